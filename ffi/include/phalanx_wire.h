@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * phalanx_wire.h - every message between the overlay plugin inside slurmctld
+ * and phalanxd, over one SOCK_SEQPACKET Unix socket on one machine.
+ *
+ * One packet is one message: a struct phx_hdr, the fixed part of its type,
+ * and for some types an array.  Byte order and alignment are the host's (both
+ * ends run on the same host); every field has a fixed width and every struct
+ * is padded by hand, so that C and Rust (bindgen) see the same bytes.
+ *
+ * The daemon listens, the plugin connects.  After connecting:
+ *   plugin: HELLO
+ *   daemon: WELCOME (limits in force; sent again as CONFIG after a reload)
+ *   plugin: SYNC_BEGIN, GRES_NAMES*, NODES*, JOB*, SYNC_END
+ *   then any of JOB, JOB_END, ASK, OUTCOME, STATS; a new SYNC_BEGIN ..
+ *   SYNC_END at any time replaces everything the daemon knew.
+ *   daemon: ANSWER to each ASK, in order; RESYNC when it lost track.
+ * Events carry the order in which slurmctld made the changes: an ASK is
+ * answered from the state after all events sent before it.
+ *
+ * Receivers validate everything: magic, version, length against the type's
+ * fixed part plus count * entry, every count against its maximum, every node
+ * index against the table.  A message that fails closes the connection.
+ */
+#ifndef PHALANX_WIRE_H
+#define PHALANX_WIRE_H
+
+#include <stdint.h>
+
+#define PHX_MAGIC 0x31584850u /* "PHX1" in memory on little endian */
+#define PHX_VERSION 1u
+
+/* Upper bounds; both ends check against the same numbers. */
+#define PHX_NAME_LEN 64u         /* bytes of a name with its final NUL */
+#define PHX_PACKET_MAX 131072u   /* bytes of one packet */
+#define PHX_NODES_MAX 131072u    /* nodes of a cluster */
+#define PHX_NODES_PER_MSG 256u   /* entries of one NODES message */
+#define PHX_ALLOCS_PER_MSG 1024u /* node entries of one JOB message */
+#define PHX_JOB_GRES_PER_MSG 4096u /* gres entries of one JOB message */
+#define PHX_GRES_PER_NODE 16u    /* gres kinds on one node */
+#define PHX_GRES_PER_JOB 16u     /* gres requests of one job */
+#define PHX_GRES_NAMES_PER_MSG 512u
+#define PHX_ANSWER_NODES_MAX 16384u
+#define PHX_LAT_BUCKETS 32u      /* bucket b counts [2^b, 2^(b+1)) ns */
+#define PHX_REASONS 32u
+
+/* Types: below 64 plugin to daemon, from 64 daemon to plugin. */
+enum phx_type {
+	PHX_HELLO = 1,
+	PHX_SYNC_BEGIN = 2,
+	PHX_GRES_NAMES = 3,
+	PHX_NODES = 4,
+	PHX_JOB = 5,
+	PHX_JOB_END = 6,
+	PHX_SYNC_END = 7,
+	PHX_ASK = 8,
+	PHX_OUTCOME = 9,
+	PHX_STATS = 10,
+	PHX_WELCOME = 64,
+	PHX_CONFIG = 65,
+	PHX_ANSWER = 66,
+	PHX_RESYNC = 67,
+};
+
+/* Header of every packet. */
+struct phx_hdr {
+	uint32_t magic;   /* PHX_MAGIC */
+	uint16_t version; /* PHX_VERSION */
+	uint16_t type;    /* enum phx_type */
+	uint32_t length;  /* bytes of the whole packet, this header included */
+	uint32_t pad;     /* zero */
+	uint64_t seq;     /* plugin: counts its packets from 1 on a connection;
+	                   * ANSWER: the ask's seq; else the daemon's own count */
+};
+
+/* First packet of a connection. */
+struct phx_hello {
+	struct phx_hdr hdr;
+	uint32_t slurm_version; /* SLURM_VERSION_NUMBER, e.g. 0x160508 */
+	uint32_t pid;           /* slurmctld's */
+	uint32_t node_count;    /* node_record_count */
+	uint32_t select_param;  /* slurm_conf.select_type_param */
+	uint64_t start_time;    /* unix seconds when the overlay was loaded */
+	char cluster[PHX_NAME_LEN];
+	char overlay_version[PHX_NAME_LEN]; /* e.g. "0.1.0" */
+};
+
+/* A full state follows; everything known before is void. */
+struct phx_sync_begin {
+	struct phx_hdr hdr;
+	uint32_t node_count;
+	uint32_t job_count; /* JOB messages with PHX_JOB_FIRST that follow */
+	uint64_t node_hash; /* FNV-1a 64 over the node names in index order,
+	                     * each with its NUL; empty slots are one NUL */
+};
+
+struct phx_sync_end {
+	struct phx_hdr hdr;
+	uint32_t node_count;
+	uint32_t job_count;
+};
+
+/* Names of generic resources: type_id 0 is the kind itself ("gpu"),
+ * else a type of it ("gpu:a100"). */
+struct phx_gres_name {
+	uint32_t plugin_id; /* gres_build_id() of the kind */
+	uint32_t type_id;   /* gres_build_id() of the type, 0 if none */
+	char name[PHX_NAME_LEN];
+};
+
+struct phx_gres_names {
+	struct phx_hdr hdr;
+	uint32_t count;
+	uint32_t pad;
+	/* struct phx_gres_name entries[count] */
+};
+
+/* One kind or type of gres and its count on a node. */
+struct phx_gres_count {
+	uint32_t plugin_id;
+	uint32_t type_id; /* 0: all types of the kind together */
+	uint64_t count;
+};
+
+/* One node of the table.  An empty slot has name "" and zeros. */
+struct phx_node {
+	char name[PHX_NAME_LEN];
+	uint32_t cpus;           /* usable: cpus_efctv */
+	uint32_t cores;          /* tot_cores */
+	uint32_t threads;        /* per core */
+	uint32_t sockets;        /* tot_sockets */
+	uint64_t memory_mb;      /* real_memory - mem_spec_limit */
+	uint32_t state;          /* node_state */
+	uint32_t weight;         /* config_ptr->weight */
+	uint32_t gres_count;
+	uint32_t pad;
+	struct phx_gres_count gres[PHX_GRES_PER_NODE];
+};
+
+struct phx_nodes {
+	struct phx_hdr hdr;
+	uint32_t first; /* index of the first entry */
+	uint32_t count;
+	/* struct phx_node entries[count] */
+};
+
+/* What one job holds on one node. */
+struct phx_alloc {
+	uint32_t node;      /* index */
+	uint32_t cpus;      /* 0 while suspended */
+	uint64_t memory_mb; /* 0 when memory is not tracked */
+};
+
+struct phx_job_gres {
+	uint32_t node; /* index */
+	uint32_t plugin_id;
+	uint32_t type_id;
+	uint32_t pad;
+	uint64_t count;
+};
+
+enum phx_job_flags {
+	PHX_JOB_FIRST = 1,     /* first message for this state of the job */
+	PHX_JOB_LAST = 2,      /* last one: the state is complete */
+	PHX_JOB_SUSPENDED = 4, /* its CPUs are free, its memory is not */
+	PHX_JOB_WHOLE = 8,     /* exclusive: nobody may share its nodes */
+};
+
+enum phx_job_cause {
+	PHX_CAUSE_BEGIN = 1,
+	PHX_CAUSE_SYNC = 2,
+	PHX_CAUSE_RESIZE = 3,
+	PHX_CAUSE_SUSPEND = 4,
+	PHX_CAUSE_RESUME = 5,
+	PHX_CAUSE_EXPAND = 6,
+};
+
+/* The whole present allocation of a running job; replaces what was known of
+ * this job id.  Large jobs take several messages (FIRST .. LAST). */
+struct phx_job {
+	struct phx_hdr hdr;
+	uint32_t job_id;
+	uint32_t array_job_id;  /* 0 if not of an array */
+	uint32_t array_task_id; /* NO_VAL (0xfffffffe) if not of an array */
+	uint32_t het_job_id;    /* 0 if not of a het job */
+	uint32_t user_id;
+	uint32_t flags; /* enum phx_job_flags */
+	uint32_t cause; /* enum phx_job_cause */
+	uint32_t time_limit_min; /* 0xffffffff unlimited, 0xfffffffe unknown */
+	uint64_t start_time;     /* unix seconds */
+	uint32_t alloc_count;    /* of this message */
+	uint32_t gres_count;     /* of this message */
+	/* struct phx_alloc allocs[alloc_count]; struct phx_job_gres gres[gres_count] */
+};
+
+/* The job gave everything back. */
+struct phx_job_end {
+	struct phx_hdr hdr;
+	uint32_t job_id;
+	uint32_t job_state; /* slurmctld's job_state at that moment */
+	uint64_t end_time;  /* unix seconds */
+};
+
+enum phx_mode {
+	PHX_RUN_NOW = 0,  /* SELECT_MODE_RUN_NOW */
+	PHX_WILL_RUN = 2, /* SELECT_MODE_WILL_RUN */
+};
+
+enum phx_ask_flags {
+	PHX_ASK_OVERCOMMIT = 1,
+	PHX_ASK_CONTIGUOUS = 2,
+	PHX_ASK_PREEMPT = 4,   /* preemption candidates were given */
+	PHX_ASK_EXC_CORES = 8, /* some cores are excluded by reservations */
+	PHX_ASK_SWITCHES = 16, /* --switches */
+	PHX_ASK_HET = 32,      /* component of a het job */
+	PHX_ASK_MEM_TRACKED = 64, /* memory is a consumable resource */
+	PHX_ASK_CORES = 128,   /* whole cores are allocated, not threads */
+	PHX_ASK_ARRAY = 256,
+};
+
+struct phx_ask_gres {
+	uint32_t plugin_id;
+	uint32_t type_id; /* 0: any type */
+	uint64_t per_job;
+	uint64_t per_node;
+	uint64_t per_socket;
+	uint64_t per_task;
+	uint64_t mem_per_gres_mb;
+	uint32_t cpus_per_gres;
+	uint32_t ntasks_per_gres; /* 0 if not given */
+};
+
+/* One job_test() call whose candidate set may be narrowed. */
+struct phx_ask {
+	struct phx_hdr hdr;
+	uint32_t job_id;
+	uint32_t array_job_id;
+	uint32_t array_task_id;
+	uint32_t het_job_id;
+	uint32_t user_id;
+	uint32_t priority;
+	uint16_t mode;  /* enum phx_mode */
+	uint16_t pad0;
+	uint32_t flags; /* enum phx_ask_flags */
+	uint32_t min_nodes; /* the call's arguments */
+	uint32_t max_nodes;
+	uint32_t req_nodes;
+	uint32_t min_cpus; /* of the whole job */
+	uint32_t max_cpus; /* 0xfffffffe if not given */
+	uint32_t num_tasks;
+	uint32_t pn_min_cpus;
+	uint32_t cpus_per_task;
+	uint32_t ntasks_per_node; /* 0 if not given */
+	uint32_t ntasks_per_socket; /* 0 if not given */
+	uint32_t ntasks_per_core;   /* 0 if not given */
+	uint32_t threads_per_core;  /* 0 if not given */
+	uint32_t core_spec;         /* 0 if not given */
+	uint32_t whole_node; /* 0, or WHOLE_NODE_REQUIRED 1, USER 2, MCS 3 */
+	uint32_t share_res;  /* details->share_res */
+	uint32_t time_limit_min;
+	uint64_t mem_per_node_mb; /* 0 if not given */
+	uint64_t mem_per_cpu_mb;  /* 0 if not given */
+	uint32_t tmp_disk_mb;
+	uint32_t gres_count;
+	struct phx_ask_gres gres[PHX_GRES_PER_JOB];
+	char partition[PHX_NAME_LEN];
+	uint32_t node_bits;  /* node_record_count */
+	uint32_t word_count; /* (node_bits + 63) / 64 */
+	/* uint64_t candidates[word_count]; bit i of word w is node 64*w+i */
+};
+
+enum phx_verdict {
+	PHX_NO_OPINION = 0,
+	PHX_NARROW = 1, /* try these nodes first */
+};
+
+/* Why there is no opinion, or why a narrowed call was not made or not kept.
+ * The same numbers index phx_stats.reasons. */
+enum phx_reason {
+	PHX_R_NONE = 0,
+	/* the daemon's */
+	PHX_R_OFF = 1,          /* mode off for this partition */
+	PHX_R_SHADOW = 2,       /* decided, but Slurm decides */
+	PHX_R_NO_FIT = 3,       /* no candidate has room now */
+	PHX_R_UNSUPPORTED = 4,  /* request of a kind that is left to Slurm */
+	PHX_R_NOT_SYNCED = 5,   /* state incomplete */
+	PHX_R_NO_CHOICE = 6,    /* every candidate would be chosen */
+	PHX_R_HELD = 7,         /* balance: nothing improves, waiting is better */
+	PHX_R_LATE = 8,         /* the daemon saw its deadline pass */
+	/* the plugin's */
+	PHX_R_DOWN = 16,        /* not connected */
+	PHX_R_BREAKER = 17,     /* circuit breaker open */
+	PHX_R_TIMEOUT = 18,     /* no answer within the deadline */
+	PHX_R_INVALID = 19,     /* answer refused: foreign, too many, too few */
+	PHX_R_SEND = 20,        /* socket full */
+	PHX_R_REQ_NODES = 21,   /* --nodelist and the like */
+	PHX_R_SKIPPED = 22,     /* not a call that may be narrowed */
+	PHX_R_NARROW_FAILED = 23, /* stock refused the narrowed set */
+	PHX_R_NARROW_LATER = 24,  /* WILL_RUN: narrowed set only later */
+	PHX_R_SYNCING = 25,     /* connected, state not yet sent */
+};
+
+struct phx_answer {
+	struct phx_hdr hdr; /* seq = the ask's */
+	uint32_t job_id;
+	uint16_t verdict; /* enum phx_verdict */
+	uint16_t reason;  /* enum phx_reason */
+	uint64_t decision;   /* id of the decision record */
+	uint64_t generation; /* of the configuration in force */
+	uint32_t count;
+	uint32_t pad;
+	/* uint32_t nodes[count], ascending */
+};
+
+/* What became of an ask. */
+struct phx_outcome {
+	struct phx_hdr hdr;
+	uint64_t ask_seq;
+	uint64_t decision;
+	uint32_t job_id;
+	uint16_t mode;
+	uint16_t reason; /* PHX_R_NONE: placed on the narrowed set */
+	int32_t rc;      /* what job_test() returned */
+	uint32_t count;  /* nodes of the result */
+	uint64_t ask_ns;      /* the plugin's own time: ask, wait, checks */
+	uint64_t narrowed_ns; /* stock call on the narrowed set */
+	uint64_t full_ns;     /* stock call on all candidates, 0 if none */
+};
+
+/* Counters since the overlay was loaded; sent about once a second. */
+struct phx_stats {
+	struct phx_hdr hdr;
+	uint64_t calls[4];     /* job_test() by mode; [3] any other */
+	uint64_t asks;
+	uint64_t answers;      /* valid ones in time */
+	uint64_t narrowed;     /* calls placed on the narrowed set */
+	uint64_t reasons[PHX_REASONS]; /* enum phx_reason */
+	uint64_t late_answers; /* came after the deadline, dropped */
+	uint64_t events;       /* JOB and JOB_END sent */
+	uint64_t resyncs;
+	uint64_t connects;
+	uint64_t breaker_opens;
+	uint32_t breaker_open; /* 0 closed, 1 open, 2 half open */
+	uint32_t pad;
+	uint64_t ask_ns_hist[PHX_LAT_BUCKETS];  /* plugin's own time, asked */
+	uint64_t skip_ns_hist[PHX_LAT_BUCKETS]; /* own time, not asked */
+	uint64_t narrowed_calls, narrowed_ns; /* successful, on narrowed sets */
+	uint64_t full_calls[4], full_ns[4];   /* stock on all candidates, by mode */
+};
+
+/* Limits in force. */
+struct phx_welcome {
+	struct phx_hdr hdr;
+	uint64_t generation;
+	uint32_t deadline_us;    /* longest wait for an answer */
+	uint32_t breaker_misses; /* misses in a row that open the breaker */
+	uint32_t breaker_open_ms;
+	uint32_t flags; /* enum phx_welcome_flags */
+};
+
+enum phx_welcome_flags {
+	PHX_W_ASK_RUN_NOW = 1,
+	PHX_W_ASK_WILL_RUN = 2,
+};
+
+struct phx_resync {
+	struct phx_hdr hdr;
+};
+
+#ifdef __STDC_VERSION__
+_Static_assert(sizeof(struct phx_hdr) == 24, "phx_hdr");
+_Static_assert(sizeof(struct phx_hello) == 24 + 24 + 128, "phx_hello");
+_Static_assert(sizeof(struct phx_sync_begin) == 40, "phx_sync_begin");
+_Static_assert(sizeof(struct phx_sync_end) == 32, "phx_sync_end");
+_Static_assert(sizeof(struct phx_gres_name) == 72, "phx_gres_name");
+_Static_assert(sizeof(struct phx_gres_names) == 32, "phx_gres_names");
+_Static_assert(sizeof(struct phx_gres_count) == 16, "phx_gres_count");
+_Static_assert(sizeof(struct phx_node) == 64 + 40 + 256, "phx_node");
+_Static_assert(sizeof(struct phx_nodes) == 32, "phx_nodes");
+_Static_assert(sizeof(struct phx_alloc) == 16, "phx_alloc");
+_Static_assert(sizeof(struct phx_job_gres) == 24, "phx_job_gres");
+_Static_assert(sizeof(struct phx_job) == 24 + 32 + 16, "phx_job");
+_Static_assert(sizeof(struct phx_job_end) == 40, "phx_job_end");
+_Static_assert(sizeof(struct phx_ask_gres) == 56, "phx_ask_gres");
+_Static_assert(sizeof(struct phx_ask) == 24 + 120 + 16 * 56 + 64 + 8,
+	       "phx_ask");
+_Static_assert(sizeof(struct phx_answer) == 24 + 32, "phx_answer");
+_Static_assert(sizeof(struct phx_outcome) == 24 + 56, "phx_outcome");
+_Static_assert(sizeof(struct phx_welcome) == 24 + 24, "phx_welcome");
+_Static_assert(sizeof(struct phx_resync) == 24, "phx_resync");
+#endif
+
+#endif

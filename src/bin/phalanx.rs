@@ -1,0 +1,2 @@
+//! phalanx
+fn main() {}

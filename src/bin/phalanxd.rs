@@ -1,0 +1,2 @@
+//! phalanxd
+fn main() {}

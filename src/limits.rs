@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Every cap and bound of the product in one table, with its relations.
+
+/// Nodes of one cluster (the wire format's `PHX_NODES_MAX`).
+pub const NODES_MAX: usize = 131_072;
+/// Resource dimensions of one problem: cpu, memory, each GRES type, licences.
+pub const DIMENSIONS_MAX: usize = 32;
+/// Jobs of one `phalanx solve` problem or one snapshot.
+pub const JOBS_MAX: usize = 4_000_000;
