@@ -11,3 +11,7 @@ pub mod model;
 
 // layer 2: pure functions of problem, seed and deadline
 pub mod balance;
+pub mod verify;
+
+// layer 5: wiring
+pub mod cli;

@@ -36,7 +36,9 @@
 mod chart;
 mod engine;
 mod params;
+pub mod pending;
 mod plain;
+pub mod problem;
 
 pub use chart::chart;
 pub use engine::{Branch, Choice, Decision, Engine, EngineError, Outcome, Request, RunnerUp};
