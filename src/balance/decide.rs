@@ -33,9 +33,9 @@ impl Engine {
         if self.len < PLAIN_NODES || count < PLAIN_NODES.max(self.len / PLAIN_SHARE) {
             return Ok(self.decide_plain(candidates, request));
         }
-        let index = match self.index.take() {
-            Some(index) if index.mode == self.params.mode => index,
-            _ => Index::build(self, &self.typical),
+        self.ensure_index();
+        let Some(index) = self.index.take() else {
+            return Ok(self.decide_plain(candidates, request));
         };
         let mut scratch = std::mem::take(&mut self.scratch);
         let decision = self.decide_indexed(&index, &mut scratch, candidates, request);
@@ -51,6 +51,13 @@ impl Engine {
         let fresh =
             self.index.as_ref().is_some_and(|i| !i.is_stale() && i.mode == self.params.mode);
         if self.len >= PLAIN_NODES && !fresh {
+            self.index = Some(Index::build(self, &self.typical));
+        }
+    }
+
+    /// Makes the index unless there is one of the right mode.
+    pub(super) fn ensure_index(&mut self) {
+        if self.index.as_ref().is_none_or(|index| index.mode != self.params.mode) {
             self.index = Some(Index::build(self, &self.typical));
         }
     }
