@@ -103,8 +103,9 @@ impl Engine {
 
     fn low_one(&self, ask: &Ask<'_>, scratch: &mut Scratch) -> Outcome {
         let mut search = ask.search(self, scratch);
-        if let Some(choice) = search.first_accepting() {
-            return Outcome::Placed(vec![choice]);
+        let first = search.first_accepting(1);
+        if !first.is_empty() {
+            return Outcome::Placed(first);
         }
         let least = search.least(1, None, false);
         if self.holds(ask.request) && !least.is_empty() {
@@ -114,9 +115,7 @@ impl Engine {
     }
 
     fn low_many(&self, ask: &Ask<'_>, scratch: &mut Scratch, wanted: usize) -> Outcome {
-        let search = ask.search(self, scratch);
-        let mut chosen: Vec<Choice> =
-            search.poll_order().filter_map(|node| search.polled(node)).take(wanted).collect();
+        let mut chosen = ask.search(self, scratch).first_accepting(wanted);
         if chosen.len() == wanted {
             return Outcome::Placed(chosen);
         }

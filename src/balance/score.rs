@@ -99,25 +99,34 @@ impl View {
         }
     }
 
-    /// The key of a node by its values (contrasts or usages).
-    pub(super) fn key(&self, mode: Mode, value: &[f64], terms: &Terms) -> f64 {
-        match mode {
-            Mode::Seed => {
-                let mut key = 0.0;
-                for slot in 0..self.amounts.len() {
-                    let new = value[slot] + terms.shift[slot];
-                    key += self.weights[slot] * (new * new);
-                }
-                key
-            }
-            Mode::Best => {
-                let mut key = terms.constant;
-                for slot in 0..self.amounts.len() {
-                    key += value[slot] * terms.shift[slot];
-                }
-                key
-            }
+    /// Mode seed's key of one node: its squared dispersion after placement.
+    pub(super) fn dispersion_key(&self, contrast: &[f64], reciprocal: &[f64]) -> f64 {
+        let requests = || self.amounts.iter().zip(reciprocal).map(|(a, r)| a * r);
+        let mean = requests().fold(0.0, |sum, request| sum + request) / as_f64(self.amounts.len());
+        let values = contrast.iter().zip(&self.weights);
+        values.zip(requests()).fold(0.0, |key, ((value, weight), request)| {
+            let new = value + (request - mean);
+            key + weight * (new * new)
+        })
+    }
+
+    /// Mode best's key of one node.
+    pub(super) fn score_key(&self, usage: &[f64], reciprocal: &[f64]) -> f64 {
+        let requests = || self.amounts.iter().zip(reciprocal).map(|(a, r)| a * r);
+        let weighted = requests().zip(&self.weights);
+        let mean = weighted.fold(0.0, |sum, (request, weight)| sum + weight * request);
+        let mut key = 0.0;
+        for ((request, weight), stranding) in
+            requests().zip(&self.weights).zip(&self.stranding)
+        {
+            let over = request - mean;
+            key += weight * (over * over + stranding);
         }
+        for (slot, request) in requests().enumerate() {
+            let over = request - mean;
+            key += usage[slot] * (self.weights[slot] * (2.0 * over - self.slope[slot]));
+        }
+        key
     }
 }
 
