@@ -188,15 +188,14 @@ impl<'a> Search<'a> {
         accepting: bool,
     ) -> Vec<Choice> {
         let mut best = Least::new(wanted);
-        let groups = self.bounded_groups(section);
-        let first = groups.iter().enumerate().min_by(|a, b| a.1.0.total_cmp(&b.1.0));
-        if let Some((first, _)) = first {
-            self.visit_group(groups[first], accepting, &mut best);
-            for (at, &entry) in groups.iter().enumerate() {
-                if at != first {
-                    self.visit_group(entry, accepting, &mut best);
-                }
+        let mut groups = self.bounded_groups(section);
+        // The most promising first: what is found there rules out the rest.
+        groups.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+        for &entry in &groups {
+            if entry.0 > best.key_max(self.mode) {
+                break;
             }
+            self.visit_group(entry, accepting, &mut best);
         }
         self.scratch.groups = groups;
         if wanted > 1 {
