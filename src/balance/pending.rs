@@ -260,7 +260,8 @@ impl Engine {
             asked: asked.map(|dim| 1 << dim).sum(),
             may_fit: group.may_fit,
         };
-        if !search.is_possible(index) {
+        // Totals do not change: only the first evaluation can find this.
+        if group.evaluation == 1 && !search.is_possible(index) {
             return Lack::Never;
         }
         let groups: usize = index.sections.iter().map(Section::group_count).sum();
@@ -289,7 +290,7 @@ impl LackSearch<'_> {
             if section.uniform.is_some() {
                 let first = section.nodes[0][0] as usize;
                 if self.engine.could_fit(first, self.amounts) {
-                    eligible += section.nodes.iter().flatten().filter(|n| **n != NO_NODE).count();
+                    eligible += section.len;
                 }
             } else {
                 eligible += self.count_eligible(section, self.nodes - eligible);
