@@ -9,5 +9,8 @@
 pub mod limits;
 pub mod model;
 
+// layer 1
+pub mod snapshot;
+
 // layer 4
 pub mod api;
