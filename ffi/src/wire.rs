@@ -387,6 +387,11 @@ impl Answer<'_> {
 }
 
 impl Node {
+    /// An empty slot of the table.
+    pub fn empty() -> Self {
+        zerocopy::FromZeros::new_zeroed()
+    }
+
     /// The generic resources on the node.
     pub fn gres(&self) -> &[GresCount] {
         let count = (self.gres_count as usize).min(self.gres.len());

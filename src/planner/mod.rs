@@ -3,6 +3,8 @@
 //! decisions, and to the reasons behind them.
 
 pub mod attribution;
+pub mod cluster;
 pub mod eligible;
 pub mod pending;
+pub mod place;
 pub mod room;
