@@ -12,5 +12,12 @@ pub mod model;
 // layer 1
 pub mod snapshot;
 
+// layer 2: pure functions of problem, seed and deadline
+pub mod balance;
+
+// layer 3
+pub mod planner;
+
 // layer 4
 pub mod api;
+pub mod link;
