@@ -8,3 +8,6 @@
 // layer 0: no I/O, no clock, no random numbers
 pub mod limits;
 pub mod model;
+
+// layer 4: the world outside; these do not use each other
+pub mod config;
