@@ -10,4 +10,6 @@ pub mod limits;
 pub mod model;
 
 // layer 4: the world outside; these do not use each other
+pub mod api;
 pub mod config;
+pub mod history;
