@@ -9,15 +9,10 @@
 pub mod limits;
 pub mod model;
 
-// layer 1
-pub mod snapshot;
-
-// layer 2: pure functions of problem, seed and deadline
-pub mod balance;
-
 // layer 3
 pub mod planner;
 
 // layer 4
 pub mod api;
+pub mod config;
 pub mod link;
