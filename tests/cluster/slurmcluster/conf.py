@@ -54,7 +54,7 @@ def settings(paths, names, ports, user):
         "PriorityType": "priority/multifactor",
         "ReturnToService": 2,
         "SlurmctldTimeout": 300,
-        "SlurmdTimeout": 30000,
+        "SlurmdTimeout": 300,
         "MessageTimeout": 30,
         "InactiveLimit": 0,
         "KillWait": 2,
