@@ -18,9 +18,9 @@ SCHEDULER = ("bf_interval=2,bf_continue,bf_window=1440,bf_yield_interval=1000000
 def settings(paths, names, ports, user):
     """The single-valued lines of slurm.conf, in order.
 
-    `names` has cluster, host and addr; `ports` has slurmctld.
+    `names` has cluster, host, addr, and whether the host's name is on loopback; `ports` has
+    slurmctld.
     """
-    loopback = names["addr"].startswith("127.")
     return {
         "ClusterName": names["cluster"],
         "SlurmctldHost": f"{names['host']}({names['addr']})",
@@ -30,7 +30,8 @@ def settings(paths, names, ports, user):
         "AuthType": "auth/munge",
         "CredType": "cred/munge",
         # Only with a host name on loopback can the daemons bind to that address alone.
-        "CommunicationParameters": "NoInAddrAny,NoCtldInAddrAny" if loopback else None,
+        "CommunicationParameters": "NoInAddrAny,NoCtldInAddrAny"
+                                   if names["loopback"] else None,
         "StateSaveLocation": paths.state,
         "SlurmdSpoolDir": os.path.join(paths.spool, "%n"),
         "SlurmctldPidFile": os.path.join(paths.run, "slurmctld.pid"),

@@ -13,7 +13,7 @@ import subprocess
 import time
 import uuid
 
-from . import conf, jobs, munge, nodes, ports, procs
+from . import conf, dbd, jobs, munge, nodes, ports, procs
 from .errors import ClusterError, UsageError
 from .paths import MARK_FILE, Paths
 
@@ -167,6 +167,16 @@ class Cluster(jobs.JobsMixin):
             raise ClusterError(f"{' '.join(argv)}: exit {done.returncode}: {reason}")
         return done
 
+    @property
+    def cluster_name(self):
+        """Slurm's ClusterName."""
+        return f"c{self.id[:6]}"
+
+    @property
+    def on_loopback(self):
+        """True if this host's name is a loopback address, so that daemons can bind to it."""
+        return _loopback_of(socket.gethostname().split(".")[0], "").startswith("127.")
+
     # --- parts, one by one ----------------------------------------------------------
 
     def alive(self, role):
@@ -184,7 +194,7 @@ class Cluster(jobs.JobsMixin):
         """Starts slurmctld and waits until it answers; `clean` forgets saved state."""
         argv = ["slurmctld", "-D", "-f", self.paths.slurm_conf] + (["-c"] if clean else [])
         variables = {} if self.stock else {"PHALANX_PLUGIN_SOCKET": self.paths.plugin_socket}
-        self._spawn("slurmctld", argv, variables)
+        self.spawn("slurmctld", argv, variables)
         self._wait_for(lambda: self._answers("scontrol", "ping"), timeout, "slurmctld", "answer")
 
     def stop_slurmctld(self, kill=False):
@@ -201,7 +211,7 @@ class Cluster(jobs.JobsMixin):
 
     def start_slurmd(self, name):
         """Starts the slurmd of one node."""
-        self._spawn(f"slurmd:{name}", ["slurmd", "-D", "-N", name, "-f", self.paths.slurm_conf])
+        self.spawn(f"slurmd:{name}", ["slurmd", "-D", "-N", name, "-f", self.paths.slurm_conf])
 
     def stop_slurmd(self, name, kill=False):
         """Ends the slurmd of one node."""
@@ -213,7 +223,7 @@ class Cluster(jobs.JobsMixin):
         if not os.access(argv[0], os.X_OK):
             raise ClusterError(f"{argv[0]} is missing: run `cargo build --release`, "
                                "or set PHALANX_BIN_DIR")
-        self._spawn("phalanxd", argv)
+        self.spawn("phalanxd", argv)
         self._wait_for(self.phalanxd_answers, timeout, "phalanxd", "accept on its control socket")
 
     def stop_phalanxd(self, kill=False):
@@ -298,8 +308,7 @@ class Cluster(jobs.JobsMixin):
         self._save()
         self._write_files()
         if self.with_dbd:
-            from . import dbd  # only clusters with accounting pay for it
-            dbd.start(self)
+            dbd.start(self, self.cluster_name)
         self.start_slurmctld(timeout=max(5.0, end - time.monotonic()))
         for node in self.fragment.nodes:
             if node.has_slurmd:
@@ -307,23 +316,21 @@ class Cluster(jobs.JobsMixin):
                 self.start_slurmd(node.name)
         if not self.stock and self.with_daemon:
             self.start_phalanxd()
-        if self.with_dbd:
-            dbd.populate(self)
         self.wait_idle(end - time.monotonic())
         self._check_survivors()
 
     def _write_files(self):
         paths = self.paths
         host = socket.gethostname().split(".")[0]
-        names = {"cluster": f"c{self.id[:6]}", "host": host, "addr": _loopback_of(host)}
+        names = {"cluster": self.cluster_name, "host": host, "addr": _loopback_of(host),
+                 "loopback": self.on_loopback}
         base = conf.settings(paths, names, self.ports, pwd.getpwuid(os.getuid()).pw_name)
         if self.cloud or any(not node.has_slurmd for node in self.fragment.nodes):
             base |= conf.cloud_settings()
-        if self.with_dbd:
-            from . import dbd
-            base |= dbd.settings(self)
         _, repeatable = conf.apply_extra({}, self.extra)
         base["GresTypes"] = conf.gres_types(self.fragment, self.cloud, repeatable)
+        if self.with_dbd:
+            base |= dbd.settings(self, base["GresTypes"])
         if not self.stock:
             self.install_overlay()
             base["PluginDir"] = f"{paths.overlay}:{stock_plugin_dir()}"
@@ -346,12 +353,16 @@ class Cluster(jobs.JobsMixin):
         _write(self.paths.phalanx_toml,
                conf.phalanx_toml(self.paths, text, self.config or "phalanx.toml"))
 
-    def _spawn(self, role, argv, variables=None, user=None):
+    def spawn(self, role, argv, variables=None):
+        """Starts a daemon of this cluster; `down` will end it.
+
+        Raises ClusterError if the program cannot be started.
+        """
         program = shutil.which(argv[0], path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
         env = self.env | {procs.MARKER: self.id} | (variables or {})
         log = os.path.join(self.paths.log, role.replace(":", "-") + ".out")
         try:
-            process = procs.spawn(role, [program or argv[0], *argv[1:]], env, log, user)
+            process = procs.spawn(role, [program or argv[0], *argv[1:]], env, log)
         except OSError as error:
             raise ClusterError(f"cannot start {argv[0]}: {error}") from None
         self.processes = [p for p in self.processes if p.role != role or p.alive()] + [process]
@@ -434,13 +445,13 @@ def stock_plugin_dir():
     return os.path.dirname(found[0])
 
 
-def _loopback_of(host):
-    """The address of this host's name if that is on loopback, else 127.0.0.1."""
+def _loopback_of(host, otherwise="127.0.0.1"):
+    """The address of this host's name if that is on loopback, else `otherwise`."""
     with contextlib.suppress(OSError):
         address = socket.gethostbyname(host)
         if address.startswith("127."):
             return address
-    return "127.0.0.1"
+    return otherwise
 
 
 def _write(path, text):

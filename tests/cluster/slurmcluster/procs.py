@@ -72,7 +72,7 @@ def identify(role, pid):
     return Process(role, pid, stat_of(pid)[2])
 
 
-def spawn(role, argv, env, log_path, user=None):
+def spawn(role, argv, env, log_path):
     """Starts a daemon in its own session with output appended to `log_path`.
 
     Returns its Process. Raises OSError if the program cannot be started.
@@ -80,7 +80,7 @@ def spawn(role, argv, env, log_path, user=None):
     with open(log_path, "ab") as log:
         child = subprocess.Popen(
             argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            start_new_session=True, cwd="/", user=user)
+            start_new_session=True, cwd="/")
     # The Popen object is dropped on purpose: waiting is done by pid and start time.
     child.returncode = 0
     return identify(role, child.pid)
