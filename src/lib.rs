@@ -9,10 +9,17 @@
 pub mod limits;
 pub mod model;
 
+// layer 1
+pub mod snapshot;
+
+// layer 2: pure functions of problem, seed and deadline
+pub mod balance;
+
 // layer 3
 pub mod planner;
 
-// layer 4
+// layer 4: the world outside; these do not use each other
 pub mod api;
 pub mod config;
+pub mod history;
 pub mod link;

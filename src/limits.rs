@@ -31,3 +31,5 @@ pub const PROBLEM_BYTES_MAX: u64 = 16 << 30;
 const _: () = assert!(AMOUNT_TICKS_MAX * 2 <= 1 << 53);
 const _: () = assert!(HOSTLIST_NAMES_MAX >= NODES_MAX);
 const _: () = assert!(NODES_MAX < u32::MAX as usize);
+/// Jobs whose waiting time under `no_improvement = "hold"` is remembered.
+pub const HELD_JOBS_MAX: usize = 100_000;

@@ -265,6 +265,11 @@ impl Engine {
         self.dims
     }
 
+    /// Configured weights, or equal ones.
+    pub(super) fn initial_weights(&self) -> &[f64] {
+        &self.initial
+    }
+
     fn check_len(&self, what: &'static str, got: usize) -> Result<(), EngineError> {
         if got == self.dims {
             return Ok(());
@@ -487,7 +492,7 @@ impl Engine {
         weights
     }
 
-    fn pending_weights(&self) -> Vec<f64> {
+    pub(super) fn pending_weights(&self) -> Vec<f64> {
         match self.params.mode {
             Mode::Seed => chart(self.dims, |i, j| self.pending[i].cmp(&self.pending[j])),
             Mode::Best => {
@@ -497,7 +502,7 @@ impl Engine {
         }
     }
 
-    fn usage_weights(&self) -> Vec<f64> {
+    pub(super) fn usage_weights(&self) -> Vec<f64> {
         match self.params.mode {
             // Equality must not hang on rounding: whole numbers, exactly.
             Mode::Seed => chart(self.dims, |i, j| {

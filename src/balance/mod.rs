@@ -37,9 +37,11 @@ mod chart;
 mod engine;
 mod params;
 mod plain;
+mod report;
 
 pub use chart::chart;
 pub use engine::{Branch, Choice, Decision, Engine, EngineError, Outcome, Request, RunnerUp};
+pub use report::WeightsBySource;
 pub use params::{BestParams, Mode, NoImprovement, Params, Sources};
 
 /// Dispersions closer than this are equal (see the module documentation).

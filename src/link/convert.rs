@@ -38,8 +38,8 @@ impl GresIds {
         for sorted in [&kinds, &types] {
             self.dense.extend((0u32..).zip(sorted).map(|(id, (key, _))| (**key, id)));
         }
-        let names = |of: &[(&(u32, u32), &Arc<str>)]| of.iter().map(|(_, n)| Arc::clone(n));
-        (names(&kinds).collect(), names(&types).collect())
+        let kinds = kinds.into_iter().map(|(_, name)| Arc::clone(name)).collect();
+        (kinds, types.into_iter().map(|(_, name)| Arc::clone(name)).collect())
     }
 
     fn kind(&self, plugin_id: u32) -> Option<u32> {
@@ -76,12 +76,20 @@ fn table_node(raw: &wire::Node, ids: &GresIds) -> TableNode {
     node
 }
 
+fn array_task(array_job_id: u32, task: u32) -> Option<(u32, u32)> {
+    (array_job_id != 0 && task != NO_VAL).then_some((array_job_id, task))
+}
+
+/// Array job and task of an ask, if it is of one.
+pub(super) fn array_of(head: &wire::AskHead) -> Option<(u32, u32)> {
+    array_task(head.array_job_id, head.array_task_id)
+}
+
 /// Starts a job from the first of its messages.
 pub(super) fn running_job(head: &wire::JobHead) -> RunningJob {
-    let of_array = head.array_job_id != 0 && head.array_task_id != NO_VAL;
     RunningJob {
         id: head.job_id,
-        array: of_array.then_some((head.array_job_id, head.array_task_id)),
+        array: array_task(head.array_job_id, head.array_task_id),
         user_id: head.user_id,
         start_s: head.start_time,
         held: Vec::new(),

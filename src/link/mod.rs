@@ -9,6 +9,8 @@ mod server;
 mod session;
 
 pub use hist::{Histogram, upper_edge_quantiles};
-pub use responder::{Note, Responder, Settings};
+pub use responder::{
+    AskNote, BeganNote, LinkView, Mode, Note, OutcomeNote, Responder, Settings, Shares,
+};
 pub use server::{LinkError, Server, ServerConfig};
 pub use session::{PluginCounters, PluginState};

@@ -13,6 +13,9 @@ use thiserror::Error;
 use crate::link::convert::{self, GresIds};
 use crate::planner::cluster::{Cluster, RunningJob};
 
+/// Slurm's `CR_MEMORY` bit of SelectTypeParameters (`slurm/slurm.h`).
+const CR_MEMORY: u32 = 0x10;
+
 /// Why a connection is closed.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 pub(super) enum ProtocolError {
@@ -63,8 +66,8 @@ pub(super) enum Step<'a> {
     None,
     /// First message: answer with WELCOME.
     Hello(PluginState),
-    /// A full state is complete.
-    Synced(Box<Cluster>),
+    /// A full state is complete; whether memory is a consumable resource.
+    Synced(Box<Cluster>, bool),
     /// The whole allocation of a job, and why it was sent.
     Job(RunningJob, Option<wire::Cause>),
     /// A job ended: id, Slurm's state, unix seconds.
@@ -99,6 +102,7 @@ struct PendingJob {
 pub(super) struct Session {
     greeted: bool,
     node_count: u32,
+    memory_tracked: bool,
     ids: GresIds,
     sync: Option<Sync>,
     synced: bool,
@@ -129,7 +133,7 @@ impl Session {
                 self.begin(begin);
                 Ok(Step::None)
             }
-            Message::SyncEnd(end) => self.end(end).map(|c| Step::Synced(Box::new(c))),
+            Message::SyncEnd(end) => self.end(end),
             Message::GresNames(names) => {
                 self.sync.as_ref().ok_or_else(|| order("outside a full state"))?;
                 self.ids.add(&names);
@@ -155,6 +159,7 @@ impl Session {
     fn hello(&mut self, hello: &wire::Hello) -> PluginState {
         self.greeted = true;
         self.node_count = hello.node_count;
+        self.memory_tracked = hello.select_param & CR_MEMORY != 0;
         let v = hello.slurm_version;
         PluginState {
             overlay_version: hello.overlay_version.name().into_owned(),
@@ -178,7 +183,7 @@ impl Session {
         });
     }
 
-    fn end(&mut self, end: &wire::SyncEnd) -> Result<Cluster, ProtocolError> {
+    fn end(&mut self, end: &wire::SyncEnd) -> Result<Step<'static>, ProtocolError> {
         let order = ProtocolError::Order { got: wire::Type::SyncEnd, when: "without SYNC_BEGIN" };
         let sync = self.sync.take().ok_or(order)?;
         let expect = |what, got: u64, expected: u64| {
@@ -196,7 +201,7 @@ impl Session {
             cluster.set_job(job, |_| {});
         }
         self.synced = true;
-        Ok(cluster)
+        Ok(Step::Synced(Box::new(cluster), self.memory_tracked))
     }
 
     fn job<'a>(&mut self, message: &wire::Job<'_>) -> Step<'a> {

@@ -3,6 +3,7 @@
 
 use fixedbitset::FixedBitSet;
 
+use crate::limits;
 use crate::model::hostlist;
 use crate::snapshot::features::Constraint;
 use crate::snapshot::{Job, Snapshot};
@@ -101,7 +102,7 @@ fn nodes_where(snapshot: &Snapshot, keep: impl Fn(&crate::snapshot::Node) -> boo
 }
 
 fn named(snapshot: &Snapshot, text: &str) -> FixedBitSet {
-    let names = hostlist::expand(text).unwrap_or_default();
+    let names = hostlist::expand(text, limits::HOSTLIST_NAMES_MAX).unwrap_or_default();
     let mut nodes = FixedBitSet::with_capacity(snapshot.nodes.len());
     for index in names.iter().filter_map(|name| snapshot.node(name)) {
         nodes.insert(index);
