@@ -23,3 +23,4 @@ pub mod api;
 pub mod config;
 pub mod history;
 pub mod link;
+pub mod source;

@@ -33,3 +33,13 @@ const _: () = assert!(HOSTLIST_NAMES_MAX >= NODES_MAX);
 const _: () = assert!(NODES_MAX < u32::MAX as usize);
 /// Jobs whose waiting time under `no_improvement = "hold"` is remembered.
 pub const HELD_JOBS_MAX: usize = 100_000;
+/// Bytes of one request body on the control socket.
+pub const API_BODY_BYTES_MAX: usize = 64 << 10;
+/// Questions on the control socket that are worked on at once.
+pub const API_BLOCKING_THREADS: usize = 4;
+/// Notes of the link that wait for the recorder.
+pub const NOTES_QUEUE_MAX: usize = 65_536;
+/// Jobs whose latest decisions are kept in memory for `explain`.
+pub const RECENT_JOBS_MAX: usize = 20_000;
+/// Asks kept in memory for each of these jobs.
+pub const RECENT_ASKS_MAX: usize = 8;

@@ -150,6 +150,10 @@ pub struct OutcomeNote {
     pub reason: Option<Reason>,
     /// What job_test returned.
     pub rc: i32,
+    /// Nodes of the result.
+    pub count: u32,
+    /// The plugin's own time, nanoseconds.
+    pub ask_ns: u64,
 }
 
 /// See [`Note::Began`].
@@ -407,6 +411,8 @@ impl Responder {
             will_run,
             reason,
             rc: outcome.rc,
+            count: outcome.count,
+            ask_ns: outcome.ask_ns,
         };
         self.note(state, Note::Outcome(note));
     }
