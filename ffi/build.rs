@@ -7,15 +7,19 @@
 //!   `/usr/include`);
 //! - `SLURM_LIB_DIR`: directory that holds `libslurm.so` (default: the
 //!   linker's own search path).
+//!
+//! The feature `synth` adds invented messages for tests and measurements.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
+use bindgen::callbacks::{DeriveInfo, IntKind, ParseCallbacks};
 
-const SHIM_SOURCES: [&str; 2] = ["shim/slurm_shim.c", "shim/slurm_synth.c"];
+const SHIM_SOURCES: [&str; 2] = ["shim/slurm_shim.c", "shim/slurm_flatten.c"];
 const SHIM_HEADER: &str = "shim/slurm_shim.h";
+const SYNTH_SOURCE: &str = "shim/slurm_synth.c";
+const SYNTH_HEADER: &str = "shim/slurm_synth.h";
 const WIRE_HEADER: &str = "include/phalanx_wire.h";
 
 /// What every generated struct derives, so that bytes become typed references
@@ -32,6 +36,17 @@ impl ParseCallbacks for ZerocopyDerives {
     }
 }
 
+/// bindgen reads macros as i64 and would make a 64-bit flag negative.
+#[derive(Debug)]
+struct UnsignedMacros;
+
+impl ParseCallbacks for UnsignedMacros {
+    fn int_macro(&self, name: &str, _value: i64) -> Option<IntKind> {
+        let wide = name.ends_with("64") || name == "PLS_MEM_PER_CPU";
+        wide.then_some(IntKind::U64)
+    }
+}
+
 fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -43,11 +58,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    for path in SHIM_SOURCES {
-        println!("cargo::rerun-if-changed={path}");
-    }
-    println!("cargo::rerun-if-changed=shim/slurm_compat.h");
-    println!("cargo::rerun-if-changed={SHIM_HEADER}");
+    println!("cargo::rerun-if-changed=shim");
     println!("cargo::rerun-if-changed={WIRE_HEADER}");
     println!("cargo::rerun-if-env-changed=SLURM_INCLUDE_DIR");
     println!("cargo::rerun-if-env-changed=SLURM_LIB_DIR");
@@ -59,7 +70,23 @@ fn run() -> Result<(), String> {
     check_slurm_headers(&include)?;
     check_libclang()?;
 
-    bind(WIRE_HEADER, "(phx|PHX)_.*", &out.join("wire.rs"))?;
+    let synth = env::var_os("CARGO_FEATURE_SYNTH").is_some();
+    cc::Build::new()
+        .files(SHIM_SOURCES)
+        .files(synth.then_some(SYNTH_SOURCE))
+        .include(&include)
+        .include("shim")
+        .std("gnu11")
+        .warnings(true)
+        .extra_warnings(true)
+        .warnings_into_errors(true)
+        .opt_level(2)
+        .try_compile("phalanx_slurm_shim")
+        .map_err(|error| format!("cannot compile the libslurm shim: {error}"))?;
+
+    bind(wire_bindings(), WIRE_HEADER, &out.join("wire.rs"))?;
+    let shim = if synth { SYNTH_HEADER } else { SHIM_HEADER };
+    bind(shim_bindings(), shim, &out.join("shim.rs"))?;
 
     if let Some(dir) = env::var_os("SLURM_LIB_DIR") {
         println!(
@@ -102,20 +129,31 @@ fn check_libclang() -> Result<(), String> {
         })
 }
 
-/// Generates one binding file from `header`, of the items that match `items`.
-/// bindgen adds const assertions of each struct's size, alignment and offsets.
-fn bind(header: &str, items: &str, out: &Path) -> Result<(), String> {
+/// Messages: data that arrives as bytes.
+fn wire_bindings() -> bindgen::Builder {
     bindgen::Builder::default()
+        .allowlist_item("(phx|PHX)_.*")
+        .parse_callbacks(Box::new(ZerocopyDerives))
+}
+
+/// The shim: functions, and records that C allocates.
+fn shim_bindings() -> bindgen::Builder {
+    bindgen::Builder::default()
+        .allowlist_item("(pls|PLS)_.*")
+        .parse_callbacks(Box::new(UnsignedMacros))
+}
+
+/// Generates one binding file from `header`. bindgen adds const assertions of
+/// each struct's size, alignment and offsets.
+fn bind(builder: bindgen::Builder, header: &str, out: &Path) -> Result<(), String> {
+    builder
         .header(header)
         // The headers' own static assertions are checked by the C compiler;
         // here they guard against a libclang with another idea of the ABI.
         .clang_arg("-std=gnu11")
         .rust_edition(bindgen::RustEdition::Edition2024)
-        .allowlist_item(items)
         .prepend_enum_name(false)
-        .derive_default(false)
         .derive_debug(true)
-        .parse_callbacks(Box::new(ZerocopyDerives))
         .generate()
         .map_err(|error| format!("bindgen on {header}: {error}"))?
         .write_to_file(out)

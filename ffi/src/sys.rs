@@ -14,3 +14,9 @@
 pub mod wire {
     include!(concat!(env!("OUT_DIR"), "/wire.rs"));
 }
+
+/// `shim/slurm_shim.h` (and `shim/slurm_synth.h` with the feature `synth`);
+/// the documentation is in those headers.
+pub mod shim {
+    include!(concat!(env!("OUT_DIR"), "/shim.rs"));
+}

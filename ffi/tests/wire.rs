@@ -2,6 +2,7 @@
 //! The wire format: what is built parses back, what is damaged is refused or
 //! still means exactly its bytes, and every check can fail.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::cast_possible_truncation, reason = "test values are small")]
 
 use phalanx_ffi::wire::*;
 use proptest::prelude::*;
