@@ -14,6 +14,7 @@ pub mod snapshot;
 
 // layer 2: pure functions of problem, seed and deadline
 pub mod balance;
+pub mod verify;
 
 // layer 3
 pub mod planner;
@@ -24,3 +25,7 @@ pub mod config;
 pub mod history;
 pub mod link;
 pub mod source;
+
+// layer 5: the only place that wires the layers together
+pub mod cli;
+pub mod daemon;

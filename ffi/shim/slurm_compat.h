@@ -55,4 +55,14 @@ static inline uint64_t pls_node_alloc_memory(const node_info_t *node)
 	return memory;
 }
 
+/* Exported by libslurm but not declared in its public headers.  24.11 renamed
+ * it. */
+#if LIBSLURM_API < 42
+extern char *slurm_job_reason_string(uint32_t reason);
+#define pls_job_reason slurm_job_reason_string
+#else
+extern const char *slurm_job_state_reason_string(uint32_t reason);
+#define pls_job_reason slurm_job_state_reason_string
+#endif
+
 #endif

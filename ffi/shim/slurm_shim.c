@@ -206,6 +206,11 @@ void pls_free(struct pls_load *load)
 	memset(load, 0, sizeof(*load));
 }
 
+const char *pls_reason_string(uint32_t reason)
+{
+	return pls_job_reason(reason);
+}
+
 const char *pls_strerror(int error)
 {
 	return slurm_strerror(error);

@@ -356,6 +356,9 @@ void pls_free(struct pls_load *load);
 /* Text of an error number; valid until the next call. */
 const char *pls_strerror(int error);
 
+/* Slurm's word for a number of enum job_state_reason: a constant. */
+const char *pls_reason_string(uint32_t reason);
+
 /* SLURM_VERSION_NUMBER that the shim was compiled for, e.g. 0x160508. */
 uint32_t pls_slurm_version(void);
 /* The API number (libslurm.so.N) that the shim was compiled for. */

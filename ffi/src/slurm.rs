@@ -35,6 +35,7 @@ mod conf;
 mod error;
 pub mod hostlist;
 mod job;
+mod names;
 mod node;
 mod partition;
 #[cfg(feature = "synth")]
@@ -53,6 +54,7 @@ use crate::sys::shim;
 pub use conf::{Conf, ConfRow};
 pub use error::SlurmError;
 pub use job::{JobRow, Jobs};
+pub use names::{job_state_text, reason_text};
 pub use node::{NodeRow, Nodes};
 pub use partition::{LicenseRow, Licenses, PartitionRow, Partitions, ReservationRow, Reservations};
 pub use table::{Load, Record, Row, Rows, Table, UpdateTime};

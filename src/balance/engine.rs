@@ -431,6 +431,17 @@ impl Engine {
         Ok(())
     }
 
+    /// How many pending jobs lack each dimension, as set.
+    #[must_use]
+    pub fn pending(&self) -> &[u64] {
+        &self.pending
+    }
+
+    /// Whether `dim` is one total for the cluster.
+    pub(super) fn is_cluster(&self, dim: usize) -> bool {
+        self.cluster[dim]
+    }
+
     /// Where the next poll of the low branch begins.
     #[must_use]
     pub fn poll_start(&self) -> usize {

@@ -36,7 +36,9 @@
 mod chart;
 mod engine;
 mod params;
+pub mod pending;
 mod plain;
+pub mod problem;
 mod report;
 
 pub use chart::chart;

@@ -7,6 +7,7 @@ pub mod amount;
 pub mod hostlist;
 mod ids;
 mod node_set;
+pub mod problem;
 mod resources;
 pub mod shape;
 
