@@ -484,6 +484,7 @@ impl Responder {
 enum Why {
     Off,
     NotSynced,
+    NoChoice,
     No(NoPlacement),
 }
 
@@ -494,7 +495,7 @@ impl Why {
             Self::NotSynced | Self::No(NoPlacement::OtherTable) => (Reason::NotSynced, None),
             Self::No(NoPlacement::Left(option)) => (Reason::Unsupported, Some(option.option())),
             Self::No(NoPlacement::NoFit) => (Reason::NoFit, None),
-            Self::No(NoPlacement::NoChoice) => (Reason::NoChoice, None),
+            Self::NoChoice => (Reason::NoChoice, None),
             Self::No(NoPlacement::Held) => (Reason::Held, None),
         };
         (Some(reason), detail)
@@ -526,5 +527,9 @@ fn decide(
     {
         state.first_seen.entry(ask.head.job_id).or_insert(now);
     }
-    decided
+    match decided {
+        // Stock would come to the same set: nothing to try first.
+        Ok(placement) if placement.nodes.len() == placement.candidates => Err(Why::NoChoice),
+        other => other,
+    }
 }

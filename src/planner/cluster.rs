@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::planner::room::{Level, Room};
+use crate::snapshot::Snapshot;
 
 /// One node of the table. Empty slots of Slurm's table have an empty name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,6 +38,25 @@ pub struct Table {
     pub kinds: Vec<Arc<str>>,
     /// Type names (`gpu:a100`) by id.
     pub types: Vec<Arc<str>>,
+}
+
+impl Table {
+    /// The nodes of a snapshot, with its GRES ids.
+    pub fn of_snapshot(snapshot: &Snapshot) -> Self {
+        let nodes = snapshot.nodes.iter().map(|node| TableNode {
+            name: Arc::clone(&node.name),
+            cpus: node.cpus,
+            threads: 1,
+            memory_mb: node.memory_mb,
+            kinds: Vec::new(),
+            types: Vec::new(),
+        });
+        Self {
+            nodes: nodes.collect(),
+            kinds: snapshot.gres_kinds.clone(),
+            types: snapshot.gres_types.clone(),
+        }
+    }
 }
 
 /// What a job holds on one node.
@@ -92,6 +112,15 @@ impl Cluster {
         let named = table.nodes.iter().enumerate().filter(|(_, n)| !n.name.is_empty());
         let index = named.map(|(i, n)| (Arc::clone(&n.name), i)).collect();
         Self { rooms, jobs: BTreeMap::new(), index, table: Arc::new(table) }
+    }
+
+    /// A cluster whose usage is known but not who causes it.
+    pub fn with_rooms(table: Table, rooms: Vec<Room>) -> Self {
+        let mut cluster = Self::new(table);
+        if rooms.len() == cluster.rooms.len() {
+            cluster.rooms = rooms;
+        }
+        cluster
     }
 
     /// The node table.

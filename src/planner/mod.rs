@@ -7,4 +7,5 @@ pub mod cluster;
 pub mod eligible;
 pub mod pending;
 pub mod place;
+pub mod plan;
 pub mod room;

@@ -51,9 +51,14 @@ pub struct Placement {
     pub nodes: Vec<u32>,
     /// Candidates that Slurm offered.
     pub candidates: usize,
+    /// What each of the nodes gives, in the same order.
+    pub needs: Vec<Need>,
     /// Scores, weights, runner-up.
     pub decision: Decision,
 }
+
+/// Chosen nodes, what each gives, and the decision.
+type Split = (Vec<u32>, Vec<Need>, Decision);
 
 /// Why there is no placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +67,6 @@ pub enum NoPlacement {
     Left(LeftToSlurm),
     /// Too few candidates have room now.
     NoFit,
-    /// Every candidate would be chosen: nothing to decide.
-    NoChoice,
     /// Waiting for a node that it improves.
     Held,
     /// The candidate set is not of this node table.
@@ -234,11 +237,8 @@ impl Placer {
             }
             other => other,
         };
-        let (nodes, decision) = placed?;
-        if nodes.len() == count {
-            return Err(NoPlacement::NoChoice);
-        }
-        Ok(Placement { nodes, candidates: count, decision })
+        let (nodes, needs, decision) = placed?;
+        Ok(Placement { nodes, candidates: count, needs, decision })
     }
 
     /// The same share on each of `nodes` nodes.
@@ -247,7 +247,7 @@ impl Placer {
         shape: &Shape,
         nodes: u32,
         held_ms: u64,
-    ) -> Result<(Vec<u32>, Decision), NoPlacement> {
+    ) -> Result<Split, NoPlacement> {
         let need = shape.need(nodes);
         self.drop_unfit(&need);
         self.fill_amounts(&need)?;
@@ -264,7 +264,8 @@ impl Placer {
             Outcome::Placed(choices) => {
                 let mut chosen: Vec<u32> = choices.iter().map(|c| c.node.raw()).collect();
                 chosen.sort_unstable();
-                Ok((chosen, decision))
+                let needs = vec![need; chosen.len()];
+                Ok((chosen, needs, decision))
             }
             Outcome::NoFit { .. } => Err(NoPlacement::NoFit),
             Outcome::Held => Err(NoPlacement::Held),
@@ -317,7 +318,7 @@ impl Placer {
         shape: &Shape,
         wanted: u32,
         held_ms: u64,
-    ) -> Result<(Vec<u32>, Decision), NoPlacement> {
+    ) -> Result<Split, NoPlacement> {
         if shape.gres.iter().any(|g| g.per_job > 0) {
             return self.more_nodes(shape, wanted, held_ms);
         }
@@ -328,9 +329,13 @@ impl Placer {
                 room_for.push((tasks, node.raw()));
             }
         }
-        let chosen = fewest_nodes(&mut room_for, shape, wanted).ok_or(NoPlacement::NoFit)?;
-        let decision = self.score(shape, &chosen)?;
-        Ok((chosen, decision))
+        let shares = fewest_nodes(&mut room_for, shape, wanted).ok_or(NoPlacement::NoFit)?;
+        let nodes = shares.len() as u64;
+        let need = |&(tasks, _): &(u64, u32)| shape.need_for(tasks, 1, nodes);
+        let needs: Vec<Need> = shares.iter().map(need).collect();
+        let chosen: Vec<u32> = shares.iter().map(|(_, node)| *node).collect();
+        let decision = self.score(&chosen, &needs)?;
+        Ok((chosen, needs, decision))
     }
 
     /// GRES per job: more nodes with a smaller even share each.
@@ -339,7 +344,7 @@ impl Placer {
         shape: &Shape,
         wanted: u32,
         held_ms: u64,
-    ) -> Result<(Vec<u32>, Decision), NoPlacement> {
+    ) -> Result<Split, NoPlacement> {
         let offered = self.mask.clone();
         let most_gres = shape.gres.iter().map(|g| g.per_job).filter(|n| *n > 0).min();
         let most = most_gres.and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX);
@@ -354,17 +359,13 @@ impl Placer {
         Err(NoPlacement::NoFit)
     }
 
-    /// Dispersions of nodes that were chosen by capacity, each with the share
-    /// that an even split would give it as far as it has room.
-    fn score(&mut self, shape: &Shape, chosen: &[u32]) -> Result<Decision, NoPlacement> {
-        let nodes = chosen.len() as u64;
+    /// Dispersions of nodes that were chosen by capacity.
+    fn score(&mut self, chosen: &[u32], needs: &[Need]) -> Result<Decision, NoPlacement> {
         let mut scored: Option<Decision> = None;
-        for &node in chosen.iter().take(SCORED_MAX) {
+        for (&node, need) in chosen.iter().zip(needs).take(SCORED_MAX) {
             let mut only = NodeSet::new(self.cluster.rooms().len());
             only.insert(NodeIdx::from(node));
-            let room = self.cluster.rooms().get(node as usize).ok_or(NoPlacement::NoFit)?;
-            let tasks = capacity(shape, room).min(shape.tasks().div_ceil(nodes));
-            self.fill_amounts(&shape.need_for(tasks, 1, nodes))?;
+            self.fill_amounts(need)?;
             let request = Request { held_ms: u64::MAX, ..Request::new(&self.amounts) };
             let decided = self.engine.decide(&only, &request).map_err(|_| NoPlacement::NoFit)?;
             let Outcome::Placed(choice) = &decided.outcome else { continue };
@@ -409,31 +410,39 @@ fn free_of_type(room: &Room, gres_type: u32) -> u64 {
     room.types.get(gres_type as usize).map_or(0, |level| level.free())
 }
 
-/// The fewest nodes that hold all tasks: largest first, and as the last one
-/// the smallest that still suffices. `None` if even all of them are too few.
-fn fewest_nodes(room_for: &mut [(u64, u32)], shape: &Shape, wanted: u32) -> Option<Vec<u32>> {
+/// The fewest nodes that hold all tasks, each with its tasks: largest first,
+/// and as the last one the smallest that still suffices. `None` if even all of
+/// them are too few.
+fn fewest_nodes(
+    room_for: &mut [(u64, u32)],
+    shape: &Shape,
+    wanted: u32,
+) -> Option<Vec<(u64, u32)>> {
     room_for.sort_unstable_by_key(|&(tasks, node)| (std::cmp::Reverse(tasks), node));
     let needed = shape.tasks().max(u64::from(shape.min_cpus.div_ceil(shape.cpus_per_task.max(1))));
-    let least = wanted as usize;
-    let most = shape.max_nodes as usize;
     let mut sum = 0u64;
     let mut taken = 0usize;
-    while taken < least || sum < needed {
-        let (tasks, _) = room_for.get(taken)?;
-        sum = sum.saturating_add(*tasks);
+    while taken < wanted as usize || sum < needed {
+        sum = sum.saturating_add(room_for.get(taken)?.0);
         taken += 1;
-        if taken > most {
+        if taken > shape.max_nodes as usize {
             return None;
         }
     }
-    let before_last: u64 =
-        room_for.iter().take(taken - 1).fold(0, |sum, (tasks, _)| sum.saturating_add(*tasks));
+    let (first, rest) = room_for.split_at(taken - 1);
+    let before_last = first.iter().fold(0u64, |sum, (tasks, _)| sum.saturating_add(*tasks));
     let missing = needed.saturating_sub(before_last).max(1);
-    let rest = room_for.get(taken - 1..)?;
-    let (_, last) = rest.iter().rev().find(|(tasks, _)| *tasks >= missing)?;
-    let mut chosen: Vec<u32> = room_for.iter().take(taken - 1).map(|(_, node)| *node).collect();
-    chosen.push(*last);
-    chosen.sort_unstable();
+    let last = rest.iter().rev().find(|(tasks, _)| *tasks >= missing)?;
+    let mut chosen: Vec<(u64, u32)> = first.iter().chain([last]).copied().collect();
+    chosen.sort_unstable_by_key(|(_, node)| *node);
+    let mut left = needed;
+    let mut nodes_left = chosen.len() as u64;
+    for (tasks, _) in &mut chosen {
+        nodes_left -= 1;
+        // Every node gets a task, and no more than it has room for.
+        *tasks = (*tasks).min(left.saturating_sub(nodes_left)).max(1);
+        left = left.saturating_sub(*tasks);
+    }
     Some(chosen)
 }
 
