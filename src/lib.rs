@@ -13,3 +13,6 @@ pub mod model;
 pub mod api;
 pub mod config;
 pub mod history;
+
+// layer 5
+pub mod cli;
