@@ -9,6 +9,8 @@ pub const EXPLAIN_BYTES_MAX: usize = 64 * 1024;
 pub const HISTORY_BATCH_MAX: usize = 512;
 /// Records that wait for the history's thread; more are dropped.
 pub const HISTORY_QUEUE_MAX: usize = 16_384;
+/// Bytes of one answer of the daemon that the command line takes.
+pub const REPLY_BYTES_MAX: usize = 512 << 20;
 /// Nodes of one cluster (the wire format's `PHX_NODES_MAX`).
 pub const NODES_MAX: usize = 131_072;
 /// Resource dimensions of one problem: cpu, memory, each GRES type, licences.
