@@ -68,7 +68,7 @@ class Cluster(jobs.JobsMixin):
             end = time.monotonic() + (timeout or self._default_timeout())
             self._start_all(end)
         except BaseException as error:
-            tail = self._why() if isinstance(error, ClusterError) else ""
+            tail = self.why() if isinstance(error, ClusterError) else ""
             with contextlib.suppress(ClusterError):
                 self.down(quick=True)
             if tail:
@@ -176,6 +176,19 @@ class Cluster(jobs.JobsMixin):
     def on_loopback(self):
         """True if this host's name is a loopback address, so that daemons can bind to it."""
         return _loopback_of(socket.gethostname().split(".")[0], "").startswith("127.")
+
+    def why(self):
+        """The last log lines of the parts that have ended, else of slurmctld."""
+        dead = [p.role for p in self.processes if not p.alive()] or ["slurmctld"]
+        text = ""
+        for role in dead[:3]:
+            stem = os.path.join(self.paths.log, role.replace(":", "-"))
+            for path in (stem + ".log", stem + ".out"):
+                lines = tail(path, LOG_TAIL_LINES)
+                if lines:
+                    text += f"\n--- {path}\n" + "\n".join(lines)
+                    break
+        return text
 
     # --- parts, one by one ----------------------------------------------------------
 
@@ -412,19 +425,6 @@ class Cluster(jobs.JobsMixin):
                  "processes": [process.to_json() for process in self.processes]}
         _write(self.paths.state_file + ".new", json.dumps(state, indent=1))
         os.replace(self.paths.state_file + ".new", self.paths.state_file)
-
-    def _why(self):
-        """The last log lines of the parts that have ended, else of slurmctld."""
-        dead = [p.role for p in self.processes if not p.alive()] or ["slurmctld"]
-        text = ""
-        for role in dead[:3]:
-            stem = os.path.join(self.paths.log, role.replace(":", "-"))
-            for path in (stem + ".log", stem + ".out"):
-                lines = tail(path, LOG_TAIL_LINES)
-                if lines:
-                    text += f"\n--- {path}\n" + "\n".join(lines)
-                    break
-        return text
 
 
 def tail(path, lines):
