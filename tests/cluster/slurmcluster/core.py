@@ -127,7 +127,7 @@ class Cluster(jobs.JobsMixin):
     def env_lines(self):
         """The variables a shell needs to use this cluster."""
         binaries = self.paths.bin_dir
-        path = os.environ.get("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        path = os.environ.get("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         result = {"SLURM_CONF": self.paths.slurm_conf, "PHALANX_CLUSTER_DIR": self.paths.root}
         if not self.stock:
             result["PHALANX_SOCKET"] = self.paths.control_socket
