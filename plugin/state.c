@@ -88,6 +88,8 @@ static bool _put_gres(struct phx_node *out, uint32_t plugin_id,
 {
 	struct phx_gres_count *g;
 
+	if (!count)
+		return true; /* configured elsewhere, not here */
 	for (uint32_t i = 0; i < out->gres_count; i++) {
 		g = &out->gres[i];
 		if (g->plugin_id == plugin_id && g->type_id == type_id) {
