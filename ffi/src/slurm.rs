@@ -142,6 +142,10 @@ impl Slurm {
 
     /// All nodes, in the order of slurmctld's table.
     ///
+    /// Expensive even when nothing changed: before slurmctld compares times
+    /// it recomputes every node's allocation under its node write lock (12 ms
+    /// for 10,000 nodes, measured on 22.05.8). Poll it less often than jobs.
+    ///
     /// # Errors
     /// [`SlurmError::Call`] when slurmctld cannot be asked.
     pub fn load_nodes(

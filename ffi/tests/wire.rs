@@ -592,3 +592,118 @@ fn enums_are_the_headers_numbers() {
     assert_eq!((Mode::RunNow.raw(), Mode::WillRun.raw()), (0, 2));
     assert_eq!(Cause::Expand.raw(), 6);
 }
+
+/// Small valid packets, one of each type: where the fuzz target starts from.
+fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let mut hello = Hello {
+        node_count: 70,
+        slurm_version: 0x16_0508,
+        ..Hello::new_zeroed()
+    };
+    hello.cluster = wire_name("cluster").unwrap();
+    let mut name = GresName {
+        plugin_id: 7,
+        ..GresName::new_zeroed()
+    };
+    name.name = wire_name("gpu").unwrap();
+    let mut node = Node {
+        cpus: 64,
+        gres_count: 1,
+        ..Node::new_zeroed()
+    };
+    node.gres[0] = GresCount {
+        plugin_id: 7,
+        type_id: 0,
+        count: 4,
+    };
+    let job = JobHead {
+        job_id: 9,
+        flags: PHX_JOB_FIRST | PHX_JOB_LAST,
+        ..JobHead::new_zeroed()
+    };
+    let alloc = Alloc {
+        node: 3,
+        cpus: 2,
+        memory_mb: 100,
+    };
+    let gres = JobGres {
+        node: 3,
+        plugin_id: 7,
+        count: 1,
+        ..JobGres::new_zeroed()
+    };
+    let answer = Answer::narrow_head(9, 4, 1);
+    let entries = [name];
+    let messages = [
+        Message::Hello(&hello),
+        Message::SyncBegin(&SyncBegin {
+            node_count: 70,
+            ..SyncBegin::new_zeroed()
+        }),
+        Message::GresNames(GresNames {
+            head: &GresNamesHead::new_zeroed(),
+            entries: &entries,
+        }),
+        Message::Nodes(Nodes {
+            head: &NodesHead::new_zeroed(),
+            entries: &[node],
+        }),
+        Message::Job(Job {
+            head: &job,
+            allocs: &[alloc],
+            gres: &[gres],
+        }),
+        Message::JobEnd(&JobEnd {
+            job_id: 9,
+            ..JobEnd::new_zeroed()
+        }),
+        Message::SyncEnd(&SyncEnd {
+            node_count: 70,
+            ..SyncEnd::new_zeroed()
+        }),
+        Message::Ask(Ask {
+            head: &valid_ask(),
+            candidates: &[!0, 1],
+        }),
+        Message::Outcome(&Outcome {
+            job_id: 9,
+            ..Outcome::new_zeroed()
+        }),
+        Message::Stats(&Stats {
+            asks: 1,
+            ..Stats::new_zeroed()
+        }),
+        Message::Welcome(&Welcome::new(1, 2000, 3, 5000, PHX_W_ASK_RUN_NOW)),
+        Message::Config(&Welcome::new(2, 2000, 3, 5000, 0)),
+        Message::Answer(Answer {
+            head: &answer,
+            nodes: &[1, 5],
+        }),
+        Message::Resync(&Resync::new_zeroed()),
+    ];
+    messages
+        .iter()
+        .map(|message| (message.kind().as_str(), packet(1, message)))
+        .collect()
+}
+
+/// Goal: the fuzz target's seeds are today's format. `UPDATE_SEEDS=1` in the
+/// environment writes them anew.
+#[test]
+fn fuzz_seeds_are_current() {
+    let dir = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../tests/fuzz/seeds/wire_parse"
+    );
+    let seeds = seeds();
+    assert_eq!(seeds.len(), Type::ALL.len());
+    for (name, bytes) in seeds {
+        let path = format!("{dir}/{name}");
+        if std::env::var_os("UPDATE_SEEDS").is_some() {
+            std::fs::create_dir_all(dir).unwrap();
+            std::fs::write(&path, &bytes).unwrap();
+        }
+        let stored = std::fs::read(&path).unwrap();
+        assert!(stored == bytes, "{path} is stale: run with UPDATE_SEEDS=1");
+    }
+}
