@@ -23,6 +23,11 @@
 //! # Ok::<(), phalanx_ffi::slurm::SlurmError>(())
 //! ```
 //!
+//! # Blocking
+//! Each load is a request to slurmctld and blocks: 4 s when nothing listens on
+//! its port (measured on 22.05.8), up to `MessageTimeout` when it does not
+//! answer. Load from a thread that nothing else waits for.
+//!
 //! # Threads
 //! libslurm keeps global state behind no documented locking, so all calls
 //! have to come from one thread at a time. There is one [`Slurm`] per process
