@@ -595,96 +595,70 @@ fn enums_are_the_headers_numbers() {
 
 /// Small valid packets, one of each type: where the fuzz target starts from.
 fn seeds() -> Vec<(&'static str, Vec<u8>)> {
-    let mut hello = Hello {
-        node_count: 70,
-        slurm_version: 0x16_0508,
-        ..Hello::new_zeroed()
-    };
+    fn named(message: &Message<'_>) -> (&'static str, Vec<u8>) {
+        (message.kind().as_str(), packet(1, message))
+    }
+    let welcome = |generation| Welcome::new(generation, 2000, 3, 5000, PHX_W_ASK_RUN_NOW);
+    let mut seeds = array_seeds(named);
+    seeds.extend([
+        named(&Message::SyncBegin(&SyncBegin::new_zeroed())),
+        named(&Message::SyncEnd(&SyncEnd::new_zeroed())),
+        named(&Message::JobEnd(&JobEnd::new_zeroed())),
+        named(&Message::Outcome(&Outcome::new_zeroed())),
+        named(&Message::Stats(&Stats::new_zeroed())),
+        named(&Message::Welcome(&welcome(1))),
+        named(&Message::Config(&welcome(2))),
+        named(&Message::Resync(&Resync::new_zeroed())),
+    ]);
+    seeds
+}
+
+/// The seeds with names and arrays.
+fn array_seeds<S>(named: impl Fn(&Message<'_>) -> S) -> Vec<S> {
+    let mut hello = Hello::new_zeroed();
     hello.cluster = wire_name("cluster").unwrap();
-    let mut name = GresName {
-        plugin_id: 7,
-        ..GresName::new_zeroed()
+    let mut gres_name = GresName::new_zeroed();
+    gres_name.name = wire_name("gpu").unwrap();
+    let names = GresNames {
+        head: &GresNamesHead::new_zeroed(),
+        entries: &[gres_name],
     };
-    name.name = wire_name("gpu").unwrap();
-    let mut node = Node {
-        cpus: 64,
-        gres_count: 1,
-        ..Node::new_zeroed()
-    };
-    node.gres[0] = GresCount {
-        plugin_id: 7,
-        type_id: 0,
-        count: 4,
-    };
-    let job = JobHead {
-        job_id: 9,
-        flags: PHX_JOB_FIRST | PHX_JOB_LAST,
-        ..JobHead::new_zeroed()
+    let mut node = Node::new_zeroed();
+    node.gres_count = 1;
+    node.gres[0].count = 4;
+    let nodes = Nodes {
+        head: &NodesHead::new_zeroed(),
+        entries: &[node],
     };
     let alloc = Alloc {
         node: 3,
-        cpus: 2,
-        memory_mb: 100,
+        ..Alloc::new_zeroed()
     };
     let gres = JobGres {
         node: 3,
-        plugin_id: 7,
-        count: 1,
         ..JobGres::new_zeroed()
     };
-    let answer = Answer::narrow_head(9, 4, 1);
-    let entries = [name];
-    let messages = [
-        Message::Hello(&hello),
-        Message::SyncBegin(&SyncBegin {
-            node_count: 70,
-            ..SyncBegin::new_zeroed()
-        }),
-        Message::GresNames(GresNames {
-            head: &GresNamesHead::new_zeroed(),
-            entries: &entries,
-        }),
-        Message::Nodes(Nodes {
-            head: &NodesHead::new_zeroed(),
-            entries: &[node],
-        }),
-        Message::Job(Job {
-            head: &job,
-            allocs: &[alloc],
-            gres: &[gres],
-        }),
-        Message::JobEnd(&JobEnd {
-            job_id: 9,
-            ..JobEnd::new_zeroed()
-        }),
-        Message::SyncEnd(&SyncEnd {
-            node_count: 70,
-            ..SyncEnd::new_zeroed()
-        }),
-        Message::Ask(Ask {
-            head: &valid_ask(),
-            candidates: &[!0, 1],
-        }),
-        Message::Outcome(&Outcome {
-            job_id: 9,
-            ..Outcome::new_zeroed()
-        }),
-        Message::Stats(&Stats {
-            asks: 1,
-            ..Stats::new_zeroed()
-        }),
-        Message::Welcome(&Welcome::new(1, 2000, 3, 5000, PHX_W_ASK_RUN_NOW)),
-        Message::Config(&Welcome::new(2, 2000, 3, 5000, 0)),
-        Message::Answer(Answer {
-            head: &answer,
-            nodes: &[1, 5],
-        }),
-        Message::Resync(&Resync::new_zeroed()),
-    ];
-    messages
-        .iter()
-        .map(|message| (message.kind().as_str(), packet(1, message)))
-        .collect()
+    let job = Job {
+        head: &JobHead::new_zeroed(),
+        allocs: &[alloc],
+        gres: &[gres],
+    };
+    let ask = Ask {
+        head: &valid_ask(),
+        candidates: &[!0, 1],
+    };
+    let answer = Answer {
+        head: &Answer::narrow_head(9, 4, 1),
+        nodes: &[1, 5],
+    };
+    vec![
+        named(&Message::Hello(&hello)),
+        named(&Message::GresNames(names)),
+        named(&Message::Nodes(nodes)),
+        named(&Message::Job(job)),
+        named(&Message::Ask(ask)),
+        named(&Message::Answer(answer)),
+    ]
 }
 
 /// Goal: the fuzz target's seeds are today's format. `UPDATE_SEEDS=1` in the
