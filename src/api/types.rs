@@ -332,9 +332,7 @@ pub struct DecisionReport {
     pub nodes: String,
     /// Candidates that Slurm offered.
     pub candidates: u64,
-    /// Of these, with room now.
-    pub feasible: u64,
-    /// `low` or `high`.
+    /// `low`, `high`, or `best` for the improved mode.
     pub branch: String,
     /// Cluster utilisation just before.
     pub utilization: f64,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::solve::SolveArgs;
 use super::exit::{ABOUT_ALL, EXIT_CODES};
 
 /// Ask phalanxd about placement, or check its configuration.
@@ -75,6 +76,9 @@ pub enum Command {
     /// SlurmUser may do this, and the users of [control] allowed_uids.
     #[command(after_help = EXIT_CODES)]
     Reload,
+    /// Solve one problem given as JSON, without a daemon
+    #[command(after_help = EXIT_CODES)]
+    Solve(SolveArgs),
     /// Write manual pages and completion scripts into a directory
     #[command(hide = true)]
     Generate {

@@ -15,6 +15,7 @@ mod generate;
 mod json;
 pub mod render;
 mod resolve;
+pub mod solve;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -27,36 +28,54 @@ pub use exit::{Exit, Failure};
 
 use crate::api::types::{Explain, NodesReport, PlanReport, ReloadReport, ShadowReport, Status};
 use client::{Client, Method};
-use resolve::Action;
+use resolve::{Action, Task};
 
 /// Runs the command line with these arguments, the program's name first.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let parsed = match args::Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let parsed = match args::Cli::try_parse_from(&arguments) {
         Ok(parsed) => parsed,
-        // Help and version come this way too, and end with 0.
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() {
-                Exit::Usage
-            } else {
-                Exit::Ok
-            }
-            .into();
-        }
+        Err(error) => return usage(&arguments, &error).into(),
     };
-    let result = resolve::resolve(parsed).and_then(run);
-    let (exit, failure) = match result {
-        Ok(outcome) => match print(&outcome.text) {
-            Ok(()) => (outcome.exit, None),
-            Err(failure) => (failure.exit, Some(failure)),
-        },
-        Err(failure) => (failure.exit, Some(failure)),
+    let result = match resolve::resolve(parsed) {
+        Ok(Action::Solve(args)) => return solve::run(&args),
+        Ok(Action::Task(task)) => run(task),
+        Err(failure) => Err(failure),
     };
-    if let Some(failure) = failure {
+    let result = result.and_then(|outcome| print(&outcome.text).map(|()| outcome.exit));
+    let exit = result.unwrap_or_else(|failure| {
         // Nothing can be done where standard error is closed.
         let _ = writeln!(std::io::stderr(), "phalanx: {}", failure.message);
-    }
+        failure.exit
+    });
     exit.into()
+}
+
+/// Prints what clap says: help and version, which are no errors, and errors;
+/// for `solve` these are one line as its other errors are.
+fn usage(arguments: &[OsString], error: &clap::Error) -> Exit {
+    let solve = arguments
+        .iter()
+        .skip(1)
+        .find(|argument| !argument.as_encoded_bytes().starts_with(b"-"));
+    if error.use_stderr() && solve.is_some_and(|command| command == "solve") {
+        let text = error.render().to_string();
+        let first: Vec<&str> = text
+            .lines()
+            .map(str::trim)
+            .take_while(|line| !line.is_empty())
+            .collect();
+        let line = first.join(" ");
+        let line = line.strip_prefix("error: ").unwrap_or(&line);
+        let _ = writeln!(std::io::stderr(), "{line}");
+    } else {
+        let _ = error.print();
+    }
+    if error.use_stderr() {
+        Exit::Usage
+    } else {
+        Exit::Ok
+    }
 }
 
 /// What a command prints and how it ends.
@@ -88,16 +107,16 @@ fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-fn run(action: Action) -> Result<Outcome, Failure> {
-    match action {
-        Action::Check { file, json } => check::run(&file, json),
-        Action::Generate { directory } => generate::run(&directory),
-        Action::Status(ask) => get::<Status>(&ask, render::status::text),
-        Action::Nodes(ask) => get::<NodesReport>(&ask, render::nodes::text),
-        Action::Explain(ask) => get::<Explain>(&ask, render::explain::text),
-        Action::Shadow(ask) => get::<ShadowReport>(&ask, render::shadow::text),
-        Action::Plan(ask) => get::<PlanReport>(&ask, render::plan::text),
-        Action::Reload(ask) => reload(&ask),
+fn run(task: Task) -> Result<Outcome, Failure> {
+    match task {
+        Task::Check { file, json } => check::run(&file, json),
+        Task::Generate { directory } => generate::run(&directory),
+        Task::Status(ask) => get::<Status>(&ask, render::status::text),
+        Task::Nodes(ask) => get::<NodesReport>(&ask, render::nodes::text),
+        Task::Explain(ask) => get::<Explain>(&ask, render::explain::text),
+        Task::Shadow(ask) => get::<ShadowReport>(&ask, render::shadow::text),
+        Task::Plan(ask) => get::<PlanReport>(&ask, render::plan::text),
+        Task::Reload(ask) => reload(&ask),
     }
 }
 

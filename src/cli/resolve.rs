@@ -9,11 +9,21 @@ use jiff::{Span, SpanRelativeTo, Timestamp};
 
 use super::args::{Cli, Command, ConfigCommand, Global};
 use super::exit::{Exit, Failure};
+use super::solve::SolveArgs;
 use crate::config::{self, Config};
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub(super) enum Action {
+    /// `solve`, which has its own input, output and error lines.
+    Solve(SolveArgs),
+    /// Anything else.
+    Task(Task),
+}
 
 /// What to do, with everything looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum Task {
     /// `config check`
     Check {
         /// The file.
@@ -65,29 +75,30 @@ pub(super) fn resolve(cli: Cli) -> Result<Action, Failure> {
             json: global.json,
         })
     };
-    Ok(match command {
-        Command::Status => Action::Status(ask("/v1/status".to_owned())?),
-        Command::Nodes => Action::Nodes(ask("/v1/nodes".to_owned())?),
-        Command::Explain { job } => Action::Explain(ask(format!("/v1/explain/{}", job_id(&job)?))?),
+    Ok(Action::Task(match command {
+        Command::Solve(args) => return Ok(Action::Solve(args)),
+        Command::Status => Task::Status(ask("/v1/status".to_owned())?),
+        Command::Nodes => Task::Nodes(ask("/v1/nodes".to_owned())?),
+        Command::Explain { job } => Task::Explain(ask(format!("/v1/explain/{}", job_id(&job)?))?),
         Command::Shadow { since } => {
             let since_ms = since_ms(&since, Timestamp::now(), &TimeZone::system())?;
-            Action::Shadow(ask(format!("/v1/shadow?since={since_ms}"))?)
+            Task::Shadow(ask(format!("/v1/shadow?since={since_ms}"))?)
         }
-        Command::Plan => Action::Plan(ask("/v1/plan".to_owned())?),
-        Command::Reload => Action::Reload(ask("/v1/reload".to_owned())?),
+        Command::Plan => Task::Plan(ask("/v1/plan".to_owned())?),
+        Command::Reload => Task::Reload(ask("/v1/reload".to_owned())?),
         Command::Config {
             command: ConfigCommand::Check { file },
         } => {
             let file = file
                 .or(global.config)
                 .unwrap_or_else(|| config::DEFAULT_PATH.into());
-            Action::Check {
+            Task::Check {
                 file,
                 json: global.json,
             }
         }
-        Command::Generate { directory } => Action::Generate { directory },
-    })
+        Command::Generate { directory } => Task::Generate { directory },
+    }))
 }
 
 /// The control socket: as given, else of the configuration given, else of the
