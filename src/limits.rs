@@ -45,3 +45,5 @@ pub const NOTES_QUEUE_MAX: usize = 65_536;
 pub const RECENT_JOBS_MAX: usize = 20_000;
 /// Asks kept in memory for each of these jobs.
 pub const RECENT_ASKS_MAX: usize = 8;
+/// Nodes copied from the mirror while its lock is held once.
+pub const COPY_NODES: usize = 512;

@@ -296,7 +296,7 @@ fn an_absent_daemon_ends_with_4() {
         &phalanx(&["status", "--socket", path]),
         "no answer within 5 s",
     );
-    assert!(begin.elapsed() < Duration::from_secs(8));
+    assert!(begin.elapsed() < Duration::from_secs(30));
     server.join().unwrap();
 }
 

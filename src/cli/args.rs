@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::solve::SolveArgs;
 use super::exit::{ABOUT_ALL, EXIT_CODES};
+use super::solve::SolveArgs;
 
 /// Ask phalanxd about placement, or check its configuration.
 #[derive(Debug, Parser)]
@@ -18,7 +18,7 @@ pub struct Cli {
     pub global: Global,
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Top,
 }
 
 /// Options that every command takes.
@@ -36,7 +36,18 @@ pub struct Global {
     pub config: Option<PathBuf>,
 }
 
-/// The commands.
+/// All commands.
+#[derive(Debug, Subcommand)]
+pub enum Top {
+    /// The ones that end with one report.
+    #[command(flatten)]
+    Command(Command),
+    /// Solve one problem given as JSON, without the daemon
+    #[command(after_help = EXIT_CODES)]
+    Solve(SolveArgs),
+}
+
+/// The commands that end with one report.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Show the daemon, the plugin, and what became of Slurm's placement calls
@@ -76,9 +87,6 @@ pub enum Command {
     /// SlurmUser may do this, and the users of [control] allowed_uids.
     #[command(after_help = EXIT_CODES)]
     Reload,
-    /// Solve one problem given as JSON, without a daemon
-    #[command(after_help = EXIT_CODES)]
-    Solve(SolveArgs),
     /// Write manual pages and completion scripts into a directory
     #[command(hide = true)]
     Generate {

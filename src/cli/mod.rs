@@ -28,7 +28,7 @@ pub use exit::{Exit, Failure};
 
 use crate::api::types::{Explain, NodesReport, PlanReport, ReloadReport, ShadowReport, Status};
 use client::{Client, Method};
-use resolve::{Action, Task};
+use resolve::Action;
 
 /// Runs the command line with these arguments, the program's name first.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -37,12 +37,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return usage(&arguments, &error).into(),
     };
-    let result = match resolve::resolve(parsed) {
-        Ok(Action::Solve(args)) => return solve::run(&args),
-        Ok(Action::Task(task)) => run(task),
-        Err(failure) => Err(failure),
+    let command = match parsed.command {
+        args::Top::Solve(arguments) => return solve::run(&arguments),
+        args::Top::Command(command) => command,
     };
-    let result = result.and_then(|outcome| print(&outcome.text).map(|()| outcome.exit));
+    let result = resolve::resolve(parsed.global, command)
+        .and_then(run)
+        .and_then(|outcome| print(&outcome.text).map(|()| outcome.exit));
     let exit = result.unwrap_or_else(|failure| {
         // Nothing can be done where standard error is closed.
         let _ = writeln!(std::io::stderr(), "phalanx: {}", failure.message);
@@ -54,28 +55,23 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Prints what clap says: help and version, which are no errors, and errors;
 /// for `solve` these are one line as its other errors are.
 fn usage(arguments: &[OsString], error: &clap::Error) -> Exit {
-    let solve = arguments
-        .iter()
-        .skip(1)
-        .find(|argument| !argument.as_encoded_bytes().starts_with(b"-"));
-    if error.use_stderr() && solve.is_some_and(|command| command == "solve") {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return Exit::Ok;
+    }
+    let option = |argument: &&OsString| argument.as_encoded_bytes().starts_with(b"-");
+    let command = arguments.iter().skip(1).find(|argument| !option(argument));
+    if command.is_some_and(|command| command == "solve") {
         let text = error.render().to_string();
-        let first: Vec<&str> = text
-            .lines()
-            .map(str::trim)
-            .take_while(|line| !line.is_empty())
-            .collect();
-        let line = first.join(" ");
+        // The first paragraph says what is wrong, the others how to do better.
+        let said = text.lines().map(str::trim).take_while(|line| !line.is_empty());
+        let line = said.collect::<Vec<_>>().join(" ");
         let line = line.strip_prefix("error: ").unwrap_or(&line);
         let _ = writeln!(std::io::stderr(), "{line}");
     } else {
         let _ = error.print();
     }
-    if error.use_stderr() {
-        Exit::Usage
-    } else {
-        Exit::Ok
-    }
+    Exit::Usage
 }
 
 /// What a command prints and how it ends.
@@ -107,16 +103,16 @@ fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-fn run(task: Task) -> Result<Outcome, Failure> {
-    match task {
-        Task::Check { file, json } => check::run(&file, json),
-        Task::Generate { directory } => generate::run(&directory),
-        Task::Status(ask) => get::<Status>(&ask, render::status::text),
-        Task::Nodes(ask) => get::<NodesReport>(&ask, render::nodes::text),
-        Task::Explain(ask) => get::<Explain>(&ask, render::explain::text),
-        Task::Shadow(ask) => get::<ShadowReport>(&ask, render::shadow::text),
-        Task::Plan(ask) => get::<PlanReport>(&ask, render::plan::text),
-        Task::Reload(ask) => reload(&ask),
+fn run(action: Action) -> Result<Outcome, Failure> {
+    match action {
+        Action::Check { file, json } => check::run(&file, json),
+        Action::Generate { directory } => generate::run(&directory),
+        Action::Status(ask) => get::<Status>(&ask, render::status::text),
+        Action::Nodes(ask) => get::<NodesReport>(&ask, render::nodes::text),
+        Action::Explain(ask) => get::<Explain>(&ask, render::explain::text),
+        Action::Shadow(ask) => get::<ShadowReport>(&ask, render::shadow::text),
+        Action::Plan(ask) => get::<PlanReport>(&ask, render::plan::text),
+        Action::Reload(ask) => reload(&ask),
     }
 }
 

@@ -7,23 +7,13 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, SpanRelativeTo, Timestamp};
 
-use super::args::{Cli, Command, ConfigCommand, Global};
+use super::args::{Command, ConfigCommand, Global};
 use super::exit::{Exit, Failure};
-use super::solve::SolveArgs;
 use crate::config::{self, Config};
-
-/// What to do.
-#[derive(Clone, Debug)]
-pub(super) enum Action {
-    /// `solve`, which has its own input, output and error lines.
-    Solve(SolveArgs),
-    /// Anything else.
-    Task(Task),
-}
 
 /// What to do, with everything looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Task {
+pub(super) enum Action {
     /// `config check`
     Check {
         /// The file.
@@ -66,8 +56,7 @@ const SOCKET_VARIABLE: &str = "PHALANX_SOCKET";
 
 /// # Errors
 /// [`Exit::Usage`] for a job, time or configuration that is none.
-pub(super) fn resolve(cli: Cli) -> Result<Action, Failure> {
-    let Cli { global, command } = cli;
+pub(super) fn resolve(global: Global, command: Command) -> Result<Action, Failure> {
     let ask = |path: String| -> Result<Ask, Failure> {
         Ok(Ask {
             socket: socket(&global)?,
@@ -75,30 +64,29 @@ pub(super) fn resolve(cli: Cli) -> Result<Action, Failure> {
             json: global.json,
         })
     };
-    Ok(Action::Task(match command {
-        Command::Solve(args) => return Ok(Action::Solve(args)),
-        Command::Status => Task::Status(ask("/v1/status".to_owned())?),
-        Command::Nodes => Task::Nodes(ask("/v1/nodes".to_owned())?),
-        Command::Explain { job } => Task::Explain(ask(format!("/v1/explain/{}", job_id(&job)?))?),
+    Ok(match command {
+        Command::Status => Action::Status(ask("/v1/status".to_owned())?),
+        Command::Nodes => Action::Nodes(ask("/v1/nodes".to_owned())?),
+        Command::Explain { job } => Action::Explain(ask(format!("/v1/explain/{}", job_id(&job)?))?),
         Command::Shadow { since } => {
             let since_ms = since_ms(&since, Timestamp::now(), &TimeZone::system())?;
-            Task::Shadow(ask(format!("/v1/shadow?since={since_ms}"))?)
+            Action::Shadow(ask(format!("/v1/shadow?since={since_ms}"))?)
         }
-        Command::Plan => Task::Plan(ask("/v1/plan".to_owned())?),
-        Command::Reload => Task::Reload(ask("/v1/reload".to_owned())?),
+        Command::Plan => Action::Plan(ask("/v1/plan".to_owned())?),
+        Command::Reload => Action::Reload(ask("/v1/reload".to_owned())?),
         Command::Config {
             command: ConfigCommand::Check { file },
         } => {
             let file = file
                 .or(global.config)
                 .unwrap_or_else(|| config::DEFAULT_PATH.into());
-            Task::Check {
+            Action::Check {
                 file,
                 json: global.json,
             }
         }
-        Command::Generate { directory } => Task::Generate { directory },
-    }))
+        Command::Generate { directory } => Action::Generate { directory },
+    })
 }
 
 /// The control socket: as given, else of the configuration given, else of the

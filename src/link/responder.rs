@@ -20,6 +20,7 @@ use crate::link::convert;
 use crate::link::hist::Histogram;
 use crate::link::session::{PluginCounters, PluginState, Session, Step};
 use crate::planner::cluster::{Cluster, RunningJob, Table};
+use crate::planner::room::Room;
 use crate::planner::place::{NoPlacement, Placement, Placer, Pool, Tuning};
 
 /// What the daemon does with a partition's jobs.
@@ -288,6 +289,28 @@ impl Responder {
     pub fn with_placer<T>(&self, look: impl FnOnce(&Placer) -> T) -> Option<T> {
         let state = lock(&self.state);
         if state.view.synced { state.placer.as_ref().map(look) } else { None }
+    }
+
+    /// Node table and usage, if the mirror is complete. Copied in pieces, so
+    /// that no question waits for the whole of a large cluster.
+    pub fn copy_rooms(&self) -> Option<(Arc<Table>, Vec<Room>)> {
+        let mut rooms: Vec<Room> = Vec::new();
+        let mut table: Option<Arc<Table>> = None;
+        loop {
+            let state = lock(&self.state);
+            let placer = state.placer.as_ref().filter(|_| state.view.synced)?;
+            let current = placer.cluster().table();
+            if !table.as_ref().is_some_and(|t| Arc::ptr_eq(t, current)) {
+                // First piece, or a new table came in between: from the start.
+                rooms.clear();
+                table = Some(Arc::clone(current));
+            }
+            let all = placer.cluster().rooms();
+            rooms.extend(all.iter().skip(rooms.len()).take(limits::COPY_NODES).cloned());
+            if rooms.len() == all.len() {
+                return table.map(|table| (table, rooms));
+            }
+        }
     }
 
     /// What the queue waits for, and the licence pools, from a poll.

@@ -193,6 +193,23 @@ impl Placer {
         &self.dims
     }
 
+    /// Configured and in use of a dimension over the cluster.
+    pub fn dimension_level(&self, dim: usize) -> (u64, u64) {
+        let first_pool = self.dims.len() - self.pools.len();
+        if let Some(pool) = dim.checked_sub(first_pool).and_then(|i| self.pools.get(i)) {
+            return (pool.total, pool.used);
+        }
+        let level = |room: &Room| match dim {
+            CPU => room.cpus,
+            MEM => room.memory_mb,
+            kind => room.kinds.get(kind - KINDS).copied().unwrap_or_default(),
+        };
+        let sum = |(total, used): (u64, u64), room: &Room| {
+            (total + level(room).total, used + level(room).used)
+        };
+        self.cluster.rooms().iter().fold((0, 0), sum)
+    }
+
     /// Pending counts by dimension name.
     pub fn pending(&self) -> &BTreeMap<Arc<str>, u64> {
         &self.pending

@@ -36,15 +36,17 @@ class Cluster(jobs.JobsMixin):
     slurmdbd   True: with mariadb and slurmdbd, a user, an account and two QOS
     files      {name: text} put beside slurm.conf (topology.conf ...)
     overlay    directory of select_cons_tres.so (default: the build's)
+    nodes_where  what errors call the fragment (its file's name)
     daemon     False: overlay, but phalanxd is left to `start_phalanxd()`
     """
 
     def __init__(self, directory, *, stock=False, nodes=None, config=None, extra=(), cloud=0,
-                 slurmdbd=False, files=None, overlay=None, daemon=True):
+                 slurmdbd=False, files=None, overlay=None, daemon=True, nodes_where="nodes"):
         self.paths = Paths(directory)
         self.stock, self.config, self.extra = stock, config, list(extra)
         self.nodes_text, self.cloud, self.with_dbd = nodes, cloud, slurmdbd
         self.files, self.overlay, self.with_daemon = dict(files or {}), overlay, daemon
+        self.nodes_where = nodes_where
         self.id, self.processes, self.ports, self.fragment = "", [], {}, None
 
     def __enter__(self):
@@ -68,7 +70,7 @@ class Cluster(jobs.JobsMixin):
             end = time.monotonic() + (timeout or self._default_timeout())
             self._start_all(end)
         except BaseException as error:
-            tail = self._why() if isinstance(error, ClusterError) else ""
+            tail = self.why() if isinstance(error, ClusterError) else ""
             with contextlib.suppress(ClusterError):
                 self.down(quick=True)
             if tail:
@@ -127,7 +129,7 @@ class Cluster(jobs.JobsMixin):
     def env_lines(self):
         """The variables a shell needs to use this cluster."""
         binaries = self.paths.bin_dir
-        path = os.environ.get("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        path = os.environ.get("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         result = {"SLURM_CONF": self.paths.slurm_conf, "PHALANX_CLUSTER_DIR": self.paths.root}
         if not self.stock:
             result["PHALANX_SOCKET"] = self.paths.control_socket
@@ -176,6 +178,19 @@ class Cluster(jobs.JobsMixin):
     def on_loopback(self):
         """True if this host's name is a loopback address, so that daemons can bind to it."""
         return _loopback_of(socket.gethostname().split(".")[0], "").startswith("127.")
+
+    def why(self):
+        """The last log lines of the parts that have ended, else of slurmctld."""
+        dead = [p.role for p in self.processes if not p.alive()] or ["slurmctld"]
+        text = ""
+        for role in dead[:3]:
+            stem = os.path.join(self.paths.log, role.replace(":", "-"))
+            for path in (stem + ".log", stem + ".out"):
+                lines = tail(path, LOG_TAIL_LINES)
+                if lines:
+                    text += f"\n--- {path}\n" + "\n".join(lines)
+                    break
+        return text
 
     # --- parts, one by one ----------------------------------------------------------
 
@@ -265,7 +280,7 @@ class Cluster(jobs.JobsMixin):
 
     def _parse_nodes(self):
         if self.nodes_text is not None:
-            return nodes.parse_fragment(self.nodes_text, "nodes")
+            return nodes.parse_fragment(self.nodes_text, self.nodes_where)
         if self.cloud:
             return nodes.Fragment()
         return nodes.parse_fragment(nodes.DEFAULT_FRAGMENT)
@@ -412,19 +427,6 @@ class Cluster(jobs.JobsMixin):
                  "processes": [process.to_json() for process in self.processes]}
         _write(self.paths.state_file + ".new", json.dumps(state, indent=1))
         os.replace(self.paths.state_file + ".new", self.paths.state_file)
-
-    def _why(self):
-        """The last log lines of the parts that have ended, else of slurmctld."""
-        dead = [p.role for p in self.processes if not p.alive()] or ["slurmctld"]
-        text = ""
-        for role in dead[:3]:
-            stem = os.path.join(self.paths.log, role.replace(":", "-"))
-            for path in (stem + ".log", stem + ".out"):
-                lines = tail(path, LOG_TAIL_LINES)
-                if lines:
-                    text += f"\n--- {path}\n" + "\n".join(lines)
-                    break
-        return text
 
 
 def tail(path, lines):
