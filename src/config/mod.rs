@@ -200,9 +200,6 @@ pub struct BalanceConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BestConfig {
-    /// Exponent on usage and shortage before they become weights: 0 makes all
-    /// weights equal, larger values favour the scarcest dimension.
-    pub sharpness: f64,
     /// Share (0..=1) of the score that prefers fuller nodes.
     pub packing: f64,
     /// Share (0..=1) of the score that avoids leaving resources behind which
@@ -347,8 +344,7 @@ impl Default for BalanceConfig {
 impl Default for BestConfig {
     fn default() -> Self {
         BestConfig {
-            sharpness: 1.0,
-            packing: 0.25,
+            packing: 0.5,
             stranding: 0.5,
         }
     }
