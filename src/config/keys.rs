@@ -96,7 +96,6 @@ pub const KEYS: &[Key] = &[
     fixed("control.public_read", Kind::Bool),
     key("source.poll_ms", int(100, 60_000, "milliseconds")),
     key("source.stale_after_ms", int(200, 3_600_000, "milliseconds")),
-    fixed("planner.threads", int(1, 256, "")),
     key("planner.deadline_ms", int(1, 30_000, "milliseconds")),
     key("planner.plan_jobs_max", int(1, 1_000_000, "jobs")),
     key("planner.slot_ms", int(10, 600_000, "milliseconds")),

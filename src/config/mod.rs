@@ -129,8 +129,6 @@ pub struct SourceConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlannerConfig {
-    /// Worker threads.
-    pub threads: u32,
     /// Longest time that one plan may take, milliseconds.
     pub deadline_ms: u64,
     /// Pending jobs that one plan looks at, highest priority first.
@@ -315,7 +313,6 @@ impl Default for SourceConfig {
 impl Default for PlannerConfig {
     fn default() -> Self {
         PlannerConfig {
-            threads: 2,
             deadline_ms: 200,
             plan_jobs_max: 2000,
             slot_ms: 1000,
