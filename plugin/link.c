@@ -89,6 +89,11 @@ extern struct link_limits link_limits(void)
 	};
 }
 
+extern uint32_t link_flags(void)
+{
+	return atomic_load_explicit(&lim_flags, memory_order_relaxed);
+}
+
 static void _set_limits(const struct phx_welcome *w)
 {
 	atomic_store(&lim_deadline_us, w->deadline_us);
@@ -528,19 +533,13 @@ static bool _build_sync(void)
 	return ok;
 }
 
-static void _sync(void)
+/* Send what happened during the sync, until nothing is left.
+ * RET true if READY */
+static bool _send_backlog(void)
 {
 	struct pktbuf late = {0};
-	uint64_t start = _now_ms();
 	bool ready = false;
 
-	if (!_build_sync())
-		return;
-	if (syncs_here++)
-		stat_add(&overlay_stats.resyncs, 1);
-	if (!_send_all(&sync_buf))
-		return;
-	/* Then what happened meanwhile, until nothing is left. */
 	while (!ready) {
 		struct pktbuf swap;
 
@@ -561,7 +560,21 @@ static void _sync(void)
 			break;
 	}
 	pktbuf_free(&late);
-	if (ready)
+	return ready;
+}
+
+static void _sync(void)
+{
+	uint64_t start = _now_ms();
+	bool sent;
+
+	if (!_build_sync())
+		return;
+	if (syncs_here++)
+		stat_add(&overlay_stats.resyncs, 1);
+	sent = _send_all(&sync_buf);
+	pktbuf_free(&sync_buf); /* megabytes of it, seldom needed */
+	if (sent && _send_backlog())
 		info("phalanx: synced %u nodes, %u jobs in %u ms",
 		     synced.nodes, synced.jobs,
 		     (uint32_t) (_now_ms() - start));

@@ -61,7 +61,7 @@ static void _answer(const struct phx_ask *ask, uint64_t seq, bool opinion)
 
 static void _flood(const struct phx_ask *ask)
 {
-	for (int i = 0; i < 3000; i++) {
+	for (int i = 0; i < 200000; i++) {
 		struct pollfd p = { .fd = conn, .events = POLLOUT };
 
 		if (poll(&p, 1, 20) != 1)

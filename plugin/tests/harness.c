@@ -17,6 +17,8 @@
 #include "check.h"
 #include "daemon.h"
 
+#define DEADLINE_US 200000 /* long, so that a busy machine fails no test */
+
 struct fake_script fake;
 
 static const char *overlay_file, *stock_dir;
@@ -602,11 +604,11 @@ static void test_pass_through(void)
 	bit_free(small);
 
 	TEST("never asked: a mode that the daemon switched off");
-	daemon_limits(20000, 3, 300, PHX_W_ASK_RUN_NOW);
+	daemon_limits(DEADLINE_US, 3, 300, PHX_W_ASK_RUN_NOW);
 	daemon_send_config();
 	usleep(300000);
 	passes(2, 4, SELECT_MODE_WILL_RUN);
-	daemon_limits(20000, 3, 300, PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN);
+	daemon_limits(DEADLINE_US, 3, 300, PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN);
 	daemon_send_config();
 	usleep(300000);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
@@ -685,7 +687,7 @@ static void test_late(void)
 {
 	TEST("a late answer is dropped, the next ask gets its own");
 	daemon_reply(REPLY_LATE);
-	daemon_late_ms(60);
+	daemon_late_ms(300);
 	daemon_nodes((uint32_t[]) { 0, 1 }, 2);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
 	expect_full(1);
@@ -694,10 +696,9 @@ static void test_late(void)
 	daemon_nodes((uint32_t[]) { 3, 6 }, 2);
 	usleep(5000);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
-	CHECK(seen.bits[0] == 2 ? bit_test(bm, 3) && bit_test(bm, 6) :
-				  seen.bits[0] == 7);
-	(void) outcome();
-	usleep(150000);
+	CHECK_EQ(seen.bits[0], 2);
+	CHECK(bit_test(bm, 3) && bit_test(bm, 6));
+	CHECK_EQ(outcome()->reason, PHX_R_NONE);
 
 	TEST("answers to older packets without end: the deadline holds");
 	daemon_reply(REPLY_FLOOD);
@@ -719,7 +720,7 @@ static void test_breaker(void)
 	TEST("silence: three timeouts, then the breaker is open");
 	daemon_reply(REPLY_SILENT);
 	for (int i = 0; i < 3; i++) {
-		CHECK(timed_call() >= 20000);
+		CHECK(timed_call() >= DEADLINE_US);
 		expect_full(1);
 		CHECK_EQ(outcome()->reason, PHX_R_TIMEOUT);
 	}
@@ -1084,7 +1085,7 @@ int main(int argc, char **argv)
 
 	test_init();
 	test_forwarding();
-	daemon_limits(20000, 3, 300, PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN);
+	daemon_limits(DEADLINE_US, 3, 300, PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN);
 	daemon_start(sock_path);
 	test_inert();
 	in_slurmctld = true;
