@@ -317,12 +317,12 @@ static void _check_table(void)
 	time_t now = time(NULL);
 	bool hint = atomic_exchange(&table_hint, false), changed = false;
 
-	if (!hint && last_node_update < table_checked)
-		return;
-	table_checked = now;
 	lock_slurmctld(locks);
-	if (atomic_load(&usable))
+	/* A change in the second of the last look may have come after it. */
+	if (atomic_load(&usable) && (hint || last_node_update >= table_checked)) {
+		table_checked = now;
 		changed = state_table_hash() != synced.table_hash;
+	}
 	unlock_slurmctld(locks);
 	if (!changed)
 		return;

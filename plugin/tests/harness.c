@@ -150,7 +150,7 @@ static void test_forwarding(void)
 	fake.args[0] = 11; \
 	CHECK_EQ((uint32_t) op(11, 12, 13, 14), FAKE_RETURN + (i)); \
 	CHECK_EQ(fake.calls[i], 1); \
-	CHECK_EQ(fake.args[0], 11);
+	CHECK(FAKE_TAKES_NOTHING(i) || fake.args[0] == 11);
 	FAKE_FORWARDED(FORWARDS)
 	*(void **) &op = dlsym(x.handle, "select_p_resv_test");
 	CHECK_EQ(op(1, 2, 3, 4), FAKE_RETURN + FAKE_RESV_TEST);
@@ -202,12 +202,16 @@ static void test_self_check(void)
 
 	TEST("records of another layout: inert for good");
 	CHECK_EQ(x.init(), 0);
+	ctld_write_lock();
 	node_record_table_ptr[3]->magic ^= 1;
+	ctld_write_unlock();
 	CHECK_EQ(x.node_init(), 0);
 	CHECK_EQ(x.reconfigure(), 0);
 	(void) daemon_wait(PHX_HELLO, hellos + 1);
 	usleep(500000);
+	ctld_write_lock();
 	node_record_table_ptr[3]->magic ^= 1;
+	ctld_write_unlock();
 	CHECK_EQ(x.reconfigure(), 0);
 	usleep(500000);
 	CHECK_EQ(daemon_count(PHX_HELLO), hellos + 1);

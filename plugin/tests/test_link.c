@@ -76,6 +76,29 @@ static void test_operations(void)
 	ctld_remove(b);
 }
 
+static void test_void(void)
+{
+	int begun = daemon_count(PHX_SYNC_BEGIN);
+	int syncs = daemon_count(PHX_SYNC_END);
+	int asks = daemon_count(PHX_ASK), jobs = daemon_count(PHX_JOB);
+	job_record_t *a = ctld_job(250, 1);
+
+	TEST("between node_init() and reconfigure() nothing is sent or asked");
+	CHECK_EQ(o.node_init(), 0);
+	ctld_run(a, 1, 1);
+	CHECK_EQ(o.nodeinfo_set(a), 0);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	expect_full(1);
+	usleep(500000);
+	CHECK_EQ(daemon_count(PHX_SYNC_BEGIN), begun);
+	CHECK_EQ(daemon_count(PHX_JOB), jobs);
+	CHECK_EQ(daemon_count(PHX_ASK), asks);
+	CHECK_EQ(o.reconfigure(), 0);
+	wait_synced(syncs + 1);
+	CHECK_EQ(daemon_count(PHX_JOB), jobs + 1); /* of the sync */
+	ctld_remove(a);
+}
+
 static void test_big_job(void)
 {
 	job_record_t *a;
@@ -109,10 +132,27 @@ static void test_big_job(void)
 extern void test_events(void)
 {
 	test_operations();
+	test_void();
 	test_big_job();
 }
 
 /* ---- sync under way, loss, change */
+
+/* Until asks are made again: what happened meanwhile has been sent then. */
+static void wait_ready(void)
+{
+	int asks = daemon_count(PHX_ASK);
+
+	for (int i = 0; i < 500; i++) {
+		(void) call(2, 4, 3, SELECT_MODE_RUN_NOW);
+		usleep(10000);
+		if (daemon_count(PHX_ASK) > asks) {
+			(void) outcome();
+			return;
+		}
+	}
+	CHECK(!"asks are made again");
+}
 
 static void event_burst(job_record_t *j, int n)
 {
@@ -136,7 +176,9 @@ static void test_events_during_sync(void)
 	CHECK_EQ(o.reconfigure(), 0);
 	ctld_write_unlock();
 	usleep(400000); /* 7 MB do not fit into the socket: it is under way */
+	ctld_write_lock();
 	ctld_run(j, 6, 2);
+	ctld_write_unlock();
 	jobs = daemon_count(PHX_JOB);
 	asks = daemon_count(PHX_ASK);
 	event_burst(j, 10);
@@ -160,6 +202,7 @@ static void test_events_during_sync(void)
 	daemon_pause(false);
 	wait_synced(syncs + 1);
 	CHECK(daemon_count(PHX_SYNC_BEGIN) >= daemon_count(PHX_SYNC_END) + 1);
+	wait_ready();
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
 	CHECK_EQ(outcome()->reason, PHX_R_NONE);
 
@@ -194,6 +237,7 @@ static void test_socket_full(void)
 	expect_full(1);
 	daemon_pause(false);
 	wait_synced(syncs + 1);
+	wait_ready();
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
 	CHECK_EQ(outcome()->reason, PHX_R_NONE);
 	ctld_remove(j);
