@@ -161,7 +161,7 @@ pub struct Engine {
     pub(super) len: usize,
     pub(super) params: Params,
     /// `initial_weights`, or equal ones.
-    initial: Vec<f64>,
+    pub(super) initial: Vec<f64>,
     /// Whether a dimension is one total for the cluster.
     cluster: Vec<bool>,
     /// Ticks, `len * dims`, node-major.
@@ -180,9 +180,9 @@ pub struct Engine {
     /// there have been more than [`CLASSES_MAX`].
     pub(super) class_of: Vec<u32>,
     class_numbers: BTreeMap<Vec<u64>, u32>,
-    sum_total: Vec<u128>,
-    sum_used: Vec<u128>,
-    pending: Vec<u64>,
+    pub(super) sum_total: Vec<u128>,
+    pub(super) sum_used: Vec<u128>,
+    pub(super) pending: Vec<u64>,
     pub(super) poll_start: usize,
     /// Mean request in ticks over the last few hundred, and how many.
     pub(super) typical: Vec<f64>,
@@ -625,6 +625,13 @@ impl Engine {
             self.set_poll_start(last.node.at() + 1);
         }
         Ok(())
+    }
+
+    /// What `node` has of `dim`; zero for what does not exist.
+    pub(super) fn total(&self, node: usize, dim: usize) -> Amount {
+        let slot = node * self.dims + dim;
+        let exists = node < self.len && dim < self.dims;
+        Amount::saturating(if exists { self.total[slot] } else { 0 })
     }
 
     /// What is in use of `dim` on `node`; zero for what does not exist.

@@ -9,6 +9,7 @@ mod ids;
 mod node_set;
 pub mod problem;
 mod resources;
+pub mod shape;
 
 pub use amount::{Amount, AmountError, Scale};
 pub use ids::{DimIdx, JobIdx, NodeIdx};

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* link.c - the overlay's thread: connects, sends the state, watches for
+ * changes; and what the operations tell it.  See link.h. */
+
+#include "slurm_api.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "link_io.h"
+#include "state.h"
+#include "stats.h"
+
+#define DEFAULT_SOCKET "/run/phalanx/plugin.sock"
+#define BACKOFF_MIN_MS 100u
+#define BACKOFF_MAX_MS 2000u
+#define WELCOME_MS 1000u      /* longest wait for WELCOME */
+#define TICK_MS 100u          /* reads what nobody asked for */
+#define STATS_MS 1000u
+#define TABLE_MS 2000u        /* between comparisons of the node table */
+#define SEND_STALL_MS 5000u   /* a sync that makes no progress */
+#define STOP_S 5              /* longest wait for the thread to end */
+#define IDLE_MS 1000u
+#define SEND_BUFFER (1 << 20)
+#define NS_PER_MS 1000000ull
+
+/* ---- told by the operations */
+
+static struct phx_hello hello;     /* io.lock */
+static uid_t slurm_uid;            /* io.lock */
+static _Atomic bool usable;        /* slurmctld's structures are whole */
+static _Atomic bool stopping;
+static _Atomic bool table_hint;
+
+/* ---- of the thread alone */
+
+static pthread_t thread;
+static bool thread_started;
+static bool inert;                 /* the self-check failed: for good */
+static struct pktbuf sync_buf;
+static struct state_info synced;
+static time_t table_checked;       /* unix time */
+static uint32_t syncs_here;        /* on this connection */
+static time_t loaded;
+
+/* ---- the thread */
+
+static uint64_t _now_ms(void)
+{
+	return now_ns() / NS_PER_MS;
+}
+
+/* Sleep until woken, until `fd` has `events` (fd < 0: none) or time is up. */
+static void _sleep(uint32_t ms, int fd, short events)
+{
+	struct pollfd p[2] = {
+		{ .fd = io.wake_fd, .events = POLLIN },
+		{ .fd = fd, .events = events },
+	};
+	uint64_t count;
+
+	(void) poll(p, fd >= 0 ? 2 : 1, (int) ms);
+	if (p[0].revents)
+		(void) !read(io.wake_fd, &count, sizeof(count));
+}
+
+static bool _peer_is_ours(int fd)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+	bool ok;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) ||
+	    len != sizeof(peer))
+		return false;
+	pthread_mutex_lock(&io.lock);
+	ok = peer.uid == 0 || peer.uid == slurm_uid || peer.uid == getuid();
+	pthread_mutex_unlock(&io.lock);
+	return ok;
+}
+
+/* RET a connected socket, or -1 */
+static int _connect(void)
+{
+	const char *path = getenv("PHALANX_PLUGIN_SOCKET");
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd, size = SEND_BUFFER;
+
+	if (!path || !*path)
+		path = DEFAULT_SOCKET;
+	if (strlen(path) >= sizeof(addr.sun_path))
+		return -1;
+	strcpy(addr.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -1;
+	(void) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	if (connect(fd, (struct sockaddr *) &addr, sizeof(addr))) {
+		close(fd);
+		return -1;
+	}
+	if (!_peer_is_ours(fd)) {
+		error("phalanx: %s is served by a foreign user, not used",
+		      path);
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static bool _running(void)
+{
+	enum link_state state = link_state();
+
+	return !atomic_load(&stopping) && state != LINK_LOST &&
+	       state != LINK_DOWN;
+}
+
+/* Send HELLO, wait for WELCOME. RET false if it did not come */
+static bool _handshake(int fd)
+{
+	uint64_t until = _now_ms() + WELCOME_MS, now;
+	struct packet p;
+	int err;
+
+	pthread_mutex_lock(&io.lock);
+	io.sock = fd;
+	io.last_seq = 0;
+	syncs_here = 0;
+	io_set_state(LINK_HELLO);
+	err = io_send_locked(&hello.hdr);
+	if (err)
+		io_lose_locked("sending HELLO failed", err);
+	pthread_mutex_unlock(&io.lock);
+
+	while (_running() && (now = _now_ms()) < until) {
+		_sleep((uint32_t) (until - now), fd, POLLIN);
+		pthread_mutex_lock(&io.rx_lock);
+		err = link_receive(&p);
+		pthread_mutex_unlock(&io.rx_lock);
+		if (!err) {
+			pthread_mutex_lock(&io.lock);
+			if (link_state() == LINK_HELLO)
+				io_set_state(LINK_STALE);
+			pthread_mutex_unlock(&io.lock);
+			stat_add(&overlay_stats.connects, 1);
+			return true;
+		}
+	}
+	link_lose("no WELCOME came", ETIMEDOUT);
+	return false;
+}
+
+/* Send all packets of a sync or io.backlog, waiting for room.
+ * RET false if the sync was overtaken or the connection lost */
+static bool _send_all(struct pktbuf *b)
+{
+	uint64_t progress = _now_ms();
+	size_t at = 0;
+
+	while (at < b->len) {
+		struct phx_hdr *hdr = (struct phx_hdr *) (b->data + at);
+		int err = ECANCELED;
+
+		pthread_mutex_lock(&io.lock);
+		if (link_state() == LINK_SYNCING && !atomic_load(&stopping)) {
+			err = io_send_locked(hdr);
+			if (err && err != EAGAIN)
+				io_lose_locked("sending the state failed", err);
+		}
+		pthread_mutex_unlock(&io.lock);
+		if (!err) {
+			at += hdr->length;
+			progress = _now_ms();
+			io_count_event(hdr);
+		} else if (err != EAGAIN) {
+			return false;
+		} else if (_now_ms() - progress > SEND_STALL_MS) {
+			link_lose("the daemon does not read", ETIMEDOUT);
+			return false;
+		} else {
+			_sleep(TICK_MS, io.sock, POLLOUT);
+			io_drain();
+		}
+	}
+	return true;
+}
+
+/* Under slurmctld's READ locks: nothing changes until they are released, and
+ * what changes then goes to the io.backlog. */
+static bool _build_sync(void)
+{
+	slurmctld_lock_t locks = {
+		.conf = READ_LOCK,
+		.job = READ_LOCK,
+		.node = READ_LOCK,
+		.part = READ_LOCK,
+	};
+	const char *wrong = NULL;
+	bool ok = false, mine = false;
+
+	pktbuf_reset(&sync_buf);
+	lock_slurmctld(locks);
+	if (atomic_load(&usable))
+		wrong = state_self_check();
+	if (atomic_load(&usable) && !wrong) {
+		pthread_mutex_lock(&io.lock);
+		mine = link_state() == LINK_STALE;
+		if (mine) {
+			pktbuf_reset(&io.backlog);
+			io_set_state(LINK_SYNCING);
+		}
+		pthread_mutex_unlock(&io.lock);
+		table_checked = time(NULL);
+		atomic_store(&table_hint, false);
+		ok = mine && state_build(&sync_buf, &synced);
+	}
+	unlock_slurmctld(locks);
+
+	if (wrong) {
+		error("phalanx: %s; this overlay stays inert", wrong);
+		inert = true;
+		link_lose("the self-check failed", EPROTO);
+	} else if (mine && !ok) {
+		link_lose("no memory to send the state", ENOMEM);
+	}
+	return ok;
+}
+
+/* Send what happened during the sync, until nothing is left.
+ * RET true if READY */
+static bool _send_backlog(void)
+{
+	struct pktbuf late = {0};
+	bool ready = false;
+
+	while (!ready) {
+		struct pktbuf swap;
+
+		pthread_mutex_lock(&io.lock);
+		if (link_state() != LINK_SYNCING) {
+			pthread_mutex_unlock(&io.lock);
+			break;
+		}
+		ready = !io.backlog.len;
+		if (ready)
+			io_set_state(LINK_READY);
+		swap = late;
+		late = io.backlog;
+		io.backlog = swap;
+		pktbuf_reset(&io.backlog);
+		pthread_mutex_unlock(&io.lock);
+		if (!_send_all(&late))
+			break;
+	}
+	pktbuf_free(&late);
+	return ready;
+}
+
+static void _sync(void)
+{
+	uint64_t start = _now_ms();
+	bool sent;
+
+	if (!_build_sync())
+		return;
+	if (syncs_here++)
+		stat_add(&overlay_stats.resyncs, 1);
+	sent = _send_all(&sync_buf);
+	pktbuf_free(&sync_buf); /* megabytes of it, seldom needed */
+	if (sent && _send_backlog())
+		info("phalanx: synced %u nodes, %u jobs in %u ms",
+		     synced.nodes, synced.jobs,
+		     (uint32_t) (_now_ms() - start));
+}
+
+static void _send_stats(void)
+{
+	struct phx_stats s = {
+		.hdr = { .magic = PHX_MAGIC, .version = PHX_VERSION,
+			 .type = PHX_STATS, .length = sizeof(s) },
+	};
+
+	stats_fill(&s);
+	(void) link_send(&s.hdr); /* the next one says the same and more */
+}
+
+static void _log_breaker(void)
+{
+	static uint64_t opens_seen;
+	static bool open_seen;
+	uint64_t opens = atomic_load(&overlay_breaker.opens);
+	bool closed = atomic_load(&overlay_breaker.state) == BREAKER_CLOSED;
+
+	if (!open_seen && opens != opens_seen)
+		info("phalanx: breaker opened, Slurm decides alone");
+	if ((open_seen || opens != opens_seen) && closed)
+		info("phalanx: breaker closed");
+	opens_seen = opens;
+	open_seen = !closed;
+}
+
+/* Nodes register, change and go without a call of any operation. */
+static void _check_table(void)
+{
+	slurmctld_lock_t locks = { .conf = READ_LOCK, .node = READ_LOCK };
+	time_t now = time(NULL);
+	bool hint = atomic_exchange(&table_hint, false), changed = false;
+
+	lock_slurmctld(locks);
+	/* A change in the second of the last look may have come after it. */
+	if (atomic_load(&usable) && (hint || last_node_update >= table_checked)) {
+		table_checked = now;
+		changed = state_table_hash() != synced.table_hash;
+	}
+	unlock_slurmctld(locks);
+	if (!changed)
+		return;
+	pthread_mutex_lock(&io.lock);
+	io_stale_locked();
+	pthread_mutex_unlock(&io.lock);
+}
+
+/* From WELCOME until the connection is lost. */
+static void _serve(void)
+{
+	uint64_t stats_at = 0, table_at = _now_ms() + TABLE_MS, now;
+
+	while (_running()) {
+		if (slurmctld_config.shutdown_time) {
+			atomic_store(&usable, false);
+			link_lose("slurmctld shuts down", 0);
+			break;
+		}
+		if (link_state() == LINK_STALE && atomic_load(&usable))
+			_sync();
+		else /* in READY an answer must not wake this thread */
+			_sleep(TICK_MS, link_state() == LINK_READY ? -1 : io.sock,
+			       POLLIN);
+		io_drain();
+		_log_breaker();
+		now = _now_ms();
+		if (link_state() != LINK_READY)
+			continue;
+		if (now >= stats_at) {
+			_send_stats();
+			stats_at = now + STATS_MS;
+		}
+		if (now >= table_at) {
+			_check_table();
+			table_at = _now_ms() + TABLE_MS;
+		}
+	}
+}
+
+static void _disconnect(bool welcomed)
+{
+	const char *why;
+	int err;
+
+	pthread_mutex_lock(&io.rx_lock);
+	pthread_mutex_lock(&io.lock);
+	why = link_state() == LINK_LOST ? io.lost_why : "the overlay stops";
+	err = link_state() == LINK_LOST ? io.lost_err : 0;
+	(void) close(io.sock);
+	io.sock = -1;
+	pktbuf_reset(&io.backlog);
+	io_set_state(LINK_DOWN);
+	pthread_mutex_unlock(&io.lock);
+	pthread_mutex_unlock(&io.rx_lock);
+	if (!welcomed)
+		debug("phalanx: not connected: %s", why);
+	else if (err == EBADMSG)
+		info("phalanx: connection lost: malformed message, expected %s",
+		     why);
+	else if (err)
+		info("phalanx: connection lost: %s: %s", why, strerror(err));
+	else
+		info("phalanx: connection lost: %s", why);
+}
+
+static void *_run(void *arg)
+{
+	uint32_t backoff = BACKOFF_MIN_MS;
+	unsigned int seed = (unsigned int) (getpid() ^ time(NULL));
+
+	(void) arg;
+	(void) prctl(PR_SET_NAME, "phalanx", 0, 0, 0);
+	while (!atomic_load(&stopping)) {
+		bool welcomed;
+		int fd;
+
+		if (inert || !atomic_load(&usable) ||
+		    slurmctld_config.shutdown_time) {
+			_sleep(IDLE_MS, -1, 0);
+			continue;
+		}
+		fd = _connect();
+		if (fd >= 0) {
+			welcomed = _handshake(fd);
+			if (welcomed) {
+				info("phalanx: connected");
+				_serve();
+			}
+			_disconnect(welcomed);
+		}
+		if (atomic_exchange(&io.proved, false))
+			backoff = BACKOFF_MIN_MS;
+		/* Jitter of a quarter, so that daemons are not met in step */
+		_sleep(backoff + (uint32_t) rand_r(&seed) % (backoff / 4), -1,
+		       0);
+		backoff = MIN(2 * backoff, BACKOFF_MAX_MS);
+	}
+	return NULL;
+}
+
+/* ---- told by the operations */
+
+static void _start(void)
+{
+	sigset_t all, old;
+	int err;
+
+	if (thread_started)
+		return;
+	loaded = time(NULL);
+	io.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (io.wake_fd < 0) {
+		error("phalanx: eventfd: %m; no connection is made");
+		return;
+	}
+	atomic_store(&stopping, false);
+	(void) sigfillset(&all); /* signals are slurmctld's business */
+	(void) pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&thread, NULL, _run, NULL);
+	(void) pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err) {
+		error("phalanx: pthread_create: %s; no connection is made",
+		      strerror(err));
+		(void) close(io.wake_fd);
+		io.wake_fd = -1;
+		return;
+	}
+	thread_started = true;
+}
+
+extern void link_state_void(void)
+{
+	_start();
+	atomic_store(&usable, false);
+	pthread_mutex_lock(&io.lock);
+	io_stale_locked();
+	pthread_mutex_unlock(&io.lock);
+}
+
+extern void link_state_whole(void)
+{
+	struct phx_hello h = {
+		.hdr = { .magic = PHX_MAGIC, .version = PHX_VERSION,
+			 .type = PHX_HELLO, .length = sizeof(h) },
+	};
+
+	state_hello(&h, loaded);
+	pthread_mutex_lock(&io.lock);
+	hello = h;
+	slurm_uid = slurm_conf.slurm_user_id;
+	io_stale_locked();
+	pthread_mutex_unlock(&io.lock);
+	atomic_store(&usable, true);
+	io_wake();
+}
+
+extern void link_table_hint(void)
+{
+	atomic_store(&table_hint, true);
+}
+
+extern bool link_stop(void)
+{
+	struct timespec until;
+
+	if (!thread_started)
+		return true;
+	atomic_store(&stopping, true);
+	io_wake();
+	(void) clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += STOP_S;
+	/* It may wait for a lock that our caller holds: do not wait forever */
+	if (pthread_timedjoin_np(thread, NULL, &until)) {
+		(void) pthread_detach(thread);
+		error("phalanx: thread did not end within %d s", STOP_S);
+		return false;
+	}
+	thread_started = false;
+	(void) close(io.wake_fd);
+	io.wake_fd = -1;
+	pktbuf_free(&io.backlog);
+	pktbuf_free(&sync_buf);
+	return true;
+}
