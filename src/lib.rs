@@ -9,5 +9,8 @@
 pub mod limits;
 pub mod model;
 
+// layer 2: the methods, pure functions of their arguments
+pub mod bag;
+
 // layer 4
 pub mod api;

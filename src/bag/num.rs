@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The number conversions of the bag planner, in one place with their reasons.
+
+/// Task counts above this are refused: up to 2^53 every integer is exactly a
+/// double, so that counts and loads can be mixed without rounding.
+pub const TASKS_MAX: u64 = 1 << 53;
+
+/// An x below this is negative (methods.md 4 (c)); anything between is zero.
+pub(super) const NEGATIVE: f64 = -1e-9;
+/// A later candidate must be better by more than this.
+pub(super) const BETTER: f64 = 1e-12;
+/// Slack of every floor and ceiling of a computed task count.
+pub(super) const ROUND: f64 = 1e-9;
+
+/// A count as a double; exact up to [`TASKS_MAX`].
+pub(super) fn float(count: u64) -> f64 {
+    count as f64
+}
+
+/// The number of whole tasks in `x`, with the slack that a capacity computed as
+/// `(T - load) / time` needs when `T` was itself built from whole tasks.
+/// Negative and undefined values are 0.
+pub(super) fn whole_floor(x: f64) -> u64 {
+    truncate((x + ROUND + x.abs() * 1e-14).floor())
+}
+
+/// The smallest number of whole tasks that covers `x` (slack [`ROUND`]).
+pub(super) fn whole_ceil(x: f64) -> u64 {
+    truncate((x - ROUND).ceil())
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float-to-integer cast saturates and maps NaN to 0: what is wanted here"
+)]
+fn truncate(x: f64) -> u64 {
+    x as u64
+}
