@@ -9,8 +9,14 @@
 pub mod limits;
 pub mod model;
 
-// layer 2: the methods, pure functions of their arguments
+// layer 2: pure functions of problem, seed and deadline
 pub mod bag;
+pub mod balance;
+pub mod share;
+pub mod verify;
 
 // layer 4
 pub mod api;
+
+// layer 5: wiring
+pub mod cli;

@@ -164,21 +164,21 @@ fn no_machines_is_infeasible() {
     problem["machine_types"] = json!([{"name": "a", "count": 0}, {"name": "b", "count": 0}]);
     let problem: Problem = serde_json::from_value(problem).unwrap();
     let error = solve(&problem, &Options::default()).unwrap_err();
-    assert!(matches!(&error, SolveError::Infeasible { path, .. } if path == "users[0].tasks"));
+    assert!(matches!(&error, SolveError::Infeasible(at) if at.field == "users[0].tasks"));
 }
 
 #[test]
 fn bad_input_names_the_field() {
     let cases = [
         ("energy_price", json!(-1), "energy_price: must be >= 0, got -1"),
-        ("etc_s", json!([[10]]), "etc_s[0]: must have 2 entries, one per machine type, got 1"),
+        ("etc_s", json!([[10]]), "etc_s[0]: expected 2 entries (one for each of `machine_types`), got 1"),
         ("etc_s", json!([[10, 0]]), "etc_s[0][1]: must be > 0, got 0"),
         ("apc_w", json!([[1, -2]]), "apc_w[0][1]: must be >= 0, got -2"),
-        ("apc_w", json!([]), "apc_w: must have 1 rows like etc_s, got 0"),
+        ("apc_w", json!([]), "apc_w: expected 1 entries (one for each of `etc_s`), got 0"),
         (
             "initial_load_s",
             json!([1]),
-            "initial_load_s: must have 2 entries, one per machine type, got 1",
+            "initial_load_s: expected 2 entries (one for each of `machine_types`), got 1",
         ),
         ("initial_load_s", json!([1, -1]), "initial_load_s[1]: must be >= 0, got -1"),
         (
@@ -189,7 +189,7 @@ fn bad_input_names_the_field() {
         (
             "machine_types",
             json!([{"name": "a"}, {"name": "a"}]),
-            "machine_types[1].name: duplicate name \"a\"",
+            "machine_types[1].name: \"a\" is already the name of machine_types[0].name",
         ),
         (
             "etc_s",

@@ -5,8 +5,9 @@
 use super::SolveError;
 use super::model::{Model, State};
 use super::num::float;
-use super::problem::{InputError, Problem};
+use super::problem::Problem;
 use super::totals::{Rates, Totals, apportion, optimum};
+use crate::model::problem::FieldError;
 
 /// Tasks of one type that arrive together.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,8 +51,8 @@ impl OnlinePlanner {
         problem.validate()?;
         let model = Model::with_types(problem, &vec![true; problem.etc_s.len()]);
         if model.usable.is_empty() {
-            let message = "no machine type has a machine to run tasks".into();
-            return Err(SolveError::Infeasible { path: "machine_types".into(), message });
+            let what = "none has a machine to run tasks";
+            return Err(SolveError::Infeasible(FieldError::new("machine_types", what)));
         }
         let owed = vec![vec![0.0; model.usable.len()]; model.rows()];
         let state = State::new(&model);
@@ -67,7 +68,7 @@ impl OnlinePlanner {
         let known = |bag: &Bag| bag.task_type < self.model.rows();
         if !known(bag) || !forecast.bags.iter().all(known) {
             let message = format!("must be < {}, the rows of etc_s", self.model.rows());
-            return Err(InputError { path: "type".into(), message }.into());
+            return Err(FieldError::new("type", message).into());
         }
         self.state.revenue += bag.revenue;
         let mut x = vec![0; self.model.machines];

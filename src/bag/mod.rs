@@ -29,8 +29,9 @@ mod totals;
 pub use answer::{Answer, Explanation, Final, ModeResult, UserAnswer};
 pub use forecast::{Bag, Forecast, OnlinePlanner};
 pub use num::TASKS_MAX;
-pub use problem::{InputError, MachineType, Problem, User};
+pub use problem::{MachineType, Problem, User};
 
+use crate::model::problem::FieldError;
 use model::Model;
 use online::{Plan, Rule, run};
 use planner::{Contender, Planner};
@@ -88,15 +89,10 @@ pub struct Options {
 pub enum SolveError {
     /// A field cannot be used.
     #[error("{0}")]
-    Input(#[from] InputError),
+    Input(#[from] FieldError),
     /// Tasks that no machine can take.
-    #[error("{path}: {message}")]
-    Infeasible {
-        /// The field.
-        path: String,
-        /// What is missing.
-        message: String,
-    },
+    #[error("{0}")]
+    Infeasible(FieldError),
 }
 
 /// Solves a problem.
@@ -127,10 +123,8 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Answer, SolveError>
     let model = Model::new(problem);
     let first = problem.users.iter().position(|user| user.tasks > 0);
     if let (true, Some(i)) = (model.usable.is_empty(), first) {
-        return Err(SolveError::Infeasible {
-            path: format!("users[{i}].tasks"),
-            message: "no machine type has a machine to run them".into(),
-        });
+        let what = "no machine type has a machine to run them";
+        return Err(SolveError::Infeasible(FieldError::new(format!("users[{i}].tasks"), what)));
     }
     let planner = Planner::new(problem, &model);
     let (plan, contenders) = match options.mode {

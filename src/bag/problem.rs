@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The problem as it is given: machine types, rates, users in arrival order.
 
-use std::collections::BTreeSet;
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::num::{TASKS_MAX, float};
+use crate::model::problem::{FieldError, distinct, length, present};
 
 /// Bags of identical tasks that arrive one after the other, and the machine
 /// types that can run them.
@@ -23,7 +21,7 @@ pub struct Problem {
     /// Watts while one task runs, shape of `etc_s`.
     pub apc_w: Vec<Vec<f64>>,
     /// Seconds of work already on each machine type; absent: none.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub initial_load_s: Option<Vec<f64>>,
     /// Tasks that have not started may move at each arrival. Only mode `best`
     /// plans with it.
@@ -66,28 +64,13 @@ fn default_count() -> u64 {
     1
 }
 
-/// A field of the problem that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InputError {
-    /// The field, for instance `users[3].tasks`.
-    pub path: String,
-    /// What was expected and what was found.
-    pub message: String,
+fn error<T>(path: impl std::fmt::Display, message: impl std::fmt::Display) -> Checked<T> {
+    Err(FieldError::new(path, message))
 }
 
-impl fmt::Display for InputError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}: {}", self.path, self.message)
-    }
-}
+type Checked<T> = Result<T, FieldError>;
 
-impl std::error::Error for InputError {}
-
-fn error<T>(path: impl Into<String>, message: impl Into<String>) -> Result<T, InputError> {
-    Err(InputError { path: path.into(), message: message.into() })
-}
-
-fn amount(path: impl FnOnce() -> String, value: f64) -> Result<(), InputError> {
+fn amount(path: impl FnOnce() -> String, value: f64) -> Checked<()> {
     if !value.is_finite() {
         return error(path(), format!("must be a finite number, got {value}"));
     }
@@ -102,14 +85,11 @@ impl Problem {
     ///
     /// # Errors
     /// The first field, in document order, that breaks a rule.
-    pub fn validate(&self) -> Result<(), InputError> {
+    pub fn validate(&self) -> Checked<()> {
         amount(|| "energy_price".into(), self.energy_price)?;
-        let mut names = BTreeSet::new();
+        let names = self.machine_types.iter().map(|machine| machine.name.as_str());
+        distinct(names, |j| format!("machine_types[{j}].name"))?;
         for (j, machine) in self.machine_types.iter().enumerate() {
-            if !names.insert(machine.name.as_str()) {
-                let path = format!("machine_types[{j}].name");
-                return error(path, format!("duplicate name \"{}\"", machine.name));
-            }
             if machine.count > TASKS_MAX {
                 let path = format!("machine_types[{j}].count");
                 return error(path, format!("must be <= {TASKS_MAX}, got {}", machine.count));
@@ -120,18 +100,12 @@ impl Problem {
         self.validate_users()
     }
 
-    fn validate_matrices(&self) -> Result<(), InputError> {
+    fn validate_matrices(&self) -> Checked<()> {
         let machines = self.machine_types.len();
-        if self.apc_w.len() != self.etc_s.len() {
-            let (rows, found) = (self.etc_s.len(), self.apc_w.len());
-            return error("apc_w", format!("must have {rows} rows like etc_s, got {found}"));
-        }
+        length(|| "apc_w".into(), self.apc_w.len(), self.etc_s.len(), "etc_s")?;
         for (name, matrix) in [("etc_s", &self.etc_s), ("apc_w", &self.apc_w)] {
             for (k, row) in matrix.iter().enumerate() {
-                if row.len() != machines {
-                    let expected = format!("must have {machines} entries, one per machine type");
-                    return error(format!("{name}[{k}]"), format!("{expected}, got {}", row.len()));
-                }
+                length(|| format!("{name}[{k}]"), row.len(), machines, "machine_types")?;
                 for (j, &value) in row.iter().enumerate() {
                     amount(|| format!("{name}[{k}][{j}]"), value)?;
                 }
@@ -151,13 +125,10 @@ impl Problem {
         Ok(())
     }
 
-    fn validate_loads(&self) -> Result<(), InputError> {
+    fn validate_loads(&self) -> Checked<()> {
         let Some(loads) = &self.initial_load_s else { return Ok(()) };
         let machines = self.machine_types.len();
-        if loads.len() != machines {
-            let expected = format!("must have {machines} entries, one per machine type");
-            return error("initial_load_s", format!("{expected}, got {}", loads.len()));
-        }
+        length(|| "initial_load_s".into(), loads.len(), machines, "machine_types")?;
         for (j, (&load, machine)) in loads.iter().zip(&self.machine_types).enumerate() {
             amount(|| format!("initial_load_s[{j}]"), load)?;
             if load > 0.0 && machine.count == 0 {
@@ -168,7 +139,7 @@ impl Problem {
         Ok(())
     }
 
-    fn validate_users(&self) -> Result<(), InputError> {
+    fn validate_users(&self) -> Checked<()> {
         let mut total = 0_u64;
         for (i, user) in self.users.iter().enumerate() {
             if user.task_type >= self.etc_s.len() {
@@ -191,7 +162,7 @@ impl Problem {
     }
 
     /// Refuses amounts whose sums are not finite: later steps rely on it.
-    fn validate_sums(&self, tasks: f64) -> Result<(), InputError> {
+    fn validate_sums(&self, tasks: f64) -> Checked<()> {
         let mut largest = 0.0_f64;
         for (times, watts) in self.etc_s.iter().zip(&self.apc_w) {
             for (&time, &power) in times.iter().zip(watts) {
