@@ -3,18 +3,18 @@
 //! what trying every split would find, without trying them.
 //!
 //! # How
-//! In any split some machine sets the makespan: either it was that busy before,
-//! or it holds k whole tasks of this bag, T = load + k time. For a given T the
-//! cheapest machines, filled with whole tasks up to T, need the least energy.
-//! The fractional fill bounds the whole-task one from above and is a concave
-//! profit over an affine T, so that it falls on both sides of its peak: the walk
-//! from the peak outwards ends where the bound cannot beat the best found.
+//! In any split some machine sets the makespan T: either it was that busy before,
+//! or it holds k whole tasks of this bag, T = load + k time. Up to a given T the
+//! cheapest machines, filled with whole tasks, need the least energy E(T), and
+//! E falls as T grows. So no split with a makespan between a and b is better than
+//! (revenue - price E(b)) / a: intervals are halved, those next to the fractional
+//! peak first, until that bound cannot beat the best split found.
 //! When even the cheapest split loses money a longer makespan is better, and T
 //! must really be reached: then machine and k are forced one by one.
 
 use super::model::Arrival;
 use super::myopic::{Myopic, fill_joules};
-use super::num::{BETTER, float, whole_ceil, whole_floor};
+use super::num::{BETTER, float, whole_below, whole_ceil, whole_floor, whole_within};
 
 /// Scratch space and result of the search.
 #[derive(Debug, Default)]
@@ -25,7 +25,38 @@ pub(super) struct Integer {
     pub value: f64,
     found: bool,
     trial: Vec<u64>,
-    next: Vec<u64>,
+    intervals: Vec<Interval>,
+}
+
+/// Makespans above `above` seconds and up to `limit`, whose splits cannot earn
+/// more than `net` money.
+#[derive(Debug, Clone, Copy)]
+struct Interval {
+    above: f64,
+    limit: Limit,
+    net: f64,
+}
+
+/// How long the machines may work.
+#[derive(Debug, Clone, Copy)]
+enum Limit {
+    /// A makespan that was built from whole tasks: it may be a rounding short.
+    Reaching(f64),
+    /// Any makespan.
+    UpTo(f64),
+    /// Clearly less than a makespan that was built from whole tasks.
+    Below(f64),
+}
+
+impl Limit {
+    /// Whole tasks that a machine can take within the limit.
+    fn room(self, load: f64, time: f64) -> u64 {
+        match self {
+            Self::Reaching(makespan) => whole_floor((makespan - load) / time),
+            Self::UpTo(makespan) => whole_within((makespan - load) / time),
+            Self::Below(makespan) => whole_below((makespan - load) / time),
+        }
+    }
 }
 
 impl Integer {
@@ -41,11 +72,10 @@ impl Integer {
         // A good first answer lets the walks end early.
         myopic.round(tasks, peak.tau, &mut self.trial);
         self.offer(arrival);
-        self.try_makespan(arrival, arrival.floor, tasks, None);
+        self.try_limit(arrival, Limit::Reaching(arrival.floor), tasks, None);
         let cheapest = arrival.joules.last().map_or(0.0, |joules| joules * arrival.tasks);
         if arrival.net - arrival.price * cheapest >= 0.0 {
-            self.walk_down(arrival, peak.makespan, tasks);
-            self.walk_up(arrival, peak.makespan, tasks);
+            self.halve_intervals(arrival, peak.makespan, tasks);
         } else {
             for rank in 0..arrival.len() {
                 self.force(arrival, rank, tasks);
@@ -54,63 +84,49 @@ impl Integer {
         self.found
     }
 
-    /// Tries the makespans below `peak` that whole tasks reach, downwards.
-    fn walk_down(&mut self, arrival: &Arrival, peak: f64, tasks: u64) {
-        self.next.clear();
-        for rank in 0..arrival.len() {
-            let room = whole_floor((peak - arrival.load[rank]).max(0.0) / arrival.time[rank]);
-            self.next.push(room.min(tasks));
-        }
-        loop {
-            let reached = (0..arrival.len()).filter(|&rank| self.next[rank] > 0);
-            let at = |rank: usize, next: &[u64]| {
-                arrival.load[rank] + float(next[rank]) * arrival.time[rank]
-            };
-            let highest =
-                reached.max_by(|&a, &b| at(a, &self.next).total_cmp(&at(b, &self.next)));
-            let Some(rank) = highest else { return };
-            let makespan = at(rank, &self.next);
-            if makespan < arrival.floor || !self.promises(arrival, makespan) {
-                return;
-            }
-            self.try_makespan(arrival, makespan, tasks, None);
-            self.next[rank] -= 1;
-        }
-    }
-
-    /// Tries the makespans above `peak` that whole tasks reach, upwards.
-    fn walk_up(&mut self, arrival: &Arrival, peak: f64, tasks: u64) {
-        self.next.clear();
-        for rank in 0..arrival.len() {
-            let room = whole_floor((peak - arrival.load[rank]).max(0.0) / arrival.time[rank]);
-            self.next.push(room.saturating_add(1));
-        }
-        loop {
-            let reachable = (0..arrival.len()).filter(|&rank| self.next[rank] <= tasks);
-            let at = |rank: usize, next: &[u64]| {
-                arrival.load[rank] + float(next[rank]) * arrival.time[rank]
-            };
-            let lowest =
-                reachable.min_by(|&a, &b| at(a, &self.next).total_cmp(&at(b, &self.next)));
-            let Some(rank) = lowest else { return };
-            let makespan = at(rank, &self.next);
-            if makespan >= arrival.floor {
-                if !self.promises(arrival, makespan) {
-                    return;
-                }
-                self.try_makespan(arrival, makespan, tasks, None);
-            }
-            self.next[rank] += 1;
-        }
-    }
-
-    /// Whether the fractional fill up to `makespan` beats the best found.
-    fn promises(&self, arrival: &Arrival, makespan: f64) -> bool {
-        let Some(joules) = fill_joules(arrival, makespan, arrival.tasks, None) else {
-            return false;
+    /// Searches all makespans; the best split must not lose money.
+    fn halve_intervals(&mut self, arrival: &Arrival, peak: f64, tasks: u64) {
+        /// Makespans closer than this, relative, are one.
+        const WIDTH_MIN: f64 = 1e-12;
+        let speed: f64 = arrival.time.iter().map(|time| 1.0 / time).sum();
+        let shortest = arrival.floor.max(arrival.tasks / speed * (1.0 - 1e-9));
+        let longest = match (arrival.load.last(), arrival.time.last()) {
+            (Some(load), Some(time)) => load + arrival.tasks * time,
+            _ => return,
         };
-        let bound = (arrival.net - arrival.price * joules) / makespan;
-        !self.found || bound > self.value + BETTER
+        let peak = peak.max(shortest);
+        let net = arrival.net;
+        self.intervals.clear();
+        let longest = Limit::Reaching(longest.max(peak));
+        self.intervals.push(Interval { above: peak, limit: longest, net });
+        self.intervals.push(Interval { above: shortest, limit: Limit::UpTo(peak), net });
+        while let Some(Interval { above, limit, net }) = self.intervals.pop() {
+            if !self.promises(net, above) {
+                continue;
+            }
+            let Some((joules, makespan)) = measure(arrival, limit, tasks) else { continue };
+            let net = arrival.net - arrival.price * joules;
+            if !self.found || net / makespan > self.value + BETTER {
+                self.try_limit(arrival, limit, tasks, None);
+            }
+            // Longer ones within the limit need as much energy as this one.
+            if makespan - above <= WIDTH_MIN * makespan || !self.promises(net, above) {
+                continue;
+            }
+            let middle = 0.5 * (above + makespan);
+            let longer = Interval { above: middle, limit: Limit::Below(makespan), net };
+            let shorter = Interval { above, limit: Limit::UpTo(middle), net };
+            if above < peak {
+                self.intervals.extend([shorter, longer]);
+            } else {
+                self.intervals.extend([longer, shorter]);
+            }
+        }
+    }
+
+    /// Whether `net` money in more than `above` seconds can beat the best found.
+    fn promises(&self, net: f64, above: f64) -> bool {
+        net >= 0.0 && (!self.found || net > (self.value + BETTER) * above)
     }
 
     /// Tries splits in which `rank` sets the makespan with k tasks of this bag.
@@ -126,6 +142,12 @@ impl Integer {
         if least > tasks {
             return;
         }
+        // No split of this kind lasts longer or needs less than this.
+        let least_net =
+            arrival.net - arrival.price * arrival.tasks * arrival.joules.last().unwrap_or(&0.0);
+        if self.found && least_net / (load + arrival.tasks * time) <= self.value + BETTER {
+            return;
+        }
         // The rest fits from some k on, and the bound has one peak from there.
         let fits = partition(least, tasks, |k| bound(k).is_none());
         let peak = partition(fits, tasks, |k| k < tasks && bound(k) < bound(k + 1));
@@ -134,22 +156,22 @@ impl Integer {
         };
         let mut k = peak;
         while k >= fits && promises(self.value, self.found, k) {
-            self.try_makespan(arrival, load + float(k) * time, tasks, Some((rank, k)));
+            self.try_limit(arrival, Limit::Reaching(load + float(k) * time), tasks, Some((rank, k)));
             k -= 1;
         }
         let mut k = peak + 1;
         while k <= tasks && promises(self.value, self.found, k) {
-            self.try_makespan(arrival, load + float(k) * time, tasks, Some((rank, k)));
+            self.try_limit(arrival, Limit::Reaching(load + float(k) * time), tasks, Some((rank, k)));
             k += 1;
         }
     }
 
-    /// Fills the cheapest machines with whole tasks up to `makespan`, with
+    /// Fills the cheapest machines with whole tasks within `limit`, with
     /// `forced = (rank, k)` holding exactly k, and offers the result.
-    fn try_makespan(
+    fn try_limit(
         &mut self,
         arrival: &Arrival,
-        makespan: f64,
+        limit: Limit,
         tasks: u64,
         forced: Option<(usize, u64)>,
     ) {
@@ -167,8 +189,7 @@ impl Integer {
             if forced.is_some_and(|(forced, _)| forced == rank) {
                 continue;
             }
-            let room = (makespan - arrival.load[rank]) / arrival.time[rank];
-            let take = whole_floor(room.max(0.0)).min(rest);
+            let take = limit.room(arrival.load[rank], arrival.time[rank]).min(rest);
             self.trial[rank] = take;
             rest -= take;
         }
@@ -194,6 +215,26 @@ impl Integer {
             std::mem::swap(&mut self.x, &mut self.trial);
         }
     }
+}
+
+/// Energy and makespan of the cheapest split in whole tasks within `limit`; `None`
+/// when the tasks do not fit.
+fn measure(arrival: &Arrival, limit: Limit, tasks: u64) -> Option<(f64, f64)> {
+    let (mut joules, mut makespan) = (0.0, arrival.floor);
+    let mut rest = tasks;
+    for rank in (0..arrival.len()).rev() {
+        let (load, time) = (arrival.load[rank], arrival.time[rank]);
+        let take = limit.room(load, time).min(rest);
+        if take > 0 {
+            joules += float(take) * arrival.joules[rank];
+            makespan = f64::max(makespan, load + float(take) * time);
+            rest -= take;
+            if rest == 0 {
+                return Some((joules, makespan));
+            }
+        }
+    }
+    None
 }
 
 /// The first of `from..=last` for which `before` is false; `last` if none.

@@ -24,6 +24,16 @@ pub(super) fn whole_floor(x: f64) -> u64 {
     truncate((x + ROUND + x.abs() * 1e-14).floor())
 }
 
+/// The number of whole tasks in `x`, without slack.
+pub(super) fn whole_within(x: f64) -> u64 {
+    truncate(x.floor())
+}
+
+/// The largest number of whole tasks that is clearly less than `x`.
+pub(super) fn whole_below(x: f64) -> u64 {
+    truncate((x - ROUND - x.abs() * 1e-14).ceil() - 1.0)
+}
+
 /// The smallest number of whole tasks that covers `x` (slack [`ROUND`]).
 pub(super) fn whole_ceil(x: f64) -> u64 {
     truncate((x - ROUND).ceil())
