@@ -171,7 +171,11 @@ fn no_machines_is_infeasible() {
 fn bad_input_names_the_field() {
     let cases = [
         ("energy_price", json!(-1), "energy_price: must be >= 0, got -1"),
-        ("etc_s", json!([[10]]), "etc_s[0]: expected 2 entries (one for each of `machine_types`), got 1"),
+        (
+            "etc_s",
+            json!([[10]]),
+            "etc_s[0]: expected 2 entries (one for each of `machine_types`), got 1",
+        ),
         ("etc_s", json!([[10, 0]]), "etc_s[0][1]: must be > 0, got 0"),
         ("apc_w", json!([[1, -2]]), "apc_w[0][1]: must be >= 0, got -2"),
         ("apc_w", json!([]), "apc_w: expected 1 entries (one for each of `etc_s`), got 0"),
@@ -191,11 +195,7 @@ fn bad_input_names_the_field() {
             json!([{"name": "a"}, {"name": "a"}]),
             "machine_types[1].name: \"a\" is already the name of machine_types[0].name",
         ),
-        (
-            "etc_s",
-            json!([[1e306, 1]]),
-            "apc_w[0][0]: energy of one task overflows, got 300 W",
-        ),
+        ("etc_s", json!([[1e306, 1]]), "apc_w[0][0]: energy of one task overflows, got 300 W"),
         (
             "users",
             json!([{"type": 0, "tasks": 1, "revenue": 1.7e308},

@@ -66,7 +66,8 @@ fn formula_1() {
 #[test]
 fn cpu_usage() {
     let read = |text: &str| text.parse::<CpuTimes>();
-    let before = read("cpu  10132153 290696 3084719 46828483 16683 0 25195 0 175628 0\ncpu0 1 1 1 1");
+    let before =
+        read("cpu  10132153 290696 3084719 46828483 16683 0 25195 0 175628 0\ncpu0 1 1 1 1");
     let after = read("cpu 10132453 290700 3084819 46829483 16700 0 25200 74 175700 0");
     let (before, after) = (before.unwrap(), after.unwrap());
     assert_eq!(after.idle_ticks - before.idle_ticks, 1017);
@@ -141,8 +142,7 @@ fn weighted_items_come_close() {
         .iter()
         .map(|weight| json!({"id": format!("w{weight}"), "replicas": ["n0"], "weight": weight}))
         .collect();
-    let answer =
-        run(json!({"nodes": ["n0", "n1"], "capability": [2, 1], "items": items}));
+    let answer = run(json!({"nodes": ["n0", "n1"], "capability": [2, 1], "items": items}));
     assert_eq!(answer["target"], json!([10, 5]));
     assert_eq!(answer["transfers"], json!([{"from": "n0", "to": "n1", "count": 5}]));
     assert_eq!(answer["partition"]["n1"], json!(["w5"]));

@@ -35,10 +35,11 @@ fn problems(
         let user = (0..types, 0..=tasks, gamma.clone());
         let users = proptest::collection::vec(user, users.clone());
         let counts = proptest::collection::vec(1_u64..4, machines);
-        (matrix(40), matrix(300), load, users, counts, prop_oneof![Just(1.0), 0.0..3.0])
-            .prop_map(|(etc, apc, load, users, counts, price)| {
+        (matrix(40), matrix(300), load, users, counts, prop_oneof![Just(1.0), 0.0..3.0]).prop_map(
+            |(etc, apc, load, users, counts, price)| {
                 build(&etc, &apc, &load, &users, &counts, price)
-            })
+            },
+        )
     })
 }
 
@@ -59,8 +60,7 @@ fn build(
         tasks,
         revenue: gamma * price.max(0.1) * tasks as f64 * f64::from(least(task_type)),
     };
-    let machine =
-        |(j, &count): (usize, &u64)| MachineType { name: format!("m{j}"), count };
+    let machine = |(j, &count): (usize, &u64)| MachineType { name: format!("m{j}"), count };
     Problem {
         energy_price: price,
         machine_types: counts.iter().enumerate().map(machine).collect(),
@@ -172,13 +172,15 @@ fn programme(problem: &Problem) -> f64 {
 }
 
 fn has_work(problem: &Problem) -> bool {
-    problem.users.iter().any(|user| user.tasks > 0)
-        && !problem.users.is_empty()
+    problem.users.iter().any(|user| user.tasks > 0) && !problem.users.is_empty()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 4000, failure_persistence: None, max_global_rejects: 1_000_000, ..ProptestConfig::default()
+        cases: 4000,
+        failure_persistence: None,
+        max_global_rejects: 1_000_000,
+        ..ProptestConfig::default()
     })]
 
     #[test]

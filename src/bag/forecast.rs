@@ -76,8 +76,7 @@ impl OnlinePlanner {
             return Ok(x);
         }
         let both = std::iter::once(bag).chain(&forecast.bags);
-        let totals =
-            Totals::new(self.model.rows(), both.map(|bag| (bag.task_type, bag.tasks)));
+        let totals = Totals::new(self.model.rows(), both.map(|bag| (bag.task_type, bag.tasks)));
         let later: f64 = forecast.bags.iter().map(|bag| bag.revenue).sum();
         let rates = Rates::new(&self.model, &totals);
         let revenue = self.state.revenue + later;

@@ -156,12 +156,22 @@ impl Integer {
         };
         let mut k = peak;
         while k >= fits && promises(self.value, self.found, k) {
-            self.try_limit(arrival, Limit::Reaching(load + float(k) * time), tasks, Some((rank, k)));
+            self.try_limit(
+                arrival,
+                Limit::Reaching(load + float(k) * time),
+                tasks,
+                Some((rank, k)),
+            );
             k -= 1;
         }
         let mut k = peak + 1;
         while k <= tasks && promises(self.value, self.found, k) {
-            self.try_limit(arrival, Limit::Reaching(load + float(k) * time), tasks, Some((rank, k)));
+            self.try_limit(
+                arrival,
+                Limit::Reaching(load + float(k) * time),
+                tasks,
+                Some((rank, k)),
+            );
             k += 1;
         }
     }

@@ -355,8 +355,7 @@ impl<'a> Simplex<'a> {
                     let places = (0..self.other.len())
                         .filter(|&place| self.other[place] / self.machines == i);
                     let held = |place: usize| value.get(place + 1).copied().unwrap_or(0.0);
-                    let Some(place) =
-                        places.reduce(|a, b| if held(b) > held(a) { b } else { a })
+                    let Some(place) = places.reduce(|a, b| if held(b) > held(a) { b } else { a })
                     else {
                         return false;
                     };
@@ -415,9 +414,8 @@ impl Programme {
             let mut least: f64 = self.load.iter().zip(price).map(|(load, p)| load * p).sum();
             for i in 0..types {
                 let row = i * self.machines..(i + 1) * self.machines;
-                let dearest = row.clone().map(|at| {
-                    self.cost[at] + self.work[at] * price[at - row.start]
-                });
+                let dearest =
+                    row.clone().map(|at| self.cost[at] + self.work[at] * price[at - row.start]);
                 least += dearest.fold(f64::INFINITY, f64::min);
             }
             least >= self.revenue
@@ -463,9 +461,8 @@ impl Dense {
         self.rows = (0..size).collect();
         let a = &mut self.factors;
         for k in 0..size {
-            let largest = (k..size).reduce(|p, q| {
-                if a[q * size + k].abs() > a[p * size + k].abs() { q } else { p }
-            });
+            let largest = (k..size)
+                .reduce(|p, q| if a[q * size + k].abs() > a[p * size + k].abs() { q } else { p });
             let Some(p) = largest else { return false };
             if a[p * size + k].abs() < 1e-300 {
                 return false;

@@ -180,3 +180,33 @@ pub(super) fn fill_joules(
     }
     (rest <= tasks * 1e-12).then_some(joules)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The authors' patent example, user 1, machines by falling energy.
+    #[test]
+    fn every_tau_of_the_patent_example() {
+        let times = [59.72, 72.81, 27.01, 42.15];
+        let watts = [139.6, 97.5, 223.1, 121.3];
+        let arrival = Arrival {
+            tasks: 40.0,
+            net: 200_000.0,
+            price: 1.0,
+            floor: 0.0,
+            load: vec![0.0; 4],
+            time: times.to_vec(),
+            joules: times.iter().zip(watts).map(|(time, watts)| time * watts).collect(),
+        };
+        let mut myopic = Myopic::default();
+        assert_eq!(myopic.seed(&arrival).map(|split| split.tau), Some(3));
+        let wanted =
+            [(438.4652, -125.3635), (537.0389, -69.4875), (658.4566, -40.6594), (1686.0, -2.6760)];
+        for (&(makespan, joules), (seconds, value)) in myopic.candidates.iter().zip(wanted) {
+            assert!((makespan - seconds).abs() < 1e-3, "{makespan}");
+            let found = (arrival.net - joules) / makespan;
+            assert!((found - value).abs() < 1e-3, "{found} for {value}");
+        }
+    }
+}

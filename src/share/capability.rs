@@ -95,11 +95,8 @@ impl FromStr for CpuTimes {
                 name,
                 found: word.to_owned(),
             })?;
-            let sum = if matches!(name, "idle" | "iowait") {
-                &mut idle_ticks
-            } else {
-                &mut busy_ticks
-            };
+            let sum =
+                if matches!(name, "idle" | "iowait") { &mut idle_ticks } else { &mut busy_ticks };
             *sum = sum.saturating_add(ticks);
         }
         Ok(Self { busy_ticks, idle_ticks })

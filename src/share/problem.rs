@@ -88,7 +88,9 @@ fn validate_items(items: &[Item], nodes: &BTreeMap<&str, usize>) -> Result<(), F
             let field = format!("items[{i}].replicas");
             return Err(FieldError::new(field, "must name at least one node"));
         }
-        distinct(item.replicas.iter().map(String::as_str), |r| format!("items[{i}].replicas[{r}]"))?;
+        distinct(item.replicas.iter().map(String::as_str), |r| {
+            format!("items[{i}].replicas[{r}]")
+        })?;
         for (r, replica) in item.replicas.iter().enumerate() {
             if !nodes.contains_key(replica.as_str()) {
                 let field = format!("items[{i}].replicas[{r}]");
