@@ -23,3 +23,17 @@ pub const PROBLEM_BYTES_MAX: u64 = 16 << 30;
 const _: () = assert!(AMOUNT_TICKS_MAX * 2 <= 1 << 53);
 const _: () = assert!(HOSTLIST_NAMES_MAX >= NODES_MAX);
 const _: () = assert!(NODES_MAX < u32::MAX as usize);
+
+/// Tasks of one bag problem, and machines of one type: up to 2^53 every integer
+/// is exactly a double, so that counts and loads can be mixed without rounding.
+pub const BAG_TASKS_MAX: u64 = 1 << 53;
+/// Arithmetic steps of the bag planner's offline programme, about 4 s; then it
+/// gives a bound instead of the optimum.
+pub const BAG_LP_STEPS_MAX: usize = 4_000_000_000;
+/// Values that the bag planner's local search may compute when bags are final on
+/// arrival.
+pub const BAG_TRIALS_COMMITTED_MAX: usize = 100_000;
+/// The same when every arrival may move what has not started.
+pub const BAG_TRIALS_REVISED_MAX: usize = 4_000_000;
+/// Units of work of one `share` problem: up to 2^53, as above.
+pub const SHARE_LOAD_MAX: u64 = 1 << 53;

@@ -19,8 +19,8 @@
 //! small dense system over the machines that are full. 30 types on 9 machines
 //! take well under a millisecond, where a general solver needs tens.
 
-/// Arithmetic steps after which the search stops and gives a bound instead.
-pub(super) const STEPS_MAX: usize = 4_000_000_000;
+use crate::limits::BAG_LP_STEPS_MAX;
+
 /// Reduced costs below this, relative to the costs compared, are zero.
 const PRICE_SLACK: f64 = 1e-11;
 /// Entries of a direction below this cannot limit a step.
@@ -160,7 +160,7 @@ impl<'a> Simplex<'a> {
             let size = self.full.len();
             steps = steps.saturating_add(self.work.len() + size * size * size + size * size);
             let solved = self.factor();
-            if !solved || steps > STEPS_MAX {
+            if !solved || steps > BAG_LP_STEPS_MAX {
                 return self.finish(false);
             }
             self.find_prices();

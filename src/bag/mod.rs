@@ -28,7 +28,6 @@ mod totals;
 
 pub use answer::{Answer, Explanation, Final, ModeResult, UserAnswer};
 pub use forecast::{Bag, Forecast, OnlinePlanner};
-pub use num::TASKS_MAX;
 pub use problem::{MachineType, Problem, User};
 
 use crate::model::problem::FieldError;
@@ -138,6 +137,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Answer, SolveError>
     };
     let mut answer = answer::build(problem, &model, &plan);
     answer.lp_bound = planner.optimum.as_ref().map(|optimum| optimum.bound);
+    raise_to_answer(&mut answer);
     if problem.users.is_empty() {
         answer.lp_bound = None;
     }
@@ -145,6 +145,18 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Answer, SolveError>
         answer.explain = Some(explanation(&plan, &contenders, &planner));
     }
     Ok(answer)
+}
+
+/// Lifts a bound that the last digits have put below the answer it bounds.
+fn raise_to_answer(answer: &mut Answer) {
+    /// Relative size of what the last digits can do.
+    const NOISE: f64 = 1e-9;
+    if let (Some(bound), Some(reached)) = (&mut answer.lp_bound, answer.last.objective)
+        && reached > *bound
+        && reached - *bound <= NOISE * reached.abs()
+    {
+        *bound = reached;
+    }
 }
 
 fn explanation(plan: &Plan, contenders: &[Contender], planner: &Planner<'_>) -> Explanation {

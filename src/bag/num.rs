@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The number conversions of the bag planner, in one place with their reasons.
 
-/// Task counts above this are refused: up to 2^53 every integer is exactly a
-/// double, so that counts and loads can be mixed without rounding.
-pub const TASKS_MAX: u64 = 1 << 53;
-
 /// An x below this is negative (methods.md 4 (c)); anything between is zero.
 pub(super) const NEGATIVE: f64 = -1e-9;
 /// A later candidate must be better by more than this.
@@ -12,7 +8,7 @@ pub(super) const BETTER: f64 = 1e-12;
 /// Slack of every floor and ceiling of a computed task count.
 pub(super) const ROUND: f64 = 1e-9;
 
-/// A count as a double; exact up to [`TASKS_MAX`].
+/// A count as a double; exact up to [`crate::limits::BAG_TASKS_MAX`].
 pub(super) fn float(count: u64) -> f64 {
     count as f64
 }

@@ -7,11 +7,7 @@ use super::num::BETTER;
 use super::online::{Choice, Plan, Rule, Splitter, run};
 use super::problem::Problem;
 use super::totals::{Rates, Search, Totals, apportion, optimum, round};
-
-/// Values that the local search may compute when bags are final on arrival.
-const TRIALS_COMMITTED: usize = 100_000;
-/// The same when every arrival may move what has not started.
-const TRIALS_REVISED: usize = 4_000_000;
+use crate::limits::{BAG_TRIALS_COMMITTED_MAX, BAG_TRIALS_REVISED_MAX};
 
 /// Everything that plans for whole types need.
 #[derive(Debug)]
@@ -76,8 +72,11 @@ impl<'a> Planner<'a> {
             let value = |plan: &Plan| plan.objective.unwrap_or(f64::NEG_INFINITY);
             value(b).total_cmp(&value(a))
         });
-        let (starts, trials) =
-            if revise { (plans.len(), TRIALS_REVISED) } else { (1, TRIALS_COMMITTED) };
+        let (starts, trials) = if revise {
+            (plans.len(), BAG_TRIALS_REVISED_MAX)
+        } else {
+            (1, BAG_TRIALS_COMMITTED_MAX)
+        };
         let improved: Vec<Plan> =
             plans.iter().take(starts).map(|(_, plan)| self.improve(plan, trials)).collect();
         let mut best = plans.swap_remove(0).1;

@@ -3,7 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::num::{TASKS_MAX, float};
+use super::num::float;
+use crate::limits::BAG_TASKS_MAX as TASKS_MAX;
 use crate::model::problem::{FieldError, distinct, length, present};
 
 /// Bags of identical tasks that arrive one after the other, and the machine

@@ -17,7 +17,7 @@ mod problem;
 
 pub use answer::{Answer, Partition, TransferAnswer};
 pub use partition::{Transfer, targets, transfers};
-pub use problem::{Item, LOAD_MAX, Problem};
+pub use problem::{Item, Problem};
 
 use crate::model::problem::FieldError;
 

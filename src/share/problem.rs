@@ -5,11 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::SHARE_LOAD_MAX;
 use crate::model::problem::{FieldError, distinct, length, present};
-
-/// All loads together may not exceed this: up to 2^53 every integer is exactly a
-/// double, in which targets are computed.
-pub const LOAD_MAX: u64 = 1 << 53;
 
 /// Nodes, what they can do, and the work: either `load` or `items`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -103,8 +100,8 @@ fn validate_items(items: &[Item], nodes: &BTreeMap<&str, usize>) -> Result<(), F
 
 fn sum_within(field: &str, amounts: impl Iterator<Item = u64>) -> Result<(), FieldError> {
     let sum = amounts.fold(0, u64::saturating_add);
-    if sum > LOAD_MAX {
-        return Err(FieldError::new(field, format!("must add up to at most {LOAD_MAX}")));
+    if sum > SHARE_LOAD_MAX {
+        return Err(FieldError::new(field, format!("must add up to at most {SHARE_LOAD_MAX}")));
     }
     Ok(())
 }
