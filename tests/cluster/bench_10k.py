@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""slurmctld with 10,000 CLOUD nodes and GPUs: the same jobs on stock Slurm and on the overlay.
+
+Phases, each with a fresh slurmctld and the same list of GPU jobs:
+  stock    Slurm alone: jobs started per second
+  off      overlay that only forwards: time of the stock job_test
+  enforce  overlay and daemon: job_test with the question, jobs started per second
+  stopped  the daemon does not answer (SIGSTOP): the circuit breaker opens
+  down     the daemon is gone (SIGKILL): what a call costs then
+
+The list waits in a partition that is DOWN; the clock runs from the first to the last
+`sched: Allocate` line of slurmctld's log after the partition comes UP.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from datetime import datetime
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+sys.dont_write_bytecode = True
+
+from slurmcluster import Cluster, ClusterError  # noqa: E402
+
+PHASES = ("stock", "off", "enforce", "stopped", "down")
+START_LIMIT_S = 600
+STATS_S = 2.5      # the overlay reports its counters once a second
+# max_sched_time above half of MessageTimeout would silently become 2 s; one pass must do
+# the whole list, and backfill must not mix in.
+EXTRA = ("MessageTimeout=200", "SchedulerParameters=max_sched_time=99,bf_interval=3600,"
+         "default_queue_depth=100000,batch_sched_delay=1,sched_interval=60")
+ALLOCATE = re.compile(r"^\[([^\]]+)\] sched: Allocate JobId=(\d+)", re.MULTILINE)
+
+# What the project promises: (name, value of results, limit, "min" or "max").
+REQUIRED = (
+    ("job_test faster than stock", lambda r: ratio(r, "off", "enforce", "job_test_ms"), 20, "min"),
+    ("starts per second over stock", lambda r: ratio(r, "enforce", "stock", "starts_per_s"),
+     10, "min"),
+    ("plugin's own time per ask, p99, us", lambda r: get(r, "enforce", "ask_p99_us"), 300, "max"),
+    ("own time with breaker open, p99, us", lambda r: get(r, "stopped", "skip_p99_us"), 2, "max"),
+    ("own time with daemon down, p99, us", lambda r: get(r, "down", "skip_p99_us"), 2, "max"),
+)
+
+
+def get(results, phase, key):
+    """A number of a phase; None if it was not measured."""
+    return results.get(phase, {}).get(key)
+
+
+def ratio(results, above, below, key):
+    """Quotient of one number of two phases; None unless both were measured."""
+    upper, lower = get(results, above, key), get(results, below, key)
+    return upper / lower if upper and lower else None
+
+
+def plugin_counters(cluster):
+    """The overlay's counters out of `phalanx status --json`; the one place that knows its fields.
+
+    Returns calls and ns of full and narrowed RUN_NOW stock calls, asks, own times in ns.
+    Raises ClusterError if a field is missing.
+    """
+    phalanx = os.path.join(cluster.paths.bin_dir, "phalanx")
+    text = cluster.run(phalanx, "status", "--json").stdout
+    try:
+        plugin = json.loads(text)["plugin"]
+        full = plugin["full_stock"].get("run_now", {"calls": 0, "mean_ns": 0})
+        narrow = plugin["narrowed_stock"]
+        return {
+            "ready": plugin["connected"] and plugin["synced"],
+            "run_now_calls": plugin["calls"].get("run_now", 0),
+            "asks": plugin["asks"], "narrowed": plugin["narrowed"],
+            "full_calls": full["calls"], "full_ns": full["calls"] * full["mean_ns"],
+            "narrow_calls": narrow["calls"], "narrow_ns": narrow["calls"] * narrow["mean_ns"],
+            "ask_p50_ns": plugin["ask_ns"]["p50"], "ask_p99_ns": plugin["ask_ns"]["p99"],
+            "skip_p50_ns": plugin["skip_ns"]["p50"], "skip_p99_ns": plugin["skip_ns"]["p99"],
+            "breaker_opens": plugin["breaker_opens"], "reasons": plugin["reasons"],
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ClusterError(f"phalanx status --json: no usable field plugin: {error!r}") from None
+
+
+def job_options(seed, count):
+    """sbatch options of GPU jobs: two thirds gangs of 2 to 8 nodes, one third on one node."""
+    rng = random.Random(seed)
+    options = []
+    for _ in range(count):
+        gpus, nodes = rng.choice([1, 2, 4]), rng.choice([1, 1, 2, 4, 4, 8])
+        options.append((f"-N{nodes}", f"--ntasks-per-node={gpus}", f"--gres=gpu:{gpus}",
+                        f"--cpus-per-task={rng.choice([2, 4, 8])}", "--mem=16G", "--time=60"))
+    return options
+
+
+def run_list(cluster, options):
+    """Submits the list, opens the partition; returns the starts per second and the span."""
+    cluster.run("scontrol", "update", "PartitionName=cloud", "State=DOWN")
+    begin = time.monotonic()
+    ids = {cluster.submit(*words) for words in options}
+    submit_s = time.monotonic() - begin
+    cluster.run("scontrol", "update", "PartitionName=cloud", "State=UP")
+    log = os.path.join(cluster.paths.log, "slurmctld.log")
+    end = time.monotonic() + START_LIMIT_S
+    while True:
+        # Only the log is read meanwhile: squeue would wait for and delay the scheduler.
+        times = allocations(log, ids)
+        if len(times) == len(ids):
+            break
+        if time.monotonic() > end or not cluster.alive("slurmctld"):
+            raise ClusterError(f"{len(times)} of {len(ids)} jobs started in {START_LIMIT_S} s")
+        time.sleep(0.5)
+    span = max(times.values()) - min(times.values())
+    return {"jobs": len(ids), "submit_s": submit_s, "span_s": span,
+            "starts_per_s": (len(ids) - 1) / span if span else None}
+
+
+def allocations(log, ids):
+    """{job id: seconds} of the `Allocate` lines of these jobs."""
+    with open(log, encoding="utf-8", errors="replace") as file:
+        found = ALLOCATE.findall(file.read())
+    return {int(job): datetime.fromisoformat(when).timestamp()
+            for when, job in found if int(job) in ids}
+
+
+def run_phase(name, args, root, options):
+    """One fresh slurmctld; returns the phase's numbers."""
+    config = os.path.join(root, f"{name}.toml")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write(f'mode = "{"off" if name == "off" else "enforce"}"\n')
+    stock = name == "stock"
+    cluster = Cluster(os.path.join(root, name), stock=stock, cloud=args.nodes, extra=EXTRA,
+                      config=None if stock else config)
+    with cluster:
+        try:
+            return measure(name, cluster, options)
+        except ClusterError as error:
+            # The logs go with the directory, so what they say goes into the reason.
+            raise ClusterError(f"{name}: {error}{cluster.why()}") from None
+
+
+def measure(name, cluster, options):
+    """The numbers of one phase on its booted cluster."""
+    if name == "stock":
+        return run_list(cluster, options)
+    wait_ready(cluster)
+    if name == "stopped":
+        cluster.signal_phalanxd(signal.SIGSTOP)
+    elif name == "down":
+        cluster.stop_phalanxd(kill=True)
+    before = None if name in ("stopped", "down") else plugin_counters(cluster)
+    result = run_list(cluster, options)
+    if name == "stopped":
+        cluster.signal_phalanxd(signal.SIGCONT)
+    elif name == "down":
+        cluster.start_phalanxd()
+    time.sleep(STATS_S)
+    return result | numbers(before, wait_ready(cluster))
+
+
+def wait_ready(cluster, timeout=60):
+    """Waits until the overlay is connected and the daemon knows the whole state."""
+    end = time.monotonic() + timeout
+    while True:
+        counters = plugin_counters(cluster)
+        if counters["ready"]:
+            return counters
+        if time.monotonic() > end:
+            raise ClusterError(f"the overlay is not connected after {timeout} s")
+        time.sleep(0.2)
+
+
+def numbers(before, after):
+    """The numbers of one phase from the overlay's counters."""
+    keys = ("run_now_calls", "asks", "narrowed", "full_calls", "full_ns", "narrow_calls",
+            "narrow_ns")
+    delta = {key: after[key] - (before[key] if before else 0) for key in keys}
+    calls = delta["run_now_calls"]
+    # A failed narrowed try is followed by a full call, whose time is counted; the tries'
+    # own time is in neither sum, so the mean is a little low when there are many.
+    total = delta["full_ns"] + delta["narrow_ns"] + delta["asks"] * after["ask_p50_ns"]
+    return {"job_test_ms": total / calls / 1e6 if calls else None, "run_now_calls": calls,
+            "asks": delta["asks"], "narrowed": delta["narrowed"],
+            "ask_p50_us": after["ask_p50_ns"] / 1e3, "ask_p99_us": after["ask_p99_ns"] / 1e3,
+            "skip_p50_us": after["skip_p50_ns"] / 1e3, "skip_p99_us": after["skip_p99_ns"] / 1e3,
+            "breaker_opens": after["breaker_opens"], "reasons": after["reasons"]}
+
+
+COLUMNS = (("starts/s", "starts_per_s", 1), ("job_test ms", "job_test_ms", 3),
+           ("RUN_NOW", "run_now_calls", 0), ("asked", "asks", 0), ("narrowed", "narrowed", 0),
+           ("ask p50 us", "ask_p50_us", 1), ("ask p99 us", "ask_p99_us", 1),
+           ("skip p50 us", "skip_p50_us", 2), ("skip p99 us", "skip_p99_us", 2))
+
+
+def table(results):
+    """The phases and the promises as text lines."""
+    lines = [f"{'':9}" + "".join(f"{title:>13}" for title, _, _ in COLUMNS)]
+    for phase, result in results.items():
+        cells = (result.get(key) for _, key, _ in COLUMNS)
+        shown = ("-" if v is None else f"{v:.{digits}f}"
+                 for v, (_, _, digits) in zip(cells, COLUMNS))
+        lines.append(f"{phase:9}" + "".join(f"{cell:>13}" for cell in shown))
+    lines.append("ask, skip: the overlay's own time per call that was asked, that was not asked "
+                 "(upper edges")
+    lines.append("of power-of-two buckets, since slurmctld's start); job_test of RUN_NOW calls, "
+                 "with the question")
+    lines.append("")
+    for check in verdicts(results):
+        sign = ">=" if check["kind"] == "min" else "<="
+        value = "not measured" if check["value"] is None else f"{check['value']:.2f}"
+        mark = {True: "ok", False: "MISSED", None: ""}[check["ok"]]
+        lines.append(f"{check['name']:38}{value:>14}  {sign} {check['limit']:<5}{mark}")
+    return lines
+
+
+def verdicts(results):
+    """Each promise with its value and whether it is kept (None: not measured)."""
+    found = []
+    for name, value_of, limit, kind in REQUIRED:
+        value = value_of(results)
+        kept = None if value is None else (value >= limit if kind == "min" else value <= limit)
+        found.append({"name": name, "value": value, "limit": limit, "kind": kind, "ok": kept})
+    return found
+
+
+def arguments():
+    """The command line; checks numbers and phase names."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=10_000)
+    parser.add_argument("--jobs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--phases", default=",".join(PHASES), help="comma-separated")
+    parser.add_argument("--json", metavar="FILE", help="write the numbers here as well")
+    parser.add_argument("--check", action="store_true", help="exit 1 unless all promises hold")
+    args = parser.parse_args()
+    args.phases = args.phases.split(",")
+    unknown = [name for name in args.phases if name not in PHASES]
+    if unknown:
+        parser.error(f"--phases: {unknown[0]!r} is none of {', '.join(PHASES)}")
+    if args.jobs < 2 or not 64 <= args.nodes <= 65_000 or args.nodes < 8 * args.jobs:
+        parser.error("--jobs: at least 2; --nodes: 64 to 65000, and 8 for each job")
+    return args
+
+
+def main():
+    """Runs the phases one after the other, prints the table."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    args, results = arguments(), {}
+    root = tempfile.mkdtemp(prefix="phalanx-bench-")
+    options = job_options(args.seed, args.jobs)
+    try:
+        for name in args.phases:
+            begin = time.monotonic()
+            results[name] = run_phase(name, args, root, options)
+            print(f"{name}: {args.jobs} jobs started in {results[name]['span_s']:.2f} s "
+                  f"(whole phase {time.monotonic() - begin:.0f} s)", flush=True)
+    except (ClusterError, OSError) as error:
+        print(f"bench_10k: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    print("", f"{args.nodes} CLOUD nodes, {args.jobs} GPU jobs, seed {args.seed}",
+          *table(results), sep="\n")
+    checks = verdicts(results)
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump({"nodes": args.nodes, "jobs": args.jobs, "seed": args.seed,
+                       "phases": results, "required": checks}, file, indent=1)
+    return 1 if args.check and not all(check["ok"] for check in checks) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The same jobs on stock Slurm and on Phalanx, side by side, on two 16-node clusters."""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+sys.dont_write_bytecode = True
+
+from slurmcluster import Cluster, ClusterError  # noqa: E402
+from slurmcluster.jobs import DONE  # noqa: E402
+from slurmcluster.measure import Samples, job_values, node_values  # noqa: E402
+from slurmcluster.workload import mixed  # noqa: E402
+
+SAMPLE_S = 1.0
+PLAIN_LINE_S = 10.0      # between two progress lines when the output is no terminal
+RUN_LIMIT_S = 420        # a list that takes longer is stuck
+BAR_WIDTH = 24
+TITLES = {"stock": "stock Slurm", "phalanx": "Phalanx"}
+ROWS = (("makespan_s", "makespan", "s", 0), ("wait_mean_s", "mean wait", "s", 1),
+        ("wait_max_s", "longest wait", "s", 0), ("running_mean", "jobs running at once", "", 1),
+        ("used_cpus", "CPUs in use", "", 1), ("used_gpus", "GPUs in use", "", 1),
+        ("stranded_gpus", "stranded GPUs", "", 2), ("stranded_cpus", "stranded CPUs", "", 2),
+        ("dispersion", "mean dispersion", "", 3))
+EXPLAINED = ("gpu", "multi-node", "memory")
+
+
+class Run(threading.Thread):
+    """One cluster working through the list, in a thread of its own."""
+
+    def __init__(self, name, cluster, jobs):
+        super().__init__(name=name, daemon=True)
+        self.cluster, self.jobs, self.samples = cluster, jobs, Samples()
+        self.ids, self.records, self.error = {}, [], None
+        self.counts = {"pending": sum(job.tasks for job in jobs), "running": 0, "done": 0}
+        self.used, self.stopping, self.origin = (0, 0), threading.Event(), 0.0
+        self.ended = None
+
+    def run(self):
+        """Submits on time, samples once a second, ends when every job has."""
+        try:
+            self._work()
+        except (ClusterError, KeyError, ValueError) as error:
+            self.error = f"{type(error).__name__}: {error}"
+        finally:
+            self.ended = time.monotonic()
+
+    def _work(self):
+        waiting, next_sample = list(self.jobs), self.origin
+        while not self.stopping.is_set():
+            now = time.monotonic()
+            while waiting and waiting[0].at_s <= now - self.origin:
+                self._submit(waiting.pop(0))
+            if now >= next_sample:
+                self._sample(waiting)
+                next_sample += SAMPLE_S
+                if not waiting and not self.counts["pending"] and not self.counts["running"]:
+                    return
+            if now - self.origin > RUN_LIMIT_S:
+                raise ClusterError(f"jobs are left after {RUN_LIMIT_S} s: {self.counts}")
+            due = [next_sample] + [self.origin + job.at_s for job in waiting[:1]]
+            time.sleep(max(0.0, min(due) - time.monotonic()))
+
+    def _submit(self, job):
+        name = job.kind.replace(" ", "-")
+        job_id = self.cluster.submit("-J", name, "--time=2", *job.options,
+                                     wrap=f"sleep {job.sleep_s}")
+        self.ids[job_id] = job
+
+    def _sample(self, waiting):
+        nodes = self.cluster.scontrol_records("node", "-d")
+        values = node_values(nodes)
+        self.samples.add(time.monotonic(), values)
+        self.used = (values["used_cpus"], values["used_gpus"])
+        self.records = self.cluster.jobs()
+        running = sum(r["JobState"] in ("RUNNING", "COMPLETING") for r in self.records)
+        done = sum(r["JobState"] in DONE for r in self.records)
+        total = sum(job.tasks for job in self.jobs)
+        self.counts = {"pending": total - running - done, "running": running, "done": done}
+
+    def metrics(self):
+        """Every number of the table."""
+        result = job_values(self.records)
+        for key in ("used_cpus", "used_gpus", "stranded_gpus", "stranded_cpus", "dispersion"):
+            result[key] = self.samples.mean(key)
+        states = {}
+        for record in self.records:
+            states[record["JobState"]] = states.get(record["JobState"], 0) + 1
+        return result | {"states": states}
+
+    def line(self):
+        """The status line."""
+        total = sum(self.counts.values())
+        filled = round(BAR_WIDTH * self.counts["done"] / max(1, total))
+        bar = "#" * filled + "." * (BAR_WIDTH - filled)
+        seconds = (self.ended or time.monotonic()) - self.origin
+        return (f"{TITLES[self.name]:12} [{bar}] {seconds:4.0f} s  {self.counts['pending']:3} "
+                f"waiting {self.counts['running']:3} running {self.counts['done']:3} done  "
+                f"{self.used[0]:3} CPUs {self.used[1]:2} GPUs")
+
+
+def show_progress(runs):
+    """Refreshes one line per cluster until all threads have ended."""
+    terminal, next_plain, drawn = sys.stdout.isatty(), 0.0, False
+    while True:
+        alive = any(run.is_alive() for run in runs)
+        now = time.monotonic()
+        if terminal:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\033[{len(runs)}A" if drawn else "", end="")
+            for run in runs:
+                print("\033[2K" + run.line()[:width])
+            drawn = True
+        elif now >= next_plain or not alive:
+            for run in runs:
+                print(run.line(), flush=True)
+            next_plain = now + PLAIN_LINE_S
+        if not alive or any(run.error for run in runs):
+            return
+        time.sleep(0.25)
+
+
+def table(results):
+    """The comparison as text lines."""
+    names = list(results)
+    head = f"{'':22}" + "".join(f"{TITLES[name]:>14}" for name in names)
+    lines = [head + (f"{'difference':>14}" if len(names) == 2 else "")]
+    for key, title, unit, digits in ROWS:
+        values = [results[name].get(key) for name in names]
+        cells = ["-" if v is None else f"{v:.{digits}f}{' ' + unit if unit else ''}"
+                 for v in values]
+        text = f"{title:22}" + "".join(f"{cell:>14}" for cell in cells)
+        if len(values) == 2 and None not in values and values[0]:
+            text += f"{(values[1] - values[0]) / values[0]:>+13.0%} "
+        lines.append(text.rstrip())
+    lines.append("Time averages; stranded: free GPUs of nodes without free CPUs or memory,")
+    lines.append("and free CPUs of nodes without free memory. Lower dispersion: better balance.")
+    return lines
+
+
+def explain(run):
+    """Prints `phalanx explain` of three placements. Returns False if one fails."""
+    good = True
+    for kind in EXPLAINED:
+        job_id = next((i for i, job in sorted(run.ids.items()) if job.kind == kind), None)
+        if job_id is None:
+            continue
+        job = run.ids[job_id]
+        print(f"\n$ phalanx explain {job_id}      # {kind}: sbatch {' '.join(job.options)}")
+        phalanx = os.path.join(run.cluster.paths.bin_dir, "phalanx")
+        done = run.cluster.run(phalanx, "explain", str(job_id), check=False, timeout=30)
+        print((done.stdout + done.stderr).rstrip())
+        good &= done.returncode == 0
+    return good
+
+
+def arguments():
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--seed", type=int, default=1, help="of the job list (default 1)")
+    parser.add_argument("--only", choices=sorted(TITLES), help="one of the two clusters")
+    parser.add_argument("--dir", help="where the clusters live (default: a temporary directory)")
+    parser.add_argument("--json", metavar="FILE", help="write the numbers here as well")
+    return parser.parse_args()
+
+
+def main():
+    """Boots, runs, compares, explains; ends everything whatever happens."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    args = arguments()
+    names = [args.only] if args.only else ["stock", "phalanx"]
+    root = args.dir or tempfile.mkdtemp(prefix="phalanx-demo-")
+    jobs, runs = mixed(args.seed), []
+    try:
+        for name in names:
+            print(f"booting 16 nodes: {TITLES[name]}", flush=True)
+            cluster = Cluster(os.path.join(root, name), stock=name == "stock").up()
+            runs.append(Run(name, cluster, jobs))
+        print(f"submitting {len(jobs)} jobs ({sum(job.tasks for job in jobs)} with array tasks)"
+              f", seed {args.seed}", flush=True)
+        return demonstrate(runs, args)
+    except (ClusterError, OSError) as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    finally:
+        for run in runs:
+            run.stopping.set()
+            if run.ident:
+                run.join(timeout=60)
+            run.cluster.down()
+        if not args.dir:
+            shutil.rmtree(root, ignore_errors=True)
+
+
+def demonstrate(runs, args):
+    """Runs the list on booted clusters and prints what came of it. Returns the exit code."""
+    origin = time.monotonic()
+    for run in runs:
+        run.origin = origin
+        run.start()
+    show_progress(runs)
+    failed = [f"{TITLES[run.name]}: {run.error}" for run in runs if run.error]
+    if failed:
+        raise ClusterError("; ".join(failed))
+    results = {run.name: run.metrics() for run in runs}
+    print("", *table(results), sep="\n")
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump({"seed": args.seed, "results": results}, file, indent=1)
+    code = 0
+    for run in runs:
+        states = results[run.name]["states"]
+        if set(states) != {"COMPLETED"}:
+            print(f"{TITLES[run.name]}: not every job completed: {states}", file=sys.stderr)
+            code = 1
+        if run.name == "phalanx" and not explain(run):
+            code = 1
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

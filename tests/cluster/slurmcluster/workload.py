@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A mixed list of jobs, the same for the same seed."""
+
+import random
+from dataclasses import dataclass
+
+MEAN_GAP_S = 0.3    # between two submissions
+SLEEP_S = (5, 30)   # shortest and longest job
+
+
+@dataclass(frozen=True)
+class Job:
+    """One submission: kind, seconds after the start, sbatch options, seconds it runs, tasks."""
+
+    kind: str
+    at_s: float
+    options: tuple
+    sleep_s: int
+    tasks: int = 1
+
+
+def _single(rng):
+    cpus = rng.choice([1, 2, 3, 4, 6, 8])
+    return ["-n1", f"-c{cpus}", f"--mem={cpus * rng.choice([500, 1000, 1800])}M"]
+
+
+def _multi_node(rng):
+    return [f"-N{rng.choice([2, 2, 3, 4])}", f"--ntasks-per-node={rng.choice([2, 4, 6])}",
+            f"--mem={rng.choice([2, 4, 6])}G"]
+
+
+def _array(rng):
+    return [f"--array=1-{rng.choice([4, 6, 8])}", "-n1", f"-c{rng.choice([2, 3, 4])}",
+            f"--mem={rng.choice([1, 2, 4])}G"]
+
+
+def _gpu(rng):
+    gpus = rng.choice([1, 1, 2, 2, 3, 4])
+    kind = "a100:" if gpus > 2 else rng.choice(["", "", "a100:", "v100:"])
+    return ["-N1", "-n1", f"-c{gpus * rng.choice([1, 2])}", f"--gres=gpu:{kind}{gpus}",
+            f"--mem={gpus * rng.choice([2, 4])}G"]
+
+
+def _gpu_gang(rng):
+    return ["-N2", "--ntasks-per-node=2", f"--gres=gpu:{rng.choice([2, 2, 4])}", "--mem=8G"]
+
+
+def _memory(rng):
+    return ["-n1", f"-c{rng.choice([1, 2])}", f"--mem={rng.choice([15, 24, 31, 48, 60])}G"]
+
+
+def _exclusive(rng):
+    return ["--exclusive", f"-N{rng.choice([1, 1, 2])}", "--mem=4G"]
+
+
+# Kind, how many of 60, how to draw one.
+MIX = (("single", 16, _single), ("multi-node", 8, _multi_node), ("array", 5, _array),
+       ("gpu", 14, _gpu), ("gpu gang", 3, _gpu_gang), ("memory", 9, _memory),
+       ("exclusive", 5, _exclusive))
+
+
+def mixed(seed, mix=MIX):
+    """The list in order of submission."""
+    rng = random.Random(seed)
+    drawn = [(kind, draw(rng), rng.randint(*SLEEP_S)) for kind, count, draw in mix
+             for _ in range(count)]
+    rng.shuffle(drawn)
+    jobs, at = [], 0.0
+    for kind, options, sleep in drawn:
+        tasks = int(options[0].split("-")[-1]) if kind == "array" else 1
+        jobs.append(Job(kind, at, tuple(options), sleep, tasks))
+        at += rng.expovariate(1 / MEAN_GAP_S)
+    return jobs

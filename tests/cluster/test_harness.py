@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tests of the cluster harness itself; those of class OnSlurm start a stock Slurm."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import unittest
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, HERE)
+sys.dont_write_bytecode = True
+
+from slurmcluster import Cluster, ClusterError, UsageError, conf, measure, nodes  # noqa: E402
+from slurmcluster import ports, procs, workload  # noqa: E402
+from slurmcluster.paths import Paths  # noqa: E402
+
+CLUSTER = os.path.join(HERE, "cluster")
+FOUR = "NodeName=a[1-2] CPUs=2 RealMemory=1000\nNodeName=g CPUs=2 RealMemory=1000 Gres=gpu:x:2\n"
+
+
+class Fragments(unittest.TestCase):
+    """Reading NodeName and PartitionName lines."""
+
+    def test_hostlists(self):
+        for text, names in (("a", ["a"]), ("a[1-3]", ["a1", "a2", "a3"]),
+                            ("a[08-10,3]x,b", ["a08x", "a09x", "a10x", "a3x", "b"]),
+                            ("r[1-2]n[1-2]", ["r1n1", "r1n2", "r2n1", "r2n2"])):
+            self.assertEqual(nodes.expand_hostlist(text), names)
+        for text in ("a[1", "a1]", "a[3-1]", "a[x]", "a[]", "a[1-999999999]"):
+            with self.assertRaises(UsageError, msg=text):
+                nodes.expand_hostlist(text)
+
+    def test_gres(self):
+        self.assertEqual(nodes.parse_gres("gpu:a100:4(S:0-1),shard:8,gpu,fs:2k", "n"),
+                         [("gpu", "a100", 4), ("shard", None, 8), ("gpu", None, 1),
+                          ("fs", None, 2048)])
+        with self.assertRaises(UsageError):
+            nodes.parse_gres("gpu:a:b:4", "n")
+
+    def test_defaults_continuations_and_placement_keys(self):
+        text = ("# c\nNodeName=DEFAULT CPUs=4 Weight=7\nNodeName=n[1-2] \\\n  weight=9 Port=1 # x\n"
+                "PartitionName=p Nodes=ALL\n")
+        fragment = nodes.parse_fragment(text)
+        self.assertEqual([node.name for node in fragment.nodes], ["n1", "n2"])
+        self.assertEqual(fragment.nodes[0].keys, {"CPUs": "4", "weight": "9"})
+        self.assertEqual(fragment.partitions, ["PartitionName=p Nodes=ALL"])
+
+    def test_errors_name_the_line(self):
+        for text in ("NodeName=a CPUs=1\nSelectType=x", "NodeName=a CPUs=1\nNodeName=a CPUs=1 b"):
+            with self.assertRaisesRegex(UsageError, "^f:2: "):
+                nodes.parse_fragment(text, "f")
+        with self.assertRaisesRegex(UsageError, "defined twice"):
+            nodes.parse_fragment("NodeName=a,a CPUs=1", "f")
+        with self.assertRaisesRegex(UsageError, "no NodeName"):
+            nodes.parse_fragment("", "f")
+
+
+class Files(unittest.TestCase):
+    """What is written for the daemons."""
+
+    def test_extra_replaces_without_case(self):
+        result, lines = conf.apply_extra({"KillWait": 2, "MailProg": "x"},
+                                         ["killwait=9", "DownNodes=a", "MailProg=", "New=1"])
+        self.assertEqual(result, {"killwait": "9", "New": "1"})
+        self.assertEqual(lines, ["DownNodes=a"])
+        for line in ("nonsense", "=1", "A=1\nB=2", ""):
+            with self.assertRaises(UsageError):
+                conf.apply_extra({}, [line])
+
+    def test_toml_paths_are_moved(self):
+        source = ('mode = "off"\n[link] # c\nsocket = "/run/x"\ndeadline_us = 1\n'
+                  '[history]\n[balance.best]\nsocket = "mine"\n')
+        moved = tomllib.loads(conf.phalanx_toml(Paths("/d"), source, "t"))
+        self.assertEqual(moved, {
+            "mode": "off", "link": {"socket": "/d/run/plugin.sock", "deadline_us": 1},
+            "history": {"path": "/d/var/history.sqlite"},
+            "balance": {"best": {"socket": "mine"}},
+            "control": {"socket": "/d/run/control.sock"}})
+        with self.assertRaisesRegex(UsageError, "^t: "):
+            conf.phalanx_toml(Paths("/d"), "mode = \n", "t")
+
+    def test_paths_that_cannot_work(self):
+        for root in ("/" + "x" * 100, "/a b", "/a#b"):
+            with self.assertRaises(UsageError, msg=root):
+                Paths(root).check_lengths(["n1"])
+        Paths("/tmp/ok").check_lengths(["n1"])
+
+
+class Measures(unittest.TestCase):
+    """Numbers of the demo."""
+
+    def test_samples_are_weighted_by_time(self):
+        samples = measure.Samples()
+        for now, value in ((0.0, 1.0), (1.0, 4.0), (4.0, None), (9.0, 100.0)):
+            samples.add(now, {"x": value})
+        self.assertAlmostEqual(samples.mean("x"), (1 * 1 + 4 * 3) / 4)
+        self.assertIsNone(samples.mean("y"))
+
+    def test_dispersion(self):
+        self.assertAlmostEqual(measure.dispersion([(1, 4), (3, 4), (0, 0)]), 0.25)
+        self.assertAlmostEqual(measure.dispersion([(2, 4), (50, 100), (4, 8)]), 0.0)
+
+    def test_stranded(self):
+        def node(cpus, memory, gpus):
+            return {"CPUAlloc": cpus, "CPUTot": "8", "AllocMem": memory, "RealMemory": "32000",
+                    "GresUsed": f"gpu:a100:{gpus}(IDX:0-1)", "Gres": "gpu:a100:4(S:0)"}
+        values = measure.node_values([node("8", "100", 1), node("2", "31800", 2),
+                                      node("2", "31000", 2)])
+        self.assertEqual((values["stranded_gpus"], values["stranded_cpus"]), (3 + 2, 6))
+
+    def test_job_records(self):
+        base = "2026-01-01T00:00:"
+        rows = [{"SubmitTime": base + "00", "StartTime": base + "02", "EndTime": base + "12"},
+                {"SubmitTime": base + "01", "StartTime": base + "12", "EndTime": base + "20"},
+                {"SubmitTime": base + "01", "StartTime": "Unknown", "EndTime": "Unknown"}]
+        found = measure.job_values(rows)
+        self.assertEqual(found, {"jobs": 2, "makespan_s": 20, "wait_mean_s": 6.5,
+                                 "wait_max_s": 11, "running_mean": 18 / 20})
+
+    def test_list_is_the_seeds(self):
+        self.assertEqual(workload.mixed(3), workload.mixed(3))
+        self.assertNotEqual(workload.mixed(3), workload.mixed(4))
+        self.assertEqual(len(workload.mixed(3)), 60)
+
+
+class Processes(unittest.TestCase):
+    """Identity by pid and start time."""
+
+    def test_a_reused_pid_is_not_signalled(self):
+        child = subprocess.Popen(["sleep", "60"])
+        try:
+            other = procs.Process("x", child.pid, procs.stat_of(child.pid)[2] + 1)
+            self.assertFalse(other.alive())
+            self.assertFalse(other.signal(signal.SIGKILL))
+            self.assertIsNone(child.poll())
+        finally:
+            child.kill()
+            child.wait()
+
+    def test_ports_are_not_given_twice(self):
+        first = ports.take(3, "test-a", "/nonexistent")
+        second = ports.take(3, "test-b", "/nonexistent")
+        ports.release("test-a")
+        ports.release("test-b")
+        self.assertFalse(set(first) & set(second))
+        self.assertLess(max(first + second), ports.ephemeral_low())
+
+
+def processes_of(directory):
+    """Command lines that name a directory."""
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    return [line for line in listed.stdout.splitlines() if directory in line]
+
+
+class OnSlurm(unittest.TestCase):
+    """With a real slurmctld and slurmd."""
+
+    def setUp(self):
+        self.root = tempfile.mkdtemp(prefix="phx-harness-")
+        self.addCleanup(shutil.rmtree, self.root, True)
+        self.first = os.path.join(self.root, "a")
+
+    def command(self, *words):
+        """Runs tests/cluster/cluster."""
+        return subprocess.run([CLUSTER, *words], capture_output=True, text=True, timeout=120,
+                              check=False)
+
+    def test_two_clusters_jobs_restart_and_nothing_left(self):
+        second = os.path.join(self.root, "b")
+        with Cluster(self.first, stock=True, nodes=FOUR) as one:
+            two = Cluster(second, stock=True, nodes=FOUR, extra=["Licenses=l:1"]).up()
+            try:
+                jobs = [cluster.submit("--gres=gpu:x:1", wrap="sleep 1") for cluster in (one, two)]
+                for cluster, job in zip((one, two), jobs):
+                    found = cluster.wait_jobs([job])[0]
+                    self.assertEqual((found["JobState"], found["NodeList"]), ("COMPLETED", "g"))
+                # The first sleep leaves its session: only its environment says whose it is.
+                nap = f"sleep 98{os.getpid()}"
+                long = one.submit("-N2", wrap=f"setsid {nap} & {nap}")
+                one.wait_jobs([long], states={"RUNNING"})
+                one.restart_slurmctld()
+                self.assertEqual(one.job(long)["JobState"], "RUNNING")
+                self.assertEqual(processes_of(nap).count(nap), 2)
+                # Without a slurmctld nobody cancels the job: its steps must be found.
+                one.stop_slurmctld(kill=True)
+                one.down()
+                self.assertEqual(processes_of(nap) + processes_of(self.first), [])
+                self.assertTrue(two.alive("slurmctld"))
+                self.assertIn("l", two.run("scontrol", "show", "licenses").stdout)
+            finally:
+                two.down()
+        self.assertEqual(processes_of(self.root), [])
+
+    def test_a_start_that_fails_leaves_nothing(self):
+        bad = self.command("up", "--stock", "--dir", self.first, "--extra", "SelectType=select/no")
+        self.assertEqual(bad.returncode, 1)
+        self.assertIn("slurmctld ended", bad.stderr)
+        self.assertIn("select/no", bad.stderr)
+        self.assertEqual(processes_of(self.first), [])
+        # A directory of a former cluster is taken again.
+        with Cluster(self.first, stock=True, nodes=FOUR) as cluster:
+            self.assertEqual(len(cluster.nodes()), 3)
+            with self.assertRaisesRegex(ClusterError, "runs here already"):
+                Cluster(self.first, stock=True, nodes=FOUR).up()
+            self.assertTrue(cluster.alive("slurmctld"))
+
+    def test_a_dead_slurmd_fails_the_start(self):
+        class Dying(Cluster):
+            """One slurmd is killed as soon as it was started."""
+
+            def start_slurmd(self, name):
+                super().start_slurmd(name)
+                if name == "g":
+                    self.process("slurmd:g").signal(signal.SIGKILL)
+
+        with self.assertRaisesRegex(ClusterError, "slurmd:g"):
+            Dying(self.first, stock=True, nodes=FOUR).up()
+        self.assertEqual(processes_of(self.first), [])
+
+    def test_interrupted_up_cleans_up(self):
+        up = subprocess.Popen([CLUSTER, "up", "--stock", "--dir", self.first, "--cloud", "60000"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        end = time.monotonic() + 20
+        while not processes_of(self.first + "/etc") and time.monotonic() < end:
+            time.sleep(0.02)
+        up.terminate()
+        self.assertEqual(up.wait(timeout=60), 128 + signal.SIGTERM)
+        self.assertEqual(processes_of(self.first), [])
+
+    def test_command_line(self):
+        for words, code, text in (
+                (["up"], 2, "--dir"), (["up", "--dir", "x", "--bogus"], 2, "--bogus"),
+                (["up", "--dir", self.first, "--slurm", "24.11"], 2, "not supported yet"),
+                (["up", "--dir", self.first, "--stock", "--nodes", "/no"], 2, "/no"),
+                (["up", "--dir", "/tmp", "--stock"], 2, "not empty"),
+                (["env", "--dir", self.first], 2, "no cluster"),
+                (["down", "--dir", self.first], 2, "no cluster")):
+            done = self.command(*words)
+            self.assertEqual(done.returncode, code, words)
+            self.assertIn(text, done.stderr)
+            self.assertEqual(done.stdout, "")
+        self.assertEqual(self.command("up", "--stock", "--dir", self.first).returncode, 0)
+        try:
+            shell = f'eval "$({CLUSTER} env --dir {self.first})" && sinfo -h -N -o %N | sort -u'
+            listed = subprocess.run(["sh", "-c", shell], capture_output=True, text=True,
+                                    check=True).stdout.split()
+            self.assertEqual(len(listed), 16)
+            self.assertIn("slurmctld version", self.command("logs", "--dir", self.first).stdout)
+        finally:
+            self.assertEqual(self.command("down", "--dir", self.first).returncode, 0)
+        self.assertEqual(self.command("down", "--dir", self.first).returncode, 0)
+        self.assertEqual(processes_of(self.first), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
