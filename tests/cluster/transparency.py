@@ -167,7 +167,7 @@ def boot(clusters):
     def up(cluster):
         try:
             cluster.up(timeout=120)
-        except (ClusterError, UsageError) as error:
+        except Exception as error:  # whatever it is, nothing may be left running
             errors.append(error)
 
     threads = [threading.Thread(target=up, args=(cluster,)) for cluster in clusters]

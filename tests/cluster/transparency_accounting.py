@@ -121,9 +121,10 @@ def switches_one(t):
     t.note("one leaf", hosts in ([1, 2], [3, 4]))
     t.block("left", "-w", t.nodes[0], "-n4")
     t.block("right", "-w", t.nodes[2], "-n4")
-    t.sbatch("waits", "-N2", "-n8", "--switches=1")
+    # Of one weight only: the tree topology takes the lightest node first, then its leaf.
+    t.sbatch("waits", "-N2", "-n8", "-C", "b", "--switches=1")
     t.never_started("waits", 3)
-    t.sbatch("any", "-N2", "-n8", "--switches=2")
+    t.sbatch("any", "-N2", "-n8", "-t1", "--switches=2")
     t.ended("any")
     t.cancel("right")
     t.ended("waits")
@@ -158,8 +159,9 @@ def topology_spread(t):
 def gres_none(t):
     """No GRES on these nodes: requests are refused, --gres=none is accepted"""
     t.refused("gpu", "--gres=gpu:1")
+    t.refused("qos", "--qos=nosuch")
     t.sbatch("none", "--gres=none", "-N2")
-    t.sbatch("jobs", "--array=0-9%3", "-n2", run=SLEEP)
+    t.sbatch("jobs", "--array=0-9%3", "-N1", "-n2", run=SLEEP)
     t.until("jobs", lambda found: sum(r["JobState"] == "RUNNING" for r in found) == 3,
             "three running")
     t.cancel("jobs")

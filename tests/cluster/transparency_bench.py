@@ -137,16 +137,16 @@ class Case:
 
     def note(self, key, value):
         """Adds one observation."""
-        self.notes.append((key, self.plain(str(value))))
+        self.notes.append((self.plain(str(key)), self.plain(str(value))))
 
     def plain(self, text):
         """Text without job ids, times, directories and the room's number."""
         text = text.replace(self.dir, "DIR").replace(self.cluster.paths.root, "DIR")
         text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", "TIME", text)
         text = re.sub(rf"\b{re.escape(self.room.name)}(?=n\d|n\[|\b|_)", "R", text)
-        text = re.sub(r"\b(job|JobId|jobid|allocation|JOB|StepId)([ =])\d+([.+_]\d+)?",
+        text = re.sub(r"(?i)\b(job|jobid|allocation|stepid)([ =])\d+([.+_]\d+)?",
                       r"\1\2ID", text)
-        text = re.sub(r"^\d+$", "ID", text) if len(text) > 6 else text
+        text = re.sub(r"error: Rn\d+: task", "error: NODE: task", text)
         return text.strip()
 
     # --- commands -------------------------------------------------------------------
@@ -413,12 +413,31 @@ def final_text(record):
     tres = ",".join(item for item in record.get("TRES", "").split(",")
                     if not item.startswith(("billing=", "energy=")))
     which = record.get("ArrayTaskId") or record.get("HetJobOffset")
-    parts = [f"[{which}]" if which is not None else "", record["JobState"],
-             f"exit={record.get('ExitCode')}", f"restarts={record.get('Restarts')}",
-             f"tasks={record.get('NumTasks')}", f"tres={tres}", f"gres={record.get('JOB_GRES')}"]
-    if record["JobState"] != "CANCELLED":  # else it depends on when it was cancelled
+    parts = [f"[{which}]" if which is not None else "", record["JobState"]]
+    # A cancelled job's reason depends on when it was cancelled; one that never ran has no more.
+    if record["JobState"] != "CANCELLED" or record.get("NodeList") not in (
+            None, "", "(null)"):
+        parts += [f"exit={record.get('ExitCode')}", f"restarts={record.get('Restarts')}",
+                  f"tasks={record.get('NumTasks')}", f"tres={tres}",
+                  f"gres={gres_text(record)}"]
+    if record["JobState"] != "CANCELLED":
         parts.append(f"reason={record.get('Reason')}")
     return " ".join(part for part in parts if part)
+
+
+def gres_text(record):
+    """The GRES a job has, by type only where it asked for a type.
+
+    Which type it gets otherwise depends on which types others have left.
+    """
+    given = record.get("JOB_GRES") or "(null)"
+    asked = " ".join(value for key, value in record.items() if key.startswith("TresPer"))
+    sums = {}
+    for item in given.split(",") if ":" in given else []:
+        words = item.split(":")
+        name = ":".join(words[:-1]) if words[1] in asked else words[0]
+        sums[name] = sums.get(name, 0) + int(words[-1])
+    return ",".join(f"{name}:{count}" for name, count in sorted(sums.items())) or "none"
 
 
 def shell(*lines):

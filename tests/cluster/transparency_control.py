@@ -21,7 +21,7 @@ def update_pending(t):
     """scontrol update of pending jobs: nodes, CPUs, features, partition, lists, memory"""
     t.block()
     changes = {
-        "nodes": ("NumNodes=2",), "range": ("NumNodes=2-3",), "cpus": ("NumCPUs=6",),
+        "nodes": ("NumNodes=2",), "cpus": ("NumCPUs=3",),
         "features": ("Features=b",), "partition": (f"Partition={t.part}_share",),
         "reqlist": (f"ReqNodeList={t.nodes[1]}",), "exclist": (f"ExcNodeList={t.nodes[0]}",),
         "memory": ("MinMemoryNode=9000",), "name": ("Nice=7", "Comment=hello"),
@@ -29,7 +29,7 @@ def update_pending(t):
         "badfeature": ("Features=nosuch",),
     }
     for label, settings in changes.items():
-        t.sbatch(label, "-N1", run="exec sleep 0.5")
+        t.sbatch(label, "-N1", "-n4", run="exec sleep 0.5")
         done = t.run("scontrol", "update", f"JobId={t.job_id(label)}", *settings)
         t.note(f"update {label}", f"{done.returncode} {done.stderr}")
     t.cancel("blocker")
@@ -74,7 +74,7 @@ def job_expand(t):
     t.sbatch("small", "-N1", "-n4", run=SLEEP)
     t.wait("small", "RUNNING")
     small = t.job_id("small")
-    t.sbatch("extra", "-N2", "-n8", f"--dependency=expand:{small}", run=SLEEP)
+    t.salloc("extra", "-N2", "-n8", f"--dependency=expand:{small}", "--no-shell")
     t.wait("extra", "RUNNING")
     done = t.run("scontrol", "update", f"JobId={t.job_id('extra')}", "NumNodes=0")
     t.note("give", f"{done.returncode} {done.stderr}")
@@ -198,7 +198,8 @@ def reservation_nodes(t):
 def reservation_cores(t):
     """A reservation of cores leaves the other cores of its nodes to everyone"""
     name = reservation(t, "cores", "StartTime=now", "Duration=60", "Users=root",
-                       f"Nodes={t.nodes[0]},{t.nodes[1]}", "CoreCnt=2,2")
+                       f"PartitionName={t.part}", f"Nodes={t.nodes[0]},{t.nodes[1]}",
+                       "CoreCnt=2,2")
     t.sbatch("inside", "-n4", f"--reservation={name}", run=SLEEP)
     t.wait("inside", "RUNNING")
     t.sbatch("more", "-n1", f"--reservation={name}")
@@ -290,11 +291,12 @@ def preempt_none(t):
     t.sbatch("fits", "-N1", "-n4", part="_high", run="exec sleep 1")
     t.ended("fits")
     t.note("low", t.record("low")["JobState"])
-    t.sbatch("wide", "-N4", "-n4", part="_high")
+    t.cancel("low")
+    t.ended("low")
+    t.sbatch("wide", "-N3", "-n3", part="_high")
     t.never_started("wide", 3)
     t.note("safe", t.record("safe")["JobState"])
-    t.note("low", t.record("low")["JobState"])
-    t.cancel("safe", "low")
+    t.cancel("safe")
 
 
 @case(solo=True)
@@ -343,7 +345,7 @@ def many_small(t):
     for index in range(15):
         t.sbatch(f"a{index}", "-n1")
         t.sbatch(f"b{index}", "-N2", "-n2")
-        t.sbatch(f"c{index}", "-n3", "-c1", "--mem-per-cpu=600")
+        t.sbatch(f"c{index}", "-N1", "-n3", "--mem-per-cpu=600")
         t.sbatch(f"d{index}", "-N1", "--exclusive")
     begin = time.monotonic()
     t.ended(limit=110)

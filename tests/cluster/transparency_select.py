@@ -21,7 +21,7 @@ def nodelist_full(t):
     t.note("pair on", t.hosts(t.record("pair")))
     t.sbatch("same", "-w", t.nodes[1], "-n4")
     t.wait("same", "PENDING", reason="Resources")
-    t.sbatch("elsewhere", "-w", t.nodes[0], "-n4")
+    t.sbatch("elsewhere", "-w", t.nodes[0], "-n4", "-t1")
     t.ended("elsewhere")
     t.cancel("pair")
 
@@ -79,7 +79,7 @@ def constraint_xor(t):
     t.ended("pair")
     t.note("pair uniform", len(set(features(t, "pair"))) == 1)
     t.block("blocker", "-N1", "-w", t.nodes[0], "--exclusive")
-    t.sbatch("other", "-N2", "-C", "[a|b]")
+    t.sbatch("other", "-N2", "-t1", "-C", "[a|b]")
     t.ended("other")
     t.note("other features", features(t, "other"))
     t.block("blocker2", "-N1", "-w", t.nodes[3], "--exclusive")
@@ -136,7 +136,7 @@ def gres_typed(t):
     t.wait("more", "RUNNING")
     t.sbatch("three", "-N3", "--gres=gpu:a100:1")
     t.wait("three", "PENDING", reason="Resources")
-    t.sbatch("v100", "-N4", "--gres=gpu:v100:2")
+    t.sbatch("v100", "-N4", "-t1", "--gres=gpu:v100:2")
     t.ended("v100")
     t.refused("never", "-N1", "--gres=gpu:a100:3")
     t.refused("type", "-N1", "--gres=gpu:h100:1")
@@ -153,7 +153,7 @@ def gres_untyped(t):
     t.wait("four", "RUNNING")
     t.sbatch("two", "-N1", "--gres=gpu:2")
     t.wait("two", "PENDING", reason="Resources")
-    t.sbatch("one", "-N2", "--gres=gpu:1")
+    t.sbatch("one", "-N2", "-t1", "--gres=gpu:1")
     t.refused("five", "-N1", "--gres=gpu:5")
     t.cancel("three", "four")
 
@@ -165,7 +165,7 @@ def gres_kinds(t):
     t.wait("both", "RUNNING")
     t.sbatch("nics", "-N3", "--gres=nic:2")
     t.wait("nics", "PENDING", reason="Resources")
-    t.sbatch("types", "-N1", "--gres=gpu:a100:1,gpu:v100:2,nic:1")
+    t.sbatch("types", "-N1", "-t1", "--gres=gpu:a100:1,gpu:v100:2,nic:1")
     t.ended("types")
     t.cancel("both")
     t.ended("nics")
@@ -191,7 +191,7 @@ def gpus_per_node(t):
     t.wait("two", "RUNNING")
     t.sbatch("three", "-N1", "--gpus-per-node=3")
     t.wait("three", "PENDING", reason="Resources")
-    t.sbatch("pair", "-N2", "--gpus-per-node=v100:2")
+    t.sbatch("pair", "-N2", "-t1", "--gpus-per-node=v100:2")
     t.ended("pair")
     t.cancel("two")
     t.ended("three")
@@ -236,7 +236,7 @@ def gpu_exhaustion(t):
     t.wait("ones", "RUNNING")
     t.sbatch("next", "-n1", "--gres=gpu:1")
     t.wait("next", "PENDING", reason="Resources")
-    t.sbatch("cpu", "-n4")
+    t.sbatch("cpu", "-n4", "-t1")
     t.ended("cpu")
     t.cancel("ones")
     t.ended("next")
@@ -247,12 +247,12 @@ def gpu_binding(t):
     """--gres-flags and --gpu-bind; what the job sees of its GPUs"""
     t.sbatch("bound", "-N1", "-n2", "--gres=gpu:2", "--gres-flags=enforce-binding",
              script=shell("echo gpus $SLURM_GPUS_ON_NODE of $SLURM_JOB_NUM_NODES nodes",
-                          "echo visible ${CUDA_VISIBLE_DEVICES//[^,]/}"))
+                          "echo visible $CUDA_VISIBLE_DEVICES | tr 0-9 n"))
     t.sbatch("free", "-N1", "--gpus=4", "--gres-flags=disable-binding")
     t.ended()
-    t.note("bound sees", t.output("bound"))
+    t.note("bound sees", t.output("bound").splitlines())
     t.srun("srun", "-n2", "--gpus-per-task=1", "--gpu-bind=single:1", "bash", "-c",
-           "echo gpus ${CUDA_VISIBLE_DEVICES//[^,]/}")
+           "echo gpus $CUDA_VISIBLE_DEVICES | tr 0-9 n")
 
 
 @case(kind="gpu")

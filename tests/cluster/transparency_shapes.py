@@ -20,10 +20,11 @@ def nodes_range(t):
 def nodes_range_spaces(t):
     """-N 1-3 with more tasks than one node has CPUs"""
     t.sbatch("tasks", "-N", "1-3", "-n", "9")
+    t.ended()
     t.sbatch("plain", "-N", "1-3")
     t.ended()
-    t.sbatch("short", "-N", "1-2", "-n", "12", run=SLEEP)
-    t.cancel("short")
+    t.sbatch("two", "-N", "1-2", "-n", "7")
+    t.refused("short", "-N", "1-2", "-n", "12")
 
 
 @case()
@@ -144,7 +145,7 @@ def overcommit(t):
     t.srun("tasks", "-N1", "-n7", "-O", "true")
 
 
-@case()
+@case(variant="accounting")
 def oversubscribe(t):
     """-s shares CPUs in a partition with OverSubscribe=YES:2, and only there"""
     t.sbatch("first", "-N4", "-n16", "-s", run=SLEEP, part="_share")
@@ -189,7 +190,8 @@ def memory_per_cpu(t):
     t.sbatch("two", "-n2", "--mem-per-cpu=3000")
     t.sbatch("spread", "-n8", "--mem-per-cpu=4000", "-C", "b")
     t.ended()
-    t.sbatch("low", "-n6", "--mem-per-cpu=3500", "-C", "a", run=SLEEP)
+    t.sbatch("low", "-n4", "--mem-per-cpu=3500", "-C", "a", run=SLEEP)
+    t.wait("low", "RUNNING")
     t.cancel("low")
     t.refused("never", "-n1", "--mem-per-cpu=17000")
 
@@ -213,7 +215,7 @@ def impossible(t):
                     ("-w", ",".join(t.nodes), "-N2-3"), ("-x", ",".join(t.nodes)),
                     ("-L", "nosuch:1"), ("-L", "alpha:9"), ("-N3-2",), ("-t", "bad"),
                     ("-N0",), ("-n0",), ("-c0",), ("--mem=-1",), ("--reservation=nosuch",),
-                    ("--dependency=afterok:bad",), ("--qos=nosuch",), ("-N2", "-C", "a&b"),
+                    ("--dependency=afterok:bad",), ("-N2", "-C", "a&b"),
                     ("-C", "[a*3]", "-N3"), ("--tmp=1T",), ("--nodelist=/nonexistent",),
                     ("-M", "nosuch"), ("--array=5-1",), ("--array=0-99999",),
                     ("--switches=x",), ("--begin=never",), ("--nosuchoption",)):
@@ -229,7 +231,7 @@ def partition_limits(t):
     t.wait("nodes", "PENDING", reason="PartitionNodeLimit")
     t.sbatch("time", "-t", "60", part="_cap")
     t.wait("time", "PENDING", reason="PartitionTimeLimit")
-    t.sbatch("range", "-N1-4", "-c4", part="_cap")
+    t.sbatch("range", "-N1-2", "-c4", part="_cap")
     t.ended("range")
     t.update(f"JobId={t.job_id('time')}", "TimeLimit=3")
     t.ended("time")
@@ -245,7 +247,7 @@ def spread_and_distribution(t):
     t.sbatch("cyclic", "-N2", "-n4", "-m", "cyclic",
              script=shell("srun -m cyclic -l bash -c 'echo $SLURM_PROCID' | sort"))
     t.ended()
-    t.note("cyclic ranks", t.output("cyclic"))
+    t.note("cyclic ranks", t.output("cyclic").splitlines())
     t.refused("plane", "-N2", "-n4", "-m", "plane=")
 
 
