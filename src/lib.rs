@@ -8,3 +8,24 @@
 // layer 0: no I/O, no clock, no random numbers
 pub mod limits;
 pub mod model;
+
+// layer 1
+pub mod snapshot;
+
+// layer 2: pure functions of problem, seed and deadline
+pub mod balance;
+pub mod verify;
+
+// layer 3
+pub mod planner;
+
+// layer 4: the world outside; these do not use each other
+pub mod api;
+pub mod config;
+pub mod history;
+pub mod link;
+pub mod source;
+
+// layer 5: the only place that wires the layers together
+pub mod cli;
+pub mod daemon;

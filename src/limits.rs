@@ -1,9 +1,49 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Every cap and bound of the product in one table, with its relations.
 
+/// Bytes of a configuration file.
+pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of the explanation that is kept with a decision.
+pub const EXPLAIN_BYTES_MAX: usize = 64 * 1024;
+/// Records of one transaction of the history.
+pub const HISTORY_BATCH_MAX: usize = 512;
+/// Records that wait for the history's thread; more are dropped.
+pub const HISTORY_QUEUE_MAX: usize = 16_384;
+/// Bytes of one answer of the daemon that the command line takes.
+pub const REPLY_BYTES_MAX: usize = 512 << 20;
 /// Nodes of one cluster (the wire format's `PHX_NODES_MAX`).
 pub const NODES_MAX: usize = 131_072;
 /// Resource dimensions of one problem: cpu, memory, each GRES type, licences.
 pub const DIMENSIONS_MAX: usize = 32;
 /// Jobs of one `phalanx solve` problem or one snapshot.
 pub const JOBS_MAX: usize = 4_000_000;
+
+/// Largest [`Amount`](crate::model::Amount) in ticks: the sum of two still
+/// converts to a double without loss (below 2^53).
+pub const AMOUNT_TICKS_MAX: u64 = 1 << 52;
+/// Names that one hostlist expression may expand to, unless told otherwise.
+pub const HOSTLIST_NAMES_MAX: usize = NODES_MAX;
+/// Decimal digits of one number in a hostlist (Slurm's numbers are shorter).
+pub const HOSTLIST_DIGITS_MAX: usize = 18;
+/// Bytes of one name that a hostlist expands to.
+pub const HOSTLIST_NAME_BYTES_MAX: usize = 1024;
+/// Bytes of one `phalanx solve` problem.
+pub const PROBLEM_BYTES_MAX: u64 = 16 << 30;
+
+const _: () = assert!(AMOUNT_TICKS_MAX * 2 <= 1 << 53);
+const _: () = assert!(HOSTLIST_NAMES_MAX >= NODES_MAX);
+const _: () = assert!(NODES_MAX < u32::MAX as usize);
+/// Jobs whose waiting time under `no_improvement = "hold"` is remembered.
+pub const HELD_JOBS_MAX: usize = 100_000;
+/// Bytes of one request body on the control socket.
+pub const API_BODY_BYTES_MAX: usize = 64 << 10;
+/// Questions on the control socket that are worked on at once.
+pub const API_BLOCKING_THREADS: usize = 4;
+/// Notes of the link that wait for the recorder.
+pub const NOTES_QUEUE_MAX: usize = 65_536;
+/// Jobs whose latest decisions are kept in memory for `explain`.
+pub const RECENT_JOBS_MAX: usize = 20_000;
+/// Asks kept in memory for each of these jobs.
+pub const RECENT_ASKS_MAX: usize = 8;
+/// Nodes copied from the mirror while its lock is held once.
+pub const COPY_NODES: usize = 512;

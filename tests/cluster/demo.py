@@ -24,6 +24,7 @@ SAMPLE_S = 1.0
 PLAIN_LINE_S = 10.0      # between two progress lines when the output is no terminal
 RUN_LIMIT_S = 420        # a list that takes longer is stuck
 BAR_WIDTH = 24
+REPEAT_MAX = 100
 TITLES = {"stock": "stock Slurm", "phalanx": "Phalanx"}
 ROWS = (("makespan_s", "makespan", "s", 0), ("wait_mean_s", "mean wait", "s", 1),
         ("wait_max_s", "longest wait", "s", 0), ("running_mean", "jobs running at once", "", 1),
@@ -80,7 +81,8 @@ class Run(threading.Thread):
         values = node_values(nodes)
         self.samples.add(time.monotonic(), values)
         self.used = (values["used_cpus"], values["used_gpus"])
-        self.records = self.cluster.jobs()
+        self.records = [record for record in self.cluster.jobs()
+                        if int(record.get("ArrayJobId", record["JobId"])) in self.ids]
         running = sum(r["JobState"] in ("RUNNING", "COMPLETING") for r in self.records)
         done = sum(r["JobState"] in DONE for r in self.records)
         total = sum(job.tasks for job in self.jobs)
@@ -128,6 +130,18 @@ def show_progress(runs):
         time.sleep(0.25)
 
 
+def mean_of(runs):
+    """The mean of several runs' numbers; their job states are added up."""
+    result = {"states": {}}
+    for key, *_ in ROWS:
+        values = [run[key] for run in runs if run.get(key) is not None]
+        result[key] = sum(values) / len(values) if values else None
+    for run in runs:
+        for state, count in run["states"].items():
+            result["states"][state] = result["states"].get(state, 0) + count
+    return result
+
+
 def table(results):
     """The comparison as text lines."""
     names = list(results)
@@ -141,7 +155,7 @@ def table(results):
         if len(values) == 2 and None not in values and values[0]:
             text += f"{(values[1] - values[0]) / values[0]:>+13.0%} "
         lines.append(text.rstrip())
-    lines.append("Time averages; stranded: free GPUs of nodes without free CPUs or memory,")
+    lines.append("Means over time; stranded: free GPUs of nodes without free CPUs or memory,")
     lines.append("and free CPUs of nodes without free memory. Lower dispersion: better balance.")
     return lines
 
@@ -167,9 +181,14 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--seed", type=int, default=1, help="of the job list (default 1)")
     parser.add_argument("--only", choices=sorted(TITLES), help="one of the two clusters")
+    parser.add_argument("--repeat", type=int, default=1, metavar="N",
+                        help="run the list N times and show the means (default 1)")
     parser.add_argument("--dir", help="where the clusters live (default: a temporary directory)")
     parser.add_argument("--json", metavar="FILE", help="write the numbers here as well")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if not 1 <= args.repeat <= REPEAT_MAX:
+        parser.error(f"--repeat: expected 1 to {REPEAT_MAX}")
+    return args
 
 
 def main():
@@ -178,32 +197,34 @@ def main():
     args = arguments()
     names = [args.only] if args.only else ["stock", "phalanx"]
     root = args.dir or tempfile.mkdtemp(prefix="phalanx-demo-")
-    jobs, runs = mixed(args.seed), []
+    jobs, clusters, runs = mixed(args.seed), {}, []
     try:
         for name in names:
             print(f"booting 16 nodes: {TITLES[name]}", flush=True)
-            cluster = Cluster(os.path.join(root, name), stock=name == "stock").up()
-            runs.append(Run(name, cluster, jobs))
+            clusters[name] = Cluster(os.path.join(root, name), stock=name == "stock").up()
         print(f"submitting {len(jobs)} jobs ({sum(job.tasks for job in jobs)} with array tasks)"
               f", seed {args.seed}", flush=True)
-        return demonstrate(runs, args)
+        for _ in range(args.repeat):
+            runs.append([Run(name, cluster, jobs) for name, cluster in clusters.items()])
+            work_through(runs[-1])
+        return report(runs, args)
     except (ClusterError, OSError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     finally:
-        for run in runs:
+        for run in (run for pair in runs for run in pair if run.ident):
             run.stopping.set()
-            if run.ident:
-                run.join(timeout=60)
-            run.cluster.down()
+            run.join(timeout=60)
+        for cluster in clusters.values():
+            cluster.down()
         if not args.dir:
             shutil.rmtree(root, ignore_errors=True)
 
 
-def demonstrate(runs, args):
-    """Runs the list on booted clusters and prints what came of it. Returns the exit code."""
+def work_through(runs):
+    """Runs the list on every cluster at once, showing progress. Raises ClusterError."""
     origin = time.monotonic()
     for run in runs:
         run.origin = origin
@@ -212,13 +233,20 @@ def demonstrate(runs, args):
     failed = [f"{TITLES[run.name]}: {run.error}" for run in runs if run.error]
     if failed:
         raise ClusterError("; ".join(failed))
-    results = {run.name: run.metrics() for run in runs}
+
+
+def report(runs, args):
+    """Prints what came of all runs. Returns the exit code."""
+    every = {run.name: [pair[at].metrics() for pair in runs] for at, run in enumerate(runs[0])}
+    results = {name: mean_of(found) for name, found in every.items()}
     print("", *table(results), sep="\n")
+    print("One run: timing alone moves these numbers, see --repeat." if args.repeat == 1
+          else f"Means of {args.repeat} runs of the same list.")
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
-            json.dump({"seed": args.seed, "results": results}, file, indent=1)
+            json.dump({"seed": args.seed, "results": results, "runs": every}, file, indent=1)
     code = 0
-    for run in runs:
+    for run in runs[-1]:
         states = results[run.name]["states"]
         if set(states) != {"COMPLETED"}:
             print(f"{TITLES[run.name]}: not every job completed: {states}", file=sys.stderr)

@@ -223,6 +223,24 @@ class OnSlurm(unittest.TestCase):
             Dying(self.first, stock=True, nodes=FOUR).up()
         self.assertEqual(processes_of(self.first), [])
 
+    @unittest.skipUnless(shutil.which("mariadbd") and shutil.which("slurmdbd"),
+                         "needs mariadb-server and slurmdbd")
+    def test_accounting(self):
+        with Cluster(self.first, stock=True, nodes=FOUR, slurmdbd=True) as cluster:
+            job = cluster.submit("--qos=high", "--gres=gpu:1")
+            cluster.wait_jobs([job])
+            with self.assertRaisesRegex(ClusterError, "Invalid account"):
+                cluster.submit("--account=nobodys")
+            end, fields = time.monotonic() + 20, []
+            # slurmctld sends its records to slurmdbd piece by piece, a little later.
+            while fields[:3] != ["research", "high", "COMPLETED"] and time.monotonic() < end:
+                done = cluster.run("sacct", "-nXPa", "-j", job, "-o", "Account,QOS,State,AllocTRES")
+                fields = done.stdout.strip().split("|")
+                time.sleep(0.2)
+            self.assertEqual(fields[:3], ["research", "high", "COMPLETED"])
+            self.assertIn("gres/gpu=1", fields[3])
+        self.assertEqual(processes_of(self.first), [])
+
     def test_interrupted_up_cleans_up(self):
         up = subprocess.Popen([CLUSTER, "up", "--stock", "--dir", self.first, "--cloud", "60000"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -36,15 +36,17 @@ class Cluster(jobs.JobsMixin):
     slurmdbd   True: with mariadb and slurmdbd, a user, an account and two QOS
     files      {name: text} put beside slurm.conf (topology.conf ...)
     overlay    directory of select_cons_tres.so (default: the build's)
+    nodes_where  what errors call the fragment (its file's name)
     daemon     False: overlay, but phalanxd is left to `start_phalanxd()`
     """
 
     def __init__(self, directory, *, stock=False, nodes=None, config=None, extra=(), cloud=0,
-                 slurmdbd=False, files=None, overlay=None, daemon=True):
+                 slurmdbd=False, files=None, overlay=None, daemon=True, nodes_where="nodes"):
         self.paths = Paths(directory)
         self.stock, self.config, self.extra = stock, config, list(extra)
         self.nodes_text, self.cloud, self.with_dbd = nodes, cloud, slurmdbd
         self.files, self.overlay, self.with_daemon = dict(files or {}), overlay, daemon
+        self.nodes_where = nodes_where
         self.id, self.processes, self.ports, self.fragment = "", [], {}, None
 
     def __enter__(self):
@@ -278,7 +280,7 @@ class Cluster(jobs.JobsMixin):
 
     def _parse_nodes(self):
         if self.nodes_text is not None:
-            return nodes.parse_fragment(self.nodes_text, "nodes")
+            return nodes.parse_fragment(self.nodes_text, self.nodes_where)
         if self.cloud:
             return nodes.Fragment()
         return nodes.parse_fragment(nodes.DEFAULT_FRAGMENT)

@@ -30,12 +30,12 @@ def _multi_node(rng):
 
 
 def _array(rng):
-    return [f"--array=1-{rng.choice([4, 6, 8])}", "-n1", f"-c{rng.choice([2, 3, 4])}",
+    return [f"--array=1-{rng.choice([6, 8, 10])}", "-n1", f"-c{rng.choice([2, 3, 4])}",
             f"--mem={rng.choice([1, 2, 4])}G"]
 
 
 def _gpu(rng):
-    gpus = rng.choice([1, 1, 2, 2, 3, 4])
+    gpus = rng.choice([1, 2, 2, 3, 4, 4])
     kind = "a100:" if gpus > 2 else rng.choice(["", "", "a100:", "v100:"])
     return ["-N1", "-n1", f"-c{gpus * rng.choice([1, 2])}", f"--gres=gpu:{kind}{gpus}",
             f"--mem={gpus * rng.choice([2, 4])}G"]
@@ -54,9 +54,9 @@ def _exclusive(rng):
 
 
 # Kind, how many of 60, how to draw one.
-MIX = (("single", 16, _single), ("multi-node", 8, _multi_node), ("array", 5, _array),
-       ("gpu", 14, _gpu), ("gpu gang", 3, _gpu_gang), ("memory", 9, _memory),
-       ("exclusive", 5, _exclusive))
+MIX = (("single", 13, _single), ("multi-node", 8, _multi_node), ("array", 7, _array),
+       ("gpu", 16, _gpu), ("gpu gang", 3, _gpu_gang), ("memory", 9, _memory),
+       ("exclusive", 4, _exclusive))
 
 
 def mixed(seed, mix=MIX):

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Every message between the overlay plugin and the daemon.
+//!
+//! The format is defined by `include/phalanx_wire.h`; this module gives it a
+//! safe face. [`parse`] turns the bytes of one packet into a [`Message`] of
+//! references into those bytes, after checking everything a receiver has to
+//! check; [`build`] writes a [`Message`] into a [`PacketBuf`]. Neither
+//! allocates. A message that parses builds back into the same bytes.
+//!
+//! Fixed messages are the C structs themselves ([`Hello`], [`Outcome`], ...).
+//! Messages with arrays are small structs of references: `head` is the fixed
+//! part (its counts and header are ignored and rewritten by [`build`]), the
+//! rest are the arrays.
+//!
+//! ```
+//! use phalanx_ffi::wire::{Answer, Message, PacketBuf, build, parse};
+//!
+//! let mut buf = PacketBuf::new();
+//! let answer = Answer::narrow_head(17, 4, 1);
+//! let message = Message::Answer(Answer { head: &answer, nodes: &[3, 5, 8] });
+//! let bytes = build(&mut buf, 42, &message)?;
+//! match parse(bytes)? {
+//!     Message::Answer(read) => assert_eq!((read.seq(), read.nodes), (42, &[3u32, 5, 8][..])),
+//!     other => panic!("not an answer: {other:?}"),
+//! }
+//! # Ok::<(), phalanx_ffi::wire::WireError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod build;
+mod kinds;
+mod name;
+mod packet;
+mod parse;
+
+use crate::sys::wire as sys;
+
+pub use build::build;
+pub use kinds::{Cause, Mode, Reason, Type, Verdict};
+pub use name::{NameTooLong, WireName, node_hash, wire_name};
+pub use packet::PacketBuf;
+pub use parse::{WireError, parse};
+
+pub use sys::{
+    PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_GRES_NAMES_PER_MSG, PHX_GRES_PER_JOB,
+    PHX_GRES_PER_NODE, PHX_JOB_GRES_PER_MSG, PHX_LAT_BUCKETS, PHX_MAGIC, PHX_NAME_LEN,
+    PHX_NODES_MAX, PHX_NODES_PER_MSG, PHX_PACKET_MAX, PHX_REASONS, PHX_VERSION,
+};
+pub use sys::{
+    PHX_ASK_ARRAY, PHX_ASK_CONTIGUOUS, PHX_ASK_CORES, PHX_ASK_EXC_CORES, PHX_ASK_HET,
+    PHX_ASK_MEM_TRACKED, PHX_ASK_OVERCOMMIT, PHX_ASK_PREEMPT, PHX_ASK_SWITCHES, PHX_JOB_FIRST,
+    PHX_JOB_LAST, PHX_JOB_SUSPENDED, PHX_JOB_WHOLE, PHX_W_ASK_RUN_NOW, PHX_W_ASK_WILL_RUN,
+};
+
+/// Header of every packet.
+pub type Header = sys::phx_hdr;
+/// First packet of a connection, from the plugin.
+pub type Hello = sys::phx_hello;
+/// A full state follows; everything known before is void.
+pub type SyncBegin = sys::phx_sync_begin;
+/// The full state is complete.
+pub type SyncEnd = sys::phx_sync_end;
+/// The job gave everything back.
+pub type JobEnd = sys::phx_job_end;
+/// What became of an ask.
+pub type Outcome = sys::phx_outcome;
+/// The plugin's counters since it was loaded.
+pub type Stats = sys::phx_stats;
+/// Limits in force, from the daemon: the body of WELCOME and of CONFIG.
+pub type Welcome = sys::phx_welcome;
+/// The daemon lost track and wants a full state.
+pub type Resync = sys::phx_resync;
+/// Fixed part of [`GresNames`].
+pub type GresNamesHead = sys::phx_gres_names;
+/// Fixed part of [`Nodes`].
+pub type NodesHead = sys::phx_nodes;
+/// Fixed part of [`Job`].
+pub type JobHead = sys::phx_job;
+/// Fixed part of [`Ask`].
+pub type AskHead = sys::phx_ask;
+/// Fixed part of [`Answer`].
+pub type AnswerHead = sys::phx_answer;
+/// Name of one kind or type of generic resource.
+pub type GresName = sys::phx_gres_name;
+/// One kind or type of generic resource and its count on a node.
+pub type GresCount = sys::phx_gres_count;
+/// One node of slurmctld's table; an empty slot has an empty name and zeros.
+pub type Node = sys::phx_node;
+/// CPUs and memory that a job holds on one node.
+pub type Alloc = sys::phx_alloc;
+/// Generic resources that a job holds on one node.
+pub type JobGres = sys::phx_job_gres;
+/// One generic resource that a job asks for.
+pub type AskGres = sys::phx_ask_gres;
+
+/// Names of generic resources.
+#[derive(Debug, Clone, Copy)]
+pub struct GresNames<'a> {
+    /// Fixed part.
+    pub head: &'a GresNamesHead,
+    /// At most [`PHX_GRES_NAMES_PER_MSG`].
+    pub entries: &'a [GresName],
+}
+
+/// A run of the node table, from index `head.first`.
+#[derive(Debug, Clone, Copy)]
+pub struct Nodes<'a> {
+    /// Fixed part.
+    pub head: &'a NodesHead,
+    /// At most [`PHX_NODES_PER_MSG`].
+    pub entries: &'a [Node],
+}
+
+/// The present allocation of one job, or a part of it (`PHX_JOB_FIRST` ..
+/// `PHX_JOB_LAST` in `head.flags`).
+#[derive(Debug, Clone, Copy)]
+pub struct Job<'a> {
+    /// Fixed part.
+    pub head: &'a JobHead,
+    /// At most [`PHX_ALLOCS_PER_MSG`].
+    pub allocs: &'a [Alloc],
+    /// At most [`PHX_JOB_GRES_PER_MSG`].
+    pub gres: &'a [JobGres],
+}
+
+/// One `job_test()` call whose candidate set may be narrowed.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    /// Fixed part.
+    pub head: &'a AskHead,
+    /// Bitmap of candidates: bit `i` of word `w` is node `64 * w + i`. Bits
+    /// from `head.node_bits` on are zero.
+    pub candidates: &'a [u64],
+}
+
+/// The daemon's reply to an ask.
+#[derive(Debug, Clone, Copy)]
+pub struct Answer<'a> {
+    /// Fixed part.
+    pub head: &'a AnswerHead,
+    /// Node indexes, strictly ascending, at most [`PHX_ANSWER_NODES_MAX`];
+    /// empty exactly when there is no opinion.
+    pub nodes: &'a [u32],
+}
+
+/// One message, as references into its packet.
+#[derive(Debug, Clone, Copy)]
+#[allow(
+    missing_docs,
+    reason = "each variant carries the documented type of its name"
+)]
+pub enum Message<'a> {
+    Hello(&'a Hello),
+    SyncBegin(&'a SyncBegin),
+    GresNames(GresNames<'a>),
+    Nodes(Nodes<'a>),
+    Job(Job<'a>),
+    JobEnd(&'a JobEnd),
+    SyncEnd(&'a SyncEnd),
+    Ask(Ask<'a>),
+    Outcome(&'a Outcome),
+    Stats(&'a Stats),
+    Welcome(&'a Welcome),
+    Config(&'a Welcome),
+    Answer(Answer<'a>),
+    Resync(&'a Resync),
+}
+
+impl<'a> Message<'a> {
+    /// The message's type.
+    pub fn kind(&self) -> Type {
+        match self {
+            Message::Hello(_) => Type::Hello,
+            Message::SyncBegin(_) => Type::SyncBegin,
+            Message::GresNames(_) => Type::GresNames,
+            Message::Nodes(_) => Type::Nodes,
+            Message::Job(_) => Type::Job,
+            Message::JobEnd(_) => Type::JobEnd,
+            Message::SyncEnd(_) => Type::SyncEnd,
+            Message::Ask(_) => Type::Ask,
+            Message::Outcome(_) => Type::Outcome,
+            Message::Stats(_) => Type::Stats,
+            Message::Welcome(_) => Type::Welcome,
+            Message::Config(_) => Type::Config,
+            Message::Answer(_) => Type::Answer,
+            Message::Resync(_) => Type::Resync,
+        }
+    }
+
+    /// The header; of a parsed message, exactly as it came.
+    pub fn header(&self) -> &'a Header {
+        match self {
+            Message::Hello(m) => &m.hdr,
+            Message::SyncBegin(m) => &m.hdr,
+            Message::GresNames(m) => &m.head.hdr,
+            Message::Nodes(m) => &m.head.hdr,
+            Message::Job(m) => &m.head.hdr,
+            Message::JobEnd(m) => &m.hdr,
+            Message::SyncEnd(m) => &m.hdr,
+            Message::Ask(m) => &m.head.hdr,
+            Message::Outcome(m) => &m.hdr,
+            Message::Stats(m) => &m.hdr,
+            Message::Welcome(m) | Message::Config(m) => &m.hdr,
+            Message::Answer(m) => &m.head.hdr,
+            Message::Resync(m) => &m.hdr,
+        }
+    }
+
+    /// The header's sequence number.
+    pub fn seq(&self) -> u64 {
+        self.header().seq
+    }
+
+    /// Checks every node index of the message against a table of `node_count`
+    /// nodes. [`parse`] cannot: it does not know the table.
+    ///
+    /// # Errors
+    /// [`WireError::Value`] naming the first index that is not of the table.
+    pub fn check_nodes(&self, node_count: u32) -> Result<(), WireError> {
+        match self {
+            Message::Nodes(m) => m.check_nodes(node_count),
+            Message::Job(m) => m.check_nodes(node_count),
+            Message::Ask(m) => m.check_nodes(node_count),
+            Message::Answer(m) => m.check_nodes(node_count),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Nodes<'_> {
+    /// As [`Message::check_nodes`].
+    ///
+    /// # Errors
+    /// The run ends beyond the table.
+    pub fn check_nodes(&self, node_count: u32) -> Result<(), WireError> {
+        // parse() has bounded both terms far below u32::MAX.
+        let end = u64::from(self.head.first) + self.entries.len() as u64;
+        if end > u64::from(node_count) {
+            return Err(WireError::value(
+                Type::Nodes,
+                "first + count",
+                None,
+                end,
+                OF_TABLE,
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Job<'_> {
+    /// As [`Message::check_nodes`].
+    ///
+    /// # Errors
+    /// An allocation or gres entry names a node beyond the table.
+    pub fn check_nodes(&self, node_count: u32) -> Result<(), WireError> {
+        let of = |field, i, node| {
+            Err(WireError::value(
+                Type::Job,
+                field,
+                Some(i),
+                u64::from(node),
+                OF_TABLE,
+            ))
+        };
+        for (i, alloc) in self.allocs.iter().enumerate() {
+            if alloc.node >= node_count {
+                return of("allocs.node", i, alloc.node);
+            }
+        }
+        for (i, gres) in self.gres.iter().enumerate() {
+            if gres.node >= node_count {
+                return of("gres.node", i, gres.node);
+            }
+        }
+        Ok(())
+    }
+
+    /// First message of this state of the job.
+    pub fn is_first(&self) -> bool {
+        self.head.flags & PHX_JOB_FIRST != 0
+    }
+
+    /// Last message of this state of the job: the state is complete.
+    pub fn is_last(&self) -> bool {
+        self.head.flags & PHX_JOB_LAST != 0
+    }
+
+    /// Why the plugin sent it; `None` for a number this version does not know.
+    pub fn cause(&self) -> Option<Cause> {
+        Cause::from_raw(self.head.cause)
+    }
+}
+
+impl Ask<'_> {
+    /// As [`Message::check_nodes`].
+    ///
+    /// # Errors
+    /// The bitmap's size is not the table's.
+    pub fn check_nodes(&self, node_count: u32) -> Result<(), WireError> {
+        if self.head.node_bits != node_count {
+            let bits = u64::from(self.head.node_bits);
+            return Err(WireError::value(
+                Type::Ask,
+                "node_bits",
+                None,
+                bits,
+                "the table's size",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The ask's sequence number, which its answer repeats.
+    pub fn seq(&self) -> u64 {
+        self.head.hdr.seq
+    }
+
+    /// Whether the job is to start now or only to be planned; `None` in a head
+    /// that did not come from [`parse`].
+    pub fn mode(&self) -> Option<Mode> {
+        Mode::from_raw(self.head.mode)
+    }
+
+    /// Whether the plugin set this `PHX_ASK_*` flag.
+    pub fn has(&self, flag: u32) -> bool {
+        self.head.flags & flag != 0
+    }
+
+    /// The generic resources asked for.
+    pub fn gres(&self) -> &[AskGres] {
+        let count = (self.head.gres_count as usize).min(self.head.gres.len());
+        &self.head.gres[..count]
+    }
+
+    /// Number of candidate nodes.
+    pub fn candidate_count(&self) -> u32 {
+        self.candidates.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// Indexes of the candidate nodes, ascending.
+    pub fn candidate_nodes(&self) -> impl Iterator<Item = u32> + '_ {
+        (0u32..).zip(self.candidates).flat_map(|(w, &word)| {
+            let next = |rest: &u64| Some(rest & rest.wrapping_sub(1)).filter(|r| *r != 0);
+            std::iter::successors(Some(word).filter(|bits| *bits != 0), next)
+                .map(move |rest| 64 * w + rest.trailing_zeros())
+        })
+    }
+}
+
+impl Answer<'_> {
+    /// As [`Message::check_nodes`].
+    ///
+    /// # Errors
+    /// A node is beyond the table.
+    pub fn check_nodes(&self, node_count: u32) -> Result<(), WireError> {
+        // The list ascends, so its last entry bounds it.
+        match self.nodes.last() {
+            Some(&node) if node >= node_count => {
+                let at = Some(self.nodes.len() - 1);
+                Err(WireError::value(
+                    Type::Answer,
+                    "nodes",
+                    at,
+                    u64::from(node),
+                    OF_TABLE,
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The sequence number of the ask that it answers.
+    pub fn seq(&self) -> u64 {
+        self.head.hdr.seq
+    }
+
+    /// The verdict; `None` in a head that did not come from [`parse`].
+    pub fn verdict(&self) -> Option<Verdict> {
+        Verdict::from_raw(self.head.verdict)
+    }
+
+    /// Why there is no opinion; `None` for a number not known here.
+    pub fn reason(&self) -> Option<Reason> {
+        Reason::from_raw(self.head.reason)
+    }
+}
+
+impl Node {
+    /// An empty slot of the table.
+    pub fn empty() -> Self {
+        zerocopy::FromZeros::new_zeroed()
+    }
+
+    /// The generic resources on the node.
+    pub fn gres(&self) -> &[GresCount] {
+        let count = (self.gres_count as usize).min(self.gres.len());
+        &self.gres[..count]
+    }
+}
+
+const OF_TABLE: &str = "an index of the node table";

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! From a message to the bytes of one packet.
+
+use zerocopy::{FromZeros, Immutable, IntoBytes};
+
+use super::kinds::{Reason, Type, Verdict};
+use super::{
+    Alloc, AnswerHead, AskHead, GresName, GresNamesHead, Header, JobGres, JobHead, Message, Node,
+    NodesHead, PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_GRES_NAMES_PER_MSG,
+    PHX_JOB_GRES_PER_MSG, PHX_MAGIC, PHX_NODES_MAX, PHX_NODES_PER_MSG, PHX_PACKET_MAX, PHX_VERSION,
+    PacketBuf, Welcome, WireError,
+};
+
+/// Writes `message` with the sequence number `seq` into `buf` and returns the
+/// packet's bytes.
+///
+/// The header and the counts of the message's fixed part are ignored: they
+/// follow from the type, `seq` and the arrays. For an ANSWER `seq` is the
+/// ask's.
+///
+/// # Errors
+/// [`WireError`] if the message would be refused by [`super::parse`]: nothing
+/// invalid leaves this function. `buf` is then empty.
+pub fn build<'b>(
+    buf: &'b mut PacketBuf,
+    seq: u64,
+    message: &Message<'_>,
+) -> Result<&'b [u8], WireError> {
+    buf.set_len(0)?;
+    let len = write(buf.space_mut(), seq, message)?;
+    buf.set_len(len)?;
+    if let Err(error) = buf.message() {
+        buf.set_len(0)?;
+        return Err(error);
+    }
+    Ok(buf.bytes())
+}
+
+fn write(space: &mut [u8], seq: u64, message: &Message<'_>) -> Result<usize, WireError> {
+    let kind = message.kind();
+    let mut out = Writer { space, at: 0, kind };
+    match message {
+        Message::Hello(m) => out.put(*m)?,
+        Message::SyncBegin(m) => out.put(*m)?,
+        Message::SyncEnd(m) => out.put(*m)?,
+        Message::JobEnd(m) => out.put(*m)?,
+        Message::Outcome(m) => out.put(*m)?,
+        Message::Stats(m) => out.put(*m)?,
+        Message::Welcome(m) | Message::Config(m) => out.put(*m)?,
+        Message::Resync(m) => out.put(*m)?,
+        Message::GresNames(m) => {
+            let count = out.count("count", m.entries.len(), PHX_GRES_NAMES_PER_MSG)?;
+            out.put(&GresNamesHead { count, ..*m.head })?;
+            out.put(m.entries)?;
+        }
+        Message::Nodes(m) => {
+            let count = out.count("count", m.entries.len(), PHX_NODES_PER_MSG)?;
+            out.put(&NodesHead { count, ..*m.head })?;
+            out.put(m.entries)?;
+        }
+        Message::Job(m) => {
+            let alloc_count = out.count("alloc_count", m.allocs.len(), PHX_ALLOCS_PER_MSG)?;
+            let gres_count = out.count("gres_count", m.gres.len(), PHX_JOB_GRES_PER_MSG)?;
+            out.put(&JobHead {
+                alloc_count,
+                gres_count,
+                ..*m.head
+            })?;
+            out.put(m.allocs)?;
+            out.put(m.gres)?;
+        }
+        Message::Ask(m) => {
+            let words_max = PHX_NODES_MAX.div_ceil(u64::BITS);
+            let word_count = out.count("word_count", m.candidates.len(), words_max)?;
+            out.put(&AskHead {
+                word_count,
+                ..*m.head
+            })?;
+            out.put(m.candidates)?;
+        }
+        Message::Answer(m) => {
+            let count = out.count("count", m.nodes.len(), PHX_ANSWER_NODES_MAX)?;
+            out.put(&AnswerHead { count, ..*m.head })?;
+            out.put(m.nodes)?;
+        }
+    }
+    let len = out.at;
+    let length = u32::try_from(len).map_err(|_| WireError::TooLong { got: len })?;
+    let header = Header {
+        magic: PHX_MAGIC,
+        version: VERSION,
+        type_: kind.raw(),
+        length,
+        pad: 0,
+        seq,
+    };
+    space[..size_of::<Header>()].copy_from_slice(header.as_bytes());
+    Ok(len)
+}
+
+/// Appends parts of one packet.
+struct Writer<'s> {
+    space: &'s mut [u8],
+    at: usize,
+    kind: Type,
+}
+
+impl Writer<'_> {
+    fn put<T: IntoBytes + Immutable + ?Sized>(&mut self, part: &T) -> Result<(), WireError> {
+        let bytes = part.as_bytes();
+        let end = self.at + bytes.len();
+        let Some(room) = self.space.get_mut(self.at..end) else {
+            return Err(WireError::TooLong { got: end });
+        };
+        room.copy_from_slice(bytes);
+        self.at = end;
+        Ok(())
+    }
+
+    fn count(&self, field: &'static str, len: usize, max: u32) -> Result<u32, WireError> {
+        match u32::try_from(len) {
+            Ok(count) if count <= max => Ok(count),
+            _ => Err(WireError::TooMany {
+                kind: self.kind,
+                field,
+                got: len as u64,
+                max,
+            }),
+        }
+    }
+}
+
+impl super::Answer<'_> {
+    /// Head of an answer without an opinion; send it with no nodes.
+    pub fn no_opinion_head(
+        job_id: u32,
+        reason: Reason,
+        decision: u64,
+        generation: u64,
+    ) -> AnswerHead {
+        AnswerHead {
+            job_id,
+            verdict: Verdict::NoOpinion.raw(),
+            reason: reason.raw(),
+            decision,
+            generation,
+            ..AnswerHead::new_zeroed()
+        }
+    }
+
+    /// Head of an answer that names nodes to try first.
+    pub fn narrow_head(job_id: u32, decision: u64, generation: u64) -> AnswerHead {
+        AnswerHead {
+            job_id,
+            verdict: Verdict::Narrow.raw(),
+            reason: Reason::None.raw(),
+            decision,
+            generation,
+            ..AnswerHead::new_zeroed()
+        }
+    }
+}
+
+impl Welcome {
+    /// Body of WELCOME or CONFIG. `deadline_us` is the longest wait for an
+    /// answer; `breaker_misses` in a row open the breaker for
+    /// `breaker_open_ms`; `flags` are `PHX_W_*`.
+    pub fn new(
+        generation: u64,
+        deadline_us: u32,
+        breaker_misses: u32,
+        breaker_open_ms: u32,
+        flags: u32,
+    ) -> Self {
+        Self {
+            generation,
+            deadline_us,
+            breaker_misses,
+            breaker_open_ms,
+            flags,
+            ..Self::new_zeroed()
+        }
+    }
+}
+
+const VERSION: u16 = {
+    assert!(PHX_VERSION <= u16::MAX as u32);
+    #[allow(clippy::cast_possible_truncation, reason = "asserted above")]
+    {
+        PHX_VERSION as u16
+    }
+};
+
+// The largest message of each variable type fits one packet, so a message
+// within its maxima can always be sent.
+const fn fits<H, E>(entries: u32) -> bool {
+    size_of::<H>() + size_of::<E>() * entries as usize <= PHX_PACKET_MAX as usize
+}
+const _: () = assert!(fits::<GresNamesHead, GresName>(PHX_GRES_NAMES_PER_MSG));
+const _: () = assert!(fits::<NodesHead, Node>(PHX_NODES_PER_MSG));
+const _: () = assert!(fits::<AskHead, u64>(PHX_NODES_MAX.div_ceil(u64::BITS)));
+const _: () = assert!(fits::<AnswerHead, u32>(PHX_ANSWER_NODES_MAX));
+const _: () = assert!(
+    size_of::<JobHead>()
+        + size_of::<Alloc>() * PHX_ALLOCS_PER_MSG as usize
+        + size_of::<JobGres>() * PHX_JOB_GRES_PER_MSG as usize
+        <= PHX_PACKET_MAX as usize
+);

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The header's enumerations as Rust enums.
+
+use super::sys;
+
+/// Defines an enum over constants of `phalanx_wire.h`, with `from_raw`, `raw`
+/// and a name for logs.
+macro_rules! wire_enum {
+    ($(#[$doc:meta])* $name:ident: $raw:ty {
+        $($(#[$vdoc:meta])* $variant:ident = $constant:ident, $text:literal;)+
+    }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[$vdoc])* $variant,)+
+        }
+
+        impl $name {
+            /// Every value, in the header's order.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)+];
+
+            /// The value of a number on the wire; `None` if it has no meaning.
+            pub fn from_raw(raw: $raw) -> Option<Self> {
+                match u32::from(raw) {
+                    $(sys::$constant => Some($name::$variant),)+
+                    _ => None,
+                }
+            }
+
+            /// The number on the wire.
+            pub const fn raw(self) -> $raw {
+                match self {
+                    $($name::$variant => {
+                        const { assert!(sys::$constant <= <$raw>::MAX as u32) };
+                        #[allow(clippy::cast_possible_truncation, reason = "asserted above")]
+                        { sys::$constant as $raw }
+                    })+
+                }
+            }
+
+            /// A stable name for logs and counters.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $($name::$variant => $text,)+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+wire_enum! {
+    /// Message types; below 64 plugin to daemon, from 64 daemon to plugin.
+    Type: u16 {
+        /// See [`super::Hello`].
+        Hello = PHX_HELLO, "HELLO";
+        /// See [`super::SyncBegin`].
+        SyncBegin = PHX_SYNC_BEGIN, "SYNC_BEGIN";
+        /// See [`super::GresNames`].
+        GresNames = PHX_GRES_NAMES, "GRES_NAMES";
+        /// See [`super::Nodes`].
+        Nodes = PHX_NODES, "NODES";
+        /// See [`super::Job`].
+        Job = PHX_JOB, "JOB";
+        /// See [`super::JobEnd`].
+        JobEnd = PHX_JOB_END, "JOB_END";
+        /// See [`super::SyncEnd`].
+        SyncEnd = PHX_SYNC_END, "SYNC_END";
+        /// See [`super::Ask`].
+        Ask = PHX_ASK, "ASK";
+        /// See [`super::Outcome`].
+        Outcome = PHX_OUTCOME, "OUTCOME";
+        /// See [`super::Stats`].
+        Stats = PHX_STATS, "STATS";
+        /// See [`super::Welcome`].
+        Welcome = PHX_WELCOME, "WELCOME";
+        /// See [`super::Welcome`].
+        Config = PHX_CONFIG, "CONFIG";
+        /// See [`super::Answer`].
+        Answer = PHX_ANSWER, "ANSWER";
+        /// See [`super::Resync`].
+        Resync = PHX_RESYNC, "RESYNC";
+    }
+}
+
+impl Type {
+    /// The plugin sends it, the daemon receives it.
+    pub const fn from_plugin(self) -> bool {
+        self.raw() < 64
+    }
+}
+
+wire_enum! {
+    /// What `job_test()` was called for.
+    Mode: u16 {
+        /// The job starts now if it can.
+        RunNow = PHX_RUN_NOW, "run_now";
+        /// When could the job start?
+        WillRun = PHX_WILL_RUN, "will_run";
+    }
+}
+
+wire_enum! {
+    /// What an answer says.
+    Verdict: u16 {
+        /// Slurm decides alone.
+        NoOpinion = PHX_NO_OPINION, "no_opinion";
+        /// Try these nodes first.
+        Narrow = PHX_NARROW, "narrow";
+    }
+}
+
+wire_enum! {
+    /// Why the plugin sent a job's allocation.
+    Cause: u32 {
+        /// The job started.
+        Begin = PHX_CAUSE_BEGIN, "begin";
+        /// Part of a full state.
+        Sync = PHX_CAUSE_SYNC, "sync";
+        /// The job gave nodes back.
+        Resize = PHX_CAUSE_RESIZE, "resize";
+        /// The job was suspended.
+        Suspend = PHX_CAUSE_SUSPEND, "suspend";
+        /// The job was resumed.
+        Resume = PHX_CAUSE_RESUME, "resume";
+        /// The job got another job's nodes.
+        Expand = PHX_CAUSE_EXPAND, "expand";
+    }
+}
+
+wire_enum! {
+    /// Why there is no opinion, or why a narrowed call was not made or not
+    /// kept. Below 16 the daemon's reasons, from 16 the plugin's.
+    Reason: u16 {
+        /// Placed on the narrowed set.
+        None = PHX_R_NONE, "none";
+        /// Mode off for this partition.
+        Off = PHX_R_OFF, "off";
+        /// Decided, but Slurm decides.
+        Shadow = PHX_R_SHADOW, "shadow";
+        /// No candidate has room now.
+        NoFit = PHX_R_NO_FIT, "no_fit";
+        /// Request of a kind that is left to Slurm.
+        Unsupported = PHX_R_UNSUPPORTED, "unsupported";
+        /// State incomplete.
+        NotSynced = PHX_R_NOT_SYNCED, "not_synced";
+        /// Every candidate would be chosen.
+        NoChoice = PHX_R_NO_CHOICE, "no_choice";
+        /// Balance: nothing improves, waiting is better.
+        Held = PHX_R_HELD, "held";
+        /// The daemon saw its deadline pass.
+        Late = PHX_R_LATE, "late";
+        /// Not connected.
+        Down = PHX_R_DOWN, "down";
+        /// Circuit breaker open.
+        Breaker = PHX_R_BREAKER, "breaker";
+        /// No answer within the deadline.
+        Timeout = PHX_R_TIMEOUT, "timeout";
+        /// Answer refused: foreign, too many, too few.
+        Invalid = PHX_R_INVALID, "invalid";
+        /// Socket full.
+        Send = PHX_R_SEND, "send";
+        /// `--nodelist` and the like.
+        ReqNodes = PHX_R_REQ_NODES, "req_nodes";
+        /// Not a call that may be narrowed.
+        Skipped = PHX_R_SKIPPED, "skipped";
+        /// Stock refused the narrowed set.
+        NarrowFailed = PHX_R_NARROW_FAILED, "narrow_failed";
+        /// Planning: the narrowed set is free only later.
+        NarrowLater = PHX_R_NARROW_LATER, "narrow_later";
+        /// Connected, state not yet sent.
+        Syncing = PHX_R_SYNCING, "syncing";
+    }
+}

@@ -1,0 +1,594 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The wire format: what is built parses back, what is damaged is refused or
+//! still means exactly its bytes, and every check can fail.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::cast_possible_truncation, reason = "test values are small")]
+
+use phalanx_ffi::wire::*;
+use proptest::prelude::*;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+/// A message that owns its parts, for generators.
+#[derive(Debug, Clone)]
+enum Owned {
+    Hello(Box<Hello>),
+    SyncBegin(SyncBegin),
+    GresNames(GresNamesHead, Vec<GresName>),
+    Nodes(NodesHead, Vec<Node>),
+    Job(JobHead, Vec<Alloc>, Vec<JobGres>),
+    JobEnd(JobEnd),
+    SyncEnd(SyncEnd),
+    Ask(Box<AskHead>, Vec<u64>),
+    Outcome(Outcome),
+    Stats(Box<Stats>),
+    Welcome(Welcome),
+    Config(Welcome),
+    Answer(AnswerHead, Vec<u32>),
+    Resync(Resync),
+}
+
+impl Owned {
+    fn message(&self) -> Message<'_> {
+        match self {
+            Owned::Hello(m) => Message::Hello(m),
+            Owned::SyncBegin(m) => Message::SyncBegin(m),
+            Owned::GresNames(head, entries) => Message::GresNames(GresNames { head, entries }),
+            Owned::Nodes(head, entries) => Message::Nodes(Nodes { head, entries }),
+            Owned::Job(head, allocs, gres) => Message::Job(Job { head, allocs, gres }),
+            Owned::JobEnd(m) => Message::JobEnd(m),
+            Owned::SyncEnd(m) => Message::SyncEnd(m),
+            Owned::Ask(head, candidates) => Message::Ask(Ask { head, candidates }),
+            Owned::Outcome(m) => Message::Outcome(m),
+            Owned::Stats(m) => Message::Stats(m),
+            Owned::Welcome(m) => Message::Welcome(m),
+            Owned::Config(m) => Message::Config(m),
+            Owned::Answer(head, nodes) => Message::Answer(Answer { head, nodes }),
+            Owned::Resync(m) => Message::Resync(m),
+        }
+    }
+}
+
+/// A struct of random bytes: every field takes every value.
+fn random<T: FromBytes + std::fmt::Debug>() -> impl Strategy<Value = T> {
+    prop::collection::vec(any::<u8>(), size_of::<T>())
+        .prop_map(|bytes| T::read_from_bytes(&bytes).unwrap())
+}
+
+fn end_name(name: &mut [std::ffi::c_char]) {
+    *name.last_mut().unwrap() = 0;
+}
+
+fn hello() -> impl Strategy<Value = Owned> {
+    (random::<Hello>(), 0..=PHX_NODES_MAX).prop_map(|(mut m, node_count)| {
+        m.node_count = node_count;
+        end_name(&mut m.cluster);
+        end_name(&mut m.overlay_version);
+        Owned::Hello(Box::new(m))
+    })
+}
+
+fn sync() -> impl Strategy<Value = Owned> {
+    (
+        random::<SyncBegin>(),
+        random::<SyncEnd>(),
+        0..=PHX_NODES_MAX,
+        any::<bool>(),
+    )
+        .prop_map(|(mut begin, mut end, node_count, first)| {
+            begin.node_count = node_count;
+            end.node_count = node_count;
+            if first {
+                Owned::SyncBegin(begin)
+            } else {
+                Owned::SyncEnd(end)
+            }
+        })
+}
+
+fn gres_names() -> impl Strategy<Value = Owned> {
+    (random(), prop::collection::vec(random::<GresName>(), 0..4)).prop_map(|(head, mut entries)| {
+        entries.iter_mut().for_each(|e| end_name(&mut e.name));
+        Owned::GresNames(head, entries)
+    })
+}
+
+fn nodes() -> impl Strategy<Value = Owned> {
+    let entry = (random::<Node>(), 0..=PHX_GRES_PER_NODE).prop_map(|(mut node, gres_count)| {
+        end_name(&mut node.name);
+        node.gres_count = gres_count;
+        node
+    });
+    let first = 0..PHX_NODES_MAX - PHX_NODES_PER_MSG;
+    (
+        random::<NodesHead>(),
+        first,
+        prop::collection::vec(entry, 0..4),
+    )
+        .prop_map(|(mut head, first, entries)| {
+            head.first = first;
+            Owned::Nodes(head, entries)
+        })
+}
+
+fn job() -> impl Strategy<Value = Owned> {
+    let node = || 0..PHX_NODES_MAX;
+    let alloc = (random::<Alloc>(), node()).prop_map(|(a, node)| Alloc { node, ..a });
+    let gres = (random::<JobGres>(), node()).prop_map(|(g, node)| JobGres { node, ..g });
+    let allocs = prop::collection::vec(alloc, 0..5);
+    (random(), allocs, prop::collection::vec(gres, 0..5))
+        .prop_map(|(head, allocs, gres)| Owned::Job(head, allocs, gres))
+}
+
+fn mode() -> impl Strategy<Value = u16> {
+    prop::sample::select(Mode::ALL).prop_map(Mode::raw)
+}
+
+fn ask() -> impl Strategy<Value = Owned> {
+    let bitmap = (0u32..300).prop_flat_map(|bits| {
+        (
+            Just(bits),
+            prop::collection::vec(any::<u64>(), bits.div_ceil(64) as usize),
+        )
+    });
+    (random::<AskHead>(), 0..=PHX_GRES_PER_JOB, mode(), bitmap).prop_map(
+        |(mut head, gres_count, mode, (node_bits, mut candidates))| {
+            head.gres_count = gres_count;
+            head.mode = mode;
+            head.node_bits = node_bits;
+            end_name(&mut head.partition);
+            if let Some(last) = candidates.last_mut().filter(|_| node_bits % 64 != 0) {
+                *last &= (1 << (node_bits % 64)) - 1;
+            }
+            Owned::Ask(Box::new(head), candidates)
+        },
+    )
+}
+
+fn outcome() -> impl Strategy<Value = Owned> {
+    (random::<Outcome>(), mode(), 0..PHX_REASONS).prop_map(|(m, mode, reason)| {
+        Owned::Outcome(Outcome {
+            mode,
+            reason: reason as u16,
+            ..m
+        })
+    })
+}
+
+fn answer() -> impl Strategy<Value = Owned> {
+    let nodes = prop::collection::btree_set(0..PHX_NODES_MAX, 0..6);
+    (random::<AnswerHead>(), 0..PHX_REASONS, nodes).prop_map(|(mut head, reason, nodes)| {
+        head.reason = reason as u16;
+        let narrow = !nodes.is_empty();
+        head.verdict = if narrow {
+            Verdict::Narrow
+        } else {
+            Verdict::NoOpinion
+        }
+        .raw();
+        Owned::Answer(head, nodes.into_iter().collect())
+    })
+}
+
+fn any_message() -> impl Strategy<Value = Owned> {
+    prop_oneof![
+        hello(),
+        sync(),
+        gres_names(),
+        nodes(),
+        job(),
+        random().prop_map(Owned::JobEnd),
+        ask(),
+        outcome(),
+        random().prop_map(|m| Owned::Stats(Box::new(m))),
+        random().prop_map(Owned::Welcome),
+        random().prop_map(Owned::Config),
+        answer(),
+        random().prop_map(Owned::Resync),
+    ]
+}
+
+fn packet(seq: u64, message: &Message<'_>) -> Vec<u8> {
+    let mut buf = PacketBuf::new();
+    build(&mut buf, seq, message)
+        .expect("a valid message")
+        .to_vec()
+}
+
+/// Parses bytes of any alignment by way of an aligned buffer.
+fn with<R>(bytes: &[u8], check: impl FnOnce(Result<Message<'_>, WireError>) -> R) -> R {
+    let mut buf = PacketBuf::new();
+    buf.space_mut()[..bytes.len()].copy_from_slice(bytes);
+    buf.set_len(bytes.len()).unwrap();
+    check(buf.message())
+}
+
+/// Either refused, or a message that means exactly these bytes.
+fn refused_or_exact(bytes: &[u8]) {
+    with(bytes, |parsed| {
+        if let Ok(message) = parsed {
+            assert_eq!(packet(message.seq(), &message), bytes);
+        }
+    });
+}
+
+proptest! {
+    /// Goal: nothing is lost or invented between build and parse. Method:
+    /// random values in every field; build, parse, compare part by part by
+    /// building again.
+    #[test]
+    fn what_is_built_parses_back(owned in any_message(), seq: u64) {
+        let message = owned.message();
+        let bytes = packet(seq, &message);
+        with(&bytes, |parsed| {
+            let parsed = parsed.expect("what build() made");
+            assert_eq!(parsed.kind(), message.kind());
+            assert_eq!(parsed.seq(), seq);
+            assert_eq!(parsed.header().length as usize, bytes.len());
+            assert_eq!(packet(seq, &parsed), bytes);
+            // Past the header and counts the caller's own bytes are there.
+            if let (Message::Job(a), Message::Job(b)) = (&parsed, &message) {
+                assert_eq!(a.allocs.as_bytes(), b.allocs.as_bytes());
+                assert_eq!(a.gres.as_bytes(), b.gres.as_bytes());
+                assert_eq!(a.head.start_time, b.head.start_time);
+            }
+            if let (Message::Ask(a), Message::Ask(b)) = (&parsed, &message) {
+                assert_eq!(a.candidates, b.candidates);
+                assert_eq!(a.head.gres.as_bytes(), b.head.gres.as_bytes());
+            }
+            if let (Message::Answer(a), Message::Answer(b)) = (&parsed, &message) {
+                assert_eq!(a.nodes, b.nodes);
+            }
+        });
+    }
+
+    /// Goal: a packet cut short is always refused. Method: every length, with
+    /// the header's length left alone and made to fit.
+    #[test]
+    fn every_truncation_is_refused(owned in any_message(), seq: u64) {
+        let bytes = packet(seq, &owned.message());
+        for len in 0..bytes.len() {
+            with(&bytes[..len], |parsed| assert!(parsed.is_err(), "{len} of {}", bytes.len()));
+            let mut cut = bytes[..len].to_vec();
+            if len >= 12 {
+                cut[8..12].copy_from_slice(&(len as u32).to_ne_bytes());
+            }
+            with(&cut, |parsed| assert!(parsed.is_err(), "{len} of {}, fitted", bytes.len()));
+        }
+    }
+
+    /// Goal: bytes after the message are refused too.
+    #[test]
+    fn extra_bytes_are_refused(owned in any_message(), extra in 1usize..40) {
+        let mut bytes = packet(1, &owned.message());
+        bytes.resize(bytes.len() + extra, 0);
+        let len = bytes.len() as u32;
+        bytes[8..12].copy_from_slice(&len.to_ne_bytes());
+        with(&bytes, |parsed| assert!(parsed.is_err()));
+    }
+
+    /// Goal: no bit error panics or is read as something the bytes do not say.
+    #[test]
+    fn every_bit_error_is_refused_or_exact(owned in any_message()) {
+        let mut bytes = packet(7, &owned.message());
+        for bit in 0..bytes.len() * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            refused_or_exact(&bytes);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    /// Goal: random bodies behind a good header never panic.
+    #[test]
+    fn random_bodies_are_refused_or_exact(
+        kind in prop::sample::select(Type::ALL),
+        body in prop::collection::vec(prop_oneof![3 => Just(0u8), 1 => any::<u8>()], 0..2000),
+    ) {
+        let mut bytes = packet(3, &Message::Resync(&Resync::new_zeroed()));
+        bytes.extend(body);
+        bytes[6..8].copy_from_slice(&kind.raw().to_ne_bytes());
+        let len = bytes.len() as u32;
+        bytes[8..12].copy_from_slice(&len.to_ne_bytes());
+        refused_or_exact(&bytes);
+    }
+
+    /// Goal: the candidate iterator is the bitmap. Oracle: bit by bit.
+    #[test]
+    fn candidates_are_the_bits(words in prop::collection::vec(any::<u64>(), 0..5)) {
+        let mut head = AskHead::new_zeroed();
+        head.node_bits = 64 * words.len() as u32;
+        let ask = Ask { head: &head, candidates: &words };
+        let want: Vec<u32> =
+            (0..head.node_bits).filter(|n| words[*n as usize / 64] >> (n % 64) & 1 == 1).collect();
+        prop_assert_eq!(ask.candidate_count() as usize, want.len());
+        prop_assert_eq!(ask.candidate_nodes().collect::<Vec<_>>(), want);
+    }
+}
+
+fn valid_ask() -> AskHead {
+    AskHead {
+        node_bits: 70,
+        priority: 9,
+        ..AskHead::new_zeroed()
+    }
+}
+
+/// Changes `bytes[at..]` and returns the error.
+fn broken(bytes: &[u8], at: usize, put: &[u8]) -> WireError {
+    let mut bytes = bytes.to_vec();
+    bytes[at..at + put.len()].copy_from_slice(put);
+    with(&bytes, |parsed| {
+        parsed.map(|m| m.kind()).expect_err("a broken packet")
+    })
+}
+
+#[test]
+fn header_errors_name_the_field() {
+    let good = packet(1, &Message::Resync(&Resync::new_zeroed()));
+    let field = |at, put: &[u8]| match broken(&good, at, put) {
+        WireError::Header { field, .. } => field,
+        other => panic!("{other}"),
+    };
+    assert_eq!(field(0, &[0]), "magic");
+    assert_eq!(field(4, &[9]), "version");
+    assert_eq!(field(8, &[25]), "length");
+    assert_eq!(field(12, &[1]), "pad");
+    assert_eq!(broken(&good, 6, &[63]), WireError::UnknownType { got: 63 });
+    assert_eq!(
+        broken(&good, 0, &[0]).to_string(),
+        "header: magic is 0x31584800, expected 0x31584850"
+    );
+}
+
+#[test]
+fn a_packet_must_be_aligned_and_not_too_long() {
+    let good = packet(1, &Message::Resync(&Resync::new_zeroed()));
+    let mut buf = PacketBuf::new();
+    buf.space_mut()[4..4 + good.len()].copy_from_slice(&good);
+    let shifted = &buf.space_mut()[4..4 + good.len()];
+    assert_eq!(parse(shifted).map(|m| m.kind()), Err(WireError::Misaligned));
+    let long = vec![0u8; PHX_PACKET_MAX as usize + 8];
+    let got = long.len();
+    assert_eq!(
+        parse(&long).map(|m| m.kind()),
+        Err(WireError::TooLong { got })
+    );
+    assert_eq!(buf.set_len(got), Err(WireError::TooLong { got }));
+}
+
+/// Every limited field, one step beyond its limit, by what build() says.
+#[test]
+fn values_beyond_their_limits_are_refused() {
+    let refused = |message: &Message<'_>, text: &str| {
+        let mut buf = PacketBuf::new();
+        let error = build(&mut buf, 1, message).expect_err(text);
+        assert_eq!(error.to_string(), text);
+        assert!(buf.bytes().is_empty());
+    };
+    let begin = SyncBegin {
+        node_count: PHX_NODES_MAX + 1,
+        ..SyncBegin::new_zeroed()
+    };
+    let begin = Message::SyncBegin(&begin);
+    refused(
+        &begin,
+        "SYNC_BEGIN: node_count is 131073, at most 131072 allowed",
+    );
+
+    let mut hello = Hello::new_zeroed();
+    hello.cluster = [1; 64];
+    refused(&Message::Hello(&hello), "HELLO: cluster has no final NUL");
+
+    let mut node = Node::new_zeroed();
+    node.gres_count = PHX_GRES_PER_NODE + 1;
+    let head = NodesHead {
+        first: 0,
+        ..NodesHead::new_zeroed()
+    };
+    fn nodes<'a>(head: &'a NodesHead, entries: &'a [Node]) -> Message<'a> {
+        Message::Nodes(Nodes { head, entries })
+    }
+    refused(
+        &nodes(&head, &[node]),
+        "NODES: entries.gres_count is 17, at most 16 allowed",
+    );
+    node.gres_count = 0;
+    refused(
+        &nodes(&head, &[node; 257]),
+        "NODES: count is 257, at most 256 allowed",
+    );
+    node.name = [1; 64];
+    let pair = [Node::new_zeroed(), node];
+    refused(
+        &nodes(&head, &pair),
+        "NODES: entries.name[1] has no final NUL",
+    );
+    let head = NodesHead {
+        first: PHX_NODES_MAX,
+        ..head
+    };
+    let past = Message::Nodes(Nodes {
+        head: &head,
+        entries: &[Node::new_zeroed()],
+    });
+    refused(
+        &past,
+        "NODES: first + count is 131073, at most 131072 allowed",
+    );
+
+    let alloc = Alloc {
+        node: PHX_NODES_MAX,
+        ..Alloc::new_zeroed()
+    };
+    let head = JobHead::new_zeroed();
+    let job = Message::Job(Job {
+        head: &head,
+        allocs: &[alloc],
+        gres: &[],
+    });
+    refused(
+        &job,
+        "JOB: allocs.node[0] is 131072, expected an index of the node table",
+    );
+
+    let head = AskHead {
+        mode: 1,
+        ..valid_ask()
+    };
+    let ask = Message::Ask(Ask {
+        head: &head,
+        candidates: &[0, 0],
+    });
+    refused(&ask, "ASK: mode is 1, expected one of enum phx_mode");
+    let head = valid_ask();
+    let ask = Message::Ask(Ask {
+        head: &head,
+        candidates: &[0, 1 << 6],
+    });
+    refused(
+        &ask,
+        "ASK: candidates[1] is 64, expected no bits from node_bits on",
+    );
+    let ask = Message::Ask(Ask {
+        head: &head,
+        candidates: &[0],
+    });
+    refused(&ask, "ASK: word_count is 1, expected (node_bits + 63) / 64");
+
+    let head = Answer::narrow_head(1, 2, 3);
+    let answer = |nodes| Message::Answer(Answer { head: &head, nodes });
+    refused(
+        &answer(&[]),
+        "ANSWER: count is 0, expected at least one node",
+    );
+    refused(
+        &answer(&[4, 4]),
+        "ANSWER: nodes[1] is 4, expected more than the one before",
+    );
+    let head = Answer::no_opinion_head(1, Reason::NoFit, 2, 3);
+    let with_nodes = Message::Answer(Answer {
+        head: &head,
+        nodes: &[1],
+    });
+    refused(
+        &with_nodes,
+        "ANSWER: count is 1, expected 0 without an opinion",
+    );
+    let head = AnswerHead { reason: 32, ..head };
+    let answer = Message::Answer(Answer {
+        head: &head,
+        nodes: &[],
+    });
+    refused(&answer, "ANSWER: reason is 32, expected below PHX_REASONS");
+    let head = AnswerHead {
+        verdict: 2,
+        reason: 0,
+        ..head
+    };
+    let answer = Message::Answer(Answer {
+        head: &head,
+        nodes: &[],
+    });
+    refused(
+        &answer,
+        "ANSWER: verdict is 2, expected one of enum phx_verdict",
+    );
+}
+
+#[test]
+fn indexes_are_checked_against_the_table() {
+    let head = Answer::narrow_head(1, 2, 3);
+    let answer = Message::Answer(Answer {
+        head: &head,
+        nodes: &[0, 9],
+    });
+    assert_eq!(answer.check_nodes(10), Ok(()));
+    assert_eq!(
+        answer.check_nodes(9).expect_err("9 of 9").to_string(),
+        "ANSWER: nodes[1] is 9, expected an index of the node table"
+    );
+    let head = valid_ask();
+    let ask = Message::Ask(Ask {
+        head: &head,
+        candidates: &[0, 0],
+    });
+    assert_eq!(ask.check_nodes(70), Ok(()));
+    assert!(ask.check_nodes(71).is_err());
+}
+
+#[test]
+fn the_largest_messages_fit() {
+    let job = JobHead::new_zeroed();
+    let allocs = vec![Alloc::new_zeroed(); PHX_ALLOCS_PER_MSG as usize];
+    let gres = vec![JobGres::new_zeroed(); PHX_JOB_GRES_PER_MSG as usize];
+    packet(
+        1,
+        &Message::Job(Job {
+            head: &job,
+            allocs: &allocs,
+            gres: &gres,
+        }),
+    );
+    let head = Answer::narrow_head(1, 2, 3);
+    let nodes: Vec<u32> = (0..PHX_ANSWER_NODES_MAX).collect();
+    packet(
+        1,
+        &Message::Answer(Answer {
+            head: &head,
+            nodes: &nodes,
+        }),
+    );
+    let head = AskHead {
+        node_bits: PHX_NODES_MAX,
+        ..valid_ask()
+    };
+    let candidates = vec![!0; PHX_NODES_MAX as usize / 64];
+    packet(
+        1,
+        &Message::Ask(Ask {
+            head: &head,
+            candidates: &candidates,
+        }),
+    );
+}
+
+#[test]
+fn names_are_read_until_their_nul() {
+    let mut name = wire_name("node-1").unwrap();
+    assert_eq!(name.name(), "node-1");
+    name[4] = -1i8 as std::ffi::c_char;
+    assert_eq!(name.name(), "node\u{fffd}1");
+    assert_eq!(wire_name(&"x".repeat(63)).unwrap().name().len(), 63);
+    assert!(wire_name(&"x".repeat(64)).is_err());
+    assert!(wire_name("a\0b").is_err());
+}
+
+/// Test vectors of FNV-1a 64: "" and "a" with the final NUL that the wire
+/// format adds, worked by hand from the published prime and offset basis.
+#[test]
+fn node_hash_is_fnv_1a() {
+    assert_eq!(node_hash::<&str>([]), 0xcbf2_9ce4_8422_2325);
+    // The published vector for the single byte 0x00 ("\0").
+    assert_eq!(node_hash([""]), 0xaf63_bd4c_8601_b7df);
+    // The published vector for "a\0" is that of the draft's NUL-inclusive set.
+    assert_eq!(node_hash(["a"]), 0x089b_e207_b544_f1e4);
+    assert_ne!(node_hash(["a", "b"]), node_hash(["ab"]));
+}
+
+#[test]
+fn enums_are_the_headers_numbers() {
+    for kind in Type::ALL {
+        assert_eq!(Type::from_raw(kind.raw()), Some(*kind));
+        assert_eq!(kind.from_plugin(), kind.raw() < 64);
+    }
+    for reason in Reason::ALL {
+        assert_eq!(Reason::from_raw(reason.raw()), Some(*reason));
+        assert!(u32::from(reason.raw()) < PHX_REASONS);
+    }
+    assert_eq!(Reason::from_raw(31), None);
+    assert_eq!(
+        (Type::Hello.raw(), Type::Stats.raw(), Type::Resync.raw()),
+        (1, 10, 67)
+    );
+    assert_eq!((Mode::RunNow.raw(), Mode::WillRun.raw()), (0, 2));
+    assert_eq!(Cause::Expand.raw(), 6);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ask.c - see ask.h. */
+
+#include "ask.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "link.h"
+#include "stats.h"
+
+#define NS_PER_US 1000ull
+
+extern uint16_t ask_allowed(uint16_t mode, uint64_t now)
+{
+	enum link_state state = link_state();
+	uint32_t flag = mode == PHX_RUN_NOW ? PHX_W_ASK_RUN_NOW :
+					      PHX_W_ASK_WILL_RUN;
+
+	if (state == LINK_STALE || state == LINK_SYNCING)
+		return PHX_R_SYNCING;
+	if (state != LINK_READY)
+		return PHX_R_DOWN;
+	if (!(link_limits().flags & flag))
+		return PHX_R_SKIPPED;
+	if (!breaker_allows(&overlay_breaker, now))
+		return PHX_R_BREAKER;
+	return PHX_R_NONE;
+}
+
+/* Read until the answer to `seq` is there; older ones are dropped. */
+static uint16_t _await(uint64_t seq, uint64_t deadline_ns,
+		       const struct answer_want *want, uint32_t *nodes,
+		       struct phx_answer *answer)
+{
+	struct packet p;
+	int err;
+
+	for (;;) {
+		err = link_receive(&p);
+		if (err == EAGAIN) {
+			if (!link_wait_rx(deadline_ns))
+				return PHX_R_TIMEOUT;
+			continue;
+		}
+		if (err)
+			return err == EBADMSG ? PHX_R_INVALID : PHX_R_DOWN;
+		if (p.kind == PACKET_ANSWER) {
+			if (p.answer.hdr.seq == seq) {
+				*answer = p.answer;
+				return answer_check(&p, want, nodes);
+			}
+			if (p.answer.hdr.seq > seq) {
+				link_lose("an ANSWER to an ask that was made",
+					  EBADMSG);
+				return PHX_R_INVALID;
+			}
+			stat_add(&overlay_stats.late_answers, 1);
+		}
+		/* However much there is to read, the deadline holds. */
+		if (now_ns() >= deadline_ns)
+			return PHX_R_TIMEOUT;
+	}
+}
+
+static bool _is_miss(uint16_t reason)
+{
+	return reason == PHX_R_TIMEOUT || reason == PHX_R_INVALID ||
+	       reason == PHX_R_SEND || reason == PHX_R_DOWN;
+}
+
+extern uint16_t ask_daemon(struct phx_ask *ask, const struct answer_want *want,
+			   uint64_t start_ns, uint32_t *nodes,
+			   struct phx_answer *answer)
+{
+	struct link_limits limits = link_limits();
+	uint64_t deadline = start_ns + limits.deadline_us * NS_PER_US;
+	uint16_t reason = PHX_R_TIMEOUT;
+	int err;
+
+	memset(answer, 0, sizeof(*answer));
+	/* Reading is ours before the ask leaves, so that its answer is too. */
+	if (link_rx_begin(deadline)) {
+		err = link_send(&ask->hdr);
+		if (err == ENOTCONN) {
+			link_rx_end();
+			breaker_cancel(&overlay_breaker);
+			return PHX_R_DOWN;
+		}
+		if (!err) {
+			stat_add(&overlay_stats.asks, 1);
+			reason = _await(ask->hdr.seq, deadline, want, nodes,
+					answer);
+		} else {
+			reason = err == EAGAIN ? PHX_R_SEND : PHX_R_DOWN;
+		}
+		link_rx_end();
+	}
+	if (_is_miss(reason)) {
+		breaker_miss(&overlay_breaker, now_ns(), limits.breaker_misses,
+			     limits.breaker_open_ms);
+	} else {
+		stat_add(&overlay_stats.answers, 1);
+		breaker_hit(&overlay_breaker);
+		link_proved();
+	}
+	return reason;
+}

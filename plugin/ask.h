@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ask.h - one question to the daemon, with a deadline. */
+#ifndef PHALANX_ASK_H
+#define PHALANX_ASK_H
+
+#include "packet.h"
+
+#pragma GCC visibility push(hidden)
+
+/* RET PHX_R_NONE if an ask of this mode would be made now; then ask_daemon()
+ * must follow or breaker_cancel(); else why not.  No system call. */
+extern uint16_t ask_allowed(uint16_t mode, uint64_t now);
+
+/*
+ * Send an ASK and wait for its ANSWER until the deadline.
+ * IN/OUT ask - whole packet; its seq is set
+ * IN start_ns - when this call of job_test() began, the deadline's origin
+ * OUT nodes - room for PHX_ANSWER_NODES_MAX
+ * OUT answer - valid unless the reason is one of the plugin's
+ * RET PHX_R_NONE: try nodes[0 .. answer->count); else why there is no opinion
+ */
+extern uint16_t ask_daemon(struct phx_ask *ask, const struct answer_want *want,
+			   uint64_t start_ns, uint32_t *nodes,
+			   struct phx_answer *answer);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * jobtest.c - job_test(): ask which of the candidate nodes to use, try stock
+ * on these alone, and whatever goes wrong let stock decide as if nothing had
+ * been.  The result is always what a stock call returned for the candidates
+ * or for a part of them.
+ */
+
+#include "slurm_api.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "ask.h"
+#include "link.h"
+#include "overlay.h"
+#include "state.h"
+#include "stats.h"
+
+#define MODE_OTHER 3u /* index of the calls that have no mode of their own */
+#define WORDS_MAX ((PHX_NODES_MAX + 63) / 64)
+
+/* The arguments of one call, as the caller gave them. */
+struct call {
+	job_record_t *job_ptr;
+	bitstr_t *node_bitmap;
+	uint32_t min_nodes;
+	uint32_t max_nodes;
+	uint32_t req_nodes;
+	uint16_t mode;
+	List candidates;
+	List *preemptees;
+	bool exc_cores;
+	uint64_t start_ns;
+};
+
+/*
+ * All that a stock call may change in the job although it fails, or that a
+ * second call would read.  Lists and strings that it rebuilds from the same
+ * input (gres_list_req_accum, cpus_per_tres, mem_per_tres, mc_ptr, gres
+ * defaults) come out the same the second time.
+ * Source: cons_common/job_test.c, cons_common/dist_tasks.c, cons_tres/
+ * job_test.c of 22.05.8.
+ */
+struct saved {
+	uint64_t bit_flags;
+	uint32_t priority;
+	uint32_t req_switch;
+	uint32_t state_reason;
+	uint32_t total_cpus;
+	bool best_switch;
+	time_t start_time;
+	time_t wait4switch_start;
+	uint64_t pn_min_memory;
+	uint32_t min_cpus;
+	int min_gres_cpu;
+	int min_job_gres_cpu;
+	uint16_t core_spec;
+	uint16_t cpus_per_task;
+	uint8_t whole_node;
+};
+
+/* Scratch of the one call that may be narrowing at a time. */
+static pthread_mutex_t scratch_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+	struct phx_ask ask;
+	uint64_t words[WORDS_MAX];
+} packet;
+static uint32_t chosen[PHX_ANSWER_NODES_MAX];
+
+static void _save(struct saved *s, const job_record_t *job_ptr)
+{
+	const struct job_details *d = job_ptr->details;
+
+	*s = (struct saved) {
+		.bit_flags = job_ptr->bit_flags,
+		.priority = job_ptr->priority,
+		.req_switch = job_ptr->req_switch,
+		.state_reason = job_ptr->state_reason,
+		.total_cpus = job_ptr->total_cpus,
+		.best_switch = job_ptr->best_switch,
+		.start_time = job_ptr->start_time,
+		.wait4switch_start = job_ptr->wait4switch_start,
+		.pn_min_memory = d->pn_min_memory,
+		.min_cpus = d->min_cpus,
+		.min_gres_cpu = d->min_gres_cpu,
+		.min_job_gres_cpu = d->min_job_gres_cpu,
+		.core_spec = d->core_spec,
+		.cpus_per_task = d->cpus_per_task,
+		.whole_node = d->whole_node,
+	};
+}
+
+static void _restore(const struct saved *s, job_record_t *job_ptr)
+{
+	struct job_details *d = job_ptr->details;
+
+	job_ptr->bit_flags = s->bit_flags;
+	job_ptr->priority = s->priority;
+	job_ptr->req_switch = s->req_switch;
+	job_ptr->state_reason = s->state_reason;
+	job_ptr->total_cpus = s->total_cpus;
+	job_ptr->best_switch = s->best_switch;
+	job_ptr->start_time = s->start_time;
+	job_ptr->wait4switch_start = s->wait4switch_start;
+	d->pn_min_memory = s->pn_min_memory;
+	d->min_cpus = s->min_cpus;
+	d->min_gres_cpu = s->min_gres_cpu;
+	d->min_job_gres_cpu = s->min_job_gres_cpu;
+	d->core_spec = s->core_spec;
+	d->cpus_per_task = s->cpus_per_task;
+	d->whole_node = s->whole_node;
+	if (job_ptr->job_resrcs)
+		free_job_resources(&job_ptr->job_resrcs);
+}
+
+static uint32_t _mode_index(uint16_t mode)
+{
+	return mode <= SELECT_MODE_WILL_RUN ? mode : MODE_OTHER;
+}
+
+/* RET PHX_R_NONE if the daemon may be asked about this call, else why not */
+static uint16_t _may_ask(const struct call *c)
+{
+	const job_record_t *job_ptr = c->job_ptr;
+
+	if (c->mode != SELECT_MODE_RUN_NOW && c->mode != SELECT_MODE_WILL_RUN)
+		return PHX_R_SKIPPED;
+	if (!overlay_active())
+		return PHX_R_DOWN;
+	if (!c->max_nodes || !c->node_bitmap || !job_ptr || !job_ptr->job_id ||
+	    job_ptr->magic != JOB_MAGIC || !job_ptr->part_ptr ||
+	    !job_ptr->details || job_ptr->details->magic != DETAILS_MAGIC)
+		return PHX_R_SKIPPED;
+	if (bit_size(c->node_bitmap) != node_record_count ||
+	    node_record_count <= 0 ||
+	    (uint32_t) node_record_count > PHX_NODES_MAX)
+		return PHX_R_SKIPPED;
+	if (job_ptr->details->req_node_bitmap)
+		return PHX_R_REQ_NODES;
+	return ask_allowed(c->mode, c->start_ns);
+}
+
+/* Fill the ASK in `packet`. RET number of candidate nodes */
+static uint32_t _fill_ask(const struct call *c)
+{
+	struct phx_ask *ask = &packet.ask;
+	uint32_t bits = (uint32_t) node_record_count;
+
+	memset(ask, 0, sizeof(*ask));
+	state_ask(ask, c->job_ptr, c->mode, c->candidates != NULL,
+		  c->exc_cores);
+	ask->min_nodes = c->min_nodes;
+	ask->max_nodes = c->max_nodes;
+	ask->req_nodes = c->req_nodes;
+	ask->node_bits = bits;
+	ask->word_count = (bits + 63) / 64;
+	ask->hdr.magic = PHX_MAGIC;
+	ask->hdr.version = PHX_VERSION;
+	ask->hdr.type = PHX_ASK;
+	ask->hdr.length = (uint32_t) (sizeof(*ask) +
+				      ask->word_count * sizeof(uint64_t));
+	return state_bitmap_words(c->node_bitmap, bits, packet.words);
+}
+
+/*
+ * Try the chosen nodes alone, without preemption.
+ * RET PHX_R_NONE: accepted, node_bitmap and the job are stock's result;
+ *     else everything is as before
+ */
+static uint16_t _try_narrow(const struct call *c,
+			    uint32_t count JOB_TEST_TAIL_PARAMS)
+{
+	job_record_t *job_ptr = c->job_ptr;
+	bitstr_t *orig = bit_copy(c->node_bitmap);
+	uint16_t reason = PHX_R_NARROW_FAILED;
+	struct saved saved;
+	int rc;
+
+	_save(&saved, job_ptr);
+	bit_clear_all(c->node_bitmap);
+	for (uint32_t i = 0; i < count; i++)
+		bit_set(c->node_bitmap, chosen[i]);
+	/* These nodes are meant for now: when stock does not find them free it
+	 * need not work out when they will be, the full call does. */
+	if (c->mode == SELECT_MODE_WILL_RUN)
+		job_ptr->bit_flags |= TEST_NOW_ONLY;
+	rc = (*(stock_ops.job_test))(job_ptr, c->node_bitmap, c->min_nodes,
+				     c->max_nodes, MIN(c->req_nodes, count),
+				     c->mode, NULL, NULL JOB_TEST_TAIL_ARGS);
+	if (rc == SLURM_SUCCESS) {
+		if (c->mode == SELECT_MODE_RUN_NOW ||
+		    job_ptr->start_time <= time(NULL))
+			reason = PHX_R_NONE;
+		else
+			reason = PHX_R_NARROW_LATER;
+	}
+	if (reason == PHX_R_NONE) {
+		if (c->mode == SELECT_MODE_WILL_RUN &&
+		    !(saved.bit_flags & TEST_NOW_ONLY))
+			job_ptr->bit_flags &= ~TEST_NOW_ONLY;
+	} else {
+		_restore(&saved, job_ptr);
+		bit_copybits(c->node_bitmap, orig);
+	}
+	bit_free(orig);
+	return reason;
+}
+
+/* Stock on the original arguments. */
+static int _full(const struct call *c, uint64_t *ns JOB_TEST_TAIL_PARAMS)
+{
+	uint32_t mode = _mode_index(c->mode);
+	uint64_t start = now_ns();
+	int rc;
+
+	rc = (*(stock_ops.job_test))(c->job_ptr, c->node_bitmap, c->min_nodes,
+				     c->max_nodes, c->req_nodes, c->mode,
+				     c->candidates,
+				     c->preemptees JOB_TEST_TAIL_ARGS);
+	*ns = now_ns() - start;
+	stat_add(&overlay_stats.full_calls[mode], 1);
+	stat_add(&overlay_stats.full_ns[mode], *ns);
+	return rc;
+}
+
+static void _send_outcome(const struct call *c, struct phx_outcome *out)
+{
+	out->hdr.magic = PHX_MAGIC;
+	out->hdr.version = PHX_VERSION;
+	out->hdr.type = PHX_OUTCOME;
+	out->hdr.length = sizeof(*out);
+	out->job_id = c->job_ptr->job_id;
+	out->mode = c->mode;
+	if (!out->rc && c->node_bitmap)
+		out->count = (uint32_t) bit_set_count(c->node_bitmap);
+	(void) link_send(&out->hdr); /* only told, not needed */
+}
+
+/* Ask and act on the answer. */
+static int _narrow(const struct call *c JOB_TEST_TAIL_PARAMS)
+{
+	struct phx_outcome out = {0};
+	struct phx_answer answer;
+	struct answer_want want;
+	uint32_t candidates;
+	uint64_t start;
+
+	candidates = _fill_ask(c);
+	want = (struct answer_want) {
+		.job_id = c->job_ptr->job_id,
+		.min_nodes = c->min_nodes,
+		.max_nodes = c->max_nodes,
+		.node_bits = packet.ask.node_bits,
+		.candidates = packet.words,
+	};
+	out.reason = ask_daemon(&packet.ask, &want, c->start_ns, chosen,
+				&answer);
+	out.ask_seq = packet.ask.hdr.seq;
+	out.decision = answer.decision;
+	if (!out.reason && answer.count == candidates)
+		out.reason = PHX_R_NO_CHOICE;
+	start = now_ns();
+	out.ask_ns = start - c->start_ns;
+	stat_hist(overlay_stats.ask_ns_hist, out.ask_ns);
+
+	if (!out.reason) {
+		out.reason = _try_narrow(c, answer.count JOB_TEST_TAIL_ARGS);
+		out.narrowed_ns = now_ns() - start;
+		if (!out.reason) {
+			stat_add(&overlay_stats.narrowed, 1);
+			stat_add(&overlay_stats.narrowed_calls, 1);
+			stat_add(&overlay_stats.narrowed_ns, out.narrowed_ns);
+		}
+	}
+	stat_add(&overlay_stats.reasons[out.reason], 1);
+	if (out.reason)
+		out.rc = _full(c, &out.full_ns JOB_TEST_TAIL_ARGS);
+	_send_outcome(c, &out);
+	return out.rc;
+}
+
+extern int overlay_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
+			    uint32_t min_nodes, uint32_t max_nodes,
+			    uint32_t req_nodes, uint16_t mode,
+			    List preemptee_candidates,
+			    List *preemptee_job_list JOB_TEST_TAIL_PARAMS)
+{
+	struct call c = {
+		.job_ptr = job_ptr,
+		.node_bitmap = node_bitmap,
+		.min_nodes = min_nodes,
+		.max_nodes = max_nodes,
+		.req_nodes = req_nodes,
+		.mode = mode,
+		.candidates = preemptee_candidates,
+		.preemptees = preemptee_job_list,
+		.exc_cores = JOB_TEST_HAS_EXC_CORES,
+		.start_ns = now_ns(),
+	};
+	uint16_t reason;
+	uint64_t full_ns;
+	int rc;
+
+	stat_add(&overlay_stats.calls[_mode_index(mode)], 1);
+	/* slurmctld's locks let one call in at a time; should that change, the
+	 * second one is stock's. */
+	if (pthread_mutex_trylock(&scratch_lock)) {
+		stat_add(&overlay_stats.reasons[PHX_R_SKIPPED], 1);
+		return _full(&c, &full_ns JOB_TEST_TAIL_ARGS);
+	}
+	reason = _may_ask(&c);
+	if (!reason) {
+		rc = _narrow(&c JOB_TEST_TAIL_ARGS);
+		pthread_mutex_unlock(&scratch_lock);
+		return rc;
+	}
+	pthread_mutex_unlock(&scratch_lock);
+	stat_add(&overlay_stats.reasons[reason], 1);
+	stat_hist(overlay_stats.skip_ns_hist, now_ns() - c.start_ns);
+	return _full(&c, &full_ns JOB_TEST_TAIL_ARGS);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * overlay.c - the plugin as Slurm sees it: a select/cons_tres that is found
+ * before the stock one in PluginDir, opens the stock one and forwards every
+ * operation to it.  In the active slurmctld it also tells phalanxd what
+ * changes, and lets it narrow job_test().  Anywhere else, and whenever there
+ * is a doubt, it forwards and does nothing more.
+ */
+
+#include "slurm_api.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "link.h"
+#include "overlay.h"
+#include "state.h"
+#include "stats.h"
+
+#define STOCK_FILE "select_cons_tres.so"
+
+/* Required of every plugin; identical to the stock plugin's but the name. */
+const char plugin_name[] = "Trackable RESources (TRES) Selection plugin";
+const char plugin_type[] = "select/cons_tres";
+const uint32_t plugin_id = SELECT_PLUGIN_CONS_TRES;
+const uint32_t plugin_version = SLURM_VERSION_NUMBER;
+
+/* By this a copy of the overlay knows that the file it found is no stock. */
+const char phalanx_overlay[] = STOCK_FILE;
+
+/* Tentative definitions, so that the file also loads into programs that have
+ * no such data; within slurmctld its own are found first. */
+slurm_conf_t slurm_conf;
+node_record_t **node_record_table_ptr;
+int node_record_count;
+time_t last_node_update;
+List job_list;
+slurmctld_config_t slurmctld_config;
+bool test_config;
+
+slurm_select_ops_t stock_ops;
+
+static const char *const stock_symbols[] = { STOCK_SYMBOLS };
+#define STOCK_COUNT (sizeof(stock_symbols) / sizeof(stock_symbols[0]))
+_Static_assert(sizeof(slurm_select_ops_t) == STOCK_COUNT * sizeof(void *),
+	       "slots.h must list the operations of this release");
+
+static void *stock_handle;
+static int (*stock_fini)(void);
+static bool active; /* set once, under slurmctld's locks */
+
+extern bool overlay_active(void)
+{
+	return active;
+}
+
+/* ---- finding the stock plugin */
+
+/* The first entry of PluginDir after ours that has the file.
+ * OUT path - PATH_MAX bytes
+ * RET false if there is none */
+static bool _find_stock(const char *self, char *path)
+{
+	char *dirs, *dir, *next;
+	bool after_ours = false, found = false;
+	struct stat own, other;
+
+	if (stat(self, &own))
+		return false;
+	dirs = slurm_conf.plugindir ? strdup(slurm_conf.plugindir) : NULL;
+	for (dir = dirs; dir && !found; dir = next) {
+		int len;
+
+		next = strchr(dir, ':');
+		if (next)
+			*next++ = '\0';
+		len = snprintf(path, PATH_MAX, "%s/" STOCK_FILE, dir);
+		if (!*dir || len < 0 || len >= PATH_MAX || stat(path, &other))
+			continue;
+		if (own.st_dev == other.st_dev && own.st_ino == other.st_ino)
+			after_ours = true;
+		else
+			found = after_ours;
+	}
+	free(dirs);
+	return found;
+}
+
+/* RET NULL, or what the opened plugin lacks */
+static const char *_check_stock(void *handle)
+{
+	const uint32_t *version = dlsym(handle, "plugin_version");
+	const char *type = dlsym(handle, "plugin_type");
+	void *slots[STOCK_COUNT];
+	Dl_info home, at;
+
+	if (!version || !type || !dladdr(version, &home))
+		return "plugin_version or plugin_type";
+	if (*version != plugin_version)
+		return "the version of this overlay";
+	if (strcmp(type, plugin_type))
+		return "the type select/cons_tres";
+	if (dlsym(handle, "phalanx_overlay"))
+		return "stock's code: it is a copy of this overlay";
+	for (size_t i = 0; i < STOCK_COUNT; i++) {
+		slots[i] = dlsym(handle, stock_symbols[i]);
+		/* It must be its own, not one of a library it depends on. */
+		if (!slots[i] || !dladdr(slots[i], &at) ||
+		    at.dli_fbase != home.dli_fbase)
+			return stock_symbols[i];
+	}
+	if (*(const uint32_t *) slots[0] != plugin_id)
+		return "the plugin_id of select/cons_tres";
+	memcpy(&stock_ops, slots, sizeof(stock_ops));
+	return NULL;
+}
+
+static int _open_stock(const char *path)
+{
+	int (*stock_init)(void);
+	const char *lacks;
+
+	stock_handle = dlopen(path, RTLD_LAZY);
+	if (!stock_handle) {
+		error("phalanx: %s, overlay not used", dlerror());
+		return SLURM_ERROR;
+	}
+	lacks = _check_stock(stock_handle);
+	if (lacks) {
+		error("phalanx: %s lacks %s, overlay not used", path, lacks);
+		goto fail;
+	}
+	stock_init = (int (*)(void)) dlsym(stock_handle, "init");
+	stock_fini = (int (*)(void)) dlsym(stock_handle, "fini");
+	if (stock_init && stock_init() != SLURM_SUCCESS) {
+		error("phalanx: init() of %s failed, overlay not used", path);
+		goto fail;
+	}
+	debug("phalanx: overlay loaded, forwards to %s", path);
+	return SLURM_SUCCESS;
+
+fail:
+	(void) dlclose(stock_handle);
+	stock_handle = NULL;
+	return SLURM_ERROR;
+}
+
+/* Any doubt ends in an error: Slurm's loader then takes the stock plugin from
+ * the next directory itself. */
+extern int init(void)
+{
+	char path[PATH_MAX];
+	Dl_info self;
+
+	if (stock_handle)
+		return SLURM_SUCCESS;
+	if (!dladdr(&stock_ops, &self) || !self.dli_fname) {
+		error("phalanx: own file not known, overlay not used");
+		return SLURM_ERROR;
+	}
+	if (!_find_stock(self.dli_fname, path)) {
+		error("phalanx: no " STOCK_FILE " after %s in PluginDir=%s, "
+		      "overlay not used", self.dli_fname,
+		      slurm_conf.plugindir ? slurm_conf.plugindir : "");
+		return SLURM_ERROR;
+	}
+	return _open_stock(path);
+}
+
+extern int fini(void)
+{
+	int rc = SLURM_SUCCESS;
+
+	active = false;
+	(void) link_stop();
+	if (stock_fini)
+		rc = stock_fini();
+	if (stock_handle)
+		(void) dlclose(stock_handle);
+	stock_handle = NULL;
+	stock_fini = NULL;
+	return rc;
+}
+
+/* ---- operations that are only forwarded */
+
+#define FORWARD(type, name, slot, params, args) \
+	extern type select_p_##name params \
+	{ \
+		return (*(stock_ops.slot)) args; \
+	}
+FORWARDED_OPERATIONS(FORWARD)
+
+/* ---- operations that change what the daemon knows */
+
+/* Only slurmctld calls this, and only the active one. */
+extern int select_p_node_init(void)
+{
+	Dl_info self;
+
+	if (!active && running_in_slurmctld() && !test_config) {
+		/* A thread is to run this code: it must stay mapped. */
+		if (dladdr(&stock_ops, &self) &&
+		    dlopen(self.dli_fname,
+			   RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE))
+			active = true;
+		else
+			error("phalanx: own file cannot be kept loaded, "
+			      "forwarding only");
+	}
+	if (active)
+		link_state_void();
+	return (*(stock_ops.node_init))();
+}
+
+extern int select_p_reconfigure(void)
+{
+	int rc = (*(stock_ops.reconfigure))();
+
+	if (active && rc == SLURM_SUCCESS)
+		link_state_whole();
+	return rc;
+}
+
+extern int select_p_update_node_config(int index)
+{
+	int rc = (*(stock_ops.update_node_config))(index);
+
+	if (active)
+		link_table_hint();
+	return rc;
+}
+
+extern int select_p_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
+			     uint32_t min_nodes, uint32_t max_nodes,
+			     uint32_t req_nodes, uint16_t mode,
+			     List preemptee_candidates,
+			     List *preemptee_job_list JOB_TEST_TAIL_PARAMS)
+{
+	return overlay_job_test(job_ptr, node_bitmap, min_nodes, max_nodes,
+				req_nodes, mode, preemptee_candidates,
+				preemptee_job_list JOB_TEST_TAIL_ARGS);
+}
+
+/* Events are built here; the operations run one at a time under slurmctld's
+ * job lock, the mutex only says so. */
+static pthread_mutex_t event_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pktbuf event_buf;
+
+static bool _wanted(void)
+{
+	return active && link_wants_events();
+}
+
+static bool _holds_nodes(job_record_t *job_ptr)
+{
+	return job_ptr->job_resrcs && job_ptr->job_resrcs->node_bitmap;
+}
+
+/* Tell what the jobs hold now; `other` may be NULL. */
+static void _tell(job_record_t *job_ptr, job_record_t *other, uint32_t cause,
+		  bool suspended)
+{
+	pthread_mutex_lock(&event_lock);
+	pktbuf_reset(&event_buf);
+	if (_holds_nodes(job_ptr))
+		(void) state_job(&event_buf, job_ptr, cause, suspended);
+	if (other && _holds_nodes(other))
+		(void) state_job(&event_buf, other, cause,
+				 state_job_suspended(other));
+	link_events(&event_buf);
+	pthread_mutex_unlock(&event_lock);
+}
+
+/*
+ * Here, not in job_begin(), stock counts what a starting job takes and fills
+ * its gres_list_alloc; also for recovered jobs at start, when nothing is sent
+ * until reconfigure().  An error here need not stop the job, so it is told as
+ * long as it runs.
+ */
+extern int select_p_select_nodeinfo_set(job_record_t *job_ptr)
+{
+	int rc = (*(stock_ops.nodeinfo_set))(job_ptr);
+
+	if (_wanted() && (IS_JOB_RUNNING(job_ptr) || IS_JOB_SUSPENDED(job_ptr)))
+		_tell(job_ptr, NULL, PHX_CAUSE_BEGIN,
+		      state_job_suspended(job_ptr));
+	return rc;
+}
+
+extern int select_p_job_fini(job_record_t *job_ptr)
+{
+	int rc = (*(stock_ops.job_fini))(job_ptr);
+
+	if (_wanted() && _holds_nodes(job_ptr)) {
+		pthread_mutex_lock(&event_lock);
+		pktbuf_reset(&event_buf);
+		state_job_end(&event_buf, job_ptr);
+		link_events(&event_buf);
+		pthread_mutex_unlock(&event_lock);
+	}
+	return rc;
+}
+
+extern int select_p_job_resized(job_record_t *job_ptr, node_record_t *node_ptr)
+{
+	int rc = (*(stock_ops.job_resized))(job_ptr, node_ptr);
+
+	if (rc == SLURM_SUCCESS && _wanted())
+		_tell(job_ptr, NULL, PHX_CAUSE_RESIZE,
+		      state_job_suspended(job_ptr));
+	return rc;
+}
+
+/* First what gave, then what took, so that a node is never counted twice. */
+extern int select_p_job_expand(job_record_t *from_job_ptr,
+			       job_record_t *to_job_ptr)
+{
+	int rc = (*(stock_ops.job_expand))(from_job_ptr, to_job_ptr);
+
+	if (rc == SLURM_SUCCESS && _wanted())
+		_tell(from_job_ptr, to_job_ptr, PHX_CAUSE_EXPAND,
+		      state_job_suspended(from_job_ptr));
+	return rc;
+}
+
+/* Gang scheduling (not indf_susp) leaves the cores with the job. */
+extern int select_p_job_suspend(job_record_t *job_ptr, bool indf_susp)
+{
+	int rc = (*(stock_ops.job_suspend))(job_ptr, indf_susp);
+
+	if (rc == SLURM_SUCCESS && indf_susp && _wanted())
+		_tell(job_ptr, NULL, PHX_CAUSE_SUSPEND, true);
+	return rc;
+}
+
+extern int select_p_job_resume(job_record_t *job_ptr, bool indf_susp)
+{
+	int rc = (*(stock_ops.job_resume))(job_ptr, indf_susp);
+
+	if (rc == SLURM_SUCCESS && indf_susp && _wanted())
+		_tell(job_ptr, NULL, PHX_CAUSE_RESUME, false);
+	return rc;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* packet.c - see packet.h. */
+
+#include "packet.h"
+
+#include <string.h>
+
+static uint32_t _clamp(uint32_t value, uint32_t low, uint32_t high)
+{
+	if (value < low)
+		return low;
+	return value > high ? high : value;
+}
+
+static enum packet_kind _bad(struct packet *p, const char *why)
+{
+	p->kind = PACKET_BAD;
+	p->type = 0;
+	p->why = why;
+	return PACKET_BAD;
+}
+
+static enum packet_kind _limits(const void *data, size_t len, struct packet *p)
+{
+	struct phx_welcome *w = &p->welcome;
+
+	if (len != sizeof(*w))
+		return _bad(p, "length of a WELCOME or CONFIG");
+	memcpy(w, data, sizeof(*w));
+	if (w->flags & ~(uint32_t) (PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN))
+		return _bad(p, "known flags in a WELCOME or CONFIG");
+	w->deadline_us = _clamp(w->deadline_us, PHX_DEADLINE_US_MIN,
+				PHX_DEADLINE_US_MAX);
+	w->breaker_misses = _clamp(w->breaker_misses, 1,
+				   PHX_BREAKER_MISSES_MAX);
+	w->breaker_open_ms = _clamp(w->breaker_open_ms,
+				    PHX_BREAKER_OPEN_MS_MIN,
+				    PHX_BREAKER_OPEN_MS_MAX);
+	return p->kind = PACKET_LIMITS;
+}
+
+static enum packet_kind _answer(const void *data, size_t len, struct packet *p)
+{
+	struct phx_answer *a = &p->answer;
+
+	if (len < sizeof(*a))
+		return _bad(p, "length of an ANSWER");
+	memcpy(a, data, sizeof(*a));
+	if (a->count > PHX_ANSWER_NODES_MAX)
+		return _bad(p, "node count of an ANSWER within its maximum");
+	if (len != sizeof(*a) + a->count * sizeof(uint32_t))
+		return _bad(p, "length of an ANSWER with its nodes");
+	if (a->reason >= PHX_REASONS || a->pad)
+		return _bad(p, "known reason and zero padding in an ANSWER");
+	if (a->verdict == PHX_NO_OPINION ? a->count != 0 :
+					   a->verdict != PHX_NARROW)
+		return _bad(p, "known verdict in an ANSWER");
+	p->nodes = (const uint8_t *) data + sizeof(*a);
+	return p->kind = PACKET_ANSWER;
+}
+
+extern enum packet_kind packet_parse(const void *data, size_t len,
+				     struct packet *p)
+{
+	struct phx_hdr hdr;
+
+	memset(p, 0, sizeof(*p));
+	if (len < sizeof(hdr))
+		return _bad(p, "a whole header");
+	memcpy(&hdr, data, sizeof(hdr));
+	if (hdr.magic != PHX_MAGIC)
+		return _bad(p, "the magic number");
+	if (hdr.version != PHX_VERSION)
+		return _bad(p, "the version of this overlay");
+	if (len > PHX_PACKET_MAX || hdr.length != len || hdr.pad)
+		return _bad(p, "the header's length to be the packet's");
+	p->type = hdr.type;
+	switch (hdr.type) {
+	case PHX_WELCOME:
+	case PHX_CONFIG:
+		return _limits(data, len, p);
+	case PHX_ANSWER:
+		return _answer(data, len, p);
+	case PHX_RESYNC:
+		if (len != sizeof(struct phx_resync))
+			return _bad(p, "length of a RESYNC");
+		return p->kind = PACKET_RESYNC;
+	default:
+		return _bad(p, "a type that the daemon may send");
+	}
+}
+
+extern uint16_t answer_check(const struct packet *p,
+			     const struct answer_want *want, uint32_t *nodes)
+{
+	const struct phx_answer *a = &p->answer;
+
+	if (a->job_id != want->job_id)
+		return PHX_R_INVALID;
+	if (a->verdict != PHX_NARROW) /* a reason below 16 is the daemon's */
+		return a->reason && a->reason < PHX_R_DOWN ? a->reason :
+							     PHX_R_INVALID;
+	if (!a->count || a->count < want->min_nodes ||
+	    a->count > want->max_nodes)
+		return PHX_R_INVALID;
+	memcpy(nodes, p->nodes, a->count * sizeof(uint32_t));
+	for (uint32_t i = 0; i < a->count; i++) {
+		uint32_t n = nodes[i];
+
+		if (n >= want->node_bits || (i && n <= nodes[i - 1]))
+			return PHX_R_INVALID;
+		if (!(want->candidates[n / 64] >> (n % 64) & 1))
+			return PHX_R_INVALID;
+	}
+	return PHX_R_NONE;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * packet.h - checks of every byte the overlay receives.  Pure functions that
+ * know nothing of Slurm or sockets; the fuzz target calls them as they are.
+ */
+#ifndef PHALANX_PACKET_H
+#define PHALANX_PACKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "phalanx_wire.h"
+
+#pragma GCC visibility push(hidden)
+
+/* Whatever the daemon asks for, the wait and the breaker stay within these. */
+#define PHX_DEADLINE_US_MIN 100u
+#define PHX_DEADLINE_US_MAX 20000u
+#define PHX_BREAKER_MISSES_MAX 1000u
+#define PHX_BREAKER_OPEN_MS_MIN 100u
+#define PHX_BREAKER_OPEN_MS_MAX 600000u
+
+/* What packet_parse() found. */
+enum packet_kind {
+	PACKET_BAD = 0,     /* close the connection */
+	PACKET_LIMITS = 1,  /* WELCOME or CONFIG: .welcome, already clamped */
+	PACKET_ANSWER = 2,  /* .answer and .nodes */
+	PACKET_RESYNC = 3,
+};
+
+struct packet {
+	enum packet_kind kind;
+	uint16_t type;   /* enum phx_type, 0 if BAD */
+	const char *why; /* of BAD: what was expected */
+	struct phx_welcome welcome;
+	struct phx_answer answer;
+	const uint8_t *nodes; /* answer.count uint32_t, maybe not aligned */
+};
+
+/*
+ * Check one packet and take it apart.
+ * IN data, len - the bytes of one packet
+ * OUT p - filled; p->nodes points into data
+ * RET p->kind
+ */
+extern enum packet_kind packet_parse(const void *data, size_t len,
+				     struct packet *p);
+
+/* What the ask was, to judge its answer by. */
+struct answer_want {
+	uint32_t job_id;
+	uint32_t min_nodes;
+	uint32_t max_nodes;
+	uint32_t node_bits;         /* nodes of the table */
+	const uint64_t *candidates; /* (node_bits + 63) / 64 words */
+};
+
+/*
+ * Judge an ANSWER that packet_parse() accepted and that has the ask's seq.
+ * OUT nodes - the chosen indexes, ascending (room for PHX_ANSWER_NODES_MAX)
+ * RET PHX_R_NONE: nodes[0 .. p->answer.count) may be tried;
+ *     PHX_R_INVALID: refused; else the daemon's reason for no opinion
+ */
+extern uint16_t answer_check(const struct packet *p,
+			     const struct answer_want *want, uint32_t *nodes);
+
+#pragma GCC visibility pop
+
+#endif

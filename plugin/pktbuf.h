@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * pktbuf.h - a growing row of whole packets, one after the other; each starts
+ * with a struct phx_hdr whose length says where the next one begins.
+ */
+#ifndef PHALANX_PKTBUF_H
+#define PHALANX_PKTBUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "phalanx_wire.h"
+
+#pragma GCC visibility push(hidden)
+
+struct pktbuf {
+	uint8_t *data;
+	size_t len;      /* bytes in use */
+	size_t cap;
+	uint32_t count;  /* packets */
+	bool failed;     /* memory ran out: the contents are incomplete */
+};
+
+/*
+ * Append a packet of `len` bytes (a multiple of 8, header included), zeroed
+ * but for its header (magic, version, type, length).
+ * RET the packet, valid until the next call; NULL if memory ran out
+ */
+extern void *pktbuf_add(struct pktbuf *b, uint16_t type, size_t len);
+
+/* Append all packets of `from`. RET false if memory ran out */
+extern bool pktbuf_append(struct pktbuf *b, const struct pktbuf *from);
+
+/* Forget the packets, keep the memory. */
+extern void pktbuf_reset(struct pktbuf *b);
+
+extern void pktbuf_free(struct pktbuf *b);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* slurm_api.h - Slurm's own headers, in the order they need. */
+#ifndef PHALANX_SLURM_API_H
+#define PHALANX_SLURM_API_H
+
+#include "src/common/slurm_xlator.h" /* must be first */
+
+#include "slurm/slurm_errno.h"
+#include "slurm/slurm_version.h"
+#include "src/common/bitstring.h"
+#include "src/common/gres.h"
+#include "src/common/job_resources.h"
+#include "src/common/list.h"
+#include "src/common/log.h"
+#include "src/common/node_conf.h"
+#include "src/common/read_config.h"
+#include "src/common/select.h"
+#include "src/common/xmalloc.h"
+#include "src/slurmctld/locks.h"
+#include "src/slurmctld/slurmctld.h"
+
+#include "slots.h"
+
+#endif

@@ -1,0 +1,702 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * state.c - the node table and the jobs' allocations as wire records.
+ *
+ * What a job holds is told as stock select/cons_tres counts it: cores by its
+ * core bitmap (whole nodes by all their cores), memory by memory_allocated[],
+ * gres by gres_cnt_node_alloc[].  Source: src/plugins/select/cons_common/
+ * job_resources.c and cons_common.c of 22.05.8.
+ */
+
+#include "slurm_api.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "state.h"
+
+#define FNV_OFFSET 0xcbf29ce484222325ull
+#define FNV_PRIME 0x100000001b3ull
+#define GRES_NAMES_MAX 4096u /* kinds and types of one cluster */
+
+#ifndef PHALANX_OVERLAY_VERSION
+#define PHALANX_OVERLAY_VERSION "0.1.0"
+#endif
+
+static void _copy_name(char *out, const char *name)
+{
+	size_t len = name ? strlen(name) : 0;
+
+	if (len >= PHX_NAME_LEN)
+		len = PHX_NAME_LEN - 1;
+	if (len)
+		memcpy(out, name, len);
+	memset(out + len, 0, PHX_NAME_LEN - len);
+}
+
+/* Slurm's "not given" and "unlimited" of 16 bits become 0. */
+static uint32_t _given16(uint16_t value)
+{
+	return (value == NO_VAL16 || value == INFINITE16) ? 0 : value;
+}
+
+static uint64_t _given64(uint64_t value)
+{
+	return (value == NO_VAL64 || value == INFINITE64) ? 0 : value;
+}
+
+extern const char *state_self_check(void)
+{
+	job_record_t *job_ptr;
+	bool seen = false;
+
+	if (!node_record_table_ptr || node_record_count <= 0 ||
+	    (uint32_t) node_record_count > PHX_NODES_MAX)
+		return "node table is empty or too large";
+	for (int i = 0; i < node_record_count; i++) {
+		node_record_t *node_ptr = node_record_table_ptr[i];
+
+		if (!node_ptr)
+			continue;
+		if (node_ptr->magic != NODE_MAGIC || !node_ptr->name ||
+		    !node_ptr->config_ptr)
+			return "a node record is not laid out as expected";
+		if (node_ptr->index != (uint32_t) i)
+			return "a node record has another index";
+		if (node_ptr->config_ptr->magic != CONFIG_MAGIC)
+			return "a config record is not laid out as expected";
+		seen = true;
+	}
+	if (!seen)
+		return "node table has no node";
+	if (!job_list)
+		return "job list is missing";
+	job_ptr = list_peek(job_list);
+	if (job_ptr && (job_ptr->magic != JOB_MAGIC ||
+			(job_ptr->details &&
+			 job_ptr->details->magic != DETAILS_MAGIC)))
+		return "a job record is not laid out as expected";
+	return NULL;
+}
+
+/* ---- generic resources of nodes ---- */
+
+static bool _put_gres(struct phx_node *out, uint32_t plugin_id,
+		      uint32_t type_id, uint64_t count)
+{
+	struct phx_gres_count *g;
+
+	if (!count)
+		return true; /* configured elsewhere, not here */
+	for (uint32_t i = 0; i < out->gres_count; i++) {
+		g = &out->gres[i];
+		if (g->plugin_id == plugin_id && g->type_id == type_id) {
+			g->count += count;
+			return true;
+		}
+	}
+	if (out->gres_count >= PHX_GRES_PER_NODE)
+		return false; /* the daemon sees fewer, Slurm still decides */
+	g = &out->gres[out->gres_count++];
+	g->plugin_id = plugin_id;
+	g->type_id = type_id;
+	g->count = count;
+	return true;
+}
+
+static int _node_gres(void *x, void *arg)
+{
+	gres_state_t *state = x;
+	gres_node_state_t *gres = state->gres_data;
+	struct phx_node *out = arg;
+
+	if (!gres)
+		return 0;
+	(void) _put_gres(out, state->plugin_id, 0,
+			 _given64(gres->gres_cnt_avail));
+	for (int i = 0; i < gres->type_cnt; i++) {
+		if (gres->type_id[i])
+			(void) _put_gres(out, state->plugin_id,
+					 gres->type_id[i],
+					 _given64(gres->type_cnt_avail[i]));
+	}
+	return 0;
+}
+
+static void _fill_node(struct phx_node *out, const node_record_t *node_ptr)
+{
+	memset(out, 0, sizeof(*out));
+	if (!node_ptr || !node_ptr->name)
+		return; /* an empty slot */
+	_copy_name(out->name, node_ptr->name);
+	out->cpus = node_ptr->cpus_efctv;
+	out->cores = node_ptr->tot_cores;
+	out->threads = node_ptr->threads;
+	out->sockets = node_ptr->tot_sockets;
+	if (node_ptr->real_memory > node_ptr->mem_spec_limit)
+		out->memory_mb = node_ptr->real_memory -
+				 node_ptr->mem_spec_limit;
+	out->state = node_ptr->node_state;
+	out->weight = node_ptr->config_ptr->weight;
+	if (node_ptr->gres_list)
+		(void) list_for_each(node_ptr->gres_list, _node_gres, out);
+}
+
+/* Word-wise FNV: the names of 10,000 nodes need not cost milliseconds. */
+static uint64_t _hash_node(uint64_t hash, const struct phx_node *node)
+{
+	uint64_t words[sizeof(*node) / sizeof(uint64_t)];
+
+	_Static_assert(sizeof(*node) % sizeof(uint64_t) == 0, "phx_node");
+	memcpy(words, node, sizeof(words));
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		hash = (hash ^ words[i]) * FNV_PRIME;
+	return hash;
+}
+
+extern uint64_t state_table_hash(void)
+{
+	uint64_t hash = FNV_OFFSET;
+	struct phx_node node;
+
+	for (int i = 0; i < node_record_count; i++) {
+		_fill_node(&node, node_record_table_ptr[i]);
+		node.state = 0;
+		hash = _hash_node(hash, &node);
+	}
+	return hash;
+}
+
+static uint64_t _name_hash(uint64_t hash, const char *name)
+{
+	do {
+		hash = (hash ^ (uint8_t) *name) * FNV_PRIME;
+	} while (*name++);
+	return hash;
+}
+
+static bool _put_nodes(struct pktbuf *out, struct state_info *info,
+		       uint64_t *name_hash)
+{
+	uint32_t total = (uint32_t) node_record_count;
+	struct phx_node hashed;
+
+	*name_hash = info->table_hash = FNV_OFFSET;
+	info->nodes = total;
+	for (uint32_t first = 0; first < total; first += PHX_NODES_PER_MSG) {
+		uint32_t count = MIN(total - first, PHX_NODES_PER_MSG);
+		struct phx_nodes *msg;
+		struct phx_node *node;
+
+		msg = pktbuf_add(out, PHX_NODES,
+				 sizeof(*msg) + count * sizeof(*node));
+		if (!msg)
+			return false;
+		msg->first = first;
+		msg->count = count;
+		node = (struct phx_node *) (msg + 1);
+		for (uint32_t i = 0; i < count; i++, node++) {
+			_fill_node(node, node_record_table_ptr[first + i]);
+			*name_hash = _name_hash(*name_hash, node->name);
+			hashed = *node;
+			hashed.state = 0;
+			info->table_hash = _hash_node(info->table_hash,
+						      &hashed);
+		}
+	}
+	return true;
+}
+
+/* ---- names of generic resources ---- */
+
+struct gres_names {
+	struct phx_gres_name *entry; /* room for GRES_NAMES_MAX */
+	uint32_t count;
+};
+
+static void _put_name(struct gres_names *names, uint32_t plugin_id,
+		      uint32_t type_id, const char *kind, const char *type)
+{
+	struct phx_gres_name *e;
+	char name[2 * PHX_NAME_LEN];
+
+	for (uint32_t i = 0; i < names->count; i++) {
+		e = &names->entry[i];
+		if (e->plugin_id == plugin_id && e->type_id == type_id)
+			return;
+	}
+	if (names->count >= GRES_NAMES_MAX)
+		return;
+	e = &names->entry[names->count++];
+	e->plugin_id = plugin_id;
+	e->type_id = type_id;
+	if (type)
+		(void) snprintf(name, sizeof(name), "%s:%s", kind, type);
+	else
+		(void) snprintf(name, sizeof(name), "%s", kind);
+	_copy_name(e->name, name);
+}
+
+static int _gres_names(void *x, void *arg)
+{
+	gres_state_t *state = x;
+	gres_node_state_t *gres = state->gres_data;
+	struct gres_names *names = arg;
+
+	if (!gres || !state->gres_name)
+		return 0;
+	_put_name(names, state->plugin_id, 0, state->gres_name, NULL);
+	for (int i = 0; i < gres->type_cnt; i++) {
+		if (gres->type_id[i] && gres->type_name[i])
+			_put_name(names, state->plugin_id, gres->type_id[i],
+				  state->gres_name, gres->type_name[i]);
+	}
+	return 0;
+}
+
+static bool _put_gres_names(struct pktbuf *out)
+{
+	struct gres_names names = {0};
+	bool ok = true;
+
+	names.entry = calloc(GRES_NAMES_MAX, sizeof(*names.entry));
+	if (!names.entry)
+		return false;
+	for (int i = 0; i < node_record_count; i++) {
+		node_record_t *node_ptr = node_record_table_ptr[i];
+
+		if (node_ptr && node_ptr->gres_list)
+			(void) list_for_each(node_ptr->gres_list, _gres_names,
+					     &names);
+	}
+	for (uint32_t first = 0; ok && first < names.count;
+	     first += PHX_GRES_NAMES_PER_MSG) {
+		uint32_t count = MIN(names.count - first,
+				     PHX_GRES_NAMES_PER_MSG);
+		size_t bytes = count * sizeof(*names.entry);
+		struct phx_gres_names *msg;
+
+		msg = pktbuf_add(out, PHX_GRES_NAMES, sizeof(*msg) + bytes);
+		if (!msg) {
+			ok = false;
+			break;
+		}
+		msg->count = count;
+		memcpy(msg + 1, names.entry + first, bytes);
+	}
+	free(names.entry);
+	return ok;
+}
+
+/* ---- jobs ---- */
+
+/* Everything one job holds; the arrays grow once and are kept. */
+struct held {
+	struct phx_alloc *alloc;
+	struct phx_job_gres *gres;
+	uint32_t alloc_count, alloc_cap;
+	uint32_t gres_count, gres_cap;
+	uint32_t *node_of;     /* node index of the job's n-th node */
+	uint32_t node_of_cap;
+	uint32_t nhosts;
+	bool failed;
+};
+
+/* Serialized by slurmctld's job lock, or by `state_build`'s READ lock against
+ * all writers; the mutex keeps the overlay's thread and a writer apart. */
+static struct held held;
+static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool _room(void **array, uint32_t *cap, uint32_t need, size_t size)
+{
+	uint32_t new_cap = *cap ? *cap : 64;
+	void *p;
+
+	if (need <= *cap)
+		return true;
+	while (new_cap < need)
+		new_cap *= 2;
+	p = realloc(*array, new_cap * size);
+	if (!p)
+		return false;
+	*array = p;
+	*cap = new_cap;
+	return true;
+}
+
+/* CPUs that the job keeps from others on its n-th node. */
+static uint32_t _cpus_held(const job_resources_t *res,
+			   const node_record_t *node_ptr, uint32_t core_first)
+{
+	uint32_t cores = node_ptr->tot_cores, cpus;
+	bitoff_t size = res->core_bitmap ? bit_size(res->core_bitmap) : 0;
+
+	if (res->whole_node != WHOLE_NODE_REQUIRED) {
+		if ((bitoff_t) core_first + node_ptr->tot_cores > size)
+			return 0;
+		if (cores)
+			cores = (uint32_t) bit_set_count_range(
+				res->core_bitmap, (int32_t) core_first,
+				(int32_t) (core_first + cores));
+	}
+	cpus = cores;
+	/* A core's threads belong to one job where CPUs are threads. */
+	if (node_ptr->tot_cores < node_ptr->cpus)
+		cpus *= node_ptr->threads;
+	return MIN(cpus, node_ptr->cpus_efctv);
+}
+
+static int _job_gres(void *x, void *arg)
+{
+	gres_state_t *state = x;
+	gres_job_state_t *gres = state->gres_data;
+	struct held *h = arg;
+	uint32_t n_max;
+
+	if (!gres || !gres->gres_cnt_node_alloc || !gres->node_cnt)
+		return 0; /* nothing counted, or nothing consumed */
+	n_max = MIN(gres->node_cnt, h->nhosts);
+	for (uint32_t n = 0; n < n_max; n++) {
+		uint64_t count = gres->gres_cnt_node_alloc[n];
+		struct phx_job_gres *out;
+
+		if (!count || h->node_of[n] == NO_VAL)
+			continue;
+		if (!_room((void **) &h->gres, &h->gres_cap,
+			   h->gres_count + 1, sizeof(*h->gres))) {
+			h->failed = true;
+			return -1;
+		}
+		out = &h->gres[h->gres_count++];
+		memset(out, 0, sizeof(*out));
+		out->node = h->node_of[n];
+		out->plugin_id = state->plugin_id;
+		out->type_id = gres->type_id == NO_VAL ? 0 : gres->type_id;
+		out->count = count;
+	}
+	return 0;
+}
+
+/* RET false if memory ran out */
+static bool _collect(struct held *h, job_record_t *job_ptr, bool suspended)
+{
+	job_resources_t *res = job_ptr->job_resrcs;
+	uint32_t core_first = 0, n = 0;
+	int last = bit_fls(res->node_bitmap);
+
+	h->alloc_count = h->gres_count = 0;
+	h->failed = false;
+	h->nhosts = res->nhosts;
+	if (!_room((void **) &h->node_of, &h->node_of_cap, h->nhosts,
+		   sizeof(*h->node_of)) ||
+	    !_room((void **) &h->alloc, &h->alloc_cap, h->nhosts,
+		   sizeof(*h->alloc)))
+		return false;
+	for (int i = bit_ffs(res->node_bitmap);
+	     i >= 0 && i <= last && i < node_record_count && n < h->nhosts;
+	     i++) {
+		node_record_t *node_ptr = node_record_table_ptr[i];
+		struct phx_alloc *out;
+
+		if (!bit_test(res->node_bitmap, i))
+			continue;
+		h->node_of[n] = NO_VAL;
+		if (node_ptr && res->cpus[n]) { /* 0: lost by resizing */
+			h->node_of[n] = (uint32_t) i;
+			out = &h->alloc[h->alloc_count++];
+			out->node = (uint32_t) i;
+			out->cpus = suspended ? 0 : _cpus_held(res, node_ptr,
+							       core_first);
+			out->memory_mb = res->memory_allocated ?
+					 res->memory_allocated[n] : 0;
+		}
+		if (node_ptr)
+			core_first += node_ptr->tot_cores;
+		n++;
+	}
+	h->nhosts = n;
+	if (job_ptr->gres_list_alloc)
+		(void) list_for_each(job_ptr->gres_list_alloc, _job_gres, h);
+	return !h->failed;
+}
+
+static void _fill_job(struct phx_job *msg, job_record_t *job_ptr,
+		      uint32_t cause, bool suspended)
+{
+	job_resources_t *res = job_ptr->job_resrcs;
+
+	msg->job_id = job_ptr->job_id;
+	msg->array_job_id = job_ptr->array_job_id;
+	msg->array_task_id = job_ptr->array_job_id ? job_ptr->array_task_id :
+						     NO_VAL;
+	msg->het_job_id = job_ptr->het_job_id;
+	msg->user_id = job_ptr->user_id;
+	msg->cause = cause;
+	msg->time_limit_min = job_ptr->time_limit;
+	msg->start_time = (uint64_t) job_ptr->start_time;
+	if (suspended)
+		msg->flags |= PHX_JOB_SUSPENDED;
+	if (res->whole_node == WHOLE_NODE_REQUIRED ||
+	    res->node_req == NODE_CR_RESERVED)
+		msg->flags |= PHX_JOB_WHOLE;
+}
+
+/* Split what is held into messages, FIRST to LAST. */
+static bool _put_job(struct pktbuf *out, const struct held *h,
+		     job_record_t *job_ptr, uint32_t cause, bool suspended)
+{
+	uint32_t a = 0, g = 0, flags = PHX_JOB_FIRST;
+
+	do {
+		uint32_t na = MIN(h->alloc_count - a, PHX_ALLOCS_PER_MSG);
+		uint32_t ng = MIN(h->gres_count - g, PHX_JOB_GRES_PER_MSG);
+		size_t a_bytes = na * sizeof(*h->alloc);
+		size_t g_bytes = ng * sizeof(*h->gres);
+		struct phx_job *msg;
+
+		msg = pktbuf_add(out, PHX_JOB, sizeof(*msg) + a_bytes +
+				 g_bytes);
+		if (!msg)
+			return false;
+		_fill_job(msg, job_ptr, cause, suspended);
+		msg->alloc_count = na;
+		msg->gres_count = ng;
+		if (na)
+			memcpy(msg + 1, h->alloc + a, a_bytes);
+		if (ng)
+			memcpy((uint8_t *) (msg + 1) + a_bytes, h->gres + g,
+			       g_bytes);
+		a += na;
+		g += ng;
+		msg->flags |= flags;
+		flags = 0;
+		if (a == h->alloc_count && g == h->gres_count)
+			msg->flags |= PHX_JOB_LAST;
+	} while (a < h->alloc_count || g < h->gres_count);
+	return true;
+}
+
+extern bool state_job(struct pktbuf *out, job_record_t *job_ptr, uint32_t cause,
+		      bool suspended)
+{
+	job_resources_t *res = job_ptr->job_resrcs;
+	bool ok;
+
+	if (!res || !res->node_bitmap || !res->cpus)
+		return false;
+	pthread_mutex_lock(&held_lock);
+	ok = _collect(&held, job_ptr, suspended) &&
+	     _put_job(out, &held, job_ptr, cause, suspended);
+	pthread_mutex_unlock(&held_lock);
+	if (!ok)
+		out->failed = true;
+	return ok;
+}
+
+extern void state_job_end(struct pktbuf *out, job_record_t *job_ptr)
+{
+	struct phx_job_end *msg = pktbuf_add(out, PHX_JOB_END, sizeof(*msg));
+
+	if (!msg)
+		return;
+	msg->job_id = job_ptr->job_id;
+	msg->job_state = job_ptr->job_state;
+	msg->end_time = (uint64_t) job_ptr->end_time;
+}
+
+extern bool state_job_suspended(job_record_t *job_ptr)
+{
+	return IS_JOB_SUSPENDED(job_ptr) && job_ptr->priority == 0;
+}
+
+struct job_walk {
+	struct pktbuf *out;
+	uint32_t jobs;
+};
+
+static int _sync_job(void *x, void *arg)
+{
+	job_record_t *job_ptr = x;
+	struct job_walk *walk = arg;
+
+	if (!IS_JOB_RUNNING(job_ptr) && !IS_JOB_SUSPENDED(job_ptr))
+		return 0;
+	if (state_job(walk->out, job_ptr, PHX_CAUSE_SYNC,
+		      state_job_suspended(job_ptr)))
+		walk->jobs++;
+	return walk->out->failed ? -1 : 0;
+}
+
+extern bool state_build(struct pktbuf *out, struct state_info *info)
+{
+	size_t at = out->len;
+	struct job_walk walk = { .out = out };
+	struct phx_sync_begin *begin;
+	struct phx_sync_end *end;
+	uint64_t name_hash = 0;
+
+	memset(info, 0, sizeof(*info));
+	if (!pktbuf_add(out, PHX_SYNC_BEGIN, sizeof(*begin)) ||
+	    !_put_gres_names(out) || !_put_nodes(out, info, &name_hash))
+		return false;
+	if (job_list)
+		(void) list_for_each(job_list, _sync_job, &walk);
+	end = pktbuf_add(out, PHX_SYNC_END, sizeof(*end));
+	if (!end || out->failed)
+		return false;
+	info->jobs = walk.jobs;
+	end->node_count = info->nodes;
+	end->job_count = info->jobs;
+	begin = (struct phx_sync_begin *) (out->data + at);
+	begin->node_count = info->nodes;
+	begin->job_count = info->jobs;
+	begin->node_hash = name_hash;
+	return true;
+}
+
+/* ---- the ask ---- */
+
+struct gres_walk {
+	struct phx_ask *ask;
+	bool memory; /* some gres brings its own memory */
+};
+
+static int _ask_gres(void *x, void *arg)
+{
+	gres_state_t *state = x;
+	gres_job_state_t *gres = state->gres_data;
+	struct gres_walk *walk = arg;
+	struct phx_ask_gres *out;
+
+	if (!gres || walk->ask->gres_count >= PHX_GRES_PER_JOB)
+		return 0;
+	out = &walk->ask->gres[walk->ask->gres_count++];
+	out->plugin_id = state->plugin_id;
+	out->type_id = gres->type_id == NO_VAL ? 0 : gres->type_id;
+	out->per_job = gres->gres_per_job;
+	out->per_node = gres->gres_per_node;
+	out->per_socket = gres->gres_per_socket;
+	out->per_task = gres->gres_per_task;
+	out->mem_per_gres_mb = gres->mem_per_gres ? gres->mem_per_gres :
+						    gres->def_mem_per_gres;
+	out->cpus_per_gres = gres->cpus_per_gres ? gres->cpus_per_gres :
+						   gres->def_cpus_per_gres;
+	out->ntasks_per_gres = _given16(gres->ntasks_per_gres);
+	if (out->mem_per_gres_mb)
+		walk->memory = true;
+	return 0;
+}
+
+/* The partition may say otherwise than the cluster what is allocated. */
+static uint16_t _cr_type(const job_record_t *job_ptr)
+{
+	uint16_t type = slurm_conf.select_type_param;
+
+	if (job_ptr->part_ptr->cr_type && (type & (CR_SOCKET | CR_CORE))) {
+		type &= ~(CR_SOCKET | CR_CORE | CR_MEMORY);
+		type |= job_ptr->part_ptr->cr_type;
+	}
+	return type;
+}
+
+static void _ask_flags(struct phx_ask *ask, const job_record_t *job_ptr,
+		       bool preempt, bool exc_cores)
+{
+	const struct job_details *d = job_ptr->details;
+	uint16_t cr_type = _cr_type(job_ptr);
+
+	ask->flags = (d->overcommit ? PHX_ASK_OVERCOMMIT : 0) |
+		     (d->contiguous ? PHX_ASK_CONTIGUOUS : 0) |
+		     (preempt ? PHX_ASK_PREEMPT : 0) |
+		     (exc_cores ? PHX_ASK_EXC_CORES : 0) |
+		     (job_ptr->req_switch ? PHX_ASK_SWITCHES : 0) |
+		     (job_ptr->het_job_id ? PHX_ASK_HET : 0) |
+		     (cr_type & CR_MEMORY ? PHX_ASK_MEM_TRACKED : 0) |
+		     (cr_type & (CR_CORE | CR_SOCKET) ? PHX_ASK_CORES : 0) |
+		     (job_ptr->array_job_id ? PHX_ASK_ARRAY : 0);
+}
+
+static void _ask_details(struct phx_ask *ask, const struct job_details *d)
+{
+	const multi_core_data_t *mc = d->mc_ptr;
+
+	ask->min_cpus = d->min_cpus;
+	ask->max_cpus = d->max_cpus;
+	ask->num_tasks = d->num_tasks;
+	ask->pn_min_cpus = d->pn_min_cpus;
+	ask->cpus_per_task = _given16(d->cpus_per_task);
+	ask->ntasks_per_node = _given16(d->ntasks_per_node);
+	if (mc) {
+		ask->ntasks_per_socket = _given16(mc->ntasks_per_socket);
+		ask->ntasks_per_core = _given16(mc->ntasks_per_core);
+		ask->threads_per_core = _given16(mc->threads_per_core);
+	}
+	ask->core_spec = _given16(d->core_spec);
+	ask->whole_node = d->whole_node;
+	ask->share_res = d->share_res;
+	ask->tmp_disk_mb = d->pn_min_tmp_disk;
+}
+
+extern void state_ask(struct phx_ask *ask, job_record_t *job_ptr, uint16_t mode,
+		      bool preempt, bool exc_cores)
+{
+	const struct job_details *d = job_ptr->details;
+	struct gres_walk walk = { .ask = ask };
+
+	ask->job_id = job_ptr->job_id;
+	ask->array_job_id = job_ptr->array_job_id;
+	ask->array_task_id = job_ptr->array_job_id ? job_ptr->array_task_id :
+						     NO_VAL;
+	ask->het_job_id = job_ptr->het_job_id;
+	ask->user_id = job_ptr->user_id;
+	ask->priority = job_ptr->priority;
+	ask->mode = mode;
+	ask->time_limit_min = job_ptr->time_limit;
+	_ask_flags(ask, job_ptr, preempt, exc_cores);
+	_ask_details(ask, d);
+	if (job_ptr->gres_list_req)
+		(void) list_for_each(job_ptr->gres_list_req, _ask_gres, &walk);
+	/* A default of memory gives way to the memory its gres bring. */
+	if (!walk.memory || (job_ptr->bit_flags & JOB_MEM_SET)) {
+		if (d->pn_min_memory & MEM_PER_CPU)
+			ask->mem_per_cpu_mb = d->pn_min_memory & ~MEM_PER_CPU;
+		else
+			ask->mem_per_node_mb = d->pn_min_memory;
+	}
+	_copy_name(ask->partition, job_ptr->part_ptr->name);
+}
+
+extern uint32_t state_bitmap_words(bitstr_t *bitmap, uint32_t bits,
+				   uint64_t *words)
+{
+	uint32_t n = (bits + 63) / 64, set = 0;
+
+#ifdef SLURM_BIGENDIAN
+	memset(words, 0, n * sizeof(*words));
+	for (uint32_t i = 0; i < bits; i++) {
+		if (bit_test(bitmap, i))
+			words[i / 64] |= 1ull << (i % 64);
+	}
+#else
+	_Static_assert(sizeof(bitstr_t) == sizeof(uint64_t), "bitstr_t");
+	memcpy(words, bitmap + BITSTR_OVERHEAD, n * sizeof(*words));
+	if (bits % 64)
+		words[n - 1] &= (1ull << (bits % 64)) - 1;
+#endif
+	for (uint32_t i = 0; i < n; i++)
+		set += (uint32_t) __builtin_popcountll(words[i]);
+	return set;
+}
+
+extern void state_hello(struct phx_hello *hello, time_t loaded)
+{
+	hello->slurm_version = SLURM_VERSION_NUMBER;
+	hello->pid = (uint32_t) getpid();
+	hello->node_count = (uint32_t) node_record_count;
+	hello->select_param = slurm_conf.select_type_param;
+	hello->start_time = (uint64_t) loaded;
+	_copy_name(hello->cluster, slurm_conf.cluster_name);
+	_copy_name(hello->overlay_version, PHALANX_OVERLAY_VERSION);
+}

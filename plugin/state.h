@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * state.h - reads slurmctld's structures into wire records.  Everything here
+ * needs slurmctld's locks: the operations are called with them held, and
+ * state_build() takes them itself.
+ */
+#ifndef PHALANX_STATE_H
+#define PHALANX_STATE_H
+
+#include "pktbuf.h"
+#include "slurm_api.h"
+
+#pragma GCC visibility push(hidden)
+
+/* What a sync carried. */
+struct state_info {
+	uint32_t nodes;
+	uint32_t jobs;
+	uint64_t table_hash; /* state_table_hash() of what was sent */
+};
+
+/*
+ * Do the structures look as this overlay was compiled for?  Magic numbers of
+ * the first records, indexes and sizes.
+ * RET NULL, or what is wrong; locks: READ job, node
+ */
+extern const char *state_self_check(void);
+
+/* Append SYNC_BEGIN .. SYNC_END; locks: READ conf, job, node, part.
+ * RET false if memory ran out */
+extern bool state_build(struct pktbuf *out, struct state_info *info);
+
+/* Hash of all that NODES would say, but for node_state, which changes with
+ * every job; locks: READ conf, node */
+extern uint64_t state_table_hash(void);
+
+/*
+ * Append the JOB messages of one running or suspended job.
+ * IN suspended - its CPUs are free
+ * RET false if it holds nothing to speak of or memory ran out
+ */
+extern bool state_job(struct pktbuf *out, job_record_t *job_ptr, uint32_t cause,
+		      bool suspended);
+
+/* Append a JOB_END. */
+extern void state_job_end(struct pktbuf *out, job_record_t *job_ptr);
+
+/* RET true if the job is suspended in the sense that its cores are free: by a
+ * user or administrator, not by gang scheduling. */
+extern bool state_job_suspended(job_record_t *job_ptr);
+
+/*
+ * Fill an ASK's fixed part (its header is left alone) from a job and the
+ * arguments of job_test().
+ */
+extern void state_ask(struct phx_ask *ask, job_record_t *job_ptr, uint16_t mode,
+		      bool preempt, bool exc_cores);
+
+/* Copy a bitmap to words, bit i of word w being 64*w+i; unused bits are 0.
+ * RET bits set */
+extern uint32_t state_bitmap_words(bitstr_t *bitmap, uint32_t bits,
+				   uint64_t *words);
+
+/* Fill a HELLO's fixed part; locks: READ conf, node. */
+extern void state_hello(struct phx_hello *hello, time_t loaded);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ctld.c - see ctld.h. */
+
+#include "ctld.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "check.h"
+
+/* slurmctld's own data, found before the overlay's tentative definitions. */
+node_record_t **node_record_table_ptr;
+int node_record_count;
+time_t last_node_update;
+List job_list;
+List part_list;
+slurmctld_config_t slurmctld_config;
+bool test_config;
+bool in_slurmctld;
+
+static config_record_t config = { .magic = CONFIG_MAGIC, .weight = 7 };
+static part_record_t part = { .name = "batch" };
+static pthread_rwlock_t big_lock = PTHREAD_RWLOCK_INITIALIZER;
+
+extern bool slurm_running_in_slurmctld(void);
+bool slurm_running_in_slurmctld(void)
+{
+	return in_slurmctld;
+}
+
+void lock_slurmctld(slurmctld_lock_t levels)
+{
+	CHECK(levels.job != WRITE_LOCK && levels.node == READ_LOCK &&
+	      levels.conf == READ_LOCK); /* the overlay only reads */
+	pthread_rwlock_rdlock(&big_lock);
+}
+
+void unlock_slurmctld(slurmctld_lock_t levels)
+{
+	(void) levels;
+	pthread_rwlock_unlock(&big_lock);
+}
+
+extern void ctld_write_lock(void)
+{
+	pthread_rwlock_wrlock(&big_lock);
+}
+
+extern void ctld_write_unlock(void)
+{
+	pthread_rwlock_unlock(&big_lock);
+}
+
+static List _node_gres(void)
+{
+	static char *names[] = { "a100", "v100", "none" };
+	static uint32_t ids[] = { 0xa100, 0x100, 0x0 };
+	static uint64_t avail[] = { 3, 1, 0 };
+	gres_node_state_t *ns = xmalloc(sizeof(*ns));
+	gres_state_t *state = xmalloc(sizeof(*state));
+	List list = list_create(NULL);
+
+	ns->gres_cnt_avail = 4;
+	ns->type_cnt = 3;
+	ns->type_id = ids;
+	ns->type_name = names;
+	ns->type_cnt_avail = avail;
+	state->plugin_id = 0x9999;
+	state->gres_name = "gpu";
+	state->gres_data = ns;
+	list_append(list, state);
+	return list;
+}
+
+static void _free_nodes(void)
+{
+	for (int i = 0; i < node_record_count; i++) {
+		node_record_t *n = node_record_table_ptr[i];
+
+		if (!n)
+			continue;
+		if (n->gres_list) {
+			gres_state_t *state = list_peek(n->gres_list);
+
+			xfree(state->gres_data);
+			xfree(state);
+			list_destroy(n->gres_list);
+		}
+		xfree(n->name);
+		xfree(n);
+	}
+	xfree(node_record_table_ptr);
+}
+
+extern void ctld_nodes(int count)
+{
+	char name[32];
+
+	_free_nodes();
+	node_record_count = count;
+	node_record_table_ptr = xcalloc(count, sizeof(node_record_t *));
+	for (int i = 0; i < count; i++) {
+		node_record_t *n;
+
+		if (i == 5)
+			continue;
+		n = node_record_table_ptr[i] = xmalloc(sizeof(*n));
+		snprintf(name, sizeof(name), "n%d", i);
+		n->name = xmalloc(sizeof(name));
+		strcpy(n->name, name);
+		n->magic = NODE_MAGIC;
+		n->index = (uint32_t) i;
+		n->config_ptr = &config;
+		n->cpus = n->cpus_efctv = 8;
+		n->tot_cores = 4;
+		n->threads = 2;
+		n->tot_sockets = 1;
+		n->real_memory = 1000;
+		n->mem_spec_limit = 100;
+		n->node_state = NODE_STATE_IDLE;
+		if (i < 2)
+			n->gres_list = _node_gres();
+	}
+	if (!job_list)
+		job_list = list_create(NULL);
+}
+
+extern job_record_t *ctld_job(uint32_t job_id, uint32_t min_nodes)
+{
+	job_record_t *j = xmalloc(sizeof(*j));
+
+	j->magic = JOB_MAGIC;
+	j->job_id = job_id;
+	j->array_task_id = NO_VAL;
+	j->priority = 1000;
+	j->part_ptr = &part;
+	j->time_limit = 60;
+	j->details = xmalloc(sizeof(*j->details));
+	j->details->magic = DETAILS_MAGIC;
+	j->details->min_nodes = min_nodes;
+	j->details->min_cpus = min_nodes;
+	j->details->max_cpus = NO_VAL;
+	j->details->cpus_per_task = 1;
+	j->details->core_spec = NO_VAL16;
+	j->details->pn_min_memory = 100;
+	list_append(job_list, j);
+	return j;
+}
+
+extern void ctld_run(job_record_t *j, int first, int count)
+{
+	job_resources_t *r = create_job_resources();
+	int cores = 0;
+
+	free_job_resources(&j->job_resrcs);
+	r->nhosts = (uint32_t) count;
+	r->node_bitmap = bit_alloc(node_record_count);
+	r->cpus = xcalloc(count, sizeof(uint16_t));
+	r->memory_allocated = xcalloc(count, sizeof(uint64_t));
+	r->core_bitmap = bit_alloc(4 * count);
+	for (int i = 0; i < count; i++) {
+		bit_set(r->node_bitmap, first + i);
+		bit_set(r->core_bitmap, cores + 1);
+		cores += 4;
+		r->cpus[i] = 2;
+		r->memory_allocated[i] = 100;
+	}
+	j->job_resrcs = r;
+	j->job_state = JOB_RUNNING;
+	j->start_time = 1000;
+}
+
+extern void ctld_gres(job_record_t *j, uint64_t n)
+{
+	uint32_t count = j->job_resrcs->nhosts;
+	gres_job_state_t *js = xmalloc(sizeof(*js));
+	gres_state_t *state = xmalloc(sizeof(*state));
+
+	js->type_id = 0xa100;
+	js->node_cnt = count;
+	js->gres_cnt_node_alloc = xcalloc(count, sizeof(uint64_t));
+	for (uint32_t i = 0; i < count; i++)
+		js->gres_cnt_node_alloc[i] = n;
+	state->plugin_id = 0x9999;
+	state->gres_data = js;
+	j->gres_list_alloc = list_create(NULL);
+	list_append(j->gres_list_alloc, state);
+}
+
+static int _same(void *x, void *key)
+{
+	return x == key;
+}
+
+extern void ctld_remove(job_record_t *j)
+{
+	list_delete_all(job_list, _same, j);
+	if (j->gres_list_alloc) {
+		gres_state_t *state = list_peek(j->gres_list_alloc);
+		gres_job_state_t *js = state->gres_data;
+
+		xfree(js->gres_cnt_node_alloc);
+		xfree(js);
+		xfree(state);
+		list_destroy(j->gres_list_alloc);
+	}
+	free_job_resources(&j->job_resrcs);
+	xfree(j->details);
+	xfree(j);
+}
+
+static void *_symbol(void *handle, const char *name)
+{
+	void *p = dlsym(handle, name);
+
+	if (!p)
+		fprintf(stderr, "no symbol %s\n", name);
+	CHECK(p);
+	return p;
+}
+
+extern struct overlay overlay_open(const char *path)
+{
+	struct overlay o = { .handle = dlopen(path, RTLD_LAZY) };
+
+	if (!o.handle)
+		fprintf(stderr, "%s\n", dlerror());
+	CHECK(o.handle);
+#define GET(field, name) *(void **) &o.field = _symbol(o.handle, name)
+	GET(init, "init");
+	GET(fini, "fini");
+	GET(node_init, "select_p_node_init");
+	GET(reconfigure, "select_p_reconfigure");
+	GET(update_node_config, "select_p_update_node_config");
+	GET(nodeinfo_set, "select_p_select_nodeinfo_set");
+	GET(job_fini, "select_p_job_fini");
+	GET(job_resized, "select_p_job_resized");
+	GET(job_expand, "select_p_job_expand");
+	GET(job_suspend, "select_p_job_suspend");
+	GET(job_resume, "select_p_job_resume");
+	GET(job_test, "select_p_job_test");
+	return o;
+}

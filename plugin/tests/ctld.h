@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ctld.h - the part of slurmctld that the overlay meets, in small. */
+#ifndef PHALANX_TEST_CTLD_H
+#define PHALANX_TEST_CTLD_H
+
+#include "../slurm_api.h"
+#include "../link.h"
+#include "fake_stock.h"
+
+extern bool in_slurmctld; /* what running_in_slurmctld() says */
+
+/* Replace the node table: `count` nodes n0, n1, ..; n5 is an empty slot; the
+ * first two have gpu:a100 and gpu:v100. */
+extern void ctld_nodes(int count);
+
+/* Append a job to job_list: pending, asking for `min_nodes`. */
+extern job_record_t *ctld_job(uint32_t job_id, uint32_t min_nodes);
+
+/* Let it run on nodes [first, first + count), one CPU and 100 MB on each. */
+extern void ctld_run(job_record_t *job_ptr, int first, int count);
+
+/* Give it gres_list_alloc: `n` of gpu:a100 on each of its nodes. */
+extern void ctld_gres(job_record_t *job_ptr, uint64_t n);
+
+extern void ctld_remove(job_record_t *job_ptr);
+extern void ctld_write_lock(void);
+extern void ctld_write_unlock(void);
+
+/* Operations of an opened overlay. */
+struct overlay {
+	void *handle;
+	int (*init)(void);
+	int (*fini)(void);
+	int (*node_init)(void);
+	int (*reconfigure)(void);
+	int (*update_node_config)(int index);
+	int (*nodeinfo_set)(job_record_t *job_ptr);
+	int (*job_fini)(job_record_t *job_ptr);
+	int (*job_resized)(job_record_t *job_ptr, node_record_t *node_ptr);
+	int (*job_expand)(job_record_t *from, job_record_t *to);
+	int (*job_suspend)(job_record_t *job_ptr, bool indf_susp);
+	int (*job_resume)(job_record_t *job_ptr, bool indf_susp);
+	int (*job_test)(job_record_t *job_ptr, bitstr_t *bitmap, uint32_t min,
+			uint32_t max, uint32_t req, uint16_t mode,
+			List candidates, List *preemptees, bitstr_t *exc);
+};
+
+/* Open a plugin file and call nothing. */
+extern struct overlay overlay_open(const char *path);
+
+#endif

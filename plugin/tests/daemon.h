@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* daemon.h - a scripted phalanxd in a thread of the harness. */
+#ifndef PHALANX_TEST_DAEMON_H
+#define PHALANX_TEST_DAEMON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "phalanx_wire.h"
+
+/* What it does with an ASK. */
+enum reply {
+	REPLY_NODES,      /* the nodes of daemon_nodes() */
+	REPLY_NO_OPINION,
+	REPLY_SILENT,
+	REPLY_LATE,       /* as NODES, after late_ms */
+	REPLY_OTHER_JOB,
+	REPLY_OLD_SEQ,    /* only an answer to an earlier packet */
+	REPLY_FUTURE_SEQ,
+	REPLY_GARBAGE,
+	REPLY_VERSION,
+	REPLY_TRUNCATED,
+	REPLY_TOO_LONG,   /* more than a packet may have */
+	REPLY_FLOOD,      /* old answers without end */
+	REPLY_CLOSE,
+	REPLY_RESYNC_FIRST, /* RESYNC, then as NODES */
+};
+
+extern void daemon_start(const char *path);
+extern void daemon_stop(void);
+
+extern void daemon_reply(enum reply reply);
+extern void daemon_nodes(const uint32_t *nodes, uint32_t count);
+extern void daemon_limits(uint32_t deadline_us, uint32_t misses,
+			  uint32_t open_ms, uint32_t flags);
+extern void daemon_late_ms(uint32_t ms);
+extern void daemon_pause(bool pause); /* do not read */
+extern void daemon_welcome(bool welcome);
+extern void daemon_drop(void);        /* close the connection */
+extern void daemon_send_resync(void);
+extern void daemon_send_config(void);
+
+/* Packets received so far of one type, over all connections. */
+extern int daemon_count(uint16_t type);
+
+/* Wait for the `nth` packet (from 1) of a type, 5 s at most.
+ * RET it, kept for good */
+extern const void *daemon_wait(uint16_t type, int nth);
+
+/* RET the order number of that packet among all received */
+extern int daemon_order(uint16_t type, int nth);
+
+#endif

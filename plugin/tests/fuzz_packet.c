@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fuzz_packet.c - libFuzzer target: any bytes as one packet from the daemon.
+ * What is accepted must be what the wire format and the ask allow; half of the
+ * inputs get a valid header, so that the checks behind it are reached.
+ */
+
+#include <string.h>
+
+#include "../packet.h"
+
+#define NODE_BITS 200u
+
+static void _expect(int holds)
+{
+	if (!holds)
+		__builtin_trap();
+}
+
+static void _check_answer(const struct packet *p, size_t len)
+{
+	static uint32_t nodes[PHX_ANSWER_NODES_MAX];
+	uint64_t words[(NODE_BITS + 63) / 64];
+	struct answer_want want = {
+		.job_id = p->answer.job_id & 1 ? 1 : p->answer.job_id,
+		.min_nodes = p->answer.hdr.seq & 3,
+		.max_nodes = 1 + (p->answer.hdr.seq >> 2 & 63),
+		.node_bits = NODE_BITS,
+		.candidates = words,
+	};
+	uint16_t reason;
+
+	memset(words, (int) (p->answer.decision & 0xff), sizeof(words));
+	_expect(len == sizeof(p->answer) + 4ull * p->answer.count);
+	reason = answer_check(p, &want, nodes);
+	_expect(reason < PHX_REASONS);
+	if (reason != PHX_R_NONE)
+		return;
+	_expect(p->answer.count >= want.min_nodes &&
+		p->answer.count <= want.max_nodes && p->answer.count > 0);
+	for (uint32_t i = 0; i < p->answer.count; i++) {
+		_expect(nodes[i] < NODE_BITS);
+		_expect(!i || nodes[i] > nodes[i - 1]);
+		_expect(words[nodes[i] / 64] >> (nodes[i] % 64) & 1);
+	}
+}
+
+static void _parse(const uint8_t *data, size_t len)
+{
+	struct packet p;
+
+	switch (packet_parse(data, len, &p)) {
+	case PACKET_BAD:
+		_expect(p.why != NULL);
+		break;
+	case PACKET_LIMITS:
+		_expect(p.welcome.deadline_us <= PHX_DEADLINE_US_MAX);
+		_expect(p.welcome.deadline_us >= PHX_DEADLINE_US_MIN);
+		_expect(p.welcome.breaker_misses >= 1);
+		_expect(p.welcome.breaker_open_ms <= PHX_BREAKER_OPEN_MS_MAX);
+		break;
+	case PACKET_ANSWER:
+		_check_answer(&p, len);
+		break;
+	case PACKET_RESYNC:
+		_expect(len == sizeof(struct phx_resync));
+		break;
+	}
+}
+
+extern int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	static uint8_t buf[PHX_PACKET_MAX] __attribute__((aligned(8)));
+	struct phx_hdr hdr;
+
+	_parse(data, len);
+	if (len < sizeof(hdr) || len > sizeof(buf))
+		return 0;
+	/* The same body behind a header that is right. */
+	memcpy(buf, data, len);
+	memcpy(&hdr, buf, sizeof(hdr));
+	hdr.magic = PHX_MAGIC;
+	hdr.version = PHX_VERSION;
+	hdr.type = (uint16_t) (PHX_WELCOME + hdr.type % 5);
+	hdr.length = (uint32_t) len;
+	hdr.pad = 0;
+	memcpy(buf, &hdr, sizeof(hdr));
+	if (hdr.type == PHX_ANSWER && len >= sizeof(struct phx_answer)) {
+		struct phx_answer a;
+
+		memcpy(&a, buf, sizeof(a));
+		a.count = (uint32_t) ((len - sizeof(a)) / 4);
+		a.pad = 0;
+		a.verdict = a.count ? PHX_NARROW : a.verdict & 1;
+		a.reason %= PHX_REASONS;
+		memcpy(buf, &a, sizeof(a));
+	}
+	_parse(buf, len);
+	return 0;
+}

@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the daemon tells the command line and other clients: the JSON bodies
+//! of the control socket, one struct each.
+//!
+//! Durations carry their unit in the name, times are unix milliseconds,
+//! memory is in MiB, and a resource vector is always in the order of the
+//! `dimensions` beside it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// `GET /v1/status`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of phalanxd.
+    pub version: String,
+    /// Seconds since the daemon started.
+    pub uptime_s: u64,
+    /// Configuration in force.
+    pub config: ConfigStatus,
+    /// The controller as the last poll saw it.
+    pub slurm: SlurmStatus,
+    /// The overlay plugin, by its own counters.
+    pub plugin: PluginStatus,
+    /// RUN_NOW calls and what became of them.
+    pub run_now: CallShares,
+    /// WILL_RUN calls and what became of them.
+    pub will_run: CallShares,
+    /// The daemon's side of the socket.
+    pub link: LinkStatus,
+    /// The background planner.
+    pub planner: PlannerStatus,
+    /// The decision history.
+    pub history: HistoryStatus,
+}
+
+/// Which configuration is in force.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ConfigStatus {
+    /// File it came from.
+    pub path: String,
+    /// Counts accepted configurations since the start, from 1.
+    pub generation: u64,
+    /// `off`, `shadow` or `enforce`.
+    pub mode: String,
+    /// Partitions with a mode of their own.
+    pub partition_modes: BTreeMap<String, String>,
+    /// Changed keys that take effect only after a restart.
+    pub needs_restart: Vec<String>,
+    /// Error of the last refused reload, until one succeeds.
+    pub last_error: Option<String>,
+}
+
+/// The controller as polled through libslurm.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SlurmStatus {
+    /// ClusterName.
+    pub cluster: String,
+    /// Version that libslurm reports, e.g. `22.05.8`.
+    pub version: String,
+    /// Whether the last poll succeeded.
+    pub reachable: bool,
+    /// Age of the newest good snapshot, if there is one.
+    pub snapshot_age_ms: Option<u64>,
+    /// Epoch of the newest good snapshot.
+    pub snapshot_epoch: u64,
+    /// Snapshots that failed their checks.
+    pub snapshots_refused: u64,
+    /// Time of the last poll, from request to snapshot.
+    pub poll_ms: u64,
+    /// Nodes of the cluster.
+    pub nodes: u64,
+    /// Jobs pending.
+    pub jobs_pending: u64,
+    /// Jobs running.
+    pub jobs_running: u64,
+    /// Error of the last poll, if it failed.
+    pub last_error: Option<String>,
+}
+
+/// The overlay's own counters, as of its last report.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PluginStatus {
+    /// Whether it is connected now.
+    pub connected: bool,
+    /// Whether the mirror is complete.
+    pub synced: bool,
+    /// Version of the overlay.
+    pub overlay_version: String,
+    /// Slurm that it was built for.
+    pub slurm_version: String,
+    /// Process id of slurmctld.
+    pub pid: u32,
+    /// Calls of job_test by mode: `run_now`, `test_only`, `will_run`, `other`.
+    pub calls: BTreeMap<String, u64>,
+    /// Questions sent.
+    pub asks: u64,
+    /// Valid answers in time.
+    pub answers: u64,
+    /// Calls placed on the narrowed set.
+    pub narrowed: u64,
+    /// Why calls were not asked, answered or kept, by reason.
+    pub reasons: BTreeMap<String, u64>,
+    /// Answers after the deadline.
+    pub late_answers: u64,
+    /// Events sent.
+    pub events: u64,
+    /// Full states sent.
+    pub resyncs: u64,
+    /// Connections made.
+    pub connects: u64,
+    /// Times the circuit breaker opened.
+    pub breaker_opens: u64,
+    /// `closed`, `open` or `half-open`.
+    pub breaker: String,
+    /// The plugin's own time per asked call, nanoseconds.
+    pub ask_ns: Quantiles,
+    /// The plugin's own time per call that was not asked, nanoseconds.
+    pub skip_ns: Quantiles,
+    /// Successful stock calls on narrowed sets.
+    pub narrowed_stock: CallTime,
+    /// Stock calls on all candidates, by mode.
+    pub full_stock: BTreeMap<String, CallTime>,
+}
+
+/// Quantiles of a histogram with power-of-two buckets; each value is the
+/// upper edge of the bucket that holds the quantile.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// Number of samples.
+    pub count: u64,
+    /// Median.
+    pub p50: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// Largest.
+    pub max: u64,
+}
+
+/// Count and mean time of stock calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallTime {
+    /// Number of calls.
+    pub calls: u64,
+    /// Mean, nanoseconds.
+    pub mean_ns: u64,
+}
+
+/// What became of the calls of one mode since the daemon started:
+/// `asked = narrowed + sum of fallen_back`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallShares {
+    /// Asks received.
+    pub asked: u64,
+    /// Of these, answered with nodes.
+    pub answered: u64,
+    /// Of these, placed on exactly the answered set.
+    pub narrowed: u64,
+    /// The others by reason.
+    pub fallen_back: BTreeMap<String, u64>,
+}
+
+/// The daemon's side of the plugin socket.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// Socket path.
+    pub socket: String,
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections refused for their credentials.
+    pub refused: u64,
+    /// Connections closed for a malformed message.
+    pub protocol_errors: u64,
+    /// Text of the last of these.
+    pub last_error: Option<String>,
+    /// Events applied to the mirror.
+    pub events: u64,
+    /// Running jobs in the mirror.
+    pub mirror_jobs: u64,
+    /// Nodes in the mirror.
+    pub mirror_nodes: u64,
+    /// Time from receiving an ask to sending its answer, nanoseconds.
+    pub answer_ns: Quantiles,
+}
+
+/// The background planner.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlannerStatus {
+    /// Plans made.
+    pub plans: u64,
+    /// Plans that the independent checker refused.
+    pub refused: u64,
+    /// Time of the last plan.
+    pub last_plan_ms: u64,
+    /// Age of the plan in force.
+    pub plan_age_ms: Option<u64>,
+    /// Error of the last refused plan.
+    pub last_error: Option<String>,
+}
+
+/// The decision history.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HistoryStatus {
+    /// Whether it is switched on.
+    pub enabled: bool,
+    /// File.
+    pub path: String,
+    /// Records written.
+    pub written: u64,
+    /// Records dropped because the queue was full or the disk failed.
+    pub dropped: u64,
+    /// Failed transactions.
+    pub errors: u64,
+    /// Text of the last failure, until a write succeeds.
+    pub last_error: Option<String>,
+}
+
+/// `GET /v1/nodes`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodesReport {
+    /// The dimensions of every vector here.
+    pub dimensions: Vec<DimensionReport>,
+    /// Cluster utilisation U of `methods.md` section 5, a fraction.
+    pub utilization: f64,
+    /// Threshold of the configuration.
+    pub threshold: f64,
+    /// `low` or `high`: which branch a decision would take now.
+    pub branch: String,
+    /// Where the numbers come from: `plugin` (exact) or `poll`.
+    pub source: String,
+    /// Nodes in Slurm's order.
+    pub nodes: Vec<NodeReport>,
+}
+
+/// One resource dimension of the cluster.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DimensionReport {
+    /// `cpu`, `mem`, `gres/gpu`, `license/NAME`.
+    pub name: String,
+    /// `count` or `MiB`.
+    pub unit: String,
+    /// Configured on all nodes together.
+    pub total: f64,
+    /// In use.
+    pub used: f64,
+    /// Pending jobs attributed to a shortage of it.
+    pub pending: u64,
+    /// Weight from the configuration.
+    pub weight_initial: f64,
+    /// Weight from the pending chart.
+    pub weight_pending: f64,
+    /// Weight from the usage chart.
+    pub weight_usage: f64,
+    /// Weight in force.
+    pub weight: f64,
+}
+
+/// One node.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeReport {
+    /// Slurm's node name.
+    pub name: String,
+    /// State in Slurm's words.
+    pub state: String,
+    /// Partitions it is in.
+    pub partitions: Vec<String>,
+    /// Configured, by dimension.
+    pub total: Vec<f64>,
+    /// In use, by dimension.
+    pub used: Vec<f64>,
+    /// Weighted dispersion y with the weights in force.
+    pub dispersion: f64,
+    /// Jobs on it.
+    pub jobs: u32,
+}
+
+/// `GET /v1/explain/{job}`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Explain {
+    /// Slurm's job id.
+    pub job_id: u32,
+    /// As users write it: `123`, `120_7`, `130+1`.
+    pub label: String,
+    /// State in Slurm's words, `UNKNOWN` when only the history knows it.
+    pub state: String,
+    /// User id, if known.
+    pub user_id: Option<u32>,
+    /// Partition or partitions asked for.
+    pub partition: String,
+    /// Mode that applies there.
+    pub mode: String,
+    /// What it asks for, in words per resource: `cpu` -> `8 per node`.
+    pub request: BTreeMap<String, String>,
+    /// Set once the job started.
+    pub placed: Option<Placed>,
+    /// Set while it waits.
+    pub pending: Option<PendingReport>,
+    /// The latest asks for this job, newest first.
+    pub asks: Vec<AskReport>,
+}
+
+/// Where a job was placed and why.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Placed {
+    /// Nodes it runs on, as a hostlist.
+    pub nodes: String,
+    /// Whether these are the nodes Phalanx decided.
+    pub by_phalanx: bool,
+    /// If not: why, as in `phalanx status`.
+    pub reason: Option<String>,
+    /// Unix time of the start.
+    pub start_ms: u64,
+    /// The decision behind it, if there was one.
+    pub decision: Option<DecisionReport>,
+}
+
+/// One decision with its scores.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DecisionReport {
+    /// Id in the history.
+    pub id: u64,
+    /// When.
+    pub time_ms: u64,
+    /// `balance`, ...
+    pub method: String,
+    /// `seed` or `best`.
+    pub method_mode: String,
+    /// Configuration generation it was made under.
+    pub generation: u64,
+    /// Decided nodes, as a hostlist.
+    pub nodes: String,
+    /// Candidates that Slurm offered.
+    pub candidates: u64,
+    /// `low`, `high`, or `best` for the improved mode.
+    pub branch: String,
+    /// Cluster utilisation just before.
+    pub utilization: f64,
+    /// Names of the dimensions of the vectors below.
+    pub dimensions: Vec<String>,
+    /// Weights just before.
+    pub weights: Vec<f64>,
+    /// One entry per chosen node (first 64).
+    pub chosen: Vec<ScoredNode>,
+    /// Best node that was not chosen.
+    pub runner_up: Option<ScoredNode>,
+    /// Score of the runner-up minus the worst chosen score (>= 0 where the
+    /// lowest score wins).
+    pub margin: Option<f64>,
+}
+
+/// A node with the terms of its score.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScoredNode {
+    /// Slurm's node name.
+    pub node: String,
+    /// Dispersion before.
+    pub dispersion_before: f64,
+    /// Dispersion after.
+    pub dispersion_after: f64,
+    /// What was minimised; the dispersion itself in mode seed.
+    pub score: f64,
+    /// Terms that add up to the score in mode best.
+    pub terms: BTreeMap<String, f64>,
+}
+
+/// Why a job waits.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PendingReport {
+    /// Slurm's own reason word.
+    pub slurm_reason: String,
+    /// Place in the queue by Slurm's priority, from 1.
+    pub queue_position: Option<u64>,
+    /// Nodes of the cluster.
+    pub nodes_total: u64,
+    /// Each filter in order with the nodes that it removed.
+    pub filters: Vec<FilterReport>,
+    /// Nodes left after all filters.
+    pub eligible: u64,
+    /// Of these, with room now.
+    pub fits_now: u64,
+    /// Nodes needed at once.
+    pub nodes_needed: u64,
+    /// What the eligible nodes lack, most frequent first.
+    pub blockers: Vec<BlockerReport>,
+    /// One sentence in words.
+    pub summary: String,
+}
+
+/// One filter of `PendingReport`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FilterReport {
+    /// `partition`, `state`, `features`, `exclude`, `reservation`, `size`...
+    pub filter: String,
+    /// Nodes removed by it.
+    pub removed: u64,
+    /// What the job asked of it.
+    pub asked: String,
+}
+
+/// A dimension that eligible nodes lack.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BlockerReport {
+    /// Name of the dimension.
+    pub dimension: String,
+    /// Eligible nodes that lack it now.
+    pub nodes_lacking: u64,
+    /// Smallest amount missing on any of them.
+    pub least_missing: f64,
+}
+
+/// One ask as recorded.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct AskReport {
+    /// When.
+    pub time_ms: u64,
+    /// `run_now` or `will_run`.
+    pub mode: String,
+    /// `narrow` or `no-opinion`.
+    pub verdict: String,
+    /// Reason where there was no opinion or the set was not kept.
+    pub reason: Option<String>,
+    /// Answered nodes.
+    pub nodes: String,
+}
+
+/// `GET /v1/shadow`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ShadowReport {
+    /// Start of the period.
+    pub since_ms: u64,
+    /// Starts for which there was a shadow decision.
+    pub starts: u64,
+    /// Of these, on the same nodes.
+    pub agreed: u64,
+    /// Same / starts, 0..1; absent when there were no starts.
+    pub agreement: Option<f64>,
+    /// Mean dispersion that Slurm's choice gave on its nodes.
+    pub dispersion_slurm: Option<f64>,
+    /// Mean dispersion that ours would have given.
+    pub dispersion_phalanx: Option<f64>,
+    /// The latest differing starts, newest first.
+    pub differing: Vec<ShadowDiff>,
+}
+
+/// One start where Slurm chose other nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ShadowDiff {
+    /// Job id.
+    pub job_id: u32,
+    /// When.
+    pub time_ms: u64,
+    /// Slurm's nodes.
+    pub slurm: String,
+    /// Ours.
+    pub phalanx: String,
+}
+
+/// `GET /v1/plan`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlanReport {
+    /// Snapshot epoch it was made from.
+    pub epoch: u64,
+    /// When.
+    pub time_ms: u64,
+    /// Time it took.
+    pub took_ms: u64,
+    /// Jobs in the order in which they are expected to start.
+    pub jobs: Vec<PlannedJob>,
+    /// Pending jobs beyond the planned window.
+    pub not_planned: u64,
+}
+
+/// One job of the plan.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlannedJob {
+    /// Job id.
+    pub job_id: u32,
+    /// Method that placed it.
+    pub method: String,
+    /// Nodes if it could start now, else empty.
+    pub nodes: String,
+    /// Why it cannot start now.
+    pub reason: Option<String>,
+}
+
+/// `POST /v1/reload`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReloadReport {
+    /// Whether the new configuration is in force.
+    pub ok: bool,
+    /// Generation in force afterwards.
+    pub generation: u64,
+    /// Keys that changed.
+    pub changed: Vec<String>,
+    /// Of these, the ones that need a restart.
+    pub needs_restart: Vec<String>,
+    /// Why it was refused: file, line, column, key, expectation.
+    pub error: Option<String>,
+}
+
+/// Body of every error status.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// What was wrong and what was expected.
+    pub error: String,
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What can be typed. Help, manual pages and completion come from here.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::solve::SolveArgs;
+use super::exit::{ABOUT_ALL, EXIT_CODES};
+
+/// Ask phalanxd about placement, or check its configuration.
+#[derive(Debug, Parser)]
+#[command(name = "phalanx", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(after_long_help = ABOUT_ALL, subcommand_required = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// Options that every command takes.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Top,
+}
+
+/// Options that every command takes.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Global {
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Control socket of phalanxd [default: of --config, else $PHALANX_SOCKET, else of
+    /// /etc/phalanx/phalanx.toml]
+    #[arg(long, global = true, value_name = "SOCKET")]
+    pub socket: Option<PathBuf>,
+    /// Configuration of phalanxd, which names the socket
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// All commands.
+#[derive(Debug, Subcommand)]
+pub enum Top {
+    /// The ones that end with one report.
+    #[command(flatten)]
+    Command(Command),
+    /// Solve one problem given as JSON, without the daemon
+    #[command(after_help = EXIT_CODES)]
+    Solve(SolveArgs),
+}
+
+/// The commands that end with one report.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Show the daemon, the plugin, and what became of Slurm's placement calls
+    #[command(after_help = EXIT_CODES)]
+    Status,
+    /// Show usage and weight of each resource, and usage and dispersion of each node
+    #[command(after_help = EXIT_CODES)]
+    Nodes,
+    /// Show why a job runs where it runs, or why it waits
+    #[command(after_help = EXIT_CODES)]
+    Explain {
+        /// Job: 123, 120_7 (array task) or 130+1 (component of a het job)
+        #[arg(value_name = "JOB")]
+        job: String,
+    },
+    /// Show how often Slurm and the decisions of shadow mode agreed
+    #[command(after_help = EXIT_CODES)]
+    Shadow {
+        /// Begin of the period: a duration back from now (90min, 24h, 7d) or a time
+        /// (2026-11-20, 2026-11-20T08:00, 2026-11-20T08:00:00Z)
+        #[arg(long, value_name = "TIME", default_value = "24h")]
+        since: String,
+    },
+    /// Show the plan for the pending jobs
+    #[command(after_help = EXIT_CODES)]
+    Plan,
+    /// Check a configuration without the daemon
+    #[command(after_help = EXIT_CODES)]
+    Config {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// Make phalanxd read its configuration again
+    ///
+    /// A wrong file is refused and the configuration in force stays. Root and
+    /// SlurmUser may do this, and the users of [control] allowed_uids.
+    #[command(after_help = EXIT_CODES)]
+    Reload,
+    /// Write manual pages and completion scripts into a directory
+    #[command(hide = true)]
+    Generate {
+        /// Directory, made if missing: man/man1/, bash/, zsh/, fish/ below it
+        #[arg(value_name = "DIRECTORY")]
+        directory: PathBuf,
+    },
+}
+
+/// `phalanx config`
+#[derive(Clone, Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Check a file: every problem with line, column, key and what was expected
+    #[command(after_help = EXIT_CODES)]
+    Check {
+        /// File to check [default: the one of --config, or /etc/phalanx/phalanx.toml]
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+}

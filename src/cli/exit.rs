@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Exit codes, and errors that carry one.
+
+use std::process::ExitCode;
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done.
+    Ok = 0,
+    /// Done, and the answer is no: a wrong configuration, an unknown job, a
+    /// refused reload.
+    Negative = 1,
+    /// Wrong arguments or input.
+    Usage = 2,
+    /// `solve`: no feasible answer.
+    Infeasible = 3,
+    /// phalanxd does not answer.
+    Unreachable = 4,
+}
+
+macro_rules! exit_codes {
+    () => {
+        "\
+Exit status:
+  0  done
+  1  the answer is no: wrong configuration, unknown job, refused reload, error in phalanxd
+  2  wrong arguments or input
+  3  no feasible answer (solve)
+  4  phalanxd does not answer"
+    };
+}
+
+/// The exit codes for help texts and manual pages.
+pub(super) const EXIT_CODES: &str = exit_codes!();
+
+/// The same with files and environment, for the page of the whole program.
+pub(super) const ABOUT_ALL: &str = concat!(
+    exit_codes!(),
+    "
+
+Environment:
+  PHALANX_SOCKET  control socket of phalanxd
+
+Files:
+  /etc/phalanx/phalanx.toml  configuration of phalanxd; says what each key means
+  /run/phalanx/control.sock  control socket"
+);
+
+impl Exit {
+    /// The number.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Ok => 0,
+            Exit::Negative => 1,
+            Exit::Usage => 2,
+            Exit::Infeasible => 3,
+            Exit::Unreachable => 4,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
+    }
+}
+
+/// Why a command could not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// How the program ends.
+    pub exit: Exit,
+    /// What went wrong and what to do.
+    pub message: String,
+}
+
+impl Failure {
+    pub(super) fn new(exit: Exit, message: impl Into<String>) -> Failure {
+        Failure {
+            exit,
+            message: message.into(),
+        }
+    }
+}

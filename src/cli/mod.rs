@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The command line `phalanx`.
+//!
+//! Arguments go through two steps: [`args`] is what was typed, [`resolve`]
+//! makes it into one [`Action`](resolve::Action) with everything looked up
+//! (which socket, which time). Then the action runs and its text goes out in
+//! one piece: results to standard output, errors as one line to standard
+//! error. [`Exit`] lists the exit codes.
+
+pub mod args;
+mod check;
+mod client;
+mod exit;
+mod generate;
+mod json;
+pub mod render;
+mod resolve;
+pub mod solve;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use serde::de::DeserializeOwned;
+
+pub use exit::{Exit, Failure};
+
+use crate::api::types::{Explain, NodesReport, PlanReport, ReloadReport, ShadowReport, Status};
+use client::{Client, Method};
+use resolve::Action;
+
+/// Runs the command line with these arguments, the program's name first.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let parsed = match args::Cli::try_parse_from(arguments) {
+        Ok(parsed) => parsed,
+        // Help and version come this way too, and end with 0.
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Ok
+            }
+            .into();
+        }
+    };
+    let command = match parsed.command {
+        args::Top::Solve(arguments) => return solve::run(&arguments),
+        args::Top::Command(command) => command,
+    };
+    let result = resolve::resolve(parsed.global, command).and_then(run);
+    let (exit, failure) = match result {
+        Ok(outcome) => match print(&outcome.text) {
+            Ok(()) => (outcome.exit, None),
+            Err(failure) => (failure.exit, Some(failure)),
+        },
+        Err(failure) => (failure.exit, Some(failure)),
+    };
+    if let Some(failure) = failure {
+        // Nothing can be done where standard error is closed.
+        let _ = writeln!(std::io::stderr(), "phalanx: {}", failure.message);
+    }
+    exit.into()
+}
+
+/// What a command prints and how it ends.
+#[derive(Debug)]
+struct Outcome {
+    text: String,
+    exit: Exit,
+}
+
+impl Outcome {
+    fn ok(text: String) -> Outcome {
+        Outcome {
+            text,
+            exit: Exit::Ok,
+        }
+    }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // The reader (such as `head`) has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Failure::new(
+            Exit::Usage,
+            format!("cannot write to standard output: {error}"),
+        )),
+        Ok(()) => Ok(()),
+    }
+}
+
+fn run(action: Action) -> Result<Outcome, Failure> {
+    match action {
+        Action::Check { file, json } => check::run(&file, json),
+        Action::Generate { directory } => generate::run(&directory),
+        Action::Status(ask) => get::<Status>(&ask, render::status::text),
+        Action::Nodes(ask) => get::<NodesReport>(&ask, render::nodes::text),
+        Action::Explain(ask) => get::<Explain>(&ask, render::explain::text),
+        Action::Shadow(ask) => get::<ShadowReport>(&ask, render::shadow::text),
+        Action::Plan(ask) => get::<PlanReport>(&ask, render::plan::text),
+        Action::Reload(ask) => reload(&ask),
+    }
+}
+
+/// Asks for a report and renders it, or passes its JSON on.
+fn get<T: DeserializeOwned>(
+    ask: &resolve::Ask,
+    text: fn(&T) -> String,
+) -> Result<Outcome, Failure> {
+    let client = Client::new(&ask.socket);
+    let reply = client.request(Method::Get, &ask.path)?;
+    let body = reply.expect_success()?;
+    let report: T = client.parse(body)?;
+    if ask.json {
+        return Ok(Outcome::ok(json::indent(body)));
+    }
+    Ok(Outcome::ok(text(&report)))
+}
+
+/// A refused configuration is an answer, whatever its HTTP status.
+fn reload(ask: &resolve::Ask) -> Result<Outcome, Failure> {
+    let client = Client::new(&ask.socket);
+    let reply = client.request(Method::Post, &ask.path)?;
+    let report: ReloadReport = match reply.try_parse() {
+        Some(report) => report,
+        None => client.parse(reply.expect_success()?)?,
+    };
+    let exit = if report.ok { Exit::Ok } else { Exit::Negative };
+    if ask.json {
+        return Ok(Outcome {
+            text: json::indent(&reply.body),
+            exit,
+        });
+    }
+    if report.ok {
+        return Ok(Outcome::ok(render::reload::text(&report)));
+    }
+    let why = report.error.as_deref().unwrap_or("no reason given");
+    let message = format!(
+        "the new configuration was refused; generation {} stays in force\n{why}",
+        report.generation
+    );
+    Err(Failure::new(Exit::Negative, message))
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx explain JOB`
+
+use std::collections::BTreeSet;
+
+use super::units::{amount, fraction, fraction_or_dash, time};
+use super::{Left, Right, Side, clean, clean_or_dash, facts, heading, lines, table};
+use crate::api::types::{DecisionReport, Explain, PendingReport, Placed, ScoredNode};
+
+/// The whole report.
+pub fn text(report: &Explain) -> String {
+    let mut out = String::new();
+    heading(
+        &mut out,
+        &format!("Job {}: {}", clean(&report.label), clean(&report.state)),
+    );
+    let mut list = vec![(
+        "Partition",
+        format!(
+            "{} (mode {})",
+            clean(&report.partition),
+            clean(&report.mode)
+        ),
+    )];
+    if let Some(user) = report.user_id {
+        list.push(("User id", user.to_string()));
+    }
+    for (index, (resource, asked)) in report.request.iter().enumerate() {
+        let name = if index == 0 { "Asks for" } else { "" };
+        list.push((name, format!("{}: {}", clean(resource), clean(asked))));
+    }
+    facts(&mut out, &list);
+    if let Some(pending) = &report.pending {
+        waiting(&mut out, pending);
+    }
+    if let Some(placed) = &report.placed {
+        running(&mut out, placed);
+    }
+    asks(&mut out, report);
+    out
+}
+
+fn waiting(out: &mut String, pending: &PendingReport) {
+    heading(out, &format!("Why it waits: {}", clean(&pending.summary)));
+    let position = pending
+        .queue_position
+        .map_or_else(|| "unknown".to_owned(), |position| position.to_string());
+    facts(
+        out,
+        &[
+            ("Slurm's reason", clean(&pending.slurm_reason)),
+            ("Place in the queue", position),
+            ("Nodes needed", pending.nodes_needed.to_string()),
+            (
+                "Nodes with room now",
+                format!("{} of {} eligible", pending.fits_now, pending.eligible),
+            ),
+        ],
+    );
+    let mut rows = table(&[
+        ("Filter", Left),
+        ("Asked", Left),
+        ("Removed", Right),
+        ("Left", Right),
+    ]);
+    let mut left = pending.nodes_total;
+    rows.add_row([
+        "all nodes".to_owned(),
+        "-".to_owned(),
+        "-".to_owned(),
+        left.to_string(),
+    ]);
+    for filter in &pending.filters {
+        left = left.saturating_sub(filter.removed);
+        rows.add_row([
+            clean(&filter.filter),
+            clean(&filter.asked),
+            filter.removed.to_string(),
+            left.to_string(),
+        ]);
+    }
+    out.push('\n');
+    out.push_str(&lines(&rows));
+    if pending.blockers.is_empty() {
+        return;
+    }
+    let mut rows = table(&[
+        ("Lacking resource", Left),
+        ("Eligible nodes", Right),
+        ("Least missing", Right),
+    ]);
+    for blocker in &pending.blockers {
+        rows.add_row([
+            clean(&blocker.dimension),
+            blocker.nodes_lacking.to_string(),
+            amount(blocker.least_missing),
+        ]);
+    }
+    out.push('\n');
+    out.push_str(&lines(&rows));
+}
+
+fn running(out: &mut String, placed: &Placed) {
+    let by = match (&placed.reason, placed.by_phalanx) {
+        (_, true) => "as Phalanx decided".to_owned(),
+        (Some(reason), false) => format!("by Slurm itself: {}", clean(reason)),
+        (None, false) => "by Slurm itself".to_owned(),
+    };
+    heading(out, &format!("Placed on {}, {by}", clean(&placed.nodes)));
+    facts(out, &[("Started", time(placed.start_ms))]);
+    if let Some(made) = &placed.decision {
+        decision(out, made);
+    }
+}
+
+fn decision(out: &mut String, made: &DecisionReport) {
+    heading(
+        out,
+        &format!("Decision {}: {}", made.id, clean(&made.nodes)),
+    );
+    let weights: Vec<String> = made
+        .dimensions
+        .iter()
+        .zip(&made.weights)
+        .map(|(name, weight)| format!("{} {}", clean(name), fraction(*weight)))
+        .collect();
+    facts(
+        out,
+        &[
+            ("Made", time(made.time_ms)),
+            (
+                "Method",
+                format!(
+                    "{} ({}), branch {}, utilisation {}, configuration generation {}",
+                    clean(&made.method),
+                    clean(&made.method_mode),
+                    clean(&made.branch),
+                    fraction(made.utilization),
+                    made.generation
+                ),
+            ),
+            ("Candidates", made.candidates.to_string()),
+            ("Weights", clean(&weights.join(", "))),
+            ("Margin", fraction_or_dash(made.margin)),
+        ],
+    );
+    out.push('\n');
+    scores(out, &made.chosen, made.runner_up.as_ref());
+}
+
+/// Chosen nodes and the runner-up, with one column for each term.
+fn scores(out: &mut String, chosen: &[ScoredNode], runner_up: Option<&ScoredNode>) {
+    let terms: BTreeSet<&String> = chosen
+        .iter()
+        .chain(runner_up)
+        .flat_map(|node| node.terms.keys())
+        .collect();
+    let mut columns: Vec<(String, Side)> = vec![
+        ("Node".to_owned(), Left),
+        ("Role".to_owned(), Left),
+        ("Dispersion before".to_owned(), Right),
+        ("after".to_owned(), Right),
+        ("Score".to_owned(), Right),
+    ];
+    for (index, term) in terms.iter().enumerate() {
+        columns.push((
+            format!("{} {term}", if index == 0 { "=" } else { "+" }),
+            Right,
+        ));
+    }
+    let mut rows = table(&columns);
+    let all = chosen.iter().map(|node| (node, "chosen"));
+    for (node, role) in all.chain(runner_up.map(|node| (node, "runner-up"))) {
+        let mut row = vec![
+            clean(&node.node),
+            role.to_owned(),
+            fraction(node.dispersion_before),
+            fraction(node.dispersion_after),
+            fraction(node.score),
+        ];
+        row.extend(
+            terms
+                .iter()
+                .map(|term| fraction_or_dash(node.terms.get(*term).copied())),
+        );
+        rows.add_row(row);
+    }
+    out.push_str(&lines(&rows));
+}
+
+fn asks(out: &mut String, report: &Explain) {
+    if report.asks.is_empty() {
+        out.push_str("\nSlurm has not asked about this job, or the history has no record of it.\n");
+        return;
+    }
+    heading(out, "Slurm's latest questions");
+    let mut rows = table(&[
+        ("Time", Left),
+        ("Call", Left),
+        ("Answer", Left),
+        ("Reason", Left),
+        ("Nodes", Left),
+    ]);
+    for ask in &report.asks {
+        rows.add_row([
+            time(ask.time_ms),
+            clean(&ask.mode),
+            clean(&ask.verdict),
+            clean_or_dash(ask.reason.as_deref()),
+            clean(&ask.nodes),
+        ]);
+    }
+    out.push_str(&lines(&rows));
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! From what was typed to what is to be done.
+
+use std::path::{Path, PathBuf};
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Span, SpanRelativeTo, Timestamp};
+
+use super::args::{Command, ConfigCommand, Global};
+use super::exit::{Exit, Failure};
+use crate::config::{self, Config};
+
+/// What to do, with everything looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// `config check`
+    Check {
+        /// The file.
+        file: PathBuf,
+        /// JSON instead of text.
+        json: bool,
+    },
+    /// `generate`
+    Generate {
+        /// Where to.
+        directory: PathBuf,
+    },
+    /// `status`
+    Status(Ask),
+    /// `nodes`
+    Nodes(Ask),
+    /// `explain`
+    Explain(Ask),
+    /// `shadow`
+    Shadow(Ask),
+    /// `plan`
+    Plan(Ask),
+    /// `reload`
+    Reload(Ask),
+}
+
+/// A request to the daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ask {
+    /// Control socket.
+    pub(super) socket: PathBuf,
+    /// Path of the request with its query.
+    pub(super) path: String,
+    /// JSON instead of text.
+    pub(super) json: bool,
+}
+
+/// Environment variable with the control socket.
+const SOCKET_VARIABLE: &str = "PHALANX_SOCKET";
+
+/// # Errors
+/// [`Exit::Usage`] for a job, time or configuration that is none.
+pub(super) fn resolve(global: Global, command: Command) -> Result<Action, Failure> {
+    let ask = |path: String| -> Result<Ask, Failure> {
+        Ok(Ask {
+            socket: socket(&global)?,
+            path,
+            json: global.json,
+        })
+    };
+    Ok(match command {
+        Command::Status => Action::Status(ask("/v1/status".to_owned())?),
+        Command::Nodes => Action::Nodes(ask("/v1/nodes".to_owned())?),
+        Command::Explain { job } => Action::Explain(ask(format!("/v1/explain/{}", job_id(&job)?))?),
+        Command::Shadow { since } => {
+            let since_ms = since_ms(&since, Timestamp::now(), &TimeZone::system())?;
+            Action::Shadow(ask(format!("/v1/shadow?since={since_ms}"))?)
+        }
+        Command::Plan => Action::Plan(ask("/v1/plan".to_owned())?),
+        Command::Reload => Action::Reload(ask("/v1/reload".to_owned())?),
+        Command::Config {
+            command: ConfigCommand::Check { file },
+        } => {
+            let file = file
+                .or(global.config)
+                .unwrap_or_else(|| config::DEFAULT_PATH.into());
+            Action::Check {
+                file,
+                json: global.json,
+            }
+        }
+        Command::Generate { directory } => Action::Generate { directory },
+    })
+}
+
+/// The control socket: as given, else of the configuration given, else of the
+/// environment, else of the default configuration if that can be read, else
+/// the default one.
+fn socket(global: &Global) -> Result<PathBuf, Failure> {
+    if let Some(socket) = &global.socket {
+        return Ok(socket.clone());
+    }
+    if let Some(file) = &global.config {
+        let config =
+            Config::load(file).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+        return Ok(config.control.socket);
+    }
+    if let Some(socket) = std::env::var_os(SOCKET_VARIABLE).filter(|socket| !socket.is_empty()) {
+        return Ok(socket.into());
+    }
+    // Users need not be able to read it, and the daemon may well run while
+    // somebody edits it.
+    let config = Config::load(Path::new(config::DEFAULT_PATH)).unwrap_or_default();
+    Ok(config.control.socket)
+}
+
+/// Checks a job's form: digits, then `_` and digits, then `+` and digits.
+fn job_id(text: &str) -> Result<&str, Failure> {
+    let number = |part: &str| {
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()) && part.parse::<u32>().is_ok()
+    };
+    let (rest, component) = match text.split_once('+') {
+        Some((rest, component)) => (rest, Some(component)),
+        None => (text, None),
+    };
+    let (id, task) = match rest.split_once('_') {
+        Some((id, task)) => (id, Some(task)),
+        None => (rest, None),
+    };
+    if number(id) && component.is_none_or(number) && task.is_none_or(number) {
+        return Ok(text);
+    }
+    let message = format!("JOB: expected a job such as 123, 120_7 or 130+1, got {text:?}");
+    Err(Failure::new(Exit::Usage, message))
+}
+
+/// Unix milliseconds of a time, or of so long before `now`.
+fn since_ms(text: &str, now: Timestamp, zone: &TimeZone) -> Result<i64, Failure> {
+    let wrong = || {
+        let message = format!(
+            "--since: expected a duration (90min, 24h, 7d) or a time \
+             (2026-11-20, 2026-11-20T08:00, 2026-11-20T08:00:00Z), got {text:?}"
+        );
+        Failure::new(Exit::Usage, message)
+    };
+    let time = if let Ok(time) = text.parse::<Timestamp>() {
+        time
+    } else if let Ok(time) = text.parse::<DateTime>() {
+        zone.to_timestamp(time).map_err(|_| wrong())?
+    } else {
+        let span: Span = text.parse().map_err(|_| wrong())?;
+        if span.is_negative() {
+            return Err(wrong());
+        }
+        let back = span
+            .to_duration(SpanRelativeTo::days_are_24_hours())
+            .map_err(|_| wrong())?;
+        now.checked_sub(back).map_err(|_| wrong())?
+    };
+    Ok(time.as_millisecond().max(0))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn jobs() {
+        for good in ["1", "4294967295", "120_7", "130+1", "120_7+0"] {
+            assert_eq!(job_id(good).unwrap(), good);
+        }
+        for bad in [
+            "",
+            "x",
+            "-1",
+            "+1",
+            "1+",
+            "_1",
+            "1_",
+            "1_[2-3]",
+            "1.0",
+            "4294967296",
+            "1/2",
+        ] {
+            let failure = job_id(bad).unwrap_err();
+            assert_eq!(failure.exit, Exit::Usage, "{bad}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        let now: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
+        let zone = TimeZone::fixed(jiff::tz::offset(1));
+        let at = |text: &str| {
+            let ms = since_ms(text, now, &zone).unwrap();
+            Timestamp::from_millisecond(ms).unwrap().to_string()
+        };
+        assert_eq!(at("90min"), "2026-11-21T10:30:00Z");
+        assert_eq!(at("24h"), "2026-11-20T12:00:00Z");
+        assert_eq!(at("7d"), "2026-11-14T12:00:00Z");
+        assert_eq!(at("1w 2h"), "2026-11-14T10:00:00Z");
+        assert_eq!(at("2026-11-20"), "2026-11-19T23:00:00Z");
+        assert_eq!(at("2026-11-20T08:00"), "2026-11-20T07:00:00Z");
+        assert_eq!(at("2026-11-20T08:00:00Z"), "2026-11-20T08:00:00Z");
+        assert_eq!(at("1900-01-01"), "1970-01-01T00:00:00Z");
+        for bad in ["", "yesterday", "24", "-1h", "1y", "2026-13-01"] {
+            assert_eq!(
+                since_ms(bad, now, &zone).unwrap_err().exit,
+                Exit::Usage,
+                "{bad}"
+            );
+        }
+    }
+}

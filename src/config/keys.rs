@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The table of every key: its kind, its range, whether it needs a restart.
+
+/// What a key's value must be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A list of different words among these, at least one.
+    Choices(&'static [&'static str]),
+    /// An integer in a closed range, with its unit (may be empty).
+    Int {
+        /// Least value.
+        min: u64,
+        /// Greatest value.
+        max: u64,
+        /// Unit, for messages.
+        unit: &'static str,
+    },
+    /// A finite number in a closed range.
+    Real {
+        /// Least value.
+        min: f64,
+        /// Greatest value.
+        max: f64,
+    },
+    /// `true` or `false`.
+    Bool,
+    /// An absolute path of a file.
+    File,
+    /// An absolute path that fits a Unix socket's address.
+    Socket,
+    /// A list of different user ids.
+    Uids,
+    /// A table from dimension names to relative weights.
+    Weights,
+}
+
+/// One key of the file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Key {
+    /// Path with dots; `*` stands for any partition's name.
+    pub path: &'static str,
+    /// What its value must be.
+    pub kind: Kind,
+    /// Whether a running daemon cannot take up a new value.
+    pub needs_restart: bool,
+}
+
+/// Words of `mode`.
+pub const MODES: &[&str] = &["off", "shadow", "enforce"];
+
+/// Bytes of a Unix socket's path: `sun_path` without its final NUL.
+pub const SOCKET_PATH_MAX: usize = 107;
+/// Entries of a list of user ids.
+pub const UIDS_MAX: usize = 64;
+/// Bytes of a partition's or dimension's name: the wire format's
+/// `PHX_NAME_LEN` without its final NUL.
+pub const NAME_MAX: usize = 63;
+/// Greatest relative weight.
+pub const WEIGHT_MAX: f64 = 1e9;
+
+const fn key(path: &'static str, kind: Kind) -> Key {
+    Key {
+        path,
+        kind,
+        needs_restart: false,
+    }
+}
+
+const fn fixed(path: &'static str, kind: Kind) -> Key {
+    Key {
+        path,
+        kind,
+        needs_restart: true,
+    }
+}
+
+const fn int(min: u64, max: u64, unit: &'static str) -> Kind {
+    Kind::Int { min, max, unit }
+}
+
+const SHARE: Kind = Kind::Real { min: 0.0, max: 1.0 };
+
+/// Every key, in the order of the annotated file.
+pub const KEYS: &[Key] = &[
+    key("mode", Kind::Choice(MODES)),
+    fixed("link.socket", Kind::Socket),
+    key("link.deadline_us", int(100, 50_000, "microseconds")),
+    key("link.breaker_misses", int(1, 1000, "")),
+    key("link.breaker_open_ms", int(100, 600_000, "milliseconds")),
+    key("link.ask_will_run", Kind::Bool),
+    key("link.allowed_uids", Kind::Uids),
+    fixed("control.socket", Kind::Socket),
+    key("control.allowed_uids", Kind::Uids),
+    key("control.public_read", Kind::Bool),
+    key("source.poll_ms", int(100, 60_000, "milliseconds")),
+    key("source.stale_after_ms", int(200, 3_600_000, "milliseconds")),
+    fixed("planner.threads", int(1, 256, "")),
+    key("planner.deadline_ms", int(1, 30_000, "milliseconds")),
+    key("planner.plan_jobs_max", int(1, 1_000_000, "jobs")),
+    key("planner.slot_ms", int(10, 600_000, "milliseconds")),
+    key("balance.mode", Kind::Choice(&["best", "seed"])),
+    key(
+        "balance.weights_from",
+        Kind::Choices(&["initial", "pending", "usage"]),
+    ),
+    key("balance.initial_weights", Kind::Weights),
+    key("balance.threshold", SHARE),
+    key(
+        "balance.no_improvement",
+        Kind::Choice(&["fallback", "hold"]),
+    ),
+    key("balance.hold_max_s", int(0, 604_800, "seconds")),
+    key(
+        "balance.best.sharpness",
+        Kind::Real {
+            min: 0.0,
+            max: 16.0,
+        },
+    ),
+    key("balance.best.packing", SHARE),
+    key("balance.best.stranding", SHARE),
+    fixed("history.enabled", Kind::Bool),
+    fixed("history.path", Kind::File),
+    key("history.retention_days", int(1, 3650, "days")),
+    key("history.max_mb", int(1, 1_048_576, "MiB")),
+    key(
+        "log.level",
+        Kind::Choice(&["error", "warn", "info", "debug", "trace"]),
+    ),
+    fixed("log.format", Kind::Choice(&["text", "json"])),
+    key("partition.*.mode", Kind::Choice(MODES)),
+];
+
+/// What stands at a path of the file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Place {
+    /// A key with a value.
+    Leaf(&'static Key),
+    /// A table of further keys.
+    Table,
+    /// Nothing known.
+    Unknown,
+}
+
+/// Looks up the path given by its parts.
+pub fn lookup(parts: &[&str]) -> Place {
+    for key in KEYS {
+        if let Some(rest) = matches(key.path, parts) {
+            return if rest == 0 {
+                Place::Leaf(key)
+            } else {
+                Place::Table
+            };
+        }
+    }
+    Place::Unknown
+}
+
+/// The names known below the path given by its parts, in the table's order.
+pub fn names_below(parts: &[&str]) -> Vec<&'static str> {
+    let mut names: Vec<&str> = Vec::new();
+    for key in KEYS
+        .iter()
+        .filter(|key| matches(key.path, parts).is_some_and(|rest| rest > 0))
+    {
+        if let Some(name) = key.path.split('.').nth(parts.len())
+            && !names.contains(&name)
+        {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Whether a change of the key at this path (as [`join`] writes it) is taken
+/// up by a restart only.
+pub fn needs_restart(path: &str) -> bool {
+    KEYS.iter().any(|key| key.path == path && key.needs_restart)
+}
+
+/// Number of the pattern's parts beyond `parts`, if these match its beginning.
+fn matches(pattern: &str, parts: &[&str]) -> Option<usize> {
+    let mut pattern = pattern.split('.');
+    for part in parts {
+        let expected = pattern.next()?;
+        if expected != "*" && expected != *part {
+            return None;
+        }
+    }
+    Some(pattern.count())
+}
+
+/// Appends a name to a path, in quotes if TOML wants them.
+pub fn join(prefix: &str, name: &str) -> String {
+    let bare = !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    let name = if bare {
+        name.to_owned()
+    } else {
+        format!("{name:?}")
+    };
+    if prefix.is_empty() {
+        name
+    } else {
+        format!("{prefix}.{name}")
+    }
+}

@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The daemon's configuration: typed, with defaults, checked as a whole.
+//!
+//! One TOML file (`/etc/phalanx/phalanx.toml`) holds everything. A file that
+//! does not say a key leaves it at its default, so an empty file is valid and
+//! equals [`Config::default`]. Every key, its range and whether a change needs
+//! a restart stand in one table ([`keys::KEYS`]); the annotated file
+//! `config/phalanx.toml` documents each of them, and tests hold the three
+//! together. Errors name file, line, column, key and what was expected, all of
+//! them at once rather than the first only.
+
+mod check;
+mod error;
+pub mod keys;
+mod suggest;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use error::{ConfigError, Issue};
+
+use crate::limits::CONFIG_BYTES_MAX;
+
+/// Where `phalanxd` looks when `--config` is not given.
+pub const DEFAULT_PATH: &str = "/etc/phalanx/phalanx.toml";
+
+/// What the daemon does with a partition's jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// No decisions: Slurm places, nothing is recorded.
+    Off,
+    /// Decisions are made and recorded, but Slurm decides.
+    Shadow,
+    /// Decisions are sent to the plugin, which tries them first.
+    #[default]
+    Enforce,
+}
+
+impl Mode {
+    /// The word used in the file, in the history and in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Off => "off",
+            Mode::Shadow => "shadow",
+            Mode::Enforce => "enforce",
+        }
+    }
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The whole configuration. See `config/phalanx.toml` for each key's meaning.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Mode of every partition that has none of its own.
+    pub mode: Mode,
+    /// The plugin's socket and its limits.
+    pub link: LinkConfig,
+    /// The command line's socket.
+    pub control: ControlConfig,
+    /// Reading jobs and nodes from slurmctld.
+    pub source: SourceConfig,
+    /// The background planner.
+    pub planner: PlannerConfig,
+    /// Placement by weighted balance.
+    pub balance: BalanceConfig,
+    /// The record of decisions.
+    pub history: HistoryConfig,
+    /// Logging.
+    pub log: LogConfig,
+    /// `[partition.NAME]`: what differs for one partition.
+    pub partition: BTreeMap<String, PartitionConfig>,
+}
+
+/// `[link]`: the Unix socket between the overlay plugin and the daemon.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LinkConfig {
+    /// Path of the `SOCK_SEQPACKET` socket that the plugin connects to.
+    pub socket: PathBuf,
+    /// Longest time that the plugin waits for one answer, microseconds.
+    pub deadline_us: u32,
+    /// Misses in a row that make the plugin stop asking.
+    pub breaker_misses: u32,
+    /// How long it then does not ask, milliseconds.
+    pub breaker_open_ms: u32,
+    /// Whether backfill's questions ("when could it run") are asked too.
+    pub ask_will_run: bool,
+    /// User ids that may connect besides root, SlurmUser and the daemon's own.
+    pub allowed_uids: Vec<u32>,
+}
+
+/// `[control]`: the HTTP socket of the command line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ControlConfig {
+    /// Path of the Unix socket.
+    pub socket: PathBuf,
+    /// User ids that may read and reload besides root, SlurmUser and the
+    /// daemon's own.
+    pub allowed_uids: Vec<u32>,
+    /// Whether every local user may read; reload is never public.
+    pub public_read: bool,
+}
+
+/// `[source]`: how the daemon learns of jobs and nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SourceConfig {
+    /// Time between two reads of the queue and the nodes, milliseconds.
+    pub poll_ms: u64,
+    /// Age at which what was read no longer counts, milliseconds.
+    pub stale_after_ms: u64,
+}
+
+/// `[planner]`: the worker that plans the pending jobs in the background.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PlannerConfig {
+    /// Worker threads.
+    pub threads: u32,
+    /// Longest time that one plan may take, milliseconds.
+    pub deadline_ms: u64,
+    /// Pending jobs that one plan looks at, highest priority first.
+    pub plan_jobs_max: u32,
+    /// Shortest time from the start of one plan to the next, milliseconds.
+    pub slot_ms: u64,
+}
+
+/// Which form of the balance method decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BalanceMode {
+    /// Cardinal weights, packing, stranding-aware.
+    #[default]
+    Best,
+    /// The published method: precedence charts and dispersion only.
+    Seed,
+}
+
+/// A source of the dimensions' weights; the weights are the sources' mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WeightSource {
+    /// `initial_weights` of this file.
+    Initial,
+    /// Which dimension pending jobs lack.
+    Pending,
+    /// Which dimension is used most.
+    Usage,
+}
+
+/// What the low branch does when no node improves its dispersion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NoImprovement {
+    /// Take the node with the smallest dispersion afterwards.
+    #[default]
+    Fallback,
+    /// Leave the job pending, at most for `hold_max_s`.
+    Hold,
+}
+
+/// `[balance]`: placement by weighted dispersion of the resource usage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BalanceConfig {
+    /// Which form of the method decides.
+    pub mode: BalanceMode,
+    /// The sources whose mean gives the weights; not empty, none twice.
+    pub weights_from: Vec<WeightSource>,
+    /// Relative weight of each dimension by name (`cpu`, `mem`, `gres/NAME`,
+    /// `gres/NAME:TYPE`, `license/NAME`). Empty: all equal. Scaled to sum 1
+    /// over the dimensions that the cluster has; one that is not listed has 0.
+    pub initial_weights: BTreeMap<String, f64>,
+    /// Cluster utilisation (0..=1) from which on the high branch decides.
+    pub threshold: f64,
+    /// What to do when no node improves.
+    pub no_improvement: NoImprovement,
+    /// Longest time that a job is held back by `no_improvement = "hold"`,
+    /// seconds.
+    pub hold_max_s: u64,
+    /// Tunables of mode `best`.
+    pub best: BestConfig,
+}
+
+/// `[balance.best]`: tunables of the improved form.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BestConfig {
+    /// Exponent on usage and shortage before they become weights: 0 makes all
+    /// weights equal, larger values favour the scarcest dimension.
+    pub sharpness: f64,
+    /// Share (0..=1) of the score that prefers fuller nodes.
+    pub packing: f64,
+    /// Share (0..=1) of the score that avoids leaving resources behind which
+    /// no other job can use, such as GPUs without free CPUs.
+    pub stranding: f64,
+}
+
+/// `[history]`: the SQLite file with decisions and placements.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HistoryConfig {
+    /// Whether anything is recorded.
+    pub enabled: bool,
+    /// Path of the database.
+    pub path: PathBuf,
+    /// Age at which records are deleted, days.
+    pub retention_days: u32,
+    /// Size at which the oldest records are deleted, MiB.
+    pub max_mb: u32,
+}
+
+/// Least urgent message that is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// Only what stopped working.
+    Error,
+    /// Also what works worse than it should.
+    Warn,
+    /// Also what changed.
+    #[default]
+    Info,
+    /// Also each decision.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl From<LogLevel> for log::LevelFilter {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => log::LevelFilter::Error,
+            LogLevel::Warn => log::LevelFilter::Warn,
+            LogLevel::Info => log::LevelFilter::Info,
+            LogLevel::Debug => log::LevelFilter::Debug,
+            LogLevel::Trace => log::LevelFilter::Trace,
+        }
+    }
+}
+
+/// Form of a log line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// One readable line.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `[log]`: what is written to standard error, hence to the journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogConfig {
+    /// Least urgent message that is written.
+    pub level: LogLevel,
+    /// Form of a line.
+    pub format: LogFormat,
+}
+
+/// `[partition.NAME]`: what differs for one partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PartitionConfig {
+    /// Mode of this partition; `None` takes the global one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+}
+
+impl Default for LinkConfig {
+    fn default() -> Self {
+        LinkConfig {
+            socket: "/run/phalanx/plugin.sock".into(),
+            deadline_us: 2000,
+            breaker_misses: 3,
+            breaker_open_ms: 5000,
+            ask_will_run: true,
+            allowed_uids: Vec::new(),
+        }
+    }
+}
+
+impl Default for ControlConfig {
+    fn default() -> Self {
+        ControlConfig {
+            socket: "/run/phalanx/control.sock".into(),
+            allowed_uids: Vec::new(),
+            public_read: true,
+        }
+    }
+}
+
+impl Default for SourceConfig {
+    fn default() -> Self {
+        SourceConfig {
+            poll_ms: 1000,
+            stale_after_ms: 10_000,
+        }
+    }
+}
+
+impl Default for PlannerConfig {
+    fn default() -> Self {
+        PlannerConfig {
+            threads: 2,
+            deadline_ms: 200,
+            plan_jobs_max: 2000,
+            slot_ms: 1000,
+        }
+    }
+}
+
+impl Default for BalanceConfig {
+    fn default() -> Self {
+        BalanceConfig {
+            mode: BalanceMode::Best,
+            weights_from: vec![
+                WeightSource::Initial,
+                WeightSource::Pending,
+                WeightSource::Usage,
+            ],
+            initial_weights: BTreeMap::new(),
+            threshold: 0.5,
+            no_improvement: NoImprovement::Fallback,
+            hold_max_s: 300,
+            best: BestConfig::default(),
+        }
+    }
+}
+
+impl Default for BestConfig {
+    fn default() -> Self {
+        BestConfig {
+            sharpness: 1.0,
+            packing: 0.25,
+            stranding: 0.5,
+        }
+    }
+}
+
+impl Default for HistoryConfig {
+    fn default() -> Self {
+        HistoryConfig {
+            enabled: true,
+            path: "/var/lib/phalanx/history.sqlite".into(),
+            retention_days: 30,
+            max_mb: 1024,
+        }
+    }
+}
+
+/// One key whose value differs between two configurations.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Path of the key, such as `balance.threshold`.
+    pub key: String,
+    /// Value before as TOML, or `(none)`.
+    pub old: String,
+    /// Value after as TOML, or `(none)`.
+    pub new: String,
+    /// Whether the running daemon cannot take it up.
+    pub needs_restart: bool,
+}
+
+impl Config {
+    /// Reads and checks the file at `path`.
+    ///
+    /// # Errors
+    /// [`ConfigError::Read`] if it cannot be read or is larger than
+    /// [`CONFIG_BYTES_MAX`]; [`ConfigError::Invalid`] with every problem found.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let read = |source| ConfigError::Read {
+            path: path.to_path_buf(),
+            source,
+        };
+        let mut bytes = Vec::new();
+        let mut file = File::open(path).map_err(read)?.take(CONFIG_BYTES_MAX + 1);
+        file.read_to_end(&mut bytes).map_err(read)?;
+        if u64::try_from(bytes.len()).is_ok_and(|n| n > CONFIG_BYTES_MAX) {
+            let text = format!("larger than {CONFIG_BYTES_MAX} bytes");
+            return Err(read(std::io::Error::new(
+                std::io::ErrorKind::FileTooLarge,
+                text,
+            )));
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => Config::parse(&text, path),
+            Err(error) => {
+                let valid = error.utf8_error().valid_up_to();
+                let head = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
+                let issue = Issue::at(&head, head.len(), "", "expected UTF-8 text");
+                Err(ConfigError::Invalid {
+                    path: path.to_path_buf(),
+                    issues: vec![issue],
+                })
+            }
+        }
+    }
+
+    /// Checks the text of a file; `path` is used in errors only.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`] with every problem found.
+    pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+        check::parse(text).map_err(|issues| ConfigError::Invalid {
+            path: path.to_path_buf(),
+            issues,
+        })
+    }
+
+    /// The mode in force for a partition.
+    pub fn mode_for(&self, partition: &str) -> Mode {
+        self.partition
+            .get(partition)
+            .and_then(|p| p.mode)
+            .unwrap_or(self.mode)
+    }
+
+    /// Whether any partition can get a decision.
+    pub fn any_active(&self) -> bool {
+        self.mode != Mode::Off
+            || self
+                .partition
+                .values()
+                .any(|p| p.mode.is_some_and(|m| m != Mode::Off))
+    }
+
+    /// What is valid but probably not meant; one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        let balance = &self.balance;
+        if !balance.initial_weights.is_empty()
+            && !balance.weights_from.contains(&WeightSource::Initial)
+        {
+            out.push(
+                "balance.initial_weights has no effect: \
+                 balance.weights_from does not list \"initial\""
+                    .to_owned(),
+            );
+        }
+        let shadow = self.mode == Mode::Shadow
+            || self
+                .partition
+                .values()
+                .any(|p| p.mode == Some(Mode::Shadow));
+        if shadow && !self.history.enabled {
+            out.push(
+                "mode \"shadow\" without history: \
+                 `phalanx shadow` will have nothing to report (history.enabled = false)"
+                    .to_owned(),
+            );
+        }
+        if !self.any_active() {
+            out.push("mode is \"off\" everywhere: Slurm places every job".to_owned());
+        }
+        out
+    }
+
+    /// The keys whose values differ, in the order of their paths.
+    pub fn diff(old: &Config, new: &Config) -> Vec<Change> {
+        let (old, new) = (old.flatten(), new.flatten());
+        let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
+        keys.sort();
+        keys.dedup();
+        keys.into_iter()
+            .filter(|key| old.get(*key) != new.get(*key))
+            .map(|key| {
+                let show = |map: &BTreeMap<String, String>| {
+                    map.get(key).cloned().unwrap_or_else(|| "(none)".to_owned())
+                };
+                Change {
+                    key: key.clone(),
+                    old: show(&old),
+                    new: show(&new),
+                    needs_restart: keys::needs_restart(key),
+                }
+            })
+            .collect()
+    }
+
+    /// Every key with its value as TOML, by path.
+    pub fn flatten(&self) -> BTreeMap<String, String> {
+        let mut out = BTreeMap::new();
+        // Every field serialises: maps with text keys, numbers, text, lists.
+        if let Ok(toml::Value::Table(table)) = toml::Value::try_from(self) {
+            flatten_into(&table, "", &mut out);
+        }
+        out
+    }
+}
+
+fn flatten_into(table: &toml::Table, prefix: &str, out: &mut BTreeMap<String, String>) {
+    for (name, value) in table {
+        let path = keys::join(prefix, name);
+        match value {
+            toml::Value::Table(inner) => flatten_into(inner, &path, out),
+            other => {
+                out.insert(path, other.to_string());
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Log lines on standard error: text with systemd's priority prefix when the
+//! journal reads them, or one JSON object a line.
+
+use std::io::Write;
+
+use env_logger::{Builder, Target};
+use log::kv::{Key, Value, VisitSource};
+use log::{Level, Record};
+
+use crate::config::{LogConfig, LogFormat};
+use crate::daemon::recorder::now_ms;
+
+/// Starts logging. Later calls of [`set_level`] change the level only.
+pub(super) fn start(config: &LogConfig) {
+    let format = config.format;
+    let journal = std::env::var_os("JOURNAL_STREAM").is_some();
+    let mut builder = Builder::new();
+    builder.target(Target::Stderr).filter_level(log::LevelFilter::Trace);
+    builder.format(move |out, record| match format {
+        LogFormat::Json => writeln!(out, "{}", json_line(record)),
+        LogFormat::Text => writeln!(out, "{}", text_line(record, journal)),
+    });
+    // A second start in one process (tests) keeps the first logger.
+    let _ = builder.try_init();
+    set_level(config);
+}
+
+/// Puts the configured level in force.
+pub(super) fn set_level(config: &LogConfig) {
+    log::set_max_level(config.level.into());
+}
+
+fn text_line(record: &Record<'_>, journal: bool) -> String {
+    let mut line = if journal {
+        format!("<{}>", priority(record.level()))
+    } else {
+        let now = jiff::Timestamp::now();
+        format!("{now:.3} {:5} ", record.level())
+    };
+    line.push_str(&record.args().to_string().replace('\n', " "));
+    let mut pairs = Pairs(Vec::new());
+    if record.key_values().visit(&mut pairs).is_ok() {
+        for (key, value) in pairs.0 {
+            line.push_str(&format!(" {key}={value}"));
+        }
+    }
+    line
+}
+
+fn json_line(record: &Record<'_>) -> String {
+    let mut object = serde_json::Map::new();
+    object.insert("time_ms".into(), now_ms().into());
+    object.insert("level".into(), record.level().as_str().to_lowercase().into());
+    object.insert("target".into(), record.target().into());
+    object.insert("message".into(), record.args().to_string().into());
+    let mut pairs = Pairs(Vec::new());
+    if record.key_values().visit(&mut pairs).is_ok() {
+        for (key, value) in pairs.0 {
+            object.insert(key, value.into());
+        }
+    }
+    serde_json::Value::Object(object).to_string()
+}
+
+/// syslog(3) priorities, as sd-daemon(3) wants them in front of a line.
+fn priority(level: Level) -> u8 {
+    match level {
+        Level::Error => 3,
+        Level::Warn => 4,
+        Level::Info => 6,
+        Level::Debug | Level::Trace => 7,
+    }
+}
+
+struct Pairs(Vec<(String, String)>);
+
+impl<'kvs> VisitSource<'kvs> for Pairs {
+    fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), log::kv::Error> {
+        self.0.push((key.to_string(), value.to_string()));
+        Ok(())
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a configuration means to the parts that do not read it themselves.
+
+use std::collections::BTreeMap;
+
+use crate::balance::{BestParams, Mode as BalanceRules, NoImprovement as Rule, Params, Sources};
+use crate::config::{BalanceConfig, BalanceMode, Config, Mode, NoImprovement, WeightSource};
+use crate::link::{Mode as LinkMode, Settings};
+use crate::planner::place::Tuning;
+
+/// The link's settings under this configuration.
+pub(super) fn link_settings(config: &Config, generation: u64) -> Settings {
+    let modes = config.partition.iter().filter_map(|(name, p)| Some((name.clone(), p.mode?)));
+    Settings {
+        generation,
+        mode: link_mode(config.mode),
+        partition_modes: modes.map(|(name, mode)| (name, link_mode(mode))).collect(),
+        deadline_us: config.link.deadline_us,
+        breaker_misses: config.link.breaker_misses,
+        breaker_open_ms: config.link.breaker_open_ms,
+        ask_will_run: config.link.ask_will_run,
+        tuning: tuning(&config.balance),
+    }
+}
+
+/// Modes of the partitions that have one of their own, as words.
+pub(super) fn partition_modes(config: &Config) -> BTreeMap<String, String> {
+    let own = config.partition.iter().filter_map(|(name, p)| Some((name.clone(), p.mode?)));
+    own.map(|(name, mode)| (name, mode.as_str().to_owned())).collect()
+}
+
+fn link_mode(mode: Mode) -> LinkMode {
+    match mode {
+        Mode::Off => LinkMode::Off,
+        Mode::Shadow => LinkMode::Shadow,
+        Mode::Enforce => LinkMode::Enforce,
+    }
+}
+
+/// The balance method's parameters; weights stay by name, because the
+/// dimensions are the cluster's.
+pub(super) fn tuning(config: &BalanceConfig) -> Tuning {
+    let has = |source| config.weights_from.contains(&source);
+    let params = Params {
+        mode: match config.mode {
+            BalanceMode::Best => BalanceRules::Best,
+            BalanceMode::Seed => BalanceRules::Seed,
+        },
+        initial_weights: Vec::new(),
+        sources: Sources {
+            initial: has(WeightSource::Initial),
+            pending: has(WeightSource::Pending),
+            usage: has(WeightSource::Usage),
+        },
+        threshold: config.threshold,
+        no_improvement: match config.no_improvement {
+            NoImprovement::Fallback => Rule::Fallback,
+            NoImprovement::Hold => Rule::Hold,
+        },
+        hold_max_ms: Some(config.hold_max_s.saturating_mul(1000)),
+        best: BestParams {
+            packing: config.best.packing,
+            stranding: config.best.stranding,
+        },
+    };
+    Tuning { params, initial_weights: config.initial_weights.clone() }
+}

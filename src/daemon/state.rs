@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the daemon's threads share.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
+
+use log::{info, warn};
+
+use crate::api::types::ReloadReport;
+use crate::config::Config;
+use crate::daemon::logging;
+use crate::daemon::recent::Recent;
+use crate::daemon::settings::link_settings;
+use crate::history::{HistoryReader, HistorySender, Limits};
+use crate::link::Responder;
+use crate::planner::plan::{Plan, rooms_from_mirror};
+use crate::planner::room::Room;
+use crate::snapshot::Snapshot;
+use crate::source::slurm::ClusterInfo;
+
+/// The configuration in force and where it came from.
+#[derive(Debug)]
+pub(super) struct InForce {
+    pub(super) config: Config,
+    pub(super) generation: u64,
+    pub(super) needs_restart: Vec<String>,
+    pub(super) last_error: Option<String>,
+}
+
+/// What the poll thread tells.
+#[derive(Debug, Default)]
+pub(super) struct PollState {
+    pub(super) info: ClusterInfo,
+    pub(super) reachable: bool,
+    pub(super) refused: u64,
+    pub(super) poll_ms: u64,
+    pub(super) last_error: Option<String>,
+    pub(super) last_good: Option<Instant>,
+}
+
+/// What the plan thread tells.
+#[derive(Debug, Default)]
+pub(super) struct PlanState {
+    pub(super) plan: Option<Arc<Plan>>,
+    /// Names of the plan's node indexes.
+    pub(super) snapshot: Option<Arc<Snapshot>>,
+    pub(super) made: Option<Instant>,
+    pub(super) time_ms: u64,
+    pub(super) took_ms: u64,
+    pub(super) plans: u64,
+    pub(super) refused: u64,
+    pub(super) last_error: Option<String>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) path: PathBuf,
+    pub(super) started: Instant,
+    pub(super) in_force: RwLock<InForce>,
+    pub(super) responder: Arc<Responder>,
+    pub(super) snapshot: RwLock<Option<Arc<Snapshot>>>,
+    pub(super) poll: Mutex<PollState>,
+    pub(super) plan: Mutex<PlanState>,
+    pub(super) recent: Arc<Mutex<Recent>>,
+    pub(super) history: Option<HistorySender>,
+    pub(super) reader: Option<HistoryReader>,
+    /// Turns of the link, poll and plan threads, for the watchdog.
+    pub(super) beats: [AtomicU64; 3],
+}
+
+/// Position of a thread among the beats.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Beat {
+    /// The plugin's socket.
+    Link = 0,
+    /// Reading slurmctld.
+    Poll = 1,
+    /// Planning.
+    Plan = 2,
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic aborts the daemon, so a poisoned lock is never seen.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(super) fn beat(&self, which: Beat) -> &AtomicU64 {
+        let [link, poll, plan] = &self.beats;
+        match which {
+            Beat::Link => link,
+            Beat::Poll => poll,
+            Beat::Plan => plan,
+        }
+    }
+
+    pub(super) fn turn(&self, which: Beat) {
+        self.beat(which).fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn config(&self) -> Config {
+        self.in_force.read().unwrap_or_else(PoisonError::into_inner).config.clone()
+    }
+
+    pub(super) fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.snapshot.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Usage in the snapshot's node order: exact while a plugin tells it.
+    /// The flag says which.
+    pub(super) fn rooms(&self, snapshot: &Snapshot) -> (Vec<Room>, bool) {
+        match self.responder.copy_rooms() {
+            Some((table, rooms)) => (rooms_from_mirror(snapshot, &table, &rooms), true),
+            None => (Room::of_snapshot(snapshot), false),
+        }
+    }
+
+    /// Reads the file again, checks it whole, and only then puts it in force.
+    pub(super) fn reload(&self) -> ReloadReport {
+        let loaded = Config::load(&self.path);
+        let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
+        let generation = in_force.generation;
+        let refuse = |in_force: &mut InForce, error: String| {
+            warn!("configuration not reloaded: {error}");
+            in_force.last_error = Some(error.clone());
+            ReloadReport { ok: false, generation, error: Some(error), ..ReloadReport::default() }
+        };
+        let new = match loaded {
+            Ok(new) => new,
+            Err(error) => return refuse(&mut in_force, error.to_string()),
+        };
+        let changes = Config::diff(&in_force.config, &new);
+        if let Err(error) = self.responder.set_settings(link_settings(&new, generation + 1)) {
+            return refuse(&mut in_force, format!("balance: {error}"));
+        }
+        logging::set_level(&new.log);
+        if let Some(history) = &self.history {
+            let (retention_days, max_mb) = (new.history.retention_days, new.history.max_mb);
+            history.shared().set_limits(Limits { retention_days, max_mb });
+        }
+        for warning in new.warnings() {
+            warn!("configuration: {warning}");
+        }
+        let waiting: Vec<String> =
+            changes.iter().filter(|c| c.needs_restart).map(|c| c.key.clone()).collect();
+        in_force.config = new;
+        in_force.generation = generation + 1;
+        in_force.last_error = None;
+        for key in &waiting {
+            if !in_force.needs_restart.contains(key) {
+                in_force.needs_restart.push(key.clone());
+            }
+        }
+        let changed: Vec<String> = changes.into_iter().map(|c| c.key).collect();
+        info!(generation = generation + 1, changed = changed.join(","); "configuration reloaded");
+        ReloadReport {
+            ok: true,
+            generation: generation + 1,
+            changed,
+            needs_restart: waiting,
+            error: None,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! sd_notify(3): ready, reloading, stopping, and the watchdog, which is fed
+//! only while the link, poll and plan threads all make turns.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use log::warn;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
+use sd_notify::NotifyState;
+
+use crate::daemon::state::{Beat, Shared};
+
+/// A thread that made no turn for this long is stuck. Longer than the slowest
+/// single step: libslurm waits MessageTimeout (10 s by default), twice when
+/// a backup controller is configured.
+const STUCK: Duration = Duration::from_secs(60);
+/// How often the threads are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+const THREADS: [(Beat, &str); 3] = [(Beat::Link, "link"), (Beat::Poll, "poll"), (Beat::Plan, "plan")];
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    seen: [(u64, Instant); 3],
+    warned: bool,
+}
+
+impl Watchdog {
+    pub(super) fn start(shared: &Shared) -> Self {
+        let now = Instant::now();
+        let seen = THREADS.map(|(which, _)| (shared.beat(which).load(Ordering::Relaxed), now));
+        Self { seen, warned: false }
+    }
+
+    /// A signal, or `None` after a while.
+    pub(super) fn wait(&self, signals: &SignalFd) -> Option<Signal> {
+        let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        let timeout = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO);
+        // An interrupted wait only means an early look.
+        let _ = poll(&mut fds, timeout);
+        let info = signals.read_signal().ok().flatten()?;
+        Signal::try_from(i32::try_from(info.ssi_signo).ok()?).ok()
+    }
+
+    /// Feeds the watchdog if every thread made a turn lately.
+    pub(super) fn tick(&mut self, shared: &Shared) {
+        let mut stuck = None;
+        for ((which, name), (turns, since)) in THREADS.iter().zip(&mut self.seen) {
+            let now = shared.beat(*which).load(Ordering::Relaxed);
+            if now != *turns {
+                (*turns, *since) = (now, Instant::now());
+            } else if since.elapsed() > STUCK {
+                stuck = Some(*name);
+            }
+        }
+        match stuck {
+            None => notify(&[NotifyState::Watchdog]),
+            Some(name) if !self.warned => {
+                warn!("thread {name} made no turn for {} s", STUCK.as_secs());
+                self.warned = true;
+            }
+            Some(_) => {}
+        }
+    }
+
+    pub(super) fn ready(&self) {
+        notify(&[NotifyState::Ready]);
+    }
+
+    pub(super) fn reloading(&self) {
+        notify(&[NotifyState::Reloading]);
+    }
+
+    pub(super) fn stopping(&self) {
+        notify(&[NotifyState::Stopping]);
+    }
+}
+
+fn notify(states: &[NotifyState<'_>]) {
+    // Without systemd there is nobody to tell; nothing depends on it.
+    let _ = sd_notify::notify(states);
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The two background threads: reading slurmctld, and planning.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
+use log::{info, warn};
+
+use crate::daemon::recorder::now_ms;
+use crate::daemon::settings::tuning;
+use crate::daemon::state::{Beat, Shared, lock};
+use crate::planner::attribution::{self, Counts};
+use crate::planner::plan::{Inputs, Plan, plan, pools_of};
+use crate::snapshot::Snapshot;
+use crate::source::slurm::Source;
+
+/// Longest sleep before a thread looks whether it should stop.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Puts the newest snapshot into a channel of one: an older one that nobody
+/// took yet is dropped.
+fn latest_wins(sender: &Sender<Arc<Snapshot>>, receiver: &Receiver<Arc<Snapshot>>, s: Arc<Snapshot>) {
+    if let Err(TrySendError::Full(newest)) = sender.try_send(s) {
+        // The taker may be quicker than this: both ends then are fine.
+        let _ = receiver.try_recv();
+        let _ = sender.try_send(newest);
+    }
+}
+
+/// Reads slurmctld every `source.poll_ms` until `stop`.
+pub(super) fn poll(
+    shared: &Shared,
+    mut source: Source,
+    to_plan: &Sender<Arc<Snapshot>>,
+    drain: &Receiver<Arc<Snapshot>>,
+    stop: &AtomicBool,
+) {
+    let mut failing = false;
+    while !stop.load(Ordering::Relaxed) {
+        let started = Instant::now();
+        shared.turn(Beat::Poll);
+        let synced = shared.responder.with_placer(|_| ()).is_some();
+        let polled = source.poll(!synced, now_ms());
+        let took = started.elapsed();
+        let mut state = lock(&shared.poll);
+        state.poll_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        match polled {
+            Ok(fresh) => {
+                if failing || !state.reachable {
+                    info!("slurmctld answers");
+                }
+                failing = false;
+                state.reachable = true;
+                state.last_error = None;
+                state.last_good = Some(Instant::now());
+                state.info = source.info();
+                drop(state);
+                if let Some(snapshot) = fresh.map(Arc::new) {
+                    let mut slot =
+                        shared.snapshot.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    *slot = Some(Arc::clone(&snapshot));
+                    drop(slot);
+                    latest_wins(to_plan, drain, snapshot);
+                }
+            }
+            Err(error) => {
+                let text = error.to_string();
+                if !failing {
+                    warn!("slurmctld: {text}; the last good snapshot stays");
+                }
+                failing = true;
+                state.reachable = false;
+                state.refused +=
+                    u64::from(matches!(error, crate::source::slurm::SourceError::Refused(_)));
+                state.last_error = Some(text);
+            }
+        }
+        sleep_until(started + Duration::from_millis(shared.config().source.poll_ms), stop);
+    }
+}
+
+fn sleep_until(when: Instant, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let left = when.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        std::thread::sleep(left.min(TICK));
+    }
+}
+
+/// Plans each newest snapshot, at most once per `planner.slot_ms`.
+pub(super) fn plan_loop(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        shared.turn(Beat::Plan);
+        match snapshots.recv_timeout(TICK) {
+            Ok(snapshot) => {
+                let started = Instant::now();
+                plan_one(shared, &snapshot);
+                let slot = Duration::from_millis(shared.config().planner.slot_ms);
+                sleep_until(started + slot, stop);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+fn plan_one(shared: &Shared, snapshot: &Arc<Snapshot>) {
+    let started = Instant::now();
+    let config = shared.config();
+    let (rooms, _) = shared.rooms(snapshot);
+    let now_s = i64::try_from(now_ms() / 1000).unwrap_or(i64::MAX);
+    let requests_max = config.planner.plan_jobs_max as usize;
+    let counts = attribution::count(snapshot, &rooms, now_s, requests_max);
+    let pending = pending_by_name(snapshot, &counts);
+    shared.responder.set_queue(pending.clone(), pools_of(snapshot));
+    let deadline = started + Duration::from_millis(config.planner.deadline_ms);
+    let inputs = Inputs {
+        rooms,
+        tuning: tuning(&config.balance),
+        pending,
+        memory_tracked: lock(&shared.poll).info.memory_tracked,
+        jobs_max: requests_max,
+        now_s,
+    };
+    let made = plan(snapshot, inputs, &|| Instant::now() >= deadline);
+    let mut state = lock(&shared.plan);
+    state.took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    state.plans += 1;
+    let (plan, error) = match made {
+        Ok(Plan { violation: Some(violation), .. }) => (None, Some(violation)),
+        Ok(plan) => (Some(plan), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    if let Some(error) = &error {
+        state.refused += 1;
+        warn!("plan refused: {error}");
+    }
+    if let Some(plan) = plan {
+        state.plan = Some(Arc::new(plan));
+        state.snapshot = Some(Arc::clone(snapshot));
+        state.made = Some(Instant::now());
+        state.time_ms = now_ms();
+    }
+    state.last_error = error;
+}
+
+fn pending_by_name(snapshot: &Snapshot, counts: &Counts) -> BTreeMap<Arc<str>, u64> {
+    let mut by_name = BTreeMap::from([("cpu".into(), counts.cpu), ("mem".into(), counts.memory)]);
+    for (kind, count) in snapshot.gres_kinds.iter().zip(&counts.kinds) {
+        by_name.insert(format!("gres/{kind}").into(), *count);
+    }
+    for (license, count) in snapshot.licenses.iter().zip(&counts.licenses) {
+        by_name.insert(format!("license/{}", license.name).into(), *count);
+    }
+    by_name
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What can go wrong with the history's file.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+/// What the owner of a [`History`](super::History) can do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// No space: delete old records, or wait.
+    Full,
+    /// The file is damaged or not SQLite: move it aside and begin a new one.
+    Corrupt,
+    /// The file belongs to a newer version or to something else: leave it.
+    NotOurs,
+    /// Somebody else holds the lock: try again.
+    Busy,
+    /// Anything else, such as a read-only file system: open again later.
+    Other,
+}
+
+/// Why the history could not be opened, written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    /// SQLite refused.
+    #[error("history {}: cannot {action}: {source}", path.display())]
+    Sql {
+        /// The database.
+        path: PathBuf,
+        /// What was attempted.
+        action: &'static str,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// The system refused.
+    #[error("history {}: cannot {action}: {source}", path.display())]
+    Io {
+        /// The database or its directory.
+        path: PathBuf,
+        /// What was attempted.
+        action: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Written by a newer version of the program.
+    #[error(
+        "history {}: its schema is version {found}, newer than {known}, \
+         the newest that this program knows",
+        path.display()
+    )]
+    Newer {
+        /// The database.
+        path: PathBuf,
+        /// Version of the file.
+        found: i64,
+        /// Newest version known.
+        known: i64,
+    },
+    /// A database of some other program.
+    #[error(
+        "history {}: this is a database of another program; \
+         expected an empty or a phalanx one",
+        path.display()
+    )]
+    Foreign {
+        /// The database.
+        path: PathBuf,
+    },
+}
+
+impl HistoryError {
+    pub(super) fn sql(
+        path: &Path,
+        action: &'static str,
+    ) -> impl Fn(rusqlite::Error) -> Self + use<> {
+        let path = path.to_path_buf();
+        move |source| HistoryError::Sql {
+            path: path.clone(),
+            action,
+            source,
+        }
+    }
+
+    pub(super) fn io(path: &Path, action: &'static str) -> impl Fn(std::io::Error) -> Self + use<> {
+        let path = path.to_path_buf();
+        move |source| HistoryError::Io {
+            path: path.clone(),
+            action,
+            source,
+        }
+    }
+
+    /// What can be done about it.
+    pub fn trouble(&self) -> Trouble {
+        match self {
+            HistoryError::Newer { .. } | HistoryError::Foreign { .. } => Trouble::NotOurs,
+            HistoryError::Io { source, .. } => match source.kind() {
+                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                    Trouble::Full
+                }
+                _ => Trouble::Other,
+            },
+            HistoryError::Sql { source, .. } => match source.sqlite_error_code() {
+                Some(ErrorCode::DiskFull) => Trouble::Full,
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Trouble::Corrupt,
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Trouble::Busy,
+                _ => Trouble::Other,
+            },
+        }
+    }
+}

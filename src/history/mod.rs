@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The record of decisions, placements and job ends in an SQLite file.
+//!
+//! Three pieces: [`History`] owns a connection and writes batches, one
+//! transaction each; [`HistoryThread`] owns a [`History`], takes records from a
+//! bounded channel and outlives every failure of the disk or the file; and
+//! [`HistoryReader`] answers questions from any thread through connections of
+//! its own. Nobody waits for the history: a record that finds the channel full
+//! or the disk failing is counted and dropped, and placement goes on.
+//!
+//! The file is in WAL mode with `synchronous = NORMAL`: after `kill -9` every
+//! committed batch is there; after a power failure the last batches may not
+//! be, but the file is whole.
+
+mod error;
+mod prune;
+mod queries;
+mod records;
+mod schema;
+mod shared;
+mod store;
+#[cfg(test)]
+mod tests;
+mod thread;
+
+pub use error::{HistoryError, Trouble};
+pub use queries::{DecisionRow, HistoryReader, ShadowDifference, ShadowSummary, Totals};
+pub use records::{DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record};
+pub use shared::{HistorySender, HistoryShared};
+pub use store::{History, Limits};
+pub use thread::{HistoryThread, ThreadOptions};

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Retention: deleting by age, and by size when the file has grown too large.
+
+use super::HistoryError;
+use super::schema::pragma;
+use super::store::History;
+
+/// Rows of each table that one step deletes at most, so that a step stays
+/// short and its write-ahead log small.
+const STEP_ROWS: i64 = 2000;
+/// Unused pages that are given back to the file system in one step.
+const STEP_PAGES: i64 = 2000;
+const DAY_MS: u64 = 86_400_000;
+const TABLES: [&str; 3] = ["decisions", "placements", "job_ends"];
+
+impl History {
+    /// Deletes everything that is older than the retention or beyond the size.
+    /// Returns the number of rows deleted.
+    ///
+    /// # Errors
+    /// SQLite's; the steps before it remain done.
+    pub fn prune(&mut self, now_ms: u64) -> Result<u64, HistoryError> {
+        let mut total = 0;
+        loop {
+            let (deleted, more) = self.prune_step(now_ms)?;
+            total += deleted;
+            if !more {
+                return Ok(total);
+            }
+        }
+    }
+
+    /// One short step of [`prune`](History::prune): the rows deleted, and
+    /// whether there is more to do.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn prune_step(&mut self, now_ms: u64) -> Result<(u64, bool), HistoryError> {
+        let keep_ms = u64::from(self.limits.retention_days) * DAY_MS;
+        let cutoff = now_ms.saturating_sub(keep_ms).cast_signed();
+        let mut deleted = self.delete_before(cutoff)?;
+        let used = self.used_bytes()?;
+        if used > self.max_bytes() {
+            self.shrinking = true;
+        }
+        if self.shrinking {
+            if used > self.max_bytes() / 10 * 9 {
+                deleted += self.delete_oldest()?;
+            } else {
+                self.shrinking = false;
+            }
+        }
+        let given = self.give_back()?;
+        // A step that deleted nothing cannot do more the next time.
+        if deleted == 0 {
+            self.shrinking = false;
+        }
+        Ok((deleted, deleted > 0 || given))
+    }
+
+    /// Deletes the oldest rows whatever their age; returns their number.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub(super) fn delete_oldest(&mut self) -> Result<u64, HistoryError> {
+        let failed = HistoryError::sql(&self.path, "find its oldest records");
+        for table in TABLES {
+            // The time of the last row that goes; other tables follow it.
+            let sql = format!(
+                "SELECT max(time_ms) FROM \
+                 (SELECT time_ms FROM {table} ORDER BY time_ms LIMIT {STEP_ROWS})"
+            );
+            let last: Option<i64> = self
+                .connection
+                .query_row(&sql, [], |row| row.get(0))
+                .map_err(&failed)?;
+            if let Some(last) = last {
+                return self.delete_before(last.saturating_add(1));
+            }
+        }
+        Ok(0)
+    }
+
+    fn delete_before(&mut self, cutoff_ms: i64) -> Result<u64, HistoryError> {
+        let failed = HistoryError::sql(&self.path, "delete old records");
+        let transaction = self.connection.transaction().map_err(&failed)?;
+        let mut deleted = 0;
+        for table in TABLES {
+            let sql = format!(
+                "DELETE FROM {table} WHERE seq IN (SELECT seq FROM {table} \
+                 WHERE time_ms < ?1 ORDER BY time_ms LIMIT {STEP_ROWS})"
+            );
+            let rows = transaction
+                .prepare_cached(&sql)
+                .and_then(|mut statement| statement.execute([cutoff_ms]))
+                .map_err(&failed)?;
+            deleted += u64::try_from(rows).unwrap_or(u64::MAX);
+        }
+        transaction.commit().map_err(&failed)?;
+        Ok(deleted)
+    }
+
+    /// Bytes of the database without its unused pages.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn used_bytes(&self) -> Result<u64, HistoryError> {
+        let failed = HistoryError::sql(&self.path, "measure it");
+        let pages = pragma(&self.connection, "page_count").map_err(&failed)?;
+        let unused = pragma(&self.connection, "freelist_count").map_err(&failed)?;
+        Ok(u64::try_from(pages - unused).unwrap_or(0) * self.page_bytes)
+    }
+
+    /// Shrinks the file when a fifth or more of it is unused; below that the
+    /// unused pages serve the next records. Returns whether it did.
+    fn give_back(&mut self) -> Result<bool, HistoryError> {
+        let failed = HistoryError::sql(&self.path, "shrink it");
+        let pages = pragma(&self.connection, "page_count").map_err(&failed)?;
+        let unused = pragma(&self.connection, "freelist_count").map_err(&failed)?;
+        if unused < STEP_PAGES / 4 || unused < pages / 5 {
+            return Ok(false);
+        }
+        // Each row of the result is one page given back.
+        let sql = format!("PRAGMA incremental_vacuum({STEP_PAGES})");
+        let mut statement = self.connection.prepare(&sql).map_err(&failed)?;
+        let mut rows = statement.query([]).map_err(&failed)?;
+        let mut given = false;
+        while rows.next().map_err(&failed)?.is_some() {
+            given = true;
+        }
+        Ok(given)
+    }
+}

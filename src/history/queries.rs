@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The reading side: questions of `explain`, `shadow` and `status`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+
+use super::HistoryError;
+use super::records::{DecisionRecord, JobRef, OutcomeRecord, PlacementRecord};
+
+/// A decision with what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DecisionRow {
+    /// The decision.
+    pub decision: DecisionRecord,
+    /// What the plugin made of it, if it said so.
+    pub outcome: Option<OutcomeRecord>,
+}
+
+/// How often Slurm and a shadow decision agreed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ShadowSummary {
+    /// Starts in shadow mode that had a decision.
+    pub starts: u64,
+    /// Of these, on exactly the decided nodes.
+    pub agreed: u64,
+    /// Mean dispersion of Slurm's choices, over the starts that have both.
+    pub dispersion_actual: Option<f64>,
+    /// Mean dispersion of the decided nodes, over the same starts.
+    pub dispersion_decided: Option<f64>,
+    /// The latest starts on other nodes, newest first.
+    pub differing: Vec<ShadowDifference>,
+}
+
+/// A start on other nodes than decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShadowDifference {
+    /// Slurm's job id.
+    pub job_id: u32,
+    /// When it started, unix milliseconds.
+    pub time_ms: u64,
+    /// Nodes that it runs on.
+    pub actual: String,
+    /// Nodes that were decided.
+    pub decided: String,
+}
+
+/// Size of the history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Rows by table.
+    pub decisions: u64,
+    /// Jobs begun.
+    pub placements: u64,
+    /// Jobs ended.
+    pub job_ends: u64,
+    /// Time of the oldest decision, unix milliseconds.
+    pub oldest_ms: Option<u64>,
+    /// Time of the newest decision, unix milliseconds.
+    pub newest_ms: Option<u64>,
+    /// Bytes of the database, its unused pages included.
+    pub bytes: u64,
+}
+
+/// Answers questions; each one opens a connection of its own, so that it may
+/// be used from any thread and finds the new file when the old one was moved.
+#[derive(Clone, Debug)]
+pub struct HistoryReader {
+    path: PathBuf,
+}
+
+const DECISION_COLUMNS: &str = "decision, time_ms, job_id, array_job_id, array_task_id, \
+     het_job_id, user_id, partition, ask, mode, verdict, reason, nodes, node_count, generation, \
+     latency_us, explain, outcome_ms, outcome_reason, outcome_rc, outcome_nodes, ask_ns";
+
+/// The decision behind placement `p`: the one that it names; else the job's
+/// last run_now decision with nodes since its previous start.
+const DECISION_OF_PLACEMENT: &str = "coalesce(
+  (SELECT max(d.seq) FROM decisions d WHERE d.decision = p.decision AND d.job_id = p.job_id),
+  (SELECT max(d.seq) FROM decisions d
+    WHERE d.job_id = p.job_id AND d.ask = 'run_now' AND d.nodes <> ''
+      AND d.time_ms <= p.time_ms
+      AND d.time_ms > coalesce((SELECT max(q.time_ms) FROM placements q
+                                 WHERE q.job_id = p.job_id AND q.seq < p.seq), -1)))";
+
+impl HistoryReader {
+    /// A reader of the database at this path, which need not exist yet.
+    pub fn new(path: &Path) -> HistoryReader {
+        HistoryReader {
+            path: path.to_path_buf(),
+        }
+    }
+
+    fn ask<T>(
+        &self,
+        question: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, HistoryError> {
+        let failed = HistoryError::sql(&self.path, "read");
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.path, flags).map_err(&failed)?;
+        connection
+            .busy_timeout(Duration::from_millis(500))
+            .map_err(&failed)?;
+        question(&connection).map_err(&failed)
+    }
+
+    /// The latest decisions for a job, newest first.
+    ///
+    /// # Errors
+    /// SQLite's, also when there is no file yet.
+    pub fn decisions_of_job(
+        &self,
+        job_id: u32,
+        limit: u32,
+    ) -> Result<Vec<DecisionRow>, HistoryError> {
+        let sql = format!(
+            "SELECT {DECISION_COLUMNS} FROM decisions WHERE job_id = ?1 \
+             ORDER BY seq DESC LIMIT ?2"
+        );
+        self.ask(|connection| {
+            connection
+                .prepare(&sql)?
+                .query_map(params![job_id, limit], decision_row)?
+                .collect()
+        })
+    }
+
+    /// The latest decisions of all jobs, newest first.
+    ///
+    /// # Errors
+    /// SQLite's, also when there is no file yet.
+    pub fn recent_decisions(&self, limit: u32) -> Result<Vec<DecisionRow>, HistoryError> {
+        let sql = format!("SELECT {DECISION_COLUMNS} FROM decisions ORDER BY seq DESC LIMIT ?1");
+        self.ask(|connection| {
+            connection
+                .prepare(&sql)?
+                .query_map([limit], decision_row)?
+                .collect()
+        })
+    }
+
+    /// The latest start of a job with the decision behind it.
+    ///
+    /// # Errors
+    /// SQLite's, also when there is no file yet.
+    pub fn placement_of_job(
+        &self,
+        job_id: u32,
+    ) -> Result<Option<(PlacementRecord, Option<DecisionRow>)>, HistoryError> {
+        let placement = "SELECT time_ms, job_id, array_job_id, array_task_id, het_job_id, \
+             user_id, partition, mode, nodes, node_count, decision, dispersion_actual, \
+             dispersion_decided, seq FROM placements WHERE job_id = ?1 ORDER BY seq DESC LIMIT 1";
+        let decision = format!(
+            "SELECT {DECISION_COLUMNS} FROM decisions WHERE seq = \
+             (SELECT {DECISION_OF_PLACEMENT} FROM placements p WHERE p.seq = ?1)"
+        );
+        self.ask(|connection| {
+            let found = connection
+                .query_row(placement, [job_id], |row| {
+                    Ok((placement_row(row)?, row.get::<_, i64>("seq")?))
+                })
+                .optional()?;
+            let Some((placement, seq)) = found else {
+                return Ok(None);
+            };
+            let decision = connection
+                .query_row(&decision, [seq], decision_row)
+                .optional()?;
+            Ok(Some((placement, decision)))
+        })
+    }
+
+    /// Agreement of the starts in shadow mode since a time.
+    ///
+    /// # Errors
+    /// SQLite's, also when there is no file yet.
+    pub fn shadow(&self, since_ms: u64, limit: u32) -> Result<ShadowSummary, HistoryError> {
+        let pairs = format!(
+            "SELECT p.seq, p.job_id, p.time_ms, p.nodes AS actual, d.nodes AS decided, \
+             p.dispersion_actual AS da, p.dispersion_decided AS dd \
+             FROM placements p JOIN decisions d ON d.seq = {DECISION_OF_PLACEMENT} \
+             WHERE p.mode = 'shadow' AND d.nodes <> '' AND p.time_ms >= ?1"
+        );
+        let counts = format!(
+            "SELECT count(*), coalesce(sum(actual = decided), 0), \
+             avg(CASE WHEN dd IS NOT NULL THEN da END), \
+             avg(CASE WHEN da IS NOT NULL THEN dd END) FROM ({pairs})"
+        );
+        let differing = format!(
+            "SELECT job_id, time_ms, actual, decided FROM ({pairs}) \
+             WHERE actual <> decided ORDER BY seq DESC LIMIT ?2"
+        );
+        let since = since_ms.min(i64::MAX.cast_unsigned()).cast_signed();
+        self.ask(|connection| {
+            // One read transaction: counts and list belong together.
+            connection.execute_batch("BEGIN")?;
+            let mut summary = connection.query_row(&counts, [since], |row| {
+                Ok(ShadowSummary {
+                    starts: unsigned(row.get(0)?),
+                    agreed: unsigned(row.get(1)?),
+                    dispersion_actual: row.get(2)?,
+                    dispersion_decided: row.get(3)?,
+                    differing: Vec::new(),
+                })
+            })?;
+            summary.differing = connection
+                .prepare(&differing)?
+                .query_map(params![since, limit], |row| {
+                    Ok(ShadowDifference {
+                        job_id: row.get(0)?,
+                        time_ms: unsigned(row.get(1)?),
+                        actual: row.get(2)?,
+                        decided: row.get(3)?,
+                    })
+                })?
+                .collect::<rusqlite::Result<_>>()?;
+            Ok(summary)
+        })
+    }
+
+    /// Number of rows and bytes.
+    ///
+    /// # Errors
+    /// SQLite's, also when there is no file yet.
+    pub fn totals(&self) -> Result<Totals, HistoryError> {
+        let sql = "SELECT (SELECT count(*) FROM decisions), (SELECT count(*) FROM placements), \
+             (SELECT count(*) FROM job_ends), (SELECT min(time_ms) FROM decisions), \
+             (SELECT max(time_ms) FROM decisions), \
+             (SELECT page_count * page_size FROM pragma_page_count, pragma_page_size)";
+        self.ask(|connection| {
+            connection.query_row(sql, [], |row| {
+                Ok(Totals {
+                    decisions: unsigned(row.get(0)?),
+                    placements: unsigned(row.get(1)?),
+                    job_ends: unsigned(row.get(2)?),
+                    oldest_ms: row.get::<_, Option<i64>>(3)?.map(unsigned),
+                    newest_ms: row.get::<_, Option<i64>>(4)?.map(unsigned),
+                    bytes: unsigned(row.get(5)?),
+                })
+            })
+        })
+    }
+}
+
+/// Undoes `u64::cast_signed` of the writer.
+fn unsigned(value: i64) -> u64 {
+    value.cast_unsigned()
+}
+
+fn job(row: &Row<'_>) -> rusqlite::Result<JobRef> {
+    Ok(JobRef {
+        job_id: row.get("job_id")?,
+        array_job_id: row.get("array_job_id")?,
+        array_task_id: row.get("array_task_id")?,
+        het_job_id: row.get("het_job_id")?,
+        user_id: row.get("user_id")?,
+        partition: row.get("partition")?,
+    })
+}
+
+fn decision_row(row: &Row<'_>) -> rusqlite::Result<DecisionRow> {
+    let decision = DecisionRecord {
+        decision: unsigned(row.get("decision")?),
+        time_ms: unsigned(row.get("time_ms")?),
+        job: job(row)?,
+        ask: row.get("ask")?,
+        mode: row.get("mode")?,
+        verdict: row.get("verdict")?,
+        reason: row.get("reason")?,
+        nodes: row.get("nodes")?,
+        node_count: row.get("node_count")?,
+        generation: unsigned(row.get("generation")?),
+        latency_us: unsigned(row.get("latency_us")?),
+        explain: row.get("explain")?,
+    };
+    let outcome = match row.get::<_, Option<i64>>("outcome_ms")? {
+        None => None,
+        Some(time_ms) => Some(OutcomeRecord {
+            decision: decision.decision,
+            time_ms: unsigned(time_ms),
+            job_id: decision.job.job_id,
+            reason: row.get("outcome_reason")?,
+            rc: row.get("outcome_rc")?,
+            node_count: row.get("outcome_nodes")?,
+            ask_ns: unsigned(row.get("ask_ns")?),
+        }),
+    };
+    Ok(DecisionRow { decision, outcome })
+}
+
+fn placement_row(row: &Row<'_>) -> rusqlite::Result<PlacementRecord> {
+    Ok(PlacementRecord {
+        time_ms: unsigned(row.get("time_ms")?),
+        job: job(row)?,
+        mode: row.get("mode")?,
+        nodes: row.get("nodes")?,
+        node_count: row.get("node_count")?,
+        decision: row.get::<_, Option<i64>>("decision")?.map(unsigned),
+        dispersion_actual: row.get("dispersion_actual")?,
+        dispersion_decided: row.get("dispersion_decided")?,
+    })
+}

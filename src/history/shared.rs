@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the history's thread shares with the rest of the daemon.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crossbeam_channel::{Sender, TrySendError};
+
+use super::records::Record;
+use super::store::Limits;
+
+/// Counters since the start, the state, and the limits in force.
+#[derive(Debug)]
+pub struct HistoryShared {
+    /// Records written.
+    pub written: AtomicU64,
+    /// Records that found the channel full or the thread gone.
+    pub dropped: AtomicU64,
+    /// Records that the thread had to drop because they could not be written.
+    pub lost: AtomicU64,
+    /// Failed attempts to open or to write.
+    pub errors: AtomicU64,
+    /// Times that the database was opened.
+    pub opens: AtomicU64,
+    /// Damaged files moved aside.
+    pub moved_aside: AtomicU64,
+    /// Rows deleted for age or size.
+    pub pruned: AtomicU64,
+    /// Whether the database is open and its last write succeeded.
+    pub healthy: AtomicBool,
+    last_error: Mutex<Option<String>>,
+    retention_days: AtomicU32,
+    max_mb: AtomicU32,
+}
+
+impl HistoryShared {
+    /// Counters at zero.
+    pub fn new(limits: Limits) -> Arc<HistoryShared> {
+        Arc::new(HistoryShared {
+            written: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            opens: AtomicU64::new(0),
+            moved_aside: AtomicU64::new(0),
+            pruned: AtomicU64::new(0),
+            healthy: AtomicBool::new(false),
+            last_error: Mutex::new(None),
+            retention_days: AtomicU32::new(limits.retention_days),
+            max_mb: AtomicU32::new(limits.max_mb),
+        })
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            retention_days: self.retention_days.load(Relaxed),
+            max_mb: self.max_mb.load(Relaxed),
+        }
+    }
+
+    /// Puts other limits in force, as after a reload; the thread takes them up
+    /// within a second or so.
+    pub fn set_limits(&self, limits: Limits) {
+        self.retention_days.store(limits.retention_days, Relaxed);
+        self.max_mb.store(limits.max_mb, Relaxed);
+    }
+
+    /// Text of the last failure, until a write succeeds.
+    pub fn last_error(&self) -> Option<String> {
+        self.last_error
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(super) fn set_last_error(&self, text: Option<String>) {
+        *self
+            .last_error
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = text;
+    }
+}
+
+/// The sending end: never waits.
+#[derive(Clone, Debug)]
+pub struct HistorySender {
+    sender: Sender<Record>,
+    shared: Arc<HistoryShared>,
+}
+
+impl HistorySender {
+    /// Around the sending end of the channel that the thread reads.
+    pub fn new(sender: Sender<Record>, shared: Arc<HistoryShared>) -> HistorySender {
+        HistorySender { sender, shared }
+    }
+
+    /// Hands a record over, or counts it as dropped.
+    pub fn send(&self, record: Record) {
+        match self.sender.try_send(record) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.shared.dropped.fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    /// The counters.
+    pub fn shared(&self) -> &Arc<HistoryShared> {
+        &self.shared
+    }
+}

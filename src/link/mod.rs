@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The plugin's side of the daemon: its socket, its protocol, the mirror of
+//! the nodes that its events keep exact, and the answers to its questions.
+
+mod convert;
+mod hist;
+mod responder;
+mod server;
+mod session;
+
+pub use hist::{Histogram, upper_edge_quantiles};
+pub use responder::{
+    AskNote, BeganNote, LinkView, Mode, Note, OutcomeNote, Responder, Settings, Shares,
+};
+pub use server::{LinkError, Server, ServerConfig};
+pub use session::{PluginCounters, PluginState};

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The plugin's socket: one thread that receives, applies and answers.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use log::{info, warn};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{
+    AddressFamily, Backlog, MsgFlags, SockFlag, SockType, UnixAddr, bind, connect, getsockopt,
+    listen, recv, send, socket, sockopt,
+};
+use nix::unistd::Uid;
+use phalanx_ffi::wire::{self, Message, PacketBuf};
+use thiserror::Error;
+
+use crate::link::responder::Responder;
+use crate::link::session::{ProtocolError, Session, Step};
+
+/// How often the thread looks at things other than packets.
+const TICK: Duration = Duration::from_millis(200);
+/// How often it checks that its socket is still at its path.
+const PATH_CHECK: Duration = Duration::from_secs(1);
+
+/// Where to listen and whom to accept.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Path of the socket.
+    pub socket: PathBuf,
+    /// User ids that may connect, besides root and the daemon's own.
+    pub allowed_uids: Vec<u32>,
+    /// Owner to give the socket when running as root: SlurmUser.
+    pub owner: Option<u32>,
+}
+
+/// Why there is no socket.
+#[derive(Debug, Error)]
+pub enum LinkError {
+    /// Another daemon answers there.
+    #[error("{0}: another process is listening there; expected none")]
+    InUse(PathBuf),
+    /// Something else lies there.
+    #[error("{0}: exists and is not a socket; remove it or change link.socket")]
+    NotASocket(PathBuf),
+    /// The system refused.
+    #[error("{path}: {what}: {source}")]
+    Io {
+        /// Socket path.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// The system's word.
+        source: io::Error,
+    },
+}
+
+/// The listening socket.
+#[derive(Debug)]
+pub struct Server {
+    config: ServerConfig,
+    listener: UnixListener,
+    inode: (u64, u64),
+}
+
+struct Connection {
+    fd: OwnedFd,
+    session: Session,
+    generation_sent: u64,
+    sent: u64,
+}
+
+impl Server {
+    /// Binds the socket, replacing one that nobody listens on.
+    ///
+    /// # Errors
+    /// See [`LinkError`].
+    pub fn bind(config: ServerConfig) -> Result<Self, LinkError> {
+        let listener = listen_at(&config)?;
+        let inode = inode_of(&config.socket).unwrap_or_default();
+        Ok(Self { config, listener, inode })
+    }
+
+    /// Serves until `stop`. `alive` is set to `now_ms()` at every turn, for
+    /// the watchdog.
+    pub fn run(mut self, responder: &Responder, stop: &AtomicBool, beat: &AtomicU64) {
+        let mut connection: Option<Connection> = None;
+        let mut buffers = Buffers::default();
+        let mut path_checked = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            beat.fetch_add(1, Ordering::Relaxed);
+            if path_checked.elapsed() >= PATH_CHECK {
+                path_checked = Instant::now();
+                self.keep_path();
+            }
+            self.wait(connection.as_ref());
+            if let Some(fresh) = self.accept(responder) {
+                // slurmctld was restarted before the old end was seen closed.
+                connection = Some(fresh);
+                responder.connected();
+            }
+            let Some(mut open) = connection.take() else { continue };
+            match open.serve(responder, &mut buffers) {
+                Ok(()) => connection = Some(open),
+                Err(Closed::ByPeer) => {
+                    info!("plugin disconnected");
+                    responder.disconnected(None);
+                }
+                Err(Closed::Error(text)) => {
+                    warn!("connection of the plugin closed: {text}");
+                    responder.disconnected(Some(text));
+                }
+            }
+        }
+        self.unlink();
+    }
+
+    fn wait(&self, connection: Option<&Connection>) {
+        let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+        fds.extend(connection.map(|c| PollFd::new(c.fd.as_fd(), PollFlags::POLLIN)));
+        let timeout = PollTimeout::try_from(TICK).unwrap_or(PollTimeout::ZERO);
+        // An interrupted or failed wait only means an early look.
+        let _ = poll(&mut fds, timeout);
+    }
+
+    fn accept(&self, responder: &Responder) -> Option<Connection> {
+        let (stream, _) = self.listener.accept().ok()?;
+        let fd = OwnedFd::from(stream);
+        let peer = getsockopt(&fd, sockopt::PeerCredentials).ok()?;
+        let own = Uid::effective().as_raw();
+        let uid = peer.uid();
+        if uid != 0 && uid != own && !self.config.allowed_uids.contains(&uid) {
+            let why = format!(
+                "user id {uid} (pid {}) may not connect to the plugin socket: expected root, \
+                 SlurmUser or one of link.allowed_uids",
+                peer.pid()
+            );
+            warn!("{why}");
+            responder.refused(why);
+            return None;
+        }
+        info!("plugin connected: pid {} user id {uid}", peer.pid());
+        Some(Connection { fd, session: Session::default(), generation_sent: 0, sent: 0 })
+    }
+
+    /// Someone may delete the socket: then listen anew, or nobody could ever
+    /// connect again.
+    fn keep_path(&mut self) {
+        if inode_of(&self.config.socket) == Some(self.inode) {
+            return;
+        }
+        match listen_at(&self.config) {
+            Ok(listener) => {
+                warn!("{}: socket was gone, listening anew", self.config.socket.display());
+                self.listener = listener;
+                self.inode = inode_of(&self.config.socket).unwrap_or_default();
+            }
+            Err(error) => warn!("socket is gone and cannot be made anew: {error}"),
+        }
+    }
+
+    fn unlink(&self) {
+        if inode_of(&self.config.socket) == Some(self.inode) {
+            let _ = std::fs::remove_file(&self.config.socket);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Buffers {
+    packet: PacketBuf,
+    reply: PacketBuf,
+    nodes: Vec<u32>,
+}
+
+enum Closed {
+    ByPeer,
+    Error(String),
+}
+
+impl From<ProtocolError> for Closed {
+    fn from(error: ProtocolError) -> Self {
+        Self::Error(error.to_string())
+    }
+}
+
+/// Packets handled before other things get a look.
+const BURST: usize = 256;
+
+impl Connection {
+    /// Handles what has arrived.
+    fn serve(&mut self, responder: &Responder, buffers: &mut Buffers) -> Result<(), Closed> {
+        for _ in 0..BURST {
+            let space = buffers.packet.space_mut();
+            let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
+            let len = match recv(self.fd.as_raw_fd(), space, flags) {
+                Ok(0) => return Err(Closed::ByPeer),
+                Ok(len) => len,
+                Err(Errno::EAGAIN | Errno::EINTR) => break,
+                Err(Errno::ECONNRESET | Errno::EPIPE) => return Err(Closed::ByPeer),
+                Err(error) => return Err(Closed::Error(format!("receive: {error}"))),
+            };
+            let received = Instant::now();
+            buffers.packet.set_len(len).map_err(ProtocolError::from)?;
+            let message = buffers.packet.message().map_err(ProtocolError::from)?;
+            let seq = message.seq();
+            let step = self.session.take(message)?;
+            let greeting = matches!(step, Step::Hello(_));
+            let synced = matches!(step, Step::Synced(..));
+            let head = responder.apply(&self.session, step, received, &mut buffers.nodes);
+            if let Some(head) = head {
+                let answer = wire::Answer { head: &head, nodes: &buffers.nodes };
+                self.send(&mut buffers.reply, seq, &Message::Answer(answer))?;
+            }
+            if greeting {
+                self.configure(responder, &mut buffers.reply, true)?;
+            }
+            if synced {
+                let view = responder.view();
+                info!("mirror complete: {} nodes, {} jobs", view.mirror_nodes, view.mirror_jobs);
+            }
+        }
+        self.configure(responder, &mut buffers.reply, false)
+    }
+
+    /// Sends WELCOME once and CONFIG after each change.
+    fn configure(
+        &mut self,
+        responder: &Responder,
+        reply: &mut PacketBuf,
+        first: bool,
+    ) -> Result<(), Closed> {
+        let settings = responder.settings();
+        let greeted = self.generation_sent > 0;
+        if (!first && !greeted) || self.generation_sent == settings.generation {
+            return Ok(());
+        }
+        let welcome = settings.welcome();
+        self.generation_sent = settings.generation;
+        self.sent += 1;
+        let message =
+            if first { Message::Welcome(&welcome) } else { Message::Config(&welcome) };
+        self.send(reply, self.sent, &message)
+    }
+
+    fn send(&self, buf: &mut PacketBuf, seq: u64, message: &Message<'_>) -> Result<(), Closed> {
+        let bytes = wire::build(buf, seq, message).map_err(ProtocolError::from)?;
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+        match send(self.fd.as_raw_fd(), bytes, flags) {
+            Ok(_) => Ok(()),
+            // A plugin that does not read has given up on the answer.
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(()),
+            Err(Errno::EPIPE | Errno::ECONNRESET) => Err(Closed::ByPeer),
+            Err(error) => Err(Closed::Error(format!("send: {error}"))),
+        }
+    }
+}
+
+fn inode_of(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+}
+
+/// The standard library's listener type also holds a SOCK_SEQPACKET socket:
+/// accepting is the same call.
+fn listen_at(config: &ServerConfig) -> Result<UnixListener, LinkError> {
+    let path = &config.socket;
+    let fail = |what: &'static str| {
+        move |source: io::Error| LinkError::Io { path: path.clone(), what, source }
+    };
+    let errno = |what: &'static str| move |e: Errno| fail(what)(io::Error::from(e));
+    clear_stale(path)?;
+    let address = UnixAddr::new(path).map_err(errno("name"))?;
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)
+        .map_err(errno("socket"))?;
+    bind(fd.as_raw_fd(), &address).map_err(errno("bind"))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))
+        .map_err(fail("set mode 0660"))?;
+    if let Some(owner) = config.owner.filter(|_| Uid::effective().is_root()) {
+        std::os::unix::fs::chown(path, Some(owner), None).map_err(fail("give to SlurmUser"))?;
+    }
+    listen(&fd, Backlog::new(4).unwrap_or(Backlog::MAXCONN)).map_err(errno("listen"))?;
+    Ok(UnixListener::from(fd))
+}
+
+/// Removes a socket that nobody listens on.
+fn clear_stale(path: &Path) -> Result<(), LinkError> {
+    use std::os::unix::fs::FileTypeExt;
+    let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !meta.file_type().is_socket() {
+        return Err(LinkError::NotASocket(path.to_path_buf()));
+    }
+    let probe = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None);
+    if let (Ok(probe), Ok(address)) = (probe, UnixAddr::new(path))
+        && connect(probe.as_raw_fd(), &address).is_ok()
+    {
+        return Err(LinkError::InUse(path.to_path_buf()));
+    }
+    std::fs::remove_file(path).map_err(|source| LinkError::Io {
+        path: path.to_path_buf(),
+        what: "remove the stale socket",
+        source,
+    })
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a job asks for, in Slurm's terms, and what that means on one node.
+//!
+//! A [`Shape`] keeps the request as Slurm has it (tasks, CPUs per task, memory
+//! per node or per CPU, GRES per node, job or task); [`Shape::need`] turns it
+//! into the amounts that one node must give when it takes some of the tasks.
+
+/// Memory request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Memory {
+    /// Memory is not a consumable resource on this cluster.
+    #[default]
+    Untracked,
+    /// `--mem=0`: all memory of each node.
+    All,
+    /// `--mem`, MiB on each node.
+    PerNode(u64),
+    /// `--mem-per-cpu`, MiB for each allocated CPU.
+    PerCpu(u64),
+}
+
+/// How a job shares its nodes with others (`--exclusive`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Sharing {
+    /// Other jobs may use what is left.
+    #[default]
+    Shared,
+    /// `--exclusive`: whole idle nodes.
+    Whole,
+    /// `--exclusive=user` or `=mcs`: left to Slurm.
+    Owner,
+}
+
+/// One GRES request. `kind` and `gres_type` are the caller's dense ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct GresWant {
+    /// Kind, e.g. the id of `gpu`.
+    pub kind: u32,
+    /// Type, e.g. the id of `gpu:a100`; `None` for any.
+    pub gres_type: Option<u32>,
+    /// `--gres`, `--gpus-per-node`.
+    pub per_node: u64,
+    /// `--gpus`.
+    pub per_job: u64,
+    /// `--gpus-per-task`.
+    pub per_task: u64,
+    /// `--gpus-per-socket`.
+    pub per_socket: u64,
+    /// `--cpus-per-gpu`.
+    pub cpus_per_gres: u32,
+    /// `--mem-per-gpu`, MiB.
+    pub mem_per_gres_mb: u64,
+    /// `--ntasks-per-gpu`.
+    pub ntasks_per_gres: u32,
+}
+
+/// Options of a request that are left to Slurm because they depend on what
+/// the daemon does not model (core layout, switches, owners).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LeftToSlurm {
+    /// `--contiguous`.
+    Contiguous,
+    /// `--switches`.
+    Switches,
+    /// `--core-spec`, `--thread-spec`.
+    CoreSpec,
+    /// `--gpus-per-socket`.
+    PerSocket,
+    /// `--exclusive=user|mcs`.
+    Owner,
+    /// Component of a het job.
+    HetJob,
+    /// `--threads-per-core`, `--ntasks-per-core`, `--ntasks-per-socket`.
+    CoreLayout,
+    /// Too many GRES requests, or of a kind that no node has.
+    Gres,
+}
+
+impl LeftToSlurm {
+    /// The option as the user wrote it.
+    pub fn option(self) -> &'static str {
+        match self {
+            Self::Contiguous => "--contiguous",
+            Self::Switches => "--switches",
+            Self::CoreSpec => "--core-spec",
+            Self::PerSocket => "--gpus-per-socket",
+            Self::Owner => "--exclusive=user",
+            Self::HetJob => "het job",
+            Self::CoreLayout => "core layout options",
+            Self::Gres => "--gres",
+        }
+    }
+}
+
+/// A job's request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Shape {
+    /// Fewest nodes.
+    pub min_nodes: u32,
+    /// Most nodes; `u32::MAX` if not limited.
+    pub max_nodes: u32,
+    /// Nodes wanted, within the two.
+    pub req_nodes: u32,
+    /// CPUs of the whole job at least.
+    pub min_cpus: u32,
+    /// Tasks of the whole job; 0 if not given.
+    pub num_tasks: u32,
+    /// CPUs on each node at least (`--mincpus`).
+    pub pn_min_cpus: u32,
+    /// CPUs per task; 0 if not given.
+    pub cpus_per_task: u32,
+    /// Tasks on each node; 0 if not given.
+    pub ntasks_per_node: u32,
+    /// Memory.
+    pub memory: Memory,
+    /// Generic resources.
+    pub gres: Vec<GresWant>,
+    /// Exclusive use.
+    pub sharing: Sharing,
+    /// More tasks than CPUs are fine (`--overcommit`).
+    pub overcommit: bool,
+    /// First option that is left to Slurm, if any.
+    pub left_to_slurm: Option<LeftToSlurm>,
+}
+
+/// What one node must give.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Need {
+    /// CPUs.
+    pub cpus: u64,
+    /// Memory in MiB; 0 when untracked or all of it.
+    pub memory_mb: u64,
+    /// All memory of the node, which must be unused.
+    pub all_memory: bool,
+    /// Count by GRES kind and type, in the order of the request.
+    pub gres: Vec<(u32, Option<u32>, u64)>,
+    /// The whole node, which must be idle.
+    pub whole: bool,
+}
+
+impl Shape {
+    /// Tasks of the job, at least 1.
+    pub fn tasks(&self) -> u64 {
+        u64::from(self.num_tasks.max(1))
+    }
+
+    /// Nodes wanted: the requested count within its limits, at least 1.
+    pub fn wanted_nodes(&self) -> u32 {
+        self.req_nodes.clamp(self.min_nodes.max(1), self.max_nodes.max(self.min_nodes).max(1))
+    }
+
+    /// Whether the number of nodes follows from the CPUs (`-n` without `-N`).
+    pub fn node_count_is_free(&self) -> bool {
+        self.max_nodes > self.min_nodes.max(1)
+    }
+
+    /// Amounts on each of `nodes` nodes when the job is split evenly,
+    /// rounded up. Source: `cons_common/job_test.c` `_verify_node_state` and
+    /// `gres_job_test` for what each option counts.
+    pub fn need(&self, nodes: u32) -> Need {
+        let n = u64::from(nodes.max(1));
+        let even = self.tasks().div_ceil(n);
+        let tasks = even.max(u64::from(self.ntasks_per_node));
+        let share = u64::from(self.min_cpus).div_ceil(n);
+        self.need_for(tasks, share, n)
+    }
+
+    /// Amounts on a node that takes `tasks` tasks, at least `cpus_least` CPUs
+    /// and one of `nodes` equal shares of what is asked per job.
+    pub fn need_for(&self, tasks: u64, cpus_least: u64, nodes: u64) -> Need {
+        let mut cpus = cpus_least.max(u64::from(self.pn_min_cpus)).max(1);
+        if !self.overcommit {
+            cpus = cpus.max(tasks.saturating_mul(u64::from(self.cpus_per_task.max(1))));
+        }
+        let mut gres = Vec::with_capacity(self.gres.len());
+        let mut gres_memory = 0u64;
+        for want in &self.gres {
+            let count = want
+                .per_node
+                .max(want.per_job.div_ceil(nodes.max(1)))
+                .max(want.per_task.saturating_mul(tasks));
+            gres.push((want.kind, want.gres_type, count));
+            cpus = cpus.max(count.saturating_mul(u64::from(want.cpus_per_gres)));
+            gres_memory = gres_memory.saturating_add(count.saturating_mul(want.mem_per_gres_mb));
+        }
+        let tracked = self.memory != Memory::Untracked;
+        let memory_mb = match self.memory {
+            Memory::Untracked => 0,
+            Memory::All => gres_memory,
+            Memory::PerNode(mb) => mb.max(gres_memory),
+            Memory::PerCpu(mb) => mb.saturating_mul(cpus).max(gres_memory),
+        };
+        let all_memory = tracked && memory_mb == 0;
+        Need { cpus, memory_mb, all_memory, gres, whole: self.sharing == Sharing::Whole }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_split_evenly_and_rounded_up() {
+        let shape = Shape {
+            min_nodes: 2,
+            max_nodes: 2,
+            req_nodes: 2,
+            min_cpus: 9,
+            num_tasks: 9,
+            memory: Memory::PerCpu(100),
+            ..Shape::default()
+        };
+        let need = shape.need(2);
+        assert_eq!((need.cpus, need.memory_mb, need.all_memory), (5, 500, false));
+        assert!(!shape.node_count_is_free());
+    }
+
+    #[test]
+    fn gpus_bring_their_cpus_and_memory() {
+        let want = GresWant {
+            kind: 7,
+            per_job: 6,
+            cpus_per_gres: 4,
+            mem_per_gres_mb: 1000,
+            ..GresWant::default()
+        };
+        let shape = Shape {
+            min_nodes: 1,
+            max_nodes: 4,
+            req_nodes: 1,
+            min_cpus: 1,
+            gres: vec![want],
+            memory: Memory::All,
+            ..Shape::default()
+        };
+        let one = shape.need(1);
+        assert_eq!((one.cpus, one.memory_mb), (24, 6000));
+        assert_eq!(one.gres, vec![(7, None, 6)]);
+        let three = shape.need(3);
+        assert_eq!(three.gres, vec![(7, None, 2)]);
+        assert_eq!(three.cpus, 8);
+        assert!(shape.node_count_is_free());
+    }
+
+    #[test]
+    fn no_memory_request_takes_all_of_it() {
+        let shape = Shape { memory: Memory::All, min_nodes: 1, max_nodes: 1, ..Shape::default() };
+        assert!(shape.need(1).all_memory);
+        let shape = Shape { memory: Memory::Untracked, ..shape };
+        assert!(!shape.need(1).all_memory);
+    }
+
+    #[test]
+    fn wanted_nodes_stay_within_the_limits() {
+        let shape = Shape { min_nodes: 2, max_nodes: 4, req_nodes: 9, ..Shape::default() };
+        assert_eq!(shape.wanted_nodes(), 4);
+        let shape = Shape { min_nodes: 0, max_nodes: 0, req_nodes: 0, ..Shape::default() };
+        assert_eq!(shape.wanted_nodes(), 1);
+    }
+}

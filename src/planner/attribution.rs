@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Which resource a pending job waits for.
+//!
+//! Slurm says `Resources`, not which one. The rule (`methods.md` section 5,
+//! ambiguity ix): among the nodes that the job may use and that could ever
+//! hold its share, take those with the fewest lacking dimensions and count
+//! every dimension lacking there. A job that fits now counts for nothing, nor
+//! does one that can never fit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::shape::{Need, Shape};
+use crate::planner::eligible::{Eligible, eligible};
+use crate::planner::room::{Lack, Room};
+use crate::snapshot::{Job, Snapshot};
+
+/// Pending jobs by the dimension they wait for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// CPUs.
+    pub cpu: u64,
+    /// Memory.
+    pub memory: u64,
+    /// By GRES kind of the snapshot.
+    pub kinds: Vec<u64>,
+    /// By licence of the snapshot.
+    pub licenses: Vec<u64>,
+    /// Distinct requests looked at.
+    pub requests: usize,
+    /// Pending records beyond `requests_max`, not looked at.
+    pub skipped: u64,
+}
+
+/// What decides where a job may run; jobs that agree in it share one look.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key<'a> {
+    partitions: &'a str,
+    constraint: Option<&'a str>,
+    required: Option<&'a str>,
+    excluded: Option<&'a str>,
+    reservation: Option<&'a str>,
+    licenses: &'a [(Arc<str>, u64)],
+    shape: &'a Shape,
+}
+
+/// Counts the queue. `rooms` are in the snapshot's node order; at most
+/// `requests_max` distinct requests are looked at, the first of the queue.
+pub fn count(snapshot: &Snapshot, rooms: &[Room], now_s: i64, requests_max: usize) -> Counts {
+    let mut counts = Counts {
+        kinds: vec![0; snapshot.gres_kinds.len()],
+        licenses: vec![0; snapshot.licenses.len()],
+        ..Counts::default()
+    };
+    let mut groups: BTreeMap<Key<'_>, (u32, u64)> = BTreeMap::new();
+    for &index in &snapshot.queue {
+        let Some(job) = snapshot.jobs.get(index as usize).filter(|j| waits_for_resources(j)) else {
+            continue;
+        };
+        let key = key_of(job);
+        if let Some((_, tasks)) = groups.get_mut(&key) {
+            *tasks += job.task_count;
+        } else if groups.len() < requests_max {
+            groups.insert(key, (index, job.task_count));
+        } else {
+            counts.skipped += job.task_count;
+        }
+    }
+    counts.requests = groups.len();
+    for (index, tasks) in groups.into_values() {
+        if let Some(job) = snapshot.jobs.get(index as usize) {
+            attribute(snapshot, rooms, job, now_s, tasks, &mut counts);
+        }
+    }
+    counts
+}
+
+/// A dependency, a begin time or a limit is no shortage.
+fn waits_for_resources(job: &Job) -> bool {
+    matches!(
+        &*job.reason,
+        "Resources" | "Priority" | "None" | "Licenses" | "ReqNodeNotAvail"
+    )
+}
+
+fn key_of(job: &Job) -> Key<'_> {
+    Key {
+        partitions: &job.partitions,
+        constraint: job.constraint.as_deref(),
+        required: job.required_nodes.as_deref(),
+        excluded: job.excluded_nodes.as_deref(),
+        reservation: job.reservation.as_deref(),
+        licenses: &job.licenses,
+        shape: &job.shape,
+    }
+}
+
+fn attribute(
+    snapshot: &Snapshot,
+    rooms: &[Room],
+    job: &Job,
+    now_s: i64,
+    tasks: u64,
+    counts: &mut Counts,
+) {
+    let mut licence_short = false;
+    for (name, wanted) in &job.licenses {
+        let pool = snapshot.licenses.iter().position(|l| l.name == *name);
+        let Some((index, licence)) = pool.and_then(|i| Some((i, snapshot.licenses.get(i)?))) else {
+            continue;
+        };
+        if *wanted <= licence.total && *wanted > licence.total.saturating_sub(licence.used) {
+            licence_short = true;
+            if let Some(count) = counts.licenses.get_mut(index) {
+                *count += tasks;
+            }
+        }
+    }
+    if licence_short {
+        return;
+    }
+    let lacking = lacking_dimensions(rooms, &eligible(snapshot, job, now_s), &job.shape);
+    for lack in lacking {
+        match lack {
+            Lack::Cpu => counts.cpu += tasks,
+            Lack::Memory => counts.memory += tasks,
+            Lack::Kind(kind) => {
+                if let Some(count) = counts.kinds.get_mut(kind as usize) {
+                    *count += tasks;
+                }
+            }
+        }
+    }
+}
+
+/// Dimensions lacking on the eligible nodes that lack the fewest; empty when
+/// the job fits now or never.
+pub fn lacking_dimensions(rooms: &[Room], eligible: &Eligible, shape: &Shape) -> Vec<Lack> {
+    let wanted = shape.wanted_nodes();
+    let need = shape.need(wanted);
+    let mut best = Best::default();
+    for node in eligible.nodes.ones() {
+        if let Some(room) = rooms.get(node) {
+            best.look(room, &need);
+        }
+    }
+    if best.capable < wanted || best.fitting >= wanted { Vec::new() } else { best.lacking }
+}
+
+#[derive(Default)]
+struct Best {
+    capable: u32,
+    fitting: u32,
+    fewest: usize,
+    lacking: Vec<Lack>,
+    here: Vec<Lack>,
+}
+
+impl Best {
+    fn look(&mut self, room: &Room, need: &Need) {
+        if !room.could_hold(need) {
+            return;
+        }
+        self.capable += 1;
+        self.here.clear();
+        room.lacks(need, |lack, _| self.here.push(lack));
+        if self.here.is_empty() {
+            self.fitting += 1;
+            return;
+        }
+        if self.lacking.is_empty() || self.here.len() < self.fewest {
+            self.fewest = self.here.len();
+            self.lacking.clear();
+        } else if self.here.len() > self.fewest {
+            return;
+        }
+        for lack in &self.here {
+            if !self.lacking.contains(lack) {
+                self.lacking.push(*lack);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::shape::GresWant;
+    use crate::snapshot::{Builder, License, Node, NodeGres, Partition};
+
+    fn node(name: &str, cpus_used: u64, gpus_used: u64) -> Node {
+        let gpu = NodeGres { kind: "gpu".into(), gres_type: None, total: 4, used: gpus_used };
+        Node {
+            name: name.into(),
+            available: true,
+            cpus: 16,
+            cpus_used,
+            memory_mb: 1000,
+            gres: vec![gpu],
+            ..Node::default()
+        }
+    }
+
+    fn snapshot(jobs: Vec<Job>) -> Snapshot {
+        let mut builder = Builder::default();
+        builder.nodes(vec![node("a", 16, 2), node("b", 0, 4), node("c", 16, 4)]).unwrap();
+        let nodes = builder.node_set(["a", "b", "c"].into_iter());
+        let main = Partition { name: "main".into(), nodes, up: true, max_nodes: None };
+        builder.draft.partitions.push(main);
+        builder.draft.licenses.push(License { name: "lic".into(), total: 2, used: 2 });
+        builder.draft.jobs = jobs;
+        builder.build(1, 1).unwrap()
+    }
+
+    fn job(id: u32, nodes: u32, cpus: u32, gpus: u64) -> Job {
+        let gres = match gpus {
+            0 => vec![],
+            n => vec![GresWant { kind: 0, per_node: n, ..GresWant::default() }],
+        };
+        let shape = Shape {
+            min_nodes: nodes,
+            max_nodes: nodes,
+            req_nodes: nodes,
+            min_cpus: cpus * nodes,
+            gres,
+            ..Shape::default()
+        };
+        Job {
+            id,
+            priority: 1,
+            task_count: 1,
+            reason: "Resources".into(),
+            partitions: "main".into(),
+            shape,
+            ..Job::default()
+        }
+    }
+
+    fn counts(jobs: Vec<Job>) -> (u64, u64, u64) {
+        let snapshot = snapshot(jobs);
+        let counts = count(&snapshot, &Room::of_snapshot(&snapshot), 0, 100);
+        (counts.cpu, counts.memory, counts.kinds[0])
+    }
+
+    #[test]
+    fn the_fewest_lacking_dimensions_count() {
+        // a lacks cpu only, b lacks gpu only, c lacks both.
+        assert_eq!(counts(vec![job(1, 1, 2, 1)]), (1, 0, 1));
+        // Only b has CPUs free: a CPU job on two nodes waits for CPUs.
+        assert_eq!(counts(vec![job(1, 2, 2, 0)]), (1, 0, 0));
+    }
+
+    #[test]
+    fn jobs_that_fit_or_never_fit_count_for_nothing() {
+        assert_eq!(counts(vec![job(1, 1, 2, 0)]), (0, 0, 0));
+        assert_eq!(counts(vec![job(1, 1, 2, 5)]), (0, 0, 0));
+        assert_eq!(counts(vec![job(1, 4, 2, 0)]), (0, 0, 0));
+        let waits_for_another = Job { reason: "Dependency".into(), ..job(1, 1, 2, 1) };
+        assert_eq!(counts(vec![waits_for_another]), (0, 0, 0));
+    }
+
+    #[test]
+    fn array_tasks_count_each_and_licences_bind_first() {
+        let array = Job { task_count: 50, ..job(1, 1, 2, 1) };
+        assert_eq!(counts(vec![array, job(2, 1, 2, 1)]), (51, 0, 51));
+        let licensed = Job { licenses: vec![("lic".into(), 1)], ..job(1, 1, 2, 1) };
+        let snapshot = snapshot(vec![licensed]);
+        let counts = count(&snapshot, &Room::of_snapshot(&snapshot), 0, 100);
+        assert_eq!((counts.cpu, counts.kinds[0], counts.licenses[0]), (0, 0, 1));
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Which nodes a pending job may use at all, filter by filter.
+
+use fixedbitset::FixedBitSet;
+
+use crate::limits;
+use crate::model::hostlist;
+use crate::snapshot::features::Constraint;
+use crate::snapshot::{Job, Snapshot};
+
+/// One filter and what it did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// `partition`, `state`, `constraint`, `nodelist`, `exclude`,
+    /// `reservation`.
+    pub filter: &'static str,
+    /// What the job asked of it, or what it stands for.
+    pub asked: String,
+    /// Nodes that it removed.
+    pub removed: usize,
+}
+
+/// The nodes left after all filters, with the trace of how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Eligible {
+    /// Nodes left.
+    pub nodes: FixedBitSet,
+    /// Filters in order.
+    pub steps: Vec<Step>,
+}
+
+/// Applies every filter to all nodes. `now_s` decides which reservations are
+/// active.
+pub fn eligible(snapshot: &Snapshot, job: &Job, now_s: i64) -> Eligible {
+    let mut nodes = FixedBitSet::with_capacity(snapshot.nodes.len());
+    nodes.insert_range(..);
+    let mut run = Eligible { nodes, steps: Vec::with_capacity(6) };
+    run.keep("partition", &job.partitions, &partition_nodes(snapshot, job));
+    run.keep("state", "up, not drained", &available_nodes(snapshot));
+    if let Some(text) = &job.constraint {
+        run.keep("constraint", text, &constraint_nodes(snapshot, text));
+    }
+    if let Some(text) = &job.excluded_nodes {
+        let mut rest = named(snapshot, text);
+        rest.toggle_range(..);
+        run.keep("exclude", text, &rest);
+    }
+    let asked = job.reservation.as_deref();
+    run.keep("reservation", asked.unwrap_or("none"), &unreserved(snapshot, asked, now_s));
+    if let Some(text) = &job.required_nodes {
+        run.keep_required(snapshot, job, text);
+    }
+    run
+}
+
+impl Eligible {
+    fn keep(&mut self, filter: &'static str, asked: &str, allowed: &FixedBitSet) {
+        let before = self.nodes.count_ones(..);
+        self.nodes.intersect_with(allowed);
+        let removed = before - self.nodes.count_ones(..);
+        self.steps.push(Step { filter, asked: asked.to_owned(), removed });
+    }
+
+    /// `--nodelist` names nodes that must be used; others may join them only
+    /// when the job takes more nodes than the list has.
+    fn keep_required(&mut self, snapshot: &Snapshot, job: &Job, text: &str) {
+        let required = named(snapshot, text);
+        if required.count_ones(..) >= job.shape.wanted_nodes() as usize {
+            self.keep("nodelist", text, &required);
+        }
+    }
+}
+
+fn partition_nodes(snapshot: &Snapshot, job: &Job) -> FixedBitSet {
+    let mut nodes = FixedBitSet::with_capacity(snapshot.nodes.len());
+    for name in job.partitions.split(',') {
+        if let Some(partition) = snapshot.partition(name).filter(|p| p.up) {
+            nodes.union_with(&partition.nodes);
+        }
+    }
+    nodes
+}
+
+fn available_nodes(snapshot: &Snapshot) -> FixedBitSet {
+    nodes_where(snapshot, |node| node.available)
+}
+
+fn constraint_nodes(snapshot: &Snapshot, text: &str) -> FixedBitSet {
+    match Constraint::parse(text) {
+        Ok(constraint) => nodes_where(snapshot, |node| constraint.matches(&node.features)),
+        // Slurm accepted it; what cannot be read here must not hide nodes.
+        Err(_) => nodes_where(snapshot, |_| true),
+    }
+}
+
+fn nodes_where(snapshot: &Snapshot, keep: impl Fn(&crate::snapshot::Node) -> bool) -> FixedBitSet {
+    let mut nodes = FixedBitSet::with_capacity(snapshot.nodes.len());
+    for (index, _) in snapshot.nodes.iter().enumerate().filter(|(_, n)| keep(n)) {
+        nodes.insert(index);
+    }
+    nodes
+}
+
+fn named(snapshot: &Snapshot, text: &str) -> FixedBitSet {
+    let names = hostlist::expand(text, limits::HOSTLIST_NAMES_MAX).unwrap_or_default();
+    let mut nodes = FixedBitSet::with_capacity(snapshot.nodes.len());
+    for index in names.iter().filter_map(|name| snapshot.node(name)) {
+        nodes.insert(index);
+    }
+    nodes
+}
+
+fn unreserved(snapshot: &Snapshot, asked: Option<&str>, now_s: i64) -> FixedBitSet {
+    let mut nodes = nodes_where(snapshot, |_| true);
+    if let Some(own) = asked {
+        let inside = |name: &str| own.split(',').any(|part| part == name);
+        let mut union = FixedBitSet::with_capacity(snapshot.nodes.len());
+        for reservation in snapshot.reservations.iter().filter(|r| inside(&r.name)) {
+            union.union_with(&reservation.nodes);
+        }
+        return union;
+    }
+    for reservation in &snapshot.reservations {
+        let active = reservation.start_s <= now_s && now_s < reservation.end_s;
+        if active && reservation.whole_nodes {
+            nodes.difference_with(&reservation.nodes);
+        }
+    }
+    nodes
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! From a snapshot of the queue and an exact picture of the nodes to
+//! decisions, and to the reasons behind them.
+
+pub mod attribution;
+pub mod cluster;
+pub mod eligible;
+pub mod pending;
+pub mod place;
+pub mod plan;
+pub mod room;

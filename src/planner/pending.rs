@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Why a job waits: filters, then what the eligible nodes lack.
+
+use std::collections::BTreeMap;
+
+use crate::model::shape::Need;
+use crate::planner::eligible::{Eligible, eligible};
+use crate::planner::room::{Lack, Room};
+use crate::snapshot::{Job, Snapshot};
+
+/// What the eligible nodes say to a job's request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// Filters and the nodes left.
+    pub eligible: Eligible,
+    /// Nodes that the job needs at once.
+    pub nodes_needed: u32,
+    /// Eligible nodes too small for its share even when empty.
+    pub too_small: usize,
+    /// Eligible nodes with room now.
+    pub fits_now: usize,
+    /// By dimension name: nodes that lack it now, least amount missing.
+    pub blockers: BTreeMap<String, (usize, u64)>,
+    /// Licences short: name, wanted, free.
+    pub licenses: Vec<(String, u64, u64)>,
+}
+
+/// Looks at every eligible node for one job.
+pub fn waiting(snapshot: &Snapshot, rooms: &[Room], job: &Job, now_s: i64) -> Waiting {
+    let eligible = eligible(snapshot, job, now_s);
+    let nodes_needed = job.shape.wanted_nodes();
+    let need = job.shape.need(nodes_needed);
+    let mut found = Waiting {
+        eligible,
+        nodes_needed,
+        too_small: 0,
+        fits_now: 0,
+        blockers: BTreeMap::new(),
+        licenses: short_licenses(snapshot, job),
+    };
+    let nodes: Vec<usize> = found.eligible.nodes.ones().collect();
+    for room in nodes.into_iter().filter_map(|node| rooms.get(node)) {
+        found.look(snapshot, room, &need);
+    }
+    found
+}
+
+impl Waiting {
+    fn look(&mut self, snapshot: &Snapshot, room: &Room, need: &Need) {
+        if !room.could_hold(need) {
+            self.too_small += 1;
+            return;
+        }
+        let mut fits = true;
+        room.lacks(need, |lack, missing| {
+            fits = false;
+            let entry = self.blockers.entry(lack_name(snapshot, lack)).or_insert((0, missing));
+            entry.0 += 1;
+            entry.1 = entry.1.min(missing);
+        });
+        self.fits_now += usize::from(fits);
+    }
+
+    /// One sentence for the user.
+    pub fn summary(&self, reason: &str) -> String {
+        let capable = self.eligible.nodes.count_ones(..) - self.too_small;
+        let needed = self.nodes_needed as usize;
+        if let Some((name, wanted, free)) = self.licenses.first() {
+            return format!("waits for licence {name}: {wanted} wanted, {free} free");
+        }
+        if capable < needed {
+            let worst = self.eligible.steps.iter().max_by_key(|s| s.removed);
+            let filter = worst.map_or("none", |s| s.filter);
+            return format!(
+                "can not start on the present nodes: needs {needed}, {capable} are eligible and \
+                 large enough (filter that removed most: {filter})"
+            );
+        }
+        if self.fits_now >= needed {
+            return format!(
+                "{} nodes have room now, {needed} needed: Slurm holds it back for another \
+                 reason ({reason})",
+                self.fits_now
+            );
+        }
+        let most = self.blockers.iter().max_by_key(|(_, (nodes, _))| *nodes);
+        let (name, (lacking, missing)) = most.map_or(("nothing", (0, 0)), |(n, v)| (n, *v));
+        format!(
+            "needs {needed} nodes, {} have room now; {name} is short on {lacking} of {capable} \
+             eligible nodes (at least {missing} more)",
+            self.fits_now
+        )
+    }
+}
+
+fn lack_name(snapshot: &Snapshot, lack: Lack) -> String {
+    match lack {
+        Lack::Cpu => "cpu".to_owned(),
+        Lack::Memory => "mem".to_owned(),
+        Lack::Kind(kind) => {
+            let name = snapshot.gres_kinds.get(kind as usize);
+            format!("gres/{}", name.map_or("?", |n| n))
+        }
+    }
+}
+
+fn short_licenses(snapshot: &Snapshot, job: &Job) -> Vec<(String, u64, u64)> {
+    let short = |(name, wanted): &(std::sync::Arc<str>, u64)| {
+        let pool = snapshot.licenses.iter().find(|l| l.name == *name)?;
+        let free = pool.total.saturating_sub(pool.used);
+        (*wanted > free).then(|| (name.to_string(), *wanted, free))
+    };
+    job.licenses.iter().filter_map(short).collect()
+}

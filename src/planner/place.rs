@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Which nodes one job gets, decided at the moment Slurm asks.
+//!
+//! A [`Placer`] joins the exact usage of the nodes ([`Cluster`]) with the
+//! balance engine. It turns a request in Slurm's terms into what each node
+//! must give, lets the engine choose among the candidates, and falls back to
+//! an uneven split where the user left the number of nodes open.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::balance::{Decision, Engine, EngineError, Outcome, Params, Request};
+use crate::model::shape::{LeftToSlurm, Memory, Need, Shape, Sharing};
+use crate::model::{Amount, NodeIdx, NodeSet};
+use crate::planner::cluster::{Change, Cluster, Held, RunningJob};
+use crate::planner::room::Room;
+
+/// Position of CPUs among the dimensions.
+const CPU: usize = 0;
+/// Position of memory among the dimensions.
+const MEM: usize = 1;
+/// Position of the first GRES kind.
+const KINDS: usize = 2;
+/// Nodes of one uneven split whose scores are kept.
+const SCORED_MAX: usize = 64;
+
+/// A licence pool as the last poll saw it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    /// Name without `license/`.
+    pub name: Arc<str>,
+    /// Configured.
+    pub total: u64,
+    /// In use.
+    pub used: u64,
+}
+
+/// How the balance method is tuned, by dimension name.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Tuning {
+    /// Everything but the weights, which depend on the cluster's dimensions.
+    pub params: Params,
+    /// Relative initial weights; empty means all equal.
+    pub initial_weights: BTreeMap<String, f64>,
+}
+
+/// A decision for one job.
+#[derive(Debug, Clone)]
+pub struct Placement {
+    /// Node indexes, ascending.
+    pub nodes: Vec<u32>,
+    /// Candidates that Slurm offered.
+    pub candidates: usize,
+    /// What each of the nodes gives, in the same order.
+    pub needs: Vec<Need>,
+    /// Scores, weights, runner-up.
+    pub decision: Decision,
+}
+
+/// Chosen nodes, what each gives, and the decision.
+type Split = (Vec<u32>, Vec<Need>, Decision);
+
+/// Why there is no placement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoPlacement {
+    /// The request has an option that is left to Slurm.
+    Left(LeftToSlurm),
+    /// Too few candidates have room now.
+    NoFit,
+    /// Waiting for a node that it improves.
+    Held,
+    /// The candidate set is not of this node table.
+    OtherTable,
+}
+
+/// Usage and engine, kept in step.
+#[derive(Debug)]
+pub struct Placer {
+    cluster: Cluster,
+    engine: Engine,
+    dims: Vec<Arc<str>>,
+    pools: Vec<Pool>,
+    pending: BTreeMap<Arc<str>, u64>,
+    memory_tracked: bool,
+    tuning: Tuning,
+    mask: NodeSet,
+    amounts: Vec<Amount>,
+}
+
+impl Placer {
+    /// Joins a cluster and a tuning. `memory_tracked`: memory is a consumable
+    /// resource (`CR_*_Memory`); else it is no dimension.
+    ///
+    /// # Errors
+    /// The engine's, for parameters out of range.
+    pub fn new(
+        cluster: Cluster,
+        memory_tracked: bool,
+        tuning: Tuning,
+        pools: Vec<Pool>,
+    ) -> Result<Self, EngineError> {
+        let dims = dimension_names(&cluster, &pools);
+        let len = cluster.rooms().len();
+        let mut placer = Self {
+            engine: Engine::new(dims.len(), &vec![Amount::ZERO; len * dims.len()], Params::default())?,
+            amounts: vec![Amount::ZERO; dims.len()],
+            mask: NodeSet::new(len),
+            cluster,
+            dims,
+            pools,
+            pending: BTreeMap::new(),
+            memory_tracked,
+            tuning,
+        };
+        placer.fill_engine()?;
+        Ok(placer)
+    }
+
+    fn fill_engine(&mut self) -> Result<(), EngineError> {
+        for (at, room) in self.cluster.rooms().iter().enumerate() {
+            let total = vector(self.dims.len(), self.memory_tracked, room, |l| l.total);
+            let used = vector(self.dims.len(), self.memory_tracked, room, |l| l.used);
+            self.engine.set_node(NodeIdx::new(at), &total, &used)?;
+        }
+        let first = self.dims.len() - self.pools.len();
+        for (dim, pool) in (first..).zip(&self.pools) {
+            let amount = Amount::saturating;
+            self.engine.set_cluster(dim, amount(pool.total), amount(pool.used))?;
+        }
+        self.tune(self.tuning.clone())?;
+        let pending = std::mem::take(&mut self.pending);
+        self.set_pending(pending)
+    }
+
+    /// Changes parameters and weights; usage stays.
+    ///
+    /// # Errors
+    /// The engine's; the old tuning then stays in force.
+    pub fn tune(&mut self, tuning: Tuning) -> Result<(), EngineError> {
+        let mut params = tuning.params.clone();
+        params.initial_weights = initial_weights(&self.dims, &tuning.initial_weights);
+        self.engine.set_params(params)?;
+        self.tuning = tuning;
+        Ok(())
+    }
+
+    /// Sets how many pending jobs wait for each dimension, by its name.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn set_pending(&mut self, counts: BTreeMap<Arc<str>, u64>) -> Result<(), EngineError> {
+        let by_dim = |name| counts.get(name).copied().unwrap_or(0);
+        let in_order: Vec<u64> = self.dims.iter().map(by_dim).collect();
+        self.pending = counts;
+        self.engine.set_pending(&in_order)
+    }
+
+    /// Sets the licence pools.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn set_pools(&mut self, pools: Vec<Pool>) -> Result<(), EngineError> {
+        let same = pools.iter().map(|p| &p.name).eq(self.pools.iter().map(|p| &p.name));
+        self.pools = pools;
+        if same {
+            let first = self.dims.len() - self.pools.len();
+            for (dim, pool) in (first..).zip(&self.pools) {
+                let amount = Amount::saturating;
+                self.engine.set_cluster(dim, amount(pool.total), amount(pool.used))?;
+            }
+            return Ok(());
+        }
+        let cluster = std::mem::take(&mut self.cluster);
+        let pools = std::mem::take(&mut self.pools);
+        let pending = std::mem::take(&mut self.pending);
+        *self = Self::new(cluster, self.memory_tracked, self.tuning.clone(), pools)?;
+        self.set_pending(pending)
+    }
+
+    /// Usage and jobs.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The engine: weights, utilisation.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Names of the engine's dimensions: `cpu`, `mem`, `gres/KIND`,
+    /// `license/NAME`.
+    pub fn dims(&self) -> &[Arc<str>] {
+        &self.dims
+    }
+
+    /// Configured and in use of a dimension over the cluster.
+    pub fn dimension_level(&self, dim: usize) -> (u64, u64) {
+        let first_pool = self.dims.len() - self.pools.len();
+        if let Some(pool) = dim.checked_sub(first_pool).and_then(|i| self.pools.get(i)) {
+            return (pool.total, pool.used);
+        }
+        let level = |room: &Room| match dim {
+            CPU => room.cpus,
+            MEM => room.memory_mb,
+            kind => room.kinds.get(kind - KINDS).copied().unwrap_or_default(),
+        };
+        let sum = |(total, used): (u64, u64), room: &Room| {
+            (total + level(room).total, used + level(room).used)
+        };
+        self.cluster.rooms().iter().fold((0, 0), sum)
+    }
+
+    /// Pending counts by dimension name.
+    pub fn pending(&self) -> &BTreeMap<Arc<str>, u64> {
+        &self.pending
+    }
+
+    /// The job now holds exactly this.
+    pub fn set_job(&mut self, job: RunningJob) {
+        let (engine, dims, tracked) = (&mut self.engine, self.dims.len(), self.memory_tracked);
+        self.cluster.set_job(job, |change| follow(engine, dims, tracked, change));
+    }
+
+    /// The job gave everything back.
+    pub fn end_job(&mut self, id: u32) -> bool {
+        let (engine, dims, tracked) = (&mut self.engine, self.dims.len(), self.memory_tracked);
+        self.cluster.end_job(id, |change| follow(engine, dims, tracked, change))
+    }
+
+    /// Which of the candidates the job gets. `candidates` are the words of a
+    /// bitmap over the node table; `held_ms` is how long it waits already.
+    ///
+    /// # Errors
+    /// See [`NoPlacement`].
+    pub fn decide(
+        &mut self,
+        shape: &Shape,
+        candidates: &[u64],
+        held_ms: u64,
+    ) -> Result<Placement, NoPlacement> {
+        if let Some(why) = shape.left_to_slurm {
+            return Err(NoPlacement::Left(why));
+        }
+        if candidates.len() != self.cluster.rooms().len().div_ceil(64) {
+            return Err(NoPlacement::OtherTable);
+        }
+        self.mask.assign_words(candidates);
+        let count = self.mask.count();
+        let wanted = shape.wanted_nodes();
+        let placed = match self.even_split(shape, wanted, held_ms) {
+            Err(NoPlacement::NoFit) if may_split_otherwise(shape) => {
+                self.mask.assign_words(candidates);
+                self.other_split(shape, wanted, held_ms)
+            }
+            other => other,
+        };
+        let (nodes, needs, decision) = placed?;
+        Ok(Placement { nodes, candidates: count, needs, decision })
+    }
+
+    /// The same share on each of `nodes` nodes.
+    fn even_split(
+        &mut self,
+        shape: &Shape,
+        nodes: u32,
+        held_ms: u64,
+    ) -> Result<Split, NoPlacement> {
+        let need = shape.need(nodes);
+        self.drop_unfit(&need);
+        self.fill_amounts(&need)?;
+        let request = Request {
+            amounts: &self.amounts,
+            nodes: nodes as usize,
+            whole_node: need.whole,
+            held_ms,
+            runner_up: true,
+        };
+        let decided = self.engine.decide(&self.mask, &request);
+        let decision = decided.map_err(|_| NoPlacement::NoFit)?;
+        match &decision.outcome {
+            Outcome::Placed(choices) => {
+                let mut chosen: Vec<u32> = choices.iter().map(|c| c.node.raw()).collect();
+                chosen.sort_unstable();
+                let needs = vec![need; chosen.len()];
+                Ok((chosen, needs, decision))
+            }
+            Outcome::NoFit { .. } => Err(NoPlacement::NoFit),
+            Outcome::Held => Err(NoPlacement::Held),
+        }
+    }
+
+    /// Removes candidates that fail what the engine does not know: GRES types
+    /// and memory that must be wholly unused.
+    fn drop_unfit(&mut self, need: &Need) {
+        let typed = need.gres.iter().any(|(_, gres_type, _)| gres_type.is_some());
+        if !typed && !need.all_memory && !need.whole {
+            return;
+        }
+        let rooms = self.cluster.rooms();
+        let unfit = |node: &NodeIdx| {
+            let Some(room) = rooms.get(node.at()) else { return true };
+            let type_short = need.gres.iter().any(|&(_, gres_type, count)| {
+                gres_type.is_some_and(|t| free_of_type(room, t) < count)
+            });
+            type_short
+                || (need.all_memory && room.memory_mb.used > 0)
+                || (need.whole && room.jobs > 0)
+        };
+        let drop: Vec<NodeIdx> = self.mask.iter().filter(unfit).collect();
+        for node in drop {
+            self.mask.remove(node);
+        }
+    }
+
+    fn fill_amounts(&mut self, need: &Need) -> Result<(), NoPlacement> {
+        self.amounts.fill(Amount::ZERO);
+        let mut set = |dim: usize, value: u64| {
+            let slot = self.amounts.get_mut(dim).ok_or(NoPlacement::NoFit)?;
+            *slot = slot.saturating_add(Amount::saturating(value));
+            Ok(())
+        };
+        set(CPU, need.cpus)?;
+        if self.memory_tracked {
+            set(MEM, need.memory_mb)?;
+        }
+        for &(kind, _, count) in &need.gres {
+            set(KINDS + kind as usize, count)?;
+        }
+        Ok(())
+    }
+
+    /// The user left the number of nodes or the tasks on each open.
+    fn other_split(
+        &mut self,
+        shape: &Shape,
+        wanted: u32,
+        held_ms: u64,
+    ) -> Result<Split, NoPlacement> {
+        if shape.gres.iter().any(|g| g.per_job > 0) {
+            return self.more_nodes(shape, wanted, held_ms);
+        }
+        let mut room_for: Vec<(u64, u32)> = Vec::new();
+        for node in self.mask.iter() {
+            let tasks = self.cluster.rooms().get(node.at()).map_or(0, |r| capacity(shape, r));
+            if tasks > 0 {
+                room_for.push((tasks, node.raw()));
+            }
+        }
+        let shares = fewest_nodes(&mut room_for, shape, wanted).ok_or(NoPlacement::NoFit)?;
+        let nodes = shares.len() as u64;
+        let need = |&(tasks, _): &(u64, u32)| shape.need_for(tasks, 1, nodes);
+        let needs: Vec<Need> = shares.iter().map(need).collect();
+        let chosen: Vec<u32> = shares.iter().map(|(_, node)| *node).collect();
+        let decision = self.score(&chosen, &needs)?;
+        Ok((chosen, needs, decision))
+    }
+
+    /// GRES per job: more nodes with a smaller even share each.
+    fn more_nodes(
+        &mut self,
+        shape: &Shape,
+        wanted: u32,
+        held_ms: u64,
+    ) -> Result<Split, NoPlacement> {
+        let offered = self.mask.clone();
+        let most_gres = shape.gres.iter().map(|g| g.per_job).filter(|n| *n > 0).min();
+        let most = most_gres.and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX);
+        let mut nodes = wanted.saturating_mul(2);
+        while nodes <= shape.max_nodes.min(most) {
+            self.mask = offered.clone();
+            match self.even_split(shape, nodes, held_ms) {
+                Err(NoPlacement::NoFit) => nodes = nodes.saturating_mul(2),
+                other => return other,
+            }
+        }
+        Err(NoPlacement::NoFit)
+    }
+
+    /// Dispersions of nodes that were chosen by capacity.
+    fn score(&mut self, chosen: &[u32], needs: &[Need]) -> Result<Decision, NoPlacement> {
+        let mut scored: Option<Decision> = None;
+        for (&node, need) in chosen.iter().zip(needs).take(SCORED_MAX) {
+            let mut only = NodeSet::new(self.cluster.rooms().len());
+            only.insert(NodeIdx::from(node));
+            self.fill_amounts(need)?;
+            let request = Request { held_ms: u64::MAX, ..Request::new(&self.amounts) };
+            let decided = self.engine.decide(&only, &request).map_err(|_| NoPlacement::NoFit)?;
+            let Outcome::Placed(choice) = &decided.outcome else { continue };
+            match scored.as_mut().map(|d| &mut d.outcome) {
+                Some(Outcome::Placed(choices)) => choices.extend_from_slice(choice),
+                _ => scored = Some(decided),
+            }
+        }
+        scored.ok_or(NoPlacement::NoFit)
+    }
+}
+
+/// Whether another number of nodes or an uneven number of tasks is allowed.
+fn may_split_otherwise(shape: &Shape) -> bool {
+    shape.sharing == Sharing::Shared
+        && (shape.node_count_is_free() || shape.tasks() > 1)
+        && shape.ntasks_per_node == 0
+}
+
+/// Tasks that fit on a node now, by every resource.
+fn capacity(shape: &Shape, room: &Room) -> u64 {
+    let one = shape.need_for(1, 1, 1);
+    let per = |free: u64, need: u64| if need == 0 { u64::MAX } else { free / need };
+    let mut tasks = per(room.cpus.free(), one.cpus).min(match shape.memory {
+        Memory::PerCpu(_) => per(room.memory_mb.free(), one.memory_mb),
+        Memory::All if room.memory_mb.used > 0 => 0,
+        _ if one.memory_mb > room.memory_mb.free() => 0,
+        _ => u64::MAX,
+    });
+    for want in &shape.gres {
+        let kind = room.kinds.get(want.kind as usize).map_or(0, |level| level.free());
+        let free = want.gres_type.map_or(kind, |t| kind.min(free_of_type(room, t)));
+        if want.per_node > free {
+            return 0;
+        }
+        tasks = tasks.min(per(free, want.per_task));
+    }
+    if room.cpus.free() < u64::from(shape.pn_min_cpus) { 0 } else { tasks }
+}
+
+fn free_of_type(room: &Room, gres_type: u32) -> u64 {
+    room.types.get(gres_type as usize).map_or(0, |level| level.free())
+}
+
+/// The fewest nodes that hold all tasks, each with its tasks: largest first,
+/// and as the last one the smallest that still suffices. `None` if even all of
+/// them are too few.
+fn fewest_nodes(
+    room_for: &mut [(u64, u32)],
+    shape: &Shape,
+    wanted: u32,
+) -> Option<Vec<(u64, u32)>> {
+    room_for.sort_unstable_by_key(|&(tasks, node)| (std::cmp::Reverse(tasks), node));
+    let needed = shape.tasks().max(u64::from(shape.min_cpus.div_ceil(shape.cpus_per_task.max(1))));
+    let mut sum = 0u64;
+    let mut taken = 0usize;
+    while taken < wanted as usize || sum < needed {
+        sum = sum.saturating_add(room_for.get(taken)?.0);
+        taken += 1;
+        if taken > shape.max_nodes as usize {
+            return None;
+        }
+    }
+    let (first, rest) = room_for.split_at(taken - 1);
+    let before_last = first.iter().fold(0u64, |sum, (tasks, _)| sum.saturating_add(*tasks));
+    let missing = needed.saturating_sub(before_last).max(1);
+    let last = rest.iter().rev().find(|(tasks, _)| *tasks >= missing)?;
+    let mut chosen: Vec<(u64, u32)> = first.iter().chain([last]).copied().collect();
+    chosen.sort_unstable_by_key(|(_, node)| *node);
+    let mut left = needed;
+    let mut nodes_left = chosen.len() as u64;
+    for (tasks, _) in &mut chosen {
+        nodes_left -= 1;
+        // Every node gets a task, and no more than it has room for.
+        *tasks = (*tasks).min(left.saturating_sub(nodes_left)).max(1);
+        left = left.saturating_sub(*tasks);
+    }
+    Some(chosen)
+}
+
+fn dimension_names(cluster: &Cluster, pools: &[Pool]) -> Vec<Arc<str>> {
+    let mut names: Vec<Arc<str>> = vec!["cpu".into(), "mem".into()];
+    names.extend(cluster.table().kinds.iter().map(|kind| Arc::from(format!("gres/{kind}"))));
+    names.extend(pools.iter().map(|pool| Arc::from(format!("license/{}", pool.name))));
+    names
+}
+
+/// Weights in the order of the dimensions, scaled to sum 1; none given or none
+/// of them present: empty, which the engine takes as equal.
+fn initial_weights(dims: &[Arc<str>], by_name: &BTreeMap<String, f64>) -> Vec<f64> {
+    let given: Vec<f64> =
+        dims.iter().map(|name| by_name.get(&**name).copied().unwrap_or(0.0)).collect();
+    let sum: f64 = given.iter().sum();
+    if sum > 0.0 { given.iter().map(|w| w / sum).collect() } else { Vec::new() }
+}
+
+fn vector(
+    dims: usize,
+    memory_tracked: bool,
+    room: &Room,
+    of: impl Fn(crate::planner::room::Level) -> u64,
+) -> Vec<Amount> {
+    let memory = if memory_tracked { of(room.memory_mb) } else { 0 };
+    let mut amounts = Vec::with_capacity(dims);
+    amounts.push(Amount::saturating(of(room.cpus)));
+    amounts.push(Amount::saturating(memory));
+    amounts.extend(room.kinds.iter().map(|&level| Amount::saturating(of(level))));
+    amounts.resize(dims, Amount::ZERO);
+    amounts
+}
+
+fn follow(engine: &mut Engine, dims: usize, memory_tracked: bool, change: Change<'_>) {
+    let amounts = |held: &Held| {
+        let mut amounts = vec![Amount::ZERO; dims];
+        let mut set = |dim: usize, value: u64| {
+            if let Some(slot) = amounts.get_mut(dim) {
+                *slot = slot.saturating_add(Amount::saturating(value));
+            }
+        };
+        set(CPU, held.cpus);
+        set(MEM, if memory_tracked { held.memory_mb } else { 0 });
+        for &(kind, _, count) in &held.gres {
+            set(KINDS + kind as usize, count);
+        }
+        amounts
+    };
+    // Both ends have the same dimensions and nodes, so the engine accepts.
+    let done = match change {
+        Change::Take(held) => engine.add_used(NodeIdx::new(held.node), &amounts(held)),
+        Change::Give(held) => engine.sub_used(NodeIdx::new(held.node), &amounts(held)),
+    };
+    debug_assert!(done.is_ok());
+}
