@@ -178,7 +178,8 @@ def boot(clusters):
     if errors:
         for cluster in clusters:
             cluster.down(quick=True)
-        raise errors[0]
+        raise errors[0] if isinstance(errors[0], (ClusterError, UsageError)) else \
+            ClusterError(f"{type(errors[0]).__name__}: {errors[0]}")
 
 
 def check_asked(cluster, results, name):
@@ -196,7 +197,7 @@ def check_asked(cluster, results, name):
 
 def run_variant(variant, cases, args, root, results):
     """Boots both sides of a variant, runs its cases, ends both sides."""
-    nodes = fragment(variant.rooms)
+    nodes = fragment(variant)
     names = ["stock", "stock2" if args.stock else "overlay"]
     clusters = [Cluster(os.path.join(root, f"{variant.name}-{name}"), stock=name != "overlay",
                         nodes=nodes, extra=variant.extra, files=variant.files,

@@ -34,6 +34,7 @@ class Variant:
     rooms: list
     extra: list = field(default_factory=list)
     files: dict = field(default_factory=dict)
+    partitions: dict = field(default_factory=dict)   # beside PARTITIONS
     slurmdbd: bool = False
 
 
@@ -79,9 +80,12 @@ PARTITIONS = {
     "_cap": "PreemptMode=OFF MaxNodes=2 MaxTime=5 DefaultTime=2",
     "_low": "PreemptMode=REQUEUE",
     "_cancel": "PreemptMode=CANCEL",
-    "_susp": "PreemptMode=SUSPEND OverSubscribe=FORCE:1",
     "_high": "PreemptMode=OFF PriorityTier=10",
 }
+
+# Only where the gang scheduler runs: it now and then suspends a job of any partition
+# for a moment, so that the other cases would not be the same twice even on stock.
+GANG_PARTITIONS = {"_susp": "PreemptMode=SUSPEND OverSubscribe=FORCE:1"}
 
 SCHEDULER = ("SchedulerParameters=bf_interval=1,bf_continue,bf_window=1440,"
              "bf_yield_interval=1000000,sched_interval=1,batch_sched_delay=1,"
@@ -99,13 +103,13 @@ def make_rooms(**counts):
     return rooms
 
 
-def fragment(rooms):
-    """NodeName and PartitionName lines of all rooms."""
+def fragment(variant):
+    """NodeName and PartitionName lines of all rooms of a variant."""
     lines = []
-    for room in rooms:
+    for room in variant.rooms:
         lines += [line.format(room=room.name) for line in KINDS[room.kind][1]]
-    for room in rooms:
-        for suffix, keys in PARTITIONS.items():
+    for room in variant.rooms:
+        for suffix, keys in (PARTITIONS | variant.partitions).items():
             lines.append(f"PartitionName={room.name}{suffix} Nodes={','.join(room.nodes)} "
                          f"MaxTime=INFINITE DefaultTime=30 State=UP {keys}")
     return "\n".join(dict_keys_once(line) for line in lines) + "\n"
@@ -136,11 +140,18 @@ def variants():
         "base": Variant("base", base, [
             SCHEDULER,
             "PreemptType=preempt/partition_prio",
-            "PreemptMode=SUSPEND,GANG",
+            "PreemptMode=REQUEUE",
             "Licenses=alpha:4,beta:1,gamma:2",
             "AllowSpecResourcesUsage=1",
             "PriorityWeightPartition=10000",
         ]),
+        "gang": Variant("gang", make_rooms(flat=2), [
+            SCHEDULER,
+            "PreemptType=preempt/partition_prio",
+            "PreemptMode=SUSPEND,GANG",
+            "SchedulerTimeSlice=5",
+            "PriorityWeightPartition=10000",
+        ], partitions=GANG_PARTITIONS),
         "accounting": Variant("accounting", accounting, [
             SCHEDULER,
             "PreemptType=preempt/qos",

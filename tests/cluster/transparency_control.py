@@ -271,7 +271,7 @@ def preempt_cancel(t):
     t.sbatch("equal", "-N1", part="_cancel")
 
 
-@case()
+@case(variant="gang")
 def preempt_suspend(t):
     """A partition of a higher tier suspends jobs of a lower one, which go on later"""
     t.block("low", "-N4", "-n16", part="_susp")
@@ -281,6 +281,19 @@ def preempt_suspend(t):
     t.cancel("high")
     t.wait("low", "RUNNING")
     t.cancel("low")
+
+
+@case(variant="gang")
+def time_slicing(t):
+    """Two jobs share all CPUs in turns in a partition with OverSubscribe=FORCE"""
+    t.scontrol("update", f"PartitionName={t.part}_susp", "OverSubscribe=FORCE:2")
+    t.undo("scontrol", "update", f"PartitionName={t.part}_susp", "OverSubscribe=FORCE:1")
+    for label in ("one", "two"):
+        t.sbatch(label, "-N4", "-n16", run=SLEEP, part="_susp")
+    for label in ("one", "two", "one"):
+        t.wait(label, "RUNNING")
+        t.wait(label, "SUSPENDED")
+    t.cancel("one", "two")
 
 
 @case()
