@@ -187,9 +187,11 @@ def check_asked(cluster, results, name):
     try:
         status = read_status(cluster)
         lines = [f"{key} is {status[key]}, expected more than 0"
-                 for key in ("asks", "answers", "narrowed") if status[key] <= 0]
-        print(f"{name}: {status['asks']} asks, {status['answers']} answered, "
-              f"{status['narrowed']} narrowed", flush=True)
+                 for key in ("asked", "answered", "narrowed") if status[key] <= 0]
+        others = ", ".join(f"{reason} {count}" for reason, count in
+                           sorted(status["fallen_back"].items(), key=lambda item: -item[1]))
+        print(f"{name}: asked {status['asked']}, answered {status['answered']}, "
+              f"narrowed {status['narrowed']}; others: {others}", flush=True)
     except (ClusterError, KeyError) as error:
         lines = [f"phalanx status: {error}"]
     results.add(f"{name}: daemon was asked", [0.0, 0.0], lines)

@@ -274,6 +274,8 @@ def preempt_cancel(t):
 @case(variant="gang")
 def preempt_suspend(t):
     """A partition of a higher tier suspends jobs of a lower one, which go on later"""
+    t.sbatch("small", "-N1", "-n1", part="_susp")
+    t.ended("small")
     t.block("low", "-N4", "-n16", part="_susp")
     t.sbatch("high", "-N4", "-n8", part="_high", run=SLEEP)
     t.wait("high", "RUNNING")

@@ -25,6 +25,11 @@ def phalanx_json(cluster, *words):
 def read_status(cluster):
     """The counters the suites compare, flat, by the suites' own names."""
     raw = phalanx_json(cluster, "status")
-    plugin = raw["plugin"]
-    return {"asks": plugin["asks"], "answers": plugin["answers"],
-            "narrowed": plugin["narrowed"], "raw": raw}
+    result = {"raw": raw, "asked": 0, "answered": 0, "narrowed": 0, "fallen_back": {}}
+    # The daemon's own counters: the plugin's begin anew when slurmctld is restarted.
+    for shares in (raw["run_now"], raw["will_run"]):
+        for key in ("asked", "answered", "narrowed"):
+            result[key] += shares[key]
+        for reason, count in shares["fallen_back"].items():
+            result["fallen_back"][reason] = result["fallen_back"].get(reason, 0) + count
+    return result
