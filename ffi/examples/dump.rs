@@ -7,7 +7,10 @@
 use std::fmt::Display;
 use std::time::Instant;
 
-use phalanx_ffi::slurm::{Load, NodeDetail, Record, Row, Slurm, SlurmError, Table, UpdateTime};
+use phalanx_ffi::slurm::{
+    ConfRow, JobRow, LicenseRow, Load, NodeDetail, NodeRow, PartitionRow, Record, ReservationRow,
+    Row, Slurm, SlurmError, Table, UpdateTime,
+};
 
 /// One JSON object, written field by field.
 struct Line(String);
@@ -59,40 +62,12 @@ fn run() -> Result<(), SlurmError> {
         partitions: true,
     };
     let quick = NodeDetail::default();
-    table(
-        "conf",
-        rows,
-        |since| slurm.load_conf(since),
-        |row| {
-            Line::new("conf")
-                .text("cluster", row.cluster_name())
-                .text("version", row.version())
-                .number("slurm_user_id", row.slurm_user_id())
-                .text("select_type", row.select_type())
-                .number("select_type_param", row.select_type_param())
-                .text("scheduler_parameters", row.sched_params())
-                .number("backfill_interval_s", row.backfill_interval_s())
-                .text("plugin_dir", row.plugin_dir())
-                .text("priority_type", row.priority_type())
-                .text("preempt_type", row.preempt_type())
-                .number("preempt_mode", row.preempt_mode())
-        },
-    )?;
+    table("conf", rows, |since| slurm.load_conf(since), conf)?;
     table(
         "partition",
         rows,
         |since| slurm.load_partitions(since),
-        |row| {
-            Line::new("partition")
-                .text("name", row.name())
-                .text("nodes", row.nodes())
-                .number("starts_jobs", row.starts_jobs())
-                .number("tier", row.priority_tier())
-                .debug("time_max_min", row.time_max_min())
-                .debug("nodes_max", row.nodes_max())
-                .debug("over_subscribe", row.over_subscribe())
-                .text("tres", row.tres())
-        },
+        partition,
     )?;
     table("node", rows, |since| slurm.load_nodes(since, detail), node)?;
     table(
@@ -106,33 +81,59 @@ fn run() -> Result<(), SlurmError> {
         "reservation",
         rows,
         |since| slurm.load_reservations(since),
-        |row| {
-            Line::new("reservation")
-                .text("name", row.name())
-                .text("nodes", row.nodes())
-                .number("start_s", row.start_s().unwrap_or(0))
-                .number("end_s", row.end_s().unwrap_or(0))
-                .number("flags", row.flags())
-                .debug("cores", row.cores())
-                .text("users", row.users())
-                .text("tres", row.tres())
-        },
+        reservation,
     )?;
-    table(
-        "licence",
-        rows,
-        |since| slurm.load_licenses(since),
-        |row| {
-            Line::new("licence")
-                .text("name", row.name())
-                .number("total", row.total())
-                .number("in_use", row.in_use())
-                .number("available", row.available())
-        },
-    )
+    table("licence", rows, |since| slurm.load_licenses(since), licence)
 }
 
-fn node(row: phalanx_ffi::slurm::NodeRow<'_>) -> Line {
+fn conf(row: ConfRow<'_>) -> Line {
+    Line::new("conf")
+        .text("cluster", row.cluster_name())
+        .text("version", row.version())
+        .number("slurm_user_id", row.slurm_user_id())
+        .text("select_type", row.select_type())
+        .number("select_type_param", row.select_type_param())
+        .text("scheduler_parameters", row.sched_params())
+        .number("backfill_interval_s", row.backfill_interval_s())
+        .text("plugin_dir", row.plugin_dir())
+        .text("priority_type", row.priority_type())
+        .text("preempt_type", row.preempt_type())
+        .number("preempt_mode", row.preempt_mode())
+}
+
+fn partition(row: PartitionRow<'_>) -> Line {
+    Line::new("partition")
+        .text("name", row.name())
+        .text("nodes", row.nodes())
+        .number("starts_jobs", row.starts_jobs())
+        .number("tier", row.priority_tier())
+        .debug("time_max_min", row.time_max_min())
+        .debug("nodes_max", row.nodes_max())
+        .debug("over_subscribe", row.over_subscribe())
+        .text("tres", row.tres())
+}
+
+fn reservation(row: ReservationRow<'_>) -> Line {
+    Line::new("reservation")
+        .text("name", row.name())
+        .text("nodes", row.nodes())
+        .number("start_s", row.start_s().unwrap_or(0))
+        .number("end_s", row.end_s().unwrap_or(0))
+        .number("flags", row.flags())
+        .debug("cores", row.cores())
+        .text("users", row.users())
+        .text("tres", row.tres())
+}
+
+fn licence(row: LicenseRow<'_>) -> Line {
+    Line::new("licence")
+        .text("name", row.name())
+        .number("total", row.total())
+        .number("in_use", row.in_use())
+        .number("available", row.available())
+}
+
+fn node(row: NodeRow<'_>) -> Line {
     Line::new("node")
         .text("name", row.name())
         .text("address", row.address())
@@ -153,7 +154,7 @@ fn node(row: phalanx_ffi::slurm::NodeRow<'_>) -> Line {
         .text("reason", row.reason())
 }
 
-fn job(row: phalanx_ffi::slurm::JobRow<'_>) -> Line {
+fn job(row: JobRow<'_>) -> Line {
     Line::new("job")
         .number("id", row.id())
         .debug("array", (row.array_job_id(), row.array_task_id()))

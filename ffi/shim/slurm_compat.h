@@ -29,6 +29,13 @@
 with 22.05's, then add it to slurm_compat.h"
 #endif
 
+/* A host list as libslurm's functions take it. */
+#if LIBSLURM_API < 42 /* 24.11: hostlist_t is the struct itself */
+typedef hostlist_t pls_hostlist;
+#else
+typedef hostlist_t *pls_hostlist;
+#endif
+
 /* What jobs have been given of a node.  Up to 24.11 that is behind the select
  * plugin's data; 25.05 has plain fields.  0 where the plugin has no answer. */
 static inline uint32_t pls_node_alloc_cpus(const node_info_t *node)

@@ -228,7 +228,7 @@ uint32_t pls_libslurm_api(void)
 
 char *pls_hostlist_expand(const char *list)
 {
-	hostlist_t hosts = slurm_hostlist_create(list);
+	pls_hostlist hosts = slurm_hostlist_create(list);
 	size_t used = 0, room = 256;
 	char *host, *grown, *text;
 
@@ -259,7 +259,7 @@ char *pls_hostlist_expand(const char *list)
 
 char *pls_hostlist_compress(const char *list)
 {
-	hostlist_t hosts = slurm_hostlist_create(list);
+	pls_hostlist hosts = slurm_hostlist_create(list);
 	size_t room = 256;
 	char *text;
 

@@ -258,8 +258,8 @@ static void _busy_job(struct pool *pool, slurm_job_info_t *r, uint32_t i)
 	r->qos = _text(pool, "normal");
 	r->name = _text(pool, "train-model-%u.sh", i % 1000);
 	r->work_dir = _text(pool, "/home/user%05u/projects/run-%u", user, i);
-	r->tres_req_str = _text(pool, "1=%u,2=%u,4=1,5=%u", cpus, cpus * 4096,
-				cpus);
+	r->tres_req_str = _text(pool, "cpu=%u,mem=%uG,node=1,billing=%u", cpus,
+				cpus * 4, cpus);
 	if (i % 5 == 0)
 		r->tres_per_node = _text(pool, "gres:gpu:%u", 1 + i % 4);
 	if (i % 3 == 0)

@@ -23,6 +23,11 @@
 //! # Ok::<(), phalanx_ffi::slurm::SlurmError>(())
 //! ```
 //!
+//! # Blocking
+//! Each load is a request to slurmctld and blocks: 4 s when nothing listens on
+//! its port (measured on 22.05.8), up to `MessageTimeout` when it does not
+//! answer. Load from a thread that nothing else waits for.
+//!
 //! # Threads
 //! libslurm keeps global state behind no documented locking, so all calls
 //! have to come from one thread at a time. There is one [`Slurm`] per process
@@ -143,6 +148,10 @@ impl Slurm {
     }
 
     /// All nodes, in the order of slurmctld's table.
+    ///
+    /// Expensive even when nothing changed: before slurmctld compares times
+    /// it recomputes every node's allocation under its node write lock (12 ms
+    /// for 10,000 nodes, measured on 22.05.8). Poll it less often than jobs.
     ///
     /// # Errors
     /// [`SlurmError::Call`] when slurmctld cannot be asked.

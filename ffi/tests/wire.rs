@@ -592,3 +592,92 @@ fn enums_are_the_headers_numbers() {
     assert_eq!((Mode::RunNow.raw(), Mode::WillRun.raw()), (0, 2));
     assert_eq!(Cause::Expand.raw(), 6);
 }
+
+/// Small valid packets, one of each type: where the fuzz target starts from.
+fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    fn named(message: &Message<'_>) -> (&'static str, Vec<u8>) {
+        (message.kind().as_str(), packet(1, message))
+    }
+    let welcome = |generation| Welcome::new(generation, 2000, 3, 5000, PHX_W_ASK_RUN_NOW);
+    let mut seeds = array_seeds(named);
+    seeds.extend([
+        named(&Message::SyncBegin(&SyncBegin::new_zeroed())),
+        named(&Message::SyncEnd(&SyncEnd::new_zeroed())),
+        named(&Message::JobEnd(&JobEnd::new_zeroed())),
+        named(&Message::Outcome(&Outcome::new_zeroed())),
+        named(&Message::Stats(&Stats::new_zeroed())),
+        named(&Message::Welcome(&welcome(1))),
+        named(&Message::Config(&welcome(2))),
+        named(&Message::Resync(&Resync::new_zeroed())),
+    ]);
+    seeds
+}
+
+/// The seeds with names and arrays.
+fn array_seeds<S>(named: impl Fn(&Message<'_>) -> S) -> Vec<S> {
+    let mut hello = Hello::new_zeroed();
+    hello.cluster = wire_name("cluster").unwrap();
+    let mut gres_name = GresName::new_zeroed();
+    gres_name.name = wire_name("gpu").unwrap();
+    let names = GresNames {
+        head: &GresNamesHead::new_zeroed(),
+        entries: &[gres_name],
+    };
+    let mut node = Node::new_zeroed();
+    node.gres_count = 1;
+    node.gres[0].count = 4;
+    let nodes = Nodes {
+        head: &NodesHead::new_zeroed(),
+        entries: &[node],
+    };
+    let alloc = Alloc {
+        node: 3,
+        ..Alloc::new_zeroed()
+    };
+    let gres = JobGres {
+        node: 3,
+        ..JobGres::new_zeroed()
+    };
+    let job = Job {
+        head: &JobHead::new_zeroed(),
+        allocs: &[alloc],
+        gres: &[gres],
+    };
+    let ask = Ask {
+        head: &valid_ask(),
+        candidates: &[!0, 1],
+    };
+    let answer = Answer {
+        head: &Answer::narrow_head(9, 4, 1),
+        nodes: &[1, 5],
+    };
+    vec![
+        named(&Message::Hello(&hello)),
+        named(&Message::GresNames(names)),
+        named(&Message::Nodes(nodes)),
+        named(&Message::Job(job)),
+        named(&Message::Ask(ask)),
+        named(&Message::Answer(answer)),
+    ]
+}
+
+/// Goal: the fuzz target's seeds are today's format. `UPDATE_SEEDS=1` in the
+/// environment writes them anew.
+#[test]
+fn fuzz_seeds_are_current() {
+    let dir = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../tests/fuzz/seeds/wire_parse"
+    );
+    let seeds = seeds();
+    assert_eq!(seeds.len(), Type::ALL.len());
+    for (name, bytes) in seeds {
+        let path = format!("{dir}/{name}");
+        if std::env::var_os("UPDATE_SEEDS").is_some() {
+            std::fs::create_dir_all(dir).unwrap();
+            std::fs::write(&path, &bytes).unwrap();
+        }
+        let stored = std::fs::read(&path).unwrap();
+        assert!(stored == bytes, "{path} is stale: run with UPDATE_SEEDS=1");
+    }
+}

@@ -35,8 +35,6 @@ impl<'a> Row<'a, pls_job> {
         array_tasks = text array_task_str;
         /// Id of the het job's leader; `None` if not of a het job.
         het_job_id = nonzero32 het_job_id;
-        /// Component of the het job.
-        het_job_offset = option32 het_job_offset;
         /// Job ids of all components.
         het_job_ids = text het_job_id_set;
 
@@ -99,9 +97,9 @@ impl<'a> Row<'a, pls_job> {
         /// Features that it would like.
         prefer = text prefer;
 
-        /// Trackable resources asked for, by TRES number: `1=4,2=8192,4=1`.
+        /// Trackable resources asked for: `cpu=4,mem=8G,node=1,billing=4`.
         tres_req = text tres_req_str;
-        /// Trackable resources allocated, by TRES number.
+        /// Trackable resources allocated, in the same form.
         tres_alloc = text tres_alloc_str;
         /// Generic resources for the whole job, e.g. `gres:gpu:a100:2`.
         tres_per_job = text tres_per_job;
@@ -176,6 +174,13 @@ impl<'a> Row<'a, pls_job> {
     /// State with its flags.
     pub fn state(&self) -> JobState {
         JobState(self.raw.job_state)
+    }
+
+    /// Component of the het job; `None` if not of a het job, for which
+    /// slurmctld sends 0.
+    pub fn het_job_offset(&self) -> Option<u32> {
+        self.het_job_id()?;
+        values::limit32(self.raw.het_job_offset).value()
     }
 
     /// Held: priority 0.

@@ -68,9 +68,9 @@ impl<'a> Row<'a, pls_node> {
         reason_s = time reason_time;
         /// Configured trackable resources, e.g. `cpu=4,mem=8G,gres/gpu=2`.
         tres = text tres_fmt_str;
-        /// Power drawn now, watts.
+        /// Power drawn now, watts; 0 where no plugin measures it.
         watts = option32 current_watts;
-        /// Average power, watts.
+        /// Average power, watts; 0 where no plugin measures it.
         watts_average = option32 ave_watts;
         /// Energy used since it was first measured, joules.
         energy_j = option64 consumed_energy;
