@@ -81,6 +81,7 @@ const fn int(min: u64, max: u64, unit: &'static str) -> Kind {
 }
 
 const SHARE: Kind = Kind::Real { min: 0.0, max: 1.0 };
+const FACTOR: Kind = Kind::Real { min: 0.0, max: 100.0 };
 
 /// Every key, in the order of the annotated file.
 pub const KEYS: &[Key] = &[
@@ -111,8 +112,10 @@ pub const KEYS: &[Key] = &[
         Kind::Choice(&["fallback", "hold"]),
     ),
     key("balance.hold_max_s", int(0, 604_800, "seconds")),
-    key("balance.best.packing", SHARE),
-    key("balance.best.stranding", SHARE),
+    key("balance.best.sharpness", int(0, 16, "")),
+    key("balance.best.packing", FACTOR),
+    key("balance.best.stranding", FACTOR),
+    key("balance.best.gang", FACTOR),
     fixed("history.enabled", Kind::Bool),
     fixed("history.path", Kind::File),
     key("history.retention_days", int(1, 3650, "days")),

@@ -194,15 +194,22 @@ pub struct BalanceConfig {
     pub best: BestConfig,
 }
 
-/// `[balance.best]`: tunables of the improved form.
+/// `[balance.best]`: tunables of the improved form; the formula stands at
+/// [`BestParams`](crate::balance::BestParams).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BestConfig {
-    /// Share (0..=1) of the score that prefers fuller nodes.
+    /// Power of a resource's scarcity in its weight: 0 leaves the initial
+    /// weights alone, larger values favour the scarcest resource.
+    pub sharpness: u32,
+    /// How much fuller nodes are preferred.
     pub packing: f64,
-    /// Share (0..=1) of the score that avoids leaving resources behind which
-    /// no other job can use, such as GPUs without free CPUs.
+    /// What leaving a free resource behind costs that the job does not ask
+    /// for, such as the GPUs of a node whose CPUs it takes.
     pub stranding: f64,
+    /// Mean score by which a multi-node job may be worse on nodes of equal
+    /// totals than on differing ones and still goes there.
+    pub gang: f64,
 }
 
 /// `[history]`: the SQLite file with decisions and placements.
@@ -340,9 +347,12 @@ impl Default for BalanceConfig {
 
 impl Default for BestConfig {
     fn default() -> Self {
+        let best = crate::balance::BestParams::default();
         BestConfig {
-            packing: 0.5,
-            stranding: 0.5,
+            sharpness: best.sharpness,
+            packing: best.packing,
+            stranding: best.stranding,
+            gang: best.gang,
         }
     }
 }

@@ -59,8 +59,10 @@ pub(super) fn tuning(config: &BalanceConfig) -> Tuning {
         },
         hold_max_ms: Some(config.hold_max_s.saturating_mul(1000)),
         best: BestParams {
+            sharpness: config.best.sharpness,
             packing: config.best.packing,
             stranding: config.best.stranding,
+            gang: config.best.gang,
         },
     };
     Tuning { params, initial_weights: config.initial_weights.clone() }
