@@ -238,6 +238,19 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
 	(void) link_send(&out->hdr); /* only told, not needed */
 }
 
+/*
+ * Whether the daemon's word that waiting is better may be followed: only where
+ * the administrator allowed it, only for a start, and only for a while.
+ */
+static bool _may_hold(const struct call *c)
+{
+	time_t eligible = c->job_ptr->details->begin_time;
+
+	return c->mode == SELECT_MODE_RUN_NOW &&
+	       (link_flags() & PHX_W_MAY_HOLD) && eligible &&
+	       time(NULL) - eligible < PHX_HOLD_S_MAX;
+}
+
 /* Ask and act on the answer. */
 static int _narrow(const struct call *c JOB_TEST_TAIL_PARAMS)
 {
@@ -275,7 +288,11 @@ static int _narrow(const struct call *c JOB_TEST_TAIL_PARAMS)
 		}
 	}
 	stat_add(&overlay_stats.reasons[out.reason], 1);
-	if (out.reason)
+	if (out.reason == PHX_R_HELD && _may_hold(c)) {
+		/* What stock returns, and leaves, when no node is free. */
+		bit_clear_all(c->node_bitmap);
+		out.rc = SLURM_ERROR;
+	} else if (out.reason)
 		out.rc = _full(c, &out.full_ns JOB_TEST_TAIL_ARGS);
 	_send_outcome(c, &out);
 	return out.rc;

@@ -27,7 +27,8 @@ static enum packet_kind _limits(const void *data, size_t len, struct packet *p)
 	if (len != sizeof(*w))
 		return _bad(p, "length of a WELCOME or CONFIG");
 	memcpy(w, data, sizeof(*w));
-	if (w->flags & ~(uint32_t) (PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN))
+	if (w->flags & ~(uint32_t) (PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN |
+				    PHX_W_MAY_HOLD))
 		return _bad(p, "known flags in a WELCOME or CONFIG");
 	w->deadline_us = _clamp(w->deadline_us, PHX_DEADLINE_US_MIN,
 				PHX_DEADLINE_US_MAX);

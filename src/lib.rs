@@ -13,7 +13,9 @@ pub mod model;
 pub mod snapshot;
 
 // layer 2: pure functions of problem, seed and deadline
+pub mod bag;
 pub mod balance;
+pub mod share;
 pub mod verify;
 
 // layer 3

@@ -47,3 +47,17 @@ pub const RECENT_JOBS_MAX: usize = 20_000;
 pub const RECENT_ASKS_MAX: usize = 8;
 /// Nodes copied from the mirror while its lock is held once.
 pub const COPY_NODES: usize = 512;
+
+/// Tasks of one bag problem, and machines of one type: up to 2^53 every integer
+/// is exactly a double, so that counts and loads can be mixed without rounding.
+pub const BAG_TASKS_MAX: u64 = 1 << 53;
+/// Arithmetic steps of the bag planner's offline programme, about 4 s; then it
+/// gives a bound instead of the optimum.
+pub const BAG_LP_STEPS_MAX: usize = 4_000_000_000;
+/// Values that the bag planner's local search may compute when bags are final on
+/// arrival.
+pub const BAG_TRIALS_COMMITTED_MAX: usize = 100_000;
+/// The same when every arrival may move what has not started.
+pub const BAG_TRIALS_REVISED_MAX: usize = 4_000_000;
+/// Units of work of one `share` problem: up to 2^53, as above.
+pub const SHARE_LOAD_MAX: u64 = 1 << 53;

@@ -43,6 +43,9 @@
 #define PHX_ANSWER_NODES_MAX 16384u
 #define PHX_LAT_BUCKETS 32u      /* bucket b counts [2^b, 2^(b+1)) ns */
 #define PHX_REASONS 32u
+/* Seconds after which a job that may start is never held, whatever the
+ * daemon says. */
+#define PHX_HOLD_S_MAX 3600
 
 /* Types: below 64 plugin to daemon, from 64 daemon to plugin. */
 enum phx_type {
@@ -285,7 +288,8 @@ enum phx_reason {
 	PHX_R_UNSUPPORTED = 4,  /* request of a kind that is left to Slurm */
 	PHX_R_NOT_SYNCED = 5,   /* state incomplete */
 	PHX_R_NO_CHOICE = 6,    /* every candidate would be chosen */
-	PHX_R_HELD = 7,         /* balance: nothing improves, waiting is better */
+	PHX_R_HELD = 7,         /* balance: nothing improves, waiting is better;
+	                         * see PHX_W_MAY_HOLD */
 	PHX_R_LATE = 8,         /* the daemon saw its deadline pass */
 	/* the plugin's */
 	PHX_R_DOWN = 16,        /* not connected */
@@ -361,6 +365,10 @@ struct phx_welcome {
 enum phx_welcome_flags {
 	PHX_W_ASK_RUN_NOW = 1,
 	PHX_W_ASK_WILL_RUN = 2,
+	/* An ANSWER to a RUN_NOW without opinion, reason PHX_R_HELD, makes the
+	 * call fail as if no node were free.  Off by default: it holds back the
+	 * partition's later jobs for that pass. */
+	PHX_W_MAY_HOLD = 4,
 };
 
 struct phx_resync {

@@ -52,7 +52,8 @@ static void _answer(const struct phx_ask *ask, uint64_t seq, bool opinion)
 		m.a.hdr.version++;
 	m.a.job_id = ask->job_id + (reply == REPLY_OTHER_JOB);
 	m.a.verdict = opinion ? PHX_NARROW : PHX_NO_OPINION;
-	m.a.reason = opinion ? PHX_R_NONE : PHX_R_NO_FIT;
+	m.a.reason = opinion ? PHX_R_NONE :
+		     reply == REPLY_HELD ? PHX_R_HELD : PHX_R_NO_FIT;
 	m.a.decision = 42;
 	m.a.count = n;
 	memcpy(m.nodes, nodes, n * sizeof(uint32_t));
@@ -79,6 +80,7 @@ static void _reply(const struct phx_ask *ask)
 	case REPLY_SILENT:
 		break;
 	case REPLY_NO_OPINION:
+	case REPLY_HELD:
 		_answer(ask, seq, false);
 		break;
 	case REPLY_LATE:

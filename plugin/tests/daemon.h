@@ -12,6 +12,7 @@
 enum reply {
 	REPLY_NODES,      /* the nodes of daemon_nodes() */
 	REPLY_NO_OPINION,
+	REPLY_HELD,
 	REPLY_SILENT,
 	REPLY_LATE,       /* as NODES, after late_ms */
 	REPLY_OTHER_JOB,

@@ -122,7 +122,7 @@ static void test_limits(void)
 	w.deadline_us = 0;
 	CHECK_EQ(packet_parse(&w, sizeof(w), &p), PACKET_LIMITS);
 	CHECK_EQ(p.welcome.deadline_us, PHX_DEADLINE_US_MIN);
-	w.flags = 4;
+	w.flags = 8;
 	CHECK_EQ(packet_parse(&w, sizeof(w), &p), PACKET_BAD);
 }
 

@@ -5,8 +5,10 @@
 //! gets the problem's bytes and writes the answer; reading, modes, error lines
 //! and exit codes are common.
 
+mod bag;
 mod balance;
 pub(crate) mod input;
+mod share;
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -33,11 +35,12 @@ pub const EXIT_INFEASIBLE: u8 = 3;
 /// like any other bad input: in one line, with exit code 2.
 #[derive(Args, Clone, Debug)]
 pub struct SolveArgs {
-    /// Method: balance
+    /// Method: bag, balance, share
     pub method: String,
     /// JSON problem; `-` or nothing reads standard input
     pub file: Option<PathBuf>,
-    /// Mode of the method (balance: seed, best)
+    /// Mode of the method (bag: best, seed, exact, integer, template, greedy, average;
+    /// balance: seed, best)
     #[arg(long, value_name = "M")]
     pub mode: Option<String>,
     /// Seed of the random numbers, for methods that draw any
@@ -71,7 +74,6 @@ pub(crate) enum SolveError {
     Input(String),
     /// The problem has no feasible answer or is too large for the mode.
     #[error("{0}")]
-    #[allow(dead_code)] // balance answers every valid problem; others do not
     Infeasible(String),
     /// Bad input found by the method itself.
     #[error(transparent)]
@@ -107,7 +109,7 @@ pub(crate) struct Method {
 }
 
 /// The methods. Adding one is adding its line here.
-const METHODS: &[Method] = &[balance::METHOD];
+const METHODS: &[Method] = &[bag::METHOD, balance::METHOD, share::METHOD];
 
 /// Runs `phalanx solve`: the answer on standard output and exit code 0, or one
 /// line on standard error and exit code 2 (bad input) or 3 (no answer).

@@ -15,6 +15,7 @@ use crossbeam_channel::Sender;
 use log::warn;
 use phalanx_ffi::wire::{self, AnswerHead, Cause, Reason, WireName};
 
+use crate::balance::NoImprovement;
 use crate::limits;
 use crate::link::convert;
 use crate::link::hist::Histogram;
@@ -75,12 +76,14 @@ impl Settings {
     /// What the plugin must know.
     pub(super) fn welcome(&self) -> wire::Welcome {
         let will_run = if self.ask_will_run { wire::PHX_W_ASK_WILL_RUN } else { 0 };
+        let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold;
+        let hold = if may_hold { wire::PHX_W_MAY_HOLD } else { 0 };
         wire::Welcome::new(
             self.generation,
             self.deadline_us,
             self.breaker_misses,
             self.breaker_open_ms,
-            wire::PHX_W_ASK_RUN_NOW | will_run,
+            wire::PHX_W_ASK_RUN_NOW | will_run | hold,
         )
     }
 }
@@ -455,6 +458,10 @@ impl Responder {
         let decision = self.next_decision.fetch_add(1, Ordering::Relaxed);
         let decided = decide(state, session, ask, mode, received);
         let (reason, detail) = match &decided {
+            // In shadow mode nothing may be held back.
+            Err(Why::No(NoPlacement::Held)) if mode == Mode::Shadow => {
+                (Some(Reason::Shadow), Some("would wait"))
+            }
             Err(why) => why.reason(),
             Ok(_) if mode == Mode::Shadow => (Some(Reason::Shadow), None),
             Ok(_) => (None, None),
@@ -538,6 +545,9 @@ fn decide(
     let Some(placer) = state.placer.as_mut().filter(|_| state.view.synced) else {
         return Err(Why::NotSynced);
     };
+    if ask.head.node_bits as usize != placer.cluster().rooms().len() {
+        return Err(Why::NotSynced);
+    }
     let shape = convert::shape(ask, session.ids());
     let held_ms = match state.first_seen.get(&ask.head.job_id) {
         Some(first) => now.saturating_duration_since(*first).as_millis(),
