@@ -67,7 +67,8 @@ KINDS = {
 
 def main():
     kind = sys.argv[1]
-    nodes, jobs, seed = (int(a) for a in (sys.argv[2:] + ["10000", "20000", "1"][len(sys.argv) - 2:]))
+    defaults = ["10000", "20000", "1"]
+    nodes, jobs, seed = map(int, sys.argv[2:] + defaults[len(sys.argv) - 2:])
     node, request, more = KINDS[kind]
     r = random.Random(seed)
     problem = {"dimensions": DIMS, **more, "nodes": [], "jobs": []}
