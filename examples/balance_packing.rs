@@ -140,7 +140,7 @@ impl Cluster {
 }
 
 fn main() {
-    let runs: u64 = std::env::args().nth(1).and_then(|runs| runs.parse().ok()).unwrap_or(100);
+    let runs: u64 = std::env::args().nth(1).and_then(|runs| runs.parse().ok()).unwrap_or(300);
     for without_gpu in [0, NODES / 2] {
         println!("{NODES} nodes, {without_gpu} of them without GPUs; means of {runs} runs");
         for (name, mix) in MIXES {
