@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The engine: nodes, sums over them, weights, and the decision for one job.
 
+use std::collections::BTreeMap;
+
 use super::chart::chart;
-use super::params::{Mode, Params};
+use super::index::Index;
+use super::params::{Mode, Params, SHARPNESS_MAX};
+use super::search::Scratch;
 use crate::model::amount::cmp_ratio;
-use crate::model::{Amount, NodeIdx, NodeSet};
+use crate::model::{Amount, NodeIdx};
 
 /// A call that does not fit the engine.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -167,15 +171,28 @@ pub struct Engine {
     /// stride `dims`, packed to the dimensions of the node's kind.
     pub(super) reciprocal: Vec<f64>,
     pub(super) contrast: Vec<f64>,
-    /// Mean usage over the dimensions of the node's kind.
-    pub(super) mean: Vec<f64>,
+    /// Usage, laid out alike.
+    pub(super) usage_of: Vec<f64>,
     pub(super) kind: Vec<u32>,
     pub(super) kinds: Vec<Kind>,
+    kind_numbers: BTreeMap<Vec<usize>, u32>,
+    /// Number of each node's totals among the different ones; empty once
+    /// there have been more than [`CLASSES_MAX`].
+    pub(super) class_of: Vec<u32>,
+    class_numbers: BTreeMap<Vec<u64>, u32>,
     sum_total: Vec<u128>,
     sum_used: Vec<u128>,
     pending: Vec<u64>,
     pub(super) poll_start: usize,
+    /// Mean request in ticks over the last few hundred, and how many.
+    pub(super) typical: Vec<f64>,
+    pub(super) seen: f64,
+    pub(super) index: Option<Index>,
+    pub(super) scratch: Scratch,
 }
+
+/// Different node totals up to which nodes with equal ones are told apart.
+const CLASSES_MAX: usize = 64;
 
 impl Engine {
     /// An engine of `totals.len() / dims` idle nodes; `totals` is node-major.
@@ -199,13 +216,20 @@ impl Engine {
             used: vec![0; totals.len()],
             reciprocal: vec![0.0; totals.len()],
             contrast: vec![0.0; totals.len()],
-            mean: vec![0.0; len],
+            usage_of: vec![0.0; totals.len()],
             kind: vec![0; len],
             kinds: vec![Kind { dims: Vec::new() }],
+            kind_numbers: BTreeMap::from([(Vec::new(), 0)]),
+            class_of: vec![0; len],
+            class_numbers: BTreeMap::from([(vec![0; dims], 0)]),
             sum_total: vec![0; dims],
             sum_used: vec![0; dims],
             pending: vec![0; dims],
             poll_start: 0,
+            typical: vec![0.0; dims],
+            seen: 0.0,
+            index: None,
+            scratch: Scratch::default(),
         };
         engine.set_params(params)?;
         let idle = vec![Amount::ZERO; dims];
@@ -270,7 +294,7 @@ impl Engine {
         &self.initial
     }
 
-    fn check_len(&self, what: &'static str, got: usize) -> Result<(), EngineError> {
+    pub(super) fn check_len(&self, what: &'static str, got: usize) -> Result<(), EngineError> {
         if got == self.dims {
             return Ok(());
         }
@@ -299,39 +323,56 @@ impl Engine {
         let at = self.check_node(node)?;
         self.check_len("total", total.len())?;
         self.check_len("used", used.len())?;
-        for dim in 0..self.dims {
+        let mut totals_changed = false;
+        for dim in (0..self.dims).filter(|&dim| !self.cluster[dim]) {
             let slot = at * self.dims + dim;
-            let (new_total, new_used) = if self.cluster[dim] {
-                (0, 0)
-            } else {
-                (total[dim].ticks(), used[dim].ticks())
-            };
-            if !self.cluster[dim] {
-                self.sum_total[dim] += u128::from(new_total);
-                self.sum_total[dim] -= u128::from(self.total[slot]);
-                self.sum_used[dim] += u128::from(new_used);
-                self.sum_used[dim] -= u128::from(self.used[slot]);
-            }
+            let (new_total, new_used) = (total[dim].ticks(), used[dim].ticks());
+            self.sum_total[dim] += u128::from(new_total);
+            self.sum_total[dim] -= u128::from(self.total[slot]);
+            self.sum_used[dim] += u128::from(new_used);
+            self.sum_used[dim] -= u128::from(self.used[slot]);
+            totals_changed |= self.total[slot] != new_total;
             self.total[slot] = new_total;
             self.used[slot] = new_used;
         }
-        self.kind[at] = self.kind_of(at);
+        if totals_changed {
+            self.classify(at);
+        }
         self.refresh(at);
         Ok(())
     }
 
-    /// The kind of a node by the dimensions it has, made if new.
-    fn kind_of(&mut self, at: usize) -> u32 {
+    /// Finds the kind and class of a node whose totals changed.
+    fn classify(&mut self, at: usize) {
+        self.index = None;
         let total = &self.total[at * self.dims..(at + 1) * self.dims];
-        let has = |dim: &usize| total[*dim] > 0;
-        let found = self.kinds.iter().position(|kind| {
-            kind.dims.iter().copied().eq((0..self.dims).filter(has))
-        });
-        let index = found.unwrap_or_else(|| {
-            self.kinds.push(Kind { dims: (0..self.dims).filter(has).collect() });
-            self.kinds.len() - 1
-        });
-        u32::try_from(index).unwrap_or(u32::MAX)
+        let own: Vec<usize> = (0..self.dims).filter(|&dim| total[dim] > 0).collect();
+        self.kind[at] = match self.kind_numbers.get(&own) {
+            Some(&number) => number,
+            None => {
+                let number = u32::try_from(self.kinds.len()).unwrap_or(u32::MAX);
+                self.kinds.push(Kind { dims: own.clone() });
+                self.kind_numbers.insert(own, number);
+                number
+            }
+        };
+        if self.class_of.is_empty() {
+            return;
+        }
+        if let Some(&number) = self.class_numbers.get(total) {
+            self.class_of[at] = number;
+        } else if self.class_numbers.len() > CLASSES_MAX {
+            self.class_of = Vec::new();
+        } else {
+            let number = u32::try_from(self.class_numbers.len()).unwrap_or(u32::MAX);
+            self.class_numbers.insert(total.to_vec(), number);
+            self.class_of[at] = number;
+        }
+    }
+
+    /// Numbers of the classes so far, from 0.
+    pub(super) fn class_count(&self) -> u32 {
+        u32::try_from(self.class_numbers.len()).unwrap_or(u32::MAX)
     }
 
     /// Recomputes the doubles of one node from its ticks.
@@ -343,14 +384,17 @@ impl Engine {
             let total = tick_f64(self.total[base + dim]);
             let usage = tick_f64(self.used[base + dim]) / total;
             self.reciprocal[base + slot] = 1.0 / total;
-            self.contrast[base + slot] = usage;
+            self.usage_of[base + slot] = usage;
             sum += usage;
         }
         let mean = if dims.is_empty() { 0.0 } else { sum / as_f64(dims.len()) };
-        for value in &mut self.contrast[base..base + dims.len()] {
-            *value -= mean;
+        for slot in base..base + dims.len() {
+            self.contrast[slot] = self.usage_of[slot] - mean;
         }
-        self.mean[at] = mean;
+        if let Some(mut index) = self.index.take() {
+            index.update(self, at);
+            self.index = Some(index);
+        }
     }
 
     /// Declares `dim` a cluster-wide dimension (a licence): `total` and `used`
@@ -373,7 +417,7 @@ impl Engine {
             for at in 0..self.len {
                 self.total[at * self.dims + dim] = 0;
                 self.used[at * self.dims + dim] = 0;
-                self.kind[at] = self.kind_of(at);
+                self.classify(at);
                 self.refresh(at);
             }
         }
@@ -477,9 +521,18 @@ impl Engine {
         }
     }
 
-    /// The weight of each dimension: the mean of the chosen sources; sum 1.
+    /// The weight of each dimension; sum 1. Mode seed: the mean of the chosen
+    /// sources, pending and usage by precedence chart. Mode best: see
+    /// [`BestParams::sharpness`](super::BestParams::sharpness).
     #[must_use]
     pub fn weights(&self) -> Vec<f64> {
+        match self.params.mode {
+            Mode::Seed => self.ordinal_weights(),
+            Mode::Best => self.cardinal_weights(),
+        }
+    }
+
+    fn ordinal_weights(&self) -> Vec<f64> {
         let sources = self.params.sources;
         let mut weights = vec![0.0; self.dims];
         let mut add = |values: &[f64]| {
@@ -491,10 +544,12 @@ impl Engine {
             add(&self.initial);
         }
         if sources.pending {
-            add(&self.pending_weights());
+            add(&chart(self.dims, |i, j| self.pending[i].cmp(&self.pending[j])));
         }
         if sources.usage {
-            add(&self.usage_weights());
+            // Equality must not hang on rounding: whole numbers, exactly.
+            let (total, used) = (&self.sum_total, &self.sum_used);
+            add(&chart(self.dims, |i, j| cmp_ratio(used[i], total[i], used[j], total[j])));
         }
         let count = as_f64(sources.count());
         for weight in &mut weights {
@@ -527,20 +582,30 @@ impl Engine {
         }
     }
 
-    /// Which nodes the job gets, if any. Nothing is committed.
-    ///
-    /// `candidates` may be over more or fewer nodes than the engine has; only
-    /// the engine's nodes count.
-    ///
-    /// # Errors
-    /// When the request's length does not fit the engine.
-    pub fn decide(
-        &mut self,
-        candidates: &NodeSet,
-        request: &Request<'_>,
-    ) -> Result<Decision, EngineError> {
-        self.check_len("request", request.amounts.len())?;
-        Ok(self.decide_plain(candidates, request))
+    fn cardinal_weights(&self) -> Vec<f64> {
+        /// Scarcity of what is neither used nor lacking: it still counts.
+        const LEAST: f64 = 0.05;
+        let sources = self.params.sources;
+        let pending: f64 = self.pending.iter().map(|&count| tick_f64(count)).sum();
+        let mut weights: Vec<f64> = (0..self.dims)
+            .map(|dim| {
+                let mut scarcity = LEAST;
+                if sources.usage {
+                    scarcity += self.usage(dim);
+                }
+                if sources.pending && pending > 0.0 {
+                    scarcity += tick_f64(self.pending[dim]) / pending;
+                }
+                let importance = if sources.initial { self.initial[dim] } else { 1.0 };
+                importance * power(scarcity, self.params.best.sharpness)
+            })
+            .collect();
+        let sum: f64 = weights.iter().sum();
+        let equal = 1.0 / as_f64(self.dims);
+        for weight in &mut weights {
+            *weight = if sum > 0.0 { *weight / sum } else { equal };
+        }
+        weights
     }
 
     /// Whether the cluster-wide part of a request is free.
@@ -598,6 +663,11 @@ impl Engine {
         let exists = node.at() < self.len && dim < self.dims;
         Amount::saturating(if exists { self.used[slot] } else { 0 })
     }
+}
+
+/// `base` to a small whole power, the same bits on every machine.
+fn power(base: f64, exponent: u32) -> f64 {
+    (0..exponent.min(SHARPNESS_MAX)).fold(1.0, |product, _| product * base)
 }
 
 /// `values` divided by their sum; equal shares when the sum is 0.

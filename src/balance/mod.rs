@@ -34,17 +34,21 @@
 //! paper. The lowest node index wins. "Falls" means by more than `TIE`.
 
 mod chart;
+mod decide;
 mod engine;
+mod index;
 mod params;
 pub mod pending;
 mod plain;
 pub mod problem;
 mod report;
+mod score;
+mod search;
 
 pub use chart::chart;
 pub use engine::{Branch, Choice, Decision, Engine, EngineError, Outcome, Request, RunnerUp};
 pub use report::WeightsBySource;
-pub use params::{BestParams, Mode, NoImprovement, Params, Sources};
+pub use params::{BestParams, Mode, NoImprovement, Params, SHARPNESS_MAX, Sources};
 
 /// Dispersions closer than this are equal (see the module documentation).
 pub const TIE: f64 = 1e-12;

@@ -42,20 +42,45 @@ impl Sources {
     }
 }
 
-/// Tunables of [`Mode::Best`].
+/// Largest [`BestParams::sharpness`].
+pub const SHARPNESS_MAX: u32 = 16;
+
+/// Tunables of [`Mode::Best`], which takes the nodes of least score.
+///
+/// For a node with usages `u_i` before the job, and a request of the shares
+/// `q_i = a_i / c_i`, with the means `u` and `q` weighted by `w`, the score is
+///
+/// ```text
+/// sum_i w_i ( 2 (u_i - u)(q_i - q) + (q_i - q)^2      how much the variance of usage grows
+///             - packing * u_i                         fuller nodes first
+///             + stranding * (1 - u_i)  if a_i = 0 )   what lies beside and is not asked for
+/// ```
+///
+/// Growth of the variance, not the variance itself, adds up to the imbalance
+/// of the whole cluster. The request is drawn to nodes that have most left of
+/// what it needs most (an alignment, as in multi-resource packing), and away
+/// from free GPUs that it does not use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BestParams {
-    /// How much a fuller node is preferred among equally balanced ones,
-    /// from 0 (not at all); dimensionless.
+    /// Power of a dimension's scarcity in its weight: scarcity is its usage
+    /// plus its share of the pending jobs, as far as these are chosen as
+    /// sources; the initial weights multiply it. 0 leaves the initial weights
+    /// alone; at most [`SHARPNESS_MAX`].
+    pub sharpness: u32,
+    /// How much a fuller node is preferred, at least 0; dimensionless.
     pub packing: f64,
-    /// How much leaving a scarce resource behind without the others that
-    /// queued jobs need beside it costs, from 0 (nothing); dimensionless.
+    /// What leaving a free dimension behind costs that the job does not ask
+    /// for, at least 0; dimensionless.
     pub stranding: f64,
+    /// Mean score by which a multi-node job on nodes of equal totals may be
+    /// worse than on differing ones and still is preferred; at least 0.
+    pub gang: f64,
 }
 
 impl Default for BestParams {
+    /// Tuned on the packing experiment (`examples/balance_packing.rs`).
     fn default() -> Self {
-        Self { packing: 0.5, stranding: 0.5 }
+        Self { sharpness: 4, packing: 0.2, stranding: 1.5, gang: 0.05 }
     }
 }
 

@@ -101,14 +101,14 @@ impl PendingCounts {
     }
 
     /// A job stays pending.
-    pub fn add(&mut self, engine: &Engine, amounts: &[Amount], nodes: usize) {
+    pub fn add(&mut self, engine: &mut Engine, amounts: &[Amount], nodes: usize) {
         let lack = engine.lack(amounts, nodes);
         count(&mut self.counts, &lack, 1, true);
         self.groups.push(Group { amounts: amounts.to_vec(), nodes, jobs: 1, lack });
     }
 
     /// More of `node` is in use than before.
-    pub fn node_filled(&mut self, engine: &Engine, _node: NodeIdx) {
+    pub fn node_filled(&mut self, engine: &mut Engine, _node: NodeIdx) {
         for group in &mut self.groups {
             let lack = engine.lack(&group.amounts, group.nodes);
             count(&mut self.counts, &group.lack, group.jobs, false);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The decision by a plain scan over all candidates: the definition that the
-//! indexed search has to agree with, and what explanations are made from.
+//! indexed search has to agree with.
 
 use super::TIE;
 use super::engine::{Branch, Choice, Decision, Engine, Outcome, Request, RunnerUp, as_f64};
 use super::params::{Mode, NoImprovement};
+use super::score::{Terms, View};
 use crate::model::{NodeIdx, NodeSet};
 
 impl Engine {
@@ -31,22 +32,17 @@ impl Engine {
         let chosen = match branch {
             Branch::High => least(&fitting, wanted),
             Branch::Low => self.poll(&fitting, wanted, hold),
-            Branch::Best if hold => {
-                let accepting: Vec<Choice> =
-                    fitting.iter().copied().filter(|choice| self.accepts(choice, true)).collect();
-                if accepting.len() < wanted { Vec::new() } else { least(&accepting, wanted) }
-            }
-            Branch::Best => least(&fitting, wanted),
+            Branch::Best => self.best_of(&fitting, wanted, hold),
         };
         let Some(last) = chosen.last().copied() else {
             decision.outcome = Outcome::Held;
             return decision;
         };
         if request.runner_up {
-            fitting.retain(|choice| chosen.iter().all(|taken| taken.node != choice.node));
-            decision.runner_up = least(&fitting, 1.min(fitting.len())).first().map(|&choice| {
-                RunnerUp { choice, margin: choice.score - last.score }
-            });
+            let mut taken: Vec<NodeIdx> = chosen.iter().map(|choice| choice.node).collect();
+            taken.sort_unstable();
+            fitting.retain(|choice| taken.binary_search(&choice.node).is_err());
+            decision.runner_up = runner_up(&least(&fitting, 1), &last);
         }
         decision.outcome = Outcome::Placed(chosen);
         decision
@@ -77,55 +73,44 @@ impl Engine {
         if request.amounts.len() != self.dims || !self.cluster_fits(request.amounts) {
             return Vec::new();
         }
+        let mut views = vec![View::default(); self.kinds.len()];
+        for (view, kind) in views.iter_mut().zip(&self.kinds) {
+            view.fill(self, &kind.dims, request.amounts, weights);
+        }
         candidates
             .iter()
             .take_while(|node| node.at() < self.len)
             .filter(|node| !request.whole_node || self.is_idle(node.at()))
             .filter(|node| self.node_fits(node.at(), request.amounts))
-            .map(|node| self.figures(node, request, weights))
+            .map(|node| self.figures(node, &views[self.kind[node.at()] as usize]))
             .collect()
     }
 
     /// Dispersion of a node before and after the job, and its score.
-    pub(super) fn figures(
-        &self,
-        node: NodeIdx,
-        request: &Request<'_>,
-        weights: &[f64],
-    ) -> Choice {
-        let at = node.at();
-        let base = at * self.dims;
-        let dims = &self.kinds[self.kind[at] as usize].dims;
-        let share: f64 = dims.iter().map(|&dim| weights[dim]).sum();
-        if dims.is_empty() || share <= 0.0 {
-            return Choice { node, before: 0.0, after: 0.0, score: 0.0 };
+    pub(super) fn figures(&self, node: NodeIdx, view: &View) -> Choice {
+        let base = node.at() * self.dims;
+        let width = view.amounts.len();
+        let contrast = &self.contrast[base..base + width];
+        let reciprocal = &self.reciprocal[base..base + width];
+        let mut terms = Terms::default();
+        let mut before = 0.0;
+        for (weight, value) in view.weights.iter().zip(contrast) {
+            before += weight * (value * value);
         }
-        let mut added = 0.0;
-        for (slot, &dim) in dims.iter().enumerate() {
-            added += request.amounts[dim].as_f64() * self.reciprocal[base + slot];
-        }
-        let added = added / as_f64(dims.len());
-        let (mut before, mut after) = (0.0, 0.0);
-        for (slot, &dim) in dims.iter().enumerate() {
-            let weight = weights[dim] / share;
-            let contrast = self.contrast[base + slot];
-            let request = request.amounts[dim].as_f64() * self.reciprocal[base + slot];
-            let new = contrast + (request - added);
-            before += weight * (contrast * contrast);
-            after += weight * (new * new);
-        }
+        view.terms(Mode::Seed, reciprocal, &mut terms);
+        let after = view.key(Mode::Seed, contrast, &terms).sqrt();
         let score = match self.params.mode {
             Mode::Seed => after,
             Mode::Best => {
-                let free = 1.0 - (self.mean[at] + added);
-                after + self.params.best.packing * (free * free)
+                view.terms(Mode::Best, reciprocal, &mut terms);
+                view.key(Mode::Best, &self.usage_of[base..base + width], &terms)
             }
         };
-        Choice { node, before: before.sqrt(), after: after.sqrt(), score: score.sqrt() }
+        Choice { node, before: before.sqrt(), after, score }
     }
 
     /// Whether a polled node takes the job at once.
-    fn accepts(&self, choice: &Choice, hold: bool) -> bool {
+    pub(super) fn accepts(&self, choice: &Choice, hold: bool) -> bool {
         choice.after < choice.before - TIE || (hold && self.is_idle(choice.node.at()))
     }
 
@@ -149,6 +134,61 @@ impl Engine {
         }
         chosen
     }
+
+    /// Mode best; empty when the job is held.
+    fn best_of(&self, fitting: &[Choice], wanted: usize, hold: bool) -> Vec<Choice> {
+        let mut choices = fitting.to_vec();
+        if hold {
+            choices.retain(|choice| self.accepts(choice, true));
+            if choices.len() < wanted {
+                return Vec::new();
+            }
+        }
+        let overall = least(&choices, wanted);
+        if wanted == 1 || self.class_of.is_empty() || self.is_uniform(&overall) {
+            return overall;
+        }
+        let by_class = (0..self.class_count()).map(|class| {
+            let own = choices.iter().filter(|choice| self.class_of[choice.node.at()] == class);
+            least(&own.copied().collect::<Vec<_>>(), wanted)
+        });
+        self.prefer_uniform(overall, by_class, wanted)
+    }
+
+    /// Whether all chosen nodes have the same totals.
+    pub(super) fn is_uniform(&self, choices: &[Choice]) -> bool {
+        let class = |choice: &Choice| self.class_of[choice.node.at()];
+        choices.windows(2).all(|pair| class(&pair[0]) == class(&pair[1]))
+    }
+
+    /// Of the least choices overall and those of each class of equal nodes,
+    /// the set to take: a gang runs as fast as its slowest node, so equal
+    /// nodes are worth up to `gang` of mean score.
+    pub(super) fn prefer_uniform(
+        &self,
+        overall: Vec<Choice>,
+        by_class: impl Iterator<Item = Vec<Choice>>,
+        wanted: usize,
+    ) -> Vec<Choice> {
+        let mean = |choices: &[Choice]| {
+            choices.iter().map(|choice| choice.score).sum::<f64>() / as_f64(wanted)
+        };
+        let limit = mean(&overall) + self.params.best.gang;
+        let mut best: Option<(f64, Vec<Choice>)> = None;
+        for choices in by_class.filter(|choices| choices.len() == wanted) {
+            let score = mean(&choices);
+            if score <= limit && best.as_ref().is_none_or(|(least, _)| score < least - TIE) {
+                best = Some((score, choices));
+            }
+        }
+        best.map_or(overall, |(_, choices)| choices)
+    }
+}
+
+/// The runner-up from the least of the others, if there are others.
+pub(super) fn runner_up(least: &[Choice], last: &Choice) -> Option<RunnerUp> {
+    let choice = *least.first()?;
+    Some(RunnerUp { choice, margin: choice.score - last.score })
 }
 
 /// The `wanted` choices of least score. Sorted by score, scores within [`TIE`]
