@@ -21,7 +21,7 @@ extern uint16_t ask_allowed(uint16_t mode, uint64_t now)
 		return PHX_R_SYNCING;
 	if (state != LINK_READY)
 		return PHX_R_DOWN;
-	if (!(link_limits().flags & flag))
+	if (!(link_flags() & flag))
 		return PHX_R_SKIPPED;
 	if (!breaker_allows(&overlay_breaker, now))
 		return PHX_R_BREAKER;

@@ -26,6 +26,7 @@ mkdir -p "$(dirname "$dest")"
 case $dest in /*) ;; *) dest=$here/$dest; log=$here/$log ;; esac
 tmp=$(mktemp -d "$dest.tmp.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
+trap 'exit 1' HUP INT TERM
 
 # The Debian version of the installed packages, if they are of this release.
 debian=$(dpkg-query -W -f '${source:Version}\n' slurmctld slurmd slurm-client libslurm-dev \

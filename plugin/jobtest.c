@@ -304,19 +304,18 @@ extern int overlay_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
 	int rc;
 
 	stat_add(&overlay_stats.calls[_mode_index(mode)], 1);
+	reason = _may_ask(&c);
 	/* slurmctld's locks let one call in at a time; should that change, the
 	 * second one is stock's. */
-	if (pthread_mutex_trylock(&scratch_lock)) {
-		stat_add(&overlay_stats.reasons[PHX_R_SKIPPED], 1);
-		return _full(&c, &full_ns JOB_TEST_TAIL_ARGS);
+	if (!reason && pthread_mutex_trylock(&scratch_lock)) {
+		breaker_cancel(&overlay_breaker);
+		reason = PHX_R_SKIPPED;
 	}
-	reason = _may_ask(&c);
 	if (!reason) {
 		rc = _narrow(&c JOB_TEST_TAIL_ARGS);
 		pthread_mutex_unlock(&scratch_lock);
 		return rc;
 	}
-	pthread_mutex_unlock(&scratch_lock);
 	stat_add(&overlay_stats.reasons[reason], 1);
 	stat_hist(overlay_stats.skip_ns_hist, now_ns() - c.start_ns);
 	return _full(&c, &full_ns JOB_TEST_TAIL_ARGS);

@@ -62,6 +62,7 @@ extern void link_events(const struct pktbuf *events);
 
 extern enum link_state link_state(void);
 extern struct link_limits link_limits(void);
+extern uint32_t link_flags(void);
 
 /*
  * Send one packet at once if READY; sets its seq.

@@ -16,7 +16,9 @@
 
 /* Whatever the daemon asks for, the wait and the breaker stay within these. */
 #define PHX_DEADLINE_US_MIN 100u
+#ifndef PHX_DEADLINE_US_MAX /* the harness, slowed by its checks, needs more */
 #define PHX_DEADLINE_US_MAX 20000u
+#endif
 #define PHX_BREAKER_MISSES_MAX 1000u
 #define PHX_BREAKER_OPEN_MS_MIN 100u
 #define PHX_BREAKER_OPEN_MS_MAX 600000u

@@ -20,11 +20,11 @@ static pthread_t thread;
 static int listener = -1, conn = -1, stop_pipe[2];
 static uint8_t *records[RECORDS_MAX];
 static int record_count;
-static enum reply reply;
+static _Atomic enum reply reply;
 static uint32_t nodes[PHX_ANSWER_NODES_MAX], node_count;
 static struct phx_welcome welcome;
-static uint32_t late_ms;
-static bool paused, no_welcome;
+static _Atomic uint32_t late_ms;
+static _Atomic bool paused, no_welcome;
 
 static void _hdr(struct phx_hdr *h, uint16_t type, size_t len, uint64_t seq)
 {
@@ -61,7 +61,7 @@ static void _answer(const struct phx_ask *ask, uint64_t seq, bool opinion)
 
 static void _flood(const struct phx_ask *ask)
 {
-	for (int i = 0; i < 3000; i++) {
+	for (int i = 0; i < 200000; i++) {
 		struct pollfd p = { .fd = conn, .events = POLLOUT };
 
 		if (poll(&p, 1, 20) != 1)

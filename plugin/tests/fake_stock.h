@@ -22,6 +22,8 @@ typedef void *bitstr_ptr;
 	X(20, select_jobinfo_pack) X(21, select_jobinfo_unpack) \
 	X(22, select_jobinfo_sprint) X(23, select_jobinfo_xstrdup) \
 	X(24, get_info_from_plugin)
+/* Those without parameters: nodeinfo_alloc, nodeinfo_set_all, jobinfo_alloc. */
+#define FAKE_TAKES_NOTHING(op) ((op) == 11 || (op) == 13 || (op) == 15)
 #define FAKE_RESV_TEST 25
 #define FAKE_JOB_TEST 26
 /* Those that it listens to. */

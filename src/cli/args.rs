@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::solve::SolveArgs;
 use super::exit::{ABOUT_ALL, EXIT_CODES};
+use super::solve::SolveArgs;
 
 /// Ask phalanxd about placement, or check its configuration.
 #[derive(Debug, Parser)]

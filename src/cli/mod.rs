@@ -32,36 +32,46 @@ use resolve::Action;
 
 /// Runs the command line with these arguments, the program's name first.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let parsed = match args::Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let parsed = match args::Cli::try_parse_from(&arguments) {
         Ok(parsed) => parsed,
-        // Help and version come this way too, and end with 0.
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() {
-                Exit::Usage
-            } else {
-                Exit::Ok
-            }
-            .into();
-        }
+        Err(error) => return usage(&arguments, &error).into(),
     };
     let command = match parsed.command {
         args::Top::Solve(arguments) => return solve::run(&arguments),
         args::Top::Command(command) => command,
     };
-    let result = resolve::resolve(parsed.global, command).and_then(run);
-    let (exit, failure) = match result {
-        Ok(outcome) => match print(&outcome.text) {
-            Ok(()) => (outcome.exit, None),
-            Err(failure) => (failure.exit, Some(failure)),
-        },
-        Err(failure) => (failure.exit, Some(failure)),
-    };
-    if let Some(failure) = failure {
+    let result = resolve::resolve(parsed.global, command)
+        .and_then(run)
+        .and_then(|outcome| print(&outcome.text).map(|()| outcome.exit));
+    let exit = result.unwrap_or_else(|failure| {
         // Nothing can be done where standard error is closed.
         let _ = writeln!(std::io::stderr(), "phalanx: {}", failure.message);
-    }
+        failure.exit
+    });
     exit.into()
+}
+
+/// Prints what clap says: help and version, which are no errors, and errors;
+/// for `solve` these are one line as its other errors are.
+fn usage(arguments: &[OsString], error: &clap::Error) -> Exit {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return Exit::Ok;
+    }
+    let option = |argument: &&OsString| argument.as_encoded_bytes().starts_with(b"-");
+    let command = arguments.iter().skip(1).find(|argument| !option(argument));
+    if command.is_some_and(|command| command == "solve") {
+        let text = error.render().to_string();
+        // The first paragraph says what is wrong, the others how to do better.
+        let said = text.lines().map(str::trim).take_while(|line| !line.is_empty());
+        let line = said.collect::<Vec<_>>().join(" ");
+        let line = line.strip_prefix("error: ").unwrap_or(&line);
+        let _ = writeln!(std::io::stderr(), "{line}");
+    } else {
+        let _ = error.print();
+    }
+    Exit::Usage
 }
 
 /// What a command prints and how it ends.

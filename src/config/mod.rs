@@ -129,8 +129,6 @@ pub struct SourceConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlannerConfig {
-    /// Worker threads.
-    pub threads: u32,
     /// Longest time that one plan may take, milliseconds.
     pub deadline_ms: u64,
     /// Pending jobs that one plan looks at, highest priority first.
@@ -200,9 +198,6 @@ pub struct BalanceConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BestConfig {
-    /// Exponent on usage and shortage before they become weights: 0 makes all
-    /// weights equal, larger values favour the scarcest dimension.
-    pub sharpness: f64,
     /// Share (0..=1) of the score that prefers fuller nodes.
     pub packing: f64,
     /// Share (0..=1) of the score that avoids leaving resources behind which
@@ -318,7 +313,6 @@ impl Default for SourceConfig {
 impl Default for PlannerConfig {
     fn default() -> Self {
         PlannerConfig {
-            threads: 2,
             deadline_ms: 200,
             plan_jobs_max: 2000,
             slot_ms: 1000,
@@ -347,8 +341,7 @@ impl Default for BalanceConfig {
 impl Default for BestConfig {
     fn default() -> Self {
         BestConfig {
-            sharpness: 1.0,
-            packing: 0.25,
+            packing: 0.5,
             stranding: 0.5,
         }
     }

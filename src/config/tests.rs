@@ -185,8 +185,9 @@ const BAD: &[(&str, &str)] = &[
       got 10000 and 8000",
     ),
     (
-        "[planner]\nthreads = 0\ndeadline_ms = 5000\n",
-        "p.toml:2:11: planner.threads: expected an integer from 1 to 256, got integer 0",
+        "[planner]\nplan_jobs_max = 0\ndeadline_ms = 5000\n",
+        "p.toml:2:17: planner.plan_jobs_max: expected an integer from 1 to 1000000 (jobs), \
+      got integer 0",
     ),
     (
         "[planner]\ndeadline_ms = 5000\n",

@@ -20,7 +20,7 @@ use crate::daemon::recent::{Key, Known};
 use crate::daemon::recorder::now_ms;
 use crate::daemon::settings::partition_modes;
 use crate::daemon::state::{Shared, lock};
-use crate::history::DecisionRow;
+use crate::history::{DecisionRow, HistoryReader};
 use crate::link::{Histogram, LinkView, Shares, upper_edge_quantiles};
 use crate::model::hostlist;
 use crate::planner::cluster::{Cluster, Table};
@@ -74,7 +74,7 @@ impl Backend for Shared {
         let in_queue = snapshot.as_ref().and_then(|s| find(s, key));
         let known = lock(&self.recent).get(recent_key(key, in_queue)).cloned();
         let mut report = match in_queue {
-            Some(job) => self.of_job(job),
+            Some(job) => self.of_job(snapshot.as_deref(), job),
             None => Explain { state: "UNKNOWN".to_owned(), ..Explain::default() },
         };
         if let (Some(snapshot), Some(job)) = (&snapshot, in_queue)
@@ -230,7 +230,7 @@ impl Shared {
         Ok(placer)
     }
 
-    fn of_job(&self, job: &Job) -> Explain {
+    fn of_job(&self, snapshot: Option<&Snapshot>, job: &Job) -> Explain {
         let first = job.partitions.split(',').next().unwrap_or_default();
         Explain {
             job_id: job.id,
@@ -239,7 +239,7 @@ impl Shared {
             user_id: Some(job.user_id),
             partition: job.partitions.to_string(),
             mode: self.config().mode_for(first).as_str().to_owned(),
-            request: request(job),
+            request: request(snapshot, job),
             ..Explain::default()
         }
     }
@@ -305,31 +305,37 @@ impl Shared {
         }
         let id = if report.job_id != 0 { report.job_id } else { key.first() };
         if let Some(reader) = self.reader.as_ref().filter(|_| report.placed.is_none()) {
-            self.add_history(report, reader, id);
+            add_history(report, reader, key, id);
         }
         if report.job_id == 0 && (report.placed.is_some() || !report.asks.is_empty()) {
             report.job_id = id;
             report.label = id.to_string();
         }
     }
+}
 
-    fn add_history(&self, report: &mut Explain, reader: &crate::history::HistoryReader, id: u32) {
-        // An unreadable history leaves the explanation without its past.
-        if report.state != "PENDING"
-            && let Ok(Some((placement, decision))) = reader.placement_of_job(id)
-        {
-            let kept = decision.as_ref().is_some_and(|d| {
-                d.outcome.as_ref().is_some_and(|o| o.reason.is_none())
-            });
-            let reason = decision.as_ref().and_then(reason_of);
-            let scores = decision.as_ref().and_then(scores_of);
-            report.placed =
-                Some(placed(placement.nodes, placement.time_ms, scores, kept, reason));
-        }
-        if report.asks.is_empty() {
-            let rows = reader.decisions_of_job(id, ASKS_MAX).unwrap_or_default();
-            report.asks = rows.iter().map(ask_of).collect();
-        }
+/// An unreadable history leaves the explanation without its past.
+fn add_history(report: &mut Explain, reader: &HistoryReader, key: JobKey, id: u32) {
+    let placement = match key {
+        JobKey::Task(array, task) => reader.placement_of_task(array, task),
+        _ => reader.placement_of_job(id),
+    };
+    if report.state != "PENDING"
+        && let Ok(Some((placement, decision))) = placement
+    {
+        let outcome = decision.as_ref().and_then(|d| d.outcome.as_ref());
+        let kept = outcome.is_some_and(|o| o.reason.is_none());
+        let reason = decision.as_ref().and_then(reason_of);
+        let scores = decision.as_ref().and_then(scores_of);
+        report.job_id = placement.job.job_id;
+        report.placed = Some(placed(placement.nodes, placement.time_ms, scores, kept, reason));
+    }
+    if report.asks.is_empty() {
+        let rows = match key {
+            JobKey::Task(array, task) => reader.decisions_of_task(array, task, ASKS_MAX),
+            _ => reader.decisions_of_job(id, ASKS_MAX),
+        };
+        report.asks = rows.unwrap_or_default().iter().map(ask_of).collect();
     }
 }
 
@@ -417,7 +423,7 @@ fn recent_key(key: JobKey, job: Option<&Job>) -> Key {
     }
 }
 
-fn request(job: &Job) -> BTreeMap<String, String> {
+fn request(snapshot: Option<&Snapshot>, job: &Job) -> BTreeMap<String, String> {
     let shape = &job.shape;
     let wanted = shape.wanted_nodes();
     let need = shape.need(wanted);
@@ -439,7 +445,12 @@ fn request(job: &Job) -> BTreeMap<String, String> {
         words.insert("exclusive".to_owned(), "whole nodes".to_owned());
     }
     for (want, (_, _, count)) in shape.gres.iter().zip(&need.gres) {
-        words.insert(format!("gres #{}", want.kind), format!("{count} per node"));
+        let name = |of: fn(&Snapshot) -> &[Arc<str>], id: u32| {
+            snapshot.and_then(|s| of(s).get(id as usize)).map_or("?", |name| name)
+        };
+        let kind = name(|s| &s.gres_kinds, want.kind);
+        let full = want.gres_type.map_or(kind, |t| name(|s| &s.gres_types, t));
+        words.insert(format!("gres/{full}"), format!("{count} per node"));
     }
     for (name, count) in &job.licenses {
         words.insert(format!("license/{name}"), count.to_string());
@@ -555,7 +566,8 @@ fn fill_counters(status: &mut PluginStatus, stats: &Stats) {
         _ => "half-open",
     }
     .to_owned();
-    for (number, count) in (0u16..).zip(&stats.reasons).filter(|(_, n)| **n > 0) {
+    // Reason 0 counts what was placed as answered: no reason at all.
+    for (number, count) in (0u16..).zip(&stats.reasons).skip(1).filter(|(_, n)| **n > 0) {
         let name = Reason::from_raw(number).map_or("unknown", Reason::as_str);
         *status.reasons.entry(name.to_owned()).or_insert(0) += count;
     }

@@ -67,8 +67,8 @@ pub(super) struct Shared {
     pub(super) recent: Arc<Mutex<Recent>>,
     pub(super) history: Option<HistorySender>,
     pub(super) reader: Option<HistoryReader>,
-    /// Turns of the link, poll and plan threads, for the watchdog.
-    pub(super) beats: [AtomicU64; 3],
+    /// Turns of the link and plan threads, for the watchdog.
+    pub(super) beats: [AtomicU64; 2],
 }
 
 /// Position of a thread among the beats.
@@ -76,10 +76,8 @@ pub(super) struct Shared {
 pub(super) enum Beat {
     /// The plugin's socket.
     Link = 0,
-    /// Reading slurmctld.
-    Poll = 1,
     /// Planning.
-    Plan = 2,
+    Plan = 1,
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -89,10 +87,9 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     pub(super) fn beat(&self, which: Beat) -> &AtomicU64 {
-        let [link, poll, plan] = &self.beats;
+        let [link, plan] = &self.beats;
         match which {
             Beat::Link => link,
-            Beat::Poll => poll,
             Beat::Plan => plan,
         }
     }

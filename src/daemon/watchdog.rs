@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! sd_notify(3): ready, reloading, stopping, and the watchdog, which is fed
-//! only while the link, poll and plan threads all make turns.
+//! only while the link and plan threads make turns. The poll thread does not
+//! count: it may hang in libslurm as long as slurmctld does not answer, and a
+//! restart of the daemon would not help.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -14,19 +16,18 @@ use sd_notify::NotifyState;
 
 use crate::daemon::state::{Beat, Shared};
 
-/// A thread that made no turn for this long is stuck. Longer than the slowest
-/// single step: libslurm waits MessageTimeout (10 s by default), twice when
-/// a backup controller is configured.
-const STUCK: Duration = Duration::from_secs(60);
+/// A thread that made no turn for this long is stuck; well above a plan's
+/// deadline and slot.
+const STUCK: Duration = Duration::from_secs(20);
 /// How often the threads are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-const THREADS: [(Beat, &str); 3] = [(Beat::Link, "link"), (Beat::Poll, "poll"), (Beat::Plan, "plan")];
+const THREADS: [(Beat, &str); 2] = [(Beat::Link, "link"), (Beat::Plan, "plan")];
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Watchdog {
-    seen: [(u64, Instant); 3],
+    seen: [(u64, Instant); 2],
     warned: bool,
 }
 

@@ -39,9 +39,9 @@ pub(super) fn poll(
     stop: &AtomicBool,
 ) {
     let mut failing = false;
+    let mut forgotten = false;
     while !stop.load(Ordering::Relaxed) {
         let started = Instant::now();
-        shared.turn(Beat::Poll);
         let synced = shared.responder.with_placer(|_| ()).is_some();
         let polled = source.poll(!synced, now_ms());
         let took = started.elapsed();
@@ -53,6 +53,7 @@ pub(super) fn poll(
                     info!("slurmctld answers");
                 }
                 failing = false;
+                forgotten = false;
                 state.reachable = true;
                 state.last_error = None;
                 state.last_good = Some(Instant::now());
@@ -76,6 +77,14 @@ pub(super) fn poll(
                 state.refused +=
                     u64::from(matches!(error, crate::source::slurm::SourceError::Refused(_)));
                 state.last_error = Some(text);
+                let stale = Duration::from_millis(shared.config().source.stale_after_ms);
+                let old = state.last_good.is_some_and(|good| good.elapsed() > stale);
+                drop(state);
+                if old && !forgotten {
+                    warn!("what was read from slurmctld is too old: its queue no longer counts");
+                    shared.responder.set_queue(BTreeMap::new(), Vec::new());
+                    forgotten = true;
+                }
             }
         }
         sleep_until(started + Duration::from_millis(shared.config().source.poll_ms), stop);

@@ -24,7 +24,7 @@ mod tests;
 mod thread;
 
 pub use error::{HistoryError, Trouble};
-pub use queries::{DecisionRow, HistoryReader, ShadowDifference, ShadowSummary, Totals};
+pub use queries::{DecisionRow, HistoryReader, ShadowDifference, ShadowSummary, Started, Totals};
 pub use records::{DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record};
 pub use shared::{HistorySender, HistoryShared};
 pub use store::{History, Limits};

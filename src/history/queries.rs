@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, ToSql, params};
 
 use super::HistoryError;
 use super::records::{DecisionRecord, JobRef, OutcomeRecord, PlacementRecord};
@@ -17,6 +17,9 @@ pub struct DecisionRow {
     /// What the plugin made of it, if it said so.
     pub outcome: Option<OutcomeRecord>,
 }
+
+/// A start with the decision behind it, if that is known.
+pub type Started = (PlacementRecord, Option<DecisionRow>);
 
 /// How often Slurm and a shadow decision agreed.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -74,15 +77,29 @@ const DECISION_COLUMNS: &str = "decision, time_ms, job_id, array_job_id, array_t
      het_job_id, user_id, partition, ask, mode, verdict, reason, nodes, node_count, generation, \
      latency_us, explain, outcome_ms, outcome_reason, outcome_rc, outcome_nodes, ask_ns";
 
-/// The decision behind placement `p`: the one that it names; else the job's
-/// last run_now decision with nodes since its previous start.
+const PLACEMENT_COLUMNS: &str = "time_ms, job_id, array_job_id, array_task_id, het_job_id, \
+     user_id, partition, mode, nodes, node_count, decision, dispersion_actual, \
+     dispersion_decided, seq";
+
+/// The decision behind placement `p`: the one that it names; else the last
+/// run_now decision with nodes since the previous start of the same job.
+///
+/// While an array waits its tasks are asked for under one job id, and a task
+/// gets its own when it starts: array tasks are matched by array and task.
 const DECISION_OF_PLACEMENT: &str = "coalesce(
-  (SELECT max(d.seq) FROM decisions d WHERE d.decision = p.decision AND d.job_id = p.job_id),
+  (SELECT max(d.seq) FROM decisions d WHERE d.decision = p.decision
+      AND (d.job_id = p.job_id OR d.array_job_id = p.array_job_id)),
   (SELECT max(d.seq) FROM decisions d
-    WHERE d.job_id = p.job_id AND d.ask = 'run_now' AND d.nodes <> ''
-      AND d.time_ms <= p.time_ms
+    WHERE d.array_job_id = p.array_job_id AND d.array_task_id = p.array_task_id
+      AND d.ask = 'run_now' AND d.nodes <> '' AND d.time_ms <= p.time_ms
       AND d.time_ms > coalesce((SELECT max(q.time_ms) FROM placements q
-                                 WHERE q.job_id = p.job_id AND q.seq < p.seq), -1)))";
+            WHERE q.array_job_id = p.array_job_id AND q.array_task_id = p.array_task_id
+              AND q.seq < p.seq), -1)),
+  (SELECT max(d.seq) FROM decisions d
+    WHERE d.job_id = p.job_id AND d.array_job_id IS NULL
+      AND d.ask = 'run_now' AND d.nodes <> '' AND d.time_ms <= p.time_ms
+      AND d.time_ms > coalesce((SELECT max(q.time_ms) FROM placements q
+            WHERE q.job_id = p.job_id AND q.seq < p.seq), -1)))";
 
 impl HistoryReader {
     /// A reader of the database at this path, which need not exist yet.
@@ -105,7 +122,7 @@ impl HistoryReader {
         question(&connection).map_err(&failed)
     }
 
-    /// The latest decisions for a job, newest first.
+    /// The latest decisions under a job id, newest first.
     ///
     /// # Errors
     /// SQLite's, also when there is no file yet.
@@ -114,16 +131,21 @@ impl HistoryReader {
         job_id: u32,
         limit: u32,
     ) -> Result<Vec<DecisionRow>, HistoryError> {
-        let sql = format!(
-            "SELECT {DECISION_COLUMNS} FROM decisions WHERE job_id = ?1 \
-             ORDER BY seq DESC LIMIT ?2"
-        );
-        self.ask(|connection| {
-            connection
-                .prepare(&sql)?
-                .query_map(params![job_id, limit], decision_row)?
-                .collect()
-        })
+        self.decisions("WHERE job_id = ?2", params![limit, job_id])
+    }
+
+    /// The latest decisions for a task of an array, newest first.
+    ///
+    /// # Errors
+    /// SQLite's, also when there is no file yet.
+    pub fn decisions_of_task(
+        &self,
+        array_job_id: u32,
+        array_task_id: u32,
+        limit: u32,
+    ) -> Result<Vec<DecisionRow>, HistoryError> {
+        let filter = "WHERE array_job_id = ?2 AND array_task_id = ?3";
+        self.decisions(filter, params![limit, array_job_id, array_task_id])
     }
 
     /// The latest decisions of all jobs, newest first.
@@ -131,33 +153,60 @@ impl HistoryReader {
     /// # Errors
     /// SQLite's, also when there is no file yet.
     pub fn recent_decisions(&self, limit: u32) -> Result<Vec<DecisionRow>, HistoryError> {
-        let sql = format!("SELECT {DECISION_COLUMNS} FROM decisions ORDER BY seq DESC LIMIT ?1");
+        self.decisions("", params![limit])
+    }
+
+    fn decisions(
+        &self,
+        filter: &str,
+        values: &[&dyn ToSql],
+    ) -> Result<Vec<DecisionRow>, HistoryError> {
+        let sql =
+            format!("SELECT {DECISION_COLUMNS} FROM decisions {filter} ORDER BY seq DESC LIMIT ?1");
         self.ask(|connection| {
             connection
                 .prepare(&sql)?
-                .query_map([limit], decision_row)?
+                .query_map(values, decision_row)?
                 .collect()
         })
     }
 
-    /// The latest start of a job with the decision behind it.
+    /// The latest start under a job id with the decision behind it.
     ///
     /// # Errors
     /// SQLite's, also when there is no file yet.
-    pub fn placement_of_job(
+    pub fn placement_of_job(&self, job_id: u32) -> Result<Option<Started>, HistoryError> {
+        self.placement("job_id = ?1", params![job_id])
+    }
+
+    /// The latest start of a task of an array with the decision behind it.
+    ///
+    /// # Errors
+    /// SQLite's, also when there is no file yet.
+    pub fn placement_of_task(
         &self,
-        job_id: u32,
-    ) -> Result<Option<(PlacementRecord, Option<DecisionRow>)>, HistoryError> {
-        let placement = "SELECT time_ms, job_id, array_job_id, array_task_id, het_job_id, \
-             user_id, partition, mode, nodes, node_count, decision, dispersion_actual, \
-             dispersion_decided, seq FROM placements WHERE job_id = ?1 ORDER BY seq DESC LIMIT 1";
+        array_job_id: u32,
+        array_task_id: u32,
+    ) -> Result<Option<Started>, HistoryError> {
+        let filter = "array_job_id = ?1 AND array_task_id = ?2";
+        self.placement(filter, params![array_job_id, array_task_id])
+    }
+
+    fn placement(
+        &self,
+        filter: &str,
+        values: &[&dyn ToSql],
+    ) -> Result<Option<Started>, HistoryError> {
+        let placement = format!(
+            "SELECT {PLACEMENT_COLUMNS} FROM placements WHERE {filter} ORDER BY seq DESC LIMIT 1"
+        );
         let decision = format!(
             "SELECT {DECISION_COLUMNS} FROM decisions WHERE seq = \
              (SELECT {DECISION_OF_PLACEMENT} FROM placements p WHERE p.seq = ?1)"
         );
         self.ask(|connection| {
             let found = connection
-                .query_row(placement, [job_id], |row| {
+                .query_row(&placement, values, |row| {
                     Ok((placement_row(row)?, row.get::<_, i64>("seq")?))
                 })
                 .optional()?;

@@ -42,6 +42,8 @@ CREATE TABLE decisions (
 ) STRICT;
 CREATE INDEX decisions_decision ON decisions (decision);
 CREATE INDEX decisions_job ON decisions (job_id);
+CREATE INDEX decisions_task ON decisions (array_job_id, array_task_id)
+  WHERE array_job_id IS NOT NULL;
 CREATE INDEX decisions_time ON decisions (time_ms);
 
 CREATE TABLE placements (
@@ -61,6 +63,8 @@ CREATE TABLE placements (
   dispersion_decided REAL
 ) STRICT;
 CREATE INDEX placements_job ON placements (job_id);
+CREATE INDEX placements_task ON placements (array_job_id, array_task_id)
+  WHERE array_job_id IS NOT NULL;
 CREATE INDEX placements_time ON placements (time_ms);
 
 CREATE TABLE job_ends (

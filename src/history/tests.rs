@@ -75,6 +75,18 @@ fn sized(id: u64, time_ms: u64) -> Record {
     Record::Decision(record)
 }
 
+/// The same of this moment, which upkeep does not delete for its age.
+fn fresh(id: u64) -> Record {
+    sized(id, now_ms())
+}
+
+fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    u64::try_from(since.as_millis()).unwrap()
+}
+
 fn options(path: &Path) -> ThreadOptions {
     ThreadOptions {
         batch_wait: Duration::from_millis(5),
@@ -85,11 +97,11 @@ fn options(path: &Path) -> ThreadOptions {
     }
 }
 
-/// Waits until the condition holds; fails the test after ten seconds.
+/// Waits until the condition holds; fails the test after a minute.
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(60);
     while !condition() {
-        assert!(Instant::now() < end, "not within 10 s: {what}");
+        assert!(Instant::now() < end, "not within a minute: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -268,6 +280,44 @@ fn shadow_counts_agreement() {
         reader.shadow(u64::MAX, 10).unwrap(),
         ShadowSummary::default()
     );
+}
+
+/// Tasks are asked for under the array's id and start under their own: each
+/// start finds the decision of its task, named or not.
+#[test]
+fn array_tasks_are_matched_by_task() {
+    let (_dir, path) = temp();
+    let mut history = History::open(&path, LIMITS).unwrap();
+    let task = |mut job: JobRef, task: u32| {
+        job.array_job_id = Some(100);
+        job.array_task_id = Some(task);
+        job
+    };
+    let mut batch = Vec::new();
+    for (number, own_id, named) in [(1, 101, true), (2, 102, false), (3, 100, false)] {
+        let time = 10 * u64::from(number);
+        let mut ask = decision(u64::from(number), 100, time, &format!("n{number}"));
+        ask.job = task(ask.job, number);
+        let mut start = placement(own_id, time + 1, &format!("n{number}"));
+        start.job = task(start.job, number);
+        start.decision = named.then_some(u64::from(number));
+        batch.extend([Record::Decision(ask), Record::Placement(start)]);
+    }
+    history.record(&batch).unwrap();
+    let reader = HistoryReader::new(&path);
+    let summary = reader.shadow(0, 10).unwrap();
+    assert_eq!((summary.starts, summary.agreed), (3, 3));
+    for number in 1..=3 {
+        let (start, made) = reader.placement_of_task(100, number).unwrap().unwrap();
+        assert_eq!(start.nodes, format!("n{number}"));
+        assert_eq!(made.unwrap().decision.decision, u64::from(number));
+        let rows = reader.decisions_of_task(100, number, 10).unwrap();
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].decision.decision, u64::from(number));
+    }
+    assert_eq!(reader.placement_of_job(102).unwrap().unwrap().0.nodes, "n2");
+    assert_eq!(reader.placement_of_task(100, 4).unwrap(), None);
+    assert_eq!(reader.decisions_of_job(100, 10).unwrap().len(), 3);
 }
 
 #[test]
@@ -573,7 +623,7 @@ fn thread_begins_a_new_file_after_deletion() {
     let (_dir, path) = temp();
     let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
     let shared = sender.shared().clone();
-    sender.send(sized(1, 1));
+    sender.send(fresh(1));
     until("the first record is written", || {
         shared.written.load(Relaxed) == 1
     });
@@ -581,7 +631,7 @@ fn thread_begins_a_new_file_after_deletion() {
     until("a new file is there", || {
         path.exists() && shared.opens.load(Relaxed) == 2
     });
-    sender.send(sized(2, 2));
+    sender.send(fresh(2));
     until("the second record is written", || {
         shared.written.load(Relaxed) == 2
     });
@@ -592,7 +642,7 @@ fn thread_begins_a_new_file_after_deletion() {
     until("a third file is there", || {
         path.exists() && shared.opens.load(Relaxed) == 3
     });
-    sender.send(sized(3, 3));
+    sender.send(fresh(3));
     drop(sender);
     thread.join();
     let rows = HistoryReader::new(&path).recent_decisions(10).unwrap();
@@ -619,7 +669,7 @@ fn thread_moves_damaged_files_aside() {
     fs::write(path.with_file_name("history.sqlite-wal"), b"rubbish").unwrap();
     let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
     let shared = sender.shared().clone();
-    sender.send(sized(1, 1));
+    sender.send(fresh(1));
     until("a record is written", || shared.written.load(Relaxed) == 1);
     assert_eq!(shared.moved_aside.load(Relaxed), 1);
     assert_eq!(
@@ -633,7 +683,7 @@ fn thread_moves_damaged_files_aside() {
     let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
     let shared = sender.shared().clone();
     for id in 2..2000 {
-        sender.send(sized(id, id));
+        sender.send(fresh(id));
     }
     until("all are written", || shared.written.load(Relaxed) == 1998);
     drop(sender);
@@ -644,7 +694,7 @@ fn thread_moves_damaged_files_aside() {
     fs::write(&path, &bytes).unwrap();
     let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
     let shared = sender.shared().clone();
-    sender.send(sized(3000, 1));
+    sender.send(fresh(3000));
     until("a record is written", || shared.written.load(Relaxed) == 1);
     assert_eq!(shared.moved_aside.load(Relaxed), 1);
     assert_eq!(shared.lost.load(Relaxed), 0);
@@ -662,12 +712,12 @@ fn thread_survives_an_impossible_path_and_recovers() {
     let path = blocker.join("history.sqlite");
     let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
     let shared = sender.shared().clone();
-    sender.send(sized(1, 1));
+    sender.send(fresh(1));
     until("the record is lost", || shared.lost.load(Relaxed) == 1);
     assert!(shared.last_error().unwrap().contains("cannot"));
     fs::remove_file(&blocker).unwrap();
     until("it is open", || shared.opens.load(Relaxed) == 1);
-    sender.send(sized(2, 2));
+    sender.send(fresh(2));
     drop(sender);
     thread.join();
     assert_eq!(shared.written.load(Relaxed), 1);
@@ -682,13 +732,13 @@ fn a_lock_held_by_others_costs_records_but_not_the_thread() {
     until("it is open", || shared.opens.load(Relaxed) == 1);
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    sender.send(sized(1, 1));
+    sender.send(fresh(1));
     until("the record is lost", || shared.lost.load(Relaxed) == 1);
     other.execute_batch("ROLLBACK").unwrap();
     let mut id = 1;
     until("written again", || {
         id += 1;
-        sender.send(sized(id, id));
+        sender.send(fresh(id));
         shared.written.load(Relaxed) > 0
     });
     assert_eq!(shared.opens.load(Relaxed), 1);
@@ -715,10 +765,7 @@ fn limits_of_a_reload_are_taken_up() {
     let (_dir, path) = temp();
     let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
     let shared = sender.shared().clone();
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap();
-    let now = u64::try_from(now.as_millis()).unwrap();
+    let now = now_ms();
     sender.send(sized(1, now - 3 * DAY_MS));
     sender.send(sized(2, now));
     until("both are written", || shared.written.load(Relaxed) == 2);
@@ -807,9 +854,9 @@ fn speed_of_100_000_records() {
     let (sender, receiver) = bounded(crate::limits::HISTORY_QUEUE_MAX);
     let shared = HistoryShared::new(LIMITS);
     let thread = HistoryThread::spawn(ThreadOptions::new(&path), receiver, shared.clone()).unwrap();
-    let begin = Instant::now();
+    let (begin, now) = (Instant::now(), now_ms());
     for i in 0..100_000 {
-        sender.send(sized(i, i)).unwrap(); // waits, where the daemon would drop
+        sender.send(sized(i, now + i)).unwrap(); // waits, where the daemon would drop
     }
     drop(sender);
     thread.join();

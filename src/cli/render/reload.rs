@@ -8,7 +8,7 @@ use crate::api::types::ReloadReport;
 pub fn text(report: &ReloadReport) -> String {
     if report.changed.is_empty() {
         return format!(
-            "Nothing changed; generation {} stays in force.\n",
+            "Generation {} is in force. Nothing changed.\n",
             report.generation
         );
     }

@@ -85,7 +85,7 @@ fn reload_texts() {
     };
     assert_text(
         &reload::text(&report),
-        "Nothing changed; generation 4 stays in force.\n",
+        "Generation 4 is in force. Nothing changed.\n",
     );
     report.changed = vec!["balance.threshold".into(), "link.socket".into()];
     report.needs_restart = vec!["link.socket".into()];
@@ -355,7 +355,6 @@ fn placed_report() -> Explain {
                 ],
                 runner_up: Some(scored("gpu3", 0.0, 0.3, &[("dispersion", 0.3)])),
                 margin: Some(0.1),
-                ..DecisionReport::default()
             }),
         }),
         ..Explain::default()

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Phalanx. The two commands for a fresh Debian machine:
+#   make demo    install what is needed, build, and run one job list on stock
+#                Slurm and on Phalanx, on a real cluster of 16 nodes on this host
+#   make test    install what is needed, build, and test everything
+# Others: build, plugin, check, man, install, bench-10k, bench-balance, clean.
+
+SLURM_VERSION ?= 22.05.8
+PREFIX ?= /usr
+DESTDIR ?=
+TRIPLET := $(shell gcc -print-multiarch 2> /dev/null || echo x86_64-linux-gnu)
+OVERLAY := build/slurm-$(SLURM_VERSION)/select_cons_tres.so
+CARGO ?= cargo
+# The system's Python: the suites need nothing beyond its standard library.
+PYTHON ?= /usr/bin/python3
+APT := DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-dev libclang-14-dev \
+	slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
+PACKAGES_RUN := $(PACKAGES_BUILD) python3 procps
+PACKAGES_TEST := $(PACKAGES_RUN) clang-14 libclang-rt-14-dev sqlite3 \
+	slurmdbd mariadb-server
+
+export CARGO_TERM_COLOR ?= never
+
+all: build
+
+# ---- what the machine must have
+
+.PHONY: deps-build deps-run deps-test rust
+deps-build: ; @tests/install-packages $(PACKAGES_BUILD)
+deps-run: ; @tests/install-packages $(PACKAGES_RUN)
+deps-test: ; @tests/install-packages $(PACKAGES_TEST)
+rust: ; @tests/need-rust 1.95
+
+# ---- building
+
+.PHONY: all build debug plugin man
+build: deps-build rust plugin
+	$(CARGO) build --release --bins
+debug: deps-build rust plugin
+	$(CARGO) build --bins
+plugin: deps-build
+	$(MAKE) -C plugin all SLURM_VERSION=$(SLURM_VERSION)
+man: build
+	target/release/phalanx generate build/man
+
+# ---- running
+
+.PHONY: demo
+demo: deps-run build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/demo.py
+
+# ---- testing; the cluster suites run the debug build, which has all checks
+
+.PHONY: test check test-unit test-plugin test-cluster
+test: deps-test debug check test-unit test-plugin test-cluster
+	@echo "make test: everything passed"
+check: rust
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+test-unit: rust plugin
+	$(CARGO) test --workspace
+test-plugin: plugin
+	$(MAKE) -C plugin check SLURM_VERSION=$(SLURM_VERSION)
+
+CLUSTER_ENV := PHALANX_BIN_DIR=$(CURDIR)/target/debug \
+	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
+test-cluster: debug
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/test_harness.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/placement.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/transparency.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
+
+# ---- measuring; nothing here passes or fails
+
+.PHONY: bench-10k bench-balance
+bench-10k: deps-run build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/bench_10k.py
+bench-balance: rust
+	$(CARGO) bench --bench balance
+
+# ---- installing; nothing is started and slurm.conf is not touched
+
+.PHONY: install uninstall clean
+OVERLAY_DIR := $(PREFIX)/lib/$(TRIPLET)/phalanx/slurm
+install: build man
+	install -D -m 755 target/release/phalanxd $(DESTDIR)$(PREFIX)/sbin/phalanxd
+	install -D -m 755 target/release/phalanx $(DESTDIR)$(PREFIX)/bin/phalanx
+	install -D -m 644 $(OVERLAY) $(DESTDIR)$(OVERLAY_DIR)/select_cons_tres.so
+	install -D -m 644 config/phalanxd.service $(DESTDIR)/lib/systemd/system/phalanxd.service
+	install -D -m 644 config/phalanx.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/phalanx.conf
+	[ -e $(DESTDIR)/etc/phalanx/phalanx.toml ] || \
+		install -D -m 644 config/phalanx.toml $(DESTDIR)/etc/phalanx/phalanx.toml
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 build/man/man/man1/* $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -D -m 644 build/man/bash/phalanx* \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/phalanx
+	@echo "installed; add to slurm.conf, first in the list, then restart slurmctld:"
+	@echo "  PluginDir=$(OVERLAY_DIR):$(PREFIX)/lib/$(TRIPLET)/slurm-wlm"
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/sbin/phalanxd $(DESTDIR)$(PREFIX)/bin/phalanx \
+		$(DESTDIR)$(OVERLAY_DIR)/select_cons_tres.so \
+		$(DESTDIR)/lib/systemd/system/phalanxd.service \
+		$(DESTDIR)$(PREFIX)/share/man/man1/phalanx*.1 \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/phalanx
+	@echo "slurmctld keeps the overlay it has loaded until it is restarted;"
+	@echo "the empty directory stays, because slurm.conf may still name it"
+
+clean:
+	$(CARGO) clean
+	rm -rf build

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* link_io.c - the connection itself: its state, sending and receiving.  Knows
+ * nothing of Slurm. */
+
+#include "link_io.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "stats.h"
+
+#define BACKLOG_MAX (8u << 20) /* bytes of events during a sync */
+#define DRAIN_MAX 64           /* packets read at a time that nobody awaits */
+
+struct link_io io = {
+	.rx_lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.sock = -1,
+	.wake_fd = -1,
+};
+
+static _Atomic uint32_t cur_state; /* enum link_state; written under io.lock */
+static _Atomic uint32_t lim_deadline_us, lim_misses, lim_open_ms, lim_flags;
+static uint8_t rx_buf[PHX_PACKET_MAX] __attribute__((aligned(8))); /* rx */
+
+extern void io_set_state(enum link_state state)
+{
+	atomic_store_explicit(&cur_state, state, memory_order_release);
+}
+
+extern enum link_state link_state(void)
+{
+	return atomic_load_explicit(&cur_state, memory_order_acquire);
+}
+
+extern struct link_limits link_limits(void)
+{
+	return (struct link_limits) {
+		.deadline_us = atomic_load(&lim_deadline_us),
+		.breaker_misses = atomic_load(&lim_misses),
+		.breaker_open_ms = atomic_load(&lim_open_ms),
+		.flags = atomic_load(&lim_flags),
+	};
+}
+
+extern uint32_t link_flags(void)
+{
+	return atomic_load_explicit(&lim_flags, memory_order_relaxed);
+}
+
+static void _set_limits(const struct phx_welcome *w)
+{
+	atomic_store(&lim_deadline_us, w->deadline_us);
+	atomic_store(&lim_misses, w->breaker_misses);
+	atomic_store(&lim_open_ms, w->breaker_open_ms);
+	atomic_store(&lim_flags, w->flags);
+}
+
+extern void io_wake(void)
+{
+	uint64_t one = 1;
+
+	if (io.wake_fd >= 0)
+		(void) !write(io.wake_fd, &one, sizeof(one));
+}
+
+extern void io_lose_locked(const char *why, int err)
+{
+	enum link_state state = link_state();
+
+	if (state == LINK_DOWN || state == LINK_LOST)
+		return;
+	io.lost_why = why;
+	io.lost_err = err;
+	io_set_state(LINK_LOST);
+	(void) shutdown(io.sock, SHUT_RDWR);
+	io_wake();
+}
+
+extern void link_lose(const char *why, int err)
+{
+	pthread_mutex_lock(&io.lock);
+	io_lose_locked(why, err);
+	pthread_mutex_unlock(&io.lock);
+}
+
+extern void link_proved(void)
+{
+	atomic_store_explicit(&io.proved, true, memory_order_relaxed);
+}
+
+/* From READY or SYNCING back to where everything has to be sent. */
+extern void io_stale_locked(void)
+{
+	enum link_state state = link_state();
+
+	if (state != LINK_READY && state != LINK_SYNCING)
+		return;
+	io_set_state(LINK_STALE);
+	io_wake();
+}
+
+/* ---- sending */
+
+/* A number is used only if its packet left. RET 0 or an errno value */
+extern int io_send_locked(struct phx_hdr *hdr)
+{
+	ssize_t n;
+
+	hdr->seq = io.last_seq + 1;
+	do {
+		n = send(io.sock, hdr, hdr->length, MSG_DONTWAIT | MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	if (n == (ssize_t) hdr->length) {
+		io.last_seq++;
+		return 0;
+	}
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK ||
+		      errno == ENOBUFS))
+		return EAGAIN;
+	return n < 0 ? errno : EIO;
+}
+
+extern void io_count_event(const struct phx_hdr *hdr)
+{
+	if (hdr->type == PHX_JOB || hdr->type == PHX_JOB_END)
+		stat_add(&overlay_stats.events, 1);
+}
+
+extern int link_send(struct phx_hdr *hdr)
+{
+	int err = ENOTCONN;
+
+	pthread_mutex_lock(&io.lock);
+	if (link_state() == LINK_READY) {
+		err = io_send_locked(hdr);
+		if (err && err != EAGAIN)
+			io_lose_locked("sending failed", err);
+	}
+	pthread_mutex_unlock(&io.lock);
+	return err;
+}
+
+extern bool link_wants_events(void)
+{
+	enum link_state state = link_state();
+
+	return state == LINK_READY || state == LINK_SYNCING;
+}
+
+static void _send_events_locked(const struct pktbuf *events)
+{
+	size_t at = 0;
+	int err = 0;
+
+	while (at < events->len && !err) {
+		struct phx_hdr *hdr = (struct phx_hdr *) (events->data + at);
+
+		err = io_send_locked(hdr);
+		if (!err)
+			io_count_event(hdr);
+		at += hdr->length;
+	}
+	if (err == EAGAIN) /* the daemon is behind: it gets all of it anew */
+		io_stale_locked();
+	else if (err)
+		io_lose_locked("sending an event failed", err);
+}
+
+extern void link_events(const struct pktbuf *events)
+{
+	pthread_mutex_lock(&io.lock);
+	switch (link_state()) {
+	case LINK_READY:
+		if (events->failed)
+			io_stale_locked();
+		else
+			_send_events_locked(events);
+		break;
+	case LINK_SYNCING:
+		if (io.backlog.len + events->len > BACKLOG_MAX ||
+		    !pktbuf_append(&io.backlog, events))
+			io_stale_locked();
+		break;
+	default: /* the sync to come carries it */
+		break;
+	}
+	pthread_mutex_unlock(&io.lock);
+}
+
+/* ---- receiving */
+
+extern bool link_rx_begin(uint64_t deadline_ns)
+{
+	struct timespec until = {
+		.tv_sec = (time_t) (deadline_ns / 1000000000ull),
+		.tv_nsec = (long) (deadline_ns % 1000000000ull),
+	};
+
+	return !pthread_mutex_clocklock(&io.rx_lock, CLOCK_MONOTONIC, &until);
+}
+
+extern void link_rx_end(void)
+{
+	pthread_mutex_unlock(&io.rx_lock);
+}
+
+extern bool link_wait_rx(uint64_t deadline_ns)
+{
+	struct pollfd p = { .fd = io.sock, .events = POLLIN };
+	uint64_t now = now_ns();
+	struct timespec left;
+
+	if (now >= deadline_ns)
+		return false;
+	left.tv_sec = (time_t) ((deadline_ns - now) / 1000000000ull);
+	left.tv_nsec = (long) ((deadline_ns - now) % 1000000000ull);
+	/* Interrupted or ready: the caller tries to receive either way. */
+	return ppoll(&p, 1, &left, NULL) != 0;
+}
+
+static int _handle(struct packet *p)
+{
+	bool early = link_state() == LINK_HELLO;
+
+	switch (p->kind) {
+	case PACKET_LIMITS:
+		if (early != (p->type == PHX_WELCOME)) {
+			p->why = "WELCOME first, CONFIG later";
+			return EBADMSG;
+		}
+		_set_limits(&p->welcome);
+		return 0;
+	case PACKET_RESYNC:
+		pthread_mutex_lock(&io.lock);
+		io_stale_locked();
+		pthread_mutex_unlock(&io.lock);
+		return early ? EBADMSG : 0;
+	case PACKET_ANSWER:
+		return early ? EBADMSG : 0;
+	default:
+		return EBADMSG;
+	}
+}
+
+extern int link_receive(struct packet *p)
+{
+	ssize_t n;
+	int err;
+
+	do { /* MSG_TRUNC: the true length, so that a longer one is seen */
+		n = recv(io.sock, rx_buf, sizeof(rx_buf),
+			 MSG_DONTWAIT | MSG_TRUNC);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return EAGAIN;
+	if (n <= 0) {
+		err = n ? errno : ECONNRESET;
+		link_lose("the daemon closed the connection", err);
+		return err;
+	}
+	if ((size_t) n > sizeof(rx_buf)) {
+		link_lose("a packet is longer than the maximum", EMSGSIZE);
+		return EBADMSG;
+	}
+	packet_parse(rx_buf, (size_t) n, p);
+	if (_handle(p)) {
+		link_lose(p->why ? p->why : "a message out of turn", EBADMSG);
+		return EBADMSG;
+	}
+	return 0;
+}
+
+static uint64_t _last_seq(void)
+{
+	uint64_t seq;
+
+	pthread_mutex_lock(&io.lock);
+	seq = io.last_seq;
+	pthread_mutex_unlock(&io.lock);
+	return seq;
+}
+
+/* Read what came without being asked for; an ANSWER here is a late one. */
+extern void io_drain(void)
+{
+	struct packet p;
+
+	if (pthread_mutex_trylock(&io.rx_lock))
+		return; /* an ask is under way and reads by itself */
+	for (int i = 0; i < DRAIN_MAX && io.sock >= 0; i++) {
+		if (link_receive(&p))
+			break;
+		if (p.kind != PACKET_ANSWER)
+			continue;
+		if (p.answer.hdr.seq > _last_seq()) {
+			link_lose("an ANSWER to an ask that was made",
+				  EBADMSG);
+			break;
+		}
+		stat_add(&overlay_stats.late_answers, 1);
+	}
+	pthread_mutex_unlock(&io.rx_lock);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* link_io.h - what link.c's thread and link_io.c share; see link.h. */
+#ifndef PHALANX_LINK_IO_H
+#define PHALANX_LINK_IO_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "link.h"
+
+#pragma GCC visibility push(hidden)
+
+struct link_io {
+	pthread_mutex_t rx_lock; /* who reads the socket */
+	pthread_mutex_t lock;    /* the state and all below */
+	int sock;                /* closed under both, by the thread; or -1 */
+	int wake_fd;             /* eventfd that wakes the thread; or -1 */
+	uint64_t last_seq;       /* of the packets sent on this connection */
+	const char *lost_why;    /* of LOST */
+	int lost_err;            /* of LOST: errno value or 0 */
+	struct pktbuf backlog;   /* events while SYNCING */
+	_Atomic bool proved;     /* a valid answer came */
+};
+
+extern struct link_io io;
+
+/* `_locked`: with io.lock held. */
+extern void io_set_state(enum link_state state);
+extern void io_lose_locked(const char *why, int err);
+
+/* From READY or SYNCING back to where everything has to be sent. */
+extern void io_stale_locked(void);
+
+/* Send one packet; its number is used only if it left.
+ * RET 0, EAGAIN (no room), or an errno value */
+extern int io_send_locked(struct phx_hdr *hdr);
+
+extern void io_count_event(const struct phx_hdr *hdr);
+
+/* Read what came without being asked for; an ANSWER here is a late one. */
+extern void io_drain(void);
+
+/* Wake the thread. */
+extern void io_wake(void);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* harness.h - what the harness's test files share. */
+#ifndef PHALANX_TEST_HARNESS_H
+#define PHALANX_TEST_HARNESS_H
+
+#include "ctld.h"
+
+#include <unistd.h>
+
+#include "check.h"
+#include "daemon.h"
+
+#define DEADLINE_US 200000 /* long, so that a busy machine fails no test */
+
+#define TEST(name) fprintf(stderr, "  %s\n", name)
+
+extern char harness_root[64]; /* directory of this run */
+extern char sock_path[128];
+extern struct overlay o;      /* the one under test */
+extern job_record_t *job;     /* pending, the one that is placed */
+
+/* A PluginDir of its own: ROOT/NAME/ours and, if `stock`, ROOT/NAME/stock.
+ * RET the overlay's path there */
+extern const char *layout(const char *name, const char *stock);
+
+/* Everything was sent, and a moment has passed for the overlay to note it. */
+extern void wait_synced(int nth);
+
+/* What stock's job_test() saw since the last call(). */
+struct seen {
+	int calls;
+	uint32_t bits[4]; /* nodes of the bitmap in each call */
+	uint32_t req[4];
+	void *candidates[4], *preemptees[4], *exc[4];
+	uint64_t flags[4];
+};
+extern struct seen seen;
+
+/* Stock's job_test(): takes the first `min` nodes, as stock might. */
+extern int stock_takes(void *job, void *bitmap, uint32_t min, uint32_t max,
+		       uint32_t req, uint16_t mode, void *candidates,
+		       void *preemptees, void *exc);
+
+/* One job_test() on all nodes but the empty slot; RET its code */
+extern int call(uint32_t min, uint32_t max, uint32_t req, uint16_t mode);
+
+/* Stock was called so often, at last with all nodes. */
+extern void expect_full(int calls);
+
+/* The OUTCOME of the last ask. */
+extern const struct phx_outcome *outcome(void);
+
+extern void test_calls(void);  /* test_calls.c */
+extern void test_events(void); /* test_link.c */
+extern void test_loss(void);   /* test_link.c */
+
+#endif
