@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Figures for people: dispersion of a node as it is, weights by source.
 
-use super::engine::{Engine, Request};
-use crate::model::{Amount, NodeIdx};
+use super::engine::Engine;
 
 /// The weights of each source, whether it is switched on or not.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,8 +23,14 @@ impl Engine {
         if node >= self.len() || weights.len() != self.dims() {
             return None;
         }
-        let nothing = vec![Amount::ZERO; self.dims()];
-        Some(self.figures(NodeIdx::new(node), &Request::new(&nothing), weights).before)
+        let dims = &self.kinds[self.kind[node] as usize].dims;
+        let contrast = &self.contrast[node * self.dims..];
+        let (mut share, mut sum) = (0.0, 0.0);
+        for (&dim, value) in dims.iter().zip(contrast) {
+            share += weights[dim];
+            sum += weights[dim] * (value * value);
+        }
+        Some(if share > 0.0 { (sum / share).sqrt() } else { 0.0 })
     }
 
     /// The weights of each source.

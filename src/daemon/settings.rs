@@ -61,6 +61,7 @@ pub(super) fn tuning(config: &BalanceConfig) -> Tuning {
         best: BestParams {
             packing: config.best.packing,
             stranding: config.best.stranding,
+            ..BestParams::default()
         },
     };
     Tuning { params, initial_weights: config.initial_weights.clone() }
