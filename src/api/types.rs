@@ -130,6 +130,8 @@ pub struct PluginStatus {
 pub struct Quantiles {
     /// Number of samples.
     pub count: u64,
+    /// Mean; each sample counts as the middle of its bucket.
+    pub mean: u64,
     /// Median.
     pub p50: u64,
     /// 99th percentile.

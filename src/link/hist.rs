@@ -55,6 +55,19 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
+    /// Mean with each sample in the middle of its bucket: off by at most 1/16.
+    /// 0 without samples.
+    pub fn mean(&self) -> u64 {
+        let middle = |bucket: usize| {
+            let lower = if bucket == 0 { 0 } else { upper_edge(bucket - 1) + 1 };
+            u128::from(lower.midpoint(upper_edge(bucket)))
+        };
+        let counts = self.counts.iter().enumerate();
+        let sum: u128 = counts.map(|(b, &n)| middle(b) * u128::from(n)).sum();
+        let mean = sum.checked_div(u128::from(self.count())).unwrap_or(0);
+        u64::try_from(mean).unwrap_or(u64::MAX)
+    }
+
     /// Upper edge of the bucket that holds the quantile `per_mille`/1000; 0
     /// without samples.
     pub fn quantile(&self, per_mille: u64) -> u64 {
@@ -95,6 +108,15 @@ mod tests {
             let edge = upper_edge(bucket_of(ns));
             assert!(edge >= ns && edge - ns <= ns / 8, "{ns}: {edge}");
         }
+    }
+
+    #[test]
+    fn the_mean_is_near() {
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.mean(), 0);
+        (1..=1000).for_each(|n| histogram.add(n * 100));
+        let mean = histogram.mean();
+        assert!((47_000..=53_500).contains(&mean), "{mean}");
     }
 
     #[test]
