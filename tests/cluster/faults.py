@@ -217,11 +217,10 @@ def disk_full(run):
 @fault
 def slurmctld_restarted(run):
     """slurmctld restarted with running jobs: they go on, the mirror is sent anew"""
-    run.stream.waves(2)
-    run.stream.running(10)
+    run.stream.before_restart()
     before = run.cluster.process("slurmctld").pid
     run.restart_slurmctld()
-    run.stream.waves(2)
+    run.stream.after_restart(3)
     run.stream.finish()
     run.recovered()
     run.logged("slurmctld", "phalanx: synced")
@@ -231,18 +230,16 @@ def slurmctld_restarted(run):
 @fault
 def overlay_removed(run):
     """The overlay deleted and slurmctld restarted with running jobs: stock goes on"""
-    run.stream.waves(2)
-    run.stream.running(10)
+    run.stream.before_restart()
     run.cluster.remove_overlay()
     run.restart_slurmctld()
     run.check(not maps_overlay(run.cluster), "slurmctld still has the overlay mapped")
-    run.stream.waves(1)
-    run.stream.progress(60)
+    run.stream.after_restart(1)
     run.check(not run.status()["plugin"]["connected"], "status: plugin still connected")
-    run.stream.running(1)
+    run.stream.before_restart()
     run.cluster.install_overlay()
     run.restart_slurmctld()
-    run.stream.waves(1)
+    run.stream.after_restart(1)
     run.stream.finish()
     run.check(maps_overlay(run.cluster), "slurmctld does not have the overlay mapped")
     run.logged("phalanxd", "plugin disconnected")
@@ -252,13 +249,12 @@ def overlay_removed(run):
 @fault
 def overlay_wrong_version(run):
     """An overlay built for another Slurm: it is refused, stock goes on"""
-    run.stream.waves(2)
-    run.stream.running(10)
+    run.stream.before_restart()
     with tempfile.TemporaryDirectory() as directory:
         wrong_version_copy(run.cluster.paths.overlay_file, directory)
         run.cluster.install_overlay(directory)
     run.restart_slurmctld()
-    run.stream.waves(2)
+    run.stream.after_restart(3)
     run.stream.finish()
     run.logged("slurmctld", "Incompatible Slurm plugin")
     run.check(not maps_overlay(run.cluster), "slurmctld has the wrong overlay mapped")

@@ -24,7 +24,7 @@ WELCOME_FIXED = struct.Struct("<QIIII")            # phx_welcome after its heade
 ASK_JOB_AT, ASK_LIMITS_AT = 24, 56                 # job_id; min_nodes, max_nodes, req_nodes
 ASK_FIXED = 24 + 120 + 16 * 56 + 64 + 8            # sizeof(struct phx_ask)
 STATS_COUNTERS = struct.Struct("<4Q3Q32QQ")        # calls .. reasons, late_answers
-DEADLINE_US, BREAKER_MISSES, BREAKER_OPEN_MS = 10_000, 1000, 100
+DEADLINE_US, BREAKER_MISSES, BREAKER_OPEN_MS = 10_000, 10, 300
 INVALID, TIMEOUT = 19, 18                          # enum phx_reason
 
 
