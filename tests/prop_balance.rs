@@ -291,8 +291,9 @@ fn attribution(shape: &Shape) {
         let amounts = shape.request(&mut rng);
         if rng.random_range(0..2) == 0 {
             let nodes = if rng.random_range(0..2) == 0 { 1 } else { rng.random_range(1..9) };
-            // Whether it fits does not matter: held jobs may.
-            counts.add(&mut engine, &amounts, nodes);
+            // Held jobs may fit.
+            let fits = engine.lack(&amounts, nodes) == Lack::Nothing || rng.random_range(0..2) == 0;
+            counts.add(&mut engine, &amounts, nodes, fits);
             pending.push((amounts, nodes));
         } else {
             let node = NodeIdx::new(rng.random_range(0..shape.nodes));

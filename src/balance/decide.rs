@@ -33,9 +33,9 @@ impl Engine {
         if self.len < PLAIN_NODES || count < PLAIN_NODES.max(self.len / PLAIN_SHARE) {
             return Ok(self.decide_plain(candidates, request));
         }
-        let index = match self.index.take() {
-            Some(index) if index.mode == self.params.mode => index,
-            _ => Index::build(self, &self.typical),
+        self.ensure_index();
+        let Some(index) = self.index.take() else {
+            return Ok(self.decide_plain(candidates, request));
         };
         let mut scratch = std::mem::take(&mut self.scratch);
         let decision = self.decide_indexed(&index, &mut scratch, candidates, request);
@@ -51,6 +51,13 @@ impl Engine {
         let fresh =
             self.index.as_ref().is_some_and(|i| !i.is_stale() && i.mode == self.params.mode);
         if self.len >= PLAIN_NODES && !fresh {
+            self.index = Some(Index::build(self, &self.typical));
+        }
+    }
+
+    /// Makes the index unless there is one of the right mode.
+    pub(super) fn ensure_index(&mut self) {
+        if self.index.as_ref().is_none_or(|index| index.mode != self.params.mode) {
             self.index = Some(Index::build(self, &self.typical));
         }
     }
@@ -96,8 +103,9 @@ impl Engine {
 
     fn low_one(&self, ask: &Ask<'_>, scratch: &mut Scratch) -> Outcome {
         let mut search = ask.search(self, scratch);
-        if let Some(choice) = search.first_accepting() {
-            return Outcome::Placed(vec![choice]);
+        let first = search.first_accepting(1);
+        if !first.is_empty() {
+            return Outcome::Placed(first);
         }
         let least = search.least(1, None, false);
         if self.holds(ask.request) && !least.is_empty() {
@@ -107,9 +115,7 @@ impl Engine {
     }
 
     fn low_many(&self, ask: &Ask<'_>, scratch: &mut Scratch, wanted: usize) -> Outcome {
-        let search = ask.search(self, scratch);
-        let mut chosen: Vec<Choice> =
-            search.poll_order().filter_map(|node| search.polled(node)).take(wanted).collect();
+        let mut chosen = ask.search(self, scratch).first_accepting(wanted);
         if chosen.len() == wanted {
             return Outcome::Placed(chosen);
         }

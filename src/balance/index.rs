@@ -49,6 +49,8 @@ pub(super) struct Section {
     pub(super) dims: Vec<usize>,
     /// `1 / total` by dimension when all its nodes have the same totals.
     pub(super) uniform: Option<Vec<f64>>,
+    /// Number of its nodes.
+    pub(super) len: usize,
     /// Node index by block and lane.
     pub(super) nodes: Vec<[u32; LANES]>,
     /// `[block * dims + dim][lane]`: contrast (mode seed) or usage (best).
@@ -145,6 +147,7 @@ impl Section {
         let lanes = blocks * dims.len();
         let varied = uniform.is_none();
         let mut section = Self {
+            len: list.len(),
             nodes: vec![[NO_NODE; LANES]; blocks],
             value: vec![[0.0; LANES]; lanes],
             free: vec![[NOTHING_FREE; LANES]; lanes],

@@ -5,7 +5,7 @@
 use super::TIE;
 use super::engine::{Branch, Choice, Decision, Engine, Outcome, Request, RunnerUp, as_f64};
 use super::params::{Mode, NoImprovement};
-use super::score::{Terms, View};
+use super::score::View;
 use crate::model::{NodeIdx, NodeSet};
 
 impl Engine {
@@ -92,19 +92,14 @@ impl Engine {
         let width = view.amounts.len();
         let contrast = &self.contrast[base..base + width];
         let reciprocal = &self.reciprocal[base..base + width];
-        let mut terms = Terms::default();
         let mut before = 0.0;
         for (weight, value) in view.weights.iter().zip(contrast) {
             before += weight * (value * value);
         }
-        view.terms(Mode::Seed, reciprocal, &mut terms);
-        let after = view.key(Mode::Seed, contrast, &terms).sqrt();
+        let after = view.dispersion_key(contrast, reciprocal).sqrt();
         let score = match self.params.mode {
             Mode::Seed => after,
-            Mode::Best => {
-                view.terms(Mode::Best, reciprocal, &mut terms);
-                view.key(Mode::Best, &self.usage_of[base..base + width], &terms)
-            }
+            Mode::Best => view.score_key(&self.usage_of[base..base + width], reciprocal),
         };
         Choice { node, before: before.sqrt(), after, score }
     }

@@ -214,7 +214,7 @@ pub fn solve<'a>(
         if decision.choices().is_empty() {
             answer.pending.push(&job.id.0);
             if attribute {
-                counts.add(engine, amounts, nodes);
+                counts.add(engine, amounts, nodes, decision.outcome == Outcome::Held);
             }
             continue;
         }

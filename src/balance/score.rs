@@ -99,25 +99,34 @@ impl View {
         }
     }
 
-    /// The key of a node by its values (contrasts or usages).
-    pub(super) fn key(&self, mode: Mode, value: &[f64], terms: &Terms) -> f64 {
-        match mode {
-            Mode::Seed => {
-                let mut key = 0.0;
-                for slot in 0..self.amounts.len() {
-                    let new = value[slot] + terms.shift[slot];
-                    key += self.weights[slot] * (new * new);
-                }
-                key
-            }
-            Mode::Best => {
-                let mut key = terms.constant;
-                for slot in 0..self.amounts.len() {
-                    key += value[slot] * terms.shift[slot];
-                }
-                key
-            }
+    /// Mode seed's key of one node: its squared dispersion after placement.
+    pub(super) fn dispersion_key(&self, contrast: &[f64], reciprocal: &[f64]) -> f64 {
+        let requests = || self.amounts.iter().zip(reciprocal).map(|(a, r)| a * r);
+        let mean = requests().fold(0.0, |sum, request| sum + request) / as_f64(self.amounts.len());
+        let values = contrast.iter().zip(&self.weights);
+        values.zip(requests()).fold(0.0, |key, ((value, weight), request)| {
+            let new = value + (request - mean);
+            key + weight * (new * new)
+        })
+    }
+
+    /// Mode best's key of one node.
+    pub(super) fn score_key(&self, usage: &[f64], reciprocal: &[f64]) -> f64 {
+        let requests = || self.amounts.iter().zip(reciprocal).map(|(a, r)| a * r);
+        let weighted = requests().zip(&self.weights);
+        let mean = weighted.fold(0.0, |sum, (request, weight)| sum + weight * request);
+        let mut key = 0.0;
+        for ((request, weight), stranding) in
+            requests().zip(&self.weights).zip(&self.stranding)
+        {
+            let over = request - mean;
+            key += weight * (over * over + stranding);
         }
+        for (slot, request) in requests().enumerate() {
+            let over = request - mean;
+            key += usage[slot] * (self.weights[slot] * (2.0 * over - self.slope[slot]));
+        }
+        key
     }
 }
 
@@ -374,9 +383,35 @@ fn nearest_zero(least: f64, most: f64) -> f64 {
 #[inline(always)]
 fn least_product(a: (f64, f64), b: (f64, f64)) -> f64 {
     let (p, q, r, s) = (a.0 * b.0, a.0 * b.1, a.1 * b.0, a.1 * b.1);
-    let low = if p < q { p } else { q };
-    let high = if r < s { r } else { s };
-    if low < high { low } else { high }
+    smaller(smaller(p, q), smaller(r, s))
+}
+
+/// Least growth `(x + s)^2 - x^2 = s (s + 2 x)` of a square with `x` and `s`
+/// in their ranges. Where `s` is positive the least `x` is best, where it is
+/// negative the largest, and then the `s` nearest to `-x`.
+#[inline(always)]
+fn least_growth(x: (f64, f64), s: (f64, f64)) -> f64 {
+    let up = clamp(-x.0, larger(s.0, 0.0), s.1);
+    let down = clamp(-x.1, s.0, smaller(s.1, 0.0));
+    let rising = if s.1 >= 0.0 { up * (up + 2.0 * x.0) } else { f64::INFINITY };
+    let falling = if s.0 <= 0.0 { down * (down + 2.0 * x.1) } else { f64::INFINITY };
+    smaller(rising, falling)
+}
+
+// Not f64::min, max and clamp: their rules for NaN cost time in these loops.
+#[inline(always)]
+fn smaller(a: f64, b: f64) -> f64 {
+    if a < b { a } else { b }
+}
+
+#[inline(always)]
+fn larger(a: f64, b: f64) -> f64 {
+    if a > b { a } else { b }
+}
+
+#[inline(always)]
+fn clamp(value: f64, low: f64, high: f64) -> f64 {
+    smaller(larger(value, low), high)
 }
 
 /// Lower bounds of the keys in each child; infinite where no node fits.
@@ -429,11 +464,7 @@ fn change_lanes(
             ([terms.shift[slot]; LANES], [terms.shift[slot]; LANES])
         };
         for lane in 0..LANES {
-            // (x + s)^2 - x^2 = s (2 x + s)
-            let value = least_product(
-                (least[lane], most[lane]),
-                (2.0 * low[lane] + least[lane], 2.0 * high[lane] + most[lane]),
-            );
+            let value = least_growth((low[lane], high[lane]), (least[lane], most[lane]));
             change[lane] += weight * value;
             change[lane] += if bounds.free_max[at][lane] < amount { f64::INFINITY } else { 0.0 };
         }

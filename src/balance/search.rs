@@ -102,6 +102,33 @@ impl Least {
     }
 }
 
+/// The first accepting nodes of the poll found so far.
+struct First {
+    wanted: usize,
+    /// Poll position and figures.
+    found: Vec<(u32, Choice)>,
+    /// Poll positions from here on are too late.
+    before: u32,
+}
+
+impl First {
+    fn push(&mut self, position: u32, choice: Choice) {
+        self.found.push((position, choice));
+        if self.wanted == 1 || self.found.len() >= 2 * self.wanted + 64 {
+            self.compact();
+        }
+    }
+
+    /// Keeps the `wanted` first, in poll order.
+    fn compact(&mut self) {
+        self.found.sort_unstable_by_key(|found| found.0);
+        self.found.truncate(self.wanted);
+        if let (true, Some(last)) = (self.found.len() == self.wanted, self.found.last()) {
+            self.before = last.0;
+        }
+    }
+}
+
 /// As [`least`] orders choices.
 fn order(found: &mut [(f64, u32)], wanted: usize) {
     found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -161,15 +188,14 @@ impl<'a> Search<'a> {
         accepting: bool,
     ) -> Vec<Choice> {
         let mut best = Least::new(wanted);
-        let groups = self.bounded_groups(section);
-        let first = groups.iter().enumerate().min_by(|a, b| a.1.0.total_cmp(&b.1.0));
-        if let Some((first, _)) = first {
-            self.visit_group(groups[first], accepting, &mut best);
-            for (at, &entry) in groups.iter().enumerate() {
-                if at != first {
-                    self.visit_group(entry, accepting, &mut best);
-                }
+        let mut groups = self.bounded_groups(section);
+        // The most promising first: what is found there rules out the rest.
+        groups.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+        for &entry in &groups {
+            if entry.0 > best.key_max(self.mode) {
+                break;
             }
+            self.visit_group(entry, accepting, &mut best);
         }
         self.scratch.groups = groups;
         if wanted > 1 {
@@ -278,26 +304,26 @@ impl<'a> Search<'a> {
         self.engine.accepts(&self.figures(node), self.hold)
     }
 
-    /// Mode seed: the first node in poll order that fits and accepts.
-    pub(super) fn first_accepting(&mut self) -> Option<Choice> {
+    /// Mode seed: the first `wanted` nodes in poll order that fit and accept,
+    /// or all of them when they are fewer.
+    pub(super) fn first_accepting(&mut self, wanted: usize) -> Vec<Choice> {
         /// Nodes tried one by one before the index is asked.
         const TRIES: usize = 48;
-        let start = self.engine.poll_start;
-        let mut tries = 0;
-        for node in self.poll_order() {
-            if tries == TRIES {
-                return self.first_accepting_by_index(start);
+        let mut found = Vec::new();
+        for (tries, node) in self.poll_order().enumerate() {
+            if tries == TRIES + 2 * wanted {
+                return self.first_by_index(wanted);
             }
-            tries += 1;
-            if let Some(choice) = self.polled(node) {
-                return Some(choice);
+            found.extend(self.polled(node));
+            if found.len() == wanted {
+                break;
             }
         }
-        None
+        found
     }
 
     /// Candidates from the poll pointer on, around once.
-    pub(super) fn poll_order(&self) -> impl Iterator<Item = NodeIdx> + use<'a> {
+    fn poll_order(&self) -> impl Iterator<Item = NodeIdx> + use<'a> {
         let (start, len) = (self.engine.poll_start, self.engine.len);
         let set = self.candidates;
         let order = (start..len).chain(0..start.min(len)).map(NodeIdx::new);
@@ -305,14 +331,15 @@ impl<'a> Search<'a> {
     }
 
     /// The figures of a polled node if it fits and accepts.
-    pub(super) fn polled(&self, node: NodeIdx) -> Option<Choice> {
+    fn polled(&self, node: NodeIdx) -> Option<Choice> {
         let fits = self.allowed(node.raw()) && self.engine.node_fits(node.at(), self.request.amounts);
         let choice = fits.then(|| self.figures(node))?;
         self.engine.accepts(&choice, self.hold).then_some(choice)
     }
 
-    fn first_accepting_by_index(&self, start: usize) -> Option<Choice> {
-        let mut first = (u32::MAX, None);
+    fn first_by_index(&self, wanted: usize) -> Vec<Choice> {
+        let mut first = First { wanted, found: Vec::new(), before: u32::MAX };
+        let start = self.engine.poll_start;
         for (at, section) in self.index.sections.iter().enumerate() {
             if self.scratch.views[at].misfit {
                 continue;
@@ -323,13 +350,14 @@ impl<'a> Search<'a> {
                 let change = self.changes(at, section, bounds, parent);
                 let children = (count - parent * LANES).min(LANES);
                 for child in 0..children {
-                    if self.may_accept(bounds, parent, child, &change, start, first.0) {
+                    if self.may_accept(bounds, parent, child, &change, start, first.before) {
                         self.poll_group(at, parent * LANES + child, start, &mut first);
                     }
                 }
             }
         }
-        first.1
+        first.compact();
+        first.found.into_iter().map(|(_, choice)| choice).collect()
     }
 
     fn changes(&self, at: usize, section: &Section, bounds: &Bounds, parent: usize) -> Lane {
@@ -365,18 +393,18 @@ impl<'a> Search<'a> {
         to_u32(if at >= start { at - start } else { at + self.engine.len - start })
     }
 
-    fn poll_group(&self, at: usize, group: usize, start: usize, first: &mut (u32, Option<Choice>)) {
+    fn poll_group(&self, at: usize, group: usize, start: usize, first: &mut First) {
         let section = &self.index.sections[at];
         let change = self.changes(at, section, &section.blocks, group);
         let children = (section.block_count() - group * LANES).min(LANES);
         for child in 0..children {
-            if self.may_accept(&section.blocks, group, child, &change, start, first.0) {
+            if self.may_accept(&section.blocks, group, child, &change, start, first.before) {
                 self.poll_block(at, group * LANES + child, start, first);
             }
         }
     }
 
-    fn poll_block(&self, at: usize, block: usize, start: usize, first: &mut (u32, Option<Choice>)) {
+    fn poll_block(&self, at: usize, block: usize, start: usize, first: &mut First) {
         let section = &self.index.sections[at];
         let view = &self.scratch.views[at];
         let after = keys(section, self.mode, view, &self.scratch.terms[at], block);
@@ -384,7 +412,7 @@ impl<'a> Search<'a> {
         for lane in 0..LANES {
             let node = section.nodes[block][lane];
             let falls = after[lane] < before[lane] || (self.hold && after[lane] < f64::INFINITY);
-            if !falls || node == NO_NODE || self.poll_position(node, start) >= first.0 {
+            if !falls || node == NO_NODE || self.poll_position(node, start) >= first.before {
                 continue;
             }
             if !self.allowed(node) {
@@ -392,7 +420,7 @@ impl<'a> Search<'a> {
             }
             let choice = self.figures(NodeIdx::from(node));
             if self.engine.accepts(&choice, self.hold) {
-                *first = (self.poll_position(node, start), Some(choice));
+                first.push(self.poll_position(node, start), choice);
             }
         }
     }

@@ -72,6 +72,7 @@ def sacctmgr(cluster, *words):
 
 def _create_database(cluster):
     argv = ["mariadb-install-db", "--no-defaults", f"--datadir={cluster.paths.mysql}",
+            f"--tmpdir={cluster.paths.mysql}",  # temporary tables of two clusters would clash
             f"--user={_user()}", "--auth-root-authentication-method=socket",
             f"--auth-root-socket-user={_user()}", "--skip-test-db"]
     done = cluster.run(*argv, check=False, timeout=120, stdout=subprocess.PIPE,
@@ -84,6 +85,7 @@ def _start_mariadb(cluster):
     process = cluster.spawn("mariadbd", [
         "mariadbd", "--no-defaults", f"--datadir={cluster.paths.mysql}", f"--user={_user()}",
         f"--socket={_socket(cluster)}", "--skip-networking", "--skip-log-bin",
+        f"--tmpdir={cluster.paths.mysql}",
         f"--pid-file={os.path.join(cluster.paths.run, 'mariadb.pid')}",
         "--innodb-buffer-pool-size=64M", "--innodb-lock-wait-timeout=900",
         "--innodb-flush-log-at-trx-commit=2"])

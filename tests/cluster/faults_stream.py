@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The stream of jobs of a fault, and the probe that asks squeue all the time."""
+
+import contextlib
+import os
+import re
+import subprocess
+import threading
+import time
+
+FINISH_S = 120.0           # until the jobs of one fault must all have ended
+PROBE_S = 0.3              # between two calls of squeue
+PROBE_TIMEOUT_S = 20.0
+
+# One wave: (array tasks, sbatch options, command). "N" tasks of an array are N jobs.
+WAVE = (
+    (40, ("-n1",), "exec sleep 0.$((SLURM_ARRAY_TASK_ID % 10))"),
+    (14, ("-N2", "-n2"), "exec sleep 0.5"),
+    (14, ("-n1", "--gres=gpu:1", "-p", "gpu"), "exec sleep 0.$((SLURM_ARRAY_TASK_ID % 8))"),
+    (4, ("-N1", "-n4", "--mem=20000"), "exec sleep 1"),
+    (3, ("-N1", "--exclusive"), "true"),
+    (1, ("-N3", "-n6"), "exec sleep 2"),
+    (1, ("-N2", "--gres=gpu:2", "-p", "gpu"), "exec sleep 1"),
+    (1, ("-n9",), "exec sleep 1"),
+)
+
+
+class FaultError(Exception):
+    """The stream did not get through: jobs lost, held or not COMPLETED."""
+
+
+class Stream:
+    """Jobs of one fault; their ends are read from Slurm's own completion log."""
+
+    def __init__(self, cluster, name):
+        self.cluster, self.name = cluster, name
+        self.submitted, self._offset, self._states = 0, 0, {}
+        self._path = os.path.join(os.path.dirname(cluster.paths.root), "jobcomp.log")
+        with contextlib.suppress(FileNotFoundError):
+            self._offset = os.path.getsize(self._path)
+
+    def waves(self, count):
+        """Submits `count` waves of mixed jobs."""
+        for _ in range(count):
+            for tasks, options, command in WAVE:
+                self._sbatch(tasks, options, command)
+
+    def one(self):
+        """Submits one small job and waits until it has ended."""
+        self._sbatch(1, ("-n1",), "true")
+        self.finish()
+
+    def _sbatch(self, tasks, options, command):
+        array = [f"--array=0-{tasks - 1}"] if tasks > 1 else []
+        done = self.cluster.run("sbatch", "-J", self.name, "-o", "/dev/null", "-t2", *array,
+                                *options, "--wrap", command, check=False, timeout=60)
+        if done.returncode:
+            raise FaultError(f"sbatch {' '.join(options)}: {done.stderr.strip()}")
+        self.submitted += tasks
+
+    def ended(self):
+        """{job id: state} of this stream's jobs that have ended."""
+        with contextlib.suppress(FileNotFoundError), open(self._path, encoding="utf-8") as file:
+            file.seek(self._offset)
+            for line in file:
+                if not line.endswith("\n"):
+                    break
+                self._offset += len(line.encode())
+                match = re.match(r"JobId=(\d+) .*?Name=(\S+) JobState=(\S+)", line)
+                if match and match.group(2) == self.name:
+                    if match.group(1) in self._states:
+                        raise FaultError(f"job {match.group(1)} ended twice")
+                    self._states[match.group(1)] = match.group(3)
+        return self._states
+
+    def progress(self, count, limit=FINISH_S):
+        """Waits until `count` more jobs have ended, or for `limit` seconds, or all have."""
+        end, goal = time.monotonic() + limit, min(len(self.ended()) + count, self.submitted)
+        while len(self.ended()) < goal and time.monotonic() < end:
+            time.sleep(0.2)
+
+    def running(self, count):
+        """Waits until so many jobs of the stream run at once (or there are no more)."""
+        end = time.monotonic() + FINISH_S
+        while time.monotonic() < end and len(self.ended()) < self.submitted:
+            listed = self.cluster.run("squeue", "-h", "-t", "R", "-n", self.name, "-o", "%i")
+            if len(listed.stdout.split()) >= count:
+                return
+            time.sleep(0.1)
+        raise FaultError(f"never were {count} jobs running at once")
+
+    def finish(self):
+        """Waits until every job has ended; all must be COMPLETED.
+
+        Raises FaultError naming those that are not, with Slurm's reason.
+        """
+        end = time.monotonic() + FINISH_S
+        while len(self.ended()) < self.submitted:
+            if time.monotonic() > end:
+                left = self.cluster.run("squeue", "-h", "-n", self.name, "-o", "%i %T %r",
+                                        check=False).stdout.split("\n")
+                raise FaultError(f"{self.submitted - len(self.ended())} of {self.submitted} jobs "
+                                 f"not ended after {FINISH_S:.0f} s: {'; '.join(left[:8])}")
+            time.sleep(0.2)
+        bad = {job: state for job, state in self.ended().items() if state != "COMPLETED"}
+        if bad:
+            raise FaultError(f"{len(bad)} jobs not COMPLETED: {dict(list(bad.items())[:8])}")
+        if len(self.ended()) > self.submitted:
+            raise FaultError(f"{len(self.ended())} jobs ended, {self.submitted} were submitted")
+
+
+class Probe:
+    """Calls squeue over and over on a thread of its own and keeps the longest time."""
+
+    def __init__(self, cluster):
+        self.cluster, self.longest_s, self.calls, self.failures = cluster, 0.0, 0, 0
+        self._stop, self._paused = threading.Event(), 0
+        self._thread = threading.Thread(target=self._work, name="probe", daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+    @contextlib.contextmanager
+    def paused(self):
+        """While slurmctld is stopped on purpose, calls do not count."""
+        self._paused += 1
+        try:
+            yield
+        finally:
+            self._paused += 1
+
+    def _work(self):
+        env = self.cluster.env
+        while not self._stop.wait(PROBE_S):
+            phase = self._paused
+            if phase % 2:
+                continue
+            begin = time.monotonic()
+            try:
+                code = subprocess.run(["squeue", "-h", "-o", "%i"], env=env, check=False,
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL,
+                                      timeout=PROBE_TIMEOUT_S).returncode
+            except subprocess.TimeoutExpired:
+                code = -1
+            if self._paused != phase:
+                continue  # begun before a stop of slurmctld: says nothing
+            self.calls += 1
+            self.failures += code != 0
+            self.longest_s = max(self.longest_s, time.monotonic() - begin)
