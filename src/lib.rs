@@ -9,5 +9,9 @@
 pub mod limits;
 pub mod model;
 
+// layer 2: pure functions of (problem, seed, deadline)
+pub mod gang;
+pub mod learn;
+
 // layer 4
 pub mod api;
