@@ -11,6 +11,7 @@ use phalanx::gang::{
     Answer, AnyEdge, Edge, Job, Mode, Options, Problem, Server, SolveError, Task, solve,
 };
 use phalanx::learn::Growth;
+use nix::time::{ClockId, clock_gettime};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::time::{Duration, Instant};
@@ -155,7 +156,18 @@ fn timed(
 ) -> Result<(Answer, f64), SolveError> {
     let begin = Instant::now();
     let limit = Duration::from_millis(ms);
-    let remaining = || Some(limit.saturating_sub(begin.elapsed()));
+    let cpu = std::env::var_os("GANG_CPU_CLOCK").is_some();
+    let used = || {
+        let now = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID);
+        now.map_or(Duration::ZERO, Duration::from)
+    };
+    let cpu_begin = used();
+    let divide = u32::try_from(threads).unwrap_or(1);
+    let remaining = || {
+        let spent = if cpu { (used() - cpu_begin) / divide } else { begin.elapsed() };
+        if ms == 0 { return None; }
+        Some(limit.saturating_sub(spent))
+    };
     let options = Options { mode, seed, threads, remaining: &remaining, ..Options::default() };
     let answer = solve(problem, &options)?;
     Ok((answer, begin.elapsed().as_secs_f64() * 1e3))
@@ -188,6 +200,37 @@ fn gaps(deadline_ms: u64, long_ms: u64) -> Result<(), Fail> {
         }
     }
     println!("instances {count}, mean gap {:.3} %, worst {worst:.3} %", sum / count);
+    Ok(())
+}
+
+/// Compares with the best values known, kept in `file` (one `name value` per line, updated).
+fn known(deadline_ms: u64, file: &str, seed: u64) -> Result<(), Fail> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let mut best: std::collections::BTreeMap<String, f64> = text
+        .lines()
+        .filter_map(|l| l.split_once(' ').and_then(|(k, v)| Some((k.to_owned(), v.parse().ok()?))))
+        .collect();
+    let (mut sum, mut worst, mut count) = (0.0, 0.0_f64, 0.0);
+    for (servers, gangs) in [(8, 24), (16, 48), (32, 96), (64, 192)] {
+        for family in FAMILIES {
+            let mut family_sum = 0.0;
+            for number in [1007, 2007] {
+                let problem = instance(family, servers, gangs, number, 16);
+                let (answer, _) = timed(&problem, Mode::Best, deadline_ms, 2, seed)?;
+                let name = format!("{family:?}.{servers}.{number}");
+                let known = best.entry(name).or_insert(answer.index);
+                *known = known.max(answer.index);
+                let gap = 100.0 * (*known - answer.index) / *known;
+                (sum, count, worst) = (sum + gap, count + 1.0, worst.max(gap));
+                family_sum += gap / 2.0;
+            }
+            print!("{family:?}.{servers} {family_sum:.2}  ");
+        }
+        println!();
+    }
+    println!("instances {count}, mean gap {:.3} %, worst {worst:.3} %", sum / count);
+    let lines: Vec<String> = best.iter().map(|(k, v)| format!("{k} {v}\n")).collect();
+    std::fs::write(file, lines.concat())?;
     Ok(())
 }
 
@@ -228,6 +271,7 @@ fn main() -> Result<(), Fail> {
     match args.first().map(String::as_str) {
         Some("gaps") => gaps(number(1, 100)?, number(2, 3000)?),
         Some("large") => large(),
+        Some("known") => known(number(1, 100)?, args.get(2).ok_or("file")?, number(3, 1)?),
         Some("write") => {
             let wanted = args.get(1).map_or("Uniform", String::as_str);
             let found = FAMILIES.into_iter().find(|f| format!("{f:?}") == wanted);

@@ -27,7 +27,7 @@ const STALE_ROUNDS_MAX: u64 = 16;
 /// Search nodes of the exact attempt on small problems.
 const EXACT_NODES: u64 = 20_000;
 /// Temperatures at the start and the end, in mean job values.
-const HEAT_START: f64 = 0.25;
+const HEAT_START: f64 = 0.12;
 const HEAT_END: f64 = 0.005;
 
 /// What a mode hands back: servers by task, and what is known about them.
@@ -84,7 +84,7 @@ pub(crate) fn run_dual(instance: &Instance, dual: &mut Dual<'_>, target: f64, un
 }
 
 /// Greedy: all jobs by density.
-pub(crate) fn greedy(instance: &Instance, guide: &Guide, tight: f64) -> State {
+pub(crate) fn greedy(instance: &Instance, guide: &Guide, tight: f32) -> State {
     let mut state = State::new(instance);
     let mut order: Vec<(f64, usize)> =
         (0..instance.jobs()).map(|job| (guide.density[job], job)).collect();
@@ -107,7 +107,7 @@ pub(crate) fn share_prices(instance: &Instance, theta: f64) -> Prices {
     let mut total = vec![0.0; kinds];
     for row in instance.capacity.chunks_exact(kinds) {
         for k in 0..kinds {
-            total[k] += row[k] as f64 / instance.kind_scale[k];
+            total[k] += f64::from(row[k]) / instance.kind_scale[k];
         }
     }
     let share: Vec<f64> = total.iter().map(|t| if *t > 0.0 { 1.0 / t } else { 0.0 }).collect();

@@ -37,8 +37,6 @@ struct Search<'a> {
     loss: Vec<f64>,
     /// Best reduced value of a type.
     type_best: Vec<f64>,
-    /// Sum over later jobs of their positive reduced values.
-    rest: Vec<f64>,
     /// Job with the same task types right before, or `NONE`.
     twin: Vec<u32>,
     incumbent: Score,
@@ -78,17 +76,11 @@ pub(crate) fn search(
             }
         }
     }
-    let jobs = instance.jobs();
-    let mut rest = vec![0.0; jobs + 1];
-    for job in (0..jobs).rev() {
-        rest[job] = rest[job + 1] + job_value(instance, &type_best, job).max(0.0);
-    }
     let mut search = Search {
         instance,
         state: State::new(instance),
         loss,
         type_best,
-        rest,
         twin: twins(instance),
         incumbent: *start,
         best: None,

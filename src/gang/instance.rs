@@ -7,15 +7,12 @@
 //! it is one class unless the product of types and classes would not fit in memory.
 
 use super::problem::{InputError, Problem, Task};
+use super::units::{Unit, push_units};
 use crate::learn::{Exploration, variance_proxy};
 use std::collections::HashMap;
 
 /// "No server", "no option", "no task".
 pub(crate) const NONE: u32 = u32::MAX;
-/// Fixed-point units per device where capacities are small enough.
-const UNITS_PER_DEVICE: f64 = 1e9;
-/// Largest fixed-point capacity.
-const CAPACITY_UNITS_MAX: f64 = 4e12;
 /// Tasks of one problem.
 pub const TASKS_MAX: usize = 1 << 26;
 /// Options (type, zone) kept; beyond it classes are merged into coarser zones.
@@ -53,7 +50,7 @@ pub(crate) struct Instance {
     pub(crate) input_of: Vec<u32>,
     /// Index in the problem -> internal server.
     pub(crate) internal_of: Vec<u32>,
-    pub(crate) capacity: Vec<i64>,
+    pub(crate) capacity: Vec<i32>,
     pub(crate) class_of: Vec<u32>,
     pub(crate) classes: usize,
     pub(crate) zone_of: Vec<u32>,
@@ -63,7 +60,7 @@ pub(crate) struct Instance {
     /// Some zone holds servers with different edges.
     pub(crate) merged: bool,
     pub(crate) types: usize,
-    pub(crate) request: Vec<i64>,
+    pub(crate) request: Vec<i32>,
     /// Requests divided by `kind_scale`.
     pub(crate) request_f: Vec<f64>,
     /// Largest capacity of each kind, in units, at least 1.
@@ -161,7 +158,7 @@ impl Instance {
         let (specs, task_type) = collect_types(problem, &exploration)?;
         // A problem without kinds has one that nobody needs, so that rows are never empty.
         let kinds = problem.kinds.len().max(1);
-        let scale = unit_scales(problem);
+        let scale = Unit::of(problem);
         let mut input_capacity = Vec::with_capacity(problem.servers.len() * kinds);
         for server in &problem.servers {
             push_units(&mut input_capacity, &server.capacity, &scale);
@@ -209,7 +206,7 @@ impl Instance {
         }
     }
 
-    fn set_servers(&mut self, order: &[(u32, bool)], input_capacity: &[i64]) {
+    fn set_servers(&mut self, order: &[(u32, bool)], input_capacity: &[i32]) {
         let kinds = self.kinds;
         for (internal, (input, same)) in order.iter().enumerate() {
             let input = *input as usize;
@@ -221,17 +218,17 @@ impl Instance {
         }
         for (k, scale) in self.kind_scale.iter_mut().enumerate() {
             let max = self.capacity.iter().skip(k).step_by(kinds).max().copied();
-            *scale = max.unwrap_or(1).max(1) as f64;
+            *scale = f64::from(max.unwrap_or(1).max(1));
         }
     }
 
-    fn set_requests(&mut self, specs: &[TypeSpec<'_>], scale: &[f64]) {
+    fn set_requests(&mut self, specs: &[TypeSpec<'_>], scale: &[Unit]) {
         self.types = specs.len();
         for spec in specs {
             push_units(&mut self.request, &spec.task.request, scale);
         }
         let scales = self.kind_scale.iter().cycle();
-        self.request_f = self.request.iter().zip(scales).map(|(a, s)| *a as f64 / s).collect();
+        self.request_f = self.request.iter().zip(scales).map(|(a, s)| f64::from(*a) / s).collect();
     }
 
     /// Cuts the servers into zones: one per class, or runs of classes when there are too many.
@@ -345,7 +342,7 @@ impl Instance {
                 possible &= !self.type_opts(ty).is_empty();
                 for k in 0..kinds {
                     let sum = &mut self.job_request[j * kinds + k];
-                    *sum = sum.saturating_add(self.request[ty * kinds + k]);
+                    *sum = sum.saturating_add(i64::from(self.request[ty * kinds + k]));
                 }
             }
             self.possible.push(possible);
@@ -384,41 +381,6 @@ impl Terms {
     fn bits(self) -> [u64; 3] {
         [self.lin.to_bits(), self.s2.to_bits(), u64::from(self.untried)]
     }
-}
-
-/// Devices to units; a positive amount never becomes 0.
-fn to_units(x: f64, units_per_device: f64) -> i64 {
-    let units = (x * units_per_device).round();
-    // Requests above every capacity only have to stay above it.
-    let units = units.min(CAPACITY_UNITS_MAX * 4.0);
-    #[allow(clippy::cast_possible_truncation)]
-    let whole = units as i64;
-    if x > 0.0 { whole.max(1) } else { 0 }
-}
-
-/// Appends a row of amounts; one zero when there are no kinds.
-fn push_units(rows: &mut Vec<i64>, amounts: &[f64], scale: &[f64]) {
-    if amounts.is_empty() {
-        rows.push(0);
-    }
-    rows.extend(amounts.iter().zip(scale).map(|(x, units)| to_units(*x, *units)));
-}
-
-/// Units per device of each kind, so that the largest capacity stays below the maximum.
-///
-/// Powers of ten keep decimal amounts exact, so that ten tenths fill one device.
-fn unit_scales(problem: &Problem) -> Vec<f64> {
-    let kinds = 0..problem.kinds.len();
-    kinds
-        .map(|k| {
-            let max = problem.servers.iter().map(|s| s.capacity[k]).fold(0.0, f64::max);
-            let mut units = UNITS_PER_DEVICE;
-            while max * units > CAPACITY_UNITS_MAX {
-                units /= 10.0;
-            }
-            units
-        })
-        .collect()
 }
 
 /// Finds the task types; returns them and the type of every task.
@@ -468,7 +430,7 @@ fn collect_types<'a>(
 fn order_servers(
     kinds: usize,
     specs: &[TypeSpec<'_>],
-    capacity: &[i64],
+    capacity: &[i32],
 ) -> Vec<(u32, bool)> {
     let servers = capacity.len() / kinds;
     let mut listed: Vec<Vec<(u32, [u64; 3])>> = vec![Vec::new(); servers];
@@ -479,9 +441,9 @@ fn order_servers(
     }
     let row = |s: u32| &capacity[s as usize * kinds..(s as usize + 1) * kinds];
     let scale: Vec<f64> = (0..kinds)
-        .map(|k| capacity.iter().skip(k).step_by(kinds).max().map_or(1.0, |m| (*m).max(1) as f64))
+        .map(|k| capacity.iter().skip(k).step_by(kinds).max().map_or(1.0, |m| f64::from((*m).max(1))))
         .collect();
-    let size = |s: u32| row(s).iter().zip(&scale).map(|(c, u)| *c as f64 / u).sum::<f64>();
+    let size = |s: u32| row(s).iter().zip(&scale).map(|(c, u)| f64::from(*c) / u).sum::<f64>();
     let sizes: Vec<f64> = (0..narrow(servers)).map(size).collect();
     let mut order: Vec<u32> = (0..narrow(servers)).collect();
     let compare = |a: u32, b: u32| {

@@ -20,6 +20,7 @@ mod search;
 mod seed;
 mod state;
 mod tree;
+mod units;
 
 pub use branch::{EXACT_SERVERS_MAX, EXACT_TASKS_MAX};
 pub use instance::TASKS_MAX;

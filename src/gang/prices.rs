@@ -14,6 +14,7 @@
 //! the best ones still certifies.
 
 use super::instance::{Instance, narrow};
+use super::state::LANES;
 
 /// Steps without a better bound before the step length is halved.
 const PATIENCE: u32 = 8;
@@ -60,7 +61,7 @@ impl<'a> Dual<'a> {
         for (server, row) in instance.capacity.chunks_exact(kinds).enumerate() {
             let zone = instance.zone_of[server] as usize;
             for k in 0..kinds {
-                capacity[zone * kinds + k] += row[k] as f64 / instance.kind_scale[k];
+                capacity[zone * kinds + k] += f64::from(row[k]) / instance.kind_scale[k];
             }
         }
         let s2_mean: f64 = (0..instance.jobs())
@@ -233,9 +234,10 @@ pub(crate) struct Guide {
     /// Options of each type by descending reduced value, in the ranges of `opt_start`.
     pub(crate) option_order: Vec<u32>,
     /// Reduced value by (type, server), -inf where there is no edge; empty on large instances.
-    pub(crate) dense: Vec<f64>,
+    pub(crate) dense: Vec<f32>,
     /// Price of a unit left free, by kind.
     rest: Vec<f64>,
+    pub(crate) rest_f32: Vec<f32>,
     /// Value per price of a job at its best options: the order of greedy insertion.
     pub(crate) density: Vec<f64>,
 }
@@ -280,7 +282,7 @@ impl Guide {
             })
             .collect();
         let mut guide =
-            Guide { reduced, option_order, dense: Vec::new(), rest: Vec::new(), density };
+            Guide { reduced, option_order, dense: Vec::new(), rest: Vec::new(), rest_f32: Vec::new(), density };
         guide.set_rest(instance, prices, &floor);
         guide.set_dense(instance);
         guide
@@ -294,20 +296,25 @@ impl Guide {
                 (sum / zones + floor[k]) / instance.kind_scale[k]
             })
             .collect();
+        self.rest_f32 = self.rest.iter().map(|p| to_f32(*p)).collect();
     }
 
     fn set_dense(&mut self, instance: &Instance) {
         let look = |option: &u32| match self.reduced.get(*option as usize) {
-            Some(reduced) => *reduced,
-            None => f64::NEG_INFINITY,
+            Some(reduced) => to_f32(*reduced),
+            None => f32::NEG_INFINITY,
         };
-        self.dense = instance.dense_option.iter().map(look).collect();
+        let padded = instance.servers.next_multiple_of(LANES);
+        for row in instance.dense_option.chunks_exact(instance.servers.max(1)) {
+            self.dense.extend(row.iter().map(look));
+            self.dense.resize(self.dense.len().next_multiple_of(padded), f32::NEG_INFINITY);
+        }
     }
 
     /// Price of what stays free on a server after a request is taken.
-    pub(crate) fn leftover(&self, free: &[i64], request: &[i64]) -> f64 {
+    pub(crate) fn leftover(&self, free: &[i32], request: &[i32]) -> f64 {
         let rest = free.iter().zip(request).zip(&self.rest);
-        rest.map(|((f, a), p)| (f - a) as f64 * p).sum()
+        rest.map(|((f, a), p)| f64::from(f - a) * p).sum()
     }
 }
 
@@ -319,4 +326,11 @@ fn floor_prices(instance: &Instance, prices: &Prices) -> Vec<f64> {
     let best = instance.opts.iter().map(|o| o.lin.abs() + prices.theta * o.s2);
     let scale = best.fold(0.0, f64::max).max(1e-9);
     vec![(0.02 * mean).max(1e-6 * scale / kinds); instance.kinds]
+}
+
+/// Guidance needs no more than single precision, which fills vector registers twice as well.
+fn to_f32(x: f64) -> f32 {
+    #[allow(clippy::cast_possible_truncation)]
+    let rounded = x as f32;
+    rounded
 }

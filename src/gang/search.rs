@@ -9,9 +9,9 @@ use super::rng::Stream;
 use super::state::{Score, State, Taste};
 
 /// Pending jobs tried again after one ruin.
-const CANDIDATES_MAX: usize = 48;
+const CANDIDATES_MAX: usize = 8;
 /// Jobs removed by one ruin.
-const RUIN_JOBS_MAX: usize = 6;
+const RUIN_JOBS_MAX: usize = 12;
 /// Accepted steps between two exact sums of the score.
 const RESCORE_STEPS: u32 = 512;
 
@@ -78,6 +78,7 @@ impl Island {
     /// One ruin, one recreate, and the decision to keep or undo.
     pub(crate) fn step(&mut self, instance: &Instance, guide: &Guide, mood: Mood) {
         let before = self.state.score();
+        self.state.work += 4;
         self.removed.clear();
         self.saved.clear();
         self.inserted.clear();
@@ -114,7 +115,7 @@ impl Island {
             return NONE;
         }
         let first = if pending > 0 && self.rng.below(3) > 0 { self.promising(guide) } else { NONE };
-        if self.rng.below(3) == 0 {
+        if self.rng.below(3) > 0 {
             for _ in 0..count {
                 if self.state.placed > 0 {
                     let job = self.state.queue[self.rng.below(self.state.placed)];
@@ -189,7 +190,7 @@ impl Island {
 
     /// Tries `first`, then the removed and some pending jobs by noisy density.
     fn recreate(&mut self, instance: &Instance, guide: &Guide, first: u32) {
-        const TIGHT: [f64; 4] = [0.02, 0.1, 0.3, 1.0];
+        const TIGHT: [f32; 4] = [0.02, 0.1, 0.3, 1.0];
         let taste = Taste { tight: TIGHT[self.rng.below(TIGHT.len())] };
         let noise = 0.4 * self.rng.unit();
         self.candidates.clear();
@@ -320,9 +321,5 @@ impl Island {
             }
         }
         self.state.mark(job, true);
-    }
-
-    pub(crate) fn unit(&mut self) -> f64 {
-        self.rng.unit()
     }
 }

@@ -28,7 +28,7 @@ const COPIES_MAX: usize = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chromosome {
     pub(crate) copies: Vec<Vec<u32>>,
-    free: Vec<i64>,
+    free: Vec<i32>,
 }
 
 impl Chromosome {
@@ -45,7 +45,7 @@ impl Chromosome {
         instance.request[ty * k..(ty + 1) * k].iter().zip(free).all(|(a, f)| a <= f)
     }
 
-    fn shift(&mut self, instance: &Instance, ty: usize, server: usize, sign: i64) {
+    fn shift(&mut self, instance: &Instance, ty: usize, server: usize, sign: i32) {
         let k = instance.kinds;
         let free = &mut self.free[server * k..(server + 1) * k];
         let request = &instance.request[ty * k..(ty + 1) * k];

@@ -8,6 +8,8 @@ use crate::learn::confidence_index;
 
 /// Ranges of at most this many servers are scanned; longer ones use the tree.
 const SCAN_SERVERS_MAX: usize = 12;
+/// Servers scanned at a time.
+pub(crate) const LANES: usize = 8;
 /// Servers touched lately that are tried before the tree.
 const HOT_SERVERS_MAX: usize = 24;
 
@@ -47,7 +49,10 @@ pub(crate) struct State {
     pub(crate) server: Vec<u32>,
     /// Option by which each placed task runs.
     pub(crate) option: Vec<u32>,
-    pub(crate) free: Vec<i64>,
+    pub(crate) free: Vec<i32>,
+    /// The same by kind, padded to whole lanes with -1; only on small instances.
+    columns: Vec<i32>,
+    padded: usize,
     pub(crate) total_free: Vec<i64>,
     /// Jobs, the placed ones first.
     pub(crate) queue: Vec<u32>,
@@ -69,7 +74,55 @@ pub(crate) struct State {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taste {
     /// Weight of what stays free on the server (best fit); 0 = first fit.
-    pub(crate) tight: f64,
+    pub(crate) tight: f32,
+}
+
+/// The server with the largest value minus price of its leftover, among those that fit.
+///
+/// Works on `LANES` servers at a time in loops that the compiler turns into vector code.
+fn scan(
+    columns: &[i32],
+    padded: usize,
+    request: &[i32],
+    value: &[f32],
+    (rest, tight): (&[f32], f32),
+) -> Option<usize> {
+    let mut best = [f32::NEG_INFINITY; LANES];
+    let mut found = [0_u32; LANES];
+    let mut block = 0_u32;
+    let mut start = 0;
+    while start < padded {
+        let mut lack = [0_i32; LANES];
+        let mut left = [0.0_f32; LANES];
+        for (k, (a, p)) in request.iter().zip(rest).enumerate() {
+            let column = &columns[k * padded + start..][..LANES];
+            for l in 0..LANES {
+                let over = column[l] - a;
+                lack[l] |= over;
+                left[l] += p * over as f32;
+            }
+        }
+        let value = &value[start..][..LANES];
+        for l in 0..LANES {
+            let score = value[l] - tight * left[l];
+            // A negative sign bit anywhere says that some kind lacks.
+            let better = lack[l] >= 0 && score > best[l];
+            best[l] = if better { score } else { best[l] };
+            found[l] = if better { block } else { found[l] };
+        }
+        block += 1;
+        start += LANES;
+    }
+    let mut at = None;
+    let mut top = f32::NEG_INFINITY;
+    for l in 0..LANES {
+        let server = found[l] as usize * LANES + l;
+        let first = best[l] == top && at.is_some_and(|s| server < s);
+        if best[l] > top || first {
+            (top, at) = (best[l], Some(server));
+        }
+    }
+    at
 }
 
 impl State {
@@ -78,12 +131,22 @@ impl State {
         let kinds = instance.kinds;
         let mut total_free = vec![0_i64; kinds];
         for row in instance.capacity.chunks_exact(kinds.max(1)) {
-            total_free.iter_mut().zip(row).for_each(|(t, c)| *t = t.saturating_add(*c));
+            total_free.iter_mut().zip(row).for_each(|(t, c)| *t += i64::from(*c));
+        }
+        let dense = !instance.dense_option.is_empty();
+        let padded = if dense { servers.next_multiple_of(LANES) } else { 0 };
+        let mut columns = vec![-1; padded * kinds];
+        if dense {
+            for (at, c) in instance.capacity.iter().enumerate() {
+                columns[(at % kinds) * padded + at / kinds] = *c;
+            }
         }
         State {
             server: vec![NONE; tasks],
             option: vec![NONE; tasks],
             free: instance.capacity.clone(),
+            columns,
+            padded,
             total_free,
             queue: (0..narrow(jobs)).collect(),
             queue_at: (0..narrow(jobs)).collect(),
@@ -91,7 +154,7 @@ impl State {
             head: vec![NONE; servers],
             next: vec![NONE; tasks],
             prev: vec![NONE; tasks],
-            tree: FreeTree::new(instance, instance.dense_option.is_empty()),
+            tree: FreeTree::new(instance, !dense),
             hot: Vec::with_capacity(HOT_SERVERS_MAX),
             untried: 0,
             lin: 0.0,
@@ -105,6 +168,7 @@ impl State {
         self.server.copy_from_slice(&other.server);
         self.option.copy_from_slice(&other.option);
         self.free.copy_from_slice(&other.free);
+        self.columns.copy_from_slice(&other.columns);
         self.total_free.copy_from_slice(&other.total_free);
         self.queue.copy_from_slice(&other.queue);
         self.queue_at.copy_from_slice(&other.queue_at);
@@ -159,6 +223,7 @@ impl State {
     /// Puts a task on a server that fits, by option `option`.
     pub(crate) fn put(&mut self, instance: &Instance, task: usize, server: u32, option: usize) {
         debug_assert!(self.server[task] == NONE);
+        self.work += 1;
         let opt = &instance.opts[option];
         self.server[task] = server;
         self.option[task] = narrow(option);
@@ -196,13 +261,16 @@ impl State {
         self.heat(server);
     }
 
-    fn shift_free(&mut self, instance: &Instance, ty: usize, server: usize, sign: i64) {
+    fn shift_free(&mut self, instance: &Instance, ty: usize, server: usize, sign: i32) {
         let k = instance.kinds;
         let request = &instance.request[ty * k..(ty + 1) * k];
         let free = &mut self.free[server * k..(server + 1) * k];
         for ((f, t), a) in free.iter_mut().zip(&mut self.total_free).zip(request) {
             *f += sign * a;
-            *t += sign * a;
+            *t += i64::from(sign * a);
+        }
+        for (k, column) in self.columns.chunks_exact_mut(self.padded.max(1)).enumerate() {
+            column[server] += sign * request[k];
         }
         self.tree.update(server, &self.free[server * k..(server + 1) * k]);
     }
@@ -283,25 +351,15 @@ impl State {
             return self.choose_by_tree(instance, guide, ty, taste);
         }
         let (k, n) = (instance.kinds, instance.servers);
-        let request = &instance.request[ty * k..(ty + 1) * k];
-        let row = &guide.dense[ty * n..(ty + 1) * n];
-        let mut best = f64::NEG_INFINITY;
-        let mut found = NONE;
-        self.work += narrow(n).div_ceil(4) as u64;
-        for (s, (w, free)) in row.iter().zip(self.free.chunks_exact(k.max(1))).enumerate() {
-            if *w <= best || request.iter().zip(free).any(|(a, f)| a > f) {
-                continue;
-            }
-            let score = *w - taste.tight * guide.leftover(free, request);
-            if score > best {
-                best = score;
-                found = narrow(s);
-            }
-        }
-        if found == NONE {
-            return None;
-        }
-        Some((found, instance.dense_option[ty * n + found as usize] as usize))
+        self.work += (n / 16 + 2) as u64;
+        let server = scan(
+            &self.columns,
+            self.padded,
+            &instance.request[ty * k..(ty + 1) * k],
+            &guide.dense[ty * self.padded..(ty + 1) * self.padded],
+            (&guide.rest_f32, taste.tight),
+        )?;
+        Some((narrow(server), instance.dense_option[ty * n + server] as usize))
     }
 
     fn choose_by_tree(
@@ -321,7 +379,7 @@ impl State {
             if request.iter().zip(free).any(|(a, f)| a > f) {
                 return;
             }
-            let score = guide.reduced[option] - taste.tight * guide.leftover(free, request);
+            let score = guide.reduced[option] - f64::from(taste.tight) * guide.leftover(free, request);
             if score > *best {
                 *best = score;
                 found = Some((narrow(server), option));

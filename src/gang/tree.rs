@@ -11,7 +11,7 @@ const VISITS_MAX: usize = 192;
 pub(crate) struct FreeTree {
     kinds: usize,
     leaves: usize,
-    max: Vec<i64>,
+    max: Vec<i32>,
 }
 
 impl FreeTree {
@@ -52,7 +52,7 @@ impl FreeTree {
     }
 
     /// Sets what is free on a server.
-    pub(crate) fn update(&mut self, server: usize, free: &[i64]) {
+    pub(crate) fn update(&mut self, server: usize, free: &[i32]) {
         if self.leaves == 0 {
             return;
         }
@@ -67,7 +67,7 @@ impl FreeTree {
     }
 
     /// First server in `lo..hi` with at least `request` free.
-    pub(crate) fn first_fit(&self, lo: usize, hi: usize, request: &[i64]) -> Option<usize> {
+    pub(crate) fn first_fit(&self, lo: usize, hi: usize, request: &[i32]) -> Option<usize> {
         let mut node = self.leaves + lo;
         // Servers below one node of the current level.
         let mut span = 1;
