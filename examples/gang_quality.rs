@@ -165,7 +165,6 @@ fn timed(
     let divide = u32::try_from(threads).unwrap_or(1);
     let remaining = || {
         let spent = if cpu { (used() - cpu_begin) / divide } else { begin.elapsed() };
-        if ms == 0 { return None; }
         Some(limit.saturating_sub(spent))
     };
     let options = Options { mode, seed, threads, remaining: &remaining, ..Options::default() };
@@ -271,6 +270,16 @@ fn main() -> Result<(), Fail> {
     match args.first().map(String::as_str) {
         Some("gaps") => gaps(number(1, 100)?, number(2, 3000)?),
         Some("large") => large(),
+        Some("one") => {
+            let wanted = args.get(1).map_or("Uniform", String::as_str);
+            let found = FAMILIES.into_iter().find(|f| format!("{f:?}") == wanted);
+            let family = found.ok_or("unknown family")?;
+            let size = |i: usize, d: u64| number(i, d).map(|n| usize::try_from(n).unwrap_or(0));
+            let problem = instance(family, size(2, 8)?, size(3, 24)?, number(4, 1007)?, number(5, 16)?);
+            let (answer, ms) = timed(&problem, Mode::Best, number(6, 100)?, 2, 1)?;
+            println!("{} {:?} {:?} {ms:.0}", answer.index, answer.upper_bound, answer.gap);
+            Ok(())
+        }
         Some("known") => known(number(1, 100)?, args.get(2).ok_or("file")?, number(3, 1)?),
         Some("write") => {
             let wanted = args.get(1).map_or("Uniform", String::as_str);

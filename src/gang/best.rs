@@ -30,6 +30,9 @@ const EXACT_NODES: u64 = 20_000;
 const HEAT_START: f64 = 0.12;
 const HEAT_END: f64 = 0.005;
 
+/// Jobs up to which the full temperature is used.
+const HEAT_JOBS: f64 = 200.0;
+
 /// What a mode hands back: servers by task, and what is known about them.
 #[derive(Debug)]
 pub(crate) struct Found {
@@ -77,6 +80,7 @@ pub(crate) fn run_dual(instance: &Instance, dual: &mut Dual<'_>, target: f64, un
     let steps = steps.min(DUAL_WORK_MAX / cost + 8);
     for step in 0..steps {
         dual.step(target);
+        if std::env::var("GQD").is_ok() && step % 20 == 0 { eprintln!("dual {step} {} {} target {target} {:?}", dual.best.bound, dual.dbg(), (TB.get_or_init(std::time::Instant::now)).elapsed()); }
         if dual.is_done() || (step > 0 && until()) {
             break;
         }
@@ -91,7 +95,7 @@ pub(crate) fn greedy(instance: &Instance, guide: &Guide, tight: f32) -> State {
     order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     for (_, job) in order {
         let before = state.score().scalar(instance);
-        if state.insert_job(instance, guide, job, Taste { tight })
+        if state.insert_job(instance, guide, job, Taste { tight, window: None })
             && state.score().scalar(instance) <= before
         {
             state.remove_job(instance, job);
@@ -280,6 +284,8 @@ fn run_round(
     let end = island.state.work + work_max;
     let mut progress = round as f64 / ROUNDS as f64;
     let mut steps = 0_u64;
+    // Many jobs leave few steps for each, too few to make good what a warm start would lose.
+    let cool = (HEAT_JOBS / instance.jobs().max(1) as f64).min(1.0);
     while island.state.work < end {
         if let Some(used) = clock.used() {
             if used >= 1.0 {
@@ -287,9 +293,11 @@ fn run_round(
             }
             progress = progress.max(used);
         }
-        let heat = HEAT_START * (HEAT_END / HEAT_START).powf(progress);
+        let heat = cool * HEAT_START * (HEAT_END / HEAT_START).powf(progress);
         island.step(instance, guide, Mood { heat });
         steps += 1;
     }
     debug_assert!(steps > 0);
 }
+
+static TB: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();

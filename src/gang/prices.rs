@@ -93,6 +93,7 @@ impl<'a> Dual<'a> {
         dual
     }
 
+    pub(crate) fn dbg(&self) -> f64 { self.step }
     /// The current tangent.
     pub(crate) fn theta(&self) -> f64 {
         self.theta

@@ -191,7 +191,9 @@ impl Island {
     /// Tries `first`, then the removed and some pending jobs by noisy density.
     fn recreate(&mut self, instance: &Instance, guide: &Guide, first: u32) {
         const TIGHT: [f32; 4] = [0.02, 0.1, 0.3, 1.0];
-        let taste = Taste { tight: TIGHT[self.rng.below(TIGHT.len())] };
+        let tight = TIGHT[self.rng.below(TIGHT.len())];
+        let window = Some(narrow(self.rng.below(instance.servers)));
+        let taste = Taste { tight, window };
         let noise = 0.4 * self.rng.unit();
         self.candidates.clear();
         for at in 0..self.removed.len() {
@@ -301,7 +303,7 @@ impl Island {
                 self.place_as(instance, job, other);
             }
         }
-        self.refill(instance, guide, Taste { tight: 0.1 });
+        self.refill(instance, guide, Taste { tight: 0.1, window: None });
     }
 
     /// Places a job where `other` has it, if all its tasks still fit there.

@@ -6,8 +6,8 @@ use super::prices::Guide;
 use super::tree::FreeTree;
 use crate::learn::confidence_index;
 
-/// Ranges of at most this many servers are scanned; longer ones use the tree.
-const SCAN_SERVERS_MAX: usize = 12;
+/// Servers of one range that are compared; longer ranges show this window of them.
+const WINDOW_SERVERS: usize = 64;
 /// Servers scanned at a time.
 pub(crate) const LANES: usize = 8;
 /// Servers touched lately that are tried before the tree.
@@ -50,7 +50,7 @@ pub(crate) struct State {
     /// Option by which each placed task runs.
     pub(crate) option: Vec<u32>,
     pub(crate) free: Vec<i32>,
-    /// The same by kind, padded to whole lanes with -1; only on small instances.
+    /// The same by kind, padded to whole lanes with -1.
     columns: Vec<i32>,
     padded: usize,
     pub(crate) total_free: Vec<i64>,
@@ -63,6 +63,8 @@ pub(crate) struct State {
     prev: Vec<u32>,
     tree: FreeTree,
     hot: Vec<u32>,
+    /// Window of each zone that greedy insertion fills.
+    frontier: Vec<u32>,
     untried: u64,
     lin: f64,
     s2: f64,
@@ -75,6 +77,49 @@ pub(crate) struct State {
 pub(crate) struct Taste {
     /// Weight of what stays free on the server (best fit); 0 = first fit.
     pub(crate) tight: f32,
+    /// Where long ranges are looked at, modulo their length; `None` = at the frontier that
+    /// greedy insertion has reached.
+    pub(crate) window: Option<u32>,
+}
+
+/// The server in `lo..hi` with the cheapest leftover among those that fit, and that leftover.
+fn scan_range(
+    columns: &[i32],
+    padded: usize,
+    (lo, hi): (usize, usize),
+    request: &[i32],
+    rest: &[f32],
+) -> Option<(usize, f32)> {
+    let mut best = [f32::INFINITY; LANES];
+    let mut found = [usize::MAX; LANES];
+    let mut start = lo - lo % LANES;
+    while start < hi {
+        let mut lack = [0_i32; LANES];
+        let mut left = [0.0_f32; LANES];
+        for (k, (a, p)) in request.iter().zip(rest).enumerate() {
+            let column = &columns[k * padded + start..][..LANES];
+            for l in 0..LANES {
+                let over = column[l] - a;
+                lack[l] |= over;
+                left[l] += p * over as f32;
+            }
+        }
+        for l in 0..LANES {
+            let at = start + l;
+            let better = lack[l] >= 0 && left[l] < best[l] && at >= lo && at < hi;
+            best[l] = if better { left[l] } else { best[l] };
+            found[l] = if better { at } else { found[l] };
+        }
+        start += LANES;
+    }
+    let mut at: Option<(usize, f32)> = None;
+    for (server, left) in found.into_iter().zip(best) {
+        let better = at.is_none_or(|(s, b)| left < b || (left == b && server < s));
+        if server != usize::MAX && better {
+            at = Some((server, left));
+        }
+    }
+    at
 }
 
 /// The server with the largest value minus price of its leftover, among those that fit.
@@ -134,12 +179,10 @@ impl State {
             total_free.iter_mut().zip(row).for_each(|(t, c)| *t += i64::from(*c));
         }
         let dense = !instance.dense_option.is_empty();
-        let padded = if dense { servers.next_multiple_of(LANES) } else { 0 };
+        let padded = servers.next_multiple_of(LANES);
         let mut columns = vec![-1; padded * kinds];
-        if dense {
-            for (at, c) in instance.capacity.iter().enumerate() {
-                columns[(at % kinds) * padded + at / kinds] = *c;
-            }
+        for (at, c) in instance.capacity.iter().enumerate() {
+            columns[(at % kinds) * padded + at / kinds] = *c;
         }
         State {
             server: vec![NONE; tasks],
@@ -156,6 +199,7 @@ impl State {
             prev: vec![NONE; tasks],
             tree: FreeTree::new(instance, !dense),
             hot: Vec::with_capacity(HOT_SERVERS_MAX),
+            frontier: instance.zone_start[..instance.zones].to_vec(),
             untried: 0,
             lin: 0.0,
             s2: 0.0,
@@ -178,6 +222,7 @@ impl State {
         self.prev.copy_from_slice(&other.prev);
         self.tree.copy_from(&other.tree);
         self.hot.clear();
+        self.frontier.copy_from_slice(&other.frontier);
         (self.untried, self.lin, self.s2) = (other.untried, other.lin, other.s2);
     }
 
@@ -369,49 +414,75 @@ impl State {
         ty: usize,
         taste: Taste,
     ) -> Option<(u32, usize)> {
-        let k = instance.kinds;
-        let request = &instance.request[ty * k..(ty + 1) * k];
         let mut best = f64::NEG_INFINITY;
         let mut found = None;
-        let mut work = 0;
-        let mut consider = |server: usize, option: usize, best: &mut f64| {
-            let free = &self.free[server * k..(server + 1) * k];
-            if request.iter().zip(free).any(|(a, f)| a > f) {
-                return;
-            }
-            let score = guide.reduced[option] - f64::from(taste.tight) * guide.leftover(free, request);
-            if score > *best {
-                *best = score;
-                found = Some((narrow(server), option));
-            }
-        };
         for at in instance.type_opts(ty) {
             let option = guide.option_order[at] as usize;
-            work += 1;
+            self.work += 1;
             if guide.reduced[option] <= best {
                 break;
             }
-            let (lo, hi) = (instance.opts[option].lo as usize, instance.opts[option].hi as usize);
-            if hi - lo <= SCAN_SERVERS_MAX {
-                work += (hi - lo) as u64;
-                (lo..hi).for_each(|s| consider(s, option, &mut best));
+            let Some((server, left)) = self.choose_in(instance, guide, (ty, option), taste) else {
                 continue;
-            }
-            work += 8;
-            for s in self.hot.iter().map(|s| *s as usize).filter(|s| (lo..hi).contains(s)) {
-                consider(s, option, &mut best);
-            }
-            if let Some(server) = self.tree.first_fit(lo, hi, request) {
-                consider(server, option, &mut best);
+            };
+            let score = guide.reduced[option] - f64::from(taste.tight * left);
+            if score > best {
+                best = score;
+                found = Some((narrow(server), option));
             }
         }
-        self.work += work;
         let (server, option) = found?;
         if !instance.merged {
             return Some((server, option));
         }
         // In a merged zone the server may have an edge of its own.
         Some((server, instance.option_on(ty, server).unwrap_or(option)))
+    }
+
+    /// A server of one option, with the price of its leftover: the best of a window and of the
+    /// servers touched lately, else the first that the tree finds.
+    fn choose_in(
+        &mut self,
+        instance: &Instance,
+        guide: &Guide,
+        (ty, option): (usize, usize),
+        taste: Taste,
+    ) -> Option<(usize, f32)> {
+        let k = instance.kinds;
+        let request = &instance.request[ty * k..(ty + 1) * k];
+        let opt = &instance.opts[option];
+        let (lo, hi) = (opt.lo as usize, opt.hi as usize);
+        let scan = |range| scan_range(&self.columns, self.padded, range, request, &guide.rest_f32);
+        if hi - lo <= WINDOW_SERVERS {
+            self.work += ((hi - lo) / 16 + 1) as u64;
+            return scan((lo, hi));
+        }
+        self.work += 8;
+        let zone = opt.zone as usize;
+        let start = match taste.window {
+            Some(at) => lo + at as usize % (hi - lo),
+            None => (self.frontier[zone] as usize).clamp(lo, hi - 1),
+        };
+        let mut best = scan((start, (start + WINDOW_SERVERS).min(hi)));
+        for s in self.hot.iter().map(|s| *s as usize).filter(|s| (lo..hi).contains(s)) {
+            if let Some((server, left)) = scan((s, s + 1)) {
+                if best.is_none_or(|(_, b)| left < b) {
+                    best = Some((server, left));
+                }
+            }
+        }
+        if best.is_some() {
+            return best;
+        }
+        self.work += 16;
+        let first = self.tree.first_fit(start, hi, request);
+        let server = first.or_else(|| self.tree.first_fit(lo, start, request))?;
+        if taste.window.is_none() && server >= start {
+            // The window is full for this size: slide on, but keep its newest half in sight.
+            let slid = (start + WINDOW_SERVERS / 4).min(server);
+            self.frontier[zone] = narrow(slid);
+        }
+        scan((server, server + 1))
     }
 
     /// Rebuilds a state from servers by task; jobs that do not fit as given stay pending.
