@@ -9,9 +9,14 @@
 pub mod limits;
 pub mod model;
 
-// layer 2: pure functions of (problem, seed, deadline)
+// layer 2: pure functions of problem, seed and deadline
+pub mod balance;
 pub mod gang;
 pub mod learn;
+pub mod verify;
 
 // layer 4
 pub mod api;
+
+// layer 5: wiring
+pub mod cli;

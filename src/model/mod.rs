@@ -1,2 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Ids, units and sets that every other module speaks in.
+//!
+//! Layer 0: nothing here does I/O, reads a clock or draws random numbers.
+
+pub mod amount;
+pub mod hostlist;
+mod ids;
+mod node_set;
+pub mod problem;
+mod resources;
+
+pub use amount::{Amount, AmountError, Scale};
+pub use ids::{DimIdx, JobIdx, NodeIdx};
+pub use node_set::NodeSet;
+pub use resources::ResourceVec;

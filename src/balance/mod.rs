@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Multi-dimensional balance: which node(s) one job gets.
+//!
+//! A job goes where the usages of a node's dimensions (cpu, memory, GPUs, ...)
+//! stay close to each other, so that no dimension is used up while the others
+//! are stranded. How much a dimension counts follows from three sources:
+//! configured weights, how many pending jobs lack it, how much of it is in use.
+//!
+//! [`Engine`] holds the nodes and decides one job at a time. `solve balance`
+//! and the daemon use the same engine. Everything is a pure function of what
+//! the engine was told: no clock, no random numbers, no I/O.
+//!
+//! # Terms
+//! For a node with totals `c`, in use `b`, and a request `a`:
+//! - usage after placement `d_i = (a_i + b_i) / c_i`, mean `M` over the
+//!   dimensions the node has (`c_i > 0`);
+//! - *dispersion* `y = sqrt(sum_i w_i (d_i - M)^2)`, weights renormalised over
+//!   the dimensions the node has; lower is better;
+//! - *utilization* `U`: mean over dimensions of in use / total of all nodes.
+//!
+//! # Mode `seed`
+//! With `U >= threshold` (high branch) the nodes with the least dispersion
+//! after placement win. Below it (low branch) nodes are polled from a pointer
+//! that moves behind each placement; the first whose dispersion falls wins.
+//! When none falls: the least dispersion after (`fallback`) or nothing until
+//! the ageing limit (`hold`; an idle node accepts).
+//!
+//! # Mode `best`
+//! See [`BestParams`].
+//!
+//! # Ties
+//! Two dispersions within [`TIE`] of each other are equal: rounding errors of
+//! doubles (about 1e-16) must not decide between nodes that are equal on
+//! paper. The lowest node index wins. "Falls" means by more than `TIE`.
+
+mod chart;
+mod decide;
+mod engine;
+mod index;
+mod params;
+pub mod pending;
+mod plain;
+pub mod problem;
+mod score;
+mod search;
+
+pub use chart::chart;
+pub use engine::{Branch, Choice, Decision, Engine, EngineError, Outcome, Request, RunnerUp};
+pub use params::{BestParams, Mode, NoImprovement, Params, SHARPNESS_MAX, Sources};
+
+/// Dispersions closer than this are equal (see the module documentation).
+pub const TIE: f64 = 1e-12;

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx solve METHOD`: one problem in, one answer out, without a daemon.
+//!
+//! A method is one entry of [`METHODS`] and one module beside `balance`. It
+//! gets the problem's bytes and writes the answer; reading, modes, error lines
+//! and exit codes are common.
+
+mod balance;
+mod gang;
+pub(crate) mod input;
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use crate::limits::PROBLEM_BYTES_MAX;
+use crate::model::problem::FieldError;
+
+/// Exit code: answered.
+pub const EXIT_OK: u8 = 0;
+/// Exit code: the answer could not be written.
+pub const EXIT_WRITE: u8 = 1;
+/// Exit code: bad input; standard error names the field.
+pub const EXIT_INPUT: u8 = 2;
+/// Exit code: no feasible answer; standard error gives the reason.
+pub const EXIT_INFEASIBLE: u8 = 3;
+
+/// Arguments of `phalanx solve`.
+///
+/// Method and mode are checked by [`run`], so that a wrong one is reported
+/// like any other bad input: in one line, with exit code 2.
+#[derive(Args, Clone, Debug)]
+pub struct SolveArgs {
+    /// Method: balance, gang
+    pub method: String,
+    /// JSON problem; `-` or nothing reads standard input
+    pub file: Option<PathBuf>,
+    /// Mode of the method (balance: seed, best; gang: best, seed, exact)
+    #[arg(long, value_name = "M")]
+    pub mode: Option<String>,
+    /// Seed of the random numbers, for methods that draw any
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// End a search this many milliseconds after process start
+    #[arg(long, value_name = "N")]
+    pub deadline_ms: Option<u64>,
+    /// Worker threads, for methods that use several; never changes the answer
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Add the field `explain` to the answer
+    #[arg(long)]
+    pub explain: bool,
+}
+
+/// What a method needs beside the problem.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// One of the method's modes.
+    pub(crate) mode: &'static str,
+    /// Whether the answer carries `explain`.
+    pub(crate) explain: bool,
+    /// Seed of the random numbers.
+    pub(crate) seed: u64,
+    /// When the answer is due.
+    pub(crate) deadline: Option<Instant>,
+    /// Worker threads; `None` = as many as there are processors.
+    pub(crate) threads: Option<usize>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SolveError {
+    /// Bad input; the text begins with the field.
+    #[error("{0}")]
+    Input(String),
+    /// The problem has no feasible answer or is too large for the mode.
+    #[error("{0}")]
+    #[allow(dead_code)] // balance answers every valid problem; others do not
+    Infeasible(String),
+    /// Bad input found by the method itself.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    /// Standard output failed.
+    #[error("standard output: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl SolveError {
+    /// Bad input in `field`.
+    pub(crate) fn input(field: impl std::fmt::Display, what: impl std::fmt::Display) -> Self {
+        Self::Input(format!("{field}: {what}"))
+    }
+
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Input(_) | Self::Field(_) => EXIT_INPUT,
+            Self::Infeasible(_) => EXIT_INFEASIBLE,
+            Self::Output(_) => EXIT_WRITE,
+        }
+    }
+}
+
+/// One method of `phalanx solve`.
+pub(crate) struct Method {
+    /// Name on the command line.
+    pub(crate) name: &'static str,
+    /// Modes; the first is the default.
+    pub(crate) modes: &'static [&'static str],
+    /// Reads the problem and writes the answer, one JSON object and a newline.
+    pub(crate) run: fn(&[u8], Options, &mut dyn Write) -> Result<(), SolveError>,
+}
+
+/// The methods. Adding one is adding its line here.
+const METHODS: &[Method] = &[balance::METHOD, gang::METHOD];
+
+/// Runs `phalanx solve`: the answer on standard output and exit code 0, or one
+/// line on standard error and exit code 2 (bad input) or 3 (no answer).
+#[must_use]
+pub fn run(args: &SolveArgs) -> ExitCode {
+    let started = Instant::now();
+    let mut out = Vec::new();
+    let result = solve(args, started, &mut out).and_then(|()| {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(&out)?;
+        Ok(stdout.flush()?)
+    });
+    match result {
+        Ok(()) => ExitCode::from(EXIT_OK),
+        Err(error) => {
+            // One line, whatever the input contained; nowhere to report a
+            // failure of standard error itself.
+            let line = error.to_string().replace(['\n', '\r'], " ");
+            let _ = writeln!(io::stderr(), "{line}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// The answer is collected before anything is printed: a failure leaves
+/// standard output empty.
+fn solve(args: &SolveArgs, started: Instant, out: &mut dyn Write) -> Result<(), SolveError> {
+    let names = || METHODS.iter().map(|method| method.name).collect::<Vec<_>>().join(", ");
+    let method = METHODS.iter().find(|method| method.name == args.method).ok_or_else(|| {
+        SolveError::input("METHOD", format!("expected one of {}, got {:?}", names(), args.method))
+    })?;
+    let mode = match &args.mode {
+        None => method.modes.first().copied().unwrap_or_default(),
+        Some(wanted) => {
+            method.modes.iter().copied().find(|mode| mode == wanted).ok_or_else(|| {
+                let modes = method.modes.join(", ");
+                SolveError::input("--mode", format!("expected one of {modes}, got {wanted:?}"))
+            })?
+        }
+    };
+    if args.threads == Some(0) {
+        return Err(SolveError::input("--threads", "must be at least 1, got 0"));
+    }
+    let problem = read_problem(args.file.as_deref())?;
+    // A deadline too far away to be a time is none.
+    let limit = args.deadline_ms.map(Duration::from_millis);
+    let deadline = limit.and_then(|limit| started.checked_add(limit));
+    let (explain, seed, threads) = (args.explain, args.seed, args.threads);
+    (method.run)(&problem, Options { mode, explain, seed, deadline, threads }, out)
+}
+
+fn read_problem(file: Option<&Path>) -> Result<Vec<u8>, SolveError> {
+    let path = file.filter(|path| *path != Path::new("-"));
+    let mut bytes = Vec::new();
+    let read = match path {
+        Some(path) => File::open(path).and_then(|file| {
+            let size = file.metadata().map_or(0, |meta| meta.len().min(PROBLEM_BYTES_MAX));
+            bytes.reserve(usize::try_from(size).unwrap_or(0));
+            file.take(PROBLEM_BYTES_MAX + 1).read_to_end(&mut bytes)
+        }),
+        None => io::stdin().lock().take(PROBLEM_BYTES_MAX + 1).read_to_end(&mut bytes),
+    };
+    let name = path.map_or_else(|| "standard input".into(), Path::to_string_lossy);
+    read.map_err(|error| SolveError::input(&name, error))?;
+    if bytes.len() as u64 > PROBLEM_BYTES_MAX {
+        return Err(SolveError::input(name, format!("larger than {PROBLEM_BYTES_MAX} bytes")));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Slurm's short form of node names: `node[01-12,14],gpu[1-2]`.
+//!
+//! [`expand`] reads it, [`compress`] writes it; `expand(compress(names))`
+//! gives the names back in their order. Several brackets in one name multiply,
+//! the last one running fastest. A leading zero fixes the width of a range.
+
+use std::fmt::Write as _;
+
+use crate::limits::{HOSTLIST_DIGITS_MAX, HOSTLIST_NAME_BYTES_MAX};
+
+/// Why an expression is no hostlist; `at` is the byte position, from 0.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostlistError {
+    /// Two commas in a row, or one at either end.
+    #[error("hostlist, byte {at}: a name is missing")]
+    EmptyName {
+        /// Byte position.
+        at: usize,
+    },
+    /// A `[` without its `]`, or the reverse, or one inside another.
+    #[error("hostlist, byte {at}: brackets do not match")]
+    Brackets {
+        /// Byte position.
+        at: usize,
+    },
+    /// Something else than digits where a number belongs.
+    #[error("hostlist, byte {at}: expected a number of 1 to {max} digits, got \"{got}\"",
+        max = HOSTLIST_DIGITS_MAX)]
+    Number {
+        /// Byte position.
+        at: usize,
+        /// What stood there.
+        got: String,
+    },
+    /// A range that runs backwards.
+    #[error("hostlist, byte {at}: the range {low}-{high} ends before it begins")]
+    Backwards {
+        /// Byte position.
+        at: usize,
+        /// First number.
+        low: u64,
+        /// Last number.
+        high: u64,
+    },
+    /// A character that no node name has.
+    #[error("hostlist, byte {at}: unexpected character {got:?}")]
+    Character {
+        /// Byte position.
+        at: usize,
+        /// The character.
+        got: char,
+    },
+    /// More names than allowed.
+    #[error("hostlist: more than {max} names")]
+    TooMany {
+        /// The limit that was passed.
+        max: usize,
+    },
+    /// One name longer than [`HOSTLIST_NAME_BYTES_MAX`].
+    #[error("hostlist: a name is longer than {max} bytes", max = HOSTLIST_NAME_BYTES_MAX)]
+    NameTooLong,
+}
+
+/// A piece of one name: fixed text, or the numbers of one bracket.
+enum Part<'a> {
+    Text(&'a str),
+    Ranges(Vec<Range>),
+}
+
+#[derive(Clone, Copy)]
+struct Range {
+    low: u64,
+    high: u64,
+    /// Digits when the range has leading zeros, else 0.
+    width: usize,
+}
+
+/// The names that `text` stands for, in order; an empty text is no names.
+///
+/// # Errors
+/// See [`HostlistError`]; more than `names_max` names are refused before they
+/// are made.
+///
+/// # Example
+/// ```
+/// use phalanx::model::hostlist::expand;
+/// assert_eq!(expand("n[08-10],gpu[1-2]x", 100)?, ["n08", "n09", "n10", "gpu1x", "gpu2x"]);
+/// assert_eq!(
+///     expand("n[3-1]", 100).unwrap_err().to_string(),
+///     "hostlist, byte 2: the range 3-1 ends before it begins"
+/// );
+/// # Ok::<(), phalanx::model::hostlist::HostlistError>(())
+/// ```
+pub fn expand(text: &str, names_max: usize) -> Result<Vec<String>, HostlistError> {
+    let mut names = Vec::new();
+    if text.is_empty() {
+        return Ok(names);
+    }
+    let mut from = 0;
+    loop {
+        let (parts, end) = parse_name(text, from)?;
+        if parts.is_empty() {
+            return Err(HostlistError::EmptyName { at: from });
+        }
+        let room = names_max - names.len();
+        if count(&parts, room).is_none() {
+            return Err(HostlistError::TooMany { max: names_max });
+        }
+        append(&parts, &mut String::new(), &mut names)?;
+        if end == text.len() {
+            return Ok(names);
+        }
+        from = end + 1;
+    }
+}
+
+/// Reads one name up to the next comma outside brackets; returns its parts and
+/// where it ends.
+fn parse_name(text: &str, from: usize) -> Result<(Vec<Part<'_>>, usize), HostlistError> {
+    let bytes = text.as_bytes();
+    let mut parts = Vec::new();
+    let mut at = from;
+    let mut text_from = from;
+    while at < bytes.len() && bytes[at] != b',' {
+        match bytes[at] {
+            b'[' => {
+                if at > text_from {
+                    parts.push(Part::Text(&text[text_from..at]));
+                }
+                let close = text[at..].find(']').ok_or(HostlistError::Brackets { at })? + at;
+                parts.push(Part::Ranges(parse_ranges(text, at + 1, close)?));
+                at = close + 1;
+                text_from = at;
+            }
+            b']' => return Err(HostlistError::Brackets { at }),
+            byte if byte.is_ascii_whitespace() || byte.is_ascii_control() => {
+                return Err(HostlistError::Character { at, got: char::from(byte) });
+            }
+            _ => at += 1,
+        }
+    }
+    if at > text_from {
+        parts.push(Part::Text(&text[text_from..at]));
+    }
+    Ok((parts, at))
+}
+
+fn parse_ranges(text: &str, from: usize, to: usize) -> Result<Vec<Range>, HostlistError> {
+    let mut ranges = Vec::new();
+    let mut at = from;
+    if let Some(inner) = text[from..to].find('[') {
+        return Err(HostlistError::Brackets { at: from + inner });
+    }
+    for piece in text[from..to].split(',') {
+        let (low_text, high_text) = piece.split_once('-').unwrap_or((piece, piece));
+        let low = number(low_text, at)?;
+        let high = number(high_text, at + piece.len() - high_text.len())?;
+        if low > high {
+            return Err(HostlistError::Backwards { at, low, high });
+        }
+        let padded = low_text.len() > 1 && low_text.starts_with('0');
+        ranges.push(Range { low, high, width: if padded { low_text.len() } else { 0 } });
+        at += piece.len() + 1;
+    }
+    Ok(ranges)
+}
+
+fn number(text: &str, at: usize) -> Result<u64, HostlistError> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    if digits && (1..=HOSTLIST_DIGITS_MAX).contains(&text.len()) {
+        if let Ok(value) = text.parse() {
+            return Ok(value);
+        }
+    }
+    Err(HostlistError::Number { at, got: text.to_owned() })
+}
+
+/// Number of names of `parts` if it is at most `max`.
+fn count(parts: &[Part<'_>], max: usize) -> Option<usize> {
+    let mut product: u64 = 1;
+    for part in parts {
+        if let Part::Ranges(ranges) = part {
+            let mut sum: u64 = 0;
+            for range in ranges {
+                sum = sum.checked_add(range.high - range.low + 1)?;
+            }
+            product = product.checked_mul(sum)?;
+        }
+    }
+    usize::try_from(product).ok().filter(|&product| product <= max)
+}
+
+fn append(
+    parts: &[Part<'_>],
+    name: &mut String,
+    names: &mut Vec<String>,
+) -> Result<(), HostlistError> {
+    if name.len() > HOSTLIST_NAME_BYTES_MAX {
+        return Err(HostlistError::NameTooLong);
+    }
+    let Some((first, rest)) = parts.split_first() else {
+        names.push(name.clone());
+        return Ok(());
+    };
+    let base = name.len();
+    match first {
+        Part::Text(text) => {
+            name.push_str(text);
+            append(rest, name, names)?;
+            name.truncate(base);
+        }
+        Part::Ranges(ranges) => {
+            for range in ranges {
+                for value in range.low..=range.high {
+                    // Writing to a String cannot fail.
+                    let _ = write!(name, "{value:0width$}", width = range.width);
+                    append(rest, name, names)?;
+                    name.truncate(base);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The short form of `names`, in their order: neighbours that differ only in
+/// their last number share a bracket.
+///
+/// # Example
+/// ```
+/// use phalanx::model::hostlist::compress;
+/// assert_eq!(compress(&["n08", "n09", "n10", "n12", "gpu1"]), "n[08-10,12],gpu1");
+/// ```
+#[must_use]
+pub fn compress<S: AsRef<str>>(names: &[S]) -> String {
+    let mut out = String::new();
+    let mut at = 0;
+    while at < names.len() {
+        let first = Split::of(names[at].as_ref());
+        let mut end = at + 1;
+        if first.digits.is_some() {
+            while end < names.len() && first.same_group(&Split::of(names[end].as_ref())) {
+                end += 1;
+            }
+        }
+        if !out.is_empty() {
+            out.push(',');
+        }
+        if end == at + 1 {
+            out.push_str(names[at].as_ref());
+        } else {
+            out.push_str(first.prefix);
+            out.push('[');
+            write_runs(&names[at..end], &mut out);
+            out.push(']');
+            out.push_str(first.suffix);
+        }
+        at = end;
+    }
+    out
+}
+
+/// A name around its last number.
+struct Split<'a> {
+    prefix: &'a str,
+    digits: Option<(&'a str, u64)>,
+    suffix: &'a str,
+}
+
+impl<'a> Split<'a> {
+    fn of(name: &'a str) -> Self {
+        let end = name.rfind(|c: char| c.is_ascii_digit()).map_or(0, |at| at + 1);
+        let head = &name[..end];
+        let start = head.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| {
+            at + head[at..].chars().next().map_or(1, char::len_utf8)
+        });
+        let digits = &name[start..end];
+        let value = number(digits, 0).ok();
+        Self {
+            prefix: &name[..start],
+            digits: value.map(|value| (digits, value)),
+            suffix: &name[end..],
+        }
+    }
+
+    fn same_group(&self, other: &Self) -> bool {
+        other.digits.is_some() && self.prefix == other.prefix && self.suffix == other.suffix
+    }
+}
+
+/// `01-03,07`: runs of numbers that follow each other in the same width.
+fn write_runs<S: AsRef<str>>(names: &[S], out: &mut String) {
+    let mut run: Option<(&str, &str, u64)> = None;
+    let mut first = true;
+    let mut flush = |run: (&str, &str, u64), out: &mut String| {
+        if !first {
+            out.push(',');
+        }
+        first = false;
+        out.push_str(run.0);
+        if run.0 != run.1 {
+            out.push('-');
+            out.push_str(run.1);
+        }
+    };
+    for name in names {
+        let Some((text, value)) = Split::of(name.as_ref()).digits else { continue };
+        run = match run {
+            Some((low, high, last)) if last + 1 == value && follows(low, high, text) => {
+                Some((low, text, value))
+            }
+            Some(done) => {
+                flush(done, out);
+                Some((text, text, value))
+            }
+            None => Some((text, text, value)),
+        };
+    }
+    if let Some(done) = run {
+        flush(done, out);
+    }
+}
+
+/// Whether a range that began as `low` and now ends with `high` may go on with
+/// `text`: padded numbers keep their width, others have no leading zero.
+fn follows(low: &str, high: &str, text: &str) -> bool {
+    let padded = low.len() > 1 && low.starts_with('0');
+    if padded {
+        return text.len() == low.len();
+    }
+    text.len() == high.len() || (text.len() == high.len() + 1 && !text.starts_with('0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn brackets_multiply_the_last_fastest() {
+        let names = expand("r[1-2]n[09-10]-ib,login", 100).unwrap();
+        assert_eq!(names, ["r1n09-ib", "r1n10-ib", "r2n09-ib", "r2n10-ib", "login"]);
+        assert_eq!(expand("", 0).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn errors_name_the_place() {
+        for (text, expected) in [
+            ("a,,b", "hostlist, byte 2: a name is missing"),
+            ("a,", "hostlist, byte 2: a name is missing"),
+            ("n[1-2", "hostlist, byte 1: brackets do not match"),
+            ("n1-2]", "hostlist, byte 4: brackets do not match"),
+            ("n[1[2]]", "hostlist, byte 3: brackets do not match"),
+            ("n[a]", "hostlist, byte 2: expected a number of 1 to 18 digits, got \"a\""),
+            ("n[]", "hostlist, byte 2: expected a number of 1 to 18 digits, got \"\""),
+            ("n[1-]", "hostlist, byte 4: expected a number of 1 to 18 digits, got \"\""),
+            ("n[1,9-7]", "hostlist, byte 4: the range 9-7 ends before it begins"),
+            ("n 1", "hostlist, byte 1: unexpected character ' '"),
+            ("n[1-999]", "hostlist: more than 100 names"),
+            ("n[1-999999999999999999][1-999999999999999999]", "hostlist: more than 100 names"),
+        ] {
+            assert_eq!(expand(text, 100).unwrap_err().to_string(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn widths_are_kept() {
+        assert_eq!(compress(&["n9", "n10", "n11"]), "n[9-11]");
+        assert_eq!(compress(&["n09", "n10", "n11"]), "n[09-11]");
+        assert_eq!(compress(&["n99", "n100"]), "n[99-100]");
+        assert_eq!(compress(&["n099", "n100"]), "n[099-100]");
+        assert_eq!(compress(&["n99", "n0100"]), "n[99,0100]");
+        assert_eq!(compress(&["n0", "n1", "n01"]), "n[0-1,01]");
+        assert_eq!(compress(&["b", "a1", "a2x", "a3x"]), "b,a1,a[2-3]x");
+        assert_eq!(compress::<&str>(&[]), "");
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(names in prop::collection::vec("[a-c]{0,2}[0-9]{0,4}(-[xy])?[0-9]{1,3}", 0..40)) {
+            let text = compress(&names);
+            prop_assert_eq!(expand(&text, 10_000).unwrap(), names);
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "[a-b0-9,\\[\\]\\- ]{0,24}") {
+            if let Ok(names) = expand(&text, 1000) {
+                prop_assert_eq!(expand(&compress(&names), 1000).unwrap(), names);
+            }
+        }
+    }
+}
