@@ -11,6 +11,7 @@ pub mod model;
 
 // layer 2: pure functions of problem, seed and deadline
 pub mod balance;
+pub mod exact;
 pub mod gang;
 pub mod learn;
 pub mod verify;

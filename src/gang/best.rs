@@ -19,7 +19,7 @@ const DUAL_TIME_SHARE: f64 = 0.2;
 const DUAL_STEPS_MAX: u64 = 600;
 const DUAL_WORK_MAX: u64 = 1_500_000_000;
 /// Work (servers looked at) of all islands without a deadline; some seconds.
-const SEARCH_WORK_MAX: u64 = 1_500_000_000;
+const SEARCH_WORK_MAX: u64 = 300_000_000;
 /// Rounds, between which islands exchange their best, of a search without a deadline.
 const ROUNDS: u64 = 40;
 /// Rounds without improvement after which the search has converged.
@@ -80,7 +80,6 @@ pub(crate) fn run_dual(instance: &Instance, dual: &mut Dual<'_>, target: f64, un
     let steps = steps.min(DUAL_WORK_MAX / cost + 8);
     for step in 0..steps {
         dual.step(target);
-        if std::env::var("GQD").is_ok() && step % 20 == 0 { eprintln!("dual {step} {} {} target {target} {:?}", dual.best.bound, dual.dbg(), (TB.get_or_init(std::time::Instant::now)).elapsed()); }
         if dual.is_done() || (step > 0 && until()) {
             break;
         }
@@ -299,5 +298,3 @@ fn run_round(
     }
     debug_assert!(steps > 0);
 }
-
-static TB: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();

@@ -22,6 +22,9 @@ mod state;
 mod tree;
 mod units;
 
+#[cfg(test)]
+mod tests;
+
 pub use branch::{EXACT_SERVERS_MAX, EXACT_TASKS_MAX};
 pub use instance::TASKS_MAX;
 pub use problem::{

@@ -93,7 +93,6 @@ impl<'a> Dual<'a> {
         dual
     }
 
-    pub(crate) fn dbg(&self) -> f64 { self.step }
     /// The current tangent.
     pub(crate) fn theta(&self) -> f64 {
         self.theta
@@ -310,12 +309,6 @@ impl Guide {
             self.dense.extend(row.iter().map(look));
             self.dense.resize(self.dense.len().next_multiple_of(padded), f32::NEG_INFINITY);
         }
-    }
-
-    /// Price of what stays free on a server after a request is taken.
-    pub(crate) fn leftover(&self, free: &[i32], request: &[i32]) -> f64 {
-        let rest = free.iter().zip(request).zip(&self.rest);
-        rest.map(|((f, a), p)| f64::from(f - a) * p).sum()
     }
 }
 
