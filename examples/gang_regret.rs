@@ -110,7 +110,7 @@ fn main() -> Result<(), Fail> {
     println!("best welfare per slot {best:.2}; shipped bonus scale {BONUS_SCALE_SHIPPED}");
     let marks: Vec<usize> = MARKS.into_iter().filter(|m| *m <= slots).collect();
     println!("scale   worst  R2(ln t)  mean regret after {marks:?} slots");
-    for scale in [1.0, 0.3, 0.1, 0.03, BONUS_SCALE_SHIPPED, 0.01, 0.003] {
+    for scale in [1.0, 0.3, 0.1, 0.03, 0.02, BONUS_SCALE_SHIPPED, 0.003] {
         let mut mean = vec![0.0; slots];
         let mut worst = 0.0_f64;
         for seed in 1..=runs {

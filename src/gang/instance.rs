@@ -18,7 +18,7 @@ pub const TASKS_MAX: usize = 1 << 26;
 /// Options (type, zone) kept; beyond it classes are merged into coarser zones.
 const OPTIONS_MAX: usize = 1_500_000;
 /// Up to this many servers every server is looked at for every task.
-const DENSE_SERVERS_MAX: usize = 256;
+pub(crate) const DENSE_SERVERS_MAX: usize = 256;
 /// Edges by (type, server) kept as a table.
 const DENSE_EDGES_MAX: usize = 4_000_000;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! One assignment under construction: who runs where, what is free, and its exact score.
 
-use super::instance::{Instance, NONE, narrow};
+use super::instance::{DENSE_SERVERS_MAX, Instance, NONE, narrow};
 use super::prices::Guide;
 use super::tree::FreeTree;
 use crate::learn::confidence_index;
@@ -91,7 +91,8 @@ fn scan_range(
     rest: &[f32],
 ) -> Option<(usize, f32)> {
     let mut best = [f32::INFINITY; LANES];
-    let mut found = [usize::MAX; LANES];
+    let mut found = [NONE; LANES];
+    let (first, end) = (narrow(lo), narrow(hi));
     let mut start = lo - lo % LANES;
     while start < hi {
         let mut lack = [0_i32; LANES];
@@ -105,17 +106,18 @@ fn scan_range(
             }
         }
         for l in 0..LANES {
-            let at = start + l;
-            let better = lack[l] >= 0 && left[l] < best[l] && at >= lo && at < hi;
+            let at = narrow(start + l);
+            let inside = (at >= first) & (at < end);
+            let better = (lack[l] >= 0) & (left[l] < best[l]) & inside;
             best[l] = if better { left[l] } else { best[l] };
             found[l] = if better { at } else { found[l] };
         }
         start += LANES;
     }
     let mut at: Option<(usize, f32)> = None;
-    for (server, left) in found.into_iter().zip(best) {
-        let better = at.is_none_or(|(s, b)| left < b || (left == b && server < s));
-        if server != usize::MAX && better {
+    for (server, left) in found.into_iter().zip(best).filter(|(s, _)| *s != NONE) {
+        let server = server as usize;
+        if at.is_none_or(|(s, b)| left < b || (left == b && server < s)) {
             at = Some((server, left));
         }
     }
@@ -132,9 +134,8 @@ fn scan(
     value: &[f32],
     (rest, tight): (&[f32], f32),
 ) -> Option<usize> {
+    let mut scores = [f32::NEG_INFINITY; DENSE_SERVERS_MAX];
     let mut best = [f32::NEG_INFINITY; LANES];
-    let mut found = [0_u32; LANES];
-    let mut block = 0_u32;
     let mut start = 0;
     while start < padded {
         let mut lack = [0_i32; LANES];
@@ -148,26 +149,22 @@ fn scan(
             }
         }
         let value = &value[start..][..LANES];
+        let row = &mut scores[start..][..LANES];
         for l in 0..LANES {
-            let score = value[l] - tight * left[l];
-            // A negative sign bit anywhere says that some kind lacks.
-            let better = lack[l] >= 0 && score > best[l];
-            best[l] = if better { score } else { best[l] };
-            found[l] = if better { block } else { found[l] };
+            // A negative sign bit anywhere says that some kind lacks; spread over all bits it
+            // selects -inf. Branches here would keep the loop from becoming vector code.
+            let mask = (lack[l] >> 31).cast_unsigned();
+            let bits = (value[l] - tight * left[l]).to_bits();
+            row[l] = f32::from_bits((bits & !mask) | (f32::NEG_INFINITY.to_bits() & mask));
+            best[l] = if row[l] > best[l] { row[l] } else { best[l] };
         }
-        block += 1;
         start += LANES;
     }
-    let mut at = None;
-    let mut top = f32::NEG_INFINITY;
-    for l in 0..LANES {
-        let server = found[l] as usize * LANES + l;
-        let first = best[l] == top && at.is_some_and(|s| server < s);
-        if best[l] > top || first {
-            (top, at) = (best[l], Some(server));
-        }
+    let top = best.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    if top == f32::NEG_INFINITY {
+        return None;
     }
-    at
+    scores[..padded].iter().position(|score| *score == top)
 }
 
 impl State {
