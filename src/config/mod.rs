@@ -190,6 +190,9 @@ pub struct BalanceConfig {
     /// Longest time that a job is held back by `no_improvement = "hold"`,
     /// seconds.
     pub hold_max_s: u64,
+    /// Whether only nodes of the least `Weight` in slurm.conf that hold the
+    /// job are compared, as Slurm does; else all candidates.
+    pub respect_node_weight: bool,
     /// Tunables of mode `best`.
     pub best: BestConfig,
 }
@@ -340,6 +343,7 @@ impl Default for BalanceConfig {
             threshold: 0.5,
             no_improvement: NoImprovement::Fallback,
             hold_max_s: 300,
+            respect_node_weight: true,
             best: BestConfig::default(),
         }
     }

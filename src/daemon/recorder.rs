@@ -185,9 +185,9 @@ impl Recorder {
                 .choices()
                 .iter()
                 .take(SCORED_MAX)
-                .map(|choice| scored(&note.table, choice))
+                .map(|choice| scored(note, choice))
                 .collect(),
-            runner_up: decision.runner_up.as_ref().map(|r| scored(&note.table, &r.choice)),
+            runner_up: decision.runner_up.as_ref().map(|r| scored(note, &r.choice)),
             margin: decision.runner_up.as_ref().map(|r| r.margin),
         }
     }
@@ -246,12 +246,14 @@ fn names(table: &Table, nodes: &[u32]) -> String {
     hostlist::compress(&names)
 }
 
-fn scored(table: &Table, choice: &Choice) -> ScoredNode {
+fn scored(note: &AskNote, choice: &Choice) -> ScoredNode {
+    let known = note.placement.iter().flat_map(|p| &p.terms);
+    let own = known.filter(|(node, _)| *node == choice.node).flat_map(|(_, terms)| terms);
     ScoredNode {
-        node: name(table, choice.node.at()),
+        node: name(&note.table, choice.node.at()),
         dispersion_before: choice.before,
         dispersion_after: choice.after,
         score: choice.score,
-        terms: BTreeMap::new(),
+        terms: own.map(|(term, value)| ((*term).to_owned(), *value)).collect(),
     }
 }

@@ -65,5 +65,9 @@ pub(super) fn tuning(config: &BalanceConfig) -> Tuning {
             gang: config.best.gang,
         },
     };
-    Tuning { params, initial_weights: config.initial_weights.clone() }
+    Tuning {
+        params,
+        initial_weights: config.initial_weights.clone(),
+        ignore_node_weight: !config.respect_node_weight,
+    }
 }

@@ -64,6 +64,7 @@ fn table_node(raw: &wire::Node, ids: &GresIds) -> TableNode {
         cpus: u64::from(raw.cpus),
         threads: raw.threads.max(1),
         memory_mb: raw.memory_mb,
+        weight: raw.weight,
         ..TableNode::default()
     };
     for gres in raw.gres() {

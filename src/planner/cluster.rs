@@ -23,6 +23,8 @@ pub struct TableNode {
     pub threads: u32,
     /// Usable memory, MiB.
     pub memory_mb: u64,
+    /// Slurm's Weight: low ones are taken first.
+    pub weight: u32,
     /// GRES counts: kind id and count.
     pub kinds: Vec<(u32, u64)>,
     /// GRES counts: type id and count.
@@ -48,6 +50,7 @@ impl Table {
             cpus: node.cpus,
             threads: 1,
             memory_mb: node.memory_mb,
+            weight: node.weight,
             kinds: Vec::new(),
             types: Vec::new(),
         });
@@ -213,6 +216,7 @@ mod tests {
             cpus: 8,
             threads: 1,
             memory_mb: 100,
+            weight: 1,
             kinds: vec![(0, 4)],
             types: vec![(1, 4)],
         };

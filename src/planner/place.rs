@@ -7,7 +7,7 @@
 //! an uneven split where the user left the number of nodes open.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use crate::balance::{Decision, Engine, EngineError, Outcome, Params, Request};
@@ -23,6 +23,8 @@ const CPU: usize = 0;
 const MEM: usize = 1;
 /// Position of the first GRES kind.
 const KINDS: usize = 2;
+/// Chosen nodes whose terms are kept.
+const TERMS_MAX: usize = 16;
 /// Nodes of one uneven split whose scores are kept.
 const SCORED_MAX: usize = 64;
 
@@ -44,6 +46,9 @@ pub struct Tuning {
     pub params: Params,
     /// Relative initial weights; empty means all equal.
     pub initial_weights: BTreeMap<String, f64>,
+    /// Choose among all candidates, not among those of the least Weight in
+    /// slurm.conf that hold the job.
+    pub ignore_node_weight: bool,
 }
 
 /// A decision for one job.
@@ -57,7 +62,13 @@ pub struct Placement {
     pub needs: Vec<Need>,
     /// Scores, weights, runner-up.
     pub decision: Decision,
+    /// What the scores of the first chosen nodes add up from, and last that
+    /// of the runner-up; empty in mode seed.
+    pub terms: Vec<(NodeIdx, Terms)>,
 }
+
+/// Named terms of a score.
+pub type Terms = Vec<(&'static str, f64)>;
 
 /// Chosen nodes, what each gives, and the decision.
 type Split = (Vec<u32>, Vec<Need>, Decision);
@@ -88,6 +99,8 @@ pub struct Placer {
     mask: NodeSet,
     amounts: Vec<Amount>,
     unfit: Unfit,
+    /// Nodes up to each Weight, lightest first; empty if all weigh the same.
+    up_to_weight: Vec<NodeSet>,
     /// Nodes of one change; kept for its capacity.
     touched: Vec<usize>,
 }
@@ -111,6 +124,7 @@ impl Placer {
             amounts: vec![Amount::ZERO; dims.len()],
             mask: NodeSet::new(len),
             unfit: Unfit::new(cluster.rooms()),
+            up_to_weight: up_to_weight(&cluster),
             touched: Vec::new(),
             cluster,
             dims,
@@ -276,16 +290,68 @@ impl Placer {
         }
         self.mask.assign_words(candidates);
         let count = self.mask.count();
-        let wanted = shape.wanted_nodes();
-        let placed = match self.even_split(shape, wanted, held_ms) {
+        let classes = match self.tuning.ignore_node_weight {
+            true => 0,
+            false => self.up_to_weight.len(),
+        };
+        let mut placed = Err(NoPlacement::NoFit);
+        // Slurm takes the lightest nodes that hold the job; so does this.
+        for class in 0..classes.max(1) {
+            placed = self.split(shape, candidates, (classes > 0).then_some(class), held_ms);
+            if !matches!(placed, Err(NoPlacement::NoFit)) {
+                break;
+            }
+        }
+        let (nodes, needs, decision) = placed?;
+        let terms = self.terms(&nodes, &needs, &decision);
+        Ok(Placement { nodes, candidates: count, needs, decision, terms })
+    }
+
+    /// Evenly, else unevenly, among the candidates of a class of Weight.
+    fn split(
+        &mut self,
+        shape: &Shape,
+        candidates: &[u64],
+        class: Option<usize>,
+        held_ms: u64,
+    ) -> Result<Split, NoPlacement> {
+        self.offer(candidates, class);
+        match self.even_split(shape, shape.wanted_nodes(), held_ms) {
             Err(NoPlacement::NoFit) if may_split_otherwise(shape) => {
-                self.mask.assign_words(candidates);
-                self.other_split(shape, wanted, held_ms)
+                self.offer(candidates, class);
+                self.other_split(shape, shape.wanted_nodes(), held_ms)
             }
             other => other,
-        };
-        let (nodes, needs, decision) = placed?;
-        Ok(Placement { nodes, candidates: count, needs, decision })
+        }
+    }
+
+    fn offer(&mut self, candidates: &[u64], class: Option<usize>) {
+        self.mask.assign_words(candidates);
+        if let Some(light) = class.and_then(|class| self.up_to_weight.get(class)) {
+            self.mask.intersect_with(light);
+        }
+    }
+
+    fn terms(
+        &mut self,
+        nodes: &[u32],
+        needs: &[Need],
+        decision: &Decision,
+    ) -> Vec<(NodeIdx, Terms)> {
+        let mut terms = Vec::new();
+        let chosen = nodes.iter().zip(needs).take(TERMS_MAX);
+        let runner_up = decision.runner_up.iter().map(|r| r.choice.node.raw());
+        let pairs: Vec<(u32, &Need)> = chosen
+            .map(|(node, need)| (*node, need))
+            .chain(runner_up.filter_map(|node| Some((node, needs.first()?))))
+            .collect();
+        for (node, need) in pairs {
+            if self.fill_amounts(need).is_ok() {
+                let of = self.engine.score_terms(node as usize, &self.amounts, &decision.weights);
+                terms.push((NodeIdx::from(node), of));
+            }
+        }
+        terms
     }
 
     /// The same share on each of `nodes` nodes.
@@ -404,6 +470,23 @@ impl Placer {
     }
 }
 
+fn up_to_weight(cluster: &Cluster) -> Vec<NodeSet> {
+    let nodes = &cluster.table().nodes;
+    let named = nodes.iter().filter(|node| !node.name.is_empty());
+    let weights: BTreeSet<u32> = named.map(|node| node.weight).collect();
+    if weights.len() < 2 {
+        return Vec::new();
+    }
+    let up_to = |weight: u32| {
+        let mut set = NodeSet::new(nodes.len());
+        for (at, _) in nodes.iter().enumerate().filter(|(_, node)| node.weight <= weight) {
+            set.insert(NodeIdx::new(at));
+        }
+        set
+    };
+    weights.into_iter().map(up_to).collect()
+}
+
 /// Whether another number of nodes or an uneven number of tasks is allowed.
 fn may_split_otherwise(shape: &Shape) -> bool {
     shape.sharing == Sharing::Shared
@@ -414,7 +497,7 @@ fn may_split_otherwise(shape: &Shape) -> bool {
 /// Tasks that fit on a node now, by every resource. `one` is what one task
 /// needs.
 fn capacity(shape: &Shape, one: &Need, room: &Room) -> u64 {
-    let per = |free: u64, need: u64| if need == 0 { u64::MAX } else { free / need };
+    let per = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
     let mut tasks = per(room.cpus.free(), one.cpus).min(match shape.memory {
         Memory::PerCpu(_) => per(room.memory_mb.free(), one.memory_mb),
         Memory::All if room.memory_mb.used > 0 => 0,

@@ -61,6 +61,8 @@ pub struct Node {
     pub memory_mb: u64,
     /// Allocated memory, MiB.
     pub memory_used_mb: u64,
+    /// Weight: low ones are taken first.
+    pub weight: u32,
     /// GRES by kind: configured and allocated.
     pub gres: Vec<NodeGres>,
     /// Active features.

@@ -254,6 +254,7 @@ fn node(builder: &mut Builder, row: &NodeRow<'_>) -> Node {
         cpus_used: u64::from(row.cpus_allocated()),
         memory_mb: row.memory_usable_mib(),
         memory_used_mb: row.memory_allocated_mib(),
+        weight: row.weight(),
         gres,
         features,
     }
