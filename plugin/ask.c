@@ -5,11 +5,56 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 
 #include "link.h"
 #include "stats.h"
 
 #define NS_PER_US 1000ull
+#define SPIN_NS 100000ull  /* looking for an answer before sleeping */
+#define SPIN_SKIP_MAX 64u  /* asks without it after it was in vain */
+
+/*
+ * An answer usually comes within some tens of microseconds.  Who sleeps until
+ * then gives the CPU away, and on a busy machine gets it back only after the
+ * next one's turn, which is milliseconds.  So look for a short time first;
+ * after looking in vain sleep at once, for one ask, then two, four ...
+ * These belong to the holder of the right to read (link_rx_begin()).
+ */
+static uint32_t spin_skip;  /* asks that sleep at once, still to come */
+static uint32_t spin_fails; /* in a row, at most log2(SPIN_SKIP_MAX) */
+
+static uint64_t _spin_until(uint64_t now)
+{
+	static int cpus;
+
+	if (!cpus)
+		cpus = get_nprocs();
+	if (cpus < 2)
+		return 0;
+	if (spin_skip) {
+		spin_skip--;
+		return 0;
+	}
+	return now + SPIN_NS;
+}
+
+static void _spin_in_vain(void)
+{
+	spin_skip = 1u << spin_fails;
+	if (spin_skip < SPIN_SKIP_MAX)
+		spin_fails++;
+}
+
+static void _relax(void)
+{
+	for (int i = 0; i < 8; i++)
+#if defined(__x86_64__) || defined(__i386__)
+		__builtin_ia32_pause();
+#else
+		__asm__ volatile("" ::: "memory");
+#endif
+}
 
 extern uint16_t ask_allowed(uint16_t mode, uint64_t now)
 {
@@ -33,11 +78,20 @@ static uint16_t _await(uint64_t seq, uint64_t deadline_ns,
 		       const struct answer_want *want, uint32_t *nodes,
 		       struct phx_answer *answer)
 {
+	uint64_t spin_until = _spin_until(now_ns());
 	struct packet p;
 	int err;
 
 	for (;;) {
 		err = link_receive(&p);
+		if (err == EAGAIN && spin_until) {
+			if (now_ns() < spin_until) {
+				_relax();
+				continue;
+			}
+			spin_until = 0;
+			_spin_in_vain();
+		}
 		if (err == EAGAIN) {
 			if (!link_wait_rx(deadline_ns))
 				return PHX_R_TIMEOUT;
@@ -47,6 +101,8 @@ static uint16_t _await(uint64_t seq, uint64_t deadline_ns,
 			return err == EBADMSG ? PHX_R_INVALID : PHX_R_DOWN;
 		if (p.kind == PACKET_ANSWER) {
 			if (p.answer.hdr.seq == seq) {
+				if (spin_until)
+					spin_fails = 0;
 				*answer = p.answer;
 				return answer_check(&p, want, nodes);
 			}

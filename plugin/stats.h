@@ -42,11 +42,18 @@ static inline void stat_add(counter_t *c, uint64_t n)
 	atomic_fetch_add_explicit(c, n, memory_order_relaxed);
 }
 
-/* Count one duration in bucket b = floor(log2 ns), the last one open-ended. */
+/* Count one duration; the buckets are those of phx_stats. */
 static inline void stat_hist(counter_t *hist, uint64_t ns)
 {
-	uint32_t b = ns ? 63u - (uint32_t) __builtin_clzll(ns) : 0;
+	uint32_t b = (uint32_t) ns;
 
+	if (ns >> PHX_LAT_SUB_BITS) {
+		uint32_t shift = 63u - (uint32_t) __builtin_clzll(ns) -
+				 PHX_LAT_SUB_BITS;
+
+		/* The leading one adds the 1 of (e - s + 1). */
+		b = (shift << PHX_LAT_SUB_BITS) + (uint32_t) (ns >> shift);
+	}
 	stat_add(&hist[b < PHX_LAT_BUCKETS ? b : PHX_LAT_BUCKETS - 1], 1);
 }
 

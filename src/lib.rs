@@ -16,6 +16,7 @@ pub mod snapshot;
 pub mod bag;
 pub mod balance;
 pub mod share;
+pub mod exact;
 pub mod verify;
 
 // layer 3

@@ -11,6 +11,8 @@
 //! braces and `super` included, and each path is held against the tables below.
 //! This is no compiler: a name smuggled through a macro is not seen.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

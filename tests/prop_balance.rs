@@ -9,6 +9,7 @@ use phalanx::balance::{
     Branch, Decision, Engine, Mode, NoImprovement, Outcome, Params, Request, Sources,
 };
 use phalanx::model::{Amount, NodeIdx, NodeSet};
+use phalanx::exact::balance::{self as oracle, Nodes};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus as Rng;
@@ -208,7 +209,8 @@ impl Formula<'_> {
             return 0.0;
         }
         let mean = own.iter().map(|(_, usage)| usage).sum::<f64>() / own.len() as f64;
-        own.iter().map(|(weight, usage)| weight / share * (usage - mean).powi(2)).sum::<f64>().sqrt()
+        let squares = own.iter().map(|(weight, usage)| weight / share * (usage - mean).powi(2));
+        squares.sum::<f64>().sqrt()
     }
 
     fn fits(&self, node: usize, request: &[Amount]) -> bool {
@@ -219,7 +221,13 @@ impl Formula<'_> {
 
 /// Checks a single-node decision of mode seed against the formulas, with room
 /// for rounding: the chosen node is one of the admissible ones.
-fn check_formula(formula: &Formula<'_>, start: usize, hold: bool, request: &[Amount], got: &Decision) {
+fn check_formula(
+    formula: &Formula<'_>,
+    start: usize,
+    hold: bool,
+    request: &[Amount],
+    got: &Decision,
+) {
     const NEAR: f64 = 1e-9;
     let zero = vec![Amount::ZERO; request.len()];
     let count = formula.totals.len();
@@ -239,7 +247,8 @@ fn check_formula(formula: &Formula<'_>, start: usize, hold: bool, request: &[Amo
     let choice = choices[0];
     let node = choice.node.at();
     assert!(fitting.contains(&node));
-    assert!((choice.before - before(node)).abs() < NEAR && (choice.after - after(node)).abs() < NEAR);
+    let near = |got: f64, expected: f64| (got - expected).abs() < NEAR;
+    assert!(near(choice.before, before(node)) && near(choice.after, after(node)));
     let idle = |node: usize| formula.used[node].iter().all(|&used| used == 0);
     let accepts = |node: usize, by: f64| after(node) < before(node) - by || (hold && idle(node));
     if got.branch == Branch::Low && accepts(node, -NEAR) {
@@ -310,6 +319,56 @@ fn attribution(shape: &Shape) {
     }
 }
 
+/// The figures of a small instance for the oracle.
+fn oracle_nodes(totals: &[Vec<u64>], used: &[Vec<u64>]) -> Nodes {
+    let rows = |table: &[Vec<u64>]| -> Vec<Vec<f64>> {
+        table.iter().map(|row| row.iter().map(|&ticks| ticks as f64).collect()).collect()
+    };
+    Nodes { total: rows(totals), used: rows(used) }
+}
+
+/// Several nodes of the high branch are the best set there is.
+fn several(shape: &Shape) {
+    let mut rng = Rng::seed_from_u64(shape.seed);
+    let (totals, used) = shape.cluster(&mut rng);
+    let params = Params { threshold: 0.0, ..Params::default() };
+    let mut engine = engine(&totals, &used, params);
+    let nodes = oracle_nodes(&totals, &used);
+    for wanted in 1..5 {
+        let amounts = shape.request(&mut rng);
+        let request = Request { nodes: wanted, ..Request::new(&amounts) };
+        let decision = engine.decide(&NodeSet::full(shape.nodes), &request).unwrap();
+        let plain: Vec<f64> = amounts.iter().map(|amount| amount.as_f64()).collect();
+        let best = oracle::best_nodes(&nodes, &plain, &decision.weights, wanted);
+        assert_eq!(decision.choices().is_empty(), best.is_none());
+        let sum: f64 = decision.choices().iter().map(|choice| choice.after).sum();
+        let least = best.map_or(0.0, |(_, least)| least);
+        assert!((sum - least).abs() < 1e-9, "{sum} is not {least}");
+    }
+}
+
+/// No mode places more jobs than fit together, and both place those that fit.
+fn packing(shape: &Shape, mode: Mode) {
+    let mut rng = Rng::seed_from_u64(shape.seed);
+    let (totals, used) = shape.cluster(&mut rng);
+    let mut engine = engine(&totals, &used, Params { mode, ..Params::default() });
+    let nodes = oracle_nodes(&totals, &used);
+    let jobs: Vec<Vec<Amount>> = (0..7).map(|_| shape.request(&mut rng)).collect();
+    let mut placed = 0;
+    for amounts in &jobs {
+        let request = Request::new(amounts);
+        let decision = engine.decide(&NodeSet::full(shape.nodes), &request).unwrap();
+        let fits = engine.lack(amounts, 1) == Lack::Nothing;
+        assert_eq!(fits, !decision.choices().is_empty(), "a job that fits is placed");
+        placed += usize::from(fits);
+        engine.commit(&request, &decision).unwrap();
+    }
+    let ticks = |job: &Vec<Amount>| job.iter().map(|amount| amount.as_f64()).collect();
+    let jobs: Vec<Vec<f64>> = jobs.iter().map(ticks).collect();
+    let most = oracle::most_jobs(&nodes, &jobs).unwrap();
+    assert!(placed <= most && most <= oracle::jobs_bound(&nodes, &jobs), "{placed} of {most}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -331,5 +390,16 @@ proptest! {
     #[test]
     fn attribution_is_kept_up_to_date(shape in shapes(1..200)) {
         attribution(&shape);
+    }
+
+    #[test]
+    fn several_nodes_are_the_best_set(shape in shapes(1..9)) {
+        several(&shape);
+    }
+
+    #[test]
+    fn no_more_jobs_than_fit(shape in shapes(1..4)) {
+        packing(&shape, Mode::Seed);
+        packing(&shape, Mode::Best);
     }
 }

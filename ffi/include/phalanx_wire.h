@@ -41,7 +41,8 @@
 #define PHX_GRES_PER_JOB 16u     /* gres requests of one job */
 #define PHX_GRES_NAMES_PER_MSG 512u
 #define PHX_ANSWER_NODES_MAX 16384u
-#define PHX_LAT_BUCKETS 32u      /* bucket b counts [2^b, 2^(b+1)) ns */
+#define PHX_LAT_SUB_BITS 3u      /* 8 latency buckets for each power of two */
+#define PHX_LAT_BUCKETS 240u     /* up to 2^32 ns; see phx_stats */
 #define PHX_REASONS 32u
 /* Seconds after which a job that may start is never held, whatever the
  * daemon says. */
@@ -331,7 +332,12 @@ struct phx_outcome {
 	uint64_t full_ns;     /* stock call on all candidates, 0 if none */
 };
 
-/* Counters since the overlay was loaded; sent about once a second. */
+/* Counters since the overlay was loaded; sent about once a second.
+ *
+ * Latency histograms: with s = PHX_LAT_SUB_BITS a duration of less than 2^s ns
+ * has a bucket of its own; above, e = floor(log2 ns) and the s bits below the
+ * leading one give bucket (e - s + 1) * 2^s + those bits, so that an edge is
+ * at most 1/8 above the duration.  The last bucket has all that is longer. */
 struct phx_stats {
 	struct phx_hdr hdr;
 	uint64_t calls[4];     /* job_test() by mode; [3] any other */
@@ -394,6 +400,10 @@ _Static_assert(sizeof(struct phx_ask) == 24 + 120 + 16 * 56 + 64 + 8,
 	       "phx_ask");
 _Static_assert(sizeof(struct phx_answer) == 24 + 32, "phx_answer");
 _Static_assert(sizeof(struct phx_outcome) == 24 + 56, "phx_outcome");
+_Static_assert(sizeof(struct phx_stats) ==
+	       24 + 44 * 8 + 8 + 8 * (2 * PHX_LAT_BUCKETS + 2 + 8), "phx_stats");
+_Static_assert(PHX_LAT_BUCKETS % (1u << PHX_LAT_SUB_BITS) == 0,
+	       "PHX_LAT_BUCKETS: whole powers of two");
 _Static_assert(sizeof(struct phx_welcome) == 24 + 24, "phx_welcome");
 _Static_assert(sizeof(struct phx_resync) == 24, "phx_resync");
 #endif

@@ -6,7 +6,8 @@
 //!   (zerocopy on bindgen's view of `include/phalanx_wire.h`);
 //! - [`slurm`]: Slurm's tables through libslurm. A C shim (`shim/`) flattens
 //!   libslurm's structs into fixed records; all that depends on Slurm's
-//!   release is in `shim/slurm_compat.h`.
+//!   release is in `shim/slurm_compat.h`;
+//! - [`thread`]: how the kernel schedules the calling thread.
 //!
 //! # Building
 //! Needs libslurm-dev and libclang (Debian: `libslurm-dev`, `libclang-14-dev`).
@@ -16,4 +17,5 @@
 
 pub mod slurm;
 pub mod sys;
+pub mod thread;
 pub mod wire;

@@ -192,13 +192,13 @@ class Daemon:
                                "ask_ns", "narrowed_ns", "full_ns"),
                               struct.unpack("<QQIHHiIQQQ", body)))
         elif kind == 10:
-            f = struct.unpack("<" + "Q" * 44 + "II" + "Q" * 74, body)
+            f = struct.unpack("<" + "Q" * 44 + "II" + "Q" * 490, body)
             fields = {"calls": f[:4], "asks": f[4], "answers": f[5], "narrowed": f[6],
                       "reasons": {i: n for i, n in enumerate(f[7:39]) if n}, "late": f[39],
                       "events": f[40], "resyncs": f[41], "connects": f[42], "opens": f[43],
-                      "open": f[44], "ask_hist": f[46:78], "skip_hist": f[78:110],
-                      "narrowed_calls": f[110], "narrowed_ns": f[111],
-                      "full_calls": f[112:116], "full_ns": f[116:120]}
+                      "open": f[44], "ask_hist": f[46:286], "skip_hist": f[286:526],
+                      "narrowed_calls": f[526], "narrowed_ns": f[527],
+                      "full_calls": f[528:532], "full_ns": f[532:536]}
         self.say(msg=NAMES[kind], seq=seq, **fields)
 
     def serve(self, conn):

@@ -187,10 +187,19 @@ static void test_hist(void)
 	stat_hist(hist, 1023);
 	stat_hist(hist, 1024);
 	stat_hist(hist, ~0ull);
-	CHECK_EQ(hist[0], 2);
-	CHECK_EQ(hist[9], 1);
-	CHECK_EQ(hist[10], 1);
-	CHECK_EQ(hist[PHX_LAT_BUCKETS - 1], 1);
+	stat_hist(hist, 15);
+	stat_hist(hist, 16);
+	stat_hist(hist, 1920);
+	stat_hist(hist, 2000);
+	stat_hist(hist, 0xffffffffull);
+	CHECK_EQ(hist[0], 1);
+	CHECK_EQ(hist[1], 1);
+	CHECK_EQ(hist[15], 1);
+	CHECK_EQ(hist[16], 1);
+	CHECK_EQ(hist[7 * 8 - 1 + 8], 1);         /* [960, 1024) */
+	CHECK_EQ(hist[8 * 8], 1);                 /* [1024, 1152) */
+	CHECK_EQ(hist[8 * 8 + 7], 2);             /* [1920, 2048) */
+	CHECK_EQ(hist[PHX_LAT_BUCKETS - 1], 2);
 }
 
 static void test_pktbuf(void)

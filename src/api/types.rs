@@ -124,12 +124,14 @@ pub struct PluginStatus {
     pub full_stock: BTreeMap<String, CallTime>,
 }
 
-/// Quantiles of a histogram with power-of-two buckets; each value is the
-/// upper edge of the bucket that holds the quantile.
+/// Quantiles of a histogram; each value is the upper edge of the bucket that
+/// holds the quantile, at most 1/8 above it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
     /// Number of samples.
     pub count: u64,
+    /// Mean; each sample counts as the middle of its bucket.
+    pub mean: u64,
     /// Median.
     pub p50: u64,
     /// 99th percentile.

@@ -70,28 +70,20 @@ impl View {
 
     /// The part of the key that follows from the totals (as reciprocals).
     pub(super) fn terms(&self, mode: Mode, reciprocal: &[f64], terms: &mut Terms) {
-        let width = self.amounts.len();
+        let requests = || self.amounts.iter().zip(reciprocal).map(|(a, r)| a * r);
         terms.shift.clear();
         terms.constant = 0.0;
         match mode {
             Mode::Seed => {
-                let mut mean = 0.0;
-                for slot in 0..width {
-                    mean += self.amounts[slot] * reciprocal[slot];
-                }
-                mean /= as_f64(width);
-                for slot in 0..width {
-                    terms.shift.push(self.amounts[slot] * reciprocal[slot] - mean);
-                }
+                let sum = requests().fold(0.0, |sum, request| sum + request);
+                let mean = sum / as_f64(self.amounts.len());
+                terms.shift.extend(requests().map(|request| request - mean));
             }
             Mode::Best => {
-                let mut mean = 0.0;
-                for slot in 0..width {
-                    mean += self.weights[slot] * (self.amounts[slot] * reciprocal[slot]);
-                }
-                for slot in 0..width {
-                    let weight = self.weights[slot];
-                    let over = self.amounts[slot] * reciprocal[slot] - mean;
+                let weighted = requests().zip(&self.weights);
+                let mean = weighted.fold(0.0, |sum, (request, weight)| sum + weight * request);
+                for (slot, request) in requests().enumerate() {
+                    let (weight, over) = (self.weights[slot], request - mean);
                     terms.constant += weight * (over * over + self.stranding[slot]);
                     terms.shift.push(weight * (2.0 * over - self.slope[slot]));
                 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
-use log::{info, warn};
+use log::{debug, info, warn};
 
 use crate::daemon::recorder::now_ms;
 use crate::daemon::settings::tuning;
@@ -19,6 +19,30 @@ use crate::source::slurm::Source;
 
 /// Longest sleep before a thread looks whether it should stop.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Nice value of threads that no question waits for.
+const BACKGROUND_NICE: i32 = 10;
+/// Turn of the thread that answers questions, nanoseconds.
+const ANSWER_TURN_NS: u64 = 100_000;
+/// Planning takes at most this part of one CPU: a plan of `t` is followed by a
+/// pause of at least `(PLAN_SHARE - 1) t`.
+const PLAN_SHARE: u32 = 20;
+/// Longest pause for that reason.
+const PLAN_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// For threads that must not delay an answer on a busy machine.
+pub(super) fn in_background() {
+    if let Err(error) = phalanx_ffi::thread::yield_to_others(BACKGROUND_NICE) {
+        debug!("thread stays at its nice value: {error}");
+    }
+}
+
+/// For the thread that answers.
+pub(super) fn in_foreground() {
+    if let Err(error) = phalanx_ffi::thread::short_turns(ANSWER_TURN_NS) {
+        debug!("thread keeps the usual turns: {error}");
+    }
+}
 
 /// Puts the newest snapshot into a channel of one: an older one that nobody
 /// took yet is dropped.
@@ -101,7 +125,8 @@ fn sleep_until(when: Instant, stop: &AtomicBool) {
     }
 }
 
-/// Plans each newest snapshot, at most once per `planner.slot_ms`.
+/// Plans each newest snapshot, at most once per `planner.slot_ms` and with at
+/// most 1/[`PLAN_SHARE`] of a CPU.
 pub(super) fn plan_loop(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         shared.turn(Beat::Plan);
@@ -110,7 +135,12 @@ pub(super) fn plan_loop(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, st
                 let started = Instant::now();
                 plan_one(shared, &snapshot);
                 let slot = Duration::from_millis(shared.config().planner.slot_ms);
-                sleep_until(started + slot, stop);
+                let share = started.elapsed().saturating_mul(PLAN_SHARE).min(PLAN_PAUSE_MAX);
+                let next = started + slot.max(share);
+                while Instant::now() < next && !stop.load(Ordering::Relaxed) {
+                    shared.turn(Beat::Plan);
+                    sleep_until(next.min(Instant::now() + TICK), stop);
+                }
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,

@@ -2,9 +2,11 @@
 //! The mirror of the nodes and the answers to the plugin's questions.
 //!
 //! One lock guards the mirror: the link thread takes it for each packet, the
-//! planner and the status page for short copies. Nothing here blocks on I/O;
-//! what should be recorded goes to a bounded channel and is dropped, counted,
-//! when that is full.
+//! planner and the status page for short copies. Nothing here blocks on I/O.
+//! What should be recorded is handed back as notes: the link thread first
+//! answers and later, when no question waits, puts them into a bounded
+//! channel, so that the recorder does not compete for the CPU meanwhile.
+//! Notes are dropped, counted, when the channel is full.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -271,6 +273,7 @@ impl Responder {
         let mut state = lock(&self.state);
         if let Some(placer) = &mut state.placer {
             placer.tune(settings.tuning.clone()).map_err(|e| e.to_string())?;
+            placer.maintain();
         }
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         Ok(())
@@ -353,14 +356,15 @@ impl Responder {
         state.view.last_error = Some(why);
     }
 
-    /// Applies one step of a session; `Some` is the answer to send: its head
-    /// and, in `nodes`, its nodes.
+    /// Applies one step of a session. The answer to send, if any, has its
+    /// nodes in `nodes`; what is to be recorded is appended to `notes`.
     pub(super) fn apply(
         &self,
         session: &Session,
         step: Step<'_>,
         received: Instant,
         nodes: &mut Vec<u32>,
+        notes: &mut Vec<Note>,
     ) -> Option<AnswerHead> {
         let mut state = lock(&self.state);
         match step {
@@ -369,19 +373,21 @@ impl Responder {
             Step::Synced(cluster, memory_tracked) => {
                 self.synced(&mut state, *cluster, memory_tracked);
             }
-            Step::Job(job, cause) => self.job(&mut state, job, cause),
+            Step::Job(job, cause) => notes.extend(began(&mut state, job, cause)),
             Step::Ended(job_id, job_state, end_s) => {
                 state.view.events += 1;
                 state.first_seen.remove(&job_id);
                 if let Some(placer) = &mut state.placer {
                     placer.end_job(job_id);
                 }
-                self.note(&mut state, Note::Ended { job_id, state: job_state, end_s });
+                notes.push(Note::Ended { job_id, state: job_state, end_s });
             }
-            Step::Outcome(outcome) => self.outcome(&mut state, outcome),
+            Step::Outcome(outcome) => notes.push(outcome_note(&mut state, outcome)),
             Step::Stats(stats) => state.view.counters = Some(PluginCounters(Box::new(*stats))),
             Step::Ask(ask) => {
-                return Some(self.answer(&mut state, session, &ask, received, nodes));
+                let (head, note) = self.answer(&mut state, session, &ask, received, nodes);
+                notes.extend(note);
+                return Some(head);
             }
         }
         None
@@ -391,7 +397,9 @@ impl Responder {
         let tuning = self.settings().tuning.clone();
         let placer = Placer::new(cluster, memory_tracked, tuning, state.pools.clone());
         match placer.and_then(|mut p| p.set_pending(state.pending.clone()).map(|()| p)) {
-            Ok(placer) => {
+            Ok(mut placer) => {
+                // Before the first question rather than during it.
+                placer.maintain();
                 state.dims = placer.dims().into();
                 state.placer = Some(placer);
                 state.view.synced = true;
@@ -403,46 +411,6 @@ impl Responder {
         }
     }
 
-    fn job(&self, state: &mut State, job: RunningJob, cause: Option<Cause>) {
-        state.view.events += 1;
-        state.first_seen.remove(&job.id);
-        let Some(placer) = &mut state.placer else { return };
-        placer.set_job(job.clone());
-        let engine = placer.engine();
-        let weights = engine.weights();
-        let dispersions = job
-            .held
-            .iter()
-            .filter_map(|held| engine.dispersion(held.node, &weights));
-        let (sum, count) = dispersions.fold((0.0, 0u32), |(s, n), y| (s + y, n + 1));
-        let dispersion = (count > 0).then(|| sum / f64::from(count));
-        let table = Arc::clone(placer.cluster().table());
-        self.note(state, Note::Began(BeganNote { job, cause, table, dispersion }));
-    }
-
-    fn outcome(&self, state: &mut State, outcome: &wire::Outcome) {
-        let will_run = outcome.mode == wire::Mode::WillRun.raw();
-        let reason = Reason::from_raw(outcome.reason);
-        let shares = if will_run { &mut state.view.will_run } else { &mut state.view.run_now };
-        match reason {
-            Some(Reason::None) => shares.narrowed += 1,
-            other => {
-                let name = other.map_or("unknown", Reason::as_str);
-                *shares.fallen_back.entry(name).or_insert(0) += 1;
-            }
-        }
-        let note = OutcomeNote {
-            decision: outcome.decision,
-            job_id: outcome.job_id,
-            will_run,
-            reason,
-            rc: outcome.rc,
-            count: outcome.count,
-            ask_ns: outcome.ask_ns,
-        };
-        self.note(state, Note::Outcome(note));
-    }
-
     fn answer(
         &self,
         state: &mut State,
@@ -450,7 +418,7 @@ impl Responder {
         ask: &wire::Ask<'_>,
         received: Instant,
         nodes: &mut Vec<u32>,
-    ) -> AnswerHead {
+    ) -> (AnswerHead, Option<Note>) {
         let settings = self.settings();
         let will_run = ask.mode() == Some(wire::Mode::WillRun);
         let partition = ask.head.partition.name();
@@ -482,33 +450,80 @@ impl Responder {
         };
         let took_ns = u64::try_from(received.elapsed().as_nanos()).unwrap_or(u64::MAX);
         state.view.answer_ns.add(took_ns);
-        if mode != Mode::Off {
-            let note = AskNote {
-                decision,
-                job_id: ask.head.job_id,
-                array: convert::array_of(ask.head),
-                user_id: ask.head.user_id,
-                partition: partition.into_owned(),
-                will_run,
-                mode,
-                generation: settings.generation,
-                reason,
-                detail,
-                placement: decided.ok(),
-                dims: Arc::clone(&state.dims),
-                table: state.placer.as_ref().map(|p| Arc::clone(p.cluster().table())).unwrap_or_default(),
-                took_ns,
-            };
-            self.note(state, Note::Asked(Box::new(note)));
-        }
-        head
+        let table = |placer: &Placer| Arc::clone(placer.cluster().table());
+        let note = (mode != Mode::Off).then(|| AskNote {
+            decision,
+            job_id: ask.head.job_id,
+            array: convert::array_of(ask.head),
+            user_id: ask.head.user_id,
+            partition: partition.into_owned(),
+            will_run,
+            mode,
+            generation: settings.generation,
+            reason,
+            detail,
+            placement: decided.ok(),
+            dims: Arc::clone(&state.dims),
+            table: state.placer.as_ref().map(table).unwrap_or_default(),
+            took_ns,
+        });
+        (head, note.map(|note| Note::Asked(Box::new(note))))
     }
 
-    fn note(&self, state: &mut State, note: Note) {
-        if self.notes.try_send(note).is_err() {
-            state.view.notes_dropped += 1;
+    /// Hands notes to the recorder; what finds no room is counted.
+    pub(super) fn record(&self, notes: &mut Vec<Note>) {
+        let mut dropped = 0;
+        for note in notes.drain(..) {
+            dropped += u64::from(self.notes.try_send(note).is_err());
+        }
+        if dropped > 0 {
+            lock(&self.state).view.notes_dropped += dropped;
         }
     }
+
+    /// Nobody asks at the moment: time for what makes later answers fast.
+    pub(super) fn quiet(&self) {
+        if let Some(placer) = &mut lock(&self.state).placer {
+            placer.maintain();
+        }
+    }
+}
+
+fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<Note> {
+    state.view.events += 1;
+    state.first_seen.remove(&job.id);
+    let placer = state.placer.as_mut()?;
+    placer.set_job(job.clone());
+    let engine = placer.engine();
+    let weights = engine.weights();
+    let dispersions =
+        job.held.iter().filter_map(|held| engine.dispersion(held.node, &weights));
+    let (sum, count) = dispersions.fold((0.0, 0u32), |(s, n), y| (s + y, n + 1));
+    let dispersion = (count > 0).then(|| sum / f64::from(count));
+    let table = Arc::clone(placer.cluster().table());
+    Some(Note::Began(BeganNote { job, cause, table, dispersion }))
+}
+
+fn outcome_note(state: &mut State, outcome: &wire::Outcome) -> Note {
+    let will_run = outcome.mode == wire::Mode::WillRun.raw();
+    let reason = Reason::from_raw(outcome.reason);
+    let shares = if will_run { &mut state.view.will_run } else { &mut state.view.run_now };
+    match reason {
+        Some(Reason::None) => shares.narrowed += 1,
+        other => {
+            let name = other.map_or("unknown", Reason::as_str);
+            *shares.fallen_back.entry(name).or_insert(0) += 1;
+        }
+    }
+    Note::Outcome(OutcomeNote {
+        decision: outcome.decision,
+        job_id: outcome.job_id,
+        will_run,
+        reason,
+        rc: outcome.rc,
+        count: outcome.count,
+        ask_ns: outcome.ask_ns,
+    })
 }
 
 enum Why {

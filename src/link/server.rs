@@ -20,11 +20,18 @@ use nix::unistd::Uid;
 use phalanx_ffi::wire::{self, Message, PacketBuf};
 use thiserror::Error;
 
-use crate::link::responder::Responder;
+use crate::link::responder::{Note, Responder};
 use crate::link::session::{ProtocolError, Session, Step};
 
 /// How often the thread looks at things other than packets.
 const TICK: Duration = Duration::from_millis(200);
+/// Without a packet for so long, no question is near: then notes are handed
+/// over and the index is put in order.
+const QUIET: Duration = Duration::from_millis(10);
+/// Longest time that notes are kept back while questions keep coming.
+const NOTES_AGE: Duration = Duration::from_millis(200);
+/// Notes kept back at most.
+const NOTES_HELD_MAX: usize = 1024;
 /// How often it checks that its socket is still at its path.
 const PATH_CHECK: Duration = Duration::from_secs(1);
 
@@ -98,7 +105,13 @@ impl Server {
                 path_checked = Instant::now();
                 self.keep_path();
             }
-            self.wait(connection.as_ref());
+            let quiet = !self.wait(connection.as_ref(), buffers.busy);
+            if quiet {
+                if buffers.busy {
+                    responder.quiet();
+                }
+                buffers.record(responder, true);
+            }
             if let Some(fresh) = self.accept(responder) {
                 // slurmctld was restarted before the old end was seen closed.
                 connection = Some(fresh);
@@ -106,7 +119,10 @@ impl Server {
             }
             let Some(mut open) = connection.take() else { continue };
             match open.serve(responder, &mut buffers) {
-                Ok(()) => connection = Some(open),
+                Ok(()) => {
+                    connection = Some(open);
+                    buffers.record(responder, false);
+                }
                 Err(Closed::ByPeer) => {
                     info!("plugin disconnected");
                     responder.disconnected(None);
@@ -117,15 +133,19 @@ impl Server {
                 }
             }
         }
+        buffers.record(responder, true);
         self.unlink();
     }
 
-    fn wait(&self, connection: Option<&Connection>) {
+    /// Waits for something to do, shortly while packets keep coming. False
+    /// when there was nothing.
+    fn wait(&self, connection: Option<&Connection>, busy: bool) -> bool {
         let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
         fds.extend(connection.map(|c| PollFd::new(c.fd.as_fd(), PollFlags::POLLIN)));
-        let timeout = PollTimeout::try_from(TICK).unwrap_or(PollTimeout::ZERO);
+        let tick = if busy { QUIET } else { TICK };
+        let timeout = PollTimeout::try_from(tick).unwrap_or(PollTimeout::ZERO);
         // An interrupted or failed wait only means an early look.
-        let _ = poll(&mut fds, timeout);
+        poll(&mut fds, timeout) != Ok(0)
     }
 
     fn accept(&self, responder: &Responder) -> Option<Connection> {
@@ -176,6 +196,28 @@ struct Buffers {
     packet: PacketBuf,
     reply: PacketBuf,
     nodes: Vec<u32>,
+    notes: Vec<Note>,
+    /// When the first of the notes was made.
+    notes_since: Option<Instant>,
+    /// Packets came since it was last quiet.
+    busy: bool,
+}
+
+impl Buffers {
+    /// Hands the notes over when it is quiet, or when they are many or old.
+    fn record(&mut self, responder: &Responder, quiet: bool) {
+        if quiet {
+            self.busy = false;
+        }
+        if self.notes.is_empty() {
+            return;
+        }
+        let since = *self.notes_since.get_or_insert_with(Instant::now);
+        if quiet || self.notes.len() >= NOTES_HELD_MAX || since.elapsed() >= NOTES_AGE {
+            responder.record(&mut self.notes);
+            self.notes_since = None;
+        }
+    }
 }
 
 enum Closed {
@@ -212,7 +254,9 @@ impl Connection {
             let step = self.session.take(message)?;
             let greeting = matches!(step, Step::Hello(_));
             let synced = matches!(step, Step::Synced(..));
-            let head = responder.apply(&self.session, step, received, &mut buffers.nodes);
+            buffers.busy = true;
+            let (nodes, notes) = (&mut buffers.nodes, &mut buffers.notes);
+            let head = responder.apply(&self.session, step, received, nodes, notes);
             if let Some(head) = head {
                 let answer = wire::Answer { head: &head, nodes: &buffers.nodes };
                 self.send(&mut buffers.reply, seq, &Message::Answer(answer))?;

@@ -168,10 +168,11 @@ fn parse_ranges(text: &str, from: usize, to: usize) -> Result<Vec<Range>, Hostli
 
 fn number(text: &str, at: usize) -> Result<u64, HostlistError> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    if digits && (1..=HOSTLIST_DIGITS_MAX).contains(&text.len()) {
-        if let Ok(value) = text.parse() {
-            return Ok(value);
-        }
+    if digits
+        && (1..=HOSTLIST_DIGITS_MAX).contains(&text.len())
+        && let Ok(value) = text.parse()
+    {
+        return Ok(value);
     }
     Err(HostlistError::Number { at, got: text.to_owned() })
 }
@@ -378,7 +379,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip(names in prop::collection::vec("[a-c]{0,2}[0-9]{0,4}(-[xy])?[0-9]{1,3}", 0..40)) {
+        fn round_trip(
+            names in prop::collection::vec("[a-c]{0,2}[0-9]{0,4}(-[xy])?[0-9]{1,3}", 0..40),
+        ) {
             let text = compress(&names);
             prop_assert_eq!(expand(&text, 10_000).unwrap(), names);
         }

@@ -9,3 +9,4 @@ pub mod pending;
 pub mod place;
 pub mod plan;
 pub mod room;
+mod unfit;

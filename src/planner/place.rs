@@ -6,7 +6,8 @@
 //! must give, lets the engine choose among the candidates, and falls back to
 //! an uneven split where the user left the number of nodes open.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use crate::balance::{Decision, Engine, EngineError, Outcome, Params, Request};
@@ -14,6 +15,7 @@ use crate::model::shape::{LeftToSlurm, Memory, Need, Shape, Sharing};
 use crate::model::{Amount, NodeIdx, NodeSet};
 use crate::planner::cluster::{Change, Cluster, Held, RunningJob};
 use crate::planner::room::Room;
+use crate::planner::unfit::Unfit;
 
 /// Position of CPUs among the dimensions.
 const CPU: usize = 0;
@@ -85,6 +87,9 @@ pub struct Placer {
     tuning: Tuning,
     mask: NodeSet,
     amounts: Vec<Amount>,
+    unfit: Unfit,
+    /// Nodes of one change; kept for its capacity.
+    touched: Vec<usize>,
 }
 
 impl Placer {
@@ -105,6 +110,8 @@ impl Placer {
             engine: Engine::new(dims.len(), &vec![Amount::ZERO; len * dims.len()], Params::default())?,
             amounts: vec![Amount::ZERO; dims.len()],
             mask: NodeSet::new(len),
+            unfit: Unfit::new(cluster.rooms()),
+            touched: Vec::new(),
             cluster,
             dims,
             pools,
@@ -218,13 +225,36 @@ impl Placer {
     /// The job now holds exactly this.
     pub fn set_job(&mut self, job: RunningJob) {
         let (engine, dims, tracked) = (&mut self.engine, self.dims.len(), self.memory_tracked);
-        self.cluster.set_job(job, |change| follow(engine, dims, tracked, change));
+        let touched = &mut self.touched;
+        self.cluster.set_job(job, |change| {
+            touched.push(follow(engine, dims, tracked, change));
+        });
+        self.note_touched();
     }
 
     /// The job gave everything back.
     pub fn end_job(&mut self, id: u32) -> bool {
         let (engine, dims, tracked) = (&mut self.engine, self.dims.len(), self.memory_tracked);
-        self.cluster.end_job(id, |change| follow(engine, dims, tracked, change))
+        let touched = &mut self.touched;
+        let known = self.cluster.end_job(id, |change| {
+            touched.push(follow(engine, dims, tracked, change));
+        });
+        self.note_touched();
+        known
+    }
+
+    fn note_touched(&mut self) {
+        for node in self.touched.drain(..) {
+            if let Some(room) = self.cluster.rooms().get(node) {
+                self.unfit.set(node, room);
+            }
+        }
+    }
+
+    /// Makes the next decisions fast again; they are the same without. To be
+    /// called when no answer is waited for.
+    pub fn maintain(&mut self) {
+        self.engine.maintain();
     }
 
     /// Which of the candidates the job gets. `candidates` are the words of a
@@ -266,7 +296,7 @@ impl Placer {
         held_ms: u64,
     ) -> Result<Split, NoPlacement> {
         let need = shape.need(nodes);
-        self.drop_unfit(&need);
+        self.unfit.drop_from(&mut self.mask, &need);
         self.fill_amounts(&need)?;
         let request = Request {
             amounts: &self.amounts,
@@ -286,29 +316,6 @@ impl Placer {
             }
             Outcome::NoFit { .. } => Err(NoPlacement::NoFit),
             Outcome::Held => Err(NoPlacement::Held),
-        }
-    }
-
-    /// Removes candidates that fail what the engine does not know: GRES types
-    /// and memory that must be wholly unused.
-    fn drop_unfit(&mut self, need: &Need) {
-        let typed = need.gres.iter().any(|(_, gres_type, _)| gres_type.is_some());
-        if !typed && !need.all_memory && !need.whole {
-            return;
-        }
-        let rooms = self.cluster.rooms();
-        let unfit = |node: &NodeIdx| {
-            let Some(room) = rooms.get(node.at()) else { return true };
-            let type_short = need.gres.iter().any(|&(_, gres_type, count)| {
-                gres_type.is_some_and(|t| free_of_type(room, t) < count)
-            });
-            type_short
-                || (need.all_memory && room.memory_mb.used > 0)
-                || (need.whole && room.jobs > 0)
-        };
-        let drop: Vec<NodeIdx> = self.mask.iter().filter(unfit).collect();
-        for node in drop {
-            self.mask.remove(node);
         }
     }
 
@@ -339,14 +346,16 @@ impl Placer {
         if shape.gres.iter().any(|g| g.per_job > 0) {
             return self.more_nodes(shape, wanted, held_ms);
         }
+        let one = shape.need_for(1, 1, 1);
         let mut room_for: Vec<(u64, u32)> = Vec::new();
         for node in self.mask.iter() {
-            let tasks = self.cluster.rooms().get(node.at()).map_or(0, |r| capacity(shape, r));
+            let room = self.cluster.rooms().get(node.at());
+            let tasks = room.map_or(0, |room| capacity(shape, &one, room));
             if tasks > 0 {
                 room_for.push((tasks, node.raw()));
             }
         }
-        let shares = fewest_nodes(&mut room_for, shape, wanted).ok_or(NoPlacement::NoFit)?;
+        let shares = fewest_nodes(room_for, shape, wanted).ok_or(NoPlacement::NoFit)?;
         let nodes = shares.len() as u64;
         let need = |&(tasks, _): &(u64, u32)| shape.need_for(tasks, 1, nodes);
         let needs: Vec<Need> = shares.iter().map(need).collect();
@@ -402,9 +411,9 @@ fn may_split_otherwise(shape: &Shape) -> bool {
         && shape.ntasks_per_node == 0
 }
 
-/// Tasks that fit on a node now, by every resource.
-fn capacity(shape: &Shape, room: &Room) -> u64 {
-    let one = shape.need_for(1, 1, 1);
+/// Tasks that fit on a node now, by every resource. `one` is what one task
+/// needs.
+fn capacity(shape: &Shape, one: &Need, room: &Room) -> u64 {
     let per = |free: u64, need: u64| if need == 0 { u64::MAX } else { free / need };
     let mut tasks = per(room.cpus.free(), one.cpus).min(match shape.memory {
         Memory::PerCpu(_) => per(room.memory_mb.free(), one.memory_mb),
@@ -414,7 +423,8 @@ fn capacity(shape: &Shape, room: &Room) -> u64 {
     });
     for want in &shape.gres {
         let kind = room.kinds.get(want.kind as usize).map_or(0, |level| level.free());
-        let free = want.gres_type.map_or(kind, |t| kind.min(free_of_type(room, t)));
+        let of_type = |t: u32| room.types.get(t as usize).map_or(0, |level| level.free());
+        let free = want.gres_type.map_or(kind, |t| kind.min(of_type(t)));
         if want.per_node > free {
             return 0;
         }
@@ -423,34 +433,35 @@ fn capacity(shape: &Shape, room: &Room) -> u64 {
     if room.cpus.free() < u64::from(shape.pn_min_cpus) { 0 } else { tasks }
 }
 
-fn free_of_type(room: &Room, gres_type: u32) -> u64 {
-    room.types.get(gres_type as usize).map_or(0, |level| level.free())
-}
-
 /// The fewest nodes that hold all tasks, each with its tasks: largest first,
 /// and as the last one the smallest that still suffices. `None` if even all of
-/// them are too few.
+/// them are too few. `room_for`: tasks and node.
 fn fewest_nodes(
-    room_for: &mut [(u64, u32)],
+    room_for: Vec<(u64, u32)>,
     shape: &Shape,
     wanted: u32,
 ) -> Option<Vec<(u64, u32)>> {
-    room_for.sort_unstable_by_key(|&(tasks, node)| (std::cmp::Reverse(tasks), node));
+    // A heap: of many nodes only the few largest have to be put in order.
+    let largest_first = |(tasks, node)| (tasks, Reverse(node));
+    let mut rest: BinaryHeap<(u64, Reverse<u32>)> =
+        room_for.into_iter().map(largest_first).collect();
     let needed = shape.tasks().max(u64::from(shape.min_cpus.div_ceil(shape.cpus_per_task.max(1))));
+    let mut chosen: Vec<(u64, u32)> = Vec::new();
     let mut sum = 0u64;
-    let mut taken = 0usize;
-    while taken < wanted as usize || sum < needed {
-        sum = sum.saturating_add(room_for.get(taken)?.0);
-        taken += 1;
-        if taken > shape.max_nodes as usize {
+    while chosen.len() < wanted as usize || sum < needed {
+        if chosen.len() >= shape.max_nodes as usize {
             return None;
         }
+        let (tasks, Reverse(node)) = rest.pop()?;
+        sum = sum.saturating_add(tasks);
+        chosen.push((tasks, node));
     }
-    let (first, rest) = room_for.split_at(taken - 1);
-    let before_last = first.iter().fold(0u64, |sum, (tasks, _)| sum.saturating_add(*tasks));
+    let largest = chosen.pop()?;
+    let before_last = chosen.iter().fold(0u64, |sum, (tasks, _)| sum.saturating_add(*tasks));
     let missing = needed.saturating_sub(before_last).max(1);
-    let last = rest.iter().rev().find(|(tasks, _)| *tasks >= missing)?;
-    let mut chosen: Vec<(u64, u32)> = first.iter().chain([last]).copied().collect();
+    let others = rest.into_iter().map(|(tasks, Reverse(node))| (tasks, node));
+    let enough = others.chain([largest]).filter(|(tasks, _)| *tasks >= missing);
+    chosen.push(enough.min_by_key(|&(tasks, node)| (tasks, Reverse(node)))?);
     chosen.sort_unstable_by_key(|(_, node)| *node);
     let mut left = needed;
     let mut nodes_left = chosen.len() as u64;
@@ -494,7 +505,8 @@ fn vector(
     amounts
 }
 
-fn follow(engine: &mut Engine, dims: usize, memory_tracked: bool, change: Change<'_>) {
+/// Tells the engine of a change; returns the node.
+fn follow(engine: &mut Engine, dims: usize, memory_tracked: bool, change: Change<'_>) -> usize {
     let amounts = |held: &Held| {
         let mut amounts = vec![Amount::ZERO; dims];
         let mut set = |dim: usize, value: u64| {
@@ -510,9 +522,72 @@ fn follow(engine: &mut Engine, dims: usize, memory_tracked: bool, change: Change
         amounts
     };
     // Both ends have the same dimensions and nodes, so the engine accepts.
-    let done = match change {
-        Change::Take(held) => engine.add_used(NodeIdx::new(held.node), &amounts(held)),
-        Change::Give(held) => engine.sub_used(NodeIdx::new(held.node), &amounts(held)),
+    let (node, done) = match change {
+        Change::Take(held) => {
+            (held.node, engine.add_used(NodeIdx::new(held.node), &amounts(held)))
+        }
+        Change::Give(held) => {
+            (held.node, engine.sub_used(NodeIdx::new(held.node), &amounts(held)))
+        }
     };
     debug_assert!(done.is_ok());
+    node
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The rule in words: all nodes in order, most tasks first; as few as hold
+    /// all tasks; the last one exchanged for the smallest that suffices.
+    fn by_sorting(
+        mut room_for: Vec<(u64, u32)>,
+        needed: u64,
+        wanted: usize,
+        max_nodes: usize,
+    ) -> Option<Vec<u32>> {
+        room_for.sort_unstable_by_key(|&(tasks, node)| (Reverse(tasks), node));
+        let sum = |n: usize| room_for.iter().take(n).map(|(tasks, _)| tasks).sum::<u64>();
+        let taken = (wanted..=room_for.len()).find(|&n| sum(n) >= needed)?;
+        if taken > max_nodes {
+            return None;
+        }
+        let missing = needed.saturating_sub(sum(taken - 1)).max(1);
+        let last = room_for.iter().skip(taken - 1).rfind(|(tasks, _)| *tasks >= missing)?;
+        let mut nodes: Vec<u32> =
+            room_for.iter().take(taken - 1).chain([last]).map(|(_, node)| *node).collect();
+        nodes.sort_unstable();
+        Some(nodes)
+    }
+
+    proptest! {
+        #[test]
+        fn the_heap_takes_the_nodes_that_sorting_would(
+            tasks in proptest::collection::vec(1u64..20, 0..40),
+            needed in 1u32..200,
+            wanted in 1usize..6,
+            max_nodes in 1usize..40,
+        ) {
+            let room_for: Vec<(u64, u32)> = tasks.iter().copied().zip(0..).collect();
+            let shape = Shape {
+                num_tasks: needed,
+                min_nodes: 1,
+                max_nodes: u32::try_from(max_nodes).unwrap(),
+                ..Shape::default()
+            };
+            let needed = shape.tasks();
+            let expected = by_sorting(room_for.clone(), needed, wanted, max_nodes);
+            let found = fewest_nodes(room_for.clone(), &shape, u32::try_from(wanted).unwrap());
+            let nodes = |shares: &Vec<(u64, u32)>| shares.iter().map(|(_, n)| *n).collect();
+            prop_assert_eq!(found.as_ref().map(nodes), expected);
+            for (share, node) in found.iter().flatten() {
+                prop_assert!(*share >= 1 && *share <= room_for[*node as usize].0);
+            }
+            if let Some(shares) = found {
+                prop_assert!(shares.iter().map(|(share, _)| share).sum::<u64>() >= needed);
+            }
+        }
+    }
 }

@@ -5,6 +5,7 @@
 //! says "no change" for most of them, and the kept table serves again.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use phalanx_ffi::slurm::{
     Conf, JobBase, JobRow, Jobs, Licenses, Load, Memory as RawMemory, NodeDetail, NodeRow, Nodes,
@@ -24,6 +25,13 @@ const CR_MEMORY: u32 = 0x10;
 /// `RESERVE_FLAG_PART_NODES`-like flags do not matter here; this one does:
 /// the reservation is of cores, not of whole nodes.
 const MINUTES_UNLIMITED: u32 = u32::MAX;
+
+/// With a plugin, usage comes from its events and the node table is only asked
+/// for states, features and the like: slurmctld, which holds its node lock
+/// meanwhile, spends at most about 1 of so many parts of its time on it.
+const NODES_SHARE: u32 = 200;
+/// Longest pause for that reason.
+const NODES_PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// Why there is no new snapshot.
 #[derive(Debug, Error)]
@@ -60,6 +68,8 @@ pub struct Source {
     reservations: Option<Reservations>,
     licenses: Option<Licenses>,
     detail: NodeDetail,
+    /// When the nodes were last asked for, and how long it took.
+    nodes_asked: Option<(Instant, Duration)>,
     epoch: u64,
 }
 
@@ -91,6 +101,7 @@ impl Source {
             reservations: None,
             licenses: None,
             detail: NodeDetail::default(),
+            nodes_asked: None,
             epoch: 0,
         }
     }
@@ -110,7 +121,8 @@ impl Source {
 
     /// Asks for what changed; `None` when nothing did. `with_gres_used` asks
     /// for GRES in use too, which is slow in slurmctld: needed only while no
-    /// plugin tells it.
+    /// plugin tells it. Otherwise nodes are asked for at intervals that grow
+    /// with the time it takes (see [`NODES_SHARE`]).
     ///
     /// # Errors
     /// See [`SourceError`]; what was read before is kept.
@@ -127,7 +139,12 @@ impl Source {
         }
         let mut changed = refresh(&mut self.conf, |t| t.updated(), |s| slurm.load_conf(s))?;
         changed |= refresh(&mut self.jobs, |t| t.updated(), |s| slurm.load_jobs(s))?;
-        changed |= refresh(&mut self.nodes, |t| t.updated(), |s| slurm.load_nodes(s, detail))?;
+        if with_gres_used || self.nodes_due() {
+            let asked = Instant::now();
+            changed |=
+                refresh(&mut self.nodes, |t| t.updated(), |s| slurm.load_nodes(s, detail))?;
+            self.nodes_asked = Some((asked, asked.elapsed()));
+        }
         changed |=
             refresh(&mut self.partitions, |t| t.updated(), |s| slurm.load_partitions(s))?;
         changed |=
@@ -139,6 +156,12 @@ impl Source {
         let snapshot = self.build(now_ms)?;
         self.epoch = snapshot.epoch;
         Ok(Some(snapshot))
+    }
+
+    fn nodes_due(&self) -> bool {
+        let pause = |took: Duration| took.saturating_mul(NODES_SHARE).min(NODES_PAUSE_MAX);
+        self.nodes.is_none()
+            || self.nodes_asked.is_none_or(|(asked, took)| asked.elapsed() >= pause(took))
     }
 
     fn build(&self, now_ms: u64) -> Result<Snapshot, SourceError> {

@@ -4,7 +4,7 @@
 
 Usage: balance_problem.py KIND [NODES] [JOBS] [SEED]
 
-KIND is one of the workloads of KINDS below: how nodes, their usage and the
+KIND is one of the workloads of KINDS below (`--list` prints them): how nodes, their usage and the
 requests are drawn. All have four dimensions.
 """
 import json
@@ -28,6 +28,13 @@ def varied(r, fill):
 def alike(r, fill):
     total = (64, 512000, 8, 2000)
     return total, [int(t * r.random() * fill) for t in total]
+
+
+def even(r, part):
+    """Usage nearly the same in all dimensions: few placements improve it."""
+    total = [r.uniform(1 - part, 1) * scale for scale in (128, 512000, 8, 4000)]
+    fill = r.uniform(0.1, 0.6)
+    return total, [t * fill * r.uniform(0.98, 1.02) for t in total]
 
 
 SHAPES = [(4, 16000, 0, 10), (8, 8000, 1, 20), (1, 64000, 0, 5), (16, 64000, 2, 100),
@@ -57,6 +64,8 @@ KINDS = {
     "varied-idle-high": (lambda r: varied(r, 0), continuous, {"threshold": 0}),
     "alike-low": (lambda r: alike(r, 0.7), continuous, {"threshold": 9}),
     "alike-high": (lambda r: alike(r, 0.7), continuous, {"threshold": 0}),
+    "even-low": (lambda r: even(r, 0), lambda r: continuous(r, 0.1), {"threshold": 9}),
+    "even-varied-low": (lambda r: even(r, 0.7), lambda r: continuous(r, 0.1), {"threshold": 9}),
     "hold": (lambda r: alike(r, 0.7), continuous, {"threshold": 9, "no_improvement": "hold"}),
     "full": (lambda r: alike(r, 1.0), lambda r: continuous(r, 0.9), {}),
     "full-varied": (lambda r: varied(r, 1.0), lambda r: continuous(r, 0.9), {}),
@@ -67,7 +76,11 @@ KINDS = {
 
 def main():
     kind = sys.argv[1]
-    nodes, jobs, seed = (int(a) for a in (sys.argv[2:] + ["10000", "20000", "1"][len(sys.argv) - 2:]))
+    if kind == "--list":
+        print(*KINDS)
+        return
+    defaults = ["10000", "20000", "1"]
+    nodes, jobs, seed = map(int, sys.argv[2:] + defaults[len(sys.argv) - 2:])
     node, request, more = KINDS[kind]
     r = random.Random(seed)
     problem = {"dimensions": DIMS, **more, "nodes": [], "jobs": []}

@@ -32,6 +32,9 @@ from slurmcluster import Cluster, ClusterError  # noqa: E402
 
 PHASES = ("stock", "off", "enforce", "stopped", "down")
 START_LIMIT_S = 600
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+SETTLE_S = 3       # after the start, before idle use is measured
+IDLE_S = 10        # for so long
 STATS_S = 2.5      # the overlay reports its counters once a second
 # max_sched_time above half of MessageTimeout would silently become 2 s; one pass must do
 # the whole list, and backfill must not mix in.
@@ -79,6 +82,7 @@ def plugin_counters(cluster):
             "asks": plugin["asks"], "narrowed": plugin["narrowed"],
             "full_calls": full["calls"], "full_ns": full["calls"] * full["mean_ns"],
             "narrow_calls": narrow["calls"], "narrow_ns": narrow["calls"] * narrow["mean_ns"],
+            "ask_mean_ns": plugin["ask_ns"]["mean"],
             "ask_p50_ns": plugin["ask_ns"]["p50"], "ask_p99_ns": plugin["ask_ns"]["p99"],
             "skip_p50_ns": plugin["skip_ns"]["p50"], "skip_p99_ns": plugin["skip_ns"]["p99"],
             "breaker_opens": plugin["breaker_opens"], "reasons": plugin["reasons"],
@@ -104,6 +108,7 @@ def run_list(cluster, options):
     begin = time.monotonic()
     ids = {cluster.submit(*words) for words in options}
     submit_s = time.monotonic() - begin
+    busy, own, opened = busy_ticks(), own_ticks(cluster), time.monotonic()
     cluster.run("scontrol", "update", "PartitionName=cloud", "State=UP")
     log = os.path.join(cluster.paths.log, "slurmctld.log")
     end = time.monotonic() + START_LIMIT_S
@@ -116,7 +121,10 @@ def run_list(cluster, options):
             raise ClusterError(f"{len(times)} of {len(ids)} jobs started in {START_LIMIT_S} s")
         time.sleep(0.5)
     span = max(times.values()) - min(times.values())
+    ticks = (busy_ticks() - busy) - (own_ticks(cluster) - own)
+    others = 100 * ticks / TICKS_PER_S / (time.monotonic() - opened)
     return {"jobs": len(ids), "submit_s": submit_s, "span_s": span,
+            "others_pct": max(0.0, others),
             "starts_per_s": (len(ids) - 1) / span if span else None}
 
 
@@ -149,6 +157,7 @@ def measure(name, cluster, options):
     if name == "stock":
         return run_list(cluster, options)
     wait_ready(cluster)
+    idle = idle_use(cluster) if name == "enforce" else {}
     if name == "stopped":
         cluster.signal_phalanxd(signal.SIGSTOP)
     elif name == "down":
@@ -160,7 +169,40 @@ def measure(name, cluster, options):
     elif name == "down":
         cluster.start_phalanxd()
     time.sleep(STATS_S)
-    return result | numbers(before, wait_ready(cluster))
+    return result | idle | numbers(before, wait_ready(cluster))
+
+
+def cpu_ticks(pid):
+    """User and system time of a process, in clock ticks."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def busy_ticks():
+    """Time that all CPUs of the machine were busy, in clock ticks."""
+    with open("/proc/stat", encoding="utf-8") as file:
+        user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    return user + nice + system + irq + softirq + steal
+
+
+def own_ticks(cluster):
+    """Time that the cluster's living daemons and this process have used, in clock ticks."""
+    used = os.times()
+    ticks = (used.user + used.system) * TICKS_PER_S
+    return ticks + sum(cpu_ticks(process.pid) for process in cluster.running())
+
+
+def idle_use(cluster):
+    """Memory of phalanxd and the CPU it uses while nothing happens."""
+    pid = next(p.pid for p in cluster.running() if p.role == "phalanxd")
+    time.sleep(SETTLE_S)
+    ticks, begin = cpu_ticks(pid), time.monotonic()
+    time.sleep(IDLE_S)
+    share = (cpu_ticks(pid) - ticks) / TICKS_PER_S / (time.monotonic() - begin)
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        rss = re.search(r"VmRSS:\s*(\d+)", file.read())
+    return {"rss_mb": int(rss[1]) / 1024, "idle_cpu_pct": 100 * share}
 
 
 def wait_ready(cluster, timeout=60):
@@ -183,7 +225,7 @@ def numbers(before, after):
     calls = delta["run_now_calls"]
     # A failed narrowed try is followed by a full call, whose time is counted; the tries'
     # own time is in neither sum, so the mean is a little low when there are many.
-    total = delta["full_ns"] + delta["narrow_ns"] + delta["asks"] * after["ask_p50_ns"]
+    total = delta["full_ns"] + delta["narrow_ns"] + delta["asks"] * after["ask_mean_ns"]
     return {"job_test_ms": total / calls / 1e6 if calls else None, "run_now_calls": calls,
             "asks": delta["asks"], "narrowed": delta["narrowed"],
             "ask_p50_us": after["ask_p50_ns"] / 1e3, "ask_p99_us": after["ask_p99_ns"] / 1e3,
@@ -194,7 +236,8 @@ def numbers(before, after):
 COLUMNS = (("starts/s", "starts_per_s", 1), ("job_test ms", "job_test_ms", 3),
            ("RUN_NOW", "run_now_calls", 0), ("asked", "asks", 0), ("narrowed", "narrowed", 0),
            ("ask p50 us", "ask_p50_us", 1), ("ask p99 us", "ask_p99_us", 1),
-           ("skip p50 us", "skip_p50_us", 2), ("skip p99 us", "skip_p99_us", 2))
+           ("skip p50 us", "skip_p50_us", 2), ("skip p99 us", "skip_p99_us", 2),
+           ("others %", "others_pct", 0))
 
 
 def table(results):
@@ -207,8 +250,14 @@ def table(results):
         lines.append(f"{phase:9}" + "".join(f"{cell:>13}" for cell in shown))
     lines.append("ask, skip: the overlay's own time per call that was asked, that was not asked "
                  "(upper edges")
-    lines.append("of power-of-two buckets, since slurmctld's start); job_test of RUN_NOW calls, "
-                 "with the question")
+    lines.append("of buckets, at most 1/8 above, since slurmctld's start); job_test: mean of "
+                 "RUN_NOW calls,")
+    lines.append("question included; others: CPU that processes of others used meanwhile, of "
+                 f"{os.cpu_count()} CPUs")
+    for phase, result in results.items():
+        if result.get("rss_mb"):
+            lines.append(f"phalanxd ({phase}): {result['rss_mb']:.0f} MB resident, "
+                         f"{result['idle_cpu_pct']:.2f} % of a CPU while nothing happens")
     lines.append("")
     for check in verdicts(results):
         sign = ">=" if check["kind"] == "min" else "<="

@@ -156,12 +156,14 @@ fn status_report() -> Status {
             breaker: "closed".into(),
             ask_ns: Quantiles {
                 count: 1300,
+                mean: 0,
                 p50: 65_536,
                 p99: 131_072,
                 max: 262_144,
             },
             skip_ns: Quantiles {
                 count: 540,
+                mean: 0,
                 p50: 512,
                 p99: 1024,
                 max: 4096,
@@ -198,6 +200,7 @@ fn status_report() -> Status {
             mirror_nodes: 16,
             answer_ns: Quantiles {
                 count: 1300,
+                mean: 0,
                 p50: 16_384,
                 p99: 32_768,
                 max: 65_536,

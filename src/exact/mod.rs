@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Oracles: exact answers to small instances, and bounds.
+//!
+//! They try everything, share no code with the methods, and exist to test
+//! them.
+
+pub mod balance;

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Nodes that fail what the balance engine does not know: GRES types, memory
+//! or nodes that must be wholly unused.
+//!
+//! Kept side by side by node instead of inside each [`Room`], so that a
+//! question over 10,000 nodes reads a few dense arrays.
+
+use crate::model::shape::Need;
+use crate::model::{NodeIdx, NodeSet};
+use crate::planner::room::Room;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Unfit {
+    /// Nodes with a job.
+    busy: NodeSet,
+    /// Nodes with some memory in use.
+    memory_used: NodeSet,
+    /// Free count by GRES type and node.
+    free: Vec<Vec<u64>>,
+}
+
+impl Unfit {
+    /// Of these nodes as they are.
+    pub(super) fn new(rooms: &[Room]) -> Self {
+        let types = rooms.iter().map(|room| room.types.len()).max().unwrap_or(0);
+        let mut unfit = Self {
+            busy: NodeSet::new(rooms.len()),
+            memory_used: NodeSet::new(rooms.len()),
+            free: vec![vec![0; rooms.len()]; types],
+        };
+        for (node, room) in rooms.iter().enumerate() {
+            unfit.set(node, room);
+        }
+        unfit
+    }
+
+    /// Takes over what is in use on a node now.
+    pub(super) fn set(&mut self, node: usize, room: &Room) {
+        let put = |set: &mut NodeSet, member: bool| {
+            let node = NodeIdx::new(node);
+            if member { set.insert(node) } else { set.remove(node) }
+        };
+        put(&mut self.busy, room.jobs > 0);
+        put(&mut self.memory_used, room.memory_mb.used > 0);
+        for (free, level) in self.free.iter_mut().zip(&room.types) {
+            if let Some(free) = free.get_mut(node) {
+                *free = level.free();
+            }
+        }
+    }
+
+    /// Removes the nodes from `candidates` that cannot give `need` now.
+    pub(super) fn drop_from(&self, candidates: &mut NodeSet, need: &Need) {
+        if need.whole {
+            candidates.subtract(&self.busy);
+        }
+        if need.all_memory {
+            candidates.subtract(&self.memory_used);
+        }
+        for &(_, gres_type, count) in &need.gres {
+            let Some(gres_type) = gres_type else { continue };
+            let free = self.free.get(gres_type as usize);
+            let short = |node: &NodeIdx| {
+                free.and_then(|free| free.get(node.at())).is_none_or(|free| *free < count)
+            };
+            let drop: Vec<NodeIdx> = candidates.iter().filter(short).collect();
+            for node in drop {
+                candidates.remove(node);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planner::room::Level;
+
+    fn room(jobs: u32, memory_used: u64, gpus_used: u64) -> Room {
+        Room {
+            memory_mb: Level { total: 100, used: memory_used },
+            types: vec![Level { total: 4, used: gpus_used }],
+            jobs,
+            ..Room::default()
+        }
+    }
+
+    fn left(unfit: &Unfit, need: &Need) -> Vec<usize> {
+        let mut nodes = NodeSet::full(3);
+        unfit.drop_from(&mut nodes, need);
+        nodes.iter().map(NodeIdx::at).collect()
+    }
+
+    #[test]
+    fn each_condition_drops_its_nodes_and_follows_changes() {
+        let mut unfit = Unfit::new(&[room(0, 0, 0), room(1, 0, 3), room(1, 50, 0)]);
+        assert_eq!(left(&unfit, &Need::default()), [0, 1, 2]);
+        assert_eq!(left(&unfit, &Need { whole: true, ..Need::default() }), [0]);
+        assert_eq!(left(&unfit, &Need { all_memory: true, ..Need::default() }), [0, 1]);
+        let typed = |t, n| Need { gres: vec![(0, Some(t), n)], ..Need::default() };
+        assert_eq!(left(&unfit, &typed(0, 2)), [0, 2]);
+        assert_eq!(left(&unfit, &typed(1, 1)), [0usize; 0]);
+        unfit.set(1, &room(0, 0, 0));
+        unfit.set(0, &room(1, 1, 4));
+        assert_eq!(left(&unfit, &Need { whole: true, ..Need::default() }), [1]);
+        assert_eq!(left(&unfit, &typed(0, 1)), [1, 2]);
+    }
+}
