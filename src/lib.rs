@@ -15,8 +15,10 @@ pub mod snapshot;
 // layer 2: pure functions of problem, seed and deadline
 pub mod bag;
 pub mod balance;
-pub mod share;
 pub mod exact;
+pub mod gang;
+pub mod learn;
+pub mod share;
 pub mod verify;
 
 // layer 3

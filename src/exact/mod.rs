@@ -5,3 +5,5 @@
 //! them.
 
 pub mod balance;
+pub mod gang;
+pub mod gang_esdp;

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Mode `best`: dual prices, greedy starts, then islands of local search with crossover.
+
+use super::branch;
+use super::instance::Instance;
+use super::prices::{Dual, Guide, Prices};
+use super::problem::{Options, SolveError, Stopped};
+use super::rng::Stream;
+use super::search::{Island, Mood};
+use super::state::{Score, State, Taste};
+use rayon::prelude::*;
+use std::time::Duration;
+
+/// Islands, whatever the number of threads: the answer must not depend on it.
+const ISLANDS: usize = 2;
+/// Share of the time for prices and bound before the search starts.
+const DUAL_TIME_SHARE: f64 = 0.2;
+/// Most steps for prices, and the work after which they stop without a deadline.
+const DUAL_STEPS_MAX: u64 = 600;
+const DUAL_WORK_MAX: u64 = 1_500_000_000;
+/// Work (servers looked at) of all islands without a deadline; some seconds.
+const SEARCH_WORK_MAX: u64 = 300_000_000;
+/// Rounds, between which islands exchange their best, of a search without a deadline.
+const ROUNDS: u64 = 40;
+/// Rounds without improvement after which the search has converged.
+const STALE_ROUNDS_MAX: u64 = 16;
+/// Search nodes of the exact attempt on small problems.
+const EXACT_NODES: u64 = 20_000;
+/// Temperatures at the start and the end, in mean job values.
+const HEAT_START: f64 = 0.12;
+const HEAT_END: f64 = 0.005;
+
+/// Jobs up to which the full temperature is used.
+const HEAT_JOBS: f64 = 200.0;
+
+/// What a mode hands back: servers by task, and what is known about them.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// Internal server of each task, or `NONE`.
+    pub(crate) server: Vec<u32>,
+    /// Upper bound of [`Score::scalar`].
+    pub(crate) bound: f64,
+    pub(crate) proven: bool,
+    pub(crate) generations: u64,
+    pub(crate) stopped: Stopped,
+}
+
+/// Deadline as seen by one solve: total and remaining time.
+#[derive(Clone, Copy)]
+pub(crate) struct Clock<'a> {
+    remaining: &'a (dyn Fn() -> Option<Duration> + Sync),
+    total: Option<f64>,
+}
+
+impl<'a> Clock<'a> {
+    pub(crate) fn new(remaining: &'a (dyn Fn() -> Option<Duration> + Sync)) -> Clock<'a> {
+        Clock { remaining, total: remaining().map(|d| d.as_secs_f64()) }
+    }
+
+    /// Share of the time used, in [0, 1]; `None` without a deadline.
+    pub(crate) fn used(&self) -> Option<f64> {
+        let total = self.total?;
+        let left = (self.remaining)().map_or(0.0, |d| d.as_secs_f64());
+        Some(if total > 0.0 { (1.0 - left / total).clamp(0.0, 1.0) } else { 1.0 })
+    }
+
+    pub(crate) fn expired(&self) -> bool {
+        self.used().is_some_and(|used| used >= 1.0)
+    }
+
+    /// True once `share` of the time is used; never without a deadline.
+    pub(crate) fn past(&self, share: f64) -> bool {
+        self.used().is_some_and(|used| used >= share)
+    }
+}
+
+/// Descends on the bound towards `target` until done or out of time.
+pub(crate) fn run_dual(instance: &Instance, dual: &mut Dual<'_>, target: f64, until: &dyn Fn() -> bool, steps: u64) {
+    let cost = instance.opts.len() as u64 * instance.kinds as u64 + instance.tasks() as u64 + 1;
+    let steps = steps.min(DUAL_WORK_MAX / cost + 8);
+    for step in 0..steps {
+        dual.step(target);
+        if dual.is_done() || (step > 0 && until()) {
+            break;
+        }
+    }
+}
+
+/// Greedy: all jobs by density.
+pub(crate) fn greedy(instance: &Instance, guide: &Guide, tight: f32) -> State {
+    let mut state = State::new(instance);
+    let mut order: Vec<(f64, usize)> =
+        (0..instance.jobs()).map(|job| (guide.density[job], job)).collect();
+    order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    for (_, job) in order {
+        let before = state.score().scalar(instance);
+        if state.insert_job(instance, guide, job, Taste { tight, window: None })
+            && state.score().scalar(instance) <= before
+        {
+            state.remove_job(instance, job);
+        }
+    }
+    state.rescore(instance);
+    state
+}
+
+/// Prices by which the classical density greedy sorts: requests as shares of the cluster.
+pub(crate) fn share_prices(instance: &Instance, theta: f64) -> Prices {
+    let kinds = instance.kinds;
+    let mut total = vec![0.0; kinds];
+    for row in instance.capacity.chunks_exact(kinds) {
+        for k in 0..kinds {
+            total[k] += f64::from(row[k]) / instance.kind_scale[k];
+        }
+    }
+    let share: Vec<f64> = total.iter().map(|t| if *t > 0.0 { 1.0 / t } else { 0.0 }).collect();
+    let lambda = share.iter().copied().cycle().take(instance.zones * kinds).collect();
+    Prices { lambda, theta, bound: f64::INFINITY }
+}
+
+fn better(instance: &Instance, a: State, b: State) -> State {
+    if b.score().beats(&a.score(), instance) { b } else { a }
+}
+
+/// Greedy starts, prices, and the best start found.
+pub(crate) struct Start {
+    pub(crate) guide: Guide,
+    pub(crate) state: State,
+    pub(crate) prices: Prices,
+}
+
+impl Start {
+pub(crate) fn new(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Start {
+    let mut dual = Dual::new(instance);
+    let until = || clock.past(DUAL_TIME_SHARE * 0.5);
+    let density = Guide::new(instance, &share_prices(instance, dual.theta()));
+    let mut state = greedy(instance, &density, 0.1);
+    if let Some(warm) = warm_state(instance, options) {
+        state = better(instance, state, warm);
+    }
+    run_dual(instance, &mut dual, state.score().scalar(instance), &until, DUAL_STEPS_MAX / 2);
+    let mut guide = Guide::new(instance, &dual.best);
+    state = better(instance, state, greedy(instance, &guide, 0.1));
+    if !clock.past(DUAL_TIME_SHARE) {
+        let until = || clock.past(DUAL_TIME_SHARE);
+        dual.rewind(0.5);
+        run_dual(instance, &mut dual, state.score().scalar(instance), &until, DUAL_STEPS_MAX / 2);
+        guide = Guide::new(instance, &dual.best);
+        state = better(instance, state, greedy(instance, &guide, 0.02));
+    }
+    Start { guide, state, prices: dual.best }
+}
+}
+
+fn warm_state(instance: &Instance, options: &Options<'_>) -> Option<State> {
+    if options.warm_start.is_empty() {
+        return None;
+    }
+    let mut server = vec![super::instance::NONE; instance.tasks()];
+    for (job, given) in options.warm_start.iter().enumerate().take(instance.jobs()) {
+        let range = instance.job_tasks(job);
+        if given.len() == range.len() {
+            for (task, input) in range.zip(given) {
+                let found = instance.internal_of.get(*input as usize);
+                server[task] = found.copied().unwrap_or(super::instance::NONE);
+            }
+        }
+    }
+    let mut state = State::new(instance);
+    state.adopt(instance, &server);
+    Some(state)
+}
+
+/// No assignment can be better than `score`, up to rounding.
+fn closes(instance: &Instance, bound: f64, score: &Score) -> bool {
+    let value = score.scalar(instance);
+    bound - value <= 4e-9 * value.abs().max(1e-3)
+}
+
+pub(crate) fn solve(
+    instance: &Instance,
+    options: &Options<'_>,
+    clock: Clock<'_>,
+) -> Result<Found, SolveError> {
+    let Start { guide, state, prices } = Start::new(instance, options, clock);
+    let mut found = Found {
+        server: state.server.clone(),
+        bound: prices.bound,
+        proven: false,
+        generations: 0,
+        stopped: Stopped::Converged,
+    };
+    if closes(instance, prices.bound, &state.score()) {
+        found.proven = true;
+        return Ok(found);
+    }
+    if branch::fits(instance) {
+        let stop = || clock.past(0.5);
+        let tree = branch::search(instance, &prices, &state.score(), EXACT_NODES, &stop);
+        if tree.complete {
+            found.proven = true;
+            found.server = tree.server.unwrap_or(found.server);
+            found.generations = tree.nodes;
+            return Ok(found);
+        }
+    }
+    let threads = options.threads.max(1);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|i| format!("gang-{i}"))
+        .build()
+        .map_err(|e| SolveError::Threads { threads, reason: e.to_string() })?;
+    pool.install(|| search(instance, &guide, state, options.seed, clock, &mut found));
+    Ok(found)
+}
+
+/// Runs the islands round by round; reductions go by island number.
+fn search(
+    instance: &Instance,
+    guide: &Guide,
+    start: State,
+    seed: u64,
+    clock: Clock<'_>,
+    found: &mut Found,
+) {
+    let mut islands: Vec<Island> = (0..ISLANDS)
+        .map(|i| Island::new(instance, Stream::new(seed, i), &start))
+        .collect();
+    let mut shared = start;
+    let mut shared_score = islands[0].best_score;
+    let mut stale = 0;
+    let work_round = (SEARCH_WORK_MAX / ROUNDS / ISLANDS as u64)
+        .min(200_000 + 4_000 * (instance.tasks() * instance.servers.min(64)) as u64);
+    for round in 0..ROUNDS {
+        islands.par_iter_mut().for_each(|island| {
+            run_round(instance, guide, island, round, work_round, clock);
+        });
+        found.generations += ISLANDS as u64;
+        let mut improved = false;
+        for island in &islands {
+            if island.best_score.beats(&shared_score, instance) {
+                shared_score = island.best_score;
+                found.server.copy_from_slice(&island.best);
+                improved = true;
+            }
+        }
+        stale = if improved { 0 } else { stale + 1 };
+        if closes(instance, found.bound, &shared_score) {
+            found.proven = true;
+            return;
+        }
+        if clock.expired() {
+            found.stopped = Stopped::Deadline;
+            return;
+        }
+        if stale >= STALE_ROUNDS_MAX {
+            return;
+        }
+        if improved || round % 4 == 3 {
+            shared = State::new(instance);
+            shared.adopt(instance, &found.server);
+        }
+        for (i, island) in islands.iter_mut().enumerate() {
+            // One island keeps its own line; the others cross theirs with the best.
+            if i > 0 || round % 4 == 3 {
+                let own = island.best.clone();
+                island.restart_from(instance, &shared, shared_score);
+                island.cross(instance, guide, &own);
+            }
+        }
+    }
+    found.stopped = Stopped::Limit;
+}
+
+fn run_round(
+    instance: &Instance,
+    guide: &Guide,
+    island: &mut Island,
+    round: u64,
+    work_max: u64,
+    clock: Clock<'_>,
+) {
+    let end = island.state.work + work_max;
+    let mut progress = round as f64 / ROUNDS as f64;
+    let mut steps = 0_u64;
+    // Many jobs leave few steps for each, too few to make good what a warm start would lose.
+    let cool = (HEAT_JOBS / instance.jobs().max(1) as f64).min(1.0);
+    while island.state.work < end {
+        if let Some(used) = clock.used() {
+            if used >= 1.0 {
+                return;
+            }
+            progress = progress.max(used);
+        }
+        let heat = cool * HEAT_START * (HEAT_END / HEAT_START).powf(progress);
+        island.step(instance, guide, Mood { heat });
+        steps += 1;
+    }
+    debug_assert!(steps > 0);
+}

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A problem compiled into dense arrays: fixed-point resources, task types, server classes.
+//!
+//! Tasks with equal request and equal edges share a *type*; servers with equal capacity and equal
+//! edges from every type form a *class*. Servers are renumbered so that classes, and capacities,
+//! are contiguous, from small to large. A *zone* is a run of classes that share resource prices;
+//! it is one class unless the product of types and classes would not fit in memory.
+
+use super::problem::{InputError, Problem, Task};
+use super::units::{Unit, push_units};
+use crate::learn::{Exploration, variance_proxy};
+use std::collections::HashMap;
+
+/// "No server", "no option", "no task".
+pub(crate) const NONE: u32 = u32::MAX;
+/// Tasks of one problem.
+pub const TASKS_MAX: usize = 1 << 26;
+/// Options (type, zone) kept; beyond it classes are merged into coarser zones.
+const OPTIONS_MAX: usize = 1_500_000;
+/// Up to this many servers every server is looked at for every task.
+pub(crate) const DENSE_SERVERS_MAX: usize = 256;
+/// Edges by (type, server) kept as a table.
+const DENSE_EDGES_MAX: usize = 4_000_000;
+
+/// Index that fits by construction: all arrays are shorter than `NONE`.
+pub(crate) fn narrow(i: usize) -> u32 {
+    u32::try_from(i).unwrap_or(NONE)
+}
+
+/// A type may run on servers `lo..hi` with these terms.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Opt {
+    pub(crate) lo: u32,
+    pub(crate) hi: u32,
+    pub(crate) zone: u32,
+    /// 1 for an edge never tried while exploration is on.
+    pub(crate) untried: u32,
+    /// mean - cost.
+    pub(crate) lin: f64,
+    /// Variance proxy; 0 for untried edges.
+    pub(crate) s2: f64,
+}
+
+/// The compiled problem. Arrays by type or server have `kinds` entries per row.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub(crate) kinds: usize,
+    pub(crate) servers: usize,
+    /// Internal server -> index in the problem.
+    pub(crate) input_of: Vec<u32>,
+    /// Index in the problem -> internal server.
+    pub(crate) internal_of: Vec<u32>,
+    pub(crate) capacity: Vec<i32>,
+    pub(crate) class_of: Vec<u32>,
+    pub(crate) classes: usize,
+    pub(crate) zone_of: Vec<u32>,
+    pub(crate) zones: usize,
+    /// First server of each zone, and `servers` at the end.
+    pub(crate) zone_start: Vec<u32>,
+    /// Some zone holds servers with different edges.
+    pub(crate) merged: bool,
+    pub(crate) types: usize,
+    pub(crate) request: Vec<i32>,
+    /// Requests divided by `kind_scale`.
+    pub(crate) request_f: Vec<f64>,
+    /// Largest capacity of each kind, in units, at least 1.
+    pub(crate) kind_scale: Vec<f64>,
+    pub(crate) opt_start: Vec<u32>,
+    pub(crate) opts: Vec<Opt>,
+    /// Option by (type, server) or `NONE`; empty when the instance is too large for it.
+    pub(crate) dense_option: Vec<u32>,
+    pub(crate) task_type: Vec<u32>,
+    /// First task of each job, and the number of tasks at the end.
+    pub(crate) job_start: Vec<u32>,
+    /// Tasks of each job, hardest first, in the ranges of `job_start`.
+    pub(crate) insert_order: Vec<u32>,
+    /// Requests of whole jobs.
+    pub(crate) job_request: Vec<i64>,
+    /// Jobs whose every task has an option.
+    pub(crate) possible: Vec<bool>,
+    pub(crate) delta: f64,
+    /// Weight of an untried edge in scalar objectives: above any difference of indexes.
+    pub(crate) untried_weight: f64,
+    /// An untried edge with a preference exists.
+    pub(crate) has_untried: bool,
+}
+
+/// Terms of one edge as given, before classes are known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Terms {
+    lin: f64,
+    s2: f64,
+    untried: u32,
+}
+
+struct TypeSpec<'a> {
+    task: &'a Task,
+    /// (input server, terms), ascending.
+    edges: Vec<(u32, Terms)>,
+    any: Option<Terms>,
+}
+
+impl Instance {
+    pub(crate) fn jobs(&self) -> usize {
+        self.job_start.len() - 1
+    }
+
+    pub(crate) fn tasks(&self) -> usize {
+        self.task_type.len()
+    }
+
+    /// Task indexes of a job in input order.
+    pub(crate) fn job_tasks(&self, job: usize) -> std::ops::Range<usize> {
+        self.job_start[job] as usize..self.job_start[job + 1] as usize
+    }
+
+    /// Option indexes of a type, by ascending first server.
+    pub(crate) fn type_opts(&self, ty: usize) -> std::ops::Range<usize> {
+        self.opt_start[ty] as usize..self.opt_start[ty + 1] as usize
+    }
+
+    /// The option by which type `ty` runs on `server`, if it may.
+    pub(crate) fn option_on(&self, ty: usize, server: u32) -> Option<usize> {
+        let range = self.type_opts(ty);
+        let opts = &self.opts[range.clone()];
+        let after = opts.partition_point(|o| o.lo <= server);
+        let mut found = None;
+        // Explicit options lie inside the merged zone that starts before them, so the nearest
+        // option that begins at or before the server and covers it is the most specific one.
+        for at in (0..after).rev() {
+            if opts[at].hi > server {
+                found = Some(range.start + at);
+                break;
+            }
+            if !self.merged || opts[at].zone != self.zone_of[server as usize] {
+                break;
+            }
+        }
+        found
+    }
+
+    /// True when the capacity of an empty `server` covers one task of type `ty`.
+    pub(crate) fn fits_empty(&self, ty: usize, server: usize) -> bool {
+        let k = self.kinds;
+        let request = &self.request[ty * k..(ty + 1) * k];
+        let capacity = &self.capacity[server * k..(server + 1) * k];
+        request.iter().zip(capacity).all(|(a, c)| a <= c)
+    }
+
+    /// Compiles a problem that [`Problem::validate`] accepted.
+    pub(crate) fn compile(problem: &Problem) -> Result<Instance, InputError> {
+        let tasks: usize = problem.jobs.iter().map(|job| job.tasks.len()).sum();
+        if tasks > TASKS_MAX {
+            let message = format!("{tasks} tasks in all, the limit TASKS_MAX is {TASKS_MAX}");
+            return Err(InputError::new("jobs", message));
+        }
+        let exploration = problem.exploration();
+        let (specs, task_type) = collect_types(problem, &exploration)?;
+        // A problem without kinds has one that nobody needs, so that rows are never empty.
+        let kinds = problem.kinds.len().max(1);
+        let scale = Unit::of(problem);
+        let mut input_capacity = Vec::with_capacity(problem.servers.len() * kinds);
+        for server in &problem.servers {
+            push_units(&mut input_capacity, &server.capacity, &scale);
+        }
+        let order = order_servers(kinds, &specs, &input_capacity);
+        let mut instance = Instance::empty(kinds, problem.servers.len(), &exploration);
+        instance.set_servers(&order, &input_capacity);
+        instance.set_requests(&specs, &scale);
+        instance.set_zones(specs.iter().filter(|s| s.any.is_some()).count());
+        instance.set_options(&specs);
+        instance.set_dense();
+        instance.set_jobs(problem, task_type);
+        instance.set_untried_weight();
+        Ok(instance)
+    }
+
+    fn empty(kinds: usize, servers: usize, exploration: &Exploration) -> Instance {
+        Instance {
+            kinds,
+            servers,
+            input_of: vec![0; servers],
+            internal_of: vec![0; servers],
+            capacity: Vec::with_capacity(servers * kinds),
+            class_of: vec![0; servers],
+            classes: 0,
+            zone_of: vec![0; servers],
+            zones: 0,
+            zone_start: vec![0],
+            merged: false,
+            types: 0,
+            request: Vec::new(),
+            request_f: Vec::new(),
+            kind_scale: vec![1.0; kinds],
+            opt_start: vec![0],
+            opts: Vec::new(),
+            dense_option: Vec::new(),
+            task_type: Vec::new(),
+            job_start: vec![0],
+            insert_order: Vec::new(),
+            job_request: Vec::new(),
+            possible: Vec::new(),
+            delta: exploration.delta(),
+            untried_weight: 0.0,
+            has_untried: false,
+        }
+    }
+
+    fn set_servers(&mut self, order: &[(u32, bool)], input_capacity: &[i32]) {
+        let kinds = self.kinds;
+        for (internal, (input, same)) in order.iter().enumerate() {
+            let input = *input as usize;
+            self.input_of[internal] = narrow(input);
+            self.internal_of[input] = narrow(internal);
+            self.capacity.extend_from_slice(&input_capacity[input * kinds..(input + 1) * kinds]);
+            self.classes += usize::from(!*same);
+            self.class_of[internal] = narrow(self.classes - 1);
+        }
+        for (k, scale) in self.kind_scale.iter_mut().enumerate() {
+            let max = self.capacity.iter().skip(k).step_by(kinds).max().copied();
+            *scale = f64::from(max.unwrap_or(1).max(1));
+        }
+    }
+
+    fn set_requests(&mut self, specs: &[TypeSpec<'_>], scale: &[Unit]) {
+        self.types = specs.len();
+        for spec in specs {
+            push_units(&mut self.request, &spec.task.request, scale);
+        }
+        let scales = self.kind_scale.iter().cycle();
+        self.request_f = self.request.iter().zip(scales).map(|(a, s)| f64::from(*a) / s).collect();
+    }
+
+    /// Cuts the servers into zones: one per class, or runs of classes when there are too many.
+    fn set_zones(&mut self, any_types: usize) {
+        let zones_max = (OPTIONS_MAX / any_types.max(1)).max(1);
+        self.merged = self.classes > zones_max;
+        let mut class_seen = NONE;
+        for server in 0..self.servers {
+            let class = self.class_of[server];
+            // With merging, a new zone starts when its share of the servers is used up.
+            let due = self.zones * self.servers <= server * zones_max;
+            if class != class_seen && (!self.merged || due) {
+                if self.zones > 0 {
+                    self.zone_start.push(narrow(server));
+                }
+                self.zones += 1;
+            }
+            class_seen = class;
+            self.zone_of[server] = narrow(self.zones - 1);
+        }
+        self.zone_start.push(narrow(self.servers));
+    }
+
+    fn set_options(&mut self, specs: &[TypeSpec<'_>]) {
+        let mut row: Vec<Opt> = Vec::new();
+        for (ty, spec) in specs.iter().enumerate() {
+            row.clear();
+            let internal = &self.internal_of;
+            let mut edges: Vec<(u32, Terms)> =
+                spec.edges.iter().map(|(s, t)| (internal[*s as usize], *t)).collect();
+            edges.sort_unstable_by_key(|(s, _)| *s);
+            for (server, terms) in edges {
+                let class = self.class_of[server as usize];
+                let zone = self.zone_of[server as usize];
+                let same = row.last().is_some_and(|o| self.class_of[o.lo as usize] == class);
+                match row.last_mut() {
+                    Some(last) if same && last.hi == server => last.hi = server + 1,
+                    _ => row.push(terms.over(server, server + 1, zone)),
+                }
+            }
+            if let Some(any) = spec.any {
+                self.add_any(&mut row, any);
+            }
+            for opt in &row {
+                if (opt.lo..opt.hi).any(|s| self.fits_empty(ty, s as usize)) {
+                    self.opts.push(*opt);
+                }
+                self.has_untried |= opt.untried == 1;
+            }
+            self.opt_start.push(narrow(self.opts.len()));
+        }
+    }
+
+    /// Small instances look an edge up instead of searching it.
+    fn set_dense(&mut self) {
+        if self.servers > DENSE_SERVERS_MAX || self.types * self.servers > DENSE_EDGES_MAX {
+            return;
+        }
+        self.dense_option = vec![NONE; self.types * self.servers];
+        for ty in 0..self.types {
+            for option in self.type_opts(ty) {
+                for server in self.opts[option].lo..self.opts[option].hi {
+                    let found = self.option_on(ty, server).map_or(NONE, narrow);
+                    self.dense_option[ty * self.servers + server as usize] = found;
+                }
+            }
+        }
+    }
+
+    /// Adds an option for every zone that is not wholly listed.
+    fn add_any(&self, row: &mut Vec<Opt>, any: Terms) {
+        let listed = row.len();
+        let mut at = 0;
+        for zone in 0..self.zones {
+            let (lo, hi) = (self.zone_start[zone], self.zone_start[zone + 1]);
+            let mut covered = 0;
+            while at < listed && row[at].lo < hi {
+                covered += row[at].hi - row[at].lo;
+                at += 1;
+            }
+            if covered < hi - lo {
+                row.push(any.over(lo, hi, narrow(zone)));
+            }
+        }
+        // A zone's own option comes before the listed ones inside it; see `option_on`.
+        row.sort_by_key(|o| (o.lo, std::cmp::Reverse(o.hi)));
+    }
+
+    fn set_jobs(&mut self, problem: &Problem, task_type: Vec<u32>) {
+        let kinds = self.kinds;
+        self.task_type = task_type;
+        self.job_request = vec![0; problem.jobs.len() * kinds];
+        let mut size = vec![0.0; self.types];
+        for (ty, size) in size.iter_mut().enumerate() {
+            *size = self.request_f[ty * kinds..(ty + 1) * kinds].iter().sum();
+        }
+        for (j, job) in problem.jobs.iter().enumerate() {
+            let start = self.job_start[j] as usize;
+            let end = start + job.tasks.len();
+            self.job_start.push(narrow(end));
+            let types = &self.task_type;
+            let mut order: Vec<u32> = (narrow(start)..narrow(end)).collect();
+            order.sort_by(|a, b| {
+                let (a, b) = (types[*a as usize], types[*b as usize]);
+                size[b as usize].total_cmp(&size[a as usize]).then(a.cmp(&b))
+            });
+            self.insert_order.extend(order);
+            let mut possible = true;
+            for task in start..end {
+                let ty = self.task_type[task] as usize;
+                possible &= !self.type_opts(ty).is_empty();
+                for k in 0..kinds {
+                    let sum = &mut self.job_request[j * kinds + k];
+                    *sum = sum.saturating_add(i64::from(self.request[ty * kinds + k]));
+                }
+            }
+            self.possible.push(possible);
+        }
+    }
+
+    fn set_untried_weight(&mut self) {
+        if !self.has_untried {
+            return;
+        }
+        let (mut lin, mut s2) = (0.0, 0.0);
+        for ty in &self.task_type {
+            let opts = &self.opts[self.type_opts(*ty as usize)];
+            lin += opts.iter().map(|o| o.lin.abs()).fold(0.0, f64::max);
+            s2 += opts.iter().map(|o| o.s2).fold(0.0, f64::max);
+        }
+        self.untried_weight = 2.0 * lin + 2.0 * f64::sqrt(s2) + 1.0;
+    }
+}
+
+impl Terms {
+    fn new(mean: f64, count: f64, cost: f64, exploration: &Exploration) -> Terms {
+        let tried = count > 0.0;
+        let lin = if tried { mean } else { 0.0 } - cost;
+        if !exploration.is_on() {
+            return Terms { lin, s2: 0.0, untried: 0 };
+        }
+        let s2 = if tried { variance_proxy(exploration.g(), count) } else { 0.0 };
+        Terms { lin, s2, untried: u32::from(!tried) }
+    }
+
+    fn over(self, lo: u32, hi: u32, zone: u32) -> Opt {
+        Opt { lo, hi, zone, untried: self.untried, lin: self.lin, s2: self.s2 }
+    }
+
+    fn bits(self) -> [u64; 3] {
+        [self.lin.to_bits(), self.s2.to_bits(), u64::from(self.untried)]
+    }
+}
+
+/// Finds the task types; returns them and the type of every task.
+fn collect_types<'a>(
+    problem: &'a Problem,
+    exploration: &Exploration,
+) -> Result<(Vec<TypeSpec<'a>>, Vec<u32>), InputError> {
+    let names: HashMap<&str, u32> =
+        problem.servers.iter().enumerate().map(|(i, s)| (s.name.as_str(), narrow(i))).collect();
+    let zeros = vec![0.0; problem.kinds.len()];
+    let cost = problem.cost.as_deref().unwrap_or(&zeros);
+    let mut known: HashMap<Vec<u64>, u32> = HashMap::new();
+    let mut specs = Vec::new();
+    let mut task_type = Vec::new();
+    for (j, job) in problem.jobs.iter().enumerate() {
+        for (q, task) in job.tasks.iter().enumerate() {
+            let paid: f64 = task.request.iter().zip(cost).map(|(a, f)| a * f).sum();
+            let mut edges = Vec::with_capacity(task.edges.len());
+            for (e, edge) in task.edges.iter().enumerate() {
+                let Some(server) = names.get(edge.server.as_str()) else {
+                    let path = format!("jobs[{j}].tasks[{q}].edges[{e}].server");
+                    let message = format!("unknown server {:?}", edge.server);
+                    return Err(InputError::new(path, message));
+                };
+                edges.push((*server, Terms::new(edge.mean, edge.count, paid, exploration)));
+            }
+            edges.sort_unstable_by_key(|(server, _)| *server);
+            let any = task.any.map(|any| Terms::new(any.mean, any.count, paid, exploration));
+            let mut key: Vec<u64> = task.request.iter().map(|a| a.to_bits()).collect();
+            key.push(u64::from(any.is_some()));
+            key.extend(any.iter().flat_map(|t| t.bits()));
+            for (server, terms) in &edges {
+                key.push(u64::from(*server));
+                key.extend(terms.bits());
+            }
+            let ty = *known.entry(key).or_insert_with(|| {
+                specs.push(TypeSpec { task, edges, any });
+                narrow(specs.len() - 1)
+            });
+            task_type.push(ty);
+        }
+    }
+    Ok((specs, task_type))
+}
+
+/// Orders servers by size, capacity and edges; the flag says "same class as the one before".
+fn order_servers(
+    kinds: usize,
+    specs: &[TypeSpec<'_>],
+    capacity: &[i32],
+) -> Vec<(u32, bool)> {
+    let servers = capacity.len() / kinds;
+    let mut listed: Vec<Vec<(u32, [u64; 3])>> = vec![Vec::new(); servers];
+    for (ty, spec) in specs.iter().enumerate() {
+        for (server, terms) in &spec.edges {
+            listed[*server as usize].push((narrow(ty), terms.bits()));
+        }
+    }
+    let row = |s: u32| &capacity[s as usize * kinds..(s as usize + 1) * kinds];
+    let scale: Vec<f64> = (0..kinds)
+        .map(|k| capacity.iter().skip(k).step_by(kinds).max().map_or(1.0, |m| f64::from((*m).max(1))))
+        .collect();
+    let size = |s: u32| row(s).iter().zip(&scale).map(|(c, u)| f64::from(*c) / u).sum::<f64>();
+    let sizes: Vec<f64> = (0..narrow(servers)).map(size).collect();
+    let mut order: Vec<u32> = (0..narrow(servers)).collect();
+    let compare = |a: u32, b: u32| {
+        let by_size = sizes[a as usize].total_cmp(&sizes[b as usize]);
+        by_size
+            .then_with(|| row(a).cmp(row(b)))
+            .then_with(|| listed[a as usize].cmp(&listed[b as usize]))
+    };
+    order.sort_by(|a, b| compare(*a, *b).then(a.cmp(b)));
+    let same = |i: usize| i > 0 && compare(order[i - 1], order[i]).is_eq();
+    (0..servers).map(|i| (order[i], same(i))).collect()
+}

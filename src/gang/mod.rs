@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Gangs: which multi-task jobs start and where every task runs, by expected social welfare.
+//!
+//! [`solve`] is a pure function of a problem, a seed and a clock given by the caller. Modes:
+//!
+//! - [`Mode::Seed`]: the document's genetic algorithm (`seed.rs`);
+//! - [`Mode::Best`]: dual prices, greedy starts, islands of local search (`best.rs`);
+//! - [`Mode::Exact`]: branch and bound for small problems (`branch.rs`).
+//!
+//! All answers are complete gangs within capacity; all carry an upper bound from Lagrangian
+//! prices (`prices.rs`) that is valid whatever mode found the assignment.
+
+mod best;
+mod branch;
+mod instance;
+mod prices;
+mod problem;
+mod rng;
+mod search;
+mod seed;
+mod state;
+mod tree;
+mod units;
+
+#[cfg(test)]
+mod tests;
+
+pub use branch::{EXACT_SERVERS_MAX, EXACT_TASKS_MAX};
+pub use instance::TASKS_MAX;
+pub use problem::{
+    Answer, AnyEdge, Edge, Explain, InputError, Job, JobTerms, Mode, Mutation, Options, Placement,
+    Problem, Remaining, Server, SolveError, Stopped, Task,
+};
+
+use best::{Clock, Found};
+use instance::{Instance, NONE};
+use prices::Dual;
+use state::{Score, State};
+
+/// Search nodes of mode `exact` without a deadline; some ten seconds.
+const EXACT_NODES_MAX: u64 = 30_000_000;
+/// Bound steps of the modes that do not need prices themselves.
+const BOUND_STEPS: u64 = 400;
+
+/// Decides which gangs start and where their tasks run.
+///
+/// # Errors
+/// [`SolveError::Input`] when the problem is malformed, [`SolveError::TooLarge`] when the mode
+/// cannot do its size, [`SolveError::Threads`] when the system refuses threads.
+pub fn solve(problem: &Problem, options: &Options<'_>) -> Result<Answer, SolveError> {
+    problem.validate()?;
+    let clock = Clock::new(options.remaining);
+    let instance = Instance::compile(problem)?;
+    let found = match options.mode {
+        Mode::Best => best::solve(&instance, options, clock)?,
+        Mode::Seed => bounded(&instance, seed::solve(&instance, options, clock), clock),
+        Mode::Exact => exact(&instance, options, clock)?,
+    };
+    Ok(answer(problem, &instance, options, &found))
+}
+
+/// Adds a bound to what a mode without prices found.
+fn bounded(instance: &Instance, mut found: Found, clock: Clock<'_>) -> Found {
+    let mut state = State::new(instance);
+    state.adopt(instance, &found.server);
+    let target = state.rescore(instance).scalar(instance);
+    let mut dual = Dual::new(instance);
+    best::run_dual(instance, &mut dual, target, &|| clock.expired(), BOUND_STEPS);
+    found.bound = dual.best.bound;
+    found
+}
+
+fn exact(
+    instance: &Instance,
+    options: &Options<'_>,
+    clock: Clock<'_>,
+) -> Result<Found, SolveError> {
+    let tasks = instance.tasks();
+    if tasks > EXACT_TASKS_MAX || instance.servers > EXACT_SERVERS_MAX {
+        let (what, got, name, limit) = if tasks > EXACT_TASKS_MAX {
+            ("number of tasks", tasks, "EXACT_TASKS_MAX", EXACT_TASKS_MAX)
+        } else {
+            ("number of servers", instance.servers, "EXACT_SERVERS_MAX", EXACT_SERVERS_MAX)
+        };
+        let limit = format!("{name} = {limit}");
+        return Err(SolveError::TooLarge { mode: "exact", what, got, limit });
+    }
+    let start = best::Start::new(instance, options, clock);
+    let score = start.state.score();
+    let stop = || clock.expired();
+    let tree = branch::search(instance, &start.prices, &score, EXACT_NODES_MAX, &stop);
+    let stopped = match (tree.complete, clock.expired()) {
+        (true, _) => Stopped::Converged,
+        (false, true) => Stopped::Deadline,
+        (false, false) => Stopped::Limit,
+    };
+    Ok(Found {
+        server: tree.server.unwrap_or(start.state.server),
+        bound: start.prices.bound,
+        proven: tree.complete,
+        generations: tree.nodes,
+        stopped,
+    })
+}
+
+/// Names and numbers of an assignment, summed again in input order.
+fn answer(
+    problem: &Problem,
+    instance: &Instance,
+    options: &Options<'_>,
+    found: &Found,
+) -> Answer {
+    let mut assignment = Vec::new();
+    let mut pending = Vec::new();
+    let mut score = Score { untried: 0, lin: 0.0, s2: 0.0 };
+    for (j, job) in problem.jobs.iter().enumerate() {
+        let range = instance.job_tasks(j);
+        if found.server[range.start] == NONE {
+            pending.push(job.id.clone());
+            continue;
+        }
+        let mut tasks = Vec::with_capacity(range.len());
+        for task in range {
+            let server = found.server[task];
+            let ty = instance.task_type[task] as usize;
+            if let Some(option) = instance.option_on(ty, server) {
+                let opt = &instance.opts[option];
+                score.untried += u64::from(opt.untried);
+                score.lin += opt.lin;
+                score.s2 += opt.s2;
+            }
+            let input = instance.input_of[server as usize] as usize;
+            tasks.push(problem.servers[input].name.clone());
+        }
+        assignment.push(Placement { job: job.id.clone(), tasks });
+    }
+    let index = score.index(instance);
+    // A proof leaves no room between the two; rounding must not show one.
+    let bound = instance.delta + found.bound;
+    let bound = if found.proven { index } else { bound.max(index) };
+    let known = !instance.has_untried && bound.is_finite();
+    Answer {
+        assignment,
+        pending,
+        index,
+        untried_edges: score.untried,
+        mean_welfare: score.lin,
+        upper_bound: known.then_some(bound),
+        gap: known.then(|| (bound - index) / bound.abs().max(1e-12)),
+        proven_optimal: found.proven,
+        generations: found.generations,
+        stopped: found.stopped,
+        explain: options.explain.then(|| explain(problem, instance, found, &score)),
+    }
+}
+
+fn explain(problem: &Problem, instance: &Instance, found: &Found, score: &Score) -> Explain {
+    let exploration = problem.exploration();
+    let bonus_per_s2 = if score.s2 > 0.0 { 1.0 / score.s2.sqrt() } else { 0.0 };
+    let mut jobs = Vec::new();
+    for (j, job) in problem.jobs.iter().enumerate() {
+        let range = instance.job_tasks(j);
+        if found.server[range.start] == NONE {
+            continue;
+        }
+        let mut terms =
+            JobTerms { job: job.id.clone(), value: 0.0, cost: 0.0, bonus: 0.0, untried_edges: 0 };
+        for (task, spec) in range.zip(&job.tasks) {
+            let ty = instance.task_type[task] as usize;
+            let prices = problem.cost.iter().flatten();
+            let cost: f64 = spec.request.iter().zip(prices).map(|(a, f)| a * f).sum();
+            terms.cost += cost;
+            if let Some(option) = instance.option_on(ty, found.server[task]) {
+                let opt = &instance.opts[option];
+                terms.value += opt.lin + cost;
+                terms.bonus += opt.s2 * bonus_per_s2;
+                terms.untried_edges += u64::from(opt.untried);
+            }
+        }
+        jobs.push(terms);
+    }
+    Explain {
+        delta: exploration.delta(),
+        g: exploration.g(),
+        m: exploration.m,
+        variance: score.s2,
+        server_classes: instance.classes as u64,
+        jobs,
+    }
+}

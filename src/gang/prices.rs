@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Resource prices by Lagrangian duality: a certified upper bound, and guidance for the search.
+//!
+//! With prices `lambda >= 0` per zone and kind, and `theta > 0` from the tangent
+//! `sqrt(u) <= theta u + 1 / (4 theta)`, every assignment's index is at most
+//!
+//! ```text
+//! delta + 1/(4 theta) + sum_z lambda_z . C_z
+//!       + sum_jobs max(0, sum_tasks max_options(lin + theta s2 - lambda_zone . request))
+//! ```
+//!
+//! because dropping the capacities in exchange for their price only adds assignments, and the
+//! tangent lies above the root. The bound is valid for all prices, so an unfinished search for
+//! the best ones still certifies.
+
+use super::instance::{Instance, narrow};
+use super::state::LANES;
+
+/// Steps without a better bound before the step length is halved.
+const PATIENCE: u32 = 8;
+/// Relative slack added to a bound for rounding.
+const ROUNDING: f64 = 1e-9;
+
+/// Prices and what they prove.
+#[derive(Debug, Clone)]
+pub(crate) struct Prices {
+    /// By (zone, kind), per unit of `kind_scale`.
+    pub(crate) lambda: Vec<f64>,
+    pub(crate) theta: f64,
+    /// Upper bound of [`super::state::Score::scalar`].
+    pub(crate) bound: f64,
+}
+
+/// Subgradient descent on the bound.
+#[derive(Debug)]
+pub(crate) struct Dual<'a> {
+    instance: &'a Instance,
+    /// Zone capacities in units of `kind_scale`.
+    capacity: Vec<f64>,
+    pub(crate) best: Prices,
+    lambda: Vec<f64>,
+    theta: f64,
+    step: f64,
+    stale: u32,
+    /// Smoothed variance of the relaxed solutions.
+    s2_mean: f64,
+    has_s2: bool,
+    direction: Vec<f64>,
+    usage: Vec<f64>,
+    type_best: Vec<f64>,
+    type_option: Vec<u32>,
+    type_count: Vec<f64>,
+    pub(crate) steps: u64,
+}
+
+impl<'a> Dual<'a> {
+    pub(crate) fn new(instance: &'a Instance) -> Dual<'a> {
+        let kinds = instance.kinds;
+        let size = instance.zones * kinds;
+        let mut capacity = vec![0.0; size];
+        for (server, row) in instance.capacity.chunks_exact(kinds).enumerate() {
+            let zone = instance.zone_of[server] as usize;
+            for k in 0..kinds {
+                capacity[zone * kinds + k] += f64::from(row[k]) / instance.kind_scale[k];
+            }
+        }
+        let s2_mean: f64 = (0..instance.jobs())
+            .filter(|j| instance.possible[*j])
+            .flat_map(|j| instance.job_tasks(j))
+            .map(|t| {
+                let opts = instance.type_opts(instance.task_type[t] as usize);
+                instance.opts[opts].iter().map(|o| o.s2).fold(0.0, f64::max)
+            })
+            .sum();
+        let mut dual = Dual {
+            instance,
+            capacity,
+            best: Prices { lambda: vec![0.0; size], theta: 0.0, bound: f64::INFINITY },
+            lambda: vec![0.0; size],
+            theta: 0.0,
+            step: 1.0,
+            stale: 0,
+            s2_mean,
+            has_s2: s2_mean > 0.0,
+            direction: vec![0.0; size],
+            usage: vec![0.0; size],
+            type_best: vec![0.0; instance.types],
+            type_option: vec![0; instance.types],
+            type_count: vec![0.0; instance.types],
+            steps: 0,
+        };
+        dual.set_theta();
+        dual
+    }
+
+    /// The current tangent.
+    pub(crate) fn theta(&self) -> f64 {
+        self.theta
+    }
+
+    /// Restarts the step length, for instance after a better target is known.
+    pub(crate) fn rewind(&mut self, step: f64) {
+        self.lambda.copy_from_slice(&self.best.lambda);
+        self.theta = self.best.theta;
+        self.direction.fill(0.0);
+        self.step = step;
+        self.stale = 0;
+    }
+
+    /// Step length has become too small to matter.
+    pub(crate) fn is_done(&self) -> bool {
+        self.step < 1e-4
+    }
+
+    fn set_theta(&mut self) {
+        self.theta = if self.has_s2 { 0.5 / self.s2_mean.max(1e-300).sqrt() } else { 0.0 };
+    }
+
+    /// One step; `target` is the scalar of a known assignment.
+    pub(crate) fn step(&mut self, target: f64) {
+        self.steps += 1;
+        let (bound, s2) = self.evaluate();
+        if bound < self.best.bound {
+            // Progress that is too small to matter counts as none.
+            let slack = (self.best.bound - target).abs().max(1e-12);
+            let real = self.best.bound.is_infinite() || self.best.bound - bound > 2e-3 * slack;
+            self.stale = if real { 0 } else { self.stale + 1 };
+            self.best.bound = bound;
+            self.best.theta = self.theta;
+            self.best.lambda.copy_from_slice(&self.lambda);
+        } else {
+            self.stale += 1;
+        }
+        if self.stale >= PATIENCE {
+            self.stale = 0;
+            self.step *= 0.6;
+            self.lambda.copy_from_slice(&self.best.lambda);
+            self.direction.fill(0.0);
+        }
+        self.move_prices(bound - target);
+        if self.has_s2 {
+            self.s2_mean += 0.2 * (s2 - self.s2_mean);
+            self.set_theta();
+        }
+    }
+
+    /// Moves against the subgradient `capacity - usage`, scaled by what each zone holds.
+    fn move_prices(&mut self, distance: f64) {
+        let mut norm = 0.0;
+        for (i, c) in self.capacity.iter().enumerate() {
+            if *c <= 0.0 {
+                continue;
+            }
+            let gradient = c - self.usage[i];
+            let held = self.lambda[i] <= 0.0 && gradient > 0.0;
+            self.direction[i] = if held { 0.0 } else { gradient + 0.6 * self.direction[i] };
+            norm += self.direction[i] * self.direction[i] / c;
+        }
+        if norm <= 0.0 {
+            self.stale = PATIENCE;
+            return;
+        }
+        let length = self.step * distance.max(0.0) / norm;
+        for (i, c) in self.capacity.iter().enumerate() {
+            if *c > 0.0 {
+                self.lambda[i] = (self.lambda[i] - length * self.direction[i] / c).max(0.0);
+            }
+        }
+    }
+
+    /// The bound at the current prices, and the variance of the relaxed solution.
+    fn evaluate(&mut self) -> (f64, f64) {
+        let instance = self.instance;
+        let kinds = instance.kinds;
+        for ty in 0..instance.types {
+            let request = &instance.request_f[ty * kinds..(ty + 1) * kinds];
+            let (mut best, mut option) = (f64::NEG_INFINITY, 0);
+            for at in instance.type_opts(ty) {
+                let opt = &instance.opts[at];
+                let zone = opt.zone as usize * kinds;
+                let price: f64 = self.lambda[zone..zone + kinds]
+                    .iter()
+                    .zip(request)
+                    .map(|(l, a)| l * a)
+                    .sum();
+                let reduced = opt.lin + self.theta * opt.s2 - price
+                    + f64::from(opt.untried) * instance.untried_weight;
+                if reduced > best {
+                    (best, option) = (reduced, at);
+                }
+            }
+            self.type_best[ty] = best;
+            self.type_option[ty] = narrow(option);
+        }
+        self.type_count.fill(0.0);
+        let mut bound: f64 = self.lambda.iter().zip(&self.capacity).map(|(l, c)| l * c).sum();
+        for job in (0..instance.jobs()).filter(|j| instance.possible[*j]) {
+            let types = &instance.task_type[instance.job_tasks(job)];
+            let profit: f64 = types.iter().map(|ty| self.type_best[*ty as usize]).sum();
+            if profit > 0.0 {
+                bound += profit;
+                types.iter().for_each(|ty| self.type_count[*ty as usize] += 1.0);
+            }
+        }
+        if self.theta > 0.0 {
+            bound += 0.25 / self.theta;
+        }
+        (bound + ROUNDING * bound.abs(), self.sum_usage())
+    }
+
+    fn sum_usage(&mut self) -> f64 {
+        let kinds = self.instance.kinds;
+        let mut s2 = 0.0;
+        self.usage.fill(0.0);
+        for ty in (0..self.instance.types).filter(|ty| self.type_count[*ty] > 0.0) {
+            let opt = &self.instance.opts[self.type_option[ty] as usize];
+            let count = self.type_count[ty];
+            s2 += count * opt.s2;
+            let zone = opt.zone as usize * kinds;
+            let request = &self.instance.request_f[ty * kinds..(ty + 1) * kinds];
+            for (u, a) in self.usage[zone..zone + kinds].iter_mut().zip(request) {
+                *u += count * a;
+            }
+        }
+        s2
+    }
+}
+
+/// Prices turned into tables that the search reads.
+#[derive(Debug, Clone)]
+pub(crate) struct Guide {
+    /// Reduced value of each option: lin + theta s2 + untried - price.
+    pub(crate) reduced: Vec<f64>,
+    /// Options of each type by descending reduced value, in the ranges of `opt_start`.
+    pub(crate) option_order: Vec<u32>,
+    /// Reduced value by (type, server), -inf where there is no edge; empty on large instances.
+    pub(crate) dense: Vec<f32>,
+    /// Price of a unit left free, by kind.
+    rest: Vec<f64>,
+    pub(crate) rest_f32: Vec<f32>,
+    /// Value per price of a job at its best options: the order of greedy insertion.
+    pub(crate) density: Vec<f64>,
+}
+
+impl Guide {
+    pub(crate) fn new(instance: &Instance, prices: &Prices) -> Guide {
+        let (kinds, types) = (instance.kinds, instance.types);
+        let mut reduced = vec![0.0; instance.opts.len()];
+        let mut option_order: Vec<u32> = (0..narrow(instance.opts.len())).collect();
+        let floor = floor_prices(instance, prices);
+        let mut type_value = vec![0.0; types];
+        let mut type_price = vec![0.0; types];
+        for ty in 0..types {
+            let request = &instance.request_f[ty * kinds..(ty + 1) * kinds];
+            let range = instance.type_opts(ty);
+            let mut best = f64::NEG_INFINITY;
+            for at in range.clone() {
+                let opt = &instance.opts[at];
+                let zone = opt.zone as usize * kinds;
+                let row = &prices.lambda[zone..zone + kinds];
+                let price: f64 = row.iter().zip(request).map(|(l, a)| l * a).sum();
+                let value = opt.lin + prices.theta * opt.s2
+                    + f64::from(opt.untried) * instance.untried_weight;
+                reduced[at] = value - price;
+                if reduced[at] > best {
+                    best = reduced[at];
+                    let base: f64 = floor.iter().zip(request).map(|(l, a)| l * a).sum();
+                    (type_value[ty], type_price[ty]) = (value, price + base);
+                }
+            }
+            option_order[range].sort_by(|a, b| {
+                reduced[*b as usize].total_cmp(&reduced[*a as usize]).then(a.cmp(b))
+            });
+        }
+        let density = (0..instance.jobs())
+            .map(|job| {
+                let types = instance.task_type[instance.job_tasks(job)].iter();
+                let (value, price) = types.fold((0.0, 0.0), |(v, p), ty| {
+                    (v + type_value[*ty as usize], p + type_price[*ty as usize])
+                });
+                value / f64::max(price, 1e-300)
+            })
+            .collect();
+        let mut guide =
+            Guide { reduced, option_order, dense: Vec::new(), rest: Vec::new(), rest_f32: Vec::new(), density };
+        guide.set_rest(instance, prices, &floor);
+        guide.set_dense(instance);
+        guide
+    }
+
+    fn set_rest(&mut self, instance: &Instance, prices: &Prices, floor: &[f64]) {
+        let zones = instance.zones.max(1) as f64;
+        self.rest = (0..instance.kinds)
+            .map(|k| {
+                let sum: f64 = prices.lambda.iter().skip(k).step_by(instance.kinds).sum();
+                (sum / zones + floor[k]) / instance.kind_scale[k]
+            })
+            .collect();
+        self.rest_f32 = self.rest.iter().map(|p| to_f32(*p)).collect();
+    }
+
+    fn set_dense(&mut self, instance: &Instance) {
+        let look = |option: &u32| match self.reduced.get(*option as usize) {
+            Some(reduced) => to_f32(*reduced),
+            None => f32::NEG_INFINITY,
+        };
+        let padded = instance.servers.next_multiple_of(LANES);
+        for row in instance.dense_option.chunks_exact(instance.servers.max(1)) {
+            self.dense.extend(row.iter().map(look));
+            self.dense.resize(self.dense.len().next_multiple_of(padded), f32::NEG_INFINITY);
+        }
+    }
+}
+
+/// A small price for every kind, so that jobs compare by size where nothing is scarce.
+fn floor_prices(instance: &Instance, prices: &Prices) -> Vec<f64> {
+    let kinds = instance.kinds as f64;
+    let cells = prices.lambda.len().max(1) as f64;
+    let mean = prices.lambda.iter().sum::<f64>() / cells;
+    let best = instance.opts.iter().map(|o| o.lin.abs() + prices.theta * o.s2);
+    let scale = best.fold(0.0, f64::max).max(1e-9);
+    vec![(0.02 * mean).max(1e-6 * scale / kinds); instance.kinds]
+}
+
+/// Guidance needs no more than single precision, which fills vector registers twice as well.
+fn to_f32(x: f64) -> f32 {
+    #[allow(clippy::cast_possible_truncation)]
+    let rounded = x as f32;
+    rounded
+}

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Problem, options, answer and errors of `solve gang`: the types of the library and of the JSON.
+
+use crate::learn::{Exploration, Growth};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+/// One slot's question: which gangs start, and where every task runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Problem {
+    /// Names of the device kinds; all requests and capacities have this length.
+    pub kinds: Vec<String>,
+    /// Maintenance cost per device of each kind; empty or absent = zeros.
+    #[serde(default)]
+    pub cost: Option<Vec<f64>>,
+    /// Scheduling round t, from 1.
+    #[serde(default = "one")]
+    pub slot: u64,
+    /// Growth of the exploration bonus.
+    #[serde(default)]
+    pub g: Growth,
+    /// Multiplies g(t) inside the root.
+    #[serde(default = "one_f64")]
+    pub bonus_scale: f64,
+    /// m of formula 11; absent = number of tasks of all jobs.
+    #[serde(default)]
+    pub m: Option<u64>,
+    /// Servers with what is free on them.
+    pub servers: Vec<Server>,
+    /// Gangs that wait, in the caller's order.
+    pub jobs: Vec<Job>,
+}
+
+/// A server and its free devices.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// Unique name.
+    pub name: String,
+    /// Free devices per kind.
+    pub capacity: Vec<f64>,
+}
+
+/// A gang: all tasks start together or none does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Unique id.
+    pub id: String,
+    /// Tasks; at least one.
+    pub tasks: Vec<Task>,
+}
+
+/// One task of a gang.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// Devices needed per kind.
+    pub request: Vec<f64>,
+    /// Servers that may run the task, with what was learned there.
+    #[serde(default)]
+    pub edges: Vec<Edge>,
+    /// An edge to every server that `edges` does not list.
+    #[serde(default)]
+    pub any: Option<AnyEdge>,
+}
+
+/// A task may run on `server`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Edge {
+    /// Name of the server.
+    pub server: String,
+    /// Learned mean value; counts as 0 when `count` is 0.
+    pub mean: f64,
+    /// Observations behind `mean`; whole in JSON, any amount for a caller in Rust.
+    #[serde(deserialize_with = "whole", serialize_with = "as_whole")]
+    pub count: f64,
+}
+
+/// Mean and count of the edges not listed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnyEdge {
+    /// Learned mean value; counts as 0 when `count` is 0.
+    pub mean: f64,
+    /// Observations behind `mean`.
+    #[serde(deserialize_with = "whole", serialize_with = "as_whole")]
+    pub count: f64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn one_f64() -> f64 {
+    1.0
+}
+
+fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    u64::deserialize(deserializer).map(|n| n as f64)
+}
+
+/// Whole counts are written as JSON integers, so that a written problem can be read again.
+fn as_whole<S: Serializer>(count: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let rounded = count.round().max(0.0) as u64;
+    serializer.serialize_u64(rounded)
+}
+
+/// A bad field: where it is and what was expected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct InputError {
+    /// Path of the field, such as `jobs[3].tasks[0].request[1]`.
+    pub path: String,
+    /// What was expected and what was found.
+    pub message: String,
+}
+
+impl InputError {
+    #[cold]
+    pub(crate) fn new(path: impl Into<String>, message: impl Into<String>) -> InputError {
+        InputError { path: path.into(), message: message.into() }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SolveError {
+    /// The problem is malformed.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// The mode cannot do a problem of this size.
+    #[error("{mode}: {what} is {got}, the limit is {limit}")]
+    TooLarge {
+        /// Name of the mode.
+        mode: &'static str,
+        /// What is counted.
+        what: &'static str,
+        /// How many there are.
+        got: usize,
+        /// Name and value of the limit.
+        limit: String,
+    },
+    /// The worker threads could not be started.
+    #[error("cannot start {threads} planner threads: {reason}")]
+    Threads {
+        /// Threads asked for.
+        threads: usize,
+        /// The system's reason.
+        reason: String,
+    },
+}
+
+/// How a problem is solved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// The document's genetic algorithm, with bounded retries and repair.
+    Seed,
+    /// Greedy and dual warm starts, then islands of local search and crossover.
+    #[default]
+    Best,
+    /// Branch and bound; small problems only.
+    Exact,
+}
+
+/// What happens to a task's old server when the `seed` mode mutates it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mutation {
+    /// The task moves: its other copies are cleared.
+    #[default]
+    Move,
+    /// The document's words: the new copy is added, the old ones stay.
+    Literal,
+}
+
+/// Time left before the answer is due; `None` = no deadline. Called from several threads.
+pub type Remaining<'a> = &'a (dyn Fn() -> Option<Duration> + Sync);
+
+/// Arguments of [`super::solve`] beside the problem.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// How to solve.
+    pub mode: Mode,
+    /// Seed of every random stream; same seed, same answer.
+    pub seed: u64,
+    /// Worker threads, at least 1; changes the speed only.
+    pub threads: usize,
+    /// Clock of the caller.
+    pub remaining: Remaining<'a>,
+    /// Mutation operator of the `seed` mode.
+    pub mutation: Mutation,
+    /// Previous plan to start from: for each job its servers by task, empty = pending.
+    pub warm_start: &'a [Vec<u32>],
+    /// Also fill [`Answer::explain`].
+    pub explain: bool,
+}
+
+impl std::fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("mode", &self.mode)
+            .field("seed", &self.seed)
+            .field("threads", &self.threads)
+            .field("mutation", &self.mutation)
+            .field("explain", &self.explain)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options {
+            mode: Mode::Best,
+            seed: 1,
+            threads: 1,
+            remaining: &|| None,
+            mutation: Mutation::Move,
+            warm_start: &[],
+            explain: false,
+        }
+    }
+}
+
+/// A started gang: one server per task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// Id of the job.
+    pub job: String,
+    /// Server names, task by task.
+    pub tasks: Vec<String>,
+}
+
+/// Why the search ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stopped {
+    /// Nothing better can be found, or nothing better was found for long.
+    Converged,
+    /// The deadline came first.
+    Deadline,
+    /// The search's own limit came first.
+    Limit,
+}
+
+/// One started gang's share of the index.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobTerms {
+    /// Id of the job.
+    pub job: String,
+    /// Sum of learned means.
+    pub value: f64,
+    /// Maintenance cost.
+    pub cost: f64,
+    /// Share of the exploration bonus, in proportion to the variance proxies.
+    pub bonus: f64,
+    /// Edges of this gang that were never tried.
+    pub untried_edges: u64,
+}
+
+/// Terms behind an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Explain {
+    /// delta(t).
+    pub delta: f64,
+    /// Scaled g(t).
+    pub g: f64,
+    /// m of formula 11.
+    pub m: f64,
+    /// Sum of the variance proxies of the edges used.
+    pub variance: f64,
+    /// Number of server equivalence classes.
+    pub server_classes: u64,
+    /// Started gangs in input order.
+    pub jobs: Vec<JobTerms>,
+}
+
+/// The answer: gangs that start, gangs that wait, and how good that certainly is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Started gangs in input order.
+    pub assignment: Vec<Placement>,
+    /// Ids of the others in input order.
+    pub pending: Vec<String>,
+    /// Formula 13 without the untried edges' infinite part.
+    pub index: f64,
+    /// Never-tried edges used; compared before `index`.
+    pub untried_edges: u64,
+    /// Sum of mean - cost.
+    pub mean_welfare: f64,
+    /// No assignment has a higher index; null when untried edges exist.
+    pub upper_bound: Option<f64>,
+    /// (upper_bound - index) / max(1e-12, |upper_bound|).
+    pub gap: Option<f64>,
+    /// True when no assignment is better.
+    pub proven_optimal: bool,
+    /// Generations (or search nodes of `exact`) done.
+    pub generations: u64,
+    /// Why the search ended.
+    pub stopped: Stopped,
+    /// Terms, when asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub explain: Option<Explain>,
+}
+
+impl Problem {
+    /// The exploration sequences of this slot.
+    #[must_use]
+    pub fn exploration(&self) -> Exploration {
+        let tasks: usize = self.jobs.iter().map(|job| job.tasks.len()).sum();
+        let m = self.m.map_or(tasks as f64, |m| m as f64);
+        Exploration { growth: self.g, bonus_scale: self.bonus_scale, slot: self.slot as f64, m }
+    }
+
+    /// Checks everything that the types do not say.
+    ///
+    /// # Errors
+    /// The first bad field, in the order of the document.
+    pub fn validate(&self) -> Result<(), InputError> {
+        self.validate_head()?;
+        let kinds = self.kinds.len();
+        let mut servers = HashMap::with_capacity(self.servers.len());
+        for (i, server) in self.servers.iter().enumerate() {
+            if servers.insert(server.name.as_str(), i).is_some() {
+                let message = format!("duplicate server name {:?}", server.name);
+                return Err(InputError::new(format!("servers[{i}].name"), message));
+            }
+            amounts(&format_args!("servers[{i}].capacity"), &server.capacity, kinds)?;
+        }
+        let mut ids = HashSet::with_capacity(self.jobs.len());
+        for (j, job) in self.jobs.iter().enumerate() {
+            if !ids.insert(job.id.as_str()) {
+                let message = format!("duplicate job id {:?}", job.id);
+                return Err(InputError::new(format!("jobs[{j}].id"), message));
+            }
+            if job.tasks.is_empty() {
+                let message = "a gang needs at least one task";
+                return Err(InputError::new(format!("jobs[{j}].tasks"), message));
+            }
+            for (q, task) in job.tasks.iter().enumerate() {
+                self.validate_task((j, q), task, &servers)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_head(&self) -> Result<(), InputError> {
+        let mut seen = HashSet::new();
+        for (k, kind) in self.kinds.iter().enumerate() {
+            if !seen.insert(kind) {
+                let message = format!("duplicate kind {kind:?}");
+                return Err(InputError::new(format!("kinds[{k}]"), message));
+            }
+        }
+        if let Some(cost) = &self.cost {
+            amounts(&"cost", cost, self.kinds.len())?;
+        }
+        if self.slot == 0 {
+            return Err(InputError::new("slot", "must be at least 1, got 0"));
+        }
+        amount(&"bonus_scale", self.bonus_scale)
+    }
+
+    fn validate_task(
+        &self,
+        (j, q): (usize, usize),
+        task: &Task,
+        servers: &HashMap<&str, usize>,
+    ) -> Result<(), InputError> {
+        amounts(&format_args!("jobs[{j}].tasks[{q}].request"), &task.request, self.kinds.len())?;
+        let mut listed = HashSet::with_capacity(task.edges.len());
+        for (e, edge) in task.edges.iter().enumerate() {
+            let path = format_args!("jobs[{j}].tasks[{q}].edges[{e}]");
+            let Some(server) = servers.get(edge.server.as_str()) else {
+                let message = format!("unknown server {:?}", edge.server);
+                return Err(InputError::new(format!("{path}.server"), message));
+            };
+            if !listed.insert(*server) {
+                let message = format!("duplicate edge to server {:?}", edge.server);
+                return Err(InputError::new(format!("{path}.server"), message));
+            }
+            finite(&format_args!("{path}.mean"), edge.mean)?;
+            amount(&format_args!("{path}.count"), edge.count)?;
+        }
+        if let Some(any) = &task.any {
+            finite(&format_args!("jobs[{j}].tasks[{q}].any.mean"), any.mean)?;
+            amount(&format_args!("jobs[{j}].tasks[{q}].any.count"), any.count)?;
+        }
+        Ok(())
+    }
+}
+
+fn finite(path: &dyn std::fmt::Display, x: f64) -> Result<(), InputError> {
+    if x.is_finite() {
+        return Ok(());
+    }
+    Err(InputError::new(path.to_string(), format!("must be a finite number, got {x}")))
+}
+
+fn amount(path: &dyn std::fmt::Display, x: f64) -> Result<(), InputError> {
+    finite(path, x)?;
+    if x >= 0.0 {
+        return Ok(());
+    }
+    Err(InputError::new(path.to_string(), format!("must be >= 0, got {x}")))
+}
+
+fn amounts(path: &dyn std::fmt::Display, xs: &[f64], kinds: usize) -> Result<(), InputError> {
+    if xs.len() != kinds {
+        let message = format!("must have {kinds} entries, one per kind, got {}", xs.len());
+        return Err(InputError::new(path.to_string(), message));
+    }
+    for (k, x) in xs.iter().enumerate() {
+        amount(&format_args!("{path}[{k}]"), *x)?;
+    }
+    Ok(())
+}

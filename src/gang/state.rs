@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! One assignment under construction: who runs where, what is free, and its exact score.
+
+use super::instance::{DENSE_SERVERS_MAX, Instance, NONE, narrow};
+use super::prices::Guide;
+use super::tree::FreeTree;
+use crate::learn::confidence_index;
+
+/// Servers of one range that are compared; longer ranges show this window of them.
+const WINDOW_SERVERS: usize = 64;
+/// Servers scanned at a time.
+pub(crate) const LANES: usize = 8;
+/// Servers touched lately that are tried before the tree.
+const HOT_SERVERS_MAX: usize = 24;
+
+/// Exact value of an assignment; `untried` is compared first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Score {
+    pub(crate) untried: u64,
+    pub(crate) lin: f64,
+    pub(crate) s2: f64,
+}
+
+impl Score {
+    /// Formula 13 without the infinite part.
+    pub(crate) fn index(&self, instance: &Instance) -> f64 {
+        confidence_index(instance.delta, self.lin, self.s2)
+    }
+
+    /// One number that orders scores, up to rounding.
+    pub(crate) fn scalar(&self, instance: &Instance) -> f64 {
+        self.untried as f64 * instance.untried_weight + self.lin + self.s2.max(0.0).sqrt()
+    }
+
+    /// Better by more than rounding.
+    pub(crate) fn beats(&self, other: &Score, instance: &Instance) -> bool {
+        if self.untried != other.untried {
+            return self.untried > other.untried;
+        }
+        let (a, b) = (self.index(instance), other.index(instance));
+        a > b + 1e-12 * b.abs().max(1.0)
+    }
+}
+
+/// A gang-complete assignment within capacity, with indexes for fast moves.
+#[derive(Debug, Clone)]
+pub(crate) struct State {
+    /// Server of each task, or `NONE`.
+    pub(crate) server: Vec<u32>,
+    /// Option by which each placed task runs.
+    pub(crate) option: Vec<u32>,
+    pub(crate) free: Vec<i32>,
+    /// The same by kind, padded to whole lanes with -1.
+    columns: Vec<i32>,
+    padded: usize,
+    pub(crate) total_free: Vec<i64>,
+    /// Jobs, the placed ones first.
+    pub(crate) queue: Vec<u32>,
+    queue_at: Vec<u32>,
+    pub(crate) placed: usize,
+    head: Vec<u32>,
+    next: Vec<u32>,
+    prev: Vec<u32>,
+    tree: FreeTree,
+    hot: Vec<u32>,
+    /// Window of each zone that greedy insertion fills.
+    frontier: Vec<u32>,
+    untried: u64,
+    lin: f64,
+    s2: f64,
+    /// Servers looked at: a deterministic measure of work.
+    pub(crate) work: u64,
+}
+
+/// How a server is chosen among those that fit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taste {
+    /// Weight of what stays free on the server (best fit); 0 = first fit.
+    pub(crate) tight: f32,
+    /// Where long ranges are looked at, modulo their length; `None` = at the frontier that
+    /// greedy insertion has reached.
+    pub(crate) window: Option<u32>,
+}
+
+/// The server in `lo..hi` with the cheapest leftover among those that fit, and that leftover.
+fn scan_range(
+    columns: &[i32],
+    padded: usize,
+    (lo, hi): (usize, usize),
+    request: &[i32],
+    rest: &[f32],
+) -> Option<(usize, f32)> {
+    let mut best = [f32::INFINITY; LANES];
+    let mut found = [NONE; LANES];
+    let (first, end) = (narrow(lo), narrow(hi));
+    let mut start = lo - lo % LANES;
+    while start < hi {
+        let mut lack = [0_i32; LANES];
+        let mut left = [0.0_f32; LANES];
+        for (k, (a, p)) in request.iter().zip(rest).enumerate() {
+            let column = &columns[k * padded + start..][..LANES];
+            for l in 0..LANES {
+                let over = column[l] - a;
+                lack[l] |= over;
+                left[l] += p * over as f32;
+            }
+        }
+        for l in 0..LANES {
+            let at = narrow(start + l);
+            let inside = (at >= first) & (at < end);
+            let better = (lack[l] >= 0) & (left[l] < best[l]) & inside;
+            best[l] = if better { left[l] } else { best[l] };
+            found[l] = if better { at } else { found[l] };
+        }
+        start += LANES;
+    }
+    let mut at: Option<(usize, f32)> = None;
+    for (server, left) in found.into_iter().zip(best).filter(|(s, _)| *s != NONE) {
+        let server = server as usize;
+        if at.is_none_or(|(s, b)| left < b || (left == b && server < s)) {
+            at = Some((server, left));
+        }
+    }
+    at
+}
+
+/// The server with the largest value minus price of its leftover, among those that fit.
+///
+/// Works on `LANES` servers at a time in loops that the compiler turns into vector code.
+fn scan(
+    columns: &[i32],
+    padded: usize,
+    request: &[i32],
+    value: &[f32],
+    (rest, tight): (&[f32], f32),
+) -> Option<usize> {
+    let mut scores = [f32::NEG_INFINITY; DENSE_SERVERS_MAX];
+    let mut best = [f32::NEG_INFINITY; LANES];
+    let mut start = 0;
+    while start < padded {
+        let mut lack = [0_i32; LANES];
+        let mut left = [0.0_f32; LANES];
+        for (k, (a, p)) in request.iter().zip(rest).enumerate() {
+            let column = &columns[k * padded + start..][..LANES];
+            for l in 0..LANES {
+                let over = column[l] - a;
+                lack[l] |= over;
+                left[l] += p * over as f32;
+            }
+        }
+        let value = &value[start..][..LANES];
+        let row = &mut scores[start..][..LANES];
+        for l in 0..LANES {
+            // A negative sign bit anywhere says that some kind lacks; spread over all bits it
+            // selects -inf. Branches here would keep the loop from becoming vector code.
+            let mask = (lack[l] >> 31).cast_unsigned();
+            let bits = (value[l] - tight * left[l]).to_bits();
+            row[l] = f32::from_bits((bits & !mask) | (f32::NEG_INFINITY.to_bits() & mask));
+            best[l] = if row[l] > best[l] { row[l] } else { best[l] };
+        }
+        start += LANES;
+    }
+    let top = best.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    if top == f32::NEG_INFINITY {
+        return None;
+    }
+    scores[..padded].iter().position(|score| *score == top)
+}
+
+impl State {
+    pub(crate) fn new(instance: &Instance) -> State {
+        let (servers, tasks, jobs) = (instance.servers, instance.tasks(), instance.jobs());
+        let kinds = instance.kinds;
+        let mut total_free = vec![0_i64; kinds];
+        for row in instance.capacity.chunks_exact(kinds.max(1)) {
+            total_free.iter_mut().zip(row).for_each(|(t, c)| *t += i64::from(*c));
+        }
+        let dense = !instance.dense_option.is_empty();
+        let padded = servers.next_multiple_of(LANES);
+        let mut columns = vec![-1; padded * kinds];
+        for (at, c) in instance.capacity.iter().enumerate() {
+            columns[(at % kinds) * padded + at / kinds] = *c;
+        }
+        State {
+            server: vec![NONE; tasks],
+            option: vec![NONE; tasks],
+            free: instance.capacity.clone(),
+            columns,
+            padded,
+            total_free,
+            queue: (0..narrow(jobs)).collect(),
+            queue_at: (0..narrow(jobs)).collect(),
+            placed: 0,
+            head: vec![NONE; servers],
+            next: vec![NONE; tasks],
+            prev: vec![NONE; tasks],
+            tree: FreeTree::new(instance, !dense),
+            hot: Vec::with_capacity(HOT_SERVERS_MAX),
+            frontier: instance.zone_start[..instance.zones].to_vec(),
+            untried: 0,
+            lin: 0.0,
+            s2: 0.0,
+            work: 0,
+        }
+    }
+
+    /// Makes this state equal to `other` without allocating.
+    pub(crate) fn copy_from(&mut self, other: &State) {
+        self.server.copy_from_slice(&other.server);
+        self.option.copy_from_slice(&other.option);
+        self.free.copy_from_slice(&other.free);
+        self.columns.copy_from_slice(&other.columns);
+        self.total_free.copy_from_slice(&other.total_free);
+        self.queue.copy_from_slice(&other.queue);
+        self.queue_at.copy_from_slice(&other.queue_at);
+        self.placed = other.placed;
+        self.head.copy_from_slice(&other.head);
+        self.next.copy_from_slice(&other.next);
+        self.prev.copy_from_slice(&other.prev);
+        self.tree.copy_from(&other.tree);
+        self.hot.clear();
+        self.frontier.copy_from_slice(&other.frontier);
+        (self.untried, self.lin, self.s2) = (other.untried, other.lin, other.s2);
+    }
+
+    /// Score by the running sums.
+    pub(crate) fn score(&self) -> Score {
+        Score { untried: self.untried, lin: self.lin, s2: self.s2 }
+    }
+
+    /// Sums the score again in task order, so that rounding does not pile up.
+    pub(crate) fn rescore(&mut self, instance: &Instance) -> Score {
+        let (mut untried, mut lin, mut s2) = (0, 0.0, 0.0);
+        for option in self.option.iter().filter(|o| **o != NONE) {
+            let opt = &instance.opts[*option as usize];
+            untried += u64::from(opt.untried);
+            lin += opt.lin;
+            s2 += opt.s2;
+        }
+        (self.untried, self.lin, self.s2) = (untried, lin, s2);
+        self.score()
+    }
+
+    pub(crate) fn is_placed(&self, job: usize) -> bool {
+        (self.queue_at[job] as usize) < self.placed
+    }
+
+    /// First task on `server`; follow with [`State::task_after`].
+    pub(crate) fn first_task(&self, server: usize) -> u32 {
+        self.head[server]
+    }
+
+    pub(crate) fn task_after(&self, task: u32) -> u32 {
+        self.next[task as usize]
+    }
+
+    /// True when one more task of type `ty` fits on `server` now.
+    pub(crate) fn fits(&self, instance: &Instance, ty: usize, server: usize) -> bool {
+        let k = instance.kinds;
+        let request = &instance.request[ty * k..(ty + 1) * k];
+        let free = &self.free[server * k..(server + 1) * k];
+        request.iter().zip(free).all(|(a, f)| a <= f)
+    }
+
+    /// Puts a task on a server that fits, by option `option`.
+    pub(crate) fn put(&mut self, instance: &Instance, task: usize, server: u32, option: usize) {
+        debug_assert!(self.server[task] == NONE);
+        self.work += 1;
+        let opt = &instance.opts[option];
+        self.server[task] = server;
+        self.option[task] = narrow(option);
+        self.untried += u64::from(opt.untried);
+        self.lin += opt.lin;
+        self.s2 += opt.s2;
+        let s = server as usize;
+        let head = self.head[s];
+        (self.next[task], self.prev[task]) = (head, NONE);
+        if head != NONE {
+            self.prev[head as usize] = narrow(task);
+        }
+        self.head[s] = narrow(task);
+        self.shift_free(instance, instance.task_type[task] as usize, s, -1);
+    }
+
+    /// Takes a task off its server.
+    pub(crate) fn take(&mut self, instance: &Instance, task: usize) {
+        let server = self.server[task] as usize;
+        let opt = &instance.opts[self.option[task] as usize];
+        self.untried -= u64::from(opt.untried);
+        self.lin -= opt.lin;
+        self.s2 -= opt.s2;
+        let (next, prev) = (self.next[task], self.prev[task]);
+        if prev == NONE {
+            self.head[server] = next;
+        } else {
+            self.next[prev as usize] = next;
+        }
+        if next != NONE {
+            self.prev[next as usize] = prev;
+        }
+        (self.server[task], self.option[task]) = (NONE, NONE);
+        self.shift_free(instance, instance.task_type[task] as usize, server, 1);
+        self.heat(server);
+    }
+
+    fn shift_free(&mut self, instance: &Instance, ty: usize, server: usize, sign: i32) {
+        let k = instance.kinds;
+        let request = &instance.request[ty * k..(ty + 1) * k];
+        let free = &mut self.free[server * k..(server + 1) * k];
+        for ((f, t), a) in free.iter_mut().zip(&mut self.total_free).zip(request) {
+            *f += sign * a;
+            *t += i64::from(sign * a);
+        }
+        for (k, column) in self.columns.chunks_exact_mut(self.padded.max(1)).enumerate() {
+            column[server] += sign * request[k];
+        }
+        self.tree.update(server, &self.free[server * k..(server + 1) * k]);
+    }
+
+    fn heat(&mut self, server: usize) {
+        let server = narrow(server);
+        if self.tree.is_used() && !self.hot.contains(&server) {
+            if self.hot.len() == HOT_SERVERS_MAX {
+                self.hot.remove(0);
+            }
+            self.hot.push(server);
+        }
+    }
+
+    /// Moves a job whose tasks are all placed (or all not) to its part of the queue.
+    pub(crate) fn mark(&mut self, job: usize, placed: bool) {
+        debug_assert!(self.is_placed(job) != placed);
+        let to = if placed { self.placed } else { self.placed - 1 };
+        let from = self.queue_at[job] as usize;
+        let other = self.queue[to];
+        self.queue.swap(from, to);
+        self.queue_at[job] = narrow(to);
+        self.queue_at[other as usize] = narrow(from);
+        if placed {
+            self.placed += 1;
+        } else {
+            self.placed -= 1;
+        }
+    }
+
+    /// Takes all tasks of a placed job off.
+    pub(crate) fn remove_job(&mut self, instance: &Instance, job: usize) {
+        for task in instance.job_tasks(job) {
+            self.take(instance, task);
+        }
+        self.mark(job, false);
+    }
+
+    /// Places all tasks of a pending job by the guide's prices, or leaves everything as it was.
+    pub(crate) fn insert_job(
+        &mut self,
+        instance: &Instance,
+        guide: &Guide,
+        job: usize,
+        taste: Taste,
+    ) -> bool {
+        self.work += 1;
+        let k = instance.kinds;
+        let need = &instance.job_request[job * k..(job + 1) * k];
+        if !instance.possible[job] || need.iter().zip(&self.total_free).any(|(a, f)| a > f) {
+            return false;
+        }
+        let range = instance.job_tasks(job);
+        for at in range.clone() {
+            let task = instance.insert_order[at] as usize;
+            let ty = instance.task_type[task] as usize;
+            let Some((server, option)) = self.choose(instance, guide, ty, taste) else {
+                for undo in range.start..at {
+                    self.take(instance, instance.insert_order[undo] as usize);
+                }
+                return false;
+            };
+            self.put(instance, task, server, option);
+        }
+        self.mark(job, true);
+        true
+    }
+
+    /// The best server for one task of type `ty`, and the option that it uses there.
+    pub(crate) fn choose(
+        &mut self,
+        instance: &Instance,
+        guide: &Guide,
+        ty: usize,
+        taste: Taste,
+    ) -> Option<(u32, usize)> {
+        if guide.dense.is_empty() {
+            return self.choose_by_tree(instance, guide, ty, taste);
+        }
+        let (k, n) = (instance.kinds, instance.servers);
+        self.work += (n / 16 + 2) as u64;
+        let server = scan(
+            &self.columns,
+            self.padded,
+            &instance.request[ty * k..(ty + 1) * k],
+            &guide.dense[ty * self.padded..(ty + 1) * self.padded],
+            (&guide.rest_f32, taste.tight),
+        )?;
+        Some((narrow(server), instance.dense_option[ty * n + server] as usize))
+    }
+
+    fn choose_by_tree(
+        &mut self,
+        instance: &Instance,
+        guide: &Guide,
+        ty: usize,
+        taste: Taste,
+    ) -> Option<(u32, usize)> {
+        let mut best = f64::NEG_INFINITY;
+        let mut found = None;
+        for at in instance.type_opts(ty) {
+            let option = guide.option_order[at] as usize;
+            self.work += 1;
+            if guide.reduced[option] <= best {
+                break;
+            }
+            let Some((server, left)) = self.choose_in(instance, guide, (ty, option), taste) else {
+                continue;
+            };
+            let score = guide.reduced[option] - f64::from(taste.tight * left);
+            if score > best {
+                best = score;
+                found = Some((narrow(server), option));
+            }
+        }
+        let (server, option) = found?;
+        if !instance.merged {
+            return Some((server, option));
+        }
+        // In a merged zone the server may have an edge of its own.
+        Some((server, instance.option_on(ty, server).unwrap_or(option)))
+    }
+
+    /// A server of one option, with the price of its leftover: the best of a window and of the
+    /// servers touched lately, else the first that the tree finds.
+    fn choose_in(
+        &mut self,
+        instance: &Instance,
+        guide: &Guide,
+        (ty, option): (usize, usize),
+        taste: Taste,
+    ) -> Option<(usize, f32)> {
+        let k = instance.kinds;
+        let request = &instance.request[ty * k..(ty + 1) * k];
+        let opt = &instance.opts[option];
+        let (lo, hi) = (opt.lo as usize, opt.hi as usize);
+        let scan = |range| scan_range(&self.columns, self.padded, range, request, &guide.rest_f32);
+        if hi - lo <= WINDOW_SERVERS {
+            self.work += ((hi - lo) / 16 + 1) as u64;
+            return scan((lo, hi));
+        }
+        self.work += 8;
+        let zone = opt.zone as usize;
+        let start = match taste.window {
+            Some(at) => lo + at as usize % (hi - lo),
+            None => (self.frontier[zone] as usize).clamp(lo, hi - 1),
+        };
+        let mut best = scan((start, (start + WINDOW_SERVERS).min(hi)));
+        for s in self.hot.iter().map(|s| *s as usize).filter(|s| (lo..hi).contains(s)) {
+            if let Some((server, left)) = scan((s, s + 1)) {
+                if best.is_none_or(|(_, b)| left < b) {
+                    best = Some((server, left));
+                }
+            }
+        }
+        if best.is_some() {
+            return best;
+        }
+        self.work += 16;
+        let first = self.tree.first_fit(start, hi, request);
+        let server = first.or_else(|| self.tree.first_fit(lo, start, request))?;
+        if taste.window.is_none() && server >= start {
+            // The window is full for this size: slide on, but keep its newest half in sight.
+            let slid = (start + WINDOW_SERVERS / 4).min(server);
+            self.frontier[zone] = narrow(slid);
+        }
+        scan((server, server + 1))
+    }
+
+    /// Rebuilds a state from servers by task; jobs that do not fit as given stay pending.
+    pub(crate) fn adopt(&mut self, instance: &Instance, server: &[u32]) {
+        for job in 0..instance.jobs() {
+            let range = instance.job_tasks(job);
+            let mut complete = instance.possible[job];
+            let mut done = range.start;
+            for task in range.clone() {
+                let ty = instance.task_type[task] as usize;
+                let at = server[task];
+                let option = if at == NONE { None } else { instance.option_on(ty, at) };
+                match option {
+                    Some(option) if complete && self.fits(instance, ty, at as usize) => {
+                        self.put(instance, task, at, option);
+                        done = task + 1;
+                    }
+                    _ => {
+                        complete = false;
+                        break;
+                    }
+                }
+            }
+            if complete {
+                self.mark(job, true);
+            } else {
+                (range.start..done).for_each(|task| self.take(instance, task));
+            }
+        }
+    }
+}
