@@ -1,0 +1,432 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Is a job really where `phalanx explain` says, and does the configuration act?
+
+On a heterogeneous cluster of 16 nodes with the overlay: about 80 varied jobs,
+of which each one's nodes by `scontrol show job` must be those of `phalanx
+explain`; the shares in `phalanx status` must add up; a reload with a changed
+weight must change the generation and the next decision; a bad file must be
+refused with line and column; each partition must follow its mode.
+"""
+
+import argparse
+import fnmatch
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+sys.dont_write_bytecode = True
+
+from slurmcluster import Cluster, ClusterError, UsageError  # noqa: E402
+from slurmcluster.nodes import expand_hostlist  # noqa: E402
+from transparency_status import phalanx, phalanx_json, read_status  # noqa: E402
+
+EXIT_FAILED, EXIT_USAGE = 1, 2
+EXIT_NEGATIVE, EXIT_UNREACHABLE = 1, 4     # of the phalanx command line
+SETTLE_S = 10.0            # until a fact known to the plugin shows in the daemon's answers
+PLACED_MIN = 70            # jobs that the list below must lead to
+CHECKS = {}
+
+# (sbatch options, seconds): several kinds of jobs, several times each.
+JOBS = [
+    (("-n1",), 2), (("-n1", "--mem=3000"), 1), (("-n2", "-c2"), 2), (("-N1", "-n6"), 2),
+    (("-N2", "-n4"), 2), (("-N3", "-n3"), 1), (("-N2-4", "-n4"), 1), (("-n10",), 1),
+    (("-p", "gpu", "-n1", "--gres=gpu:1"), 2), (("-p", "gpu", "-n2", "--gres=gpu:a100:2"), 2),
+    (("-p", "gpu", "-N2", "--gres=gpu:1"), 1), (("-p", "gpu", "-n1", "--gpus=v100:1"), 1),
+    (("-p", "bigmem", "-n1", "--mem=30000"), 2), (("-n2", "--mem-per-cpu=6000"), 1),
+    (("-N1", "--exclusive"), 1), (("-N1", "-C", "amd", "-n3"), 1), (("-x", "cpu[1-3]", "-n2"), 1),
+    (("-w", "cpu4", "-n1"), 1), (("-n1", "--array=0-5"), 1), (("-N2", "-n2", "--array=0-2"), 1),
+]
+ROUNDS = 3
+
+
+def check(function):
+    """Registers a check under its function's name with - for _; they run in this order."""
+    CHECKS[function.__name__.replace("_", "-")] = function
+    return function
+
+
+class Suite:
+    """The cluster and the problems of the check that runs."""
+
+    def __init__(self, cluster):
+        self.cluster, self.problems = cluster, []
+
+    def expect(self, condition, text):
+        """Notes a problem unless the condition holds; returns the condition."""
+        if not condition:
+            self.problems.append(text)
+        return bool(condition)
+
+    def wait(self, condition, what, limit=SETTLE_S):
+        """Waits for a condition; notes a problem if it does not come true."""
+        end = time.monotonic() + limit
+        while not condition():
+            if time.monotonic() > end:
+                return self.expect(False, f"not within {limit:.0f} s: {what}")
+            time.sleep(0.2)
+        return True
+
+    def explain(self, job_id):
+        """`phalanx explain JOB --json` once it knows where the job was placed."""
+        end = time.monotonic() + SETTLE_S
+        while True:
+            report = phalanx_json(self.cluster, "explain", str(job_id))
+            if report.get("placed") or time.monotonic() > end:
+                return report
+            time.sleep(0.2)
+
+    def pending(self, job_id):
+        """What explain says of a waiting job; empty while the daemon does not know it yet."""
+        done = phalanx(self.cluster, "explain", str(job_id), "--json", check=False)
+        return (json.loads(done.stdout).get("pending") if done.returncode == 0 else None) or {}
+
+    def one_job(self, *options):
+        """Runs one job to its end; returns (its record, its explanation)."""
+        job = self.cluster.submit(*(options or ("-n1",)))
+        record = self.cluster.wait_jobs([job], timeout=60)[0]
+        return record, self.explain(job)
+
+    def decided(self, *options):
+        """The decision behind a job that was placed by Phalanx; tries a few jobs."""
+        for _ in range(5):
+            _, report = self.one_job(*options)
+            placed = report.get("placed") or {}
+            if placed.get("by_phalanx") and placed.get("decision"):
+                return placed["decision"]
+        raise ClusterError("none of five jobs was placed by Phalanx with a decision on record")
+
+    def toml(self, text, *replacements):
+        """Writes the daemon's configuration with some pieces replaced by regular expression."""
+        for pattern, new in replacements:
+            text, count = re.subn(pattern, new, text, count=1, flags=re.MULTILINE)
+            if count != 1:
+                raise ClusterError(f"phalanx.toml has nothing like {pattern!r}")
+        with open(self.cluster.paths.phalanx_toml, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def read_toml(self):
+        """The daemon's configuration as it is on disk."""
+        with open(self.cluster.paths.phalanx_toml, encoding="utf-8") as file:
+            return file.read()
+
+    def reload(self):
+        """`phalanx reload --json`, which must succeed; returns the report."""
+        report = phalanx_json(self.cluster, "reload")
+        if not report["ok"]:
+            raise ClusterError(f"phalanx reload: {report['error']}")
+        return report
+
+
+def nodes_of(text):
+    """A hostlist as a sorted list; empty for (null) and nothing."""
+    return sorted(expand_hostlist(text)) if text and text != "(null)" else []
+
+
+@check
+def explained_nodes(suite):
+    """Every job is on the nodes that `phalanx explain` names, with the scores behind it"""
+    jobs = [suite.cluster.submit(*options, "-t5", wrap=f"exec sleep {seconds}")
+            for _ in range(ROUNDS) for options, seconds in JOBS]
+    records = suite.cluster.wait_jobs(jobs, timeout=150)
+    suite.expect(len(records) >= PLACED_MIN, f"only {len(records)} job records")
+    ours = 0
+    for record in records:
+        job, nodes = record["JobId"], nodes_of(record.get("NodeList"))
+        suite.expect(record["JobState"] == "COMPLETED", f"job {job} is {record['JobState']}")
+        placed = suite.explain(job).get("placed")
+        if not suite.expect(placed, f"job {job}: explain has no placement"):
+            continue
+        suite.expect(nodes_of(placed["nodes"]) == nodes,
+                     f"job {job}: on {nodes}, explain says {placed['nodes']}")
+        if placed["by_phalanx"]:
+            ours += 1
+            explained_decision(suite, job, nodes, placed.get("decision"))
+        else:
+            suite.expect(placed.get("reason"), f"job {job}: not by Phalanx, and no reason why")
+    suite.expect(ours >= len(records) // 3, f"only {ours} of {len(records)} placed by Phalanx")
+    print(f"    {ours} of {len(records)} jobs placed by Phalanx")
+
+
+def explained_decision(suite, job, nodes, decision):
+    """The decision behind a placed job names its nodes and how they scored."""
+    if not suite.expect(decision, f"job {job}: placed by Phalanx without a decision"):
+        return
+    suite.expect(nodes_of(decision["nodes"]) == nodes,
+                 f"job {job}: on {nodes}, decided {decision['nodes']}")
+    suite.expect(sorted(scored["node"] for scored in decision["chosen"]) == nodes,
+                 f"job {job}: the scores are not of its nodes")
+    suite.expect(len(decision["weights"]) == len(decision["dimensions"]) > 0,
+                 f"job {job}: weights do not match dimensions")
+    suite.expect(len(nodes) <= decision["candidates"],
+                 f"job {job}: {len(nodes)} nodes of {decision['candidates']} candidates")
+    runner_up = decision.get("runner_up")
+    suite.expect(not runner_up or runner_up["node"] not in nodes,
+                 f"job {job}: the runner-up was chosen")
+
+
+@check
+def score_terms(suite):
+    """In mode best the terms of each chosen node's score are named and add up to it"""
+    for options in (("-n1",), ("-p", "gpu", "-n1", "--gres=gpu:1"), ("-N2", "-n6")):
+        decision, words = suite.decided(*options), " ".join(options)
+        suite.expect(decision["method_mode"] == "best", f"method_mode {decision['method_mode']}")
+        for scored in decision["chosen"]:
+            terms = scored["terms"]
+            suite.expect(terms and abs(sum(terms.values()) - scored["score"]) < 1e-6,
+                         f"{words}: {scored['node']}: terms {terms} for score {scored['score']}")
+        suite.expect(decision.get("runner_up"), f"{words}: no runner-up")
+
+
+@check
+def shares_add_up(suite):
+    """asked = narrowed + fallen back, for both modes, and agree with the plugin's counters"""
+    suite.one_job()
+    suite.wait(lambda: shares_of(suite)["run_now"][0], "run_now: asked = narrowed + fallen_back")
+    suite.wait(lambda: shares_of(suite)["will_run"][0], "will_run: asked = narrowed + fallen_back")
+    raw = read_status(suite.cluster)["raw"]
+    for mode in ("run_now", "will_run"):
+        shares = raw[mode]
+        suite.expect(shares["answered"] >= shares["narrowed"],
+                     f"{mode}: {shares['narrowed']} narrowed of {shares['answered']} answered")
+        suite.expect(all(reason and count > 0 for reason, count in shares["fallen_back"].items()),
+                     f"{mode}: odd reasons {shares['fallen_back']}")
+    suite.expect(raw["run_now"]["narrowed"] > 0, "run_now: nothing was narrowed")
+    plugin = raw["plugin"]
+    suite.wait(lambda: plugin_agrees(suite), "plugin.asks = run_now.asked + will_run.asked")
+    suite.expect(plugin["calls"]["run_now"] + plugin["calls"]["will_run"] >= plugin["asks"],
+                 "plugin: more asks than calls")
+    print(f"    run_now {raw['run_now']}")
+    print(f"    will_run {raw['will_run']}")
+
+
+def shares_of(suite):
+    """{mode: (adds up, shares)} of the present status."""
+    raw, result = read_status(suite.cluster)["raw"], {}
+    for mode in ("run_now", "will_run"):
+        shares = raw[mode]
+        total = shares["narrowed"] + sum(shares["fallen_back"].values())
+        result[mode] = (shares["asked"] == total, shares)
+    return result
+
+
+def plugin_agrees(suite):
+    """True if the plugin's own count of asks and of narrowed calls is the daemon's."""
+    status = read_status(suite.cluster)
+    plugin = status["raw"]["plugin"]
+    return plugin["asks"] == status["asked"] and plugin["narrowed"] == status["narrowed"]
+
+
+@check
+def reload_changes_decision(suite):
+    """A reload with a changed weight changes the generation and the next decision"""
+    text = suite.read_toml()
+    suite.toml(text + '\n[balance]\nweights_from = ["initial"]\n'
+               'initial_weights = { cpu = 1.0, mem = 1.0 }\n')
+    first = suite.reload()
+    before = suite.decided("-N1", "-n3", "--mem=1000")
+    suite.toml(text + '\n[balance]\nweights_from = ["initial"]\n'
+               'initial_weights = { cpu = 1.0, mem = 9.0 }\n')
+    second = suite.reload()
+    after = suite.decided("-N1", "-n3", "--mem=1000")
+    suite.expect(second["generation"] == first["generation"] + 1,
+                 f"generation {first['generation']} -> {second['generation']}")
+    suite.expect("balance.initial_weights" in " ".join(second["changed"]),
+                 f"changed is {second['changed']}")
+    suite.expect(before["generation"] == first["generation"] and
+                 after["generation"] == second["generation"],
+                 f"decisions of generations {before['generation']} and {after['generation']}")
+    weight = [dict(zip(one["dimensions"], one["weights"])) for one in (before, after)]
+    suite.expect(abs(weight[0]["cpu"] - weight[0]["mem"]) < 1e-6,
+                 f"equal weights became {weight[0]}")
+    suite.expect(abs(weight[1]["mem"] / max(weight[1]["cpu"], 1e-9) - 9.0) < 1e-3,
+                 f"weights 1 to 9 became {weight[1]}")
+    terms = [[(scored["dispersion_after"], scored["score"]) for scored in one["chosen"]]
+             for one in (before, after)]
+    suite.expect(terms[0] != terms[1], "the scores are the same under other weights")
+    suite.toml(text)
+    suite.reload()
+
+
+@check
+def bad_file_refused(suite):
+    """A bad file is refused with line and column, the configuration in force stays"""
+    text, before = suite.read_toml(), read_status(suite.cluster)["raw"]["config"]
+    bad = {
+        "misspelled key": ('\n[balance]\ntreshold = 0.4\n', "threshold"),
+        "wrong type": ('\n[balance]\nthreshold = "high"\n', ""),
+        "out of range": ("\n[balance]\nthreshold = 7.5\n", ""),
+        "no TOML": ("\n[balance\n", ""),
+    }
+    for what, (addition, hint) in bad.items():
+        suite.toml(text + addition)
+        line = text.count("\n") + 3 - (what == "no TOML")
+        done = phalanx(suite.cluster, "reload", check=False)
+        said = done.stdout + done.stderr
+        suite.expect(done.returncode == EXIT_NEGATIVE, f"{what}: reload exits {done.returncode}")
+        suite.expect(re.search(rf"phalanx\.toml:{line}:\d+", said),
+                     f"{what}: no {line}:COLUMN in {said.strip()!r}")
+        suite.expect(hint in said, f"{what}: no suggestion {hint!r} in {said.strip()!r}")
+        now = read_status(suite.cluster)["raw"]["config"]
+        suite.expect(now["generation"] == before["generation"] and now["last_error"],
+                     f"{what}: generation {before['generation']} -> {now['generation']}, "
+                     f"last_error {now['last_error']!r}")
+        done = phalanx(suite.cluster, "config", "check", suite.cluster.paths.phalanx_toml,
+                       check=False)
+        suite.expect(done.returncode == EXIT_NEGATIVE, f"{what}: config check exits "
+                                                       f"{done.returncode}")
+    suite.expect(suite.decided()["generation"] == before["generation"],
+                 "a decision of another generation after refused files")
+    suite.toml(text)
+    suite.reload()
+    suite.expect(not read_status(suite.cluster)["raw"]["config"]["last_error"],
+                 "last_error stays after a good reload")
+
+
+@check
+def partition_modes(suite):
+    """Partitions off, shadow and enforce: who decides, and what is recorded"""
+    text, since = suite.read_toml(), phalanx_json(suite.cluster, "shadow")
+    suite.toml(text + '\n[partition.gpu]\nmode = "shadow"\n[partition.bigmem]\nmode = "off"\n')
+    suite.reload()
+    modes = read_status(suite.cluster)["raw"]["config"]["partition_modes"]
+    suite.expect(modes == {"gpu": "shadow", "bigmem": "off"}, f"partition_modes are {modes}")
+    before = read_status(suite.cluster)
+    for partition, mode, ours in (("gpu", "shadow", False), ("bigmem", "off", False),
+                                  ("main", "enforce", True)):
+        reports = [suite.one_job("-p", partition, "-N1", "-n2")[1] for _ in range(3)]
+        found = {report["mode"] for report in reports}
+        suite.expect(found == {mode}, f"{partition}: explain says mode {found}")
+        by_us = [report["placed"]["by_phalanx"] for report in reports if report.get("placed")]
+        suite.expect(len(by_us) == 3 and (any(by_us) if ours else not any(by_us)),
+                     f"{partition}: placed by Phalanx: {by_us}")
+        reasons = {report["placed"].get("reason") for report in reports if report.get("placed")}
+        # In mode off nothing is recorded, so that explain may know no more than that.
+        suite.expect(ours or reasons <= {mode, "not asked"}, f"{partition}: reasons {reasons}")
+    after = read_status(suite.cluster)
+    for reason in ("shadow", "off"):
+        grown = after["fallen_back"].get(reason, 0) - before["fallen_back"].get(reason, 0)
+        suite.expect(grown >= 3, f"status: fallen_back.{reason} grew by {grown}")
+    suite.wait(lambda: phalanx_json(suite.cluster, "shadow")["starts"] >= since["starts"] + 3,
+               "phalanx shadow counts three starts more")
+    shadow = phalanx_json(suite.cluster, "shadow")
+    suite.expect(0 <= shadow["agreed"] <= shadow["starts"] and
+                 shadow["agreement"] is not None and
+                 abs(shadow["agreement"] - shadow["agreed"] / shadow["starts"]) < 1e-9,
+                 f"shadow: agreed {shadow['agreed']} of {shadow['starts']}, "
+                 f"agreement {shadow['agreement']}")
+    print(f"    shadow: {shadow['agreed']} of {shadow['starts']} the same")
+    suite.toml(text)
+    suite.reload()
+
+
+@check
+def pending_explained(suite):
+    """A waiting job: the filters and the nodes left add up, and the blocker is named"""
+    holder = suite.cluster.submit("-p", "gpu", "-N4", "-C", "a100", "--gres=gpu:a100:4", "-t5",
+                                  wrap="exec sleep 600")
+    suite.cluster.wait_jobs([holder], states={"RUNNING"})
+    job = suite.cluster.submit("-p", "gpu", "-C", "a100", "--gres=gpu:a100:2", "-n1", "-t5")
+    try:
+        suite.cluster.wait_jobs([job], states={"PENDING"})
+        if not suite.wait(lambda: suite.pending(job), "explain shows the waiting job"):
+            return
+        suite.wait(lambda: suite.pending(job).get("fits_now") == 0, "no node fits")
+        pending = suite.pending(job)
+        removed = sum(one["removed"] for one in pending["filters"])
+        suite.expect(removed + pending["eligible"] == pending["nodes_total"] == 16,
+                     f"{removed} removed + {pending['eligible']} eligible "
+                     f"!= {pending['nodes_total']} nodes")
+        suite.expect(pending["eligible"] == 4, f"{pending['eligible']} eligible, expected 4")
+        names = [one["dimension"] for one in pending["blockers"]]
+        suite.expect(any("gpu" in name for name in names), f"blockers are {names}")
+        suite.expect(pending["summary"], "no summary")
+    finally:
+        suite.cluster.run("scancel", job, holder)
+    suite.cluster.wait_jobs([job, holder], timeout=30)
+
+
+@check
+def exit_codes(suite):
+    """Exit codes: an unknown job, and a daemon that is not there; jobs run all the same"""
+    done = phalanx(suite.cluster, "explain", "99999999", check=False)
+    suite.expect(done.returncode == EXIT_NEGATIVE, f"explain of an unknown job exits "
+                                                   f"{done.returncode}")
+    suite.cluster.stop_phalanxd()
+    done = phalanx(suite.cluster, "status", check=False)
+    suite.expect(done.returncode == EXIT_UNREACHABLE, f"status without daemon exits "
+                                                      f"{done.returncode}")
+    job = suite.cluster.submit("-n1")
+    suite.expect(suite.cluster.wait_jobs([job], timeout=30)[0]["JobState"] == "COMPLETED",
+                 "a job without the daemon does not complete")
+    suite.cluster.start_phalanxd()
+    suite.wait(lambda: read_status(suite.cluster)["raw"]["plugin"]["synced"], "plugin synced")
+
+
+def arguments():
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="placement.py", allow_abbrev=False,
+                                     description=__doc__.splitlines()[0])
+    parser.add_argument("--only", action="append", default=[], metavar="NAME",
+                        help="only the checks of this name (may hold * and ?); repeatable")
+    parser.add_argument("--list", action="store_true", help="list the checks and exit")
+    parser.add_argument("--dir", metavar="DIR", help="where the cluster lives (default: new)")
+    return parser.parse_args()
+
+
+def run_check(cluster, function):
+    """Runs one check; returns its problems."""
+    suite = Suite(cluster)
+    try:
+        function(suite)
+    except ClusterError as error:
+        suite.problems.append(str(error))
+    except Exception:  # a broken check must not end the suite
+        suite.problems += traceback.format_exc().splitlines()
+    return suite.problems
+
+
+def main():
+    """Runs the checks; 0 if all passed, 1 if not, 2 on a bad command line."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    args = arguments()
+    if args.list:
+        for name, function in CHECKS.items():
+            print(f"{name:<26} {function.__doc__.splitlines()[0]}")
+        return 0
+    names = [name for name in CHECKS
+             if not args.only or any(fnmatch.fnmatch(name, p) for p in args.only)]
+    if not names:
+        print("placement.py: --only matches no check (see --list)", file=sys.stderr)
+        return EXIT_USAGE
+    root, failed, begin = args.dir or tempfile.mkdtemp(prefix="phx-pl-"), [], time.monotonic()
+    try:
+        with Cluster(os.path.join(root, "cluster")) as cluster:
+            for name in names:
+                started = time.monotonic()
+                problems = run_check(cluster, CHECKS[name])
+                print(f"{name:<26} {'FAILED' if problems else 'ok':<7} "
+                      f"{time.monotonic() - started:.1f} s", flush=True)
+                for problem in problems[:20]:
+                    print(f"    {problem}", flush=True)
+                failed += [name] if problems else []
+    except (UsageError, ClusterError) as error:
+        print(f"placement.py: {error}", file=sys.stderr)
+        failed = failed or ["cluster"]
+    if failed or args.dir:
+        print(f"files are in {root}")
+    else:
+        shutil.rmtree(root, ignore_errors=True)
+    print(f"{len(names) - len(failed)} passed, {len(failed)} failed")
+    return EXIT_FAILED if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
