@@ -5,6 +5,7 @@
 import argparse
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -18,6 +19,7 @@ sys.dont_write_bytecode = True
 from slurmcluster import Cluster, ClusterError  # noqa: E402
 from slurmcluster.jobs import DONE  # noqa: E402
 from slurmcluster.measure import Samples, job_values, node_values  # noqa: E402
+from slurmcluster.nodes import DEFAULT_FRAGMENT  # noqa: E402
 from slurmcluster.workload import mixed  # noqa: E402
 
 SAMPLE_S = 1.0
@@ -183,12 +185,20 @@ def arguments():
     parser.add_argument("--only", choices=sorted(TITLES), help="one of the two clusters")
     parser.add_argument("--repeat", type=int, default=1, metavar="N",
                         help="run the list N times and show the means (default 1)")
+    parser.add_argument("--weights", action="store_true",
+                        help="give the nodes a Weight: CPU-only nodes first, then large memory, "
+                             "then GPUs (default: none, Slurm's default)")
     parser.add_argument("--dir", help="where the clusters live (default: a temporary directory)")
     parser.add_argument("--json", metavar="FILE", help="write the numbers here as well")
     args = parser.parse_args()
     if not 1 <= args.repeat <= REPEAT_MAX:
         parser.error(f"--repeat: expected 1 to {REPEAT_MAX}")
     return args
+
+
+def unweighted():
+    """The default nodes as slurm.conf has them when nobody wrote a Weight."""
+    return re.sub(r"Weight=\d+ ", "", DEFAULT_FRAGMENT)
 
 
 def main():
@@ -198,10 +208,12 @@ def main():
     names = [args.only] if args.only else ["stock", "phalanx"]
     root = args.dir or tempfile.mkdtemp(prefix="phalanx-demo-")
     jobs, clusters, runs = mixed(args.seed), {}, []
+    nodes = None if args.weights else unweighted()
     try:
         for name in names:
             print(f"booting 16 nodes: {TITLES[name]}", flush=True)
-            clusters[name] = Cluster(os.path.join(root, name), stock=name == "stock").up()
+            clusters[name] = Cluster(os.path.join(root, name), stock=name == "stock",
+                                     nodes=nodes).up()
         print(f"submitting {len(jobs)} jobs ({sum(job.tasks for job in jobs)} with array tasks)"
               f", seed {args.seed}", flush=True)
         for _ in range(args.repeat):
