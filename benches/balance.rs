@@ -6,7 +6,8 @@
 //! decisions. Times every decision by itself and prints percentiles: a mean
 //! would hide the slow ones, and the plugin's deadline is about those. The
 //! order of the index is renewed outside the timed part, as the daemon does.
-#![allow(missing_docs, clippy::unwrap_used, clippy::cast_precision_loss)]
+#![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // ranks of percentiles
 
 use std::time::{Duration, Instant};
 
