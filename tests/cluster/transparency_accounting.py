@@ -31,6 +31,7 @@ def qos_preempt(t):
     t.ended("high")
     t.until("low", lambda found: found[0]["Restarts"] == "1" and
             found[0]["JobState"] == "PENDING", "requeued")
+    t.settle()
     t.update(f"JobId={t.job_id('low')}", "StartTime=now")
     t.wait("low", "COMPLETED")
     t.sbatch("equal", f"--qos={low}", "-N1")

@@ -20,6 +20,7 @@ from slurmcluster.jobs import DONE, parse_record
 
 POLL_S = 0.35              # between two looks at all jobs
 WAIT_S = 60.0              # the usual bound of one wait
+SETTLE_S = 2.0
 COMMAND_S = 60.0           # the bound of one command
 STOCK_FACTOR, STOCK_SLACK_S = 3.0, 20.0   # a case may take 3 x stock + 20 s
 ACTIVE = {"RUNNING", "SUSPENDED", "COMPLETING"}
@@ -147,6 +148,7 @@ class Case:
         text = re.sub(r"(?i)\b(job|jobid|allocation|stepid)([ =])\d+([.+_]\d+)?",
                       r"\1\2ID", text)
         text = re.sub(r"error: Rn\d+: task", "error: NODE: task", text)
+        text = re.sub(r"slurmstepd-Rn\d+:", "slurmstepd-NODE:", text)
         return text.strip()
 
     # --- commands -------------------------------------------------------------------
@@ -318,6 +320,13 @@ class Case:
         """Waits until these jobs (default: all of the case) have ended."""
         for label in labels or self.labels:
             self.wait(label, *DONE, limit=limit)
+
+    def settle(self):
+        """Gives slurmd the time to remove the files of a run that has just been ended.
+
+        Slurm itself loses the script of a job that is started again on a node before that.
+        """
+        time.sleep(SETTLE_S)
 
     def never_started(self, label, seconds):
         """Notes whether a job stayed pending for some seconds."""

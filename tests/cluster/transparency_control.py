@@ -121,6 +121,7 @@ def node_down(t):
             found[0]["JobState"] == "PENDING", "requeued")
     t.update(f"NodeName={t.nodes[1]}", "State=DOWN", "Reason=test")
     t.ended("fails")
+    t.settle()
     t.update(f"NodeName={t.nodes[0]},{t.nodes[1]}", "State=RESUME")
     t.update(f"JobId={t.job_id('again')}", "StartTime=now")
     t.wait("again", "RUNNING")
@@ -251,6 +252,7 @@ def preempt_requeue(t):
     t.ended("high")
     t.until("low", lambda found: sum(r["Restarts"] == "1" for r in found) == 2,
             "two of them requeued")
+    t.settle()
     for record in t.records("low"):
         if record["JobState"] == "PENDING":
             t.scontrol("update", f"JobId={record['JobId']}", "StartTime=now")

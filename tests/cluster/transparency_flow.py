@@ -137,6 +137,7 @@ def requeue(t):
     t.wait("again", "RUNNING")
     t.command("requeue", "scontrol", "requeue", t.job_id("again"))
     t.wait("again", "PENDING", reason="BeginTime")
+    t.settle()
     t.update(f"JobId={t.job_id('again')}", "StartTime=now")
     t.sbatch("once", "--no-requeue", run=SLEEP)
     t.wait("once", "RUNNING")
@@ -153,6 +154,7 @@ def requeue_hold(t):
     t.wait("again", "RUNNING")
     t.command("requeuehold", "scontrol", "requeuehold", t.job_id("again"))
     t.wait("again", "PENDING", reason="job_requeued_in_held_state")
+    t.settle()
     t.command("release", "scontrol", "release", t.job_id("again"))
     t.update(f"JobId={t.job_id('again')}", "StartTime=now")
 
