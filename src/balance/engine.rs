@@ -556,6 +556,9 @@ impl Engine {
     fn cardinal_weights(&self) -> Vec<f64> {
         /// Scarcity of what is neither used nor lacking: it still counts.
         const LEAST: f64 = 0.05;
+        /// Share of the weights that does not follow scarcity: when CPUs run
+        /// out, GPUs left beside them still must not be forgotten.
+        const BASE: f64 = 0.15;
         let sources = self.params.sources;
         let pending: f64 = self.pending.iter().map(|&count| tick_f64(count)).sum();
         let mut weights: Vec<f64> = (0..self.dims)
@@ -572,9 +575,11 @@ impl Engine {
             })
             .collect();
         let sum: f64 = weights.iter().sum();
-        let equal = 1.0 / as_f64(self.dims);
-        for weight in &mut weights {
-            *weight = if sum > 0.0 { *weight / sum } else { equal };
+        let all: f64 = if sources.initial { self.initial.iter().sum() } else { as_f64(self.dims) };
+        for (weight, initial) in weights.iter_mut().zip(&self.initial) {
+            let base = if sources.initial { initial / all } else { 1.0 / all };
+            let sharp = if sum > 0.0 { *weight / sum } else { base };
+            *weight = BASE * base + (1.0 - BASE) * sharp;
         }
         weights
     }

@@ -64,8 +64,8 @@ pub const SHARPNESS_MAX: u32 = 16;
 pub struct BestParams {
     /// Power of a dimension's scarcity in its weight: scarcity is its usage
     /// plus its share of the pending jobs, as far as these are chosen as
-    /// sources; the initial weights multiply it. 0 leaves the initial weights
-    /// alone; at most [`SHARPNESS_MAX`].
+    /// sources; the initial weights multiply it, and 15 parts in a hundred of
+    /// the weights are theirs alone. 0 leaves the initial weights alone; at most [`SHARPNESS_MAX`].
     pub sharpness: u32,
     /// How much a fuller node is preferred, at least 0; dimensionless.
     pub packing: f64,
