@@ -3,6 +3,7 @@
 //! the nodes that its events keep exact, and the answers to its questions.
 
 mod convert;
+mod copy;
 mod hist;
 mod responder;
 mod server;

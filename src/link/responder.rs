@@ -20,6 +20,7 @@ use phalanx_ffi::wire::{self, AnswerHead, Cause, Reason, WireName};
 use crate::balance::NoImprovement;
 use crate::limits;
 use crate::link::convert;
+use crate::link::copy::{Copies, Piece, RoomsCopy};
 use crate::link::hist::Histogram;
 use crate::link::session::{PluginCounters, PluginState, Session, Step};
 use crate::planner::cluster::{Cluster, RunningJob, Table};
@@ -240,9 +241,10 @@ pub struct Responder {
     state: Mutex<State>,
     notes: Sender<Note>,
     next_decision: AtomicU64,
+    pub(super) copies: Copies,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic aborts the daemon, so a poisoned lock is never seen.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -256,6 +258,7 @@ impl Responder {
             state: Mutex::new(State::default()),
             notes,
             next_decision: AtomicU64::new(first_decision),
+            copies: Copies::default(),
         }
     }
 
@@ -300,23 +303,14 @@ impl Responder {
     /// Node table and usage, if the mirror is complete. Copied in pieces, so
     /// that no question waits for the whole of a large cluster.
     pub fn copy_rooms(&self) -> Option<(Arc<Table>, Vec<Room>)> {
-        let mut rooms: Vec<Room> = Vec::new();
-        let mut table: Option<Arc<Table>> = None;
-        loop {
-            let state = lock(&self.state);
-            let placer = state.placer.as_ref().filter(|_| state.view.synced)?;
-            let current = placer.cluster().table();
-            if !table.as_ref().is_some_and(|t| Arc::ptr_eq(t, current)) {
-                // First piece, or a new table came in between: from the start.
-                rooms.clear();
-                table = Some(Arc::clone(current));
-            }
-            let all = placer.cluster().rooms();
-            rooms.extend(all.iter().skip(rooms.len()).take(limits::COPY_NODES).cloned());
-            if rooms.len() == all.len() {
-                return table.map(|table| (table, rooms));
-            }
-        }
+        self.copies.whole(|copy| self.copy_piece(copy))
+    }
+
+    /// Adds the next nodes to a copy; see [`RoomsCopy::add`].
+    pub(super) fn copy_piece(&self, copy: &mut RoomsCopy) -> Piece {
+        let state = lock(&self.state);
+        let placer = state.placer.as_ref().filter(|_| state.view.synced);
+        placer.map_or(Piece::Void, |placer| copy.add(placer.cluster()))
     }
 
     /// What the queue waits for, and the licence pools, from a poll.

@@ -105,47 +105,56 @@ impl Server {
                 path_checked = Instant::now();
                 self.keep_path();
             }
-            let quiet = !self.wait(connection.as_ref(), buffers.busy);
-            if quiet {
+            let pause = match (buffers.copying, buffers.busy) {
+                (true, _) => Duration::ZERO,
+                (false, true) => QUIET,
+                (false, false) => TICK,
+            };
+            let ready = self.wait(connection.as_ref(), pause);
+            if ready == Ready::Nothing && !buffers.copying {
                 if buffers.busy {
                     responder.quiet();
                 }
                 buffers.record(responder, true);
             }
-            if let Some(fresh) = self.accept(responder) {
+            if ready == Ready::Peer
+                && let Some(fresh) = self.accept(responder)
+            {
                 // slurmctld was restarted before the old end was seen closed.
                 connection = Some(fresh);
                 responder.connected();
             }
-            let Some(mut open) = connection.take() else { continue };
-            match open.serve(responder, &mut buffers) {
-                Ok(()) => {
-                    connection = Some(open);
-                    buffers.record(responder, false);
-                }
-                Err(Closed::ByPeer) => {
-                    info!("plugin disconnected");
-                    responder.disconnected(None);
-                }
-                Err(Closed::Error(text)) => {
-                    warn!("connection of the plugin closed: {text}");
-                    responder.disconnected(Some(text));
+            if let Some(mut open) = connection.take() {
+                match open.serve(responder, &mut buffers) {
+                    Ok(()) => connection = Some(open),
+                    Err(closed) => closed.report(responder),
                 }
             }
+            // What can wait, after the answers.
+            buffers.record(responder, false);
+            responder.copies.set_busy(buffers.busy);
+            buffers.copying = responder.copies.serve(|copy| responder.copy_piece(copy));
         }
         buffers.record(responder, true);
         self.unlink();
     }
 
-    /// Waits for something to do, shortly while packets keep coming. False
-    /// when there was nothing.
-    fn wait(&self, connection: Option<&Connection>, busy: bool) -> bool {
-        let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
-        fds.extend(connection.map(|c| PollFd::new(c.fd.as_fd(), PollFlags::POLLIN)));
-        let tick = if busy { QUIET } else { TICK };
-        let timeout = PollTimeout::try_from(tick).unwrap_or(PollTimeout::ZERO);
-        // An interrupted or failed wait only means an early look.
-        poll(&mut fds, timeout) != Ok(0)
+    /// Waits for something to do.
+    fn wait(&self, connection: Option<&Connection>, pause: Duration) -> Ready {
+        let listener = PollFd::new(self.listener.as_fd(), PollFlags::POLLIN);
+        let timeout = PollTimeout::try_from(pause).unwrap_or(PollTimeout::ZERO);
+        let mut fds = [listener.clone(), listener];
+        let mut count = 1;
+        if let (Some(connection), Some(slot)) = (connection, fds.get_mut(1)) {
+            *slot = PollFd::new(connection.fd.as_fd(), PollFlags::POLLIN);
+            count = 2;
+        }
+        match poll(fds.get_mut(..count).unwrap_or_default(), timeout) {
+            Ok(0) => Ready::Nothing,
+            Ok(_) if fds.first().and_then(PollFd::any) == Some(true) => Ready::Peer,
+            // An interrupted or failed wait only means an early look.
+            _ => Ready::Packet,
+        }
     }
 
     fn accept(&self, responder: &Responder) -> Option<Connection> {
@@ -201,6 +210,8 @@ struct Buffers {
     notes_since: Option<Instant>,
     /// Packets came since it was last quiet.
     busy: bool,
+    /// A copy of the mirror is in the making.
+    copying: bool,
 }
 
 impl Buffers {
@@ -220,9 +231,33 @@ impl Buffers {
     }
 }
 
+/// What a wait ended with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ready {
+    Nothing,
+    /// Somebody connects; packets may be there too.
+    Peer,
+    Packet,
+}
+
 enum Closed {
     ByPeer,
     Error(String),
+}
+
+impl Closed {
+    fn report(self, responder: &Responder) {
+        match self {
+            Self::ByPeer => {
+                info!("plugin disconnected");
+                responder.disconnected(None);
+            }
+            Self::Error(text) => {
+                warn!("connection of the plugin closed: {text}");
+                responder.disconnected(Some(text));
+            }
+        }
+    }
 }
 
 impl From<ProtocolError> for Closed {
