@@ -4,14 +4,18 @@
 //! `gang_quality gaps [DEADLINE_MS] [LONG_MS]`: families of 8 to 64 servers and 24 to 192 gangs;
 //! prints the gap of a short run to the best of all runs, and the certified gap.
 //! `gang_quality large`: 1,000 servers and 5,000 tasks, 10,000 servers and 10,000 gangs.
+//! `gang_quality known MS FILE [SEED]`: gaps to the best values kept in FILE, which is updated.
+//! `gang_quality one FAMILY SERVERS GANGS SEED WIDTH MS`: one instance.
 //! `gang_quality write FAMILY SERVERS GANGS SEED`: one instance as JSON.
-//! `gang_quality eval FILE...`: index of `best` on JSON files within DEADLINE_MS (default 100).
+//! `gang_quality eval MS FILE...`: index of `best` on JSON files.
+//! GANG_CPU_CLOCK=1 measures deadlines in processor time (busy machines); GANG_WORK=N replaces
+//! them by a repeatable budget.
 
+use nix::time::{ClockId, clock_gettime};
 use phalanx::gang::{
     Answer, AnyEdge, Edge, Job, Mode, Options, Problem, Server, SolveError, Task, solve,
 };
 use phalanx::learn::Growth;
-use nix::time::{ClockId, clock_gettime};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::time::{Duration, Instant};
@@ -78,10 +82,10 @@ fn instance(family: Family, servers: usize, gangs: usize, seed: u64, width: u64)
     let mut draw = Draw(Xoshiro256PlusPlus::seed_from_u64(seed));
     let kinds: Vec<(usize, Vec<f64>)> =
         (0..servers).map(|_| server_kind(family, &mut draw)).collect();
-    let list = kinds.iter().enumerate().map(|(i, (_, capacity))| Server {
-        name: format!("n{i}"),
-        capacity: capacity.clone(),
-    });
+    let list = kinds
+        .iter()
+        .enumerate()
+        .map(|(i, (_, capacity))| Server { name: format!("n{i}"), capacity: capacity.clone() });
     let list: Vec<Server> = list.collect();
     let mut jobs = Vec::new();
     for j in 0..gangs {
@@ -93,8 +97,7 @@ fn instance(family: Family, servers: usize, gangs: usize, seed: u64, width: u64)
         let worth = 0.5 + draw.unit();
         let mut tasks = Vec::new();
         for shape in &shapes {
-            let size: f64 =
-                shape.iter().zip([64.0, 512.0, 8.0, 100.0]).map(|(a, c)| a / c).sum();
+            let size: f64 = shape.iter().zip([64.0, 512.0, 8.0, 100.0]).map(|(a, c)| a / c).sum();
             let base = worth * (0.1 + size);
             let (edges, any) = edges(family, &mut draw, base, &kinds);
             tasks.push(Task { request: shape.clone(), edges, any });
@@ -167,7 +170,15 @@ fn timed(
         let spent = if cpu { (used() - cpu_begin) / divide } else { begin.elapsed() };
         Some(limit.saturating_sub(spent))
     };
-    let options = Options { mode, seed, threads, remaining: &remaining, ..Options::default() };
+    let work = std::env::var("GANG_WORK").ok().and_then(|w| w.parse().ok());
+    let options = Options {
+        mode,
+        seed,
+        threads,
+        work_max: work,
+        remaining: if work.is_some() { &|| None } else { &remaining },
+        ..Options::default()
+    };
     let answer = solve(problem, &options)?;
     Ok((answer, begin.elapsed().as_secs_f64() * 1e3))
 }
@@ -187,7 +198,8 @@ fn gaps(deadline_ms: u64, long_ms: u64) -> Result<(), Fail> {
                 worst = worst.max(gap);
                 count += 1.0;
                 println!(
-                    "{family:?} {servers} {gangs} {seed} | {:.4} {:.4} {gap:.3} {:.3} {:.3} {ms:.0} {} {}",
+                    "{family:?} {servers} {gangs} {seed} \
+                     | {:.4} {:.4} {gap:.3} {:.3} {:.3} {ms:.0} {} {}",
                     short.index,
                     long.index,
                     100.0 * short.gap.unwrap_or(f64::NAN),
@@ -240,7 +252,8 @@ fn large() -> Result<(), Fail> {
         let tasks: usize = problem.jobs.iter().map(|j| j.tasks.len()).sum();
         let (answer, ms) = timed(&problem, Mode::Best, 1000, 2, 1)?;
         println!(
-            "{family:?} 1000 servers {tasks} tasks: index {:.4} gap {:.3} % in {ms:.0} ms, {} of {} gangs",
+            "{family:?} 1000 servers {tasks} tasks: \
+             index {:.4} gap {:.3} % in {ms:.0} ms, {} of {} gangs",
             answer.index,
             100.0 * answer.gap.unwrap_or(f64::NAN),
             answer.assignment.len(),
@@ -252,7 +265,8 @@ fn large() -> Result<(), Fail> {
         let tasks: usize = problem.jobs.iter().map(|j| j.tasks.len()).sum();
         let (answer, ms) = timed(&problem, Mode::Best, 2000, 2, 1)?;
         println!(
-            "{family:?} 10000 servers {tasks} tasks: index {:.4} gap {:.3} % in {ms:.0} ms, {} of {} gangs",
+            "{family:?} 10000 servers {tasks} tasks: \
+             index {:.4} gap {:.3} % in {ms:.0} ms, {} of {} gangs",
             answer.index,
             100.0 * answer.gap.unwrap_or(f64::NAN),
             answer.assignment.len(),
@@ -275,7 +289,8 @@ fn main() -> Result<(), Fail> {
             let found = FAMILIES.into_iter().find(|f| format!("{f:?}") == wanted);
             let family = found.ok_or("unknown family")?;
             let size = |i: usize, d: u64| number(i, d).map(|n| usize::try_from(n).unwrap_or(0));
-            let problem = instance(family, size(2, 8)?, size(3, 24)?, number(4, 1007)?, number(5, 16)?);
+            let problem =
+                instance(family, size(2, 8)?, size(3, 24)?, number(4, 1007)?, number(5, 16)?);
             let (answer, ms) = timed(&problem, Mode::Best, number(6, 100)?, 2, 1)?;
             println!("{} {:?} {:?} {ms:.0}", answer.index, answer.upper_bound, answer.gap);
             Ok(())

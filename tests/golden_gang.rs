@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The gang method's worked examples, number by number.
+#![allow(clippy::unwrap_used, clippy::cast_sign_loss, clippy::cast_possible_truncation)]
 
 use phalanx::exact::{gang as oracle, gang_esdp};
 use phalanx::gang::{Answer, Edge, Job, Mode, Options, Problem, Server, Task, solve};
@@ -7,13 +8,8 @@ use phalanx::learn::{Estimate, Exploration, Growth, delta, variance_proxy};
 
 /// Requests, reachable servers and true values of the five tasks, job by job.
 const REQUESTS: [[f64; 2]; 5] = [[2.0, 0.0], [2.0, 1.0], [2.0, 1.0], [1.0, 0.0], [3.0, 1.0]];
-const VALUES: [&[f64]; 5] = [
-    &[0.50, 0.40],
-    &[0.80, 0.55],
-    &[0.70, 0.65],
-    &[0.30, 0.45, 0.35],
-    &[0.60, 0.75, 0.90],
-];
+const VALUES: [&[f64]; 5] =
+    [&[0.50, 0.40], &[0.80, 0.55], &[0.70, 0.65], &[0.30, 0.45, 0.35], &[0.60, 0.75, 0.90]];
 /// Job and number within the job of each task.
 const PLACE: [(usize, usize); 5] = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)];
 
@@ -254,16 +250,10 @@ fn esdp_balanced() {
     let mean = [0.6, 0.35, 0.8, 0.2, 0.5];
     let count = [4.0, 9.0, 2.0, 6.0, 3.0];
     let need = [vec![2, 1, 3, 1, 2], vec![1, 0, 1, 0, 1]];
-    let exploration =
-        Exploration { growth: Growth::Source, bonus_scale: 1.0, slot: 50.0, m: 3.0 };
+    let exploration = Exploration { growth: Growth::Source, bonus_scale: 1.0, slot: 50.0, m: 3.0 };
     close(exploration.delta(), 0.385849);
-    let slot = gang_esdp::Slot {
-        mean: &mean,
-        count: &count,
-        need: &need,
-        capacity: &[5, 2],
-        exploration,
-    };
+    let slot =
+        gang_esdp::Slot { mean: &mean, count: &count, need: &need, capacity: &[5, 2], exploration };
     let got = gang_esdp::solve(&slot);
     assert_eq!(got.xi, 8);
     assert_eq!(got.upsilon, [5, 3, 7, 2, 4]);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Properties of every answer of every gang mode, on random problems.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use phalanx::exact::gang as oracle;
-use phalanx::gang::{
-    Answer, AnyEdge, Edge, Job, Mode, Options, Problem, Server, Task, solve,
-};
+use phalanx::gang::{Answer, AnyEdge, Edge, Job, Mode, Options, Problem, Server, Task, solve};
 use phalanx::learn::{Growth, Speeds, SpeedsOptions, Stat};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -108,7 +107,10 @@ prop_compose! {
             name: format!("s{s}"),
             capacity: c.iter().map(|x| f64::from(*x) / 10.0).collect(),
         };
-        let job = |(j, tasks): (usize, &Vec<Task>)| Job { id: format!("j{j}"), tasks: tasks.clone() };
+        let job = |(j, tasks): (usize, &Vec<Task>)| Job {
+            id: format!("j{j}"),
+            tasks: tasks.clone(),
+        };
         Problem {
             kinds: (0..kinds).map(|k| format!("k{k}")).collect(),
             cost: Some(vec![0.01; kinds]),
@@ -218,9 +220,8 @@ fn contended(servers: usize, jobs: usize) -> Problem {
 fn same_seed_same_bytes_for_one_and_two_threads() {
     let problem = contended(12, 40);
     for mode in [Mode::Seed, Mode::Best] {
-        let text = |seed, threads| {
-            serde_json::to_string(&run(&problem, mode, seed, threads)).unwrap()
-        };
+        let text =
+            |seed, threads| serde_json::to_string(&run(&problem, mode, seed, threads)).unwrap();
         let one = text(7, 1);
         assert_eq!(one, text(7, 2), "{mode:?}");
         assert_eq!(one, text(7, 1), "{mode:?}");
@@ -287,7 +288,8 @@ fn bad_input_names_the_field() {
         solve(&problem, &Options::default()).unwrap_err().to_string()
     };
     let edge = |server: &str| Edge { server: server.into(), mean: 1.0, count: 1.0 };
-    let cases: [(&dyn Fn(&mut Problem), &str); 9] = [
+    type Change<'a> = &'a dyn Fn(&mut Problem);
+    let cases: [(Change<'_>, &str); 9] = [
         (&|p| p.slot = 0, "slot: must be at least 1"),
         (&|p| p.bonus_scale = -1.0, "bonus_scale: must be >= 0, got -1"),
         (&|p| p.cost = Some(vec![1.0]), "cost: must have 4 entries"),
@@ -309,10 +311,7 @@ fn bad_input_names_the_field() {
 
 #[test]
 fn exact_refuses_what_is_too_large_and_names_the_limit() {
-    let error = solve(
-        &contended(65, 2),
-        &Options { mode: Mode::Exact, ..Options::default() },
-    );
+    let error = solve(&contended(65, 2), &Options { mode: Mode::Exact, ..Options::default() });
     let text = error.unwrap_err().to_string();
     assert!(text.contains("EXACT_SERVERS_MAX = 64"), "{text}");
 }

@@ -27,10 +27,7 @@ pub struct Enumerated {
 ///
 /// # Errors
 /// A malformed problem.
-pub fn enumerate(
-    problem: &Problem,
-    visit: &mut dyn FnMut(&Enumerated),
-) -> Result<(), InputError> {
+pub fn enumerate(problem: &Problem, visit: &mut dyn FnMut(&Enumerated)) -> Result<(), InputError> {
     problem.validate()?;
     let names = problem.servers.iter().enumerate().map(|(i, s)| (s.name.as_str(), i)).collect();
     let mut walk = Walk {

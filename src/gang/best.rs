@@ -22,12 +22,16 @@ const DUAL_WORK_MAX: u64 = 1_500_000_000;
 const SEARCH_WORK_MAX: u64 = 300_000_000;
 /// Rounds, between which islands exchange their best, of a search without a deadline.
 const ROUNDS: u64 = 40;
-/// Rounds without improvement after which the search has converged.
-const STALE_ROUNDS_MAX: u64 = 16;
+/// Rounds between two exchanges among the islands.
+const EXCHANGE_ROUNDS: u64 = 4;
+/// Rounds without improvement at the end after which a search counts as converged.
+const STALE_ROUNDS: u64 = ROUNDS / 4;
 /// Search nodes of the exact attempt on small problems.
-const EXACT_NODES: u64 = 20_000;
+const EXACT_NODES: u64 = 10_000;
+/// Share of the time after which the exact attempt gives up.
+const EXACT_TIME_SHARE: f64 = 0.3;
 /// Temperatures at the start and the end, in mean job values.
-const HEAT_START: f64 = 0.12;
+const HEAT_START: f64 = 0.2;
 const HEAT_END: f64 = 0.005;
 
 /// Jobs up to which the full temperature is used.
@@ -75,7 +79,13 @@ impl<'a> Clock<'a> {
 }
 
 /// Descends on the bound towards `target` until done or out of time.
-pub(crate) fn run_dual(instance: &Instance, dual: &mut Dual<'_>, target: f64, until: &dyn Fn() -> bool, steps: u64) {
+pub(crate) fn run_dual(
+    instance: &Instance,
+    dual: &mut Dual<'_>,
+    target: f64,
+    until: &dyn Fn() -> bool,
+    steps: u64,
+) {
     let cost = instance.opts.len() as u64 * instance.kinds as u64 + instance.tasks() as u64 + 1;
     let steps = steps.min(DUAL_WORK_MAX / cost + 8);
     for step in 0..steps {
@@ -130,26 +140,32 @@ pub(crate) struct Start {
 }
 
 impl Start {
-pub(crate) fn new(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Start {
-    let mut dual = Dual::new(instance);
-    let until = || clock.past(DUAL_TIME_SHARE * 0.5);
-    let density = Guide::new(instance, &share_prices(instance, dual.theta()));
-    let mut state = greedy(instance, &density, 0.1);
-    if let Some(warm) = warm_state(instance, options) {
-        state = better(instance, state, warm);
-    }
-    run_dual(instance, &mut dual, state.score().scalar(instance), &until, DUAL_STEPS_MAX / 2);
-    let mut guide = Guide::new(instance, &dual.best);
-    state = better(instance, state, greedy(instance, &guide, 0.1));
-    if !clock.past(DUAL_TIME_SHARE) {
-        let until = || clock.past(DUAL_TIME_SHARE);
-        dual.rewind(0.5);
+    pub(crate) fn new(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Start {
+        let mut dual = Dual::new(instance);
+        let until = || clock.past(DUAL_TIME_SHARE * 0.5);
+        let density = Guide::new(instance, &share_prices(instance, dual.theta()));
+        let mut state = greedy(instance, &density, 0.1);
+        if let Some(warm) = warm_state(instance, options) {
+            state = better(instance, state, warm);
+        }
         run_dual(instance, &mut dual, state.score().scalar(instance), &until, DUAL_STEPS_MAX / 2);
-        guide = Guide::new(instance, &dual.best);
-        state = better(instance, state, greedy(instance, &guide, 0.02));
+        let mut guide = Guide::new(instance, &dual.best);
+        state = better(instance, state, greedy(instance, &guide, 0.1));
+        if !clock.past(DUAL_TIME_SHARE) {
+            let until = || clock.past(DUAL_TIME_SHARE);
+            dual.rewind(0.5);
+            run_dual(
+                instance,
+                &mut dual,
+                state.score().scalar(instance),
+                &until,
+                DUAL_STEPS_MAX / 2,
+            );
+            guide = Guide::new(instance, &dual.best);
+            state = better(instance, state, greedy(instance, &guide, 0.02));
+        }
+        Start { guide, state, prices: dual.best }
     }
-    Start { guide, state, prices: dual.best }
-}
 }
 
 fn warm_state(instance: &Instance, options: &Options<'_>) -> Option<State> {
@@ -195,7 +211,7 @@ pub(crate) fn solve(
         return Ok(found);
     }
     if branch::fits(instance) {
-        let stop = || clock.past(0.5);
+        let stop = || clock.past(EXACT_TIME_SHARE);
         let tree = branch::search(instance, &prices, &state.score(), EXACT_NODES, &stop);
         if tree.complete {
             found.proven = true;
@@ -210,7 +226,7 @@ pub(crate) fn solve(
         .thread_name(|i| format!("gang-{i}"))
         .build()
         .map_err(|e| SolveError::Threads { threads, reason: e.to_string() })?;
-    pool.install(|| search(instance, &guide, state, options.seed, clock, &mut found));
+    pool.install(|| search(instance, &guide, state, options, clock, &mut found));
     Ok(found)
 }
 
@@ -219,18 +235,17 @@ fn search(
     instance: &Instance,
     guide: &Guide,
     start: State,
-    seed: u64,
+    options: &Options<'_>,
     clock: Clock<'_>,
     found: &mut Found,
 ) {
-    let mut islands: Vec<Island> = (0..ISLANDS)
-        .map(|i| Island::new(instance, Stream::new(seed, i), &start))
-        .collect();
-    let mut shared = start;
+    let mut islands: Vec<Island> =
+        (0..ISLANDS).map(|i| Island::new(instance, Stream::new(options.seed, i), &start)).collect();
     let mut shared_score = islands[0].best_score;
     let mut stale = 0;
-    let work_round = (SEARCH_WORK_MAX / ROUNDS / ISLANDS as u64)
-        .min(200_000 + 4_000 * (instance.tasks() * instance.servers.min(64)) as u64);
+    let own = 200_000 + 4_000 * (instance.tasks() * instance.servers.min(64)) as u64;
+    let share = ROUNDS * ISLANDS as u64;
+    let work_round = options.work_max.unwrap_or(SEARCH_WORK_MAX.min(own * share)) / share + 1;
     for round in 0..ROUNDS {
         islands.par_iter_mut().for_each(|island| {
             run_round(instance, guide, island, round, work_round, clock);
@@ -253,23 +268,20 @@ fn search(
             found.stopped = Stopped::Deadline;
             return;
         }
-        if stale >= STALE_ROUNDS_MAX {
-            return;
-        }
-        if improved || round % 4 == 3 {
-            shared = State::new(instance);
+        if round % EXCHANGE_ROUNDS == EXCHANGE_ROUNDS - 1 {
+            let mut shared = State::new(instance);
             shared.adopt(instance, &found.server);
-        }
-        for (i, island) in islands.iter_mut().enumerate() {
-            // One island keeps its own line; the others cross theirs with the best.
-            if i > 0 || round % 4 == 3 {
+            // The first island keeps its own line; the others cross theirs with the best.
+            for island in &mut islands[1..] {
                 let own = island.best.clone();
                 island.restart_from(instance, &shared, shared_score);
                 island.cross(instance, guide, &own);
             }
         }
     }
-    found.stopped = Stopped::Limit;
+    if stale < STALE_ROUNDS {
+        found.stopped = Stopped::Limit;
+    }
 }
 
 fn run_round(
@@ -282,19 +294,16 @@ fn run_round(
 ) {
     let end = island.state.work + work_max;
     let mut progress = round as f64 / ROUNDS as f64;
-    let mut steps = 0_u64;
     // Many jobs leave few steps for each, too few to make good what a warm start would lose.
     let cool = (HEAT_JOBS / instance.jobs().max(1) as f64).min(1.0);
     while island.state.work < end {
         if let Some(used) = clock.used() {
-            if used >= 1.0 {
+            if used * ROUNDS as f64 >= (round + 1) as f64 {
                 return;
             }
             progress = progress.max(used);
         }
         let heat = cool * HEAT_START * (HEAT_END / HEAT_START).powf(progress);
         island.step(instance, guide, Mood { heat });
-        steps += 1;
     }
-    debug_assert!(steps > 0);
 }

@@ -112,7 +112,7 @@ impl Search<'_> {
     /// True when nothing below a node with this bound can replace the incumbent.
     fn prune(&mut self, bound: f64) -> bool {
         self.nodes += 1;
-        if self.nodes >= self.nodes_max || (self.nodes % 256 == 0 && (self.stop)()) {
+        if self.nodes >= self.nodes_max || (self.nodes.is_multiple_of(256) && (self.stop)()) {
             self.stopped = true;
         }
         let value = self.incumbent.scalar(self.instance);
@@ -185,9 +185,7 @@ impl Search<'_> {
         let zone = instance.zone_of[server] as usize;
         let range = instance.zone_start[zone] as usize..instance.zone_start[zone + 1] as usize;
         let mut others = range.filter(|s| instance.class_of[*s] == class);
-        others.any(|s| {
-            (instance.input_of[s] as usize) < input && self.state.first_task(s) == NONE
-        })
+        others.any(|s| (instance.input_of[s] as usize) < input && self.state.first_task(s) == NONE)
     }
 
     fn leaf(&mut self) {

@@ -427,11 +427,7 @@ fn collect_types<'a>(
 }
 
 /// Orders servers by size, capacity and edges; the flag says "same class as the one before".
-fn order_servers(
-    kinds: usize,
-    specs: &[TypeSpec<'_>],
-    capacity: &[i32],
-) -> Vec<(u32, bool)> {
+fn order_servers(kinds: usize, specs: &[TypeSpec<'_>], capacity: &[i32]) -> Vec<(u32, bool)> {
     let servers = capacity.len() / kinds;
     let mut listed: Vec<Vec<(u32, [u64; 3])>> = vec![Vec::new(); servers];
     for (ty, spec) in specs.iter().enumerate() {
@@ -441,7 +437,9 @@ fn order_servers(
     }
     let row = |s: u32| &capacity[s as usize * kinds..(s as usize + 1) * kinds];
     let scale: Vec<f64> = (0..kinds)
-        .map(|k| capacity.iter().skip(k).step_by(kinds).max().map_or(1.0, |m| f64::from((*m).max(1))))
+        .map(|k| {
+            capacity.iter().skip(k).step_by(kinds).max().map_or(1.0, |m| f64::from((*m).max(1)))
+        })
         .collect();
     let size = |s: u32| row(s).iter().zip(&scale).map(|(c, u)| f64::from(*c) / u).sum::<f64>();
     let sizes: Vec<f64> = (0..narrow(servers)).map(size).collect();

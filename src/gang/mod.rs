@@ -104,12 +104,7 @@ fn exact(
 }
 
 /// Names and numbers of an assignment, summed again in input order.
-fn answer(
-    problem: &Problem,
-    instance: &Instance,
-    options: &Options<'_>,
-    found: &Found,
-) -> Answer {
+fn answer(problem: &Problem, instance: &Instance, options: &Options<'_>, found: &Found) -> Answer {
     let mut assignment = Vec::new();
     let mut pending = Vec::new();
     let mut score = Score { untried: 0, lin: 0.0, s2: 0.0 };

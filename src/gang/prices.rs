@@ -178,11 +178,8 @@ impl<'a> Dual<'a> {
             for at in instance.type_opts(ty) {
                 let opt = &instance.opts[at];
                 let zone = opt.zone as usize * kinds;
-                let price: f64 = self.lambda[zone..zone + kinds]
-                    .iter()
-                    .zip(request)
-                    .map(|(l, a)| l * a)
-                    .sum();
+                let price: f64 =
+                    self.lambda[zone..zone + kinds].iter().zip(request).map(|(l, a)| l * a).sum();
                 let reduced = opt.lin + self.theta * opt.s2 - price
                     + f64::from(opt.untried) * instance.untried_weight;
                 if reduced > best {
@@ -259,7 +256,8 @@ impl Guide {
                 let zone = opt.zone as usize * kinds;
                 let row = &prices.lambda[zone..zone + kinds];
                 let price: f64 = row.iter().zip(request).map(|(l, a)| l * a).sum();
-                let value = opt.lin + prices.theta * opt.s2
+                let value = opt.lin
+                    + prices.theta * opt.s2
                     + f64::from(opt.untried) * instance.untried_weight;
                 reduced[at] = value - price;
                 if reduced[at] > best {
@@ -281,8 +279,14 @@ impl Guide {
                 value / f64::max(price, 1e-300)
             })
             .collect();
-        let mut guide =
-            Guide { reduced, option_order, dense: Vec::new(), rest: Vec::new(), rest_f32: Vec::new(), density };
+        let mut guide = Guide {
+            reduced,
+            option_order,
+            dense: Vec::new(),
+            rest: Vec::new(),
+            rest_f32: Vec::new(),
+            density,
+        };
         guide.set_rest(instance, prices, &floor);
         guide.set_dense(instance);
         guide

@@ -192,6 +192,9 @@ pub struct Options<'a> {
     pub threads: usize,
     /// Clock of the caller.
     pub remaining: Remaining<'a>,
+    /// Work after which the search of `best` ends, in servers looked at (about 10^8 a second and
+    /// thread); `None` = the search's own limit. Unlike a deadline it keeps answers repeatable.
+    pub work_max: Option<u64>,
     /// Mutation operator of the `seed` mode.
     pub mutation: Mutation,
     /// Previous plan to start from: for each job its servers by task, empty = pending.
@@ -219,6 +222,7 @@ impl Default for Options<'_> {
             seed: 1,
             threads: 1,
             remaining: &|| None,
+            work_max: None,
             mutation: Mutation::Move,
             warm_start: &[],
             explain: false,

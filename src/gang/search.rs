@@ -90,7 +90,7 @@ impl Island {
             return;
         }
         self.steps += 1;
-        if self.steps % RESCORE_STEPS == 0 {
+        if self.steps.is_multiple_of(RESCORE_STEPS) {
             self.state.rescore(instance);
         }
         if self.state.score().beats(&self.best_score, instance) {
@@ -170,8 +170,7 @@ impl Island {
         let mut best = NONE;
         for _ in 0..3 {
             let job = self.state.queue[placed + self.rng.below(pending)];
-            let better = best == NONE
-                || guide.density[job as usize] > guide.density[best as usize];
+            let better = best == NONE || guide.density[job as usize] > guide.density[best as usize];
             if better {
                 best = job;
             }
@@ -190,10 +189,7 @@ impl Island {
 
     /// Tries `first`, then the removed and some pending jobs by noisy density.
     fn recreate(&mut self, instance: &Instance, guide: &Guide, first: u32) {
-        const TIGHT: [f32; 4] = [0.02, 0.1, 0.3, 1.0];
-        let tight = TIGHT[self.rng.below(TIGHT.len())];
-        let window = Some(narrow(self.rng.below(instance.servers)));
-        let taste = Taste { tight, window };
+        let taste = self.taste(instance);
         let noise = 0.4 * self.rng.unit();
         self.candidates.clear();
         for at in 0..self.removed.len() {
@@ -222,6 +218,12 @@ impl Island {
                 self.insert(instance, guide, job, taste);
             }
         }
+    }
+
+    fn taste(&mut self, instance: &Instance) -> Taste {
+        const TIGHT: [f32; 4] = [0.02, 0.1, 0.3, 1.0];
+        let tight = TIGHT[self.rng.below(TIGHT.len())];
+        Taste { tight, window: Some(narrow(self.rng.below(instance.servers))) }
     }
 
     fn key(&mut self, guide: &Guide, job: u32, noise: f64) -> f64 {
@@ -297,9 +299,7 @@ impl Island {
         for job in 0..instance.jobs() {
             let range = instance.job_tasks(job);
             let theirs = &other[range];
-            if !self.state.is_placed(job)
-                && theirs.iter().any(|s| *s != NONE && inside(*s))
-            {
+            if !self.state.is_placed(job) && theirs.iter().any(|s| *s != NONE && inside(*s)) {
                 self.place_as(instance, job, other);
             }
         }

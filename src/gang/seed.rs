@@ -33,10 +33,7 @@ pub(crate) struct Chromosome {
 
 impl Chromosome {
     pub(crate) fn empty(instance: &Instance) -> Chromosome {
-        Chromosome {
-            copies: vec![Vec::new(); instance.tasks()],
-            free: instance.capacity.clone(),
-        }
+        Chromosome { copies: vec![Vec::new(); instance.tasks()], free: instance.capacity.clone() }
     }
 
     fn room(&self, instance: &Instance, ty: usize, server: usize) -> bool {

@@ -462,10 +462,10 @@ impl State {
         };
         let mut best = scan((start, (start + WINDOW_SERVERS).min(hi)));
         for s in self.hot.iter().map(|s| *s as usize).filter(|s| (lo..hi).contains(s)) {
-            if let Some((server, left)) = scan((s, s + 1)) {
-                if best.is_none_or(|(_, b)| left < b) {
-                    best = Some((server, left));
-                }
+            let found = scan((s, s + 1));
+            let cheaper = |left: f32| best.is_none_or(|(_, b)| left < b);
+            if found.is_some_and(|(_, left)| cheaper(left)) {
+                best = found;
             }
         }
         if best.is_some() {

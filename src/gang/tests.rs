@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Tests of parts that the public interface does not show.
+#![allow(clippy::unwrap_used)]
 
 use super::instance::{Instance, NONE};
 use super::problem::{Edge, Job, Problem, Server, Task};

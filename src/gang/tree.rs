@@ -87,7 +87,7 @@ impl FreeTree {
             }
             // Go on behind this node, at the highest level that starts there.
             node += 1;
-            while node % 2 == 0 && node > 1 {
+            while node.is_multiple_of(2) && node > 1 {
                 node /= 2;
                 span *= 2;
             }

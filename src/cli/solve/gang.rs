@@ -8,8 +8,7 @@ use super::{Method, Options, SolveError, input};
 use crate::gang::{self, Mode, Problem};
 
 /// This method's line of the table.
-pub(super) const METHOD: Method =
-    Method { name: "gang", modes: &["best", "seed", "exact"], run };
+pub(super) const METHOD: Method = Method { name: "gang", modes: &["best", "seed", "exact"], run };
 
 /// Time kept back from a deadline for ending the process and for each task written.
 const RESERVE: Duration = Duration::from_millis(2);
