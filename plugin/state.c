@@ -570,8 +570,12 @@ static int _ask_gres(void *x, void *arg)
 	struct gres_walk *walk = arg;
 	struct phx_ask_gres *out;
 
-	if (!gres || walk->ask->gres_count >= PHX_GRES_PER_JOB)
+	if (!gres)
 		return 0;
+	if (walk->ask->gres_count >= PHX_GRES_PER_JOB) {
+		walk->ask->flags |= PHX_ASK_MORE_GRES;
+		return 0;
+	}
 	out = &walk->ask->gres[walk->ask->gres_count++];
 	out->plugin_id = state->plugin_id;
 	out->type_id = gres->type_id == NO_VAL ? 0 : gres->type_id;

@@ -220,6 +220,7 @@ enum phx_ask_flags {
 	PHX_ASK_MEM_TRACKED = 64, /* memory is a consumable resource */
 	PHX_ASK_CORES = 128,   /* whole cores are allocated, not threads */
 	PHX_ASK_ARRAY = 256,
+	PHX_ASK_MORE_GRES = 512, /* more than PHX_GRES_PER_JOB: some are left out */
 };
 
 struct phx_ask_gres {

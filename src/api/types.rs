@@ -346,8 +346,8 @@ pub struct DecisionReport {
     pub chosen: Vec<ScoredNode>,
     /// Best node that was not chosen.
     pub runner_up: Option<ScoredNode>,
-    /// Score of the runner-up minus the worst chosen score (>= 0 where the
-    /// lowest score wins).
+    /// Score of the runner-up minus the worst chosen score; below zero where
+    /// poll order or a choice of like nodes counted for more than the score.
     pub margin: Option<f64>,
 }
 

@@ -88,7 +88,7 @@ pub const KEYS: &[Key] = &[
     key("mode", Kind::Choice(MODES)),
     fixed("link.socket", Kind::Socket),
     key("link.deadline_us", int(100, 50_000, "microseconds")),
-    key("link.breaker_misses", int(1, 1000, "")),
+    key("link.breaker_misses", int(1, 100, "")),
     key("link.breaker_open_ms", int(100, 600_000, "milliseconds")),
     key("link.ask_will_run", Kind::Bool),
     fixed("link.allowed_uids", Kind::Uids),

@@ -154,7 +154,7 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "[link]\nbreaker_misses = -3\n",
-        "p.toml:2:18: link.breaker_misses: expected an integer from 1 to 1000, got integer -3",
+        "p.toml:2:18: link.breaker_misses: expected an integer from 1 to 100, got integer -3",
     ),
     (
         "[link]\nask_will_run = \"yes\"\n",

@@ -300,6 +300,7 @@ impl Shared {
                 let decided = start.ask.as_ref().and_then(|ask| ask.scores.clone());
                 let kept = start.ask.as_ref().is_some_and(|ask| ask.kept);
                 let reason = start.ask.as_ref().and_then(|ask| ask.report.reason.clone());
+                let reason = reason.or_else(|| (report.mode == "off").then(|| "off".to_owned()));
                 report.placed = Some(placed(start.nodes, start.start_ms, decided, kept, reason));
             }
         }

@@ -184,6 +184,7 @@ fn left_to_slurm(ask: &wire::Ask<'_>, sharing: Sharing) -> Option<LeftToSlurm> {
         (sharing == Sharing::Owner, LeftToSlurm::Owner),
         (layout.iter().any(|&v| given(v) > 0), LeftToSlurm::CoreLayout),
         (ask.gres().iter().any(|g| g.per_socket > 0), LeftToSlurm::PerSocket),
+        (ask.has(wire::PHX_ASK_MORE_GRES), LeftToSlurm::Gres),
     ];
     checks.iter().find(|(applies, _)| *applies).map(|(_, why)| *why)
 }

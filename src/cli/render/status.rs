@@ -230,7 +230,7 @@ fn plugin_calls(out: &mut String, plugin: &PluginStatus) {
             (
                 "Link",
                 format!(
-                    "{} connections, {} full states and {} events sent, breaker opened {} times",
+                    "{} connections, state sent anew {} times, {} events sent, breaker opened {} times",
                     plugin.connects, plugin.resyncs, plugin.events, plugin.breaker_opens
                 ),
             ),
