@@ -61,3 +61,11 @@ pub const BAG_TRIALS_COMMITTED_MAX: usize = 100_000;
 pub const BAG_TRIALS_REVISED_MAX: usize = 4_000_000;
 /// Units of work of one `share` problem: up to 2^53, as above.
 pub const SHARE_LOAD_MAX: u64 = 1 << 53;
+/// Cores of all hosts of one bisect problem.
+pub const BISECT_CORES_MAX: usize = 1 << 24;
+/// Probed makespans of one bisection; doubling ends far earlier.
+pub const BISECT_PROBES_MAX: usize = 2_200;
+/// Migrations and exchanges of blocks within one job.
+pub const BISECT_MIGRATIONS_MAX: usize = 10_000;
+/// Work (cores and blocks looked at) of bisect's mode `seed`; some ten seconds.
+pub const BISECT_SEED_STEPS_MAX: u64 = 4_000_000_000;

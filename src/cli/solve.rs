@@ -7,6 +7,7 @@
 
 mod bag;
 mod balance;
+mod bisect;
 pub(crate) mod input;
 mod share;
 
@@ -14,6 +15,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 
@@ -35,12 +37,12 @@ pub const EXIT_INFEASIBLE: u8 = 3;
 /// like any other bad input: in one line, with exit code 2.
 #[derive(Args, Clone, Debug)]
 pub struct SolveArgs {
-    /// Method: bag, balance, share
+    /// Method: bag, balance, bisect, share
     pub method: String,
     /// JSON problem; `-` or nothing reads standard input
     pub file: Option<PathBuf>,
     /// Mode of the method (bag: best, seed, exact, integer, template, greedy, average;
-    /// balance: seed, best)
+    /// balance: seed, best; bisect: best, seed, exact)
     #[arg(long, value_name = "M")]
     pub mode: Option<String>,
     /// Seed of the random numbers, for methods that draw any
@@ -64,6 +66,10 @@ pub(crate) struct Options {
     pub(crate) mode: &'static str,
     /// Whether the answer carries `explain`.
     pub(crate) explain: bool,
+    /// Seed of the random numbers.
+    pub(crate) seed: u64,
+    /// When the answer is due.
+    pub(crate) deadline: Option<Instant>,
 }
 
 /// Why there is no answer.
@@ -109,14 +115,15 @@ pub(crate) struct Method {
 }
 
 /// The methods. Adding one is adding its line here.
-const METHODS: &[Method] = &[bag::METHOD, balance::METHOD, share::METHOD];
+const METHODS: &[Method] = &[bag::METHOD, balance::METHOD, bisect::METHOD, share::METHOD];
 
 /// Runs `phalanx solve`: the answer on standard output and exit code 0, or one
 /// line on standard error and exit code 2 (bad input) or 3 (no answer).
 #[must_use]
 pub fn run(args: &SolveArgs) -> ExitCode {
+    let started = Instant::now();
     let mut out = Vec::new();
-    let result = solve(args, &mut out).and_then(|()| {
+    let result = solve(args, started, &mut out).and_then(|()| {
         let mut stdout = io::stdout().lock();
         stdout.write_all(&out)?;
         Ok(stdout.flush()?)
@@ -135,7 +142,7 @@ pub fn run(args: &SolveArgs) -> ExitCode {
 
 /// The answer is collected before anything is printed: a failure leaves
 /// standard output empty.
-fn solve(args: &SolveArgs, out: &mut dyn Write) -> Result<(), SolveError> {
+fn solve(args: &SolveArgs, started: Instant, out: &mut dyn Write) -> Result<(), SolveError> {
     let names = || METHODS.iter().map(|method| method.name).collect::<Vec<_>>().join(", ");
     let method = METHODS.iter().find(|method| method.name == args.method).ok_or_else(|| {
         SolveError::input("METHOD", format!("expected one of {}, got {:?}", names(), args.method))
@@ -153,7 +160,10 @@ fn solve(args: &SolveArgs, out: &mut dyn Write) -> Result<(), SolveError> {
         return Err(SolveError::input("--threads", "must be at least 1, got 0"));
     }
     let problem = read_problem(args.file.as_deref())?;
-    (method.run)(&problem, Options { mode, explain: args.explain }, out)
+    // A deadline beyond what the clock can express is none.
+    let deadline = args.deadline_ms.and_then(|ms| started.checked_add(Duration::from_millis(ms)));
+    let options = Options { mode, explain: args.explain, seed: args.seed, deadline };
+    (method.run)(&problem, options, out)
 }
 
 fn read_problem(file: Option<&Path>) -> Result<Vec<u8>, SolveError> {
