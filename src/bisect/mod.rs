@@ -12,10 +12,14 @@
 //! methods.md section 2: "bisection on makespan, core weights, block migration and
 //! exchange"; the same problem is SJTU CS7310 "Resource Scheduling Problem in Hadoop".
 
+mod anneal;
 mod answer;
+mod best;
 mod bound;
 mod budget;
+mod construct;
 mod deal;
+mod exact;
 mod instance;
 mod problem;
 mod schedule;
@@ -29,8 +33,9 @@ pub use answer::{
 };
 pub use problem::{Block, Host, Job, Problem, Start};
 
-use crate::limits::BISECT_SEED_STEPS_MAX;
+use crate::limits::{BISECT_EXACT_UNITS, BISECT_SEED_STEPS_MAX};
 use crate::model::problem::FieldError;
+use bound::JobBound;
 use budget::Budget;
 use instance::Instance;
 use schedule::Schedule;
@@ -126,7 +131,8 @@ pub fn solve<'a>(
     let lower = bound::of_all(&instance, &bounds);
     let mut found = match options.mode {
         Mode::Seed => by_seed(&instance, options),
-        Mode::Best | Mode::Exact => by_seed(&instance, options),
+        Mode::Best => best::run(&instance, &bounds, lower, options),
+        Mode::Exact => exactly(&instance, &bounds, options)?,
     };
     found.schedule.recompute(&instance);
     let end = found.schedule.end;
@@ -149,4 +155,23 @@ fn by_seed(instance: &Instance, options: &Options<'_>) -> Found {
     let schedule = found.unwrap_or_else(|| schedule::one_core_each(instance));
     let stopped = budget.is_over().then(|| budget.reason());
     Found { schedule, probes, found_by, optimal: false, stopped }
+}
+
+fn exactly(
+    instance: &Instance,
+    bounds: &[JobBound],
+    options: &Options<'_>,
+) -> Result<Found, SolveError> {
+    exact::is_small(instance).map_err(SolveError::TooLarge)?;
+    let mut budget = Budget::new(BISECT_EXACT_UNITS, options.expired);
+    let whole = schedule::one_core_each(instance);
+    let found = exact::search(instance, bounds, Some(&whole), &mut budget);
+    let deadline = budget.deadline;
+    let (schedule, optimal) = found.unwrap_or((whole, false));
+    if !optimal && !deadline {
+        let what = format!("the search takes more than {BISECT_EXACT_UNITS} steps");
+        return Err(SolveError::TooLarge(what));
+    }
+    let stopped = (!optimal).then_some(Stopped::Deadline);
+    Ok(Found { schedule, probes: Vec::new(), found_by: "exact search", optimal, stopped })
 }
