@@ -4,7 +4,7 @@
 //!
 //!     cargo run --release --example bisect_quality -- [--large] [FILE...]
 //!
-//! FILE is a case of the course data set (jobs, hosts, alpha; cores; blocks per job;
+//! FILE is a case of the course data set (jobs, hosts, alpha, transfer; cores; blocks per job;
 //! speeds; block sizes; hosts of blocks). Exit code 1 when a named case is too long.
 
 use std::fmt::Write as _;
@@ -62,18 +62,20 @@ fn parse(text: &str) -> Option<Value> {
     let jobs: usize = head.first()?.parse().ok()?;
     let alpha: f64 = head.get(2)?.parse().ok()?;
     let transfer = head.get(3).and_then(|word| word.parse::<f64>().ok()).unwrap_or(125.0);
-    let cores = numbers(lines.next())?;
+    let cores: Vec<usize> =
+        lines.next()?.iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
     lines.next()?;
     let speeds = numbers(lines.next())?;
     let sizes: Option<Vec<_>> = (0..jobs).map(|_| numbers(lines.next())).collect();
     let places: Option<Vec<_>> = (0..jobs).map(|_| numbers(lines.next())).collect();
     let (sizes, places) = (sizes?, places?);
-    let host = |(k, n): (usize, &f64)| json!({"name": format!("{k}"), "cores": n.round() as i64});
+    let host = |(k, n): (usize, &usize)| json!({"name": format!("{k}"), "cores": n});
     let hosts: Vec<Value> = cores.iter().enumerate().map(host).collect();
     let job = |i: usize| {
         let pairs = sizes[i].iter().zip(&places[i]).enumerate();
         let block = |(b, (size, place)): (usize, (&f64, &f64))| {
-            json!({"id": format!("{b}"), "size_mb": size, "replicas": [format!("{place}")]})
+            let replicas = [format!("{place}")];
+            json!({"id": format!("{b}"), "size_mb": size, "replicas": replicas})
         };
         let blocks: Vec<Value> = pairs.map(block).collect();
         json!({"id": format!("{i}"), "speed_mb_per_s": speeds[i], "blocks": blocks})

@@ -80,9 +80,9 @@ pub const BISECT_REFINE_MAX: usize = 200;
 /// Jobs times hosts up to which mode `best` anneals.
 pub const BISECT_ANNEAL_CELLS_MAX: usize = 2_000;
 /// Work of annealing; some five seconds.
-pub const BISECT_ANNEAL_UNITS: u64 = 1_500_000_000;
+pub const BISECT_ANNEAL_UNITS: u64 = 6_000_000_000;
 /// Runs of annealing, each from the best of those before it.
-pub const BISECT_ANNEAL_RUNS: usize = 4;
+pub const BISECT_ANNEAL_RUNS: usize = 12;
 /// Steps of one such run.
 pub const BISECT_ANNEAL_STEPS: usize = 200_000;
 /// Durations that annealing remembers.

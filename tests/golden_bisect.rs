@@ -26,7 +26,8 @@ fn makespan(problem: &Value, mode: Mode, wanted: f64) {
 
 fn job(id: usize, speed: f64, host: usize, sizes: &[f64]) -> Value {
     let block = |(b, size): (usize, &f64)| {
-        json!({"id": format!("b{b}"), "size_mb": size, "replicas": [format!("h{host}")]})
+        let replicas = [format!("h{host}")];
+        json!({"id": format!("b{b}"), "size_mb": size, "replicas": replicas})
     };
     let blocks: Vec<Value> = sizes.iter().enumerate().map(block).collect();
     json!({"id": format!("job{id}"), "speed_mb_per_s": speed, "blocks": blocks})
@@ -92,6 +93,15 @@ fn full_three_hosts() {
 }
 
 #[test]
+fn best_and_exact_reach_the_known_optima() {
+    for mode in [Mode::Best, Mode::Exact] {
+        makespan(&single_host(), mode, 8_510.638_298);
+        makespan(&three_hosts(), mode, 4500.0);
+    }
+    makespan(&equal_jobs(), Mode::Best, 30_000.0);
+}
+
+#[test]
 fn upper_bound_of_the_source_is_doubled() {
     makespan(&equal_jobs(), Mode::Seed, 30_000.0);
     let answer = run(&equal_jobs(), Mode::Seed);
@@ -104,16 +114,26 @@ fn bad_input_names_the_field() {
         (json!({"hosts": [], "jobs": [], "alpha": 1}), "alpha: "),
         (json!({"hosts": [], "jobs": [], "moment": 4}), "moment: "),
         (json!({"hosts": [], "jobs": [], "transfer_mb_per_s": 0}), "transfer_mb_per_s: "),
-        (json!({"hosts": [{"name": "h0", "cores": 1, "available_ms": []}], "jobs": []}),
-         "hosts[0].available_ms: "),
-        (json!({"hosts": hosts(&[1]), "jobs": [job(0, 0.0, 0, &[1.0])]}),
-         "jobs[0].speed_mb_per_s: "),
-        (json!({"hosts": hosts(&[1]), "jobs": [job(0, 1.0, 0, &[1.0, -1.0])]}),
-         "jobs[0].blocks[1].size_mb: "),
-        (json!({"hosts": hosts(&[1]), "jobs": [job(0, 1.0, 1, &[1.0])]}),
-         "jobs[0].blocks[0].replicas[0]: "),
-        (json!({"hosts": hosts(&[1]), "jobs": [job(0, 1.0, 0, &[]), job(0, 1.0, 0, &[])]}),
-         "jobs[1].id: "),
+        (
+            json!({"hosts": [{"name": "h0", "cores": 1, "available_ms": []}], "jobs": []}),
+            "hosts[0].available_ms: ",
+        ),
+        (
+            json!({"hosts": hosts(&[1]), "jobs": [job(0, 0.0, 0, &[1.0])]}),
+            "jobs[0].speed_mb_per_s: ",
+        ),
+        (
+            json!({"hosts": hosts(&[1]), "jobs": [job(0, 1.0, 0, &[1.0, -1.0])]}),
+            "jobs[0].blocks[1].size_mb: ",
+        ),
+        (
+            json!({"hosts": hosts(&[1]), "jobs": [job(0, 1.0, 1, &[1.0])]}),
+            "jobs[0].blocks[0].replicas[0]: ",
+        ),
+        (
+            json!({"hosts": hosts(&[1]), "jobs": [job(0, 1.0, 0, &[]), job(0, 1.0, 0, &[])]}),
+            "jobs[1].id: ",
+        ),
     ];
     for (problem, wanted) in cases {
         let text = problem.to_string();

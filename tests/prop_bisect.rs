@@ -18,21 +18,24 @@ fn run(text: &str, mode: Mode) -> Value {
     serde_json::to_value(solve(&problem, &options(mode)).unwrap()).unwrap()
 }
 
+/// Size and hosts (as bits) of each block.
+type Blocks = Vec<(u32, u32)>;
+
 /// Problems that mode `exact` can do.
 fn problems(start: &'static str) -> impl Strategy<Value = String> {
-    let hosts = proptest::collection::vec((1_usize..3, 0_u32..2), 1..4);
+    let hosts = proptest::collection::vec((1_usize..3, 0_usize..2), 1..4);
     let block = (10_u32..100, 1_u32..8);
     let job = (5_u32..60, proptest::collection::vec(block, 1..6));
     let jobs = proptest::collection::vec(job, 1..5);
     (hosts, jobs, 0_u32..4, 1_u8..4, prop_oneof![Just(20.0), Just(125.0)]).prop_map(
         move |(hosts, jobs, alpha, moment, transfer)| {
             let count = hosts.len();
-            let host = |(k, (cores, late)): (usize, &(usize, u32))| {
-                let waits: Vec<u32> = (0..*cores).map(|c| late * 700 * (c as u32 + 1)).collect();
+            let host = |(k, (cores, late)): (usize, &(usize, usize))| {
+                let waits: Vec<usize> = (1..=*cores).map(|c| late * 700 * c).collect();
                 json!({"name": format!("h{k}"), "cores": cores, "available_ms": waits})
             };
             let list: Vec<Value> = hosts.iter().enumerate().map(host).collect();
-            let job = |(i, (speed, blocks)): (usize, &(u32, Vec<(u32, u32)>))| {
+            let job = |(i, (speed, blocks)): (usize, &(u32, Blocks))| {
                 let block = |(b, (size, mask)): (usize, &(u32, u32))| {
                     let mut on: Vec<usize> = (0..count).filter(|k| mask >> k & 1 == 1).collect();
                     if on.is_empty() {
@@ -81,8 +84,7 @@ fn evaluate(text: &str, answer: &Value) -> f64 {
         for block in job["blocks"].as_array().unwrap() {
             left.insert(block["id"].as_str().unwrap(), block);
         }
-        let (start, end) =
-            (found["start_ms"].as_f64().unwrap(), found["end_ms"].as_f64().unwrap());
+        let (start, end) = (found["start_ms"].as_f64().unwrap(), found["end_ms"].as_f64().unwrap());
         let (mut longest, mut last) = (0.0_f64, 0.0_f64);
         for core in cores {
             let mut load = 0.0;

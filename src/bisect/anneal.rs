@@ -13,6 +13,9 @@ use super::instance::{Instance, SLACK_MS};
 use super::schedule::{Placed, Schedule};
 use crate::limits::{BISECT_ANNEAL_RUNS, BISECT_ANNEAL_STEPS, BISECT_DURATIONS_MAX};
 
+/// Temperatures at which runs begin, as a part of the makespan.
+const HEAT: [f64; 3] = [0.03, 0.01, 0.004];
+
 /// Random numbers by SplitMix64: the state is one word, the sequence the seed's.
 #[derive(Debug, Clone)]
 pub(super) struct Random(u64);
@@ -85,8 +88,8 @@ pub(super) fn improve(
     let (mut reached, _) = search.decode(&genome)?;
     let mut found = genome.clone();
     for run in 0..BISECT_ANNEAL_RUNS {
-        // Later runs begin cooler and at the best: they refine it.
-        let heat = 0.03 / (1 + run) as f64;
+        // Hot runs leave the best far enough to find another one; cool runs refine it.
+        let heat = HEAT[run % HEAT.len()];
         let (end, better) = search.run(&genome, heat, lower, random, budget);
         if end < reached - SLACK_MS {
             reached = end;

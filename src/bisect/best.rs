@@ -22,6 +22,9 @@ const SMOOTH: [f64; 2] = [0.2, 1.0];
 /// A gap to the lower bound that is not worth more work.
 const CLOSE_ENOUGH: f64 = 1e-9;
 
+/// The same for other orders of large problems, where each probe is dear.
+const GAP_OF_ORDERS: f64 = 0.002;
+
 /// The best so far and how it was found.
 struct Best<'a> {
     instance: &'a Instance,
@@ -95,7 +98,7 @@ fn probe_all(
     };
     best.offer(seed::bisect((up, best.lower), true, &mut by_end, probes, budget), "ends");
     for smooth in SMOOTH {
-        if best.is_optimal() || budget.is_over() {
+        if best.end() <= best.lower * (1.0 + GAP_OF_ORDERS) || budget.is_over() {
             break;
         }
         let mut weighed = |makespan: f64, budget: &mut Budget<'_>| {
@@ -109,9 +112,8 @@ fn probe_all(
     if cells <= BISECT_ANNEAL_CELLS_MAX && !best.is_optimal() {
         budget.refill(BISECT_ANNEAL_UNITS);
         let found = best.schedule.as_ref();
-        let found = found.and_then(|found| {
-            anneal::improve(instance, found, best.lower, &mut random, budget)
-        });
+        let found = found
+            .and_then(|found| anneal::improve(instance, found, best.lower, &mut random, budget));
         best.offer(found, "annealing");
     } else {
         other_orders(best, &mut constructor, probes, &mut random, budget);
@@ -133,16 +135,21 @@ fn other_orders(
     let instance = best.instance;
     let estimate = |i: usize| instance.jobs[i].total / instance.jobs[i].speed;
     for _ in 0..BISECT_ORDERS {
-        let makespan = (best.lower + 0.5 * (best.end() - best.lower)).ceil();
-        if best.is_optimal() || makespan >= best.end() {
+        if best.end() <= best.lower * (1.0 + GAP_OF_ORDERS) {
             break;
         }
-        let mut keyed: Vec<(f64, usize)> =
-            instance.queue.iter().map(|&i| (estimate(i) * (0.7 + 0.6 * random.unit()), i)).collect();
+        let mut keyed: Vec<(f64, usize)> = instance
+            .queue
+            .iter()
+            .map(|&i| (estimate(i) * (0.7 + 0.6 * random.unit()), i))
+            .collect();
         keyed.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let order: Vec<usize> = keyed.into_iter().map(|(_, i)| i).collect();
         for part in [0.5, 0.9] {
             let makespan = (best.lower + part * (best.end() - best.lower)).ceil();
+            if makespan >= best.end() {
+                continue;
+            }
             let Some(found) = constructor.probe(&order, makespan, budget) else { return };
             probes.push(Probe { makespan, feasible: found.is_some() });
             best.offer(found, "other order");

@@ -11,12 +11,7 @@ use crate::limits::{BISECT_DEALS_MAX, BISECT_REFINE_MAX};
 
 /// Deals the blocks in two ways and keeps the better; loads are without offsets, which
 /// are what each core has to wait for longer than the first one.
-pub(super) fn best_deal(
-    instance: &Instance,
-    job: &Job,
-    hosts: &[usize],
-    offsets: &[f64],
-) -> Deal {
+pub(super) fn best_deal(instance: &Instance, job: &Job, hosts: &[usize], offsets: &[f64]) -> Deal {
     let refined = |mut deal: Deal| {
         migrate(instance, job, hosts, &mut deal, 0.0, BISECT_REFINE_MAX);
         deal
@@ -113,8 +108,7 @@ impl<'a> Constructor<'a> {
                 return None;
             }
             let cores = self.choose(job, n, available, free);
-            let hosts: Vec<usize> =
-                cores.iter().map(|&core| self.instance.host_of[core]).collect();
+            let hosts: Vec<usize> = cores.iter().map(|&core| self.instance.host_of[core]).collect();
             let waits = offsets(self.instance, &cores, available);
             let deal = best_deal(self.instance, job, &hosts, &waits);
             let end = Placed::end_of(self.instance, &cores, &deal, available);
@@ -152,13 +146,7 @@ impl<'a> Constructor<'a> {
     /// `n` cores, one by one: the one with the earliest start, less the time that local
     /// reading on it saves on average over the cores; ties go to the core that has
     /// waited least and then to the lowest index.
-    fn choose(
-        &self,
-        job: &Job,
-        n: usize,
-        available: &[f64],
-        free: &[Vec<usize>],
-    ) -> Vec<usize> {
+    fn choose(&self, job: &Job, n: usize, available: &[f64], free: &[Vec<usize>]) -> Vec<usize> {
         let instance = self.instance;
         let share = job.total / n as f64;
         let saved_ms = 1000.0 / (instance.transfer * n as f64);

@@ -46,9 +46,9 @@ pub(super) fn local_first(instance: &Instance, job: &Job, hosts: &[usize]) -> De
             }
             let load = deal.loads[c] + instance.block_ms(job, b, host, hosts.len());
             let count = deal.blocks[c].len();
-            if best.is_none_or(|(least, fewest, _)| {
-                load < least || (load == least && count < fewest)
-            }) {
+            if best
+                .is_none_or(|(least, fewest, _)| load < least || (load == least && count < fewest))
+            {
                 best = Some((load, count, c));
             }
         }

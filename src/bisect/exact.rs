@@ -13,9 +13,7 @@ use super::deal::Deal;
 use super::instance::{Instance, Job, SLACK_MS};
 use super::problem::Start;
 use super::schedule::{Placed, Schedule};
-use crate::limits::{
-    BISECT_EXACT_BLOCKS_MAX, BISECT_EXACT_CORES_MAX, BISECT_EXACT_JOBS_MAX,
-};
+use crate::limits::{BISECT_EXACT_BLOCKS_MAX, BISECT_EXACT_CORES_MAX, BISECT_EXACT_JOBS_MAX};
 
 /// Whether the problem is small enough.
 ///
@@ -153,8 +151,7 @@ fn optimal_deal(
     let best = best_deal(instance, job, hosts, &vec![0.0; hosts.len()]);
     let reached = best.longest();
     let mut dealer = Dealer { instance, job, hosts, best, reached, budget };
-    let mut deal =
-        Deal { blocks: vec![Vec::new(); hosts.len()], loads: vec![0.0; hosts.len()] };
+    let mut deal = Deal { blocks: vec![Vec::new(); hosts.len()], loads: vec![0.0; hosts.len()] };
     dealer.extend(&mut deal, 0).then_some(dealer.best)
 }
 

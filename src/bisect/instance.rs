@@ -122,7 +122,8 @@ impl Instance {
         let cores = host_of.len();
         let jobs: Vec<Job> =
             problem.jobs.iter().map(|job| index(job, &known, decay, cores)).collect();
-        let mut queue: Vec<usize> = (0..jobs.len()).filter(|&i| !jobs[i].blocks.is_empty()).collect();
+        let mut queue: Vec<usize> =
+            (0..jobs.len()).filter(|&i| !jobs[i].blocks.is_empty()).collect();
         let estimate = |i: usize| jobs[i].total / jobs[i].speed;
         queue.sort_by(|&a, &b| estimate(b).total_cmp(&estimate(a)));
         let (start, moment) = (problem.start, problem.moment);

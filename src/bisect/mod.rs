@@ -28,9 +28,7 @@ mod seed;
 mod tests;
 mod weights;
 
-pub use answer::{
-    Answer, BlockAnswer, CoreAnswer, Explanation, JobAnswer, ProbeAnswer, Stopped,
-};
+pub use answer::{Answer, BlockAnswer, CoreAnswer, Explanation, JobAnswer, ProbeAnswer, Stopped};
 pub use problem::{Block, Host, Job, Problem, Start};
 
 use crate::limits::{BISECT_EXACT_UNITS, BISECT_SEED_STEPS_MAX};

@@ -43,8 +43,7 @@ impl Placed {
         deal: Deal,
         available: &mut [f64],
     ) -> Self {
-        let mut placed =
-            Self { job, cores, deal, starts: Vec::new(), start: 0.0, end: 0.0 };
+        let mut placed = Self { job, cores, deal, starts: Vec::new(), start: 0.0, end: 0.0 };
         placed.shift_left(instance, available);
         placed
     }

@@ -20,8 +20,7 @@ pub(super) struct Probe {
 
 /// Finds a schedule within a makespan: the outer `None` when the budget is used up,
 /// the inner when there is none.
-pub(super) type Prober<'a> =
-    dyn FnMut(f64, &mut Budget<'_>) -> Option<Option<Schedule>> + 'a;
+pub(super) type Prober<'a> = dyn FnMut(f64, &mut Budget<'_>) -> Option<Option<Schedule>> + 'a;
 
 /// Largest and smallest makespan to begin with (formula 6, guarded).
 pub(super) fn bounds(instance: &Instance, budget: &mut Budget<'_>) -> Option<(f64, f64)> {
@@ -180,9 +179,8 @@ pub(super) fn run(
     budget: &mut Budget<'_>,
 ) -> Option<Schedule> {
     let bounds = bounds(instance, budget)?;
-    let mut prober = |makespan: f64, budget: &mut Budget<'_>| {
-        probe(instance, 0.0, makespan, budget)
-    };
+    let mut prober =
+        |makespan: f64, budget: &mut Budget<'_>| probe(instance, 0.0, makespan, budget);
     let mut best = bisect(bounds, false, &mut prober, probes, budget)?;
     if instance.moment == 3 {
         migrate_all(instance, &mut best);

@@ -19,7 +19,8 @@ pub(super) fn job(id: usize, speed: f64, blocks: &[(f64, &[usize])]) -> Value {
 
 fn instance(alpha: f64, transfer: f64, hosts: &[&[f64]], jobs: &[Value]) -> Instance {
     let host = |(k, waits): (usize, &&[f64])| {
-        json!({"name": format!("h{k}"), "cores": waits.len(), "available_ms": waits})
+        let name = format!("h{k}");
+        json!({"name": name, "cores": waits.len(), "available_ms": waits})
     };
     let hosts: Vec<Value> = hosts.iter().enumerate().map(host).collect();
     let text = json!({"alpha": alpha, "transfer_mb_per_s": transfer, "hosts": hosts, "jobs": jobs})
@@ -60,11 +61,8 @@ fn evaluator_of_one_host() {
         let blocks: Vec<(f64, &[usize])> = blocks.iter().map(|(s, h)| (*s, h.as_slice())).collect();
         job(id, 5.0, &blocks)
     };
-    let jobs = [
-        build(0, &[10.0, 20.0, 16.0]),
-        build(1, &[9.0, 16.0]),
-        build(2, &[10.0, 6.0, 20.0, 15.0]),
-    ];
+    let jobs =
+        [build(0, &[10.0, 20.0, 16.0]), build(1, &[9.0, 16.0]), build(2, &[10.0, 6.0, 20.0, 15.0])];
     let case = instance(0.03, 125.0, &[&[0.0; 4]], &jobs);
     near(dealt(&case, 0, &[0; 3], &[&[0], &[1], &[2]]).longest(), 4_255.319_149);
     near(dealt(&case, 1, &[0], &[&[0, 1]]).longest(), 5000.0);
@@ -74,8 +72,7 @@ fn evaluator_of_one_host() {
 
 #[test]
 fn core_weights() {
-    let blocks: [(f64, &[usize]); 4] =
-        [(64.0, &[0, 1]), (64.0, &[0]), (32.0, &[1]), (16.0, &[0])];
+    let blocks: [(f64, &[usize]); 4] = [(64.0, &[0, 1]), (64.0, &[0]), (32.0, &[1]), (16.0, &[0])];
     let case = instance(0.05, 125.0, &[&[100.0, 0.0], &[400.0, 0.0]], &[job(0, 50.0, &blocks)]);
     let mut chooser = Chooser::new(&case, &case.jobs[0], &case.available, 1000.0, 0.0);
     let expect = |found: Vec<Option<(usize, f64)>>, wanted: [(usize, f64); 2]| {

@@ -8,8 +8,7 @@ use super::{Method, Options, SolveError, input};
 use crate::bisect::{self, Mode, Problem};
 
 /// This method's line of the table.
-pub(super) const METHOD: Method =
-    Method { name: "bisect", modes: &["best", "seed", "exact"], run };
+pub(super) const METHOD: Method = Method { name: "bisect", modes: &["best", "seed", "exact"], run };
 
 /// Time kept back from a deadline for writing the answer, at most a quarter of what is left.
 const RESERVE: Duration = Duration::from_millis(5);
@@ -22,12 +21,8 @@ fn run(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveE
     });
     let expired = || due.is_some_and(|due| Instant::now() >= due);
     let mode = Mode::from_name(options.mode).unwrap_or_default();
-    let settings = bisect::Options {
-        mode,
-        seed: options.seed,
-        expired: &expired,
-        explain: options.explain,
-    };
+    let settings =
+        bisect::Options { mode, seed: options.seed, expired: &expired, explain: options.explain };
     let answer = bisect::solve(&problem, &settings).map_err(|error| match error {
         bisect::SolveError::Input(field) => SolveError::Field(field),
         bisect::SolveError::Infeasible(field) => SolveError::Infeasible(field.to_string()),
