@@ -15,6 +15,7 @@ pub mod snapshot;
 // layer 2: pure functions of problem, seed and deadline
 pub mod bag;
 pub mod balance;
+pub mod bisect;
 pub mod exact;
 pub mod gang;
 pub mod learn;

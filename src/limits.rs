@@ -61,3 +61,37 @@ pub const BAG_TRIALS_COMMITTED_MAX: usize = 100_000;
 pub const BAG_TRIALS_REVISED_MAX: usize = 4_000_000;
 /// Units of work of one `share` problem: up to 2^53, as above.
 pub const SHARE_LOAD_MAX: u64 = 1 << 53;
+/// Cores of all hosts of one bisect problem.
+pub const BISECT_CORES_MAX: usize = 1 << 24;
+/// Probed makespans of one bisection; doubling ends far earlier.
+pub const BISECT_PROBES_MAX: usize = 2_200;
+/// Migrations and exchanges of blocks within one job.
+pub const BISECT_MIGRATIONS_MAX: usize = 10_000;
+/// Work (cores and blocks looked at) of bisect's mode `seed`; some ten seconds.
+pub const BISECT_SEED_STEPS_MAX: u64 = 4_000_000_000;
+/// Work of the other probes and orders of bisect's mode `best`; some three seconds.
+pub const BISECT_BEST_UNITS: u64 = 600_000_000;
+/// Orders of jobs that mode `best` tries on large problems.
+pub const BISECT_ORDERS: usize = 60;
+/// Deals that one job may need in one probe of mode `best`.
+pub const BISECT_DEALS_MAX: usize = 12;
+/// Migrations that refine one deal of mode `best`.
+pub const BISECT_REFINE_MAX: usize = 200;
+/// Jobs times hosts up to which mode `best` anneals.
+pub const BISECT_ANNEAL_CELLS_MAX: usize = 2_000;
+/// Work of annealing; some five seconds.
+pub const BISECT_ANNEAL_UNITS: u64 = 6_000_000_000;
+/// Runs of annealing, each from the best of those before it.
+pub const BISECT_ANNEAL_RUNS: usize = 12;
+/// Steps of one such run.
+pub const BISECT_ANNEAL_STEPS: usize = 200_000;
+/// Durations that annealing remembers.
+pub const BISECT_DURATIONS_MAX: usize = 1_000_000;
+/// Jobs of bisect's mode `exact`.
+pub const BISECT_EXACT_JOBS_MAX: usize = 5;
+/// Cores of all hosts in mode `exact`.
+pub const BISECT_EXACT_CORES_MAX: usize = 8;
+/// Blocks of one job in mode `exact`.
+pub const BISECT_EXACT_BLOCKS_MAX: usize = 10;
+/// Work of mode `exact`; some ten seconds.
+pub const BISECT_EXACT_UNITS: u64 = 1_000_000_000;

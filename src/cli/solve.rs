@@ -7,6 +7,7 @@
 
 mod bag;
 mod balance;
+mod bisect;
 mod gang;
 pub(crate) mod input;
 mod share;
@@ -37,12 +38,12 @@ pub const EXIT_INFEASIBLE: u8 = 3;
 /// like any other bad input: in one line, with exit code 2.
 #[derive(Args, Clone, Debug)]
 pub struct SolveArgs {
-    /// Method: bag, balance, gang, share
+    /// Method: bag, balance, bisect, gang, share
     pub method: String,
     /// JSON problem; `-` or nothing reads standard input
     pub file: Option<PathBuf>,
     /// Mode of the method (bag: best, seed, exact, integer, template, greedy, average;
-    /// balance: seed, best; gang: best, seed, exact)
+    /// balance: seed, best; bisect, gang: best, seed, exact)
     #[arg(long, value_name = "M")]
     pub mode: Option<String>,
     /// Seed of the random numbers, for methods that draw any
@@ -117,7 +118,7 @@ pub(crate) struct Method {
 }
 
 /// The methods. Adding one is adding its line here.
-const METHODS: &[Method] = &[bag::METHOD, balance::METHOD, gang::METHOD, share::METHOD];
+const METHODS: &[Method] = &[bag::METHOD, balance::METHOD, bisect::METHOD, gang::METHOD, share::METHOD];
 
 /// Runs `phalanx solve`: the answer on standard output and exit code 0, or one
 /// line on standard error and exit code 2 (bad input) or 3 (no answer).

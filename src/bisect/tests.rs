@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Worked examples 1 to 4 of methods.md section 2 (g), formula by formula.
+
+use super::deal::{Deal, migrate};
+use super::instance::Instance;
+use super::problem::Problem;
+use super::weights::Chooser;
+use serde_json::{Value, json};
+
+/// Blocks as (megabytes, hosts); jobs as (speed, blocks).
+pub(super) fn job(id: usize, speed: f64, blocks: &[(f64, &[usize])]) -> Value {
+    let block = |(b, (size, hosts)): (usize, &(f64, &[usize]))| {
+        let replicas: Vec<String> = hosts.iter().map(|host| format!("h{host}")).collect();
+        json!({"id": format!("b{b}"), "size_mb": size, "replicas": replicas})
+    };
+    let blocks: Vec<Value> = blocks.iter().enumerate().map(block).collect();
+    json!({"id": format!("job{id}"), "speed_mb_per_s": speed, "blocks": blocks})
+}
+
+fn instance(alpha: f64, transfer: f64, hosts: &[&[f64]], jobs: &[Value]) -> Instance {
+    let host = |(k, waits): (usize, &&[f64])| {
+        let name = format!("h{k}");
+        json!({"name": name, "cores": waits.len(), "available_ms": waits})
+    };
+    let hosts: Vec<Value> = hosts.iter().enumerate().map(host).collect();
+    let text = json!({"alpha": alpha, "transfer_mb_per_s": transfer, "hosts": hosts, "jobs": jobs})
+        .to_string();
+    let problem: Problem<'_> = serde_json::from_str(&text).unwrap();
+    problem.validate().unwrap();
+    Instance::new(&problem)
+}
+
+#[track_caller]
+fn near(found: f64, wanted: f64) {
+    let slack = 1e-6 * wanted.abs().max(1.0);
+    assert!((found - wanted).abs() <= slack, "found {found}, wanted {wanted}");
+}
+
+#[test]
+fn block_time() {
+    let case = instance(0.05, 125.0, &[&[0.0; 2], &[0.0; 2]], &[job(0, 50.0, &[(128.0, &[0])])]);
+    let ms = |host, n| case.block_ms(&case.jobs[0], 0, host, n);
+    near(ms(0, 1), 2560.0);
+    near(ms(0, 3), 2_844.444_444);
+    near(ms(1, 1), 3584.0);
+    near(ms(1, 3), 3_868.444_444);
+}
+
+fn dealt(case: &Instance, job: usize, hosts: &[usize], blocks: &[&[usize]]) -> Deal {
+    let blocks: Vec<Vec<usize>> = blocks.iter().map(|blocks| blocks.to_vec()).collect();
+    let mut deal = Deal { loads: vec![0.0; blocks.len()], blocks };
+    deal.recompute(case, &case.jobs[job], hosts);
+    deal
+}
+
+#[test]
+fn evaluator_of_one_host() {
+    let local = |sizes: &[f64]| sizes.iter().map(|&size| (size, [0])).collect::<Vec<_>>();
+    let build = |id, sizes: &[f64]| {
+        let blocks = local(sizes);
+        let blocks: Vec<(f64, &[usize])> = blocks.iter().map(|(s, h)| (*s, h.as_slice())).collect();
+        job(id, 5.0, &blocks)
+    };
+    let jobs =
+        [build(0, &[10.0, 20.0, 16.0]), build(1, &[9.0, 16.0]), build(2, &[10.0, 6.0, 20.0, 15.0])];
+    let case = instance(0.03, 125.0, &[&[0.0; 4]], &jobs);
+    near(dealt(&case, 0, &[0; 3], &[&[0], &[1], &[2]]).longest(), 4_255.319_149);
+    near(dealt(&case, 1, &[0], &[&[0, 1]]).longest(), 5000.0);
+    let last = dealt(&case, 2, &[0; 4], &[&[0], &[1], &[2], &[3]]).longest();
+    near(5000.0 + last, 9_395.604_396);
+}
+
+#[test]
+fn core_weights() {
+    let blocks: [(f64, &[usize]); 4] = [(64.0, &[0, 1]), (64.0, &[0]), (32.0, &[1]), (16.0, &[0])];
+    let case = instance(0.05, 125.0, &[&[100.0, 0.0], &[400.0, 0.0]], &[job(0, 50.0, &blocks)]);
+    let mut chooser = Chooser::new(&case, &case.jobs[0], &case.available, 1000.0, 0.0);
+    let expect = |found: Vec<Option<(usize, f64)>>, wanted: [(usize, f64); 2]| {
+        for (found, (core, weight)) in found.into_iter().zip(wanted) {
+            let (found_core, found_weight) = found.unwrap();
+            assert_eq!(found_core, core);
+            near(found_weight, weight);
+        }
+    };
+    expect(chooser.weights(1), [(1, 0.818_182), (3, 0.545_455)]);
+    assert!(chooser.add(1));
+    expect(chooser.weights(2), [(0, 0.368_182), (3, 0.545_455)]);
+    assert!(chooser.add(2));
+    expect(chooser.weights(3), [(0, 0.490_909), (2, 0.218_182)]);
+    assert!(chooser.add(3));
+    assert_eq!(chooser.chosen(), [1, 3, 0]);
+}
+
+#[test]
+fn migration_moves() {
+    let blocks: [(f64, &[usize]); 5] =
+        [(30.0, &[0]), (20.0, &[0, 1]), (10.0, &[0]), (10.0, &[1]), (20.0, &[2])];
+    let case = instance(0.05, 100.0, &[&[0.0], &[0.0], &[0.0]], &[job(0, 10.0, &blocks)]);
+    let hosts = [0, 1, 2];
+    let mut deal = dealt(&case, 0, &hosts, &[&[0, 1, 2], &[3], &[4]]);
+    near(deal.loads[0], 6_666.666_667);
+    near(case.jobs[0].threshold_ms(), 500.0);
+    assert!(migrate(&case, &case.jobs[0], &hosts, &mut deal, 500.0, 100));
+    assert_eq!(deal.blocks, [vec![0], vec![3, 1], vec![4, 2]]);
+    for (load, wanted) in deal.loads.iter().zip([3_333.333_333, 3_333.333_333, 3_433.333_333]) {
+        near(*load, wanted);
+    }
+}
+
+#[test]
+fn exchange_only() {
+    let blocks: [(f64, &[usize]); 4] = [(50.0, &[0]), (40.0, &[0]), (31.0, &[0]), (29.0, &[0])];
+    let case = instance(0.05, 125.0, &[&[0.0, 0.0]], &[job(0, 10.0, &blocks)]);
+    let mut deal = dealt(&case, 0, &[0, 0], &[&[0, 1], &[2, 3]]);
+    assert!(migrate(&case, &case.jobs[0], &[0, 0], &mut deal, 1450.0, 100));
+    near(deal.loads[0], 8_526.315_789);
+    near(deal.loads[1], 7_263.157_895);
+}
