@@ -93,8 +93,11 @@ fn main() {
         "{:12} {:8} {:10} {:>5} {:>10} {:>8} {:>8} {:>8} {:>8}",
         "mode", "totals", "candidates", "nodes", "per second", "p50", "p99", "p99.9", "largest"
     );
-    let modes =
-        [("seed, high", Mode::Seed, 0.0), ("seed, low", Mode::Seed, 9.0), ("best", Mode::Best, 0.5)];
+    let modes = [
+        ("seed, high", Mode::Seed, 0.0),
+        ("seed, low", Mode::Seed, 9.0),
+        ("best", Mode::Best, 0.5),
+    ];
     for (name, mode, threshold) in modes {
         for varied in [false, true] {
             for (kind, nodes) in

@@ -117,8 +117,7 @@ impl Cluster {
         let fits = |node: &usize| {
             (0..DIMS).all(|dim| self.used[*node][dim] + request[dim] <= self.total[*node][dim])
         };
-        let score =
-            |node: usize| score(policy, &request, &self.used[node], &self.total[node]);
+        let score = |node: usize| score(policy, &request, &self.used[node], &self.total[node]);
         (0..NODES).filter(fits).min_by(|&a, &b| score(a).total_cmp(&score(b)))
     }
 
@@ -156,10 +155,7 @@ fn main() {
                 }
                 let mean = |sum: f64| sum / runs as f64;
                 let [cpu, memory, gpu] = sums.1.map(mean);
-                println!(
-                    "  {policy:14} {:7.1} {cpu:9.3} {memory:9.3} {gpu:9.3}",
-                    mean(sums.0)
-                );
+                println!("  {policy:14} {:7.1} {cpu:9.3} {memory:9.3} {gpu:9.3}", mean(sums.0));
             }
         }
     }

@@ -89,10 +89,7 @@ fn run() -> Result<(), String> {
     bind(shim_bindings(), shim, &out.join("shim.rs"))?;
 
     if let Some(dir) = env::var_os("SLURM_LIB_DIR") {
-        println!(
-            "cargo::rustc-link-search=native={}",
-            Path::new(&dir).display()
-        );
+        println!("cargo::rustc-link-search=native={}", Path::new(&dir).display());
     }
     println!("cargo::rustc-link-lib=dylib=slurm");
     Ok(())
@@ -101,11 +98,7 @@ fn run() -> Result<(), String> {
 /// Fails early, with the package's name, when Slurm's public headers are
 /// absent; a compiler's "file not found" would not say which package has them.
 fn check_slurm_headers(include: &Path) -> Result<(), String> {
-    for name in [
-        "slurm/slurm.h",
-        "slurm/slurm_version.h",
-        "slurm/slurm_errno.h",
-    ] {
+    for name in ["slurm/slurm.h", "slurm/slurm_version.h", "slurm/slurm_errno.h"] {
         let path = include.join(name);
         if !path.is_file() {
             return Err(format!(
@@ -120,13 +113,11 @@ fn check_slurm_headers(include: &Path) -> Result<(), String> {
 
 /// bindgen loads libclang at run time and panics without it.
 fn check_libclang() -> Result<(), String> {
-    std::panic::catch_unwind(bindgen::clang_version)
-        .map(|_| ())
-        .map_err(|_| {
-            "bindgen cannot load libclang. Install libclang-dev (Debian: libclang-14-dev), or set \
+    std::panic::catch_unwind(bindgen::clang_version).map(|_| ()).map_err(|_| {
+        "bindgen cannot load libclang. Install libclang-dev (Debian: libclang-14-dev), or set \
          LIBCLANG_PATH to the directory of libclang.so"
-                .to_owned()
-        })
+            .to_owned()
+    })
 }
 
 /// Messages: data that arrives as bytes.

@@ -33,9 +33,7 @@ impl Server {
         let requests = Requests::default();
         let listener = StdListener::bind(&socket).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let app = Router::new()
-            .fallback(answer)
-            .with_state(Arc::clone(&requests));
+        let app = Router::new().fallback(answer).with_state(Arc::clone(&requests));
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_io()
@@ -47,11 +45,7 @@ impl Server {
                 axum::serve(listener, app).await.unwrap();
             });
         });
-        Server {
-            _dir: dir,
-            socket,
-            requests,
-        }
+        Server { _dir: dir, socket, requests }
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -59,12 +53,7 @@ impl Server {
     }
 
     fn last_request(&self) -> String {
-        self.requests
-            .lock()
-            .unwrap()
-            .last()
-            .cloned()
-            .unwrap_or_default()
+        self.requests.lock().unwrap().last().cloned().unwrap_or_default()
     }
 }
 
@@ -74,59 +63,36 @@ async fn answer(State(requests): State<Requests>, request: Request) -> (StatusCo
     let json = |value: &dyn erased::Json| value.text();
     match line.as_str() {
         "GET /v1/status" => {
-            let status = Status {
-                version: "9.9.9".into(),
-                ..Status::default()
-            };
+            let status = Status { version: "9.9.9".into(), ..Status::default() };
             // A field of a newer daemon, in front, and a number's own form.
             let body = json(&status).replacen('{', "{\"zz_new\":[1.50],", 1);
             (StatusCode::OK, body)
         }
         "GET /v1/nodes" => {
-            let node = NodeReport {
-                name: "n".repeat(1000),
-                ..NodeReport::default()
-            };
-            let report = NodesReport {
-                nodes: vec![node; 5000],
-                ..NodesReport::default()
-            };
+            let node = NodeReport { name: "n".repeat(1000), ..NodeReport::default() };
+            let report = NodesReport { nodes: vec![node; 5000], ..NodesReport::default() };
             (StatusCode::OK, json(&report))
         }
         "GET /v1/explain/130+1" => {
-            let report = Explain {
-                label: "130+1".into(),
-                state: "PENDING".into(),
-                ..<_>::default()
-            };
+            let report =
+                Explain { label: "130+1".into(), state: "PENDING".into(), ..<_>::default() };
             (StatusCode::OK, json(&report))
         }
         "GET /v1/explain/404" => {
             let error = "job 404 is not known to Slurm or to the history".into();
             (StatusCode::NOT_FOUND, json(&ErrorBody { error }))
         }
-        "GET /v1/explain/400" => (
-            StatusCode::BAD_REQUEST,
-            json(&ErrorBody {
-                error: "not a job".into(),
-            }),
-        ),
+        "GET /v1/explain/400" => {
+            (StatusCode::BAD_REQUEST, json(&ErrorBody { error: "not a job".into() }))
+        }
         "GET /v1/explain/500" => (StatusCode::INTERNAL_SERVER_ERROR, "oops".into()),
         "GET /v1/explain/3" => (StatusCode::OK, "{\"label\": 3}".into()),
         "GET /v1/plan" => (StatusCode::OK, json(&PlanReport::default())),
-        "POST /v1/reload" => (
-            StatusCode::OK,
-            reload_report(requests.lock().unwrap().len()),
-        ),
+        "POST /v1/reload" => (StatusCode::OK, reload_report(requests.lock().unwrap().len())),
         line if line.starts_with("GET /v1/shadow?since=") => {
             (StatusCode::OK, json(&ShadowReport::default()))
         }
-        line => (
-            StatusCode::NOT_FOUND,
-            json(&ErrorBody {
-                error: format!("no {line}"),
-            }),
-        ),
+        line => (StatusCode::NOT_FOUND, json(&ErrorBody { error: format!("no {line}") })),
     }
 }
 
@@ -134,20 +100,10 @@ async fn answer(State(requests): State<Requests>, request: Request) -> (StatusCo
 fn reload_report(requests: usize) -> String {
     let report = if requests == 1 {
         let changed = vec!["balance.threshold".into()];
-        ReloadReport {
-            ok: true,
-            generation: 2,
-            changed,
-            ..ReloadReport::default()
-        }
+        ReloadReport { ok: true, generation: 2, changed, ..ReloadReport::default() }
     } else {
         let error = Some("/etc/p.toml:3:1: link.x: unknown key".into());
-        ReloadReport {
-            ok: false,
-            generation: 2,
-            error,
-            ..ReloadReport::default()
-        }
+        ReloadReport { ok: false, generation: 2, error, ..ReloadReport::default() }
     };
     erased::Json::text(&report)
 }
@@ -166,10 +122,7 @@ mod erased {
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
-    command
-        .args(arguments)
-        .env_remove("PHALANX_SOCKET")
-        .stdin(Stdio::null());
+    command.args(arguments).env_remove("PHALANX_SOCKET").stdin(Stdio::null());
     command
 }
 
@@ -194,11 +147,7 @@ fn reports_are_rendered_or_passed_on() {
     let server = Server::start();
     let text = server.run(&["status"]);
     assert_eq!((code(&text), err(&text)), (0, String::new()));
-    assert!(
-        out(&text).starts_with("phalanxd 9.9.9, up 00:00:00\n"),
-        "{}",
-        out(&text)
-    );
+    assert!(out(&text).starts_with("phalanxd 9.9.9, up 00:00:00\n"), "{}", out(&text));
 
     // The daemon's own JSON: order and unknown fields stay.
     let json = server.run(&["status", "--json"]);
@@ -241,19 +190,11 @@ fn reload_reports_and_refusals() {
     let server = Server::start();
     let accepted = server.run(&["reload"]);
     assert_eq!(code(&accepted), 0);
-    assert!(
-        out(&accepted).contains("Generation 2 is in force"),
-        "{}",
-        out(&accepted)
-    );
+    assert!(out(&accepted).contains("Generation 2 is in force"), "{}", out(&accepted));
     assert_eq!(server.last_request(), "POST /v1/reload");
     let refused = server.run(&["reload"]);
     assert_eq!(code(&refused), 1);
-    assert!(
-        err(&refused).contains("generation 2 stays in force"),
-        "{}",
-        err(&refused)
-    );
+    assert!(err(&refused).contains("generation 2 stays in force"), "{}", err(&refused));
     assert!(err(&refused).contains("/etc/p.toml:3:1: link.x: unknown key"));
     let json = server.run(&["--json", "reload"]);
     assert_eq!(code(&json), 1);
@@ -292,10 +233,7 @@ fn an_absent_daemon_ends_with_4() {
     check(&phalanx(&["status", "--socket", path]), "");
     check(&phalanx(&["status", "--socket", path]), "");
     let begin = Instant::now();
-    check(
-        &phalanx(&["status", "--socket", path]),
-        "no answer within 5 s",
-    );
+    check(&phalanx(&["status", "--socket", path]), "no answer within 5 s");
     assert!(begin.elapsed() < Duration::from_secs(30));
     server.join().unwrap();
 }
@@ -309,27 +247,13 @@ fn the_socket_comes_from_option_then_configuration_then_environment() {
     std::fs::write(&config, format!("[control]\nsocket = \"{socket}\"\n")).unwrap();
     let config = config.to_str().unwrap();
     let with = |arguments: &[&str], environment: &str| {
-        code(
-            &command(arguments)
-                .env("PHALANX_SOCKET", environment)
-                .output()
-                .unwrap(),
-        )
+        code(&command(arguments).env("PHALANX_SOCKET", environment).output().unwrap())
     };
     assert_eq!(with(&["plan"], socket), 0);
     assert_eq!(with(&["plan"], "/nowhere"), 4);
     assert_eq!(with(&["plan", "--config", config], "/nowhere"), 0);
-    assert_eq!(
-        with(
-            &["--config", config, "plan", "--socket", "/nowhere"],
-            socket
-        ),
-        4
-    );
-    assert_eq!(
-        with(&["plan", "--config", "/nowhere", "--socket", socket], ""),
-        0
-    );
+    assert_eq!(with(&["--config", config, "plan", "--socket", "/nowhere"], socket), 4);
+    assert_eq!(with(&["plan", "--config", "/nowhere", "--socket", socket], ""), 0);
     assert_eq!(with(&["plan", "--config", "/nowhere"], socket), 2);
 }
 
@@ -368,19 +292,11 @@ fn config_check_needs_no_daemon() {
     let off = file("off.toml", "mode = \"off\"\n");
     let output = phalanx(&["--config", &off, "config", "check"]);
     assert_eq!(code(&output), 0);
-    assert!(
-        out(&output).contains("warning: mode is \"off\" everywhere"),
-        "{}",
-        out(&output)
-    );
+    assert!(out(&output).contains("warning: mode is \"off\" everywhere"), "{}", out(&output));
 
     let output = phalanx(&["config", "check", "/nowhere/p.toml"]);
     assert_eq!(code(&output), 2);
-    assert!(
-        err(&output).contains("/nowhere/p.toml: cannot read"),
-        "{}",
-        err(&output)
-    );
+    assert!(err(&output).contains("/nowhere/p.toml: cannot read"), "{}", err(&output));
 }
 
 #[test]
@@ -397,10 +313,7 @@ fn usage_errors_end_with_2_and_help_with_0() {
     ] {
         let output = phalanx(wrong);
         assert_eq!(code(&output), 2, "{wrong:?}");
-        assert!(
-            !err(&output).is_empty() && out(&output).is_empty(),
-            "{wrong:?}"
-        );
+        assert!(!err(&output).is_empty() && out(&output).is_empty(), "{wrong:?}");
     }
     for right in [&["--help"][..], &["help", "reload"], &["status", "-h"]] {
         let output = phalanx(right);
@@ -408,10 +321,7 @@ fn usage_errors_end_with_2_and_help_with_0() {
         assert!(out(&output).contains("Exit status:"), "{right:?}");
         assert!(!out(&output).contains("generate"), "{right:?}");
     }
-    assert_eq!(
-        out(&phalanx(&["--version"])),
-        concat!("phalanx ", env!("CARGO_PKG_VERSION"), "\n")
-    );
+    assert_eq!(out(&phalanx(&["--version"])), concat!("phalanx ", env!("CARGO_PKG_VERSION"), "\n"));
 }
 
 /// Goal: whatever is wrong with `solve`, standard error gets one line.
@@ -461,10 +371,7 @@ fn manual_pages_and_completion_are_generated() {
     assert!(!target.join("man/man1/phalanx-generate.1").exists());
     for script in ["bash/phalanx.bash", "zsh/_phalanx", "fish/phalanx.fish"] {
         let text = read(script);
-        assert!(
-            text.contains("explain") && text.contains("since"),
-            "{script}"
-        );
+        assert!(text.contains("explain") && text.contains("since"), "{script}");
     }
     for line in out(&output).lines() {
         assert!(Path::new(line).is_file(), "{line}");

@@ -64,8 +64,7 @@ fn example(gpu5: u64) -> (Engine, Vec<(u32, Decision)>) {
         (3, [30, 300, 1]),
         (6, [30, 200, 1]),
     ];
-    let decisions =
-        jobs.iter().map(|(id, request)| (*id, decide(&mut engine, request))).collect();
+    let decisions = jobs.iter().map(|(id, request)| (*id, decide(&mut engine, request))).collect();
     (engine, decisions)
 }
 
@@ -281,12 +280,8 @@ fn several_nodes_in_poll_order_then_by_dispersion() {
         (&[10, 10], &[3, 9]), // improves
         (&[10, 10], &[1, 1]), // worsens
     ];
-    let params = Params {
-        sources: ONLY_INITIAL,
-        threshold: 2.0,
-        mode: Mode::Seed,
-        ..Params::default()
-    };
+    let params =
+        Params { sources: ONLY_INITIAL, threshold: 2.0, mode: Mode::Seed, ..Params::default() };
     let mut engine = engine(&nodes, params.clone());
     engine.set_poll_start(2);
     let all = NodeSet::full(4);

@@ -68,14 +68,8 @@ const IMPURE: [(&[&str], &str); 18] = [
     (&["std", "os"], "the system belongs to layer 4"),
     (&["std", "env"], "take it as an argument"),
     (&["std", "process"], "processes belong to layer 5"),
-    (
-        &["std", "thread", "sleep"],
-        "take the deadline as an argument",
-    ),
-    (
-        &["std", "time", "SystemTime"],
-        "take the time as an argument",
-    ),
+    (&["std", "thread", "sleep"], "take the deadline as an argument"),
+    (&["std", "time", "SystemTime"], "take the time as an argument"),
     (&["SystemTime"], "take the time as an argument"),
     (&["phalanx_ffi"], "libslurm and the wire belong to layer 4"),
     (&["nix"], "the system belongs to layer 4"),
@@ -85,10 +79,7 @@ const IMPURE: [(&[&str], &str); 18] = [
     (&["rand", "random"], "take the seed as an argument"),
     (&["rand", "rngs", "SysRng"], "take the seed as an argument"),
     (&["rand", "rngs", "OsRng"], "take the seed as an argument"),
-    (
-        &["rand", "rngs", "ThreadRng"],
-        "take the seed as an argument",
-    ),
+    (&["rand", "rngs", "ThreadRng"], "take the seed as an argument"),
     (&["getrandom"], "take the seed as an argument"),
 ];
 
@@ -108,10 +99,7 @@ const RUNTIME: [&str; 5] = ["axum", "tokio", "hyper", "hyper_util", "http_body_u
 const RUNTIME_AT: [&str; 3] = ["src/api/", "src/daemon/", "src/cli/client.rs"];
 
 fn place(name: &str) -> Option<(u8, u8)> {
-    TABLE
-        .iter()
-        .find(|(module, ..)| *module == name)
-        .map(|&(_, layer, rank)| (layer, rank))
+    TABLE.iter().find(|(module, ..)| *module == name).map(|&(_, layer, rank)| (layer, rank))
 }
 
 fn is_module(name: &str) -> bool {
@@ -168,11 +156,7 @@ fn impure(names: &[&str], method: bool) -> Option<&'static str> {
     let last = names.last()?;
     let (call, why) = IMPURE_CALLS.iter().find(|(call, _)| call == last)?;
     // `now` alone is a fine name for an argument; `X::now` asks a clock.
-    let asks = if method {
-        *call == "elapsed"
-    } else {
-        names.len() > 1
-    };
+    let asks = if method { *call == "elapsed" } else { names.len() > 1 };
     (asks || *call == "thread_rng").then_some(why)
 }
 
@@ -182,9 +166,7 @@ fn used_module<'a>(path: &str, names: &[&'a str]) -> Option<&'a str> {
         "crate" | "phalanx" => names.get(1).copied(),
         "super" => {
             let ups = names.iter().take_while(|name| **name == "super").count();
-            (ups >= scan::depth(path))
-                .then(|| names.get(ups).copied())
-                .flatten()
+            (ups >= scan::depth(path)).then(|| names.get(ups).copied()).flatten()
         }
         _ => None,
     }
@@ -208,10 +190,7 @@ fn wrong_direction(module: &str, used: &str) -> Option<String> {
     } else {
         "dependencies go down only"
     };
-    Some(format!(
-        "`{module}` (layer {}) uses `{used}` (layer {}): {why}",
-        from.0, to.0
-    ))
+    Some(format!("`{module}` (layer {}) uses `{used}` (layer {}): {why}", from.0, to.0))
 }
 
 fn root() -> PathBuf {
@@ -242,44 +221,24 @@ fn product_sources() -> Vec<(String, String)> {
             (path, text)
         })
         .collect();
-    let of_tests: BTreeSet<String> = texts
-        .iter()
-        .flat_map(|(path, text)| scan::test_files(path, text))
-        .collect();
-    texts
-        .into_iter()
-        .filter(|(path, _)| !of_tests.contains(path))
-        .collect()
+    let of_tests: BTreeSet<String> =
+        texts.iter().flat_map(|(path, text)| scan::test_files(path, text)).collect();
+    texts.into_iter().filter(|(path, _)| !of_tests.contains(path)).collect()
 }
 
 #[test]
 fn sources_keep_to_the_layers() {
     let files = product_sources();
-    assert!(
-        files.len() > 20,
-        "only {} files found: is this the right directory?",
-        files.len()
-    );
-    let found: Vec<String> = files
-        .iter()
-        .flat_map(|(path, text)| offences(path, text))
-        .collect();
-    assert!(
-        found.is_empty(),
-        "{} offences:\n{}",
-        found.len(),
-        found.join("\n")
-    );
+    assert!(files.len() > 20, "only {} files found: is this the right directory?", files.len());
+    let found: Vec<String> = files.iter().flat_map(|(path, text)| offences(path, text)).collect();
+    assert!(found.is_empty(), "{} offences:\n{}", found.len(), found.join("\n"));
 }
 
 #[test]
 fn every_module_of_the_library_has_a_layer() {
     let text = fs::read_to_string(root().join("src/lib.rs")).unwrap();
     let declared = scan::declared_modules(&text);
-    assert!(
-        declared.contains(&"balance".to_owned()),
-        "src/lib.rs declares {declared:?}"
-    );
+    assert!(declared.contains(&"balance".to_owned()), "src/lib.rs declares {declared:?}");
     for module in &declared {
         assert!(
             is_module(module),
@@ -288,11 +247,8 @@ fn every_module_of_the_library_has_a_layer() {
         );
     }
     // From here on in order: the list is to be read as the layers.
-    let layers: Vec<u8> = declared
-        .iter()
-        .filter_map(|m| place(m))
-        .map(|(layer, _)| layer)
-        .collect();
+    let layers: Vec<u8> =
+        declared.iter().filter_map(|m| place(m)).map(|(layer, _)| layer).collect();
     assert!(
         layers.is_sorted(),
         "src/lib.rs lists {declared:?} in layers {layers:?}: not ascending"
@@ -315,15 +271,8 @@ fn unsafe_stays_in_the_ffi_crate() {
         }
         for path in paths {
             let text = fs::read_to_string(root().join(&path)).unwrap();
-            let found = Scan::of(&text)
-                .found
-                .into_iter()
-                .find(|seen| seen.names == ["unsafe"]);
-            assert!(
-                found.is_none(),
-                "{path}:{}: `unsafe` outside ffi/",
-                found.unwrap().line
-            );
+            let found = Scan::of(&text).found.into_iter().find(|seen| seen.names == ["unsafe"]);
+            assert!(found.is_none(), "{path}:{}: `unsafe` outside ffi/", found.unwrap().line);
         }
     }
 }
@@ -331,10 +280,7 @@ fn unsafe_stays_in_the_ffi_crate() {
 /// The offences of a snippet, without the place.
 fn of(path: &str, text: &str) -> Vec<String> {
     let start = format!("{path}:");
-    offences(path, text)
-        .iter()
-        .map(|o| o.strip_prefix(&start).unwrap().to_owned())
-        .collect()
+    offences(path, text).iter().map(|o| o.strip_prefix(&start).unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -345,42 +291,13 @@ fn upward_and_sideways_uses_are_found_in_every_form() {
         )]
     };
     assert_eq!(of("src/balance/a.rs", "use crate::planner::Plan;"), up(1));
-    assert_eq!(
-        of("src/balance/a.rs", "\nuse crate::{model::Id, planner};"),
-        up(2)
-    );
-    assert_eq!(
-        of(
-            "src/balance/a.rs",
-            "use crate::{model::{A, B}, planner::{self, P}};"
-        )
-        .len(),
-        2
-    );
-    assert_eq!(
-        of("src/balance/mod.rs", "fn f() { crate :: planner :: go(); }"),
-        up(1)
-    );
+    assert_eq!(of("src/balance/a.rs", "\nuse crate::{model::Id, planner};"), up(2));
+    assert_eq!(of("src/balance/a.rs", "use crate::{model::{A, B}, planner::{self, P}};").len(), 2);
+    assert_eq!(of("src/balance/mod.rs", "fn f() { crate :: planner :: go(); }"), up(1));
     assert_eq!(of("src/balance/mod.rs", "use super::planner::X;"), up(1));
-    assert_eq!(
-        of("src/balance/a.rs", "use super::super::planner::X;"),
-        up(1)
-    );
-    assert_eq!(
-        of(
-            "src/balance/a/b.rs",
-            "fn f(_: super::super::super::planner::X) {}"
-        ),
-        up(1)
-    );
-    assert_eq!(
-        of(
-            "src/balance/a.rs",
-            "use super::planner::X; use self::planner::Y;"
-        )
-        .len(),
-        0
-    );
+    assert_eq!(of("src/balance/a.rs", "use super::super::planner::X;"), up(1));
+    assert_eq!(of("src/balance/a/b.rs", "fn f(_: super::super::super::planner::X) {}"), up(1));
+    assert_eq!(of("src/balance/a.rs", "use super::planner::X; use self::planner::Y;").len(), 0);
     let aside = "modules of one layer do not know each other";
     for (path, text) in [
         ("src/link/server.rs", "use crate::config::Config;"),
@@ -388,11 +305,7 @@ fn upward_and_sideways_uses_are_found_in_every_form() {
         ("src/verify/mod.rs", "use crate::learn::X;"),
         ("src/cli/mod.rs", "use crate::daemon::run;"),
     ] {
-        assert!(
-            of(path, text)[0].ends_with(aside),
-            "{path}: {:?}",
-            of(path, text)
-        );
+        assert!(of(path, text)[0].ends_with(aside), "{path}: {:?}", of(path, text));
     }
     assert!(of("src/verify/mod.rs", "use crate::balance::X;")[0].contains("`verify` (layer 2)"));
 }
@@ -400,59 +313,26 @@ fn upward_and_sideways_uses_are_found_in_every_form() {
 #[test]
 fn what_is_allowed_passes() {
     for (path, text) in [
-        (
-            "src/balance/a.rs",
-            "use crate::{balance::b, limits, model::{A, B as C}, verify};",
-        ),
+        ("src/balance/a.rs", "use crate::{balance::b, limits, model::{A, B as C}, verify};"),
         ("src/gang/a.rs", "use crate::learn::Speeds;"),
-        (
-            "src/model/a.rs",
-            "use crate::limits::X; pub(crate) fn f() {}",
-        ),
-        (
-            "src/cli/a.rs",
-            "use crate::{api::types::Status, config::Config};",
-        ),
-        (
-            "src/bin/x.rs",
-            "fn main() { phalanx::cli::main(std::env::args_os()); }",
-        ),
-        (
-            "src/balance/a.rs",
-            "// crate::planner, Instant::now()\n/* crate::link /* x */ */",
-        ),
+        ("src/model/a.rs", "use crate::limits::X; pub(crate) fn f() {}"),
+        ("src/cli/a.rs", "use crate::{api::types::Status, config::Config};"),
+        ("src/bin/x.rs", "fn main() { phalanx::cli::main(std::env::args_os()); }"),
+        ("src/balance/a.rs", "// crate::planner, Instant::now()\n/* crate::link /* x */ */"),
         (
             "src/balance/a.rs",
             r##"const A: &str = "crate::planner"; const B: &str = r#""unsafe"#;"##,
         ),
-        (
-            "src/balance/a.rs",
-            "fn f<'a>(x: &'a str, now: u64) -> u64 { let c = '\"'; now }",
-        ),
+        ("src/balance/a.rs", "fn f<'a>(x: &'a str, now: u64) -> u64 { let c = '\"'; now }"),
         (
             "src/balance/a.rs",
             "#[cfg(test)]\nmod tests { use crate::planner::X; fn f() { unsafe {} } }",
         ),
-        (
-            "src/balance/a.rs",
-            "#[cfg(test)]\n#[allow(x)]\nuse crate::planner::X;\nfn f() {}",
-        ),
-        (
-            "src/link/a.rs",
-            "use std::time::Instant; fn f() { Instant::now().elapsed(); }",
-        ),
-        (
-            "src/api/server.rs",
-            "use axum::Router; use tokio::net::UnixListener;",
-        ),
-        (
-            "src/planner/a.rs",
-            "use std::time::{Duration, Instant}; fn f(deadline: Instant) {}",
-        ),
-        (
-            "src/gang/a.rs",
-            "use rand::SeedableRng; fn f() { X::seed_from_u64(1); }",
-        ),
+        ("src/balance/a.rs", "#[cfg(test)]\n#[allow(x)]\nuse crate::planner::X;\nfn f() {}"),
+        ("src/link/a.rs", "use std::time::Instant; fn f() { Instant::now().elapsed(); }"),
+        ("src/api/server.rs", "use axum::Router; use tokio::net::UnixListener;"),
+        ("src/planner/a.rs", "use std::time::{Duration, Instant}; fn f(deadline: Instant) {}"),
+        ("src/gang/a.rs", "use rand::SeedableRng; fn f() { X::seed_from_u64(1); }"),
     ] {
         assert_eq!(of(path, text), Vec::<String>::new(), "{path}: {text}");
     }
@@ -477,12 +357,7 @@ fn the_world_outside_is_found_below_layer_four() {
         "fn f() { thread_rng(); }",
         "fn f() { Xoshiro256PlusPlus::from_os_rng(); }",
     ] {
-        for path in [
-            "src/model/a.rs",
-            "src/snapshot/a.rs",
-            "src/gang/a.rs",
-            "src/planner/a.rs",
-        ] {
+        for path in ["src/model/a.rs", "src/snapshot/a.rs", "src/gang/a.rs", "src/planner/a.rs"] {
             let found = of(path, text);
             assert_eq!(found.len(), 1, "{path}: {text}: {found:?}");
             assert!(found[0].starts_with("1: layer "), "{found:?}");
@@ -500,32 +375,14 @@ fn unsafe_runtime_and_unknown_modules_are_found() {
     );
     assert!(of("src/link/a.rs", "use tokio::net::UnixListener;")[0].contains("only in src/api/"));
     assert!(of("src/cli/mod.rs", "use hyper::Request;")[0].contains("`hyper`"));
-    assert_eq!(
-        of("src/cli/client.rs", "use hyper::Request;"),
-        Vec::<String>::new()
-    );
+    assert_eq!(of("src/cli/client.rs", "use hyper::Request;"), Vec::<String>::new());
     let unknown = of("src/magic/mod.rs", "fn f() {}\nuse std::fmt;");
-    assert!(
-        unknown[0].contains("module `magic` has no layer: add it to TABLE"),
-        "{unknown:?}"
-    );
+    assert!(unknown[0].contains("module `magic` has no layer: add it to TABLE"), "{unknown:?}");
     let used = of("src/link/a.rs", "use crate::magic::X;");
-    assert_eq!(
-        used,
-        ["1: uses `magic`, which has no layer: add it to TABLE in tests/layering.rs"]
-    );
+    assert_eq!(used, ["1: uses `magic`, which has no layer: add it to TABLE in tests/layering.rs"]);
     assert!(of("src/link/a.rs", "use crate::*;")[0].contains("`*`"));
-    assert_eq!(
-        scan::declared_modules("pub mod a;\n// pub mod b;\nmod c { mod d; }"),
-        ["a", "c"]
-    );
+    assert_eq!(scan::declared_modules("pub mod a;\n// pub mod b;\nmod c { mod d; }"), ["a", "c"]);
     let tests = scan::test_files("src/config/mod.rs", "#[cfg(test)]\nmod tests;\nmod keys;");
-    assert!(
-        tests.contains(&"src/config/tests.rs".to_owned()),
-        "{tests:?}"
-    );
-    assert!(
-        !tests.contains(&"src/config/keys.rs".to_owned()),
-        "{tests:?}"
-    );
+    assert!(tests.contains(&"src/config/tests.rs".to_owned()), "{tests:?}");
+    assert!(!tests.contains(&"src/config/keys.rs".to_owned()), "{tests:?}");
 }

@@ -46,8 +46,7 @@ impl Daemon {
         let socket = dir.path().join("plugin.sock");
         let (sender, notes) = bounded(1000);
         let responder = Arc::new(Responder::new(settings(mode), sender, 1));
-        let config =
-            ServerConfig { socket: socket.clone(), allowed_uids: Vec::new(), owner: None };
+        let config = ServerConfig { socket: socket.clone(), allowed_uids: Vec::new(), owner: None };
         let server = Server::bind(config).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let (own, own_stop) = (Arc::clone(&responder), Arc::clone(&stop));
@@ -132,7 +131,8 @@ impl Plugin {
         begin.job_count = u32::try_from(jobs.len()).unwrap();
         begin.node_hash = wire::node_hash(&names);
         self.send(&Message::SyncBegin(&begin));
-        let gpu = wire::GresName { plugin_id: 7, type_id: 0, name: wire::wire_name("gpu").unwrap() };
+        let gpu =
+            wire::GresName { plugin_id: 7, type_id: 0, name: wire::wire_name("gpu").unwrap() };
         let head = wire::GresNamesHead::new_zeroed();
         self.send(&Message::GresNames(wire::GresNames { head: &head, entries: &[gpu] }));
         let nodes: Vec<wire::Node> = (0..count)
@@ -176,7 +176,13 @@ impl Plugin {
     }
 
     /// Asks for `cpus` CPUs and `gpus` GPUs on one of the candidates.
-    fn ask(&mut self, cpus: u32, gpus: u64, bits: u32, candidates: u64) -> (Verdict, Reason, Vec<u32>) {
+    fn ask(
+        &mut self,
+        cpus: u32,
+        gpus: u64,
+        bits: u32,
+        candidates: u64,
+    ) -> (Verdict, Reason, Vec<u32>) {
         self.ask_in("main", cpus, gpus, bits, candidates)
     }
 
@@ -275,7 +281,8 @@ fn before_the_full_state_there_is_no_opinion() {
 #[test]
 fn malformed_messages_close_the_connection_and_the_next_one_works() {
     let daemon = Daemon::start(Mode::Enforce);
-    let garbage: [&[u8]; 4] = [b"x", &[0u8; 24], &[0xff; 200], b"PHX1\x01\x00\x63\x00\x18\0\0\0\0\0\0\0"];
+    let garbage: [&[u8]; 4] =
+        [b"x", &[0u8; 24], &[0xff; 200], b"PHX1\x01\x00\x63\x00\x18\0\0\0\0\0\0\0"];
     for bytes in garbage {
         let mut plugin = Plugin::connect(&daemon.socket);
         plugin.raw(bytes);

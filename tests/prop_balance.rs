@@ -8,8 +8,8 @@ use phalanx::balance::pending::{Lack, PendingCounts};
 use phalanx::balance::{
     Branch, Decision, Engine, Mode, NoImprovement, Outcome, Params, Request, Sources,
 };
-use phalanx::model::{Amount, NodeIdx, NodeSet};
 use phalanx::exact::balance::{self as oracle, Nodes};
+use phalanx::model::{Amount, NodeIdx, NodeSet};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus as Rng;

@@ -16,9 +16,7 @@ const EXPOSURE_MAX: &str = "20";
 
 fn value(key: &str) -> &'static str {
     let start = format!("{key}=");
-    UNIT.lines()
-        .find_map(|line| line.strip_prefix(start.as_str()))
-        .expect(key)
+    UNIT.lines().find_map(|line| line.strip_prefix(start.as_str())).expect(key)
 }
 
 /// Goal: the unit's directories are those of the default configuration.
@@ -42,10 +40,7 @@ fn unit_fits_the_default_configuration() {
 /// Goal: tmpfiles makes the directory that slurm.conf names first.
 #[test]
 fn fragments_name_the_same_directory() {
-    let dirs = FRAGMENT
-        .lines()
-        .find_map(|line| line.strip_prefix("PluginDir="))
-        .unwrap();
+    let dirs = FRAGMENT.lines().find_map(|line| line.strip_prefix("PluginDir=")).unwrap();
     let first = dirs.split(':').next().unwrap();
     let made = |line: &str| line.split_whitespace().nth(1) == Some(first);
     assert!(TMPFILES.lines().any(made), "{first}");
@@ -59,44 +54,24 @@ fn systemd_accepts_the_unit() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("phalanxd.service");
         std::fs::write(&path, text).unwrap();
-        Command::new("systemd-analyze")
-            .args(arguments)
-            .arg(&path)
-            .output()
-            .ok()
+        Command::new("systemd-analyze").args(arguments).arg(&path).output().ok()
     };
     let text: String = UNIT
         .lines()
         .filter(|line| !line.starts_with("Documentation="))
-        .map(|line| {
-            if line.starts_with("ExecStart=") {
-                "ExecStart=/bin/true"
-            } else {
-                line
-            }
-        })
+        .map(|line| if line.starts_with("ExecStart=") { "ExecStart=/bin/true" } else { line })
         .fold(String::new(), |text, line| text + line + "\n");
     let Some(good) = analyze(&["verify"], &text) else {
         eprintln!("not run: there is no systemd-analyze here");
         return;
     };
     let complaints = String::from_utf8_lossy(&good.stderr).into_owned();
-    assert!(
-        good.status.success() && complaints.is_empty(),
-        "{complaints}"
-    );
+    assert!(good.status.success() && complaints.is_empty(), "{complaints}");
     let wrong = text.replace("NoNewPrivileges=", "NoNewPrivilege=");
     let bad = analyze(&["verify"], &wrong).unwrap();
     assert!(String::from_utf8_lossy(&bad.stderr).contains("NoNewPrivilege"));
     let threshold = format!("--threshold={EXPOSURE_MAX}");
-    let security = analyze(
-        &["security", "--offline=true", "--no-pager", &threshold],
-        &text,
-    );
+    let security = analyze(&["security", "--offline=true", "--no-pager", &threshold], &text);
     let security = security.unwrap();
-    assert!(
-        security.status.success(),
-        "{}",
-        String::from_utf8_lossy(&security.stdout)
-    );
+    assert!(security.status.success(), "{}", String::from_utf8_lossy(&security.stdout));
 }

@@ -52,37 +52,16 @@ fn main() {
 }
 
 fn run() -> Result<(), SlurmError> {
-    let rows = std::env::args()
-        .nth(1)
-        .and_then(|arg| arg.parse().ok())
-        .unwrap_or(10);
+    let rows = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(10);
     let slurm = Slurm::init()?;
-    let detail = NodeDetail {
-        gres_used: true,
-        partitions: true,
-    };
+    let detail = NodeDetail { gres_used: true, partitions: true };
     let quick = NodeDetail::default();
     table("conf", rows, |since| slurm.load_conf(since), conf)?;
-    table(
-        "partition",
-        rows,
-        |since| slurm.load_partitions(since),
-        partition,
-    )?;
+    table("partition", rows, |since| slurm.load_partitions(since), partition)?;
     table("node", rows, |since| slurm.load_nodes(since, detail), node)?;
-    table(
-        "node_quick",
-        0,
-        |since| slurm.load_nodes(since, quick),
-        node,
-    )?;
+    table("node_quick", 0, |since| slurm.load_nodes(since, quick), node)?;
     table("job", rows, |since| slurm.load_jobs(since), job)?;
-    table(
-        "reservation",
-        rows,
-        |since| slurm.load_reservations(since),
-        reservation,
-    )?;
+    table("reservation", rows, |since| slurm.load_reservations(since), reservation)?;
     table("licence", rows, |since| slurm.load_licenses(since), licence)
 }
 

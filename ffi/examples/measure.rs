@@ -20,10 +20,7 @@ fn main() {
 }
 
 fn run() -> Result<(), SlurmError> {
-    let count = std::env::args()
-        .nth(1)
-        .and_then(|arg| arg.parse().ok())
-        .unwrap_or(100_000);
+    let count = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(100_000);
     let mut flatten_ns = u64::MAX;
     let mut read_ns = u128::MAX;
     let mut sizes = (0, 0);
@@ -34,12 +31,7 @@ fn run() -> Result<(), SlurmError> {
         sizes = (cost.message_bytes, jobs.memory_bytes());
         let start = Instant::now();
         for job in &jobs {
-            let texts = [
-                job.account(),
-                job.partition(),
-                job.tres_req(),
-                job.work_dir(),
-            ];
+            let texts = [job.account(), job.partition(), job.tres_req(), job.work_dir()];
             checksum += texts.iter().flatten().map(|text| text.len()).sum::<usize>();
             checksum += job.cpus_min() as usize;
         }

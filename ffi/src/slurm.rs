@@ -117,9 +117,7 @@ impl Slurm {
             }
         });
         match started {
-            Ok(()) => Ok(Self {
-                not_sync: PhantomData,
-            }),
+            Ok(()) => Ok(Self { not_sync: PhantomData }),
             Err(error) => {
                 IN_USE.store(false, Ordering::Release);
                 Err(error)
@@ -142,9 +140,7 @@ impl Slurm {
     pub fn load_jobs(&self, since: UpdateTime) -> Result<Load<Jobs>, SlurmError> {
         // SAFETY: `load` is valid; `&self` of a !Sync handle: no other thread
         // is in libslurm.
-        Table::load("load jobs", |load| unsafe {
-            shim::pls_load_jobs(since.0, load)
-        })
+        Table::load("load jobs", |load| unsafe { shim::pls_load_jobs(since.0, load) })
     }
 
     /// All nodes, in the order of slurmctld's table.
@@ -164,9 +160,7 @@ impl Slurm {
         let flags = flag(detail.gres_used, shim::PLS_NODE_GRES_USED)
             | flag(detail.partitions, shim::PLS_NODE_PARTITIONS);
         // SAFETY: as in load_jobs().
-        Table::load("load nodes", |load| unsafe {
-            shim::pls_load_nodes(since.0, flags, load)
-        })
+        Table::load("load nodes", |load| unsafe { shim::pls_load_nodes(since.0, flags, load) })
     }
 
     /// All partitions, hidden ones included.
@@ -175,9 +169,7 @@ impl Slurm {
     /// [`SlurmError::Call`] when slurmctld cannot be asked.
     pub fn load_partitions(&self, since: UpdateTime) -> Result<Load<Partitions>, SlurmError> {
         // SAFETY: as in load_jobs().
-        Table::load("load partitions", |load| unsafe {
-            shim::pls_load_partitions(since.0, load)
-        })
+        Table::load("load partitions", |load| unsafe { shim::pls_load_partitions(since.0, load) })
     }
 
     /// All reservations.
@@ -197,9 +189,7 @@ impl Slurm {
     /// [`SlurmError::Call`] when slurmctld cannot be asked.
     pub fn load_licenses(&self, since: UpdateTime) -> Result<Load<Licenses>, SlurmError> {
         // SAFETY: as in load_jobs().
-        Table::load("load licences", |load| unsafe {
-            shim::pls_load_licenses(since.0, load)
-        })
+        Table::load("load licences", |load| unsafe { shim::pls_load_licenses(since.0, load) })
     }
 
     /// The controller's configuration as it is in force.
@@ -208,9 +198,7 @@ impl Slurm {
     /// [`SlurmError::Call`] when slurmctld cannot be asked.
     pub fn load_conf(&self, since: UpdateTime) -> Result<Load<Conf>, SlurmError> {
         // SAFETY: as in load_jobs().
-        Table::load("load the configuration", |load| unsafe {
-            shim::pls_load_conf(since.0, load)
-        })
+        Table::load("load the configuration", |load| unsafe { shim::pls_load_conf(since.0, load) })
     }
 }
 

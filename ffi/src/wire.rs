@@ -48,9 +48,9 @@ pub use sys::{
 };
 pub use sys::{
     PHX_ASK_ARRAY, PHX_ASK_CONTIGUOUS, PHX_ASK_CORES, PHX_ASK_EXC_CORES, PHX_ASK_HET,
-    PHX_ASK_MEM_TRACKED, PHX_ASK_MORE_GRES, PHX_ASK_OVERCOMMIT, PHX_ASK_PREEMPT, PHX_ASK_SWITCHES, PHX_JOB_FIRST,
-    PHX_JOB_LAST, PHX_JOB_SUSPENDED, PHX_JOB_WHOLE, PHX_W_ASK_RUN_NOW, PHX_W_ASK_WILL_RUN,
-    PHX_W_MAY_HOLD,
+    PHX_ASK_MEM_TRACKED, PHX_ASK_MORE_GRES, PHX_ASK_OVERCOMMIT, PHX_ASK_PREEMPT, PHX_ASK_SWITCHES,
+    PHX_JOB_FIRST, PHX_JOB_LAST, PHX_JOB_SUSPENDED, PHX_JOB_WHOLE, PHX_W_ASK_RUN_NOW,
+    PHX_W_ASK_WILL_RUN, PHX_W_MAY_HOLD,
 };
 
 /// Header of every packet.
@@ -146,10 +146,7 @@ pub struct Answer<'a> {
 
 /// One message, as references into its packet.
 #[derive(Debug, Clone, Copy)]
-#[allow(
-    missing_docs,
-    reason = "each variant carries the documented type of its name"
-)]
+#[allow(missing_docs, reason = "each variant carries the documented type of its name")]
 pub enum Message<'a> {
     Hello(&'a Hello),
     SyncBegin(&'a SyncBegin),
@@ -237,13 +234,7 @@ impl Nodes<'_> {
         // parse() has bounded both terms far below u32::MAX.
         let end = u64::from(self.head.first) + self.entries.len() as u64;
         if end > u64::from(node_count) {
-            return Err(WireError::value(
-                Type::Nodes,
-                "first + count",
-                None,
-                end,
-                OF_TABLE,
-            ));
+            return Err(WireError::value(Type::Nodes, "first + count", None, end, OF_TABLE));
         }
         Ok(())
     }
@@ -256,13 +247,7 @@ impl Job<'_> {
     /// An allocation or gres entry names a node beyond the table.
     pub fn check_nodes(&self, node_count: u32) -> Result<(), WireError> {
         let of = |field, i, node| {
-            Err(WireError::value(
-                Type::Job,
-                field,
-                Some(i),
-                u64::from(node),
-                OF_TABLE,
-            ))
+            Err(WireError::value(Type::Job, field, Some(i), u64::from(node), OF_TABLE))
         };
         for (i, alloc) in self.allocs.iter().enumerate() {
             if alloc.node >= node_count {
@@ -301,13 +286,7 @@ impl Ask<'_> {
     pub fn check_nodes(&self, node_count: u32) -> Result<(), WireError> {
         if self.head.node_bits != node_count {
             let bits = u64::from(self.head.node_bits);
-            return Err(WireError::value(
-                Type::Ask,
-                "node_bits",
-                None,
-                bits,
-                "the table's size",
-            ));
+            return Err(WireError::value(Type::Ask, "node_bits", None, bits, "the table's size"));
         }
         Ok(())
     }
@@ -359,13 +338,7 @@ impl Answer<'_> {
         match self.nodes.last() {
             Some(&node) if node >= node_count => {
                 let at = Some(self.nodes.len() - 1);
-                Err(WireError::value(
-                    Type::Answer,
-                    "nodes",
-                    at,
-                    u64::from(node),
-                    OF_TABLE,
-                ))
+                Err(WireError::value(Type::Answer, "nodes", at, u64::from(node), OF_TABLE))
             }
             _ => Ok(()),
         }

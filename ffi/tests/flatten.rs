@@ -3,11 +3,7 @@
 //! field carries its own name: a field that is forgotten or mixed up with
 //! another one fails here.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    reason = "as C does"
-)]
+#![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "as C does")]
 
 use phalanx_ffi::slurm::{UpdateTime, hostlist, synth};
 
@@ -189,15 +185,9 @@ fn shared_strings_read_the_same() {
     for (i, job) in (0u32..).zip(&jobs) {
         let user = i.wrapping_mul(2_654_435_761) % 300;
         assert_eq!(job.user_name(), Some(format!("user{user:05}").as_str()));
-        assert_eq!(
-            job.account(),
-            Some(format!("research-group-{}", user / 4).as_str())
-        );
+        assert_eq!(job.account(), Some(format!("research-group-{}", user / 4).as_str()));
         assert_eq!(job.qos(), Some("normal"));
-        assert_eq!(
-            job.partition(),
-            Some(if i % 5 == 0 { "gpu-long" } else { "batch" })
-        );
+        assert_eq!(job.partition(), Some(if i % 5 == 0 { "gpu-long" } else { "batch" }));
         assert_eq!(job.features().is_some(), i % 3 == 0);
         assert_eq!(job.nodes().is_some(), i % 10 == 0);
         assert_eq!((job.nice(), job.site_factor()), (Some(0), Some(0)));
@@ -218,11 +208,7 @@ fn tables_move_between_threads() {
 fn a_hundred_thousand_jobs() {
     let (jobs, cost) = synth::busy_jobs(100_000).unwrap();
     assert_eq!(jobs.len(), 100_000);
-    assert!(
-        jobs.memory_bytes() < cost.message_bytes,
-        "{} {cost:?}",
-        jobs.memory_bytes()
-    );
+    assert!(jobs.memory_bytes() < cost.message_bytes, "{} {cost:?}", jobs.memory_bytes());
     assert!(cost.flatten_ns < 2_000_000_000, "{cost:?}");
 }
 
@@ -230,10 +216,7 @@ fn a_hundred_thousand_jobs() {
 fn host_lists_of_libslurm() {
     let hosts = hostlist::expand("n[8-10],gpu[01-02]").unwrap();
     assert_eq!(hosts, ["n8", "n9", "n10", "gpu01", "gpu02"]);
-    assert_eq!(
-        hostlist::compress("n1,n2,n3,x07,x08").as_deref(),
-        Some("n[1-3],x[07-08]")
-    );
+    assert_eq!(hostlist::compress("n1,n2,n3,x07,x08").as_deref(), Some("n[1-3],x[07-08]"));
     assert_eq!(hostlist::expand("").unwrap(), [""; 0]);
     assert_eq!(hostlist::expand("n[2-1]"), None);
     assert_eq!(hostlist::compress("n[a-b]"), None);

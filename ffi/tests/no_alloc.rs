@@ -41,25 +41,13 @@ fn from_ask_to_answer_nothing_is_allocated() {
     let mut received = PacketBuf::new();
     let mut sent = PacketBuf::new();
     let words = vec![!0u64; PHX_NODES_MAX as usize / 64];
-    let head = AskHead {
-        node_bits: PHX_NODES_MAX,
-        job_id: 5,
-        ..AskHead::new_zeroed()
-    };
-    let ask = Message::Ask(Ask {
-        head: &head,
-        candidates: &words,
-    });
+    let head = AskHead { node_bits: PHX_NODES_MAX, job_id: 5, ..AskHead::new_zeroed() };
+    let ask = Message::Ask(Ask { head: &head, candidates: &words });
     build(&mut received, 11, &ask).unwrap();
 
     let before = CALLS.get();
-    let Message::Ask(ask) = received.message().unwrap() else {
-        panic!("an ask")
-    };
-    assert_eq!(
-        (ask.mode(), ask.candidate_count()),
-        (Some(Mode::RunNow), PHX_NODES_MAX)
-    );
+    let Message::Ask(ask) = received.message().unwrap() else { panic!("an ask") };
+    assert_eq!((ask.mode(), ask.candidate_count()), (Some(Mode::RunNow), PHX_NODES_MAX));
     assert_eq!(ask.candidate_nodes().last(), Some(PHX_NODES_MAX - 1));
     for nodes in [&[7u32, 9][..], &[]] {
         let head = if nodes.is_empty() {
@@ -69,18 +57,12 @@ fn from_ask_to_answer_nothing_is_allocated() {
         };
         let answer = Message::Answer(Answer { head: &head, nodes });
         let bytes = build(&mut sent, ask.seq(), &answer).unwrap();
-        let Message::Answer(read) = parse(bytes).unwrap() else {
-            panic!("an answer")
-        };
+        let Message::Answer(read) = parse(bytes).unwrap() else { panic!("an answer") };
         assert_eq!((read.seq(), read.nodes), (11, nodes));
         assert_eq!(read.verdict() == Some(Verdict::Narrow), !nodes.is_empty());
     }
     let during = CALLS.get() - before;
     drop(Box::new(1u8));
     let control = CALLS.get() - before - during;
-    assert_eq!(
-        (during, control),
-        (0, 1),
-        "allocations (on the path, of the control)"
-    );
+    assert_eq!((during, control), (0, 1), "allocations (on the path, of the control)");
 }

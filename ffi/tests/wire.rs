@@ -68,21 +68,13 @@ fn hello() -> impl Strategy<Value = Owned> {
 }
 
 fn sync() -> impl Strategy<Value = Owned> {
-    (
-        random::<SyncBegin>(),
-        random::<SyncEnd>(),
-        0..=PHX_NODES_MAX,
-        any::<bool>(),
-    )
-        .prop_map(|(mut begin, mut end, node_count, first)| {
+    (random::<SyncBegin>(), random::<SyncEnd>(), 0..=PHX_NODES_MAX, any::<bool>()).prop_map(
+        |(mut begin, mut end, node_count, first)| {
             begin.node_count = node_count;
             end.node_count = node_count;
-            if first {
-                Owned::SyncBegin(begin)
-            } else {
-                Owned::SyncEnd(end)
-            }
-        })
+            if first { Owned::SyncBegin(begin) } else { Owned::SyncEnd(end) }
+        },
+    )
 }
 
 fn gres_names() -> impl Strategy<Value = Owned> {
@@ -99,15 +91,12 @@ fn nodes() -> impl Strategy<Value = Owned> {
         node
     });
     let first = 0..PHX_NODES_MAX - PHX_NODES_PER_MSG;
-    (
-        random::<NodesHead>(),
-        first,
-        prop::collection::vec(entry, 0..4),
-    )
-        .prop_map(|(mut head, first, entries)| {
+    (random::<NodesHead>(), first, prop::collection::vec(entry, 0..4)).prop_map(
+        |(mut head, first, entries)| {
             head.first = first;
             Owned::Nodes(head, entries)
-        })
+        },
+    )
 }
 
 fn job() -> impl Strategy<Value = Owned> {
@@ -125,10 +114,7 @@ fn mode() -> impl Strategy<Value = u16> {
 
 fn ask() -> impl Strategy<Value = Owned> {
     let bitmap = (0u32..300).prop_flat_map(|bits| {
-        (
-            Just(bits),
-            prop::collection::vec(any::<u64>(), bits.div_ceil(64) as usize),
-        )
+        (Just(bits), prop::collection::vec(any::<u64>(), bits.div_ceil(64) as usize))
     });
     (random::<AskHead>(), 0..=PHX_GRES_PER_JOB, mode(), bitmap).prop_map(
         |(mut head, gres_count, mode, (node_bits, mut candidates))| {
@@ -145,13 +131,8 @@ fn ask() -> impl Strategy<Value = Owned> {
 }
 
 fn outcome() -> impl Strategy<Value = Owned> {
-    (random::<Outcome>(), mode(), 0..PHX_REASONS).prop_map(|(m, mode, reason)| {
-        Owned::Outcome(Outcome {
-            mode,
-            reason: reason as u16,
-            ..m
-        })
-    })
+    (random::<Outcome>(), mode(), 0..PHX_REASONS)
+        .prop_map(|(m, mode, reason)| Owned::Outcome(Outcome { mode, reason: reason as u16, ..m }))
 }
 
 fn answer() -> impl Strategy<Value = Owned> {
@@ -159,12 +140,7 @@ fn answer() -> impl Strategy<Value = Owned> {
     (random::<AnswerHead>(), 0..PHX_REASONS, nodes).prop_map(|(mut head, reason, nodes)| {
         head.reason = reason as u16;
         let narrow = !nodes.is_empty();
-        head.verdict = if narrow {
-            Verdict::Narrow
-        } else {
-            Verdict::NoOpinion
-        }
-        .raw();
+        head.verdict = if narrow { Verdict::Narrow } else { Verdict::NoOpinion }.raw();
         Owned::Answer(head, nodes.into_iter().collect())
     })
 }
@@ -189,9 +165,7 @@ fn any_message() -> impl Strategy<Value = Owned> {
 
 fn packet(seq: u64, message: &Message<'_>) -> Vec<u8> {
     let mut buf = PacketBuf::new();
-    build(&mut buf, seq, message)
-        .expect("a valid message")
-        .to_vec()
+    build(&mut buf, seq, message).expect("a valid message").to_vec()
 }
 
 /// Parses bytes of any alignment by way of an aligned buffer.
@@ -305,20 +279,14 @@ proptest! {
 }
 
 fn valid_ask() -> AskHead {
-    AskHead {
-        node_bits: 70,
-        priority: 9,
-        ..AskHead::new_zeroed()
-    }
+    AskHead { node_bits: 70, priority: 9, ..AskHead::new_zeroed() }
 }
 
 /// Changes `bytes[at..]` and returns the error.
 fn broken(bytes: &[u8], at: usize, put: &[u8]) -> WireError {
     let mut bytes = bytes.to_vec();
     bytes[at..at + put.len()].copy_from_slice(put);
-    with(&bytes, |parsed| {
-        parsed.map(|m| m.kind()).expect_err("a broken packet")
-    })
+    with(&bytes, |parsed| parsed.map(|m| m.kind()).expect_err("a broken packet"))
 }
 
 #[test]
@@ -348,10 +316,7 @@ fn a_packet_must_be_aligned_and_not_too_long() {
     assert_eq!(parse(shifted).map(|m| m.kind()), Err(WireError::Misaligned));
     let long = vec![0u8; PHX_PACKET_MAX as usize + 8];
     let got = long.len();
-    assert_eq!(
-        parse(&long).map(|m| m.kind()),
-        Err(WireError::TooLong { got })
-    );
+    assert_eq!(parse(&long).map(|m| m.kind()), Err(WireError::TooLong { got }));
     assert_eq!(buf.set_len(got), Err(WireError::TooLong { got }));
 }
 
@@ -364,15 +329,9 @@ fn values_beyond_their_limits_are_refused() {
         assert_eq!(error.to_string(), text);
         assert!(buf.bytes().is_empty());
     };
-    let begin = SyncBegin {
-        node_count: PHX_NODES_MAX + 1,
-        ..SyncBegin::new_zeroed()
-    };
+    let begin = SyncBegin { node_count: PHX_NODES_MAX + 1, ..SyncBegin::new_zeroed() };
     let begin = Message::SyncBegin(&begin);
-    refused(
-        &begin,
-        "SYNC_BEGIN: node_count is 131073, at most 131072 allowed",
-    );
+    refused(&begin, "SYNC_BEGIN: node_count is 131073, at most 131072 allowed");
 
     let mut hello = Hello::new_zeroed();
     hello.cluster = [1; 64];
@@ -380,137 +339,60 @@ fn values_beyond_their_limits_are_refused() {
 
     let mut node = Node::new_zeroed();
     node.gres_count = PHX_GRES_PER_NODE + 1;
-    let head = NodesHead {
-        first: 0,
-        ..NodesHead::new_zeroed()
-    };
+    let head = NodesHead { first: 0, ..NodesHead::new_zeroed() };
     fn nodes<'a>(head: &'a NodesHead, entries: &'a [Node]) -> Message<'a> {
         Message::Nodes(Nodes { head, entries })
     }
-    refused(
-        &nodes(&head, &[node]),
-        "NODES: entries.gres_count is 17, at most 16 allowed",
-    );
+    refused(&nodes(&head, &[node]), "NODES: entries.gres_count is 17, at most 16 allowed");
     node.gres_count = 0;
-    refused(
-        &nodes(&head, &[node; 257]),
-        "NODES: count is 257, at most 256 allowed",
-    );
+    refused(&nodes(&head, &[node; 257]), "NODES: count is 257, at most 256 allowed");
     node.name = [1; 64];
     let pair = [Node::new_zeroed(), node];
-    refused(
-        &nodes(&head, &pair),
-        "NODES: entries.name[1] has no final NUL",
-    );
-    let head = NodesHead {
-        first: PHX_NODES_MAX,
-        ..head
-    };
-    let past = Message::Nodes(Nodes {
-        head: &head,
-        entries: &[Node::new_zeroed()],
-    });
-    refused(
-        &past,
-        "NODES: first + count is 131073, at most 131072 allowed",
-    );
+    refused(&nodes(&head, &pair), "NODES: entries.name[1] has no final NUL");
+    let head = NodesHead { first: PHX_NODES_MAX, ..head };
+    let past = Message::Nodes(Nodes { head: &head, entries: &[Node::new_zeroed()] });
+    refused(&past, "NODES: first + count is 131073, at most 131072 allowed");
 
-    let alloc = Alloc {
-        node: PHX_NODES_MAX,
-        ..Alloc::new_zeroed()
-    };
+    let alloc = Alloc { node: PHX_NODES_MAX, ..Alloc::new_zeroed() };
     let head = JobHead::new_zeroed();
-    let job = Message::Job(Job {
-        head: &head,
-        allocs: &[alloc],
-        gres: &[],
-    });
-    refused(
-        &job,
-        "JOB: allocs.node[0] is 131072, expected an index of the node table",
-    );
+    let job = Message::Job(Job { head: &head, allocs: &[alloc], gres: &[] });
+    refused(&job, "JOB: allocs.node[0] is 131072, expected an index of the node table");
 
-    let head = AskHead {
-        mode: 1,
-        ..valid_ask()
-    };
-    let ask = Message::Ask(Ask {
-        head: &head,
-        candidates: &[0, 0],
-    });
+    let head = AskHead { mode: 1, ..valid_ask() };
+    let ask = Message::Ask(Ask { head: &head, candidates: &[0, 0] });
     refused(&ask, "ASK: mode is 1, expected one of enum phx_mode");
     let head = valid_ask();
-    let ask = Message::Ask(Ask {
-        head: &head,
-        candidates: &[0, 1 << 6],
-    });
-    refused(
-        &ask,
-        "ASK: candidates[1] is 64, expected no bits from node_bits on",
-    );
-    let ask = Message::Ask(Ask {
-        head: &head,
-        candidates: &[0],
-    });
+    let ask = Message::Ask(Ask { head: &head, candidates: &[0, 1 << 6] });
+    refused(&ask, "ASK: candidates[1] is 64, expected no bits from node_bits on");
+    let ask = Message::Ask(Ask { head: &head, candidates: &[0] });
     refused(&ask, "ASK: word_count is 1, expected (node_bits + 63) / 64");
 
     let head = Answer::narrow_head(1, 2, 3);
     let answer = |nodes| Message::Answer(Answer { head: &head, nodes });
-    refused(
-        &answer(&[]),
-        "ANSWER: count is 0, expected at least one node",
-    );
-    refused(
-        &answer(&[4, 4]),
-        "ANSWER: nodes[1] is 4, expected more than the one before",
-    );
+    refused(&answer(&[]), "ANSWER: count is 0, expected at least one node");
+    refused(&answer(&[4, 4]), "ANSWER: nodes[1] is 4, expected more than the one before");
     let head = Answer::no_opinion_head(1, Reason::NoFit, 2, 3);
-    let with_nodes = Message::Answer(Answer {
-        head: &head,
-        nodes: &[1],
-    });
-    refused(
-        &with_nodes,
-        "ANSWER: count is 1, expected 0 without an opinion",
-    );
+    let with_nodes = Message::Answer(Answer { head: &head, nodes: &[1] });
+    refused(&with_nodes, "ANSWER: count is 1, expected 0 without an opinion");
     let head = AnswerHead { reason: 32, ..head };
-    let answer = Message::Answer(Answer {
-        head: &head,
-        nodes: &[],
-    });
+    let answer = Message::Answer(Answer { head: &head, nodes: &[] });
     refused(&answer, "ANSWER: reason is 32, expected below PHX_REASONS");
-    let head = AnswerHead {
-        verdict: 2,
-        reason: 0,
-        ..head
-    };
-    let answer = Message::Answer(Answer {
-        head: &head,
-        nodes: &[],
-    });
-    refused(
-        &answer,
-        "ANSWER: verdict is 2, expected one of enum phx_verdict",
-    );
+    let head = AnswerHead { verdict: 2, reason: 0, ..head };
+    let answer = Message::Answer(Answer { head: &head, nodes: &[] });
+    refused(&answer, "ANSWER: verdict is 2, expected one of enum phx_verdict");
 }
 
 #[test]
 fn indexes_are_checked_against_the_table() {
     let head = Answer::narrow_head(1, 2, 3);
-    let answer = Message::Answer(Answer {
-        head: &head,
-        nodes: &[0, 9],
-    });
+    let answer = Message::Answer(Answer { head: &head, nodes: &[0, 9] });
     assert_eq!(answer.check_nodes(10), Ok(()));
     assert_eq!(
         answer.check_nodes(9).expect_err("9 of 9").to_string(),
         "ANSWER: nodes[1] is 9, expected an index of the node table"
     );
     let head = valid_ask();
-    let ask = Message::Ask(Ask {
-        head: &head,
-        candidates: &[0, 0],
-    });
+    let ask = Message::Ask(Ask { head: &head, candidates: &[0, 0] });
     assert_eq!(ask.check_nodes(70), Ok(()));
     assert!(ask.check_nodes(71).is_err());
 }
@@ -520,35 +402,13 @@ fn the_largest_messages_fit() {
     let job = JobHead::new_zeroed();
     let allocs = vec![Alloc::new_zeroed(); PHX_ALLOCS_PER_MSG as usize];
     let gres = vec![JobGres::new_zeroed(); PHX_JOB_GRES_PER_MSG as usize];
-    packet(
-        1,
-        &Message::Job(Job {
-            head: &job,
-            allocs: &allocs,
-            gres: &gres,
-        }),
-    );
+    packet(1, &Message::Job(Job { head: &job, allocs: &allocs, gres: &gres }));
     let head = Answer::narrow_head(1, 2, 3);
     let nodes: Vec<u32> = (0..PHX_ANSWER_NODES_MAX).collect();
-    packet(
-        1,
-        &Message::Answer(Answer {
-            head: &head,
-            nodes: &nodes,
-        }),
-    );
-    let head = AskHead {
-        node_bits: PHX_NODES_MAX,
-        ..valid_ask()
-    };
+    packet(1, &Message::Answer(Answer { head: &head, nodes: &nodes }));
+    let head = AskHead { node_bits: PHX_NODES_MAX, ..valid_ask() };
     let candidates = vec![!0; PHX_NODES_MAX as usize / 64];
-    packet(
-        1,
-        &Message::Ask(Ask {
-            head: &head,
-            candidates: &candidates,
-        }),
-    );
+    packet(1, &Message::Ask(Ask { head: &head, candidates: &candidates }));
 }
 
 #[test]
@@ -585,10 +445,7 @@ fn enums_are_the_headers_numbers() {
         assert!(u32::from(reason.raw()) < PHX_REASONS);
     }
     assert_eq!(Reason::from_raw(31), None);
-    assert_eq!(
-        (Type::Hello.raw(), Type::Stats.raw(), Type::Resync.raw()),
-        (1, 10, 67)
-    );
+    assert_eq!((Type::Hello.raw(), Type::Stats.raw(), Type::Resync.raw()), (1, 10, 67));
     assert_eq!((Mode::RunNow.raw(), Mode::WillRun.raw()), (0, 2));
     assert_eq!(Cause::Expand.raw(), 6);
 }
@@ -619,38 +476,16 @@ fn array_seeds<S>(named: impl Fn(&Message<'_>) -> S) -> Vec<S> {
     hello.cluster = wire_name("cluster").unwrap();
     let mut gres_name = GresName::new_zeroed();
     gres_name.name = wire_name("gpu").unwrap();
-    let names = GresNames {
-        head: &GresNamesHead::new_zeroed(),
-        entries: &[gres_name],
-    };
+    let names = GresNames { head: &GresNamesHead::new_zeroed(), entries: &[gres_name] };
     let mut node = Node::new_zeroed();
     node.gres_count = 1;
     node.gres[0].count = 4;
-    let nodes = Nodes {
-        head: &NodesHead::new_zeroed(),
-        entries: &[node],
-    };
-    let alloc = Alloc {
-        node: 3,
-        ..Alloc::new_zeroed()
-    };
-    let gres = JobGres {
-        node: 3,
-        ..JobGres::new_zeroed()
-    };
-    let job = Job {
-        head: &JobHead::new_zeroed(),
-        allocs: &[alloc],
-        gres: &[gres],
-    };
-    let ask = Ask {
-        head: &valid_ask(),
-        candidates: &[!0, 1],
-    };
-    let answer = Answer {
-        head: &Answer::narrow_head(9, 4, 1),
-        nodes: &[1, 5],
-    };
+    let nodes = Nodes { head: &NodesHead::new_zeroed(), entries: &[node] };
+    let alloc = Alloc { node: 3, ..Alloc::new_zeroed() };
+    let gres = JobGres { node: 3, ..JobGres::new_zeroed() };
+    let job = Job { head: &JobHead::new_zeroed(), allocs: &[alloc], gres: &[gres] };
+    let ask = Ask { head: &valid_ask(), candidates: &[!0, 1] };
+    let answer = Answer { head: &Answer::narrow_head(9, 4, 1), nodes: &[1, 5] };
     vec![
         named(&Message::Hello(&hello)),
         named(&Message::GresNames(names)),
@@ -665,10 +500,7 @@ fn array_seeds<S>(named: impl Fn(&Message<'_>) -> S) -> Vec<S> {
 /// environment writes them anew.
 #[test]
 fn fuzz_seeds_are_current() {
-    let dir = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../tests/fuzz/seeds/wire_parse"
-    );
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fuzz/seeds/wire_parse");
     let seeds = seeds();
     assert_eq!(seeds.len(), Type::ALL.len());
     for (name, bytes) in seeds {

@@ -95,8 +95,7 @@ impl Engine {
         if let (true, Some(last)) = (request.runner_up, decision.choices().last().copied()) {
             let others = without(candidates, decision.choices());
             let ask = Ask { mask: Some(&others), weights: &decision.weights, ..ask };
-            decision.runner_up =
-                runner_up(&ask.search(self, scratch).least(1, None, false), &last);
+            decision.runner_up = runner_up(&ask.search(self, scratch).least(1, None, false), &last);
         }
         decision
     }

@@ -280,13 +280,7 @@ struct Coordinates {
 }
 
 impl Coordinates {
-    fn of(
-        engine: &Engine,
-        list: &[u32],
-        dims: &[usize],
-        uniform: bool,
-        typical: &[f64],
-    ) -> Self {
+    fn of(engine: &Engine, list: &[u32], dims: &[usize], uniform: bool, typical: &[f64]) -> Self {
         let own = dims.len();
         let width = if uniform { own } else { own * 2 };
         let mut table = Vec::with_capacity(width * list.len());

@@ -47,8 +47,8 @@ mod search;
 
 pub use chart::chart;
 pub use engine::{Branch, Choice, Decision, Engine, EngineError, Outcome, Request, RunnerUp};
-pub use report::WeightsBySource;
 pub use params::{BestParams, Mode, NoImprovement, Params, SHARPNESS_MAX, Sources};
+pub use report::WeightsBySource;
 
 /// Dispersions closer than this are equal (see the module documentation).
 pub const TIE: f64 = 1e-12;

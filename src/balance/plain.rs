@@ -64,12 +64,7 @@ impl Engine {
     }
 
     /// Every candidate that fits, by ascending index, with its figures.
-    fn fitting(
-        &self,
-        candidates: &NodeSet,
-        request: &Request<'_>,
-        weights: &[f64],
-    ) -> Vec<Choice> {
+    fn fitting(&self, candidates: &NodeSet, request: &Request<'_>, weights: &[f64]) -> Vec<Choice> {
         if request.amounts.len() != self.dims || !self.cluster_fits(request.amounts) {
             return Vec::new();
         }

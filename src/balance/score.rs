@@ -108,9 +108,7 @@ impl View {
         let weighted = requests().zip(&self.weights);
         let mean = weighted.fold(0.0, |sum, (request, weight)| sum + weight * request);
         let mut key = 0.0;
-        for ((request, weight), stranding) in
-            requests().zip(&self.weights).zip(&self.stranding)
-        {
+        for ((request, weight), stranding) in requests().zip(&self.weights).zip(&self.stranding) {
             let over = request - mean;
             key += weight * (over * over + stranding);
         }
@@ -273,7 +271,13 @@ fn child_bounds<const BEST: bool>(
                 keys[lane] += value * shift;
             } else {
                 let (least, most) = (low[slot][lane] + shift, high[slot][lane] + shift);
-                let new = if least > 0.0 { least } else if most < 0.0 { most } else { 0.0 };
+                let new = if least > 0.0 {
+                    least
+                } else if most < 0.0 {
+                    most
+                } else {
+                    0.0
+                };
                 keys[lane] += weight * (new * new);
             }
             keys[lane] += if free[slot][lane] < amount { f64::INFINITY } else { 0.0 };

@@ -332,8 +332,8 @@ impl<'a> Search<'a> {
 
     /// The figures of a polled node if it fits and accepts.
     fn polled(&self, node: NodeIdx) -> Option<Choice> {
-        let fits = self.allowed(node.raw())
-            && self.engine.node_fits(node.at(), self.request.amounts);
+        let fits =
+            self.allowed(node.raw()) && self.engine.node_fits(node.at(), self.request.amounts);
         let choice = fits.then(|| self.figures(node))?;
         self.engine.accepts(&choice, self.hold).then_some(choice)
     }

@@ -29,32 +29,16 @@ pub(super) fn run(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
         }
         Err(error) => (error.issues(), Vec::new()),
     };
-    let exit = if checked.is_ok() {
-        Exit::Ok
-    } else {
-        Exit::Negative
-    };
+    let exit = if checked.is_ok() { Exit::Ok } else { Exit::Negative };
     if as_json {
         let file = file.display().to_string();
-        let report = Report {
-            file,
-            ok: checked.is_ok(),
-            issues,
-            warnings,
-        };
+        let report = Report { file, ok: checked.is_ok(), issues, warnings };
         let body = serde_json::to_vec(&report)
             .map_err(|error| Failure::new(Exit::Negative, error.to_string()))?;
-        return Ok(Outcome {
-            text: json::indent(&body),
-            exit,
-        });
+        return Ok(Outcome { text: json::indent(&body), exit });
     }
     if let Err(error) = &checked {
-        let problems = if issues.len() == 1 {
-            "problem"
-        } else {
-            "problems"
-        };
+        let problems = if issues.len() == 1 { "problem" } else { "problems" };
         let message = format!("{} {problems}\n{error}", issues.len());
         return Err(Failure::new(exit, message));
     }

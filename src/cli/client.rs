@@ -68,9 +68,7 @@ impl Reply {
 
 impl Client {
     pub(super) fn new(socket: &Path) -> Client {
-        Client {
-            socket: socket.to_path_buf(),
-        }
+        Client { socket: socket.to_path_buf() }
     }
 
     /// Parses the body of a success.
@@ -110,12 +108,9 @@ impl Client {
     }
 
     async fn exchange(&self, method: Method, path: &str) -> Result<Reply, String> {
-        let stream = UnixStream::connect(&self.socket)
-            .await
-            .map_err(|error| error.to_string())?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| error.to_string())?;
+        let stream = UnixStream::connect(&self.socket).await.map_err(|error| error.to_string())?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
         let driver = tokio::spawn(connection);
         let method = match method {
             Method::Get => hyper::Method::GET,
@@ -127,10 +122,7 @@ impl Client {
             .header(hyper::header::HOST, "localhost")
             .body(Empty::<Bytes>::new())
             .map_err(|error| error.to_string())?;
-        let response = sender
-            .send_request(request)
-            .await
-            .map_err(|error| error.to_string())?;
+        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
         let status = response.status();
         let body = Limited::new(response.into_body(), REPLY_BYTES_MAX)
             .collect()
@@ -138,10 +130,7 @@ impl Client {
             .map_err(|error| error.to_string())?
             .to_bytes();
         driver.abort();
-        Ok(Reply {
-            status,
-            body: body.to_vec(),
-        })
+        Ok(Reply { status, body: body.to_vec() })
     }
 
     fn unreachable(&self, reason: &str) -> Failure {

@@ -78,9 +78,6 @@ pub struct Failure {
 
 impl Failure {
     pub(super) fn new(exit: Exit, message: impl Into<String>) -> Failure {
-        Failure {
-            exit,
-            message: message.into(),
-        }
+        Failure { exit, message: message.into() }
     }
 }

@@ -13,10 +13,7 @@ use super::exit::{Exit, Failure};
 
 pub(super) fn run(directory: &Path) -> Result<Outcome, Failure> {
     write(directory).map_err(|error| {
-        Failure::new(
-            Exit::Usage,
-            format!("cannot write into {}: {error}", directory.display()),
-        )
+        Failure::new(Exit::Usage, format!("cannot write into {}: {error}", directory.display()))
     })
 }
 
@@ -27,11 +24,7 @@ fn write(directory: &Path) -> std::io::Result<Outcome> {
     let mut command = Cli::command();
     command.build();
     pages(&command, &man, &mut text)?;
-    for (shell, name) in [
-        (Shell::Bash, "bash"),
-        (Shell::Zsh, "zsh"),
-        (Shell::Fish, "fish"),
-    ] {
+    for (shell, name) in [(Shell::Bash, "bash"), (Shell::Zsh, "zsh"), (Shell::Fish, "fish")] {
         let directory = directory.join(name);
         fs::create_dir_all(&directory)?;
         let path = clap_complete::generate_to(shell, &mut Cli::command(), "phalanx", &directory)?;

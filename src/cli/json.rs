@@ -73,10 +73,7 @@ mod tests {
                         \"o\": {\n    \"k\": [\n      1,\n      {}\n    ]\n  }\n}\n";
         assert_eq!(text, expected);
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(
-            value,
-            serde_json::from_str::<serde_json::Value>(body).unwrap()
-        );
+        assert_eq!(value, serde_json::from_str::<serde_json::Value>(body).unwrap());
         // The same layout as serde_json's own.
         let sorted = r#"{"a":[1,[],{"b":null}],"c":"d"}"#;
         let value: serde_json::Value = serde_json::from_str(sorted).unwrap();

@@ -83,10 +83,7 @@ struct Outcome {
 
 impl Outcome {
     fn ok(text: String) -> Outcome {
-        Outcome {
-            text,
-            exit: Exit::Ok,
-        }
+        Outcome { text, exit: Exit::Ok }
     }
 }
 
@@ -95,10 +92,9 @@ fn print(text: &str) -> Result<(), Failure> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // The reader (such as `head`) has seen enough.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(Failure::new(
-            Exit::Usage,
-            format!("cannot write to standard output: {error}"),
-        )),
+        Err(error) => {
+            Err(Failure::new(Exit::Usage, format!("cannot write to standard output: {error}")))
+        }
         Ok(()) => Ok(()),
     }
 }
@@ -141,10 +137,7 @@ fn reload(ask: &resolve::Ask) -> Result<Outcome, Failure> {
     };
     let exit = if report.ok { Exit::Ok } else { Exit::Negative };
     if ask.json {
-        return Ok(Outcome {
-            text: json::indent(&reply.body),
-            exit,
-        });
+        return Ok(Outcome { text: json::indent(&reply.body), exit });
     }
     if report.ok {
         return Ok(Outcome::ok(render::reload::text(&report)));

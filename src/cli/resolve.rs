@@ -58,11 +58,7 @@ const SOCKET_VARIABLE: &str = "PHALANX_SOCKET";
 /// [`Exit::Usage`] for a job, time or configuration that is none.
 pub(super) fn resolve(global: Global, command: Command) -> Result<Action, Failure> {
     let ask = |path: String| -> Result<Ask, Failure> {
-        Ok(Ask {
-            socket: socket(&global)?,
-            path,
-            json: global.json,
-        })
+        Ok(Ask { socket: socket(&global)?, path, json: global.json })
     };
     Ok(match command {
         Command::Status => Action::Status(ask("/v1/status".to_owned())?),
@@ -74,16 +70,9 @@ pub(super) fn resolve(global: Global, command: Command) -> Result<Action, Failur
         }
         Command::Plan => Action::Plan(ask("/v1/plan".to_owned())?),
         Command::Reload => Action::Reload(ask("/v1/reload".to_owned())?),
-        Command::Config {
-            command: ConfigCommand::Check { file },
-        } => {
-            let file = file
-                .or(global.config)
-                .unwrap_or_else(|| config::DEFAULT_PATH.into());
-            Action::Check {
-                file,
-                json: global.json,
-            }
+        Command::Config { command: ConfigCommand::Check { file } } => {
+            let file = file.or(global.config).unwrap_or_else(|| config::DEFAULT_PATH.into());
+            Action::Check { file, json: global.json }
         }
         Command::Generate { directory } => Action::Generate { directory },
     })
@@ -148,9 +137,7 @@ fn since_ms(text: &str, now: Timestamp, zone: &TimeZone) -> Result<i64, Failure>
         if span.is_negative() {
             return Err(wrong());
         }
-        let back = span
-            .to_duration(SpanRelativeTo::days_are_24_hours())
-            .map_err(|_| wrong())?;
+        let back = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
         now.checked_sub(back).map_err(|_| wrong())?
     };
     Ok(time.as_millisecond().max(0))
@@ -166,19 +153,7 @@ mod tests {
         for good in ["1", "4294967295", "120_7", "130+1", "120_7+0"] {
             assert_eq!(job_id(good).unwrap(), good);
         }
-        for bad in [
-            "",
-            "x",
-            "-1",
-            "+1",
-            "1+",
-            "_1",
-            "1_",
-            "1_[2-3]",
-            "1.0",
-            "4294967296",
-            "1/2",
-        ] {
+        for bad in ["", "x", "-1", "+1", "1+", "_1", "1_", "1_[2-3]", "1.0", "4294967296", "1/2"] {
             let failure = job_id(bad).unwrap_err();
             assert_eq!(failure.exit, Exit::Usage, "{bad}");
         }
@@ -201,11 +176,7 @@ mod tests {
         assert_eq!(at("2026-11-20T08:00:00Z"), "2026-11-20T08:00:00Z");
         assert_eq!(at("1900-01-01"), "1970-01-01T00:00:00Z");
         for bad in ["", "yesterday", "24", "-1h", "1y", "2026-13-01"] {
-            assert_eq!(
-                since_ms(bad, now, &zone).unwrap_err().exit,
-                Exit::Usage,
-                "{bad}"
-            );
+            assert_eq!(since_ms(bad, now, &zone).unwrap_err().exit, Exit::Usage, "{bad}");
         }
     }
 }

@@ -118,7 +118,8 @@ pub(crate) struct Method {
 }
 
 /// The methods. Adding one is adding its line here.
-const METHODS: &[Method] = &[bag::METHOD, balance::METHOD, bisect::METHOD, gang::METHOD, share::METHOD];
+const METHODS: &[Method] =
+    &[bag::METHOD, balance::METHOD, bisect::METHOD, gang::METHOD, share::METHOD];
 
 /// Runs `phalanx solve`: the answer on standard output and exit code 0, or one
 /// line on standard error and exit code 2 (bad input) or 3 (no answer).

@@ -26,10 +26,7 @@ const ISSUES_MAX: usize = 50;
 /// Every problem found, in the order of the text; at least one.
 pub(super) fn parse(text: &str) -> Result<Config, Vec<Issue>> {
     let tree = DeTable::parse(text).map_err(|error| vec![syntax(text, &error)])?;
-    let mut checker = Checker {
-        text,
-        issues: Vec::new(),
-    };
+    let mut checker = Checker { text, issues: Vec::new() };
     checker.table(tree.get_ref(), &mut Vec::new());
     if !checker.issues.is_empty() {
         return Err(checker.finish());
@@ -44,11 +41,7 @@ pub(super) fn parse(text: &str) -> Result<Config, Vec<Issue>> {
             .unwrap_or((paths[0], 0..0));
         checker.add(span, path, &message);
     }
-    if checker.issues.is_empty() {
-        Ok(config)
-    } else {
-        Err(checker.finish())
-    }
+    if checker.issues.is_empty() { Ok(config) } else { Err(checker.finish()) }
 }
 
 /// What toml itself reports: text that is not TOML.
@@ -120,8 +113,7 @@ struct Checker<'t> {
 
 impl Checker<'_> {
     fn add(&mut self, span: Range<usize>, path: &str, message: &str) {
-        self.issues
-            .push(Issue::at(self.text, span.start, path, message));
+        self.issues.push(Issue::at(self.text, span.start, path, message));
     }
 
     fn finish(mut self) -> Vec<Issue> {
@@ -130,8 +122,7 @@ impl Checker<'_> {
             let more = self.issues.len() - ISSUES_MAX;
             self.issues.truncate(ISSUES_MAX);
             if let Some(last) = self.issues.last_mut() {
-                last.message
-                    .push_str(&format!(" (and {more} more problems)"));
+                last.message.push_str(&format!(" (and {more} more problems)"));
             }
         }
         self.issues
@@ -142,9 +133,7 @@ impl Checker<'_> {
         for (name, value) in table.iter() {
             parts.push(name.get_ref().to_string());
             let borrowed: Vec<&str> = parts.iter().map(String::as_str).collect();
-            let path = borrowed
-                .iter()
-                .fold(String::new(), |path, part| keys::join(&path, part));
+            let path = borrowed.iter().fold(String::new(), |path, part| keys::join(&path, part));
             match keys::lookup(&borrowed) {
                 Place::Leaf(key) => self.value(&path, key.kind, value),
                 Place::Table => match value.get_ref() {
@@ -223,19 +212,12 @@ impl Checker<'_> {
         for (index, (name, value)) in entries.iter().enumerate() {
             let path = keys::join(path, name.get_ref());
             if index == max {
-                self.add(
-                    name.span(),
-                    &path,
-                    &format!("expected at most {max} dimensions"),
-                );
+                self.add(name.span(), &path, &format!("expected at most {max} dimensions"));
             }
             if let Err(message) = dimension(name.get_ref()) {
                 self.add(name.span(), &path, &message);
             }
-            let kind = Kind::Real {
-                min: 0.0,
-                max: keys::WEIGHT_MAX,
-            };
+            let kind = Kind::Real { min: 0.0, max: keys::WEIGHT_MAX };
             if let Err(message) = scalar(kind, value.get_ref()) {
                 self.add(value.span(), &path, &message);
             }
@@ -245,18 +227,12 @@ impl Checker<'_> {
 
 /// A user id: all of `uid_t` but -1, which means "nobody in particular".
 const fn keys_uid() -> Kind {
-    Kind::Int {
-        min: 0,
-        max: 4_294_967_294,
-        unit: "",
-    }
+    Kind::Int { min: 0, max: 4_294_967_294, unit: "" }
 }
 
 /// Checks the name of a resource dimension.
 fn dimension(name: &str) -> Result<(), String> {
-    let rest = name
-        .strip_prefix("gres/")
-        .or_else(|| name.strip_prefix("license/"));
+    let rest = name.strip_prefix("gres/").or_else(|| name.strip_prefix("license/"));
     let valid = match rest {
         Some(rest) => {
             !rest.is_empty()
@@ -295,11 +271,7 @@ fn scalar(kind: Kind, found: &DeValue<'_>) -> Result<(), String> {
                 .as_str()
                 .and_then(|word| nearest(word, words.iter().copied()))
                 .map_or(String::new(), |meant| format!("; did you mean {meant:?}?"));
-            Err(format!(
-                "expected {}, got {}{hint}",
-                one_of(words),
-                show(found)
-            ))
+            Err(format!("expected {}, got {}{hint}", one_of(words), show(found)))
         }
         (Kind::Int { min, max, .. }, DeValue::Integer(number)) => {
             let value = u64::from_str_radix(number.as_str(), number.radix());
@@ -345,11 +317,7 @@ fn expected(kind: Kind) -> String {
         Kind::Choice(words) => one_of(words),
         Kind::Choices(words) => format!("a list of {}", one_of(words)),
         Kind::Int { min, max, unit } => {
-            let unit = if unit.is_empty() {
-                String::new()
-            } else {
-                format!(" ({unit})")
-            };
+            let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
             format!("an integer from {min} to {max}{unit}")
         }
         Kind::Real { min, max } => format!("a number from {min} to {max}"),

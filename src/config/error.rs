@@ -78,9 +78,7 @@ impl ConfigError {
 }
 
 fn lines(path: &std::path::Path, issues: &[Issue]) -> String {
-    let lines: Vec<String> = issues
-        .iter()
-        .map(|issue| format!("{}:{issue}", path.display()))
-        .collect();
+    let lines: Vec<String> =
+        issues.iter().map(|issue| format!("{}:{issue}", path.display())).collect();
     lines.join("\n")
 }

@@ -61,19 +61,11 @@ pub const NAME_MAX: usize = 63;
 pub const WEIGHT_MAX: f64 = 1e9;
 
 const fn key(path: &'static str, kind: Kind) -> Key {
-    Key {
-        path,
-        kind,
-        needs_restart: false,
-    }
+    Key { path, kind, needs_restart: false }
 }
 
 const fn fixed(path: &'static str, kind: Kind) -> Key {
-    Key {
-        path,
-        kind,
-        needs_restart: true,
-    }
+    Key { path, kind, needs_restart: true }
 }
 
 const fn int(min: u64, max: u64, unit: &'static str) -> Kind {
@@ -101,16 +93,10 @@ pub const KEYS: &[Key] = &[
     key("planner.plan_jobs_max", int(1, 1_000_000, "jobs")),
     key("planner.slot_ms", int(10, 600_000, "milliseconds")),
     key("balance.mode", Kind::Choice(&["best", "seed"])),
-    key(
-        "balance.weights_from",
-        Kind::Choices(&["initial", "pending", "usage"]),
-    ),
+    key("balance.weights_from", Kind::Choices(&["initial", "pending", "usage"])),
     key("balance.initial_weights", Kind::Weights),
     key("balance.threshold", SHARE),
-    key(
-        "balance.no_improvement",
-        Kind::Choice(&["fallback", "hold"]),
-    ),
+    key("balance.no_improvement", Kind::Choice(&["fallback", "hold"])),
     key("balance.hold_max_s", int(0, 3600, "seconds")),
     key("balance.respect_node_weight", Kind::Bool),
     key("balance.best.sharpness", int(0, 16, "")),
@@ -121,10 +107,7 @@ pub const KEYS: &[Key] = &[
     fixed("history.path", Kind::File),
     key("history.retention_days", int(1, 3650, "days")),
     key("history.max_mb", int(1, 1_048_576, "MiB")),
-    key(
-        "log.level",
-        Kind::Choice(&["error", "warn", "info", "debug", "trace"]),
-    ),
+    key("log.level", Kind::Choice(&["error", "warn", "info", "debug", "trace"])),
     fixed("log.format", Kind::Choice(&["text", "json"])),
     key("partition.*.mode", Kind::Choice(MODES)),
 ];
@@ -144,11 +127,7 @@ pub enum Place {
 pub fn lookup(parts: &[&str]) -> Place {
     for key in KEYS {
         if let Some(rest) = matches(key.path, parts) {
-            return if rest == 0 {
-                Place::Leaf(key)
-            } else {
-                Place::Table
-            };
+            return if rest == 0 { Place::Leaf(key) } else { Place::Table };
         }
     }
     Place::Unknown
@@ -157,10 +136,7 @@ pub fn lookup(parts: &[&str]) -> Place {
 /// The names known below the path given by its parts, in the table's order.
 pub fn names_below(parts: &[&str]) -> Vec<&'static str> {
     let mut names: Vec<&str> = Vec::new();
-    for key in KEYS
-        .iter()
-        .filter(|key| matches(key.path, parts).is_some_and(|rest| rest > 0))
-    {
+    for key in KEYS.iter().filter(|key| matches(key.path, parts).is_some_and(|rest| rest > 0)) {
         if let Some(name) = key.path.split('.').nth(parts.len())
             && !names.contains(&name)
         {
@@ -191,17 +167,7 @@ fn matches(pattern: &str, parts: &[&str]) -> Option<usize> {
 /// Appends a name to a path, in quotes if TOML wants them.
 pub fn join(prefix: &str, name: &str) -> String {
     let bare = !name.is_empty()
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    let name = if bare {
-        name.to_owned()
-    } else {
-        format!("{name:?}")
-    };
-    if prefix.is_empty() {
-        name
-    } else {
-        format!("{prefix}.{name}")
-    }
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    let name = if bare { name.to_owned() } else { format!("{name:?}") };
+    if prefix.is_empty() { name } else { format!("{prefix}.{name}") }
 }

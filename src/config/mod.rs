@@ -313,20 +313,13 @@ impl Default for ControlConfig {
 
 impl Default for SourceConfig {
     fn default() -> Self {
-        SourceConfig {
-            poll_ms: 1000,
-            stale_after_ms: 10_000,
-        }
+        SourceConfig { poll_ms: 1000, stale_after_ms: 10_000 }
     }
 }
 
 impl Default for PlannerConfig {
     fn default() -> Self {
-        PlannerConfig {
-            deadline_ms: 200,
-            plan_jobs_max: 2000,
-            slot_ms: 1000,
-        }
+        PlannerConfig { deadline_ms: 200, plan_jobs_max: 2000, slot_ms: 1000 }
     }
 }
 
@@ -334,11 +327,7 @@ impl Default for BalanceConfig {
     fn default() -> Self {
         BalanceConfig {
             mode: BalanceMode::Best,
-            weights_from: vec![
-                WeightSource::Initial,
-                WeightSource::Pending,
-                WeightSource::Usage,
-            ],
+            weights_from: vec![WeightSource::Initial, WeightSource::Pending, WeightSource::Usage],
             initial_weights: BTreeMap::new(),
             threshold: 0.5,
             no_improvement: NoImprovement::Fallback,
@@ -392,19 +381,13 @@ impl Config {
     /// [`ConfigError::Read`] if it cannot be read or is larger than
     /// [`CONFIG_BYTES_MAX`]; [`ConfigError::Invalid`] with every problem found.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        let read = |source| ConfigError::Read {
-            path: path.to_path_buf(),
-            source,
-        };
+        let read = |source| ConfigError::Read { path: path.to_path_buf(), source };
         let mut bytes = Vec::new();
         let mut file = File::open(path).map_err(read)?.take(CONFIG_BYTES_MAX + 1);
         file.read_to_end(&mut bytes).map_err(read)?;
         if u64::try_from(bytes.len()).is_ok_and(|n| n > CONFIG_BYTES_MAX) {
             let text = format!("larger than {CONFIG_BYTES_MAX} bytes");
-            return Err(read(std::io::Error::new(
-                std::io::ErrorKind::FileTooLarge,
-                text,
-            )));
+            return Err(read(std::io::Error::new(std::io::ErrorKind::FileTooLarge, text)));
         }
         match String::from_utf8(bytes) {
             Ok(text) => Config::parse(&text, path),
@@ -412,10 +395,7 @@ impl Config {
                 let valid = error.utf8_error().valid_up_to();
                 let head = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
                 let issue = Issue::at(&head, head.len(), "", "expected UTF-8 text");
-                Err(ConfigError::Invalid {
-                    path: path.to_path_buf(),
-                    issues: vec![issue],
-                })
+                Err(ConfigError::Invalid { path: path.to_path_buf(), issues: vec![issue] })
             }
         }
     }
@@ -425,27 +405,19 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Invalid`] with every problem found.
     pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
-        check::parse(text).map_err(|issues| ConfigError::Invalid {
-            path: path.to_path_buf(),
-            issues,
-        })
+        check::parse(text)
+            .map_err(|issues| ConfigError::Invalid { path: path.to_path_buf(), issues })
     }
 
     /// The mode in force for a partition.
     pub fn mode_for(&self, partition: &str) -> Mode {
-        self.partition
-            .get(partition)
-            .and_then(|p| p.mode)
-            .unwrap_or(self.mode)
+        self.partition.get(partition).and_then(|p| p.mode).unwrap_or(self.mode)
     }
 
     /// Whether any partition can get a decision.
     pub fn any_active(&self) -> bool {
         self.mode != Mode::Off
-            || self
-                .partition
-                .values()
-                .any(|p| p.mode.is_some_and(|m| m != Mode::Off))
+            || self.partition.values().any(|p| p.mode.is_some_and(|m| m != Mode::Off))
     }
 
     /// What is valid but probably not meant; one sentence each.
@@ -462,10 +434,7 @@ impl Config {
             );
         }
         let shadow = self.mode == Mode::Shadow
-            || self
-                .partition
-                .values()
-                .any(|p| p.mode == Some(Mode::Shadow));
+            || self.partition.values().any(|p| p.mode == Some(Mode::Shadow));
         if shadow && !self.history.enabled {
             out.push(
                 "mode \"shadow\" without history: \

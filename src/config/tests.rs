@@ -23,17 +23,9 @@ fn annotated_file_equals_the_defaults() {
 #[test]
 fn key_table_equals_the_structs() {
     let mut config = Config::default();
-    config.partition.insert(
-        "*".into(),
-        PartitionConfig {
-            mode: Some(Mode::Off),
-        },
-    );
-    let mut from_structs: Vec<String> = config
-        .flatten()
-        .into_keys()
-        .map(|key| key.replace("\"*\"", "*"))
-        .collect();
+    config.partition.insert("*".into(), PartitionConfig { mode: Some(Mode::Off) });
+    let mut from_structs: Vec<String> =
+        config.flatten().into_keys().map(|key| key.replace("\"*\"", "*")).collect();
     from_structs.push("balance.initial_weights".into()); // empty, so not flattened
     from_structs.sort();
     let mut from_table: Vec<String> = keys::KEYS.iter().map(|key| key.path.into()).collect();
@@ -55,23 +47,14 @@ fn annotated_file_documents_every_key() {
                 FILE[at + 2..].split("\n[").next().unwrap()
             }
         };
-        let line = if table == "partition.*" {
-            "\n# mode = "
-        } else {
-            &format!("\n{leaf} = ")
-        };
-        let (before, _) = section
-            .split_once(line)
-            .unwrap_or_else(|| panic!("{}", key.path));
+        let line = if table == "partition.*" { "\n# mode = " } else { &format!("\n{leaf} = ") };
+        let (before, _) = section.split_once(line).unwrap_or_else(|| panic!("{}", key.path));
         if table == "partition.*" {
             continue;
         }
         // The comment block directly above the key.
-        let comment: Vec<&str> = before
-            .lines()
-            .rev()
-            .take_while(|line| line.starts_with('#'))
-            .collect();
+        let comment: Vec<&str> =
+            before.lines().rev().take_while(|line| line.starts_with('#')).collect();
         assert!(!comment.is_empty(), "{} has no comment", key.path);
         let comment = comment.join("\n");
         let restart = comment.contains("[restart]");
@@ -82,24 +65,12 @@ fn annotated_file_documents_every_key() {
                 assert!(comment.contains(&max.to_string()), "{}: {max}", key.path);
             }
             keys::Kind::Real { min, max } => {
-                assert!(
-                    comment.contains(&format!("{min:.1}")),
-                    "{}: {min}",
-                    key.path
-                );
-                assert!(
-                    comment.contains(&format!("{max:.1}")),
-                    "{}: {max}",
-                    key.path
-                );
+                assert!(comment.contains(&format!("{min:.1}")), "{}: {min}", key.path);
+                assert!(comment.contains(&format!("{max:.1}")), "{}: {max}", key.path);
             }
             keys::Kind::Choice(words) | keys::Kind::Choices(words) if key.path != "log.format" => {
                 for word in words {
-                    assert!(
-                        comment.contains(&format!("\"{word}\"")),
-                        "{}: {word}",
-                        key.path
-                    );
+                    assert!(comment.contains(&format!("\"{word}\"")), "{}: {word}", key.path);
                 }
             }
             _ => {}
@@ -116,10 +87,7 @@ fn defaults_pass_their_own_checks() {
 
 /// Wrong files: text, then the whole message.
 const BAD: &[(&str, &str)] = &[
-    (
-        "mode = enforce\n",
-        "p.toml:1:8: string values must be quoted, expected literal string",
-    ),
+    ("mode = enforce\n", "p.toml:1:8: string values must be quoted, expected literal string"),
     (
         "mode = \"enforced\"\n",
         "p.toml:1:8: mode: expected \"off\", \"shadow\" or \"enforce\", got string \"enforced\"; \
@@ -129,10 +97,7 @@ const BAD: &[(&str, &str)] = &[
         "mode = false\n",
         "p.toml:1:8: mode: expected \"off\", \"shadow\" or \"enforce\", got boolean false",
     ),
-    (
-        "\n\n[lnk]\nsocket = \"/a\"\n",
-        "p.toml:3:2: lnk: unknown key; did you mean `link`?",
-    ),
+    ("\n\n[lnk]\nsocket = \"/a\"\n", "p.toml:3:2: lnk: unknown key; did you mean `link`?"),
     (
         "[link]\ndedline_us = 1000\n",
         "p.toml:2:1: link.dedline_us: unknown key; did you mean `deadline_us`?",
@@ -273,14 +238,8 @@ const BAD: &[(&str, &str)] = &[
         "p.toml:1:34: partition.\"größe\".mode: expected \"off\", \"shadow\" or \"enforce\", \
       got integer 1",
     ),
-    (
-        "mode = \"off\"\nmode = \"off\"\n",
-        "p.toml:2:1: duplicate key",
-    ),
-    (
-        "[link]\nsocket = \"/a\n",
-        "p.toml:2:13: invalid basic string, expected `\"`",
-    ),
+    ("mode = \"off\"\nmode = \"off\"\n", "p.toml:2:1: duplicate key"),
+    ("[link]\nsocket = \"/a\n", "p.toml:2:13: invalid basic string, expected `\"`"),
 ];
 
 #[test]
@@ -295,11 +254,8 @@ fn wrong_files_are_refused_with_place_and_expectation() {
 fn all_problems_are_reported_in_the_order_of_the_file() {
     let text = "mode = 1\n[link]\nbreaker_misses = 0\nfoo_bar_baz = 1\n[log]\nlevel = 2\n";
     let error = Config::parse(text, Path::new("p.toml")).unwrap_err();
-    let places: Vec<(usize, usize, &str)> = error
-        .issues()
-        .iter()
-        .map(|i| (i.line, i.column, i.key.as_str()))
-        .collect();
+    let places: Vec<(usize, usize, &str)> =
+        error.issues().iter().map(|i| (i.line, i.column, i.key.as_str())).collect();
     assert_eq!(
         places,
         [
@@ -325,10 +281,7 @@ fn many_problems_are_cut_short() {
     let text: String = (0..500).map(|i| format!("key_{i} = 1\n")).collect();
     let error = Config::parse(&text, Path::new("p.toml")).unwrap_err();
     assert_eq!(error.issues().len(), 50);
-    assert!(
-        error.to_string().ends_with("(and 450 more problems)"),
-        "{error}"
-    );
+    assert!(error.to_string().ends_with("(and 450 more problems)"), "{error}");
 }
 
 #[test]
@@ -336,28 +289,15 @@ fn files_that_cannot_be_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.toml");
     let error = Config::load(&path).unwrap_err();
-    assert!(
-        error.to_string().contains("cannot read the configuration"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("cannot read the configuration"), "{error}");
     std::fs::write(&path, "# a\n# \u{e4}\n#\u{e4} ".as_bytes()).unwrap();
     assert!(Config::load(&path).is_ok());
     std::fs::write(&path, b"# a\n# \xc3\xa4 \xff\n").unwrap();
     let error = Config::load(&path).unwrap_err();
-    assert!(
-        error.to_string().ends_with(":2:5: expected UTF-8 text"),
-        "{error}"
-    );
-    std::fs::write(
-        &path,
-        vec![b'#'; usize::try_from(CONFIG_BYTES_MAX).unwrap() + 1],
-    )
-    .unwrap();
+    assert!(error.to_string().ends_with(":2:5: expected UTF-8 text"), "{error}");
+    std::fs::write(&path, vec![b'#'; usize::try_from(CONFIG_BYTES_MAX).unwrap() + 1]).unwrap();
     let error = Config::load(&path).unwrap_err();
-    assert!(
-        error.to_string().contains("larger than 1048576 bytes"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("larger than 1048576 bytes"), "{error}");
     assert!(Config::load(dir.path()).is_err());
 }
 
@@ -387,11 +327,7 @@ fn values_reach_their_fields() {
 #[test]
 fn off_everywhere_unless_a_partition_says_otherwise() {
     assert!(!parse("mode = \"off\"").unwrap().any_active());
-    assert!(
-        parse("mode = \"off\"\n[partition.a]\nmode = \"shadow\"")
-            .unwrap()
-            .any_active()
-    );
+    assert!(parse("mode = \"off\"\n[partition.a]\nmode = \"shadow\"").unwrap().any_active());
 }
 
 #[test]
@@ -406,25 +342,13 @@ fn differences_name_the_keys_and_restarts() {
     let changes = Config::diff(&old, &new);
     let short: Vec<(&str, &str, &str, bool)> = changes
         .iter()
-        .map(|c| {
-            (
-                c.key.as_str(),
-                c.old.as_str(),
-                c.new.as_str(),
-                c.needs_restart,
-            )
-        })
+        .map(|c| (c.key.as_str(), c.old.as_str(), c.new.as_str(), c.needs_restart))
         .collect();
     assert_eq!(
         short,
         [
             ("balance.initial_weights.cpu", "(none)", "2.0", false),
-            (
-                "link.socket",
-                "\"/run/phalanx/plugin.sock\"",
-                "\"/tmp/x\"",
-                true
-            ),
+            ("link.socket", "\"/run/phalanx/plugin.sock\"", "\"/tmp/x\"", true),
             ("partition.\"a.b\".mode", "(none)", "\"off\"", false),
         ]
     );

@@ -223,9 +223,8 @@ impl Shared {
         let cluster = Cluster::with_rooms(Table::of_snapshot(snapshot), rooms);
         let tracked = lock(&self.poll).info.memory_tracked;
         let pending = self.responder.with_placer(|p| p.pending().clone()).unwrap_or_default();
-        let mut placer =
-            Placer::new(cluster, tracked, settings.tuning.clone(), pools_of(snapshot))
-                .map_err(|e| e.to_string())?;
+        let mut placer = Placer::new(cluster, tracked, settings.tuning.clone(), pools_of(snapshot))
+            .map_err(|e| e.to_string())?;
         placer.set_pending(pending).map_err(|e| e.to_string())?;
         Ok(placer)
     }
@@ -465,12 +464,7 @@ fn node_names(snapshot: &Snapshot, nodes: &[u32]) -> String {
     hostlist::compress(&names)
 }
 
-fn nodes_report(
-    snapshot: &Snapshot,
-    placer: &Placer,
-    threshold: f64,
-    exact: bool,
-) -> NodesReport {
+fn nodes_report(snapshot: &Snapshot, placer: &Placer, threshold: f64, exact: bool) -> NodesReport {
     let engine = placer.engine();
     let weights = engine.weights();
     let utilization = engine.utilization();
@@ -551,7 +545,8 @@ fn fill_counters(status: &mut PluginStatus, stats: &Stats) {
     let by_mode = |counts: &[u64; 4]| -> BTreeMap<String, u64> {
         MODES.iter().zip(counts).map(|(mode, n)| ((*mode).to_owned(), *n)).collect()
     };
-    let mean = |calls: u64, ns: u64| CallTime { calls, mean_ns: ns.checked_div(calls).unwrap_or(0) };
+    let mean =
+        |calls: u64, ns: u64| CallTime { calls, mean_ns: ns.checked_div(calls).unwrap_or(0) };
     status.calls = by_mode(&stats.calls);
     status.asks = stats.asks;
     status.answers = stats.answers;
@@ -623,7 +618,10 @@ mod tests {
         let ours = placed("n1".to_owned(), 1, Some(decision.clone()), true, None);
         assert!(ours.by_phalanx && ours.reason.is_none());
         let other = placed("n2".to_owned(), 1, Some(decision.clone()), true, None);
-        assert_eq!((other.by_phalanx, other.reason.as_deref()), (false, Some("Slurm took other nodes")));
+        assert_eq!(
+            (other.by_phalanx, other.reason.as_deref()),
+            (false, Some("Slurm took other nodes"))
+        );
         let shadow = placed("n1".to_owned(), 1, Some(decision), false, Some("shadow".to_owned()));
         assert_eq!((shadow.by_phalanx, shadow.reason.as_deref()), (false, Some("shadow")));
         let unasked = placed("n1".to_owned(), 1, None, false, None);

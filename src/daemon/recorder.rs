@@ -148,8 +148,7 @@ impl Recorder {
             return;
         }
         let decision = ask.as_ref().map(|ask| ask.decision);
-        let decided =
-            decision.and_then(|id| self.open.get(&id)).and_then(|(_, after)| *after);
+        let decided = decision.and_then(|id| self.open.get(&id)).and_then(|(_, after)| *after);
         self.record(Record::Placement(PlacementRecord {
             time_ms,
             job: job_ref(note.job.id, note.job.array, note.job.user_id, partition),

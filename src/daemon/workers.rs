@@ -46,7 +46,11 @@ pub(super) fn in_foreground() {
 
 /// Puts the newest snapshot into a channel of one: an older one that nobody
 /// took yet is dropped.
-fn latest_wins(sender: &Sender<Arc<Snapshot>>, receiver: &Receiver<Arc<Snapshot>>, s: Arc<Snapshot>) {
+fn latest_wins(
+    sender: &Sender<Arc<Snapshot>>,
+    receiver: &Receiver<Arc<Snapshot>>,
+    s: Arc<Snapshot>,
+) {
     if let Err(TrySendError::Full(newest)) = sender.try_send(s) {
         // The taker may be quicker than this: both ends then are fine.
         let _ = receiver.try_recv();

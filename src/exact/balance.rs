@@ -32,8 +32,7 @@ impl Nodes {
         if share <= 0.0 {
             return 0.0;
         }
-        let usage =
-            |dim: usize| (self.used[node][dim] + request[dim]) / self.total[node][dim];
+        let usage = |dim: usize| (self.used[node][dim] + request[dim]) / self.total[node][dim];
         let count = own.iter().fold(0.0, |count, _| count + 1.0);
         let mean = own.iter().map(|&dim| usage(dim)).sum::<f64>() / count;
         let squares = own.iter().map(|&dim| weights[dim] / share * (usage(dim) - mean).powi(2));

@@ -75,20 +75,12 @@ impl HistoryError {
         action: &'static str,
     ) -> impl Fn(rusqlite::Error) -> Self + use<> {
         let path = path.to_path_buf();
-        move |source| HistoryError::Sql {
-            path: path.clone(),
-            action,
-            source,
-        }
+        move |source| HistoryError::Sql { path: path.clone(), action, source }
     }
 
     pub(super) fn io(path: &Path, action: &'static str) -> impl Fn(std::io::Error) -> Self + use<> {
         let path = path.to_path_buf();
-        move |source| HistoryError::Io {
-            path: path.clone(),
-            action,
-            source,
-        }
+        move |source| HistoryError::Io { path: path.clone(), action, source }
     }
 
     /// What can be done about it.

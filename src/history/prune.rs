@@ -70,10 +70,8 @@ impl History {
                 "SELECT max(time_ms) FROM \
                  (SELECT time_ms FROM {table} ORDER BY time_ms LIMIT {STEP_ROWS})"
             );
-            let last: Option<i64> = self
-                .connection
-                .query_row(&sql, [], |row| row.get(0))
-                .map_err(&failed)?;
+            let last: Option<i64> =
+                self.connection.query_row(&sql, [], |row| row.get(0)).map_err(&failed)?;
             if let Some(last) = last {
                 return self.delete_before(last.saturating_add(1));
             }

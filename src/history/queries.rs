@@ -104,9 +104,7 @@ const DECISION_OF_PLACEMENT: &str = "coalesce(
 impl HistoryReader {
     /// A reader of the database at this path, which need not exist yet.
     pub fn new(path: &Path) -> HistoryReader {
-        HistoryReader {
-            path: path.to_path_buf(),
-        }
+        HistoryReader { path: path.to_path_buf() }
     }
 
     fn ask<T>(
@@ -116,9 +114,7 @@ impl HistoryReader {
         let failed = HistoryError::sql(&self.path, "read");
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags).map_err(&failed)?;
-        connection
-            .busy_timeout(Duration::from_millis(500))
-            .map_err(&failed)?;
+        connection.busy_timeout(Duration::from_millis(500)).map_err(&failed)?;
         question(&connection).map_err(&failed)
     }
 
@@ -163,12 +159,7 @@ impl HistoryReader {
     ) -> Result<Vec<DecisionRow>, HistoryError> {
         let sql =
             format!("SELECT {DECISION_COLUMNS} FROM decisions {filter} ORDER BY seq DESC LIMIT ?1");
-        self.ask(|connection| {
-            connection
-                .prepare(&sql)?
-                .query_map(values, decision_row)?
-                .collect()
-        })
+        self.ask(|connection| connection.prepare(&sql)?.query_map(values, decision_row)?.collect())
     }
 
     /// The latest start under a job id with the decision behind it.
@@ -213,9 +204,7 @@ impl HistoryReader {
             let Some((placement, seq)) = found else {
                 return Ok(None);
             };
-            let decision = connection
-                .query_row(&decision, [seq], decision_row)
-                .optional()?;
+            let decision = connection.query_row(&decision, [seq], decision_row).optional()?;
             Ok(Some((placement, decision)))
         })
     }

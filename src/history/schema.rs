@@ -96,17 +96,11 @@ pub(super) fn check(
         .map_err(&failed)?;
     let fresh = version == 0 && application == 0 && tables == 0;
     if application != APPLICATION_ID && !fresh {
-        return Err(HistoryError::Foreign {
-            path: path.to_path_buf(),
-        });
+        return Err(HistoryError::Foreign { path: path.to_path_buf() });
     }
     let known = i64::try_from(steps.len()).unwrap_or(i64::MAX);
     if version > known {
-        return Err(HistoryError::Newer {
-            path: path.to_path_buf(),
-            found: version,
-            known,
-        });
+        return Err(HistoryError::Newer { path: path.to_path_buf(), found: version, known });
     }
     Ok(version)
 }
@@ -131,12 +125,8 @@ pub(super) fn migrate(
             continue;
         }
         transaction.execute_batch(step).map_err(&failed)?;
-        transaction
-            .pragma_update(None, "application_id", APPLICATION_ID)
-            .map_err(&failed)?;
-        transaction
-            .pragma_update(None, "user_version", target)
-            .map_err(&failed)?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(&failed)?;
+        transaction.pragma_update(None, "user_version", target).map_err(&failed)?;
         transaction.commit().map_err(&failed)?;
     }
     Ok(())

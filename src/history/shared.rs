@@ -68,17 +68,11 @@ impl HistoryShared {
 
     /// Text of the last failure, until a write succeeds.
     pub fn last_error(&self) -> Option<String> {
-        self.last_error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn set_last_error(&self, text: Option<String>) {
-        *self
-            .last_error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = text;
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = text;
     }
 }
 

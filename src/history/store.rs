@@ -90,9 +90,7 @@ impl History {
         self.limits = limits;
         // A hard bound a little above the size at which pruning begins.
         let pages = (self.max_bytes() / self.page_bytes).saturating_mul(21) / 20;
-        let pages = i64::try_from(pages.max(64))
-            .unwrap_or(i64::MAX)
-            .min(0xffff_fffe);
+        let pages = i64::try_from(pages.max(64)).unwrap_or(i64::MAX).min(0xffff_fffe);
         self.connection
             .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
             .map_err(HistoryError::sql(&self.path, "bound its size"))
@@ -151,11 +149,7 @@ impl History {
 /// A file that exists is not touched: closing a descriptor of it would drop
 /// the locks that other connections of this process hold on it.
 fn create_private(path: &Path) -> Result<(), HistoryError> {
-    let made = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o640)
-        .open(path);
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o640).open(path);
     match made {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
             Err(HistoryError::io(path, "make the file")(error))
@@ -177,10 +171,7 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 fn insert_decision(transaction: &Transaction<'_>, d: &DecisionRecord) -> rusqlite::Result<()> {
-    let explain = d
-        .explain
-        .as_deref()
-        .filter(|text| text.len() <= EXPLAIN_BYTES_MAX);
+    let explain = d.explain.as_deref().filter(|text| text.len() <= EXPLAIN_BYTES_MAX);
     transaction
         .prepare_cached(
             "INSERT INTO decisions (decision, time_ms, job_id, array_job_id, array_task_id, \

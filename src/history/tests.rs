@@ -15,19 +15,11 @@ use rusqlite::Connection;
 
 use super::*;
 
-const LIMITS: Limits = Limits {
-    retention_days: 30,
-    max_mb: 1024,
-};
+const LIMITS: Limits = Limits { retention_days: 30, max_mb: 1024 };
 const DAY_MS: u64 = 86_400_000;
 
 fn job(job_id: u32) -> JobRef {
-    JobRef {
-        job_id,
-        user_id: 1000,
-        partition: "main".into(),
-        ..JobRef::default()
-    }
+    JobRef { job_id, user_id: 1000, partition: "main".into(), ..JobRef::default() }
 }
 
 fn decision(id: u64, job_id: u32, time_ms: u64, nodes: &str) -> DecisionRecord {
@@ -37,12 +29,7 @@ fn decision(id: u64, job_id: u32, time_ms: u64, nodes: &str) -> DecisionRecord {
         job: job(job_id),
         ask: "run_now".into(),
         mode: "shadow".into(),
-        verdict: if nodes.is_empty() {
-            "no-opinion"
-        } else {
-            "narrow"
-        }
-        .into(),
+        verdict: if nodes.is_empty() { "no-opinion" } else { "narrow" }.into(),
         reason: nodes.is_empty().then(|| "no-fit".into()),
         nodes: nodes.into(),
         node_count: u32::from(!nodes.is_empty()),
@@ -65,12 +52,7 @@ fn placement(job_id: u32, time_ms: u64, nodes: &str) -> PlacementRecord {
 
 /// A decision of a size as in practice, about 700 bytes.
 fn sized(id: u64, time_ms: u64) -> Record {
-    let mut record = decision(
-        id,
-        u32::try_from(id % 50_000).unwrap(),
-        time_ms,
-        "gpu[001-004]",
-    );
+    let mut record = decision(id, u32::try_from(id % 50_000).unwrap(), time_ms, "gpu[001-004]");
     record.explain = Some("x".repeat(600));
     Record::Decision(record)
 }
@@ -81,9 +63,7 @@ fn fresh(id: u64) -> Record {
 }
 
 fn now_ms() -> u64 {
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap();
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     u64::try_from(since.as_millis()).unwrap()
 }
 
@@ -114,9 +94,7 @@ fn temp() -> (tempfile::TempDir, PathBuf) {
 
 fn integrity(path: &Path) -> String {
     let connection = Connection::open(path).unwrap();
-    connection
-        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-        .unwrap()
+    connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap()
 }
 
 #[test]
@@ -148,48 +126,21 @@ fn what_is_written_is_read() {
         Record::Decision(full.clone()),
         Record::Outcome(outcome.clone()),
         Record::Placement(start.clone()),
-        Record::JobEnd(JobEndRecord {
-            time_ms: 9,
-            job_id: 7,
-            state: "COMPLETED".into(),
-        }),
+        Record::JobEnd(JobEndRecord { time_ms: 9, job_id: 7, state: "COMPLETED".into() }),
         // An outcome of nothing known changes nothing.
-        Record::Outcome(OutcomeRecord {
-            decision: 1,
-            job_id: 7,
-            ..OutcomeRecord::default()
-        }),
-        Record::Outcome(OutcomeRecord {
-            decision: u64::MAX,
-            job_id: 8,
-            ..outcome.clone()
-        }),
+        Record::Outcome(OutcomeRecord { decision: 1, job_id: 7, ..OutcomeRecord::default() }),
+        Record::Outcome(OutcomeRecord { decision: u64::MAX, job_id: 8, ..outcome.clone() }),
     ];
     history.record(&batch).unwrap();
     let reader = HistoryReader::new(&path);
-    let row = DecisionRow {
-        decision: full,
-        outcome: Some(outcome),
-    };
-    assert_eq!(
-        reader.decisions_of_job(7, 10).unwrap(),
-        std::slice::from_ref(&row)
-    );
+    let row = DecisionRow { decision: full, outcome: Some(outcome) };
+    assert_eq!(reader.decisions_of_job(7, 10).unwrap(), std::slice::from_ref(&row));
     assert_eq!(reader.decisions_of_job(8, 10).unwrap(), []);
-    assert_eq!(
-        reader.recent_decisions(10).unwrap(),
-        std::slice::from_ref(&row)
-    );
-    assert_eq!(
-        reader.placement_of_job(7).unwrap(),
-        Some((start, Some(row)))
-    );
+    assert_eq!(reader.recent_decisions(10).unwrap(), std::slice::from_ref(&row));
+    assert_eq!(reader.placement_of_job(7).unwrap(), Some((start, Some(row))));
     assert_eq!(reader.placement_of_job(8).unwrap(), None);
     let totals = reader.totals().unwrap();
-    assert_eq!(
-        (totals.decisions, totals.placements, totals.job_ends),
-        (1, 1, 1)
-    );
+    assert_eq!((totals.decisions, totals.placements, totals.job_ends), (1, 1, 1));
     assert_eq!(totals.oldest_ms, Some(1_700_000_000_000));
     assert!(totals.bytes > 0);
 }
@@ -263,23 +214,13 @@ fn shadow_counts_agreement() {
     assert_eq!((all.starts, all.agreed), (3, 2));
     assert!((all.dispersion_actual.unwrap() - 0.35).abs() < 1e-12);
     assert!((all.dispersion_decided.unwrap() - 0.15).abs() < 1e-12);
-    let diff = ShadowDifference {
-        job_id: 2,
-        time_ms: 200,
-        actual: "c".into(),
-        decided: "b".into(),
-    };
+    let diff =
+        ShadowDifference { job_id: 2, time_ms: 200, actual: "c".into(), decided: "b".into() };
     assert_eq!(all.differing, [diff]);
     assert_eq!(reader.shadow(0, 0).unwrap().differing, []);
     let later = reader.shadow(201, 10).unwrap();
-    assert_eq!(
-        (later.starts, later.agreed, later.dispersion_actual),
-        (1, 1, None)
-    );
-    assert_eq!(
-        reader.shadow(u64::MAX, 10).unwrap(),
-        ShadowSummary::default()
-    );
+    assert_eq!((later.starts, later.agreed, later.dispersion_actual), (1, 1, None));
+    assert_eq!(reader.shadow(u64::MAX, 10).unwrap(), ShadowSummary::default());
 }
 
 /// Tasks are asked for under the array's id and start under their own: each
@@ -332,20 +273,10 @@ fn a_batch_is_written_whole_or_not_at_all() {
              BEGIN SELECT raise(ABORT, 'refused'); END",
         )
         .unwrap();
-    let end = JobEndRecord {
-        time_ms: 2,
-        job_id: 1,
-        state: "FAILED".into(),
-    };
-    let batch = [
-        Record::Decision(decision(1, 1, 1, "a")),
-        Record::JobEnd(end),
-    ];
+    let end = JobEndRecord { time_ms: 2, job_id: 1, state: "FAILED".into() };
+    let batch = [Record::Decision(decision(1, 1, 1, "a")), Record::JobEnd(end)];
     let error = history.record(&batch).unwrap_err();
-    assert!(
-        error.to_string().contains("cannot write: refused"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("cannot write: refused"), "{error}");
     assert_eq!(HistoryReader::new(&path).totals().unwrap().decisions, 0);
 }
 
@@ -354,22 +285,13 @@ fn a_new_file_is_private_and_in_wal_mode() {
     let (dir, _) = temp();
     let path = dir.path().join("a/b/history.sqlite");
     let mut history = History::open(&path, LIMITS).unwrap();
-    history
-        .record(&[Record::Decision(decision(1, 1, 1, "a"))])
-        .unwrap();
-    let mode = |name: &str| {
-        fs::metadata(path.with_file_name(name))
-            .unwrap()
-            .permissions()
-            .mode()
-            & 0o777
-    };
+    history.record(&[Record::Decision(decision(1, 1, 1, "a"))]).unwrap();
+    let mode =
+        |name: &str| fs::metadata(path.with_file_name(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode("history.sqlite") & 0o137, 0);
     assert_eq!(mode("history.sqlite-wal") & 0o137, 0);
-    let journal: String = history
-        .connection
-        .query_row("PRAGMA journal_mode", [], |row| row.get(0))
-        .unwrap();
+    let journal: String =
+        history.connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
     assert_eq!(journal, "wal");
 }
 
@@ -387,33 +309,22 @@ fn migrations_run_in_order_and_keep_the_data() {
 
     let mut history = History::open(&path, LIMITS).unwrap();
     assert_eq!(version(&history), known);
-    history
-        .record(&[Record::Decision(decision(1, 1, 1, "a"))])
-        .unwrap();
+    history.record(&[Record::Decision(decision(1, 1, 1, "a"))]).unwrap();
     drop(history);
 
     // A step that fails half-way leaves the version before it.
     let half = "UPDATE decisions SET energy_j = 1; CREATE TABLE decisions (x)";
     let error = History::open_with(&path, LIMITS, &steps(&[add, half])).unwrap_err();
-    assert!(
-        error.to_string().contains("bring its tables up to date"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("bring its tables up to date"), "{error}");
     assert_eq!(error.trouble(), Trouble::Other);
     let energy = "SELECT energy_j FROM decisions";
     let history = History::open_with(&path, LIMITS, &steps(&[add])).unwrap();
     assert_eq!(version(&history), known + 1);
-    let value: Option<f64> = history
-        .connection
-        .query_row(energy, [], |r| r.get(0))
-        .unwrap();
+    let value: Option<f64> = history.connection.query_row(energy, [], |r| r.get(0)).unwrap();
     assert_eq!(value, None);
     drop(history);
     let history = History::open_with(&path, LIMITS, &steps(&[add, fill])).unwrap();
-    let value: Option<f64> = history
-        .connection
-        .query_row(energy, [], |r| r.get(0))
-        .unwrap();
+    let value: Option<f64> = history.connection.query_row(energy, [], |r| r.get(0)).unwrap();
     assert_eq!((version(&history), value), (known + 2, Some(2.5)));
     drop(history);
 
@@ -427,9 +338,7 @@ fn migrations_run_in_order_and_keep_the_data() {
 fn files_of_others_are_left_alone() {
     let (_dir, path) = temp();
     let other = Connection::open(&path).unwrap();
-    other
-        .execute_batch("CREATE TABLE accounts (x); INSERT INTO accounts VALUES (1)")
-        .unwrap();
+    other.execute_batch("CREATE TABLE accounts (x); INSERT INTO accounts VALUES (1)").unwrap();
     drop(other);
     let before = fs::read(&path).unwrap();
     let error = History::open(&path, LIMITS).unwrap_err();
@@ -453,26 +362,15 @@ fn old_records_are_deleted() {
     let now = 100 * DAY_MS;
     let mut batch = Vec::new();
     for i in 0..5000_u64 {
-        let time = if i < 4500 {
-            70 * DAY_MS - 1 - i
-        } else {
-            70 * DAY_MS + i
-        };
+        let time = if i < 4500 { 70 * DAY_MS - 1 - i } else { 70 * DAY_MS + i };
         batch.push(Record::Decision(decision(i, 1, time, "a")));
         batch.push(Record::Placement(placement(1, time, "a")));
-        batch.push(Record::JobEnd(JobEndRecord {
-            time_ms: time,
-            job_id: 1,
-            state: "F".into(),
-        }));
+        batch.push(Record::JobEnd(JobEndRecord { time_ms: time, job_id: 1, state: "F".into() }));
     }
     history.record(&batch).unwrap();
     assert_eq!(history.prune(now).unwrap(), 3 * 4500);
     let totals = HistoryReader::new(&path).totals().unwrap();
-    assert_eq!(
-        (totals.decisions, totals.placements, totals.job_ends),
-        (500, 500, 500)
-    );
+    assert_eq!((totals.decisions, totals.placements, totals.job_ends), (500, 500, 500));
     assert_eq!(totals.oldest_ms, Some(70 * DAY_MS + 4500));
     assert_eq!(history.prune(now).unwrap(), 0);
 }
@@ -480,21 +378,13 @@ fn old_records_are_deleted() {
 #[test]
 fn size_limit_deletes_the_oldest_and_gives_space_back() {
     let (_dir, path) = temp();
-    let wide = Limits {
-        max_mb: 64,
-        ..LIMITS
-    };
+    let wide = Limits { max_mb: 64, ..LIMITS };
     let mut history = History::open(&path, wide).unwrap();
     let batch: Vec<Record> = (0..24_000).map(|i| sized(i, i)).collect();
     history.record(&batch).unwrap();
     let full = history.used_bytes().unwrap();
     assert!(full > 16 << 20, "{full}");
-    history
-        .set_limits(Limits {
-            max_mb: 8,
-            ..LIMITS
-        })
-        .unwrap();
+    history.set_limits(Limits { max_mb: 8, ..LIMITS }).unwrap();
     assert!(history.prune(0).unwrap() > 0);
     let used = history.used_bytes().unwrap();
     assert!(used <= (8 << 20) / 10 * 9, "{used}");
@@ -512,10 +402,7 @@ fn size_limit_deletes_the_oldest_and_gives_space_back() {
 #[test]
 fn thread_makes_room_at_the_size_limit() {
     let (_dir, path) = temp();
-    let limits = Limits {
-        max_mb: 1,
-        ..LIMITS
-    };
+    let limits = Limits { max_mb: 1, ..LIMITS };
     let mut options = options(&path);
     options.upkeep = Duration::from_secs(3600); // the bound itself, not upkeep
     let (sender, thread) = HistoryThread::start(options, limits).unwrap();
@@ -549,18 +436,13 @@ impl SmallDisk {
             .arg(dir.path())
             .stderr(Stdio::null())
             .status();
-        status
-            .is_ok_and(|status| status.success())
-            .then_some(SmallDisk { dir })
+        status.is_ok_and(|status| status.success()).then_some(SmallDisk { dir })
     }
 }
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let _ = Command::new("umount")
-            .arg("-l")
-            .arg(self.dir.path())
-            .status();
+        let _ = Command::new("umount").arg("-l").arg(self.dir.path()).status();
     }
 }
 
@@ -577,9 +459,7 @@ fn thread_outlives_a_full_disk() {
     let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
     let shared = sender.shared().clone();
     sender.send(sized(0, 0));
-    until("the first record is written", || {
-        shared.written.load(Relaxed) == 1
-    });
+    until("the first record is written", || shared.written.load(Relaxed) == 1);
     let ballast = disk.dir.path().join("ballast");
     let mut file = fs::File::create(&ballast).unwrap();
     while file.write_all(&[0; 4096]).is_ok() {}
@@ -609,12 +489,8 @@ fn thread_outlives_a_full_disk() {
 /// Whether this process has the right to mount (CAP_SYS_ADMIN).
 fn may_mount() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:\t"));
-    let caps = line
-        .and_then(|hex| u64::from_str_radix(hex, 16).ok())
-        .unwrap_or(0);
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:\t"));
+    let caps = line.and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0);
     caps & (1 << 21) != 0
 }
 
@@ -624,24 +500,16 @@ fn thread_begins_a_new_file_after_deletion() {
     let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
     let shared = sender.shared().clone();
     sender.send(fresh(1));
-    until("the first record is written", || {
-        shared.written.load(Relaxed) == 1
-    });
+    until("the first record is written", || shared.written.load(Relaxed) == 1);
     fs::remove_file(&path).unwrap();
-    until("a new file is there", || {
-        path.exists() && shared.opens.load(Relaxed) == 2
-    });
+    until("a new file is there", || path.exists() && shared.opens.load(Relaxed) == 2);
     sender.send(fresh(2));
-    until("the second record is written", || {
-        shared.written.load(Relaxed) == 2
-    });
+    until("the second record is written", || shared.written.load(Relaxed) == 2);
     // The same with the whole directory's contents.
     for entry in fs::read_dir(path.parent().unwrap()).unwrap() {
         fs::remove_file(entry.unwrap().path()).unwrap();
     }
-    until("a third file is there", || {
-        path.exists() && shared.opens.load(Relaxed) == 3
-    });
+    until("a third file is there", || path.exists() && shared.opens.load(Relaxed) == 3);
     sender.send(fresh(3));
     drop(sender);
     thread.join();
@@ -672,10 +540,7 @@ fn thread_moves_damaged_files_aside() {
     sender.send(fresh(1));
     until("a record is written", || shared.written.load(Relaxed) == 1);
     assert_eq!(shared.moved_aside.load(Relaxed), 1);
-    assert_eq!(
-        fs::read(&corrupt_files(&path)[0]).unwrap(),
-        vec![0x5a; 100_000]
-    );
+    assert_eq!(fs::read(&corrupt_files(&path)[0]).unwrap(), vec![0x5a; 100_000]);
     drop(sender);
     thread.join();
 
@@ -770,10 +635,7 @@ fn limits_of_a_reload_are_taken_up() {
     sender.send(sized(2, now));
     until("both are written", || shared.written.load(Relaxed) == 2);
     assert_eq!(shared.pruned.load(Relaxed), 0);
-    shared.set_limits(Limits {
-        retention_days: 2,
-        ..LIMITS
-    });
+    shared.set_limits(Limits { retention_days: 2, ..LIMITS });
     until("one is deleted", || shared.pruned.load(Relaxed) == 1);
     drop(sender);
     thread.join();
@@ -803,11 +665,7 @@ fn kill_in_the_middle() {
     let (_dir, path) = temp();
     for round in 1..=3_u64 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "history::tests::child_writes_until_killed",
-                "--nocapture",
-            ])
+            .args(["--exact", "history::tests::child_writes_until_killed", "--nocapture"])
             .env(CHILD, &path)
             .stdout(Stdio::piped())
             .spawn()
@@ -837,10 +695,7 @@ fn kill_in_the_middle() {
         assert!(count <= committed + 100, "{count} of {committed}");
         assert_eq!(count % 100, 0);
         history.record(&[sized(0, 0)]).unwrap();
-        history
-            .connection
-            .execute_batch("DELETE FROM decisions")
-            .unwrap();
+        history.connection.execute_batch("DELETE FROM decisions").unwrap();
         drop(history);
         assert_eq!(integrity(&path), "ok");
     }
@@ -862,10 +717,7 @@ fn speed_of_100_000_records() {
     thread.join();
     let seconds = begin.elapsed().as_secs_f64();
     let bytes = HistoryReader::new(&path).totals().unwrap().bytes;
-    eprintln!(
-        "100000 records in {seconds:.2} s, {:.0}/s, {bytes} bytes",
-        1e5 / seconds
-    );
+    eprintln!("100000 records in {seconds:.2} s, {:.0}/s, {bytes} bytes", 1e5 / seconds);
     assert_eq!(shared.written.load(Relaxed), 100_000);
     assert!(seconds < 60.0, "{seconds}");
 }

@@ -80,9 +80,7 @@ impl HistoryThread {
         shared: Arc<HistoryShared>,
     ) -> io::Result<HistoryThread> {
         let run = move || Writer::new(options, shared).run(&records);
-        let handle = thread::Builder::new()
-            .name("history".to_owned())
-            .spawn(run)?;
+        let handle = thread::Builder::new().name("history".to_owned()).spawn(run)?;
         Ok(HistoryThread { handle })
     }
 
@@ -273,10 +271,7 @@ impl Writer {
     /// One line a minute at most.
     fn report(&mut self, error: &HistoryError) {
         let now = Instant::now();
-        if self
-            .logged_at
-            .is_some_and(|at| now < at + self.options.log_every)
-        {
+        if self.logged_at.is_some_and(|at| now < at + self.options.log_every) {
             return;
         }
         self.logged_at = Some(now);
@@ -317,12 +312,8 @@ impl Writer {
         // Short steps, and none while records wait.
         while let Some(database) = self.database.as_mut() {
             let changed = database.limits != limits;
-            let step = if changed {
-                database.set_limits(limits)
-            } else {
-                Ok(())
-            }
-            .and_then(|()| database.prune_step(unix_ms()));
+            let step = if changed { database.set_limits(limits) } else { Ok(()) }
+                .and_then(|()| database.prune_step(unix_ms()));
             match step {
                 Ok((deleted, more)) => {
                     self.shared.pruned.fetch_add(deleted, Relaxed);
@@ -340,9 +331,7 @@ impl Writer {
 }
 
 fn unix_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 

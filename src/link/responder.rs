@@ -24,8 +24,8 @@ use crate::link::copy::{Copies, Piece, RoomsCopy};
 use crate::link::hist::Histogram;
 use crate::link::session::{PluginCounters, PluginState, Session, Step};
 use crate::planner::cluster::{Cluster, RunningJob, Table};
-use crate::planner::room::Room;
 use crate::planner::place::{NoPlacement, Placement, Placer, Pool, Tuning};
+use crate::planner::room::Room;
 
 /// What the daemon does with a partition's jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -429,7 +429,9 @@ impl Responder {
             Ok(_) => (None, None),
         };
         nodes.clear();
-        if reason.is_none() && let Ok(placement) = &decided {
+        if reason.is_none()
+            && let Ok(placement) = &decided
+        {
             nodes.extend_from_slice(&placement.nodes);
         }
         let shares = if will_run { &mut state.view.will_run } else { &mut state.view.run_now };
@@ -490,8 +492,7 @@ fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<Not
     placer.set_job(job.clone());
     let engine = placer.engine();
     let weights = engine.weights();
-    let dispersions =
-        job.held.iter().filter_map(|held| engine.dispersion(held.node, &weights));
+    let dispersions = job.held.iter().filter_map(|held| engine.dispersion(held.node, &weights));
     let (sum, count) = dispersions.fold((0.0, 0u32), |(s, n), y| (s + y, n + 1));
     let dispersion = (count > 0).then(|| sum / f64::from(count));
     let table = Arc::clone(placer.cluster().table());

@@ -322,8 +322,7 @@ impl Connection {
         let welcome = settings.welcome();
         self.generation_sent = settings.generation;
         self.sent += 1;
-        let message =
-            if first { Message::Welcome(&welcome) } else { Message::Config(&welcome) };
+        let message = if first { Message::Welcome(&welcome) } else { Message::Config(&welcome) };
         self.send(reply, self.sent, &message)
     }
 
@@ -355,8 +354,8 @@ fn listen_at(config: &ServerConfig) -> Result<UnixListener, LinkError> {
     clear_stale(path)?;
     let address = UnixAddr::new(path).map_err(errno("name"))?;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)
-        .map_err(errno("socket"))?;
+    let fd =
+        socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).map_err(errno("socket"))?;
     bind(fd.as_raw_fd(), &address).map_err(errno("bind"))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))
         .map_err(fail("set mode 0660"))?;

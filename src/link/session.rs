@@ -155,7 +155,6 @@ impl Session {
         }
     }
 
-
     fn hello(&mut self, hello: &wire::Hello) -> PluginState {
         self.greeted = true;
         self.node_count = hello.node_count;

@@ -273,9 +273,9 @@ impl<'a> Split<'a> {
     fn of(name: &'a str) -> Self {
         let end = name.rfind(|c: char| c.is_ascii_digit()).map_or(0, |at| at + 1);
         let head = &name[..end];
-        let start = head.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| {
-            at + head[at..].chars().next().map_or(1, char::len_utf8)
-        });
+        let start = head
+            .rfind(|c: char| !c.is_ascii_digit())
+            .map_or(0, |at| at + head[at..].chars().next().map_or(1, char::len_utf8));
         let digits = &name[start..end];
         let value = number(digits, 0).ok();
         Self {

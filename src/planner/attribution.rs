@@ -77,10 +77,7 @@ pub fn count(snapshot: &Snapshot, rooms: &[Room], now_s: i64, requests_max: usiz
 
 /// A dependency, a begin time or a limit is no shortage.
 fn waits_for_resources(job: &Job) -> bool {
-    matches!(
-        &*job.reason,
-        "Resources" | "Priority" | "None" | "Licenses" | "ReqNodeNotAvail"
-    )
+    matches!(&*job.reason, "Resources" | "Priority" | "None" | "Licenses" | "ReqNodeNotAvail")
 }
 
 fn key_of(job: &Job) -> Key<'_> {

@@ -120,7 +120,11 @@ impl Placer {
         let dims = dimension_names(&cluster, &pools);
         let len = cluster.rooms().len();
         let mut placer = Self {
-            engine: Engine::new(dims.len(), &vec![Amount::ZERO; len * dims.len()], Params::default())?,
+            engine: Engine::new(
+                dims.len(),
+                &vec![Amount::ZERO; len * dims.len()],
+                Params::default(),
+            )?,
             amounts: vec![Amount::ZERO; dims.len()],
             mask: NodeSet::new(len),
             unfit: Unfit::new(cluster.rooms()),
@@ -519,11 +523,7 @@ fn capacity(shape: &Shape, one: &Need, room: &Room) -> u64 {
 /// The fewest nodes that hold all tasks, each with its tasks: largest first,
 /// and as the last one the smallest that still suffices. `None` if even all of
 /// them are too few. `room_for`: tasks and node.
-fn fewest_nodes(
-    room_for: Vec<(u64, u32)>,
-    shape: &Shape,
-    wanted: u32,
-) -> Option<Vec<(u64, u32)>> {
+fn fewest_nodes(room_for: Vec<(u64, u32)>, shape: &Shape, wanted: u32) -> Option<Vec<(u64, u32)>> {
     // A heap: of many nodes only the few largest have to be put in order.
     let largest_first = |(tasks, node)| (tasks, Reverse(node));
     let mut rest: BinaryHeap<(u64, Reverse<u32>)> =
@@ -606,12 +606,8 @@ fn follow(engine: &mut Engine, dims: usize, memory_tracked: bool, change: Change
     };
     // Both ends have the same dimensions and nodes, so the engine accepts.
     let (node, done) = match change {
-        Change::Take(held) => {
-            (held.node, engine.add_used(NodeIdx::new(held.node), &amounts(held)))
-        }
-        Change::Give(held) => {
-            (held.node, engine.sub_used(NodeIdx::new(held.node), &amounts(held)))
-        }
+        Change::Take(held) => (held.node, engine.add_used(NodeIdx::new(held.node), &amounts(held))),
+        Change::Give(held) => (held.node, engine.sub_used(NodeIdx::new(held.node), &amounts(held))),
     };
     debug_assert!(done.is_ok());
     node

@@ -138,8 +138,7 @@ mod tests {
 
     #[test]
     fn every_lacking_dimension_is_named_with_what_is_missing() {
-        let need =
-            Need { cpus: 4, memory_mb: 95, gres: vec![(0, Some(0), 2)], ..Need::default() };
+        let need = Need { cpus: 4, memory_mb: 95, gres: vec![(0, Some(0), 2)], ..Need::default() };
         let expected = [(Lack::Cpu, 2), (Lack::Memory, 5), (Lack::Kind(0), 1)];
         assert_eq!(lacks(&need), expected);
         assert!(room().could_hold(&need));

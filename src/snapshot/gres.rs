@@ -99,16 +99,19 @@ mod tests {
     #[test]
     fn node_and_request_forms() {
         let gpu = |t: Option<&str>, n| ("gpu".to_owned(), t.map(str::to_owned), n);
-        assert_eq!(of("gpu:a100:4(S:0-1),gpu:v100:2"), [gpu(Some("a100"), 4), gpu(Some("v100"), 2)]);
+        assert_eq!(
+            of("gpu:a100:4(S:0-1),gpu:v100:2"),
+            [gpu(Some("a100"), 4), gpu(Some("v100"), 2)]
+        );
         assert_eq!(of("gpu:4"), [gpu(None, 4)]);
         assert_eq!(of("gpu"), [gpu(None, 1)]);
         assert_eq!(of("gpu:a100"), [gpu(Some("a100"), 1)]);
         assert_eq!(of("gres:gpu:2"), [gpu(None, 2)]);
         assert_eq!(of("gres/gpu=2"), [gpu(None, 2)]);
-        assert_eq!(of("gpu:a100:2(IDX:0,2),mps:1k"), [
-            gpu(Some("a100"), 2),
-            ("mps".to_owned(), None, 1024)
-        ]);
+        assert_eq!(
+            of("gpu:a100:2(IDX:0,2),mps:1k"),
+            [gpu(Some("a100"), 2), ("mps".to_owned(), None, 1024)]
+        );
         assert_eq!(of("cpu:4,(null)"), []);
         assert_eq!(of(""), []);
     }

@@ -363,12 +363,8 @@ mod tests {
     use super::*;
 
     fn node(name: &str) -> Node {
-        let gres = NodeGres {
-            kind: "gpu".into(),
-            gres_type: Some("a100".into()),
-            total: 4,
-            used: 0,
-        };
+        let gres =
+            NodeGres { kind: "gpu".into(), gres_type: Some("a100".into()), total: 4, used: 0 };
         Node { name: name.into(), available: true, cpus: 8, gres: vec![gres], ..Node::default() }
     }
 

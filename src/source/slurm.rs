@@ -17,7 +17,8 @@ use crate::limits;
 use crate::model::hostlist;
 use crate::model::shape::{GresWant, LeftToSlurm, Memory, Shape, Sharing};
 use crate::snapshot::{
-    Builder, Job, JobState, License, Node, NodeGres, Partition, Refused, Reservation, Snapshot, gres,
+    Builder, Job, JobState, License, Node, NodeGres, Partition, Refused, Reservation, Snapshot,
+    gres,
 };
 
 /// Slurm's `CR_MEMORY` bit of SelectTypeParameters (`slurm/slurm.h`).
@@ -141,12 +142,10 @@ impl Source {
         changed |= refresh(&mut self.jobs, |t| t.updated(), |s| slurm.load_jobs(s))?;
         if with_gres_used || self.nodes_due() {
             let asked = Instant::now();
-            changed |=
-                refresh(&mut self.nodes, |t| t.updated(), |s| slurm.load_nodes(s, detail))?;
+            changed |= refresh(&mut self.nodes, |t| t.updated(), |s| slurm.load_nodes(s, detail))?;
             self.nodes_asked = Some((asked, asked.elapsed()));
         }
-        changed |=
-            refresh(&mut self.partitions, |t| t.updated(), |s| slurm.load_partitions(s))?;
+        changed |= refresh(&mut self.partitions, |t| t.updated(), |s| slurm.load_partitions(s))?;
         changed |=
             refresh(&mut self.reservations, |t| t.updated(), |s| slurm.load_reservations(s))?;
         changed |= refresh(&mut self.licenses, |t| t.updated(), |s| slurm.load_licenses(s))?;
@@ -203,7 +202,8 @@ impl Source {
             let nodes = builder.node_set(names.iter().map(String::as_str));
             let reservation = Reservation {
                 name: builder.names.get(row.name().unwrap_or_default()),
-                whole_nodes: row.cores().unwrap_or(0) == 0 || covers_whole_nodes(builder, &row, &nodes),
+                whole_nodes: row.cores().unwrap_or(0) == 0
+                    || covers_whole_nodes(builder, &row, &nodes),
                 nodes,
                 start_s: row.start_s().unwrap_or(0),
                 end_s: row.end_s().unwrap_or(i64::MAX),
@@ -383,7 +383,8 @@ fn gres_wants(builder: &Builder, row: &JobRow<'_>) -> (Vec<GresWant>, bool) {
                 unknown = true;
                 continue;
             };
-            let gres_type = entry.gres_type.as_deref().and_then(|t| draft.gres_type(&entry.kind, t));
+            let gres_type =
+                entry.gres_type.as_deref().and_then(|t| draft.gres_type(&entry.kind, t));
             let same = |w: &GresWant| w.kind == kind && w.gres_type == gres_type;
             match wants.iter_mut().find(|w| same(w)) {
                 Some(want) => set(want, entry.count),

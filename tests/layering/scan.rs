@@ -36,8 +36,7 @@ struct Token {
 
 impl Token {
     fn is_name(&self) -> bool {
-        self.text
-            .starts_with(|c: char| c.is_alphabetic() || c == '_')
+        self.text.starts_with(|c: char| c.is_alphabetic() || c == '_')
     }
 }
 
@@ -81,18 +80,12 @@ fn read_path(
         if text(end) == "{" {
             return read_group(tokens, end, &names, found);
         }
-        let goes_on = tokens
-            .get(end)
-            .is_some_and(|t| t.is_name() || t.text == "*");
+        let goes_on = tokens.get(end).is_some_and(|t| t.is_name() || t.text == "*");
         if !goes_on {
             break;
         }
     }
-    found.push(Seen {
-        line: tokens[at].line,
-        names,
-        method,
-    });
+    found.push(Seen { line: tokens[at].line, names, method });
     end
 }
 
@@ -102,11 +95,7 @@ fn read_group(tokens: &[Token], open: usize, prefix: &[String], found: &mut Vec<
     while at < tokens.len() && tokens[at].text != "}" {
         let name = &tokens[at];
         if name.text == "self" {
-            found.push(Seen {
-                line: name.line,
-                names: prefix.to_vec(),
-                method: false,
-            });
+            found.push(Seen { line: name.line, names: prefix.to_vec(), method: false });
             at += 1;
         } else if name.text == "as" {
             at += 2;
@@ -123,11 +112,7 @@ fn read_group(tokens: &[Token], open: usize, prefix: &[String], found: &mut Vec<
 pub fn depth(path: &str) -> usize {
     let inside = path.strip_prefix("src/").unwrap_or(path);
     let names = inside.split('/').count();
-    if inside.ends_with("/mod.rs") {
-        names - 1
-    } else {
-        names
-    }
+    if inside.ends_with("/mod.rs") { names - 1 } else { names }
 }
 
 /// Modules that a file declares at its top level.
@@ -221,10 +206,7 @@ fn tokens(text: &str) -> Vec<Token> {
     while at < chars.len() {
         let end = skip(&chars, at);
         if end > at {
-            line += chars[at..end.min(chars.len())]
-                .iter()
-                .filter(|c| **c == '\n')
-                .count();
+            line += chars[at..end.min(chars.len())].iter().filter(|c| **c == '\n').count();
             at = end;
             continue;
         }
@@ -243,19 +225,12 @@ fn tokens(text: &str) -> Vec<Token> {
 
 /// End of the blank, comment or literal that begins at `at`; `at` if none does.
 fn skip(chars: &[char], at: usize) -> usize {
-    let starts = |text: &str| {
-        text.chars()
-            .enumerate()
-            .all(|(i, c)| chars.get(at + i) == Some(&c))
-    };
+    let starts = |text: &str| text.chars().enumerate().all(|(i, c)| chars.get(at + i) == Some(&c));
     let in_word = at > 0 && (chars[at - 1].is_alphanumeric() || chars[at - 1] == '_');
     match chars[at] {
         c if c.is_whitespace() => at + 1,
         '/' if starts("//") => {
-            at + chars[at..]
-                .iter()
-                .position(|c| *c == '\n')
-                .unwrap_or(chars.len() - at)
+            at + chars[at..].iter().position(|c| *c == '\n').unwrap_or(chars.len() - at)
         }
         '/' if starts("/*") => end_of_comment(chars, at),
         '"' => end_of_string(chars, at + 1),
@@ -303,25 +278,14 @@ fn end_of_char(chars: &[char], at: usize) -> usize {
 
 /// `r"..."`, `r#"..."#`, `b"..."`, `br"..."`, `c"..."`, `b'x'`.
 fn end_of_prefixed(chars: &[char], at: usize) -> usize {
-    let letters = chars[at..]
-        .iter()
-        .take_while(|c| matches!(c, 'b' | 'r' | 'c'))
-        .count();
+    let letters = chars[at..].iter().take_while(|c| matches!(c, 'b' | 'r' | 'c')).count();
     let raw = chars[at..at + letters].contains(&'r');
-    let hashes = chars[at + letters..]
-        .iter()
-        .take_while(|c| **c == '#')
-        .count();
+    let hashes = chars[at + letters..].iter().take_while(|c| **c == '#').count();
     let quote = at + letters + hashes;
     match chars.get(quote) {
         Some('"') if raw => {
-            let close = |end: usize| {
-                chars[end + 1..]
-                    .iter()
-                    .take(hashes)
-                    .filter(|c| **c == '#')
-                    .count()
-            };
+            let close =
+                |end: usize| chars[end + 1..].iter().take(hashes).filter(|c| **c == '#').count();
             let mut end = quote + 1;
             while end < chars.len() && (chars[end] != '"' || close(end) < hashes) {
                 end += 1;

@@ -105,19 +105,14 @@ impl<'a> Row<'a, pls_conf> {
     /// `Some("")` for one without a value such as `bf_continue`, `None` if it
     /// is not there. Names are compared without case, as Slurm does.
     pub fn sched_param(&self, name: &str) -> Option<&'a str> {
-        self.sched_params()?
-            .split(',')
-            .map(str::trim)
-            .find_map(|option| {
-                let (key, value) = option.split_once('=').unwrap_or((option, ""));
-                key.eq_ignore_ascii_case(name).then_some(value)
-            })
+        self.sched_params()?.split(',').map(str::trim).find_map(|option| {
+            let (key, value) = option.split_once('=').unwrap_or((option, ""));
+            key.eq_ignore_ascii_case(name).then_some(value)
+        })
     }
 
     /// Interval of backfill, seconds: `bf_interval`, by default 30.
     pub fn backfill_interval_s(&self) -> u32 {
-        self.sched_param("bf_interval")
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(30)
+        self.sched_param("bf_interval").and_then(|text| text.parse().ok()).unwrap_or(30)
     }
 }

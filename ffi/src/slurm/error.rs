@@ -55,13 +55,7 @@ impl SlurmError {
             let text = shim::pls_strerror(code);
             (!text.is_null()).then(|| CStr::from_ptr(text))
         };
-        let text = text
-            .map_or_else(|| "unknown error".into(), CStr::to_string_lossy)
-            .into_owned();
-        SlurmError::Call {
-            attempt,
-            code,
-            text,
-        }
+        let text = text.map_or_else(|| "unknown error".into(), CStr::to_string_lossy).into_owned();
+        SlurmError::Call { attempt, code, text }
     }
 }

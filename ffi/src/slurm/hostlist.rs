@@ -15,13 +15,7 @@ use crate::sys::shim;
 /// libslurm writes its reasons to the standard error.
 pub fn expand(list: &str) -> Option<Vec<String>> {
     let joined = call(list, shim::pls_hostlist_expand)?;
-    Some(
-        joined
-            .split(',')
-            .filter(|host| !host.is_empty())
-            .map(str::to_owned)
-            .collect(),
-    )
+    Some(joined.split(',').filter(|host| !host.is_empty()).map(str::to_owned).collect())
 }
 
 /// The bracketed form of `list`, e.g. `n1,n2` to `n[1-2]`; `None` if libslurm
@@ -42,9 +36,7 @@ fn call(
         return None;
     }
     // SAFETY: the shim returned a non-null C string that we now own.
-    let copy = unsafe { CStr::from_ptr(text) }
-        .to_string_lossy()
-        .into_owned();
+    let copy = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
     // SAFETY: it came from malloc() and is freed once, here.
     unsafe { libc::free(text.cast()) };
     Some(copy)

@@ -48,25 +48,17 @@ named! {
 /// # Errors
 /// Out of memory.
 pub fn busy_jobs(count: u32) -> Result<(Jobs, Cost), SlurmError> {
-    let mut cost = shim::pls_synth_cost {
-        flatten_ns: 0,
-        message_bytes: 0,
-        strings: 0,
-    };
+    let mut cost = shim::pls_synth_cost { flatten_ns: 0, message_bytes: 0, strings: 0 };
     let load = Table::load("invent jobs", |load| {
         // SAFETY: `load` and `cost` are valid and outlive the call, which
         // fills in pls_job records.
         unsafe { shim::pls_synth_jobs(count, load, &raw mut cost) }
     })?;
-    let cost = Cost {
-        flatten_ns: cost.flatten_ns,
-        message_bytes: cost.message_bytes,
-    };
+    let cost = Cost { flatten_ns: cost.flatten_ns, message_bytes: cost.message_bytes };
     Ok((made(load)?, cost))
 }
 
 /// Invented tables are always new.
 fn made<T>(load: Load<T>) -> Result<T, SlurmError> {
-    load.into_new()
-        .ok_or_else(|| SlurmError::call("invent a table", libc::EINVAL))
+    load.into_new().ok_or_else(|| SlurmError::call("invent a table", libc::EINVAL))
 }

@@ -127,10 +127,7 @@ impl<R: Record> Table<R> {
         };
         match load(&raw mut raw) {
             0 => {
-                let mut table = Self {
-                    raw,
-                    records: PhantomData,
-                };
+                let mut table = Self { raw, records: PhantomData };
                 table.make_text();
                 Ok(Load::New(table))
             }
@@ -186,18 +183,12 @@ impl<R: Record> Table<R> {
 
     /// Record `index`.
     pub fn get(&self, index: usize) -> Option<Row<'_, R>> {
-        self.records().get(index).map(|raw| Row {
-            raw,
-            arena: self.arena(),
-        })
+        self.records().get(index).map(|raw| Row { raw, arena: self.arena() })
     }
 
     /// The records, in slurmctld's order.
     pub fn iter(&self) -> Rows<'_, R> {
-        Rows {
-            records: self.records().iter(),
-            arena: self.arena(),
-        }
+        Rows { records: self.records().iter(), arena: self.arena() }
     }
 
     /// Version of the table, for the next load.
@@ -253,10 +244,7 @@ impl<'a, R> Iterator for Rows<'a, R> {
     type Item = Row<'a, R>;
 
     fn next(&mut self) -> Option<Row<'a, R>> {
-        self.records.next().map(|raw| Row {
-            raw,
-            arena: self.arena,
-        })
+        self.records.next().map(|raw| Row { raw, arena: self.arena })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

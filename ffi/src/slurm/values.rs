@@ -50,9 +50,7 @@ pub(super) fn limit64(raw: u64) -> Limit<u64> {
 
 /// `value - NICE_OFFSET`, the form of nice values and site factors.
 pub(super) fn from_nice_offset(raw: u32) -> Option<i64> {
-    limit32(raw)
-        .value()
-        .map(|raw| i64::from(raw) - i64::from(shim::PLS_NICE_OFFSET))
+    limit32(raw).value().map(|raw| i64::from(raw) - i64::from(shim::PLS_NICE_OFFSET))
 }
 
 /// Memory asked for, or a limit of it.
@@ -90,11 +88,7 @@ pub(super) fn core_spec(raw: u16) -> Option<CoreSpec> {
     // The flag and the counts below it are all of 16 bits.
     let threads = u32::from(raw) & shim::PLS_CORE_SPEC_THREAD != 0;
     let count = raw & 0x7fff;
-    Some(if threads {
-        CoreSpec::Threads(count)
-    } else {
-        CoreSpec::Cores(count)
-    })
+    Some(if threads { CoreSpec::Threads(count) } else { CoreSpec::Cores(count) })
 }
 
 /// Whether a job shares its nodes.
@@ -255,10 +249,7 @@ impl JobState {
 
     /// Ended, though the epilog may still run.
     pub fn is_finished(self) -> bool {
-        !matches!(
-            self.base(),
-            JobBase::Pending | JobBase::Running | JobBase::Suspended
-        )
+        !matches!(self.base(), JobBase::Pending | JobBase::Running | JobBase::Suspended)
     }
 
     /// The epilog runs on some node.
@@ -301,10 +292,7 @@ impl NodeState {
     /// failing, rebooting, in maintenance or powering down. A powered-down
     /// node of a cloud counts: slurmctld boots it for a job.
     pub fn is_available(self) -> bool {
-        let up = matches!(
-            self.base(),
-            NodeBase::Idle | NodeBase::Allocated | NodeBase::Mixed
-        );
+        let up = matches!(self.base(), NodeBase::Idle | NodeBase::Allocated | NodeBase::Mixed);
         up && !self.has(
             shim::PLS_NODE_DRAIN
                 | shim::PLS_NODE_FAIL

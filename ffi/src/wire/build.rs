@@ -61,21 +61,14 @@ fn write(space: &mut [u8], seq: u64, message: &Message<'_>) -> Result<usize, Wir
         Message::Job(m) => {
             let alloc_count = out.count("alloc_count", m.allocs.len(), PHX_ALLOCS_PER_MSG)?;
             let gres_count = out.count("gres_count", m.gres.len(), PHX_JOB_GRES_PER_MSG)?;
-            out.put(&JobHead {
-                alloc_count,
-                gres_count,
-                ..*m.head
-            })?;
+            out.put(&JobHead { alloc_count, gres_count, ..*m.head })?;
             out.put(m.allocs)?;
             out.put(m.gres)?;
         }
         Message::Ask(m) => {
             let words_max = PHX_NODES_MAX.div_ceil(u64::BITS);
             let word_count = out.count("word_count", m.candidates.len(), words_max)?;
-            out.put(&AskHead {
-                word_count,
-                ..*m.head
-            })?;
+            out.put(&AskHead { word_count, ..*m.head })?;
             out.put(m.candidates)?;
         }
         Message::Answer(m) => {
@@ -86,14 +79,8 @@ fn write(space: &mut [u8], seq: u64, message: &Message<'_>) -> Result<usize, Wir
     }
     let len = out.at;
     let length = u32::try_from(len).map_err(|_| WireError::TooLong { got: len })?;
-    let header = Header {
-        magic: PHX_MAGIC,
-        version: VERSION,
-        type_: kind.raw(),
-        length,
-        pad: 0,
-        seq,
-    };
+    let header =
+        Header { magic: PHX_MAGIC, version: VERSION, type_: kind.raw(), length, pad: 0, seq };
     space[..size_of::<Header>()].copy_from_slice(header.as_bytes());
     Ok(len)
 }
@@ -120,12 +107,7 @@ impl Writer<'_> {
     fn count(&self, field: &'static str, len: usize, max: u32) -> Result<u32, WireError> {
         match u32::try_from(len) {
             Ok(count) if count <= max => Ok(count),
-            _ => Err(WireError::TooMany {
-                kind: self.kind,
-                field,
-                got: len as u64,
-                max,
-            }),
+            _ => Err(WireError::TooMany { kind: self.kind, field, got: len as u64, max }),
         }
     }
 }

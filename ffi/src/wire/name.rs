@@ -61,7 +61,7 @@ pub fn node_hash<N: AsRef<[u8]>>(names: impl IntoIterator<Item = N>) -> u64 {
     const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(PRIME);
-    names.into_iter().fold(OFFSET_BASIS, |hash, name| {
-        name.as_ref().iter().chain(&[0]).fold(hash, step)
-    })
+    names
+        .into_iter()
+        .fold(OFFSET_BASIS, |hash, name| name.as_ref().iter().chain(&[0]).fold(hash, step))
 }

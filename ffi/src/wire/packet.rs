@@ -21,10 +21,7 @@ pub struct PacketBuf {
 impl PacketBuf {
     /// An empty buffer.
     pub fn new() -> Self {
-        Self {
-            words: vec![0; BYTES / size_of::<u64>()].into_boxed_slice(),
-            len: 0,
-        }
+        Self { words: vec![0; BYTES / size_of::<u64>()].into_boxed_slice(), len: 0 }
     }
 
     /// The whole buffer, `PHX_PACKET_MAX` bytes, to receive into. The socket
@@ -67,8 +64,6 @@ impl Default for PacketBuf {
 
 impl std::fmt::Debug for PacketBuf {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PacketBuf")
-            .field("len", &self.len)
-            .finish_non_exhaustive()
+        f.debug_struct("PacketBuf").field("len", &self.len).finish_non_exhaustive()
     }
 }

@@ -108,13 +108,7 @@ impl WireError {
         got: u64,
         expected: &'static str,
     ) -> Self {
-        WireError::Value {
-            kind,
-            field,
-            index,
-            got,
-            expected,
-        }
+        WireError::Value { kind, field, index, got, expected }
     }
 }
 
@@ -185,15 +179,7 @@ fn check_header(packet: &[u8]) -> Result<Type> {
 }
 
 fn only(field: &'static str, expected: u64, got: u64) -> Result<()> {
-    if got == expected {
-        Ok(())
-    } else {
-        Err(WireError::Header {
-            field,
-            expected,
-            got,
-        })
-    }
+    if got == expected { Ok(()) } else { Err(WireError::Header { field, expected, got }) }
 }
 
 /// A `T` at the start of `bytes`, and what follows.
@@ -203,11 +189,7 @@ where
 {
     // check_header() has seen the alignment and every fixed part is a
     // multiple of 8 long, so only the size can be wrong here.
-    let short = WireError::TooShort {
-        what,
-        need: size_of::<T>(),
-        got: bytes.len(),
-    };
+    let short = WireError::TooShort { what, need: size_of::<T>(), got: bytes.len() };
     T::ref_from_prefix(bytes).map_err(|_| short)
 }
 
@@ -222,27 +204,14 @@ where
 }
 
 fn length(kind: Type, expected: usize, got: usize, ok: bool) -> Result<()> {
-    if ok {
-        Ok(())
-    } else {
-        Err(WireError::Length {
-            kind,
-            expected,
-            got,
-        })
-    }
+    if ok { Ok(()) } else { Err(WireError::Length { kind, expected, got }) }
 }
 
 fn at_most(kind: Type, field: &'static str, got: u32, max: u32) -> Result<()> {
     if got <= max {
         Ok(())
     } else {
-        Err(WireError::TooMany {
-            kind,
-            field,
-            got: u64::from(got),
-            max,
-        })
+        Err(WireError::TooMany { kind, field, got: u64::from(got), max })
     }
 }
 
@@ -267,11 +236,7 @@ where
 }
 
 fn nul(kind: Type, field: &'static str, index: Option<usize>, name: &[c_char]) -> Result<()> {
-    if name.contains(&0) {
-        Ok(())
-    } else {
-        Err(WireError::NoNul { kind, field, index })
-    }
+    if name.contains(&0) { Ok(()) } else { Err(WireError::NoNul { kind, field, index }) }
 }
 
 fn hello(packet: &[u8]) -> Result<Message<'_>> {
@@ -308,12 +273,7 @@ fn gres_names(packet: &[u8]) -> Result<Message<'_>> {
     let (head, rest) = head::<GresNamesHead>(packet, kind.as_str())?;
     at_most(kind, "count", head.count, PHX_GRES_NAMES_PER_MSG)?;
     let (entries, rest) = entries::<GresName>(kind, packet, rest, head.count)?;
-    length(
-        kind,
-        packet.len() - rest.len(),
-        packet.len(),
-        rest.is_empty(),
-    )?;
+    length(kind, packet.len() - rest.len(), packet.len(), rest.is_empty())?;
     for (i, entry) in entries.iter().enumerate() {
         nul(kind, "entries.name", Some(i), &entry.name)?;
     }
@@ -325,27 +285,12 @@ fn nodes(packet: &[u8]) -> Result<Message<'_>> {
     let (head, rest) = head::<NodesHead>(packet, kind.as_str())?;
     at_most(kind, "count", head.count, PHX_NODES_PER_MSG)?;
     at_most(kind, "first", head.first, PHX_NODES_MAX)?;
-    at_most(
-        kind,
-        "first + count",
-        head.first + head.count,
-        PHX_NODES_MAX,
-    )?;
+    at_most(kind, "first + count", head.first + head.count, PHX_NODES_MAX)?;
     let (entries, rest) = entries::<super::Node>(kind, packet, rest, head.count)?;
-    length(
-        kind,
-        packet.len() - rest.len(),
-        packet.len(),
-        rest.is_empty(),
-    )?;
+    length(kind, packet.len() - rest.len(), packet.len(), rest.is_empty())?;
     for (i, node) in entries.iter().enumerate() {
         nul(kind, "entries.name", Some(i), &node.name)?;
-        at_most(
-            kind,
-            "entries.gres_count",
-            node.gres_count,
-            PHX_GRES_PER_NODE,
-        )?;
+        at_most(kind, "entries.gres_count", node.gres_count, PHX_GRES_PER_NODE)?;
     }
     Ok(Message::Nodes(Nodes { head, entries }))
 }
@@ -357,12 +302,7 @@ fn job(packet: &[u8]) -> Result<Message<'_>> {
     at_most(kind, "gres_count", head.gres_count, PHX_JOB_GRES_PER_MSG)?;
     let (allocs, rest) = entries(kind, packet, rest, head.alloc_count)?;
     let (gres, rest) = entries(kind, packet, rest, head.gres_count)?;
-    length(
-        kind,
-        packet.len() - rest.len(),
-        packet.len(),
-        rest.is_empty(),
-    )?;
+    length(kind, packet.len() - rest.len(), packet.len(), rest.is_empty())?;
     let job = Job { head, allocs, gres };
     job.check_nodes(PHX_NODES_MAX)?;
     Ok(Message::Job(job))
@@ -376,36 +316,19 @@ fn ask(packet: &[u8]) -> Result<Message<'_>> {
     let words = head.node_bits.div_ceil(u64::BITS);
     if head.word_count != words {
         let got = u64::from(head.word_count);
-        return Err(WireError::value(
-            kind,
-            "word_count",
-            None,
-            got,
-            "(node_bits + 63) / 64",
-        ));
+        return Err(WireError::value(kind, "word_count", None, got, "(node_bits + 63) / 64"));
     }
     mode(kind, head.mode)?;
     nul(kind, "partition", None, &head.partition)?;
     let (candidates, rest) = entries::<u64>(kind, packet, rest, words)?;
-    length(
-        kind,
-        packet.len() - rest.len(),
-        packet.len(),
-        rest.is_empty(),
-    )?;
+    length(kind, packet.len() - rest.len(), packet.len(), rest.is_empty())?;
     let used_bits = head.node_bits % u64::BITS;
     if let Some((at, &last)) = candidates.iter().enumerate().next_back()
         && used_bits != 0
         && last >> used_bits != 0
     {
         let expected = "no bits from node_bits on";
-        return Err(WireError::value(
-            kind,
-            "candidates",
-            Some(at),
-            last,
-            expected,
-        ));
+        return Err(WireError::value(kind, "candidates", Some(at), last, expected));
     }
     Ok(Message::Ask(Ask { head, candidates }))
 }
@@ -413,13 +336,7 @@ fn ask(packet: &[u8]) -> Result<Message<'_>> {
 fn mode(kind: Type, raw: u16) -> Result<()> {
     match Mode::from_raw(raw) {
         Some(_) => Ok(()),
-        None => Err(WireError::value(
-            kind,
-            "mode",
-            None,
-            u64::from(raw),
-            "one of enum phx_mode",
-        )),
+        None => Err(WireError::value(kind, "mode", None, u64::from(raw), "one of enum phx_mode")),
     }
 }
 
@@ -428,13 +345,7 @@ fn reason(kind: Type, raw: u16) -> Result<()> {
     if u32::from(raw) < PHX_REASONS {
         return Ok(());
     }
-    Err(WireError::value(
-        kind,
-        "reason",
-        None,
-        u64::from(raw),
-        "below PHX_REASONS",
-    ))
+    Err(WireError::value(kind, "reason", None, u64::from(raw), "below PHX_REASONS"))
 }
 
 fn outcome(packet: &[u8]) -> Result<Message<'_>> {
@@ -452,51 +363,22 @@ fn answer(packet: &[u8]) -> Result<Message<'_>> {
     let count = u64::from(head.count);
     match Verdict::from_raw(head.verdict) {
         Some(Verdict::NoOpinion) if count != 0 => {
-            return Err(WireError::value(
-                kind,
-                "count",
-                None,
-                count,
-                "0 without an opinion",
-            ));
+            return Err(WireError::value(kind, "count", None, count, "0 without an opinion"));
         }
         Some(Verdict::Narrow) if count == 0 => {
-            return Err(WireError::value(
-                kind,
-                "count",
-                None,
-                count,
-                "at least one node",
-            ));
+            return Err(WireError::value(kind, "count", None, count, "at least one node"));
         }
         Some(_) => {}
         None => {
             let got = u64::from(head.verdict);
-            return Err(WireError::value(
-                kind,
-                "verdict",
-                None,
-                got,
-                "one of enum phx_verdict",
-            ));
+            return Err(WireError::value(kind, "verdict", None, got, "one of enum phx_verdict"));
         }
     }
     let (nodes, rest) = entries::<u32>(kind, packet, rest, head.count)?;
-    length(
-        kind,
-        packet.len() - rest.len(),
-        packet.len(),
-        rest.is_empty(),
-    )?;
+    length(kind, packet.len() - rest.len(), packet.len(), rest.is_empty())?;
     if let Some(at) = nodes.windows(2).position(|pair| pair[0] >= pair[1]) {
         let got = u64::from(nodes[at + 1]);
-        return Err(WireError::value(
-            kind,
-            "nodes",
-            Some(at + 1),
-            got,
-            "more than the one before",
-        ));
+        return Err(WireError::value(kind, "nodes", Some(at + 1), got, "more than the one before"));
     }
     let answer = Answer { head, nodes };
     answer.check_nodes(PHX_NODES_MAX)?;

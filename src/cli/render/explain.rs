@@ -10,18 +10,9 @@ use crate::api::types::{DecisionReport, Explain, PendingReport, Placed, ScoredNo
 /// The whole report.
 pub fn text(report: &Explain) -> String {
     let mut out = String::new();
-    heading(
-        &mut out,
-        &format!("Job {}: {}", clean(&report.label), clean(&report.state)),
-    );
-    let mut list = vec![(
-        "Partition",
-        format!(
-            "{} (mode {})",
-            clean(&report.partition),
-            clean(&report.mode)
-        ),
-    )];
+    heading(&mut out, &format!("Job {}: {}", clean(&report.label), clean(&report.state)));
+    let mut list =
+        vec![("Partition", format!("{} (mode {})", clean(&report.partition), clean(&report.mode)))];
     if let Some(user) = report.user_id {
         list.push(("User id", user.to_string()));
     }
@@ -57,19 +48,9 @@ fn waiting(out: &mut String, pending: &PendingReport) {
             ),
         ],
     );
-    let mut rows = table(&[
-        ("Filter", Left),
-        ("Asked", Left),
-        ("Removed", Right),
-        ("Left", Right),
-    ]);
+    let mut rows = table(&[("Filter", Left), ("Asked", Left), ("Removed", Right), ("Left", Right)]);
     let mut left = pending.nodes_total;
-    rows.add_row([
-        "all nodes".to_owned(),
-        "-".to_owned(),
-        "-".to_owned(),
-        left.to_string(),
-    ]);
+    rows.add_row(["all nodes".to_owned(), "-".to_owned(), "-".to_owned(), left.to_string()]);
     for filter in &pending.filters {
         left = left.saturating_sub(filter.removed);
         rows.add_row([
@@ -84,11 +65,8 @@ fn waiting(out: &mut String, pending: &PendingReport) {
     if pending.blockers.is_empty() {
         return;
     }
-    let mut rows = table(&[
-        ("Lacking resource", Left),
-        ("Eligible nodes", Right),
-        ("Least missing", Right),
-    ]);
+    let mut rows =
+        table(&[("Lacking resource", Left), ("Eligible nodes", Right), ("Least missing", Right)]);
     for blocker in &pending.blockers {
         rows.add_row([
             clean(&blocker.dimension),
@@ -114,10 +92,7 @@ fn running(out: &mut String, placed: &Placed) {
 }
 
 fn decision(out: &mut String, made: &DecisionReport) {
-    heading(
-        out,
-        &format!("Decision {}: {}", made.id, clean(&made.nodes)),
-    );
+    heading(out, &format!("Decision {}: {}", made.id, clean(&made.nodes)));
     let weights: Vec<String> = made
         .dimensions
         .iter()
@@ -150,11 +125,8 @@ fn decision(out: &mut String, made: &DecisionReport) {
 
 /// Chosen nodes and the runner-up, with one column for each term.
 fn scores(out: &mut String, chosen: &[ScoredNode], runner_up: Option<&ScoredNode>) {
-    let terms: BTreeSet<&String> = chosen
-        .iter()
-        .chain(runner_up)
-        .flat_map(|node| node.terms.keys())
-        .collect();
+    let terms: BTreeSet<&String> =
+        chosen.iter().chain(runner_up).flat_map(|node| node.terms.keys()).collect();
     let mut columns: Vec<(String, Side)> = vec![
         ("Node".to_owned(), Left),
         ("Role".to_owned(), Left),
@@ -163,10 +135,7 @@ fn scores(out: &mut String, chosen: &[ScoredNode], runner_up: Option<&ScoredNode
         ("Score".to_owned(), Right),
     ];
     for (index, term) in terms.iter().enumerate() {
-        columns.push((
-            format!("{} {term}", if index == 0 { "=" } else { "+" }),
-            Right,
-        ));
+        columns.push((format!("{} {term}", if index == 0 { "=" } else { "+" }), Right));
     }
     let mut rows = table(&columns);
     let all = chosen.iter().map(|node| (node, "chosen"));
@@ -178,11 +147,7 @@ fn scores(out: &mut String, chosen: &[ScoredNode], runner_up: Option<&ScoredNode
             fraction(node.dispersion_after),
             fraction(node.score),
         ];
-        row.extend(
-            terms
-                .iter()
-                .map(|term| fraction_or_dash(node.terms.get(*term).copied())),
-        );
+        row.extend(terms.iter().map(|term| fraction_or_dash(node.terms.get(*term).copied())));
         rows.add_row(row);
     }
     out.push_str(&lines(&rows));

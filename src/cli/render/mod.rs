@@ -28,11 +28,7 @@ fn table<S: AsRef<str>>(columns: &[(S, Side)]) -> Table {
     let line = LineStyle::none().fill('-').junction('-');
     let mut table = Table::new();
     table.load_style(TableStyle::new().header_separator(line));
-    table.set_header(
-        columns
-            .iter()
-            .map(|(name, _)| Cell::new(clean(name.as_ref()))),
-    );
+    table.set_header(columns.iter().map(|(name, _)| Cell::new(clean(name.as_ref()))));
     for (index, (_, side)) in columns.iter().enumerate() {
         if let Some(column) = table.column_mut(index) {
             column.set_padding((0, 2));
@@ -61,9 +57,7 @@ fn clean(text: &str) -> String {
     if text.is_empty() {
         return "-".to_owned();
     }
-    text.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// The same for optional text.
@@ -82,11 +76,7 @@ fn heading(out: &mut String, text: &str) {
 
 /// Names and values, aligned.
 fn facts(out: &mut String, facts: &[(&str, String)]) {
-    let width = facts
-        .iter()
-        .map(|(name, _)| name.chars().count())
-        .max()
-        .unwrap_or(0);
+    let width = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     for (name, value) in facts {
         let mut rest = value.lines();
         let first = rest.next().unwrap_or("");

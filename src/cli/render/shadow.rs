@@ -8,10 +8,7 @@ use crate::api::types::ShadowReport;
 /// The whole report.
 pub fn text(report: &ShadowReport) -> String {
     let mut out = String::new();
-    heading(
-        &mut out,
-        &format!("Starts in shadow mode since {}", time(report.since_ms)),
-    );
+    heading(&mut out, &format!("Starts in shadow mode since {}", time(report.since_ms)));
     if report.starts == 0 {
         out.push_str("  none with a decision\n");
         return out;
@@ -22,26 +19,16 @@ pub fn text(report: &ShadowReport) -> String {
             ("Starts", report.starts.to_string()),
             ("On the same nodes", report.agreed.to_string()),
             ("Agreement [%]", share(report.agreed, report.starts)),
-            (
-                "Mean dispersion, Slurm",
-                fraction_or_dash(report.dispersion_slurm),
-            ),
-            (
-                "Mean dispersion, Phalanx",
-                fraction_or_dash(report.dispersion_phalanx),
-            ),
+            ("Mean dispersion, Slurm", fraction_or_dash(report.dispersion_slurm)),
+            ("Mean dispersion, Phalanx", fraction_or_dash(report.dispersion_phalanx)),
         ],
     );
     if report.differing.is_empty() {
         return out;
     }
     heading(&mut out, "Latest starts on other nodes");
-    let mut rows = table(&[
-        ("Started", Left),
-        ("Job", Right),
-        ("Slurm's nodes", Left),
-        ("Decided", Left),
-    ]);
+    let mut rows =
+        table(&[("Started", Left), ("Job", Right), ("Slurm's nodes", Left), ("Decided", Left)]);
     for start in &report.differing {
         rows.add_row([
             time(start.time_ms),

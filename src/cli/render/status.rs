@@ -11,15 +11,9 @@ use crate::api::types::{CallShares, CallTime, PluginStatus, Quantiles, Status};
 pub fn text(status: &Status) -> String {
     let mut out = String::new();
     let version = clean(&status.version);
-    heading(
-        &mut out,
-        &format!("phalanxd {version}, up {}", seconds(status.uptime_s)),
-    );
+    heading(&mut out, &format!("phalanxd {version}, up {}", seconds(status.uptime_s)));
     daemon(&mut out, status);
-    heading(
-        &mut out,
-        "Placement calls of slurmctld since the daemon started",
-    );
+    heading(&mut out, "Placement calls of slurmctld since the daemon started");
     calls(&mut out, status);
     heading(&mut out, "Calls of slurmctld since the plugin was loaded");
     plugin_calls(&mut out, &status.plugin);
@@ -62,17 +56,10 @@ fn configuration(status: &Status) -> String {
         clean(&config.path)
     );
     for (partition, mode) in &config.partition_modes {
-        text.push_str(&format!(
-            "\npartition {}: mode {}",
-            clean(partition),
-            clean(mode)
-        ));
+        text.push_str(&format!("\npartition {}: mode {}", clean(partition), clean(mode)));
     }
     if !config.needs_restart.is_empty() {
-        text.push_str(&format!(
-            "\nrestart needed for {}",
-            clean(&config.needs_restart.join(", "))
-        ));
+        text.push_str(&format!("\nrestart needed for {}", clean(&config.needs_restart.join(", "))));
     }
     text
 }
@@ -83,11 +70,7 @@ fn slurm(status: &Status) -> String {
         "{} {}, {}\n{} nodes, {} jobs pending, {} running",
         clean(&slurm.cluster),
         clean(&slurm.version),
-        if slurm.reachable {
-            "reachable"
-        } else {
-            "NOT reachable"
-        },
+        if slurm.reachable { "reachable" } else { "NOT reachable" },
         slurm.nodes,
         slurm.jobs_pending,
         slurm.jobs_running
@@ -111,11 +94,7 @@ fn plugin(plugin: &PluginStatus) -> String {
     }
     format!(
         "connected, {}, breaker {}\nversion {} for Slurm {} in slurmctld {}",
-        if plugin.synced {
-            "synchronised"
-        } else {
-            "NOT synchronised"
-        },
+        if plugin.synced { "synchronised" } else { "NOT synchronised" },
         clean(&plugin.breaker),
         clean(&plugin.overlay_version),
         clean(&plugin.slurm_version),
@@ -141,17 +120,10 @@ fn link(status: &Status) -> String {
 fn planner(status: &Status) -> String {
     let planner = &status.planner;
     let age = match planner.plan_age_ms {
-        Some(age) => format!(
-            "the last {} ago in {}",
-            millis(age),
-            millis(planner.last_plan_ms)
-        ),
+        Some(age) => format!("the last {} ago in {}", millis(age), millis(planner.last_plan_ms)),
         None => "none in force".to_owned(),
     };
-    format!(
-        "{} plans, {age}, {} refused",
-        planner.plans, planner.refused
-    )
+    format!("{} plans, {age}, {} refused", planner.plans, planner.refused)
 }
 
 fn history(status: &Status) -> String {
@@ -206,16 +178,9 @@ fn calls(out: &mut String, status: &Status) {
 }
 
 fn plugin_calls(out: &mut String, plugin: &PluginStatus) {
-    let calls: Vec<String> = plugin
-        .calls
-        .iter()
-        .map(|(mode, count)| format!("{count} {}", clean(mode)))
-        .collect();
-    let calls = if calls.is_empty() {
-        "none".to_owned()
-    } else {
-        calls.join(", ")
-    };
+    let calls: Vec<String> =
+        plugin.calls.iter().map(|(mode, count)| format!("{count} {}", clean(mode))).collect();
+    let calls = if calls.is_empty() { "none".to_owned() } else { calls.join(", ") };
     facts(
         out,
         &[
@@ -258,11 +223,7 @@ fn times(out: &mut String, status: &Status) {
     ]);
     let mut quantiles = |name: &str, q: &Quantiles| {
         let value = |ns: u64| {
-            if q.count > 0 {
-                micros(ns)
-            } else {
-                "-".to_owned()
-            }
+            if q.count > 0 { micros(ns) } else { "-".to_owned() }
         };
         rows.add_row([
             name.to_owned(),
@@ -278,19 +239,8 @@ fn times(out: &mut String, status: &Status) {
     quantiles("daemon's answer", &status.link.answer_ns);
     let mut mean = |name: &str, time: &CallTime| {
         let dash = || "-".to_owned();
-        let value = if time.calls > 0 {
-            micros(time.mean_ns)
-        } else {
-            dash()
-        };
-        rows.add_row([
-            name.to_owned(),
-            time.calls.to_string(),
-            value,
-            dash(),
-            dash(),
-            dash(),
-        ]);
+        let value = if time.calls > 0 { micros(time.mean_ns) } else { dash() };
+        rows.add_row([name.to_owned(), time.calls.to_string(), value, dash(), dash(), dash()]);
     };
     mean("Slurm's, narrowed", &status.plugin.narrowed_stock);
     for (mode, time) in &status.plugin.full_stock {

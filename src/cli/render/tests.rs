@@ -8,85 +8,49 @@ use super::*;
 use crate::api::types::*;
 
 fn map<V: Clone>(entries: &[(&str, V)]) -> BTreeMap<String, V> {
-    entries
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), value.clone()))
-        .collect()
+    entries.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
 /// Compares with a file of `snapshots/`, in which `{T0}` and `{T1}` stand for
 /// the first two seconds of 1970 in the local time zone.
 fn assert_text(actual: &str, expected: &str) {
-    let expected = expected
-        .replace("{T0}", &units::time(0))
-        .replace("{T1}", &units::time(1000));
+    let expected = expected.replace("{T0}", &units::time(0)).replace("{T1}", &units::time(1000));
     assert!(actual == expected, "expected:\n{expected}\ngot:\n{actual}");
 }
 
 #[test]
 fn status_texts() {
-    assert_text(
-        &status::text(&status_report()),
-        include_str!("snapshots/status.txt"),
-    );
-    assert_text(
-        &status::text(&Status::default()),
-        include_str!("snapshots/status_empty.txt"),
-    );
+    assert_text(&status::text(&status_report()), include_str!("snapshots/status.txt"));
+    assert_text(&status::text(&Status::default()), include_str!("snapshots/status_empty.txt"));
 }
 
 #[test]
 fn nodes_text() {
-    assert_text(
-        &nodes::text(&nodes_report()),
-        include_str!("snapshots/nodes.txt"),
-    );
+    assert_text(&nodes::text(&nodes_report()), include_str!("snapshots/nodes.txt"));
 }
 
 #[test]
 fn explain_texts() {
-    assert_text(
-        &explain::text(&pending_report()),
-        include_str!("snapshots/pending.txt"),
-    );
-    assert_text(
-        &explain::text(&placed_report()),
-        include_str!("snapshots/placed.txt"),
-    );
+    assert_text(&explain::text(&pending_report()), include_str!("snapshots/pending.txt"));
+    assert_text(&explain::text(&placed_report()), include_str!("snapshots/placed.txt"));
 }
 
 #[test]
 fn shadow_texts() {
-    assert_text(
-        &shadow::text(&shadow_report()),
-        include_str!("snapshots/shadow.txt"),
-    );
-    let none = format!(
-        "Starts in shadow mode since {}\n  none with a decision\n",
-        units::time(0)
-    );
+    assert_text(&shadow::text(&shadow_report()), include_str!("snapshots/shadow.txt"));
+    let none = format!("Starts in shadow mode since {}\n  none with a decision\n", units::time(0));
     assert_text(&shadow::text(&ShadowReport::default()), &none);
 }
 
 #[test]
 fn plan_text() {
-    assert_text(
-        &plan::text(&plan_report()),
-        include_str!("snapshots/plan.txt"),
-    );
+    assert_text(&plan::text(&plan_report()), include_str!("snapshots/plan.txt"));
 }
 
 #[test]
 fn reload_texts() {
-    let mut report = ReloadReport {
-        ok: true,
-        generation: 4,
-        ..ReloadReport::default()
-    };
-    assert_text(
-        &reload::text(&report),
-        "Generation 4 is in force. Nothing changed.\n",
-    );
+    let mut report = ReloadReport { ok: true, generation: 4, ..ReloadReport::default() };
+    assert_text(&reload::text(&report), "Generation 4 is in force. Nothing changed.\n");
     report.changed = vec!["balance.threshold".into(), "link.socket".into()];
     report.needs_restart = vec!["link.socket".into()];
     let text = "Generation 4 is in force. Changed:\n  balance.threshold\n  \
@@ -154,31 +118,10 @@ fn status_report() -> Status {
             connects: 1,
             breaker_opens: 0,
             breaker: "closed".into(),
-            ask_ns: Quantiles {
-                count: 1300,
-                mean: 0,
-                p50: 65_536,
-                p99: 131_072,
-                max: 262_144,
-            },
-            skip_ns: Quantiles {
-                count: 540,
-                mean: 0,
-                p50: 512,
-                p99: 1024,
-                max: 4096,
-            },
-            narrowed_stock: CallTime {
-                calls: 1100,
-                mean_ns: 812_345,
-            },
-            full_stock: map(&[(
-                "run_now",
-                CallTime {
-                    calls: 190,
-                    mean_ns: 90_000_000,
-                },
-            )]),
+            ask_ns: Quantiles { count: 1300, mean: 0, p50: 65_536, p99: 131_072, max: 262_144 },
+            skip_ns: Quantiles { count: 540, mean: 0, p50: 512, p99: 1024, max: 4096 },
+            narrowed_stock: CallTime { calls: 1100, mean_ns: 812_345 },
+            full_stock: map(&[("run_now", CallTime { calls: 190, mean_ns: 90_000_000 })]),
         },
         run_now: CallShares {
             asked: 1000,
@@ -198,13 +141,7 @@ fn status_report() -> Status {
             events: 2100,
             mirror_jobs: 30,
             mirror_nodes: 16,
-            answer_ns: Quantiles {
-                count: 1300,
-                mean: 0,
-                p50: 16_384,
-                p99: 32_768,
-                max: 65_536,
-            },
+            answer_ns: Quantiles { count: 1300, mean: 0, p50: 16_384, p99: 32_768, max: 65_536 },
             ..LinkStatus::default()
         },
         planner: PlannerStatus {
@@ -275,25 +212,14 @@ fn pending_report() -> Explain {
         user_id: Some(1000),
         partition: "gpu".into(),
         mode: "enforce".into(),
-        request: map(&[
-            ("cpu", "8 per node".to_owned()),
-            ("gres/gpu", "2 per node".to_owned()),
-        ]),
+        request: map(&[("cpu", "8 per node".to_owned()), ("gres/gpu", "2 per node".to_owned())]),
         pending: Some(PendingReport {
             slurm_reason: "Resources".into(),
             queue_position: Some(2),
             nodes_total: 16,
             filters: vec![
-                FilterReport {
-                    filter: "partition".into(),
-                    removed: 10,
-                    asked: "gpu".into(),
-                },
-                FilterReport {
-                    filter: "state".into(),
-                    removed: 1,
-                    ..FilterReport::default()
-                },
+                FilterReport { filter: "partition".into(), removed: 10, asked: "gpu".into() },
+                FilterReport { filter: "state".into(), removed: 1, ..FilterReport::default() },
             ],
             eligible: 5,
             fits_now: 0,
@@ -349,12 +275,7 @@ fn placed_report() -> Explain {
                 weights: vec![0.75, 0.25],
                 chosen: vec![
                     scored("gpu1", 0.1, 0.2, &[("dispersion", 0.2), ("packing", -0.05)]),
-                    scored(
-                        "gpu2",
-                        0.1,
-                        0.25,
-                        &[("dispersion", 0.25), ("packing", -0.05)],
-                    ),
+                    scored("gpu2", 0.1, 0.25, &[("dispersion", 0.25), ("packing", -0.05)]),
                 ],
                 runner_up: Some(scored("gpu3", 0.0, 0.3, &[("dispersion", 0.3)])),
                 margin: Some(0.1),
@@ -392,10 +313,7 @@ fn plan_report() -> PlanReport {
         epoch: 12,
         time_ms: 0,
         took_ms: 7,
-        jobs: vec![
-            job(5, "cpu1", None),
-            job(7, "", Some("every eligible node lacks cpu")),
-        ],
+        jobs: vec![job(5, "cpu1", None), job(7, "", Some("every eligible node lacks cpu"))],
         not_planned: 3,
     }
 }

@@ -6,20 +6,12 @@ use jiff::tz::TimeZone;
 
 /// A resource amount: whole numbers without decimals, others with two.
 pub(super) fn amount(value: f64) -> String {
-    if value.fract() == 0.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.2}")
-    }
+    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
 /// `part` of `whole` in percent; a dash where there is no whole.
 pub(super) fn percent(part: f64, whole: f64) -> String {
-    if whole > 0.0 {
-        format!("{:.1}", part / whole * 100.0)
-    } else {
-        "-".to_owned()
-    }
+    if whole > 0.0 { format!("{:.1}", part / whole * 100.0) } else { "-".to_owned() }
 }
 
 /// The same for counts.
@@ -59,11 +51,7 @@ pub(super) fn micros(ns: u64) -> String {
 pub(super) fn seconds(total: u64) -> String {
     let (days, rest) = (total / 86_400, total % 86_400);
     let clock = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
-    if days > 0 {
-        format!("{days}d {clock}")
-    } else {
-        clock
-    }
+    if days > 0 { format!("{days}d {clock}") } else { clock }
 }
 
 /// Milliseconds as `250 ms`, `1.5 s`, or a clock from a minute on.
@@ -81,17 +69,10 @@ pub(super) fn time(ms: u64) -> String {
 }
 
 fn time_in(ms: u64, zone: &TimeZone) -> String {
-    i64::try_from(ms)
-        .ok()
-        .and_then(|ms| Timestamp::from_millisecond(ms).ok())
-        .map_or_else(
-            || format!("{ms} ms"),
-            |time| {
-                time.to_zoned(zone.clone())
-                    .strftime("%Y-%m-%d %H:%M:%S%:z")
-                    .to_string()
-            },
-        )
+    i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok()).map_or_else(
+        || format!("{ms} ms"),
+        |time| time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S%:z").to_string(),
+    )
 }
 
 #[cfg(test)]
@@ -120,10 +101,7 @@ mod tests {
         assert_eq!(millis(1550), "1.5 s");
         assert_eq!(millis(61_000), "00:01:01");
         let zone = TimeZone::fixed(jiff::tz::offset(1));
-        assert_eq!(
-            time_in(1_795_262_400_000, &zone),
-            "2026-11-21 13:00:00+01:00"
-        );
+        assert_eq!(time_in(1_795_262_400_000, &zone), "2026-11-21 13:00:00+01:00");
         assert_eq!(time_in(u64::MAX, &zone), "18446744073709551615 ms");
     }
 }
