@@ -2,6 +2,8 @@
 //! The daemon's end of the plugin socket, spoken to by a plugin made of the
 //! same wire builders over a real SOCK_SEQPACKET socket.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation ends a test")]
+
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
