@@ -160,6 +160,7 @@ fn status_report() -> Status {
                 p50: 65_536,
                 p99: 131_072,
                 max: 262_144,
+                buckets: Vec::new(),
             },
             skip_ns: Quantiles {
                 count: 540,
@@ -167,6 +168,7 @@ fn status_report() -> Status {
                 p50: 512,
                 p99: 1024,
                 max: 4096,
+                buckets: Vec::new(),
             },
             narrowed_stock: CallTime {
                 calls: 1100,
@@ -204,6 +206,7 @@ fn status_report() -> Status {
                 p50: 16_384,
                 p99: 32_768,
                 max: 65_536,
+                buckets: Vec::new(),
             },
             ..LinkStatus::default()
         },
