@@ -126,7 +126,7 @@ pub struct PluginStatus {
 
 /// Quantiles of a histogram; each value is the upper edge of the bucket that
 /// holds the quantile, at most 1/8 above it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
     /// Number of samples.
     pub count: u64,
@@ -138,6 +138,10 @@ pub struct Quantiles {
     pub p99: u64,
     /// Largest.
     pub max: u64,
+    /// Upper edge and count of each bucket that is not empty: the difference
+    /// of two reports has the quantiles of the time between them.
+    #[serde(default)]
+    pub buckets: Vec<(u64, u64)>,
 }
 
 /// Count and mean time of stock calls.

@@ -576,7 +576,7 @@ fn fill_counters(status: &mut PluginStatus, stats: &Stats) {
 
 fn quantiles(histogram: &Histogram) -> Quantiles {
     let (count, p50, p99, max) = upper_edge_quantiles(histogram);
-    Quantiles { count, mean: histogram.mean(), p50, p99, max }
+    Quantiles { count, mean: histogram.mean(), p50, p99, max, buckets: histogram.buckets() }
 }
 
 fn shares(shares: &Shares) -> CallShares {

@@ -19,7 +19,7 @@ const DUAL_TIME_SHARE: f64 = 0.2;
 const DUAL_STEPS_MAX: u64 = 600;
 const DUAL_WORK_MAX: u64 = 1_500_000_000;
 /// Work (servers looked at) of all islands without a deadline; some seconds.
-const SEARCH_WORK_MAX: u64 = 300_000_000;
+const SEARCH_WORK_MAX: u64 = 120_000_000;
 /// Rounds, between which islands exchange their best, of a search without a deadline.
 const ROUNDS: u64 = 40;
 /// Rounds between two exchanges among the islands.

@@ -55,6 +55,12 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
+    /// Upper edge and count of each bucket that is not empty.
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        let counts = self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
+        counts.map(|(bucket, n)| (upper_edge(bucket), *n)).collect()
+    }
+
     /// Mean with each sample in the middle of its bucket: off by at most 1/16.
     /// 0 without samples.
     pub fn mean(&self) -> u64 {
@@ -131,6 +137,8 @@ mod tests {
         histogram.add(0);
         let (count, p50, p99, max) = upper_edge_quantiles(&histogram);
         assert_eq!((count, p50, p99), (101, 1023, 5119));
+        let last = (1 << 32) - 1;
+        assert_eq!(histogram.buckets(), [(0, 1), (1023, 98), (5119, 1), (last, 1)]);
         assert_eq!(max, (1u64 << 32) - 1);
     }
 }

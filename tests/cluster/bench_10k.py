@@ -6,16 +6,19 @@ Phases, each with a fresh slurmctld and the same list of GPU jobs:
   stock    Slurm alone: jobs started per second
   off      overlay that only forwards: time of the stock job_test
   enforce  overlay and daemon: job_test with the question, jobs started per second
-  stopped  the daemon does not answer (SIGSTOP): the circuit breaker opens
+  stopped  the daemon stops answering (SIGSTOP) just before: the circuit breaker opens
   down     the daemon is gone (SIGKILL): what a call costs then
 
-The list waits in a partition that is DOWN; the clock runs from the first to the last
-`sched: Allocate` line of slurmctld's log after the partition comes UP.
+The list waits in a partition that is DOWN (in `stopped` held, because a change of a partition
+makes the overlay send its state anew, which a stopped daemon never takes). The clock runs from
+the first to the last `sched: Allocate` line of slurmctld's log after the list may start. The
+overlay's times are those of the calls in between alone.
 """
 
 import argparse
 import contextlib
 import json
+import math
 import os
 import random
 import re
@@ -34,6 +37,7 @@ from slurmcluster import Cluster, ClusterError  # noqa: E402
 PHASES = ("stock", "off", "enforce", "stopped", "down")
 START_LIMIT_S = 600
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+CAUSE_SHARE = 0.99 # of the calls not asked, so many must be so for the phase's own reason
 SETTLE_S = 3       # after the start, before idle use is measured
 IDLE_S = 10        # for so long
 STATS_S = 2.5      # the overlay reports its counters once a second
@@ -83,9 +87,7 @@ def plugin_counters(cluster):
             "asks": plugin["asks"], "narrowed": plugin["narrowed"],
             "full_calls": full["calls"], "full_ns": full["calls"] * full["mean_ns"],
             "narrow_calls": narrow["calls"], "narrow_ns": narrow["calls"] * narrow["mean_ns"],
-            "ask_mean_ns": plugin["ask_ns"]["mean"],
-            "ask_p50_ns": plugin["ask_ns"]["p50"], "ask_p99_ns": plugin["ask_ns"]["p99"],
-            "skip_p50_ns": plugin["skip_ns"]["p50"], "skip_p99_ns": plugin["skip_ns"]["p99"],
+            "ask": dict(plugin["ask_ns"]["buckets"]), "skip": dict(plugin["skip_ns"]["buckets"]),
             "breaker_opens": plugin["breaker_opens"], "reasons": plugin["reasons"],
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -103,14 +105,23 @@ def job_options(seed, count):
     return options
 
 
-def run_list(cluster, options):
-    """Submits the list, opens the partition; returns the starts per second and the span."""
-    cluster.run("scontrol", "update", "PartitionName=cloud", "State=DOWN")
+def run_list(cluster, options, held=False, prepare=None):
+    """Submits the list, calls `prepare`, lets the list start; returns starts per second, span.
+
+    held: the jobs wait by --hold instead of in a partition that is DOWN
+    """
+    if not held:
+        cluster.run("scontrol", "update", "PartitionName=cloud", "State=DOWN")
     begin = time.monotonic()
-    ids = {cluster.submit(*words) for words in options}
+    ids = {cluster.submit(*words, *(["--hold"] if held else [])) for words in options}
     submit_s = time.monotonic() - begin
+    if prepare:
+        prepare()
     busy, own, opened = busy_ticks(), own_ticks(cluster), time.monotonic()
-    cluster.run("scontrol", "update", "PartitionName=cloud", "State=UP")
+    if held:
+        cluster.run("scontrol", "release", ",".join(map(str, sorted(ids))))
+    else:
+        cluster.run("scontrol", "update", "PartitionName=cloud", "State=UP")
     log = os.path.join(cluster.paths.log, "slurmctld.log")
     end = time.monotonic() + START_LIMIT_S
     while True:
@@ -176,18 +187,23 @@ def measure(name, cluster, options):
         return run_list(cluster, options)
     wait_ready(cluster)
     idle = idle_use(cluster) if name == "enforce" else {}
-    if name == "stopped":
-        cluster.signal_phalanxd(signal.SIGSTOP)
-    elif name == "down":
-        cluster.stop_phalanxd(kill=True)
-    before = None if name in ("stopped", "down") else plugin_counters(cluster)
-    result = run_list(cluster, options)
+    before = {}
+
+    def prepare():
+        time.sleep(STATS_S)
+        before.update(wait_ready(cluster))
+        if name == "stopped":
+            cluster.signal_phalanxd(signal.SIGSTOP)
+        elif name == "down":
+            cluster.stop_phalanxd(kill=True)
+
+    result = run_list(cluster, options, name == "stopped", prepare)
     if name == "stopped":
         cluster.signal_phalanxd(signal.SIGCONT)
     elif name == "down":
         cluster.start_phalanxd()
     time.sleep(STATS_S)
-    return result | idle | numbers(before, wait_ready(cluster))
+    return result | idle | numbers(name, before, wait_ready(cluster))
 
 
 def cpu_ticks(pid):
@@ -235,20 +251,44 @@ def wait_ready(cluster, timeout=60):
         time.sleep(0.2)
 
 
-def numbers(before, after):
-    """The numbers of one phase from the overlay's counters."""
+def minus(after, before):
+    """Difference of two {key: count}, without zeros."""
+    found = {key: count - before.get(key, 0) for key, count in after.items()}
+    return {key: count for key, count in found.items() if count}
+
+
+def quantile_us(buckets, share):
+    """Upper edge in us of the bucket that holds a quantile of {edge in ns: count}."""
+    rank = max(1, math.ceil(sum(buckets.values()) * share))
+    for edge in sorted(buckets):
+        rank -= buckets[edge]
+        if rank <= 0:
+            return edge / 1e3
+    return None
+
+
+def numbers(name, before, after):
+    """The numbers of one phase from the overlay's counters before and after its starts."""
     keys = ("run_now_calls", "asks", "narrowed", "full_calls", "full_ns", "narrow_calls",
-            "narrow_ns")
-    delta = {key: after[key] - (before[key] if before else 0) for key in keys}
+            "narrow_ns", "breaker_opens")
+    delta = {key: after[key] - before[key] for key in keys}
+    reasons = minus(after["reasons"], before["reasons"])
+    ask, skip = minus(after["ask"], before["ask"]), minus(after["skip"], before["skip"])
     calls = delta["run_now_calls"]
     # A failed narrowed try is followed by a full call, whose time is counted; the tries'
     # own time is in neither sum, so the mean is a little low when there are many.
-    total = delta["full_ns"] + delta["narrow_ns"] + delta["asks"] * after["ask_mean_ns"]
-    return {"job_test_ms": total / calls / 1e6 if calls else None, "run_now_calls": calls,
-            "asks": delta["asks"], "narrowed": delta["narrowed"],
-            "ask_p50_us": after["ask_p50_ns"] / 1e3, "ask_p99_us": after["ask_p99_ns"] / 1e3,
-            "skip_p50_us": after["skip_p50_ns"] / 1e3, "skip_p99_us": after["skip_p99_ns"] / 1e3,
-            "breaker_opens": after["breaker_opens"], "reasons": after["reasons"]}
+    total = delta["full_ns"] + delta["narrow_ns"]
+    total += sum(edge * count for edge, count in ask.items())
+    result = {"job_test_ms": total / calls / 1e6 if calls else None, "run_now_calls": calls,
+              "asks": delta["asks"], "narrowed": delta["narrowed"],
+              "ask_p50_us": quantile_us(ask, 0.5), "ask_p99_us": quantile_us(ask, 0.99),
+              "breaker_opens": delta["breaker_opens"], "reasons": reasons,
+              "skips": sum(skip.values())}
+    # Times of another cause than the phase is about would prove nothing.
+    cause = reasons.get({"stopped": "breaker", "down": "down"}.get(name), 0)
+    if skip and cause >= CAUSE_SHARE * result["skips"]:
+        result |= {"skip_p50_us": quantile_us(skip, 0.5), "skip_p99_us": quantile_us(skip, 0.99)}
+    return result
 
 
 COLUMNS = (("starts/s", "starts_per_s", 1), ("job_test ms", "job_test_ms", 3),
@@ -268,9 +308,9 @@ def table(results):
         lines.append(f"{phase:9}" + "".join(f"{cell:>13}" for cell in shown))
     lines.append("ask, skip: the overlay's own time per call that was asked, that was not asked "
                  "(upper edges")
-    lines.append("of buckets, at most 1/8 above, since slurmctld's start); job_test: mean of "
-                 "RUN_NOW calls,")
-    lines.append("question included; others: CPU that processes of others used meanwhile, of "
+    lines.append("of buckets, at most 1/8 above; skip: only for the phase's own cause); job_test: "
+                 "mean of")
+    lines.append("RUN_NOW calls, question included; others: CPU that processes of others used meanwhile, of "
                  f"{os.cpu_count()} CPUs")
     for phase, result in results.items():
         if result.get("rss_mb"):
