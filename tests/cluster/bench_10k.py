@@ -310,7 +310,8 @@ def table(results):
                  "(upper edges")
     lines.append("of buckets, at most 1/8 above; skip: only for the phase's own cause); job_test: "
                  "mean of")
-    lines.append("RUN_NOW calls, question included; others: CPU that processes of others used meanwhile, of "
+    lines.append("RUN_NOW calls, question included; others: CPU that processes of others used "
+                 "meanwhile, of "
                  f"{os.cpu_count()} CPUs")
     for phase, result in results.items():
         if result.get("rss_mb"):
