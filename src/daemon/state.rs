@@ -18,6 +18,8 @@ use crate::learn::{JobTraits, Speeds, class_of};
 use crate::link::Responder;
 use crate::planner::plan::{Plan, rooms_from_mirror};
 use crate::planner::room::Room;
+use crate::planner::steer::MethodReport;
+use crate::snapshot::Snapshot;
 use crate::snapshot::{Job, Snapshot};
 use crate::source::slurm::ClusterInfo;
 
@@ -45,6 +47,8 @@ pub(super) struct PollState {
 #[derive(Debug, Default)]
 pub(super) struct PlanState {
     pub(super) plan: Option<Arc<Plan>>,
+    /// Reports of the methods behind it.
+    pub(super) methods: Vec<MethodReport>,
     /// Names of the plan's node indexes.
     pub(super) snapshot: Option<Arc<Snapshot>>,
     pub(super) made: Option<Instant>,
