@@ -95,3 +95,9 @@ pub const BISECT_EXACT_CORES_MAX: usize = 8;
 pub const BISECT_EXACT_BLOCKS_MAX: usize = 10;
 /// Work of mode `exact`; some ten seconds.
 pub const BISECT_EXACT_UNITS: u64 = 1_000_000_000;
+/// Bytes of one line of a trace.
+pub const TRACE_LINE_BYTES_MAX: u64 = 1 << 20;
+/// Jobs of one trace; a job takes about 60 bytes while it is simulated.
+pub const TRACE_JOBS_MAX: usize = 32_000_000;
+/// Streams (users, users by class) whose runtimes are remembered.
+pub const RUNTIME_STREAMS_MAX: usize = 1_000_000;

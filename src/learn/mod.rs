@@ -10,6 +10,7 @@
 
 mod estimate;
 mod index;
+pub mod runtime;
 mod speeds;
 
 pub use estimate::{Estimate, EstimateError, Stat};

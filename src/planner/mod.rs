@@ -3,10 +3,14 @@
 //! decisions, and to the reasons behind them.
 
 pub mod attribution;
+pub mod backfill;
+mod blocks;
 pub mod cluster;
 pub mod eligible;
+pub mod guard;
 pub mod pending;
 pub mod place;
 pub mod plan;
+pub mod rank;
 pub mod room;
 mod unfit;
