@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::exit::{ABOUT_ALL, EXIT_CODES};
+use super::hdfs::HdfsArgs;
 use super::simulate::SimulateArgs;
 use super::solve::SolveArgs;
 
@@ -46,6 +47,8 @@ pub enum Top {
     /// Solve one problem given as JSON, without the daemon
     #[command(after_help = EXIT_CODES)]
     Solve(SolveArgs),
+    /// Look into the HDFS of the site
+    Hdfs(HdfsArgs),
     /// Simulate a log under one or several policies, without the daemon
     #[command(after_help = EXIT_CODES)]
     Simulate(Box<SimulateArgs>),

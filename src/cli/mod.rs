@@ -12,6 +12,7 @@ mod check;
 mod client;
 mod exit;
 mod generate;
+mod hdfs;
 mod json;
 pub mod render;
 mod resolve;
@@ -41,6 +42,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command = match parsed.command {
         args::Top::Solve(arguments) => return solve::run(&arguments),
         args::Top::Simulate(arguments) => return finish(simulate::run(&parsed.global, &arguments)),
+        args::Top::Hdfs(arguments) => return finish(hdfs::run(&parsed.global, &arguments)),
         args::Top::Command(command) => command,
     };
     finish(resolve::resolve(parsed.global, command).and_then(run))
