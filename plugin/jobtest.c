@@ -29,9 +29,10 @@ struct call {
 	uint32_t max_nodes;
 	uint32_t req_nodes;
 	uint16_t mode;
-	List candidates;
-	List *preemptees;
-	bool exc_cores;
+	list_t *candidates;
+	list_t **preemptees;
+	bool exc; /* reservations keep some of the cores or gres */
+	bool later; /* the nodes are not meant for now */
 	uint64_t start_ns;
 };
 
@@ -40,8 +41,9 @@ struct call {
  * second call would read.  Lists and strings that it rebuilds from the same
  * input (gres_list_req_accum, cpus_per_tres, mem_per_tres, mc_ptr, gres
  * defaults) come out the same the second time.
+ * licenses_to_preempt (24.11) is stock's own: made and freed in each call.
  * Source: cons_common/job_test.c, cons_common/dist_tasks.c, cons_tres/
- * job_test.c of 22.05.8.
+ * job_test.c of 22.05.8; cons_tres/job_test.c, dist_tasks.c of 24.11.5.
  */
 struct saved {
 	uint64_t bit_flags;
@@ -59,6 +61,9 @@ struct saved {
 	uint16_t core_spec;
 	uint16_t cpus_per_task;
 	uint8_t whole_node;
+#if HAS_NODE_BITMAP_PREEMPT
+	bitstr_t *node_bitmap_preempt; /* taken out of the job */
+#endif
 };
 
 /* Scratch of the one call that may be narrowing at a time. */
@@ -69,9 +74,9 @@ static struct {
 } packet;
 static uint32_t chosen[PHX_ANSWER_NODES_MAX];
 
-static void _save(struct saved *s, const job_record_t *job_ptr)
+static void _save(struct saved *s, job_record_t *job_ptr)
 {
-	const struct job_details *d = job_ptr->details;
+	const job_details_t *d = job_ptr->details;
 
 	*s = (struct saved) {
 		.bit_flags = job_ptr->bit_flags,
@@ -90,11 +95,33 @@ static void _save(struct saved *s, const job_record_t *job_ptr)
 		.cpus_per_task = d->cpus_per_task,
 		.whole_node = d->whole_node,
 	};
+#if HAS_NODE_BITMAP_PREEMPT
+	s->node_bitmap_preempt = job_ptr->node_bitmap_preempt;
+	job_ptr->node_bitmap_preempt = NULL;
+#endif
+}
+
+/* The trial's node_bitmap_preempt stays if it was accepted and made one. */
+static void _settle_preempt(struct saved *s, job_record_t *job_ptr,
+			    bool accepted)
+{
+#if HAS_NODE_BITMAP_PREEMPT
+	if (accepted && job_ptr->node_bitmap_preempt) {
+		FREE_NULL_BITMAP(s->node_bitmap_preempt);
+		return;
+	}
+	FREE_NULL_BITMAP(job_ptr->node_bitmap_preempt);
+	job_ptr->node_bitmap_preempt = s->node_bitmap_preempt;
+#else
+	(void) s;
+	(void) job_ptr;
+	(void) accepted;
+#endif
 }
 
 static void _restore(const struct saved *s, job_record_t *job_ptr)
 {
-	struct job_details *d = job_ptr->details;
+	job_details_t *d = job_ptr->details;
 
 	job_ptr->bit_flags = s->bit_flags;
 	job_ptr->priority = s->priority;
@@ -120,18 +147,32 @@ static uint32_t _mode_index(uint16_t mode)
 	return mode <= SELECT_MODE_WILL_RUN ? mode : MODE_OTHER;
 }
 
+/* Jobs may come after the start's self-check. */
+static bool _is_known(job_record_t *job_ptr)
+{
+	static bool told;
+	const char *wrong = state_job_check(job_ptr);
+
+	if (wrong && !told) {
+		told = true;
+		error("phalanx: %s, left to Slurm", wrong);
+	}
+	return !wrong;
+}
+
 /* RET PHX_R_NONE if the daemon may be asked about this call, else why not */
 static uint16_t _may_ask(const struct call *c)
 {
-	const job_record_t *job_ptr = c->job_ptr;
+	job_record_t *job_ptr = c->job_ptr;
 
 	if (c->mode != SELECT_MODE_RUN_NOW && c->mode != SELECT_MODE_WILL_RUN)
 		return PHX_R_SKIPPED;
 	if (!overlay_active())
 		return PHX_R_DOWN;
-	if (!c->max_nodes || !c->node_bitmap || !job_ptr || !job_ptr->job_id ||
-	    job_ptr->magic != JOB_MAGIC || !job_ptr->part_ptr ||
-	    !job_ptr->details || job_ptr->details->magic != DETAILS_MAGIC)
+	if (c->later || !c->max_nodes || !c->node_bitmap || !job_ptr ||
+	    !job_ptr->job_id || !_is_known(job_ptr) ||
+	    !job_ptr->part_ptr || !job_ptr->details ||
+	    IS_WHOLE_TOPO(job_ptr->details->whole_node))
 		return PHX_R_SKIPPED;
 	if (bit_size(c->node_bitmap) != node_record_count ||
 	    node_record_count <= 0 ||
@@ -150,7 +191,7 @@ static uint32_t _fill_ask(const struct call *c)
 
 	memset(ask, 0, sizeof(*ask));
 	state_ask(ask, c->job_ptr, c->mode, c->candidates != NULL,
-		  c->exc_cores);
+		  c->exc);
 	ask->min_nodes = c->min_nodes;
 	ask->max_nodes = c->max_nodes;
 	ask->req_nodes = c->req_nodes;
@@ -196,6 +237,7 @@ static uint16_t _try_narrow(const struct call *c,
 		else
 			reason = PHX_R_NARROW_LATER;
 	}
+	_settle_preempt(&saved, job_ptr, reason == PHX_R_NONE);
 	if (reason == PHX_R_NONE) {
 		if (c->mode == SELECT_MODE_WILL_RUN &&
 		    !(saved.bit_flags & TEST_NOW_ONLY))
@@ -301,8 +343,8 @@ static int _narrow(const struct call *c JOB_TEST_TAIL_PARAMS)
 extern int overlay_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
 			    uint32_t min_nodes, uint32_t max_nodes,
 			    uint32_t req_nodes, uint16_t mode,
-			    List preemptee_candidates,
-			    List *preemptee_job_list JOB_TEST_TAIL_PARAMS)
+			    list_t *preemptee_candidates,
+			    list_t **preemptee_job_list JOB_TEST_TAIL_PARAMS)
 {
 	struct call c = {
 		.job_ptr = job_ptr,
@@ -313,7 +355,8 @@ extern int overlay_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
 		.mode = mode,
 		.candidates = preemptee_candidates,
 		.preemptees = preemptee_job_list,
-		.exc_cores = JOB_TEST_HAS_EXC_CORES,
+		.exc = JOB_TEST_HAS_EXC,
+		.later = JOB_TEST_IS_LATER(time(NULL)),
 		.start_ns = now_ns(),
 	};
 	uint16_t reason;
