@@ -66,6 +66,21 @@ def settings(paths, names, ports, user):
     }
 
 
+def release_settings(release):
+    """What differs in a release: settings that it no longer has (None)."""
+    if release.number >= (23, 11):
+        return {"SwitchType": None, "TaskPlugin": None}
+    return {}
+
+
+def release_files(release):
+    """{name: text} of the files beside slurm.conf that a release needs."""
+    if release.number >= (23, 11):
+        # slurmd would look for cgroups although no plugin of these clusters uses them.
+        return {"cgroup.conf": "CgroupPlugin=disabled\n"}
+    return {}
+
+
 def cloud_settings():
     """What CLOUD nodes need: a resume that does nothing and never times out in a test."""
     return {
