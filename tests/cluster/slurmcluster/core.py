@@ -14,7 +14,7 @@ import uuid
 
 from . import conf, dbd, jobs, munge, nodes, ports, procs
 from .errors import ClusterError, UsageError
-from .paths import MARK_FILE, Paths
+from .paths import MARK_FILE, Paths, search_path
 from .release import Release
 
 UP_TIMEOUT_S = 60.0
@@ -133,7 +133,7 @@ class Cluster(jobs.JobsMixin):
     def env_lines(self):
         """The variables a shell needs to use this cluster."""
         binaries = self.paths.bin_dir
-        path = os.environ.get("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        path = search_path()
         result = {"SLURM_CONF": self.paths.slurm_conf, "PHALANX_CLUSTER_DIR": self.paths.root}
         if not self.stock:
             result["PHALANX_SOCKET"] = self.paths.control_socket

@@ -17,6 +17,14 @@ def repository():
     return os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 
 
+def search_path():
+    """PATH without the wrappers of a cluster whose environment this process was given."""
+    path = os.environ.get("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    return os.pathsep.join(
+        part for part in path.split(os.pathsep)
+        if not os.path.exists(os.path.join(os.path.dirname(part.rstrip("/")), MARK_FILE)))
+
+
 class Paths:
     """Names only; nothing is touched before `reset`.
 

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 
 from .errors import ClusterError, UsageError
-from .paths import repository
+from .paths import repository, search_path
 
 VERSIONS = {"22.05": "22.05.8", "24.11": "24.11.5"}
 DEFAULT = "22.05"
@@ -109,8 +109,7 @@ class Release:
 @functools.cache
 def installed():
     """The version of the installed slurmctld, or None."""
-    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-    program = shutil.which("slurmctld", path=path)
+    program = shutil.which("slurmctld", path=search_path() + ":/usr/sbin:/sbin")
     if not program:
         return None
     done = subprocess.run([program, "-V"], capture_output=True, text=True, check=False, timeout=30)
