@@ -8,6 +8,7 @@
 
 #include "slurm_api.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -34,6 +35,9 @@ struct call {
 	bool exc; /* reservations keep some of the cores or gres */
 	bool later; /* the nodes are not meant for now */
 	uint64_t start_ns;
+	/* errno as it would be without us: slurmctld looks at it where nothing
+	 * has set it, so what our own system calls leave must not be seen. */
+	int err;
 };
 
 /*
@@ -210,14 +214,14 @@ static uint32_t _fill_ask(const struct call *c)
  * RET PHX_R_NONE: accepted, node_bitmap and the job are stock's result;
  *     else everything is as before
  */
-static uint16_t _try_narrow(const struct call *c,
+static uint16_t _try_narrow(struct call *c,
 			    uint32_t count JOB_TEST_TAIL_PARAMS)
 {
 	job_record_t *job_ptr = c->job_ptr;
 	bitstr_t *orig = bit_copy(c->node_bitmap);
 	uint16_t reason = PHX_R_NARROW_FAILED;
 	struct saved saved;
-	int rc;
+	int rc, err;
 
 	_save(&saved, job_ptr);
 	bit_clear_all(c->node_bitmap);
@@ -227,9 +231,11 @@ static uint16_t _try_narrow(const struct call *c,
 	 * need not work out when they will be, the full call does. */
 	if (c->mode == SELECT_MODE_WILL_RUN)
 		job_ptr->bit_flags |= TEST_NOW_ONLY;
+	errno = c->err;
 	rc = (*(stock_ops.job_test))(job_ptr, c->node_bitmap, c->min_nodes,
 				     c->max_nodes, MIN(c->req_nodes, count),
 				     c->mode, NULL, NULL JOB_TEST_TAIL_ARGS);
+	err = errno;
 	if (rc == SLURM_SUCCESS) {
 		if (c->mode == SELECT_MODE_RUN_NOW ||
 		    job_ptr->start_time <= time(NULL))
@@ -239,6 +245,7 @@ static uint16_t _try_narrow(const struct call *c,
 	}
 	_settle_preempt(&saved, job_ptr, reason == PHX_R_NONE);
 	if (reason == PHX_R_NONE) {
+		c->err = err;
 		if (c->mode == SELECT_MODE_WILL_RUN &&
 		    !(saved.bit_flags & TEST_NOW_ONLY))
 			job_ptr->bit_flags &= ~TEST_NOW_ONLY;
@@ -251,16 +258,18 @@ static uint16_t _try_narrow(const struct call *c,
 }
 
 /* Stock on the original arguments. */
-static int _full(const struct call *c, uint64_t *ns JOB_TEST_TAIL_PARAMS)
+static int _full(struct call *c, uint64_t *ns JOB_TEST_TAIL_PARAMS)
 {
 	uint32_t mode = _mode_index(c->mode);
 	uint64_t start = now_ns();
 	int rc;
 
+	errno = c->err;
 	rc = (*(stock_ops.job_test))(c->job_ptr, c->node_bitmap, c->min_nodes,
 				     c->max_nodes, c->req_nodes, c->mode,
 				     c->candidates,
 				     c->preemptees JOB_TEST_TAIL_ARGS);
+	c->err = errno;
 	*ns = now_ns() - start;
 	stat_add(&overlay_stats.full_calls[mode], 1);
 	stat_add(&overlay_stats.full_ns[mode], *ns);
@@ -294,7 +303,7 @@ static bool _may_hold(const struct call *c)
 }
 
 /* Ask and act on the answer. */
-static int _narrow(const struct call *c JOB_TEST_TAIL_PARAMS)
+static int _narrow(struct call *c JOB_TEST_TAIL_PARAMS)
 {
 	struct phx_outcome out = {0};
 	struct phx_answer answer;
@@ -340,6 +349,30 @@ static int _narrow(const struct call *c JOB_TEST_TAIL_PARAMS)
 	return out.rc;
 }
 
+static int _decide(struct call *c JOB_TEST_TAIL_PARAMS)
+{
+	uint16_t reason;
+	uint64_t full_ns;
+	int rc;
+
+	stat_add(&overlay_stats.calls[_mode_index(c->mode)], 1);
+	reason = _may_ask(c);
+	/* slurmctld's locks let one call in at a time; should that change, the
+	 * second one is stock's. */
+	if (!reason && pthread_mutex_trylock(&scratch_lock)) {
+		breaker_cancel(&overlay_breaker);
+		reason = PHX_R_SKIPPED;
+	}
+	if (!reason) {
+		rc = _narrow(c JOB_TEST_TAIL_ARGS);
+		pthread_mutex_unlock(&scratch_lock);
+		return rc;
+	}
+	stat_add(&overlay_stats.reasons[reason], 1);
+	stat_hist(overlay_stats.skip_ns_hist, now_ns() - c->start_ns);
+	return _full(c, &full_ns JOB_TEST_TAIL_ARGS);
+}
+
 extern int overlay_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
 			    uint32_t min_nodes, uint32_t max_nodes,
 			    uint32_t req_nodes, uint16_t mode,
@@ -358,25 +391,10 @@ extern int overlay_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
 		.exc = JOB_TEST_HAS_EXC,
 		.later = JOB_TEST_IS_LATER(time(NULL)),
 		.start_ns = now_ns(),
+		.err = errno,
 	};
-	uint16_t reason;
-	uint64_t full_ns;
-	int rc;
+	int rc = _decide(&c JOB_TEST_TAIL_ARGS);
 
-	stat_add(&overlay_stats.calls[_mode_index(mode)], 1);
-	reason = _may_ask(&c);
-	/* slurmctld's locks let one call in at a time; should that change, the
-	 * second one is stock's. */
-	if (!reason && pthread_mutex_trylock(&scratch_lock)) {
-		breaker_cancel(&overlay_breaker);
-		reason = PHX_R_SKIPPED;
-	}
-	if (!reason) {
-		rc = _narrow(&c JOB_TEST_TAIL_ARGS);
-		pthread_mutex_unlock(&scratch_lock);
-		return rc;
-	}
-	stat_add(&overlay_stats.reasons[reason], 1);
-	stat_hist(overlay_stats.skip_ns_hist, now_ns() - c.start_ns);
-	return _full(&c, &full_ns JOB_TEST_TAIL_ARGS);
+	errno = c.err;
+	return rc;
 }

@@ -10,6 +10,7 @@
 #include "slurm_api.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
@@ -252,9 +253,16 @@ FORWARDED_OPERATIONS(FORWARD)
 
 /* ---- operations that change what the daemon knows */
 
-/* Only slurmctld calls this, and only the active one. */
-extern int select_p_node_init(void)
+/*
+ * slurmctld looks at errno where nothing has set it (24.11: a job's partition
+ * is changed, without accounting), so after each of these it is what stock
+ * left.
+ */
+
+/* In the active slurmctld, which alone builds a node table. */
+static void _node_table_is_built(void)
 {
+	int err = errno;
 	Dl_info self;
 
 	if (!active && running_in_slurmctld() && !test_config) {
@@ -269,15 +277,22 @@ extern int select_p_node_init(void)
 	}
 	if (active)
 		link_state_void();
+	errno = err;
+}
+
+extern int select_p_node_init(void)
+{
+	_node_table_is_built();
 	return (*(stock_ops.node_init))();
 }
 
 extern int select_p_reconfigure(void)
 {
-	int rc = (*(stock_ops.reconfigure))();
+	int rc = (*(stock_ops.reconfigure))(), err = errno;
 
 	if (active && rc == SLURM_SUCCESS)
 		link_state_whole();
+	errno = err;
 	return rc;
 }
 
@@ -322,6 +337,8 @@ static bool _holds_nodes(job_record_t *job_ptr)
 static void _tell(job_record_t *job_ptr, job_record_t *other, uint32_t cause,
 		  bool suspended)
 {
+	int err = errno;
+
 	pthread_mutex_lock(&event_lock);
 	pktbuf_reset(&event_buf);
 	if (_holds_nodes(job_ptr))
@@ -331,6 +348,7 @@ static void _tell(job_record_t *job_ptr, job_record_t *other, uint32_t cause,
 				 state_job_suspended(other));
 	link_events(&event_buf);
 	pthread_mutex_unlock(&event_lock);
+	errno = err;
 }
 
 /*
@@ -351,7 +369,7 @@ extern int select_p_select_nodeinfo_set(job_record_t *job_ptr)
 
 extern int select_p_job_fini(job_record_t *job_ptr)
 {
-	int rc = (*(stock_ops.job_fini))(job_ptr);
+	int rc = (*(stock_ops.job_fini))(job_ptr), err = errno;
 
 	if (_wanted() && _holds_nodes(job_ptr)) {
 		pthread_mutex_lock(&event_lock);
@@ -360,6 +378,7 @@ extern int select_p_job_fini(job_record_t *job_ptr)
 		link_events(&event_buf);
 		pthread_mutex_unlock(&event_lock);
 	}
+	errno = err;
 	return rc;
 }
 

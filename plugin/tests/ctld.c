@@ -4,6 +4,7 @@
 #include "ctld.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 
 #include "check.h"
@@ -263,6 +264,7 @@ extern int ctld_job_test(const struct overlay *o, job_record_t *job_ptr,
 #else
 	tail->exc = tail->exc_cores;
 #endif
+	errno = ERRNO_BEFORE;
 	return o->job_test(job_ptr, bitmap, min, max, req, mode, candidates,
 			   preemptees, tail->exc
 #if SINCE(24, 11)

@@ -52,6 +52,10 @@ struct call_tail {
 	void *exc;           /* OUT what was passed for exc_cores */
 };
 
+/* errno when slurmctld calls, and as the scripted stock job_test() leaves it. */
+#define ERRNO_BEFORE 77
+#define ERRNO_STOCK 78
+
 /* Call an overlay's job_test() as slurmctld of this release does. */
 extern int ctld_job_test(const struct overlay *o, job_record_t *job_ptr,
 			 bitstr_t *bitmap, uint32_t min, uint32_t max,

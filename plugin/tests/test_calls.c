@@ -4,6 +4,8 @@
 
 #include "harness.h"
 
+#include <errno.h>
+
 extern struct fake_script fake;
 
 /* ---- stock's job_test, scripted */
@@ -16,6 +18,8 @@ static void note(job_record_t *j, bitstr_t *bm, uint32_t req, void *candidates,
 	int i = seen.calls++;
 
 	CHECK(i < 4);
+	CHECK_EQ(errno, ERRNO_BEFORE);
+	errno = ERRNO_STOCK;
 	seen.bits[i] = (uint32_t) bit_set_count(bm);
 	seen.req[i] = req;
 	seen.candidates[i] = candidates;
@@ -126,14 +130,18 @@ static bitstr_t *bm;
 static int call_tailed(uint32_t min, uint32_t max, uint32_t req, uint16_t mode,
 		       struct call_tail *tail)
 {
+	int rc;
+
 	memset(&seen, 0, sizeof(seen));
 	if (bm)
 		bit_free(bm);
 	bm = bit_alloc(node_record_count);
 	bit_nset(bm, 0, node_record_count - 1);
 	bit_clear(bm, 5);
-	return ctld_job_test(&o, job, bm, min, max, req, mode, NULL, NULL,
-			     tail);
+	rc = ctld_job_test(&o, job, bm, min, max, req, mode, NULL, NULL, tail);
+	/* Whatever the overlay did meanwhile, slurmctld sees what stock left. */
+	CHECK_EQ(errno, seen.calls ? ERRNO_STOCK : ERRNO_BEFORE);
+	return rc;
 }
 
 extern int call(uint32_t min, uint32_t max, uint32_t req, uint16_t mode)
