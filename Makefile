@@ -3,9 +3,11 @@
 #   make demo    install what is needed, build, and run one job list on stock
 #                Slurm and on Phalanx, on a real cluster of 16 nodes on this host
 #   make test    install what is needed, build, and test everything
-# Others: build, plugin, check, man, install, bench-10k, bench-balance, clean.
+# Others: build, plugin, slurm-24.11, check, man, install, bench-10k, bench-balance, clean.
 
-SLURM_VERSION ?= 22.05.8
+# The installed one, which is Debian 12's where none is yet.
+SLURM_VERSION ?= $(or $(shell PATH=$$PATH:/usr/sbin slurmctld -V 2> /dev/null | awk '{ print $$2 }'),22.05.8)
+SLURM_SOURCE ?=
 PREFIX ?= /usr
 DESTDIR ?=
 TRIPLET := $(shell gcc -print-multiarch 2> /dev/null || echo x86_64-linux-gnu)
@@ -42,7 +44,7 @@ build: deps-build rust plugin
 debug: deps-build rust plugin
 	$(CARGO) build --bins
 plugin: deps-build
-	$(MAKE) -C plugin all SLURM_VERSION=$(SLURM_VERSION)
+	$(MAKE) -C plugin all SLURM_VERSION=$(SLURM_VERSION) SLURM_SOURCE=$(SLURM_SOURCE)
 # All three for Slurm 24.11.5, as Debian 13 has it, to run in a tree of its packages.
 slurm-24.11: debug
 	CARGO="$(CARGO)" MAKE="$(MAKE)" tests/cluster/build-other 24.11.5
