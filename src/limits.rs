@@ -142,3 +142,9 @@ pub const COLLECT_POINTS_MAX: usize = 10_000;
 pub const COLLECT_INSTANCES_LISTED: usize = 1000;
 
 const _: () = assert!(COLLECT_BATCH_MAX <= COLLECT_VALUES_MAX);
+/// Bytes of one line of a trace.
+pub const TRACE_LINE_BYTES_MAX: u64 = 1 << 20;
+/// Jobs of one trace; a job takes about 60 bytes while it is simulated.
+pub const TRACE_JOBS_MAX: usize = 32_000_000;
+/// Streams (users, users by class) whose runtimes are remembered.
+pub const RUNTIME_STREAMS_MAX: usize = 1_000_000;

@@ -16,6 +16,7 @@ mod class;
 mod estimate;
 mod index;
 mod moments;
+pub mod runtime;
 mod speeds;
 #[cfg(test)]
 mod tests;
