@@ -17,12 +17,13 @@ use crate::config::LearnConfig;
 use crate::daemon::recorder::now_ms;
 use crate::daemon::runs::{Naming, RunNote, Runs};
 use crate::daemon::state::Shared;
-use crate::history::{Record, RunRecord, split_node_classes};
+use crate::history::{Record, split_node_classes};
 use crate::learn::{
     JobTraits, Observation, RunNode, Speeds, SpeedsError, class_of, node_class_of, teaches,
 };
 use crate::limits::HOSTLIST_NAMES_MAX;
 use crate::model::hostlist;
+use crate::model::run::Run;
 use crate::snapshot::Snapshot;
 
 /// Longest sleep before the thread looks whether it should stop.
@@ -31,6 +32,8 @@ const TICK: Duration = Duration::from_millis(100);
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 /// Age at which a run that was handed to the history is surely written.
 const WRITTEN_AFTER: Duration = Duration::from_secs(10);
+/// Pause after the last part of an import before the table is built anew.
+const IMPORT_PAUSE_MS: u64 = 300;
 /// Runs of an earlier daemon that a job still known to Slurm may be: newest ones.
 const KNOWN_MAX: usize = 200_000;
 
@@ -45,8 +48,22 @@ pub(super) struct LearnShared {
     pub(super) dropped: AtomicU64,
     /// Runs given up because slurmctld did not answer for long.
     pub(super) lost: AtomicU64,
-    /// The table is to be built anew.
-    pub(super) rebuild: AtomicBool,
+    /// When the table is to be built anew, unix milliseconds; 0 for not.
+    pub(super) rebuild: AtomicU64,
+}
+
+impl LearnShared {
+    /// Asks for the table to be built anew, once imports have paused.
+    pub(super) fn imported(&self, now_ms: u64) {
+        self.rebuild.store(now_ms.saturating_add(IMPORT_PAUSE_MS), Ordering::Relaxed);
+    }
+
+    fn rebuild_due(&self, now_ms: u64) -> bool {
+        let due = self.rebuild.load(Ordering::Relaxed);
+        due > 0
+            && due <= now_ms
+            && self.rebuild.compare_exchange(due, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
 }
 
 /// The recorder's end: never waits.
@@ -75,7 +92,7 @@ pub(super) struct Learner {
     built: bool,
     changed: bool,
     /// Runs that may not be in the file yet.
-    recent: Vec<(Instant, RunRecord)>,
+    recent: Vec<(Instant, Run)>,
     started: Instant,
 }
 
@@ -121,7 +138,7 @@ impl Learner {
             return;
         }
         let config = self.shared.config().learn;
-        let asked = self.shared.learn.rebuild.swap(false, Ordering::Relaxed);
+        let asked = self.shared.learn.rebuild_due(now_ms());
         if !self.built || asked || config != self.config {
             self.config = config;
             self.rebuild();
@@ -170,13 +187,13 @@ impl Learner {
         self.speeds = empty(&self.config);
         self.changed = true;
         let reader = self.shared.reader.clone();
-        let mut recent: BTreeMap<(String, i64), RunRecord> = std::mem::take(&mut self.recent)
+        let mut recent: BTreeMap<(String, i64), Run> = std::mem::take(&mut self.recent)
             .into_iter()
             .map(|(_, run)| ((run.job.clone(), run.start_s), run))
             .collect();
         let mut known = std::collections::VecDeque::new();
         let mut rows = 0_u64;
-        let visit = |run: RunRecord| {
+        let visit = |run: Run| {
             rows += 1;
             self.learn(&run);
             let key = (run.job, run.start_s);
@@ -204,21 +221,11 @@ impl Learner {
     }
 
     /// Adds a run to the table; whether it taught something.
-    fn learn(&mut self, run: &RunRecord) -> bool {
+    fn learn(&mut self, run: &Run) -> bool {
         if !teaches(&run.state, run.work.is_some()) || run.elapsed_ms == 0 {
             return false;
         }
-        let comment = run.declared.as_ref().map(|class| format!("class={class}"));
-        let traits = JobTraits {
-            account: &run.account,
-            user: &run.user,
-            name: &run.name,
-            comment: comment.as_deref().unwrap_or_default(),
-            tres: &run.tres_req,
-            partition: &run.partition,
-            qos: &run.qos,
-        };
-        let class = class_of(&traits, &self.config.class_by);
+        let class = class_of(&JobTraits::of_run(run), &self.config.class_by);
         let Ok(names) = hostlist::expand(&run.nodes, HOSTLIST_NAMES_MAX) else { return false };
         let then = split_node_classes(&run.node_class, &names);
         let nodes: Vec<RunNode<'_>> = names

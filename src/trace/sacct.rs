@@ -428,9 +428,9 @@ impl<'a> Fields<'a> {
         if text.is_empty() {
             return Ok((0, 0));
         }
-        let pair = text.split_once(':').and_then(|(code, signal)| {
-            Some((code.parse().ok()?, signal.parse().ok()?))
-        });
+        let pair = text
+            .split_once(':')
+            .and_then(|(code, signal)| Some((code.parse().ok()?, signal.parse().ok()?)));
         pair.ok_or_else(|| expected("ExitCode", "CODE:SIGNAL such as 0:0", text))
     }
 
@@ -470,11 +470,12 @@ pub fn duration(text: &str) -> Option<u64> {
     };
     let clock = clock.split('.').next()?;
     let parts: Option<Vec<u64>> = clock.split(':').map(|part| part.parse().ok()).collect();
-    let (hours, minutes, seconds) = match (parts?[..], days) {
-        ([hours, minutes, seconds], _) => (hours, minutes, seconds),
-        ([hours, minutes], Some(_)) => (hours, minutes, 0),
-        ([minutes, seconds], None) => (0, minutes, seconds),
-        ([hours], Some(_)) => (hours, 0, 0),
+    let parts = parts?;
+    let (hours, minutes, seconds) = match (&parts[..], days) {
+        (&[hours, minutes, seconds], _) => (hours, minutes, seconds),
+        (&[hours, minutes], Some(_)) => (hours, minutes, 0),
+        (&[minutes, seconds], None) => (0, minutes, seconds),
+        (&[hours], Some(_)) => (hours, 0, 0),
         _ => return None,
     };
     let days = days.unwrap_or(0).checked_mul(86_400)?;
