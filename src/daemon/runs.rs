@@ -301,3 +301,7 @@ fn set_nodes(run: &mut Run, nodes: &[Arc<str>], snapshot: &Snapshot, naming: Nam
     run.node_count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
     run.node_class = node_classes(&pairs);
 }
+
+#[cfg(test)]
+#[path = "runs_tests.rs"]
+mod tests;
