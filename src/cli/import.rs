@@ -2,12 +2,15 @@
 //! `phalanx history import`: from sacct's text to runs of the history.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::io::BufReader;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use nix::unistd::Uid;
 use serde::Serialize;
 
 use super::client::Client;
@@ -83,6 +86,8 @@ impl Sink {
             runs_days: kept.runs_days,
             max_mb: kept.max_mb,
         };
+        give_to_directory(&kept.path)
+            .map_err(|e| Failure::new(Exit::Negative, format!("{}: {e}", kept.path.display())))?;
         let history = History::open(&kept.path, limits)
             .map_err(|error| Failure::new(Exit::Negative, error.to_string()))?;
         Ok(Sink::File(Box::new((history, config))))
@@ -117,6 +122,17 @@ impl Sink {
             }
         }
     }
+}
+
+/// Makes the file, if it is missing, and gives it to the owner of its directory: root imports,
+/// and the daemon of another user is to go on with it.
+fn give_to_directory(path: &Path) -> std::io::Result<()> {
+    let Some(Ok(directory)) = path.parent().map(std::fs::metadata) else { return Ok(()) };
+    if path.exists() || !Uid::effective().is_root() {
+        return Ok(());
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o640).open(path)?;
+    std::os::unix::fs::chown(path, Some(directory.uid()), Some(directory.gid()))
 }
 
 /// Imports.

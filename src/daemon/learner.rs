@@ -5,7 +5,7 @@
 //! The table is what the history's runs say: it is built from them at the start, after an import
 //! and after a change of `[learn]`, and every run that ends is added to it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,6 +34,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(5);
 const WRITTEN_AFTER: Duration = Duration::from_secs(10);
 /// Pause after the last part of an import before the table is built anew.
 const IMPORT_PAUSE_MS: u64 = 300;
+/// Pause before a history that could not be read is tried again.
+const RETRY_MS: u64 = 5000;
 /// Runs of an earlier daemon that a job still known to Slurm may be: newest ones.
 const KNOWN_MAX: usize = 200_000;
 
@@ -55,7 +57,11 @@ pub(super) struct LearnShared {
 impl LearnShared {
     /// Asks for the table to be built anew, once imports have paused.
     pub(super) fn imported(&self, now_ms: u64) {
-        self.rebuild.store(now_ms.saturating_add(IMPORT_PAUSE_MS), Ordering::Relaxed);
+        self.rebuild_at(now_ms.saturating_add(IMPORT_PAUSE_MS));
+    }
+
+    fn rebuild_at(&self, due_ms: u64) {
+        self.rebuild.store(due_ms, Ordering::Relaxed);
     }
 
     fn rebuild_due(&self, now_ms: u64) -> bool {
@@ -184,14 +190,13 @@ impl Learner {
         if let Some(snapshot) = self.shared.snapshot() {
             self.name_nodes(&snapshot);
         }
-        self.speeds = empty(&self.config);
-        self.changed = true;
+        let before = std::mem::replace(&mut self.speeds, empty(&self.config));
         let reader = self.shared.reader.clone();
         let mut recent: BTreeMap<(String, i64), Run> = std::mem::take(&mut self.recent)
             .into_iter()
             .map(|(_, run)| ((run.job.clone(), run.start_s), run))
             .collect();
-        let mut known = std::collections::VecDeque::new();
+        let mut known = VecDeque::new();
         let mut rows = 0_u64;
         let visit = |run: Run| {
             rows += 1;
@@ -203,17 +208,24 @@ impl Learner {
                 known.pop_front();
             }
         };
-        if let Some(Err(error)) = reader.map(|reader| reader.each_run(visit))
-            && self.built
-        {
-            warn!("speeds: {error}; learning goes on with what ends from now on");
+        let read = reader.map_or(Ok(()), |reader| reader.each_run(visit));
+        match read {
+            Ok(()) => recent.values().for_each(|run| {
+                self.learn(run);
+            }),
+            Err(error) => {
+                // The file may be being made, or the disk be full: what is known stays.
+                if self.built {
+                    warn!("speeds: {error}; what was learned so far stays");
+                }
+                self.speeds = before;
+                self.shared.learn.rebuild_at(now_ms().saturating_add(RETRY_MS));
+            }
         }
-        for run in recent.into_values() {
-            self.learn(&run);
-            self.recent.push((Instant::now(), run));
-        }
+        self.recent = recent.into_values().map(|run| (Instant::now(), run)).collect();
         self.runs.knows(known.into_iter().collect::<BTreeSet<_>>());
         self.built = true;
+        self.changed = true;
         if rows > 0 {
             let (classes, ms) = (self.speeds.len(), began.elapsed().as_millis());
             info!("speeds: {classes} job classes learned from {rows} runs in {ms} ms");

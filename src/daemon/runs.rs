@@ -142,8 +142,10 @@ impl Runs {
                 None => self.ended.push((job_id, ended)),
             }
         }
-        let unseen: Vec<&Job> = snapshot.jobs.iter().filter(|job| is_over(job)).collect();
-        for job in unseen {
+        let waiting: BTreeSet<(u32, i64)> =
+            self.ended.iter().map(|(id, ended)| (*id, ended.live.start_s)).collect();
+        let over = |job: &&Job| is_over(job) && !waiting.contains(&(job.id, job.start_s));
+        for job in snapshot.jobs.iter().filter(over) {
             runs.extend(self.over(snapshot, job, now_ms, naming));
         }
         self.done.retain(|job_id, _| snapshot.job(*job_id).is_some());
@@ -212,10 +214,6 @@ impl Runs {
         naming: Naming<'_>,
     ) -> Option<Run> {
         if self.done.get(&job.id) == Some(&job.start_s) {
-            return None;
-        }
-        let waits = |(id, ended): &(u32, Ended)| *id == job.id && ended.live.start_s == job.start_s;
-        if self.ended.iter().any(waits) {
             return None;
         }
         if let Some(live) = self.live.get_mut(&job.id).filter(|l| l.start_s == job.start_s) {

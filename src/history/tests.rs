@@ -758,7 +758,7 @@ fn a_run_counts_once() {
     let reader = HistoryReader::new(&path);
     let first = Run { joules: Some(9.0), ..first };
     assert_eq!(reader.runs(0, 10).unwrap(), [again.clone(), first.clone()]);
-    assert_eq!(reader.runs(20_001, 10).unwrap(), [again.clone()]);
+    assert_eq!(reader.runs(20_001, 10).unwrap(), std::slice::from_ref(&again));
     let mut seen = Vec::new();
     reader.each_run(|run| seen.push(run)).unwrap();
     assert_eq!(seen, [first, again]);
