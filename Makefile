@@ -76,6 +76,7 @@ CLUSTER_ENV := PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 test-cluster: debug
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/test_harness.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/placement.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/learn.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/transparency.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
 
