@@ -16,7 +16,7 @@ PYTHON ?= /usr/bin/python3
 APT := DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-dev libclang-14-dev \
+PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-dev libmunge-dev libclang-14-dev \
 	slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
 PACKAGES_RUN := $(PACKAGES_BUILD) python3 procps
 PACKAGES_TEST := $(PACKAGES_RUN) clang-14 libclang-rt-14-dev sqlite3 \
@@ -71,6 +71,7 @@ CLUSTER_ENV := PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 test-cluster: debug
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/test_harness.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/placement.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/learn.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/transparency.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
 

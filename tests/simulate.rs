@@ -207,7 +207,9 @@ fn pods_fill_gpus_and_nobody_is_overtaken_too_often() {
 fn the_report_is_whole_and_the_same_every_time() {
     let directory = tempfile::tempdir().unwrap();
     let log: String = (0..200)
-        .map(|n| line(n, n * 7, 20 + (n * 37 % 400) as i32, 1 + (n % 9) as i32, 600))
+        .map(|n: i32| {
+            line(n.unsigned_abs(), n.unsigned_abs() * 7, 20 + n * 37 % 400, 1 + n % 9, 600)
+        })
         .collect();
     let log = file(directory.path(), "a<b>.swf", log.as_bytes());
     let report = |name: &str, threads: &str| {
@@ -232,4 +234,34 @@ fn the_report_is_whole_and_the_same_every_time() {
     assert!(fs::read_to_string(out.join("filling.csv")).unwrap().lines().count() > 80);
     let blocked = ["--jobs", &pods, "--nodes", &nodes, "--arrivals", "openb", "--out", "/proc/no"];
     refused(&blocked, "/proc/no");
+}
+
+#[test]
+fn accounting_goes_in_as_sacct_prints_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let head = "JobID|User|JobName|Submit|Start|End|Elapsed|State|NCPUS|NodeList|Timelimit\n";
+    let row = |id: &str, submit: &str, start: &str, end: &str, elapsed: &str, cpus: u32| {
+        let day = "2026-11-01T";
+        format!(
+            "{id}|ann|md|{day}{submit}|{day}{start}|{day}{end}|{elapsed}|COMPLETED|{cpus}|n1|01:00:00\n"
+        )
+    };
+    let text = head.to_owned()
+        + &row("1", "10:00:00", "10:00:00", "10:10:00", "00:10:00", 6)
+        + &row("1.batch", "10:00:00", "10:00:00", "10:10:00", "00:10:00", 6)
+        + &row("2", "10:00:00", "10:20:00", "10:25:00", "00:05:00", 4)
+        + "3|bob|x|2026-11-01T10:00:00|Unknown|Unknown|00:00:00|PENDING|1||01:00:00\n";
+    let log = file(directory.path(), "month.sacct", text.as_bytes());
+    let log = log.to_str().unwrap();
+    let found = &figures(&["--jobs", log, "--policy", "easy"])[0];
+    assert_eq!((found["jobs"].as_u64(), found["skipped"].as_u64()), (Some(2), Some(1)));
+    assert_eq!(found["wait_max_s"], 600, "6 CPUs were in use at once: one after the other");
+    let wide = &figures(&["--jobs", log, "--nodes", "1x(cpu=10)", "--policy", "phalanx"])[0];
+    assert_eq!(wide["wait_max_s"], 0);
+    let bad = file(directory.path(), "bad.psv", (text + "4|ann\n").as_bytes());
+    refused(&["--jobs", bad.to_str().unwrap()], "bad.psv: line 6: ");
+    let none = file(directory.path(), "none.sacct", head.as_bytes());
+    refused(&["--jobs", none.to_str().unwrap()], "no job in it that ran");
+    let other = file(directory.path(), "other.sacct", b"a,b\n1,2\n");
+    refused(&["--jobs", other.to_str().unwrap()], "line 1: expected the header line");
 }

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Args;
+use jiff::tz::TimeZone;
 
 use super::args::Global;
 use super::exit::{Exit, Failure};
@@ -33,7 +34,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "FILE")]
     pub jobs: PathBuf,
     /// Nodes: an openb node list, or such as 128x(cpu=64,mem=256G,gpu=4), several joined
-    /// by + [default: as large as the header of an SWF log says]
+    /// by + [default: as large as an SWF log's header says, or as sacct shows in use at once]
     #[arg(long, value_name = "FILE|SPEC")]
     pub nodes: Option<String>,
     /// Policy, may be repeated: fcfs, easy, easy++, stock, best-fit, dot-product, k8s-balanced,
@@ -71,6 +72,7 @@ pub struct SimulateArgs {
 enum Format {
     Swf,
     Openb,
+    Sacct,
 }
 
 impl Format {
@@ -80,8 +82,9 @@ impl Format {
         match args.format.as_deref().or(by_name.as_deref()) {
             Some("swf") => Ok(Self::Swf),
             Some("csv" | "openb") => Ok(Self::Openb),
+            Some("sacct" | "psv") => Ok(Self::Sacct),
             Some(other) if args.format.is_some() => {
-                Err(usage(format!("--format: expected swf or openb, got {other:?}")))
+                Err(usage(format!("--format: expected swf, openb or sacct, got {other:?}")))
             }
             _ => Err(usage(format!(
                 "{}: the name does not tell the format: give --format",
@@ -109,10 +112,10 @@ pub(super) fn run(global: &Global, args: &SimulateArgs) -> Result<Outcome, Failu
         return Err(usage("--threads: must be at least 1, got 0"));
     }
     let figures = match Format::of(args)? {
-        Format::Swf if args.arrivals.is_some() => {
+        Format::Swf | Format::Sacct if args.arrivals.is_some() => {
             return Err(usage("--arrivals: only for an openb pod list"));
         }
-        Format::Swf => swf(args, &policies)?,
+        format @ (Format::Swf | Format::Sacct) => batch(args, format, &policies)?,
         Format::Openb => openb(args, &policies)?,
     };
     if global.json || !std::io::stdout().is_terminal() {
@@ -132,14 +135,22 @@ fn policies(args: &SimulateArgs) -> Result<Vec<Policy>, Failure> {
     args.policy.iter().map(parse).collect()
 }
 
-fn swf(args: &SimulateArgs, policies: &[Policy]) -> Result<Vec<Figures>, Failure> {
+fn batch(
+    args: &SimulateArgs,
+    format: Format,
+    policies: &[Policy],
+) -> Result<Vec<Figures>, Failure> {
     let cpus = match args.nodes.as_deref() {
         None => None,
         Some(spec) => Some(cpus_of(spec)?),
     };
     let reader = input::open(&args.jobs)?;
     let name = args.jobs.to_string_lossy();
-    let load = job::read_swf(reader, cpus).map_err(|error| InputError::new(name, error))?;
+    let load = match format {
+        Format::Sacct => job::read_sacct(reader, &TimeZone::system(), cpus),
+        _ => job::read_swf(reader, cpus),
+    };
+    let load = load.map_err(|error| InputError::new(name, error))?;
     let found = each(args.threads, policies, load.jobs.len(), |policy, told| {
         let schedule = pool::run(&load, policy, told);
         (metrics::of_pool(policy, &load, &schedule), schedule)

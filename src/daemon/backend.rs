@@ -10,12 +10,13 @@ use phalanx_ffi::wire::{Reason, Stats};
 
 use crate::api::types::{
     AskReport, BlockerReport, CallShares, CallTime, ConfigStatus, DecisionReport, DimensionReport,
-    Explain, FilterReport, HistoryStatus, LinkStatus, NodeReport, NodesReport, PendingReport,
-    Placed, PlanReport, PlannedJob, PlannerStatus, PluginStatus, Quantiles, ReloadReport,
-    ShadowDiff, ShadowReport, SlurmStatus, Status,
+    Explain, FilterReport, HistoryStatus, ImportReport, LinkStatus, NodeReport, NodesReport,
+    PendingReport, Placed, PlanReport, PlannedJob, PlannerStatus, PluginStatus, Quantiles,
+    ReloadReport, RunsReport, ShadowDiff, ShadowReport, SlurmStatus, SpeedsReport, Status,
 };
 use crate::api::{Backend, Failure};
 use crate::balance::WeightsBySource;
+use crate::daemon::past;
 use crate::daemon::recent::{Key, Known};
 use crate::daemon::recorder::now_ms;
 use crate::daemon::settings::partition_modes;
@@ -23,6 +24,7 @@ use crate::daemon::state::{Shared, lock};
 use crate::history::{DecisionRow, HistoryReader};
 use crate::link::{Histogram, LinkView, Shares, upper_edge_quantiles};
 use crate::model::hostlist;
+use crate::model::run::Run;
 use crate::planner::cluster::{Cluster, Table};
 use crate::planner::pending::waiting;
 use crate::planner::place::Placer;
@@ -124,7 +126,7 @@ impl Backend for Shared {
         };
         let jobs = plan.jobs.iter().map(|planned| PlannedJob {
             job_id: planned.job_id,
-            method: "balance".to_owned(),
+            method: planned.method.map_or("balance", |m| m.as_str()).to_owned(),
             nodes: node_names(snapshot, &planned.nodes),
             reason: planned.why.map(str::to_owned),
         });
@@ -134,7 +136,20 @@ impl Backend for Shared {
             took_ms: state.took_ms,
             jobs: jobs.collect(),
             not_planned: plan.not_planned,
+            methods: state.methods.clone(),
         })
+    }
+
+    fn runs(&self, since_ms: Option<u64>, limit: Option<u32>) -> Result<RunsReport, Failure> {
+        past::runs(self, since_ms, limit)
+    }
+
+    fn speeds(&self, class: Option<&str>, node: Option<&str>) -> Result<SpeedsReport, Failure> {
+        past::speeds(self, class, node)
+    }
+
+    fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure> {
+        past::import(self, runs)
     }
 
     fn reload(&self) -> ReloadReport {
@@ -376,6 +391,7 @@ fn ask_of(row: &DecisionRow) -> AskReport {
         verdict: row.decision.verdict.clone(),
         reason: reason_of(row),
         nodes: row.decision.nodes.clone(),
+        steer: scores_of(row).and_then(|scores| scores.steer),
     }
 }
 

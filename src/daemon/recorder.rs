@@ -11,15 +11,18 @@ use crossbeam_channel::Receiver;
 use phalanx_ffi::slurm::job_state_text;
 use phalanx_ffi::wire::{Cause, Reason};
 
-use crate::api::types::{AskReport, DecisionReport, ScoredNode};
+use crate::api::types::{AskReport, DecisionReport, ScoredNode, SteerReport};
 use crate::balance::{Branch, Choice, Decision};
+use crate::daemon::learner::RunSender;
 use crate::daemon::recent::{Ask, Key, Recent, Start};
+use crate::daemon::runs::RunNote;
 use crate::history::{
     DecisionRecord, HistorySender, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record,
 };
 use crate::link::{AskNote, BeganNote, Mode, Note, OutcomeNote, Responder};
 use crate::model::hostlist;
-use crate::planner::cluster::Table;
+use crate::planner::cluster::{Held, Table};
+use crate::planner::steer::{Steered, Unused};
 
 /// Chosen nodes whose scores are kept.
 const SCORED_MAX: usize = 64;
@@ -36,6 +39,8 @@ pub(super) struct Recorder {
     pub(super) recent: Arc<Mutex<Recent>>,
     pub(super) history: Option<HistorySender>,
     pub(super) responder: Arc<Responder>,
+    /// To the learner, if anything is learned.
+    pub(super) runs: Option<RunSender>,
     /// Keys of asked decisions whose outcome is not yet known.
     pub(super) open: BTreeMap<u64, (Key, Option<f64>)>,
 }
@@ -48,11 +53,7 @@ impl Recorder {
                 Note::Asked(ask) => self.asked(&ask),
                 Note::Outcome(outcome) => self.outcome(outcome),
                 Note::Began(began) => self.began(&began),
-                Note::Ended { job_id, state, .. } => {
-                    let state = job_state_text(state);
-                    let end = JobEndRecord { time_ms: now_ms(), job_id, state };
-                    self.record(Record::JobEnd(end));
-                }
+                Note::Ended { job_id, state, end_s } => self.ended(job_id, state, end_s),
             }
         }
     }
@@ -84,6 +85,7 @@ impl Recorder {
             verdict: verdict(note).to_owned(),
             reason: reason.clone(),
             nodes: nodes.clone(),
+            steer: note.steered.as_ref().map(|s| steer_report(s, &note.table)),
         };
         let explain = scores.as_ref().and_then(|s| serde_json::to_string(s).ok());
         let partition = note.partition.clone();
@@ -130,8 +132,33 @@ impl Recorder {
         }));
     }
 
+    fn ended(&self, job_id: u32, state: u32, end_s: u64) {
+        let (time_ms, state) = (now_ms(), job_state_text(state));
+        if let Some(runs) = &self.runs {
+            let end_s = i64::try_from(end_s).unwrap_or(i64::MAX);
+            let state = state.split('+').next().unwrap_or_default().to_owned();
+            runs.send(RunNote::Ended { job_id, state, end_s, at_ms: time_ms });
+        }
+        self.record(Record::JobEnd(JobEndRecord { time_ms, job_id, state }));
+    }
+
+    /// Tells the learner which nodes a job holds.
+    fn holds(&self, note: &BeganNote, placed_by: &str, at_ms: u64) {
+        let Some(runs) = &self.runs else { return };
+        let name = |held: &Held| note.table.nodes.get(held.node).map(|n| Arc::clone(&n.name));
+        runs.send(RunNote::Holds {
+            job_id: note.job.id,
+            start_s: i64::try_from(note.job.start_s).unwrap_or(i64::MAX),
+            nodes: note.job.held.iter().filter_map(name).collect(),
+            placed_by: placed_by.to_owned(),
+            at_ms,
+            fresh: note.cause == Some(Cause::Begin),
+        });
+    }
+
     fn began(&mut self, note: &BeganNote) {
         if note.cause != Some(Cause::Begin) {
+            self.holds(note, "", now_ms());
             return;
         }
         let time_ms = now_ms();
@@ -142,6 +169,9 @@ impl Recorder {
         let start_ms = note.job.start_s.saturating_mul(1000);
         let start = Start { job_id: note.job.id, nodes: text.clone(), start_ms, ask: None };
         let ask = self.recent().began(key, start);
+        let kept = ask.as_ref().filter(|ask| ask.kept);
+        let method = kept.and_then(|ask| ask.scores.as_ref()).map_or("stock", |s| &s.method);
+        self.holds(note, method, time_ms);
         let partition = ask.as_ref().map(|a| a.partition.as_str()).unwrap_or_default();
         let mode = self.responder.settings().mode_of(partition);
         if mode == Mode::Off {
@@ -165,10 +195,12 @@ impl Recorder {
         let settings = self.responder.settings();
         let Some(placement) = &note.placement else { return DecisionReport::default() };
         let decision = &placement.decision;
+        let by_steer = note.steered.as_ref().filter(|s| s.tier.is_some());
         DecisionReport {
             id: note.decision,
             time_ms,
-            method: "balance".to_owned(),
+            method: by_steer.map_or("balance", |s| s.steer.method.as_str()).to_owned(),
+            steer: by_steer.map(|s| steer_report(s, &note.table)),
             method_mode: match settings.tuning.params.mode {
                 crate::balance::Mode::Seed => "seed".to_owned(),
                 crate::balance::Mode::Best => "best".to_owned(),
@@ -243,6 +275,25 @@ fn name(table: &Table, node: usize) -> String {
 fn names(table: &Table, nodes: &[u32]) -> String {
     let names: Vec<String> = nodes.iter().map(|&node| name(table, node as usize)).collect();
     hostlist::compress(&names)
+}
+
+fn steer_report(steered: &Steered, table: &Table) -> SteerReport {
+    let steer = &steered.steer;
+    let tier = steered.tier.and_then(|at| steer.tiers.get(at));
+    SteerReport {
+        method: steer.method.as_str().to_owned(),
+        made_ms: steer.made_ms,
+        tier: tier.map(|tier| tier.name.to_string()),
+        unused: steered.unused.map(|why| match why {
+            Unused::NotOffered(node) => {
+                format!("stale: {} not offered", name(table, node as usize))
+            }
+            Unused::Busy(node) => format!("stale: {} busy", name(table, node as usize)),
+            Unused::Quota => "its share of tasks has started".to_owned(),
+            Unused::OtherTable => "stale: the nodes changed".to_owned(),
+        }),
+        note: steer.note.clone(),
+    }
 }
 
 fn scored(note: &AskNote, choice: &Choice) -> ScoredNode {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What is recorded: plain data, made by the daemon.
 
+use crate::model::run::Run;
+
 /// The job that a record is about, and where it was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobRef {
@@ -114,4 +116,6 @@ pub enum Record {
     Placement(PlacementRecord),
     /// A job ended.
     JobEnd(JobEndRecord),
+    /// What is known of a run that ended; one that is known already stays.
+    Run(Box<Run>),
 }

@@ -14,8 +14,9 @@ use crossbeam_channel::bounded;
 use rusqlite::Connection;
 
 use super::*;
+use crate::model::run::Run;
 
-const LIMITS: Limits = Limits { retention_days: 30, max_mb: 1024 };
+const LIMITS: Limits = Limits { retention_days: 30, runs_days: 365, max_mb: 1024 };
 const DAY_MS: u64 = 86_400_000;
 
 fn job(job_id: u32) -> JobRef {
@@ -267,6 +268,7 @@ fn a_batch_is_written_whole_or_not_at_all() {
     let mut history = History::open(&path, LIMITS).unwrap();
     // The second record violates a rule of the table made for this test.
     history
+        .database
         .connection
         .execute_batch(
             "CREATE TRIGGER refuse BEFORE INSERT ON job_ends \
@@ -291,7 +293,7 @@ fn a_new_file_is_private_and_in_wal_mode() {
     assert_eq!(mode("history.sqlite") & 0o137, 0);
     assert_eq!(mode("history.sqlite-wal") & 0o137, 0);
     let journal: String =
-        history.connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+        history.database.connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
     assert_eq!(journal, "wal");
 }
 
@@ -305,7 +307,9 @@ fn migrations_run_in_order_and_keep_the_data() {
     let add = "ALTER TABLE decisions ADD COLUMN energy_j REAL";
     let fill = "UPDATE decisions SET energy_j = 2.5";
     let known = i64::try_from(schema::MIGRATIONS.len()).unwrap();
-    let version = |history: &History| schema::pragma(&history.connection, "user_version").unwrap();
+    let version = |history: &History| {
+        crate::sqlite::pragma(&history.database.connection, "user_version").unwrap()
+    };
 
     let mut history = History::open(&path, LIMITS).unwrap();
     assert_eq!(version(&history), known);
@@ -320,11 +324,13 @@ fn migrations_run_in_order_and_keep_the_data() {
     let energy = "SELECT energy_j FROM decisions";
     let history = History::open_with(&path, LIMITS, &steps(&[add])).unwrap();
     assert_eq!(version(&history), known + 1);
-    let value: Option<f64> = history.connection.query_row(energy, [], |r| r.get(0)).unwrap();
+    let value: Option<f64> =
+        history.database.connection.query_row(energy, [], |r| r.get(0)).unwrap();
     assert_eq!(value, None);
     drop(history);
     let history = History::open_with(&path, LIMITS, &steps(&[add, fill])).unwrap();
-    let value: Option<f64> = history.connection.query_row(energy, [], |r| r.get(0)).unwrap();
+    let value: Option<f64> =
+        history.database.connection.query_row(energy, [], |r| r.get(0)).unwrap();
     assert_eq!((version(&history), value), (known + 2, Some(2.5)));
     drop(history);
 
@@ -686,6 +692,7 @@ fn kill_in_the_middle() {
         assert!(reports >= 30 * round, "the child ended early");
         let mut history = History::open(&path, LIMITS).unwrap();
         let count: u64 = history
+            .database
             .connection
             .query_row("SELECT count(*) FROM decisions", [], |row| {
                 row.get::<_, i64>(0).map(i64::cast_unsigned)
@@ -695,7 +702,7 @@ fn kill_in_the_middle() {
         assert!(count <= committed + 100, "{count} of {committed}");
         assert_eq!(count % 100, 0);
         history.record(&[sized(0, 0)]).unwrap();
-        history.connection.execute_batch("DELETE FROM decisions").unwrap();
+        history.database.connection.execute_batch("DELETE FROM decisions").unwrap();
         drop(history);
         assert_eq!(integrity(&path), "ok");
     }
@@ -720,4 +727,51 @@ fn speed_of_100_000_records() {
     eprintln!("100000 records in {seconds:.2} s, {:.0}/s, {bytes} bytes", 1e5 / seconds);
     assert_eq!(shared.written.load(Relaxed), 100_000);
     assert!(seconds < 60.0, "{seconds}");
+}
+
+fn ran(job: &str, start_s: i64, end_s: i64) -> Run {
+    Run {
+        job: job.to_owned(),
+        job_id: 7,
+        name: "train".to_owned(),
+        nodes: "n[1-2]".to_owned(),
+        start_s,
+        end_s,
+        elapsed_ms: 1500,
+        state: "COMPLETED".to_owned(),
+        exit_code: 255,
+        work: Some(2.5),
+        ..Run::default()
+    }
+}
+
+#[test]
+fn a_run_counts_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("h.sqlite");
+    let mut history = History::open(&path, LIMITS).unwrap();
+    let (first, again) = (ran("7", 10, 20), ran("7", 30, 50));
+    history.record(&[Record::Run(Box::new(first.clone()))]).unwrap();
+    let known = Run { joules: Some(9.0), ..first.clone() };
+    let done = history.import(&[first.clone(), again.clone(), known.clone(), known]).unwrap();
+    assert_eq!((done.new, done.filled, done.known), (1, 1, 2));
+    let reader = HistoryReader::new(&path);
+    let first = Run { joules: Some(9.0), ..first };
+    assert_eq!(reader.runs(0, 10).unwrap(), [again.clone(), first.clone()]);
+    assert_eq!(reader.runs(20_001, 10).unwrap(), [again.clone()]);
+    let mut seen = Vec::new();
+    reader.each_run(|run| seen.push(run)).unwrap();
+    assert_eq!(seen, [first, again]);
+}
+
+#[test]
+fn runs_are_kept_for_a_time_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("h.sqlite");
+    let mut history = History::open(&path, LIMITS).unwrap();
+    let day = 86_400;
+    history.import(&[ran("1", 0, day), ran("2", 0, 300 * day)]).unwrap();
+    history.prune(u64::try_from(400 * day * 1000).unwrap()).unwrap();
+    let left = HistoryReader::new(&path).runs(0, 10).unwrap();
+    assert_eq!(left.iter().map(|run| run.job.as_str()).collect::<Vec<_>>(), ["2"]);
 }

@@ -4,11 +4,14 @@
 //! Layer 0: nothing here does I/O, reads a clock or draws random numbers.
 
 pub mod amount;
+pub mod collect;
+pub mod comment;
 pub mod hostlist;
 mod ids;
 mod node_set;
 pub mod problem;
 mod resources;
+pub mod run;
 pub mod shape;
 
 pub use amount::{Amount, AmountError, Scale};

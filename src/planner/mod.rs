@@ -13,4 +13,5 @@ pub mod place;
 pub mod plan;
 pub mod rank;
 pub mod room;
+pub mod steer;
 mod unfit;
