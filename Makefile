@@ -99,12 +99,15 @@ test-24.11: slurm-24.11
 
 # ---- measuring; nothing here passes or fails
 
-.PHONY: bench-10k bench-balance
+.PHONY: bench-10k bench-balance bench-traces
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py
 bench-balance: rust
 	$(CARGO) bench --bench balance
+# TRACES: directory with swf/ and gpu_clusters/alibaba-openb-2023/ (see the script)
+bench-traces: build
+	$(PYTHON) tests/bench/traces.py target/release/phalanx $(TRACES)
 
 # ---- installing; nothing is started and slurm.conf is not touched
 
