@@ -31,7 +31,7 @@ fn model(edge: impl Fn(usize, usize) -> (f64, f64), slot: u64, g: Growth, scale:
                 Edge { server: SERVERS[s].into(), mean, count }
             })
             .collect(),
-        any: None,
+        ..Task::default()
     };
     Problem {
         kinds: vec!["cpu".into(), "gpu".into()],
@@ -43,11 +43,15 @@ fn model(edge: impl Fn(usize, usize) -> (f64, f64), slot: u64, g: Growth, scale:
         servers: SERVERS
             .iter()
             .zip(capacity)
-            .map(|(name, c)| Server { name: (*name).into(), capacity: c.to_vec() })
+            .map(|(name, c)| Server {
+                name: (*name).into(),
+                capacity: c.to_vec(),
+                ..Server::default()
+            })
             .collect(),
         jobs: vec![
-            Job { id: "j0".into(), tasks: (0..3).map(task).collect() },
-            Job { id: "j1".into(), tasks: (3..5).map(task).collect() },
+            Job { id: "j0".into(), tasks: (0..3).map(task).collect(), spread: false },
+            Job { id: "j1".into(), tasks: (3..5).map(task).collect(), spread: false },
         ],
     }
 }
