@@ -298,8 +298,8 @@ impl Instance {
             for opt in &row {
                 if (opt.lo..opt.hi).any(|s| self.fits_empty(ty, s as usize)) {
                     self.opts.push(*opt);
+                    self.has_untried |= opt.untried == 1;
                 }
-                self.has_untried |= opt.untried == 1;
             }
             self.opt_start.push(narrow(self.opts.len()));
         }

@@ -86,8 +86,6 @@ pub struct GangNote {
     pub job_type: String,
     /// Tasks of the gang.
     pub tasks: u64,
-    /// Payment, by which all values of this gang are scaled.
-    pub payment: f64,
     /// Expected value where it was planned; absent while it waits.
     pub value: Option<f64>,
     /// Maintenance cost.
