@@ -5,13 +5,14 @@
 //! link, where [`steer::decide`](crate::planner::steer::decide) follows it.
 
 use crate::config::Config;
+use crate::daemon::gangs::Gangs;
+use crate::learn::Speeds;
 use crate::planner::room::Room;
 use crate::planner::steer::Steering;
 use crate::snapshot::Snapshot;
 
 /// What a round of planning is made from.
 #[derive(Debug, Clone, Copy)]
-#[allow(dead_code)] // Until the first method joins.
 pub(super) struct Round<'a> {
     /// Configuration in force.
     pub(super) config: &'a Config,
@@ -19,8 +20,17 @@ pub(super) struct Round<'a> {
     pub(super) snapshot: &'a Snapshot,
     /// Usage in the snapshot's node order.
     pub(super) rooms: &'a [Room],
+    /// What was learned from jobs that ended.
+    pub(super) speeds: &'a Speeds,
     /// Unix milliseconds.
     pub(super) now_ms: u64,
+}
+
+impl Round<'_> {
+    /// Unix seconds.
+    pub(super) fn now_s(&self) -> i64 {
+        i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
+    }
 }
 
 /// A method; it may keep what helps its next round.
@@ -31,5 +41,5 @@ pub(super) trait Steerer: Send {
 
 /// Every method, in the order in which they plan.
 pub(super) fn all() -> Vec<Box<dyn Steerer>> {
-    Vec::new()
+    vec![Box::new(Gangs::default())]
 }

@@ -260,6 +260,7 @@ impl<'a> Finder<'a> {
 
 /// Leader and offset of a component of a het job: `130+1`.
 pub(super) fn leader_of(job: &Job) -> Option<(u32, u32)> {
+    job.het_job_id?;
     let (leader, offset) = job.label.split_once('+')?;
     Some((leader.parse().ok()?, offset.parse().ok()?))
 }

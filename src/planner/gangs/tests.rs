@@ -67,6 +67,7 @@ fn job(id: u32, account: &str, nodes: u32) -> Job {
 fn component(leader: u32, offset: u32, nodes: u32) -> Job {
     let mut part = job(leader + offset, "a", nodes);
     part.label = format!("{leader}+{offset}").into();
+    part.het_job_id = Some(leader);
     part.shape.left_to_slurm = Some(LeftToSlurm::HetJob);
     part
 }
