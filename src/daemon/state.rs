@@ -19,7 +19,6 @@ use crate::link::Responder;
 use crate::planner::plan::{Plan, rooms_from_mirror};
 use crate::planner::room::Room;
 use crate::planner::steer::MethodReport;
-use crate::snapshot::Snapshot;
 use crate::snapshot::{Job, Snapshot};
 use crate::source::slurm::ClusterInfo;
 
