@@ -9,6 +9,7 @@ pub mod plan;
 pub mod reload;
 pub mod shadow;
 pub mod status;
+mod steer;
 #[cfg(test)]
 mod tests;
 mod units;
