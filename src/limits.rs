@@ -49,6 +49,8 @@ pub const RECENT_ASKS_MAX: usize = 8;
 pub const LEARN_PAIRS_MAX: usize = 500_000;
 /// Job classes whose speeds are remembered.
 pub const LEARN_CLASSES_MAX: usize = 20_000;
+/// Ended runs that wait for a poll of slurmctld; the oldest are given up.
+pub const RUNS_WAITING_MAX: usize = 65_536;
 /// Jobs that one method may steer.
 pub const STEERS_MAX: usize = 100_000;
 /// Sets of nodes of one steer: each costs at most one decision more at a question.
