@@ -133,6 +133,7 @@ fn one(
     let question = Question {
         job_id: job.id,
         array_job_id: job.array_job_id,
+        user_id: job.user_id,
         shape: &job.shape,
         candidates: &words,
         held_ms: u64::MAX,

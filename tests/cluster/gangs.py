@@ -106,15 +106,21 @@ def had_choice(record, others):
     return min(free.values()) >= int(record["NumNodes"].split("-")[0])
 
 
+def fastest(record):
+    """The class on which the job's type is fastest; None if both are alike."""
+    return FASTEST.get(record["JobName"].split("_")[0])
+
+
 def landed(records):
     """(jobs with a choice whose type has a fastest class, of these on that class)."""
-    chosen, right = 0, 0
-    for record in records:
-        best = FASTEST.get(record["JobName"].split("_")[0])
-        if best and had_choice(record, records):
-            chosen += 1
-            right += classes_of(record) == {best}
-    return chosen, right
+    chosen = [r for r in records if fastest(r) and had_choice(r, records)]
+    return len(chosen), sum(classes_of(record) == {fastest(record)} for record in chosen)
+
+
+def astray(records):
+    """Jobs that had a choice and ran elsewhere."""
+    return [r for r in records if fastest(r) and had_choice(r, records)
+            and classes_of(r) != {fastest(r)}]
 
 
 def totals(records):
@@ -149,6 +155,10 @@ class Suite:
     def fast_share(self, records, what):
         """Checks where the jobs landed."""
         chosen, right = landed(records)
+        for record in astray(records):
+            report = phalanx_json(self.cluster, "explain", record["JobId"])
+            asks = [(ask["mode"], ask["reason"], ask.get("steer")) for ask in report["asks"][:2]]
+            print(f"    {record['JobName']} on {record['NodeList']}: {json.dumps(asks)[:600]}")
         print(f"    {what}: {right} of {chosen} jobs with a choice on their fastest class")
         self.expect(chosen >= len(records) // 6, f"{what}: only {chosen} jobs had a choice")
         self.expect(right >= SHARE_MIN * chosen,
@@ -167,7 +177,9 @@ def gangs_learn(suite, count):
 
 def gangs_explained(suite, _count):
     """explain names method, learned speeds and terms; plan names objective and gap"""
-    records = run_list(suite.cluster, work_list(2, 4))
+    # Behind a job on all nodes: planned before they start.
+    suite.cluster.submit("-N16", "--ntasks-per-node=8", "-t1", wrap="sleep 3")
+    records = run_list(suite.cluster, [(0.0, *job[1:]) for job in work_list(2, 4)])
     for record in records:
         report = phalanx_json(suite.cluster, "explain", record["JobId"])
         steer = (report["placed"].get("decision") or {}).get("steer")

@@ -130,10 +130,10 @@ pub fn plan(inputs: &Inputs<'_>) -> (Steering, Last) {
         jobs: model.gangs.len() as u64,
         ..MethodReport::default()
     };
-    let empty =
-        |report| Steering { method: Method::Gang, steers: Vec::new(), wishes: Vec::new(), report };
+    let mut likes = steers::likes(inputs, &model);
+    let with = |steers, wishes, report| Steering { method: Method::Gang, steers, wishes, report };
     if model.gangs.is_empty() {
-        return (empty(report), Last::new());
+        return (with(likes, Vec::new(), report), Last::new());
     }
     let problem = problem::build(inputs, &model);
     let warm = problem::warm_start(inputs, &model, &problem);
@@ -152,11 +152,12 @@ pub fn plan(inputs: &Inputs<'_>) -> (Steering, Last) {
             fill(&mut report, &model, &answer);
             let (steers, wishes) = steers::make(inputs, &model, &places, answer.explain.as_ref());
             let last = last_of(inputs.snapshot, &model, &places);
-            (Steering { method: Method::Gang, steers, wishes, report }, last)
+            likes.extend(steers);
+            (with(likes, wishes, report), last)
         }
         Err(error) => {
             report.error = Some(error.to_string());
-            (empty(report), Last::new())
+            (with(likes, Vec::new(), report), Last::new())
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! From a plan to steers: planned nodes first, then the classes that suit.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::gang::{Explain, JobTerms};
@@ -13,6 +13,114 @@ use crate::planner::steer::{ClassSpeed, GangNote, JobKey, Method, Note, OrderWis
 
 /// Classes whose index differs by less are equally good.
 const SAME: f64 = 0.02;
+
+/// Users and requests that are remembered.
+const LIKES_MAX: usize = 4096;
+
+/// Steers for jobs that no plan has seen: by user and request, as the types of
+/// the jobs that Slurm remembers would go. Where these disagree there is none.
+pub(super) fn likes(inputs: &Inputs<'_>, model: &Model<'_>) -> Vec<Steer> {
+    let mut types: BTreeMap<JobKey, BTreeSet<String>> = BTreeMap::new();
+    for job in &inputs.snapshot.jobs {
+        if job.shape.left_to_slurm.is_none() && types.len() < LIKES_MAX {
+            let key = JobKey::like(job.user_id, &job.shape);
+            types.entry(key).or_default().insert(inputs.beliefs.job_type(job));
+        }
+    }
+    let mut sets: HashMap<Vec<usize>, Tier> = HashMap::new();
+    let mut steers = Vec::new();
+    for (key, names) in types {
+        let Some((tiers, name)) = agreed(inputs, model, names) else { continue };
+        let speeds = speeds_of(inputs, model, &name);
+        let note = GangNote { job_type: name, speeds, ..GangNote::default() };
+        let tier = |set| tier_of(model, &mut sets, set);
+        steers.push(Steer {
+            key,
+            method: Method::Gang,
+            tiers: tiers.into_iter().map(tier).take(STEER_TIERS_MAX).collect(),
+            strict: false,
+            made_ms: inputs.now_ms,
+            note: Note::Gang(note),
+        });
+    }
+    steers
+}
+
+/// What all of these types wish that wish anything, and one of them.
+fn agreed(
+    inputs: &Inputs<'_>,
+    model: &Model<'_>,
+    names: BTreeSet<String>,
+) -> Option<(Vec<Vec<usize>>, String)> {
+    let mut wished: Option<(Vec<Vec<usize>>, String)> = None;
+    for name in names {
+        let known = model.classes.iter().enumerate().filter_map(|(class, text)| {
+            let belief = inputs.beliefs.belief(&name, text);
+            (belief.count > 0.0).then_some((belief.speed, class))
+        });
+        let tiers = by_rank(known.collect());
+        match &wished {
+            _ if tiers.is_empty() => {}
+            None => wished = Some((tiers, name)),
+            Some((others, _)) if *others == tiers => {}
+            Some(_) => return None,
+        }
+    }
+    wished
+}
+
+fn speeds_of(inputs: &Inputs<'_>, model: &Model<'_>, name: &str) -> Vec<ClassSpeed> {
+    let one = |class: &String| {
+        let belief = inputs.beliefs.belief(name, class);
+        let speed = (belief.count > 0.0).then_some(belief.speed);
+        ClassSpeed { nodes: class.clone(), speed, runs: belief.count }
+    };
+    let mut speeds: Vec<ClassSpeed> = model.classes.iter().map(one).collect();
+    best_first(&mut speeds);
+    speeds
+}
+
+fn best_first(speeds: &mut [ClassSpeed]) {
+    speeds.sort_by(|a, b| b.speed.unwrap_or(0.0).total_cmp(&a.speed.unwrap_or(0.0)));
+}
+
+/// Sets of equally good classes, best first, without the last: it is what is
+/// left. Empty if all are equally good.
+fn by_rank(mut ranked: Vec<(f64, usize)>) -> Vec<Vec<usize>> {
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let mut tiers: Vec<Vec<usize>> = Vec::new();
+    let mut top = f64::INFINITY;
+    for (index, class) in ranked {
+        let same = index >= top - SAME * top.abs() || index >= top;
+        match tiers.last_mut() {
+            Some(last) if same => last.push(class),
+            _ => {
+                top = index;
+                tiers.push(vec![class]);
+            }
+        }
+    }
+    tiers.pop();
+    for set in &mut tiers {
+        set.sort_unstable();
+    }
+    tiers
+}
+
+/// The nodes of these classes, one list for all jobs.
+fn tier_of(model: &Model<'_>, sets: &mut HashMap<Vec<usize>, Tier>, set: Vec<usize>) -> Tier {
+    let make = |set: &Vec<usize>| {
+        let nodes = (0u32..).zip(&model.class_of).filter(|(_, c)| set.contains(c));
+        let names: Vec<&str> =
+            set.iter().filter_map(|c| model.classes.get(*c)).map(String::as_str).collect();
+        Tier {
+            name: names.join(", ").into(),
+            nodes: nodes.map(|(node, _)| node).collect::<Vec<u32>>().into(),
+            quota: None,
+        }
+    };
+    sets.entry(set.clone()).or_insert_with(|| make(&set)).clone()
+}
 
 struct Maker<'m, 'a> {
     model: &'m Model<'a>,
@@ -111,25 +219,8 @@ impl Maker<'_, '_> {
         for class in self.model.classes_of(part.place) {
             ranked.push((self.index(part, class), class));
         }
-        ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let mut tiers: Vec<Vec<usize>> = Vec::new();
-        let mut top = f64::INFINITY;
-        for (index, class) in ranked {
-            let same = index >= top - SAME * top.abs() || index == top;
-            match tiers.last_mut() {
-                Some(last) if same => last.push(class),
-                _ => {
-                    top = index;
-                    tiers.push(vec![class]);
-                }
-            }
-        }
-        if tiers.len() < 2 {
-            return Vec::new();
-        }
-        // The last one is what is left: no need to name it.
-        tiers.pop();
-        tiers.into_iter().map(|set| self.tier(set)).collect()
+        let tiers = by_rank(ranked);
+        tiers.into_iter().map(|set| tier_of(self.model, &mut self.sets, set)).collect()
     }
 
     /// Optimistic speed; an untried class goes first, for one job at a time.
@@ -145,22 +236,6 @@ impl Maker<'_, '_> {
         if first { f64::MAX } else { belief.speed }
     }
 
-    fn tier(&mut self, mut set: Vec<usize>) -> Tier {
-        set.sort_unstable();
-        let model = self.model;
-        let make = |set: &Vec<usize>| {
-            let nodes = (0u32..).zip(&model.class_of).filter(|(_, c)| set.contains(c));
-            let names: Vec<&str> =
-                set.iter().filter_map(|c| model.classes.get(*c)).map(String::as_str).collect();
-            Tier {
-                name: names.join(", ").into(),
-                nodes: nodes.map(|(node, _)| node).collect::<Vec<u32>>().into(),
-                quota: None,
-            }
-        };
-        self.sets.entry(set.clone()).or_insert_with(|| make(&set)).clone()
-    }
-
     fn note(&self, gang: &Gang<'_>, part: &Part<'_>, terms: Option<&JobTerms>) -> GangNote {
         let mut speeds: Vec<ClassSpeed> = Vec::new();
         for class in self.model.classes_of(part.place) {
@@ -171,7 +246,7 @@ impl Maker<'_, '_> {
                 runs: belief.count,
             });
         }
-        speeds.sort_by(|a, b| b.speed.unwrap_or(0.0).total_cmp(&a.speed.unwrap_or(0.0)));
+        best_first(&mut speeds);
         GangNote {
             job_type: self.model.types.get(part.job_type).cloned().unwrap_or_default(),
             tasks: gang.tasks(),

@@ -97,6 +97,7 @@ fn planned(snapshot: &Snapshot, known: &Known, settings: &Settings) -> Steering 
         last: &Last::new(),
     };
     let (steering, last) = plan(&inputs);
+    assert!(steering.steers.iter().all(|s| s.tiers.len() <= crate::limits::STEER_TIERS_MAX));
     // The same question again, starting from the answer, gives it again.
     let again = plan(&Inputs { last: &last, ..inputs }).0;
     assert_eq!(again.report.objective, steering.report.objective);
@@ -168,7 +169,7 @@ fn a_het_job_is_planned_whole_on_different_nodes_or_not_at_all() {
     assert_eq!(nodes[..4], [0, 1, 2, 3]);
     let nine: Vec<Job> = (0..9).map(|at| component(10, at, 1)).collect();
     let steering = planned(&snapshot(nine), &known, &greedy());
-    assert!(steering.steers.is_empty());
+    assert!(!steering.steers.iter().any(|s| matches!(s.key, JobKey::Job(_))));
     assert_eq!(steering.report.starts, 0);
     // A component that waits for another reason takes the gang with it.
     let mut held = five;
@@ -193,4 +194,30 @@ fn whole_nodes_must_be_idle_and_dear_jobs_come_first() {
         node.cpus_used = 1;
     }
     assert_eq!(planned(&snapshot, &known, &greedy()).report.starts, 0);
+}
+
+#[test]
+fn jobs_not_seen_yet_go_as_their_like_where_all_types_agree() {
+    let known = knows(&[
+        ("a", "fast", 1.0, 9.0),
+        ("a", "slow", 0.5, 9.0),
+        ("b", "fast", 0.6, 9.0),
+        ("b", "slow", 1.0, 9.0),
+        ("c", "fast", 1.0, 9.0),
+        ("c", "slow", 1.0, 9.0),
+    ]);
+    let ended = |id, account, nodes| Job { state: JobState::Ended, ..job(id, account, nodes) };
+    let jobs = vec![
+        ended(1, "a", 2),
+        ended(2, "c", 2), // indifferent
+        ended(3, "a", 3),
+        ended(4, "b", 3), // against it
+    ];
+    let steering = planned(&snapshot(jobs.clone()), &known, &greedy());
+    let like = |job: &Job| {
+        let key = JobKey::like(job.user_id, &job.shape);
+        steering.steers.iter().find(|s| s.key == key)
+    };
+    assert_eq!(&*like(&jobs[0]).unwrap().tiers[0].name, "fast");
+    assert!(like(&jobs[2]).is_none());
 }
