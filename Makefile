@@ -73,13 +73,21 @@ test-cluster: debug
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/placement.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/transparency.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py
 
 # ---- measuring; nothing here passes or fails
 
-.PHONY: bench-10k bench-balance
+.PHONY: bench-10k bench-balance bench-gangs bench-gang-method
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py
+bench-gangs: deps-test debug plugin
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py --bench 200
+bench-gang-method: rust
+	$(CARGO) run --release --example gang_quality -- gaps 100
+	$(CARGO) run --release --example gang_quality -- large
+	$(CARGO) run --release --example gang_plan
+	$(CARGO) run --release --example gang_regret -- 3000 20 docs/gang-regret.svg
 bench-balance: rust
 	$(CARGO) bench --bench balance
 
