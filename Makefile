@@ -79,6 +79,7 @@ test-cluster: debug
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/learn.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/transparency.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py
 
 # The same on Slurm 24.11: all of it, and the part of it that every change runs.
 SUITE_2411 := PHALANX_TEST_SLURM=24.11 $(PYTHON) tests/cluster
@@ -99,10 +100,17 @@ test-24.11: slurm-24.11
 
 # ---- measuring; nothing here passes or fails
 
-.PHONY: bench-10k bench-balance bench-traces
+.PHONY: bench-10k bench-balance bench-traces bench-gangs bench-gang-method
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py
+bench-gangs: deps-test debug plugin
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py --bench 200
+bench-gang-method: rust
+	$(CARGO) run --release --example gang_quality -- gaps 100
+	$(CARGO) run --release --example gang_quality -- large
+	$(CARGO) run --release --example gang_plan
+	$(CARGO) run --release --example gang_regret -- 3000 20 docs/gang-regret.svg
 bench-balance: rust
 	$(CARGO) bench --bench balance
 # TRACES: directory with swf/ and gpu_clusters/alibaba-openb-2023/ (see the script)

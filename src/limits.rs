@@ -61,6 +61,10 @@ pub const RUNS_LIST_MAX: u32 = 100_000;
 pub const STEERS_MAX: usize = 100_000;
 /// Sets of nodes of one steer: each costs at most one decision more at a question.
 pub const STEER_TIERS_MAX: usize = 4;
+/// Different sets of eligible nodes that one plan of gangs tells apart: bits of a word.
+pub const GANG_PLACES_MAX: usize = 64;
+/// Waiting tasks of one array that one plan of gangs looks at.
+pub const GANG_ARRAY_TASKS_MAX: u64 = 64;
 /// Nodes copied from the mirror while its lock is held once.
 pub const COPY_NODES: usize = 512;
 

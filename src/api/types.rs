@@ -398,6 +398,9 @@ pub struct PendingReport {
     pub blockers: Vec<BlockerReport>,
     /// One sentence in words.
     pub summary: String,
+    /// What a method wishes for it, by the last plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<SteerReport>,
 }
 
 /// One filter of `PendingReport`.
@@ -517,6 +520,9 @@ pub struct PlannedJob {
     pub nodes: String,
     /// Why it cannot start now.
     pub reason: Option<String>,
+    /// What a method wishes for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<SteerReport>,
 }
 
 /// `POST /v1/reload`

@@ -11,6 +11,7 @@ pub mod reload;
 pub mod shadow;
 pub mod simulate;
 pub mod status;
+mod steer;
 #[cfg(test)]
 mod tests;
 mod units;
