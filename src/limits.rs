@@ -95,3 +95,16 @@ pub const BISECT_EXACT_CORES_MAX: usize = 8;
 pub const BISECT_EXACT_BLOCKS_MAX: usize = 10;
 /// Work of mode `exact`; some ten seconds.
 pub const BISECT_EXACT_UNITS: u64 = 1_000_000_000;
+/// Bytes that a collector may print.
+pub const SLOT_OUTPUT_BYTES_MAX: usize = 64 << 10;
+/// Bytes kept of what it writes to standard error: the last ones.
+pub const SLOT_STDERR_BYTES_MAX: usize = 2 << 10;
+/// Processes and threads of the user that collectors run as, root excepted.
+pub const SLOT_PROCESSES_MAX: u64 = 512;
+/// Open files of one process of a collector.
+pub const SLOT_FILES_MAX: u64 = 1024;
+/// Bytes of one file that a collector writes.
+pub const SLOT_FILE_BYTES_MAX: u64 = 16 << 20;
+/// Time between two looks whether a program has ended, milliseconds, where the
+/// kernel cannot tell (before Linux 5.3).
+pub const SLOT_EXIT_CHECK_MS: u64 = 50;

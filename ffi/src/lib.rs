@@ -7,6 +7,7 @@
 //! - [`slurm`]: Slurm's tables through libslurm. A C shim (`shim/`) flattens
 //!   libslurm's structs into fixed records; all that depends on Slurm's
 //!   release is in `shim/slurm_compat.h`;
+//! - [`process`]: limits of child processes, and waiting for their end;
 //! - [`thread`]: how the kernel schedules the calling thread.
 //!
 //! # Building
@@ -15,6 +16,7 @@
 //! headers and library.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod process;
 pub mod slurm;
 pub mod sys;
 pub mod thread;
