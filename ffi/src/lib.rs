@@ -18,8 +18,8 @@
 //! headers and library.
 #![deny(unsafe_op_in_unsafe_fn)]
 
-pub mod process;
 pub mod munge;
+pub mod process;
 pub mod slurm;
 pub mod sys;
 pub mod thread;

@@ -2,6 +2,8 @@
 //! The data service and what feeds it (`methods.md` section 3): registrations
 //! of collectors and processors, their latest values, and the runs.
 
+pub mod agent;
+pub mod builtin;
 pub mod command;
 pub mod slot;
 

@@ -139,6 +139,12 @@ impl Slots {
         self.len() == 0
     }
 
+    /// Whether as many run as may.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.most
+    }
+
     /// Whether the last run of this id has not ended.
     #[must_use]
     pub fn busy(&self, id: u64) -> bool {
@@ -154,7 +160,7 @@ impl Slots {
         if self.busy(id) {
             return Err(Refused::Busy);
         }
-        if self.len() >= self.most {
+        if self.is_full() {
             return Err(Refused::Full);
         }
         match Child::start(run, now) {
