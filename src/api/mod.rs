@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! HTTP over the control socket: what clients see.
 
+pub mod heat;
+pub mod metrics;
+mod page;
 mod server;
 pub mod types;
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path as UrlPath, Query, State};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::serve::IncomingStream;
@@ -24,6 +25,9 @@ use thiserror::Error;
 use tokio::net::{UnixListener, unix::UCred};
 use tokio::sync::watch;
 
+use crate::api::heat::HeatReport;
+use crate::api::metrics::{self, Sources};
+use crate::api::page;
 use crate::api::types::{
     ErrorBody, Explain, NodesReport, PlanReport, ReloadReport, ShadowReport, Status,
 };
@@ -66,6 +70,18 @@ pub trait Backend: Send + Sync + 'static {
     fn plan(&self) -> Result<PlanReport, Failure>;
     /// `POST /v1/reload`
     fn reload(&self) -> ReloadReport;
+    /// `GET /v1/heat`
+    ///
+    /// # Errors
+    /// Before the first picture of the nodes.
+    fn heat(&self) -> Result<HeatReport, Failure> {
+        self.nodes().map(|nodes| HeatReport::of(&nodes))
+    }
+    /// What `GET /metrics` is made of.
+    fn sources(&self) -> Sources {
+        let (status, nodes, plan) = (self.status(), self.nodes().ok(), self.plan().ok());
+        Sources { status, nodes, plan, ..Sources::default() }
+    }
 }
 
 /// Who may do what.
@@ -175,6 +191,12 @@ fn routes<B: Backend>(shared: Arc<Shared<B>>) -> Router {
         .route("/v1/shadow", get(shadow::<B>))
         .route("/v1/plan", get(plan::<B>))
         .route("/v1/reload", post(reload::<B>))
+        .route("/v1/heat", get(heat::<B>))
+        .route("/metrics", get(metrics::<B>))
+        .route("/healthz", get(healthz))
+        .route("/", get(page::index))
+        .route("/page.css", get(page::style))
+        .route("/page.js", get(page::script))
         .fallback(not_found)
         .layer(DefaultBodyLimit::max(limits::API_BODY_BYTES_MAX))
         .with_state(shared)
@@ -196,13 +218,23 @@ async fn read<B: Backend, T: Serialize + Send + 'static>(
     peer: Peer,
     ask: impl FnOnce(&B) -> Result<T, Failure> + Send + 'static,
 ) -> Response {
+    answer(shared, peer, ask, |body| Json(body).into_response()).await
+}
+
+/// The same with an answer of any form.
+async fn answer<B: Backend, T: Send + 'static>(
+    shared: Arc<Shared<B>>,
+    peer: Peer,
+    ask: impl FnOnce(&B) -> Result<T, Failure> + Send + 'static,
+    form: impl FnOnce(T) -> Response,
+) -> Response {
     let allowed = peer.0.is_some_and(|uid| shared.access.may_change(uid));
     if !shared.access.public_read && !allowed {
         return error(StatusCode::FORBIDDEN, "control.public_read is off".to_owned());
     }
     let backend = Arc::clone(&shared.backend);
     match tokio::task::spawn_blocking(move || ask(&backend)).await {
-        Ok(Ok(body)) => Json(body).into_response(),
+        Ok(Ok(body)) => form(body),
         Ok(Err(Failure::NotFound(text))) => error(StatusCode::NOT_FOUND, text),
         Ok(Err(Failure::BadRequest(text))) => error(StatusCode::BAD_REQUEST, text),
         Ok(Err(Failure::Unavailable(text))) => error(StatusCode::SERVICE_UNAVAILABLE, text),
@@ -219,6 +251,22 @@ async fn status<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Pee
 
 async fn nodes<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
     read(s, peer, |backend: &B| backend.nodes()).await
+}
+
+async fn heat<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
+    read(s, peer, |backend: &B| backend.heat()).await
+}
+
+async fn metrics<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
+    let ask = |backend: &B| Ok(metrics::text(&backend.sources()));
+    let form = |text: String| ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response();
+    answer(s, peer, ask, form).await
+}
+
+/// That this answers at all is the news: threads that hang are the
+/// watchdog's business.
+async fn healthz() -> Response {
+    "ok\n".into_response()
 }
 
 async fn plan<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
