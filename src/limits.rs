@@ -45,6 +45,10 @@ pub const NOTES_QUEUE_MAX: usize = 65_536;
 pub const RECENT_JOBS_MAX: usize = 20_000;
 /// Asks kept in memory for each of these jobs.
 pub const RECENT_ASKS_MAX: usize = 8;
+/// (Job class, node) pairs whose speeds are remembered; some 60 MB.
+pub const LEARN_PAIRS_MAX: usize = 500_000;
+/// Job classes whose speeds are remembered.
+pub const LEARN_CLASSES_MAX: usize = 20_000;
 /// Jobs that one method may steer.
 pub const STEERS_MAX: usize = 100_000;
 /// Sets of nodes of one steer: each costs at most one decision more at a question.
