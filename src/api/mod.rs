@@ -4,6 +4,9 @@
 mod auth;
 mod collect;
 mod extract;
+pub mod heat;
+pub mod metrics;
+mod page;
 mod server;
 mod tcp;
 pub mod types;

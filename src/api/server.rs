@@ -29,6 +29,9 @@ use super::auth::{self, Gate};
 use super::collect::{self, DataService};
 use super::extract::{Arg, Ask, error};
 use super::tcp;
+use crate::api::heat::HeatReport;
+use crate::api::metrics::{self, Sources};
+use crate::api::page;
 use crate::api::types::{Explain, NodesReport, PlanReport, ReloadReport, ShadowReport, Status};
 use crate::limits;
 
@@ -93,6 +96,26 @@ pub trait Backend: Send + Sync + 'static {
     /// The data service, if it is switched on.
     fn data_service(&self) -> Option<&dyn DataService> {
         None
+    }
+    /// `GET /v1/heat`
+    ///
+    /// # Errors
+    /// Before the first picture of the nodes.
+    fn heat(&self) -> Result<HeatReport, Failure> {
+        self.nodes().map(|nodes| HeatReport::of(&nodes))
+    }
+    /// What `GET /metrics` is made of.
+    fn sources(&self) -> Sources {
+        let (status, nodes, plan) = (self.status(), self.nodes().ok(), self.plan().ok());
+        let service = self.data_service();
+        Sources {
+            status,
+            nodes,
+            plan,
+            collectors: service.map(DataService::collectors),
+            data: service.map(DataService::data_names),
+            agents: service.map(DataService::agents),
+        }
     }
 }
 
@@ -241,6 +264,12 @@ fn routes<B: Backend>(shared: Arc<Shared<B>>) -> Router {
         .route("/v1/reload", post(reload::<B>))
         .route("/openapi.json", get(openapi))
         .merge(collect::routes())
+        .route("/v1/heat", get(heat::<B>))
+        .route("/metrics", get(metrics::<B>))
+        .route("/healthz", get(healthz))
+        .route("/", get(page::index))
+        .route("/page.css", get(page::style))
+        .route("/page.js", get(page::script))
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(limits::API_BODY_BYTES_MAX))
@@ -268,13 +297,21 @@ pub(super) async fn read<B: Backend, T: Serialize + Send + 'static>(
     peer: Peer,
     ask: impl FnOnce(&B) -> Result<T, Failure> + Send + 'static,
 ) -> Response {
+    match may_read(&shared, peer) {
+        Ok(()) => answer(shared, ask).await,
+        Err(refused) => refused,
+    }
+}
+
+/// Whether this user may read.
+fn may_read<B>(shared: &Shared<B>, peer: Peer) -> Result<(), Response> {
     let allowed = peer.0.is_some_and(|uid| shared.access.may_change(uid));
     // A stranger over TCP came through the gate, which knows what is public there.
     let stranger = peer.remote() && peer.0.is_none();
     if !shared.access.public_read && !allowed && !stranger {
-        return error(StatusCode::FORBIDDEN, "control.public_read is off");
+        return Err(error(StatusCode::FORBIDDEN, "control.public_read is off"));
     }
-    answer(shared, ask).await
+    Ok(())
 }
 
 /// Changes something for whoever may; the body is looked at only then.
@@ -300,15 +337,26 @@ pub(super) async fn answer<B: Backend, T: Serialize + Send + 'static>(
     shared: Arc<Shared<B>>,
     ask: impl FnOnce(&B) -> Result<T, Failure> + Send + 'static,
 ) -> Response {
-    let backend = Arc::clone(&shared.backend);
-    let work = move || ask(&backend).map(|report| serde_json::to_vec(&report));
-    match tokio::task::spawn_blocking(work).await {
-        Ok(Ok(Ok(body))) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
-        Ok(Err(failure)) => failure.into_response(),
-        Ok(Ok(Err(wrong))) => {
+    off_thread(shared, ask, |body| match serde_json::to_vec(&body) {
+        Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(wrong) => {
             warn!("control: answer: {wrong}");
             error(StatusCode::INTERNAL_SERVER_ERROR, "question failed")
         }
+    })
+    .await
+}
+
+/// The same with an answer of any form.
+async fn off_thread<B: Backend, T: Send + 'static>(
+    shared: Arc<Shared<B>>,
+    ask: impl FnOnce(&B) -> Result<T, Failure> + Send + 'static,
+    form: impl FnOnce(T) -> Response + Send + 'static,
+) -> Response {
+    let backend = Arc::clone(&shared.backend);
+    let work = move || ask(&backend).map_or_else(IntoResponse::into_response, form);
+    match tokio::task::spawn_blocking(work).await {
+        Ok(response) => response,
         Err(join) => {
             warn!("control: question failed: {join}");
             error(StatusCode::INTERNAL_SERVER_ERROR, "question failed")
@@ -322,6 +370,26 @@ async fn status<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Pee
 
 async fn nodes<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
     read(s, peer, |backend: &B| backend.nodes()).await
+}
+
+async fn heat<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
+    read(s, peer, |backend: &B| backend.heat()).await
+}
+
+async fn metrics<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
+    if let Err(refused) = may_read(&s, peer) {
+        return refused;
+    }
+    let ask = |backend: &B| Ok(metrics::text(&backend.sources()));
+    let form =
+        |text: String| ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response();
+    off_thread(s, ask, form).await
+}
+
+/// That this answers at all is the news: threads that hang are the
+/// watchdog's business.
+async fn healthz() -> Response {
+    "ok\n".into_response()
 }
 
 async fn plan<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::agent::AgentArgs;
 use super::exit::{ABOUT_ALL, EXIT_CODES};
+use super::share::ShareArgs;
 use super::solve::SolveArgs;
 
 /// Ask phalanxd about placement, or check its configuration.
@@ -45,6 +47,12 @@ pub enum Top {
     /// Solve one problem given as JSON, without the daemon
     #[command(after_help = EXIT_CODES)]
     Solve(SolveArgs),
+    /// Run what phalanxd assigns to this node, until ended by a signal
+    #[command(after_help = EXIT_CODES)]
+    Agent(AgentArgs),
+    /// Split an input over nodes by what each can do
+    #[command(after_help = EXIT_CODES)]
+    Share(ShareArgs),
 }
 
 /// The commands that end with one report.

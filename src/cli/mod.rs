@@ -7,6 +7,7 @@
 //! one piece: results to standard output, errors as one line to standard
 //! error. [`Exit`] lists the exit codes.
 
+pub mod agent;
 pub mod args;
 mod check;
 mod client;
@@ -15,6 +16,7 @@ mod generate;
 mod json;
 pub mod render;
 mod resolve;
+pub mod share;
 pub mod solve;
 
 use std::ffi::OsString;
@@ -39,11 +41,15 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let command = match parsed.command {
         args::Top::Solve(arguments) => return solve::run(&arguments),
+        args::Top::Agent(arguments) => return agent::main(&parsed.global, &arguments),
+        args::Top::Share(arguments) => return finish(share::run(&parsed.global, &arguments)),
         args::Top::Command(command) => command,
     };
-    let result = resolve::resolve(parsed.global, command)
-        .and_then(run)
-        .and_then(|outcome| print(&outcome.text).map(|()| outcome.exit));
+    finish(resolve::resolve(parsed.global, command).and_then(run))
+}
+
+fn finish(result: Result<Outcome, Failure>) -> ExitCode {
+    let result = result.and_then(|outcome| print(&outcome.text).map(|()| outcome.exit));
     let exit = result.unwrap_or_else(|failure| {
         // Nothing can be done where standard error is closed.
         let _ = writeln!(std::io::stderr(), "phalanx: {}", failure.message);

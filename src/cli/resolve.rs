@@ -81,7 +81,7 @@ pub(super) fn resolve(global: Global, command: Command) -> Result<Action, Failur
 /// The control socket: as given, else of the configuration given, else of the
 /// environment, else of the default configuration if that can be read, else
 /// the default one.
-fn socket(global: &Global) -> Result<PathBuf, Failure> {
+pub(super) fn socket(global: &Global) -> Result<PathBuf, Failure> {
     if let Some(socket) = &global.socket {
         return Ok(socket.clone());
     }

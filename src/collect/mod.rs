@@ -2,7 +2,9 @@
 //! The data service and what feeds it (`methods.md` section 3): registrations
 //! of collectors and processors, their latest values, and the runs.
 
+pub mod agent;
 mod agents;
+pub mod builtin;
 mod clock;
 pub mod command;
 mod keeper;
@@ -11,6 +13,7 @@ mod local;
 mod registry;
 mod reports;
 mod service;
+pub mod slot;
 mod store;
 #[cfg(test)]
 mod tests;

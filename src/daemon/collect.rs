@@ -13,14 +13,15 @@ use tokio::sync::watch;
 
 use crate::api::types::CollectStatus;
 use crate::api::{DataService, Failure, PastQuery, UseQuery};
+use crate::collect::agent::AgentOptions;
 use crate::collect::{Collect, From as Sender, Now, Refusal, Settings, Use};
 use crate::config::Config;
 use crate::daemon::state::Shared;
 use crate::limits::{COLLECT_POINTS_MAX, NODES_MAX};
 use crate::model::collect::{
-    AgentsReport, Batch, CollectorReport, CollectorsReport, DataNames, DataReport, Past, Patch,
-    Put, PutOne, Refused, Registration, Stored, SyncReply, SyncRequest, UseChange, UsedValues,
-    UsesReport,
+    AgentsReport, Batch, CollectorReport, CollectorsReport, DataNames, DataReport, MASTER, Past,
+    Patch, Put, PutOne, Refused, Registration, Stored, SyncReply, SyncRequest, UseChange,
+    UsedValues, UsesReport,
 };
 use crate::model::hostlist;
 
@@ -72,6 +73,18 @@ pub(super) fn settings(config: &Config) -> Settings {
             name: config.share.capability.clone(),
             fallback: config.share.capability_fallback.clone(),
         }],
+    }
+}
+
+/// How the daemon runs what is registered for `@master`.
+pub(super) fn agent_options(config: &Config) -> AgentOptions {
+    AgentOptions {
+        node: MASTER.to_owned(),
+        command_dirs: config.collect.command_dirs.clone(),
+        run_as: config.collect.run_as.clone(),
+        service: config.control.socket.display().to_string(),
+        root: PathBuf::from("/"),
+        seed: Now::read().wall_ms,
     }
 }
 
