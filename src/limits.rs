@@ -36,7 +36,9 @@ const _: () = assert!(NODES_MAX < u32::MAX as usize);
 /// Jobs whose waiting time under `no_improvement = "hold"` is remembered.
 pub const HELD_JOBS_MAX: usize = 100_000;
 /// Bytes of one request body on the control socket.
-pub const API_BODY_BYTES_MAX: usize = 64 << 10;
+pub const API_BODY_BYTES_MAX: usize = 128 << 10;
+/// Connections of the TCP listener.
+pub const API_CONNECTIONS_MAX: usize = 20_000;
 /// Questions on the control socket that are worked on at once.
 pub const API_BLOCKING_THREADS: usize = 4;
 /// Notes of the link that wait for the recorder.

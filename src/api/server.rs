@@ -6,18 +6,18 @@
 //! a listed one. Who asks is known from the socket's peer credentials.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::connect_info::Connected;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Path as UrlPath, Query, State};
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::serve::IncomingStream;
-use axum::{Json, Router};
 use log::warn;
 use nix::unistd::Uid;
 use serde::{Deserialize, Serialize};
@@ -25,13 +25,18 @@ use thiserror::Error;
 use tokio::net::{UnixListener, unix::UCred};
 use tokio::sync::watch;
 
+use super::auth::{self, Gate};
+use super::collect::{self, DataService};
+use super::extract::{Arg, Ask, error};
+use super::tcp;
 use crate::api::heat::HeatReport;
 use crate::api::metrics::{self, Sources};
 use crate::api::page;
-use crate::api::types::{
-    ErrorBody, Explain, NodesReport, PlanReport, ReloadReport, ShadowReport, Status,
-};
+use crate::api::types::{Explain, NodesReport, PlanReport, ReloadReport, ShadowReport, Status};
 use crate::limits;
+
+/// The description of every resource (OpenAPI 3.1).
+const OPENAPI: &str = include_str!("openapi.json");
 
 /// Why a question has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,8 +45,26 @@ pub enum Failure {
     NotFound(String),
     /// The question is malformed (400).
     BadRequest(String),
+    /// It collides with what is there (409).
+    Conflict(String),
     /// Not now (503).
     Unavailable(String),
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let (status, text) = match self {
+            Failure::NotFound(text) => (StatusCode::NOT_FOUND, text),
+            Failure::BadRequest(text) => (StatusCode::BAD_REQUEST, text),
+            Failure::Conflict(text) => (StatusCode::CONFLICT, text),
+            Failure::Unavailable(text) => (StatusCode::SERVICE_UNAVAILABLE, text),
+        };
+        let mut response = error(status, text);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        response
+    }
 }
 
 /// What the daemon answers with.
@@ -70,6 +93,10 @@ pub trait Backend: Send + Sync + 'static {
     fn plan(&self) -> Result<PlanReport, Failure>;
     /// `POST /v1/reload`
     fn reload(&self) -> ReloadReport;
+    /// The data service, if it is switched on.
+    fn data_service(&self) -> Option<&dyn DataService> {
+        None
+    }
     /// `GET /v1/heat`
     ///
     /// # Errors
@@ -80,7 +107,15 @@ pub trait Backend: Send + Sync + 'static {
     /// What `GET /metrics` is made of.
     fn sources(&self) -> Sources {
         let (status, nodes, plan) = (self.status(), self.nodes().ok(), self.plan().ok());
-        Sources { status, nodes, plan, ..Sources::default() }
+        let service = self.data_service();
+        Sources {
+            status,
+            nodes,
+            plan,
+            collectors: service.map(DataService::collectors),
+            data: service.map(DataService::data_names),
+            agents: service.map(DataService::agents),
+        }
     }
 }
 
@@ -94,7 +129,7 @@ pub struct Access {
 }
 
 impl Access {
-    fn may_change(&self, uid: u32) -> bool {
+    pub(super) fn may_change(&self, uid: u32) -> bool {
         uid == 0 || uid == Uid::effective().as_raw() || self.allowed_uids.contains(&uid)
     }
 }
@@ -108,19 +143,36 @@ pub struct ApiError {
     source: io::Error,
 }
 
-/// User id at the other end of a connection.
+/// User id at the other end of a connection, and whether it came over TCP.
 #[derive(Debug, Clone, Copy)]
-struct Peer(Option<u32>);
+pub(super) struct Peer(pub(super) Option<u32>, bool);
 
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        Self(stream.io().peer_cred().ok().map(|cred: UCred| cred.uid()))
+impl Peer {
+    /// Over TCP, with a good credential.
+    pub(super) fn remote_user(uid: u32) -> Self {
+        Self(Some(uid), true)
+    }
+
+    /// Over TCP, with none (yet).
+    pub(super) fn stranger() -> Self {
+        Self(None, true)
+    }
+
+    pub(super) fn remote(self) -> bool {
+        self.1
     }
 }
 
-struct Shared<B> {
-    backend: Arc<B>,
-    access: Access,
+impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        Self(stream.io().peer_cred().ok().map(|cred: UCred| cred.uid()), false)
+    }
+}
+
+pub(super) struct Shared<B> {
+    pub(super) backend: Arc<B>,
+    pub(super) access: Access,
+    pub(super) stop: watch::Receiver<bool>,
 }
 
 /// The bound socket.
@@ -128,6 +180,7 @@ struct Shared<B> {
 pub struct Server {
     path: PathBuf,
     listener: std::os::unix::net::UnixListener,
+    tcp: Option<(std::net::TcpListener, Gate)>,
     access: Access,
 }
 
@@ -151,7 +204,19 @@ impl Server {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
             .map_err(fail("set the socket's mode"))?;
         listener.set_nonblocking(true).map_err(fail("set non-blocking"))?;
-        Ok(Self { path: path.to_path_buf(), listener, access })
+        Ok(Self { path: path.to_path_buf(), listener, tcp: None, access })
+    }
+
+    /// Listens on a TCP address as well.
+    ///
+    /// # Errors
+    /// The address and what the system refused.
+    pub fn with_tcp(mut self, address: SocketAddr, gate: Gate) -> Result<Self, ApiError> {
+        let fail = |what| move |source| ApiError { path: address.to_string().into(), what, source };
+        let listener = std::net::TcpListener::bind(address).map_err(fail("listen"))?;
+        listener.set_nonblocking(true).map_err(fail("set non-blocking"))?;
+        self.tcp = Some((listener, gate));
+        Ok(self)
     }
 
     /// Serves until `stop` changes, on this thread.
@@ -167,10 +232,16 @@ impl Server {
             .enable_all()
             .max_blocking_threads(limits::API_BLOCKING_THREADS)
             .build()?;
-        let shared = Arc::new(Shared { backend, access: self.access });
-        let service = routes(shared).into_make_service_with_connect_info::<Peer>();
+        let shared = Arc::new(Shared { backend, access: self.access, stop: stop.clone() });
+        let routes = routes(shared);
+        let service = routes.clone().into_make_service_with_connect_info::<Peer>();
         let path = self.path;
         runtime.block_on(async move {
+            if let Some((listener, gate)) = self.tcp {
+                let guard = move |request, next| auth::guard(gate.clone(), request, next);
+                let routes = routes.layer(axum::middleware::from_fn(guard));
+                tokio::spawn(tcp::serve(listener, routes, stop.clone()));
+            }
             let listener = UnixListener::from_std(self.listener)?;
             let stopped = async move {
                 // An error means that the sender is gone: stop as well.
@@ -191,6 +262,8 @@ fn routes<B: Backend>(shared: Arc<Shared<B>>) -> Router {
         .route("/v1/shadow", get(shadow::<B>))
         .route("/v1/plan", get(plan::<B>))
         .route("/v1/reload", post(reload::<B>))
+        .route("/openapi.json", get(openapi))
+        .merge(collect::routes())
         .route("/v1/heat", get(heat::<B>))
         .route("/metrics", get(metrics::<B>))
         .route("/healthz", get(healthz))
@@ -198,49 +271,95 @@ fn routes<B: Backend>(shared: Arc<Shared<B>>) -> Router {
         .route("/page.css", get(page::style))
         .route("/page.js", get(page::script))
         .fallback(not_found)
+        .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(limits::API_BODY_BYTES_MAX))
         .with_state(shared)
 }
 
-type Ctx<B> = State<Arc<Shared<B>>>;
+pub(super) type Ctx<B> = State<Arc<Shared<B>>>;
 
 async fn not_found() -> Response {
-    error(StatusCode::NOT_FOUND, "no such resource; see phalanx(1)".to_owned())
+    error(StatusCode::NOT_FOUND, "no such resource; see phalanx(1)")
 }
 
-fn error(status: StatusCode, text: String) -> Response {
-    (status, Json(ErrorBody { error: text })).into_response()
+async fn wrong_method() -> Response {
+    error(StatusCode::METHOD_NOT_ALLOWED, "this resource has other methods; see /openapi.json")
 }
 
-/// Runs a question off the runtime's thread: it may read the history.
-async fn read<B: Backend, T: Serialize + Send + 'static>(
+/// The document that describes all of this.
+async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], OPENAPI).into_response()
+}
+
+/// Answers a question of whoever may read.
+pub(super) async fn read<B: Backend, T: Serialize + Send + 'static>(
     shared: Arc<Shared<B>>,
     peer: Peer,
     ask: impl FnOnce(&B) -> Result<T, Failure> + Send + 'static,
 ) -> Response {
-    answer(shared, peer, ask, |body| Json(body).into_response()).await
+    match may_read(&shared, peer) {
+        Ok(()) => answer(shared, ask).await,
+        Err(refused) => refused,
+    }
+}
+
+/// Whether this user may read.
+fn may_read<B>(shared: &Shared<B>, peer: Peer) -> Result<(), Response> {
+    let allowed = peer.0.is_some_and(|uid| shared.access.may_change(uid));
+    // A stranger over TCP came through the gate, which knows what is public there.
+    let stranger = peer.remote() && peer.0.is_none();
+    if !shared.access.public_read && !allowed && !stranger {
+        return Err(error(StatusCode::FORBIDDEN, "control.public_read is off"));
+    }
+    Ok(())
+}
+
+/// Changes something for whoever may; the body is looked at only then.
+pub(super) async fn change<B: Backend, T: Serialize + Send + 'static, A: Send + 'static>(
+    shared: Arc<Shared<B>>,
+    peer: Peer,
+    body: Result<A, Response>,
+    make: impl FnOnce(&B, A) -> Result<T, Failure> + Send + 'static,
+) -> Response {
+    if !peer.0.is_some_and(|uid| shared.access.may_change(uid)) {
+        let text = "changes need root, SlurmUser, phalanxd's user or control.allowed_uids";
+        return error(StatusCode::FORBIDDEN, text);
+    }
+    match body {
+        Ok(body) => answer(shared, move |backend: &B| make(backend, body)).await,
+        Err(response) => response,
+    }
+}
+
+/// Runs a question off the runtime's thread: it may read a database, and its
+/// answer may be large.
+pub(super) async fn answer<B: Backend, T: Serialize + Send + 'static>(
+    shared: Arc<Shared<B>>,
+    ask: impl FnOnce(&B) -> Result<T, Failure> + Send + 'static,
+) -> Response {
+    off_thread(shared, ask, |body| match serde_json::to_vec(&body) {
+        Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(wrong) => {
+            warn!("control: answer: {wrong}");
+            error(StatusCode::INTERNAL_SERVER_ERROR, "question failed")
+        }
+    })
+    .await
 }
 
 /// The same with an answer of any form.
-async fn answer<B: Backend, T: Send + 'static>(
+async fn off_thread<B: Backend, T: Send + 'static>(
     shared: Arc<Shared<B>>,
-    peer: Peer,
     ask: impl FnOnce(&B) -> Result<T, Failure> + Send + 'static,
-    form: impl FnOnce(T) -> Response,
+    form: impl FnOnce(T) -> Response + Send + 'static,
 ) -> Response {
-    let allowed = peer.0.is_some_and(|uid| shared.access.may_change(uid));
-    if !shared.access.public_read && !allowed {
-        return error(StatusCode::FORBIDDEN, "control.public_read is off".to_owned());
-    }
     let backend = Arc::clone(&shared.backend);
-    match tokio::task::spawn_blocking(move || ask(&backend)).await {
-        Ok(Ok(body)) => form(body),
-        Ok(Err(Failure::NotFound(text))) => error(StatusCode::NOT_FOUND, text),
-        Ok(Err(Failure::BadRequest(text))) => error(StatusCode::BAD_REQUEST, text),
-        Ok(Err(Failure::Unavailable(text))) => error(StatusCode::SERVICE_UNAVAILABLE, text),
+    let work = move || ask(&backend).map_or_else(IntoResponse::into_response, form);
+    match tokio::task::spawn_blocking(work).await {
+        Ok(response) => response,
         Err(join) => {
             warn!("control: question failed: {join}");
-            error(StatusCode::INTERNAL_SERVER_ERROR, "question failed".to_owned())
+            error(StatusCode::INTERNAL_SERVER_ERROR, "question failed")
         }
     }
 }
@@ -258,9 +377,13 @@ async fn heat<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>
 }
 
 async fn metrics<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
+    if let Err(refused) = may_read(&s, peer) {
+        return refused;
+    }
     let ask = |backend: &B| Ok(metrics::text(&backend.sources()));
-    let form = |text: String| ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response();
-    answer(s, peer, ask, form).await
+    let form =
+        |text: String| ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response();
+    off_thread(s, ask, form).await
 }
 
 /// That this answers at all is the news: threads that hang are the
@@ -276,7 +399,7 @@ async fn plan<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>
 async fn explain<B: Backend>(
     State(s): Ctx<B>,
     ConnectInfo(peer): ConnectInfo<Peer>,
-    UrlPath(job): UrlPath<String>,
+    Arg(job): Arg<String>,
 ) -> Response {
     read(s, peer, move |backend: &B| backend.explain(&job)).await
 }
@@ -291,21 +414,14 @@ struct ShadowQuery {
 async fn shadow<B: Backend>(
     State(s): Ctx<B>,
     ConnectInfo(peer): ConnectInfo<Peer>,
-    query: Result<Query<ShadowQuery>, axum::extract::rejection::QueryRejection>,
+    Ask(query): Ask<ShadowQuery>,
 ) -> Response {
-    match query {
-        Ok(Query(query)) => read(s, peer, move |b: &B| b.shadow(query.since)).await,
-        Err(rejection) => error(StatusCode::BAD_REQUEST, rejection.body_text()),
-    }
+    read(s, peer, move |b: &B| b.shadow(query.since)).await
 }
 
 async fn reload<B: Backend>(
     State(shared): Ctx<B>,
     ConnectInfo(peer): ConnectInfo<Peer>,
 ) -> Response {
-    if !peer.0.is_some_and(|uid| shared.access.may_change(uid)) {
-        let text = "reload needs root, SlurmUser, phalanxd's user or control.allowed_uids";
-        return error(StatusCode::FORBIDDEN, text.to_owned());
-    }
-    read(shared, peer, |backend: &B| Ok(backend.reload())).await
+    change(shared, peer, Ok(()), |backend: &B, ()| Ok(backend.reload())).await
 }

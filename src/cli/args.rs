@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::agent::AgentArgs;
+use super::collector::CollectorCommand;
 use super::exit::{ABOUT_ALL, EXIT_CODES};
 use super::share::ShareArgs;
 use super::solve::SolveArgs;
@@ -53,6 +54,12 @@ pub enum Top {
     /// Split an input over nodes by what each can do
     #[command(after_help = EXIT_CODES)]
     Share(ShareArgs),
+    /// Register programs that measure the nodes, and see what they give
+    Collector {
+        /// What to do.
+        #[command(subcommand)]
+        command: CollectorCommand,
+    },
 }
 
 /// The commands that end with one report.

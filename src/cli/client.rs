@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::{Request, StatusCode};
@@ -24,6 +24,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) enum Method {
     Get,
     Post,
+    Put,
+    Patch,
+    Delete,
 }
 
 /// Where the daemon listens.
@@ -92,13 +95,26 @@ impl Client {
     /// [`Exit::Unreachable`] when there is no complete answer within
     /// [`TIMEOUT`] and [`REPLY_BYTES_MAX`].
     pub(super) fn request(&self, method: Method, path: &str) -> Result<Reply, Failure> {
+        self.send(method, path, None)
+    }
+
+    /// The same with a JSON body.
+    ///
+    /// # Errors
+    /// As [`Client::request`].
+    pub(super) fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Reply, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
             .build()
             .map_err(|error| self.unreachable(&error.to_string()))?;
         runtime.block_on(async {
-            match tokio::time::timeout(TIMEOUT, self.exchange(method, path)).await {
+            match tokio::time::timeout(TIMEOUT, self.exchange(method, path, body)).await {
                 Ok(answer) => answer.map_err(|reason| self.unreachable(&reason)),
                 Err(_) => {
                     Err(self.unreachable(&format!("no answer within {} s", TIMEOUT.as_secs())))
@@ -107,7 +123,12 @@ impl Client {
         })
     }
 
-    async fn exchange(&self, method: Method, path: &str) -> Result<Reply, String> {
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Reply, String> {
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| error.to_string())?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
@@ -115,12 +136,17 @@ impl Client {
         let method = match method {
             Method::Get => hyper::Method::GET,
             Method::Post => hyper::Method::POST,
+            Method::Put => hyper::Method::PUT,
+            Method::Patch => hyper::Method::PATCH,
+            Method::Delete => hyper::Method::DELETE,
         };
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(hyper::header::HOST, "localhost")
-            .body(Empty::<Bytes>::new())
+        let mut request =
+            Request::builder().method(method).uri(path).header(hyper::header::HOST, "localhost");
+        if body.is_some() {
+            request = request.header(hyper::header::CONTENT_TYPE, "application/json");
+        }
+        let request = request
+            .body(Full::<Bytes>::from(body.unwrap_or_default()))
             .map_err(|error| error.to_string())?;
         let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
         let status = response.status();

@@ -11,6 +11,7 @@ pub mod agent;
 pub mod args;
 mod check;
 mod client;
+pub mod collector;
 mod exit;
 mod generate;
 mod json;
@@ -43,6 +44,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         args::Top::Solve(arguments) => return solve::run(&arguments),
         args::Top::Agent(arguments) => return agent::main(&parsed.global, &arguments),
         args::Top::Share(arguments) => return finish(share::run(&parsed.global, &arguments)),
+        args::Top::Collector { command } => {
+            return finish(collector::run(&parsed.global, command));
+        }
         args::Top::Command(command) => command,
     };
     finish(resolve::resolve(parsed.global, command).and_then(run))

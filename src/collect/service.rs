@@ -127,6 +127,11 @@ impl Collect {
         self.generation.load(Ordering::Acquire)
     }
 
+    /// Tells the generation in force, which is otherwise told when it changes.
+    pub fn announce(&self) {
+        (self.changed)(self.generation());
+    }
+
     pub(super) fn bump(&self) {
         let generation = self.generation.fetch_add(1, Ordering::AcqRel) + 1;
         (self.changed)(generation);

@@ -14,7 +14,7 @@ use crate::api::types::{
     Placed, PlanReport, PlannedJob, PlannerStatus, PluginStatus, Quantiles, ReloadReport,
     ShadowDiff, ShadowReport, SlurmStatus, Status,
 };
-use crate::api::{Backend, Failure};
+use crate::api::{Backend, DataService, Failure};
 use crate::balance::WeightsBySource;
 use crate::daemon::recent::{Key, Known};
 use crate::daemon::recorder::now_ms;
@@ -40,6 +40,10 @@ fn millis(duration: Duration) -> u64 {
 }
 
 impl Backend for Shared {
+    fn data_service(&self) -> Option<&dyn DataService> {
+        self.data.as_ref().map(|_| self as &dyn DataService)
+    }
+
     fn status(&self) -> Status {
         let view = self.responder.view();
         Status {
@@ -53,6 +57,7 @@ impl Backend for Shared {
             link: self.link_status(&view),
             planner: self.planner_status(),
             history: self.history_status(),
+            collect: self.collect_status(),
         }
     }
 

@@ -9,7 +9,9 @@ use std::time::Instant;
 use log::{info, warn};
 
 use crate::api::types::ReloadReport;
+use crate::collect::Now;
 use crate::config::Config;
+use crate::daemon::collect::{self, Data};
 use crate::daemon::logging;
 use crate::daemon::recent::Recent;
 use crate::daemon::settings::link_settings;
@@ -71,6 +73,8 @@ pub(super) struct Shared {
     pub(super) recent: Arc<Mutex<Recent>>,
     pub(super) history: Option<HistorySender>,
     pub(super) reader: Option<HistoryReader>,
+    /// The data service, if it is switched on.
+    pub(super) data: Option<Data>,
     /// Learned speeds; the learner puts a new picture here after each batch of runs.
     pub(super) speeds: RwLock<Arc<Speeds>>,
     /// Turns of the link and plan threads, for the watchdog.
@@ -156,6 +160,9 @@ impl Shared {
         if let Some(history) = &self.history {
             let (retention_days, max_mb) = (new.history.retention_days, new.history.max_mb);
             history.shared().set_limits(Limits { retention_days, max_mb });
+        }
+        if let Some(data) = &self.data {
+            data.collect.set_settings(collect::settings(&new), Now::read());
         }
         for warning in new.warnings() {
             warn!("configuration: {warning}");
