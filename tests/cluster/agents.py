@@ -115,6 +115,10 @@ class Suite:
             return set()
         return {row["node"] for row in rows if not row["stale"]}
 
+    def gone(self):
+        """Nodes whose agents are not connected."""
+        return [a["node"] for a in self.json("/v1/agents")["agents"] if not a["connected"]]
+
     def shares(self, *argv):
         """Lines of each of n1 to n4 by `phalanx share`."""
         path = os.path.join(self.work, "items")
@@ -236,8 +240,7 @@ def a_killed_agent_falls_back_and_returns(suite):
     # n2 counts as the median of the others' speed for the same CPUs: of 8, 3, 5, (5, 5).
     equal(sum(counts), 440, "nothing lost")
     assert counts[1] not in (0, 120), counts
-    gone = [a["node"] for a in suite.json("/v1/agents")["agents"] if not a["connected"]]
-    equal(gone, ["n2"], "seen in /v1/agents")
+    suite.until("n2 to be seen as gone", lambda: suite.gone() == ["n2"], 30)
     suite.start_agent("n2")
     suite.phalanx("collector", "remove", "slow")
     suite.until("n2 to be fresh", lambda: suite.shares() == ([160, 120, 60, 100], ["data"] * 4),
