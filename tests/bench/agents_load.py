@@ -189,8 +189,8 @@ def main():
     parser.add_argument("--every", type=float, default=30.0, help="period, seconds")
     parser.add_argument("--seconds", type=float, default=60.0, help="each measurement")
     arguments = parser.parse_args()
-    files = 3 * arguments.nodes + 1000
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, max(files, 65536)))
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
