@@ -20,7 +20,8 @@ PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-d
 	slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
 PACKAGES_RUN := $(PACKAGES_BUILD) python3 procps
 PACKAGES_TEST := $(PACKAGES_RUN) clang-14 libclang-rt-14-dev sqlite3 \
-	slurmdbd mariadb-server chromium chromium-driver fonts-dejavu-core python3-prometheus-client
+	slurmdbd mariadb-server python3-venv chromium chromium-driver fonts-dejavu-core \
+	python3-prometheus-client
 
 export CARGO_TERM_COLOR ?= never
 
@@ -69,14 +70,23 @@ test-plugin: plugin
 test-page:
 	$(PYTHON) tests/page/page.py
 
+# Makes requests from the OpenAPI document; a version that is known to pass.
+SCHEMATHESIS := build/venv/bin/schemathesis
+$(SCHEMATHESIS):
+	$(PYTHON) -m venv build/venv
+	build/venv/bin/pip install -q schemathesis==4.32.5
+
 CLUSTER_ENV := PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
-test-cluster: debug
+test-cluster: debug $(SCHEMATHESIS)
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/test_harness.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/placement.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/transparency.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/agents.py
+	PHALANX_NEED_MUNGED=1 $(CARGO) test -p phalanx-ffi --test munge
+	PHALANX_SCHEMATHESIS=$(CURDIR)/$(SCHEMATHESIS) $(CLUSTER_ENV) \
+		$(PYTHON) tests/cluster/data_service.py
 
 # ---- measuring; nothing here passes or fails
 

@@ -8,11 +8,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use http_body_util::BodyExt;
+use hyper::body::Frame;
 use phalanx_ffi::munge::{self, MungeError};
 
 use super::extract::error;
@@ -22,6 +24,8 @@ use crate::model::collect::request_text;
 
 /// Longest time that a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of a body that are read at most, kept or not.
+const DRAIN_BYTES_MAX: usize = 32 << 20;
 /// Name of the scheme in `Authorization`.
 const SCHEME: &str = "Munge";
 /// Paths that everybody may read.
@@ -61,6 +65,43 @@ pub(super) async fn guard(gate: Gate, request: Request, next: Next) -> Response 
     }
 }
 
+/// Takes the body of a request on the control socket, whose user is known.
+pub(super) async fn bounded(request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    match whole(body, body_bytes_max(parts.uri.path())).await {
+        Ok(body) => next.run(Request::from_parts(parts, Body::from(body))).await,
+        Err(refused) => refused,
+    }
+}
+
+/// A body of at most `max` bytes. Of a larger one the rest is read and thrown
+/// away, within reason: a client that cannot send it would not see the answer.
+async fn whole(mut body: Body, max: usize) -> Result<Bytes, Response> {
+    let take = async {
+        let (mut taken, mut seen) = (Vec::new(), 0_usize);
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map(Frame::into_data) else {
+                return Err(error(StatusCode::BAD_REQUEST, "the body broke off"));
+            };
+            let data = data.unwrap_or_default();
+            seen += data.len();
+            if seen <= max {
+                taken.extend_from_slice(&data);
+            } else if seen > DRAIN_BYTES_MAX {
+                break;
+            }
+        }
+        if seen > max {
+            let text = format!("expected a body of at most {max} bytes");
+            return Err(error(StatusCode::PAYLOAD_TOO_LARGE, text));
+        }
+        Ok(Bytes::from(taken))
+    };
+    tokio::time::timeout(BODY_TIMEOUT, take)
+        .await
+        .unwrap_or_else(|_| Err(error(StatusCode::REQUEST_TIMEOUT, "the body did not arrive")))
+}
+
 fn credential_of(value: &HeaderValue) -> Option<String> {
     let (scheme, credential) = value.to_str().ok()?.trim().split_once(' ')?;
     scheme.eq_ignore_ascii_case(SCHEME).then(|| credential.trim().to_owned())
@@ -89,15 +130,7 @@ async fn verified(gate: Gate, credential: String, request: Request) -> Result<Re
     if !decoded.payload.starts_with(head.as_bytes()) {
         return Err(unauthorized("credential is for another request"));
     }
-    let max = body_bytes_max(parts.uri.path());
-    let body = match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, max)).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(_)) => {
-            let text = format!("expected a body of at most {max} bytes");
-            return Err(error(StatusCode::PAYLOAD_TOO_LARGE, text));
-        }
-        Err(_) => return Err(error(StatusCode::REQUEST_TIMEOUT, "the body did not arrive")),
-    };
+    let body = whole(body, body_bytes_max(parts.uri.path())).await?;
     if decoded.payload != request_text(parts.method.as_str(), &path, &body).as_bytes() {
         return Err(unauthorized("credential is for another request"));
     }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
+use axum::extract::{ConnectInfo, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::extract::{Arg, Ask, Body, error};
 use super::server::{Backend, Ctx, Failure, Peer, Shared, answer, change, read};
-use crate::limits::{COLLECT_BODY_BYTES_MAX, COLLECT_HOLD_MS_MAX};
+use crate::limits::COLLECT_HOLD_MS_MAX;
 use crate::model::collect::{
     AgentsReport, Batch, CollectorReport, CollectorsReport, DataNames, DataReport, Past, Patch,
     PutOne, Refused, Registration, Stored, SyncReply, SyncRequest, UseChange, UsedValues,
@@ -134,11 +134,6 @@ pub struct UseQuery {
 }
 
 pub(super) fn routes<B: Backend>() -> Router<Arc<Shared<B>>> {
-    let values = Router::new()
-        .route("/v1/data", get(data_names::<B>).post(store::<B>))
-        .route("/v1/data/{name}/{node}", get(data_of_node::<B>).put(store_one::<B>))
-        .route("/v1/agents/{node}/sync", post(sync::<B>))
-        .layer(DefaultBodyLimit::max(COLLECT_BODY_BYTES_MAX));
     Router::new()
         .route("/v1/collectors", get(collectors::<B>).post(add::<B>))
         .route("/v1/collectors/{name}", get(collector::<B>).patch(update::<B>).delete(remove::<B>))
@@ -149,7 +144,9 @@ pub(super) fn routes<B: Backend>() -> Router<Arc<Shared<B>>> {
         .route("/v1/agents", get(agents::<B>))
         .route("/v1/use", get(uses::<B>))
         .route("/v1/use/{key}", get(used::<B>).put(choose::<B>).delete(unchoose::<B>))
-        .merge(values)
+        .route("/v1/data", get(data_names::<B>).post(store::<B>))
+        .route("/v1/data/{name}/{node}", get(data_of_node::<B>).put(store_one::<B>))
+        .route("/v1/agents/{node}/sync", post(sync::<B>))
 }
 
 type From = ConnectInfo<Peer>;

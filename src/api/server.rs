@@ -234,7 +234,8 @@ impl Server {
             .build()?;
         let shared = Arc::new(Shared { backend, access: self.access, stop: stop.clone() });
         let routes = routes(shared);
-        let service = routes.clone().into_make_service_with_connect_info::<Peer>();
+        let local = routes.clone().layer(axum::middleware::from_fn(auth::bounded));
+        let service = local.into_make_service_with_connect_info::<Peer>();
         let path = self.path;
         runtime.block_on(async move {
             if let Some((listener, gate)) = self.tcp {
@@ -272,7 +273,8 @@ fn routes<B: Backend>(shared: Arc<Shared<B>>) -> Router {
         .route("/page.js", get(page::script))
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
-        .layer(DefaultBodyLimit::max(limits::API_BODY_BYTES_MAX))
+        // Bodies are bounded by the path, where their user is known.
+        .layer(DefaultBodyLimit::disable())
         .with_state(shared)
 }
 
@@ -297,21 +299,19 @@ pub(super) async fn read<B: Backend, T: Serialize + Send + 'static>(
     peer: Peer,
     ask: impl FnOnce(&B) -> Result<T, Failure> + Send + 'static,
 ) -> Response {
-    match may_read(&shared, peer) {
-        Ok(()) => answer(shared, ask).await,
-        Err(refused) => refused,
+    match unreadable(&shared, peer) {
+        None => answer(shared, ask).await,
+        Some(refused) => refused,
     }
 }
 
-/// Whether this user may read.
-fn may_read<B>(shared: &Shared<B>, peer: Peer) -> Result<(), Response> {
+/// Why this user may not read.
+fn unreadable<B>(shared: &Shared<B>, peer: Peer) -> Option<Response> {
     let allowed = peer.0.is_some_and(|uid| shared.access.may_change(uid));
     // A stranger over TCP came through the gate, which knows what is public there.
     let stranger = peer.remote() && peer.0.is_none();
-    if !shared.access.public_read && !allowed && !stranger {
-        return Err(error(StatusCode::FORBIDDEN, "control.public_read is off"));
-    }
-    Ok(())
+    (!shared.access.public_read && !allowed && !stranger)
+        .then(|| error(StatusCode::FORBIDDEN, "control.public_read is off"))
 }
 
 /// Changes something for whoever may; the body is looked at only then.
@@ -377,7 +377,7 @@ async fn heat<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>
 }
 
 async fn metrics<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
-    if let Err(refused) = may_read(&s, peer) {
+    if let Some(refused) = unreadable(&s, peer) {
         return refused;
     }
     let ask = |backend: &B| Ok(metrics::text(&backend.sources()));

@@ -2,8 +2,8 @@
 //! The data service itself: one handle that everybody shares.
 //!
 //! Values live in memory and go to the database once a second; a registration
-//! is in the database before it counts. Locks are taken in the order store,
-//! registry, agents, latest, and never held over the disk except the store's.
+//! is in the database before it counts. Locks are taken in the order keeper,
+//! registry, agents, latest; only the keeper's is held while the disk works.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -316,8 +316,15 @@ impl Collect {
 
     /// Which data there are.
     pub fn names(&self, now: Now) -> DataNames {
-        let latest = read(&self.latest);
-        DataNames { names: latest.names(now, |name| self.limits_of(name).1) }
+        // Before the values are locked: no lock is waited for while that is held.
+        let every: BTreeMap<String, u64> = {
+            let registry = read(&self.registry);
+            registry.all().into_iter().map(|r| (r.name.clone(), r.every_ms)).collect()
+        };
+        let periods = u64::from(read(&self.settings).stale_periods);
+        let limit =
+            |name: &str| every.get(name).copied().unwrap_or(EVERY_MS).saturating_mul(periods);
+        DataNames { names: read(&self.latest).names(now, limit) }
     }
 
     /// Past values.

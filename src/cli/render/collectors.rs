@@ -58,7 +58,7 @@ pub fn one(report: &CollectorReport) -> String {
         ("name", clean(&of.name)),
         ("state", state(report.state).to_owned()),
         ("kind", kind(of.kind).to_owned()),
-        ("command", clean(&[&[of.cmd.clone()], &of.args[..]].concat().join(" "))),
+        ("command", clean(&[std::slice::from_ref(&of.cmd), &of.args].concat().join(" "))),
         ("every", seconds(of.every_ms)),
         ("timeout", seconds(of.timeout_ms)),
         ("nodes", clean(&of.nodes)),
@@ -183,7 +183,7 @@ fn state(state: State) -> &'static str {
 
 /// `0.5 s`, `30 s`
 fn seconds(ms: u64) -> String {
-    if ms % 1000 == 0 { format!("{} s", ms / 1000) } else { format!("{:.1} s", ms as f64 / 1e3) }
+    if ms.is_multiple_of(1000) { format!("{} s", ms / 1000) } else { format!("{:.1} s", ms as f64 / 1e3) }
 }
 
 #[cfg(test)]
