@@ -59,6 +59,8 @@ pub struct AgentOptions {
 /// How long a request waits for runs that were just started: most are done by
 /// then, and one request does for them.
 const SETTLE: Duration = Duration::from_millis(100);
+/// So long an agent does not ask after a change.
+const GATHER_CHANGES: Duration = Duration::from_millis(250);
 /// First pause after a failed request, milliseconds.
 const RETRY_MS: u64 = 500;
 
@@ -164,6 +166,8 @@ impl Agent {
             self.memories.remove(&id);
         }
         info!("agent: generation {}, {} to run", self.generation, self.schedule.len());
+        // A change seldom comes alone, and each one brings the whole list.
+        self.worker.sleep(GATHER_CHANGES, usize::MAX);
     }
 
     /// After a failed request: what was to be handed over stays; runs go on.

@@ -9,6 +9,7 @@ killed leaves stale values that fall back, and comes back; the page, /metrics an
 served, and /metrics is what Prometheus' own parser takes.
 """
 
+import http.client
 import json
 import os
 import re
@@ -63,6 +64,27 @@ def check(function):
     return function
 
 
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket, on one connection."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=10)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(10)
+        self.sock.connect(self.path)
+
+    def ask(self, method, path, body=None):
+        """Status of one request."""
+        data = None if body is None else json.dumps(body)
+        self.request(method, path, data, {"Content-Type": "application/json"})
+        reply = self.getresponse()
+        reply.read()
+        return reply.status
+
+
 class Suite:
     """The cluster with its agents, and ways to ask it."""
 
@@ -92,6 +114,13 @@ class Suite:
     def json(self, path):
         """A JSON body over TCP."""
         return json.loads(self.get(path)[1])
+
+    def memory_mib(self, role):
+        """Resident memory of a process."""
+        pid = self.cluster.process(role).pid
+        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+            line = next(line for line in file if line.startswith("VmRSS:"))
+        return int(line.split()[1]) // 1024
 
     def start_agent(self, name):
         """The node's agent, as its unit would start it."""
@@ -260,6 +289,33 @@ def phalanxd_restarts_under_the_agents(suite):
     time.sleep(3)
     suite.cluster.signal_phalanxd(signal.SIGCONT)
     suite.until("all to be fresh", lambda: suite.fresh("speed") == set(NODES), 15 + EVERY_S)
+
+
+@check
+def a_thousand_registrations_are_nothing_special(suite):
+    """On one node; all of them run there, and the others do not notice."""
+    connection = UnixConnection(suite.cluster.paths.control_socket)
+    started = time.monotonic()
+    for i in range(1000):
+        body = {"name": f"many_{i}", "cmd": "builtin:load1", "every_ms": 10000, "nodes": "n1"}
+        equal(connection.ask("POST", "/v1/collectors", body), 201, "registration")
+    took = time.monotonic() - started
+
+    def fresh():
+        names = suite.json("/v1/data")["names"]
+        return sum(name["fresh"] for name in names if name["name"].startswith("many_"))
+    ran = suite.until("all to have run on n1", lambda: fresh() == 1000, 30)
+    asked = time.monotonic()
+    listed = suite.phalanx("collector", "list")
+    print(f"    registered in {took:.1f} s, all ran {ran:.1f} s later, "
+          f"listed in {time.monotonic() - asked:.2f} s; memory of the agent of n1 "
+          f"{suite.memory_mib('agent:n1')} MiB, of n3 {suite.memory_mib('agent:n3')} MiB, "
+          f"of phalanxd {suite.memory_mib('phalanxd')} MiB")
+    assert "many_999" in listed, listed[:500]
+    equal(suite.fresh("speed"), set(NODES), "the good one")
+    for i in range(1000):
+        equal(connection.ask("DELETE", f"/v1/collectors/many_{i}"), 200, "removal")
+    equal(suite.shares()[0], [160, 120, 60, 100], "as before")
 
 
 @check
