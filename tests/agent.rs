@@ -10,6 +10,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "agent/slots.rs"]
+mod slots;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -155,6 +158,7 @@ fn options(directory: &Path) -> AgentOptions {
 
 #[test]
 fn an_agent_lives_through_everything() {
+    let _turn = slots::turn();
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path().canonicalize().unwrap();
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();

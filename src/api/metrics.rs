@@ -276,10 +276,10 @@ fn resources(text: &mut Text, nodes: &NodesReport) {
     };
     let help_total = "Configured on all nodes; memory in bytes.";
     let help_stranded = "Free, but on nodes whose CPUs or memory are used up.";
-    let families: [(&str, &str, Vec<(String, f64)>); 3] = [
-        ("phalanx_resource_total_amount", help_total, of(|d, _| d.total).collect()),
-        ("phalanx_resource_used_amount", "In use.", of(|d, _| d.used).collect()),
-        ("phalanx_resource_stranded_amount", help_stranded, of(|_, s| s).collect()),
+    let families = [
+        ("phalanx_resource_total_amount", help_total, of(|d, _| d.total)),
+        ("phalanx_resource_used_amount", "In use.", of(|d, _| d.used)),
+        ("phalanx_resource_stranded_amount", help_stranded, of(|_, s| s)),
     ];
     for (name, help, values) in families {
         text.family(name, "gauge", "", help);

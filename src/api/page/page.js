@@ -66,13 +66,13 @@ const optional = (path) => get(path).catch((error) => (error.status ? { error: e
 async function refresh() {
   if (state.paused || document.hidden) return;
   try {
-    const [status, heat, plan, collectors, agents] = await Promise.all([
-      get("v1/status"), optional("v1/heat"), optional("v1/plan"), optional("v1/collectors"), optional("v1/agents"),
+    const [status, heat, plan, collectors, data, agents] = await Promise.all([
+      get("v1/status"), ...["heat", "plan", "collectors", "data", "agents"].map((name) => optional(`v1/${name}`)),
     ]);
     showStatus(status);
     showHeat(heat);
     showPlan(plan);
-    showCollectors(collectors, agents);
+    showCollectors(collectors, data, agents);
     $("problem").hidden = true;
     $("updated").textContent = `Updated ${new Date().toLocaleTimeString("en-GB")}`;
   } catch (error) {
@@ -393,12 +393,13 @@ $("jobs").addEventListener("click", (event) => {
 
 // ---- collectors
 
-function showCollectors(report, agents) {
+function showCollectors(report, data, agents) {
   if (report.error) {
     $("data-count").textContent = "";
     fill("collectors", [], 7, `No data service: ${report.error}`);
     return;
   }
+  const ages = new Map((data.names || []).map((name) => [name.name, name.oldest_age_ms]));
   const moods = { running: "good", failing: "bad", waiting: "warn", stopped: "" };
   $("data-count").textContent = plural(report.collectors.length, "registration");
   fill("collectors", report.collectors.map((c) => {
@@ -409,7 +410,7 @@ function showCollectors(report, agents) {
     return el("tr", {}, el("th", { scope: "row" }, c.name), el("td", {}, c.kind),
       el("td", {}, el("span", { class: `state ${moods[c.state] ?? ""}` }, c.state)), el("td", { class: "n" }, age(c.every_ms)),
       el("td", {}, meter(share, `${count(fresh)} of ${count(of)}`, fresh < of)),
-      el("td", { class: "n" }, age(c.oldest_age_ms)), el("td", { class: "error" }, error));
+      el("td", { class: "n" }, age(ages.get(c.name))), el("td", { class: "error" }, error));
   }), 7, "None registered: phalanx collector add.");
   if (agents && !agents.error) {
     const alive = agents.agents.filter((a) => a.connected).length;

@@ -8,8 +8,6 @@
 //! process must have no child left. Slots want a process without other
 //! children, so the cases take turns.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -20,6 +18,11 @@ use phalanx::collect::slot::{Finished, Refused, Run, RunAs, RunError, Slots};
 
 static TURN: Mutex<()> = Mutex::new(());
 
+/// For the tests of this process that have run slots: one at a time.
+pub fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 struct Case {
     directory: tempfile::TempDir,
     slots: Slots,
@@ -27,7 +30,7 @@ struct Case {
 }
 
 fn case() -> Case {
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let turn = turn();
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     Case { directory, slots: Slots::new(16), _turn: turn }
