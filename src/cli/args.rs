@@ -9,6 +9,7 @@ use super::agent::AgentArgs;
 use super::collector::CollectorCommand;
 use super::exit::{ABOUT_ALL, EXIT_CODES};
 use super::share::ShareArgs;
+use super::simulate::SimulateArgs;
 use super::solve::SolveArgs;
 
 /// Ask phalanxd about placement, or check its configuration.
@@ -60,6 +61,9 @@ pub enum Top {
         #[command(subcommand)]
         command: CollectorCommand,
     },
+    /// Simulate a log under one or several policies, without the daemon
+    #[command(after_help = EXIT_CODES)]
+    Simulate(Box<SimulateArgs>),
 }
 
 /// The commands that end with one report.

@@ -18,6 +18,7 @@ mod json;
 pub mod render;
 mod resolve;
 pub mod share;
+pub mod simulate;
 pub mod solve;
 
 use std::ffi::OsString;
@@ -47,11 +48,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         args::Top::Collector { command } => {
             return finish(collector::run(&parsed.global, command));
         }
+        args::Top::Simulate(arguments) => return finish(simulate::run(&parsed.global, &arguments)),
         args::Top::Command(command) => command,
     };
     finish(resolve::resolve(parsed.global, command).and_then(run))
 }
 
+/// Prints what came out, or one line of what went wrong.
 fn finish(result: Result<Outcome, Failure>) -> ExitCode {
     let result = result.and_then(|outcome| print(&outcome.text).map(|()| outcome.exit));
     let exit = result.unwrap_or_else(|failure| {
@@ -63,7 +66,7 @@ fn finish(result: Result<Outcome, Failure>) -> ExitCode {
 }
 
 /// Prints what clap says: help and version, which are no errors, and errors;
-/// for `solve` these are one line as its other errors are.
+/// for `solve` and `simulate` these are one line as its other errors are.
 fn usage(arguments: &[OsString], error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         let _ = error.print();
@@ -71,7 +74,7 @@ fn usage(arguments: &[OsString], error: &clap::Error) -> Exit {
     }
     let option = |argument: &&OsString| argument.as_encoded_bytes().starts_with(b"-");
     let command = arguments.iter().skip(1).find(|argument| !option(argument));
-    if command.is_some_and(|command| command == "solve") {
+    if command.is_some_and(|command| command == "solve" || command == "simulate") {
         let text = error.render().to_string();
         // The first paragraph says what is wrong, the others how to do better.
         let said = text.lines().map(str::trim).take_while(|line| !line.is_empty());

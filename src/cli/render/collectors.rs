@@ -183,7 +183,11 @@ fn state(state: State) -> &'static str {
 
 /// `0.5 s`, `30 s`
 fn seconds(ms: u64) -> String {
-    if ms.is_multiple_of(1000) { format!("{} s", ms / 1000) } else { format!("{:.1} s", ms as f64 / 1e3) }
+    if ms.is_multiple_of(1000) {
+        format!("{} s", ms / 1000)
+    } else {
+        format!("{:.1} s", ms as f64 / 1e3)
+    }
 }
 
 #[cfg(test)]
