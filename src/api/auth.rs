@@ -97,9 +97,10 @@ async fn whole(mut body: Body, max: usize) -> Result<Bytes, Response> {
         }
         Ok(Bytes::from(taken))
     };
-    tokio::time::timeout(BODY_TIMEOUT, take)
-        .await
-        .unwrap_or_else(|_| Err(error(StatusCode::REQUEST_TIMEOUT, "the body did not arrive")))
+    match tokio::time::timeout(BODY_TIMEOUT, take).await {
+        Ok(taken) => taken,
+        Err(_) => Err(error(StatusCode::REQUEST_TIMEOUT, "the body did not arrive")),
+    }
 }
 
 fn credential_of(value: &HeaderValue) -> Option<String> {

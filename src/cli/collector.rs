@@ -241,8 +241,7 @@ impl Asking {
 pub(super) fn run(global: &Global, command: CollectorCommand) -> Result<Outcome, Failure> {
     let client = Client::new(&resolve::socket(global)?);
     let ask = Asking { client, json: global.json };
-    let of =
-        |name: &str| -> Result<String, Failure> { Ok(format!("/v1/collectors/{}", part(name)?)) };
+    let of = |name: &str| part(name).map(|name| format!("/v1/collectors/{name}"));
     match command {
         CollectorCommand::Add { name, cmd, how } => {
             let patch = how.patch(Some(name), Some(cmd));
