@@ -37,6 +37,9 @@ pub struct Status {
     pub planner: PlannerStatus,
     /// The decision history.
     pub history: HistoryStatus,
+    /// The data service.
+    #[serde(default)]
+    pub collect: CollectStatus,
 }
 
 /// Which configuration is in force.
@@ -207,6 +210,37 @@ pub struct PlannerStatus {
     pub plan_age_ms: Option<u64>,
     /// Error of the last refused plan.
     pub last_error: Option<String>,
+}
+
+/// The data service.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CollectStatus {
+    /// Whether it is switched on.
+    pub enabled: bool,
+    /// Database.
+    pub path: String,
+    /// Address of the TCP listener; empty: none.
+    pub listen: String,
+    /// Generation of the assignments in force.
+    pub generation: u64,
+    /// Registrations.
+    pub registrations: u64,
+    /// Agents that are alive.
+    pub agents: u64,
+    /// Latest values.
+    pub values: u64,
+    /// Of these, too old ones.
+    pub stale: u64,
+    /// Values written to the database since the start.
+    pub written: u64,
+    /// Failures of the database.
+    pub errors: u64,
+    /// Text of the last one, until a write succeeds.
+    pub last_error: Option<String>,
+    /// Times that the wall clock was set.
+    pub clock_jumps: u64,
+    /// What methods use.
+    pub uses: Vec<crate::model::collect::UseReport>,
 }
 
 /// The decision history.

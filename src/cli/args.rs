@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::agent::AgentArgs;
+use super::collector::CollectorCommand;
 use super::exit::{ABOUT_ALL, EXIT_CODES};
+use super::share::ShareArgs;
 use super::simulate::SimulateArgs;
 use super::solve::SolveArgs;
 
@@ -46,6 +49,18 @@ pub enum Top {
     /// Solve one problem given as JSON, without the daemon
     #[command(after_help = EXIT_CODES)]
     Solve(SolveArgs),
+    /// Run what phalanxd assigns to this node, until ended by a signal
+    #[command(after_help = EXIT_CODES)]
+    Agent(AgentArgs),
+    /// Split an input over nodes by what each can do
+    #[command(after_help = EXIT_CODES)]
+    Share(ShareArgs),
+    /// Register programs that measure the nodes, and see what they give
+    Collector {
+        /// What to do.
+        #[command(subcommand)]
+        command: CollectorCommand,
+    },
     /// Simulate a log under one or several policies, without the daemon
     #[command(after_help = EXIT_CODES)]
     Simulate(Box<SimulateArgs>),

@@ -7,15 +7,18 @@
 //! one piece: results to standard output, errors as one line to standard
 //! error. [`Exit`] lists the exit codes.
 
+pub mod agent;
 pub mod args;
 mod check;
 mod client;
+pub mod collector;
 mod exit;
 mod generate;
 mod import;
 mod json;
 pub mod render;
 mod resolve;
+pub mod share;
 pub mod simulate;
 pub mod solve;
 
@@ -43,6 +46,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let command = match parsed.command {
         args::Top::Solve(arguments) => return solve::run(&arguments),
+        args::Top::Agent(arguments) => return agent::main(&parsed.global, &arguments),
+        args::Top::Share(arguments) => return finish(share::run(&parsed.global, &arguments)),
+        args::Top::Collector { command } => {
+            return finish(collector::run(&parsed.global, command));
+        }
         args::Top::Simulate(arguments) => return finish(simulate::run(&parsed.global, &arguments)),
         args::Top::Command(command) => command,
     };

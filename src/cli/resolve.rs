@@ -150,7 +150,7 @@ fn escape(value: &str) -> String {
 /// The control socket: as given, else of the configuration given, else of the
 /// environment, else of the default configuration if that can be read, else
 /// the default one.
-fn socket(global: &Global) -> Result<PathBuf, Failure> {
+pub(super) fn socket(global: &Global) -> Result<PathBuf, Failure> {
     if let Some(socket) = &global.socket {
         return Ok(socket.clone());
     }
