@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::collect::{Totals, UseReport};
 use crate::model::run::Run;
-
 use crate::planner::steer::{MethodReport, Note};
 
 /// `GET /v1/status`
@@ -223,24 +223,11 @@ pub struct CollectStatus {
     pub listen: String,
     /// Generation of the assignments in force.
     pub generation: u64,
-    /// Registrations.
-    pub registrations: u64,
-    /// Agents that are alive.
-    pub agents: u64,
-    /// Latest values.
-    pub values: u64,
-    /// Of these, too old ones.
-    pub stale: u64,
-    /// Values written to the database since the start.
-    pub written: u64,
-    /// Failures of the database.
-    pub errors: u64,
-    /// Text of the last one, until a write succeeds.
-    pub last_error: Option<String>,
-    /// Times that the wall clock was set.
-    pub clock_jumps: u64,
+    /// How much there is.
+    #[serde(flatten)]
+    pub totals: Totals,
     /// What methods use.
-    pub uses: Vec<crate::model::collect::UseReport>,
+    pub uses: Vec<UseReport>,
 }
 
 /// The decision history.

@@ -22,7 +22,6 @@ mod uses;
 pub use clock::Now;
 pub use local::Local;
 pub use registry::Refusal;
-pub use reports::Totals;
 pub use service::{Collect, From, Settings};
 pub use uses::{CONFIGURATION, Use, resolve};
 

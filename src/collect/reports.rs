@@ -8,29 +8,9 @@ use super::uses::{CONFIGURATION, Use, resolve};
 use crate::limits::COLLECT_INSTANCES_LISTED;
 use crate::model::collect::{
     CLUSTER, CollectorReport, CollectorsReport, InstanceReport, Instances, MASTER, Origin,
-    Registration, State, UseChange, UseReport, UsedValue, UsedValues, UsesReport, valid_name,
+    Registration, State, Totals, UseChange, UseReport, UsedValue, UsedValues, UsesReport,
+    valid_name,
 };
-
-/// The service in numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Registrations.
-    pub registrations: u64,
-    /// Agents that are alive.
-    pub agents: u64,
-    /// Latest values.
-    pub values: u64,
-    /// Of these, too old ones.
-    pub stale: u64,
-    /// Values written to the database since the start.
-    pub written: u64,
-    /// Failures of the database.
-    pub errors: u64,
-    /// Text of the last one, until a write succeeds.
-    pub last_error: Option<String>,
-    /// Times that the wall clock was set.
-    pub clock_jumps: u64,
-}
 
 impl Collect {
     /// Every registration with its state.

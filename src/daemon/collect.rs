@@ -263,20 +263,12 @@ impl Shared {
     pub(super) fn collect_status(&self) -> CollectStatus {
         let Ok(collect) = self.collect() else { return CollectStatus::default() };
         let config = self.config();
-        let totals = collect.totals(Now::read());
         CollectStatus {
             enabled: true,
             path: config.collect.path.display().to_string(),
             listen: config.control.listen,
             generation: collect.generation(),
-            registrations: totals.registrations,
-            agents: totals.agents,
-            values: totals.values,
-            stale: totals.stale,
-            written: totals.written,
-            errors: totals.errors,
-            last_error: totals.last_error,
-            clock_jumps: totals.clock_jumps,
+            totals: collect.totals(Now::read()),
             uses: collect.uses(Now::read()).uses,
         }
     }
