@@ -10,12 +10,14 @@
 pub mod args;
 mod check;
 mod client;
+pub mod doctor;
 mod exit;
 mod generate;
 mod json;
 pub mod render;
 mod resolve;
 pub mod solve;
+mod toml_page;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -102,6 +104,7 @@ fn print(text: &str) -> Result<(), Failure> {
 fn run(action: Action) -> Result<Outcome, Failure> {
     match action {
         Action::Check { file, json } => check::run(&file, json),
+        Action::Doctor { conf, config, socket, json } => doctor::run(&conf, &config, &socket, json),
         Action::Generate { directory } => generate::run(&directory),
         Action::Status(ask) => get::<Status>(&ask, render::status::text),
         Action::Nodes(ask) => get::<NodesReport>(&ask, render::nodes::text),
