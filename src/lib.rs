@@ -25,8 +25,11 @@ pub mod verify;
 // layer 3
 pub mod planner;
 
-// layer 4: the world outside; these do not use each other
+// layer 4: the world outside; these do not use each other, but for files
+pub mod sqlite;
+
 pub mod api;
+pub mod collect;
 pub mod config;
 pub mod history;
 pub mod link;

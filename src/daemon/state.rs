@@ -14,10 +14,12 @@ use crate::daemon::logging;
 use crate::daemon::recent::Recent;
 use crate::daemon::settings::link_settings;
 use crate::history::{HistoryReader, HistorySender, Limits};
+use crate::learn::{JobTraits, Speeds, class_of};
 use crate::link::Responder;
 use crate::planner::plan::{Plan, rooms_from_mirror};
 use crate::planner::room::Room;
-use crate::snapshot::Snapshot;
+use crate::planner::steer::MethodReport;
+use crate::snapshot::{Job, Snapshot};
 use crate::source::slurm::ClusterInfo;
 
 /// The configuration in force and where it came from.
@@ -44,6 +46,8 @@ pub(super) struct PollState {
 #[derive(Debug, Default)]
 pub(super) struct PlanState {
     pub(super) plan: Option<Arc<Plan>>,
+    /// Reports of the methods behind it.
+    pub(super) methods: Vec<MethodReport>,
     /// Names of the plan's node indexes.
     pub(super) snapshot: Option<Arc<Snapshot>>,
     pub(super) made: Option<Instant>,
@@ -67,6 +71,8 @@ pub(super) struct Shared {
     pub(super) recent: Arc<Mutex<Recent>>,
     pub(super) history: Option<HistorySender>,
     pub(super) reader: Option<HistoryReader>,
+    /// Learned speeds; the learner puts a new picture here after each batch of runs.
+    pub(super) speeds: RwLock<Arc<Speeds>>,
     /// Turns of the link and plan threads, for the watchdog.
     pub(super) beats: [AtomicU64; 2],
 }
@@ -104,6 +110,19 @@ impl Shared {
 
     pub(super) fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.snapshot.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The class of a job under the configuration in force, for [`Speeds::estimate`].
+    #[allow(dead_code)]
+    pub(super) fn class_of(&self, job: &Job) -> String {
+        let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
+        class_of(&JobTraits::of(job), &in_force.config.learn.class_by)
+    }
+
+    /// What is known of how fast job classes run where.
+    #[allow(dead_code)]
+    pub(super) fn speeds(&self) -> Arc<Speeds> {
+        Arc::clone(&self.speeds.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Usage in the snapshot's node order: exact while a plugin tells it.

@@ -2,8 +2,8 @@
 //! Retention: deleting by age, and by size when the file has grown too large.
 
 use super::HistoryError;
-use super::schema::pragma;
 use super::store::History;
+use crate::sqlite::pragma;
 
 /// Rows of each table that one step deletes at most, so that a step stays
 /// short and its write-ahead log small.
@@ -63,7 +63,7 @@ impl History {
     /// # Errors
     /// SQLite's.
     pub(super) fn delete_oldest(&mut self) -> Result<u64, HistoryError> {
-        let failed = HistoryError::sql(&self.path, "find its oldest records");
+        let failed = HistoryError::sql(&self.database.path, "find its oldest records");
         for table in TABLES {
             // The time of the last row that goes; other tables follow it.
             let sql = format!(
@@ -71,7 +71,7 @@ impl History {
                  (SELECT time_ms FROM {table} ORDER BY time_ms LIMIT {STEP_ROWS})"
             );
             let last: Option<i64> =
-                self.connection.query_row(&sql, [], |row| row.get(0)).map_err(&failed)?;
+                self.database.connection.query_row(&sql, [], |row| row.get(0)).map_err(&failed)?;
             if let Some(last) = last {
                 return self.delete_before(last.saturating_add(1));
             }
@@ -80,8 +80,8 @@ impl History {
     }
 
     fn delete_before(&mut self, cutoff_ms: i64) -> Result<u64, HistoryError> {
-        let failed = HistoryError::sql(&self.path, "delete old records");
-        let transaction = self.connection.transaction().map_err(&failed)?;
+        let failed = HistoryError::sql(&self.database.path, "delete old records");
+        let transaction = self.database.connection.transaction().map_err(&failed)?;
         let mut deleted = 0;
         for table in TABLES {
             let sql = format!(
@@ -103,24 +103,24 @@ impl History {
     /// # Errors
     /// SQLite's.
     pub fn used_bytes(&self) -> Result<u64, HistoryError> {
-        let failed = HistoryError::sql(&self.path, "measure it");
-        let pages = pragma(&self.connection, "page_count").map_err(&failed)?;
-        let unused = pragma(&self.connection, "freelist_count").map_err(&failed)?;
-        Ok(u64::try_from(pages - unused).unwrap_or(0) * self.page_bytes)
+        let failed = HistoryError::sql(&self.database.path, "measure it");
+        let pages = pragma(&self.database.connection, "page_count").map_err(&failed)?;
+        let unused = pragma(&self.database.connection, "freelist_count").map_err(&failed)?;
+        Ok(u64::try_from(pages - unused).unwrap_or(0) * self.database.page_bytes)
     }
 
     /// Shrinks the file when a fifth or more of it is unused; below that the
     /// unused pages serve the next records. Returns whether it did.
     fn give_back(&mut self) -> Result<bool, HistoryError> {
-        let failed = HistoryError::sql(&self.path, "shrink it");
-        let pages = pragma(&self.connection, "page_count").map_err(&failed)?;
-        let unused = pragma(&self.connection, "freelist_count").map_err(&failed)?;
+        let failed = HistoryError::sql(&self.database.path, "shrink it");
+        let pages = pragma(&self.database.connection, "page_count").map_err(&failed)?;
+        let unused = pragma(&self.database.connection, "freelist_count").map_err(&failed)?;
         if unused < STEP_PAGES / 4 || unused < pages / 5 {
             return Ok(false);
         }
         // Each row of the result is one page given back.
         let sql = format!("PRAGMA incremental_vacuum({STEP_PAGES})");
-        let mut statement = self.connection.prepare(&sql).map_err(&failed)?;
+        let mut statement = self.database.connection.prepare(&sql).map_err(&failed)?;
         let mut rows = statement.query([]).map_err(&failed)?;
         let mut given = false;
         while rows.next().map_err(&failed)?.is_some() {
