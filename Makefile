@@ -3,7 +3,7 @@
 #   make demo    install what is needed, build, and run one job list on stock
 #                Slurm and on Phalanx, on a real cluster of 16 nodes on this host
 #   make test    install what is needed, build, and test everything
-# Others: build, plugin, check, man, install, bench-10k, bench-balance, clean.
+# Others: build, plugin, check, man, deb, install, bench-10k, bench-balance, clean.
 
 SLURM_VERSION ?= 22.05.8
 PREFIX ?= /usr
@@ -21,6 +21,8 @@ PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-d
 PACKAGES_RUN := $(PACKAGES_BUILD) python3 procps
 PACKAGES_TEST := $(PACKAGES_RUN) clang-14 libclang-rt-14-dev sqlite3 \
 	slurmdbd mariadb-server
+PACKAGES_DEB := debhelper dpkg-dev lintian
+PACKAGES_DEB_TEST := $(PACKAGES_DEB) debootstrap
 
 export CARGO_TERM_COLOR ?= never
 
@@ -28,10 +30,12 @@ all: build
 
 # ---- what the machine must have
 
-.PHONY: deps-build deps-run deps-test rust
+.PHONY: deps-build deps-run deps-test deps-deb deps-deb-test rust
 deps-build: ; @tests/install-packages $(PACKAGES_BUILD)
 deps-run: ; @tests/install-packages $(PACKAGES_RUN)
 deps-test: ; @tests/install-packages $(PACKAGES_TEST)
+deps-deb: ; @tests/install-packages $(PACKAGES_DEB)
+deps-deb-test: ; @tests/install-packages $(PACKAGES_DEB_TEST)
 rust: ; @tests/need-rust 1.95
 
 # ---- building
@@ -56,7 +60,7 @@ demo: deps-run build
 # ---- testing; the cluster suites run the debug build, which has all checks
 
 .PHONY: test check test-unit test-plugin test-cluster
-test: deps-test debug check test-unit test-plugin test-cluster
+test: deps-test debug check test-unit test-plugin test-cluster test-packages
 	@echo "make test: everything passed"
 check: rust
 	$(CARGO) fmt --all --check
@@ -73,6 +77,22 @@ test-cluster: debug
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/placement.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/transparency.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/doctor.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/ha.py
+
+# ---- packages; lintian must be silent, and a fresh system must take and lose them
+
+.PHONY: deb test-packages
+deb: deps-deb build
+	packaging/build-deb $(SLURM_VERSION) target/release $(OVERLAY) build/deb/$(SLURM_VERSION)
+	lintian --allow-root --fail-on error,warning build/deb/$(SLURM_VERSION)/*.deb
+# The debug build, which is there already: what is tested is the packaging.
+DEB_TEST := build/deb-test/$(SLURM_VERSION)
+test-packages: deps-deb-test debug plugin
+	packaging/build-deb $(SLURM_VERSION) target/debug $(OVERLAY) $(DEB_TEST)
+	tests/packaging/tree bookworm build/trees/bookworm
+	$(PYTHON) tests/packaging/packages.py --tree build/trees/bookworm --debs $(DEB_TEST)
+	$(PYTHON) tests/packaging/rebuild.py $(SLURM_VERSION)
 
 # ---- measuring; nothing here passes or fails
 
@@ -95,8 +115,8 @@ install: build man
 	install -D -m 644 config/phalanx.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/phalanx.conf
 	[ -e $(DESTDIR)/etc/phalanx/phalanx.toml ] || \
 		install -D -m 644 config/phalanx.toml $(DESTDIR)/etc/phalanx/phalanx.toml
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 build/man/man/man1/* $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -d $(DESTDIR)$(PREFIX)/share/man
+	cp -r build/man/man/. $(DESTDIR)$(PREFIX)/share/man/
 	install -D -m 644 build/man/bash/phalanx* \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/phalanx
 	@echo "installed; add to slurm.conf, first in the list, then restart slurmctld:"
@@ -106,6 +126,8 @@ uninstall:
 		$(DESTDIR)$(OVERLAY_DIR)/select_cons_tres.so \
 		$(DESTDIR)/lib/systemd/system/phalanxd.service \
 		$(DESTDIR)$(PREFIX)/share/man/man1/phalanx*.1 \
+		$(DESTDIR)$(PREFIX)/share/man/man5/phalanx.toml.5 \
+		$(DESTDIR)$(PREFIX)/share/man/man8/phalanxd.8 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/phalanx
 	@echo "slurmctld keeps the overlay it has loaded until it is restarted;"
 	@echo "the empty directory stays, because slurm.conf may still name it"
