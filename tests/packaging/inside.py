@@ -207,6 +207,11 @@ def check_use(running):
     wait(lambda: status()["run_now"]["narrowed"] >= 4, "jobs placed on the daemon's nodes")
     ok(state(running) == "RUNNING", "jobs are placed, the older one runs on")
     sh("service phalanxd reload && service phalanxd status")
+    # Exit status 1: warnings only.
+    done = sh("phalanx doctor --json > /tmp/doctor.json; echo $?").split()[-1]
+    with open("/tmp/doctor.json", encoding="utf-8") as file:
+        report = json.load(file)
+    ok(done in ("0", "1") and not report["errors"], "phalanx doctor finds no error", report)
     return jobs
 
 
