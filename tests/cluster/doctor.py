@@ -218,35 +218,34 @@ def no_bf_continue(doctor):
     doctor.cluster.run("scontrol", "reconfigure")
 
 
+@contextlib.contextmanager
+def in_its_place(program, script):
+    """A shell script that stands for a program meanwhile."""
+    before = os.environ["PATH"]
+    with tempfile.TemporaryDirectory() as directory:
+        fake = os.path.join(directory, program)
+        write(fake, f"#!/bin/sh\n{script}\n")
+        os.chmod(fake, 0o755)
+        os.environ["PATH"] = directory + os.pathsep + before
+        try:
+            yield
+        finally:
+            os.environ["PATH"] = before
+
+
 @case
 def munge_broken(doctor):
     """The munge program does not reach a munged."""
-    with tempfile.TemporaryDirectory() as directory:
-        fake = os.path.join(directory, "munge")
-        write(fake, "#!/bin/sh\necho 'munge: Error: Failed to access socket' >&2\nexit 6\n")
-        os.chmod(fake, 0o755)
-        before = os.environ["PATH"]
-        os.environ["PATH"] = directory + os.pathsep + before
-        try:
-            doctor.expect("error", "munge", "Failed to access")
-        finally:
-            os.environ["PATH"] = before
+    with in_its_place("munge", "echo 'munge: Error: Failed to access socket' >&2; exit 6"):
+        doctor.expect("error", "munge", "Failed to access")
 
 
 @case
 def clock_wrong(doctor):
-    """slurmctld's clock an hour ahead, as scontrol would say."""
-    with tempfile.TemporaryDirectory() as directory:
-        fake = os.path.join(directory, "scontrol")
-        write(fake, "#!/bin/sh\necho \"Configuration data as of "
-                    "$(date -d '+1 minute' '+%Y-%m-%dT%H:%M:%S')\"\n")
-        os.chmod(fake, 0o755)
-        before = os.environ["PATH"]
-        os.environ["PATH"] = directory + os.pathsep + before
-        try:
-            doctor.expect("warning", "clock", "against this host")
-        finally:
-            os.environ["PATH"] = before
+    """slurmctld's clock a minute ahead, as scontrol would say."""
+    with in_its_place("scontrol", "echo \"Configuration data as of "
+                      "$(date -d '+1 minute' '+%Y-%m-%dT%H:%M:%S')\""):
+        doctor.expect("warning", "clock", "against this host")
 
 
 def main():
