@@ -11,6 +11,7 @@ pub mod model;
 
 // layer 1
 pub mod snapshot;
+pub mod trace;
 
 // layer 2: pure functions of problem, seed and deadline
 pub mod bag;
@@ -33,6 +34,7 @@ pub mod collect;
 pub mod config;
 pub mod history;
 pub mod link;
+pub mod sim;
 pub mod source;
 
 // layer 5: the only place that wires the layers together

@@ -29,6 +29,7 @@ const TABLE: &[(&str, u8, u8)] = &[
     ("limits", 0, 0),
     ("model", 0, 1),
     ("snapshot", 1, 0),
+    ("trace", 1, 0),
     // What the methods share; they must not know the methods.
     ("verify", 2, 0),
     ("learn", 2, 0),

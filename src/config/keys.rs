@@ -111,6 +111,7 @@ pub const KEYS: &[Key] = &[
     fixed("history.enabled", Kind::Bool),
     fixed("history.path", Kind::File),
     key("history.retention_days", int(1, 3650, "days")),
+    key("history.runs_days", int(1, 36_500, "days")),
     key("history.max_mb", int(1, 1_048_576, "MiB")),
     fixed("learn.enabled", Kind::Bool),
     key("learn.class_by", Kind::Choices(CLASS_BY)),

@@ -228,6 +228,8 @@ pub struct HistoryConfig {
     pub path: PathBuf,
     /// Age at which records are deleted, days.
     pub retention_days: u32,
+    /// The same for runs of jobs, from which speeds are learned, days.
+    pub runs_days: u32,
     /// Size at which the oldest records are deleted, MiB.
     pub max_mb: u32,
 }
@@ -375,6 +377,7 @@ impl Default for HistoryConfig {
             enabled: true,
             path: "/var/lib/phalanx/history.sqlite".into(),
             retention_days: 30,
+            runs_days: 365,
             max_mb: 1024,
         }
     }

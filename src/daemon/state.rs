@@ -10,10 +10,11 @@ use log::{info, warn};
 
 use crate::api::types::ReloadReport;
 use crate::config::Config;
+use crate::daemon::learner::LearnShared;
 use crate::daemon::logging;
 use crate::daemon::recent::Recent;
-use crate::daemon::settings::link_settings;
-use crate::history::{HistoryReader, HistorySender, Limits};
+use crate::daemon::settings::{history_limits, link_settings};
+use crate::history::{HistoryReader, HistorySender};
 use crate::learn::{JobTraits, Speeds, class_of};
 use crate::link::Responder;
 use crate::planner::plan::{Plan, rooms_from_mirror};
@@ -73,6 +74,8 @@ pub(super) struct Shared {
     pub(super) reader: Option<HistoryReader>,
     /// Learned speeds; the learner puts a new picture here after each batch of runs.
     pub(super) speeds: RwLock<Arc<Speeds>>,
+    /// Counts of the learner.
+    pub(super) learn: Arc<LearnShared>,
     /// Turns of the link and plan threads, for the watchdog.
     pub(super) beats: [AtomicU64; 2],
 }
@@ -154,8 +157,7 @@ impl Shared {
         }
         logging::set_level(&new.log);
         if let Some(history) = &self.history {
-            let (retention_days, max_mb) = (new.history.retention_days, new.history.max_mb);
-            history.shared().set_limits(Limits { retention_days, max_mb });
+            history.shared().set_limits(history_limits(&new.history));
         }
         for warning in new.warnings() {
             warn!("configuration: {warning}");

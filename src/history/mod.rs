@@ -13,6 +13,7 @@
 mod prune;
 mod queries;
 mod records;
+mod runs;
 mod schema;
 mod shared;
 mod store;
@@ -21,7 +22,10 @@ mod tests;
 mod thread;
 
 pub use queries::{DecisionRow, HistoryReader, ShadowDifference, ShadowSummary, Started, Totals};
-pub use records::{DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record};
+pub use records::{
+    DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record, RunRecord,
+};
+pub use runs::{Imported, node_classes, split_node_classes};
 pub use shared::{HistorySender, HistoryShared};
 pub use store::{History, Limits};
 pub use thread::{HistoryThread, ThreadOptions};

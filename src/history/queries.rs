@@ -107,7 +107,7 @@ impl HistoryReader {
         HistoryReader { path: path.to_path_buf() }
     }
 
-    fn ask<T>(
+    pub(super) fn ask<T>(
         &self,
         question: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, HistoryError> {

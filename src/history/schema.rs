@@ -5,7 +5,8 @@
 pub(super) const APPLICATION_ID: i64 = 0x5068_6c78;
 
 /// The steps; the first makes version 1 of an empty file.
-pub(super) const MIGRATIONS: &[&str] = &["
+pub(super) const MIGRATIONS: &[&str] = &[
+    "
 CREATE TABLE decisions (
   seq           INTEGER PRIMARY KEY,
   decision      INTEGER NOT NULL,
@@ -66,4 +67,43 @@ CREATE TABLE job_ends (
 ) STRICT;
 CREATE INDEX job_ends_job ON job_ends (job_id);
 CREATE INDEX job_ends_time ON job_ends (time_ms);
-"];
+",
+    "
+CREATE TABLE runs (
+  seq           INTEGER PRIMARY KEY,
+  time_ms       INTEGER NOT NULL,
+  job           TEXT NOT NULL,
+  job_id        INTEGER NOT NULL,
+  array_job_id  INTEGER,
+  array_task_id INTEGER,
+  het_job_id    INTEGER,
+  user          TEXT NOT NULL,
+  account       TEXT NOT NULL,
+  name          TEXT NOT NULL,
+  declared      TEXT,
+  class         TEXT NOT NULL,
+  partition     TEXT NOT NULL,
+  qos           TEXT NOT NULL,
+  nodes         TEXT NOT NULL,
+  node_count    INTEGER NOT NULL,
+  node_class    TEXT NOT NULL,
+  submit_s      INTEGER NOT NULL,
+  start_s       INTEGER NOT NULL,
+  end_s         INTEGER NOT NULL,
+  elapsed_ms    INTEGER NOT NULL,
+  limit_min     INTEGER,
+  state         TEXT NOT NULL,
+  exit_code     INTEGER NOT NULL,
+  exit_signal   INTEGER NOT NULL,
+  cpus          INTEGER NOT NULL,
+  tres_req      TEXT NOT NULL,
+  tres_alloc    TEXT NOT NULL,
+  work          REAL,
+  joules        REAL,
+  placed_by     TEXT NOT NULL,
+  source        TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX runs_run ON runs (job, start_s);
+CREATE INDEX runs_time ON runs (time_ms);
+",
+];

@@ -7,6 +7,7 @@ use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::HistoryError;
 use super::records::{DecisionRecord, JobEndRecord, OutcomeRecord, PlacementRecord, Record};
+use super::runs;
 use super::schema::{APPLICATION_ID, MIGRATIONS};
 use crate::limits::EXPLAIN_BYTES_MAX;
 use crate::sqlite::{Database, Schema};
@@ -16,6 +17,8 @@ use crate::sqlite::{Database, Schema};
 pub struct Limits {
     /// Age at which records are deleted, days.
     pub retention_days: u32,
+    /// The same for runs, from which speeds are learned.
+    pub runs_days: u32,
     /// Size of the database at which the oldest are deleted, MiB.
     pub max_mb: u32,
 }
@@ -90,6 +93,7 @@ impl History {
                 Record::Outcome(outcome) => update_outcome(&transaction, outcome),
                 Record::Placement(placement) => insert_placement(&transaction, placement),
                 Record::JobEnd(end) => insert_job_end(&transaction, end),
+                Record::Run(run) => runs::insert(&transaction, run).map(|_| ()),
             }
             .map_err(&failed)?;
         }

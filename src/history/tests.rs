@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 use super::*;
 
-const LIMITS: Limits = Limits { retention_days: 30, max_mb: 1024 };
+const LIMITS: Limits = Limits { retention_days: 30, runs_days: 365, max_mb: 1024 };
 const DAY_MS: u64 = 86_400_000;
 
 fn job(job_id: u32) -> JobRef {

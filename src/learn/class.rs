@@ -113,6 +113,19 @@ pub fn class_of(job: &JobTraits<'_>, by: &[ClassKey]) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
+/// Whether a run that ended in `state` teaches a speed.
+///
+/// A completed run does. One that was stopped (time limit, cancellation, preemption) did an
+/// unknown part of its work: it teaches only where it says how much. A failure teaches nothing.
+#[must_use]
+pub fn teaches(state: &str, reports_work: bool) -> bool {
+    match state.split_whitespace().next().unwrap_or_default() {
+        "COMPLETED" => true,
+        "TIMEOUT" | "CANCELLED" | "PREEMPTED" | "DEADLINE" | "REQUEUED" => reports_work,
+        _ => false,
+    }
+}
+
 /// The class of a node: its parts, in the order of `by`, joined by `/`.
 #[must_use]
 pub fn node_class_of(node: &Node, by: &[NodeKey]) -> String {

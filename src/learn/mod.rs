@@ -16,13 +16,14 @@ mod class;
 mod estimate;
 mod index;
 mod moments;
+pub mod runtime;
 mod speeds;
 #[cfg(test)]
 mod tests;
 
 pub use class::{
     CLASS_BY_DEFAULT, ClassKey, JobTraits, NODE_CLASS_BY_DEFAULT, NodeKey, class_of, memory_mib,
-    node_class_of, shape, without_numbers,
+    node_class_of, shape, teaches, without_numbers,
 };
 pub use estimate::{Estimate, EstimateError, Stat};
 pub use index::{Exploration, Growth, confidence_index, delta, variance_proxy};

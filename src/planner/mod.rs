@@ -3,11 +3,15 @@
 //! decisions, and to the reasons behind them.
 
 pub mod attribution;
+pub mod backfill;
+mod blocks;
 pub mod cluster;
 pub mod eligible;
+pub mod guard;
 pub mod pending;
 pub mod place;
 pub mod plan;
+pub mod rank;
 pub mod room;
 pub mod steer;
 mod unfit;
