@@ -40,13 +40,16 @@ rust: ; @tests/need-rust 1.95
 
 # ---- building
 
-.PHONY: all build debug plugin man
+.PHONY: all build debug plugin man slurm-24.11
 build: deps-build rust plugin
 	$(CARGO) build --release --bins
 debug: deps-build rust plugin
 	$(CARGO) build --bins
 plugin: deps-build
 	$(MAKE) -C plugin all SLURM_VERSION=$(SLURM_VERSION)
+# All three for Slurm 24.11.5, as Debian 13 has it, to run in a tree of its packages.
+slurm-24.11: debug
+	CARGO="$(CARGO)" MAKE="$(MAKE)" tests/cluster/build-other 24.11.5
 man: build
 	target/release/phalanx generate build/man
 
@@ -59,8 +62,8 @@ demo: deps-run build
 
 # ---- testing; the cluster suites run the debug build, which has all checks
 
-.PHONY: test check test-unit test-plugin test-cluster
-test: deps-test debug check test-unit test-plugin test-cluster test-packages
+.PHONY: test check test-unit test-plugin test-cluster test-cluster-24.11 test-24.11
+test: deps-test debug check test-unit test-plugin test-cluster test-24.11 test-packages
 	@echo "make test: everything passed"
 check: rust
 	$(CARGO) fmt --all --check
@@ -87,12 +90,34 @@ deb: deps-deb build
 	packaging/build-deb $(SLURM_VERSION) target/release $(OVERLAY) build/deb/$(SLURM_VERSION)
 	lintian --allow-root --fail-on error,warning build/deb/$(SLURM_VERSION)/*.deb
 # The debug build, which is there already: what is tested is the packaging.
-DEB_TEST := build/deb-test/$(SLURM_VERSION)
-test-packages: deps-deb-test debug plugin
-	packaging/build-deb $(SLURM_VERSION) target/debug $(OVERLAY) $(DEB_TEST)
+test-packages: deps-deb-test debug plugin slurm-24.11
+	packaging/build-deb 22.05.8 target/debug build/slurm-22.05.8/select_cons_tres.so \
+		build/deb-test/22.05.8
 	tests/packaging/tree bookworm build/trees/bookworm
-	$(PYTHON) tests/packaging/packages.py --tree build/trees/bookworm --debs $(DEB_TEST)
-	$(PYTHON) tests/packaging/rebuild.py $(SLURM_VERSION)
+	$(PYTHON) tests/packaging/packages.py --tree build/trees/bookworm --debs build/deb-test/22.05.8
+	PHALANX_DEBIAN=13 PHALANX_GENERATE=$(CURDIR)/target/debug/phalanx \
+		packaging/build-deb 24.11.5 build/slurm-24.11.5/bin \
+		build/slurm-24.11.5/select_cons_tres.so build/deb-test/24.11.5
+	tests/packaging/tree trixie build/trees/trixie
+	$(PYTHON) tests/packaging/packages.py --tree build/trees/trixie --debs build/deb-test/24.11.5
+	$(PYTHON) tests/packaging/rebuild.py 22.05.8
+
+# The same on Slurm 24.11: all of it, and the part of it that every change runs.
+SUITE_2411 := PHALANX_TEST_SLURM=24.11 $(PYTHON) tests/cluster
+SLICE_2411 := backfill reservation_cores het_mixed gres_typed preempt_requeue job_expand job_shrink \
+	suspend_resume exclusive exclusive_user nodelist_partial reconfigure restart_controller
+FAULTS_2411 := daemon-killed slurmctld-restarted overlay-wrong-version
+test-cluster-24.11: slurm-24.11
+	$(SUITE_2411)/test_harness.py
+	$(SUITE_2411)/placement.py
+	$(SUITE_2411)/transparency.py
+	$(SUITE_2411)/faults.py
+test-24.11: slurm-24.11
+	$(MAKE) -C plugin check SLURM_VERSION=24.11.5
+	$(SUITE_2411)/test_harness.py OnSlurm.test_the_release_asked_for_runs_and_nothing_is_mounted
+	$(SUITE_2411)/placement.py
+	$(SUITE_2411)/transparency.py $(SLICE_2411:%=--only %)
+	$(SUITE_2411)/faults.py $(FAULTS_2411:%=--only %)
 
 # ---- measuring; nothing here passes or fails
 
