@@ -11,6 +11,14 @@ pub const HISTORY_BATCH_MAX: usize = 512;
 pub const HISTORY_QUEUE_MAX: usize = 16_384;
 /// Bytes of one answer of the daemon that the command line takes.
 pub const REPLY_BYTES_MAX: usize = 512 << 20;
+/// Bytes of slurm.conf, or of one file that it includes, for `phalanx doctor`.
+pub const SLURM_CONF_BYTES_MAX: u64 = 16 << 20;
+/// Files that slurm.conf may include.
+pub const SLURM_CONF_INCLUDES_MAX: usize = 64;
+/// Bytes of a plugin's file that `phalanx doctor` looks into.
+pub const PLUGIN_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of output of one program that `phalanx doctor` runs.
+pub const DOCTOR_OUTPUT_BYTES_MAX: u64 = 1 << 20;
 /// Nodes of one cluster (the wire format's `PHX_NODES_MAX`).
 pub const NODES_MAX: usize = 131_072;
 /// Resource dimensions of one problem: cpu, memory, each GRES type, licences.

@@ -12,6 +12,7 @@ pub mod args;
 mod check;
 mod client;
 pub mod collector;
+pub mod doctor;
 mod exit;
 mod generate;
 mod import;
@@ -21,6 +22,7 @@ mod resolve;
 pub mod share;
 pub mod simulate;
 pub mod solve;
+mod toml_page;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -118,6 +120,7 @@ fn print(text: &str) -> Result<(), Failure> {
 fn run(action: Action) -> Result<Outcome, Failure> {
     match action {
         Action::Check { file, json } => check::run(&file, json),
+        Action::Doctor { conf, config, socket, json } => doctor::run(&conf, &config, &socket, json),
         Action::Generate { directory } => generate::run(&directory),
         Action::Status(ask) => get::<Status>(&ask, render::status::text),
         Action::Nodes(ask) => get::<NodesReport>(&ask, render::nodes::text),

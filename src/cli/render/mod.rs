@@ -4,6 +4,7 @@
 //! terminal, in a pipe and in a mail.
 
 pub mod collectors;
+pub mod doctor;
 pub mod explain;
 pub mod history;
 pub mod nodes;
