@@ -15,7 +15,7 @@ use crate::api::types::{
     ReloadReport, RunsReport, ShadowDiff, ShadowReport, SlurmStatus, SpeedsReport, Status,
     SteerReport,
 };
-use crate::api::{Backend, Failure};
+use crate::api::{Backend, DataService, Failure};
 use crate::balance::WeightsBySource;
 use crate::daemon::past;
 use crate::daemon::recent::{Key, Known};
@@ -45,6 +45,10 @@ fn millis(duration: Duration) -> u64 {
 }
 
 impl Backend for Shared {
+    fn data_service(&self) -> Option<&dyn DataService> {
+        self.data.as_ref().map(|_| self as &dyn DataService)
+    }
+
     fn status(&self) -> Status {
         let view = self.responder.view();
         Status {
@@ -58,6 +62,7 @@ impl Backend for Shared {
             link: self.link_status(&view),
             planner: self.planner_status(),
             history: self.history_status(),
+            collect: self.collect_status(),
         }
     }
 
