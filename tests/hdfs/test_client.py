@@ -13,6 +13,7 @@ against what was written.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,7 +31,7 @@ def phalanx(hdfs, *words, ok=True, user=None):
     command = [PHALANX, "--json", "hdfs", "--conf-dir", str(hdfs.conf), *words]
     if user:
         command = ["setpriv", "--reuid", user, "--clear-groups", *command]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     # Unless a test wants it, WebHDFS must not hide that RPC does not work.
     assert "read by WebHDFS" not in done.stdout, done.stdout
     if ok is None:
@@ -89,13 +90,42 @@ def files_and_replicas(hdfs):
         assert "no such file" in phalanx(hdfs, "ls", wrong, ok=False), wrong
 
 
-def many_blocks(hdfs):
-    """More than one page of one file, and a directory of more than one page."""
-    hdfs.tool(f"create /big {2500 * KIB} {KIB} 1 " + hdfs.datanode("n2"))
+def pages_of_a_file(hdfs):
+    hdfs.tool(f"create /big {1100 * KIB} {KIB} 1 " + hdfs.datanode("n2"))
     for prefix in both(hdfs):
         big = ls(hdfs, prefix + "/big", "--blocks")
-        assert big["blocks"] == 2500 and hosts(big) == {"n2": 2500}, big["blocks"]
+        assert big["blocks"] == 1100 and hosts(big) == {"n2": 1100}, big["blocks"]
         covers(big["located"])
+
+
+def hundred_thousand_blocks(hdfs):
+    """Of three replicas; nobody has written it, but the NameNode does not know that."""
+    hdfs.tool("claim /huge 3 " + hdfs.datanode(*NODES))
+    for prefix in both(hdfs):
+        huge = ls(hdfs, prefix + "/huge", "--blocks",
+                  "--config", limits(hdfs, "call_ms = 60000\njob_ms = 300000"))
+        print(f"   100,000 blocks in {huge['took_ms']} ms {prefix}", flush=True)
+        assert huge["blocks"] == 100_000 and huge["unreadable_blocks"] == 0, huge["warnings"]
+        assert hosts(huge) == {node: 37_500 for node in NODES}, hosts(huge)
+        covers(huge["located"])
+
+
+def limits(hdfs, lines):
+    """A configuration of phalanx with these limits."""
+    path = hdfs.dir / "phalanx.toml"
+    path.write_text(f"[hdfs]\n{lines}\n")
+    return str(path)
+
+
+def skewed(hdfs):
+    """Most of it on one DataNode, replicas raised afterwards."""
+    for at, node in enumerate(("n6", "n6", "n6", "n7")):
+        hdfs.tool(f"create /skew/part-{at} 262144 131072 1 " + hdfs.datanode(node))
+    hdfs.tool("create /three 393216 131072 3")
+    for prefix in both(hdfs):
+        assert hosts(ls(hdfs, prefix + "/skew/part-*")) == {"n6": 6, "n7": 2}
+        three = ls(hdfs, prefix + "/three")
+        assert sum(hosts(three).values()) == 9 and len(three["nodes"]) >= 3, three
 
 
 def refused(hdfs):
@@ -146,14 +176,27 @@ def dead_datanode(hdfs):
     """Its blocks have no readable replica any more; the others keep theirs."""
     hdfs.kill("n3")
     end = time.monotonic() + 60
-    while hdfs.live() > len(NODES) - 1 and time.monotonic() < end:
-        time.sleep(0.2)
+    while hosts(ls(hdfs, "/data/one")) and time.monotonic() < end:
+        time.sleep(0.5)
     for prefix in both(hdfs):
         report = ls(hdfs, prefix + "/data/one", "--blocks")
         assert report["unreadable_blocks"] == 8 and not hosts(report), report
         assert any("no readable replica" in w for w in report["warnings"]), report
         covers(report["located"])
         assert hosts(ls(hdfs, prefix + "/data/two")) == {"n1": 3, "n5": 3}
+    rows = json.loads(phalanx(hdfs, "check", ok=None).stdout)["datanodes"]
+    assert [row["host"] for row in rows if row["state"] == "dead"] == ["n3"], rows
+
+
+def hung_namenode(hdfs):
+    """Stopped, it accepts connections and says nothing: the limit of one input ends that."""
+    os.kill(hdfs.processes["nn1"].pid, signal.SIGSTOP)
+    started = time.monotonic()
+    short = limits(hdfs, "call_ms = 1000\njob_ms = 1500")
+    text = phalanx(hdfs, "ls", "/data", "--config", short, ok=False)
+    assert "no answer in time" in text, text
+    assert time.monotonic() - started < 10, "longer than the limit of one input"
+    os.kill(hdfs.processes["nn1"].pid, signal.SIGCONT)
 
 
 def dead_namenode(hdfs):
@@ -161,7 +204,7 @@ def dead_namenode(hdfs):
     started = time.monotonic()
     text = phalanx(hdfs, "ls", "/data", ok=False)
     assert "refused" in text, text
-    assert time.monotonic() - started < 21, "longer than the limit of one job"
+    assert time.monotonic() - started < 21, "longer than the limit of one input"
 
 
 def failover(hdfs):
@@ -186,12 +229,14 @@ def run(title, hdfs, checks):
 def main():
     with tempfile.TemporaryDirectory(prefix="phx-hdfs-") as work:
         os.chmod(work, 0o755)  # Other users read the configuration.
-        with MiniHdfs(f"{work}/new", NODES, version=NEW) as hdfs:
-            run(f"Hadoop {NEW}", hdfs, [files_and_replicas, many_blocks, refused, open_file,
-                                        erasure_coding, check, dead_datanode, dead_namenode])
+        huge = {"huge": (100_000, KIB, 3)}
+        with MiniHdfs(f"{work}/new", NODES, version=NEW, image=huge) as hdfs:
+            run(f"Hadoop {NEW}", hdfs, [files_and_replicas, hundred_thousand_blocks, skewed,
+                                        refused, open_file, erasure_coding, check, dead_datanode,
+                                        hung_namenode, dead_namenode])
         with MiniHdfs(f"{work}/old", NODES, version=OLD) as hdfs:
-            run(f"Hadoop {OLD}", hdfs, [files_and_replicas, many_blocks, refused, open_file, check,
-                                        dead_datanode])
+            run(f"Hadoop {OLD}", hdfs, [files_and_replicas, pages_of_a_file, skewed, refused,
+                                        open_file, check])
         with MiniHdfs(f"{work}/ha", NODES[:2], version=NEW, ha=True) as hdfs:
             run(f"Hadoop {NEW}, two NameNodes", hdfs, [failover])
     print("hdfs client: everything passed")
