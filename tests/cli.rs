@@ -363,6 +363,8 @@ fn manual_pages_and_completion_are_generated() {
         "-solve",
         "-config",
         "-config-check",
+        "-hdfs-check",
+        "-hdfs-ls",
     ] {
         let text = read(&format!("man/man1/phalanx{page}.1"));
         assert!(text.contains("Exit status"), "{page}");
