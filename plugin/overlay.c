@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 #include "link.h"
+#include "order.h"
 #include "overlay.h"
 #include "state.h"
 #include "stats.h"
@@ -38,6 +39,7 @@ slurm_conf_t slurm_conf;
 node_record_t **node_record_table_ptr;
 int node_record_count;
 time_t last_node_update;
+time_t last_job_update;
 List job_list;
 slurmctld_config_t slurmctld_config;
 bool test_config;
@@ -176,6 +178,7 @@ extern int fini(void)
 	int rc = SLURM_SUCCESS;
 
 	active = false;
+	(void) order_stop();
 	(void) link_stop();
 	if (stock_fini)
 		rc = stock_fini();
@@ -212,8 +215,10 @@ extern int select_p_node_init(void)
 			error("phalanx: own file cannot be kept loaded, "
 			      "forwarding only");
 	}
-	if (active)
+	if (active) {
+		order_void();
 		link_state_void();
+	}
 	return (*(stock_ops.node_init))();
 }
 
@@ -221,9 +226,19 @@ extern int select_p_reconfigure(void)
 {
 	int rc = (*(stock_ops.reconfigure))();
 
-	if (active && rc == SLURM_SUCCESS)
+	if (active && rc == SLURM_SUCCESS) {
 		link_state_whole();
+		order_whole();
+	}
 	return rc;
+}
+
+/* At shutdown the jobs are saved after this, for the last time. */
+extern int select_p_state_save(char *dir_name)
+{
+	if (active && slurmctld_config.shutdown_time)
+		order_leave();
+	return (*(stock_ops.state_save))(dir_name);
 }
 
 extern int select_p_update_node_config(int index)
@@ -286,6 +301,8 @@ extern int select_p_select_nodeinfo_set(job_record_t *job_ptr)
 {
 	int rc = (*(stock_ops.nodeinfo_set))(job_ptr);
 
+	if (active && IS_JOB_RUNNING(job_ptr))
+		order_started(job_ptr);
 	if (_wanted() && (IS_JOB_RUNNING(job_ptr) || IS_JOB_SUSPENDED(job_ptr)))
 		_tell(job_ptr, NULL, PHX_CAUSE_BEGIN,
 		      state_job_suspended(job_ptr));

@@ -69,7 +69,6 @@
  * X(type, name, slot, (parameters), (arguments))
  */
 #define FORWARDED_OPERATIONS(X) \
-	X(int, state_save, state_save, (char *dir_name), (dir_name)) \
 	X(int, state_restore, state_restore, (char *dir_name), (dir_name)) \
 	X(int, job_init, job_init, (List jobs), (jobs)) \
 	X(int, job_begin, job_begin, (job_record_t *job_ptr), (job_ptr)) \
@@ -141,5 +140,8 @@
 #define JOB_TEST_TAIL_ARGS , exc_core_bitmap
 #define JOB_TEST_HAS_EXC_CORES (exc_core_bitmap != NULL)
 #define JOB_TEST_TAIL_UNUSED ((void) exc_core_bitmap)
+
+/* A job's priorities by partition, in the order of its part_ptr_list. */
+#define JOB_PRIORITY_ARRAY(job_ptr) ((job_ptr)->priority_array)
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "slurm/slurm_errno.h"
 #include "slurm/slurm_version.h"
+#include "src/common/assoc_mgr.h"
 #include "src/common/bitstring.h"
 #include "src/common/gres.h"
 #include "src/common/job_resources.h"

@@ -320,6 +320,9 @@ int main(int argc, char **argv)
 	setenv("PHALANX_PLUGIN_SOCKET", sock_path, 1);
 	slurm_conf.select_type_param = CR_CORE | CR_MEMORY;
 	slurm_conf.cluster_name = "test";
+	slurm_conf.priority_type = "priority/multifactor";
+	slurm_conf.state_save_location = harness_root;
+	slurmctld_config.thread_id_save = pthread_self();
 	ctld_nodes(8);
 	job = ctld_job(100, 2);
 
@@ -334,7 +337,9 @@ int main(int argc, char **argv)
 	test_calls();
 	test_events();
 	test_loss();
+	test_order();
 	test_end();
+	test_order_end();
 	daemon_stop();
 	remove_root();
 	puts("harness: ok");
