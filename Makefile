@@ -16,7 +16,7 @@ PYTHON ?= /usr/bin/python3
 APT := DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-dev libclang-14-dev \
+PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-dev libmunge-dev libclang-14-dev \
 	slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
 PACKAGES_RUN := $(PACKAGES_BUILD) python3 procps
 PACKAGES_TEST := $(PACKAGES_RUN) clang-14 libclang-rt-14-dev sqlite3 \

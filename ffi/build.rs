@@ -21,6 +21,7 @@ const SHIM_HEADER: &str = "shim/slurm_shim.h";
 const SYNTH_SOURCE: &str = "shim/slurm_synth.c";
 const SYNTH_HEADER: &str = "shim/slurm_synth.h";
 const WIRE_HEADER: &str = "include/phalanx_wire.h";
+const MUNGE_HEADER: &str = "shim/munge_header.h";
 
 /// What every generated struct derives, so that bytes become typed references
 /// without unsafe code.
@@ -68,6 +69,7 @@ fn run() -> Result<(), String> {
     let include = env::var_os("SLURM_INCLUDE_DIR")
         .map_or_else(|| PathBuf::from("/usr/include"), PathBuf::from);
     check_slurm_headers(&include)?;
+    check_munge_header()?;
     check_libclang()?;
 
     let synth = env::var_os("CARGO_FEATURE_SYNTH").is_some();
@@ -87,11 +89,13 @@ fn run() -> Result<(), String> {
     bind(wire_bindings(), WIRE_HEADER, &out.join("wire.rs"))?;
     let shim = if synth { SYNTH_HEADER } else { SHIM_HEADER };
     bind(shim_bindings(), shim, &out.join("shim.rs"))?;
+    bind(munge_bindings(), MUNGE_HEADER, &out.join("munge.rs"))?;
 
     if let Some(dir) = env::var_os("SLURM_LIB_DIR") {
         println!("cargo::rustc-link-search=native={}", Path::new(&dir).display());
     }
     println!("cargo::rustc-link-lib=dylib=slurm");
+    println!("cargo::rustc-link-lib=dylib=munge");
     Ok(())
 }
 
@@ -109,6 +113,14 @@ fn check_slurm_headers(include: &Path) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The same for libmunge's header, which is always where the system has it.
+fn check_munge_header() -> Result<(), String> {
+    if Path::new("/usr/include/munge.h").is_file() {
+        return Ok(());
+    }
+    Err("/usr/include/munge.h not found. Install libmunge-dev (Debian)".to_owned())
 }
 
 /// bindgen loads libclang at run time and panics without it.
@@ -132,6 +144,11 @@ fn shim_bindings() -> bindgen::Builder {
     bindgen::Builder::default()
         .allowlist_item("(pls|PLS)_.*")
         .parse_callbacks(Box::new(UnsignedMacros))
+}
+
+/// libmunge: credentials.
+fn munge_bindings() -> bindgen::Builder {
+    bindgen::Builder::default().allowlist_item("(munge|MUNGE|EMUNGE)_.*")
 }
 
 /// Generates one binding file from `header`. bindgen adds const assertions of

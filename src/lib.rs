@@ -27,6 +27,7 @@ pub mod planner;
 
 // layer 4: the world outside; these do not use each other
 pub mod api;
+pub mod collect;
 pub mod config;
 pub mod history;
 pub mod link;

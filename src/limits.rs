@@ -45,6 +45,10 @@ pub const NOTES_QUEUE_MAX: usize = 65_536;
 pub const RECENT_JOBS_MAX: usize = 20_000;
 /// Asks kept in memory for each of these jobs.
 pub const RECENT_ASKS_MAX: usize = 8;
+/// Jobs that one method may steer.
+pub const STEERS_MAX: usize = 100_000;
+/// Sets of nodes of one steer: each costs at most one decision more at a question.
+pub const STEER_TIERS_MAX: usize = 4;
 /// Nodes copied from the mirror while its lock is held once.
 pub const COPY_NODES: usize = 512;
 
@@ -95,3 +99,40 @@ pub const BISECT_EXACT_CORES_MAX: usize = 8;
 pub const BISECT_EXACT_BLOCKS_MAX: usize = 10;
 /// Work of mode `exact`; some ten seconds.
 pub const BISECT_EXACT_UNITS: u64 = 1_000_000_000;
+
+/// Bytes of the name of a datum or a node of the data service.
+pub const COLLECT_NAME_BYTES_MAX: usize = 63;
+/// Bytes of a registered command's path.
+pub const COLLECT_PATH_BYTES_MAX: usize = 1024;
+/// Arguments of a registered command.
+pub const COLLECT_ARGS_MAX: usize = 64;
+/// Bytes of these together.
+pub const COLLECT_ARGS_BYTES_MAX: usize = 8192;
+/// Bytes of a registration's node list.
+pub const COLLECT_NODES_BYTES_MAX: usize = 64 << 10;
+/// Inputs of one processor.
+pub const COLLECT_INPUTS_MAX: usize = 64;
+/// Shortest and longest period of a registration, milliseconds.
+pub const COLLECT_EVERY_MS: (u64, u64) = (100, 86_400_000);
+/// Shortest and longest time limit of one run, milliseconds.
+pub const COLLECT_TIMEOUT_MS: (u64, u64) = (100, 3_600_000);
+/// Bytes of a value that is text.
+pub const COLLECT_TEXT_BYTES_MAX: usize = 1024;
+/// Registrations.
+pub const COLLECT_REGISTRATIONS_MAX: usize = 4096;
+/// Latest values kept in memory, over all names and nodes.
+pub const COLLECT_VALUES_MAX: usize = 2_000_000;
+/// Values of one request.
+pub const COLLECT_BATCH_MAX: usize = 50_000;
+/// Bytes of a request with many values.
+pub const COLLECT_BODY_BYTES_MAX: usize = 8 << 20;
+/// Longest time that the answer to an agent is held, milliseconds.
+pub const COLLECT_HOLD_MS_MAX: u64 = 60_000;
+/// Bytes of an agent's texts (standard error, reasons) that are kept.
+pub const COLLECT_REPORT_BYTES_MAX: usize = 1024;
+/// Past values of one answer.
+pub const COLLECT_POINTS_MAX: usize = 10_000;
+/// Instances that one registration's report lists.
+pub const COLLECT_INSTANCES_LISTED: usize = 1000;
+
+const _: () = assert!(COLLECT_BATCH_MAX <= COLLECT_VALUES_MAX);

@@ -7,14 +7,17 @@
 //! - [`slurm`]: Slurm's tables through libslurm. A C shim (`shim/`) flattens
 //!   libslurm's structs into fixed records; all that depends on Slurm's
 //!   release is in `shim/slurm_compat.h`;
+//! - [`munge`]: credentials through libmunge;
 //! - [`thread`]: how the kernel schedules the calling thread.
 //!
 //! # Building
-//! Needs libslurm-dev and libclang (Debian: `libslurm-dev`, `libclang-14-dev`).
+//! Needs libslurm, libmunge and libclang (Debian: `libslurm-dev`, `libmunge-dev`,
+//! `libclang-14-dev`).
 //! `SLURM_INCLUDE_DIR` and `SLURM_LIB_DIR` name another place of Slurm's
 //! headers and library.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod munge;
 pub mod slurm;
 pub mod sys;
 pub mod thread;

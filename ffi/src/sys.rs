@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What bindgen made of this crate's two C headers. Each struct carries const
+//! What bindgen made of C headers. Each struct carries const
 //! assertions of its size, alignment and offsets, so a disagreement between C
 //! and Rust fails the build.
 
@@ -19,4 +19,9 @@ pub mod wire {
 /// the documentation is in those headers.
 pub mod shim {
     include!(concat!(env!("OUT_DIR"), "/shim.rs"));
+}
+
+/// libmunge's `munge.h`; the documentation is in munge(3).
+pub mod munge {
+    include!(concat!(env!("OUT_DIR"), "/munge.rs"));
 }

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::planner::steer::{MethodReport, Note};
+
 /// `GET /v1/status`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
@@ -338,6 +340,9 @@ pub struct DecisionReport {
     pub nodes: String,
     /// Candidates that Slurm offered.
     pub candidates: u64,
+    /// The steer that narrowed the candidates, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<SteerReport>,
     /// `low`, `high`, or `best` for the improved mode.
     pub branch: String,
     /// Cluster utilisation just before.
@@ -428,6 +433,25 @@ pub struct AskReport {
     pub reason: Option<String>,
     /// Answered nodes.
     pub nodes: String,
+    /// What became of the job's steer, if a method had one for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<SteerReport>,
+}
+
+/// A method's wish for a job, and what became of it at one question.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteerReport {
+    /// `gang`, `bag`, ...
+    pub method: String,
+    /// When it was planned.
+    pub made_ms: u64,
+    /// The set of nodes that decided; absent when none had room.
+    pub tier: Option<String>,
+    /// Why the first set did not decide.
+    pub unused: Option<String>,
+    /// Data behind it.
+    #[serde(default)]
+    pub note: Note,
 }
 
 /// `GET /v1/shadow`
@@ -475,6 +499,9 @@ pub struct PlanReport {
     pub jobs: Vec<PlannedJob>,
     /// Pending jobs beyond the planned window.
     pub not_planned: u64,
+    /// The methods behind it, with objective and certified gap.
+    #[serde(default)]
+    pub methods: Vec<MethodReport>,
 }
 
 /// One job of the plan.

@@ -124,7 +124,7 @@ impl Backend for Shared {
         };
         let jobs = plan.jobs.iter().map(|planned| PlannedJob {
             job_id: planned.job_id,
-            method: "balance".to_owned(),
+            method: planned.method.map_or("balance", |m| m.as_str()).to_owned(),
             nodes: node_names(snapshot, &planned.nodes),
             reason: planned.why.map(str::to_owned),
         });
@@ -134,6 +134,7 @@ impl Backend for Shared {
             took_ms: state.took_ms,
             jobs: jobs.collect(),
             not_planned: plan.not_planned,
+            methods: state.methods.clone(),
         })
     }
 
@@ -376,6 +377,7 @@ fn ask_of(row: &DecisionRow) -> AskReport {
         verdict: row.decision.verdict.clone(),
         reason: reason_of(row),
         nodes: row.decision.nodes.clone(),
+        steer: scores_of(row).and_then(|scores| scores.steer),
     }
 }
 

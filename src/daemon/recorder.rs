@@ -11,7 +11,7 @@ use crossbeam_channel::Receiver;
 use phalanx_ffi::slurm::job_state_text;
 use phalanx_ffi::wire::{Cause, Reason};
 
-use crate::api::types::{AskReport, DecisionReport, ScoredNode};
+use crate::api::types::{AskReport, DecisionReport, ScoredNode, SteerReport};
 use crate::balance::{Branch, Choice, Decision};
 use crate::daemon::recent::{Ask, Key, Recent, Start};
 use crate::history::{
@@ -20,6 +20,7 @@ use crate::history::{
 use crate::link::{AskNote, BeganNote, Mode, Note, OutcomeNote, Responder};
 use crate::model::hostlist;
 use crate::planner::cluster::Table;
+use crate::planner::steer::{Steered, Unused};
 
 /// Chosen nodes whose scores are kept.
 const SCORED_MAX: usize = 64;
@@ -84,6 +85,7 @@ impl Recorder {
             verdict: verdict(note).to_owned(),
             reason: reason.clone(),
             nodes: nodes.clone(),
+            steer: note.steered.as_ref().map(|s| steer_report(s, &note.table)),
         };
         let explain = scores.as_ref().and_then(|s| serde_json::to_string(s).ok());
         let partition = note.partition.clone();
@@ -165,10 +167,12 @@ impl Recorder {
         let settings = self.responder.settings();
         let Some(placement) = &note.placement else { return DecisionReport::default() };
         let decision = &placement.decision;
+        let by_steer = note.steered.as_ref().filter(|s| s.tier.is_some());
         DecisionReport {
             id: note.decision,
             time_ms,
-            method: "balance".to_owned(),
+            method: by_steer.map_or("balance", |s| s.steer.method.as_str()).to_owned(),
+            steer: by_steer.map(|s| steer_report(s, &note.table)),
             method_mode: match settings.tuning.params.mode {
                 crate::balance::Mode::Seed => "seed".to_owned(),
                 crate::balance::Mode::Best => "best".to_owned(),
@@ -243,6 +247,25 @@ fn name(table: &Table, node: usize) -> String {
 fn names(table: &Table, nodes: &[u32]) -> String {
     let names: Vec<String> = nodes.iter().map(|&node| name(table, node as usize)).collect();
     hostlist::compress(&names)
+}
+
+fn steer_report(steered: &Steered, table: &Table) -> SteerReport {
+    let steer = &steered.steer;
+    let tier = steered.tier.and_then(|at| steer.tiers.get(at));
+    SteerReport {
+        method: steer.method.as_str().to_owned(),
+        made_ms: steer.made_ms,
+        tier: tier.map(|tier| tier.name.to_string()),
+        unused: steered.unused.map(|why| match why {
+            Unused::NotOffered(node) => {
+                format!("stale: {} not offered", name(table, node as usize))
+            }
+            Unused::Busy(node) => format!("stale: {} busy", name(table, node as usize)),
+            Unused::Quota => "its share of tasks has started".to_owned(),
+            Unused::OtherTable => "stale: the nodes changed".to_owned(),
+        }),
+        note: steer.note.clone(),
+    }
 }
 
 fn scored(note: &AskNote, choice: &Choice) -> ScoredNode {

@@ -17,6 +17,7 @@ use crate::history::{HistoryReader, HistorySender, Limits};
 use crate::link::Responder;
 use crate::planner::plan::{Plan, rooms_from_mirror};
 use crate::planner::room::Room;
+use crate::planner::steer::MethodReport;
 use crate::snapshot::Snapshot;
 use crate::source::slurm::ClusterInfo;
 
@@ -44,6 +45,8 @@ pub(super) struct PollState {
 #[derive(Debug, Default)]
 pub(super) struct PlanState {
     pub(super) plan: Option<Arc<Plan>>,
+    /// Reports of the methods behind it.
+    pub(super) methods: Vec<MethodReport>,
     /// Names of the plan's node indexes.
     pub(super) snapshot: Option<Arc<Snapshot>>,
     pub(super) made: Option<Instant>,

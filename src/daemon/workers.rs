@@ -9,11 +9,15 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use log::{debug, info, warn};
 
+use crate::config::Config;
 use crate::daemon::recorder::now_ms;
 use crate::daemon::settings::tuning;
 use crate::daemon::state::{Beat, Shared, lock};
+use crate::daemon::steerers::{self, Round, Steerer};
 use crate::planner::attribution::{self, Counts};
 use crate::planner::plan::{Inputs, Plan, plan, pools_of};
+use crate::planner::room::Room;
+use crate::planner::steer::Steering;
 use crate::snapshot::Snapshot;
 use crate::source::slurm::Source;
 
@@ -132,12 +136,13 @@ fn sleep_until(when: Instant, stop: &AtomicBool) {
 /// Plans each newest snapshot, at most once per `planner.slot_ms` and with at
 /// most 1/[`PLAN_SHARE`] of a CPU.
 pub(super) fn plan_loop(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBool) {
+    let mut steerers = steerers::all();
     while !stop.load(Ordering::Relaxed) {
         shared.turn(Beat::Plan);
         match snapshots.recv_timeout(TICK) {
             Ok(snapshot) => {
                 let started = Instant::now();
-                plan_one(shared, &snapshot);
+                plan_one(shared, &snapshot, &mut steerers);
                 let slot = Duration::from_millis(shared.config().planner.slot_ms);
                 let share = started.elapsed().saturating_mul(PLAN_SHARE).min(PLAN_PAUSE_MAX);
                 let next = started + slot.max(share);
@@ -152,7 +157,7 @@ pub(super) fn plan_loop(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, st
     }
 }
 
-fn plan_one(shared: &Shared, snapshot: &Arc<Snapshot>) {
+fn plan_one(shared: &Shared, snapshot: &Arc<Snapshot>, steerers: &mut [Box<dyn Steerer>]) {
     let started = Instant::now();
     let config = shared.config();
     let (rooms, _) = shared.rooms(snapshot);
@@ -161,6 +166,8 @@ fn plan_one(shared: &Shared, snapshot: &Arc<Snapshot>) {
     let counts = attribution::count(snapshot, &rooms, now_s, requests_max);
     let pending = pending_by_name(snapshot, &counts);
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
+    let steerings = steer(shared, &config, snapshot, &rooms, steerers);
+    let methods = steerings.iter().map(|s| s.report.clone()).collect();
     let deadline = started + Duration::from_millis(config.planner.deadline_ms);
     let inputs = Inputs {
         rooms,
@@ -169,6 +176,7 @@ fn plan_one(shared: &Shared, snapshot: &Arc<Snapshot>) {
         memory_tracked: lock(&shared.poll).info.memory_tracked,
         jobs_max: requests_max,
         now_s,
+        steers: steerings.into_iter().map(|s| (s.method, s.steers)).collect(),
     };
     let made = plan(snapshot, inputs, &|| Instant::now() >= deadline);
     let mut state = lock(&shared.plan);
@@ -183,6 +191,7 @@ fn plan_one(shared: &Shared, snapshot: &Arc<Snapshot>) {
         state.refused += 1;
         warn!("plan refused: {error}");
     }
+    state.methods = methods;
     if let Some(plan) = plan {
         state.plan = Some(Arc::new(plan));
         state.snapshot = Some(Arc::clone(snapshot));
@@ -190,6 +199,27 @@ fn plan_one(shared: &Shared, snapshot: &Arc<Snapshot>) {
         state.time_ms = now_ms();
     }
     state.last_error = error;
+}
+
+/// Asks every method what it wishes, and tells the link.
+fn steer(
+    shared: &Shared,
+    config: &Config,
+    snapshot: &Arc<Snapshot>,
+    rooms: &[Room],
+    steerers: &mut [Box<dyn Steerer>],
+) -> Vec<Steering> {
+    let round = Round { config, snapshot, rooms, now_ms: now_ms() };
+    let mut all = Vec::new();
+    for steerer in steerers {
+        shared.turn(Beat::Plan);
+        let started = Instant::now();
+        let mut steering = steerer.plan(&round);
+        steering.report.took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        shared.responder.set_steers(steering.method, snapshot, steering.steers.clone());
+        all.push(steering);
+    }
+    all
 }
 
 fn pending_by_name(snapshot: &Snapshot, counts: &Counts) -> BTreeMap<Arc<str>, u64> {

@@ -177,7 +177,6 @@ fn left_to_slurm(ask: &wire::Ask<'_>, sharing: Sharing) -> Option<LeftToSlurm> {
     let head = ask.head;
     let layout = [head.ntasks_per_socket, head.ntasks_per_core, head.threads_per_core];
     let checks = [
-        (ask.has(wire::PHX_ASK_HET), LeftToSlurm::HetJob),
         (ask.has(wire::PHX_ASK_CONTIGUOUS), LeftToSlurm::Contiguous),
         (ask.has(wire::PHX_ASK_SWITCHES), LeftToSlurm::Switches),
         (given(head.core_spec) > 0, LeftToSlurm::CoreSpec),
@@ -185,6 +184,8 @@ fn left_to_slurm(ask: &wire::Ask<'_>, sharing: Sharing) -> Option<LeftToSlurm> {
         (layout.iter().any(|&v| given(v) > 0), LeftToSlurm::CoreLayout),
         (ask.gres().iter().any(|g| g.per_socket > 0), LeftToSlurm::PerSocket),
         (ask.has(wire::PHX_ASK_MORE_GRES), LeftToSlurm::Gres),
+        // Last: a steered component is decided all the same.
+        (ask.has(wire::PHX_ASK_HET), LeftToSlurm::HetJob),
     ];
     checks.iter().find(|(applies, _)| *applies).map(|(_, why)| *why)
 }

@@ -26,6 +26,8 @@ use crate::link::session::{PluginCounters, PluginState, Session, Step};
 use crate::planner::cluster::{Cluster, RunningJob, Table};
 use crate::planner::place::{NoPlacement, Placement, Placer, Pool, Tuning};
 use crate::planner::room::Room;
+use crate::planner::steer::{self, Method, Question, Steer, SteerTable, Steered, Steers};
+use crate::snapshot::Snapshot;
 
 /// What the daemon does with a partition's jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,6 +138,8 @@ pub struct AskNote {
     pub detail: Option<&'static str>,
     /// The decision, also in shadow mode.
     pub placement: Option<Placement>,
+    /// What became of the job's steer, if it has one.
+    pub steered: Option<Steered>,
     /// Names of the decision's dimensions.
     pub dims: Arc<[Arc<str>]>,
     /// Node names by index.
@@ -222,6 +226,12 @@ pub struct LinkView {
     pub last_error: Option<String>,
     /// Notes dropped because the recorder was behind.
     pub notes_dropped: u64,
+    /// Steered jobs by method.
+    pub steered: BTreeMap<&'static str, u64>,
+    /// Questions that a steer decided, by method.
+    pub steer_decided: BTreeMap<&'static str, u64>,
+    /// Questions of steered jobs that were decided without the steer.
+    pub steer_unused: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Debug, Default)]
@@ -232,6 +242,7 @@ struct State {
     pools: Vec<Pool>,
     pending: BTreeMap<Arc<str>, u64>,
     first_seen: BTreeMap<u32, Instant>,
+    steers: Steers,
 }
 
 /// See the module.
@@ -290,6 +301,7 @@ impl Responder {
             view.mirror_jobs = placer.cluster().jobs().len() as u64;
             view.mirror_nodes = placer.cluster().rooms().len() as u64;
         }
+        view.steered = state.steers.counts().map(|(m, n)| (m.as_str(), n as u64)).collect();
         view
     }
 
@@ -326,6 +338,17 @@ impl Responder {
             }
             state.dims = placer.dims().into();
         }
+    }
+
+    /// Replaces the steers of one method; their nodes are the snapshot's.
+    /// Without a complete mirror there is nothing to steer by.
+    pub fn set_steers(&self, method: Method, snapshot: &Snapshot, steers: Vec<Steer>) {
+        let table = self.with_placer(|placer| Arc::clone(placer.cluster().table()));
+        let steers = if table.is_some() { steers } else { Vec::new() };
+        // Made and dropped outside the lock: questions wait for the swap only.
+        let fresh = SteerTable::new(table.unwrap_or_default(), snapshot, steers);
+        let old = lock(&self.state).steers.replace(method, fresh);
+        drop(old);
     }
 
     pub(super) fn connected(&self) {
@@ -418,7 +441,8 @@ impl Responder {
         let partition = ask.head.partition.name();
         let mode = settings.mode_of(&partition);
         let decision = self.next_decision.fetch_add(1, Ordering::Relaxed);
-        let decided = decide(state, session, ask, mode, received);
+        let (decided, steered) = decide(state, session, ask, mode, received);
+        count_steer(&mut state.view, steered.as_ref());
         let (reason, detail) = match &decided {
             // In shadow mode nothing may be held back.
             Err(Why::No(NoPlacement::Held)) if mode == Mode::Shadow => {
@@ -459,6 +483,7 @@ impl Responder {
             reason,
             detail,
             placement: decided.ok(),
+            steered,
             dims: Arc::clone(&state.dims),
             table: state.placer.as_ref().map(table).unwrap_or_default(),
             took_ns,
@@ -488,6 +513,9 @@ impl Responder {
 fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<Note> {
     state.view.events += 1;
     state.first_seen.remove(&job.id);
+    if let (Some((array, _)), Some(Cause::Begin)) = (job.array, cause) {
+        state.steers.began(array, job.held.iter().map(|held| held.node));
+    }
     let placer = state.placer.as_mut()?;
     placer.set_job(job.clone());
     let engine = placer.engine();
@@ -542,37 +570,51 @@ impl Why {
     }
 }
 
+fn count_steer(view: &mut LinkView, steered: Option<&Steered>) {
+    let Some(steered) = steered else { return };
+    let counts = match steered.tier {
+        Some(_) => &mut view.steer_decided,
+        None => &mut view.steer_unused,
+    };
+    *counts.entry(steered.steer.method.as_str()).or_insert(0) += 1;
+}
+
 fn decide(
     state: &mut State,
     session: &Session,
     ask: &wire::Ask<'_>,
     mode: Mode,
     now: Instant,
-) -> Result<Placement, Why> {
+) -> (Result<Placement, Why>, Option<Steered>) {
     if mode == Mode::Off {
-        return Err(Why::Off);
+        return (Err(Why::Off), None);
     }
     let Some(placer) = state.placer.as_mut().filter(|_| state.view.synced) else {
-        return Err(Why::NotSynced);
+        return (Err(Why::NotSynced), None);
     };
     if ask.head.node_bits as usize != placer.cluster().rooms().len() {
-        return Err(Why::NotSynced);
+        return (Err(Why::NotSynced), None);
     }
     let shape = convert::shape(ask, session.ids());
     let held_ms = match state.first_seen.get(&ask.head.job_id) {
         Some(first) => now.saturating_duration_since(*first).as_millis(),
         None => 0,
     };
-    let held_ms = u64::try_from(held_ms).unwrap_or(u64::MAX);
-    let decided = placer.decide(&shape, ask.candidates, held_ms).map_err(Why::No);
-    if matches!(decided, Err(Why::No(NoPlacement::Held)))
-        && state.first_seen.len() < limits::HELD_JOBS_MAX
-    {
+    let question = Question {
+        job_id: ask.head.job_id,
+        array_job_id: (ask.head.array_job_id != 0).then_some(ask.head.array_job_id),
+        shape: &shape,
+        candidates: ask.candidates,
+        held_ms: u64::try_from(held_ms).unwrap_or(u64::MAX),
+    };
+    let (decided, steered) = steer::decide(placer, &mut state.steers, &question);
+    if matches!(decided, Err(NoPlacement::Held)) && state.first_seen.len() < limits::HELD_JOBS_MAX {
         state.first_seen.entry(ask.head.job_id).or_insert(now);
     }
-    match decided {
+    let decided = match decided {
         // Stock would come to the same set: nothing to try first.
         Ok(placement) if placement.nodes.len() == placement.candidates => Err(Why::NoChoice),
-        other => other,
-    }
+        other => other.map_err(Why::No),
+    };
+    (decided, steered)
 }

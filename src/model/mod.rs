@@ -4,6 +4,7 @@
 //! Layer 0: nothing here does I/O, reads a clock or draws random numbers.
 
 pub mod amount;
+pub mod collect;
 pub mod hostlist;
 mod ids;
 mod node_set;

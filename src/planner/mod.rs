@@ -9,4 +9,5 @@ pub mod pending;
 pub mod place;
 pub mod plan;
 pub mod room;
+pub mod steer;
 mod unfit;

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-use crate::balance::{Decision, Engine, EngineError, Outcome, Params, Request};
+use crate::balance::{Decision, Engine, EngineError, NoImprovement, Outcome, Params, Request};
 use crate::model::shape::{LeftToSlurm, Memory, Need, Shape, Sharing};
 use crate::model::{Amount, NodeIdx, NodeSet};
 use crate::planner::cluster::{Change, Cluster, Held, RunningJob};
@@ -267,6 +267,13 @@ impl Placer {
                 self.unfit.set(node, room);
             }
         }
+    }
+
+    /// Whether a job that waits for `held_ms` may be held back any longer.
+    pub fn may_hold(&self, held_ms: u64) -> bool {
+        let params = &self.tuning.params;
+        params.no_improvement == NoImprovement::Hold
+            && params.hold_max_ms.is_none_or(|max| held_ms < max)
     }
 
     /// Makes the next decisions fast again; they are the same without. To be

@@ -17,6 +17,7 @@ use crate::planner::cluster::{Cluster, Held, RunningJob, Table};
 use crate::planner::eligible::eligible;
 use crate::planner::place::{NoPlacement, Placement, Placer, Pool, Tuning};
 use crate::planner::room::Room;
+use crate::planner::steer::{self, Method, Question, Steer, SteerTable, Steers};
 use crate::snapshot::{Job, Snapshot};
 use crate::verify;
 
@@ -29,6 +30,8 @@ pub struct Planned {
     pub nodes: Vec<u32>,
     /// Why it cannot.
     pub why: Option<&'static str>,
+    /// Method whose steer decided; `None`: balance.
+    pub method: Option<Method>,
 }
 
 /// See the module.
@@ -59,6 +62,8 @@ pub struct Inputs {
     pub jobs_max: usize,
     /// Unix seconds, for reservations.
     pub now_s: i64,
+    /// What the methods wish for this snapshot.
+    pub steers: Vec<(Method, Vec<Steer>)>,
 }
 
 /// Plans until `expired` says so.
@@ -74,6 +79,11 @@ pub fn plan(
     let cluster = Cluster::with_rooms(Table::of_snapshot(snapshot), inputs.rooms.clone());
     let mut placer = Placer::new(cluster, inputs.memory_tracked, inputs.tuning, pools)?;
     placer.set_pending(inputs.pending)?;
+    let mut steers = Steers::default();
+    for (method, list) in inputs.steers {
+        let table = SteerTable::new(Arc::clone(placer.cluster().table()), snapshot, list);
+        steers.replace(method, table);
+    }
     let mut plan = Plan { epoch: snapshot.epoch, ..Plan::default() };
     let mut checks = Vec::new();
     for &index in &snapshot.queue {
@@ -82,15 +92,14 @@ pub fn plan(
             plan.not_planned += 1;
             continue;
         }
-        match one(snapshot, &mut placer, job, inputs.now_s) {
-            Ok(placement) => {
+        let planned = match one(snapshot, &mut placer, &mut steers, job, inputs.now_s) {
+            Ok((placement, method)) => {
                 checks.extend(checks_of(job, &placement, &inputs.rooms));
-                plan.jobs.push(Planned { job_id: job.id, nodes: placement.nodes, why: None });
+                Planned { job_id: job.id, nodes: placement.nodes, why: None, method }
             }
-            Err(why) => {
-                plan.jobs.push(Planned { job_id: job.id, nodes: Vec::new(), why: Some(why) });
-            }
-        }
+            Err(why) => Planned { job_id: job.id, nodes: Vec::new(), why: Some(why), method: None },
+        };
+        plan.jobs.push(planned);
     }
     let (total, used): (Vec<_>, Vec<_>) = inputs.rooms.iter().map(amounts_of).unzip();
     plan.violation = verify::check(&total, &used, &checks).err().map(|v| v.to_string());
@@ -110,23 +119,32 @@ pub fn pools_of(snapshot: &Snapshot) -> Vec<Pool> {
 fn one(
     snapshot: &Snapshot,
     placer: &mut Placer,
+    steers: &mut Steers,
     job: &Job,
     now_s: i64,
-) -> Result<Placement, &'static str> {
+) -> Result<(Placement, Option<Method>), &'static str> {
     if &*job.reason == "Dependency" || &*job.reason == "BeginTime" {
         return Err("waits for another reason");
     }
     let mut nodes = eligible(snapshot, job, now_s).nodes;
     drop_occupied(&mut nodes, placer, &job.shape.need(job.shape.wanted_nodes()));
     let words: Vec<u64> = words_of(&nodes);
-    let placement = placer.decide(&job.shape, &words, u64::MAX).map_err(|why| match why {
+    let question = Question {
+        job_id: job.id,
+        array_job_id: job.array_job_id,
+        shape: &job.shape,
+        candidates: &words,
+        held_ms: u64::MAX,
+    };
+    let (decided, steered) = steer::decide(placer, steers, &question);
+    let placement = decided.map_err(|why| match why {
         NoPlacement::Left(_) => "left to Slurm",
         NoPlacement::NoFit => "no room now",
         NoPlacement::Held => "waits for a node that it improves",
         NoPlacement::OtherTable => "nodes changed",
     })?;
     placer.set_job(pseudo_job(job, &placement));
-    Ok(placement)
+    Ok((placement, steered.filter(|s| s.tier.is_some()).map(|s| s.steer.method)))
 }
 
 /// Slurm does not offer nodes that a whole-node job cannot have.

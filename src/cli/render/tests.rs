@@ -258,6 +258,7 @@ fn pending_report() -> Explain {
             verdict: "no-opinion".into(),
             reason: Some("no-fit".into()),
             nodes: String::new(),
+            steer: None,
         }],
         ..Explain::default()
     }
@@ -283,6 +284,7 @@ fn placed_report() -> Explain {
             reason: None,
             start_ms: 0,
             decision: Some(DecisionReport {
+                steer: None,
                 id: 77,
                 time_ms: 0,
                 method: "balance".into(),
@@ -336,5 +338,6 @@ fn plan_report() -> PlanReport {
         took_ms: 7,
         jobs: vec![job(5, "cpu1", None), job(7, "", Some("every eligible node lacks cpu"))],
         not_planned: 3,
+        methods: Vec::new(),
     }
 }
