@@ -255,6 +255,8 @@ static void _fill(struct phx_queued *q, job_record_t *job_ptr)
 		.site = (int32_t) ((int64_t) job_ptr->site_factor - delta -
 				   NICE_OFFSET),
 		.delta = delta,
+		.nice = (int32_t) ((int64_t) job_ptr->details->nice -
+				   NICE_OFFSET),
 	};
 	if (job_ptr->direct_set_prio)
 		q->flags |= PHX_Q_FIXED;

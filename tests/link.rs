@@ -38,6 +38,7 @@ fn settings(mode: Mode) -> Settings {
         breaker_misses: 3,
         breaker_open_ms: 5000,
         ask_will_run: true,
+        order: true,
         tuning: Tuning::default(),
     }
 }

@@ -456,7 +456,7 @@ struct phx_queued {
 	uint32_t tasks;       /* 1 if not a record of several */
 	int32_t site;         /* site_factor of others, 0 is neutral */
 	int32_t delta;        /* of ours, in force */
-	uint32_t pad;
+	int32_t nice;         /* 0 is neutral, above puts the job back */
 };
 
 /* The pending jobs, FIRST .. LAST, or with SAME only the head. */

@@ -176,6 +176,7 @@ extern job_record_t *ctld_job(uint32_t job_id, uint32_t min_nodes)
 	j->time_limit = 60;
 	j->details = xmalloc(sizeof(*j->details));
 	j->details->magic = DETAILS_MAGIC;
+	j->details->nice = NICE_OFFSET + 3;
 	j->details->min_nodes = min_nodes;
 	j->details->min_cpus = min_nodes;
 	j->details->max_cpus = NO_VAL;

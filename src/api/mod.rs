@@ -2,6 +2,7 @@
 //! HTTP over the control socket: what clients see.
 
 mod server;
+pub mod order;
 pub mod types;
 
 pub use server::{Access, ApiError, Backend, Failure, Server};

@@ -12,6 +12,7 @@
 mod check;
 mod error;
 pub mod keys;
+mod order;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use error::{ConfigError, Issue};
+pub use order::{OrderBy, OrderConfig};
 
 use crate::limits::CONFIG_BYTES_MAX;
 
@@ -74,6 +76,8 @@ pub struct Config {
     pub source: SourceConfig,
     /// The background planner.
     pub planner: PlannerConfig,
+    /// The order in which pending jobs start.
+    pub order: OrderConfig,
     /// Placement by weighted balance.
     pub balance: BalanceConfig,
     /// The record of decisions.
@@ -420,6 +424,12 @@ impl Config {
             || self.partition.values().any(|p| p.mode.is_some_and(|m| m != Mode::Off))
     }
 
+    /// Whether any partition's jobs can be touched.
+    pub fn any_enforced(&self) -> bool {
+        self.mode == Mode::Enforce
+            || self.partition.values().any(|p| p.mode == Some(Mode::Enforce))
+    }
+
     /// What is valid but probably not meant; one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
@@ -440,6 +450,11 @@ impl Config {
                 "mode \"shadow\" without history: \
                  `phalanx shadow` will have nothing to report (history.enabled = false)"
                     .to_owned(),
+            );
+        }
+        if self.order.enabled && !self.any_enforced() {
+            out.push(
+                "order.enabled has no effect: no partition is in mode \"enforce\"".to_owned(),
             );
         }
         if !self.any_active() {

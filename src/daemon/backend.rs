@@ -52,6 +52,7 @@ impl Backend for Shared {
             will_run: shares(&view.will_run),
             link: self.link_status(&view),
             planner: self.planner_status(),
+            order: self.order_status(),
             history: self.history_status(),
         }
     }
@@ -81,6 +82,7 @@ impl Backend for Shared {
             && job.state == JobState::Pending
         {
             report.pending = Some(self.pending(snapshot, job));
+            report.order = self.job_order(job.id);
         }
         let found = in_queue.is_some() || known.is_some();
         self.add_past(&mut report, key, known);
@@ -122,7 +124,10 @@ impl Backend for Shared {
         let (Some(plan), Some(snapshot)) = (&state.plan, &state.snapshot) else {
             return Err(Failure::Unavailable("no plan yet".to_owned()));
         };
+        let places = self.order_places();
         let jobs = plan.jobs.iter().map(|planned| PlannedJob {
+            rank: places.get(&planned.job_id).and_then(|p| p.0),
+            delta: places.get(&planned.job_id).map_or(0, |p| p.1),
             job_id: planned.job_id,
             method: planned.method.map_or("balance", |m| m.as_str()).to_owned(),
             nodes: node_names(snapshot, &planned.nodes),

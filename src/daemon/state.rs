@@ -11,12 +11,14 @@ use log::{info, warn};
 use crate::api::types::ReloadReport;
 use crate::config::Config;
 use crate::daemon::logging;
+use crate::daemon::order::OrderView;
 use crate::daemon::recent::Recent;
 use crate::daemon::settings::link_settings;
 use crate::history::{HistoryReader, HistorySender, Limits};
 use crate::link::Responder;
 use crate::planner::plan::{Plan, rooms_from_mirror};
 use crate::planner::room::Room;
+use crate::planner::steer::OrderWish;
 use crate::planner::steer::MethodReport;
 use crate::snapshot::Snapshot;
 use crate::source::slurm::ClusterInfo;
@@ -45,6 +47,8 @@ pub(super) struct PollState {
 #[derive(Debug, Default)]
 pub(super) struct PlanState {
     pub(super) plan: Option<Arc<Plan>>,
+    /// Who should start first, by the methods.
+    pub(super) wishes: Vec<OrderWish>,
     /// Reports of the methods behind it.
     pub(super) methods: Vec<MethodReport>,
     /// Names of the plan's node indexes.
@@ -67,6 +71,7 @@ pub(super) struct Shared {
     pub(super) snapshot: RwLock<Option<Arc<Snapshot>>>,
     pub(super) poll: Mutex<PollState>,
     pub(super) plan: Mutex<PlanState>,
+    pub(super) order: Mutex<OrderView>,
     pub(super) recent: Arc<Mutex<Recent>>,
     pub(super) history: Option<HistorySender>,
     pub(super) reader: Option<HistoryReader>,

@@ -123,7 +123,7 @@ pub(super) fn poll(
     }
 }
 
-fn sleep_until(when: Instant, stop: &AtomicBool) {
+pub(super) fn sleep_until(when: Instant, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let left = when.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -168,6 +168,7 @@ fn plan_one(shared: &Shared, snapshot: &Arc<Snapshot>, steerers: &mut [Box<dyn S
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
     let steerings = steer(shared, &config, snapshot, &rooms, steerers);
     let methods = steerings.iter().map(|s| s.report.clone()).collect();
+    let wishes = steerings.iter().flat_map(|s| s.wishes.iter().copied()).collect();
     let deadline = started + Duration::from_millis(config.planner.deadline_ms);
     let inputs = Inputs {
         rooms,
@@ -192,6 +193,7 @@ fn plan_one(shared: &Shared, snapshot: &Arc<Snapshot>, steerers: &mut [Box<dyn S
         warn!("plan refused: {error}");
     }
     state.methods = methods;
+    state.wishes = wishes;
     if let Some(plan) = plan {
         state.plan = Some(Arc::new(plan));
         state.snapshot = Some(Arc::clone(snapshot));

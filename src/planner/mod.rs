@@ -5,6 +5,7 @@
 pub mod attribution;
 pub mod cluster;
 pub mod eligible;
+pub mod order;
 pub mod pending;
 pub mod place;
 pub mod plan;

@@ -27,6 +27,8 @@ pub fn text(report: &PlanReport) -> String {
         ("Order", Right),
         ("Job", Right),
         ("Method", Left),
+        ("Rank", Right),
+        ("Delta", Right),
         ("Nodes now", Left),
         ("Waits for", Left),
     ]);
@@ -35,6 +37,8 @@ pub fn text(report: &PlanReport) -> String {
             (index + 1).to_string(),
             job.job_id.to_string(),
             clean(&job.method),
+            job.rank.map_or_else(|| "-".to_owned(), |rank| (rank + 1).to_string()),
+            if job.delta == 0 { "-".to_owned() } else { format!("{:+}", job.delta) },
             clean(&job.nodes),
             clean_or_dash(job.reason.as_deref()),
         ]);

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::api::order::OrderStatus;
 use crate::api::types::*;
 
 fn map<V: Clone>(entries: &[(&str, V)]) -> BTreeMap<String, V> {
@@ -164,6 +165,22 @@ fn status_report() -> Status {
                 buckets: Vec::new(),
             },
             ..LinkStatus::default()
+        },
+        order: OrderStatus {
+            enabled: true,
+            state: "active".to_owned(),
+            pending: 40,
+            active: 3,
+            decided: 3,
+            overtaken: 5,
+            starts_ahead: 7,
+            written: 20,
+            removed: 12,
+            started: 5,
+            lock_holds: 9,
+            lock_mean_ns: 41_000,
+            lock_max_ns: 230_000,
+            ..OrderStatus::default()
         },
         planner: PlannerStatus {
             plans: 88,
@@ -331,6 +348,8 @@ fn plan_report() -> PlanReport {
         method: "balance".into(),
         nodes: nodes.into(),
         reason: reason.map(str::to_owned),
+        rank: (job_id == 5).then_some(0),
+        delta: if job_id == 5 { 31 } else { 0 },
     };
     PlanReport {
         epoch: 12,
