@@ -73,13 +73,17 @@ test-cluster: debug
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/placement.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/transparency.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/order.py
 
 # ---- measuring; nothing here passes or fails
 
-.PHONY: bench-10k bench-balance
+.PHONY: bench-10k bench-balance bench-order
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py
+bench-order: deps-run build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/order.py --bench 5000
 bench-balance: rust
 	$(CARGO) bench --bench balance
 

@@ -238,6 +238,28 @@ static void _fill_parts(struct phx_queued *q, job_record_t *job_ptr)
 	}
 }
 
+/* Slurm shows no priority below 1: what the sum of the factors is below that
+ * (_get_priority_internal() of priority_multifactor.c). */
+static uint32_t _hidden(const job_record_t *job_ptr, int32_t delta)
+{
+	/* the type's name is another one in later releases */
+	const __auto_type f = job_ptr->prio_factors;
+	double sum, below;
+
+	if (!f || job_ptr->direct_set_prio)
+		return 0;
+	sum = f->priority_age + f->priority_assoc + f->priority_fs +
+	      f->priority_js + f->priority_part + f->priority_qos +
+	      ((double) job_ptr->site_factor - NICE_OFFSET) -
+	      ((double) job_ptr->details->nice - NICE_OFFSET) - delta;
+	for (uint32_t i = 0; f->priority_tres && i < f->tres_cnt; i++)
+		sum += f->priority_tres[i];
+	if (sum >= 1)
+		return 0;
+	below = MIN(1 - sum, (double) INT32_MAX - 1);
+	return (uint32_t) below + ((double) (uint32_t) below < below);
+}
+
 static void _fill(struct phx_queued *q, job_record_t *job_ptr)
 {
 	const struct ledger_entry *e = ledger_find(&order.ledger,
@@ -257,6 +279,7 @@ static void _fill(struct phx_queued *q, job_record_t *job_ptr)
 		.delta = delta,
 		.nice = (int32_t) ((int64_t) job_ptr->details->nice -
 				   NICE_OFFSET),
+		.hidden = _hidden(job_ptr, delta),
 	};
 	if (job_ptr->direct_set_prio)
 		q->flags |= PHX_Q_FIXED;

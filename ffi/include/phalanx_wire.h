@@ -457,6 +457,9 @@ struct phx_queued {
 	int32_t site;         /* site_factor of others, 0 is neutral */
 	int32_t delta;        /* of ours, in force */
 	int32_t nice;         /* 0 is neutral, above puts the job back */
+	uint32_t hidden;      /* how far the sum without our delta is below 1,
+	                       * which no priority is */
+	uint32_t pad;
 };
 
 /* The pending jobs, FIRST .. LAST, or with SAME only the head. */
@@ -506,7 +509,7 @@ _Static_assert(sizeof(struct phx_welcome) == 24 + 24, "phx_welcome");
 _Static_assert(sizeof(struct phx_resync) == 24, "phx_resync");
 _Static_assert(sizeof(struct phx_delta) == 8, "phx_delta");
 _Static_assert(sizeof(struct phx_order) == 24 + 24, "phx_order");
-_Static_assert(sizeof(struct phx_queued) == 64, "phx_queued");
+_Static_assert(sizeof(struct phx_queued) == 72, "phx_queued");
 _Static_assert(sizeof(struct phx_queue) == 24 + 24 + 72, "phx_queue");
 #endif
 

@@ -177,6 +177,8 @@ extern job_record_t *ctld_job(uint32_t job_id, uint32_t min_nodes)
 	j->details = xmalloc(sizeof(*j->details));
 	j->details->magic = DETAILS_MAGIC;
 	j->details->nice = NICE_OFFSET + 3;
+	j->prio_factors = xmalloc(sizeof(*j->prio_factors));
+	j->prio_factors->priority_age = 2.5;
 	j->details->min_nodes = min_nodes;
 	j->details->min_cpus = min_nodes;
 	j->details->max_cpus = NO_VAL;
@@ -245,6 +247,7 @@ extern void ctld_remove(job_record_t *j)
 		list_destroy(j->gres_list_alloc);
 	}
 	free_job_resources(&j->job_resrcs);
+	xfree(j->prio_factors);
 	xfree(j->details);
 	xfree(j);
 }

@@ -99,6 +99,8 @@ static void test_put_on(void)
 	CHECK_EQ(queued(600)->priority, 1105);
 	CHECK_EQ(queued(600)->qos_id, 3);
 	CHECK_EQ(queued(600)->nice, 3);
+	CHECK_EQ(queued(600)->hidden, 0);    /* 2.5 + 5 - 3 */
+	CHECK_EQ(queued(601)->hidden, 2);    /* 2.5 - 3, 0 is shown as 1 */
 	CHECK_EQ(queued(600)->tier, 1);
 	CHECK_EQ(queued(601)->tasks, 5);
 	CHECK(queued(601)->flags == PHX_Q_ARRAY && queued(601)->delta == -50);

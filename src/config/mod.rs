@@ -426,8 +426,7 @@ impl Config {
 
     /// Whether any partition's jobs can be touched.
     pub fn any_enforced(&self) -> bool {
-        self.mode == Mode::Enforce
-            || self.partition.values().any(|p| p.mode == Some(Mode::Enforce))
+        self.mode == Mode::Enforce || self.partition.values().any(|p| p.mode == Some(Mode::Enforce))
     }
 
     /// What is valid but probably not meant; one sentence each.
@@ -453,9 +452,7 @@ impl Config {
             );
         }
         if self.order.enabled && !self.any_enforced() {
-            out.push(
-                "order.enabled has no effect: no partition is in mode \"enforce\"".to_owned(),
-            );
+            out.push("order.enabled has no effect: no partition is in mode \"enforce\"".to_owned());
         }
         if !self.any_active() {
             out.push("mode is \"off\" everywhere: Slurm places every job".to_owned());

@@ -133,6 +133,7 @@ fn waiting(jobs: &[Queued], snapshot: &Snapshot, config: &Config) -> Vec<Waiting
             priority: job.priority,
             priority_max: job.priority_max,
             delta: job.delta,
+            hidden: job.hidden,
             tier: job.tier,
             tier_max: job.tier_max,
             part_factor: job.part_factor,
@@ -200,7 +201,11 @@ impl Shared {
     pub(super) fn order_status(&self) -> OrderStatus {
         let enabled = self.config().order.enabled;
         let Some(report) = self.responder.order.report() else {
-            return OrderStatus { enabled, state: "no report".to_owned(), ..OrderStatus::default() };
+            return OrderStatus {
+                enabled,
+                state: "no report".to_owned(),
+                ..OrderStatus::default()
+            };
         };
         let view = lock(&self.order);
         let head = &report.head;

@@ -18,8 +18,8 @@ use crate::history::{HistoryReader, HistorySender, Limits};
 use crate::link::Responder;
 use crate::planner::plan::{Plan, rooms_from_mirror};
 use crate::planner::room::Room;
-use crate::planner::steer::OrderWish;
 use crate::planner::steer::MethodReport;
+use crate::planner::steer::OrderWish;
 use crate::snapshot::Snapshot;
 use crate::source::slurm::ClusterInfo;
 

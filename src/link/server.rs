@@ -177,7 +177,13 @@ impl Server {
             return None;
         }
         info!("plugin connected: pid {} user id {uid}", peer.pid());
-        Some(Connection { fd, session: Session::default(), generation_sent: 0, sent: 0, order_sent: None })
+        Some(Connection {
+            fd,
+            session: Session::default(),
+            generation_sent: 0,
+            sent: 0,
+            order_sent: None,
+        })
     }
 
     /// Someone may delete the socket: then listen anew, or nobody could ever

@@ -152,10 +152,11 @@ impl Session {
             Message::Outcome(outcome) => Ok(Step::Outcome(outcome)),
             Message::Stats(stats) => Ok(Step::Stats(stats)),
             Message::Queue(queue) => Ok(Step::Queue(queue)),
-            Message::Welcome(_) | Message::Config(_) | Message::Answer(_) | Message::Resync(_)
-            | Message::Order(_) => {
-                Err(order("from the plugin"))
-            }
+            Message::Welcome(_)
+            | Message::Config(_)
+            | Message::Answer(_)
+            | Message::Resync(_)
+            | Message::Order(_) => Err(order("from the plugin")),
         }
     }
 

@@ -135,7 +135,7 @@ fn order(order: &OrderStatus) -> String {
     format!(
         "{}\n{} of {} pending jobs with a delta, {} passed, {} started ahead of another\n\
          {} written, {} removed, {} started, {} refused now, {} put off\n\
-         slurmctld's job lock held {} times, mean {}, longest {}",
+         slurmctld's job lock held {} times, mean {} us, longest {} us",
         clean(&order.state),
         order.active,
         order.pending,

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::api::order::OrderStatus;
+use crate::api::order::{JobOrder, OrderStatus};
 use crate::api::types::*;
 
 fn map<V: Clone>(entries: &[(&str, V)]) -> BTreeMap<String, V> {
@@ -268,6 +268,17 @@ fn pending_report() -> Explain {
                 least_missing: 1.0,
             }],
             summary: "every eligible node lacks gres/gpu".into(),
+        }),
+        order: Some(JobOrder {
+            rank: Some(2),
+            delta: 31,
+            delta_now: 30,
+            priority: 530,
+            passes: 2,
+            overtaken: 1,
+            overtaken_since_s: Some(0),
+            stop: Some("its QOS is another and not lower".into()),
+            stop_job: Some(99),
         }),
         asks: vec![AskReport {
             time_ms: 0,

@@ -15,6 +15,8 @@ pub(super) struct Row {
     at: usize,
     /// Priority without our delta.
     natural: u32,
+    /// What has to be added before it begins to rise.
+    hidden: u32,
     /// Rank of the wish.
     rank: Option<u32>,
     /// Sorted by partition with different priorities or tiers: a fixed point.
@@ -37,7 +39,7 @@ pub(super) fn groups(waiting: &[Waiting], ranks: &BTreeMap<u32, u32>) -> Vec<Vec
     for (at, job) in waiting.iter().enumerate() {
         let rank = ranks.get(&job.job_id).copied();
         let natural = |priority: u32| {
-            let own = i64::from(priority) - i64::from(job.delta);
+            let own = if job.hidden > 0 { 1 } else { i64::from(priority) - i64::from(job.delta) };
             u32::try_from(own.max(1)).unwrap_or(u32::MAX)
         };
         let split = job.priority != job.priority_max || job.tier != job.tier_max;
@@ -47,7 +49,7 @@ pub(super) fn groups(waiting: &[Waiting], ranks: &BTreeMap<u32, u32>) -> Vec<Vec
             .into_iter()
             .chain([(job.tier_max, job.priority), (job.tier_max, job.priority_max)]);
         for (tier, priority) in ends.collect::<BTreeSet<_>>() {
-            let row = Row { at, natural: natural(priority), rank, split };
+            let row = Row { at, natural: natural(priority), hidden: job.hidden, rank, split };
             groups.entry((job.pool, tier)).or_default().push(row);
         }
     }
@@ -120,7 +122,7 @@ impl Group<'_> {
     /// Why the job's own priority cannot be raised.
     fn own_stop(&self, row: &Row) -> Option<Stop> {
         let job = self.job(row)?;
-        if job.fixed || row.split || row.natural <= 1 {
+        if job.fixed || row.split {
             return Some(Stop::Own);
         }
         (!job.enforced).then_some(Stop::OwnMode)
@@ -193,11 +195,12 @@ impl Group<'_> {
             Stop::Nice
         } else if job.site < other.site {
             Stop::Site
-        } else if front.natural.saturating_sub(row.natural) >= self.bounds.max_delta {
+        } else if front.natural.saturating_sub(row.natural).saturating_add(row.hidden)
+            >= self.bounds.max_delta
+        {
             Stop::Delta
         } else {
-            let allowed =
-                self.guard.allows(job, other.job_id, added, self.bounds, self.now_s);
+            let allowed = self.guard.allows(job, other.job_id, added, self.bounds, self.now_s);
             return allowed.map(Some);
         };
         Err(stop)
@@ -212,12 +215,17 @@ impl Group<'_> {
         let mut behind: Option<(u32, (u64, u32))> = None;
         for (position, row) in attempt.rows.iter().enumerate().rev() {
             let key = tie(self.waiting, row);
-            let least = behind.map_or(0, |(priority, other)| {
-                if key < other { priority } else { priority.saturating_add(1) }
-            });
+            let least =
+                behind.map_or(
+                    0,
+                    |(priority, other)| {
+                        if key < other { priority } else { priority.saturating_add(1) }
+                    },
+                );
             let mut priority = row.natural;
             if least > priority {
-                let far = least - priority > self.bounds.max_delta || least == u32::MAX;
+                let delta = (least - priority).saturating_add(row.hidden);
+                let far = delta > self.bounds.max_delta || least == u32::MAX;
                 if far || self.own_stop(row).is_some() {
                     return Err((position, run));
                 }
@@ -254,7 +262,8 @@ impl Group<'_> {
         let max = i64::from(self.bounds.max_delta);
         let now = |row: &Row| {
             let delta = self.job(row).map_or(0, |job| i64::from(job.delta));
-            (i64::from(row.natural) + delta, tie(self.waiting, row))
+            let risen = i64::from(row.natural) - i64::from(row.hidden) + delta;
+            (risen.max(i64::from(row.natural.min(1))), tie(self.waiting, row))
         };
         let sound = attempt.rows.iter().all(|row| {
             let delta = self.job(row).map_or(0, |job| i64::from(job.delta));
@@ -275,7 +284,8 @@ impl Group<'_> {
         let mut out = Arranged::default();
         for row in &attempt.rows {
             let Some(job) = self.job(row) else { continue };
-            let fresh = raised.get(&row.at).map_or(0, |p| p.saturating_sub(row.natural));
+            let rise = |p: &u32| p.saturating_sub(row.natural).saturating_add(row.hidden);
+            let fresh = raised.get(&row.at).map_or(0, rise);
             let fresh = i32::try_from(fresh).unwrap_or(i32::MAX);
             let delta = if keep && fresh != 0 { job.delta } else { fresh };
             if delta == 0 && row.rank.is_none() {

@@ -114,12 +114,7 @@ impl Guard {
     /// Takes over what was decided: pairs of a job and one that it passes.
     /// What was in force stays counted until the deltas are seen to be gone.
     /// Returns how many jobs are passed.
-    pub(super) fn commit(
-        &mut self,
-        waiting: &[Waiting],
-        passes: &[(u32, u32)],
-        now_s: u64,
-    ) -> u32 {
+    pub(super) fn commit(&mut self, waiting: &[Waiting], passes: &[(u32, u32)], now_s: u64) -> u32 {
         let tasks: BTreeMap<u32, u32> =
             waiting.iter().map(|w| (w.job_id, w.tasks.max(1))).collect();
         let mut passed = BTreeSet::new();

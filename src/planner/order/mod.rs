@@ -32,6 +32,8 @@ pub struct Waiting {
     pub priority_max: u32,
     /// What of it is ours.
     pub delta: i32,
+    /// How far the sum without `delta` is below 1, which Slurm shows instead.
+    pub hidden: u32,
     /// PriorityTier; the lowest over its partitions.
     pub tier: u32,
     /// The highest over its partitions.

@@ -112,7 +112,11 @@ fn who_is_never_passed() {
     assert_eq!(once(&[elsewhere.clone(), job(2, 400)], &[2]).deltas, []);
     (elsewhere.tier, elsewhere.tier_max, elsewhere.pool) = (1, 1, 5);
     assert_eq!(once(&[elsewhere, job(2, 400)], &[2]).deltas, []);
-    assert_eq!(once(&[job(1, 9), job(2, 1)], &[2]).deltas, [], "1 may hide any value below");
+    let mut deep = job(2, 1);
+    deep.hidden = 40; // of Slurm's sum -39
+    assert_eq!(once(&[job(1, 9), deep.clone()], &[2]).deltas, [(2, 49)]);
+    (deep.priority, deep.priority_max, deep.delta) = (10, 10, 49);
+    assert_eq!(once(&[job(1, 9), deep], &[2]).deltas, [(2, 49)]);
 }
 
 #[test]
@@ -126,7 +130,8 @@ fn nobody_is_overtaken_too_often_or_for_too_long() {
     assert_eq!(moved, [2, 3, 4], "three at a time");
     assert_eq!(decision.jobs[&5].stop, Some((Stop::Overtakes, 1)));
     // Two of them start: two are counted, and one more may follow.
-    let left: Vec<Waiting> = queue.iter().filter(|w| ![2, 3].contains(&w.job_id)).cloned().collect();
+    let left: Vec<Waiting> =
+        queue.iter().filter(|w| ![2, 3].contains(&w.job_id)).cloned().collect();
     let decision = decide(&mut guard, &left, &wished, &BOUNDS, 10);
     assert_eq!(guard.overtaken(1), 2);
     assert_eq!(decision.deltas.len(), 1);
