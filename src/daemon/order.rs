@@ -71,7 +71,8 @@ fn turn(shared: &Shared, config: &Config, seen: &mut Option<Seen>) {
             max_delay_s: config.order.max_delay_s,
         };
         let mut view = lock(&shared.order);
-        let decision = decide(&mut view.guard, &waiting, &wishes, &bounds, now_ms() / 1000);
+        let now_s = now_ms() / 1000;
+        let decision = decide(&mut view.guard, report.number, &waiting, &wishes, &bounds, now_s);
         view.decision = decision;
     }
     shared.responder.order.want(&lock(&shared.order).decision.deltas);

@@ -37,6 +37,8 @@ pub struct Guard {
     /// Starts that may still come from what is in force, by the job passed.
     load: BTreeMap<u32, u32>,
     starts: u64,
+    /// Number of the last report.
+    report: u64,
 }
 
 impl Guard {
@@ -57,7 +59,9 @@ impl Guard {
 
     /// Counts what has started, or is gone for another reason, since the last
     /// decision, and forgets who no longer waits.
-    pub(super) fn observe(&mut self, waiting: &[Waiting]) {
+    pub(super) fn observe(&mut self, report: u64, waiting: &[Waiting]) {
+        let fresh = u32::from(self.report != report);
+        self.report = report;
         let now: BTreeMap<u32, &Waiting> = waiting.iter().map(|w| (w.job_id, w)).collect();
         self.load.clear();
         for (job_id, front) in &mut self.in_front {
@@ -74,7 +78,7 @@ impl Guard {
         // first report without it may have been made before it was written.
         self.in_front.retain(|job_id, front| {
             let Some(job) = now.get(job_id) else { return false };
-            front.idle = if job.delta == 0 { front.idle + 1 } else { 0 };
+            front.idle = if job.delta == 0 { front.idle + fresh } else { 0 };
             front.idle < IDLE_REPORTS
         });
         for front in self.in_front.values_mut() {

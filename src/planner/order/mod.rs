@@ -149,16 +149,17 @@ pub struct Decision {
     pub overtaken: u32,
 }
 
-/// Decides the deltas. `guard` remembers who was overtaken; call it once for
-/// each new report of the queue, with `now_s` in unix seconds.
+/// Decides the deltas on a report of the queue; `report` is its number, another
+/// one for each. `guard` remembers who was overtaken; `now_s` in unix seconds.
 pub fn decide(
     guard: &mut Guard,
+    report: u64,
     waiting: &[Waiting],
     wishes: &[OrderWish],
     bounds: &Bounds,
     now_s: u64,
 ) -> Decision {
-    guard.observe(waiting);
+    guard.observe(report, waiting);
     let ranks: BTreeMap<u32, u32> = wishes.iter().map(|w| (w.job_id, w.rank)).collect();
     let mut decision = Decision::default();
     let mut passes = Vec::new();
