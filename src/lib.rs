@@ -11,6 +11,7 @@ pub mod model;
 
 // layer 1
 pub mod snapshot;
+pub mod trace;
 
 // layer 2: pure functions of problem, seed and deadline
 pub mod bag;
@@ -25,12 +26,15 @@ pub mod verify;
 // layer 3
 pub mod planner;
 
-// layer 4: the world outside; these do not use each other
+// layer 4: the world outside; these do not use each other, but for files
+pub mod sqlite;
+
 pub mod api;
 pub mod collect;
 pub mod config;
 pub mod history;
 pub mod link;
+pub mod sim;
 pub mod source;
 
 // layer 5: the only place that wires the layers together

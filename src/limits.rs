@@ -45,6 +45,12 @@ pub const NOTES_QUEUE_MAX: usize = 65_536;
 pub const RECENT_JOBS_MAX: usize = 20_000;
 /// Asks kept in memory for each of these jobs.
 pub const RECENT_ASKS_MAX: usize = 8;
+/// (Job class, node) pairs whose speeds are remembered; some 60 MB.
+pub const LEARN_PAIRS_MAX: usize = 500_000;
+/// Job classes whose speeds are remembered.
+pub const LEARN_CLASSES_MAX: usize = 20_000;
+/// Ended runs that wait for a poll of slurmctld; the oldest are given up.
+pub const RUNS_WAITING_MAX: usize = 65_536;
 /// Jobs that one method may steer.
 pub const STEERS_MAX: usize = 100_000;
 /// Sets of nodes of one steer: each costs at most one decision more at a question.
@@ -146,3 +152,9 @@ pub const COLLECT_POINTS_MAX: usize = 10_000;
 pub const COLLECT_INSTANCES_LISTED: usize = 1000;
 
 const _: () = assert!(COLLECT_BATCH_MAX <= COLLECT_VALUES_MAX);
+/// Bytes of one line of a trace.
+pub const TRACE_LINE_BYTES_MAX: u64 = 1 << 20;
+/// Jobs of one trace; a job takes about 60 bytes while it is simulated.
+pub const TRACE_JOBS_MAX: usize = 32_000_000;
+/// Streams (users, users by class) whose runtimes are remembered.
+pub const RUNTIME_STREAMS_MAX: usize = 1_000_000;

@@ -25,10 +25,11 @@ use scan::{Scan, Seen};
 /// Modules by layer, and by rank within it: a module may use those of lower
 /// layers, and those of its own layer with a lower rank. Modules that are
 /// still to come have their place already.
-const TABLE: [(&str, u8, u8); 24] = [
+const TABLE: &[(&str, u8, u8)] = &[
     ("limits", 0, 0),
     ("model", 0, 1),
     ("snapshot", 1, 0),
+    ("trace", 1, 0),
     // What the methods share; they must not know the methods.
     ("verify", 2, 0),
     ("learn", 2, 0),
@@ -43,11 +44,13 @@ const TABLE: [(&str, u8, u8); 24] = [
     ("planner", 3, 0),
     ("api", 4, 0),
     ("config", 4, 0),
-    ("history", 4, 0),
+    ("sqlite", 4, 0),
+    // Keepers of a database use what databases have in common.
+    ("history", 4, 1),
     ("link", 4, 0),
     ("source", 4, 0),
     ("hdfs", 4, 0),
-    ("collect", 4, 0),
+    ("collect", 4, 1),
     ("sim", 4, 0),
     ("daemon", 5, 0),
     ("cli", 5, 0),

@@ -4,7 +4,7 @@
 
 use phalanx::exact::gang as oracle;
 use phalanx::gang::{Answer, AnyEdge, Edge, Job, Mode, Options, Problem, Server, Task, solve};
-use phalanx::learn::{Growth, Speeds, SpeedsOptions, Stat};
+use phalanx::learn::{Growth, Observation, RunNode, Source, Speeds, SpeedsOptions, Stat};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -159,28 +159,36 @@ proptest! {
     /// Goal: shrinkage stays between the two means and never invents observations.
     #[test]
     fn shrinkage_is_between_own_and_class(
-        rows in prop::collection::vec((0_u32..3, 0_u32..4, -5.0_f64..5.0), 1..60),
+        rows in prop::collection::vec((0_u32..3, 0_u32..4, 0.1_f64..5.0), 1..60),
         strength in 0.0_f64..20.0,
     ) {
         let options = SpeedsOptions { prior_strength: strength, ..SpeedsOptions::default() };
         let mut speeds = Speeds::new(options).unwrap();
-        for (slot, (ty, node, value)) in rows.iter().enumerate() {
-            speeds.observe((*ty, *node, node % 2), *value, slot as u64).unwrap();
+        let class_of = |node: u32| if node.is_multiple_of(2) { "even" } else { "odd" };
+        for (slot, (ty, node, rate)) in (0..).zip(&rows) {
+            let run = Observation { seconds: 1.0 / rate, work: None, joules: None, end_s: slot };
+            let on = RunNode { name: &node.to_string(), class: class_of(*node) };
+            speeds.learn(&ty.to_string(), &[on], &run).unwrap();
         }
+        prop_assert_eq!(speeds.round(), rows.len() as u64 + 1);
         for (ty, node, _) in &rows {
-            let got = speeds.stat((*ty, *node, node % 2), 60);
             let of = |same: &dyn Fn(u32) -> bool| {
                 let values: Vec<f64> = rows.iter()
                     .filter(|r| r.0 == *ty && same(r.1)).map(|r| r.2).collect();
                 let count = values.len() as f64;
                 Stat { count, mean: values.iter().sum::<f64>() / count.max(1.0) }
             };
+            let of_class = |class: &str| of(&|n| class_of(n) == class);
+            let top = of_class("even").mean.max(of_class("odd").mean);
+            let class = class_of(*node);
+            let got = speeds.estimate(&ty.to_string(), &node.to_string(), class, 60);
             let own = of(&|n| n == *node);
-            let rest = of(&|n| n != *node && n % 2 == node % 2);
+            let rest = of(&|n| n != *node && class_of(n) == class);
             let weight = rest.count.min(strength);
             let mean = (own.count * own.mean + weight * rest.mean) / (own.count + weight);
-            prop_assert!((got.mean - mean).abs() < 1e-9, "{got:?} {own:?} {rest:?}");
+            prop_assert!((got.speed - mean / top).abs() < 1e-9, "{got:?} {own:?} {rest:?}");
             prop_assert!((got.count - own.count - weight).abs() < 1e-9);
+            prop_assert_eq!(got.source, Source::Node);
         }
     }
 }

@@ -123,6 +123,7 @@ static void _job_numbers(struct pls_job *r, const slurm_job_info_t *job)
 	r->start_time = job->start_time;
 	r->end_time = job->end_time;
 	r->suspend_time = job->suspend_time;
+	r->pre_sus_time = job->pre_sus_time;
 	r->preempt_time = job->preempt_time;
 	r->deadline = job->deadline;
 	r->last_sched_eval = job->last_sched_eval;

@@ -37,6 +37,7 @@ struct pls_job {
 	int64_t start_time; /* expected, while pending; 0 unknown */
 	int64_t end_time;   /* expected, while not ended */
 	int64_t suspend_time;
+	int64_t pre_sus_time; /* seconds run before the last suspension */
 	int64_t preempt_time;
 	int64_t deadline;
 	int64_t last_sched_eval;

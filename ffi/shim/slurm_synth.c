@@ -89,6 +89,7 @@ static void _named_job(struct pool *pool, slurm_job_info_t *r, uint32_t i)
 {
 	N(submit_time), N(eligible_time), N(accrue_time), N(start_time);
 	N(end_time), N(suspend_time), N(preempt_time), N(deadline);
+	N(pre_sus_time);
 	N(last_sched_eval), N(resize_time), N(bitflags), N(pn_min_memory);
 	N(job_id), N(array_job_id), N(array_task_id), N(array_max_tasks);
 	N(het_job_id), N(het_job_offset), N(job_state), N(state_reason);

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::exit::{ABOUT_ALL, EXIT_CODES};
+use super::simulate::SimulateArgs;
 use super::solve::SolveArgs;
 
 /// Ask phalanxd about placement, or check its configuration.
@@ -45,6 +46,9 @@ pub enum Top {
     /// Solve one problem given as JSON, without the daemon
     #[command(after_help = EXIT_CODES)]
     Solve(SolveArgs),
+    /// Simulate a log under one or several policies, without the daemon
+    #[command(after_help = EXIT_CODES)]
+    Simulate(Box<SimulateArgs>),
 }
 
 /// The commands that end with one report.

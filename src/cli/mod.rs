@@ -15,6 +15,7 @@ mod generate;
 mod json;
 pub mod render;
 mod resolve;
+pub mod simulate;
 pub mod solve;
 
 use std::ffi::OsString;
@@ -39,11 +40,15 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let command = match parsed.command {
         args::Top::Solve(arguments) => return solve::run(&arguments),
+        args::Top::Simulate(arguments) => return finish(simulate::run(&parsed.global, &arguments)),
         args::Top::Command(command) => command,
     };
-    let result = resolve::resolve(parsed.global, command)
-        .and_then(run)
-        .and_then(|outcome| print(&outcome.text).map(|()| outcome.exit));
+    finish(resolve::resolve(parsed.global, command).and_then(run))
+}
+
+/// Prints what came out, or one line of what went wrong.
+fn finish(result: Result<Outcome, Failure>) -> ExitCode {
+    let result = result.and_then(|outcome| print(&outcome.text).map(|()| outcome.exit));
     let exit = result.unwrap_or_else(|failure| {
         // Nothing can be done where standard error is closed.
         let _ = writeln!(std::io::stderr(), "phalanx: {}", failure.message);
@@ -53,7 +58,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Prints what clap says: help and version, which are no errors, and errors;
-/// for `solve` these are one line as its other errors are.
+/// for `solve` and `simulate` these are one line as its other errors are.
 fn usage(arguments: &[OsString], error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         let _ = error.print();
@@ -61,7 +66,7 @@ fn usage(arguments: &[OsString], error: &clap::Error) -> Exit {
     }
     let option = |argument: &&OsString| argument.as_encoded_bytes().starts_with(b"-");
     let command = arguments.iter().skip(1).find(|argument| !option(argument));
-    if command.is_some_and(|command| command == "solve") {
+    if command.is_some_and(|command| command == "solve" || command == "simulate") {
         let text = error.render().to_string();
         // The first paragraph says what is wrong, the others how to do better.
         let said = text.lines().map(str::trim).take_while(|line| !line.is_empty());

@@ -50,6 +50,11 @@ pub struct Key {
 /// Words of `mode`.
 pub const MODES: &[&str] = &["off", "shadow", "enforce"];
 
+/// Words of `learn.class_by`.
+pub const CLASS_BY: &[&str] = &["account", "user", "name", "shape", "memory", "partition", "qos"];
+/// Words of `learn.node_class_by`.
+pub const NODE_CLASS_BY: &[&str] = &["features", "cpus", "memory", "gres", "weight"];
+
 /// Bytes of a Unix socket's path: `sun_path` without its final NUL.
 pub const SOCKET_PATH_MAX: usize = 107;
 /// Entries of a list of user ids.
@@ -112,7 +117,13 @@ pub const KEYS: &[Key] = &[
     fixed("history.enabled", Kind::Bool),
     fixed("history.path", Kind::File),
     key("history.retention_days", int(1, 3650, "days")),
+    key("history.runs_days", int(1, 36_500, "days")),
     key("history.max_mb", int(1, 1_048_576, "MiB")),
+    fixed("learn.enabled", Kind::Bool),
+    key("learn.class_by", Kind::Choices(CLASS_BY)),
+    key("learn.node_class_by", Kind::Choices(NODE_CLASS_BY)),
+    key("learn.half_life_days", Kind::Real { min: 0.0, max: 36_500.0 }),
+    key("learn.prior_strength", Kind::Real { min: 0.0, max: 1000.0 }),
     key("log.level", Kind::Choice(&["error", "warn", "info", "debug", "trace"])),
     fixed("log.format", Kind::Choice(&["text", "json"])),
     key("partition.*.mode", Kind::Choice(MODES)),

@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 pub use error::{ConfigError, Issue};
 pub use order::{OrderBy, OrderConfig};
 
+use crate::learn::{CLASS_BY_DEFAULT, ClassKey, NODE_CLASS_BY_DEFAULT, NodeKey, SpeedsOptions};
 use crate::limits::CONFIG_BYTES_MAX;
 
 /// Where `phalanxd` looks when `--config` is not given.
@@ -82,6 +83,8 @@ pub struct Config {
     pub balance: BalanceConfig,
     /// The record of decisions.
     pub history: HistoryConfig,
+    /// What is learned from jobs that ended.
+    pub learn: LearnConfig,
     /// Logging.
     pub log: LogConfig,
     /// `[partition.NAME]`: what differs for one partition.
@@ -229,8 +232,26 @@ pub struct HistoryConfig {
     pub path: PathBuf,
     /// Age at which records are deleted, days.
     pub retention_days: u32,
+    /// The same for runs of jobs, from which speeds are learned, days.
+    pub runs_days: u32,
     /// Size at which the oldest records are deleted, MiB.
     pub max_mb: u32,
+}
+
+/// `[learn]`: speeds of job classes on nodes, from jobs that ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LearnConfig {
+    /// Whether anything is learned.
+    pub enabled: bool,
+    /// What jobs of one class have in common.
+    pub class_by: Vec<ClassKey>,
+    /// What nodes of one class have in common.
+    pub node_class_by: Vec<NodeKey>,
+    /// Age at which a run counts half, days; 0 never forgets.
+    pub half_life_days: f64,
+    /// Runs that the rest of a node's class counts as at most.
+    pub prior_strength: f64,
 }
 
 /// Least urgent message that is written.
@@ -360,7 +381,32 @@ impl Default for HistoryConfig {
             enabled: true,
             path: "/var/lib/phalanx/history.sqlite".into(),
             retention_days: 30,
+            runs_days: 365,
             max_mb: 1024,
+        }
+    }
+}
+
+impl Default for LearnConfig {
+    fn default() -> Self {
+        LearnConfig {
+            enabled: true,
+            class_by: CLASS_BY_DEFAULT.to_vec(),
+            node_class_by: NODE_CLASS_BY_DEFAULT.to_vec(),
+            half_life_days: 30.0,
+            prior_strength: 8.0,
+        }
+    }
+}
+
+impl LearnConfig {
+    /// How the table of speeds forgets and shrinks.
+    pub fn speeds_options(&self) -> SpeedsOptions {
+        let days = self.half_life_days;
+        SpeedsOptions {
+            half_life_s: if days > 0.0 { days * 86_400.0 } else { f64::INFINITY },
+            prior_strength: self.prior_strength,
+            ..SpeedsOptions::default()
         }
     }
 }

@@ -13,13 +13,15 @@ use phalanx_ffi::wire::{Cause, Reason};
 
 use crate::api::types::{AskReport, DecisionReport, ScoredNode, SteerReport};
 use crate::balance::{Branch, Choice, Decision};
+use crate::daemon::learner::RunSender;
 use crate::daemon::recent::{Ask, Key, Recent, Start};
+use crate::daemon::runs::RunNote;
 use crate::history::{
     DecisionRecord, HistorySender, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record,
 };
 use crate::link::{AskNote, BeganNote, Mode, Note, OutcomeNote, Responder};
 use crate::model::hostlist;
-use crate::planner::cluster::Table;
+use crate::planner::cluster::{Held, Table};
 use crate::planner::steer::{Steered, Unused};
 
 /// Chosen nodes whose scores are kept.
@@ -37,6 +39,8 @@ pub(super) struct Recorder {
     pub(super) recent: Arc<Mutex<Recent>>,
     pub(super) history: Option<HistorySender>,
     pub(super) responder: Arc<Responder>,
+    /// To the learner, if anything is learned.
+    pub(super) runs: Option<RunSender>,
     /// Keys of asked decisions whose outcome is not yet known.
     pub(super) open: BTreeMap<u64, (Key, Option<f64>)>,
 }
@@ -49,11 +53,7 @@ impl Recorder {
                 Note::Asked(ask) => self.asked(&ask),
                 Note::Outcome(outcome) => self.outcome(outcome),
                 Note::Began(began) => self.began(&began),
-                Note::Ended { job_id, state, .. } => {
-                    let state = job_state_text(state);
-                    let end = JobEndRecord { time_ms: now_ms(), job_id, state };
-                    self.record(Record::JobEnd(end));
-                }
+                Note::Ended { job_id, state, end_s } => self.ended(job_id, state, end_s),
             }
         }
     }
@@ -132,8 +132,33 @@ impl Recorder {
         }));
     }
 
+    fn ended(&self, job_id: u32, state: u32, end_s: u64) {
+        let (time_ms, state) = (now_ms(), job_state_text(state));
+        if let Some(runs) = &self.runs {
+            let end_s = i64::try_from(end_s).unwrap_or(i64::MAX);
+            let state = state.split('+').next().unwrap_or_default().to_owned();
+            runs.send(RunNote::Ended { job_id, state, end_s, at_ms: time_ms });
+        }
+        self.record(Record::JobEnd(JobEndRecord { time_ms, job_id, state }));
+    }
+
+    /// Tells the learner which nodes a job holds.
+    fn holds(&self, note: &BeganNote, placed_by: &str, at_ms: u64) {
+        let Some(runs) = &self.runs else { return };
+        let name = |held: &Held| note.table.nodes.get(held.node).map(|n| Arc::clone(&n.name));
+        runs.send(RunNote::Holds {
+            job_id: note.job.id,
+            start_s: i64::try_from(note.job.start_s).unwrap_or(i64::MAX),
+            nodes: note.job.held.iter().filter_map(name).collect(),
+            placed_by: placed_by.to_owned(),
+            at_ms,
+            fresh: note.cause == Some(Cause::Begin),
+        });
+    }
+
     fn began(&mut self, note: &BeganNote) {
         if note.cause != Some(Cause::Begin) {
+            self.holds(note, "", now_ms());
             return;
         }
         let time_ms = now_ms();
@@ -144,6 +169,9 @@ impl Recorder {
         let start_ms = note.job.start_s.saturating_mul(1000);
         let start = Start { job_id: note.job.id, nodes: text.clone(), start_ms, ask: None };
         let ask = self.recent().began(key, start);
+        let kept = ask.as_ref().filter(|ask| ask.kept);
+        let method = kept.and_then(|ask| ask.scores.as_ref()).map_or("stock", |s| &s.method);
+        self.holds(note, method, time_ms);
         let partition = ask.as_ref().map(|a| a.partition.as_str()).unwrap_or_default();
         let mode = self.responder.settings().mode_of(partition);
         if mode == Mode::Off {

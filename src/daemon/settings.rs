@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 
 use crate::balance::{BestParams, Mode as BalanceRules, NoImprovement as Rule, Params, Sources};
-use crate::config::{BalanceConfig, BalanceMode, Config, Mode, NoImprovement, WeightSource};
+use crate::config::{
+    BalanceConfig, BalanceMode, Config, HistoryConfig, Mode, NoImprovement, WeightSource,
+};
+use crate::history::Limits;
 use crate::link::{Mode as LinkMode, Settings};
 use crate::planner::place::Tuning;
 
@@ -35,6 +38,15 @@ fn link_mode(mode: Mode) -> LinkMode {
         Mode::Off => LinkMode::Off,
         Mode::Shadow => LinkMode::Shadow,
         Mode::Enforce => LinkMode::Enforce,
+    }
+}
+
+/// Bounds of what the history keeps.
+pub(super) fn history_limits(config: &HistoryConfig) -> Limits {
+    Limits {
+        retention_days: config.retention_days,
+        runs_days: config.runs_days,
+        max_mb: config.max_mb,
     }
 }
 

@@ -10,17 +10,18 @@ use log::{info, warn};
 
 use crate::api::types::ReloadReport;
 use crate::config::Config;
+use crate::daemon::learner::LearnShared;
 use crate::daemon::logging;
 use crate::daemon::order::OrderView;
 use crate::daemon::recent::Recent;
-use crate::daemon::settings::link_settings;
-use crate::history::{HistoryReader, HistorySender, Limits};
+use crate::daemon::settings::{history_limits, link_settings};
+use crate::history::{HistoryReader, HistorySender};
+use crate::learn::{JobTraits, Speeds, class_of};
 use crate::link::Responder;
 use crate::planner::plan::{Plan, rooms_from_mirror};
 use crate::planner::room::Room;
-use crate::planner::steer::MethodReport;
-use crate::planner::steer::OrderWish;
-use crate::snapshot::Snapshot;
+use crate::planner::steer::{MethodReport, OrderWish};
+use crate::snapshot::{Job, Snapshot};
 use crate::source::slurm::ClusterInfo;
 
 /// The configuration in force and where it came from.
@@ -75,6 +76,10 @@ pub(super) struct Shared {
     pub(super) recent: Arc<Mutex<Recent>>,
     pub(super) history: Option<HistorySender>,
     pub(super) reader: Option<HistoryReader>,
+    /// Learned speeds; the learner puts a new picture here after each batch of runs.
+    pub(super) speeds: RwLock<Arc<Speeds>>,
+    /// Counts of the learner.
+    pub(super) learn: Arc<LearnShared>,
     /// Turns of the link and plan threads, for the watchdog.
     pub(super) beats: [AtomicU64; 2],
 }
@@ -114,6 +119,19 @@ impl Shared {
         self.snapshot.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The class of a job under the configuration in force, for [`Speeds::estimate`].
+    #[allow(dead_code)]
+    pub(super) fn class_of(&self, job: &Job) -> String {
+        let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
+        class_of(&JobTraits::of(job), &in_force.config.learn.class_by)
+    }
+
+    /// What is known of how fast job classes run where.
+    #[allow(dead_code)]
+    pub(super) fn speeds(&self) -> Arc<Speeds> {
+        Arc::clone(&self.speeds.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Usage in the snapshot's node order: exact while a plugin tells it.
     /// The flag says which.
     pub(super) fn rooms(&self, snapshot: &Snapshot) -> (Vec<Room>, bool) {
@@ -143,8 +161,7 @@ impl Shared {
         }
         logging::set_level(&new.log);
         if let Some(history) = &self.history {
-            let (retention_days, max_mb) = (new.history.retention_days, new.history.max_mb);
-            history.shared().set_limits(Limits { retention_days, max_mb });
+            history.shared().set_limits(history_limits(&new.history));
         }
         for warning in new.warnings() {
             warn!("configuration: {warning}");

@@ -8,14 +8,12 @@
 //! its own. Nobody waits for the history: a record that finds the channel full
 //! or the disk failing is counted and dropped, and placement goes on.
 //!
-//! The file is in WAL mode with `synchronous = NORMAL`: after `kill -9` every
-//! committed batch is there; after a power failure the last batches may not
-//! be, but the file is whole.
+//! How the file is made and kept: [`crate::sqlite`].
 
-mod error;
 mod prune;
 mod queries;
 mod records;
+mod runs;
 mod schema;
 mod shared;
 mod store;
@@ -23,9 +21,13 @@ mod store;
 mod tests;
 mod thread;
 
-pub use error::{HistoryError, Trouble};
 pub use queries::{DecisionRow, HistoryReader, ShadowDifference, ShadowSummary, Started, Totals};
-pub use records::{DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record};
+pub use records::{
+    DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record, RunRecord,
+};
+pub use runs::{Imported, node_classes, split_node_classes};
 pub use shared::{HistorySender, HistoryShared};
 pub use store::{History, Limits};
 pub use thread::{HistoryThread, ThreadOptions};
+
+pub use crate::sqlite::{Error as HistoryError, Trouble};

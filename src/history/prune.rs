@@ -2,8 +2,8 @@
 //! Retention: deleting by age, and by size when the file has grown too large.
 
 use super::HistoryError;
-use super::schema::pragma;
 use super::store::History;
+use crate::sqlite::pragma;
 
 /// Rows of each table that one step deletes at most, so that a step stays
 /// short and its write-ahead log small.
@@ -12,6 +12,8 @@ const STEP_ROWS: i64 = 2000;
 const STEP_PAGES: i64 = 2000;
 const DAY_MS: u64 = 86_400_000;
 const TABLES: [&str; 3] = ["decisions", "placements", "job_ends"];
+/// Runs are kept for a time of their own: speeds are learned from them.
+const RUNS: [&str; 1] = ["runs"];
 
 impl History {
     /// Deletes everything that is older than the retention or beyond the size.
@@ -36,9 +38,10 @@ impl History {
     /// # Errors
     /// SQLite's.
     pub fn prune_step(&mut self, now_ms: u64) -> Result<(u64, bool), HistoryError> {
-        let keep_ms = u64::from(self.limits.retention_days) * DAY_MS;
-        let cutoff = now_ms.saturating_sub(keep_ms).cast_signed();
-        let mut deleted = self.delete_before(cutoff)?;
+        let cutoff = |days: u32| now_ms.saturating_sub(u64::from(days) * DAY_MS).cast_signed();
+        let limits = self.limits;
+        let mut deleted = self.delete_before(&TABLES, cutoff(limits.retention_days))?;
+        deleted += self.delete_before(&RUNS, cutoff(limits.runs_days))?;
         let used = self.used_bytes()?;
         if used > self.max_bytes() {
             self.shrinking = true;
@@ -63,27 +66,34 @@ impl History {
     /// # Errors
     /// SQLite's.
     pub(super) fn delete_oldest(&mut self) -> Result<u64, HistoryError> {
-        let failed = HistoryError::sql(&self.path, "find its oldest records");
-        for table in TABLES {
+        let failed = HistoryError::sql(&self.database.path, "find its oldest records");
+        let mut deleted = 0;
+        // As many runs as of the others, so that neither crowds the other out.
+        for (table, family) in
+            TABLES.iter().map(|t| (t, &TABLES[..])).chain([(&RUNS[0], &RUNS[..])])
+        {
+            if deleted > 0 && family.len() > 1 {
+                continue;
+            }
             // The time of the last row that goes; other tables follow it.
             let sql = format!(
                 "SELECT max(time_ms) FROM \
                  (SELECT time_ms FROM {table} ORDER BY time_ms LIMIT {STEP_ROWS})"
             );
             let last: Option<i64> =
-                self.connection.query_row(&sql, [], |row| row.get(0)).map_err(&failed)?;
+                self.database.connection.query_row(&sql, [], |row| row.get(0)).map_err(&failed)?;
             if let Some(last) = last {
-                return self.delete_before(last.saturating_add(1));
+                deleted += self.delete_before(family, last.saturating_add(1))?;
             }
         }
-        Ok(0)
+        Ok(deleted)
     }
 
-    fn delete_before(&mut self, cutoff_ms: i64) -> Result<u64, HistoryError> {
-        let failed = HistoryError::sql(&self.path, "delete old records");
-        let transaction = self.connection.transaction().map_err(&failed)?;
+    fn delete_before(&mut self, tables: &[&str], cutoff_ms: i64) -> Result<u64, HistoryError> {
+        let failed = HistoryError::sql(&self.database.path, "delete old records");
+        let transaction = self.database.connection.transaction().map_err(&failed)?;
         let mut deleted = 0;
-        for table in TABLES {
+        for table in tables {
             let sql = format!(
                 "DELETE FROM {table} WHERE seq IN (SELECT seq FROM {table} \
                  WHERE time_ms < ?1 ORDER BY time_ms LIMIT {STEP_ROWS})"
@@ -103,24 +113,24 @@ impl History {
     /// # Errors
     /// SQLite's.
     pub fn used_bytes(&self) -> Result<u64, HistoryError> {
-        let failed = HistoryError::sql(&self.path, "measure it");
-        let pages = pragma(&self.connection, "page_count").map_err(&failed)?;
-        let unused = pragma(&self.connection, "freelist_count").map_err(&failed)?;
-        Ok(u64::try_from(pages - unused).unwrap_or(0) * self.page_bytes)
+        let failed = HistoryError::sql(&self.database.path, "measure it");
+        let pages = pragma(&self.database.connection, "page_count").map_err(&failed)?;
+        let unused = pragma(&self.database.connection, "freelist_count").map_err(&failed)?;
+        Ok(u64::try_from(pages - unused).unwrap_or(0) * self.database.page_bytes)
     }
 
     /// Shrinks the file when a fifth or more of it is unused; below that the
     /// unused pages serve the next records. Returns whether it did.
     fn give_back(&mut self) -> Result<bool, HistoryError> {
-        let failed = HistoryError::sql(&self.path, "shrink it");
-        let pages = pragma(&self.connection, "page_count").map_err(&failed)?;
-        let unused = pragma(&self.connection, "freelist_count").map_err(&failed)?;
+        let failed = HistoryError::sql(&self.database.path, "shrink it");
+        let pages = pragma(&self.database.connection, "page_count").map_err(&failed)?;
+        let unused = pragma(&self.database.connection, "freelist_count").map_err(&failed)?;
         if unused < STEP_PAGES / 4 || unused < pages / 5 {
             return Ok(false);
         }
         // Each row of the result is one page given back.
         let sql = format!("PRAGMA incremental_vacuum({STEP_PAGES})");
-        let mut statement = self.connection.prepare(&sql).map_err(&failed)?;
+        let mut statement = self.database.connection.prepare(&sql).map_err(&failed)?;
         let mut rows = statement.query([]).map_err(&failed)?;
         let mut given = false;
         while rows.next().map_err(&failed)?.is_some() {

@@ -2,12 +2,12 @@
 //! The reading side: questions of `explain`, `shadow` and `status`.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, ToSql, params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::HistoryError;
 use super::records::{DecisionRecord, JobRef, OutcomeRecord, PlacementRecord};
+use crate::sqlite;
 
 /// A decision with what became of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,15 +107,11 @@ impl HistoryReader {
         HistoryReader { path: path.to_path_buf() }
     }
 
-    fn ask<T>(
+    pub(super) fn ask<T>(
         &self,
         question: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, HistoryError> {
-        let failed = HistoryError::sql(&self.path, "read");
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(&self.path, flags).map_err(&failed)?;
-        connection.busy_timeout(Duration::from_millis(500)).map_err(&failed)?;
-        question(&connection).map_err(&failed)
+        sqlite::read(&self.path, question)
     }
 
     /// The latest decisions under a job id, newest first.

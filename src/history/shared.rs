@@ -30,6 +30,7 @@ pub struct HistoryShared {
     pub healthy: AtomicBool,
     last_error: Mutex<Option<String>>,
     retention_days: AtomicU32,
+    runs_days: AtomicU32,
     max_mb: AtomicU32,
 }
 
@@ -47,6 +48,7 @@ impl HistoryShared {
             healthy: AtomicBool::new(false),
             last_error: Mutex::new(None),
             retention_days: AtomicU32::new(limits.retention_days),
+            runs_days: AtomicU32::new(limits.runs_days),
             max_mb: AtomicU32::new(limits.max_mb),
         })
     }
@@ -55,6 +57,7 @@ impl HistoryShared {
     pub fn limits(&self) -> Limits {
         Limits {
             retention_days: self.retention_days.load(Relaxed),
+            runs_days: self.runs_days.load(Relaxed),
             max_mb: self.max_mb.load(Relaxed),
         }
     }
@@ -63,6 +66,7 @@ impl HistoryShared {
     /// within a second or so.
     pub fn set_limits(&self, limits: Limits) {
         self.retention_days.store(limits.retention_days, Relaxed);
+        self.runs_days.store(limits.runs_days, Relaxed);
         self.max_mb.store(limits.max_mb, Relaxed);
     }
 

@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The writing side: one connection, one transaction for each batch.
 
-use std::fs::{self, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::HistoryError;
 use super::records::{DecisionRecord, JobEndRecord, OutcomeRecord, PlacementRecord, Record};
-use super::schema::{self, MIGRATIONS};
+use super::runs;
+use super::schema::{APPLICATION_ID, MIGRATIONS};
 use crate::limits::EXPLAIN_BYTES_MAX;
-
-/// How long a write waits for somebody else's lock.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
+use crate::sqlite::{Database, Schema};
 
 /// Bounds of what is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Age at which records are deleted, days.
     pub retention_days: u32,
+    /// The same for runs, from which speeds are learned.
+    pub runs_days: u32,
     /// Size of the database at which the oldest are deleted, MiB.
     pub max_mb: u32,
 }
@@ -28,14 +26,10 @@ pub struct Limits {
 /// An open history that can be written.
 #[derive(Debug)]
 pub struct History {
-    pub(super) connection: Connection,
-    pub(super) path: PathBuf,
+    pub(super) database: Database,
     pub(super) limits: Limits,
-    pub(super) page_bytes: u64,
     /// Set from reaching the size limit until well below it.
     pub(super) shrinking: bool,
-    /// Device and inode of the file, to notice that it was deleted.
-    identity: (u64, u64),
 }
 
 impl History {
@@ -53,31 +47,8 @@ impl History {
         limits: Limits,
         steps: &[&str],
     ) -> Result<History, HistoryError> {
-        if let Some(parent) = path.parent().filter(|parent| !parent.is_dir()) {
-            fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o750)
-                .create(parent)
-                .map_err(HistoryError::io(parent, "make the directory"))?;
-        }
-        create_private(path)?;
-        let metadata = fs::metadata(path).map_err(HistoryError::io(path, "inspect it"))?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection =
-            Connection::open_with_flags(path, flags).map_err(HistoryError::sql(path, "open it"))?;
-        let version = schema::check(&connection, path, steps)?;
-        configure(&connection).map_err(HistoryError::sql(path, "configure it"))?;
-        schema::migrate(&mut connection, path, steps, version)?;
-        let page_bytes = schema::pragma(&connection, "page_size")
-            .map_err(HistoryError::sql(path, "read its page size"))?;
-        let mut history = History {
-            connection,
-            path: path.to_path_buf(),
-            limits,
-            page_bytes: u64::try_from(page_bytes).unwrap_or(4096).max(512),
-            shrinking: false,
-            identity: (metadata.dev(), metadata.ino()),
-        };
+        let database = Database::open(path, Schema { application_id: APPLICATION_ID, steps })?;
+        let mut history = History { database, limits, shrinking: false };
         history.set_limits(limits)?;
         Ok(history)
     }
@@ -88,12 +59,7 @@ impl History {
     /// SQLite's, if the bound on the file's size could not be set.
     pub fn set_limits(&mut self, limits: Limits) -> Result<(), HistoryError> {
         self.limits = limits;
-        // A hard bound a little above the size at which pruning begins.
-        let pages = (self.max_bytes() / self.page_bytes).saturating_mul(21) / 20;
-        let pages = i64::try_from(pages.max(64)).unwrap_or(i64::MAX).min(0xffff_fffe);
-        self.connection
-            .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
-            .map_err(HistoryError::sql(&self.path, "bound its size"))
+        self.database.bound(self.max_bytes())
     }
 
     pub(super) fn max_bytes(&self) -> u64 {
@@ -102,12 +68,12 @@ impl History {
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.database.path
     }
 
     /// Whether the file at the path is no longer the one that is open.
     pub fn moved(&self) -> bool {
-        fs::metadata(&self.path).map_or(true, |m| (m.dev(), m.ino()) != self.identity)
+        self.database.moved()
     }
 
     /// Writes a batch: all of it or nothing.
@@ -115,8 +81,9 @@ impl History {
     /// # Errors
     /// SQLite's; nothing of the batch is in the file then.
     pub fn record(&mut self, records: &[Record]) -> Result<(), HistoryError> {
-        let failed = HistoryError::sql(&self.path, "write");
+        let failed = HistoryError::sql(&self.database.path, "write");
         let transaction = self
+            .database
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(&failed)?;
@@ -126,6 +93,7 @@ impl History {
                 Record::Outcome(outcome) => update_outcome(&transaction, outcome),
                 Record::Placement(placement) => insert_placement(&transaction, placement),
                 Record::JobEnd(end) => insert_job_end(&transaction, end),
+                Record::Run(run) => runs::insert(&transaction, run).map(|_| ()),
             }
             .map_err(&failed)?;
         }
@@ -137,37 +105,11 @@ impl History {
     /// # Errors
     /// SQLite's.
     pub fn checkpoint(&mut self) -> Result<(), HistoryError> {
-        self.connection
+        self.database
+            .connection
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-            .map_err(HistoryError::sql(&self.path, "checkpoint"))
+            .map_err(HistoryError::sql(&self.database.path, "checkpoint"))
     }
-}
-
-/// Makes an empty file that only owner and group may read: SQLite would make
-/// it readable for all, and its -wal and -shm files take over its mode.
-///
-/// A file that exists is not touched: closing a descriptor of it would drop
-/// the locks that other connections of this process hold on it.
-fn create_private(path: &Path) -> Result<(), HistoryError> {
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o640).open(path);
-    match made {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            Err(HistoryError::io(path, "make the file")(error))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn configure(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    // Takes effect in a file that has no tables yet.
-    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
-    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-    connection.pragma_update(None, "synchronous", "NORMAL")?;
-    connection.pragma_update_and_check(None, "journal_size_limit", 16 << 20, |_| Ok(()))?;
-    connection.pragma_update(None, "cache_size", -8192)?;
-    connection.set_prepared_statement_cache_capacity(32);
-    Ok(())
 }
 
 fn insert_decision(transaction: &Transaction<'_>, d: &DecisionRecord) -> rusqlite::Result<()> {

@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 use super::*;
 
-const LIMITS: Limits = Limits { retention_days: 30, max_mb: 1024 };
+const LIMITS: Limits = Limits { retention_days: 30, runs_days: 365, max_mb: 1024 };
 const DAY_MS: u64 = 86_400_000;
 
 fn job(job_id: u32) -> JobRef {
@@ -267,6 +267,7 @@ fn a_batch_is_written_whole_or_not_at_all() {
     let mut history = History::open(&path, LIMITS).unwrap();
     // The second record violates a rule of the table made for this test.
     history
+        .database
         .connection
         .execute_batch(
             "CREATE TRIGGER refuse BEFORE INSERT ON job_ends \
@@ -291,7 +292,7 @@ fn a_new_file_is_private_and_in_wal_mode() {
     assert_eq!(mode("history.sqlite") & 0o137, 0);
     assert_eq!(mode("history.sqlite-wal") & 0o137, 0);
     let journal: String =
-        history.connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+        history.database.connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
     assert_eq!(journal, "wal");
 }
 
@@ -305,7 +306,9 @@ fn migrations_run_in_order_and_keep_the_data() {
     let add = "ALTER TABLE decisions ADD COLUMN energy_j REAL";
     let fill = "UPDATE decisions SET energy_j = 2.5";
     let known = i64::try_from(schema::MIGRATIONS.len()).unwrap();
-    let version = |history: &History| schema::pragma(&history.connection, "user_version").unwrap();
+    let version = |history: &History| {
+        crate::sqlite::pragma(&history.database.connection, "user_version").unwrap()
+    };
 
     let mut history = History::open(&path, LIMITS).unwrap();
     assert_eq!(version(&history), known);
@@ -320,11 +323,13 @@ fn migrations_run_in_order_and_keep_the_data() {
     let energy = "SELECT energy_j FROM decisions";
     let history = History::open_with(&path, LIMITS, &steps(&[add])).unwrap();
     assert_eq!(version(&history), known + 1);
-    let value: Option<f64> = history.connection.query_row(energy, [], |r| r.get(0)).unwrap();
+    let value: Option<f64> =
+        history.database.connection.query_row(energy, [], |r| r.get(0)).unwrap();
     assert_eq!(value, None);
     drop(history);
     let history = History::open_with(&path, LIMITS, &steps(&[add, fill])).unwrap();
-    let value: Option<f64> = history.connection.query_row(energy, [], |r| r.get(0)).unwrap();
+    let value: Option<f64> =
+        history.database.connection.query_row(energy, [], |r| r.get(0)).unwrap();
     assert_eq!((version(&history), value), (known + 2, Some(2.5)));
     drop(history);
 
@@ -686,6 +691,7 @@ fn kill_in_the_middle() {
         assert!(reports >= 30 * round, "the child ended early");
         let mut history = History::open(&path, LIMITS).unwrap();
         let count: u64 = history
+            .database
             .connection
             .query_row("SELECT count(*) FROM decisions", [], |row| {
                 row.get::<_, i64>(0).map(i64::cast_unsigned)
@@ -695,7 +701,7 @@ fn kill_in_the_middle() {
         assert!(count <= committed + 100, "{count} of {committed}");
         assert_eq!(count % 100, 0);
         history.record(&[sized(0, 0)]).unwrap();
-        history.connection.execute_batch("DELETE FROM decisions").unwrap();
+        history.database.connection.execute_batch("DELETE FROM decisions").unwrap();
         drop(history);
         assert_eq!(integrity(&path), "ok");
     }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Statistics learned from what ran: counts, means, the confidence index, decay and shrinkage.
 //!
+//! Runs are remembered by job class ([`class_of`]) and node or node class ([`node_class_of`]) in
+//! [`Speeds`]; planners ask [`Speeds::estimate`]. What a run's comment says of it: see
+//! [`comment`](crate::model::comment).
+//!
 //! Everything here is a pure function of its arguments: the scheduling round ("slot") is given by
 //! the caller, so that a replay and the daemon compute the same numbers.
 //!
@@ -8,13 +12,23 @@
 //! `count`, `mean`, `variance_proxy`, `growth` and `delta` are formulas 8 to 12 of the gang method
 //! (ESDP, Zhao et al., arXiv 2204.04371, and ESCB, Cuvelier et al., arXiv 2002.07258).
 
+mod class;
 mod estimate;
 mod index;
+mod moments;
+pub mod runtime;
 mod speeds;
+#[cfg(test)]
+mod tests;
 
+pub use class::{
+    CLASS_BY_DEFAULT, ClassKey, JobTraits, NODE_CLASS_BY_DEFAULT, NodeKey, class_of, memory_mib,
+    node_class_of, shape, teaches, without_numbers,
+};
 pub use estimate::{Estimate, EstimateError, Stat};
 pub use index::{Exploration, Growth, confidence_index, delta, variance_proxy};
-pub use speeds::{Speeds, SpeedsError, SpeedsOptions};
+pub use moments::{Moments, Observation};
+pub use speeds::{Belief, ClassView, RunNode, Source, Speeds, SpeedsError, SpeedsOptions};
 
 /// Bonus scale that the product ships with (`bonus_scale` of the daemon's configuration).
 ///

@@ -1,68 +1,168 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Learned speeds per (job type, node), shrunk towards (job type, node class).
+//! Learned speeds per (job class, node), shrunk towards (job class, node class).
 
-use super::{Estimate, EstimateError, Stat};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// How the table forgets and shrinks.
+use serde::{Deserialize, Serialize};
+
+use super::Stat;
+use super::index::{Exploration, variance_proxy};
+use super::moments::{Moments, Observation};
+use crate::limits;
+
+/// How the table forgets, shrinks and stays bounded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpeedsOptions {
-    /// Weight of an observation after one more slot, in (0, 1]; 1 never forgets.
-    pub decay: f64,
-    /// The class counts as at most this many observations of a node; 0 = nodes stand alone.
+    /// Age at which a run counts half, seconds; infinite never forgets.
+    pub half_life_s: f64,
+    /// The node class counts as at most this many runs of a node; 0 = nodes stand alone.
     pub prior_strength: f64,
-    /// Most (type, node) pairs kept; beyond it those observed longest ago are dropped.
+    /// Most (job class, node) pairs kept; beyond it the job classes heard of longest ago go.
     pub pairs_max: usize,
+    /// Most job classes kept, likewise.
+    pub classes_max: usize,
 }
 
 impl Default for SpeedsOptions {
     fn default() -> Self {
-        SpeedsOptions { decay: 1.0, prior_strength: 8.0, pairs_max: 1_000_000 }
+        SpeedsOptions {
+            half_life_s: f64::INFINITY,
+            prior_strength: 8.0,
+            pairs_max: limits::LEARN_PAIRS_MAX,
+            classes_max: limits::LEARN_CLASSES_MAX,
+        }
     }
 }
 
-/// Why an observation or a stored row was refused.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum SpeedsError {
-    /// The number itself is bad.
-    #[error("job type {job_type}, node {node}: {source}")]
-    Observation {
-        /// Job type of the refused row.
-        job_type: u32,
-        /// Node of the refused row.
-        node: u32,
-        /// What is wrong with it.
-        source: EstimateError,
-    },
-    /// An option is out of range.
-    #[error("{name}: must be {expected}, got {got}")]
-    Option {
-        /// Name of the option.
-        name: &'static str,
-        /// Accepted range.
-        expected: &'static str,
-        /// Given value.
-        got: f64,
-    },
+/// Why an option or a run was refused; nothing changed.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error("{name}: must be {expected}, got {got}")]
+pub struct SpeedsError {
+    /// Name of the value.
+    pub name: &'static str,
+    /// Accepted range.
+    pub expected: &'static str,
+    /// Given value.
+    pub got: f64,
 }
 
-/// Table of estimates by (type, node) and by (type, class); ids are the caller's dense indexes.
-#[derive(Debug, Clone)]
+/// A node that a run had, with the class it is of; empty where that is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunNode<'a> {
+    /// NodeName.
+    pub name: &'a str,
+    /// See [`node_class_of`](super::node_class_of).
+    pub class: &'a str,
+}
+
+/// Whose runs an estimate comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The node's own, shrunk towards its class.
+    Node,
+    /// Other nodes of its class.
+    NodeClass,
+    /// Other node classes: nobody of its own was tried, hence the count is 0.
+    JobClass,
+    /// Nobody's: the job class is not known.
+    #[default]
+    Nothing,
+}
+
+/// What a planner should believe of one job class on one node.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Belief {
+    /// Mean speed as a part of the fastest node class's known for this job class: about 1 on the
+    /// fastest nodes. Where nothing of the node's class was tried: the mean over the others, or 1.
+    pub speed: f64,
+    /// Runs behind it, the older the less; 0 = never tried on this class of nodes.
+    pub count: f64,
+    /// Expected seconds of a run; 0 where the job class is not known.
+    pub seconds: f64,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+impl Belief {
+    /// Variance proxy of the speed for formula 13; infinite when untried.
+    #[must_use]
+    pub fn variance_proxy(&self, exploration: &Exploration) -> f64 {
+        if exploration.is_on() { variance_proxy(exploration.g(), self.count) } else { 0.0 }
+    }
+
+    /// Bonus of this task alone: the root of its variance proxy.
+    #[must_use]
+    pub fn bonus(&self, exploration: &Exploration) -> f64 {
+        self.variance_proxy(exploration).sqrt()
+    }
+}
+
+/// All that is known of one job class.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct JobClass {
+    nodes: BTreeMap<u32, Moments>,
+    classes: BTreeMap<u32, Moments>,
+    all: Moments,
+}
+
+/// Names with dense ids, in the order in which they came.
+#[derive(Debug, Clone, Default)]
+struct Names {
+    ids: BTreeMap<Arc<str>, u32>,
+    names: Vec<Arc<str>>,
+}
+
+impl Names {
+    fn id(&self, name: &str) -> Option<u32> {
+        self.ids.get(name).copied()
+    }
+
+    fn add(&mut self, name: &str, max: usize) -> Option<u32> {
+        if let Some(id) = self.id(name) {
+            return Some(id);
+        }
+        let id = u32::try_from(self.names.len()).ok().filter(|_| self.names.len() < max)?;
+        let name: Arc<str> = Arc::from(name);
+        self.ids.insert(Arc::clone(&name), id);
+        self.names.push(name);
+        Some(id)
+    }
+
+    fn name(&self, id: u32) -> Arc<str> {
+        self.names.get(id as usize).cloned().unwrap_or_else(|| Arc::from(""))
+    }
+}
+
+/// Speeds by (job class, node) and (job class, node class).
+///
+/// A clone shares what did not change since: it is a cheap picture for readers, while the owner
+/// goes on learning.
+///
+/// A run of several nodes of one class teaches all of them, and their class once. A run of nodes
+/// of different classes is as slow as its slowest: it teaches the class that is believed slowest,
+/// or all of them where one was never tried.
+#[derive(Debug, Clone, Default)]
 pub struct Speeds {
     options: SpeedsOptions,
-    nodes: BTreeMap<(u32, u32), Estimate>,
-    classes: BTreeMap<(u32, u32), Estimate>,
+    jobs: BTreeMap<Arc<str>, Arc<JobClass>>,
+    nodes: Arc<Names>,
+    classes: Arc<Names>,
+    pairs: usize,
+    rounds: u64,
+    evicted: u64,
 }
 
 impl Speeds {
     /// An empty table.
     ///
     /// # Errors
-    /// A decay outside (0, 1], a negative strength, or no room for a single pair.
+    /// A half-life that is not above 0, a negative strength, or no room for anything.
     pub fn new(options: SpeedsOptions) -> Result<Speeds, SpeedsError> {
-        let bad = |name, expected, got| Err(SpeedsError::Option { name, expected, got });
-        if !(options.decay > 0.0 && options.decay <= 1.0) {
-            return bad("decay", "in (0, 1]", options.decay);
+        let bad = |name, expected, got| Err(SpeedsError { name, expected, got });
+        if options.half_life_s.is_nan() || options.half_life_s <= 0.0 {
+            return bad("half_life_s", "above 0", options.half_life_s);
         }
         if !(options.prior_strength >= 0.0 && options.prior_strength.is_finite()) {
             return bad("prior_strength", "finite and >= 0", options.prior_strength);
@@ -70,82 +170,285 @@ impl Speeds {
         if options.pairs_max == 0 {
             return bad("pairs_max", "at least 1", 0.0);
         }
-        Ok(Speeds { options, nodes: BTreeMap::new(), classes: BTreeMap::new() })
+        if options.classes_max == 0 {
+            return bad("classes_max", "at least 1", 0.0);
+        }
+        Ok(Speeds { options, ..Speeds::default() })
     }
 
-    /// Takes the speed that a task of `job_type` reached on `node` of class `class`.
+    /// Takes an ended run of job class `class` on `nodes`.
     ///
     /// # Errors
-    /// A value that is not finite; the table is unchanged.
-    pub fn observe(
+    /// Seconds or work that are not finite and above 0, or joules that are not finite and at
+    /// least 0; the table is unchanged.
+    pub fn learn(
         &mut self,
-        (job_type, node, class): (u32, u32, u32),
-        value: f64,
-        slot: u64,
+        class: &str,
+        nodes: &[RunNode<'_>],
+        run: &Observation,
     ) -> Result<(), SpeedsError> {
-        let decay = self.options.decay;
-        let refuse = |source| SpeedsError::Observation { job_type, node, source };
-        if !value.is_finite() {
-            return Err(refuse(EstimateError::Value(value)));
+        check(run)?;
+        let taught = self.taught(class, nodes, run.end_s);
+        let half_life_s = self.options.half_life_s;
+        let known = self.jobs.entry(Arc::from(class)).or_default();
+        let job = Arc::make_mut(known);
+        job.all.add(run, half_life_s);
+        let mut last = None;
+        for node in taught {
+            if let Some(id) = Arc::make_mut(&mut self.nodes).add(node.name, limits::NODES_MAX) {
+                let before = job.nodes.len();
+                job.nodes.entry(id).or_default().add(run, half_life_s);
+                self.pairs += job.nodes.len() - before;
+            }
+            // Sorted by class: each class once.
+            if node.class.is_empty() || last == Some(node.class) {
+                continue;
+            }
+            last = Some(node.class);
+            let names = Arc::make_mut(&mut self.classes);
+            if let Some(id) = names.add(node.class, limits::NODES_MAX) {
+                job.classes.entry(id).or_default().add(run, half_life_s);
+            }
         }
-        let own = self.nodes.entry((job_type, node)).or_default();
-        own.observe(value, slot, decay).map_err(refuse)?;
-        let shared = self.classes.entry((job_type, class)).or_default();
-        shared.observe(value, slot, decay).map_err(refuse)?;
-        if self.nodes.len() > self.options.pairs_max {
-            self.drop_oldest();
+        self.rounds += 1;
+        if self.pairs > self.options.pairs_max || self.jobs.len() > self.options.classes_max {
+            self.evict();
         }
         Ok(())
     }
 
-    /// Drops the pairs observed longest ago (ties: smallest key); their classes keep what they
-    /// learned. A sixteenth goes at once, so that a full table does not scan on every insert.
-    fn drop_oldest(&mut self) {
-        let drop = (self.options.pairs_max / 16).max(1);
-        let mut keys: Vec<_> = self.nodes.iter().map(|(key, e)| (e.last_slot(), *key)).collect();
-        keys.sort_unstable();
-        for (_, key) in keys.into_iter().take(drop) {
-            self.nodes.remove(&key);
+    /// The nodes that a run teaches, by class.
+    fn taught<'a>(&self, class: &str, nodes: &[RunNode<'a>], now_s: i64) -> Vec<RunNode<'a>> {
+        let mut nodes = nodes.to_vec();
+        nodes.sort_by_key(|node| (node.class, node.name));
+        nodes.dedup();
+        let mut classes: Vec<&str> = nodes.iter().map(|node| node.class).collect();
+        classes.dedup();
+        if classes.len() < 2 {
+            return nodes;
+        }
+        let speed = |of: &str| {
+            let stat = self.class_stat(class, of, now_s);
+            (stat.count > 0.0).then_some((of.to_owned(), stat.mean))
+        };
+        let known: Option<Vec<(String, f64)>> = classes.into_iter().map(speed).collect();
+        let slowest = known.and_then(|k| k.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)));
+        if let Some((slowest, _)) = slowest {
+            nodes.retain(|node| node.class == slowest);
+        }
+        nodes
+    }
+
+    /// Drops the job classes heard of longest ago (ties: smallest name) until a sixteenth of the
+    /// room is free, so that a full table is not sorted at every run.
+    fn evict(&mut self) {
+        let (pairs_max, classes_max) = (self.options.pairs_max, self.options.classes_max);
+        let (pairs, classes) = (pairs_max - pairs_max / 16, classes_max - classes_max / 16);
+        let mut oldest: Vec<(i64, Arc<str>)> =
+            self.jobs.iter().map(|(name, job)| (job.all.newest_s(), Arc::clone(name))).collect();
+        oldest.sort_unstable();
+        // The newest stays, whatever its size.
+        oldest.pop();
+        for (_, name) in oldest {
+            if self.pairs <= pairs && self.jobs.len() <= classes {
+                break;
+            }
+            if let Some(job) = self.jobs.remove(&name) {
+                self.pairs -= job.nodes.len();
+                self.evicted += 1;
+            }
         }
     }
 
-    /// The statistic that a planner should use for `job_type` on `node` of class `class`.
+    /// What a planner should believe of job class `class` on `node` of class `node_class` at
+    /// `now_s`, unix seconds.
     ///
-    /// The node's own sample, shrunk towards the rest of its class (the class without the node,
-    /// so that nothing counts twice). Count 0 means that nobody of the class was ever tried.
+    /// The node's own runs, shrunk towards the rest of its class (the class without the node, so
+    /// that nothing counts twice).
     #[must_use]
-    pub fn stat(&self, (job_type, node, class): (u32, u32, u32), slot: u64) -> Stat {
-        let decay = self.options.decay;
-        let read = |e: Option<&Estimate>| e.map_or(Stat::default(), |e| e.at(slot, decay));
-        let own = read(self.nodes.get(&(job_type, node)));
-        let class = read(self.classes.get(&(job_type, class)));
-        own.shrink(class.without(own), self.options.prior_strength)
+    pub fn estimate(&self, class: &str, node: &str, node_class: &str, now_s: i64) -> Belief {
+        let Some(job) = self.jobs.get(class) else {
+            return Belief { speed: 1.0, ..Belief::default() };
+        };
+        let own = self.nodes.id(node).and_then(|id| job.nodes.get(&id));
+        let shared = self.classes.id(node_class).and_then(|id| job.classes.get(&id));
+        let half_life_s = self.options.half_life_s;
+        let by_work = job.all.has_work();
+        let read = |what: fn(&Moments, bool, i64, f64) -> Stat| {
+            let of = |m: Option<&Moments>| {
+                m.map_or(Stat::default(), |m| what(m, by_work, now_s, half_life_s))
+            };
+            let own = of(own);
+            (own, own.shrink(of(shared).without(own), self.options.prior_strength))
+        };
+        let (own, speed) = read(Moments::speed);
+        let (_, seconds) = read(|m, _, now_s, half| m.seconds(now_s, half));
+        let top = job.fastest(by_work, now_s, half_life_s);
+        let relative = |mean: f64| if top > 0.0 { mean / top } else { 1.0 };
+        if speed.count > 0.0 {
+            let source = if own.count > 0.0 { Source::Node } else { Source::NodeClass };
+            let seconds = if seconds.count > 0.0 { seconds.mean } else { 0.0 };
+            return Belief { speed: relative(speed.mean), count: speed.count, seconds, source };
+        }
+        let others = job.all.speed(by_work, now_s, half_life_s);
+        let seconds = job.all.seconds(now_s, half_life_s).mean;
+        let speed = if others.count > 0.0 { relative(others.mean).min(1.0) } else { 1.0 };
+        Belief { speed, count: 0.0, seconds, source: Source::JobClass }
     }
 
-    /// The statistic of a whole class, for nodes never tried.
+    /// Weight and mean of the speeds (work units or runs per second) of a whole node class.
     #[must_use]
-    pub fn class_stat(&self, job_type: u32, class: u32, slot: u64) -> Stat {
-        let found = self.classes.get(&(job_type, class));
-        found.map_or(Stat::default(), |e| e.at(slot, self.options.decay))
+    pub fn class_stat(&self, class: &str, node_class: &str, now_s: i64) -> Stat {
+        let found = self.jobs.get(class).and_then(|job| {
+            let moments = job.classes.get(&self.classes.id(node_class)?)?;
+            Some(moments.speed(job.all.has_work(), now_s, self.options.half_life_s))
+        });
+        found.unwrap_or_default()
     }
 
-    /// All (type, node) estimates in key order, for storage and display.
-    pub fn nodes(&self) -> impl Iterator<Item = ((u32, u32), &Estimate)> {
-        self.nodes.iter().map(|(key, e)| (*key, e))
+    /// Weight and mean of the seconds of a run on any node; count 0 where the class is not known.
+    #[must_use]
+    pub fn seconds(&self, class: &str, now_s: i64) -> Stat {
+        let job = self.jobs.get(class);
+        job.map_or(Stat::default(), |job| job.all.seconds(now_s, self.options.half_life_s))
     }
 
-    /// All (type, class) estimates in key order.
-    pub fn classes(&self) -> impl Iterator<Item = ((u32, u32), &Estimate)> {
-        self.classes.iter().map(|(key, e)| (*key, e))
+    /// Whether anything is known of this job class.
+    #[must_use]
+    pub fn knows(&self, class: &str) -> bool {
+        self.jobs.contains_key(class)
     }
 
-    /// Puts back a stored (type, node) estimate, replacing what is there.
-    pub fn restore_node(&mut self, job_type: u32, node: u32, estimate: Estimate) {
-        self.nodes.insert((job_type, node), estimate);
+    /// Whether different node classes, of which at least one was tried, may serve this job class
+    /// at different speeds as far as is known: two were tried, and their means differ by `part` of
+    /// the faster one.
+    #[must_use]
+    pub fn differs(&self, class: &str, part: f64, now_s: i64) -> bool {
+        let Some(job) = self.jobs.get(class) else { return false };
+        let half_life_s = self.options.half_life_s;
+        let speed = |m: &Moments| m.speed(job.all.has_work(), now_s, half_life_s);
+        let means: Vec<f64> =
+            job.classes.values().map(speed).filter(|s| s.count > 0.0).map(|s| s.mean).collect();
+        let most = means.iter().copied().fold(0.0, f64::max);
+        let least = means.iter().copied().fold(f64::INFINITY, f64::min);
+        means.len() > 1 && most - least > part * most
     }
 
-    /// Puts back a stored (type, class) estimate, replacing what is there.
-    pub fn restore_class(&mut self, job_type: u32, class: u32, estimate: Estimate) {
-        self.classes.insert((job_type, class), estimate);
+    /// The scheduling round t of formulas 11 and 12: one more than the runs learned.
+    #[must_use]
+    pub fn round(&self) -> u64 {
+        self.rounds.saturating_add(1)
+    }
+
+    /// Job classes known.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// (job class, node) pairs known.
+    #[must_use]
+    pub fn pairs(&self) -> usize {
+        self.pairs
+    }
+
+    /// Job classes dropped for room since the beginning.
+    #[must_use]
+    pub fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    /// Options in force.
+    #[must_use]
+    pub fn options(&self) -> &SpeedsOptions {
+        &self.options
+    }
+
+    /// Every job class by name, for display.
+    pub fn classes(&self) -> impl Iterator<Item = ClassView<'_>> {
+        self.jobs.iter().map(|(name, job)| ClassView { table: self, name, job })
+    }
+
+    /// One job class, for display.
+    #[must_use]
+    pub fn class(&self, class: &str) -> Option<ClassView<'_>> {
+        let (name, job) = self.jobs.get_key_value(class)?;
+        Some(ClassView { table: self, name, job })
+    }
+}
+
+impl JobClass {
+    /// Mean speed of the fastest node class, or of all where no node class is known.
+    fn fastest(&self, by_work: bool, now_s: i64, half_life_s: f64) -> f64 {
+        let speed = |m: &Moments| m.speed(by_work, now_s, half_life_s).mean;
+        let top = self.classes.values().map(speed).fold(0.0, f64::max);
+        if top > 0.0 { top } else { speed(&self.all) }
+    }
+}
+
+/// One job class with everything known of it.
+#[derive(Debug, Clone, Copy)]
+pub struct ClassView<'a> {
+    table: &'a Speeds,
+    name: &'a Arc<str>,
+    job: &'a JobClass,
+}
+
+impl ClassView<'_> {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &Arc<str> {
+        self.name
+    }
+
+    /// All its runs.
+    #[must_use]
+    pub fn all(&self) -> &Moments {
+        &self.job.all
+    }
+
+    /// Whether its speed is work units per second rather than runs per second.
+    #[must_use]
+    pub fn by_work(&self) -> bool {
+        self.job.all.has_work()
+    }
+
+    /// Runs by node, in the order of the names.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<(Arc<str>, &Moments)> {
+        named(&self.job.nodes, &self.table.nodes)
+    }
+
+    /// Runs by node class, in the order of the names.
+    #[must_use]
+    pub fn node_classes(&self) -> Vec<(Arc<str>, &Moments)> {
+        named(&self.job.classes, &self.table.classes)
+    }
+}
+
+fn named<'a>(of: &'a BTreeMap<u32, Moments>, names: &Names) -> Vec<(Arc<str>, &'a Moments)> {
+    let mut list: Vec<_> = of.iter().map(|(&id, moments)| (names.name(id), moments)).collect();
+    list.sort_by(|a, b| a.0.cmp(&b.0));
+    list
+}
+
+fn check(run: &Observation) -> Result<(), SpeedsError> {
+    let bad = |name, expected, got| Err(SpeedsError { name, expected, got });
+    let positive = |x: f64| x.is_finite() && x > 0.0;
+    if !positive(run.seconds) {
+        return bad("seconds", "finite and above 0", run.seconds);
+    }
+    match (run.work, run.joules) {
+        (Some(work), _) if !positive(work) => bad("work", "finite and above 0", work),
+        (_, Some(joules)) if !(joules.is_finite() && joules >= 0.0) => {
+            bad("joules", "finite and at least 0", joules)
+        }
+        _ => Ok(()),
     }
 }

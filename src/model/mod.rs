@@ -5,6 +5,7 @@
 
 pub mod amount;
 pub mod collect;
+pub mod comment;
 pub mod hostlist;
 mod ids;
 mod node_set;

@@ -3,12 +3,16 @@
 //! decisions, and to the reasons behind them.
 
 pub mod attribution;
+pub mod backfill;
+mod blocks;
 pub mod cluster;
 pub mod eligible;
+pub mod guard;
 pub mod order;
 pub mod pending;
 pub mod place;
 pub mod plan;
+pub mod rank;
 pub mod room;
 pub mod steer;
 mod unfit;

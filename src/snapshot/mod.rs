@@ -156,8 +156,22 @@ pub struct Job {
     pub reason: Arc<str>,
     /// User id.
     pub user_id: u32,
+    /// User's name; empty if nobody knows it.
+    pub user: Arc<str>,
     /// Account.
     pub account: Arc<str>,
+    /// Job name.
+    pub name: Arc<str>,
+    /// Quality of service.
+    pub qos: Arc<str>,
+    /// The user's comment.
+    pub comment: Arc<str>,
+    /// The administrator's comment.
+    pub admin_comment: Arc<str>,
+    /// TRES asked for: `cpu=4,mem=8G,node=1,billing=4`.
+    pub tres_req: Arc<str>,
+    /// TRES allocated, in the same form.
+    pub tres_alloc: Arc<str>,
     /// Partition or several, comma separated, as asked for.
     pub partitions: Arc<str>,
     /// Slurm's priority; 0 is held.
@@ -166,6 +180,14 @@ pub struct Job {
     pub submit_s: i64,
     /// Unix seconds; start of a running job.
     pub start_s: i64,
+    /// Unix seconds; end of an ended job, expected end of others.
+    pub end_s: i64,
+    /// Seconds of its time since the start that it was suspended, up to the end or to now.
+    pub suspended_s: i64,
+    /// Exit code of an ended job: code and signal.
+    pub exit: (u8, u8),
+    /// Id of its het job, if it is a component of one.
+    pub het_job_id: Option<u32>,
     /// Time limit in minutes, if there is one.
     pub time_limit_min: Option<u32>,
     /// Request. GRES ids are those of [`Snapshot::gres_kinds`].

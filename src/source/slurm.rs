@@ -4,9 +4,11 @@
 //! Each table is asked for with the time of the last answer; slurmctld then
 //! says "no change" for most of them, and the kept table serves again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nix::unistd::{Uid, User};
 use phalanx_ffi::slurm::{
     Conf, JobBase, JobRow, Jobs, Licenses, Load, Memory as RawMemory, NodeDetail, NodeRow, Nodes,
     Partitions, Reservations, Sharing as RawSharing, Slurm, SlurmError, UpdateTime, reason_text,
@@ -72,6 +74,8 @@ pub struct Source {
     /// When the nodes were last asked for, and how long it took.
     nodes_asked: Option<(Instant, Duration)>,
     epoch: u64,
+    /// Names of users that slurmctld did not send.
+    users: BTreeMap<u32, Arc<str>>,
 }
 
 /// Keeps `slot` up to date; true if it changed.
@@ -104,6 +108,7 @@ impl Source {
             detail: NodeDetail::default(),
             nodes_asked: None,
             epoch: 0,
+            users: BTreeMap::new(),
         }
     }
 
@@ -163,7 +168,7 @@ impl Source {
             || self.nodes_asked.is_none_or(|(asked, took)| asked.elapsed() >= pause(took))
     }
 
-    fn build(&self, now_ms: u64) -> Result<Snapshot, SourceError> {
+    fn build(&mut self, now_ms: u64) -> Result<Snapshot, SourceError> {
         let mut builder = Builder::default();
         let nodes: Vec<Node> = match &self.nodes {
             Some(table) => table.iter().map(|row| node(&mut builder, &row)).collect(),
@@ -177,7 +182,16 @@ impl Source {
         self.licenses(&mut builder);
         let memory_tracked = self.info().memory_tracked;
         if let Some(table) = &self.jobs {
-            let jobs = table.iter().map(|row| job(&mut builder, &row, memory_tracked)).collect();
+            let now_s = i64::try_from(now_ms / 1000).unwrap_or(i64::MAX);
+            let users = &mut self.users;
+            let jobs = table.iter().map(|row| {
+                let mut job = job(&mut builder, &row, memory_tracked, now_s);
+                if job.user.is_empty() {
+                    job.user = user_name(users, job.user_id);
+                }
+                job
+            });
+            let jobs = jobs.collect();
             builder.draft.jobs = jobs;
         }
         Ok(builder.build(self.epoch + 1, now_ms)?)
@@ -260,8 +274,18 @@ fn node(builder: &mut Builder, row: &NodeRow<'_>) -> Node {
     }
 }
 
-fn job(builder: &mut Builder, row: &JobRow<'_>, memory_tracked: bool) -> Job {
+/// The name of a user that slurmctld did not send, asked for once; empty if nobody knows it.
+fn user_name(known: &mut BTreeMap<u32, Arc<str>>, user_id: u32) -> Arc<str> {
+    let ask = || {
+        let user = User::from_uid(Uid::from_raw(user_id)).ok().flatten();
+        Arc::from(user.map_or(String::new(), |user| user.name))
+    };
+    Arc::clone(known.entry(user_id).or_insert_with(ask))
+}
+
+fn job(builder: &mut Builder, row: &JobRow<'_>, memory_tracked: bool, now_s: i64) -> Job {
     let state = row.state();
+    let until_s = row.end_s().filter(|_| state.is_finished()).unwrap_or(now_s);
     let shape = shape(builder, row, memory_tracked);
     let names = &mut builder.names;
     let mut text = |t: Option<&str>| names.get(t.unwrap_or_default());
@@ -281,11 +305,22 @@ fn job(builder: &mut Builder, row: &JobRow<'_>, memory_tracked: bool) -> Job {
         state_text: text(Some(&state.to_string())),
         reason: text(Some(&reason_text(row.reason()))),
         user_id: row.user_id(),
+        user: text(row.user_name()),
         account: text(row.account()),
+        name: text(row.name()),
+        qos: text(row.qos()),
+        comment: text(row.comment()),
+        admin_comment: text(row.admin_comment()),
+        tres_req: text(row.tres_req()),
+        tres_alloc: text(row.tres_alloc()),
         partitions: text(row.partition()),
         priority: row.priority(),
         submit_s: row.submit_s().unwrap_or(0),
         start_s: row.start_s().unwrap_or(0),
+        end_s: row.end_s().unwrap_or(0),
+        suspended_s: row.suspended_s(until_s),
+        exit: row.exit(),
+        het_job_id: row.het_job_id(),
         time_limit_min: row.time_limit_min().value().filter(|m| *m != MINUTES_UNLIMITED),
         shape,
         constraint: row.features().map(|t| text(Some(t))),

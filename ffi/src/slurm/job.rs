@@ -73,6 +73,8 @@ impl<'a> Row<'a, pls_job> {
         end_s = time end_time;
         /// Last suspension or resumption, unix seconds.
         suspend_s = time suspend_time;
+        /// Seconds that it had run before the last suspension or resumption.
+        ran_before_s = time pre_sus_time;
         /// Deadline, unix seconds.
         deadline_s = time deadline;
         /// Last time that a scheduler looked at the job, unix seconds.
@@ -181,6 +183,27 @@ impl<'a> Row<'a, pls_job> {
     pub fn het_job_offset(&self) -> Option<u32> {
         self.het_job_id()?;
         values::limit32(self.raw.het_job_offset).value()
+    }
+
+    /// Exit code and signal of an ended job, as sacct writes them.
+    pub fn exit(&self) -> (u8, u8) {
+        let [signal, code, ..] = self.raw.exit_code.to_le_bytes();
+        (code, signal & 0x7f)
+    }
+
+    /// Seconds of the time from its start to `until_s` that it was suspended, as squeue counts.
+    pub fn suspended_s(&self, until_s: i64) -> i64 {
+        let (Some(start), Some(changed)) = (self.start_s(), self.suspend_s()) else {
+            return 0;
+        };
+        let before = self.ran_before_s().unwrap_or(0);
+        let since = if self.state().base() == values::JobBase::Suspended {
+            0
+        } else {
+            until_s.saturating_sub(changed)
+        };
+        let ran = before.saturating_add(since);
+        until_s.saturating_sub(start).saturating_sub(ran).max(0)
     }
 
     /// Held: priority 0.

@@ -8,6 +8,7 @@ pub mod nodes;
 pub mod plan;
 pub mod reload;
 pub mod shadow;
+pub mod simulate;
 pub mod status;
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What can go wrong with the history's file.
+//! What can go wrong with a database's file.
 
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-/// What the owner of a [`History`](super::History) can do about an error.
+/// What the owner of a database can do about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// No space: delete old records, or wait.
@@ -20,11 +20,11 @@ pub enum Trouble {
     Other,
 }
 
-/// Why the history could not be opened, written or read.
+/// Why a database could not be opened, written or read.
 #[derive(Debug, thiserror::Error)]
-pub enum HistoryError {
+pub enum Error {
     /// SQLite refused.
-    #[error("history {}: cannot {action}: {source}", path.display())]
+    #[error("database {}: cannot {action}: {source}", path.display())]
     Sql {
         /// The database.
         path: PathBuf,
@@ -34,7 +34,7 @@ pub enum HistoryError {
         source: rusqlite::Error,
     },
     /// The system refused.
-    #[error("history {}: cannot {action}: {source}", path.display())]
+    #[error("database {}: cannot {action}: {source}", path.display())]
     Io {
         /// The database or its directory.
         path: PathBuf,
@@ -45,7 +45,7 @@ pub enum HistoryError {
     },
     /// Written by a newer version of the program.
     #[error(
-        "history {}: its schema is version {found}, newer than {known}, \
+        "database {}: its schema is version {found}, newer than {known}, \
          the newest that this program knows",
         path.display()
     )]
@@ -59,7 +59,7 @@ pub enum HistoryError {
     },
     /// A database of some other program.
     #[error(
-        "history {}: this is a database of another program; \
+        "database {}: this is a database of another program; \
          expected an empty or a phalanx one",
         path.display()
     )]
@@ -69,31 +69,30 @@ pub enum HistoryError {
     },
 }
 
-impl HistoryError {
-    pub(super) fn sql(
-        path: &Path,
-        action: &'static str,
-    ) -> impl Fn(rusqlite::Error) -> Self + use<> {
+impl Error {
+    /// SQLite's error on the way to do something.
+    pub fn sql(path: &Path, action: &'static str) -> impl Fn(rusqlite::Error) -> Self + use<> {
         let path = path.to_path_buf();
-        move |source| HistoryError::Sql { path: path.clone(), action, source }
+        move |source| Error::Sql { path: path.clone(), action, source }
     }
 
-    pub(super) fn io(path: &Path, action: &'static str) -> impl Fn(std::io::Error) -> Self + use<> {
+    /// The system's error on the way to do something.
+    pub fn io(path: &Path, action: &'static str) -> impl Fn(std::io::Error) -> Self + use<> {
         let path = path.to_path_buf();
-        move |source| HistoryError::Io { path: path.clone(), action, source }
+        move |source| Error::Io { path: path.clone(), action, source }
     }
 
     /// What can be done about it.
     pub fn trouble(&self) -> Trouble {
         match self {
-            HistoryError::Newer { .. } | HistoryError::Foreign { .. } => Trouble::NotOurs,
-            HistoryError::Io { source, .. } => match source.kind() {
+            Error::Newer { .. } | Error::Foreign { .. } => Trouble::NotOurs,
+            Error::Io { source, .. } => match source.kind() {
                 std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
                     Trouble::Full
                 }
                 _ => Trouble::Other,
             },
-            HistoryError::Sql { source, .. } => match source.sqlite_error_code() {
+            Error::Sql { source, .. } => match source.sqlite_error_code() {
                 Some(ErrorCode::DiskFull) => Trouble::Full,
                 Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Trouble::Corrupt,
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Trouble::Busy,

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx simulate`: what policies would have made of a log.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use clap::Args;
+
+use super::args::Global;
+use super::exit::{Exit, Failure};
+use super::{Outcome, render};
+use crate::sim::input::{self, InputError};
+use crate::sim::job;
+use crate::sim::metrics::{self, Figures};
+use crate::sim::policy::Policy;
+use crate::sim::pool;
+use crate::trace::spec;
+
+/// Arguments of `phalanx simulate`.
+#[derive(Args, Clone, Debug)]
+pub struct SimulateArgs {
+    /// Log: SWF, openb pod list or sacct --parsable2; plain, .gz or .zst
+    #[arg(long, value_name = "FILE")]
+    pub jobs: PathBuf,
+    /// Nodes: an openb node list, or such as 128x(cpu=64,mem=256G,gpu=4), several joined
+    /// by + [default: as large as the header of an SWF log says]
+    #[arg(long, value_name = "FILE|SPEC")]
+    pub nodes: Option<String>,
+    /// Policy, may be repeated: fcfs, easy, easy++, stock, best-fit, dot-product, k8s-balanced,
+    /// fgd, balance-seed, balance, gang-seed, gang, phalanx [default: easy and phalanx]
+    #[arg(long, value_name = "P")]
+    pub policy: Vec<String>,
+    /// Format of the log: swf, openb or sacct [default: by its name]
+    #[arg(long, value_name = "F")]
+    pub format: Option<String>,
+    /// Seed of the random numbers
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Write an HTML report and CSV files into this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Policies that are simulated at once; never changes the results
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+}
+
+/// Formats of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Swf,
+}
+
+impl Format {
+    fn of(args: &SimulateArgs) -> Result<Self, Failure> {
+        let name = input::plain_name(&args.jobs);
+        let by_name = Path::new(&name).extension().map(|e| e.to_string_lossy().into_owned());
+        match args.format.as_deref().or(by_name.as_deref()) {
+            Some("swf") => Ok(Self::Swf),
+            Some(other) if args.format.is_some() => {
+                Err(usage(format!("--format: expected swf, got {other:?}")))
+            }
+            _ => Err(usage(format!(
+                "{}: the name does not tell the format: give --format",
+                args.jobs.display()
+            ))),
+        }
+    }
+}
+
+fn usage(message: impl Into<String>) -> Failure {
+    // One line, whatever the input contained.
+    Failure::new(Exit::Usage, message.into().replace(['\n', '\r'], " "))
+}
+
+impl From<InputError> for Failure {
+    fn from(error: InputError) -> Self {
+        usage(error.to_string())
+    }
+}
+
+/// Runs the command.
+pub(super) fn run(global: &Global, args: &SimulateArgs) -> Result<Outcome, Failure> {
+    let policies = policies(args)?;
+    if args.threads == Some(0) {
+        return Err(usage("--threads: must be at least 1, got 0"));
+    }
+    let figures = match Format::of(args)? {
+        Format::Swf => swf(args, &policies)?,
+    };
+    if global.json || !std::io::stdout().is_terminal() {
+        let lines: Result<Vec<String>, _> = figures.iter().map(serde_json::to_string).collect();
+        let lines = lines.map_err(|error| usage(error.to_string()))?;
+        return Ok(Outcome::ok(lines.join("\n") + "\n"));
+    }
+    Ok(Outcome::ok(render::simulate::text(&figures)))
+}
+
+fn policies(args: &SimulateArgs) -> Result<Vec<Policy>, Failure> {
+    if args.policy.is_empty() {
+        return Ok(vec![Policy::Easy, Policy::Phalanx]);
+    }
+    let parse =
+        |name: &String| Policy::parse(name).map_err(|what| usage(format!("--policy: {what}")));
+    args.policy.iter().map(parse).collect()
+}
+
+fn swf(args: &SimulateArgs, policies: &[Policy]) -> Result<Vec<Figures>, Failure> {
+    let cpus = match args.nodes.as_deref() {
+        None => None,
+        Some(spec) => Some(cpus_of(spec)?),
+    };
+    let reader = input::open(&args.jobs)?;
+    let name = args.jobs.to_string_lossy();
+    let load = job::read_swf(reader, cpus).map_err(|error| InputError::new(name, error))?;
+    Ok(each(args.threads, policies, load.jobs.len(), |policy, told| {
+        let schedule = pool::run(&load, policy, told);
+        metrics::of_pool(policy, &load, &schedule)
+    }))
+}
+
+/// CPUs of a specification.
+fn cpus_of(text: &str) -> Result<u64, Failure> {
+    let nodes = spec::parse(text).map_err(|what| usage(format!("--nodes {what}")))?;
+    Ok(nodes.iter().map(|node| node.cpu_milli / 1000).sum())
+}
+
+/// Runs the policies side by side and gives their figures in the order asked for.
+fn each<T: Send>(
+    threads: Option<usize>,
+    policies: &[Policy],
+    steps: usize,
+    simulate: impl Fn(Policy, &dyn Fn(usize)) -> T + Sync,
+) -> Vec<T> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.unwrap_or(cores).min(policies.len()).max(1);
+    let next = AtomicUsize::new(0);
+    let found: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::new());
+    let shown = std::io::stderr().is_terminal();
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&policy) = policies.get(at) else { break };
+            let told = |done: usize| progress(shown, policy, done, steps);
+            let figures = simulate(policy, &told);
+            if let Ok(mut found) = found.lock() {
+                found.push((at, figures));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    if shown {
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
+    }
+    let mut found = found.into_inner().unwrap_or_default();
+    found.sort_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, figures)| figures).collect()
+}
+
+fn progress(shown: bool, policy: Policy, done: usize, steps: usize) {
+    if shown {
+        let percent = done * 100 / steps.max(1);
+        let bar = "#".repeat(percent / 5);
+        let _ = write!(std::io::stderr(), "\r\x1b[K{:<12} [{bar:<20}] {percent} %", policy.name());
+    }
+}

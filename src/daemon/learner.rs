@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The thread that learns: it makes runs of events and polls, records them, and keeps the table
+//! of speeds that planners read.
+//!
+//! The table is what the history's runs say: it is built from them at the start, after an import
+//! and after a change of `[learn]`, and every run that ends is added to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use log::{info, warn};
+
+use crate::config::LearnConfig;
+use crate::daemon::recorder::now_ms;
+use crate::daemon::runs::{Naming, RunNote, Runs};
+use crate::daemon::state::Shared;
+use crate::history::{Record, RunRecord, split_node_classes};
+use crate::learn::{
+    JobTraits, Observation, RunNode, Speeds, SpeedsError, class_of, node_class_of, teaches,
+};
+use crate::limits::HOSTLIST_NAMES_MAX;
+use crate::model::hostlist;
+use crate::snapshot::Snapshot;
+
+/// Longest sleep before the thread looks whether it should stop.
+const TICK: Duration = Duration::from_millis(100);
+/// How long the first picture of the nodes is waited for before runs are read without.
+const FIRST_WAIT: Duration = Duration::from_secs(5);
+/// Age at which a run that was handed to the history is surely written.
+const WRITTEN_AFTER: Duration = Duration::from_secs(10);
+/// Runs of an earlier daemon that a job still known to Slurm may be: newest ones.
+const KNOWN_MAX: usize = 200_000;
+
+/// What the learner tells and is told.
+#[derive(Debug, Default)]
+pub(super) struct LearnShared {
+    /// Runs recorded since the start.
+    pub(super) runs: AtomicU64,
+    /// Of these, the ones that taught something.
+    pub(super) taught: AtomicU64,
+    /// Events that found the learner's channel full.
+    pub(super) dropped: AtomicU64,
+    /// Runs given up because slurmctld did not answer for long.
+    pub(super) lost: AtomicU64,
+    /// The table is to be built anew.
+    pub(super) rebuild: AtomicBool,
+}
+
+/// The recorder's end: never waits.
+#[derive(Debug, Clone)]
+pub(super) struct RunSender {
+    pub(super) sender: Sender<RunNote>,
+    pub(super) shared: Arc<LearnShared>,
+}
+
+impl RunSender {
+    pub(super) fn send(&self, note: RunNote) {
+        if self.sender.try_send(note).is_err() {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+pub(super) struct Learner {
+    shared: Arc<Shared>,
+    config: LearnConfig,
+    runs: Runs,
+    speeds: Speeds,
+    /// Classes of the nodes as the last poll showed them.
+    classes: BTreeMap<Arc<str>, String>,
+    epoch: u64,
+    built: bool,
+    changed: bool,
+    /// Runs that may not be in the file yet.
+    recent: Vec<(Instant, RunRecord)>,
+    started: Instant,
+}
+
+impl Learner {
+    pub(super) fn new(shared: Arc<Shared>) -> Learner {
+        let config = shared.config().learn;
+        Learner {
+            shared,
+            speeds: empty(&config),
+            config,
+            runs: Runs::default(),
+            classes: BTreeMap::new(),
+            epoch: 0,
+            built: false,
+            changed: false,
+            recent: Vec::new(),
+            started: Instant::now(),
+        }
+    }
+
+    /// Until `stop`, or the recorder is gone.
+    pub(super) fn run(mut self, notes: &Receiver<RunNote>, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            match notes.recv_timeout(TICK) {
+                Ok(note) => {
+                    self.runs.note(note);
+                    notes.try_iter().for_each(|note| self.runs.note(note));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.turn();
+        }
+    }
+
+    fn turn(&mut self) {
+        let snapshot = self.shared.snapshot();
+        if let Some(snapshot) = snapshot.as_ref().filter(|s| s.epoch != self.epoch) {
+            self.name_nodes(snapshot);
+        }
+        let waited = self.started.elapsed() > FIRST_WAIT;
+        if !self.built && snapshot.is_none() && !waited {
+            return;
+        }
+        let config = self.shared.config().learn;
+        let asked = self.shared.learn.rebuild.swap(false, Ordering::Relaxed);
+        if !self.built || asked || config != self.config {
+            self.config = config;
+            self.rebuild();
+        }
+        if let Some(snapshot) = snapshot.filter(|s| s.epoch != self.epoch) {
+            self.epoch = snapshot.epoch;
+            self.take(&snapshot);
+        }
+        if std::mem::take(&mut self.changed) {
+            let picture = Arc::new(self.speeds.clone());
+            *self.shared.speeds.write().unwrap_or_else(PoisonError::into_inner) = picture;
+        }
+    }
+
+    fn name_nodes(&mut self, snapshot: &Snapshot) {
+        let by = &self.config.node_class_by;
+        let class =
+            |node: &crate::snapshot::Node| (Arc::clone(&node.name), node_class_of(node, by));
+        self.classes = snapshot.nodes.iter().map(class).collect();
+    }
+
+    fn take(&mut self, snapshot: &Arc<Snapshot>) {
+        let config = &self.config;
+        let naming = Naming { class_by: &config.class_by, node_class_by: &config.node_class_by };
+        let ended = self.runs.poll(snapshot, now_ms(), naming);
+        self.shared.learn.lost.store(self.runs.lost, Ordering::Relaxed);
+        self.recent.retain(|(at, _)| at.elapsed() < WRITTEN_AFTER);
+        for run in ended {
+            self.shared.learn.runs.fetch_add(1, Ordering::Relaxed);
+            if self.learn(&run) {
+                self.shared.learn.taught.fetch_add(1, Ordering::Relaxed);
+            }
+            if let Some(history) = &self.shared.history {
+                history.send(Record::Run(Box::new(run.clone())));
+                self.recent.push((Instant::now(), run));
+            }
+        }
+    }
+
+    /// Builds the table from the runs of the history.
+    fn rebuild(&mut self) {
+        let began = Instant::now();
+        if let Some(snapshot) = self.shared.snapshot() {
+            self.name_nodes(&snapshot);
+        }
+        self.speeds = empty(&self.config);
+        self.changed = true;
+        let reader = self.shared.reader.clone();
+        let mut recent: BTreeMap<(String, i64), RunRecord> = std::mem::take(&mut self.recent)
+            .into_iter()
+            .map(|(_, run)| ((run.job.clone(), run.start_s), run))
+            .collect();
+        let mut known = std::collections::VecDeque::new();
+        let mut rows = 0_u64;
+        let visit = |run: RunRecord| {
+            rows += 1;
+            self.learn(&run);
+            let key = (run.job, run.start_s);
+            recent.remove(&key);
+            known.push_back(key);
+            if known.len() > KNOWN_MAX {
+                known.pop_front();
+            }
+        };
+        if let Some(Err(error)) = reader.map(|reader| reader.each_run(visit))
+            && self.built
+        {
+            warn!("speeds: {error}; learning goes on with what ends from now on");
+        }
+        for run in recent.into_values() {
+            self.learn(&run);
+            self.recent.push((Instant::now(), run));
+        }
+        self.runs.knows(known.into_iter().collect::<BTreeSet<_>>());
+        self.built = true;
+        if rows > 0 {
+            let (classes, ms) = (self.speeds.len(), began.elapsed().as_millis());
+            info!("speeds: {classes} job classes learned from {rows} runs in {ms} ms");
+        }
+    }
+
+    /// Adds a run to the table; whether it taught something.
+    fn learn(&mut self, run: &RunRecord) -> bool {
+        if !teaches(&run.state, run.work.is_some()) || run.elapsed_ms == 0 {
+            return false;
+        }
+        let comment = run.declared.as_ref().map(|class| format!("class={class}"));
+        let traits = JobTraits {
+            account: &run.account,
+            user: &run.user,
+            name: &run.name,
+            comment: comment.as_deref().unwrap_or_default(),
+            tres: &run.tres_req,
+            partition: &run.partition,
+            qos: &run.qos,
+        };
+        let class = class_of(&traits, &self.config.class_by);
+        let Ok(names) = hostlist::expand(&run.nodes, HOSTLIST_NAMES_MAX) else { return false };
+        let then = split_node_classes(&run.node_class, &names);
+        let nodes: Vec<RunNode<'_>> = names
+            .iter()
+            .zip(&then)
+            .map(|(name, then)| {
+                let now = self.classes.get(name.as_str()).map(String::as_str);
+                RunNode { name, class: now.unwrap_or(then) }
+            })
+            .collect();
+        // Milliseconds of a run are far below 2^53.
+        #[allow(clippy::cast_precision_loss)]
+        let seconds = run.elapsed_ms as f64 / 1000.0;
+        let seen = Observation { seconds, work: run.work, joules: run.joules, end_s: run.end_s };
+        self.changed = true;
+        self.speeds.learn(&class, &nodes, &seen).is_ok()
+    }
+}
+
+/// A table with nothing in it; options that the configuration allows are valid.
+fn empty(config: &LearnConfig) -> Speeds {
+    let made: Result<Speeds, SpeedsError> = Speeds::new(config.speeds_options());
+    made.unwrap_or_default()
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the runs of one (job class, node) pair say together, the older the less.
+
+use super::Stat;
+
+/// One ended run as an observation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Observation {
+    /// Seconds that it ran, suspensions left out; above 0.
+    pub seconds: f64,
+    /// Work units that it reported, if any; above 0.
+    pub work: Option<f64>,
+    /// Joules that it took, all its nodes together, if known.
+    pub joules: Option<f64>,
+    /// Unix seconds of its end.
+    pub end_s: i64,
+}
+
+/// Exponentially weighted moments of a stream of runs.
+///
+/// A run counts `0.5^(age / half_life)`, its age taken from the newest run, so that the result
+/// does not depend on the order in which runs arrive (but for rounding): an import of last month's
+/// accounting weighs as much as if it had been learned last month.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Moments {
+    /// Weight of all runs.
+    count: f64,
+    /// Mean seconds of a run.
+    seconds: f64,
+    /// Sum of weighted squared deviations from it.
+    spread: f64,
+    /// Mean of 1 / seconds.
+    rate: f64,
+    /// Weight of the runs that reported work.
+    work_count: f64,
+    /// Mean work units per second over those.
+    work_rate: f64,
+    /// Weight of the runs whose energy is known.
+    energy_count: f64,
+    /// Mean joules per second (watts) over those.
+    watts: f64,
+    /// Unix seconds of the newest run.
+    newest_s: i64,
+    /// Runs, whatever their age.
+    runs: u64,
+}
+
+impl Moments {
+    /// Adds a run; `half_life_s` is infinite for a memory that never fades.
+    pub fn add(&mut self, run: &Observation, half_life_s: f64) {
+        let weight = if self.runs == 0 {
+            1.0
+        } else if run.end_s >= self.newest_s {
+            self.fade(fading(run.end_s.saturating_sub(self.newest_s), half_life_s));
+            1.0
+        } else {
+            fading(self.newest_s.saturating_sub(run.end_s), half_life_s)
+        };
+        self.newest_s = if self.runs == 0 { run.end_s } else { self.newest_s.max(run.end_s) };
+        self.runs = self.runs.saturating_add(1);
+        self.count += weight;
+        let part = weight / self.count;
+        let off = run.seconds - self.seconds;
+        self.seconds += part * off;
+        self.spread += weight * off * (run.seconds - self.seconds);
+        self.rate += part * (1.0 / run.seconds - self.rate);
+        if let Some(work) = run.work {
+            self.work_count += weight;
+            let part = weight / self.work_count;
+            self.work_rate += part * (work / run.seconds - self.work_rate);
+        }
+        if let Some(joules) = run.joules {
+            self.energy_count += weight;
+            let part = weight / self.energy_count;
+            self.watts += part * (joules / run.seconds - self.watts);
+        }
+    }
+
+    fn fade(&mut self, factor: f64) {
+        self.count *= factor;
+        self.spread *= factor;
+        self.work_count *= factor;
+        self.energy_count *= factor;
+    }
+
+    /// Weight and mean speed as of `now_s`: work units per second if `by_work`, else runs per
+    /// second.
+    #[must_use]
+    pub fn speed(&self, by_work: bool, now_s: i64, half_life_s: f64) -> Stat {
+        let (count, mean) =
+            if by_work { (self.work_count, self.work_rate) } else { (self.count, self.rate) };
+        self.aged(count, mean, now_s, half_life_s)
+    }
+
+    /// Weight and mean seconds of a run as of `now_s`.
+    #[must_use]
+    pub fn seconds(&self, now_s: i64, half_life_s: f64) -> Stat {
+        self.aged(self.count, self.seconds, now_s, half_life_s)
+    }
+
+    /// Weight and mean watts of a run, all its nodes together, as of `now_s`.
+    #[must_use]
+    pub fn watts(&self, now_s: i64, half_life_s: f64) -> Stat {
+        self.aged(self.energy_count, self.watts, now_s, half_life_s)
+    }
+
+    fn aged(&self, count: f64, mean: f64, now_s: i64, half_life_s: f64) -> Stat {
+        let count = count * fading(now_s.saturating_sub(self.newest_s).max(0), half_life_s);
+        if count > 0.0 { Stat { count, mean } } else { Stat::default() }
+    }
+
+    /// Standard deviation of the seconds of a run; 0 for less than two.
+    #[must_use]
+    pub fn deviation(&self) -> f64 {
+        if self.runs < 2 || self.count <= 0.0 {
+            return 0.0;
+        }
+        (self.spread / self.count).max(0.0).sqrt()
+    }
+
+    /// Whether a run reported its work.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.work_count > 0.0
+    }
+
+    /// Runs, whatever their age.
+    #[must_use]
+    pub fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// Unix seconds of the newest run.
+    #[must_use]
+    pub fn newest_s(&self) -> i64 {
+        self.newest_s
+    }
+}
+
+/// What is left of a weight after `age_s` seconds.
+fn fading(age_s: i64, half_life_s: f64) -> f64 {
+    if age_s <= 0 || !half_life_s.is_finite() {
+        return 1.0;
+    }
+    // Ages are far below 2^53.
+    #[allow(clippy::cast_precision_loss)]
+    let halves = age_s as f64 / half_life_s;
+    0.5_f64.powf(halves)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(seconds: f64, end_s: i64) -> Observation {
+        Observation { seconds, work: None, joules: None, end_s }
+    }
+
+    #[test]
+    fn without_fading_these_are_plain_moments() {
+        let mut m = Moments::default();
+        for (seconds, end_s) in [(2.0, 50), (4.0, 10), (6.0, 30)] {
+            m.add(&run(seconds, end_s), f64::INFINITY);
+        }
+        assert_eq!(m.seconds(99, f64::INFINITY), Stat { count: 3.0, mean: 4.0 });
+        let rate = m.speed(false, 99, f64::INFINITY);
+        assert!((rate.mean - (0.5 + 0.25 + 1.0 / 6.0) / 3.0).abs() < 1e-12);
+        assert!((m.deviation() - (8.0_f64 / 3.0).sqrt()).abs() < 1e-12);
+        assert_eq!(m.speed(true, 99, f64::INFINITY), Stat::default());
+    }
+
+    #[test]
+    fn the_order_of_arrival_does_not_matter() {
+        let runs = [run(2.0, 0), run(8.0, 100), run(3.0, 250), run(5.0, 90)];
+        let fold = |order: &[usize]| {
+            let mut m = Moments::default();
+            order.iter().for_each(|&i| m.add(&runs[i], 100.0));
+            (m.seconds(300, 100.0), m.deviation())
+        };
+        let (a, b) = (fold(&[0, 1, 2, 3]), fold(&[2, 3, 0, 1]));
+        assert!((a.0.mean - b.0.mean).abs() < 1e-12 && (a.0.count - b.0.count).abs() < 1e-12);
+        assert!((a.1 - b.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn old_runs_fade() {
+        let mut m = Moments::default();
+        m.add(&run(10.0, 0), 100.0);
+        m.add(&run(1.0, 300), 100.0);
+        let stat = m.seconds(300, 100.0);
+        assert!((stat.count - 1.125).abs() < 1e-12 && (stat.mean - 2.0).abs() < 1e-12);
+        assert!((m.seconds(400, 100.0).count - 0.5625).abs() < 1e-12);
+    }
+
+    #[test]
+    fn work_and_energy_have_weights_of_their_own() {
+        let mut m = Moments::default();
+        m.add(&run(10.0, 0), f64::INFINITY);
+        let told = Observation { work: Some(50.0), joules: Some(900.0), ..run(10.0, 1) };
+        m.add(&told, f64::INFINITY);
+        assert_eq!(m.speed(true, 1, f64::INFINITY), Stat { count: 1.0, mean: 5.0 });
+        assert_eq!(m.watts(1, f64::INFINITY), Stat { count: 1.0, mean: 90.0 });
+    }
+}

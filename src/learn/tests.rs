@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The table of speeds: what it believes, forgets and drops.
+
+use super::*;
+
+const FOREVER: f64 = f64::INFINITY;
+
+fn run(seconds: f64, end_s: i64) -> Observation {
+    Observation { seconds, work: None, joules: None, end_s }
+}
+
+fn on<'a>(nodes: &[(&'a str, &'a str)]) -> Vec<RunNode<'a>> {
+    nodes.iter().map(|&(name, class)| RunNode { name, class }).collect()
+}
+
+fn speeds(options: SpeedsOptions) -> Speeds {
+    Speeds::new(options).unwrap()
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-9
+}
+
+#[test]
+fn a_node_never_tried_is_as_its_class() {
+    let mut table = speeds(SpeedsOptions::default());
+    assert_eq!(table.estimate("t", "a1", "fast", 0), Belief { speed: 1.0, ..Belief::default() });
+    table.learn("t", &on(&[("a1", "fast")]), &run(2.0, 1)).unwrap();
+    table.learn("t", &on(&[("b1", "slow")]), &run(8.0, 2)).unwrap();
+    let a2 = table.estimate("t", "a2", "fast", 2);
+    assert_eq!((a2.source, a2.count, a2.seconds), (Source::NodeClass, 1.0, 2.0));
+    assert!(close(a2.speed, 1.0));
+    assert!(close(table.estimate("t", "b9", "slow", 2).speed, 0.25));
+    let untried = table.estimate("t", "c1", "new", 2);
+    assert_eq!((untried.source, untried.count), (Source::JobClass, 0.0));
+    let exploration = Exploration { growth: Growth::Source, bonus_scale: 0.01, slot: 3.0, m: 4.0 };
+    assert!(untried.bonus(&exploration).is_infinite());
+    assert!(a2.bonus(&exploration).is_finite());
+    assert!(table.differs("t", 0.5, 2) && !table.differs("t", 0.8, 2));
+}
+
+#[test]
+fn a_gang_of_one_class_teaches_its_class_once() {
+    let mut table = speeds(SpeedsOptions { prior_strength: 0.0, ..SpeedsOptions::default() });
+    let nodes = on(&[("a1", "fast"), ("a2", "fast"), ("a3", "fast")]);
+    table.learn("t", &nodes, &run(4.0, 1)).unwrap();
+    assert_eq!(table.class_stat("t", "fast", 1), Stat { count: 1.0, mean: 0.25 });
+    assert_eq!((table.pairs(), table.round()), (3, 2));
+    assert!(close(table.estimate("t", "a3", "fast", 1).count, 1.0));
+}
+
+#[test]
+fn a_mixed_gang_teaches_the_slowest_class() {
+    let mut table = speeds(SpeedsOptions::default());
+    table.learn("t", &on(&[("a1", "fast")]), &run(2.0, 1)).unwrap();
+    table.learn("t", &on(&[("b1", "slow")]), &run(10.0, 2)).unwrap();
+    table.learn("t", &on(&[("a2", "fast"), ("b2", "slow")]), &run(10.0, 3)).unwrap();
+    assert_eq!(table.class_stat("t", "fast", 3), Stat { count: 1.0, mean: 0.5 });
+    assert!(close(table.class_stat("t", "slow", 3).count, 2.0));
+    // Where one class was never tried, all are taught.
+    table.learn("u", &on(&[("a2", "fast"), ("b2", "slow")]), &run(10.0, 3)).unwrap();
+    assert_eq!(table.class_stat("u", "fast", 3), table.class_stat("u", "slow", 3));
+}
+
+#[test]
+fn reported_work_is_the_speed_once_there_is_some() {
+    let mut table = speeds(SpeedsOptions::default());
+    table.learn("t", &on(&[("a1", "fast")]), &run(100.0, 1)).unwrap();
+    let told = Observation { work: Some(50.0), ..run(10.0, 2) };
+    table.learn("t", &on(&[("a1", "fast")]), &told).unwrap();
+    assert_eq!(table.class_stat("t", "fast", 2), Stat { count: 1.0, mean: 5.0 });
+    assert!(close(table.estimate("t", "a1", "fast", 2).seconds, 55.0));
+}
+
+#[test]
+fn speeds_that_drift_are_followed() {
+    let options = SpeedsOptions { half_life_s: 100.0, ..SpeedsOptions::default() };
+    let mut table = speeds(options);
+    for t in 0..50 {
+        table.learn("t", &on(&[("a1", "fast")]), &run(2.0, t * 10)).unwrap();
+    }
+    for t in 50..100 {
+        table.learn("t", &on(&[("a1", "fast")]), &run(20.0, t * 10)).unwrap();
+    }
+    let now = table.estimate("t", "a1", "fast", 1000);
+    assert!(now.seconds > 19.0, "{now:?}");
+    assert!(table.estimate("t", "a1", "fast", 2000).count < now.count / 900.0);
+}
+
+#[test]
+fn the_table_stays_within_its_bounds() {
+    let options = SpeedsOptions { pairs_max: 64, classes_max: 10, ..SpeedsOptions::default() };
+    let mut table = speeds(options);
+    for i in 0..100 {
+        let name = format!("n{i}");
+        let nodes = [RunNode { name: &name, class: "x" }];
+        table.learn(&format!("job{i}"), &nodes, &run(1.0, i)).unwrap();
+    }
+    assert!(table.len() <= 10 && table.evicted() >= 90, "{}", table.len());
+    assert!(table.knows("job99") && !table.knows("job0"));
+    let names: Vec<String> = (0..100).map(|i| format!("n{i}")).collect();
+    let nodes: Vec<RunNode<'_>> = names.iter().map(|name| RunNode { name, class: "x" }).collect();
+    table.learn("wide", &nodes, &run(1.0, 200)).unwrap();
+    assert_eq!((table.len(), table.pairs()), (1, 100), "the newest stays, whatever its size");
+}
+
+#[test]
+fn nonsense_is_refused_and_changes_nothing() {
+    let mut table = speeds(SpeedsOptions::default());
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(table.learn("t", &[], &run(bad, 0)).is_err());
+        let told = Observation { work: Some(bad), ..run(1.0, 0) };
+        assert!(table.learn("t", &[], &told).is_err());
+    }
+    assert!(table.is_empty() && table.round() == 1);
+    for (half_life_s, good) in [(FOREVER, true), (1.0, true), (0.0, false), (f64::NAN, false)] {
+        let options = SpeedsOptions { half_life_s, ..SpeedsOptions::default() };
+        assert_eq!(Speeds::new(options).is_ok(), good, "{half_life_s}");
+    }
+}
+
+#[test]
+fn a_clone_is_a_picture() {
+    let mut table = speeds(SpeedsOptions::default());
+    table.learn("t", &on(&[("a1", "fast")]), &run(2.0, 1)).unwrap();
+    let picture = table.clone();
+    table.learn("t", &on(&[("a1", "fast")]), &run(4.0, 2)).unwrap();
+    assert!(close(picture.estimate("t", "a1", "fast", 2).seconds, 2.0));
+    assert!(close(table.estimate("t", "a1", "fast", 2).seconds, 3.0));
+}

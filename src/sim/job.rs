@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The jobs of a log as the simulator runs them.
+
+use std::io::BufRead;
+
+use crate::learn::runtime::JobClass;
+use crate::limits::TRACE_JOBS_MAX;
+use crate::trace::TraceError;
+use crate::trace::swf::{SwfHeader, SwfJob, SwfReader};
+
+/// One job on a machine whose CPUs are all alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SimJob {
+    /// Number in the log.
+    pub number: i64,
+    /// Arrival, seconds.
+    pub submit_s: i64,
+    /// Seconds that it runs; at least 1, at most the limit.
+    pub run_s: u64,
+    /// The user's limit, seconds.
+    pub limit_s: u64,
+    /// CPUs, at least 1.
+    pub size: u64,
+    /// User id.
+    pub user: u64,
+    /// Program of the user; 0: unknown.
+    pub class: u64,
+}
+
+impl SimJob {
+    /// What is known of it on arrival.
+    pub fn class(&self) -> JobClass {
+        JobClass { user: self.user, class: self.class, limit_s: self.limit_s, size: self.size }
+    }
+}
+
+/// Jobs by arrival, and what was left out.
+#[derive(Debug, Clone, Default)]
+pub struct Workload {
+    /// By arrival; those of one second in the log's order.
+    pub jobs: Vec<SimJob>,
+    /// Jobs that cannot be run: no runtime, no size, larger than the machine.
+    pub skipped: u64,
+    /// CPUs of the machine.
+    pub cpus: u64,
+}
+
+/// Reads a whole SWF log for a machine of `cpus`, or as large as the header
+/// says.
+///
+/// # Errors
+/// As of [`SwfReader`]; a log without a single job; too many jobs; no `cpus`
+/// and no header.
+pub fn read_swf(reader: impl BufRead, cpus: Option<u64>) -> Result<Workload, TraceError> {
+    let mut reader = SwfReader::new(reader);
+    let mut load = Workload::default();
+    let mut count = 0u64;
+    while let Some(job) = reader.next_job()? {
+        count += 1;
+        if load.jobs.len() >= TRACE_JOBS_MAX {
+            return Err(TraceError::Empty(format!("more than {TRACE_JOBS_MAX} jobs")));
+        }
+        match of_swf(&job) {
+            Some(job) => load.jobs.push(job),
+            None => load.skipped += 1,
+        }
+    }
+    if count == 0 {
+        return Err(TraceError::Empty("no job in it".to_owned()));
+    }
+    load.cpus = cpus.or_else(|| of_header(reader.header())).ok_or_else(|| {
+        TraceError::Empty("the header names no MaxProcs: give --nodes".to_owned())
+    })?;
+    load.drop_too_large();
+    // Stable: equal arrivals stay in the log's order.
+    load.jobs.sort_by_key(|job| job.submit_s);
+    Ok(load)
+}
+
+fn of_header(header: SwfHeader) -> Option<u64> {
+    [header.processors, header.nodes].into_iter().find(|count| *count > 0)
+}
+
+impl Workload {
+    fn drop_too_large(&mut self) {
+        let before = self.jobs.len();
+        self.jobs.retain(|job| job.size <= self.cpus);
+        self.skipped += (before - self.jobs.len()) as u64;
+    }
+}
+
+fn of_swf(job: &SwfJob) -> Option<SimJob> {
+    let size = if job.requested > 0 { job.requested } else { job.allocated };
+    let size = u64::try_from(size).ok().filter(|size| *size > 0)?;
+    let run_s = u64::try_from(job.run_s).ok()?.max(1);
+    let limit_s = u64::try_from(job.request_s).ok().filter(|s| *s > 0).unwrap_or(run_s);
+    let id = |value: i64| u64::try_from(value).map_or(0, |v| v + 1);
+    Some(SimJob {
+        number: job.number,
+        submit_s: job.submit_s,
+        run_s: run_s.min(limit_s),
+        limit_s,
+        size,
+        user: id(job.user),
+        class: id(job.executable),
+    })
+}

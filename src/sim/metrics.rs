@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The figures of one simulated policy.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::job::{SimJob, Workload};
+use super::policy::Policy;
+use super::pool::Schedule;
+
+/// Bounded slowdown's tau, seconds.
+pub const TAU_S: u64 = 10;
+
+/// Share of a resource in use over the makespan; absent if there is none.
+#[derive(Debug, Clone, Default, Serialize, PartialEq)]
+pub struct Utilization {
+    /// CPUs, 0..1.
+    pub cpu: Option<f64>,
+    /// Memory, 0..1.
+    pub mem: Option<f64>,
+    /// GPUs, 0..1.
+    pub gpu: Option<f64>,
+}
+
+/// One line of the result (contract: `simulate`). What does not apply to a
+/// kind of input is null.
+#[derive(Debug, Clone, Default, Serialize, PartialEq)]
+pub struct Figures {
+    /// Name of the policy.
+    pub policy: String,
+    /// Jobs or pods that were run.
+    pub jobs: usize,
+    /// Jobs of the log that cannot be run.
+    pub skipped: u64,
+    /// From the first arrival to the last end, seconds.
+    pub makespan_s: Option<i64>,
+    /// Use of the resources.
+    pub utilization: Utilization,
+    /// Mean wait, seconds.
+    pub wait_mean_s: Option<f64>,
+    /// 95th percentile of the wait, seconds.
+    pub wait_p95_s: Option<i64>,
+    /// Longest wait, seconds.
+    pub wait_max_s: Option<i64>,
+    /// Mean bounded slowdown, tau 10 s ("AVEbsld").
+    pub bounded_slowdown_mean: Option<f64>,
+    /// 99th percentile of the bounded slowdown.
+    pub bounded_slowdown_p99: Option<f64>,
+    /// GPUs allocated in the end, percent.
+    pub gpu_allocated_pct: Option<f64>,
+    /// Free GPUs that the mix of requests cannot use, percent of all.
+    pub gpu_fragmented_pct: Option<f64>,
+    /// By resource: free beside resources that are used up, percent.
+    pub stranded: BTreeMap<String, f64>,
+    /// Energy, joules; null without power figures.
+    pub energy_j: Option<f64>,
+    /// Jobs or pods decided on.
+    pub decisions: usize,
+    /// Real decisions per second.
+    pub decisions_per_s: f64,
+    /// 99th percentile of the real time of one decision or pass, microseconds.
+    pub decision_p99_us: f64,
+    /// Real time of the simulation, seconds.
+    pub wall_s: f64,
+    /// Pods that were dropped (openb).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<usize>,
+    /// Most often that one pod was overtaken (openb).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overtaken_max: Option<u32>,
+}
+
+/// Wait of a job, seconds.
+pub fn wait_s(job: &SimJob, start_s: i64) -> i64 {
+    start_s.saturating_sub(job.submit_s).max(0)
+}
+
+/// Bounded slowdown of a job.
+#[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
+pub fn bounded_slowdown(job: &SimJob, start_s: i64) -> f64 {
+    let turnaround = wait_s(job, start_s) as f64 + job.run_s as f64;
+    (turnaround / job.run_s.max(TAU_S) as f64).max(1.0)
+}
+
+/// Value at a share of an ascending list (nearest rank); the default if empty.
+pub fn percentile<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+}
+
+/// All figures of a run on a pool of CPUs.
+#[allow(clippy::cast_precision_loss)]
+pub fn of_pool(policy: Policy, load: &Workload, schedule: &Schedule) -> Figures {
+    let pairs = || load.jobs.iter().zip(schedule.starts_s.iter().copied());
+    let mut waits: Vec<i64> = pairs().map(|(job, start)| wait_s(job, start)).collect();
+    let mut slowdowns: Vec<f64> = pairs().map(|(job, s)| bounded_slowdown(job, s)).collect();
+    // Sums in the log's order: the same bits on every run.
+    let slowdown: f64 = slowdowns.iter().sum();
+    let wait: i128 = waits.iter().map(|w| i128::from(*w)).sum();
+    waits.sort_unstable();
+    slowdowns.sort_unstable_by(f64::total_cmp);
+    let count = load.jobs.len();
+    let first = load.jobs.first().map_or(0, |job| job.submit_s);
+    let ends = pairs().map(|(job, start)| start.saturating_add_unsigned(job.run_s));
+    let makespan = ends.max().unwrap_or(first) - first;
+    let work: u128 = load.jobs.iter().map(|j| u128::from(j.size) * u128::from(j.run_s)).sum();
+    let capacity = load.cpus as f64 * makespan as f64;
+    let mean = |sum: f64| (count > 0).then(|| sum / count as f64);
+    let mut figures = Figures {
+        policy: policy.name().to_owned(),
+        jobs: count,
+        skipped: load.skipped,
+        makespan_s: Some(makespan),
+        utilization: Utilization {
+            cpu: (capacity > 0.0).then(|| work as f64 / capacity),
+            ..Utilization::default()
+        },
+        wait_mean_s: mean(wait as f64),
+        wait_p95_s: Some(percentile(&waits, 95)),
+        wait_max_s: Some(percentile(&waits, 100)),
+        bounded_slowdown_mean: mean(slowdown),
+        bounded_slowdown_p99: (count > 0).then(|| percentile(&slowdowns, 99)),
+        decisions: count,
+        ..Figures::default()
+    };
+    figures.time(schedule.wall, schedule.pass_us.clone());
+    figures
+}
+
+impl Figures {
+    /// Fills what was measured with the real clock.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn time(&mut self, wall: std::time::Duration, mut took_us: Vec<f32>) {
+        took_us.sort_unstable_by(f32::total_cmp);
+        self.wall_s = wall.as_secs_f64();
+        self.decisions_per_s = self.decisions as f64 / self.wall_s.max(1e-9);
+        self.decision_p99_us = f64::from(percentile(&took_us, 99));
+    }
+}

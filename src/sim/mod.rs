@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The simulator: the planner's code in simulated time, on logs.
+//!
+//! [`input`] opens logs, [`pool`] runs batch jobs on a machine whose CPUs are
+//! all alike, [`inflate`] fills a GPU cluster pod by pod. Decisions come from
+//! the planner and the balance engine; here are only clock, events and figures.
+//! The policies of other schedulers, for comparison, are in [`reference`].
+
+pub mod input;
+pub mod job;
+pub mod metrics;
+pub mod policy;
+pub mod pool;

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Readers of workload traces and of node specifications.
+//!
+//! Each reader takes a [`BufRead`](std::io::BufRead), holds one line at a time
+//! and names line and field of what it cannot read. Nothing here opens files.
+
+pub mod openb;
+pub mod spec;
+pub mod swf;
+
+use std::io::BufRead;
+
+use crate::limits::TRACE_LINE_BYTES_MAX;
+
+/// What is wrong with a trace, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// A line that cannot be read.
+    #[error("line {line}: {what}")]
+    Line {
+        /// Line number, from 1.
+        line: u64,
+        /// Field and what was expected.
+        what: String,
+    },
+    /// The input ended, broke or is too large.
+    #[error("after line {line}: {what}")]
+    Input {
+        /// Last line read whole.
+        line: u64,
+        /// The system's or decompressor's message.
+        what: String,
+    },
+    /// Nothing to work on.
+    #[error("{0}")]
+    Empty(String),
+}
+
+impl TraceError {
+    /// A line that cannot be read.
+    pub fn line(line: u64, what: impl Into<String>) -> Self {
+        Self::Line { line, what: what.into() }
+    }
+}
+
+/// Lines of a reader with their numbers; a line is at most
+/// [`TRACE_LINE_BYTES_MAX`] bytes and valid UTF-8 (other bytes are replaced).
+#[derive(Debug)]
+pub struct Lines<R> {
+    reader: R,
+    buffer: Vec<u8>,
+    number: u64,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// Lines of `reader`, from 1.
+    pub fn new(reader: R) -> Self {
+        Self { reader, buffer: Vec::new(), number: 0 }
+    }
+
+    /// The next line without its end, with its number; `None` at the end.
+    ///
+    /// # Errors
+    /// When the input breaks or the line is too long.
+    pub fn next_line(&mut self) -> Result<Option<(u64, std::borrow::Cow<'_, str>)>, TraceError> {
+        self.buffer.clear();
+        let mut limited = std::io::Read::take(&mut self.reader, TRACE_LINE_BYTES_MAX);
+        let read = limited
+            .read_until(b'\n', &mut self.buffer)
+            .map_err(|error| TraceError::Input { line: self.number, what: error.to_string() })?;
+        if read == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        if self.buffer.last() == Some(&b'\n') {
+            self.buffer.pop();
+        } else if read as u64 == TRACE_LINE_BYTES_MAX {
+            let what = format!("longer than {TRACE_LINE_BYTES_MAX} bytes");
+            return Err(TraceError::line(self.number, what));
+        }
+        if self.buffer.last() == Some(&b'\r') {
+            self.buffer.pop();
+        }
+        Ok(Some((self.number, String::from_utf8_lossy(&self.buffer))))
+    }
+
+    /// Lines read so far.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+/// The part of `text` that fits an error line.
+pub fn shorten(text: &str) -> String {
+    const SHOWN: usize = 40;
+    let mut shown: String = text.chars().take(SHOWN).collect();
+    if text.chars().count() > SHOWN {
+        shown.push('…');
+    }
+    shown
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Nodes in one argument: `128x(cpu=64,mem=256G,gpu=4)+16x(cpu=128,mem=1T)`.
+
+use super::shorten;
+use crate::limits::NODES_MAX;
+
+/// One simulated node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeSpec {
+    /// Name; unique in its cluster.
+    pub name: String,
+    /// Thousandths of a CPU.
+    pub cpu_milli: u64,
+    /// Memory, MiB.
+    pub memory_mb: u64,
+    /// Whole GPUs.
+    pub gpus: u32,
+    /// GPU model, empty if it does not matter.
+    pub model: String,
+    /// Slurm's Weight: low ones are taken first.
+    pub weight: u32,
+}
+
+/// Reads a specification.
+///
+/// # Errors
+/// One line that quotes the group and says what was expected.
+pub fn parse(text: &str) -> Result<Vec<NodeSpec>, String> {
+    let mut nodes = Vec::new();
+    for group in text.split('+') {
+        let group = group.trim();
+        let (count, node) = parse_group(group).map_err(|what| {
+            format!("{:?}: {what}; for example 128x(cpu=64,mem=256G,gpu=4)", shorten(group))
+        })?;
+        if nodes.len() + count > NODES_MAX {
+            return Err(format!("more than {NODES_MAX} nodes"));
+        }
+        for _ in 0..count {
+            nodes.push(NodeSpec { name: format!("n{:05}", nodes.len()), ..node.clone() });
+        }
+    }
+    Ok(nodes)
+}
+
+fn parse_group(group: &str) -> Result<(usize, NodeSpec), String> {
+    let (count, inside) = group.split_once("x(").ok_or("expected COUNTx(KEY=VALUE,...)")?;
+    let inside = inside.strip_suffix(')').ok_or("the closing parenthesis is missing")?;
+    let count: usize = match count.trim().parse() {
+        Ok(count @ 1..=NODES_MAX) => count,
+        _ => return Err(format!("expected a number of nodes from 1 to {NODES_MAX} before x(")),
+    };
+    let mut node = NodeSpec { weight: 1, ..NodeSpec::default() };
+    for pair in inside.split(',') {
+        let (key, value) = pair.split_once('=').ok_or("expected KEY=VALUE between commas")?;
+        set(&mut node, key.trim(), value.trim())?;
+    }
+    if node.cpu_milli == 0 {
+        return Err("expected cpu=NUMBER, at least 1".to_owned());
+    }
+    Ok((count, node))
+}
+
+fn set(node: &mut NodeSpec, key: &str, value: &str) -> Result<(), String> {
+    let wrong = |wanted: &str| format!("{key}: expected {wanted}, got {:?}", shorten(value));
+    match key {
+        "cpu" => {
+            let cpus: u32 = value.parse().map_err(|_| wanted_number(key, value))?;
+            node.cpu_milli = u64::from(cpus) * 1000;
+        }
+        "mem" => node.memory_mb = memory_mb(value).ok_or_else(|| wrong("a size such as 256G"))?,
+        "gpu" => node.gpus = value.parse().map_err(|_| wanted_number(key, value))?,
+        "weight" => node.weight = value.parse().map_err(|_| wanted_number(key, value))?,
+        "model" if !value.is_empty() => value.clone_into(&mut node.model),
+        "model" => return Err(wrong("a name")),
+        _ => return Err(format!("unknown key {key:?}, expected cpu, mem, gpu, model or weight")),
+    }
+    Ok(())
+}
+
+fn wanted_number(key: &str, value: &str) -> String {
+    format!("{key}: expected a whole number, got {:?}", shorten(value))
+}
+
+/// `256G`, `1T`, `512M`, or MiB without a unit.
+pub fn memory_mb(value: &str) -> Option<u64> {
+    let split = value.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(value.len());
+    let (digits, unit) = value.split_at_checked(split)?;
+    let number: u64 = digits.parse().ok()?;
+    let factor = match unit.trim_end_matches(['B', 'b', 'i']) {
+        "" | "M" | "m" => 1,
+        "G" | "g" => 1 << 10,
+        "T" | "t" => 1 << 20,
+        "K" | "k" => return Some(number.div_ceil(1 << 10)),
+        _ => return None,
+    };
+    number.checked_mul(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_joined_and_numbered() {
+        let nodes = parse("2x(cpu=64,mem=256G,gpu=4) + 1x(cpu=8,model=T4)").unwrap();
+        assert_eq!(nodes.len(), 3);
+        let (cpu, mem, gpus) = (nodes[1].cpu_milli, nodes[1].memory_mb, nodes[1].gpus);
+        assert_eq!((cpu, mem, gpus), (64_000, 262_144, 4));
+        assert_eq!((nodes[2].name.as_str(), nodes[2].model.as_str()), ("n00002", "T4"));
+    }
+
+    #[test]
+    fn errors_say_what_was_expected() {
+        for (text, part) in [
+            ("", "expected COUNTx("),
+            ("0x(cpu=1)", "from 1 to"),
+            ("2x(cpu=1", "closing"),
+            ("2x(mem=1G)", "cpu=NUMBER"),
+            ("2x(cpu=many)", "whole number"),
+            ("2x(cpu=1,disk=5)", "unknown key \"disk\""),
+            ("2x(cpu=1,mem=1X)", "a size such as 256G"),
+            ("99999999x(cpu=1)", "from 1 to"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The Standard Workload Format of the Parallel Workloads Archive: 18 numbers
+//! a line, -1 for what is unknown, comments and header after `;`.
+
+use std::io::BufRead;
+
+use super::{Lines, TraceError, shorten};
+
+/// Fields of a line.
+const FIELDS: usize = 18;
+/// Names of the fields for errors, in their order.
+const NAMES: [&str; FIELDS] = [
+    "job number",
+    "submit time",
+    "wait time",
+    "run time",
+    "allocated processors",
+    "average CPU time",
+    "used memory",
+    "requested processors",
+    "requested time",
+    "requested memory",
+    "status",
+    "user",
+    "group",
+    "executable",
+    "queue",
+    "partition",
+    "preceding job",
+    "think time",
+];
+
+/// One line. Unknown numbers are -1 as in the file; fractions are cut off.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SwfJob {
+    /// Field 1.
+    pub number: i64,
+    /// Field 2, seconds.
+    pub submit_s: i64,
+    /// Field 4, seconds.
+    pub run_s: i64,
+    /// Field 5.
+    pub allocated: i64,
+    /// Field 8.
+    pub requested: i64,
+    /// Field 9, seconds.
+    pub request_s: i64,
+    /// Field 12.
+    pub user: i64,
+    /// Field 14.
+    pub executable: i64,
+}
+
+/// What the header says of the machine; 0 where it says nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SwfHeader {
+    /// `MaxNodes`.
+    pub nodes: u64,
+    /// `MaxProcs`.
+    pub processors: u64,
+}
+
+/// Reads job after job.
+#[derive(Debug)]
+pub struct SwfReader<R> {
+    lines: Lines<R>,
+    header: SwfHeader,
+}
+
+impl<R: BufRead> SwfReader<R> {
+    /// A reader at the beginning of a log.
+    pub fn new(reader: R) -> Self {
+        Self { lines: Lines::new(reader), header: SwfHeader::default() }
+    }
+
+    /// The header as far as it has been read.
+    pub fn header(&self) -> SwfHeader {
+        self.header
+    }
+
+    /// The next job; `None` at the end.
+    ///
+    /// # Errors
+    /// A line with fewer or more than 18 fields, or with something that is no
+    /// number; an input that breaks.
+    pub fn next_job(&mut self) -> Result<Option<SwfJob>, TraceError> {
+        while let Some((number, line)) = self.lines.next_line()? {
+            let text = line.trim();
+            if text.is_empty() {
+                continue;
+            }
+            if let Some(comment) = text.strip_prefix(';') {
+                note_header(&mut self.header, comment);
+                continue;
+            }
+            return job_of(number, text).map(Some);
+        }
+        Ok(None)
+    }
+}
+
+fn note_header(header: &mut SwfHeader, comment: &str) {
+    let Some((key, value)) = comment.split_once(':') else { return };
+    let first = value.split_whitespace().next().unwrap_or_default();
+    let Ok(value) = first.parse::<u64>() else { return };
+    match key.trim() {
+        "MaxNodes" => header.nodes = value,
+        "MaxProcs" => header.processors = value,
+        _ => {}
+    }
+}
+
+fn job_of(line: u64, text: &str) -> Result<SwfJob, TraceError> {
+    let mut values = [0i64; FIELDS];
+    let mut count = 0;
+    for field in text.split_ascii_whitespace() {
+        let Some(slot) = values.get_mut(count) else {
+            let what = format!("expected {FIELDS} fields, got more");
+            return Err(TraceError::line(line, what));
+        };
+        *slot = number(field).ok_or_else(|| {
+            let name = NAMES.get(count).copied().unwrap_or_default();
+            let got = shorten(field);
+            let at = count + 1;
+            TraceError::line(line, format!("field {at} ({name}): expected a number, got {got:?}"))
+        })?;
+        count += 1;
+    }
+    if count < FIELDS {
+        let what = format!("expected {FIELDS} fields, got {count}");
+        return Err(TraceError::line(line, what));
+    }
+    let [number, submit_s, _, run_s, allocated, _, _, requested, request_s, ..] = values;
+    let [.., user, _, executable, _, _, _, _] = values;
+    Ok(SwfJob { number, submit_s, run_s, allocated, requested, request_s, user, executable })
+}
+
+/// A whole number, or a decimal number cut to one.
+fn number(field: &str) -> Option<i64> {
+    /// Up to here a double holds every whole number.
+    const LARGEST: f64 = 9_007_199_254_740_992.0;
+    if let Ok(whole) = field.parse::<i64>() {
+        return Some(whole);
+    }
+    let value: f64 = field.parse().ok()?;
+    #[allow(clippy::cast_possible_truncation)] // within the bounds just checked
+    (value.abs() <= LARGEST).then_some(value as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "; MaxNodes: 10\n;MaxProcs: 40 (4 each)\n\n";
+
+    fn all(text: &str) -> Result<Vec<SwfJob>, TraceError> {
+        let mut reader = SwfReader::new(text.as_bytes());
+        let mut jobs = Vec::new();
+        while let Some(job) = reader.next_job()? {
+            jobs.push(job);
+        }
+        Ok(jobs)
+    }
+
+    #[test]
+    fn jobs_and_header_are_read() {
+        let text = format!("{HEAD} 1 0 5 9.7 2 -1 -1 4 60 -1 1 7 1 3 -1 -1 -1 -1\r\n");
+        let mut reader = SwfReader::new(text.as_bytes());
+        let job = reader.next_job().unwrap().unwrap();
+        assert_eq!((job.run_s, job.requested, job.request_s, job.user), (9, 4, 60, 7));
+        assert_eq!((job.allocated, job.executable), (2, 3));
+        assert_eq!(reader.header(), SwfHeader { nodes: 10, processors: 40 });
+        assert_eq!(reader.next_job().unwrap(), None);
+    }
+
+    #[test]
+    fn errors_name_line_and_field() {
+        let bad = format!("{HEAD}1 0 5 x 2 -1 -1 4 60 -1 1 7 1 3 -1 -1 -1 -1\n");
+        let error = all(&bad).unwrap_err().to_string();
+        assert_eq!(error, "line 4: field 4 (run time): expected a number, got \"x\"");
+        let short = all("1 2 3\n").unwrap_err().to_string();
+        assert_eq!(short, "line 1: expected 18 fields, got 3");
+        let long = "1 ".repeat(19);
+        assert_eq!(all(&long).unwrap_err().to_string(), "line 1: expected 18 fields, got more");
+    }
+}

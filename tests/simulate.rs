@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx simulate` as a program: published figures, and inputs of all sorts.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+const KTH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/KTH-SP2-1996-2.swf.zst");
+
+/// Exit code, standard output and standard error.
+fn simulate(arguments: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    let output = command.arg("simulate").args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// One object for each policy.
+fn figures(arguments: &[&str]) -> Vec<Value> {
+    let (code, out, error) = simulate(arguments);
+    assert_eq!((code, error.as_str()), (0, ""), "{arguments:?}");
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// One line that says this, and exit code 2.
+fn refused(arguments: &[&str], part: &str) {
+    let (code, out, error) = simulate(arguments);
+    assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(error.contains(part), "{arguments:?}: {error}");
+}
+
+fn number(figures: &Value, key: &str) -> f64 {
+    figures[key].as_f64().unwrap()
+}
+
+fn file(directory: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = directory.join(name);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// Without what the real clock says.
+fn timeless(mut figures: Vec<Value>) -> Vec<Value> {
+    for policy in &mut figures {
+        for key in ["wall_s", "decisions_per_s", "decision_p99_us"] {
+            policy.as_object_mut().unwrap().remove(key).unwrap();
+        }
+    }
+    figures
+}
+
+#[test]
+fn published_figures_of_kth_come_out_and_phalanx_beats_them() {
+    let all = ["--policy", "fcfs", "--policy", "easy", "--policy", "easy++", "--policy", "phalanx"];
+    let arguments: Vec<&str> = ["--jobs", KTH].into_iter().chain(all).collect();
+    let found = figures(&arguments);
+    let names: Vec<&str> = found.iter().map(|f| f["policy"].as_str().unwrap()).collect();
+    assert_eq!(names, ["fcfs", "easy", "easy++", "phalanx"]);
+    let slowdown = |at: usize| number(&found[at], "bounded_slowdown_mean");
+    assert!((slowdown(0) - 6822.0).abs() < 1.0, "{}", slowdown(0));
+    assert!((slowdown(1) - 92.9).abs() < 0.5, "{}", slowdown(1));
+    assert!((slowdown(2) - 66.1).abs() < 0.5, "{}", slowdown(2));
+    assert!(slowdown(3) <= 60.0, "{}", slowdown(3));
+    let wait = |at: usize| number(&found[at], "wait_max_s");
+    assert!(wait(3) <= 1.1 * wait(1), "{} {}", wait(3), wait(1));
+    assert!(found.iter().all(|f| f["jobs"] == 28_489 && f["skipped"] == 0));
+    let threads = |n: &'static str| {
+        let more = ["--policy", "phalanx", "--policy", "easy", "--threads", n];
+        timeless(figures(&["--jobs", KTH].into_iter().chain(more).collect::<Vec<_>>()))
+    };
+    assert_eq!(threads("1"), threads("2"));
+}
+
+/// Job `number`, submitted at `submit`, of `size` CPUs, running for `run`.
+fn line(number: u32, submit: u32, run: i32, size: i32, limit: i32) -> String {
+    format!("{number} {submit} -1 {run} {size} -1 -1 {size} {limit} -1 1 1 1 1 1 1 -1 -1\n")
+}
+
+#[test]
+fn a_tiny_log_gives_the_figures_of_paper_and_pencil() {
+    let directory = tempfile::tempdir().unwrap();
+    // 10 CPUs: 0 runs 0..100; 1 waits for it; 2 ends in time; 3 is too large;
+    // 4 never ran; 5 runs longer than asked for and is ended at 20.
+    let log = line(0, 0, 100, 6, 100)
+        + &line(1, 10, 50, 8, 50)
+        + &line(2, 10, 30, 4, 80)
+        + &line(3, 20, 5, 11, 5)
+        + &line(4, 20, -1, 1, 5)
+        + &line(5, 200, 99, 1, 20);
+    let log = file(directory.path(), "tiny.swf", log.as_bytes());
+    let log = log.to_str().unwrap();
+    let arguments = ["--jobs", log, "--nodes", "5x(cpu=2)", "--policy", "easy", "--json"];
+    let found = &figures(&arguments)[0];
+    assert_eq!((found["jobs"].as_u64(), found["skipped"].as_u64()), (Some(4), Some(2)));
+    assert_eq!(found["makespan_s"], 220);
+    assert_eq!((found["wait_max_s"].as_i64(), found["wait_p95_s"].as_i64()), (Some(90), Some(90)));
+    assert_eq!(number(found, "wait_mean_s"), 22.5);
+    assert_eq!(number(found, "bounded_slowdown_mean"), (1.0 + 140.0 / 50.0 + 1.0 + 1.0) / 4.0);
+    let work = 6.0 * 100.0 + 8.0 * 50.0 + 4.0 * 30.0 + 20.0;
+    assert_eq!(number(&found["utilization"], "cpu"), work / 2200.0);
+    assert!(found["utilization"]["gpu"].is_null() && found["energy_j"].is_null());
+    let fcfs = ["--jobs", log, "--nodes", "10x(cpu=1)", "--policy", "fcfs"];
+    assert_eq!(figures(&fcfs)[0]["wait_max_s"], 140, "job 2 waits for job 1 to end");
+}
+
+#[test]
+fn compressed_logs_are_known_by_their_content() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "; MaxProcs: 4\n".to_owned() + &line(1, 0, 10, 1, 10);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(text.as_bytes()).unwrap();
+    let gzip = gzip.finish().unwrap();
+    for name in ["log.swf.gz", "log.swf"] {
+        let path = file(directory.path(), name, &gzip);
+        let found = figures(&["--jobs", path.to_str().unwrap(), "--policy", "easy"]);
+        assert_eq!(found[0]["jobs"], 1);
+    }
+    let cut = file(directory.path(), "cut.swf.gz", &gzip[..gzip.len() - 9]);
+    refused(&["--jobs", cut.to_str().unwrap()], "cut.swf.gz: ");
+    let cut = file(directory.path(), "cut.swf.zst", &fs::read(KTH).unwrap()[..100_000]);
+    refused(&["--jobs", cut.to_str().unwrap()], "cut.swf.zst: after line ");
+    let none = file(directory.path(), "head.swf.zst", b"\x28\xb5\x2f\xfd");
+    refused(&["--jobs", none.to_str().unwrap()], "head.swf.zst: ");
+}
+
+#[test]
+fn wrong_input_gives_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str, text: &str| {
+        file(directory.path(), name, text.as_bytes()).to_str().unwrap().to_owned()
+    };
+    let good = path("good.swf", &line(1, 0, 10, 1, 10));
+    let spec = ["--nodes", "1x(cpu=4)"];
+    refused(&["--jobs", &path("empty.swf", "")], "no job in it");
+    refused(&["--jobs", &path("head.swf", "; MaxProcs: 9\n")], "no job in it");
+    let text = line(1, 0, 10, 1, 10) + "2 0 -1 ten 1 -1 -1 1 5 -1 1 1 1 1 1 1 -1 -1\n";
+    refused(&["--jobs", &path("bad.swf", &text)], "bad.swf: line 2: field 4 (run time)");
+    refused(&["--jobs", &path("short.swf", "1 2 3\n")], "line 1: expected 18 fields, got 3");
+    refused(&["--jobs", &good], "give --nodes");
+    refused(&["--jobs", "/no/such.swf"], "/no/such.swf: No such file");
+    refused(&["--jobs", "/tmp", "--format", "swf"], "is a directory");
+    refused(&["--jobs", &path("log.txt", "x")], "give --format");
+    refused(&["--jobs", &good, "--format", "xml"], "--format: expected");
+    refused(&["--jobs", &good, "--policy", "best"], "--policy: expected one of fcfs, easy");
+    refused(&["--jobs", &good, "--nodes", "4x(cpu=many)"], "--nodes");
+    refused(&["--jobs", &good, spec[0], spec[1], "--threads", "0"], "--threads");
+    refused(&["--jobs", &good, "--window"], "--window");
+    refused(&[], "--jobs");
+}
