@@ -27,7 +27,6 @@
 static pthread_t thread;
 static bool thread_started;
 static _Atomic bool stopping;
-static _Atomic bool whole;       /* slurmctld's structures are */
 static _Atomic bool loaded;      /* the ledger's file was looked at */
 
 /* ---- of the thread alone */
@@ -41,13 +40,6 @@ static struct stat saved;        /* the jobs' file when last seen */
 static uint64_t _now_ms(void)
 {
 	return now_ns() / NS_PER_MS;
-}
-
-/* slurmctld has read its state and started its plugins and threads. */
-static bool _up(void)
-{
-	return atomic_load(&whole) && slurmctld_config.thread_id_save &&
-	       !slurmctld_config.shutdown_time;
 }
 
 static void _load(void)
@@ -227,7 +219,7 @@ static void *_run(void *arg)
 		bool busy = atomic_load(&order.entries) || _asked();
 
 		inbox_wait(busy ? TICK_MS : IDLE_MS);
-		if (atomic_load(&stopping) || !_up())
+		if (atomic_load(&stopping) || !pass_may())
 			continue;
 		if (!atomic_load(&loaded))
 			_load();
@@ -258,8 +250,7 @@ static void _start(void)
 
 extern void order_void(void)
 {
-	atomic_store(&whole, false);
-	atomic_store(&order.closed, true);
+	atomic_store(&order.whole, false);
 	inbox_forget();
 }
 
@@ -274,8 +265,7 @@ extern void order_whole(void)
 	if (!dir || len < 0 || (size_t) len >= sizeof(order.path))
 		order.path[0] = '\0';
 	pthread_mutex_unlock(&order.lock);
-	atomic_store(&order.closed, false);
-	atomic_store(&whole, true);
+	atomic_store(&order.whole, true);
 	_start();
 }
 
@@ -324,22 +314,19 @@ static void _restore_all(void)
 				   .node = READ_LOCK, .part = READ_LOCK };
 
 	lock_slurmctld(locks);
-	/* The thread writes no more; its locks were held before ours. */
-	atomic_store(&order.closed, true);
-	if (atomic_load(&whole) && job_list && order_api.set_job_prio)
+	if (atomic_load(&order.whole) && job_list && order_api.set_job_prio)
 		pass_restore_all();
 	unlock_slurmctld(locks);
 	if (order_api.schedule_job_save)
 		order_api.schedule_job_save();
 }
 
-/* Another controller may use the file meanwhile: it is read anew. */
+/* Another controller may use the file meanwhile: it is read anew when this one
+ * works again (as after a reconfigure that fails, since 23.11). */
 static void _unload(void)
 {
-	atomic_store(&whole, false);
 	pthread_mutex_lock(&order.lock);
-	ledger_free(&order.ledger);
-	atomic_store(&order.entries, 0);
+	pass_forget();
 	pthread_mutex_unlock(&order.lock);
 	atomic_store(&loaded, false);
 }
@@ -370,7 +357,8 @@ extern bool order_stop(void)
 		return false;
 	}
 	thread_started = false;
-	if (atomic_load(&whole) && atomic_load(&order.entries))
+	/* At a shutdown the priority plugin is no more. */
+	if (pass_may() && atomic_load(&order.entries))
 		_restore_all();
 	_unload();
 	free(queue.jobs);

@@ -29,7 +29,7 @@ struct order order = { .lock = PTHREAD_MUTEX_INITIALIZER };
 struct order_api order_api;
 
 static struct change changes[CHANGES_MAX]; /* of the thread */
-static uint32_t change_count;
+static uint32_t change_count; /* set to 0 by others, under order.lock */
 static bool more;                          /* than changes has room for */
 
 extern bool pass_symbols(void)
@@ -44,6 +44,12 @@ extern bool pass_symbols(void)
 	return order_api.set_job_prio && order_api.find_job_record &&
 	       order_api.schedule_job_save && order_api.assoc_mgr_lock &&
 	       order_api.assoc_mgr_unlock;
+}
+
+extern bool pass_may(void)
+{
+	return atomic_load(&order.whole) && slurmctld_config.thread_id_save &&
+	       !slurmctld_config.shutdown_time;
 }
 
 /* ---- of single jobs */
@@ -356,8 +362,7 @@ extern bool pass_look(const struct inbox_set *want, struct order_queue *queue,
 	atomic_store(&order.refused, 0);
 	atomic_store(&order.deferred, 0);
 	lock_slurmctld(locks);
-	if (!atomic_load(&order.closed) && !slurmctld_config.shutdown_time &&
-	    job_list) {
+	if (pass_may() && job_list) {
 		if (order_api.assoc_mgr_lock)
 			order_api.assoc_mgr_lock(&qos);
 		pthread_mutex_lock(&order.lock);
@@ -465,8 +470,9 @@ static void _count_hold(uint64_t ns)
 		atomic_store(&order.hold_ns_max, ns);
 }
 
-/* RET the first change that is left; change_count if none or none may be */
-static uint32_t _write_batch(uint32_t from)
+/* RET the first of `count` changes that is left; `count` if none or none may
+ * be written */
+static uint32_t _write_batch(uint32_t from, uint32_t count)
 {
 	slurmctld_lock_t locks = { .conf = READ_LOCK, .job = WRITE_LOCK,
 				   .node = READ_LOCK, .part = READ_LOCK };
@@ -477,9 +483,9 @@ static uint32_t _write_batch(uint32_t from)
 	lock_slurmctld(locks);
 	start = now_ns();
 	pthread_mutex_lock(&order.lock);
-	if (atomic_load(&order.closed) || slurmctld_config.shutdown_time)
-		at = change_count;
-	for (; at < change_count && at - from < BATCH_JOBS; at++) {
+	if (!pass_may())
+		at = count;
+	for (; at < count && at - from < BATCH_JOBS; at++) {
 		if (at > from && !((at - from) % LOOK_AT_CLOCK) &&
 		    now_ns() - start > BATCH_NS)
 			break;
@@ -503,10 +509,11 @@ static void _rest(uint64_t ns)
 
 extern bool pass_write(void)
 {
-	uint32_t at = 0;
+	uint32_t at = 0, count;
 
 	pthread_mutex_lock(&order.lock);
-	for (uint32_t i = 0; i < change_count; i++) {
+	count = change_count;
+	for (uint32_t i = 0; i < count; i++) {
 		if (!_enter(&changes[i])) {
 			changes[i].job_id = 0;
 			stat_add(&order.deferred, 1);
@@ -517,14 +524,22 @@ extern bool pass_write(void)
 	pass_store();
 	if (order.broken)
 		_drop_unsafe();
-	while (at < change_count) {
+	while (at < count) {
 		uint64_t start = now_ns();
 
-		at = _write_batch(at);
-		if (at < change_count)
+		at = _write_batch(at, count);
+		if (at < count)
 			_rest(now_ns() - start);
 	}
 	return more;
+}
+
+extern void pass_forget(void)
+{
+	change_count = 0;
+	ledger_free(&order.ledger);
+	order.dirty = false;
+	atomic_store(&order.entries, 0);
 }
 
 extern void pass_restore_all(void)

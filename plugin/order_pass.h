@@ -29,8 +29,8 @@ struct order {
 	struct ledger ledger;     /* lock */
 	uint32_t saves;           /* lock: times that the jobs were saved */
 	_Atomic uint32_t entries; /* ledger.count, to look at without the lock */
-	_Atomic bool closed;      /* structures are void or given up: write no
-	                           * more; read under slurmctld's lock */
+	_Atomic bool whole;       /* slurmctld's structures are; read under its
+	                           * locks */
 	bool broken;              /* thread: the ledger's file fails */
 	bool dirty;               /* lock: the file is to be written */
 	char path[PATH_MAX];      /* lock: of the ledger */
@@ -49,6 +49,11 @@ struct order_queue {
 	uint32_t cap;
 	time_t taken;
 };
+
+/* RET true while slurmctld has read its state, runs its threads (which end
+ * before its priority plugin is unloaded and start after it is loaded) and
+ * does not shut down */
+extern bool pass_may(void);
 
 /* Look the functions up. RET false if one is missing */
 extern bool pass_symbols(void);
@@ -72,6 +77,9 @@ extern bool pass_write(void);
 
 /* Write the ledger's file if it has to be. */
 extern void pass_store(void);
+
+/* Forget what the last look found, and the ledger; lock: order. */
+extern void pass_forget(void);
 
 /* Set all jobs of the ledger back; locks: WRITE job, READ node, part. */
 extern void pass_restore_all(void);
