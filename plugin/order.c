@@ -269,18 +269,17 @@ extern void order_whole(void)
 	_start();
 }
 
-/* The field, the priority that came of it, and that of each partition. */
+/* The field, and the priorities that came of it. */
 static void _take_back(job_record_t *job_ptr, const struct ledger_entry *e)
 {
 	int64_t delta = (int64_t) e->written - e->base;
-	uint32_t *by_part = JOB_PRIORITY_ARRAY(job_ptr);
-	int parts = by_part && job_ptr->part_ptr_list ?
-		    list_count(job_ptr->part_ptr_list) : 0;
+	uint32_t *priorities;
+	int count = pass_priorities(job_ptr, &priorities);
 
 	job_ptr->site_factor = e->base;
 	job_ptr->priority = (uint32_t) MAX(job_ptr->priority - delta, 1);
-	for (int i = 0; i < parts; i++)
-		by_part[i] = (uint32_t) MAX(by_part[i] - delta, 1);
+	for (int i = 0; i < count; i++)
+		priorities[i] = (uint32_t) MAX(priorities[i] - delta, 1);
 }
 
 /*

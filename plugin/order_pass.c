@@ -54,6 +54,19 @@ extern bool pass_may(void)
 
 /* ---- of single jobs */
 
+extern int pass_priorities(const job_record_t *job_ptr, uint32_t **priorities)
+{
+	list_t *parts = job_ptr->part_ptr_list;
+	list_t *qos = JOB_QOS_LIST(job_ptr);
+
+	*priorities = NULL;
+	if ((parts || qos) && JOB_HAS_PRIO_MULT(job_ptr))
+		*priorities = job_ptr->JOB_PRIO_MULT;
+	if (!*priorities)
+		return 0;
+	return (parts ? list_count(parts) : 1) * (qos ? list_count(qos) : 1);
+}
+
 static uint32_t _add(uint32_t site_factor, int32_t delta)
 {
 	int64_t sum = (int64_t) site_factor + delta;
@@ -63,11 +76,12 @@ static uint32_t _add(uint32_t site_factor, int32_t delta)
 	return sum > (int64_t) NO_VAL - 1 ? NO_VAL - 1 : (uint32_t) sum;
 }
 
-/* Its priority is Slurm's own computation and not 0: held. */
+/* Its priority is Slurm's own computation, one of one QOS, and not 0: held. */
 static bool _touchable(const job_record_t *job_ptr)
 {
 	return IS_JOB_PENDING(job_ptr) && job_ptr->priority &&
-	       !job_ptr->direct_set_prio && job_ptr->details;
+	       !job_ptr->direct_set_prio && !JOB_QOS_LIST(job_ptr) &&
+	       job_ptr->details;
 }
 
 /* How much a value of ours lies above what others set. */
@@ -224,8 +238,9 @@ static int _tier(void *x, void *arg)
 
 static void _fill_parts(struct phx_queued *q, job_record_t *job_ptr)
 {
-	const uint32_t *by_part = JOB_PRIORITY_ARRAY(job_ptr);
 	struct tiers t = { UINT32_MAX, 0 };
+	uint32_t *priorities;
+	int count = pass_priorities(job_ptr, &priorities);
 
 	if (job_ptr->part_ptr) {
 		(void) _tier(job_ptr->part_ptr, &t);
@@ -236,11 +251,9 @@ static void _fill_parts(struct phx_queued *q, job_record_t *job_ptr)
 	q->tier = MIN(t.low, t.high);
 	q->tier_max = t.high;
 	q->priority = q->priority_max = job_ptr->priority;
-	if (!job_ptr->part_ptr_list || !by_part)
-		return;
-	for (int i = list_count(job_ptr->part_ptr_list) - 1; i >= 0; i--) {
-		q->priority = MIN(q->priority, by_part[i]);
-		q->priority_max = MAX(q->priority_max, by_part[i]);
+	for (int i = 0; i < count; i++) {
+		q->priority = MIN(q->priority, priorities[i]);
+		q->priority_max = MAX(q->priority_max, priorities[i]);
 	}
 }
 
@@ -289,6 +302,8 @@ static void _fill(struct phx_queued *q, job_record_t *job_ptr)
 	};
 	if (job_ptr->direct_set_prio)
 		q->flags |= PHX_Q_FIXED;
+	if (JOB_QOS_LIST(job_ptr))
+		q->flags |= PHX_Q_QOSES;
 	if (job_ptr->het_job_id)
 		q->flags |= PHX_Q_HET;
 	if (job_ptr->array_recs && job_ptr->array_recs->task_cnt) {

@@ -55,6 +55,10 @@ struct order_queue {
  * does not shut down */
 extern bool pass_may(void);
 
+/* RET how many priorities the job has beside its own, see JOB_PRIO_MULT
+ * OUT priorities - these; NULL if 0; locks: READ job */
+extern int pass_priorities(const job_record_t *job_ptr, uint32_t **priorities);
+
 /* Look the functions up. RET false if one is missing */
 extern bool pass_symbols(void);
 

@@ -209,7 +209,24 @@ typedef struct job_details job_details_t;
 #define HAS_NODE_BITMAP_PREEMPT \
 	(SLURM_VERSION_NUMBER >= VERSION_OF(24, 11, 4))
 
-/* A job's priorities by partition, in the order of its part_ptr_list. */
-#define JOB_PRIORITY_ARRAY(job_ptr) ((job_ptr)->priority_array)
+/* A job's priorities, if it asks for several partitions or QOSes: by partition
+ * in the order of its part_ptr_list, and within each by QOS. */
+#if SINCE(25, 5)
+#define JOB_PRIO_MULT prio_mult->priority_array
+#define JOB_HAS_PRIO_MULT(job_ptr) ((job_ptr)->prio_mult != NULL)
+#elif SINCE(24, 5)
+#define JOB_PRIO_MULT part_prio->priority_array
+#define JOB_HAS_PRIO_MULT(job_ptr) ((job_ptr)->part_prio != NULL)
+#else
+#define JOB_PRIO_MULT priority_array
+#define JOB_HAS_PRIO_MULT(job_ptr) true
+#endif
+
+/* The QOSes that it asks for, if several. */
+#if SINCE(24, 11)
+#define JOB_QOS_LIST(job_ptr) ((job_ptr)->qos_list)
+#else
+#define JOB_QOS_LIST(job_ptr) ((list_t *) NULL)
+#endif
 
 #endif

@@ -438,6 +438,7 @@ enum phx_queued_flags {
 	PHX_Q_FIXED = 1, /* an administrator set its priority */
 	PHX_Q_ARRAY = 2, /* record of `tasks` waiting tasks of an array */
 	PHX_Q_HET = 4,   /* component of a het job */
+	PHX_Q_QOSES = 8, /* asks for several QOSes, with a priority for each */
 };
 
 /* One pending job that is not held; what libslurm does not tell. */

@@ -237,6 +237,25 @@ extern void ctld_gres(job_record_t *j, uint64_t n)
 	list_append(j->gres_list_alloc, state);
 }
 
+extern void ctld_priorities(job_record_t *j, uint32_t *priorities)
+{
+#if SINCE(25, 5)
+	static priority_mult_t mult;
+
+	j->prio_mult = priorities ? &mult : NULL;
+#elif SINCE(24, 11)
+	static priority_mult_t mult;
+
+	j->part_prio = priorities ? &mult : NULL;
+#elif SINCE(24, 5)
+	static priority_parts_t mult;
+
+	j->part_prio = priorities ? &mult : NULL;
+#endif
+	if (JOB_HAS_PRIO_MULT(j))
+		j->JOB_PRIO_MULT = priorities;
+}
+
 static int _same(void *x, void *key)
 {
 	return x == key;

@@ -22,6 +22,9 @@ extern void ctld_run(job_record_t *job_ptr, int first, int count);
 /* Give it gres_list_alloc: `n` of gpu:a100 on each of its nodes. */
 extern void ctld_gres(job_record_t *job_ptr, uint64_t n);
 
+/* Its priorities for several partitions or QOSes, or NULL for none. */
+extern void ctld_priorities(job_record_t *job_ptr, uint32_t *priorities);
+
 extern void ctld_remove(job_record_t *job_ptr);
 extern void ctld_write_lock(void);
 extern void ctld_write_unlock(void);

@@ -187,13 +187,13 @@ static void test_arrays(void)
 	array->part_ptr_list = list_create(NULL);
 	list_append(array->part_ptr_list, &ctld_part);
 	list_append(array->part_ptr_list, &ctld_part);
-	array->priority_array = by_part;
+	ctld_priorities(array, by_part);
 	CHECK_EQ(o.nodeinfo_set(array), 0);
 	CHECK_EQ(array->site_factor, SITE(0));
 	CHECK_EQ(array->priority, 1000);
 	CHECK(by_part[0] == 1000 && by_part[1] == 2000);
 	array->job_state = JOB_PENDING; /* the rest of the array */
-	array->priority_array = NULL;
+	ctld_priorities(array, NULL);
 	list_destroy(array->part_ptr_list);
 	array->part_ptr_list = NULL;
 	ctld_write_unlock();
@@ -203,6 +203,36 @@ static void test_arrays(void)
 	ctld_remove(task);
 	ctld_write_unlock();
 }
+
+#if SINCE(24, 11)
+/* Slurm computes a priority for each, so none is above the others. */
+static void test_qoses(void)
+{
+	struct phx_delta want[] = { { 600, 100 }, { 601, -50 }, { 605, 9 } };
+	job_record_t *several = ctld_job(605, 1);
+	uint32_t by_qos[] = { 800, 1200 };
+
+	TEST("order: a job that asks for several QOSes is left alone");
+	ctld_write_lock();
+	several->qos_list = list_create(NULL);
+	list_append(several->qos_list, several);
+	list_append(several->qos_list, several);
+	ctld_priorities(several, by_qos);
+	last_job_update = time(NULL);
+	ctld_write_unlock();
+	send_order(want, 3);
+	SOON(queued(605) && last_queue()->refused == 1);
+	CHECK_EQ(queued(605)->flags, PHX_Q_QOSES);
+	CHECK(queued(605)->priority == 800 && queued(605)->priority_max == 1200);
+	CHECK_EQ(several->site_factor, SITE(0));
+	send_order(want, 2);
+	ctld_write_lock();
+	ctld_priorities(several, NULL);
+	list_destroy(several->qos_list);
+	ctld_remove(several);
+	ctld_write_unlock();
+}
+#endif
 
 static void copy_ledger(const char *from, const char *to)
 {
@@ -374,6 +404,9 @@ extern void test_order(void)
 	test_only_changes();
 	test_admin();
 	test_arrays();
+#if SINCE(24, 11)
+	test_qoses();
+#endif
 	copy_ledger(ledger, ledger_copy);
 	test_inert_states();
 	test_gone();

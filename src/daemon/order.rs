@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, Queued};
+use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 
 use crate::api::order::{JobOrder, OrderStatus};
 use crate::config::{Config, Mode, OrderBy};
@@ -146,7 +146,7 @@ fn waiting(jobs: &[Queued], snapshot: &Snapshot, config: &Config) -> Vec<Waiting
             site: job.site,
             submit_s: job.submit_time,
             tasks: job.tasks.max(1),
-            fixed: job.flags & PHX_Q_FIXED != 0,
+            fixed: job.flags & (PHX_Q_FIXED | PHX_Q_QOSES) != 0,
             enforced: known && each.all(|name| config.mode_for(name) == Mode::Enforce),
         }
     };
@@ -198,6 +198,17 @@ fn join(pool: &mut [usize], a: usize, b: usize) {
     pool.iter_mut().filter(|p| **p == high).for_each(|p| *p = low);
 }
 
+/// Why a job is left alone, whatever is wished.
+fn own_stop(job: &Queued) -> Option<String> {
+    if job.flags & PHX_Q_FIXED != 0 {
+        Some("an administrator set the job's priority".to_owned())
+    } else if job.flags & PHX_Q_QOSES != 0 {
+        Some("the job asks for several QOSes".to_owned())
+    } else {
+        None
+    }
+}
+
 impl Shared {
     pub(super) fn order_status(&self) -> OrderStatus {
         let enabled = self.config().order.enabled;
@@ -242,8 +253,6 @@ impl Shared {
         let job = report.jobs.iter().find(|j| j.job_id == job_id)?;
         let view = lock(&self.order);
         let placed = view.decision.jobs.get(&job_id).copied().unwrap_or_default();
-        let fixed = job.flags & PHX_Q_FIXED != 0;
-        let own = fixed.then(|| "an administrator set the job's priority".to_owned());
         Some(JobOrder {
             rank: placed.rank,
             delta: placed.delta,
@@ -252,7 +261,7 @@ impl Shared {
             passes: placed.passes,
             overtaken: view.guard.overtaken(job_id),
             overtaken_since_s: view.guard.since_s(job_id),
-            stop: placed.stop.map(|(stop, _)| stop.as_str().to_owned()).or(own),
+            stop: placed.stop.map(|(stop, _)| stop.as_str().to_owned()).or_else(|| own_stop(job)),
             stop_job: placed.stop.map(|(_, job)| job).filter(|job| *job != 0),
         })
     }

@@ -57,7 +57,7 @@ pub struct Waiting {
     pub submit_s: u64,
     /// Starts that are behind this record: waiting tasks of an array, else 1.
     pub tasks: u32,
-    /// An administrator set its priority.
+    /// An administrator set its priority, or it asks for several QOSes.
     pub fixed: bool,
     /// All its partitions are in mode `enforce`.
     pub enforced: bool,
@@ -109,7 +109,7 @@ impl Stop {
     /// For people.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Fixed => "its priority was set by an administrator",
+            Self::Fixed => "its priority was set by an administrator, or it has several",
             Self::Mode => "its partition is not in mode enforce",
             Self::Qos => "its QOS is another and not lower",
             Self::Partition => "its partition has a higher PriorityJobFactor",
