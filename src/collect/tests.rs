@@ -42,6 +42,7 @@ fn settings(dir: &Path) -> Settings {
             key: "share.capability".into(),
             name: CONFIGURATION.into(),
             fallback: CONFIGURATION.into(),
+            own: &[],
         }],
     }
 }

@@ -16,7 +16,7 @@ use super::Config;
 use super::error::Issue;
 use super::keys::{self, Kind, Place};
 use super::suggest::{edits, nearest};
-use crate::model::collect::valid_name;
+use crate::model::collect::{CONFIGURATION, HISTORY, NONE, valid_name};
 
 /// Most problems that are reported for one file.
 const ISSUES_MAX: usize = 50;
@@ -311,7 +311,12 @@ fn scalar(kind: Kind, found: &DeValue<'_>) -> Result<(), String> {
         {
             Ok(())
         }
-        (Kind::Datum, DeValue::String(name)) if valid_name(name) => Ok(()),
+        (Kind::Datum(words), DeValue::String(name))
+            if words.contains(&&**name)
+                || valid_name(name) && ![CONFIGURATION, HISTORY, NONE].contains(&&**name) =>
+        {
+            Ok(())
+        }
         (Kind::Text, DeValue::String(_)) => Ok(()),
         _ => wrong(&expected(kind)),
     }
@@ -360,7 +365,7 @@ fn expected(kind: Kind) -> String {
         Kind::Dirs => "a list of absolute paths".to_owned(),
         Kind::Text => "text".to_owned(),
         Kind::Texts => "a list of texts".to_owned(),
-        Kind::Datum => "the name of a datum".to_owned(),
+        Kind::Datum(words) => format!("the name of a datum, or {}", one_of(words)),
         Kind::Weights => "a table of weights such as { cpu = 1.0, mem = 1.0 }".to_owned(),
     }
 }
