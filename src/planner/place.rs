@@ -635,6 +635,44 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::planner::cluster::{Held, Table, TableNode};
+
+    fn node(name: &str, weight: u32) -> TableNode {
+        TableNode { name: name.into(), cpus: 8, threads: 1, weight, ..TableNode::default() }
+    }
+
+    fn leveled(levels: &[(&str, u32)], ignore_node_weight: bool) -> Tuning {
+        let levels = levels.iter().map(|&(name, level)| (Arc::from(name), level)).collect();
+        Tuning { levels: Arc::new(levels), ignore_node_weight, ..Tuning::default() }
+    }
+
+    /// Measured levels order nodes of one Weight, and never those of several.
+    #[test]
+    fn nodes_of_one_weight_are_tried_by_level() {
+        let nodes = vec![node("a", 1), node("b", 1), node("c", 1), node("heavy", 2)];
+        let cluster = Cluster::new(Table { nodes, ..Table::default() });
+        let mut placer = Placer::new(cluster, false, Tuning::default(), Vec::new()).unwrap();
+        let decided = |placer: &mut Placer, cpus| {
+            let shape = Shape { min_nodes: 1, max_nodes: 1, min_cpus: cpus, ..Shape::default() };
+            placer.decide(&shape, &[0b1111], 0).unwrap().nodes
+        };
+        let levels = [("heavy", 0), ("b", 1), ("c", 0)];
+        placer.tune(leveled(&levels, false)).unwrap();
+        assert_eq!(decided(&mut placer, 8), [2]);
+        placer.tune(leveled(&levels, true)).unwrap();
+        assert_ne!(decided(&mut placer, 8), [1]);
+        let held = |node| vec![Held { node, cpus: 8, ..Held::default() }];
+        let job = |id, node| RunningJob { id, held: held(node), ..RunningJob::default() };
+        placer.tune(leveled(&levels, false)).unwrap();
+        placer.set_job(job(1, 2));
+        assert_eq!(decided(&mut placer, 8), [1]);
+        placer.set_job(job(2, 1));
+        assert_eq!(decided(&mut placer, 8), [0], "without a level last, but before the heavy");
+        placer.end_job(1);
+        placer.end_job(2);
+        placer.tune(Tuning::default()).unwrap();
+        assert_eq!(decided(&mut placer, 8), [0]);
+    }
 
     /// The rule in words: all nodes in order, most tasks first; as few as hold
     /// all tasks; the last one exchanged for the smallest that suffices.
