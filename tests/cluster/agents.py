@@ -217,6 +217,36 @@ def a_new_collector_runs_everywhere_within_two_periods(suite):
     suite.until("the old program", lambda: suite.shares()[0] == wanted, 2 * EVERY_S + SLACK_S)
 
 
+READ = """\
+awk -F '\\t' -v task=$SLURM_PROCID '$1 == task' {out}/map.tsv |
+while IFS="$(printf '\\t')" read -r _ node file offset length _; do
+    [ "$node" = "$SLURMD_NODENAME" ] || exit 1
+    tail -c +$((offset + 1)) "$file" | head -c "$length"
+done > {out}/read.$SLURM_PROCID
+"""
+
+
+@check
+def a_job_reads_its_parts_by_the_map(suite):
+    """The block map of `share` as each task of a job on these nodes reads it: nothing is lost."""
+    path, out = os.path.join(suite.work, "lines"), os.path.join(suite.work, "out")
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"record {i} {'x' * (i % 31)}\n" for i in range(3000))
+    suite.phalanx("share", "--input", path, "--nodes", "n[1-4]", "--out", out)
+    suite.cluster.run("srun", "-w", "n[1-4]", "-N4", "--ntasks-per-node=1", "sh", "-c",
+                      READ.format(out=out), cwd="/")
+    parts = []
+    for task in range(4):
+        with open(os.path.join(out, f"read.{task}"), "rb") as file:
+            parts.append(file.read())
+        with open(os.path.join(out, f"n{task + 1}"), "rb") as file:
+            equal(parts[-1] == file.read(), True, f"what task {task} read is its part")
+    with open(path, "rb") as file:
+        equal(b"".join(parts) == file.read(), True, "the parts together are the file")
+    shares = [len(part) / sum(map(len, parts)) for part in parts]
+    assert all(abs(a - b / 22) < 0.01 for a, b in zip(shares, (8, 6, 3, 5))), shares
+
+
 GANG = ("-N2", "--ntasks-per-node=2")
 ONE = ("-N1", "-n1")
 
