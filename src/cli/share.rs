@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::args::Global;
+use super::collector::escape;
 use super::client::{Client, Method as HttpMethod};
 use super::exit::{Exit, Failure};
 use super::{Outcome, json, resolve};
@@ -194,13 +195,6 @@ fn given(weights: &[f64], nodes: usize) -> Result<Capability, Failure> {
     }
     let values = weights.iter().map(|weight| (*weight, "given".to_owned())).collect();
     Ok(Capability { name: "--weights".to_owned(), values })
-}
-
-/// For a query: everything but unreserved characters (RFC 3986) as `%XX`.
-fn escape(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
-    let byte = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
-    text.bytes().map(byte).collect()
 }
 
 /// Deals blocks out by Algorithm 1. Replicas on other hosts than the nodes do

@@ -261,6 +261,8 @@ def it_steers_gangs_and_balance(suite):
     fast = "#!/bin/sh\ncase $PHALANX_NODE in n3|n5) echo 9 ;; *) echo 1 ;; esac\n"
     suite.script("speed", fast)
     print(f"    after the values changed: {suite.places('n[3,5]', *GANG)}")
+    assert re.search(r"gang.speed +speed +history +choice +6 +0", suite.phalanx("collector", "use"))
+    assert re.search(r"n3 +9 +speed", suite.phalanx("collector", "use", "gang.speed"))
     suite.phalanx("collector", "use", "gang.speed", "--reset")
     suite.until("the old way", lambda: "nodes_measured" not in suite.terms("gang"), 5)
     text = suite.configure('[balance]\ncapability = "speed"\n[gang]\nenabled = false\n')
