@@ -10,8 +10,8 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::args::Global;
-use super::collector::escape;
 use super::client::{Client, Method as HttpMethod};
+use super::collector::escape;
 use super::exit::{Exit, Failure};
 use super::{Outcome, json, resolve};
 use crate::limits::NODES_MAX;
@@ -199,11 +199,7 @@ fn given(weights: &[f64], nodes: usize) -> Result<Capability, Failure> {
 
 /// Deals blocks out by Algorithm 1. Replicas on other hosts than the nodes do
 /// not count; a block without any on them may go to each.
-fn deal(
-    blocks: &[Block],
-    nodes: &[String],
-    capability: &[f64],
-) -> Result<Vec<Piece>, Failure> {
+fn deal(blocks: &[Block], nodes: &[String], capability: &[f64]) -> Result<Vec<Piece>, Failure> {
     let holders = |block: &Block| -> Vec<String> {
         let held = |node: &&String| block.hosts.iter().any(|host| same_host(host, node));
         nodes.iter().filter(held).cloned().collect()

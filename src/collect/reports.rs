@@ -7,9 +7,9 @@ use super::service::{Collect, lock, read, write};
 use super::uses::{Use, resolve};
 use crate::limits::COLLECT_INSTANCES_LISTED;
 use crate::model::collect::{
-    CLUSTER, CONFIGURATION, CollectorReport, CollectorsReport, InstanceReport, Instances, MASTER, Origin,
-    Registration, State, TakenFrom, Totals, UseChange, UseReport, UsedValue, UsedValues, UsesReport,
-    valid_name,
+    CLUSTER, CONFIGURATION, CollectorReport, CollectorsReport, InstanceReport, Instances, MASTER,
+    Origin, Registration, State, TakenFrom, Totals, UseChange, UseReport, UsedValue, UsedValues,
+    UsesReport, valid_name,
 };
 
 /// A fresh number, and the age of the value whether fresh or not.

@@ -49,9 +49,8 @@ impl Measured {
             // Exactly three quarters count as the first.
             (0..LEVELS - 1).find(|level| part >= 1.0 - f64::from(level + 1) / f64::from(LEVELS))
         };
-        let level = |(node, part): (&Arc<str>, f64)| {
-            (Arc::clone(node), level(part).unwrap_or(LEVELS - 1))
-        };
+        let level =
+            |(node, part): (&Arc<str>, f64)| (Arc::clone(node), level(part).unwrap_or(LEVELS - 1));
         self.relative().map(level).collect()
     }
 
