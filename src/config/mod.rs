@@ -29,7 +29,7 @@ pub use order::{OrderBy, OrderConfig};
 
 use crate::learn::{CLASS_BY_DEFAULT, ClassKey, NODE_CLASS_BY_DEFAULT, NodeKey, SpeedsOptions};
 use crate::limits::CONFIG_BYTES_MAX;
-use crate::model::collect::{Origin, Patch, Registration};
+use crate::model::collect::{CONFIGURATION, HISTORY, NONE, Origin, Patch, Registration};
 
 /// Where `phalanxd` looks when `--config` is not given.
 pub const DEFAULT_PATH: &str = "/etc/phalanx/phalanx.toml";
@@ -217,6 +217,11 @@ pub struct BalanceConfig {
     /// Whether only nodes of the least `Weight` in slurm.conf that hold the
     /// job are compared, as Slurm does; else all candidates.
     pub respect_node_weight: bool,
+    /// Datum by which nodes of equal Weight are tried, the best quarter first;
+    /// `configuration`: CPUs; `none`: not at all.
+    pub capability: String,
+    /// What stands in where it is stale; `none`: such nodes come last.
+    pub capability_fallback: String,
     /// Tunables of mode `best`.
     pub best: BestConfig,
 }
@@ -304,6 +309,11 @@ pub struct GangConfig {
     pub billing: BTreeMap<String, f64>,
     /// Maintenance cost of a unit of each resource, likewise.
     pub cost: BTreeMap<String, f64>,
+    /// Datum that says how fast jobs run on a node; `history`: what was learned
+    /// of their type; `configuration`: CPUs.
+    pub speed: String,
+    /// What stands in where it is stale.
+    pub speed_fallback: String,
 }
 
 /// `[hdfs]`: the file systems whose block locations are read.
@@ -467,6 +477,8 @@ impl Default for BalanceConfig {
             no_improvement: NoImprovement::Fallback,
             hold_max_s: 300,
             respect_node_weight: true,
+            capability: NONE.to_owned(),
+            capability_fallback: CONFIGURATION.to_owned(),
             best: BestConfig::default(),
         }
     }
@@ -520,6 +532,8 @@ impl Default for GangConfig {
             priority_weight: 1.0,
             billing: BTreeMap::new(),
             cost: BTreeMap::new(),
+            speed: HISTORY.to_owned(),
+            speed_fallback: HISTORY.to_owned(),
         }
     }
 }
@@ -568,7 +582,7 @@ impl Default for CollectConfig {
 
 impl Default for ShareConfig {
     fn default() -> Self {
-        let configuration = || "configuration".to_owned();
+        let configuration = || CONFIGURATION.to_owned();
         ShareConfig { capability: configuration(), capability_fallback: configuration() }
     }
 }

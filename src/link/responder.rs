@@ -292,6 +292,24 @@ impl Responder {
     /// then stay.
     pub fn set_settings(&self, settings: Settings) -> Result<(), String> {
         let mut state = lock(&self.state);
+        self.tune(&mut state, settings)
+    }
+
+    /// What was measured on the nodes, by name; see [`Tuning::levels`].
+    pub fn set_levels(&self, levels: BTreeMap<Arc<str>, u32>) {
+        let mut state = lock(&self.state);
+        let settings = self.settings();
+        if *settings.tuning.levels == levels {
+            return;
+        }
+        let mut settings = Settings::clone(&settings);
+        settings.tuning.levels = Arc::new(levels);
+        if let Err(error) = self.tune(&mut state, settings) {
+            warn!("levels of the nodes not taken: {error}");
+        }
+    }
+
+    fn tune(&self, state: &mut State, settings: Settings) -> Result<(), String> {
         if let Some(placer) = &mut state.placer {
             placer.tune(settings.tuning.clone()).map_err(|e| e.to_string())?;
             placer.maintain();
