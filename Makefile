@@ -96,6 +96,7 @@ test-cluster: debug $(SCHEMATHESIS)
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/learn.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/transparency.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/order.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py
 	PHALANX_NEED_MUNGED=1 $(CARGO) test -p phalanx-ffi --test munge
 	PHALANX_SCHEMATHESIS=$(CURDIR)/$(SCHEMATHESIS) $(CLUSTER_ENV) \
@@ -146,10 +147,13 @@ test-24.11: slurm-24.11
 
 # ---- measuring; nothing here passes or fails
 
-.PHONY: bench-10k bench-balance bench-traces bench-gangs bench-gang-method bench-share bench-agents
+.PHONY: bench-10k bench-balance bench-traces bench-gangs bench-gang-method bench-share bench-agents bench-order
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py
+bench-order: deps-run build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/order.py --bench 5000
 bench-gangs: deps-test debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py --bench 200
 bench-gang-method: rust

@@ -139,6 +139,16 @@ pub const SLOT_FILE_BYTES_MAX: u64 = 16 << 20;
 /// kernel cannot tell (before Linux 5.3).
 pub const SLOT_EXIT_CHECK_MS: u64 = 50;
 
+/// Jobs whose place in the order of starts is changed at one time; the plugin
+/// takes twice as many.
+pub const ORDER_DELTAS_MAX: usize = 4096;
+/// Pairs of a job and one that it is put in front of, in one group of jobs.
+pub const ORDER_PASSES_MAX: usize = 200_000;
+/// Attempts to arrange one group before everybody stays where they are.
+pub const ORDER_TRIES_MAX: usize = 50;
+/// Pending jobs of one report of the queue.
+pub const ORDER_QUEUE_MAX: usize = 1_000_000;
+
 /// Bytes of the name of a datum or a node of the data service.
 pub const COLLECT_NAME_BYTES_MAX: usize = 63;
 /// Bytes of a registered command's path.
