@@ -12,6 +12,7 @@
 mod check;
 mod error;
 pub mod keys;
+mod order;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use error::{ConfigError, Issue};
+pub use order::{OrderBy, OrderConfig};
 
 use crate::learn::{CLASS_BY_DEFAULT, ClassKey, NODE_CLASS_BY_DEFAULT, NodeKey, SpeedsOptions};
 use crate::limits::CONFIG_BYTES_MAX;
@@ -76,6 +78,8 @@ pub struct Config {
     pub source: SourceConfig,
     /// The background planner.
     pub planner: PlannerConfig,
+    /// The order in which pending jobs start.
+    pub order: OrderConfig,
     /// Placement by weighted balance.
     pub balance: BalanceConfig,
     /// The record of decisions.
@@ -84,6 +88,8 @@ pub struct Config {
     pub learn: LearnConfig,
     /// Multi-node and het jobs as gangs.
     pub gang: GangConfig,
+    /// HDFS, where jobs say what they read there.
+    pub hdfs: HdfsConfig,
     /// The data service.
     pub collect: CollectConfig,
     /// Splitting data by what the nodes can do.
@@ -310,6 +316,26 @@ pub struct GangConfig {
     pub speed_fallback: String,
 }
 
+/// `[hdfs]`: the file systems whose block locations are read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HdfsConfig {
+    /// Directories of `core-site.xml` and `hdfs-site.xml`, later ones over earlier ones.
+    pub conf_dirs: Vec<PathBuf>,
+    /// Further NameNodes that may be asked, `host:port`.
+    pub namenodes: Vec<String>,
+    /// Rules `DATANODES NODES`: hostlists of equal length.
+    pub host_map: Vec<String>,
+    /// Longest wait for a connection, milliseconds.
+    pub connect_ms: u32,
+    /// Longest wait for one answer, milliseconds.
+    pub call_ms: u32,
+    /// Longest time for one input, milliseconds.
+    pub job_ms: u32,
+    /// How long an answer is used again, seconds.
+    pub cache_s: u32,
+}
+
 /// `[collect]`: the data service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -524,6 +550,20 @@ impl LearnConfig {
     }
 }
 
+impl Default for HdfsConfig {
+    fn default() -> Self {
+        HdfsConfig {
+            conf_dirs: vec!["/etc/hadoop/conf".into()],
+            namenodes: Vec::new(),
+            host_map: Vec::new(),
+            connect_ms: 5000,
+            call_ms: 15_000,
+            job_ms: 20_000,
+            cache_s: 60,
+        }
+    }
+}
+
 impl Default for CollectConfig {
     fn default() -> Self {
         CollectConfig {
@@ -620,6 +660,11 @@ impl Config {
             || self.partition.values().any(|p| p.mode.is_some_and(|m| m != Mode::Off))
     }
 
+    /// Whether any partition's jobs can be touched.
+    pub fn any_enforced(&self) -> bool {
+        self.mode == Mode::Enforce || self.partition.values().any(|p| p.mode == Some(Mode::Enforce))
+    }
+
     /// What is valid but probably not meant; one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
@@ -641,6 +686,9 @@ impl Config {
                  `phalanx shadow` will have nothing to report (history.enabled = false)"
                     .to_owned(),
             );
+        }
+        if self.order.enabled && !self.any_enforced() {
+            out.push("order.enabled has no effect: no partition is in mode \"enforce\"".to_owned());
         }
         if !self.any_active() {
             out.push("mode is \"off\" everywhere: Slurm places every job".to_owned());

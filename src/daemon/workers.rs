@@ -121,7 +121,7 @@ pub(super) fn poll(
     }
 }
 
-fn sleep_until(when: Instant, stop: &AtomicBool) {
+pub(super) fn sleep_until(when: Instant, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let left = when.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -192,6 +192,7 @@ fn plan_one(
     };
     let steerings = steer(shared, snapshot, &round, steerers);
     let methods = steerings.iter().map(|s| s.report.clone()).collect();
+    let wishes = steerings.iter().flat_map(|s| s.wishes.iter().copied()).collect();
     let deadline = started + Duration::from_millis(config.planner.deadline_ms);
     let inputs = Inputs {
         rooms,
@@ -216,6 +217,7 @@ fn plan_one(
         warn!("plan refused: {error}");
     }
     state.methods = methods;
+    state.wishes = wishes;
     if let Some(plan) = plan {
         state.plan = Some(Arc::new(plan));
         state.snapshot = Some(Arc::clone(snapshot));
