@@ -258,12 +258,12 @@ def main():
         os.chmod(work, 0o755)  # Other users read the configuration.
         huge = {"huge": (100_000, KIB, 3)}
         with MiniHdfs(f"{work}/new", NODES, version=NEW, image=huge) as hdfs:
-            run(f"Hadoop {NEW}", hdfs, [files_and_replicas, hundred_thousand_blocks, skewed,
+            run(f"Hadoop {NEW}", hdfs, [files_and_replicas, hundred_thousand_blocks, skewed, shares,
                                         refused, open_file, erasure_coding, check, dead_datanode,
                                         hung_namenode, dead_namenode])
         with MiniHdfs(f"{work}/old", NODES, version=OLD) as hdfs:
-            run(f"Hadoop {OLD}", hdfs, [files_and_replicas, pages_of_a_file, skewed, refused,
-                                        open_file, check])
+            run(f"Hadoop {OLD}", hdfs, [files_and_replicas, pages_of_a_file, skewed, shares,
+                                        refused, open_file, check])
         with MiniHdfs(f"{work}/ha", NODES[:2], version=NEW, ha=True) as hdfs:
             run(f"Hadoop {NEW}, two NameNodes", hdfs, [failover])
     print("hdfs client: everything passed")
