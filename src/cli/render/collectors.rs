@@ -247,12 +247,8 @@ mod tests {
 
     #[test]
     fn what_a_method_takes_names_its_source() {
-        let value = |node: &str, value, from, age_ms| UsedValue {
-            node: node.into(),
-            value,
-            from,
-            age_ms,
-        };
+        let value =
+            |node: &str, value, from, age_ms| UsedValue { node: node.into(), value, from, age_ms };
         let report = UsedValues {
             key: "gang.speed".into(),
             name: "rank".into(),
