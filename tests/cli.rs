@@ -492,7 +492,7 @@ fn share_says_what_is_wrong() {
         (&["--input", "/etc/passwd", "--nodes", "n1", "--weights", "nan"], ">= 0"),
         (&["--input", "/etc/passwd", "--nodes", "n[1", "--weights", "1"], "--nodes"),
         (&["--input", "/etc/passwd", "--nodes", "", "--weights", "1"], "at least one"),
-        (&["--input", "hdfs://nn/x", "--nodes", "n1", "--weights", "1"], "--locations"),
+        (&["--input", "hdfs://nn/x", "--nodes", "n1", "--weights", "1"], "hdfs: "),
         (&["--input", "x", "--locations", gap, "--nodes", "n1", "--weights", "1"], "at offset 5"),
     ] {
         let output = share(arguments);
