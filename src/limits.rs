@@ -187,6 +187,20 @@ pub const COLLECT_POINTS_MAX: usize = 10_000;
 pub const COLLECT_INSTANCES_LISTED: usize = 1000;
 
 const _: () = assert!(COLLECT_BATCH_MAX <= COLLECT_VALUES_MAX);
+/// Bytes of one answer of a NameNode (Hadoop's own client takes as much).
+pub const HDFS_FRAME_BYTES_MAX: usize = 128 << 20;
+/// Blocks asked for at once: an answer without bound can end a NameNode.
+pub const HDFS_PAGE_BLOCKS: u64 = 1000;
+/// Files of one job's input.
+pub const HDFS_FILES_MAX: usize = 100_000;
+/// Blocks of one job's input.
+pub const HDFS_BLOCKS_MAX: usize = 1_000_000;
+/// Directories that one input is searched in, and patterns that braces may expand to.
+pub const HDFS_DIRECTORIES_MAX: usize = 10_000;
+/// Bytes of one Hadoop configuration file, inclusions counted.
+pub const HDFS_CONF_BYTES_MAX: u64 = 8 << 20;
+/// Inputs whose blocks are remembered.
+pub const HDFS_CACHE_MAX: usize = 1000;
 /// Bytes of a Prometheus answer.
 pub const PROMETHEUS_BYTES_MAX: usize = 32 << 20;
 /// Programs that one agent runs at once.

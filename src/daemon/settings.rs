@@ -2,6 +2,7 @@
 //! What a configuration means to the parts that do not read it themselves.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::balance::{BestParams, Mode as BalanceRules, NoImprovement as Rule, Params, Sources};
 use crate::config::{
@@ -82,5 +83,6 @@ pub(super) fn tuning(config: &BalanceConfig) -> Tuning {
         params,
         initial_weights: config.initial_weights.clone(),
         ignore_node_weight: !config.respect_node_weight,
+        levels: Arc::default(),
     }
 }
