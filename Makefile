@@ -25,7 +25,7 @@ PACKAGES_RUN := $(PACKAGES_BUILD) python3 procps
 PACKAGES_TEST := $(PACKAGES_RUN) clang libclang-rt-dev sqlite3 \
 	slurmdbd mariadb-server python3-venv chromium chromium-driver fonts-dejavu-core \
 	python3-prometheus-client
-PACKAGES_DEB := debhelper dpkg-dev lintian
+PACKAGES_DEB := debhelper dpkg-dev lintian python3
 PACKAGES_DEB_TEST := $(PACKAGES_DEB) debootstrap
 
 export CARGO_TERM_COLOR ?= never
@@ -131,6 +131,8 @@ test-cluster-24.11: slurm-24.11
 	$(SUITE_2411)/placement.py
 	$(SUITE_2411)/transparency.py
 	$(SUITE_2411)/faults.py
+	$(SUITE_2411)/doctor.py
+	$(SUITE_2411)/ha.py
 test-24.11: slurm-24.11
 	$(MAKE) -C plugin check SLURM_VERSION=24.11.5
 	$(SUITE_2411)/test_harness.py OnSlurm.test_the_release_asked_for_runs_and_nothing_is_mounted
@@ -140,7 +142,7 @@ test-24.11: slurm-24.11
 
 # ---- measuring; nothing here passes or fails
 
-.PHONY: bench-10k bench-balance bench-traces bench-gangs bench-gang-method bench-share bench-agents
+.PHONY: tuning-pictures bench-10k bench-balance bench-traces bench-gangs bench-gang-method bench-share bench-agents
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py
@@ -156,6 +158,9 @@ bench-balance: rust
 # TRACES: directory with swf/ and gpu_clusters/alibaba-openb-2023/ (see the script)
 bench-traces: build
 	$(PYTHON) tests/bench/traces.py target/release/phalanx $(TRACES)
+# The picture of docs/tuning.md, and its table.
+tuning-pictures: build
+	$(PYTHON) tests/bench/tuning_pictures.py target/release/phalanx docs/tuning.svg
 bench-share: deps-run build
 	$(PYTHON) tests/bench/share_experiment.py --check
 bench-agents: deps-run build

@@ -19,7 +19,6 @@ sys.dont_write_bytecode = True
 
 from faults_tools import wrong_version_copy  # noqa: E402
 from slurmcluster import Cluster, ClusterError  # noqa: E402
-from slurmcluster.core import stock_plugin_dir  # noqa: E402
 
 NODES = """\
 NodeName=n[1-2] CPUs=4 RealMemory=4000
@@ -113,7 +112,7 @@ def directory_missing(doctor):
 @case
 def wrong_order(doctor):
     """Slurm's own directory first."""
-    ours, stock = doctor.cluster.paths.overlay, stock_plugin_dir()
+    ours, stock = doctor.cluster.paths.overlay, doctor.cluster.release.plugin_dir()
     with doctor.conf(lambda text: text.replace(f"{ours}:{stock}", f"{stock}:{ours}")):
         doctor.expect("error", "plugin-dir-order", f"PluginDir={ours}:{stock}", "slurm.conf:")
         doctor.expect("warning", "plugin-dir-in-force")
@@ -129,7 +128,8 @@ def other_micro_version(doctor):
         cluster.restart_slurmctld()
         job = cluster.submit("-n1", wrap="true")
         cluster.wait_jobs([job])
-        doctor.expect("error", "overlay-version", "22.05", "apt install phalanx-slurm-plugin-")
+        doctor.expect("error", "overlay-version", cluster.release.version,
+                      "apt install phalanx-slurm-plugin-")
         cluster.install_overlay()
     doctor.expect("error", "overlay-loaded", "restart slurmctld")
     cluster.restart_slurmctld()
@@ -207,6 +207,30 @@ def toml_wrong(doctor):
         doctor.expect("warning", "config-partition", "nope", "main")
     finally:
         write(toml, before)
+
+
+@case
+def data_service(doctor):
+    """A node that Slurm does not have, nodes without an agent, an agent under a wrong name."""
+    cluster, toml = doctor.cluster, doctor.cluster.paths.phalanx_toml
+    with open(toml, encoding="utf-8") as file:
+        before = file.read()
+    control = f"unix:{cluster.paths.control_socket}"
+    write(toml, before + '\n[collector.load]\ncmd = "builtin:load1"\nevery_ms = 500\n'
+                         'nodes = "n[1-3]"\n')
+    try:
+        cluster.run("phalanx", "reload")
+        doctor.expect("warning", "collector-nodes", "n3", "[collector.load] nodes")
+        doctor.expect("warning", "agent", "2 of 2 nodes: n1, n2", "phalanx-agent")
+        cluster.start_agent("n1", "--master", control)
+        cluster.start_agent("node2", "--master", control)
+        doctor.expect("warning", "agent-node", "node2", "--node")
+        doctor.expect("warning", "agent", "1 of 2 nodes: n2", "phalanx-agent")
+    finally:
+        write(toml, before)
+        for name in ("n1", "node2"):
+            cluster.stop_agent(name)
+        cluster.run("phalanx", "reload")
 
 
 @case

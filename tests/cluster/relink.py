@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """phalanx and phalanxd for another Slurm without compiling Rust twice.
 
-    relink.py PROFILE TARGET_DIR LIB_DIR OUT     (run by build-other)
+    relink.py PROFILE TARGET_DIR INCLUDE_DIR LIB_DIR OUT     (run by build-other)
 
 What depends on Slurm is the C shim of `ffi`; the Rust code sees the shim's own
-header. So the shim is built for the other release (SLURM_INCLUDE_DIR), and
-where the Rust view of it is the same for both, which is looked at, the programs
+header. So the shim is built for the other release, and where the Rust view of it is the same for both, which is looked at, the programs
 of the installed release are linked once more with the other shim. Ends with 3
 where that cannot be done: then everything has to be built.
 """
@@ -26,19 +25,18 @@ CODEGEN = {"debug": ["-Copt-level=1"], "release": ["-Copt-level=3", "-Cpanic=abo
 CANNOT = 3
 
 
-def cargo(*words, env=None):
+def cargo(*words, **variables):
     """cargo's messages about what it has built or found built."""
     done = subprocess.run([CARGO, "build", "--message-format=json-render-diagnostics", *words],
                           stdout=subprocess.PIPE, text=True, check=True,
-                          env=os.environ | (env or {}))
+                          env=os.environ | variables)
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
 def library(messages, name):
     """The rlib of a crate."""
     for message in messages:
-        if message.get("reason") == "compiler-artifact" and message["target"]["name"] == name \
-                and "bin" not in message["target"]["kind"]:
+        if message["reason"] == "compiler-artifact" and message["target"]["name"] == name:
             for path in message["filenames"]:
                 if path.endswith(".rlib"):
                     return path
@@ -48,8 +46,7 @@ def library(messages, name):
 def shim_dir(messages):
     """Where the build script of ffi has written."""
     for message in messages:
-        if message.get("reason") == "build-script-executed" \
-                and "phalanx-ffi" in message["package_id"].replace("#", "-").replace("/ffi", "/phalanx-ffi"):
+        if message["reason"] == "build-script-executed" and "#phalanx-ffi@" in message["package_id"]:
             return message["out_dir"]
     return give_up("cargo tells no build directory of ffi")
 
@@ -64,10 +61,10 @@ def libraries(own, other_shim, directory):
     """All libraries, with the shim's objects replaced in the one that has them."""
     shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(directory)
-    for path in glob.glob(os.path.join(os.path.dirname(own), "*")):
-        if path.endswith((".rlib", ".so", ".rmeta")) and os.path.basename(path) != os.path.basename(own):
-            if not os.path.basename(path).startswith("libphalanx_ffi-"):
-                os.symlink(os.path.abspath(path), os.path.join(directory, os.path.basename(path)))
+    for path in glob.glob(os.path.join(os.path.dirname(own), "lib*")):
+        name = os.path.basename(path)
+        if name.endswith((".rlib", ".so", ".rmeta")) and not name.startswith("libphalanx_ffi-"):
+            os.symlink(path, os.path.join(directory, name))
     copy = shutil.copy(own, directory)
     members = subprocess.run(["ar", "t", copy], stdout=subprocess.PIPE, text=True, check=True)
     old = [name for name in members.stdout.split() if name.endswith(".o") and "-slurm_" in name]
@@ -81,13 +78,11 @@ def libraries(own, other_shim, directory):
 
 def main():
     """Builds the shim, compares, links."""
-    profile, target, lib_dir, out = sys.argv[1:]
+    profile, target, include_dir, lib_dir, out = sys.argv[1:]
     flags = ["--release"] if profile == "release" else []
-    ours = cargo("--bins", *flags, env={"SLURM_INCLUDE_DIR": "", "SLURM_LIB_DIR": ""}
-                 if False else None)
+    ours = cargo("--bins", *flags)
     other = cargo("-p", "phalanx-ffi", *flags, "--target-dir", target,
-                  env={"SLURM_INCLUDE_DIR": os.environ["OTHER_INCLUDE_DIR"],
-                       "SLURM_LIB_DIR": lib_dir})
+                  SLURM_INCLUDE_DIR=include_dir, SLURM_LIB_DIR=lib_dir)
     here, there = shim_dir(ours), shim_dir(other)
     for view in VIEWS:
         if not filecmp.cmp(os.path.join(here, view), os.path.join(there, view), shallow=False):
@@ -96,15 +91,14 @@ def main():
     libraries(library(ours, "phalanx_ffi"), there, link_dir)
     paths = {path for message in ours for path in message.get("linked_paths", [])}
     for program in PROGRAMS:
-        subprocess.run(
-            ["rustc", "--edition=2024", f"--crate-name={program}", "--crate-type=bin",
-             f"src/bin/{program}.rs", *CODEGEN[profile], "-Cdebuginfo=line-tables-only",
-             "--extern", f"phalanx={library(ours, 'phalanx')}",
-             "--extern", f"clap={library(ours, 'clap')}",
-             f"-Ldependency={link_dir}", f"-Lnative={lib_dir}",
-             *[f"-L{path}" for path in sorted(paths)], "-o", os.path.join(out, program + ".new")],
-            check=True)
-        os.replace(os.path.join(out, program + ".new"), os.path.join(out, program))
+        new = os.path.join(out, program + ".new")
+        externs = [word for name in ("phalanx", "clap")
+                   for word in ("--extern", f"{name}={library(ours, name)}")]
+        subprocess.run(["rustc", "--edition=2024", f"--crate-name={program}", "--crate-type=bin",
+                        f"src/bin/{program}.rs", *CODEGEN[profile], "-Cdebuginfo=line-tables-only",
+                        *externs, f"-Ldependency={link_dir}", f"-Lnative={lib_dir}",
+                        *[f"-L{path}" for path in sorted(paths)], "-o", new], check=True)
+        os.replace(new, os.path.join(out, program))
 
 
 if __name__ == "__main__":
