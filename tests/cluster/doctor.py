@@ -39,11 +39,14 @@ class Doctor:
 
     def __init__(self, cluster):
         self.cluster = cluster
+        self.first = ""   # comes before everything in PATH
 
     def report(self):
         """(exit code, the report)."""
+        env = self.cluster.env
+        env["PATH"] = self.first + env["PATH"]
         done = self.cluster.run("phalanx", "doctor", "--json", "--config",
-                                self.cluster.paths.phalanx_toml, check=False)
+                                self.cluster.paths.phalanx_toml, check=False, env=env)
         try:
             return done.returncode, json.loads(done.stdout)
         except ValueError:
@@ -243,31 +246,30 @@ def no_bf_continue(doctor):
 
 
 @contextlib.contextmanager
-def in_its_place(program, script):
+def in_its_place(doctor, program, script):
     """A shell script that stands for a program meanwhile."""
-    before = os.environ["PATH"]
     with tempfile.TemporaryDirectory() as directory:
         fake = os.path.join(directory, program)
         write(fake, f"#!/bin/sh\n{script}\n")
         os.chmod(fake, 0o755)
-        os.environ["PATH"] = directory + os.pathsep + before
+        doctor.first = directory + os.pathsep
         try:
             yield
         finally:
-            os.environ["PATH"] = before
+            doctor.first = ""
 
 
 @case
 def munge_broken(doctor):
     """The munge program does not reach a munged."""
-    with in_its_place("munge", "echo 'munge: Error: Failed to access socket' >&2; exit 6"):
+    with in_its_place(doctor, "munge", "echo 'munge: Error: Failed to access socket' >&2; exit 6"):
         doctor.expect("error", "munge", "Failed to access")
 
 
 @case
 def clock_wrong(doctor):
     """slurmctld's clock a minute ahead, as scontrol would say."""
-    with in_its_place("scontrol", "echo \"Configuration data as of "
+    with in_its_place(doctor, "scontrol", "echo \"Configuration data as of "
                       "$(date -d '+1 minute' '+%Y-%m-%dT%H:%M:%S')\""):
         doctor.expect("warning", "clock", "against this host")
 
