@@ -158,7 +158,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("phalanx")
     parser.add_argument("out")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=8)
     args = parser.parse_args()
     print("| setting | wait of GPU jobs [min] | CPU jobs | whole-node jobs |")
     print("|---" * 4 + "|")

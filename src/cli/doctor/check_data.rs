@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The data service: names of nodes that registrations and agents use against
-//! slurm.conf's, nodes without an agent, programs that fail.
+//! The data service and HDFS: names of nodes that registrations, agents and
+//! rules use against slurm.conf's, nodes without an agent, programs that fail.
 
 use std::collections::BTreeSet;
 
@@ -30,9 +30,11 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     out.extend(no_agent(facts, &registrations, &nodes));
     let reports = facts.collectors.iter().flat_map(|report| &report.collectors);
     out.extend(reports.filter_map(failing));
+    let hdfs = hdfs_nodes(facts, &nodes);
     if out.is_empty() && !registrations.is_empty() {
         out.push(Finding::ok("collector", format!("{} registered, all well", registrations.len())));
     }
+    out.extend(hdfs);
     out
 }
 
@@ -78,9 +80,12 @@ fn foreign_agents(facts: &Facts, nodes: &BTreeSet<String>) -> Option<Finding> {
         .map(|agent| agent.node.clone())
         .collect();
     (!foreign.is_empty()).then(|| {
-        Finding::warning("agent-node", format!("agent of {}, no node of slurm.conf", some(&foreign)))
-            .why("what it measures is filed under a name that no job runs on")
-            .fix("phalanx agent --node NODENAME (/etc/default/phalanx-agent: PHALANX_AGENT_OPTIONS)")
+        Finding::warning(
+            "agent-node",
+            format!("agent of {}, no node of slurm.conf", some(&foreign)),
+        )
+        .why("what it measures is filed under a name that no job runs on")
+        .fix("phalanx agent --node NODENAME (/etc/default/phalanx-agent: PHALANX_AGENT_OPTIONS)")
     })
 }
 
@@ -132,6 +137,26 @@ fn failing(report: &CollectorReport) -> Option<Finding> {
             ))
             .fix(format!("phalanx collector list {name}")),
     )
+}
+
+/// Rules say which node a DataNode is; one that Slurm does not have loses its
+/// blocks without a word.
+fn hdfs_nodes(facts: &Facts, nodes: &BTreeSet<String>) -> Option<Finding> {
+    let rules = &facts.config.as_ref().ok()?.hdfs.host_map;
+    let named = rules.iter().filter_map(|rule| rule.split_whitespace().nth(1));
+    let unknown: Vec<String> = named
+        .flat_map(|list| hostlist::expand(list, HOSTLIST_NAMES_MAX).unwrap_or_default())
+        .filter(|name| !nodes.contains(name))
+        .collect();
+    (!unknown.is_empty()).then(|| {
+        Finding::warning(
+            "hdfs-nodes",
+            format!("hdfs.host_map names {}, no node of slurm.conf", some(&unknown)),
+        )
+        .why("jobs are not placed near the blocks of these DataNodes")
+        .fix("[hdfs] host_map = [\"DATANODES NODENAMES\"]; then: phalanx hdfs check")
+        .at(Some(facts.config_path.display().to_string()))
+    })
 }
 
 /// The first few names.

@@ -323,7 +323,10 @@ fn agents(names: &[&str]) -> Option<AgentsReport> {
 #[test]
 fn names_of_the_data_service() {
     let facts = Facts {
-        collectors: collectors(&[("free", "all", State::Running), ("m", "@master", State::Running)]),
+        collectors: collectors(&[
+            ("free", "all", State::Running),
+            ("m", "@master", State::Running),
+        ]),
         agents: agents(&["@master", "n1", "n2", "n3"]),
         ..healthy()
     };
@@ -344,4 +347,16 @@ fn names_of_the_data_service() {
     let facts = Facts { config: Config::parse(text, Path::new("/p.toml")), ..healthy() };
     let finding = one(&facts, "collector-nodes", Level::Warning);
     assert!(finding.fix.contains("[collector.x] nodes") && finding.place.is_some(), "{finding:?}");
+}
+
+#[test]
+fn names_of_hdfs() {
+    let with = |rule: &str| {
+        let text = format!("[hdfs]\nhost_map = [\"{rule}\"]\n");
+        Facts { config: Config::parse(&text, Path::new("/p.toml")), ..healthy() }
+    };
+    let good = with("dn[1-3].x n[1-3]");
+    assert!(!findings(&good).iter().any(|f| f.check == "hdfs-nodes"));
+    let finding = one(&with("dn[1-3].x n[2-4]"), "hdfs-nodes", Level::Warning);
+    assert!(finding.what.contains("names n4,") && finding.fix.contains("hdfs check"));
 }
