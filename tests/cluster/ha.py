@@ -199,7 +199,8 @@ def finish(cluster, ids, out):
 def come_back(cluster):
     """The first controller starts again and takes over by itself."""
     cluster.start_controller("ctla")
-    seconds = wait(lambda: cluster.connected("ctla"), "overlay of the first controller connected")
+    seconds = wait(lambda: cluster.connected("ctla"), "overlay of the first controller connected",
+                   60.0)
     wait(lambda: not cluster.status("ctlb")["plugin"]["connected"], "the standby is inert again")
     before = cluster.narrowed("ctla")
     job = cluster.submit("-n1", wrap="true")
