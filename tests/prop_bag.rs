@@ -67,6 +67,8 @@ fn build(
         etc_s: floats(etc),
         apc_w: floats(apc),
         initial_load_s: Some(load.iter().map(|&load| f64::from(load)).collect()),
+        idle_w: None,
+        power_cap_w: None,
         revise: false,
         users: users.iter().map(user).collect(),
     }

@@ -276,6 +276,12 @@ impl Placer {
             && params.hold_max_ms.is_none_or(|max| held_ms < max)
     }
 
+    /// The same for a job whose method rather lets it wait than go elsewhere.
+    pub fn may_hold_steered(&self, held_ms: u64) -> bool {
+        let limit = self.tuning.steered_hold_ms;
+        self.may_hold(held_ms) || limit.is_some_and(|limit| held_ms < limit)
+    }
+
     /// Makes the next decisions fast again; they are the same without. To be
     /// called when no answer is waited for.
     pub fn maintain(&mut self) {

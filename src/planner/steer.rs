@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{STEER_TIERS_MAX, STEERS_MAX};
 use crate::model::shape::{LeftToSlurm, Shape};
+use crate::planner::bags::WattsFrom;
 use crate::planner::cluster::Table;
 use crate::planner::place::{NoPlacement, Placement, Placer};
 use crate::snapshot::Snapshot;
@@ -115,6 +116,59 @@ pub struct GangNote {
     pub speeds: Vec<ClassSpeed>,
 }
 
+/// One class of nodes in an array's split.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BagShare {
+    /// Class of nodes.
+    pub nodes: String,
+    /// Waiting tasks that are to run there.
+    pub tasks: u64,
+    /// Expected seconds of one.
+    pub seconds: f64,
+    /// Runs behind that; 0: taken from other classes.
+    pub runs: f64,
+    /// Its power above idle, watts.
+    pub watts: f64,
+    /// Where that comes from.
+    pub watts_from: WattsFrom,
+}
+
+/// One array in a plan of bags (`methods.md` section 4).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BagRow {
+    /// Array job id.
+    pub array: u32,
+    /// Class that times and energies were learned for.
+    pub job_class: String,
+    /// Tasks that have not started.
+    pub pending: u64,
+    /// Tasks under way.
+    pub running: u64,
+    /// Money of one task.
+    pub price: f64,
+    /// Money of the waiting tasks that the plan starts.
+    pub revenue: f64,
+    /// Their energy above idle, joules.
+    pub energy_j: f64,
+    /// Its price does not cover its energy anywhere.
+    pub loss: bool,
+    /// It waits for cheaper energy.
+    pub waits: bool,
+    /// Split over the classes of nodes that it may use.
+    pub shares: Vec<BagShare>,
+}
+
+/// What stands behind the steer of an array.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BagNote {
+    /// The array in its plan.
+    pub bag: BagRow,
+    /// Money per kWh.
+    pub energy_price_kwh: f64,
+    /// What the whole plan promises.
+    pub profit_per_hour: Option<f64>,
+}
+
 /// Data behind a steer, for explanations.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -124,6 +178,8 @@ pub enum Note {
     None,
     /// Of the gang method.
     Gang(GangNote),
+    /// Of the bag method.
+    Bag(Box<BagNote>),
 }
 
 /// See the module.
@@ -135,8 +191,8 @@ pub struct Steer {
     pub method: Method,
     /// Sets of nodes, best first; at most [`STEER_TIERS_MAX`] count.
     pub tiers: Vec<Tier>,
-    /// Rather wait than go elsewhere: followed only where the balance method's
-    /// hold is allowed, and no longer than it.
+    /// Rather wait than go elsewhere: followed only where a hold is allowed
+    /// ([`Placer::may_hold_steered`]), and no longer than it.
     pub strict: bool,
     /// Unix milliseconds.
     pub made_ms: u64,
@@ -172,6 +228,9 @@ pub struct MethodReport {
     pub gap: Option<f64>,
     /// Terms of the objective, and sizes, by name.
     pub terms: BTreeMap<String, f64>,
+    /// Arrays, for the bag method.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bags: Vec<BagRow>,
     /// Time it took.
     pub took_ms: u64,
     /// Why there is no plan, if so.
@@ -437,7 +496,7 @@ fn follow(
             Err(other) => return (Err(other), steered(None, unused)),
         }
     }
-    let decided = if steer.strict && placer.may_hold(ask.held_ms) {
+    let decided = if steer.strict && placer.may_hold_steered(ask.held_ms) {
         Err(NoPlacement::Held)
     } else {
         placer.decide(ask.shape, ask.candidates, ask.held_ms)
