@@ -136,7 +136,7 @@ fn sleep_until(when: Instant, stop: &AtomicBool) {
 /// Plans each newest snapshot, at most once per `planner.slot_ms` and with at
 /// most 1/[`PLAN_SHARE`] of a CPU.
 pub(super) fn plan_loop(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBool) {
-    let mut steerers = steerers::all();
+    let mut steerers = steerers::all(shared);
     while !stop.load(Ordering::Relaxed) {
         shared.turn(Beat::Plan);
         match snapshots.recv_timeout(TICK) {
@@ -171,7 +171,7 @@ fn plan_one(shared: &Shared, snapshot: &Arc<Snapshot>, steerers: &mut [Box<dyn S
     let deadline = started + Duration::from_millis(config.planner.deadline_ms);
     let inputs = Inputs {
         rooms,
-        tuning: tuning(&config.balance),
+        tuning: tuning(&config),
         pending,
         memory_tracked: lock(&shared.poll).info.memory_tracked,
         jobs_max: requests_max,
@@ -210,7 +210,9 @@ fn steer(
     steerers: &mut [Box<dyn Steerer>],
 ) -> Vec<Steering> {
     let speeds = shared.speeds();
-    let round = Round { config, snapshot, rooms, speeds: &speeds, now_ms: now_ms() };
+    let watts = shared.node_watts(config);
+    let round =
+        Round { config, snapshot, rooms, speeds: &speeds, watts: &watts, now_ms: now_ms() };
     let mut all = Vec::new();
     for steerer in steerers {
         shared.turn(Beat::Plan);

@@ -81,7 +81,8 @@ impl Settings {
     /// What the plugin must know.
     pub(super) fn welcome(&self) -> wire::Welcome {
         let will_run = if self.ask_will_run { wire::PHX_W_ASK_WILL_RUN } else { 0 };
-        let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold;
+        let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold
+            || self.tuning.steered_hold_ms.is_some();
         let hold = if may_hold { wire::PHX_W_MAY_HOLD } else { 0 };
         wire::Welcome::new(
             self.generation,

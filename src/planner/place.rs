@@ -49,6 +49,8 @@ pub struct Tuning {
     /// Choose among all candidates, not among those of the least Weight in
     /// slurm.conf that hold the job.
     pub ignore_node_weight: bool,
+    /// How long a job may be held back whose method says so; `None`: not at all.
+    pub steered_hold_ms: Option<u64>,
 }
 
 /// A decision for one job.
