@@ -33,9 +33,8 @@ use crate::api::heat::HeatReport;
 use crate::api::metrics::{self, Sources};
 use crate::api::page;
 use crate::api::types::{
-    EnergyReport,
-    Explain, ImportReport, NodesReport, PlanReport, ReloadReport, RunsReport, ShadowReport,
-    SpeedsReport, Status,
+    EnergyReport, Explain, ImportReport, NodesReport, PlanReport, ReloadReport, RunsReport,
+    ShadowReport, SpeedsReport, Status,
 };
 use crate::limits;
 use crate::model::run::Run;
@@ -479,10 +478,7 @@ async fn speeds<B: Backend>(
     read(s, peer, move |b: &B| b.speeds(query.class.as_deref(), query.node.as_deref())).await
 }
 
-async fn energy<B: Backend>(
-    State(s): Ctx<B>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
-) -> Response {
+async fn energy<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
     read(s, peer, |b: &B| b.energy()).await
 }
 

@@ -34,7 +34,8 @@ use serde::de::DeserializeOwned;
 pub use exit::{Exit, Failure};
 
 use crate::api::types::{
-    EnergyReport, Explain, NodesReport, PlanReport, ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
+    EnergyReport, Explain, NodesReport, PlanReport, ReloadReport, RunsReport, ShadowReport,
+    SpeedsReport, Status,
 };
 use client::{Client, Method};
 use resolve::Action;

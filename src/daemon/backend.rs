@@ -9,12 +9,11 @@ use std::time::Duration;
 use phalanx_ffi::wire::{Reason, Stats};
 
 use crate::api::types::{
-    EnergyReport,
     AskReport, BlockerReport, CallShares, CallTime, ConfigStatus, DecisionReport, DimensionReport,
-    Explain, FilterReport, HistoryStatus, ImportReport, LinkStatus, NodeReport, NodesReport,
-    PendingReport, Placed, PlanReport, PlannedJob, PlannerStatus, PluginStatus, Quantiles,
-    ReloadReport, RunsReport, ShadowDiff, ShadowReport, SlurmStatus, SpeedsReport, Status,
-    SteerReport,
+    EnergyReport, Explain, FilterReport, HistoryStatus, ImportReport, LinkStatus, NodeReport,
+    NodesReport, PendingReport, Placed, PlanReport, PlannedJob, PlannerStatus, PluginStatus,
+    Quantiles, ReloadReport, RunsReport, ShadowDiff, ShadowReport, SlurmStatus, SpeedsReport,
+    Status, SteerReport,
 };
 use crate::api::{Backend, DataService, Failure};
 use crate::balance::WeightsBySource;

@@ -15,9 +15,7 @@ use crate::daemon::recorder::now_ms;
 use crate::daemon::state::{Shared, lock};
 use crate::daemon::steerers::{Round, Steerer};
 use crate::learn::{JobTraits, Source, Speeds, class_of, node_class_of};
-use crate::planner::bags::{
-    Inputs, Knowledge, Loss, Seconds, Settings, Watts, WattsFrom, plan,
-};
+use crate::planner::bags::{Inputs, Knowledge, Loss, Seconds, Settings, Watts, WattsFrom, plan};
 use crate::planner::steer::{Method, MethodReport, Steering};
 use crate::snapshot::{Job, Node, Snapshot};
 
@@ -249,7 +247,9 @@ pub(super) fn energy(shared: &Shared) -> EnergyReport {
     let known = Known {
         speeds: &speeds,
         config: &config,
-        classes: snapshot.as_ref().map_or_else(Configured::default, |s| Configured::new(&config, s)),
+        classes: snapshot
+            .as_ref()
+            .map_or_else(Configured::default, |s| Configured::new(&config, s)),
         power: &power,
         now_s: i64::try_from(time_ms / 1000).unwrap_or(i64::MAX),
     };

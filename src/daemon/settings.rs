@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::balance::{BestParams, Mode as BalanceRules, NoImprovement as Rule, Params, Sources};
-use crate::config::{
-    BalanceMode, Config, HistoryConfig, Mode, NoImprovement, WeightSource,
-};
+use crate::config::{BalanceMode, Config, HistoryConfig, Mode, NoImprovement, WeightSource};
 use crate::history::Limits;
 use crate::link::{Mode as LinkMode, Settings};
 use crate::planner::place::Tuning;

@@ -211,8 +211,7 @@ fn steer(
 ) -> Vec<Steering> {
     let speeds = shared.speeds();
     let watts = shared.node_watts(config);
-    let round =
-        Round { config, snapshot, rooms, speeds: &speeds, watts: &watts, now_ms: now_ms() };
+    let round = Round { config, snapshot, rooms, speeds: &speeds, watts: &watts, now_ms: now_ms() };
     let mut all = Vec::new();
     for steerer in steerers {
         shared.turn(Beat::Plan);

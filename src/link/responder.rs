@@ -444,10 +444,16 @@ impl Responder {
         let decision = self.next_decision.fetch_add(1, Ordering::Relaxed);
         let (decided, steered) = decide(state, session, ask, mode, received);
         count_steer(&mut state.view, steered.as_ref());
+        let by_method = steered.as_ref().is_some_and(|s| s.steer.strict && s.tier.is_none());
         let (reason, detail) = match &decided {
             // In shadow mode nothing may be held back.
             Err(Why::No(NoPlacement::Held)) if mode == Mode::Shadow => {
                 (Some(Reason::Shadow), Some("would wait"))
+            }
+            // Backfill still reserves nodes for a job that only waits for a better one, but not
+            // for tasks that wait for their own nodes: others could not start meanwhile.
+            Err(Why::No(NoPlacement::Held)) if will_run && !by_method => {
+                (Some(Reason::NoFit), Some("would wait"))
             }
             Err(why) => why.reason(),
             Ok(_) if mode == Mode::Shadow => (Some(Reason::Shadow), None),

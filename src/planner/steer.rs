@@ -688,6 +688,13 @@ mod tests {
         assert_eq!(placed.unwrap_err(), NoPlacement::Held);
         let late = Question { held_ms: 1000, ..ask(&one, &[0b0011], None) };
         assert!(decide(&mut holding, &mut table, &late).0.is_ok());
+        // Leave of the method alone: others are not held.
+        let tuning = Tuning { steered_hold_ms: Some(1000), ..Tuning::default() };
+        let mut steered = placer(tuning);
+        let mut table = strict(&steered);
+        let (placed, _) = decide(&mut steered, &mut table, &ask(&one, &[0b0011], None));
+        assert_eq!(placed.unwrap_err(), NoPlacement::Held);
+        assert!(!steered.may_hold(0));
     }
 
     #[test]

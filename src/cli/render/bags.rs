@@ -43,12 +43,21 @@ fn totals(method: &MethodReport) -> Vec<(&'static str, String)> {
     }
     let hourly = |per_s: Option<f64>| fraction_or_dash(per_s.map(|per_s| per_s * 3600.0));
     vec![
-        ("Profit per hour", format!("{} by whole tasks", fraction_or_dash(term("profit_per_hour")))),
+        (
+            "Profit per hour",
+            format!("{} by whole tasks", fraction_or_dash(term("profit_per_hour"))),
+        ),
         ("Solved for", format!("{} per hour, above idle", hourly(method.objective))),
-        ("No plan exceeds", format!("{} (gap {})", hourly(method.upper_bound), fraction_or_dash(method.gap))),
+        (
+            "No plan exceeds",
+            format!("{} (gap {})", hourly(method.upper_bound), fraction_or_dash(method.gap)),
+        ),
         ("Makespan", seconds_fine(term("makespan_s").unwrap_or(0.0))),
         ("Revenue", fraction_or_dash(term("revenue"))),
-        ("Energy", format!("{} kWh above idle", fraction_or_dash(term("energy_j").map(|j| j / KWH)))),
+        (
+            "Energy",
+            format!("{} kWh above idle", fraction_or_dash(term("energy_j").map(|j| j / KWH))),
+        ),
         ("Idle power", format!("{} W", amount(term("idle_w").unwrap_or(0.0)))),
         ("Energy price", format!("{} per kWh", fraction_or_dash(term("energy_price_kwh")))),
     ]
@@ -143,8 +152,13 @@ pub fn energy(report: &EnergyReport) -> String {
     };
     let per_kwh = format!("{} per kWh", fraction(report.energy_price_kwh));
     facts(&mut out, &[("Energy price", per_kwh), ("Tasks earn", price)]);
-    let mut rows =
-        table(&[("Node class", Left), ("Nodes", Right), ("Full [W]", Right), ("Idle [W]", Right), ("From", Left)]);
+    let mut rows = table(&[
+        ("Node class", Left),
+        ("Nodes", Right),
+        ("Full [W]", Right),
+        ("Idle [W]", Right),
+        ("From", Left),
+    ]);
     for node in &report.nodes {
         rows.add_row([
             clean(&node.class),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A method's wish for a job, in words.
 
-use super::{bags, clean};
 use super::units::{amount, fraction, time};
+use super::{bags, clean};
 use crate::api::types::SteerReport;
 use crate::planner::steer::{GangNote, Note};
 

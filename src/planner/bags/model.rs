@@ -246,7 +246,7 @@ impl<'a> Model<'a> {
         let rows: Vec<usize> = (0..self.bags.len())
             .filter(|&at| self.bags.get(at).is_some_and(|b| b.pending > 0 && !b.waits))
             .collect();
-        let types = || (0..self.classes.len());
+        let types = || 0..self.classes.len();
         let (mut etc_s, mut apc_w, mut users) = (Vec::new(), Vec::new(), Vec::new());
         for (row, &at) in rows.iter().enumerate() {
             let bag = &self.bags[at];
@@ -269,7 +269,8 @@ impl<'a> Model<'a> {
         if !etc_s.is_empty() && self.under_way != 0.0 {
             users.push(User { task_type: 0, tasks: 0, revenue: self.under_way });
         }
-        let machine = |class: &Class| MachineType { name: class.name.clone(), count: whole(class.cpus) };
+        let machine =
+            |class: &Class| MachineType { name: class.name.clone(), count: whole(class.cpus) };
         let load = |class: &Class| if whole(class.cpus) > 0 { class.load } else { 0.0 };
         let problem = Problem {
             energy_price: self.energy_price,
@@ -349,7 +350,8 @@ fn price(inputs: &Inputs<'_>, bag: &Bag<'_>) -> f64 {
     }
     let need = bag.job.shape.need(1);
     let unit = |name: &str| settings.price.get(name).copied().unwrap_or(0.0);
-    let mut hourly = unit("cpu") * as_f64(need.cpus) + unit("mem") * as_f64(need.memory_mb) / 1024.0;
+    let mut hourly =
+        unit("cpu") * as_f64(need.cpus) + unit("mem") * as_f64(need.memory_mb) / 1024.0;
     for &(kind, _, count) in &need.gres {
         let name = inputs.snapshot.gres_kinds.get(kind as usize);
         hourly += name.map_or(0.0, |name| unit(&format!("gres/{name}"))) * as_f64(count);
@@ -413,7 +415,10 @@ fn is_one_node(job: &Job) -> bool {
 /// A dependency, a begin time or a limit is no question of nodes.
 fn waits_for_nodes(job: &Job) -> bool {
     job.priority > 0
-        && matches!(&*job.reason, "Resources" | "Priority" | "None" | "ReqNodeNotAvail" | "JobArrayTaskLimit")
+        && matches!(
+            &*job.reason,
+            "Resources" | "Priority" | "None" | "ReqNodeNotAvail" | "JobArrayTaskLimit"
+        )
 }
 
 /// What decides which nodes a job may use at all.
