@@ -203,8 +203,8 @@ def drain(suite, ids):
 def check_plan(suite, method, text, explained):
     """What the reports say of the arrays."""
     suite.expect(method["upper_bound"] >= method["objective"] - 1e-9, f"bound: {method}")
-    suite.expect({row["job_class"].split("/")[1] for row in method["bags"]} >= set(TYPES),
-                 f"classes {[row['job_class'] for row in method['bags']]}")
+    classes = [row["job_class"] for row in method["bags"]]
+    suite.expect(all(any(f"/{name}/" in c for c in classes) for name in TYPES), f"{classes}")
     for word in ("Profit per hour", "No plan exceeds", "Makespan", "Energy", *TYPES):
         suite.expect(word in text, f"plan --bags lacks {word!r}:\n{text}")
     steer = explained.get("pending", {}).get("steer") or {}
@@ -225,7 +225,7 @@ def suites(suite, tasks):
     check_plan(suite, method, text, explained)
     print(f"    {text}\n    {json.dumps(result)}", flush=True)
     suite.expect(abs(result["off"]) <= NEAR_SHORT, f"off the promise by {result['off']:+.1%}")
-    ids = [submit(cluster, name, 12, "--hold") for name in ("beta", "gamma")]
+    ids = [submit(cluster, name, 40, "--hold") for name in ("beta", "gamma")]
     for job in ids:
         cluster.run("scontrol", "release", str(job))
     drain(suite, ids)

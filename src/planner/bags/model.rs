@@ -377,9 +377,10 @@ fn waits(inputs: &Inputs<'_>, bag: &Bag<'_>) -> bool {
         && bag.price < settings.energy_price * bag.least_joules()
 }
 
-/// CPUs by node that others than the arrays' tasks hold.
+/// CPUs by node that others than the arrays' tasks hold, by the poll that saw the tasks: the mirror
+/// may know of starts since.
 fn foreign_cpus(inputs: &Inputs<'_>, arrays: &[Array<'_>]) -> Vec<u64> {
-    let mut foreign: Vec<u64> = inputs.rooms.iter().map(|room| room.cpus.used).collect();
+    let mut foreign: Vec<u64> = inputs.snapshot.nodes.iter().map(|node| node.cpus_used).collect();
     for (node, job) in arrays.iter().flat_map(|array| &array.running) {
         if let Some(used) = foreign.get_mut(*node) {
             *used = used.saturating_sub(job.shape.need(1).cpus);
