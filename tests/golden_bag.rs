@@ -87,8 +87,13 @@ fn a_power_cap_slows_the_plan_down() {
     let problem: Problem = serde_json::from_value(problem).unwrap();
     let refused = solve(&problem, &Options::default()).unwrap_err();
     let text = "power_cap_w: no plan of this mode takes less than 100.0 W, got 99";
-    assert_eq!(refused, SolveError::Infeasible(phalanx::model::problem::FieldError::new(
-        "power_cap_w", text.split_once(": ").unwrap().1)));
+    assert_eq!(
+        refused,
+        SolveError::Infeasible(phalanx::model::problem::FieldError::new(
+            "power_cap_w",
+            text.split_once(": ").unwrap().1
+        ))
+    );
 }
 
 fn patent() -> Value {

@@ -348,7 +348,10 @@ impl Responder {
         let steers = if table.is_some() { steers } else { Vec::new() };
         // Made and dropped outside the lock: questions wait for the swap only.
         let fresh = SteerTable::new(table.unwrap_or_default(), snapshot, steers);
-        let old = lock(&self.state).steers.replace(method, fresh);
+        let mut state = lock(&self.state);
+        let old = state.steers.replace(method, fresh);
+        state.steers.saw(snapshot);
+        drop(state);
         drop(old);
     }
 
@@ -447,7 +450,7 @@ impl Responder {
         let by_method = steered.as_ref().is_some_and(|s| s.steer.strict && s.tier.is_none());
         let (reason, detail) = match &decided {
             // In shadow mode nothing may be held back.
-            Err(Why::No(NoPlacement::Held)) if mode == Mode::Shadow => {
+            Err(Why::No(NoPlacement::Held | NoPlacement::Unplanned)) if mode == Mode::Shadow => {
                 (Some(Reason::Shadow), Some("would wait"))
             }
             // Backfill still reserves nodes for a job that only waits for a better one, but not
@@ -572,6 +575,7 @@ impl Why {
             Self::No(NoPlacement::NoFit) => (Reason::NoFit, None),
             Self::NoChoice => (Reason::NoChoice, None),
             Self::No(NoPlacement::Held) => (Reason::Held, None),
+            Self::No(NoPlacement::Unplanned) => (Reason::Held, Some("waits for its first plan")),
         };
         (Some(reason), detail)
     }
@@ -616,7 +620,8 @@ fn decide(
         held_ms: u64::try_from(held_ms).unwrap_or(u64::MAX),
     };
     let (decided, steered) = steer::decide(placer, &mut state.steers, &question);
-    if matches!(decided, Err(NoPlacement::Held)) && state.first_seen.len() < limits::HELD_JOBS_MAX {
+    let held = matches!(decided, Err(NoPlacement::Held | NoPlacement::Unplanned));
+    if held && state.first_seen.len() < limits::HELD_JOBS_MAX {
         state.first_seen.entry(ask.head.job_id).or_insert(now);
     }
     let decided = match decided {

@@ -84,6 +84,8 @@ pub enum NoPlacement {
     NoFit,
     /// Waiting for a node that it improves.
     Held,
+    /// Its array waits for its first plan.
+    Unplanned,
     /// The candidate set is not of this node table.
     OtherTable,
 }
@@ -280,8 +282,12 @@ impl Placer {
 
     /// The same for a job whose method rather lets it wait than go elsewhere.
     pub fn may_hold_steered(&self, held_ms: u64) -> bool {
-        let limit = self.tuning.steered_hold_ms;
-        self.may_hold(held_ms) || limit.is_some_and(|limit| held_ms < limit)
+        self.may_hold(held_ms) || self.may_hold_steered_only(held_ms)
+    }
+
+    /// The same, but not by the balance method's leave.
+    pub fn may_hold_steered_only(&self, held_ms: u64) -> bool {
+        self.tuning.steered_hold_ms.is_some_and(|limit| held_ms < limit)
     }
 
     /// Makes the next decisions fast again; they are the same without. To be

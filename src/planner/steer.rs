@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{STEER_TIERS_MAX, STEERS_MAX};
+use crate::limits::{STEER_FIRST_PLAN_MS, STEER_TIERS_MAX, STEERS_MAX};
 use crate::model::shape::{LeftToSlurm, Shape};
 use crate::planner::bags::WattsFrom;
 use crate::planner::cluster::Table;
@@ -361,6 +361,8 @@ struct Shared {
 #[derive(Debug, Default)]
 pub struct Steers {
     tables: BTreeMap<Method, SteerTable>,
+    /// Greatest job id that the latest plan knew.
+    newest: Option<u32>,
     words: Vec<u64>,
 }
 
@@ -373,6 +375,17 @@ impl Steers {
         } else {
             self.tables.insert(method, table)
         }
+    }
+
+    /// Plans know all jobs of this snapshot now.
+    pub fn saw(&mut self, snapshot: &Snapshot) {
+        self.newest = snapshot.jobs.iter().map(|job| job.id).max().or(Some(0));
+    }
+
+    /// Whether the question is of an array that no plan has seen yet.
+    fn is_new_array(&self, ask: &Question<'_>) -> bool {
+        let plain = ask.shape.left_to_slurm.is_none() && ask.shape.wanted_nodes() == 1;
+        plain && ask.array_job_id.zip(self.newest).is_some_and(|(array, newest)| array > newest)
     }
 
     /// Number of steered jobs by method.
@@ -447,6 +460,13 @@ pub fn decide(
 ) -> (Result<Placement, NoPlacement>, Option<Steered>) {
     let mut words = std::mem::take(&mut steers.words);
     let result = match steers.find(ask) {
+        // Where tasks may wait for their nodes, they wait for the first plan of their array.
+        None if ask.held_ms < STEER_FIRST_PLAN_MS
+            && placer.may_hold_steered_only(ask.held_ms)
+            && steers.is_new_array(ask) =>
+        {
+            (Err(NoPlacement::Unplanned), None)
+        }
         None => (placer.decide(ask.shape, ask.candidates, ask.held_ms), None),
         Some((table, entry)) if !Arc::ptr_eq(&table.table, placer.cluster().table()) => {
             let steer = Arc::clone(&entry.steer);
@@ -688,13 +708,19 @@ mod tests {
         assert_eq!(placed.unwrap_err(), NoPlacement::Held);
         let late = Question { held_ms: 1000, ..ask(&one, &[0b0011], None) };
         assert!(decide(&mut holding, &mut table, &late).0.is_ok());
-        // Leave of the method alone: others are not held.
+        // Leave of the method alone: others are not held, but arrays that no plan has seen.
         let tuning = Tuning { steered_hold_ms: Some(1000), ..Tuning::default() };
         let mut steered = placer(tuning);
         let mut table = strict(&steered);
         let (placed, _) = decide(&mut steered, &mut table, &ask(&one, &[0b0011], None));
         assert_eq!(placed.unwrap_err(), NoPlacement::Held);
         assert!(!steered.may_hold(0));
+        let array = Question { job_id: 8, ..ask(&one, &[0b0011], Some(8)) };
+        assert!(decide(&mut steered, &mut table, &array).0.is_ok());
+        table.saw(&snapshot(&["a"]));
+        assert_eq!(decide(&mut steered, &mut table, &array).0.unwrap_err(), NoPlacement::Unplanned);
+        let late = Question { held_ms: STEER_FIRST_PLAN_MS, ..array };
+        assert!(decide(&mut steered, &mut table, &late).0.is_ok());
     }
 
     #[test]
