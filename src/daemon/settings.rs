@@ -2,6 +2,7 @@
 //! What a configuration means to the parts that do not read it themselves.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::balance::{BestParams, Mode as BalanceRules, NoImprovement as Rule, Params, Sources};
 use crate::config::{BalanceMode, Config, HistoryConfig, Mode, NoImprovement, WeightSource};
@@ -20,6 +21,7 @@ pub(super) fn link_settings(config: &Config, generation: u64) -> Settings {
         breaker_misses: config.link.breaker_misses,
         breaker_open_ms: config.link.breaker_open_ms,
         ask_will_run: config.link.ask_will_run,
+        order: config.order.enabled && config.any_enforced(),
         tuning: tuning(config),
     }
 }
@@ -82,5 +84,6 @@ pub(super) fn tuning(whole: &Config) -> Tuning {
         initial_weights: config.initial_weights.clone(),
         ignore_node_weight: !config.respect_node_weight,
         steered_hold_ms: hold.then(|| whole.bag.hold_max_s.saturating_mul(1000)),
+        levels: Arc::default(),
     }
 }

@@ -11,6 +11,7 @@ use crate::api::types::SteerReport;
 use crate::config::Config;
 use crate::daemon::bags::Bags;
 use crate::daemon::gangs::Gangs;
+use crate::daemon::measures::Measures;
 use crate::daemon::state::Shared;
 use crate::learn::Speeds;
 use crate::planner::room::Room;
@@ -30,6 +31,8 @@ pub(super) struct Round<'a> {
     pub(super) speeds: &'a Speeds,
     /// Power by node name as collected, watts.
     pub(super) watts: &'a BTreeMap<String, f64>,
+    /// What was measured on the nodes, for the methods that go by it.
+    pub(super) measures: &'a Measures,
     /// Unix milliseconds.
     pub(super) now_ms: u64,
 }
