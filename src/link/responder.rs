@@ -25,7 +25,7 @@ use crate::link::hist::Histogram;
 use crate::link::order::OrderDesk;
 use crate::link::session::{PluginCounters, PluginState, Session, Step};
 use crate::planner::cluster::{Cluster, RunningJob, Table};
-use crate::planner::place::{NoPlacement, Placement, Placer, Pool, Tuning};
+use crate::planner::place::{NoPlacement, Placement, Placer, Pool, Tuning, up_to_class};
 use crate::planner::room::Room;
 use crate::planner::steer::{self, Method, Question, Steer, SteerTable, Steered, Steers};
 use crate::snapshot::Snapshot;
@@ -291,32 +291,44 @@ impl Responder {
     /// # Errors
     /// The engine's words, if it does not take the tuning; the old settings
     /// then stay.
-    pub fn set_settings(&self, settings: Settings) -> Result<(), String> {
+    pub fn set_settings(&self, mut settings: Settings) -> Result<(), String> {
         let mut state = lock(&self.state);
-        self.tune(&mut state, settings)
-    }
-
-    /// What was measured on the nodes, by name; see [`Tuning::levels`].
-    pub fn set_levels(&self, levels: BTreeMap<Arc<str>, u32>) {
-        let mut state = lock(&self.state);
-        let settings = self.settings();
-        if *settings.tuning.levels == levels {
-            return;
-        }
-        let mut settings = Settings::clone(&settings);
-        settings.tuning.levels = Arc::new(levels);
-        if let Err(error) = self.tune(&mut state, settings) {
-            warn!("levels of the nodes not taken: {error}");
-        }
-    }
-
-    fn tune(&self, state: &mut State, settings: Settings) -> Result<(), String> {
+        // What was measured is not configured.
+        settings.tuning.levels = Arc::clone(&self.settings().tuning.levels);
         if let Some(placer) = &mut state.placer {
             placer.tune(settings.tuning.clone()).map_err(|e| e.to_string())?;
             placer.maintain();
         }
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         Ok(())
+    }
+
+    /// What was measured on the nodes, by name; see [`Tuning::levels`].
+    pub fn set_levels(&self, levels: BTreeMap<Arc<str>, u32>) {
+        let before = self.settings();
+        if *before.tuning.levels == levels {
+            return;
+        }
+        // Made outside the lock: questions wait for the swap only.
+        let tuning = Tuning { levels: Arc::new(levels), ..before.tuning.clone() };
+        let table = self.with_placer(|placer| Arc::clone(placer.cluster().table()));
+        let classes = table.as_ref().map(|table| up_to_class(table, &tuning));
+        let mut state = lock(&self.state);
+        let mut settings = Settings::clone(&self.settings());
+        let same = settings.tuning.ignore_node_weight == tuning.ignore_node_weight;
+        settings.tuning.levels = Arc::clone(&tuning.levels);
+        if let Some(placer) = &mut state.placer {
+            let is_its = |table| Arc::ptr_eq(table, placer.cluster().table());
+            match classes.filter(|_| same && table.as_ref().is_some_and(is_its)) {
+                Some(classes) => placer.set_levels(tuning.levels, classes),
+                None => {
+                    if let Err(error) = placer.tune(settings.tuning.clone()) {
+                        warn!("levels of the nodes not taken: {error}");
+                    }
+                }
+            }
+        }
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
     /// Counts of the link, copied.

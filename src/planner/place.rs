@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::balance::{Decision, Engine, EngineError, NoImprovement, Outcome, Params, Request};
 use crate::model::shape::{LeftToSlurm, Memory, Need, Shape, Sharing};
 use crate::model::{Amount, NodeIdx, NodeSet};
-use crate::planner::cluster::{Change, Cluster, Held, RunningJob};
+use crate::planner::cluster::{Change, Cluster, Held, RunningJob, Table};
 use crate::planner::room::Room;
 use crate::planner::unfit::Unfit;
 
@@ -174,9 +174,16 @@ impl Placer {
         let mut params = tuning.params.clone();
         params.initial_weights = initial_weights(&self.dims, &tuning.initial_weights);
         self.engine.set_params(params)?;
-        self.up_to_class = up_to_class(&self.cluster, &tuning);
+        self.up_to_class = up_to_class(self.cluster.table(), &tuning);
         self.tuning = tuning;
         Ok(())
+    }
+
+    /// Replaces [`Tuning::levels`] alone: quick, because `up_to_class` was made
+    /// before from this very node table and these levels, by [`up_to_class`].
+    pub fn set_levels(&mut self, levels: Arc<BTreeMap<Arc<str>, u32>>, up_to_class: Vec<NodeSet>) {
+        self.tuning.levels = levels;
+        self.up_to_class = up_to_class;
     }
 
     /// Sets how many pending jobs wait for each dimension, by its name.
@@ -498,8 +505,11 @@ impl Placer {
     }
 }
 
-fn up_to_class(cluster: &Cluster, tuning: &Tuning) -> Vec<NodeSet> {
-    let nodes = &cluster.table().nodes;
+/// Nodes up to each class of Weight and level, lightest first; empty if all are
+/// of one class.
+#[must_use]
+pub fn up_to_class(table: &Table, tuning: &Tuning) -> Vec<NodeSet> {
+    let nodes = &table.nodes;
     let mut by_class: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
     for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.name.is_empty()) {
         let weight = if tuning.ignore_node_weight { 0 } else { node.weight };
@@ -649,7 +659,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::planner::cluster::{Held, Table, TableNode};
+    use crate::planner::cluster::TableNode;
 
     fn node(name: &str, weight: u32) -> TableNode {
         TableNode { name: name.into(), cpus: 8, threads: 1, weight, ..TableNode::default() }

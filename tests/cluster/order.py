@@ -207,6 +207,7 @@ def arrays(s, long, mid, short):
 
 def daemon_lost(s, long, mid, short):
     """kill -9, kill -STOP and a regular end of the daemon"""
+    since = s.explain(long)["overtaken_since_s"]
     for name, lose, back in (
             ("kill -9", lambda: s.cluster.signal_phalanxd(signal.SIGKILL),
              s.cluster.start_phalanxd),
@@ -218,6 +219,8 @@ def daemon_lost(s, long, mid, short):
         check(s.queue()[:3] == [long, mid, short], f"{name}: Slurm's own order, {s.queue()}")
         back()
         s.until(lambda: s.queue()[:3] == [short, mid, long], f"in order again after {name}")
+        check(s.explain(long)["overtaken_since_s"] == since,
+              f"{name}: since {since}, explain of {long}: {s.explain(long)}")
 
 
 def slurmctld_lost(s, long, mid, short):

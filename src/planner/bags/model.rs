@@ -395,9 +395,8 @@ fn capacity(room: &Room, foreign: u64, need: &Need) -> u64 {
         return u64::from(room.could_hold(need) && foreign == 0);
     }
     let mut holds = room.cpus.total.saturating_sub(foreign) / need.cpus.max(1);
-    if need.memory_mb > 0 {
-        holds = holds.min(room.memory_mb.total / need.memory_mb);
-    }
+    let memory = room.memory_mb.total.checked_div(need.memory_mb);
+    holds = holds.min(memory.unwrap_or(u64::MAX));
     let total = |levels: &[Level], at: u32| levels.get(at as usize).map_or(0, |l| l.total);
     for &(kind, gres_type, count) in &need.gres {
         let has = gres_type.map_or_else(|| total(&room.kinds, kind), |t| total(&room.types, t));
