@@ -98,6 +98,7 @@ test-cluster: debug $(SCHEMATHESIS)
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/order.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/bags.py
 	PHALANX_NEED_MUNGED=1 $(CARGO) test -p phalanx-ffi --test munge
 	PHALANX_SCHEMATHESIS=$(CURDIR)/$(SCHEMATHESIS) $(CLUSTER_ENV) \
 		$(PYTHON) tests/cluster/data_service.py
@@ -150,7 +151,13 @@ test-24.11: slurm-24.11
 # ---- measuring; nothing here passes or fails
 
 .PHONY: tuning-pictures bench-10k bench-balance bench-traces bench-gangs bench-gang-method \
-	bench-share bench-agents bench-order
+	bench-share bench-agents bench-order bench-bag bench-bags-cluster
+# The data of the source paper's experiments, as BENCHMARKS.md names them.
+BAG_DATA ?= ../shared/data
+bench-bag: rust
+	$(CARGO) run --release --example bag_experiments -- --data $(BAG_DATA)
+bench-bags-cluster: deps-test debug plugin
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/bags.py --bench 200
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py
