@@ -98,6 +98,7 @@ test-cluster: debug $(SCHEMATHESIS)
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/order.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/bags.py
 	PHALANX_NEED_MUNGED=1 $(CARGO) test -p phalanx-ffi --test munge
 	PHALANX_SCHEMATHESIS=$(CURDIR)/$(SCHEMATHESIS) $(CLUSTER_ENV) \
 		$(PYTHON) tests/cluster/data_service.py
@@ -147,7 +148,13 @@ test-24.11: slurm-24.11
 
 # ---- measuring; nothing here passes or fails
 
-.PHONY: bench-10k bench-balance bench-traces bench-gangs bench-gang-method bench-share bench-agents bench-order
+# The data of the source paper's experiments, as BENCHMARKS.md names them.
+BAG_DATA ?= ../shared/data
+bench-bag: rust
+	$(CARGO) run --release --example bag_experiments -- --data $(BAG_DATA)
+bench-bags-cluster: deps-test debug plugin
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/bags.py --bench 200
+.PHONY: bench-bag bench-bags-cluster bench-10k bench-balance bench-traces bench-gangs bench-gang-method bench-share bench-agents bench-order
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py

@@ -33,8 +33,8 @@ use crate::api::heat::HeatReport;
 use crate::api::metrics::{self, Sources};
 use crate::api::page;
 use crate::api::types::{
-    Explain, ImportReport, NodesReport, PlanReport, ReloadReport, RunsReport, ShadowReport,
-    SpeedsReport, Status,
+    EnergyReport, Explain, ImportReport, NodesReport, PlanReport, ReloadReport, RunsReport,
+    ShadowReport, SpeedsReport, Status,
 };
 use crate::limits;
 use crate::model::run::Run;
@@ -105,6 +105,11 @@ pub trait Backend: Send + Sync + 'static {
     /// # Errors
     /// When nothing is learned, or not of this class.
     fn speeds(&self, class: Option<&str>, node: Option<&str>) -> Result<SpeedsReport, Failure>;
+    /// `GET /v1/history/energy`
+    ///
+    /// # Errors
+    /// When nothing is learned.
+    fn energy(&self) -> Result<EnergyReport, Failure>;
     /// `POST /v1/history/import`
     ///
     /// # Errors
@@ -283,6 +288,7 @@ fn routes<B: Backend>(shared: Arc<Shared<B>>) -> Router {
         .route("/v1/plan", get(plan::<B>))
         .route("/v1/history/runs", get(runs::<B>))
         .route("/v1/history/speeds", get(speeds::<B>))
+        .route("/v1/history/energy", get(energy::<B>))
         .route("/v1/history/import", post(import::<B>))
         .route("/v1/reload", post(reload::<B>))
         .route("/openapi.json", get(openapi))
@@ -470,6 +476,10 @@ async fn speeds<B: Backend>(
     Ask(query): Ask<SpeedsQuery>,
 ) -> Response {
     read(s, peer, move |b: &B| b.speeds(query.class.as_deref(), query.node.as_deref())).await
+}
+
+async fn energy<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
+    read(s, peer, |b: &B| b.energy()).await
 }
 
 async fn import<B: Backend>(

@@ -105,7 +105,11 @@ pub enum Command {
     },
     /// Show the plan for the pending jobs
     #[command(after_help = EXIT_CODES)]
-    Plan,
+    Plan {
+        /// Only job arrays as bags of tasks: split, makespan, energy, profit and its bound
+        #[arg(long)]
+        bags: bool,
+    },
     /// Check a configuration without the daemon
     #[command(after_help = EXIT_CODES)]
     Config {
@@ -158,6 +162,9 @@ pub enum HistoryCommand {
         #[arg(long, value_name = "NODE")]
         node: Option<String>,
     },
+    /// Show what is believed of power and energy, and where it comes from
+    #[command(after_help = EXIT_CODES)]
+    Energy,
     /// Show runs of jobs that ended, newest first
     #[command(after_help = EXIT_CODES)]
     Runs {

@@ -10,13 +10,14 @@ use phalanx_ffi::wire::{Reason, Stats};
 
 use crate::api::types::{
     AskReport, BlockerReport, CallShares, CallTime, ConfigStatus, DecisionReport, DimensionReport,
-    Explain, FilterReport, HistoryStatus, ImportReport, LinkStatus, NodeReport, NodesReport,
-    PendingReport, Placed, PlanReport, PlannedJob, PlannerStatus, PluginStatus, Quantiles,
-    ReloadReport, RunsReport, ShadowDiff, ShadowReport, SlurmStatus, SpeedsReport, Status,
-    SteerReport,
+    EnergyReport, Explain, FilterReport, HistoryStatus, ImportReport, LinkStatus, NodeReport,
+    NodesReport, PendingReport, Placed, PlanReport, PlannedJob, PlannerStatus, PluginStatus,
+    Quantiles, ReloadReport, RunsReport, ShadowDiff, ShadowReport, SlurmStatus, SpeedsReport,
+    Status, SteerReport,
 };
 use crate::api::{Backend, DataService, Failure};
 use crate::balance::WeightsBySource;
+use crate::daemon::bags;
 use crate::daemon::past;
 use crate::daemon::recent::{Key, Known};
 use crate::daemon::recorder::now_ms;
@@ -165,6 +166,14 @@ impl Backend for Shared {
 
     fn speeds(&self, class: Option<&str>, node: Option<&str>) -> Result<SpeedsReport, Failure> {
         past::speeds(self, class, node)
+    }
+
+    fn energy(&self) -> Result<EnergyReport, Failure> {
+        if !self.config().learn.enabled {
+            let text = "learn.enabled is off: nothing is learned".to_owned();
+            return Err(Failure::Unavailable(text));
+        }
+        Ok(bags::energy(self))
     }
 
     fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure> {

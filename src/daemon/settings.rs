@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::balance::{BestParams, Mode as BalanceRules, NoImprovement as Rule, Params, Sources};
-use crate::config::{
-    BalanceConfig, BalanceMode, Config, HistoryConfig, Mode, NoImprovement, WeightSource,
-};
+use crate::config::{BalanceMode, Config, HistoryConfig, Mode, NoImprovement, WeightSource};
 use crate::history::Limits;
 use crate::link::{Mode as LinkMode, Settings};
 use crate::planner::place::Tuning;
@@ -24,7 +22,7 @@ pub(super) fn link_settings(config: &Config, generation: u64) -> Settings {
         breaker_open_ms: config.link.breaker_open_ms,
         ask_will_run: config.link.ask_will_run,
         order: config.order.enabled && config.any_enforced(),
-        tuning: tuning(&config.balance),
+        tuning: tuning(config),
     }
 }
 
@@ -53,7 +51,8 @@ pub(super) fn history_limits(config: &HistoryConfig) -> Limits {
 
 /// The balance method's parameters; weights stay by name, because the
 /// dimensions are the cluster's.
-pub(super) fn tuning(config: &BalanceConfig) -> Tuning {
+pub(super) fn tuning(whole: &Config) -> Tuning {
+    let config = &whole.balance;
     let has = |source| config.weights_from.contains(&source);
     let params = Params {
         mode: match config.mode {
@@ -79,10 +78,12 @@ pub(super) fn tuning(config: &BalanceConfig) -> Tuning {
             gang: config.best.gang,
         },
     };
+    let hold = whole.bag.enabled && whole.bag.hold;
     Tuning {
         params,
         initial_weights: config.initial_weights.clone(),
         ignore_node_weight: !config.respect_node_weight,
+        steered_hold_ms: hold.then(|| whole.bag.hold_max_s.saturating_mul(1000)),
         levels: Arc::default(),
     }
 }

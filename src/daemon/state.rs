@@ -11,6 +11,7 @@ use log::{info, warn};
 use crate::api::types::ReloadReport;
 use crate::collect::Now;
 use crate::config::Config;
+use crate::daemon::bags::Power;
 use crate::daemon::collect::{self, Data};
 use crate::daemon::learner::LearnShared;
 use crate::daemon::logging;
@@ -82,6 +83,8 @@ pub(super) struct Shared {
     pub(super) data: Option<Data>,
     /// Learned speeds; the learner puts a new picture here after each batch of runs.
     pub(super) speeds: RwLock<Arc<Speeds>>,
+    /// Power of nodes as it was measured.
+    pub(super) power: Arc<Mutex<Power>>,
     /// Counts of the learner.
     pub(super) learn: Arc<LearnShared>,
     /// Turns of the link and plan threads, for the watchdog.

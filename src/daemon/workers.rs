@@ -135,7 +135,7 @@ pub(super) fn sleep_until(when: Instant, stop: &AtomicBool) {
 /// has changed; at most once per `planner.slot_ms` and with at most
 /// 1/[`PLAN_SHARE`] of a CPU.
 pub(super) fn plan_loop(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBool) {
-    let mut steerers = steerers::all();
+    let mut steerers = steerers::all(shared);
     let mut newest: Option<Arc<Snapshot>> = None;
     let mut planned_with = Measures::new();
     while !stop.load(Ordering::Relaxed) {
@@ -182,11 +182,13 @@ fn plan_one(
     let pending = pending_by_name(snapshot, &counts);
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
     let speeds = shared.speeds();
+    let watts = shared.node_watts(&config);
     let round = Round {
         config: &config,
         snapshot,
         rooms: &rooms,
         speeds: &speeds,
+        watts: &watts,
         measures,
         now_ms: now_ms(),
     };

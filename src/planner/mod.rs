@@ -4,6 +4,7 @@
 
 pub mod attribution;
 pub mod backfill;
+pub mod bags;
 mod blocks;
 pub mod cluster;
 pub mod eligible;

@@ -67,6 +67,8 @@ pub struct Node {
     pub gres: Vec<NodeGres>,
     /// Active features.
     pub features: Vec<Arc<str>>,
+    /// Power drawn now, watts, where Slurm measures it.
+    pub watts: Option<u32>,
 }
 
 /// One GRES kind or type on a node.

@@ -3,6 +3,7 @@
 //! each report. Nothing is coloured or cut, so that text reads the same on a
 //! terminal, in a pipe and in a mail.
 
+pub mod bags;
 pub mod collectors;
 pub mod doctor;
 pub mod explain;
