@@ -286,6 +286,22 @@ def it_steers_gangs_and_balance(suite):
 
 
 @check
+def it_tells_the_power_of_nodes(suite):
+    """What busy nodes draw, for bags of tasks: by a datum, then by nothing again."""
+    def sources():
+        report = json.loads(suite.phalanx("history", "energy", "--json"))
+        return {node["from"] for node in report["nodes"]}
+    equal(sources(), {None}, "before")
+    suite.phalanx("collector", "use", "bag.power_w", "speed")
+    job = suite.cluster.submit("-t1", "-N6", "--ntasks-per-node=2", wrap="sleep 30")
+    suite.until("the power of busy nodes", lambda: sources() == {"metric"}, 15)
+    suite.cluster.run("scancel", job)
+    suite.phalanx("collector", "use", "bag.power_w", "--reset")
+    suite.until("nothing again", lambda: sources() == {None}, 5)
+    suite.cluster.wait_jobs([job], timeout=30)
+
+
+@check
 def the_methods_are_processors(suite):
     """cpu_free_ratio into capability_cpu_load on the nodes, a processor of lines on the master."""
     suite.phalanx("collector", "add", "cpu_free_ratio", "--cmd", "builtin:cpu_free_ratio",
