@@ -355,15 +355,16 @@ def bad_programs_hold_nothing_up(suite):
     assert "broken" in suite.get("/v1/collectors/fails")[1].decode(), "its standard error is kept"
     for name in BAD:
         suite.phalanx("collector", "remove", name)
-    suite.until("their processes to end", lambda: not strays(), 10)
+    suite.until("their processes to end", lambda: not strays(suite), 10)
     equal(suite.fresh("speed"), set(NODES), "the good one")
 
 
-def strays():
-    """Processes of the bad programs."""
+def strays(suite):
+    """Processes of the bad programs and of slow: shells that may still fork, and sleeps."""
     lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True,
                            check=True).stdout.splitlines()
-    return [line for line in lines if line == f"sleep {NAP}"]
+    return [line for line in lines if line == f"sleep {NAP}" or f" {suite.commands}/" in line
+            and line.rsplit("/", 1)[1] in BAD]
 
 
 @check
@@ -372,9 +373,9 @@ def a_killed_agent_falls_back_and_returns(suite):
     slow = suite.script("slow", f"#!/bin/sh\nexec sleep {NAP}\n")
     suite.phalanx("collector", "add", "slow", "--cmd", slow, "--every", "1s", "--timeout", "60s",
                   "--nodes", "n2")
-    suite.until("slow to run", strays, 10)
+    suite.until("slow to run", lambda: strays(suite), 10)
     suite.cluster.stop_agent("n2", kill=True)
-    suite.until("its program to end", lambda: not strays(), 5)
+    suite.until("its program to end", lambda: not strays(suite), 5)
     took = suite.until("n2 to be stale", lambda: suite.shares()[1][1] == "scaled",
                        3 * EVERY_S + 5)
     counts, _ = suite.shares()
