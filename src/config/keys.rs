@@ -178,7 +178,7 @@ pub const KEYS: &[Key] = &[
     key("bag.margin", FACTOR),
     key("bag.watts", Kind::Amounts),
     key("bag.idle_watts", Kind::Amounts),
-    key("bag.watts_metric", Kind::Text),
+    key("bag.power_w", Kind::Datum(&[NONE])),
     key("bag.loss", Kind::Choice(&["run", "wait"])),
     key("bag.wait_max_s", int(0, 604_800, "seconds")),
     key("bag.power_cap_w", Kind::Real { min: 0.0, max: 1e9 }),

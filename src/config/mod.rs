@@ -396,8 +396,8 @@ pub struct BagConfig {
     pub watts: BTreeMap<String, f64>,
     /// Power of an idle node, likewise.
     pub idle_watts: BTreeMap<String, f64>,
-    /// Datum with the power of each node, watts; empty for none.
-    pub watts_metric: String,
+    /// Datum with the power of each node, watts; `none`: there is none.
+    pub power_w: String,
     /// What loss-making arrays do.
     pub loss: BagLoss,
     /// Longest wait of these since their submission, seconds.
@@ -622,7 +622,7 @@ impl Default for BagConfig {
             margin: 1.3,
             watts: BTreeMap::new(),
             idle_watts: BTreeMap::new(),
-            watts_metric: String::new(),
+            power_w: NONE.to_owned(),
             loss: BagLoss::Run,
             wait_max_s: 43_200,
             power_cap_w: 0.0,

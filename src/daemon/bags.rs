@@ -11,6 +11,7 @@ use jiff::{Timestamp, Zoned};
 use crate::api::types::{EnergyReport, EnergyRow, NodePower};
 use crate::bag::Mode;
 use crate::config::{BagConfig, BagLoss, BagMode, Config};
+use crate::daemon::measures::BAG_POWER_W;
 use crate::daemon::recorder::now_ms;
 use crate::daemon::state::{Shared, lock};
 use crate::daemon::steerers::{Round, Steerer};
@@ -43,7 +44,8 @@ impl Steerer for Bags {
             return nothing();
         }
         let mut power = lock(&self.power);
-        power.see(round.config, round.snapshot, round.watts);
+        let collected = round.measures.get(BAG_POWER_W).map(|measured| &measured.of);
+        power.see(round.config, round.snapshot, collected);
         let known = Known {
             speeds: round.speeds,
             config: round.config,
@@ -153,8 +155,13 @@ pub(super) struct Power {
 }
 
 impl Power {
-    fn see(&mut self, config: &Config, snapshot: &Snapshot, collected: &BTreeMap<String, f64>) {
-        if config.bag.watts_metric.is_empty() {
+    fn see(
+        &mut self,
+        config: &Config,
+        snapshot: &Snapshot,
+        collected: Option<&BTreeMap<Arc<str>, f64>>,
+    ) {
+        if collected.is_none() {
             self.metric.clear();
         }
         for node in &snapshot.nodes {
@@ -170,7 +177,7 @@ impl Power {
                 let nodes = self.slurm.entry(class.clone()).or_default();
                 nodes.insert(node.name.to_string(), full(f64::from(watts)));
             }
-            if let Some(watts) = collected.get(&*node.name) {
+            if let Some(watts) = collected.and_then(|collected| collected.get(&node.name)) {
                 self.metric.entry(class).or_default().insert(node.name.to_string(), full(*watts));
             }
         }

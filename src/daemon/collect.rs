@@ -2,7 +2,6 @@
 //! The data service inside the daemon: its thread, its settings, and its answers
 //! to the API.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -116,19 +115,6 @@ fn failure(refusal: Refusal) -> Failure {
 fn expand(nodes: &str) -> Result<Vec<String>, Failure> {
     hostlist::expand(nodes, NODES_MAX)
         .map_err(|error| Failure::BadRequest(format!("nodes: {error}")))
-}
-
-impl Shared {
-    /// Power by node, watts, as `bag.watts_metric` has it; stale values are left out.
-    pub(super) fn node_watts(&self, config: &Config) -> BTreeMap<String, f64> {
-        let name = &config.bag.watts_metric;
-        let Some(data) = self.data.as_ref().filter(|_| !name.is_empty()) else {
-            return BTreeMap::new();
-        };
-        let report = data.collect.data(name, None, Now::read()).unwrap_or_default();
-        let fresh = report.values.into_iter().filter(|row| !row.stale);
-        fresh.filter_map(|row| Some((row.node, row.value.number()?))).collect()
-    }
 }
 
 /// The service with what the daemon knows of the nodes.

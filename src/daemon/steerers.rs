@@ -4,7 +4,6 @@
 //! A method joins by one more entry in [`all`]; what it hands back goes to the
 //! link, where [`steer::decide`](crate::planner::steer::decide) follows it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::types::SteerReport;
@@ -29,8 +28,6 @@ pub(super) struct Round<'a> {
     pub(super) rooms: &'a [Room],
     /// What was learned from jobs that ended.
     pub(super) speeds: &'a Speeds,
-    /// Power by node name as collected, watts.
-    pub(super) watts: &'a BTreeMap<String, f64>,
     /// What was measured on the nodes, for the methods that go by it.
     pub(super) measures: &'a Measures,
     /// Unix milliseconds.

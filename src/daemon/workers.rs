@@ -182,13 +182,11 @@ fn plan_one(
     let pending = pending_by_name(snapshot, &counts);
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
     let speeds = shared.speeds();
-    let watts = shared.node_watts(&config);
     let round = Round {
         config: &config,
         snapshot,
         rooms: &rooms,
         speeds: &speeds,
-        watts: &watts,
         measures,
         now_ms: now_ms(),
     };
