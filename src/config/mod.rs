@@ -12,6 +12,7 @@
 mod check;
 mod error;
 pub mod keys;
+mod planning;
 mod suggest;
 #[cfg(test)]
 mod tests;

@@ -11,10 +11,9 @@ use log::{debug, info, warn};
 
 use crate::config::Config;
 use crate::daemon::recorder::now_ms;
-use crate::daemon::settings::tuning;
 use crate::daemon::state::{Beat, Shared, lock};
 use crate::daemon::steerers::{self, Round, Steerer};
-use crate::planner::attribution::{self, Counts};
+use crate::planner::attribution;
 use crate::planner::plan::{Inputs, Plan, plan, pools_of};
 use crate::planner::room::Room;
 use crate::planner::steer::Steering;
@@ -164,14 +163,14 @@ fn plan_one(shared: &Shared, snapshot: &Arc<Snapshot>, steerers: &mut [Box<dyn S
     let now_s = i64::try_from(now_ms() / 1000).unwrap_or(i64::MAX);
     let requests_max = config.planner.plan_jobs_max as usize;
     let counts = attribution::count(snapshot, &rooms, now_s, requests_max);
-    let pending = pending_by_name(snapshot, &counts);
+    let pending = counts.by_name(snapshot);
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
     let steerings = steer(shared, &config, snapshot, &rooms, steerers);
     let methods = steerings.iter().map(|s| s.report.clone()).collect();
     let deadline = started + Duration::from_millis(config.planner.deadline_ms);
     let inputs = Inputs {
         rooms,
-        tuning: tuning(&config.balance),
+        tuning: config.tuning(),
         pending,
         memory_tracked: lock(&shared.poll).info.memory_tracked,
         jobs_max: requests_max,
@@ -221,15 +220,4 @@ fn steer(
         all.push(steering);
     }
     all
-}
-
-fn pending_by_name(snapshot: &Snapshot, counts: &Counts) -> BTreeMap<Arc<str>, u64> {
-    let mut by_name = BTreeMap::from([("cpu".into(), counts.cpu), ("mem".into(), counts.memory)]);
-    for (kind, count) in snapshot.gres_kinds.iter().zip(&counts.kinds) {
-        by_name.insert(format!("gres/{kind}").into(), *count);
-    }
-    for (license, count) in snapshot.licenses.iter().zip(&counts.licenses) {
-        by_name.insert(format!("license/{}", license.name).into(), *count);
-    }
-    by_name
 }

@@ -165,8 +165,7 @@ impl Cluster {
         let Some(job) = self.jobs.remove(&id) else { return false };
         for held in &job.held {
             if let Some(room) = self.rooms.get_mut(held.node) {
-                apply(room, held, u64::saturating_sub);
-                room.jobs = room.jobs.saturating_sub(1);
+                give_back(room, held);
                 changed(Change::Give(held));
             }
         }
@@ -191,6 +190,12 @@ fn idle_room(table: &Table, node: &TableNode) -> Room {
         types: levels(table.types.len(), &node.types),
         jobs: 0,
     }
+}
+
+/// What is free when the job has given this back.
+pub fn give_back(room: &mut Room, held: &Held) {
+    apply(room, held, u64::saturating_sub);
+    room.jobs = room.jobs.saturating_sub(1);
 }
 
 fn apply(room: &mut Room, held: &Held, op: fn(u64, u64) -> u64) {

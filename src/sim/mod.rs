@@ -11,6 +11,7 @@ pub mod inflate;
 pub mod input;
 pub mod job;
 pub mod metrics;
+pub mod nodes;
 pub mod policy;
 pub mod pool;
 pub mod reference;

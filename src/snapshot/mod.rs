@@ -256,6 +256,14 @@ impl Snapshot {
         self.partitions.iter().find(|p| &*p.name == name)
     }
 
+    /// These jobs wait, in this order, and there are no others.
+    pub fn set_queue(&mut self, jobs: Vec<Job>) {
+        let indexes = (0u32..).zip(&jobs);
+        self.job_index = indexes.map(|(index, job)| (job.id, index)).collect();
+        self.queue = (0u32..).zip(&jobs).map(|(index, _)| index).collect();
+        self.jobs = jobs;
+    }
+
     /// Id of a GRES kind.
     pub fn gres_kind(&self, kind: &str) -> Option<u32> {
         position(&self.gres_kinds, kind)
