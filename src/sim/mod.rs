@@ -16,3 +16,4 @@ pub mod policy;
 pub mod pool;
 pub mod reference;
 pub mod report;
+pub mod whatif;

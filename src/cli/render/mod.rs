@@ -12,6 +12,7 @@ pub mod plan;
 pub mod reload;
 pub mod shadow;
 pub mod simulate;
+pub mod whatif;
 pub mod status;
 mod steer;
 #[cfg(test)]

@@ -62,10 +62,28 @@ pub fn run(
     beliefs: &dyn Beliefs,
     told: &dyn Fn(usize),
 ) -> Result<Outcome, String> {
+    run_until(load, setup, beliefs, None, told)
+}
+
+/// The same, but at most to `until_s`, Unix seconds.
+///
+/// # Errors
+/// As of [`run`].
+pub fn run_until(
+    load: &NodeLoad,
+    setup: &Setup,
+    beliefs: &dyn Beliefs,
+    until_s: Option<i64>,
+    told: &dyn Fn(usize),
+) -> Result<Outcome, String> {
     let began = Instant::now();
     let mut sim = Sim::new(load, setup, beliefs)?;
     sim.begin();
     while let Some(now_s) = sim.next_s() {
+        if let Some(until_s) = until_s.filter(|until_s| now_s >= *until_s) {
+            sim.usage.advance(until_s);
+            break;
+        }
         sim.step(now_s);
         if sim.ended.is_multiple_of(1 << 8) {
             told(sim.ended);
@@ -376,7 +394,9 @@ impl<'a> Sim<'a> {
             let nodes: Vec<u32> = ones(&words).collect();
             rule.choose(cluster, &self.mix, shape, &nodes).map_or(Choice::NoFit, Choice::Placed)
         };
-        if let Some(rule) = self.setup.rule {
+        let first = job.job.partitions.split(',').next().unwrap_or_default();
+        let by_slurm = self.setup.left_to_slurm.contains(first).then_some(Rule::First);
+        if let Some(rule) = self.setup.rule.or(by_slurm) {
             return by_rule(rule, self.placer.cluster());
         }
         let waited_s = u64::try_from(now_s.saturating_sub(job.job.submit_s)).unwrap_or(0);

@@ -8,11 +8,12 @@
 pub mod choose;
 pub mod engine;
 pub mod line;
+pub mod live;
 pub mod load;
 pub mod reserve;
 pub mod usage;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::balance::Mode as BalanceMode;
 use crate::gang;
@@ -85,6 +86,8 @@ pub struct Setup {
     pub tuning: Tuning,
     /// Whether and how gangs are planned.
     pub gangs: Option<GangSettings>,
+    /// Partitions whose jobs Slurm places by itself.
+    pub left_to_slurm: BTreeSet<String>,
 }
 
 impl Setup {
@@ -107,7 +110,7 @@ impl Setup {
             _ => None,
         };
         let gangs = mode.map(|mode| GangSettings { mode, ..gangs.clone() });
-        Self { order, rule: Rule::of(policy), tuning, gangs }
+        Self { order, rule: Rule::of(policy), tuning, gangs, left_to_slurm: BTreeSet::new() }
     }
 }
 

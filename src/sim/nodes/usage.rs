@@ -94,7 +94,7 @@ impl Usage {
     /// Adds shares of the whole time to a policy's figures. Energy: `joules`
     /// if the nodes' power is known.
     #[allow(clippy::cast_precision_loss)] // for people
-    pub(super) fn fill(&self, figures: &mut Figures, joules: Option<f64>) {
+    pub fn fill(&self, figures: &mut Figures, joules: Option<f64>) {
         let share = |sum: u128, total: u64| {
             let whole = u128::from(total) * self.seconds;
             (whole > 0).then(|| sum as f64 / whole as f64)
