@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What a configuration means to the planner.
 
+use std::sync::Arc;
+
 use super::{BalanceMode, Config, GangMode, NoImprovement, WeightSource};
 use crate::balance::{BestParams, Mode as BalanceRules, NoImprovement as Rule, Params, Sources};
 use crate::gang::Mode;
@@ -41,6 +43,7 @@ impl Config {
             params,
             initial_weights: config.initial_weights.clone(),
             ignore_node_weight: !config.respect_node_weight,
+            levels: Arc::default(),
         }
     }
 

@@ -191,6 +191,10 @@ const BAD: &[(&str, &str)] = &[
       got 5000 and 1000",
     ),
     (
+        "[hdfs]\nhost_map = [\"dn[1-2] n[1-2]\", \"dn[3-5] n3\"]\n",
+        "p.toml:2:12: hdfs.host_map: expected as many names on both sides, got 3 and 1",
+    ),
+    (
         "threshold = 0.5\n",
         "p.toml:1:1: threshold: unknown key here; did you mean `threshold` of [balance]?",
     ),

@@ -18,6 +18,7 @@ pub(super) fn link_settings(config: &Config, generation: u64) -> Settings {
         breaker_misses: config.link.breaker_misses,
         breaker_open_ms: config.link.breaker_open_ms,
         ask_will_run: config.link.ask_will_run,
+        order: config.order.enabled && config.any_enforced(),
         tuning: config.tuning(),
     }
 }
