@@ -38,6 +38,7 @@ use crate::api::types::{
 };
 use crate::limits;
 use crate::model::run::Run;
+use crate::planner::state::State as LiveState;
 
 /// The description of every resource (OpenAPI 3.1).
 const OPENAPI: &str = include_str!("openapi.json");
@@ -95,6 +96,11 @@ pub trait Backend: Send + Sync + 'static {
     /// # Errors
     /// Before the first plan.
     fn plan(&self) -> Result<PlanReport, Failure>;
+    /// `GET /v1/state`
+    ///
+    /// # Errors
+    /// There is no picture of the queue yet.
+    fn state(&self) -> Result<LiveState, Failure>;
     /// `GET /v1/history/runs?since=&limit=`
     ///
     /// # Errors
@@ -286,6 +292,7 @@ fn routes<B: Backend>(shared: Arc<Shared<B>>) -> Router {
         .route("/v1/explain/{job}", get(explain::<B>))
         .route("/v1/shadow", get(shadow::<B>))
         .route("/v1/plan", get(plan::<B>))
+        .route("/v1/state", get(state::<B>))
         .route("/v1/history/runs", get(runs::<B>))
         .route("/v1/history/speeds", get(speeds::<B>))
         .route("/v1/history/energy", get(energy::<B>))
@@ -422,6 +429,10 @@ async fn healthz() -> Response {
 
 async fn plan<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
     read(s, peer, |backend: &B| backend.plan()).await
+}
+
+async fn state<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
+    read(s, peer, |backend: &B| backend.state()).await
 }
 
 async fn explain<B: Backend>(

@@ -337,6 +337,24 @@ pub struct Explain {
     pub order: Option<JobOrder>,
     /// The latest asks for this job, newest first.
     pub asks: Vec<AskReport>,
+    /// How long it is expected to run, if its user's jobs have told; set while
+    /// Slurm knows the job and it has not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<ExpectedReport>,
+}
+
+/// A learned runtime. The user's limit stays when the job is killed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExpectedReport {
+    /// Mean of what is expected, seconds; at most the limit.
+    pub runtime_s: f64,
+    /// Runs of the user behind it; old ones count less.
+    pub runs: f64,
+    /// The user's limit, seconds, if there is one.
+    pub limit_s: Option<u64>,
+    /// When a running job is expected to end, unix milliseconds; one that runs
+    /// longer than expected is expected to reach its limit.
+    pub end_ms: Option<u64>,
 }
 
 /// Where a job was placed and why.

@@ -24,6 +24,7 @@ pub mod share;
 pub mod simulate;
 pub mod solve;
 mod toml_page;
+pub mod whatif;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -56,6 +57,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return finish(collector::run(&parsed.global, command));
         }
         args::Top::Simulate(arguments) => return finish(simulate::run(&parsed.global, &arguments)),
+        args::Top::WhatIf(arguments) => return finish(whatif::run(&parsed.global, &arguments)),
         args::Top::Hdfs(arguments) => return finish(hdfs::run(&parsed.global, &arguments)),
         args::Top::Command(command) => command,
     };

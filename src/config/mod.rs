@@ -13,6 +13,7 @@ mod check;
 mod error;
 pub mod keys;
 mod order;
+mod planning;
 mod suggest;
 #[cfg(test)]
 mod tests;

@@ -19,6 +19,7 @@ use crate::daemon::order::OrderView;
 use crate::daemon::recent::Recent;
 use crate::daemon::settings::{history_limits, link_settings};
 use crate::history::{HistoryReader, HistorySender};
+use crate::learn::runtime::{JobClass, Prediction, Runtimes};
 use crate::learn::{JobTraits, Speeds, class_of};
 use crate::link::Responder;
 use crate::planner::plan::{Plan, rooms_from_mirror};
@@ -85,6 +86,8 @@ pub(super) struct Shared {
     pub(super) speeds: RwLock<Arc<Speeds>>,
     /// Power of nodes as it was measured.
     pub(super) power: Arc<Mutex<Power>>,
+    /// Learned runtimes; the learner adds every run that ends.
+    pub(super) runtimes: RwLock<Runtimes>,
     /// Counts of the learner.
     pub(super) learn: Arc<LearnShared>,
     /// Turns of the link and plan threads, for the watchdog.
@@ -131,6 +134,15 @@ impl Shared {
     pub(super) fn class_of(&self, job: &Job) -> String {
         let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
         class_of(&JobTraits::of(job), &in_force.config.learn.class_by)
+    }
+
+    /// How long a job is expected to run, and how many runs of its user say so;
+    /// `None` while nothing is known of the user.
+    pub(super) fn expected(&self, job: &Job) -> Option<(Prediction, f64)> {
+        let class = JobClass::of(&JobTraits::of(job), job.time_limit_min);
+        let runtimes = self.runtimes.read().unwrap_or_else(PoisonError::into_inner);
+        let seen = runtimes.seen(&class);
+        (seen > 0.0).then(|| (runtimes.predict(&class), seen))
     }
 
     /// What is known of how fast job classes run where.

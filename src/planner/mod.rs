@@ -17,5 +17,6 @@ pub mod place;
 pub mod plan;
 pub mod rank;
 pub mod room;
+pub mod state;
 pub mod steer;
 mod unfit;

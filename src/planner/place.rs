@@ -533,7 +533,7 @@ pub fn up_to_class(table: &Table, tuning: &Tuning) -> Vec<NodeSet> {
 }
 
 /// Whether another number of nodes or an uneven number of tasks is allowed.
-fn may_split_otherwise(shape: &Shape) -> bool {
+pub(crate) fn may_split_otherwise(shape: &Shape) -> bool {
     shape.sharing == Sharing::Shared
         && (shape.node_count_is_free() || shape.tasks() > 1)
         && shape.ntasks_per_node == 0
@@ -541,7 +541,7 @@ fn may_split_otherwise(shape: &Shape) -> bool {
 
 /// Tasks that fit on a node now, by every resource. `one` is what one task
 /// needs.
-fn capacity(shape: &Shape, one: &Need, room: &Room) -> u64 {
+pub(crate) fn capacity(shape: &Shape, one: &Need, room: &Room) -> u64 {
     let per = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
     let mut tasks = per(room.cpus.free(), one.cpus).min(match shape.memory {
         Memory::PerCpu(_) => per(room.memory_mb.free(), one.memory_mb),

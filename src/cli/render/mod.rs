@@ -18,6 +18,7 @@ mod steer;
 #[cfg(test)]
 mod tests;
 mod units;
+pub mod whatif;
 
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 
