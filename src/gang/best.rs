@@ -304,6 +304,7 @@ fn run_round(
             progress = progress.max(used);
         }
         let heat = cool * HEAT_START * (HEAT_END / HEAT_START).powf(progress);
-        island.step(instance, guide, Mood { heat });
+        let chains = std::env::var("CH").ok().and_then(|c| c.parse().ok()).unwrap_or(50);
+        island.step(instance, guide, Mood { heat, chains });
     }
 }

@@ -6,6 +6,7 @@
 use super::instance::{Instance, NONE, narrow};
 use super::prices::Guide;
 use super::rng::Stream;
+use super::shift::Chain;
 use super::state::{Score, State, Taste};
 
 /// Pending jobs tried again after one ruin.
@@ -35,6 +36,7 @@ pub(crate) struct Island {
     inserted: Vec<u32>,
     candidates: Vec<(f64, u32)>,
     steps: u32,
+    chain: Chain,
     /// Mean scalar value of a placed job: the unit of the temperature.
     job_value: f64,
 }
@@ -44,6 +46,8 @@ pub(crate) struct Island {
 pub(crate) struct Mood {
     /// Temperature as a share of the mean value of a placed job.
     pub(crate) heat: f64,
+    /// Steps in a hundred that are ejection chains.
+    pub(crate) chains: usize,
 }
 
 impl Island {
@@ -62,6 +66,7 @@ impl Island {
             inserted: Vec::with_capacity(jobs),
             candidates: Vec::with_capacity(jobs.max(CANDIDATES_MAX * 2)),
             steps: 0,
+            chain: Chain::new(),
             job_value,
         }
     }
@@ -82,12 +87,26 @@ impl Island {
         self.removed.clear();
         self.saved.clear();
         self.inserted.clear();
-        let first = self.ruin(instance, guide);
-        self.recreate(instance, guide, first);
-        let after = self.state.score();
-        if !self.accept(instance, &before, &after, mood) {
-            self.undo(instance);
-            return;
+        let dice = self.rng.below(100);
+        if dice < mood.chains {
+            if dice.is_multiple_of(2) {
+                self.shift(instance, guide, mood);
+            } else {
+                self.squeeze(instance, guide);
+            }
+            let after = self.state.score();
+            if !self.accept(instance, &before, &after, mood) {
+                self.take_back(instance);
+                return;
+            }
+        } else {
+            let first = self.ruin(instance, guide);
+            self.recreate(instance, guide, first);
+            let after = self.state.score();
+            if !self.accept(instance, &before, &after, mood) {
+                self.undo(instance);
+                return;
+            }
         }
         self.steps += 1;
         if self.steps.is_multiple_of(RESCORE_STEPS) {
@@ -97,6 +116,40 @@ impl Island {
             self.best_score = self.state.rescore(instance);
             self.best.copy_from_slice(&self.state.server);
         }
+    }
+
+    /// Moves one task by an ejection chain.
+    fn shift(&mut self, instance: &Instance, guide: &Guide, mood: Mood) {
+        self.chain.clear();
+        if self.state.placed == 0 {
+            return;
+        }
+        let job = self.state.queue[self.rng.below(self.state.placed)] as usize;
+        let range = instance.job_tasks(job);
+        let task = range.start + self.rng.below(range.len());
+        let slack = -self.rng.unit().max(1e-300).ln() * mood.heat * self.job_value * 0.1;
+        self.chain.shift(instance, guide, &mut self.state, &mut self.rng, task, slack);
+    }
+
+    /// Makes room for a pending job.
+    fn squeeze(&mut self, instance: &Instance, guide: &Guide) {
+        self.chain.clear();
+        if self.state.placed == self.state.queue.len() {
+            return;
+        }
+        let job = self.promising(guide) as usize;
+        let done =
+            self.chain.squeeze_in(instance, guide, &mut self.state, &mut self.rng, job, 0.1);
+        if done {
+            self.inserted.push(narrow(job));
+        }
+    }
+
+    fn take_back(&mut self, instance: &Instance) {
+        for at in 0..self.inserted.len() {
+            self.state.mark(self.inserted[at] as usize, false);
+        }
+        self.chain.undo(instance, &mut self.state);
     }
 
     fn accept(&mut self, instance: &Instance, before: &Score, after: &Score, mood: Mood) -> bool {

@@ -264,6 +264,21 @@ impl State {
         request.iter().zip(free).all(|(a, f)| a <= f)
     }
 
+    /// True when a task of type `ty` fits once one of type `other` has left `server`.
+    pub(crate) fn fits_without(
+        &self,
+        instance: &Instance,
+        ty: usize,
+        server: usize,
+        other: usize,
+    ) -> bool {
+        let k = instance.kinds;
+        let request = &instance.request[ty * k..(ty + 1) * k];
+        let leaving = &instance.request[other * k..(other + 1) * k];
+        let free = &self.free[server * k..(server + 1) * k];
+        request.iter().zip(leaving).zip(free).all(|((a, l), f)| *a <= f + l)
+    }
+
     /// Puts a task on a server that fits, by option `option`.
     pub(crate) fn put(&mut self, instance: &Instance, task: usize, server: u32, option: usize) {
         debug_assert!(self.server[task] == NONE);
