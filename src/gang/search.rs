@@ -13,6 +13,10 @@ use super::state::{Score, State, Taste};
 const CANDIDATES_MAX: usize = 8;
 /// Jobs removed by one ruin.
 const RUIN_JOBS_MAX: usize = 12;
+/// Steps in a hundred that are ejection chains; the others remove whole jobs.
+const CHAINS_PERCENT: usize = 30;
+/// Temperature of the move of one task, as a share of a job's.
+const SHIFT_HEAT: f64 = 0.1;
 /// Accepted steps between two exact sums of the score.
 const RESCORE_STEPS: u32 = 512;
 
@@ -46,8 +50,6 @@ pub(crate) struct Island {
 pub(crate) struct Mood {
     /// Temperature as a share of the mean value of a placed job.
     pub(crate) heat: f64,
-    /// Steps in a hundred that are ejection chains.
-    pub(crate) chains: usize,
 }
 
 impl Island {
@@ -87,9 +89,8 @@ impl Island {
         self.removed.clear();
         self.saved.clear();
         self.inserted.clear();
-        let dice = self.rng.below(100);
-        if dice < mood.chains {
-            if dice.is_multiple_of(2) {
+        if self.rng.below(100) < CHAINS_PERCENT {
+            if self.rng.below(2) == 0 {
                 self.shift(instance, guide, mood);
             } else {
                 self.squeeze(instance, guide);
@@ -127,7 +128,7 @@ impl Island {
         let job = self.state.queue[self.rng.below(self.state.placed)] as usize;
         let range = instance.job_tasks(job);
         let task = range.start + self.rng.below(range.len());
-        let slack = -self.rng.unit().max(1e-300).ln() * mood.heat * self.job_value * 0.1;
+        let slack = -self.rng.unit().max(1e-300).ln() * mood.heat * self.job_value * SHIFT_HEAT;
         self.chain.shift(instance, guide, &mut self.state, &mut self.rng, task, slack);
     }
 
@@ -138,8 +139,7 @@ impl Island {
             return;
         }
         let job = self.promising(guide) as usize;
-        let done =
-            self.chain.squeeze_in(instance, guide, &mut self.state, &mut self.rng, job, 0.1);
+        let done = self.chain.squeeze_in(instance, guide, &mut self.state, &mut self.rng, job, 0.1);
         if done {
             self.inserted.push(narrow(job));
         }

@@ -148,7 +148,8 @@ impl Chain {
         let ty = instance.task_type[task] as usize;
         let range = instance.type_opts(ty);
         if depth < DEPTH_MAX {
-            let taste = Taste { tight: 0.1, window: Some(narrow(walk.rng.below(instance.servers))) };
+            let taste =
+                Taste { tight: 0.1, window: Some(narrow(walk.rng.below(instance.servers))) };
             let free = state.choose(instance, guide, ty, taste);
             if let Some((server, option)) = free
                 && sum + guide.worth[option] > 0.0
@@ -206,7 +207,8 @@ impl Chain {
         while other != NONE {
             let next = state.task_after(other);
             self.looks += 1;
-            let (victim, left) = (other as usize, total - guide.worth[state.option[other as usize] as usize]);
+            let (victim, left) =
+                (other as usize, total - guide.worth[state.option[other as usize] as usize]);
             let victim_type = instance.task_type[victim] as usize;
             let best = guide.best_worth[victim_type];
             if left + best > 0.0

@@ -385,10 +385,20 @@ impl State {
         let range = instance.job_tasks(job);
         let spread = instance.spread[job];
         let mut done = range.start;
+        // Filling a server only makes it a better choice for the next task of the same type.
+        let mut before = None;
         for at in range.clone() {
             let task = instance.insert_order[at] as usize;
             let ty = instance.task_type[task] as usize;
-            let Some((server, option)) = self.choose(instance, guide, ty, taste) else { break };
+            let again = before.filter(|(last, server, _)| {
+                *last == ty && !spread && self.fits(instance, ty, *server as usize)
+            });
+            let found = match again {
+                Some((_, server, option)) => Some((server, option)),
+                None => self.choose(instance, guide, ty, taste),
+            };
+            let Some((server, option)) = found else { break };
+            before = Some((ty, server, option));
             self.put(instance, task, server, option);
             if spread {
                 self.shut(server as usize, -SHUT);
