@@ -23,7 +23,10 @@ PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-d
 PACKAGES_RUN := $(PACKAGES_BUILD) python3 procps
 PACKAGES_TEST := $(PACKAGES_RUN) clang-14 libclang-rt-14-dev sqlite3 \
 	slurmdbd mariadb-server python3-venv chromium chromium-driver fonts-dejavu-core \
-	python3-prometheus-client
+	python3-prometheus-client \
+	$(PACKAGES_HDFS)
+# A real HDFS: Java, Maven for Hadoop 3, pip for Hadoop 2 (tests/hdfs/minihdfs.py).
+PACKAGES_HDFS := openjdk-17-jdk-headless maven python3-pip python3-setuptools python3-wheel util-linux
 PACKAGES_DEB := debhelper dpkg-dev lintian
 PACKAGES_DEB_TEST := $(PACKAGES_DEB) debootstrap
 
@@ -65,8 +68,8 @@ demo: deps-run build
 
 # ---- testing; the cluster suites run the debug build, which has all checks
 
-.PHONY: test check test-unit test-plugin test-page test-cluster test-cluster-24.11 test-24.11
-test: deps-test debug check test-unit test-plugin test-page test-cluster test-24.11 test-packages
+.PHONY: test check test-unit test-plugin test-page test-cluster test-hdfs test-cluster-24.11 test-24.11
+test: deps-test debug check test-unit test-plugin test-page test-cluster test-hdfs test-24.11 test-packages
 	@echo "make test: everything passed"
 check: rust
 	$(CARGO) fmt --all --check
@@ -93,6 +96,7 @@ test-cluster: debug $(SCHEMATHESIS)
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/learn.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/transparency.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/order.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py
 	PHALANX_NEED_MUNGED=1 $(CARGO) test -p phalanx-ffi --test munge
 	PHALANX_SCHEMATHESIS=$(CURDIR)/$(SCHEMATHESIS) $(CLUSTER_ENV) \
@@ -120,6 +124,10 @@ test-packages: deps-deb-test debug plugin slurm-24.11
 	$(PYTHON) tests/packaging/packages.py --tree build/trees/trixie --debs build/deb-test/24.11.5
 	$(PYTHON) tests/packaging/rebuild.py 22.05.8
 
+# Block locations from a real HDFS; fetches Hadoop into build/ once.
+test-hdfs: deps-test debug
+	PHALANX_BIN_DIR=$(CURDIR)/target/debug $(PYTHON) tests/hdfs/test_client.py
+
 # The same on Slurm 24.11: all of it, and the part of it that every change runs.
 SUITE_2411 := PHALANX_TEST_SLURM=24.11 $(PYTHON) tests/cluster
 SLICE_2411 := backfill reservation_cores het_mixed gres_typed preempt_requeue job_expand job_shrink \
@@ -139,10 +147,13 @@ test-24.11: slurm-24.11
 
 # ---- measuring; nothing here passes or fails
 
-.PHONY: bench-10k bench-balance bench-traces bench-gangs bench-gang-method bench-share bench-agents
+.PHONY: bench-10k bench-balance bench-traces bench-gangs bench-gang-method bench-share bench-agents bench-order
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py
+bench-order: deps-run build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/order.py --bench 5000
 bench-gangs: deps-test debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py --bench 200
 bench-gang-method: rust

@@ -32,6 +32,7 @@ pub mod sqlite;
 pub mod api;
 pub mod collect;
 pub mod config;
+pub mod hdfs;
 pub mod history;
 pub mod link;
 pub mod sim;

@@ -139,6 +139,16 @@ pub const SLOT_FILE_BYTES_MAX: u64 = 16 << 20;
 /// kernel cannot tell (before Linux 5.3).
 pub const SLOT_EXIT_CHECK_MS: u64 = 50;
 
+/// Jobs whose place in the order of starts is changed at one time; the plugin
+/// takes twice as many.
+pub const ORDER_DELTAS_MAX: usize = 4096;
+/// Pairs of a job and one that it is put in front of, in one group of jobs.
+pub const ORDER_PASSES_MAX: usize = 200_000;
+/// Attempts to arrange one group before everybody stays where they are.
+pub const ORDER_TRIES_MAX: usize = 50;
+/// Pending jobs of one report of the queue.
+pub const ORDER_QUEUE_MAX: usize = 1_000_000;
+
 /// Bytes of the name of a datum or a node of the data service.
 pub const COLLECT_NAME_BYTES_MAX: usize = 63;
 /// Bytes of a registered command's path.
@@ -175,6 +185,20 @@ pub const COLLECT_POINTS_MAX: usize = 10_000;
 pub const COLLECT_INSTANCES_LISTED: usize = 1000;
 
 const _: () = assert!(COLLECT_BATCH_MAX <= COLLECT_VALUES_MAX);
+/// Bytes of one answer of a NameNode (Hadoop's own client takes as much).
+pub const HDFS_FRAME_BYTES_MAX: usize = 128 << 20;
+/// Blocks asked for at once: an answer without bound can end a NameNode.
+pub const HDFS_PAGE_BLOCKS: u64 = 1000;
+/// Files of one job's input.
+pub const HDFS_FILES_MAX: usize = 100_000;
+/// Blocks of one job's input.
+pub const HDFS_BLOCKS_MAX: usize = 1_000_000;
+/// Directories that one input is searched in, and patterns that braces may expand to.
+pub const HDFS_DIRECTORIES_MAX: usize = 10_000;
+/// Bytes of one Hadoop configuration file, inclusions counted.
+pub const HDFS_CONF_BYTES_MAX: u64 = 8 << 20;
+/// Inputs whose blocks are remembered.
+pub const HDFS_CACHE_MAX: usize = 1000;
 /// Bytes of a Prometheus answer.
 pub const PROMETHEUS_BYTES_MAX: usize = 32 << 20;
 /// Programs that one agent runs at once.

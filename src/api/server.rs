@@ -477,11 +477,14 @@ async fn import<B: Backend>(
     ConnectInfo(peer): ConnectInfo<Peer>,
     body: Result<Body<Vec<Run>>, Response>,
 ) -> Response {
-    let runs = body.and_then(|Body(runs)| {
-        let text = format!("expected at most {} runs", limits::IMPORT_RUNS_MAX);
-        let fits = runs.len() <= limits::IMPORT_RUNS_MAX;
-        fits.then_some(runs).ok_or_else(|| error(StatusCode::BAD_REQUEST, text))
-    });
+    let runs = match body {
+        Ok(Body(runs)) if runs.len() > limits::IMPORT_RUNS_MAX => {
+            let text = format!("expected at most {} runs", limits::IMPORT_RUNS_MAX);
+            Err(error(StatusCode::BAD_REQUEST, text))
+        }
+        Ok(Body(runs)) => Ok(runs),
+        Err(refused) => Err(refused),
+    };
     change(shared, peer, runs, |backend: &B, runs| backend.import(runs)).await
 }
 

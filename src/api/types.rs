@@ -6,6 +6,7 @@
 //! memory is in MiB, and a resource vector is always in the order of the
 //! `dimensions` beside it.
 
+use crate::api::order::{JobOrder, OrderStatus};
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,9 @@ pub struct Status {
     pub link: LinkStatus,
     /// The background planner.
     pub planner: PlannerStatus,
+    /// The order of starts.
+    #[serde(default)]
+    pub order: OrderStatus,
     /// The decision history.
     pub history: HistoryStatus,
     /// The data service.
@@ -327,6 +331,9 @@ pub struct Explain {
     pub placed: Option<Placed>,
     /// Set while it waits.
     pub pending: Option<PendingReport>,
+    /// Its place in the order of starts, while it waits.
+    #[serde(default)]
+    pub order: Option<JobOrder>,
     /// The latest asks for this job, newest first.
     pub asks: Vec<AskReport>,
 }
@@ -541,6 +548,12 @@ pub struct PlannedJob {
     pub nodes: String,
     /// Why it cannot start now.
     pub reason: Option<String>,
+    /// Rank in the wished order of starts, from 0.
+    #[serde(default)]
+    pub rank: Option<u32>,
+    /// What is added to its site factor for that.
+    #[serde(default)]
+    pub delta: i32,
     /// What a method wishes for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steer: Option<SteerReport>,

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use super::agent::AgentArgs;
 use super::collector::CollectorCommand;
 use super::exit::{ABOUT_ALL, ABOUT_DAEMON, DOCTOR_EXIT_CODES, EXIT_CODES};
+use super::hdfs::HdfsArgs;
 use super::share::ShareArgs;
 use super::simulate::SimulateArgs;
 use super::solve::SolveArgs;
@@ -59,6 +60,8 @@ pub enum Top {
     /// Solve one problem given as JSON, without the daemon
     #[command(after_help = EXIT_CODES)]
     Solve(SolveArgs),
+    /// Look into the HDFS of the site
+    Hdfs(HdfsArgs),
     /// Run what phalanxd assigns to this node, until ended by a signal
     #[command(after_help = EXIT_CODES)]
     Agent(AgentArgs),

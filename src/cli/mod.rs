@@ -15,6 +15,7 @@ pub mod collector;
 pub mod doctor;
 mod exit;
 mod generate;
+mod hdfs;
 mod import;
 mod json;
 pub mod render;
@@ -54,6 +55,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return finish(collector::run(&parsed.global, command));
         }
         args::Top::Simulate(arguments) => return finish(simulate::run(&parsed.global, &arguments)),
+        args::Top::Hdfs(arguments) => return finish(hdfs::run(&parsed.global, &arguments)),
         args::Top::Command(command) => command,
     };
     finish(resolve::resolve(parsed.global, command).and_then(run))

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::*;
 use crate::model::collect::{
-    Patch, Put, Registration, RunReport, State, TakenFrom, UseChange, Value,
+    CONFIGURATION, Patch, Put, Registration, RunReport, State, TakenFrom, UseChange, Value,
 };
 
 const T0: Now = Now { wall_ms: 1_800_000_000_000, mono_ms: 10 };
@@ -42,6 +42,7 @@ fn settings(dir: &Path) -> Settings {
             key: "share.capability".into(),
             name: CONFIGURATION.into(),
             fallback: CONFIGURATION.into(),
+            own: &[],
         }],
     }
 }

@@ -16,7 +16,9 @@ use super::Config;
 use super::error::Issue;
 use super::keys::{self, Kind, Place};
 use super::suggest::{edits, nearest};
-use crate::model::collect::valid_name;
+use crate::limits::HOSTLIST_NAMES_MAX;
+use crate::model::collect::{CONFIGURATION, HISTORY, NONE, valid_name};
+use crate::model::hostlist;
 
 /// Most problems that are reported for one file.
 const ISSUES_MAX: usize = 50;
@@ -80,6 +82,11 @@ fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
             vec!["balance.initial_weights"],
             "expected at least one weight above 0".to_owned(),
         ));
+    }
+    for rule in &config.hdfs.host_map {
+        if let Err(message) = hostlist::pairs(rule, HOSTLIST_NAMES_MAX) {
+            out.push((vec!["hdfs.host_map"], message));
+        }
     }
     let paths = [
         ("control.socket", &config.control.socket),
@@ -311,7 +318,12 @@ fn scalar(kind: Kind, found: &DeValue<'_>) -> Result<(), String> {
         {
             Ok(())
         }
-        (Kind::Datum, DeValue::String(name)) if valid_name(name) => Ok(()),
+        (Kind::Datum(words), DeValue::String(name))
+            if words.contains(&&**name)
+                || valid_name(name) && ![CONFIGURATION, HISTORY, NONE].contains(&&**name) =>
+        {
+            Ok(())
+        }
         (Kind::Text, DeValue::String(_)) => Ok(()),
         _ => wrong(&expected(kind)),
     }
@@ -360,7 +372,7 @@ fn expected(kind: Kind) -> String {
         Kind::Dirs => "a list of absolute paths".to_owned(),
         Kind::Text => "text".to_owned(),
         Kind::Texts => "a list of texts".to_owned(),
-        Kind::Datum => "the name of a datum".to_owned(),
+        Kind::Datum(words) => format!("the name of a datum, or {}", one_of(words)),
         Kind::Weights => "a table of weights such as { cpu = 1.0, mem = 1.0 }".to_owned(),
     }
 }

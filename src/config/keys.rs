@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The table of every key: its kind, its range, whether it needs a restart.
 
+use crate::model::collect::{CONFIGURATION, HISTORY, NONE};
+
 /// What a key's value must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
@@ -42,8 +44,8 @@ pub enum Kind {
     Text,
     /// A list of texts.
     Texts,
-    /// The name of a datum.
-    Datum,
+    /// The name of a datum, or one of these words instead.
+    Datum(&'static [&'static str]),
     /// A table from dimension names to relative weights.
     Weights,
 }
@@ -93,6 +95,9 @@ const fn int(min: u64, max: u64, unit: &'static str) -> Kind {
 
 const SHARE: Kind = Kind::Real { min: 0.0, max: 1.0 };
 const FACTOR: Kind = Kind::Real { min: 0.0, max: 100.0 };
+const CONFIGURED: Kind = Kind::Datum(&[CONFIGURATION]);
+const CONFIGURED_OR_NONE: Kind = Kind::Datum(&[CONFIGURATION, NONE]);
+const CONFIGURED_OR_LEARNED: Kind = Kind::Datum(&[CONFIGURATION, HISTORY]);
 
 /// Every key, in the order of the annotated file.
 pub const KEYS: &[Key] = &[
@@ -114,6 +119,12 @@ pub const KEYS: &[Key] = &[
     key("planner.deadline_ms", int(1, 30_000, "milliseconds")),
     key("planner.plan_jobs_max", int(1, 1_000_000, "jobs")),
     key("planner.slot_ms", int(10, 600_000, "milliseconds")),
+    key("order.enabled", Kind::Bool),
+    key("order.by", Kind::Choice(&["plan", "shortest"])),
+    key("order.max_delta", int(1, 1_000_000_000, "priority points")),
+    key("order.max_overtakes", int(0, 1_000_000, "")),
+    key("order.max_delay_s", int(0, 31_536_000, "seconds")),
+    key("order.interval_ms", int(200, 2000, "milliseconds")),
     key("balance.mode", Kind::Choice(&["best", "seed"])),
     key("balance.weights_from", Kind::Choices(&["initial", "pending", "usage"])),
     key("balance.initial_weights", Kind::Weights),
@@ -121,6 +132,8 @@ pub const KEYS: &[Key] = &[
     key("balance.no_improvement", Kind::Choice(&["fallback", "hold"])),
     key("balance.hold_max_s", int(0, 3600, "seconds")),
     key("balance.respect_node_weight", Kind::Bool),
+    key("balance.capability", CONFIGURED_OR_NONE),
+    key("balance.capability_fallback", CONFIGURED_OR_NONE),
     key("balance.best.sharpness", int(0, 16, "")),
     key("balance.best.packing", FACTOR),
     key("balance.best.stranding", FACTOR),
@@ -144,6 +157,15 @@ pub const KEYS: &[Key] = &[
     key("gang.priority_weight", FACTOR),
     key("gang.billing", Kind::Weights),
     key("gang.cost", Kind::Weights),
+    key("gang.speed", CONFIGURED_OR_LEARNED),
+    key("gang.speed_fallback", CONFIGURED_OR_LEARNED),
+    key("hdfs.conf_dirs", Kind::Dirs),
+    key("hdfs.namenodes", Kind::Texts),
+    key("hdfs.host_map", Kind::Texts),
+    key("hdfs.connect_ms", int(100, 60_000, "milliseconds")),
+    key("hdfs.call_ms", int(100, 300_000, "milliseconds")),
+    key("hdfs.job_ms", int(100, 600_000, "milliseconds")),
+    key("hdfs.cache_s", int(0, 86_400, "seconds")),
     fixed("collect.enabled", Kind::Bool),
     fixed("collect.path", Kind::File),
     key("collect.command_dirs", Kind::Dirs),
@@ -153,8 +175,8 @@ pub const KEYS: &[Key] = &[
     key("collect.history_step_s", int(0, 86_400, "seconds")),
     key("collect.retention_hours", int(1, 87_600, "hours")),
     key("collect.max_mb", int(1, 1_048_576, "MiB")),
-    key("share.capability", Kind::Datum),
-    key("share.capability_fallback", Kind::Datum),
+    key("share.capability", CONFIGURED),
+    key("share.capability_fallback", CONFIGURED),
     key("log.level", Kind::Choice(&["error", "warn", "info", "debug", "trace"])),
     fixed("log.format", Kind::Choice(&["text", "json"])),
     key("collector.*.kind", Kind::Choice(&["collector", "processor"])),

@@ -12,6 +12,7 @@
 mod check;
 mod error;
 pub mod keys;
+mod order;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -24,10 +25,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use error::{ConfigError, Issue};
+pub use order::{OrderBy, OrderConfig};
 
 use crate::learn::{CLASS_BY_DEFAULT, ClassKey, NODE_CLASS_BY_DEFAULT, NodeKey, SpeedsOptions};
 use crate::limits::CONFIG_BYTES_MAX;
-use crate::model::collect::{Origin, Patch, Registration};
+use crate::model::collect::{CONFIGURATION, HISTORY, NONE, Origin, Patch, Registration};
 
 /// Where `phalanxd` looks when `--config` is not given.
 pub const DEFAULT_PATH: &str = "/etc/phalanx/phalanx.toml";
@@ -76,6 +78,8 @@ pub struct Config {
     pub source: SourceConfig,
     /// The background planner.
     pub planner: PlannerConfig,
+    /// The order in which pending jobs start.
+    pub order: OrderConfig,
     /// Placement by weighted balance.
     pub balance: BalanceConfig,
     /// The record of decisions.
@@ -84,6 +88,8 @@ pub struct Config {
     pub learn: LearnConfig,
     /// Multi-node and het jobs as gangs.
     pub gang: GangConfig,
+    /// HDFS, where jobs say what they read there.
+    pub hdfs: HdfsConfig,
     /// The data service.
     pub collect: CollectConfig,
     /// Splitting data by what the nodes can do.
@@ -211,6 +217,11 @@ pub struct BalanceConfig {
     /// Whether only nodes of the least `Weight` in slurm.conf that hold the
     /// job are compared, as Slurm does; else all candidates.
     pub respect_node_weight: bool,
+    /// Datum by which nodes of equal Weight are tried, the best quarter first;
+    /// `configuration`: CPUs; `none`: not at all.
+    pub capability: String,
+    /// What stands in where it is stale; `none`: such nodes come last.
+    pub capability_fallback: String,
     /// Tunables of mode `best`.
     pub best: BestConfig,
 }
@@ -298,6 +309,31 @@ pub struct GangConfig {
     pub billing: BTreeMap<String, f64>,
     /// Maintenance cost of a unit of each resource, likewise.
     pub cost: BTreeMap<String, f64>,
+    /// Datum that says how fast jobs run on a node; `history`: what was learned
+    /// of their type; `configuration`: CPUs.
+    pub speed: String,
+    /// What stands in where it is stale.
+    pub speed_fallback: String,
+}
+
+/// `[hdfs]`: the file systems whose block locations are read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HdfsConfig {
+    /// Directories of `core-site.xml` and `hdfs-site.xml`, later ones over earlier ones.
+    pub conf_dirs: Vec<PathBuf>,
+    /// Further NameNodes that may be asked, `host:port`.
+    pub namenodes: Vec<String>,
+    /// Rules `DATANODES NODES`: hostlists of equal length.
+    pub host_map: Vec<String>,
+    /// Longest wait for a connection, milliseconds.
+    pub connect_ms: u32,
+    /// Longest wait for one answer, milliseconds.
+    pub call_ms: u32,
+    /// Longest time for one input, milliseconds.
+    pub job_ms: u32,
+    /// How long an answer is used again, seconds.
+    pub cache_s: u32,
 }
 
 /// `[collect]`: the data service.
@@ -441,6 +477,8 @@ impl Default for BalanceConfig {
             no_improvement: NoImprovement::Fallback,
             hold_max_s: 300,
             respect_node_weight: true,
+            capability: NONE.to_owned(),
+            capability_fallback: CONFIGURATION.to_owned(),
             best: BestConfig::default(),
         }
     }
@@ -494,6 +532,8 @@ impl Default for GangConfig {
             priority_weight: 1.0,
             billing: BTreeMap::new(),
             cost: BTreeMap::new(),
+            speed: HISTORY.to_owned(),
+            speed_fallback: HISTORY.to_owned(),
         }
     }
 }
@@ -506,6 +546,20 @@ impl LearnConfig {
             half_life_s: if days > 0.0 { days * 86_400.0 } else { f64::INFINITY },
             prior_strength: self.prior_strength,
             ..SpeedsOptions::default()
+        }
+    }
+}
+
+impl Default for HdfsConfig {
+    fn default() -> Self {
+        HdfsConfig {
+            conf_dirs: vec!["/etc/hadoop/conf".into()],
+            namenodes: Vec::new(),
+            host_map: Vec::new(),
+            connect_ms: 5000,
+            call_ms: 15_000,
+            job_ms: 20_000,
+            cache_s: 60,
         }
     }
 }
@@ -528,7 +582,7 @@ impl Default for CollectConfig {
 
 impl Default for ShareConfig {
     fn default() -> Self {
-        let configuration = || "configuration".to_owned();
+        let configuration = || CONFIGURATION.to_owned();
         ShareConfig { capability: configuration(), capability_fallback: configuration() }
     }
 }
@@ -606,6 +660,11 @@ impl Config {
             || self.partition.values().any(|p| p.mode.is_some_and(|m| m != Mode::Off))
     }
 
+    /// Whether any partition's jobs can be touched.
+    pub fn any_enforced(&self) -> bool {
+        self.mode == Mode::Enforce || self.partition.values().any(|p| p.mode == Some(Mode::Enforce))
+    }
+
     /// What is valid but probably not meant; one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
@@ -627,6 +686,9 @@ impl Config {
                  `phalanx shadow` will have nothing to report (history.enabled = false)"
                     .to_owned(),
             );
+        }
+        if self.order.enabled && !self.any_enforced() {
+            out.push("order.enabled has no effect: no partition is in mode \"enforce\"".to_owned());
         }
         if !self.any_active() {
             out.push("mode is \"off\" everywhere: Slurm places every job".to_owned());

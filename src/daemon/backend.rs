@@ -61,6 +61,7 @@ impl Backend for Shared {
             will_run: shares(&view.will_run),
             link: self.link_status(&view),
             planner: self.planner_status(),
+            order: self.order_status(),
             history: self.history_status(),
             collect: self.collect_status(),
         }
@@ -91,6 +92,7 @@ impl Backend for Shared {
             && job.state == JobState::Pending
         {
             report.pending = Some(self.pending(snapshot, job));
+            report.order = self.job_order(job.id);
         }
         let found = in_queue.is_some() || known.is_some();
         self.add_past(&mut report, key, known);
@@ -132,10 +134,14 @@ impl Backend for Shared {
         let (Some(plan), Some(snapshot)) = (&state.plan, &state.snapshot) else {
             return Err(Failure::Unavailable("no plan yet".to_owned()));
         };
+        let places = self.order_places();
         let jobs = plan.jobs.iter().map(|planned| {
             let steered = planned.steered.as_ref();
             let decided = steered.filter(|s| s.tier.is_some());
+            let place = places.get(&planned.job_id);
             PlannedJob {
+                rank: place.and_then(|p| p.0),
+                delta: place.map_or(0, |p| p.1),
                 job_id: planned.job_id,
                 method: decided.map_or("balance", |s| s.steer.method.as_str()).to_owned(),
                 nodes: node_names(snapshot, &planned.nodes),

@@ -4,12 +4,17 @@
 use std::time::{Duration, Instant};
 
 use crate::config::{Config, GangMode, LearnConfig};
+use crate::daemon::measures::GANG_SPEED;
 use crate::daemon::steerers::{Round, Steerer};
 use crate::gang::Mode;
 use crate::learn::{JobTraits, Speeds, class_of, node_class_of};
 use crate::planner::gangs::{Belief, Beliefs, Inputs, Last, Settings, plan};
+use crate::planner::measured::{Classes, Measured};
 use crate::planner::steer::{Method, MethodReport, Steering};
 use crate::snapshot::{Job, Node};
+
+/// Runs that a measurement counts as: nothing is left to explore.
+const MEASURED: f64 = 1e9;
 
 /// Plans gangs, each time from the plan before.
 #[derive(Default)]
@@ -26,8 +31,13 @@ impl Steerer for Gangs {
         }
         let deadline = Instant::now() + Duration::from_millis(config.deadline_ms);
         let settings = settings(round.config);
-        let learned =
-            Learned { speeds: round.speeds, by: &round.config.learn, now_s: round.now_s() };
+        let measured = round.measures.get(GANG_SPEED).map(Measured::classes);
+        let learned = Learned {
+            speeds: round.speeds,
+            by: &round.config.learn,
+            now_s: round.now_s(),
+            measured: measured.unwrap_or_default(),
+        };
         let inputs = Inputs {
             snapshot: round.snapshot,
             rooms: round.rooms,
@@ -37,8 +47,12 @@ impl Steerer for Gangs {
             remaining: &|| Some(deadline.saturating_duration_since(Instant::now())),
             last: &self.last,
         };
-        let (steering, last) = plan(&inputs);
+        let (mut steering, last) = plan(&inputs);
         self.last = last;
+        if !learned.measured.of.is_empty() {
+            let nodes = u32::try_from(learned.measured.of.len()).map_or(f64::MAX, f64::from);
+            steering.report.terms.insert("nodes_measured".to_owned(), nodes);
+        }
         steering
     }
 }
@@ -67,11 +81,13 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-/// Learned speeds under the classes of the configuration.
+/// Learned speeds under the classes of the configuration; on nodes that were
+/// measured, that.
 struct Learned<'a> {
     speeds: &'a Speeds,
     by: &'a LearnConfig,
     now_s: i64,
+    measured: Classes,
 }
 
 impl Beliefs for Learned<'_> {
@@ -80,10 +96,16 @@ impl Beliefs for Learned<'_> {
     }
 
     fn node_class(&self, node: &Node) -> String {
-        node_class_of(node, &self.by.node_class_by)
+        match self.measured.of.get(&node.name) {
+            Some(class) => class.to_string(),
+            None => node_class_of(node, &self.by.node_class_by),
+        }
     }
 
     fn belief(&self, job_type: &str, node_class: &str) -> Belief {
+        if let Some(&speed) = self.measured.speed.get(node_class) {
+            return Belief { speed, count: MEASURED };
+        }
         let found = self.speeds.estimate(job_type, "", node_class, self.now_s);
         Belief { speed: found.speed, count: found.count }
     }

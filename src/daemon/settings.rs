@@ -2,6 +2,7 @@
 //! What a configuration means to the parts that do not read it themselves.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::balance::{BestParams, Mode as BalanceRules, NoImprovement as Rule, Params, Sources};
 use crate::config::{
@@ -22,6 +23,7 @@ pub(super) fn link_settings(config: &Config, generation: u64) -> Settings {
         breaker_misses: config.link.breaker_misses,
         breaker_open_ms: config.link.breaker_open_ms,
         ask_will_run: config.link.ask_will_run,
+        order: config.order.enabled && config.any_enforced(),
         tuning: tuning(&config.balance),
     }
 }
@@ -81,5 +83,6 @@ pub(super) fn tuning(config: &BalanceConfig) -> Tuning {
         params,
         initial_weights: config.initial_weights.clone(),
         ignore_node_weight: !config.respect_node_weight,
+        levels: Arc::default(),
     }
 }

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::daemon::collect::{self, Data};
 use crate::daemon::learner::LearnShared;
 use crate::daemon::logging;
+use crate::daemon::order::OrderView;
 use crate::daemon::recent::Recent;
 use crate::daemon::settings::{history_limits, link_settings};
 use crate::history::{HistoryReader, HistorySender};
@@ -21,7 +22,7 @@ use crate::learn::{JobTraits, Speeds, class_of};
 use crate::link::Responder;
 use crate::planner::plan::{Plan, rooms_from_mirror};
 use crate::planner::room::Room;
-use crate::planner::steer::MethodReport;
+use crate::planner::steer::{MethodReport, OrderWish};
 use crate::snapshot::{Job, Snapshot};
 use crate::source::slurm::ClusterInfo;
 
@@ -49,6 +50,8 @@ pub(super) struct PollState {
 #[derive(Debug, Default)]
 pub(super) struct PlanState {
     pub(super) plan: Option<Arc<Plan>>,
+    /// Who should start first, by the methods.
+    pub(super) wishes: Vec<OrderWish>,
     /// Reports of the methods behind it.
     pub(super) methods: Vec<MethodReport>,
     /// Names of the plan's node indexes.
@@ -71,6 +74,7 @@ pub(super) struct Shared {
     pub(super) snapshot: RwLock<Option<Arc<Snapshot>>>,
     pub(super) poll: Mutex<PollState>,
     pub(super) plan: Mutex<PlanState>,
+    pub(super) order: Mutex<OrderView>,
     pub(super) recent: Arc<Mutex<Recent>>,
     pub(super) history: Option<HistorySender>,
     pub(super) reader: Option<HistoryReader>,

@@ -7,6 +7,7 @@
 use crate::api::types::SteerReport;
 use crate::config::Config;
 use crate::daemon::gangs::Gangs;
+use crate::daemon::measures::Measures;
 use crate::learn::Speeds;
 use crate::planner::room::Room;
 use crate::planner::steer::{Steered, Steering, Unused};
@@ -23,6 +24,8 @@ pub(super) struct Round<'a> {
     pub(super) rooms: &'a [Room],
     /// What was learned from jobs that ended.
     pub(super) speeds: &'a Speeds,
+    /// What was measured on the nodes, for the methods that go by it.
+    pub(super) measures: &'a Measures,
     /// Unix milliseconds.
     pub(super) now_ms: u64,
 }

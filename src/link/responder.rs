@@ -22,6 +22,7 @@ use crate::limits;
 use crate::link::convert;
 use crate::link::copy::{Copies, Piece, RoomsCopy};
 use crate::link::hist::Histogram;
+use crate::link::order::OrderDesk;
 use crate::link::session::{PluginCounters, PluginState, Session, Step};
 use crate::planner::cluster::{Cluster, RunningJob, Table};
 use crate::planner::place::{NoPlacement, Placement, Placer, Pool, Tuning};
@@ -68,6 +69,8 @@ pub struct Settings {
     pub breaker_open_ms: u32,
     /// Whether planning calls are asked too.
     pub ask_will_run: bool,
+    /// Whether the order of starts is ours to change.
+    pub order: bool,
     /// Of the balance method.
     pub tuning: Tuning,
 }
@@ -81,6 +84,7 @@ impl Settings {
     /// What the plugin must know.
     pub(super) fn welcome(&self) -> wire::Welcome {
         let will_run = if self.ask_will_run { wire::PHX_W_ASK_WILL_RUN } else { 0 };
+        let order = if self.order { wire::PHX_W_ORDER } else { 0 };
         let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold;
         let hold = if may_hold { wire::PHX_W_MAY_HOLD } else { 0 };
         wire::Welcome::new(
@@ -88,7 +92,7 @@ impl Settings {
             self.deadline_us,
             self.breaker_misses,
             self.breaker_open_ms,
-            wire::PHX_W_ASK_RUN_NOW | will_run | hold,
+            wire::PHX_W_ASK_RUN_NOW | will_run | hold | order,
         )
     }
 }
@@ -253,6 +257,8 @@ pub struct Responder {
     notes: Sender<Note>,
     next_decision: AtomicU64,
     pub(super) copies: Copies,
+    /// The order of starts.
+    pub order: OrderDesk,
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -270,6 +276,7 @@ impl Responder {
             notes,
             next_decision: AtomicU64::new(first_decision),
             copies: Copies::default(),
+            order: OrderDesk::default(),
         }
     }
 
@@ -285,6 +292,24 @@ impl Responder {
     /// then stay.
     pub fn set_settings(&self, settings: Settings) -> Result<(), String> {
         let mut state = lock(&self.state);
+        self.tune(&mut state, settings)
+    }
+
+    /// What was measured on the nodes, by name; see [`Tuning::levels`].
+    pub fn set_levels(&self, levels: BTreeMap<Arc<str>, u32>) {
+        let mut state = lock(&self.state);
+        let settings = self.settings();
+        if *settings.tuning.levels == levels {
+            return;
+        }
+        let mut settings = Settings::clone(&settings);
+        settings.tuning.levels = Arc::new(levels);
+        if let Err(error) = self.tune(&mut state, settings) {
+            warn!("levels of the nodes not taken: {error}");
+        }
+    }
+
+    fn tune(&self, state: &mut State, settings: Settings) -> Result<(), String> {
         if let Some(placer) = &mut state.placer {
             placer.tune(settings.tuning.clone()).map_err(|e| e.to_string())?;
             placer.maintain();
@@ -359,6 +384,7 @@ impl Responder {
 
     pub(super) fn disconnected(&self, error: Option<String>) {
         let mut state = lock(&self.state);
+        self.order.forget();
         state.view.connected = false;
         state.view.synced = false;
         if error.is_some() {
@@ -400,6 +426,7 @@ impl Responder {
                 notes.push(Note::Ended { job_id, state: job_state, end_s });
             }
             Step::Outcome(outcome) => notes.push(outcome_note(&mut state, outcome)),
+            Step::Queue(queue) => self.order.take(&queue),
             Step::Stats(stats) => state.view.counters = Some(PluginCounters(Box::new(*stats))),
             Step::Ask(ask) => {
                 let (head, note) = self.answer(&mut state, session, &ask, received, nodes);

@@ -4,6 +4,7 @@
 //! Layer 0: nothing here does I/O, reads a clock or draws random numbers.
 
 pub mod amount;
+pub mod blocks;
 pub mod collect;
 pub mod comment;
 pub mod hostlist;

@@ -9,6 +9,8 @@ pub mod cluster;
 pub mod eligible;
 pub mod gangs;
 pub mod guard;
+pub mod measured;
+pub mod order;
 pub mod pending;
 pub mod place;
 pub mod plan;

@@ -4,7 +4,7 @@
 use super::{Left, Right, clean, clean_or_dash, facts, lines, table};
 use crate::model::collect::{
     CollectorReport, CollectorsReport, DataNames, DataReport, InstanceReport, Kind, Origin, State,
-    UsesReport, Value,
+    TakenFrom, UsedValues, UsesReport, Value,
 };
 
 /// `phalanx collector list`
@@ -160,6 +160,26 @@ pub fn uses(report: &UsesReport) -> String {
             origin.to_owned(),
             used.fresh.to_string(),
             used.stale.to_string(),
+        ]);
+    }
+    lines(&out)
+}
+
+/// `phalanx collector use KEY`
+pub fn used(report: &UsedValues) -> String {
+    let mut out = table(&[("NODE", Left), ("VALUE", Right), ("FROM", Left), ("AGE", Right)]);
+    for value in &report.values {
+        let from = match value.from {
+            TakenFrom::Data => &report.name,
+            TakenFrom::Scaled | TakenFrom::Fallback => &report.fallback,
+        };
+        let scaled = if value.from == TakenFrom::Scaled { ", scaled" } else { "" };
+        let age = value.age_ms.map_or("-".to_owned(), seconds);
+        out.add_row([
+            clean(&value.node),
+            value.value.to_string(),
+            format!("{}{scaled}", clean(from)),
+            age,
         ]);
     }
     lines(&out)

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::units::{amount, fraction, fraction_or_dash, time};
 use super::{Left, Right, Side, clean, clean_or_dash, facts, heading, lines, steer, table};
+use crate::api::order::JobOrder;
 use crate::api::types::{DecisionReport, Explain, PendingReport, Placed, ScoredNode};
 
 /// The whole report.
@@ -23,6 +24,9 @@ pub fn text(report: &Explain) -> String {
     facts(&mut out, &list);
     if let Some(pending) = &report.pending {
         waiting(&mut out, pending);
+    }
+    if let Some(order) = &report.order {
+        place(&mut out, order);
     }
     if let Some(placed) = &report.placed {
         running(&mut out, placed);
@@ -79,6 +83,26 @@ fn waiting(out: &mut String, pending: &PendingReport) {
     }
     out.push('\n');
     out.push_str(&lines(&rows));
+}
+
+fn place(out: &mut String, order: &JobOrder) {
+    heading(out, "Place in the order of starts");
+    let rank = order.rank.map_or_else(|| "not wished".to_owned(), |rank| (rank + 1).to_string());
+    let mut list = vec![
+        ("Rank", rank),
+        ("Priority", format!("{}, {:+} of it ours", order.priority, order.delta_now)),
+        ("Delta", format!("{:+}, in front of {} jobs", order.delta, order.passes)),
+    ];
+    let mut overtaken = format!("{} times", order.overtaken);
+    if let Some(since) = order.overtaken_since_s {
+        overtaken.push_str(&format!(", first {}", time(since.saturating_mul(1000))));
+    }
+    list.push(("Overtaken", overtaken));
+    if let Some(stop) = &order.stop {
+        let behind = order.stop_job.map_or_else(String::new, |job| format!("behind {job}: "));
+        list.push(("Not further in front", format!("{behind}{}", clean(stop))));
+    }
+    facts(out, &list);
 }
 
 fn running(out: &mut String, placed: &Placed) {

@@ -16,12 +16,24 @@ pub(super) enum Input {
     /// Can be cut anywhere.
     File(LocalFile),
     /// Can only be dealt out block by block.
-    Blocks(Vec<Block>),
+    Blocks(Blocks),
+}
+
+/// Files in HDFS.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Blocks {
+    /// URIs.
+    pub(super) files: Vec<String>,
+    /// By file and offset, without gaps.
+    pub(super) all: Vec<Block>,
 }
 
 /// One block of a file in HDFS.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Block {
+    /// Position of its file among [`Blocks::files`].
+    #[serde(skip)]
+    pub(super) file: usize,
     /// First byte.
     pub(super) offset: u64,
     /// Bytes.
@@ -35,6 +47,8 @@ pub(super) struct Block {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) task: usize,
+    /// As in [`Block`]; 0 for a file here.
+    pub(super) file: usize,
     pub(super) offset: u64,
     pub(super) length: u64,
     pub(super) lines: Option<u64>,
@@ -52,7 +66,8 @@ impl Input {
     /// What cannot be read, or is no input.
     pub(super) fn open(name: &str, locations: Option<&Path>) -> Result<Self, Failure> {
         if let Some(path) = locations {
-            return Ok(Input::Blocks(blocks(path)?));
+            let files = vec![name.to_owned()];
+            return Ok(Input::Blocks(Blocks { files, all: blocks(path)? }));
         }
         if name.starts_with("hdfs://") {
             return Err(usage(format!(
@@ -195,7 +210,7 @@ fn pieces(ends: &[u64], lines: Option<&[u64]>) -> Vec<Piece> {
         let length = end.saturating_sub(offset);
         if length > 0 {
             let lines = lines.and_then(|lines| lines.get(task).copied());
-            pieces.push(Piece { task, offset, length, lines, local: None });
+            pieces.push(Piece { task, file: 0, offset, length, lines, local: None });
         }
         offset = end;
     }

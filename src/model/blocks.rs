@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Files of a distributed file system as a list of blocks with the hosts that hold them
+//! (`methods.md` section 2, "input"). Hosts are interned: a large input has millions of
+//! replicas on some hundred hosts.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A host that stores blocks, as the file system names it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DataNode {
+    /// Host name that it reports.
+    pub host: String,
+    /// Address that it reports.
+    pub ip: String,
+    /// Port of its data transfer.
+    pub port: u16,
+    /// Network location, such as `/rack-7`.
+    pub rack: String,
+}
+
+/// What a replica lies on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Storage {
+    /// Hard disk; also what is not told.
+    #[default]
+    Disk,
+    /// Solid state disk.
+    Ssd,
+    /// Dense and slow.
+    Archive,
+    /// Memory.
+    Ram,
+    /// Elsewhere, mounted by the DataNode: local to no host.
+    Provided,
+    /// Non-volatile memory.
+    Nvdimm,
+}
+
+/// One copy of a block, or of a part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replica {
+    /// Index into [`Located::datanodes`].
+    pub datanode: u32,
+    /// Bytes of the block that are read locally there: all of it, or of an erasure-coded block
+    /// group the share of one data unit.
+    pub bytes: u64,
+    /// What it lies on.
+    pub storage: Storage,
+    /// Also in the DataNode's memory.
+    pub cached: bool,
+    /// Its DataNode is being taken out of service.
+    pub leaving: bool,
+}
+
+/// One block.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Block {
+    /// First byte within the file.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// No replica is readable.
+    pub corrupt: bool,
+    /// By DataNode, ascending; empty if none is readable.
+    pub replicas: Vec<Replica>,
+}
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct File {
+    /// Absolute path within the file system.
+    pub path: String,
+    /// Bytes that can be read.
+    pub length: u64,
+    /// Time of the last change, Unix milliseconds.
+    pub modified_ms: u64,
+    /// Somebody is writing it.
+    pub open: bool,
+    /// Ascending by offset, without gaps, covering `0..length`.
+    pub blocks: Vec<Block>,
+}
+
+/// The files of one input.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Located {
+    /// What stands before the paths, such as `hdfs://nn:8020`.
+    pub base: String,
+    /// Hosts of all replicas.
+    pub datanodes: Vec<DataNode>,
+    /// Files in the order of the input, by path within one directory.
+    pub files: Vec<File>,
+    /// What the user should know: skipped entries, unreadable blocks.
+    pub warnings: Vec<String>,
+}
+
+impl Located {
+    /// Bytes of all files.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.length))
+    }
+
+    /// Number of blocks.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.files.iter().map(|file| file.blocks.len()).sum()
+    }
+
+    /// Takes over the files of another input of the same file system.
+    pub fn append(&mut self, other: Located) {
+        let mut interner = Interner::of(std::mem::take(&mut self.datanodes));
+        let map: Vec<u32> = other.datanodes.into_iter().map(|d| interner.index(d)).collect();
+        self.datanodes = interner.datanodes;
+        for mut file in other.files {
+            for replica in file.blocks.iter_mut().flat_map(|b| &mut b.replicas) {
+                let at = usize::try_from(replica.datanode).ok().and_then(|at| map.get(at));
+                replica.datanode = at.copied().unwrap_or(replica.datanode);
+            }
+            self.files.push(file);
+        }
+        self.warnings.extend(other.warnings);
+    }
+}
+
+/// Gives each host one index.
+#[derive(Debug, Default)]
+pub struct Interner {
+    /// By index.
+    pub datanodes: Vec<DataNode>,
+    index: HashMap<DataNode, u32>,
+}
+
+impl Interner {
+    /// Goes on from known hosts.
+    #[must_use]
+    pub fn of(datanodes: Vec<DataNode>) -> Self {
+        let mut interner = Self::default();
+        datanodes.into_iter().for_each(|datanode| {
+            interner.index(datanode);
+        });
+        interner
+    }
+
+    /// The host's index.
+    pub fn index(&mut self, datanode: DataNode) -> u32 {
+        if let Some(&at) = self.index.get(&datanode) {
+            return at;
+        }
+        let at = u32::try_from(self.datanodes.len()).unwrap_or(u32::MAX);
+        self.datanodes.push(datanode.clone());
+        self.index.insert(datanode, at);
+        at
+    }
+}
