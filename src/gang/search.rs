@@ -139,7 +139,7 @@ impl Island {
             return;
         }
         let job = self.promising(guide) as usize;
-        let done = self.chain.squeeze_in(instance, guide, &mut self.state, &mut self.rng, job, 0.1);
+        let done = self.chain.squeeze_in(instance, guide, &mut self.state, &mut self.rng, job);
         if done {
             self.inserted.push(narrow(job));
         }

@@ -15,6 +15,8 @@ const DEPTH_MAX: u32 = 2;
 const OPTIONS_MAX: usize = 12;
 /// Servers of one option looked at.
 const SERVERS_MAX: usize = 6;
+/// Weight of what stays free where a task is put.
+const TIGHT: f32 = 0.1;
 /// Servers and tasks looked at in one chain.
 const LOOKS_MAX: u32 = 400;
 
@@ -92,7 +94,6 @@ impl Chain {
         state: &mut State,
         rng: &mut Stream,
         job: usize,
-        tight: f32,
     ) -> bool {
         let kinds = instance.kinds;
         let need = &instance.job_request[job * kinds..(job + 1) * kinds];
@@ -100,39 +101,29 @@ impl Chain {
             return false;
         }
         let before = state.score().scalar(instance);
-        let best = |task: usize| {
-            let at = instance.type_opts(instance.task_type[task] as usize).start;
-            guide.worth[guide.option_order[at] as usize]
-        };
-        let mut slack: f64 = instance.job_tasks(job).map(best).sum();
-        let taste = Taste { tight, window: Some(narrow(rng.below(instance.servers))) };
-        let mut placed = true;
+        let best = |task: usize| guide.best_worth[instance.task_type[task] as usize];
+        // What the tasks that are still to be placed can bring.
+        let mut rest: f64 = instance.job_tasks(job).map(best).sum();
+        let mut walk = Walk { instance, guide, rng };
         for at in instance.job_tasks(job) {
             let task = instance.insert_order[at] as usize;
-            let ty = instance.task_type[task] as usize;
-            slack -= best(task);
+            rest -= best(task);
             self.looks = 0;
-            let free = state.choose(instance, guide, ty, taste);
-            let free = free.filter(|(server, _)| !is_second(instance, state, task, *server));
-            if let Some((server, option)) = free {
-                self.moved.push(Moved { task: narrow(task), server: NONE, option: NONE });
-                state.put(instance, task, server, option);
-                continue;
-            }
             self.moved.push(Moved { task: narrow(task), server: NONE, option: NONE });
-            let so_far = state.score().scalar(instance) - before + slack;
-            let mut walk = Walk { instance, guide, rng };
-            if !self.settle(&mut walk, state, task, so_far, (NONE, DEPTH_MAX)) {
-                placed = false;
-                break;
+            let sum = state.score().scalar(instance) - before + rest;
+            if !walk.put_free(state, task, (f64::NEG_INFINITY, NONE))
+                && !self.settle(&mut walk, state, task, sum, (NONE, DEPTH_MAX))
+            {
+                self.undo(instance, state);
+                return false;
             }
         }
-        if placed && state.score().scalar(instance) > before {
-            state.mark(job, true);
-            return true;
+        if state.score().scalar(instance) <= before {
+            self.undo(instance, state);
+            return false;
         }
-        self.undo(instance, state);
-        false
+        state.mark(job, true);
+        true
     }
 
     /// Places a task that is off its server; `sum` is what the chain has gained so far.
@@ -147,18 +138,8 @@ impl Chain {
         let Walk { instance, guide, .. } = *walk;
         let ty = instance.task_type[task] as usize;
         let range = instance.type_opts(ty);
-        if depth < DEPTH_MAX {
-            let taste =
-                Taste { tight: 0.1, window: Some(narrow(walk.rng.below(instance.servers))) };
-            let free = state.choose(instance, guide, ty, taste);
-            if let Some((server, option)) = free
-                && sum + guide.worth[option] > 0.0
-                && server != from
-                && !is_second(instance, state, task, server)
-            {
-                state.put(instance, task, server, option);
-                return true;
-            }
+        if depth < DEPTH_MAX && walk.put_free(state, task, (-sum, from)) {
+            return true;
         }
         let end = range.end.min(range.start + OPTIONS_MAX);
         for at in range.start..end {
@@ -180,6 +161,9 @@ impl Chain {
                 if server == from || is_second(instance, state, task, server) {
                     continue;
                 }
+                // In a merged zone the server may have an edge of its own.
+                let own = if instance.merged { instance.option_on(ty, server) } else { None };
+                let option = own.unwrap_or(option);
                 if state.fits(instance, ty, server as usize) {
                     state.put(instance, task, server, option);
                     return true;
@@ -204,7 +188,7 @@ impl Chain {
         let Walk { instance, guide, .. } = *walk;
         let ty = instance.task_type[task] as usize;
         let mut other = state.first_task(server as usize);
-        while other != NONE {
+        while other != NONE && self.looks <= LOOKS_MAX {
             let next = state.task_after(other);
             self.looks += 1;
             let (victim, left) =
@@ -240,6 +224,26 @@ struct Walk<'a> {
     instance: &'a Instance,
     guide: &'a Guide,
     rng: &'a mut Stream,
+}
+
+impl Walk<'_> {
+    /// Puts a task on the best server with room, if it is worth more than `least` there.
+    fn put_free(&mut self, state: &mut State, task: usize, (least, from): (f64, u32)) -> bool {
+        let Walk { instance, guide, .. } = *self;
+        let window = Some(narrow(self.rng.below(instance.servers)));
+        let ty = instance.task_type[task] as usize;
+        let Some((server, option)) =
+            state.choose(instance, guide, ty, Taste { tight: TIGHT, window })
+        else {
+            return false;
+        };
+        let bad = guide.worth[option] <= least || server == from;
+        if bad || is_second(instance, state, task, server) {
+            return false;
+        }
+        state.put(instance, task, server, option);
+        true
+    }
 }
 
 /// Another task of the same spread job is on this server.
