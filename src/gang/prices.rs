@@ -232,6 +232,8 @@ pub(crate) struct Guide {
     pub(crate) worth: Vec<f64>,
     /// Largest worth of each type.
     pub(crate) best_worth: Vec<f64>,
+    /// Types that are worth more on some servers than on others.
+    pub(crate) choosy: Vec<bool>,
     /// Options of each type by descending reduced value, in the ranges of `opt_start`.
     pub(crate) option_order: Vec<u32>,
     /// Reduced value by (type, server), -inf where there is no edge; empty on large instances.
@@ -250,6 +252,7 @@ impl Guide {
         let mut worth = reduced.clone();
         let mut best_worth = vec![f64::NEG_INFINITY; types];
         let mut option_order: Vec<u32> = (0..narrow(instance.opts.len())).collect();
+        let mut choosy = vec![false; types];
         let floor = floor_prices(instance, prices);
         let mut type_value = vec![0.0; types];
         let mut type_price = vec![0.0; types];
@@ -267,6 +270,7 @@ impl Guide {
                     + f64::from(opt.untried) * instance.untried_weight;
                 reduced[at] = value - price;
                 worth[at] = value;
+                choosy[ty] |= at > range.start && value != worth[range.start];
                 best_worth[ty] = best_worth[ty].max(value);
                 if reduced[at] > best {
                     best = reduced[at];
@@ -291,6 +295,7 @@ impl Guide {
             reduced,
             worth,
             best_worth,
+            choosy,
             option_order,
             dense: Vec::new(),
             rest: Vec::new(),

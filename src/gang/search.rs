@@ -10,11 +10,15 @@ use super::shift::Chain;
 use super::state::{Score, State, Taste};
 
 /// Pending jobs tried again after one ruin.
-const CANDIDATES_MAX: usize = 8;
+const CANDIDATES_MAX: usize = 4;
+/// Each of them is the densest of so many.
+const CANDIDATES_OF: usize = 4;
 /// Jobs removed by one ruin.
 const RUIN_JOBS_MAX: usize = 12;
-/// Steps in a hundred that are ejection chains; the others remove whole jobs.
-const CHAINS_PERCENT: usize = 30;
+/// Steps in a hundred that begin with a chain to make room for a job, or to move a task; the
+/// others, and those whose chain found nothing, remove whole jobs.
+const SQUEEZE_PERCENT: usize = 5;
+const SHIFT_PERCENT: usize = 25;
 /// Temperature of the move of one task, as a share of a job's.
 const SHIFT_HEAT: f64 = 0.1;
 /// Accepted steps between two exact sums of the score.
@@ -89,25 +93,23 @@ impl Island {
         self.removed.clear();
         self.saved.clear();
         self.inserted.clear();
-        if self.rng.below(100) < CHAINS_PERCENT {
-            if self.rng.below(2) == 0 {
-                self.shift(instance, guide, mood);
-            } else {
-                self.squeeze(instance, guide);
-            }
-            let after = self.state.score();
-            if !self.accept(instance, &before, &after, mood) {
-                self.take_back(instance);
-                return;
-            }
-        } else {
+        let chained = match self.rng.below(100) {
+            dice if dice < SQUEEZE_PERCENT => self.squeeze(instance, guide),
+            dice if dice < SQUEEZE_PERCENT + SHIFT_PERCENT => self.shift(instance, guide, mood),
+            _ => false,
+        };
+        if !chained {
             let first = self.ruin(instance, guide);
             self.recreate(instance, guide, first);
-            let after = self.state.score();
-            if !self.accept(instance, &before, &after, mood) {
+        }
+        let after = self.state.score();
+        if !self.accept(instance, &before, &after, mood) {
+            if chained {
+                self.take_back(instance);
+            } else {
                 self.undo(instance);
-                return;
             }
+            return;
         }
         self.steps += 1;
         if self.steps.is_multiple_of(RESCORE_STEPS) {
@@ -119,30 +121,32 @@ impl Island {
         }
     }
 
-    /// Moves one task by an ejection chain.
-    fn shift(&mut self, instance: &Instance, guide: &Guide, mood: Mood) {
+    /// Moves one task by an ejection chain; false when nothing changed.
+    fn shift(&mut self, instance: &Instance, guide: &Guide, mood: Mood) -> bool {
         self.chain.clear();
         if self.state.placed == 0 {
-            return;
+            return false;
         }
         let job = self.state.queue[self.rng.below(self.state.placed)] as usize;
         let range = instance.job_tasks(job);
         let task = range.start + self.rng.below(range.len());
         let slack = -self.rng.unit().max(1e-300).ln() * mood.heat * self.job_value * SHIFT_HEAT;
-        self.chain.shift(instance, guide, &mut self.state, &mut self.rng, task, slack);
+        guide.choosy[instance.task_type[task] as usize]
+            && self.chain.shift(instance, guide, &mut self.state, &mut self.rng, task, slack)
     }
 
-    /// Makes room for a pending job.
-    fn squeeze(&mut self, instance: &Instance, guide: &Guide) {
+    /// Makes room for a pending job; false when nothing changed.
+    fn squeeze(&mut self, instance: &Instance, guide: &Guide) -> bool {
         self.chain.clear();
         if self.state.placed == self.state.queue.len() {
-            return;
+            return false;
         }
-        let job = self.promising(guide) as usize;
+        let job = self.promising(guide, 3) as usize;
         let done = self.chain.squeeze_in(instance, guide, &mut self.state, &mut self.rng, job);
         if done {
             self.inserted.push(narrow(job));
         }
+        done
     }
 
     fn take_back(&mut self, instance: &Instance) {
@@ -167,7 +171,8 @@ impl Island {
         if self.state.placed == 0 {
             return NONE;
         }
-        let first = if pending > 0 && self.rng.below(3) > 0 { self.promising(guide) } else { NONE };
+        let first =
+            if pending > 0 && self.rng.below(3) > 0 { self.promising(guide, 3) } else { NONE };
         if self.rng.below(3) > 0 {
             for _ in 0..count {
                 if self.state.placed > 0 {
@@ -216,12 +221,12 @@ impl Island {
         }
     }
 
-    /// The best of a few random pending jobs by density.
-    fn promising(&mut self, guide: &Guide) -> u32 {
+    /// The best of `few` random pending jobs by density.
+    fn promising(&mut self, guide: &Guide, few: usize) -> u32 {
         let placed = self.state.placed;
         let pending = self.state.queue.len() - placed;
         let mut best = NONE;
-        for _ in 0..3 {
+        for _ in 0..few {
             let job = self.state.queue[placed + self.rng.below(pending)];
             let better = best == NONE || guide.density[job as usize] > guide.density[best as usize];
             if better {
@@ -254,8 +259,10 @@ impl Island {
         let pending = self.state.queue.len() - placed;
         let tried = pending.min(CANDIDATES_MAX);
         for i in 0..tried {
-            let at = if pending == tried { i } else { self.rng.below(pending) };
-            let job = self.state.queue[placed + at];
+            let job = match pending == tried {
+                true => self.state.queue[placed + i],
+                false => self.promising(guide, CANDIDATES_OF),
+            };
             if !self.removed.contains(&job) {
                 let key = self.key(guide, job, noise);
                 self.candidates.push((key, job));
