@@ -320,7 +320,7 @@ mod tests {
         // At 9 the cheap hours are 13 hours ahead.
         let noon = |wait_max_s| {
             let bag = BagConfig { wait_max_s, ..bag.clone() };
-            let nine = "2026-11-21T09:30:00+00:00[UTC]".parse::<Zoned>();
+            let nine = jiff::civil::date(2026, 11, 21).at(9, 30, 0, 0).to_zoned(TimeZone::UTC);
             nine.ok().and_then(|nine| cheapest_ahead(&bag, &nine))
         };
         assert_eq!((noon(3600), noon(13 * 3600)), (Some(0.4), Some(0.1)));
