@@ -31,7 +31,15 @@ fn key_table_equals_the_structs() {
     let mut from_structs: Vec<String> =
         config.flatten().into_keys().map(|key| key.replace("\"*\"", "*")).collect();
     // Empty, so not flattened.
-    let empty = ["balance.initial_weights", "gang.billing", "gang.cost"];
+    let empty = [
+        "balance.initial_weights",
+        "bag.idle_watts",
+        "bag.price",
+        "bag.tariff",
+        "bag.watts",
+        "gang.billing",
+        "gang.cost",
+    ];
     from_structs.extend(empty.map(str::to_owned));
     from_structs.sort();
     let mut from_table: Vec<String> = keys::KEYS.iter().map(|key| key.path.into()).collect();

@@ -85,7 +85,8 @@ impl Settings {
     pub(super) fn welcome(&self) -> wire::Welcome {
         let will_run = if self.ask_will_run { wire::PHX_W_ASK_WILL_RUN } else { 0 };
         let order = if self.order { wire::PHX_W_ORDER } else { 0 };
-        let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold;
+        let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold
+            || self.tuning.steered_hold_ms.is_some();
         let hold = if may_hold { wire::PHX_W_MAY_HOLD } else { 0 };
         wire::Welcome::new(
             self.generation,
@@ -384,7 +385,10 @@ impl Responder {
         let steers = if table.is_some() { steers } else { Vec::new() };
         // Made and dropped outside the lock: questions wait for the swap only.
         let fresh = SteerTable::new(table.unwrap_or_default(), snapshot, steers);
-        let old = lock(&self.state).steers.replace(method, fresh);
+        let mut state = lock(&self.state);
+        let old = state.steers.replace(method, fresh);
+        state.steers.saw(snapshot);
+        drop(state);
         drop(old);
     }
 
@@ -482,10 +486,16 @@ impl Responder {
         let decision = self.next_decision.fetch_add(1, Ordering::Relaxed);
         let (decided, steered) = decide(state, session, ask, mode, received);
         count_steer(&mut state.view, steered.as_ref());
+        let by_method = steered.as_ref().is_some_and(|s| s.steer.strict && s.tier.is_none());
         let (reason, detail) = match &decided {
             // In shadow mode nothing may be held back.
-            Err(Why::No(NoPlacement::Held)) if mode == Mode::Shadow => {
+            Err(Why::No(NoPlacement::Held | NoPlacement::Unplanned)) if mode == Mode::Shadow => {
                 (Some(Reason::Shadow), Some("would wait"))
+            }
+            // Backfill still reserves nodes for a job that only waits for a better one, but not
+            // for tasks that wait for their own nodes: others could not start meanwhile.
+            Err(Why::No(NoPlacement::Held)) if will_run && !by_method => {
+                (Some(Reason::NoFit), Some("would wait"))
             }
             Err(why) => why.reason(),
             Ok(_) if mode == Mode::Shadow => (Some(Reason::Shadow), None),
@@ -604,6 +614,7 @@ impl Why {
             Self::No(NoPlacement::NoFit) => (Reason::NoFit, None),
             Self::NoChoice => (Reason::NoChoice, None),
             Self::No(NoPlacement::Held) => (Reason::Held, None),
+            Self::No(NoPlacement::Unplanned) => (Reason::Held, Some("waits for its first plan")),
         };
         (Some(reason), detail)
     }
@@ -648,7 +659,8 @@ fn decide(
         held_ms: u64::try_from(held_ms).unwrap_or(u64::MAX),
     };
     let (decided, steered) = steer::decide(placer, &mut state.steers, &question);
-    if matches!(decided, Err(NoPlacement::Held)) && state.first_seen.len() < limits::HELD_JOBS_MAX {
+    let held = matches!(decided, Err(NoPlacement::Held | NoPlacement::Unplanned));
+    if held && state.first_seen.len() < limits::HELD_JOBS_MAX {
         state.first_seen.entry(ask.head.job_id).or_insert(now);
     }
     let decided = match decided {

@@ -49,6 +49,8 @@ pub struct Tuning {
     /// Choose among all candidates, not among those of the least Weight in
     /// slurm.conf that hold the job.
     pub ignore_node_weight: bool,
+    /// How long a job may be held back whose method says so; `None`: not at all.
+    pub steered_hold_ms: Option<u64>,
     /// Level of each node by name, 0 the best, by what was measured there: of
     /// nodes of one Weight those of the least levels that hold the job are
     /// compared. One without a level comes last. Empty: no levels.
@@ -86,6 +88,8 @@ pub enum NoPlacement {
     NoFit,
     /// Waiting for a node that it improves.
     Held,
+    /// Its array waits for its first plan.
+    Unplanned,
     /// The candidate set is not of this node table.
     OtherTable,
 }
@@ -287,6 +291,16 @@ impl Placer {
         let params = &self.tuning.params;
         params.no_improvement == NoImprovement::Hold
             && params.hold_max_ms.is_none_or(|max| held_ms < max)
+    }
+
+    /// The same for a job whose method rather lets it wait than go elsewhere.
+    pub fn may_hold_steered(&self, held_ms: u64) -> bool {
+        self.may_hold(held_ms) || self.may_hold_steered_only(held_ms)
+    }
+
+    /// The same, but not by the balance method's leave.
+    pub fn may_hold_steered_only(&self, held_ms: u64) -> bool {
+        self.tuning.steered_hold_ms.is_some_and(|limit| held_ms < limit)
     }
 
     /// Makes the next decisions fast again; they are the same without. To be
@@ -519,7 +533,7 @@ pub fn up_to_class(table: &Table, tuning: &Tuning) -> Vec<NodeSet> {
 }
 
 /// Whether another number of nodes or an uneven number of tasks is allowed.
-fn may_split_otherwise(shape: &Shape) -> bool {
+pub(crate) fn may_split_otherwise(shape: &Shape) -> bool {
     shape.sharing == Sharing::Shared
         && (shape.node_count_is_free() || shape.tasks() > 1)
         && shape.ntasks_per_node == 0
@@ -527,7 +541,7 @@ fn may_split_otherwise(shape: &Shape) -> bool {
 
 /// Tasks that fit on a node now, by every resource. `one` is what one task
 /// needs.
-fn capacity(shape: &Shape, one: &Need, room: &Room) -> u64 {
+pub(crate) fn capacity(shape: &Shape, one: &Need, room: &Room) -> u64 {
     let per = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
     let mut tasks = per(room.cpus.free(), one.cpus).min(match shape.memory {
         Memory::PerCpu(_) => per(room.memory_mb.free(), one.memory_mb),

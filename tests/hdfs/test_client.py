@@ -13,6 +13,7 @@ against what was written.
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,7 +31,11 @@ KIB = 1024
 def phalanx(hdfs, *words, ok=True, user=None):
     command = [PHALANX, "--json", "hdfs", "--conf-dir", str(hdfs.conf), *words]
     if user:
-        command = ["setpriv", "--reuid", user, "--clear-groups", *command]
+        # The user may not be able to reach the build's directory.
+        copy = hdfs.dir.parent / "phalanx"
+        shutil.copy(PHALANX, copy)
+        sudo = ["sudo"] if os.geteuid() else []
+        command = [*sudo, "setpriv", "--reuid", user, "--clear-groups", copy, *command[1:]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     # Unless a test wants it, WebHDFS must not hide that RPC does not work.
     assert "read by WebHDFS" not in done.stdout, done.stdout
