@@ -17,11 +17,11 @@
 /* slurmctld's functions, looked up so that one that is missing stops this
  * part and nothing else. */
 struct order_api {
-	void (*set_job_prio)(job_record_t *job_ptr);
-	job_record_t *(*find_job_record)(uint32_t job_id);
+	__typeof__(set_job_prio) *set_job_prio;
+	__typeof__(find_job_record) *find_job_record;
 	void (*schedule_job_save)(void);
-	void (*assoc_mgr_lock)(assoc_mgr_lock_t *locks);
-	void (*assoc_mgr_unlock)(assoc_mgr_lock_t *locks);
+	__typeof__(assoc_mgr_lock) *assoc_mgr_lock;
+	__typeof__(assoc_mgr_unlock) *assoc_mgr_unlock;
 };
 
 struct order {

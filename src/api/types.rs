@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::collect::{Totals, UseReport};
 use crate::model::run::Run;
+use crate::planner::bags::WattsFrom;
 use crate::planner::steer::{MethodReport, Note};
 
 /// `GET /v1/status`
@@ -336,6 +337,24 @@ pub struct Explain {
     pub order: Option<JobOrder>,
     /// The latest asks for this job, newest first.
     pub asks: Vec<AskReport>,
+    /// How long it is expected to run, if its user's jobs have told; set while
+    /// Slurm knows the job and it has not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<ExpectedReport>,
+}
+
+/// A learned runtime. The user's limit stays when the job is killed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExpectedReport {
+    /// Mean of what is expected, seconds; at most the limit.
+    pub runtime_s: f64,
+    /// Runs of the user behind it; old ones count less.
+    pub runs: f64,
+    /// The user's limit, seconds, if there is one.
+    pub limit_s: Option<u64>,
+    /// When a running job is expected to end, unix milliseconds; one that runs
+    /// longer than expected is expected to reach its limit.
+    pub end_ms: Option<u64>,
 }
 
 /// Where a job was placed and why.
@@ -620,6 +639,56 @@ pub struct SpeedsReport {
     pub dropped: u64,
     /// Job classes by name.
     pub classes: Vec<ClassSpeeds>,
+}
+
+/// `GET /v1/history/energy`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnergyReport {
+    /// When it was made, unix milliseconds.
+    pub time_ms: u64,
+    /// Money per kWh now.
+    pub energy_price_kwh: f64,
+    /// Money per task.
+    pub task_price: f64,
+    /// What a task without any price earns, in least energy costs.
+    pub margin: f64,
+    /// Classes of nodes.
+    pub nodes: Vec<NodePower>,
+    /// Job classes on classes of nodes.
+    pub rows: Vec<EnergyRow>,
+}
+
+/// Power of one class of nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodePower {
+    /// Its name.
+    pub class: String,
+    /// Nodes of it.
+    pub nodes: u64,
+    /// Watts of a fully used node, if known.
+    pub busy_w: Option<f64>,
+    /// Watts of an idle node.
+    pub idle_w: f64,
+    /// Where `busy_w` comes from.
+    pub from: Option<WattsFrom>,
+}
+
+/// Time and power of one job class on one class of nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnergyRow {
+    /// Job class.
+    pub job_class: String,
+    /// Class of nodes.
+    pub nodes: String,
+    /// Mean seconds of a run.
+    pub seconds: f64,
+    /// Runs behind it, old ones faded.
+    pub runs: f64,
+    /// Watts of a run by Slurm's accounting, if any was measured; else the
+    /// class's `busy_w` counts by the run's share of a node.
+    pub watts: Option<f64>,
+    /// Runs behind that.
+    pub measured: f64,
 }
 
 /// What is known of one job class.

@@ -13,7 +13,7 @@ use super::args::Global;
 use super::client::{Client, Method as HttpMethod};
 use super::collector::escape;
 use super::exit::{Exit, Failure};
-use super::{Outcome, json, resolve};
+use super::{Outcome, json, render, resolve};
 use crate::limits::NODES_MAX;
 use crate::model::collect::UsedValues;
 use crate::model::hostlist;
@@ -23,11 +23,12 @@ use input::{Block, Input, Piece};
 /// Arguments of `phalanx share`.
 #[derive(Clone, Debug, Args)]
 pub struct ShareArgs {
-    /// What is split: a file, or hdfs://HOST[:PORT]/PATH
+    /// What is split: a file, or a file, directory or pattern of HDFS, such as
+    /// hdfs://nn:8020/data or webhdfs://nn:9870/data
     #[arg(long, value_name = "FILE|URI")]
     input: String,
-    /// Block locations of the input as WebHDFS answers GETFILEBLOCKLOCATIONS: the
-    /// blocks are dealt out then, near their replicas
+    /// Block locations of the input as WebHDFS answers GETFILEBLOCKLOCATIONS,
+    /// instead of asking the file system
     #[arg(long, value_name = "FILE")]
     locations: Option<PathBuf>,
     /// Nodes that get a part, as a hostlist
@@ -46,7 +47,8 @@ pub struct ShareArgs {
     /// number, or bytes anywhere
     #[arg(long, value_enum, default_value = "records")]
     unit: Unit,
-    /// Also write each node's part into this directory, and the map as map.tsv
+    /// Also write the map into this directory, as map.tsv, and each node's part of
+    /// a file; parts of a file in HDFS stay there
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
 }
@@ -84,6 +86,9 @@ struct Shares {
     capability_name: String,
     nodes: Vec<Part>,
     map: Vec<Row>,
+    /// Of the file system: entries passed over, unreadable blocks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 /// One node's part as a whole.
@@ -128,7 +133,7 @@ pub(super) fn run(global: &Global, arguments: &ShareArgs) -> Result<Outcome, Fai
     if nodes.is_empty() {
         return Err(usage("--nodes: expected at least one node"));
     }
-    let input = Input::open(&arguments.input, arguments.locations.as_deref())?;
+    let input = Input::open(global, &arguments.input, arguments.locations.as_deref())?;
     let capability = capability(global, arguments, &nodes)?;
     let values: Vec<f64> = capability.values.iter().map(|(value, _)| *value).collect();
     let pieces = match &input {
@@ -144,7 +149,11 @@ pub(super) fn run(global: &Global, arguments: &ShareArgs) -> Result<Outcome, Fai
             .map_err(|error| usage(format!("cannot write the answer: {error}")))?;
         return Ok(Outcome::ok(json::indent(&text)));
     }
-    Ok(Outcome::ok(table(&shares.map)))
+    let mut text = table(&shares.map);
+    for warning in &shares.warnings {
+        text.push_str(&format!("# warning: {}\n", render::clean(warning)));
+    }
+    Ok(Outcome::ok(text))
 }
 
 fn usage(text: impl Into<String>) -> Failure {
@@ -269,6 +278,10 @@ fn shares(
         capability_name: capability.name,
         nodes: nodes.iter().zip(&capability.values).enumerate().map(part).collect(),
         map: pieces.iter().map(row).collect(),
+        warnings: match input {
+            Input::File(_) => Vec::new(),
+            Input::Blocks(blocks) => blocks.warnings.clone(),
+        },
     }
 }
 
@@ -300,7 +313,7 @@ fn write_parts(
     let map = directory.join("map.tsv");
     std::fs::write(&map, table(&shares.map)).map_err(failed(&map))?;
     let Input::File(file) = input else {
-        return Err(usage("--out: the parts of a file in HDFS stay there; map.tsv was written"));
+        return Ok(());
     };
     for (task, node) in nodes.iter().enumerate() {
         let path = directory.join(node);

@@ -48,6 +48,10 @@ pub enum Kind {
     Datum(&'static [&'static str]),
     /// A table from dimension names to relative weights.
     Weights,
+    /// A table from names to amounts.
+    Amounts,
+    /// A table from hours of the day to prices.
+    Hours,
 }
 
 /// One key of the file.
@@ -69,6 +73,10 @@ pub const CLASS_BY: &[&str] = &["account", "user", "name", "shape", "memory", "p
 /// Words of `learn.node_class_by`.
 pub const NODE_CLASS_BY: &[&str] = &["features", "cpus", "memory", "gres", "weight"];
 
+/// Words of `bag.mode`.
+pub const BAG_MODES: &[&str] =
+    &["best", "seed", "exact", "integer", "template", "greedy", "average"];
+
 /// Bytes of a Unix socket's path: `sun_path` without its final NUL.
 pub const SOCKET_PATH_MAX: usize = 107;
 /// Entries of a list of user ids.
@@ -76,6 +84,8 @@ pub const UIDS_MAX: usize = 64;
 /// Bytes of a partition's or dimension's name: the wire format's
 /// `PHX_NAME_LEN` without its final NUL.
 pub const NAME_MAX: usize = 63;
+/// Bytes of the name of a class of nodes.
+pub const CLASS_NAME_MAX: usize = 1024;
 /// Entries of a list of texts or paths.
 pub const LIST_MAX: usize = 64;
 /// Greatest relative weight.
@@ -157,6 +167,21 @@ pub const KEYS: &[Key] = &[
     key("gang.priority_weight", FACTOR),
     key("gang.billing", Kind::Weights),
     key("gang.cost", Kind::Weights),
+    key("bag.enabled", Kind::Bool),
+    key("bag.mode", Kind::Choice(BAG_MODES)),
+    key("bag.hold", Kind::Bool),
+    key("bag.hold_max_s", int(0, 3600, "seconds")),
+    key("bag.energy_price", Kind::Real { min: 0.0, max: 1e6 }),
+    key("bag.tariff", Kind::Hours),
+    key("bag.task_price", Kind::Real { min: 0.0, max: 1e9 }),
+    key("bag.price", Kind::Weights),
+    key("bag.margin", FACTOR),
+    key("bag.watts", Kind::Amounts),
+    key("bag.idle_watts", Kind::Amounts),
+    key("bag.power_w", Kind::Datum(&[NONE])),
+    key("bag.loss", Kind::Choice(&["run", "wait"])),
+    key("bag.wait_max_s", int(0, 604_800, "seconds")),
+    key("bag.power_cap_w", Kind::Real { min: 0.0, max: 1e9 }),
     key("gang.speed", CONFIGURED_OR_LEARNED),
     key("gang.speed_fallback", CONFIGURED_OR_LEARNED),
     key("hdfs.conf_dirs", Kind::Dirs),

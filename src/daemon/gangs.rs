@@ -3,12 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::config::{Config, GangMode, LearnConfig};
+use crate::config::LearnConfig;
 use crate::daemon::measures::GANG_SPEED;
 use crate::daemon::steerers::{Round, Steerer};
-use crate::gang::Mode;
 use crate::learn::{JobTraits, Speeds, class_of, node_class_of};
-use crate::planner::gangs::{Belief, Beliefs, Inputs, Last, Settings, plan};
+use crate::planner::gangs::{Belief, Beliefs, Inputs, Last, plan};
 use crate::planner::measured::{Classes, Measured};
 use crate::planner::steer::{Method, MethodReport, Steering};
 use crate::snapshot::{Job, Node};
@@ -30,7 +29,7 @@ impl Steerer for Gangs {
             return nothing();
         }
         let deadline = Instant::now() + Duration::from_millis(config.deadline_ms);
-        let settings = settings(round.config);
+        let settings = round.config.gang_settings();
         let measured = round.measures.get(GANG_SPEED).map(Measured::classes);
         let learned = Learned {
             speeds: round.speeds,
@@ -61,24 +60,6 @@ fn nothing() -> Steering {
     let report =
         MethodReport { method: Method::Gang.as_str().to_owned(), ..MethodReport::default() };
     Steering { method: Method::Gang, steers: Vec::new(), wishes: Vec::new(), report }
-}
-
-fn settings(config: &Config) -> Settings {
-    let gang = &config.gang;
-    Settings {
-        mode: match gang.mode {
-            GangMode::Best => Mode::Best,
-            GangMode::Seed => Mode::Seed,
-        },
-        seed: gang.seed,
-        threads: gang.threads as usize,
-        // Where nothing is learned, trying teaches nothing.
-        bonus_scale: if config.learn.enabled { gang.bonus_scale } else { 0.0 },
-        billing: gang.billing.clone(),
-        priority_weight: gang.priority_weight,
-        cost: gang.cost.clone(),
-        jobs_max: config.planner.plan_jobs_max as usize,
-    }
 }
 
 /// Learned speeds under the classes of the configuration; on nodes that were

@@ -19,8 +19,11 @@ pub(super) const BALANCE_CAPABILITY: &str = "balance.capability";
 /// How fast gangs run on a node.
 pub(super) const GANG_SPEED: &str = "gang.speed";
 
+/// What the nodes draw, watts.
+pub(super) const BAG_POWER_W: &str = "bag.power_w";
+
 /// Keys that planning reads; `share` reads by itself.
-const PLANNED: [&str; 2] = [BALANCE_CAPABILITY, GANG_SPEED];
+const PLANNED: [&str; 3] = [BALANCE_CAPABILITY, GANG_SPEED, BAG_POWER_W];
 
 /// Every key that names a datum, as configured.
 pub(super) fn uses(config: &Config) -> Vec<Use> {
@@ -35,6 +38,8 @@ pub(super) fn uses(config: &Config) -> Vec<Use> {
         one(SHARE_CAPABILITY, &share.capability, &share.capability_fallback, &[]),
         one(BALANCE_CAPABILITY, &balance.capability, &balance.capability_fallback, &[NONE]),
         one(GANG_SPEED, &gang.speed, &gang.speed_fallback, &[HISTORY]),
+        // Where it is stale the sources that come after it count.
+        one(BAG_POWER_W, &config.bag.power_w, &NONE.to_owned(), &[NONE]),
     ]
 }
 

@@ -10,6 +10,7 @@ use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 
 use crate::api::order::{JobOrder, OrderStatus};
 use crate::config::{Config, Mode, OrderBy};
+use crate::daemon::guard_file::GuardFile;
 use crate::daemon::recorder::now_ms;
 use crate::daemon::state::{PlanState, Shared, lock};
 use crate::daemon::workers::sleep_until;
@@ -39,11 +40,22 @@ struct Seen {
 /// Decides at most once per `order.interval_ms`, until `stop`.
 pub(super) fn order_loop(shared: &Shared, stop: &AtomicBool) {
     let mut seen = None;
+    let mut file = GuardFile::beside(&shared.config().history.path);
+    lock(&shared.order).guard = file.load();
     while !stop.load(Ordering::Relaxed) {
         let started = Instant::now();
         let config = shared.config();
         turn(shared, &config, &mut seen);
+        keep(shared, &mut file, false);
         sleep_until(started + Duration::from_millis(config.order.interval_ms), stop);
+    }
+    keep(shared, &mut file, true);
+}
+
+fn keep(shared: &Shared, file: &mut GuardFile, last: bool) {
+    let due = file.due(&lock(&shared.order).guard, last);
+    if let Some(guard) = due {
+        file.save(guard);
     }
 }
 

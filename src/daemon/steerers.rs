@@ -4,10 +4,14 @@
 //! A method joins by one more entry in [`all`]; what it hands back goes to the
 //! link, where [`steer::decide`](crate::planner::steer::decide) follows it.
 
+use std::sync::Arc;
+
 use crate::api::types::SteerReport;
 use crate::config::Config;
+use crate::daemon::bags::Bags;
 use crate::daemon::gangs::Gangs;
 use crate::daemon::measures::Measures;
+use crate::daemon::state::Shared;
 use crate::learn::Speeds;
 use crate::planner::room::Room;
 use crate::planner::steer::{Steered, Steering, Unused};
@@ -44,8 +48,8 @@ pub(super) trait Steerer: Send {
 }
 
 /// Every method, in the order in which they plan.
-pub(super) fn all() -> Vec<Box<dyn Steerer>> {
-    vec![Box::new(Gangs::default())]
+pub(super) fn all(shared: &Shared) -> Vec<Box<dyn Steerer>> {
+    vec![Box::new(Bags::new(Arc::clone(&shared.power))), Box::new(Gangs::default())]
 }
 
 /// A steer and what became of it, with nodes by name.

@@ -13,7 +13,7 @@ use crate::daemon::measures::{self, Measures};
 use crate::daemon::recorder::now_ms;
 use crate::daemon::state::{Beat, Shared, lock};
 use crate::daemon::steerers::{self, Round, Steerer};
-use crate::planner::attribution::{self, Counts};
+use crate::planner::attribution;
 use crate::planner::plan::{Inputs, Plan, plan, pools_of};
 use crate::planner::steer::Steering;
 use crate::snapshot::Snapshot;
@@ -135,7 +135,7 @@ pub(super) fn sleep_until(when: Instant, stop: &AtomicBool) {
 /// has changed; at most once per `planner.slot_ms` and with at most
 /// 1/[`PLAN_SHARE`] of a CPU.
 pub(super) fn plan_loop(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBool) {
-    let mut steerers = steerers::all();
+    let mut steerers = steerers::all(shared);
     let mut newest: Option<Arc<Snapshot>> = None;
     let mut planned_with = Measures::new();
     while !stop.load(Ordering::Relaxed) {
@@ -179,7 +179,7 @@ fn plan_one(
     let now_s = i64::try_from(now_ms() / 1000).unwrap_or(i64::MAX);
     let requests_max = config.planner.plan_jobs_max as usize;
     let counts = attribution::count(snapshot, &rooms, now_s, requests_max);
-    let pending = pending_by_name(snapshot, &counts);
+    let pending = counts.by_name(snapshot);
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
     let speeds = shared.speeds();
     let round = Round {
@@ -244,15 +244,4 @@ fn steer(
         all.push(steering);
     }
     all
-}
-
-fn pending_by_name(snapshot: &Snapshot, counts: &Counts) -> BTreeMap<Arc<str>, u64> {
-    let mut by_name = BTreeMap::from([("cpu".into(), counts.cpu), ("mem".into(), counts.memory)]);
-    for (kind, count) in snapshot.gres_kinds.iter().zip(&counts.kinds) {
-        by_name.insert(format!("gres/{kind}").into(), *count);
-    }
-    for (license, count) in snapshot.licenses.iter().zip(&counts.licenses) {
-        by_name.insert(format!("license/{}", license.name).into(), *count);
-    }
-    by_name
 }

@@ -4,6 +4,7 @@
 
 pub mod attribution;
 pub mod backfill;
+pub mod bags;
 mod blocks;
 pub mod cluster;
 pub mod eligible;
@@ -16,5 +17,6 @@ pub mod place;
 pub mod plan;
 pub mod rank;
 pub mod room;
+pub mod state;
 pub mod steer;
 mod unfit;

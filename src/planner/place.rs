@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::balance::{Decision, Engine, EngineError, NoImprovement, Outcome, Params, Request};
 use crate::model::shape::{LeftToSlurm, Memory, Need, Shape, Sharing};
 use crate::model::{Amount, NodeIdx, NodeSet};
-use crate::planner::cluster::{Change, Cluster, Held, RunningJob};
+use crate::planner::cluster::{Change, Cluster, Held, RunningJob, Table};
 use crate::planner::room::Room;
 use crate::planner::unfit::Unfit;
 
@@ -49,6 +49,8 @@ pub struct Tuning {
     /// Choose among all candidates, not among those of the least Weight in
     /// slurm.conf that hold the job.
     pub ignore_node_weight: bool,
+    /// How long a job may be held back whose method says so; `None`: not at all.
+    pub steered_hold_ms: Option<u64>,
     /// Level of each node by name, 0 the best, by what was measured there: of
     /// nodes of one Weight those of the least levels that hold the job are
     /// compared. One without a level comes last. Empty: no levels.
@@ -86,6 +88,8 @@ pub enum NoPlacement {
     NoFit,
     /// Waiting for a node that it improves.
     Held,
+    /// Its array waits for its first plan.
+    Unplanned,
     /// The candidate set is not of this node table.
     OtherTable,
 }
@@ -170,9 +174,16 @@ impl Placer {
         let mut params = tuning.params.clone();
         params.initial_weights = initial_weights(&self.dims, &tuning.initial_weights);
         self.engine.set_params(params)?;
-        self.up_to_class = up_to_class(&self.cluster, &tuning);
+        self.up_to_class = up_to_class(self.cluster.table(), &tuning);
         self.tuning = tuning;
         Ok(())
+    }
+
+    /// Replaces [`Tuning::levels`] alone: quick, because `up_to_class` was made
+    /// before from this very node table and these levels, by [`up_to_class`].
+    pub fn set_levels(&mut self, levels: Arc<BTreeMap<Arc<str>, u32>>, up_to_class: Vec<NodeSet>) {
+        self.tuning.levels = levels;
+        self.up_to_class = up_to_class;
     }
 
     /// Sets how many pending jobs wait for each dimension, by its name.
@@ -280,6 +291,16 @@ impl Placer {
         let params = &self.tuning.params;
         params.no_improvement == NoImprovement::Hold
             && params.hold_max_ms.is_none_or(|max| held_ms < max)
+    }
+
+    /// The same for a job whose method rather lets it wait than go elsewhere.
+    pub fn may_hold_steered(&self, held_ms: u64) -> bool {
+        self.may_hold(held_ms) || self.may_hold_steered_only(held_ms)
+    }
+
+    /// The same, but not by the balance method's leave.
+    pub fn may_hold_steered_only(&self, held_ms: u64) -> bool {
+        self.tuning.steered_hold_ms.is_some_and(|limit| held_ms < limit)
     }
 
     /// Makes the next decisions fast again; they are the same without. To be
@@ -484,8 +505,11 @@ impl Placer {
     }
 }
 
-fn up_to_class(cluster: &Cluster, tuning: &Tuning) -> Vec<NodeSet> {
-    let nodes = &cluster.table().nodes;
+/// Nodes up to each class of Weight and level, lightest first; empty if all are
+/// of one class.
+#[must_use]
+pub fn up_to_class(table: &Table, tuning: &Tuning) -> Vec<NodeSet> {
+    let nodes = &table.nodes;
     let mut by_class: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
     for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.name.is_empty()) {
         let weight = if tuning.ignore_node_weight { 0 } else { node.weight };
@@ -509,7 +533,7 @@ fn up_to_class(cluster: &Cluster, tuning: &Tuning) -> Vec<NodeSet> {
 }
 
 /// Whether another number of nodes or an uneven number of tasks is allowed.
-fn may_split_otherwise(shape: &Shape) -> bool {
+pub(crate) fn may_split_otherwise(shape: &Shape) -> bool {
     shape.sharing == Sharing::Shared
         && (shape.node_count_is_free() || shape.tasks() > 1)
         && shape.ntasks_per_node == 0
@@ -517,7 +541,7 @@ fn may_split_otherwise(shape: &Shape) -> bool {
 
 /// Tasks that fit on a node now, by every resource. `one` is what one task
 /// needs.
-fn capacity(shape: &Shape, one: &Need, room: &Room) -> u64 {
+pub(crate) fn capacity(shape: &Shape, one: &Need, room: &Room) -> u64 {
     let per = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
     let mut tasks = per(room.cpus.free(), one.cpus).min(match shape.memory {
         Memory::PerCpu(_) => per(room.memory_mb.free(), one.memory_mb),
@@ -635,7 +659,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::planner::cluster::{Held, Table, TableNode};
+    use crate::planner::cluster::TableNode;
 
     fn node(name: &str, weight: u32) -> TableNode {
         TableNode { name: name.into(), cpus: 8, threads: 1, weight, ..TableNode::default() }

@@ -44,14 +44,16 @@ esac
 EVERY_S = 2.0
 # What one run, one request and a busy machine may add to two periods.
 SLACK_S = 2.0
+# Sleeps of this run of the suite, to tell them from those of others.
+NAP = 100000 + os.getpid()
 BAD = {
-    "hangs": ("trap '' TERM INT; sleep 600 & setsid sleep 601 & sleep 602", "no end within"),
+    "hangs": (f"trap '' TERM INT; sleep {NAP} & setsid sleep {NAP} & sleep {NAP}", "no end within"),
     "floods": ("head -c 10000000 /dev/zero", "more than 65536 bytes"),
     "binary": ("printf '\\377\\376'", "not UTF-8"),
     "not_a_number": ("echo nan", "not a finite number"),
     "infinite": ("echo 1e999", "not a finite number"),
     "fails": ("echo broken >&2; exit 3", "exit status 3"),
-    "forks": ("f() { [ $1 -gt 4 ] && exec sleep 600; f $(($1+1)) & f $(($1+1)) & wait; }; f 0",
+    "forks": (f"f() {{ [ $1 -gt 4 ] && exec sleep {NAP}; f $(($1+1)) & f $(($1+1)) & wait; }}; f 0",
               "no end within"),
     "silent": ("true", "not a number"),
 }
@@ -286,6 +288,22 @@ def it_steers_gangs_and_balance(suite):
 
 
 @check
+def it_tells_the_power_of_nodes(suite):
+    """What busy nodes draw, for bags of tasks: by a datum, then by nothing again."""
+    def sources():
+        report = json.loads(suite.phalanx("history", "energy", "--json"))
+        return {node["from"] for node in report["nodes"]}
+    equal(sources(), {None}, "before")
+    suite.phalanx("collector", "use", "bag.power_w", "speed")
+    job = suite.cluster.submit("-t1", "-N6", "--ntasks-per-node=2", wrap="sleep 30")
+    suite.until("the power of busy nodes", lambda: sources() == {"metric"}, 15)
+    suite.cluster.run("scancel", job)
+    suite.phalanx("collector", "use", "bag.power_w", "--reset")
+    suite.until("nothing again", lambda: sources() == {None}, 5)
+    suite.cluster.wait_jobs([job], timeout=30)
+
+
+@check
 def the_methods_are_processors(suite):
     """cpu_free_ratio into capability_cpu_load on the nodes, a processor of lines on the master."""
     suite.phalanx("collector", "add", "cpu_free_ratio", "--cmd", "builtin:cpu_free_ratio",
@@ -337,28 +355,27 @@ def bad_programs_hold_nothing_up(suite):
     assert "broken" in suite.get("/v1/collectors/fails")[1].decode(), "its standard error is kept"
     for name in BAD:
         suite.phalanx("collector", "remove", name)
-    suite.until("their processes to end", lambda: not strays(), 10)
+    suite.until("their processes to end", lambda: not strays(suite), 10)
     equal(suite.fresh("speed"), set(NODES), "the good one")
 
 
-def strays():
-    """Processes of the bad programs."""
+def strays(suite):
+    """Processes of the bad programs and of slow: shells that may still fork, and sleeps."""
     lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True,
                            check=True).stdout.splitlines()
-    return [line for line in lines if re.fullmatch(r"sleep 60[012]", line)]
+    return [line for line in lines if line == f"sleep {NAP}" or f" {suite.commands}/" in line
+            and line.rsplit("/", 1)[1] in BAD]
 
 
 @check
 def a_killed_agent_falls_back_and_returns(suite):
     """Its programs end with it; stale values are scaled from the configuration."""
-    slow = suite.script("slow", "#!/bin/sh\nexec sleep 603\n")
+    slow = suite.script("slow", f"#!/bin/sh\nexec sleep {NAP}\n")
     suite.phalanx("collector", "add", "slow", "--cmd", slow, "--every", "1s", "--timeout", "60s",
                   "--nodes", "n2")
-    running = lambda: subprocess.run(["pgrep", "-f", "^sleep 603$"], check=False,  # noqa: E731
-                                     capture_output=True).returncode == 0
-    suite.until("slow to run", running, 10)
+    suite.until("slow to run", lambda: strays(suite), 10)
     suite.cluster.stop_agent("n2", kill=True)
-    suite.until("its program to end", lambda: not running(), 5)
+    suite.until("its program to end", lambda: not strays(suite), 5)
     took = suite.until("n2 to be stale", lambda: suite.shares()[1][1] == "scaled",
                        3 * EVERY_S + 5)
     counts, _ = suite.shares()

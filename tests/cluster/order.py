@@ -24,6 +24,7 @@ from transparency_status import phalanx_json  # noqa: E402
 
 GONE_S = 10.0       # after a loss of the daemon no delta is left for longer
 SAVED_S = 7.0       # slurmctld saves its jobs at most 5 s late
+BENCH_DELTAS = 4000  # of the jobs of --bench
 SOON_S = 30.0       # other things happen sooner than this, also on a busy machine
 NODES = """NodeName=n[1-4] CPUs=2 RealMemory=4000
 PartitionName=main Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
@@ -207,6 +208,7 @@ def arrays(s, long, mid, short):
 
 def daemon_lost(s, long, mid, short):
     """kill -9, kill -STOP and a regular end of the daemon"""
+    since = s.explain(long)["overtaken_since_s"]
     for name, lose, back in (
             ("kill -9", lambda: s.cluster.signal_phalanxd(signal.SIGKILL),
              s.cluster.start_phalanxd),
@@ -218,6 +220,8 @@ def daemon_lost(s, long, mid, short):
         check(s.queue()[:3] == [long, mid, short], f"{name}: Slurm's own order, {s.queue()}")
         back()
         s.until(lambda: s.queue()[:3] == [short, mid, long], f"in order again after {name}")
+        check(s.explain(long)["overtaken_since_s"] == since,
+              f"{name}: since {since}, explain of {long}: {s.explain(long)}")
 
 
 def slurmctld_lost(s, long, mid, short):
@@ -288,13 +292,14 @@ def bench(directory, count):
         suite = Suite(cluster)
         blocker = cluster.submit("-N4", "--exclusive", "-t600", wrap="exec sleep 600")
         suite.until(lambda: cluster.job(blocker)["JobState"] == "RUNNING", "the nodes are taken")
-        # Longest first, so that each has another place in the wished order.
-        script = (f"for i in $(seq {count}); do sbatch -Q -o /dev/null -N4 --exclusive "
-                  f"-t $(({count} + 1 - i)) --wrap true > /dev/null; done")
+        # Neighbours in the wrong order: one passes the other, and all in front rise to stay there.
+        script = (f"for i in $(seq 0 {count - 1}); do m=$i; [ $i -ge {BENCH_DELTAS} ] || m=$((i ^ 1)); "
+                  "sbatch -Q -o /dev/null -N4 --exclusive -t $((m + 1)) --wrap true > /dev/null; done")
         cluster.run("sh", "-c", script, timeout=1800)
         suite.until(lambda: phalanx_json(cluster, "status")["order"]["pending"] >= count,
                     "all waiting", 120)
-        time.sleep(20)
+        suite.until(lambda: len(suite.sites()) >= min(count, BENCH_DELTAS) // 2, "deltas", 120)
+        time.sleep(10)
         before = phalanx_json(cluster, "status")["order"]
         start = time.monotonic()
         cluster.signal_phalanxd(signal.SIGKILL)

@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 BUILD = HERE.parent.parent / "build"
 NEW, OLD = "3.5.0", "2.7.4"
 JVM = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-START_S = 120
+START_S = 300
 
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>phalanx</groupId><artifactId>hadoop-for-tests</artifactId><version>1</version>

@@ -13,6 +13,7 @@ against what was written.
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,7 +31,11 @@ KIB = 1024
 def phalanx(hdfs, *words, ok=True, user=None):
     command = [PHALANX, "--json", "hdfs", "--conf-dir", str(hdfs.conf), *words]
     if user:
-        command = ["setpriv", "--reuid", user, "--clear-groups", *command]
+        # The user may not be able to reach the build's directory.
+        copy = hdfs.dir.parent / "phalanx"
+        shutil.copy(PHALANX, copy)
+        sudo = ["sudo"] if os.geteuid() else []
+        command = [*sudo, "setpriv", "--reuid", user, "--clear-groups", copy, *command[1:]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     # Unless a test wants it, WebHDFS must not hide that RPC does not work.
     assert "read by WebHDFS" not in done.stdout, done.stdout
@@ -126,6 +131,33 @@ def skewed(hdfs):
         assert hosts(ls(hdfs, prefix + "/skew/part-*")) == {"n6": 6, "n7": 2}
         three = ls(hdfs, prefix + "/three")
         assert sum(hosts(three).values()) == 9 and len(three["nodes"]) >= 3, three
+
+
+def share(hdfs, uri, *words):
+    """`phalanx share` of it, and the rows of its map by node."""
+    command = [PHALANX, "--json", "share", "--input", uri, *words]
+    env = dict(os.environ, HADOOP_CONF_DIR=str(hdfs.conf))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    return report, {part["node"]: [row for row in report["map"] if row["node"] == part["node"]]
+                    for part in report["nodes"]}
+
+
+def shares(hdfs):
+    """Blocks go to their holders as far as the weights allow, each byte of each file once."""
+    first = hdfs.namenodes[0]
+    for base in (f"hdfs://127.0.0.1:{hdfs.rpc[first]}", f"webhdfs://127.0.0.1:{hdfs.http[first]}"):
+        report, rows = share(hdfs, base + "/skew", "--nodes", "n[6-7]", "--weights", "3,1")
+        assert [len(rows[node]) for node in ("n6", "n7")] == [6, 2], report
+        assert all(row["local"] for row in report["map"]), report
+        report, rows = share(hdfs, base + "/skew", "--nodes", "n[5-7]", "--weights", "1,2,1")
+        assert [len(rows[node]) for node in ("n5", "n6", "n7")] == [2, 4, 2], report
+        assert [row["node"] for row in report["map"] if not row["local"]] == ["n5"] * 2, report
+        located = ls(hdfs, base + "/skew", "--blocks")["located"]
+        wanted = sorted((located["base"] + file["path"], block["offset"], block["length"])
+                        for file in located["files"] for block in file["blocks"])
+        assert sorted((r["uri"], r["offset"], r["length"]) for r in report["map"]) == wanted, report
 
 
 def refused(hdfs):
@@ -231,12 +263,12 @@ def main():
         os.chmod(work, 0o755)  # Other users read the configuration.
         huge = {"huge": (100_000, KIB, 3)}
         with MiniHdfs(f"{work}/new", NODES, version=NEW, image=huge) as hdfs:
-            run(f"Hadoop {NEW}", hdfs, [files_and_replicas, hundred_thousand_blocks, skewed,
+            run(f"Hadoop {NEW}", hdfs, [files_and_replicas, hundred_thousand_blocks, skewed, shares,
                                         refused, open_file, erasure_coding, check, dead_datanode,
                                         hung_namenode, dead_namenode])
         with MiniHdfs(f"{work}/old", NODES, version=OLD) as hdfs:
-            run(f"Hadoop {OLD}", hdfs, [files_and_replicas, pages_of_a_file, skewed, refused,
-                                        open_file, check])
+            run(f"Hadoop {OLD}", hdfs, [files_and_replicas, pages_of_a_file, skewed, shares,
+                                        refused, open_file, check])
         with MiniHdfs(f"{work}/ha", NODES[:2], version=NEW, ha=True) as hdfs:
             run(f"Hadoop {NEW}, two NameNodes", hdfs, [failover])
     print("hdfs client: everything passed")

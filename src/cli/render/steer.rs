@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A method's wish for a job, in words.
 
-use super::clean;
 use super::units::{amount, fraction, time};
+use super::{bags, clean};
 use crate::api::types::SteerReport;
 use crate::planner::steer::{GangNote, Note};
 
@@ -16,6 +16,9 @@ pub(super) fn facts_of(steer: &SteerReport) -> Vec<(&'static str, String)> {
         list.push(("Speeds known", speeds(gang)));
         list.push(("Worth", worth(gang)));
     }
+    if let Note::Bag(note) = &steer.note {
+        list.extend(bags::facts_of(note));
+    }
     list
 }
 
@@ -23,6 +26,7 @@ pub(super) fn facts_of(steer: &SteerReport) -> Vec<(&'static str, String)> {
 pub(super) fn short(steer: &SteerReport) -> String {
     match &steer.note {
         Note::Gang(gang) => format!("{}; {}", became(steer), speeds(gang)),
+        Note::Bag(note) => format!("{}; {}", became(steer), bags::shares(&note.bag)),
         Note::None => became(steer),
     }
 }

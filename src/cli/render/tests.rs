@@ -385,6 +385,7 @@ fn method_report() -> MethodReport {
         upper_bound: Some(2.5),
         gap: Some(0.05),
         terms: [("value".to_owned(), 2.5), ("cost".to_owned(), 0.25)].into(),
+        bags: Vec::new(),
         took_ms: 3,
         error: None,
     }

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::{Unit, usage};
+use crate::cli::args::Global;
 use crate::cli::exit::Failure;
+use crate::cli::hdfs;
+use crate::model::blocks::{self, Located, Replica};
 use crate::share::targets;
 
 /// A file here, or the blocks of one elsewhere.
@@ -26,6 +29,30 @@ pub(super) struct Blocks {
     pub(super) files: Vec<String>,
     /// By file and offset, without gaps.
     pub(super) all: Vec<Block>,
+    /// What the user should know.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Blocks {
+    /// `nodes` names each of the DataNodes. A node that holds a block in part
+    /// (erasure coding) counts only where none holds more.
+    fn of(located: &Located, nodes: &[String]) -> Self {
+        let host = |replica: &Replica| nodes.get(usize::try_from(replica.datanode).ok()?).cloned();
+        let block = |(file, block): (usize, &blocks::Block)| {
+            let most = block.replicas.iter().map(|replica| replica.bytes).max().unwrap_or(0);
+            let whole = block.replicas.iter().filter(|replica| replica.bytes == most && most > 0);
+            let hosts = whole.filter_map(host).collect();
+            Block { file, offset: block.offset, length: block.length, hosts }
+        };
+        let files = located.files.iter();
+        let all =
+            files.clone().enumerate().flat_map(|(at, f)| f.blocks.iter().map(move |b| (at, b)));
+        Self {
+            files: files.map(|file| format!("{}{}", located.base, file.path)).collect(),
+            all: all.map(block).collect(),
+            warnings: located.warnings.clone(),
+        }
+    }
 }
 
 /// One block of a file in HDFS.
@@ -64,16 +91,18 @@ pub(super) struct LocalFile {
 impl Input {
     /// # Errors
     /// What cannot be read, or is no input.
-    pub(super) fn open(name: &str, locations: Option<&Path>) -> Result<Self, Failure> {
+    pub(super) fn open(
+        global: &Global,
+        name: &str,
+        locations: Option<&Path>,
+    ) -> Result<Self, Failure> {
         if let Some(path) = locations {
             let files = vec![name.to_owned()];
-            return Ok(Input::Blocks(Blocks { files, all: blocks(path)? }));
+            return Ok(Input::Blocks(Blocks { files, all: listed(path)?, warnings: Vec::new() }));
         }
-        if name.starts_with("hdfs://") {
-            return Err(usage(format!(
-                "--input {name}: this version cannot ask HDFS for the blocks; give them by \
-                 --locations FILE, as WebHDFS answers op=GETFILEBLOCKLOCATIONS"
-            )));
+        if name.contains("://") && !name.starts_with("file://") {
+            let (located, nodes) = hdfs::locate(global, name)?;
+            return Ok(Input::Blocks(Blocks::of(&located, &nodes)));
         }
         let path = PathBuf::from(name.strip_prefix("file://").unwrap_or(name));
         let metadata = path
@@ -99,7 +128,7 @@ struct LocationList {
 }
 
 /// As WebHDFS writes them, or the list alone; without gaps and overlaps.
-fn blocks(path: &Path) -> Result<Vec<Block>, Failure> {
+fn listed(path: &Path) -> Result<Vec<Block>, Failure> {
     let wrong = |what: String| usage(format!("--locations {}: {what}", path.display()));
     let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
     let whole = serde_json::from_slice::<Locations>(&text).map(|all| all.locations.blocks);

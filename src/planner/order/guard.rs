@@ -8,13 +8,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::{Bounds, Stop, Waiting};
 
 /// Reports without a delta after which it is taken to be gone.
 const IDLE_REPORTS: u32 = 2;
 
 /// One job, put in front of others.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct InFront {
     tasks: u32,
     of: BTreeSet<u32>,
@@ -23,23 +26,39 @@ struct InFront {
 }
 
 /// What happened to one job.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Record {
     overtaken: u32,
     since_s: Option<u64>,
 }
 
 /// See the module. Jobs that no longer wait are forgotten.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Guard {
     records: BTreeMap<u32, Record>,
     in_front: BTreeMap<u32, InFront>,
     /// Starts that may still come from what is in force, by the job passed.
+    #[serde(skip)]
     load: BTreeMap<u32, u32>,
     starts: u64,
     /// Number of the last report.
+    #[serde(skip)]
     report: u64,
 }
+
+/// Equal memories; what is computed anew from each report does not count.
+impl PartialEq for Guard {
+    fn eq(&self, other: &Self) -> bool {
+        let memory = |g: &Self| (g.starts, g.records.len(), g.in_front.len());
+        memory(self) == memory(other)
+            && self.records == other.records
+            && self.in_front == other.in_front
+    }
+}
+
+impl Eq for Guard {}
 
 impl Guard {
     /// Times that the job was overtaken by a start.
