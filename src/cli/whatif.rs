@@ -42,9 +42,14 @@ pub(super) fn run(global: &Global, args: &WhatIfArgs) -> Result<Outcome, Failure
     let state: State = client.parse(reply.expect_success()?)?;
     let today: Config = client.parse(state.config.to_string().as_bytes())?;
     let load = live::load(&state);
-    let report =
-        whatif::compare(&load, &setup(&today, &state), &setup(&then, &state), args.hours, args.list)
-            .map_err(|error| usage(format!("balance: {error}")))?;
+    let report = whatif::compare(
+        &load,
+        &setup(&today, &state),
+        &setup(&then, &state),
+        args.hours,
+        args.list,
+    )
+    .map_err(|error| usage(format!("balance: {error}")))?;
     if global.json {
         let line = serde_json::to_string(&report).map_err(|error| usage(error.to_string()))?;
         return Ok(Outcome::ok(line + "\n"));

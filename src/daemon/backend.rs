@@ -10,10 +10,10 @@ use phalanx_ffi::wire::{Reason, Stats};
 
 use crate::api::types::{
     AskReport, BlockerReport, CallShares, CallTime, ConfigStatus, DecisionReport, DimensionReport,
-    ExpectedReport, Explain, FilterReport, HistoryStatus, ImportReport, LinkStatus, NodeReport, NodesReport,
-    PendingReport, Placed, PlanReport, PlannedJob, PlannerStatus, PluginStatus, Quantiles,
-    ReloadReport, RunsReport, ShadowDiff, ShadowReport, SlurmStatus, SpeedsReport, Status,
-    SteerReport,
+    ExpectedReport, Explain, FilterReport, HistoryStatus, ImportReport, LinkStatus, NodeReport,
+    NodesReport, PendingReport, Placed, PlanReport, PlannedJob, PlannerStatus, PluginStatus,
+    Quantiles, ReloadReport, RunsReport, ShadowDiff, ShadowReport, SlurmStatus, SpeedsReport,
+    Status, SteerReport,
 };
 use crate::api::{Backend, DataService, Failure};
 use crate::balance::WeightsBySource;

@@ -75,10 +75,7 @@ impl GuardFile {
             }
             Err(error) if !self.failing => {
                 self.failing = true;
-                warn!(
-                    "{}: {error}; a restart would forget who was overtaken",
-                    self.path.display()
-                );
+                warn!("{}: {error}; a restart would forget who was overtaken", self.path.display());
             }
             Err(_) => {}
         }
@@ -108,8 +105,7 @@ fn write(path: &Path, content: &Content) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file: File =
-        OpenOptions::new().write(true).create_new(true).mode(0o640).open(&new)?;
+    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&new)?;
     file.write_all(&serde_json::to_vec(content)?)?;
     file.sync_all()?;
     fs::rename(&new, path)

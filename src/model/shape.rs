@@ -8,7 +8,9 @@
 use serde::{Deserialize, Serialize};
 
 /// Memory request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub enum Memory {
     /// Memory is not a consumable resource on this cluster.
     #[default]
@@ -22,7 +24,9 @@ pub enum Memory {
 }
 
 /// How a job shares its nodes with others (`--exclusive`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub enum Sharing {
     /// Other jobs may use what is left.
     #[default]
@@ -34,7 +38,9 @@ pub enum Sharing {
 }
 
 /// One GRES request. `kind` and `gres_type` are the caller's dense ids.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct GresWant {
     /// Kind, e.g. the id of `gpu`.
     pub kind: u32,

@@ -82,8 +82,12 @@ fn set(node: &mut NodeSpec, key: &str, value: &str) -> Result<(), String> {
         "weight" => node.weight = value.parse().map_err(|_| wanted_number(key, value))?,
         "model" if !value.is_empty() => value.clone_into(&mut node.model),
         "model" => return Err(wrong("a name")),
-        _ => return Err(format!("unknown key {key:?}, expected cpu, mem, gpu, model, \
-             weight, idle or busy")),
+        _ => {
+            return Err(format!(
+                "unknown key {key:?}, expected cpu, mem, gpu, model, \
+             weight, idle or busy"
+            ));
+        }
     }
     Ok(())
 }

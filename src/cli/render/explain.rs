@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use super::units::{amount, fraction, fraction_or_dash, time};
 use super::{Left, Right, Side, clean, clean_or_dash, facts, heading, lines, steer, table};
 use crate::api::order::JobOrder;
-use crate::api::types::{DecisionReport, ExpectedReport, Explain, PendingReport, Placed, ScoredNode};
+use crate::api::types::{
+    DecisionReport, ExpectedReport, Explain, PendingReport, Placed, ScoredNode,
+};
 
 /// The whole report.
 pub fn text(report: &Explain) -> String {

@@ -12,12 +12,12 @@ pub mod plan;
 pub mod reload;
 pub mod shadow;
 pub mod simulate;
-pub mod whatif;
 pub mod status;
 mod steer;
 #[cfg(test)]
 mod tests;
 mod units;
+pub mod whatif;
 
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 

@@ -41,10 +41,7 @@ pub fn text(report: &WhatIf) -> String {
         }
     }
     out.push_str(&lines(&rows));
-    heading(
-        &mut out,
-        &format!("{} jobs start earlier, {} later", report.earlier, report.later),
-    );
+    heading(&mut out, &format!("{} jobs start earlier, {} later", report.earlier, report.later));
     if report.changes.is_empty() {
         return out;
     }

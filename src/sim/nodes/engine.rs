@@ -144,11 +144,7 @@ struct Sim<'a> {
 }
 
 impl<'a> Sim<'a> {
-    fn new(
-        load: &'a NodeLoad,
-        setup: &'a Setup,
-        beliefs: &'a dyn Beliefs,
-    ) -> Result<Self, String> {
+    fn new(load: &'a NodeLoad, setup: &'a Setup, beliefs: &'a dyn Beliefs) -> Result<Self, String> {
         let idle = Cluster::with_rooms(Table::of_snapshot(&load.cluster), idle_rooms(load));
         let mix = load.mix();
         let usage = Usage::new(idle.rooms(), &mix, load.begin_s);

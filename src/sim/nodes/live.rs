@@ -22,11 +22,8 @@ pub fn load(state: &State) -> NodeLoad {
     cluster.reindex();
     let begin_s = i64::try_from(state.time_ms / 1000).unwrap_or(0);
     let exact: BTreeMap<u32, &RunningJob> = state.running.iter().map(|job| (job.id, job)).collect();
-    let mut load = NodeLoad {
-        memory_tracked: state.memory_tracked,
-        begin_s,
-        ..NodeLoad::default()
-    };
+    let mut load =
+        NodeLoad { memory_tracked: state.memory_tracked, begin_s, ..NodeLoad::default() };
     let jobs = std::mem::take(&mut cluster.jobs);
     let queue = std::mem::take(&mut cluster.queue);
     for job in jobs.iter().filter(|job| job.state == JobState::Running) {
@@ -52,7 +49,10 @@ pub fn load(state: &State) -> NodeLoad {
 
 fn class_of(job: &Job) -> JobClass {
     let traits = JobTraits::of(job);
-    JobClass { size: u64::from(job.shape.min_cpus.max(1)), ..JobClass::of(&traits, job.time_limit_min) }
+    JobClass {
+        size: u64::from(job.shape.min_cpus.max(1)),
+        ..JobClass::of(&traits, job.time_limit_min)
+    }
 }
 
 /// The learned runtime, else the limit.

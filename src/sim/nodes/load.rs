@@ -213,12 +213,9 @@ fn add_gres(gres: &mut Vec<GresWant>, name: &str, value: &str, cluster: &Snapsho
             want.gres_type = want.gres_type.or(gres_type);
             want.per_node = want.per_node.max(count);
         }
-        None => gres.push(GresWant {
-            kind: kind_id,
-            gres_type,
-            per_node: count,
-            ..GresWant::default()
-        }),
+        None => {
+            gres.push(GresWant { kind: kind_id, gres_type, per_node: count, ..GresWant::default() })
+        }
     }
 }
 

@@ -103,7 +103,9 @@ pub(super) fn reserve(
             let Some(own) = cluster.rooms().get(held.node) else { continue };
             let room = later.entry(held.node).or_insert_with(|| own.clone());
             give_back(room, held);
-            if inside(held.node) && let Ok(node) = u32::try_from(held.node) {
+            if inside(held.node)
+                && let Ok(node) = u32::try_from(held.node)
+            {
                 progress.look(node, room);
             }
         }
