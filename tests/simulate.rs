@@ -265,3 +265,52 @@ fn accounting_goes_in_as_sacct_prints_it() {
     let other = file(directory.path(), "other.sacct", b"a,b\n1,2\n");
     refused(&["--jobs", other.to_str().unwrap()], "line 1: expected the header line");
 }
+
+#[test]
+fn accounting_runs_on_nodes_under_every_policy() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut text =
+        "JobID|User|JobName|Submit|Start|End|Elapsed|State|NCPUS|NNodes|NodeList|ReqTRES|Timelimit\n"
+            .to_owned();
+    let mut row = |id: u32, start: &str, end: &str, tres: &str| {
+        let day = "2026-11-01T";
+        text += &format!(
+            "{id}|ann|md|{day}10:00:00|{day}{start}|{day}{end}|00:10:00|COMPLETED|2|1|n1|{tres}|\
+             01:00:00\n"
+        );
+    };
+    for id in 1..=3 {
+        row(id, "10:00:00", "10:10:00", "cpu=2,mem=1G,node=1,billing=2,gres/gpu=2");
+    }
+    row(4, "10:00:00", "10:10:00", "cpu=2,mem=32G,node=1");
+    let log = file(directory.path(), "month.sacct", text.as_bytes());
+    let nodes = "2x(cpu=8,mem=16G,gpu=2,model=A100,idle=100,busy=300)";
+    let names = [
+        "fcfs",
+        "easy",
+        "easy++",
+        "stock",
+        "best-fit",
+        "dot-product",
+        "k8s-balanced",
+        "fgd",
+        "balance-seed",
+        "balance",
+        "gang-seed",
+        "gang",
+        "phalanx",
+    ];
+    let policies: Vec<&str> = names.iter().flat_map(|name| ["--policy", name]).collect();
+    let common = ["--jobs", log.to_str().unwrap(), "--nodes", nodes];
+    let found = figures(&[&common[..], &policies, &["--threads", "1"]].concat());
+    for policy in &found {
+        assert_eq!((policy["jobs"].as_u64(), policy["skipped"].as_u64()), (Some(3), Some(1)));
+        assert_eq!((&policy["wait_max_s"], &policy["makespan_s"]), (&600.into(), &1200.into()));
+        assert_eq!(number(&policy["utilization"], "gpu"), 0.75, "{policy}");
+        let idle = 2.0 * 100.0 * 1200.0;
+        assert_eq!(number(policy, "energy_j"), idle + 3.0 * 200.0 * 0.25 * 600.0, "{policy}");
+    }
+    let again = figures(&[&common[..], &policies, &["--threads", "2"]].concat());
+    assert_eq!(timeless(found), timeless(again));
+    refused(&["--jobs", log.to_str().unwrap(), "--nodes", "1x(cpu=8,idle=x)"], "watts");
+}

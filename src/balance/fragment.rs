@@ -11,6 +11,11 @@
 //!   fill it decides what is lost. [`Mix::with_residue`] finds out by filling
 //!   GPUs with the mix, again and again with what the last filling taught.
 //!
+//!
+//! Judging phalanx's own placements adds a third, *starvation*: free GPU share
+//! beyond what the node's free CPUs can feed, at the CPUs that the mix asks for
+//! with each GPU.
+//!
 //! The cost of a placement is by how much it raises the sum.
 
 use std::collections::BTreeMap;
@@ -61,6 +66,23 @@ pub struct Mix {
     /// Cost of one free piece by CPU step and size.
     pieces: Vec<f64>,
     several: Vec<Several>,
+    /// Thousandths of a CPU for each thousandth of a GPU, at which a GPU counts
+    /// as starved; 0: never.
+    feed: [f64; 3],
+}
+
+/// CPUs for each GPU, in parts of the mix's mean, below which GPUs starve: one
+/// after the other, so that the cost rises before it is too late.
+const FEED: [f64; 3] = [0.3, 0.6, 0.9];
+
+/// CPUs that the mix asks for with each GPU, times [`FEED`].
+#[allow(clippy::cast_precision_loss)] // requests stay far below 2^53
+fn feed(wants: &[Want]) -> [f64; 3] {
+    let with_gpu = || wants.iter().filter(|want| want.gpus > 0);
+    let cpus: f64 = with_gpu().map(|want| want.cpu_milli as f64 * want.weight).sum();
+    let size = |want: &Want| f64::from(want.gpus) * f64::from(want.gpu_milli) * want.weight;
+    let gpus: f64 = with_gpu().map(size).sum();
+    FEED.map(|part| if gpus > 0.0 { part * cpus / gpus } else { 0.0 })
 }
 
 impl Mix {
@@ -69,10 +91,10 @@ impl Mix {
         Self::weighted(wants, &[0.0; SIZES])
     }
 
-    /// Fragmentation plus `share` of the residues.
+    /// Fragmentation plus `share` of the residues, plus starvation.
     pub fn with_residue(wants: &[Want], share: f64) -> Self {
         let residues = residues(wants).map(|residue| residue * share);
-        Self::weighted(wants, &residues)
+        Self { feed: feed(wants), ..Self::weighted(wants, &residues) }
     }
 
     fn weighted(wants: &[Want], residues: &[f64; SIZES]) -> Self {
@@ -100,7 +122,7 @@ impl Mix {
             }
         }
         let several = several(wants, &cpus, total);
-        Self { cpus, pieces, several }
+        Self { cpus, pieces, several, feed: [0.0; 3] }
     }
 
     /// Cost of a node with so much free.
@@ -112,6 +134,10 @@ impl Mix {
             cost += row.get(usize::from(*gpu)).copied().unwrap_or_default();
             free += f64::from(*gpu);
             whole += u32::from(*gpu == WHOLE);
+        }
+        #[allow(clippy::cast_precision_loss)] // CPUs of one node
+        for feed in self.feed.iter().filter(|feed| **feed > 0.0) {
+            cost += (free - cpu_milli as f64 / feed).max(0.0);
         }
         for several in &self.several {
             let below = several.below.get(step).copied().unwrap_or_default();

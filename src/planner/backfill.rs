@@ -251,12 +251,14 @@ impl Backfill {
             return;
         }
         let Some(head) = self.head() else { return };
-        let last_s = if head.size > self.free { self.promise(&head, now_s) } else { i64::MAX };
+        let fits = head.size <= self.free; // then its room is kept
+        let (kept, last_s) =
+            if fits { (head.size, i64::MAX) } else { (0, self.promise(&head, now_s)) };
         let waiting = self.express.iter().filter_map(|id| self.waiting.get(id));
         let ends_s = |job: &Request| now_s.saturating_add_unsigned(job.window_s);
         let may: Vec<Request> = waiting.filter(|job| ends_s(job) <= last_s).copied().collect();
         for job in may {
-            if job.size <= self.free {
+            if job.id != head.id && job.size <= self.free - kept {
                 self.start(&job, now_s, started);
             }
         }
