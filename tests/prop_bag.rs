@@ -233,7 +233,7 @@ proptest! {
         mut problem in problems(1..=4, 3, 1..=6, 30, 0.8..2.0), part in 0.2..1.2_f64
     ) {
         prop_assume!(has_work(&problem));
-        problem.initial_load_s = None;
+        problem.initial_load_s = Some(vec![0.0; problem.machine_types.len()]);
         let free = run(&problem, Mode::Best);
         let cap = part * free.last.energy_j / free.last.makespan_s;
         problem.power_cap_w = Some(cap);
