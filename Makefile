@@ -3,9 +3,11 @@
 #   make demo    install what is needed, build, and run one job list on stock
 #                Slurm and on Phalanx, on a real cluster of 16 nodes on this host
 #   make test    install what is needed, build, and test everything
-# Others: build, plugin, check, man, install, bench-10k, bench-balance, clean.
+# Others: build, plugin, slurm-24.11, check, man, install, bench-10k, bench-balance, clean.
 
-SLURM_VERSION ?= 22.05.8
+# The installed one, which is Debian 12's where none is yet.
+SLURM_VERSION ?= $(or $(shell PATH=$$PATH:/usr/sbin slurmctld -V 2> /dev/null | awk '{ print $$2 }'),22.05.8)
+SLURM_SOURCE ?=
 PREFIX ?= /usr
 DESTDIR ?=
 TRIPLET := $(shell gcc -print-multiarch 2> /dev/null || echo x86_64-linux-gnu)
@@ -36,13 +38,16 @@ rust: ; @tests/need-rust 1.95
 
 # ---- building
 
-.PHONY: all build debug plugin man
+.PHONY: all build debug plugin man slurm-24.11
 build: deps-build rust plugin
 	$(CARGO) build --release --bins
 debug: deps-build rust plugin
 	$(CARGO) build --bins
 plugin: deps-build
-	$(MAKE) -C plugin all SLURM_VERSION=$(SLURM_VERSION)
+	$(MAKE) -C plugin all SLURM_VERSION=$(SLURM_VERSION) SLURM_SOURCE=$(SLURM_SOURCE)
+# All three for Slurm 24.11.5, as Debian 13 has it, to run in a tree of its packages.
+slurm-24.11: debug
+	CARGO="$(CARGO)" MAKE="$(MAKE)" tests/cluster/build-other 24.11.5
 man: build
 	target/release/phalanx generate build/man
 
@@ -55,8 +60,8 @@ demo: deps-run build
 
 # ---- testing; the cluster suites run the debug build, which has all checks
 
-.PHONY: test check test-unit test-plugin test-cluster
-test: deps-test debug check test-unit test-plugin test-cluster
+.PHONY: test check test-unit test-plugin test-cluster test-cluster-24.11 test-24.11
+test: deps-test debug check test-unit test-plugin test-cluster test-24.11
 	@echo "make test: everything passed"
 check: rust
 	$(CARGO) fmt --all --check
@@ -71,17 +76,38 @@ CLUSTER_ENV := PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 test-cluster: debug
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/test_harness.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/placement.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/learn.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/transparency.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
 
+# The same on Slurm 24.11: all of it, and the part of it that every change runs.
+SUITE_2411 := PHALANX_TEST_SLURM=24.11 $(PYTHON) tests/cluster
+SLICE_2411 := backfill reservation_cores het_mixed gres_typed preempt_requeue job_expand job_shrink \
+	suspend_resume exclusive exclusive_user nodelist_partial reconfigure restart_controller
+FAULTS_2411 := daemon-killed slurmctld-restarted overlay-wrong-version
+test-cluster-24.11: slurm-24.11
+	$(SUITE_2411)/test_harness.py
+	$(SUITE_2411)/placement.py
+	$(SUITE_2411)/transparency.py
+	$(SUITE_2411)/faults.py
+test-24.11: slurm-24.11
+	$(MAKE) -C plugin check SLURM_VERSION=24.11.5
+	$(SUITE_2411)/test_harness.py OnSlurm.test_the_release_asked_for_runs_and_nothing_is_mounted
+	$(SUITE_2411)/placement.py
+	$(SUITE_2411)/transparency.py $(SLICE_2411:%=--only %)
+	$(SUITE_2411)/faults.py $(FAULTS_2411:%=--only %)
+
 # ---- measuring; nothing here passes or fails
 
-.PHONY: bench-10k bench-balance
+.PHONY: bench-10k bench-balance bench-traces
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py
 bench-balance: rust
 	$(CARGO) bench --bench balance
+# TRACES: directory with swf/ and gpu_clusters/alibaba-openb-2023/ (see the script)
+bench-traces: build
+	$(PYTHON) tests/bench/traces.py target/release/phalanx $(TRACES)
 
 # ---- installing; nothing is started and slurm.conf is not touched
 

@@ -8,6 +8,7 @@
 
 #include "slurm_api.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -29,10 +30,14 @@ struct call {
 	uint32_t max_nodes;
 	uint32_t req_nodes;
 	uint16_t mode;
-	List candidates;
-	List *preemptees;
-	bool exc_cores;
+	list_t *candidates;
+	list_t **preemptees;
+	bool exc; /* reservations keep some of the cores or gres */
+	bool later; /* the nodes are not meant for now */
 	uint64_t start_ns;
+	/* errno as it would be without us: slurmctld looks at it where nothing
+	 * has set it, so what our own system calls leave must not be seen. */
+	int err;
 };
 
 /*
@@ -40,8 +45,9 @@ struct call {
  * second call would read.  Lists and strings that it rebuilds from the same
  * input (gres_list_req_accum, cpus_per_tres, mem_per_tres, mc_ptr, gres
  * defaults) come out the same the second time.
+ * licenses_to_preempt (24.11) is stock's own: made and freed in each call.
  * Source: cons_common/job_test.c, cons_common/dist_tasks.c, cons_tres/
- * job_test.c of 22.05.8.
+ * job_test.c of 22.05.8; cons_tres/job_test.c, dist_tasks.c of 24.11.5.
  */
 struct saved {
 	uint64_t bit_flags;
@@ -59,6 +65,9 @@ struct saved {
 	uint16_t core_spec;
 	uint16_t cpus_per_task;
 	uint8_t whole_node;
+#if HAS_NODE_BITMAP_PREEMPT
+	bitstr_t *node_bitmap_preempt; /* taken out of the job */
+#endif
 };
 
 /* Scratch of the one call that may be narrowing at a time. */
@@ -69,9 +78,9 @@ static struct {
 } packet;
 static uint32_t chosen[PHX_ANSWER_NODES_MAX];
 
-static void _save(struct saved *s, const job_record_t *job_ptr)
+static void _save(struct saved *s, job_record_t *job_ptr)
 {
-	const struct job_details *d = job_ptr->details;
+	const job_details_t *d = job_ptr->details;
 
 	*s = (struct saved) {
 		.bit_flags = job_ptr->bit_flags,
@@ -90,11 +99,33 @@ static void _save(struct saved *s, const job_record_t *job_ptr)
 		.cpus_per_task = d->cpus_per_task,
 		.whole_node = d->whole_node,
 	};
+#if HAS_NODE_BITMAP_PREEMPT
+	s->node_bitmap_preempt = job_ptr->node_bitmap_preempt;
+	job_ptr->node_bitmap_preempt = NULL;
+#endif
+}
+
+/* The trial's node_bitmap_preempt stays if it was accepted and made one. */
+static void _settle_preempt(struct saved *s, job_record_t *job_ptr,
+			    bool accepted)
+{
+#if HAS_NODE_BITMAP_PREEMPT
+	if (accepted && job_ptr->node_bitmap_preempt) {
+		FREE_NULL_BITMAP(s->node_bitmap_preempt);
+		return;
+	}
+	FREE_NULL_BITMAP(job_ptr->node_bitmap_preempt);
+	job_ptr->node_bitmap_preempt = s->node_bitmap_preempt;
+#else
+	(void) s;
+	(void) job_ptr;
+	(void) accepted;
+#endif
 }
 
 static void _restore(const struct saved *s, job_record_t *job_ptr)
 {
-	struct job_details *d = job_ptr->details;
+	job_details_t *d = job_ptr->details;
 
 	job_ptr->bit_flags = s->bit_flags;
 	job_ptr->priority = s->priority;
@@ -120,18 +151,32 @@ static uint32_t _mode_index(uint16_t mode)
 	return mode <= SELECT_MODE_WILL_RUN ? mode : MODE_OTHER;
 }
 
+/* Jobs may come after the start's self-check. */
+static bool _is_known(job_record_t *job_ptr)
+{
+	static bool told;
+	const char *wrong = state_job_check(job_ptr);
+
+	if (wrong && !told) {
+		told = true;
+		error("phalanx: %s, left to Slurm", wrong);
+	}
+	return !wrong;
+}
+
 /* RET PHX_R_NONE if the daemon may be asked about this call, else why not */
 static uint16_t _may_ask(const struct call *c)
 {
-	const job_record_t *job_ptr = c->job_ptr;
+	job_record_t *job_ptr = c->job_ptr;
 
 	if (c->mode != SELECT_MODE_RUN_NOW && c->mode != SELECT_MODE_WILL_RUN)
 		return PHX_R_SKIPPED;
 	if (!overlay_active())
 		return PHX_R_DOWN;
-	if (!c->max_nodes || !c->node_bitmap || !job_ptr || !job_ptr->job_id ||
-	    job_ptr->magic != JOB_MAGIC || !job_ptr->part_ptr ||
-	    !job_ptr->details || job_ptr->details->magic != DETAILS_MAGIC)
+	if (c->later || !c->max_nodes || !c->node_bitmap || !job_ptr ||
+	    !job_ptr->job_id || !_is_known(job_ptr) ||
+	    !job_ptr->part_ptr || !job_ptr->details ||
+	    IS_WHOLE_TOPO(job_ptr->details->whole_node))
 		return PHX_R_SKIPPED;
 	if (bit_size(c->node_bitmap) != node_record_count ||
 	    node_record_count <= 0 ||
@@ -150,7 +195,7 @@ static uint32_t _fill_ask(const struct call *c)
 
 	memset(ask, 0, sizeof(*ask));
 	state_ask(ask, c->job_ptr, c->mode, c->candidates != NULL,
-		  c->exc_cores);
+		  c->exc);
 	ask->min_nodes = c->min_nodes;
 	ask->max_nodes = c->max_nodes;
 	ask->req_nodes = c->req_nodes;
@@ -169,14 +214,14 @@ static uint32_t _fill_ask(const struct call *c)
  * RET PHX_R_NONE: accepted, node_bitmap and the job are stock's result;
  *     else everything is as before
  */
-static uint16_t _try_narrow(const struct call *c,
+static uint16_t _try_narrow(struct call *c,
 			    uint32_t count JOB_TEST_TAIL_PARAMS)
 {
 	job_record_t *job_ptr = c->job_ptr;
 	bitstr_t *orig = bit_copy(c->node_bitmap);
 	uint16_t reason = PHX_R_NARROW_FAILED;
 	struct saved saved;
-	int rc;
+	int rc, err;
 
 	_save(&saved, job_ptr);
 	bit_clear_all(c->node_bitmap);
@@ -186,9 +231,11 @@ static uint16_t _try_narrow(const struct call *c,
 	 * need not work out when they will be, the full call does. */
 	if (c->mode == SELECT_MODE_WILL_RUN)
 		job_ptr->bit_flags |= TEST_NOW_ONLY;
+	errno = c->err;
 	rc = (*(stock_ops.job_test))(job_ptr, c->node_bitmap, c->min_nodes,
 				     c->max_nodes, MIN(c->req_nodes, count),
 				     c->mode, NULL, NULL JOB_TEST_TAIL_ARGS);
+	err = errno;
 	if (rc == SLURM_SUCCESS) {
 		if (c->mode == SELECT_MODE_RUN_NOW ||
 		    job_ptr->start_time <= time(NULL))
@@ -196,7 +243,9 @@ static uint16_t _try_narrow(const struct call *c,
 		else
 			reason = PHX_R_NARROW_LATER;
 	}
+	_settle_preempt(&saved, job_ptr, reason == PHX_R_NONE);
 	if (reason == PHX_R_NONE) {
+		c->err = err;
 		if (c->mode == SELECT_MODE_WILL_RUN &&
 		    !(saved.bit_flags & TEST_NOW_ONLY))
 			job_ptr->bit_flags &= ~TEST_NOW_ONLY;
@@ -209,16 +258,18 @@ static uint16_t _try_narrow(const struct call *c,
 }
 
 /* Stock on the original arguments. */
-static int _full(const struct call *c, uint64_t *ns JOB_TEST_TAIL_PARAMS)
+static int _full(struct call *c, uint64_t *ns JOB_TEST_TAIL_PARAMS)
 {
 	uint32_t mode = _mode_index(c->mode);
 	uint64_t start = now_ns();
 	int rc;
 
+	errno = c->err;
 	rc = (*(stock_ops.job_test))(c->job_ptr, c->node_bitmap, c->min_nodes,
 				     c->max_nodes, c->req_nodes, c->mode,
 				     c->candidates,
 				     c->preemptees JOB_TEST_TAIL_ARGS);
+	c->err = errno;
 	*ns = now_ns() - start;
 	stat_add(&overlay_stats.full_calls[mode], 1);
 	stat_add(&overlay_stats.full_ns[mode], *ns);
@@ -252,7 +303,7 @@ static bool _may_hold(const struct call *c)
 }
 
 /* Ask and act on the answer. */
-static int _narrow(const struct call *c JOB_TEST_TAIL_PARAMS)
+static int _narrow(struct call *c JOB_TEST_TAIL_PARAMS)
 {
 	struct phx_outcome out = {0};
 	struct phx_answer answer;
@@ -298,11 +349,35 @@ static int _narrow(const struct call *c JOB_TEST_TAIL_PARAMS)
 	return out.rc;
 }
 
+static int _decide(struct call *c JOB_TEST_TAIL_PARAMS)
+{
+	uint16_t reason;
+	uint64_t full_ns;
+	int rc;
+
+	stat_add(&overlay_stats.calls[_mode_index(c->mode)], 1);
+	reason = _may_ask(c);
+	/* slurmctld's locks let one call in at a time; should that change, the
+	 * second one is stock's. */
+	if (!reason && pthread_mutex_trylock(&scratch_lock)) {
+		breaker_cancel(&overlay_breaker);
+		reason = PHX_R_SKIPPED;
+	}
+	if (!reason) {
+		rc = _narrow(c JOB_TEST_TAIL_ARGS);
+		pthread_mutex_unlock(&scratch_lock);
+		return rc;
+	}
+	stat_add(&overlay_stats.reasons[reason], 1);
+	stat_hist(overlay_stats.skip_ns_hist, now_ns() - c->start_ns);
+	return _full(c, &full_ns JOB_TEST_TAIL_ARGS);
+}
+
 extern int overlay_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
 			    uint32_t min_nodes, uint32_t max_nodes,
 			    uint32_t req_nodes, uint16_t mode,
-			    List preemptee_candidates,
-			    List *preemptee_job_list JOB_TEST_TAIL_PARAMS)
+			    list_t *preemptee_candidates,
+			    list_t **preemptee_job_list JOB_TEST_TAIL_PARAMS)
 {
 	struct call c = {
 		.job_ptr = job_ptr,
@@ -313,27 +388,13 @@ extern int overlay_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
 		.mode = mode,
 		.candidates = preemptee_candidates,
 		.preemptees = preemptee_job_list,
-		.exc_cores = JOB_TEST_HAS_EXC_CORES,
+		.exc = JOB_TEST_HAS_EXC,
+		.later = JOB_TEST_IS_LATER(time(NULL)),
 		.start_ns = now_ns(),
+		.err = errno,
 	};
-	uint16_t reason;
-	uint64_t full_ns;
-	int rc;
+	int rc = _decide(&c JOB_TEST_TAIL_ARGS);
 
-	stat_add(&overlay_stats.calls[_mode_index(mode)], 1);
-	reason = _may_ask(&c);
-	/* slurmctld's locks let one call in at a time; should that change, the
-	 * second one is stock's. */
-	if (!reason && pthread_mutex_trylock(&scratch_lock)) {
-		breaker_cancel(&overlay_breaker);
-		reason = PHX_R_SKIPPED;
-	}
-	if (!reason) {
-		rc = _narrow(&c JOB_TEST_TAIL_ARGS);
-		pthread_mutex_unlock(&scratch_lock);
-		return rc;
-	}
-	stat_add(&overlay_stats.reasons[reason], 1);
-	stat_hist(overlay_stats.skip_ns_hist, now_ns() - c.start_ns);
-	return _full(&c, &full_ns JOB_TEST_TAIL_ARGS);
+	errno = c.err;
+	return rc;
 }

@@ -10,7 +10,9 @@
 #include "slurm_api.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,24 +40,63 @@ slurm_conf_t slurm_conf;
 node_record_t **node_record_table_ptr;
 int node_record_count;
 time_t last_node_update;
-List job_list;
+list_t *job_list;
 slurmctld_config_t slurmctld_config;
+#if HAS_TEST_CONFIG
 bool test_config;
+#else
+static const bool test_config;
+#endif
 
-slurm_select_ops_t stock_ops;
+struct stock_ops stock_ops;
 
-static const char *const stock_symbols[] = { STOCK_SYMBOLS };
+/* Symbols of the members of stock_ops, in their order. */
+#define HANDLED_SYMBOL(type, name, params) "select_p_" #name,
+#define FORWARDED_SYMBOL(name) "select_p_" #name,
+static const char *const stock_symbols[] = {
+	HANDLED_OPERATIONS(HANDLED_SYMBOL)
+	FORWARDED_OPERATIONS(FORWARDED_SYMBOL)
+};
 #define STOCK_COUNT (sizeof(stock_symbols) / sizeof(stock_symbols[0]))
-_Static_assert(sizeof(slurm_select_ops_t) == STOCK_COUNT * sizeof(void *),
+_Static_assert(sizeof(struct stock_ops) == STOCK_COUNT * sizeof(void *),
+	       "one symbol for each member");
+_Static_assert(STOCK_COUNT + 1 == OPERATIONS,
 	       "slots.h must list the operations of this release");
 
 static void *stock_handle;
-static int (*stock_fini)(void);
+static void (*stock_fini)(void); /* what it returns, where it does, is lost */
 static bool active; /* set once, under slurmctld's locks */
 
 extern bool overlay_active(void)
 {
 	return active;
+}
+
+/* ---- the program that loads this */
+
+/* RET true if the object of the running program has the size it has here */
+static bool _has_size(const void *object, size_t size)
+{
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info at;
+
+	return dladdr1(object, &at, (void **) &symbol, RTLD_DL_SYMENT) &&
+	       symbol && at.dli_saddr == object && symbol->st_size == size;
+}
+
+/* The loader compared versions; a Slurm of the same version that was patched
+ * or configured otherwise may still have other structures.
+ * RET NULL, or what is wrong */
+static const char *_check_program(void)
+{
+	if (!_has_size(&slurm_conf, sizeof(slurm_conf)))
+		return "slurm_conf has another size";
+	if (!_has_size(&slurmctld_config, sizeof(slurmctld_config)))
+		return "slurmctld_config has another size";
+	if (slurm_conf.version &&
+	    strcmp(slurm_conf.version, SLURM_VERSION_STRING))
+		return "slurm_conf names another version";
+	return NULL;
 }
 
 /* ---- finding the stock plugin */
@@ -94,12 +135,13 @@ static bool _find_stock(const char *self, char *path)
 static const char *_check_stock(void *handle)
 {
 	const uint32_t *version = dlsym(handle, "plugin_version");
+	const uint32_t *id = dlsym(handle, "plugin_id");
 	const char *type = dlsym(handle, "plugin_type");
 	void *slots[STOCK_COUNT];
 	Dl_info home, at;
 
-	if (!version || !type || !dladdr(version, &home))
-		return "plugin_version or plugin_type";
+	if (!version || !id || !type || !dladdr(version, &home))
+		return "plugin_version, plugin_id or plugin_type";
 	if (*version != plugin_version)
 		return "the version of this overlay";
 	if (strcmp(type, plugin_type))
@@ -113,7 +155,7 @@ static const char *_check_stock(void *handle)
 		    at.dli_fbase != home.dli_fbase)
 			return stock_symbols[i];
 	}
-	if (*(const uint32_t *) slots[0] != plugin_id)
+	if (*id != plugin_id)
 		return "the plugin_id of select/cons_tres";
 	memcpy(&stock_ops, slots, sizeof(stock_ops));
 	return NULL;
@@ -135,7 +177,7 @@ static int _open_stock(const char *path)
 		goto fail;
 	}
 	stock_init = (int (*)(void)) dlsym(stock_handle, "init");
-	stock_fini = (int (*)(void)) dlsym(stock_handle, "fini");
+	stock_fini = (void (*)(void)) dlsym(stock_handle, "fini");
 	if (stock_init && stock_init() != SLURM_SUCCESS) {
 		error("phalanx: init() of %s failed, overlay not used", path);
 		goto fail;
@@ -154,10 +196,18 @@ fail:
 extern int init(void)
 {
 	char path[PATH_MAX];
+	const char *wrong;
 	Dl_info self;
 
 	if (stock_handle)
 		return SLURM_SUCCESS;
+	wrong = _check_program();
+	if (wrong) {
+		error("phalanx: this Slurm is not the one the overlay was "
+		      "compiled for (%s): %s, overlay not used",
+		      SLURM_VERSION_STRING, wrong);
+		return SLURM_ERROR;
+	}
 	if (!dladdr(&stock_ops, &self) || !self.dli_fname) {
 		error("phalanx: own file not known, overlay not used");
 		return SLURM_ERROR;
@@ -173,33 +223,46 @@ extern int init(void)
 
 extern int fini(void)
 {
-	int rc = SLURM_SUCCESS;
-
 	active = false;
 	(void) link_stop();
 	if (stock_fini)
-		rc = stock_fini();
+		stock_fini();
 	if (stock_handle)
 		(void) dlclose(stock_handle);
 	stock_handle = NULL;
 	stock_fini = NULL;
-	return rc;
+	return SLURM_SUCCESS;
 }
 
 /* ---- operations that are only forwarded */
 
-#define FORWARD(type, name, slot, params, args) \
-	extern type select_p_##name params \
+/*
+ * Of these the overlay wants to know nothing, not even what they take: none
+ * has more than four parameters, integers or pointers all, and six of these
+ * are passed in registers, so they are passed on as they came, by a jump.
+ */
+#define FORWARD(name) \
+	extern uintptr_t select_p_##name(uintptr_t a, uintptr_t b, \
+					 uintptr_t c, uintptr_t d, \
+					 uintptr_t e, uintptr_t f) \
 	{ \
-		return (*(stock_ops.slot)) args; \
+		return stock_ops.forwarded[FORWARDED_##name](a, b, c, d, e, \
+							     f); \
 	}
 FORWARDED_OPERATIONS(FORWARD)
 
 /* ---- operations that change what the daemon knows */
 
-/* Only slurmctld calls this, and only the active one. */
-extern int select_p_node_init(void)
+/*
+ * slurmctld looks at errno where nothing has set it (24.11: a job's partition
+ * is changed, without accounting), so after each of these it is what stock
+ * left.
+ */
+
+/* In the active slurmctld, which alone builds a node table. */
+static void _node_table_is_built(void)
 {
+	int err = errno;
 	Dl_info self;
 
 	if (!active && running_in_slurmctld() && !test_config) {
@@ -214,18 +277,26 @@ extern int select_p_node_init(void)
 	}
 	if (active)
 		link_state_void();
+	errno = err;
+}
+
+extern int select_p_node_init(void)
+{
+	_node_table_is_built();
 	return (*(stock_ops.node_init))();
 }
 
 extern int select_p_reconfigure(void)
 {
-	int rc = (*(stock_ops.reconfigure))();
+	int rc = (*(stock_ops.reconfigure))(), err = errno;
 
 	if (active && rc == SLURM_SUCCESS)
 		link_state_whole();
+	errno = err;
 	return rc;
 }
 
+#if !SINCE(23, 2) /* later releases do not tell: the table is compared */
 extern int select_p_update_node_config(int index)
 {
 	int rc = (*(stock_ops.update_node_config))(index);
@@ -234,12 +305,13 @@ extern int select_p_update_node_config(int index)
 		link_table_hint();
 	return rc;
 }
+#endif
 
 extern int select_p_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
 			     uint32_t min_nodes, uint32_t max_nodes,
 			     uint32_t req_nodes, uint16_t mode,
-			     List preemptee_candidates,
-			     List *preemptee_job_list JOB_TEST_TAIL_PARAMS)
+			     list_t *preemptee_candidates,
+			     list_t **preemptee_job_list JOB_TEST_TAIL_PARAMS)
 {
 	return overlay_job_test(job_ptr, node_bitmap, min_nodes, max_nodes,
 				req_nodes, mode, preemptee_candidates,
@@ -265,6 +337,8 @@ static bool _holds_nodes(job_record_t *job_ptr)
 static void _tell(job_record_t *job_ptr, job_record_t *other, uint32_t cause,
 		  bool suspended)
 {
+	int err = errno;
+
 	pthread_mutex_lock(&event_lock);
 	pktbuf_reset(&event_buf);
 	if (_holds_nodes(job_ptr))
@@ -274,6 +348,7 @@ static void _tell(job_record_t *job_ptr, job_record_t *other, uint32_t cause,
 				 state_job_suspended(other));
 	link_events(&event_buf);
 	pthread_mutex_unlock(&event_lock);
+	errno = err;
 }
 
 /*
@@ -284,7 +359,7 @@ static void _tell(job_record_t *job_ptr, job_record_t *other, uint32_t cause,
  */
 extern int select_p_select_nodeinfo_set(job_record_t *job_ptr)
 {
-	int rc = (*(stock_ops.nodeinfo_set))(job_ptr);
+	int rc = (*(stock_ops.select_nodeinfo_set))(job_ptr);
 
 	if (_wanted() && (IS_JOB_RUNNING(job_ptr) || IS_JOB_SUSPENDED(job_ptr)))
 		_tell(job_ptr, NULL, PHX_CAUSE_BEGIN,
@@ -294,7 +369,7 @@ extern int select_p_select_nodeinfo_set(job_record_t *job_ptr)
 
 extern int select_p_job_fini(job_record_t *job_ptr)
 {
-	int rc = (*(stock_ops.job_fini))(job_ptr);
+	int rc = (*(stock_ops.job_fini))(job_ptr), err = errno;
 
 	if (_wanted() && _holds_nodes(job_ptr)) {
 		pthread_mutex_lock(&event_lock);
@@ -303,6 +378,7 @@ extern int select_p_job_fini(job_record_t *job_ptr)
 		link_events(&event_buf);
 		pthread_mutex_unlock(&event_lock);
 	}
+	errno = err;
 	return rc;
 }
 
@@ -327,6 +403,16 @@ extern int select_p_job_expand(job_record_t *from_job_ptr,
 		      state_job_suspended(from_job_ptr));
 	return rc;
 }
+
+#if SINCE(26, 5) /* a running job gives memory back */
+extern void select_p_job_mem_reduce(job_record_t *job_ptr)
+{
+	(*(stock_ops.job_mem_reduce))(job_ptr);
+	if (_wanted())
+		_tell(job_ptr, NULL, PHX_CAUSE_RESIZE,
+		      state_job_suspended(job_ptr));
+}
+#endif
 
 /* Gang scheduling (not indf_susp) leaves the cores with the job. */
 extern int select_p_job_suspend(job_record_t *job_ptr, bool indf_susp)

@@ -7,8 +7,19 @@
 
 #pragma GCC visibility push(hidden)
 
+typedef uintptr_t (*forwarded_t)(uintptr_t, uintptr_t, uintptr_t, uintptr_t,
+				 uintptr_t, uintptr_t);
+
+#define FORWARDED_INDEX(name) FORWARDED_##name,
+enum { FORWARDED_OPERATIONS(FORWARDED_INDEX) FORWARDED_COUNT };
+
 /* Operations of the stock plugin, all set once init() has succeeded. */
-extern slurm_select_ops_t stock_ops;
+#define HANDLED_MEMBER(type, name, params) type (*name) params;
+struct stock_ops {
+	HANDLED_OPERATIONS(HANDLED_MEMBER)
+	forwarded_t forwarded[FORWARDED_COUNT];
+};
+extern struct stock_ops stock_ops;
 
 /* RET true in the active slurmctld, once its node table was built */
 extern bool overlay_active(void);
@@ -17,8 +28,8 @@ extern bool overlay_active(void);
 extern int overlay_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
 			    uint32_t min_nodes, uint32_t max_nodes,
 			    uint32_t req_nodes, uint16_t mode,
-			    List preemptee_candidates,
-			    List *preemptee_job_list JOB_TEST_TAIL_PARAMS);
+			    list_t *preemptee_candidates,
+			    list_t **preemptee_job_list JOB_TEST_TAIL_PARAMS);
 
 #pragma GCC visibility pop
 

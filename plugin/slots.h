@@ -1,145 +1,205 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * slots.h - all that differs between releases of Slurm's select plugin API.
+ * slots.h - all that differs between releases of Slurm: the operations of the
+ * select plugin API, the end of job_test()'s parameters, renamed constants.
+ * Nothing else in the overlay asks for a release.
  *
- * A release is a generation if Slurm's own table of operations and all
- * signatures are the same; the table itself, slurm_select_ops_t, comes from
- * the headers of the release this is built for, so the order below must be
- * that of node_select_syms[] in the same release (checked by its size).
+ *   release        operations   job_test() ends with
+ *   22.05          37           bitstr_t *exc_core_bitmap
+ *   23.02          33           the same
+ *   23.11, 24.05   32           resv_exc_t *
+ *   24.11          32           resv_exc_t *, will_run_data_t *
+ *   25.05, 25.11   13           the same
+ *   26.05          14           the same
  *
- *   generation   operations   job_test ends with
- *   22.05        37           bitstr_t *exc_core_bitmap
- *   23.02        33           the same
- *   23.11, 24.05 32           resv_exc_t *
- *   24.11        32           resv_exc_t *, will_run_data_t *
+ * Within a release the micro versions have the same operations, but not the
+ * same structures, and Slurm's loader takes a plugin of exactly its own
+ * version only: each needs a build of its own.
  *
- * Source: src/common/select.c (22.05), src/interfaces/select.c (later).
+ * Source: node_select_syms[] in src/common/select.c (22.05) and
+ * src/interfaces/select.c (later).
  */
 #ifndef PHALANX_SLOTS_H
 #define PHALANX_SLOTS_H
 
-#define SLURM_GENERATION (SLURM_VERSION_NUMBER >> 8) /* major, minor */
+#define RELEASE_OF(major, minor) (((major) << 8) | (minor))
+#define VERSION_OF(major, minor, micro) ((RELEASE_OF(major, minor) << 8) | (micro))
+#define SLURM_RELEASE (SLURM_VERSION_NUMBER >> 8)
+#define SINCE(major, minor) (SLURM_RELEASE >= RELEASE_OF(major, minor))
 
-#if SLURM_GENERATION != 0x1605
-#error "this overlay knows Slurm 22.05 only; add the release to slots.h"
+#if SLURM_RELEASE != RELEASE_OF(22, 5) && SLURM_RELEASE != RELEASE_OF(23, 2) && \
+	SLURM_RELEASE != RELEASE_OF(23, 11) && \
+	SLURM_RELEASE != RELEASE_OF(24, 5) && \
+	SLURM_RELEASE != RELEASE_OF(24, 11) && \
+	SLURM_RELEASE != RELEASE_OF(25, 5) && \
+	SLURM_RELEASE != RELEASE_OF(25, 11) && SLURM_RELEASE != RELEASE_OF(26, 5)
+#error "this release of Slurm is not known: compare its select plugin API with \
+the table above, then add it to slots.h"
 #endif
 
-/* Symbols of the operations in the order of slurm_select_ops_t. */
-#define STOCK_SYMBOLS \
-	"plugin_id", \
-	"select_p_state_save", \
-	"select_p_state_restore", \
-	"select_p_job_init", \
-	"select_p_node_init", \
-	"select_p_job_test", \
-	"select_p_job_begin", \
-	"select_p_job_ready", \
-	"select_p_job_expand", \
-	"select_p_job_resized", \
-	"select_p_job_signal", \
-	"select_p_job_fini", \
-	"select_p_job_suspend", \
-	"select_p_job_resume", \
-	"select_p_step_pick_nodes", \
-	"select_p_step_start", \
-	"select_p_step_finish", \
-	"select_p_select_nodeinfo_pack", \
-	"select_p_select_nodeinfo_unpack", \
-	"select_p_select_nodeinfo_alloc", \
-	"select_p_select_nodeinfo_free", \
-	"select_p_select_nodeinfo_set_all", \
-	"select_p_select_nodeinfo_set", \
-	"select_p_select_nodeinfo_get", \
-	"select_p_select_jobinfo_alloc", \
-	"select_p_select_jobinfo_free", \
-	"select_p_select_jobinfo_set", \
-	"select_p_select_jobinfo_get", \
-	"select_p_select_jobinfo_copy", \
-	"select_p_select_jobinfo_pack", \
-	"select_p_select_jobinfo_unpack", \
-	"select_p_select_jobinfo_sprint", \
-	"select_p_select_jobinfo_xstrdup", \
-	"select_p_get_info_from_plugin", \
-	"select_p_update_node_config", \
-	"select_p_reconfigure", \
-	"select_p_resv_test"
+/* How many symbols Slurm looks for, plugin_id included: a check on the lists
+ * below, where a missing one would end slurmctld. */
+#if SINCE(26, 5)
+#define OPERATIONS 14
+#elif SINCE(25, 5)
+#define OPERATIONS 13
+#elif SINCE(23, 11)
+#define OPERATIONS 32
+#elif SINCE(23, 2)
+#define OPERATIONS 33
+#else
+#define OPERATIONS 37
+#endif
 
-/*
- * Operations of which the overlay wants to know nothing:
- * X(type, name, slot, (parameters), (arguments))
- */
-#define FORWARDED_OPERATIONS(X) \
-	X(int, state_save, state_save, (char *dir_name), (dir_name)) \
-	X(int, state_restore, state_restore, (char *dir_name), (dir_name)) \
-	X(int, job_init, job_init, (List jobs), (jobs)) \
-	X(int, job_begin, job_begin, (job_record_t *job_ptr), (job_ptr)) \
-	X(int, job_ready, job_ready, (job_record_t *job_ptr), (job_ptr)) \
-	X(int, job_signal, job_signal, (job_record_t *job_ptr, int sig), \
-	  (job_ptr, sig)) \
-	X(bitstr_t *, step_pick_nodes, step_pick_nodes, \
-	  (job_record_t *job_ptr, select_jobinfo_t *jobinfo, \
-	   uint32_t node_count, bitstr_t **avail_nodes), \
-	  (job_ptr, jobinfo, node_count, avail_nodes)) \
-	X(int, step_start, step_start, (step_record_t *step_ptr), (step_ptr)) \
-	X(int, step_finish, step_finish, \
-	  (step_record_t *step_ptr, bool killing_step), \
-	  (step_ptr, killing_step)) \
-	X(int, select_nodeinfo_pack, nodeinfo_pack, \
-	  (select_nodeinfo_t *nodeinfo, buf_t *buffer, \
-	   uint16_t protocol_version), \
-	  (nodeinfo, buffer, protocol_version)) \
-	X(int, select_nodeinfo_unpack, nodeinfo_unpack, \
-	  (select_nodeinfo_t **nodeinfo, buf_t *buffer, \
-	   uint16_t protocol_version), \
-	  (nodeinfo, buffer, protocol_version)) \
-	X(select_nodeinfo_t *, select_nodeinfo_alloc, nodeinfo_alloc, \
-	  (void), ()) \
-	X(int, select_nodeinfo_free, nodeinfo_free, \
-	  (select_nodeinfo_t *nodeinfo), (nodeinfo)) \
-	X(int, select_nodeinfo_set_all, nodeinfo_set_all, (void), ()) \
-	X(int, select_nodeinfo_get, nodeinfo_get, \
-	  (select_nodeinfo_t *nodeinfo, enum select_nodedata_type dinfo, \
-	   enum node_states state, void *data), \
-	  (nodeinfo, dinfo, state, data)) \
-	X(select_jobinfo_t *, select_jobinfo_alloc, jobinfo_alloc, (void), ()) \
-	X(int, select_jobinfo_free, jobinfo_free, \
-	  (select_jobinfo_t *jobinfo), (jobinfo)) \
-	X(int, select_jobinfo_set, jobinfo_set, \
-	  (select_jobinfo_t *jobinfo, enum select_jobdata_type type, \
-	   void *data), \
-	  (jobinfo, type, data)) \
-	X(int, select_jobinfo_get, jobinfo_get, \
-	  (select_jobinfo_t *jobinfo, enum select_jobdata_type type, \
-	   void *data), \
-	  (jobinfo, type, data)) \
-	X(select_jobinfo_t *, select_jobinfo_copy, jobinfo_copy, \
-	  (select_jobinfo_t *jobinfo), (jobinfo)) \
-	X(int, select_jobinfo_pack, jobinfo_pack, \
-	  (select_jobinfo_t *jobinfo, buf_t *buffer, \
-	   uint16_t protocol_version), \
-	  (jobinfo, buffer, protocol_version)) \
-	X(int, select_jobinfo_unpack, jobinfo_unpack, \
-	  (select_jobinfo_t **jobinfo, buf_t *buffer, \
-	   uint16_t protocol_version), \
-	  (jobinfo, buffer, protocol_version)) \
-	X(char *, select_jobinfo_sprint, jobinfo_sprint, \
-	  (select_jobinfo_t *jobinfo, char *text, size_t size, int mode), \
-	  (jobinfo, text, size, mode)) \
-	X(char *, select_jobinfo_xstrdup, jobinfo_xstrdup, \
-	  (select_jobinfo_t *jobinfo, int mode), (jobinfo, mode)) \
-	X(int, get_info_from_plugin, get_info_from_plugin, \
-	  (enum select_plugindata_info info, job_record_t *job_ptr, \
-	   void *data), \
-	  (info, job_ptr, data)) \
-	X(bitstr_t *, resv_test, resv_test, \
-	  (resv_desc_msg_t *resv, uint32_t node_cnt, bitstr_t *avail, \
-	   bitstr_t **core_bitmap), \
-	  (resv, node_cnt, avail, core_bitmap))
+#if !SINCE(23, 2)
+typedef struct xlist list_t;
+typedef struct job_details job_details_t;
+#endif
 
-/* The end of job_test()'s parameters, to declare and to pass on. */
+/* ---- the end of job_test()'s parameters, to declare and to pass on */
+
+#if SINCE(24, 11)
+#define JOB_TEST_TAIL_PARAMS , resv_exc_t *resv_exc, will_run_data_t *will_run
+#define JOB_TEST_TAIL_ARGS , resv_exc, will_run
+#elif SINCE(23, 11)
+#define JOB_TEST_TAIL_PARAMS , resv_exc_t *resv_exc
+#define JOB_TEST_TAIL_ARGS , resv_exc
+#else
 #define JOB_TEST_TAIL_PARAMS , bitstr_t *exc_core_bitmap
 #define JOB_TEST_TAIL_ARGS , exc_core_bitmap
-#define JOB_TEST_HAS_EXC_CORES (exc_core_bitmap != NULL)
-#define JOB_TEST_TAIL_UNUSED ((void) exc_core_bitmap)
+#endif
+
+/* Whether reservations keep part of the candidates' cores or gres. */
+#if SINCE(23, 11)
+#define JOB_TEST_HAS_EXC \
+	(resv_exc && (resv_exc->core_bitmap || resv_exc->exc_cores || \
+		      resv_exc->gres_list_exc || resv_exc->gres_list_inc))
+#else
+#define JOB_TEST_HAS_EXC (exc_core_bitmap != NULL)
+#endif
+
+/* Whether the caller knows that the nodes are not free yet: then stock does
+ * not try to start the job now. */
+#if SINCE(24, 11)
+#define JOB_TEST_IS_LATER(now) (will_run && will_run->start > (now))
+#else
+#define JOB_TEST_IS_LATER(now) false
+#endif
+
+/* ---- operations that the overlay listens to: X(type, name, (parameters)) */
+
+#define HANDLED_OPERATIONS(X) \
+	X(int, node_init, (void)) \
+	X(int, reconfigure, (void)) \
+	X(int, job_test, \
+	  (job_record_t *job_ptr, bitstr_t *node_bitmap, uint32_t min_nodes, \
+	   uint32_t max_nodes, uint32_t req_nodes, uint16_t mode, \
+	   list_t *preemptee_candidates, \
+	   list_t **preemptee_job_list JOB_TEST_TAIL_PARAMS)) \
+	X(int, select_nodeinfo_set, (job_record_t *job_ptr)) \
+	X(int, job_fini, (job_record_t *job_ptr)) \
+	X(int, job_resized, (job_record_t *job_ptr, node_record_t *node_ptr)) \
+	X(int, job_expand, (job_record_t *from_job_ptr, job_record_t *to_job_ptr)) \
+	X(int, job_suspend, (job_record_t *job_ptr, bool indf_susp)) \
+	X(int, job_resume, (job_record_t *job_ptr, bool indf_susp)) \
+	HANDLED_UNTIL_22_05(X) \
+	HANDLED_SINCE_26_05(X)
+
+#if SINCE(23, 2)
+#define HANDLED_UNTIL_22_05(X)
+#else
+#define HANDLED_UNTIL_22_05(X) X(int, update_node_config, (int index))
+#endif
+
+#if SINCE(26, 5)
+#define HANDLED_SINCE_26_05(X) X(void, job_mem_reduce, (job_record_t *job_ptr))
+#else
+#define HANDLED_SINCE_26_05(X)
+#endif
+
+/* ---- operations that it only passes on, whatever they take: X(name) */
+
+#define FORWARDED_OPERATIONS(X) \
+	X(job_begin) \
+	X(job_ready) \
+	X(select_nodeinfo_set_all) \
+	FORWARDED_UNTIL_24_11(X) \
+	FORWARDED_UNTIL_23_02(X) \
+	FORWARDED_UNTIL_22_05(X)
+
+#if SINCE(25, 5)
+#define FORWARDED_UNTIL_24_11(X)
+#else
+#define FORWARDED_UNTIL_24_11(X) \
+	X(state_save) \
+	X(state_restore) \
+	X(job_init) \
+	X(step_pick_nodes) \
+	X(step_start) \
+	X(step_finish) \
+	X(select_nodeinfo_pack) \
+	X(select_nodeinfo_unpack) \
+	X(select_nodeinfo_alloc) \
+	X(select_nodeinfo_free) \
+	X(select_nodeinfo_get) \
+	X(select_jobinfo_alloc) \
+	X(select_jobinfo_free) \
+	X(select_jobinfo_set) \
+	X(select_jobinfo_get) \
+	X(select_jobinfo_copy) \
+	X(select_jobinfo_pack) \
+	X(select_jobinfo_unpack) \
+	X(get_info_from_plugin)
+#endif
+
+#if SINCE(23, 11)
+#define FORWARDED_UNTIL_23_02(X)
+#else
+#define FORWARDED_UNTIL_23_02(X) X(resv_test)
+#endif
+
+#if SINCE(23, 2)
+#define FORWARDED_UNTIL_22_05(X)
+#else
+#define FORWARDED_UNTIL_22_05(X) \
+	X(job_signal) \
+	X(select_jobinfo_sprint) \
+	X(select_jobinfo_xstrdup)
+#endif
+
+/* ---- what has another name or another meaning */
+
+/* details->whole_node as the wire has it (0, REQUIRED 1, USER 2, MCS 3), and
+ * whether job_resrcs->whole_node means all cores: since 24.05 it is a set of
+ * bits. */
+#if SINCE(24, 5)
+#define WHOLE_NODE_WIRE(value) \
+	((value) & WHOLE_NODE_REQUIRED ? 1u : \
+	 (value) & WHOLE_NODE_USER ? 2u : (value) & WHOLE_NODE_MCS ? 3u : 0u)
+#define IS_WHOLE_NODE(value) (((value) & WHOLE_NODE_REQUIRED) != 0)
+#define IS_WHOLE_TOPO(value) (((value) & WHOLE_TOPO) != 0)
+#else
+#define WHOLE_NODE_WIRE(value) ((uint32_t) (value))
+#define IS_WHOLE_NODE(value) ((value) == WHOLE_NODE_REQUIRED)
+#define IS_WHOLE_TOPO(value) false
+#endif
+
+#if SINCE(25, 11)
+#define CR_SOCKET SELECT_SOCKET
+#define CR_CORE SELECT_CORE
+#define CR_MEMORY SELECT_MEMORY
+#endif
+
+/* slurmctld only checks its configuration (-t, until 23.02); `extern` from its
+ * headers. */
+#define HAS_TEST_CONFIG (!SINCE(23, 11))
+
+/* Words before a bitmap's bits; since 24.11 bitstring.c keeps it to itself,
+ * and the self-check looks whether it still holds. */
+#define BITMAP_HEAD_WORDS 2
+
+/* job_record_t has node_bitmap_preempt, which a trial changes. */
+#define HAS_NODE_BITMAP_PREEMPT \
+	(SLURM_VERSION_NUMBER >= VERSION_OF(24, 11, 4))
 
 #endif

@@ -7,18 +7,25 @@
 
 #include "slurm/slurm_errno.h"
 #include "slurm/slurm_version.h"
+
+#include "slots.h"
+
 #include "src/common/bitstring.h"
-#include "src/common/gres.h"
 #include "src/common/job_resources.h"
 #include "src/common/list.h"
 #include "src/common/log.h"
 #include "src/common/node_conf.h"
 #include "src/common/read_config.h"
-#include "src/common/select.h"
+#include "src/common/run_in_daemon.h"
 #include "src/common/xmalloc.h"
+#if SINCE(23, 2)
+#include "src/interfaces/gres.h"
+#include "src/interfaces/select.h"
+#else
+#include "src/common/gres.h"
+#include "src/common/select.h"
+#endif
 #include "src/slurmctld/locks.h"
 #include "src/slurmctld/slurmctld.h"
-
-#include "slots.h"
 
 #endif

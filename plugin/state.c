@@ -5,7 +5,8 @@
  * What a job holds is told as stock select/cons_tres counts it: cores by its
  * core bitmap (whole nodes by all their cores), memory by memory_allocated[],
  * gres by gres_cnt_node_alloc[].  Source: src/plugins/select/cons_common/
- * job_resources.c and cons_common.c of 22.05.8.
+ * job_resources.c and cons_common.c of 22.05.8, src/stepmgr/ and
+ * src/plugins/select/cons_tres/ of 24.11.5.
  */
 
 #include "slurm_api.h"
@@ -47,38 +48,78 @@ static uint64_t _given64(uint64_t value)
 	return (value == NO_VAL64 || value == INFINITE64) ? 0 : value;
 }
 
+/*
+ * Slurm's allocator keeps each record's size before it, and each record starts
+ * with a number of its own: together they tell whether slurmctld was compiled
+ * with the structures that this file was compiled with.
+ */
+#define LOOKS_LIKE(record, number) \
+	((record)->magic == (number) && xsize(record) == sizeof(*(record)))
+
+extern const char *state_job_check(job_record_t *job_ptr)
+{
+	if (!LOOKS_LIKE(job_ptr, JOB_MAGIC))
+		return "a job record is not laid out as expected";
+	if (job_ptr->details && !LOOKS_LIKE(job_ptr->details, DETAILS_MAGIC))
+		return "a job's details are not laid out as expected";
+	if (job_ptr->job_resrcs &&
+	    xsize(job_ptr->job_resrcs) != sizeof(*job_ptr->job_resrcs))
+		return "a job's resources are not laid out as expected";
+	return NULL;
+}
+
+static const char *_node_check(node_record_t *node_ptr, uint32_t index)
+{
+	if (!LOOKS_LIKE(node_ptr, NODE_MAGIC) || !node_ptr->name ||
+	    !node_ptr->config_ptr)
+		return "a node record is not laid out as expected";
+	if ((uint32_t) node_ptr->index != index)
+		return "a node record has another index";
+	if (!LOOKS_LIKE(node_ptr->config_ptr, CONFIG_MAGIC))
+		return "a config record is not laid out as expected";
+	return NULL;
+}
+
+/* Bits are read as words, past bitstring.c. */
+static bool _reads_bitmaps(void)
+{
+	bitstr_t *bitmap = bit_alloc(130);
+	uint64_t words[3];
+	bool ok;
+
+	bit_set(bitmap, 3);
+	bit_set(bitmap, 129);
+	ok = state_bitmap_words(bitmap, 130, words) == 2 && words[0] == 8 &&
+	     words[2] == 2;
+	bit_free(bitmap);
+	return ok;
+}
+
 extern const char *state_self_check(void)
 {
+	const char *wrong = NULL;
 	job_record_t *job_ptr;
 	bool seen = false;
 
 	if (!node_record_table_ptr || node_record_count <= 0 ||
 	    (uint32_t) node_record_count > PHX_NODES_MAX)
 		return "node table is empty or too large";
-	for (int i = 0; i < node_record_count; i++) {
-		node_record_t *node_ptr = node_record_table_ptr[i];
-
-		if (!node_ptr)
+	for (int i = 0; i < node_record_count && !wrong; i++) {
+		if (!node_record_table_ptr[i])
 			continue;
-		if (node_ptr->magic != NODE_MAGIC || !node_ptr->name ||
-		    !node_ptr->config_ptr)
-			return "a node record is not laid out as expected";
-		if (node_ptr->index != (uint32_t) i)
-			return "a node record has another index";
-		if (node_ptr->config_ptr->magic != CONFIG_MAGIC)
-			return "a config record is not laid out as expected";
+		wrong = _node_check(node_record_table_ptr[i], (uint32_t) i);
 		seen = true;
 	}
+	if (wrong)
+		return wrong;
 	if (!seen)
 		return "node table has no node";
+	if (!_reads_bitmaps())
+		return "a bitmap is not laid out as expected";
 	if (!job_list)
 		return "job list is missing";
 	job_ptr = list_peek(job_list);
-	if (job_ptr && (job_ptr->magic != JOB_MAGIC ||
-			(job_ptr->details &&
-			 job_ptr->details->magic != DETAILS_MAGIC)))
-		return "a job record is not laid out as expected";
-	return NULL;
+	return job_ptr ? state_job_check(job_ptr) : NULL;
 }
 
 /* ---- generic resources of nodes ---- */
@@ -333,7 +374,7 @@ static uint32_t _cpus_held(const job_resources_t *res,
 	uint32_t cores = node_ptr->tot_cores, cpus;
 	bitoff_t size = res->core_bitmap ? bit_size(res->core_bitmap) : 0;
 
-	if (res->whole_node != WHOLE_NODE_REQUIRED) {
+	if (!IS_WHOLE_NODE(res->whole_node)) {
 		if ((bitoff_t) core_first + node_ptr->tot_cores > size)
 			return 0;
 		if (cores)
@@ -438,7 +479,7 @@ static void _fill_job(struct phx_job *msg, job_record_t *job_ptr,
 	msg->start_time = (uint64_t) job_ptr->start_time;
 	if (suspended)
 		msg->flags |= PHX_JOB_SUSPENDED;
-	if (res->whole_node == WHOLE_NODE_REQUIRED ||
+	if (IS_WHOLE_NODE(res->whole_node) ||
 	    res->node_req == NODE_CR_RESERVED)
 		msg->flags |= PHX_JOB_WHOLE;
 }
@@ -606,15 +647,15 @@ static uint16_t _cr_type(const job_record_t *job_ptr)
 }
 
 static void _ask_flags(struct phx_ask *ask, const job_record_t *job_ptr,
-		       bool preempt, bool exc_cores)
+		       bool preempt, bool exc)
 {
-	const struct job_details *d = job_ptr->details;
+	const job_details_t *d = job_ptr->details;
 	uint16_t cr_type = _cr_type(job_ptr);
 
 	ask->flags = (d->overcommit ? PHX_ASK_OVERCOMMIT : 0) |
 		     (d->contiguous ? PHX_ASK_CONTIGUOUS : 0) |
 		     (preempt ? PHX_ASK_PREEMPT : 0) |
-		     (exc_cores ? PHX_ASK_EXC_CORES : 0) |
+		     (exc ? PHX_ASK_EXC_CORES : 0) |
 		     (job_ptr->req_switch ? PHX_ASK_SWITCHES : 0) |
 		     (job_ptr->het_job_id ? PHX_ASK_HET : 0) |
 		     (cr_type & CR_MEMORY ? PHX_ASK_MEM_TRACKED : 0) |
@@ -622,7 +663,7 @@ static void _ask_flags(struct phx_ask *ask, const job_record_t *job_ptr,
 		     (job_ptr->array_job_id ? PHX_ASK_ARRAY : 0);
 }
 
-static void _ask_details(struct phx_ask *ask, const struct job_details *d)
+static void _ask_details(struct phx_ask *ask, const job_details_t *d)
 {
 	const multi_core_data_t *mc = d->mc_ptr;
 
@@ -638,15 +679,15 @@ static void _ask_details(struct phx_ask *ask, const struct job_details *d)
 		ask->threads_per_core = _given16(mc->threads_per_core);
 	}
 	ask->core_spec = _given16(d->core_spec);
-	ask->whole_node = d->whole_node;
+	ask->whole_node = WHOLE_NODE_WIRE(d->whole_node);
 	ask->share_res = d->share_res;
 	ask->tmp_disk_mb = d->pn_min_tmp_disk;
 }
 
 extern void state_ask(struct phx_ask *ask, job_record_t *job_ptr, uint16_t mode,
-		      bool preempt, bool exc_cores)
+		      bool preempt, bool exc)
 {
-	const struct job_details *d = job_ptr->details;
+	const job_details_t *d = job_ptr->details;
 	struct gres_walk walk = { .ask = ask };
 
 	ask->job_id = job_ptr->job_id;
@@ -658,7 +699,7 @@ extern void state_ask(struct phx_ask *ask, job_record_t *job_ptr, uint16_t mode,
 	ask->priority = job_ptr->priority;
 	ask->mode = mode;
 	ask->time_limit_min = job_ptr->time_limit;
-	_ask_flags(ask, job_ptr, preempt, exc_cores);
+	_ask_flags(ask, job_ptr, preempt, exc);
 	_ask_details(ask, d);
 	if (job_ptr->gres_list_req)
 		(void) list_for_each(job_ptr->gres_list_req, _ask_gres, &walk);
@@ -685,7 +726,7 @@ extern uint32_t state_bitmap_words(bitstr_t *bitmap, uint32_t bits,
 	}
 #else
 	_Static_assert(sizeof(bitstr_t) == sizeof(uint64_t), "bitstr_t");
-	memcpy(words, bitmap + BITSTR_OVERHEAD, n * sizeof(*words));
+	memcpy(words, bitmap + BITMAP_HEAD_WORDS, n * sizeof(*words));
 	if (bits % 64)
 		words[n - 1] &= (1ull << (bits % 64)) - 1;
 #endif

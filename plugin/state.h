@@ -20,11 +20,14 @@ struct state_info {
 };
 
 /*
- * Do the structures look as this overlay was compiled for?  Magic numbers of
- * the first records, indexes and sizes.
+ * Do the structures look as this overlay was compiled for?  Magic numbers,
+ * sizes and indexes of all nodes and of the first job.
  * RET NULL, or what is wrong; locks: READ job, node
  */
 extern const char *state_self_check(void);
+
+/* The same of one job. */
+extern const char *state_job_check(job_record_t *job_ptr);
 
 /* Append SYNC_BEGIN .. SYNC_END; locks: READ conf, job, node, part.
  * RET false if memory ran out */
@@ -54,7 +57,7 @@ extern bool state_job_suspended(job_record_t *job_ptr);
  * arguments of job_test().
  */
 extern void state_ask(struct phx_ask *ask, job_record_t *job_ptr, uint16_t mode,
-		      bool preempt, bool exc_cores);
+		      bool preempt, bool exc);
 
 /* Copy a bitmap to words, bit i of word w being 64*w+i; unused bits are 0.
  * RET bits set */

@@ -51,6 +51,12 @@ pub const LEARN_PAIRS_MAX: usize = 500_000;
 pub const LEARN_CLASSES_MAX: usize = 20_000;
 /// Ended runs that wait for a poll of slurmctld; the oldest are given up.
 pub const RUNS_WAITING_MAX: usize = 65_536;
+/// Runs of one request of an import.
+pub const IMPORT_RUNS_MAX: usize = 1000;
+/// Bytes of one such request.
+pub const IMPORT_BODY_BYTES_MAX: usize = 64 << 20;
+/// Runs that one report lists.
+pub const RUNS_LIST_MAX: u32 = 100_000;
 /// Jobs that one method may steer.
 pub const STEERS_MAX: usize = 100_000;
 /// Sets of nodes of one steer: each costs at most one decision more at a question.

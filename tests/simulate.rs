@@ -148,7 +148,120 @@ fn wrong_input_gives_one_line() {
     refused(&["--jobs", &good, "--format", "xml"], "--format: expected");
     refused(&["--jobs", &good, "--policy", "best"], "--policy: expected one of fcfs, easy");
     refused(&["--jobs", &good, "--nodes", "4x(cpu=many)"], "--nodes");
+    refused(&["--jobs", &good, "--nodes", "/no/nodes.csv"], "/no/nodes.csv: No such file");
     refused(&["--jobs", &good, spec[0], spec[1], "--threads", "0"], "--threads");
     refused(&["--jobs", &good, "--window"], "--window");
     refused(&[], "--jobs");
+}
+
+/// A generated openb cluster and pod list: GPU parts that do and do not pair.
+fn openb(directory: &Path) -> (String, String) {
+    let mut nodes = "sn,cpu_milli,memory_mib,gpu,model\n".to_owned();
+    for node in 0..40 {
+        let (cpu, gpus) = if node % 3 == 0 { (104_000, 2) } else { (96_000, 8) };
+        nodes += &format!("n{node},{cpu},393216,{gpus},M{}\n", node % 2);
+    }
+    let mut pods = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n".to_owned();
+    let sizes = [810, 1000, 470, 1000, 650, 320, 1000, 460, 1000, 160];
+    for pod in 0..320 {
+        let size = sizes[pod % sizes.len()];
+        let cpu = [3_152, 11_300, 11_900, 8_000][pod % 4];
+        pods += &format!("p{pod},{cpu},5000,1,{size},{}\n", if pod % 9 == 0 { "M0" } else { "" });
+    }
+    pods += "big,64000,64000,8,1000,\ncpu,12500,50000,0,0,\n";
+    let write = |name: &str, text: String| {
+        file(directory, name, text.as_bytes()).to_str().unwrap().to_owned()
+    };
+    (write("pods.csv", pods), write("nodes.csv", nodes))
+}
+
+#[test]
+fn pods_fill_gpus_and_nobody_is_overtaken_too_often() {
+    let directory = tempfile::tempdir().unwrap();
+    let (pods, nodes) = openb(directory.path());
+    let common = ["--jobs", &pods, "--nodes", &nodes, "--arrivals", "openb", "--seed", "7"];
+    let run = |more: &[&str]| figures(&[&common, more].concat());
+    let names = ["stock", "best-fit", "dot-product", "k8s-balanced", "fgd", "phalanx"];
+    let policies: Vec<&str> = names.iter().flat_map(|name| ["--policy", name]).collect();
+    let found = run(&policies);
+    for policy in &found {
+        let allocated = number(policy, "gpu_allocated_pct");
+        assert!((80.0..=100.0).contains(&allocated), "{policy}");
+        assert_eq!(policy["overtaken_max"], 0);
+        let used = number(&policy["utilization"], "gpu");
+        assert!((used * 100.0 - allocated).abs() < 1e-9);
+    }
+    assert_eq!(timeless(found), timeless(run(&policies)), "the same seed, the same result");
+    let ahead = ["--policy", "phalanx", "--window", "64", "--max-overtakes", "20"];
+    let ahead = &run(&ahead)[0];
+    assert!((1..=20).contains(&ahead["overtaken_max"].as_u64().unwrap()), "{ahead}");
+    assert_eq!(ahead["jobs"].as_u64(), run(&["--policy", "fgd"])[0]["jobs"].as_u64());
+    refused(&["--jobs", &pods, "--nodes", &nodes], "--arrivals openb");
+    refused(&["--jobs", &pods, "--arrivals", "openb"], "--nodes is missing");
+    refused(&[&common[..], &["--window", "0"]].concat(), "--window: expected 1 to");
+    refused(&[&common[..], &["--target=-1"]].concat(), "--target: expected above 0");
+    refused(&["--jobs", &nodes, "--nodes", &nodes, "--arrivals", "openb"], "column num_gpu");
+}
+
+#[test]
+fn the_report_is_whole_and_the_same_every_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let log: String = (0..200)
+        .map(|n: i32| {
+            line(n.unsigned_abs(), n.unsigned_abs() * 7, 20 + n * 37 % 400, 1 + n % 9, 600)
+        })
+        .collect();
+    let log = file(directory.path(), "a<b>.swf", log.as_bytes());
+    let report = |name: &str, threads: &str| {
+        let out = directory.path().join(name);
+        let policies = ["--policy", "easy", "--policy", "phalanx", "--threads", threads];
+        let place = ["--jobs", log.to_str().unwrap(), "--nodes", "4x(cpu=4)"];
+        let out_option = ["--out", out.to_str().unwrap()];
+        figures(&[&place[..], &policies, &out_option].concat());
+        ["report.html", "summary.csv", "jobs.csv"]
+            .map(|file| fs::read_to_string(out.join(file)).unwrap())
+    };
+    let [page, summary, jobs] = report("one", "1");
+    assert_eq!([page.clone(), summary.clone(), jobs.clone()], report("two", "2"));
+    assert_eq!((summary.lines().count(), jobs.lines().count()), (3, 401));
+    assert!(page.contains("a&lt;b&gt;.swf") && !page.contains("a<b>"));
+    assert!(!page.contains("http") && !page.contains("<script"), "needs no network");
+    assert_eq!(page.matches("<svg").count(), 5, "three charts and a Gantt for each policy");
+    let (pods, nodes) = openb(directory.path());
+    let out = directory.path().join("pods");
+    let place = ["--jobs", &pods, "--nodes", &nodes, "--arrivals", "openb", "--policy", "fgd"];
+    figures(&[&place[..], &["--out", out.to_str().unwrap()]].concat());
+    assert!(fs::read_to_string(out.join("filling.csv")).unwrap().lines().count() > 80);
+    let blocked = ["--jobs", &pods, "--nodes", &nodes, "--arrivals", "openb", "--out", "/proc/no"];
+    refused(&blocked, "/proc/no");
+}
+
+#[test]
+fn accounting_goes_in_as_sacct_prints_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let head = "JobID|User|JobName|Submit|Start|End|Elapsed|State|NCPUS|NodeList|Timelimit\n";
+    let row = |id: &str, submit: &str, start: &str, end: &str, elapsed: &str, cpus: u32| {
+        let day = "2026-11-01T";
+        format!(
+            "{id}|ann|md|{day}{submit}|{day}{start}|{day}{end}|{elapsed}|COMPLETED|{cpus}|n1|01:00:00\n"
+        )
+    };
+    let text = head.to_owned()
+        + &row("1", "10:00:00", "10:00:00", "10:10:00", "00:10:00", 6)
+        + &row("1.batch", "10:00:00", "10:00:00", "10:10:00", "00:10:00", 6)
+        + &row("2", "10:00:00", "10:20:00", "10:25:00", "00:05:00", 4)
+        + "3|bob|x|2026-11-01T10:00:00|Unknown|Unknown|00:00:00|PENDING|1||01:00:00\n";
+    let log = file(directory.path(), "month.sacct", text.as_bytes());
+    let log = log.to_str().unwrap();
+    let found = &figures(&["--jobs", log, "--policy", "easy"])[0];
+    assert_eq!((found["jobs"].as_u64(), found["skipped"].as_u64()), (Some(2), Some(1)));
+    assert_eq!(found["wait_max_s"], 600, "6 CPUs were in use at once: one after the other");
+    let wide = &figures(&["--jobs", log, "--nodes", "1x(cpu=10)", "--policy", "phalanx"])[0];
+    assert_eq!(wide["wait_max_s"], 0);
+    let bad = file(directory.path(), "bad.psv", (text + "4|ann\n").as_bytes());
+    refused(&["--jobs", bad.to_str().unwrap()], "bad.psv: line 6: ");
+    let none = file(directory.path(), "none.sacct", head.as_bytes());
+    refused(&["--jobs", none.to_str().unwrap()], "no job in it that ran");
+    let other = file(directory.path(), "other.sacct", b"a,b\n1,2\n");
+    refused(&["--jobs", other.to_str().unwrap()], "line 1: expected the header line");
 }

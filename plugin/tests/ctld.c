@@ -4,6 +4,7 @@
 #include "ctld.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 
 #include "check.h"
@@ -12,13 +13,15 @@
 node_record_t **node_record_table_ptr;
 int node_record_count;
 time_t last_node_update;
-List job_list;
-List part_list;
+list_t *job_list;
+list_t *part_list;
 slurmctld_config_t slurmctld_config;
+#if HAS_TEST_CONFIG
 bool test_config;
+#endif
 bool in_slurmctld;
 
-static config_record_t config = { .magic = CONFIG_MAGIC, .weight = 7 };
+static config_record_t *config;
 static part_record_t part = { .name = "batch" };
 static pthread_rwlock_t big_lock = PTHREAD_RWLOCK_INITIALIZER;
 
@@ -51,14 +54,14 @@ extern void ctld_write_unlock(void)
 	pthread_rwlock_unlock(&big_lock);
 }
 
-static List _node_gres(void)
+static list_t *_node_gres(void)
 {
 	static char *names[] = { "a100", "v100", "none" };
 	static uint32_t ids[] = { 0xa100, 0x100, 0x0 };
 	static uint64_t avail[] = { 3, 1, 0 };
 	gres_node_state_t *ns = xmalloc(sizeof(*ns));
 	gres_state_t *state = xmalloc(sizeof(*state));
-	List list = list_create(NULL);
+	list_t *list = list_create(NULL);
 
 	ns->gres_cnt_avail = 4;
 	ns->type_cnt = 3;
@@ -97,6 +100,11 @@ extern void ctld_nodes(int count)
 	char name[32];
 
 	_free_nodes();
+	if (!config) {
+		config = xmalloc(sizeof(*config));
+		config->magic = CONFIG_MAGIC;
+		config->weight = 7;
+	}
 	node_record_count = count;
 	node_record_table_ptr = xcalloc(count, sizeof(node_record_t *));
 	for (int i = 0; i < count; i++) {
@@ -110,7 +118,7 @@ extern void ctld_nodes(int count)
 		strcpy(n->name, name);
 		n->magic = NODE_MAGIC;
 		n->index = (uint32_t) i;
-		n->config_ptr = &config;
+		n->config_ptr = config;
 		n->cpus = n->cpus_efctv = 8;
 		n->tot_cores = 4;
 		n->threads = 2;
@@ -231,7 +239,6 @@ extern struct overlay overlay_open(const char *path)
 	GET(fini, "fini");
 	GET(node_init, "select_p_node_init");
 	GET(reconfigure, "select_p_reconfigure");
-	GET(update_node_config, "select_p_update_node_config");
 	GET(nodeinfo_set, "select_p_select_nodeinfo_set");
 	GET(job_fini, "select_p_job_fini");
 	GET(job_resized, "select_p_job_resized");
@@ -240,4 +247,28 @@ extern struct overlay overlay_open(const char *path)
 	GET(job_resume, "select_p_job_resume");
 	GET(job_test, "select_p_job_test");
 	return o;
+}
+
+extern int ctld_job_test(const struct overlay *o, job_record_t *job_ptr,
+			 bitstr_t *bitmap, uint32_t min, uint32_t max,
+			 uint32_t req, uint16_t mode, list_t *candidates,
+			 list_t **preemptees, struct call_tail *tail)
+{
+#if SINCE(24, 11)
+	will_run_data_t will_run = { .start = tail->later };
+#endif
+#if SINCE(23, 11)
+	resv_exc_t exc = { .core_bitmap = tail->exc_cores };
+
+	tail->exc = &exc;
+#else
+	tail->exc = tail->exc_cores;
+#endif
+	errno = ERRNO_BEFORE;
+	return o->job_test(job_ptr, bitmap, min, max, req, mode, candidates,
+			   preemptees, tail->exc
+#if SINCE(24, 11)
+			   , tail->later ? &will_run : NULL
+#endif
+			   );
 }

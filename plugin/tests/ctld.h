@@ -33,7 +33,6 @@ struct overlay {
 	int (*fini)(void);
 	int (*node_init)(void);
 	int (*reconfigure)(void);
-	int (*update_node_config)(int index);
 	int (*nodeinfo_set)(job_record_t *job_ptr);
 	int (*job_fini)(job_record_t *job_ptr);
 	int (*job_resized)(job_record_t *job_ptr, node_record_t *node_ptr);
@@ -42,8 +41,26 @@ struct overlay {
 	int (*job_resume)(job_record_t *job_ptr, bool indf_susp);
 	int (*job_test)(job_record_t *job_ptr, bitstr_t *bitmap, uint32_t min,
 			uint32_t max, uint32_t req, uint16_t mode,
-			List candidates, List *preemptees, bitstr_t *exc);
+			list_t *candidates,
+			list_t **preemptees JOB_TEST_TAIL_PARAMS);
 };
+
+/* The arguments of one job_test() that differ between releases. */
+struct call_tail {
+	bitstr_t *exc_cores; /* kept by reservations, or NULL */
+	time_t later;        /* where it is passed: not before then */
+	void *exc;           /* OUT what was passed for exc_cores */
+};
+
+/* errno when slurmctld calls, and as the scripted stock job_test() leaves it. */
+#define ERRNO_BEFORE 77
+#define ERRNO_STOCK 78
+
+/* Call an overlay's job_test() as slurmctld of this release does. */
+extern int ctld_job_test(const struct overlay *o, job_record_t *job_ptr,
+			 bitstr_t *bitmap, uint32_t min, uint32_t max,
+			 uint32_t req, uint16_t mode, list_t *candidates,
+			 list_t **preemptees, struct call_tail *tail);
 
 /* Open a plugin file and call nothing. */
 extern struct overlay overlay_open(const char *path);

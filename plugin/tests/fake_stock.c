@@ -51,36 +51,40 @@ static uintptr_t _note(int op, uintptr_t a, uintptr_t b, uintptr_t c,
 	return FAKE_RETURN + (uintptr_t) op;
 }
 
-#define OP(op, name) \
+#ifdef FAKE_MISSING
+#define select_p_job_ready select_p_job_ready_is_missing
+#endif
+
+#define OP(name) \
 	uintptr_t select_p_##name(uintptr_t a, uintptr_t b, uintptr_t c, \
 				  uintptr_t d) \
 	{ \
-		return _note(op, a, b, c, d); \
+		return _note(FAKE_##name, a, b, c, d); \
 	}
-FAKE_FORWARDED(OP)
+FORWARDED_OPERATIONS(OP)
 
-/* Called by slurmctld in a set way: success unless told otherwise. */
-#define SIMPLE(op, name) \
+#define SIMPLE(name) \
 	uintptr_t select_p_##name(uintptr_t a, uintptr_t b) \
 	{ \
-		(void) _note(op, a, b, 0, 0); \
+		(void) _note(FAKE_##name, a, b, 0, 0); \
 		return (uintptr_t) (intptr_t) fake.op_rc; \
 	}
 FAKE_SIMPLE(SIMPLE)
 
-#ifndef FAKE_MISSING
-bitstr_ptr select_p_resv_test(uintptr_t a, uintptr_t b, uintptr_t c,
-			      uintptr_t d)
-{
-	return (bitstr_ptr) _note(FAKE_RESV_TEST, a, b, c, d);
-}
+#if SINCE(24, 11)
+#define WILL_RUN_PARAM , void *will_run
+#define WILL_RUN will_run
+#else
+#define WILL_RUN_PARAM
+#define WILL_RUN NULL
 #endif
 
 int select_p_job_test(void *job, void *bitmap, uint32_t min, uint32_t max,
 		      uint32_t req, uint16_t mode, void *candidates,
-		      void *preemptees, void *exc)
+		      void *preemptees, void *exc WILL_RUN_PARAM)
 {
-	fake.calls[FAKE_JOB_TEST]++;
+	fake.calls[FAKE_job_test]++;
+	fake.will_run = WILL_RUN;
 	return fake.job_test(job, bitmap, min, max, req, mode, candidates,
 			     preemptees, exc);
 }

@@ -4,6 +4,8 @@
 
 #include "harness.h"
 
+#include <errno.h>
+
 extern struct fake_script fake;
 
 /* ---- stock's job_test, scripted */
@@ -16,6 +18,8 @@ static void note(job_record_t *j, bitstr_t *bm, uint32_t req, void *candidates,
 	int i = seen.calls++;
 
 	CHECK(i < 4);
+	CHECK_EQ(errno, ERRNO_BEFORE);
+	errno = ERRNO_STOCK;
 	seen.bits[i] = (uint32_t) bit_set_count(bm);
 	seen.req[i] = req;
 	seen.candidates[i] = candidates;
@@ -46,7 +50,7 @@ extern int stock_takes(void *job, void *bitmap, uint32_t min, uint32_t max,
 /* Whatever a failed try leaves behind. */
 static void spoil(job_record_t *j, bitstr_t *bm)
 {
-	struct job_details *d = j->details;
+	job_details_t *d = j->details;
 
 	bit_clear_all(bm);
 	j->job_resrcs = create_job_resources();
@@ -65,6 +69,10 @@ static void spoil(job_record_t *j, bitstr_t *bm)
 	d->cpus_per_task = 9;
 	d->min_gres_cpu = 9;
 	d->min_job_gres_cpu = 9;
+#if HAS_NODE_BITMAP_PREEMPT
+	FREE_NULL_BITMAP(j->node_bitmap_preempt);
+	j->node_bitmap_preempt = bit_alloc(8);
+#endif
 }
 
 #define STOCK_CODE 2042
@@ -83,7 +91,7 @@ static int stock_spoils(void *job, void *bitmap, uint32_t min, uint32_t max,
 
 /* The first call spoils and fails; the second must find all as it was. */
 static job_record_t before;
-static struct job_details details_before;
+static job_details_t details_before;
 static bitstr_t *bitmap_before;
 
 static int stock_verifies(void *job, void *bitmap, uint32_t min, uint32_t max,
@@ -119,15 +127,28 @@ static int stock_later(void *job, void *bitmap, uint32_t min, uint32_t max,
 
 static bitstr_t *bm;
 
-extern int call(uint32_t min, uint32_t max, uint32_t req, uint16_t mode)
+static int call_tailed(uint32_t min, uint32_t max, uint32_t req, uint16_t mode,
+		       struct call_tail *tail)
 {
+	int rc;
+
 	memset(&seen, 0, sizeof(seen));
 	if (bm)
 		bit_free(bm);
 	bm = bit_alloc(node_record_count);
 	bit_nset(bm, 0, node_record_count - 1);
 	bit_clear(bm, 5);
-	return o.job_test(job, bm, min, max, req, mode, NULL, NULL, NULL);
+	rc = ctld_job_test(&o, job, bm, min, max, req, mode, NULL, NULL, tail);
+	/* Whatever the overlay did meanwhile, slurmctld sees what stock left. */
+	CHECK_EQ(errno, seen.calls ? ERRNO_STOCK : ERRNO_BEFORE);
+	return rc;
+}
+
+extern int call(uint32_t min, uint32_t max, uint32_t req, uint16_t mode)
+{
+	struct call_tail tail = {0};
+
+	return call_tailed(min, max, req, mode, &tail);
 }
 
 extern void expect_full(int calls)
@@ -208,6 +229,9 @@ static void test_restore(void)
 	job->bit_flags = JOB_MEM_SET;
 	job->details->min_gres_cpu = 2;
 	job->details->min_job_gres_cpu = 3;
+#if HAS_NODE_BITMAP_PREEMPT
+	job->node_bitmap_preempt = bit_alloc(8);
+#endif
 	before = *orig;
 	details_before = *orig->details;
 	for (uint16_t mode = 0; mode <= 2; mode += 2) {
@@ -241,8 +265,8 @@ static void test_restore(void)
 
 static void test_preempt(void)
 {
-	List cand = list_create(NULL), preempted = NULL;
-	bitstr_t *exc = bit_alloc(10);
+	list_t *cand = list_create(NULL), *preempted = NULL;
+	struct call_tail tail = { .exc_cores = bit_alloc(10) };
 
 	TEST("no preemption on chosen nodes; reservations' cores always");
 	fake.job_test = stock_spoils;
@@ -253,12 +277,12 @@ static void test_preempt(void)
 	bit_set_all(bm);
 	bit_clear(bm, 5);
 	*job->details = details_before;
-	CHECK_EQ(o.job_test(job, bm, 2, 4, 3, 0, cand, &preempted, exc),
-		 STOCK_CODE);
+	CHECK_EQ(ctld_job_test(&o, job, bm, 2, 4, 3, 0, cand, &preempted,
+			       &tail), STOCK_CODE);
 	CHECK_EQ(seen.calls, 2);
 	CHECK(!seen.candidates[0] && !seen.preemptees[0]);
 	CHECK(seen.candidates[1] == cand && seen.preemptees[1] == &preempted);
-	CHECK(seen.exc[0] == exc && seen.exc[1] == exc);
+	CHECK(seen.exc[0] == tail.exc && seen.exc[1] == tail.exc);
 	CHECK_EQ(((const struct phx_ask *) daemon_wait(
 			 PHX_ASK, daemon_count(PHX_ASK)))->flags &
 		 (PHX_ASK_PREEMPT | PHX_ASK_EXC_CORES),
@@ -268,7 +292,7 @@ static void test_preempt(void)
 	*job->details = details_before;
 	job->priority = 1000;
 	list_destroy(cand);
-	bit_free(exc);
+	bit_free(tail.exc_cores);
 }
 
 static void passes(uint32_t min, uint32_t max, uint16_t mode)
@@ -318,9 +342,31 @@ static void test_hold(void)
 	daemon_reply(REPLY_NODES);
 }
 
+/* Nodes for a later time are not what the daemon can choose among. */
+static void test_later(void)
+{
+#if SINCE(24, 11)
+	struct call_tail tail = { .later = time(NULL) + 100 };
+	int asks = daemon_count(PHX_ASK);
+
+	TEST("never asked: will run, but not before a given time");
+	CHECK_EQ(call_tailed(2, 4, 3, SELECT_MODE_WILL_RUN, &tail), 0);
+	expect_full(1);
+	CHECK(fake.will_run);
+	usleep(5000);
+	CHECK_EQ(daemon_count(PHX_ASK), asks);
+	tail.later = time(NULL) - 1; /* since then: may start now */
+	CHECK_EQ(call_tailed(2, 4, 3, SELECT_MODE_WILL_RUN, &tail), 0);
+	CHECK_EQ(seen.bits[0], 2);
+	CHECK(fake.will_run);
+	CHECK_EQ(outcome()->reason, PHX_R_NONE);
+#endif
+}
+
 static void test_pass_through(void)
 {
-	struct job_details *d = job->details;
+	job_details_t *d = job->details;
+	struct call_tail tail = {0};
 	bitstr_t *small;
 
 	TEST("never asked: TEST_ONLY, other modes, job 0, no nodes, --nodelist");
@@ -344,9 +390,10 @@ static void test_pass_through(void)
 	small = bit_alloc(4);
 	bit_set_all(small);
 	memset(&seen, 0, sizeof(seen));
-	CHECK_EQ(o.job_test(job, small, 1, 2, 1, 0, NULL, NULL, NULL), 0);
+	CHECK_EQ(ctld_job_test(&o, job, small, 1, 2, 1, 0, NULL, NULL, &tail), 0);
 	CHECK_EQ(seen.calls, 1);
 	bit_free(small);
+	test_later();
 
 	TEST("never asked: a mode that the daemon switched off");
 	daemon_limits(DEADLINE_US, 3, 300, PHX_W_ASK_RUN_NOW);

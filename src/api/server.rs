@@ -25,9 +25,11 @@ use tokio::net::{UnixListener, unix::UCred};
 use tokio::sync::watch;
 
 use crate::api::types::{
-    ErrorBody, Explain, NodesReport, PlanReport, ReloadReport, ShadowReport, Status,
+    ErrorBody, Explain, ImportReport, NodesReport, PlanReport, ReloadReport, RunsReport,
+    ShadowReport, SpeedsReport, Status,
 };
 use crate::limits;
+use crate::model::run::Run;
 
 /// Why a question has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +66,21 @@ pub trait Backend: Send + Sync + 'static {
     /// # Errors
     /// Before the first plan.
     fn plan(&self) -> Result<PlanReport, Failure>;
+    /// `GET /v1/history/runs?since=&limit=`
+    ///
+    /// # Errors
+    /// When the history cannot be read.
+    fn runs(&self, since_ms: Option<u64>, limit: Option<u32>) -> Result<RunsReport, Failure>;
+    /// `GET /v1/history/speeds?class=&node=`
+    ///
+    /// # Errors
+    /// When nothing is learned, or not of this class.
+    fn speeds(&self, class: Option<&str>, node: Option<&str>) -> Result<SpeedsReport, Failure>;
+    /// `POST /v1/history/import`
+    ///
+    /// # Errors
+    /// When the history cannot be written.
+    fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure>;
     /// `POST /v1/reload`
     fn reload(&self) -> ReloadReport;
 }
@@ -174,6 +191,9 @@ fn routes<B: Backend>(shared: Arc<Shared<B>>) -> Router {
         .route("/v1/explain/{job}", get(explain::<B>))
         .route("/v1/shadow", get(shadow::<B>))
         .route("/v1/plan", get(plan::<B>))
+        .route("/v1/history/runs", get(runs::<B>))
+        .route("/v1/history/speeds", get(speeds::<B>))
+        .route("/v1/history/import", import_route::<B>())
         .route("/v1/reload", post(reload::<B>))
         .fallback(not_found)
         .layer(DefaultBodyLimit::max(limits::API_BODY_BYTES_MAX))
@@ -247,6 +267,72 @@ async fn shadow<B: Backend>(
 ) -> Response {
     match query {
         Ok(Query(query)) => read(s, peer, move |b: &B| b.shadow(query.since)).await,
+        Err(rejection) => error(StatusCode::BAD_REQUEST, rejection.body_text()),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunsQuery {
+    /// Unix milliseconds.
+    since: Option<u64>,
+    limit: Option<u32>,
+}
+
+async fn runs<B: Backend>(
+    State(s): Ctx<B>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    query: Result<Query<RunsQuery>, axum::extract::rejection::QueryRejection>,
+) -> Response {
+    match query {
+        Ok(Query(query)) => read(s, peer, move |b: &B| b.runs(query.since, query.limit)).await,
+        Err(rejection) => error(StatusCode::BAD_REQUEST, rejection.body_text()),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SpeedsQuery {
+    class: Option<String>,
+    node: Option<String>,
+}
+
+async fn speeds<B: Backend>(
+    State(s): Ctx<B>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    query: Result<Query<SpeedsQuery>, axum::extract::rejection::QueryRejection>,
+) -> Response {
+    match query {
+        Ok(Query(query)) => {
+            let ask = move |b: &B| b.speeds(query.class.as_deref(), query.node.as_deref());
+            read(s, peer, ask).await
+        }
+        Err(rejection) => error(StatusCode::BAD_REQUEST, rejection.body_text()),
+    }
+}
+
+/// Runs come in larger bodies than anything else.
+fn import_route<B: Backend>() -> axum::routing::MethodRouter<Arc<Shared<B>>> {
+    post(import::<B>).layer(DefaultBodyLimit::max(limits::IMPORT_BODY_BYTES_MAX))
+}
+
+async fn import<B: Backend>(
+    State(shared): Ctx<B>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    body: Result<Json<Vec<Run>>, axum::extract::rejection::JsonRejection>,
+) -> Response {
+    if !peer.0.is_some_and(|uid| shared.access.may_change(uid)) {
+        let text = "import needs root, SlurmUser, phalanxd's user or control.allowed_uids";
+        return error(StatusCode::FORBIDDEN, text.to_owned());
+    }
+    match body {
+        Ok(Json(runs)) if runs.len() <= limits::IMPORT_RUNS_MAX => {
+            read(shared, peer, move |backend: &B| backend.import(runs)).await
+        }
+        Ok(_) => {
+            let text = format!("expected at most {} runs", limits::IMPORT_RUNS_MAX);
+            error(StatusCode::BAD_REQUEST, text)
+        }
         Err(rejection) => error(StatusCode::BAD_REQUEST, rejection.body_text()),
     }
 }

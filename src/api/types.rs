@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::run::Run;
+
 use crate::planner::steer::{MethodReport, Note};
 
 /// `GET /v1/status`
@@ -537,4 +539,89 @@ pub struct ReloadReport {
 pub struct ErrorBody {
     /// What was wrong and what was expected.
     pub error: String,
+}
+
+/// `GET /v1/history/runs?since=&limit=`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunsReport {
+    /// Runs that ended since then, unix milliseconds.
+    pub since_ms: u64,
+    /// Newest first.
+    pub runs: Vec<Run>,
+}
+
+/// `POST /v1/history/import`, with a list of runs as its body.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportReport {
+    /// Runs not known before.
+    pub new: u64,
+    /// Known ones whose energy or work is known now.
+    pub filled: u64,
+    /// Known ones to which nothing was added.
+    pub known: u64,
+}
+
+/// `GET /v1/history/speeds?class=&node=`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpeedsReport {
+    /// When it was made, unix milliseconds.
+    pub time_ms: u64,
+    /// Scheduling round t: one more than the runs learned.
+    pub round: u64,
+    /// Accuracy delta(t) of that round.
+    pub delta: f64,
+    /// Exploration bonus g(t) for one task, scaled as shipped.
+    pub g: f64,
+    /// (job class, node) pairs known.
+    pub pairs: u64,
+    /// Job classes dropped for room.
+    pub evicted: u64,
+    /// Events that found the learner's channel full.
+    pub dropped: u64,
+    /// Job classes by name.
+    pub classes: Vec<ClassSpeeds>,
+}
+
+/// What is known of one job class.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClassSpeeds {
+    /// Its name.
+    pub class: String,
+    /// `work/s` where its jobs report work units, else `runs/s`.
+    pub unit: String,
+    /// Runs that taught.
+    pub runs: u64,
+    /// End of the newest, unix seconds.
+    pub newest_s: i64,
+    /// Mean seconds of a run.
+    pub seconds: f64,
+    /// Their standard deviation.
+    pub deviation_s: f64,
+    /// By node class.
+    pub node_classes: Vec<SpeedRow>,
+    /// By node.
+    pub nodes: Vec<SpeedRow>,
+}
+
+/// Speed of one job class on one node or node class.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpeedRow {
+    /// Node or node class.
+    pub name: String,
+    /// Runs that taught.
+    pub runs: u64,
+    /// Their weight now: old ones fade.
+    pub count: f64,
+    /// Mean seconds of a run.
+    pub seconds: f64,
+    /// Mean speed in the class's unit.
+    pub mean: f64,
+    /// What planners believe: part of the fastest node class's speed, shrunk towards the class.
+    pub speed: f64,
+    /// Weight behind that.
+    pub believed_count: f64,
+    /// Exploration bonus of one task, the root of the variance proxy.
+    pub bonus: f64,
+    /// `speed` plus `bonus`: what one task adds to the index, costs aside.
+    pub index: f64,
 }

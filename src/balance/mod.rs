@@ -36,6 +36,7 @@
 mod chart;
 mod decide;
 mod engine;
+pub mod fragment;
 mod index;
 mod params;
 pub mod pending;

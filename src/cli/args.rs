@@ -88,6 +88,13 @@ pub enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// Show what ran, what was learned from it, and add what ran before
+    #[command(after_help = EXIT_CODES)]
+    History {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: HistoryCommand,
+    },
     /// Make phalanxd read its configuration again
     ///
     /// A wrong file is refused and the configuration in force stays. Root and
@@ -100,6 +107,52 @@ pub enum Command {
         /// Directory, made if missing: man/man1/, bash/, zsh/, fish/ below it
         #[arg(value_name = "DIRECTORY")]
         directory: PathBuf,
+    },
+}
+
+/// `phalanx history`
+#[derive(Clone, Debug, Subcommand)]
+pub enum HistoryCommand {
+    /// Show how fast job classes run on which nodes
+    #[command(after_help = EXIT_CODES)]
+    Speeds {
+        /// Only this job class
+        #[arg(long, value_name = "CLASS")]
+        class: Option<String>,
+        /// Only this node
+        #[arg(long, value_name = "NODE")]
+        node: Option<String>,
+    },
+    /// Show runs of jobs that ended, newest first
+    #[command(after_help = EXIT_CODES)]
+    Runs {
+        /// Begin of the period: a duration back from now (90min, 24h, 7d) or a time
+        /// (2026-11-20, 2026-11-20T08:00, 2026-11-20T08:00:00Z)
+        #[arg(long, value_name = "TIME", default_value = "24h")]
+        since: String,
+        /// Most runs that are shown
+        #[arg(long, value_name = "COUNT", default_value_t = 1000)]
+        limit: u32,
+    },
+    /// Add what sacct knows: its output, or with --sacct the accounting of this cluster
+    ///
+    /// The text is that of `sacct --parsable2` or `--parsable`, with its header, plain or
+    /// compressed (gzip, Zstandard); JobID, State, Start and End or Elapsed are needed, JobName,
+    /// User, Account, NodeList and ReqTRES wanted. Times are of this machine's time zone. A run
+    /// that is known already counts once. While phalanxd runs, it takes the runs in (root,
+    /// SlurmUser and the users of [control] allowed_uids may do this); else they are written to
+    /// the file of its configuration.
+    #[command(after_help = EXIT_CODES)]
+    Import {
+        /// Text of sacct; - for standard input
+        #[arg(value_name = "FILE", required_unless_present = "sacct", conflicts_with = "sacct")]
+        file: Option<PathBuf>,
+        /// Run sacct, for all users
+        #[arg(long)]
+        sacct: bool,
+        /// With --sacct: begin of the period
+        #[arg(long, value_name = "TIME", default_value = "30d")]
+        since: String,
     },
 }
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::{Request, StatusCode};
@@ -18,6 +18,8 @@ use crate::limits::REPLY_BYTES_MAX;
 
 /// Longest time that a request may take, from connecting to the last byte.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// The same for one that brings a body with it, which is to be written.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,22 +94,38 @@ impl Client {
     /// [`Exit::Unreachable`] when there is no complete answer within
     /// [`TIMEOUT`] and [`REPLY_BYTES_MAX`].
     pub(super) fn request(&self, method: Method, path: &str) -> Result<Reply, Failure> {
+        self.send(method, path, Vec::new())
+    }
+
+    /// Sends a JSON body and takes the whole answer.
+    ///
+    /// # Errors
+    /// As [`request`](Client::request), within [`WRITE_TIMEOUT`].
+    pub(super) fn post(&self, path: &str, body: Vec<u8>) -> Result<Reply, Failure> {
+        self.send(Method::Post, path, body)
+    }
+
+    /// Whether somebody listens there.
+    pub(super) fn is_listening(&self) -> bool {
+        std::os::unix::net::UnixStream::connect(&self.socket).is_ok()
+    }
+
+    fn send(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Reply, Failure> {
+        let limit = if body.is_empty() { TIMEOUT } else { WRITE_TIMEOUT };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
             .build()
             .map_err(|error| self.unreachable(&error.to_string()))?;
         runtime.block_on(async {
-            match tokio::time::timeout(TIMEOUT, self.exchange(method, path)).await {
+            match tokio::time::timeout(limit, self.exchange(method, path, body)).await {
                 Ok(answer) => answer.map_err(|reason| self.unreachable(&reason)),
-                Err(_) => {
-                    Err(self.unreachable(&format!("no answer within {} s", TIMEOUT.as_secs())))
-                }
+                Err(_) => Err(self.unreachable(&format!("no answer within {} s", limit.as_secs()))),
             }
         })
     }
 
-    async fn exchange(&self, method: Method, path: &str) -> Result<Reply, String> {
+    async fn exchange(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Reply, String> {
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| error.to_string())?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
@@ -120,7 +138,8 @@ impl Client {
             .method(method)
             .uri(path)
             .header(hyper::header::HOST, "localhost")
-            .body(Empty::<Bytes>::new())
+            .header(hyper::header::CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body)))
             .map_err(|error| error.to_string())?;
         let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
         let status = response.status();

@@ -12,7 +12,11 @@ mod check;
 mod client;
 mod exit;
 mod generate;
+<<<<<<< HEAD
 mod hdfs;
+=======
+mod import;
+>>>>>>> main
 mod json;
 pub mod render;
 mod resolve;
@@ -28,7 +32,9 @@ use serde::de::DeserializeOwned;
 
 pub use exit::{Exit, Failure};
 
-use crate::api::types::{Explain, NodesReport, PlanReport, ReloadReport, ShadowReport, Status};
+use crate::api::types::{
+    Explain, NodesReport, PlanReport, ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
+};
 use client::{Client, Method};
 use resolve::Action;
 
@@ -116,6 +122,9 @@ fn run(action: Action) -> Result<Outcome, Failure> {
         Action::Shadow(ask) => get::<ShadowReport>(&ask, render::shadow::text),
         Action::Plan(ask) => get::<PlanReport>(&ask, render::plan::text),
         Action::Reload(ask) => reload(&ask),
+        Action::Speeds(ask) => get::<SpeedsReport>(&ask, render::history::speeds),
+        Action::Runs(ask) => get::<RunsReport>(&ask, render::history::runs),
+        Action::Import(import) => import::run(&import),
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, SpanRelativeTo, Timestamp};
 
-use super::args::{Command, ConfigCommand, Global};
+use super::args::{Command, ConfigCommand, Global, HistoryCommand};
 use super::exit::{Exit, Failure};
 use crate::config::{self, Config};
 
@@ -38,6 +38,12 @@ pub(super) enum Action {
     Plan(Ask),
     /// `reload`
     Reload(Ask),
+    /// `history speeds`
+    Speeds(Ask),
+    /// `history runs`
+    Runs(Ask),
+    /// `history import`
+    Import(Import),
 }
 
 /// A request to the daemon.
@@ -49,6 +55,30 @@ pub(super) struct Ask {
     pub(super) path: String,
     /// JSON instead of text.
     pub(super) json: bool,
+}
+
+/// An import of what ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Import {
+    /// Where the text comes from.
+    pub(super) from: From,
+    /// Control socket.
+    pub(super) socket: PathBuf,
+    /// Configuration, for when nobody listens there.
+    pub(super) config: Option<PathBuf>,
+    /// JSON instead of text.
+    pub(super) json: bool,
+}
+
+/// Where accounting comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum From {
+    /// Text of sacct.
+    File(PathBuf),
+    /// Its standard input.
+    Stdin,
+    /// sacct itself, since unix milliseconds.
+    Sacct(i64),
 }
 
 /// Environment variable with the control socket.
@@ -69,6 +99,7 @@ pub(super) fn resolve(global: Global, command: Command) -> Result<Action, Failur
             Action::Shadow(ask(format!("/v1/shadow?since={since_ms}"))?)
         }
         Command::Plan => Action::Plan(ask("/v1/plan".to_owned())?),
+        Command::History { command } => history(&global, command, ask)?,
         Command::Reload => Action::Reload(ask("/v1/reload".to_owned())?),
         Command::Config { command: ConfigCommand::Check { file } } => {
             let file = file.or(global.config).unwrap_or_else(|| config::DEFAULT_PATH.into());
@@ -76,6 +107,44 @@ pub(super) fn resolve(global: Global, command: Command) -> Result<Action, Failur
         }
         Command::Generate { directory } => Action::Generate { directory },
     })
+}
+
+fn history(
+    global: &Global,
+    command: HistoryCommand,
+    ask: impl Fn(String) -> Result<Ask, Failure>,
+) -> Result<Action, Failure> {
+    let since = |text: &str| since_ms(text, Timestamp::now(), &TimeZone::system());
+    Ok(match command {
+        HistoryCommand::Speeds { class, node } => {
+            let named = [("class", class), ("node", node)];
+            let given = named.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+            let query: Vec<String> =
+                given.map(|(name, value)| format!("{name}={}", escape(value))).collect();
+            Action::Speeds(ask(format!("/v1/history/speeds?{}", query.join("&")))?)
+        }
+        HistoryCommand::Runs { since: text, limit } => {
+            let since_ms = since(&text)?;
+            Action::Runs(ask(format!("/v1/history/runs?since={since_ms}&limit={limit}"))?)
+        }
+        HistoryCommand::Import { file, sacct: _, since: text } => Action::Import(Import {
+            from: match file {
+                Some(file) if file.as_os_str() == "-" => From::Stdin,
+                Some(file) => From::File(file),
+                None => From::Sacct(since(&text)?),
+            },
+            socket: socket(global)?,
+            config: global.config.clone(),
+            json: global.json,
+        }),
+    })
+}
+
+/// A value of a query, percent-encoded.
+fn escape(value: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
+    let one = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
+    value.bytes().map(one).collect()
 }
 
 /// The control socket: as given, else of the configuration given, else of the

@@ -7,16 +7,25 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Args;
+use jiff::tz::TimeZone;
 
 use super::args::Global;
 use super::exit::{Exit, Failure};
 use super::{Outcome, render};
+use crate::sim::inflate::{self, Inflation};
 use crate::sim::input::{self, InputError};
 use crate::sim::job;
 use crate::sim::metrics::{self, Figures};
 use crate::sim::policy::Policy;
 use crate::sim::pool;
-use crate::trace::spec;
+use crate::sim::report::{self, Part};
+use crate::trace::openb;
+use crate::trace::spec::{self, NodeSpec};
+
+/// Largest `--target`.
+const TARGET_MAX: f64 = 100.0;
+/// Largest `--window`.
+const WINDOW_MAX: usize = 1_000_000;
 
 /// Arguments of `phalanx simulate`.
 #[derive(Args, Clone, Debug)]
@@ -25,7 +34,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "FILE")]
     pub jobs: PathBuf,
     /// Nodes: an openb node list, or such as 128x(cpu=64,mem=256G,gpu=4), several joined
-    /// by + [default: as large as the header of an SWF log says]
+    /// by + [default: as large as an SWF log's header says, or as sacct shows in use at once]
     #[arg(long, value_name = "FILE|SPEC")]
     pub nodes: Option<String>,
     /// Policy, may be repeated: fcfs, easy, easy++, stock, best-fit, dot-product, k8s-balanced,
@@ -38,6 +47,18 @@ pub struct SimulateArgs {
     /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
+    /// How jobs arrive: openb (the inflation protocol; jobs are an openb pod list)
+    #[arg(long, value_name = "A")]
+    pub arrivals: Option<String>,
+    /// openb: GPU requests in parts of the GPUs
+    #[arg(long, value_name = "X", default_value_t = 1.3)]
+    pub target: f64,
+    /// openb: pods that may be looked at ahead
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub window: usize,
+    /// openb: how often a pod may be overtaken
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub max_overtakes: u32,
     /// Write an HTML report and CSV files into this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -50,6 +71,8 @@ pub struct SimulateArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Swf,
+    Openb,
+    Sacct,
 }
 
 impl Format {
@@ -58,8 +81,10 @@ impl Format {
         let by_name = Path::new(&name).extension().map(|e| e.to_string_lossy().into_owned());
         match args.format.as_deref().or(by_name.as_deref()) {
             Some("swf") => Ok(Self::Swf),
+            Some("csv" | "openb") => Ok(Self::Openb),
+            Some("sacct" | "psv") => Ok(Self::Sacct),
             Some(other) if args.format.is_some() => {
-                Err(usage(format!("--format: expected swf, got {other:?}")))
+                Err(usage(format!("--format: expected swf, openb or sacct, got {other:?}")))
             }
             _ => Err(usage(format!(
                 "{}: the name does not tell the format: give --format",
@@ -87,7 +112,11 @@ pub(super) fn run(global: &Global, args: &SimulateArgs) -> Result<Outcome, Failu
         return Err(usage("--threads: must be at least 1, got 0"));
     }
     let figures = match Format::of(args)? {
-        Format::Swf => swf(args, &policies)?,
+        Format::Swf | Format::Sacct if args.arrivals.is_some() => {
+            return Err(usage("--arrivals: only for an openb pod list"));
+        }
+        format @ (Format::Swf | Format::Sacct) => batch(args, format, &policies)?,
+        Format::Openb => openb(args, &policies)?,
     };
     if global.json || !std::io::stdout().is_terminal() {
         let lines: Result<Vec<String>, _> = figures.iter().map(serde_json::to_string).collect();
@@ -106,23 +135,86 @@ fn policies(args: &SimulateArgs) -> Result<Vec<Policy>, Failure> {
     args.policy.iter().map(parse).collect()
 }
 
-fn swf(args: &SimulateArgs, policies: &[Policy]) -> Result<Vec<Figures>, Failure> {
+fn batch(
+    args: &SimulateArgs,
+    format: Format,
+    policies: &[Policy],
+) -> Result<Vec<Figures>, Failure> {
     let cpus = match args.nodes.as_deref() {
         None => None,
         Some(spec) => Some(cpus_of(spec)?),
     };
     let reader = input::open(&args.jobs)?;
     let name = args.jobs.to_string_lossy();
-    let load = job::read_swf(reader, cpus).map_err(|error| InputError::new(name, error))?;
-    Ok(each(args.threads, policies, load.jobs.len(), |policy, told| {
+    let load = match format {
+        Format::Sacct => job::read_sacct(reader, &TimeZone::system(), cpus),
+        _ => job::read_swf(reader, cpus),
+    };
+    let load = load.map_err(|error| InputError::new(name, error))?;
+    let found = each(args.threads, policies, load.jobs.len(), |policy, told| {
         let schedule = pool::run(&load, policy, told);
-        metrics::of_pool(policy, &load, &schedule)
-    }))
+        (metrics::of_pool(policy, &load, &schedule), schedule)
+    });
+    if let Some(directory) = &args.out {
+        let part = |(figures, schedule)| Part { figures, schedule };
+        let parts: Vec<Part<'_>> = found.iter().map(|(f, s)| part((f, s))).collect();
+        report::of_pool(directory, &title(args), &load, &parts)?;
+    }
+    Ok(found.into_iter().map(|(figures, _)| figures).collect())
 }
 
-/// CPUs of a specification.
+fn openb(args: &SimulateArgs, policies: &[Policy]) -> Result<Vec<Figures>, Failure> {
+    match args.arrivals.as_deref() {
+        Some("openb") => {}
+        Some(other) => return Err(usage(format!("--arrivals: expected openb, got {other:?}"))),
+        None => return Err(usage("a pod list needs --arrivals openb")),
+    }
+    if !(args.target > 0.0 && args.target <= TARGET_MAX) {
+        let what = format!("--target: expected above 0 and at most {TARGET_MAX}");
+        return Err(usage(format!("{what}, got {}", args.target)));
+    }
+    if args.window == 0 || args.window > WINDOW_MAX {
+        let what = format!("--window: expected 1 to {WINDOW_MAX}, got {}", args.window);
+        return Err(usage(what));
+    }
+    let name = args.jobs.to_string_lossy();
+    let pods = openb::pods(input::open(&args.jobs)?);
+    let pods = pods.map_err(|error| InputError::new(name, error))?;
+    let nodes = nodes_of(args.nodes.as_deref().ok_or_else(|| usage("--nodes is missing"))?)?;
+    let how = Inflation {
+        seed: args.seed,
+        target: args.target,
+        window: args.window,
+        overtakes_max: args.max_overtakes,
+    };
+    let found = each(args.threads, policies, 1, |policy, _| {
+        inflate::run(&pods, &nodes, policy, &how).map(|(filled, figures)| (figures, filled.curve))
+    });
+    let found: Result<Vec<_>, String> = found.into_iter().collect();
+    let found = found.map_err(|what| usage(format!("--nodes: {what}")))?;
+    if let Some(directory) = &args.out {
+        report::of_fill(directory, &title(args), &found)?;
+    }
+    Ok(found.into_iter().map(|(figures, _)| figures).collect())
+}
+
+/// Of the report: the log's name.
+fn title(args: &SimulateArgs) -> String {
+    args.jobs.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// A node list if there is a file of this name, else a specification.
+fn nodes_of(text: &str) -> Result<Vec<NodeSpec>, Failure> {
+    if !Path::new(text).exists() && text.contains('(') {
+        return spec::parse(text).map_err(|what| usage(format!("--nodes {what}")));
+    }
+    let nodes = openb::nodes(input::open(Path::new(text))?);
+    Ok(nodes.map_err(|error| InputError::new(text, error))?)
+}
+
+/// CPUs of a specification or node list.
 fn cpus_of(text: &str) -> Result<u64, Failure> {
-    let nodes = spec::parse(text).map_err(|what| usage(format!("--nodes {what}")))?;
+    let nodes = nodes_of(text)?;
     Ok(nodes.iter().map(|node| node.cpu_milli / 1000).sum())
 }
 

@@ -10,12 +10,13 @@ use phalanx_ffi::wire::{Reason, Stats};
 
 use crate::api::types::{
     AskReport, BlockerReport, CallShares, CallTime, ConfigStatus, DecisionReport, DimensionReport,
-    Explain, FilterReport, HistoryStatus, LinkStatus, NodeReport, NodesReport, PendingReport,
-    Placed, PlanReport, PlannedJob, PlannerStatus, PluginStatus, Quantiles, ReloadReport,
-    ShadowDiff, ShadowReport, SlurmStatus, Status,
+    Explain, FilterReport, HistoryStatus, ImportReport, LinkStatus, NodeReport, NodesReport,
+    PendingReport, Placed, PlanReport, PlannedJob, PlannerStatus, PluginStatus, Quantiles,
+    ReloadReport, RunsReport, ShadowDiff, ShadowReport, SlurmStatus, SpeedsReport, Status,
 };
 use crate::api::{Backend, Failure};
 use crate::balance::WeightsBySource;
+use crate::daemon::past;
 use crate::daemon::recent::{Key, Known};
 use crate::daemon::recorder::now_ms;
 use crate::daemon::settings::partition_modes;
@@ -23,6 +24,7 @@ use crate::daemon::state::{Shared, lock};
 use crate::history::{DecisionRow, HistoryReader};
 use crate::link::{Histogram, LinkView, Shares, upper_edge_quantiles};
 use crate::model::hostlist;
+use crate::model::run::Run;
 use crate::planner::cluster::{Cluster, Table};
 use crate::planner::pending::waiting;
 use crate::planner::place::Placer;
@@ -136,6 +138,18 @@ impl Backend for Shared {
             not_planned: plan.not_planned,
             methods: state.methods.clone(),
         })
+    }
+
+    fn runs(&self, since_ms: Option<u64>, limit: Option<u32>) -> Result<RunsReport, Failure> {
+        past::runs(self, since_ms, limit)
+    }
+
+    fn speeds(&self, class: Option<&str>, node: Option<&str>) -> Result<SpeedsReport, Failure> {
+        past::speeds(self, class, node)
+    }
+
+    fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure> {
+        past::import(self, runs)
     }
 
     fn reload(&self) -> ReloadReport {

@@ -5,7 +5,7 @@
 //! The table is what the history's runs say: it is built from them at the start, after an import
 //! and after a change of `[learn]`, and every run that ends is added to it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,12 +17,13 @@ use crate::config::LearnConfig;
 use crate::daemon::recorder::now_ms;
 use crate::daemon::runs::{Naming, RunNote, Runs};
 use crate::daemon::state::Shared;
-use crate::history::{Record, RunRecord, split_node_classes};
+use crate::history::{Record, split_node_classes};
 use crate::learn::{
     JobTraits, Observation, RunNode, Speeds, SpeedsError, class_of, node_class_of, teaches,
 };
 use crate::limits::HOSTLIST_NAMES_MAX;
 use crate::model::hostlist;
+use crate::model::run::Run;
 use crate::snapshot::Snapshot;
 
 /// Longest sleep before the thread looks whether it should stop.
@@ -31,6 +32,10 @@ const TICK: Duration = Duration::from_millis(100);
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 /// Age at which a run that was handed to the history is surely written.
 const WRITTEN_AFTER: Duration = Duration::from_secs(10);
+/// Pause after the last part of an import before the table is built anew.
+const IMPORT_PAUSE_MS: u64 = 300;
+/// Pause before a history that could not be read is tried again.
+const RETRY_MS: u64 = 5000;
 /// Runs of an earlier daemon that a job still known to Slurm may be: newest ones.
 const KNOWN_MAX: usize = 200_000;
 
@@ -45,8 +50,26 @@ pub(super) struct LearnShared {
     pub(super) dropped: AtomicU64,
     /// Runs given up because slurmctld did not answer for long.
     pub(super) lost: AtomicU64,
-    /// The table is to be built anew.
-    pub(super) rebuild: AtomicBool,
+    /// When the table is to be built anew, unix milliseconds; 0 for not.
+    pub(super) rebuild: AtomicU64,
+}
+
+impl LearnShared {
+    /// Asks for the table to be built anew, once imports have paused.
+    pub(super) fn imported(&self, now_ms: u64) {
+        self.rebuild_at(now_ms.saturating_add(IMPORT_PAUSE_MS));
+    }
+
+    fn rebuild_at(&self, due_ms: u64) {
+        self.rebuild.store(due_ms, Ordering::Relaxed);
+    }
+
+    fn rebuild_due(&self, now_ms: u64) -> bool {
+        let due = self.rebuild.load(Ordering::Relaxed);
+        due > 0
+            && due <= now_ms
+            && self.rebuild.compare_exchange(due, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
 }
 
 /// The recorder's end: never waits.
@@ -75,7 +98,7 @@ pub(super) struct Learner {
     built: bool,
     changed: bool,
     /// Runs that may not be in the file yet.
-    recent: Vec<(Instant, RunRecord)>,
+    recent: Vec<(Instant, Run)>,
     started: Instant,
 }
 
@@ -121,7 +144,7 @@ impl Learner {
             return;
         }
         let config = self.shared.config().learn;
-        let asked = self.shared.learn.rebuild.swap(false, Ordering::Relaxed);
+        let asked = self.shared.learn.rebuild_due(now_ms());
         if !self.built || asked || config != self.config {
             self.config = config;
             self.rebuild();
@@ -167,16 +190,15 @@ impl Learner {
         if let Some(snapshot) = self.shared.snapshot() {
             self.name_nodes(&snapshot);
         }
-        self.speeds = empty(&self.config);
-        self.changed = true;
+        let before = std::mem::replace(&mut self.speeds, empty(&self.config));
         let reader = self.shared.reader.clone();
-        let mut recent: BTreeMap<(String, i64), RunRecord> = std::mem::take(&mut self.recent)
+        let mut recent: BTreeMap<(String, i64), Run> = std::mem::take(&mut self.recent)
             .into_iter()
             .map(|(_, run)| ((run.job.clone(), run.start_s), run))
             .collect();
-        let mut known = std::collections::VecDeque::new();
+        let mut known = VecDeque::new();
         let mut rows = 0_u64;
-        let visit = |run: RunRecord| {
+        let visit = |run: Run| {
             rows += 1;
             self.learn(&run);
             let key = (run.job, run.start_s);
@@ -186,17 +208,24 @@ impl Learner {
                 known.pop_front();
             }
         };
-        if let Some(Err(error)) = reader.map(|reader| reader.each_run(visit))
-            && self.built
-        {
-            warn!("speeds: {error}; learning goes on with what ends from now on");
+        let read = reader.map_or(Ok(()), |reader| reader.each_run(visit));
+        match read {
+            Ok(()) => recent.values().for_each(|run| {
+                self.learn(run);
+            }),
+            Err(error) => {
+                // The file may be being made, or the disk be full: what is known stays.
+                if self.built {
+                    warn!("speeds: {error}; what was learned so far stays");
+                }
+                self.speeds = before;
+                self.shared.learn.rebuild_at(now_ms().saturating_add(RETRY_MS));
+            }
         }
-        for run in recent.into_values() {
-            self.learn(&run);
-            self.recent.push((Instant::now(), run));
-        }
+        self.recent = recent.into_values().map(|run| (Instant::now(), run)).collect();
         self.runs.knows(known.into_iter().collect::<BTreeSet<_>>());
         self.built = true;
+        self.changed = true;
         if rows > 0 {
             let (classes, ms) = (self.speeds.len(), began.elapsed().as_millis());
             info!("speeds: {classes} job classes learned from {rows} runs in {ms} ms");
@@ -204,21 +233,11 @@ impl Learner {
     }
 
     /// Adds a run to the table; whether it taught something.
-    fn learn(&mut self, run: &RunRecord) -> bool {
+    fn learn(&mut self, run: &Run) -> bool {
         if !teaches(&run.state, run.work.is_some()) || run.elapsed_ms == 0 {
             return false;
         }
-        let comment = run.declared.as_ref().map(|class| format!("class={class}"));
-        let traits = JobTraits {
-            account: &run.account,
-            user: &run.user,
-            name: &run.name,
-            comment: comment.as_deref().unwrap_or_default(),
-            tres: &run.tres_req,
-            partition: &run.partition,
-            qos: &run.qos,
-        };
-        let class = class_of(&traits, &self.config.class_by);
+        let class = class_of(&JobTraits::of_run(run), &self.config.class_by);
         let Ok(names) = hostlist::expand(&run.nodes, HOSTLIST_NAMES_MAX) else { return false };
         let then = split_node_classes(&run.node_class, &names);
         let nodes: Vec<RunNode<'_>> = names

@@ -9,9 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::history::{RunRecord, node_classes};
+use crate::history::node_classes;
 use crate::learn::{ClassKey, JobTraits, NodeKey, class_of, node_class_of};
 use crate::limits::RUNS_WAITING_MAX;
+use crate::model::run::Run;
 use crate::model::{comment, hostlist};
 use crate::snapshot::{Job, JobState, Snapshot};
 
@@ -129,7 +130,7 @@ impl Runs {
         snapshot: &Arc<Snapshot>,
         now_ms: u64,
         naming: Naming<'_>,
-    ) -> Vec<RunRecord> {
+    ) -> Vec<Run> {
         let mut runs = Vec::new();
         let waiting = std::mem::take(&mut self.ended);
         for (job_id, ended) in waiting {
@@ -141,8 +142,10 @@ impl Runs {
                 None => self.ended.push((job_id, ended)),
             }
         }
-        let unseen: Vec<&Job> = snapshot.jobs.iter().filter(|job| is_over(job)).collect();
-        for job in unseen {
+        let waiting: BTreeSet<(u32, i64)> =
+            self.ended.iter().map(|(id, ended)| (*id, ended.live.start_s)).collect();
+        let over = |job: &&Job| is_over(job) && !waiting.contains(&(job.id, job.start_s));
+        for job in snapshot.jobs.iter().filter(over) {
             runs.extend(self.over(snapshot, job, now_ms, naming));
         }
         self.done.retain(|job_id, _| snapshot.job(*job_id).is_some());
@@ -164,7 +167,7 @@ impl Runs {
         ended: &Ended,
         now_ms: u64,
         naming: Naming<'_>,
-    ) -> Option<RunRecord> {
+    ) -> Option<Run> {
         let start_s = ended.live.start_s;
         let same = |job: &&Job| job.start_s == start_s;
         let row = snapshot.job(job_id);
@@ -181,7 +184,7 @@ impl Runs {
         let job = over.or(last.filter(same)).or(row).or(last);
         let mut run = match job {
             Some(job) => of_job(job, naming),
-            None => RunRecord { job: job_id.to_string(), job_id, ..RunRecord::default() },
+            None => Run { job: job_id.to_string(), job_id, ..Run::default() },
         };
         if over.is_none() {
             run.state.clone_from(&ended.state);
@@ -209,12 +212,8 @@ impl Runs {
         job: &Job,
         now_ms: u64,
         naming: Naming<'_>,
-    ) -> Option<RunRecord> {
+    ) -> Option<Run> {
         if self.done.get(&job.id) == Some(&job.start_s) {
-            return None;
-        }
-        let waits = |(id, ended): &(u32, Ended)| *id == job.id && ended.live.start_s == job.start_s;
-        if self.ended.iter().any(waits) {
             return None;
         }
         if let Some(live) = self.live.get_mut(&job.id).filter(|l| l.start_s == job.start_s) {
@@ -253,17 +252,10 @@ fn is_over(job: &Job) -> bool {
 }
 
 /// What a job's record says of its run but times, nodes and who placed it.
-fn of_job(job: &Job, naming: Naming<'_>) -> RunRecord {
+fn of_job(job: &Job, naming: Naming<'_>) -> Run {
     let text = |t: &Arc<str>| t.to_string();
-    let token = |key| {
-        let of = |t| comment::token(t, key);
-        of(&job.comment).or_else(|| of(&job.admin_comment)).map(str::to_owned)
-    };
-    let declared = token("class");
     let traits = JobTraits::of(job);
-    let comment = declared.as_ref().map(|class| format!("class={class}")).unwrap_or_default();
-    let traits = JobTraits { comment: &comment, ..traits };
-    RunRecord {
+    Run {
         job: text(&job.label),
         job_id: job.id,
         array_job_id: job.array_job_id,
@@ -272,7 +264,7 @@ fn of_job(job: &Job, naming: Naming<'_>) -> RunRecord {
         user: text(&job.user),
         account: text(&job.account),
         name: text(&job.name),
-        declared,
+        declared: traits.declared.map(str::to_owned),
         class: class_of(&traits, naming.class_by),
         partition: text(&job.partitions),
         qos: text(&job.qos),
@@ -287,7 +279,7 @@ fn of_job(job: &Job, naming: Naming<'_>) -> RunRecord {
         tres_alloc: text(&job.tres_alloc),
         work: comment::work_units(&job.admin_comment).or_else(|| comment::work_units(&job.comment)),
         source: "live".to_owned(),
-        ..RunRecord::default()
+        ..Run::default()
     }
 }
 
@@ -296,7 +288,7 @@ fn tres_count(tres: &str, name: &str) -> u64 {
     value.and_then(|(_, count)| count.parse().ok()).unwrap_or(0)
 }
 
-fn set_nodes(run: &mut RunRecord, nodes: &[Arc<str>], snapshot: &Snapshot, naming: Naming<'_>) {
+fn set_nodes(run: &mut Run, nodes: &[Arc<str>], snapshot: &Snapshot, naming: Naming<'_>) {
     let class = |name: &str| {
         let node = snapshot.node(name).and_then(|index| snapshot.nodes.get(index));
         node.map_or(String::new(), |node| node_class_of(node, naming.node_class_by))
@@ -307,3 +299,7 @@ fn set_nodes(run: &mut RunRecord, nodes: &[Arc<str>], snapshot: &Snapshot, namin
     run.node_count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
     run.node_class = node_classes(&pairs);
 }
+
+#[cfg(test)]
+#[path = "runs_tests.rs"]
+mod tests;

@@ -123,7 +123,6 @@ impl Shared {
     }
 
     /// What is known of how fast job classes run where.
-    #[allow(dead_code)]
     pub(super) fn speeds(&self) -> Arc<Speeds> {
         Arc::clone(&self.speeds.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -22,9 +22,7 @@ mod tests;
 mod thread;
 
 pub use queries::{DecisionRow, HistoryReader, ShadowDifference, ShadowSummary, Started, Totals};
-pub use records::{
-    DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record, RunRecord,
-};
+pub use records::{DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record};
 pub use runs::{Imported, node_classes, split_node_classes};
 pub use shared::{HistorySender, HistoryShared};
 pub use store::{History, Limits};

@@ -5,9 +5,9 @@ use rusqlite::{Row, Transaction, TransactionBehavior, params};
 
 use super::HistoryError;
 use super::queries::HistoryReader;
-use super::records::RunRecord;
 use super::store::History;
 use crate::model::hostlist;
+use crate::model::run::Run;
 
 const COLUMNS: &str = "job, job_id, array_job_id, array_task_id, het_job_id, user, account, name, \
      declared, class, partition, qos, nodes, node_count, node_class, submit_s, start_s, end_s, \
@@ -26,7 +26,7 @@ pub struct Imported {
 }
 
 /// Adds a run that is not known, else what it knows more.
-pub(super) fn insert(transaction: &Transaction<'_>, r: &RunRecord) -> rusqlite::Result<Imported> {
+pub(super) fn insert(transaction: &Transaction<'_>, r: &Run) -> rusqlite::Result<Imported> {
     let sql = format!(
         "INSERT OR IGNORE INTO runs (time_ms, {COLUMNS}) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,\
          ?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,?24,?25,?26,?27,?28,?29,?30,?31)"
@@ -85,7 +85,7 @@ impl History {
     ///
     /// # Errors
     /// SQLite's; none of them is in the file then.
-    pub fn import(&mut self, runs: &[RunRecord]) -> Result<Imported, HistoryError> {
+    pub fn import(&mut self, runs: &[Run]) -> Result<Imported, HistoryError> {
         let failed = HistoryError::sql(&self.database.path, "import");
         let transaction = self
             .database
@@ -109,7 +109,7 @@ impl HistoryReader {
     ///
     /// # Errors
     /// SQLite's, also when there is no file yet.
-    pub fn runs(&self, since_ms: u64, limit: u32) -> Result<Vec<RunRecord>, HistoryError> {
+    pub fn runs(&self, since_ms: u64, limit: u32) -> Result<Vec<Run>, HistoryError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM runs WHERE time_ms >= ?1 ORDER BY time_ms DESC, seq DESC LIMIT ?2"
         );
@@ -123,7 +123,7 @@ impl HistoryReader {
     ///
     /// # Errors
     /// SQLite's, also when there is no file yet.
-    pub fn each_run(&self, mut visit: impl FnMut(RunRecord)) -> Result<(), HistoryError> {
+    pub fn each_run(&self, mut visit: impl FnMut(Run)) -> Result<(), HistoryError> {
         let sql = format!("SELECT {COLUMNS} FROM runs ORDER BY time_ms, seq");
         self.ask(|connection| {
             let mut statement = connection.prepare(&sql)?;
@@ -136,8 +136,8 @@ impl HistoryReader {
     }
 }
 
-fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRecord> {
-    Ok(RunRecord {
+fn run_row(row: &Row<'_>) -> rusqlite::Result<Run> {
+    Ok(Run {
         job: row.get("job")?,
         job_id: row.get("job_id")?,
         array_job_id: row.get("array_job_id")?,
@@ -171,7 +171,7 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRecord> {
     })
 }
 
-/// The text of [`RunRecord::node_class`] for nodes and their classes.
+/// The text of [`Run::node_class`] for nodes and their classes.
 pub fn node_classes(nodes: &[(String, String)]) -> String {
     let mut classes: Vec<&str> = nodes.iter().map(|(_, class)| class.as_str()).collect();
     classes.sort_unstable();
@@ -187,7 +187,7 @@ pub fn node_classes(nodes: &[(String, String)]) -> String {
     classes.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The class of each of `nodes` by the text of [`RunRecord::node_class`]; empty where it does
+/// The class of each of `nodes` by the text of [`Run::node_class`]; empty where it does
 /// not say.
 pub fn split_node_classes(text: &str, nodes: &[String]) -> Vec<String> {
     if !text.contains('\t') {

@@ -14,6 +14,7 @@ use crossbeam_channel::bounded;
 use rusqlite::Connection;
 
 use super::*;
+use crate::model::run::Run;
 
 const LIMITS: Limits = Limits { retention_days: 30, runs_days: 365, max_mb: 1024 };
 const DAY_MS: u64 = 86_400_000;
@@ -726,4 +727,51 @@ fn speed_of_100_000_records() {
     eprintln!("100000 records in {seconds:.2} s, {:.0}/s, {bytes} bytes", 1e5 / seconds);
     assert_eq!(shared.written.load(Relaxed), 100_000);
     assert!(seconds < 60.0, "{seconds}");
+}
+
+fn ran(job: &str, start_s: i64, end_s: i64) -> Run {
+    Run {
+        job: job.to_owned(),
+        job_id: 7,
+        name: "train".to_owned(),
+        nodes: "n[1-2]".to_owned(),
+        start_s,
+        end_s,
+        elapsed_ms: 1500,
+        state: "COMPLETED".to_owned(),
+        exit_code: 255,
+        work: Some(2.5),
+        ..Run::default()
+    }
+}
+
+#[test]
+fn a_run_counts_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("h.sqlite");
+    let mut history = History::open(&path, LIMITS).unwrap();
+    let (first, again) = (ran("7", 10, 20), ran("7", 30, 50));
+    history.record(&[Record::Run(Box::new(first.clone()))]).unwrap();
+    let known = Run { joules: Some(9.0), ..first.clone() };
+    let done = history.import(&[first.clone(), again.clone(), known.clone(), known]).unwrap();
+    assert_eq!((done.new, done.filled, done.known), (1, 1, 2));
+    let reader = HistoryReader::new(&path);
+    let first = Run { joules: Some(9.0), ..first };
+    assert_eq!(reader.runs(0, 10).unwrap(), [again.clone(), first.clone()]);
+    assert_eq!(reader.runs(20_001, 10).unwrap(), std::slice::from_ref(&again));
+    let mut seen = Vec::new();
+    reader.each_run(|run| seen.push(run)).unwrap();
+    assert_eq!(seen, [first, again]);
+}
+
+#[test]
+fn runs_are_kept_for_a_time_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("h.sqlite");
+    let mut history = History::open(&path, LIMITS).unwrap();
+    let day = 86_400;
+    history.import(&[ran("1", 0, day), ran("2", 0, 300 * day)]).unwrap();
+    history.prune(u64::try_from(400 * day * 1000).unwrap()).unwrap();
+    let left = HistoryReader::new(&path).runs(0, 10).unwrap();
+    assert_eq!(left.iter().map(|run| run.job.as_str()).collect::<Vec<_>>(), ["2"]);
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::comment;
+use crate::model::run::Run;
 use crate::snapshot::{Job, Node};
 
 /// Bytes of one part of a key; longer text is cut.
@@ -65,8 +66,8 @@ pub struct JobTraits<'a> {
     pub user: &'a str,
     /// Job name.
     pub name: &'a str,
-    /// Comment, with `class=NAME` in it or not.
-    pub comment: &'a str,
+    /// Class that its comment declares: `class=NAME`.
+    pub declared: Option<&'a str>,
     /// TRES asked for, in Slurm's words: `cpu=4,mem=8G,node=1,gres/gpu=2`.
     pub tres: &'a str,
     /// Partition.
@@ -83,10 +84,24 @@ impl<'a> JobTraits<'a> {
             account: &job.account,
             user: &job.user,
             name: &job.name,
-            comment: &job.comment,
+            declared: comment::token(&job.comment, "class"),
             tres: &job.tres_req,
             partition: &job.partitions,
             qos: &job.qos,
+        }
+    }
+
+    /// Of a run that ended.
+    #[must_use]
+    pub fn of_run(run: &'a Run) -> Self {
+        JobTraits {
+            account: &run.account,
+            user: &run.user,
+            name: &run.name,
+            declared: run.declared.as_deref(),
+            tres: &run.tres_req,
+            partition: &run.partition,
+            qos: &run.qos,
         }
     }
 }
@@ -101,7 +116,7 @@ pub fn class_of(job: &JobTraits<'_>, by: &[ClassKey]) -> String {
         ClassKey::Account if job.account.is_empty() => part(job.user),
         ClassKey::Account => part(job.account),
         ClassKey::User => part(job.user),
-        ClassKey::Name => match comment::token(job.comment, "class") {
+        ClassKey::Name => match job.declared {
             Some(class) => part(&format!("={class}")),
             None => part(&without_numbers(job.name)),
         },
@@ -255,7 +270,7 @@ mod tests {
         };
         let by = CLASS_BY_DEFAULT;
         assert_eq!(class_of(&job, &by), "physics/lqcd/n2:c16:gpu:a100=4");
-        let declared = JobTraits { comment: "x;class=big/one", account: "", ..job };
+        let declared = JobTraits { declared: Some("big/one"), account: "", ..job };
         assert_eq!(class_of(&declared, &by), "eve/=big_one/n2:c16:gpu:a100=4");
         let all = [ClassKey::User, ClassKey::Memory, ClassKey::Partition, ClassKey::Qos];
         assert_eq!(class_of(&job, &all), "eve/m64/-/-");

@@ -299,11 +299,31 @@ impl Speeds {
     /// Weight and mean of the speeds (work units or runs per second) of a whole node class.
     #[must_use]
     pub fn class_stat(&self, class: &str, node_class: &str, now_s: i64) -> Stat {
-        let found = self.jobs.get(class).and_then(|job| {
-            let moments = job.classes.get(&self.classes.id(node_class)?)?;
-            Some(moments.speed(job.all.has_work(), now_s, self.options.half_life_s))
-        });
-        found.unwrap_or_default()
+        let half_life_s = self.options.half_life_s;
+        let found = self.moments(class, node_class);
+        found.map_or(Stat::default(), |(job, m)| m.speed(job.all.has_work(), now_s, half_life_s))
+    }
+
+    /// ETC of methods.md, section 4: weight and mean of the seconds of a run of this job class on
+    /// this node class; count 0 where none was seen.
+    #[must_use]
+    pub fn etc(&self, class: &str, node_class: &str, now_s: i64) -> Stat {
+        let found = self.moments(class, node_class);
+        found.map_or(Stat::default(), |(_, m)| m.seconds(now_s, self.options.half_life_s))
+    }
+
+    /// APC of methods.md, section 4, from measured energy: weight and mean of the watts of a run
+    /// of this job class on this node class, all its nodes together; count 0 where none was
+    /// measured.
+    #[must_use]
+    pub fn watts(&self, class: &str, node_class: &str, now_s: i64) -> Stat {
+        let found = self.moments(class, node_class);
+        found.map_or(Stat::default(), |(_, m)| m.watts(now_s, self.options.half_life_s))
+    }
+
+    fn moments(&self, class: &str, node_class: &str) -> Option<(&JobClass, &Moments)> {
+        let job = self.jobs.get(class)?;
+        Some((job, job.classes.get(&self.classes.id(node_class)?)?))
     }
 
     /// Weight and mean of the seconds of a run on any node; count 0 where the class is not known.

@@ -27,6 +27,8 @@ fn a_node_never_tried_is_as_its_class() {
     assert_eq!(table.estimate("t", "a1", "fast", 0), Belief { speed: 1.0, ..Belief::default() });
     table.learn("t", &on(&[("a1", "fast")]), &run(2.0, 1)).unwrap();
     table.learn("t", &on(&[("b1", "slow")]), &run(8.0, 2)).unwrap();
+    assert_eq!(table.etc("t", "slow", 2), Stat { count: 1.0, mean: 8.0 });
+    assert_eq!(table.watts("t", "slow", 2), Stat::default());
     let a2 = table.estimate("t", "a2", "fast", 2);
     assert_eq!((a2.source, a2.count, a2.seconds), (Source::NodeClass, 1.0, 2.0));
     assert!(close(a2.speed, 1.0));

@@ -12,6 +12,7 @@ mod ids;
 mod node_set;
 pub mod problem;
 mod resources;
+pub mod run;
 pub mod shape;
 
 pub use amount::{Amount, AmountError, Scale};

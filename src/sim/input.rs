@@ -35,6 +35,15 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, InputError> {
     if file.metadata().is_ok_and(|meta| meta.is_dir()) {
         return Err(failed(&"is a directory"));
     }
+    decode(file).map_err(|error| failed(&error))
+}
+
+/// What a reader brings, uncompressed; whether it is compressed tells its content.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn decode(file: impl Read + Send + 'static) -> Result<Box<dyn BufRead + Send>, String> {
+    let failed = |error: &dyn std::fmt::Display| error.to_string();
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
     let start = reader.fill_buf().map_err(|error| failed(&error))?;
     if start.starts_with(&[0x1f, 0x8b]) {

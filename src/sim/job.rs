@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The jobs of a log as the simulator runs them.
 
+use std::collections::BTreeMap;
 use std::io::BufRead;
+
+use jiff::tz::TimeZone;
 
 use crate::learn::runtime::JobClass;
 use crate::limits::TRACE_JOBS_MAX;
-use crate::trace::TraceError;
 use crate::trace::swf::{SwfHeader, SwfJob, SwfReader};
+use crate::trace::{TraceError, sacct};
 
 /// One job on a machine whose CPUs are all alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +78,90 @@ pub fn read_swf(reader: impl BufRead, cpus: Option<u64>) -> Result<Workload, Tra
     // Stable: equal arrivals stay in the log's order.
     load.jobs.sort_by_key(|job| job.submit_s);
     Ok(load)
+}
+
+/// Reads a whole `sacct --parsable2` text for a machine of `cpus`, or of as many
+/// as were in use at once. Jobs that did not end or never ran are skipped.
+///
+/// # Errors
+/// As of [`sacct::read`]; the first line that cannot be read; a text without a
+/// job that ran; too many jobs.
+pub fn read_sacct(
+    reader: impl BufRead,
+    zone: &TimeZone,
+    cpus: Option<u64>,
+) -> Result<Workload, TraceError> {
+    let mut load = Workload::default();
+    let mut uses: Vec<(i64, i128)> = Vec::new();
+    let (mut users, mut names) = (Ids::new(), Ids::new());
+    let mut first_bad = None;
+    let job = |_, row: sacct::Row| {
+        if load.jobs.len() >= TRACE_JOBS_MAX {
+            load.skipped += 1;
+            return;
+        }
+        match of_sacct(&row, &mut users, &mut names) {
+            Some((job, start_s)) => {
+                uses.push((start_s, i128::from(job.size)));
+                uses.push((start_s.saturating_add_unsigned(job.run_s), -i128::from(job.size)));
+                load.jobs.push(job);
+            }
+            None => load.skipped += 1,
+        }
+    };
+    sacct::read(reader, zone, job, |line, what| {
+        first_bad.get_or_insert(TraceError::Line { line, what });
+    })?;
+    if let Some(bad) = first_bad {
+        return Err(bad);
+    }
+    if load.jobs.is_empty() {
+        return Err(TraceError::Empty("no job in it that ran and ended".to_owned()));
+    }
+    load.cpus = cpus.unwrap_or_else(|| most_at_once(uses));
+    load.drop_too_large();
+    load.jobs.sort_by_key(|job| job.submit_s);
+    Ok(load)
+}
+
+/// Numbers of names, from 1.
+type Ids = BTreeMap<String, u64>;
+
+fn id_of(ids: &mut Ids, name: &str) -> u64 {
+    if let Some(id) = ids.get(name) {
+        return *id;
+    }
+    let id = ids.len() as u64 + 1;
+    ids.insert(name.to_owned(), id);
+    id
+}
+
+/// The job and when it really started.
+fn of_sacct(row: &sacct::Row, users: &mut Ids, names: &mut Ids) -> Option<(SimJob, i64)> {
+    let start_s = row.start_s.filter(|_| row.is_ended() && row.ran() && row.cpus > 0)?;
+    let run_s = row.elapsed_s.max(1);
+    let limit_s = row.limit_min.map_or(run_s, |minutes| u64::from(minutes.max(1)) * 60);
+    let job = SimJob {
+        number: i64::from(row.job_id),
+        submit_s: row.submit_s.unwrap_or(start_s),
+        run_s: run_s.min(limit_s),
+        limit_s,
+        size: row.cpus,
+        user: id_of(users, &row.user),
+        class: id_of(names, &row.name),
+    };
+    Some((job, start_s))
+}
+
+/// Most CPUs in use at one time; what ends then is given back first.
+fn most_at_once(mut uses: Vec<(i64, i128)>) -> u64 {
+    uses.sort_unstable();
+    let (mut used, mut most) = (0i128, 0i128);
+    for (_, change) in uses {
+        used += change;
+        most = most.max(used);
+    }
+    u64::try_from(most).unwrap_or(u64::MAX)
 }
 
 fn of_header(header: SwfHeader) -> Option<u64> {

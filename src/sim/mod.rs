@@ -6,8 +6,12 @@
 //! the planner and the balance engine; here are only clock, events and figures.
 //! The policies of other schedulers, for comparison, are in [`reference`].
 
+pub mod fleet;
+pub mod inflate;
 pub mod input;
 pub mod job;
 pub mod metrics;
 pub mod policy;
 pub mod pool;
+pub mod reference;
+pub mod report;

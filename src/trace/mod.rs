@@ -5,6 +5,7 @@
 //! and names line and field of what it cannot read. Nothing here opens files.
 
 pub mod openb;
+pub mod sacct;
 pub mod spec;
 pub mod swf;
 

@@ -25,6 +25,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 sys.dont_write_bytecode = True
 
 from slurmcluster import Cluster, ClusterError, UsageError  # noqa: E402
+from slurmcluster.conf import write_patient  # noqa: E402
 from slurmcluster.nodes import expand_hostlist  # noqa: E402
 from transparency_status import phalanx, phalanx_json, read_status  # noqa: E402
 
@@ -45,18 +46,6 @@ JOBS = [
     (("-w", "cpu4", "-n1"), 1), (("-n1", "--array=0-5"), 1), (("-N2", "-n2", "--array=0-2"), 1),
 ]
 ROUNDS = 3
-
-
-# What is placed is looked at here, not how soon: on a busy machine answers may
-# come late, and an open breaker would leave everything to Slurm for a while.
-PATIENT = """\
-mode = "enforce"
-[link]
-deadline_us = 20000
-breaker_misses = 100
-[source]
-poll_ms = 500
-"""
 
 
 def check(function):
@@ -420,11 +409,8 @@ def main():
         return EXIT_USAGE
     root, failed, begin = args.dir or tempfile.mkdtemp(prefix="phx-pl-"), [], time.monotonic()
     try:
-        os.makedirs(root, exist_ok=True)
-        config = os.path.join(root, "patient.toml")
-        with open(config, "w", encoding="utf-8") as file:
-            file.write(PATIENT)
-        with Cluster(os.path.join(root, "cluster"), config=config) as cluster:
+        # What is placed is looked at here, not how soon.
+        with Cluster(os.path.join(root, "cluster"), config=write_patient(root)) as cluster:
             for name in names:
                 started = time.monotonic()
                 problems = run_check(cluster, CHECKS[name])

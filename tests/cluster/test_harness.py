@@ -11,6 +11,7 @@ import tempfile
 import time
 import tomllib
 import unittest
+import unittest.mock
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, HERE)
@@ -158,6 +159,12 @@ def processes_of(directory):
     return [line for line in listed.stdout.splitlines() if directory in line]
 
 
+def mounts():
+    """What is mounted, as this process sees it."""
+    with open("/proc/self/mounts", encoding="utf-8") as file:
+        return file.read()
+
+
 class OnSlurm(unittest.TestCase):
     """With a real slurmctld and slurmd."""
 
@@ -196,6 +203,22 @@ class OnSlurm(unittest.TestCase):
             finally:
                 two.down()
         self.assertEqual(processes_of(self.root), [])
+
+    def test_the_release_asked_for_runs_and_nothing_is_mounted(self):
+        before, out = mounts(), os.path.join(self.root, "out")
+        with Cluster(self.first, stock=True, nodes=FOUR) as cluster:
+            version = cluster.release.version
+            self.assertIn(version, cluster.run("sinfo", "-V").stdout)
+            job = cluster.submit("-n2", wrap=f"srun -n1 slurmd -V > {out}")
+            self.assertEqual(cluster.wait_jobs([job])[0]["JobState"], "COMPLETED")
+            with open(out, encoding="utf-8") as file:
+                self.assertIn(version, file.read())
+            # Also in a shell that has the cluster's environment.
+            with unittest.mock.patch.dict(os.environ, cluster.env_lines):
+                again = Cluster.load(self.first)
+                self.assertEqual(again.env_lines, cluster.env_lines)
+                self.assertIn(version, again.run("squeue", "-V").stdout)
+            self.assertEqual(mounts(), before)
 
     def test_a_start_that_fails_leaves_nothing(self):
         bad = self.command("up", "--stock", "--dir", self.first, "--extra", "SelectType=select/no")
@@ -254,7 +277,7 @@ class OnSlurm(unittest.TestCase):
     def test_command_line(self):
         for words, code, text in (
                 (["up"], 2, "--dir"), (["up", "--dir", "x", "--bogus"], 2, "--bogus"),
-                (["up", "--dir", self.first, "--slurm", "24.11"], 2, "not supported yet"),
+                (["up", "--dir", self.first, "--slurm", "23.02"], 2, "expected 22.05 or 24.11"),
                 (["up", "--dir", self.first, "--stock", "--nodes", "/no"], 2, "/no"),
                 (["up", "--dir", "/tmp", "--stock"], 2, "not empty"),
                 (["env", "--dir", self.first], 2, "no cluster"),

@@ -33,6 +33,7 @@ import transparency_flow  # noqa: E402,F401
 import transparency_select  # noqa: E402,F401
 import transparency_shapes  # noqa: E402,F401
 from slurmcluster import Cluster, ClusterError, UsageError  # noqa: E402
+from slurmcluster.conf import write_patient  # noqa: E402
 from transparency_bench import Case, CaseError, Pair, Side  # noqa: E402
 from transparency_cases import CASES, fragment, variants  # noqa: E402
 from transparency_status import read_status  # noqa: E402
@@ -204,7 +205,7 @@ def run_variant(variant, cases, args, root, results):
     clusters = [Cluster(os.path.join(root, f"{variant.name}-{name}"), stock=name != "overlay",
                         nodes=nodes, extra=variant.extra, files=variant.files,
                         slurmdbd=variant.slurmdbd,
-                        config=args.config if name == "overlay" else None)
+                        config=None if name != "overlay" else args.config or write_patient(root))
                 for name in names]
     begin = time.monotonic()
     boot(clusters)

@@ -134,6 +134,10 @@ class Case:
         os.makedirs(self.dir, exist_ok=True)
         os.chmod(self.dir, 0o777)
 
+    def since(self, major, minor):
+        """True if the cluster runs this release of Slurm or a later one."""
+        return self.cluster.release.number >= (major, minor)
+
     # --- notes ------------------------------------------------------------------
 
     def note(self, key, value):
@@ -419,7 +423,9 @@ def outcome_text(done, ordered=True):
 
 def final_text(record):
     """What a job came to: nothing of which nodes, which ids and when."""
-    tres = ",".join(item for item in record.get("TRES", "").split(",")
+    # Up to 23.02 TRES is what was asked for or given; later there is one of each.
+    given = record.get("TRES") or record.get("AllocTRES", "")
+    tres = ",".join(item for item in given.split(",")
                     if not item.startswith(("billing=", "energy=")))
     which = record.get("ArrayTaskId") or record.get("HetJobOffset")
     parts = [f"[{which}]" if which is not None else "", record["JobState"]]

@@ -96,10 +96,11 @@ def constraint_counts(t):
     """-C [a*2&b*1] and [a*1&b*2]"""
     t.sbatch("aab", "-N3", "-C", "[a*2&b*1]")
     t.ended("aab")
-    t.sbatch("abb", "-N3", "-n6", "-C", "[a*1&b*2]")
-    t.ended("abb")
-    for label in ("aab", "abb"):
-        t.note(f"{label} features", features(t, label))
+    t.note("aab features", features(t, "aab"))
+    if not t.since(24, 11):  # which leaves the job pending for ever
+        t.sbatch("abb", "-N3", "-n6", "-C", "[a*1&b*2]")
+        t.ended("abb")
+        t.note("abb features", features(t, "abb"))
     t.sbatch("more", "-N4", "-C", "[a*1&b*1]")
     t.refused("never", "-N3", "-C", "[a*3&b*1]")
 

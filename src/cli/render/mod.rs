@@ -4,6 +4,7 @@
 //! terminal, in a pipe and in a mail.
 
 pub mod explain;
+pub mod history;
 pub mod nodes;
 pub mod plan;
 pub mod reload;

@@ -21,7 +21,7 @@ pub(super) fn share(part: u64, whole: u64) -> String {
 
 /// A count as a double; exact below 2^53, and close enough above.
 #[allow(clippy::cast_precision_loss)]
-fn count(value: u64) -> f64 {
+pub(super) fn count(value: u64) -> f64 {
     value as f64
 }
 
@@ -52,6 +52,11 @@ pub(super) fn seconds(total: u64) -> String {
     let (days, rest) = (total / 86_400, total % 86_400);
     let clock = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
     if days > 0 { format!("{days}d {clock}") } else { clock }
+}
+
+/// Seconds with their fraction, in three significant places or so.
+pub(super) fn seconds_fine(value: f64) -> String {
+    if value < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
 
 /// Milliseconds as `250 ms`, `1.5 s`, or a clock from a minute on.

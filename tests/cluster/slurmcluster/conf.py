@@ -10,6 +10,16 @@ from .nodes import expand_hostlist
 
 # Lines that may occur many times in slurm.conf; any other `--extra` replaces ours.
 REPEATABLE = {"nodename", "partitionname", "nodeset", "downnodes", "include", "switchname"}
+# For suites that look at what is done, not how soon: on a busy machine answers may come
+# late, and an open breaker would leave everything to Slurm for a while.
+PATIENT = """\
+mode = "enforce"
+[link]
+deadline_us = 20000
+breaker_misses = 100
+[source]
+poll_ms = 500
+"""
 CLOUD_MAX = 65_000   # Slurm's own limit is 64k nodes
 SCHEDULER = ("bf_interval=2,bf_continue,bf_window=1440,bf_yield_interval=1000000,"
              "sched_interval=2,batch_sched_delay=1")
@@ -64,6 +74,21 @@ def settings(paths, names, ports, user):
         "MaxArraySize": 20001,
         "MailProg": "/bin/true",
     }
+
+
+def release_settings(release):
+    """What differs in a release: settings that it no longer has (None)."""
+    if release.number >= (23, 11):
+        return {"SwitchType": None, "TaskPlugin": None}
+    return {}
+
+
+def release_files(release):
+    """{name: text} of the files beside slurm.conf that a release needs."""
+    if release.number >= (23, 11):
+        # slurmd would look for cgroups although no plugin of these clusters uses them.
+        return {"cgroup.conf": "CgroupPlugin=disabled\n"}
+    return {}
 
 
 def cloud_settings():
@@ -210,3 +235,12 @@ def set_toml_raw(text, section, key, value):
     else:
         lines.insert(at, f"{key} = {value}")
     return "\n".join(lines) + "\n"
+
+
+def write_patient(directory):
+    """Writes a phalanx.toml of PATIENT below a directory, which is made; returns its path."""
+    os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, "patient.toml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(PATIENT)
+    return path

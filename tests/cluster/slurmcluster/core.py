@@ -2,7 +2,6 @@
 """class Cluster: starts, asks, disturbs and ends one Slurm cluster on this machine."""
 
 import contextlib
-import glob
 import json
 import os
 import pwd
@@ -15,7 +14,8 @@ import uuid
 
 from . import conf, dbd, jobs, munge, nodes, ports, procs
 from .errors import ClusterError, UsageError
-from .paths import MARK_FILE, Paths
+from .paths import MARK_FILE, Paths, search_path
+from .release import Release
 
 UP_TIMEOUT_S = 60.0
 NODES_PER_EXTRA_SECOND = 4      # beyond 16 nodes the limit grows
@@ -38,11 +38,14 @@ class Cluster(jobs.JobsMixin):
     overlay    directory of select_cons_tres.so (default: the build's)
     nodes_where  what errors call the fragment (its file's name)
     daemon     False: overlay, but phalanxd is left to `start_phalanxd()`
+    slurm      release of Slurm, `22.05` or `24.11`; None: PHALANX_TEST_SLURM, else 22.05
     """
 
     def __init__(self, directory, *, stock=False, nodes=None, config=None, extra=(), cloud=0,
-                 slurmdbd=False, files=None, overlay=None, daemon=True, nodes_where="nodes"):
-        self.paths = Paths(directory)
+                 slurmdbd=False, files=None, overlay=None, daemon=True, nodes_where="nodes",
+                 slurm=None):
+        self.release = Release(slurm)
+        self.paths = Paths(directory, self.release)
         self.stock, self.config, self.extra = stock, config, list(extra)
         self.nodes_text, self.cloud, self.with_dbd = nodes, cloud, slurmdbd
         self.files, self.overlay, self.with_daemon = dict(files or {}), overlay, daemon
@@ -109,7 +112,8 @@ class Cluster(jobs.JobsMixin):
             with open(paths.state_file, encoding="utf-8") as file:
                 saved = json.load(file)
             cluster = cls(directory, stock=saved["stock"], cloud=saved["cloud"],
-                          nodes=saved["nodes"], slurmdbd=saved["slurmdbd"])
+                          nodes=saved["nodes"], slurmdbd=saved["slurmdbd"],
+                          slurm=saved["slurm"])
             cluster.id, cluster.ports = saved["id"], saved["ports"]
             cluster.processes = [procs.Process(**entry) for entry in saved["processes"]]
         except OSError:
@@ -129,10 +133,11 @@ class Cluster(jobs.JobsMixin):
     def env_lines(self):
         """The variables a shell needs to use this cluster."""
         binaries = self.paths.bin_dir
-        path = os.environ.get("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        path = search_path()
         result = {"SLURM_CONF": self.paths.slurm_conf, "PHALANX_CLUSTER_DIR": self.paths.root}
         if not self.stock:
             result["PHALANX_SOCKET"] = self.paths.control_socket
+        if self.paths.in_tree or not self.stock:
             if binaries not in path.split(os.pathsep):
                 path = binaries + os.pathsep + path
         result["PATH"] = path
@@ -265,8 +270,9 @@ class Cluster(jobs.JobsMixin):
         directory = source or self.overlay or self.paths.overlay_source
         plugin = os.path.join(directory, "select_cons_tres.so")
         if not os.path.isfile(plugin):
-            raise ClusterError(f"{plugin} is missing: run `make plugin`, "
-                               "or set PHALANX_OVERLAY_DIR, or use --stock")
+            hint = (f"`make slurm-{self.release.name}`" if self.paths.in_tree
+                    else "`make plugin`, or set PHALANX_OVERLAY_DIR")
+            raise ClusterError(f"{plugin} is missing: run {hint}, or use --stock")
         # A new inode: a slurmctld that has the old file mapped keeps it.
         shutil.copy(plugin, self.paths.overlay + "/.new")
         os.replace(self.paths.overlay + "/.new", self.paths.overlay_file)
@@ -286,13 +292,18 @@ class Cluster(jobs.JobsMixin):
         return nodes.parse_fragment(nodes.DEFAULT_FRAGMENT)
 
     def _check_programs(self):
+        self.release.ensure_tree()
         needed = dict(PACKAGES)
         if self.with_dbd:
             needed |= {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server",
                        "mariadb-install-db": "mariadb-server"}
-        missing = {package for program, package in needed.items() if not shutil.which(program)}
+        ours = {program for program in needed if program.startswith("mariadb")}
+        missing = {program for program in ours if not shutil.which(program)}
+        missing |= set(self.release.programs(needed.keys() - ours))
         if missing:
-            raise ClusterError(f"not installed: {' '.join(sorted(missing))}")
+            packages = sorted({needed[program] for program in missing})
+            raise ClusterError(f"not installed: {' '.join(packages)}")
+        self.release.enters()
 
     def _claim_directory(self):
         """Makes the directory ours and empty; refuses one with other people's files."""
@@ -314,6 +325,7 @@ class Cluster(jobs.JobsMixin):
         self.id = uuid.uuid4().hex[:12]
 
     def _start_all(self, end):
+        self.release.write_wrappers(self.paths.bin, self.stock)
         munge.ensure()
         count = sum(node.has_slurmd for node in self.fragment.nodes)
         taken = ports.take(count + 3, self.id, self.paths.state_file)
@@ -340,6 +352,7 @@ class Cluster(jobs.JobsMixin):
         names = {"cluster": self.cluster_name, "host": host, "addr": _loopback_of(host),
                  "loopback": self.on_loopback}
         base = conf.settings(paths, names, self.ports, pwd.getpwuid(os.getuid()).pw_name)
+        base |= conf.release_settings(self.release)
         if self.cloud or any(not node.has_slurmd for node in self.fragment.nodes):
             base |= conf.cloud_settings()
         _, repeatable = conf.apply_extra({}, self.extra)
@@ -348,11 +361,11 @@ class Cluster(jobs.JobsMixin):
             base |= dbd.settings(self, base["GresTypes"])
         if not self.stock:
             self.install_overlay()
-            base["PluginDir"] = f"{paths.overlay}:{stock_plugin_dir()}"
+            base["PluginDir"] = f"{paths.overlay}:{self.release.plugin_dir()}"
             self._write_toml()
         result, repeatable = conf.apply_extra(base, self.extra)
         conf.write_gres(paths, self.fragment)
-        for name, text in self.files.items():
+        for name, text in (conf.release_files(self.release) | self.files).items():
             _write(os.path.join(paths.etc, os.path.basename(name)), text)
         _write(paths.slurm_conf,
                conf.slurm_conf(result, repeatable, self.fragment, names, self.cloud))
@@ -373,7 +386,7 @@ class Cluster(jobs.JobsMixin):
 
         Raises ClusterError if the program cannot be started.
         """
-        program = shutil.which(argv[0], path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+        program = shutil.which(argv[0], path=self.env["PATH"] + ":/usr/sbin:/sbin")
         env = self.env | {procs.MARKER: self.id} | (variables or {})
         log = os.path.join(self.paths.log, role.replace(":", "-") + ".out")
         try:
@@ -424,6 +437,7 @@ class Cluster(jobs.JobsMixin):
     def _save(self):
         state = {"id": self.id, "stock": self.stock, "cloud": self.cloud,
                  "nodes": self.nodes_text, "slurmdbd": self.with_dbd, "ports": self.ports,
+                 "slurm": self.release.name,
                  "processes": [process.to_json() for process in self.processes]}
         _write(self.paths.state_file + ".new", json.dumps(state, indent=1))
         os.replace(self.paths.state_file + ".new", self.paths.state_file)
@@ -436,15 +450,6 @@ def tail(path, lines):
             return file.read().splitlines()[-lines:]
     except OSError:
         return []
-
-
-def stock_plugin_dir():
-    """Where Debian puts Slurm's plugins. Raises ClusterError if they are not installed."""
-    found = glob.glob("/usr/lib/*/slurm-wlm/select_cons_tres.so")
-    if not found:
-        raise ClusterError("Slurm's select_cons_tres.so is not installed "
-                           "(package slurm-wlm-basic-plugins)")
-    return os.path.dirname(found[0])
 
 
 def _loopback_of(host, otherwise="127.0.0.1"):

@@ -9,7 +9,7 @@ from .errors import UsageError
 MARK_FILE = ".phalanx-cluster"
 SOCKET_PATH_MAX = 107            # bytes of sockaddr_un.sun_path without the final 0
 STEP_SUFFIX = "_4294967295.4294967295"   # slurmstepd's socket: NODE_JOB.STEP
-PARTS = ("etc", "run", "log", "state", "spool", "var", "dev", "overlay", "mysql")
+PARTS = ("bin", "etc", "run", "log", "state", "spool", "var", "dev", "overlay", "mysql")
 
 
 def repository():
@@ -17,11 +17,22 @@ def repository():
     return os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 
 
-class Paths:
-    """Names only; nothing is touched before `reset`."""
+def search_path():
+    """PATH without the wrappers of a cluster whose environment this process was given."""
+    path = os.environ.get("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    return os.pathsep.join(
+        part for part in path.split(os.pathsep)
+        if not os.path.exists(os.path.join(os.path.dirname(part.rstrip("/")), MARK_FILE)))
 
-    def __init__(self, directory):
-        self.root = os.path.abspath(directory)
+
+class Paths:
+    """Names only; nothing is touched before `reset`.
+
+    release  None: only the names below the directory are wanted
+    """
+
+    def __init__(self, directory, release=None):
+        self.root, self.release = os.path.abspath(directory), release
         for part in PARTS:
             setattr(self, part, os.path.join(self.root, part))
         self.state_file = os.path.join(self.run, "cluster.json")
@@ -32,15 +43,24 @@ class Paths:
         self.overlay_file = os.path.join(self.overlay, "select_cons_tres.so")
 
     @property
+    def in_tree(self):
+        """True if the cluster's programs run in a tree, through wrappers in `bin`."""
+        return bool(self.release and self.release.tree)
+
+    @property
     def bin_dir(self):
         """Directory of phalanxd and phalanx."""
+        if self.in_tree:
+            return self.bin
         default = os.path.join(repository(), "target", "release")
         return os.path.abspath(os.environ.get("PHALANX_BIN_DIR") or default)
 
     @property
     def overlay_source(self):
         """Directory of the built overlay."""
-        default = os.path.join(repository(), "build", "slurm-22.05.8")
+        if self.in_tree:
+            return self.release.build
+        default = self.release.build if self.release else ""
         return os.path.abspath(os.environ.get("PHALANX_OVERLAY_DIR") or default)
 
     def check_lengths(self, node_names):

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! How each policy scores a node for a pod; the least score wins, and of equal
+//! ones the first node. The reference policies are written so that their
+//! published figures come out.
+
+use super::fleet::{FleetNode, PodShape, WHOLE};
+use super::policy::Policy;
+use crate::balance::fragment::{Mix, Want};
+
+/// Share of the pods that the typical shapes of FGD cover.
+const TYPICAL: f64 = 0.95;
+/// Weight of the residues in Phalanx's cost, beside fragmentation.
+const RESIDUE: f64 = 0.5;
+/// Costs this close are equal, thousandths of a GPU: the first node wins, which
+/// keeps others empty.
+const EQUAL: f64 = 60.0;
+
+/// Cost for each GPU that pods without GPUs count as when several pods compare.
+const WITHOUT_GPU: f64 = 0.05;
+
+/// A scoring rule.
+#[derive(Debug, Clone)]
+pub enum Scorer {
+    /// The first node that fits.
+    First,
+    /// Least of CPUs and GPUs left, as shares of the largest node's.
+    Tightest {
+        /// Largest node: CPUs, memory, GPUs.
+        largest: [f64; 3],
+    },
+    /// Least product of what is free and what is asked for.
+    Product {
+        /// Largest node: CPUs, memory, GPUs.
+        largest: [f64; 3],
+    },
+    /// Least spread of the used shares of CPUs, memory and GPUs.
+    Spread,
+    /// Least rise of the cost under a mix of requests.
+    Mix {
+        /// The mix.
+        mix: Box<Mix>,
+        /// How FGD rounds.
+        fgd: bool,
+    },
+}
+
+impl Scorer {
+    /// The rule of a policy for these nodes and this mix of requests.
+    pub fn of(policy: Policy, nodes: &[FleetNode], wants: &[Want]) -> Self {
+        match policy {
+            Policy::BestFit => Self::Tightest { largest: largest(nodes) },
+            Policy::DotProduct => Self::Product { largest: largest(nodes) },
+            Policy::K8sBalanced | Policy::BalanceSeed => Self::Spread,
+            Policy::Fgd => Self::Mix { mix: Box::new(Mix::new(&typical(wants))), fgd: true },
+            Policy::Balance | Policy::Phalanx => {
+                Self::Mix { mix: Box::new(Mix::with_residue(wants, RESIDUE)), fgd: false }
+            }
+            _ => Self::First,
+        }
+    }
+
+    /// Whether it says of two pods which should go first.
+    pub fn compares_pods(&self) -> bool {
+        matches!(self, Self::Mix { .. })
+    }
+
+    /// Which of several pods should go first: the one with the least of this on
+    /// its best place, the rise of the cost for each GPU that it takes.
+    pub fn urgency(&self, node: &FleetNode, pod: &PodShape) -> f64 {
+        let Self::Mix { mix, .. } = self else { return 0.0 };
+        match u32::try_from(pod.gpu_total()) {
+            Ok(0) | Err(_) => WITHOUT_GPU,
+            Ok(size) => rise(mix, node, pod).0 / f64::from(size),
+        }
+    }
+
+    /// Score and GPU for a pod on a node that it fits.
+    pub fn score(&self, node: &FleetNode, pod: &PodShape) -> (f64, Option<usize>) {
+        let part = || pod.is_part().then(|| node.tightest(pod)).flatten();
+        match self {
+            Self::First => (0.0, part()),
+            Self::Tightest { largest } => {
+                let [cpu, _, gpu] = shares(left(node, pod), *largest);
+                (cpu + gpu, part())
+            }
+            Self::Product { largest } => {
+                let free = shares(free(node), *largest);
+                let asked = shares(asked(pod), *largest);
+                (free.iter().zip(asked).map(|(f, a)| f * a).sum(), part())
+            }
+            Self::Spread => (spread(node, pod), part()),
+            Self::Mix { mix, fgd } => {
+                let (rise, gpu) = rise(mix, node, pod);
+                // The simulator of the paper keeps whole scores of 0 to 100.
+                let whole = || -(100.0 / (1.0 + (rise / f64::from(WHOLE)).exp())).floor();
+                (if *fgd { whole() } else { (rise / EQUAL).round() }, gpu)
+            }
+        }
+    }
+}
+
+/// The most frequent shapes, which make up [`TYPICAL`] of all.
+fn typical(wants: &[Want]) -> Vec<Want> {
+    let total: f64 = wants.iter().map(|want| want.weight).sum();
+    let mut sorted = wants.to_vec();
+    sorted.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    let mut sum = 0.0;
+    sorted.retain(|want| {
+        let keep = sum < TYPICAL * total;
+        sum += want.weight;
+        keep
+    });
+    sorted
+}
+
+#[allow(clippy::cast_precision_loss)] // resources stay below 2^53
+fn vector(cpu: u64, memory: u64, gpu: u64) -> [f64; 3] {
+    [cpu as f64, memory as f64, gpu as f64]
+}
+
+fn free(node: &FleetNode) -> [f64; 3] {
+    vector(node.cpu_milli, node.memory_mb, node.gpu_free())
+}
+
+fn asked(pod: &PodShape) -> [f64; 3] {
+    vector(pod.cpu_milli, pod.memory_mb, pod.gpu_total())
+}
+
+fn left(node: &FleetNode, pod: &PodShape) -> [f64; 3] {
+    let (free, asked) = (free(node), asked(pod));
+    std::array::from_fn(|i| free[i] - asked[i])
+}
+
+fn total(node: &FleetNode) -> [f64; 3] {
+    vector(node.cpu_total, node.memory_total, node.gpus.len() as u64 * u64::from(WHOLE))
+}
+
+fn largest(nodes: &[FleetNode]) -> [f64; 3] {
+    nodes.iter().map(total).fold([1.0; 3], |most, own| std::array::from_fn(|i| most[i].max(own[i])))
+}
+
+fn shares(amounts: [f64; 3], of: [f64; 3]) -> [f64; 3] {
+    std::array::from_fn(|i| amounts[i] / of[i])
+}
+
+/// 100 minus NodeResourcesBalancedAllocation's score, which is whole.
+fn spread(node: &FleetNode, pod: &PodShape) -> f64 {
+    let (left, total) = (left(node, pod), total(node));
+    let used = (0..3).filter(|i| total[*i] > 0.0).map(|i| 1.0 - left[i] / total[i]);
+    let used: Vec<f64> = used.collect();
+    let count = f64::from(u32::try_from(used.len()).unwrap_or(1).max(1));
+    let mean = used.iter().sum::<f64>() / count;
+    let variance = used.iter().map(|u| (u - mean) * (u - mean)).sum::<f64>() / count;
+    100.0 - ((1.0 - variance.sqrt()) * 100.0).floor()
+}
+
+/// By how much the node's cost rises, and on which GPU it rises least.
+fn rise(mix: &Mix, node: &FleetNode, pod: &PodShape) -> (f64, Option<usize>) {
+    let before = mix.cost(node.cpu_milli, &node.gpus);
+    let cpu = node.cpu_milli.saturating_sub(pod.cpu_milli);
+    let mut gpus = [0u16; GPUS_MAX];
+    let Some(gpus) = gpus.get_mut(..node.gpus.len()) else { return (f64::INFINITY, None) };
+    gpus.copy_from_slice(&node.gpus);
+    let (after, gpu) = if pod.is_part() {
+        least_part(mix, cpu, gpus, pod.gpu_milli)
+    } else {
+        let idle = gpus.iter_mut().filter(|free| **free == WHOLE);
+        idle.take(pod.gpus as usize).for_each(|free| *free = 0);
+        (mix.cost(cpu, gpus), None)
+    };
+    (after - before, gpu)
+}
+
+fn least_part(mix: &Mix, cpu: u64, gpus: &mut [u16], part: u16) -> (f64, Option<usize>) {
+    let (mut least, mut chosen) = (f64::INFINITY, None);
+    for at in 0..gpus.len() {
+        let Some(&free) = gpus.get(at) else { continue };
+        // Of equal pieces, the first.
+        if free < part || gpus.iter().take(at).any(|other| *other == free) {
+            continue;
+        }
+        if let Some(slot) = gpus.get_mut(at) {
+            *slot = free - part;
+        }
+        let cost = mix.cost(cpu, gpus);
+        if cost < least {
+            (least, chosen) = (cost, Some(at));
+        }
+        if let Some(slot) = gpus.get_mut(at) {
+            *slot = free;
+        }
+    }
+    (least, chosen)
+}
+
+/// GPUs of one node.
+pub const GPUS_MAX: usize = 64;

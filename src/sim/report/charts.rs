@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The curves of a report.
+
+#![allow(clippy::cast_precision_loss)] // counts and seconds stay below 2^53
+
+use super::super::job::Workload;
+use super::super::metrics::{Figures, bounded_slowdown, wait_s};
+use super::Part;
+use super::svg::{Axis, Line, chart};
+
+/// Height of a chart.
+const HEIGHT: f64 = 300.0;
+/// Spans of time whose mean use is one point.
+const BINS: usize = 240;
+/// Points of a distribution.
+const POINTS: usize = 400;
+const DAY_S: f64 = 86_400.0;
+
+/// First arrival and last end over all policies.
+pub(super) fn span(load: &Workload, parts: &[Part<'_>]) -> (i64, i64) {
+    let first = load.jobs.first().map_or(0, |job| job.submit_s);
+    let longest = parts.iter().filter_map(|part| part.figures.makespan_s).max();
+    (first, first + longest.unwrap_or(0).max(1))
+}
+
+/// Share of the CPUs in use over time.
+pub(super) fn utilization(load: &Workload, parts: &[Part<'_>]) -> String {
+    let (first, last) = span(load, parts);
+    let days = (last - first) as f64 / DAY_S;
+    let lines: Vec<Line<'_>> = parts
+        .iter()
+        .map(|part| {
+            let used = used(load, &part.schedule.starts_s, (first, last));
+            let step = days / BINS as f64;
+            let middle = |(bin, share): (usize, f64)| ((bin as f64 + 0.5) * step, share * 100.0);
+            let points = used.into_iter().enumerate().map(middle).collect();
+            Line { name: &part.figures.policy, points }
+        })
+        .collect();
+    let x = Axis::linear("days since the first arrival", 0.0, days, "");
+    chart(&x, &Axis::linear("CPUs in use", 0.0, 100.0, " %"), &lines, HEIGHT)
+}
+
+/// Mean share of the CPUs in use in each bin.
+fn used(load: &Workload, starts_s: &[i64], (first, last): (i64, i64)) -> Vec<f64> {
+    let width = (last - first) as f64 / BINS as f64;
+    let mut busy = vec![0.0; BINS];
+    // Whole bins go into a running sum, so that long jobs cost no more.
+    let mut change = vec![0.0; BINS + 1];
+    for (job, start_s) in load.jobs.iter().zip(starts_s) {
+        let begin = (*start_s - first) as f64 / width;
+        let end = begin + job.run_s as f64 / width;
+        let size = job.size as f64;
+        let (low, high) = (bin(begin), bin(end));
+        if low == high {
+            add(&mut busy, low, size * (end - begin));
+            continue;
+        }
+        add(&mut busy, low, size * (low as f64 + 1.0 - begin));
+        add(&mut busy, high, size * (end - high as f64));
+        add(&mut change, low + 1, size);
+        add(&mut change, high, -size);
+    }
+    let mut level = 0.0;
+    let of = |(busy, change): (f64, f64)| {
+        level += change;
+        ((busy + level) / load.cpus.max(1) as f64).clamp(0.0, 1.0)
+    };
+    busy.into_iter().zip(change).map(of).collect()
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped to the bins
+fn bin(position: f64) -> usize {
+    position.clamp(0.0, BINS as f64 - 1.0) as usize
+}
+
+fn add(bins: &mut [f64], at: usize, amount: f64) {
+    if let Some(bin) = bins.get_mut(at) {
+        *bin += amount;
+    }
+}
+
+/// Share of the jobs that waited no longer.
+pub(super) fn waits(load: &Workload, parts: &[Part<'_>]) -> String {
+    let marks = [
+        (1.0, "1 s"),
+        (10.0, "10 s"),
+        (60.0, "1 min"),
+        (600.0, "10 min"),
+        (3600.0, "1 h"),
+        (6.0 * 3600.0, "6 h"),
+        (DAY_S, "1 d"),
+        (7.0 * DAY_S, "1 wk"),
+        (30.0 * DAY_S, "30 d"),
+    ];
+    let of = |part: &Part<'_>| {
+        let pairs = load.jobs.iter().zip(&part.schedule.starts_s);
+        pairs.map(|(job, start_s)| wait_s(job, *start_s) as f64).collect()
+    };
+    distribution("waited at most", &marks, parts, of)
+}
+
+/// Share of the jobs with no larger bounded slowdown.
+pub(super) fn slowdowns(load: &Workload, parts: &[Part<'_>]) -> String {
+    let marks = [
+        (1.0, "1"),
+        (10.0, "10"),
+        (100.0, "100"),
+        (1e3, "1,000"),
+        (1e4, "10,000"),
+        (1e5, "100,000"),
+    ];
+    let of = |part: &Part<'_>| {
+        let pairs = load.jobs.iter().zip(&part.schedule.starts_s);
+        pairs.map(|(job, start_s)| bounded_slowdown(job, *start_s)).collect()
+    };
+    distribution("bounded slowdown at most", &marks, parts, of)
+}
+
+fn distribution(
+    name: &'static str,
+    marks: &[(f64, &str)],
+    parts: &[Part<'_>],
+    of: impl Fn(&Part<'_>) -> Vec<f64>,
+) -> String {
+    let mut high: f64 = 10.0;
+    let mut lines = Vec::new();
+    for part in parts {
+        let mut values = of(part);
+        values.sort_unstable_by(f64::total_cmp);
+        high = values.last().map_or(high, |last| high.max(*last));
+        lines.push(Line { name: &part.figures.policy, points: steps(&values) });
+    }
+    let shown = marks.iter().filter(|(at, _)| *at <= high);
+    let marks = shown.map(|(at, text)| (*at, (*text).to_owned())).collect();
+    let x = Axis { name, low: 1.0, high, log: true, marks };
+    let floor = lines.iter().filter_map(|l| l.points.first()).map(|(_, y)| *y);
+    let low = (floor.fold(100.0, f64::min) / 10.0).floor() * 10.0;
+    let y = Axis::linear("jobs", low.min(90.0), 100.0, " %");
+    chart(&x, &y, &lines, HEIGHT)
+}
+
+/// The distribution of ascending values, from the share at 1 on.
+fn steps(values: &[f64]) -> Vec<(f64, f64)> {
+    let count = values.len().max(1);
+    let share = |rank: usize| 100.0 * rank as f64 / count as f64;
+    let least = values.partition_point(|value| *value <= 1.0);
+    let mut points = vec![(1.0, share(least))];
+    let rest = count - least;
+    let stride = rest.div_ceil(POINTS).max(1);
+    let mut rank = least;
+    while rank < values.len() {
+        rank = (rank + stride).min(values.len());
+        if let Some(value) = values.get(rank - 1) {
+            points.push((*value, share(rank)));
+        }
+    }
+    points
+}
+
+/// GPUs allocated over GPUs requested.
+pub(super) fn filling(parts: &[(Figures, Vec<(f64, f64)>)]) -> String {
+    let points = || parts.iter().flat_map(|(_, curve)| curve);
+    let arrived = points().map(|(x, _)| *x).fold(100.0, f64::max);
+    // The end is what tells policies apart.
+    let lines: Vec<Line<'_>> = parts
+        .iter()
+        .map(|(figures, curve)| {
+            let points = curve.iter().filter(|(x, _)| *x >= FILLING_FROM).copied().collect();
+            Line { name: &figures.policy, points }
+        })
+        .collect();
+    let x = Axis::linear("GPUs requested by the pods so far", FILLING_FROM, arrived, " %");
+    chart(&x, &Axis::linear("GPUs allocated", FILLING_FROM, 100.0, " %"), &lines, HEIGHT)
+}
+
+/// Requested share from which on a filling is drawn, percent.
+const FILLING_FROM: f64 = 80.0;

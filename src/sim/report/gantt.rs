@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Who ran when on which CPUs, for a stretch around the longest wait.
+
+#![allow(clippy::cast_precision_loss)] // CPUs and seconds stay below 2^53
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::super::job::{SimJob, Workload};
+use super::super::metrics::wait_s;
+use super::Part;
+use super::svg::{Axis, colour, escape, frame, open, pixel_x, pixel_y};
+
+/// Jobs that a stretch shows at most, for the policy that shows most.
+const JOBS_SHOWN: usize = 500;
+/// Height of one policy's picture.
+const HEIGHT: f64 = 260.0;
+const HOUR_S: f64 = 3600.0;
+
+/// One picture for each policy, all of the same stretch of time.
+pub(super) fn around_longest_wait(load: &Workload, parts: &[Part<'_>]) -> String {
+    let Some((from, to)) = stretch(load, parts) else { return String::new() };
+    let mut out = String::new();
+    let first = load.jobs.first().map_or(0, |job| job.submit_s);
+    let (begin, end) = ((from - first) as f64 / HOUR_S, (to - first) as f64 / HOUR_S);
+    let x = Axis::linear("hours since the first arrival", begin, end, "");
+    let y = Axis::linear("CPU", 0.0, load.cpus as f64, "");
+    for (at, part) in parts.iter().enumerate() {
+        let _ = writeln!(out, "<p>{}</p>", escape(&part.figures.policy));
+        out += &open(HEIGHT);
+        frame(&mut out, &x, &y, HEIGHT);
+        for bar in bars(load, &part.schedule.starts_s, (from, to)) {
+            let hour = |s: i64| pixel_x(&x, (s - first) as f64 / HOUR_S);
+            let (left, right) = (hour(bar.from_s), hour(bar.to_s));
+            let top = pixel_y(&y, (bar.cpu + bar.cpus) as f64, HEIGHT);
+            let bottom = pixel_y(&y, bar.cpu as f64, HEIGHT);
+            let _ = writeln!(
+                out,
+                "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
+                 fill=\"{}\" fill-opacity=\".{}\" stroke=\"#fff\" stroke-width=\".5\"><title>job {}: {} \
+                 CPUs, waited {} s, ran {} s</title></rect>",
+                (right - left).max(0.4),
+                (bottom - top).max(0.4),
+                colour(at),
+                [55, 70, 85][usize::from(bar.shade)],
+                bar.job.number,
+                bar.job.size,
+                bar.waited_s,
+                bar.job.run_s
+            );
+        }
+        out.push_str("</svg>\n");
+    }
+    out
+}
+
+/// A piece of a job.
+struct Bar<'a> {
+    job: &'a SimJob,
+    waited_s: i64,
+    from_s: i64,
+    to_s: i64,
+    cpu: u64,
+    cpus: u64,
+    shade: u8,
+}
+
+fn end_s(job: &SimJob, start_s: i64) -> i64 {
+    start_s.saturating_add_unsigned(job.run_s)
+}
+
+/// As long as the jobs that run in it can still be told apart.
+fn stretch(load: &Workload, parts: &[Part<'_>]) -> Option<(i64, i64)> {
+    let starts = &parts.first()?.schedule.starts_s;
+    let waits = load.jobs.iter().zip(starts).map(|(job, s)| (wait_s(job, *s), *s));
+    let (_, middle) = waits.max_by_key(|(wait, start)| (*wait, std::cmp::Reverse(*start)))?;
+    let (first, last) = super::charts::span(load, parts);
+    let shown = |half: i64| -> usize {
+        let (from, to) = (middle - half, middle + half);
+        let count = |part: &Part<'_>| {
+            let pairs = load.jobs.iter().zip(&part.schedule.starts_s);
+            pairs.filter(|(job, s)| **s < to && end_s(job, **s) > from).count()
+        };
+        parts.iter().map(count).max().unwrap_or(0)
+    };
+    let mut half = (last - first).max(2);
+    while half > 600 && shown(half) > JOBS_SHOWN {
+        half /= 2;
+    }
+    Some(((middle - half).max(first), (middle + half).min(last)))
+}
+
+/// Gives every job of the stretch the lowest free CPUs, in pieces if need be.
+fn bars<'a>(load: &'a Workload, starts_s: &[i64], (from, to): (i64, i64)) -> Vec<Bar<'a>> {
+    let pairs = load.jobs.iter().zip(starts_s.iter().copied());
+    let seen = pairs.filter(|(job, start)| *start < to && end_s(job, *start) > from);
+    let mut jobs: Vec<(&SimJob, i64)> = seen.collect();
+    jobs.sort_by_key(|(_, start)| *start);
+    let mut free = BTreeMap::from([(0, load.cpus)]);
+    let mut running: Vec<(i64, Vec<(u64, u64)>)> = Vec::new();
+    let mut bars = Vec::new();
+    for (number, (job, start_s)) in jobs.into_iter().enumerate() {
+        let (ended, rest) = running.into_iter().partition(|(end, _)| *end <= start_s);
+        running = rest;
+        let ended: Vec<(i64, Vec<(u64, u64)>)> = ended;
+        ended.into_iter().flat_map(|(_, pieces)| pieces).for_each(|p| give(&mut free, p));
+        let pieces = take(&mut free, job.size);
+        for (cpu, cpus) in pieces.iter().copied() {
+            bars.push(Bar {
+                job,
+                waited_s: wait_s(job, start_s),
+                from_s: start_s.max(from),
+                to_s: end_s(job, start_s).min(to),
+                cpu,
+                cpus,
+                shade: u8::try_from(number % 3).unwrap_or(0),
+            });
+        }
+        running.push((end_s(job, start_s), pieces));
+    }
+    bars
+}
+
+/// The lowest free CPUs: beginnings and lengths.
+fn take(free: &mut BTreeMap<u64, u64>, mut size: u64) -> Vec<(u64, u64)> {
+    let mut pieces = Vec::new();
+    while size > 0 {
+        let Some((start, len)) = free.pop_first() else { break };
+        let taken = len.min(size);
+        pieces.push((start, taken));
+        size -= taken;
+        if taken < len {
+            free.insert(start + taken, len - taken);
+        }
+    }
+    pieces
+}
+
+fn give(free: &mut BTreeMap<u64, u64>, (mut start, mut len): (u64, u64)) {
+    if let Some((&before, &own)) = free.range(..start).next_back()
+        && before + own == start
+    {
+        free.remove(&before);
+        (start, len) = (before, own + len);
+    }
+    if let Some(own) = free.remove(&(start + len)) {
+        len += own;
+    }
+    free.insert(start, len);
+}

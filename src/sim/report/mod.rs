@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The report of a simulation: one HTML page with SVG pictures that needs no
+//! network, and CSV files. Nothing in it depends on the real clock: the same
+//! input gives the same bytes.
+
+mod charts;
+mod csv;
+mod gantt;
+mod svg;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::input::InputError;
+use super::job::Workload;
+use super::metrics::Figures;
+use super::pool::Schedule;
+
+/// One policy of a report.
+#[derive(Debug)]
+pub struct Part<'a> {
+    /// Its figures.
+    pub figures: &'a Figures,
+    /// Its schedule.
+    pub schedule: &'a Schedule,
+}
+
+/// Writes `report.html`, `summary.csv` and `jobs.csv` into a directory, which
+/// is made if missing.
+///
+/// # Errors
+/// What the system says, with the name of the file.
+pub fn of_pool(
+    directory: &Path,
+    title: &str,
+    load: &Workload,
+    parts: &[Part<'_>],
+) -> Result<(), InputError> {
+    let figures: Vec<&Figures> = parts.iter().map(|part| part.figures).collect();
+    let mut body = String::new();
+    section(&mut body, "CPUs in use", &charts::utilization(load, parts));
+    section(&mut body, "How long jobs wait", &charts::waits(load, parts));
+    section(&mut body, "Bounded slowdown", &charts::slowdowns(load, parts));
+    section(&mut body, "Who runs when", &gantt::around_longest_wait(load, parts));
+    let about = format!("{} jobs on {} CPUs", load.jobs.len(), load.cpus);
+    write(directory, "report.html", &page(title, &about, &figures, &body))?;
+    write(directory, "summary.csv", &csv::summary(&figures))?;
+    write(directory, "jobs.csv", &csv::jobs(load, parts))
+}
+
+/// The same for a filled GPU cluster: table, and GPUs in use over arrivals.
+///
+/// # Errors
+/// As of [`of_pool`].
+pub fn of_fill(
+    directory: &Path,
+    title: &str,
+    parts: &[(Figures, Vec<(f64, f64)>)],
+) -> Result<(), InputError> {
+    let figures: Vec<&Figures> = parts.iter().map(|(figures, _)| figures).collect();
+    let mut body = String::new();
+    section(&mut body, "GPUs allocated as pods arrive", &charts::filling(parts));
+    let pods = figures.first().map_or(0, |f| f.jobs);
+    write(directory, "report.html", &page(title, &format!("{pods} pods"), &figures, &body))?;
+    write(directory, "summary.csv", &csv::summary(&figures))?;
+    write(directory, "filling.csv", &csv::filling(parts))
+}
+
+fn write(directory: &Path, name: &str, text: &str) -> Result<(), InputError> {
+    let path = directory.join(name);
+    let failed = |error: std::io::Error| InputError::new(path.to_string_lossy(), error);
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    std::fs::write(&path, text).map_err(failed)
+}
+
+fn section(body: &mut String, heading: &str, picture: &str) {
+    let _ = writeln!(body, "<section><h2>{heading}</h2>\n{picture}</section>");
+}
+
+const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;color:#222;max-width:1000px;\
+margin:2em auto;padding:0 1em}h1{font-size:1.5em;margin-bottom:0}h2{font-size:1.15em;\
+margin:2em 0 .3em}p{color:#555;margin:.2em 0 1em}table{border-collapse:collapse;margin:1.5em 0}\
+th,td{padding:.3em .9em;text-align:right;border-bottom:1px solid #ddd}th:first-child,\
+td:first-child{text-align:left;white-space:nowrap}th{font-weight:600;color:#555}td.best{font-weight:700}\
+i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.5em}\
+svg{width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:#444}";
+
+fn page(title: &str, about: &str, figures: &[&Figures], body: &str) -> String {
+    let title = svg::escape(title);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
+         <style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n<p>{about}, simulated by \
+         phalanx {}</p>\n{}{body}</body></html>\n",
+        env!("CARGO_PKG_VERSION"),
+        table(figures),
+    )
+}
+
+/// Heading, decimals, whether less is better, and the figure.
+type Row = (&'static str, usize, bool, fn(&Figures) -> Option<f64>);
+
+#[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
+const ROWS: [Row; 9] = [
+    ("Makespan [h]", 1, true, |f| f.makespan_s.map(|s| s as f64 / 3600.0)),
+    ("CPU [%]", 1, false, |f| f.utilization.cpu.map(|u| u * 100.0)),
+    ("GPU [%]", 2, false, |f| f.gpu_allocated_pct),
+    ("GPU unusable [%]", 2, true, |f| f.gpu_fragmented_pct),
+    ("Mean wait [s]", 0, true, |f| f.wait_mean_s),
+    ("95 % wait at most [s]", 0, true, |f| f.wait_p95_s.map(|s| s as f64)),
+    ("Longest wait [s]", 0, true, |f| f.wait_max_s.map(|s| s as f64)),
+    ("Mean slowdown", 2, true, |f| f.bounded_slowdown_mean),
+    ("99 % slowdown at most", 1, true, |f| f.bounded_slowdown_p99),
+];
+
+fn table(figures: &[&Figures]) -> String {
+    let has = |row: &&Row| figures.iter().any(|f| row.3(f).is_some());
+    let rows: Vec<&Row> = ROWS.iter().filter(has).collect();
+    let mut out = String::from("<table><tr><th>Policy</th>");
+    rows.iter().for_each(|row| _ = write!(out, "<th>{}</th>", row.0));
+    out.push_str("</tr>\n");
+    for (at, own) in figures.iter().enumerate() {
+        let (colour, name) = (svg::colour(at), svg::escape(&own.policy));
+        let _ = write!(out, "<tr><td><i style=\"background:{colour}\"></i>{name}</td>");
+        for (_, decimals, less, of) in &rows {
+            let all = figures.iter().filter_map(|f| of(f));
+            let best = if *less { all.reduce(f64::min) } else { all.reduce(f64::max) };
+            let class = if of(own) == best && figures.len() > 1 { " class=\"best\"" } else { "" };
+            let value = of(own).map_or("-".to_owned(), |v| format!("{v:.decimals$}"));
+            let _ = write!(out, "<td{class}>{value}</td>");
+        }
+        out.push_str("</tr>\n");
+    }
+    out + "</table>\n"
+}

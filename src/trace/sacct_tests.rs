@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Tests of the sacct reader.
+
+#![allow(clippy::unwrap_used)]
+use proptest::prelude::*;
+
+use super::*;
+
+const TEXT: &str = "\
+JobID|JobIDRaw|User|Account|JobName|Partition|Submit|Start|End|Elapsed|State|ExitCode|NodeList|\
+NCPUS|ReqTRES|AllocTRES|Timelimit|ConsumedEnergyRaw|Comment
+100|100|eve|phys|train_1|main|2026-11-21T09:59:00|2026-11-21T10:00:00|2026-11-21T10:02:30|00:02:30\
+|COMPLETED|0:0|n[1-2]|8|billing=8,cpu=8,mem=4G,node=2|billing=8,cpu=8,energy=900,mem=4G,node=2|\
+1-00:00:00|900|class=big
+100.batch|100.batch|||batch||2026-11-21T10:00:00|2026-11-21T10:00:00|2026-11-21T10:02:30|00:02:30\
+|COMPLETED|0:0|n1|4|||||
+120_7|121|bob|chem|sweep|main|2026-11-21T09:00:00|2026-11-21T10:00:00|2026-11-22T11:00:01\
+|1-01:00:01|CANCELLED by 1000|0:15|n3|1|||UNLIMITED||
+130+1|131|bob|chem|het|main|2026-11-21T09:00:00|Unknown|Unknown|00:00:00|PENDING|0:0|None assigned\
+|1|||Partition_Limit||
+";
+
+fn rows(text: &str) -> (Vec<Row>, Vec<(u64, String)>, u64) {
+    let (mut jobs, mut bad) = (Vec::new(), Vec::new());
+    let steps = read(
+        text.as_bytes(),
+        &TimeZone::UTC,
+        |_, row| jobs.push(row),
+        |line, what| bad.push((line, what)),
+    );
+    (jobs, bad, steps.unwrap())
+}
+
+#[test]
+fn a_text_of_every_form() {
+    let (jobs, bad, steps) = rows(TEXT);
+    assert_eq!((bad.len(), steps, jobs.len()), (0, 1, 3), "{bad:?}");
+    let first = &jobs[0];
+    assert_eq!((first.job.as_str(), first.job_id, first.elapsed_s), ("100", 100, 150));
+    assert_eq!((first.nodes.as_str(), first.node_count, first.cpus), ("n[1-2]", 2, 8));
+    assert_eq!((first.limit_min, first.joules), (Some(1440), Some(900.0)));
+    assert_eq!(first.end_s.unwrap() - first.start_s.unwrap(), 150);
+    assert!(first.is_ended() && first.ran());
+    let task = &jobs[1];
+    assert_eq!((task.array, task.job_id, task.state.as_str()), (Some((120, 7)), 121, "CANCELLED"));
+    assert_eq!((task.exit, task.limit_min, task.elapsed_s), ((0, 15), None, 90_001));
+    let het = &jobs[2];
+    assert_eq!((het.het_job_id, het.job_id, het.start_s), (Some(130), 131, None));
+    assert!(!het.is_ended() && !het.ran());
+}
+
+#[test]
+fn columns_come_in_any_order_and_number() {
+    let text = "state|elapsedraw|START|jobid|\nCOMPLETED|90|1700000000|7|\n";
+    let (jobs, bad, _) = rows(text);
+    assert!(bad.is_empty(), "{bad:?}");
+    assert_eq!((jobs[0].job_id, jobs[0].end_s), (7, Some(1_700_000_090)));
+}
+
+#[test]
+fn a_separator_in_the_job_name_is_a_part_of_it() {
+    let text = "JobID|JobName|State|Start|End\n1|a|b|c|FAILED|1700000000|1700000001\n";
+    let (jobs, bad, _) = rows(text);
+    assert!(bad.is_empty(), "{bad:?}");
+    assert_eq!((jobs[0].name.as_str(), jobs[0].state.as_str()), ("a|b|c", "FAILED"));
+}
+
+#[test]
+fn bad_lines_are_named_and_passed_over() {
+    let head = "JobID|State|Start|End|NodeList";
+    for (line, words) in [
+        ("1|COMPLETED|1|2", "expected 5 fields as in the header, got 4"),
+        ("x|COMPLETED|1|2|n1", "field JobID: expected a job"),
+        ("1|COMPLETED|yesterday|2|n1", "field Start: expected a time"),
+        ("1|done|1|2|n1", "field State: expected a state"),
+        ("1|COMPLETED|5|2|n1", "field End"),
+        ("1|COMPLETED|1|2|n[1-", "field NodeList"),
+        ("1_x|COMPLETED|1|2|n1", "field JobID"),
+        ("99999999999|COMPLETED|1|2|n1", "field JobID"),
+    ] {
+        let text = format!("{head}\n{line}\n2|COMPLETED|1|2|n1\n");
+        let (jobs, bad, _) = rows(&text);
+        assert_eq!((jobs.len(), bad.len(), bad[0].0), (1, 1, 2), "{line}: {bad:?}");
+        assert!(bad[0].1.contains(words), "{line}: {}", bad[0].1);
+    }
+}
+
+#[test]
+fn a_missing_header_is_an_error() {
+    let fail = |text: &str| {
+        read(text.as_bytes(), &TimeZone::UTC, |_, _| {}, |_, _| {}).unwrap_err().to_string()
+    };
+    assert!(fail("").contains("empty"));
+    assert!(fail("1|1|main|COMPLETED\n").contains("line 1: expected the header line"));
+    assert!(fail("JobID|State|Start\n").contains("column End, Elapsed or ElapsedRaw is missing"));
+}
+
+#[test]
+fn durations() {
+    for (text, seconds) in [
+        ("00:02:30", 150),
+        ("1-02:03:04", 93_784),
+        ("05:30", 330),
+        ("05:30.123", 330),
+        ("2-00", 172_800),
+        ("125-00:00:00", 10_800_000),
+    ] {
+        assert_eq!(duration(text), Some(seconds), "{text}");
+    }
+    for bad in ["", "x", "1", "1:2:3:4", "-1:00:00", "99999999999999999999-00:00:00"] {
+        assert_eq!(duration(bad), None, "{bad}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Goal: no text makes the reader panic, and every line is accounted for.
+    #[test]
+    fn any_text_is_read_or_refused(lines in prop::collection::vec(".{0,60}", 0..20)) {
+        let head = TEXT.lines().next().unwrap();
+        for text in [lines.join("\n"), format!("{head}\n{}", lines.join("\n"))] {
+            let _ = read(text.as_bytes(), &TimeZone::UTC, |_, _| {}, |_, _| {});
+        }
+    }
+
+    /// The same for lines that are nearly right.
+    #[test]
+    fn damaged_lines_are_read_or_refused(at in 0_usize..900, with in "[|:\\-\\[\\]0-9A-Za-z ]{0,3}") {
+        let at = at.min(TEXT.len());
+        let text = format!("{}{with}{}", &TEXT[..at], TEXT.get(at + 1..).unwrap_or(""));
+        let _ = read(text.as_bytes(), &TimeZone::UTC, |_, _| {}, |_, _| {});
+    }
+
+    /// Goal: what is written is read back.
+    #[test]
+    fn a_row_survives(
+        id in 1_u32.., task in prop::option::of(0_u32..), start in 1_i64..4_000_000_000,
+        elapsed in 0_u32.., nodes in 1_u32..200, name in "[a-z|_0-9]{1,12}",
+    ) {
+        let job = task.map_or(id.to_string(), |t| format!("{id}_{t}"));
+        let elapsed = u64::from(elapsed);
+        let (days, rest) = (elapsed / 86_400, elapsed % 86_400);
+        let clock = format!("{days}-{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
+        let text = format!(
+            "JobID|JobName|State|Start|Elapsed|NodeList\n{job}|{name}|COMPLETED|{start}|{clock}|n[1-{nodes}]\n"
+        );
+        let (jobs, bad, _) = rows(&text);
+        prop_assert!(bad.is_empty(), "{bad:?}");
+        let row = &jobs[0];
+        prop_assert_eq!((&row.job, row.array), (&job, task.map(|t| (id, t))));
+        prop_assert_eq!((row.elapsed_s, row.start_s, row.node_count), (elapsed, Some(start), nodes));
+        prop_assert_eq!(&row.name, &name);
+    }
+}
