@@ -12,11 +12,8 @@ mod check;
 mod client;
 mod exit;
 mod generate;
-<<<<<<< HEAD
 mod hdfs;
-=======
 mod import;
->>>>>>> main
 mod json;
 pub mod render;
 mod resolve;
