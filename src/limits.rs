@@ -168,3 +168,8 @@ pub const TRACE_LINE_BYTES_MAX: u64 = 1 << 20;
 pub const TRACE_JOBS_MAX: usize = 32_000_000;
 /// Streams (users, users by class) whose runtimes are remembered.
 pub const RUNTIME_STREAMS_MAX: usize = 1_000_000;
+
+/// URIs of one `hdfs-input=`.
+pub const DATA_URIS_MAX: usize = 1000;
+/// Splits of one input.
+pub const SPLITS_MAX: usize = 1_000_000;

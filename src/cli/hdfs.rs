@@ -161,12 +161,20 @@ fn check(
 
 fn check_text(report: &CheckReport) -> String {
     let mut rows = table(&[
-        ("DataNode", Left), ("Address", Left), ("Rack", Left), ("State", Left), ("Node", Left),
+        ("DataNode", Left),
+        ("Address", Left),
+        ("Rack", Left),
+        ("State", Left),
+        ("Node", Left),
     ]);
     for row in &report.datanodes {
         let node = row.node.as_deref().unwrap_or("UNMAPPED");
         rows.add_row([
-            clean(&row.host), clean(&row.address), clean(&row.rack), row.state.into(), clean(node),
+            clean(&row.host),
+            clean(&row.address),
+            clean(&row.rack),
+            row.state.into(),
+            clean(node),
         ]);
     }
     let (all, bad) = (report.datanodes.len(), report.unmapped);
@@ -212,12 +220,18 @@ fn ls_text(report: &LsReport) -> String {
     for row in &report.nodes {
         let node = row.node.as_deref().unwrap_or("UNMAPPED");
         rows.add_row([
-            clean(&row.host), clean(node), row.blocks.to_string(), row.bytes.to_string(),
+            clean(&row.host),
+            clean(node),
+            row.blocks.to_string(),
+            row.bytes.to_string(),
         ]);
     }
     let mut text = format!(
         "{}: {} files, {} bytes, {} blocks\n",
-        clean(&report.uri), report.files, report.bytes, report.blocks
+        clean(&report.uri),
+        report.files,
+        report.bytes,
+        report.blocks
     );
     text.push_str(&lines(&rows));
     for warning in &report.warnings {

@@ -92,9 +92,8 @@ impl Site {
             return Ok(service.clone());
         }
         let full = with_port(authority, RPC_PORT);
-        let serves = |s: &&NameNode| {
-            s.name == full || s.rpc.contains(&full) || s.http.contains(authority)
-        };
+        let serves =
+            |s: &&NameNode| s.name == full || s.rpc.contains(&full) || s.http.contains(authority);
         self.services.values().find(serves).cloned().ok_or_else(refused)
     }
 }
@@ -154,7 +153,8 @@ impl Values {
     fn property(&mut self, node: &roxmltree::Node<'_, '_>) {
         let part = |name: &str| {
             let child = node.children().find(|c| c.tag_name().name() == name)?;
-            let text: String = child.descendants().filter_map(|d| d.text_storage()).map(|s| s.as_str()).collect();
+            let text: String =
+                child.descendants().filter_map(|d| d.text_storage()).map(|s| s.as_str()).collect();
             Some(text.trim().to_owned())
         };
         let (Some(name), Some(value)) = (part("name"), part("value")) else { return };

@@ -57,7 +57,10 @@ impl HostMap {
             if from.len() != to.len() {
                 return Err(HdfsError::Configuration(format!(
                     "`{}` names {} hosts, `{}` {} nodes: expected as many",
-                    rule.datanodes, from.len(), rule.nodes, to.len()
+                    rule.datanodes,
+                    from.len(),
+                    rule.nodes,
+                    to.len()
                 )));
             }
             let pairs = from.into_iter().zip(to);

@@ -148,11 +148,7 @@ trait BlockSource {
     fn list(&mut self, path: &str, most: usize) -> Result<Vec<Entry>, HdfsError>;
     /// The blocks of some files of one directory, in the order of the files, `None` for one that
     /// is gone meanwhile.
-    fn blocks(
-        &mut self,
-        files: &[Entry],
-        sink: &mut resolve::Sink,
-    ) -> Result<(), HdfsError>;
+    fn blocks(&mut self, files: &[Entry], sink: &mut resolve::Sink) -> Result<(), HdfsError>;
 }
 
 /// A DataNode as a NameNode knows it.
@@ -235,15 +231,12 @@ impl Hdfs {
     pub fn datanodes(&mut self, uri: &str, user: &str) -> Result<Vec<DataNodeReport>, HdfsError> {
         let timeouts = self.timeouts();
         let service = self.site.service(&uri::parse(uri)?)?;
-        let by_rpc = self.by_rpc(&service, user, "phalanx check", timeouts, |source| {
-            source.datanodes()
-        });
+        let by_rpc =
+            self.by_rpc(&service, user, "phalanx check", timeouts, |source| source.datanodes());
         match by_rpc {
             Err(error) if service.has_http() => {
                 let urls = service.http_urls();
-                urls.iter()
-                    .find_map(|url| webhdfs::live_nodes(url, &timeouts).ok())
-                    .ok_or(error)
+                urls.iter().find_map(|url| webhdfs::live_nodes(url, &timeouts).ok()).ok_or(error)
             }
             other => other,
         }
@@ -301,7 +294,8 @@ impl Hdfs {
         mut ask: impl FnMut(&mut webhdfs::Client) -> Result<T, HdfsError>,
     ) -> Result<T, HdfsError> {
         let mut last = HdfsError::Configuration(format!(
-            "{}: no dfs.namenode.http-address in the configuration", service.name
+            "{}: no dfs.namenode.http-address in the configuration",
+            service.name
         ));
         for url in service.http_urls() {
             match ask(&mut webhdfs::Client::new(&url, user, timeouts)) {

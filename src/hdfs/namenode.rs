@@ -100,11 +100,8 @@ impl Client {
         let mut begun = false;
         let mut cursor = 0;
         loop {
-            let request = GetBlockLocationsRequest {
-                src: file.path.clone(),
-                offset: cursor,
-                length: step,
-            };
+            let request =
+                GetBlockLocationsRequest { src: file.path.clone(), offset: cursor, length: step };
             let reply: GetBlockLocationsResponse =
                 self.connection.call("getBlockLocations", &request, &self.timeouts)?;
             let blocks: LocatedBlocks =

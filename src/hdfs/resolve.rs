@@ -206,7 +206,10 @@ fn directory(
                     open.insert(entry.path);
                 }
                 Kind::Directory => {
-                    sink.warn(format!("{}: a directory, left out; `recursive` takes it", entry.path));
+                    sink.warn(format!(
+                        "{}: a directory, left out; `recursive` takes it",
+                        entry.path
+                    ));
                 }
                 Kind::Link => sink.warn(format!("{}: a symbolic link, left out", entry.path)),
             }

@@ -73,8 +73,10 @@ impl Connection {
         let user = UserInformation { effective_user: Some(user.to_owned()), real_user: None };
         let whom = IpcConnectionContext { user: Some(user), protocol: Some(PROTOCOL.to_owned()) };
         let header = connection.header(CONTEXT_CALL);
-        hello.extend(frame(&[&header.encode_length_delimited_to_vec(),
-            &whom.encode_length_delimited_to_vec()]));
+        hello.extend(frame(&[
+            &header.encode_length_delimited_to_vec(),
+            &whom.encode_length_delimited_to_vec(),
+        ]));
         let limit = timeouts.left(timeouts.call)?;
         connection.stream.set_write_timeout(Some(limit)).map_err(unreachable)?;
         connection.stream.write_all(&hello).map_err(unreachable)?;
@@ -103,11 +105,8 @@ impl Connection {
     ) -> Result<Reply, HdfsError> {
         let call_id = self.next_call;
         self.next_call = self.next_call.wrapping_add(1) & i32::MAX;
-        let what = RequestHeader {
-            method: method.to_owned(),
-            protocol: PROTOCOL.to_owned(),
-            version: 1,
-        };
+        let what =
+            RequestHeader { method: method.to_owned(), protocol: PROTOCOL.to_owned(), version: 1 };
         let bytes = frame(&[
             &self.header(call_id).encode_length_delimited_to_vec(),
             &what.encode_length_delimited_to_vec(),
@@ -130,7 +129,8 @@ impl Connection {
         self.fill(&mut length, end)?;
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
         if length > HDFS_FRAME_BYTES_MAX {
-            let text = format!("a reply of {length} bytes, at most {HDFS_FRAME_BYTES_MAX} expected");
+            let text =
+                format!("a reply of {length} bytes, at most {HDFS_FRAME_BYTES_MAX} expected");
             return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text));
         }
         // Grows as bytes arrive: a length alone allocates nothing.

@@ -170,11 +170,7 @@ impl Client {
         Self { base, user, timeouts, agent: agent(&timeouts) }
     }
 
-    fn get<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        query: &[(&str, &str)],
-    ) -> Result<T, HdfsError> {
+    fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T, HdfsError> {
         let path: Vec<String> = path.split('/').map(escape).collect();
         let url = format!("{}/webhdfs/v1{}", self.base, path.join("/"));
         let mut request = self.agent.get(&url).query("user.name", &self.user);
@@ -185,22 +181,33 @@ impl Client {
     }
 
     fn by_documented(&self, file: &Entry, sink: &mut Sink) -> Result<(), HdfsError> {
-        self.pages(file, |offset, length| {
-            let query =
-                [("op", "GETFILEBLOCKLOCATIONS"), ("offset", offset), ("length", length)];
-            let reply: Documented = self.get(&file.path, &query)?;
-            Ok((false, reply.block_locations.block_location.into_iter().map(Found::from).collect()))
-        }, sink)
+        self.pages(
+            file,
+            |offset, length| {
+                let query =
+                    [("op", "GETFILEBLOCKLOCATIONS"), ("offset", offset), ("length", length)];
+                let reply: Documented = self.get(&file.path, &query)?;
+                Ok((
+                    false,
+                    reply.block_locations.block_location.into_iter().map(Found::from).collect(),
+                ))
+            },
+            sink,
+        )
     }
 
     fn by_client_op(&self, file: &Entry, sink: &mut Sink) -> Result<(), HdfsError> {
-        self.pages(file, |offset, length| {
-            let query = [("op", "GET_BLOCK_LOCATIONS"), ("offset", offset), ("length", length)];
-            let reply: Blocks = self.get(&file.path, &query)?;
-            let blocks = reply.located_blocks;
-            let found = blocks.located_blocks.into_iter().map(Found::from).collect();
-            Ok((blocks.is_under_construction, found))
-        }, sink)
+        self.pages(
+            file,
+            |offset, length| {
+                let query = [("op", "GET_BLOCK_LOCATIONS"), ("offset", offset), ("length", length)];
+                let reply: Blocks = self.get(&file.path, &query)?;
+                let blocks = reply.located_blocks;
+                let found = blocks.located_blocks.into_iter().map(Found::from).collect();
+                Ok((blocks.is_under_construction, found))
+            },
+            sink,
+        )
     }
 
     fn pages(
