@@ -3,7 +3,7 @@
 #   make demo    install what is needed, build, and run one job list on stock
 #                Slurm and on Phalanx, on a real cluster of 16 nodes on this host
 #   make test    install what is needed, build, and test everything
-# Others: build, plugin, slurm-24.11, check, man, install, bench-10k, bench-balance, clean.
+# Others: build, plugin, slurm-24.11, check, man, deb, install, bench-10k, bench-balance, clean.
 
 # The installed one, which is Debian 12's where none is yet.
 SLURM_VERSION ?= $(or $(shell PATH=$$PATH:/usr/sbin slurmctld -V 2> /dev/null | awk '{ print $$2 }'),22.05.8)
@@ -22,7 +22,10 @@ PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-d
 	slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
 PACKAGES_RUN := $(PACKAGES_BUILD) python3 procps
 PACKAGES_TEST := $(PACKAGES_RUN) clang-14 libclang-rt-14-dev sqlite3 \
-	slurmdbd mariadb-server
+	slurmdbd mariadb-server python3-venv chromium chromium-driver fonts-dejavu-core \
+	python3-prometheus-client
+PACKAGES_DEB := debhelper dpkg-dev lintian
+PACKAGES_DEB_TEST := $(PACKAGES_DEB) debootstrap
 
 export CARGO_TERM_COLOR ?= never
 
@@ -30,10 +33,12 @@ all: build
 
 # ---- what the machine must have
 
-.PHONY: deps-build deps-run deps-test rust
+.PHONY: deps-build deps-run deps-test deps-deb deps-deb-test rust
 deps-build: ; @tests/install-packages $(PACKAGES_BUILD)
 deps-run: ; @tests/install-packages $(PACKAGES_RUN)
 deps-test: ; @tests/install-packages $(PACKAGES_TEST)
+deps-deb: ; @tests/install-packages $(PACKAGES_DEB)
+deps-deb-test: ; @tests/install-packages $(PACKAGES_DEB_TEST)
 rust: ; @tests/need-rust 1.95
 
 # ---- building
@@ -60,8 +65,8 @@ demo: deps-run build
 
 # ---- testing; the cluster suites run the debug build, which has all checks
 
-.PHONY: test check test-unit test-plugin test-cluster test-cluster-24.11 test-24.11
-test: deps-test debug check test-unit test-plugin test-cluster test-24.11
+.PHONY: test check test-unit test-plugin test-page test-cluster test-cluster-24.11 test-24.11
+test: deps-test debug check test-unit test-plugin test-page test-cluster test-24.11 test-packages
 	@echo "make test: everything passed"
 check: rust
 	$(CARGO) fmt --all --check
@@ -71,14 +76,49 @@ test-unit: rust plugin
 test-plugin: plugin
 	$(MAKE) -C plugin check SLURM_VERSION=$(SLURM_VERSION)
 
+test-page:
+	$(PYTHON) tests/page/page.py
+
+# Makes requests from the OpenAPI document; a version that is known to pass.
+SCHEMATHESIS := build/venv/bin/schemathesis
+$(SCHEMATHESIS):
+	$(PYTHON) -m venv build/venv
+	build/venv/bin/pip install -q schemathesis==4.32.5
+
 CLUSTER_ENV := PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
-test-cluster: debug
+test-cluster: debug $(SCHEMATHESIS)
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/test_harness.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/placement.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/learn.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/transparency.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py
+	PHALANX_NEED_MUNGED=1 $(CARGO) test -p phalanx-ffi --test munge
+	PHALANX_SCHEMATHESIS=$(CURDIR)/$(SCHEMATHESIS) $(CLUSTER_ENV) \
+		$(PYTHON) tests/cluster/data_service.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/agents.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/doctor.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/ha.py
+
+# ---- packages; lintian must be silent, and a fresh system must take and lose them
+
+.PHONY: deb test-packages
+deb: deps-deb build
+	packaging/build-deb $(SLURM_VERSION) target/release $(OVERLAY) build/deb/$(SLURM_VERSION)
+	lintian --allow-root --fail-on error,warning build/deb/$(SLURM_VERSION)/*.deb
+# The debug build, which is there already: what is tested is the packaging.
+test-packages: deps-deb-test debug plugin slurm-24.11
+	packaging/build-deb 22.05.8 target/debug build/slurm-22.05.8/select_cons_tres.so \
+		build/deb-test/22.05.8
+	tests/packaging/tree bookworm build/trees/bookworm
+	$(PYTHON) tests/packaging/packages.py --tree build/trees/bookworm --debs build/deb-test/22.05.8
+	PHALANX_DEBIAN=13 PHALANX_GENERATE=$(CURDIR)/target/debug/phalanx \
+		packaging/build-deb 24.11.5 build/slurm-24.11.5/bin \
+		build/slurm-24.11.5/select_cons_tres.so build/deb-test/24.11.5
+	tests/packaging/tree trixie build/trees/trixie
+	$(PYTHON) tests/packaging/packages.py --tree build/trees/trixie --debs build/deb-test/24.11.5
+	$(PYTHON) tests/packaging/rebuild.py 22.05.8
 
 # The same on Slurm 24.11: all of it, and the part of it that every change runs.
 SUITE_2411 := PHALANX_TEST_SLURM=24.11 $(PYTHON) tests/cluster
@@ -99,15 +139,27 @@ test-24.11: slurm-24.11
 
 # ---- measuring; nothing here passes or fails
 
-.PHONY: bench-10k bench-balance bench-traces
+.PHONY: bench-10k bench-balance bench-traces bench-gangs bench-gang-method bench-share bench-agents
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py
+bench-gangs: deps-test debug plugin
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py --bench 200
+bench-gang-method: rust
+	$(CARGO) run --release --example gang_quality -- gaps 100
+	$(CARGO) run --release --example gang_quality -- large
+	$(CARGO) run --release --example gang_plan
+	$(CARGO) run --release --example gang_regret -- 3000 20 docs/gang-regret.svg
 bench-balance: rust
 	$(CARGO) bench --bench balance
 # TRACES: directory with swf/ and gpu_clusters/alibaba-openb-2023/ (see the script)
 bench-traces: build
 	$(PYTHON) tests/bench/traces.py target/release/phalanx $(TRACES)
+bench-share: deps-run build
+	$(PYTHON) tests/bench/share_experiment.py --check
+bench-agents: deps-run build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/bench/agents_load.py
 
 # ---- installing; nothing is started and slurm.conf is not touched
 
@@ -118,11 +170,17 @@ install: build man
 	install -D -m 755 target/release/phalanx $(DESTDIR)$(PREFIX)/bin/phalanx
 	install -D -m 644 $(OVERLAY) $(DESTDIR)$(OVERLAY_DIR)/select_cons_tres.so
 	install -D -m 644 config/phalanxd.service $(DESTDIR)/lib/systemd/system/phalanxd.service
+	install -D -m 644 config/phalanx-agent.service \
+		$(DESTDIR)/lib/systemd/system/phalanx-agent.service
+	install -d $(DESTDIR)/etc/phalanx/collectors $(DESTDIR)$(PREFIX)/share/phalanx/collectors
+	install -m 755 config/collectors/* $(DESTDIR)$(PREFIX)/share/phalanx/collectors/
+	install -d $(DESTDIR)$(PREFIX)/share/phalanx/monitoring
+	install -m 644 config/monitoring/* $(DESTDIR)$(PREFIX)/share/phalanx/monitoring/
 	install -D -m 644 config/phalanx.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/phalanx.conf
 	[ -e $(DESTDIR)/etc/phalanx/phalanx.toml ] || \
 		install -D -m 644 config/phalanx.toml $(DESTDIR)/etc/phalanx/phalanx.toml
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 build/man/man/man1/* $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -d $(DESTDIR)$(PREFIX)/share/man
+	cp -r build/man/man/. $(DESTDIR)$(PREFIX)/share/man/
 	install -D -m 644 build/man/bash/phalanx* \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/phalanx
 	@echo "installed; add to slurm.conf, first in the list, then restart slurmctld:"
@@ -131,7 +189,12 @@ uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/sbin/phalanxd $(DESTDIR)$(PREFIX)/bin/phalanx \
 		$(DESTDIR)$(OVERLAY_DIR)/select_cons_tres.so \
 		$(DESTDIR)/lib/systemd/system/phalanxd.service \
+		$(DESTDIR)/lib/systemd/system/phalanx-agent.service \
 		$(DESTDIR)$(PREFIX)/share/man/man1/phalanx*.1 \
+		$(DESTDIR)$(PREFIX)/share/phalanx/collectors/* \
+		$(DESTDIR)$(PREFIX)/share/phalanx/monitoring/* \
+		$(DESTDIR)$(PREFIX)/share/man/man5/phalanx.toml.5 \
+		$(DESTDIR)$(PREFIX)/share/man/man8/phalanxd.8 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/phalanx
 	@echo "slurmctld keeps the overlay it has loaded until it is restarted;"
 	@echo "the empty directory stays, because slurm.conf may still name it"

@@ -82,10 +82,11 @@ fn instance(family: Family, servers: usize, gangs: usize, seed: u64, width: u64)
     let mut draw = Draw(Xoshiro256PlusPlus::seed_from_u64(seed));
     let kinds: Vec<(usize, Vec<f64>)> =
         (0..servers).map(|_| server_kind(family, &mut draw)).collect();
-    let list = kinds
-        .iter()
-        .enumerate()
-        .map(|(i, (_, capacity))| Server { name: format!("n{i}"), capacity: capacity.clone() });
+    let list = kinds.iter().enumerate().map(|(i, (_, capacity))| Server {
+        name: format!("n{i}"),
+        capacity: capacity.clone(),
+        ..Server::default()
+    });
     let list: Vec<Server> = list.collect();
     let mut jobs = Vec::new();
     for j in 0..gangs {
@@ -100,13 +101,13 @@ fn instance(family: Family, servers: usize, gangs: usize, seed: u64, width: u64)
             let size: f64 = shape.iter().zip([64.0, 512.0, 8.0, 100.0]).map(|(a, c)| a / c).sum();
             let base = worth * (0.1 + size);
             let (edges, any) = edges(family, &mut draw, base, &kinds);
-            tasks.push(Task { request: shape.clone(), edges, any });
+            tasks.push(Task { request: shape.clone(), edges, any, ..Task::default() });
         }
         let shaped = (0..count).map(|q| match (q, tasks.len()) {
             (0, _) | (_, 1) => tasks[0].clone(),
             _ => tasks[1].clone(),
         });
-        jobs.push(Job { id: format!("j{j}"), tasks: shaped.collect() });
+        jobs.push(Job { id: format!("j{j}"), tasks: shaped.collect(), spread: false });
     }
     let learned = family == Family::Learned;
     Problem {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Regret of the learned index on the worked examples' model.
 //!
-//! `gang_regret [SLOTS] [RUNS]`: every slot both jobs arrive, the exact argmax of the index runs,
+//! `gang_regret [SLOTS] [RUNS] [FILE.svg]`: every slot both jobs arrive, the exact argmax of the index runs,
 //! each task's value is its mean plus uniform noise in (-0.2, 0.2). Prints the regret against the
 //! best assignment by bonus scale, mean and worst over the runs, and how well the curve of the
-//! shipped scale fits a line in ln t.
+//! shipped scale fits a line in ln t; draws the mean curves over ln t into the file.
 
 use phalanx::exact::gang as oracle;
 use phalanx::gang::{Edge, Job, Mode, Options, Problem, Server, Task, solve};
@@ -31,7 +31,7 @@ fn model(edge: impl Fn(usize, usize) -> (f64, f64), slot: u64, g: Growth, scale:
                 Edge { server: SERVERS[s].into(), mean, count }
             })
             .collect(),
-        any: None,
+        ..Task::default()
     };
     Problem {
         kinds: vec!["cpu".into(), "gpu".into()],
@@ -43,11 +43,15 @@ fn model(edge: impl Fn(usize, usize) -> (f64, f64), slot: u64, g: Growth, scale:
         servers: SERVERS
             .iter()
             .zip(capacity)
-            .map(|(name, c)| Server { name: (*name).into(), capacity: c.to_vec() })
+            .map(|(name, c)| Server {
+                name: (*name).into(),
+                capacity: c.to_vec(),
+                ..Server::default()
+            })
             .collect(),
         jobs: vec![
-            Job { id: "j0".into(), tasks: (0..3).map(task).collect() },
-            Job { id: "j1".into(), tasks: (3..5).map(task).collect() },
+            Job { id: "j0".into(), tasks: (0..3).map(task).collect(), spread: false },
+            Job { id: "j1".into(), tasks: (3..5).map(task).collect(), spread: false },
         ],
     }
 }
@@ -101,6 +105,42 @@ fn fit(curve: &[f64]) -> f64 {
     if yy > 0.0 { xy * xy / (xx * yy) } else { 1.0 }
 }
 
+/// Mean regret over ln t: a straight line grows with ln t.
+fn svg(curves: &[(f64, Vec<f64>)]) -> String {
+    const COLOURS: [&str; 7] =
+        ["#b2182b", "#d6604d", "#f4a582", "#999999", "#67a9cf", "#2166ac", "#053061"];
+    // Curves of the large scales would flatten all others.
+    let shown: Vec<_> = curves.iter().filter(|(scale, _)| *scale <= 0.1).collect();
+    let slots = shown.iter().map(|(_, c)| c.len()).max().unwrap_or(2).max(2) as f64;
+    let top = shown.iter().flat_map(|(_, c)| c).copied().fold(1.0, f64::max);
+    let x = |t: f64| 60.0 + 520.0 * t.ln() / slots.ln();
+    let y = |r: f64| 340.0 - 300.0 * r / top;
+    let mut out = String::from(
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 720 400' \
+         font-family='sans-serif' font-size='12'>\n<rect width='720' height='400' fill='white'/>\n",
+    );
+    for (text, at) in [(top, top), (top / 2.0, top / 2.0), (0.0, 0.0)] {
+        let (y, right) = (y(at), x(slots));
+        out += &format!("<path d='M60 {y:.0}H{right:.0}' stroke='#dddddd'/>");
+        out += &format!("<text x='54' y='{:.0}' text-anchor='end'>{text:.0}</text>\n", y + 4.0);
+    }
+    for t in [1.0, 10.0, 100.0, 1000.0].into_iter().filter(|t| *t < slots).chain([slots]) {
+        out += &format!("<text x='{:.0}' y='358' text-anchor='middle'>{t:.0}</text>\n", x(t));
+    }
+    out += "<text x='320' y='384' text-anchor='middle'>slot t (logarithmic)</text>\n";
+    out += "<text x='60' y='24'>mean regret against the best assignment</text>\n";
+    for ((scale, curve), colour) in shown.iter().zip(COLOURS.iter().cycle()) {
+        let step = (curve.len() / 400).max(1);
+        let kept = curve.iter().enumerate().filter(|(i, _)| *i < 50 || i % step == 0);
+        let points: Vec<String> =
+            kept.map(|(i, r)| format!("{:.1},{:.1}", x((i + 1) as f64), y(*r))).collect();
+        out += &format!("<polyline fill='none' stroke='{colour}' points='{}'/>", points.join(" "));
+        let end = y(curve.last().copied().unwrap_or(0.0)) + 4.0;
+        out += &format!("<text x='586' y='{end:.0}' fill='{colour}'>scale {scale}</text>\n");
+    }
+    out + "</svg>\n"
+}
+
 fn main() -> Result<(), Fail> {
     let mut args = std::env::args().skip(1);
     let slots: usize = args.next().map_or(Ok(3000), |s| s.parse())?;
@@ -110,6 +150,7 @@ fn main() -> Result<(), Fail> {
     println!("best welfare per slot {best:.2}; shipped bonus scale {BONUS_SCALE_SHIPPED}");
     let marks: Vec<usize> = MARKS.into_iter().filter(|m| *m <= slots).collect();
     println!("scale   worst  R2(ln t)  mean regret after {marks:?} slots");
+    let mut curves = Vec::new();
     for scale in [1.0, 0.3, 0.1, 0.03, 0.02, BONUS_SCALE_SHIPPED, 0.003] {
         let mut mean = vec![0.0; slots];
         let mut worst = 0.0_f64;
@@ -120,6 +161,10 @@ fn main() -> Result<(), Fail> {
         }
         let row: Vec<String> = marks.iter().map(|m| format!("{:.2}", mean[m - 1])).collect();
         println!("{scale:<6} {worst:6.2}  {:.4}  {}", fit(&mean), row.join("  "));
+        curves.push((scale, mean));
+    }
+    if let Some(file) = args.next() {
+        std::fs::write(file, svg(&curves))?;
     }
     Ok(())
 }

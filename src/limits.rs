@@ -11,6 +11,14 @@ pub const HISTORY_BATCH_MAX: usize = 512;
 pub const HISTORY_QUEUE_MAX: usize = 16_384;
 /// Bytes of one answer of the daemon that the command line takes.
 pub const REPLY_BYTES_MAX: usize = 512 << 20;
+/// Bytes of slurm.conf, or of one file that it includes, for `phalanx doctor`.
+pub const SLURM_CONF_BYTES_MAX: u64 = 16 << 20;
+/// Files that slurm.conf may include.
+pub const SLURM_CONF_INCLUDES_MAX: usize = 64;
+/// Bytes of a plugin's file that `phalanx doctor` looks into.
+pub const PLUGIN_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of output of one program that `phalanx doctor` runs.
+pub const DOCTOR_OUTPUT_BYTES_MAX: u64 = 1 << 20;
 /// Nodes of one cluster (the wire format's `PHX_NODES_MAX`).
 pub const NODES_MAX: usize = 131_072;
 /// Resource dimensions of one problem: cpu, memory, each GRES type, licences.
@@ -36,7 +44,9 @@ const _: () = assert!(NODES_MAX < u32::MAX as usize);
 /// Jobs whose waiting time under `no_improvement = "hold"` is remembered.
 pub const HELD_JOBS_MAX: usize = 100_000;
 /// Bytes of one request body on the control socket.
-pub const API_BODY_BYTES_MAX: usize = 64 << 10;
+pub const API_BODY_BYTES_MAX: usize = 128 << 10;
+/// Connections of the TCP listener.
+pub const API_CONNECTIONS_MAX: usize = 20_000;
 /// Questions on the control socket that are worked on at once.
 pub const API_BLOCKING_THREADS: usize = 4;
 /// Notes of the link that wait for the recorder.
@@ -61,6 +71,10 @@ pub const RUNS_LIST_MAX: u32 = 100_000;
 pub const STEERS_MAX: usize = 100_000;
 /// Sets of nodes of one steer: each costs at most one decision more at a question.
 pub const STEER_TIERS_MAX: usize = 4;
+/// Different sets of eligible nodes that one plan of gangs tells apart: bits of a word.
+pub const GANG_PLACES_MAX: usize = 64;
+/// Waiting tasks of one array that one plan of gangs looks at.
+pub const GANG_ARRAY_TASKS_MAX: u64 = 64;
 /// Nodes copied from the mirror while its lock is held once.
 pub const COPY_NODES: usize = 512;
 
@@ -111,6 +125,19 @@ pub const BISECT_EXACT_CORES_MAX: usize = 8;
 pub const BISECT_EXACT_BLOCKS_MAX: usize = 10;
 /// Work of mode `exact`; some ten seconds.
 pub const BISECT_EXACT_UNITS: u64 = 1_000_000_000;
+/// Bytes that a collector may print.
+pub const SLOT_OUTPUT_BYTES_MAX: usize = 64 << 10;
+/// Bytes kept of what it writes to standard error: the last ones.
+pub const SLOT_STDERR_BYTES_MAX: usize = 2 << 10;
+/// Processes and threads of the user that collectors run as, root excepted.
+pub const SLOT_PROCESSES_MAX: u64 = 512;
+/// Open files of one process of a collector.
+pub const SLOT_FILES_MAX: u64 = 1024;
+/// Bytes of one file that a collector writes.
+pub const SLOT_FILE_BYTES_MAX: u64 = 16 << 20;
+/// Time between two looks whether a program has ended, milliseconds, where the
+/// kernel cannot tell (before Linux 5.3).
+pub const SLOT_EXIT_CHECK_MS: u64 = 50;
 
 /// Bytes of the name of a datum or a node of the data service.
 pub const COLLECT_NAME_BYTES_MAX: usize = 63;
@@ -162,6 +189,28 @@ pub const HDFS_DIRECTORIES_MAX: usize = 10_000;
 pub const HDFS_CONF_BYTES_MAX: u64 = 8 << 20;
 /// Inputs whose blocks are remembered.
 pub const HDFS_CACHE_MAX: usize = 1000;
+/// Bytes of a Prometheus answer.
+pub const PROMETHEUS_BYTES_MAX: usize = 32 << 20;
+/// Programs that one agent runs at once.
+pub const AGENT_RUNS_MAX: usize = 32;
+/// Values that an agent keeps while the data service does not take them; the
+/// oldest make room.
+pub const AGENT_QUEUE_MAX: usize = 4096;
+/// Values of one sync: one request stays below [`COLLECT_BODY_BYTES_MAX`].
+pub const AGENT_BATCH_MAX: usize = 1024;
+/// Runs that end between two turns of an agent.
+pub const AGENT_EVENTS_MAX: usize = 256;
+/// Longest time an agent lets one sync be held, milliseconds.
+pub const AGENT_WAIT_MS_MAX: u64 = 30_000;
+/// Longest pause of an agent that cannot reach the data service, milliseconds.
+pub const AGENT_RETRY_MS_MAX: u64 = 15_000;
+/// Longest extra pause of a collector that fails, milliseconds.
+pub const COLLECTOR_BACKOFF_MS_MAX: u64 = 300_000;
+/// Bytes of one answer of the data service.
+pub const AGENT_REPLY_BYTES_MAX: usize = 32 << 20;
+
+const _: () = assert!(AGENT_BATCH_MAX * (COLLECT_TEXT_BYTES_MAX + 1024) <= COLLECT_BODY_BYTES_MAX);
+const _: () = assert!(AGENT_WAIT_MS_MAX <= COLLECT_HOLD_MS_MAX);
 /// Bytes of one line of a trace.
 pub const TRACE_LINE_BYTES_MAX: u64 = 1 << 20;
 /// Jobs of one trace; a job takes about 60 bytes while it is simulated.

@@ -29,7 +29,7 @@ fn model(edge: impl Fn(usize, usize) -> (f64, f64), slot: u64, g: Growth, scale:
                 Edge { server: format!("s{s}"), mean, count }
             })
             .collect(),
-        any: None,
+        ..Task::default()
     };
     Problem {
         kinds: vec!["cpu".into(), "gpu".into()],
@@ -41,11 +41,15 @@ fn model(edge: impl Fn(usize, usize) -> (f64, f64), slot: u64, g: Growth, scale:
         servers: capacities
             .iter()
             .enumerate()
-            .map(|(s, c)| Server { name: format!("s{s}"), capacity: c.to_vec() })
+            .map(|(s, c)| Server {
+                name: format!("s{s}"),
+                capacity: c.to_vec(),
+                ..Server::default()
+            })
             .collect(),
         jobs: vec![
-            Job { id: "j0".into(), tasks: (0..3).map(task).collect() },
-            Job { id: "j1".into(), tasks: (3..5).map(task).collect() },
+            Job { id: "j0".into(), tasks: (0..3).map(task).collect(), spread: false },
+            Job { id: "j1".into(), tasks: (3..5).map(task).collect(), spread: false },
         ],
     }
 }
@@ -268,8 +272,9 @@ fn esdp_balanced() {
         tasks: vec![Task {
             request: vec![f64::from(need[0][e]), f64::from(need[1][e])],
             edges: vec![Edge { server: "c".into(), mean: mean[e], count: count[e] }],
-            any: None,
+            ..Task::default()
         }],
+        spread: false,
     };
     let problem = Problem {
         kinds: vec!["a".into(), "b".into()],
@@ -278,7 +283,7 @@ fn esdp_balanced() {
         g: Growth::Source,
         bonus_scale: 1.0,
         m: Some(3),
-        servers: vec![Server { name: "c".into(), capacity: vec![5.0, 2.0] }],
+        servers: vec![Server { name: "c".into(), capacity: vec![5.0, 2.0], ..Server::default() }],
         jobs: (0..5).map(job).collect(),
     };
     let exact = answer(&problem, Mode::Exact);

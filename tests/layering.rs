@@ -101,7 +101,8 @@ const IMPURE_CALLS: [(&str, &str); 6] = [
 
 /// Crates of the asynchronous runtime, and where they may be used.
 const RUNTIME: [&str; 5] = ["axum", "tokio", "hyper", "hyper_util", "http_body_util"];
-const RUNTIME_AT: [&str; 3] = ["src/api/", "src/daemon/", "src/cli/client.rs"];
+const RUNTIME_AT: [&str; 4] =
+    ["src/api/", "src/daemon/", "src/cli/client.rs", "src/collect/agent/http.rs"];
 
 fn place(name: &str) -> Option<(u8, u8)> {
     TABLE.iter().find(|(module, ..)| *module == name).map(|&(_, layer, rank)| (layer, rank))

@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use phalanx::exact::gang as oracle;
-use phalanx::gang::{Answer, AnyEdge, Edge, Job, Mode, Options, Problem, Server, Task, solve};
+use phalanx::gang::{
+    Answer, AnyEdge, Edge, GroupEdge, Job, Mode, Options, Problem, Server, Task, solve,
+};
 use phalanx::learn::{Growth, Observation, RunNode, Source, Speeds, SpeedsOptions, Stat};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const MODES: [Mode; 3] = [Mode::Seed, Mode::Best, Mode::Exact];
 
@@ -15,9 +17,11 @@ fn run(problem: &Problem, mode: Mode, seed: u64, threads: usize) -> Answer {
 }
 
 /// (mean, count) of a task on a server, if it may run there.
-fn edge_of(task: &Task, server: &str) -> Option<(f64, f64)> {
+fn edge_of(problem: &Problem, task: &Task, server: &str) -> Option<(f64, f64)> {
     let listed = task.edges.iter().find(|e| e.server == server).map(|e| (e.mean, e.count));
-    listed.or(task.any.map(|any| (any.mean, any.count)))
+    let own = problem.servers.iter().find(|s| s.name == server)?.group.as_ref();
+    let group = task.groups.iter().find(|g| Some(&g.group) == own).map(|g| (g.mean, g.count));
+    listed.or(group).or(task.any.map(|any| (any.mean, any.count)))
 }
 
 /// Checks an answer from its own text alone: gangs, capacity, order, sums.
@@ -35,8 +39,10 @@ fn check(problem: &Problem, answer: &Answer) {
         last = Some(j);
         seen[j] += 1;
         assert_eq!(placement.tasks.len(), problem.jobs[j].tasks.len(), "complete gang");
+        let different: BTreeSet<&String> = placement.tasks.iter().collect();
+        assert!(!problem.jobs[j].spread || different.len() == placement.tasks.len(), "spread");
         for (task, server) in problem.jobs[j].tasks.iter().zip(&placement.tasks) {
-            let (mean, count) = edge_of(task, server).expect("an edge");
+            let (mean, count) = edge_of(problem, task, server).expect("an edge");
             let sums = used.entry(server).or_insert_with(|| vec![0.0; problem.kinds.len()]);
             sums.iter_mut().zip(&task.request).for_each(|(s, a)| *s += a);
             let cost = problem.cost.iter().flatten();
@@ -69,7 +75,13 @@ prop_compose! {
         request in prop::collection::vec(0_u32..40, kinds),
         listed in prop::collection::vec(prop::option::of((-3_i32..10, 0_u32..4)), servers),
         any in prop::option::of((-3_i32..10, 0_u32..4)),
+        grouped in prop::collection::vec(prop::option::of((-3_i32..10, 0_u32..4)), servers.min(2)),
     ) -> Task {
+        let groups = grouped.iter().enumerate().filter_map(|(g, edge)| {
+            let (mean, count) = (*edge)?;
+            let (mean, count) = (f64::from(mean) / 10.0, f64::from(count));
+            Some(GroupEdge { group: format!("g{g}"), mean, count })
+        });
         let edges = listed.iter().enumerate().filter_map(|(s, edge)| {
             let (mean, count) = (*edge)?;
             Some(Edge {
@@ -81,6 +93,7 @@ prop_compose! {
         Task {
             request: request.iter().map(|a| f64::from(*a) / 10.0).collect(),
             edges: edges.collect(),
+            groups: groups.collect(),
             any: any.map(|(mean, count)| AnyEdge {
                 mean: f64::from(mean) / 10.0,
                 count: f64::from(count),
@@ -99,6 +112,7 @@ prop_compose! {
         capacity in prop::collection::vec(prop::collection::vec(0_u32..60, kinds), servers),
         tasks in prop::collection::vec(
             prop::collection::vec(any_task(kinds, servers), 1..=tasks_max), jobs),
+        spread in prop::collection::vec(any::<bool>(), jobs),
         slot in 1_u64..50,
         g in prop::sample::select(vec![Growth::Source, Growth::Loglog, Growth::None]),
         scale in prop::sample::select(vec![1.0, 0.05, 0.0]),
@@ -106,10 +120,12 @@ prop_compose! {
         let server = |(s, c): (usize, &Vec<u32>)| Server {
             name: format!("s{s}"),
             capacity: c.iter().map(|x| f64::from(*x) / 10.0).collect(),
+            group: (s % 3 < 2).then(|| format!("g{}", s % 3)),
         };
         let job = |(j, tasks): (usize, &Vec<Task>)| Job {
             id: format!("j{j}"),
             tasks: tasks.clone(),
+            spread: spread[j],
         };
         Problem {
             kinds: (0..kinds).map(|k| format!("k{k}")).collect(),
@@ -207,8 +223,9 @@ fn contended(servers: usize, jobs: usize) -> Problem {
         let request: Vec<f64> = (0..4).map(|_| draw(12) as f64).collect();
         let any = AnyEdge { mean: 0.1 + draw(100) as f64 / 50.0, count: 1.0 + draw(9) as f64 };
         let tasks = 1 + draw(8);
-        let task = Task { request, edges: Vec::new(), any: Some(any) };
-        list.push(Job { id: format!("j{j}"), tasks: vec![task; usize::try_from(tasks).unwrap()] });
+        let task = Task { request, any: Some(any), ..Task::default() };
+        let tasks = vec![task; usize::try_from(tasks).unwrap()];
+        list.push(Job { id: format!("j{j}"), tasks, spread: j % 4 == 3 });
     }
     Problem {
         kinds: ["a", "b", "c", "d"].map(String::from).to_vec(),
@@ -218,7 +235,11 @@ fn contended(servers: usize, jobs: usize) -> Problem {
         bonus_scale: 0.02,
         m: None,
         servers: (0..servers)
-            .map(|s| Server { name: format!("n{s}"), capacity: vec![24.0, 24.0, 24.0, 24.0] })
+            .map(|s| Server {
+                name: format!("n{s}"),
+                capacity: vec![24.0, 24.0, 24.0, 24.0],
+                ..Server::default()
+            })
             .collect(),
         jobs: list,
     }
@@ -269,8 +290,8 @@ fn a_warm_start_is_never_lost() {
 fn tenths_fill_a_device_exactly() {
     let task = Task {
         request: vec![0.1],
-        edges: Vec::new(),
         any: Some(AnyEdge { mean: 1.0, count: 1.0 }),
+        ..Task::default()
     };
     let problem = Problem {
         kinds: vec!["gpu".into()],
@@ -279,8 +300,10 @@ fn tenths_fill_a_device_exactly() {
         g: Growth::None,
         bonus_scale: 1.0,
         m: None,
-        servers: vec![Server { name: "n".into(), capacity: vec![1.0] }],
-        jobs: (0..12).map(|j| Job { id: format!("j{j}"), tasks: vec![task.clone()] }).collect(),
+        servers: vec![Server { name: "n".into(), capacity: vec![1.0], ..Server::default() }],
+        jobs: (0..12)
+            .map(|j| Job { id: format!("j{j}"), tasks: vec![task.clone()], spread: false })
+            .collect(),
     };
     for mode in MODES {
         let answer = run(&problem, mode, 1, 1);

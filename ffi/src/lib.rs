@@ -7,6 +7,7 @@
 //! - [`slurm`]: Slurm's tables through libslurm. A C shim (`shim/`) flattens
 //!   libslurm's structs into fixed records; all that depends on Slurm's
 //!   release is in `shim/slurm_compat.h`;
+//! - [`process`]: limits of child processes, and waiting for their end;
 //! - [`munge`]: credentials through libmunge;
 //! - [`thread`]: how the kernel schedules the calling thread.
 //!
@@ -18,6 +19,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod munge;
+pub mod process;
 pub mod slurm;
 pub mod sys;
 pub mod thread;

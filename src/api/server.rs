@@ -6,17 +6,18 @@
 //! a listed one. Who asks is known from the socket's peer credentials.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::connect_info::Connected;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Path as UrlPath, Query, State};
-use axum::http::StatusCode;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::serve::IncomingStream;
-use axum::{Json, Router};
 use log::warn;
 use nix::unistd::Uid;
 use serde::{Deserialize, Serialize};
@@ -24,12 +25,22 @@ use thiserror::Error;
 use tokio::net::{UnixListener, unix::UCred};
 use tokio::sync::watch;
 
+use super::auth::{self, Gate};
+use super::collect::{self, DataService};
+use super::extract::{Arg, Ask, Body, error};
+use super::tcp;
+use crate::api::heat::HeatReport;
+use crate::api::metrics::{self, Sources};
+use crate::api::page;
 use crate::api::types::{
-    ErrorBody, Explain, ImportReport, NodesReport, PlanReport, ReloadReport, RunsReport,
-    ShadowReport, SpeedsReport, Status,
+    Explain, ImportReport, NodesReport, PlanReport, ReloadReport, RunsReport, ShadowReport,
+    SpeedsReport, Status,
 };
 use crate::limits;
 use crate::model::run::Run;
+
+/// The description of every resource (OpenAPI 3.1).
+const OPENAPI: &str = include_str!("openapi.json");
 
 /// Why a question has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,8 +49,26 @@ pub enum Failure {
     NotFound(String),
     /// The question is malformed (400).
     BadRequest(String),
+    /// It collides with what is there (409).
+    Conflict(String),
     /// Not now (503).
     Unavailable(String),
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let (status, text) = match self {
+            Failure::NotFound(text) => (StatusCode::NOT_FOUND, text),
+            Failure::BadRequest(text) => (StatusCode::BAD_REQUEST, text),
+            Failure::Conflict(text) => (StatusCode::CONFLICT, text),
+            Failure::Unavailable(text) => (StatusCode::SERVICE_UNAVAILABLE, text),
+        };
+        let mut response = error(status, text);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        response
+    }
 }
 
 /// What the daemon answers with.
@@ -83,6 +112,30 @@ pub trait Backend: Send + Sync + 'static {
     fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure>;
     /// `POST /v1/reload`
     fn reload(&self) -> ReloadReport;
+    /// The data service, if it is switched on.
+    fn data_service(&self) -> Option<&dyn DataService> {
+        None
+    }
+    /// `GET /v1/heat`
+    ///
+    /// # Errors
+    /// Before the first picture of the nodes.
+    fn heat(&self) -> Result<HeatReport, Failure> {
+        self.nodes().map(|nodes| HeatReport::of(&nodes))
+    }
+    /// What `GET /metrics` is made of.
+    fn sources(&self) -> Sources {
+        let (status, nodes, plan) = (self.status(), self.nodes().ok(), self.plan().ok());
+        let service = self.data_service();
+        Sources {
+            status,
+            nodes,
+            plan,
+            collectors: service.map(DataService::collectors),
+            data: service.map(DataService::data_names),
+            agents: service.map(DataService::agents),
+        }
+    }
 }
 
 /// Who may do what.
@@ -95,7 +148,7 @@ pub struct Access {
 }
 
 impl Access {
-    fn may_change(&self, uid: u32) -> bool {
+    pub(super) fn may_change(&self, uid: u32) -> bool {
         uid == 0 || uid == Uid::effective().as_raw() || self.allowed_uids.contains(&uid)
     }
 }
@@ -109,19 +162,36 @@ pub struct ApiError {
     source: io::Error,
 }
 
-/// User id at the other end of a connection.
+/// User id at the other end of a connection, and whether it came over TCP.
 #[derive(Debug, Clone, Copy)]
-struct Peer(Option<u32>);
+pub(super) struct Peer(pub(super) Option<u32>, bool);
 
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        Self(stream.io().peer_cred().ok().map(|cred: UCred| cred.uid()))
+impl Peer {
+    /// Over TCP, with a good credential.
+    pub(super) fn remote_user(uid: u32) -> Self {
+        Self(Some(uid), true)
+    }
+
+    /// Over TCP, with none (yet).
+    pub(super) fn stranger() -> Self {
+        Self(None, true)
+    }
+
+    pub(super) fn remote(self) -> bool {
+        self.1
     }
 }
 
-struct Shared<B> {
-    backend: Arc<B>,
-    access: Access,
+impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        Self(stream.io().peer_cred().ok().map(|cred: UCred| cred.uid()), false)
+    }
+}
+
+pub(super) struct Shared<B> {
+    pub(super) backend: Arc<B>,
+    pub(super) access: Access,
+    pub(super) stop: watch::Receiver<bool>,
 }
 
 /// The bound socket.
@@ -129,6 +199,7 @@ struct Shared<B> {
 pub struct Server {
     path: PathBuf,
     listener: std::os::unix::net::UnixListener,
+    tcp: Option<(std::net::TcpListener, Gate)>,
     access: Access,
 }
 
@@ -152,7 +223,19 @@ impl Server {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
             .map_err(fail("set the socket's mode"))?;
         listener.set_nonblocking(true).map_err(fail("set non-blocking"))?;
-        Ok(Self { path: path.to_path_buf(), listener, access })
+        Ok(Self { path: path.to_path_buf(), listener, tcp: None, access })
+    }
+
+    /// Listens on a TCP address as well.
+    ///
+    /// # Errors
+    /// The address and what the system refused.
+    pub fn with_tcp(mut self, address: SocketAddr, gate: Gate) -> Result<Self, ApiError> {
+        let fail = |what| move |source| ApiError { path: address.to_string().into(), what, source };
+        let listener = std::net::TcpListener::bind(address).map_err(fail("listen"))?;
+        listener.set_nonblocking(true).map_err(fail("set non-blocking"))?;
+        self.tcp = Some((listener, gate));
+        Ok(self)
     }
 
     /// Serves until `stop` changes, on this thread.
@@ -168,10 +251,17 @@ impl Server {
             .enable_all()
             .max_blocking_threads(limits::API_BLOCKING_THREADS)
             .build()?;
-        let shared = Arc::new(Shared { backend, access: self.access });
-        let service = routes(shared).into_make_service_with_connect_info::<Peer>();
+        let shared = Arc::new(Shared { backend, access: self.access, stop: stop.clone() });
+        let routes = routes(shared);
+        let local = routes.clone().layer(axum::middleware::from_fn(auth::bounded));
+        let service = local.into_make_service_with_connect_info::<Peer>();
         let path = self.path;
         runtime.block_on(async move {
+            if let Some((listener, gate)) = self.tcp {
+                let guard = move |request, next| auth::guard(gate.clone(), request, next);
+                let routes = routes.layer(axum::middleware::from_fn(guard));
+                tokio::spawn(tcp::serve(listener, routes, stop.clone()));
+            }
             let listener = UnixListener::from_std(self.listener)?;
             let stopped = async move {
                 // An error means that the sender is gone: stop as well.
@@ -193,42 +283,105 @@ fn routes<B: Backend>(shared: Arc<Shared<B>>) -> Router {
         .route("/v1/plan", get(plan::<B>))
         .route("/v1/history/runs", get(runs::<B>))
         .route("/v1/history/speeds", get(speeds::<B>))
-        .route("/v1/history/import", import_route::<B>())
+        .route("/v1/history/import", post(import::<B>))
         .route("/v1/reload", post(reload::<B>))
+        .route("/openapi.json", get(openapi))
+        .merge(collect::routes())
+        .route("/v1/heat", get(heat::<B>))
+        .route("/metrics", get(metrics::<B>))
+        .route("/healthz", get(healthz))
+        .route("/", get(page::index))
+        .route("/page.css", get(page::style))
+        .route("/page.js", get(page::script))
         .fallback(not_found)
-        .layer(DefaultBodyLimit::max(limits::API_BODY_BYTES_MAX))
+        .method_not_allowed_fallback(wrong_method)
+        // Bodies are bounded by the path, where their user is known.
+        .layer(DefaultBodyLimit::disable())
         .with_state(shared)
 }
 
-type Ctx<B> = State<Arc<Shared<B>>>;
+pub(super) type Ctx<B> = State<Arc<Shared<B>>>;
 
 async fn not_found() -> Response {
-    error(StatusCode::NOT_FOUND, "no such resource; see phalanx(1)".to_owned())
+    error(StatusCode::NOT_FOUND, "no such resource; see phalanx(1)")
 }
 
-fn error(status: StatusCode, text: String) -> Response {
-    (status, Json(ErrorBody { error: text })).into_response()
+async fn wrong_method() -> Response {
+    error(StatusCode::METHOD_NOT_ALLOWED, "this resource has other methods; see /openapi.json")
 }
 
-/// Runs a question off the runtime's thread: it may read the history.
-async fn read<B: Backend, T: Serialize + Send + 'static>(
+/// The document that describes all of this.
+async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], OPENAPI).into_response()
+}
+
+/// Answers a question of whoever may read.
+pub(super) async fn read<B: Backend, T: Serialize + Send + 'static>(
     shared: Arc<Shared<B>>,
     peer: Peer,
     ask: impl FnOnce(&B) -> Result<T, Failure> + Send + 'static,
 ) -> Response {
-    let allowed = peer.0.is_some_and(|uid| shared.access.may_change(uid));
-    if !shared.access.public_read && !allowed {
-        return error(StatusCode::FORBIDDEN, "control.public_read is off".to_owned());
+    match unreadable(&shared, peer) {
+        None => answer(shared, ask).await,
+        Some(refused) => refused,
     }
+}
+
+/// Why this user may not read.
+fn unreadable<B>(shared: &Shared<B>, peer: Peer) -> Option<Response> {
+    let allowed = peer.0.is_some_and(|uid| shared.access.may_change(uid));
+    // A stranger over TCP came through the gate, which knows what is public there.
+    let stranger = peer.remote() && peer.0.is_none();
+    (!shared.access.public_read && !allowed && !stranger)
+        .then(|| error(StatusCode::FORBIDDEN, "control.public_read is off"))
+}
+
+/// Changes something for whoever may; the body is looked at only then.
+pub(super) async fn change<B: Backend, T: Serialize + Send + 'static, A: Send + 'static>(
+    shared: Arc<Shared<B>>,
+    peer: Peer,
+    body: Result<A, Response>,
+    make: impl FnOnce(&B, A) -> Result<T, Failure> + Send + 'static,
+) -> Response {
+    if !peer.0.is_some_and(|uid| shared.access.may_change(uid)) {
+        let text = "changes need root, SlurmUser, phalanxd's user or control.allowed_uids";
+        return error(StatusCode::FORBIDDEN, text);
+    }
+    match body {
+        Ok(body) => answer(shared, move |backend: &B| make(backend, body)).await,
+        Err(response) => response,
+    }
+}
+
+/// Runs a question off the runtime's thread: it may read a database, and its
+/// answer may be large.
+pub(super) async fn answer<B: Backend, T: Serialize + Send + 'static>(
+    shared: Arc<Shared<B>>,
+    ask: impl FnOnce(&B) -> Result<T, Failure> + Send + 'static,
+) -> Response {
+    off_thread(shared, ask, |body| match serde_json::to_vec(&body) {
+        Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(wrong) => {
+            warn!("control: answer: {wrong}");
+            error(StatusCode::INTERNAL_SERVER_ERROR, "question failed")
+        }
+    })
+    .await
+}
+
+/// The same with an answer of any form.
+async fn off_thread<B: Backend, T: Send + 'static>(
+    shared: Arc<Shared<B>>,
+    ask: impl FnOnce(&B) -> Result<T, Failure> + Send + 'static,
+    form: impl FnOnce(T) -> Response + Send + 'static,
+) -> Response {
     let backend = Arc::clone(&shared.backend);
-    match tokio::task::spawn_blocking(move || ask(&backend)).await {
-        Ok(Ok(body)) => Json(body).into_response(),
-        Ok(Err(Failure::NotFound(text))) => error(StatusCode::NOT_FOUND, text),
-        Ok(Err(Failure::BadRequest(text))) => error(StatusCode::BAD_REQUEST, text),
-        Ok(Err(Failure::Unavailable(text))) => error(StatusCode::SERVICE_UNAVAILABLE, text),
+    let work = move || ask(&backend).map_or_else(IntoResponse::into_response, form);
+    match tokio::task::spawn_blocking(work).await {
+        Ok(response) => response,
         Err(join) => {
             warn!("control: question failed: {join}");
-            error(StatusCode::INTERNAL_SERVER_ERROR, "question failed".to_owned())
+            error(StatusCode::INTERNAL_SERVER_ERROR, "question failed")
         }
     }
 }
@@ -241,6 +394,26 @@ async fn nodes<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer
     read(s, peer, |backend: &B| backend.nodes()).await
 }
 
+async fn heat<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
+    read(s, peer, |backend: &B| backend.heat()).await
+}
+
+async fn metrics<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
+    if let Some(refused) = unreadable(&s, peer) {
+        return refused;
+    }
+    let ask = |backend: &B| Ok(metrics::text(&backend.sources()));
+    let form =
+        |text: String| ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response();
+    off_thread(s, ask, form).await
+}
+
+/// That this answers at all is the news: threads that hang are the
+/// watchdog's business.
+async fn healthz() -> Response {
+    "ok\n".into_response()
+}
+
 async fn plan<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
     read(s, peer, |backend: &B| backend.plan()).await
 }
@@ -248,7 +421,7 @@ async fn plan<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>
 async fn explain<B: Backend>(
     State(s): Ctx<B>,
     ConnectInfo(peer): ConnectInfo<Peer>,
-    UrlPath(job): UrlPath<String>,
+    Arg(job): Arg<String>,
 ) -> Response {
     read(s, peer, move |backend: &B| backend.explain(&job)).await
 }
@@ -263,12 +436,9 @@ struct ShadowQuery {
 async fn shadow<B: Backend>(
     State(s): Ctx<B>,
     ConnectInfo(peer): ConnectInfo<Peer>,
-    query: Result<Query<ShadowQuery>, axum::extract::rejection::QueryRejection>,
+    Ask(query): Ask<ShadowQuery>,
 ) -> Response {
-    match query {
-        Ok(Query(query)) => read(s, peer, move |b: &B| b.shadow(query.since)).await,
-        Err(rejection) => error(StatusCode::BAD_REQUEST, rejection.body_text()),
-    }
+    read(s, peer, move |b: &B| b.shadow(query.since)).await
 }
 
 #[derive(Debug, Deserialize)]
@@ -282,12 +452,9 @@ struct RunsQuery {
 async fn runs<B: Backend>(
     State(s): Ctx<B>,
     ConnectInfo(peer): ConnectInfo<Peer>,
-    query: Result<Query<RunsQuery>, axum::extract::rejection::QueryRejection>,
+    Ask(query): Ask<RunsQuery>,
 ) -> Response {
-    match query {
-        Ok(Query(query)) => read(s, peer, move |b: &B| b.runs(query.since, query.limit)).await,
-        Err(rejection) => error(StatusCode::BAD_REQUEST, rejection.body_text()),
-    }
+    read(s, peer, move |b: &B| b.runs(query.since, query.limit)).await
 }
 
 #[derive(Debug, Deserialize)]
@@ -300,50 +467,27 @@ struct SpeedsQuery {
 async fn speeds<B: Backend>(
     State(s): Ctx<B>,
     ConnectInfo(peer): ConnectInfo<Peer>,
-    query: Result<Query<SpeedsQuery>, axum::extract::rejection::QueryRejection>,
+    Ask(query): Ask<SpeedsQuery>,
 ) -> Response {
-    match query {
-        Ok(Query(query)) => {
-            let ask = move |b: &B| b.speeds(query.class.as_deref(), query.node.as_deref());
-            read(s, peer, ask).await
-        }
-        Err(rejection) => error(StatusCode::BAD_REQUEST, rejection.body_text()),
-    }
-}
-
-/// Runs come in larger bodies than anything else.
-fn import_route<B: Backend>() -> axum::routing::MethodRouter<Arc<Shared<B>>> {
-    post(import::<B>).layer(DefaultBodyLimit::max(limits::IMPORT_BODY_BYTES_MAX))
+    read(s, peer, move |b: &B| b.speeds(query.class.as_deref(), query.node.as_deref())).await
 }
 
 async fn import<B: Backend>(
     State(shared): Ctx<B>,
     ConnectInfo(peer): ConnectInfo<Peer>,
-    body: Result<Json<Vec<Run>>, axum::extract::rejection::JsonRejection>,
+    body: Result<Body<Vec<Run>>, Response>,
 ) -> Response {
-    if !peer.0.is_some_and(|uid| shared.access.may_change(uid)) {
-        let text = "import needs root, SlurmUser, phalanxd's user or control.allowed_uids";
-        return error(StatusCode::FORBIDDEN, text.to_owned());
-    }
-    match body {
-        Ok(Json(runs)) if runs.len() <= limits::IMPORT_RUNS_MAX => {
-            read(shared, peer, move |backend: &B| backend.import(runs)).await
-        }
-        Ok(_) => {
-            let text = format!("expected at most {} runs", limits::IMPORT_RUNS_MAX);
-            error(StatusCode::BAD_REQUEST, text)
-        }
-        Err(rejection) => error(StatusCode::BAD_REQUEST, rejection.body_text()),
-    }
+    let runs = body.and_then(|Body(runs)| {
+        let text = format!("expected at most {} runs", limits::IMPORT_RUNS_MAX);
+        let fits = runs.len() <= limits::IMPORT_RUNS_MAX;
+        fits.then_some(runs).ok_or_else(|| error(StatusCode::BAD_REQUEST, text))
+    });
+    change(shared, peer, runs, |backend: &B, runs| backend.import(runs)).await
 }
 
 async fn reload<B: Backend>(
     State(shared): Ctx<B>,
     ConnectInfo(peer): ConnectInfo<Peer>,
 ) -> Response {
-    if !peer.0.is_some_and(|uid| shared.access.may_change(uid)) {
-        let text = "reload needs root, SlurmUser, phalanxd's user or control.allowed_uids";
-        return error(StatusCode::FORBIDDEN, text.to_owned());
-    }
-    read(shared, peer, |backend: &B| Ok(backend.reload())).await
+    change(shared, peer, Ok(()), |backend: &B, ()| Ok(backend.reload())).await
 }

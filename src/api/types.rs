@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::collect::{Totals, UseReport};
 use crate::model::run::Run;
-
 use crate::planner::steer::{MethodReport, Note};
 
 /// `GET /v1/status`
@@ -37,6 +37,9 @@ pub struct Status {
     pub planner: PlannerStatus,
     /// The decision history.
     pub history: HistoryStatus,
+    /// The data service.
+    #[serde(default)]
+    pub collect: CollectStatus,
 }
 
 /// Which configuration is in force.
@@ -207,6 +210,24 @@ pub struct PlannerStatus {
     pub plan_age_ms: Option<u64>,
     /// Error of the last refused plan.
     pub last_error: Option<String>,
+}
+
+/// The data service.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CollectStatus {
+    /// Whether it is switched on.
+    pub enabled: bool,
+    /// Database.
+    pub path: String,
+    /// Address of the TCP listener; empty: none.
+    pub listen: String,
+    /// Generation of the assignments in force.
+    pub generation: u64,
+    /// How much there is.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// What methods use.
+    pub uses: Vec<UseReport>,
 }
 
 /// The decision history.
@@ -398,6 +419,9 @@ pub struct PendingReport {
     pub blockers: Vec<BlockerReport>,
     /// One sentence in words.
     pub summary: String,
+    /// What a method wishes for it, by the last plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<SteerReport>,
 }
 
 /// One filter of `PendingReport`.
@@ -517,6 +541,9 @@ pub struct PlannedJob {
     pub nodes: String,
     /// Why it cannot start now.
     pub reason: Option<String>,
+    /// What a method wishes for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<SteerReport>,
 }
 
 /// `POST /v1/reload`

@@ -7,6 +7,10 @@ use clap::{Args, Parser, Subcommand};
 
 use super::exit::{ABOUT_ALL, EXIT_CODES};
 use super::hdfs::HdfsArgs;
+use super::agent::AgentArgs;
+use super::collector::CollectorCommand;
+use super::exit::{ABOUT_ALL, ABOUT_DAEMON, DOCTOR_EXIT_CODES, EXIT_CODES};
+use super::share::ShareArgs;
 use super::simulate::SimulateArgs;
 use super::solve::SolveArgs;
 
@@ -21,6 +25,16 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Top,
+}
+
+/// Decides which nodes Slurm's jobs get; asked by the overlay plugin inside
+/// slurmctld over a Unix socket.
+#[derive(Debug, Parser)]
+#[command(name = "phalanxd", version, after_long_help = ABOUT_DAEMON)]
+pub struct Daemon {
+    /// Configuration file.
+    #[arg(long, value_name = "FILE", default_value = crate::config::DEFAULT_PATH)]
+    pub config: PathBuf,
 }
 
 /// Options that every command takes.
@@ -49,6 +63,18 @@ pub enum Top {
     Solve(SolveArgs),
     /// Look into the HDFS of the site
     Hdfs(HdfsArgs),
+    /// Run what phalanxd assigns to this node, until ended by a signal
+    #[command(after_help = EXIT_CODES)]
+    Agent(AgentArgs),
+    /// Split an input over nodes by what each can do
+    #[command(after_help = EXIT_CODES)]
+    Share(ShareArgs),
+    /// Register programs that measure the nodes, and see what they give
+    Collector {
+        /// What to do.
+        #[command(subcommand)]
+        command: CollectorCommand,
+    },
     /// Simulate a log under one or several policies, without the daemon
     #[command(after_help = EXIT_CODES)]
     Simulate(Box<SimulateArgs>),
@@ -101,10 +127,20 @@ pub enum Command {
     /// SlurmUser may do this, and the users of [control] allowed_uids.
     #[command(after_help = EXIT_CODES)]
     Reload,
+    /// Check this host: PluginDir, versions, sockets, munge, slurm.conf, clock
+    ///
+    /// Each finding says what is so, what follows, and which line to change.
+    /// Nothing is changed. Run it as root to see also what slurmctld has loaded.
+    #[command(after_help = DOCTOR_EXIT_CODES)]
+    Doctor {
+        /// slurm.conf to look at [default: $SLURM_CONF, else /etc/slurm/slurm.conf]
+        #[arg(long, value_name = "FILE")]
+        slurm_conf: Option<PathBuf>,
+    },
     /// Write manual pages and completion scripts into a directory
     #[command(hide = true)]
     Generate {
-        /// Directory, made if missing: man/man1/, bash/, zsh/, fish/ below it
+        /// Directory, made if missing: man/, bash/, zsh/, fish/ below it
         #[arg(value_name = "DIRECTORY")]
         directory: PathBuf,
     },

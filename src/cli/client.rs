@@ -26,6 +26,9 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) enum Method {
     Get,
     Post,
+    Put,
+    Patch,
+    Delete,
 }
 
 /// Where the daemon listens.
@@ -94,15 +97,7 @@ impl Client {
     /// [`Exit::Unreachable`] when there is no complete answer within
     /// [`TIMEOUT`] and [`REPLY_BYTES_MAX`].
     pub(super) fn request(&self, method: Method, path: &str) -> Result<Reply, Failure> {
-        self.send(method, path, Vec::new())
-    }
-
-    /// Sends a JSON body and takes the whole answer.
-    ///
-    /// # Errors
-    /// As [`request`](Client::request), within [`WRITE_TIMEOUT`].
-    pub(super) fn post(&self, path: &str, body: Vec<u8>) -> Result<Reply, Failure> {
-        self.send(Method::Post, path, body)
+        self.send(method, path, None)
     }
 
     /// Whether somebody listens there.
@@ -110,8 +105,17 @@ impl Client {
         std::os::unix::net::UnixStream::connect(&self.socket).is_ok()
     }
 
-    fn send(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Reply, Failure> {
-        let limit = if body.is_empty() { TIMEOUT } else { WRITE_TIMEOUT };
+    /// The same with a JSON body.
+    ///
+    /// # Errors
+    /// As [`Client::request`], within [`WRITE_TIMEOUT`].
+    pub(super) fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Reply, Failure> {
+        let limit = if body.is_none() { TIMEOUT } else { WRITE_TIMEOUT };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -125,7 +129,12 @@ impl Client {
         })
     }
 
-    async fn exchange(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Reply, String> {
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Reply, String> {
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| error.to_string())?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
@@ -133,13 +142,17 @@ impl Client {
         let method = match method {
             Method::Get => hyper::Method::GET,
             Method::Post => hyper::Method::POST,
+            Method::Put => hyper::Method::PUT,
+            Method::Patch => hyper::Method::PATCH,
+            Method::Delete => hyper::Method::DELETE,
         };
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(hyper::header::HOST, "localhost")
-            .header(hyper::header::CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(body)))
+        let mut request =
+            Request::builder().method(method).uri(path).header(hyper::header::HOST, "localhost");
+        if body.is_some() {
+            request = request.header(hyper::header::CONTENT_TYPE, "application/json");
+        }
+        let request = request
+            .body(Full::<Bytes>::from(body.unwrap_or_default()))
             .map_err(|error| error.to_string())?;
         let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
         let status = response.status();

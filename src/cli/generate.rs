@@ -7,9 +7,9 @@ use std::path::Path;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::Outcome;
-use super::args::Cli;
+use super::args::{Cli, Daemon};
 use super::exit::{Exit, Failure};
+use super::{Outcome, toml_page};
 
 pub(super) fn run(directory: &Path) -> Result<Outcome, Failure> {
     write(directory).map_err(|error| {
@@ -19,11 +19,18 @@ pub(super) fn run(directory: &Path) -> Result<Outcome, Failure> {
 
 fn write(directory: &Path) -> std::io::Result<Outcome> {
     let mut text = String::new();
-    let man = directory.join("man/man1");
-    fs::create_dir_all(&man)?;
+    let man = directory.join("man");
+    for section in ["man1", "man5", "man8"] {
+        fs::create_dir_all(man.join(section))?;
+    }
     let mut command = Cli::command();
     command.build();
-    pages(&command, &man, &mut text)?;
+    pages(&command, &man.join("man1"), &mut text)?;
+    let daemon = clap_mangen::Man::new(Daemon::command()).section("8");
+    let mut bytes = Vec::new();
+    daemon.render(&mut bytes)?;
+    put(&man.join("man8/phalanxd.8"), &bytes, &mut text)?;
+    put(&man.join("man5/phalanx.toml.5"), toml_page::page().as_bytes(), &mut text)?;
     for (shell, name) in [(Shell::Bash, "bash"), (Shell::Zsh, "zsh"), (Shell::Fish, "fish")] {
         let directory = directory.join(name);
         fs::create_dir_all(&directory)?;
@@ -33,14 +40,19 @@ fn write(directory: &Path) -> std::io::Result<Outcome> {
     Ok(Outcome::ok(text))
 }
 
+/// Writes a file and notes its path.
+fn put(path: &Path, bytes: &[u8], text: &mut String) -> std::io::Result<()> {
+    fs::write(path, bytes)?;
+    text.push_str(&format!("{}\n", path.display()));
+    Ok(())
+}
+
 /// One page for a command and for each one below it that is not hidden.
 fn pages(command: &clap::Command, man: &Path, text: &mut String) -> std::io::Result<()> {
     let page = clap_mangen::Man::new(command.clone());
     let mut bytes = Vec::new();
     page.render(&mut bytes)?;
-    let path = man.join(page.get_filename());
-    fs::write(&path, bytes)?;
-    text.push_str(&format!("{}\n", path.display()));
+    put(&man.join(page.get_filename()), &bytes, text)?;
     for inner in command.get_subcommands() {
         if !inner.is_hide_set() && inner.get_name() != "help" {
             pages(inner, man, text)?;

@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 use nix::unistd::Uid;
 use serde::Serialize;
 
-use super::client::Client;
+use super::client::{Client, Method};
 use super::exit::{Exit, Failure};
 use super::resolve::{From, Import};
 use super::{Outcome, json};
@@ -106,7 +106,7 @@ impl Sink {
             Sink::Daemon(client) => {
                 let body = serde_json::to_vec(&runs)
                     .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
-                let reply = client.post("/v1/history/import", body)?;
+                let reply = client.send(Method::Post, "/v1/history/import", Some(body))?;
                 client.parse(reply.expect_success()?)
             }
             Sink::File(file) => {

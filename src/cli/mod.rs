@@ -7,9 +7,12 @@
 //! one piece: results to standard output, errors as one line to standard
 //! error. [`Exit`] lists the exit codes.
 
+pub mod agent;
 pub mod args;
 mod check;
 mod client;
+pub mod collector;
+pub mod doctor;
 mod exit;
 mod generate;
 mod hdfs;
@@ -17,8 +20,10 @@ mod import;
 mod json;
 pub mod render;
 mod resolve;
+pub mod share;
 pub mod simulate;
 pub mod solve;
+mod toml_page;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -44,6 +49,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let command = match parsed.command {
         args::Top::Solve(arguments) => return solve::run(&arguments),
+        args::Top::Agent(arguments) => return agent::main(&parsed.global, &arguments),
+        args::Top::Share(arguments) => return finish(share::run(&parsed.global, &arguments)),
+        args::Top::Collector { command } => {
+            return finish(collector::run(&parsed.global, command));
+        }
         args::Top::Simulate(arguments) => return finish(simulate::run(&parsed.global, &arguments)),
         args::Top::Hdfs(arguments) => return finish(hdfs::run(&parsed.global, &arguments)),
         args::Top::Command(command) => command,
@@ -112,6 +122,7 @@ fn print(text: &str) -> Result<(), Failure> {
 fn run(action: Action) -> Result<Outcome, Failure> {
     match action {
         Action::Check { file, json } => check::run(&file, json),
+        Action::Doctor { conf, config, socket, json } => doctor::run(&conf, &config, &socket, json),
         Action::Generate { directory } => generate::run(&directory),
         Action::Status(ask) => get::<Status>(&ask, render::status::text),
         Action::Nodes(ask) => get::<NodesReport>(&ask, render::nodes::text),

@@ -26,6 +26,17 @@ pub(super) enum Action {
         /// Where to.
         directory: PathBuf,
     },
+    /// `doctor`
+    Doctor {
+        /// slurm.conf.
+        conf: PathBuf,
+        /// phalanx.toml.
+        config: PathBuf,
+        /// Control socket.
+        socket: PathBuf,
+        /// JSON instead of text.
+        json: bool,
+    },
     /// `status`
     Status(Ask),
     /// `nodes`
@@ -105,6 +116,13 @@ pub(super) fn resolve(global: Global, command: Command) -> Result<Action, Failur
             let file = file.or(global.config).unwrap_or_else(|| config::DEFAULT_PATH.into());
             Action::Check { file, json: global.json }
         }
+        Command::Doctor { slurm_conf } => {
+            let conf = super::doctor::find_conf(slurm_conf);
+            // A wrong configuration is something to report, not to stop at.
+            let socket = socket(&global).unwrap_or_else(|_| Config::default().control.socket);
+            let config = global.config.unwrap_or_else(|| config::DEFAULT_PATH.into());
+            Action::Doctor { conf, config, socket, json: global.json }
+        }
         Command::Generate { directory } => Action::Generate { directory },
     })
 }
@@ -150,7 +168,7 @@ fn escape(value: &str) -> String {
 /// The control socket: as given, else of the configuration given, else of the
 /// environment, else of the default configuration if that can be read, else
 /// the default one.
-fn socket(global: &Global) -> Result<PathBuf, Failure> {
+pub(super) fn socket(global: &Global) -> Result<PathBuf, Failure> {
     if let Some(socket) = &global.socket {
         return Ok(socket.clone());
     }

@@ -150,7 +150,8 @@ mod tests {
     #[test]
     fn reports_are_bounded_and_of_known_runs() {
         let mut agents = Agents::default();
-        let run = RunReport { name: "a".into(), stderr: "\u{e9}".repeat(4000), ..RunReport::default() };
+        let run =
+            RunReport { name: "a".into(), stderr: "\u{e9}".repeat(4000), ..RunReport::default() };
         let other = RunReport { name: "b".into(), ..RunReport::default() };
         let request = SyncRequest { runs: vec![run, other], ..SyncRequest::default() };
         agents.begin("n1", &request, |name| name == "a", at(0));

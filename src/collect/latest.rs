@@ -148,7 +148,14 @@ impl Latest {
                 entry.kept_ms = Some(now.mono_ms);
             }
             let (value, time_ms) = (entry.value.clone(), entry.time_ms);
-            out.push(Unwritten { name, node, value, time_ms, received_ms: entry.received_ms, keep });
+            out.push(Unwritten {
+                name,
+                node,
+                value,
+                time_ms,
+                received_ms: entry.received_ms,
+                keep,
+            });
         }
         out
     }

@@ -2,7 +2,28 @@
 //! The data service and what feeds it (`methods.md` section 3): registrations
 //! of collectors and processors, their latest values, and the runs.
 
+pub mod agent;
+mod agents;
+pub mod builtin;
+mod clock;
 pub mod command;
+mod keeper;
+mod latest;
+mod local;
+mod registry;
+mod reports;
+mod service;
+pub mod slot;
+mod store;
+#[cfg(test)]
+mod tests;
+mod uses;
+
+pub use clock::Now;
+pub use local::Local;
+pub use registry::Refusal;
+pub use service::{Collect, From, Settings};
+pub use uses::{CONFIGURATION, Use, resolve};
 
 use crate::model::collect::{DataReport, SyncReply, SyncRequest};
 

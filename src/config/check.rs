@@ -16,6 +16,7 @@ use super::Config;
 use super::error::Issue;
 use super::keys::{self, Kind, Place};
 use super::suggest::{edits, nearest};
+use crate::model::collect::valid_name;
 
 /// Most problems that are reported for one file.
 const ISSUES_MAX: usize = 50;
@@ -41,6 +42,7 @@ pub(super) fn parse(text: &str) -> Result<Config, Vec<Issue>> {
             .unwrap_or((paths[0], 0..0));
         checker.add(span, path, &message);
     }
+    checker.collectors(&config, tree.get_ref());
     if checker.issues.is_empty() { Ok(config) } else { Err(checker.finish()) }
 }
 
@@ -83,6 +85,7 @@ fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
         ("control.socket", &config.control.socket),
         ("link.socket", &config.link.socket),
         ("history.path", &config.history.path),
+        ("collect.path", &config.collect.path),
     ];
     for (i, (a, path)) in paths.iter().enumerate() {
         for (b, _) in paths[i + 1..].iter().filter(|(_, other)| other == path) {
@@ -128,6 +131,19 @@ impl Checker<'_> {
         self.issues
     }
 
+    /// Checks each `[collector.NAME]` as a whole.
+    fn collectors(&mut self, config: &Config, tree: &DeTable<'_>) {
+        let table = tree.get("collector").and_then(|table| table.get_ref().as_table());
+        for registration in config.registrations() {
+            if let Err(message) = registration.check() {
+                let name = registration.name.as_str();
+                let place = table.and_then(|table| table.get_key_value(name));
+                let span = place.map_or(0..0, |(key, _)| key.span());
+                self.add(span, &keys::join("collector", name), &message);
+            }
+        }
+    }
+
     /// Checks every key of a table whose path is `parts`.
     fn table(&mut self, table: &DeTable<'_>, parts: &mut Vec<String>) {
         for (name, value) in table.iter() {
@@ -171,7 +187,7 @@ impl Checker<'_> {
 
     fn value(&mut self, path: &str, kind: Kind, value: &Spanned<DeValue<'_>>) {
         match (kind, value.get_ref()) {
-            (Kind::Uids | Kind::Choices(_), DeValue::Array(items)) => {
+            (Kind::Uids | Kind::Choices(_) | Kind::Dirs | Kind::Texts, DeValue::Array(items)) => {
                 self.list(path, kind, value.span(), items);
             }
             (Kind::Weights, DeValue::Table(entries)) => self.weights(path, entries),
@@ -186,6 +202,8 @@ impl Checker<'_> {
     fn list(&mut self, path: &str, kind: Kind, span: Range<usize>, items: &toml::de::DeArray<'_>) {
         let (item_kind, least, most) = match kind {
             Kind::Choices(words) => (Kind::Choice(words), 1, words.len()),
+            Kind::Dirs => (Kind::File, 0, keys::LIST_MAX),
+            Kind::Texts => (Kind::Text, 0, keys::LIST_MAX),
             _ => (keys_uid(), 0, keys::UIDS_MAX),
         };
         if items.len() < least || items.len() > most {
@@ -200,7 +218,8 @@ impl Checker<'_> {
                 continue;
             }
             let shown = show_value(item.get_ref());
-            if seen.contains(&shown) {
+            // Arguments of a command may repeat.
+            if kind != Kind::Texts && seen.contains(&shown) {
                 self.add(item.span(), &path, &format!("{shown} is listed twice"));
             }
             seen.push(shown);
@@ -285,6 +304,15 @@ fn scalar(kind: Kind, found: &DeValue<'_>) -> Result<(), String> {
             _ => wrong(&expected(kind)),
         },
         (Kind::File | Kind::Socket, DeValue::String(path)) => file(kind, path),
+        (Kind::MaybeFile | Kind::Listen, DeValue::String(text)) if text.is_empty() => Ok(()),
+        (Kind::MaybeFile, DeValue::String(path)) => file(kind, path),
+        (Kind::Listen, DeValue::String(text))
+            if text.parse::<std::net::SocketAddr>().is_ok_and(|address| address.port() > 0) =>
+        {
+            Ok(())
+        }
+        (Kind::Datum, DeValue::String(name)) if valid_name(name) => Ok(()),
+        (Kind::Text, DeValue::String(_)) => Ok(()),
         _ => wrong(&expected(kind)),
     }
 }
@@ -325,6 +353,14 @@ fn expected(kind: Kind) -> String {
         Kind::File => "the absolute path of a file".to_owned(),
         Kind::Socket => "the absolute path of a socket".to_owned(),
         Kind::Uids => "a list of user ids (integers)".to_owned(),
+        Kind::Listen => {
+            "\"\" or an address with a port such as \"127.0.0.1:6820\" or \"[::1]:6820\"".to_owned()
+        }
+        Kind::MaybeFile => "\"\" or an absolute path".to_owned(),
+        Kind::Dirs => "a list of absolute paths".to_owned(),
+        Kind::Text => "text".to_owned(),
+        Kind::Texts => "a list of texts".to_owned(),
+        Kind::Datum => "the name of a datum".to_owned(),
         Kind::Weights => "a table of weights such as { cpu = 1.0, mem = 1.0 }".to_owned(),
     }
 }

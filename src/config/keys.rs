@@ -32,6 +32,18 @@ pub enum Kind {
     Socket,
     /// A list of different user ids.
     Uids,
+    /// Empty, or an address with a port.
+    Listen,
+    /// Empty, or an absolute path.
+    MaybeFile,
+    /// A list of different absolute paths.
+    Dirs,
+    /// Text; what it means is checked with the whole.
+    Text,
+    /// A list of texts.
+    Texts,
+    /// The name of a datum.
+    Datum,
     /// A table from dimension names to relative weights.
     Weights,
 }
@@ -39,7 +51,7 @@ pub enum Kind {
 /// One key of the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Key {
-    /// Path with dots; `*` stands for any partition's name.
+    /// Path with dots; `*` stands for any partition's or collector's name.
     pub path: &'static str,
     /// What its value must be.
     pub kind: Kind,
@@ -62,6 +74,8 @@ pub const UIDS_MAX: usize = 64;
 /// Bytes of a partition's or dimension's name: the wire format's
 /// `PHX_NAME_LEN` without its final NUL.
 pub const NAME_MAX: usize = 63;
+/// Entries of a list of texts or paths.
+pub const LIST_MAX: usize = 64;
 /// Greatest relative weight.
 pub const WEIGHT_MAX: f64 = 1e9;
 
@@ -92,6 +106,9 @@ pub const KEYS: &[Key] = &[
     fixed("control.socket", Kind::Socket),
     fixed("control.allowed_uids", Kind::Uids),
     fixed("control.public_read", Kind::Bool),
+    fixed("control.listen", Kind::Listen),
+    fixed("control.listen_public_read", Kind::Bool),
+    fixed("control.munge_socket", Kind::MaybeFile),
     key("source.poll_ms", int(100, 60_000, "milliseconds")),
     key("source.stale_after_ms", int(200, 3_600_000, "milliseconds")),
     key("planner.deadline_ms", int(1, 30_000, "milliseconds")),
@@ -118,8 +135,40 @@ pub const KEYS: &[Key] = &[
     key("learn.node_class_by", Kind::Choices(NODE_CLASS_BY)),
     key("learn.half_life_days", Kind::Real { min: 0.0, max: 36_500.0 }),
     key("learn.prior_strength", Kind::Real { min: 0.0, max: 1000.0 }),
+    key("gang.enabled", Kind::Bool),
+    key("gang.mode", Kind::Choice(&["best", "seed"])),
+    key("gang.deadline_ms", int(1, 30_000, "milliseconds")),
+    key("gang.seed", int(0, 1 << 53, "")),
+    key("gang.threads", int(1, 64, "threads")),
+    key("gang.bonus_scale", FACTOR),
+    key("gang.priority_weight", FACTOR),
+    key("gang.billing", Kind::Weights),
+    key("gang.cost", Kind::Weights),
+    fixed("collect.enabled", Kind::Bool),
+    fixed("collect.path", Kind::File),
+    key("collect.command_dirs", Kind::Dirs),
+    fixed("collect.run_as", Kind::Text),
+    fixed("collect.agent_uids", Kind::Uids),
+    key("collect.stale_periods", int(1, 1000, "periods")),
+    key("collect.history_step_s", int(0, 86_400, "seconds")),
+    key("collect.retention_hours", int(1, 87_600, "hours")),
+    key("collect.max_mb", int(1, 1_048_576, "MiB")),
+    key("share.capability", Kind::Datum),
+    key("share.capability_fallback", Kind::Datum),
     key("log.level", Kind::Choice(&["error", "warn", "info", "debug", "trace"])),
     fixed("log.format", Kind::Choice(&["text", "json"])),
+    key("collector.*.kind", Kind::Choice(&["collector", "processor"])),
+    key("collector.*.cmd", Kind::Text),
+    key("collector.*.args", Kind::Texts),
+    key("collector.*.every_ms", int(100, 86_400_000, "milliseconds")),
+    key("collector.*.timeout_ms", int(100, 3_600_000, "milliseconds")),
+    key("collector.*.nodes", Kind::Text),
+    key("collector.*.inputs", Kind::Texts),
+    key("collector.*.replicas", int(0, 131_072, "nodes")),
+    key("collector.*.run_as", Kind::Text),
+    key("collector.*.output", Kind::Choice(&["value", "nodes"])),
+    key("collector.*.type", Kind::Choice(&["number", "text"])),
+    key("collector.*.enabled", Kind::Bool),
     key("partition.*.mode", Kind::Choice(MODES)),
 ];
 

@@ -27,6 +27,7 @@ pub use error::{ConfigError, Issue};
 
 use crate::learn::{CLASS_BY_DEFAULT, ClassKey, NODE_CLASS_BY_DEFAULT, NodeKey, SpeedsOptions};
 use crate::limits::CONFIG_BYTES_MAX;
+use crate::model::collect::{Origin, Patch, Registration};
 
 /// Where `phalanxd` looks when `--config` is not given.
 pub const DEFAULT_PATH: &str = "/etc/phalanx/phalanx.toml";
@@ -81,8 +82,16 @@ pub struct Config {
     pub history: HistoryConfig,
     /// What is learned from jobs that ended.
     pub learn: LearnConfig,
+    /// Multi-node and het jobs as gangs.
+    pub gang: GangConfig,
+    /// The data service.
+    pub collect: CollectConfig,
+    /// Splitting data by what the nodes can do.
+    pub share: ShareConfig,
     /// Logging.
     pub log: LogConfig,
+    /// `[collector.NAME]`: registrations of the data service.
+    pub collector: BTreeMap<String, Patch>,
     /// `[partition.NAME]`: what differs for one partition.
     pub partition: BTreeMap<String, PartitionConfig>,
 }
@@ -116,6 +125,12 @@ pub struct ControlConfig {
     pub allowed_uids: Vec<u32>,
     /// Whether every local user may read; reload is never public.
     pub public_read: bool,
+    /// Address and port of a TCP listener for agents and others; empty: none.
+    pub listen: String,
+    /// Whether anybody who reaches that listener may read without a credential.
+    pub listen_public_read: bool,
+    /// Socket of munged; empty: the machine's own.
+    pub munge_socket: String,
 }
 
 /// `[source]`: how the daemon learns of jobs and nodes.
@@ -250,6 +265,75 @@ pub struct LearnConfig {
     pub prior_strength: f64,
 }
 
+/// Which form of the gang method plans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GangMode {
+    /// Greedy and dual starts, local search, certified gap.
+    #[default]
+    Best,
+    /// The published genetic algorithm.
+    Seed,
+}
+
+/// `[gang]`: multi-node and het jobs where their type is fastest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GangConfig {
+    /// Whether gangs are planned.
+    pub enabled: bool,
+    /// Which form of the method plans.
+    pub mode: GangMode,
+    /// Longest time of the search of one plan, milliseconds.
+    pub deadline_ms: u64,
+    /// Seed of the search.
+    pub seed: u64,
+    /// Threads of the search.
+    pub threads: u32,
+    /// How strongly little-tried nodes are preferred; 0 never explores.
+    pub bonus_scale: f64,
+    /// How much more a job of the highest priority counts than one of none.
+    pub priority_weight: f64,
+    /// Value of a unit of each resource, by dimension name; memory by GiB.
+    pub billing: BTreeMap<String, f64>,
+    /// Maintenance cost of a unit of each resource, likewise.
+    pub cost: BTreeMap<String, f64>,
+}
+
+/// `[collect]`: the data service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CollectConfig {
+    /// Whether there is one.
+    pub enabled: bool,
+    /// Path of the database.
+    pub path: PathBuf,
+    /// Directories in which registered commands may lie.
+    pub command_dirs: Vec<PathBuf>,
+    /// User that commands run as unless their registration names one.
+    pub run_as: String,
+    /// User ids whose agents may hand in values, besides administrators'.
+    pub agent_uids: Vec<u32>,
+    /// Periods after which a value is stale.
+    pub stale_periods: u32,
+    /// Least time between two past values of one node that are kept, seconds.
+    pub history_step_s: u32,
+    /// Age at which past values are deleted, hours.
+    pub retention_hours: u32,
+    /// Size at which the oldest past values are deleted, MiB.
+    pub max_mb: u32,
+}
+
+/// `[share]`: splitting data by what the nodes can do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ShareConfig {
+    /// Datum that says what a node can do, or `configuration`.
+    pub capability: String,
+    /// What stands in for stale values.
+    pub capability_fallback: String,
+}
+
 /// Least urgent message that is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -328,6 +412,9 @@ impl Default for ControlConfig {
             socket: "/run/phalanx/control.sock".into(),
             allowed_uids: Vec::new(),
             public_read: true,
+            listen: String::new(),
+            listen_public_read: false,
+            munge_socket: String::new(),
         }
     }
 }
@@ -395,6 +482,22 @@ impl Default for LearnConfig {
     }
 }
 
+impl Default for GangConfig {
+    fn default() -> Self {
+        GangConfig {
+            enabled: true,
+            mode: GangMode::Best,
+            deadline_ms: 100,
+            seed: 1,
+            threads: 1,
+            bonus_scale: crate::learn::BONUS_SCALE_SHIPPED,
+            priority_weight: 1.0,
+            billing: BTreeMap::new(),
+            cost: BTreeMap::new(),
+        }
+    }
+}
+
 impl LearnConfig {
     /// How the table of speeds forgets and shrinks.
     pub fn speeds_options(&self) -> SpeedsOptions {
@@ -404,6 +507,29 @@ impl LearnConfig {
             prior_strength: self.prior_strength,
             ..SpeedsOptions::default()
         }
+    }
+}
+
+impl Default for CollectConfig {
+    fn default() -> Self {
+        CollectConfig {
+            enabled: true,
+            path: "/var/lib/phalanx/collect.sqlite".into(),
+            command_dirs: vec!["/etc/phalanx/collectors".into()],
+            run_as: "nobody".to_owned(),
+            agent_uids: Vec::new(),
+            stale_periods: 3,
+            history_step_s: 60,
+            retention_hours: 24,
+            max_mb: 512,
+        }
+    }
+}
+
+impl Default for ShareConfig {
+    fn default() -> Self {
+        let configuration = || "configuration".to_owned();
+        ShareConfig { capability: configuration(), capability_fallback: configuration() }
     }
 }
 
@@ -453,6 +579,20 @@ impl Config {
     pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         check::parse(text)
             .map_err(|issues| ConfigError::Invalid { path: path.to_path_buf(), issues })
+    }
+
+    /// The registrations of `[collector.NAME]`.
+    pub fn registrations(&self) -> Vec<Registration> {
+        let of = |(name, patch): (&String, &Patch)| {
+            let mut registration = Registration {
+                name: name.clone(),
+                origin: Origin::Config,
+                ..Registration::default()
+            };
+            patch.clone().apply(&mut registration);
+            registration
+        };
+        self.collector.iter().map(of).collect()
     }
 
     /// The mode in force for a partition.

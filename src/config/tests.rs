@@ -24,9 +24,15 @@ fn annotated_file_equals_the_defaults() {
 fn key_table_equals_the_structs() {
     let mut config = Config::default();
     config.partition.insert("*".into(), PartitionConfig { mode: Some(Mode::Off) });
+    let every_key = "kind = 'collector'\ncmd = ''\nargs = []\nevery_ms = 1\ntimeout_ms = 1\n\
+                     nodes = ''\ninputs = []\nreplicas = 0\nrun_as = ''\noutput = 'value'\n\
+                     type = 'text'\nenabled = true";
+    config.collector.insert("*".into(), toml::from_str(every_key).unwrap());
     let mut from_structs: Vec<String> =
         config.flatten().into_keys().map(|key| key.replace("\"*\"", "*")).collect();
-    from_structs.push("balance.initial_weights".into()); // empty, so not flattened
+    // Empty, so not flattened.
+    let empty = ["balance.initial_weights", "gang.billing", "gang.cost"];
+    from_structs.extend(empty.map(str::to_owned));
     from_structs.sort();
     let mut from_table: Vec<String> = keys::KEYS.iter().map(|key| key.path.into()).collect();
     from_table.sort();
@@ -42,14 +48,17 @@ fn annotated_file_documents_every_key() {
         let section = match table {
             "" => FILE.split("\n[").next().unwrap(),
             "partition.*" => FILE.split("# [partition.debug]").nth(1).unwrap(),
+            "collector.*" => FILE.split("# [collector.my_datum]").nth(1).unwrap(),
             table => {
                 let at = FILE.find(&format!("\n[{table}]\n")).expect(table);
                 FILE[at + 2..].split("\n[").next().unwrap()
             }
         };
-        let line = if table == "partition.*" { "\n# mode = " } else { &format!("\n{leaf} = ") };
-        let (before, _) = section.split_once(line).unwrap_or_else(|| panic!("{}", key.path));
-        if table == "partition.*" {
+        let example = table.ends_with('*');
+        let line = format!("\n{}{leaf} = ", if example { "# " } else { "" });
+        let (before, _) =
+            section.split_once(line.as_str()).unwrap_or_else(|| panic!("{}", key.path));
+        if example {
             continue;
         }
         // The comment block directly above the key.
@@ -83,6 +92,28 @@ fn annotated_file_documents_every_key() {
 fn defaults_pass_their_own_checks() {
     let text = toml::to_string(&Config::default()).unwrap();
     assert_eq!(parse(&text).unwrap(), Config::default());
+}
+
+/// A registration of the file is checked as one of the API.
+#[test]
+fn collectors_of_the_file_are_checked_as_a_whole() {
+    let text = "[collector.free]\ncmd = \"builtin:cpu\"\nevery_ms = 2000\n";
+    let config = parse(text).unwrap();
+    let registration = &config.registrations()[0];
+    assert_eq!((registration.name.as_str(), registration.every_ms), ("free", 2000));
+    assert_eq!(registration.timeout_ms, 5000);
+    for (text, expected) in [
+        ("[collector.free]\nevery_ms = 2000\n", "p.toml:1:12: collector.free: cmd: expected"),
+        ("[collector.\"a b\"]\ncmd = \"/c\"\n", "p.toml:1:12: collector.\"a b\": name: expected"),
+        ("[collector.a]\ncmd = \"/c\"\nnodes = \"n[\"\n", "collector.a: nodes: hostlist"),
+        ("[collector.a]\ncmd = \"/c\"\nname = \"b\"\n", "collector.a.name: unknown key"),
+        ("[control]\nlisten = \"127.0.0.1\"\n", "control.listen: expected \"\" or an address"),
+        ("[collect]\ncommand_dirs = [\"a\"]\n", "collect.command_dirs[0]: expected"),
+        ("[share]\ncapability = \"a b\"\n", "share.capability: expected the name of a datum"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 /// Wrong files: text, then the whole message.

@@ -13,14 +13,16 @@ use crate::api::types::{
     Explain, FilterReport, HistoryStatus, ImportReport, LinkStatus, NodeReport, NodesReport,
     PendingReport, Placed, PlanReport, PlannedJob, PlannerStatus, PluginStatus, Quantiles,
     ReloadReport, RunsReport, ShadowDiff, ShadowReport, SlurmStatus, SpeedsReport, Status,
+    SteerReport,
 };
-use crate::api::{Backend, Failure};
+use crate::api::{Backend, DataService, Failure};
 use crate::balance::WeightsBySource;
 use crate::daemon::past;
 use crate::daemon::recent::{Key, Known};
 use crate::daemon::recorder::now_ms;
 use crate::daemon::settings::partition_modes;
 use crate::daemon::state::{Shared, lock};
+use crate::daemon::steerers::steer_report;
 use crate::history::{DecisionRow, HistoryReader};
 use crate::link::{Histogram, LinkView, Shares, upper_edge_quantiles};
 use crate::model::hostlist;
@@ -30,6 +32,7 @@ use crate::planner::pending::waiting;
 use crate::planner::place::Placer;
 use crate::planner::plan::pools_of;
 use crate::planner::room::Room;
+use crate::planner::steer::Steered;
 use crate::snapshot::{Job, JobState, Snapshot};
 
 /// Differing starts that one shadow report lists.
@@ -42,6 +45,10 @@ fn millis(duration: Duration) -> u64 {
 }
 
 impl Backend for Shared {
+    fn data_service(&self) -> Option<&dyn DataService> {
+        self.data.as_ref().map(|_| self as &dyn DataService)
+    }
+
     fn status(&self) -> Status {
         let view = self.responder.view();
         Status {
@@ -55,6 +62,7 @@ impl Backend for Shared {
             link: self.link_status(&view),
             planner: self.planner_status(),
             history: self.history_status(),
+            collect: self.collect_status(),
         }
     }
 
@@ -124,11 +132,16 @@ impl Backend for Shared {
         let (Some(plan), Some(snapshot)) = (&state.plan, &state.snapshot) else {
             return Err(Failure::Unavailable("no plan yet".to_owned()));
         };
-        let jobs = plan.jobs.iter().map(|planned| PlannedJob {
-            job_id: planned.job_id,
-            method: planned.method.map_or("balance", |m| m.as_str()).to_owned(),
-            nodes: node_names(snapshot, &planned.nodes),
-            reason: planned.why.map(str::to_owned),
+        let jobs = plan.jobs.iter().map(|planned| {
+            let steered = planned.steered.as_ref();
+            let decided = steered.filter(|s| s.tier.is_some());
+            PlannedJob {
+                job_id: planned.job_id,
+                method: decided.map_or("balance", |s| s.steer.method.as_str()).to_owned(),
+                nodes: node_names(snapshot, &planned.nodes),
+                reason: planned.why.map(str::to_owned),
+                steer: steered.map(|s| steer_of(snapshot, s)),
+            }
         });
         Ok(PlanReport {
             epoch: plan.epoch,
@@ -299,7 +312,15 @@ impl Shared {
             nodes_needed: u64::from(found.nodes_needed),
             blockers,
             summary: found.summary(&job.reason),
+            steer: self.planned_steer(job.id),
         }
+    }
+
+    /// What the last plan wishes for a waiting job.
+    fn planned_steer(&self, job_id: u32) -> Option<SteerReport> {
+        let state = lock(&self.plan);
+        let planned = state.plan.as_ref()?.jobs.iter().find(|p| p.job_id == job_id)?;
+        Some(steer_of(state.snapshot.as_ref()?, planned.steered.as_ref()?))
     }
 
     /// What memory, else the history, knows of the job's asks and its start.
@@ -478,6 +499,13 @@ fn node_names(snapshot: &Snapshot, nodes: &[u32]) -> String {
     let name = |&n: &u32| snapshot.nodes.get(n as usize).map(|node| node.name.to_string());
     let names: Vec<String> = nodes.iter().filter_map(name).collect();
     hostlist::compress(&names)
+}
+
+fn steer_of(snapshot: &Snapshot, steered: &Steered) -> SteerReport {
+    let name = |node: usize| {
+        snapshot.nodes.get(node).map_or_else(|| format!("#{node}"), |n| n.name.to_string())
+    };
+    steer_report(steered, name)
 }
 
 fn nodes_report(snapshot: &Snapshot, placer: &Placer, threshold: f64, exact: bool) -> NodesReport {

@@ -11,18 +11,18 @@ use crossbeam_channel::Receiver;
 use phalanx_ffi::slurm::job_state_text;
 use phalanx_ffi::wire::{Cause, Reason};
 
-use crate::api::types::{AskReport, DecisionReport, ScoredNode, SteerReport};
+use crate::api::types::{AskReport, DecisionReport, ScoredNode};
 use crate::balance::{Branch, Choice, Decision};
 use crate::daemon::learner::RunSender;
 use crate::daemon::recent::{Ask, Key, Recent, Start};
 use crate::daemon::runs::RunNote;
+use crate::daemon::steerers::steer_report;
 use crate::history::{
     DecisionRecord, HistorySender, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record,
 };
 use crate::link::{AskNote, BeganNote, Mode, Note, OutcomeNote, Responder};
 use crate::model::hostlist;
 use crate::planner::cluster::{Held, Table};
-use crate::planner::steer::{Steered, Unused};
 
 /// Chosen nodes whose scores are kept.
 const SCORED_MAX: usize = 64;
@@ -85,7 +85,7 @@ impl Recorder {
             verdict: verdict(note).to_owned(),
             reason: reason.clone(),
             nodes: nodes.clone(),
-            steer: note.steered.as_ref().map(|s| steer_report(s, &note.table)),
+            steer: note.steered.as_ref().map(|s| steer_report(s, |node| name(&note.table, node))),
         };
         let explain = scores.as_ref().and_then(|s| serde_json::to_string(s).ok());
         let partition = note.partition.clone();
@@ -200,7 +200,7 @@ impl Recorder {
             id: note.decision,
             time_ms,
             method: by_steer.map_or("balance", |s| s.steer.method.as_str()).to_owned(),
-            steer: by_steer.map(|s| steer_report(s, &note.table)),
+            steer: by_steer.map(|s| steer_report(s, |node| name(&note.table, node))),
             method_mode: match settings.tuning.params.mode {
                 crate::balance::Mode::Seed => "seed".to_owned(),
                 crate::balance::Mode::Best => "best".to_owned(),
@@ -275,25 +275,6 @@ fn name(table: &Table, node: usize) -> String {
 fn names(table: &Table, nodes: &[u32]) -> String {
     let names: Vec<String> = nodes.iter().map(|&node| name(table, node as usize)).collect();
     hostlist::compress(&names)
-}
-
-fn steer_report(steered: &Steered, table: &Table) -> SteerReport {
-    let steer = &steered.steer;
-    let tier = steered.tier.and_then(|at| steer.tiers.get(at));
-    SteerReport {
-        method: steer.method.as_str().to_owned(),
-        made_ms: steer.made_ms,
-        tier: tier.map(|tier| tier.name.to_string()),
-        unused: steered.unused.map(|why| match why {
-            Unused::NotOffered(node) => {
-                format!("stale: {} not offered", name(table, node as usize))
-            }
-            Unused::Busy(node) => format!("stale: {} busy", name(table, node as usize)),
-            Unused::Quota => "its share of tasks has started".to_owned(),
-            Unused::OtherTable => "stale: the nodes changed".to_owned(),
-        }),
-        note: steer.note.clone(),
-    }
 }
 
 fn scored(note: &AskNote, choice: &Choice) -> ScoredNode {

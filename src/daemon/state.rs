@@ -9,7 +9,9 @@ use std::time::Instant;
 use log::{info, warn};
 
 use crate::api::types::ReloadReport;
+use crate::collect::Now;
 use crate::config::Config;
+use crate::daemon::collect::{self, Data};
 use crate::daemon::learner::LearnShared;
 use crate::daemon::logging;
 use crate::daemon::recent::Recent;
@@ -72,6 +74,8 @@ pub(super) struct Shared {
     pub(super) recent: Arc<Mutex<Recent>>,
     pub(super) history: Option<HistorySender>,
     pub(super) reader: Option<HistoryReader>,
+    /// The data service, if it is switched on.
+    pub(super) data: Option<Data>,
     /// Learned speeds; the learner puts a new picture here after each batch of runs.
     pub(super) speeds: RwLock<Arc<Speeds>>,
     /// Counts of the learner.
@@ -157,6 +161,9 @@ impl Shared {
         logging::set_level(&new.log);
         if let Some(history) = &self.history {
             history.shared().set_limits(history_limits(&new.history));
+        }
+        if let Some(data) = &self.data {
+            data.collect.set_settings(collect::settings(&new), Now::read());
         }
         for warning in new.warnings() {
             warn!("configuration: {warning}");

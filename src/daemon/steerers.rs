@@ -4,14 +4,16 @@
 //! A method joins by one more entry in [`all`]; what it hands back goes to the
 //! link, where [`steer::decide`](crate::planner::steer::decide) follows it.
 
+use crate::api::types::SteerReport;
 use crate::config::Config;
+use crate::daemon::gangs::Gangs;
+use crate::learn::Speeds;
 use crate::planner::room::Room;
-use crate::planner::steer::Steering;
+use crate::planner::steer::{Steered, Steering, Unused};
 use crate::snapshot::Snapshot;
 
 /// What a round of planning is made from.
 #[derive(Debug, Clone, Copy)]
-#[allow(dead_code)] // Until the first method joins.
 pub(super) struct Round<'a> {
     /// Configuration in force.
     pub(super) config: &'a Config,
@@ -19,8 +21,17 @@ pub(super) struct Round<'a> {
     pub(super) snapshot: &'a Snapshot,
     /// Usage in the snapshot's node order.
     pub(super) rooms: &'a [Room],
+    /// What was learned from jobs that ended.
+    pub(super) speeds: &'a Speeds,
     /// Unix milliseconds.
     pub(super) now_ms: u64,
+}
+
+impl Round<'_> {
+    /// Unix seconds.
+    pub(super) fn now_s(&self) -> i64 {
+        i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
+    }
 }
 
 /// A method; it may keep what helps its next round.
@@ -31,5 +42,23 @@ pub(super) trait Steerer: Send {
 
 /// Every method, in the order in which they plan.
 pub(super) fn all() -> Vec<Box<dyn Steerer>> {
-    Vec::new()
+    vec![Box::new(Gangs::default())]
+}
+
+/// A steer and what became of it, with nodes by name.
+pub(super) fn steer_report(steered: &Steered, name: impl Fn(usize) -> String) -> SteerReport {
+    let steer = &steered.steer;
+    let tier = steered.tier.and_then(|at| steer.tiers.get(at));
+    SteerReport {
+        method: steer.method.as_str().to_owned(),
+        made_ms: steer.made_ms,
+        tier: tier.map(|tier| tier.name.to_string()),
+        unused: steered.unused.map(|why| match why {
+            Unused::NotOffered(node) => format!("stale: {} not offered", name(node as usize)),
+            Unused::Busy(node) => format!("stale: {} busy", name(node as usize)),
+            Unused::Quota => "its share of tasks has started".to_owned(),
+            Unused::OtherTable => "stale: the nodes changed".to_owned(),
+        }),
+        note: steer.note.clone(),
+    }
 }

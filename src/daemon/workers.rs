@@ -209,7 +209,8 @@ fn steer(
     rooms: &[Room],
     steerers: &mut [Box<dyn Steerer>],
 ) -> Vec<Steering> {
-    let round = Round { config, snapshot, rooms, now_ms: now_ms() };
+    let speeds = shared.speeds();
+    let round = Round { config, snapshot, rooms, speeds: &speeds, now_ms: now_ms() };
     let mut all = Vec::new();
     for steerer in steerers {
         shared.turn(Beat::Plan);

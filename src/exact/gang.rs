@@ -90,6 +90,9 @@ impl Walk<'_> {
         }
         let task = &self.problem.jobs[j].tasks[q];
         for s in 0..self.free.len() {
+            if self.problem.jobs[j].spread && self.current[j].contains(&s) {
+                continue;
+            }
             let Some(terms) = self.terms(j, q, s) else { continue };
             let capacity = &self.problem.servers[s].capacity;
             let free = self.free[s].iter().zip(capacity);
@@ -114,7 +117,9 @@ impl Walk<'_> {
         let task = &self.problem.jobs[j].tasks[q];
         let listed = |e: &&Edge| self.names.get(e.server.as_str()) == Some(&s);
         let edge = task.edges.iter().find(listed).map(|e| (e.mean, e.count));
-        let (mean, count) = edge.or(task.any.map(|any| (any.mean, any.count)))?;
+        let own = self.problem.servers[s].group.as_ref();
+        let group = task.groups.iter().find(|g| Some(&g.group) == own).map(|g| (g.mean, g.count));
+        let (mean, count) = edge.or(group).or(task.any.map(|any| (any.mean, any.count)))?;
         let prices = self.problem.cost.iter().flatten();
         let cost: f64 = task.request.iter().zip(prices).map(|(a, f)| a * f).sum();
         let exploration = self.problem.exploration();

@@ -102,7 +102,7 @@ fn job_value(instance: &Instance, type_best: &[f64], job: usize) -> f64 {
 }
 
 fn twins(instance: &Instance) -> Vec<u32> {
-    let types = |job: usize| &instance.task_type[instance.job_tasks(job)];
+    let types = |job: usize| (instance.spread[job], &instance.task_type[instance.job_tasks(job)]);
     let mut last = std::collections::HashMap::new();
     let jobs = 0..instance.jobs();
     jobs.map(|job| last.insert(types(job), narrow(job)).unwrap_or(NONE)).collect()
@@ -163,7 +163,7 @@ impl Search<'_> {
             if option == NONE || !self.state.fits(instance, ty, server) {
                 continue;
             }
-            if self.has_double(server, input) {
+            if self.has_double(server, input) || self.is_second(job, task, narrow(server)) {
                 continue;
             }
             self.state.put(instance, task, narrow(server), option as usize);
@@ -173,6 +173,12 @@ impl Search<'_> {
                 return;
             }
         }
+    }
+
+    /// An earlier task of a spread job is on this server.
+    fn is_second(&self, job: usize, task: usize, server: u32) -> bool {
+        let first = self.instance.job_start[job] as usize;
+        self.instance.spread[job] && self.state.server[first..task].contains(&server)
     }
 
     /// An earlier server of the same class is as empty as this one: placing there is the same.

@@ -78,6 +78,8 @@ pub(crate) struct Instance {
     pub(crate) job_request: Vec<i64>,
     /// Jobs whose every task has an option.
     pub(crate) possible: Vec<bool>,
+    /// Jobs whose tasks must be on different servers.
+    pub(crate) spread: Vec<bool>,
     pub(crate) delta: f64,
     /// Weight of an untried edge in scalar objectives: above any difference of indexes.
     pub(crate) untried_weight: f64,
@@ -97,7 +99,21 @@ struct TypeSpec<'a> {
     task: &'a Task,
     /// (input server, terms), ascending.
     edges: Vec<(u32, Terms)>,
+    /// (group, terms), ascending.
+    groups: Vec<(u32, Terms)>,
     any: Option<Terms>,
+}
+
+impl TypeSpec<'_> {
+    /// Terms on the servers of a group that are not listed one by one.
+    fn of_group(&self, group: u32) -> Option<Terms> {
+        let found = self.groups.iter().find(|(g, _)| *g == group);
+        found.map(|(_, terms)| *terms).or(self.any)
+    }
+
+    fn by_zone(&self) -> bool {
+        self.any.is_some() || !self.groups.is_empty()
+    }
 }
 
 impl Instance {
@@ -163,12 +179,14 @@ impl Instance {
         for server in &problem.servers {
             push_units(&mut input_capacity, &server.capacity, &scale);
         }
-        let order = order_servers(kinds, &specs, &input_capacity);
+        let groups = Groups::of(problem);
+        let order = order_servers(kinds, &specs, &input_capacity, &groups.of_server);
         let mut instance = Instance::empty(kinds, problem.servers.len(), &exploration);
         instance.set_servers(&order, &input_capacity);
         instance.set_requests(&specs, &scale);
-        instance.set_zones(specs.iter().filter(|s| s.any.is_some()).count());
-        instance.set_options(&specs);
+        let by_zone = specs.iter().filter(|s| s.by_zone()).count();
+        instance.set_zones(by_zone, &groups.of_server);
+        instance.set_options(&specs, &groups.of_server);
         instance.set_dense();
         instance.set_jobs(problem, task_type);
         instance.set_untried_weight();
@@ -200,6 +218,7 @@ impl Instance {
             insert_order: Vec::new(),
             job_request: Vec::new(),
             possible: Vec::new(),
+            spread: Vec::new(),
             delta: exploration.delta(),
             untried_weight: 0.0,
             has_untried: false,
@@ -232,14 +251,16 @@ impl Instance {
     }
 
     /// Cuts the servers into zones: one per class, or runs of classes when there are too many.
-    fn set_zones(&mut self, any_types: usize) {
-        let zones_max = (OPTIONS_MAX / any_types.max(1)).max(1);
+    fn set_zones(&mut self, types: usize, groups: &[u32]) {
+        let zones_max = (OPTIONS_MAX / types.max(1)).max(1);
         self.merged = self.classes > zones_max;
-        let mut class_seen = NONE;
+        let (mut class_seen, mut group_seen) = (NONE, NONE);
         for server in 0..self.servers {
             let class = self.class_of[server];
             // With merging, a new zone starts when its share of the servers is used up.
-            let due = self.zones * self.servers <= server * zones_max;
+            let group = groups[self.input_of[server] as usize];
+            let due = self.zones * self.servers <= server * zones_max || group != group_seen;
+            group_seen = group;
             if class != class_seen && (!self.merged || due) {
                 if self.zones > 0 {
                     self.zone_start.push(narrow(server));
@@ -252,7 +273,7 @@ impl Instance {
         self.zone_start.push(narrow(self.servers));
     }
 
-    fn set_options(&mut self, specs: &[TypeSpec<'_>]) {
+    fn set_options(&mut self, specs: &[TypeSpec<'_>], groups: &[u32]) {
         let mut row: Vec<Opt> = Vec::new();
         for (ty, spec) in specs.iter().enumerate() {
             row.clear();
@@ -269,14 +290,16 @@ impl Instance {
                     _ => row.push(terms.over(server, server + 1, zone)),
                 }
             }
-            if let Some(any) = spec.any {
-                self.add_any(&mut row, any);
+            if spec.by_zone() {
+                self.add_zones(&mut row, |first| {
+                    spec.of_group(groups[self.input_of[first as usize] as usize])
+                });
             }
             for opt in &row {
                 if (opt.lo..opt.hi).any(|s| self.fits_empty(ty, s as usize)) {
                     self.opts.push(*opt);
+                    self.has_untried |= opt.untried == 1;
                 }
-                self.has_untried |= opt.untried == 1;
             }
             self.opt_start.push(narrow(self.opts.len()));
         }
@@ -298,8 +321,8 @@ impl Instance {
         }
     }
 
-    /// Adds an option for every zone that is not wholly listed.
-    fn add_any(&self, row: &mut Vec<Opt>, any: Terms) {
+    /// Adds an option for every zone that is not wholly listed and has terms, by its first server.
+    fn add_zones(&self, row: &mut Vec<Opt>, terms: impl Fn(u32) -> Option<Terms>) {
         let listed = row.len();
         let mut at = 0;
         for zone in 0..self.zones {
@@ -309,8 +332,10 @@ impl Instance {
                 covered += row[at].hi - row[at].lo;
                 at += 1;
             }
-            if covered < hi - lo {
-                row.push(any.over(lo, hi, narrow(zone)));
+            if covered < hi - lo
+                && let Some(terms) = terms(lo)
+            {
+                row.push(terms.over(lo, hi, narrow(zone)));
             }
         }
         // A zone's own option comes before the listed ones inside it; see `option_on`.
@@ -346,6 +371,7 @@ impl Instance {
                 }
             }
             self.possible.push(possible);
+            self.spread.push(job.spread && end - start > 1);
         }
     }
 
@@ -383,6 +409,26 @@ impl Terms {
     }
 }
 
+/// Groups of servers by number, in the order in which they first appear.
+struct Groups<'a> {
+    by_name: HashMap<&'a str, u32>,
+    /// By input server; `NONE` without a group.
+    of_server: Vec<u32>,
+}
+
+impl<'a> Groups<'a> {
+    fn of(problem: &'a Problem) -> Groups<'a> {
+        let mut by_name = HashMap::new();
+        let mut of_server = Vec::with_capacity(problem.servers.len());
+        for server in &problem.servers {
+            let next = narrow(by_name.len());
+            let name = server.group.as_deref();
+            of_server.push(name.map_or(NONE, |name| *by_name.entry(name).or_insert(next)));
+        }
+        Groups { by_name, of_server }
+    }
+}
+
 /// Finds the task types; returns them and the type of every task.
 fn collect_types<'a>(
     problem: &'a Problem,
@@ -390,6 +436,7 @@ fn collect_types<'a>(
 ) -> Result<(Vec<TypeSpec<'a>>, Vec<u32>), InputError> {
     let names: HashMap<&str, u32> =
         problem.servers.iter().enumerate().map(|(i, s)| (s.name.as_str(), narrow(i))).collect();
+    let group_names = Groups::of(problem).by_name;
     let zeros = vec![0.0; problem.kinds.len()];
     let cost = problem.cost.as_deref().unwrap_or(&zeros);
     let mut known: HashMap<Vec<u64>, u32> = HashMap::new();
@@ -408,16 +455,24 @@ fn collect_types<'a>(
                 edges.push((*server, Terms::new(edge.mean, edge.count, paid, exploration)));
             }
             edges.sort_unstable_by_key(|(server, _)| *server);
+            let mut groups: Vec<(u32, Terms)> = Vec::with_capacity(task.groups.len());
+            for edge in &task.groups {
+                // Unknown names were refused by the problem's own check.
+                let group = group_names.get(edge.group.as_str()).copied().unwrap_or(NONE);
+                groups.push((group, Terms::new(edge.mean, edge.count, paid, exploration)));
+            }
+            groups.sort_unstable_by_key(|(group, _)| *group);
             let any = task.any.map(|any| Terms::new(any.mean, any.count, paid, exploration));
             let mut key: Vec<u64> = task.request.iter().map(|a| a.to_bits()).collect();
             key.push(u64::from(any.is_some()));
             key.extend(any.iter().flat_map(|t| t.bits()));
-            for (server, terms) in &edges {
-                key.push(u64::from(*server));
+            key.push(groups.len() as u64);
+            for (at, terms) in groups.iter().chain(&edges) {
+                key.push(u64::from(*at));
                 key.extend(terms.bits());
             }
             let ty = *known.entry(key).or_insert_with(|| {
-                specs.push(TypeSpec { task, edges, any });
+                specs.push(TypeSpec { task, edges, groups, any });
                 narrow(specs.len() - 1)
             });
             task_type.push(ty);
@@ -426,8 +481,13 @@ fn collect_types<'a>(
     Ok((specs, task_type))
 }
 
-/// Orders servers by size, capacity and edges; the flag says "same class as the one before".
-fn order_servers(kinds: usize, specs: &[TypeSpec<'_>], capacity: &[i32]) -> Vec<(u32, bool)> {
+/// Orders servers by group, size, capacity and edges; the flag says "same class as the one before".
+fn order_servers(
+    kinds: usize,
+    specs: &[TypeSpec<'_>],
+    capacity: &[i32],
+    groups: &[u32],
+) -> Vec<(u32, bool)> {
     let servers = capacity.len() / kinds;
     let mut listed: Vec<Vec<(u32, [u64; 3])>> = vec![Vec::new(); servers];
     for (ty, spec) in specs.iter().enumerate() {
@@ -445,8 +505,9 @@ fn order_servers(kinds: usize, specs: &[TypeSpec<'_>], capacity: &[i32]) -> Vec<
     let sizes: Vec<f64> = (0..narrow(servers)).map(size).collect();
     let mut order: Vec<u32> = (0..narrow(servers)).collect();
     let compare = |a: u32, b: u32| {
-        let by_size = sizes[a as usize].total_cmp(&sizes[b as usize]);
-        by_size
+        let by_group = groups[a as usize].cmp(&groups[b as usize]);
+        by_group
+            .then_with(|| sizes[a as usize].total_cmp(&sizes[b as usize]))
             .then_with(|| row(a).cmp(row(b)))
             .then_with(|| listed[a as usize].cmp(&listed[b as usize]))
     };

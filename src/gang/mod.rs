@@ -28,8 +28,8 @@ mod tests;
 pub use branch::{EXACT_SERVERS_MAX, EXACT_TASKS_MAX};
 pub use instance::TASKS_MAX;
 pub use problem::{
-    Answer, AnyEdge, Edge, Explain, InputError, Job, JobTerms, Mode, Mutation, Options, Placement,
-    Problem, Remaining, Server, SolveError, Stopped, Task,
+    Answer, AnyEdge, Edge, Explain, GroupEdge, InputError, Job, JobTerms, Mode, Mutation, Options,
+    Placement, Problem, Remaining, Server, SolveError, Stopped, Task,
 };
 
 use best::{Clock, Found};

@@ -34,27 +34,33 @@ pub struct Problem {
 }
 
 /// A server and its free devices.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
     /// Unique name.
     pub name: String,
     /// Free devices per kind.
     pub capacity: Vec<f64>,
+    /// Name of the group that [`Task::groups`] may refer to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
 }
 
 /// A gang: all tasks start together or none does.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
     /// Unique id.
     pub id: String,
     /// Tasks; at least one.
     pub tasks: Vec<Task>,
+    /// No two tasks on one server, as the nodes of a Slurm job.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub spread: bool,
 }
 
 /// One task of a gang.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
     /// Devices needed per kind.
@@ -62,7 +68,10 @@ pub struct Task {
     /// Servers that may run the task, with what was learned there.
     #[serde(default)]
     pub edges: Vec<Edge>,
-    /// An edge to every server that `edges` does not list.
+    /// Edges to all servers of a group, except those that `edges` lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupEdge>,
+    /// An edge to every server that neither `edges` nor `groups` lists.
     #[serde(default)]
     pub any: Option<AnyEdge>,
 }
@@ -89,6 +98,24 @@ pub struct AnyEdge {
     /// Observations behind `mean`.
     #[serde(deserialize_with = "whole", serialize_with = "as_whole")]
     pub count: f64,
+}
+
+/// A task may run on every server of a group, with the same terms everywhere.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupEdge {
+    /// Name of the group.
+    pub group: String,
+    /// Learned mean value; counts as 0 when `count` is 0.
+    pub mean: f64,
+    /// Observations behind `mean`.
+    #[serde(deserialize_with = "whole", serialize_with = "as_whole")]
+    pub count: f64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 fn one() -> u64 {
@@ -335,6 +362,8 @@ impl Problem {
             }
             amounts(&format_args!("servers[{i}].capacity"), &server.capacity, kinds)?;
         }
+        let groups: HashSet<&str> =
+            self.servers.iter().filter_map(|server| server.group.as_deref()).collect();
         let mut ids = HashSet::with_capacity(self.jobs.len());
         for (j, job) in self.jobs.iter().enumerate() {
             if !ids.insert(job.id.as_str()) {
@@ -347,6 +376,7 @@ impl Problem {
             }
             for (q, task) in job.tasks.iter().enumerate() {
                 self.validate_task((j, q), task, &servers)?;
+                validate_groups((j, q), task, &groups)?;
             }
         }
         Ok(())
@@ -396,6 +426,30 @@ impl Problem {
         }
         Ok(())
     }
+}
+
+fn validate_groups(
+    (j, q): (usize, usize),
+    task: &Task,
+    groups: &HashSet<&str>,
+) -> Result<(), InputError> {
+    for (g, edge) in task.groups.iter().enumerate() {
+        let path = format_args!("jobs[{j}].tasks[{q}].groups[{g}]");
+        let name = edge.group.as_str();
+        if !groups.contains(name) {
+            return Err(InputError::new(
+                format!("{path}.group"),
+                format!("unknown group {name:?}"),
+            ));
+        }
+        if task.groups.iter().take(g).any(|other| other.group == name) {
+            let message = format!("duplicate edge to group {name:?}");
+            return Err(InputError::new(format!("{path}.group"), message));
+        }
+        finite(&format_args!("{path}.mean"), edge.mean)?;
+        amount(&format_args!("{path}.count"), edge.count)?;
+    }
+    Ok(())
 }
 
 fn finite(path: &dyn std::fmt::Display, x: f64) -> Result<(), InputError> {

@@ -64,6 +64,11 @@ impl Chromosome {
         }
     }
 
+    /// Whether one of these tasks has a copy on the server.
+    fn uses(&self, tasks: std::ops::Range<usize>, server: u32) -> bool {
+        self.copies[tasks].iter().any(|copies| copies.binary_search(&server).is_ok())
+    }
+
     /// Constraint (1): no server gives more than it has.
     pub(crate) fn within_capacity(&self) -> bool {
         self.free.iter().all(|f| *f >= 0)
@@ -216,13 +221,8 @@ pub(crate) fn swap_server(
 /// a missing task goes to the feasible server of the highest value, by the same ties.
 pub(crate) fn repair(instance: &Instance, chromosome: &Chromosome) -> State {
     let mut fixed = chromosome.clone();
-    for task in 0..instance.tasks() {
-        let ty = instance.task_type[task] as usize;
-        if let Some(keep) = best_of(instance, ty, fixed.copies[task].iter().copied()) {
-            for server in chromosome.copies[task].iter().filter(|s| **s != keep) {
-                fixed.drop_copy(instance, task, *server);
-            }
-        }
+    for job in 0..instance.jobs() {
+        keep_best_copies(instance, &mut fixed, job);
     }
     for job in 0..instance.jobs() {
         let range = instance.job_tasks(job);
@@ -234,7 +234,8 @@ pub(crate) fn repair(instance: &Instance, chromosome: &Chromosome) -> State {
             }
             let ty = instance.task_type[task] as usize;
             let servers = instance.opts[instance.type_opts(ty)].iter().flat_map(|o| o.lo..o.hi);
-            let feasible = servers.filter(|s| fixed.room(instance, ty, *s as usize));
+            let taken = |s: u32| instance.spread[job] && fixed.uses(range.clone(), s);
+            let feasible = servers.filter(|s| fixed.room(instance, ty, *s as usize) && !taken(*s));
             match best_of(instance, ty, feasible) {
                 Some(server) => {
                     fixed.add(instance, task, server);
@@ -256,6 +257,21 @@ pub(crate) fn repair(instance: &Instance, chromosome: &Chromosome) -> State {
     state.adopt(instance, &server);
     state.rescore(instance);
     state
+}
+
+/// Leaves each task of a job one copy, and a spread job one task on each server.
+fn keep_best_copies(instance: &Instance, fixed: &mut Chromosome, job: usize) {
+    let range = instance.job_tasks(job);
+    for task in range.clone() {
+        let ty = instance.task_type[task] as usize;
+        let copies = fixed.copies[task].clone();
+        let before = range.start..task;
+        let open = |s: &u32| !instance.spread[job] || !fixed.uses(before.clone(), *s);
+        let keep = best_of(instance, ty, copies.iter().copied().filter(open));
+        for server in copies.into_iter().filter(|s| Some(*s) != keep) {
+            fixed.drop_copy(instance, task, server);
+        }
+    }
 }
 
 /// The server of the highest mean - cost (untried edges first); ties: lowest input index.

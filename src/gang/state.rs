@@ -10,6 +10,8 @@ use crate::learn::confidence_index;
 const WINDOW_SERVERS: usize = 64;
 /// Servers scanned at a time.
 pub(crate) const LANES: usize = 8;
+/// More than any server has free, and little enough that sums still fit an `i32`.
+const SHUT: i32 = 1 << 30;
 /// Servers touched lately that are tried before the tree.
 const HOT_SERVERS_MAX: usize = 24;
 
@@ -366,19 +368,41 @@ impl State {
             return false;
         }
         let range = instance.job_tasks(job);
+        let spread = instance.spread[job];
+        let mut done = range.start;
         for at in range.clone() {
             let task = instance.insert_order[at] as usize;
             let ty = instance.task_type[task] as usize;
-            let Some((server, option)) = self.choose(instance, guide, ty, taste) else {
-                for undo in range.start..at {
-                    self.take(instance, instance.insert_order[undo] as usize);
-                }
-                return false;
-            };
+            let Some((server, option)) = self.choose(instance, guide, ty, taste) else { break };
             self.put(instance, task, server, option);
+            if spread {
+                self.shut(server as usize, -SHUT);
+            }
+            done = at + 1;
+        }
+        if spread {
+            for at in range.start..done {
+                let server = self.server[instance.insert_order[at] as usize];
+                self.shut(server as usize, SHUT);
+            }
+        }
+        if done < range.end {
+            for at in range.start..done {
+                self.take(instance, instance.insert_order[at] as usize);
+            }
+            return false;
         }
         self.mark(job, true);
         true
+    }
+
+    /// Makes a server look full (`-SHUT`) while the rest of a spread job is placed, and open again.
+    fn shut(&mut self, server: usize, by: i32) {
+        let kinds = self.total_free.len();
+        let row = server * kinds..(server + 1) * kinds;
+        self.free[row.start] += by;
+        self.columns[server] += by;
+        self.tree.update(server, &self.free[row]);
     }
 
     /// The best server for one task of type `ty`, and the option that it uses there.
@@ -492,8 +516,9 @@ impl State {
                 let ty = instance.task_type[task] as usize;
                 let at = server[task];
                 let option = if at == NONE { None } else { instance.option_on(ty, at) };
+                let twice = instance.spread[job] && server[range.start..task].contains(&at);
                 match option {
-                    Some(option) if complete && self.fits(instance, ty, at as usize) => {
+                    Some(option) if !twice && self.fits(instance, ty, at as usize) => {
                         self.put(instance, task, at, option);
                         done = task + 1;
                     }

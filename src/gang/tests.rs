@@ -16,11 +16,12 @@ fn model() -> Problem {
             .enumerate()
             .map(|(s, mean)| Edge { server: format!("s{s}"), mean: *mean, count: 1.0 })
             .collect(),
-        any: None,
+        ..Task::default()
     };
     let server = |name: &str, capacity: [f64; 2]| Server {
         name: name.to_owned(),
         capacity: capacity.to_vec(),
+        ..Server::default()
     };
     Problem {
         kinds: vec!["cpu".into(), "gpu".into()],
@@ -38,6 +39,7 @@ fn model() -> Problem {
                     task([2.0, 1.0], &[0.80, 0.55]),
                     task([2.0, 1.0], &[0.70, 0.65]),
                 ],
+                spread: false,
             },
             Job {
                 id: "j1".into(),
@@ -45,6 +47,7 @@ fn model() -> Problem {
                     task([1.0, 0.0], &[0.30, 0.45, 0.35]),
                     task([3.0, 1.0], &[0.60, 0.75, 0.90]),
                 ],
+                spread: false,
             },
         ],
     }

@@ -703,6 +703,28 @@ pub struct AgentsReport {
     pub agents: Vec<AgentReport>,
 }
 
+/// The service in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Totals {
+    /// Registrations.
+    pub registrations: u64,
+    /// Agents that are alive.
+    pub agents: u64,
+    /// Latest values.
+    pub values: u64,
+    /// Of these, too old ones.
+    pub stale: u64,
+    /// Values written to the database since the start.
+    pub written: u64,
+    /// Failures of the database.
+    pub errors: u64,
+    /// Text of the last one, until a write succeeds.
+    pub last_error: Option<String>,
+    /// Times that the wall clock was set.
+    pub clock_jumps: u64,
+}
+
 /// Which datum a method uses, and what instead when it is stale.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -7,6 +7,7 @@ pub mod backfill;
 mod blocks;
 pub mod cluster;
 pub mod eligible;
+pub mod gangs;
 pub mod guard;
 pub mod pending;
 pub mod place;

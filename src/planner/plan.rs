@@ -17,12 +17,12 @@ use crate::planner::cluster::{Cluster, Held, RunningJob, Table};
 use crate::planner::eligible::eligible;
 use crate::planner::place::{NoPlacement, Placement, Placer, Pool, Tuning};
 use crate::planner::room::Room;
-use crate::planner::steer::{self, Method, Question, Steer, SteerTable, Steers};
+use crate::planner::steer::{self, Method, Question, Steer, SteerTable, Steered, Steers};
 use crate::snapshot::{Job, Snapshot};
 use crate::verify;
 
 /// One job of the plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Planned {
     /// Job id.
     pub job_id: u32,
@@ -30,8 +30,8 @@ pub struct Planned {
     pub nodes: Vec<u32>,
     /// Why it cannot.
     pub why: Option<&'static str>,
-    /// Method whose steer decided; `None`: balance.
-    pub method: Option<Method>,
+    /// What became of its steer, if a method has one for it.
+    pub steered: Option<Steered>,
 }
 
 /// See the module.
@@ -92,14 +92,15 @@ pub fn plan(
             plan.not_planned += 1;
             continue;
         }
-        let planned = match one(snapshot, &mut placer, &mut steers, job, inputs.now_s) {
-            Ok((placement, method)) => {
+        let (decided, steered) = one(snapshot, &mut placer, &mut steers, job, inputs.now_s);
+        let (nodes, why) = match decided {
+            Ok(placement) => {
                 checks.extend(checks_of(job, &placement, &inputs.rooms));
-                Planned { job_id: job.id, nodes: placement.nodes, why: None, method }
+                (placement.nodes, None)
             }
-            Err(why) => Planned { job_id: job.id, nodes: Vec::new(), why: Some(why), method: None },
+            Err(why) => (Vec::new(), Some(why)),
         };
-        plan.jobs.push(planned);
+        plan.jobs.push(Planned { job_id: job.id, nodes, why, steered });
     }
     let (total, used): (Vec<_>, Vec<_>) = inputs.rooms.iter().map(amounts_of).unzip();
     plan.violation = verify::check(&total, &used, &checks).err().map(|v| v.to_string());
@@ -122,9 +123,9 @@ fn one(
     steers: &mut Steers,
     job: &Job,
     now_s: i64,
-) -> Result<(Placement, Option<Method>), &'static str> {
+) -> (Result<Placement, &'static str>, Option<Steered>) {
     if &*job.reason == "Dependency" || &*job.reason == "BeginTime" {
-        return Err("waits for another reason");
+        return (Err("waits for another reason"), None);
     }
     let mut nodes = eligible(snapshot, job, now_s).nodes;
     drop_occupied(&mut nodes, placer, &job.shape.need(job.shape.wanted_nodes()));
@@ -132,19 +133,22 @@ fn one(
     let question = Question {
         job_id: job.id,
         array_job_id: job.array_job_id,
+        user_id: job.user_id,
         shape: &job.shape,
         candidates: &words,
         held_ms: u64::MAX,
     };
     let (decided, steered) = steer::decide(placer, steers, &question);
-    let placement = decided.map_err(|why| match why {
+    let decided = decided.map_err(|why| match why {
         NoPlacement::Left(_) => "left to Slurm",
         NoPlacement::NoFit => "no room now",
         NoPlacement::Held => "waits for a node that it improves",
         NoPlacement::OtherTable => "nodes changed",
-    })?;
-    placer.set_job(pseudo_job(job, &placement));
-    Ok((placement, steered.filter(|s| s.tier.is_some()).map(|s| s.steer.method)))
+    });
+    if let Ok(placement) = &decided {
+        placer.set_job(pseudo_job(job, placement));
+    }
+    (decided, steered)
 }
 
 /// Slurm does not offer nodes that a whole-node job cannot have.

@@ -54,6 +54,23 @@ pub enum JobKey {
     Job(u32),
     /// Every waiting task of this array job.
     Array(u32),
+    /// Jobs that no plan has seen yet, since Slurm may ask at once: the user's
+    /// jobs with this request, as far as all types of them wish the same.
+    Like {
+        /// User id.
+        user_id: u32,
+        /// Nodes wanted.
+        nodes: u32,
+        /// CPUs of the whole job.
+        cpus: u32,
+    },
+}
+
+impl JobKey {
+    /// The key of jobs like one of this user and shape.
+    pub fn like(user_id: u32, shape: &Shape) -> Self {
+        Self::Like { user_id, nodes: shape.wanted_nodes(), cpus: shape.min_cpus }
+    }
 }
 
 /// Nodes that suit a job equally well.
@@ -86,8 +103,6 @@ pub struct GangNote {
     pub job_type: String,
     /// Tasks of the gang.
     pub tasks: u64,
-    /// Payment, by which all values of this gang are scaled.
-    pub payment: f64,
     /// Expected value where it was planned; absent while it waits.
     pub value: Option<f64>,
     /// Maintenance cost.
@@ -306,10 +321,19 @@ impl Steers {
         self.tables.iter().map(|(method, table)| (*method, table.len()))
     }
 
-    fn find(&self, job_id: u32, array_job_id: Option<u32>) -> Option<(&SteerTable, &Entry)> {
-        self.tables.values().find_map(|table| {
-            let of_array = || table.by_job.get(&JobKey::Array(array_job_id?));
-            table.by_job.get(&JobKey::Job(job_id)).or_else(of_array).map(|entry| (table, entry))
+    fn find(&self, ask: &Question<'_>) -> Option<(&SteerTable, &Entry)> {
+        if self.tables.is_empty() {
+            return None;
+        }
+        let plain = ask.shape.left_to_slurm.is_none();
+        let keys = [
+            Some(JobKey::Job(ask.job_id)),
+            ask.array_job_id.map(JobKey::Array),
+            plain.then(|| JobKey::like(ask.user_id, ask.shape)),
+        ];
+        // What was planned for the job itself comes before what is wished for its like.
+        keys.iter().flatten().find_map(|key| {
+            self.tables.values().find_map(|table| Some((table, table.by_job.get(key)?)))
         })
     }
 
@@ -340,6 +364,8 @@ pub struct Question<'a> {
     pub job_id: u32,
     /// Its array, if it is of one.
     pub array_job_id: Option<u32>,
+    /// User id.
+    pub user_id: u32,
     /// Request.
     pub shape: &'a Shape,
     /// Words of the bitmap of candidates.
@@ -361,7 +387,7 @@ pub fn decide(
     ask: &Question<'_>,
 ) -> (Result<Placement, NoPlacement>, Option<Steered>) {
     let mut words = std::mem::take(&mut steers.words);
-    let result = match steers.find(ask.job_id, ask.array_job_id) {
+    let result = match steers.find(ask) {
         None => (placer.decide(ask.shape, ask.candidates, ask.held_ms), None),
         Some((table, entry)) if !Arc::ptr_eq(&table.table, placer.cluster().table()) => {
             let steer = Arc::clone(&entry.steer);
@@ -507,7 +533,7 @@ mod tests {
     }
 
     fn ask<'a>(shape: &'a Shape, candidates: &'a [u64], array: Option<u32>) -> Question<'a> {
-        Question { job_id: 7, array_job_id: array, shape, candidates, held_ms: 0 }
+        Question { job_id: 7, array_job_id: array, user_id: 5, shape, candidates, held_ms: 0 }
     }
 
     fn take(placer: &mut Placer, id: u32, node: usize, cpus: u64) {
@@ -562,6 +588,22 @@ mod tests {
         assert_eq!(placed.unwrap().nodes, [2]);
         let (placed, _) = decide(&mut placer, &mut steers, &ask(&het, &[0b0011], None));
         assert_eq!(placed.unwrap_err(), NoPlacement::Left(LeftToSlurm::HetJob));
+    }
+
+    #[test]
+    fn a_job_not_planned_yet_follows_its_like() {
+        let mut placer = placer(Tuning::default());
+        let two = shape(2, 8);
+        let like = steer(JobKey::like(5, &two), vec![tier(&[2, 3], None)]);
+        let own = steer(JobKey::Job(7), vec![tier(&[1, 2], None)]);
+        let mut steers = steers(&placer, vec![like, own]);
+        let planned = ask(&two, &[0b1111], None);
+        let (placed, _) = decide(&mut placer, &mut steers, &planned);
+        assert_eq!(placed.unwrap().nodes, [1, 2]);
+        let (placed, _) = decide(&mut placer, &mut steers, &Question { job_id: 8, ..planned });
+        assert_eq!(placed.unwrap().nodes, [2, 3]);
+        let stranger = Question { job_id: 8, user_id: 6, ..planned };
+        assert!(decide(&mut placer, &mut steers, &stranger).1.is_none());
     }
 
     #[test]

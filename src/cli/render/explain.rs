@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::units::{amount, fraction, fraction_or_dash, time};
-use super::{Left, Right, Side, clean, clean_or_dash, facts, heading, lines, table};
+use super::{Left, Right, Side, clean, clean_or_dash, facts, heading, lines, steer, table};
 use crate::api::types::{DecisionReport, Explain, PendingReport, Placed, ScoredNode};
 
 /// The whole report.
@@ -48,6 +48,9 @@ fn waiting(out: &mut String, pending: &PendingReport) {
             ),
         ],
     );
+    if let Some(steer) = &pending.steer {
+        facts(out, &steer::facts_of(steer));
+    }
     let mut rows = table(&[("Filter", Left), ("Asked", Left), ("Removed", Right), ("Left", Right)]);
     let mut left = pending.nodes_total;
     rows.add_row(["all nodes".to_owned(), "-".to_owned(), "-".to_owned(), left.to_string()]);
@@ -119,6 +122,9 @@ fn decision(out: &mut String, made: &DecisionReport) {
             ("Margin", fraction_or_dash(made.margin)),
         ],
     );
+    if let Some(steer) = &made.steer {
+        facts(out, &steer::facts_of(steer));
+    }
     out.push('\n');
     scores(out, &made.chosen, made.runner_up.as_ref());
 }
@@ -165,6 +171,7 @@ fn asks(out: &mut String, report: &Explain) {
         ("Answer", Left),
         ("Reason", Left),
         ("Nodes", Left),
+        ("Steer", Left),
     ]);
     for ask in &report.asks {
         rows.add_row([
@@ -173,6 +180,7 @@ fn asks(out: &mut String, report: &Explain) {
             clean(&ask.verdict),
             clean_or_dash(ask.reason.as_deref()),
             clean(&ask.nodes),
+            ask.steer.as_ref().map_or_else(|| "-".to_owned(), steer::became),
         ]);
     }
     out.push_str(&lines(&rows));

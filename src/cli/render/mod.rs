@@ -3,6 +3,8 @@
 //! each report. Nothing is coloured or cut, so that text reads the same on a
 //! terminal, in a pipe and in a mail.
 
+pub mod collectors;
+pub mod doctor;
 pub mod explain;
 pub mod history;
 pub mod nodes;
@@ -11,6 +13,7 @@ pub mod reload;
 pub mod shadow;
 pub mod simulate;
 pub mod status;
+mod steer;
 #[cfg(test)]
 mod tests;
 mod units;

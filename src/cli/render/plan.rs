@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx plan`
 
-use super::units::{millis, time};
-use super::{Left, Right, clean, clean_or_dash, heading, lines, table};
+use super::units::{amount, fraction_or_dash, millis, time};
+use super::{Left, Right, clean, clean_or_dash, facts, heading, lines, steer, table};
 use crate::api::types::PlanReport;
+use crate::planner::steer::MethodReport;
 
 /// The whole report.
 pub fn text(report: &PlanReport) -> String {
@@ -19,6 +20,9 @@ pub fn text(report: &PlanReport) -> String {
             report.not_planned
         ),
     );
+    for method in &report.methods {
+        methods(&mut out, method);
+    }
     if report.jobs.is_empty() {
         return out;
     }
@@ -29,6 +33,7 @@ pub fn text(report: &PlanReport) -> String {
         ("Method", Left),
         ("Nodes now", Left),
         ("Waits for", Left),
+        ("Why there", Left),
     ]);
     for (index, job) in report.jobs.iter().enumerate() {
         rows.add_row([
@@ -37,8 +42,36 @@ pub fn text(report: &PlanReport) -> String {
             clean(&job.method),
             clean(&job.nodes),
             clean_or_dash(job.reason.as_deref()),
+            job.steer.as_ref().map_or_else(|| "-".to_owned(), steer::short),
         ]);
     }
     out.push_str(&lines(&rows));
     out
+}
+
+/// Objective, terms and certified gap of one method.
+fn methods(out: &mut String, method: &MethodReport) {
+    let name = format!("Method {} {}", clean(&method.method), clean(&method.mode));
+    let text = match &method.error {
+        Some(error) => format!("{name}: {}", clean(error)),
+        None => format!(
+            "{}: {} jobs, {} start now, made in {}",
+            name.trim_end(),
+            method.jobs,
+            method.starts,
+            millis(method.took_ms)
+        ),
+    };
+    heading(out, &text);
+    let mut list = Vec::new();
+    if method.objective.is_some() {
+        list.push(("Objective", fraction_or_dash(method.objective)));
+        list.push(("No plan exceeds", fraction_or_dash(method.upper_bound)));
+        list.push(("Certified gap", fraction_or_dash(method.gap)));
+    }
+    for (at, (term, value)) in method.terms.iter().enumerate() {
+        let title = if at == 0 { "Terms" } else { "" };
+        list.push((title, format!("{} {}", clean(term), amount(*value))));
+    }
+    facts(out, &list);
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::api::types::*;
+use crate::planner::steer::{ClassSpeed, GangNote, MethodReport, Note};
 
 fn map<V: Clone>(entries: &[(&str, V)]) -> BTreeMap<String, V> {
     entries.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
@@ -79,6 +80,7 @@ fn texts_are_clean() {
 
 fn status_report() -> Status {
     Status {
+        collect: Default::default(),
         version: "0.1.0".into(),
         uptime_s: 90_061,
         config: ConfigStatus {
@@ -250,6 +252,7 @@ fn pending_report() -> Explain {
                 nodes_lacking: 5,
                 least_missing: 1.0,
             }],
+            steer: None,
             summary: "every eligible node lacks gres/gpu".into(),
         }),
         asks: vec![AskReport {
@@ -284,7 +287,7 @@ fn placed_report() -> Explain {
             reason: None,
             start_ms: 0,
             decision: Some(DecisionReport {
-                steer: None,
+                steer: Some(steer_report()),
                 id: 77,
                 time_ms: 0,
                 method: "balance".into(),
@@ -325,19 +328,56 @@ fn shadow_report() -> ShadowReport {
     }
 }
 
+fn steer_report() -> SteerReport {
+    let speed = |nodes: &str, speed, runs| ClassSpeed { nodes: nodes.into(), speed, runs };
+    SteerReport {
+        method: "gang".into(),
+        made_ms: 0,
+        tier: Some("x/c8".into()),
+        unused: Some("stale: x3 busy".into()),
+        note: Note::Gang(GangNote {
+            job_type: "physics/lqcd/n2:c16".into(),
+            tasks: 2,
+            value: Some(2.5),
+            cost: Some(0.25),
+            bonus: Some(0.125),
+            untried: 0,
+            speeds: vec![speed("x/c8", Some(1.0), 12.0), speed("y/c8", None, 0.0)],
+        }),
+    }
+}
+
+fn method_report() -> MethodReport {
+    MethodReport {
+        method: "gang".into(),
+        mode: "best".into(),
+        jobs: 9,
+        starts: 1,
+        objective: Some(2.375),
+        upper_bound: Some(2.5),
+        gap: Some(0.05),
+        terms: [("value".to_owned(), 2.5), ("cost".to_owned(), 0.25)].into(),
+        took_ms: 3,
+        error: None,
+    }
+}
+
 fn plan_report() -> PlanReport {
     let job = |job_id: u32, nodes: &str, reason: Option<&str>| PlannedJob {
         job_id,
         method: "balance".into(),
         nodes: nodes.into(),
         reason: reason.map(str::to_owned),
+        steer: None,
     };
+    let gang =
+        PlannedJob { method: "gang".into(), steer: Some(steer_report()), ..job(6, "x[1-2]", None) };
     PlanReport {
         epoch: 12,
         time_ms: 0,
         took_ms: 7,
-        jobs: vec![job(5, "cpu1", None), job(7, "", Some("every eligible node lacks cpu"))],
+        jobs: vec![job(5, "cpu1", None), gang, job(7, "", Some("every eligible node lacks cpu"))],
         not_planned: 3,
-        methods: Vec::new(),
+        methods: vec![method_report()],
     }
 }

@@ -203,6 +203,7 @@ def phalanx_toml(paths, source_text, where):
         ("link", "socket", paths.plugin_socket),
         ("control", "socket", paths.control_socket),
         ("history", "path", os.path.join(paths.var, "history.sqlite")),
+        ("collect", "path", os.path.join(paths.var, "collect.sqlite")),
     ):
         text = set_toml_string(text, section, key, value)
     if source_text is None:

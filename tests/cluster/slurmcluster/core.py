@@ -90,7 +90,7 @@ class Cluster(jobs.JobsMixin):
             return
         if not quick and self.alive("slurmctld"):
             self._cancel_all()
-        for prefix in ("phalanxd", "slurmd:", "slurmctld", "slurmdbd", "mariadbd"):
+        for prefix in ("agent:", "phalanxd", "slurmd:", "slurmctld", "slurmdbd", "mariadbd"):
             mine = [p for p in self.processes if p.role.startswith(prefix)]
             procs.stop(mine, grace_s=10.0 if prefix == "mariadbd" else 3.0)
         left = procs.sweep(self.id, self.paths.slurm_conf)
@@ -245,6 +245,15 @@ class Cluster(jobs.JobsMixin):
                                "or set PHALANX_BIN_DIR")
         self.spawn("phalanxd", argv)
         self._wait_for(self.phalanxd_answers, timeout, "phalanxd", "accept on its control socket")
+
+    def start_agent(self, name, *arguments):
+        """Starts `phalanx agent` for one node; it runs as a node's agent would."""
+        program = os.path.join(self.paths.bin_dir, "phalanx")
+        self.spawn(f"agent:{name}", [program, "agent", "--node", name, *arguments])
+
+    def stop_agent(self, name, kill=False):
+        """Ends the agent of one node."""
+        self._stop(f"agent:{name}", kill, 5.0)
 
     def stop_phalanxd(self, kill=False):
         """Ends phalanxd in order, or with SIGKILL."""

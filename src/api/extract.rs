@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Parts of a request, with every refusal in the one form that clients know.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
+
+use super::types::ErrorBody;
+
+/// An error with its text.
+pub(super) fn error(status: StatusCode, text: impl Into<String>) -> Response {
+    (status, Json(ErrorBody { error: text.into() })).into_response()
+}
+
+/// The variable parts of the path.
+pub(super) struct Arg<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Arg<T> {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(value)) => Ok(Self(value)),
+            Err(rejection) => Err(error(StatusCode::BAD_REQUEST, rejection.body_text())),
+        }
+    }
+}
+
+/// The query.
+pub(super) struct Ask<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Ask<T> {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        match Query::from_request_parts(parts, state).await {
+            Ok(Query(value)) => Ok(Self(value)),
+            Err(rejection) => Err(error(StatusCode::BAD_REQUEST, rejection.body_text())),
+        }
+    }
+}
+
+/// A JSON body.
+pub(super) struct Body<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
+        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let essence = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        if !essence.eq_ignore_ascii_case("application/json") {
+            let text = "expected a body of content-type application/json";
+            return Err(error(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+        }
+        let bytes = Bytes::from_request(request, state)
+            .await
+            .map_err(|rejection| error(rejection.status(), rejection.body_text()))?;
+        serde_json::from_slice(&bytes)
+            .map(Self)
+            .map_err(|wrong| error(StatusCode::BAD_REQUEST, format!("body: {wrong}")))
+    }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The page for browsers: three files inside the program, which read the same
+//! JSON as every other client. It changes nothing and loads nothing from
+//! elsewhere.
+
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::{REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use axum::response::{IntoResponse, Response};
+
+/// Own files only, no frames, no forms.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+    connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
+    frame-ancestors 'none'";
+
+fn file(kind: &'static str, text: &'static str) -> Response {
+    let headers = [
+        (CONTENT_TYPE, kind),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        // The next version of the daemon brings another page.
+        (CACHE_CONTROL, "no-cache"),
+    ];
+    (headers, text).into_response()
+}
+
+/// `GET /`
+pub(super) async fn index() -> Response {
+    file("text/html; charset=utf-8", include_str!("page/index.html"))
+}
+
+/// `GET /page.css`
+pub(super) async fn style() -> Response {
+    file("text/css; charset=utf-8", include_str!("page/page.css"))
+}
+
+/// `GET /page.js`
+pub(super) async fn script() -> Response {
+    file("text/javascript; charset=utf-8", include_str!("page/page.js"))
+}

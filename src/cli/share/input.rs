@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What `phalanx share` splits.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{Unit, usage};
+use crate::cli::exit::Failure;
+use crate::share::targets;
+
+/// A file here, or the blocks of one elsewhere.
+pub(super) enum Input {
+    /// Can be cut anywhere.
+    File(LocalFile),
+    /// Can only be dealt out block by block.
+    Blocks(Vec<Block>),
+}
+
+/// One block of a file in HDFS.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct Block {
+    /// First byte.
+    pub(super) offset: u64,
+    /// Bytes.
+    pub(super) length: u64,
+    /// Hosts with a replica.
+    #[serde(default)]
+    pub(super) hosts: Vec<String>,
+}
+
+/// A part of the input for one task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) task: usize,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    pub(super) lines: Option<u64>,
+    pub(super) local: Option<bool>,
+}
+
+/// A regular file.
+pub(super) struct LocalFile {
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Input {
+    /// # Errors
+    /// What cannot be read, or is no input.
+    pub(super) fn open(name: &str, locations: Option<&Path>) -> Result<Self, Failure> {
+        if let Some(path) = locations {
+            return Ok(Input::Blocks(blocks(path)?));
+        }
+        if name.starts_with("hdfs://") {
+            return Err(usage(format!(
+                "--input {name}: this version cannot ask HDFS for the blocks; give them by \
+                 --locations FILE, as WebHDFS answers op=GETFILEBLOCKLOCATIONS"
+            )));
+        }
+        let path = PathBuf::from(name.strip_prefix("file://").unwrap_or(name));
+        let metadata = path
+            .metadata()
+            .map_err(|error| usage(format!("--input {}: {error}", path.display())))?;
+        if !metadata.is_file() {
+            return Err(usage(format!("--input {}: expected a regular file", path.display())));
+        }
+        Ok(Input::File(LocalFile { path, bytes: metadata.len() }))
+    }
+}
+
+#[derive(Deserialize)]
+struct Locations {
+    #[serde(rename = "BlockLocations")]
+    locations: LocationList,
+}
+
+#[derive(Deserialize)]
+struct LocationList {
+    #[serde(rename = "BlockLocation")]
+    blocks: Vec<Block>,
+}
+
+/// As WebHDFS writes them, or the list alone; without gaps and overlaps.
+fn blocks(path: &Path) -> Result<Vec<Block>, Failure> {
+    let wrong = |what: String| usage(format!("--locations {}: {what}", path.display()));
+    let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let whole = serde_json::from_slice::<Locations>(&text).map(|all| all.locations.blocks);
+    let mut blocks: Vec<Block> = whole
+        .or_else(|_| serde_json::from_slice(&text))
+        .map_err(|error| wrong(format!("expected BlockLocations: {error}")))?;
+    blocks.sort_by_key(|block| block.offset);
+    let mut end = 0_u64;
+    for block in &blocks {
+        if block.offset != end {
+            let at = block.offset;
+            return Err(wrong(format!("expected a block at offset {end}, got one at {at}")));
+        }
+        end = end.checked_add(block.length).ok_or_else(|| wrong("too long".to_owned()))?;
+    }
+    Ok(blocks)
+}
+
+impl LocalFile {
+    fn failed(&self, error: &std::io::Error) -> Failure {
+        usage(format!("--input {}: {error}", self.path.display()))
+    }
+
+    /// Cuts the file into one piece for each node with a share.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn cut(&self, capability: &[f64], unit: Unit) -> Result<Vec<Piece>, Failure> {
+        let ends = match unit {
+            Unit::Bytes => self.by_bytes(capability, |_, at| Ok(at)),
+            Unit::Records => self.by_bytes(capability, |file, at| self.line_end(file, at)),
+            Unit::Lines => return self.by_lines(capability),
+        }?;
+        Ok(pieces(&ends, None))
+    }
+
+    /// Ends of the parts, each moved to a place where it may be.
+    fn by_bytes(
+        &self,
+        capability: &[f64],
+        place: impl Fn(&mut BufReader<File>, u64) -> Result<u64, Failure>,
+    ) -> Result<Vec<u64>, Failure> {
+        let file = File::open(&self.path).map_err(|error| self.failed(&error))?;
+        let mut file = BufReader::new(file);
+        let (mut ends, mut sum, mut last) = (Vec::with_capacity(capability.len()), 0, 0);
+        for share in targets(self.bytes, capability) {
+            // A node without a share gets no line either.
+            if share > 0 {
+                sum += share;
+                last = if sum <= last { last } else { place(&mut file, sum)? };
+            }
+            ends.push(last);
+        }
+        Ok(ends)
+    }
+
+    /// The first end of a line at or after a byte; the end of the file if none.
+    fn line_end(&self, file: &mut BufReader<File>, at: u64) -> Result<u64, Failure> {
+        if at == 0 || at >= self.bytes {
+            return Ok(at.min(self.bytes));
+        }
+        let before = at - 1;
+        file.seek(SeekFrom::Start(before)).map_err(|error| self.failed(&error))?;
+        let skipped = file.skip_until(b'\n').map_err(|error| self.failed(&error))?;
+        Ok(before + skipped as u64)
+    }
+
+    fn by_lines(&self, capability: &[f64]) -> Result<Vec<Piece>, Failure> {
+        let open = || File::open(&self.path).map_err(|error| self.failed(&error));
+        let (mut file, mut lines) = (BufReader::new(open()?), 0_u64);
+        while file.skip_until(b'\n').map_err(|error| self.failed(&error))? > 0 {
+            lines += 1;
+        }
+        let shares = targets(lines, capability);
+        let (mut file, mut at) = (BufReader::new(open()?), 0_u64);
+        let mut ends = Vec::with_capacity(shares.len());
+        for &share in &shares {
+            for _ in 0..share {
+                at += file.skip_until(b'\n').map_err(|error| self.failed(&error))? as u64;
+            }
+            ends.push(at);
+        }
+        Ok(pieces(&ends, Some(&shares)))
+    }
+
+    /// Writes pieces into a file of their own.
+    ///
+    /// # Errors
+    /// When either cannot be read or written.
+    pub(super) fn copy(&self, pieces: &[&Piece], to: &Path) -> Result<(), Failure> {
+        let done = || -> std::io::Result<()> {
+            let mut out = std::io::BufWriter::new(File::create(to)?);
+            let mut file = File::open(&self.path)?;
+            for piece in pieces {
+                file.seek(SeekFrom::Start(piece.offset))?;
+                std::io::copy(&mut (&mut file).take(piece.length), &mut out)?;
+            }
+            out.flush()
+        };
+        done().map_err(|error| usage(format!("{}: {error}", to.display())))
+    }
+}
+
+fn pieces(ends: &[u64], lines: Option<&[u64]>) -> Vec<Piece> {
+    let mut offset = 0;
+    let mut pieces = Vec::with_capacity(ends.len());
+    for (task, &end) in ends.iter().enumerate() {
+        let length = end.saturating_sub(offset);
+        if length > 0 {
+            let lines = lines.and_then(|lines| lines.get(task).copied());
+            pieces.push(Piece { task, offset, length, lines, local: None });
+        }
+        offset = end;
+    }
+    pieces
+}

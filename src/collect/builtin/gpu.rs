@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Use of the GPUs by their makers' tools.
+
+use std::path::Path;
+
+use super::Plan;
+
+/// The tools, and where packages put them.
+const TOOLS: [(Tool, &[&str], &[&str]); 2] = [
+    (
+        Tool::NvidiaSmi,
+        &["usr/bin/nvidia-smi", "usr/local/bin/nvidia-smi"],
+        &["--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"],
+    ),
+    (
+        Tool::RocmSmi,
+        &["opt/rocm/bin/rocm-smi", "usr/bin/rocm-smi", "usr/local/bin/rocm-smi"],
+        &["--showuse", "--json"],
+    ),
+];
+
+/// Whose output it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// NVIDIA's.
+    NvidiaSmi,
+    /// AMD's.
+    RocmSmi,
+}
+
+/// The first tool that is there.
+pub(super) fn plan(root: &Path) -> Result<Plan, String> {
+    for (tool, paths, args) in TOOLS {
+        let found = paths.iter().map(|path| root.join(path)).find(|path| path.exists());
+        if let Some(path) = found {
+            return Ok(Plan::Program(path, args, tool));
+        }
+    }
+    Err("neither nvidia-smi nor rocm-smi on this node".to_owned())
+}
+
+impl Tool {
+    /// Mean use of the GPUs, 0 to 1; those that do not tell are left out.
+    ///
+    /// # Errors
+    /// When none tells.
+    pub fn parse(self, printed: &str) -> Result<f64, String> {
+        let percents: Vec<f64> = match self {
+            Tool::NvidiaSmi => {
+                printed.lines().filter_map(|line| line.trim().parse().ok()).collect()
+            }
+            Tool::RocmSmi => rocm(printed)?,
+        };
+        let valid: Vec<f64> =
+            percents.into_iter().filter(|percent| (0.0..=100.0).contains(percent)).collect();
+        if valid.is_empty() {
+            return Err("no GPU tells its use".to_owned());
+        }
+        Ok(valid.iter().sum::<f64>() / valid.len() as f64 / 100.0)
+    }
+}
+
+/// `{"card0": {"GPU use (%)": "12"}, ...}`, with other keys beside.
+fn rocm(printed: &str) -> Result<Vec<f64>, String> {
+    let cards: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(printed).map_err(|error| format!("rocm-smi: {error}"))?;
+    let of = |card: &serde_json::Value| match card.get("GPU use (%)")? {
+        serde_json::Value::String(text) => text.trim().parse().ok(),
+        other => other.as_f64(),
+    };
+    Ok(cards.values().filter_map(of).collect())
+}

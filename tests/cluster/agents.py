@@ -1,0 +1,404 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Collectors on every node of a real cluster: registered by command line, steering `share`.
+
+On a cluster of 6 nodes with one `phalanx agent` each, over TCP with MUNGE: a five-line shell
+collector is on every node within two periods and decides the next `phalanx share`; programs that
+hang, flood, fork or print no number hold nothing up and are seen; an agent or phalanxd that is
+killed leaves stale values that fall back, and comes back; the page, /metrics and /healthz are
+served, and /metrics is what Prometheus' own parser takes.
+"""
+
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import urllib.error
+import urllib.request
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+sys.dont_write_bytecode = True
+
+from slurmcluster import Cluster, ClusterError  # noqa: E402
+
+NODES = ["n1", "n2", "n3", "n4", "n5", "n6"]
+FRAGMENT = """\
+NodeName=n[1-6] CPUs=2 RealMemory=2000 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES State=UP
+"""
+SPEED = """\
+#!/bin/sh
+case $PHALANX_NODE in
+  n1) echo 8 ;; n2) echo 6 ;; n3) echo 3 ;;
+  *) echo 5 ;;
+esac
+"""
+EVERY_S = 3.0
+# What one run, one request and a busy machine may add to two periods.
+SLACK_S = 2.0
+BAD = {
+    "hangs": ("trap '' TERM INT; sleep 600 & setsid sleep 601 & sleep 602", "no end within"),
+    "floods": ("head -c 10000000 /dev/zero", "more than 65536 bytes"),
+    "binary": ("printf '\\377\\376'", "not UTF-8"),
+    "not_a_number": ("echo nan", "not a finite number"),
+    "infinite": ("echo 1e999", "not a finite number"),
+    "fails": ("echo broken >&2; exit 3", "exit status 3"),
+    "forks": ("f() { [ $1 -gt 4 ] && exec sleep 600; f $(($1+1)) & f $(($1+1)) & wait; }; f 0",
+              "no end within"),
+    "silent": ("true", "not a number"),
+}
+CHECKS = []
+
+
+def check(function):
+    """Registers a check; they run in order on the same cluster."""
+    CHECKS.append(function)
+    return function
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket, on one connection."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=10)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(10)
+        self.sock.connect(self.path)
+
+    def ask(self, method, path, body=None):
+        """Status of one request."""
+        data = None if body is None else json.dumps(body)
+        self.request(method, path, data, {"Content-Type": "application/json"})
+        reply = self.getresponse()
+        reply.read()
+        return reply.status
+
+
+class Suite:
+    """The cluster with its agents, and ways to ask it."""
+
+    def __init__(self, cluster, directory, port):
+        self.cluster, self.port = cluster, port
+        self.commands, self.work = os.path.join(directory, "c"), os.path.join(directory, "w")
+        os.makedirs(self.work)
+
+    def script(self, name, text):
+        """A program in the directory of commands."""
+        path = os.path.join(self.commands, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, 0o755)
+        return path
+
+    def phalanx(self, *argv):
+        """Output of a command; it must succeed within 10 s."""
+        program = os.path.join(self.cluster.paths.bin_dir, "phalanx")
+        return self.cluster.run(program, *argv, timeout=10).stdout
+
+    def get(self, path):
+        """(headers, body) over TCP."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as reply:
+            return reply.headers, reply.read()
+
+    def json(self, path):
+        """A JSON body over TCP."""
+        return json.loads(self.get(path)[1])
+
+    def memory_mib(self, role):
+        """Resident memory of a process."""
+        pid = self.cluster.process(role).pid
+        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+            line = next(line for line in file if line.startswith("VmRSS:"))
+        return int(line.split()[1]) // 1024
+
+    def start_agent(self, name):
+        """The node's agent, as its unit would start it."""
+        self.cluster.start_agent(name, "--master", f"http://127.0.0.1:{self.port}",
+                                 "--command-dir", self.commands)
+
+    def until(self, what, condition, seconds):
+        """Waits for a condition; returns the seconds it took."""
+        started = time.monotonic()
+        while not condition():
+            if time.monotonic() - started > seconds:
+                raise AssertionError(f"{what}: not within {seconds:.1f} s")
+            time.sleep(0.05)
+        return time.monotonic() - started
+
+    def fresh(self, name):
+        """Nodes with a fresh value."""
+        try:
+            rows = self.json(f"/v1/data/{name}")["values"]
+        except urllib.error.HTTPError:
+            return set()
+        return {row["node"] for row in rows if not row["stale"]}
+
+    def gone(self):
+        """Nodes whose agents are not connected."""
+        return [a["node"] for a in self.json("/v1/agents")["agents"] if not a["connected"]]
+
+    def shares(self, *argv):
+        """Lines of each of n1 to n4 by `phalanx share`."""
+        path = os.path.join(self.work, "items")
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(f"image {i}\n" for i in range(440))
+        text = self.phalanx("share", "--input", path, "--nodes", "n[1-4]", "--unit", "lines",
+                            "--json", *argv)
+        answer = json.loads(text)
+        return [part["lines"] for part in answer["nodes"]], [p["from"] for p in answer["nodes"]]
+
+
+def equal(found, expected, what):
+    """Raises AssertionError unless equal."""
+    if found != expected:
+        raise AssertionError(f"{what}: expected {expected!r}, found {found!r}")
+
+
+@check
+def a_new_collector_runs_everywhere_within_two_periods(suite):
+    """And steers the next share; switching what share uses needs no restart."""
+    path = suite.script("speed", SPEED)
+    equal(suite.shares()[0], [110] * 4, "equal CPUs before")
+    started = time.monotonic()
+    suite.phalanx("collector", "add", "speed", "--cmd", path, "--every", f"{EVERY_S:g}s")
+    took = suite.until("speed on every node", lambda: suite.fresh("speed") == set(NODES),
+                       2 * EVERY_S + SLACK_S)
+    print(f"    on {len(NODES)} nodes after {time.monotonic() - started:.1f} s, "
+          f"period {EVERY_S:g} s (waited {took:.1f} s)")
+    wanted = [160, 120, 60, 100]
+    equal(suite.shares("--capability", "speed"), (wanted, ["data"] * 4), "by speed")
+    equal(suite.shares()[0], [110] * 4, "not switched yet")
+    suite.phalanx("collector", "use", "share.capability", "speed")
+    equal(suite.shares()[0], wanted, "switched")
+    suite.script("speed", "#!/bin/sh\necho 1\n")
+    suite.until("the changed program", lambda: suite.shares()[0] == [110] * 4,
+                2 * EVERY_S + SLACK_S)
+    suite.script("speed", SPEED)
+    suite.until("the old program", lambda: suite.shares()[0] == wanted, 2 * EVERY_S + SLACK_S)
+
+
+@check
+def the_methods_are_processors(suite):
+    """cpu_free_ratio into capability_cpu_load on the nodes, a processor of lines on the master."""
+    suite.phalanx("collector", "add", "cpu_free_ratio", "--cmd", "builtin:cpu_free_ratio",
+                  "--every", "1s")
+    suite.phalanx("collector", "add", "capability_cpu_load", "--kind", "processor", "--cmd",
+                  "builtin:capability_cpu_load", "--arg", "0.5", "--inputs", "cpu_free_ratio",
+                  "--every", "1s")
+    twice = suite.script("twice", """\
+#!/usr/bin/python3
+import json, sys
+for row in json.load(sys.stdin)["inputs"]["speed"]:
+    print(row["node"], 2 * row["value"])
+""")
+    suite.phalanx("collector", "add", "twice", "--kind", "processor", "--cmd", twice, "--inputs",
+                  "speed", "--nodes", "@master", "--output", "nodes", "--every", "1s")
+    suite.until("method B", lambda: suite.fresh("capability_cpu_load") == set(NODES), 20)
+    values = suite.json("/v1/data/capability_cpu_load")["values"]
+    assert all(0 <= row["value"] <= 1 for row in values), values
+    suite.until("on the master", lambda: suite.fresh("twice") == set(NODES), 20)
+    equal([row["value"] for row in suite.json("/v1/data/twice")["values"]],
+          [16, 12, 6, 10, 10, 10], "twice the speed")
+    equal(len(suite.shares("--method", "B")[0]), 4, "share by method B")
+
+
+@check
+def bad_programs_hold_nothing_up(suite):
+    """Each is seen as what it is; jobs start, the good collector goes on."""
+    for name, (text, _) in BAD.items():
+        path = suite.script(name, f"#!/bin/sh\n{text}\n")
+        suite.phalanx("collector", "add", name, "--cmd", path, "--every", "2s", "--timeout", "1s")
+
+    def errors():
+        reports = suite.json("/v1/collectors")["collectors"]
+        return {report["name"]: report["last_error"] or "" for report in reports}
+
+    def all_seen():
+        found = errors()
+        return all(why in found.get(name, "") for name, (_, why) in BAD.items())
+    try:
+        suite.until("all errors", all_seen, 25)
+    except AssertionError:
+        raise AssertionError(f"errors: {errors()}") from None
+    equal(suite.fresh("speed"), set(NODES), "the good one")
+    started = time.monotonic()
+    suite.phalanx("status")
+    done = suite.cluster.run("srun", "-N2", "true", timeout=30, cwd="/")
+    equal(done.returncode, 0, "a job")
+    print(f"    status and a job of two nodes in {time.monotonic() - started:.1f} s")
+    assert "broken" in suite.get("/v1/collectors/fails")[1].decode(), "its standard error is kept"
+    for name in BAD:
+        suite.phalanx("collector", "remove", name)
+    suite.until("their processes to end", lambda: not strays(), 10)
+    equal(suite.fresh("speed"), set(NODES), "the good one")
+
+
+def strays():
+    """Processes of the bad programs."""
+    lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True,
+                           check=True).stdout.splitlines()
+    return [line for line in lines if re.fullmatch(r"sleep 60[012]", line)]
+
+
+@check
+def a_killed_agent_falls_back_and_returns(suite):
+    """Its programs end with it; stale values are scaled from the configuration."""
+    slow = suite.script("slow", "#!/bin/sh\nexec sleep 603\n")
+    suite.phalanx("collector", "add", "slow", "--cmd", slow, "--every", "1s", "--timeout", "60s",
+                  "--nodes", "n2")
+    running = lambda: subprocess.run(["pgrep", "-f", "^sleep 603$"], check=False,  # noqa: E731
+                                     capture_output=True).returncode == 0
+    suite.until("slow to run", running, 10)
+    suite.cluster.stop_agent("n2", kill=True)
+    suite.until("its program to end", lambda: not running(), 5)
+    took = suite.until("n2 to be stale", lambda: suite.shares()[1][1] == "scaled",
+                       3 * EVERY_S + 5)
+    counts, _ = suite.shares()
+    print(f"    stale after {took:.1f} s; shares then {counts}")
+    # n2 counts as the median of the others' speed for the same CPUs: of 8, 3, 5, (5, 5).
+    equal(sum(counts), 440, "nothing lost")
+    assert counts[1] not in (0, 120), counts
+    suite.until("n2 to be seen as gone", lambda: suite.gone() == ["n2"], 30)
+    suite.start_agent("n2")
+    suite.phalanx("collector", "remove", "slow")
+    suite.until("n2 to be fresh", lambda: suite.shares() == ([160, 120, 60, 100], ["data"] * 4),
+                2 * EVERY_S + SLACK_S)
+
+
+@check
+def phalanxd_restarts_under_the_agents(suite):
+    """Registrations and what share uses stay; agents come back by themselves."""
+    suite.cluster.stop_phalanxd(kill=True)
+    time.sleep(2)
+    suite.cluster.start_phalanxd()
+    took = suite.until("all to be fresh", lambda: suite.fresh("speed") == set(NODES), 15 + EVERY_S)
+    print(f"    fresh on all nodes {took:.1f} s after the start")
+    equal(suite.shares()[0], [160, 120, 60, 100], "as before")
+    suite.cluster.signal_phalanxd(signal.SIGSTOP)
+    time.sleep(3)
+    suite.cluster.signal_phalanxd(signal.SIGCONT)
+    suite.until("all to be fresh", lambda: suite.fresh("speed") == set(NODES), 15 + EVERY_S)
+
+
+@check
+def a_thousand_registrations_are_nothing_special(suite):
+    """On one node; all of them run there, and the others do not notice."""
+    connection = UnixConnection(suite.cluster.paths.control_socket)
+    started = time.monotonic()
+    for i in range(1000):
+        body = {"name": f"many_{i}", "cmd": "builtin:load1", "every_ms": 10000, "nodes": "n1"}
+        equal(connection.ask("POST", "/v1/collectors", body), 201, "registration")
+    took = time.monotonic() - started
+
+    def fresh():
+        names = suite.json("/v1/data")["names"]
+        return sum(name["fresh"] for name in names if name["name"].startswith("many_"))
+    ran = suite.until("all to have run on n1", lambda: fresh() == 1000, 30)
+    asked = time.monotonic()
+    listed = suite.phalanx("collector", "list")
+    print(f"    registered in {took:.1f} s, all ran {ran:.1f} s later, "
+          f"listed in {time.monotonic() - asked:.2f} s; memory of the agent of n1 "
+          f"{suite.memory_mib('agent:n1')} MiB, of n3 {suite.memory_mib('agent:n3')} MiB, "
+          f"of phalanxd {suite.memory_mib('phalanxd')} MiB")
+    assert "many_999" in listed, listed[:500]
+    equal(suite.fresh("speed"), set(NODES), "the good one")
+    for i in range(1000):
+        equal(connection.ask("DELETE", f"/v1/collectors/many_{i}"), 200, "removal")
+    equal(suite.shares()[0], [160, 120, 60, 100], "as before")
+
+
+@check
+def metrics_are_openmetrics(suite):
+    """By Prometheus' parser; what rules and dashboard name is there."""
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families
+    headers, body = suite.get("/metrics")
+    equal(headers["Content-Type"],
+          "application/openmetrics-text; version=1.0.0; charset=utf-8", "content type")
+    families = list(text_string_to_metric_families(body.decode()))
+    samples = {sample.name for family in families for sample in family.samples}
+    assert all(family.documentation for family in families)
+    values = {(s.name, tuple(sorted(s.labels.items()))): s.value
+              for family in families for s in family.samples}
+    equal(values["phalanx_agents", (("state", "connected"),)] >= 6, True, "agents")
+    equal(values["phalanx_data_nodes", (("name", "speed"), ("state", "fresh"))], 6.0, "fresh nodes")
+    buckets = [v for (name, _), v in values.items() if name == "phalanx_answer_seconds_bucket"]
+    equal(buckets, sorted(buckets), "cumulative buckets")
+    optional = {"phalanx_plan_gap_ratio", "phalanx_fallbacks_total"}
+    known = samples | {family.name for family in families}
+    for name in ("phalanx.rules.yml", "phalanx-dashboard.json"):
+        path = os.path.join(os.path.dirname(__file__), "..", "..", "config", "monitoring", name)
+        with open(path, encoding="utf-8") as file:
+            named = set(re.findall(r"\bphalanx_\w+", file.read()))
+        equal(named - known - optional, set(), f"metrics named in {name}")
+    print(f"    {len(families)} families, {len(values)} samples")
+    equal(suite.get("/healthz")[1], b"ok\n", "health")
+
+
+@check
+def the_page_is_served(suite):
+    """The same files as in the source, closed to other origins."""
+    source = os.path.join(os.path.dirname(__file__), "..", "..", "src", "api", "page")
+    for path, name in (("/", "index.html"), ("/page.js", "page.js"), ("/page.css", "page.css")):
+        headers, body = suite.get(path)
+        with open(os.path.join(source, name), "rb") as file:
+            equal(body, file.read(), path)
+        assert "default-src 'none'" in headers["Content-Security-Policy"], path
+    heat = suite.json("/v1/heat")
+    equal(heat["names"], NODES, "nodes of the map")
+    equal([d["name"] for d in heat["dimensions"]][:2], ["cpu", "mem"], "dimensions")
+
+
+def free_port():
+    """A port of loopback that nobody has now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def main():
+    """Runs all checks on one cluster; returns the exit code."""
+    directory = tempfile.mkdtemp(prefix="phx-agents-")
+    os.chmod(directory, 0o755)
+    os.makedirs(os.path.join(directory, "c"))
+    port, failed = free_port(), 0
+    config = os.path.join(directory, "in.toml")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write(f'[control]\nlisten = "127.0.0.1:{port}"\nlisten_public_read = true\n'
+                   f'[collect]\ncommand_dirs = ["{directory}/c"]\n')
+    try:
+        with Cluster(os.path.join(directory, "s"), nodes=FRAGMENT, config=config) as cluster:
+            suite = Suite(cluster, directory, port)
+            for name in NODES:
+                suite.start_agent(name)
+            for function in CHECKS:
+                started = time.monotonic()
+                try:
+                    function(suite)
+                    verdict = "ok"
+                except (AssertionError, ClusterError, OSError, KeyError, ValueError):
+                    failed += 1
+                    verdict = "FAILED\n" + traceback.format_exc() + cluster.why()
+                print(f"{function.__name__} ({time.monotonic() - started:.1f} s): {verdict}",
+                      flush=True)
+    finally:
+        if failed:
+            print(f"kept: {directory}")
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+    print(f"agents.py: {len(CHECKS) - failed} of {len(CHECKS)} checks passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`phalanx doctor` on a real cluster: things are broken one by one, and it names each.
+
+One cluster of two nodes with the overlay. Every case breaks one thing, wants
+the finding of the right check and level (and the line to change), repairs it,
+and wants a healthy host again.
+"""
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+sys.dont_write_bytecode = True
+
+from faults_tools import wrong_version_copy  # noqa: E402
+from slurmcluster import Cluster, ClusterError  # noqa: E402
+from slurmcluster.core import stock_plugin_dir  # noqa: E402
+
+NODES = """\
+NodeName=n[1-2] CPUs=4 RealMemory=4000
+PartitionName=main Nodes=ALL Default=YES State=UP
+"""
+CASES = []
+CODES = {"ok": 0, "note": 0, "warning": 1, "error": 2}
+
+
+def case(function):
+    """Registers a case."""
+    CASES.append(function)
+    return function
+
+
+class Doctor:
+    """The cluster and what the doctor says of it."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+
+    def report(self):
+        """(exit code, the report)."""
+        done = self.cluster.run("phalanx", "doctor", "--json", "--config",
+                                self.cluster.paths.phalanx_toml, check=False)
+        try:
+            return done.returncode, json.loads(done.stdout)
+        except ValueError:
+            raise ClusterError(f"doctor: {done.returncode}: {done.stdout}{done.stderr}") from None
+
+    def expect(self, level, check, *words, within=10.0):
+        """Wants a finding that holds these words; returns it."""
+        end = time.monotonic() + within
+        while True:
+            code, report = self.report()
+            found = [f for f in report["findings"] if f["check"] == check and f["level"] == level
+                     and all(word in json.dumps(f) for word in words)]
+            if found and code >= CODES[level]:
+                print(f"ok   {level} {check}: {found[0]['what']}", flush=True)
+                return found[0]
+            if time.monotonic() > end:
+                bad = [f for f in report["findings"] if f["level"] != "ok"]
+                raise ClusterError(f"exit {code}, no {level} of {check} with {words} in "
+                                   f"{json.dumps(bad, indent=1)}")
+            time.sleep(0.2)
+
+    def healthy(self, within=20.0):
+        """Wants neither error nor warning."""
+        end = time.monotonic() + within
+        while True:
+            code, report = self.report()
+            if code == 0:
+                return
+            if time.monotonic() > end:
+                bad = [f for f in report["findings"] if f["level"] in ("error", "warning")]
+                raise ClusterError(f"not healthy: {json.dumps(bad, indent=1)}")
+            time.sleep(0.2)
+
+    @contextlib.contextmanager
+    def conf(self, change):
+        """slurm.conf with another text meanwhile."""
+        path = self.cluster.paths.slurm_conf
+        with open(path, encoding="utf-8") as file:
+            before = file.read()
+        try:
+            write(path, change(before))
+            yield
+        finally:
+            write(path, before)
+
+
+def write(path, text):
+    """Writes a file."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+@case
+def directory_missing(doctor):
+    """An entry of PluginDir that does not exist: Slurm's own programs cannot even start."""
+    directory = doctor.cluster.paths.overlay
+    os.rename(directory, directory + ".away")
+    try:
+        found = doctor.expect("error", "plugin-dir-exists", directory, "phalanx-common")
+        if "slurm.conf:" not in found["place"]:
+            raise ClusterError(f"no line in {found}")
+    finally:
+        os.rename(directory + ".away", directory)
+
+
+@case
+def wrong_order(doctor):
+    """Slurm's own directory first."""
+    ours, stock = doctor.cluster.paths.overlay, stock_plugin_dir()
+    with doctor.conf(lambda text: text.replace(f"{ours}:{stock}", f"{stock}:{ours}")):
+        doctor.expect("error", "plugin-dir-order", f"PluginDir={ours}:{stock}", "slurm.conf:")
+        doctor.expect("warning", "plugin-dir-in-force")
+
+
+@case
+def other_micro_version(doctor):
+    """Slurm was upgraded under it: stock schedules, and the doctor says what to install."""
+    cluster = doctor.cluster
+    with tempfile.TemporaryDirectory() as directory:
+        wrong_version_copy(cluster.paths.overlay_file, directory)
+        cluster.install_overlay(directory)
+        cluster.restart_slurmctld()
+        job = cluster.submit("-n1", wrap="true")
+        cluster.wait_jobs([job])
+        doctor.expect("error", "overlay-version", "22.05", "apt install phalanx-slurm-plugin-")
+        cluster.install_overlay()
+    doctor.expect("error", "overlay-loaded", "restart slurmctld")
+    cluster.restart_slurmctld()
+
+
+@case
+def overlay_gone(doctor):
+    """The file was removed while slurmctld has it loaded."""
+    cluster = doctor.cluster
+    os.rename(cluster.paths.overlay_file, cluster.paths.overlay_file + ".away")
+    try:
+        doctor.expect("error", "overlay", "apt install phalanx-slurm-plugin-")
+    finally:
+        os.rename(cluster.paths.overlay_file + ".away", cluster.paths.overlay_file)
+
+
+@case
+def overlay_replaced(doctor):
+    """A new build is there, the old one runs."""
+    doctor.cluster.install_overlay()
+    doctor.expect("warning", "overlay-loaded", "restart slurmctld")
+    doctor.cluster.restart_slurmctld()
+
+
+@case
+def overlay_writable(doctor):
+    """Anybody could change what runs in slurmctld."""
+    path = doctor.cluster.paths.overlay_file
+    os.chmod(path, 0o666)
+    try:
+        doctor.expect("error", "overlay-rights", path)
+    finally:
+        os.chmod(path, 0o644)
+
+
+@case
+def daemon_down(doctor):
+    """No daemon."""
+    doctor.cluster.stop_phalanxd()
+    doctor.expect("error", "daemon", "phalanxd")
+    doctor.cluster.start_phalanxd()
+
+
+@case
+def slurmctld_down(doctor):
+    """No slurmctld."""
+    doctor.cluster.stop_slurmctld()
+    doctor.expect("error", "slurmctld", "does not answer")
+    doctor.cluster.start_slurmctld()
+
+
+@case
+def socket_elsewhere(doctor):
+    """slurmctld and the daemon do not mean the same socket."""
+    cluster, toml = doctor.cluster, doctor.cluster.paths.phalanx_toml
+    with open(toml, encoding="utf-8") as file:
+        before = file.read()
+    write(toml, before.replace(cluster.paths.plugin_socket, cluster.paths.plugin_socket + "2"))
+    try:
+        doctor.expect("error", "socket-path", cluster.paths.plugin_socket)
+    finally:
+        write(toml, before)
+
+
+@case
+def toml_wrong(doctor):
+    """A key that does not exist."""
+    toml = doctor.cluster.paths.phalanx_toml
+    with open(toml, encoding="utf-8") as file:
+        before = file.read()
+    write(toml, "moed = \"off\"\n" + before)
+    try:
+        doctor.expect("error", "config", "moed")
+        write(toml, before + "\n[partition.nope]\nmode = \"off\"\n")
+        doctor.expect("warning", "config-partition", "nope", "main")
+    finally:
+        write(toml, before)
+
+
+@case
+def no_bf_continue(doctor):
+    """SchedulerParameters without bf_continue, in force."""
+    with doctor.conf(lambda text: text.replace("bf_continue,", "")):
+        doctor.cluster.run("scontrol", "reconfigure")
+        doctor.expect("warning", "bf-continue", "bf_continue", "slurm.conf:")
+    doctor.cluster.run("scontrol", "reconfigure")
+
+
+@contextlib.contextmanager
+def in_its_place(program, script):
+    """A shell script that stands for a program meanwhile."""
+    before = os.environ["PATH"]
+    with tempfile.TemporaryDirectory() as directory:
+        fake = os.path.join(directory, program)
+        write(fake, f"#!/bin/sh\n{script}\n")
+        os.chmod(fake, 0o755)
+        os.environ["PATH"] = directory + os.pathsep + before
+        try:
+            yield
+        finally:
+            os.environ["PATH"] = before
+
+
+@case
+def munge_broken(doctor):
+    """The munge program does not reach a munged."""
+    with in_its_place("munge", "echo 'munge: Error: Failed to access socket' >&2; exit 6"):
+        doctor.expect("error", "munge", "Failed to access")
+
+
+@case
+def clock_wrong(doctor):
+    """slurmctld's clock a minute ahead, as scontrol would say."""
+    with in_its_place("scontrol", "echo \"Configuration data as of "
+                      "$(date -d '+1 minute' '+%Y-%m-%dT%H:%M:%S')\""):
+        doctor.expect("warning", "clock", "against this host")
+
+
+def main():
+    """Runs every case on one cluster."""
+    with tempfile.TemporaryDirectory(prefix="phx-doc-") as base:
+        os.chmod(base, 0o755)
+        with Cluster(os.path.join(base, "c"), nodes=NODES) as cluster:
+            doctor = Doctor(cluster)
+            doctor.healthy()
+            print("ok   a healthy cluster has neither error nor warning", flush=True)
+            for function in CASES:
+                try:
+                    function(doctor)
+                    doctor.healthy()
+                except ClusterError as error:
+                    print(f"FAIL {function.__name__}: {error}", flush=True)
+                    sys.exit(1)
+    print(f"doctor: {len(CASES)} cases")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Gangs on a real cluster: do they find the nodes where their type is fastest?
+
+Two classes of nodes; jobs of three types of which two really run longer on one
+class or the other (the job script looks where it is). The daemon starts without
+knowledge. Checked: once it has learned, gangs land on the class where their type is
+fastest whenever both classes had room; a restart of the daemon keeps what was
+learned; `plan` and `explain` say why; het jobs (1 server, 4 workers) and `-N8` jobs
+start complete or not at all under contention. With --bench the numbers of a longer
+list, against stock Slurm on the same list, are printed instead.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+sys.dont_write_bytecode = True
+
+from slurmcluster import Cluster, ClusterError  # noqa: E402
+from slurmcluster.nodes import expand_hostlist  # noqa: E402
+from transparency_status import phalanx_json  # noqa: E402
+
+NODES = """\
+NodeName=x[1-8] CPUs=8 Sockets=1 CoresPerSocket=8 RealMemory=16000 Feature=x
+NodeName=y[1-8] CPUs=8 Sockets=1 CoresPerSocket=8 RealMemory=16000 Feature=y
+PartitionName=main Nodes=x[1-8],y[1-8] Default=YES MaxTime=INFINITE State=UP
+"""
+EXTRA = ["SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=200000,"
+         "batch_sched_delay=0,bf_yield_interval=100000"]
+CONFIG = """\
+mode = "enforce"
+[link]
+deadline_us = 20000
+breaker_misses = 100
+[source]
+poll_ms = 300
+[planner]
+slot_ms = 300
+deadline_ms = 200
+"""
+# Type, nodes, seconds on class x and on class y.
+TYPES = (("alpha", 2, 1, 4), ("beta", 3, 4, 1), ("gamma", 2, 2, 2))
+GAP_S = 0.9              # mean time between two submissions: room on both classes most times
+FASTEST = {"alpha": "x", "beta": "y"}
+SHARE_MIN = 0.9
+
+
+def script(name, on_x, on_y):
+    """A job that works longer on one class; a gang is as slow as its slowest node."""
+    slow, fast = ("y", on_x) if on_x < on_y else ("x", on_y)
+    long = max(on_x, on_y)
+    return (f'case "$SLURM_JOB_NODELIST" in *{slow}*) sleep {long};; *) sleep {fast};; esac')
+
+
+def work_list(count, seed):
+    """(seconds after the start, name, nodes, script) of each job."""
+    rng, at, jobs = random.Random(seed), 0.0, []
+    for number in range(count):
+        name, nodes, on_x, on_y = TYPES[number % len(TYPES)]
+        jobs.append((at, f"{name}_{number}", nodes, script(name, on_x, on_y)))
+        at += rng.expovariate(1 / GAP_S)
+    return jobs
+
+
+def run_list(cluster, jobs):
+    """Submits on time, waits for all; returns their records in order."""
+    start, ids = time.monotonic(), []
+    for at, name, nodes, text in jobs:
+        time.sleep(max(0.0, at - (time.monotonic() - start)))
+        ids.append(cluster.submit("-J", name, f"-N{nodes}", "--ntasks-per-node=8", "-t2",
+                                  wrap=text))
+    records = {int(r["JobId"]): r for r in cluster.wait_jobs(ids, timeout=240)}
+    return [records[job] for job in ids]
+
+
+def seconds(record, key):
+    """A time of a record in unix seconds."""
+    return time.mktime(time.strptime(record[key], "%Y-%m-%dT%H:%M:%S"))
+
+
+def classes_of(record):
+    """{"x"}, {"y"} or both: where the job ran."""
+    return {name[0] for name in expand_hostlist(record["NodeList"])}
+
+
+def had_choice(record, others):
+    """Whether either class alone had room for the job when it started.
+
+    Times are whole seconds: a node counts as free only if nobody had it in the second of the
+    start or the one before.
+    """
+    start, busy = seconds(record, "StartTime"), set()
+    for other in others:
+        if other is not record and seconds(other, "StartTime") <= start \
+                and seconds(other, "EndTime") >= start - 1:
+            busy |= set(expand_hostlist(other["NodeList"]))
+    free = {kind: sum(f"{kind}{n}" not in busy for n in range(1, 9)) for kind in "xy"}
+    return min(free.values()) >= int(record["NumNodes"].split("-")[0])
+
+
+def fastest(record):
+    """The class on which the job's type is fastest; None if both are alike."""
+    return FASTEST.get(record["JobName"].split("_")[0])
+
+
+def landed(records):
+    """(jobs with a choice whose type has a fastest class, of these on that class)."""
+    chosen = [r for r in records if fastest(r) and had_choice(r, records)]
+    return len(chosen), sum(classes_of(record) == {fastest(record)} for record in chosen)
+
+
+def astray(records):
+    """Jobs that had a choice and ran elsewhere."""
+    return [r for r in records if fastest(r) and had_choice(r, records)
+            and classes_of(r) != {fastest(r)}]
+
+
+def totals(records):
+    """Sum of completion times, makespan and sum of run times, seconds."""
+    first = min(seconds(r, "SubmitTime") for r in records)
+    completion = sum(seconds(r, "EndTime") - seconds(r, "SubmitTime") for r in records)
+    makespan = max(seconds(r, "EndTime") for r in records) - first
+    ran = sum(seconds(r, "EndTime") - seconds(r, "StartTime") for r in records)
+    return completion, makespan, ran
+
+
+class Suite:
+    """The cluster and what went wrong."""
+
+    def __init__(self, cluster):
+        self.cluster, self.problems = cluster, []
+
+    def expect(self, condition, text):
+        """Notes a problem unless the condition holds."""
+        if not condition:
+            self.problems.append(text)
+        return bool(condition)
+
+    def learned(self, count, seed):
+        """Runs a list; returns its records."""
+        records = run_list(self.cluster, work_list(count, seed))
+        for record in records:
+            self.expect(record["JobState"] == "COMPLETED",
+                        f"job {record['JobId']} is {record['JobState']}")
+        return records
+
+    def fast_share(self, records, what):
+        """Checks where the jobs landed."""
+        chosen, right = landed(records)
+        for record in astray(records):
+            report = phalanx_json(self.cluster, "explain", record["JobId"])
+            asks = [(ask["mode"], ask["reason"], ask.get("steer")) for ask in report["asks"][:2]]
+            print(f"    {record['JobName']} on {record['NodeList']}: {json.dumps(asks)[:600]}")
+        print(f"    {what}: {right} of {chosen} jobs with a choice on their fastest class")
+        self.expect(chosen >= len(records) // 6, f"{what}: only {chosen} jobs had a choice")
+        self.expect(right >= SHARE_MIN * chosen,
+                    f"{what}: only {right} of {chosen} on their fastest class")
+
+
+def gangs_learn(suite, count):
+    """From no knowledge to the fastest nodes, and over a restart"""
+    suite.learned(count, 1)
+    suite.fast_share(suite.learned(max(24, count // 3), 2), "after learning")
+    suite.cluster.stop_phalanxd(kill=True)
+    suite.cluster.start_phalanxd()
+    time.sleep(2.0)
+    suite.fast_share(suite.learned(24, 3), "after a restart")
+
+
+def gangs_explained(suite, _count):
+    """explain names method, learned speeds and terms; plan names objective and gap"""
+    # Behind a job on all nodes: planned before they start.
+    suite.cluster.submit("-N16", "--ntasks-per-node=8", "-t1", wrap="sleep 3")
+    records = run_list(suite.cluster, [(0.0, *job[1:]) for job in work_list(2, 4)])
+    for record in records:
+        report = phalanx_json(suite.cluster, "explain", record["JobId"])
+        steer = (report["placed"].get("decision") or {}).get("steer")
+        if suite.expect(steer, f"job {record['JobId']}: no steer in its decision"):
+            note = steer["note"]
+            suite.expect(steer["method"] == "gang" and note["kind"] == "gang", f"{steer}")
+            suite.expect(len(note["speeds"]) == 2, f"speeds {note['speeds']}")
+    plan = phalanx_json(suite.cluster, "plan")
+    methods = {m["method"]: m for m in plan["methods"]}
+    suite.expect("gang" in methods, f"plan names {sorted(methods)}")
+
+
+def starts_whole(suite, submit, count, nodes, what):
+    """Submits `count` gangs at once beside small jobs; watches that none starts in part."""
+    fillers = [suite.cluster.submit("-n8", "-N1", "-t1", wrap="sleep 2") for _ in range(count)]
+    gangs = [submit() for _ in range(count)]
+    wanted, end = {str(gang) for gang in gangs}, time.monotonic() + 60 + 6 * count
+    partial = set()
+    while True:
+        parts = {}
+        for record in suite.cluster.jobs():
+            leader = record.get("HetJobId", record["JobId"])
+            if leader in wanted:
+                parts.setdefault(leader, []).append(record)
+        states = {leader: {r["JobState"] == "PENDING" for r in found}
+                  for leader, found in parts.items()}
+        partial |= {leader for leader, pending in states.items() if len(pending) > 1}
+        done = all(r["JobState"] == "COMPLETED" for found in parts.values() for r in found)
+        if done and len(parts) == count:
+            break
+        if time.monotonic() > end:
+            suite.expect(False, f"{what}: not all ended in time")
+            return
+        time.sleep(0.3)
+    whole = 0
+    for found in parts.values():
+        starts = [seconds(r, "StartTime") for r in found]
+        used = [name for r in found for name in expand_hostlist(r["NodeList"])]
+        whole += max(starts) - min(starts) <= 1 and len(set(used)) == len(used) == nodes
+    print(f"    {what}: {whole} of {count} started whole on {nodes} nodes")
+    suite.expect(whole == count, f"{what}: only {whole} of {count} whole")
+    suite.expect(not partial, f"{what}: seen in part: {sorted(partial)}")
+    suite.cluster.wait_jobs(fillers, timeout=60)
+
+
+def gangs_start_whole(suite, count):
+    """Het jobs and -N8 jobs start complete or not at all under contention"""
+    part = ["-N1", "-n8", "-t1"]
+
+    def het():
+        argv = list(part)
+        for _ in range(4):
+            argv += [":", *part]
+        return suite.cluster.submit(*argv, wrap="sleep 1")
+
+    starts_whole(suite, het, count, 5, "1 server + 4 workers")
+    starts_whole(suite, lambda: suite.cluster.submit("-N8", "--ntasks-per-node=8", "-t1",
+                                                     wrap="sleep 1"), count, 8, "-N8")
+    status = phalanx_json(suite.cluster, "status")
+    suite.expect(status["plugin"]["synced"], "the mirror is lost")
+
+
+CHECKS = (gangs_learn, gangs_explained, gangs_start_whole)
+
+
+def test(directory):
+    """Runs the checks; the number of failed ones."""
+    failed = 0
+    with Cluster(directory, nodes=NODES, extra=EXTRA, config=write_config(directory)) as cluster:
+        for check, count in zip(CHECKS, (36, 0, 8)):
+            suite, begin = Suite(cluster), time.monotonic()
+            try:
+                check(suite, count)
+            except (ClusterError, KeyError, ValueError):
+                suite.problems.append(traceback.format_exc())
+            spent = time.monotonic() - begin
+            name = check.__name__.replace("_", "-")
+            print(f"{'FAIL' if suite.problems else 'ok  '} {name} ({spent:.0f} s): "
+                  f"{check.__doc__}", flush=True)
+            for problem in suite.problems:
+                print(f"       {problem}", flush=True)
+            failed += bool(suite.problems)
+    return failed
+
+
+def bench(directory, count, whole):
+    """The same list on stock and on Phalanx, and many gangs under contention."""
+    results = {}
+    for name, stock in (("stock", True), ("phalanx", False)):
+        root = os.path.join(directory, name)
+        config = None if stock else write_config(root)
+        with Cluster(root, nodes=NODES, extra=EXTRA, stock=stock, config=config) as cluster:
+            records = run_list(cluster, work_list(count, 1))
+            tail = run_list(cluster, work_list(count // 2, 2))
+            chosen, right = landed(tail)
+            completion, makespan, ran = totals(records)
+            late = totals(tail)
+            results[name] = {
+                "jobs": count, "sum_completion_s": completion, "makespan_s": makespan,
+                "sum_run_s": ran, "then_jobs": len(tail), "then_sum_completion_s": late[0],
+                "then_sum_run_s": late[2], "then_choice": chosen, "then_fastest": right,
+            }
+            if not stock and whole:
+                suite = Suite(cluster)
+                gangs_start_whole(suite, whole)
+                results[name]["problems"] = suite.problems
+        print(json.dumps({name: results[name]}), flush=True)
+    for key in ("sum_completion_s", "then_sum_completion_s"):
+        stock, ours = results["stock"][key], results["phalanx"][key]
+        print(f"{key}: {stock:.0f} -> {ours:.0f} s ({100 * (ours - stock) / stock:+.1f} %)")
+
+
+def write_config(directory):
+    """The daemon's configuration, beside the cluster's directory."""
+    path = directory.rstrip("/") + ".toml"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(CONFIG)
+    return path
+
+
+def main():
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bench", type=int, metavar="JOBS", help="measure a list of so many jobs")
+    parser.add_argument("--whole", type=int, default=100, help="gangs of each kind in --bench")
+    args = parser.parse_args()
+    root = tempfile.mkdtemp(prefix="phx-gangs-")
+    try:
+        if args.bench:
+            bench(root, args.bench, args.whole)
+            return 0
+        return 1 if test(os.path.join(root, "c")) else 0
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two controllers: the overlay is inert on the standby and follows a take-over.
+
+Both slurmctld run on this machine, each with a host name and /etc/hosts of its
+own (name spaces; needs root), an address of its own on loopback, and a
+phalanxd of its own, as on two hosts that share StateSaveLocation. A hundred
+jobs are queued and running when `scontrol takeover` is called; none may be
+lost or run twice, and the new controller must place by its daemon within 10 s.
+Then the first one comes back and takes over again.
+"""
+
+import collections
+import os
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+sys.dont_write_bytecode = True
+
+from slurmcluster import Cluster, ClusterError  # noqa: E402
+from slurmcluster import conf  # noqa: E402
+from transparency_status import phalanx_json  # noqa: E402
+
+HOSTS = {"ctla": "127.0.0.2", "ctlb": "127.0.0.3"}
+NODES = """\
+NodeName=n[1-8] CPUs=4 RealMemory=8000
+PartitionName=main Nodes=ALL Default=YES State=UP
+"""
+JOBS = 100
+JOB_S = 4
+TAKEOVER_S = 10.0
+# What runs before slurmctld, as root of the new name spaces.
+# The directory of the pid file is each one's own: a slurmctld ends the one that its pid file names.
+ENTER = ('hostname "$1" && mount --bind "$2" /etc/hosts && mount --bind "$3" "$4" && shift 4 && '
+         'exec "$@"')
+
+
+class Pair(Cluster):
+    """A cluster with two controllers, each with its own overlay socket and daemon."""
+
+    def _write_files(self):
+        super()._write_files()
+        path = self.paths.slurm_conf
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        lines = [line for line in lines if not line.startswith(("SlurmctldHost=",
+                                                                "CommunicationParameters=",
+                                                                "SlurmctldPidFile="))]
+        lines[1:1] = [f"SlurmctldHost={name}({address})" for name, address in HOSTS.items()]
+        lines += ["CommunicationParameters=NoCtldInAddrAny",
+                  f"SlurmctldPidFile={self.paths.var}/pid/slurmctld.pid"]
+        write(path, "\n".join(lines) + "\n")
+        with open("/etc/hosts", encoding="utf-8") as file:
+            own = file.read()
+        write(self.hosts, own + "".join(f"{ip} {name}\n" for name, ip in HOSTS.items()))
+        for name in HOSTS:
+            os.makedirs(os.path.join(self.paths.var, name), exist_ok=True)
+            os.makedirs(os.path.join(self.paths.var, "pid"), exist_ok=True)
+            text = 'mode = "enforce"\n'
+            for section, key, value in (("link", "socket", self.socket(name, "plugin")),
+                                        ("control", "socket", self.socket(name, "control")),
+                                        ("history", "path", os.path.join(self.paths.var, name,
+                                                                         "history.sqlite"))):
+                text = conf.set_toml_string(text, section, key, value)
+            write(self.toml(name), text)
+
+    @property
+    def hosts(self):
+        """/etc/hosts of both controllers."""
+        return os.path.join(self.paths.etc, "hosts")
+
+    def toml(self, name):
+        """The daemon's configuration on a controller."""
+        return os.path.join(self.paths.etc, f"phalanx-{name}.toml")
+
+    def socket(self, name, which):
+        """A socket on a controller."""
+        return os.path.join(self.paths.run, f"{name}-{which}.sock")
+
+    def start_slurmctld(self, timeout=30, clean=False):
+        """The primary; the standby follows when it answers."""
+        self.start_controller("ctla")
+        self._wait_for(lambda: "is UP" in self.ping("ctla"), timeout, "slurmctld:ctla", "answer")
+        self.start_controller("ctlb")
+
+    def start_controller(self, name):
+        """One slurmctld on its own host."""
+        self.spawn(f"slurmctld:{name}",
+                   ["unshare", "--uts", "--mount", "sh", "-c", ENTER, "sh", name, self.hosts,
+                    os.path.join(self.paths.var, name), os.path.join(self.paths.var, "pid"),
+                    "slurmctld", "-D", "-f", self.paths.slurm_conf,
+                    "-L", os.path.join(self.paths.log, f"slurmctld-{name}.log")],
+                   {"PHALANX_PLUGIN_SOCKET": self.socket(name, "plugin")})
+
+    def alive(self, role):
+        """`slurmctld` is whichever controller runs."""
+        if role == "slurmctld":
+            return any(super(Pair, self).alive(f"slurmctld:{name}") for name in HOSTS)
+        return super().alive(role)
+
+    def start_phalanxd(self, timeout=20):
+        """A daemon on each controller."""
+        for name in HOSTS:
+            program = os.path.join(self.paths.bin_dir, "phalanxd")
+            self.spawn(f"phalanxd:{name}", [program, "--config", self.toml(name)])
+
+    def ping(self, name):
+        """The line of `scontrol ping` about a controller."""
+        out = self.run("scontrol", "ping", check=False).stdout
+        return next((line for line in out.splitlines() if name in line), "")
+
+    def status(self, name):
+        """`phalanx status` of a controller's daemon; empty without an answer."""
+        try:
+            return phalanx_json(self, "--socket", self.socket(name, "control"), "status")
+        except ClusterError:
+            return {}
+
+    def connected(self, name):
+        """True if the overlay of a controller is connected and its state complete."""
+        plugin = self.status(name).get("plugin", {})
+        return bool(plugin.get("connected") and plugin.get("synced"))
+
+    def narrowed(self, name):
+        """Starts on the nodes that a daemon decided."""
+        return self.status(name).get("run_now", {}).get("narrowed", 0)
+
+
+def write(path, text):
+    """Writes a file."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def ok(condition, text, more=""):
+    """Prints what holds; raises ClusterError with what does not."""
+    if not condition:
+        raise ClusterError(f"{text}: {more}")
+    print(f"ok   {text}", flush=True)
+
+
+def wait(condition, what, seconds=30.0):
+    """Waits for something; returns the seconds it took."""
+    begin = time.monotonic()
+    while not condition():
+        if time.monotonic() - begin > seconds:
+            raise ClusterError(f"not within {seconds:.0f} s: {what}")
+        time.sleep(0.1)
+    return time.monotonic() - begin
+
+
+def states(cluster):
+    """Number of job records by state."""
+    return collections.Counter(record["JobState"] for record in cluster.jobs())
+
+
+def submit(cluster, out):
+    """The jobs: each leaves one line when it has run."""
+    script = f'#!/bin/sh\nsleep {JOB_S}\necho "$SLURM_JOB_ID" >> {out}\n'
+    return {cluster.submit("-n1", f"-c{1 + index % 2}", "--mem=500", script=script)
+            for index in range(JOBS)}
+
+
+def take_over(cluster, ids):
+    """`scontrol takeover` under load."""
+    ok(cluster.connected("ctla") and not cluster.status("ctlb")["plugin"]["connected"],
+       "the overlay is connected on the primary and inert on the standby")
+    wait(lambda: states(cluster)["RUNNING"] >= 16, "jobs run")
+    before = states(cluster)
+    ok(before["PENDING"] >= 20 and sum(before.values()) == JOBS, f"before: {dict(before)}", before)
+    begin = time.monotonic()
+    cluster.run("scontrol", "takeover", "1")
+    called = time.monotonic() - begin
+    wait(lambda: cluster.connected("ctlb"), "overlay of the new controller connected")
+    linked = time.monotonic() - begin
+    wait(lambda: cluster.narrowed("ctlb") > 0, "placement by the new controller's daemon")
+    placed = time.monotonic() - begin
+    ok(placed <= TAKEOVER_S, f"takeover returned after {called:.1f} s, overlay connected after "
+       f"{linked:.1f} s, first start placed after {placed:.1f} s", placed)
+    now = {int(record["JobId"]) for record in cluster.jobs()}
+    ok(ids <= now, "no job is missing", sorted(ids - now))
+
+
+def finish(cluster, ids, out):
+    """Every job completed, once."""
+    records = cluster.wait_jobs(ids, timeout=180)
+    bad = [(r["JobId"], r["JobState"], r["Restarts"]) for r in records
+           if r["JobState"] != "COMPLETED" or r["Restarts"] != "0"]
+    with open(out, encoding="utf-8") as file:
+        lines = collections.Counter(int(line) for line in file)
+    ok(not bad and set(lines) == ids and max(lines.values()) == 1,
+       f"all {len(ids)} jobs completed, each once", bad or lines.most_common(3))
+
+
+def come_back(cluster):
+    """The first controller starts again and takes over by itself."""
+    cluster.start_controller("ctla")
+    seconds = wait(lambda: cluster.connected("ctla"), "overlay of the first controller connected")
+    wait(lambda: not cluster.status("ctlb")["plugin"]["connected"], "the standby is inert again")
+    before = cluster.narrowed("ctla")
+    job = cluster.submit("-n1", wrap="true")
+    cluster.wait_jobs([job])
+    ok(cluster.narrowed("ctla") > before,
+       f"the first controller is back after {seconds:.1f} s and places by its daemon")
+
+
+def main():
+    """One pair of controllers, there and back."""
+    if os.getuid() != 0:
+        sys.exit("ha.py: needs root for the name spaces of the two controllers")
+    with tempfile.TemporaryDirectory(prefix="phx-ha-") as base:
+        os.chmod(base, 0o755)
+        out = os.path.join(base, "ran")
+        with Pair(os.path.join(base, "c"), nodes=NODES) as cluster:
+            try:
+                wait(lambda: cluster.connected("ctla"), "overlay connected")
+                wait(lambda: "is UP" in cluster.ping("ctlb"), "the standby answers")
+                ids = submit(cluster, out)
+                take_over(cluster, ids)
+                finish(cluster, ids, out)
+                come_back(cluster)
+            except ClusterError as error:
+                print(f"FAIL {error}{cluster.why()}", flush=True)
+                for name in HOSTS:
+                    print(f"--- slurmctld-{name}.log")
+                    with open(os.path.join(cluster.paths.log, f"slurmctld-{name}.log"),
+                              encoding="utf-8") as file:
+                        print("".join(file.readlines()[-25:]), flush=True)
+                sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page in a real browser, on invented answers: 16 and 10,000 nodes, light and dark.
+
+Goal: everything that the page promises is there, by mouse and by keyboard, stays quick with
+10,000 nodes, survives a daemon that goes away, and text of users never becomes markup.
+
+With `--pictures DIR` the screenshots are kept there.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+import unittest
+
+from stub import Answers, Stub
+from webdriver import Browser
+
+PICTURES = tempfile.gettempdir()
+KEEP = False
+DOWN, RIGHT, TAB, ENTER = "\ue015", "\ue014", "\ue004", "\ue007"
+
+
+def settled(browser, url):
+    """Loads the page and waits for its first refresh."""
+    browser.open(url)
+    until(lambda: browser.run("return document.documentElement.dataset.loaded") == "yes")
+
+
+def until(condition, seconds=15):
+    """Waits for a condition. Raises AssertionError without it."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("the page does not get there in time")
+        time.sleep(0.05)
+
+
+def picture(browser, name):
+    """Keeps a screenshot if asked to."""
+    if KEEP:
+        browser.screenshot(os.path.join(PICTURES, name + ".png"))
+
+
+def text(browser, selector):
+    """Visible text of an element."""
+    return browser.run("return document.querySelector(arguments[0]).innerText", selector)
+
+
+# Relative luminance contrast of WCAG 2 for every visible text of the page.
+CONTRAST = """
+const lin = (c) => { c /= 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
+const lum = (c) => 0.2126 * lin(c[0]) + 0.7152 * lin(c[1]) + 0.0722 * lin(c[2]);
+const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+const worst = [];
+for (const e of document.querySelectorAll("body *")) {
+  const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+  if (!own || !e.getClientRects().length || e.closest(".off, .skip, noscript")) continue;
+  let back = e, colour;
+  do { colour = parse(getComputedStyle(back).backgroundColor); back = back.parentElement; }
+  while (back && colour.length === 4 && colour[3] === 0);
+  const a = lum(parse(getComputedStyle(e).color)), b = lum(colour);
+  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (ratio < 4.5) worst.push([e.tagName, e.textContent.slice(0, 30), ratio]);
+}
+return worst;
+"""
+
+
+class PageTest(unittest.TestCase):
+    """See the module."""
+
+    def check_common(self, browser):
+        """No errors, nothing of users run, nothing loaded from elsewhere, nothing cut off."""
+        self.assertEqual(browser.console(), [])
+        self.assertNotEqual(browser.run("return document.title"), "owned")
+        self.assertEqual(browser.run("return document.images.length"), 0)
+        elsewhere = browser.run(
+            "return performance.getEntriesByType('resource').map((e) => e.name)"
+            ".filter((name) => !name.startsWith(location.origin))")
+        self.assertEqual(elsewhere, [])
+        wide = browser.run("return document.documentElement.scrollWidth - innerWidth")
+        self.assertLessEqual(wide, 0, "the page scrolls sideways")
+        self.assertEqual(browser.run(CONTRAST), [], "contrast below 4.5")
+
+    def test_everything_is_shown(self):
+        """16 nodes: texts of all sections, mouse and keyboard."""
+        answers = Answers(16)
+        with Stub(answers) as stub, Browser() as browser:
+            settled(browser, stub.url)
+            self.assertIn("tundra", text(browser, "h1"))
+            self.assertIn("mode enforce", text(browser, "#chips"))
+            self.assertEqual(text(browser, "#nodes-count"), "16 nodes")
+            self.assertIn("620 pending jobs", text(browser, "#queue-count"))
+            self.assertIn("gres/gpu is short", text(browser, "#jobs"))
+            self.assertIn("capability_history", text(browser, "#collectors"))
+            self.assertIn("31 s", text(browser, "#collectors"), "age of the oldest value")
+            self.assertIn("13 of 16 agents", text(browser, "#agents"))
+            self.assertIn("topology", text(browser, "#reasons"))
+            self.assertIn("<img src=x", text(browser, "#collectors"), "markup stays text")
+            self.keyboard(browser, answers)
+            self.explanation(browser)
+            picture(browser, "small-light")
+            self.check_common(browser)
+
+    def keyboard(self, browser, answers):
+        """The map by arrow keys, dimensions by arrow keys, the first Tab skips."""
+        browser.press(TAB)
+        self.assertEqual(browser.run("return document.activeElement.className"), "skip")
+        browser.run("document.getElementById('heat').focus()")
+        browser.press(RIGHT, RIGHT, RIGHT)
+        name = answers.bodies["v1/heat"]["names"][2]
+        self.assertTrue(text(browser, "#node").startswith(name + ":"), text(browser, "#node"))
+        browser.run("document.querySelector('#dimensions [aria-checked=true]').focus()")
+        browser.press(RIGHT)
+        chosen = "return document.querySelector('#dimensions [aria-checked=true]').innerText"
+        self.assertEqual(browser.run(chosen), "mem")
+        self.assertEqual(browser.run("return document.activeElement.innerText"), "mem")
+        browser.keys("#find", "cpu00003")
+        self.assertTrue(text(browser, "#node").startswith("cpu00003:"))
+        self.assertEqual(text(browser, "#nodes-count"), "1 of 16 nodes")
+
+    def explanation(self, browser):
+        """Opens by keyboard and stays open over a refresh."""
+        browser.run("document.getElementById('why-41020').focus()")
+        browser.press(ENTER)
+        until(lambda: "lacking on 398 nodes" in text(browser, "#jobs"))
+        browser.run("refresh()")
+        until(lambda: "lacking on 398 nodes" in text(browser, "#jobs"))
+        self.assertEqual(browser.run("return document.activeElement.id"), "why-41020")
+
+    def test_ten_thousand_nodes_in_the_dark(self):
+        """The map is drawn in time and every node can be reached."""
+        with Stub(Answers(10_000)) as stub, Browser(dark=True) as browser:
+            settled(browser, stub.url)
+            dark = "return matchMedia('(prefers-color-scheme: dark)').matches"
+            self.assertTrue(browser.run(dark))
+            self.assertEqual(text(browser, "#nodes-count"), "10,000 nodes")
+            took = browser.run("const t = performance.now(); for (let i = 0; i < 5; i++) draw();"
+                               "return (performance.now() - t) / 5")
+            self.assertLess(took, 500, "ms to draw the map once")
+            size = browser.run("const c = document.getElementById('heat');"
+                               "return [c.clientWidth, c.clientHeight, state.cells.size]")
+            self.assertGreaterEqual(size[2], 4)
+            self.assertLess(size[1], 900)
+            browser.run("document.getElementById('heat').focus()")
+            browser.press("\ue010")
+            self.assertTrue(text(browser, "#node").startswith("cpu06000:"))
+            drawn = browser.run("const c = document.getElementById('heat');"
+                                "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height)"
+                                ".data; const s = new Set(); for (let i = 0; i < d.length; i += 4)"
+                                " s.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return s.size")
+            self.assertGreater(drawn, 20, "colours of the map")
+            picture(browser, "large-dark")
+            self.check_common(browser)
+
+    def test_narrow_window(self):
+        """A telephone: one column, nothing cut off."""
+        with Stub(Answers(300)) as stub, Browser(width=500, height=1400) as browser:
+            settled(browser, stub.url)
+            picture(browser, "narrow")
+            self.check_common(browser)
+
+    def test_a_daemon_that_goes_away(self):
+        """The page says so, and that it is over; parts that are missing do not hurt others."""
+        answers = Answers(16)
+        answers.bodies["v1/collectors"] = None
+        answers.bodies["v1/plan"] = None
+        with Stub(answers) as stub, Browser() as browser:
+            settled(browser, stub.url)
+            self.assertIn("No data service", text(browser, "#collectors"))
+            self.assertEqual(text(browser, "#nodes-count"), "16 nodes")
+            self.assertTrue(browser.run("return document.getElementById('problem').hidden"))
+            answers.down = True
+            browser.run("return refresh()")
+            self.assertIn("does not answer", text(browser, "#problem"))
+            picture(browser, "away")
+            answers.down = False
+            browser.run("return refresh()")
+            self.assertTrue(browser.run("return document.getElementById('problem').hidden"))
+            browser.run("document.getElementById('pause').click()")
+            before = len(stub.requests)
+            browser.run("return refresh()")
+            self.assertEqual(len(stub.requests), before, "a paused page asks nothing")
+
+
+def main():
+    """Runs all."""
+    global PICTURES, KEEP  # pylint: disable=global-statement
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pictures", metavar="DIR", help="keep screenshots there")
+    arguments, rest = parser.parse_known_args()
+    if arguments.pictures:
+        PICTURES, KEEP = arguments.pictures, True
+        os.makedirs(PICTURES, exist_ok=True)
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+
+
+if __name__ == "__main__":
+    main()
