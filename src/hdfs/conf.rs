@@ -155,6 +155,8 @@ impl Values {
             let child = node.children().find(|c| c.tag_name().name() == name)?;
             let text: String =
                 child.descendants().filter_map(|d| d.text_storage()).map(|s| s.as_str()).collect();
+            let texts = child.children().filter_map(|piece| piece.text());
+            let text: String = texts.collect();
             Some(text.trim().to_owned())
         };
         let (Some(name), Some(value)) = (part("name"), part("value")) else { return };

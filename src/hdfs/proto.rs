@@ -8,10 +8,10 @@ use prost::Message;
 #[derive(Clone, PartialEq, Message)]
 pub struct RpcRequestHeader {
     /// 2: protocol buffers.
-    #[prost(int32, tag = "1")]
+    #[prost(int32, required, tag = "1")]
     pub rpc_kind: i32,
     /// 0: the whole request.
-    #[prost(int32, tag = "2")]
+    #[prost(int32, required, tag = "2")]
     pub rpc_op: i32,
     #[prost(sint32, required, tag = "3")]
     pub call_id: i32,
