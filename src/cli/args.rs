@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::exit::{ABOUT_ALL, EXIT_CODES};
 use super::hdfs::HdfsArgs;
 use super::agent::AgentArgs;
 use super::collector::CollectorCommand;

@@ -153,8 +153,6 @@ impl Values {
     fn property(&mut self, node: &roxmltree::Node<'_, '_>) {
         let part = |name: &str| {
             let child = node.children().find(|c| c.tag_name().name() == name)?;
-            let text: String =
-                child.descendants().filter_map(|d| d.text_storage()).map(|s| s.as_str()).collect();
             let texts = child.children().filter_map(|piece| piece.text());
             let text: String = texts.collect();
             Some(text.trim().to_owned())
