@@ -222,3 +222,5 @@ pub const RUNTIME_STREAMS_MAX: usize = 1_000_000;
 pub const DATA_URIS_MAX: usize = 1000;
 /// Splits of one input.
 pub const SPLITS_MAX: usize = 1_000_000;
+/// Work (blocks and hosts looked at) of one plan of data jobs of given shape.
+pub const BISECT_RIGID_UNITS: u64 = 400_000_000;

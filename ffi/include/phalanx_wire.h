@@ -221,6 +221,7 @@ enum phx_ask_flags {
 	PHX_ASK_CORES = 128,   /* whole cores are allocated, not threads */
 	PHX_ASK_ARRAY = 256,
 	PHX_ASK_MORE_GRES = 512, /* more than PHX_GRES_PER_JOB: some are left out */
+	PHX_ASK_INPUT = 1024,    /* a comment of the job declares "hdfs-input=" */
 };
 
 struct phx_ask_gres {

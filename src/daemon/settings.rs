@@ -23,6 +23,12 @@ pub(super) fn link_settings(config: &Config, generation: u64) -> Settings {
         breaker_open_ms: config.link.breaker_open_ms,
         ask_will_run: config.link.ask_will_run,
         tuning: tuning(&config.balance),
+        input_wait_ms: if config.data.enabled { config.data.wait_ms.into() } else { 0 },
+        require_wait_ms: if config.data.enabled {
+            u64::from(config.data.require_wait_s) * 1000
+        } else {
+            0
+        },
     }
 }
 

@@ -70,6 +70,11 @@ pub struct Settings {
     pub ask_will_run: bool,
     /// Of the balance method.
     pub tuning: Tuning,
+    /// How long a job that declares an input may be held back until it was looked up,
+    /// milliseconds; 0: not at all.
+    pub input_wait_ms: u64,
+    /// How long one that insists on the nodes of its input may be, milliseconds.
+    pub require_wait_ms: u64,
 }
 
 impl Settings {
@@ -81,7 +86,8 @@ impl Settings {
     /// What the plugin must know.
     pub(super) fn welcome(&self) -> wire::Welcome {
         let will_run = if self.ask_will_run { wire::PHX_W_ASK_WILL_RUN } else { 0 };
-        let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold;
+        let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold
+            || self.input_wait_ms.max(self.require_wait_ms) > 0;
         let hold = if may_hold { wire::PHX_W_MAY_HOLD } else { 0 };
         wire::Welcome::new(
             self.generation,
@@ -441,7 +447,7 @@ impl Responder {
         let partition = ask.head.partition.name();
         let mode = settings.mode_of(&partition);
         let decision = self.next_decision.fetch_add(1, Ordering::Relaxed);
-        let (decided, steered) = decide(state, session, ask, mode, received);
+        let (decided, steered) = decide(state, session, ask, &settings, mode, received);
         count_steer(&mut state.view, steered.as_ref());
         let (reason, detail) = match &decided {
             // In shadow mode nothing may be held back.
@@ -583,6 +589,7 @@ fn decide(
     state: &mut State,
     session: &Session,
     ask: &wire::Ask<'_>,
+    settings: &Settings,
     mode: Mode,
     now: Instant,
 ) -> (Result<Placement, Why>, Option<Steered>) {
@@ -607,6 +614,8 @@ fn decide(
         shape: &shape,
         candidates: ask.candidates,
         held_ms: u64::try_from(held_ms).unwrap_or(u64::MAX),
+        input_wait_ms: if ask.has(wire::PHX_ASK_INPUT) { settings.input_wait_ms } else { 0 },
+        require_wait_ms: settings.require_wait_ms,
     };
     let (decided, steered) = steer::decide(placer, &mut state.steers, &question);
     if matches!(decided, Err(NoPlacement::Held)) && state.first_seen.len() < limits::HELD_JOBS_MAX {

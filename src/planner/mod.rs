@@ -6,6 +6,7 @@ pub mod attribution;
 pub mod backfill;
 mod blocks;
 pub mod cluster;
+pub mod data;
 pub mod eligible;
 pub mod gangs;
 pub mod guard;

@@ -49,6 +49,10 @@ pub enum Refused {
 pub struct Node {
     /// NodeName.
     pub name: Arc<str>,
+    /// NodeHostName; empty if not known.
+    pub hostname: Arc<str>,
+    /// NodeAddr; empty if not known.
+    pub address: Arc<str>,
     /// State in Slurm's words, e.g. `IDLE+DRAIN`.
     pub state: Arc<str>,
     /// Whether Slurm may start jobs there at all (up, not drained).
