@@ -50,7 +50,8 @@ const TABLE: &[(&str, u8, u8)] = &[
     ("history", 4, 1),
     ("link", 4, 0),
     ("source", 4, 0),
-    ("hdfs", 4, 0),
+    // Reads its section of the configuration.
+    ("hdfs", 4, 1),
     ("collect", 4, 1),
     ("sim", 4, 0),
     ("daemon", 5, 0),

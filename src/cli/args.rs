@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::hdfs::HdfsArgs;
 use super::agent::AgentArgs;
 use super::collector::CollectorCommand;
 use super::exit::{ABOUT_ALL, ABOUT_DAEMON, DOCTOR_EXIT_CODES, EXIT_CODES};
+use super::hdfs::HdfsArgs;
 use super::share::ShareArgs;
 use super::simulate::SimulateArgs;
 use super::solve::SolveArgs;

@@ -2,7 +2,7 @@
 //! `phalanx hdfs ls`, `phalanx hdfs check`: need no daemon. They read as the user who calls.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
@@ -13,21 +13,20 @@ use super::args::Global;
 use super::exit::{EXIT_CODES, Exit, Failure};
 use super::render::{Left, Right, clean, lines, table};
 use super::{Outcome, json};
-use crate::hdfs::{Hdfs, HdfsError, HostMap, HostNames, Limits, MapRule};
+use crate::config::{self, Config, HdfsConfig};
+use crate::hdfs::{Hdfs, HdfsError, HostMap, HostNames};
 use crate::model::blocks::Located;
-
-/// Where Hadoop's clients look when nothing else is said.
-const CONF_DIR: &str = "/etc/hadoop/conf";
 
 /// `phalanx hdfs`.
 #[derive(Args, Clone, Debug)]
 pub struct HdfsArgs {
     /// Directory of core-site.xml and hdfs-site.xml, may be repeated
-    /// [default: $HADOOP_CONF_DIR, else /etc/hadoop/conf]
+    /// [default: $HADOOP_CONF_DIR, else hdfs.conf_dirs of --config or
+    /// /etc/phalanx/phalanx.toml]
     #[arg(long, global = true, value_name = "DIR")]
     pub conf_dir: Vec<PathBuf>,
     /// Names of DataNodes and the nodes they are: two hostlists with a space between, may be
-    /// repeated, e.g. 'dn[01-99].hdfs.example node[01-99]'
+    /// repeated, e.g. 'dn[01-99].hdfs.example node[01-99]'; before hdfs.host_map
     #[arg(long, global = true, value_name = "RULE")]
     pub map: Vec<String>,
     /// What to do.
@@ -103,10 +102,11 @@ struct LsRow {
 /// # Errors
 /// [`Exit::Usage`] for what was typed and for configuration files, else [`Exit::Negative`].
 pub(super) fn run(global: &Global, args: &HdfsArgs) -> Result<Outcome, Failure> {
-    let rules = args.map.iter().map(|text| rule(text)).collect::<Result<Vec<_>, _>>()?;
+    let config = config(global, args)?;
     let nodes = node_names();
-    let map = HostMap::new(&rules, nodes.as_deref().unwrap_or_default()).map_err(failure)?;
-    let mut hdfs = Hdfs::new(&dirs(args), &[], Limits::default()).map_err(failure)?;
+    let map = HostMap::new(&config.host_map, nodes.as_deref().unwrap_or_default());
+    let map = map.map_err(failure)?;
+    let mut hdfs = Hdfs::configured(&config).map_err(failure)?;
     let user = user()?;
     let name = |at: u32| {
         let nodes = nodes.as_ref().ok()?;
@@ -256,25 +256,25 @@ fn failure(error: HdfsError) -> Failure {
     Failure::new(exit, format!("hdfs: {error}"))
 }
 
-fn rule(text: &str) -> Result<MapRule, Failure> {
-    let mut words = text.split_whitespace();
-    match (words.next(), words.next(), words.next()) {
-        (Some(datanodes), Some(nodes), None) => {
-            Ok(MapRule { datanodes: datanodes.to_owned(), nodes: nodes.to_owned() })
+/// The section `[hdfs]`, with what was typed.
+fn config(global: &Global, args: &HdfsArgs) -> Result<HdfsConfig, Failure> {
+    let mut config = match &global.config {
+        Some(file) => {
+            Config::load(file).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?
         }
-        _ => {
-            let text = format!("--map: expected two hostlists with a space between, got {text:?}");
-            Err(Failure::new(Exit::Usage, text))
-        }
+        // As for the socket: users need not be able to read it.
+        None => Config::load(Path::new(config::DEFAULT_PATH)).unwrap_or_default(),
     }
-}
-
-fn dirs(args: &HdfsArgs) -> Vec<PathBuf> {
+    .hdfs;
+    let variable = std::env::var_os("HADOOP_CONF_DIR").filter(|dir| !dir.is_empty());
     if !args.conf_dir.is_empty() {
-        return args.conf_dir.clone();
+        config.conf_dirs.clone_from(&args.conf_dir);
+    } else if let Some(dir) = variable {
+        config.conf_dirs = vec![dir.into()];
     }
-    let given = std::env::var_os("HADOOP_CONF_DIR").filter(|dir| !dir.is_empty());
-    vec![given.map_or_else(|| CONF_DIR.into(), PathBuf::from)]
+    // The last rule for a name holds.
+    config.host_map.extend_from_slice(&args.map);
+    Ok(config)
 }
 
 /// Who asks: HDFS decides by the name.

@@ -16,7 +16,9 @@ use super::Config;
 use super::error::Issue;
 use super::keys::{self, Kind, Place};
 use super::suggest::{edits, nearest};
+use crate::limits::HOSTLIST_NAMES_MAX;
 use crate::model::collect::valid_name;
+use crate::model::hostlist;
 
 /// Most problems that are reported for one file.
 const ISSUES_MAX: usize = 50;
@@ -80,6 +82,11 @@ fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
             vec!["balance.initial_weights"],
             "expected at least one weight above 0".to_owned(),
         ));
+    }
+    for rule in &config.hdfs.host_map {
+        if let Err(message) = hostlist::pairs(rule, HOSTLIST_NAMES_MAX) {
+            out.push((vec!["hdfs.host_map"], message));
+        }
     }
     let paths = [
         ("control.socket", &config.control.socket),

@@ -84,6 +84,8 @@ pub struct Config {
     pub learn: LearnConfig,
     /// Multi-node and het jobs as gangs.
     pub gang: GangConfig,
+    /// HDFS, where jobs say what they read there.
+    pub hdfs: HdfsConfig,
     /// The data service.
     pub collect: CollectConfig,
     /// Splitting data by what the nodes can do.
@@ -300,6 +302,26 @@ pub struct GangConfig {
     pub cost: BTreeMap<String, f64>,
 }
 
+/// `[hdfs]`: the file systems whose block locations are read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HdfsConfig {
+    /// Directories of `core-site.xml` and `hdfs-site.xml`, later ones over earlier ones.
+    pub conf_dirs: Vec<PathBuf>,
+    /// Further NameNodes that may be asked, `host:port`.
+    pub namenodes: Vec<String>,
+    /// Rules `DATANODES NODES`: hostlists of equal length.
+    pub host_map: Vec<String>,
+    /// Longest wait for a connection, milliseconds.
+    pub connect_ms: u32,
+    /// Longest wait for one answer, milliseconds.
+    pub call_ms: u32,
+    /// Longest time for one input, milliseconds.
+    pub job_ms: u32,
+    /// How long an answer is used again, seconds.
+    pub cache_s: u32,
+}
+
 /// `[collect]`: the data service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -506,6 +528,20 @@ impl LearnConfig {
             half_life_s: if days > 0.0 { days * 86_400.0 } else { f64::INFINITY },
             prior_strength: self.prior_strength,
             ..SpeedsOptions::default()
+        }
+    }
+}
+
+impl Default for HdfsConfig {
+    fn default() -> Self {
+        HdfsConfig {
+            conf_dirs: vec!["/etc/hadoop/conf".into()],
+            namenodes: Vec::new(),
+            host_map: Vec::new(),
+            connect_ms: 5000,
+            call_ms: 15_000,
+            job_ms: 20_000,
+            cache_s: 60,
         }
     }
 }

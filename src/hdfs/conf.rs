@@ -51,6 +51,8 @@ pub struct Site {
     pub services: BTreeMap<String, NameNode>,
     /// `hadoop.security.authentication`, `simple` if not set.
     pub authentication: String,
+    /// Directories that were read, for messages.
+    pub looked: String,
 }
 
 impl Site {
@@ -61,22 +63,13 @@ impl Site {
     /// [`HdfsError::Configuration`] with file and line.
     pub fn read(dirs: &[PathBuf], namenodes: &[String]) -> Result<Self, HdfsError> {
         let mut values = Values::default();
-        for dir in dirs {
-            let mut any = false;
-            for name in ["core-site.xml", "hdfs-site.xml"] {
-                let path = dir.join(name);
-                if path.exists() {
-                    any = true;
-                    values.read(&path, 0)?;
-                }
-            }
-            if !any {
-                let dir = dir.display();
-                let text = format!("{dir}: neither core-site.xml nor hdfs-site.xml is there");
-                return Err(HdfsError::Configuration(text));
+        for path in dirs.iter().flat_map(|d| [d.join("core-site.xml"), d.join("hdfs-site.xml")]) {
+            if path.exists() {
+                values.read(&path, 0)?;
             }
         }
-        values.site(namenodes)
+        let looked: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+        Ok(Site { looked: looked.join(", "), ..values.site(namenodes)? })
     }
 
     /// The NameNodes that a URI means.
@@ -84,9 +77,17 @@ impl Site {
     /// # Errors
     /// [`HdfsError::NotConfigured`]: users cannot make the daemon connect anywhere.
     pub fn service(&self, location: &Location) -> Result<NameNode, HdfsError> {
-        let authority = location.authority.as_ref().or(self.default.as_ref()).ok_or_else(|| {
-            HdfsError::Configuration("no fs.defaultFS: the input needs a host".to_owned())
-        })?;
+        let unset = |what: &str| Err(HdfsError::Configuration(what.to_owned()));
+        if self.services.is_empty() {
+            return unset(&format!("no NameNode is configured in {}", self.looked));
+        }
+        if self.authentication != "simple" {
+            let found = &self.authentication;
+            return unset(&format!("hadoop.security.authentication is {found}, not simple"));
+        }
+        let Some(authority) = location.authority.as_ref().or(self.default.as_ref()) else {
+            return unset("no fs.defaultFS: the input needs a host");
+        };
         let refused = || HdfsError::NotConfigured(authority.clone());
         if let Some(service) = self.services.get(authority) {
             return Ok(service.clone());
@@ -153,7 +154,8 @@ impl Values {
     fn property(&mut self, node: &roxmltree::Node<'_, '_>) {
         let part = |name: &str| {
             let child = node.children().find(|c| c.tag_name().name() == name)?;
-            let texts = child.children().filter_map(|piece| piece.text());
+            let texts = child.children().filter(|piece| !piece.is_comment());
+            let texts = texts.filter_map(|piece| piece.text());
             let text: String = texts.collect();
             Some(text.trim().to_owned())
         };

@@ -9,15 +9,6 @@ use crate::limits::HOSTLIST_NAMES_MAX;
 use crate::model::blocks::DataNode;
 use crate::model::hostlist;
 
-/// One rule of the site: names of DataNodes and the nodes they are, hostlists of equal length.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MapRule {
-    /// As the DataNodes report themselves.
-    pub datanodes: String,
-    /// NodeNames.
-    pub nodes: String,
-}
-
 /// The names of one Slurm node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostNames {
@@ -42,29 +33,17 @@ pub struct HostMap {
 }
 
 impl HostMap {
-    /// Node indexes are those of `nodes`.
+    /// `rules`: names as DataNodes report themselves and the nodes they are, see
+    /// [`hostlist::pairs`]. Node indexes are those of `nodes`.
     ///
     /// # Errors
-    /// [`HdfsError::Configuration`] for a rule whose two lists differ in length or are none.
-    pub fn new(rules: &[MapRule], nodes: &[HostNames]) -> Result<Self, HdfsError> {
+    /// [`HdfsError::Configuration`] for a rule that is none.
+    pub fn new(rules: &[String], nodes: &[HostNames]) -> Result<Self, HdfsError> {
         let mut map = Self::default();
         for rule in rules {
-            let expand = |list: &str| {
-                hostlist::expand(list, HOSTLIST_NAMES_MAX)
-                    .map_err(|error| HdfsError::Configuration(format!("`{list}`: {error}")))
-            };
-            let (from, to) = (expand(&rule.datanodes)?, expand(&rule.nodes)?);
-            if from.len() != to.len() {
-                return Err(HdfsError::Configuration(format!(
-                    "`{}` names {} hosts, `{}` {} nodes: expected as many",
-                    rule.datanodes,
-                    from.len(),
-                    rule.nodes,
-                    to.len()
-                )));
-            }
-            let pairs = from.into_iter().zip(to);
-            map.rules.extend(pairs.map(|(from, to)| (from.to_ascii_lowercase(), to)));
+            let pairs = hostlist::pairs(rule, HOSTLIST_NAMES_MAX)
+                .map_err(|error| HdfsError::Configuration(format!("host map: {error}")))?;
+            map.rules.extend(pairs.into_iter().map(|(from, to)| (from.to_ascii_lowercase(), to)));
         }
         for (at, node) in (0u32..).zip(nodes) {
             map.by_name.insert(node.name.clone(), at);

@@ -29,9 +29,10 @@ use std::time::{Duration, Instant};
 
 pub use cache::Cache;
 pub use conf::{NameNode, Site};
-pub use hosts::{HostMap, HostNames, MapRule};
+pub use hosts::{HostMap, HostNames};
 pub use uri::{Location, Scheme, parse as parse_uri};
 
+use crate::config::HdfsConfig;
 use crate::model::blocks::{DataNode, Located};
 use rpc::Timeouts;
 
@@ -89,7 +90,7 @@ impl HdfsError {
 
     /// Another NameNode of the same name service may do better.
     fn try_next(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Broken(_))
+        matches!(self, Self::Unreachable { .. } | Self::Broken(_) | Self::OutOfTime)
             || self.is_remote("StandbyException")
             || self.is_remote("ObserverRetryOnActiveException")
     }
@@ -113,6 +114,13 @@ pub struct Limits {
     pub job: Duration,
 }
 
+impl From<&HdfsConfig> for Limits {
+    fn from(config: &HdfsConfig) -> Self {
+        let ms = |ms| Duration::from_millis(u64::from(ms));
+        Self { connect: ms(config.connect_ms), call: ms(config.call_ms), job: ms(config.job_ms) }
+    }
+}
+
 impl Default for Limits {
     /// 5 s, 15 s, 20 s (`hdfs.md` section 2e).
     fn default() -> Self {
@@ -131,6 +139,8 @@ struct Entry {
     modified_ms: u64,
     replication: u32,
     block_size: u64,
+    /// How it is striped, if it is erasure-coded.
+    striping: Option<resolve::Striping>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,12 +181,20 @@ pub struct Hdfs {
 
 impl Hdfs {
     /// Reads `core-site.xml` and `hdfs-site.xml` of these directories, later ones over earlier
-    /// ones; `namenodes` (`host:port`) are allowed besides.
+    /// ones; a directory without them says nothing. `namenodes` (`host:port`) are allowed besides.
     ///
     /// # Errors
     /// [`HdfsError::Configuration`], with the file and the place.
     pub fn new(dirs: &[PathBuf], namenodes: &[String], limits: Limits) -> Result<Self, HdfsError> {
         Ok(Self { site: Site::read(dirs, namenodes)?, limits, active: BTreeMap::new() })
+    }
+
+    /// The file systems of `[hdfs]`.
+    ///
+    /// # Errors
+    /// See [`Hdfs::new`].
+    pub fn configured(config: &HdfsConfig) -> Result<Self, HdfsError> {
+        Self::new(&config.conf_dirs, &config.namenodes, config.into())
     }
 
     /// What is configured.
@@ -201,26 +219,25 @@ impl Hdfs {
         let location = uri::parse(uri)?;
         let service = self.site.service(&location)?;
         let base = location.base(&service);
-        let by_http = location.scheme != Scheme::Hdfs;
-        let rpc = |this: &mut Self| {
-            this.by_rpc(&service, user, context, timeouts, |source| {
+        let by_http = |this: &mut Self| {
+            this.by_http(&service, user, timeouts, |source| {
                 resolve::locate(source, &location.path, recursive, &base)
             })
         };
-        if by_http {
-            return self.by_http(&service, user, timeouts, |source| {
-                resolve::locate(source, &location.path, recursive, &base)
-            });
+        if location.scheme == Scheme::Webhdfs {
+            return by_http(self);
         }
-        match rpc(self) {
-            Err(error) if error.try_next() && service.has_http() => self
-                .by_http(&service, user, timeouts, |source| {
-                    resolve::locate(source, &location.path, recursive, &base)
-                })
-                // The first error tells what is wrong.
-                .map_err(|_| error),
-            other => other,
-        }
+        let by_rpc = self.by_rpc(&service, user, context, timeouts, |source| {
+            resolve::locate(source, &location.path, recursive, &base)
+        });
+        let error = match by_rpc {
+            Err(error) if error.try_next() && service.has_http() => error,
+            other => return other,
+        };
+        // If both fail, the first error tells what is wrong.
+        let mut located = by_http(self).map_err(|_| error.clone())?;
+        located.warnings.insert(0, format!("read by WebHDFS, because by RPC: {error}"));
+        Ok(located)
     }
 
     /// Every DataNode of a name service: by RPC if `user` is the file system's superuser, else as

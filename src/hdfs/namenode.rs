@@ -6,7 +6,7 @@ use super::proto::{
     GetDatanodeReportRequest, GetDatanodeReportResponse, GetFileInfoRequest, GetFileInfoResponse,
     GetListingRequest, GetListingResponse, LocatedBlock, LocatedBlocks,
 };
-use super::resolve::{Found, FoundReplica, Sink};
+use super::resolve::{Found, FoundReplica, Sink, Striping};
 use super::rpc::{Connection, Timeouts};
 use super::{BlockSource, DataNodeReport, Entry, HdfsError, Kind};
 use crate::limits::HDFS_PAGE_BLOCKS;
@@ -184,7 +184,7 @@ fn add(
             offset: block.offset,
             length: bytes(&block),
             corrupt: block.corrupt,
-            data_units: policy.map(data_units),
+            striping: policy.map(striping),
             replicas: replicas.collect(),
         })?;
     }
@@ -195,16 +195,19 @@ fn bytes(block: &LocatedBlock) -> u64 {
     block.block.as_ref().and_then(|b| b.bytes).unwrap_or(0)
 }
 
-/// Data units of a policy: of the built-in ones only the id is sent
-/// (`SystemErasureCodingPolicies`).
-fn data_units(policy: &EcPolicy) -> u32 {
+/// Of the built-in policies only the id is sent (`SystemErasureCodingPolicies`), with cells of
+/// 1 MiB all.
+fn striping(policy: &EcPolicy) -> Striping {
     let by_id = match policy.id {
         2 => 3,
         4 => 2,
         5 => 10,
         _ => 6,
     };
-    policy.schema.as_ref().map_or(by_id, |schema| schema.data_units).max(1)
+    Striping {
+        data_units: policy.schema.as_ref().map_or(by_id, |schema| schema.data_units).max(1).into(),
+        cell: policy.cell.filter(|&cell| cell > 0).unwrap_or(1 << 20).into(),
+    }
 }
 
 fn storage(number: i32) -> Storage {
@@ -240,6 +243,7 @@ fn entry(path: String, status: &FileStatus) -> Entry {
         modified_ms: status.modified_ms,
         replication: status.replication.unwrap_or(1),
         block_size: status.block_size.unwrap_or(0),
+        striping: status.ec_policy.as_ref().map(striping),
     }
 }
 

@@ -196,7 +196,7 @@ pub struct ExtendedBlock {
 pub struct DatanodeInfo {
     #[prost(message, optional, tag = "1")]
     pub id: Option<DatanodeId>,
-    #[prost(string, optional, tag = "9")]
+    #[prost(string, optional, tag = "8")]
     pub rack: Option<String>,
     /// 0 normal, 1 decommissioning, 2 decommissioned, 3 and 4 maintenance.
     #[prost(int32, optional, tag = "10")]
@@ -219,6 +219,8 @@ pub struct EcPolicy {
     pub name: Option<String>,
     #[prost(message, optional, tag = "2")]
     pub schema: Option<EcSchema>,
+    #[prost(uint32, optional, tag = "3")]
+    pub cell: Option<u32>,
     /// Of the built-in policies only this is sent.
     #[prost(uint32, required, tag = "4")]
     pub id: u32,

@@ -22,14 +22,32 @@ pub(super) struct FoundReplica {
     pub(super) unit: Option<u32>,
 }
 
+/// Cells of one size go round over so many data units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Striping {
+    pub(super) data_units: u64,
+    pub(super) cell: u64,
+}
+
+impl Striping {
+    /// Bytes of a group's data in one of its internal blocks; parity holds none.
+    pub(super) fn bytes(self, group: u64, unit: u64) -> u64 {
+        let cell = self.cell.max(1);
+        let stripe = cell.saturating_mul(self.data_units.max(1));
+        let rest = group % stripe;
+        let last = rest.saturating_sub(unit.saturating_mul(cell)).min(cell);
+        if unit < self.data_units { (group / stripe).saturating_mul(cell) + last } else { 0 }
+    }
+}
+
 /// One block as a source tells it.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) offset: u64,
     pub(super) length: u64,
     pub(super) corrupt: bool,
-    /// Data units of an erasure-coded group.
-    pub(super) data_units: Option<u32>,
+    /// How an erasure-coded group is striped.
+    pub(super) striping: Option<Striping>,
     pub(super) replicas: Vec<FoundReplica>,
 }
 
@@ -62,16 +80,13 @@ impl Sink {
         if self.blocks > HDFS_BLOCKS_MAX {
             return Err(HdfsError::TooMuch(format!("more than {HDFS_BLOCKS_MAX} blocks")));
         }
-        let replicas: Vec<Replica> = if found.corrupt {
-            Vec::new()
-        } else {
-            let data_units = found.data_units;
-            let length = found.length;
-            let interner = &mut self.interner;
-            let keep = |r: FoundReplica| replica(r, length, data_units, interner);
-            found.replicas.into_iter().filter_map(keep).collect()
-        };
-        let mut replicas = replicas;
+        let mut replicas = Vec::new();
+        if !found.corrupt {
+            let (length, striping) = (found.length, found.striping);
+            let among = u64::try_from(found.replicas.len()).unwrap_or(u64::MAX);
+            let keep = |r| replica(r, (length, among), striping, &mut self.interner);
+            replicas.extend(found.replicas.into_iter().filter_map(keep));
+        }
         replicas.sort_unstable_by_key(|r| r.datanode);
         let corrupt = replicas.is_empty() && found.length > 0;
         self.unreadable += usize::from(corrupt);
@@ -89,7 +104,9 @@ impl Sink {
         file.blocks.sort_by_key(|block| block.offset);
         let mut whole = Vec::with_capacity(file.blocks.len());
         let mut end = 0u64;
-        for block in std::mem::take(&mut file.blocks) {
+        let most = if file.open { u64::MAX } else { file.length };
+        for mut block in std::mem::take(&mut file.blocks) {
+            block.length = block.length.min(most.saturating_sub(block.offset));
             if block.length == 0 || block.offset < end {
                 continue;
             }
@@ -133,18 +150,22 @@ fn missing(offset: u64, length: u64) -> Block {
     Block { offset, length, corrupt: true, replicas: Vec::new() }
 }
 
-/// Of an erasure-coded group each data unit holds its share, and parity none.
+/// Of an erasure-coded group each data unit holds its cells, and parity nothing that is read; if
+/// it is not told who is which, all hold as much. `(length, among)`: bytes and hosts of the block.
 fn replica(
     found: FoundReplica,
-    length: u64,
-    data_units: Option<u32>,
+    (length, among): (u64, u64),
+    striping: Option<Striping>,
     interner: &mut Interner,
 ) -> Option<Replica> {
-    let bytes = match (data_units, found.unit) {
-        (Some(units), Some(unit)) if unit < units => length / u64::from(units),
-        (Some(_), Some(_)) => return None,
-        _ => length,
+    let bytes = match (striping, found.unit) {
+        (Some(striping), Some(unit)) => striping.bytes(length, u64::from(unit)),
+        (Some(_), None) => length / among.max(1),
+        (None, _) => length,
     };
+    if bytes == 0 && length > 0 {
+        return None;
+    }
     Some(Replica {
         datanode: interner.index(found.datanode),
         bytes,

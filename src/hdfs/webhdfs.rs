@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::resolve::{Found, FoundReplica, Sink};
+use super::resolve::{Found, FoundReplica, Sink, Striping};
 use super::rpc::Timeouts;
 use super::{BlockSource, DataNodeReport, Entry, HdfsError, Kind};
 use crate::limits::{HDFS_FRAME_BYTES_MAX, HDFS_PAGE_BLOCKS};
@@ -49,6 +49,17 @@ struct Status {
     replication: u32,
     #[serde(default)]
     block_size: u64,
+    #[serde(default)]
+    ec_policy_obj: Option<EcPolicy>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EcPolicy {
+    #[serde(default)]
+    num_data_units: u64,
+    #[serde(default)]
+    cell_size: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -225,7 +236,8 @@ impl Client {
                 begun = true;
             }
             let mut end = cursor;
-            for block in found.into_iter().filter(|b| b.offset >= cursor) {
+            for mut block in found.into_iter().filter(|b| b.offset >= cursor) {
+                block.striping = file.striping;
                 end = block.offset.saturating_add(block.length);
                 sink.block(block)?;
             }
@@ -410,6 +422,10 @@ fn entry(directory: &str, status: Status) -> Entry {
         modified_ms: status.modification_time,
         replication: status.replication,
         block_size: status.block_size,
+        striping: status.ec_policy_obj.map(|policy| Striping {
+            data_units: policy.num_data_units.max(1),
+            cell: policy.cell_size.max(1),
+        }),
     }
 }
 
@@ -452,7 +468,7 @@ impl From<LocatedBlock> for Found {
             offset: block.start_offset,
             length: block.block.num_bytes,
             corrupt: block.is_corrupt,
-            data_units: None,
+            striping: None,
             replicas,
         }
     }
@@ -481,7 +497,7 @@ impl From<DocumentedBlock> for Found {
             offset: block.offset,
             length: block.length,
             corrupt: block.corrupt,
-            data_units: None,
+            striping: None,
             replicas,
         }
     }

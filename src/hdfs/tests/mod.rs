@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Without a real HDFS, which `tests/hdfs` has: names and configuration, the wire against a
+//! server that misbehaves, and what becomes of blocks that do not fit.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod fake;
+mod names;
+mod sink;
+mod wire;
