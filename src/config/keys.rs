@@ -92,6 +92,7 @@ const fn int(min: u64, max: u64, unit: &'static str) -> Kind {
 }
 
 const SHARE: Kind = Kind::Real { min: 0.0, max: 1.0 };
+const RATE: Kind = Kind::Real { min: 0.001, max: 1e9 };
 const FACTOR: Kind = Kind::Real { min: 0.0, max: 100.0 };
 
 /// Every key, in the order of the annotated file.
@@ -151,6 +152,14 @@ pub const KEYS: &[Key] = &[
     key("hdfs.call_ms", int(100, 300_000, "milliseconds")),
     key("hdfs.job_ms", int(100, 600_000, "milliseconds")),
     key("hdfs.cache_s", int(0, 86_400, "seconds")),
+    key("data.enabled", Kind::Bool),
+    key("data.wait_ms", int(0, 120_000, "milliseconds")),
+    key("data.require_wait_s", int(0, 3600, "seconds")),
+    key("data.remote_share", SHARE),
+    key("data.transfer_mb_per_s", RATE),
+    key("data.speed_mb_per_s", RATE),
+    key("data.alpha", Kind::Real { min: 0.0, max: 0.99 }),
+    key("data.deadline_ms", int(1, 30_000, "milliseconds")),
     fixed("collect.enabled", Kind::Bool),
     fixed("collect.path", Kind::File),
     key("collect.command_dirs", Kind::Dirs),

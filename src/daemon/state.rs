@@ -12,6 +12,7 @@ use crate::api::types::ReloadReport;
 use crate::collect::Now;
 use crate::config::Config;
 use crate::daemon::collect::{self, Data};
+use crate::daemon::data::DataShared;
 use crate::daemon::learner::LearnShared;
 use crate::daemon::logging;
 use crate::daemon::recent::Recent;
@@ -78,6 +79,8 @@ pub(super) struct Shared {
     pub(super) data: Option<Data>,
     /// Learned speeds; the learner puts a new picture here after each batch of runs.
     pub(super) speeds: RwLock<Arc<Speeds>>,
+    /// Inputs of data-parallel jobs.
+    pub(super) inputs: DataShared,
     /// Counts of the learner.
     pub(super) learn: Arc<LearnShared>,
     /// Turns of the link and plan threads, for the watchdog.

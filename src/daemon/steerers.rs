@@ -6,6 +6,8 @@
 
 use crate::api::types::SteerReport;
 use crate::config::Config;
+use crate::daemon::data::DataShared;
+use crate::daemon::data_steer::DataJobs;
 use crate::daemon::gangs::Gangs;
 use crate::learn::Speeds;
 use crate::planner::room::Room;
@@ -23,6 +25,8 @@ pub(super) struct Round<'a> {
     pub(super) rooms: &'a [Room],
     /// What was learned from jobs that ended.
     pub(super) speeds: &'a Speeds,
+    /// Inputs of data-parallel jobs.
+    pub(super) data: &'a DataShared,
     /// Unix milliseconds.
     pub(super) now_ms: u64,
 }
@@ -38,11 +42,13 @@ impl Round<'_> {
 pub(super) trait Steerer: Send {
     /// Plans the pending jobs.
     fn plan(&mut self, round: &Round<'_>) -> Steering;
+    /// Its answer is in force at the link now.
+    fn in_force(&mut self, _round: &Round<'_>) {}
 }
 
 /// Every method, in the order in which they plan.
 pub(super) fn all() -> Vec<Box<dyn Steerer>> {
-    vec![Box::new(Gangs::default())]
+    vec![Box::new(DataJobs::default()), Box::new(Gangs::default())]
 }
 
 /// A steer and what became of it, with nodes by name.

@@ -50,7 +50,7 @@ pub(super) fn in_foreground() {
 
 /// Puts the newest snapshot into a channel of one: an older one that nobody
 /// took yet is dropped.
-fn latest_wins(
+pub(super) fn latest_wins(
     sender: &Sender<Arc<Snapshot>>,
     receiver: &Receiver<Arc<Snapshot>>,
     s: Arc<Snapshot>,
@@ -210,7 +210,8 @@ fn steer(
     steerers: &mut [Box<dyn Steerer>],
 ) -> Vec<Steering> {
     let speeds = shared.speeds();
-    let round = Round { config, snapshot, rooms, speeds: &speeds, now_ms: now_ms() };
+    let data = &shared.inputs;
+    let round = Round { config, snapshot, rooms, speeds: &speeds, data, now_ms: now_ms() };
     let mut all = Vec::new();
     for steerer in steerers {
         shared.turn(Beat::Plan);
@@ -218,6 +219,7 @@ fn steer(
         let mut steering = steerer.plan(&round);
         steering.report.took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         shared.responder.set_steers(steering.method, snapshot, steering.steers.clone());
+        steerer.in_force(&round);
         all.push(steering);
     }
     all

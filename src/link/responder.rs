@@ -8,7 +8,7 @@
 //! channel, so that the recorder does not compete for the CPU meanwhile.
 //! Notes are dropped, counted, when the channel is full.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
@@ -248,6 +248,8 @@ struct State {
     pools: Vec<Pool>,
     pending: BTreeMap<Arc<str>, u64>,
     first_seen: BTreeMap<u32, Instant>,
+    /// Jobs that declare an input, by the plugin's word, until they end.
+    inputs: BTreeSet<u32>,
     steers: Steers,
 }
 
@@ -357,6 +359,11 @@ impl Responder {
         drop(old);
     }
 
+    /// Whether the plugin said that this job declares an input.
+    pub fn declared_input(&self, job_id: u32) -> bool {
+        lock(&self.state).inputs.contains(&job_id)
+    }
+
     pub(super) fn connected(&self) {
         let mut state = lock(&self.state);
         state.view.connections += 1;
@@ -400,6 +407,7 @@ impl Responder {
             Step::Ended(job_id, job_state, end_s) => {
                 state.view.events += 1;
                 state.first_seen.remove(&job_id);
+                state.inputs.remove(&job_id);
                 if let Some(placer) = &mut state.placer {
                     placer.end_job(job_id);
                 }
@@ -617,6 +625,9 @@ fn decide(
         input_wait_ms: if ask.has(wire::PHX_ASK_INPUT) { settings.input_wait_ms } else { 0 },
         require_wait_ms: settings.require_wait_ms,
     };
+    if ask.has(wire::PHX_ASK_INPUT) && state.inputs.len() < limits::HELD_JOBS_MAX {
+        state.inputs.insert(ask.head.job_id);
+    }
     let (decided, steered) = steer::decide(placer, &mut state.steers, &question);
     if matches!(decided, Err(NoPlacement::Held)) && state.first_seen.len() < limits::HELD_JOBS_MAX {
         state.first_seen.entry(ask.head.job_id).or_insert(now);

@@ -74,11 +74,16 @@ impl std::fmt::Debug for Inputs<'_> {
     }
 }
 
+/// Whether a pending job is not held by somebody.
+#[must_use]
+pub fn may_start(job: &Job) -> bool {
+    job.state == JobState::Pending && job.priority > 0
+}
+
 /// Whether Slurm could start it, and where is a question.
 #[must_use]
 pub fn can_be_planned(job: &Job) -> bool {
-    job.state == JobState::Pending
-        && job.priority > 0
+    may_start(job)
         && job.required_nodes.is_none()
         && job.shape.left_to_slurm.is_none()
 }

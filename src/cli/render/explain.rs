@@ -21,6 +21,9 @@ pub fn text(report: &Explain) -> String {
         list.push((name, format!("{}: {}", clean(resource), clean(asked))));
     }
     facts(&mut out, &list);
+    if let Some(input) = &report.input {
+        facts(&mut out, &steer::input(input));
+    }
     if let Some(pending) = &report.pending {
         waiting(&mut out, pending);
     }
