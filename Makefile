@@ -58,10 +58,15 @@ man: build
 
 # ---- running
 
-.PHONY: demo
+.PHONY: demo demo-hdfs
 demo: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/demo.py
+
+# A word count over the blocks of a real HDFS, beside stock Slurm.
+demo-hdfs: deps-run deps-hdfs build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/data_jobs.py --demo
 
 # ---- testing; the cluster suites run the debug build, which has all checks
 

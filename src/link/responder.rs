@@ -476,7 +476,8 @@ impl Responder {
         shares.asked += 1;
         shares.answered += u64::from(reason.is_none());
         let head = match reason {
-            None => wire::Answer::narrow_head(ask.head.job_id, decision, settings.generation),
+            None => wire::Answer::narrow_head(ask.head.job_id, decision, settings.generation)
+                .with_all_nodes(steered.as_ref().is_some_and(Steered::all_nodes)),
             Some(reason) => {
                 let job_id = ask.head.job_id;
                 wire::Answer::no_opinion_head(job_id, reason, decision, settings.generation)

@@ -175,7 +175,7 @@ fn cores(inputs: &Inputs<'_>) -> Vec<Vec<f64>> {
 fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job {
     let shape = &data.job.shape;
     let forms: Vec<Form> = node_counts(data).into_iter().map(|nodes| form(data.job, nodes)).collect();
-    let need = forms.first().map(|f| shape.need(u32::try_from(f.hosts).unwrap_or(u32::MAX)));
+    let need = forms.last().map(|f| shape.need(u32::try_from(f.hosts).unwrap_or(u32::MAX)));
     let eligible = eligible(inputs.snapshot, data.job, now_s).nodes;
     let mut allowed = Vec::new();
     for (node, room) in inputs.rooms.iter().enumerate().filter(|(n, _)| eligible.contains(*n)) {
@@ -305,4 +305,102 @@ pub fn nowhere(job: &Job, now_ms: u64, note: DataNote) -> Steer {
 #[must_use]
 pub fn node_numbers(snapshot: &Snapshot) -> HashMap<Arc<str>, u32> {
     (0u32..).zip(&snapshot.nodes).map(|(at, node)| (Arc::clone(&node.name), at)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::shape::Shape;
+    use crate::snapshot::{Builder, Node, Partition};
+
+    fn job(id: u32, nodes: u32, most: u32, cpus: u32) -> Job {
+        let shape = Shape {
+            min_nodes: nodes,
+            max_nodes: most,
+            req_nodes: nodes,
+            min_cpus: cpus,
+            num_tasks: cpus,
+            ..Shape::default()
+        };
+        let partitions = "main".into();
+        Job { id, priority: 1, task_count: 1, partitions, shape, ..Job::default() }
+    }
+
+    /// Eight nodes of 4 CPUs; n0 is full of a job that ends in 1000 s.
+    fn snapshot(jobs: Vec<Job>) -> Snapshot {
+        let mut builder = Builder::default();
+        let names: Vec<String> = (0..8).map(|n| format!("n{n}")).collect();
+        let node = |(at, name): (usize, &String)| Node {
+            name: name.as_str().into(),
+            available: true,
+            cpus: 4,
+            cpus_used: if at == 0 { 4 } else { 0 },
+            memory_mb: 1000,
+            ..Node::default()
+        };
+        builder.nodes(names.iter().enumerate().map(node).collect()).unwrap();
+        let nodes = builder.node_set(names.iter().map(String::as_str));
+        let main = Partition { name: "main".into(), nodes, up: true, max_nodes: None };
+        builder.draft.partitions.push(main);
+        let running = Job { state: JobState::Running, nodes: "n0".into(), ..job(99, 1, 1, 4) };
+        builder.draft.jobs = jobs.into_iter().chain([running]).collect();
+        builder.build(1, 1).unwrap()
+    }
+
+    fn planned(snapshot: &Snapshot, on: &[&[u32]]) -> Steering {
+        let rooms = Room::of_snapshot(snapshot);
+        let inputs = Inputs {
+            snapshot,
+            rooms: &rooms,
+            now_ms: 1000,
+            transfer_mb_per_s: 125.0,
+            remaining_s: &|_| 1000.0,
+            expired: &|| false,
+        };
+        let pieces = || on.iter().map(|n| Piece { bytes: 64 << 20, nodes: n.to_vec() }).collect();
+        let data = |job| DataJob {
+            job,
+            pieces: pieces(),
+            speed_mb_per_s: 50.0,
+            attenuation: Attenuation::Linear(0.05),
+            strict: false,
+            note: DataNote::default(),
+        };
+        let pending = snapshot.jobs.iter().filter(|job| can_be_planned(job));
+        plan(&inputs, pending.map(data).collect())
+    }
+
+    fn tier(steering: &Steering, id: u32) -> (Vec<u32>, DataNote) {
+        let steer = steering.steers.iter().find(|s| s.key == JobKey::Job(id)).unwrap();
+        let Note::Data(note) = &steer.note else { panic!("no note") };
+        (steer.tiers[0].nodes.to_vec(), note.clone())
+    }
+
+    #[test]
+    fn jobs_share_the_nodes_of_their_blocks() {
+        let on: Vec<&[u32]> = vec![&[5], &[6], &[5], &[6]];
+        let snapshot = snapshot(vec![job(1, 2, 2, 4), job(2, 2, 2, 4)]);
+        let steering = planned(&snapshot, &on);
+        for id in [1, 2] {
+            let (nodes, note) = tier(&steering, id);
+            assert_eq!((nodes, note.local_share), (vec![5, 6], Some(1.0)));
+            assert!(note.end_ms.unwrap() <= note.makespan_ms.unwrap());
+        }
+        assert_eq!(steering.report.starts, 2);
+    }
+
+    #[test]
+    fn a_busy_node_is_not_waited_for_when_that_takes_longer() {
+        let on: Vec<&[u32]> = vec![&[0, 3], &[0], &[3]];
+        let (nodes, note) = tier(&planned(&snapshot(vec![job(1, 1, 1, 2)]), &on), 1);
+        assert_eq!(nodes, [3]);
+        assert!((note.local_share.unwrap() - 2.0 / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_open_number_of_nodes_spreads_to_where_blocks_are() {
+        let on: Vec<&[u32]> = vec![&[2], &[4], &[6], &[7]];
+        let (nodes, note) = tier(&planned(&snapshot(vec![job(1, 1, 8, 4)]), &on), 1);
+        assert_eq!((nodes, note.local_share), (vec![2, 4, 6, 7], Some(1.0)));
+    }
 }

@@ -258,6 +258,13 @@ pub struct Steered {
     pub unused: Option<Unused>,
 }
 
+impl Steered {
+    /// The job is to have every node of the answer: each holds a part of its input.
+    pub fn all_nodes(&self) -> bool {
+        self.steer.method == Method::Bisect && self.tier == Some(0)
+    }
+}
+
 #[derive(Debug)]
 struct Entry {
     steer: Arc<Steer>,
@@ -484,6 +491,10 @@ fn follow(
             continue;
         }
         within(ask.candidates, &tier.nodes, words);
+        // Where the user left the number of nodes open, the plan says it.
+        let spread = (steer.method == Method::Bisect && at == 0 && shape.node_count_is_free())
+            .then(|| on_all(shape, tier.nodes.len()));
+        let shape = spread.as_ref().unwrap_or(shape);
         // Waiting is decided below, for all sets together.
         match placer.decide(shape, words, u64::MAX) {
             Ok(placement) => {
@@ -503,6 +514,13 @@ fn follow(
         placer.decide(ask.shape, ask.candidates, ask.held_ms)
     };
     (decided, steered(None, unused))
+}
+
+/// The same request on exactly so many nodes, if it allows that.
+fn on_all(shape: &Shape, nodes: usize) -> Shape {
+    let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
+    let count = nodes.clamp(shape.min_nodes.max(1), shape.max_nodes.max(1));
+    Shape { min_nodes: count, max_nodes: count, req_nodes: count, ..shape.clone() }
 }
 
 /// The candidates among `nodes`, as words.

@@ -143,6 +143,14 @@ impl super::Answer<'_> {
     }
 }
 
+impl AnswerHead {
+    /// The same, for a job that is to have all of these nodes.
+    #[must_use]
+    pub fn with_all_nodes(self, all: bool) -> Self {
+        Self { flags: if all { PHX_A_ALL_NODES } else { 0 }, ..self }
+    }
+}
+
 impl Welcome {
     /// Body of WELCOME or CONFIG. `deadline_us` is the longest wait for an
     /// answer; `breaker_misses` in a row open the breaker for
