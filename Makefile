@@ -181,6 +181,11 @@ install: build man
 	install -m 755 config/collectors/* $(DESTDIR)$(PREFIX)/share/phalanx/collectors/
 	install -d $(DESTDIR)$(PREFIX)/share/phalanx/monitoring
 	install -m 644 config/monitoring/* $(DESTDIR)$(PREFIX)/share/phalanx/monitoring/
+	install -d $(DESTDIR)$(PREFIX)/share/phalanx/slurm $(DESTDIR)$(PREFIX)/share/phalanx/examples
+	install -m 755 config/slurm/phalanx-* $(DESTDIR)$(PREFIX)/share/phalanx/slurm/
+	install -m 644 config/slurm/job_submit.lua $(DESTDIR)$(PREFIX)/share/phalanx/slurm/
+	install -m 755 config/examples/* $(DESTDIR)$(PREFIX)/share/phalanx/examples/
+	install -m 644 $(dir $(OVERLAY))spank_phalanx.so $(DESTDIR)$(OVERLAY_DIR)/
 	install -D -m 644 config/phalanx.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/phalanx.conf
 	[ -e $(DESTDIR)/etc/phalanx/phalanx.toml ] || \
 		install -D -m 644 config/phalanx.toml $(DESTDIR)/etc/phalanx/phalanx.toml
@@ -198,6 +203,8 @@ uninstall:
 		$(DESTDIR)$(PREFIX)/share/man/man1/phalanx*.1 \
 		$(DESTDIR)$(PREFIX)/share/phalanx/collectors/* \
 		$(DESTDIR)$(PREFIX)/share/phalanx/monitoring/* \
+		$(DESTDIR)$(PREFIX)/share/phalanx/slurm/* $(DESTDIR)$(PREFIX)/share/phalanx/examples/* \
+		$(DESTDIR)$(OVERLAY_DIR)/spank_phalanx.so \
 		$(DESTDIR)$(PREFIX)/share/man/man5/phalanx.toml.5 \
 		$(DESTDIR)$(PREFIX)/share/man/man8/phalanxd.8 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/phalanx
