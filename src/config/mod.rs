@@ -576,7 +576,7 @@ impl Default for DataConfig {
             enabled: true,
             wait_ms: 10_000,
             require_wait_s: 600,
-            remote_share: 0.05,
+            remote_share: 0.03,
             transfer_mb_per_s: 125.0,
             speed_mb_per_s: 50.0,
             alpha: 0.05,

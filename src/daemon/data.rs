@@ -170,6 +170,11 @@ impl DataShared {
         state.maps.get(&job_id).filter(|(at, _)| *at == start_s).map(|(_, map)| Arc::clone(map))
     }
 
+    /// The last map that was handed out for a job.
+    pub(super) fn last_map(&self, job_id: u32) -> Option<Arc<BlockMap>> {
+        lock(&self.state).maps.get(&job_id).map(|(_, map)| Arc::clone(map))
+    }
+
     pub(super) fn keep_map(&self, job_id: u32, start_s: i64, map: &Arc<BlockMap>) {
         let mut state = lock(&self.state);
         if state.maps.len() < DATA_MAPS_MAX {

@@ -131,9 +131,7 @@ impl Shared {
         }
         let input = self.inputs.input(data.key.as_ref()?);
         let mut note = input.map(|input| input.note.clone()).unwrap_or_default();
-        if let Some((start_s, _)) = self.allocation(job_id)
-            && let Some(map) = self.inputs.map(job_id, start_s)
-        {
+        if let Some(map) = self.inputs.last_map(job_id) {
             let (all, local) = (super::data::as_f64(map.bytes()), super::data::as_f64(map.local_bytes()));
             note.local_share = (all > 0.0).then(|| local / all);
             note.remote_mb = Some((all - local) / 1_048_576.0);

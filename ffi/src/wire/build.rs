@@ -6,7 +6,7 @@ use zerocopy::{FromZeros, Immutable, IntoBytes};
 use super::kinds::{Reason, Type, Verdict};
 use super::{
     Alloc, AnswerHead, AskHead, GresName, GresNamesHead, Header, JobGres, JobHead, Message, Node,
-    NodesHead, PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_GRES_NAMES_PER_MSG,
+    NodesHead, PHX_A_ALL_NODES, PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_GRES_NAMES_PER_MSG,
     PHX_JOB_GRES_PER_MSG, PHX_MAGIC, PHX_NODES_MAX, PHX_NODES_PER_MSG, PHX_PACKET_MAX, PHX_VERSION,
     PacketBuf, Welcome, WireError,
 };
