@@ -32,11 +32,11 @@ use super::tcp;
 use crate::api::heat::HeatReport;
 use crate::api::metrics::{self, Sources};
 use crate::api::page;
-use crate::blockmap::BlockMap;
 use crate::api::types::{
     Explain, ImportReport, NodesReport, PlanReport, ReloadReport, RunsReport, ShadowReport,
     SpeedsReport, Status,
 };
+use crate::blockmap::BlockMap;
 use crate::limits;
 use crate::model::run::Run;
 

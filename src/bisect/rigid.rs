@@ -212,13 +212,7 @@ impl Search<'_> {
         })
     }
 
-    fn place(
-        &self,
-        i: usize,
-        form: Form,
-        makespan: f64,
-        free: &[Vec<f64>],
-    ) -> Option<Placement> {
+    fn place(&self, i: usize, form: Form, makespan: f64, free: &[Vec<f64>]) -> Option<Placement> {
         let (job, given) = (&self.instance.jobs[i], &self.problem.jobs[i]);
         let n = form.hosts * form.cores;
         let factor = job.decay.factor(n).max(1e-6);
@@ -320,7 +314,8 @@ fn lower_bound(problem: &Problem, instance: &Instance, placed: &Found) -> f64 {
         for form in &problem.jobs[i].forms {
             let n = form.hosts * form.cores;
             let Some(start) = n.checked_sub(1).and_then(|at| free.get(at)) else { continue };
-            let duration = 1000.0 * job.total / (job.speed * job.decay.factor(n).max(1e-6) * n as f64);
+            let duration =
+                1000.0 * job.total / (job.speed * job.decay.factor(n).max(1e-6) * n as f64);
             end = end.min(start + duration);
             least = least.min(duration * n as f64);
         }
@@ -362,14 +357,16 @@ mod tests {
 
     #[test]
     fn hosts_that_hold_the_blocks_are_chosen() {
-        let blocks: Vec<(f64, &[usize])> = vec![(64.0, &[5]), (64.0, &[2]), (64.0, &[5]), (64.0, &[2])];
+        let blocks: Vec<(f64, &[usize])> =
+            vec![(64.0, &[5]), (64.0, &[2]), (64.0, &[5]), (64.0, &[2])];
         let problem = Problem {
             hosts: vec![vec![0.0; 4]; 8],
             transfer_mb_per_s: 125.0,
             jobs: vec![job(&blocks, 2, 2, 8), job(&blocks, 2, 2, 8), job(&blocks, 2, 2, 8)],
         };
         let plan = plan(&problem, &|| false);
-        let hosts: Vec<_> = plan.jobs.iter().flatten().map(|p| (p.hosts.clone(), p.remote_mb)).collect();
+        let hosts: Vec<_> =
+            plan.jobs.iter().flatten().map(|p| (p.hosts.clone(), p.remote_mb)).collect();
         // Two jobs fill both hosts; the third would wait longer than reading remotely takes.
         assert_eq!(hosts[0], (vec![2, 5], 0.0));
         assert_eq!(hosts[1], (vec![2, 5], 0.0));

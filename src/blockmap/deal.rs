@@ -37,6 +37,8 @@ struct Item {
     near: Vec<(usize, f64)>,
     /// Cost on a node that holds nothing.
     far: f64,
+    /// No node holds half of it: it is near nowhere.
+    scattered: bool,
 }
 
 struct State {
@@ -79,7 +81,7 @@ pub fn deal(splits: &[Split], node_of: &[Option<usize>], tasks: &[u32], pace: Pa
     while moves > 0 && state.hand_on_near() {
         moves -= 1;
     }
-    let could: f64 = state.items.iter().filter(|i| !i.near.is_empty()).map(|i| i.length).sum();
+    let could: f64 = state.items.iter().filter(|i| !i.scattered).map(|i| i.length).sum();
     let mut allowance = could * pace.remote_share.clamp(0.0, 1.0);
     while moves > 0 && state.hand_on_far(&mut allowance) {
         moves -= 1;
@@ -130,8 +132,10 @@ impl State {
                 let local = as_f64(bytes.min(split.length));
                 length + (length - local) * pace.remote_extra
             };
+            let most = held.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
             Item {
                 length,
+                scattered: most < split.length.div_ceil(2),
                 near: held.into_iter().map(|(node, bytes)| (node, cost(bytes))).collect(),
                 far: cost(0),
             }
@@ -166,7 +170,14 @@ impl State {
             let (_, task) = *self.by_node.get(node)?.first()?;
             Some((key(self.loads[task] + cost), task))
         });
-        ends.min().or_else(|| self.all.first().copied()).map(|(_, task)| task)
+        let anywhere = || {
+            let (_, task) = *self.all.first()?;
+            Some((key(self.loads[task] + self.cost(split, task)), task))
+        };
+        if item.scattered {
+            return ends.chain(anywhere()).min().map(|(_, task)| task);
+        }
+        ends.min().or_else(anywhere).map(|(_, task)| task)
     }
 
     fn set_load(&mut self, task: usize, load: f64) {
@@ -257,7 +268,8 @@ impl State {
             self.of_task[critical].iter().map(|&i| (key(self.items[i].length), Reverse(i)));
         let Some((_, Reverse(split))) = lengths.min() else { return false };
         let end = self.loads[target] + self.cost(split, target);
-        let bytes = self.items[split].length;
+        let item = &self.items[split];
+        let bytes = if item.scattered { 0.0 } else { item.length };
         if bytes > *allowance || end >= high - slack(high) {
             return false;
         }

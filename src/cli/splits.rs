@@ -165,8 +165,12 @@ fn write_files(map: &BlockMap, dir: &Path) -> std::io::Result<()> {
     let whole = serde_json::to_vec(map)?;
     for (name, content) in [(WHOLE, whole), (TABLE, map.to_tsv().into_bytes())] {
         let part = dir.join(format!(".{name}.{}", std::process::id()));
-        let mut file =
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o400).open(&part)?;
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o400)
+            .open(&part)?;
         file.write_all(&content)?;
         if nix::unistd::geteuid().is_root() {
             chown(&part, Some(map.user_id), None)?;
@@ -206,7 +210,8 @@ fn elements() -> Result<Option<Elements>, Failure> {
     let given = (read("MIN"), read("MAX"), read("COUNT"));
     let (Some(min), Some(max), Some(count)) = given else { return Ok(None) };
     let found = Elements::of(id, min, max, count).ok_or_else(|| {
-        let text = "splits: the array's indexes are not evenly spaced: expected such as 0-9 or 1-9:2";
+        let text =
+            "splits: the array's indexes are not evenly spaced: expected such as 0-9 or 1-9:2";
         Failure::new(Exit::Negative, text)
     })?;
     Ok(Some(found))

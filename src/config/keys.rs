@@ -92,7 +92,7 @@ const fn int(min: u64, max: u64, unit: &'static str) -> Kind {
 }
 
 const SHARE: Kind = Kind::Real { min: 0.0, max: 1.0 };
-const RATE: Kind = Kind::Real { min: 0.001, max: 1e9 };
+const RATE: Kind = Kind::Real { min: 0.1, max: 1e6 };
 const FACTOR: Kind = Kind::Real { min: 0.0, max: 100.0 };
 
 /// Every key, in the order of the annotated file.
@@ -158,7 +158,7 @@ pub const KEYS: &[Key] = &[
     key("data.remote_share", SHARE),
     key("data.transfer_mb_per_s", RATE),
     key("data.speed_mb_per_s", RATE),
-    key("data.alpha", Kind::Real { min: 0.0, max: 0.99 }),
+    key("data.alpha", Kind::Real { min: 0.0, max: 0.9 }),
     key("data.deadline_ms", int(1, 30_000, "milliseconds")),
     fixed("collect.enabled", Kind::Bool),
     fixed("collect.path", Kind::File),

@@ -298,7 +298,8 @@ fn without_words(comment: &str) -> &str {
 pub(super) fn with_words(comment: &str, words: Option<&str>) -> String {
     let own = without_words(comment);
     let Some(words) = words else { return own.to_owned() };
-    let mut words: String = words.chars().map(|c| if c == ';' || c.is_control() { ',' } else { c }).collect();
+    let mut words: String =
+        words.chars().map(|c| if c == ';' || c.is_control() { ',' } else { c }).collect();
     while words.len() > WORDS_MAX {
         words.pop();
     }
@@ -323,8 +324,12 @@ pub(super) fn look_up(shared: &Shared, replan: &dyn Fn(Arc<Snapshot>), stop: &At
             None => info!(
                 "job {job_id}: input {}: {} files, {} blocks, {} bytes on {} hosts ({} unmapped) \
                  in {took} ms",
-                note.input, note.files, note.blocks, note.bytes,
-                input.nodes.len(), note.unmapped.len()
+                note.input,
+                note.files,
+                note.blocks,
+                note.bytes,
+                input.nodes.len(),
+                note.unmapped.len()
             ),
         }
         shared.inputs.put(key, input);
@@ -354,7 +359,9 @@ impl Client {
         let note = DataNote { input: declaration.uris.join(","), ..DataNote::default() };
         let located = match self.located(&config.hdfs, key, job_id) {
             Ok(located) => located,
-            Err(error) => return Input { note: DataNote { error: Some(error), ..note }, ..Input::default() },
+            Err(error) => {
+                return Input { note: DataNote { error: Some(error), ..note }, ..Input::default() };
+            }
         };
         let Some(splits) = blockmap::cut(&located, declaration.split) else {
             let error = Some(format!("more than {} splits", crate::limits::SPLITS_MAX));
@@ -362,11 +369,14 @@ impl Client {
         };
         let nodes = match snapshot.map(|snapshot| node_of(&located, &config.hdfs, snapshot)) {
             Some(Ok(nodes)) => nodes,
-            Some(Err(error)) => return Input { note: DataNote { error: Some(error), ..note }, ..Input::default() },
+            Some(Err(error)) => {
+                return Input { note: DataNote { error: Some(error), ..note }, ..Input::default() };
+            }
             None => vec![None; located.datanodes.len()],
         };
         let unmapped = located.datanodes.iter().zip(&nodes).filter(|(_, node)| node.is_none());
-        let mut unmapped: Vec<String> = unmapped.map(|(datanode, _)| datanode.host.clone()).collect();
+        let mut unmapped: Vec<String> =
+            unmapped.map(|(datanode, _)| datanode.host.clone()).collect();
         unmapped.truncate(UNMAPPED_MAX);
         let blocks = located.files.iter().flat_map(|file| &file.blocks);
         let note = DataNote {
@@ -383,7 +393,12 @@ impl Client {
     }
 
     /// All URIs together; file paths become full URIs, because bases may differ.
-    fn located(&mut self, config: &HdfsConfig, key: &InputKey, job_id: u32) -> Result<Located, String> {
+    fn located(
+        &mut self,
+        config: &HdfsConfig,
+        key: &InputKey,
+        job_id: u32,
+    ) -> Result<Located, String> {
         if self.hdfs.is_none() || self.config != *config {
             self.hdfs = Some(Hdfs::configured(config).map_err(|error| error.to_string())?);
             self.cache = Some(Cache::new(Duration::from_secs(config.cache_s.into())));

@@ -64,9 +64,8 @@ impl Shared {
             let table = placer.cluster().table();
             let mut held: Vec<(usize, u64)> = job.held.iter().map(|h| (h.node, h.cpus)).collect();
             held.sort_unstable();
-            let name = |(node, cpus): (usize, u64)| {
-                Some((Arc::clone(&table.nodes.get(node)?.name), cpus))
-            };
+            let name =
+                |(node, cpus): (usize, u64)| Some((Arc::clone(&table.nodes.get(node)?.name), cpus));
             let start_s = i64::try_from(job.start_s).unwrap_or(i64::MAX);
             Some((start_s, held.into_iter().filter_map(name).collect()))
         });
@@ -81,27 +80,20 @@ impl Shared {
         Some((job.start_s, held.collect()))
     }
 
-    fn make_map(
-        &self,
-        job_id: u32,
-        data: &JobData,
-        input: &Input,
-        nodes: &Allocation,
-    ) -> BlockMap {
+    fn make_map(&self, job_id: u32, data: &JobData, input: &Input, nodes: &Allocation) -> BlockMap {
         let config = self.config();
         let cpus: Vec<u64> = nodes.iter().map(|(_, cpus)| *cpus).collect();
         let tasks = layout(&data.shape, &cpus);
         let position: HashMap<&str, usize> =
             nodes.iter().enumerate().map(|(at, (name, _))| (&**name, at)).collect();
-        let node_of: Vec<Option<usize>> = input
-            .nodes
-            .iter()
-            .map(|node| position.get(node.as_deref()?).copied())
-            .collect();
+        let node_of: Vec<Option<usize>> =
+            input.nodes.iter().map(|node| position.get(node.as_deref()?).copied()).collect();
         let locality = data.key.as_ref().map(|key| key.declaration.locality);
-        let share = if locality == Some(Locality::Require) { 0.0 } else { config.data.remote_share };
+        let share =
+            if locality == Some(Locality::Require) { 0.0 } else { config.data.remote_share };
         let speed = config.data.speed_mb_per_s;
-        let pace = Pace { remote_extra: speed / config.data.transfer_mb_per_s, remote_share: share };
+        let pace =
+            Pace { remote_extra: speed / config.data.transfer_mb_per_s, remote_share: share };
         let dealt: Dealt = deal(&input.splits, &node_of, &tasks, pace);
         let map_node = |((name, _), &tasks): (&(Arc<str>, u64), &u32)| MapNode {
             name: name.to_string(),
@@ -118,7 +110,10 @@ impl Shared {
         );
         log::info!(
             "job {job_id}: block map of {} splits on {} nodes, {} of {} bytes local",
-            map.ranges.len(), map.nodes.len(), map.local_bytes(), map.bytes()
+            map.ranges.len(),
+            map.nodes.len(),
+            map.local_bytes(),
+            map.bytes()
         );
         map
     }
@@ -132,7 +127,8 @@ impl Shared {
         let input = self.inputs.input(data.key.as_ref()?);
         let mut note = input.map(|input| input.note.clone()).unwrap_or_default();
         if let Some(map) = self.inputs.last_map(job_id) {
-            let (all, local) = (super::data::as_f64(map.bytes()), super::data::as_f64(map.local_bytes()));
+            let (all, local) =
+                (super::data::as_f64(map.bytes()), super::data::as_f64(map.local_bytes()));
             note.local_share = (all > 0.0).then(|| local / all);
             note.remote_mb = Some((all - local) / 1_048_576.0);
             let names: Vec<&str> = map.nodes.iter().map(|node| node.name.as_str()).collect();
@@ -149,7 +145,8 @@ fn layout(shape: &Shape, cpus: &[u64]) -> Vec<u32> {
     let per_task = u64::from(shape.cpus_per_task.max(1));
     let room = |at: usize| {
         let by_cpus = cpus.get(at).map_or(1, |cpus| cpus / per_task).max(1);
-        let by_node = if shape.ntasks_per_node > 0 { shape.ntasks_per_node.into() } else { u64::MAX };
+        let by_node =
+            if shape.ntasks_per_node > 0 { shape.ntasks_per_node.into() } else { u64::MAX };
         u32::try_from(by_cpus.min(by_node)).unwrap_or(u32::MAX)
     };
     let all = nodes.saturating_mul(shape.ntasks_per_node);

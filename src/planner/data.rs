@@ -83,9 +83,7 @@ pub fn may_start(job: &Job) -> bool {
 /// Whether Slurm could start it, and where is a question.
 #[must_use]
 pub fn can_be_planned(job: &Job) -> bool {
-    may_start(job)
-        && job.required_nodes.is_none()
-        && job.shape.left_to_slurm.is_none()
+    may_start(job) && job.required_nodes.is_none() && job.shape.left_to_slurm.is_none()
 }
 
 /// The key under which a job is steered.
@@ -174,7 +172,8 @@ fn cores(inputs: &Inputs<'_>) -> Vec<Vec<f64>> {
 
 fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job {
     let shape = &data.job.shape;
-    let forms: Vec<Form> = node_counts(data).into_iter().map(|nodes| form(data.job, nodes)).collect();
+    let forms: Vec<Form> =
+        node_counts(data).into_iter().map(|nodes| form(data.job, nodes)).collect();
     let need = forms.last().map(|f| shape.need(u32::try_from(f.hosts).unwrap_or(u32::MAX)));
     let eligible = eligible(inputs.snapshot, data.job, now_s).nodes;
     let mut allowed = Vec::new();

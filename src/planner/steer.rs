@@ -611,7 +611,16 @@ mod tests {
     }
 
     fn ask<'a>(shape: &'a Shape, candidates: &'a [u64], array: Option<u32>) -> Question<'a> {
-        Question { job_id: 7, array_job_id: array, user_id: 5, shape, candidates, held_ms: 0, input_wait_ms: 0, require_wait_ms: 0 }
+        Question {
+            job_id: 7,
+            array_job_id: array,
+            user_id: 5,
+            shape,
+            candidates,
+            held_ms: 0,
+            input_wait_ms: 0,
+            require_wait_ms: 0,
+        }
     }
 
     fn take(placer: &mut Placer, id: u32, node: usize, cpus: u64) {

@@ -172,6 +172,7 @@ def environment_is_set(suite):
     out = os.path.join(suite.root, "env")
     os.makedirs(out)
     wrap = (f"export PHALANX={suite.program} PHALANX_JOBS_DIR={suite.root}/jobs; srun sh -c 'env > {out}/env-$SLURM_PROCID; "
+            f"$PHALANX splits --dir $PHALANX_JOBS_DIR > {out}/all;"
             f"$PHALANX splits --dir $PHALANX_JOBS_DIR --task $SLURM_PROCID > {out}/rows-$SLURM_PROCID;"
             f"$PHALANX splits --dir $PHALANX_JOBS_DIR -- sh -c "
             f"\"echo \\$mapreduce_map_input_start\" > {out}/run-$SLURM_PROCID; "
@@ -184,7 +185,8 @@ def environment_is_set(suite):
         env = dict(line.split("=", 1) for line in lines if "=" in line)
         rows = [line.split("\t") for line in open(f"{out}/rows-{task}", encoding="utf-8")]
         count = env.get("PHALANX_SPLIT_COUNT")
-        if not suite.expect(count == str(len(rows)) and rows, f"task {task}: {count}, {rows}"):
+        if not suite.expect(count == str(len(rows)) and rows, f"task {task}: {count}, {rows} of "
+                            + open(f"{out}/all", encoding="utf-8").read()):
             continue
         given = [env.get(f"mapreduce_map_input_{n}") for n in ("file", "start", "length")]
         suite.expect(given == rows[0][2:5], f"task {task}: {given}, {rows[0]}")
@@ -199,7 +201,7 @@ def told_to_users(suite):
     for declared, says in (("/data/none", "no such file"), ("/data/one;split=x", "expected block"),
                            ("hdfs://elsewhere:8020/x", "not among the NameNodes")):
         job = suite.cluster.submit("-t1", "-n1", f"--comment=mine;hdfs-input={declared}",
-                                   wrap="sleep 1")
+                                   wrap="sleep 3")
         record = suite.cluster.wait_jobs([job], timeout=40)[0]
         suite.expect(record["JobState"] == "COMPLETED", f"{declared}: {record['JobState']}")
         record = suite.cluster.job(job)
@@ -253,7 +255,7 @@ def datanode_dies(suite):
                                    size=size, tasks=8)
     suite.expect(suite.share(rows) >= LOCAL_MIN, f"replication 3: {suite.share(rows)}")
     job = suite.cluster.submit("-t1", "-N4", "--comment=hdfs-input=/data/one;recursive",
-                               wrap="sleep 1")
+                               wrap="sleep 4")
     record = suite.cluster.wait_jobs([job], timeout=60)[0]
     suite.expect(record["JobState"] == "COMPLETED", f"replication 1: {record['JobState']}")
     note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
