@@ -5,26 +5,29 @@
 #   make test    install what is needed, build, and test everything
 # Others: build, plugin, slurm-24.11, check, man, deb, install, bench-10k, bench-balance, clean.
 
-# The installed one, which is Debian 12's where none is yet.
-SLURM_VERSION ?= $(or $(shell PATH=$$PATH:/usr/sbin slurmctld -V 2> /dev/null | awk '{ print $$2 }'),22.05.8)
+# The installed one; looked at when it is needed, as deps-build may be what installs it.
+INSTALLED = $(shell PATH=$$PATH:/usr/sbin slurmctld -V 2> /dev/null | awk '{ print $$2 }')
+SLURM_VERSION ?= $(or $(INSTALLED),22.05.8)
 SLURM_SOURCE ?=
 PREFIX ?= /usr
 DESTDIR ?=
-TRIPLET := $(shell gcc -print-multiarch 2> /dev/null || echo x86_64-linux-gnu)
-OVERLAY := build/slurm-$(SLURM_VERSION)/select_cons_tres.so
+TRIPLET = $(shell gcc -print-multiarch 2> /dev/null || echo x86_64-linux-gnu)
+OVERLAY = build/slurm-$(SLURM_VERSION)/select_cons_tres.so
 CARGO ?= cargo
 # The system's Python: the suites need nothing beyond its standard library.
 PYTHON ?= /usr/bin/python3
 APT := DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-dev libmunge-dev libclang-14-dev \
+PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-dev libmunge-dev libclang-dev \
 	slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
 PACKAGES_RUN := $(PACKAGES_BUILD) python3 procps
-PACKAGES_TEST := $(PACKAGES_RUN) clang-14 libclang-rt-14-dev sqlite3 \
+# A real HDFS: Java, Maven for Hadoop 3, pip for Hadoop 2 (tests/hdfs/minihdfs.py).
+PACKAGES_HDFS := openjdk-17-jdk-headless maven python3-pip python3-setuptools python3-wheel util-linux
+PACKAGES_TEST := $(PACKAGES_RUN) clang libclang-rt-dev sqlite3 \
 	slurmdbd mariadb-server python3-venv chromium chromium-driver fonts-dejavu-core \
-	python3-prometheus-client
-PACKAGES_DEB := debhelper dpkg-dev lintian
+	python3-prometheus-client $(PACKAGES_HDFS)
+PACKAGES_DEB := debhelper dpkg-dev lintian python3
 PACKAGES_DEB_TEST := $(PACKAGES_DEB) debootstrap
 
 export CARGO_TERM_COLOR ?= never
@@ -70,8 +73,8 @@ demo-hdfs: deps-run deps-hdfs build
 
 # ---- testing; the cluster suites run the debug build, which has all checks
 
-.PHONY: test check test-unit test-plugin test-page test-cluster test-cluster-24.11 test-24.11
-test: deps-test debug check test-unit test-plugin test-page test-cluster test-24.11 test-packages
+.PHONY: test check test-unit test-plugin test-page test-cluster test-hdfs test-cluster-24.11 test-24.11
+test: deps-test debug check test-unit test-plugin test-page test-cluster test-hdfs test-24.11 test-packages
 	@echo "make test: everything passed"
 check: rust
 	$(CARGO) fmt --all --check
@@ -90,7 +93,7 @@ $(SCHEMATHESIS):
 	$(PYTHON) -m venv build/venv
 	build/venv/bin/pip install -q schemathesis==4.32.5
 
-CLUSTER_ENV := PHALANX_BIN_DIR=$(CURDIR)/target/debug \
+CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
 test-cluster: debug $(SCHEMATHESIS)
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/test_harness.py
@@ -98,7 +101,9 @@ test-cluster: debug $(SCHEMATHESIS)
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/learn.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/transparency.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/order.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/bags.py
 	PHALANX_NEED_MUNGED=1 $(CARGO) test -p phalanx-ffi --test munge
 	PHALANX_SCHEMATHESIS=$(CURDIR)/$(SCHEMATHESIS) $(CLUSTER_ENV) \
 		$(PYTHON) tests/cluster/data_service.py
@@ -109,9 +114,9 @@ test-cluster: debug $(SCHEMATHESIS)
 # ---- packages; lintian must be silent, and a fresh system must take and lose them
 
 .PHONY: deb test-packages
+# For another Slurm than the installed one: make deb SLURM_VERSION=24.11.5
 deb: deps-deb build
-	packaging/build-deb $(SLURM_VERSION) target/release $(OVERLAY) build/deb/$(SLURM_VERSION)
-	lintian --allow-root --fail-on error,warning build/deb/$(SLURM_VERSION)/*.deb
+	CARGO="$(CARGO)" MAKE="$(MAKE)" packaging/make-deb $(SLURM_VERSION) $(INSTALLED)
 # The debug build, which is there already: what is tested is the packaging.
 test-packages: deps-deb-test debug plugin slurm-24.11
 	packaging/build-deb 22.05.8 target/debug build/slurm-22.05.8/select_cons_tres.so \
@@ -125,6 +130,10 @@ test-packages: deps-deb-test debug plugin slurm-24.11
 	$(PYTHON) tests/packaging/packages.py --tree build/trees/trixie --debs build/deb-test/24.11.5
 	$(PYTHON) tests/packaging/rebuild.py 22.05.8
 
+# Block locations from a real HDFS; fetches Hadoop into build/ once.
+test-hdfs: deps-test debug
+	PHALANX_BIN_DIR=$(CURDIR)/target/debug $(PYTHON) tests/hdfs/test_client.py
+
 # The same on Slurm 24.11: all of it, and the part of it that every change runs.
 SUITE_2411 := PHALANX_TEST_SLURM=24.11 $(PYTHON) tests/cluster
 SLICE_2411 := backfill reservation_cores het_mixed gres_typed preempt_requeue job_expand job_shrink \
@@ -135,6 +144,8 @@ test-cluster-24.11: slurm-24.11
 	$(SUITE_2411)/placement.py
 	$(SUITE_2411)/transparency.py
 	$(SUITE_2411)/faults.py
+	$(SUITE_2411)/doctor.py
+	$(SUITE_2411)/ha.py
 test-24.11: slurm-24.11
 	$(MAKE) -C plugin check SLURM_VERSION=24.11.5
 	$(SUITE_2411)/test_harness.py OnSlurm.test_the_release_asked_for_runs_and_nothing_is_mounted
@@ -144,10 +155,20 @@ test-24.11: slurm-24.11
 
 # ---- measuring; nothing here passes or fails
 
-.PHONY: bench-10k bench-balance bench-traces bench-gangs bench-gang-method bench-share bench-agents
+.PHONY: tuning-pictures bench-10k bench-balance bench-traces bench-gangs bench-gang-method \
+	bench-share bench-agents bench-order bench-bag bench-bags-cluster
+# The data of the source paper's experiments, as BENCHMARKS.md names them.
+BAG_DATA ?= ../shared/data
+bench-bag: rust
+	$(CARGO) run --release --example bag_experiments -- --data $(BAG_DATA)
+bench-bags-cluster: deps-test debug plugin
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/bags.py --bench 200
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py
+bench-order: deps-run build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/order.py --bench 5000
 bench-gangs: deps-test debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py --bench 200
 bench-gang-method: rust
@@ -160,6 +181,9 @@ bench-balance: rust
 # TRACES: directory with swf/ and gpu_clusters/alibaba-openb-2023/ (see the script)
 bench-traces: build
 	$(PYTHON) tests/bench/traces.py target/release/phalanx $(TRACES)
+# The picture of docs/tuning.md, and its table.
+tuning-pictures: build
+	$(PYTHON) tests/bench/tuning_pictures.py target/release/phalanx docs/tuning.svg
 bench-share: deps-run build
 	$(PYTHON) tests/bench/share_experiment.py --check
 bench-agents: deps-run build
@@ -169,7 +193,7 @@ bench-agents: deps-run build
 # ---- installing; nothing is started and slurm.conf is not touched
 
 .PHONY: install uninstall clean
-OVERLAY_DIR := $(PREFIX)/lib/$(TRIPLET)/phalanx/slurm
+OVERLAY_DIR = $(PREFIX)/lib/$(TRIPLET)/phalanx/slurm
 install: build man
 	install -D -m 755 target/release/phalanxd $(DESTDIR)$(PREFIX)/sbin/phalanxd
 	install -D -m 755 target/release/phalanx $(DESTDIR)$(PREFIX)/bin/phalanx

@@ -164,6 +164,8 @@ fn problem(rates: &Rates, gamma: f64, instance: &Instance) -> Problem {
         etc_s: rates.etc.clone(),
         apc_w: rates.apc.clone(),
         initial_load_s: None,
+        idle_w: None,
+        power_cap_w: None,
         revise: false,
         users: instance.iter().map(user).collect(),
     }

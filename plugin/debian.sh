@@ -19,6 +19,15 @@ debian_release() { # VERSION
 	esac
 }
 
+# Its number.
+debian_number() { # VERSION
+	case $(debian_release "$1") in
+	bookworm) echo 12 ;;
+	trixie) echo 13 ;;
+	*) return 1 ;;
+	esac
+}
+
 # Lines of sources.list for a release, the main archive first, where a version
 # stays longest.
 debian_archives() { # deb|deb-src RELEASE

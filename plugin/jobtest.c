@@ -292,14 +292,15 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
 
 /*
  * Whether the daemon's word that waiting is better may be followed: only where
- * the administrator allowed it, only for a start, and only for a while.
+ * the administrator allowed it, and only for a while. In WILL_RUN calls the
+ * daemon says so of tasks that wait for nodes of their own: backfill then
+ * reserves none for them and goes on with the next job.
  */
 static bool _may_hold(const struct call *c)
 {
 	time_t eligible = c->job_ptr->details->begin_time;
 
-	return c->mode == SELECT_MODE_RUN_NOW &&
-	       (link_flags() & PHX_W_MAY_HOLD) && eligible &&
+	return (link_flags() & PHX_W_MAY_HOLD) && eligible &&
 	       time(NULL) - eligible < PHX_HOLD_S_MAX;
 }
 

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "inbox.h"
 #include "link_io.h"
 #include "state.h"
 #include "stats.h"
@@ -377,6 +378,7 @@ static void _disconnect(bool welcomed)
 	pktbuf_reset(&io.backlog);
 	io_set_state(LINK_DOWN);
 	pthread_mutex_unlock(&io.lock);
+	inbox_forget();
 	pthread_mutex_unlock(&io.rx_lock);
 	if (!welcomed)
 		debug("phalanx: not connected: %s", why);

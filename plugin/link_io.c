@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "inbox.h"
 #include "stats.h"
 
 #define BACKLOG_MAX (8u << 20) /* bytes of events during a sync */
@@ -243,6 +244,11 @@ static int _handle(struct packet *p)
 		return early ? EBADMSG : 0;
 	case PACKET_ANSWER:
 		return early ? EBADMSG : 0;
+	case PACKET_ORDER:
+		if (!early && inbox_take(p, now_ns()))
+			return 0;
+		p->why = "an ORDER that goes on where the last one ended";
+		return EBADMSG;
 	default:
 		return EBADMSG;
 	}

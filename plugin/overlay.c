@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #include "link.h"
+#include "order.h"
 #include "overlay.h"
 #include "state.h"
 #include "stats.h"
@@ -40,6 +41,7 @@ slurm_conf_t slurm_conf;
 node_record_t **node_record_table_ptr;
 int node_record_count;
 time_t last_node_update;
+time_t last_job_update;
 list_t *job_list;
 slurmctld_config_t slurmctld_config;
 #if HAS_TEST_CONFIG
@@ -224,6 +226,7 @@ extern int init(void)
 extern int fini(void)
 {
 	active = false;
+	(void) order_stop();
 	(void) link_stop();
 	if (stock_fini)
 		stock_fini();
@@ -275,8 +278,10 @@ static void _node_table_is_built(void)
 			error("phalanx: own file cannot be kept loaded, "
 			      "forwarding only");
 	}
-	if (active)
+	if (active) {
+		order_void();
 		link_state_void();
+	}
 	errno = err;
 }
 
@@ -290,11 +295,23 @@ extern int select_p_reconfigure(void)
 {
 	int rc = (*(stock_ops.reconfigure))(), err = errno;
 
-	if (active && rc == SLURM_SUCCESS)
+	if (active && rc == SLURM_SUCCESS) {
 		link_state_whole();
+		order_whole();
+	}
 	errno = err;
 	return rc;
 }
+
+#if !SINCE(25, 5)
+/* At shutdown the jobs are saved after this, for the last time. */
+extern int select_p_state_save(char *dir_name)
+{
+	if (active && slurmctld_config.shutdown_time)
+		order_leave();
+	return (*(stock_ops.state_save))(dir_name);
+}
+#endif
 
 #if !SINCE(23, 2) /* later releases do not tell: the table is compared */
 extern int select_p_update_node_config(int index)
@@ -361,6 +378,12 @@ extern int select_p_select_nodeinfo_set(job_record_t *job_ptr)
 {
 	int rc = (*(stock_ops.select_nodeinfo_set))(job_ptr);
 
+	if (active && IS_JOB_RUNNING(job_ptr)) {
+		int err = errno;
+
+		order_started(job_ptr);
+		errno = err;
+	}
 	if (_wanted() && (IS_JOB_RUNNING(job_ptr) || IS_JOB_SUSPENDED(job_ptr)))
 		_tell(job_ptr, NULL, PHX_CAUSE_BEGIN,
 		      state_job_suspended(job_ptr));

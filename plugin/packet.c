@@ -28,7 +28,7 @@ static enum packet_kind _limits(const void *data, size_t len, struct packet *p)
 		return _bad(p, "length of a WELCOME or CONFIG");
 	memcpy(w, data, sizeof(*w));
 	if (w->flags & ~(uint32_t) (PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN |
-				    PHX_W_MAY_HOLD))
+				    PHX_W_MAY_HOLD | PHX_W_ORDER))
 		return _bad(p, "known flags in a WELCOME or CONFIG");
 	w->deadline_us = _clamp(w->deadline_us, PHX_DEADLINE_US_MIN,
 				PHX_DEADLINE_US_MAX);
@@ -60,6 +60,51 @@ static enum packet_kind _answer(const void *data, size_t len, struct packet *p)
 	return p->kind = PACKET_ANSWER;
 }
 
+/* RET NULL, or what was expected of the deltas */
+static const char *_check_deltas(const struct packet *p)
+{
+	struct phx_delta d;
+	uint32_t before = 0;
+
+	for (uint32_t i = 0; i < p->order.count; i++) {
+		memcpy(&d, p->deltas + i * sizeof(d), sizeof(d));
+		if (d.job_id <= before)
+			return "ascending job ids in an ORDER";
+		if (!d.delta || d.delta > PHX_DELTA_MAX ||
+		    d.delta < -PHX_DELTA_MAX)
+			return "deltas within their bounds in an ORDER";
+		before = d.job_id;
+	}
+	return NULL;
+}
+
+static enum packet_kind _order(const void *data, size_t len, struct packet *p)
+{
+	struct phx_order *o = &p->order;
+	const char *wrong;
+
+	if (len < sizeof(*o))
+		return _bad(p, "length of an ORDER");
+	memcpy(o, data, sizeof(*o));
+	if (o->count > PHX_ORDER_PER_MSG)
+		return _bad(p, "count of an ORDER within its maximum");
+	if (len != sizeof(*o) + o->count * sizeof(struct phx_delta))
+		return _bad(p, "length of an ORDER with its deltas");
+	if (o->pad || !o->generation ||
+	    o->flags & ~(uint32_t) (PHX_PART_FIRST | PHX_PART_LAST |
+				    PHX_PART_SAME) ||
+	    (o->flags & PHX_PART_SAME &&
+	     (o->flags != PHX_PART_SAME || o->count)))
+		return _bad(p, "known flags and a generation in an ORDER");
+	p->deltas = (const uint8_t *) data + sizeof(*o);
+	wrong = _check_deltas(p);
+	if (wrong)
+		return _bad(p, wrong);
+	if (o->lease_ms > PHX_LEASE_MS_MAX)
+		o->lease_ms = PHX_LEASE_MS_MAX;
+	return p->kind = PACKET_ORDER;
+}
+
 extern enum packet_kind packet_parse(const void *data, size_t len,
 				     struct packet *p)
 {
@@ -82,6 +127,8 @@ extern enum packet_kind packet_parse(const void *data, size_t len,
 		return _limits(data, len, p);
 	case PHX_ANSWER:
 		return _answer(data, len, p);
+	case PHX_ORDER:
+		return _order(data, len, p);
 	case PHX_RESYNC:
 		if (len != sizeof(struct phx_resync))
 			return _bad(p, "length of a RESYNC");

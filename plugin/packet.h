@@ -29,6 +29,7 @@ enum packet_kind {
 	PACKET_LIMITS = 1,  /* WELCOME or CONFIG: .welcome, already clamped */
 	PACKET_ANSWER = 2,  /* .answer and .nodes */
 	PACKET_RESYNC = 3,
+	PACKET_ORDER = 4,   /* .order, its lease clamped, and .deltas */
 };
 
 struct packet {
@@ -38,6 +39,8 @@ struct packet {
 	struct phx_welcome welcome;
 	struct phx_answer answer;
 	const uint8_t *nodes; /* answer.count uint32_t, maybe not aligned */
+	struct phx_order order;
+	const uint8_t *deltas; /* order.count phx_delta, maybe not aligned */
 };
 
 /*

@@ -102,8 +102,16 @@ typedef struct job_details job_details_t;
 	X(int, job_expand, (job_record_t *from_job_ptr, job_record_t *to_job_ptr)) \
 	X(int, job_suspend, (job_record_t *job_ptr, bool indf_susp)) \
 	X(int, job_resume, (job_record_t *job_ptr, bool indf_susp)) \
+	HANDLED_UNTIL_24_11(X) \
 	HANDLED_UNTIL_22_05(X) \
 	HANDLED_SINCE_26_05(X)
+
+/* Later releases do not tell before they save their state. */
+#if SINCE(25, 5)
+#define HANDLED_UNTIL_24_11(X)
+#else
+#define HANDLED_UNTIL_24_11(X) X(int, state_save, (char *dir_name))
+#endif
 
 #if SINCE(23, 2)
 #define HANDLED_UNTIL_22_05(X)
@@ -131,7 +139,6 @@ typedef struct job_details job_details_t;
 #define FORWARDED_UNTIL_24_11(X)
 #else
 #define FORWARDED_UNTIL_24_11(X) \
-	X(state_save) \
 	X(state_restore) \
 	X(job_init) \
 	X(step_pick_nodes) \
@@ -201,5 +208,25 @@ typedef struct job_details job_details_t;
 /* job_record_t has node_bitmap_preempt, which a trial changes. */
 #define HAS_NODE_BITMAP_PREEMPT \
 	(SLURM_VERSION_NUMBER >= VERSION_OF(24, 11, 4))
+
+/* A job's priorities, if it asks for several partitions or QOSes: by partition
+ * in the order of its part_ptr_list, and within each by QOS. */
+#if SINCE(25, 5)
+#define JOB_PRIO_MULT prio_mult->priority_array
+#define JOB_HAS_PRIO_MULT(job_ptr) ((job_ptr)->prio_mult != NULL)
+#elif SINCE(24, 5)
+#define JOB_PRIO_MULT part_prio->priority_array
+#define JOB_HAS_PRIO_MULT(job_ptr) ((job_ptr)->part_prio != NULL)
+#else
+#define JOB_PRIO_MULT priority_array
+#define JOB_HAS_PRIO_MULT(job_ptr) true
+#endif
+
+/* The QOSes that it asks for, if several. */
+#if SINCE(24, 11)
+#define JOB_QOS_LIST(job_ptr) ((job_ptr)->qos_list)
+#else
+#define JOB_QOS_LIST(job_ptr) ((list_t *) NULL)
+#endif
 
 #endif

@@ -75,6 +75,15 @@ pub const STEER_TIERS_MAX: usize = 4;
 pub const GANG_PLACES_MAX: usize = 64;
 /// Waiting tasks of one array that one plan of gangs looks at.
 pub const GANG_ARRAY_TASKS_MAX: u64 = 64;
+/// Longest wait of an array for the first plan that has it, milliseconds, where its
+/// tasks may wait at all.
+pub const STEER_FIRST_PLAN_MS: u64 = 3000;
+/// Arrays that one plan of bags looks at.
+pub const BAG_ARRAYS_MAX: usize = 2000;
+/// Arrays up to which every plan of bags searches from the result of each mode.
+pub const BAG_REVISED_ARRAYS_MAX: usize = 16;
+/// Different sets of eligible nodes that one plan of bags tells apart.
+pub const BAG_PLACES_MAX: usize = 256;
 /// Nodes copied from the mirror while its lock is held once.
 pub const COPY_NODES: usize = 512;
 
@@ -138,6 +147,18 @@ pub const SLOT_FILE_BYTES_MAX: u64 = 16 << 20;
 /// Time between two looks whether a program has ended, milliseconds, where the
 /// kernel cannot tell (before Linux 5.3).
 pub const SLOT_EXIT_CHECK_MS: u64 = 50;
+
+/// Jobs whose place in the order of starts is changed at one time; the plugin
+/// takes twice as many.
+pub const ORDER_DELTAS_MAX: usize = 4096;
+/// Pairs of a job and one that it is put in front of, in one group of jobs.
+pub const ORDER_PASSES_MAX: usize = 200_000;
+/// Attempts to arrange one group before everybody stays where they are.
+pub const ORDER_TRIES_MAX: usize = 50;
+/// Pending jobs of one report of the queue.
+pub const ORDER_QUEUE_MAX: usize = 1_000_000;
+/// Bytes of the file that remembers who was overtaken.
+pub const ORDER_FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Bytes of the name of a datum or a node of the data service.
 pub const COLLECT_NAME_BYTES_MAX: usize = 63;

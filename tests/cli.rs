@@ -363,6 +363,8 @@ fn manual_pages_and_completion_are_generated() {
         "-solve",
         "-config",
         "-config-check",
+        "-hdfs-check",
+        "-hdfs-ls",
     ] {
         let text = read(&format!("man/man1/phalanx{page}.1"));
         assert!(text.contains("Exit status"), "{page}");
@@ -490,7 +492,7 @@ fn share_says_what_is_wrong() {
         (&["--input", "/etc/passwd", "--nodes", "n1", "--weights", "nan"], ">= 0"),
         (&["--input", "/etc/passwd", "--nodes", "n[1", "--weights", "1"], "--nodes"),
         (&["--input", "/etc/passwd", "--nodes", "", "--weights", "1"], "at least one"),
-        (&["--input", "hdfs://nn/x", "--nodes", "n1", "--weights", "1"], "--locations"),
+        (&["--input", "hdfs://nn/x", "--nodes", "n1", "--weights", "1"], "hdfs: "),
         (&["--input", "x", "--locations", gap, "--nodes", "n1", "--weights", "1"], "at offset 5"),
     ] {
         let output = share(arguments);

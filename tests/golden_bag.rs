@@ -53,6 +53,49 @@ fn two_machines_high_revenue_takes_both() {
     near(user.objective.unwrap(), 100.0);
 }
 
+/// Formula 13: machines that are idle take power until the makespan, and what a
+/// task takes is counted above that.
+#[test]
+fn idle_power_counts_for_the_makespan() {
+    let mut problem = two_machines(33_000.0);
+    problem["idle_w"] = json!([50, 20]);
+    for mode in ["seed", "exact", "integer", "best"] {
+        let answer = run(&problem, mode);
+        // (33000 - 26400) / 80 - 70; with all on the cheap one 13800 / 240 - 70.
+        assert_eq!(answer.users[0].x, [8, 4], "{mode}");
+        near(answer.last.objective.unwrap(), 12.5);
+        near(answer.last.energy_j, 32_000.0);
+        near(answer.lp_bound.unwrap(), 12.5);
+    }
+    let greedy = run(&problem, "greedy");
+    near(greedy.last.objective.unwrap(), -12.5);
+    near(greedy.last.energy_j, 24_000.0 + 50.0 * 240.0);
+}
+
+/// Within 250 W the best split is (6, 6): 30,000 J in 120 s.
+#[test]
+fn a_power_cap_slows_the_plan_down() {
+    let mut problem = two_machines(40_000.0);
+    problem["power_cap_w"] = json!(250);
+    let answer = run(&problem, "best");
+    assert_eq!(answer.users[0].x, [6, 6]);
+    near(answer.last.objective.unwrap(), 10_000.0 / 120.0);
+    near(answer.lp_bound.unwrap(), 10_000.0 / 120.0);
+    problem["power_cap_w"] = json!(400);
+    near(run(&problem, "best").last.objective.unwrap(), 100.0);
+    problem["power_cap_w"] = json!(99);
+    let problem: Problem = serde_json::from_value(problem).unwrap();
+    let refused = solve(&problem, &Options::default()).unwrap_err();
+    let text = "power_cap_w: no plan of this mode takes less than 100.0 W, got 99";
+    assert_eq!(
+        refused,
+        SolveError::Infeasible(phalanx::model::problem::FieldError::new(
+            "power_cap_w",
+            text.split_once(": ").unwrap().1
+        ))
+    );
+}
+
 fn patent() -> Value {
     json!({"machine_types": types(4),
         "etc_s": [[59.72, 27.01, 72.81, 42.15], [105.96, 55.72, 109.78, 88.14]],

@@ -40,6 +40,7 @@ fn settings(mode: Mode) -> Settings {
         ask_will_run: true,
         input_wait_ms: 0,
         require_wait_ms: 0,
+        order: true,
         tuning: Tuning::default(),
     }
 }
@@ -120,7 +121,8 @@ impl Plugin {
         match self.receive() {
             Message::Welcome(welcome) => {
                 assert_eq!((welcome.deadline_us, welcome.breaker_misses), (2000, 3));
-                assert_eq!(welcome.flags, wire::PHX_W_ASK_RUN_NOW | wire::PHX_W_ASK_WILL_RUN);
+                let asks = wire::PHX_W_ASK_RUN_NOW | wire::PHX_W_ASK_WILL_RUN;
+                assert_eq!(welcome.flags, asks | wire::PHX_W_ORDER);
             }
             other => panic!("expected WELCOME, got {other:?}"),
         }
@@ -222,6 +224,56 @@ impl Plugin {
             other => panic!("expected ANSWER, got {other:?}"),
         }
     }
+}
+
+/// Goal: deltas reach the plugin whole, their lease is renewed, and reports in
+/// parts are joined and end with the connection.
+#[test]
+fn orders_go_out_and_reports_come_in() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let desk = &daemon.responder.order;
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(4);
+    desk.want(&[(3, 5), (9, -2)]);
+    let generation = match plugin.receive() {
+        Message::Order(order) => {
+            let deltas: Vec<_> = order.deltas.iter().map(|d| (d.job_id, d.delta)).collect();
+            assert_eq!(deltas, [(3, 5), (9, -2)]);
+            assert_eq!(order.head.flags, wire::PHX_PART_FIRST | wire::PHX_PART_LAST);
+            assert_eq!(order.head.lease_ms, 5000);
+            order.head.generation
+        }
+        other => panic!("expected ORDER, got {other:?}"),
+    };
+    match plugin.receive() {
+        Message::Order(order) => {
+            assert_eq!(
+                (order.head.generation, order.head.flags),
+                (generation, wire::PHX_PART_SAME)
+            );
+        }
+        other => panic!("expected ORDER, got {other:?}"),
+    }
+    let many: Vec<(u32, i32)> = (1..=5000).map(|id| (id, 1)).collect();
+    desk.want(&many);
+    let mut got = 0;
+    while got < many.len() {
+        if let Message::Order(order) = plugin.receive() {
+            got += order.deltas.len();
+        }
+    }
+
+    let queued = |job_id| wire::Queued { job_id, ..wire::Queued::new_zeroed() };
+    let mut part = |flags, jobs: &[wire::Queued]| {
+        let head = wire::QueueHead { flags, written: 7, ..wire::QueueHead::new_zeroed() };
+        plugin.send(&Message::Queue(wire::Queue { head: &head, jobs }));
+    };
+    part(wire::PHX_PART_LAST, &[queued(8)]); // without a beginning
+    part(wire::PHX_PART_FIRST, &[queued(1), queued(2)]);
+    part(wire::PHX_PART_LAST, &[queued(3)]);
+    until("report", || desk.report().is_some_and(|r| r.jobs.len() == 3 && r.number == 1));
+    drop(plugin);
+    until("no report", || desk.report().is_none());
 }
 
 #[test]

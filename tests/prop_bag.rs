@@ -67,6 +67,8 @@ fn build(
         etc_s: floats(etc),
         apc_w: floats(apc),
         initial_load_s: Some(load.iter().map(|&load| f64::from(load)).collect()),
+        idle_w: None,
+        power_cap_w: None,
         revise: false,
         users: users.iter().map(user).collect(),
     }
@@ -224,6 +226,28 @@ proptest! {
         let amount = greedy.last.revenue.abs() / greedy.last.makespan_s;
         prop_assert!((found - wanted).abs() <= 1e-7 * amount.max(1.0),
             "found {found}, wanted {wanted}");
+    }
+
+    #[test]
+    fn a_power_cap_is_kept(
+        mut problem in problems(1..=4, 3, 1..=6, 30, 0.8..2.0), part in 0.2..1.2_f64
+    ) {
+        prop_assume!(has_work(&problem));
+        problem.initial_load_s = None;
+        let free = run(&problem, Mode::Best);
+        let cap = part * free.last.energy_j / free.last.makespan_s;
+        problem.power_cap_w = Some(cap);
+        let Ok(capped) = solve(&problem, &Options::default()) else { return Ok(()) };
+        prop_assert!(capped.last.energy_j <= cap * capped.last.makespan_s * (1.0 + 1e-9));
+        let value = recompute(&problem, &capped);
+        let bound = capped.lp_bound.unwrap();
+        prop_assert!(value <= bound + 1e-7 * bound.abs().max(1.0), "{value} above {bound}");
+        for (name, mode) in Mode::ALL {
+            if let Ok(other) = solve(&problem, &Options { mode, explain: false }) {
+                let reached = recompute(&problem, &other);
+                prop_assert!(value >= reached - 1e-9 * reached.abs().max(1.0), "{name}");
+            }
+        }
     }
 
     #[test]

@@ -12,9 +12,10 @@
  *   plugin: HELLO
  *   daemon: WELCOME (limits in force; sent again as CONFIG after a reload)
  *   plugin: SYNC_BEGIN, GRES_NAMES*, NODES*, JOB*, SYNC_END
- *   then any of JOB, JOB_END, ASK, OUTCOME, STATS; a new SYNC_BEGIN ..
+ *   then any of JOB, JOB_END, ASK, OUTCOME, STATS, QUEUE; a new SYNC_BEGIN ..
  *   SYNC_END at any time replaces everything the daemon knew.
- *   daemon: ANSWER to each ASK, in order; RESYNC when it lost track.
+ *   daemon: ANSWER to each ASK, in order; RESYNC when it lost track; ORDER
+ *   while the order of starts is its business (PHX_W_ORDER).
  * Events carry the order in which slurmctld made the changes: an ASK is
  * answered from the state after all events sent before it.
  *
@@ -44,6 +45,12 @@
 #define PHX_LAT_SUB_BITS 3u      /* 8 latency buckets for each power of two */
 #define PHX_LAT_BUCKETS 240u     /* up to 2^32 ns; see phx_stats */
 #define PHX_REASONS 32u
+#define PHX_ORDER_JOBS_MAX 8192u /* jobs with a delta at one time */
+#define PHX_ORDER_PER_MSG 4096u  /* deltas of one ORDER message */
+#define PHX_QUEUE_PER_MSG 1024u  /* entries of one QUEUE message */
+#define PHX_DELTA_MAX 1000000000 /* a delta is within +- this */
+/* A lease is shortened to this, whatever the daemon says. */
+#define PHX_LEASE_MS_MAX 8000u
 /* Seconds after which a job that may start is never held, whatever the
  * daemon says. */
 #define PHX_HOLD_S_MAX 3600
@@ -60,10 +67,12 @@ enum phx_type {
 	PHX_ASK = 8,
 	PHX_OUTCOME = 9,
 	PHX_STATS = 10,
+	PHX_QUEUE = 11,
 	PHX_WELCOME = 64,
 	PHX_CONFIG = 65,
 	PHX_ANSWER = 66,
 	PHX_RESYNC = 67,
+	PHX_ORDER = 68,
 };
 
 /* Header of every packet. */
@@ -383,10 +392,102 @@ enum phx_welcome_flags {
 	 * call fail as if no node were free.  Off by default: it holds back the
 	 * partition's later jobs for that pass. */
 	PHX_W_MAY_HOLD = 4,
+	/* ORDER may come; the plugin sends QUEUE. */
+	PHX_W_ORDER = 8,
 };
 
 struct phx_resync {
 	struct phx_hdr hdr;
+};
+
+/* Which part of several messages that belong together. */
+enum phx_part {
+	PHX_PART_FIRST = 1,
+	PHX_PART_LAST = 2,
+	PHX_PART_SAME = 4, /* alone: nothing but the head, the rest as before */
+};
+
+/* What is added to a pending job's site_factor. */
+struct phx_delta {
+	uint32_t job_id;
+	int32_t delta; /* not 0, within +- PHX_DELTA_MAX */
+};
+
+/*
+ * All deltas that shall be in force, FIRST .. LAST; a job that is not named has
+ * none, so FIRST | LAST without entries clears.  SAME keeps those of this
+ * generation.  All are removed when the lease ends without another ORDER.
+ */
+struct phx_order {
+	struct phx_hdr hdr;
+	uint64_t generation; /* counts sets of deltas, from 1 */
+	uint32_t lease_ms;   /* from now on */
+	uint32_t flags;      /* enum phx_part */
+	uint32_t count;
+	uint32_t pad;
+	/* struct phx_delta deltas[count], job ids ascending over all parts */
+};
+
+/* Whether deltas are written. */
+enum phx_order_state {
+	PHX_O_OFF = 0,      /* the daemon did not ask for it */
+	PHX_O_ACTIVE = 1,
+	PHX_O_PRIORITY = 2, /* PriorityType is not priority/multifactor */
+	PHX_O_INCR_ONLY = 3, /* PriorityFlags=INCR_ONLY: none could be undone */
+	PHX_O_SITE_PLUGIN = 4, /* a site_factor plugin owns the field */
+	PHX_O_SYMBOL = 5,   /* slurmctld lacks a function that is needed */
+	PHX_O_LEDGER = 6,   /* the ledger cannot be read or written */
+	PHX_O_RESIDUE = 7,  /* deltas of an earlier slurmctld are being removed */
+};
+#define PHX_O_STATES 8u
+
+enum phx_queued_flags {
+	PHX_Q_FIXED = 1, /* an administrator set its priority */
+	PHX_Q_ARRAY = 2, /* record of `tasks` waiting tasks of an array */
+	PHX_Q_HET = 4,   /* component of a het job */
+	PHX_Q_QOSES = 8, /* asks for several QOSes, with a priority for each */
+};
+
+/* One pending job that is not held; what libslurm does not tell. */
+struct phx_queued {
+	uint64_t submit_time; /* unix seconds */
+	uint32_t job_id;
+	uint32_t het_job_id;  /* 0 if not of a het job */
+	uint32_t flags;       /* enum phx_queued_flags */
+	uint32_t priority;    /* now; the lowest of its partitions */
+	uint32_t priority_max; /* the highest of its partitions */
+	uint32_t tier;        /* PriorityTier; the lowest of its partitions */
+	uint32_t tier_max;
+	uint32_t part_factor; /* PriorityJobFactor of its partition */
+	uint32_t qos_id;      /* 0 if there is none */
+	uint32_t qos_priority;
+	uint32_t tasks;       /* 1 if not a record of several */
+	int32_t site;         /* site_factor of others, 0 is neutral */
+	int32_t delta;        /* of ours, in force */
+	int32_t nice;         /* 0 is neutral, above puts the job back */
+	uint32_t hidden;      /* how far the sum without our delta is below 1,
+	                       * which no priority is */
+	uint32_t pad;
+};
+
+/* The pending jobs, FIRST .. LAST, or with SAME only the head. */
+struct phx_queue {
+	struct phx_hdr hdr;
+	uint64_t generation; /* of the last complete ORDER */
+	uint32_t state;      /* enum phx_order_state */
+	uint32_t flags;      /* enum phx_part */
+	uint32_t count;      /* of this message */
+	uint32_t active;     /* jobs with a delta */
+	uint64_t written;    /* since the overlay was loaded: deltas written */
+	uint64_t removed;    /* jobs that lost their delta while pending */
+	uint64_t started;    /* jobs that started with one */
+	uint64_t refused;    /* now: wanted, but held, set by hand or started */
+	uint64_t deferred;   /* now: wanted, but put off to a later turn */
+	uint64_t adopted;    /* copies of array records that were cleaned */
+	uint64_t holds;      /* times that slurmctld's write lock was held */
+	uint64_t hold_ns;
+	uint64_t hold_ns_max;
+	/* struct phx_queued jobs[count] */
 };
 
 #ifdef __STDC_VERSION__
@@ -414,6 +515,10 @@ _Static_assert(PHX_LAT_BUCKETS % (1u << PHX_LAT_SUB_BITS) == 0,
 	       "PHX_LAT_BUCKETS: whole powers of two");
 _Static_assert(sizeof(struct phx_welcome) == 24 + 24, "phx_welcome");
 _Static_assert(sizeof(struct phx_resync) == 24, "phx_resync");
+_Static_assert(sizeof(struct phx_delta) == 8, "phx_delta");
+_Static_assert(sizeof(struct phx_order) == 24 + 24, "phx_order");
+_Static_assert(sizeof(struct phx_queued) == 72, "phx_queued");
+_Static_assert(sizeof(struct phx_queue) == 24 + 24 + 72, "phx_queue");
 #endif
 
 #endif

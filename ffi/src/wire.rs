@@ -36,21 +36,24 @@ mod parse;
 use crate::sys::wire as sys;
 
 pub use build::build;
-pub use kinds::{Cause, Mode, Reason, Type, Verdict};
+pub use kinds::{Cause, Mode, OrderState, Reason, Type, Verdict};
 pub use name::{NameTooLong, WireName, node_hash, wire_name};
 pub use packet::PacketBuf;
 pub use parse::{WireError, parse};
 
 pub use sys::{
-    PHX_A_ALL_NODES, PHX_ASK_ARRAY, PHX_ASK_CONTIGUOUS, PHX_ASK_CORES, PHX_ASK_EXC_CORES,
-    PHX_ASK_HET, PHX_ASK_INPUT, PHX_ASK_MEM_TRACKED, PHX_ASK_MORE_GRES, PHX_ASK_OVERCOMMIT,
-    PHX_ASK_PREEMPT, PHX_ASK_SWITCHES, PHX_JOB_FIRST, PHX_JOB_LAST, PHX_JOB_SUSPENDED,
-    PHX_JOB_WHOLE, PHX_W_ASK_RUN_NOW, PHX_W_ASK_WILL_RUN, PHX_W_MAY_HOLD,
+    PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_DELTA_MAX, PHX_GRES_NAMES_PER_MSG,
+    PHX_GRES_PER_JOB, PHX_GRES_PER_NODE, PHX_JOB_GRES_PER_MSG, PHX_LAT_BUCKETS, PHX_LAT_SUB_BITS,
+    PHX_LEASE_MS_MAX, PHX_MAGIC, PHX_NAME_LEN, PHX_NODES_MAX, PHX_NODES_PER_MSG,
+    PHX_ORDER_JOBS_MAX, PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_QUEUE_PER_MSG, PHX_REASONS,
+    PHX_VERSION,
 };
 pub use sys::{
-    PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_GRES_NAMES_PER_MSG, PHX_GRES_PER_JOB,
-    PHX_GRES_PER_NODE, PHX_JOB_GRES_PER_MSG, PHX_LAT_BUCKETS, PHX_LAT_SUB_BITS, PHX_MAGIC,
-    PHX_NAME_LEN, PHX_NODES_MAX, PHX_NODES_PER_MSG, PHX_PACKET_MAX, PHX_REASONS, PHX_VERSION,
+    PHX_A_ALL_NODES, PHX_ASK_ARRAY, PHX_ASK_CONTIGUOUS, PHX_ASK_CORES, PHX_ASK_EXC_CORES, PHX_ASK_HET, PHX_ASK_INPUT,
+    PHX_ASK_MEM_TRACKED, PHX_ASK_MORE_GRES, PHX_ASK_OVERCOMMIT, PHX_ASK_PREEMPT, PHX_ASK_SWITCHES,
+    PHX_JOB_FIRST, PHX_JOB_LAST, PHX_JOB_SUSPENDED, PHX_JOB_WHOLE, PHX_PART_FIRST, PHX_PART_LAST,
+    PHX_PART_SAME, PHX_Q_ARRAY, PHX_Q_FIXED, PHX_Q_HET, PHX_Q_QOSES, PHX_W_ASK_RUN_NOW,
+    PHX_W_ASK_WILL_RUN, PHX_W_MAY_HOLD, PHX_W_ORDER,
 };
 
 /// Header of every packet.
@@ -71,6 +74,14 @@ pub type Stats = sys::phx_stats;
 pub type Welcome = sys::phx_welcome;
 /// The daemon lost track and wants a full state.
 pub type Resync = sys::phx_resync;
+/// Fixed part of [`Queue`].
+pub type QueueHead = sys::phx_queue;
+/// One pending job that is not held.
+pub type Queued = sys::phx_queued;
+/// Fixed part of [`Order`].
+pub type OrderHead = sys::phx_order;
+/// What is added to one job's site_factor.
+pub type Delta = sys::phx_delta;
 /// Fixed part of [`GresNames`].
 pub type GresNamesHead = sys::phx_gres_names;
 /// Fixed part of [`Nodes`].
@@ -144,6 +155,25 @@ pub struct Answer<'a> {
     pub nodes: &'a [u32],
 }
 
+/// The pending jobs (`PHX_PART_FIRST` .. `PHX_PART_LAST` in `head.flags`), or
+/// with `PHX_PART_SAME` only the head.
+#[derive(Debug, Clone, Copy)]
+pub struct Queue<'a> {
+    /// Fixed part.
+    pub head: &'a QueueHead,
+    /// At most [`PHX_QUEUE_PER_MSG`].
+    pub jobs: &'a [Queued],
+}
+
+/// The deltas that shall be in force, in parts as those of [`Queue`].
+#[derive(Debug, Clone, Copy)]
+pub struct Order<'a> {
+    /// Fixed part.
+    pub head: &'a OrderHead,
+    /// Job ids strictly ascending, at most [`PHX_ORDER_PER_MSG`].
+    pub deltas: &'a [Delta],
+}
+
 /// One message, as references into its packet.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs, reason = "each variant carries the documented type of its name")]
@@ -158,10 +188,12 @@ pub enum Message<'a> {
     Ask(Ask<'a>),
     Outcome(&'a Outcome),
     Stats(&'a Stats),
+    Queue(Queue<'a>),
     Welcome(&'a Welcome),
     Config(&'a Welcome),
     Answer(Answer<'a>),
     Resync(&'a Resync),
+    Order(Order<'a>),
 }
 
 impl<'a> Message<'a> {
@@ -178,10 +210,12 @@ impl<'a> Message<'a> {
             Message::Ask(_) => Type::Ask,
             Message::Outcome(_) => Type::Outcome,
             Message::Stats(_) => Type::Stats,
+            Message::Queue(_) => Type::Queue,
             Message::Welcome(_) => Type::Welcome,
             Message::Config(_) => Type::Config,
             Message::Answer(_) => Type::Answer,
             Message::Resync(_) => Type::Resync,
+            Message::Order(_) => Type::Order,
         }
     }
 
@@ -198,9 +232,11 @@ impl<'a> Message<'a> {
             Message::Ask(m) => &m.head.hdr,
             Message::Outcome(m) => &m.hdr,
             Message::Stats(m) => &m.hdr,
+            Message::Queue(m) => &m.head.hdr,
             Message::Welcome(m) | Message::Config(m) => &m.hdr,
             Message::Answer(m) => &m.head.hdr,
             Message::Resync(m) => &m.hdr,
+            Message::Order(m) => &m.head.hdr,
         }
     }
 

@@ -25,6 +25,8 @@ enum Owned {
     Config(Welcome),
     Answer(AnswerHead, Vec<u32>),
     Resync(Resync),
+    Queue(QueueHead, Vec<Queued>),
+    Order(OrderHead, Vec<Delta>),
 }
 
 impl Owned {
@@ -44,6 +46,8 @@ impl Owned {
             Owned::Config(m) => Message::Config(m),
             Owned::Answer(head, nodes) => Message::Answer(Answer { head, nodes }),
             Owned::Resync(m) => Message::Resync(m),
+            Owned::Queue(head, jobs) => Message::Queue(Queue { head, jobs }),
+            Owned::Order(head, deltas) => Message::Order(Order { head, deltas }),
         }
     }
 }
@@ -145,6 +149,35 @@ fn answer() -> impl Strategy<Value = Owned> {
     })
 }
 
+fn part(flags: u32, empty: bool) -> u32 {
+    if flags == PHX_PART_SAME && !empty { PHX_PART_FIRST } else { flags }
+}
+
+fn queue() -> impl Strategy<Value = Owned> {
+    let state = prop::sample::select(OrderState::ALL);
+    let jobs = prop::collection::vec(random::<Queued>(), 0..4);
+    (random::<QueueHead>(), 0..=PHX_PART_SAME, state, jobs).prop_map(
+        |(mut head, flags, state, jobs)| {
+            head.flags = part(flags, jobs.is_empty());
+            head.state = state.raw();
+            Owned::Queue(head, jobs)
+        },
+    )
+}
+
+fn order() -> impl Strategy<Value = Owned> {
+    let delta = 1..=i32::try_from(PHX_DELTA_MAX).unwrap();
+    let delta = (delta, any::<bool>()).prop_map(|(d, below)| if below { -d } else { d });
+    let deltas = prop::collection::btree_map(1u32.., delta, 0..6);
+    (1u64.., any::<u32>(), 0..=PHX_PART_SAME, deltas).prop_map(
+        |(generation, lease_ms, flags, deltas)| {
+            let head = Order::head(generation, lease_ms, part(flags, deltas.is_empty()));
+            let deltas = deltas.into_iter().map(|(job_id, delta)| Delta { job_id, delta });
+            Owned::Order(head, deltas.collect())
+        },
+    )
+}
+
 fn any_message() -> impl Strategy<Value = Owned> {
     prop_oneof![
         hello(),
@@ -160,6 +193,8 @@ fn any_message() -> impl Strategy<Value = Owned> {
         random().prop_map(Owned::Config),
         answer(),
         random().prop_map(Owned::Resync),
+        queue(),
+        order(),
     ]
 }
 
@@ -450,6 +485,36 @@ fn enums_are_the_headers_numbers() {
     assert_eq!(Cause::Expand.raw(), 6);
 }
 
+/// Goal: an ORDER or QUEUE that means two things or nothing is refused. Method:
+/// one wrong value at a time; build() checks as parse() does.
+#[test]
+fn orders_and_queues_out_of_bounds() {
+    let good = Order::head(1, 5000, PHX_PART_FIRST);
+    let fails = |head: &OrderHead, deltas: &[(u32, i32)]| {
+        let deltas: Vec<Delta> =
+            deltas.iter().map(|&(job_id, delta)| Delta { job_id, delta }).collect();
+        let message = Message::Order(Order { head, deltas: &deltas });
+        build(&mut PacketBuf::new(), 1, &message).is_err()
+    };
+    assert!(!fails(&good, &[(3, 1), (4, -1)]));
+    assert!(fails(&good, &[(0, 1)]) && fails(&good, &[(3, 1), (3, 1)]));
+    assert!(fails(&good, &[(3, 0)]) && fails(&good, &[(3, i32::MIN)]));
+    assert!(fails(&OrderHead { generation: 0, ..good }, &[]));
+    assert!(fails(&OrderHead { flags: 8, ..good }, &[]));
+    let same = OrderHead { flags: PHX_PART_SAME, ..good };
+    assert!(fails(&same, &[(3, 1)]) && !fails(&same, &[]));
+    assert!(fails(&OrderHead { flags: PHX_PART_SAME | PHX_PART_LAST, ..good }, &[]));
+    let many: Vec<(u32, i32)> = (1..=PHX_ORDER_PER_MSG + 1).map(|id| (id, 1)).collect();
+    assert!(fails(&good, &many) && !fails(&good, &many[1..]));
+    let queue = |head: QueueHead| {
+        let message = Message::Queue(Queue { head: &head, jobs: &[] });
+        build(&mut PacketBuf::new(), 1, &message).is_ok()
+    };
+    let head = QueueHead::new_zeroed();
+    assert!(queue(head) && !queue(QueueHead { state: 8, ..head }));
+    assert!(!queue(QueueHead { flags: 16, ..head }));
+}
+
 /// Small valid packets, one of each type: where the fuzz target starts from.
 fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     fn named(message: &Message<'_>) -> (&'static str, Vec<u8>) {
@@ -486,6 +551,8 @@ fn array_seeds<S>(named: impl Fn(&Message<'_>) -> S) -> Vec<S> {
     let job = Job { head: &JobHead::new_zeroed(), allocs: &[alloc], gres: &[gres] };
     let ask = Ask { head: &valid_ask(), candidates: &[!0, 1] };
     let answer = Answer { head: &Answer::narrow_head(9, 4, 1), nodes: &[1, 5] };
+    let queued = Queued { job_id: 7, priority: 100, ..Queued::new_zeroed() };
+    let order = Order::head(1, 5000, PHX_PART_FIRST | PHX_PART_LAST);
     vec![
         named(&Message::Hello(&hello)),
         named(&Message::GresNames(names)),
@@ -493,6 +560,8 @@ fn array_seeds<S>(named: impl Fn(&Message<'_>) -> S) -> Vec<S> {
         named(&Message::Job(job)),
         named(&Message::Ask(ask)),
         named(&Message::Answer(answer)),
+        named(&Message::Queue(Queue { head: &QueueHead::new_zeroed(), jobs: &[queued] })),
+        named(&Message::Order(Order { head: &order, deltas: &[Delta { job_id: 7, delta: 30 }] })),
     ]
 }
 

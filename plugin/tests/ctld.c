@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "check.h"
 
@@ -13,6 +14,7 @@
 node_record_t **node_record_table_ptr;
 int node_record_count;
 time_t last_node_update;
+time_t last_job_update;
 list_t *job_list;
 list_t *part_list;
 slurmctld_config_t slurmctld_config;
@@ -21,8 +23,11 @@ bool test_config;
 #endif
 bool in_slurmctld;
 
+int ctld_prios, ctld_saves, ctld_writes;
+
 static config_record_t *config;
-static part_record_t part = { .name = "batch" };
+part_record_t ctld_part = { .name = "batch", .priority_tier = 1 };
+static _Atomic bool writing;
 static pthread_rwlock_t big_lock = PTHREAD_RWLOCK_INITIALIZER;
 
 extern bool slurm_running_in_slurmctld(void);
@@ -33,15 +38,48 @@ bool slurm_running_in_slurmctld(void)
 
 void lock_slurmctld(slurmctld_lock_t levels)
 {
-	CHECK(levels.job != WRITE_LOCK && levels.node == READ_LOCK &&
-	      levels.conf == READ_LOCK); /* the overlay only reads */
-	pthread_rwlock_rdlock(&big_lock);
+	CHECK(levels.node == READ_LOCK && levels.conf == READ_LOCK);
+	if (levels.job != WRITE_LOCK) {
+		pthread_rwlock_rdlock(&big_lock);
+		return;
+	}
+	pthread_rwlock_wrlock(&big_lock); /* the order of starts, in batches */
+	CHECK(levels.part == READ_LOCK);
+	writing = true;
+	ctld_writes++;
 }
 
 void unlock_slurmctld(slurmctld_lock_t levels)
 {
-	(void) levels;
+	if (levels.job == WRITE_LOCK)
+		writing = false;
 	pthread_rwlock_unlock(&big_lock);
+}
+
+static int _is_job(void *x, void *key)
+{
+	return ((job_record_t *) x)->job_id == *(uint32_t *) key;
+}
+
+job_record_t *find_job_record(uint32_t job_id)
+{
+	return list_find_first(job_list, _is_job, &job_id);
+}
+
+/* As priority/multifactor with one constant factor. */
+void set_job_prio(job_record_t *job_ptr)
+{
+	int64_t prio = 1000 + (int64_t) job_ptr->site_factor - NICE_OFFSET;
+
+	CHECK(writing && job_ptr->priority && !job_ptr->direct_set_prio);
+	ctld_prios++;
+	job_ptr->priority = (uint32_t) MAX(prio, 1);
+}
+
+extern void schedule_job_save(void);
+void schedule_job_save(void)
+{
+	ctld_saves++;
 }
 
 extern void ctld_write_lock(void)
@@ -141,10 +179,14 @@ extern job_record_t *ctld_job(uint32_t job_id, uint32_t min_nodes)
 	j->job_id = job_id;
 	j->array_task_id = NO_VAL;
 	j->priority = 1000;
-	j->part_ptr = &part;
+	j->part_ptr = &ctld_part;
+	j->site_factor = NICE_OFFSET;
 	j->time_limit = 60;
 	j->details = xmalloc(sizeof(*j->details));
 	j->details->magic = DETAILS_MAGIC;
+	j->details->nice = NICE_OFFSET + 3;
+	j->prio_factors = xmalloc(sizeof(*j->prio_factors));
+	j->prio_factors->priority_age = 2.5;
 	j->details->min_nodes = min_nodes;
 	j->details->min_cpus = min_nodes;
 	j->details->max_cpus = NO_VAL;
@@ -195,6 +237,25 @@ extern void ctld_gres(job_record_t *j, uint64_t n)
 	list_append(j->gres_list_alloc, state);
 }
 
+extern void ctld_priorities(job_record_t *j, uint32_t *priorities)
+{
+#if SINCE(25, 5)
+	static priority_mult_t mult;
+
+	j->prio_mult = priorities ? &mult : NULL;
+#elif SINCE(24, 11)
+	static priority_mult_t mult;
+
+	j->part_prio = priorities ? &mult : NULL;
+#elif SINCE(24, 5)
+	static priority_parts_t mult;
+
+	j->part_prio = priorities ? &mult : NULL;
+#endif
+	if (JOB_HAS_PRIO_MULT(j))
+		j->JOB_PRIO_MULT = priorities;
+}
+
 static int _same(void *x, void *key)
 {
 	return x == key;
@@ -213,6 +274,7 @@ extern void ctld_remove(job_record_t *j)
 		list_destroy(j->gres_list_alloc);
 	}
 	free_job_resources(&j->job_resrcs);
+	xfree(j->prio_factors);
 	xfree(j->details);
 	xfree(j);
 }
@@ -246,6 +308,9 @@ extern struct overlay overlay_open(const char *path)
 	GET(job_suspend, "select_p_job_suspend");
 	GET(job_resume, "select_p_job_resume");
 	GET(job_test, "select_p_job_test");
+#if !SINCE(25, 5)
+	GET(state_save, "select_p_state_save");
+#endif
 	return o;
 }
 

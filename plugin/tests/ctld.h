@@ -22,9 +22,16 @@ extern void ctld_run(job_record_t *job_ptr, int first, int count);
 /* Give it gres_list_alloc: `n` of gpu:a100 on each of its nodes. */
 extern void ctld_gres(job_record_t *job_ptr, uint64_t n);
 
+/* Its priorities for several partitions or QOSes, or NULL for none. */
+extern void ctld_priorities(job_record_t *job_ptr, uint32_t *priorities);
+
 extern void ctld_remove(job_record_t *job_ptr);
 extern void ctld_write_lock(void);
 extern void ctld_write_unlock(void);
+
+extern part_record_t ctld_part; /* of every job */
+/* Calls: set_job_prio(), schedule_job_save(), WRITE locks taken. */
+extern int ctld_prios, ctld_saves, ctld_writes;
 
 /* Operations of an opened overlay. */
 struct overlay {
@@ -39,6 +46,7 @@ struct overlay {
 	int (*job_expand)(job_record_t *from, job_record_t *to);
 	int (*job_suspend)(job_record_t *job_ptr, bool indf_susp);
 	int (*job_resume)(job_record_t *job_ptr, bool indf_susp);
+	int (*state_save)(char *dir_name);
 	int (*job_test)(job_record_t *job_ptr, bitstr_t *bitmap, uint32_t min,
 			uint32_t max, uint32_t req, uint16_t mode,
 			list_t *candidates,

@@ -271,6 +271,26 @@ extern void daemon_send_config(void)
 	pthread_mutex_unlock(&lock);
 }
 
+extern void daemon_send_order(uint64_t generation, uint32_t flags,
+			      uint32_t lease_ms, const struct phx_delta *deltas,
+			      uint32_t count)
+{
+	struct {
+		struct phx_order o;
+		struct phx_delta deltas[PHX_ORDER_PER_MSG];
+	} m = { .o = { .generation = generation, .lease_ms = lease_ms,
+		       .flags = flags, .count = count } };
+	size_t len = sizeof(m.o) + count * sizeof(*deltas);
+
+	CHECK(count <= PHX_ORDER_PER_MSG);
+	_hdr(&m.o.hdr, PHX_ORDER, len, 1);
+	if (count)
+		memcpy(m.deltas, deltas, count * sizeof(*deltas));
+	pthread_mutex_lock(&lock);
+	_put(&m, len);
+	pthread_mutex_unlock(&lock);
+}
+
 static int _find(uint16_t type, int nth)
 {
 	for (int i = 0; i < record_count; i++) {

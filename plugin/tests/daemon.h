@@ -41,6 +41,11 @@ extern void daemon_drop(void);        /* close the connection */
 extern void daemon_send_resync(void);
 extern void daemon_send_config(void);
 
+/* One ORDER message: `flags` are enum phx_part. */
+extern void daemon_send_order(uint64_t generation, uint32_t flags,
+			      uint32_t lease_ms, const struct phx_delta *deltas,
+			      uint32_t count);
+
 /* Packets received so far of one type, over all connections. */
 extern int daemon_count(uint16_t type);
 

@@ -15,7 +15,7 @@
 #define FAKE_SIMPLE(X) \
 	X(node_init) X(reconfigure) X(select_nodeinfo_set) X(job_fini) \
 	X(job_resized) X(job_expand) X(job_suspend) X(job_resume) \
-	X(update_node_config) X(job_mem_reduce)
+	X(state_save) X(update_node_config) X(job_mem_reduce)
 
 #define FAKE_INDEX(name) FAKE_##name,
 enum {

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "../inbox.h"
 #include "../packet.h"
 
 #define NODE_BITS 200u
@@ -45,6 +46,22 @@ static void _check_answer(const struct packet *p, size_t len)
 	}
 }
 
+static void _check_order(const struct packet *p, size_t len)
+{
+	static struct inbox_set got;
+
+	_expect(len == sizeof(p->order) + 8ull * p->order.count);
+	_expect(p->order.lease_ms <= PHX_LEASE_MS_MAX);
+	(void) inbox_take(p, 1);
+	inbox_get(&got, 1);
+	_expect(got.count <= PHX_ORDER_JOBS_MAX);
+	for (uint32_t i = 0; i < got.count; i++) {
+		_expect(got.deltas[i].job_id > (i ? got.deltas[i - 1].job_id : 0));
+		_expect(got.deltas[i].delta && got.deltas[i].delta <= PHX_DELTA_MAX &&
+			got.deltas[i].delta >= -PHX_DELTA_MAX);
+	}
+}
+
 static void _parse(const uint8_t *data, size_t len)
 {
 	struct packet p;
@@ -61,6 +78,9 @@ static void _parse(const uint8_t *data, size_t len)
 		break;
 	case PACKET_ANSWER:
 		_check_answer(&p, len);
+		break;
+	case PACKET_ORDER:
+		_check_order(&p, len);
 		break;
 	case PACKET_RESYNC:
 		_expect(len == sizeof(struct phx_resync));
@@ -83,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	memcpy(&hdr, buf, sizeof(hdr));
 	hdr.magic = PHX_MAGIC;
 	hdr.version = PHX_VERSION;
-	hdr.type = (uint16_t) (PHX_WELCOME + hdr.type % 5);
+	hdr.type = (uint16_t) (PHX_WELCOME + hdr.type % 6);
 	hdr.length = (uint32_t) len;
 	hdr.pad = 0;
 	memcpy(buf, &hdr, sizeof(hdr));
@@ -96,6 +116,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		a.verdict = a.count ? PHX_NARROW : a.verdict & 1;
 		a.reason %= PHX_REASONS;
 		memcpy(buf, &a, sizeof(a));
+	}
+	if (hdr.type == PHX_ORDER && len >= sizeof(struct phx_order)) {
+		struct phx_order o;
+
+		memcpy(&o, buf, sizeof(o));
+		o.count = (uint32_t) ((len - sizeof(o)) / 8);
+		o.pad = 0;
+		o.generation = 1 + o.generation % 3;
+		o.flags %= 8;
+		memcpy(buf, &o, sizeof(o));
 	}
 	_parse(buf, len);
 	return 0;

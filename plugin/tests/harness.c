@@ -151,6 +151,11 @@ static void test_forwarding(void)
 	CHECK_EQ(fake.calls[FAKE_##name], 1); \
 	CHECK(fake.args[0] == 11 && fake.args[3] == 14);
 	FORWARDED_OPERATIONS(FORWARDS)
+#if !SINCE(25, 5)
+	CHECK_EQ(x.state_save((char *) 5), 0);
+	CHECK_EQ(fake.calls[FAKE_state_save], 1);
+	CHECK_EQ(fake.args[0], 5);
+#endif
 #if !SINCE(23, 2)
 	*(void **) &op = dlsym(x.handle, "select_p_update_node_config");
 	CHECK_EQ(op(3, 0, 0, 0), 0);
@@ -335,6 +340,9 @@ int main(int argc, char **argv)
 	setenv("PHALANX_PLUGIN_SOCKET", sock_path, 1);
 	slurm_conf.select_type_param = CR_CORE | CR_MEMORY;
 	slurm_conf.cluster_name = "test";
+	slurm_conf.priority_type = "priority/multifactor";
+	slurm_conf.state_save_location = harness_root;
+	slurmctld_config.thread_id_save = pthread_self();
 	ctld_nodes(8);
 	job = ctld_job(100, 2);
 
@@ -349,7 +357,9 @@ int main(int argc, char **argv)
 	test_calls();
 	test_events();
 	test_loss();
+	test_order();
 	test_end();
+	test_order_end();
 	daemon_stop();
 	remove_root();
 	puts("harness: ok");

@@ -53,5 +53,7 @@ extern const struct phx_outcome *outcome(void);
 extern void test_calls(void);  /* test_calls.c */
 extern void test_events(void); /* test_link.c */
 extern void test_loss(void);   /* test_link.c */
+extern void test_order(void);  /* test_order.c */
+extern void test_order_end(void); /* the same, after fini() */
 
 #endif

@@ -326,8 +326,8 @@ static void test_hold(void)
 	CHECK_EQ(seen.calls, 0);
 	CHECK_EQ(bit_set_count(bm), 0);
 	CHECK_EQ(outcome()->rc, SLURM_ERROR);
-	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
-	expect_full(1);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), SLURM_ERROR);
+	CHECK_EQ(seen.calls, 0);
 
 	TEST("held: a job that may start for long is not held");
 	job->details->begin_time = time(NULL) - PHX_HOLD_S_MAX;

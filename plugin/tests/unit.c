@@ -64,6 +64,8 @@ static struct message good(uint32_t count)
 	return m;
 }
 
+extern void test_orders(void); /* unit_order.c */
+
 static enum packet_kind parse(const struct message *m)
 {
 	struct packet p;
@@ -122,7 +124,7 @@ static void test_limits(void)
 	w.deadline_us = 0;
 	CHECK_EQ(packet_parse(&w, sizeof(w), &p), PACKET_LIMITS);
 	CHECK_EQ(p.welcome.deadline_us, PHX_DEADLINE_US_MIN);
-	w.flags = 8;
+	w.flags = 16;
 	CHECK_EQ(packet_parse(&w, sizeof(w), &p), PACKET_BAD);
 }
 
@@ -236,6 +238,7 @@ int main(void)
 	test_answer();
 	test_hist();
 	test_pktbuf();
+	test_orders();
 	puts("unit: ok");
 	return 0;
 }

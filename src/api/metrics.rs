@@ -12,7 +12,7 @@ use std::fmt::{Display, Write};
 
 use super::heat::stranded;
 use super::types::{NodesReport, PlanReport, Quantiles, Status};
-use crate::model::collect::{AgentsReport, CollectorsReport, DataNames, State};
+use crate::model::collect::{AgentsReport, CollectorsReport, DataNames, State, UseReport};
 
 /// Content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -302,6 +302,17 @@ fn resources(text: &mut Text, nodes: &NodesReport) {
     text.gauge("phalanx_utilization_ratio", "ratio", help, nodes.utilization);
 }
 
+fn used(text: &mut Text, uses: &[UseReport]) {
+    let help = "Nodes with a value of what a method goes by.";
+    text.family("phalanx_use_nodes", "gauge", "", help);
+    for used in uses {
+        for (state, count) in [("fresh", used.fresh), ("stale", used.stale)] {
+            let labels = [("key", &*used.key), ("name", &*used.name), ("state", state)];
+            text.sample("phalanx_use_nodes", &labels, count);
+        }
+    }
+}
+
 fn collected(text: &mut Text, sources: &Sources) {
     if let Some(report) = &sources.collectors {
         let help = "Collectors and processors by state.";
@@ -339,6 +350,7 @@ fn collected(text: &mut Text, sources: &Sources) {
             text.sample("phalanx_data_oldest_age_seconds", &labels, age);
         }
     }
+    used(text, &sources.status.collect.uses);
     if let Some(report) = &sources.agents {
         text.family("phalanx_agents", "gauge", "", "Agents by state.");
         let connected = report.agents.iter().filter(|agent| agent.connected).count();

@@ -6,6 +6,7 @@ mod collect;
 mod extract;
 pub mod heat;
 pub mod metrics;
+pub mod order;
 mod page;
 mod server;
 mod tcp;

@@ -33,12 +33,13 @@ use crate::api::heat::HeatReport;
 use crate::api::metrics::{self, Sources};
 use crate::api::page;
 use crate::api::types::{
-    Explain, ImportReport, NodesReport, PlanReport, ReloadReport, RunsReport, ShadowReport,
-    SpeedsReport, Status,
+    EnergyReport, Explain, ImportReport, NodesReport, PlanReport, ReloadReport, RunsReport,
+    ShadowReport, SpeedsReport, Status,
 };
 use crate::blockmap::BlockMap;
 use crate::limits;
 use crate::model::run::Run;
+use crate::planner::state::State as LiveState;
 
 /// The description of every resource (OpenAPI 3.1).
 const OPENAPI: &str = include_str!("openapi.json");
@@ -102,6 +103,11 @@ pub trait Backend: Send + Sync + 'static {
     /// # Errors
     /// Before the first plan.
     fn plan(&self) -> Result<PlanReport, Failure>;
+    /// `GET /v1/state`
+    ///
+    /// # Errors
+    /// There is no picture of the queue yet.
+    fn state(&self) -> Result<LiveState, Failure>;
     /// `GET /v1/history/runs?since=&limit=`
     ///
     /// # Errors
@@ -112,6 +118,11 @@ pub trait Backend: Send + Sync + 'static {
     /// # Errors
     /// When nothing is learned, or not of this class.
     fn speeds(&self, class: Option<&str>, node: Option<&str>) -> Result<SpeedsReport, Failure>;
+    /// `GET /v1/history/energy`
+    ///
+    /// # Errors
+    /// When nothing is learned.
+    fn energy(&self) -> Result<EnergyReport, Failure>;
     /// `POST /v1/history/import`
     ///
     /// # Errors
@@ -289,8 +300,10 @@ fn routes<B: Backend>(shared: Arc<Shared<B>>) -> Router {
         .route("/v1/jobs/{id}/blocks", get(block_map::<B>))
         .route("/v1/shadow", get(shadow::<B>))
         .route("/v1/plan", get(plan::<B>))
+        .route("/v1/state", get(state::<B>))
         .route("/v1/history/runs", get(runs::<B>))
         .route("/v1/history/speeds", get(speeds::<B>))
+        .route("/v1/history/energy", get(energy::<B>))
         .route("/v1/history/import", post(import::<B>))
         .route("/v1/reload", post(reload::<B>))
         .route("/openapi.json", get(openapi))
@@ -426,6 +439,10 @@ async fn plan<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>
     read(s, peer, |backend: &B| backend.plan()).await
 }
 
+async fn state<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
+    read(s, peer, |backend: &B| backend.state()).await
+}
+
 async fn explain<B: Backend>(
     State(s): Ctx<B>,
     ConnectInfo(peer): ConnectInfo<Peer>,
@@ -497,16 +514,23 @@ async fn speeds<B: Backend>(
     read(s, peer, move |b: &B| b.speeds(query.class.as_deref(), query.node.as_deref())).await
 }
 
+async fn energy<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
+    read(s, peer, |b: &B| b.energy()).await
+}
+
 async fn import<B: Backend>(
     State(shared): Ctx<B>,
     ConnectInfo(peer): ConnectInfo<Peer>,
     body: Result<Body<Vec<Run>>, Response>,
 ) -> Response {
-    let runs = body.and_then(|Body(runs)| {
-        let text = format!("expected at most {} runs", limits::IMPORT_RUNS_MAX);
-        let fits = runs.len() <= limits::IMPORT_RUNS_MAX;
-        fits.then_some(runs).ok_or_else(|| error(StatusCode::BAD_REQUEST, text))
-    });
+    let runs = match body {
+        Ok(Body(runs)) if runs.len() > limits::IMPORT_RUNS_MAX => {
+            let text = format!("expected at most {} runs", limits::IMPORT_RUNS_MAX);
+            Err(error(StatusCode::BAD_REQUEST, text))
+        }
+        Ok(Body(runs)) => Ok(runs),
+        Err(refused) => Err(refused),
+    };
     change(shared, peer, runs, |backend: &B, runs| backend.import(runs)).await
 }
 

@@ -6,12 +6,14 @@
 //! memory is in MiB, and a resource vector is always in the order of the
 //! `dimensions` beside it.
 
+use crate::api::order::{JobOrder, OrderStatus};
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::collect::{Totals, UseReport};
 use crate::model::run::Run;
+use crate::planner::bags::WattsFrom;
 use crate::planner::steer::{DataNote, MethodReport, Note};
 
 /// `GET /v1/status`
@@ -35,6 +37,9 @@ pub struct Status {
     pub link: LinkStatus,
     /// The background planner.
     pub planner: PlannerStatus,
+    /// The order of starts.
+    #[serde(default)]
+    pub order: OrderStatus,
     /// The decision history.
     pub history: HistoryStatus,
     /// The data service.
@@ -329,8 +334,29 @@ pub struct Explain {
     pub pending: Option<PendingReport>,
     /// Its input, if it declares one, and how much of it is read where it lies.
     pub input: Option<DataNote>,
+    /// Its place in the order of starts, while it waits.
+    #[serde(default)]
+    pub order: Option<JobOrder>,
     /// The latest asks for this job, newest first.
     pub asks: Vec<AskReport>,
+    /// How long it is expected to run, if its user's jobs have told; set while
+    /// Slurm knows the job and it has not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<ExpectedReport>,
+}
+
+/// A learned runtime. The user's limit stays when the job is killed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExpectedReport {
+    /// Mean of what is expected, seconds; at most the limit.
+    pub runtime_s: f64,
+    /// Runs of the user behind it; old ones count less.
+    pub runs: f64,
+    /// The user's limit, seconds, if there is one.
+    pub limit_s: Option<u64>,
+    /// When a running job is expected to end, unix milliseconds; one that runs
+    /// longer than expected is expected to reach its limit.
+    pub end_ms: Option<u64>,
 }
 
 /// Where a job was placed and why.
@@ -543,6 +569,12 @@ pub struct PlannedJob {
     pub nodes: String,
     /// Why it cannot start now.
     pub reason: Option<String>,
+    /// Rank in the wished order of starts, from 0.
+    #[serde(default)]
+    pub rank: Option<u32>,
+    /// What is added to its site factor for that.
+    #[serde(default)]
+    pub delta: i32,
     /// What a method wishes for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steer: Option<SteerReport>,
@@ -609,6 +641,56 @@ pub struct SpeedsReport {
     pub dropped: u64,
     /// Job classes by name.
     pub classes: Vec<ClassSpeeds>,
+}
+
+/// `GET /v1/history/energy`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnergyReport {
+    /// When it was made, unix milliseconds.
+    pub time_ms: u64,
+    /// Money per kWh now.
+    pub energy_price_kwh: f64,
+    /// Money per task.
+    pub task_price: f64,
+    /// What a task without any price earns, in least energy costs.
+    pub margin: f64,
+    /// Classes of nodes.
+    pub nodes: Vec<NodePower>,
+    /// Job classes on classes of nodes.
+    pub rows: Vec<EnergyRow>,
+}
+
+/// Power of one class of nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodePower {
+    /// Its name.
+    pub class: String,
+    /// Nodes of it.
+    pub nodes: u64,
+    /// Watts of a fully used node, if known.
+    pub busy_w: Option<f64>,
+    /// Watts of an idle node.
+    pub idle_w: f64,
+    /// Where `busy_w` comes from.
+    pub from: Option<WattsFrom>,
+}
+
+/// Time and power of one job class on one class of nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnergyRow {
+    /// Job class.
+    pub job_class: String,
+    /// Class of nodes.
+    pub nodes: String,
+    /// Mean seconds of a run.
+    pub seconds: f64,
+    /// Runs behind it, old ones faded.
+    pub runs: f64,
+    /// Watts of a run by Slurm's accounting, if any was measured; else the
+    /// class's `busy_w` counts by the run's share of a node.
+    pub watts: Option<f64>,
+    /// Runs behind that.
+    pub measured: f64,
 }
 
 /// What is known of one job class.

@@ -47,7 +47,7 @@ pub struct Final {
     pub objective: Option<f64>,
     /// Seconds.
     pub makespan_s: f64,
-    /// Joules of the users' tasks.
+    /// Joules of the users' tasks, and of idle machines up to the makespan.
     pub energy_j: f64,
     /// Money.
     pub revenue: f64,
@@ -76,6 +76,8 @@ pub struct ModeResult {
 
 /// Computes the states that a plan leads to.
 pub(super) fn build(problem: &Problem, model: &Model, plan: &Plan) -> Answer {
+    let idle = problem.idle_total();
+    let value = |state: &State| Some(state.objective(model.price)? - model.price * idle);
     let mut state = State::new(model);
     let mut users = Vec::with_capacity(problem.users.len());
     for (i, (user, choice)) in problem.users.iter().zip(&plan.choices).enumerate() {
@@ -88,17 +90,17 @@ pub(super) fn build(problem: &Problem, model: &Model, plan: &Plan) -> Answer {
             x: x.to_vec(),
             tau: choice.tau,
             makespan_s: state.makespan,
-            objective: state.objective(model.price),
-            fractional_objective: choice.fractional,
+            objective: value(&state),
+            fractional_objective: choice.fractional.map(|found| found - model.price * idle),
         });
     }
     let last = if users.is_empty() {
         Final { objective: None, makespan_s: 0.0, energy_j: 0.0, revenue: 0.0 }
     } else {
         Final {
-            objective: state.objective(model.price),
+            objective: value(&state),
             makespan_s: state.makespan,
-            energy_j: state.energy,
+            energy_j: state.energy + idle * state.makespan,
             revenue: state.revenue,
         }
     };

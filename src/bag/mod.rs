@@ -23,6 +23,7 @@ mod myopic;
 mod num;
 mod online;
 mod planner;
+mod power;
 mod problem;
 mod totals;
 
@@ -31,6 +32,7 @@ pub use forecast::{Bag, Forecast, OnlinePlanner};
 pub use problem::{MachineType, Problem, User};
 
 use crate::model::problem::FieldError;
+use lp::Optimum;
 use model::Model;
 use online::{Plan, Rule, run};
 use planner::{Contender, Planner};
@@ -110,6 +112,8 @@ pub enum SolveError {
 ///     etc_s: vec![vec![10.0, 20.0]],
 ///     apc_w: vec![vec![300.0, 100.0]],
 ///     initial_load_s: None,
+///     idle_w: None,
+///     power_cap_w: None,
 ///     revise: false,
 ///     users: vec![User { task_type: 0, tasks: 12, revenue: 40_000.0 }],
 /// };
@@ -125,26 +129,46 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Answer, SolveError>
         let what = "no machine type has a machine to run them";
         return Err(SolveError::Infeasible(FieldError::new(format!("users[{i}].tasks"), what)));
     }
-    let planner = Planner::new(problem, &model);
-    let (plan, contenders) = match options.mode {
-        Mode::Seed => (run(problem, &model, Rule::Seed), Vec::new()),
-        Mode::Exact => (run(problem, &model, Rule::Exact), Vec::new()),
-        Mode::Integer => (run(problem, &model, Rule::Integer), Vec::new()),
-        Mode::Greedy => (run(problem, &model, Rule::Greedy), Vec::new()),
-        Mode::Average => (run(problem, &model, Rule::Average), Vec::new()),
-        Mode::Template => (planner.template(), Vec::new()),
-        Mode::Best => planner.best(problem.revise),
+    let (solved, bound) = match problem.power_cap_w {
+        None => {
+            let solved = solve_with(problem, &model, options.mode);
+            let bound = solved.optimum.as_ref().map(|optimum| optimum.bound);
+            (solved, bound)
+        }
+        Some(cap) => power::capped(problem, &model, options.mode, cap)?,
     };
-    let mut answer = answer::build(problem, &model, &plan);
-    answer.lp_bound = planner.optimum.as_ref().map(|optimum| optimum.bound);
+    let mut answer = answer::build(problem, &model, &solved.plan);
+    answer.lp_bound = bound.map(|bound| bound - model.price * problem.idle_total());
     raise_to_answer(&mut answer);
     if problem.users.is_empty() {
         answer.lp_bound = None;
     }
     if options.explain {
-        answer.explain = Some(explanation(&plan, &contenders, &planner));
+        answer.explain = Some(explanation(&solved));
     }
     Ok(answer)
+}
+
+/// A plan and what is known of it.
+#[derive(Debug)]
+struct Solved {
+    plan: Plan,
+    contenders: Vec<Contender>,
+    optimum: Option<Optimum>,
+}
+
+fn solve_with(problem: &Problem, model: &Model, mode: Mode) -> Solved {
+    let planner = Planner::new(problem, model);
+    let (plan, contenders) = match mode {
+        Mode::Seed => (run(problem, model, Rule::Seed), Vec::new()),
+        Mode::Exact => (run(problem, model, Rule::Exact), Vec::new()),
+        Mode::Integer => (run(problem, model, Rule::Integer), Vec::new()),
+        Mode::Greedy => (run(problem, model, Rule::Greedy), Vec::new()),
+        Mode::Average => (run(problem, model, Rule::Average), Vec::new()),
+        Mode::Template => (planner.template(), Vec::new()),
+        Mode::Best => planner.best(problem.revise),
+    };
+    Solved { plan, contenders, optimum: planner.optimum }
 }
 
 /// Lifts a bound that the last digits have put below the answer it bounds.
@@ -159,7 +183,8 @@ fn raise_to_answer(answer: &mut Answer) {
     }
 }
 
-fn explanation(plan: &Plan, contenders: &[Contender], planner: &Planner<'_>) -> Explanation {
+fn explanation(solved: &Solved) -> Explanation {
+    let Solved { plan, contenders, optimum } = solved;
     let result = |contender: &Contender| ModeResult {
         mode: contender.name.into(),
         objective: contender.objective,
@@ -168,6 +193,6 @@ fn explanation(plan: &Plan, contenders: &[Contender], planner: &Planner<'_>) -> 
     Explanation {
         contenders: contenders.iter().map(result).collect(),
         chosen: chosen.map(|contender| contender.name.into()),
-        lp_bound_is_optimum: planner.optimum.as_ref().map(|optimum| optimum.optimal),
+        lp_bound_is_optimum: optimum.as_ref().map(|optimum| optimum.optimal),
     }
 }

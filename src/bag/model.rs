@@ -20,10 +20,11 @@ pub(super) struct TaskType {
 
 impl TaskType {
     /// Sorts the usable machines by energy, dearest first, equal ones by index.
-    fn new(times: &[f64], watts: &[f64], counts: &[u64]) -> Self {
+    /// `idle` watts are there with and without tasks: they do not count.
+    fn new(times: &[f64], watts: &[f64], idle: Option<&[f64]>, counts: &[u64]) -> Self {
         let usable = counts.iter().enumerate().filter(|&(_, &count)| count > 0);
         let mut machine: Vec<usize> = usable.map(|(j, _)| j).collect();
-        let energy = |j: usize| times[j] * watts[j];
+        let energy = |j: usize| times[j] * (watts[j] - idle.map_or(0.0, |idle| idle[j]));
         machine.sort_by(|&a, &b| energy(b).total_cmp(&energy(a)));
         let time = machine.iter().map(|&j| times[j] / float(counts[j])).collect();
         let joules = machine.iter().map(|&j| energy(j)).collect();
@@ -66,9 +67,10 @@ impl Model {
     /// Ranks the machines of the task types that are `used`.
     pub fn with_types(problem: &Problem, used: &[bool]) -> Self {
         let counts: Vec<u64> = problem.machine_types.iter().map(|machine| machine.count).collect();
+        let idle = problem.idle_w.as_deref();
         let rows = problem.etc_s.iter().zip(&problem.apc_w).zip(used);
         let types = rows
-            .map(|((times, watts), &used)| used.then(|| TaskType::new(times, watts, &counts)))
+            .map(|((times, watts), &used)| used.then(|| TaskType::new(times, watts, idle, &counts)))
             .collect();
         let load = |j: usize| problem.initial_load_s.as_ref().map_or(0.0, |loads| loads[j]);
         let makespan = |(j, &count): (usize, &u64)| match count {
@@ -83,6 +85,11 @@ impl Model {
     /// The task type of that row, if a user has it.
     pub fn task_type(&self, row: usize) -> Option<&TaskType> {
         self.types.get(row).and_then(Option::as_ref)
+    }
+
+    /// The same with another price of energy.
+    pub fn at_price(&self, price: f64) -> Self {
+        Self { price, ..self.clone() }
     }
 
     /// Rows of the rate matrices.

@@ -24,6 +24,13 @@ pub struct Problem {
     /// Seconds of work already on each machine type; absent: none.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub initial_load_s: Option<Vec<f64>>,
+    /// Watts of one idle machine of each type, at most its `apc_w`; absent: none.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub idle_w: Option<Vec<f64>>,
+    /// Greatest mean power of all machines from the start to the makespan, watts;
+    /// absent: no limit.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub power_cap_w: Option<f64>,
     /// Tasks that have not started may move at each arrival. Only mode `best`
     /// plans with it.
     #[serde(default)]
@@ -98,6 +105,7 @@ impl Problem {
         }
         self.validate_matrices()?;
         self.validate_loads()?;
+        self.validate_power()?;
         self.validate_users()
     }
 
@@ -138,6 +146,34 @@ impl Problem {
             }
         }
         Ok(())
+    }
+
+    fn validate_power(&self) -> Checked<()> {
+        if let Some(cap) = self.power_cap_w {
+            amount(|| "power_cap_w".into(), cap)?;
+        }
+        let Some(idle) = &self.idle_w else { return Ok(()) };
+        length(|| "idle_w".into(), idle.len(), self.machine_types.len(), "machine_types")?;
+        let mut total = 0.0;
+        for (j, (&watts, machine)) in idle.iter().zip(&self.machine_types).enumerate() {
+            amount(|| format!("idle_w[{j}]"), watts)?;
+            total += watts * float(machine.count);
+            if let Some(k) = self.apc_w.iter().position(|row| row[j] < watts) {
+                let limit = self.apc_w[k][j];
+                let what = format!("must be <= {limit}, apc_w[{k}][{j}], got {watts}");
+                return error(format!("idle_w[{j}]"), what);
+            }
+        }
+        if !(total * self.energy_price.max(1.0)).is_finite() {
+            return error("idle_w", "the power of all machines overflows");
+        }
+        Ok(())
+    }
+
+    /// Watts of all machines when they are idle.
+    pub(super) fn idle_total(&self) -> f64 {
+        let idle = self.idle_w.iter().flatten().zip(&self.machine_types);
+        idle.map(|(watts, machine)| watts * float(machine.count)).sum()
     }
 
     fn validate_users(&self) -> Checked<()> {

@@ -13,6 +13,7 @@ use super::share::ShareArgs;
 use super::simulate::SimulateArgs;
 use super::solve::SolveArgs;
 use super::splits::SplitsArgs;
+use super::whatif::WhatIfArgs;
 
 /// Ask phalanxd about placement, or check its configuration.
 #[derive(Debug, Parser)]
@@ -81,6 +82,12 @@ pub enum Top {
     /// Simulate a log under one or several policies, without the daemon
     #[command(after_help = EXIT_CODES)]
     Simulate(Box<SimulateArgs>),
+    /// Simulate the live queue under another configuration (--config) and under the one in force
+    ///
+    /// Nothing is changed: phalanxd is asked for nodes, jobs and learned runtimes, and the
+    /// simulation runs here. Jobs that wait for something else than resources are left out.
+    #[command(after_help = EXIT_CODES)]
+    WhatIf(WhatIfArgs),
 }
 
 /// The commands that end with one report.
@@ -109,7 +116,11 @@ pub enum Command {
     },
     /// Show the plan for the pending jobs
     #[command(after_help = EXIT_CODES)]
-    Plan,
+    Plan {
+        /// Only job arrays as bags of tasks: split, makespan, energy, profit and its bound
+        #[arg(long)]
+        bags: bool,
+    },
     /// Check a configuration without the daemon
     #[command(after_help = EXIT_CODES)]
     Config {
@@ -162,6 +173,9 @@ pub enum HistoryCommand {
         #[arg(long, value_name = "NODE")]
         node: Option<String>,
     },
+    /// Show what is believed of power and energy, and where it comes from
+    #[command(after_help = EXIT_CODES)]
+    Energy,
     /// Show runs of jobs that ended, newest first
     #[command(after_help = EXIT_CODES)]
     Runs {

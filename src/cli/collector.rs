@@ -13,7 +13,7 @@ use super::exit::{EXIT_CODES, Exit, Failure};
 use super::{Outcome, json, render, resolve};
 use crate::model::collect::{
     CollectorReport, CollectorsReport, DataNames, DataReport, Kind, Output, Patch, Registration,
-    UseChange, UsesReport, ValueType, valid_name,
+    UseChange, UsedValues, UsesReport, ValueType, valid_name,
 };
 
 /// Commands of `phalanx collector`.
@@ -89,8 +89,9 @@ pub enum CollectorCommand {
         /// What uses it, such as share.capability
         #[arg(value_name = "KEY")]
         key: Option<String>,
-        /// Name of the datum, or `configuration`
-        #[arg(value_name = "NAME", requires = "key", required_unless_present = "reset")]
+        /// Name of the datum, or a word that the key knows instead, such as
+        /// `configuration`; without it: what each node counts as now
+        #[arg(value_name = "NAME")]
         name: Option<String>,
         /// What stands in where it is stale
         #[arg(long, value_name = "NAME", requires = "name")]
@@ -281,6 +282,10 @@ pub(super) fn run(global: &Global, command: CollectorCommand) -> Result<Outcome,
         CollectorCommand::Use { key: None, .. } => {
             ask.get::<UsesReport>("/v1/use", render::collectors::uses)
         }
+        CollectorCommand::Use { key: Some(key), name: None, reset: false, .. } => {
+            let path = format!("/v1/use/{}", part(&key)?);
+            ask.get::<UsedValues>(&path, render::collectors::used)
+        }
         CollectorCommand::Use { key: Some(key), name, fallback, .. } => {
             let path = format!("/v1/use/{}", part(&key)?);
             let change = name.map(|name| UseChange { name, fallback });
@@ -299,7 +304,7 @@ fn part(name: &str) -> Result<&str, Failure> {
 }
 
 /// Percent encoding of all that is not plain in a query.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~,".contains(&byte) {

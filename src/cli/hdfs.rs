@@ -102,7 +102,7 @@ struct LsRow {
 /// # Errors
 /// [`Exit::Usage`] for what was typed and for configuration files, else [`Exit::Negative`].
 pub(super) fn run(global: &Global, args: &HdfsArgs) -> Result<Outcome, Failure> {
-    let config = config(global, args)?;
+    let config = config(global, &args.conf_dir, &args.map)?;
     let nodes = node_names();
     let map = HostMap::new(&config.host_map, nodes.as_deref().unwrap_or_default());
     let map = map.map_err(failure)?;
@@ -132,6 +132,25 @@ pub(super) fn run(global: &Global, args: &HdfsArgs) -> Result<Outcome, Failure> 
         outcome.text.push_str(&format!("Slurm's nodes are not known: {error}\n"));
     }
     Ok(outcome)
+}
+
+/// An input's blocks, and the Slurm node that each DataNode is; its own host name where it is
+/// none, or Slurm's nodes are not known.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn locate(global: &Global, uri: &str) -> Result<(Located, Vec<String>), Failure> {
+    let config = config(global, &[], &[])?;
+    let nodes = node_names().unwrap_or_default();
+    let map = HostMap::new(&config.host_map, &nodes).map_err(failure)?;
+    let mut hdfs = Hdfs::configured(&config).map_err(failure)?;
+    let located = hdfs.locate(uri, false, &user()?, "phalanx share").map_err(failure)?;
+    let name = |datanode: &crate::model::blocks::DataNode| {
+        let node = map.node(datanode).and_then(|at| nodes.get(usize::try_from(at).ok()?));
+        node.map_or_else(|| datanode.host.clone(), |node| node.name.clone())
+    };
+    let names = located.datanodes.iter().map(name).collect();
+    Ok((located, names))
 }
 
 fn check(
@@ -257,7 +276,7 @@ fn failure(error: HdfsError) -> Failure {
 }
 
 /// The section `[hdfs]`, with what was typed.
-fn config(global: &Global, args: &HdfsArgs) -> Result<HdfsConfig, Failure> {
+fn config(global: &Global, conf_dirs: &[PathBuf], rules: &[String]) -> Result<HdfsConfig, Failure> {
     let mut config = match &global.config {
         Some(file) => {
             Config::load(file).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?
@@ -267,13 +286,13 @@ fn config(global: &Global, args: &HdfsArgs) -> Result<HdfsConfig, Failure> {
     }
     .hdfs;
     let variable = std::env::var_os("HADOOP_CONF_DIR").filter(|dir| !dir.is_empty());
-    if !args.conf_dir.is_empty() {
-        config.conf_dirs.clone_from(&args.conf_dir);
+    if !conf_dirs.is_empty() {
+        config.conf_dirs = conf_dirs.to_vec();
     } else if let Some(dir) = variable {
         config.conf_dirs = vec![dir.into()];
     }
     // The last rule for a name holds.
-    config.host_map.extend_from_slice(&args.map);
+    config.host_map.extend_from_slice(rules);
     Ok(config)
 }
 

@@ -25,6 +25,7 @@ pub mod simulate;
 pub mod solve;
 mod splits;
 mod toml_page;
+pub mod whatif;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -36,7 +37,8 @@ use serde::de::DeserializeOwned;
 pub use exit::{Exit, Failure};
 
 use crate::api::types::{
-    Explain, NodesReport, PlanReport, ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
+    EnergyReport, Explain, NodesReport, PlanReport, ReloadReport, RunsReport, ShadowReport,
+    SpeedsReport, Status,
 };
 use client::{Client, Method};
 use resolve::Action;
@@ -57,6 +59,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         args::Top::Simulate(arguments) => return finish(simulate::run(&parsed.global, &arguments)),
         args::Top::Splits(arguments) => return finish(splits::run(&parsed.global, &arguments)),
+        args::Top::WhatIf(arguments) => return finish(whatif::run(&parsed.global, &arguments)),
         args::Top::Hdfs(arguments) => return finish(hdfs::run(&parsed.global, &arguments)),
         args::Top::Command(command) => command,
     };
@@ -130,9 +133,11 @@ fn run(action: Action) -> Result<Outcome, Failure> {
         Action::Nodes(ask) => get::<NodesReport>(&ask, render::nodes::text),
         Action::Explain(ask) => get::<Explain>(&ask, render::explain::text),
         Action::Shadow(ask) => get::<ShadowReport>(&ask, render::shadow::text),
-        Action::Plan(ask) => get::<PlanReport>(&ask, render::plan::text),
+        Action::Plan(ask, false) => get::<PlanReport>(&ask, render::plan::text),
+        Action::Plan(ask, true) => get::<PlanReport>(&ask, render::bags::text),
         Action::Reload(ask) => reload(&ask),
         Action::Speeds(ask) => get::<SpeedsReport>(&ask, render::history::speeds),
+        Action::Energy(ask) => get::<EnergyReport>(&ask, render::bags::energy),
         Action::Runs(ask) => get::<RunsReport>(&ask, render::history::runs),
         Action::Import(import) => import::run(&import),
     }

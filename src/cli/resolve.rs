@@ -46,11 +46,13 @@ pub(super) enum Action {
     /// `shadow`
     Shadow(Ask),
     /// `plan`
-    Plan(Ask),
+    Plan(Ask, bool),
     /// `reload`
     Reload(Ask),
     /// `history speeds`
     Speeds(Ask),
+    /// `history energy`
+    Energy(Ask),
     /// `history runs`
     Runs(Ask),
     /// `history import`
@@ -109,7 +111,7 @@ pub(super) fn resolve(global: Global, command: Command) -> Result<Action, Failur
             let since_ms = since_ms(&since, Timestamp::now(), &TimeZone::system())?;
             Action::Shadow(ask(format!("/v1/shadow?since={since_ms}"))?)
         }
-        Command::Plan => Action::Plan(ask("/v1/plan".to_owned())?),
+        Command::Plan { bags } => Action::Plan(ask("/v1/plan".to_owned())?, bags),
         Command::History { command } => history(&global, command, ask)?,
         Command::Reload => Action::Reload(ask("/v1/reload".to_owned())?),
         Command::Config { command: ConfigCommand::Check { file } } => {
@@ -141,6 +143,7 @@ fn history(
                 given.map(|(name, value)| format!("{name}={}", escape(value))).collect();
             Action::Speeds(ask(format!("/v1/history/speeds?{}", query.join("&")))?)
         }
+        HistoryCommand::Energy => Action::Energy(ask("/v1/history/energy".to_owned())?),
         HistoryCommand::Runs { since: text, limit } => {
             let since_ms = since(&text)?;
             Action::Runs(ask(format!("/v1/history/runs?since={since_ms}&limit={limit}"))?)

@@ -11,22 +11,24 @@ use serde::Serialize;
 
 use super::args::Global;
 use super::client::{Client, Method as HttpMethod};
+use super::collector::escape;
 use super::exit::{Exit, Failure};
-use super::{Outcome, json, resolve};
+use super::{Outcome, json, render, resolve};
 use crate::limits::NODES_MAX;
 use crate::model::collect::UsedValues;
 use crate::model::hostlist;
 use crate::share::{Item, Problem, solve};
-use input::{Input, Piece};
+use input::{Block, Input, Piece};
 
 /// Arguments of `phalanx share`.
 #[derive(Clone, Debug, Args)]
 pub struct ShareArgs {
-    /// What is split: a file, or hdfs://HOST[:PORT]/PATH
+    /// What is split: a file, or a file, directory or pattern of HDFS, such as
+    /// hdfs://nn:8020/data or webhdfs://nn:9870/data
     #[arg(long, value_name = "FILE|URI")]
     input: String,
-    /// Block locations of the input as WebHDFS answers GETFILEBLOCKLOCATIONS: the
-    /// blocks are dealt out then, near their replicas
+    /// Block locations of the input as WebHDFS answers GETFILEBLOCKLOCATIONS,
+    /// instead of asking the file system
     #[arg(long, value_name = "FILE")]
     locations: Option<PathBuf>,
     /// Nodes that get a part, as a hostlist
@@ -45,7 +47,8 @@ pub struct ShareArgs {
     /// number, or bytes anywhere
     #[arg(long, value_enum, default_value = "records")]
     unit: Unit,
-    /// Also write each node's part into this directory, and the map as map.tsv
+    /// Also write the map into this directory, as map.tsv, and each node's part of
+    /// a file; parts of a file in HDFS stay there
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
 }
@@ -83,6 +86,9 @@ struct Shares {
     capability_name: String,
     nodes: Vec<Part>,
     map: Vec<Row>,
+    /// Of the file system: entries passed over, unreadable blocks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 /// One node's part as a whole.
@@ -127,14 +133,14 @@ pub(super) fn run(global: &Global, arguments: &ShareArgs) -> Result<Outcome, Fai
     if nodes.is_empty() {
         return Err(usage("--nodes: expected at least one node"));
     }
-    let input = Input::open(&arguments.input, arguments.locations.as_deref())?;
+    let input = Input::open(global, &arguments.input, arguments.locations.as_deref())?;
     let capability = capability(global, arguments, &nodes)?;
     let values: Vec<f64> = capability.values.iter().map(|(value, _)| *value).collect();
     let pieces = match &input {
         Input::File(file) => file.cut(&values, arguments.unit)?,
-        Input::Blocks(blocks) => deal(blocks, &nodes, &values)?,
+        Input::Blocks(blocks) => deal(&blocks.all, &nodes, &values)?,
     };
-    let shares = shares(&arguments.input, &nodes, capability, &pieces);
+    let shares = shares(&arguments.input, &input, &nodes, capability, &pieces);
     if let Some(directory) = &arguments.out {
         write_parts(directory, &input, &nodes, &pieces, &shares)?;
     }
@@ -143,7 +149,11 @@ pub(super) fn run(global: &Global, arguments: &ShareArgs) -> Result<Outcome, Fai
             .map_err(|error| usage(format!("cannot write the answer: {error}")))?;
         return Ok(Outcome::ok(json::indent(&text)));
     }
-    Ok(Outcome::ok(table(&shares.map)))
+    let mut text = table(&shares.map);
+    for warning in &shares.warnings {
+        text.push_str(&format!("# warning: {}\n", render::clean(warning)));
+    }
+    Ok(Outcome::ok(text))
 }
 
 fn usage(text: impl Into<String>) -> Failure {
@@ -196,25 +206,14 @@ fn given(weights: &[f64], nodes: usize) -> Result<Capability, Failure> {
     Ok(Capability { name: "--weights".to_owned(), values })
 }
 
-/// For a query: everything but unreserved characters (RFC 3986) as `%XX`.
-fn escape(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
-    let byte = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
-    text.bytes().map(byte).collect()
-}
-
 /// Deals blocks out by Algorithm 1. Replicas on other hosts than the nodes do
 /// not count; a block without any on them may go to each.
-fn deal(
-    blocks: &[input::Block],
-    nodes: &[String],
-    capability: &[f64],
-) -> Result<Vec<Piece>, Failure> {
-    let holders = |block: &input::Block| -> Vec<String> {
+fn deal(blocks: &[Block], nodes: &[String], capability: &[f64]) -> Result<Vec<Piece>, Failure> {
+    let holders = |block: &Block| -> Vec<String> {
         let held = |node: &&String| block.hosts.iter().any(|host| same_host(host, node));
         nodes.iter().filter(held).cloned().collect()
     };
-    let item = |(at, block): (usize, &input::Block)| {
+    let item = |(at, block): (usize, &Block)| {
         let held = holders(block);
         let replicas = if held.is_empty() { nodes.to_vec() } else { held };
         Item { id: at.to_string(), replicas, weight: block.length.max(1) }
@@ -234,11 +233,11 @@ fn deal(
             ids.into_iter().flatten().filter_map(|id| blocks.get(id.parse::<usize>().ok()?))
         {
             let local = Some(block.hosts.iter().any(|host| same_host(host, node)));
-            let (offset, length) = (block.offset, block.length);
-            pieces.push(Piece { task, offset, length, lines: None, local });
+            let Block { file, offset, length, .. } = *block;
+            pieces.push(Piece { task, file, offset, length, lines: None, local });
         }
     }
-    pieces.sort_by_key(|piece| (piece.task, piece.offset));
+    pieces.sort_by_key(|piece| (piece.task, piece.file, piece.offset));
     Ok(pieces)
 }
 
@@ -247,7 +246,13 @@ fn same_host(host: &str, node: &str) -> bool {
     host == node || host.split('.').next() == Some(node)
 }
 
-fn shares(uri: &str, nodes: &[String], capability: Capability, pieces: &[Piece]) -> Shares {
+fn shares(
+    name: &str,
+    input: &Input,
+    nodes: &[String],
+    capability: Capability,
+    pieces: &[Piece],
+) -> Shares {
     let part = |(task, (node, (value, from))): (usize, (&String, &(f64, String)))| {
         let own = || pieces.iter().filter(|piece| piece.task == task);
         let counted = own().any(|piece| piece.lines.is_some());
@@ -261,22 +266,31 @@ fn shares(uri: &str, nodes: &[String], capability: Capability, pieces: &[Piece])
     };
     let row = |piece: &Piece| {
         let node = nodes.get(piece.task).cloned().unwrap_or_default();
-        let (offset, length) = (piece.offset, piece.length);
-        Row { task: piece.task, node, uri: uri.to_owned(), offset, length, local: piece.local }
+        let uri = match input {
+            Input::File(_) => name.to_owned(),
+            Input::Blocks(blocks) => blocks.files.get(piece.file).cloned().unwrap_or_default(),
+        };
+        let Piece { task, offset, length, local, .. } = *piece;
+        Row { task, node, uri, offset, length, local }
     };
     Shares {
-        input: uri.to_owned(),
+        input: name.to_owned(),
         capability_name: capability.name,
         nodes: nodes.iter().zip(&capability.values).enumerate().map(part).collect(),
         map: pieces.iter().map(row).collect(),
+        warnings: match input {
+            Input::File(_) => Vec::new(),
+            Input::Blocks(blocks) => blocks.warnings.clone(),
+        },
     }
 }
 
-/// The block map as tab-separated lines with a head.
+/// The block map: one line a piece with task, node, URI, offset, length, and 1 if the
+/// node holds it, else 0 (`-` where nothing is known); tabs between.
 fn table(rows: &[Row]) -> String {
-    let mut text = "task\tnode\turi\toffset\tlength\tlocal\n".to_owned();
+    let mut text = String::new();
     for row in rows {
-        let local = row.local.map_or("-", |local| if local { "yes" } else { "no" });
+        let local = row.local.map_or("-", |local| if local { "1" } else { "0" });
         let Row { task, node, uri, offset, length, .. } = row;
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{task}\t{node}\t{uri}\t{offset}\t{length}\t{local}");
@@ -299,7 +313,7 @@ fn write_parts(
     let map = directory.join("map.tsv");
     std::fs::write(&map, table(&shares.map)).map_err(failed(&map))?;
     let Input::File(file) = input else {
-        return Err(usage("--out: the parts of a file in HDFS stay there; map.tsv was written"));
+        return Ok(());
     };
     for (task, node) in nodes.iter().enumerate() {
         let path = directory.join(node);

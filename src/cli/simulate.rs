@@ -12,12 +12,15 @@ use jiff::tz::TimeZone;
 use super::args::Global;
 use super::exit::{Exit, Failure};
 use super::{Outcome, render};
+use crate::config::Config;
+use crate::planner::gangs::Settings as GangSettings;
 use crate::sim::inflate::{self, Inflation};
 use crate::sim::input::{self, InputError};
-use crate::sim::job;
+use crate::sim::job::{self, Workload};
 use crate::sim::metrics::{self, Figures};
+use crate::sim::nodes::{self, NoBeliefs, Setup};
 use crate::sim::policy::Policy;
-use crate::sim::pool;
+use crate::sim::pool::{self, Schedule};
 use crate::sim::report::{self, Part};
 use crate::trace::openb;
 use crate::trace::spec::{self, NodeSpec};
@@ -115,6 +118,7 @@ pub(super) fn run(global: &Global, args: &SimulateArgs) -> Result<Outcome, Failu
         Format::Swf | Format::Sacct if args.arrivals.is_some() => {
             return Err(usage("--arrivals: only for an openb pod list"));
         }
+        Format::Sacct if args.nodes.is_some() => on_nodes(global, args, &policies)?,
         format @ (Format::Swf | Format::Sacct) => batch(args, format, &policies)?,
         Format::Openb => openb(args, &policies)?,
     };
@@ -155,12 +159,49 @@ fn batch(
         let schedule = pool::run(&load, policy, told);
         (metrics::of_pool(policy, &load, &schedule), schedule)
     });
+    write_report(args, &load, &found)?;
+    Ok(found.into_iter().map(|(figures, _)| figures).collect())
+}
+
+/// Jobs with CPUs, memory and GRES on a cluster of nodes.
+fn on_nodes(
+    global: &Global,
+    args: &SimulateArgs,
+    policies: &[Policy],
+) -> Result<Vec<Figures>, Failure> {
+    let config = match &global.config {
+        Some(path) => Config::load(path).map_err(|error| usage(error.to_string()))?,
+        None => Config::default(),
+    };
+    let specs = nodes_of(args.nodes.as_deref().unwrap_or_default())?;
+    let reader = input::open(&args.jobs)?;
+    let load = nodes::load::read_sacct(reader, &TimeZone::system(), &specs);
+    let load = load.map_err(|error| InputError::new(args.jobs.to_string_lossy(), error))?;
+    // Nothing was learned of speeds: trying nodes teaches nothing.
+    let gangs = GangSettings { seed: args.seed, bonus_scale: 0.0, ..config.gang_settings() };
+    let pool = load.workload();
+    let found = each(args.threads, policies, load.jobs.len(), |policy, told| {
+        let setup = Setup::of(policy, &config.tuning(), &gangs);
+        let outcome = nodes::engine::run(&load, &setup, &NoBeliefs, told)?;
+        Ok(nodes::load::figures(policy, &pool, &outcome))
+    });
+    let found: Result<Vec<_>, String> = found.into_iter().collect();
+    let found = found.map_err(|what| usage(format!("balance: {what}")))?;
+    write_report(args, &pool, &found)?;
+    Ok(found.into_iter().map(|(figures, _)| figures).collect())
+}
+
+fn write_report(
+    args: &SimulateArgs,
+    load: &Workload,
+    found: &[(Figures, Schedule)],
+) -> Result<(), Failure> {
     if let Some(directory) = &args.out {
         let part = |(figures, schedule)| Part { figures, schedule };
         let parts: Vec<Part<'_>> = found.iter().map(|(f, s)| part((f, s))).collect();
-        report::of_pool(directory, &title(args), &load, &parts)?;
+        report::of_pool(directory, &title(args), load, &parts)?;
     }
-    Ok(found.into_iter().map(|(figures, _)| figures).collect())
+    Ok(())
 }
 
 fn openb(args: &SimulateArgs, policies: &[Policy]) -> Result<Vec<Figures>, Failure> {

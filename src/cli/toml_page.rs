@@ -107,8 +107,10 @@ fn kind(kind: Kind) -> String {
         Kind::Dirs => "list of absolute paths".to_owned(),
         Kind::Text => "text".to_owned(),
         Kind::Texts => "list of texts".to_owned(),
-        Kind::Datum => "name of a datum".to_owned(),
+        Kind::Datum(words) => format!("name of a datum, {}", words.join(", ")),
         Kind::Weights => "table of numbers by resource".to_owned(),
+        Kind::Amounts => "table of numbers by name".to_owned(),
+        Kind::Hours => "table of prices by hour of the day".to_owned(),
     }
 }
 

@@ -23,7 +23,7 @@ pub use clock::Now;
 pub use local::Local;
 pub use registry::Refusal;
 pub use service::{Collect, From, Settings};
-pub use uses::{CONFIGURATION, Use, resolve};
+pub use uses::{Use, resolve};
 
 use crate::model::collect::{DataReport, SyncReply, SyncRequest};
 

@@ -4,13 +4,16 @@
 use super::clock::Now;
 use super::registry::Refusal;
 use super::service::{Collect, lock, read, write};
-use super::uses::{CONFIGURATION, Use, resolve};
+use super::uses::{Use, resolve};
 use crate::limits::COLLECT_INSTANCES_LISTED;
 use crate::model::collect::{
-    CLUSTER, CollectorReport, CollectorsReport, InstanceReport, Instances, MASTER, Origin,
-    Registration, State, Totals, UseChange, UseReport, UsedValue, UsedValues, UsesReport,
-    valid_name,
+    CLUSTER, CONFIGURATION, CollectorReport, CollectorsReport, InstanceReport, Instances, MASTER,
+    Origin, Registration, State, TakenFrom, Totals, UseChange, UseReport, UsedValue, UsedValues,
+    UsesReport, valid_name,
 };
+
+/// A fresh number, and the age of the value whether fresh or not.
+type Reading = (Option<f64>, Option<u64>);
 
 impl Collect {
     /// Every registration with its state.
@@ -111,8 +114,7 @@ impl Collect {
             None => (configured.clone(), Origin::Config),
             Some(choice) => {
                 let fallback = choice.fallback.as_ref().unwrap_or(&configured.fallback).clone();
-                let key = configured.key.clone();
-                (Use { key, name: choice.name.clone(), fallback }, Origin::Api)
+                (Use { name: choice.name.clone(), fallback, ..configured.clone() }, Origin::Api)
             }
         }
     }
@@ -126,6 +128,15 @@ impl Collect {
         })
     }
 
+    /// Which of these keys go by a datum now, not by the method's own knowledge.
+    pub fn wanted(&self, keys: &[&'static str]) -> Vec<&'static str> {
+        let by_datum = |key: &&&'static str| {
+            let used = self.configured(key).map(|configured| self.in_force(&configured).0);
+            used.is_ok_and(|used| !used.is_own(&used.name))
+        };
+        keys.iter().filter(by_datum).copied().collect()
+    }
+
     /// What each method uses.
     pub fn uses(&self, now: Now) -> UsesReport {
         let configured = read(&self.settings).uses.clone();
@@ -134,7 +145,7 @@ impl Collect {
             let rows = self.data(&used.name, None, now).map(|data| data.values).unwrap_or_default();
             let stale = rows.iter().filter(|row| row.stale).count() as u64;
             let fresh = rows.len() as u64 - stale;
-            let Use { key, name, fallback } = used;
+            let Use { key, name, fallback, .. } = used;
             UseReport { key, name, fallback, origin, fresh, stale }
         };
         UsesReport { uses: configured.iter().map(line).collect() }
@@ -142,7 +153,7 @@ impl Collect {
 
     /// One number for each of these nodes, whatever is stale. `name` stands in
     /// for the one in force; `configuration` gives what a node is configured to
-    /// have.
+    /// have. Nodes for which the method's own knowledge counts are left out.
     ///
     /// # Errors
     /// When there is no such key, or `name` is none.
@@ -156,37 +167,40 @@ impl Collect {
     ) -> Result<UsedValues, Refusal> {
         let (mut used, _) = self.in_force(&self.configured(key)?);
         if let Some(name) = name {
-            self.known_name(name)?;
+            self.known_name(name, &used)?;
             used.name = name.to_owned();
         }
-        let configured: Vec<f64> =
-            nodes.iter().map(|node| configuration(node).unwrap_or(1.0)).collect();
-        let read_name = |name: &str| -> Vec<(Option<f64>, Option<u64>)> {
-            let (_, stale_after_ms) = self.limits_of(name);
-            let latest = read(&self.latest);
-            let column = latest.column(name);
-            let of = |node: &String| {
-                let Some(entry) = column.and_then(|column| column.get(node.as_str())) else {
-                    return (None, None);
-                };
-                let age_ms = now.since(entry.made_ms);
-                let fresh = (age_ms <= stale_after_ms).then_some(&entry.value);
-                (fresh.and_then(crate::model::collect::Value::number), Some(age_ms))
-            };
-            nodes.iter().map(of).collect()
+        let values = match used.is_own(&used.name) {
+            true => Vec::new(),
+            false => self.values_of(&used, nodes, configuration, now),
         };
+        let Use { key, name, fallback, .. } = used;
+        Ok(UsedValues { key, name, fallback, values })
+    }
+
+    fn values_of(
+        &self,
+        used: &Use,
+        nodes: &[String],
+        configuration: &dyn Fn(&str) -> Option<f64>,
+        now: Now,
+    ) -> Vec<UsedValue> {
+        let configured = || nodes.iter().map(|node| configuration(node).unwrap_or(1.0));
+        let own: Vec<Reading> = match used.name.as_str() {
+            CONFIGURATION => configured().map(|value| (Some(value), Some(0))).collect(),
+            name => self.readings(name, nodes, now),
+        };
+        let numbers: Vec<Option<f64>> = own.iter().map(|value| value.0).collect();
         let fallback: Vec<f64> = match used.fallback.as_str() {
-            CONFIGURATION => configured.clone(),
+            CONFIGURATION => configured().collect(),
+            name if used.is_own(name) => vec![0.0; nodes.len()],
             name => {
-                let own: Vec<Option<f64>> = read_name(name).into_iter().map(|v| v.0).collect();
+                let own: Vec<Option<f64>> =
+                    self.readings(name, nodes, now).into_iter().map(|v| v.0).collect();
+                let configured: Vec<f64> = configured().collect();
                 resolve(&own, &configured).into_iter().map(|(value, _)| value).collect()
             }
         };
-        let own = match used.name.as_str() {
-            CONFIGURATION => configured.iter().map(|value| (Some(*value), Some(0))).collect(),
-            name => read_name(name),
-        };
-        let numbers: Vec<Option<f64>> = own.iter().map(|value| value.0).collect();
         let values = resolve(&numbers, &fallback).into_iter().zip(own).zip(nodes);
         let values = values.map(|(((value, from), (_, age_ms)), node)| UsedValue {
             node: node.clone(),
@@ -194,8 +208,24 @@ impl Collect {
             from,
             age_ms,
         });
-        let Use { key, name, fallback } = used;
-        Ok(UsedValues { key, name, fallback, values: values.collect() })
+        let by_number = !used.is_own(&used.fallback);
+        values.filter(|value| by_number || value.from == TakenFrom::Data).collect()
+    }
+
+    /// The fresh number of each node, and the age of its value.
+    fn readings(&self, name: &str, nodes: &[String], now: Now) -> Vec<Reading> {
+        let (_, stale_after_ms) = self.limits_of(name);
+        let latest = read(&self.latest);
+        let column = latest.column(name);
+        let of = |node: &String| {
+            let Some(entry) = column.and_then(|column| column.get(node.as_str())) else {
+                return (None, None);
+            };
+            let age_ms = now.since(entry.made_ms);
+            let fresh = (age_ms <= stale_after_ms).then_some(&entry.value);
+            (fresh.and_then(crate::model::collect::Value::number), Some(age_ms))
+        };
+        nodes.iter().map(of).collect()
     }
 
     /// Switches what a method uses, or with `None` back to the configuration.
@@ -203,10 +233,10 @@ impl Collect {
     /// # Errors
     /// When there is no such key or name, or the choice cannot be made durable.
     pub fn choose(&self, key: &str, choice: Option<UseChange>) -> Result<(), Refusal> {
-        self.configured(key)?;
+        let configured = self.configured(key)?;
         if let Some(choice) = &choice {
-            self.known_name(&choice.name)?;
-            choice.fallback.as_deref().map_or(Ok(()), |name| self.known_name(name))?;
+            self.known_name(&choice.name, &configured)?;
+            choice.fallback.as_deref().map_or(Ok(()), |name| self.known_name(name, &configured))?;
         }
         lock(&self.keeper).write(|store| store.put_use(key, choice.as_ref()))?;
         let mut choices = write(&self.choices);
@@ -217,9 +247,9 @@ impl Collect {
         Ok(())
     }
 
-    /// `configuration`, a registration, or something that has values.
-    fn known_name(&self, name: &str) -> Result<(), Refusal> {
-        let known = name == CONFIGURATION
+    /// A word of the key, a registration, or something that has values.
+    fn known_name(&self, name: &str, used: &Use) -> Result<(), Refusal> {
+        let known = used.is_word(name)
             || read(&self.registry).get(name).is_some()
             || read(&self.latest).column(name).is_some();
         if known && valid_name(name) {

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::*;
 use crate::model::collect::{
-    Patch, Put, Registration, RunReport, State, TakenFrom, UseChange, Value,
+    CONFIGURATION, HISTORY, Patch, Put, Registration, RunReport, State, TakenFrom, UseChange, Value,
 };
 
 const T0: Now = Now { wall_ms: 1_800_000_000_000, mono_ms: 10 };
@@ -38,11 +38,20 @@ fn settings(dir: &Path) -> Settings {
         retention_hours: 1,
         max_mb: 16,
         registrations: Vec::new(),
-        uses: vec![Use {
-            key: "share.capability".into(),
-            name: CONFIGURATION.into(),
-            fallback: CONFIGURATION.into(),
-        }],
+        uses: vec![
+            Use {
+                key: "share.capability".into(),
+                name: CONFIGURATION.into(),
+                fallback: CONFIGURATION.into(),
+                own: &[],
+            },
+            Use {
+                key: "gang.speed".into(),
+                name: HISTORY.into(),
+                fallback: HISTORY.into(),
+                own: &[HISTORY],
+            },
+        ],
     }
 }
 
@@ -236,6 +245,36 @@ fn methods_get_a_number_for_every_node() {
     let unknown = UseChange { name: "zzz".into(), fallback: None };
     assert!(bench.collect.choose("share.capability", Some(unknown)).is_err());
     assert!(matches!(bench.collect.choose("x.y", None), Err(Refusal::NotFound(_))));
+}
+
+/// Goal: where a method's own knowledge counts there is no number to mistake for it.
+#[test]
+fn a_method_may_go_by_what_it_knows_itself() {
+    let bench = bench();
+    let nodes: Vec<String> = ["n1", "n2"].map(str::to_owned).into();
+    let keys = ["share.capability", "gang.speed"];
+    let used = |now| {
+        let used = bench.collect.used("gang.speed", None, &nodes, &|_| Some(4.0), now).unwrap();
+        used.values.into_iter().map(|value| (value.node, value.value)).collect::<Vec<_>>()
+    };
+    assert_eq!((bench.collect.wanted(&keys), used(at(0))), (vec!["share.capability"], vec![]));
+    bench.collect.add(bench.patch("fast"), T0).unwrap();
+    bench.sync("n1", vec![value("fast", json!(7))], at(1000));
+    let choose = |name: &str, fallback: Option<&str>| {
+        let choice = UseChange { name: name.into(), fallback: fallback.map(str::to_owned) };
+        bench.collect.choose("gang.speed", Some(choice))
+    };
+    choose("fast", None).unwrap();
+    assert_eq!(bench.collect.wanted(&keys), keys);
+    assert_eq!(used(at(1500)), [("n1".to_owned(), 7.0)]);
+    assert_eq!(used(at(9000)), [], "stale: every node by what was learned");
+    choose("fast", Some(CONFIGURATION)).unwrap();
+    assert_eq!(used(at(1500)).len(), 2);
+    choose("none", None).unwrap_err();
+    let wrong = UseChange { name: HISTORY.into(), fallback: None };
+    bench.collect.choose("share.capability", Some(wrong)).unwrap_err();
+    let named = Patch { name: Some(HISTORY.into()), ..bench.patch("x") };
+    assert!(bench.collect.add(named, T0).is_err(), "a word is no name");
 }
 
 #[test]

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What a method takes for each node when the datum it names is stale there.
 
-use crate::model::collect::TakenFrom;
-
-/// Name for what the nodes are configured to have: never stale.
-pub const CONFIGURATION: &str = "configuration";
+use crate::model::collect::{CONFIGURATION, TakenFrom};
 
 /// A method's wish: one datum, and another where that is stale.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +12,20 @@ pub struct Use {
     pub name: String,
     /// Name of what stands in.
     pub fallback: String,
+    /// Words for what the method knows by itself; they stand for no number.
+    pub own: &'static [&'static str],
+}
+
+impl Use {
+    /// Whether the name stands for what the method knows by itself.
+    pub(super) fn is_own(&self, name: &str) -> bool {
+        self.own.contains(&name)
+    }
+
+    /// Whether the name can stand without a datum.
+    pub(super) fn is_word(&self, name: &str) -> bool {
+        name == CONFIGURATION || self.is_own(name)
+    }
 }
 
 /// One number for each node. Nodes without a usable value of their own get the

@@ -17,7 +17,7 @@ use super::error::Issue;
 use super::keys::{self, Kind, Place};
 use super::suggest::{edits, nearest};
 use crate::limits::HOSTLIST_NAMES_MAX;
-use crate::model::collect::valid_name;
+use crate::model::collect::{CONFIGURATION, HISTORY, NONE, valid_name};
 use crate::model::hostlist;
 
 /// Most problems that are reported for one file.
@@ -75,6 +75,10 @@ fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
                 planner.deadline_ms, planner.slot_ms
             ),
         ));
+    }
+    if config.bag.loss == super::BagLoss::Wait && !config.bag.hold {
+        let what = "expected hold = true with loss = \"wait\": nothing else lets a task wait";
+        out.push((vec!["bag.loss", "bag.hold"], what.to_owned()));
     }
     let weights = &config.balance.initial_weights;
     if !weights.is_empty() && weights.values().all(|w| *w == 0.0) {
@@ -197,7 +201,9 @@ impl Checker<'_> {
             (Kind::Uids | Kind::Choices(_) | Kind::Dirs | Kind::Texts, DeValue::Array(items)) => {
                 self.list(path, kind, value.span(), items);
             }
-            (Kind::Weights, DeValue::Table(entries)) => self.weights(path, entries),
+            (Kind::Weights, DeValue::Table(entries)) => self.weights(path, entries, dimension),
+            (Kind::Amounts, DeValue::Table(entries)) => self.weights(path, entries, class_name),
+            (Kind::Hours, DeValue::Table(entries)) => self.weights(path, entries, hour),
             (kind, found) => {
                 if let Err(message) = scalar(kind, found) {
                     self.add(value.span(), path, &message);
@@ -233,14 +239,19 @@ impl Checker<'_> {
         }
     }
 
-    fn weights(&mut self, path: &str, entries: &DeTable<'_>) {
+    fn weights(
+        &mut self,
+        path: &str,
+        entries: &DeTable<'_>,
+        name_is: fn(&str) -> Result<(), String>,
+    ) {
         let max = crate::limits::DIMENSIONS_MAX;
         for (index, (name, value)) in entries.iter().enumerate() {
             let path = keys::join(path, name.get_ref());
             if index == max {
-                self.add(name.span(), &path, &format!("expected at most {max} dimensions"));
+                self.add(name.span(), &path, &format!("expected at most {max} entries"));
             }
-            if let Err(message) = dimension(name.get_ref()) {
+            if let Err(message) = name_is(name.get_ref()) {
                 self.add(name.span(), &path, &message);
             }
             let kind = Kind::Real { min: 0.0, max: keys::WEIGHT_MAX };
@@ -254,6 +265,22 @@ impl Checker<'_> {
 /// A user id: all of `uid_t` but -1, which means "nobody in particular".
 const fn keys_uid() -> Kind {
     Kind::Int { min: 0, max: 4_294_967_294, unit: "" }
+}
+
+/// Checks the name of a class of nodes.
+fn class_name(name: &str) -> Result<(), String> {
+    if name.is_empty() || name.len() > keys::CLASS_NAME_MAX {
+        return Err(format!("expected a name of 1 to {} bytes", keys::CLASS_NAME_MAX));
+    }
+    Ok(())
+}
+
+/// Checks an hour of the day.
+fn hour(name: &str) -> Result<(), String> {
+    match name.parse::<u8>() {
+        Ok(0..=23) => Ok(()),
+        _ => Err("expected an hour of the day, 0 to 23".to_owned()),
+    }
 }
 
 /// Checks the name of a resource dimension.
@@ -318,7 +345,12 @@ fn scalar(kind: Kind, found: &DeValue<'_>) -> Result<(), String> {
         {
             Ok(())
         }
-        (Kind::Datum, DeValue::String(name)) if valid_name(name) => Ok(()),
+        (Kind::Datum(words), DeValue::String(name))
+            if words.contains(&&**name)
+                || valid_name(name) && ![CONFIGURATION, HISTORY, NONE].contains(&&**name) =>
+        {
+            Ok(())
+        }
         (Kind::Text, DeValue::String(_)) => Ok(()),
         _ => wrong(&expected(kind)),
     }
@@ -367,7 +399,9 @@ fn expected(kind: Kind) -> String {
         Kind::Dirs => "a list of absolute paths".to_owned(),
         Kind::Text => "text".to_owned(),
         Kind::Texts => "a list of texts".to_owned(),
-        Kind::Datum => "the name of a datum".to_owned(),
+        Kind::Amounts => "a table of amounts such as { gpu = 700.0 }".to_owned(),
+        Kind::Hours => "a table of prices by hour such as { 6 = 0.3, 22 = 0.2 }".to_owned(),
+        Kind::Datum(words) => format!("the name of a datum, or {}", one_of(words)),
         Kind::Weights => "a table of weights such as { cpu = 1.0, mem = 1.0 }".to_owned(),
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The table of every key: its kind, its range, whether it needs a restart.
 
+use crate::model::collect::{CONFIGURATION, HISTORY, NONE};
+
 /// What a key's value must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
@@ -42,10 +44,14 @@ pub enum Kind {
     Text,
     /// A list of texts.
     Texts,
-    /// The name of a datum.
-    Datum,
+    /// The name of a datum, or one of these words instead.
+    Datum(&'static [&'static str]),
     /// A table from dimension names to relative weights.
     Weights,
+    /// A table from names to amounts.
+    Amounts,
+    /// A table from hours of the day to prices.
+    Hours,
 }
 
 /// One key of the file.
@@ -67,6 +73,10 @@ pub const CLASS_BY: &[&str] = &["account", "user", "name", "shape", "memory", "p
 /// Words of `learn.node_class_by`.
 pub const NODE_CLASS_BY: &[&str] = &["features", "cpus", "memory", "gres", "weight"];
 
+/// Words of `bag.mode`.
+pub const BAG_MODES: &[&str] =
+    &["best", "seed", "exact", "integer", "template", "greedy", "average"];
+
 /// Bytes of a Unix socket's path: `sun_path` without its final NUL.
 pub const SOCKET_PATH_MAX: usize = 107;
 /// Entries of a list of user ids.
@@ -74,6 +84,8 @@ pub const UIDS_MAX: usize = 64;
 /// Bytes of a partition's or dimension's name: the wire format's
 /// `PHX_NAME_LEN` without its final NUL.
 pub const NAME_MAX: usize = 63;
+/// Bytes of the name of a class of nodes.
+pub const CLASS_NAME_MAX: usize = 1024;
 /// Entries of a list of texts or paths.
 pub const LIST_MAX: usize = 64;
 /// Greatest relative weight.
@@ -94,6 +106,9 @@ const fn int(min: u64, max: u64, unit: &'static str) -> Kind {
 const SHARE: Kind = Kind::Real { min: 0.0, max: 1.0 };
 const RATE: Kind = Kind::Real { min: 0.1, max: 1e6 };
 const FACTOR: Kind = Kind::Real { min: 0.0, max: 100.0 };
+const CONFIGURED: Kind = Kind::Datum(&[CONFIGURATION]);
+const CONFIGURED_OR_NONE: Kind = Kind::Datum(&[CONFIGURATION, NONE]);
+const CONFIGURED_OR_LEARNED: Kind = Kind::Datum(&[CONFIGURATION, HISTORY]);
 
 /// Every key, in the order of the annotated file.
 pub const KEYS: &[Key] = &[
@@ -115,6 +130,12 @@ pub const KEYS: &[Key] = &[
     key("planner.deadline_ms", int(1, 30_000, "milliseconds")),
     key("planner.plan_jobs_max", int(1, 1_000_000, "jobs")),
     key("planner.slot_ms", int(10, 600_000, "milliseconds")),
+    key("order.enabled", Kind::Bool),
+    key("order.by", Kind::Choice(&["plan", "shortest"])),
+    key("order.max_delta", int(1, 1_000_000_000, "priority points")),
+    key("order.max_overtakes", int(0, 1_000_000, "")),
+    key("order.max_delay_s", int(0, 31_536_000, "seconds")),
+    key("order.interval_ms", int(200, 2000, "milliseconds")),
     key("balance.mode", Kind::Choice(&["best", "seed"])),
     key("balance.weights_from", Kind::Choices(&["initial", "pending", "usage"])),
     key("balance.initial_weights", Kind::Weights),
@@ -122,6 +143,8 @@ pub const KEYS: &[Key] = &[
     key("balance.no_improvement", Kind::Choice(&["fallback", "hold"])),
     key("balance.hold_max_s", int(0, 3600, "seconds")),
     key("balance.respect_node_weight", Kind::Bool),
+    key("balance.capability", CONFIGURED_OR_NONE),
+    key("balance.capability_fallback", CONFIGURED_OR_NONE),
     key("balance.best.sharpness", int(0, 16, "")),
     key("balance.best.packing", FACTOR),
     key("balance.best.stranding", FACTOR),
@@ -145,6 +168,23 @@ pub const KEYS: &[Key] = &[
     key("gang.priority_weight", FACTOR),
     key("gang.billing", Kind::Weights),
     key("gang.cost", Kind::Weights),
+    key("bag.enabled", Kind::Bool),
+    key("bag.mode", Kind::Choice(BAG_MODES)),
+    key("bag.hold", Kind::Bool),
+    key("bag.hold_max_s", int(0, 3600, "seconds")),
+    key("bag.energy_price", Kind::Real { min: 0.0, max: 1e6 }),
+    key("bag.tariff", Kind::Hours),
+    key("bag.task_price", Kind::Real { min: 0.0, max: 1e9 }),
+    key("bag.price", Kind::Weights),
+    key("bag.margin", FACTOR),
+    key("bag.watts", Kind::Amounts),
+    key("bag.idle_watts", Kind::Amounts),
+    key("bag.power_w", Kind::Datum(&[NONE])),
+    key("bag.loss", Kind::Choice(&["run", "wait"])),
+    key("bag.wait_max_s", int(0, 604_800, "seconds")),
+    key("bag.power_cap_w", Kind::Real { min: 0.0, max: 1e9 }),
+    key("gang.speed", CONFIGURED_OR_LEARNED),
+    key("gang.speed_fallback", CONFIGURED_OR_LEARNED),
     key("hdfs.conf_dirs", Kind::Dirs),
     key("hdfs.namenodes", Kind::Texts),
     key("hdfs.host_map", Kind::Texts),
@@ -169,8 +209,8 @@ pub const KEYS: &[Key] = &[
     key("collect.history_step_s", int(0, 86_400, "seconds")),
     key("collect.retention_hours", int(1, 87_600, "hours")),
     key("collect.max_mb", int(1, 1_048_576, "MiB")),
-    key("share.capability", Kind::Datum),
-    key("share.capability_fallback", Kind::Datum),
+    key("share.capability", CONFIGURED),
+    key("share.capability_fallback", CONFIGURED),
     key("log.level", Kind::Choice(&["error", "warn", "info", "debug", "trace"])),
     fixed("log.format", Kind::Choice(&["text", "json"])),
     key("collector.*.kind", Kind::Choice(&["collector", "processor"])),

@@ -12,6 +12,8 @@
 mod check;
 mod error;
 pub mod keys;
+mod order;
+mod planning;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -24,10 +26,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use error::{ConfigError, Issue};
+pub use order::{OrderBy, OrderConfig};
 
 use crate::learn::{CLASS_BY_DEFAULT, ClassKey, NODE_CLASS_BY_DEFAULT, NodeKey, SpeedsOptions};
 use crate::limits::CONFIG_BYTES_MAX;
-use crate::model::collect::{Origin, Patch, Registration};
+use crate::model::collect::{CONFIGURATION, HISTORY, NONE, Origin, Patch, Registration};
 
 /// Where `phalanxd` looks when `--config` is not given.
 pub const DEFAULT_PATH: &str = "/etc/phalanx/phalanx.toml";
@@ -76,6 +79,8 @@ pub struct Config {
     pub source: SourceConfig,
     /// The background planner.
     pub planner: PlannerConfig,
+    /// The order in which pending jobs start.
+    pub order: OrderConfig,
     /// Placement by weighted balance.
     pub balance: BalanceConfig,
     /// The record of decisions.
@@ -84,6 +89,8 @@ pub struct Config {
     pub learn: LearnConfig,
     /// Multi-node and het jobs as gangs.
     pub gang: GangConfig,
+    /// Job arrays as bags of tasks.
+    pub bag: BagConfig,
     /// HDFS, where jobs say what they read there.
     pub hdfs: HdfsConfig,
     /// Data-parallel jobs.
@@ -215,6 +222,11 @@ pub struct BalanceConfig {
     /// Whether only nodes of the least `Weight` in slurm.conf that hold the
     /// job are compared, as Slurm does; else all candidates.
     pub respect_node_weight: bool,
+    /// Datum by which nodes of equal Weight are tried, the best quarter first;
+    /// `configuration`: CPUs; `none`: not at all.
+    pub capability: String,
+    /// What stands in where it is stale; `none`: such nodes come last.
+    pub capability_fallback: String,
     /// Tunables of mode `best`.
     pub best: BestConfig,
 }
@@ -302,6 +314,11 @@ pub struct GangConfig {
     pub billing: BTreeMap<String, f64>,
     /// Maintenance cost of a unit of each resource, likewise.
     pub cost: BTreeMap<String, f64>,
+    /// Datum that says how fast jobs run on a node; `history`: what was learned
+    /// of their type; `configuration`: CPUs.
+    pub speed: String,
+    /// What stands in where it is stale.
+    pub speed_fallback: String,
 }
 
 /// `[hdfs]`: the file systems whose block locations are read.
@@ -344,6 +361,74 @@ pub struct DataConfig {
     pub alpha: f64,
     /// Longest time of one plan of these jobs, milliseconds.
     pub deadline_ms: u32,
+}
+
+/// Which form of the bag method plans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BagMode {
+    /// Never below any other.
+    #[default]
+    Best,
+    /// The published rule.
+    Seed,
+    /// The optimum of each array.
+    Exact,
+    /// The same in whole tasks.
+    Integer,
+    /// In the proportions of the offline optimum.
+    Template,
+    /// Each array where it takes the least energy.
+    Greedy,
+    /// Each array in equal parts.
+    Average,
+}
+
+/// What arrays do whose price does not cover their energy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BagLoss {
+    /// Run where they cost least.
+    #[default]
+    Run,
+    /// Wait for cheaper hours.
+    Wait,
+}
+
+/// `[bag]`: job arrays by time and energy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BagConfig {
+    /// Whether arrays are planned.
+    pub enabled: bool,
+    /// Which form of the method plans.
+    pub mode: BagMode,
+    /// Whether tasks rather wait than go where the plan does not want them.
+    pub hold: bool,
+    /// Longest wait for that reason, seconds.
+    pub hold_max_s: u64,
+    /// Money per kWh.
+    pub energy_price: f64,
+    /// Money per kWh from an hour of the day on; empty: always `energy_price`.
+    pub tariff: BTreeMap<String, f64>,
+    /// Money per task.
+    pub task_price: f64,
+    /// Money per hour of a unit of each resource, by dimension name; memory by GiB.
+    pub price: BTreeMap<String, f64>,
+    /// What a task without any price earns, in least energy costs.
+    pub margin: f64,
+    /// Power of a fully used node, watts, by feature or class of nodes.
+    pub watts: BTreeMap<String, f64>,
+    /// Power of an idle node, likewise.
+    pub idle_watts: BTreeMap<String, f64>,
+    /// Datum with the power of each node, watts; `none`: there is none.
+    pub power_w: String,
+    /// What loss-making arrays do.
+    pub loss: BagLoss,
+    /// Longest wait of these since their submission, seconds.
+    pub wait_max_s: u64,
+    /// Greatest mean power of a plan above idle, watts; 0 for no limit.
+    pub power_cap_w: f64,
 }
 
 /// `[collect]`: the data service.
@@ -487,6 +572,8 @@ impl Default for BalanceConfig {
             no_improvement: NoImprovement::Fallback,
             hold_max_s: 300,
             respect_node_weight: true,
+            capability: NONE.to_owned(),
+            capability_fallback: CONFIGURATION.to_owned(),
             best: BestConfig::default(),
         }
     }
@@ -540,6 +627,30 @@ impl Default for GangConfig {
             priority_weight: 1.0,
             billing: BTreeMap::new(),
             cost: BTreeMap::new(),
+            speed: HISTORY.to_owned(),
+            speed_fallback: HISTORY.to_owned(),
+        }
+    }
+}
+
+impl Default for BagConfig {
+    fn default() -> Self {
+        BagConfig {
+            enabled: true,
+            mode: BagMode::Best,
+            hold: false,
+            hold_max_s: 3600,
+            energy_price: 0.3,
+            tariff: BTreeMap::new(),
+            task_price: 0.0,
+            price: BTreeMap::new(),
+            margin: 1.3,
+            watts: BTreeMap::new(),
+            idle_watts: BTreeMap::new(),
+            power_w: NONE.to_owned(),
+            loss: BagLoss::Run,
+            wait_max_s: 43_200,
+            power_cap_w: 0.0,
         }
     }
 }
@@ -603,7 +714,7 @@ impl Default for CollectConfig {
 
 impl Default for ShareConfig {
     fn default() -> Self {
-        let configuration = || "configuration".to_owned();
+        let configuration = || CONFIGURATION.to_owned();
         ShareConfig { capability: configuration(), capability_fallback: configuration() }
     }
 }
@@ -681,6 +792,11 @@ impl Config {
             || self.partition.values().any(|p| p.mode.is_some_and(|m| m != Mode::Off))
     }
 
+    /// Whether any partition's jobs can be touched.
+    pub fn any_enforced(&self) -> bool {
+        self.mode == Mode::Enforce || self.partition.values().any(|p| p.mode == Some(Mode::Enforce))
+    }
+
     /// What is valid but probably not meant; one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
@@ -702,6 +818,9 @@ impl Config {
                  `phalanx shadow` will have nothing to report (history.enabled = false)"
                     .to_owned(),
             );
+        }
+        if self.order.enabled && !self.any_enforced() {
+            out.push("order.enabled has no effect: no partition is in mode \"enforce\"".to_owned());
         }
         if !self.any_active() {
             out.push("mode is \"off\" everywhere: Slurm places every job".to_owned());

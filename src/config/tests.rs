@@ -31,7 +31,15 @@ fn key_table_equals_the_structs() {
     let mut from_structs: Vec<String> =
         config.flatten().into_keys().map(|key| key.replace("\"*\"", "*")).collect();
     // Empty, so not flattened.
-    let empty = ["balance.initial_weights", "gang.billing", "gang.cost"];
+    let empty = [
+        "balance.initial_weights",
+        "bag.idle_watts",
+        "bag.price",
+        "bag.tariff",
+        "bag.watts",
+        "gang.billing",
+        "gang.cost",
+    ];
     from_structs.extend(empty.map(str::to_owned));
     from_structs.sort();
     let mut from_table: Vec<String> = keys::KEYS.iter().map(|key| key.path.into()).collect();
@@ -189,6 +197,10 @@ const BAD: &[(&str, &str)] = &[
         "[planner]\ndeadline_ms = 5000\n",
         "p.toml:2:15: planner.deadline_ms: expected deadline_ms to be at most slot_ms, \
       got 5000 and 1000",
+    ),
+    (
+        "[hdfs]\nhost_map = [\"dn[1-2] n[1-2]\", \"dn[3-5] n3\"]\n",
+        "p.toml:2:12: hdfs.host_map: expected as many names on both sides, got 3 and 1",
     ),
     (
         "threshold = 0.5\n",

@@ -10,14 +10,15 @@ use phalanx_ffi::wire::{Reason, Stats};
 
 use crate::api::types::{
     AskReport, BlockerReport, CallShares, CallTime, ConfigStatus, DecisionReport, DimensionReport,
-    Explain, FilterReport, HistoryStatus, ImportReport, LinkStatus, NodeReport, NodesReport,
-    PendingReport, Placed, PlanReport, PlannedJob, PlannerStatus, PluginStatus, Quantiles,
-    ReloadReport, RunsReport, ShadowDiff, ShadowReport, SlurmStatus, SpeedsReport, Status,
-    SteerReport,
+    EnergyReport, ExpectedReport, Explain, FilterReport, HistoryStatus, ImportReport, LinkStatus,
+    NodeReport, NodesReport, PendingReport, Placed, PlanReport, PlannedJob, PlannerStatus,
+    PluginStatus, Quantiles, ReloadReport, RunsReport, ShadowDiff, ShadowReport, SlurmStatus,
+    SpeedsReport, Status, SteerReport,
 };
 use crate::api::{Backend, DataService, Failure};
 use crate::balance::WeightsBySource;
 use crate::blockmap::BlockMap;
+use crate::daemon::bags;
 use crate::daemon::past;
 use crate::daemon::recent::{Key, Known};
 use crate::daemon::recorder::now_ms;
@@ -28,11 +29,12 @@ use crate::history::{DecisionRow, HistoryReader};
 use crate::link::{Histogram, LinkView, Shares, upper_edge_quantiles};
 use crate::model::hostlist;
 use crate::model::run::Run;
-use crate::planner::cluster::{Cluster, Table};
+use crate::planner::cluster::{Cluster, Held, RunningJob, Table};
 use crate::planner::pending::waiting;
 use crate::planner::place::Placer;
 use crate::planner::plan::pools_of;
 use crate::planner::room::Room;
+use crate::planner::state::State as LiveState;
 use crate::planner::steer::Steered;
 use crate::snapshot::{Job, JobState, Snapshot};
 
@@ -40,6 +42,37 @@ use crate::snapshot::{Job, JobState, Snapshot};
 const SHADOW_LIST_MAX: u32 = 50;
 /// Asks that one explanation lists.
 const ASKS_MAX: u32 = 8;
+
+/// The mirror's jobs, with the snapshot's node indexes.
+fn held_in(snapshot: &Snapshot, placer: &Placer) -> Vec<RunningJob> {
+    let cluster = placer.cluster();
+    let kinds = &cluster.table().kinds;
+    let renumber = |held: &Held| {
+        let node = snapshot.node(&cluster.table().nodes.get(held.node)?.name)?;
+        let gres = held.gres.iter().filter_map(|(kind, _, count)| {
+            Some((snapshot.gres_kind(kinds.get(*kind as usize)?)?, None, *count))
+        });
+        Some(Held { node, gres: gres.collect(), ..held.clone() })
+    };
+    let job = |job: &RunningJob| RunningJob {
+        held: job.held.iter().filter_map(renumber).collect(),
+        ..job.clone()
+    };
+    cluster.jobs().values().map(job).collect()
+}
+
+fn now_s() -> i64 {
+    i64::try_from(now_ms() / 1000).unwrap_or(i64::MAX)
+}
+
+/// Expected end of a running job, Unix seconds; beyond what is expected, its
+/// limit if it has one.
+fn expected_end_s(job: &Job, mean_s: f64, now_s: i64) -> Option<i64> {
+    #[allow(clippy::cast_possible_truncation)] // a job's seconds
+    let expected = job.start_s.saturating_add(mean_s.ceil() as i64);
+    let last = job.time_limit_min.map(|minutes| job.start_s + i64::from(minutes) * 60);
+    if expected > now_s { Some(expected) } else { last }
+}
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
@@ -62,6 +95,7 @@ impl Backend for Shared {
             will_run: shares(&view.will_run),
             link: self.link_status(&view),
             planner: self.planner_status(),
+            order: self.order_status(),
             history: self.history_status(),
             collect: self.collect_status(),
         }
@@ -92,6 +126,7 @@ impl Backend for Shared {
             && job.state == JobState::Pending
         {
             report.pending = Some(self.pending(snapshot, job));
+            report.order = self.job_order(job.id);
         }
         report.input = in_queue.and_then(|job| self.input_note(job.id));
         let found = in_queue.is_some() || known.is_some();
@@ -138,10 +173,14 @@ impl Backend for Shared {
         let (Some(plan), Some(snapshot)) = (&state.plan, &state.snapshot) else {
             return Err(Failure::Unavailable("no plan yet".to_owned()));
         };
+        let places = self.order_places();
         let jobs = plan.jobs.iter().map(|planned| {
             let steered = planned.steered.as_ref();
             let decided = steered.filter(|s| s.tier.is_some());
+            let place = places.get(&planned.job_id);
             PlannedJob {
+                rank: place.and_then(|p| p.0),
+                delta: place.map_or(0, |p| p.1),
                 job_id: planned.job_id,
                 method: decided.map_or("balance", |s| s.steer.method.as_str()).to_owned(),
                 nodes: node_names(snapshot, &planned.nodes),
@@ -159,12 +198,39 @@ impl Backend for Shared {
         })
     }
 
+    fn state(&self) -> Result<LiveState, Failure> {
+        let snapshot = self.snapshot().ok_or_else(no_snapshot)?;
+        let config = serde_json::to_value(self.config())
+            .map_err(|error| Failure::Unavailable(format!("configuration: {error}")))?;
+        let going = |job: &&Job| job.state != JobState::Ended;
+        let expected = snapshot.jobs.iter().filter(going).filter_map(|job| {
+            let (prediction, _) = self.expected(job)?;
+            Some((job.id, prediction.mean_s))
+        });
+        Ok(LiveState {
+            time_ms: now_ms(),
+            config,
+            memory_tracked: lock(&self.poll).info.memory_tracked,
+            expected_s: expected.collect(),
+            running: self.responder.with_placer(|p| held_in(&snapshot, p)).unwrap_or_default(),
+            snapshot: Snapshot::clone(&snapshot),
+        })
+    }
+
     fn runs(&self, since_ms: Option<u64>, limit: Option<u32>) -> Result<RunsReport, Failure> {
         past::runs(self, since_ms, limit)
     }
 
     fn speeds(&self, class: Option<&str>, node: Option<&str>) -> Result<SpeedsReport, Failure> {
         past::speeds(self, class, node)
+    }
+
+    fn energy(&self) -> Result<EnergyReport, Failure> {
+        if !self.config().learn.enabled {
+            let text = "learn.enabled is off: nothing is learned".to_owned();
+            return Err(Failure::Unavailable(text));
+        }
+        Ok(bags::energy(self))
     }
 
     fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure> {
@@ -273,8 +339,21 @@ impl Shared {
             partition: job.partitions.to_string(),
             mode: self.config().mode_for(first).as_str().to_owned(),
             request: request(snapshot, job),
+            expected: self.expected_report(job),
             ..Explain::default()
         }
+    }
+
+    fn expected_report(&self, job: &Job) -> Option<ExpectedReport> {
+        if job.state == JobState::Ended {
+            return None;
+        }
+        let (prediction, runs) = self.expected(job)?;
+        let limit_s = job.time_limit_min.map(|minutes| u64::from(minutes) * 60);
+        let running = job.state == JobState::Running && job.start_s > 0;
+        let end_s = running.then(|| expected_end_s(job, prediction.mean_s, now_s())).flatten();
+        let end_ms = end_s.and_then(|s| u64::try_from(s).ok()).map(|s| s.saturating_mul(1000));
+        Some(ExpectedReport { runtime_s: prediction.mean_s, runs, limit_s, end_ms })
     }
 
     fn pending(&self, snapshot: &Snapshot, job: &Job) -> PendingReport {

@@ -2,7 +2,6 @@
 //! The data service inside the daemon: its thread, its settings, and its answers
 //! to the API.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +13,9 @@ use tokio::sync::watch;
 use crate::api::types::CollectStatus;
 use crate::api::{DataService, Failure, PastQuery, UseQuery};
 use crate::collect::agent::AgentOptions;
-use crate::collect::{Collect, From as Sender, Now, Refusal, Settings, Use};
+use crate::collect::{Collect, From as Sender, Now, Refusal, Settings};
 use crate::config::Config;
+use crate::daemon::measures;
 use crate::daemon::state::Shared;
 use crate::limits::{COLLECT_POINTS_MAX, NODES_MAX};
 use crate::model::collect::{
@@ -68,11 +68,7 @@ pub(super) fn settings(config: &Config) -> Settings {
         retention_hours: collect.retention_hours,
         max_mb: collect.max_mb,
         registrations: config.registrations(),
-        uses: vec![Use {
-            key: "share.capability".to_owned(),
-            name: config.share.capability.clone(),
-            fallback: config.share.capability_fallback.clone(),
-        }],
+        uses: measures::uses(config),
     }
 }
 
@@ -246,9 +242,7 @@ impl DataService for Shared {
                 })?
             }
         };
-        let of = |node: &crate::snapshot::Node| (Arc::clone(&node.name), node.cpus as f64);
-        let cpus: BTreeMap<Arc<str>, f64> =
-            snapshot.iter().flat_map(|s| &s.nodes).map(of).collect();
+        let cpus = measures::cpus(snapshot.as_deref());
         let cpus = |node: &str| cpus.get(node).copied();
         self.collect()?.used(key, ask.name.as_deref(), &nodes, &cpus, Now::read()).map_err(failure)
     }

@@ -3,13 +3,17 @@
 
 use std::time::{Duration, Instant};
 
-use crate::config::{Config, GangMode, LearnConfig};
+use crate::config::LearnConfig;
+use crate::daemon::measures::GANG_SPEED;
 use crate::daemon::steerers::{Round, Steerer};
-use crate::gang::Mode;
 use crate::learn::{JobTraits, Speeds, class_of, node_class_of};
-use crate::planner::gangs::{Belief, Beliefs, Inputs, Last, Settings, plan};
+use crate::planner::gangs::{Belief, Beliefs, Inputs, Last, plan};
+use crate::planner::measured::{Classes, Measured};
 use crate::planner::steer::{Method, MethodReport, Steering};
 use crate::snapshot::{Job, Node};
+
+/// Runs that a measurement counts as: nothing is left to explore.
+const MEASURED: f64 = 1e9;
 
 /// Plans gangs, each time from the plan before.
 #[derive(Default)]
@@ -25,9 +29,14 @@ impl Steerer for Gangs {
             return nothing();
         }
         let deadline = Instant::now() + Duration::from_millis(config.deadline_ms);
-        let settings = settings(round.config);
-        let learned =
-            Learned { speeds: round.speeds, by: &round.config.learn, now_s: round.now_s() };
+        let settings = round.config.gang_settings();
+        let measured = round.measures.get(GANG_SPEED).map(Measured::classes);
+        let learned = Learned {
+            speeds: round.speeds,
+            by: &round.config.learn,
+            now_s: round.now_s(),
+            measured: measured.unwrap_or_default(),
+        };
         let inputs = Inputs {
             snapshot: round.snapshot,
             rooms: round.rooms,
@@ -37,8 +46,12 @@ impl Steerer for Gangs {
             remaining: &|| Some(deadline.saturating_duration_since(Instant::now())),
             last: &self.last,
         };
-        let (steering, last) = plan(&inputs);
+        let (mut steering, last) = plan(&inputs);
         self.last = last;
+        if !learned.measured.of.is_empty() {
+            let nodes = u32::try_from(learned.measured.of.len()).map_or(f64::MAX, f64::from);
+            steering.report.terms.insert("nodes_measured".to_owned(), nodes);
+        }
         steering
     }
 }
@@ -49,29 +62,13 @@ fn nothing() -> Steering {
     Steering { method: Method::Gang, steers: Vec::new(), wishes: Vec::new(), report }
 }
 
-fn settings(config: &Config) -> Settings {
-    let gang = &config.gang;
-    Settings {
-        mode: match gang.mode {
-            GangMode::Best => Mode::Best,
-            GangMode::Seed => Mode::Seed,
-        },
-        seed: gang.seed,
-        threads: gang.threads as usize,
-        // Where nothing is learned, trying teaches nothing.
-        bonus_scale: if config.learn.enabled { gang.bonus_scale } else { 0.0 },
-        billing: gang.billing.clone(),
-        priority_weight: gang.priority_weight,
-        cost: gang.cost.clone(),
-        jobs_max: config.planner.plan_jobs_max as usize,
-    }
-}
-
-/// Learned speeds under the classes of the configuration.
+/// Learned speeds under the classes of the configuration; on nodes that were
+/// measured, that.
 struct Learned<'a> {
     speeds: &'a Speeds,
     by: &'a LearnConfig,
     now_s: i64,
+    measured: Classes,
 }
 
 impl Beliefs for Learned<'_> {
@@ -80,10 +77,16 @@ impl Beliefs for Learned<'_> {
     }
 
     fn node_class(&self, node: &Node) -> String {
-        node_class_of(node, &self.by.node_class_by)
+        match self.measured.of.get(&node.name) {
+            Some(class) => class.to_string(),
+            None => node_class_of(node, &self.by.node_class_by),
+        }
     }
 
     fn belief(&self, job_type: &str, node_class: &str) -> Belief {
+        if let Some(&speed) = self.measured.speed.get(node_class) {
+            return Belief { speed, count: MEASURED };
+        }
         let found = self.speeds.estimate(job_type, "", node_class, self.now_s);
         Belief { speed: found.speed, count: found.count }
     }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
@@ -18,6 +18,7 @@ use crate::daemon::recorder::now_ms;
 use crate::daemon::runs::{Naming, RunNote, Runs};
 use crate::daemon::state::Shared;
 use crate::history::{Record, split_node_classes};
+use crate::learn::runtime::{JobClass, Runtimes, tells_runtime};
 use crate::learn::{
     JobTraits, Observation, RunNode, Speeds, SpeedsError, class_of, node_class_of, teaches,
 };
@@ -193,6 +194,8 @@ impl Learner {
         }
         self.shared.inputs.forget();
         let before = std::mem::replace(&mut self.speeds, empty(&self.config));
+        let runtimes = &self.shared.runtimes;
+        let runtimes_before = std::mem::take(&mut *write(runtimes));
         let reader = self.shared.reader.clone();
         let mut recent: BTreeMap<(String, i64), Run> = std::mem::take(&mut self.recent)
             .into_iter()
@@ -221,6 +224,7 @@ impl Learner {
                     warn!("speeds: {error}; what was learned so far stays");
                 }
                 self.speeds = before;
+                *write(&self.shared.runtimes) = runtimes_before;
                 self.shared.learn.rebuild_at(now_ms().saturating_add(RETRY_MS));
             }
         }
@@ -234,8 +238,12 @@ impl Learner {
         }
     }
 
-    /// Adds a run to the table; whether it taught something.
+    /// Adds a run to what is known; whether it taught a speed.
     fn learn(&mut self, run: &Run) -> bool {
+        if tells_runtime(&run.state) && run.elapsed_ms > 0 {
+            let class = JobClass::of(&JobTraits::of_run(run), run.limit_min);
+            write(&self.shared.runtimes).observe(&class, (run.elapsed_ms / 1000).max(1));
+        }
         if !teaches(&run.state, run.work.is_some()) || run.elapsed_ms == 0 {
             return false;
         }
@@ -258,6 +266,10 @@ impl Learner {
         self.shared.inputs.learn(&class, run);
         self.speeds.learn(&class, &nodes, &seen).is_ok()
     }
+}
+
+fn write(runtimes: &RwLock<Runtimes>) -> RwLockWriteGuard<'_, Runtimes> {
+    runtimes.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A table with nothing in it; options that the configuration allows are valid.

@@ -3,13 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::balance::{BestParams, Mode as BalanceRules, NoImprovement as Rule, Params, Sources};
-use crate::config::{
-    BalanceConfig, BalanceMode, Config, HistoryConfig, Mode, NoImprovement, WeightSource,
-};
+use crate::config::{Config, HistoryConfig, Mode};
 use crate::history::Limits;
 use crate::link::{Mode as LinkMode, Settings};
-use crate::planner::place::Tuning;
 
 /// The link's settings under this configuration.
 pub(super) fn link_settings(config: &Config, generation: u64) -> Settings {
@@ -22,13 +18,14 @@ pub(super) fn link_settings(config: &Config, generation: u64) -> Settings {
         breaker_misses: config.link.breaker_misses,
         breaker_open_ms: config.link.breaker_open_ms,
         ask_will_run: config.link.ask_will_run,
-        tuning: tuning(&config.balance),
         input_wait_ms: if config.data.enabled { config.data.wait_ms.into() } else { 0 },
         require_wait_ms: if config.data.enabled {
             u64::from(config.data.require_wait_s) * 1000
         } else {
             0
         },
+        order: config.order.enabled && config.any_enforced(),
+        tuning: config.tuning(),
     }
 }
 
@@ -52,40 +49,5 @@ pub(super) fn history_limits(config: &HistoryConfig) -> Limits {
         retention_days: config.retention_days,
         runs_days: config.runs_days,
         max_mb: config.max_mb,
-    }
-}
-
-/// The balance method's parameters; weights stay by name, because the
-/// dimensions are the cluster's.
-pub(super) fn tuning(config: &BalanceConfig) -> Tuning {
-    let has = |source| config.weights_from.contains(&source);
-    let params = Params {
-        mode: match config.mode {
-            BalanceMode::Best => BalanceRules::Best,
-            BalanceMode::Seed => BalanceRules::Seed,
-        },
-        initial_weights: Vec::new(),
-        sources: Sources {
-            initial: has(WeightSource::Initial),
-            pending: has(WeightSource::Pending),
-            usage: has(WeightSource::Usage),
-        },
-        threshold: config.threshold,
-        no_improvement: match config.no_improvement {
-            NoImprovement::Fallback => Rule::Fallback,
-            NoImprovement::Hold => Rule::Hold,
-        },
-        hold_max_ms: Some(config.hold_max_s.saturating_mul(1000)),
-        best: BestParams {
-            sharpness: config.best.sharpness,
-            packing: config.best.packing,
-            stranding: config.best.stranding,
-            gang: config.best.gang,
-        },
-    };
-    Tuning {
-        params,
-        initial_weights: config.initial_weights.clone(),
-        ignore_node_weight: !config.respect_node_weight,
     }
 }

@@ -11,18 +11,21 @@ use log::{info, warn};
 use crate::api::types::ReloadReport;
 use crate::collect::Now;
 use crate::config::Config;
+use crate::daemon::bags::Power;
 use crate::daemon::collect::{self, Data};
 use crate::daemon::data::DataShared;
 use crate::daemon::learner::LearnShared;
 use crate::daemon::logging;
+use crate::daemon::order::OrderView;
 use crate::daemon::recent::Recent;
 use crate::daemon::settings::{history_limits, link_settings};
 use crate::history::{HistoryReader, HistorySender};
+use crate::learn::runtime::{JobClass, Prediction, Runtimes};
 use crate::learn::{JobTraits, Speeds, class_of};
 use crate::link::Responder;
 use crate::planner::plan::{Plan, rooms_from_mirror};
 use crate::planner::room::Room;
-use crate::planner::steer::MethodReport;
+use crate::planner::steer::{MethodReport, OrderWish};
 use crate::snapshot::{Job, Snapshot};
 use crate::source::slurm::ClusterInfo;
 
@@ -50,6 +53,8 @@ pub(super) struct PollState {
 #[derive(Debug, Default)]
 pub(super) struct PlanState {
     pub(super) plan: Option<Arc<Plan>>,
+    /// Who should start first, by the methods.
+    pub(super) wishes: Vec<OrderWish>,
     /// Reports of the methods behind it.
     pub(super) methods: Vec<MethodReport>,
     /// Names of the plan's node indexes.
@@ -72,6 +77,7 @@ pub(super) struct Shared {
     pub(super) snapshot: RwLock<Option<Arc<Snapshot>>>,
     pub(super) poll: Mutex<PollState>,
     pub(super) plan: Mutex<PlanState>,
+    pub(super) order: Mutex<OrderView>,
     pub(super) recent: Arc<Mutex<Recent>>,
     pub(super) history: Option<HistorySender>,
     pub(super) reader: Option<HistoryReader>,
@@ -81,6 +87,10 @@ pub(super) struct Shared {
     pub(super) speeds: RwLock<Arc<Speeds>>,
     /// Inputs of data-parallel jobs.
     pub(super) inputs: DataShared,
+    /// Power of nodes as it was measured.
+    pub(super) power: Arc<Mutex<Power>>,
+    /// Learned runtimes; the learner adds every run that ends.
+    pub(super) runtimes: RwLock<Runtimes>,
     /// Counts of the learner.
     pub(super) learn: Arc<LearnShared>,
     /// Turns of the link and plan threads, for the watchdog.
@@ -127,6 +137,15 @@ impl Shared {
     pub(super) fn class_of(&self, job: &Job) -> String {
         let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
         class_of(&JobTraits::of(job), &in_force.config.learn.class_by)
+    }
+
+    /// How long a job is expected to run, and how many runs of its user say so;
+    /// `None` while nothing is known of the user.
+    pub(super) fn expected(&self, job: &Job) -> Option<(Prediction, f64)> {
+        let class = JobClass::of(&JobTraits::of(job), job.time_limit_min);
+        let runtimes = self.runtimes.read().unwrap_or_else(PoisonError::into_inner);
+        let seen = runtimes.seen(&class);
+        (seen > 0.0).then(|| (runtimes.predict(&class), seen))
     }
 
     /// What is known of how fast job classes run where.

@@ -4,11 +4,16 @@
 //! A method joins by one more entry in [`all`]; what it hands back goes to the
 //! link, where [`steer::decide`](crate::planner::steer::decide) follows it.
 
+use std::sync::Arc;
+
 use crate::api::types::SteerReport;
 use crate::config::Config;
+use crate::daemon::bags::Bags;
 use crate::daemon::data::DataShared;
 use crate::daemon::data_steer::DataJobs;
 use crate::daemon::gangs::Gangs;
+use crate::daemon::measures::Measures;
+use crate::daemon::state::Shared;
 use crate::learn::Speeds;
 use crate::planner::room::Room;
 use crate::planner::steer::{Steered, Steering, Unused};
@@ -27,6 +32,8 @@ pub(super) struct Round<'a> {
     pub(super) speeds: &'a Speeds,
     /// Inputs of data-parallel jobs.
     pub(super) data: &'a DataShared,
+    /// What was measured on the nodes, for the methods that go by it.
+    pub(super) measures: &'a Measures,
     /// Unix milliseconds.
     pub(super) now_ms: u64,
 }
@@ -47,8 +54,9 @@ pub(super) trait Steerer: Send {
 }
 
 /// Every method, in the order in which they plan.
-pub(super) fn all() -> Vec<Box<dyn Steerer>> {
-    vec![Box::new(DataJobs::default()), Box::new(Gangs::default())]
+pub(super) fn all(shared: &Shared) -> Vec<Box<dyn Steerer>> {
+    let bags = Box::new(Bags::new(Arc::clone(&shared.power)));
+    vec![Box::new(DataJobs::default()), bags, Box::new(Gangs::default())]
 }
 
 /// A steer and what became of it, with nodes by name.

@@ -9,14 +9,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use log::{debug, info, warn};
 
-use crate::config::Config;
+use crate::daemon::measures::{self, Measures};
 use crate::daemon::recorder::now_ms;
-use crate::daemon::settings::tuning;
 use crate::daemon::state::{Beat, Shared, lock};
 use crate::daemon::steerers::{self, Round, Steerer};
-use crate::planner::attribution::{self, Counts};
+use crate::planner::attribution;
 use crate::planner::plan::{Inputs, Plan, plan, pools_of};
-use crate::planner::room::Room;
 use crate::planner::steer::Steering;
 use crate::snapshot::Snapshot;
 use crate::source::slurm::Source;
@@ -123,7 +121,7 @@ pub(super) fn poll(
     }
 }
 
-fn sleep_until(when: Instant, stop: &AtomicBool) {
+pub(super) fn sleep_until(when: Instant, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let left = when.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -133,45 +131,73 @@ fn sleep_until(when: Instant, stop: &AtomicBool) {
     }
 }
 
-/// Plans each newest snapshot, at most once per `planner.slot_ms` and with at
-/// most 1/[`PLAN_SHARE`] of a CPU.
+/// Plans each newest snapshot, and again when what was measured on the nodes
+/// has changed; at most once per `planner.slot_ms` and with at most
+/// 1/[`PLAN_SHARE`] of a CPU.
 pub(super) fn plan_loop(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBool) {
-    let mut steerers = steerers::all();
+    let mut steerers = steerers::all(shared);
+    let mut newest: Option<Arc<Snapshot>> = None;
+    let mut planned_with = Measures::new();
     while !stop.load(Ordering::Relaxed) {
         shared.turn(Beat::Plan);
-        match snapshots.recv_timeout(TICK) {
-            Ok(snapshot) => {
-                let started = Instant::now();
-                plan_one(shared, &snapshot, &mut steerers);
-                let slot = Duration::from_millis(shared.config().planner.slot_ms);
-                let share = started.elapsed().saturating_mul(PLAN_SHARE).min(PLAN_PAUSE_MAX);
-                let next = started + slot.max(share);
-                while Instant::now() < next && !stop.load(Ordering::Relaxed) {
-                    shared.turn(Beat::Plan);
-                    sleep_until(next.min(Instant::now() + TICK), stop);
-                }
-            }
-            Err(RecvTimeoutError::Timeout) => {}
+        let fresh = match snapshots.recv_timeout(TICK) {
+            Ok(snapshot) => Some(snapshot),
+            Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let is_fresh = fresh.is_some();
+        newest = fresh.or(newest);
+        let Some(snapshot) = &newest else { continue };
+        let started = Instant::now();
+        let measures = measures::read(shared, snapshot);
+        shared.responder.set_levels(measures::levels(&measures));
+        if is_fresh || measures != planned_with {
+            plan_one(shared, snapshot, &measures, &mut steerers);
+            planned_with = measures;
+        } else if measures.is_empty() {
+            continue;
+        }
+        let slot = Duration::from_millis(shared.config().planner.slot_ms);
+        let share = started.elapsed().saturating_mul(PLAN_SHARE).min(PLAN_PAUSE_MAX);
+        let next = started + slot.max(share);
+        while Instant::now() < next && !stop.load(Ordering::Relaxed) {
+            shared.turn(Beat::Plan);
+            sleep_until(next.min(Instant::now() + TICK), stop);
         }
     }
 }
 
-fn plan_one(shared: &Shared, snapshot: &Arc<Snapshot>, steerers: &mut [Box<dyn Steerer>]) {
+fn plan_one(
+    shared: &Shared,
+    snapshot: &Arc<Snapshot>,
+    measures: &Measures,
+    steerers: &mut [Box<dyn Steerer>],
+) {
     let started = Instant::now();
     let config = shared.config();
     let (rooms, _) = shared.rooms(snapshot);
     let now_s = i64::try_from(now_ms() / 1000).unwrap_or(i64::MAX);
     let requests_max = config.planner.plan_jobs_max as usize;
     let counts = attribution::count(snapshot, &rooms, now_s, requests_max);
-    let pending = pending_by_name(snapshot, &counts);
+    let pending = counts.by_name(snapshot);
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
-    let steerings = steer(shared, &config, snapshot, &rooms, steerers);
+    let speeds = shared.speeds();
+    let round = Round {
+        data: &shared.inputs,
+        config: &config,
+        snapshot,
+        rooms: &rooms,
+        speeds: &speeds,
+        measures,
+        now_ms: now_ms(),
+    };
+    let steerings = steer(shared, snapshot, &round, steerers);
     let methods = steerings.iter().map(|s| s.report.clone()).collect();
+    let wishes = steerings.iter().flat_map(|s| s.wishes.iter().copied()).collect();
     let deadline = started + Duration::from_millis(config.planner.deadline_ms);
     let inputs = Inputs {
         rooms,
-        tuning: tuning(&config.balance),
+        tuning: shared.responder.settings().tuning.clone(),
         pending,
         memory_tracked: lock(&shared.poll).info.memory_tracked,
         jobs_max: requests_max,
@@ -192,6 +218,7 @@ fn plan_one(shared: &Shared, snapshot: &Arc<Snapshot>, steerers: &mut [Box<dyn S
         warn!("plan refused: {error}");
     }
     state.methods = methods;
+    state.wishes = wishes;
     if let Some(plan) = plan {
         state.plan = Some(Arc::new(plan));
         state.snapshot = Some(Arc::clone(snapshot));
@@ -204,34 +231,19 @@ fn plan_one(shared: &Shared, snapshot: &Arc<Snapshot>, steerers: &mut [Box<dyn S
 /// Asks every method what it wishes, and tells the link.
 fn steer(
     shared: &Shared,
-    config: &Config,
-    snapshot: &Arc<Snapshot>,
-    rooms: &[Room],
+    snapshot: &Snapshot,
+    round: &Round<'_>,
     steerers: &mut [Box<dyn Steerer>],
 ) -> Vec<Steering> {
-    let speeds = shared.speeds();
-    let data = &shared.inputs;
-    let round = Round { config, snapshot, rooms, speeds: &speeds, data, now_ms: now_ms() };
     let mut all = Vec::new();
     for steerer in steerers {
         shared.turn(Beat::Plan);
         let started = Instant::now();
-        let mut steering = steerer.plan(&round);
+        let mut steering = steerer.plan(round);
         steering.report.took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         shared.responder.set_steers(steering.method, snapshot, steering.steers.clone());
-        steerer.in_force(&round);
+        steerer.in_force(round);
         all.push(steering);
     }
     all
-}
-
-fn pending_by_name(snapshot: &Snapshot, counts: &Counts) -> BTreeMap<Arc<str>, u64> {
-    let mut by_name = BTreeMap::from([("cpu".into(), counts.cpu), ("mem".into(), counts.memory)]);
-    for (kind, count) in snapshot.gres_kinds.iter().zip(&counts.kinds) {
-        by_name.insert(format!("gres/{kind}").into(), *count);
-    }
-    for (license, count) in snapshot.licenses.iter().zip(&counts.licenses) {
-        by_name.insert(format!("license/{}", license.name).into(), *count);
-    }
-    by_name
 }

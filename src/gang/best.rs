@@ -24,6 +24,8 @@ const SEARCH_WORK_MAX: u64 = 120_000_000;
 const ROUNDS: u64 = 40;
 /// Rounds between two exchanges among the islands.
 const EXCHANGE_ROUNDS: u64 = 4;
+/// Steps between two looks at the clock.
+const CLOCK_STEPS: u32 = 8;
 /// Rounds without improvement at the end after which a search counts as converged.
 const STALE_ROUNDS: u64 = ROUNDS / 4;
 /// Search nodes of the exact attempt on small problems.
@@ -31,8 +33,8 @@ const EXACT_NODES: u64 = 10_000;
 /// Share of the time after which the exact attempt gives up.
 const EXACT_TIME_SHARE: f64 = 0.3;
 /// Temperatures at the start and the end, in mean job values.
-const HEAT_START: f64 = 0.2;
-const HEAT_END: f64 = 0.005;
+const HEAT_START: f64 = 0.4;
+const HEAT_END: f64 = 0.008;
 
 /// Jobs up to which the full temperature is used.
 const HEAT_JOBS: f64 = 200.0;
@@ -296,8 +298,12 @@ fn run_round(
     let mut progress = round as f64 / ROUNDS as f64;
     // Many jobs leave few steps for each, too few to make good what a warm start would lose.
     let cool = (HEAT_JOBS / instance.jobs().max(1) as f64).min(1.0);
+    let mut steps = 0_u32;
     while island.state.work < end {
-        if let Some(used) = clock.used() {
+        steps += 1;
+        if steps % CLOCK_STEPS == 1
+            && let Some(used) = clock.used()
+        {
             if used * ROUNDS as f64 >= (round + 1) as f64 {
                 return;
             }

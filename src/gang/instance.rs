@@ -70,6 +70,7 @@ pub(crate) struct Instance {
     /// Option by (type, server) or `NONE`; empty when the instance is too large for it.
     pub(crate) dense_option: Vec<u32>,
     pub(crate) task_type: Vec<u32>,
+    pub(crate) job_of: Vec<u32>,
     /// First task of each job, and the number of tasks at the end.
     pub(crate) job_start: Vec<u32>,
     /// Tasks of each job, hardest first, in the ranges of `job_start`.
@@ -214,6 +215,7 @@ impl Instance {
             opts: Vec::new(),
             dense_option: Vec::new(),
             task_type: Vec::new(),
+            job_of: Vec::new(),
             job_start: vec![0],
             insert_order: Vec::new(),
             job_request: Vec::new(),
@@ -354,6 +356,7 @@ impl Instance {
             let start = self.job_start[j] as usize;
             let end = start + job.tasks.len();
             self.job_start.push(narrow(end));
+            self.job_of.resize(end, narrow(j));
             let types = &self.task_type;
             let mut order: Vec<u32> = (narrow(start)..narrow(end)).collect();
             order.sort_by(|a, b| {

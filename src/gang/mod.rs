@@ -18,6 +18,7 @@ mod problem;
 mod rng;
 mod search;
 mod seed;
+mod shift;
 mod state;
 mod tree;
 mod units;

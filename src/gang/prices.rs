@@ -228,6 +228,12 @@ impl<'a> Dual<'a> {
 pub(crate) struct Guide {
     /// Reduced value of each option: lin + theta s2 + untried - price.
     pub(crate) reduced: Vec<f64>,
+    /// The same without the price.
+    pub(crate) worth: Vec<f64>,
+    /// Largest worth of each type.
+    pub(crate) best_worth: Vec<f64>,
+    /// Types that are worth more on some servers than on others.
+    pub(crate) choosy: Vec<bool>,
     /// Options of each type by descending reduced value, in the ranges of `opt_start`.
     pub(crate) option_order: Vec<u32>,
     /// Reduced value by (type, server), -inf where there is no edge; empty on large instances.
@@ -243,7 +249,10 @@ impl Guide {
     pub(crate) fn new(instance: &Instance, prices: &Prices) -> Guide {
         let (kinds, types) = (instance.kinds, instance.types);
         let mut reduced = vec![0.0; instance.opts.len()];
+        let mut worth = reduced.clone();
+        let mut best_worth = vec![f64::NEG_INFINITY; types];
         let mut option_order: Vec<u32> = (0..narrow(instance.opts.len())).collect();
+        let mut choosy = vec![false; types];
         let floor = floor_prices(instance, prices);
         let mut type_value = vec![0.0; types];
         let mut type_price = vec![0.0; types];
@@ -260,6 +269,9 @@ impl Guide {
                     + prices.theta * opt.s2
                     + f64::from(opt.untried) * instance.untried_weight;
                 reduced[at] = value - price;
+                worth[at] = value;
+                choosy[ty] |= at > range.start && value != worth[range.start];
+                best_worth[ty] = best_worth[ty].max(value);
                 if reduced[at] > best {
                     best = reduced[at];
                     let base: f64 = floor.iter().zip(request).map(|(l, a)| l * a).sum();
@@ -281,6 +293,9 @@ impl Guide {
             .collect();
         let mut guide = Guide {
             reduced,
+            worth,
+            best_worth,
+            choosy,
             option_order,
             dense: Vec::new(),
             rest: Vec::new(),

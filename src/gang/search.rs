@@ -6,12 +6,21 @@
 use super::instance::{Instance, NONE, narrow};
 use super::prices::Guide;
 use super::rng::Stream;
+use super::shift::Chain;
 use super::state::{Score, State, Taste};
 
 /// Pending jobs tried again after one ruin.
-const CANDIDATES_MAX: usize = 8;
+const CANDIDATES_MAX: usize = 4;
+/// Each of them is the densest of so many.
+const CANDIDATES_OF: usize = 4;
 /// Jobs removed by one ruin.
 const RUIN_JOBS_MAX: usize = 12;
+/// Steps in a hundred that begin with a chain to make room for a job, or to move a task; the
+/// others, and those whose chain found nothing, remove whole jobs.
+const SQUEEZE_PERCENT: usize = 5;
+const SHIFT_PERCENT: usize = 25;
+/// Temperature of the move of one task, as a share of a job's.
+const SHIFT_HEAT: f64 = 0.1;
 /// Accepted steps between two exact sums of the score.
 const RESCORE_STEPS: u32 = 512;
 
@@ -35,6 +44,7 @@ pub(crate) struct Island {
     inserted: Vec<u32>,
     candidates: Vec<(f64, u32)>,
     steps: u32,
+    chain: Chain,
     /// Mean scalar value of a placed job: the unit of the temperature.
     job_value: f64,
 }
@@ -62,6 +72,7 @@ impl Island {
             inserted: Vec::with_capacity(jobs),
             candidates: Vec::with_capacity(jobs.max(CANDIDATES_MAX * 2)),
             steps: 0,
+            chain: Chain::new(),
             job_value,
         }
     }
@@ -82,11 +93,22 @@ impl Island {
         self.removed.clear();
         self.saved.clear();
         self.inserted.clear();
-        let first = self.ruin(instance, guide);
-        self.recreate(instance, guide, first);
+        let chained = match self.rng.below(100) {
+            dice if dice < SQUEEZE_PERCENT => self.squeeze(instance, guide),
+            dice if dice < SQUEEZE_PERCENT + SHIFT_PERCENT => self.shift(instance, guide, mood),
+            _ => false,
+        };
+        if !chained {
+            let first = self.ruin(instance, guide);
+            self.recreate(instance, guide, first);
+        }
         let after = self.state.score();
         if !self.accept(instance, &before, &after, mood) {
-            self.undo(instance);
+            if chained {
+                self.take_back(instance);
+            } else {
+                self.undo(instance);
+            }
             return;
         }
         self.steps += 1;
@@ -97,6 +119,41 @@ impl Island {
             self.best_score = self.state.rescore(instance);
             self.best.copy_from_slice(&self.state.server);
         }
+    }
+
+    /// Moves one task by an ejection chain; false when nothing changed.
+    fn shift(&mut self, instance: &Instance, guide: &Guide, mood: Mood) -> bool {
+        self.chain.clear();
+        if self.state.placed == 0 {
+            return false;
+        }
+        let job = self.state.queue[self.rng.below(self.state.placed)] as usize;
+        let range = instance.job_tasks(job);
+        let task = range.start + self.rng.below(range.len());
+        let slack = -self.rng.unit().max(1e-300).ln() * mood.heat * self.job_value * SHIFT_HEAT;
+        guide.choosy[instance.task_type[task] as usize]
+            && self.chain.shift(instance, guide, &mut self.state, &mut self.rng, task, slack)
+    }
+
+    /// Makes room for a pending job; false when nothing changed.
+    fn squeeze(&mut self, instance: &Instance, guide: &Guide) -> bool {
+        self.chain.clear();
+        if self.state.placed == self.state.queue.len() {
+            return false;
+        }
+        let job = self.promising(guide, 3) as usize;
+        let done = self.chain.squeeze_in(instance, guide, &mut self.state, &mut self.rng, job);
+        if done {
+            self.inserted.push(narrow(job));
+        }
+        done
+    }
+
+    fn take_back(&mut self, instance: &Instance) {
+        for at in 0..self.inserted.len() {
+            self.state.mark(self.inserted[at] as usize, false);
+        }
+        self.chain.undo(instance, &mut self.state);
     }
 
     fn accept(&mut self, instance: &Instance, before: &Score, after: &Score, mood: Mood) -> bool {
@@ -114,7 +171,8 @@ impl Island {
         if self.state.placed == 0 {
             return NONE;
         }
-        let first = if pending > 0 && self.rng.below(3) > 0 { self.promising(guide) } else { NONE };
+        let first =
+            if pending > 0 && self.rng.below(3) > 0 { self.promising(guide, 3) } else { NONE };
         if self.rng.below(3) > 0 {
             for _ in 0..count {
                 if self.state.placed > 0 {
@@ -163,12 +221,12 @@ impl Island {
         }
     }
 
-    /// The best of a few random pending jobs by density.
-    fn promising(&mut self, guide: &Guide) -> u32 {
+    /// The best of `few` random pending jobs by density.
+    fn promising(&mut self, guide: &Guide, few: usize) -> u32 {
         let placed = self.state.placed;
         let pending = self.state.queue.len() - placed;
         let mut best = NONE;
-        for _ in 0..3 {
+        for _ in 0..few {
             let job = self.state.queue[placed + self.rng.below(pending)];
             let better = best == NONE || guide.density[job as usize] > guide.density[best as usize];
             if better {
@@ -201,8 +259,10 @@ impl Island {
         let pending = self.state.queue.len() - placed;
         let tried = pending.min(CANDIDATES_MAX);
         for i in 0..tried {
-            let at = if pending == tried { i } else { self.rng.below(pending) };
-            let job = self.state.queue[placed + at];
+            let job = match pending == tried {
+                true => self.state.queue[placed + i],
+                false => self.promising(guide, CANDIDATES_OF),
+            };
             if !self.removed.contains(&job) {
                 let key = self.key(guide, job, noise);
                 self.candidates.push((key, job));

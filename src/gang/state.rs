@@ -264,6 +264,21 @@ impl State {
         request.iter().zip(free).all(|(a, f)| a <= f)
     }
 
+    /// True when a task of type `ty` fits once one of type `other` has left `server`.
+    pub(crate) fn fits_without(
+        &self,
+        instance: &Instance,
+        ty: usize,
+        server: usize,
+        other: usize,
+    ) -> bool {
+        let k = instance.kinds;
+        let request = &instance.request[ty * k..(ty + 1) * k];
+        let leaving = &instance.request[other * k..(other + 1) * k];
+        let free = &self.free[server * k..(server + 1) * k];
+        request.iter().zip(leaving).zip(free).all(|((a, l), f)| *a <= f + l)
+    }
+
     /// Puts a task on a server that fits, by option `option`.
     pub(crate) fn put(&mut self, instance: &Instance, task: usize, server: u32, option: usize) {
         debug_assert!(self.server[task] == NONE);
@@ -370,10 +385,20 @@ impl State {
         let range = instance.job_tasks(job);
         let spread = instance.spread[job];
         let mut done = range.start;
+        // Filling a server only makes it a better choice for the next task of the same type.
+        let mut before = None;
         for at in range.clone() {
             let task = instance.insert_order[at] as usize;
             let ty = instance.task_type[task] as usize;
-            let Some((server, option)) = self.choose(instance, guide, ty, taste) else { break };
+            let again = before.filter(|(last, server, _)| {
+                *last == ty && !spread && self.fits(instance, ty, *server as usize)
+            });
+            let found = match again {
+                Some((_, server, option)) => Some((server, option)),
+                None => self.choose(instance, guide, ty, taste),
+            };
+            let Some((server, option)) = found else { break };
+            before = Some((ty, server, option));
             self.put(instance, task, server, option);
             if spread {
                 self.shut(server as usize, -SHUT);

@@ -14,6 +14,7 @@ mod cache;
 mod conf;
 mod glob;
 mod hosts;
+mod jmx;
 mod namenode;
 mod proto;
 mod resolve;
@@ -33,6 +34,7 @@ pub use hosts::{HostMap, HostNames};
 pub use uri::{Location, Scheme, parse as parse_uri};
 
 use crate::config::HdfsConfig;
+use crate::limits::HDFS_PAGE_BLOCKS;
 use crate::model::blocks::{DataNode, Located};
 use rpc::Timeouts;
 
@@ -143,6 +145,14 @@ struct Entry {
     striping: Option<resolve::Striping>,
 }
 
+impl Entry {
+    /// Its blocks fit into one page.
+    fn is_small(&self) -> bool {
+        let blocks = self.length.div_ceil(self.block_size.max(1));
+        blocks.saturating_mul(u64::from(self.replication.max(1))) <= HDFS_PAGE_BLOCKS
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Directory,
@@ -156,9 +166,16 @@ trait BlockSource {
     fn status(&mut self, path: &str) -> Result<Option<Entry>, HdfsError>;
     /// All entries of a directory, in pages; stops with an error beyond `most`.
     fn list(&mut self, path: &str, most: usize) -> Result<Vec<Entry>, HdfsError>;
-    /// The blocks of some files of one directory, in the order of the files, `None` for one that
-    /// is gone meanwhile.
-    fn blocks(&mut self, files: &[Entry], sink: &mut resolve::Sink) -> Result<(), HdfsError>;
+    /// The blocks of some files of one directory, in the order of the files. `listed`: a listing of
+    /// that directory may bring the blocks of all its files at once, for each [is small].
+    ///
+    /// [is small]: Entry::is_small
+    fn blocks(
+        &mut self,
+        files: &[Entry],
+        listed: bool,
+        sink: &mut resolve::Sink,
+    ) -> Result<(), HdfsError>;
 }
 
 /// A DataNode as a NameNode knows it.
@@ -195,6 +212,11 @@ impl Hdfs {
     /// See [`Hdfs::new`].
     pub fn configured(config: &HdfsConfig) -> Result<Self, HdfsError> {
         Self::new(&config.conf_dirs, &config.namenodes, config.into())
+    }
+
+    /// Changes [`Limits::job`], for a job with several inputs that has spent a part of it.
+    pub fn limit_job(&mut self, job: Duration) {
+        self.limits.job = job;
     }
 
     /// What is configured.
@@ -253,7 +275,7 @@ impl Hdfs {
         match by_rpc {
             Err(error) if service.has_http() => {
                 let urls = service.http_urls();
-                urls.iter().find_map(|url| webhdfs::live_nodes(url, &timeouts).ok()).ok_or(error)
+                urls.iter().find_map(|url| jmx::live_nodes(url, &timeouts).ok()).ok_or(error)
             }
             other => other,
         }

@@ -79,7 +79,9 @@ impl Client {
             for status in entries {
                 let path = path_of(directory, &status.path);
                 // Both are in the NameNode's order, by name.
-                while wanted.next_if(|file| file.path.as_bytes() < path.as_bytes()).is_some() {}
+                while let Some(file) = wanted.next_if(|f| f.path.as_bytes() < path.as_bytes()) {
+                    sink.gone(file);
+                }
                 let Some(file) = wanted.next_if(|file| file.path == path) else { continue };
                 let blocks = status.locations.unwrap_or_default();
                 let policy = status.ec_policy.or_else(|| blocks.ec_policy.clone());
@@ -91,6 +93,7 @@ impl Client {
                 break;
             }
         }
+        wanted.for_each(|file| sink.gone(file));
         Ok(())
     }
 
@@ -151,19 +154,19 @@ impl BlockSource for Client {
         Ok(found)
     }
 
-    fn blocks(&mut self, files: &[Entry], sink: &mut Sink) -> Result<(), HdfsError> {
-        let replicas = |file: &Entry| {
-            let blocks = file.length.div_ceil(file.block_size.max(1));
-            blocks.saturating_mul(u64::from(file.replication.max(1)))
-        };
+    fn blocks(&mut self, files: &[Entry], listed: bool, sink: &mut Sink) -> Result<(), HdfsError> {
         // A listing with locations costs directory access only, and comes in few pages; but a
         // large file in it would come whole.
-        let small = |file: &Entry| replicas(file) <= HDFS_PAGE_BLOCKS;
-        let directory = files.first().map(|file| parent(&file.path));
-        if let (Some(directory), true) = (directory, files.iter().all(small) && files.len() > 1) {
-            return self.located_listing(directory, files, sink);
+        match files {
+            [first, _, ..] if listed => self.located_listing(parent(&first.path), files, sink),
+            _ => files.iter().try_for_each(|file| match self.located_file(file, sink) {
+                Err(error) if error.is_remote("FileNotFoundException") => {
+                    sink.gone(file);
+                    Ok(())
+                }
+                other => other,
+            }),
         }
-        files.iter().try_for_each(|file| self.located_file(file, sink))
     }
 }
 

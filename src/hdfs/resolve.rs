@@ -128,6 +128,12 @@ impl Sink {
         }
     }
 
+    /// A file that was deleted or renamed since its directory was listed, or while its blocks came.
+    pub(super) fn gone(&mut self, entry: &Entry) {
+        self.located.files.pop_if(|last| last.path == entry.path);
+        self.warn(format!("{}: gone while the input was read, left out", entry.path));
+    }
+
     fn warn(&mut self, text: String) {
         if self.located.warnings.len() < WARNINGS_MAX {
             self.located.warnings.push(text);
@@ -193,7 +199,7 @@ pub(super) fn locate(
         }
     }
     for file in &alone {
-        source.blocks(std::slice::from_ref(file), &mut sink)?;
+        source.blocks(std::slice::from_ref(file), false, &mut sink)?;
     }
     Ok(sink.finish(base))
 }
@@ -219,7 +225,9 @@ fn directory(
             )));
         }
         let mut files = Vec::new();
-        for entry in source.list(&path, HDFS_FILES_MAX)? {
+        let entries = source.list(&path, HDFS_FILES_MAX)?;
+        let listed = entries.iter().all(Entry::is_small);
+        for entry in entries {
             match entry.kind {
                 _ if hidden(&entry.path) => {}
                 Kind::File => files.push(entry),
@@ -235,7 +243,7 @@ fn directory(
                 Kind::Link => sink.warn(format!("{}: a symbolic link, left out", entry.path)),
             }
         }
-        source.blocks(&files, sink)?;
+        source.blocks(&files, listed, sink)?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::resolve::{Found, FoundReplica, Sink, Striping};
 use super::rpc::Timeouts;
-use super::{BlockSource, DataNodeReport, Entry, HdfsError, Kind};
+use super::{BlockSource, Entry, HdfsError, Kind};
 use crate::limits::{HDFS_FRAME_BYTES_MAX, HDFS_PAGE_BLOCKS};
 use crate::model::blocks::{DataNode, Storage};
 
@@ -288,12 +288,16 @@ impl BlockSource for Client {
         Ok(found)
     }
 
-    fn blocks(&mut self, files: &[Entry], sink: &mut Sink) -> Result<(), HdfsError> {
+    fn blocks(&mut self, files: &[Entry], _: bool, sink: &mut Sink) -> Result<(), HdfsError> {
         for file in files {
-            match self.by_client_op(file, sink) {
+            let found = match self.by_client_op(file, sink) {
                 Err(error) if error.is_remote("IllegalArgumentException") => {
-                    self.by_documented(file, sink)?;
+                    self.by_documented(file, sink)
                 }
+                other => other,
+            };
+            match found {
+                Err(error) if error.is_remote("FileNotFoundException") => sink.gone(file),
                 other => other?,
             }
         }
@@ -301,59 +305,7 @@ impl BlockSource for Client {
     }
 }
 
-/// The live DataNodes as the NameNode's status page tells everybody.
-pub(super) fn live_nodes(
-    base: &str,
-    timeouts: &Timeouts,
-) -> Result<Vec<DataNodeReport>, HdfsError> {
-    #[derive(Deserialize)]
-    struct Beans {
-        beans: Vec<Bean>,
-    }
-    #[derive(Deserialize)]
-    struct Bean {
-        #[serde(rename = "LiveNodes", default)]
-        live: String,
-        #[serde(rename = "DeadNodes", default)]
-        dead: String,
-    }
-    #[derive(Deserialize)]
-    struct Node {
-        #[serde(default)]
-        xferaddr: String,
-        #[serde(rename = "adminState", default)]
-        admin_state: String,
-        #[serde(default)]
-        location: String,
-    }
-    let request = agent(timeouts)
-        .get(format!("{base}/jmx"))
-        .query("qry", "Hadoop:service=NameNode,name=NameNodeInfo");
-    let beans: Beans = read(base, request, timeouts)?;
-    let bean = beans.beans.into_iter().next();
-    let bean = bean.ok_or_else(|| HdfsError::Broken("no NameNodeInfo bean".to_owned()))?;
-    let mut found = Vec::new();
-    for (text, live) in [(bean.live, true), (bean.dead, false)] {
-        let nodes: std::collections::BTreeMap<String, Node> = serde_json::from_str(&text)
-            .map_err(|error| HdfsError::Broken(format!("NameNodeInfo: {error}")))?;
-        for (key, node) in nodes {
-            let host = key.rsplit_once(':').map_or(key.as_str(), |(host, _)| host).to_owned();
-            let (ip, port) = split(&node.xferaddr);
-            let state = match node.admin_state.as_str() {
-                _ if !live => "dead",
-                "Decommission In Progress" => "decommissioning",
-                "Decommissioned" => "decommissioned",
-                "In Maintenance" | "Entering Maintenance" => "maintenance",
-                _ => "live",
-            };
-            let datanode = DataNode { host, ip, port, rack: node.location };
-            found.push(DataNodeReport { datanode, state });
-        }
-    }
-    Ok(found)
-}
-
-fn agent(timeouts: &Timeouts) -> ureq::Agent {
+pub(super) fn agent(timeouts: &Timeouts) -> ureq::Agent {
     ureq::Agent::config_builder()
         .timeout_connect(Some(timeouts.connect))
         .http_status_as_error(false)
@@ -362,7 +314,8 @@ fn agent(timeouts: &Timeouts) -> ureq::Agent {
         .into()
 }
 
-fn read<T: DeserializeOwned>(
+/// One request: its JSON, or the refusal.
+pub(super) fn read<T: DeserializeOwned>(
     base: &str,
     request: ureq::RequestBuilder<ureq::typestate::WithoutBody>,
     timeouts: &Timeouts,
@@ -429,7 +382,8 @@ fn entry(directory: &str, status: Status) -> Entry {
     }
 }
 
-fn split(address: &str) -> (String, u16) {
+/// Host and port.
+pub(super) fn split(address: &str) -> (String, u16) {
     match address.rsplit_once(':') {
         Some((ip, port)) => (ip.to_owned(), port.parse().unwrap_or(0)),
         None => (address.to_owned(), 0),

@@ -14,6 +14,7 @@
 
 use std::collections::BTreeMap;
 
+use super::class::{JobTraits, without_numbers};
 use crate::limits::RUNTIME_STREAMS_MAX;
 
 /// Runtimes below this count as this, seconds: the tau of the bounded slowdown.
@@ -36,6 +37,40 @@ pub struct JobClass {
     pub limit_s: u64,
     /// CPUs.
     pub size: u64,
+}
+
+impl JobClass {
+    /// Of a job's traits: the user, and the job name without its numbers or the
+    /// class that the comment declares. Without limit: [`NO_LIMIT_S`].
+    pub fn of(traits: &JobTraits<'_>, limit_min: Option<u32>) -> Self {
+        let program = match traits.declared {
+            Some(declared) => format!("={declared}"),
+            None => without_numbers(traits.name),
+        };
+        let cpus = traits.tres.split(',').find_map(|part| part.strip_prefix("cpu="));
+        Self {
+            user: name_id(traits.user),
+            class: name_id(&program),
+            limit_s: limit_min.map_or(NO_LIMIT_S, |minutes| u64::from(minutes.max(1)) * 60),
+            size: cpus.and_then(|count| count.parse().ok()).unwrap_or(1),
+        }
+    }
+}
+
+/// What a job without limit counts as having, seconds.
+pub const NO_LIMIT_S: u64 = 30 * 86_400;
+
+/// A number for a name, the same on every machine (FNV-1a); 0 for none.
+pub fn name_id(name: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    if name.is_empty() { 0 } else { name.bytes().fold(0xcbf2_9ce4_8422_2325, step) }
+}
+
+/// Whether a run that ended in this state says how long such jobs run: it ended
+/// by itself, by its limit or by its user, not by the machine.
+pub fn tells_runtime(state: &str) -> bool {
+    let word = state.split_whitespace().next().unwrap_or_default();
+    !matches!(word, "NODE_FAIL" | "BOOT_FAIL" | "PREEMPTED" | "REQUEUED" | "REVOKED" | "")
 }
 
 /// What a job is expected to do.
@@ -105,6 +140,11 @@ impl Runtimes {
     /// Nothing learned yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Jobs of this user that have ended, faded: 0 if nothing is known.
+    pub fn seen(&self, job: &JobClass) -> f64 {
+        self.streams.get(&(1, job.user, 0, 0, 0)).map_or(0.0, |tally| tally.count)
     }
 
     /// What such a job is expected to do.
@@ -208,6 +248,19 @@ fn as_f64(seconds: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_of_slurm_are_classed_by_user_and_program() {
+        let of = |name, tres| {
+            JobClass::of(&JobTraits { user: "ann", name, tres, ..JobTraits::default() }, Some(5))
+        };
+        let class = of("train_007", "cpu=16,mem=4G,node=1");
+        assert_eq!((class.limit_s, class.size), (300, 16));
+        assert_eq!(class, of("train_12", "cpu=16,node=1"));
+        assert_ne!(class, of("test_12", "cpu=16,node=1"));
+        assert_eq!(name_id("a"), 0xaf63_dc4c_8601_ec8c, "the published value of FNV-1a");
+        assert!(tells_runtime("CANCELLED by 7") && !tells_runtime("NODE_FAIL"));
+    }
 
     fn job(user: u64, limit_s: u64) -> JobClass {
         JobClass { user, class: 0, limit_s, size: 4 }

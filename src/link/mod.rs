@@ -5,11 +5,13 @@
 mod convert;
 mod copy;
 mod hist;
+mod order;
 mod responder;
 mod server;
 mod session;
 
 pub use hist::{Histogram, upper_edge_quantiles};
+pub use order::{OrderDesk, QueueReport};
 pub use responder::{
     AskNote, BeganNote, LinkView, Mode, Note, OutcomeNote, Responder, Settings, Shares,
 };

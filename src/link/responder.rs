@@ -22,9 +22,10 @@ use crate::limits;
 use crate::link::convert;
 use crate::link::copy::{Copies, Piece, RoomsCopy};
 use crate::link::hist::Histogram;
+use crate::link::order::OrderDesk;
 use crate::link::session::{PluginCounters, PluginState, Session, Step};
 use crate::planner::cluster::{Cluster, RunningJob, Table};
-use crate::planner::place::{NoPlacement, Placement, Placer, Pool, Tuning};
+use crate::planner::place::{NoPlacement, Placement, Placer, Pool, Tuning, up_to_class};
 use crate::planner::room::Room;
 use crate::planner::steer::{self, Method, Question, Steer, SteerTable, Steered, Steers};
 use crate::snapshot::Snapshot;
@@ -68,6 +69,8 @@ pub struct Settings {
     pub breaker_open_ms: u32,
     /// Whether planning calls are asked too.
     pub ask_will_run: bool,
+    /// Whether the order of starts is ours to change.
+    pub order: bool,
     /// Of the balance method.
     pub tuning: Tuning,
     /// How long a job that declares an input may be held back until it was looked up,
@@ -86,7 +89,9 @@ impl Settings {
     /// What the plugin must know.
     pub(super) fn welcome(&self) -> wire::Welcome {
         let will_run = if self.ask_will_run { wire::PHX_W_ASK_WILL_RUN } else { 0 };
+        let order = if self.order { wire::PHX_W_ORDER } else { 0 };
         let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold
+            || self.tuning.steered_hold_ms.is_some()
             || self.input_wait_ms.max(self.require_wait_ms) > 0;
         let hold = if may_hold { wire::PHX_W_MAY_HOLD } else { 0 };
         wire::Welcome::new(
@@ -94,7 +99,7 @@ impl Settings {
             self.deadline_us,
             self.breaker_misses,
             self.breaker_open_ms,
-            wire::PHX_W_ASK_RUN_NOW | will_run | hold,
+            wire::PHX_W_ASK_RUN_NOW | will_run | hold | order,
         )
     }
 }
@@ -261,6 +266,8 @@ pub struct Responder {
     notes: Sender<Note>,
     next_decision: AtomicU64,
     pub(super) copies: Copies,
+    /// The order of starts.
+    pub order: OrderDesk,
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -278,6 +285,7 @@ impl Responder {
             notes,
             next_decision: AtomicU64::new(first_decision),
             copies: Copies::default(),
+            order: OrderDesk::default(),
         }
     }
 
@@ -291,14 +299,44 @@ impl Responder {
     /// # Errors
     /// The engine's words, if it does not take the tuning; the old settings
     /// then stay.
-    pub fn set_settings(&self, settings: Settings) -> Result<(), String> {
+    pub fn set_settings(&self, mut settings: Settings) -> Result<(), String> {
         let mut state = lock(&self.state);
+        // What was measured is not configured.
+        settings.tuning.levels = Arc::clone(&self.settings().tuning.levels);
         if let Some(placer) = &mut state.placer {
             placer.tune(settings.tuning.clone()).map_err(|e| e.to_string())?;
             placer.maintain();
         }
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         Ok(())
+    }
+
+    /// What was measured on the nodes, by name; see [`Tuning::levels`].
+    pub fn set_levels(&self, levels: BTreeMap<Arc<str>, u32>) {
+        let before = self.settings();
+        if *before.tuning.levels == levels {
+            return;
+        }
+        // Made outside the lock: questions wait for the swap only.
+        let tuning = Tuning { levels: Arc::new(levels), ..before.tuning.clone() };
+        let table = self.with_placer(|placer| Arc::clone(placer.cluster().table()));
+        let classes = table.as_ref().map(|table| up_to_class(table, &tuning));
+        let mut state = lock(&self.state);
+        let mut settings = Settings::clone(&self.settings());
+        let same = settings.tuning.ignore_node_weight == tuning.ignore_node_weight;
+        settings.tuning.levels = Arc::clone(&tuning.levels);
+        if let Some(placer) = &mut state.placer {
+            let is_its = |table| Arc::ptr_eq(table, placer.cluster().table());
+            match classes.filter(|_| same && table.as_ref().is_some_and(is_its)) {
+                Some(classes) => placer.set_levels(tuning.levels, classes),
+                None => {
+                    if let Err(error) = placer.tune(settings.tuning.clone()) {
+                        warn!("levels of the nodes not taken: {error}");
+                    }
+                }
+            }
+        }
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
     /// Counts of the link, copied.
@@ -355,7 +393,10 @@ impl Responder {
         let steers = if table.is_some() { steers } else { Vec::new() };
         // Made and dropped outside the lock: questions wait for the swap only.
         let fresh = SteerTable::new(table.unwrap_or_default(), snapshot, steers);
-        let old = lock(&self.state).steers.replace(method, fresh);
+        let mut state = lock(&self.state);
+        let old = state.steers.replace(method, fresh);
+        state.steers.saw(snapshot);
+        drop(state);
         drop(old);
     }
 
@@ -372,6 +413,7 @@ impl Responder {
 
     pub(super) fn disconnected(&self, error: Option<String>) {
         let mut state = lock(&self.state);
+        self.order.forget();
         state.view.connected = false;
         state.view.synced = false;
         if error.is_some() {
@@ -414,6 +456,7 @@ impl Responder {
                 notes.push(Note::Ended { job_id, state: job_state, end_s });
             }
             Step::Outcome(outcome) => notes.push(outcome_note(&mut state, outcome)),
+            Step::Queue(queue) => self.order.take(&queue),
             Step::Stats(stats) => state.view.counters = Some(PluginCounters(Box::new(*stats))),
             Step::Ask(ask) => {
                 let (head, note) = self.answer(&mut state, session, &ask, received, nodes);
@@ -457,10 +500,16 @@ impl Responder {
         let decision = self.next_decision.fetch_add(1, Ordering::Relaxed);
         let (decided, steered) = decide(state, session, ask, &settings, mode, received);
         count_steer(&mut state.view, steered.as_ref());
+        let by_method = steered.as_ref().is_some_and(|s| s.steer.strict && s.tier.is_none());
         let (reason, detail) = match &decided {
             // In shadow mode nothing may be held back.
-            Err(Why::No(NoPlacement::Held)) if mode == Mode::Shadow => {
+            Err(Why::No(NoPlacement::Held | NoPlacement::Unplanned)) if mode == Mode::Shadow => {
                 (Some(Reason::Shadow), Some("would wait"))
+            }
+            // Backfill still reserves nodes for a job that only waits for a better one, but not
+            // for tasks that wait for their own nodes: others could not start meanwhile.
+            Err(Why::No(NoPlacement::Held)) if will_run && !by_method => {
+                (Some(Reason::NoFit), Some("would wait"))
             }
             Err(why) => why.reason(),
             Ok(_) if mode == Mode::Shadow => (Some(Reason::Shadow), None),
@@ -580,6 +629,7 @@ impl Why {
             Self::No(NoPlacement::NoFit) => (Reason::NoFit, None),
             Self::NoChoice => (Reason::NoChoice, None),
             Self::No(NoPlacement::Held) => (Reason::Held, None),
+            Self::No(NoPlacement::Unplanned) => (Reason::Held, Some("waits for its first plan")),
         };
         (Some(reason), detail)
     }
@@ -630,7 +680,8 @@ fn decide(
         state.inputs.insert(ask.head.job_id);
     }
     let (decided, steered) = steer::decide(placer, &mut state.steers, &question);
-    if matches!(decided, Err(NoPlacement::Held)) && state.first_seen.len() < limits::HELD_JOBS_MAX {
+    let held = matches!(decided, Err(NoPlacement::Held | NoPlacement::Unplanned));
+    if held && state.first_seen.len() < limits::HELD_JOBS_MAX {
         state.first_seen.entry(ask.head.job_id).or_insert(now);
     }
     let decided = match decided {

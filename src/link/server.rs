@@ -20,6 +20,7 @@ use nix::unistd::Uid;
 use phalanx_ffi::wire::{self, Message, PacketBuf};
 use thiserror::Error;
 
+use crate::link::order::{LEASE, RENEW, Wanted};
 use crate::link::responder::{Note, Responder};
 use crate::link::session::{ProtocolError, Session, Step};
 
@@ -80,6 +81,8 @@ struct Connection {
     session: Session,
     generation_sent: u64,
     sent: u64,
+    /// The set of deltas that the plugin has, and when it heard of it.
+    order_sent: Option<(u64, Instant)>,
 }
 
 impl Server {
@@ -174,7 +177,13 @@ impl Server {
             return None;
         }
         info!("plugin connected: pid {} user id {uid}", peer.pid());
-        Some(Connection { fd, session: Session::default(), generation_sent: 0, sent: 0 })
+        Some(Connection {
+            fd,
+            session: Session::default(),
+            generation_sent: 0,
+            sent: 0,
+            order_sent: None,
+        })
     }
 
     /// Someone may delete the socket: then listen anew, or nobody could ever
@@ -304,7 +313,52 @@ impl Connection {
                 info!("mirror complete: {} nodes, {} jobs", view.mirror_nodes, view.mirror_jobs);
             }
         }
-        self.configure(responder, &mut buffers.reply, false)
+        self.configure(responder, &mut buffers.reply, false)?;
+        self.order(responder, &mut buffers.reply)
+    }
+
+    /// Sends the deltas once and then renews their lease, as long as whoever
+    /// decides them is alive.
+    fn order(&mut self, responder: &Responder, reply: &mut PacketBuf) -> Result<(), Closed> {
+        let Some(wanted) = responder.order.wanted().filter(Wanted::alive) else { return Ok(()) };
+        if self.generation_sent == 0 || !responder.settings().order {
+            return Ok(());
+        }
+        let whole = match self.order_sent {
+            Some((sent, _)) if sent != wanted.generation => true,
+            Some((_, at)) if at.elapsed() < RENEW => return Ok(()),
+            Some(_) => false,
+            None => true,
+        };
+        if self.send_order(&wanted, whole, reply)? {
+            self.order_sent = Some((wanted.generation, Instant::now()));
+        }
+        Ok(())
+    }
+
+    /// `false`: the socket is full; all of it is sent the next time.
+    fn send_order(
+        &mut self,
+        wanted: &Wanted,
+        whole: bool,
+        reply: &mut PacketBuf,
+    ) -> Result<bool, Closed> {
+        let lease_ms = u32::try_from(LEASE.as_millis()).unwrap_or(u32::MAX);
+        let parts: Vec<&[wire::Delta]> =
+            wanted.deltas.chunks(wire::PHX_ORDER_PER_MSG as usize).collect();
+        let parts = if parts.is_empty() || !whole { vec![&[][..]] } else { parts };
+        for (at, deltas) in parts.iter().enumerate() {
+            let first = if at == 0 { wire::PHX_PART_FIRST } else { 0 };
+            let last = if at + 1 == parts.len() { wire::PHX_PART_LAST } else { 0 };
+            let flags = if whole { first | last } else { wire::PHX_PART_SAME };
+            let head = wire::Order::head(wanted.generation, lease_ms, flags);
+            self.sent += 1;
+            let order = wire::Order { head: &head, deltas };
+            if !self.try_send(reply, self.sent, &Message::Order(order))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Sends WELCOME once and CONFIG after each change.
@@ -326,13 +380,23 @@ impl Connection {
         self.send(reply, self.sent, &message)
     }
 
+    /// A plugin that does not read has given up on an answer.
     fn send(&self, buf: &mut PacketBuf, seq: u64, message: &Message<'_>) -> Result<(), Closed> {
+        self.try_send(buf, seq, message).map(|_| ())
+    }
+
+    /// `false`: there is no room.
+    fn try_send(
+        &self,
+        buf: &mut PacketBuf,
+        seq: u64,
+        message: &Message<'_>,
+    ) -> Result<bool, Closed> {
         let bytes = wire::build(buf, seq, message).map_err(ProtocolError::from)?;
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
         match send(self.fd.as_raw_fd(), bytes, flags) {
-            Ok(_) => Ok(()),
-            // A plugin that does not read has given up on the answer.
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(()),
+            Ok(_) => Ok(true),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(false),
             Err(Errno::EPIPE | Errno::ECONNRESET) => Err(Closed::ByPeer),
             Err(error) => Err(Closed::Error(format!("send: {error}"))),
         }

@@ -78,6 +78,8 @@ pub(super) enum Step<'a> {
     Outcome(&'a wire::Outcome),
     /// Counters.
     Stats(&'a wire::Stats),
+    /// Pending jobs and the state of their order.
+    Queue(wire::Queue<'a>),
 }
 
 #[derive(Debug, Default)]
@@ -149,9 +151,12 @@ impl Session {
             Message::Ask(ask) => Ok(Step::Ask(ask)),
             Message::Outcome(outcome) => Ok(Step::Outcome(outcome)),
             Message::Stats(stats) => Ok(Step::Stats(stats)),
-            Message::Welcome(_) | Message::Config(_) | Message::Answer(_) | Message::Resync(_) => {
-                Err(order("from the plugin"))
-            }
+            Message::Queue(queue) => Ok(Step::Queue(queue)),
+            Message::Welcome(_)
+            | Message::Config(_)
+            | Message::Answer(_)
+            | Message::Resync(_)
+            | Message::Order(_) => Err(order("from the plugin")),
         }
     }
 

@@ -52,6 +52,13 @@ pub enum ValueType {
     Text,
 }
 
+/// Stands for a datum: what the nodes are configured to have. Never stale.
+pub const CONFIGURATION: &str = "configuration";
+/// Stands for a datum: what was learned from jobs that ended.
+pub const HISTORY: &str = "history";
+/// Stands for a datum: nothing.
+pub const NONE: &str = "none";
+
 /// Who made a registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -224,6 +231,9 @@ impl Registration {
                 limits::COLLECT_NAME_BYTES_MAX,
                 short(&self.name)
             ));
+        }
+        if [CONFIGURATION, HISTORY, NONE].contains(&self.name.as_str()) {
+            return Err(format!("name: {} has a meaning of its own", self.name));
         }
         self.check_command()?;
         within("every_ms", self.every_ms, limits::COLLECT_EVERY_MS)?;

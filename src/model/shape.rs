@@ -5,8 +5,12 @@
 //! per node or per CPU, GRES per node, job or task); [`Shape::need`] turns it
 //! into the amounts that one node must give when it takes some of the tasks.
 
+use serde::{Deserialize, Serialize};
+
 /// Memory request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub enum Memory {
     /// Memory is not a consumable resource on this cluster.
     #[default]
@@ -20,7 +24,9 @@ pub enum Memory {
 }
 
 /// How a job shares its nodes with others (`--exclusive`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub enum Sharing {
     /// Other jobs may use what is left.
     #[default]
@@ -32,7 +38,9 @@ pub enum Sharing {
 }
 
 /// One GRES request. `kind` and `gres_type` are the caller's dense ids.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct GresWant {
     /// Kind, e.g. the id of `gpu`.
     pub kind: u32,
@@ -56,7 +64,7 @@ pub struct GresWant {
 
 /// Options of a request that are left to Slurm because they depend on what
 /// the daemon does not model (core layout, switches, owners).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LeftToSlurm {
     /// `--contiguous`.
     Contiguous,
@@ -93,7 +101,7 @@ impl LeftToSlurm {
 }
 
 /// A job's request.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Shape {
     /// Fewest nodes.
     pub min_nodes: u32,

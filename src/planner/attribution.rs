@@ -32,6 +32,20 @@ pub struct Counts {
     pub skipped: u64,
 }
 
+impl Counts {
+    /// By dimension name, as [`Placer::set_pending`](super::place::Placer::set_pending) takes them.
+    pub fn by_name(&self, snapshot: &Snapshot) -> BTreeMap<Arc<str>, u64> {
+        let mut by_name = BTreeMap::from([("cpu".into(), self.cpu), ("mem".into(), self.memory)]);
+        for (kind, count) in snapshot.gres_kinds.iter().zip(&self.kinds) {
+            by_name.insert(format!("gres/{kind}").into(), *count);
+        }
+        for (license, count) in snapshot.licenses.iter().zip(&self.licenses) {
+            by_name.insert(format!("license/{}", license.name).into(), *count);
+        }
+        by_name
+    }
+}
+
 /// What decides where a job may run; jobs that agree in it share one look.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key<'a> {

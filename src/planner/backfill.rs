@@ -7,10 +7,15 @@
 //! by then, or take no more than the CPUs that are left beside it (EASY;
 //! Lifka 1995, Mu'alem and Feitelson 2001).
 //!
+//! Jobs whose limit is a few seconds ([`Backfill::with_express`]) do not wait
+//! until CPUs have been drained for the head: they may start whenever they fit,
+//! as long as the head starts no later than was first promised to it plus their
+//! limit.
+//!
 //! The line: jobs that have waited for the *guard* or longer by arrival, then
 //! all others by [`Rank`]. With a guard of 0 that is EASY's order of arrival.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::blocks::{Blocks, Entry, Summary};
 use super::rank::Rank;
@@ -121,6 +126,17 @@ pub struct Backfill {
     /// By arrival: beyond the guard, and not yet. Started ones drop out late.
     old: VecDeque<u32>,
     young: VecDeque<(i64, u32)>,
+    /// Jobs that have waited this share of the guard, percent, also backfill
+    /// before all others; 0: none do.
+    lead_percent: i64,
+    /// Those beyond the guard that do not yet.
+    led: VecDeque<(i64, u32)>,
+    /// Limit of express jobs, seconds; 0: there are none.
+    express_s: u64,
+    /// Those that wait.
+    express: BTreeSet<u32>,
+    /// The last head that did not fit, and the start first found for it.
+    promised: Option<(u32, i64)>,
 }
 
 impl Backfill {
@@ -135,7 +151,25 @@ impl Backfill {
             line: Blocks::new(),
             old: VecDeque::new(),
             young: VecDeque::new(),
+            lead_percent: 0,
+            led: VecDeque::new(),
+            express_s: 0,
+            express: BTreeSet::new(),
+            promised: None,
         }
+    }
+
+    /// Jobs that have waited so many percent of the guard, at least 100, come
+    /// first not only as head but in backfill too.
+    pub fn with_lead(mut self, percent: i64) -> Self {
+        self.lead_percent = percent;
+        self
+    }
+
+    /// Lets jobs of at most this limit, seconds, pass a reservation by as much.
+    pub fn with_express(mut self, limit_s: u64) -> Self {
+        self.express_s = limit_s;
+        self
     }
 
     /// CPUs that no job holds.
@@ -151,6 +185,9 @@ impl Backfill {
     /// A job arrives.
     pub fn submit(&mut self, job: Request) {
         self.young.push_back((job.submit_s, job.id));
+        if job.window_s <= self.express_s {
+            self.express.insert(job.id);
+        }
         self.waiting.insert(job.id, job);
         self.line.insert(job);
     }
@@ -186,6 +223,7 @@ impl Backfill {
         if self.free == 0 {
             return;
         }
+        self.start_express(now_s, started);
         let Some(head) = self.start_heads(now_s, started) else { return };
         if !self.backfills || self.free == 0 {
             return;
@@ -208,13 +246,53 @@ impl Backfill {
         }
     }
 
+    fn start_express(&mut self, now_s: i64, started: &mut Vec<u32>) {
+        if self.express.is_empty() {
+            return;
+        }
+        let Some(head) = self.head() else { return };
+        let last_s = if head.size > self.free { self.promise(&head, now_s) } else { i64::MAX };
+        let waiting = self.express.iter().filter_map(|id| self.waiting.get(id));
+        let ends_s = |job: &Request| now_s.saturating_add_unsigned(job.window_s);
+        let may: Vec<Request> = waiting.filter(|job| ends_s(job) <= last_s).copied().collect();
+        for job in may {
+            if job.size <= self.free {
+                self.start(&job, now_s, started);
+            }
+        }
+    }
+
+    /// Until when express jobs may hold CPUs that `head` waits for.
+    fn promise(&mut self, head: &Request, now_s: i64) -> i64 {
+        let start_s = now_s.saturating_add_unsigned(self.gap_before(head, now_s).window_s);
+        let first_s = match self.promised {
+            Some((id, first_s)) if id == head.id => first_s,
+            _ => start_s,
+        };
+        self.promised = Some((head.id, first_s));
+        start_s.max(first_s.saturating_add_unsigned(self.express_s))
+    }
+
     fn age(&mut self, now_s: i64, guard_s: i64) {
         while let Some(&(submit_s, id)) = self.young.front() {
             if now_s.saturating_sub(submit_s) < guard_s {
-                return;
+                break;
             }
             self.young.pop_front();
             self.old.push_back(id);
+            if self.lead_percent > 0 {
+                self.led.push_back((submit_s, id));
+            }
+        }
+        let lead_s = guard_s.saturating_mul(self.lead_percent) / 100;
+        while let Some(&(submit_s, id)) = self.led.front() {
+            if now_s.saturating_sub(submit_s) < lead_s {
+                return;
+            }
+            self.led.pop_front();
+            if let Some(window_s) = self.waiting.get(&id).map(|job| job.window_s) {
+                self.revise(id, window_s, Rank::ARRIVAL);
+            }
         }
     }
 
@@ -242,6 +320,7 @@ impl Backfill {
     fn start(&mut self, job: &Request, now_s: i64, started: &mut Vec<u32>) {
         self.waiting.remove(&job.id);
         self.line.remove(&job.key());
+        self.express.remove(&job.id);
         self.free -= job.size;
         let window_s = i64::try_from(job.window_s).unwrap_or(i64::MAX);
         let end = End { end_s: now_s.saturating_add(window_s), id: job.id, size: job.size };
@@ -316,6 +395,21 @@ mod tests {
         pool.submit(job(1, 8, 50));
         pool.submit(job(2, 1, 1));
         assert_eq!(pass(&mut pool, 2, 0), [0]);
+    }
+
+    #[test]
+    fn express_jobs_delay_the_head_by_no_more_than_their_limit() {
+        let mut pool = Backfill::new(10, true).with_express(30);
+        pool.submit(job(0, 6, 100));
+        assert_eq!(pass(&mut pool, 0, 0), [0]);
+        pool.submit(job(1, 10, 50)); // may start at 100
+        pool.submit(job(2, 4, 30));
+        assert_eq!(pass(&mut pool, 95, 0), [2], "ends at 125, 130 is allowed");
+        pool.finish(0);
+        pool.submit(job(3, 4, 30));
+        assert_eq!(pass(&mut pool, 101, 0), [] as [u32; 0], "would end at 131");
+        pool.finish(2);
+        assert_eq!(pass(&mut pool, 125, 0), [1]);
     }
 
     #[test]

@@ -9,13 +9,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
+use crate::model::text;
 use crate::planner::room::{Level, Room};
 use crate::snapshot::Snapshot;
 
 /// One node of the table. Empty slots of Slurm's table have an empty name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableNode {
     /// NodeName.
+    #[serde(with = "text")]
     pub name: Arc<str>,
     /// Usable CPUs.
     pub cpus: u64,
@@ -32,13 +36,15 @@ pub struct TableNode {
 }
 
 /// The node table with the names of its GRES.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
     /// By Slurm's node index.
     pub nodes: Vec<TableNode>,
     /// Kind names (`gpu`) by id.
+    #[serde(with = "text::list")]
     pub kinds: Vec<Arc<str>>,
     /// Type names (`gpu:a100`) by id.
+    #[serde(with = "text::list")]
     pub types: Vec<Arc<str>>,
 }
 
@@ -63,7 +69,7 @@ impl Table {
 }
 
 /// What a job holds on one node.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// Node index.
     pub node: usize,
@@ -76,7 +82,7 @@ pub struct Held {
 }
 
 /// A running or suspended job.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningJob {
     /// Job id.
     pub id: u32,
@@ -165,8 +171,7 @@ impl Cluster {
         let Some(job) = self.jobs.remove(&id) else { return false };
         for held in &job.held {
             if let Some(room) = self.rooms.get_mut(held.node) {
-                apply(room, held, u64::saturating_sub);
-                room.jobs = room.jobs.saturating_sub(1);
+                give_back(room, held);
                 changed(Change::Give(held));
             }
         }
@@ -191,6 +196,12 @@ fn idle_room(table: &Table, node: &TableNode) -> Room {
         types: levels(table.types.len(), &node.types),
         jobs: 0,
     }
+}
+
+/// What is free when the job has given this back.
+pub fn give_back(room: &mut Room, held: &Held) {
+    apply(room, held, u64::saturating_sub);
+    room.jobs = room.jobs.saturating_sub(1);
 }
 
 fn apply(room: &mut Room, held: &Held, op: fn(u64, u64) -> u64) {

@@ -4,16 +4,20 @@
 
 pub mod attribution;
 pub mod backfill;
+pub mod bags;
 mod blocks;
 pub mod cluster;
 pub mod data;
 pub mod eligible;
 pub mod gangs;
 pub mod guard;
+pub mod measured;
+pub mod order;
 pub mod pending;
 pub mod place;
 pub mod plan;
 pub mod rank;
 pub mod room;
+pub mod state;
 pub mod steer;
 mod unfit;

@@ -7,13 +7,13 @@
 //! an uneven split where the user left the number of nodes open.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use crate::balance::{Decision, Engine, EngineError, NoImprovement, Outcome, Params, Request};
 use crate::model::shape::{LeftToSlurm, Memory, Need, Shape, Sharing};
 use crate::model::{Amount, NodeIdx, NodeSet};
-use crate::planner::cluster::{Change, Cluster, Held, RunningJob};
+use crate::planner::cluster::{Change, Cluster, Held, RunningJob, Table};
 use crate::planner::room::Room;
 use crate::planner::unfit::Unfit;
 
@@ -49,6 +49,12 @@ pub struct Tuning {
     /// Choose among all candidates, not among those of the least Weight in
     /// slurm.conf that hold the job.
     pub ignore_node_weight: bool,
+    /// How long a job may be held back whose method says so; `None`: not at all.
+    pub steered_hold_ms: Option<u64>,
+    /// Level of each node by name, 0 the best, by what was measured there: of
+    /// nodes of one Weight those of the least levels that hold the job are
+    /// compared. One without a level comes last. Empty: no levels.
+    pub levels: Arc<BTreeMap<Arc<str>, u32>>,
 }
 
 /// A decision for one job.
@@ -82,6 +88,8 @@ pub enum NoPlacement {
     NoFit,
     /// Waiting for a node that it improves.
     Held,
+    /// Its array waits for its first plan.
+    Unplanned,
     /// The candidate set is not of this node table.
     OtherTable,
 }
@@ -99,8 +107,9 @@ pub struct Placer {
     mask: NodeSet,
     amounts: Vec<Amount>,
     unfit: Unfit,
-    /// Nodes up to each Weight, lightest first; empty if all weigh the same.
-    up_to_weight: Vec<NodeSet>,
+    /// Nodes up to each class of Weight and level, lightest first; empty if all
+    /// are of one class.
+    up_to_class: Vec<NodeSet>,
     /// Nodes of one change; kept for its capacity.
     touched: Vec<usize>,
 }
@@ -128,7 +137,7 @@ impl Placer {
             amounts: vec![Amount::ZERO; dims.len()],
             mask: NodeSet::new(len),
             unfit: Unfit::new(cluster.rooms()),
-            up_to_weight: up_to_weight(&cluster),
+            up_to_class: Vec::new(),
             touched: Vec::new(),
             cluster,
             dims,
@@ -165,8 +174,16 @@ impl Placer {
         let mut params = tuning.params.clone();
         params.initial_weights = initial_weights(&self.dims, &tuning.initial_weights);
         self.engine.set_params(params)?;
+        self.up_to_class = up_to_class(self.cluster.table(), &tuning);
         self.tuning = tuning;
         Ok(())
+    }
+
+    /// Replaces [`Tuning::levels`] alone: quick, because `up_to_class` was made
+    /// before from this very node table and these levels, by [`up_to_class`].
+    pub fn set_levels(&mut self, levels: Arc<BTreeMap<Arc<str>, u32>>, up_to_class: Vec<NodeSet>) {
+        self.tuning.levels = levels;
+        self.up_to_class = up_to_class;
     }
 
     /// Sets how many pending jobs wait for each dimension, by its name.
@@ -276,6 +293,16 @@ impl Placer {
             && params.hold_max_ms.is_none_or(|max| held_ms < max)
     }
 
+    /// The same for a job whose method rather lets it wait than go elsewhere.
+    pub fn may_hold_steered(&self, held_ms: u64) -> bool {
+        self.may_hold(held_ms) || self.may_hold_steered_only(held_ms)
+    }
+
+    /// The same, but not by the balance method's leave.
+    pub fn may_hold_steered_only(&self, held_ms: u64) -> bool {
+        self.tuning.steered_hold_ms.is_some_and(|limit| held_ms < limit)
+    }
+
     /// Makes the next decisions fast again; they are the same without. To be
     /// called when no answer is waited for.
     pub fn maintain(&mut self) {
@@ -301,10 +328,7 @@ impl Placer {
         }
         self.mask.assign_words(candidates);
         let count = self.mask.count();
-        let classes = match self.tuning.ignore_node_weight {
-            true => 0,
-            false => self.up_to_weight.len(),
-        };
+        let classes = self.up_to_class.len();
         let mut placed = Err(NoPlacement::NoFit);
         // Slurm takes the lightest nodes that hold the job; so does this.
         for class in 0..classes.max(1) {
@@ -338,7 +362,7 @@ impl Placer {
 
     fn offer(&mut self, candidates: &[u64], class: Option<usize>) {
         self.mask.assign_words(candidates);
-        if let Some(light) = class.and_then(|class| self.up_to_weight.get(class)) {
+        if let Some(light) = class.and_then(|class| self.up_to_class.get(class)) {
             self.mask.intersect_with(light);
         }
     }
@@ -481,25 +505,35 @@ impl Placer {
     }
 }
 
-fn up_to_weight(cluster: &Cluster) -> Vec<NodeSet> {
-    let nodes = &cluster.table().nodes;
-    let named = nodes.iter().filter(|node| !node.name.is_empty());
-    let weights: BTreeSet<u32> = named.map(|node| node.weight).collect();
-    if weights.len() < 2 {
+/// Nodes up to each class of Weight and level, lightest first; empty if all are
+/// of one class.
+#[must_use]
+pub fn up_to_class(table: &Table, tuning: &Tuning) -> Vec<NodeSet> {
+    let nodes = &table.nodes;
+    let mut by_class: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
+    for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.name.is_empty()) {
+        let weight = if tuning.ignore_node_weight { 0 } else { node.weight };
+        let level = match tuning.levels.is_empty() {
+            true => 0,
+            false => tuning.levels.get(&node.name).copied().unwrap_or(u32::MAX),
+        };
+        by_class.entry((weight, level)).or_default().push(at);
+    }
+    if by_class.len() < 2 {
         return Vec::new();
     }
-    let up_to = |weight: u32| {
-        let mut set = NodeSet::new(nodes.len());
-        for (at, _) in nodes.iter().enumerate().filter(|(_, node)| node.weight <= weight) {
-            set.insert(NodeIdx::new(at));
+    let mut up_to = NodeSet::new(nodes.len());
+    let add = |members: Vec<usize>| {
+        for at in members {
+            up_to.insert(NodeIdx::new(at));
         }
-        set
+        up_to.clone()
     };
-    weights.into_iter().map(up_to).collect()
+    by_class.into_values().map(add).collect()
 }
 
 /// Whether another number of nodes or an uneven number of tasks is allowed.
-fn may_split_otherwise(shape: &Shape) -> bool {
+pub(crate) fn may_split_otherwise(shape: &Shape) -> bool {
     shape.sharing == Sharing::Shared
         && (shape.node_count_is_free() || shape.tasks() > 1)
         && shape.ntasks_per_node == 0
@@ -507,7 +541,7 @@ fn may_split_otherwise(shape: &Shape) -> bool {
 
 /// Tasks that fit on a node now, by every resource. `one` is what one task
 /// needs.
-fn capacity(shape: &Shape, one: &Need, room: &Room) -> u64 {
+pub(crate) fn capacity(shape: &Shape, one: &Need, room: &Room) -> u64 {
     let per = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
     let mut tasks = per(room.cpus.free(), one.cpus).min(match shape.memory {
         Memory::PerCpu(_) => per(room.memory_mb.free(), one.memory_mb),
@@ -625,6 +659,44 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::planner::cluster::TableNode;
+
+    fn node(name: &str, weight: u32) -> TableNode {
+        TableNode { name: name.into(), cpus: 8, threads: 1, weight, ..TableNode::default() }
+    }
+
+    fn leveled(levels: &[(&str, u32)], ignore_node_weight: bool) -> Tuning {
+        let levels = levels.iter().map(|&(name, level)| (Arc::from(name), level)).collect();
+        Tuning { levels: Arc::new(levels), ignore_node_weight, ..Tuning::default() }
+    }
+
+    /// Measured levels order nodes of one Weight, and never those of several.
+    #[test]
+    fn nodes_of_one_weight_are_tried_by_level() {
+        let nodes = vec![node("a", 1), node("b", 1), node("c", 1), node("heavy", 2)];
+        let cluster = Cluster::new(Table { nodes, ..Table::default() });
+        let mut placer = Placer::new(cluster, false, Tuning::default(), Vec::new()).unwrap();
+        let decided = |placer: &mut Placer, cpus| {
+            let shape = Shape { min_nodes: 1, max_nodes: 1, min_cpus: cpus, ..Shape::default() };
+            placer.decide(&shape, &[0b1111], 0).unwrap().nodes
+        };
+        let levels = [("heavy", 0), ("b", 1), ("c", 0)];
+        placer.tune(leveled(&levels, false)).unwrap();
+        assert_eq!(decided(&mut placer, 8), [2]);
+        placer.tune(leveled(&levels, true)).unwrap();
+        assert_ne!(decided(&mut placer, 8), [1]);
+        let held = |node| vec![Held { node, cpus: 8, ..Held::default() }];
+        let job = |id, node| RunningJob { id, held: held(node), ..RunningJob::default() };
+        placer.tune(leveled(&levels, false)).unwrap();
+        placer.set_job(job(1, 2));
+        assert_eq!(decided(&mut placer, 8), [1]);
+        placer.set_job(job(2, 1));
+        assert_eq!(decided(&mut placer, 8), [0], "without a level last, but before the heavy");
+        placer.end_job(1);
+        placer.end_job(2);
+        placer.tune(Tuning::default()).unwrap();
+        assert_eq!(decided(&mut placer, 8), [0]);
+    }
 
     /// The rule in words: all nodes in order, most tasks first; as few as hold
     /// all tasks; the last one exchanged for the smallest that suffices.

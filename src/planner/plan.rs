@@ -144,6 +144,7 @@ fn one(
     let decided = decided.map_err(|why| match why {
         NoPlacement::Left(_) => "left to Slurm",
         NoPlacement::NoFit => "no room now",
+        NoPlacement::Unplanned => "waits for its first plan",
         NoPlacement::Held => "waits for a node that it improves",
         NoPlacement::OtherTable => "nodes changed",
     });

@@ -11,6 +11,13 @@ use crate::learn::runtime::Prediction;
 /// Expected runtime up to which a job may pass others, seconds.
 pub const SHORT_S: f64 = 3_600.0;
 
+/// Limit of jobs that need not wait for a reservation, seconds; see
+/// [`Backfill::with_express`](super::backfill::Backfill::with_express).
+pub const EXPRESS_S: u64 = 20;
+
+/// See [`Backfill::with_lead`](super::backfill::Backfill::with_lead).
+pub const LEAD_PERCENT: i64 = 135;
+
 /// Place in the order; less starts first. Ties: by arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank(u8, u64);

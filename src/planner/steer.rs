@@ -16,8 +16,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{STEER_TIERS_MAX, STEERS_MAX};
+use crate::limits::{STEER_FIRST_PLAN_MS, STEER_TIERS_MAX, STEERS_MAX};
 use crate::model::shape::{LeftToSlurm, Shape};
+use crate::planner::bags::WattsFrom;
 use crate::planner::cluster::Table;
 use crate::planner::place::{NoPlacement, Placement, Placer};
 use crate::snapshot::Snapshot;
@@ -156,6 +157,59 @@ pub struct DataNote {
     pub speed_runs: u64,
 }
 
+/// One class of nodes in an array's split.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BagShare {
+    /// Class of nodes.
+    pub nodes: String,
+    /// Waiting tasks that are to run there.
+    pub tasks: u64,
+    /// Expected seconds of one.
+    pub seconds: f64,
+    /// Runs behind that; 0: taken from other classes.
+    pub runs: f64,
+    /// Its power above idle, watts.
+    pub watts: f64,
+    /// Where that comes from.
+    pub watts_from: WattsFrom,
+}
+
+/// One array in a plan of bags (`methods.md` section 4).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BagRow {
+    /// Array job id.
+    pub array: u32,
+    /// Class that times and energies were learned for.
+    pub job_class: String,
+    /// Tasks that have not started.
+    pub pending: u64,
+    /// Tasks under way.
+    pub running: u64,
+    /// Money of one task.
+    pub price: f64,
+    /// Money of the waiting tasks that the plan starts.
+    pub revenue: f64,
+    /// Their energy above idle, joules.
+    pub energy_j: f64,
+    /// Its price does not cover its energy anywhere.
+    pub loss: bool,
+    /// It waits for cheaper energy.
+    pub waits: bool,
+    /// Split over the classes of nodes that it may use.
+    pub shares: Vec<BagShare>,
+}
+
+/// What stands behind the steer of an array.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BagNote {
+    /// The array in its plan.
+    pub bag: BagRow,
+    /// Money per kWh.
+    pub energy_price_kwh: f64,
+    /// What the whole plan promises.
+    pub profit_per_hour: Option<f64>,
+}
+
 /// Data behind a steer, for explanations.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -167,6 +221,8 @@ pub enum Note {
     Gang(GangNote),
     /// Of the bisect method.
     Data(DataNote),
+    /// Of the bag method.
+    Bag(Box<BagNote>),
 }
 
 /// See the module.
@@ -178,8 +234,8 @@ pub struct Steer {
     pub method: Method,
     /// Sets of nodes, best first; at most [`STEER_TIERS_MAX`] count.
     pub tiers: Vec<Tier>,
-    /// Rather wait than go elsewhere: followed only where the balance method's
-    /// hold is allowed, and no longer than it.
+    /// Rather wait than go elsewhere: followed only where a hold is allowed
+    /// ([`Placer::may_hold_steered`]), and no longer than it.
     pub strict: bool,
     /// Unix milliseconds.
     pub made_ms: u64,
@@ -215,6 +271,9 @@ pub struct MethodReport {
     pub gap: Option<f64>,
     /// Terms of the objective, and sizes, by name.
     pub terms: BTreeMap<String, f64>,
+    /// Arrays, for the bag method.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bags: Vec<BagRow>,
     /// Time it took.
     pub took_ms: u64,
     /// Why there is no plan, if so.
@@ -352,6 +411,8 @@ struct Shared {
 #[derive(Debug, Default)]
 pub struct Steers {
     tables: BTreeMap<Method, SteerTable>,
+    /// Greatest job id that the latest plan knew.
+    newest: Option<u32>,
     words: Vec<u64>,
 }
 
@@ -364,6 +425,17 @@ impl Steers {
         } else {
             self.tables.insert(method, table)
         }
+    }
+
+    /// Plans know all jobs of this snapshot now.
+    pub fn saw(&mut self, snapshot: &Snapshot) {
+        self.newest = snapshot.jobs.iter().map(|job| job.id).max().or(Some(0));
+    }
+
+    /// Whether the question is of an array that no plan has seen yet.
+    fn is_new_array(&self, ask: &Question<'_>) -> bool {
+        let plain = ask.shape.left_to_slurm.is_none() && ask.shape.wanted_nodes() == 1;
+        plain && ask.array_job_id.zip(self.newest).is_some_and(|(array, newest)| array > newest)
     }
 
     /// Number of steered jobs by method.
@@ -450,10 +522,17 @@ pub fn decide(
 ) -> (Result<Placement, NoPlacement>, Option<Steered>) {
     // Before its input is known a data-parallel job would go anywhere.
     if ask.held_ms < ask.input_wait_ms && !steers.has_own(Method::Bisect, ask) {
-        return (Err(NoPlacement::Held), None);
+        return (Err(NoPlacement::Unplanned), None);
     }
     let mut words = std::mem::take(&mut steers.words);
     let result = match steers.find(ask) {
+        // Where tasks may wait for their nodes, they wait for the first plan of their array.
+        None if ask.held_ms < STEER_FIRST_PLAN_MS
+            && placer.may_hold_steered_only(ask.held_ms)
+            && steers.is_new_array(ask) =>
+        {
+            (Err(NoPlacement::Unplanned), None)
+        }
         None => (placer.decide(ask.shape, ask.candidates, ask.held_ms), None),
         Some((table, entry)) if !Arc::ptr_eq(&table.table, placer.cluster().table()) => {
             let steer = Arc::clone(&entry.steer);
@@ -508,7 +587,7 @@ fn follow(
         }
     }
     let insists = steer.method == Method::Bisect && ask.held_ms < ask.require_wait_ms;
-    let decided = if steer.strict && (insists || placer.may_hold(ask.held_ms)) {
+    let decided = if steer.strict && (insists || placer.may_hold_steered(ask.held_ms)) {
         Err(NoPlacement::Held)
     } else {
         placer.decide(ask.shape, ask.candidates, ask.held_ms)
@@ -683,7 +762,7 @@ mod tests {
         let mut none = Steers::default();
         let two = shape(2, 8);
         let fresh = Question { input_wait_ms: 100, ..ask(&two, &[0b1111], None) };
-        assert_eq!(decide(&mut placer, &mut none, &fresh).0.unwrap_err(), NoPlacement::Held);
+        assert_eq!(decide(&mut placer, &mut none, &fresh).0.unwrap_err(), NoPlacement::Unplanned);
         let late = Question { held_ms: 100, ..fresh };
         assert!(decide(&mut placer, &mut none, &late).0.is_ok());
         let own = |strict| {
@@ -745,6 +824,19 @@ mod tests {
         assert_eq!(placed.unwrap_err(), NoPlacement::Held);
         let late = Question { held_ms: 1000, ..ask(&one, &[0b0011], None) };
         assert!(decide(&mut holding, &mut table, &late).0.is_ok());
+        // Leave of the method alone: others are not held, but arrays that no plan has seen.
+        let tuning = Tuning { steered_hold_ms: Some(1000), ..Tuning::default() };
+        let mut steered = placer(tuning);
+        let mut table = strict(&steered);
+        let (placed, _) = decide(&mut steered, &mut table, &ask(&one, &[0b0011], None));
+        assert_eq!(placed.unwrap_err(), NoPlacement::Held);
+        assert!(!steered.may_hold(0));
+        let array = Question { job_id: 8, ..ask(&one, &[0b0011], Some(8)) };
+        assert!(decide(&mut steered, &mut table, &array).0.is_ok());
+        table.saw(&snapshot(&["a"]));
+        assert_eq!(decide(&mut steered, &mut table, &array).0.unwrap_err(), NoPlacement::Unplanned);
+        let late = Question { held_ms: STEER_FIRST_PLAN_MS, ..array };
+        assert!(decide(&mut steered, &mut table, &late).0.is_ok());
     }
 
     #[test]

@@ -46,6 +46,19 @@ pub struct Workload {
     pub skipped: u64,
     /// CPUs of the machine.
     pub cpus: u64,
+    /// What else its nodes have, where it has nodes.
+    pub others: Vec<Dimension>,
+}
+
+/// A resource beside CPUs.
+#[derive(Debug, Clone, Default)]
+pub struct Dimension {
+    /// For people.
+    pub name: &'static str,
+    /// Of the machine.
+    pub total: u64,
+    /// Of each job.
+    pub amounts: Vec<u64>,
 }
 
 /// Reads a whole SWF log for a machine of `cpus`, or as large as the header
@@ -125,9 +138,9 @@ pub fn read_sacct(
 }
 
 /// Numbers of names, from 1.
-type Ids = BTreeMap<String, u64>;
+pub(super) type Ids = BTreeMap<String, u64>;
 
-fn id_of(ids: &mut Ids, name: &str) -> u64 {
+pub(super) fn id_of(ids: &mut Ids, name: &str) -> u64 {
     if let Some(id) = ids.get(name) {
         return *id;
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::job::{SimJob, Workload};
 use super::policy::Policy;
@@ -13,7 +13,7 @@ use super::pool::Schedule;
 pub const TAU_S: u64 = 10;
 
 /// Share of a resource in use over the makespan; absent if there is none.
-#[derive(Debug, Clone, Default, Serialize, PartialEq)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq)]
 pub struct Utilization {
     /// CPUs, 0..1.
     pub cpu: Option<f64>,

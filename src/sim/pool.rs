@@ -13,7 +13,7 @@ use super::policy::Policy;
 use crate::learn::runtime::Runtimes;
 use crate::planner::backfill::{Backfill, Request};
 use crate::planner::guard::Guard;
-use crate::planner::rank::Rank;
+use crate::planner::rank::{EXPRESS_S, LEAD_PERCENT, Rank};
 
 /// Who starts next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl<'a> State<'a> {
         Self {
             jobs: &load.jobs,
             order,
-            pool: Backfill::new(load.cpus, order != Order::Fcfs),
+            pool: pool_of(load.cpus, order),
             runtimes: Runtimes::new(),
             guard: (order == Order::Learned).then(|| Guard::new(load.cpus)),
             arrived: 0,
@@ -237,11 +237,19 @@ impl<'a> State<'a> {
                 request.rank = Rank::learned(&prediction, job.submit_s);
                 if let Some(guard) = &mut self.guard {
                     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-                    guard.arrived(request, prediction.mean_s as u64); // 1 to the limit
+                    guard.arrived(request, prediction.mean_s.round() as u64); // 1 to the limit
                 }
             }
         }
         self.pool.submit(request);
+    }
+}
+
+fn pool_of(cpus: u64, order: Order) -> Backfill {
+    let pool = Backfill::new(cpus, order != Order::Fcfs);
+    match order {
+        Order::Learned => pool.with_lead(LEAD_PERCENT).with_express(EXPRESS_S),
+        _ => pool,
     }
 }
 

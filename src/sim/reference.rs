@@ -143,11 +143,15 @@ fn shares(amounts: [f64; 3], of: [f64; 3]) -> [f64; 3] {
     std::array::from_fn(|i| amounts[i] / of[i])
 }
 
-/// 100 minus NodeResourcesBalancedAllocation's score, which is whole.
 fn spread(node: &FleetNode, pod: &PodShape) -> f64 {
     let (left, total) = (left(node, pod), total(node));
     let used = (0..3).filter(|i| total[*i] > 0.0).map(|i| 1.0 - left[i] / total[i]);
-    let used: Vec<f64> = used.collect();
+    spread_of_used(&used.collect::<Vec<_>>())
+}
+
+/// 100 minus NodeResourcesBalancedAllocation's score, which is whole, of the
+/// used shares.
+pub(super) fn spread_of_used(used: &[f64]) -> f64 {
     let count = f64::from(u32::try_from(used.len()).unwrap_or(1).max(1));
     let mean = used.iter().sum::<f64>() / count;
     let variance = used.iter().map(|u| (u - mean) * (u - mean)).sum::<f64>() / count;

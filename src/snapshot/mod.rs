@@ -13,10 +13,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::limits;
 use crate::model::shape::Shape;
+use crate::model::text;
 
 /// Why a picture was refused.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
@@ -45,15 +47,17 @@ pub enum Refused {
 }
 
 /// A node as Slurm has it.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Node {
     /// NodeName.
+    #[serde(with = "text")]
     pub name: Arc<str>,
     /// NodeHostName; empty if not known.
     pub hostname: Arc<str>,
     /// NodeAddr; empty if not known.
     pub address: Arc<str>,
     /// State in Slurm's words, e.g. `IDLE+DRAIN`.
+    #[serde(with = "text")]
     pub state: Arc<str>,
     /// Whether Slurm may start jobs there at all (up, not drained).
     pub available: bool,
@@ -70,15 +74,20 @@ pub struct Node {
     /// GRES by kind: configured and allocated.
     pub gres: Vec<NodeGres>,
     /// Active features.
+    #[serde(with = "text::list")]
     pub features: Vec<Arc<str>>,
+    /// Power drawn now, watts, where Slurm measures it.
+    pub watts: Option<u32>,
 }
 
 /// One GRES kind or type on a node.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeGres {
     /// `gpu`
+    #[serde(with = "text")]
     pub kind: Arc<str>,
     /// `a100`
+    #[serde(with = "text::option")]
     pub gres_type: Option<Arc<str>>,
     /// Configured.
     pub total: u64,
@@ -87,11 +96,13 @@ pub struct NodeGres {
 }
 
 /// A partition.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Partition {
     /// PartitionName.
+    #[serde(with = "text")]
     pub name: Arc<str>,
     /// Its nodes.
+    #[serde(with = "text::bits")]
     pub nodes: FixedBitSet,
     /// Whether it starts jobs.
     pub up: bool,
@@ -100,11 +111,13 @@ pub struct Partition {
 }
 
 /// An advance reservation that is active now or will be.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reservation {
     /// ReservationName.
+    #[serde(with = "text")]
     pub name: Arc<str>,
     /// Its nodes.
+    #[serde(with = "text::bits")]
     pub nodes: FixedBitSet,
     /// Unix seconds.
     pub start_s: i64,
@@ -115,9 +128,10 @@ pub struct Reservation {
 }
 
 /// A licence pool.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct License {
     /// Name.
+    #[serde(with = "text")]
     pub name: Arc<str>,
     /// Configured.
     pub total: u64,
@@ -126,7 +140,7 @@ pub struct License {
 }
 
 /// What a job is doing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobState {
     /// Waiting.
     #[default]
@@ -140,11 +154,12 @@ pub enum JobState {
 }
 
 /// A job as Slurm has it.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Job id.
     pub id: u32,
     /// As users write it: `123`, `120_[1-9]`, `130+1`.
+    #[serde(with = "text")]
     pub label: Arc<str>,
     /// Id of its array, if it is of one.
     pub array_job_id: Option<u32>,
@@ -155,28 +170,39 @@ pub struct Job {
     /// State.
     pub state: JobState,
     /// State in Slurm's words.
+    #[serde(with = "text")]
     pub state_text: Arc<str>,
     /// Slurm's reason word, e.g. `Resources`.
+    #[serde(with = "text")]
     pub reason: Arc<str>,
     /// User id.
     pub user_id: u32,
     /// User's name; empty if nobody knows it.
+    #[serde(with = "text")]
     pub user: Arc<str>,
     /// Account.
+    #[serde(with = "text")]
     pub account: Arc<str>,
     /// Job name.
+    #[serde(with = "text")]
     pub name: Arc<str>,
     /// Quality of service.
+    #[serde(with = "text")]
     pub qos: Arc<str>,
     /// The user's comment.
+    #[serde(with = "text")]
     pub comment: Arc<str>,
     /// The administrator's comment.
+    #[serde(with = "text")]
     pub admin_comment: Arc<str>,
     /// TRES asked for: `cpu=4,mem=8G,node=1,billing=4`.
+    #[serde(with = "text")]
     pub tres_req: Arc<str>,
     /// TRES allocated, in the same form.
+    #[serde(with = "text")]
     pub tres_alloc: Arc<str>,
     /// Partition or several, comma separated, as asked for.
+    #[serde(with = "text")]
     pub partitions: Arc<str>,
     /// Slurm's priority; 0 is held.
     pub priority: u32,
@@ -197,21 +223,27 @@ pub struct Job {
     /// Request. GRES ids are those of [`Snapshot::gres_kinds`].
     pub shape: Shape,
     /// `--constraint`, if any.
+    #[serde(with = "text::option")]
     pub constraint: Option<Arc<str>>,
     /// `--nodelist`, if any.
+    #[serde(with = "text::option")]
     pub required_nodes: Option<Arc<str>>,
     /// `--exclude`, if any.
+    #[serde(with = "text::option")]
     pub excluded_nodes: Option<Arc<str>>,
     /// Reservation it runs in, if any.
+    #[serde(with = "text::option")]
     pub reservation: Option<Arc<str>>,
     /// Licences by name.
+    #[serde(with = "text::counts")]
     pub licenses: Vec<(Arc<str>, u64)>,
     /// Allocated nodes as a hostlist.
+    #[serde(with = "text")]
     pub nodes: Arc<str>,
 }
 
 /// The picture.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Counts good snapshots of this process.
     pub epoch: u64,
@@ -226,18 +258,30 @@ pub struct Snapshot {
     /// Licences.
     pub licenses: Vec<License>,
     /// GRES kinds (`gpu`) in name order; indexes are the ids in shapes.
+    #[serde(with = "text::list")]
     pub gres_kinds: Vec<Arc<str>>,
     /// GRES types (`gpu:a100`) in name order; indexes are the ids in shapes.
+    #[serde(with = "text::list")]
     pub gres_types: Vec<Arc<str>>,
     /// Jobs.
     pub jobs: Vec<Job>,
     /// Pending jobs that are not held, by priority, then submission, then id.
     pub queue: Vec<u32>,
+    #[serde(skip)]
     node_index: BTreeMap<Arc<str>, u32>,
+    #[serde(skip)]
     job_index: BTreeMap<u32, u32>,
 }
 
 impl Snapshot {
+    /// Makes the indexes anew, as after reading a written one.
+    pub fn reindex(&mut self) {
+        let nodes = (0u32..).zip(&self.nodes);
+        self.node_index = nodes.map(|(index, node)| (Arc::clone(&node.name), index)).collect();
+        let jobs = (0u32..).zip(&self.jobs);
+        self.job_index = jobs.map(|(index, job)| (job.id, index)).collect();
+    }
+
     /// Index of a node.
     pub fn node(&self, name: &str) -> Option<usize> {
         self.node_index.get(name).map(|&i| i as usize)
@@ -258,6 +302,14 @@ impl Snapshot {
     /// A partition by name.
     pub fn partition(&self, name: &str) -> Option<&Partition> {
         self.partitions.iter().find(|p| &*p.name == name)
+    }
+
+    /// These jobs wait, in this order, and there are no others.
+    pub fn set_queue(&mut self, jobs: Vec<Job>) {
+        let indexes = (0u32..).zip(&jobs);
+        self.job_index = indexes.map(|(index, job)| (job.id, index)).collect();
+        self.queue = (0u32..).zip(&jobs).map(|(index, _)| index).collect();
+        self.jobs = jobs;
     }
 
     /// Id of a GRES kind.

@@ -273,6 +273,7 @@ fn node(builder: &mut Builder, row: &NodeRow<'_>) -> Node {
         weight: row.weight(),
         gres,
         features,
+        watts: row.watts().filter(|watts| *watts > 0),
     }
 }
 

@@ -5,7 +5,7 @@ use super::shorten;
 use crate::limits::NODES_MAX;
 
 /// One simulated node.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeSpec {
     /// Name; unique in its cluster.
     pub name: String,
@@ -19,6 +19,8 @@ pub struct NodeSpec {
     pub model: String,
     /// Slurm's Weight: low ones are taken first.
     pub weight: u32,
+    /// Watts idle, and with all CPUs in use, if known.
+    pub watts: Option<[f64; 2]>,
 }
 
 /// Reads a specification.
@@ -69,10 +71,23 @@ fn set(node: &mut NodeSpec, key: &str, value: &str) -> Result<(), String> {
         }
         "mem" => node.memory_mb = memory_mb(value).ok_or_else(|| wrong("a size such as 256G"))?,
         "gpu" => node.gpus = value.parse().map_err(|_| wanted_number(key, value))?,
+        "idle" | "busy" => {
+            let watts: f64 = value.parse().map_err(|_| wrong("watts"))?;
+            if !(0.0..=1e6).contains(&watts) {
+                return Err(wrong("watts from 0 to 1000000"));
+            }
+            let [idle, busy] = node.watts.unwrap_or_default();
+            node.watts = Some(if key == "idle" { [watts, busy] } else { [idle, watts] });
+        }
         "weight" => node.weight = value.parse().map_err(|_| wanted_number(key, value))?,
         "model" if !value.is_empty() => value.clone_into(&mut node.model),
         "model" => return Err(wrong("a name")),
-        _ => return Err(format!("unknown key {key:?}, expected cpu, mem, gpu, model or weight")),
+        _ => {
+            return Err(format!(
+                "unknown key {key:?}, expected cpu, mem, gpu, model, \
+             weight, idle or busy"
+            ));
+        }
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "cluster"))
 sys.dont_write_bytecode = True
 
-from slurmcluster import Cluster  # noqa: E402
+from slurmcluster import Cluster, procs  # noqa: E402
 
 NAME = "cpu_free_ratio"
 READ_EVERY_S = 0.2
@@ -205,6 +205,8 @@ def main():
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--every", type=float, default=30.0, help="period, seconds")
     parser.add_argument("--seconds", type=float, default=60.0, help="each measurement")
+    parser.add_argument("--nice", type=int, default=0, metavar="N",
+                        help="nice value of all of it, on a machine that others use as well")
     arguments = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -217,6 +219,8 @@ def main():
             file.write(f'[control]\nlisten = "127.0.0.1:{port}"\n[collector.{NAME}]\n'
                        f'cmd = "builtin:{NAME}"\nevery_ms = {int(1000 * arguments.every)}\n')
         with Cluster(os.path.join(directory, "s"), cloud=arguments.nodes, config=config) as cluster:
+            if arguments.nice:
+                procs.favour([os.getpid(), *(p.pid for p in cluster.running())], arguments.nice)
             result = asyncio.run(load(arguments, cluster, port))
             tail = cluster.run("phalanx", "status", check=False).stdout
     print(json.dumps(result, indent=1))

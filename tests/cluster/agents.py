@@ -41,17 +41,19 @@ case $PHALANX_NODE in
   *) echo 5 ;;
 esac
 """
-EVERY_S = 3.0
+EVERY_S = 2.0
 # What one run, one request and a busy machine may add to two periods.
 SLACK_S = 2.0
+# Sleeps of this run of the suite, to tell them from those of others.
+NAP = 100000 + os.getpid()
 BAD = {
-    "hangs": ("trap '' TERM INT; sleep 600 & setsid sleep 601 & sleep 602", "no end within"),
+    "hangs": (f"trap '' TERM INT; sleep {NAP} & setsid sleep {NAP} & sleep {NAP}", "no end within"),
     "floods": ("head -c 10000000 /dev/zero", "more than 65536 bytes"),
     "binary": ("printf '\\377\\376'", "not UTF-8"),
     "not_a_number": ("echo nan", "not a finite number"),
     "infinite": ("echo 1e999", "not a finite number"),
     "fails": ("echo broken >&2; exit 3", "exit status 3"),
-    "forks": ("f() { [ $1 -gt 4 ] && exec sleep 600; f $(($1+1)) & f $(($1+1)) & wait; }; f 0",
+    "forks": (f"f() {{ [ $1 -gt 4 ] && exec sleep {NAP}; f $(($1+1)) & f $(($1+1)) & wait; }}; f 0",
               "no end within"),
     "silent": ("true", "not a number"),
 }
@@ -92,6 +94,8 @@ class Suite:
         self.cluster, self.port = cluster, port
         self.commands, self.work = os.path.join(directory, "c"), os.path.join(directory, "w")
         os.makedirs(self.work)
+        self.agent_options = ["--master", f"http://127.0.0.1:{port}", "--command-dir",
+                              self.commands]
 
     def script(self, name, text):
         """A program in the directory of commands."""
@@ -105,6 +109,15 @@ class Suite:
         """Output of a command; it must succeed within 10 s."""
         program = os.path.join(self.cluster.paths.bin_dir, "phalanx")
         return self.cluster.run(program, *argv, timeout=10).stdout
+
+    def configure(self, more, text=None):
+        """Reloads with more in the configuration (or that text instead); returns the old one."""
+        with open(self.cluster.paths.phalanx_toml, encoding="utf-8") as file:
+            old = file.read()
+        with open(self.cluster.paths.phalanx_toml, "w", encoding="utf-8") as file:
+            file.write((old if text is None else text) + more)
+        self.phalanx("reload")
+        return old
 
     def get(self, path):
         """(headers, body) over TCP."""
@@ -124,8 +137,7 @@ class Suite:
 
     def start_agent(self, name):
         """The node's agent, as its unit would start it."""
-        self.cluster.start_agent(name, "--master", f"http://127.0.0.1:{self.port}",
-                                 "--command-dir", self.commands)
+        self.cluster.start_agent(name, *self.agent_options)
 
     def until(self, what, condition, seconds):
         """Waits for a condition; returns the seconds it took."""
@@ -159,6 +171,25 @@ class Suite:
         return [part["lines"] for part in answer["nodes"]], [p["from"] for p in answer["nodes"]]
 
 
+    def ran_on(self, *options):
+        """Node list of a job that starts now."""
+        job = self.cluster.submit("-t1", *options, wrap="true")
+        return self.cluster.wait_jobs([job], timeout=30)[0]["NodeList"]
+
+    def places(self, expected, *options):
+        """Waits until jobs go there, for as long as a run, a plan and a little more may take."""
+        found = []
+        self.until(f"jobs on {expected}",
+                   lambda: found.append(self.ran_on(*options)) or found[-1] == expected,
+                   2 * EVERY_S + 2 * SLACK_S)
+        return found
+
+    def terms(self, method):
+        """What a method reports of its last plan."""
+        plan = json.loads(self.phalanx("plan", "--json"))
+        return next(m["terms"] for m in plan["methods"] if m["method"] == method)
+
+
 def equal(found, expected, what):
     """Raises AssertionError unless equal."""
     if found != expected:
@@ -186,6 +217,90 @@ def a_new_collector_runs_everywhere_within_two_periods(suite):
                 2 * EVERY_S + SLACK_S)
     suite.script("speed", SPEED)
     suite.until("the old program", lambda: suite.shares()[0] == wanted, 2 * EVERY_S + SLACK_S)
+
+
+READ = """\
+awk -F '\\t' -v task=$SLURM_PROCID '$1 == task' {out}/map.tsv |
+while IFS="$(printf '\\t')" read -r _ node file offset length _; do
+    [ "$node" = "$SLURMD_NODENAME" ] || exit 1
+    tail -c +$((offset + 1)) "$file" | head -c "$length"
+done > {out}/read.$SLURM_PROCID
+"""
+
+
+@check
+def a_job_reads_its_parts_by_the_map(suite):
+    """The block map of `share` as each task of a job on these nodes reads it: nothing is lost."""
+    path, out = os.path.join(suite.work, "lines"), os.path.join(suite.work, "out")
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"record {i} {'x' * (i % 31)}\n" for i in range(3000))
+    suite.phalanx("share", "--input", path, "--nodes", "n[1-4]", "--out", out)
+    suite.cluster.run("srun", "-w", "n[1-4]", "-N4", "--ntasks-per-node=1", "sh", "-c",
+                      READ.format(out=out), cwd="/")
+    parts = []
+    for task in range(4):
+        with open(os.path.join(out, f"read.{task}"), "rb") as file:
+            parts.append(file.read())
+        with open(os.path.join(out, f"n{task + 1}"), "rb") as file:
+            equal(parts[-1] == file.read(), True, f"what task {task} read is its part")
+    with open(path, "rb") as file:
+        equal(b"".join(parts) == file.read(), True, "the parts together are the file")
+    shares = [len(part) / sum(map(len, parts)) for part in parts]
+    assert all(abs(a - b / 22) < 0.01 for a, b in zip(shares, (8, 6, 3, 5))), shares
+
+
+GANG = ("-N2", "--ntasks-per-node=2")
+ONE = ("-N1", "-n1")
+
+
+@check
+def it_steers_gangs_and_balance(suite):
+    """From the next plan on; switched by command line and by reload, back when it is stale."""
+    suite.phalanx("collector", "use", "gang.speed", "speed")
+    found = suite.places("n[1-2]", *GANG)
+    print(f"    a gang by speed: {found}")
+    suite.until("its report", lambda: suite.terms("gang").get("nodes_measured") == 6, 5)
+    fast = "#!/bin/sh\ncase $PHALANX_NODE in n3|n5) echo 9 ;; *) echo 1 ;; esac\n"
+    suite.script("speed", fast)
+    print(f"    after the values changed: {suite.places('n[3,5]', *GANG)}")
+    assert re.search(r"gang.speed +speed +history +choice +6 +0", suite.phalanx("collector", "use"))
+    assert re.search(r"n3 +9 +speed", suite.phalanx("collector", "use", "gang.speed"))
+    suite.phalanx("collector", "use", "gang.speed", "--reset")
+    suite.until("the old way", lambda: "nodes_measured" not in suite.terms("gang"), 5)
+    text = suite.configure('[balance]\ncapability = "speed"\n[gang]\nenabled = false\n')
+    suite.places("n3", "--exclude=n5", *ONE)
+    suite.script("speed", "#!/bin/sh\n[ $PHALANX_NODE = n6 ] && echo 5 || echo 1\n")
+    suite.places("n6", *ONE)
+    suite.phalanx("collector", "stop", "speed")
+    uses = lambda: {u["key"]: u["fresh"] for u in suite.json("/v1/use")["uses"]}  # noqa: E731
+    suite.until("its values to be stale", lambda: uses()["balance.capability"] == 0,
+                3 * EVERY_S + SLACK_S)
+    suite.until("the fallback", lambda: suite.ran_on(*ONE) != "n6", 5)
+    suite.phalanx("collector", "start", "speed")
+    suite.places("n6", *ONE)
+    suite.configure("", text)
+    refused = suite.cluster.run(os.path.join(suite.cluster.paths.bin_dir, "phalanx"), "collector",
+                                "use", "share.capability", "history", check=False)
+    equal(refused.returncode != 0, True, "share knows no history")
+    suite.script("speed", SPEED)
+    wanted = [160, 120, 60, 100]
+    suite.until("the old program", lambda: suite.shares()[0] == wanted, 2 * EVERY_S + SLACK_S)
+
+
+@check
+def it_tells_the_power_of_nodes(suite):
+    """What busy nodes draw, for bags of tasks: by a datum, then by nothing again."""
+    def sources():
+        report = json.loads(suite.phalanx("history", "energy", "--json"))
+        return {node["from"] for node in report["nodes"]}
+    equal(sources(), {None}, "before")
+    suite.phalanx("collector", "use", "bag.power_w", "speed")
+    job = suite.cluster.submit("-t1", "-N6", "--ntasks-per-node=2", wrap="sleep 30")
+    suite.until("the power of busy nodes", lambda: sources() == {"metric"}, 15)
+    suite.cluster.run("scancel", job)
+    suite.phalanx("collector", "use", "bag.power_w", "--reset")
+    suite.until("nothing again", lambda: sources() == {None}, 5)
+    suite.cluster.wait_jobs([job], timeout=30)
 
 
 @check
@@ -240,28 +355,27 @@ def bad_programs_hold_nothing_up(suite):
     assert "broken" in suite.get("/v1/collectors/fails")[1].decode(), "its standard error is kept"
     for name in BAD:
         suite.phalanx("collector", "remove", name)
-    suite.until("their processes to end", lambda: not strays(), 10)
+    suite.until("their processes to end", lambda: not strays(suite), 10)
     equal(suite.fresh("speed"), set(NODES), "the good one")
 
 
-def strays():
-    """Processes of the bad programs."""
+def strays(suite):
+    """Processes of the bad programs and of slow: shells that may still fork, and sleeps."""
     lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True,
                            check=True).stdout.splitlines()
-    return [line for line in lines if re.fullmatch(r"sleep 60[012]", line)]
+    return [line for line in lines if line == f"sleep {NAP}" or f" {suite.commands}/" in line
+            and line.rsplit("/", 1)[1] in BAD]
 
 
 @check
 def a_killed_agent_falls_back_and_returns(suite):
     """Its programs end with it; stale values are scaled from the configuration."""
-    slow = suite.script("slow", "#!/bin/sh\nexec sleep 603\n")
+    slow = suite.script("slow", f"#!/bin/sh\nexec sleep {NAP}\n")
     suite.phalanx("collector", "add", "slow", "--cmd", slow, "--every", "1s", "--timeout", "60s",
                   "--nodes", "n2")
-    running = lambda: subprocess.run(["pgrep", "-f", "^sleep 603$"], check=False,  # noqa: E731
-                                     capture_output=True).returncode == 0
-    suite.until("slow to run", running, 10)
+    suite.until("slow to run", lambda: strays(suite), 10)
     suite.cluster.stop_agent("n2", kill=True)
-    suite.until("its program to end", lambda: not running(), 5)
+    suite.until("its program to end", lambda: not strays(suite), 5)
     took = suite.until("n2 to be stale", lambda: suite.shares()[1][1] == "scaled",
                        3 * EVERY_S + 5)
     counts, _ = suite.shares()
@@ -288,6 +402,61 @@ def phalanxd_restarts_under_the_agents(suite):
     suite.cluster.signal_phalanxd(signal.SIGSTOP)
     time.sleep(3)
     suite.cluster.signal_phalanxd(signal.SIGCONT)
+    suite.until("all to be fresh", lambda: suite.fresh("speed") == set(NODES), 15 + EVERY_S)
+
+
+DAY_S = 86400
+
+
+@check
+def a_clock_that_jumps_changes_nothing(suite):
+    """phalanxd's wall clock a day ahead, then behind, an agent's always wrong: ages stay right."""
+    shim, clock = os.path.join(suite.work, "clock.so"), os.path.join(suite.work, "clock")
+    source = os.path.join(os.path.dirname(__file__), "..", "agent", "clock.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", shim, source], check=True)
+    wrong = os.path.join(suite.work, "clock_of_n1")
+    for path, seconds in ((clock, 0), (wrong, 7 * DAY_S)):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(str(seconds))
+    cluster = suite.cluster
+    program = lambda name: os.path.join(cluster.paths.bin_dir, name)  # noqa: E731
+    cluster.stop_phalanxd()
+    cluster.spawn("phalanxd", [program("phalanxd"), "--config", cluster.paths.phalanx_toml],
+                  {"LD_PRELOAD": shim, "CLOCK_FILE": clock})
+    cluster.stop_agent("n1")
+    cluster.spawn("agent:n1", [program("phalanx"), "agent", "--node", "n1", *suite.agent_options],
+                  {"LD_PRELOAD": shim, "CLOCK_FILE": wrong})
+
+    def rows():
+        try:
+            return suite.json("/v1/data/speed")["values"]
+        except OSError:
+            return []
+    suite.until("the agents", lambda: [r["stale"] for r in rows()] == [False] * 6, 15 + EVERY_S)
+    suite.until("n1 a week ahead", lambda: rows()[0]["time_ms"] / 1000 - time.time() > 6 * DAY_S,
+                2 * EVERY_S + SLACK_S)
+    limit_ms = 1000 * (2 * EVERY_S + SLACK_S)
+    points = lambda: len(suite.json("/v1/data/speed/n2/history")["points"])  # noqa: E731
+    for ahead, jumps in ((DAY_S, 1), (-DAY_S, 2)):
+        before = points()
+        with open(clock, "w", encoding="utf-8") as file:
+            file.write(str(ahead))
+        end = time.monotonic() + 2 * EVERY_S
+        while time.monotonic() < end:
+            found = [(r["node"], r["stale"], r["age_ms"]) for r in rows()]
+            assert len(found) == 6 and not any(stale or age > limit_ms for _, stale, age in found), \
+                found
+            time.sleep(0.2)
+        off = rows()[1]["received_ms"] / 1000 - time.time()
+        equal(abs(off - ahead) < 60, True, f"the jump itself, {off:.0f} s")
+        status = json.loads(suite.phalanx("status", "--json"))
+        equal(status["collect"]["clock_jumps"], jumps, "jumps seen")
+        equal(points() >= before, True, "past values kept")
+    equal(suite.shares(), ([160, 120, 60, 100], ["data"] * 4), "shares")
+    cluster.stop_phalanxd()
+    cluster.start_phalanxd()
+    cluster.stop_agent("n1")
+    suite.start_agent("n1")
     suite.until("all to be fresh", lambda: suite.fresh("speed") == set(NODES), 15 + EVERY_S)
 
 

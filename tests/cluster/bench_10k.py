@@ -16,7 +16,6 @@ overlay's times are those of the calls in between alone.
 """
 
 import argparse
-import contextlib
 import json
 import math
 import os
@@ -32,7 +31,7 @@ from datetime import datetime
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 sys.dont_write_bytecode = True
 
-from slurmcluster import Cluster, ClusterError  # noqa: E402
+from slurmcluster import Cluster, ClusterError, procs  # noqa: E402
 
 PHASES = ("stock", "off", "enforce", "stopped", "down")
 START_LIMIT_S = 600
@@ -159,26 +158,11 @@ def run_phase(name, args, root, options):
     with cluster:
         try:
             if args.nice:
-                favour(cluster, args.nice)
+                procs.favour([process.pid for process in cluster.running()], args.nice)
             return measure(name, cluster, options)
         except ClusterError as error:
             # The logs go with the directory, so what they say goes into the reason.
             raise ClusterError(f"{name}: {error}{cluster.why()}") from None
-
-
-def favour(cluster, nice):
-    """Gives the cluster's daemons another nice value, on a machine that others use as well.
-
-    With autogroups a nice value counts only within one session, so theirs changes too.
-    """
-    for process in cluster.running():
-        with contextlib.suppress(OSError), \
-                open(f"/proc/{process.pid}/autogroup", "w", encoding="ascii") as file:
-            file.write(str(nice))
-        for thread in os.listdir(f"/proc/{process.pid}/task"):
-            # What a daemon has put into the background stays there.
-            if os.getpriority(os.PRIO_PROCESS, int(thread)) <= 0:
-                os.setpriority(os.PRIO_PROCESS, int(thread), nice)
 
 
 def measure(name, cluster, options):

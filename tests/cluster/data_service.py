@@ -61,11 +61,11 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
-def credential(method, path, body=b"", user=None):
-    """A MUNGE credential for one request, of this or another user."""
+def credential(method, path, body=b"", user=None, ttl=0):
+    """A MUNGE credential for one request, of this or another user; good for `ttl` seconds."""
     payload = f"phalanx/1\n{method}\n{path}\n{hashlib.sha256(body).hexdigest()}\n"
     who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-    done = subprocess.run(["munge"], input=payload.encode(), capture_output=True, check=True, **who)
+    done = subprocess.run(["munge", f"--ttl={ttl}"], input=payload.encode(), capture_output=True, check=True, **who)
     return done.stdout.decode().strip()
 
 
@@ -180,6 +180,7 @@ def strangers_are_refused(suite):
     new = {"name": "x", "cmd": cmd}
     post = ("POST", "/v1/collectors")
     before = suite.names()
+    old, made = credential(*post, json.dumps(new).encode(), ttl=1), time.monotonic()
     refused = suite.remote(*post, new, sign=False)
     suite.status_is(401, refused, "no credential")
     suite.expect(refused[1].get("WWW-Authenticate") == "Munge", "401 does not name the scheme")
@@ -210,6 +211,11 @@ def strangers_are_refused(suite):
     again = suite.remote("GET", "/v1/data", sign=False, headers=used)
     suite.status_is(401, again, "second use")
     suite.expect("used before" in str(again[2]), f"replay: {again[2]}")
+    # munged counts whole seconds.
+    time.sleep(max(0.0, made + 2.1 - time.monotonic()))
+    late = suite.remote(*post, new, sign=False, headers={"Authorization": "Munge " + old})
+    suite.status_is(401, late, "expired")
+    suite.expect("expired" in str(late[2]), f"expired: {late[2]}")
     suite.expect(suite.names() == before, "something was registered")
     # On the control socket the peer's user counts, whatever it says of itself.
     script = ("import http.client,socket,sys;c=http.client.HTTPConnection('x');"

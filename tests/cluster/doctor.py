@@ -19,7 +19,6 @@ sys.dont_write_bytecode = True
 
 from faults_tools import wrong_version_copy  # noqa: E402
 from slurmcluster import Cluster, ClusterError  # noqa: E402
-from slurmcluster.core import stock_plugin_dir  # noqa: E402
 
 NODES = """\
 NodeName=n[1-2] CPUs=4 RealMemory=4000
@@ -40,11 +39,14 @@ class Doctor:
 
     def __init__(self, cluster):
         self.cluster = cluster
+        self.first = ""   # comes before everything in PATH
 
     def report(self):
         """(exit code, the report)."""
+        env = self.cluster.env
+        env["PATH"] = self.first + env["PATH"]
         done = self.cluster.run("phalanx", "doctor", "--json", "--config",
-                                self.cluster.paths.phalanx_toml, check=False)
+                                self.cluster.paths.phalanx_toml, check=False, env=env)
         try:
             return done.returncode, json.loads(done.stdout)
         except ValueError:
@@ -113,7 +115,7 @@ def directory_missing(doctor):
 @case
 def wrong_order(doctor):
     """Slurm's own directory first."""
-    ours, stock = doctor.cluster.paths.overlay, stock_plugin_dir()
+    ours, stock = doctor.cluster.paths.overlay, doctor.cluster.release.plugin_dir()
     with doctor.conf(lambda text: text.replace(f"{ours}:{stock}", f"{stock}:{ours}")):
         doctor.expect("error", "plugin-dir-order", f"PluginDir={ours}:{stock}", "slurm.conf:")
         doctor.expect("warning", "plugin-dir-in-force")
@@ -129,7 +131,8 @@ def other_micro_version(doctor):
         cluster.restart_slurmctld()
         job = cluster.submit("-n1", wrap="true")
         cluster.wait_jobs([job])
-        doctor.expect("error", "overlay-version", "22.05", "apt install phalanx-slurm-plugin-")
+        doctor.expect("error", "overlay-version", cluster.release.version,
+                      "apt install phalanx-slurm-plugin-")
         cluster.install_overlay()
     doctor.expect("error", "overlay-loaded", "restart slurmctld")
     cluster.restart_slurmctld()
@@ -210,6 +213,30 @@ def toml_wrong(doctor):
 
 
 @case
+def data_service(doctor):
+    """A node that Slurm does not have, nodes without an agent, an agent under a wrong name."""
+    cluster, toml = doctor.cluster, doctor.cluster.paths.phalanx_toml
+    with open(toml, encoding="utf-8") as file:
+        before = file.read()
+    control = f"unix:{cluster.paths.control_socket}"
+    write(toml, before + '\n[collector.load]\ncmd = "builtin:load1"\nevery_ms = 500\n'
+                         'nodes = "n[1-3]"\n')
+    try:
+        cluster.run("phalanx", "reload")
+        doctor.expect("warning", "collector-nodes", "n3", "[collector.load] nodes")
+        doctor.expect("warning", "agent", "2 of 2 nodes: n1, n2", "phalanx-agent")
+        cluster.start_agent("n1", "--master", control)
+        cluster.start_agent("node2", "--master", control)
+        doctor.expect("warning", "agent-node", "node2", "--node")
+        doctor.expect("warning", "agent", "1 of 2 nodes: n2", "phalanx-agent")
+    finally:
+        write(toml, before)
+        for name in ("n1", "node2"):
+            cluster.stop_agent(name)
+        cluster.run("phalanx", "reload")
+
+
+@case
 def no_bf_continue(doctor):
     """SchedulerParameters without bf_continue, in force."""
     with doctor.conf(lambda text: text.replace("bf_continue,", "")):
@@ -219,31 +246,30 @@ def no_bf_continue(doctor):
 
 
 @contextlib.contextmanager
-def in_its_place(program, script):
+def in_its_place(doctor, program, script):
     """A shell script that stands for a program meanwhile."""
-    before = os.environ["PATH"]
     with tempfile.TemporaryDirectory() as directory:
         fake = os.path.join(directory, program)
         write(fake, f"#!/bin/sh\n{script}\n")
         os.chmod(fake, 0o755)
-        os.environ["PATH"] = directory + os.pathsep + before
+        doctor.first = directory + os.pathsep
         try:
             yield
         finally:
-            os.environ["PATH"] = before
+            doctor.first = ""
 
 
 @case
 def munge_broken(doctor):
     """The munge program does not reach a munged."""
-    with in_its_place("munge", "echo 'munge: Error: Failed to access socket' >&2; exit 6"):
+    with in_its_place(doctor, "munge", "echo 'munge: Error: Failed to access socket' >&2; exit 6"):
         doctor.expect("error", "munge", "Failed to access")
 
 
 @case
 def clock_wrong(doctor):
     """slurmctld's clock a minute ahead, as scontrol would say."""
-    with in_its_place("scontrol", "echo \"Configuration data as of "
+    with in_its_place(doctor, "scontrol", "echo \"Configuration data as of "
                       "$(date -d '+1 minute' '+%Y-%m-%dT%H:%M:%S')\""):
         doctor.expect("warning", "clock", "against this host")
 

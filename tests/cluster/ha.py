@@ -58,7 +58,7 @@ class Pair(Cluster):
         for name in HOSTS:
             os.makedirs(os.path.join(self.paths.var, name), exist_ok=True)
             os.makedirs(os.path.join(self.paths.var, "pid"), exist_ok=True)
-            text = 'mode = "enforce"\n'
+            text = conf.PATIENT
             for section, key, value in (("link", "socket", self.socket(name, "plugin")),
                                         ("control", "socket", self.socket(name, "control")),
                                         ("history", "path", os.path.join(self.paths.var, name,
@@ -157,10 +157,12 @@ def states(cluster):
 
 
 def submit(cluster, out):
-    """The jobs: each leaves one line when it has run."""
+    """The jobs, released together: each leaves one line when it has run."""
     script = f'#!/bin/sh\nsleep {JOB_S}\necho "$SLURM_JOB_ID" >> {out}\n'
-    return {cluster.submit("-n1", f"-c{1 + index % 2}", "--mem=500", script=script)
-            for index in range(JOBS)}
+    ids = {cluster.submit("--hold", "-n1", f"-c{1 + index % 2}", "--mem=500", script=script)
+           for index in range(JOBS)}
+    cluster.run("scontrol", "release", ",".join(map(str, sorted(ids))))
+    return ids
 
 
 def take_over(cluster, ids):
@@ -197,7 +199,8 @@ def finish(cluster, ids, out):
 def come_back(cluster):
     """The first controller starts again and takes over by itself."""
     cluster.start_controller("ctla")
-    seconds = wait(lambda: cluster.connected("ctla"), "overlay of the first controller connected")
+    seconds = wait(lambda: cluster.connected("ctla"), "overlay of the first controller connected",
+                   60.0)
     wait(lambda: not cluster.status("ctlb")["plugin"]["connected"], "the standby is inert again")
     before = cluster.narrowed("ctla")
     job = cluster.submit("-n1", wrap="true")
@@ -224,7 +227,9 @@ def main():
             except ClusterError as error:
                 print(f"FAIL {error}{cluster.why()}", flush=True)
                 for name in HOSTS:
-                    print(f"--- slurmctld-{name}.log")
+                    status = cluster.status(name)
+                    print(f"--- {name}: run_now {status.get('run_now')} {status.get('plugin')}\n"
+                          f"jobs {dict(states(cluster))}\n--- slurmctld-{name}.log")
                     with open(os.path.join(cluster.paths.log, f"slurmctld-{name}.log"),
                               encoding="utf-8") as file:
                         print("".join(file.readlines()[-25:]), flush=True)

@@ -212,7 +212,8 @@ def impossible(t):
     """Requests that can never run are refused with the same words and exit code"""
     for options in (("-N5",), ("-n999",), ("--mem=999999",), ("-C", "nosuch"),
                     ("--gres=gpu:1",), ("--gres=foo:1",), ("-w", "nosuchnode"),
-                    ("-w", ",".join(t.nodes), "-N2-3"), ("-x", ",".join(t.nodes)),
+                    # 24.11 takes it; held, so that it is cancelled before it starts.
+                    ("-w", ",".join(t.nodes), "-N2-3", "--hold"), ("-x", ",".join(t.nodes)),
                     ("-L", "nosuch:1"), ("-L", "alpha:9"), ("-N3-2",), ("-t", "bad"),
                     ("-N0",), ("-n0",), ("-c0",), ("--mem=-1",), ("--reservation=nosuch",),
                     ("--dependency=afterok:bad",), ("-N2", "-C", "a&b"),

@@ -6,6 +6,7 @@
 //   grow PATH SIZE BLOCKSIZE                                as create, synced and left open
 //   mkdir PATH | delete PATH | chmod PATH OCTAL | chown PATH USER | replicate PATH N | link PATH TARGET
 //   policy PATH NAME                                        erasure coding policy of a directory
+//   claim PATH REPLICAS HOST:PORT...                        tells the NameNode that these DataNodes hold the file's blocks, in turns
 //   as USER                                                 who does what follows
 import java.io.*;
 import java.net.*;
@@ -15,7 +16,13 @@ import java.util.*;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.*;
 import org.apache.hadoop.fs.permission.FsPermission;
+import org.apache.hadoop.hdfs.DFSClient;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.protocol.HdfsConstants;
+import org.apache.hadoop.hdfs.protocol.LocatedBlock;
+import org.apache.hadoop.hdfs.protocolPB.DatanodeProtocolClientSideTranslatorPB;
+import org.apache.hadoop.hdfs.security.token.block.ExportedBlockKeys;
+import org.apache.hadoop.hdfs.server.protocol.*;
 import org.apache.hadoop.security.UserGroupInformation;
 
 public class HdfsTool {
@@ -47,7 +54,6 @@ public class HdfsTool {
                 InetSocketAddress[] on = new InetSocketAddress[Math.max(0, w.length - 5)];
                 for (int i = 0; i < on.length; i++) {
                     String[] hp = w[5 + i].split(":");
-                    on[i] = InetSocketAddress.createUnresolved(hp[0], Integer.parseInt(hp[1]));
                     on[i] = new InetSocketAddress(hp[0], Integer.parseInt(hp[1]));
                 }
                 try (OutputStream out = on.length == 0
@@ -82,10 +88,52 @@ public class HdfsTool {
                 fs.getClass().getMethod("setErasureCodingPolicy", Path.class, String.class)
                     .invoke(fs, path, w[2]);
                 return "";
+            case "claim": claim(w[1], Integer.parseInt(w[2]), Arrays.asList(w).subList(3, w.length)); return "";
             case "as":
                 fs = connect(UserGroupInformation.createRemoteUser(w[1]));
                 return "";
             default: throw new IllegalArgumentException("unknown command " + w[0]);
+        }
+    }
+
+    // What the DataNodes would report if they had got these blocks; they have not.
+    static void claim(String path, int replicas, List<String> order) throws Exception {
+        DFSClient client = fs.getClient();
+        URI uri = fs.getUri();
+        DatanodeProtocolClientSideTranslatorPB namenode = new DatanodeProtocolClientSideTranslatorPB(
+            new InetSocketAddress(uri.getHost(), uri.getPort()), fs.getConf());
+        NamespaceInfo namespace = namenode.versionRequest();
+        DatanodeStorageReport[] known = client.getDatanodeStorageReport(HdfsConstants.DatanodeReportType.LIVE);
+        long length = fs.getFileStatus(new Path(path)).getLen();
+        long size = fs.getFileStatus(new Path(path)).getBlockSize();
+        long page = 10000 * size;
+        for (long from = 0; from < length; from += page) {
+            List<LocatedBlock> blocks = client.getLocatedBlocks(path, from, page).getLocatedBlocks();
+            for (int at = 0; at < order.size(); at++) {
+                List<ReceivedDeletedBlockInfo> held = new ArrayList<>();
+                for (LocatedBlock block : blocks) {
+                    long turn = (block.getStartOffset() / size + order.size() - at) % order.size();
+                    if (turn < replicas) {
+                        held.add(new ReceivedDeletedBlockInfo(block.getBlock().getLocalBlock(),
+                            ReceivedDeletedBlockInfo.BlockStatus.RECEIVED_BLOCK, null));
+                    }
+                }
+                for (DatanodeStorageReport report : known) {
+                    if (order.get(at).equals(report.getDatanodeInfo().getXferAddr())) {
+                        namenode.blockReceivedAndDeleted(
+                            new DatanodeRegistration(report.getDatanodeInfo(), namespace,
+                                new ExportedBlockKeys(), namespace.getSoftwareVersion()),
+                            namespace.getBlockPoolID(),
+                            new StorageReceivedDeletedBlocks[] {new StorageReceivedDeletedBlocks(
+                                report.getStorageReports()[0].getStorage(),
+                                held.toArray(new ReceivedDeletedBlockInfo[0]))});
+                    }
+                }
+            }
+        }
+        for (int tries = 0; fs.getFileBlockLocations(new Path(path), length - 1, 1)[0].getHosts().length < replicas; ) {
+            if (++tries > 300) throw new IOException("the NameNode does not believe it");
+            Thread.sleep(100);
         }
     }
 

@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 BUILD = HERE.parent.parent / "build"
 NEW, OLD = "3.5.0", "2.7.4"
 JVM = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-START_S = 120
+START_S = 300
 
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>phalanx</groupId><artifactId>hadoop-for-tests</artifactId><version>1</version>
@@ -124,15 +124,49 @@ def site(path, properties):
     path.write_text(f"<configuration>\n{rows}</configuration>\n")
 
 
+def with_files(xml, files):
+    """An image's XML with further files in its root directory; see MiniHdfs."""
+    root = inode = int(re.search("<lastInodeId>([0-9]+)", xml)[1])
+    block = first = int(re.search("<lastAllocatedBlockId>([0-9]+)", xml)[1])
+    stamp = int(re.search("<genstampV2>([0-9]+)", xml)[1])
+    inodes = children = ""
+    for name, (count, size, replicas) in files.items():
+        inode += 1
+        blocks = "".join(f"<block><id>{at}</id><genstamp>{stamp}</genstamp>"
+                         f"<numBytes>{size}</numBytes></block>"
+                         for at in range(block + 1, block + 1 + count))
+        block += count
+        inodes += (f"<inode><id>{inode}</id><type>FILE</type><name>{name}</name>"
+                   f"<replication>{replicas}</replication><mtime>1</mtime><atime>1</atime>"
+                   f"<preferredBlockSize>{size}</preferredBlockSize>"
+                   f"<permission>root:supergroup:0644</permission><blocks>{blocks}</blocks>"
+                   "<storagePolicyId>0</storagePolicyId></inode>")
+        children += f"<child>{inode}</child>"
+    directory = f"<directory><parent>{root}</parent>{children}</directory>"
+    for old, new in ((f"<lastAllocatedBlockId>{first}", f"<lastAllocatedBlockId>{block}"),
+                     (f"<lastInodeId>{root}", f"<lastInodeId>{inode}"),
+                     ("<numInodes>1<", f"<numInodes>{1 + len(files)}<"),
+                     ("</inode>", f"</inode>{inodes}"),
+                     ("<INodeDirectorySection>", f"<INodeDirectorySection>{directory}")):
+        assert xml.count(old) == 1, old
+        xml = xml.replace(old, new)
+    return xml
+
+
 class MiniHdfs:
-    """See the module. `ha`: two NameNodes behind the name service `phx`, the first active."""
+    """See the module. `ha`: two NameNodes behind the name service `phx`, the first active.
+
+    `image`: files that the NameNode knows from the beginning without anybody having written them,
+    as {name in /: (number of blocks, bytes of each, replicas)}; only with Hadoop 3. The command
+    `claim` of HdfsTool.java then tells where they are. With such files nothing is re-replicated.
+    """
 
     def __init__(self, directory, nodes, version=NEW, ha=False, replication=1,
-                 block_size=1 << 20, namenode_mb=256):
+                 block_size=1 << 20, namenode_mb=256, image=None):
         self.dir = Path(directory).resolve()
         self.nodes, self.version, self.ha = list(nodes), version, ha
         self.replication, self.block_size, self.namenode_mb = replication, block_size, namenode_mb
-        self.processes, self._tool = {}, None
+        self.processes, self._tool, self.image = {}, None, image
         ports = free_ports(4 + 3 * len(self.nodes))
         self.namenodes = ["nn1", "nn2"] if ha else ["nn1"]
         self.rpc = dict(zip(self.namenodes, ports[0:2]))
@@ -167,6 +201,8 @@ class MiniHdfs:
         namenode = "org.apache.hadoop.hdfs.server.namenode.NameNode"
         first = self.namenodes[0]
         self.java("format", namenode, self.which(first) + ["-format", "-nonInteractive"])
+        if self.image:
+            self.write_image()
         self.spawn(first, namenode, self.which(first), self.namenode_mb)
         for other in self.namenodes[1:]:
             self.wait(lambda: self.bean(first) is not None, "the first NameNode")
@@ -176,6 +212,15 @@ class MiniHdfs:
         if self.ha:
             self.activate(first)
         self.wait(lambda: (self.bean(first) or {}).get("FSState") == "Operational", "the NameNode")
+
+    def write_image(self):
+        """Adds the files to the empty image: to XML, changed, and back."""
+        viewer = "org.apache.hadoop.hdfs.tools.offlineImageViewer.OfflineImageViewerPB"
+        image, = [path for path in self.dir.glob("nn1/current/fsimage_*") if not path.suffix]
+        text = self.dir / "image.xml"
+        self.java("image", viewer, ["-p", "XML", "-i", str(image), "-o", str(text)])
+        text.write_text(with_files(text.read_text(), self.image))
+        self.java("image", viewer, ["-p", "ReverseXML", "-i", str(text), "-o", str(image)])
 
     def which(self, name):
         return [f"-Ddfs.ha.namenode.id={name}"] if self.ha else []
@@ -311,6 +356,10 @@ class MiniHdfs:
             "dfs.webhdfs.enabled": "true",
             "dfs.permissions.superusergroup": "supergroup",
         }
+        if self.image:
+            # Blocks that no DataNode has keep nobody from starting, and nobody copies them.
+            properties |= {"dfs.namenode.safemode.threshold-pct": 0,
+                           "dfs.namenode.redundancy.interval.seconds": 3600}
         if self.ha:
             properties |= {
                 "dfs.nameservices": "phx",

@@ -45,7 +45,14 @@ class Answers:
                         "fallen_back": {"topology": 310, "stock-refused": 120, "late": 90}},
             "will_run": {"asked": 1000, "answered": 900, "narrowed": 890,
                          "fallen_back": {"topology": 110}},
-            "link": {"answer_ns": quantiles}, "history": {"last_error": None}}
+            "link": {"answer_ns": quantiles}, "history": {"last_error": None},
+            "collect": {"uses": [
+                {"key": "share.capability", "name": "cpu_free_ratio", "fallback": "configuration",
+                 "origin": "config", "fresh": nodes, "stale": 0},
+                {"key": "gang.speed", "name": "rapl_w", "fallback": "history",
+                 "origin": "api", "fresh": nodes // 2, "stale": nodes - nodes // 2},
+                {"key": "balance.capability", "name": "none", "fallback": "configuration",
+                 "origin": "config", "fresh": 0, "stale": 0}]}}
 
     def heat(self, nodes):
         """Some GPU nodes, some down, use in neighbourhoods."""

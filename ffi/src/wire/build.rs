@@ -5,10 +5,11 @@ use zerocopy::{FromZeros, Immutable, IntoBytes};
 
 use super::kinds::{Reason, Type, Verdict};
 use super::{
-    Alloc, AnswerHead, AskHead, GresName, GresNamesHead, Header, JobGres, JobHead, Message, Node,
-    NodesHead, PHX_A_ALL_NODES, PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_GRES_NAMES_PER_MSG,
-    PHX_JOB_GRES_PER_MSG, PHX_MAGIC, PHX_NODES_MAX, PHX_NODES_PER_MSG, PHX_PACKET_MAX, PHX_VERSION,
-    PacketBuf, Welcome, WireError,
+    Alloc, AnswerHead, AskHead, Delta, GresName, GresNamesHead, Header, JobGres, JobHead, Message,
+    Node, NodesHead, OrderHead, PHX_A_ALL_NODES, PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_GRES_NAMES_PER_MSG,
+    PHX_JOB_GRES_PER_MSG, PHX_MAGIC, PHX_NODES_MAX, PHX_NODES_PER_MSG, PHX_ORDER_PER_MSG,
+    PHX_PACKET_MAX, PHX_QUEUE_PER_MSG, PHX_VERSION, PacketBuf, QueueHead, Queued, Welcome,
+    WireError,
 };
 
 /// Writes `message` with the sequence number `seq` into `buf` and returns the
@@ -70,6 +71,16 @@ fn write(space: &mut [u8], seq: u64, message: &Message<'_>) -> Result<usize, Wir
             let word_count = out.count("word_count", m.candidates.len(), words_max)?;
             out.put(&AskHead { word_count, ..*m.head })?;
             out.put(m.candidates)?;
+        }
+        Message::Queue(m) => {
+            let count = out.count("count", m.jobs.len(), PHX_QUEUE_PER_MSG)?;
+            out.put(&QueueHead { count, ..*m.head })?;
+            out.put(m.jobs)?;
+        }
+        Message::Order(m) => {
+            let count = out.count("count", m.deltas.len(), PHX_ORDER_PER_MSG)?;
+            out.put(&OrderHead { count, ..*m.head })?;
+            out.put(m.deltas)?;
         }
         Message::Answer(m) => {
             let count = out.count("count", m.nodes.len(), PHX_ANSWER_NODES_MAX)?;
@@ -151,6 +162,14 @@ impl AnswerHead {
     }
 }
 
+impl super::Order<'_> {
+    /// Head of one part of a set of deltas, or of the word that the last set
+    /// still holds (`PHX_PART_SAME`, no deltas).
+    pub fn head(generation: u64, lease_ms: u32, flags: u32) -> OrderHead {
+        OrderHead { generation, lease_ms, flags, ..OrderHead::new_zeroed() }
+    }
+}
+
 impl Welcome {
     /// Body of WELCOME or CONFIG. `deadline_us` is the longest wait for an
     /// answer; `breaker_misses` in a row open the breaker for
@@ -190,6 +209,8 @@ const _: () = assert!(fits::<GresNamesHead, GresName>(PHX_GRES_NAMES_PER_MSG));
 const _: () = assert!(fits::<NodesHead, Node>(PHX_NODES_PER_MSG));
 const _: () = assert!(fits::<AskHead, u64>(PHX_NODES_MAX.div_ceil(u64::BITS)));
 const _: () = assert!(fits::<AnswerHead, u32>(PHX_ANSWER_NODES_MAX));
+const _: () = assert!(fits::<QueueHead, Queued>(PHX_QUEUE_PER_MSG));
+const _: () = assert!(fits::<OrderHead, Delta>(PHX_ORDER_PER_MSG));
 const _: () = assert!(
     size_of::<JobHead>()
         + size_of::<Alloc>() * PHX_ALLOCS_PER_MSG as usize

@@ -77,6 +77,8 @@ wire_enum! {
         Outcome = PHX_OUTCOME, "OUTCOME";
         /// See [`super::Stats`].
         Stats = PHX_STATS, "STATS";
+        /// See [`super::Queue`].
+        Queue = PHX_QUEUE, "QUEUE";
         /// See [`super::Welcome`].
         Welcome = PHX_WELCOME, "WELCOME";
         /// See [`super::Welcome`].
@@ -85,6 +87,8 @@ wire_enum! {
         Answer = PHX_ANSWER, "ANSWER";
         /// See [`super::Resync`].
         Resync = PHX_RESYNC, "RESYNC";
+        /// See [`super::Order`].
+        Order = PHX_ORDER, "ORDER";
     }
 }
 
@@ -92,6 +96,28 @@ impl Type {
     /// The plugin sends it, the daemon receives it.
     pub const fn from_plugin(self) -> bool {
         self.raw() < 64
+    }
+}
+
+wire_enum! {
+    /// Whether the plugin writes deltas.
+    OrderState: u32 {
+        /// The daemon did not ask for it.
+        Off = PHX_O_OFF, "off";
+        /// Deltas are written.
+        Active = PHX_O_ACTIVE, "active";
+        /// PriorityType is not priority/multifactor.
+        Priority = PHX_O_PRIORITY, "PriorityType is not priority/multifactor";
+        /// PriorityFlags=INCR_ONLY: no delta could be undone.
+        IncrOnly = PHX_O_INCR_ONLY, "PriorityFlags=INCR_ONLY";
+        /// A site_factor plugin owns the field.
+        SitePlugin = PHX_O_SITE_PLUGIN, "PrioritySiteFactorPlugin is in use";
+        /// slurmctld lacks a function that is needed.
+        Symbol = PHX_O_SYMBOL, "slurmctld lacks a function";
+        /// The ledger cannot be read or written.
+        Ledger = PHX_O_LEDGER, "the ledger in StateSaveLocation cannot be kept";
+        /// Deltas of an earlier slurmctld are being removed.
+        Residue = PHX_O_RESIDUE, "removing deltas of an earlier slurmctld";
     }
 }
 

@@ -5,12 +5,14 @@ use std::ffi::c_char;
 
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
-use super::kinds::{Mode, Type, Verdict};
+use super::kinds::{Mode, OrderState, Type, Verdict};
 use super::{
     Answer, AnswerHead, Ask, AskHead, GresName, GresNames, GresNamesHead, Header, Hello, Job,
-    JobHead, Message, Nodes, NodesHead, Outcome, PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX,
-    PHX_GRES_NAMES_PER_MSG, PHX_GRES_PER_JOB, PHX_GRES_PER_NODE, PHX_JOB_GRES_PER_MSG, PHX_MAGIC,
-    PHX_NODES_MAX, PHX_NODES_PER_MSG, PHX_PACKET_MAX, PHX_REASONS, PHX_VERSION,
+    JobHead, Message, Nodes, NodesHead, Order, OrderHead, Outcome, PHX_ALLOCS_PER_MSG,
+    PHX_ANSWER_NODES_MAX, PHX_DELTA_MAX, PHX_GRES_NAMES_PER_MSG, PHX_GRES_PER_JOB,
+    PHX_GRES_PER_NODE, PHX_JOB_GRES_PER_MSG, PHX_MAGIC, PHX_NODES_MAX, PHX_NODES_PER_MSG,
+    PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_PART_FIRST, PHX_PART_LAST, PHX_PART_SAME,
+    PHX_QUEUE_PER_MSG, PHX_REASONS, PHX_VERSION, Queue, QueueHead,
 };
 
 /// Why the bytes of a packet are no message.
@@ -158,6 +160,8 @@ pub fn parse(packet: &[u8]) -> Result<Message<'_>> {
         Type::Config => Ok(Message::Config(fixed(packet, kind)?)),
         Type::Answer => answer(packet),
         Type::Resync => Ok(Message::Resync(fixed(packet, kind)?)),
+        Type::Queue => queue(packet),
+        Type::Order => order(packet),
     }
 }
 
@@ -383,4 +387,53 @@ fn answer(packet: &[u8]) -> Result<Message<'_>> {
     let answer = Answer { head, nodes };
     answer.check_nodes(PHX_NODES_MAX)?;
     Ok(Message::Answer(answer))
+}
+
+/// Parts belong together from FIRST to LAST; SAME stands alone and is empty.
+fn part(kind: Type, flags: u32, count: u32) -> Result<()> {
+    let known = flags & !(PHX_PART_FIRST | PHX_PART_LAST | PHX_PART_SAME) == 0;
+    let same = flags & PHX_PART_SAME != 0;
+    if known && (!same || (flags == PHX_PART_SAME && count == 0)) {
+        return Ok(());
+    }
+    Err(WireError::value(kind, "flags", None, u64::from(flags), "FIRST, LAST or SAME alone"))
+}
+
+fn queue(packet: &[u8]) -> Result<Message<'_>> {
+    let kind = Type::Queue;
+    let (head, rest) = head::<QueueHead>(packet, kind.as_str())?;
+    at_most(kind, "count", head.count, PHX_QUEUE_PER_MSG)?;
+    part(kind, head.flags, head.count)?;
+    if OrderState::from_raw(head.state).is_none() {
+        let got = u64::from(head.state);
+        return Err(WireError::value(kind, "state", None, got, "one of enum phx_order_state"));
+    }
+    let (jobs, rest) = entries(kind, packet, rest, head.count)?;
+    length(kind, packet.len() - rest.len(), packet.len(), rest.is_empty())?;
+    Ok(Message::Queue(Queue { head, jobs }))
+}
+
+fn order(packet: &[u8]) -> Result<Message<'_>> {
+    let kind = Type::Order;
+    let (head, rest) = head::<OrderHead>(packet, kind.as_str())?;
+    at_most(kind, "count", head.count, PHX_ORDER_PER_MSG)?;
+    part(kind, head.flags, head.count)?;
+    if head.generation == 0 || head.pad != 0 {
+        return Err(WireError::value(kind, "generation", None, head.generation, "from 1, pad 0"));
+    }
+    let (deltas, rest) = entries::<super::Delta>(kind, packet, rest, head.count)?;
+    length(kind, packet.len() - rest.len(), packet.len(), rest.is_empty())?;
+    let mut before = 0;
+    for (i, entry) in deltas.iter().enumerate() {
+        let id = u64::from(entry.job_id);
+        if id <= before {
+            return Err(WireError::value(kind, "job_id", Some(i), id, "more than the one before"));
+        }
+        if entry.delta == 0 || entry.delta.unsigned_abs() > PHX_DELTA_MAX {
+            let got = u64::from(entry.delta.unsigned_abs());
+            return Err(WireError::value(kind, "delta", Some(i), got, "1 to PHX_DELTA_MAX"));
+        }
+        before = id;
+    }
+    Ok(Message::Order(Order { head, deltas }))
 }

@@ -73,6 +73,7 @@ async function refresh() {
     showHeat(heat);
     showPlan(plan);
     showCollectors(collectors, data, agents);
+    showUses(status.collect?.uses || []);
     $("problem").hidden = true;
     $("updated").textContent = `Updated ${new Date().toLocaleTimeString("en-GB")}`;
   } catch (error) {
@@ -416,6 +417,17 @@ function showCollectors(report, data, agents) {
     const alive = agents.agents.filter((a) => a.connected).length;
     $("agents").textContent = `${count(alive)} of ${plural(agents.agents.length, "agent")} connected`;
   }
+}
+
+// Words such as "history" are the method's own knowledge: nothing of them is fresh or stale.
+function showUses(uses) {
+  $("uses-box").hidden = !uses.length;
+  fill("uses", uses.map(({ key, name, fallback, fresh, stale }) => {
+    const of = fresh + stale;
+    return el("tr", {}, el("th", { scope: "row" }, key), el("td", {}, name),
+      el("td", {}, of ? meter(100 * fresh / of, `${count(fresh)} of ${count(of)}`, stale > 0) : "–"),
+      el("td", {}, fallback));
+  }), 4, "");
 }
 
 $("pause").addEventListener("click", () => {

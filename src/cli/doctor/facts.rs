@@ -18,6 +18,7 @@ use crate::api::types::Status;
 use crate::cli::client::{Client, Method};
 use crate::cli::exit::Failure;
 use crate::config::{Config, ConfigError};
+use crate::model::collect::{AgentsReport, CollectorsReport};
 
 /// One entry of PluginDir.
 #[derive(Clone, Debug)]
@@ -80,6 +81,9 @@ pub(super) struct Facts {
     pub(super) config_path: PathBuf,
     pub(super) config: Result<Config, ConfigError>,
     pub(super) status: Result<Status, Failure>,
+    /// The daemon's registrations and agents; `None` without an answer.
+    pub(super) collectors: Option<CollectorsReport>,
+    pub(super) agents: Option<AgentsReport>,
     pub(super) plugin_socket: Option<Socket>,
     pub(super) slurm_uid: Option<u32>,
     pub(super) munge: Result<(), String>,
@@ -113,7 +117,9 @@ impl Facts {
             } else {
                 Err("a directory of PluginDir is missing".into())
             },
-            status: status(control),
+            status: asked(control, "/v1/status"),
+            collectors: asked(control, "/v1/collectors").ok(),
+            agents: asked(control, "/v1/agents").ok(),
             plugin_socket: socket.as_deref().and_then(look_at_socket),
             slurm_uid: user_id(slurm_user.as_deref().unwrap_or("root")),
             munge: munge(),
@@ -285,9 +291,10 @@ pub(super) fn parse_running(text: &str, now_s: i64, zone: &TimeZone) -> Running 
     out
 }
 
-fn status(control: &Path) -> Result<Status, Failure> {
+/// What the daemon answers to a reading request.
+fn asked<T: serde::de::DeserializeOwned>(control: &Path, path: &str) -> Result<T, Failure> {
     let client = Client::new(control);
-    let reply = client.request(Method::Get, "/v1/status")?;
+    let reply = client.request(Method::Get, path)?;
     client.parse(reply.expect_success()?)
 }
 

@@ -8,6 +8,7 @@
 //! (`src/common/plugin.c`) and slurm.conf(5).
 
 mod check_daemon;
+mod check_data;
 mod check_host;
 mod check_overlay;
 mod check_slurm;
@@ -156,6 +157,7 @@ fn judge(facts: &Facts, conf: &Path) -> Report {
     findings.extend(check_slurm::all(facts));
     findings.extend(check_daemon::all(facts));
     findings.extend(check_host::all(facts));
+    findings.extend(check_data::all(facts));
     findings.sort_by_key(|finding| finding.level);
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     Report {

@@ -11,6 +11,9 @@ use super::{Finding, Level, judge};
 use crate::api::types::{PluginStatus, SlurmStatus, Status};
 use crate::cli::exit::{Exit, Failure};
 use crate::config::Config;
+use crate::model::collect::{
+    AgentReport, AgentsReport, CollectorReport, CollectorsReport, Registration, State,
+};
 
 const OVERLAY: &str = "/usr/lib/x/phalanx/slurm";
 const STOCK: &str = "/usr/lib/x/slurm-wlm";
@@ -85,6 +88,8 @@ fn healthy() -> Facts {
         config_path: "/etc/phalanx/phalanx.toml".into(),
         config: Ok(Config::default()),
         status: Ok(status()),
+        collectors: None,
+        agents: None,
         plugin_socket: Some(Socket { is_socket: true, uid: 64030, mode: 0o660 }),
         slurm_uid: Some(64030),
         munge: Ok(()),
@@ -289,4 +294,69 @@ fn other_slurm_and_backup() {
     assert!(one(&facts, "backup", Level::Note).what.contains("ctl1, ctl2"));
     let facts = Facts { conf: Err("/etc/slurm/slurm.conf: none".into()), ..healthy() };
     one(&facts, "slurm-conf", Level::Error);
+}
+
+fn collectors(all: &[(&str, &str, State)]) -> Option<CollectorsReport> {
+    let report = |&(name, nodes, state): &(&str, &str, State)| CollectorReport {
+        registration: Registration {
+            name: name.into(),
+            nodes: nodes.into(),
+            enabled: true,
+            ..Registration::default()
+        },
+        state,
+        last_error: (state == State::Failing).then(|| "exit status 3".into()),
+        ..CollectorReport::default()
+    };
+    Some(CollectorsReport { generation: 1, collectors: all.iter().map(report).collect() })
+}
+
+fn agents(names: &[&str]) -> Option<AgentsReport> {
+    let agent = |name: &&str| AgentReport {
+        node: (*name).into(),
+        connected: true,
+        ..AgentReport::default()
+    };
+    Some(AgentsReport { agents: names.iter().map(agent).collect() })
+}
+
+#[test]
+fn names_of_the_data_service() {
+    let facts = Facts {
+        collectors: collectors(&[
+            ("free", "all", State::Running),
+            ("m", "@master", State::Running),
+        ]),
+        agents: agents(&["@master", "n1", "n2", "n3"]),
+        ..healthy()
+    };
+    one(&facts, "collector", Level::Ok);
+    let facts = Facts { agents: agents(&["@master", "n1", "node3.example.org"]), ..facts };
+    assert!(one(&facts, "agent-node", Level::Warning).what.contains("node3.example.org"));
+    assert!(one(&facts, "agent", Level::Warning).what.contains("2 of 3 nodes: n2, n3"));
+    let facts = Facts {
+        collectors: collectors(&[("x", "n[2-4]", State::Failing)]),
+        agents: agents(&["n2", "n3"]),
+        ..healthy()
+    };
+    assert!(one(&facts, "collector-nodes", Level::Warning).what.contains("run on n4, no node"));
+    assert!(one(&facts, "collector", Level::Warning).what.contains("exit status 3"));
+    assert!(!findings(&facts).iter().any(|f| f.check == "agent"), "n4 is no node");
+    // Without a daemon the file is looked at.
+    let text = "[collector.x]\ncmd = \"builtin:load1\"\nnodes = \"m1\"\n";
+    let facts = Facts { config: Config::parse(text, Path::new("/p.toml")), ..healthy() };
+    let finding = one(&facts, "collector-nodes", Level::Warning);
+    assert!(finding.fix.contains("[collector.x] nodes") && finding.place.is_some(), "{finding:?}");
+}
+
+#[test]
+fn names_of_hdfs() {
+    let with = |rule: &str| {
+        let text = format!("[hdfs]\nhost_map = [\"{rule}\"]\n");
+        Facts { config: Config::parse(&text, Path::new("/p.toml")), ..healthy() }
+    };
+    let good = with("dn[1-3].x n[1-3]");
+    assert!(!findings(&good).iter().any(|f| f.check == "hdfs-nodes"));
+    let finding = one(&with("dn[1-3].x n[2-4]"), "hdfs-nodes", Level::Warning);
+    assert!(finding.what.contains("names n4,") && finding.fix.contains("hdfs check"));
 }

@@ -4,7 +4,7 @@
 use super::{Left, Right, clean, clean_or_dash, facts, lines, table};
 use crate::model::collect::{
     CollectorReport, CollectorsReport, DataNames, DataReport, InstanceReport, Kind, Origin, State,
-    UsesReport, Value,
+    TakenFrom, UsedValues, UsesReport, Value,
 };
 
 /// `phalanx collector list`
@@ -165,6 +165,30 @@ pub fn uses(report: &UsesReport) -> String {
     lines(&out)
 }
 
+/// `phalanx collector use KEY`
+pub fn used(report: &UsedValues) -> String {
+    if report.values.is_empty() {
+        let (key, name) = (clean(&report.key), clean(&report.name));
+        return format!("{key} goes by {name}: no node has a number for it now.\n");
+    }
+    let mut out = table(&[("NODE", Left), ("VALUE", Right), ("FROM", Left), ("AGE", Right)]);
+    for value in &report.values {
+        let from = match value.from {
+            TakenFrom::Data => &report.name,
+            TakenFrom::Scaled | TakenFrom::Fallback => &report.fallback,
+        };
+        let scaled = if value.from == TakenFrom::Scaled { ", scaled" } else { "" };
+        let age = value.age_ms.map_or("-".to_owned(), seconds);
+        out.add_row([
+            clean(&value.node),
+            value.value.to_string(),
+            format!("{}{scaled}", clean(from)),
+            age,
+        ]);
+    }
+    lines(&out)
+}
+
 fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Collector => "collector",
@@ -193,7 +217,7 @@ fn seconds(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::collect::{Instances, Registration, RunReport};
+    use crate::model::collect::{Instances, Registration, RunReport, UsedValue};
 
     fn report() -> CollectorReport {
         let run = RunReport {
@@ -219,6 +243,29 @@ mod tests {
                 run: Some(run),
             }],
         }
+    }
+
+    #[test]
+    fn what_a_method_takes_names_its_source() {
+        let value =
+            |node: &str, value, from, age_ms| UsedValue { node: node.into(), value, from, age_ms };
+        let report = UsedValues {
+            key: "gang.speed".into(),
+            name: "rank".into(),
+            fallback: "configuration".into(),
+            values: vec![
+                value("n1", 2.5, TakenFrom::Data, Some(1500)),
+                value("n2", 0.5, TakenFrom::Scaled, None),
+            ],
+        };
+        let text = used(&report);
+        let has = |words: &[&str]| {
+            text.lines().any(|line| line.split_whitespace().collect::<Vec<_>>() == words)
+        };
+        assert!(has(&["n1", "2.5", "rank", "1.5", "s"]), "{text}");
+        assert!(has(&["n2", "0.5", "configuration,", "scaled", "-"]), "{text}");
+        let none = UsedValues { name: "history".into(), values: Vec::new(), ..report };
+        assert_eq!(used(&none), "gang.speed goes by history: no node has a number for it now.\n");
     }
 
     #[test]

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 
 use super::units::{amount, fraction, fraction_or_dash, time};
 use super::{Left, Right, Side, clean, clean_or_dash, facts, heading, lines, steer, table};
-use crate::api::types::{DecisionReport, Explain, PendingReport, Placed, ScoredNode};
+use crate::api::order::JobOrder;
+use crate::api::types::{
+    DecisionReport, ExpectedReport, Explain, PendingReport, Placed, ScoredNode,
+};
 
 /// The whole report.
 pub fn text(report: &Explain) -> String {
@@ -20,6 +23,9 @@ pub fn text(report: &Explain) -> String {
         let name = if index == 0 { "Asks for" } else { "" };
         list.push((name, format!("{}: {}", clean(resource), clean(asked))));
     }
+    if let Some(expected) = &report.expected {
+        list.push(("Expected to run", runtime(expected)));
+    }
     facts(&mut out, &list);
     if let Some(input) = &report.input {
         facts(&mut out, &steer::input(input));
@@ -27,11 +33,41 @@ pub fn text(report: &Explain) -> String {
     if let Some(pending) = &report.pending {
         waiting(&mut out, pending);
     }
+    if let Some(order) = &report.order {
+        place(&mut out, order);
+    }
     if let Some(placed) = &report.placed {
         running(&mut out, placed);
     }
     asks(&mut out, report);
     out
+}
+
+/// `12 min (from 7 runs of the user; limit 1 h), until 2026-11-21 10:00:00`
+fn runtime(expected: &ExpectedReport) -> String {
+    let limit = expected.limit_s.map_or("none".to_owned(), |limit| span(limit));
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a job's seconds
+    let mean = span(expected.runtime_s.max(0.0).round() as u64);
+    let mut text = format!("{mean} (from {:.0} runs of the user; limit {limit})", expected.runs);
+    if let Some(end_ms) = expected.end_ms {
+        text.push_str(&format!(", until {}", time(end_ms)));
+    }
+    text
+}
+
+/// Whole units that a person would say.
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", (seconds + 30) / 60),
+        7_200..172_800 => format!("{:.1} h", as_hours(seconds)),
+        _ => format!("{:.1} d", as_hours(seconds) / 24.0),
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // a job's seconds
+fn as_hours(seconds: u64) -> f64 {
+    seconds as f64 / 3600.0
 }
 
 fn waiting(out: &mut String, pending: &PendingReport) {
@@ -82,6 +118,26 @@ fn waiting(out: &mut String, pending: &PendingReport) {
     }
     out.push('\n');
     out.push_str(&lines(&rows));
+}
+
+fn place(out: &mut String, order: &JobOrder) {
+    heading(out, "Place in the order of starts");
+    let rank = order.rank.map_or_else(|| "not wished".to_owned(), |rank| (rank + 1).to_string());
+    let mut list = vec![
+        ("Rank", rank),
+        ("Priority", format!("{}, {:+} of it ours", order.priority, order.delta_now)),
+        ("Delta", format!("{:+}, in front of {} jobs", order.delta, order.passes)),
+    ];
+    let mut overtaken = format!("{} times", order.overtaken);
+    if let Some(since) = order.overtaken_since_s {
+        overtaken.push_str(&format!(", first {}", time(since.saturating_mul(1000))));
+    }
+    list.push(("Overtaken", overtaken));
+    if let Some(stop) = &order.stop {
+        let behind = order.stop_job.map_or_else(String::new, |job| format!("behind {job}: "));
+        list.push(("Not further in front", format!("{behind}{}", clean(stop))));
+    }
+    facts(out, &list);
 }
 
 fn running(out: &mut String, placed: &Placed) {

@@ -3,6 +3,7 @@
 //! each report. Nothing is coloured or cut, so that text reads the same on a
 //! terminal, in a pipe and in a mail.
 
+pub mod bags;
 pub mod collectors;
 pub mod doctor;
 pub mod explain;
@@ -17,6 +18,7 @@ mod steer;
 #[cfg(test)]
 mod tests;
 mod units;
+pub mod whatif;
 
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::units::{micros, millis, seconds, share};
 use super::{Left, Right, clean, facts, heading, lines, table};
+use crate::api::order::OrderStatus;
 use crate::api::types::{CallShares, CallTime, PluginStatus, Quantiles, Status};
 
 /// The whole report.
@@ -29,6 +30,7 @@ fn daemon(out: &mut String, status: &Status) {
         ("Plugin", plugin(&status.plugin)),
         ("Link", link(status)),
         ("Planner", planner(status)),
+        ("Order", order(&status.order)),
         ("History", history(status)),
     ];
     let errors: [(&str, &Option<String>); 5] = [
@@ -124,6 +126,30 @@ fn planner(status: &Status) -> String {
         None => "none in force".to_owned(),
     };
     format!("{} plans, {age}, {} refused", planner.plans, planner.refused)
+}
+
+fn order(order: &OrderStatus) -> String {
+    if !order.enabled {
+        return "off: Slurm's own order of starts".to_owned();
+    }
+    format!(
+        "{}\n{} of {} pending jobs with a delta, {} passed, {} started ahead of another\n\
+         {} written, {} removed, {} started, {} refused now, {} put off\n\
+         slurmctld's job lock held {} times, mean {} us, longest {} us",
+        clean(&order.state),
+        order.active,
+        order.pending,
+        order.overtaken,
+        order.starts_ahead,
+        order.written,
+        order.removed,
+        order.started,
+        order.refused,
+        order.deferred,
+        order.lock_holds,
+        micros(order.lock_mean_ns),
+        micros(order.lock_max_ns)
+    )
 }
 
 fn history(status: &Status) -> String {

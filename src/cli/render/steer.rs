@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A method's wish for a job, in words.
 
-use super::clean;
 use super::units::{amount, fraction, time};
+use super::{bags, clean};
 use crate::api::types::SteerReport;
 use crate::planner::steer::{DataNote, GangNote, Note};
 
@@ -18,6 +18,7 @@ pub(super) fn facts_of(steer: &SteerReport) -> Vec<(&'static str, String)> {
             list.push(("Worth", worth(gang)));
         }
         Note::Data(data) => list.extend(input(data)),
+        Note::Bag(note) => list.extend(bags::facts_of(note)),
         Note::None => {}
     }
     list
@@ -32,6 +33,7 @@ pub(super) fn short(steer: &SteerReport) -> String {
             (None, Some(share)) => format!("{}; {} local", became(steer), percent(share)),
             (None, None) => became(steer),
         },
+        Note::Bag(note) => format!("{}; {}", became(steer), bags::shares(&note.bag)),
         Note::None => became(steer),
     }
 }

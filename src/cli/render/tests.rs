@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::api::order::{JobOrder, OrderStatus};
 use crate::api::types::*;
 use crate::planner::steer::{ClassSpeed, GangNote, MethodReport, Note};
 
@@ -167,6 +168,22 @@ fn status_report() -> Status {
             },
             ..LinkStatus::default()
         },
+        order: OrderStatus {
+            enabled: true,
+            state: "active".to_owned(),
+            pending: 40,
+            active: 3,
+            decided: 3,
+            overtaken: 5,
+            starts_ahead: 7,
+            written: 20,
+            removed: 12,
+            started: 5,
+            lock_holds: 9,
+            lock_mean_ns: 41_000,
+            lock_max_ns: 230_000,
+            ..OrderStatus::default()
+        },
         planner: PlannerStatus {
             plans: 88,
             last_plan_ms: 4,
@@ -254,6 +271,17 @@ fn pending_report() -> Explain {
             }],
             steer: None,
             summary: "every eligible node lacks gres/gpu".into(),
+        }),
+        order: Some(JobOrder {
+            rank: Some(2),
+            delta: 31,
+            delta_now: 30,
+            priority: 530,
+            passes: 2,
+            overtaken: 1,
+            overtaken_since_s: Some(0),
+            stop: Some("its QOS is another and not lower".into()),
+            stop_job: Some(99),
         }),
         asks: vec![AskReport {
             time_ms: 0,
@@ -357,6 +385,7 @@ fn method_report() -> MethodReport {
         upper_bound: Some(2.5),
         gap: Some(0.05),
         terms: [("value".to_owned(), 2.5), ("cost".to_owned(), 0.25)].into(),
+        bags: Vec::new(),
         took_ms: 3,
         error: None,
     }
@@ -368,6 +397,8 @@ fn plan_report() -> PlanReport {
         method: "balance".into(),
         nodes: nodes.into(),
         reason: reason.map(str::to_owned),
+        rank: (job_id == 5).then_some(0),
+        delta: if job_id == 5 { 31 } else { 0 },
         steer: None,
     };
     let gang =

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::{Unit, usage};
+use crate::cli::args::Global;
 use crate::cli::exit::Failure;
+use crate::cli::hdfs;
+use crate::model::blocks::{self, Located, Replica};
 use crate::share::targets;
 
 /// A file here, or the blocks of one elsewhere.
@@ -16,12 +19,48 @@ pub(super) enum Input {
     /// Can be cut anywhere.
     File(LocalFile),
     /// Can only be dealt out block by block.
-    Blocks(Vec<Block>),
+    Blocks(Blocks),
+}
+
+/// Files in HDFS.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Blocks {
+    /// URIs.
+    pub(super) files: Vec<String>,
+    /// By file and offset, without gaps.
+    pub(super) all: Vec<Block>,
+    /// What the user should know.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Blocks {
+    /// `nodes` names each of the DataNodes. A node that holds a block in part
+    /// (erasure coding) counts only where none holds more.
+    fn of(located: &Located, nodes: &[String]) -> Self {
+        let host = |replica: &Replica| nodes.get(usize::try_from(replica.datanode).ok()?).cloned();
+        let block = |(file, block): (usize, &blocks::Block)| {
+            let most = block.replicas.iter().map(|replica| replica.bytes).max().unwrap_or(0);
+            let whole = block.replicas.iter().filter(|replica| replica.bytes == most && most > 0);
+            let hosts = whole.filter_map(host).collect();
+            Block { file, offset: block.offset, length: block.length, hosts }
+        };
+        let files = located.files.iter();
+        let all =
+            files.clone().enumerate().flat_map(|(at, f)| f.blocks.iter().map(move |b| (at, b)));
+        Self {
+            files: files.map(|file| format!("{}{}", located.base, file.path)).collect(),
+            all: all.map(block).collect(),
+            warnings: located.warnings.clone(),
+        }
+    }
 }
 
 /// One block of a file in HDFS.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Block {
+    /// Position of its file among [`Blocks::files`].
+    #[serde(skip)]
+    pub(super) file: usize,
     /// First byte.
     pub(super) offset: u64,
     /// Bytes.
@@ -35,6 +74,8 @@ pub(super) struct Block {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) task: usize,
+    /// As in [`Block`]; 0 for a file here.
+    pub(super) file: usize,
     pub(super) offset: u64,
     pub(super) length: u64,
     pub(super) lines: Option<u64>,
@@ -50,15 +91,18 @@ pub(super) struct LocalFile {
 impl Input {
     /// # Errors
     /// What cannot be read, or is no input.
-    pub(super) fn open(name: &str, locations: Option<&Path>) -> Result<Self, Failure> {
+    pub(super) fn open(
+        global: &Global,
+        name: &str,
+        locations: Option<&Path>,
+    ) -> Result<Self, Failure> {
         if let Some(path) = locations {
-            return Ok(Input::Blocks(blocks(path)?));
+            let files = vec![name.to_owned()];
+            return Ok(Input::Blocks(Blocks { files, all: listed(path)?, warnings: Vec::new() }));
         }
-        if name.starts_with("hdfs://") {
-            return Err(usage(format!(
-                "--input {name}: this version cannot ask HDFS for the blocks; give them by \
-                 --locations FILE, as WebHDFS answers op=GETFILEBLOCKLOCATIONS"
-            )));
+        if name.contains("://") && !name.starts_with("file://") {
+            let (located, nodes) = hdfs::locate(global, name)?;
+            return Ok(Input::Blocks(Blocks::of(&located, &nodes)));
         }
         let path = PathBuf::from(name.strip_prefix("file://").unwrap_or(name));
         let metadata = path
@@ -84,7 +128,7 @@ struct LocationList {
 }
 
 /// As WebHDFS writes them, or the list alone; without gaps and overlaps.
-fn blocks(path: &Path) -> Result<Vec<Block>, Failure> {
+fn listed(path: &Path) -> Result<Vec<Block>, Failure> {
     let wrong = |what: String| usage(format!("--locations {}: {what}", path.display()));
     let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
     let whole = serde_json::from_slice::<Locations>(&text).map(|all| all.locations.blocks);
@@ -195,7 +239,7 @@ fn pieces(ends: &[u64], lines: Option<&[u64]>) -> Vec<Piece> {
         let length = end.saturating_sub(offset);
         if length > 0 {
             let lines = lines.and_then(|lines| lines.get(task).copied());
-            pieces.push(Piece { task, offset, length, lines, local: None });
+            pieces.push(Piece { task, file: 0, offset, length, lines, local: None });
         }
         offset = end;
     }

@@ -31,7 +31,7 @@ impl BlockSource for One {
         Ok(Vec::new())
     }
 
-    fn blocks(&mut self, files: &[Entry], sink: &mut Sink) -> Result<(), HdfsError> {
+    fn blocks(&mut self, files: &[Entry], _: bool, sink: &mut Sink) -> Result<(), HdfsError> {
         for file in files {
             sink.begin(file, self.open)?;
             for &(offset, length, corrupt) in &self.blocks {
@@ -107,7 +107,7 @@ fn group(units: impl Fn(u32) -> Option<u32>) -> Located {
         fn list(&mut self, _: &str, _: usize) -> Result<Vec<Entry>, HdfsError> {
             Ok(Vec::new())
         }
-        fn blocks(&mut self, files: &[Entry], sink: &mut Sink) -> Result<(), HdfsError> {
+        fn blocks(&mut self, files: &[Entry], _: bool, sink: &mut Sink) -> Result<(), HdfsError> {
             sink.begin(&files[0], false)?;
             let replicas = (0..5).map(|at| replica(&format!("n{at}"), (self.0)(at))).collect();
             let striping = Some(Striping { data_units: 3, cell: 100 });

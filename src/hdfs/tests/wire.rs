@@ -116,6 +116,36 @@ fn large_directories_come_in_pages() {
     assert_eq!(located.files[24].path, "/d/f24");
 }
 
+/// One large file beside small ones, even a hidden one: no listing may bring its blocks whole.
+#[test]
+fn large_files_are_not_listed_with_their_blocks() {
+    let address = fake::rpc(Box::new(|method, request, call| match method {
+        "getFileInfo" => {
+            let status = Some(FileStatus { kind: 1, ..file("", 0) });
+            Some(fake::reply(call, &GetFileInfoResponse { status }))
+        }
+        "getListing" => {
+            let request = super::super::proto::GetListingRequest::decode(request).unwrap();
+            assert!(!request.need_location, "asks for the blocks of a large file");
+            let names = [("_big", 2000 * BLOCK), ("a", 50), ("b", 50), ("renamed", 50)];
+            let entries = names.map(|(name, length)| file(name, length)).to_vec();
+            let listing = Some(DirectoryListing { entries, remaining: 0 });
+            Some(fake::reply(call, &GetListingResponse { listing }))
+        }
+        _ if request.windows(7).any(|part| part == b"renamed") => {
+            Some(fake::refusal(call, "java.io.FileNotFoundException"))
+        }
+        _ => {
+            let blocks = vec![block(0, 50)];
+            let locations = Some(LocatedBlocks { blocks, ..LocatedBlocks::default() });
+            Some(fake::reply(call, &GetBlockLocationsResponse { locations }))
+        }
+    }));
+    let located = locate(&mut client(&[address]), "/d").unwrap();
+    assert_eq!((located.files.len(), located.blocks(), located.length()), (2, 2, 100));
+    assert_eq!(located.warnings, ["/d/renamed: gone while the input was read, left out"]);
+}
+
 /// Site with a name service of two NameNodes.
 fn pair(first: &str, second: &str) -> (tempfile::TempDir, Hdfs) {
     let dir = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@ one process for as long as the machine is up. slurmstepd and job processes are
 not our children: they are found by what slurmd puts into their environment.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -84,6 +85,21 @@ def spawn(role, argv, env, log_path):
     # The Popen object is dropped on purpose: waiting is done by pid and start time.
     child.returncode = 0
     return identify(role, child.pid)
+
+
+def favour(pids, nice):
+    """Gives processes another nice value, on a machine that others use as well.
+
+    With autogroups a nice value counts only within one session, so theirs changes too.
+    """
+    for pid in pids:
+        with contextlib.suppress(OSError), \
+                open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as file:
+            file.write(str(nice))
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            # What a daemon has put into the background stays there.
+            if os.getpriority(os.PRIO_PROCESS, int(thread)) <= 0:
+                os.setpriority(os.PRIO_PROCESS, int(thread), nice)
 
 
 def stop(processes, grace_s):

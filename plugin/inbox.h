@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* inbox.h - the deltas that the daemon wants, from whichever thread received
+ * them to the order thread.  Knows nothing of Slurm. */
+#ifndef PHALANX_INBOX_H
+#define PHALANX_INBOX_H
+
+#include "packet.h"
+
+#pragma GCC visibility push(hidden)
+
+/* A complete set of deltas. */
+struct inbox_set {
+	uint64_t generation; /* 0: none came yet */
+	uint32_t count;
+	struct phx_delta deltas[PHX_ORDER_JOBS_MAX]; /* by ascending job id */
+};
+
+/* Take an ORDER that packet_parse() accepted. RET false if it does not go on
+ * where the last one ended */
+extern bool inbox_take(const struct packet *p, uint64_t now_ns);
+
+/* Nothing is wanted any more: the connection or the structures are gone. */
+extern void inbox_forget(void);
+
+/* Copy what is wanted now: nothing if the lease has ended. */
+extern void inbox_get(struct inbox_set *out, uint64_t now_ns);
+
+/* Wait until something came or inbox_wake() was called, `ms` at most. */
+extern void inbox_wait(uint32_t ms);
+extern void inbox_wake(void);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* order.c - see order.h. */
+
+#include "order_pass.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "link.h"
+
+#define LEDGER_FILE "phalanx_order"
+#define JOBS_FILE "job_state" /* where slurmctld saves its jobs */
+#define TICK_MS 250u
+#define IDLE_MS 1000u
+#define QUEUE_MS 1000u        /* between two reports */
+#define SAVE_MS 5000u         /* between two saves that are asked for */
+#define SEND_TRIES 100        /* of one part of a report */
+#define SEND_REST_US 5000
+#define STOP_S 5
+#define NS_PER_MS 1000000ull
+
+static pthread_t thread;
+static bool thread_started;
+static _Atomic bool stopping;
+static _Atomic bool loaded;      /* the ledger's file was looked at */
+
+/* ---- of the thread alone */
+
+static bool refused_file;        /* and is not to be touched: for good */
+static struct inbox_set wanted;
+static struct order_queue queue;
+static uint64_t queue_at, save_at; /* ms: not before */
+static struct stat saved;        /* the jobs' file when last seen */
+
+static uint64_t _now_ms(void)
+{
+	return now_ns() / NS_PER_MS;
+}
+
+static void _load(void)
+{
+	const char *why;
+	int err;
+
+	pthread_mutex_lock(&order.lock);
+	err = *order.path ? ledger_load(&order.ledger, order.path, &why) :
+			    ENOENT;
+	atomic_store(&order.entries, order.ledger.count);
+	pthread_mutex_unlock(&order.lock);
+	atomic_store(&loaded, true);
+	if (!pass_symbols())
+		info("phalanx: slurmctld lacks a function, the order of starts is Slurm's");
+	if (!err) {
+		info("phalanx: removing what is left of %u earlier deltas",
+		     order.ledger.count);
+	} else if (err != ENOENT) {
+		refused_file = true;
+		order.broken = true;
+		error("phalanx: %s: %s%s; not used, the order of starts is Slurm's until it is removed and slurmctld restarted",
+		      order.path, why ? "expected " : "",
+		      why ? why : strerror(err));
+	}
+}
+
+/* Count how often the jobs were saved; ask for a save while the ledger waits
+ * for one. */
+static void _watch_saves(void)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	bool waits = false;
+
+	pthread_mutex_lock(&order.lock);
+	if (order.path[0]) { /* JOBS_FILE is the shorter name */
+		strcpy(path, order.path);
+		strcpy(strrchr(path, '/') + 1, JOBS_FILE);
+		if (!stat(path, &st) &&
+		    (st.st_ino != saved.st_ino ||
+		     st.st_mtim.tv_sec != saved.st_mtim.tv_sec ||
+		     st.st_mtim.tv_nsec != saved.st_mtim.tv_nsec)) {
+			order.saves += saved.st_ino != 0;
+			saved = st;
+		}
+	}
+	if (ledger_prune(&order.ledger, order.saves))
+		order.dirty = true;
+	for (uint32_t i = 0; i < order.ledger.count && !waits; i++)
+		waits = order.ledger.entries[i].state == LEDGER_OFF ||
+			order.ledger.entries[i].count > 1;
+	atomic_store(&order.entries, order.ledger.count);
+	pthread_mutex_unlock(&order.lock);
+	if (waits && _now_ms() >= save_at && order_api.schedule_job_save) {
+		save_at = _now_ms() + SAVE_MS;
+		order_api.schedule_job_save();
+	}
+}
+
+/* ---- telling the daemon */
+
+static void _fill_head(struct phx_queue *m, uint32_t state)
+{
+	m->generation = wanted.generation;
+	m->state = state;
+	m->written = atomic_load(&order.written);
+	m->removed = atomic_load(&order.removed);
+	m->started = atomic_load(&order.started);
+	m->refused = atomic_load(&order.refused);
+	m->deferred = atomic_load(&order.deferred);
+	m->adopted = atomic_load(&order.adopted);
+	m->holds = atomic_load(&order.holds);
+	m->hold_ns = atomic_load(&order.hold_ns);
+	m->hold_ns_max = atomic_load(&order.hold_ns_max);
+	pthread_mutex_lock(&order.lock);
+	m->active = ledger_count(&order.ledger, LEDGER_ON);
+	pthread_mutex_unlock(&order.lock);
+}
+
+/* A full socket would cost an event its way, and the daemon a resync: parts
+ * go out with pauses. RET false if the connection does not take them */
+static bool _send(struct phx_queue *m)
+{
+	for (int i = 0; i < SEND_TRIES; i++) {
+		int err = link_send(&m->hdr);
+
+		(void) usleep(SEND_REST_US);
+		if (err != EAGAIN)
+			return !err;
+	}
+	return false;
+}
+
+/* RET false if not all of it went out */
+static bool _report(uint32_t state, bool all)
+{
+	static union {
+		struct phx_queue head;
+		uint8_t bytes[sizeof(struct phx_queue) +
+			      PHX_QUEUE_PER_MSG * sizeof(struct phx_queued)];
+	} m;
+	uint32_t at = 0, count;
+
+	memset(&m.head, 0, sizeof(m.head));
+	_fill_head(&m.head, state);
+	do {
+		count = all ? MIN(queue.count - at, PHX_QUEUE_PER_MSG) : 0;
+		m.head.count = count;
+		m.head.flags = (at ? 0 : PHX_PART_FIRST) |
+			       (at + count < queue.count ? 0 : PHX_PART_LAST);
+		if (!all)
+			m.head.flags = PHX_PART_SAME;
+		m.head.hdr = (struct phx_hdr) {
+			.magic = PHX_MAGIC, .version = PHX_VERSION,
+			.type = PHX_QUEUE,
+			.length = (uint32_t) (sizeof(m.head) +
+					      count * sizeof(*queue.jobs)),
+		};
+		if (count)
+			memcpy(m.bytes + sizeof(m.head), queue.jobs + at,
+			       count * sizeof(*queue.jobs));
+		if (!_send(&m.head))
+			return false;
+		at += count;
+	} while (all && at < queue.count);
+	return true;
+}
+
+/* ---- the thread */
+
+/* RET true while the connection stands and the daemon wants an order */
+static bool _asked(void)
+{
+	enum link_state state = link_state();
+
+	return (link_flags() & PHX_W_ORDER) &&
+	       (state == LINK_READY || state == LINK_SYNCING ||
+		state == LINK_STALE);
+}
+
+static void _turn(void)
+{
+	static uint64_t connects;
+	bool asked = _asked(), report, write;
+	enum phx_order_state state = PHX_O_OFF;
+	time_t taken;
+
+	if (connects != atomic_load(&overlay_stats.connects))
+		queue.taken = 0; /* another daemon: it knows nothing yet */
+	connects = atomic_load(&overlay_stats.connects);
+	taken = queue.taken;
+	if (!asked && !atomic_load(&order.entries))
+		return;
+	inbox_get(&wanted, now_ns());
+	if (!asked)
+		wanted.count = 0;
+	_watch_saves();
+	report = asked && link_state() == LINK_READY && _now_ms() >= queue_at;
+	write = pass_look(&wanted, report ? &queue : NULL, &state);
+	if (report) {
+		queue_at = _now_ms() + QUEUE_MS;
+		if (!_report(state, queue.taken != taken))
+			queue.taken = 0; /* all of it the next time */
+	}
+	if (write && !refused_file && pass_write())
+		inbox_wake();
+	if (!refused_file)
+		pass_store();
+}
+
+static void *_run(void *arg)
+{
+	(void) arg;
+	(void) prctl(PR_SET_NAME, "phalanx-order", 0, 0, 0);
+	while (!atomic_load(&stopping)) {
+		bool busy = atomic_load(&order.entries) || _asked();
+
+		inbox_wait(busy ? TICK_MS : IDLE_MS);
+		if (atomic_load(&stopping) || !pass_may())
+			continue;
+		if (!atomic_load(&loaded))
+			_load();
+		_turn();
+	}
+	return NULL;
+}
+
+static void _start(void)
+{
+	sigset_t all, old;
+	int err;
+
+	if (thread_started)
+		return;
+	atomic_store(&stopping, false);
+	(void) sigfillset(&all); /* signals are slurmctld's business */
+	(void) pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&thread, NULL, _run, NULL);
+	(void) pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		error("phalanx: pthread_create: %s; the order of starts is Slurm's",
+		      strerror(err));
+	thread_started = !err;
+}
+
+/* ---- told by the operations */
+
+extern void order_void(void)
+{
+	atomic_store(&order.whole, false);
+	inbox_forget();
+}
+
+extern void order_whole(void)
+{
+	const char *dir = slurm_conf.state_save_location;
+	int len;
+
+	pthread_mutex_lock(&order.lock);
+	len = snprintf(order.path, sizeof(order.path), "%s/" LEDGER_FILE,
+		       dir ? dir : "");
+	if (!dir || len < 0 || (size_t) len >= sizeof(order.path))
+		order.path[0] = '\0';
+	pthread_mutex_unlock(&order.lock);
+	atomic_store(&order.whole, true);
+	_start();
+}
+
+/* The field, and the priorities that came of it. */
+static void _take_back(job_record_t *job_ptr, const struct ledger_entry *e)
+{
+	int64_t delta = (int64_t) e->written - e->base;
+	uint32_t *priorities;
+	int count = pass_priorities(job_ptr, &priorities);
+
+	job_ptr->site_factor = e->base;
+	job_ptr->priority = (uint32_t) MAX(job_ptr->priority - delta, 1);
+	for (int i = 0; i < count; i++)
+		priorities[i] = (uint32_t) MAX(priorities[i] - delta, 1);
+}
+
+/*
+ * Before it runs, so that a requeued job comes back as it was; before an array
+ * record is split, so that neither part has anything of ours.  What remains of
+ * the array is given its delta again by the next turn.
+ */
+extern void order_started(job_record_t *job_ptr)
+{
+	struct ledger_entry *e;
+
+	if (!atomic_load(&order.entries))
+		return;
+	pthread_mutex_lock(&order.lock);
+	e = ledger_find(&order.ledger, job_ptr->job_id);
+	if (e && e->state == LEDGER_ON) {
+		if (job_ptr->site_factor == e->written)
+			_take_back(job_ptr, e);
+		e->state = LEDGER_OFF;
+		e->saves = order.saves;
+		e->recalc = job_ptr->array_recs != NULL;
+		stat_add(&order.started, 1);
+	}
+	pthread_mutex_unlock(&order.lock);
+	inbox_wake();
+}
+
+static void _restore_all(void)
+{
+	slurmctld_lock_t locks = { .conf = READ_LOCK, .job = WRITE_LOCK,
+				   .node = READ_LOCK, .part = READ_LOCK };
+
+	lock_slurmctld(locks);
+	if (atomic_load(&order.whole) && job_list && order_api.set_job_prio)
+		pass_restore_all();
+	unlock_slurmctld(locks);
+	if (order_api.schedule_job_save)
+		order_api.schedule_job_save();
+}
+
+/* Another controller may use the file meanwhile: it is read anew when this one
+ * works again (as after a reconfigure that fails, since 23.11). */
+static void _unload(void)
+{
+	pthread_mutex_lock(&order.lock);
+	pass_forget();
+	pthread_mutex_unlock(&order.lock);
+	atomic_store(&loaded, false);
+}
+
+extern void order_leave(void)
+{
+	if (!atomic_load(&order.entries))
+		return;
+	_restore_all();
+	_unload();
+	info("phalanx: all deltas removed before the state is saved");
+}
+
+extern bool order_stop(void)
+{
+	struct timespec until;
+
+	if (!thread_started)
+		return true;
+	atomic_store(&stopping, true);
+	inbox_wake();
+	(void) clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += STOP_S;
+	/* It may wait for a lock that our caller holds: do not wait forever */
+	if (pthread_timedjoin_np(thread, NULL, &until)) {
+		(void) pthread_detach(thread);
+		error("phalanx: order thread did not end within %d s", STOP_S);
+		return false;
+	}
+	thread_started = false;
+	/* At a shutdown the priority plugin is no more. */
+	if (pass_may() && atomic_load(&order.entries))
+		_restore_all();
+	_unload();
+	free(queue.jobs);
+	queue = (struct order_queue) {0};
+	return true;
+}

@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* order_pass.c - see order_pass.h. */
+
+#include "order_pass.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHANGES_MAX 4096u
+#define BATCH_JOBS 2000u
+#define BATCH_NS 20000000ull
+#define LOOK_AT_CLOCK 16u /* jobs between two looks at the clock */
+#define QUEUE_MAX 1000000u
+#define REST_SHARE 4u     /* after a hold, rest so many times as long */
+#define REST_MIN_NS 1000000ull
+
+struct change {
+	uint32_t job_id; /* 0: dropped */
+	uint32_t array_job_id;
+	uint32_t seen;   /* the field when looked at */
+	uint32_t base;   /* what others want it to be */
+	uint32_t next;   /* what it is to be */
+};
+
+struct order order = { .lock = PTHREAD_MUTEX_INITIALIZER };
+struct order_api order_api;
+
+static struct change changes[CHANGES_MAX]; /* of the thread */
+static uint32_t change_count; /* set to 0 by others, under order.lock */
+static bool more;                          /* than changes has room for */
+
+extern bool pass_symbols(void)
+{
+#define GET(name) *(void **) &order_api.name = dlsym(RTLD_DEFAULT, #name)
+	GET(set_job_prio);
+	GET(find_job_record);
+	GET(schedule_job_save);
+	GET(assoc_mgr_lock);
+	GET(assoc_mgr_unlock);
+#undef GET
+	return order_api.set_job_prio && order_api.find_job_record &&
+	       order_api.schedule_job_save && order_api.assoc_mgr_lock &&
+	       order_api.assoc_mgr_unlock;
+}
+
+extern bool pass_may(void)
+{
+	return atomic_load(&order.whole) && slurmctld_config.thread_id_save &&
+	       !slurmctld_config.shutdown_time;
+}
+
+/* ---- of single jobs */
+
+extern int pass_priorities(const job_record_t *job_ptr, uint32_t **priorities)
+{
+	list_t *parts = job_ptr->part_ptr_list;
+	list_t *qos = JOB_QOS_LIST(job_ptr);
+
+	*priorities = NULL;
+	if ((parts || qos) && JOB_HAS_PRIO_MULT(job_ptr))
+		*priorities = job_ptr->JOB_PRIO_MULT;
+	if (!*priorities)
+		return 0;
+	return (parts ? list_count(parts) : 1) * (qos ? list_count(qos) : 1);
+}
+
+static uint32_t _add(uint32_t site_factor, int32_t delta)
+{
+	int64_t sum = (int64_t) site_factor + delta;
+
+	if (sum < 1)
+		return 1;
+	return sum > (int64_t) NO_VAL - 1 ? NO_VAL - 1 : (uint32_t) sum;
+}
+
+/* Its priority is Slurm's own computation, one of one QOS, and not 0: held. */
+static bool _touchable(const job_record_t *job_ptr)
+{
+	return IS_JOB_PENDING(job_ptr) && job_ptr->priority &&
+	       !job_ptr->direct_set_prio && !JOB_QOS_LIST(job_ptr) &&
+	       job_ptr->details;
+}
+
+/* How much a value of ours lies above what others set. */
+static int32_t _delta_of(const struct ledger_entry *e, uint32_t site_factor)
+{
+	if (!e || e->state != LEDGER_ON || site_factor != e->written)
+		return 0;
+	return (int32_t) ((int64_t) e->written - e->base);
+}
+
+static void _off(struct ledger_entry *e)
+{
+	e->state = LEDGER_OFF;
+	e->saves = order.saves;
+}
+
+/* An entry of the file: does the job still have a value of ours? */
+static void _resolve(struct ledger_entry *e, uint32_t site_factor)
+{
+	if (ledger_is_ours(e, site_factor)) {
+		e->state = LEDGER_ON;
+		e->written = site_factor;
+		e->saves = order.saves;
+	} else {
+		_off(e);
+	}
+}
+
+/* ---- the look */
+
+static enum phx_order_state _ability(void)
+{
+	const char *site = slurm_conf.site_factor_plugin;
+
+	if (!order_api.set_job_prio)
+		return PHX_O_SYMBOL;
+	if (!slurm_conf.priority_type ||
+	    strcmp(slurm_conf.priority_type, "priority/multifactor"))
+		return PHX_O_PRIORITY;
+	if (slurm_conf.priority_flags & PRIORITY_FLAGS_INCR_ONLY)
+		return PHX_O_INCR_ONLY;
+	if (site && *site && strcmp(site, "site_factor/none"))
+		return PHX_O_SITE_PLUGIN;
+	return order.broken ? PHX_O_LEDGER : PHX_O_ACTIVE;
+}
+
+static void _note(job_record_t *job_ptr, uint32_t base, uint32_t next)
+{
+	if (change_count == CHANGES_MAX) {
+		more = true;
+		return;
+	}
+	changes[change_count++] = (struct change) {
+		.job_id = job_ptr->job_id,
+		.array_job_id = job_ptr->array_job_id,
+		.seen = job_ptr->site_factor,
+		.base = base,
+		.next = next,
+	};
+}
+
+static void _consider(uint32_t job_id, int32_t delta)
+{
+	struct ledger_entry *e = ledger_find(&order.ledger, job_id);
+	job_record_t *job_ptr = order_api.find_job_record(job_id);
+	uint32_t now, others, next;
+	bool touch;
+
+	if (!job_ptr) {
+		if (e && e->state != LEDGER_OFF)
+			_off(e);
+		if (e)
+			e->recalc = 0;
+		return;
+	}
+	now = job_ptr->site_factor;
+	if (e && e->state == LEDGER_LOADED)
+		_resolve(e, now);
+	others = now;
+	if (e && e->state == LEDGER_ON && now == e->written)
+		others = e->base;
+	touch = _touchable(job_ptr);
+	if (delta && !touch)
+		stat_add(&order.refused, 1);
+	next = touch && delta ? _add(others, delta) : others;
+	if (e && !touch)
+		e->recalc = 0; /* Slurm computes it when it is released */
+	if (next != now || (e && e->recalc)) {
+		_note(job_ptr, others, next);
+	} else if (e && e->state == LEDGER_ON && next == others) {
+		e->base = others; /* somebody else replaced what was ours */
+		order.dirty = true;
+		_off(e);
+	}
+}
+
+/* Both lists ascend. */
+static void _compare(const struct phx_delta *want, uint32_t count)
+{
+	const struct ledger *l = &order.ledger;
+	uint32_t i = 0, k = 0;
+
+	while (i < count || k < l->count) {
+		uint32_t wanted = i < count ? want[i].job_id : UINT32_MAX;
+		uint32_t known = k < l->count ? l->entries[k].job_id :
+						UINT32_MAX;
+		bool take = wanted <= known;
+
+		_consider(take ? wanted : known, take ? want[i].delta : 0);
+		i += take;
+		k += known <= wanted;
+	}
+}
+
+/* A task that was split off a record with a delta, other than by starting. */
+static void _adopt(job_record_t *job_ptr)
+{
+	uint32_t site = job_ptr->site_factor;
+	struct ledger_entry copy, *e;
+
+	if (!job_ptr->array_job_id || job_ptr->array_job_id == job_ptr->job_id)
+		return;
+	e = ledger_find(&order.ledger, job_ptr->array_job_id);
+	if (!e || !ledger_is_ours(e, site) ||
+	    ledger_find(&order.ledger, job_ptr->job_id))
+		return;
+	copy = *e;
+	e = ledger_add(&order.ledger, job_ptr->job_id);
+	if (!e)
+		return; /* full: tried again by the next look */
+	e->array_job_id = job_ptr->array_job_id;
+	e->base = copy.base;
+	e->written = site;
+	e->state = LEDGER_ON;
+	e->saves = order.saves;
+	(void) ledger_note(e, site);
+	order.dirty = true;
+	stat_add(&order.adopted, 1);
+}
+
+struct tiers {
+	uint32_t low, high;
+};
+
+static int _tier(void *x, void *arg)
+{
+	const part_record_t *part_ptr = x;
+	struct tiers *t = arg;
+
+	t->low = MIN(t->low, part_ptr->priority_tier);
+	t->high = MAX(t->high, part_ptr->priority_tier);
+	return 0;
+}
+
+static void _fill_parts(struct phx_queued *q, job_record_t *job_ptr)
+{
+	struct tiers t = { UINT32_MAX, 0 };
+	uint32_t *priorities;
+	int count = pass_priorities(job_ptr, &priorities);
+
+	if (job_ptr->part_ptr) {
+		(void) _tier(job_ptr->part_ptr, &t);
+		q->part_factor = job_ptr->part_ptr->priority_job_factor;
+	}
+	if (job_ptr->part_ptr_list)
+		(void) list_for_each(job_ptr->part_ptr_list, _tier, &t);
+	q->tier = MIN(t.low, t.high);
+	q->tier_max = t.high;
+	q->priority = q->priority_max = job_ptr->priority;
+	for (int i = 0; i < count; i++) {
+		q->priority = MIN(q->priority, priorities[i]);
+		q->priority_max = MAX(q->priority_max, priorities[i]);
+	}
+}
+
+/* Slurm shows no priority below 1: what the sum of the factors is below that
+ * (_get_priority_internal() of priority_multifactor.c). */
+static uint32_t _hidden(const job_record_t *job_ptr, int32_t delta)
+{
+	/* the type's name is another one in later releases */
+	const __auto_type f = job_ptr->prio_factors;
+	double sum, below;
+
+	if (!f || job_ptr->direct_set_prio)
+		return 0;
+	sum = f->priority_age + f->priority_assoc + f->priority_fs +
+	      f->priority_js + f->priority_part + f->priority_qos +
+	      ((double) job_ptr->site_factor - NICE_OFFSET) -
+	      ((double) job_ptr->details->nice - NICE_OFFSET) - delta;
+	for (uint32_t i = 0; f->priority_tres && i < f->tres_cnt; i++)
+		sum += f->priority_tres[i];
+	if (sum >= 1)
+		return 0;
+	below = MIN(1 - sum, (double) INT32_MAX - 1);
+	return (uint32_t) below + ((double) (uint32_t) below < below);
+}
+
+static void _fill(struct phx_queued *q, job_record_t *job_ptr)
+{
+	const struct ledger_entry *e = ledger_find(&order.ledger,
+						   job_ptr->job_id);
+	const slurmdb_qos_rec_t *qos = job_ptr->qos_ptr;
+	int32_t delta = _delta_of(e, job_ptr->site_factor);
+
+	*q = (struct phx_queued) {
+		.submit_time = (uint64_t) job_ptr->details->submit_time,
+		.job_id = job_ptr->job_id,
+		.het_job_id = job_ptr->het_job_id,
+		.qos_id = job_ptr->qos_id,
+		.qos_priority = qos ? qos->priority : 0,
+		.tasks = 1,
+		.site = (int32_t) ((int64_t) job_ptr->site_factor - delta -
+				   NICE_OFFSET),
+		.delta = delta,
+		.nice = (int32_t) ((int64_t) job_ptr->details->nice -
+				   NICE_OFFSET),
+		.hidden = _hidden(job_ptr, delta),
+	};
+	if (job_ptr->direct_set_prio)
+		q->flags |= PHX_Q_FIXED;
+	if (JOB_QOS_LIST(job_ptr))
+		q->flags |= PHX_Q_QOSES;
+	if (job_ptr->het_job_id)
+		q->flags |= PHX_Q_HET;
+	if (job_ptr->array_recs && job_ptr->array_recs->task_cnt) {
+		q->flags |= PHX_Q_ARRAY;
+		q->tasks = job_ptr->array_recs->task_cnt;
+	}
+	_fill_parts(q, job_ptr);
+}
+
+static bool _room(struct order_queue *queue)
+{
+	uint32_t cap = queue->cap ? 2 * queue->cap : 1024;
+	struct phx_queued *jobs;
+
+	if (queue->count < queue->cap)
+		return true;
+	if (queue->count >= QUEUE_MAX)
+		return false;
+	jobs = realloc(queue->jobs, cap * sizeof(*jobs));
+	if (!jobs)
+		return false;
+	queue->jobs = jobs;
+	queue->cap = cap;
+	return true;
+}
+
+static int _scan_job(void *x, void *arg)
+{
+	job_record_t *job_ptr = x;
+	struct order_queue *queue = arg;
+
+	if (order.ledger.count)
+		_adopt(job_ptr);
+	if (queue && IS_JOB_PENDING(job_ptr) && job_ptr->priority &&
+	    job_ptr->details && _room(queue))
+		_fill(&queue->jobs[queue->count++], job_ptr);
+	return 0;
+}
+
+/* locks: READ conf, job, node, part; order */
+static void _look(const struct inbox_set *want, struct order_queue *queue,
+		  enum phx_order_state *state)
+{
+	/* A change in the second of the last scan may have come after it. */
+	if (queue && last_job_update < queue->taken)
+		queue = NULL;
+	*state = _ability();
+	if (*state == PHX_O_SYMBOL)
+		return;
+	if (ledger_count(&order.ledger, LEDGER_LOADED))
+		*state = PHX_O_RESIDUE;
+	if (queue) {
+		queue->count = 0;
+		queue->taken = time(NULL);
+	}
+	if (queue || order.ledger.count)
+		(void) list_for_each(job_list, _scan_job, queue);
+	_compare(want->deltas, *state == PHX_O_ACTIVE ? want->count : 0);
+	atomic_store(&order.entries, order.ledger.count);
+}
+
+extern bool pass_look(const struct inbox_set *want, struct order_queue *queue,
+		      enum phx_order_state *state)
+{
+	slurmctld_lock_t locks = { .conf = READ_LOCK, .job = READ_LOCK,
+				   .node = READ_LOCK, .part = READ_LOCK };
+	assoc_mgr_lock_t qos = { .qos = READ_LOCK };
+
+	change_count = 0;
+	more = false;
+	atomic_store(&order.refused, 0);
+	atomic_store(&order.deferred, 0);
+	lock_slurmctld(locks);
+	if (pass_may() && job_list) {
+		if (order_api.assoc_mgr_lock)
+			order_api.assoc_mgr_lock(&qos);
+		pthread_mutex_lock(&order.lock);
+		_look(want, queue, state);
+		pthread_mutex_unlock(&order.lock);
+		if (order_api.assoc_mgr_unlock)
+			order_api.assoc_mgr_unlock(&qos);
+	}
+	unlock_slurmctld(locks);
+	return change_count > 0;
+}
+
+/* ---- the ledger ahead of the jobs */
+
+/* RET false if the change has to wait */
+static bool _enter(const struct change *c)
+{
+	struct ledger_entry *e = ledger_find(&order.ledger, c->job_id);
+	uint32_t values = e ? e->count : 0;
+
+	if (!e && c->next == c->base)
+		return false; /* nothing of ours to remove */
+	if (!e)
+		e = ledger_add(&order.ledger, c->job_id);
+	if (!e || (c->next != c->base && !ledger_note(e, c->next)))
+		return false;
+	if (e->base != c->base || e->count != values)
+		order.dirty = true;
+	e->base = c->base;
+	e->array_job_id = c->array_job_id;
+	e->saves = order.saves;
+	return true;
+}
+
+extern void pass_store(void)
+{
+	static struct ledger copy;
+	bool ok, was = order.broken;
+	int err = ENOMEM;
+
+	pthread_mutex_lock(&order.lock);
+	ok = order.dirty || order.broken;
+	if (!ok || !*order.path) {
+		order.broken = order.broken || !*order.path;
+		pthread_mutex_unlock(&order.lock);
+		return;
+	}
+	ok = ledger_copy(&copy, &order.ledger);
+	order.dirty = false;
+	pthread_mutex_unlock(&order.lock);
+	if (ok)
+		err = ledger_store(&copy, order.path);
+	order.broken = err != 0;
+	if (err && !was)
+		error("phalanx: %s: %s; the order of starts is Slurm's",
+		      order.path, strerror(err));
+}
+
+/* A delta that the file does not know must not reach a job. */
+static void _drop_unsafe(void)
+{
+	for (uint32_t i = 0; i < change_count; i++) {
+		if (changes[i].next != changes[i].base) {
+			changes[i].job_id = 0;
+			stat_add(&order.deferred, 1);
+		}
+	}
+}
+
+/* ---- writing */
+
+/* locks: WRITE job, READ node, part; order.  RET true if the job changed */
+static bool _write(const struct change *c)
+{
+	job_record_t *job_ptr = order_api.find_job_record(c->job_id);
+	struct ledger_entry *e = ledger_find(&order.ledger, c->job_id);
+	bool ours = c->next != c->base, touch;
+
+	if (!job_ptr || !e || job_ptr->site_factor != c->seen)
+		return false; /* the next look sees what it is now */
+	touch = _touchable(job_ptr);
+	if (ours && !touch)
+		return false;
+	job_ptr->site_factor = c->next;
+	if (touch) /* for a held job it would compute a priority */
+		order_api.set_job_prio(job_ptr);
+	e->recalc = 0;
+	e->saves = order.saves;
+	if (ours) {
+		e->state = LEDGER_ON;
+		e->written = c->next;
+		stat_add(&order.written, 1);
+	} else {
+		e->state = LEDGER_OFF;
+		stat_add(&order.removed, 1);
+	}
+	return true;
+}
+
+static void _count_hold(uint64_t ns)
+{
+	stat_add(&order.holds, 1);
+	stat_add(&order.hold_ns, ns);
+	if (ns > atomic_load(&order.hold_ns_max))
+		atomic_store(&order.hold_ns_max, ns);
+}
+
+/* RET the first of `count` changes that is left; `count` if none or none may
+ * be written */
+static uint32_t _write_batch(uint32_t from, uint32_t count)
+{
+	slurmctld_lock_t locks = { .conf = READ_LOCK, .job = WRITE_LOCK,
+				   .node = READ_LOCK, .part = READ_LOCK };
+	uint32_t at = from;
+	bool any = false;
+	uint64_t start;
+
+	lock_slurmctld(locks);
+	start = now_ns();
+	pthread_mutex_lock(&order.lock);
+	if (!pass_may())
+		at = count;
+	for (; at < count && at - from < BATCH_JOBS; at++) {
+		if (at > from && !((at - from) % LOOK_AT_CLOCK) &&
+		    now_ns() - start > BATCH_NS)
+			break;
+		if (changes[at].job_id)
+			any |= _write(&changes[at]);
+	}
+	if (any)
+		last_job_update = time(NULL);
+	pthread_mutex_unlock(&order.lock);
+	unlock_slurmctld(locks);
+	_count_hold(now_ns() - start);
+	if (any)
+		order_api.schedule_job_save();
+	return at;
+}
+
+static void _rest(uint64_t ns)
+{
+	(void) usleep((useconds_t) (MAX(ns * REST_SHARE, REST_MIN_NS) / 1000));
+}
+
+extern bool pass_write(void)
+{
+	uint32_t at = 0, count;
+
+	pthread_mutex_lock(&order.lock);
+	count = change_count;
+	for (uint32_t i = 0; i < count; i++) {
+		if (!_enter(&changes[i])) {
+			changes[i].job_id = 0;
+			stat_add(&order.deferred, 1);
+		}
+	}
+	atomic_store(&order.entries, order.ledger.count);
+	pthread_mutex_unlock(&order.lock);
+	pass_store();
+	if (order.broken)
+		_drop_unsafe();
+	while (at < count) {
+		uint64_t start = now_ns();
+
+		at = _write_batch(at, count);
+		if (at < count)
+			_rest(now_ns() - start);
+	}
+	return more;
+}
+
+extern void pass_forget(void)
+{
+	change_count = 0;
+	ledger_free(&order.ledger);
+	order.dirty = false;
+	atomic_store(&order.entries, 0);
+}
+
+extern void pass_restore_all(void)
+{
+	pthread_mutex_lock(&order.lock);
+	for (uint32_t i = 0; i < order.ledger.count; i++) {
+		struct ledger_entry *e = &order.ledger.entries[i];
+		job_record_t *job_ptr;
+		struct change c;
+
+		if (e->state == LEDGER_OFF)
+			continue;
+		job_ptr = order_api.find_job_record(e->job_id);
+		if (job_ptr && e->state == LEDGER_LOADED)
+			_resolve(e, job_ptr->site_factor);
+		if (job_ptr && e->state == LEDGER_ON) {
+			c = (struct change) { .job_id = e->job_id,
+					      .seen = e->written,
+					      .base = e->base,
+					      .next = e->base };
+			(void) _write(&c);
+		}
+		_off(e);
+	}
+	pthread_mutex_unlock(&order.lock);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* order_pass.h - what order.c's thread and order_pass.c share: one look at the
+ * jobs, and the writes that follow from it.  See order.h for the locks. */
+#ifndef PHALANX_ORDER_PASS_H
+#define PHALANX_ORDER_PASS_H
+
+#include <limits.h>
+#include <pthread.h>
+
+#include "inbox.h"
+#include "ledger.h"
+#include "order.h"
+#include "stats.h"
+
+#pragma GCC visibility push(hidden)
+
+/* slurmctld's functions, looked up so that one that is missing stops this
+ * part and nothing else. */
+struct order_api {
+	__typeof__(set_job_prio) *set_job_prio;
+	__typeof__(find_job_record) *find_job_record;
+	void (*schedule_job_save)(void);
+	__typeof__(assoc_mgr_lock) *assoc_mgr_lock;
+	__typeof__(assoc_mgr_unlock) *assoc_mgr_unlock;
+};
+
+struct order {
+	pthread_mutex_t lock;
+	struct ledger ledger;     /* lock */
+	uint32_t saves;           /* lock: times that the jobs were saved */
+	_Atomic uint32_t entries; /* ledger.count, to look at without the lock */
+	_Atomic bool whole;       /* slurmctld's structures are; read under its
+	                           * locks */
+	bool broken;              /* thread: the ledger's file fails */
+	bool dirty;               /* lock: the file is to be written */
+	char path[PATH_MAX];      /* lock: of the ledger */
+	counter_t written, removed, started, adopted;
+	counter_t refused, deferred; /* of the last look */
+	counter_t holds, hold_ns, hold_ns_max;
+};
+
+extern struct order order;
+extern struct order_api order_api;
+
+/* The pending jobs as of the last look that was asked for them. */
+struct order_queue {
+	struct phx_queued *jobs;
+	uint32_t count;
+	uint32_t cap;
+	time_t taken;
+};
+
+/* RET true while slurmctld has read its state, runs its threads (which end
+ * before its priority plugin is unloaded and start after it is loaded) and
+ * does not shut down */
+extern bool pass_may(void);
+
+/* RET how many priorities the job has beside its own, see JOB_PRIO_MULT
+ * OUT priorities - these; NULL if 0; locks: READ job */
+extern int pass_priorities(const job_record_t *job_ptr, uint32_t **priorities);
+
+/* Look the functions up. RET false if one is missing */
+extern bool pass_symbols(void);
+
+/*
+ * Compare the jobs with what is wanted and with the ledger, and note what is
+ * to be changed.  Takes slurmctld's READ locks.
+ * IN want - deltas to be in force
+ * OUT queue - filled if not NULL and something may have changed since
+ * OUT state - whether deltas can be written at all; if not, none is wanted
+ * RET true if there is something to write
+ */
+extern bool pass_look(const struct inbox_set *want, struct order_queue *queue,
+		      enum phx_order_state *state);
+
+/*
+ * Write what the last look found, the ledger's file first.  Takes slurmctld's
+ * WRITE lock for batches.  RET true if more is left for the next turn
+ */
+extern bool pass_write(void);
+
+/* Write the ledger's file if it has to be. */
+extern void pass_store(void);
+
+/* Forget what the last look found, and the ledger; lock: order. */
+extern void pass_forget(void);
+
+/* Set all jobs of the ledger back; locks: WRITE job, READ node, part. */
+extern void pass_restore_all(void);
+
+#pragma GCC visibility pop
+
+#endif

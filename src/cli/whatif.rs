@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx what-if`: the live queue under another configuration.
+
+use clap::Args;
+
+use super::client::{Client, Method};
+use super::exit::{Exit, Failure};
+use super::resolve::socket;
+use super::{Outcome, args::Global, render};
+use crate::config::{Config, Mode};
+use crate::planner::state::State;
+use crate::sim::nodes::{Order, Setup, live};
+use crate::sim::whatif;
+
+/// Largest `--hours`.
+const HOURS_MAX: f64 = 24.0 * 366.0;
+
+/// Arguments of `phalanx what-if`.
+#[derive(Args, Clone, Debug)]
+pub struct WhatIfArgs {
+    /// Length of the period from now on
+    #[arg(long, value_name = "HOURS", default_value_t = 24.0)]
+    pub hours: f64,
+    /// Jobs that are listed, those with the largest change
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    pub list: usize,
+}
+
+/// Runs the command.
+pub(super) fn run(global: &Global, args: &WhatIfArgs) -> Result<Outcome, Failure> {
+    let usage = |message: String| Failure::new(Exit::Usage, message.replace(['\n', '\r'], " "));
+    let path = global.config.as_ref().ok_or_else(|| {
+        usage("--config is missing: the configuration to be compared with the one in force".into())
+    })?;
+    if !(args.hours > 0.0 && args.hours <= HOURS_MAX) {
+        let what = format!("--hours: expected above 0 and at most {HOURS_MAX}");
+        return Err(usage(format!("{what}, got {}", args.hours)));
+    }
+    let then = Config::load(path).map_err(|error| usage(error.to_string()))?;
+    let client = Client::new(&socket(global)?);
+    let reply = client.request(Method::Get, "/v1/state")?;
+    let state: State = client.parse(reply.expect_success()?)?;
+    let today: Config = client.parse(state.config.to_string().as_bytes())?;
+    let load = live::load(&state);
+    let report = whatif::compare(
+        &load,
+        &setup(&today, &state),
+        &setup(&then, &state),
+        args.hours,
+        args.list,
+    )
+    .map_err(|error| usage(format!("balance: {error}")))?;
+    if global.json {
+        let line = serde_json::to_string(&report).map_err(|error| usage(error.to_string()))?;
+        return Ok(Outcome::ok(line + "\n"));
+    }
+    Ok(Outcome::ok(render::whatif::text(&report)))
+}
+
+/// What the daemon would do under this configuration.
+fn setup(config: &Config, state: &State) -> Setup {
+    let partitions = state.snapshot.partitions.iter().map(|partition| partition.name.to_string());
+    let by_slurm = |name: &String| config.mode_for(name) != Mode::Enforce;
+    Setup {
+        order: Order::Arrival,
+        rule: None,
+        tuning: config.tuning(),
+        gangs: config.gang.enabled.then(|| config.gang_settings()),
+        left_to_slurm: partitions.filter(by_slurm).collect(),
+    }
+}

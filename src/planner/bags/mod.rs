@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Job arrays as bags of tasks: how many of their waiting tasks each class of
+//! nodes gets, so that profit per time is highest.
+//!
+//! Source: `methods.md` section 4 (e) and (f). Machine types are classes of
+//! nodes, a user is an array; the whole plan is made anew for every snapshot
+//! over all tasks that have not started, with the time that the running ones
+//! still need as initial load. Everything then shrinks in proportion as tasks
+//! end, so that the best split stays the best. Jobs that are no task of a known
+//! array take their CPUs out of the count.
+
+mod model;
+mod schedule;
+mod steers;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bag::{self, Mode, Options};
+use crate::planner::room::Room;
+use crate::planner::steer::{Method, MethodReport, Steering};
+use crate::snapshot::{Job, Node, Snapshot};
+
+use model::Model;
+
+/// Time of one task.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seconds {
+    /// Expected seconds.
+    pub seconds: f64,
+    /// Runs on this class of nodes behind it; 0: taken from other classes.
+    pub count: f64,
+}
+
+/// Where watts come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WattsFrom {
+    /// Energy of ended jobs by Slurm's accounting.
+    Accounting,
+    /// Slurm's reading of the nodes (`CurrentWatts`).
+    Slurm,
+    /// A collected value.
+    Metric,
+    /// The configuration.
+    #[default]
+    Configuration,
+}
+
+/// Power of one task above the idle power of what it takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Watts {
+    /// Watts.
+    pub watts: f64,
+    /// Where from.
+    pub from: WattsFrom,
+}
+
+/// What was learned and configured, by names.
+pub trait Knowledge {
+    /// Class of a job.
+    fn job_class(&self, job: &Job) -> String;
+    /// Class of a node.
+    fn node_class(&self, node: &Node) -> String;
+    /// Time of a task; `None` where nothing is known of the class.
+    fn seconds(&self, job_class: &str, node_class: &str) -> Option<Seconds>;
+    /// Power of a task that takes `share` of a node.
+    fn watts(&self, job_class: &str, node_class: &str, share: f64) -> Option<Watts>;
+    /// Idle power of a node, watts.
+    fn idle_watts(&self, node_class: &str) -> f64;
+}
+
+/// What a loss-making array does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Loss {
+    /// Runs where it costs least.
+    #[default]
+    Run,
+    /// Waits for a cheaper hour while one is near.
+    Wait,
+}
+
+/// How bags are planned.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Form of the method.
+    pub mode: Mode,
+    /// Money per joule, now.
+    pub energy_price: f64,
+    /// The lowest price per joule that comes within the time that is left to
+    /// wait, by seconds waited already.
+    pub cheaper_ahead: Option<f64>,
+    /// Money per task, where neither the job's comment nor `price` says more.
+    pub task_price: f64,
+    /// Money per unit and hour by TRES name (memory per GiB).
+    pub price: BTreeMap<String, f64>,
+    /// Without any price a task earns this many times its least energy cost.
+    pub margin: f64,
+    /// Tasks rather wait than go where the plan does not want them.
+    pub strict: bool,
+    /// See [`Loss`].
+    pub loss: Loss,
+    /// Longest wait of a loss-making array since its submission, seconds.
+    pub wait_max_s: u64,
+    /// Longest mean power of the plan above idle, watts.
+    pub power_cap: Option<f64>,
+    /// Arrays that one plan looks at, in queue order.
+    pub arrays_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Best,
+            energy_price: 0.3 / 3.6e6,
+            cheaper_ahead: None,
+            task_price: 0.0,
+            price: BTreeMap::new(),
+            margin: 1.3,
+            strict: false,
+            loss: Loss::Run,
+            wait_max_s: 3600,
+            power_cap: None,
+            arrays_max: crate::limits::BAG_ARRAYS_MAX,
+        }
+    }
+}
+
+/// What one plan is made from.
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    /// Queue and nodes.
+    pub snapshot: &'a Snapshot,
+    /// Usage in the snapshot's node order.
+    pub rooms: &'a [Room],
+    /// Unix milliseconds.
+    pub now_ms: u64,
+    /// What is known.
+    pub knowledge: &'a dyn Knowledge,
+    /// Settings.
+    pub settings: &'a Settings,
+}
+
+impl std::fmt::Debug for Inputs<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { now_ms, settings, .. } = self;
+        f.debug_struct("Inputs")
+            .field("now_ms", now_ms)
+            .field("settings", settings)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Plans the arrays of a snapshot.
+pub fn plan(inputs: &Inputs<'_>) -> Steering {
+    let model = Model::new(inputs);
+    let mut report = MethodReport {
+        method: Method::Bag.as_str().to_owned(),
+        mode: name_of(inputs.settings.mode).to_owned(),
+        jobs: model.bags.len() as u64,
+        ..MethodReport::default()
+    };
+    let mut steers = Vec::new();
+    if !model.bags.is_empty() {
+        let (problem, rows) = model.problem();
+        let options = Options { mode: inputs.settings.mode, explain: false };
+        match bag::solve(&problem, &options) {
+            Ok(answer) => {
+                let split = model.split(&answer, &rows);
+                schedule::fill(&mut report, inputs, &model, &answer, &split);
+                steers = steers::make(inputs, &model, &split, &report);
+                report.starts = steers.len() as u64;
+            }
+            Err(error) => report.error = Some(error.to_string()),
+        }
+    }
+    Steering { method: Method::Bag, steers, wishes: Vec::new(), report }
+}
+
+fn name_of(mode: Mode) -> &'static str {
+    Mode::ALL.iter().find(|(_, known)| *known == mode).map_or("", |(name, _)| name)
+}

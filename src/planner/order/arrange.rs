@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The sequence of one group of competing jobs, and the least deltas that
+//! realise it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::guard::Guard;
+use super::{Bounds, Placed, Stop, Waiting};
+use crate::limits::{ORDER_PASSES_MAX, ORDER_TRIES_MAX};
+
+/// One place in the queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row {
+    /// Index among the waiting jobs.
+    at: usize,
+    /// Priority without our delta.
+    natural: u32,
+    /// What has to be added before it begins to rise.
+    hidden: u32,
+    /// Rank of the wish.
+    rank: Option<u32>,
+    /// Sorted by partition with different priorities or tiers: a fixed point.
+    split: bool,
+}
+
+/// What is decided for one group.
+#[derive(Debug, Default)]
+pub(super) struct Arranged {
+    pub(super) deltas: Vec<(u32, i32)>,
+    pub(super) jobs: BTreeMap<u32, Placed>,
+    /// Who is put in front of whom.
+    pub(super) passes: Vec<(u32, u32)>,
+}
+
+/// Jobs of one pool and tier in Slurm's order without our deltas; groups
+/// without a wish are left out.
+pub(super) fn groups(waiting: &[Waiting], ranks: &BTreeMap<u32, u32>) -> Vec<Vec<Row>> {
+    let mut groups: BTreeMap<(u32, u32), Vec<Row>> = BTreeMap::new();
+    for (at, job) in waiting.iter().enumerate() {
+        let rank = ranks.get(&job.job_id).copied();
+        let natural = |priority: u32| {
+            let own = if job.hidden > 0 { 1 } else { i64::from(priority) - i64::from(job.delta) };
+            u32::try_from(own.max(1)).unwrap_or(u32::MAX)
+        };
+        let split = job.priority != job.priority_max || job.tier != job.tier_max;
+        // Where a split job stands depends on the partition: nobody passes its
+        // ends, and it is not moved.
+        let ends = [(job.tier, job.priority), (job.tier, job.priority_max)]
+            .into_iter()
+            .chain([(job.tier_max, job.priority), (job.tier_max, job.priority_max)]);
+        for (tier, priority) in ends.collect::<BTreeSet<_>>() {
+            let row = Row { at, natural: natural(priority), hidden: job.hidden, rank, split };
+            groups.entry((job.pool, tier)).or_default().push(row);
+        }
+    }
+    let mut groups: Vec<Vec<Row>> = groups.into_values().collect();
+    groups.retain(|rows| rows.iter().any(|row| row.rank.is_some()));
+    for rows in &mut groups {
+        rows.sort_by_key(|row| (std::cmp::Reverse(row.natural), tie(waiting, row)));
+    }
+    groups
+}
+
+/// What decides between equal priorities: less is in front.
+fn tie(waiting: &[Waiting], row: &Row) -> (u64, u32) {
+    waiting.get(row.at).map_or((0, 0), |job| (job.submit_s, job.job_id))
+}
+
+/// Everything that one attempt needs.
+struct Group<'a> {
+    rows: Vec<Row>,
+    waiting: &'a [Waiting],
+    guard: &'a Guard,
+    bounds: &'a Bounds,
+    now_s: u64,
+    /// Wished jobs that stay where they are, and why.
+    left: BTreeMap<u32, (Stop, u32)>,
+}
+
+/// One attempt: the sequence and who passes whom.
+#[derive(Default)]
+struct Attempt {
+    rows: Vec<Row>,
+    passes: Vec<(u32, u32)>,
+    stops: BTreeMap<u32, (Stop, u32)>,
+}
+
+/// Decides one group; `None` if nothing is moved and nothing was wished.
+pub(super) fn arrange(
+    rows: Vec<Row>,
+    waiting: &[Waiting],
+    guard: &Guard,
+    bounds: &Bounds,
+    now_s: u64,
+) -> Option<Arranged> {
+    let mut group = Group { rows, waiting, guard, bounds, now_s, left: BTreeMap::new() };
+    for _ in 0..ORDER_TRIES_MAX {
+        let attempt = group.attempt();
+        match group.raise(&attempt) {
+            Ok(raised) => return Some(group.finish(attempt, &raised)),
+            Err((at, stuck)) => group.leave(&attempt, at, &stuck),
+        }
+    }
+    // Too entangled: everybody stays.
+    let stop = (Stop::Room, 0);
+    let wished: Vec<u32> =
+        group.rows.iter().filter(|r| r.rank.is_some()).map(|r| group.id(r)).collect();
+    group.left.extend(wished.into_iter().map(|id| (id, stop)));
+    let attempt = group.attempt();
+    Some(group.finish(attempt, &BTreeMap::new()))
+}
+
+impl Group<'_> {
+    fn job(&self, row: &Row) -> Option<&Waiting> {
+        self.waiting.get(row.at)
+    }
+
+    fn id(&self, row: &Row) -> u32 {
+        self.job(row).map_or(0, |job| job.job_id)
+    }
+
+    /// Why the job's own priority cannot be raised.
+    fn own_stop(&self, row: &Row) -> Option<Stop> {
+        let job = self.job(row)?;
+        if job.fixed || row.split {
+            return Some(Stop::Own);
+        }
+        (!job.enforced).then_some(Stop::OwnMode)
+    }
+
+    /// The wished jobs, best rank first, each as far in front as it may be.
+    fn attempt(&self) -> Attempt {
+        let mut attempt = Attempt { rows: self.rows.clone(), ..Attempt::default() };
+        let mut added: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut wished: Vec<&Row> = self.rows.iter().filter(|r| r.rank.is_some()).collect();
+        wished.sort_by_key(|row| row.rank); // stable: equal ranks keep their order
+        for row in wished {
+            let id = self.id(row);
+            let own = self.own_stop(row).map(|stop| (stop, 0));
+            match own.or_else(|| self.left.get(&id).copied()) {
+                Some(stop) => {
+                    attempt.stops.insert(id, stop);
+                }
+                None => self.advance(row, &mut attempt, &mut added),
+            }
+        }
+        attempt
+    }
+
+    fn advance(&self, row: &Row, attempt: &mut Attempt, added: &mut BTreeMap<u32, u32>) {
+        let Some(from) = attempt.rows.iter().position(|r| r.at == row.at) else { return };
+        let id = self.id(row);
+        let mut to = from;
+        while let Some(front) = to.checked_sub(1).and_then(|i| attempt.rows.get(i)) {
+            let other = self.id(front);
+            let already = added.get(&other).copied().unwrap_or(0);
+            match self.may_pass(row, front, already) {
+                _ if attempt.passes.len() >= ORDER_PASSES_MAX => break,
+                Ok(Some(cost)) => {
+                    *added.entry(other).or_default() += cost;
+                    attempt.passes.push((id, other));
+                    to -= 1;
+                }
+                // In front by the wish itself.
+                Ok(None) => break,
+                Err(stop) => {
+                    attempt.stops.insert(id, (stop, other));
+                    break;
+                }
+            }
+        }
+        if let Some(part) = attempt.rows.get_mut(to..=from) {
+            part.rotate_right(1);
+        }
+    }
+
+    /// `Ok(None)`: the wish itself has the other one in front.
+    fn may_pass(&self, row: &Row, front: &Row, added: u32) -> Result<Option<u32>, Stop> {
+        let (Some(job), Some(other)) = (self.job(row), self.job(front)) else {
+            return Err(Stop::Own);
+        };
+        if front.rank.is_some_and(|rank| Some(rank) <= row.rank) {
+            return Ok(None);
+        }
+        let qos = job.qos_id == other.qos_id || job.qos_priority > other.qos_priority;
+        let stop = if other.fixed || front.split {
+            Stop::Fixed
+        } else if !other.enforced {
+            Stop::Mode
+        } else if !qos {
+            Stop::Qos
+        } else if job.partition != other.partition && job.part_factor < other.part_factor {
+            Stop::Partition
+        } else if job.nice > other.nice {
+            Stop::Nice
+        } else if job.site < other.site {
+            Stop::Site
+        } else if front.natural.saturating_sub(row.natural).saturating_add(row.hidden)
+            >= self.bounds.max_delta
+        {
+            Stop::Delta
+        } else {
+            let allowed = self.guard.allows(job, other.job_id, added, self.bounds, self.now_s);
+            return allowed.map(Some);
+        };
+        Err(stop)
+    }
+
+    /// The least priority of each place that keeps the sequence, from the last
+    /// to the first, for those that have to be raised. `Err`: the position of
+    /// one that cannot be, and the raised ones behind it.
+    fn raise(&self, attempt: &Attempt) -> Result<BTreeMap<usize, u32>, (usize, Vec<usize>)> {
+        let mut raised = BTreeMap::new();
+        let mut run = Vec::new(); // raised places right behind
+        let mut behind: Option<(u32, (u64, u32))> = None;
+        for (position, row) in attempt.rows.iter().enumerate().rev() {
+            let key = tie(self.waiting, row);
+            let least =
+                behind.map_or(
+                    0,
+                    |(priority, other)| {
+                        if key < other { priority } else { priority.saturating_add(1) }
+                    },
+                );
+            let mut priority = row.natural;
+            if least > priority {
+                let delta = (least - priority).saturating_add(row.hidden);
+                let far = delta > self.bounds.max_delta || least == u32::MAX;
+                if far || self.own_stop(row).is_some() {
+                    return Err((position, run));
+                }
+                priority = least;
+                raised.insert(row.at, priority);
+                run.push(position);
+            } else {
+                run.clear();
+            }
+            behind = Some((priority, key));
+        }
+        Ok(raised)
+    }
+
+    /// Leaves the moved jobs of a run where they were, which has no room
+    /// behind the job at `stuck`.
+    fn leave(&mut self, attempt: &Attempt, stuck: usize, run: &[usize]) {
+        let at = attempt.rows.get(stuck).copied();
+        let other = at.map_or(0, |row| self.id(&row));
+        let moved: BTreeSet<u32> = attempt.passes.iter().map(|&(id, _)| id).collect();
+        let in_run = run.iter().chain([&stuck]).filter_map(|&p| attempt.rows.get(p));
+        let mut leaving: Vec<u32> =
+            in_run.map(|row| self.id(row)).filter(|id| moved.contains(id)).collect();
+        if leaving.is_empty() {
+            leaving = moved.into_iter().collect();
+        }
+        for id in leaving {
+            self.left.insert(id, (Stop::Room, if id == other { 0 } else { other }));
+        }
+    }
+
+    /// Deltas in force that realise the same sequence stay.
+    fn keeps(&self, attempt: &Attempt, raised: &BTreeMap<usize, u32>) -> bool {
+        let max = i64::from(self.bounds.max_delta);
+        let now = |row: &Row| {
+            let delta = self.job(row).map_or(0, |job| i64::from(job.delta));
+            let risen = i64::from(row.natural) - i64::from(row.hidden) + delta;
+            (risen.max(i64::from(row.natural.min(1))), tie(self.waiting, row))
+        };
+        let sound = attempt.rows.iter().all(|row| {
+            let delta = self.job(row).map_or(0, |job| i64::from(job.delta));
+            delta == 0 || (delta > 0 && delta <= max && raised.contains_key(&row.at))
+        });
+        let ordered = attempt.rows.windows(2).all(|pair| match pair {
+            [front, behind] => {
+                let ((a, a_tie), (b, b_tie)) = (now(front), now(behind));
+                a > b || (a == b && a_tie <= b_tie)
+            }
+            _ => true,
+        });
+        sound && ordered
+    }
+
+    fn finish(&self, attempt: Attempt, raised: &BTreeMap<usize, u32>) -> Arranged {
+        let keep = self.keeps(&attempt, raised);
+        let mut out = Arranged::default();
+        for row in &attempt.rows {
+            let Some(job) = self.job(row) else { continue };
+            let rise = |p: &u32| p.saturating_sub(row.natural).saturating_add(row.hidden);
+            let fresh = raised.get(&row.at).map_or(0, rise);
+            let fresh = i32::try_from(fresh).unwrap_or(i32::MAX);
+            let delta = if keep && fresh != 0 { job.delta } else { fresh };
+            if delta == 0 && row.rank.is_none() {
+                continue;
+            }
+            let stop = attempt.stops.get(&job.job_id).copied();
+            let placed = Placed { rank: row.rank, delta, passes: 0, stop };
+            let first = out.jobs.insert(job.job_id, placed).is_none();
+            if delta != 0 && first {
+                out.deltas.push((job.job_id, delta));
+            }
+        }
+        for &(id, _) in &attempt.passes {
+            if let Some(placed) = out.jobs.get_mut(&id) {
+                placed.passes += 1;
+            }
+        }
+        out.passes = attempt.passes;
+        out
+    }
+}

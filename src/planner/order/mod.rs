@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The order of starts: which pending jobs get how much added to their
+//! `site_factor`, so that Slurm takes them in a wished sequence.
+//!
+//! Slurm goes through the pending jobs by PriorityTier, priority, time of
+//! submission and id (`sort_job_queue2()` of `src/slurmctld/job_scheduler.c`).
+//! Only raising is used: a wished job is put just above the jobs that it is to
+//! pass, so the jobs that nobody wished keep what they have, unless one of
+//! them has to rise with the others to stay in front. What may be passed is
+//! bounded: see [`Stop`]. The result depends on the priorities without our
+//! deltas only, so that the same queue gives the same deltas; those in force
+//! stay as long as they realise the same sequence.
+
+mod arrange;
+mod guard;
+
+use std::collections::BTreeMap;
+
+pub use guard::Guard;
+
+use crate::limits::ORDER_DELTAS_MAX;
+use crate::planner::steer::OrderWish;
+
+/// One pending job that is not held, as slurmctld sorts it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Job id; of an array its record's.
+    pub job_id: u32,
+    /// Priority with `delta`; the lowest over its partitions.
+    pub priority: u32,
+    /// The highest over its partitions.
+    pub priority_max: u32,
+    /// What of it is ours.
+    pub delta: i32,
+    /// How far the sum without `delta` is below 1, which Slurm shows instead.
+    pub hidden: u32,
+    /// PriorityTier; the lowest over its partitions.
+    pub tier: u32,
+    /// The highest over its partitions.
+    pub tier_max: u32,
+    /// PriorityJobFactor of its partition.
+    pub part_factor: u32,
+    /// Which partitions it waits for; equal numbers mean the same ones.
+    pub partition: u32,
+    /// Partitions that share nodes have the same number; only jobs of one
+    /// pool compete.
+    pub pool: u32,
+    /// QOS.
+    pub qos_id: u32,
+    /// Priority of the QOS.
+    pub qos_priority: u32,
+    /// Above 0 the user put the job back.
+    pub nice: i32,
+    /// An administrator's own site factor.
+    pub site: i32,
+    /// Unix seconds.
+    pub submit_s: u64,
+    /// Starts that are behind this record: waiting tasks of an array, else 1.
+    pub tasks: u32,
+    /// An administrator set its priority, or it asks for several QOSes.
+    pub fixed: bool,
+    /// All its partitions are in mode `enforce`.
+    pub enforced: bool,
+}
+
+/// What the configuration allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Largest delta, priority points.
+    pub max_delta: u32,
+    /// Starts that may get ahead of one job.
+    pub max_overtakes: u32,
+    /// Seconds after the first time that a job was passed; from then on none
+    /// passes it.
+    pub max_delay_s: u64,
+}
+
+/// Why a wished job is not further in front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stop {
+    /// The job in front has its priority from an administrator, or several.
+    Fixed,
+    /// The job in front waits in a partition that is not in mode `enforce`.
+    Mode,
+    /// The job in front has another QOS, and not a lower one.
+    Qos,
+    /// The job in front waits in a partition of higher PriorityJobFactor.
+    Partition,
+    /// The user put this job back with `--nice`, or the other one to the top.
+    Nice,
+    /// An administrator gave the job in front a higher site factor.
+    Site,
+    /// The job in front was overtaken often enough.
+    Overtakes,
+    /// The job in front was delayed long enough.
+    Delay,
+    /// The delta would exceed its bound.
+    Delta,
+    /// A job in front cannot be raised and would be passed with the others.
+    Room,
+    /// Its own priority cannot be raised: set by hand, one of several, or at
+    /// the bottom of the scale.
+    Own,
+    /// Its own partition is not in mode `enforce`.
+    OwnMode,
+}
+
+impl Stop {
+    /// For people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fixed => "its priority was set by an administrator, or it has several",
+            Self::Mode => "its partition is not in mode enforce",
+            Self::Qos => "its QOS is another and not lower",
+            Self::Partition => "its partition has a higher PriorityJobFactor",
+            Self::Nice => "its nice value is lower",
+            Self::Site => "its site factor is higher",
+            Self::Overtakes => "it was overtaken order.max_overtakes times",
+            Self::Delay => "it was delayed for order.max_delay_s",
+            Self::Delta => "it is further ahead than order.max_delta",
+            Self::Room => "it cannot be raised and would be passed too",
+            Self::Own => "the job's own priority cannot be raised",
+            Self::OwnMode => "the job's own partition is not in mode enforce",
+        }
+    }
+}
+
+/// What became of one wished or raised job.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Placed {
+    /// Rank in the wish; `None` if it only rises to stay in front.
+    pub rank: Option<u32>,
+    /// To be added to its site factor.
+    pub delta: i32,
+    /// Jobs that it is put in front of.
+    pub passes: u32,
+    /// What keeps it from being further in front, and which job; 0 for itself.
+    pub stop: Option<(Stop, u32)>,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// Deltas to be in force, by ascending job id; none of them 0.
+    pub deltas: Vec<(u32, i32)>,
+    /// The wished and the raised jobs.
+    pub jobs: BTreeMap<u32, Placed>,
+    /// Jobs in front of which others are put now.
+    pub overtaken: u32,
+}
+
+/// Decides the deltas on a report of the queue; `report` is its number, another
+/// one for each. `guard` remembers who was overtaken; `now_s` in unix seconds.
+pub fn decide(
+    guard: &mut Guard,
+    report: u64,
+    waiting: &[Waiting],
+    wishes: &[OrderWish],
+    bounds: &Bounds,
+    now_s: u64,
+) -> Decision {
+    guard.observe(report, waiting);
+    let ranks: BTreeMap<u32, u32> = wishes.iter().map(|w| (w.job_id, w.rank)).collect();
+    let mut decision = Decision::default();
+    let mut passes = Vec::new();
+    for rows in arrange::groups(waiting, &ranks) {
+        let Some(group) = arrange::arrange(rows, waiting, guard, bounds, now_s) else { continue };
+        let raised = group.deltas.len();
+        if decision.deltas.len() + raised > ORDER_DELTAS_MAX {
+            continue;
+        }
+        decision.deltas.extend(group.deltas);
+        decision.jobs.extend(group.jobs);
+        passes.extend(group.passes);
+    }
+    decision.deltas.sort_unstable();
+    decision.overtaken = guard.commit(waiting, &passes, now_s);
+    decision
+}
+
+#[cfg(test)]
+mod tests;

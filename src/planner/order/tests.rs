@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Worked examples, and properties over random queues, wishes and starts.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const BOUNDS: Bounds = Bounds { max_delta: 10_000, max_overtakes: 3, max_delay_s: 600 };
+
+fn job(job_id: u32, priority: u32) -> Waiting {
+    Waiting {
+        job_id,
+        priority,
+        priority_max: priority,
+        tier: 1,
+        tier_max: 1,
+        submit_s: u64::from(job_id),
+        tasks: 1,
+        enforced: true,
+        ..Waiting::default()
+    }
+}
+
+fn wish(ids: &[u32]) -> Vec<OrderWish> {
+    (0..).zip(ids).map(|(rank, &job_id)| OrderWish { job_id, rank }).collect()
+}
+
+fn once(waiting: &[Waiting], wished: &[u32]) -> Decision {
+    decide(&mut Guard::default(), 1, waiting, &wish(wished), &BOUNDS, 100)
+}
+
+/// Slurm's order with these deltas.
+fn order(waiting: &[Waiting], deltas: &[(u32, i32)]) -> Vec<u32> {
+    let deltas: BTreeMap<u32, i32> = deltas.iter().copied().collect();
+    let key = |w: &Waiting| {
+        let delta = deltas.get(&w.job_id).copied().unwrap_or(0);
+        let own = i64::from(w.priority) - i64::from(w.delta) + i64::from(delta);
+        (std::cmp::Reverse(w.tier), std::cmp::Reverse(own), w.submit_s, w.job_id)
+    };
+    let mut jobs: Vec<&Waiting> = waiting.iter().collect();
+    jobs.sort_by_key(|w| key(w));
+    jobs.iter().map(|w| w.job_id).collect()
+}
+
+#[test]
+fn a_wished_job_is_put_just_above_those_it_passes() {
+    let queue = [job(1, 500), job(2, 400), job(3, 300)];
+    let decision = once(&queue, &[3]);
+    assert_eq!(decision.deltas, [(3, 201)]);
+    assert_eq!(decision.jobs[&3].passes, 2);
+    assert_eq!(once(&queue, &[1, 2]).deltas, []);
+    assert_eq!(once(&queue, &[3, 2]).deltas, [(2, 101), (3, 202)]);
+    assert_eq!(once(&queue, &[9]).deltas, []);
+}
+
+#[test]
+fn equal_priorities_are_ordered_by_submission() {
+    let queue = [job(1, 500), job(2, 500), job(3, 500)];
+    assert_eq!(once(&queue, &[3]).deltas, [(3, 1)]);
+    // 2 was submitted before 3, so the same priority is enough.
+    assert_eq!(once(&queue, &[2, 3]).deltas, [(2, 1), (3, 1)]);
+    assert_eq!(once(&queue, &[3, 2]).deltas, [(2, 1), (3, 2)]);
+}
+
+#[test]
+fn what_must_stay_in_front_rises_along_if_it_can() {
+    let mut queue = vec![job(1, 500), job(2, 500), job(3, 500)];
+    queue[0].qos_id = 7; // of another QOS, to which nobody is preferred
+    assert_eq!(once(&queue, &[3]).deltas, [(1, 1), (3, 1)]);
+    assert_eq!(once(&queue, &[3]).jobs[&3].stop, Some((Stop::Qos, 1)));
+    queue[0].fixed = true;
+    let decision = once(&queue, &[3]);
+    assert_eq!(decision.deltas, []);
+    assert_eq!(decision.jobs[&3].stop, Some((Stop::Room, 1)));
+}
+
+/// Each change of the front job keeps job 2 behind it.
+#[test]
+fn who_is_never_passed() {
+    type Change = fn(&mut Waiting, &mut Waiting);
+    let cases: [(Stop, Change); 9] = [
+        (Stop::Fixed, |a, _| a.fixed = true),
+        (Stop::Fixed, |a, _| a.priority_max += 1),
+        (Stop::Mode, |a, _| a.enforced = false),
+        (Stop::Qos, |a, _| (a.qos_id, a.qos_priority) = (1, 10)),
+        (Stop::Partition, |a, _| (a.partition, a.part_factor) = (1, 2)),
+        (Stop::Nice, |_, b| b.nice = 1),
+        (Stop::Nice, |a, _| a.nice = -1),
+        (Stop::Site, |a, _| a.site = 1),
+        (Stop::Delta, |a, _| (a.priority, a.priority_max) = (10_400, 10_400)),
+    ];
+    for (stop, change) in cases {
+        let (mut front, mut behind) = (job(1, 500), job(2, 400));
+        change(&mut front, &mut behind);
+        let decision = once(&[front, behind], &[2]);
+        assert_eq!(decision.deltas, [], "{stop:?}");
+        assert_eq!(decision.jobs[&2].stop, Some((stop, 1)));
+    }
+    for change in [|b: &mut Waiting| b.fixed = true, |b: &mut Waiting| b.enforced = false] {
+        let mut behind = job(2, 400);
+        change(&mut behind);
+        assert_eq!(once(&[job(1, 500), behind], &[2]).deltas, []);
+    }
+    let mut better = job(2, 400);
+    (better.qos_id, better.qos_priority) = (1, 10);
+    assert_eq!(once(&[job(1, 500), better], &[2]).deltas, [(2, 101)]);
+    let mut elsewhere = job(1, 500);
+    elsewhere.tier = 2;
+    elsewhere.tier_max = 2;
+    assert_eq!(once(&[elsewhere.clone(), job(2, 400)], &[2]).deltas, []);
+    (elsewhere.tier, elsewhere.tier_max, elsewhere.pool) = (1, 1, 5);
+    assert_eq!(once(&[elsewhere, job(2, 400)], &[2]).deltas, []);
+    let mut deep = job(2, 1);
+    deep.hidden = 40; // of Slurm's sum -39
+    assert_eq!(once(&[job(1, 9), deep.clone()], &[2]).deltas, [(2, 49)]);
+    (deep.priority, deep.priority_max, deep.delta) = (10, 10, 49);
+    assert_eq!(once(&[job(1, 9), deep], &[2]).deltas, [(2, 49)]);
+}
+
+#[test]
+fn nobody_is_overtaken_too_often_or_for_too_long() {
+    let mut guard = Guard::default();
+    let queue: Vec<Waiting> =
+        [job(1, 500)].into_iter().chain((2..9).map(|id| job(id, 100))).collect();
+    let wished = wish(&[2, 3, 4, 5, 6]);
+    let decision = decide(&mut guard, 1, &queue, &wished, &BOUNDS, 0);
+    let moved: Vec<u32> = decision.deltas.iter().map(|d| d.0).collect();
+    assert_eq!(moved, [2, 3, 4], "three at a time");
+    assert_eq!(decision.jobs[&5].stop, Some((Stop::Overtakes, 1)));
+    // Two of them start: two are counted, and one more may follow.
+    let left: Vec<Waiting> =
+        queue.iter().filter(|w| ![2, 3].contains(&w.job_id)).cloned().collect();
+    let decision = decide(&mut guard, 2, &left, &wished, &BOUNDS, 10);
+    assert_eq!(guard.overtaken(1), 2);
+    assert_eq!(decision.deltas.len(), 1);
+    // The third was cancelled: counted as well, on the safe side.
+    let left = &left[..1];
+    let more: Vec<Waiting> = left.iter().cloned().chain([job(7, 100)]).collect();
+    assert_eq!(decide(&mut guard, 3, &more, &wish(&[7]), &BOUNDS, 20).deltas, []);
+    assert_eq!((guard.overtaken(1), guard.starts()), (3, 3));
+
+    let mut guard = Guard::default();
+    let mut pair = vec![job(1, 500), job(2, 400)];
+    assert_eq!(decide(&mut guard, 1, &pair, &wish(&[2]), &BOUNDS, 0).deltas.len(), 1);
+    (pair[1].delta, pair[1].priority, pair[1].priority_max) = (101, 501, 501);
+    assert_eq!(decide(&mut guard, 2, &pair, &wish(&[2]), &BOUNDS, 599).deltas, [(2, 101)]);
+    assert_eq!(guard.since_s(1), Some(0));
+    assert_eq!(decide(&mut guard, 3, &pair, &wish(&[2]), &BOUNDS, 600).deltas, []);
+}
+
+/// The snapshot may know of a start before the report does.
+#[test]
+fn a_start_is_counted_when_the_wish_goes_first() {
+    let mut guard = Guard::default();
+    let queue = [job(1, 500), job(2, 400)];
+    decide(&mut guard, 1, &queue, &wish(&[2]), &BOUNDS, 0);
+    for now_s in 0..5 {
+        decide(&mut guard, 1, &queue, &[], &BOUNDS, now_s);
+    }
+    decide(&mut guard, 2, &queue[..1], &[], &BOUNDS, 9);
+    assert_eq!((guard.overtaken(1), guard.starts()), (1, 1));
+}
+
+#[test]
+fn an_array_counts_with_all_its_tasks() {
+    let mut guard = Guard::default();
+    let mut array = job(2, 400);
+    array.tasks = 3;
+    let mut queue = vec![job(1, 500), array];
+    assert_eq!(decide(&mut guard, 1, &queue, &wish(&[2]), &BOUNDS, 0).deltas, [(2, 101)]);
+    queue[1].tasks = 1; // two tasks started
+    decide(&mut guard, 2, &queue, &wish(&[2]), &BOUNDS, 1);
+    assert_eq!(guard.overtaken(1), 2);
+    queue[1].tasks = 9;
+    assert_eq!(once(&queue, &[2]).jobs[&2].stop, Some((Stop::Overtakes, 1)));
+}
+
+#[test]
+fn deltas_in_force_that_still_do_are_kept() {
+    let mut queue = vec![job(1, 500), job(2, 400)];
+    (queue[1].delta, queue[1].priority, queue[1].priority_max) = (150, 550, 550);
+    assert_eq!(once(&queue, &[2]).deltas, [(2, 150)]);
+    queue[0].priority = 560; // aged: no longer in front of it
+    queue[0].priority_max = 560;
+    assert_eq!(once(&queue, &[2]).deltas, [(2, 161)]);
+    assert_eq!(once(&queue, &[]).deltas, [], "no wish, no delta");
+}
+
+fn waiting() -> impl Strategy<Value = Vec<Waiting>> {
+    let one = (1u32..6, 0u32..3, 0u32..8, 1u32..4, -1i32..2, 0u32..2, 1u64..4);
+    prop::collection::vec(one, 1..24).prop_map(|jobs| {
+        (1..)
+            .zip(jobs)
+            .map(|(id, (priority, qos, odd, tasks, nice, part, submit_s))| Waiting {
+                qos_id: qos,
+                qos_priority: 10 * qos,
+                fixed: odd == 0,
+                enforced: odd != 1,
+                tier: 1 + u32::from(odd == 2),
+                tier_max: 1 + u32::from(odd == 2),
+                tasks: if odd == 3 { tasks } else { 1 },
+                nice: if odd == 4 { nice } else { 0 },
+                partition: part,
+                part_factor: part,
+                submit_s,
+                ..job(id, 100 + 10 * priority)
+            })
+            .collect()
+    })
+}
+
+/// Slurm as the plugin leaves it: these deltas in the priorities.
+fn apply(waiting: &mut [Waiting], decision: &Decision) {
+    let deltas: BTreeMap<u32, i32> = decision.deltas.iter().copied().collect();
+    for w in waiting {
+        let delta = deltas.get(&w.job_id).copied().unwrap_or(0);
+        let priority = i64::from(w.priority) - i64::from(w.delta) + i64::from(delta);
+        w.priority = u32::try_from(priority).unwrap();
+        w.priority_max = w.priority;
+        w.delta = delta;
+    }
+}
+
+/// May `a`, naturally behind, be in front of `b`?
+fn allowed(a: &Waiting, b: &Waiting) -> bool {
+    !a.fixed
+        && !b.fixed
+        && a.enforced
+        && b.enforced
+        && a.tier == b.tier
+        && (a.qos_id == b.qos_id || a.qos_priority > b.qos_priority)
+        && (a.partition == b.partition || a.part_factor >= b.part_factor)
+        && a.nice <= b.nice
+}
+
+fn position(order: &[u32], id: u32) -> usize {
+    order.iter().position(|&x| x == id).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Goal: no crossing, bounds held, nothing changes when nothing changed,
+    /// and nobody is overtaken more often than allowed. Method: random queues
+    /// and wishes over several slots with random starts from the front; every
+    /// pair of jobs is compared with Slurm's own order.
+    #[test]
+    fn the_order_keeps_its_promises(
+        start in waiting(),
+        slots in prop::collection::vec((prop::collection::vec(1u32..24, 0..10), 0usize..4), 1..8),
+        max_delta in 1u32..200,
+        max_overtakes in 0u32..6,
+    ) {
+        let bounds = Bounds { max_delta, max_overtakes, max_delay_s: 1_000_000 };
+        let mut queue = start.clone();
+        let mut guard = Guard::default();
+        let natural = order(&start, &[]);
+        let mut overtaken: BTreeMap<u32, u32> = BTreeMap::new();
+        for (slot, (wished, starts)) in (0u64..).zip(slots) {
+            let mut ranks = wish(&wished);
+            ranks.sort_by_key(|w| w.job_id);
+            ranks.dedup_by_key(|w| w.job_id);
+            let decision = decide(&mut guard, 100 * slot, &queue, &ranks, &bounds, slot);
+            let max = i32::try_from(max_delta).unwrap();
+            prop_assert!(decision.deltas.iter().all(|d| (1..=max).contains(&d.1)));
+            apply(&mut queue, &decision);
+            let now = order(&queue, &decision.deltas);
+            let by_id: BTreeMap<u32, &Waiting> = queue.iter().map(|w| (w.job_id, w)).collect();
+            for (i, a) in now.iter().enumerate() {
+                for b in now.iter().skip(i + 1) {
+                    if position(&natural, *a) > position(&natural, *b) {
+                        prop_assert!(allowed(by_id[a], by_id[b]), "{} passes {}", a, b);
+                    }
+                }
+            }
+            // Once the budgets of what was in force before are free again.
+            let (mut guard_later, mut queue_later) = (guard.clone(), queue.clone());
+            let mut settled = Vec::new();
+            for report in 1..6 {
+                let report = 100 * slot + report;
+                let again =
+                    decide(&mut guard_later, report, &queue_later, &ranks, &bounds, slot);
+                apply(&mut queue_later, &again);
+                settled.push(again.deltas);
+            }
+            prop_assert_eq!(&settled[3], &settled[4]);
+            // The first ones start, arrays task by task.
+            for _ in 0..starts.min(queue.len()) {
+                let front = order(&queue, &decision.deltas)[0];
+                for other in &queue {
+                    let passed = position(&natural, front) > position(&natural, other.job_id);
+                    if passed && other.job_id != front {
+                        *overtaken.entry(other.job_id).or_default() += 1;
+                    }
+                }
+                let at = queue.iter().position(|w| w.job_id == front).unwrap();
+                queue[at].tasks -= 1;
+                if queue[at].tasks == 0 {
+                    queue.remove(at);
+                }
+            }
+            for (id, times) in &overtaken {
+                prop_assert!(*times <= max_overtakes, "job {} was overtaken {} times", id, times);
+            }
+            if queue.is_empty() {
+                break;
+            }
+        }
+    }
+
+    /// Goal: without anything in the way the wish itself is realised.
+    #[test]
+    fn a_free_queue_follows_the_wish(
+        priorities in prop::collection::vec(2u32..50, 1..30),
+        wished in prop::collection::vec(1u32..30, 0..30).prop_shuffle(),
+    ) {
+        let queue: Vec<Waiting> = (1..).zip(&priorities).map(|(id, &p)| job(id, p)).collect();
+        let mut wished: Vec<u32> =
+            wished.into_iter().filter(|id| *id as usize <= queue.len()).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        wished.retain(|id| seen.insert(*id));
+        let bounds = Bounds { max_overtakes: 1000, ..BOUNDS };
+        let decision = decide(&mut Guard::default(), 1, &queue, &wish(&wished), &bounds, 0);
+        prop_assert_eq!(&order(&queue, &decision.deltas)[..wished.len()], &wished[..]);
+    }
+}

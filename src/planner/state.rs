@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! All that a simulation of the live cluster starts from, as it is written and
+//! read.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::planner::cluster::RunningJob;
+use crate::snapshot::Snapshot;
+
+/// The live cluster at one moment.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct State {
+    /// Unix milliseconds.
+    pub time_ms: u64,
+    /// Configuration in force, in the form of the file.
+    pub config: serde_json::Value,
+    /// Whether memory is a consumable resource.
+    pub memory_tracked: bool,
+    /// Nodes and jobs by the last poll.
+    pub snapshot: Snapshot,
+    /// What running jobs hold, exactly, where a plugin tells it; node indexes
+    /// are the snapshot's.
+    pub running: Vec<RunningJob>,
+    /// Learned runtimes by job id, seconds; absent where nothing is known.
+    pub expected_s: BTreeMap<u32, f64>,
+}

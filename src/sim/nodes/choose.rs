@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Which nodes a job gets under other schedulers' rules, on the planner's
+//! picture of the nodes.
+
+use crate::balance::fragment::{Mix, WHOLE, Want};
+use crate::model::shape::{Need, Shape};
+use crate::planner::cluster::Cluster;
+use crate::planner::place::{capacity, may_split_otherwise};
+use crate::planner::room::{Level, Room};
+use crate::sim::policy::Policy;
+use crate::sim::reference::{GPUS_MAX, spread_of_used};
+
+/// A rule; the least score wins, then the least Weight, then the first node.
+#[derive(Debug, Clone, PartialEq, Eq, Copy)]
+pub enum Rule {
+    /// Slurm's: first node by Weight that fits.
+    First,
+    /// Least of CPUs and GPUs left, as shares of the node's.
+    Tightest,
+    /// Least product of what is free and what is asked for.
+    Product,
+    /// Least spread of the used shares.
+    Spread,
+    /// Least rise of the GPU share that the mix cannot use.
+    Fragmentation,
+}
+
+impl Rule {
+    /// The rule of a policy; `None` where the balance engine chooses.
+    pub fn of(policy: Policy) -> Option<Self> {
+        match policy {
+            Policy::Fcfs | Policy::Easy | Policy::EasyPlus | Policy::Stock => Some(Self::First),
+            Policy::BestFit => Some(Self::Tightest),
+            Policy::DotProduct => Some(Self::Product),
+            Policy::K8sBalanced => Some(Self::Spread),
+            Policy::Fgd => Some(Self::Fragmentation),
+            _ => None,
+        }
+    }
+
+    /// Nodes for a job among the candidates, each with what it gives.
+    pub fn choose(
+        self,
+        cluster: &Cluster,
+        mix: &GpuMix,
+        shape: &Shape,
+        candidates: &[u32],
+    ) -> Option<Vec<(u32, Need)>> {
+        let wanted = shape.wanted_nodes();
+        let need = shape.need(wanted);
+        let rooms = cluster.rooms();
+        let mut fitting: Vec<(f64, u32, u32)> = Vec::new();
+        for &node in candidates {
+            let Some(room) = rooms.get(node as usize) else { continue };
+            if fits(room, &need) {
+                fitting.push((self.score(room, mix, &need), weight(cluster, node), node));
+            }
+        }
+        if fitting.len() >= wanted as usize {
+            sort(&mut fitting);
+            let chosen = fitting.into_iter().take(wanted as usize);
+            return Some(chosen.map(|(_, _, node)| (node, need.clone())).collect());
+        }
+        if may_split_otherwise(shape) {
+            return self.unevenly(cluster, mix, shape, candidates);
+        }
+        None
+    }
+
+    /// As many tasks as fit on the best nodes, until all are placed.
+    fn unevenly(
+        self,
+        cluster: &Cluster,
+        mix: &GpuMix,
+        shape: &Shape,
+        candidates: &[u32],
+    ) -> Option<Vec<(u32, Need)>> {
+        let one = shape.need_for(1, 1, 1);
+        let per_task = u64::from(shape.cpus_per_task.max(1));
+        let mut left = shape.tasks().max(u64::from(shape.min_cpus).div_ceil(per_task));
+        let mut fitting: Vec<(f64, u32, u32)> = Vec::new();
+        for &node in candidates {
+            let Some(room) = cluster.rooms().get(node as usize) else { continue };
+            if capacity(shape, &one, room) > 0 {
+                fitting.push((self.score(room, mix, &one), weight(cluster, node), node));
+            }
+        }
+        sort(&mut fitting);
+        let mut chosen = Vec::new();
+        for (_, _, node) in fitting {
+            if left == 0 || chosen.len() >= shape.max_nodes as usize {
+                break;
+            }
+            let Some(room) = cluster.rooms().get(node as usize) else { continue };
+            let tasks = capacity(shape, &one, room).min(left);
+            left -= tasks;
+            chosen.push((node, shape.need_for(tasks, 1, 1)));
+        }
+        (left == 0 && chosen.len() >= shape.min_nodes as usize).then_some(chosen)
+    }
+
+    fn score(self, room: &Room, mix: &GpuMix, need: &Need) -> f64 {
+        let gpus = mix.gpus_of(need);
+        let left = [
+            left_share(room.cpus, need.cpus),
+            left_share(room.memory_mb, need.memory_mb),
+            left_share(mix.level(room), gpus),
+        ];
+        match self {
+            Self::First => 0.0,
+            Self::Tightest => left[0] + left[2],
+            Self::Product => {
+                let asked = [
+                    share(need.cpus, room.cpus.total),
+                    share(need.memory_mb, room.memory_mb.total),
+                    share(gpus, mix.level(room).total),
+                ];
+                let free = [room.cpus, room.memory_mb, mix.level(room)];
+                let free = free.map(|level| share(level.free(), level.total));
+                free.iter().zip(asked).map(|(f, a)| f * a).sum()
+            }
+            Self::Spread => {
+                let totals = [room.cpus.total, room.memory_mb.total, mix.level(room).total];
+                let used = totals.iter().zip(left).filter(|(total, _)| **total > 0);
+                spread_of_used(&used.map(|(_, left)| 1.0 - left).collect::<Vec<_>>())
+            }
+            Self::Fragmentation => {
+                let rise = mix.cost(room, need.cpus, gpus) - mix.cost(room, 0, 0);
+                -(100.0 / (1.0 + (rise / f64::from(WHOLE)).exp())).floor()
+            }
+        }
+    }
+}
+
+/// Whether the node has room for this now.
+pub(super) fn fits(room: &Room, need: &Need) -> bool {
+    let mut fits = true;
+    room.lacks(need, |_, _| fits = false);
+    fits
+}
+
+fn sort(fitting: &mut [(f64, u32, u32)]) {
+    fitting.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
+}
+
+fn weight(cluster: &Cluster, node: u32) -> u32 {
+    cluster.table().nodes.get(node as usize).map_or(0, |node| node.weight)
+}
+
+#[allow(clippy::cast_precision_loss)] // resources stay below 2^53
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn left_share(level: Level, taken: u64) -> f64 {
+    share(level.free().saturating_sub(taken), level.total)
+}
+
+/// The mix of requests in whole GPUs, and which GRES kind the GPUs are.
+#[derive(Debug, Clone)]
+pub struct GpuMix {
+    kind: Option<u32>,
+    mix: Mix,
+}
+
+impl GpuMix {
+    /// Of these requests (shape and how often) on nodes with this GPU kind.
+    pub fn new<'a>(kind: Option<u32>, shapes: impl Iterator<Item = (&'a Shape, u64)>) -> Self {
+        let mut mix = Self { kind, mix: Mix::new(&[]) };
+        let wants: Vec<Want> = shapes.map(|(shape, count)| mix.want(shape, count)).collect();
+        mix.mix = Mix::new(&wants);
+        mix
+    }
+
+    #[allow(clippy::cast_precision_loss)] // counts stay below 2^53
+    fn want(&self, shape: &Shape, count: u64) -> Want {
+        let need = shape.need(shape.wanted_nodes());
+        Want {
+            cpu_milli: need.cpus.saturating_mul(1000),
+            gpus: u32::try_from(self.gpus_of(&need)).unwrap_or(u32::MAX),
+            gpu_milli: WHOLE,
+            weight: count as f64,
+        }
+    }
+
+    /// GPUs of a need.
+    pub fn gpus_of(&self, need: &Need) -> u64 {
+        let of_kind = need.gres.iter().filter(|(kind, ..)| Some(*kind) == self.kind);
+        of_kind.map(|(_, _, count)| count).sum()
+    }
+
+    /// GPUs of a node.
+    pub fn level(&self, room: &Room) -> Level {
+        let kind = self.kind.and_then(|kind| room.kinds.get(kind as usize));
+        kind.copied().unwrap_or_default()
+    }
+
+    /// Thousandths of GPUs that the mix could not use if this were taken too.
+    pub fn cost(&self, room: &Room, cpus: u64, gpus: u64) -> f64 {
+        let cpu_milli = room.cpus.free().saturating_sub(cpus).saturating_mul(1000);
+        let free = self.level(room).free().saturating_sub(gpus);
+        let free = usize::try_from(free).unwrap_or(GPUS_MAX).min(GPUS_MAX);
+        let whole = [WHOLE; GPUS_MAX];
+        self.mix.cost(cpu_milli, whole.get(..free).unwrap_or_default())
+    }
+}

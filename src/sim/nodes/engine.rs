@@ -1,0 +1,629 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The clock of a cluster of nodes: ends, arrivals, one pass over all that
+//! waits. Decisions are the planner's: filters, attribution, balance, gangs,
+//! rank and guard.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::choose::GpuMix;
+use super::line::Line;
+use super::reserve::{Reservation, reserve};
+use super::usage::Usage;
+use super::{Licences, NodeJob, NodeLoad, Order, Setup};
+use crate::learn::runtime::{Prediction, Runtimes};
+use crate::model::shape::{Need, Shape};
+use crate::planner::attribution;
+use crate::planner::backfill::Request;
+use crate::planner::cluster::{Cluster, Held, RunningJob, Table};
+use crate::planner::eligible::eligible;
+use crate::planner::gangs::{self, Beliefs, Last};
+use crate::planner::guard::Guard;
+use crate::planner::place::{NoPlacement, Placer};
+use crate::planner::plan::pools_of;
+use crate::planner::rank::Rank;
+use crate::planner::room::Room;
+use crate::planner::steer::{self, Method, Question, SteerTable, Steers};
+use crate::snapshot::{Job, Snapshot};
+
+use super::choose::Rule;
+
+/// Waiting jobs that one pass looks at, and that gangs and weights are made from.
+const LOOKED_AT: usize = 2_000;
+/// Rounds of planning over the whole time of a long log.
+const ROUNDS: i64 = 20_000;
+
+/// What became of the jobs.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// Start of each job, Unix seconds; `None` if it never fitted.
+    pub starts_s: Vec<Option<i64>>,
+    /// Node indexes of each job.
+    pub nodes: Vec<Vec<u32>>,
+    /// Shares of the resources over time.
+    pub usage: Usage,
+    /// Joules, if the nodes' power is known.
+    pub joules: Option<f64>,
+    /// Real time of each pass that started jobs, microseconds.
+    pub pass_us: Vec<f32>,
+    /// Real time of everything.
+    pub wall: Duration,
+}
+
+/// Runs all jobs. `told` hears how many have ended.
+///
+/// # Errors
+/// The balance engine's words for a tuning that it does not take.
+pub fn run(
+    load: &NodeLoad,
+    setup: &Setup,
+    beliefs: &dyn Beliefs,
+    told: &dyn Fn(usize),
+) -> Result<Outcome, String> {
+    run_until(load, setup, beliefs, None, told)
+}
+
+/// The same, but at most to `until_s`, Unix seconds.
+///
+/// # Errors
+/// As of [`run`].
+pub fn run_until(
+    load: &NodeLoad,
+    setup: &Setup,
+    beliefs: &dyn Beliefs,
+    until_s: Option<i64>,
+    told: &dyn Fn(usize),
+) -> Result<Outcome, String> {
+    let began = Instant::now();
+    let mut sim = Sim::new(load, setup, beliefs)?;
+    sim.begin();
+    while let Some(now_s) = sim.next_s() {
+        if let Some(until_s) = until_s.filter(|until_s| now_s >= *until_s) {
+            sim.usage.advance(until_s);
+            break;
+        }
+        sim.step(now_s);
+        if sim.ended.is_multiple_of(1 << 8) {
+            told(sim.ended);
+        }
+    }
+    let joules = sim.joules();
+    let Sim { starts_s, nodes, usage, pass_us, .. } = sim;
+    Ok(Outcome { starts_s, nodes, usage, joules, pass_us, wall: began.elapsed() })
+}
+
+/// Requests that are alike in shape and in the nodes that they may use.
+struct Class {
+    shape: Shape,
+    words: Vec<u64>,
+    /// One of its jobs, for the filters.
+    job: usize,
+}
+
+enum Choice {
+    Placed(Vec<(u32, Need)>),
+    NoFit,
+    /// Waits for a node that it improves.
+    Held,
+}
+
+struct Sim<'a> {
+    load: &'a NodeLoad,
+    setup: &'a Setup,
+    beliefs: &'a dyn Beliefs,
+    placer: Placer,
+    mix: GpuMix,
+    classes: Vec<Class>,
+    class_of: Vec<u32>,
+    licences: Licences,
+    steers: Steers,
+    last: Last,
+    /// Queue and nodes as the planner's methods see them.
+    view: Snapshot,
+    planned_s: Option<i64>,
+    plan_every_s: i64,
+    line: Line,
+    guard: Option<Guard>,
+    runtimes: Runtimes,
+    arrived: usize,
+    ended: usize,
+    ends: BinaryHeap<Reverse<(i64, u32)>>,
+    /// Expected ends, for reservations.
+    expected: BTreeSet<(i64, u32)>,
+    expected_of: BTreeMap<u32, i64>,
+    /// Classes that do not fit until something ends.
+    failed: BTreeSet<u32>,
+    wake_s: Option<i64>,
+    starts_s: Vec<Option<i64>>,
+    nodes: Vec<Vec<u32>>,
+    busy_joules: f64,
+    usage: Usage,
+    pass_us: Vec<f32>,
+}
+
+impl<'a> Sim<'a> {
+    fn new(load: &'a NodeLoad, setup: &'a Setup, beliefs: &'a dyn Beliefs) -> Result<Self, String> {
+        let idle = Cluster::with_rooms(Table::of_snapshot(&load.cluster), idle_rooms(load));
+        let mix = load.mix();
+        let usage = Usage::new(idle.rooms(), &mix, load.begin_s);
+        let pools = pools_of(&load.cluster);
+        let placer = Placer::new(idle, load.memory_tracked, setup.tuning.clone(), pools)
+            .map_err(|error| error.to_string())?;
+        let (classes, class_of) = classes_of(load);
+        let cpus = load.cluster.nodes.iter().map(|node| node.cpus).sum();
+        let last_s = load.jobs.last().map_or(load.begin_s, |job| job.job.submit_s);
+        Ok(Self {
+            load,
+            setup,
+            beliefs,
+            placer,
+            mix,
+            classes,
+            class_of,
+            licences: BTreeMap::new(),
+            steers: Steers::default(),
+            last: Last::new(),
+            view: load.cluster.clone(),
+            planned_s: None,
+            plan_every_s: ((last_s - load.begin_s) / ROUNDS).max(1),
+            line: Line::default(),
+            guard: (setup.order == Order::Learned).then(|| Guard::new(cpus)),
+            runtimes: Runtimes::new(),
+            arrived: 0,
+            ended: 0,
+            ends: BinaryHeap::new(),
+            expected: BTreeSet::new(),
+            expected_of: BTreeMap::new(),
+            failed: BTreeSet::new(),
+            wake_s: None,
+            starts_s: vec![None; load.jobs.len()],
+            nodes: vec![Vec::new(); load.jobs.len()],
+            busy_joules: 0.0,
+            usage,
+            pass_us: Vec::new(),
+        })
+    }
+
+    /// Jobs that run already.
+    fn begin(&mut self) {
+        let load = self.load;
+        for (id, job) in (0u32..).zip(&load.jobs) {
+            if let Some(held) = &job.held {
+                self.expect_guard(id, job, load.begin_s);
+                self.hold(id, RunningJob { id, ..held.clone() }, load.begin_s);
+            }
+        }
+    }
+
+    fn job(&self, id: u32) -> Option<&'a NodeJob> {
+        self.load.jobs.get(id as usize)
+    }
+
+    fn next_s(&self) -> Option<i64> {
+        if self.line.is_empty() && self.ends.is_empty() && self.arrived >= self.load.jobs.len() {
+            return None;
+        }
+        let arrival = self.load.jobs.get(self.arrived).map(|job| job.job.submit_s);
+        let arrival = arrival.map(|at| at.max(self.load.begin_s));
+        let end = self.ends.peek().map(|Reverse((end_s, _))| *end_s);
+        let fair = self.guard.as_ref().and_then(Guard::next_s).filter(|_| !self.line.is_empty());
+        [arrival, end, fair, self.wake_s].into_iter().flatten().min()
+    }
+
+    fn step(&mut self, now_s: i64) {
+        self.usage.advance(now_s);
+        if self.wake_s.is_some_and(|at| at <= now_s) {
+            self.wake_s = None;
+            self.failed.clear();
+        }
+        self.end_jobs(now_s);
+        let load = self.load;
+        while let Some(job) = load.jobs.get(self.arrived).filter(|j| j.job.submit_s <= now_s) {
+            let id = u32::try_from(self.arrived).unwrap_or(u32::MAX);
+            self.arrived += 1;
+            if job.held.is_none() {
+                self.arrive(id, job);
+            }
+        }
+        if let Some(guard) = &mut self.guard {
+            guard.advance(now_s);
+            self.line.age(now_s, guard.limit_s());
+        }
+        if !self.line.is_empty() {
+            self.pass(now_s);
+        }
+    }
+
+    fn arrive(&mut self, id: u32, job: &NodeJob) {
+        let rank = self.expect_guard(id, job, job.job.submit_s);
+        self.line.push(id, rank, job.job.submit_s);
+    }
+
+    /// Rank of a job on its arrival; the guard hears of it too.
+    fn expect_guard(&mut self, id: u32, job: &NodeJob, submit_s: i64) -> Rank {
+        match self.setup.order {
+            Order::Fcfs | Order::Arrival => Rank::ARRIVAL,
+            Order::Shortest => Rank::shortest(self.runtimes.mean_of_two(&job.class)),
+            Order::Learned => {
+                let prediction = match job.expected_s {
+                    Some(mean_s) => Prediction { mean_s, urgency: 1.0 / mean_s.max(1.0) },
+                    None => self.runtimes.predict(&job.class),
+                };
+                let request = Request {
+                    id,
+                    size: job.class.size.max(1),
+                    window_s: job.limit_s,
+                    submit_s,
+                    rank: Rank::ARRIVAL,
+                };
+                if let Some(guard) = &mut self.guard {
+                    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+                    guard.arrived(request, prediction.mean_s as u64); // 1 to the limit
+                }
+                Rank::learned(&prediction, submit_s)
+            }
+        }
+    }
+
+    fn end_jobs(&mut self, now_s: i64) {
+        while let Some(&Reverse((end_s, id))) = self.ends.peek() {
+            if end_s > now_s {
+                return;
+            }
+            self.ends.pop();
+            self.ended += 1;
+            self.failed.clear();
+            let held = self.placer.cluster().jobs().get(&id).cloned();
+            self.placer.end_job(id);
+            self.touch(held.iter().flat_map(|job| &job.held));
+            if let Some(at) = self.expected_of.remove(&id) {
+                self.expected.remove(&(at, id));
+            }
+            let Some(job) = self.job(id) else { continue };
+            for (name, count) in &job.job.licenses {
+                let used = self.licences.entry(Arc::clone(name)).or_default();
+                *used = used.saturating_sub(*count);
+            }
+            if matches!(self.setup.order, Order::Shortest | Order::Learned) {
+                self.runtimes.observe(&job.class, job.run_s);
+            }
+            if let Some(guard) = &mut self.guard {
+                guard.ended(id, seconds(job.run_s), now_s);
+            }
+            if self.setup.order == Order::Shortest {
+                self.revise(job.class.user);
+            }
+        }
+    }
+
+    /// EASY++: the user's waiting jobs are expected anew.
+    fn revise(&mut self, user: u64) {
+        let waiting: Vec<u32> = self.line.order().collect();
+        for id in waiting {
+            if let Some(job) = self.job(id).filter(|job| job.class.user == user) {
+                self.line.revise(id, Rank::shortest(self.runtimes.mean_of_two(&job.class)));
+            }
+        }
+    }
+
+    fn pass(&mut self, now_s: i64) {
+        let began = Instant::now();
+        self.plan(now_s);
+        let order: Vec<u32> = self.line.order().take(LOOKED_AT).collect();
+        let mut reservation: Option<Reservation> = None;
+        let mut failed_beside: BTreeSet<u32> = BTreeSet::new();
+        let mut started = false;
+        for id in order {
+            let (Some(job), Some(&class)) = (self.job(id), self.class_of.get(id as usize)) else {
+                continue;
+            };
+            let ends_s = now_s.saturating_add(self.window_s(job));
+            let beside = reservation.as_ref().filter(|r| ends_s > r.start_s);
+            let known = self.failed.contains(&class)
+                || (beside.is_some() && failed_beside.contains(&class));
+            let choice = match known {
+                true => Choice::NoFit,
+                false => self.choose(id, job, class, beside, now_s),
+            };
+            match choice {
+                Choice::Placed(nodes) => {
+                    started = true;
+                    self.start(id, job, &nodes, now_s);
+                }
+                Choice::Held => {}
+                Choice::NoFit => {
+                    match beside {
+                        Some(_) => failed_beside.insert(class),
+                        None => self.failed.insert(class),
+                    };
+                    if self.setup.order == Order::Fcfs {
+                        break;
+                    }
+                    if reservation.is_none() {
+                        reservation = self.reserve(class, now_s);
+                    }
+                }
+            }
+        }
+        if started {
+            self.pass_us.push(began.elapsed().as_secs_f32() * 1e6);
+        }
+    }
+
+    fn reserve(&self, class: u32, now_s: i64) -> Option<Reservation> {
+        let class = self.classes.get(class as usize)?;
+        reserve(self.placer.cluster(), &self.expected, &class.shape, &class.words, now_s)
+    }
+
+    /// How long a job is expected to hold its nodes.
+    fn window_s(&self, job: &NodeJob) -> i64 {
+        seconds(match self.setup.order {
+            Order::Shortest => self.runtimes.mean_of_two(&job.class),
+            _ => job.limit_s,
+        })
+    }
+
+    fn choose(
+        &mut self,
+        id: u32,
+        job: &NodeJob,
+        class: u32,
+        beside: Option<&Reservation>,
+        now_s: i64,
+    ) -> Choice {
+        if self.lacks_licence(&job.job) {
+            return Choice::NoFit;
+        }
+        let Some(class) = self.classes.get(class as usize) else { return Choice::NoFit };
+        let mut words = class.words.clone();
+        if let Some(reservation) = beside {
+            words.iter_mut().zip(&reservation.words).for_each(|(own, kept)| *own &= !kept);
+        }
+        let shape = &class.shape;
+        let rooms = self.placer.cluster().rooms();
+        if shape.need(shape.wanted_nodes()).whole {
+            drop_busy(&mut words, rooms);
+        }
+        let by_rule = |rule: Rule, cluster: &Cluster| {
+            let nodes: Vec<u32> = ones(&words).collect();
+            rule.choose(cluster, &self.mix, shape, &nodes).map_or(Choice::NoFit, Choice::Placed)
+        };
+        let first = job.job.partitions.split(',').next().unwrap_or_default();
+        let by_slurm = self.setup.left_to_slurm.contains(first).then_some(Rule::First);
+        if let Some(rule) = self.setup.rule.or(by_slurm) {
+            return by_rule(rule, self.placer.cluster());
+        }
+        let waited_s = u64::try_from(now_s.saturating_sub(job.job.submit_s)).unwrap_or(0);
+        let question = Question {
+            job_id: id,
+            array_job_id: None,
+            user_id: job.job.user_id,
+            shape: &job.job.shape,
+            candidates: &words,
+            held_ms: waited_s.saturating_mul(1000),
+        };
+        match steer::decide(&mut self.placer, &mut self.steers, &question).0 {
+            Ok(placed) => Choice::Placed(placed.nodes.into_iter().zip(placed.needs).collect()),
+            Err(NoPlacement::Left(_)) => by_rule(Rule::First, self.placer.cluster()),
+            Err(NoPlacement::Held) => {
+                let max_ms = self.setup.tuning.params.hold_max_ms.unwrap_or(0);
+                let wake_s = job.job.submit_s.saturating_add_unsigned(max_ms.div_ceil(1000));
+                let wake_s = wake_s.max(now_s + 1);
+                self.wake_s = Some(self.wake_s.map_or(wake_s, |at| at.min(wake_s)));
+                Choice::Held
+            }
+            Err(_) => Choice::NoFit,
+        }
+    }
+
+    fn lacks_licence(&self, job: &Job) -> bool {
+        let pools = &self.load.cluster.licenses;
+        job.licenses.iter().any(|(name, wanted)| {
+            let used = self.licences.get(name).copied().unwrap_or(0);
+            let pool = pools.iter().find(|pool| pool.name == *name);
+            pool.is_some_and(|pool| used.saturating_add(*wanted) > pool.total)
+        })
+    }
+
+    fn start(&mut self, id: u32, job: &NodeJob, nodes: &[(u32, Need)], now_s: i64) {
+        let held = nodes.iter().map(|(node, need)| self.held(*node as usize, need)).collect();
+        self.line.remove(id);
+        self.hold(id, RunningJob { id, held, ..RunningJob::default() }, now_s);
+        for (name, count) in &job.job.licenses {
+            *self.licences.entry(Arc::clone(name)).or_default() += count;
+        }
+    }
+
+    /// What a need takes of a node: all CPUs or memory where it says so.
+    fn held(&self, node: usize, need: &Need) -> Held {
+        let room = self.placer.cluster().rooms().get(node);
+        let total = |of: fn(&Room) -> u64| room.map_or(0, of);
+        Held {
+            node,
+            cpus: if need.whole { total(|r| r.cpus.total) } else { need.cpus },
+            memory_mb: match need.all_memory {
+                true => total(|r| r.memory_mb.total),
+                false => need.memory_mb,
+            },
+            gres: need.gres.clone(),
+        }
+    }
+
+    /// A job has its nodes from now on.
+    fn hold(&mut self, id: u32, running: RunningJob, now_s: i64) {
+        let Some(job) = self.job(id) else { return };
+        if let Some(slot) = self.starts_s.get_mut(id as usize) {
+            *slot = Some(now_s);
+        }
+        let indexes = running.held.iter().filter_map(|held| u32::try_from(held.node).ok());
+        if let Some(slot) = self.nodes.get_mut(id as usize) {
+            *slot = indexes.collect();
+        }
+        self.busy_joules += self.joules_of(&running, job.run_s);
+        self.ends.push(Reverse((now_s.saturating_add(seconds(job.run_s)), id)));
+        let expected_s = now_s.saturating_add(self.window_s(job));
+        self.expected.insert((expected_s, id));
+        self.expected_of.insert(id, expected_s);
+        if let Some(guard) = &mut self.guard {
+            guard.started(id, now_s);
+        }
+        let held = running.held.clone();
+        self.placer.set_job(running);
+        self.touch(held.iter());
+    }
+
+    fn touch<'b>(&mut self, held: impl Iterator<Item = &'b Held>) {
+        for held in held {
+            if let Some(room) = self.placer.cluster().rooms().get(held.node) {
+                self.usage.touch(held.node, room, &self.mix);
+            }
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss)] // for people
+    fn joules_of(&self, job: &RunningJob, run_s: u64) -> f64 {
+        let of = |held: &Held| {
+            let (node, [idle, busy]) =
+                (self.load.cluster.nodes.get(held.node)?, *self.load.watts.get(held.node)?);
+            Some((busy - idle) * held.cpus as f64 / node.cpus.max(1) as f64 * run_s as f64)
+        };
+        job.held.iter().filter_map(of).sum()
+    }
+
+    fn joules(&self) -> Option<f64> {
+        let idle: f64 = self.load.watts.iter().map(|[idle, _]| idle).sum();
+        let known = !self.load.watts.is_empty();
+        known.then(|| idle * self.usage.seconds() + self.busy_joules)
+    }
+
+    /// Weights of the queue and gangs, as the daemon makes them in each round.
+    fn plan(&mut self, now_s: i64) {
+        if self.setup.rule.is_some() {
+            return;
+        }
+        if self.planned_s.is_some_and(|at| now_s < at.saturating_add(self.plan_every_s)) {
+            return;
+        }
+        self.planned_s = Some(now_s);
+        let waiting = self.line.order().take(LOOKED_AT).filter_map(|id| {
+            let job = self.job(id)?;
+            Some(Job { id, reason: "Resources".into(), ..job.job.clone() })
+        });
+        let waiting: Vec<Job> = waiting.collect();
+        self.view.set_queue(waiting);
+        let rooms = self.placer.cluster().rooms().to_vec();
+        let counts = attribution::count(&self.view, &rooms, now_s, LOOKED_AT);
+        // Dimensions and values are the engine's own: it takes them.
+        let taken = self.placer.set_pending(counts.by_name(&self.view));
+        debug_assert!(taken.is_ok());
+        let Some(settings) = &self.setup.gangs else { return };
+        let inputs = gangs::Inputs {
+            snapshot: &self.view,
+            rooms: &rooms,
+            now_ms: u64::try_from(now_s).unwrap_or(0).saturating_mul(1000),
+            beliefs: self.beliefs,
+            settings,
+            remaining: &|| None,
+            last: &self.last,
+        };
+        let (steering, last) = gangs::plan(&inputs);
+        self.last = last;
+        let table = Arc::clone(self.placer.cluster().table());
+        let steers = SteerTable::new(table, &self.view, steering.steers);
+        self.steers.replace(Method::Gang, steers);
+    }
+}
+
+fn idle_rooms(load: &NodeLoad) -> Vec<Room> {
+    let mut rooms = Room::of_snapshot(&load.cluster);
+    for room in &mut rooms {
+        room.cpus.used = 0;
+        room.memory_mb.used = 0;
+        room.jobs = 0;
+        room.kinds.iter_mut().chain(&mut room.types).for_each(|level| level.used = 0);
+    }
+    rooms
+}
+
+/// Classes of the jobs, and which job is of which.
+fn classes_of(load: &NodeLoad) -> (Vec<Class>, Vec<u32>) {
+    type Key<'a> = (&'a Shape, &'a str, [Option<&'a str>; 4]);
+    let mut numbers: BTreeMap<Key<'_>, u32> = BTreeMap::new();
+    let mut classes: Vec<Class> = Vec::new();
+    let mut class_of = Vec::with_capacity(load.jobs.len());
+    for (at, NodeJob { job, .. }) in load.jobs.iter().enumerate() {
+        let texts = [&job.constraint, &job.required_nodes, &job.excluded_nodes, &job.reservation];
+        let key = (&job.shape, &*job.partitions, texts.map(|text| text.as_deref()));
+        let next = u32::try_from(classes.len()).unwrap_or(u32::MAX);
+        let class = *numbers.entry(key).or_insert(next);
+        if class == next {
+            let nodes = eligible(&load.cluster, job, load.begin_s).nodes;
+            let mut words = vec![0u64; load.cluster.nodes.len().div_ceil(64)];
+            for node in nodes.ones() {
+                if let Some(word) = words.get_mut(node / 64) {
+                    *word |= 1 << (node % 64);
+                }
+            }
+            let shape = Shape { left_to_slurm: None, ..job.shape.clone() };
+            classes.push(Class { shape, words, job: at });
+        }
+        class_of.push(class);
+    }
+    (classes, class_of)
+}
+
+impl NodeLoad {
+    /// The mix of the jobs' requests in GPUs.
+    pub fn mix(&self) -> GpuMix {
+        let mut counts: BTreeMap<&Shape, u64> = BTreeMap::new();
+        self.jobs.iter().for_each(|job| *counts.entry(&job.job.shape).or_default() += 1);
+        GpuMix::new(self.cluster.gres_kind("gpu"), counts.into_iter())
+    }
+
+    /// Leaves out jobs that do not fit even on the idle cluster.
+    pub fn drop_impossible(&mut self) {
+        let (classes, class_of) = classes_of(self);
+        let idle = Cluster::with_rooms(Table::of_snapshot(&self.cluster), idle_rooms(self));
+        let mix = self.mix();
+        let fits = |class: &Class| {
+            let nodes: Vec<u32> = ones(&class.words).collect();
+            Rule::First.choose(&idle, &mix, &class.shape, &nodes).is_some()
+                && self.jobs.get(class.job).is_some_and(|job| self.has_licences(&job.job))
+        };
+        let fits: Vec<bool> = classes.iter().map(fits).collect();
+        let before = self.jobs.len();
+        let mut class = class_of.into_iter();
+        self.jobs.retain(|job| {
+            let fits = class.next().and_then(|at| fits.get(at as usize).copied());
+            job.held.is_some() || fits.unwrap_or(false)
+        });
+        self.skipped += (before - self.jobs.len()) as u64;
+    }
+
+    fn has_licences(&self, job: &Job) -> bool {
+        job.licenses.iter().all(|(name, wanted)| {
+            let pool = self.cluster.licenses.iter().find(|pool| pool.name == *name);
+            pool.is_none_or(|pool| *wanted <= pool.total)
+        })
+    }
+}
+
+fn drop_busy(words: &mut [u64], rooms: &[Room]) {
+    for (node, _) in rooms.iter().enumerate().filter(|(_, room)| room.jobs > 0) {
+        if let Some(word) = words.get_mut(node / 64) {
+            *word &= !(1 << (node % 64));
+        }
+    }
+}
+
+fn ones(words: &[u64]) -> impl Iterator<Item = u32> {
+    (0u32..).zip(words).flat_map(|(at, word)| {
+        (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
+    })
+}
+
+fn seconds(s: u64) -> i64 {
+    i64::try_from(s).unwrap_or(i64::MAX)
+}

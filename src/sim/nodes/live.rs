@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The live cluster as a load: running jobs go on, pending ones start.
+
+use std::collections::BTreeMap;
+
+use super::{NodeJob, NodeLoad};
+use crate::learn::JobTraits;
+use crate::learn::runtime::{JobClass, NO_LIMIT_S};
+use crate::limits::HOSTLIST_NAMES_MAX;
+use crate::model::hostlist;
+use crate::planner::cluster::{Held, RunningJob};
+use crate::planner::state::State;
+use crate::snapshot::{Job, JobState, Snapshot};
+
+/// Tasks of one waiting array that are simulated.
+const ARRAY_TASKS: u64 = 1_000;
+
+/// Running jobs first, then the queue in Slurm's order. Jobs that wait for
+/// something else than resources are skipped.
+pub fn load(state: &State) -> NodeLoad {
+    let mut cluster = state.snapshot.clone();
+    cluster.reindex();
+    let begin_s = i64::try_from(state.time_ms / 1000).unwrap_or(0);
+    let exact: BTreeMap<u32, &RunningJob> = state.running.iter().map(|job| (job.id, job)).collect();
+    let mut load =
+        NodeLoad { memory_tracked: state.memory_tracked, begin_s, ..NodeLoad::default() };
+    let jobs = std::mem::take(&mut cluster.jobs);
+    let queue = std::mem::take(&mut cluster.queue);
+    for job in jobs.iter().filter(|job| job.state == JobState::Running) {
+        let held = exact.get(&job.id).map(|held| (*held).clone());
+        let held = held.unwrap_or_else(|| held_of(&cluster, job));
+        load.jobs.push(running(state, job, held, begin_s));
+    }
+    for &index in &queue {
+        let Some(job) = jobs.get(index as usize) else { continue };
+        if matches!(&*job.reason, "Dependency" | "BeginTime") {
+            load.skipped += job.task_count;
+            continue;
+        }
+        let tasks = job.task_count.clamp(1, ARRAY_TASKS);
+        load.skipped += job.task_count.saturating_sub(tasks);
+        let waiting = waiting(state, job, begin_s);
+        load.jobs.extend((0..tasks).map(|_| waiting.clone()));
+    }
+    load.cluster = cluster;
+    load.drop_impossible();
+    load
+}
+
+fn class_of(job: &Job) -> JobClass {
+    let traits = JobTraits::of(job);
+    JobClass {
+        size: u64::from(job.shape.min_cpus.max(1)),
+        ..JobClass::of(&traits, job.time_limit_min)
+    }
+}
+
+/// The learned runtime, else the limit.
+fn expected_s(state: &State, job: &Job, limit_s: u64) -> f64 {
+    let known = state.expected_s.get(&job.id).copied();
+    #[allow(clippy::cast_precision_loss)] // a job's seconds
+    let limit = limit_s as f64;
+    known.unwrap_or(limit).clamp(1.0, limit.max(1.0))
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped to the limit
+fn whole(seconds: f64) -> u64 {
+    seconds.ceil() as u64
+}
+
+fn waiting(state: &State, job: &Job, begin_s: i64) -> NodeJob {
+    let class = class_of(job);
+    let expected_s = expected_s(state, job, class.limit_s);
+    NodeJob {
+        // It has waited already; as far as the simulation goes, it arrives now.
+        job: Job { submit_s: begin_s, ..job.clone() },
+        run_s: whole(expected_s).max(1),
+        limit_s: class.limit_s,
+        class,
+        expected_s: Some(expected_s),
+        held: None,
+    }
+}
+
+fn running(state: &State, job: &Job, held: RunningJob, begin_s: i64) -> NodeJob {
+    let class = class_of(job);
+    let elapsed_s = begin_s.saturating_sub(job.start_s).max(0).unsigned_abs();
+    let limit_s = class.limit_s.min(NO_LIMIT_S.max(class.limit_s)).saturating_sub(elapsed_s).max(1);
+    let expected = whole(expected_s(state, job, class.limit_s));
+    // Longer than expected already: then as long as it may.
+    let run_s = if expected > elapsed_s { expected - elapsed_s } else { limit_s };
+    NodeJob {
+        job: Job { submit_s: begin_s, ..job.clone() },
+        run_s: run_s.clamp(1, limit_s),
+        limit_s,
+        class,
+        expected_s: None,
+        held: Some(held),
+    }
+}
+
+/// What a running job must hold by its request, where no plugin says it.
+fn held_of(cluster: &Snapshot, job: &Job) -> RunningJob {
+    let names = hostlist::expand(&job.nodes, HOSTLIST_NAMES_MAX).unwrap_or_default();
+    let nodes: Vec<usize> = names.iter().filter_map(|name| cluster.node(name)).collect();
+    let need = job.shape.need(u32::try_from(nodes.len()).unwrap_or(1));
+    let held = nodes.into_iter().map(|node| {
+        let whole = cluster.nodes.get(node).filter(|_| need.whole).map(|node| node.cpus);
+        Held {
+            node,
+            cpus: whole.unwrap_or(need.cpus),
+            memory_mb: need.memory_mb,
+            gres: need.gres.clone(),
+        }
+    });
+    RunningJob { id: job.id, held: held.collect(), ..RunningJob::default() }
+}

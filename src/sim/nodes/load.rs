@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Clusters from node specifications, and the jobs of an accounting text on
+//! them.
+
+use std::io::BufRead;
+use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
+use jiff::tz::TimeZone;
+
+use super::engine::Outcome;
+use super::{NodeJob, NodeLoad};
+use crate::learn::runtime::JobClass;
+use crate::learn::without_numbers;
+use crate::limits::TRACE_JOBS_MAX;
+use crate::model::shape::{GresWant, Memory, Shape};
+use crate::sim::job::{Dimension, Ids, SimJob, Workload, id_of};
+use crate::sim::metrics::{self, Figures};
+use crate::sim::policy::Policy;
+use crate::sim::pool::Schedule;
+use crate::snapshot::{Builder, Job, Node, NodeGres, Partition, Snapshot};
+use crate::trace::spec::NodeSpec;
+use crate::trace::{TraceError, sacct};
+
+/// The one partition of a cluster that is only specified.
+const PARTITION: &str = "all";
+
+/// A cluster of these nodes, idle.
+///
+/// # Errors
+/// One line: two nodes of one name, or too many.
+pub fn cluster(nodes: &[NodeSpec]) -> Result<Snapshot, String> {
+    let node = |spec: &NodeSpec| Node {
+        name: spec.name.as_str().into(),
+        state: "IDLE".into(),
+        available: true,
+        cpus: spec.cpu_milli / 1000,
+        memory_mb: spec.memory_mb,
+        weight: spec.weight,
+        gres: gres_of(spec),
+        ..Node::default()
+    };
+    let mut builder = Builder::default();
+    builder.nodes(nodes.iter().map(node).collect()).map_err(|error| error.to_string())?;
+    let mut all = FixedBitSet::with_capacity(nodes.len());
+    all.insert_range(..);
+    let partition =
+        Partition { name: PARTITION.into(), nodes: all, up: true, ..Partition::default() };
+    builder.draft.partitions.push(partition);
+    builder.build(1, 0).map_err(|error| error.to_string())
+}
+
+fn gres_of(spec: &NodeSpec) -> Vec<NodeGres> {
+    let gpus = NodeGres {
+        kind: "gpu".into(),
+        gres_type: (!spec.model.is_empty()).then(|| spec.model.to_lowercase().into()),
+        total: u64::from(spec.gpus),
+        used: 0,
+    };
+    if spec.gpus > 0 { vec![gpus] } else { Vec::new() }
+}
+
+/// Reads a whole `sacct --parsable2` text for a cluster of nodes. Jobs that did
+/// not end, never ran or fit nowhere are skipped.
+///
+/// # Errors
+/// As of [`sacct::read`]; the first line that cannot be read; a text without a
+/// job that ran; too many jobs.
+pub fn read_sacct(
+    reader: impl BufRead,
+    zone: &TimeZone,
+    nodes: &[NodeSpec],
+) -> Result<NodeLoad, TraceError> {
+    let cluster = cluster(nodes).map_err(TraceError::Empty)?;
+    let watts: Vec<[f64; 2]> = nodes.iter().filter_map(|node| node.watts).collect();
+    let mut load = NodeLoad {
+        memory_tracked: nodes.iter().any(|node| node.memory_mb > 0),
+        watts: if watts.len() == nodes.len() { watts } else { Vec::new() },
+        cluster,
+        ..NodeLoad::default()
+    };
+    let (mut users, mut names) = (Ids::new(), Ids::new());
+    let mut first_bad = None;
+    let mut jobs: Vec<NodeJob> = Vec::new();
+    let mut too_many = false;
+    let visit = |line, row: sacct::Row| {
+        if jobs.len() >= TRACE_JOBS_MAX {
+            too_many = true;
+            return;
+        }
+        match job_of(&row, &load, &mut users, &mut names) {
+            Ok(Some(job)) => jobs.push(job),
+            Ok(None) => load.skipped += 1,
+            Err(what) => {
+                first_bad.get_or_insert(TraceError::Line { line, what });
+            }
+        }
+    };
+    let mut bad = None;
+    sacct::read(reader, zone, visit, |line, what| {
+        bad.get_or_insert(TraceError::Line { line, what });
+    })?;
+    if let Some(bad) = bad.or(first_bad) {
+        return Err(bad);
+    }
+    if too_many {
+        return Err(TraceError::Empty(format!("more than {TRACE_JOBS_MAX} jobs")));
+    }
+    if jobs.is_empty() {
+        return Err(TraceError::Empty("no job in it that ran and ended".to_owned()));
+    }
+    jobs.sort_by_key(|job| job.job.submit_s);
+    load.begin_s = jobs.first().map_or(0, |job| job.job.submit_s);
+    load.jobs = jobs;
+    load.drop_impossible();
+    Ok(load)
+}
+
+/// `None`: it did not end or never ran.
+fn job_of(
+    row: &sacct::Row,
+    load: &NodeLoad,
+    users: &mut Ids,
+    names: &mut Ids,
+) -> Result<Option<NodeJob>, String> {
+    let Some(start_s) = row.start_s.filter(|_| row.is_ended() && row.ran()) else {
+        return Ok(None);
+    };
+    let run_s = row.elapsed_s.max(1);
+    let limit_s = row.limit_min.map_or(run_s, |minutes| u64::from(minutes.max(1)) * 60);
+    let shape = shape_of(row, &load.cluster)?;
+    let class = JobClass {
+        user: id_of(users, &row.user),
+        class: id_of(names, &without_numbers(&row.name)),
+        limit_s,
+        size: u64::from(shape.min_cpus),
+    };
+    let job = Job {
+        id: row.job_id,
+        label: row.job.as_str().into(),
+        task_count: 1,
+        user_id: u32::try_from(class.user).unwrap_or(0),
+        user: row.user.as_str().into(),
+        account: row.account.as_str().into(),
+        name: row.name.as_str().into(),
+        tres_req: row.tres_req.as_str().into(),
+        partitions: PARTITION.into(),
+        priority: 1,
+        submit_s: row.submit_s.unwrap_or(start_s),
+        time_limit_min: row.limit_min,
+        shape,
+        ..Job::default()
+    };
+    Ok(Some(NodeJob {
+        job,
+        run_s: run_s.min(limit_s),
+        limit_s,
+        class,
+        expected_s: None,
+        held: None,
+    }))
+}
+
+/// The request in Slurm's terms, from TRES and the numbers of nodes and CPUs.
+fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, String> {
+    let tres = if row.tres_req.is_empty() { &row.tres_alloc } else { &row.tres_req };
+    let mut cpus = row.cpus;
+    let mut nodes = u64::from(row.node_count);
+    let mut memory_mb = None;
+    let mut gres: Vec<GresWant> = Vec::new();
+    for (name, value) in tres.split(',').filter_map(|part| part.split_once('=')) {
+        let count = || -> Result<u64, String> {
+            value.parse().map_err(|_| format!("TRES {name}: expected a number, got {value:?}"))
+        };
+        match name {
+            "cpu" => cpus = count()?,
+            "node" => nodes = count()?,
+            "mem" => {
+                let mb = crate::learn::memory_mib(value);
+                memory_mb = Some(mb.ok_or_else(|| format!("TRES mem: not a size: {value:?}"))?);
+            }
+            _ => add_gres(&mut gres, name, value, cluster),
+        }
+    }
+    let nodes = u32::try_from(nodes.max(1)).unwrap_or(u32::MAX);
+    let per_node = u64::from(nodes);
+    gres.iter_mut().for_each(|want| want.per_node = want.per_node.div_ceil(per_node));
+    Ok(Shape {
+        min_nodes: nodes,
+        max_nodes: nodes,
+        req_nodes: nodes,
+        min_cpus: u32::try_from(cpus.max(1)).unwrap_or(u32::MAX),
+        memory: match memory_mb {
+            Some(mb) if mb > 0 => Memory::PerNode(mb.div_ceil(per_node)),
+            _ => Memory::Untracked,
+        },
+        gres,
+        ..Shape::default()
+    })
+}
+
+/// `gres/gpu=2` and, where the cluster knows the type, `gres/gpu:a100=2`. What
+/// no node has is left out, as is billing and energy.
+fn add_gres(gres: &mut Vec<GresWant>, name: &str, value: &str, cluster: &Snapshot) {
+    let (Some(name), Ok(count)) = (name.strip_prefix("gres/"), value.parse::<u64>()) else {
+        return;
+    };
+    let (kind, gres_type) = name.split_once(':').map_or((name, None), |(k, t)| (k, Some(t)));
+    let Some(kind_id) = cluster.gres_kind(kind) else { return };
+    let gres_type = gres_type.and_then(|t| cluster.gres_type(kind, &t.to_lowercase()));
+    match gres.iter_mut().find(|want| want.kind == kind_id) {
+        Some(want) => {
+            want.gres_type = want.gres_type.or(gres_type);
+            want.per_node = want.per_node.max(count);
+        }
+        None => {
+            gres.push(GresWant { kind: kind_id, gres_type, per_node: count, ..GresWant::default() })
+        }
+    }
+}
+
+impl NodeLoad {
+    /// The jobs as a pool of CPUs sees them, for figures and pictures.
+    pub fn workload(&self) -> Workload {
+        let needs: Vec<_> =
+            self.jobs.iter().map(|job| job.job.shape.need(job.job.shape.wanted_nodes())).collect();
+        let nodes_of = |job: &NodeJob| u64::from(job.job.shape.wanted_nodes());
+        let mix = self.mix();
+        let sum = |of: fn(&Node) -> u64| self.cluster.nodes.iter().map(of).sum::<u64>();
+        let gpus = |node: &Node| {
+            node.gres.iter().filter(|g| &*g.kind == "gpu").map(|g| g.total).sum::<u64>()
+        };
+        let pairs = || self.jobs.iter().zip(&needs);
+        let memory: Vec<u64> = pairs().map(|(job, need)| need.memory_mb * nodes_of(job)).collect();
+        let gpu: Vec<u64> = pairs().map(|(job, need)| mix.gpus_of(need) * nodes_of(job)).collect();
+        let others = [
+            Dimension { name: "Memory", total: sum(|node| node.memory_mb), amounts: memory },
+            Dimension {
+                name: "GPUs",
+                total: self.cluster.nodes.iter().map(gpus).sum(),
+                amounts: gpu,
+            },
+        ];
+        let job = |(job, need): (&NodeJob, &crate::model::shape::Need)| SimJob {
+            number: i64::from(job.job.id),
+            submit_s: job.job.submit_s,
+            run_s: job.run_s,
+            limit_s: job.limit_s,
+            size: need.cpus * nodes_of(job),
+            user: job.class.user,
+            class: job.class.class,
+        };
+        Workload {
+            jobs: pairs().map(job).collect(),
+            skipped: self.skipped,
+            cpus: sum(|node| node.cpus),
+            others: others.into_iter().filter(|d| d.amounts.iter().any(|a| *a > 0)).collect(),
+        }
+    }
+}
+
+/// The figures of a policy, and its schedule for pictures.
+pub fn figures(policy: Policy, load: &Workload, outcome: &Outcome) -> (Figures, Schedule) {
+    // Jobs that fit nowhere are left out beforehand, so that all have started.
+    let starts = outcome.starts_s.iter().zip(&load.jobs);
+    let schedule = Schedule {
+        starts_s: starts.map(|(start, job)| start.unwrap_or(job.submit_s)).collect(),
+        pass_us: outcome.pass_us.clone(),
+        wall: outcome.wall,
+    };
+    let mut figures = metrics::of_pool(policy, load, &schedule);
+    outcome.usage.fill(&mut figures, outcome.joules);
+    (figures, schedule)
+}
+
+/// Names of nodes by their indexes.
+pub fn names(cluster: &Snapshot, nodes: &[u32]) -> Vec<Arc<str>> {
+    let name = |node: &u32| cluster.nodes.get(*node as usize).map(|node| Arc::clone(&node.name));
+    nodes.iter().filter_map(name).collect()
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Batch jobs on a cluster of nodes with CPUs, memory and GRES: the planner's
+//! filters, choice of nodes, gangs and order, in simulated time.
+//!
+//! [`load`] makes clusters and jobs, [`engine`] runs them, [`choose`] has the
+//! placement rules of other schedulers, [`usage`] adds up what was in use.
+
+pub mod choose;
+pub mod engine;
+pub mod line;
+pub mod live;
+pub mod load;
+pub mod reserve;
+pub mod usage;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::balance::Mode as BalanceMode;
+use crate::gang;
+use crate::learn::runtime::JobClass;
+use crate::planner::cluster::RunningJob;
+use crate::planner::gangs::{Belief, Beliefs, Settings as GangSettings};
+use crate::planner::place::Tuning;
+use crate::snapshot::{Job, Node, Snapshot};
+
+use super::policy::Policy;
+use choose::Rule;
+
+/// A job, and what becomes of it once it runs.
+#[derive(Debug, Clone, Default)]
+pub struct NodeJob {
+    /// As the planner sees it while it waits.
+    pub job: Job,
+    /// Seconds that it runs from its start (or, if it runs already, from the
+    /// beginning of the simulation); at least 1, at most the limit.
+    pub run_s: u64,
+    /// When it will be ended, seconds from the same moment.
+    pub limit_s: u64,
+    /// What predictions go by.
+    pub class: JobClass,
+    /// Seconds that it is expected to run, where somebody already knows; else
+    /// the simulation learns.
+    pub expected_s: Option<f64>,
+    /// What it holds at the beginning, if it runs already.
+    pub held: Option<RunningJob>,
+}
+
+/// A cluster and its jobs by submission.
+#[derive(Debug, Clone, Default)]
+pub struct NodeLoad {
+    /// Nodes, partitions, reservations, licences; no jobs.
+    pub cluster: Snapshot,
+    /// By submission; those of one second in the input's order.
+    pub jobs: Vec<NodeJob>,
+    /// Jobs of the input that can never run.
+    pub skipped: u64,
+    /// Whether memory is a resource.
+    pub memory_tracked: bool,
+    /// Watts of each node: idle, and with all CPUs in use; empty: not known.
+    pub watts: Vec<[f64; 2]>,
+    /// When it begins, Unix seconds.
+    pub begin_s: i64,
+}
+
+/// Who starts next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// By arrival (or as the queue stands); the first that does not fit blocks.
+    Fcfs,
+    /// The same with backfill (EASY).
+    Arrival,
+    /// Mean of the user's two latest runtimes, shortest first (EASY++).
+    Shortest,
+    /// Learned runtimes and the guard (`planner::rank`, `planner::guard`).
+    Learned,
+}
+
+/// How a policy decides.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Order of starts.
+    pub order: Order,
+    /// Choice of nodes; `None`: the balance engine.
+    pub rule: Option<Rule>,
+    /// Of the balance engine.
+    pub tuning: Tuning,
+    /// Whether and how gangs are planned.
+    pub gangs: Option<GangSettings>,
+    /// Partitions whose jobs Slurm places by itself.
+    pub left_to_slurm: BTreeSet<String>,
+}
+
+impl Setup {
+    /// A policy under a configuration's tuning and gang settings.
+    pub fn of(policy: Policy, tuning: &Tuning, gangs: &GangSettings) -> Self {
+        let order = match policy {
+            Policy::Fcfs => Order::Fcfs,
+            Policy::EasyPlus => Order::Shortest,
+            Policy::Phalanx => Order::Learned,
+            _ => Order::Arrival,
+        };
+        let mut tuning = tuning.clone();
+        tuning.params.mode = match policy {
+            Policy::BalanceSeed | Policy::GangSeed => BalanceMode::Seed,
+            _ => BalanceMode::Best,
+        };
+        let mode = match policy {
+            Policy::GangSeed => Some(gang::Mode::Seed),
+            Policy::Gang | Policy::Phalanx => Some(gang::Mode::Best),
+            _ => None,
+        };
+        let gangs = mode.map(|mode| GangSettings { mode, ..gangs.clone() });
+        Self { order, rule: Rule::of(policy), tuning, gangs, left_to_slurm: BTreeSet::new() }
+    }
+}
+
+/// Where nothing was learned of speeds: all nodes are alike to all jobs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoBeliefs;
+
+impl Beliefs for NoBeliefs {
+    fn job_type(&self, job: &Job) -> String {
+        job.name.to_string()
+    }
+
+    fn node_class(&self, _: &Node) -> String {
+        String::new()
+    }
+
+    fn belief(&self, _: &str, _: &str) -> Belief {
+        Belief { speed: 1.0, count: 0.0 }
+    }
+
+    fn runs(&self) -> u64 {
+        0
+    }
+}
+
+/// Licences in use by name.
+pub(super) type Licences = BTreeMap<std::sync::Arc<str>, u64>;

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! When and where the first job of the line that does not fit will start, if
+//! all running jobs last as long as is expected of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::shape::{Need, Shape};
+use crate::planner::cluster::{Cluster, give_back};
+use crate::planner::place::{capacity, may_split_otherwise};
+use crate::planner::room::Room;
+
+use super::choose::fits;
+
+/// Nodes kept free for a job.
+#[derive(Debug, Clone)]
+pub(super) struct Reservation {
+    /// Unix seconds.
+    pub(super) start_s: i64,
+    /// Words of a bitmap over the nodes.
+    pub(super) words: Vec<u64>,
+}
+
+/// How far a request is from fitting.
+struct Progress<'a> {
+    shape: &'a Shape,
+    need: Need,
+    wanted: usize,
+    /// What one task needs, where an uneven split is allowed.
+    one: Option<Need>,
+    tasks_wanted: u64,
+    fitting: BTreeSet<u32>,
+    tasks: BTreeMap<u32, u64>,
+    tasks_sum: u64,
+}
+
+impl<'a> Progress<'a> {
+    fn new(shape: &'a Shape) -> Self {
+        let wanted = shape.wanted_nodes();
+        let per_task = shape.cpus_per_task.max(1);
+        Self {
+            shape,
+            need: shape.need(wanted),
+            wanted: wanted as usize,
+            one: may_split_otherwise(shape).then(|| shape.need_for(1, 1, 1)),
+            tasks_wanted: shape.tasks().max(u64::from(shape.min_cpus.div_ceil(per_task))),
+            fitting: BTreeSet::new(),
+            tasks: BTreeMap::new(),
+            tasks_sum: 0,
+        }
+    }
+
+    fn look(&mut self, node: u32, room: &Room) {
+        if fits(room, &self.need) {
+            self.fitting.insert(node);
+        }
+        if let Some(one) = &self.one {
+            let tasks = capacity(self.shape, one, room);
+            let before = self.tasks.insert(node, tasks).unwrap_or(0);
+            self.tasks_sum = self.tasks_sum.saturating_sub(before).saturating_add(tasks);
+        }
+    }
+
+    fn done(&self) -> bool {
+        let unevenly = self.one.is_some() && self.tasks_sum >= self.tasks_wanted;
+        self.fitting.len() >= self.wanted || unevenly
+    }
+
+    /// Nodes to keep: as many as are wanted; of an uneven split all that count.
+    fn nodes(&self) -> Vec<u32> {
+        if self.fitting.len() >= self.wanted {
+            // The ones that became free last: others may use the rest.
+            return self.fitting.iter().rev().take(self.wanted).copied().collect();
+        }
+        self.tasks.iter().filter(|(_, tasks)| **tasks > 0).map(|(node, _)| *node).collect()
+    }
+}
+
+/// Looks ahead over the expected ends of the running jobs (time and id, in
+/// order). `None`: it does not fit even then.
+pub(super) fn reserve(
+    cluster: &Cluster,
+    ends: &BTreeSet<(i64, u32)>,
+    shape: &Shape,
+    candidates: &[u64],
+    now_s: i64,
+) -> Option<Reservation> {
+    let inside = |node: usize| candidates.get(node / 64).is_some_and(|w| w >> (node % 64) & 1 == 1);
+    let mut progress = Progress::new(shape);
+    for (node, room) in (0u32..).zip(cluster.rooms()) {
+        if inside(node as usize) {
+            progress.look(node, room);
+        }
+    }
+    let mut later: BTreeMap<usize, Room> = BTreeMap::new();
+    let mut start_s = now_s;
+    for &(end_s, id) in ends {
+        if progress.done() && end_s > start_s {
+            break;
+        }
+        start_s = end_s.max(now_s);
+        let Some(job) = cluster.jobs().get(&id) else { continue };
+        for held in &job.held {
+            let Some(own) = cluster.rooms().get(held.node) else { continue };
+            let room = later.entry(held.node).or_insert_with(|| own.clone());
+            give_back(room, held);
+            if inside(held.node)
+                && let Ok(node) = u32::try_from(held.node)
+            {
+                progress.look(node, room);
+            }
+        }
+    }
+    if !progress.done() {
+        return None;
+    }
+    let mut words = vec![0u64; candidates.len()];
+    for node in progress.nodes() {
+        if let Some(word) = words.get_mut(node as usize / 64) {
+            *word |= 1 << (node % 64);
+        }
+    }
+    Some(Reservation { start_s, words })
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The live queue under two configurations, side by side.
+
+use serde::{Deserialize, Serialize};
+
+use super::metrics::Figures;
+use super::nodes::engine::{self, Outcome};
+use super::nodes::{NoBeliefs, NodeLoad, Setup};
+
+/// What changes for one job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobChange {
+    /// As users write it.
+    pub job: String,
+    /// User's name.
+    pub user: String,
+    /// Seconds from now until it starts under today's configuration; absent if
+    /// not within the period.
+    pub today_s: Option<i64>,
+    /// The same under the other one.
+    pub then_s: Option<i64>,
+}
+
+/// One configuration over the period.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Side {
+    /// Pending jobs that start within the period.
+    pub starts: usize,
+    /// Mean seconds from now to the start of those, of jobs that start under both.
+    pub wait_mean_s: f64,
+    /// Longest of them.
+    pub wait_max_s: i64,
+    /// Shares of CPUs, memory and GPUs in use, over the period.
+    pub utilization: super::metrics::Utilization,
+    /// GPUs free but of no use to the queue's mix, percent of all.
+    pub gpu_fragmented_pct: Option<f64>,
+    /// By resource: free beside others that are used up, percent.
+    pub stranded: std::collections::BTreeMap<String, f64>,
+    /// Joules, where the nodes' power is known.
+    pub energy_j: Option<f64>,
+}
+
+/// Both, and who starts at another time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WhatIf {
+    /// Length of the period, hours.
+    pub hours: f64,
+    /// Jobs that run now.
+    pub running: usize,
+    /// Jobs of the queue.
+    pub pending: usize,
+    /// Jobs that can not start at all, or wait for something else than
+    /// resources.
+    pub skipped: u64,
+    /// The configuration in force.
+    pub today: Side,
+    /// The other one.
+    pub then: Side,
+    /// Jobs that start earlier under it.
+    pub earlier: usize,
+    /// Jobs that start later under it.
+    pub later: usize,
+    /// Those with the largest change, at most so many as asked for.
+    pub changes: Vec<JobChange>,
+}
+
+/// Simulates both.
+///
+/// # Errors
+/// The balance engine's words for a tuning that it does not take.
+pub fn compare(
+    load: &NodeLoad,
+    today: &Setup,
+    then: &Setup,
+    hours: f64,
+    listed: usize,
+) -> Result<WhatIf, String> {
+    #[allow(clippy::cast_possible_truncation)] // hours of a person
+    let until_s = load.begin_s.saturating_add((hours * 3600.0).clamp(1.0, 1e9) as i64);
+    let run = |setup: &Setup| engine::run_until(load, setup, &NoBeliefs, Some(until_s), &|_| {});
+    let outcomes = [run(today)?, run(then)?];
+    let [before, after] = outcomes.each_ref().map(|outcome| waits(load, outcome, until_s));
+    let mut report = WhatIf {
+        hours,
+        running: load.jobs.iter().filter(|job| job.held.is_some()).count(),
+        pending: before.len(),
+        skipped: load.skipped,
+        ..WhatIf::default()
+    };
+    let both: Vec<(i64, i64)> =
+        before.iter().zip(&after).filter_map(|((_, a), (_, b))| Some(((*a)?, (*b)?))).collect();
+    let [first, second] = &outcomes;
+    report.today = side(first, &before, both.iter().map(|(wait, _)| *wait));
+    report.then = side(second, &after, both.iter().map(|(_, wait)| *wait));
+    let mut changes: Vec<JobChange> = Vec::new();
+    for ((at, today_s), (_, then_s)) in before.into_iter().zip(after) {
+        let rank = |wait: Option<i64>| wait.unwrap_or(i64::MAX);
+        report.earlier += usize::from(rank(then_s) < rank(today_s));
+        report.later += usize::from(rank(then_s) > rank(today_s));
+        let Some(job) = load.jobs.get(at).filter(|_| today_s != then_s) else { continue };
+        let (job, user) = (job.job.label.to_string(), job.job.user.to_string());
+        changes.push(JobChange { job, user, today_s, then_s });
+    }
+    let end_s = until_s - load.begin_s;
+    let size = |c: &JobChange| c.today_s.unwrap_or(end_s).abs_diff(c.then_s.unwrap_or(end_s));
+    changes.sort_by_key(|change| std::cmp::Reverse(size(change)));
+    changes.truncate(listed);
+    report.changes = changes;
+    Ok(report)
+}
+
+/// Position and wait of each pending job; `None` beyond the period.
+fn waits(load: &NodeLoad, outcome: &Outcome, until_s: i64) -> Vec<(usize, Option<i64>)> {
+    let jobs = load.jobs.iter().zip(&outcome.starts_s).enumerate();
+    let pending = jobs.filter(|(_, (job, _))| job.held.is_none());
+    let wait = |start: &Option<i64>| start.filter(|s| *s < until_s).map(|s| s - load.begin_s);
+    pending.map(|(at, (_, start))| (at, wait(start))).collect()
+}
+
+#[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
+fn side(
+    outcome: &Outcome,
+    waits: &[(usize, Option<i64>)],
+    both: impl Iterator<Item = i64> + Clone,
+) -> Side {
+    let mut figures = Figures::default();
+    outcome.usage.fill(&mut figures, outcome.joules);
+    let count = both.clone().count();
+    Side {
+        starts: waits.iter().filter(|(_, wait)| wait.is_some()).count(),
+        wait_mean_s: both.clone().sum::<i64>() as f64 / count.max(1) as f64,
+        wait_max_s: both.max().unwrap_or(0),
+        utilization: figures.utilization,
+        gpu_fragmented_pct: figures.gpu_fragmented_pct,
+        stranded: figures.stranded,
+        energy_j: figures.energy_j,
+    }
+}

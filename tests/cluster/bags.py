@@ -1,0 +1,309 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Job arrays as bags on a real cluster: is the promised profit per hour earned?
+
+Three classes of nodes of different speed and power; the tasks of five arrays really
+take different times on each. The daemon first learns the times from a few tasks of
+each array's class on each class of nodes; powers and prices come from its
+configuration. Then all arrays are submitted at once. Checked: the plan names split,
+profit and bound, tasks go where the plan wants them, and the profit per hour that the
+ended tasks earned is near what the planner promised and above that of stock Slurm.
+With --bench also against the methods greedy and average, with 200 tasks each.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+sys.dont_write_bytecode = True
+
+from gangs import Suite, seconds  # noqa: E402
+from slurmcluster import Cluster, ClusterError  # noqa: E402
+from transparency_status import phalanx, phalanx_json  # noqa: E402
+
+CLASSES = ("fast", "mid", "eco")
+CPUS = 2                                        # of a node; a task takes one
+WATTS = {"fast": 200.0, "mid": 90.0, "eco": 40.0}       # of a node that is fully used
+# Seconds of a task of each array on fast, mid and eco nodes.
+TYPES = {"alpha": (3, 6, 9), "beta": (6, 5, 8), "gamma": (4, 8, 6), "delta": (8, 6, 12),
+         "epsilon": (5, 7, 7)}
+PRICE_KWH = 1000.0
+MARGIN = 3.0                # a task earns three times its least energy cost
+NEAR = 0.15                 # of the promise, with 200 tasks
+NEAR_SHORT = 0.25           # with few: the last tasks weigh more
+EXTRA = ["SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=100000,"
+         "batch_sched_delay=0,bf_yield_interval=100000,bf_max_job_test=5000,"
+         "default_queue_depth=2000,bf_continue,bf_max_job_array_resv=1", "MinJobAge=7200"]
+CONFIG = """\
+mode = "enforce"
+[link]
+deadline_us = 20000
+breaker_misses = 100
+[source]
+poll_ms = 300
+[planner]
+slot_ms = 300
+deadline_ms = 200
+[bag]
+mode = "{mode}"
+hold = true
+energy_price = {price}
+margin = {margin}
+watts = {{ fast = {fast}, mid = {mid}, eco = {eco} }}
+"""
+
+
+def conf(nodes):
+    """Node lines with so many nodes of each class."""
+    lines = [f"NodeName={kind}[1-{nodes}] CPUs={CPUS} Sockets=1 CoresPerSocket={CPUS} "
+             f"RealMemory=4000 Feature={kind}" for kind in CLASSES]
+    names = ",".join(f"{kind}[1-{nodes}]" for kind in CLASSES)
+    lines.append(f"PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE State=UP")
+    return "\n".join(lines) + "\n"
+
+
+def script(times):
+    """A task that takes its time on the node that it gets."""
+    cases = " ".join(f"{kind}*) sleep {time};;" for kind, time in zip(CLASSES, times))
+    return f'case "$SLURMD_NODENAME" in {cases} esac'
+
+
+def task_joules(name, kind):
+    """Energy of one task by its nominal time."""
+    return TYPES[name][CLASSES.index(kind)] * WATTS[kind] / CPUS
+
+
+def submit(cluster, name, tasks, *options):
+    """One array; returns its job id."""
+    return cluster.submit("-J", name, "-n1", f"--array=1-{tasks}", "-t5", *options,
+                          wrap=script(TYPES[name]))
+
+
+def wait_ended(cluster, ids, timeout):
+    """Waits for arrays without asking for every task; returns the tasks' records."""
+    end, wanted = time.monotonic() + timeout, ",".join(map(str, ids))
+    while True:
+        left = cluster.run("squeue", "-h", "-j", wanted, "-o", "%A", check=False)
+        if left.returncode == 0 and not left.stdout.strip():
+            break
+        if time.monotonic() > end:
+            raise ClusterError(f"arrays {wanted}: not ended after {timeout} s")
+        time.sleep(1.0)
+    arrays = set(map(str, ids))
+    return [r for r in cluster.jobs() if r.get("ArrayJobId") in arrays]
+
+
+def earned(records):
+    """What the ended tasks earned: makespan, revenue, energy cost, profit per hour, split."""
+    begin = min(seconds(r, "StartTime") for r in records)
+    makespan = max(seconds(r, "EndTime") for r in records) - begin
+    revenue = energy = 0.0
+    split = {name: dict.fromkeys(CLASSES, 0) for name in TYPES}
+    for record in records:
+        name, kind = record["JobName"], record["NodeList"].rstrip("0123456789")
+        split[name][kind] += 1
+        revenue += MARGIN * min(task_joules(name, k) for k in CLASSES)
+        ran = seconds(record, "EndTime") - seconds(record, "StartTime")
+        energy += ran * WATTS[kind] / CPUS
+    money = PRICE_KWH / 3.6e6
+    return {"makespan_s": makespan, "revenue": revenue * money, "energy_j": energy,
+            "profit_per_hour": (revenue - energy) * money / makespan * 3600, "split": split}
+
+
+def learn(cluster):
+    """Tasks of every class of jobs on every class of nodes."""
+    ids = [submit(cluster, name, 2, "-C", kind) for name in TYPES for kind in CLASSES]
+    return wait_ended(cluster, ids, 300)
+
+
+def knows(cluster):
+    """Whether times of all job classes on all classes of nodes are learned."""
+    rows = phalanx_json(cluster, "history", "energy")["rows"]
+    return len([row for row in rows if row["runs"] >= 1.9]) >= len(TYPES) * len(CLASSES)
+
+
+def promise(cluster, arrays, timeout=30):
+    """The first plan that has all arrays: its report of the method."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        done = phalanx(cluster, "plan", "--bags", "--json", check=False)
+        methods = json.loads(done.stdout)["methods"] if done.returncode == 0 else []
+        for method in methods:
+            planned = {row["array"] for row in method.get("bags", []) if row["pending"]}
+            if method["method"] == "bag" and set(arrays) <= planned:
+                return method
+        time.sleep(0.1)
+    raise ClusterError(f"no plan has the arrays {arrays}")
+
+
+def run(cluster, tasks, planned):
+    """Submits the five arrays; returns what was earned and promised."""
+    ids = [submit(cluster, name, tasks) for name in TYPES]
+    method = promise(cluster, ids) if planned else None
+    text = phalanx(cluster, "plan", "--bags").stdout if planned else ""
+    explained = phalanx_json(cluster, "explain", f"{ids[-1]}_{tasks}") if planned else None
+    records = wait_ended(cluster, ids, 120 + 60 * tasks)
+    wrong = [r["JobId"] for r in records if r["JobState"] != "COMPLETED"]
+    if wrong or len(records) != tasks * len(TYPES):
+        raise ClusterError(f"{len(records)} tasks ended, not completed: {wrong[:5]}")
+    result = earned(records)
+    if planned:
+        result["promised"] = method["terms"]["profit_per_hour"]
+        result["bound"] = method["upper_bound"] * 3600
+        result["promised_makespan_s"] = method["terms"]["makespan_s"]
+        result["off"] = result["profit_per_hour"] / result["promised"] - 1
+    return result, method, text, explained
+
+
+def write_config(root, mode):
+    """The daemon's configuration, beside the cluster's directory."""
+    path = root.rstrip("/") + ".toml"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(CONFIG.format(mode=mode, price=PRICE_KWH, margin=MARGIN, **WATTS))
+    return path
+
+
+def policy(root, name, nodes, tasks):
+    """One policy on a cluster of its own."""
+    stock = name == "stock"
+    config = None if stock else write_config(root, name)
+    with Cluster(root, nodes=conf(nodes), extra=EXTRA, stock=stock, config=config) as cluster:
+        if stock:
+            return run(cluster, tasks, False)[0]
+        learn(cluster)
+        end = time.monotonic() + 30
+        while not knows(cluster) and time.monotonic() < end:
+            time.sleep(0.5)
+        return run(cluster, tasks, True)[0]
+
+
+def drain(suite, ids):
+    """Draining all nodes of a class moves its tasks elsewhere in the next plan."""
+    cluster = suite.cluster
+    cluster.run("scontrol", "update", "NodeName=eco[1-2]", "State=DRAIN", "Reason=test")
+    end = time.monotonic() + 15
+    left = None
+    while time.monotonic() < end:
+        left = sum(share["tasks"] for row in promise(cluster, ids)["bags"]
+                   for share in row["shares"] if share["nodes"].startswith("eco"))
+        if not left:
+            break
+        time.sleep(0.3)
+    suite.expect(left == 0, f"{left} tasks still planned on drained nodes")
+    cluster.run("scontrol", "update", "NodeName=eco[1-2]", "State=RESUME")
+
+
+def check_plan(suite, method, text, explained):
+    """What the reports say of the arrays."""
+    suite.expect(method["upper_bound"] >= method["objective"] - 1e-9, f"bound: {method}")
+    classes = [row["job_class"] for row in method["bags"]]
+    suite.expect(all(any(f"/{name}/" in c for c in classes) for name in TYPES), f"{classes}")
+    for word in ("Profit per hour", "No plan exceeds", "Makespan", "Energy", *TYPES):
+        suite.expect(word in text, f"plan --bags lacks {word!r}:\n{text}")
+    steer = explained.get("pending", {}).get("steer") or {}
+    suite.expect(steer.get("method") == "bag", f"explain: {json.dumps(explained)[:500]}")
+
+
+def suites(suite, tasks):
+    """Profit per hour near the promise"""
+    cluster = suite.cluster
+    learn(cluster)
+    end = time.monotonic() + 20
+    while not knows(cluster) and time.monotonic() < end:
+        time.sleep(0.3)
+    suite.expect(knows(cluster), "history energy lacks times")
+    nodes = phalanx_json(cluster, "history", "energy")["nodes"]
+    suite.expect({row["from"] for row in nodes} == {"configuration"}, f"{nodes}")
+    result, method, text, explained = run(cluster, tasks, True)
+    check_plan(suite, method, text, explained)
+    print(f"    {text}\n    {json.dumps(result)}", flush=True)
+    suite.expect(abs(result["off"]) <= NEAR_SHORT, f"off the promise by {result['off']:+.1%}")
+    ids = [submit(cluster, name, 40, "--hold") for name in ("beta", "gamma")]
+    for job in ids:
+        cluster.run("scontrol", "release", str(job))
+    drain(suite, ids)
+    cluster.run("scancel", *map(str, ids))
+    return result
+
+
+def test(root):
+    """The short suite; the number of failed checks."""
+    results = {}
+
+    def stock():
+        results["stock"] = policy(os.path.join(root, "stock"), "stock", 2, 12)
+
+    other = threading.Thread(target=stock)
+    config = write_config(os.path.join(root, "c"), "best")
+    with Cluster(os.path.join(root, "c"), nodes=conf(2), extra=EXTRA, config=config) as cluster:
+        suite, begin = Suite(cluster), time.monotonic()
+        other.start()
+        try:
+            results["best"] = suites(suite, 12)
+        except (ClusterError, KeyError, ValueError):
+            suite.problems.append(traceback.format_exc())
+        other.join()
+        if suite.expect(len(results) == 2, "no results"):
+            ours, stocks = (results[name]["profit_per_hour"] for name in ("best", "stock"))
+            print(f"    profit per hour: stock {stocks:.2f}, best {ours:.2f}", flush=True)
+            suite.expect(ours > stocks, f"stock earns more: {stocks:.2f}, not {ours:.2f}")
+        spent = time.monotonic() - begin
+        print(f"{'FAIL' if suite.problems else 'ok  '} bags ({spent:.0f} s): {suites.__doc__}")
+        for problem in suite.problems:
+            print(f"       {problem}", flush=True)
+        return len(suite.problems)
+
+
+def bench(root, names, nodes, tasks):
+    """The same arrays under each policy, side by side; prints the results."""
+    results, threads = {}, []
+
+    def one(name):
+        try:
+            results[name] = policy(os.path.join(root, name), name, nodes, tasks)
+            print(json.dumps({name: results[name]}), flush=True)
+        except (ClusterError, KeyError, ValueError):
+            print(f"{name}: {traceback.format_exc()}", flush=True)
+
+    for name in names:
+        threads.append(threading.Thread(target=one, args=(name,)))
+        threads[-1].start()
+        time.sleep(5)
+    for thread in threads:
+        thread.join()
+    for name in names:
+        if name in results:
+            row = results[name]
+            promised = f", {row['off']:+.1%} of the promise" if "off" in row else ""
+            print(f"{name:<10} {row['profit_per_hour']:10.2f} per hour, makespan "
+                  f"{row['makespan_s']:.0f} s, {row['energy_j']:.0f} J{promised}")
+
+
+def main():
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bench", type=int, metavar="TASKS", help="measure arrays of so many tasks")
+    parser.add_argument("--nodes", type=int, default=4, help="nodes of each class in --bench")
+    parser.add_argument("--modes", default="stock,best,greedy,average", help="policies of --bench")
+    args = parser.parse_args()
+    root = tempfile.mkdtemp(prefix="phx-bags-")
+    failed = 1
+    try:
+        if args.bench:
+            bench(root, args.modes.split(","), args.nodes, args.bench)
+            return 0
+        failed = test(root)
+        return 1 if failed else 0
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The order of starts on a real cluster: deltas in `sprio`, and none that stays.
+
+One cluster of 4 nodes with slurmdbd, kept full by one job, so that the others wait. The daemon
+orders by time limit (`order.by = "shortest"`); what it may and may not do is read from `sprio`
+and `scontrol show job`. Then the daemon, and slurmctld itself, are killed, stopped and restarted.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+sys.dont_write_bytecode = True
+
+from slurmcluster import Cluster, ClusterError  # noqa: E402
+from transparency_status import phalanx_json  # noqa: E402
+
+GONE_S = 10.0       # after a loss of the daemon no delta is left for longer
+SAVED_S = 7.0       # slurmctld saves its jobs at most 5 s late
+BENCH_DELTAS = 4000  # of the jobs of --bench
+SOON_S = 30.0       # other things happen sooner than this, also on a busy machine
+NODES = """NodeName=n[1-4] CPUs=2 RealMemory=4000
+PartitionName=main Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
+PartitionName=shadowed Nodes=n[1-4] MaxTime=INFINITE State=UP
+PartitionName=top Nodes=n[1-4] MaxTime=INFINITE State=UP PriorityTier=9
+"""
+EXTRA = ["PriorityWeightQOS=1000", "PriorityWeightAge=0", "PriorityWeightFairshare=0"]
+TOML = """mode = "enforce"
+[order]
+enabled = true
+by = "shortest"
+max_delta = 5000
+max_overtakes = 40
+interval_ms = 200
+[source]
+poll_ms = 300
+[partition.shadowed]
+mode = "shadow"
+"""
+
+
+class OrderError(Exception):
+    """A promise that was not kept."""
+
+
+def check(condition, text):
+    """Raises OrderError with `text` unless the condition holds."""
+    if not condition:
+        raise OrderError(text)
+
+
+class Suite:
+    """The cluster and what its queue looks like."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+
+    def submit(self, minutes, *options):
+        """A waiting job of so many minutes' limit; returns its id."""
+        return self.cluster.submit(f"-t{minutes}", "-N4", "--exclusive", *options, wrap="sleep 1")
+
+    def sprio(self):
+        """{job id: (priority, site)} of the pending jobs, as `sprio` prints them."""
+        text = self.cluster.run("sprio", "-h", "-o", "%i %Y %S").stdout
+        rows = [line.split() for line in text.splitlines() if line.strip()]
+        return {int(job): (int(priority), int(site)) for job, priority, site in rows}
+
+    def sites(self):
+        """{job id: site factor} of the pending jobs, those with 0 left out."""
+        return {job: site for job, (_, site) in self.sprio().items() if site}
+
+    def queue(self):
+        """Pending jobs in the order in which slurmctld sorts them within a tier."""
+        text = self.cluster.run("squeue", "-h", "-t", "PD", "-o", "%i %Q").stdout
+        rows = [line.split() for line in text.splitlines()]
+        rows = [(int(job.split("_")[0]), int(priority)) for job, priority in rows]
+        return [job for job, _ in sorted(rows, key=lambda row: (-row[1], row[0]))]
+
+    def priority(self, job):
+        """A pending job's priority in slurmctld."""
+        return int(self.cluster.job(job)["Priority"])
+
+    def until(self, condition, what, limit=SOON_S):
+        """Waits; returns the seconds that it took. Raises OrderError with the last `sprio`."""
+        start = time.monotonic()
+        while not condition():
+            if time.monotonic() - start > limit:
+                raise OrderError(f"not within {limit:.0f} s: {what}; sprio: {self.sprio()}")
+            time.sleep(0.1)
+        return time.monotonic() - start
+
+    def gone(self, why, own=None):
+        """No delta is left within 10 s, only what administrators set themselves."""
+        took = self.until(lambda: self.sites() == (own or {}), f"none left after {why}", GONE_S)
+        print(f"    {why}: the last delta was gone after {took:.1f} s", flush=True)
+
+    def explain(self, job):
+        """The place of a waiting job, as `phalanx explain` has it."""
+        return phalanx_json(self.cluster, "explain", str(job))["order"] or {}
+
+    def update(self, job, *words):
+        """scontrol update of one job."""
+        self.cluster.run("scontrol", "update", f"JobId={job}", *words)
+
+    def cancel(self, *jobs):
+        """Cancels waiting jobs and waits until they are gone."""
+        self.cluster.run("scancel", *jobs)
+        self.until(lambda: not set(jobs) & set(self.queue()), "cancelled")
+
+    def stays(self, condition, text, seconds=2.0):
+        """What must not happen does not happen for a while."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            check(condition(), f"{text}; sprio: {self.sprio()}")
+            time.sleep(0.2)
+
+
+def in_order(s):
+    """the wished sequence stands in sprio, explain, plan and status"""
+    long, mid, short = (s.submit(minutes) for minutes in (60, 30, 10))
+    s.until(lambda: s.queue()[:3] == [short, mid, long], "shortest first")
+    sites = s.sites()
+    check(set(sites) == {short, mid} and min(sites.values()) > 0, f"two deltas, got {sites}")
+    # What the plugin tells is up to a second old.
+    s.until(lambda: s.explain(short)["delta_now"] == sites[short], "explain tells the delta")
+    check(s.explain(short)["passes"] == 2, f"explain of {short}: {s.explain(short)}")
+    check(s.explain(long)["overtaken_since_s"], f"explain of {long}: {s.explain(long)}")
+    status = phalanx_json(s.cluster, "status")["order"]
+    check(status["state"] == "active" and status["active"] == 2, f"status: {status}")
+    planned = {job["job_id"]: job for job in phalanx_json(s.cluster, "plan")["jobs"]}
+    check(planned[short]["delta"] == sites[short], f"plan: {planned}")
+    return long, mid, short
+
+
+def administrators(s, long, mid, short):
+    """site factors, holds, priorities, top and nice keep their meaning"""
+    delta = s.sites()[short]
+    s.update(short, "SiteFactor=70")
+    s.until(lambda: s.sites().get(short, 0) >= 70, "the site factor is kept")
+    s.until(lambda: s.queue()[0] == short, "and the order too")
+    s.update(short, "SiteFactor=0")
+    s.until(lambda: s.sites().get(short) == delta, "0 again, with the same delta")
+    s.cluster.run("scontrol", "hold", short)
+    s.until(lambda: s.sites().get(short, 0) == 0, "a held job has no delta")
+    s.stays(lambda: s.cluster.job(short)["Priority"] == "0", "a held job stays held")
+    s.cluster.run("scontrol", "release", short)
+    s.until(lambda: s.queue()[:3] == [short, mid, long], "released: in order again")
+    s.update(long, "Priority=3")
+    s.until(lambda: s.explain(short).get("stop_job") == long, "explain names whom it may not pass")
+    s.stays(lambda: s.priority(long) == 3, "a priority set by hand stays")
+    s.update(long, "Priority=900")
+    s.until(lambda: s.queue()[0] == long, "set by hand: passed no more")
+    s.stays(lambda: s.queue()[0] == long and not s.sites().get(long), "nor touched")
+    s.cluster.run("scontrol", "release", long)
+    s.until(lambda: s.queue()[:3] == [short, mid, long], "in order again")
+    s.cluster.run("scontrol", "top", long)
+    s.until(lambda: s.queue()[0] == long, "a job put to the top is passed no more")
+    s.stays(lambda: s.queue()[0] == long and not s.sites().get(long), "nor touched")
+    for job in (long, mid, short):
+        s.update(job, "Nice=0")
+    s.until(lambda: s.queue()[:3] == [short, mid, long], "in order again")
+    nice = s.submit(5, "--nice=40")
+    s.stays(lambda: s.queue()[-1] == nice, "a job with a nice value passes nobody")
+    s.update(nice, "Nice=0")
+    s.until(lambda: s.queue()[0] == nice, "without it the shortest is first")
+    s.cancel(nice)
+
+
+def never_passed(s, long, mid, short):
+    """QOS, shadow mode and PriorityTier are not crossed"""
+    high = s.submit(90, "--qos=high")
+    s.until(lambda: high in s.sprio(), "seen")
+    s.stays(lambda: s.queue()[0] == high and not s.sites().get(high),
+            "a job of a high QOS is never passed")
+    short_high = s.submit(1, "--qos=high")
+    s.until(lambda: s.queue()[:2] == [short_high, high], "but by one of the same QOS")
+    s.cancel(high, short_high)
+    shadowed = s.submit(99, "-pshadowed", "--qos=high")
+    quick = s.submit(1, "-pshadowed")
+    s.stays(lambda: not s.sites().get(quick) and not s.sites().get(shadowed),
+            "shadow mode: no deltas")
+    s.cancel(shadowed, quick)
+    top = [s.submit(minutes, "-ptop") for minutes in (50, 40)]
+    s.until(lambda: s.sites().get(top[1]), "each tier has an order of its own")
+    check(not s.sites().get(top[0]), "only in its tier")
+    s.cancel(*top)
+    s.until(lambda: s.queue()[:3] == [short, mid, long], "as before")
+
+
+def arrays(s, long, mid, short):
+    """an array record has a delta; its split tasks have none"""
+    array = s.submit(2, "--array=0-3")
+    s.until(lambda: s.queue()[0] == array, "the array is first")
+    s.cluster.run("scontrol", "hold", f"{array}_2")
+    records = {r.get("ArrayTaskId"): r for r in s.cluster.scontrol_records("job", str(array))}
+    task = int(records["2"]["JobId"])
+    s.until(lambda: s.sites().get(task, 0) == 0, "a task split off by a hold has none")
+    s.cluster.run("scancel", array)
+    s.until(lambda: s.queue()[:3] == [short, mid, long], "as before")
+
+
+def daemon_lost(s, long, mid, short):
+    """kill -9, kill -STOP and a regular end of the daemon"""
+    since = s.explain(long)["overtaken_since_s"]
+    for name, lose, back in (
+            ("kill -9", lambda: s.cluster.signal_phalanxd(signal.SIGKILL),
+             s.cluster.start_phalanxd),
+            ("kill -STOP", lambda: s.cluster.signal_phalanxd(signal.SIGSTOP),
+             lambda: s.cluster.signal_phalanxd(signal.SIGCONT)),
+            ("a regular end", s.cluster.stop_phalanxd, s.cluster.start_phalanxd)):
+        lose()
+        s.gone(name)
+        check(s.queue()[:3] == [long, mid, short], f"{name}: Slurm's own order, {s.queue()}")
+        back()
+        s.until(lambda: s.queue()[:3] == [short, mid, long], f"in order again after {name}")
+        check(s.explain(long)["overtaken_since_s"] == since,
+              f"{name}: since {since}, explain of {long}: {s.explain(long)}")
+
+
+def slurmctld_lost(s, long, mid, short):
+    """a crash, a restart, a reconfigure and a removal of the overlay leave nothing behind"""
+    own = {mid: 11, short: 11}
+    for job, site in own.items():
+        s.update(job, f"SiteFactor={site}")
+    s.until(lambda: s.sites().get(short, 0) > 11 and s.sites().get(mid) == 11,
+            "a delta on top of an administrator's site factor")
+    time.sleep(SAVED_S)
+    s.cluster.stop_slurmctld(kill=True)
+    s.cluster.stop_phalanxd(kill=True)
+    s.cluster.start_slurmctld()
+    s.gone("a crash of slurmctld", own)
+    s.cluster.start_phalanxd()
+    s.until(lambda: s.queue()[0] == short, "in order again after the crash")
+    s.cluster.run("scontrol", "reconfigure")
+    s.until(lambda: s.queue()[0] == short, "in order again after a reconfigure")
+    time.sleep(SAVED_S)
+    # In order, and without the overlay: the saved state must be clean.
+    s.cluster.stop_slurmctld()
+    s.cluster.stop_phalanxd()
+    s.cluster.remove_overlay()
+    s.cluster.start_slurmctld()
+    check(s.sites() == own, f"the saved state has deltas: {s.sites()}")
+    s.cluster.stop_slurmctld()
+    s.cluster.install_overlay()
+    s.cluster.start_slurmctld()
+    s.cluster.start_phalanxd()
+    s.until(lambda: s.queue()[0] == short, "in order again with the overlay")
+
+
+def starts(s, blocker, long, mid, short):
+    """the jobs start in the wished order, and started ones keep nothing"""
+    s.cluster.run("scancel", blocker)
+    done = s.cluster.wait_jobs([long, mid, short], timeout=60)
+    began = {int(job["JobId"]): job["StartTime"] for job in done}
+    check(began[short] < began[mid] < began[long], f"started at {began}")
+    s.until(lambda: phalanx_json(s.cluster, "status")["order"]["starts_ahead"] >= 1,
+            "status counts the start ahead of another")
+
+
+def run(directory):
+    """Everything on one cluster."""
+    toml = os.path.join(directory, "order.toml")
+    with open(toml, "w", encoding="utf-8") as file:
+        file.write(TOML)
+    with Cluster(os.path.join(directory, "c"), nodes=NODES, config=toml, extra=EXTRA,
+                 slurmdbd=True) as cluster:
+        suite = Suite(cluster)
+        blocker = cluster.submit("-N4", "--exclusive", "-t600", wrap="exec sleep 600")
+        suite.until(lambda: cluster.job(blocker)["JobState"] == "RUNNING", "the nodes are taken")
+        print("  in_order:", in_order.__doc__, flush=True)
+        jobs = in_order(suite)
+        for part in (administrators, never_passed, arrays, daemon_lost, slurmctld_lost):
+            print(f"  {part.__name__}: {part.__doc__}", flush=True)
+            part(suite, *jobs)
+        print("  starts:", starts.__doc__, flush=True)
+        starts(suite, blocker, *jobs)
+
+
+def bench(directory, count):
+    """How long slurmctld's job lock is held for deltas on so many waiting jobs; nothing fails."""
+    toml = os.path.join(directory, "order.toml")
+    with open(toml, "w", encoding="utf-8") as file:
+        file.write(TOML.replace("max_overtakes = 40", "max_overtakes = 1000000"))
+    with Cluster(os.path.join(directory, "c"), nodes=NODES, config=toml, extra=EXTRA) as cluster:
+        suite = Suite(cluster)
+        blocker = cluster.submit("-N4", "--exclusive", "-t600", wrap="exec sleep 600")
+        suite.until(lambda: cluster.job(blocker)["JobState"] == "RUNNING", "the nodes are taken")
+        # Neighbours in the wrong order: one passes the other, and all in front rise to stay there.
+        script = (f"for i in $(seq 0 {count - 1}); do m=$i; [ $i -ge {BENCH_DELTAS} ] || m=$((i ^ 1)); "
+                  "sbatch -Q -o /dev/null -N4 --exclusive -t $((m + 1)) --wrap true > /dev/null; done")
+        cluster.run("sh", "-c", script, timeout=1800)
+        suite.until(lambda: phalanx_json(cluster, "status")["order"]["pending"] >= count,
+                    "all waiting", 120)
+        suite.until(lambda: len(suite.sites()) >= min(count, BENCH_DELTAS) // 2, "deltas", 120)
+        time.sleep(10)
+        before = phalanx_json(cluster, "status")["order"]
+        start = time.monotonic()
+        cluster.signal_phalanxd(signal.SIGKILL)
+        suite.until(lambda: not suite.sites(), "removed", 60)
+        took = time.monotonic() - start
+        cluster.start_phalanxd()
+        suite.until(lambda: phalanx_json(cluster, "status")["order"]["active"] > 0, "again", 60)
+        time.sleep(5)
+        status = phalanx_json(cluster, "status")["order"]
+        print(f"pending {before['pending']}, deltas {before['active']}, written "
+              f"{status['written']}, removed {status['removed']} ({took:.1f} s after kill -9)")
+        print(f"write lock held {status['lock_holds']} times, mean "
+              f"{status['lock_mean_ns'] / 1000:.0f} us, longest "
+              f"{status['lock_max_ns'] / 1000:.0f} us")
+
+
+def main():
+    """Returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--keep", action="store_true", help="leave the logs behind")
+    parser.add_argument("--bench", type=int, metavar="JOBS",
+                        help="measure lock times with so many waiting jobs instead")
+    args = parser.parse_args()
+    directory = tempfile.mkdtemp(prefix="phalanx-order-")
+    start = time.monotonic()
+    try:
+        if args.bench:
+            bench(directory, args.bench)
+        else:
+            run(directory)
+    except (OrderError, ClusterError):
+        traceback.print_exc()
+        print(f"order: FAILED; logs in {directory}", flush=True)
+        return 1
+    if not args.keep:
+        shutil.rmtree(directory, ignore_errors=True)
+    print(f"order: ok, {time.monotonic() - start:.0f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""phalanx and phalanxd for another Slurm without compiling Rust twice.
+
+    relink.py PROFILE TARGET_DIR INCLUDE_DIR LIB_DIR OUT     (run by build-other)
+
+What depends on Slurm is the C shim of `ffi`; the Rust code sees the shim's own
+header. So the shim is built for the other release, and where the Rust view of it is the same for both, which is looked at, the programs
+of the installed release are linked once more with the other shim. Ends with 3
+where that cannot be done: then everything has to be built.
+"""
+
+import filecmp
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+CARGO = os.environ.get("CARGO", "cargo")
+PROGRAMS = ("phalanx", "phalanxd")
+VIEWS = ("shim.rs", "wire.rs", "munge.rs")
+CODEGEN = {"debug": ["-Copt-level=1"], "release": ["-Copt-level=3", "-Cpanic=abort"]}
+CANNOT = 3
+
+
+def cargo(*words, **variables):
+    """cargo's messages about what it has built or found built."""
+    done = subprocess.run([CARGO, "build", "--message-format=json-render-diagnostics", *words],
+                          stdout=subprocess.PIPE, text=True, check=True,
+                          env=os.environ | variables)
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def library(messages, name):
+    """The rlib of a crate."""
+    for message in messages:
+        if message["reason"] == "compiler-artifact" and message["target"]["name"] == name:
+            for path in message["filenames"]:
+                if path.endswith(".rlib"):
+                    return path
+    return give_up(f"cargo names no library of {name}")
+
+
+def shim_dir(messages):
+    """Where the build script of ffi has written."""
+    for message in messages:
+        if message["reason"] == "build-script-executed" and "#phalanx-ffi@" in message["package_id"]:
+            return message["out_dir"]
+    return give_up("cargo tells no build directory of ffi")
+
+
+def give_up(why):
+    """Everything has to be built."""
+    print(f"relink: {why}", file=sys.stderr)
+    sys.exit(CANNOT)
+
+
+def libraries(own, other_shim, directory):
+    """All libraries, with the shim's objects replaced in the one that has them."""
+    shutil.rmtree(directory, ignore_errors=True)
+    os.makedirs(directory)
+    for path in glob.glob(os.path.join(os.path.dirname(own), "lib*")):
+        name = os.path.basename(path)
+        if name.endswith((".rlib", ".so", ".rmeta")) and not name.startswith("libphalanx_ffi-"):
+            os.symlink(path, os.path.join(directory, name))
+    copy = shutil.copy(own, directory)
+    members = subprocess.run(["ar", "t", copy], stdout=subprocess.PIPE, text=True, check=True)
+    old = [name for name in members.stdout.split() if name.endswith(".o") and "-slurm_" in name]
+    new = glob.glob(os.path.join(other_shim, "*-slurm_*.o"))
+    names = {name.split("-")[-1] for name in old}
+    if not old or names != {os.path.basename(path).split("-")[-1] for path in new}:
+        give_up(f"the objects of the shim are {old} and {new}")
+    subprocess.run(["ar", "d", copy, *old], check=True)
+    subprocess.run(["ar", "qs", copy, *new], check=True)
+
+
+def main():
+    """Builds the shim, compares, links."""
+    profile, target, include_dir, lib_dir, out = sys.argv[1:]
+    flags = ["--release"] if profile == "release" else []
+    ours = cargo("--bins", *flags)
+    other = cargo("-p", "phalanx-ffi", *flags, "--target-dir", target,
+                  SLURM_INCLUDE_DIR=include_dir, SLURM_LIB_DIR=lib_dir)
+    here, there = shim_dir(ours), shim_dir(other)
+    for view in VIEWS:
+        if not filecmp.cmp(os.path.join(here, view), os.path.join(there, view), shallow=False):
+            give_up(f"{view} differs between the two releases of Slurm")
+    link_dir = os.path.join(target, "link")
+    libraries(library(ours, "phalanx_ffi"), there, link_dir)
+    paths = {path for message in ours for path in message.get("linked_paths", [])}
+    for program in PROGRAMS:
+        new = os.path.join(out, program + ".new")
+        externs = [word for name in ("phalanx", "clap")
+                   for word in ("--extern", f"{name}={library(ours, name)}")]
+        subprocess.run(["rustc", "--edition=2024", f"--crate-name={program}", "--crate-type=bin",
+                        f"src/bin/{program}.rs", *CODEGEN[profile], "-Cdebuginfo=line-tables-only",
+                        *externs, f"-Ldependency={link_dir}", f"-Lnative={lib_dir}",
+                        *[f"-L{path}" for path in sorted(paths)], "-o", new], check=True)
+        os.replace(new, os.path.join(out, program))
+
+
+if __name__ == "__main__":
+    main()
