@@ -40,6 +40,7 @@ all: build
 deps-build: ; @tests/install-packages $(PACKAGES_BUILD)
 deps-run: ; @tests/install-packages $(PACKAGES_RUN)
 deps-test: ; @tests/install-packages $(PACKAGES_TEST)
+deps-hdfs: ; @tests/install-packages $(PACKAGES_HDFS)
 deps-deb: ; @tests/install-packages $(PACKAGES_DEB)
 deps-deb-test: ; @tests/install-packages $(PACKAGES_DEB_TEST)
 rust: ; @tests/need-rust 1.95
@@ -61,10 +62,15 @@ man: build
 
 # ---- running
 
-.PHONY: demo
+.PHONY: demo demo-hdfs
 demo: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/demo.py
+
+# A word count over the blocks of a real HDFS, beside stock Slurm.
+demo-hdfs: deps-run deps-hdfs build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/data_jobs.py --demo
 
 # ---- testing; the cluster suites run the debug build, which has all checks
 
@@ -98,6 +104,7 @@ test-cluster: debug $(SCHEMATHESIS)
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/order.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/data_jobs.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/bags.py
 	PHALANX_NEED_MUNGED=1 $(CARGO) test -p phalanx-ffi --test munge
 	PHALANX_SCHEMATHESIS=$(CURDIR)/$(SCHEMATHESIS) $(CLUSTER_ENV) \
@@ -200,6 +207,11 @@ install: build man
 	install -m 755 config/collectors/* $(DESTDIR)$(PREFIX)/share/phalanx/collectors/
 	install -d $(DESTDIR)$(PREFIX)/share/phalanx/monitoring
 	install -m 644 config/monitoring/* $(DESTDIR)$(PREFIX)/share/phalanx/monitoring/
+	install -d $(DESTDIR)$(PREFIX)/share/phalanx/slurm $(DESTDIR)$(PREFIX)/share/phalanx/examples
+	install -m 755 config/slurm/phalanx-* $(DESTDIR)$(PREFIX)/share/phalanx/slurm/
+	install -m 644 config/slurm/job_submit.lua $(DESTDIR)$(PREFIX)/share/phalanx/slurm/
+	install -m 755 config/examples/* $(DESTDIR)$(PREFIX)/share/phalanx/examples/
+	install -m 644 $(dir $(OVERLAY))spank_phalanx.so $(DESTDIR)$(OVERLAY_DIR)/
 	install -D -m 644 config/phalanx.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/phalanx.conf
 	[ -e $(DESTDIR)/etc/phalanx/phalanx.toml ] || \
 		install -D -m 644 config/phalanx.toml $(DESTDIR)/etc/phalanx/phalanx.toml
@@ -217,6 +229,8 @@ uninstall:
 		$(DESTDIR)$(PREFIX)/share/man/man1/phalanx*.1 \
 		$(DESTDIR)$(PREFIX)/share/phalanx/collectors/* \
 		$(DESTDIR)$(PREFIX)/share/phalanx/monitoring/* \
+		$(DESTDIR)$(PREFIX)/share/phalanx/slurm/* $(DESTDIR)$(PREFIX)/share/phalanx/examples/* \
+		$(DESTDIR)$(OVERLAY_DIR)/spank_phalanx.so \
 		$(DESTDIR)$(PREFIX)/share/man/man5/phalanx.toml.5 \
 		$(DESTDIR)$(PREFIX)/share/man/man8/phalanxd.8 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/phalanx

@@ -214,8 +214,8 @@ static uint32_t _fill_ask(const struct call *c)
  * RET PHX_R_NONE: accepted, node_bitmap and the job are stock's result;
  *     else everything is as before
  */
-static uint16_t _try_narrow(struct call *c,
-			    uint32_t count JOB_TEST_TAIL_PARAMS)
+static uint16_t _try_narrow(struct call *c, uint32_t count,
+			    bool all JOB_TEST_TAIL_PARAMS)
 {
 	job_record_t *job_ptr = c->job_ptr;
 	bitstr_t *orig = bit_copy(c->node_bitmap);
@@ -232,8 +232,9 @@ static uint16_t _try_narrow(struct call *c,
 	if (c->mode == SELECT_MODE_WILL_RUN)
 		job_ptr->bit_flags |= TEST_NOW_ONLY;
 	errno = c->err;
-	rc = (*(stock_ops.job_test))(job_ptr, c->node_bitmap, c->min_nodes,
-				     c->max_nodes, MIN(c->req_nodes, count),
+	rc = (*(stock_ops.job_test))(job_ptr, c->node_bitmap,
+				     all ? count : c->min_nodes, c->max_nodes,
+				     all ? count : MIN(c->req_nodes, count),
 				     c->mode, NULL, NULL JOB_TEST_TAIL_ARGS);
 	err = errno;
 	if (rc == SLURM_SUCCESS) {
@@ -331,7 +332,9 @@ static int _narrow(struct call *c JOB_TEST_TAIL_PARAMS)
 	stat_hist(overlay_stats.ask_ns_hist, out.ask_ns);
 
 	if (!out.reason) {
-		out.reason = _try_narrow(c, answer.count JOB_TEST_TAIL_ARGS);
+		out.reason = _try_narrow(c, answer.count,
+					 answer.flags & PHX_A_ALL_NODES
+					 JOB_TEST_TAIL_ARGS);
 		out.narrowed_ns = now_ns() - start;
 		if (!out.reason) {
 			stat_add(&overlay_stats.narrowed, 1);

@@ -51,8 +51,8 @@ static enum packet_kind _answer(const void *data, size_t len, struct packet *p)
 		return _bad(p, "node count of an ANSWER within its maximum");
 	if (len != sizeof(*a) + a->count * sizeof(uint32_t))
 		return _bad(p, "length of an ANSWER with its nodes");
-	if (a->reason >= PHX_REASONS || a->pad)
-		return _bad(p, "known reason and zero padding in an ANSWER");
+	if (a->reason >= PHX_REASONS || (a->flags & ~PHX_A_ALL_NODES))
+		return _bad(p, "known reason and flags in an ANSWER");
 	if (a->verdict == PHX_NO_OPINION ? a->count != 0 :
 					   a->verdict != PHX_NARROW)
 		return _bad(p, "known verdict in an ANSWER");

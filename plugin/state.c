@@ -646,6 +646,15 @@ static uint16_t _cr_type(const job_record_t *job_ptr)
 	return type;
 }
 
+/* The daemon reads the whole token when it polls; here only whether to wait
+ * for that. */
+static bool _declares_input(const job_record_t *job_ptr)
+{
+	return (job_ptr->comment && strstr(job_ptr->comment, "hdfs-input=")) ||
+	       (job_ptr->admin_comment &&
+		strstr(job_ptr->admin_comment, "hdfs-input="));
+}
+
 static void _ask_flags(struct phx_ask *ask, const job_record_t *job_ptr,
 		       bool preempt, bool exc)
 {
@@ -660,7 +669,8 @@ static void _ask_flags(struct phx_ask *ask, const job_record_t *job_ptr,
 		     (job_ptr->het_job_id ? PHX_ASK_HET : 0) |
 		     (cr_type & CR_MEMORY ? PHX_ASK_MEM_TRACKED : 0) |
 		     (cr_type & (CR_CORE | CR_SOCKET) ? PHX_ASK_CORES : 0) |
-		     (job_ptr->array_job_id ? PHX_ASK_ARRAY : 0);
+		     (job_ptr->array_job_id ? PHX_ASK_ARRAY : 0) |
+		     (_declares_input(job_ptr) ? PHX_ASK_INPUT : 0);
 }
 
 static void _ask_details(struct phx_ask *ask, const job_details_t *d)

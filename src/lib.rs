@@ -17,6 +17,7 @@ pub mod trace;
 pub mod bag;
 pub mod balance;
 pub mod bisect;
+pub mod blockmap;
 pub mod exact;
 pub mod gang;
 pub mod learn;

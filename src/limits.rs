@@ -238,3 +238,16 @@ pub const TRACE_LINE_BYTES_MAX: u64 = 1 << 20;
 pub const TRACE_JOBS_MAX: usize = 32_000_000;
 /// Streams (users, users by class) whose runtimes are remembered.
 pub const RUNTIME_STREAMS_MAX: usize = 1_000_000;
+
+/// URIs of one `hdfs-input=`.
+pub const DATA_URIS_MAX: usize = 1000;
+/// Splits of one input.
+pub const SPLITS_MAX: usize = 1_000_000;
+/// Work (blocks and hosts looked at) of one plan of data jobs of given shape.
+pub const BISECT_RIGID_UNITS: u64 = 400_000_000;
+/// Inputs of data-parallel jobs that are kept, and that wait to be looked up.
+pub const DATA_INPUTS_MAX: usize = 10_000;
+/// Block maps that are kept for jobs that run.
+pub const DATA_MAPS_MAX: usize = 1000;
+/// Runs of one class that its attenuation is fitted to.
+pub const DATA_SAMPLES_MAX: usize = 1000;

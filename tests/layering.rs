@@ -39,6 +39,7 @@ const TABLE: &[(&str, u8, u8)] = &[
     ("bisect", 2, 1),
     ("bag", 2, 1),
     ("share", 2, 1),
+    ("blockmap", 2, 1),
     // Oracles read the problems of the methods they judge; no method uses them.
     ("exact", 2, 2),
     ("planner", 3, 0),

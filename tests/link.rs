@@ -38,6 +38,8 @@ fn settings(mode: Mode) -> Settings {
         breaker_misses: 3,
         breaker_open_ms: 5000,
         ask_will_run: true,
+        input_wait_ms: 0,
+        require_wait_ms: 0,
         order: true,
         tuning: Tuning::default(),
     }

@@ -230,6 +230,7 @@ enum phx_ask_flags {
 	PHX_ASK_CORES = 128,   /* whole cores are allocated, not threads */
 	PHX_ASK_ARRAY = 256,
 	PHX_ASK_MORE_GRES = 512, /* more than PHX_GRES_PER_JOB: some are left out */
+	PHX_ASK_INPUT = 1024,    /* a comment of the job declares "hdfs-input=" */
 };
 
 struct phx_ask_gres {
@@ -315,6 +316,12 @@ enum phx_reason {
 	PHX_R_SYNCING = 25,     /* connected, state not yet sent */
 };
 
+enum phx_answer_flags {
+	/* The job is to have all of these nodes, also where fewer would do:
+	 * each holds a part of its data. */
+	PHX_A_ALL_NODES = 1,
+};
+
 struct phx_answer {
 	struct phx_hdr hdr; /* seq = the ask's */
 	uint32_t job_id;
@@ -323,7 +330,7 @@ struct phx_answer {
 	uint64_t decision;   /* id of the decision record */
 	uint64_t generation; /* of the configuration in force */
 	uint32_t count;
-	uint32_t pad;
+	uint32_t flags; /* enum phx_answer_flags */
 	/* uint32_t nodes[count], ascending */
 };
 

@@ -112,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 		memcpy(&a, buf, sizeof(a));
 		a.count = (uint32_t) ((len - sizeof(a)) / 4);
-		a.pad = 0;
+		a.flags &= PHX_A_ALL_NODES;
 		a.verdict = a.count ? PHX_NARROW : a.verdict & 1;
 		a.reason %= PHX_REASONS;
 		memcpy(buf, &a, sizeof(a));

@@ -97,7 +97,7 @@ static void test_parse(void)
 	REFUSED(a.count, 2);
 	REFUSED(a.count, PHX_ANSWER_NODES_MAX + 1);
 	REFUSED(a.count, 0xffffffffu);
-	REFUSED(a.pad, 1);
+	REFUSED(a.flags, 2);
 	REFUSED(a.verdict, 2);
 	REFUSED(a.verdict, PHX_NO_OPINION);
 	REFUSED(a.reason, PHX_REASONS);

@@ -36,6 +36,7 @@ use crate::api::types::{
     EnergyReport, Explain, ImportReport, NodesReport, PlanReport, ReloadReport, RunsReport,
     ShadowReport, SpeedsReport, Status,
 };
+use crate::blockmap::BlockMap;
 use crate::limits;
 use crate::model::run::Run;
 use crate::planner::state::State as LiveState;
@@ -86,6 +87,12 @@ pub trait Backend: Send + Sync + 'static {
     /// # Errors
     /// Unknown or malformed ids.
     fn explain(&self, job: &str) -> Result<Explain, Failure>;
+    /// `GET /v1/jobs/{id}/blocks`: which task reads which block.
+    ///
+    /// # Errors
+    /// Not a running job with an input that was found; [`Failure::Unavailable`] while it is
+    /// looked up.
+    fn block_map(&self, job_id: u32) -> Result<Arc<BlockMap>, Failure>;
     /// `GET /v1/shadow?since=`, unix milliseconds
     ///
     /// # Errors
@@ -290,6 +297,7 @@ fn routes<B: Backend>(shared: Arc<Shared<B>>) -> Router {
         .route("/v1/status", get(status::<B>))
         .route("/v1/nodes", get(nodes::<B>))
         .route("/v1/explain/{job}", get(explain::<B>))
+        .route("/v1/jobs/{id}/blocks", get(block_map::<B>))
         .route("/v1/shadow", get(shadow::<B>))
         .route("/v1/plan", get(plan::<B>))
         .route("/v1/state", get(state::<B>))
@@ -441,6 +449,23 @@ async fn explain<B: Backend>(
     Arg(job): Arg<String>,
 ) -> Response {
     read(s, peer, move |backend: &B| backend.explain(&job)).await
+}
+
+async fn block_map<B: Backend>(
+    State(s): Ctx<B>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    Arg(job): Arg<u32>,
+) -> Response {
+    let privileged = peer.0.is_some_and(|uid| s.access.may_change(uid));
+    let whose = move |backend: &B| {
+        let map = backend.block_map(job)?;
+        // Names of files are their readers' business; others learn no more than `squeue` tells.
+        if privileged || peer.0 == Some(map.user_id) {
+            return Ok(Arc::unwrap_or_clone(map));
+        }
+        Err(Failure::NotFound(format!("job {job}: its block map is for its user")))
+    };
+    read(s, peer, whose).await
 }
 
 #[derive(Debug, Deserialize)]

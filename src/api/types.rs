@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::collect::{Totals, UseReport};
 use crate::model::run::Run;
 use crate::planner::bags::WattsFrom;
-use crate::planner::steer::{MethodReport, Note};
+use crate::planner::steer::{DataNote, MethodReport, Note};
 
 /// `GET /v1/status`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -332,6 +332,8 @@ pub struct Explain {
     pub placed: Option<Placed>,
     /// Set while it waits.
     pub pending: Option<PendingReport>,
+    /// Its input, if it declares one, and how much of it is read where it lies.
+    pub input: Option<DataNote>,
     /// Its place in the order of starts, while it waits.
     #[serde(default)]
     pub order: Option<JobOrder>,

@@ -44,7 +44,7 @@ fn of_job(instance: &Instance, job: &Job, free: &[f64], sums: &[f64]) -> JobBoun
     for n in 1..=job.cores_max {
         local += held.get(n - 1).copied().unwrap_or(0.0);
         let remote = (job.total - local).max(0.0) / instance.transfer;
-        let per_mb = 1000.0 / (job.speed * instance.decay.factor(n));
+        let per_mb = 1000.0 / (job.speed * job.decay.factor(n));
         let work = job.total * per_mb + 1000.0 * remote;
         let duration = (work / n as f64).max(pigeonhole(job, n) * per_mb);
         let (end, area) = match instance.start {

@@ -68,7 +68,7 @@ pub(super) fn earliest_end(
     offsets: &[f64],
 ) -> Deal {
     let mut deal = Deal::empty(offsets);
-    let compute = 1000.0 / (job.speed * instance.decay.factor(hosts.len()));
+    let compute = 1000.0 / (job.speed * job.decay.factor(hosts.len()));
     let read = 1000.0 / instance.transfer;
     for &b in &job.falling {
         let block = &job.blocks[b];

@@ -22,6 +22,7 @@ mod deal;
 mod exact;
 mod instance;
 mod problem;
+pub mod rigid;
 mod schedule;
 mod seed;
 #[cfg(test)]
@@ -29,7 +30,7 @@ mod tests;
 mod weights;
 
 pub use answer::{Answer, BlockAnswer, CoreAnswer, Explanation, JobAnswer, ProbeAnswer, Stopped};
-pub use problem::{Block, Host, Job, Problem, Start};
+pub use problem::{Attenuation, Block, Host, Job, Problem, Start};
 
 use crate::limits::{BISECT_EXACT_UNITS, BISECT_SEED_STEPS_MAX};
 use crate::model::problem::FieldError;

@@ -67,9 +67,50 @@ pub struct Job<'a> {
     pub id: Name<'a>,
     /// MB/s that one core alone works through, > 0.
     pub speed_mb_per_s: f64,
+    /// f(n) of this job; absent: linear with the problem's alpha.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub attenuation: Option<Attenuation>,
     /// The input; a job without any needs no core and no time.
     #[serde(borrow)]
     pub blocks: Vec<Block<'a>>,
+}
+
+/// How much of its speed a core keeps when its job has n of them: f(n).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Attenuation {
+    /// 1 - alpha (n - 1), alpha in `[0, 1)`.
+    Linear(f64),
+    /// f(1), f(2), ...: in (0, 1], falling; the last one holds for all larger n.
+    Table(Vec<f64>),
+    /// 1 / (1 + beta (n - 1)), beta >= 0.
+    Amdahl(f64),
+}
+
+impl Attenuation {
+    fn validate(&self, path: impl Fn(&str) -> String) -> Checked<()> {
+        match self {
+            Self::Linear(alpha) if !(0.0..1.0).contains(alpha) => {
+                error(path("linear"), format!("must be in [0, 1), got {alpha}"))
+            }
+            Self::Amdahl(beta) => amount(|| path("amdahl"), *beta),
+            Self::Table(values) if values.is_empty() => {
+                error(path("table"), "must have at least f(1)")
+            }
+            Self::Table(values) => {
+                let mut most = 1.0;
+                for (n, &value) in values.iter().enumerate() {
+                    if !(value > 0.0 && value <= most) {
+                        let what = format!("must be in (0, {most}], got {value}");
+                        return error(path(&format!("table[{n}]")), what);
+                    }
+                    most = value;
+                }
+                Ok(())
+            }
+            Self::Linear(_) => Ok(()),
+        }
+    }
 }
 
 /// One block.
@@ -174,6 +215,9 @@ impl Job<'_> {
     /// Returns the milliseconds of the job on one core with every block remote.
     fn validate(&self, i: usize, known: &HashMap<&str, usize>, transfer: f64) -> Checked<f64> {
         rate(|| format!("jobs[{i}].speed_mb_per_s"), self.speed_mb_per_s)?;
+        if let Some(attenuation) = &self.attenuation {
+            attenuation.validate(|field| format!("jobs[{i}].attenuation.{field}"))?;
+        }
         let ids = self.blocks.iter().map(|block| block.id.0.as_ref());
         distinct(ids, |b| format!("jobs[{i}].blocks[{b}].id"))?;
         let mut size = 0.0;

@@ -12,6 +12,7 @@ use super::hdfs::HdfsArgs;
 use super::share::ShareArgs;
 use super::simulate::SimulateArgs;
 use super::solve::SolveArgs;
+use super::splits::SplitsArgs;
 use super::whatif::WhatIfArgs;
 
 /// Ask phalanxd about placement, or check its configuration.
@@ -61,6 +62,9 @@ pub enum Top {
     /// Solve one problem given as JSON, without the daemon
     #[command(after_help = EXIT_CODES)]
     Solve(SolveArgs),
+    /// Show which task of a job reads which blocks of its input
+    #[command(after_help = EXIT_CODES)]
+    Splits(SplitsArgs),
     /// Look into the HDFS of the site
     Hdfs(HdfsArgs),
     /// Run what phalanxd assigns to this node, until ended by a signal

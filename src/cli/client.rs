@@ -65,6 +65,11 @@ impl Reply {
         Err(Failure::new(exit, message))
     }
 
+    /// Whether it said "not now".
+    pub(super) fn is_unavailable(&self) -> bool {
+        self.status == StatusCode::SERVICE_UNAVAILABLE
+    }
+
     /// The body as JSON, if it is of this form.
     pub(super) fn try_parse<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&self.body).ok()

@@ -23,6 +23,7 @@ mod resolve;
 pub mod share;
 pub mod simulate;
 pub mod solve;
+mod splits;
 mod toml_page;
 pub mod whatif;
 
@@ -57,6 +58,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return finish(collector::run(&parsed.global, command));
         }
         args::Top::Simulate(arguments) => return finish(simulate::run(&parsed.global, &arguments)),
+        args::Top::Splits(arguments) => return finish(splits::run(&parsed.global, &arguments)),
         args::Top::WhatIf(arguments) => return finish(whatif::run(&parsed.global, &arguments)),
         args::Top::Hdfs(arguments) => return finish(hdfs::run(&parsed.global, &arguments)),
         args::Top::Command(command) => command,

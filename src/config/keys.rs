@@ -104,6 +104,7 @@ const fn int(min: u64, max: u64, unit: &'static str) -> Kind {
 }
 
 const SHARE: Kind = Kind::Real { min: 0.0, max: 1.0 };
+const RATE: Kind = Kind::Real { min: 0.1, max: 1e6 };
 const FACTOR: Kind = Kind::Real { min: 0.0, max: 100.0 };
 const CONFIGURED: Kind = Kind::Datum(&[CONFIGURATION]);
 const CONFIGURED_OR_NONE: Kind = Kind::Datum(&[CONFIGURATION, NONE]);
@@ -191,6 +192,14 @@ pub const KEYS: &[Key] = &[
     key("hdfs.call_ms", int(100, 300_000, "milliseconds")),
     key("hdfs.job_ms", int(100, 600_000, "milliseconds")),
     key("hdfs.cache_s", int(0, 86_400, "seconds")),
+    key("data.enabled", Kind::Bool),
+    key("data.wait_ms", int(0, 120_000, "milliseconds")),
+    key("data.require_wait_s", int(0, 3600, "seconds")),
+    key("data.remote_share", SHARE),
+    key("data.transfer_mb_per_s", RATE),
+    key("data.speed_mb_per_s", RATE),
+    key("data.alpha", Kind::Real { min: 0.0, max: 0.9 }),
+    key("data.deadline_ms", int(1, 30_000, "milliseconds")),
     fixed("collect.enabled", Kind::Bool),
     fixed("collect.path", Kind::File),
     key("collect.command_dirs", Kind::Dirs),

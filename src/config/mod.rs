@@ -93,6 +93,8 @@ pub struct Config {
     pub bag: BagConfig,
     /// HDFS, where jobs say what they read there.
     pub hdfs: HdfsConfig,
+    /// Data-parallel jobs.
+    pub data: DataConfig,
     /// The data service.
     pub collect: CollectConfig,
     /// Splitting data by what the nodes can do.
@@ -337,6 +339,28 @@ pub struct HdfsConfig {
     pub job_ms: u32,
     /// How long an answer is used again, seconds.
     pub cache_s: u32,
+}
+
+/// `[data]`: jobs that declare an input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DataConfig {
+    /// Whether inputs are looked up at all.
+    pub enabled: bool,
+    /// Longest time that a job is held back until its input was looked up, milliseconds.
+    pub wait_ms: u32,
+    /// Longest time that `locality=require` waits for the nodes of the input, seconds.
+    pub require_wait_s: u32,
+    /// Part of the bytes that could be local which may be read remotely for balance.
+    pub remote_share: f64,
+    /// MB/s from another node.
+    pub transfer_mb_per_s: f64,
+    /// MB/s of one core, where nothing is learned.
+    pub speed_mb_per_s: f64,
+    /// Speed lost per further core, where nothing is learned.
+    pub alpha: f64,
+    /// Longest time of one plan of these jobs, milliseconds.
+    pub deadline_ms: u32,
 }
 
 /// Which form of the bag method plans.
@@ -653,6 +677,21 @@ impl Default for HdfsConfig {
             call_ms: 15_000,
             job_ms: 20_000,
             cache_s: 60,
+        }
+    }
+}
+
+impl Default for DataConfig {
+    fn default() -> Self {
+        DataConfig {
+            enabled: true,
+            wait_ms: 10_000,
+            require_wait_s: 600,
+            remote_share: 0.03,
+            transfer_mb_per_s: 125.0,
+            speed_mb_per_s: 50.0,
+            alpha: 0.05,
+            deadline_ms: 300,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::api::types::{
 };
 use crate::api::{Backend, DataService, Failure};
 use crate::balance::WeightsBySource;
+use crate::blockmap::BlockMap;
 use crate::daemon::bags;
 use crate::daemon::past;
 use crate::daemon::recent::{Key, Known};
@@ -127,6 +128,7 @@ impl Backend for Shared {
             report.pending = Some(self.pending(snapshot, job));
             report.order = self.job_order(job.id);
         }
+        report.input = in_queue.and_then(|job| self.input_note(job.id));
         let found = in_queue.is_some() || known.is_some();
         self.add_past(&mut report, key, known);
         if !found && report.placed.is_none() && report.asks.is_empty() {
@@ -134,6 +136,10 @@ impl Backend for Shared {
             return Err(Failure::NotFound(text));
         }
         Ok(report)
+    }
+
+    fn block_map(&self, job_id: u32) -> Result<Arc<BlockMap>, Failure> {
+        Self::block_map(self, job_id)
     }
 
     fn shadow(&self, since_ms: Option<u64>) -> Result<ShadowReport, Failure> {

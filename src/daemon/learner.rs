@@ -173,7 +173,8 @@ impl Learner {
         let ended = self.runs.poll(snapshot, now_ms(), naming);
         self.shared.learn.lost.store(self.runs.lost, Ordering::Relaxed);
         self.recent.retain(|(at, _)| at.elapsed() < WRITTEN_AFTER);
-        for run in ended {
+        for mut run in ended {
+            run.work = run.work.or_else(|| self.shared.inputs.megabytes(&run));
             self.shared.learn.runs.fetch_add(1, Ordering::Relaxed);
             if self.learn(&run) {
                 self.shared.learn.taught.fetch_add(1, Ordering::Relaxed);
@@ -191,6 +192,7 @@ impl Learner {
         if let Some(snapshot) = self.shared.snapshot() {
             self.name_nodes(&snapshot);
         }
+        self.shared.inputs.forget();
         let before = std::mem::replace(&mut self.speeds, empty(&self.config));
         let runtimes = &self.shared.runtimes;
         let runtimes_before = std::mem::take(&mut *write(runtimes));
@@ -261,6 +263,7 @@ impl Learner {
         let seconds = run.elapsed_ms as f64 / 1000.0;
         let seen = Observation { seconds, work: run.work, joules: run.joules, end_s: run.end_s };
         self.changed = true;
+        self.shared.inputs.learn(&class, run);
         self.speeds.learn(&class, &nodes, &seen).is_ok()
     }
 }

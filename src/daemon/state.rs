@@ -13,6 +13,7 @@ use crate::collect::Now;
 use crate::config::Config;
 use crate::daemon::bags::Power;
 use crate::daemon::collect::{self, Data};
+use crate::daemon::data::DataShared;
 use crate::daemon::learner::LearnShared;
 use crate::daemon::logging;
 use crate::daemon::order::OrderView;
@@ -84,6 +85,8 @@ pub(super) struct Shared {
     pub(super) data: Option<Data>,
     /// Learned speeds; the learner puts a new picture here after each batch of runs.
     pub(super) speeds: RwLock<Arc<Speeds>>,
+    /// Inputs of data-parallel jobs.
+    pub(super) inputs: DataShared,
     /// Power of nodes as it was measured.
     pub(super) power: Arc<Mutex<Power>>,
     /// Learned runtimes; the learner adds every run that ends.

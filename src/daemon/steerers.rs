@@ -9,6 +9,8 @@ use std::sync::Arc;
 use crate::api::types::SteerReport;
 use crate::config::Config;
 use crate::daemon::bags::Bags;
+use crate::daemon::data::DataShared;
+use crate::daemon::data_steer::DataJobs;
 use crate::daemon::gangs::Gangs;
 use crate::daemon::measures::Measures;
 use crate::daemon::state::Shared;
@@ -28,6 +30,8 @@ pub(super) struct Round<'a> {
     pub(super) rooms: &'a [Room],
     /// What was learned from jobs that ended.
     pub(super) speeds: &'a Speeds,
+    /// Inputs of data-parallel jobs.
+    pub(super) data: &'a DataShared,
     /// What was measured on the nodes, for the methods that go by it.
     pub(super) measures: &'a Measures,
     /// Unix milliseconds.
@@ -45,11 +49,14 @@ impl Round<'_> {
 pub(super) trait Steerer: Send {
     /// Plans the pending jobs.
     fn plan(&mut self, round: &Round<'_>) -> Steering;
+    /// Its answer is in force at the link now.
+    fn in_force(&mut self, _round: &Round<'_>) {}
 }
 
 /// Every method, in the order in which they plan.
 pub(super) fn all(shared: &Shared) -> Vec<Box<dyn Steerer>> {
-    vec![Box::new(Bags::new(Arc::clone(&shared.power))), Box::new(Gangs::default())]
+    let bags = Box::new(Bags::new(Arc::clone(&shared.power)));
+    vec![Box::new(DataJobs::default()), bags, Box::new(Gangs::default())]
 }
 
 /// A steer and what became of it, with nodes by name.

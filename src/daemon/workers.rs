@@ -48,7 +48,7 @@ pub(super) fn in_foreground() {
 
 /// Puts the newest snapshot into a channel of one: an older one that nobody
 /// took yet is dropped.
-fn latest_wins(
+pub(super) fn latest_wins(
     sender: &Sender<Arc<Snapshot>>,
     receiver: &Receiver<Arc<Snapshot>>,
     s: Arc<Snapshot>,
@@ -183,6 +183,7 @@ fn plan_one(
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
     let speeds = shared.speeds();
     let round = Round {
+        data: &shared.inputs,
         config: &config,
         snapshot,
         rooms: &rooms,
@@ -241,6 +242,7 @@ fn steer(
         let mut steering = steerer.plan(round);
         steering.report.took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         shared.responder.set_steers(steering.method, snapshot, steering.steers.clone());
+        steerer.in_force(round);
         all.push(steering);
     }
     all

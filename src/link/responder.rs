@@ -8,7 +8,7 @@
 //! channel, so that the recorder does not compete for the CPU meanwhile.
 //! Notes are dropped, counted, when the channel is full.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
@@ -73,6 +73,11 @@ pub struct Settings {
     pub order: bool,
     /// Of the balance method.
     pub tuning: Tuning,
+    /// How long a job that declares an input may be held back until it was looked up,
+    /// milliseconds; 0: not at all.
+    pub input_wait_ms: u64,
+    /// How long one that insists on the nodes of its input may be, milliseconds.
+    pub require_wait_ms: u64,
 }
 
 impl Settings {
@@ -86,7 +91,8 @@ impl Settings {
         let will_run = if self.ask_will_run { wire::PHX_W_ASK_WILL_RUN } else { 0 };
         let order = if self.order { wire::PHX_W_ORDER } else { 0 };
         let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold
-            || self.tuning.steered_hold_ms.is_some();
+            || self.tuning.steered_hold_ms.is_some()
+            || self.input_wait_ms.max(self.require_wait_ms) > 0;
         let hold = if may_hold { wire::PHX_W_MAY_HOLD } else { 0 };
         wire::Welcome::new(
             self.generation,
@@ -247,6 +253,8 @@ struct State {
     pools: Vec<Pool>,
     pending: BTreeMap<Arc<str>, u64>,
     first_seen: BTreeMap<u32, Instant>,
+    /// Jobs that declare an input, by the plugin's word, until they end.
+    inputs: BTreeSet<u32>,
     steers: Steers,
 }
 
@@ -392,6 +400,11 @@ impl Responder {
         drop(old);
     }
 
+    /// Whether the plugin said that this job declares an input.
+    pub fn declared_input(&self, job_id: u32) -> bool {
+        lock(&self.state).inputs.contains(&job_id)
+    }
+
     pub(super) fn connected(&self) {
         let mut state = lock(&self.state);
         state.view.connections += 1;
@@ -436,6 +449,7 @@ impl Responder {
             Step::Ended(job_id, job_state, end_s) => {
                 state.view.events += 1;
                 state.first_seen.remove(&job_id);
+                state.inputs.remove(&job_id);
                 if let Some(placer) = &mut state.placer {
                     placer.end_job(job_id);
                 }
@@ -484,7 +498,7 @@ impl Responder {
         let partition = ask.head.partition.name();
         let mode = settings.mode_of(&partition);
         let decision = self.next_decision.fetch_add(1, Ordering::Relaxed);
-        let (decided, steered) = decide(state, session, ask, mode, received);
+        let (decided, steered) = decide(state, session, ask, &settings, mode, received);
         count_steer(&mut state.view, steered.as_ref());
         let by_method = steered.as_ref().is_some_and(|s| s.steer.strict && s.tier.is_none());
         let (reason, detail) = match &decided {
@@ -511,7 +525,8 @@ impl Responder {
         shares.asked += 1;
         shares.answered += u64::from(reason.is_none());
         let head = match reason {
-            None => wire::Answer::narrow_head(ask.head.job_id, decision, settings.generation),
+            None => wire::Answer::narrow_head(ask.head.job_id, decision, settings.generation)
+                .with_all_nodes(steered.as_ref().is_some_and(Steered::all_nodes)),
             Some(reason) => {
                 let job_id = ask.head.job_id;
                 wire::Answer::no_opinion_head(job_id, reason, decision, settings.generation)
@@ -633,6 +648,7 @@ fn decide(
     state: &mut State,
     session: &Session,
     ask: &wire::Ask<'_>,
+    settings: &Settings,
     mode: Mode,
     now: Instant,
 ) -> (Result<Placement, Why>, Option<Steered>) {
@@ -657,7 +673,12 @@ fn decide(
         shape: &shape,
         candidates: ask.candidates,
         held_ms: u64::try_from(held_ms).unwrap_or(u64::MAX),
+        input_wait_ms: if ask.has(wire::PHX_ASK_INPUT) { settings.input_wait_ms } else { 0 },
+        require_wait_ms: settings.require_wait_ms,
     };
+    if ask.has(wire::PHX_ASK_INPUT) && state.inputs.len() < limits::HELD_JOBS_MAX {
+        state.inputs.insert(ask.head.job_id);
+    }
     let (decided, steered) = steer::decide(placer, &mut state.steers, &question);
     let held = matches!(decided, Err(NoPlacement::Held | NoPlacement::Unplanned));
     if held && state.first_seen.len() < limits::HELD_JOBS_MAX {

@@ -7,6 +7,7 @@ pub mod backfill;
 pub mod bags;
 mod blocks;
 pub mod cluster;
+pub mod data;
 pub mod eligible;
 pub mod gangs;
 pub mod guard;

@@ -131,6 +131,8 @@ fn one(
     drop_occupied(&mut nodes, placer, &job.shape.need(job.shape.wanted_nodes()));
     let words: Vec<u64> = words_of(&nodes);
     let question = Question {
+        input_wait_ms: 0,
+        require_wait_ms: 0,
         job_id: job.id,
         array_job_id: job.array_job_id,
         user_id: job.user_id,

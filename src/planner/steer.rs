@@ -116,6 +116,47 @@ pub struct GangNote {
     pub speeds: Vec<ClassSpeed>,
 }
 
+/// Input of a data-parallel job and the plan for it (`methods.md` section 2).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DataNote {
+    /// As declared.
+    pub input: String,
+    /// Files, blocks and bytes of the input.
+    pub files: u64,
+    /// See `files`.
+    pub blocks: u64,
+    /// See `files`.
+    pub bytes: u64,
+    /// Splits that it is cut into.
+    pub splits: u64,
+    /// Blocks that nobody can read now.
+    pub unreadable: u64,
+    /// Hosts of blocks that are no nodes of Slurm.
+    pub unmapped: Vec<String>,
+    /// What else the user should know.
+    pub warnings: Vec<String>,
+    /// Why there is no plan; the job is placed as if it read nothing.
+    pub error: Option<String>,
+    /// Planned nodes, as a hostlist; empty if none.
+    pub nodes: String,
+    /// Planned start, ms from when it was made.
+    pub start_ms: Option<f64>,
+    /// Planned end.
+    pub end_ms: Option<f64>,
+    /// Part of the bytes that is read where it lies.
+    pub local_share: Option<f64>,
+    /// Megabytes that other nodes send.
+    pub remote_mb: Option<f64>,
+    /// End of the last data job of the plan.
+    pub makespan_ms: Option<f64>,
+    /// No plan ends earlier.
+    pub bound_ms: Option<f64>,
+    /// MB/s of one core that was reckoned with.
+    pub speed_mb_per_s: f64,
+    /// Runs behind that speed; 0: it is the configured one.
+    pub speed_runs: u64,
+}
+
 /// One class of nodes in an array's split.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BagShare {
@@ -178,6 +219,8 @@ pub enum Note {
     None,
     /// Of the gang method.
     Gang(GangNote),
+    /// Of the bisect method.
+    Data(DataNote),
     /// Of the bag method.
     Bag(Box<BagNote>),
 }
@@ -272,6 +315,13 @@ pub struct Steered {
     pub tier: Option<usize>,
     /// Why the first set did not decide.
     pub unused: Option<Unused>,
+}
+
+impl Steered {
+    /// The job is to have every node of the answer: each holds a part of its input.
+    pub fn all_nodes(&self) -> bool {
+        self.steer.method == Method::Bisect && self.tier == Some(0)
+    }
 }
 
 #[derive(Debug)]
@@ -409,6 +459,13 @@ impl Steers {
         })
     }
 
+    /// Whether a method has a steer for this very job.
+    fn has_own(&self, method: Method, ask: &Question<'_>) -> bool {
+        let keys = [Some(JobKey::Job(ask.job_id)), ask.array_job_id.map(JobKey::Array)];
+        let table = self.tables.get(&method);
+        table.is_some_and(|t| keys.iter().flatten().any(|key| t.by_job.contains_key(key)))
+    }
+
     /// A task started on these nodes: its array's quota there shrinks.
     pub fn began(&mut self, array_job_id: u32, nodes: impl Iterator<Item = usize> + Clone) {
         for table in self.tables.values_mut() {
@@ -444,6 +501,11 @@ pub struct Question<'a> {
     pub candidates: &'a [u64],
     /// How long the job is held back already, milliseconds.
     pub held_ms: u64,
+    /// How long it may be held back until its input was looked up, milliseconds; 0 for a job that
+    /// declares none.
+    pub input_wait_ms: u64,
+    /// How long one that insists on the nodes of its input may wait for them, milliseconds.
+    pub require_wait_ms: u64,
 }
 
 /// [`Placer::decide`], but with the steered sets first.
@@ -458,6 +520,10 @@ pub fn decide(
     steers: &mut Steers,
     ask: &Question<'_>,
 ) -> (Result<Placement, NoPlacement>, Option<Steered>) {
+    // Before its input is known a data-parallel job would go anywhere.
+    if ask.held_ms < ask.input_wait_ms && !steers.has_own(Method::Bisect, ask) {
+        return (Err(NoPlacement::Unplanned), None);
+    }
     let mut words = std::mem::take(&mut steers.words);
     let result = match steers.find(ask) {
         // Where tasks may wait for their nodes, they wait for the first plan of their array.
@@ -504,6 +570,10 @@ fn follow(
             continue;
         }
         within(ask.candidates, &tier.nodes, words);
+        // Where the user left the number of nodes open, the plan says it.
+        let spread = (steer.method == Method::Bisect && at == 0 && shape.node_count_is_free())
+            .then(|| on_all(shape, tier.nodes.len()));
+        let shape = spread.as_ref().unwrap_or(shape);
         // Waiting is decided below, for all sets together.
         match placer.decide(shape, words, u64::MAX) {
             Ok(placement) => {
@@ -516,12 +586,20 @@ fn follow(
             Err(other) => return (Err(other), steered(None, unused)),
         }
     }
-    let decided = if steer.strict && placer.may_hold_steered(ask.held_ms) {
+    let insists = steer.method == Method::Bisect && ask.held_ms < ask.require_wait_ms;
+    let decided = if steer.strict && (insists || placer.may_hold_steered(ask.held_ms)) {
         Err(NoPlacement::Held)
     } else {
         placer.decide(ask.shape, ask.candidates, ask.held_ms)
     };
     (decided, steered(None, unused))
+}
+
+/// The same request on exactly so many nodes, if it allows that.
+fn on_all(shape: &Shape, nodes: usize) -> Shape {
+    let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
+    let count = nodes.clamp(shape.min_nodes.max(1), shape.max_nodes.max(1));
+    Shape { min_nodes: count, max_nodes: count, req_nodes: count, ..shape.clone() }
 }
 
 /// The candidates among `nodes`, as words.
@@ -612,7 +690,16 @@ mod tests {
     }
 
     fn ask<'a>(shape: &'a Shape, candidates: &'a [u64], array: Option<u32>) -> Question<'a> {
-        Question { job_id: 7, array_job_id: array, user_id: 5, shape, candidates, held_ms: 0 }
+        Question {
+            job_id: 7,
+            array_job_id: array,
+            user_id: 5,
+            shape,
+            candidates,
+            held_ms: 0,
+            input_wait_ms: 0,
+            require_wait_ms: 0,
+        }
     }
 
     fn take(placer: &mut Placer, id: u32, node: usize, cpus: u64) {
@@ -667,6 +754,35 @@ mod tests {
         assert_eq!(placed.unwrap().nodes, [2]);
         let (placed, _) = decide(&mut placer, &mut steers, &ask(&het, &[0b0011], None));
         assert_eq!(placed.unwrap_err(), NoPlacement::Left(LeftToSlurm::HetJob));
+    }
+
+    #[test]
+    fn a_job_with_an_input_waits_for_its_plan_but_not_for_ever() {
+        let mut placer = placer(Tuning::default());
+        let mut none = Steers::default();
+        let two = shape(2, 8);
+        let fresh = Question { input_wait_ms: 100, ..ask(&two, &[0b1111], None) };
+        assert_eq!(decide(&mut placer, &mut none, &fresh).0.unwrap_err(), NoPlacement::Unplanned);
+        let late = Question { held_ms: 100, ..fresh };
+        assert!(decide(&mut placer, &mut none, &late).0.is_ok());
+        let own = |strict| {
+            let planned = vec![tier(&[2, 3], None)];
+            Steer { method: Method::Bisect, strict, ..steer(JobKey::Job(7), planned) }
+        };
+        let names = snapshot(&["a", "b", "c", "d"]);
+        for strict in [false, true] {
+            let mut steers = Steers::default();
+            let table =
+                SteerTable::new(Arc::clone(placer.cluster().table()), &names, vec![own(strict)]);
+            steers.replace(Method::Bisect, table);
+            let (placed, _) = decide(&mut placer, &mut steers, &fresh);
+            assert_eq!(placed.unwrap().nodes, [2, 3]);
+            let elsewhere = Question { candidates: &[0b0011], require_wait_ms: 500, ..fresh };
+            let (placed, _) = decide(&mut placer, &mut steers, &elsewhere);
+            assert_eq!(placed.is_err(), strict, "who insists waits");
+            let late = Question { held_ms: 500, ..elsewhere };
+            assert!(decide(&mut placer, &mut steers, &late).0.is_ok());
+        }
     }
 
     #[test]

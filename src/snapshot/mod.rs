@@ -52,6 +52,12 @@ pub struct Node {
     /// NodeName.
     #[serde(with = "text")]
     pub name: Arc<str>,
+    /// NodeHostName; empty if not known.
+    #[serde(with = "text", default)]
+    pub hostname: Arc<str>,
+    /// NodeAddr; empty if not known.
+    #[serde(with = "text", default)]
+    pub address: Arc<str>,
     /// State in Slurm's words, e.g. `IDLE+DRAIN`.
     #[serde(with = "text")]
     pub state: Arc<str>,

@@ -262,6 +262,8 @@ fn node(builder: &mut Builder, row: &NodeRow<'_>) -> Node {
         .collect();
     Node {
         name: names.get(row.name().unwrap_or_default()),
+        hostname: names.get(row.hostname().unwrap_or_default()),
+        address: names.get(row.address().unwrap_or_default()),
         state: names.get(&row.state().to_string()),
         available: row.state().is_available(),
         cpus: u64::from(row.cpus_usable()),

@@ -6,10 +6,10 @@ use zerocopy::{FromZeros, Immutable, IntoBytes};
 use super::kinds::{Reason, Type, Verdict};
 use super::{
     Alloc, AnswerHead, AskHead, Delta, GresName, GresNamesHead, Header, JobGres, JobHead, Message,
-    Node, NodesHead, OrderHead, PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_GRES_NAMES_PER_MSG,
-    PHX_JOB_GRES_PER_MSG, PHX_MAGIC, PHX_NODES_MAX, PHX_NODES_PER_MSG, PHX_ORDER_PER_MSG,
-    PHX_PACKET_MAX, PHX_QUEUE_PER_MSG, PHX_VERSION, PacketBuf, QueueHead, Queued, Welcome,
-    WireError,
+    Node, NodesHead, OrderHead, PHX_A_ALL_NODES, PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX,
+    PHX_GRES_NAMES_PER_MSG, PHX_JOB_GRES_PER_MSG, PHX_MAGIC, PHX_NODES_MAX, PHX_NODES_PER_MSG,
+    PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_QUEUE_PER_MSG, PHX_VERSION, PacketBuf, QueueHead,
+    Queued, Welcome, WireError,
 };
 
 /// Writes `message` with the sequence number `seq` into `buf` and returns the
@@ -151,6 +151,14 @@ impl super::Answer<'_> {
             generation,
             ..AnswerHead::new_zeroed()
         }
+    }
+}
+
+impl AnswerHead {
+    /// The same, for a job that is to have all of these nodes.
+    #[must_use]
+    pub fn with_all_nodes(self, all: bool) -> Self {
+        Self { flags: if all { PHX_A_ALL_NODES } else { 0 }, ..self }
     }
 }
 

@@ -27,6 +27,9 @@ pub fn text(report: &Explain) -> String {
         list.push(("Expected to run", runtime(expected)));
     }
     facts(&mut out, &list);
+    if let Some(input) = &report.input {
+        facts(&mut out, &steer::input(input));
+    }
     if let Some(pending) = &report.pending {
         waiting(&mut out, pending);
     }

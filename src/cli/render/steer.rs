@@ -4,20 +4,22 @@
 use super::units::{amount, fraction, time};
 use super::{bags, clean};
 use crate::api::types::SteerReport;
-use crate::planner::steer::{GangNote, Note};
+use crate::planner::steer::{DataNote, GangNote, Note};
 
 /// Lines of a list of facts.
 pub(super) fn facts_of(steer: &SteerReport) -> Vec<(&'static str, String)> {
     let made = format!("{} at {}", clean(&steer.method), time(steer.made_ms));
     let mut list = vec![("Steered by", made)];
     list.push(("", became(steer)));
-    if let Note::Gang(gang) = &steer.note {
-        list.push(("Job type", clean(&gang.job_type)));
-        list.push(("Speeds known", speeds(gang)));
-        list.push(("Worth", worth(gang)));
-    }
-    if let Note::Bag(note) = &steer.note {
-        list.extend(bags::facts_of(note));
+    match &steer.note {
+        Note::Gang(gang) => {
+            list.push(("Job type", clean(&gang.job_type)));
+            list.push(("Speeds known", speeds(gang)));
+            list.push(("Worth", worth(gang)));
+        }
+        Note::Data(data) => list.extend(input(data)),
+        Note::Bag(note) => list.extend(bags::facts_of(note)),
+        Note::None => {}
     }
     list
 }
@@ -26,6 +28,11 @@ pub(super) fn facts_of(steer: &SteerReport) -> Vec<(&'static str, String)> {
 pub(super) fn short(steer: &SteerReport) -> String {
     match &steer.note {
         Note::Gang(gang) => format!("{}; {}", became(steer), speeds(gang)),
+        Note::Data(data) => match (&data.error, data.local_share) {
+            (Some(error), _) => format!("input not planned: {}", clean(error)),
+            (None, Some(share)) => format!("{}; {} local", became(steer), percent(share)),
+            (None, None) => became(steer),
+        },
         Note::Bag(note) => format!("{}; {}", became(steer), bags::shares(&note.bag)),
         Note::None => became(steer),
     }
@@ -38,6 +45,56 @@ pub(super) fn became(steer: &SteerReport) -> String {
         (None, Some(why)) => format!("not followed ({})", clean(why)),
         (None, None) => "not followed".to_owned(),
     }
+}
+
+/// Input and plan of a data-parallel job.
+pub(super) fn input(data: &DataNote) -> Vec<(&'static str, String)> {
+    let mut list = vec![("Input", clean(&data.input))];
+    if let Some(error) = &data.error {
+        list.push(("No plan", clean(error)));
+        return list;
+    }
+    list.push((
+        "",
+        format!(
+            "{} files, {} blocks, {} bytes, {} splits",
+            data.files, data.blocks, data.bytes, data.splits
+        ),
+    ));
+    if data.unreadable > 0 {
+        list.push(("Not readable", format!("{} blocks", data.unreadable)));
+    }
+    if !data.unmapped.is_empty() {
+        list.push(("UNMAPPED hosts", clean(&data.unmapped.join(", "))));
+    }
+    for warning in &data.warnings {
+        list.push(("Warning", clean(warning)));
+    }
+    if let (Some(share), Some(remote)) = (data.local_share, data.remote_mb) {
+        let text = format!("{} on {}", percent(share), clean(&data.nodes));
+        list.push(("Planned local", format!("{text}, {} MB from others", fraction(remote))));
+    }
+    if let (Some(start), Some(end)) = (data.start_ms, data.end_ms) {
+        list.push(("Planned time", format!("from {} s to {} s", seconds(start), seconds(end))));
+    }
+    if let (Some(makespan), Some(bound)) = (data.makespan_ms, data.bound_ms) {
+        let text = format!("{} s, at least {} s", seconds(makespan), seconds(bound));
+        list.push(("Makespan", text));
+    }
+    let known = match data.speed_runs {
+        0 => "as configured".to_owned(),
+        runs => format!("from {runs} runs"),
+    };
+    list.push(("Speed", format!("{} MB/s a core, {known}", fraction(data.speed_mb_per_s))));
+    list
+}
+
+fn seconds(ms: f64) -> String {
+    format!("{:.1}", ms / 1000.0)
+}
+
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
 }
 
 fn speeds(gang: &GangNote) -> String {

@@ -397,6 +397,8 @@ impl<'a> Sim<'a> {
         }
         let waited_s = u64::try_from(now_s.saturating_sub(job.job.submit_s)).unwrap_or(0);
         let question = Question {
+            input_wait_ms: 0,
+            require_wait_ms: 0,
             job_id: id,
             array_job_id: None,
             user_id: job.job.user_id,

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Data-parallel jobs: what a job says that it reads, how its input is cut into splits, and which
+//! task reads which split.
+//!
+//! A split is a range of bytes of one file. [`cut`] covers every byte of the input exactly once;
+//! [`deal`] gives each split to one task of the job, near its blocks; [`BlockMap`] is the result
+//! as the job gets it. A step of the job may have other tasks than were expected: then
+//! [`BlockMap::of_task`] deals again, and each task comes to the same answer by itself.
+//!
+//! # Source
+//! `methods.md` section 2 (dealing, migration) and `hdfs.md` section 3.
+
+mod deal;
+mod declare;
+mod map;
+mod splits;
+mod step;
+#[cfg(test)]
+mod tests;
+
+pub use deal::{Dealt, Pace, deal};
+pub use declare::{Declaration, DeclareError, Locality, SplitBy, declared, of_job};
+pub use map::{BlockMap, MapNode, Range};
+pub use splits::{Split, cut};
+pub use step::{Elements, Step};

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Data-parallel jobs in the daemon: what their inputs are, and which task reads which block.
+//!
+//! The plan thread looks for jobs that declare an input and asks for it; the thread `hdfs` looks
+//! it up, whatever time that takes; the next plan steers the job. A job that waits for this is
+//! held back by the link, within `data.wait_ms`. The thread `tell` then says in the job's comment
+//! what is wrong, if so; the update also makes slurmctld look at the job again.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use log::{info, warn};
+
+use crate::bisect::Attenuation;
+use crate::blockmap::{self, BlockMap, Declaration, Split};
+use crate::config::{Config, HdfsConfig};
+use crate::daemon::state::{Shared, lock};
+use crate::hdfs::{Cache, Hdfs, HostMap, HostNames};
+use crate::learn::attenuation::{CoreSpeed, Form, fit};
+use crate::limits::{DATA_INPUTS_MAX, DATA_MAPS_MAX, DATA_SAMPLES_MAX};
+use crate::model::blocks::Located;
+use crate::model::run::Run;
+use crate::model::shape::Shape;
+use crate::planner::steer::DataNote;
+use crate::snapshot::{Job, Snapshot};
+
+/// Longest sleep before a thread looks whether it should stop.
+const TICK: Duration = Duration::from_millis(100);
+/// What our words in a comment begin with.
+const MARK: &str = ";phalanx: ";
+/// Bytes of them.
+const WORDS_MAX: usize = 400;
+/// Hosts without a node that are named.
+const UNMAPPED_MAX: usize = 20;
+/// Bytes of a megabyte of the method.
+const MB: f64 = 1_048_576.0;
+
+/// Whose input: one user must not see what another may read.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct InputKey {
+    pub(super) user: String,
+    pub(super) declaration: Declaration,
+}
+
+/// What was found of one input.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    pub(super) located: Located,
+    pub(super) splits: Vec<Split>,
+    /// Node of each DataNode.
+    pub(super) nodes: Vec<Option<Arc<str>>>,
+    pub(super) note: DataNote,
+}
+
+/// One job with a declaration.
+#[derive(Debug, Clone)]
+pub(super) struct JobData {
+    /// Absent when the declaration is wrong; then `error` says why.
+    pub(super) key: Option<InputKey>,
+    pub(super) error: Option<String>,
+    pub(super) user_id: u32,
+    pub(super) shape: Shape,
+    pub(super) start_s: i64,
+    /// It was told, or needed no telling.
+    pub(super) told: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    inputs: HashMap<InputKey, (Instant, Arc<Input>)>,
+    wanted: VecDeque<(InputKey, u32)>,
+    queued: HashSet<InputKey>,
+    jobs: HashMap<u32, JobData>,
+    maps: HashMap<u32, (i64, Arc<BlockMap>)>,
+    samples: HashMap<String, VecDeque<CoreSpeed>>,
+}
+
+/// Something to say in a job's comment; the same text only makes slurmctld look again.
+#[derive(Debug, Clone)]
+pub(super) struct Tell {
+    pub(super) job_id: u32,
+    pub(super) comment: String,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct DataShared {
+    state: Mutex<State>,
+    tells: (Sender<Tell>, Receiver<Tell>),
+}
+
+impl Default for DataShared {
+    fn default() -> Self {
+        Self { state: Mutex::default(), tells: bounded(1024) }
+    }
+}
+
+impl DataShared {
+    /// Takes in which jobs declare what; asks for inputs that are not known or too old.
+    pub(super) fn observe(&self, snapshot: &Snapshot, keep: Duration) {
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        let declares = |job: &&Job| {
+            job.comment.contains("hdfs-input=") || job.admin_comment.contains("hdfs-input=")
+        };
+        let mut seen = HashSet::new();
+        for job in snapshot.jobs.iter().filter(declares) {
+            seen.insert(job.id);
+            let known = state.jobs.get(&job.id);
+            let same = |data: &&JobData| data.start_s == job.start_s || job.start_s == 0;
+            if known.is_none_or(|data| !same(&data)) || job_changed(known, job) {
+                let told = known.is_some_and(|data| data.told);
+                state.jobs.insert(job.id, JobData { told, ..read(job) });
+            }
+        }
+        state.jobs.retain(|id, _| seen.contains(id));
+        state.maps.retain(|id, _| seen.contains(id));
+        let waits = |job: &&Job| seen.contains(&job.id) && crate::planner::data::may_start(job);
+        for job in snapshot.jobs.iter().filter(waits) {
+            let Some(key) = state.jobs.get(&job.id).and_then(|data| data.key.clone()) else {
+                continue;
+            };
+            if state.inputs.get(&key).is_none_or(|(at, _)| at.elapsed() >= keep) {
+                want(state, key, job.id);
+            }
+        }
+        let used: HashSet<&InputKey> = state.jobs.values().filter_map(|d| d.key.as_ref()).collect();
+        state.inputs.retain(|key, _| used.contains(key));
+    }
+
+    fn next(&self) -> Option<(InputKey, u32)> {
+        lock(&self.state).wanted.pop_front()
+    }
+
+    fn put(&self, key: InputKey, input: Input) {
+        let mut state = lock(&self.state);
+        state.queued.remove(&key);
+        if state.inputs.len() < DATA_INPUTS_MAX {
+            state.inputs.insert(key, (Instant::now(), Arc::new(input)));
+        }
+    }
+
+    /// The job's declaration, if it has one.
+    pub(super) fn job(&self, job_id: u32) -> Option<JobData> {
+        lock(&self.state).jobs.get(&job_id).cloned()
+    }
+
+    /// The job's input, once it was looked up.
+    pub(super) fn input(&self, key: &InputKey) -> Option<Arc<Input>> {
+        lock(&self.state).inputs.get(key).map(|(_, input)| Arc::clone(input))
+    }
+
+    /// The same; when it is not there, it will be looked up.
+    pub(super) fn input_or_ask(&self, key: &InputKey, job_id: u32) -> Option<Arc<Input>> {
+        let mut state = lock(&self.state);
+        let found = state.inputs.get(key).map(|(_, input)| Arc::clone(input));
+        if found.is_none() {
+            want(&mut state, key.clone(), job_id);
+        }
+        found
+    }
+
+    /// The map that was handed out for this start of a job.
+    pub(super) fn map(&self, job_id: u32, start_s: i64) -> Option<Arc<BlockMap>> {
+        let state = lock(&self.state);
+        state.maps.get(&job_id).filter(|(at, _)| *at == start_s).map(|(_, map)| Arc::clone(map))
+    }
+
+    /// The last map that was handed out for a job.
+    pub(super) fn last_map(&self, job_id: u32) -> Option<Arc<BlockMap>> {
+        lock(&self.state).maps.get(&job_id).map(|(_, map)| Arc::clone(map))
+    }
+
+    pub(super) fn keep_map(&self, job_id: u32, start_s: i64, map: &Arc<BlockMap>) {
+        let mut state = lock(&self.state);
+        if state.maps.len() < DATA_MAPS_MAX {
+            state.maps.insert(job_id, (start_s, Arc::clone(map)));
+        }
+    }
+
+    /// Says something to a job once; whether it was not said before.
+    pub(super) fn tell(&self, tell: Tell) -> bool {
+        let mut state = lock(&self.state);
+        let Some(data) = state.jobs.get_mut(&tell.job_id).filter(|data| !data.told) else {
+            return false;
+        };
+        data.told = self.tells.0.try_send(tell).is_ok();
+        data.told
+    }
+
+    /// Megabytes that a job that ended has read, for its speed.
+    pub(super) fn megabytes(&self, run: &Run) -> Option<f64> {
+        if run.array_job_id.is_some() {
+            return None;
+        }
+        let state = lock(&self.state);
+        let key = state.jobs.get(&run.job_id)?.key.as_ref()?;
+        let (_, input) = state.inputs.get(key)?;
+        (input.note.error.is_none() && input.note.bytes > 0).then(|| as_f64(input.note.bytes) / MB)
+    }
+
+    /// Forgets what runs taught.
+    pub(super) fn forget(&self) {
+        lock(&self.state).samples.clear();
+    }
+
+    /// Learns from a run that reports work.
+    pub(super) fn learn(&self, class: &str, run: &Run) {
+        let (Some(work), Ok(cores)) = (run.work, u32::try_from(run.cpus)) else { return };
+        if run.elapsed_ms == 0 || cores == 0 {
+            return;
+        }
+        let speed = work / (as_f64(run.elapsed_ms) / 1000.0 * f64::from(cores));
+        let mut state = lock(&self.state);
+        if state.samples.len() >= DATA_INPUTS_MAX && !state.samples.contains_key(class) {
+            return;
+        }
+        let samples = state.samples.entry(class.to_owned()).or_default();
+        samples.push_back(CoreSpeed { cores, speed });
+        if samples.len() > DATA_SAMPLES_MAX {
+            samples.pop_front();
+        }
+    }
+
+    /// Speed of one core of a class, its attenuation, and the number of runs behind both.
+    pub(super) fn pace(&self, class: &str, config: &Config) -> (f64, Attenuation, u64) {
+        let state = lock(&self.state);
+        let data = &config.data;
+        let samples: Vec<CoreSpeed> =
+            state.samples.get(class).into_iter().flatten().copied().collect();
+        match fit(&samples, data.alpha) {
+            None => (data.speed_mb_per_s, Attenuation::Linear(data.alpha), 0),
+            Some(found) => {
+                let form = match found.form {
+                    Form::Linear(alpha) => Attenuation::Linear(alpha),
+                    Form::Table(values) => Attenuation::Table(values),
+                    Form::Amdahl(beta) => Attenuation::Amdahl(beta),
+                };
+                (found.speed, form, samples.len() as u64)
+            }
+        }
+    }
+}
+
+/// Bytes and milliseconds as numbers; above 2^53 the last digits do not matter here.
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn as_f64(n: u64) -> f64 {
+    n as f64
+}
+
+fn want(state: &mut State, key: InputKey, job_id: u32) {
+    if state.wanted.len() < DATA_INPUTS_MAX && state.queued.insert(key.clone()) {
+        state.wanted.push_back((key, job_id));
+    }
+}
+
+/// A changed declaration counts; our own words do not change it.
+fn job_changed(known: Option<&JobData>, job: &Job) -> bool {
+    let fresh = read(job);
+    known.is_none_or(|data| {
+        data.key != fresh.key || data.error != fresh.error || data.shape != fresh.shape
+    })
+}
+
+fn read(job: &Job) -> JobData {
+    let comment = without_words(&job.comment);
+    let user = if job.user.is_empty() { user_name(job.user_id) } else { job.user.to_string() };
+    let (key, error) = match blockmap::of_job(comment, &job.admin_comment) {
+        Ok(Some(declaration)) => (Some(InputKey { user, declaration }), None),
+        Ok(None) => (None, None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    JobData {
+        key,
+        error,
+        user_id: job.user_id,
+        shape: job.shape.clone(),
+        start_s: job.start_s,
+        told: false,
+    }
+}
+
+fn user_name(uid: u32) -> String {
+    let user = nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid));
+    user.ok().flatten().map_or_else(|| uid.to_string(), |user| user.name)
+}
+
+/// A comment without what we added.
+fn without_words(comment: &str) -> &str {
+    comment.split(MARK).next().unwrap_or(comment)
+}
+
+/// A comment with these words added, or the same without any.
+pub(super) fn with_words(comment: &str, words: Option<&str>) -> String {
+    let own = without_words(comment);
+    let Some(words) = words else { return own.to_owned() };
+    let mut words: String =
+        words.chars().map(|c| if c == ';' || c.is_control() { ',' } else { c }).collect();
+    while words.len() > WORDS_MAX {
+        words.pop();
+    }
+    format!("{own}{MARK}{words}")
+}
+
+/// The thread `hdfs`: looks inputs up until `stop`; `replan` is called after each.
+pub(super) fn look_up(shared: &Shared, replan: &dyn Fn(Arc<Snapshot>), stop: &AtomicBool) {
+    let mut client = Client::default();
+    while !stop.load(Ordering::Relaxed) {
+        let Some((key, job_id)) = shared.inputs.next() else {
+            std::thread::sleep(TICK);
+            continue;
+        };
+        let started = Instant::now();
+        let input = client.input(&shared.config(), shared.snapshot().as_deref(), &key, job_id);
+        let (note, took) = (&input.note, started.elapsed().as_millis());
+        match &note.error {
+            Some(error) => {
+                warn!("job {job_id}: input {}: {error}; placed as if it read nothing", note.input);
+            }
+            None => info!(
+                "job {job_id}: input {}: {} files, {} blocks, {} bytes on {} hosts ({} unmapped) \
+                 in {took} ms",
+                note.input,
+                note.files,
+                note.blocks,
+                note.bytes,
+                input.nodes.len(),
+                note.unmapped.len()
+            ),
+        }
+        shared.inputs.put(key, input);
+        if let Some(snapshot) = shared.snapshot() {
+            replan(snapshot);
+        }
+    }
+}
+
+/// The file systems under the configuration in force.
+#[derive(Default)]
+struct Client {
+    config: HdfsConfig,
+    hdfs: Option<Hdfs>,
+    cache: Option<Cache>,
+}
+
+impl Client {
+    fn input(
+        &mut self,
+        config: &Config,
+        snapshot: Option<&Snapshot>,
+        key: &InputKey,
+        job_id: u32,
+    ) -> Input {
+        let declaration = &key.declaration;
+        let note = DataNote { input: declaration.uris.join(","), ..DataNote::default() };
+        let located = match self.located(&config.hdfs, key, job_id) {
+            Ok(located) => located,
+            Err(error) => {
+                return Input { note: DataNote { error: Some(error), ..note }, ..Input::default() };
+            }
+        };
+        let Some(splits) = blockmap::cut(&located, declaration.split) else {
+            let error = Some(format!("more than {} splits", crate::limits::SPLITS_MAX));
+            return Input { note: DataNote { error, ..note }, ..Input::default() };
+        };
+        let nodes = match snapshot.map(|snapshot| node_of(&located, &config.hdfs, snapshot)) {
+            Some(Ok(nodes)) => nodes,
+            Some(Err(error)) => {
+                return Input { note: DataNote { error: Some(error), ..note }, ..Input::default() };
+            }
+            None => vec![None; located.datanodes.len()],
+        };
+        let unmapped = located.datanodes.iter().zip(&nodes).filter(|(_, node)| node.is_none());
+        let mut unmapped: Vec<String> =
+            unmapped.map(|(datanode, _)| datanode.host.clone()).collect();
+        unmapped.truncate(UNMAPPED_MAX);
+        let blocks = located.files.iter().flat_map(|file| &file.blocks);
+        let note = DataNote {
+            files: located.files.len() as u64,
+            blocks: located.blocks() as u64,
+            bytes: located.length(),
+            splits: splits.len() as u64,
+            unreadable: blocks.filter(|block| block.corrupt).count() as u64,
+            unmapped,
+            warnings: located.warnings.clone(),
+            ..note
+        };
+        Input { located, splits, nodes, note }
+    }
+
+    /// All URIs together; file paths become full URIs, because bases may differ.
+    fn located(
+        &mut self,
+        config: &HdfsConfig,
+        key: &InputKey,
+        job_id: u32,
+    ) -> Result<Located, String> {
+        if self.hdfs.is_none() || self.config != *config {
+            self.hdfs = Some(Hdfs::configured(config).map_err(|error| error.to_string())?);
+            self.cache = Some(Cache::new(Duration::from_secs(config.cache_s.into())));
+            self.config = config.clone();
+        }
+        let (Some(hdfs), Some(cache)) = (&mut self.hdfs, &mut self.cache) else {
+            return Err("no file system".to_owned());
+        };
+        let started = Instant::now();
+        let limit = Duration::from_millis(config.job_ms.into());
+        let mut all = Located::default();
+        for uri in &key.declaration.uris {
+            if started.elapsed() >= limit {
+                return Err(format!("no answer within {} ms", config.job_ms));
+            }
+            let (recursive, user) = (key.declaration.recursive, &key.user);
+            let context = format!("phalanx job={job_id}");
+            let found = cache
+                .get(uri, recursive, user, Instant::now(), || {
+                    hdfs.locate(uri, recursive, user, &context)
+                })
+                .map_err(|error| error.to_string())?;
+            let mut found = Located::clone(&found);
+            for file in &mut found.files {
+                file.path = format!("{}{}", found.base, file.path);
+            }
+            all.append(found);
+        }
+        Ok(all)
+    }
+}
+
+/// The node that each DataNode is.
+fn node_of(
+    located: &Located,
+    config: &HdfsConfig,
+    snapshot: &Snapshot,
+) -> Result<Vec<Option<Arc<str>>>, String> {
+    let names = |node: &crate::snapshot::Node| HostNames {
+        name: node.name.to_string(),
+        hostname: node.hostname.to_string(),
+        address: node.address.to_string(),
+    };
+    let names: Vec<HostNames> = snapshot.nodes.iter().map(names).collect();
+    let map = HostMap::new(&config.host_map, &names).map_err(|error| error.to_string())?;
+    let name = |at: u32| snapshot.nodes.get(at as usize).map(|node| Arc::clone(&node.name));
+    Ok(located.datanodes.iter().map(|d| map.node(d).and_then(name)).collect())
+}
+
+/// The thread `tell`: says what is to be said in comments until `stop`.
+pub(super) fn tell(shared: &Shared, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let Ok(tell) = shared.inputs.tells.1.recv_timeout(TICK) else { continue };
+        let done = Command::new("scontrol")
+            .arg("update")
+            .arg(format!("JobId={}", tell.job_id))
+            .arg(format!("Comment={}", tell.comment))
+            .stdin(Stdio::null())
+            .output();
+        match done {
+            Ok(done) if done.status.success() => {}
+            Ok(done) => {
+                let text = String::from_utf8_lossy(&done.stderr);
+                // The job may have ended meanwhile.
+                info!("job {}: its comment was not updated: {}", tell.job_id, text.trim());
+            }
+            Err(error) => warn!("scontrol: {error}; jobs are not told about their inputs"),
+        }
+    }
+}

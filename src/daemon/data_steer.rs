@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The bisect method in the daemon: data-parallel jobs whose input is known go near it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::blockmap::Locality;
+use crate::daemon::data::{Input, JobData, Tell, with_words};
+use crate::daemon::steerers::{Round, Steerer};
+use crate::learn::{JobTraits, class_of};
+use crate::model::comment;
+use crate::planner::data::{
+    DataJob, Inputs, Piece, can_be_planned, may_start, node_numbers, nowhere, plan,
+};
+use crate::planner::steer::{DataNote, Method, MethodReport, Steer, Steering};
+use crate::snapshot::{Job, JobState};
+
+/// Plans data-parallel jobs.
+#[derive(Default)]
+pub(super) struct DataJobs {
+    /// What jobs are to be told once their steers are in force.
+    tells: Vec<Tell>,
+}
+
+impl Steerer for DataJobs {
+    fn plan(&mut self, round: &Round<'_>) -> Steering {
+        let config = &round.config.data;
+        let keep = Duration::from_secs(round.config.hdfs.cache_s.max(1).into());
+        if !config.enabled {
+            return nothing();
+        }
+        round.data.observe(round.snapshot, keep);
+        let numbers = node_numbers(round.snapshot);
+        let (mut jobs, mut away) = (Vec::new(), Vec::new());
+        let pending = |job: &&Job| job.state == JobState::Pending && may_start(job);
+        for job in round.snapshot.jobs.iter().filter(pending) {
+            let Some(data) = round.data.job(job.id) else { continue };
+            match self.judge(round, job, &data, &numbers) {
+                Judged::Wait => {}
+                Judged::Plan(data) => jobs.push(*data),
+                Judged::Nowhere(steer) => away.push(*steer),
+            }
+        }
+        if jobs.is_empty() && away.is_empty() {
+            return nothing();
+        }
+        let deadline = Instant::now() + Duration::from_millis(config.deadline_ms.into());
+        let now_s = round.now_s();
+        let remaining_s = |job: &Job| remaining_s(round, job, now_s);
+        let inputs = Inputs {
+            snapshot: round.snapshot,
+            rooms: round.rooms,
+            now_ms: round.now_ms,
+            transfer_mb_per_s: config.transfer_mb_per_s,
+            remaining_s: &remaining_s,
+            expired: &|| Instant::now() >= deadline,
+        };
+        let mut steering = plan(&inputs, jobs);
+        steering.report.terms.insert("without_plan".to_owned(), count(away.len()));
+        steering.steers.extend(away);
+        steering
+    }
+
+    fn in_force(&mut self, round: &Round<'_>) {
+        for tell in self.tells.drain(..) {
+            round.data.tell(tell);
+        }
+    }
+}
+
+enum Judged<'a> {
+    /// Its input is being looked up.
+    Wait,
+    Plan(Box<DataJob<'a>>),
+    Nowhere(Box<Steer>),
+}
+
+fn count(n: usize) -> f64 {
+    f64::from(u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+fn nothing() -> Steering {
+    let method = Method::Bisect.as_str().to_owned();
+    let report = MethodReport { method, ..MethodReport::default() };
+    Steering { method: Method::Bisect, steers: Vec::new(), wishes: Vec::new(), report }
+}
+
+impl DataJobs {
+    fn judge<'a>(
+        &mut self,
+        round: &Round<'a>,
+        job: &'a Job,
+        data: &JobData,
+        numbers: &HashMap<Arc<str>, u32>,
+    ) -> Judged<'a> {
+        let away = |note| Judged::Nowhere(Box::new(nowhere(job, round.now_ms, note)));
+        let Some(key) = &data.key else {
+            let error = data.error.clone();
+            self.say(job, data, error.as_deref());
+            return away(DataNote { input: job.comment.to_string(), error, ..DataNote::default() });
+        };
+        let Some(input) = round.data.input(key) else { return Judged::Wait };
+        let words = words(&input.note);
+        self.say(job, data, words.as_deref());
+        let mut note = input.note.clone();
+        if key.declaration.locality == Locality::Off {
+            note.warnings.push("locality=off: any nodes".to_owned());
+        }
+        let off = key.declaration.locality == Locality::Off;
+        if note.error.is_some() || off || !can_be_planned(job) {
+            return away(note);
+        }
+        let own_units = comment::work_units(&job.comment).is_some();
+        let class = class_of(&JobTraits::of(job), &round.config.learn.class_by);
+        let class = if own_units { "" } else { &class };
+        let (speed, attenuation, runs) = round.data.pace(class, round.config);
+        (note.speed_mb_per_s, note.speed_runs) = (speed, runs);
+        Judged::Plan(Box::new(DataJob {
+            job,
+            pieces: pieces(&input, numbers),
+            speed_mb_per_s: speed,
+            attenuation,
+            strict: key.declaration.locality == Locality::Require,
+            note,
+        }))
+    }
+
+    /// Also a job without words is updated: slurmctld then looks at it again.
+    fn say(&mut self, job: &Job, data: &JobData, words: Option<&str>) {
+        if !data.told {
+            let comment = with_words(&job.comment, words);
+            self.tells.push(Tell { job_id: job.id, comment });
+        }
+    }
+}
+
+/// What a user should know without asking.
+fn words(note: &DataNote) -> Option<String> {
+    if let Some(error) = &note.error {
+        return Some(format!("{error}; placed as if it read nothing"));
+    }
+    let mut words = Vec::new();
+    if note.unreadable > 0 {
+        words.push(format!("{} blocks cannot be read now", note.unreadable));
+    }
+    if !note.unmapped.is_empty() {
+        words.push(format!("no Slurm nodes: {}", note.unmapped.join(" ")));
+    }
+    words.extend(note.warnings.iter().cloned());
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// The splits with the nodes that hold most of each.
+fn pieces(input: &Input, numbers: &HashMap<Arc<str>, u32>) -> Vec<Piece> {
+    let number = |node: &Option<Arc<str>>| numbers.get(node.as_ref()?).copied();
+    let nodes: Vec<Option<u32>> = input.nodes.iter().map(number).collect();
+    let piece = |split: &crate::blockmap::Split| {
+        let most = split.held.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+        let holds = split.held.iter().filter(|(_, bytes)| *bytes == most && most > 0);
+        let mut nodes: Vec<u32> =
+            holds.filter_map(|(at, _)| nodes.get(*at as usize).copied().flatten()).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        Piece { bytes: split.length, nodes }
+    };
+    input.splits.iter().map(piece).collect()
+}
+
+/// Seconds that a running job will still take: what its class takes, at most its limit.
+fn remaining_s(round: &Round<'_>, job: &Job, now_s: i64) -> f64 {
+    let seconds = |s: i64| f64::from(i32::try_from(s.max(0)).unwrap_or(i32::MAX));
+    let limit = if job.end_s > 0 { seconds(job.end_s - now_s) } else { f64::INFINITY };
+    let class = class_of(&JobTraits::of(job), &round.config.learn.class_by);
+    let known = round.speeds.seconds(&class, now_s);
+    let ran = seconds(now_s - job.start_s);
+    let expected = if known.count > 0.0 { (known.mean - ran).max(1.0) } else { limit };
+    expected.min(limit).min(86_400.0)
+}

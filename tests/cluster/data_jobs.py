@@ -1,0 +1,434 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Data-parallel jobs with a real HDFS: do they run where their blocks are, and read every byte?
+
+A cluster of 12 nodes, and an HDFS whose DataNodes have the nodes' names. Jobs declare their
+input in the comment. Each task tells which ranges it was given; it asks the NameNode itself
+which DataNodes hold them and reads the data, so that shares of local bytes are measured by the
+tasks. Checked: jobs land on the nodes that hold their blocks and read at least 95 % locally, twice
+what the same job reads on stock Slurm; every byte is read exactly once whatever the tasks; a
+DataNode that died, wrong declarations, files that are not there and a NameNode that is dead or
+silent hold no job up, and both `explain` and the job's comment tell. With --demo a word count
+beside stock is printed instead.
+"""
+
+import argparse
+import collections
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "hdfs")]
+sys.dont_write_bytecode = True
+
+from gangs import Suite  # noqa: E402
+from minihdfs import HdfsError, MiniHdfs  # noqa: E402
+from slurmcluster import Cluster, ClusterError  # noqa: E402
+from slurmcluster.nodes import expand_hostlist  # noqa: E402
+from transparency_status import phalanx, phalanx_json  # noqa: E402
+
+COUNT = 12
+NAMES = [f"n{i}" for i in range(1, COUNT + 1)]
+HOLDERS = ["n5", "n8", "n9", "n11"]
+NODES = f"""\
+NodeName=n[1-{COUNT}] CPUs=4 Sockets=1 CoresPerSocket=4 RealMemory=8000
+PartitionName=main Nodes=n[1-{COUNT}] Default=YES MaxTime=INFINITE State=UP
+PartitionName=stock Nodes=n[1-{COUNT}] MaxTime=INFINITE State=UP
+"""
+BLOCK = 64 << 10
+WORDCOUNT = os.path.join(HERE, "..", "..", "config", "examples", "wordcount.py")
+SCRIPTS = os.path.join(HERE, "..", "..", "config", "slurm")
+LOCAL_MIN = 0.95
+
+
+class Data(Suite):
+    """The cluster, the file system, and what went wrong."""
+
+    def __init__(self, cluster, hdfs, root):
+        super().__init__(cluster)
+        self.hdfs, self.root, self.jobs = hdfs, root, 0
+        self.program = os.path.join(cluster.paths.bin_dir, "phalanx")
+
+    def submit(self, declared, *options, command=None, stock=False, words=False):
+        """A job whose tasks write what they read; returns its id."""
+        self.jobs += 1
+        out = os.path.join(self.root, f"out-{self.jobs}")
+        os.makedirs(out)
+        argv = ["python3", os.path.join(HERE, "data_task.py"), out, self.hdfs_url()]
+        if stock:
+            argv += ["--stock", declared.split(";")[0]]
+        if words:
+            argv.append("--words")
+        task = " ".join(argv)
+        comment = ["-p", "stock"] if stock else [f"--comment=hdfs-input={declared}"]
+        setup = f"export PHALANX={self.program} PHALANX_JOBS_DIR={self.root}/jobs; "
+        job = self.cluster.submit("-t2", "-o", f"{out}/log", *comment, *options,
+                                  wrap=setup + (command or "srun TASK").replace("TASK", task))
+        return job, out
+
+    def hdfs_url(self):
+        """WebHDFS of the first NameNode."""
+        return f"http://127.0.0.1:{self.hdfs.http[self.hdfs.namenodes[0]]}"
+
+    def run(self, declared, *options, command=None, stock=False, size=None, tasks=None,
+            words=False):
+        """Runs a job; returns (record, rows of all tasks, its explanation)."""
+        job, out = self.submit(declared, *options, command=command, stock=stock,
+                               words=words)
+        record = self.cluster.wait_jobs([job], timeout=90)[0]
+        explained = None if stock else phalanx_json(self.cluster, "explain", str(job))
+        rows, told = [], 0
+        for name in sorted(os.listdir(out)):
+            if name.startswith("task-"):
+                told += 1
+                with open(os.path.join(out, name), encoding="utf-8") as file:
+                    rows += json.load(file)
+        log = open(f"{out}/log", encoding="utf-8", errors="replace").read()[-600:]
+        self.expect(record["JobState"] == "COMPLETED", f"{declared}: {record['JobState']}: {log}")
+        if tasks is not None:
+            self.expect(told == tasks, f"{declared}: {told} tasks told, expected {tasks}: {log}")
+        if size is not None:
+            self.covers(rows, size, declared)
+        return record, rows, explained
+
+    def covers(self, rows, size, what):
+        """Every byte of the input in exactly one row. `size`: bytes by path."""
+        ends = collections.Counter()
+        for row in sorted(rows, key=lambda row: (row["path"], row["offset"])):
+            path = row["path"]
+            if not self.expect(row["offset"] == ends[path],
+                               f"{what}: {path} read up to {ends[path]}, then from "
+                               f"{row['offset']}"):
+                return
+            ends[path] += row["length"]
+        self.expect(dict(ends) == size, f"{what}: read {dict(ends)}, expected {size}")
+
+    def share(self, rows):
+        """Part of the bytes that the reading node holds, by the NameNode's word."""
+        total = sum(row["length"] for row in rows)
+        return sum(row["length"] for row in rows if row["local"]) / max(total, 1)
+
+    def near(self, what, declared, *options, size, tasks):
+        """Local share of a job on Phalanx and on stock; the first must be high."""
+        record, rows, explained = self.run(declared, *options, size=size, tasks=tasks)
+        share = self.share(rows)
+        _, stock_rows, _ = self.run(declared, *options, stock=True, size=size, tasks=tasks)
+        stock = self.share(stock_rows)
+        print(f"    {what}: {100 * share:.1f} % local on {record['NodeList']}, "
+              f"stock {100 * stock:.1f} %", flush=True)
+        self.expect(share >= LOCAL_MIN, f"{what}: {share:.3f} local")
+        told = (explained["input"] or {}).get("local_share")
+        self.expect(told is not None and abs(told - share) < 1e-6,
+                    f"{what}: explain says {told}, the tasks {share}")
+        return record, share, stock
+
+
+def lands_on_holders(suite):
+    """One file of 64 blocks on 4 of 12 nodes: the job runs there, at least twice stock's share"""
+    size = {"/data/one": 64 * BLOCK}
+    record, share, stock = suite.near("64 blocks on 4 nodes", "/data/one", "-N4", "-n8",
+                                      size=size, tasks=8)
+    suite.expect(sorted(expand_hostlist(record["NodeList"])) == sorted(HOLDERS),
+                 f"on {record['NodeList']}, blocks on {HOLDERS}")
+    suite.expect(share >= 2 * stock, f"{share} against stock's {stock}")
+    # The number of nodes left open; fewer nodes than hold blocks.
+    suite.near("nodes left open", "/data/one", "-n8", "--mem-per-cpu=10", size=size, tasks=8)
+
+
+def scattered(suite):
+    """Blocks anywhere, replication 1 and 3, skewed"""
+    suite.near("96 blocks on 12 nodes, replication 1", "/data/wide", "-N12", "-n24",
+               size={"/data/wide": 96 * BLOCK}, tasks=24)
+    suite.near("72 blocks, replication 3", "/data/three", "-N8", "-n16",
+               size={"/data/three": 72 * BLOCK}, tasks=16)
+    sizes = {f"/data/skew/f{i}": n * BLOCK for i, n in enumerate((40, 10, 6, 4))}
+    suite.near("skewed, 4 files", "/data/skew", "-N4", "-n4", size=sizes, tasks=4)
+
+
+def any_tasks(suite):
+    """Every byte once: few tasks, many, part of the nodes, splits by number and size, an array"""
+    size = {"/data/one": 64 * BLOCK}
+    suite.run("/data/one", "-N1", "-n1", command="TASK", size=size, tasks=1)
+    suite.run("/data/one", "-N3", "-n7", size=size, tasks=7)
+    suite.run("/data/one;split=5", "-N4", "-n8", size=size, tasks=8)
+    suite.run("/data/one;split=100K;locality=off", "-N2", "-n2", size=size, tasks=2)
+    suite.run("/data/one", "-N4", "-n8", command="srun -N2 -n3 TASK", size=size, tasks=3)
+    suite.run("/data/one", "-N4", "-n8", command="srun -n8 -m cyclic TASK", size=size, tasks=8)
+    job, out = suite.submit("/data/one", "-N1", "-n1", "--array=1-7:2", command="TASK")
+    suite.cluster.wait_jobs([job], timeout=60)
+    rows = [row for name in os.listdir(out) if name.startswith("task-")
+            for row in json.load(open(os.path.join(out, name), encoding="utf-8"))]
+    suite.covers(rows, size, "array")
+
+
+def environment_is_set(suite):
+    """Tasks have the names of Hadoop Streaming; `splits` prints and runs; the map is private"""
+    out = os.path.join(suite.root, "env")
+    os.makedirs(out)
+    wrap = (f"export PHALANX={suite.program} PHALANX_JOBS_DIR={suite.root}/jobs; srun sh -c 'env > {out}/env-$SLURM_PROCID; "
+            f"$PHALANX splits --dir $PHALANX_JOBS_DIR > {out}/all;"
+            f"$PHALANX splits --dir $PHALANX_JOBS_DIR --task $SLURM_PROCID > {out}/rows-$SLURM_PROCID;"
+            f"$PHALANX splits --dir $PHALANX_JOBS_DIR -- sh -c "
+            f"\"echo \\$mapreduce_map_input_start\" > {out}/run-$SLURM_PROCID; "
+            f"stat -c %a:%u $PHALANX_BLOCK_MAP > {out}/mode'")
+    job = suite.cluster.submit("-t1", "-N4", "-n4", "--comment=hdfs-input=/data/one;split=4",
+                               wrap=wrap)
+    suite.cluster.wait_jobs([job], timeout=60)
+    for task in range(4):
+        lines = open(f"{out}/env-{task}", encoding="utf-8").read().splitlines()
+        env = dict(line.split("=", 1) for line in lines if "=" in line)
+        rows = [line.split("\t") for line in open(f"{out}/rows-{task}", encoding="utf-8")]
+        count = env.get("PHALANX_SPLIT_COUNT")
+        if not suite.expect(count == str(len(rows)) and rows, f"task {task}: {count}, {rows} of "
+                            + open(f"{out}/all", encoding="utf-8").read()):
+            continue
+        given = [env.get(f"mapreduce_map_input_{n}") for n in ("file", "start", "length")]
+        suite.expect(given == rows[0][2:5], f"task {task}: {given}, {rows[0]}")
+        ran = open(f"{out}/run-{task}", encoding="utf-8").read().split()
+        suite.expect(ran == [row[3] for row in rows], f"task {task}: ran {ran}")
+    mode = open(f"{out}/mode", encoding="utf-8").read().strip()
+    suite.expect(mode == f"400:{os.getuid()}", f"plan file {mode}")
+
+
+def told_to_users(suite):
+    """Wrong declarations, missing files: the job runs, comment and explain say what is wrong"""
+    for declared, says in (("/data/none", "no such file"), ("/data/one;split=x", "expected block"),
+                           ("hdfs://elsewhere:8020/x", "not among the NameNodes")):
+        job = suite.cluster.submit("-t1", "-n1", f"--comment=mine;hdfs-input={declared}",
+                                   wrap="sleep 3")
+        record = suite.cluster.wait_jobs([job], timeout=40)[0]
+        suite.expect(record["JobState"] == "COMPLETED", f"{declared}: {record['JobState']}")
+        record = suite.cluster.job(job)
+        suite.expect(says in record.get("Comment", "") and "mine" in record.get("Comment", ""),
+                     f"{declared}: comment {record.get('Comment')}")
+        note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
+        suite.expect(says in (note.get("error") or ""), f"{declared}: explain {note}")
+
+
+def other_ways(suite):
+    """#HDFS in the script, HDFS_INPUT, --hdfs-input: lifted into AdminComment by job_submit.lua"""
+    script = "#!/bin/sh\n#SBATCH -t1\n#HDFS input=/data/one;split=8\nsleep 1\n"
+    jobs = {suite.cluster.submit("-N4", script=script): "/data/one;split=8",
+            suite.cluster.submit("-N4", "-t1", "--export=ALL,HDFS_INPUT=/data/one",
+                                 wrap="sleep 1"): "/data/one",
+            suite.cluster.submit("-N4", "-t1", "--hdfs-input=/data/one;recursive",
+                                 wrap="sleep 1"): "/data/one;recursive"}
+    for record in suite.cluster.wait_jobs(list(jobs), timeout=60):
+        declared = jobs[int(record["JobId"])]
+        suite.expect(record.get("AdminComment") == f"hdfs-input={declared}",
+                     f"{declared}: {record.get('AdminComment')}")
+        suite.expect(sorted(expand_hostlist(record["NodeList"])) == sorted(HOLDERS),
+                     f"{declared}: on {record['NodeList']}")
+    try:
+        suite.cluster.submit("-N1", "-t1", "--hdfs-input=/data/one;split=x", wrap="true")
+        suite.expect(False, "a wrong declaration was taken")
+    except ClusterError as error:
+        suite.expect("expected split=block" in str(error), f"refused without a word: {error}")
+
+
+def many_at_once(suite):
+    """Jobs beyond the room on their nodes: all run, planned together"""
+    jobs = [suite.submit("/data/one", "-N2", "-n8", command="srun TASK; sleep 1")[0]
+            for _ in range(8)]
+    time.sleep(1.5)
+    plan = phalanx_json(suite.cluster, "plan")
+    methods = {m["method"]: m for m in plan["methods"]}
+    suite.expect("bisect" in methods, f"plan names {sorted(methods)}")
+    records = suite.cluster.wait_jobs(jobs, timeout=90)
+    suite.expect(all(r["JobState"] == "COMPLETED" for r in records), "not all completed")
+
+
+def datanode_dies(suite):
+    """A DataNode stops: what only it held is told, what others hold too is read there"""
+    suite.hdfs.kill("n8")
+    # It first counts as dead, then its replicas are taken from the NameNode's tables.
+    suite.hdfs.wait(lambda: (suite.hdfs.bean("nn1", "FSNamesystem") or {}).get("MissingBlocks"),
+                    "missing blocks")
+    size = {"/data/three": 72 * BLOCK}
+    _, rows, explained = suite.run("/data/three;split=block;locality=prefer", "-N8", "-n8",
+                                   size=size, tasks=8)
+    suite.expect(suite.share(rows) >= LOCAL_MIN, f"replication 3: {suite.share(rows)}")
+    job = suite.cluster.submit("-t1", "-N4", "--comment=hdfs-input=/data/one;recursive",
+                               wrap="sleep 4")
+    record = suite.cluster.wait_jobs([job], timeout=60)[0]
+    suite.expect(record["JobState"] == "COMPLETED", f"replication 1: {record['JobState']}")
+    note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
+    suite.expect(note.get("unreadable", 0) > 0, f"explain tells of no unreadable block: {note}")
+    suite.expect("cannot be read" in suite.cluster.job(job).get("Comment", ""), "comment")
+
+
+def namenode_dies(suite):
+    """A silent NameNode, then a dead one: jobs start as stock would, and are told"""
+    nn = suite.hdfs.processes["nn1"]
+    for number, says in ((signal.SIGSTOP, "no answer"), (signal.SIGKILL, "refused")):
+        nn.send_signal(number)
+        begun = time.monotonic()
+        job = suite.cluster.submit("-t1", "-N2", f"--comment=hdfs-input=/data/{number}",
+                                   wrap="hostname")
+        record = suite.cluster.wait_jobs([job], timeout=60)[0]
+        took = time.monotonic() - begun
+        print(f"    {number.name}: ended after {took:.1f} s", flush=True)
+        suite.expect(record["JobState"] == "COMPLETED", f"{number.name}: {record['JobState']}")
+        suite.expect(took < 25, f"{number.name}: {took:.0f} s")
+        note = {}
+        end = time.monotonic() + 15
+        while "error" not in note and time.monotonic() < end:
+            note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
+            note = note if note.get("error") else {}
+            time.sleep(0.3)
+        suite.expect(note.get("error"), f"{number.name}: explain says nothing ({says})")
+
+
+CHECKS = (lands_on_holders, scattered, any_tasks, environment_is_set, told_to_users, other_ways, many_at_once,
+          datanode_dies, namenode_dies)
+
+
+def config(root, hdfs):
+    """The daemon's configuration."""
+    path = os.path.join(root, "phalanx.toml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"""\
+mode = "enforce"
+[partition.stock]
+mode = "off"
+[link]
+deadline_us = 20000
+breaker_misses = 100
+[source]
+poll_ms = 300
+[planner]
+slot_ms = 300
+[hdfs]
+conf_dirs = ["{hdfs.conf}"]
+connect_ms = 2000
+call_ms = 3000
+job_ms = 6000
+cache_s = 2
+""")
+    return path
+
+
+def extra(root, bin_dir):
+    """Lines of slurm.conf: the shipped scripts, told where this test has things."""
+    lines = ["SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=200000,"
+             "batch_sched_delay=0,bf_yield_interval=100000"]
+    lines.append("JobSubmitPlugins=lua")
+    jobs = os.path.join(root, "jobs")
+    os.makedirs(jobs)
+    for key, name in (("Prolog", "phalanx-prolog"), ("Epilog", "phalanx-epilog"),
+                      ("TaskProlog", "phalanx-task-prolog")):
+        path = os.path.join(root, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\nexport PHALANX={bin_dir}/phalanx PHALANX_JOBS_DIR={jobs}\n"
+                       f"export PHALANX_SOCKET={root}/c/run/control.sock\n"
+                       f"exec {SCRIPTS}/{name}\n")
+        os.chmod(path, 0o755)
+        lines.append(f"{key}={path}")
+    return lines
+
+
+def files():
+    """Files beside slurm.conf."""
+    with open(os.path.join(SCRIPTS, "job_submit.lua"), encoding="utf-8") as file:
+        script = file.read()
+    spank = os.path.join(os.environ["PHALANX_OVERLAY_DIR"], "spank_phalanx.so")
+    return {"job_submit.lua": script, "plugstack.conf": f"optional {spank}\n"}
+
+
+def write_files(hdfs):
+    """The inputs. One file on chosen nodes: the other DataNodes are started after it."""
+    hdfs.nodes = HOLDERS
+    hdfs.start()
+    hdfs.tool(f"create /data/one {64 * BLOCK} {BLOCK} 1")
+    for i, (node, count) in enumerate(zip(HOLDERS, (40, 10, 6, 4))):
+        hdfs.tool(f"create /data/skew/f{i} {count * BLOCK} {BLOCK} 1 {hdfs.datanode(node)}")
+    for name in NAMES:
+        if name not in HOLDERS:
+            hdfs.start_datanode(name)
+    hdfs.nodes = NAMES
+    hdfs.wait(lambda: hdfs.live() == COUNT, "all DataNodes")
+    hdfs.tool(f"create /data/wide {96 * BLOCK} {BLOCK} 1")
+    hdfs.tool(f"create /data/three {72 * BLOCK} {BLOCK} 3")
+
+
+def test(root, only):
+    """Runs the checks; the number of failed ones."""
+    failed = 0
+    hdfs = MiniHdfs(os.path.join(root, "hdfs"), NAMES, block_size=BLOCK)
+    begun = time.monotonic()
+    try:
+        write_files(hdfs)
+        print(f"    HDFS of {COUNT} DataNodes and its files after "
+              f"{time.monotonic() - begun:.0f} s", flush=True)
+        with Cluster(os.path.join(root, "c"), nodes=NODES, config=config(root, hdfs),
+                     extra=extra(root, os.environ["PHALANX_BIN_DIR"]), files=files()) as cluster:
+            suite = Data(cluster, hdfs, root)
+            for check in CHECKS:
+                if only and check.__name__ not in only:
+                    continue
+                suite.problems, begun = [], time.monotonic()
+                try:
+                    check(suite)
+                except (ClusterError, HdfsError, KeyError, ValueError, OSError):
+                    suite.problems.append(traceback.format_exc())
+                spent = time.monotonic() - begun
+                name = check.__name__.replace("_", "-")
+                print(f"{'FAIL' if suite.problems else 'ok  '} {name} ({spent:.0f} s): "
+                      f"{check.__doc__}", flush=True)
+                for problem in suite.problems:
+                    print(f"       {problem}", flush=True)
+                failed += bool(suite.problems)
+    finally:
+        hdfs.stop()
+    return failed
+
+
+def demo(root):
+    """A word count over blocks, on stock Slurm and on Phalanx; the number of problems."""
+    hdfs = MiniHdfs(os.path.join(root, "hdfs"), NAMES, block_size=BLOCK)
+    try:
+        write_files(hdfs)
+        with Cluster(os.path.join(root, "c"), nodes=NODES, config=config(root, hdfs),
+                     extra=extra(root, os.environ["PHALANX_BIN_DIR"]), files=files()) as cluster:
+            suite = Data(cluster, hdfs, root)
+            print(f"Word count of a file of 64 blocks on 4 of {COUNT} nodes, 8 tasks on 4 nodes")
+            size = {"/data/one": 64 * BLOCK}
+            for name, stock in (("stock", True), ("phalanx", False)):
+                record, rows, _ = suite.run("/data/one", "-N4", "-n8", stock=stock, size=size,
+                                            tasks=8, words=True)
+                local = sum(row["length"] for row in rows if row["local"])
+                remote = sum(row["length"] for row in rows) - local
+                words = sum(row["words"] for row in rows)
+                print(f"{name:8} on {record['NodeList']:12} {words} words, {local:9} bytes read "
+                      f"locally, {remote:9} from other nodes")
+            for problem in suite.problems:
+                print(problem)
+            return len(suite.problems)
+    finally:
+        hdfs.stop()
+
+
+def main():
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="*", help="checks to run, e.g. many_at_once")
+    parser.add_argument("--demo", action="store_true", help="a word count beside stock")
+    parser.add_argument("--keep", action="store_true", help="keep the directory")
+    args = parser.parse_args()
+    root = tempfile.mkdtemp(prefix="phx-data-")
+    os.chmod(root, 0o755)
+    try:
+        return 1 if (demo(root) if args.demo else test(root, args.only)) else 0
+    finally:
+        if not args.keep:
+            shutil.rmtree(root, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
