@@ -251,14 +251,12 @@ impl Backfill {
             return;
         }
         let Some(head) = self.head() else { return };
-        let fits = head.size <= self.free; // then its room is kept
-        let (kept, last_s) =
-            if fits { (head.size, i64::MAX) } else { (0, self.promise(&head, now_s)) };
+        let last_s = self.promise(&head, now_s);
         let waiting = self.express.iter().filter_map(|id| self.waiting.get(id));
         let ends_s = |job: &Request| now_s.saturating_add_unsigned(job.window_s);
         let may: Vec<Request> = waiting.filter(|job| ends_s(job) <= last_s).copied().collect();
         for job in may {
-            if job.id != head.id && job.size <= self.free - kept {
+            if job.size <= self.free {
                 self.start(&job, now_s, started);
             }
         }
@@ -266,7 +264,9 @@ impl Backfill {
 
     /// Until when express jobs may hold CPUs that `head` waits for.
     fn promise(&mut self, head: &Request, now_s: i64) -> i64 {
-        let start_s = now_s.saturating_add_unsigned(self.gap_before(head, now_s).window_s);
+        let fits = head.size <= self.free;
+        let wait_s = if fits { 0 } else { self.gap_before(head, now_s).window_s };
+        let start_s = now_s.saturating_add_unsigned(wait_s);
         let first_s = match self.promised {
             Some((id, first_s)) if id == head.id => first_s,
             _ => start_s,

@@ -13,7 +13,7 @@ pub const SHORT_S: f64 = 3_600.0;
 
 /// Limit of jobs that need not wait for a reservation, seconds; see
 /// [`Backfill::with_express`](super::backfill::Backfill::with_express).
-pub const EXPRESS_S: u64 = 20;
+pub const EXPRESS_S: u64 = 24;
 
 /// See [`Backfill::with_lead`](super::backfill::Backfill::with_lead).
 pub const LEAD_PERCENT: i64 = 135;
