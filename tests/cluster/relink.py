@@ -19,6 +19,7 @@ import subprocess
 import sys
 
 CARGO = os.environ.get("CARGO", "cargo")
+RUSTC = os.environ.get("RUSTC", "rustc")
 PROGRAMS = ("phalanx", "phalanxd")
 VIEWS = ("shim.rs", "wire.rs", "munge.rs")
 CODEGEN = {"debug": ["-Copt-level=1"], "release": ["-Copt-level=3", "-Cpanic=abort"]}
@@ -94,7 +95,7 @@ def main():
         new = os.path.join(out, program + ".new")
         externs = [word for name in ("phalanx", "clap")
                    for word in ("--extern", f"{name}={library(ours, name)}")]
-        subprocess.run(["rustc", "--edition=2024", f"--crate-name={program}", "--crate-type=bin",
+        subprocess.run([RUSTC, "--edition=2024", f"--crate-name={program}", "--crate-type=bin",
                         f"src/bin/{program}.rs", *CODEGEN[profile], "-Cdebuginfo=line-tables-only",
                         *externs, f"-Ldependency={link_dir}", f"-Lnative={lib_dir}",
                         *[f"-L{path}" for path in sorted(paths)], "-o", new], check=True)
@@ -102,4 +103,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except subprocess.CalledProcessError as error:
+        give_up(error)
