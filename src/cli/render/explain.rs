@@ -45,7 +45,7 @@ pub fn text(report: &Explain) -> String {
 
 /// `12 min (from 7 runs of the user; limit 1 h), until 2026-11-21 10:00:00`
 fn runtime(expected: &ExpectedReport) -> String {
-    let limit = expected.limit_s.map_or("none".to_owned(), |limit| span(limit));
+    let limit = expected.limit_s.map_or("none".to_owned(), span);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a job's seconds
     let mean = span(expected.runtime_s.max(0.0).round() as u64);
     let mut text = format!("{mean} (from {:.0} runs of the user; limit {limit})", expected.runs);
