@@ -26,7 +26,7 @@ pub(super) struct DataJobs {
 impl Steerer for DataJobs {
     fn plan(&mut self, round: &Round<'_>) -> Steering {
         let config = &round.config.data;
-        let keep = Duration::from_secs(round.config.hdfs.cache_s.max(1).into());
+        let keep = keep(round);
         if !config.enabled {
             return nothing();
         }
@@ -76,6 +76,11 @@ enum Judged<'a> {
     Nowhere(Box<Steer>),
 }
 
+/// How long an input counts.
+fn keep(round: &Round<'_>) -> Duration {
+    Duration::from_secs(round.config.hdfs.cache_s.max(1).into())
+}
+
 fn count(n: usize) -> f64 {
     f64::from(u32::try_from(n).unwrap_or(u32::MAX))
 }
@@ -100,7 +105,10 @@ impl DataJobs {
             self.say(job, data, error.as_deref());
             return away(DataNote { input: job.comment.to_string(), error, ..DataNote::default() });
         };
-        let Some(input) = round.data.input(key) else { return Judged::Wait };
+        let keep = keep(round);
+        let Some(input) = round.data.input_to_plan(key, keep, data.told) else {
+            return Judged::Wait;
+        };
         let words = words(&input.note);
         self.say(job, data, words.as_deref());
         let mut note = input.note.clone();
