@@ -154,6 +154,19 @@ impl DataShared {
         lock(&self.state).inputs.get(key).map(|(_, input)| Arc::clone(input))
     }
 
+    /// The same for a job to be planned: what is older than `keep` does not count for one that was
+    /// not planned yet.
+    pub(super) fn input_to_plan(
+        &self,
+        key: &InputKey,
+        keep: Duration,
+        planned: bool,
+    ) -> Option<Arc<Input>> {
+        let state = lock(&self.state);
+        let found = state.inputs.get(key).filter(|(at, _)| planned || at.elapsed() < keep);
+        found.map(|(_, input)| Arc::clone(input))
+    }
+
     /// The same; when it is not there, it will be looked up.
     pub(super) fn input_or_ask(&self, key: &InputKey, job_id: u32) -> Option<Arc<Input>> {
         let mut state = lock(&self.state);

@@ -26,7 +26,7 @@ pub(super) struct DataJobs {
 impl Steerer for DataJobs {
     fn plan(&mut self, round: &Round<'_>) -> Steering {
         let config = &round.config.data;
-        let keep = Duration::from_secs(round.config.hdfs.cache_s.max(1).into());
+        let keep = keep(round);
         if !config.enabled {
             return nothing();
         }
@@ -76,6 +76,11 @@ enum Judged<'a> {
     Nowhere(Box<Steer>),
 }
 
+/// How long an input counts.
+fn keep(round: &Round<'_>) -> Duration {
+    Duration::from_secs(round.config.hdfs.cache_s.max(1).into())
+}
+
 fn count(n: usize) -> f64 {
     f64::from(u32::try_from(n).unwrap_or(u32::MAX))
 }
@@ -100,7 +105,10 @@ impl DataJobs {
             self.say(job, data, error.as_deref());
             return away(DataNote { input: job.comment.to_string(), error, ..DataNote::default() });
         };
-        let Some(input) = round.data.input(key) else { return Judged::Wait };
+        let keep = keep(round);
+        let Some(input) = round.data.input_to_plan(key, keep, data.told) else {
+            return Judged::Wait;
+        };
         let words = words(&input.note);
         self.say(job, data, words.as_deref());
         let mut note = input.note.clone();
@@ -151,20 +159,30 @@ fn words(note: &DataNote) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// The splits with the nodes that hold most of each.
+/// The splits with the nodes that hold them; one that no node holds whole counts as a part for
+/// each of its holders.
 fn pieces(input: &Input, numbers: &HashMap<Arc<str>, u32>) -> Vec<Piece> {
     let number = |node: &Option<Arc<str>>| numbers.get(node.as_ref()?).copied();
     let nodes: Vec<Option<u32>> = input.nodes.iter().map(number).collect();
-    let piece = |split: &crate::blockmap::Split| {
-        let most = split.held.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
-        let holds = split.held.iter().filter(|(_, bytes)| *bytes == most && most > 0);
-        let mut nodes: Vec<u32> =
-            holds.filter_map(|(at, _)| nodes.get(*at as usize).copied().flatten()).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        Piece { bytes: split.length, nodes }
-    };
-    input.splits.iter().map(piece).collect()
+    let node = |at: u32| nodes.get(at as usize).copied().flatten();
+    let mut pieces = Vec::with_capacity(input.splits.len());
+    for split in &input.splits {
+        let whole = split.held.iter().filter(|(_, bytes)| *bytes >= split.length);
+        let mut on: Vec<u32> = whole.filter_map(|(at, _)| node(*at)).collect();
+        on.sort_unstable();
+        on.dedup();
+        let all: u64 = split.held.iter().map(|(_, bytes)| *bytes).sum();
+        if !on.is_empty() || all == 0 {
+            pieces.push(Piece { bytes: split.length, nodes: on });
+            continue;
+        }
+        for &(at, bytes) in &split.held {
+            let part = u128::from(split.length) * u128::from(bytes) / u128::from(all);
+            let bytes = u64::try_from(part).unwrap_or(split.length);
+            pieces.push(Piece { bytes, nodes: node(at).into_iter().collect() });
+        }
+    }
+    pieces
 }
 
 /// Seconds that a running job will still take: what its class takes, at most its limit.

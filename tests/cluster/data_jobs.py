@@ -251,8 +251,8 @@ def datanode_dies(suite):
     suite.hdfs.wait(lambda: (suite.hdfs.bean("nn1", "FSNamesystem") or {}).get("MissingBlocks"),
                     "missing blocks")
     size = {"/data/three": 72 * BLOCK}
-    _, rows, explained = suite.run("/data/three;split=block;locality=prefer", "-N8", "-n8",
-                                   size=size, tasks=8)
+    _, rows, explained = suite.run("/data/three;split=block;locality=prefer", "-N10", "-n10",
+                                   size=size, tasks=10)
     suite.expect(suite.share(rows) >= LOCAL_MIN, f"replication 3: {suite.share(rows)}")
     job = suite.cluster.submit("-t1", "-N4", "--comment=hdfs-input=/data/one;recursive",
                                wrap="sleep 4")
