@@ -3,6 +3,7 @@
 #   make demo    install what is needed, build, and run one job list on stock
 #                Slurm and on Phalanx, on a real cluster of 16 nodes on this host
 #   make test    install what is needed, build, and test everything
+#   make demo-hdfs  word count over the blocks of a real HDFS, beside stock Slurm
 # Others: build, plugin, slurm-24.11, check, man, deb, install, bench-10k, bench-balance, clean.
 
 # The installed one; looked at when it is needed, as deps-build may be what installs it.
