@@ -272,6 +272,15 @@ fn orders_go_out_and_reports_come_in() {
     part(wire::PHX_PART_FIRST, &[queued(1), queued(2)]);
     part(wire::PHX_PART_LAST, &[queued(3)]);
     until("report", || desk.report().is_some_and(|r| r.jobs.len() == 3 && r.number == 1));
+    // Generation 0: the plugin forgot its set, so it is sent anew, not renewed.
+    std::thread::sleep(Duration::from_millis(600));
+    part(wire::PHX_PART_SAME, &[]);
+    let mut whole = false;
+    while !whole {
+        if let Message::Order(order) = plugin.receive() {
+            whole = order.head.flags & wire::PHX_PART_FIRST != 0;
+        }
+    }
     drop(plugin);
     until("no report", || desk.report().is_none());
 }

@@ -93,6 +93,15 @@ impl OrderDesk {
         lock(&self.state).wanted.clone()
     }
 
+    /// Whether the plugin's newest word, if it is newer than `since`, is of
+    /// another set: it forgets the one it has when slurmctld reads its
+    /// configuration.
+    pub(super) fn lost(&self, generation: u64, since: Instant) -> bool {
+        let state = lock(&self.state);
+        let newer = state.report.as_ref().filter(|report| report.received > since);
+        newer.is_some_and(|report| report.head.generation != generation)
+    }
+
     /// Takes one part of a report.
     pub(super) fn take(&self, queue: &Queue<'_>) {
         let mut guard = lock(&self.state);

@@ -317,8 +317,8 @@ impl Connection {
         self.order(responder, &mut buffers.reply)
     }
 
-    /// Sends the deltas once and then renews their lease, as long as whoever
-    /// decides them is alive.
+    /// Sends the deltas once, and again where the plugin has lost them, and
+    /// renews their lease as long as whoever decides them is alive.
     fn order(&mut self, responder: &Responder, reply: &mut PacketBuf) -> Result<(), Closed> {
         let Some(wanted) = responder.order.wanted().filter(Wanted::alive) else { return Ok(()) };
         if self.generation_sent == 0 || !responder.settings().order {
@@ -327,7 +327,8 @@ impl Connection {
         let whole = match self.order_sent {
             Some((sent, _)) if sent != wanted.generation => true,
             Some((_, at)) if at.elapsed() < RENEW => return Ok(()),
-            Some(_) => false,
+            // A report may have been under way when the set was sent.
+            Some((sent, at)) => responder.order.lost(sent, at + RENEW / 2),
             None => true,
         };
         if self.send_order(&wanted, whole, reply)? {

@@ -91,7 +91,8 @@ class Learning(Suite):
         """Ended jobs are recorded and teach what they should."""
         self.cluster.wait_jobs(self.work())
         self.expect_ratio("after the first jobs")
-        self.wait(lambda: str(self.requeued) in self.runs(), "the requeued run is recorded")
+        ended = {str(job) for job in (self.requeued, self.failed, self.stopped, self.suspended)}
+        self.wait(lambda: ended <= self.runs().keys(), "all runs that ended are recorded")
         self.cluster.run("scancel", str(self.requeued))
         runs, speeds = self.runs(), self.speeds()
         state = {job: runs.get(str(job), [{}])[0].get("state")
