@@ -9,6 +9,7 @@ their own; cases in different rooms do not see each other.
 
 import os
 import re
+import shutil
 import shlex
 import signal
 import subprocess
@@ -131,7 +132,8 @@ class Case:
         self.part, self.nodes = room.name, room.nodes
         self.notes, self.labels, self._undo, self._children = [], [], [], []
         self.dir = os.path.join(side.cluster.paths.root, "cases", name)
-        os.makedirs(self.dir, exist_ok=True)
+        shutil.rmtree(self.dir, ignore_errors=True)   # of an earlier run of the case
+        os.makedirs(self.dir)
         os.chmod(self.dir, 0o777)
 
     def since(self, major, minor):
