@@ -9,8 +9,8 @@ their own; cases in different rooms do not see each other.
 
 import os
 import re
-import shutil
 import shlex
+import shutil
 import signal
 import subprocess
 import threading
