@@ -161,10 +161,15 @@ def tasks_of(pid):
 
 
 class Probe:
-    """Calls squeue over and over on a thread of its own and keeps the longest time."""
+    """Calls squeue over and over on a thread of its own and keeps the longest time.
+
+    `noise_s` is the longest time of `squeue --version` meanwhile, which asks nobody:
+    what starting a program takes on this machine just now.
+    """
 
     def __init__(self, cluster):
         self.cluster, self.longest_s, self.calls, self.failures = cluster, 0.0, 0, 0
+        self.noise_s = 0.0
         self._stop, self._paused = threading.Event(), 0
         self._thread = threading.Thread(target=self._work, name="probe", daemon=True)
 
@@ -186,7 +191,6 @@ class Probe:
             self._paused += 1
 
     def _work(self):
-        env = self.cluster.env
         favour(threading.get_native_id())
         while not self._stop.wait(PROBE_S):
             phase = self._paused
@@ -194,16 +198,23 @@ class Probe:
                 continue
             for task in tasks_of(self.cluster.process("slurmctld").pid):
                 favour(task)
-            begin = time.monotonic()
-            try:
-                code = subprocess.run(["squeue", "-h", "-o", "%i"], env=env, check=False,
-                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                      stderr=subprocess.DEVNULL,
-                                      timeout=PROBE_TIMEOUT_S).returncode
-            except subprocess.TimeoutExpired:
-                code = -1
+            noise_s, _ = self._call("--version")
+            seconds, code = self._call("-h", "-o", "%i")
             if self._paused != phase:
                 continue  # begun before a stop of slurmctld: says nothing
             self.calls += 1
             self.failures += code != 0
-            self.longest_s = max(self.longest_s, time.monotonic() - begin)
+            self.longest_s = max(self.longest_s, seconds)
+            self.noise_s = max(self.noise_s, noise_s)
+
+    def _call(self, *options):
+        """(seconds, exit code) of one squeue; -1 if it did not end."""
+        begin = time.monotonic()
+        try:
+            code = subprocess.run(["squeue", *options], env=self.cluster.env, check=False,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL,
+                                  timeout=PROBE_TIMEOUT_S).returncode
+        except subprocess.TimeoutExpired:
+            code = -1
+        return time.monotonic() - begin, code
