@@ -353,7 +353,7 @@ def a_thousand_registrations_and_a_restart(suite):
     suite.wait(lambda: len(suite.fresh("of_file")) == 4, "the file's registration runs")
     suite.status_is(409, suite.local("DELETE", "/v1/collectors/of_file"), "remove the file's")
     phalanx(suite.cluster, "collector", "use", "share.capability", "--reset")
-    suite.expect(suite.parts()["n1"]["value"] == 4.0, "back to the configuration")
+    suite.wait(lambda: suite.parts()["n1"]["value"] == 4.0, "back to the configuration", 5.0)
     past = suite.local("GET", "/v1/data/rank/n1/history")[2]["points"]
     suite.expect(past and past[-1]["value"] == 1, f"history: {past[:3]}")
 

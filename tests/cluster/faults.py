@@ -53,6 +53,7 @@ class Run:
         self.stream = Stream(cluster, name)
         self.logs = {which: log_size(cluster, which) for which in ("slurmctld", "phalanxd")}
         self.problems = []
+        self.wait(self.in_use, "plugin connected and synced before the fault")
         self.before = self.status()
 
     def status(self):

@@ -8,6 +8,8 @@ import subprocess
 import threading
 import time
 
+from slurmcluster.procs import tasks_of
+
 FINISH_S = 90.0            # until the jobs of one fault must all have ended
 PROBE_S = 0.3              # between two calls of squeue
 PROBE_TIMEOUT_S = 20.0
@@ -150,14 +152,6 @@ def favour(task):
     with contextlib.suppress(OSError):
         if os.getpriority(os.PRIO_PROCESS, task) > FAVOURED:
             os.setpriority(os.PRIO_PROCESS, task, FAVOURED)
-
-
-def tasks_of(pid):
-    """The thread ids of a process."""
-    try:
-        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
-    except OSError:
-        return []
 
 
 class Probe:

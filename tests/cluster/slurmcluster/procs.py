@@ -26,13 +26,16 @@ class Process:
     start: int
 
     def alive(self):
-        """True while the process runs; a zombie is dead (and reaped if it is our child)."""
+        """True while the process runs; a zombie is dead (and reaped if it is our child).
+
+        A zombie with threads is not dead yet: they keep its sockets open.
+        """
         state, _, start = stat_of(self.pid)
         if state in (None, "X") or start != self.start:
             return False
         if state == "Z":
             self.exit_status()
-            return False
+            return len(tasks_of(self.pid)) > 1
         return True
 
     def exit_status(self):
@@ -66,6 +69,14 @@ def stat_of(pid):
     except OSError:
         return None, 0, 0
     return fields[0], int(fields[1]), int(fields[19])
+
+
+def tasks_of(pid):
+    """The thread ids of a process."""
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return []
 
 
 def identify(role, pid):
