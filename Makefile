@@ -161,7 +161,7 @@ test-24.11: slurm-24.11
 .PHONY: tuning-pictures bench-10k bench-balance bench-traces bench-gangs bench-gang-method \
 	bench-share bench-agents bench-order bench-bag bench-bags-cluster
 # The data of the source paper's experiments, as BENCHMARKS.md names them.
-BAG_DATA ?= ../shared/data
+BAG_DATA ?= ../shared/data/eapm
 bench-bag: rust
 	$(CARGO) run --release --example bag_experiments -- --data $(BAG_DATA)
 bench-bags-cluster: deps-test debug plugin
