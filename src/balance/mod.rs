@@ -38,6 +38,7 @@ mod decide;
 mod engine;
 pub mod fragment;
 mod index;
+pub mod lookahead;
 mod params;
 pub mod pending;
 mod plain;
