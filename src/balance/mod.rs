@@ -46,6 +46,7 @@ pub mod problem;
 mod report;
 mod score;
 mod search;
+mod unusable;
 
 pub use chart::chart;
 pub use engine::{Branch, Choice, Decision, Engine, EngineError, Outcome, Request, RunnerUp};
