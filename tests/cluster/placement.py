@@ -365,9 +365,10 @@ def whole_nodes_for_pending(suite):
     text = suite.read_toml()
     landed = {}
     for fragment in (0.0, 1.0):
-        suite.toml(text + f"\n[balance.best]\nfragment = {fragment}\n")
+        # Three of four GPUs of one node, few of its CPUs: even usage alone goes elsewhere.
+        suite.toml(text + f"\n[balance.best]\npacking = 0.0\nsharpness = 0\n"
+                          f"fragment = {fragment}\n")
         suite.reload()
-        # Three of four GPUs of one node, few of its CPUs: balance alone would go elsewhere.
         broken = suite.cluster.submit(*a100, "--gres=gpu:a100:3", "-t5", wrap="exec sleep 600")
         suite.cluster.wait_jobs([broken], states={"RUNNING"})
         first = nodes_of(suite.cluster.job(broken)["NodeList"])

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 sys.dont_write_bytecode = True
@@ -137,31 +138,43 @@ def compare(policy, cluster, jobs, records, where, options):
     return abs(off) <= MAKESPAN_OFF_MAX and alike >= RANKS_MIN
 
 
-def main():
-    """Both clusters, one after the other."""
+def work_through(policy, args, root):
+    """One cluster works the list off; whether it did what was foretold."""
+    jobs = work_list(args.jobs, args.gap, args.seed)
+    cluster = Cluster(os.path.join(root, policy), stock=policy == "stock").up()
+    try:
+        records = run_list(cluster, jobs)
+        where = os.path.join(args.keep or root, f"simulated-{policy}")
+        os.makedirs(where, exist_ok=True)
+        with open(os.path.join(where, "records.json"), "w", encoding="utf-8") as file:
+            json.dump(records, file)
+        return compare(policy, cluster, jobs, records, where, args.options)
+    finally:
+        cluster.down()
+
+
+def arguments():
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--jobs", type=int, default=60, help="length of the list (default 60)")
     parser.add_argument("--gap", type=float, default=0.25, metavar="S",
                         help="mean time between two submissions (default 0.25)")
     parser.add_argument("--seed", type=int, default=1, help="of the list (default 1)")
     parser.add_argument("--only", choices=POLICIES, help="one of the two")
+    parser.add_argument("--together", action="store_true", help="both clusters at the same time")
     parser.add_argument("--keep", metavar="DIR", help="leave what was simulated here")
     parser.add_argument("options", nargs="*", help="further options of `phalanx simulate`")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    """Both clusters, one after the other unless told otherwise."""
+    args = arguments()
     root = tempfile.mkdtemp(prefix="phalanx-reality-")
-    jobs, good = work_list(args.jobs, args.gap, args.seed), True
+    policies = [args.only] if args.only else POLICIES
     try:
-        for policy in [args.only] if args.only else POLICIES:
-            cluster = Cluster(os.path.join(root, policy), stock=policy == "stock").up()
-            try:
-                records = run_list(cluster, jobs)
-                where = os.path.join(args.keep or root, f"simulated-{policy}")
-                os.makedirs(where, exist_ok=True)
-                with open(os.path.join(where, "records.json"), "w", encoding="utf-8") as file:
-                    json.dump(records, file)
-                good &= compare(policy, cluster, jobs, records, where, args.options)
-            finally:
-                cluster.down()
+        with ThreadPoolExecutor(len(policies) if args.together else 1) as pool:
+            good = all(list(pool.map(lambda policy: work_through(policy, args, root), policies)))
     except ClusterError as error:
         print(f"reality: {error}", file=sys.stderr)
         return 1
