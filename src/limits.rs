@@ -59,6 +59,8 @@ pub const RECENT_ASKS_MAX: usize = 8;
 pub const LEARN_PAIRS_MAX: usize = 500_000;
 /// Job classes whose speeds are remembered.
 pub const LEARN_CLASSES_MAX: usize = 20_000;
+/// Ended runs whose energy Slurm's accounting is asked for at a time.
+pub const ENERGY_RUNS_MAX: usize = 20_000;
 /// Ended runs that wait for a poll of slurmctld; the oldest are given up.
 pub const RUNS_WAITING_MAX: usize = 65_536;
 /// Runs of one request of an import.

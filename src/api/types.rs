@@ -691,6 +691,9 @@ pub struct EnergyRow {
     pub watts: Option<f64>,
     /// Runs behind that.
     pub measured: f64,
+    /// Where the power of these runs comes from; `None`: it is not known.
+    #[serde(default)]
+    pub from: Option<WattsFrom>,
 }
 
 /// What is known of one job class.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
+use jiff::{Timestamp, ToSpan, Zoned};
 
 use crate::api::types::{EnergyReport, EnergyRow, NodePower};
 use crate::bag::Mode;
@@ -82,7 +82,7 @@ fn settings(bag: &BagConfig, now_ms: u64) -> Settings {
             BagMode::Average => Mode::Average,
         },
         energy_price: price_at(bag, now.hour()) / KWH,
-        cheaper_ahead: cheapest_ahead(bag, &now).map(|price| price / KWH),
+        ahead: prices_ahead(bag, &now).collect(),
         task_price: bag.task_price,
         price: bag.price.clone(),
         margin: bag.margin,
@@ -112,11 +112,17 @@ pub(super) fn price_at(bag: &BagConfig, hour: i8) -> f64 {
     before.map_or(bag.energy_price, |(_, price)| *price)
 }
 
-/// The lowest price of the hours that begin within the longest wait.
-fn cheapest_ahead(bag: &BagConfig, now: &Zoned) -> Option<f64> {
-    let hours = i8::try_from(bag.wait_max_s.div_ceil(3600).min(23)).unwrap_or(23);
-    let price = |ahead: i8| price_at(bag, (now.hour() + ahead) % 24);
-    (1..=hours).map(price).reduce(f64::min)
+/// Hours of the day that begin within the longest wait: seconds until then, and
+/// the price per joule from then on.
+fn prices_ahead<'a>(bag: &'a BagConfig, now: &'a Zoned) -> impl Iterator<Item = (u64, f64)> + 'a {
+    let into = i64::from(now.minute()) * 60 + i64::from(now.second());
+    let begins = (1..).map(move |hours: i64| hours * 3600 - into);
+    let of = |seconds: i64| {
+        let then = now.checked_add(seconds.seconds()).ok()?;
+        Some((u64::try_from(seconds).ok()?, price_at(bag, then.hour()) / KWH))
+    };
+    let near = move |of: &(u64, f64)| of.0 < bag.wait_max_s;
+    begins.map_while(of).take_while(near)
 }
 
 /// Power of a busy and of an idle node by class, from the configuration.
@@ -287,6 +293,10 @@ pub(super) fn energy(shared: &Shared) -> EnergyReport {
                 runs: seconds.count,
                 watts: (measured.count > 0.0).then_some(measured.mean),
                 measured: measured.count,
+                from: match measured.count > 0.0 {
+                    true => Some(WattsFrom::Accounting),
+                    false => known.node_watts(&class).map(|(_, from)| from),
+                },
             });
         }
     }
@@ -317,12 +327,14 @@ mod tests {
         let at = |hour| price_at(&bag, hour);
         assert_eq!([at(0), at(6), at(21), at(22)], [0.1, 0.4, 0.4, 0.1]);
         assert_eq!(price_at(&BagConfig::default(), 3), 0.3);
-        // At 9 the cheap hours are 13 hours ahead.
-        let noon = |wait_max_s| {
+        // At 21:30 the cheap hours begin in half an hour.
+        let ahead = |hour, wait_max_s| {
             let bag = BagConfig { wait_max_s, ..bag.clone() };
-            let nine = jiff::civil::date(2026, 11, 21).at(9, 30, 0, 0).to_zoned(TimeZone::UTC);
-            nine.ok().and_then(|nine| cheapest_ahead(&bag, &nine))
+            let now = jiff::civil::date(2026, 11, 21).at(hour, 30, 0, 0).to_zoned(TimeZone::UTC);
+            now.map(|now| prices_ahead(&bag, &now).collect::<Vec<_>>()).unwrap_or_default()
         };
-        assert_eq!((noon(3600), noon(13 * 3600)), (Some(0.4), Some(0.1)));
+        assert_eq!(ahead(21, 3600), [(1800, 0.1 / KWH)]);
+        assert_eq!(ahead(21, 1800), []);
+        assert_eq!(ahead(9, 3600), [(1800, 0.4 / KWH)]);
     }
 }

@@ -90,9 +90,8 @@ pub struct Settings {
     pub mode: Mode,
     /// Money per joule, now.
     pub energy_price: f64,
-    /// The lowest price per joule that comes within the time that is left to
-    /// wait, by seconds waited already.
-    pub cheaper_ahead: Option<f64>,
+    /// Prices per joule of the hours to come: seconds until they begin, price.
+    pub ahead: Vec<(u64, f64)>,
     /// Money per task, where neither the job's comment nor `price` says more.
     pub task_price: f64,
     /// Money per unit and hour by TRES name (memory per GiB).
@@ -116,7 +115,7 @@ impl Default for Settings {
         Self {
             mode: Mode::Best,
             energy_price: 0.3 / 3.6e6,
-            cheaper_ahead: None,
+            ahead: Vec::new(),
             task_price: 0.0,
             price: BTreeMap::new(),
             margin: 1.3,

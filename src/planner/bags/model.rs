@@ -369,11 +369,11 @@ fn waits(inputs: &Inputs<'_>, bag: &Bag<'_>) -> bool {
     let settings = inputs.settings;
     let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
     let waited = now_s.saturating_sub(bag.job.submit_s).max(0).unsigned_abs();
-    let cheaper = settings.cheaper_ahead.is_some_and(|price| price < settings.energy_price);
+    let left = settings.wait_max_s.saturating_sub(waited);
+    let cheaper = |&(begins_s, price): &(u64, f64)| begins_s < left && price < settings.energy_price;
     settings.loss == Loss::Wait
         && settings.strict
-        && cheaper
-        && waited < settings.wait_max_s
+        && settings.ahead.iter().any(cheaper)
         && bag.price < settings.energy_price * bag.least_joules()
 }
 

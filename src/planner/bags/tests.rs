@@ -200,7 +200,7 @@ fn loss_makers_run_or_wait_for_a_cheaper_hour_but_not_for_ever() {
         loss: Loss::Wait,
         strict: true,
         wait_max_s: 60,
-        cheaper_ahead: Some(0.5),
+        ahead: vec![(20, 0.5)],
         ..run.clone()
     };
     let fresh = snapshot(1, [0, 0], vec![job(90)]);
@@ -210,8 +210,11 @@ fn loss_makers_run_or_wait_for_a_cheaper_hour_but_not_for_ever() {
     let steering = planned(&fresh, &known(), &wait);
     assert!(steering.steers[0].strict && steering.steers[0].tiers.is_empty());
     assert!(steering.report.bags[0].waits);
-    let no_relief = Settings { cheaper_ahead: Some(1.0), ..wait.clone() };
-    assert_eq!(quotas(&planned(&fresh, &known(), &no_relief)), of(0, 12));
+    // As dear as now, or only after the longest wait: 10 of 60 s are over.
+    for ahead in [vec![(20, 1.0)], vec![(50, 0.5)], Vec::new()] {
+        let no_relief = Settings { ahead, ..wait.clone() };
+        assert_eq!(quotas(&planned(&fresh, &known(), &no_relief)), of(0, 12));
+    }
     let old = snapshot(1, [0, 0], vec![job(40)]);
     assert_eq!(quotas(&planned(&old, &known(), &wait)), of(0, 12));
 }
