@@ -281,6 +281,8 @@ pub struct LearnConfig {
     pub prior_strength: f64,
     /// Time between two looks at Slurm's accounting, seconds; 0 for none.
     pub accounting_s: u64,
+    /// Whether predicted runtimes decide, or are only shown.
+    pub runtimes_decide: bool,
 }
 
 /// Which form of the gang method plans.
@@ -614,6 +616,7 @@ impl Default for LearnConfig {
             half_life_days: 30.0,
             prior_strength: 8.0,
             accounting_s: 60,
+            runtimes_decide: true,
         }
     }
 }

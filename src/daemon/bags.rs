@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
@@ -28,12 +29,13 @@ const BUSY: f64 = 0.5;
 /// Plans arrays; remembers the power of nodes that were busy.
 pub(super) struct Bags {
     power: Arc<Mutex<Power>>,
+    pace: Pace,
 }
 
 impl Bags {
     /// A planner that keeps what it sees in `power`.
     pub(super) fn new(power: Arc<Mutex<Power>>) -> Self {
-        Self { power }
+        Self { power, pace: Pace::default() }
     }
 }
 
@@ -53,13 +55,64 @@ impl Steerer for Bags {
             power: &power,
             now_s: round.now_s(),
         };
-        plan(&Inputs {
+        let mut settings = settings(config, round.now_ms);
+        let (wanted, began) = (settings.mode, Instant::now());
+        settings.mode = self.pace.mode(wanted);
+        let mut steering = plan(&Inputs {
             snapshot: round.snapshot,
             rooms: round.rooms,
             now_ms: round.now_ms,
+            outlook: round.outlook,
             knowledge: &known,
-            settings: &settings(config, round.now_ms),
-        })
+            settings: &settings,
+        });
+        let limit = Duration::from_millis(round.config.planner.deadline_ms);
+        self.pace.took(wanted, began.elapsed(), limit);
+        if settings.mode != wanted {
+            steering.report.mode.push_str(", as the configured mode takes too long");
+        }
+        steering
+    }
+}
+
+/// Which mode is quick enough: one that takes longer than a plan may gives way to
+/// a cheaper one, and is tried again when that has long been quick.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Steps below the wanted mode.
+    down: usize,
+    /// Quick plans in a row.
+    quick: u32,
+}
+
+impl Pace {
+    /// Quick plans after which the dearer mode is tried again.
+    const PATIENCE: u32 = 60;
+
+    fn ladder(wanted: Mode) -> &'static [Mode] {
+        match wanted {
+            Mode::Best => &[Mode::Best, Mode::Integer, Mode::Seed, Mode::Greedy],
+            Mode::Greedy => &[Mode::Greedy],
+            Mode::Average => &[Mode::Average],
+            Mode::Seed => &[Mode::Seed, Mode::Greedy],
+            Mode::Exact => &[Mode::Exact, Mode::Greedy],
+            Mode::Integer => &[Mode::Integer, Mode::Greedy],
+            Mode::Template => &[Mode::Template, Mode::Integer, Mode::Greedy],
+        }
+    }
+
+    fn mode(&self, wanted: Mode) -> Mode {
+        let ladder = Self::ladder(wanted);
+        ladder.get(self.down).or(ladder.last()).copied().unwrap_or(wanted)
+    }
+
+    fn took(&mut self, wanted: Mode, time: Duration, limit: Duration) {
+        self.quick = if time * 8 < limit { self.quick + 1 } else { 0 };
+        if time > limit {
+            self.down = (self.down + 1).min(Self::ladder(wanted).len() - 1);
+        } else if self.quick >= Self::PATIENCE {
+            *self = Self { down: self.down.saturating_sub(1), quick: 0 };
+        }
     }
 }
 
@@ -319,6 +372,22 @@ fn as_f64(n: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mode_that_takes_too_long_gives_way_for_a_while() {
+        let mut pace = Pace::default();
+        let mut took = |ms, times| {
+            for _ in 0..times {
+                pace.took(Mode::Best, Duration::from_millis(ms), Duration::from_millis(200));
+            }
+            pace.mode(Mode::Best)
+        };
+        assert_eq!(took(150, 100), Mode::Best);
+        assert_eq!(took(250, 1), Mode::Integer);
+        assert_eq!(took(5, Pace::PATIENCE - 1), Mode::Integer);
+        assert_eq!(took(5, 1), Mode::Best);
+        assert_eq!(took(900, 9), Mode::Greedy, "nothing is cheaper");
+    }
 
     #[test]
     fn a_tariff_holds_from_its_hour_on() {

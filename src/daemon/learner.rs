@@ -326,8 +326,9 @@ fn run_nodes<'a>(
     names: &'a [String],
     then: &'a [String],
 ) -> Vec<RunNode<'a>> {
-    let node = |(name, then): (&'a String, &'a String)| {
-        RunNode { name, class: classes.get(name.as_str()).unwrap_or(then) }
+    let node = |(name, then): (&'a String, &'a String)| RunNode {
+        name,
+        class: classes.get(name.as_str()).unwrap_or(then),
     };
     names.iter().zip(then).map(node).collect()
 }

@@ -4,7 +4,7 @@
 //! A class of nodes is a fluid of its CPUs. A task that takes more of another
 //! resource than of CPUs counts as the CPUs that it keeps others from.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use fixedbitset::FixedBitSet;
 
@@ -84,12 +84,16 @@ pub(super) struct Model<'a> {
     pub(super) energy_price: f64,
     /// Money that running tasks still earn, less their energy.
     pub(super) under_way: f64,
+    /// CPUs that other jobs are expected to give back in time.
+    pub(super) given_back: f64,
     class_of: Vec<usize>,
     power_cap: Option<f64>,
 }
 
 impl<'a> Model<'a> {
-    pub(super) fn new(inputs: &Inputs<'a>) -> Self {
+    /// CPUs of other jobs count where these are expected to end within
+    /// `horizon_s`, and what they still need of them is load.
+    pub(super) fn new(inputs: &Inputs<'a>, horizon_s: f64) -> Self {
         let mut model = Self {
             energy_price: inputs.settings.energy_price,
             power_cap: inputs.settings.power_cap,
@@ -97,7 +101,8 @@ impl<'a> Model<'a> {
         };
         model.set_classes(inputs);
         let arrays = model.arrays(inputs);
-        let foreign = foreign_cpus(inputs, &arrays);
+        let mut foreign = foreign_cpus(inputs, &arrays);
+        model.give_back(inputs, &arrays, &mut foreign, horizon_s);
         for (node, class) in model.class_of.iter().enumerate() {
             let up = inputs.snapshot.nodes.get(node).is_some_and(|n| n.available);
             if let (true, Some(class), Some(room)) =
@@ -130,6 +135,34 @@ impl<'a> Model<'a> {
                 self.classes.len() - 1
             });
             self.class_of.push(at);
+        }
+    }
+
+    fn give_back(
+        &mut self,
+        inputs: &Inputs<'_>,
+        arrays: &[Array<'_>],
+        foreign: &mut [u64],
+        horizon_s: f64,
+    ) {
+        let own: HashSet<u32> =
+            arrays.iter().flat_map(|array| &array.running).map(|(_, job)| job.id).collect();
+        let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
+        for end in inputs.outlook.ends.iter().filter(|end| !own.contains(&end.job.id)) {
+            let left_s = as_f64(end.end_s.saturating_sub(now_s).max(0).unsigned_abs());
+            if left_s >= horizon_s {
+                break;
+            }
+            for held in &end.job.held {
+                let class = self.class_of.get(held.node).and_then(|at| self.classes.get_mut(*at));
+                let (Some(taken), Some(class)) = (foreign.get_mut(held.node), class) else {
+                    continue;
+                };
+                let cpus = held.cpus.min(*taken);
+                *taken -= cpus;
+                class.load += as_f64(cpus) * left_s;
+                self.given_back += as_f64(cpus);
+            }
         }
     }
 
@@ -370,7 +403,8 @@ fn waits(inputs: &Inputs<'_>, bag: &Bag<'_>) -> bool {
     let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
     let waited = now_s.saturating_sub(bag.job.submit_s).max(0).unsigned_abs();
     let left = settings.wait_max_s.saturating_sub(waited);
-    let cheaper = |&(begins_s, price): &(u64, f64)| begins_s < left && price < settings.energy_price;
+    let cheaper =
+        |&(begins_s, price): &(u64, f64)| begins_s < left && price < settings.energy_price;
     settings.loss == Loss::Wait
         && settings.strict
         && settings.ahead.iter().any(cheaper)

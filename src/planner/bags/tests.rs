@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::model::shape::Shape;
+use crate::planner::cluster::{Held, RunningJob};
+use crate::planner::ends::{End, Outlook};
 use crate::planner::steer::{JobKey, Note};
 use crate::snapshot::{Builder, JobState, Partition};
 
@@ -98,8 +100,9 @@ fn settings(mode: Mode) -> Settings {
 
 fn planned(snapshot: &Snapshot, known: &Known, settings: &Settings) -> Steering {
     let rooms = Room::of_snapshot(snapshot);
-    let inputs = Inputs { snapshot, rooms: &rooms, now_ms: 100_000, knowledge: known, settings };
-    plan(&inputs)
+    let outlook = &Outlook::default();
+    let now_ms = 100_000;
+    plan(&Inputs { snapshot, rooms: &rooms, now_ms, outlook, knowledge: known, settings })
 }
 
 /// Quotas by class of the only steer.
@@ -176,6 +179,28 @@ fn running_tasks_are_load_and_the_rest_keeps_the_proportions() {
     assert_eq!(quotas(&steering), of(3, 1));
     assert_eq!(steering.report.terms["makespan_s"], 40.0);
     assert_eq!(steering.report.bags[0].running, 2);
+}
+
+#[test]
+fn nodes_that_another_job_gives_back_soon_are_waited_for() {
+    let snapshot = snapshot(1, [1, 0], vec![array(5, 12, 40_000.0 / 12.0)]);
+    let rooms = Room::of_snapshot(&snapshot);
+    let quotas_until = |end_s| {
+        let held = vec![Held { node: 0, cpus: 1, ..Held::default() }];
+        let job = RunningJob { id: 99, held, ..RunningJob::default() };
+        let outlook = &Outlook { ends: vec![End { end_s, job }], ..Outlook::default() };
+        let (knowledge, settings) = (&known(), &settings(Mode::Best));
+        let (snapshot, rooms) = (&snapshot, &rooms);
+        let now_ms = 100_000;
+        plan(&Inputs { snapshot, rooms, now_ms, outlook, knowledge, settings })
+    };
+    let soon = quotas_until(110);
+    assert_eq!(quotas(&soon), of(8, 4));
+    assert_eq!(soon.report.terms["makespan_s"], 90.0);
+    // Alone the frugal node needs 240 s.
+    let never = of(0, 12);
+    assert_eq!(quotas(&quotas_until(330)), never, "too late to gain anything");
+    assert_eq!(quotas(&quotas_until(400)), never);
 }
 
 #[test]
@@ -263,6 +288,7 @@ fn one_task_tries_a_class_that_nobody_tried() {
         snapshot: &snapshot,
         rooms: &rooms,
         now_ms: 100_000,
+        outlook: &Outlook::default(),
         knowledge: &Untried(known()),
         settings: &settings,
     };
