@@ -107,6 +107,8 @@ test-cluster: debug $(SCHEMATHESIS)
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/data_jobs.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/bags.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/ends.py & ends=$$!; \
+		$(CLUSTER_ENV) $(PYTHON) tests/cluster/energy.py; energy=$$?; wait $$ends && exit $$energy
 	PHALANX_NEED_MUNGED=1 $(CARGO) test -p phalanx-ffi --test munge
 	PHALANX_SCHEMATHESIS=$(CURDIR)/$(SCHEMATHESIS) $(CLUSTER_ENV) \
 		$(PYTHON) tests/cluster/data_service.py

@@ -58,6 +58,7 @@ impl Steerer for Bags {
         let mut settings = settings(config, round.now_ms);
         let (wanted, began) = (settings.mode, Instant::now());
         settings.mode = self.pace.mode(wanted);
+        settings.pause_s = round.pause_s;
         let mut steering = plan(&Inputs {
             snapshot: round.snapshot,
             rooms: round.rooms,

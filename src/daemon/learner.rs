@@ -54,6 +54,8 @@ pub(super) struct LearnShared {
     pub(super) lost: AtomicU64,
     /// When the table is to be built anew, unix milliseconds; 0 for not.
     pub(super) rebuild: AtomicU64,
+    /// Mean seconds between two jobs on a slot while others wait: bits of an f64.
+    pub(super) pause_s: AtomicU64,
     /// Runs whose energy Slurm's accounting is asked for.
     pub(super) accounting: Accounting,
 }
@@ -62,6 +64,11 @@ impl LearnShared {
     /// Asks for the table to be built anew, once imports have paused.
     pub(super) fn imported(&self, now_ms: u64) {
         self.rebuild_at(now_ms.saturating_add(IMPORT_PAUSE_MS));
+    }
+
+    /// Mean seconds between two jobs on a slot while others wait.
+    pub(super) fn pause_s(&self) -> f64 {
+        f64::from_bits(self.pause_s.load(Ordering::Relaxed))
     }
 
     fn rebuild_at(&self, due_ms: u64) {
@@ -214,6 +221,8 @@ impl Learner {
         let naming = Naming { class_by: &config.class_by, node_class_by: &config.node_class_by };
         let ended = self.runs.poll(snapshot, now_ms(), naming);
         self.shared.learn.lost.store(self.runs.lost, Ordering::Relaxed);
+        let pause_bits = self.runs.pauses.mean_s().to_bits();
+        self.shared.learn.pause_s.store(pause_bits, Ordering::Relaxed);
         self.recent.retain(|(at, _)| at.elapsed() < WRITTEN_AFTER);
         for mut run in ended {
             run.work = run.work.or_else(|| self.shared.inputs.megabytes(&run));

@@ -38,6 +38,8 @@ pub(super) struct Round<'a> {
     pub(super) measures: &'a Measures,
     /// What learned runtimes say of the jobs, as far as they decide.
     pub(super) outlook: &'a Outlook,
+    /// Mean seconds between two jobs on a slot while others wait.
+    pub(super) pause_s: f64,
     /// What the methods before wish in this round.
     pub(super) done: &'a [Steering],
     /// Unix milliseconds.

@@ -197,6 +197,7 @@ fn plan_one(
         speeds: &speeds,
         measures,
         outlook: &shared.outlook(snapshot, now_s),
+        pause_s: shared.learn.pause_s(),
         done: &[],
         now_ms: now_ms(),
     };

@@ -9,6 +9,7 @@ a moment, a job that runs longer goes to the node that the gang does not wait fo
 the gang starts in time; without predictions it takes one of the gang's nodes.
 """
 
+import json
 import os
 import shutil
 import sys
@@ -44,7 +45,7 @@ by = "learned"
 [learn]
 runtimes_decide = true
 """
-RUNS = {"short": 1, "mid": 7, "long": 14}       # seconds that jobs of each name run
+RUNS = {"short": 1, "mid": 6, "long": 12}       # seconds that jobs of each name run
 
 
 class Ends(Suite):
@@ -88,8 +89,9 @@ class Ends(Suite):
         self.cluster.wait_jobs(jobs, timeout=60)
 
     def explained(self, job):
-        """What is said of a job's runtime."""
-        return phalanx_json(self.cluster, "explain", str(job)).get("expected") or {}
+        """What is said of a job's runtime; empty before the daemon knows the job."""
+        done = phalanx(self.cluster, "explain", str(job), "--json", check=False)
+        return json.loads(done.stdout).get("expected") or {} if done.returncode == 0 else {}
 
     def order(self):
         """Short jobs first, by prediction"""
@@ -97,9 +99,11 @@ class Ends(Suite):
         for learned in (True, False):
             if not learned:
                 self.configure('by = "learned"', 'by = "plan"')
-            blocker = self.submit("blocker", "-N4", "--exclusive", run_s=100)
-            self.running(blocker)
-            jobs = [self.submit(name, "-N4", "--exclusive") for name in ("long", "mid", "short")]
+            # All CPUs are taken; the one that is given up can run one job after the other.
+            held = [self.submit("blocker", "-N3", "--exclusive", "-x", "n4", run_s=100),
+                    *[self.submit("blocker", "-n1", "-w", "n4", run_s=100) for _ in range(2)]]
+            self.running(*held)
+            jobs = [self.submit(name) for name in ("long", "mid", "short")]
             if learned:
                 said = self.until("a prediction", lambda: self.explained(jobs[2]))
                 self.expect(said["runtime_s"] < 60 and said["runs"] >= 2 and said["limit_s"] == 3600
@@ -108,11 +112,11 @@ class Ends(Suite):
                 self.expect("decides the order of starts" in text, text)
                 self.until("deltas", lambda: phalanx_json(self.cluster, "status")["order"]["active"])
             time.sleep(1)
-            self.cluster.run("scancel", str(blocker))
+            self.cluster.run("scancel", str(held[2]))
             first = self.until("a start", lambda: [
                 j for j in jobs if self.cluster.job(j)["JobState"] in ("RUNNING", "COMPLETED")])
             begun[learned] = ["long", "mid", "short"][jobs.index(first[0])]
-            self.cluster.run("scancel", *map(str, jobs))
+            self.cluster.run("scancel", *map(str, [*jobs, *held]))
             self.until("an empty queue", lambda: not self.cluster.run("squeue", "-h").stdout.strip())
         self.expect(begun == {True: "short", False: "long"}, f"started first: {begun}")
 
@@ -122,7 +126,8 @@ class Ends(Suite):
         for decide in (True, False):
             if not decide:
                 self.configure("runtimes_decide = true", "runtimes_decide = false")
-            jobs = [self.submit("mid", "-n2", "-w", "n3"), self.submit("long", "-n1", "-w", "n4")]
+            jobs = [self.submit("mid", "-n1", "-w", "n3"), self.submit("mid", "-n1", "-w", "n3"),
+                    self.submit("long", "-n1", "-w", "n4")]
             self.running(*jobs)
             gang = self.submit("gang", "-N3", "--exclusive", "-x", "n4", run_s=1)
             if decide:

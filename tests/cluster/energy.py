@@ -34,7 +34,7 @@ NODES = "".join(f"NodeName={kind}[1-2] CPUs=2 Sockets=1 CoresPerSocket=2 RealMem
 EXTRA = ["AcctGatherEnergyType=acct_gather_energy/pm_counters", "AcctGatherNodeFreq=1",
          "JobAcctGatherType=jobacct_gather/linux", "JobAcctGatherFrequency=task=1",
          "SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=100000,"
-         "batch_sched_delay=0,bf_continue,bf_min_age_reserve=3600"]
+         "batch_sched_delay=0,bf_continue,bf_min_age_reserve=3600,sched_interval=2"]
 CONFIG = """\
 mode = "enforce"
 [link]
@@ -166,7 +166,7 @@ class Energy(Suite):
     def cap(self):
         """A plan keeps to the limit of its power"""
         self.configure("")
-        job = self.array("half", 24, "--comment=price=1.0", "--hold")
+        job = self.array("half", 80, "--comment=price=1.0", "--hold")
         self.cluster.run("scontrol", "release", str(job))
 
         def mean():
@@ -176,8 +176,9 @@ class Energy(Suite):
             return rows and terms["energy_j"] / terms["makespan_s"]
 
         free = self.until("a plan", mean)
-        self.configure("power_cap_w = 200.0")
-        self.until(f"a plan below 200 W (without limit {free:.0f} W)", lambda: 0 < (mean() or 999) <= 210)
+        self.configure("power_cap_w = 400.0")
+        self.until(f"a plan below 400 W (without limit {free:.0f} W)",
+                   lambda: 0 < (mean() or 999) <= 420)
         self.cluster.run("scancel", str(job))
 
 

@@ -107,6 +107,8 @@ pub struct Settings {
     pub wait_max_s: u64,
     /// Longest mean power of the plan above idle, watts.
     pub power_cap: Option<f64>,
+    /// Seconds that a slot stands idle between two tasks.
+    pub pause_s: f64,
     /// Arrays that one plan looks at, in queue order.
     pub arrays_max: usize,
 }
@@ -124,6 +126,7 @@ impl Default for Settings {
             loss: Loss::Run,
             wait_max_s: 3600,
             power_cap: None,
+            pause_s: 0.0,
             arrays_max: crate::limits::BAG_ARRAYS_MAX,
         }
     }

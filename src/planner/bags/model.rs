@@ -86,6 +86,8 @@ pub(super) struct Model<'a> {
     pub(super) under_way: f64,
     /// CPUs that other jobs are expected to give back in time.
     pub(super) given_back: f64,
+    /// Seconds that a slot stands idle between two tasks.
+    pub(super) pause_s: f64,
     class_of: Vec<usize>,
     power_cap: Option<f64>,
 }
@@ -97,6 +99,7 @@ impl<'a> Model<'a> {
         let mut model = Self {
             energy_price: inputs.settings.energy_price,
             power_cap: inputs.settings.power_cap,
+            pause_s: inputs.settings.pause_s,
             ..Self::default()
         };
         model.set_classes(inputs);
@@ -285,7 +288,7 @@ impl<'a> Model<'a> {
             let bag = &self.bags[at];
             let time = |j: usize| {
                 let rate = bag.rates[j].as_ref()?;
-                Some(rate.time.seconds * self.classes[j].cpus / rate.slots)
+                Some((rate.time.seconds + self.pause_s) * self.classes[j].cpus / rate.slots)
             };
             let joules = |j: usize| bag.rates[j].as_ref().map(Rate::joules);
             let most = |of: &dyn Fn(usize) -> Option<f64>| {

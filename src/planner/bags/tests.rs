@@ -142,6 +142,17 @@ fn the_worked_example_becomes_quotas() {
 }
 
 #[test]
+fn pauses_between_tasks_take_time_but_no_energy() {
+    let snapshot = snapshot(1, [0, 0], vec![array(5, 12, 40_000.0 / 12.0)]);
+    let settings = Settings { pause_s: 10.0, ..settings(Mode::Best) };
+    let steering = planned(&snapshot, &known(), &settings);
+    // 20 and 30 s a task: 7 and 5 tasks take 150 s; their energy is 31,000 J.
+    assert_eq!(quotas(&steering), of(7, 5));
+    assert_eq!(steering.report.terms["makespan_s"], 150.0);
+    assert_eq!(steering.report.terms["energy_j"], 31_000.0);
+}
+
+#[test]
 fn a_class_with_more_cpus_is_as_much_faster() {
     // Ten CPUs of each class, ten times the tasks: the same proportions and makespan. Power is
     // that of the node, of which a task takes a tenth.
