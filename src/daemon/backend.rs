@@ -360,7 +360,7 @@ impl Shared {
         }
         if config.learn.runtimes_decide && runs >= RUNTIME_RUNS_MIN {
             used.push(
-                if pending { "backfill on a gang's nodes" } else { "when its nodes are free" }
+                if pending { "whether it may delay a gang" } else { "when its nodes are free" }
                     .to_owned(),
             );
         }
