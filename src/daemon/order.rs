@@ -301,6 +301,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::Builder;
 
     #[test]
     fn short_jobs_are_wished_by_their_predicted_runtime() {
@@ -313,7 +314,9 @@ mod tests {
         };
         let jobs = [1, 2, 3, 4].map(|id| job(id, "Resources")).into_iter();
         let waiting = [job(5, "Dependency"), Job { priority: 0, ..job(6, "None") }];
-        let snapshot = Snapshot { jobs: jobs.chain(waiting).collect(), ..Snapshot::default() };
+        let mut builder = Builder::default();
+        builder.draft.jobs = jobs.chain(waiting).collect();
+        let snapshot = builder.build(1, 1).unwrap_or_default();
         let predict = |job: &Job| {
             let seconds = [0.0, 90.0, 30.0, 7200.0, 30.0][job.id as usize % 5];
             Prediction { mean_s: seconds, urgency: 1.0 / f64::max(seconds, 1.0) }
