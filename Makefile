@@ -153,6 +153,7 @@ test-cluster-24.11: slurm-24.11
 	$(SUITE_2411)/placement.py
 	$(SUITE_2411)/transparency.py
 	$(SUITE_2411)/faults.py
+	$(SUITE_2411)/bags.py
 	$(SUITE_2411)/doctor.py
 	$(SUITE_2411)/ha.py
 test-24.11: slurm-24.11
