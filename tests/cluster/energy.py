@@ -62,7 +62,8 @@ def in_namespace():
     script = ('old=$1; shift; mount --rbind /sys "$old"; mount -t tmpfs tmpfs /sys; '
               'for d in "$old"/*; do mkdir "/sys/${d##*/}"; mount --rbind "$d" "/sys/${d##*/}"; '
               f'done; mkdir -p {COUNTERS}; exec "$@"')
-    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    # Not root: a user namespace of its own, in which the user keeps the id.
+    user = [] if os.geteuid() == 0 else ["--user", "--map-current-user", "--keep-caps"]
     place = tempfile.mkdtemp(prefix="phx-sys-")
     try:
         return subprocess.run(["unshare", *user, "--mount", "--propagation", "private", "sh", "-ec",
@@ -125,7 +126,8 @@ class Energy(Suite):
         """Configuration, then CurrentWatts, then ConsumedEnergy"""
         nodes = lambda: phalanx_json(self.cluster, "history", "energy")["nodes"]
         rows = lambda: phalanx_json(self.cluster, "history", "energy")["rows"]
-        self.expect({n["from"] for n in nodes()} == {"configuration"}, f"at first: {nodes()}")
+        first = self.until("the nodes", nodes) or []
+        self.expect({n["from"] for n in first} == {"configuration"}, f"at first: {first}")
         whole = self.array("whole", 4, "--exclusive")
         seen = self.until("power of busy nodes", lambda: {n["from"] for n in nodes()} == {"slurm"}
                           and nodes(), 15)
