@@ -31,6 +31,7 @@ POLICIES = ("stock", "phalanx")
 TURNAROUND_S = "1"          # epilog, and a pass of the scheduler each second
 SLEEP_S = (3, 18)
 MAKESPAN_OFF_MAX = 0.10     # of the real makespan
+MAKESPAN_OFF_S = 6.0        # or so much, where a list lasts for some 40 s only
 RANKS_MIN = 0.90            # Spearman's correlation of starts
 RUN_LIMIT_S = 600
 
@@ -135,7 +136,8 @@ def compare(policy, cluster, jobs, records, where, options):
     print(f"{policy:8} makespan {real_s:4.0f} s, simulated {simulated_s:4.0f} s ({off:+.1%}); "
           f"mean wait {waits[0]:.1f} s, simulated {waits[1]:.1f} s; order of starts {alike:.3f}",
           flush=True)
-    return abs(off) <= MAKESPAN_OFF_MAX and alike >= RANKS_MIN
+    near = abs(off) <= MAKESPAN_OFF_MAX or abs(simulated_s - real_s) <= MAKESPAN_OFF_S
+    return near and alike >= RANKS_MIN
 
 
 def work_through(policy, args, root):
