@@ -89,6 +89,9 @@ pub const BAG_PLACES_MAX: usize = 256;
 /// Nodes copied from the mirror while its lock is held once.
 pub const COPY_NODES: usize = 512;
 
+/// Sizes of requests for parts of a GPU that a mix tells apart when it prices them.
+pub const FRAGMENT_SIZES_MAX: usize = 96;
+
 /// Tasks of one bag problem, and machines of one type: up to 2^53 every integer
 /// is exactly a double, so that counts and loads can be mixed without rounding.
 pub const BAG_TASKS_MAX: u64 = 1 << 53;

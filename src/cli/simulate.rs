@@ -30,6 +30,9 @@ const TARGET_MAX: f64 = 100.0;
 /// Largest `--window`.
 const WINDOW_MAX: usize = 1_000_000;
 
+/// Largest `--turnaround`, seconds.
+const TURNAROUND_MAX: u64 = 86_400;
+
 /// Arguments of `phalanx simulate`.
 #[derive(Args, Clone, Debug)]
 pub struct SimulateArgs {
@@ -65,6 +68,10 @@ pub struct SimulateArgs {
     /// Write an HTML report and CSV files into this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// sacct: seconds from a job's end until its nodes take the next one (epilog, next pass of
+    /// the scheduler); about 1 for a cluster of short jobs
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub turnaround: u64,
     /// Policies that are simulated at once; never changes the results
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
@@ -176,7 +183,12 @@ fn on_nodes(
     let specs = nodes_of(args.nodes.as_deref().unwrap_or_default())?;
     let reader = input::open(&args.jobs)?;
     let load = nodes::load::read_sacct(reader, &TimeZone::system(), &specs);
-    let load = load.map_err(|error| InputError::new(args.jobs.to_string_lossy(), error))?;
+    let mut load = load.map_err(|error| InputError::new(args.jobs.to_string_lossy(), error))?;
+    if args.turnaround > TURNAROUND_MAX {
+        let what = format!("--turnaround: expected at most {TURNAROUND_MAX}");
+        return Err(usage(format!("{what}, got {}", args.turnaround)));
+    }
+    load.turnaround_s = args.turnaround;
     // Nothing was learned of speeds: trying nodes teaches nothing.
     let gangs = GangSettings { seed: args.seed, bonus_scale: 0.0, ..config.gang_settings() };
     let pool = load.workload();

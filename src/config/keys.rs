@@ -148,6 +148,7 @@ pub const KEYS: &[Key] = &[
     key("balance.best.sharpness", int(0, 16, "")),
     key("balance.best.packing", FACTOR),
     key("balance.best.stranding", FACTOR),
+    key("balance.best.fragment", FACTOR),
     key("balance.best.gang", FACTOR),
     fixed("history.enabled", Kind::Bool),
     fixed("history.path", Kind::File),

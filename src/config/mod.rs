@@ -244,6 +244,9 @@ pub struct BestConfig {
     /// What leaving a free resource behind costs that the job does not ask
     /// for, such as the GPUs of a node whose CPUs it takes.
     pub stranding: f64,
+    /// What free GPUs cost that the queue's own mix of requests can no longer
+    /// use.
+    pub fragment: f64,
     /// Mean score by which a multi-node job may be worse on nodes of equal
     /// totals than on differing ones and still goes there.
     pub gang: f64,
@@ -590,6 +593,7 @@ impl Default for BestConfig {
             sharpness: best.sharpness,
             packing: best.packing,
             stranding: best.stranding,
+            fragment: best.fragment,
             gang: best.gang,
         }
     }

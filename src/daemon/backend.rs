@@ -664,7 +664,7 @@ fn dimension(
         unit: if &**name == "mem" { "MiB" } else { "count" }.to_owned(),
         total: as_f64(total),
         used: as_f64(used),
-        pending: placer.pending().get(name).copied().unwrap_or(0),
+        pending: placer.pending().lacks.get(name).copied().unwrap_or(0),
         weight_initial: of(&by_source.initial),
         weight_pending: of(&by_source.pending),
         weight_usage: of(&by_source.usage),

@@ -24,6 +24,7 @@ use crate::link::copy::{Copies, Piece, RoomsCopy};
 use crate::link::hist::Histogram;
 use crate::link::order::OrderDesk;
 use crate::link::session::{PluginCounters, PluginState, Session, Step};
+use crate::planner::attribution::Demand;
 use crate::planner::cluster::{Cluster, RunningJob, Table};
 use crate::planner::place::{NoPlacement, Placement, Placer, Pool, Tuning, up_to_class};
 use crate::planner::room::Room;
@@ -251,7 +252,7 @@ struct State {
     dims: Arc<[Arc<str>]>,
     view: LinkView,
     pools: Vec<Pool>,
-    pending: BTreeMap<Arc<str>, u64>,
+    pending: Demand,
     first_seen: BTreeMap<u32, Instant>,
     /// Jobs that declare an input, by the plugin's word, until they end.
     inputs: BTreeSet<u32>,
@@ -372,7 +373,7 @@ impl Responder {
     }
 
     /// What the queue waits for, and the licence pools, from a poll.
-    pub fn set_queue(&self, pending: BTreeMap<Arc<str>, u64>, pools: Vec<Pool>) {
+    pub fn set_queue(&self, pending: Demand, pools: Vec<Pool>) {
         let mut guard = lock(&self.state);
         let state = &mut *guard;
         state.pools.clone_from(&pools);

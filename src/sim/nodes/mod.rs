@@ -58,6 +58,8 @@ pub struct NodeLoad {
     pub memory_tracked: bool,
     /// Watts of each node: idle, and with all CPUs in use; empty: not known.
     pub watts: Vec<[f64; 2]>,
+    /// Seconds from a job's end until its nodes take the next one.
+    pub turnaround_s: u64,
     /// When it begins, Unix seconds.
     pub begin_s: i64,
 }
