@@ -18,7 +18,7 @@ use crate::daemon::learner::LearnShared;
 use crate::daemon::logging;
 use crate::daemon::order::OrderView;
 use crate::daemon::recent::Recent;
-use crate::daemon::settings::{history_limits, link_settings};
+use crate::daemon::settings::history_limits;
 use crate::history::{HistoryReader, HistorySender};
 use crate::learn::runtime::{JobClass, Prediction, Runtimes};
 use crate::learn::{JobTraits, Speeds, class_of};
@@ -26,6 +26,7 @@ use crate::link::Responder;
 use crate::planner::plan::{Plan, rooms_from_mirror};
 use crate::planner::room::Room;
 use crate::planner::steer::{MethodReport, OrderWish};
+use crate::record::link_settings;
 use crate::snapshot::{Job, Snapshot};
 use crate::source::slurm::ClusterInfo;
 
