@@ -41,6 +41,7 @@ fn settings(mode: Mode) -> Settings {
         input_wait_ms: 0,
         require_wait_ms: 0,
         order: true,
+        config: "".into(),
         tuning: Tuning::default(),
     }
 }

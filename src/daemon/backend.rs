@@ -12,7 +12,7 @@ use crate::api::types::{
     AskReport, BlockerReport, CallShares, CallTime, ConfigStatus, DecisionReport, DimensionReport,
     EnergyReport, ExpectedReport, Explain, FilterReport, HistoryStatus, ImportReport, LinkStatus,
     NodeReport, NodesReport, PendingReport, Placed, PlanReport, PlannedJob, PlannerStatus,
-    PluginStatus, Quantiles, ReloadReport, RunsReport, ShadowDiff, ShadowReport, SlurmStatus,
+    PluginStatus, Quantiles, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowDiff, ShadowReport, SlurmStatus,
     SpeedsReport, Status, SteerReport,
 };
 use crate::api::{Backend, DataService, Failure};
@@ -98,6 +98,7 @@ impl Backend for Shared {
             order: self.order_status(),
             history: self.history_status(),
             collect: self.collect_status(),
+            recording: self.recording.status(),
         }
     }
 
@@ -235,6 +236,10 @@ impl Backend for Shared {
 
     fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure> {
         past::import(self, runs)
+    }
+
+    fn record(&self, request: RecordRequest) -> Result<RecordingStatus, Failure> {
+        past::record(self, &request)
     }
 
     fn reload(&self) -> ReloadReport {

@@ -26,7 +26,7 @@ use crate::link::Responder;
 use crate::planner::plan::{Plan, rooms_from_mirror};
 use crate::planner::room::Room;
 use crate::planner::steer::{MethodReport, OrderWish};
-use crate::record::link_settings;
+use crate::record::{self, link_settings};
 use crate::snapshot::{Job, Snapshot};
 use crate::source::slurm::ClusterInfo;
 
@@ -92,6 +92,8 @@ pub(super) struct Shared {
     pub(super) power: Arc<Mutex<Power>>,
     /// Learned runtimes; the learner adds every run that ends.
     pub(super) runtimes: RwLock<Runtimes>,
+    /// Recording of decisions.
+    pub(super) recording: Arc<record::Shared>,
     /// Counts of the learner.
     pub(super) learn: Arc<LearnShared>,
     /// Turns of the link and plan threads, for the watchdog.

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use log::{info, warn};
-use serde::{Deserialize, Serialize};
 
 use super::changes::Follower;
 use super::file::{Head, Writer};
+use crate::api::types::RecordingStatus;
 use crate::limits::TAPE_QUEUE_MAX;
 use crate::link::Responder;
 use crate::link::tape::{Event, Op};
@@ -52,41 +52,16 @@ pub enum Order {
     Stop,
 }
 
-/// How recording goes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Status {
-    /// A recording is under way.
-    pub active: bool,
-    /// The file written now, or last; empty if there was none.
-    pub file: String,
-    /// When this recording began, unix milliseconds.
-    pub since_ms: u64,
-    /// When it ends by itself, unix milliseconds.
-    pub until_ms: Option<u64>,
-    /// Files of this recording.
-    pub files: u32,
-    /// Records of it.
-    pub records: u64,
-    /// Bytes of it.
-    pub bytes: u64,
-    /// Times that events were lost because the disk was too slow.
-    pub gaps: u64,
-    /// Files deleted to stay within the limit.
-    pub deleted: u64,
-    /// Why the last recording ended early, or its last gap.
-    pub last_error: Option<String>,
-}
-
 /// What other threads see of it.
 #[derive(Debug)]
 pub struct Shared {
-    status: Mutex<Status>,
+    status: Mutex<RecordingStatus>,
     orders: Sender<Order>,
 }
 
 impl Shared {
     /// How it goes.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> RecordingStatus {
         self.lock().clone()
     }
 
@@ -95,25 +70,22 @@ impl Shared {
         self.orders.try_send(order).is_ok()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Status> {
+    fn lock(&self) -> MutexGuard<'_, RecordingStatus> {
         // A panic aborts the daemon, so a poisoned lock is never seen.
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// See the module.
+#[derive(Debug)]
 pub struct Keeper {
     responder: Arc<Responder>,
     shared: Arc<Shared>,
     orders: Receiver<Order>,
-    newest: Box<dyn Fn() -> Option<Arc<Snapshot>> + Send>,
 }
 
-impl std::fmt::Debug for Keeper {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keeper").field("shared", &self.shared).finish_non_exhaustive()
-    }
-}
+/// Where the last picture of the queue comes from.
+type Newest<'a> = &'a dyn Fn() -> Option<Arc<Snapshot>>;
 
 /// How a recording ended.
 enum Ended {
@@ -136,36 +108,32 @@ struct Output {
 }
 
 impl Keeper {
-    /// A keeper that obeys through the returned [`Shared`]; `newest` is the
-    /// last picture of the queue.
-    pub fn new(
-        responder: Arc<Responder>,
-        newest: impl Fn() -> Option<Arc<Snapshot>> + Send + 'static,
-    ) -> (Self, Arc<Shared>) {
+    /// A keeper that obeys through the returned [`Shared`].
+    pub fn new(responder: Arc<Responder>) -> (Self, Arc<Shared>) {
         let (orders, taken) = bounded(4);
         let shared = Arc::new(Shared { status: Mutex::default(), orders });
         let own = Arc::clone(&shared);
-        (Self { responder, shared: own, orders: taken, newest: Box::new(newest) }, shared)
+        (Self { responder, shared: own, orders: taken }, shared)
     }
 
-    /// Until `stop`.
-    pub fn run(self, stop: &AtomicBool) {
+    /// Until `stop`. `newest` is the last picture of the queue.
+    pub fn run(self, newest: Newest<'_>, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             match self.orders.recv_timeout(TICK) {
-                Ok(Order::Start(options)) => self.record(&options, stop),
+                Ok(Order::Start(options)) => self.record(&options, newest, stop),
                 Ok(Order::Stop) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
-    fn record(&self, options: &Options, stop: &AtomicBool) {
+    fn record(&self, options: &Options, newest: Newest<'_>, stop: &AtomicBool) {
         let since_ms = now_ms();
         let length = options.length.map(|l| u64::try_from(l.as_millis()).unwrap_or(u64::MAX));
         let until_ms = length.map(|l| since_ms.saturating_add(l));
-        *self.shared.lock() = Status { active: true, since_ms, until_ms, ..Status::default() };
+        *self.shared.lock() = RecordingStatus { active: true, since_ms, until_ms, ..RecordingStatus::default() };
         let until = options.length.and_then(|length| Instant::now().checked_add(length));
-        let ended = self.files(options, &name_of(since_ms), until, stop);
+        let ended = self.files(options, &name_of(since_ms), newest, until, stop);
         self.responder.stop_tape();
         let mut status = self.shared.lock();
         status.active = false;
@@ -182,10 +150,11 @@ impl Keeper {
         &self,
         options: &Options,
         name: &str,
+        newest: Newest<'_>,
         until: Option<Instant>,
         stop: &AtomicBool,
     ) -> Ended {
-        let mut output = match self.begin(options, name, 1, (0, 0)) {
+        let mut output = match self.begin(options, name, newest, 1, (0, 0)) {
             Ok(output) => output,
             Err(error) => return Ended::Failed(error),
         };
@@ -208,7 +177,7 @@ impl Keeper {
             if !gap && output.writer.bytes() < options.file_bytes {
                 continue;
             }
-            match self.next_file(options, name, output, gap) {
+            match self.next_file(options, name, newest, output, gap) {
                 Ok(next) => output = next,
                 Err(error) => return Ended::Failed(error),
             }
@@ -231,6 +200,7 @@ impl Keeper {
         &self,
         options: &Options,
         name: &str,
+        newest: Newest<'_>,
         mut output: Output,
         gap: bool,
     ) -> Result<Output, String> {
@@ -238,7 +208,7 @@ impl Keeper {
         let mut next = None;
         if !gap {
             number += 1;
-            next = Some(self.begin(options, name, number, output.counted())?);
+            next = Some(self.begin(options, name, newest, number, output.counted())?);
         }
         let why = if gap { GAP } else { "continued in the next file" };
         output.finish(why)?;
@@ -253,7 +223,7 @@ impl Keeper {
                 next.before = output.counted();
                 Ok(next)
             }
-            None => self.begin(options, name, number + 1, output.counted()),
+            None => self.begin(options, name, newest, number + 1, output.counted()),
         }
     }
 
@@ -261,6 +231,7 @@ impl Keeper {
         &self,
         options: &Options,
         name: &str,
+        newest: Newest<'_>,
         number: u32,
         before: (u64, u64),
     ) -> Result<Output, String> {
@@ -285,7 +256,7 @@ impl Keeper {
             flushed: Instant::now(),
             before,
         };
-        if let Some(snapshot) = (self.newest)() {
+        if let Some(snapshot) = newest() {
             output.picture(self.responder.tape_ns(), snapshot)?;
         }
         self.responder.start_tape(sender, cut);

@@ -10,6 +10,6 @@ mod settings;
 
 pub use changes::Follower;
 pub use file::{FileError, Head, MAGIC, Reader, Record, Writer};
-pub use keeper::{Keeper, Options, Order, Shared, Status};
+pub use keeper::{Keeper, Options, Order, Shared};
 pub use replay::{Difference, Report, Then, replay};
 pub use settings::{link_settings, text};

@@ -254,7 +254,7 @@ impl Tally {
         let recorded = &ask.answer;
         then.answers.entry(word(recorded)).or_default()[0] += 1;
         then.answers.entry(word(now)).or_default()[1] += 1;
-        let placed = |answer: &Answer| answer.reason.is_empty() || answer.reason == "shadow";
+        let placed = |answer: &Answer| !answer.nodes.is_empty();
         match (placed(recorded), placed(now)) {
             (true, true) if recorded.nodes == now.nodes => {
                 then.same += 1;
