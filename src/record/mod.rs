@@ -7,9 +7,11 @@ mod file;
 mod keeper;
 mod replay;
 mod settings;
+mod workload;
 
 pub use changes::Follower;
 pub use file::{FileError, Head, MAGIC, Reader, Record, Writer};
 pub use keeper::{Keeper, Options, Order, Shared};
 pub use replay::{Difference, Report, Then, replay};
 pub use settings::{link_settings, text};
+pub use workload::period;

@@ -177,6 +177,7 @@ fn play(
     let mut replica = Replica::new(base, &recorded_settings, []);
     let mut then = other.map(|config| Replica::new(base, &other_settings, switched_off(config)));
     let mut end = None;
+    let broken_before = tally.report.broken.len();
     loop {
         let record = match reader.next_record() {
             Ok(Some(record)) => record,
@@ -223,8 +224,9 @@ fn play(
             tally.compare(ask, &now.answer, place, &replica);
         }
     }
-    let end = end.unwrap_or_else(|| "no end: phalanxd was killed, or still writes it".to_owned());
-    tally.report.ends.push(end);
+    let broken = tally.report.broken.len() > broken_before;
+    let unknown = if broken { "not reached" } else { "none: phalanxd was killed, or still writes" };
+    tally.report.ends.push(end.unwrap_or_else(|| unknown.to_owned()));
 }
 
 impl Tally {

@@ -10,6 +10,7 @@ pub mod engine;
 pub mod line;
 pub mod live;
 pub mod load;
+pub mod recorded;
 pub mod reserve;
 pub mod usage;
 
