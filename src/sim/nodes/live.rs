@@ -79,6 +79,7 @@ fn waiting(state: &State, job: &Job, begin_s: i64) -> NodeJob {
         class,
         expected_s: Some(expected_s),
         held: None,
+        sampled: false,
     }
 }
 
@@ -96,6 +97,7 @@ fn running(state: &State, job: &Job, held: RunningJob, begin_s: i64) -> NodeJob 
         class,
         expected_s: None,
         held: Some(held),
+        sampled: false,
     }
 }
 

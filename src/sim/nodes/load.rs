@@ -166,11 +166,12 @@ fn job_of(
         class,
         expected_s: None,
         held: None,
+        sampled: false,
     }))
 }
 
 /// The request in Slurm's terms, from TRES and the numbers of nodes and CPUs.
-fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, String> {
+pub(in crate::sim) fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, String> {
     let tres = if row.tres_req.is_empty() { &row.tres_alloc } else { &row.tres_req };
     let mut cpus = row.cpus;
     let mut nodes = u64::from(row.node_count);

@@ -44,6 +44,8 @@ pub struct NodeJob {
     pub expected_s: Option<f64>,
     /// What it holds at the beginning, if it runs already.
     pub held: Option<RunningJob>,
+    /// It is no job of the input, but one that is likely to come.
+    pub sampled: bool,
 }
 
 /// A cluster and its jobs by submission.
