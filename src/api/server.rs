@@ -34,8 +34,7 @@ use crate::api::metrics::{self, Sources};
 use crate::api::page;
 use crate::api::types::{
     EnergyReport, Explain, ImportReport, NodesReport, PlanReport, RecordRequest, RecordingStatus,
-    ReloadReport, RunsReport,
-    ShadowReport, SpeedsReport, Status,
+    ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
 };
 use crate::blockmap::BlockMap;
 use crate::limits;

@@ -110,7 +110,9 @@ impl Format {
         let mut reader = input::open(path)?.take(SNIFFED);
         let read = reader.read_to_end(&mut start);
         // What is broken further on is told by the reader of the format.
-        if start.is_empty() && let Err(error) = read {
+        if start.is_empty()
+            && let Err(error) = read
+        {
             return Err(InputError::new(path.to_string_lossy(), error).into());
         }
         if start.starts_with(record::MAGIC.get(..6).unwrap_or_default()) {

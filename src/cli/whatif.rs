@@ -84,9 +84,7 @@ fn arrivals(client: &Client, args: &WhatIfArgs, now_ms: u64, load: &mut NodeLoad
     let reply = client.request(Method::Get, &path);
     let body = reply.and_then(|reply| reply.expect_success().map(<[u8]>::to_vec));
     match body.and_then(|body| client.parse::<RunsReport>(&body)) {
-        Ok(report) => {
-            arrivals::add(load, &report.runs, args.hours, args.seed, &TimeZone::system())
-        }
+        Ok(report) => arrivals::add(load, &report.runs, args.hours, args.seed, &TimeZone::system()),
         Err(failure) => none(format!("no history: {}", failure.message)),
     }
 }

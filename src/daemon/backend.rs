@@ -12,8 +12,8 @@ use crate::api::types::{
     AskReport, BlockerReport, CallShares, CallTime, ConfigStatus, DecisionReport, DimensionReport,
     EnergyReport, ExpectedReport, Explain, FilterReport, HistoryStatus, ImportReport, LinkStatus,
     NodeReport, NodesReport, PendingReport, Placed, PlanReport, PlannedJob, PlannerStatus,
-    PluginStatus, Quantiles, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowDiff, ShadowReport, SlurmStatus,
-    SpeedsReport, Status, SteerReport,
+    PluginStatus, Quantiles, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowDiff,
+    ShadowReport, SlurmStatus, SpeedsReport, Status, SteerReport,
 };
 use crate::api::{Backend, DataService, Failure};
 use crate::balance::WeightsBySource;

@@ -24,7 +24,7 @@ use crate::link::decide::Asked;
 use crate::link::responder::{AskNote, OutcomeNote, Settings, State};
 use crate::planner::cluster::{RunningJob, Table};
 use crate::planner::place::{Placement, Pool, Tuning};
-use crate::planner::steer::{JobKey, Method, Rows, Steered, SteerTable};
+use crate::planner::steer::{JobKey, Method, Rows, SteerTable, Steered};
 use crate::snapshot::Snapshot;
 
 /// Jobs copied at a time.

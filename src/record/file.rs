@@ -290,7 +290,8 @@ fn check_magic(found: &[u8]) -> Result<(), String> {
         return Err("is empty: expected a recording of phalanxd".to_owned());
     }
     if found.starts_with(name) && found.len() == MAGIC.len() {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes.get(6..).unwrap_or_default()).into_owned();
+        let text =
+            |bytes: &[u8]| String::from_utf8_lossy(bytes.get(6..).unwrap_or_default()).into_owned();
         let (found, known) = (text(found), text(MAGIC));
         return Err(format!("is of version {found}: expected version {known}"));
     }

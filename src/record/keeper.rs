@@ -131,7 +131,8 @@ impl Keeper {
         let since_ms = now_ms();
         let length = options.length.map(|l| u64::try_from(l.as_millis()).unwrap_or(u64::MAX));
         let until_ms = length.map(|l| since_ms.saturating_add(l));
-        *self.shared.lock() = RecordingStatus { active: true, since_ms, until_ms, ..RecordingStatus::default() };
+        *self.shared.lock() =
+            RecordingStatus { active: true, since_ms, until_ms, ..RecordingStatus::default() };
         let until = options.length.and_then(|length| Instant::now().checked_add(length));
         let ended = self.files(options, &name_of(since_ms), newest, until, stop);
         self.responder.stop_tape();

@@ -118,7 +118,7 @@ pub fn add(load: &mut NodeLoad, runs: &[Run], hours: f64, seed: u64, zone: &Time
     }
     let mut classes: BTreeMap<(&str, &str), Vec<&Run>> = BTreeMap::new();
     for run in runs {
-        classes.entry((&run.user, &run.class)).or_default().push(run);
+        classes.entry((run.user.as_str(), run.class.as_str())).or_default().push(run);
     }
     told.classes = classes.len();
     let mut sampler = Sampler { by, zone, exposure, seen, now_s, hours, seed };
@@ -212,10 +212,8 @@ fn job_of(run: &Run, submit_s: i64, mean_s: f64, load: &NodeLoad) -> Option<Node
     };
     let shape = shape_of(&row, &load.cluster).ok()?;
     let traits = JobTraits::of_run(run);
-    let class = JobClass {
-        size: u64::from(shape.min_cpus.max(1)),
-        ..JobClass::of(&traits, run.limit_min)
-    };
+    let class =
+        JobClass { size: u64::from(shape.min_cpus.max(1)), ..JobClass::of(&traits, run.limit_min) };
     let run_s = (run.elapsed_ms / 1000).clamp(1, class.limit_s.max(1));
     let job = Job {
         task_count: 1,

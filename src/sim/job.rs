@@ -109,7 +109,7 @@ pub fn read_sacct(
 ) -> Result<Workload, TraceError> {
     let mut seen = Seen::default();
     let mut load = Workload::default();
-    let mut uses: Vec<(i64, i128)> = Vec::new();
+    let mut uses: Vec<(i64, i64)> = Vec::new();
     let (mut users, mut names) = (Ids::new(), Ids::new());
     let mut first_bad = None;
     let job = |_, row: sacct::Row| {
@@ -120,8 +120,9 @@ pub fn read_sacct(
         match of_sacct(&row, node_cpus, &mut users, &mut names) {
             Some((_, start_s)) if !seen.is_first(&row, start_s) => load.skipped += 1,
             Some((job, start_s)) => {
-                uses.push((start_s, i128::from(job.size)));
-                uses.push((start_s.saturating_add_unsigned(job.run_s), -i128::from(job.size)));
+                let size = i64::try_from(job.size).unwrap_or(i64::MAX);
+                uses.push((start_s, size));
+                uses.push((start_s.saturating_add_unsigned(job.run_s), -size));
                 load.jobs.push(job);
             }
             None => load.skipped += 1,
@@ -144,14 +145,15 @@ pub fn read_sacct(
 
 /// Runs read so far: a dump may tell one twice. A requeued job has several.
 #[derive(Debug, Default)]
-pub(super) struct Seen(HashSet<(u32, u32, u32, i64)>);
+pub(super) struct Seen(HashSet<(u32, u32, i64)>);
 
 impl Seen {
     /// Whether this run was not told before.
     pub(super) fn is_first(&mut self, row: &sacct::Row, start_s: i64) -> bool {
-        let of = row.array.map_or(0, |(_, task)| task.saturating_add(1));
-        let offset = row.job.split_once('+').and_then(|(_, n)| n.parse().ok());
-        self.0.insert((row.job_id, of, offset.map_or(0, |n: u32| n.saturating_add(1)), start_s))
+        // The task of an array or the component of a het job, from 1; 0 for neither.
+        let offset = row.job.split_once('+').and_then(|(_, n)| n.parse::<u32>().ok());
+        let part = row.array.map(|(_, task)| task).or(offset);
+        self.0.insert((row.job_id, part.map_or(0, |n| n.saturating_add(1)), start_s))
     }
 }
 
@@ -192,11 +194,11 @@ fn of_sacct(
 }
 
 /// Most CPUs in use at one time; what ends then is given back first.
-fn most_at_once(mut uses: Vec<(i64, i128)>) -> u64 {
+fn most_at_once(mut uses: Vec<(i64, i64)>) -> u64 {
     uses.sort_unstable();
     let (mut used, mut most) = (0i128, 0i128);
     for (_, change) in uses {
-        used += change;
+        used += i128::from(change);
         most = most.max(used);
     }
     u64::try_from(most).unwrap_or(u64::MAX)

@@ -155,5 +155,6 @@ fn side(
         gpu_fragmented_pct: figures.gpu_fragmented_pct,
         stranded: figures.stranded,
         energy_j: figures.energy_j,
+        ..Side::default()
     }
 }
