@@ -145,8 +145,10 @@ def simulates(cluster, files):
 
 def looks_ahead(cluster, directory):
     """what-if with learned arrivals, and without where the history is thin"""
+    # --config names the other configuration here, whose socket is not this daemon's.
     config = os.path.join(directory, "other.toml")
-    thin = json.loads(status(cluster, "what-if", "--config", config, "--json"))["arrivals"]
+    ahead = ("what-if", "--socket", cluster.env["PHALANX_SOCKET"], "--config", config)
+    thin = json.loads(status(cluster, *ahead, "--json"))["arrivals"]
     check("too thin" in thin["none"] and thin["jobs"] == 0, f"{thin}")
     now = time.time()
     rows = ["JobID|User|Account|JobName|Partition|Submit|Start|End|State|NodeList|NCPUS|ReqTRES|"
@@ -160,14 +162,15 @@ def looks_ahead(cluster, directory):
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(rows) + "\n")
     status(cluster, "history", "import", path)
-    ahead = json.loads(status(cluster, "what-if", "--config", config, "--json"))
-    arrivals = ahead["arrivals"]
+    report = json.loads(status(cluster, *ahead, "--json"))
+    arrivals = report["arrivals"]
     check(arrivals["none"] is None and arrivals["rates_by"] == "week", f"{arrivals}")
     check(12 <= arrivals["jobs"] <= 60, f"24 were likely: {arrivals}")
-    check(ahead["today"]["new_starts"] > 0 and ahead["today"]["utilization"]["cpu"] > 0, f"{ahead}")
-    again = json.loads(status(cluster, "what-if", "--config", config, "--json"))["arrivals"]
+    today = report["today"]
+    check(today["new_starts"] > 0 and today["utilization"]["cpu"] > 0, f"{report}")
+    again = json.loads(status(cluster, *ahead, "--json"))["arrivals"]
     check(abs(again["jobs"] - arrivals["jobs"]) <= 5, f"{again} after {arrivals}")
-    text = status(cluster, "what-if", "--config", config)
+    text = status(cluster, *ahead)
     check("new jobs arrive" in text and "New jobs that start" in text, text)
 
 
