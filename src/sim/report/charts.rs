@@ -168,6 +168,10 @@ fn distribution(
         high = values.last().map_or(high, |last| high.max(*last));
         lines.push(Line { name: &part.figures.policy, points: steps(&values) });
     }
+    // Beyond a policy's largest value stay all of its jobs.
+    for line in &mut lines {
+        line.points.push((high, 100.0));
+    }
     let shown = marks.iter().filter(|(at, _)| *at <= high);
     let marks = shown.map(|(at, text)| (*at, (*text).to_owned())).collect();
     let x = Axis { name, low: 1.0, high, log: true, marks };

@@ -29,7 +29,7 @@ pub(super) fn around_longest_wait(load: &Workload, parts: &[Part<'_>]) -> String
     let (begin, end) = ((from - first) as f64 / unit_s, (to - first) as f64 / unit_s);
     let x = Axis::linear(name, begin, end, "");
     let mut out = format!(
-        "<p>The stretch around the longest wait, with at most {JOBS_SHOWN} of the {} jobs; the \
+        "<p>The stretch around the longest wait (where nobody waits, around the middle), with at most {JOBS_SHOWN} of the {} jobs; the \
          shades only tell jobs apart. All jobs stand in jobs.csv.</p>\n",
         load.jobs.len()
     );
@@ -87,7 +87,10 @@ fn end_s(job: &SimJob, start_s: i64) -> i64 {
 fn stretch(load: &Workload, parts: &[Part<'_>]) -> Option<(i64, i64)> {
     let starts = &parts.first()?.schedule.starts_s;
     let waits = load.jobs.iter().zip(starts).map(|(job, s)| (wait_s(job, *s), *s));
-    let (_, middle) = waits.max_by_key(|(wait, start)| (*wait, std::cmp::Reverse(*start)))?;
+    let (longest, at) = waits.max_by_key(|(wait, start)| (*wait, std::cmp::Reverse(*start)))?;
+    // Where nobody waits, half of the jobs have started.
+    let half_way = || starts.get(starts.len() / 2).copied().unwrap_or(at);
+    let middle = if longest > 0 { at } else { half_way() };
     let (first, last) = super::charts::span(load, parts);
     let shown = |half: i64| -> usize {
         let (from, to) = (middle - half, middle + half);
