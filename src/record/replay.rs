@@ -153,6 +153,7 @@ fn recorded_settings(generation: u64, text: &str) -> Result<Settings, String> {
 fn switched_off(config: &Config) -> Vec<Method> {
     let methods = [
         (Method::Gang, config.gang.enabled),
+        (Method::Spare, config.gang.enabled),
         (Method::Bag, config.bag.enabled),
         (Method::Bisect, config.data.enabled),
     ];
