@@ -29,8 +29,10 @@ pub(super) fn around_longest_wait(load: &Workload, parts: &[Part<'_>]) -> String
     let (begin, end) = ((from - first) as f64 / unit_s, (to - first) as f64 / unit_s);
     let x = Axis::linear(name, begin, end, "");
     let mut out = format!(
-        "<p>The stretch around the longest wait (where nobody waits, around the middle), with at most {JOBS_SHOWN} of the {} jobs; the \
-         shades only tell jobs apart. All jobs stand in jobs.csv.</p>\n",
+        "<p>The stretch around the longest wait (where nobody waits, around the middle), with at \
+         most {} of the {} jobs; the shades only tell jobs apart. All \
+         jobs stand in jobs.csv.</p>\n",
+        JOBS_SHOWN.min(load.jobs.len()),
         load.jobs.len()
     );
     let y = Axis::linear("CPU", 0.0, load.cpus as f64, "");
