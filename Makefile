@@ -109,6 +109,7 @@ test-cluster: debug $(SCHEMATHESIS)
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/order.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/replay.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/data_jobs.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/bags.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/reality.py --together

@@ -259,3 +259,12 @@ pub const DATA_INPUTS_MAX: usize = 10_000;
 pub const DATA_MAPS_MAX: usize = 1000;
 /// Runs of one class that its attenuation is fitted to.
 pub const DATA_SAMPLES_MAX: usize = 1000;
+
+/// Events that wait for the writer of a recording; beyond it the recording has a gap.
+pub const TAPE_QUEUE_MAX: usize = 16_384;
+/// Text of a recording that is compressed and checked as one.
+pub const RECORD_FRAME_BYTES: usize = 256 << 10;
+/// Most text that a frame may have: a picture of the largest queue.
+pub const RECORD_FRAME_BYTES_MAX: usize = 1 << 30;
+/// Differences that a replay lists at most.
+pub const REPLAY_LIST_MAX: usize = 1000;

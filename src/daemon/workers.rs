@@ -95,6 +95,7 @@ pub(super) fn poll(
                         shared.snapshot.write().unwrap_or_else(std::sync::PoisonError::into_inner);
                     *slot = Some(Arc::clone(&snapshot));
                     drop(slot);
+                    shared.responder.saw_snapshot(&snapshot);
                     latest_wins(to_plan, drain, snapshot);
                 }
             }

@@ -10,9 +10,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::balance::{Decision, Engine, EngineError, NoImprovement, Outcome, Params, Request};
 use crate::model::shape::{LeftToSlurm, Memory, Need, Shape, Sharing};
-use crate::model::{Amount, NodeIdx, NodeSet};
+use crate::model::{Amount, NodeIdx, NodeSet, text};
 use crate::planner::attribution::Demand;
 use crate::planner::cluster::{Change, Cluster, Held, RunningJob, Table};
 use crate::planner::room::Room;
@@ -31,9 +33,10 @@ const TERMS_MAX: usize = 16;
 const SCORED_MAX: usize = 64;
 
 /// A licence pool as the last poll saw it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
     /// Name without `license/`.
+    #[serde(with = "text")]
     pub name: Arc<str>,
     /// Configured.
     pub total: u64,
@@ -232,6 +235,21 @@ impl Placer {
     /// The engine: weights, utilisation.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Whether memory is a consumable resource.
+    pub fn memory_tracked(&self) -> bool {
+        self.memory_tracked
+    }
+
+    /// Licence pools.
+    pub fn pools(&self) -> &[Pool] {
+        &self.pools
+    }
+
+    /// Where the next poll begins, see [`Engine::poll_start`].
+    pub fn set_poll_start(&mut self, start: usize) {
+        self.engine.set_poll_start(start);
     }
 
     /// Names of the engine's dimensions: `cpu`, `mem`, `gres/KIND`,

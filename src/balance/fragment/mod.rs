@@ -18,6 +18,8 @@ mod price;
 
 pub use place::{Asked, Free, GPUS_MAX};
 
+use serde::{Deserialize, Serialize};
+
 use std::collections::BTreeMap;
 
 /// Thousandths of a GPU.
@@ -28,7 +30,7 @@ const LOSS: f64 = 8.0;
 const SIZES: usize = WHOLE as usize + 1;
 
 /// A shape of request with how often it comes.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Want {
     /// Thousandths of a CPU.
     pub cpu_milli: u64,

@@ -10,6 +10,7 @@ pub mod engine;
 pub mod line;
 pub mod live;
 pub mod load;
+pub mod recorded;
 pub mod reserve;
 pub mod usage;
 
@@ -43,6 +44,8 @@ pub struct NodeJob {
     pub expected_s: Option<f64>,
     /// What it holds at the beginning, if it runs already.
     pub held: Option<RunningJob>,
+    /// It is no job of the input, but one that is likely to come.
+    pub sampled: bool,
 }
 
 /// A cluster and its jobs by submission.
