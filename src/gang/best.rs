@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Mode `best`: dual prices, greedy starts, then islands of local search with crossover.
 
-use super::branch;
+use super::{branch, fill};
 use super::instance::Instance;
 use super::prices::{Dual, Guide, Prices};
 use super::problem::{Options, SolveError, Stopped};
@@ -15,6 +15,8 @@ use std::time::Duration;
 const ISLANDS: usize = 2;
 /// Share of the time for prices and bound before the search starts.
 const DUAL_TIME_SHARE: f64 = 0.2;
+/// Share of the time after which servers are no longer filled anew.
+const FILL_TIME_SHARE: f64 = 0.6;
 /// Most steps for prices, and the work after which they stop without a deadline.
 const DUAL_STEPS_MAX: u64 = 600;
 const DUAL_WORK_MAX: u64 = 1_500_000_000;
@@ -228,22 +230,39 @@ pub(crate) fn solve(
         .thread_name(|i| format!("gang-{i}"))
         .build()
         .map_err(|e| SolveError::Threads { threads, reason: e.to_string() })?;
-    pool.install(|| search(instance, &guide, state, options, clock, &mut found));
+    pool.install(|| search(instance, (&guide, &prices), state, options, clock, &mut found));
     Ok(found)
 }
 
 /// Runs the islands round by round; reductions go by island number.
 fn search(
     instance: &Instance,
-    guide: &Guide,
+    (guide, prices): (&Guide, &Prices),
     start: State,
     options: &Options<'_>,
     clock: Clock<'_>,
     found: &mut Found,
 ) {
-    let mut islands: Vec<Island> =
-        (0..ISLANDS).map(|i| Island::new(instance, Stream::new(options.seed, i), &start)).collect();
-    let mut shared_score = islands[0].best_score;
+    let mut islands: Vec<Island> = (0..ISLANDS)
+        .into_par_iter()
+        .map(|i| {
+            let stream = Stream::new(options.seed, i);
+            let fills = Stream::new(options.seed, ISLANDS + i);
+            let limits = (clock, FILL_TIME_SHARE, options.work_max);
+            let filled = fill::improve(instance, (guide, prices), None, &start, fills, limits);
+            Island::new(instance, stream, &filled)
+        })
+        .collect();
+    let mut shared_score = start.score();
+    for island in &islands {
+        if std::env::var_os("DBG").is_some() {
+            eprintln!("start {} filled {}", shared_score.scalar(instance), island.best_score.scalar(instance));
+        }
+        if island.best_score.beats(&shared_score, instance) {
+            shared_score = island.best_score;
+            found.server.copy_from_slice(&island.best);
+        }
+    }
     let mut stale = 0;
     let own = 200_000 + 4_000 * (instance.tasks() * instance.servers.min(64)) as u64;
     let share = ROUNDS * ISLANDS as u64;

@@ -156,6 +156,11 @@ impl Instance {
         found
     }
 
+    /// Request of a type.
+    pub(crate) fn row(&self, ty: usize) -> &[i32] {
+        &self.request[ty * self.kinds..(ty + 1) * self.kinds]
+    }
+
     /// True when the capacity of an empty `server` covers one task of type `ty`.
     pub(crate) fn fits_empty(&self, ty: usize, server: usize) -> bool {
         let k = self.kinds;

@@ -12,7 +12,10 @@
 
 mod best;
 mod branch;
+mod fill;
 mod instance;
+mod packs;
+mod pattern;
 mod prices;
 mod problem;
 mod rng;

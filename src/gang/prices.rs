@@ -307,6 +307,14 @@ impl Guide {
         guide
     }
 
+    /// Price per unit by (zone, kind), with a little for every kind.
+    pub(crate) fn unit_prices(&self, instance: &Instance, prices: &Prices) -> Vec<f64> {
+        let floor = floor_prices(instance, prices);
+        let kinds = instance.kinds;
+        let cell = |(at, l): (usize, &f64)| (l + floor[at % kinds]) / instance.kind_scale[at % kinds];
+        prices.lambda.iter().enumerate().map(cell).collect()
+    }
+
     fn set_rest(&mut self, instance: &Instance, prices: &Prices, floor: &[f64]) {
         let zones = instance.zones.max(1) as f64;
         self.rest = (0..instance.kinds)

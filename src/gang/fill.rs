@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Filling servers one by one with the best pattern of the tasks of open gangs.
+//!
+//! Inserting gang by gang leaves on every server a remainder that nothing fits. Here a server is
+//! filled at once, by branch and bound, from the tasks of many gangs; gangs open by density, and
+//! at the end those that lack most are dropped until the others are complete. Passes over all
+//! servers learn wages of task types, by how early a type was gone or how much of it was left, as
+//! in sequential value correction for cutting stock (Mukhacheva and others 2000; Belov and
+//! Scheithauer 2007).
+
+use super::best::Clock;
+use super::instance::{Instance, NONE, narrow};
+use super::pattern::Pattern;
+use super::prices::{Guide, Prices};
+use super::rng::Stream;
+use super::state::{Score, State, Taste};
+
+/// Passes of one island without a deadline, and servers of all of them.
+const PASSES_MAX: usize = 12;
+const SERVERS_MAX: usize = 40_000;
+/// Search nodes per server.
+const NODES_MAX: u32 = 5_000;
+/// Fillings of a server that differ by this part are as good as each other.
+const TOLERANCE: f64 = 0.004;
+/// Task types kept open at once.
+const LIVE_MAX: usize = 1_000;
+/// Share of what is left of the cluster that open gangs may need.
+const YIELD: f64 = 0.9;
+/// Growth of a task's profit while a whole pass goes by after its gang opened.
+const URGENCY: f64 = 3.0;
+/// Step of the wages, as a part of a task's mean price, and its decay from pass to pass.
+const STEP: f64 = 0.05;
+const STEP_DECAY: f64 = 0.9;
+/// Weight of a task's price where only its rank matters, and where it should go anywhere.
+const RANKED: f64 = 1e-3;
+const ANYWHERE: f64 = 1.0;
+/// Servers between two looks at the clock.
+const CLOCK_SERVERS: usize = 16;
+
+/// The passes of one island.
+pub(crate) struct Filler<'a> {
+    instance: &'a Instance,
+    guide: &'a Guide,
+    /// Price per unit by (zone, kind).
+    price: Vec<f64>,
+    /// What a task must bring beyond its place, by type.
+    wage: Vec<f64>,
+    /// Price of a task on its best server, by type.
+    size: Vec<f64>,
+    /// Tasks of possible gangs, by type.
+    total: Vec<f64>,
+    mean_size: f64,
+    state: State,
+    /// Open tasks by type, oldest gang first.
+    open: Vec<Vec<u32>>,
+    /// Types with open tasks.
+    live: Vec<u32>,
+    /// Servers filled when a type was opened, and when its last open task was placed.
+    since: Vec<f64>,
+    gone: Vec<f64>,
+    pattern: Pattern,
+    rng: Stream,
+}
+
+/// Best of some passes, if it beats `start`.
+pub(crate) fn improve(
+    instance: &Instance,
+    (guide, prices): (&Guide, &Prices),
+    wage: Option<&[f64]>,
+    start: &State,
+    rng: Stream,
+    (clock, share, work_max): (Clock<'_>, f64, Option<u64>),
+) -> State {
+    let mut best = start.clone();
+    let per_pass = u64::from(NODES_MAX) * instance.servers.max(1) as u64;
+    let affordable = work_max.map_or(PASSES_MAX, |work| usize::try_from(work / per_pass).unwrap_or(PASSES_MAX));
+    let passes = PASSES_MAX.min(SERVERS_MAX / instance.servers.max(1)).min(affordable);
+    if passes == 0 || clock.past(share) {
+        return best;
+    }
+    let mut filler = Filler::new(instance, guide, prices, wage, rng);
+    let mut step = STEP;
+    for _ in 0..passes {
+        if !filler.pass(&|| clock.past(share)) {
+            break;
+        }
+        filler.learn(step);
+        step *= STEP_DECAY;
+        filler.close();
+        let score = filler.state.score();
+        if score.beats(&best.score(), instance) {
+            best.copy_from(&filler.state);
+        }
+    }
+    best
+}
+
+impl<'a> Filler<'a> {
+    fn new(
+        instance: &'a Instance,
+        guide: &'a Guide,
+        prices: &Prices,
+        wage: Option<&[f64]>,
+        rng: Stream,
+    ) -> Filler<'a> {
+        let (kinds, types) = (instance.kinds, instance.types);
+        let price = guide.unit_prices(instance, prices);
+        let mut total = vec![0.0; types];
+        for job in (0..instance.jobs()).filter(|j| instance.possible[*j]) {
+            for task in instance.job_tasks(job) {
+                total[instance.task_type[task] as usize] += 1.0;
+            }
+        }
+        let mut best_wage = vec![0.0; types];
+        let mut size = vec![0.0; types];
+        for ty in (0..types).filter(|ty| !instance.type_opts(*ty).is_empty()) {
+            let best = guide.option_order[instance.type_opts(ty).start] as usize;
+            best_wage[ty] = guide.reduced[best];
+            let zone = instance.opts[best].zone as usize;
+            size[ty] = priced(instance.row(ty), &price[zone * kinds..(zone + 1) * kinds]);
+        }
+        let tasks: f64 = total.iter().sum();
+        let sum: f64 = size.iter().zip(&total).map(|(s, n)| s * n).sum();
+        Filler {
+            instance,
+            guide,
+            price,
+            wage: wage.map_or(best_wage, <[f64]>::to_vec),
+            size,
+            total,
+            mean_size: sum / tasks.max(1.0),
+            state: State::new(instance),
+            open: vec![Vec::new(); types],
+            live: Vec::new(),
+            since: vec![0.0; types],
+            gone: vec![0.0; types],
+            pattern: Pattern::default(),
+            rng,
+        }
+    }
+
+    /// Possible gangs by worth per price, where a type's price is what its wage leaves.
+    fn order(&self) -> Vec<u32> {
+        let instance = self.instance;
+        let density = |job: usize| {
+            let (mut value, mut price) = (0.0, 0.0);
+            for task in instance.job_tasks(job) {
+                let ty = instance.task_type[task] as usize;
+                value += self.guide.best_worth[ty];
+                price += (self.guide.best_worth[ty] - self.wage[ty]).max(1e-9);
+            }
+            value / price
+        };
+        let possible = (0..instance.jobs()).filter(|j| instance.possible[*j]);
+        let mut order: Vec<(f64, u32)> = possible.map(|j| (density(j), narrow(j))).collect();
+        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        order.into_iter().map(|(_, job)| job).collect()
+    }
+
+    fn room(&self, server: usize) -> f64 {
+        let kinds = self.instance.kinds;
+        let zone = self.instance.zone_of[server] as usize;
+        let row = &self.instance.capacity[server * kinds..(server + 1) * kinds];
+        priced(row, &self.price[zone * kinds..(zone + 1) * kinds])
+    }
+
+    /// Fills all servers; false when there was no time for it.
+    fn pass(&mut self, expired: &dyn Fn() -> bool) -> bool {
+        let instance = self.instance;
+        self.state = State::new(instance);
+        self.open.iter_mut().for_each(Vec::clear);
+        self.live.clear();
+        self.gone.fill(0.0);
+        let order = self.order();
+        let mut servers: Vec<u32> = (0..narrow(instance.servers)).collect();
+        for i in (1..servers.len()).rev() {
+            servers.swap(i, self.rng.below(i + 1));
+        }
+        let mut left: f64 = (0..instance.servers).map(|s| self.room(s)).sum();
+        let (mut pool, mut next) = (0.0, 0);
+        for (at, server) in servers.iter().enumerate() {
+            if at % CLOCK_SERVERS == 0 && expired() {
+                return false;
+            }
+            let now = at as f64 / servers.len() as f64;
+            while next < order.len() && pool < YIELD * left && self.live.len() < LIVE_MAX {
+                pool += self.open_job(order[next] as usize, now);
+                next += 1;
+            }
+            pool -= self.fill_server(*server, now, (RANKED, URGENCY));
+            left -= self.room(*server as usize);
+        }
+        // What is still open goes where it fits.
+        for (at, server) in servers.iter().enumerate() {
+            if at % CLOCK_SERVERS == 0 && expired() {
+                return false;
+            }
+            self.fill_server(*server, 1.0, (ANYWHERE, 0.0));
+        }
+        true
+    }
+
+    /// Makes a gang's tasks available; returns their price.
+    fn open_job(&mut self, job: usize, now: f64) -> f64 {
+        let mut size = 0.0;
+        for task in self.instance.job_tasks(job) {
+            let ty = self.instance.task_type[task] as usize;
+            if self.open[ty].is_empty() {
+                self.live.push(narrow(ty));
+                self.since[ty] = now;
+            }
+            self.open[ty].push(narrow(task));
+            size += self.size[ty];
+        }
+        size
+    }
+
+    /// Fills what is free on a server; returns the price of what it took.
+    fn fill_server(&mut self, server: u32, now: f64, (rent, urgency): (f64, f64)) -> f64 {
+        let instance = self.instance;
+        let (kinds, s) = (instance.kinds, server as usize);
+        let zone = instance.zone_of[s] as usize;
+        let price = &self.price[zone * kinds..(zone + 1) * kinds];
+        self.pattern.clear(&self.state.free[s * kinds..(s + 1) * kinds], price);
+        for ty in &self.live {
+            let at = *ty as usize;
+            let row = instance.row(at);
+            if !self.pattern.admits(row) {
+                continue;
+            }
+            let Some(option) = instance.option_on(at, server) else { continue };
+            let profit = self.guide.worth[option] - self.wage[at] + rent * priced(row, price);
+            let urgent = 1.0 + urgency * (now - self.since[at]);
+            self.pattern.offer(*ty, profit * urgent, narrow(self.open[at].len()), row);
+        }
+        self.pattern.search(NODES_MAX, TOLERANCE, |ty| instance.row(ty as usize));
+        let best = std::mem::take(&mut self.pattern.best);
+        let mut used = 0.0;
+        let mut emptied = false;
+        for (ty, count) in &best {
+            let ty = *ty as usize;
+            for _ in 0..*count {
+                used += self.place(ty, server);
+            }
+            if self.open[ty].is_empty() {
+                self.gone[ty] = now;
+                emptied = true;
+            }
+        }
+        self.pattern.best = best;
+        if emptied {
+            let open = &self.open;
+            self.live.retain(|ty| !open[*ty as usize].is_empty());
+        }
+        used
+    }
+
+    /// Puts the oldest open task of a type on a server; returns its price.
+    fn place(&mut self, ty: usize, server: u32) -> f64 {
+        let instance = self.instance;
+        let taken = |task: u32| {
+            let job = instance.job_of[task as usize] as usize;
+            instance.spread[job] && self.state.server[instance.job_tasks(job)].contains(&server)
+        };
+        let Some(at) = self.open[ty].iter().position(|task| !taken(*task)) else { return 0.0 };
+        let Some(option) = instance.option_on(ty, server) else { return 0.0 };
+        let task = self.open[ty].remove(at);
+        self.state.put(instance, task as usize, server, option);
+        self.size[ty]
+    }
+
+    /// Moves the wages: up where a type was gone early, down where tasks are left.
+    fn learn(&mut self, step: f64) {
+        let step = step * self.mean_size;
+        for ty in (0..self.instance.types).filter(|ty| self.total[*ty] > 0.0) {
+            let left = self.open[ty].len() as f64 / self.total[ty];
+            if left > 0.0 {
+                self.wage[ty] -= step * left;
+            } else if self.gone[ty] > 0.0 {
+                self.wage[ty] += step * (1.0 - self.gone[ty]);
+            }
+        }
+    }
+
+    /// Drops gangs that lack most until the others are complete, each time filling what it frees,
+    /// and then inserts what still fits.
+    fn close(&mut self) {
+        let instance = self.instance;
+        let mut lacking = Vec::new();
+        for job in 0..instance.jobs() {
+            let servers = &self.state.server[instance.job_tasks(job)];
+            match servers.iter().filter(|s| **s == NONE).count() {
+                0 => {}
+                missing if missing == servers.len() => self.withdraw(job),
+                _ => lacking.push(narrow(job)),
+            }
+        }
+        while let Some(worst) = self.worst(&lacking) {
+            let job = lacking.swap_remove(worst) as usize;
+            self.withdraw(job);
+            for task in instance.job_tasks(job) {
+                let server = self.state.server[task];
+                if server != NONE {
+                    self.state.take(instance, task);
+                    self.fill_server(server, 1.0, (ANYWHERE, 0.0));
+                }
+            }
+            let placed = &self.state.server;
+            lacking.retain(|job| placed[instance.job_tasks(*job as usize)].contains(&NONE));
+        }
+        for job in 0..instance.jobs() {
+            if self.state.server[instance.job_tasks(job)].iter().all(|s| *s != NONE) {
+                self.state.mark(job, true);
+            }
+        }
+        self.insert_rest();
+    }
+
+    /// Which of these gangs lacks the largest part of its price.
+    fn worst(&self, lacking: &[u32]) -> Option<usize> {
+        let part = |job: u32| {
+            let (mut missing, mut all) = (0.0, 1e-300);
+            for task in self.instance.job_tasks(job as usize) {
+                let size = self.size[self.instance.task_type[task] as usize];
+                all += size;
+                missing += if self.state.server[task] == NONE { size } else { 0.0 };
+            }
+            missing / all
+        };
+        let parts = lacking.iter().enumerate().map(|(at, job)| (part(*job), at));
+        parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))).map(|(_, at)| at)
+    }
+
+    /// Takes a gang's tasks out of the open ones.
+    fn withdraw(&mut self, job: usize) {
+        for task in self.instance.job_tasks(job) {
+            let ty = self.instance.task_type[task];
+            let open = &mut self.open[ty as usize];
+            let Some(at) = open.iter().position(|t| *t as usize == task) else { continue };
+            open.remove(at);
+            if open.is_empty() {
+                self.live.retain(|t| *t != ty);
+            }
+        }
+    }
+
+    fn insert_rest(&mut self) {
+        let instance = self.instance;
+        let taste = Taste { tight: 0.1, window: None };
+        for job in self.order() {
+            let job = job as usize;
+            if self.state.is_placed(job) {
+                continue;
+            }
+            let before = self.state.score().scalar(instance);
+            if self.state.insert_job(instance, self.guide, job, taste)
+                && self.state.score().scalar(instance) <= before
+            {
+                self.state.remove_job(instance, job);
+            }
+        }
+        let _: Score = self.state.rescore(instance);
+    }
+}
+
+/// Sum of amounts times prices.
+fn priced(row: &[i32], price: &[f64]) -> f64 {
+    row.iter().zip(price).map(|(a, p)| f64::from(*a) * p).sum()
+}
