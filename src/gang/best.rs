@@ -256,6 +256,19 @@ fn search(
     let mut shared_score = start.score();
     for island in &islands {
         if std::env::var_os("DBG").is_some() {
+            let (mut room, mut used, mut lost, mut bad) = (0.0, 0.0, 0.0, 0.0);
+            let k = instance.kinds;
+            for s in 0..instance.servers { for i in 0..k {
+                let l = prices.lambda[instance.zone_of[s] as usize * k + i] / instance.kind_scale[i];
+                room += l * f64::from(instance.capacity[s * k + i]);
+                used += l * f64::from(instance.capacity[s * k + i] - island.state.free[s * k + i]);
+            } }
+            for j in 0..instance.jobs() {
+                let r: f64 = instance.job_tasks(j).map(|t| guide.reduced[guide.option_order[instance.type_opts(instance.task_type[t] as usize).start] as usize]).sum();
+                let y = island.state.is_placed(j);
+                if y && r < 0.0 { bad -= r } else if !y && r > 0.0 { lost += r }
+            }
+            eprintln!("lambda {:?} room {room} unused {} lost {lost} bad {bad}", &prices.lambda[..k], room - used);
             eprintln!("start {} filled {}", shared_score.scalar(instance), island.best_score.scalar(instance));
         }
         if island.best_score.beats(&shared_score, instance) {

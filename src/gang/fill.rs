@@ -60,6 +60,17 @@ pub(crate) struct Filler<'a> {
     gone: Vec<f64>,
     pattern: Pattern,
     rng: Stream,
+    chosen: Vec<u32>,
+    saved: Vec<(u32, u32, u32)>,
+    pool: f64,
+    opens: Vec<u32>,
+    next: usize,
+    nodes: u32,
+    tol: f64,
+    by_value: bool,
+    dp: f64,
+    level: Vec<f64>,
+    density: Vec<f64>,
 }
 
 /// Best of some passes, if it beats `start`.
@@ -79,18 +90,50 @@ pub(crate) fn improve(
         return best;
     }
     let mut filler = Filler::new(instance, guide, prices, wage, rng);
+    let dbg = std::env::var_os("DBG").is_some();
+    let envf = |k: &str, d: f64| std::env::var(k).ok().and_then(|s| s.parse().ok()).unwrap_or(d);
     let mut step = STEP;
-    for _ in 0..passes {
-        if !filler.pass(&|| clock.past(share)) {
-            break;
+    let passes = passes.min(envf("PASSES", 4.0) as usize);
+    let expired = || clock.past(share);
+    filler.nodes = envf("PN", 5000.0) as u32;
+    filler.tol = TOLERANCE;
+    let un = |f: &Filler| (0..instance.servers).map(|s| f.unused(s)).sum::<f64>();
+    for pass in 0..passes {
+        if pass > 0 {
+            filler.learn(step);
+            step *= STEP_DECAY;
         }
-        filler.learn(step);
-        step *= STEP_DECAY;
-        filler.close();
-        let score = filler.state.score();
-        if score.beats(&best.score(), instance) {
+        if !filler.pass(&expired) {
+            return best;
+        }
+        if dbg { eprintln!("pass {pass} unused {:.2} used {:?}", un(&filler), clock.used()); }
+    }
+    let room: f64 = (0..instance.servers).map(|s| filler.room(s)).sum();
+    let width = envf("W", 6.0) as usize;
+    let keep = envf("KEEP", 0.05);
+    let tries = envf("TRIES", 500.0) as usize;
+    filler.by_value = true;
+    filler.nodes = envf("NODES", 3000.0) as u32;
+    filler.tol = envf("TOL", 0.0);
+    let order = filler.order();
+    for round in 0..envf("ROUNDS", 1000.0) as usize {
+        let mut won = 0;
+        for n in 0..tries {
+            if n % 64 == 0 {
+                filler.top_up(keep * room, &order);
+                if expired() { break; }
+            }
+            won += usize::from(filler.rework(width));
+        }
+        let u = un(&filler);
+        filler.close(&order);
+        if dbg { eprintln!("round {round} unused {u:.2} won {won} closed {:.2} best {:.2} used {:?}", filler.state.score().scalar(instance), best.score().scalar(instance), clock.used()); }
+        if filler.state.score().beats(&best.score(), instance) {
             best.copy_from(&filler.state);
+        } else {
+            filler.state.copy_from(&best);
         }
+        if expired() { break; }
     }
     best
 }
@@ -119,6 +162,22 @@ impl<'a> Filler<'a> {
             let zone = instance.opts[best].zone as usize;
             size[ty] = priced(instance.row(ty), &price[zone * kinds..(zone + 1) * kinds]);
         }
+        let mut level = vec![f64::INFINITY; types];
+        let mut density = vec![0.0; instance.jobs()];
+        let beta = std::env::var("BETA").ok().and_then(|s| s.parse().ok()).unwrap_or(1.0);
+        for job in (0..instance.jobs()).filter(|j| instance.possible[*j]) {
+            let (mut worth, mut all) = (0.0, 0.0);
+            for task in instance.job_tasks(job) {
+                let ty = instance.task_type[task] as usize;
+                worth += best_wage[ty] + size[ty];
+                all += size[ty];
+            }
+            density[job] = worth / f64::max(all, 1e-300);
+            for task in instance.job_tasks(job) {
+                let ty = instance.task_type[task] as usize;
+                level[ty] = level[ty].min(best_wage[ty] + beta * size[ty] * (1.0 - density[job]));
+            }
+        }
         let tasks: f64 = total.iter().sum();
         let sum: f64 = size.iter().zip(&total).map(|(s, n)| s * n).sum();
         Filler {
@@ -136,6 +195,17 @@ impl<'a> Filler<'a> {
             gone: vec![0.0; types],
             pattern: Pattern::default(),
             rng,
+            chosen: Vec::new(),
+            saved: Vec::new(),
+            pool: 0.0,
+            opens: Vec::new(),
+            next: 0,
+            nodes: NODES_MAX,
+            tol: TOLERANCE,
+            by_value: false,
+            dp: std::env::var("DP").ok().and_then(|s| s.parse().ok()).unwrap_or(2.0),
+            level,
+            density,
         }
     }
 
@@ -177,18 +247,27 @@ impl<'a> Filler<'a> {
             servers.swap(i, self.rng.below(i + 1));
         }
         let mut left: f64 = (0..instance.servers).map(|s| self.room(s)).sum();
-        let (mut pool, mut next) = (0.0, 0);
+        self.pool = 0.0;
+        self.next = 0;
         for (at, server) in servers.iter().enumerate() {
             if at % CLOCK_SERVERS == 0 && expired() {
                 return false;
             }
             let now = at as f64 / servers.len() as f64;
-            while next < order.len() && pool < YIELD * left && self.live.len() < LIVE_MAX {
-                pool += self.open_job(order[next] as usize, now);
-                next += 1;
+            while self.next < order.len() && self.pool < YIELD * left && self.live.len() < LIVE_MAX {
+                self.open_job(order[self.next] as usize, now);
+                self.next += 1;
             }
-            pool -= self.fill_server(*server, now, (RANKED, URGENCY));
+            self.fill_server(*server, now, (RANKED, URGENCY));
             left -= self.room(*server as usize);
+        }
+        self.opens = order;
+        let next = self.next;
+        if std::env::var_os("DBG2").is_some() {
+            let n = servers.len() / 10;
+            let dec: Vec<String> = servers.chunks(n).map(|c| format!("{:.2}", c.iter().map(|s| self.unused(*s as usize)).sum::<f64>())).collect();
+            let opensize: f64 = (0..instance.types).map(|t| self.open[t].len() as f64 * self.size[t]).sum();
+            eprintln!("unused {dec:?} opened {next} left open {opensize:.2} live {}", self.live.len());
         }
         // What is still open goes where it fits.
         for (at, server) in servers.iter().enumerate() {
@@ -200,9 +279,121 @@ impl<'a> Filler<'a> {
         true
     }
 
-    /// Makes a gang's tasks available; returns their price.
-    fn open_job(&mut self, job: usize, now: f64) -> f64 {
+    /// Opens pending gangs, dense ones more often, until tasks of this price are open.
+    fn top_up(&mut self, wanted: f64, order: &[u32]) {
+        for _ in 0..64 {
+            if self.pool >= wanted || order.is_empty() {
+                return;
+            }
+            let draw = self.rng.unit();
+            let at = (draw * draw * order.len() as f64) as usize;
+            let job = order[at.min(order.len() - 1)] as usize;
+            let mut tasks = self.instance.job_tasks(job);
+            let known = tasks.any(|task| {
+                let ty = self.instance.task_type[task] as usize;
+                self.state.server[task] != NONE || self.open[ty].contains(&narrow(task))
+            });
+            if !known {
+                self.open_job(job, 0.0);
+            }
+        }
+    }
+
+    /// Empties a few servers, badly filled ones more often, and fills them again from their tasks
+    /// and the open ones; keeps what is not worse.
+    fn rework(&mut self, width: usize) -> bool {
+        let instance = self.instance;
+        let count = (2 + self.rng.below(width)).min(instance.servers);
+        self.chosen.clear();
+        for at in 0..count {
+            let draws = if at < count.div_ceil(2) { 4 } else { 1 };
+            let mut best = (f64::NEG_INFINITY, 0);
+            for _ in 0..draws {
+                let s = self.rng.below(instance.servers);
+                let unused = self.unused(s);
+                if unused > best.0 {
+                    best = (unused, s);
+                }
+            }
+            let s = narrow(best.1);
+            if !self.chosen.contains(&s) {
+                self.chosen.push(s);
+            }
+        }
+        for i in (1..self.chosen.len()).rev() {
+            let j = self.rng.below(i + 1);
+            self.chosen.swap(i, j);
+        }
+        self.saved.clear();
+        let mut before = 0.0;
+        for at in 0..self.chosen.len() {
+            before += self.empty_server(self.chosen[at] as usize, true);
+        }
+        let mut after = 0.0;
+        for at in 0..self.chosen.len() {
+            after += self.fill_server(self.chosen[at], 0.0, (RANKED, 0.0));
+        }
+        if after >= before - 1e-12 {
+            return after > before + 1e-9;
+        }
+        for at in 0..self.chosen.len() {
+            self.empty_server(self.chosen[at] as usize, false);
+        }
+        for at in 0..self.saved.len() {
+            let (task, server, option) = self.saved[at];
+            let ty = instance.task_type[task as usize] as usize;
+            if let Some(place) = self.open[ty].iter().position(|t| *t == task) {
+                self.open[ty].remove(place);
+                self.pool -= self.size[ty];
+            }
+            self.state.put(instance, task as usize, server, option as usize);
+        }
+        let open = &self.open;
+        self.live.retain(|ty| !open[*ty as usize].is_empty());
+        false
+    }
+
+    fn unused(&self, server: usize) -> f64 {
+        let kinds = self.instance.kinds;
+        let zone = self.instance.zone_of[server] as usize;
+        let row = &self.state.free[server * kinds..(server + 1) * kinds];
+        priced(row, &self.price[zone * kinds..(zone + 1) * kinds])
+    }
+
+    fn gain(&self, ty: usize, option: usize) -> f64 {
+        self.guide.worth[option] - self.level[ty]
+    }
+
+    fn empty_server(&mut self, server: usize, save: bool) -> f64 {
+        let instance = self.instance;
         let mut size = 0.0;
+        loop {
+            let task = self.state.first_task(server);
+            if task == NONE {
+                return size;
+            }
+            let ty = instance.task_type[task as usize] as usize;
+            let option = self.state.option[task as usize];
+            let job = instance.job_of[task as usize] as usize;
+            if self.state.is_placed(job) {
+                self.state.mark(job, false);
+            }
+            if save {
+                self.saved.push((task, narrow(server), option));
+            }
+            size += self.gain(ty, option as usize);
+            self.pool += self.size[ty];
+            self.state.take(instance, task as usize);
+            if self.open[ty].is_empty() {
+                self.live.push(narrow(ty));
+                self.since[ty] = 0.0;
+            }
+            self.open[ty].push(task);
+        }
+    }
+
+    /// Makes a gang's tasks available; returns their price.
+    fn open_job(&mut self, job: usize, now: f64) {
         for task in self.instance.job_tasks(job) {
             let ty = self.instance.task_type[task] as usize;
             if self.open[ty].is_empty() {
@@ -210,9 +401,8 @@ impl<'a> Filler<'a> {
                 self.since[ty] = now;
             }
             self.open[ty].push(narrow(task));
-            size += self.size[ty];
+            self.pool += self.size[ty];
         }
-        size
     }
 
     /// Fills what is free on a server; returns the price of what it took.
@@ -229,11 +419,15 @@ impl<'a> Filler<'a> {
                 continue;
             }
             let Some(option) = instance.option_on(at, server) else { continue };
-            let profit = self.guide.worth[option] - self.wage[at] + rent * priced(row, price);
+            let profit = if self.by_value {
+                self.guide.worth[option] - self.level[at]
+            } else {
+                self.guide.worth[option] - self.wage[at] + rent * priced(row, price)
+            };
             let urgent = 1.0 + urgency * (now - self.since[at]);
             self.pattern.offer(*ty, profit * urgent, narrow(self.open[at].len()), row);
         }
-        self.pattern.search(NODES_MAX, TOLERANCE, |ty| instance.row(ty as usize));
+        self.pattern.search(self.nodes, self.tol, |ty| instance.row(ty as usize));
         let best = std::mem::take(&mut self.pattern.best);
         let mut used = 0.0;
         let mut emptied = false;
@@ -266,7 +460,8 @@ impl<'a> Filler<'a> {
         let Some(option) = instance.option_on(ty, server) else { return 0.0 };
         let task = self.open[ty].remove(at);
         self.state.put(instance, task as usize, server, option);
-        self.size[ty]
+        self.pool -= self.size[ty];
+        self.gain(ty, option)
     }
 
     /// Moves the wages: up where a type was gone early, down where tasks are left.
@@ -284,7 +479,7 @@ impl<'a> Filler<'a> {
 
     /// Drops gangs that lack most until the others are complete, each time filling what it frees,
     /// and then inserts what still fits.
-    fn close(&mut self) {
+    fn close(&mut self, order: &[u32]) {
         let instance = self.instance;
         let mut lacking = Vec::new();
         for job in 0..instance.jobs() {
@@ -309,11 +504,16 @@ impl<'a> Filler<'a> {
             lacking.retain(|job| placed[instance.job_tasks(*job as usize)].contains(&NONE));
         }
         for job in 0..instance.jobs() {
-            if self.state.server[instance.job_tasks(job)].iter().all(|s| *s != NONE) {
+            if !self.state.is_placed(job)
+                && self.state.server[instance.job_tasks(job)].iter().all(|s| *s != NONE)
+            {
                 self.state.mark(job, true);
             }
         }
-        self.insert_rest();
+        self.open.iter_mut().for_each(Vec::clear);
+        self.live.clear();
+        self.pool = 0.0;
+        self.insert_rest(order);
     }
 
     /// Which of these gangs lacks the largest part of its price.
@@ -325,7 +525,7 @@ impl<'a> Filler<'a> {
                 all += size;
                 missing += if self.state.server[task] == NONE { size } else { 0.0 };
             }
-            missing / all
+            missing / all / self.density[job as usize].max(1e-9).powf(self.dp)
         };
         let parts = lacking.iter().enumerate().map(|(at, job)| (part(*job), at));
         parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))).map(|(_, at)| at)
@@ -344,11 +544,11 @@ impl<'a> Filler<'a> {
         }
     }
 
-    fn insert_rest(&mut self) {
+    fn insert_rest(&mut self, order: &[u32]) {
         let instance = self.instance;
         let taste = Taste { tight: 0.1, window: None };
-        for job in self.order() {
-            let job = job as usize;
+        for job in order {
+            let job = *job as usize;
             if self.state.is_placed(job) {
                 continue;
             }

@@ -112,7 +112,7 @@ impl<'a> Packs<'a> {
         let row = |ty: u32| &instance.request[ty as usize * kinds..(ty as usize + 1) * kinds];
         for (ty, worth) in &zone_items[range] {
             let most = total[*ty as usize].min(1e6) as u32;
-            pattern.offer(*ty, worth - wage[*ty as usize], most, row(*ty));
+            if pattern.admits(row(*ty)) { pattern.offer(*ty, worth - wage[*ty as usize], most, row(*ty)); }
         }
         pattern.search(nodes, 0.0, row);
     }
@@ -215,7 +215,7 @@ pub(crate) fn experiment(instance: &Instance, prices: &Prices) {
         if p % ((passes / 10.0) as usize).max(1) == 0 || p + 1 == passes as usize {
             let t = t0.elapsed();
             let b = packs.evaluate(1_000_000);
-            let nn = packs.pattern.nodes;
+            let nn = 0;
             let m = packs.evaluate_mean(1_000_000);
             eprintln!("pass {p} alpha {alpha:.4} bound {b:.2} mean {m:.2} best {:.2} nodes {nn} {t:?} {:?}", packs.bound, t0.elapsed());
         }
