@@ -168,6 +168,15 @@ impl Start {
             guide = Guide::new(instance, &dual.best);
             state = better(instance, state, greedy(instance, &guide, 0.02));
         }
+        if std::env::var_os("DBG").is_some() { eprintln!("dual {} steps {} done {} used {:?} start {}", dual.best.bound, dual.steps, dual.is_done(), clock.used(), state.score().scalar(instance)); }
+        if std::env::var_os("DUALX").is_some() {
+            for i in 0..10 {
+                dual.rewind(0.5);
+                let t = std::time::Instant::now();
+                run_dual(instance, &mut dual, state.score().scalar(instance), &|| false, 2000);
+                eprintln!("dual {i} {} steps {} {:?}", dual.best.bound, dual.steps, t.elapsed());
+            }
+        }
         Start { guide, state, prices: dual.best }
     }
 }
@@ -248,7 +257,8 @@ fn search(
         .map(|i| {
             let stream = Stream::new(options.seed, i);
             let fills = Stream::new(options.seed, ISLANDS + i);
-            let limits = (clock, FILL_TIME_SHARE, options.work_max);
+            let sh = std::env::var("SHARE").ok().and_then(|s| s.parse().ok()).unwrap_or(FILL_TIME_SHARE);
+            let limits = (clock, sh, options.work_max);
             let filled = fill::improve(instance, (guide, prices), None, &start, fills, limits);
             Island::new(instance, stream, &filled)
         })

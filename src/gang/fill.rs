@@ -98,16 +98,25 @@ pub(crate) fn improve(
     filler.nodes = envf("PN", 5000.0) as u32;
     filler.tol = TOLERANCE;
     let un = |f: &Filler| (0..instance.servers).map(|s| f.unused(s)).sum::<f64>();
+    let mut kept: Option<State> = None;
+    let closing = envf("CLOSING", 1.0) > 0.0;
     for pass in 0..passes {
-        if pass > 0 {
-            filler.learn(step);
-            step *= STEP_DECAY;
+        if clock.past(share * envf("SHAREA", 0.4)) || !filler.pass(&expired) {
+            break;
         }
-        if !filler.pass(&expired) {
-            return best;
+        filler.learn(step);
+        step *= STEP_DECAY;
+        if closing {
+            let order = filler.order();
+            filler.close(&order);
+            if filler.state.score().beats(&best.score(), instance) {
+                best.copy_from(&filler.state);
+            }
         }
-        if dbg { eprintln!("pass {pass} unused {:.2} used {:?}", un(&filler), clock.used()); }
+        if dbg { eprintln!("pass {pass} unused {:.2} best {:.2} used {:?}", un(&filler), best.score().scalar(instance), clock.used()); }
     }
+    if closing { filler.state.copy_from(&best); filler.open.iter_mut().for_each(Vec::clear); filler.live.clear(); filler.pool = 0.0; }
+    let _ = &mut kept;
     let room: f64 = (0..instance.servers).map(|s| filler.room(s)).sum();
     let width = envf("W", 6.0) as usize;
     let keep = envf("KEEP", 0.05);
