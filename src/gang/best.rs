@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Mode `best`: dual prices, greedy starts, then islands of local search with crossover.
 
-use super::{branch, fill};
+use super::rework::{Limits, improve};
+use super::{branch, wages};
 use super::instance::Instance;
 use super::prices::{Dual, Guide, Prices};
 use super::problem::{Options, SolveError, Stopped};
@@ -14,9 +15,21 @@ use std::time::Duration;
 /// Islands, whatever the number of threads: the answer must not depend on it.
 const ISLANDS: usize = 2;
 /// Share of the time for prices and bound before the search starts.
-const DUAL_TIME_SHARE: f64 = 0.2;
-/// Share of the time after which servers are no longer filled anew.
-const FILL_TIME_SHARE: f64 = 0.6;
+const DUAL_TIME_SHARE: f64 = 0.1;
+/// The same with the descent on wages.
+const WAGES_TIME_SHARE: f64 = 0.2;
+/// Shares of the time after which servers are no longer filled anew, and no longer reworked;
+/// where tasks do not care where they run the search has little to add to reworks.
+const PASSES_TIME_SHARE: f64 = 0.35;
+const REPAIRS_TIME_SHARE: f64 = 0.6;
+const REPAIRS_TIME_SHARE_EQUAL: f64 = 0.95;
+/// Passes and repairs of one island without a deadline, and servers of all its passes.
+const PASSES_MAX: usize = 4;
+const PASSES_SERVERS_MAX: usize = 40_000;
+const REPAIRS_MAX: usize = 24;
+/// Work of a pass by server, and of a repair with the reworks before it.
+const PASS_WORK: u64 = 2_000;
+const REPAIR_WORK: u64 = 500_000;
 /// Most steps for prices, and the work after which they stop without a deadline.
 const DUAL_STEPS_MAX: u64 = 600;
 const DUAL_WORK_MAX: u64 = 1_500_000_000;
@@ -70,6 +83,11 @@ impl<'a> Clock<'a> {
         let total = self.total?;
         let left = (self.remaining)().map_or(0.0, |d| d.as_secs_f64());
         Some(if total > 0.0 { (1.0 - left / total).clamp(0.0, 1.0) } else { 1.0 })
+    }
+
+    /// There is a deadline.
+    fn is_limited(&self) -> bool {
+        self.total.is_some()
     }
 
     pub(crate) fn expired(&self) -> bool {
@@ -141,6 +159,8 @@ pub(crate) struct Start {
     pub(crate) guide: Guide,
     pub(crate) state: State,
     pub(crate) prices: Prices,
+    /// Wages by type, where they prove more than the prices.
+    wage: Option<Vec<f64>>,
 }
 
 impl Start {
@@ -152,6 +172,7 @@ impl Start {
         if let Some(warm) = warm_state(instance, options) {
             state = better(instance, state, warm);
         }
+        dual.scan(state.score().scalar(instance));
         run_dual(instance, &mut dual, state.score().scalar(instance), &until, DUAL_STEPS_MAX / 2);
         let mut guide = Guide::new(instance, &dual.best);
         state = better(instance, state, greedy(instance, &guide, 0.1));
@@ -168,16 +189,29 @@ impl Start {
             guide = Guide::new(instance, &dual.best);
             state = better(instance, state, greedy(instance, &guide, 0.02));
         }
-        if std::env::var_os("DBG").is_some() { eprintln!("dual {} steps {} done {} used {:?} start {}", dual.best.bound, dual.steps, dual.is_done(), clock.used(), state.score().scalar(instance)); }
-        if std::env::var_os("DUALX").is_some() {
-            for i in 0..10 {
-                dual.rewind(0.5);
-                let t = std::time::Instant::now();
-                run_dual(instance, &mut dual, state.score().scalar(instance), &|| false, 2000);
-                eprintln!("dual {i} {} steps {} {:?}", dual.best.bound, dual.steps, t.elapsed());
-            }
+        let mut start = Start { guide, state, prices: dual.best, wage: None };
+        start.add_wages(instance, options, clock);
+        start
+    }
+}
+
+impl Start {
+    /// Descends on wages where that proves more; the prices keep guiding the search.
+    fn add_wages(&mut self, instance: &Instance, options: &Options<'_>, clock: Clock<'_>) {
+        if !wages::pays(instance) || clock.past(WAGES_TIME_SHARE) {
+            return;
         }
-        Start { guide, state, prices: dual.best }
+        let begin = clock.used().unwrap_or(0.0);
+        let used = || {
+            clock.used().map_or(0.0, |used| (used - begin) / (WAGES_TIME_SHARE - begin).max(1e-9))
+        };
+        let guide = (&self.guide, &self.prices);
+        if let Some((bound, wage)) = wages::descend(instance, guide, options.seed, &used)
+            && bound < self.prices.bound
+        {
+            self.prices.bound = bound;
+            self.wage = Some(wage);
+        }
     }
 }
 
@@ -211,7 +245,8 @@ pub(crate) fn solve(
     options: &Options<'_>,
     clock: Clock<'_>,
 ) -> Result<Found, SolveError> {
-    let Start { guide, state, prices } = Start::new(instance, options, clock);
+    let start = Start::new(instance, options, clock);
+    let (state, prices) = (&start.state, &start.prices);
     let mut found = Found {
         server: state.server.clone(),
         bound: prices.bound,
@@ -225,7 +260,7 @@ pub(crate) fn solve(
     }
     if branch::fits(instance) {
         let stop = || clock.past(EXACT_TIME_SHARE);
-        let tree = branch::search(instance, &prices, &state.score(), EXACT_NODES, &stop);
+        let tree = branch::search(instance, prices, &state.score(), EXACT_NODES, &stop);
         if tree.complete {
             found.proven = true;
             found.server = tree.server.unwrap_or(found.server);
@@ -239,48 +274,32 @@ pub(crate) fn solve(
         .thread_name(|i| format!("gang-{i}"))
         .build()
         .map_err(|e| SolveError::Threads { threads, reason: e.to_string() })?;
-    pool.install(|| search(instance, (&guide, &prices), state, options, clock, &mut found));
+    pool.install(|| search(instance, &start, options, clock, &mut found));
     Ok(found)
 }
 
 /// Runs the islands round by round; reductions go by island number.
 fn search(
     instance: &Instance,
-    (guide, prices): (&Guide, &Prices),
-    start: State,
+    start: &Start,
     options: &Options<'_>,
     clock: Clock<'_>,
     found: &mut Found,
 ) {
+    let guide = &start.guide;
+    let limits = limits(instance, start, options, clock);
     let mut islands: Vec<Island> = (0..ISLANDS)
         .into_par_iter()
         .map(|i| {
-            let stream = Stream::new(options.seed, i);
             let fills = Stream::new(options.seed, ISLANDS + i);
-            let sh = std::env::var("SHARE").ok().and_then(|s| s.parse().ok()).unwrap_or(FILL_TIME_SHARE);
-            let limits = (clock, sh, options.work_max);
-            let filled = fill::improve(instance, (guide, prices), None, &start, fills, limits);
-            Island::new(instance, stream, &filled)
+            let guide = (guide, &start.prices);
+            let wage = start.wage.as_deref();
+            let filled = improve(instance, guide, wage, &start.state, fills, &limits);
+            Island::new(instance, Stream::new(options.seed, i), &filled)
         })
         .collect();
-    let mut shared_score = start.score();
+    let mut shared_score = start.state.score();
     for island in &islands {
-        if std::env::var_os("DBG").is_some() {
-            let (mut room, mut used, mut lost, mut bad) = (0.0, 0.0, 0.0, 0.0);
-            let k = instance.kinds;
-            for s in 0..instance.servers { for i in 0..k {
-                let l = prices.lambda[instance.zone_of[s] as usize * k + i] / instance.kind_scale[i];
-                room += l * f64::from(instance.capacity[s * k + i]);
-                used += l * f64::from(instance.capacity[s * k + i] - island.state.free[s * k + i]);
-            } }
-            for j in 0..instance.jobs() {
-                let r: f64 = instance.job_tasks(j).map(|t| guide.reduced[guide.option_order[instance.type_opts(instance.task_type[t] as usize).start] as usize]).sum();
-                let y = island.state.is_placed(j);
-                if y && r < 0.0 { bad -= r } else if !y && r > 0.0 { lost += r }
-            }
-            eprintln!("lambda {:?} room {room} unused {} lost {lost} bad {bad}", &prices.lambda[..k], room - used);
-            eprintln!("start {} filled {}", shared_score.scalar(instance), island.best_score.scalar(instance));
-        }
         if island.best_score.beats(&shared_score, instance) {
             shared_score = island.best_score;
             found.server.copy_from_slice(&island.best);
@@ -325,6 +344,29 @@ fn search(
     }
     if stale < STALE_ROUNDS {
         found.stopped = Stopped::Limit;
+    }
+}
+
+/// How long islands fill and rework before they search.
+fn limits<'a>(
+    instance: &Instance,
+    start: &Start,
+    options: &Options<'_>,
+    clock: Clock<'a>,
+) -> Limits<'a> {
+    let servers = instance.servers.max(1);
+    // Half of the work of each island.
+    let work = options.work_max.map(|work| work / (2 * ISLANDS as u64));
+    let most = |limit: usize, cost: u64| {
+        work.map_or(limit, |work| limit.min(usize::try_from(work / 2 / cost).unwrap_or(limit)))
+    };
+    let choosy = start.guide.choosy.contains(&true);
+    Limits {
+        clock,
+        passes: most(PASSES_MAX.min(PASSES_SERVERS_MAX / servers).max(1), PASS_WORK * servers as u64),
+        passes_until: PASSES_TIME_SHARE,
+        repairs: if clock.is_limited() { usize::MAX } else { most(REPAIRS_MAX, REPAIR_WORK) },
+        repairs_until: if choosy { REPAIRS_TIME_SHARE } else { REPAIRS_TIME_SHARE_EQUAL },
     }
 }
 

@@ -6,220 +6,161 @@
 //! at the end those that lack most are dropped until the others are complete. Passes over all
 //! servers learn wages of task types, by how early a type was gone or how much of it was left, as
 //! in sequential value correction for cutting stock (Mukhacheva and others 2000; Belov and
-//! Scheithauer 2007).
+//! Scheithauer 2007). What a pass leaves is mended by `rework.rs`.
 
-use super::best::Clock;
 use super::instance::{Instance, NONE, narrow};
 use super::pattern::Pattern;
 use super::prices::{Guide, Prices};
 use super::rng::Stream;
-use super::state::{Score, State, Taste};
+use super::state::{State, Taste};
 
-/// Passes of one island without a deadline, and servers of all of them.
-const PASSES_MAX: usize = 12;
-const SERVERS_MAX: usize = 40_000;
-/// Search nodes per server.
-const NODES_MAX: u32 = 5_000;
+/// Items that the search for a server's pattern looks at.
+const LOOKS: u32 = 5_000;
 /// Fillings of a server that differ by this part are as good as each other.
 const TOLERANCE: f64 = 0.004;
-/// Task types kept open at once.
+/// Task types kept open at once; fewer where there are many servers.
+const LIVE_MIN: usize = 200;
 const LIVE_MAX: usize = 1_000;
-/// Share of what is left of the cluster that open gangs may need.
+const LIVE_SERVERS: usize = 2_000_000;
+/// Part of what is left of the cluster that open gangs may need.
 const YIELD: f64 = 0.9;
 /// Growth of a task's profit while a whole pass goes by after its gang opened.
 const URGENCY: f64 = 3.0;
-/// Step of the wages, as a part of a task's mean price, and its decay from pass to pass.
-const STEP: f64 = 0.05;
-const STEP_DECAY: f64 = 0.9;
 /// Weight of a task's price where only its rank matters, and where it should go anywhere.
 const RANKED: f64 = 1e-3;
 const ANYWHERE: f64 = 1.0;
 /// Servers between two looks at the clock.
 const CLOCK_SERVERS: usize = 16;
+/// Gangs that one repair tries to insert.
+const INSERTS_MAX: usize = 1_000;
 
-/// The passes of one island.
+/// What a task is worth to a server.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Aim {
+    /// What is left of its worth after its wage, and a part of its price; more if it waits long.
+    Rank { rent: f64, urgency: f64 },
+    /// Its share of its gang's worth.
+    Worth,
+}
+
+/// Task lists, wages and scratch space of one island.
+#[derive(Debug)]
 pub(crate) struct Filler<'a> {
-    instance: &'a Instance,
+    pub(super) instance: &'a Instance,
     guide: &'a Guide,
     /// Price per unit by (zone, kind).
     price: Vec<f64>,
     /// What a task must bring beyond its place, by type.
     wage: Vec<f64>,
+    /// What a type's worth is counted from when only worth matters.
+    level: Vec<f64>,
     /// Price of a task on its best server, by type.
     size: Vec<f64>,
     /// Tasks of possible gangs, by type.
     total: Vec<f64>,
     mean_size: f64,
-    state: State,
+    pub(super) state: State,
     /// Open tasks by type, oldest gang first.
-    open: Vec<Vec<u32>>,
+    pub(super) open: Vec<Vec<u32>>,
     /// Types with open tasks.
     live: Vec<u32>,
-    /// Servers filled when a type was opened, and when its last open task was placed.
+    /// Price of all open tasks.
+    pub(super) pool: f64,
+    /// Part of the servers filled when a type was opened, and when it was used up.
     since: Vec<f64>,
     gone: Vec<f64>,
+    /// Types of gangs whose tasks must be on different servers.
+    spread: Vec<bool>,
+    /// Possible gangs by density.
+    pub(super) order: Vec<u32>,
+    mends: bool,
+    looks: u32,
     pattern: Pattern,
-    rng: Stream,
-    chosen: Vec<u32>,
-    saved: Vec<(u32, u32, u32)>,
-    pool: f64,
-    opens: Vec<u32>,
-    next: usize,
-    nodes: u32,
-    tol: f64,
-    by_value: bool,
-    dp: f64,
-    level: Vec<f64>,
-    density: Vec<f64>,
-}
-
-/// Best of some passes, if it beats `start`.
-pub(crate) fn improve(
-    instance: &Instance,
-    (guide, prices): (&Guide, &Prices),
-    wage: Option<&[f64]>,
-    start: &State,
-    rng: Stream,
-    (clock, share, work_max): (Clock<'_>, f64, Option<u64>),
-) -> State {
-    let mut best = start.clone();
-    let per_pass = u64::from(NODES_MAX) * instance.servers.max(1) as u64;
-    let affordable = work_max.map_or(PASSES_MAX, |work| usize::try_from(work / per_pass).unwrap_or(PASSES_MAX));
-    let passes = PASSES_MAX.min(SERVERS_MAX / instance.servers.max(1)).min(affordable);
-    if passes == 0 || clock.past(share) {
-        return best;
-    }
-    let mut filler = Filler::new(instance, guide, prices, wage, rng);
-    let dbg = std::env::var_os("DBG").is_some();
-    let envf = |k: &str, d: f64| std::env::var(k).ok().and_then(|s| s.parse().ok()).unwrap_or(d);
-    let mut step = STEP;
-    let passes = passes.min(envf("PASSES", 4.0) as usize);
-    let expired = || clock.past(share);
-    filler.nodes = envf("PN", 5000.0) as u32;
-    filler.tol = TOLERANCE;
-    let un = |f: &Filler| (0..instance.servers).map(|s| f.unused(s)).sum::<f64>();
-    let mut kept: Option<State> = None;
-    let closing = envf("CLOSING", 1.0) > 0.0;
-    for pass in 0..passes {
-        if clock.past(share * envf("SHAREA", 0.4)) || !filler.pass(&expired) {
-            break;
-        }
-        filler.learn(step);
-        step *= STEP_DECAY;
-        if closing {
-            let order = filler.order();
-            filler.close(&order);
-            if filler.state.score().beats(&best.score(), instance) {
-                best.copy_from(&filler.state);
-            }
-        }
-        if dbg { eprintln!("pass {pass} unused {:.2} best {:.2} used {:?}", un(&filler), best.score().scalar(instance), clock.used()); }
-    }
-    if closing { filler.state.copy_from(&best); filler.open.iter_mut().for_each(Vec::clear); filler.live.clear(); filler.pool = 0.0; }
-    let _ = &mut kept;
-    let room: f64 = (0..instance.servers).map(|s| filler.room(s)).sum();
-    let width = envf("W", 6.0) as usize;
-    let keep = envf("KEEP", 0.05);
-    let tries = envf("TRIES", 500.0) as usize;
-    filler.by_value = true;
-    filler.nodes = envf("NODES", 3000.0) as u32;
-    filler.tol = envf("TOL", 0.0);
-    let order = filler.order();
-    for round in 0..envf("ROUNDS", 1000.0) as usize {
-        let mut won = 0;
-        for n in 0..tries {
-            if n % 64 == 0 {
-                filler.top_up(keep * room, &order);
-                if expired() { break; }
-            }
-            won += usize::from(filler.rework(width));
-        }
-        let u = un(&filler);
-        filler.close(&order);
-        if dbg { eprintln!("round {round} unused {u:.2} won {won} closed {:.2} best {:.2} used {:?}", filler.state.score().scalar(instance), best.score().scalar(instance), clock.used()); }
-        if filler.state.score().beats(&best.score(), instance) {
-            best.copy_from(&filler.state);
-        } else {
-            filler.state.copy_from(&best);
-        }
-        if expired() { break; }
-    }
-    best
+    pub(super) rng: Stream,
 }
 
 impl<'a> Filler<'a> {
-    fn new(
+    pub(super) fn new(
         instance: &'a Instance,
-        guide: &'a Guide,
-        prices: &Prices,
+        (guide, prices): (&'a Guide, &Prices),
         wage: Option<&[f64]>,
         rng: Stream,
     ) -> Filler<'a> {
-        let (kinds, types) = (instance.kinds, instance.types);
-        let price = guide.unit_prices(instance, prices);
-        let mut total = vec![0.0; types];
-        for job in (0..instance.jobs()).filter(|j| instance.possible[*j]) {
-            for task in instance.job_tasks(job) {
-                total[instance.task_type[task] as usize] += 1.0;
-            }
-        }
-        let mut best_wage = vec![0.0; types];
-        let mut size = vec![0.0; types];
-        for ty in (0..types).filter(|ty| !instance.type_opts(*ty).is_empty()) {
-            let best = guide.option_order[instance.type_opts(ty).start] as usize;
-            best_wage[ty] = guide.reduced[best];
-            let zone = instance.opts[best].zone as usize;
-            size[ty] = priced(instance.row(ty), &price[zone * kinds..(zone + 1) * kinds]);
-        }
-        let mut level = vec![f64::INFINITY; types];
-        let mut density = vec![0.0; instance.jobs()];
-        let beta = std::env::var("BETA").ok().and_then(|s| s.parse().ok()).unwrap_or(1.0);
-        for job in (0..instance.jobs()).filter(|j| instance.possible[*j]) {
-            let (mut worth, mut all) = (0.0, 0.0);
-            for task in instance.job_tasks(job) {
-                let ty = instance.task_type[task] as usize;
-                worth += best_wage[ty] + size[ty];
-                all += size[ty];
-            }
-            density[job] = worth / f64::max(all, 1e-300);
-            for task in instance.job_tasks(job) {
-                let ty = instance.task_type[task] as usize;
-                level[ty] = level[ty].min(best_wage[ty] + beta * size[ty] * (1.0 - density[job]));
-            }
-        }
-        let tasks: f64 = total.iter().sum();
-        let sum: f64 = size.iter().zip(&total).map(|(s, n)| s * n).sum();
-        Filler {
+        let types = instance.types;
+        let mut filler = Filler {
             instance,
             guide,
-            price,
-            wage: wage.map_or(best_wage, <[f64]>::to_vec),
-            size,
-            total,
-            mean_size: sum / tasks.max(1.0),
+            price: guide.unit_prices(instance, prices),
+            wage: vec![0.0; types],
+            level: vec![0.0; types],
+            size: vec![0.0; types],
+            total: vec![0.0; types],
+            mean_size: 0.0,
             state: State::new(instance),
             open: vec![Vec::new(); types],
             live: Vec::new(),
+            pool: 0.0,
             since: vec![0.0; types],
             gone: vec![0.0; types],
+            spread: vec![false; types],
+            order: Vec::new(),
+            mends: false,
+            looks: LOOKS,
             pattern: Pattern::default(),
             rng,
-            chosen: Vec::new(),
-            saved: Vec::new(),
-            pool: 0.0,
-            opens: Vec::new(),
-            next: 0,
-            nodes: NODES_MAX,
-            tol: TOLERANCE,
-            by_value: false,
-            dp: std::env::var("DP").ok().and_then(|s| s.parse().ok()).unwrap_or(2.0),
-            level,
-            density,
+        };
+        filler.set_types();
+        filler.set_levels();
+        if let Some(wage) = wage {
+            filler.wage.copy_from_slice(wage);
+        }
+        filler
+    }
+
+    fn set_types(&mut self) {
+        let instance = self.instance;
+        for job in (0..instance.jobs()).filter(|j| instance.possible[*j]) {
+            for task in instance.job_tasks(job) {
+                let ty = instance.task_type[task] as usize;
+                self.total[ty] += 1.0;
+                self.spread[ty] |= instance.spread[job];
+            }
+        }
+        for ty in (0..instance.types).filter(|ty| self.total[*ty] > 0.0) {
+            let best = self.guide.option_order[instance.type_opts(ty).start] as usize;
+            self.wage[ty] = self.guide.reduced[best];
+            self.size[ty] = priced(instance.row(ty), self.zone_price(instance.opts[best].zone));
+        }
+        let sum: f64 = self.size.iter().zip(&self.total).map(|(s, n)| s * n).sum();
+        self.mean_size = sum / self.total.iter().sum::<f64>().max(1.0);
+    }
+
+    /// Shares every gang's worth among its tasks by price; the dearest gang counts for a type.
+    fn set_levels(&mut self) {
+        let instance = self.instance;
+        self.level.fill(f64::INFINITY);
+        for job in (0..instance.jobs()).filter(|j| instance.possible[*j]) {
+            let (mut worth, mut price) = (0.0, 1e-300);
+            for task in instance.job_tasks(job) {
+                let ty = instance.task_type[task] as usize;
+                worth += self.wage[ty] + self.size[ty];
+                price += self.size[ty];
+            }
+            for task in instance.job_tasks(job) {
+                let ty = instance.task_type[task] as usize;
+                let share = self.size[ty] * worth / price;
+                self.level[ty] = self.level[ty].min(self.wage[ty] + self.size[ty] - share);
+            }
         }
     }
 
+    fn zone_price(&self, zone: u32) -> &[f64] {
+        let kinds = self.instance.kinds;
+        &self.price[zone as usize * kinds..(zone as usize + 1) * kinds]
+    }
+
     /// Possible gangs by worth per price, where a type's price is what its wage leaves.
-    fn order(&self) -> Vec<u32> {
+    fn set_order(&mut self) {
         let instance = self.instance;
         let density = |job: usize| {
             let (mut value, mut price) = (0.0, 0.0);
@@ -233,189 +174,139 @@ impl<'a> Filler<'a> {
         let possible = (0..instance.jobs()).filter(|j| instance.possible[*j]);
         let mut order: Vec<(f64, u32)> = possible.map(|j| (density(j), narrow(j))).collect();
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        order.into_iter().map(|(_, job)| job).collect()
+        self.order = order.into_iter().map(|(_, job)| job).collect();
     }
 
-    fn room(&self, server: usize) -> f64 {
+    /// Price of an empty server.
+    pub(super) fn room(&self, server: usize) -> f64 {
         let kinds = self.instance.kinds;
-        let zone = self.instance.zone_of[server] as usize;
         let row = &self.instance.capacity[server * kinds..(server + 1) * kinds];
-        priced(row, &self.price[zone * kinds..(zone + 1) * kinds])
+        priced(row, self.zone_price(self.instance.zone_of[server]))
     }
 
-    /// Fills all servers; false when there was no time for it.
-    fn pass(&mut self, expired: &dyn Fn() -> bool) -> bool {
+    /// Price of what is free on a server.
+    pub(super) fn unused(&self, server: usize) -> f64 {
+        let kinds = self.instance.kinds;
+        let row = &self.state.free[server * kinds..(server + 1) * kinds];
+        priced(row, self.zone_price(self.instance.zone_of[server]))
+    }
+
+    /// Fills all servers from nothing; false when there was no time for it.
+    pub(super) fn pass(&mut self, expired: &dyn Fn() -> bool) -> bool {
         let instance = self.instance;
         self.state = State::new(instance);
-        self.open.iter_mut().for_each(Vec::clear);
-        self.live.clear();
+        self.forget_open();
         self.gone.fill(0.0);
-        let order = self.order();
+        self.set_order();
+        let live_max = (LIVE_SERVERS / instance.servers.max(1)).clamp(LIVE_MIN, LIVE_MAX);
         let mut servers: Vec<u32> = (0..narrow(instance.servers)).collect();
-        for i in (1..servers.len()).rev() {
-            servers.swap(i, self.rng.below(i + 1));
-        }
+        self.rng.shuffle(&mut servers);
         let mut left: f64 = (0..instance.servers).map(|s| self.room(s)).sum();
-        self.pool = 0.0;
-        self.next = 0;
+        let mut next = 0;
         for (at, server) in servers.iter().enumerate() {
             if at % CLOCK_SERVERS == 0 && expired() {
                 return false;
             }
             let now = at as f64 / servers.len() as f64;
-            while self.next < order.len() && self.pool < YIELD * left && self.live.len() < LIVE_MAX {
-                self.open_job(order[self.next] as usize, now);
-                self.next += 1;
+            while next < self.order.len() && self.pool < YIELD * left && self.live.len() < live_max {
+                self.open_job(self.order[next] as usize, now);
+                next += 1;
             }
-            self.fill_server(*server, now, (RANKED, URGENCY));
+            self.fill_server(*server, now, Aim::Rank { rent: RANKED, urgency: URGENCY });
             left -= self.room(*server as usize);
-        }
-        self.opens = order;
-        let next = self.next;
-        if std::env::var_os("DBG2").is_some() {
-            let n = servers.len() / 10;
-            let dec: Vec<String> = servers.chunks(n).map(|c| format!("{:.2}", c.iter().map(|s| self.unused(*s as usize)).sum::<f64>())).collect();
-            let opensize: f64 = (0..instance.types).map(|t| self.open[t].len() as f64 * self.size[t]).sum();
-            eprintln!("unused {dec:?} opened {next} left open {opensize:.2} live {}", self.live.len());
         }
         // What is still open goes where it fits.
         for (at, server) in servers.iter().enumerate() {
             if at % CLOCK_SERVERS == 0 && expired() {
                 return false;
             }
-            self.fill_server(*server, 1.0, (ANYWHERE, 0.0));
+            self.fill_server(*server, 1.0, Aim::Rank { rent: ANYWHERE, urgency: 0.0 });
         }
         true
     }
 
-    /// Opens pending gangs, dense ones more often, until tasks of this price are open.
-    fn top_up(&mut self, wanted: f64, order: &[u32]) {
-        for _ in 0..64 {
-            if self.pool >= wanted || order.is_empty() {
-                return;
-            }
-            let draw = self.rng.unit();
-            let at = (draw * draw * order.len() as f64) as usize;
-            let job = order[at.min(order.len() - 1)] as usize;
-            let mut tasks = self.instance.job_tasks(job);
-            let known = tasks.any(|task| {
-                let ty = self.instance.task_type[task] as usize;
-                self.state.server[task] != NONE || self.open[ty].contains(&narrow(task))
-            });
-            if !known {
-                self.open_job(job, 0.0);
-            }
+    /// Makes a gang's tasks available.
+    pub(super) fn open_job(&mut self, job: usize, now: f64) {
+        for task in self.instance.job_tasks(job) {
+            self.open_task(narrow(task), now);
         }
     }
 
-    /// Empties a few servers, badly filled ones more often, and fills them again from their tasks
-    /// and the open ones; keeps what is not worse.
-    fn rework(&mut self, width: usize) -> bool {
-        let instance = self.instance;
-        let count = (2 + self.rng.below(width)).min(instance.servers);
-        self.chosen.clear();
-        for at in 0..count {
-            let draws = if at < count.div_ceil(2) { 4 } else { 1 };
-            let mut best = (f64::NEG_INFINITY, 0);
-            for _ in 0..draws {
-                let s = self.rng.below(instance.servers);
-                let unused = self.unused(s);
-                if unused > best.0 {
-                    best = (unused, s);
-                }
-            }
-            let s = narrow(best.1);
-            if !self.chosen.contains(&s) {
-                self.chosen.push(s);
-            }
+    pub(super) fn open_task(&mut self, task: u32, now: f64) {
+        let ty = self.instance.task_type[task as usize] as usize;
+        if self.open[ty].is_empty() {
+            self.live.push(narrow(ty));
+            self.since[ty] = now;
         }
-        for i in (1..self.chosen.len()).rev() {
-            let j = self.rng.below(i + 1);
-            self.chosen.swap(i, j);
+        self.open[ty].push(task);
+        self.pool += self.size[ty];
+    }
+
+    /// Takes a task out of the open ones, if it is there.
+    pub(super) fn close_task(&mut self, task: u32) {
+        let ty = self.instance.task_type[task as usize] as usize;
+        if let Some(at) = self.open[ty].iter().position(|t| *t == task) {
+            self.open[ty].remove(at);
+            self.pool -= self.size[ty];
         }
-        self.saved.clear();
-        let mut before = 0.0;
-        for at in 0..self.chosen.len() {
-            before += self.empty_server(self.chosen[at] as usize, true);
-        }
-        let mut after = 0.0;
-        for at in 0..self.chosen.len() {
-            after += self.fill_server(self.chosen[at], 0.0, (RANKED, 0.0));
-        }
-        if after >= before - 1e-12 {
-            return after > before + 1e-9;
-        }
-        for at in 0..self.chosen.len() {
-            self.empty_server(self.chosen[at] as usize, false);
-        }
-        for at in 0..self.saved.len() {
-            let (task, server, option) = self.saved[at];
-            let ty = instance.task_type[task as usize] as usize;
-            if let Some(place) = self.open[ty].iter().position(|t| *t == task) {
-                self.open[ty].remove(place);
-                self.pool -= self.size[ty];
-            }
-            self.state.put(instance, task as usize, server, option as usize);
-        }
+    }
+
+    /// Drops types without open tasks.
+    pub(super) fn tidy(&mut self) {
         let open = &self.open;
         self.live.retain(|ty| !open[*ty as usize].is_empty());
-        false
     }
 
-    fn unused(&self, server: usize) -> f64 {
-        let kinds = self.instance.kinds;
-        let zone = self.instance.zone_of[server] as usize;
-        let row = &self.state.free[server * kinds..(server + 1) * kinds];
-        priced(row, &self.price[zone * kinds..(zone + 1) * kinds])
+    pub(super) fn forget_open(&mut self) {
+        self.open.iter_mut().for_each(Vec::clear);
+        self.live.clear();
+        self.pool = 0.0;
     }
 
-    fn gain(&self, ty: usize, option: usize) -> f64 {
+    /// From now on only worth counts, and patterns are searched with fewer looks.
+    pub(super) fn aim_at_worth(&mut self, looks: u32) {
+        self.mends = true;
+        self.looks = looks;
+    }
+
+    /// Fills a server for the most worth; returns what was placed, counted as by [`Self::gain`].
+    pub(super) fn fill_for_worth(&mut self, server: u32) -> f64 {
+        self.fill_server(server, 1.0, Aim::Worth)
+    }
+
+    /// A task's share of its gang's worth, less what it loses on this server.
+    pub(super) fn gain(&self, ty: usize, option: usize) -> f64 {
         self.guide.worth[option] - self.level[ty]
     }
 
-    fn empty_server(&mut self, server: usize, save: bool) -> f64 {
+    /// Fills what is free on a server; returns the gain.
+    fn fill_server(&mut self, server: u32, now: f64, aim: Aim) -> f64 {
+        self.offer(server, now, aim);
         let instance = self.instance;
-        let mut size = 0.0;
-        loop {
-            let task = self.state.first_task(server);
-            if task == NONE {
-                return size;
+        let tolerance = if aim == Aim::Worth { 0.0 } else { TOLERANCE };
+        self.pattern.search(self.looks, tolerance, |ty| instance.row(ty as usize));
+        let best = std::mem::take(&mut self.pattern.best);
+        let mut gain = 0.0;
+        let mut emptied = false;
+        for (ty, count) in &best {
+            let ty = *ty as usize;
+            for _ in 0..*count {
+                gain += self.place(ty, server);
             }
-            let ty = instance.task_type[task as usize] as usize;
-            let option = self.state.option[task as usize];
-            let job = instance.job_of[task as usize] as usize;
-            if self.state.is_placed(job) {
-                self.state.mark(job, false);
-            }
-            if save {
-                self.saved.push((task, narrow(server), option));
-            }
-            size += self.gain(ty, option as usize);
-            self.pool += self.size[ty];
-            self.state.take(instance, task as usize);
             if self.open[ty].is_empty() {
-                self.live.push(narrow(ty));
-                self.since[ty] = 0.0;
+                self.gone[ty] = now;
+                emptied = true;
             }
-            self.open[ty].push(task);
         }
+        self.pattern.best = best;
+        if emptied {
+            self.tidy();
+        }
+        gain
     }
 
-    /// Makes a gang's tasks available; returns their price.
-    fn open_job(&mut self, job: usize, now: f64) {
-        for task in self.instance.job_tasks(job) {
-            let ty = self.instance.task_type[task] as usize;
-            if self.open[ty].is_empty() {
-                self.live.push(narrow(ty));
-                self.since[ty] = now;
-            }
-            self.open[ty].push(narrow(task));
-            self.pool += self.size[ty];
-        }
-    }
-
-    /// Fills what is free on a server; returns the price of what it took.
-    fn fill_server(&mut self, server: u32, now: f64, (rent, urgency): (f64, f64)) -> f64 {
+    /// Offers the open tasks that fit to the search for a pattern.
+    fn offer(&mut self, server: u32, now: f64, aim: Aim) {
         let instance = self.instance;
         let (kinds, s) = (instance.kinds, server as usize);
         let zone = instance.zone_of[s] as usize;
@@ -428,37 +319,19 @@ impl<'a> Filler<'a> {
                 continue;
             }
             let Some(option) = instance.option_on(at, server) else { continue };
-            let profit = if self.by_value {
-                self.guide.worth[option] - self.level[at]
-            } else {
-                self.guide.worth[option] - self.wage[at] + rent * priced(row, price)
+            let profit = match aim {
+                Aim::Worth => self.guide.worth[option] - self.level[at],
+                Aim::Rank { rent, urgency } => {
+                    let rest = self.guide.worth[option] - self.wage[at] + rent * priced(row, price);
+                    rest * (1.0 + urgency * (now - self.since[at]))
+                }
             };
-            let urgent = 1.0 + urgency * (now - self.since[at]);
-            self.pattern.offer(*ty, profit * urgent, narrow(self.open[at].len()), row);
+            let most = if self.spread[at] { 1 } else { narrow(self.open[at].len()) };
+            self.pattern.offer(*ty, profit, most, row);
         }
-        self.pattern.search(self.nodes, self.tol, |ty| instance.row(ty as usize));
-        let best = std::mem::take(&mut self.pattern.best);
-        let mut used = 0.0;
-        let mut emptied = false;
-        for (ty, count) in &best {
-            let ty = *ty as usize;
-            for _ in 0..*count {
-                used += self.place(ty, server);
-            }
-            if self.open[ty].is_empty() {
-                self.gone[ty] = now;
-                emptied = true;
-            }
-        }
-        self.pattern.best = best;
-        if emptied {
-            let open = &self.open;
-            self.live.retain(|ty| !open[*ty as usize].is_empty());
-        }
-        used
     }
 
-    /// Puts the oldest open task of a type on a server; returns its price.
+    /// Puts the oldest open task of a type on a server; returns its gain.
     fn place(&mut self, ty: usize, server: u32) -> f64 {
         let instance = self.instance;
         let taken = |task: u32| {
@@ -468,13 +341,13 @@ impl<'a> Filler<'a> {
         let Some(at) = self.open[ty].iter().position(|task| !taken(*task)) else { return 0.0 };
         let Some(option) = instance.option_on(ty, server) else { return 0.0 };
         let task = self.open[ty].remove(at);
-        self.state.put(instance, task as usize, server, option);
         self.pool -= self.size[ty];
+        self.state.put(instance, task as usize, server, option);
         self.gain(ty, option)
     }
 
     /// Moves the wages: up where a type was gone early, down where tasks are left.
-    fn learn(&mut self, step: f64) {
+    pub(super) fn learn(&mut self, step: f64) {
         let step = step * self.mean_size;
         for ty in (0..self.instance.types).filter(|ty| self.total[*ty] > 0.0) {
             let left = self.open[ty].len() as f64 / self.total[ty];
@@ -488,41 +361,49 @@ impl<'a> Filler<'a> {
 
     /// Drops gangs that lack most until the others are complete, each time filling what it frees,
     /// and then inserts what still fits.
-    fn close(&mut self, order: &[u32]) {
+    pub(super) fn close(&mut self) {
         let instance = self.instance;
         let mut lacking = Vec::new();
         for job in 0..instance.jobs() {
+            if self.state.is_placed(job) {
+                continue;
+            }
             let servers = &self.state.server[instance.job_tasks(job)];
-            match servers.iter().filter(|s| **s == NONE).count() {
-                0 => {}
-                missing if missing == servers.len() => self.withdraw(job),
-                _ => lacking.push(narrow(job)),
+            let missing = servers.iter().filter(|s| **s == NONE).count();
+            if missing > 0 && missing < servers.len() {
+                lacking.push(narrow(job));
+            } else if missing > 0 && self.pool > 0.0 {
+                instance.job_tasks(job).for_each(|task| self.close_task(narrow(task)));
             }
         }
+        self.tidy();
+        let aim = match self.mends {
+            true => Aim::Worth,
+            false => Aim::Rank { rent: ANYWHERE, urgency: 0.0 },
+        };
         while let Some(worst) = self.worst(&lacking) {
             let job = lacking.swap_remove(worst) as usize;
-            self.withdraw(job);
+            instance.job_tasks(job).for_each(|task| self.close_task(narrow(task)));
+            self.tidy();
             for task in instance.job_tasks(job) {
                 let server = self.state.server[task];
                 if server != NONE {
                     self.state.take(instance, task);
-                    self.fill_server(server, 1.0, (ANYWHERE, 0.0));
+                    self.fill_server(server, 1.0, aim);
                 }
             }
             let placed = &self.state.server;
             lacking.retain(|job| placed[instance.job_tasks(*job as usize)].contains(&NONE));
         }
         for job in 0..instance.jobs() {
-            if !self.state.is_placed(job)
-                && self.state.server[instance.job_tasks(job)].iter().all(|s| *s != NONE)
-            {
+            let complete = !self.state.server[instance.job_tasks(job)].contains(&NONE);
+            if complete && !self.state.is_placed(job) {
                 self.state.mark(job, true);
             }
         }
-        self.open.iter_mut().for_each(Vec::clear);
-        self.live.clear();
-        self.pool = 0.0;
-        self.insert_rest(order);
+        self.forget_open();
+        self.insert_rest();
+        self.state.rescore(instance);
     }
 
     /// Which of these gangs lacks the largest part of its price.
@@ -534,30 +415,22 @@ impl<'a> Filler<'a> {
                 all += size;
                 missing += if self.state.server[task] == NONE { size } else { 0.0 };
             }
-            missing / all / self.density[job as usize].max(1e-9).powf(self.dp)
+            missing / all
         };
         let parts = lacking.iter().enumerate().map(|(at, job)| (part(*job), at));
         parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))).map(|(_, at)| at)
     }
 
-    /// Takes a gang's tasks out of the open ones.
-    fn withdraw(&mut self, job: usize) {
-        for task in self.instance.job_tasks(job) {
-            let ty = self.instance.task_type[task];
-            let open = &mut self.open[ty as usize];
-            let Some(at) = open.iter().position(|t| *t as usize == task) else { continue };
-            open.remove(at);
-            if open.is_empty() {
-                self.live.retain(|t| *t != ty);
-            }
-        }
-    }
-
-    fn insert_rest(&mut self, order: &[u32]) {
+    /// Inserts pending gangs by density, from a random one on where there are very many.
+    fn insert_rest(&mut self) {
         let instance = self.instance;
         let taste = Taste { tight: 0.1, window: None };
-        for job in order {
-            let job = *job as usize;
+        let pending = instance.jobs() - self.state.placed;
+        let many = self.mends && pending > INSERTS_MAX;
+        let first = if many { self.rng.below(self.order.len()) } else { 0 };
+        let most = if many { INSERTS_MAX / 10 } else { self.order.len() };
+        for at in 0..most.min(self.order.len()) {
+            let job = self.order[(first + at) % self.order.len()] as usize;
             if self.state.is_placed(job) {
                 continue;
             }
@@ -568,7 +441,15 @@ impl<'a> Filler<'a> {
                 self.state.remove_job(instance, job);
             }
         }
-        let _: Score = self.state.rescore(instance);
+    }
+
+    /// Keeps the state in `best` if it is better, else goes back to it.
+    pub(super) fn keep(&mut self, best: &mut State) {
+        if self.state.score().beats(&best.score(), self.instance) {
+            best.copy_from(&self.state);
+        } else {
+            self.state.copy_from(best);
+        }
     }
 }
 
