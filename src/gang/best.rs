@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Mode `best`: dual prices, greedy starts, then islands of local search with crossover.
 
-use super::rework::{Limits, improve};
-use super::{branch, wages};
 use super::instance::Instance;
 use super::prices::{Dual, Guide, Prices};
 use super::problem::{Options, SolveError, Stopped};
+use super::rework::{Limits, improve};
 use super::rng::Stream;
 use super::search::{Island, Mood};
 use super::state::{Score, State, Taste};
+use super::{branch, wages};
 use rayon::prelude::*;
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ const DUAL_TIME_SHARE: f64 = 0.1;
 const WAGES_TIME_SHARE: f64 = 0.2;
 /// Shares of the time after which servers are no longer filled anew, and no longer reworked;
 /// where tasks do not care where they run the search has little to add to reworks.
-const PASSES_TIME_SHARE: f64 = 0.35;
+const PASSES_TIME_SHARE: f64 = 0.45;
 const REPAIRS_TIME_SHARE: f64 = 0.6;
 const REPAIRS_TIME_SHARE_EQUAL: f64 = 0.95;
 /// Passes and repairs of one island without a deadline, and servers of all its passes.
-const PASSES_MAX: usize = 4;
+const PASSES_MAX: usize = 8;
 const PASSES_SERVERS_MAX: usize = 40_000;
 const REPAIRS_MAX: usize = 24;
 /// Work of a pass by server, and of a repair with the reworks before it.
@@ -363,7 +363,10 @@ fn limits<'a>(
     let choosy = start.guide.choosy.contains(&true);
     Limits {
         clock,
-        passes: most(PASSES_MAX.min(PASSES_SERVERS_MAX / servers).max(1), PASS_WORK * servers as u64),
+        passes: most(
+            PASSES_MAX.min(PASSES_SERVERS_MAX / servers).max(1),
+            PASS_WORK * servers as u64,
+        ),
         passes_until: PASSES_TIME_SHARE,
         repairs: if clock.is_limited() { usize::MAX } else { most(REPAIRS_MAX, REPAIR_WORK) },
         repairs_until: if choosy { REPAIRS_TIME_SHARE } else { REPAIRS_TIME_SHARE_EQUAL },

@@ -208,7 +208,8 @@ impl<'a> Filler<'a> {
                 return false;
             }
             let now = at as f64 / servers.len() as f64;
-            while next < self.order.len() && self.pool < YIELD * left && self.live.len() < live_max {
+            while next < self.order.len() && self.pool < YIELD * left && self.live.len() < live_max
+            {
                 self.open_job(self.order[next] as usize, now);
                 next += 1;
             }

@@ -348,7 +348,8 @@ impl Guide {
     pub(crate) fn unit_prices(&self, instance: &Instance, prices: &Prices) -> Vec<f64> {
         let floor = floor_prices(instance, prices);
         let kinds = instance.kinds;
-        let cell = |(at, l): (usize, &f64)| (l + floor[at % kinds]) / instance.kind_scale[at % kinds];
+        let cell =
+            |(at, l): (usize, &f64)| (l + floor[at % kinds]) / instance.kind_scale[at % kinds];
         prices.lambda.iter().enumerate().map(cell).collect()
     }
 

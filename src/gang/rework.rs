@@ -13,7 +13,7 @@ use super::rng::Stream;
 use super::state::State;
 
 /// Reworks between two repairs, at least, and servers for each of them.
-const TRIES_MIN: usize = 300;
+const TRIES_MIN: usize = 400;
 const TRIES_SERVERS: usize = 4;
 /// Reworks between two looks at the clock and at what is open.
 const TOP_UP_TRIES: usize = 32;
@@ -26,7 +26,7 @@ const WIDTH: usize = 3;
 /// Servers drawn for one that should be badly filled.
 const DRAWS: usize = 4;
 /// Items that the search for a pattern looks at.
-const LOOKS: u32 = 3_000;
+const LOOKS: u32 = 6_000;
 /// Step of the wages, as a part of a task's mean price, and its decay from pass to pass.
 const STEP: f64 = 0.05;
 const STEP_DECAY: f64 = 0.9;

@@ -133,7 +133,8 @@ impl<'a> Wages<'a> {
             count += total;
         }
         // Half of a task's worth where nothing is scarce yet.
-        let worth = guide.best_worth.iter().filter(|w| w.is_finite()).fold(0.0_f64, |m, w| m.max(*w));
+        let worth =
+            guide.best_worth.iter().filter(|w| w.is_finite()).fold(0.0_f64, |m, w| m.max(*w));
         f64::max(sum / f64::max(count, 1.0), 0.1 * worth)
     }
 
