@@ -18,11 +18,12 @@ const ISLANDS: usize = 2;
 const DUAL_TIME_SHARE: f64 = 0.1;
 /// The same with the descent on wages.
 const WAGES_TIME_SHARE: f64 = 0.2;
-/// Shares of the time after which servers are no longer filled anew, and no longer reworked;
-/// where tasks do not care where they run the search has little to add to reworks.
-const PASSES_TIME_SHARE: f64 = 0.45;
-const REPAIRS_TIME_SHARE: f64 = 0.6;
-const REPAIRS_TIME_SHARE_EQUAL: f64 = 0.95;
+/// Shares of the time after which servers are no longer filled anew, and no longer reworked: with
+/// few servers; with many; where tasks do not care where they run and the search adds little.
+const FEW_UNTIL: (f64, f64) = (0.2, 0.4);
+const FEW_EQUAL_UNTIL: (f64, f64) = (0.2, 0.6);
+const MANY_UNTIL: (f64, f64) = (0.45, 0.6);
+const MANY_EQUAL_UNTIL: (f64, f64) = (0.45, 0.95);
 /// Passes and repairs of one island without a deadline, and servers of all its passes.
 const PASSES_MAX: usize = 8;
 const PASSES_SERVERS_MAX: usize = 40_000;
@@ -361,15 +362,21 @@ fn limits<'a>(
         work.map_or(limit, |work| limit.min(usize::try_from(work / 2 / cost).unwrap_or(limit)))
     };
     let choosy = start.guide.choosy.contains(&true);
+    let (passes_until, repairs_until) = match (instance.dense_option.is_empty(), choosy) {
+        (false, true) => FEW_UNTIL,
+        (false, false) => FEW_EQUAL_UNTIL,
+        (true, true) => MANY_UNTIL,
+        (true, false) => MANY_EQUAL_UNTIL,
+    };
     Limits {
         clock,
         passes: most(
             PASSES_MAX.min(PASSES_SERVERS_MAX / servers).max(1),
             PASS_WORK * servers as u64,
         ),
-        passes_until: PASSES_TIME_SHARE,
+        passes_until,
         repairs: if clock.is_limited() { usize::MAX } else { most(REPAIRS_MAX, REPAIR_WORK) },
-        repairs_until: if choosy { REPAIRS_TIME_SHARE } else { REPAIRS_TIME_SHARE_EQUAL },
+        repairs_until,
     }
 }
 
