@@ -27,7 +27,7 @@ const MANY_EQUAL_UNTIL: (f64, f64) = (0.45, 0.95);
 /// Passes and repairs of one island without a deadline, and servers of all its passes.
 const PASSES_MAX: usize = 8;
 const PASSES_SERVERS_MAX: usize = 40_000;
-const REPAIRS_MAX: usize = 24;
+const REPAIRS_MAX: usize = 12;
 /// Work of a pass by server, and of a repair with the reworks before it.
 const PASS_WORK: u64 = 2_000;
 const REPAIR_WORK: u64 = 500_000;
@@ -160,6 +160,8 @@ pub(crate) struct Start {
     pub(crate) guide: Guide,
     pub(crate) state: State,
     pub(crate) prices: Prices,
+    /// What prices or wages prove; the tree search needs what the prices prove by themselves.
+    pub(crate) bound: f64,
     /// Wages by type, where they prove more than the prices.
     wage: Option<Vec<f64>>,
 }
@@ -173,7 +175,9 @@ impl Start {
         if let Some(warm) = warm_state(instance, options) {
             state = better(instance, state, warm);
         }
-        dual.scan(state.score().scalar(instance));
+        if !branch::fits(instance) {
+            dual.scan(state.score().scalar(instance));
+        }
         run_dual(instance, &mut dual, state.score().scalar(instance), &until, DUAL_STEPS_MAX / 2);
         let mut guide = Guide::new(instance, &dual.best);
         state = better(instance, state, greedy(instance, &guide, 0.1));
@@ -190,7 +194,8 @@ impl Start {
             guide = Guide::new(instance, &dual.best);
             state = better(instance, state, greedy(instance, &guide, 0.02));
         }
-        let mut start = Start { guide, state, prices: dual.best, wage: None };
+        let bound = dual.best.bound;
+        let mut start = Start { guide, state, prices: dual.best, bound, wage: None };
         start.add_wages(instance, options, clock);
         start
     }
@@ -208,9 +213,9 @@ impl Start {
         };
         let guide = (&self.guide, &self.prices);
         if let Some((bound, wage)) = wages::descend(instance, guide, options.seed, &used)
-            && bound < self.prices.bound
+            && bound < self.bound
         {
-            self.prices.bound = bound;
+            self.bound = bound;
             self.wage = Some(wage);
         }
     }
@@ -250,12 +255,12 @@ pub(crate) fn solve(
     let (state, prices) = (&start.state, &start.prices);
     let mut found = Found {
         server: state.server.clone(),
-        bound: prices.bound,
+        bound: start.bound,
         proven: false,
         generations: 0,
         stopped: Stopped::Converged,
     };
-    if closes(instance, prices.bound, &state.score()) {
+    if closes(instance, start.bound, &state.score()) {
         found.proven = true;
         return Ok(found);
     }

@@ -103,7 +103,7 @@ fn exact(
     };
     Ok(Found {
         server: tree.server.unwrap_or(start.state.server),
-        bound: start.prices.bound,
+        bound: start.bound,
         proven: tree.complete,
         generations: tree.nodes,
         stopped,

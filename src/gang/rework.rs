@@ -12,8 +12,11 @@ use super::prices::{Guide, Prices};
 use super::rng::Stream;
 use super::state::State;
 
-/// Reworks between two repairs, at least, and servers for each of them.
-const TRIES_MIN: usize = 400;
+/// Reworks between two repairs: so many by server, within these bounds; in a large cluster one for
+/// so many servers.
+const TRIES_PER_SERVER: usize = 8;
+const TRIES_MIN: usize = 32;
+const TRIES_MAX: usize = 400;
 const TRIES_SERVERS: usize = 4;
 /// Reworks between two looks at the clock and at what is open.
 const TOP_UP_TRIES: usize = 32;
@@ -80,9 +83,11 @@ fn mend(mut filler: Filler<'_>, best: &mut State, limits: &Limits<'_>) {
     filler.restart(best);
     filler.aim_at_worth(LOOKS);
     let room: f64 = (0..servers).map(|s| filler.room(s)).sum();
+    let tries = (servers * TRIES_PER_SERVER).clamp(TRIES_MIN, TRIES_MAX);
+    let tries = tries.max(servers / TRIES_SERVERS);
     let mut scratch = Scratch::default();
     for _ in 0..limits.repairs {
-        for at in 0..TRIES_MIN.max(servers / TRIES_SERVERS) {
+        for at in 0..tries {
             if at % TOP_UP_TRIES == 0 {
                 if expired() {
                     break;
