@@ -24,8 +24,10 @@ const FEW_UNTIL: (f64, f64) = (0.2, 0.4);
 const FEW_EQUAL_UNTIL: (f64, f64) = (0.2, 0.6);
 const MANY_UNTIL: (f64, f64) = (0.45, 0.6);
 const MANY_EQUAL_UNTIL: (f64, f64) = (0.45, 0.95);
-/// Passes and repairs of one island without a deadline, and servers of all its passes.
-const PASSES_MAX: usize = 8;
+/// Passes and repairs of one island without a deadline, servers of all its passes, and its passes
+/// with one.
+const PASSES_MAX: usize = 3;
+const PASSES_TIMED_MAX: usize = 8;
 const PASSES_SERVERS_MAX: usize = 40_000;
 const REPAIRS_MAX: usize = 12;
 /// Work of a pass by server, and of a repair with the reworks before it.
@@ -375,10 +377,11 @@ fn limits<'a>(
     };
     Limits {
         clock,
-        passes: most(
-            PASSES_MAX.min(PASSES_SERVERS_MAX / servers).max(1),
-            PASS_WORK * servers as u64,
-        ),
+        passes: if clock.is_limited() {
+            PASSES_TIMED_MAX
+        } else {
+            most(PASSES_MAX.min(PASSES_SERVERS_MAX / servers).max(1), PASS_WORK * servers as u64)
+        },
         passes_until,
         repairs: if clock.is_limited() { usize::MAX } else { most(REPAIRS_MAX, REPAIR_WORK) },
         repairs_until,
