@@ -17,6 +17,7 @@ use nix::sys::socket::{
 };
 use phalanx::config::Config;
 use phalanx::link::{Mode, Note, Responder, Server, ServerConfig, Settings};
+use phalanx::planner::attribution::Demand;
 use phalanx::record::{Keeper, Options, Order, replay, text};
 use phalanx_ffi::wire::{self, Message, PacketBuf, Reason, Verdict};
 use zerocopy::FromZeros;
@@ -441,7 +442,8 @@ fn recorded(dir: &Path, file_bytes: u64, rounds: u32) -> Vec<PathBuf> {
                 plugin.sync(&[8; 40], &jobs[..10]);
             }
             if round % 20 == 0 {
-                let waits = [("cpu".into(), u64::from(next(9))), ("mem".into(), 3)].into();
+                let lacks = [("cpu".into(), u64::from(next(9))), ("mem".into(), 3)].into();
+                let waits = Demand { lacks, ..Demand::default() };
                 daemon.responder.set_queue(waits, Vec::new());
             }
         }
