@@ -188,11 +188,17 @@ impl DataShared {
         lock(&self.state).maps.get(&job_id).map(|(_, map)| Arc::clone(map))
     }
 
-    pub(super) fn keep_map(&self, job_id: u32, start_s: i64, map: &Arc<BlockMap>) {
+    /// Keeps a new map and gives the one to hand out: of two made at once, the first.
+    pub(super) fn keep_map(&self, job_id: u32, start_s: i64, map: BlockMap) -> Arc<BlockMap> {
         let mut state = lock(&self.state);
-        if state.maps.len() < DATA_MAPS_MAX {
-            state.maps.insert(job_id, (start_s, Arc::clone(map)));
+        if let Some((_, kept)) = state.maps.get(&job_id).filter(|(at, _)| *at == start_s) {
+            return Arc::clone(kept);
         }
+        let map = Arc::new(map);
+        if state.maps.len() < DATA_MAPS_MAX {
+            state.maps.insert(job_id, (start_s, Arc::clone(&map)));
+        }
+        map
     }
 
     /// Says something to a job once; whether it was not said before.
