@@ -14,10 +14,13 @@ beside stock is printed instead.
 
 import argparse
 import collections
+import contextlib
 import json
 import os
 import shutil
 import signal
+import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,7 +31,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "hdfs")]
 sys.dont_write_bytecode = True
 
 from gangs import Suite  # noqa: E402
-from minihdfs import HdfsError, MiniHdfs  # noqa: E402
+from minihdfs import HdfsError, MiniHdfs, free_ports  # noqa: E402
 from slurmcluster import Cluster, ClusterError  # noqa: E402
 from slurmcluster.nodes import expand_hostlist  # noqa: E402
 from transparency_status import phalanx, phalanx_json  # noqa: E402
@@ -36,12 +39,15 @@ from transparency_status import phalanx, phalanx_json  # noqa: E402
 COUNT = 12
 NAMES = [f"n{i}" for i in range(1, COUNT + 1)]
 HOLDERS = ["n5", "n8", "n9", "n11"]
+# Those of the largest file.
+BIG = ["n1", "n3", "n4", "n6", "n7", "n9", "n10", "n12"]
 NODES = f"""\
 NodeName=n[1-{COUNT}] CPUs=4 Sockets=1 CoresPerSocket=4 RealMemory=8000
 PartitionName=main Nodes=n[1-{COUNT}] Default=YES MaxTime=INFINITE State=UP
 PartitionName=stock Nodes=n[1-{COUNT}] MaxTime=INFINITE State=UP
 """
 BLOCK = 64 << 10
+HUGE = 100_000
 WORDCOUNT = os.path.join(HERE, "..", "..", "config", "examples", "wordcount.py")
 SCRIPTS = os.path.join(HERE, "..", "..", "config", "slurm")
 LOCAL_MIN = 0.95
@@ -53,6 +59,7 @@ class Data(Suite):
     def __init__(self, cluster, hdfs, root):
         super().__init__(cluster)
         self.hdfs, self.root, self.jobs = hdfs, root, 0
+        self.masters = ""
         self.program = os.path.join(cluster.paths.bin_dir, "phalanx")
 
     def submit(self, declared, *options, command=None, stock=False, words=False):
@@ -71,6 +78,19 @@ class Data(Suite):
         job = self.cluster.submit("-t2", "-o", f"{out}/log", *comment, *options,
                                   wrap=setup + (command or "srun TASK").replace("TASK", task))
         return job, out
+
+    @contextlib.contextmanager
+    def settings(self, old, new):
+        """The daemon under a configuration with another line."""
+        path = self.cluster.paths.phalanx_toml
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for lines in (text.replace(old, new), text):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(lines)
+            phalanx(self.cluster, "reload")
+            if lines != text:
+                yield
 
     def hdfs_url(self):
         """WebHDFS of the first NameNode."""
@@ -244,6 +264,86 @@ def many_at_once(suite):
     suite.expect(all(r["JobState"] == "COMPLETED" for r in records), "not all completed")
 
 
+def from_other_hosts(suite):
+    """Over TCP with MUNGE: own maps only; what is down, silent or refuses holds nothing up"""
+    job = suite.cluster.submit("-t1", "-N2", "-n4", "--comment=hdfs-input=/data/one",
+                               wrap="sleep 8")
+    suite.cluster.wait_jobs([job], states=("RUNNING",))
+    away = f"{suite.root}/none"
+    ask = ["splits", "--job", str(job), "--dir", away]
+
+    def run(masters, *argv, **how):
+        begun = time.monotonic()
+        env = {"PATH": os.environ["PATH"], "PHALANX_MASTER": masters}
+        done = subprocess.run([suite.program, *argv], env=env, capture_output=True, text=True,
+                              timeout=30, check=False, **how)
+        return done, time.monotonic() - begun
+
+    done, _ = run(suite.masters, *ask)
+    suite.expect(len(done.stdout.splitlines()) == 64, f"own map: {done.stderr}{done.stdout[-300:]}")
+    done, _ = run("", *ask, "--master", suite.masters.split(",")[1])
+    suite.expect(len(done.stdout.splitlines()) == 64, f"--master: {done.stderr}")
+    if os.getuid() == 0:
+        done, _ = run(suite.masters, *ask, user="nobody", cwd="/")
+        suite.expect(done.returncode == 1 and not done.stdout
+                     and "is for its user" in done.stderr, f"of another user: {done}")
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        mute = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        down = suite.masters.split(",")[0]
+        for masters, says in ((down, "refused"), (mute, "no answer"), ("http://:1", "http"),
+                              ("head:6820", "expected http://HOST")):
+            done, took = run(masters, *ask, "--install")
+            suite.expect(done.returncode == 0 and took < 9 and says in done.stderr
+                         and not os.path.exists(away), f"{masters}: {took:.1f} s, {done}")
+    with_it = suite.cluster.submit("-t1", "-N1", wrap="true")
+    record = suite.cluster.wait_jobs([job, with_it], timeout=60)[0]
+    suite.expect(record["JobState"] == "COMPLETED", f"{record['JobState']}")
+
+
+def hundred_thousand_blocks(suite):
+    """One file of 100,000 blocks, 3 replicas: placed, mapped, readable; limits named when over"""
+    suite.hdfs.tool("claim /huge 3 " + suite.hdfs.datanode(*BIG))
+    out = f"{suite.root}/huge"
+    splits = f"{suite.program} splits --dir {suite.root}/jobs"
+    with suite.settings("job_ms = 6000", "job_ms = 30000"):
+        begun = time.monotonic()
+        job = suite.cluster.submit("-t2", f"-N{len(BIG)}", f"-n{2 * len(BIG)}",
+                                   "--comment=hdfs-input=/huge", wrap=(
+                                       f"{splits} > {out}; srun sh -c '{splits} --mine | wc -l > "
+                                       f"{out}-$SLURM_PROCID'"))
+        record = suite.cluster.wait_jobs([job], timeout=90)[0]
+        took = time.monotonic() - begun
+        note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
+    print(f"    ended after {took:.1f} s on {record['NodeList']}, "
+          f"{100 * (note.get('local_share') or 0):.2f} % local", flush=True)
+    suite.expect(record["JobState"] == "COMPLETED" and note.get("blocks") == HUGE, f"{note}")
+    suite.expect(sorted(expand_hostlist(record["NodeList"])) == sorted(BIG), record["NodeList"])
+    suite.expect((note.get("local_share") or 0) >= LOCAL_MIN, f"local: {note.get('local_share')}")
+    with open(out, encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file]
+    ends = 0
+    for row in rows:
+        suite.expect(int(row[3]) == ends, f"at {ends}: {row}") if int(row[3]) != ends else None
+        ends = int(row[3]) + int(row[4])
+    suite.expect(len(rows) == HUGE and ends == HUGE * 1024, f"{len(rows)} rows, {ends} bytes")
+    counts = [int(open(f"{out}-{task}", encoding="utf-8").read()) for task in range(2 * len(BIG))]
+    suite.expect(sum(counts) == HUGE and max(counts) - min(counts) < 0.02 * HUGE, f"{counts}")
+    with open(os.path.join(suite.cluster.paths.log, "phalanxd.out"), encoding="utf-8") as file:
+        log = file.read()
+    for says in (f"job {job}: input /huge: 1 files, {HUGE} blocks",
+                 f"job {job}: block map of {HUGE} splits"):
+        suite.expect(says in log, f"the log has no {says!r}")
+    with suite.settings("job_ms = 6000", "job_ms = 100"):
+        job = suite.cluster.submit("-t1", "-N1", "--comment=hdfs-input=/huge;split=7",
+                                   wrap="sleep 2")
+        record = suite.cluster.wait_jobs([job], timeout=60)[0]
+        note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
+    suite.expect(record["JobState"] == "COMPLETED" and "100 ms" in (note.get("error") or ""),
+                 f"over the limit: {record['JobState']}, {note}")
+
+
 def datanode_dies(suite):
     """A DataNode stops: what only it held is told, what others hold too is read there"""
     suite.hdfs.kill("n8")
@@ -254,6 +354,10 @@ def datanode_dies(suite):
     _, rows, explained = suite.run("/data/three;split=block;locality=prefer", "-N10", "-n10",
                                    size=size, tasks=10)
     suite.expect(suite.share(rows) >= LOCAL_MIN, f"replication 3: {suite.share(rows)}")
+    record, rows, explained = suite.run("/data/three", "-N8", "-n16", size=size, tasks=16)
+    print(f"    8 of 11 nodes: {100 * suite.share(rows):.1f} % local on {record['NodeList']}, "
+          f"planned {explained['input'].get('nodes')}", flush=True)
+    suite.expect(suite.share(rows) >= LOCAL_MIN, f"8 of 11 nodes: {suite.share(rows)}")
     job = suite.cluster.submit("-t1", "-N4", "--comment=hdfs-input=/data/one;recursive",
                                wrap="sleep 4")
     record = suite.cluster.wait_jobs([job], timeout=60)[0]
@@ -285,16 +389,18 @@ def namenode_dies(suite):
         suite.expect(note.get("error"), f"{number.name}: explain says nothing ({says})")
 
 
-CHECKS = (lands_on_holders, scattered, any_tasks, environment_is_set, told_to_users, other_ways, many_at_once,
-          datanode_dies, namenode_dies)
+CHECKS = (lands_on_holders, scattered, any_tasks, environment_is_set, told_to_users, other_ways,
+          many_at_once, from_other_hosts, hundred_thousand_blocks, datanode_dies, namenode_dies)
 
 
-def config(root, hdfs):
+def config(root, hdfs, port):
     """The daemon's configuration."""
     path = os.path.join(root, "phalanx.toml")
     with open(path, "w", encoding="utf-8") as file:
         file.write(f"""\
 mode = "enforce"
+[control]
+listen = "127.0.0.1:{port}"
 [partition.stock]
 mode = "off"
 [link]
@@ -314,8 +420,12 @@ cache_s = 2
     return path
 
 
-def extra(root, bin_dir):
-    """Lines of slurm.conf: the shipped scripts, told where this test has things."""
+def extra(root, bin_dir, masters):
+    """Lines of slurm.conf: the shipped scripts, told where this test has things.
+
+    They know no control socket, as on hosts without a daemon, and the first of their two
+    addresses is that of a controller that is down.
+    """
     lines = ["SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=200000,"
              "batch_sched_delay=0,bf_yield_interval=100000"]
     lines.append("JobSubmitPlugins=lua")
@@ -326,7 +436,7 @@ def extra(root, bin_dir):
         path = os.path.join(root, name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"#!/bin/sh\nexport PHALANX={bin_dir}/phalanx PHALANX_JOBS_DIR={jobs}\n"
-                       f"export PHALANX_SOCKET={root}/c/run/control.sock\n"
+                       f"export PHALANX_MASTER={masters}\n"
                        f"exec {SCRIPTS}/{name}\n")
         os.chmod(path, 0o755)
         lines.append(f"{key}={path}")
@@ -357,18 +467,30 @@ def write_files(hdfs):
     hdfs.tool(f"create /data/three {72 * BLOCK} {BLOCK} 3")
 
 
+@contextlib.contextmanager
+def started(root, hdfs):
+    """The cluster on that file system."""
+    port, down = free_ports(2)
+    masters = f"http://127.0.0.1:{down},http://127.0.0.1:{port}"
+    with Cluster(os.path.join(root, "c"), nodes=NODES, config=config(root, hdfs, port),
+                 extra=extra(root, os.environ["PHALANX_BIN_DIR"], masters),
+                 files=files()) as cluster:
+        suite = Data(cluster, hdfs, root)
+        suite.masters = masters
+        yield suite
+
+
 def test(root, only):
     """Runs the checks; the number of failed ones."""
     failed = 0
-    hdfs = MiniHdfs(os.path.join(root, "hdfs"), NAMES, block_size=BLOCK)
+    hdfs = MiniHdfs(os.path.join(root, "hdfs"), NAMES, block_size=BLOCK, namenode_mb=384,
+                    image={"huge": (HUGE, 1024, 3)})
     begun = time.monotonic()
     try:
         write_files(hdfs)
         print(f"    HDFS of {COUNT} DataNodes and its files after "
               f"{time.monotonic() - begun:.0f} s", flush=True)
-        with Cluster(os.path.join(root, "c"), nodes=NODES, config=config(root, hdfs),
-                     extra=extra(root, os.environ["PHALANX_BIN_DIR"]), files=files()) as cluster:
-            suite = Data(cluster, hdfs, root)
+        with started(root, hdfs) as suite:
             for check in CHECKS:
                 if only and check.__name__ not in only:
                     continue
@@ -394,9 +516,7 @@ def demo(root):
     hdfs = MiniHdfs(os.path.join(root, "hdfs"), NAMES, block_size=BLOCK)
     try:
         write_files(hdfs)
-        with Cluster(os.path.join(root, "c"), nodes=NODES, config=config(root, hdfs),
-                     extra=extra(root, os.environ["PHALANX_BIN_DIR"]), files=files()) as cluster:
-            suite = Data(cluster, hdfs, root)
+        with started(root, hdfs) as suite:
             print(f"Word count of a file of 64 blocks on 4 of {COUNT} nodes, 8 tasks on 4 nodes")
             size = {"/data/one": 64 * BLOCK}
             for name, stock in (("stock", True), ("phalanx", False)):
