@@ -19,8 +19,9 @@ use crate::bisect::Attenuation;
 use crate::blockmap::{self, BlockMap, Declaration, Split};
 use crate::config::{Config, HdfsConfig};
 use crate::daemon::state::{Shared, lock};
-use crate::hdfs::{Cache, Hdfs, HostMap, HostNames};
+use crate::hdfs::{Cache, Hdfs, HdfsError, HostMap, HostNames};
 use crate::learn::attenuation::{CoreSpeed, Form, fit};
+use crate::learn::{ClassKey, JobTraits, class_of, teaches};
 use crate::limits::{DATA_INPUTS_MAX, DATA_MAPS_MAX, DATA_SAMPLES_MAX};
 use crate::model::blocks::Located;
 use crate::model::run::Run;
@@ -213,7 +214,8 @@ impl DataShared {
 
     /// Megabytes that a job that ended has read, for its speed.
     pub(super) fn megabytes(&self, run: &Run) -> Option<f64> {
-        if run.array_job_id.is_some() {
+        // One that was stopped has read nobody knows how much.
+        if run.array_job_id.is_some() || !teaches(&run.state, false) {
             return None;
         }
         let state = lock(&self.state);
@@ -228,17 +230,18 @@ impl DataShared {
     }
 
     /// Learns from a run that reports work.
-    pub(super) fn learn(&self, class: &str, run: &Run) {
+    pub(super) fn learn(&self, run: &Run, class_by: &[ClassKey]) {
         let (Some(work), Ok(cores)) = (run.work, u32::try_from(run.cpus)) else { return };
         if run.elapsed_ms == 0 || cores == 0 {
             return;
         }
         let speed = work / (as_f64(run.elapsed_ms) / 1000.0 * f64::from(cores));
+        let class = pace_class(&JobTraits::of_run(run), class_by);
         let mut state = lock(&self.state);
-        if state.samples.len() >= DATA_INPUTS_MAX && !state.samples.contains_key(class) {
+        if state.samples.len() >= DATA_INPUTS_MAX && !state.samples.contains_key(&class) {
             return;
         }
-        let samples = state.samples.entry(class.to_owned()).or_default();
+        let samples = state.samples.entry(class).or_default();
         samples.push_back(CoreSpeed { cores, speed });
         if samples.len() > DATA_SAMPLES_MAX {
             samples.pop_front();
@@ -263,6 +266,15 @@ impl DataShared {
             }
         }
     }
+}
+
+/// Class of jobs whose speeds with different numbers of cores are compared: what tells requests
+/// apart is left out.
+pub(super) fn pace_class(job: &JobTraits<'_>, class_by: &[ClassKey]) -> String {
+    let request = [ClassKey::Shape, ClassKey::Memory];
+    let keys: Vec<ClassKey> =
+        class_by.iter().copied().filter(|key| !request.contains(key)).collect();
+    class_of(job, if keys.is_empty() { &[ClassKey::Name] } else { &keys })
 }
 
 /// Bytes and milliseconds as numbers; above 2^53 the last digits do not matter here.
@@ -431,8 +443,10 @@ impl Client {
         let mut all = Located::default();
         for uri in &key.declaration.uris {
             if started.elapsed() >= limit {
-                return Err(format!("no answer within {} ms", config.job_ms));
+                return Err(HdfsError::Late("hdfs.job_ms").to_string());
             }
+            // What the URIs before this one have left.
+            hdfs.limit_job(limit.saturating_sub(started.elapsed()));
             let (recursive, user) = (key.declaration.recursive, &key.user);
             let context = format!("phalanx job={job_id}");
             let found = cache

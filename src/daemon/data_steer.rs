@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::bisect::Attenuation;
 use crate::blockmap::Locality;
-use crate::daemon::data::{Input, JobData, Tell, with_words};
+use crate::daemon::data::{Input, JobData, Tell, pace_class, with_words};
 use crate::daemon::steerers::{Round, Steerer};
 use crate::learn::{JobTraits, class_of};
 use crate::model::comment;
@@ -69,6 +70,17 @@ impl Steerer for DataJobs {
     }
 }
 
+/// As `explain` shows it.
+fn in_words(attenuation: &Attenuation) -> String {
+    match attenuation {
+        Attenuation::Linear(alpha) => format!("linear alpha={alpha:.4}"),
+        Attenuation::Amdahl(beta) => format!("amdahl beta={beta:.4}"),
+        Attenuation::Table(values) => {
+            format!("table f({})={:.4}", values.len(), values.last().unwrap_or(&1.0))
+        }
+    }
+}
+
 enum Judged<'a> {
     /// Its input is being looked up.
     Wait,
@@ -120,16 +132,26 @@ impl DataJobs {
             return away(note);
         }
         let own_units = comment::work_units(&job.comment).is_some();
-        let class = class_of(&JobTraits::of(job), &round.config.learn.class_by);
+        let class = pace_class(&JobTraits::of(job), &round.config.learn.class_by);
         let class = if own_units { "" } else { &class };
         let (speed, attenuation, runs) = round.data.pace(class, round.config);
         (note.speed_mb_per_s, note.speed_runs) = (speed, runs);
+        note.attenuation = in_words(&attenuation);
+        let pieces = pieces(&input, numbers);
+        let strict = key.declaration.locality == Locality::Require;
+        if strict && pieces.iter().all(|piece| piece.nodes.is_empty()) {
+            note.warnings.push("locality=require: no node holds any of it, so any nodes".into());
+        } else if strict {
+            let most = round.config.data.require_wait_s;
+            let text = format!("locality=require: waits at most {most} s for nodes that hold it");
+            note.warnings.push(text);
+        }
         Judged::Plan(Box::new(DataJob {
             job,
-            pieces: pieces(&input, numbers),
+            pieces,
             speed_mb_per_s: speed,
             attenuation,
-            strict: key.declaration.locality == Locality::Require,
+            strict,
             note,
         }))
     }

@@ -263,7 +263,7 @@ impl Learner {
         let seconds = run.elapsed_ms as f64 / 1000.0;
         let seen = Observation { seconds, work: run.work, joules: run.joules, end_s: run.end_s };
         self.changed = true;
-        self.shared.inputs.learn(&class, run);
+        self.shared.inputs.learn(run, &self.config.class_by);
         self.speeds.learn(&class, &nodes, &seen).is_ok()
     }
 }

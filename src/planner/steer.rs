@@ -155,6 +155,9 @@ pub struct DataNote {
     pub speed_mb_per_s: f64,
     /// Runs behind that speed; 0: it is the configured one.
     pub speed_runs: u64,
+    /// What a core keeps of it when the job has n of them: `linear alpha=A`, `amdahl beta=B` or
+    /// `table f(N)=F`, the last of the table.
+    pub attenuation: String,
 }
 
 /// One class of nodes in an array's split.

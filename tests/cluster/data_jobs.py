@@ -39,6 +39,8 @@ from transparency_status import phalanx, phalanx_json  # noqa: E402
 COUNT = 12
 NAMES = [f"n{i}" for i in range(1, COUNT + 1)]
 HOLDERS = ["n5", "n8", "n9", "n11"]
+# A DataNode that is no node.
+STRANGER = "elsewhere"
 # Those of the largest file.
 BIG = ["n1", "n3", "n4", "n6", "n7", "n9", "n10", "n12"]
 NODES = f"""\
@@ -103,12 +105,8 @@ class Data(Suite):
                                words=words)
         record = self.cluster.wait_jobs([job], timeout=90)[0]
         explained = None if stock else phalanx_json(self.cluster, "explain", str(job))
-        rows, told = [], 0
-        for name in sorted(os.listdir(out)):
-            if name.startswith("task-"):
-                told += 1
-                with open(os.path.join(out, name), encoding="utf-8") as file:
-                    rows += json.load(file)
+        rows = self.rows(out)
+        told = sum(name.startswith("task-") for name in os.listdir(out))
         log = open(f"{out}/log", encoding="utf-8", errors="replace").read()[-600:]
         self.expect(record["JobState"] == "COMPLETED", f"{declared}: {record['JobState']}: {log}")
         if tasks is not None:
@@ -116,6 +114,15 @@ class Data(Suite):
         if size is not None:
             self.covers(rows, size, declared)
         return record, rows, explained
+
+    def rows(self, out):
+        """What the tasks of a job have written."""
+        rows = []
+        for name in sorted(os.listdir(out)):
+            if name.startswith("task-"):
+                with open(os.path.join(out, name), encoding="utf-8") as file:
+                    rows += json.load(file)
+        return rows
 
     def covers(self, rows, size, what):
         """Every byte of the input in exactly one row. `size`: bytes by path."""
@@ -182,9 +189,7 @@ def any_tasks(suite):
     suite.run("/data/one", "-N4", "-n8", command="srun -n8 -m cyclic TASK", size=size, tasks=8)
     job, out = suite.submit("/data/one", "-N1", "-n1", "--array=1-7:2", command="TASK")
     suite.cluster.wait_jobs([job], timeout=60)
-    rows = [row for name in os.listdir(out) if name.startswith("task-")
-            for row in json.load(open(os.path.join(out, name), encoding="utf-8"))]
-    suite.covers(rows, size, "array")
+    suite.covers(suite.rows(out), size, "array")
 
 
 def environment_is_set(suite):
@@ -229,6 +234,18 @@ def told_to_users(suite):
                      f"{declared}: comment {record.get('Comment')}")
         note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
         suite.expect(says in (note.get("error") or ""), f"{declared}: explain {note}")
+    # Half of it lies on a host that is no node of Slurm.
+    size = {"/data/away/f0": BLOCK, "/data/away/f1": BLOCK}
+    record, rows, explained = suite.run("/data/away", "-N1", "-n1", command="TASK; sleep 2",
+                                        size=size, tasks=1)
+    suite.expect(record["NodeList"] == "n9" and suite.share(rows) == 0.5,
+                 f"half unmapped: on {record['NodeList']}, {suite.share(rows)} local")
+    suite.expect(explained["input"]["unmapped"] == [STRANGER], f"{explained['input']}")
+    comment = suite.cluster.job(int(record["JobId"])).get("Comment", "")
+    suite.expect(f"no Slurm nodes: {STRANGER}" in comment, f"unmapped: comment {comment}")
+    checked = phalanx(suite.cluster, "hdfs", "check", "--conf-dir", str(suite.hdfs.conf),
+                      check=False)
+    suite.expect(checked.returncode == 1 and "1 UNMAPPED" in checked.stdout, f"check: {checked}")
 
 
 def other_ways(suite):
@@ -340,8 +357,80 @@ def hundred_thousand_blocks(suite):
                                    wrap="sleep 2")
         record = suite.cluster.wait_jobs([job], timeout=60)[0]
         note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
-    suite.expect(record["JobState"] == "COMPLETED" and "100 ms" in (note.get("error") or ""),
+    suite.expect(record["JobState"] == "COMPLETED" and "(hdfs.job_ms)" in (note.get("error") or ""),
                  f"over the limit: {record['JobState']}, {note}")
+
+
+def required(suite):
+    """locality=require waits for the nodes of its input, but not for ever, nor where there are none"""
+    def block(seconds):
+        job = suite.cluster.submit("-t1", "-p", "stock", "-N4", "--exclusive", "-w",
+                                   ",".join(HOLDERS), wrap=f"sleep {seconds}")
+        suite.cluster.wait_jobs([job], states=("RUNNING",))
+        return job
+
+    block(8)
+    job, out = suite.submit("/data/one;locality=require", "-N4", "-n8")
+    near, _ = suite.submit("/data/one;locality=prefer", "-N4", "-n8")
+    suite.cluster.wait_jobs([near], timeout=20)
+    waits = suite.cluster.job(job)
+    suite.expect(waits["JobState"] == "PENDING", f"did not wait: {waits['JobState']}")
+    told = phalanx(suite.cluster, "explain", str(job)).stdout
+    suite.expect("waits at most 600 s" in told and "Planned local" in told, f"explain of the waiting: {told}")
+    record = suite.cluster.wait_jobs([job], timeout=60)[0]
+    suite.expect(record["JobState"] == "COMPLETED"
+                 and sorted(expand_hostlist(record["NodeList"])) == sorted(HOLDERS),
+                 f"after the wait: {record['JobState']} on {record['NodeList']}")
+    rows = suite.rows(out)
+    suite.expect(rows and suite.share(rows) == 1.0, f"local after the wait: {suite.share(rows)}")
+    with suite.settings("[planner]", "[data]\nrequire_wait_s = 2\n[planner]"):
+        blocker = block(30)
+        job, _ = suite.submit("/data/one;locality=require", "-N4", "-n8", command="true")
+        # Its only block lies on a host that is no node.
+        none, _ = suite.submit("/data/away/f1;locality=require", "-N1", "-n1", command="true")
+        records = suite.cluster.wait_jobs([job, none], timeout=20)
+        suite.cluster.run("scancel", str(blocker))
+    suite.expect(all(r["JobState"] == "COMPLETED" for r in records)
+                 and not set(HOLDERS) & set(expand_hostlist(records[0]["NodeList"])),
+                 f"after require_wait_s: {[(r['JobState'], r['NodeList']) for r in records]}")
+    suite.cluster.wait_jobs([blocker], timeout=20)
+
+
+def learning(suite):
+    """Runs of one class on 1, 2, 4 and 8 CPUs, at 0.25 MB/s a core and less the more there are"""
+    suite.learning = []
+    for cpus, nodes in ((1, 1), (2, 1), (4, 1), (8, 2)):
+        # 4 MiB, and Amdahl's form with beta 0.25.
+        seconds = 16 * (1 + 0.25 * (cpus - 1)) / cpus
+        suite.learning.append(suite.cluster.submit(
+            "-t1", "-J", "learnt", f"-N{nodes}", f"-n{cpus}", "-x", ",".join(HOLDERS),
+            "--comment=hdfs-input=/data/one;locality=off", wrap=f"sleep {seconds}"))
+
+
+def learned(suite):
+    """What those runs teach is in the next plan: speed, form and its parameter, expected time"""
+    suite.cluster.wait_jobs(suite.learning, timeout=60)
+    end = time.monotonic() + 15
+    runs, note = 0, {}
+    while runs < 4 and time.monotonic() < end:
+        job = suite.cluster.submit("-t1", "-J", "learnt2", "-N1", "-n4", "--comment="
+                                   "hdfs-input=/data/one", wrap="sleep 60")
+        suite.cluster.wait_jobs([job], states=("RUNNING",), timeout=30)
+        note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
+        told = phalanx(suite.cluster, "explain", str(job)).stdout
+        # One that was stopped teaches nothing.
+        suite.cluster.run("scancel", str(job))
+        runs = note.get("speed_runs", 0)
+        time.sleep(0.5)
+    form, value = (note.get("attenuation", "") + " beta=0").split(" beta=")[:2]
+    speed, beta = note.get("speed_mb_per_s", 0), float(value.split()[0])
+    took = ((note.get("end_ms") or 0) - (note.get("start_ms") or 0)) / 1000
+    print(f"    {speed:.3f} MB/s a core, {note.get('attenuation')}, {runs} runs, "
+          f"4 CPUs expected to take {took:.1f} s", flush=True)
+    suite.expect(runs == 4 and form == "amdahl", f"{note}")
+    suite.expect(0.2 < speed < 0.3 and 0.15 < beta < 0.4, f"{speed} {beta}")
+    suite.expect(5 < took < 10, f"4 CPUs: expected {took} s, should be about 7")
+    suite.expect("amdahl beta=" in told, f"explain: {told}")
 
 
 def datanode_dies(suite):
@@ -390,7 +479,8 @@ def namenode_dies(suite):
 
 
 CHECKS = (lands_on_holders, scattered, any_tasks, environment_is_set, told_to_users, other_ways,
-          many_at_once, from_other_hosts, hundred_thousand_blocks, datanode_dies, namenode_dies)
+          many_at_once, learning, from_other_hosts, learned, required,
+          hundred_thousand_blocks, datanode_dies, namenode_dies)
 
 
 def config(root, hdfs, port):
@@ -465,6 +555,10 @@ def write_files(hdfs):
     hdfs.wait(lambda: hdfs.live() == COUNT, "all DataNodes")
     hdfs.tool(f"create /data/wide {96 * BLOCK} {BLOCK} 1")
     hdfs.tool(f"create /data/three {72 * BLOCK} {BLOCK} 3")
+    hdfs.start_datanode(STRANGER)
+    hdfs.wait(lambda: hdfs.live() == COUNT + 1, "the last DataNode")
+    for i, node in enumerate(("n9", STRANGER)):
+        hdfs.tool(f"create /data/away/f{i} {BLOCK} {BLOCK} 1 {hdfs.datanode(node)}")
 
 
 @contextlib.contextmanager
@@ -483,7 +577,7 @@ def started(root, hdfs):
 def test(root, only):
     """Runs the checks; the number of failed ones."""
     failed = 0
-    hdfs = MiniHdfs(os.path.join(root, "hdfs"), NAMES, block_size=BLOCK, namenode_mb=384,
+    hdfs = MiniHdfs(os.path.join(root, "hdfs"), [*NAMES, STRANGER], block_size=BLOCK, namenode_mb=384,
                     image={"huge": (HUGE, 1024, 3)})
     begun = time.monotonic()
     try:
@@ -513,7 +607,7 @@ def test(root, only):
 
 def demo(root):
     """A word count over blocks, on stock Slurm and on Phalanx; the number of problems."""
-    hdfs = MiniHdfs(os.path.join(root, "hdfs"), NAMES, block_size=BLOCK)
+    hdfs = MiniHdfs(os.path.join(root, "hdfs"), [*NAMES, STRANGER], block_size=BLOCK)
     try:
         write_files(hdfs)
         with started(root, hdfs) as suite:
