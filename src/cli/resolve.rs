@@ -236,7 +236,8 @@ fn configured(config: &Config) -> Masters {
     let mut masters = Masters::local(control.socket.clone());
     // Checked with the configuration.
     masters.targets.extend(control.masters.iter().filter_map(|url| url.parse::<Target>().ok()));
-    masters.munge_socket = (!control.munge_socket.is_empty()).then(|| (&control.munge_socket).into());
+    masters.munge_socket =
+        (!control.munge_socket.is_empty()).then(|| (&control.munge_socket).into());
     masters
 }
 

@@ -7,6 +7,7 @@
 //! what is wrong, if so; the update also makes slurmctld look at the job again.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,13 +17,13 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use log::{info, warn};
 
 use crate::bisect::Attenuation;
-use crate::blockmap::{self, BlockMap, Declaration, Split};
+use crate::blockmap::{self, BlockMap, Declaration, Elements, Split};
 use crate::config::{Config, HdfsConfig};
 use crate::daemon::state::{Shared, lock};
 use crate::hdfs::{Cache, Hdfs, HdfsError, HostMap, HostNames};
 use crate::learn::attenuation::{CoreSpeed, Form, fit};
 use crate::learn::{ClassKey, JobTraits, class_of, teaches};
-use crate::limits::{DATA_INPUTS_MAX, DATA_MAPS_MAX, DATA_SAMPLES_MAX};
+use crate::limits::{DATA_INPUTS_MAX, DATA_MAPS_MAX, DATA_SAMPLES_MAX, SPLITS_MAX};
 use crate::model::blocks::Located;
 use crate::model::run::Run;
 use crate::model::shape::Shape;
@@ -57,6 +58,14 @@ pub(super) struct Input {
     pub(super) note: DataNote,
 }
 
+/// The tasks of an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) min: u64,
+    pub(super) max: u64,
+    pub(super) count: u64,
+}
+
 /// One job with a declaration.
 #[derive(Debug, Clone)]
 pub(super) struct JobData {
@@ -66,6 +75,10 @@ pub(super) struct JobData {
     pub(super) user_id: u32,
     pub(super) shape: Shape,
     pub(super) start_s: i64,
+    /// Of an array: all its tasks, as far as they were seen.
+    pub(super) elements: Option<Span>,
+    /// Of one task of an array: the array and the task.
+    pub(super) element: Option<(u32, u32)>,
     /// It was told, or needed no telling.
     pub(super) told: bool,
 }
@@ -77,6 +90,8 @@ struct State {
     queued: HashSet<InputKey>,
     jobs: HashMap<u32, JobData>,
     maps: HashMap<u32, (i64, Arc<BlockMap>)>,
+    /// What the last plan said of each job.
+    plans: HashMap<u32, DataNote>,
     samples: HashMap<String, VecDeque<CoreSpeed>>,
 }
 
@@ -115,11 +130,15 @@ impl DataShared {
             let same = |data: &&JobData| data.start_s == job.start_s || job.start_s == 0;
             if known.is_none_or(|data| !same(&data)) || job_changed(known, job) {
                 let told = known.is_some_and(|data| data.told);
-                state.jobs.insert(job.id, JobData { told, ..read(job) });
+                let new = read(job);
+                // Tasks that started have left the array's record.
+                let elements = known.and_then(|data| data.elements).or(new.elements);
+                state.jobs.insert(job.id, JobData { told, elements, ..new });
             }
         }
         state.jobs.retain(|id, _| seen.contains(id));
         state.maps.retain(|id, _| seen.contains(id));
+        state.plans.retain(|id, _| seen.contains(id));
         let waits = |job: &&Job| seen.contains(&job.id) && crate::planner::data::may_start(job);
         for job in snapshot.jobs.iter().filter(waits) {
             let Some(key) = state.jobs.get(&job.id).and_then(|data| data.key.clone()) else {
@@ -200,6 +219,28 @@ impl DataShared {
             state.maps.insert(job_id, (start_s, Arc::clone(&map)));
         }
         map
+    }
+
+    /// Which of `total` splits the job reads; of a task of an array its part.
+    pub(super) fn part(&self, data: &JobData, total: usize) -> Range<usize> {
+        let element = data.element.and_then(|(array, task)| {
+            let span = self.job(array)?.elements?;
+            Elements::of(task.into(), span.min, span.max, span.count)
+        });
+        element.map_or(0..total, |element| element.range(total))
+    }
+
+    /// Keeps what a plan says of a job, or of the array.
+    pub(super) fn planned(&self, job_id: u32, note: &DataNote) {
+        let mut state = lock(&self.state);
+        if state.jobs.contains_key(&job_id) {
+            state.plans.insert(job_id, note.clone());
+        }
+    }
+
+    /// What the last plan said of a job.
+    pub(super) fn plan_of(&self, job_id: u32) -> Option<DataNote> {
+        lock(&self.state).plans.get(&job_id).cloned()
     }
 
     /// Says something to a job once; whether it was not said before.
@@ -311,8 +352,22 @@ fn read(job: &Job) -> JobData {
         user_id: job.user_id,
         shape: job.shape.clone(),
         start_s: job.start_s,
+        elements: span(job),
+        element: job.array_job_id.zip(job.array_task_id),
         told: false,
     }
+}
+
+/// Waiting tasks of an array's record.
+pub(super) fn tasks_of(job: &Job) -> Option<Vec<u32>> {
+    let (_, list) = job.label.split_once("_[")?;
+    blockmap::array_tasks(list.strip_suffix(']')?, SPLITS_MAX)
+}
+
+fn span(job: &Job) -> Option<Span> {
+    let tasks = tasks_of(job)?;
+    let (min, max) = (u64::from(*tasks.iter().min()?), u64::from(*tasks.iter().max()?));
+    Some(Span { min, max, count: tasks.len() as u64 })
 }
 
 fn user_name(uid: u32) -> String {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::api::Failure;
-use crate::blockmap::{BlockMap, Dealt, Locality, MapNode, Pace, deal};
-use crate::daemon::data::{Input, JobData};
+use crate::blockmap::{BlockMap, Dealt, Locality, MapNode, Pace, Range, deal};
+use crate::daemon::data::{Input, JobData, as_f64};
 use crate::daemon::state::Shared;
 use crate::model::hostlist;
 use crate::model::shape::Shape;
@@ -140,6 +140,18 @@ impl Shared {
         map
     }
 
+    /// Bytes that a job reads, and those that its nodes hold: of a task of an array, of its part.
+    fn read_by(&self, data: &JobData, map: &BlockMap) -> (f64, f64) {
+        if data.element.is_none() {
+            return (as_f64(map.bytes()), as_f64(map.local_bytes()));
+        }
+        let part = map.ranges.get(self.inputs.part(data, map.ranges.len())).unwrap_or_default();
+        let near = |range: &&Range| map.nodes.iter().any(|node| map.is_local(range, &node.name));
+        let sum = |bytes: &mut dyn Iterator<Item = u64>| as_f64(bytes.sum());
+        let local = sum(&mut part.iter().filter(near).map(|range| range.length));
+        (sum(&mut part.iter().map(|range| range.length)), local)
+    }
+
     /// What `phalanx explain` says of a job's input.
     pub(super) fn input_note(&self, job_id: u32) -> Option<DataNote> {
         let data = self.inputs.job(job_id)?;
@@ -147,10 +159,10 @@ impl Shared {
             return Some(DataNote { error: Some(error), ..DataNote::default() });
         }
         let input = self.inputs.input(data.key.as_ref()?);
-        let mut note = input.map(|input| input.note.clone()).unwrap_or_default();
+        let looked_up = || input.map(|input| input.note.clone());
+        let mut note = self.inputs.plan_of(job_id).or_else(looked_up).unwrap_or_default();
         if let Some(map) = self.inputs.last_map(job_id) {
-            let (all, local) =
-                (super::data::as_f64(map.bytes()), super::data::as_f64(map.local_bytes()));
+            let (all, local) = self.read_by(&data, &map);
             note.local_share = (all > 0.0).then(|| local / all);
             note.remote_mb = Some((all - local) / 1_048_576.0);
             let names: Vec<&str> = map.nodes.iter().map(|node| node.name.as_str()).collect();

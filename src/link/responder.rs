@@ -669,6 +669,7 @@ fn decide(
     let question = Question {
         job_id: ask.head.job_id,
         array_job_id: (ask.head.array_job_id != 0).then_some(ask.head.array_job_id),
+        array_task_id: convert::array_of(ask.head).map(|(_, task)| task),
         user_id: ask.head.user_id,
         shape: &shape,
         candidates: ask.candidates,

@@ -6,7 +6,7 @@
 //! remaining times say when cores are free, speed and attenuation are what was learned of the
 //! job's class. Where the user left the number of nodes open, several are tried.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::bisect::Attenuation;
@@ -40,6 +40,8 @@ pub struct Piece {
 pub struct DataJob<'a> {
     /// The job.
     pub job: &'a Job,
+    /// Of an array, which of its tasks; else the job.
+    pub key: JobKey,
     /// Its input.
     pub pieces: Vec<Piece>,
     /// MB/s of one core alone.
@@ -132,6 +134,9 @@ pub fn plan(inputs: &Inputs<'_>, jobs: Vec<DataJob<'_>>) -> Steering {
         steers.push(steer(inputs, data, placed.as_ref(), &found));
     }
     starts.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // An array is wished for once.
+    let mut seen = HashSet::new();
+    starts.retain(|(_, job_id)| seen.insert(*job_id));
     let wishes = (0u32..).zip(starts).map(|(rank, (_, job_id))| OrderWish { job_id, rank });
     Steering { method: Method::Bisect, steers, wishes: wishes.collect(), report }
 }
@@ -275,7 +280,7 @@ fn steer(
         tiers.push(Tier { name: "holders".into(), nodes: holders.into(), quota: None });
     }
     Steer {
-        key: key_of(data.job),
+        key: data.key,
         method: Method::Bisect,
         // Where nobody holds anything there is nothing to wait for.
         strict: data.strict && held && !tiers.is_empty(),
@@ -307,6 +312,17 @@ pub fn nowhere(job: &Job, now_ms: u64, note: DataNote) -> Steer {
         made_ms: now_ms,
         note: Note::Data(note),
     }
+}
+
+/// For the tasks of an array without plans of their own: the nodes that hold any of its input.
+#[must_use]
+pub fn near(data: &DataJob<'_>, now_ms: u64) -> Steer {
+    let nodes = holders(&data.pieces);
+    let enough = !nodes.is_empty() && nodes.len() >= data.job.shape.wanted_nodes() as usize;
+    let tier = Tier { name: "holders".into(), nodes: nodes.into(), quota: None };
+    let tiers = if enough { vec![tier] } else { Vec::new() };
+    let strict = data.strict && enough;
+    Steer { tiers, strict, ..nowhere(data.job, now_ms, data.note.clone()) }
 }
 
 /// Names for the nodes of a snapshot.
@@ -372,6 +388,7 @@ mod tests {
         let pieces = || on.iter().map(|n| Piece { bytes: 64 << 20, nodes: n.to_vec() }).collect();
         let data = |job| DataJob {
             job,
+            key: key_of(job),
             pieces: pieces(),
             speed_mb_per_s: 50.0,
             attenuation: Attenuation::Linear(0.05),

@@ -53,6 +53,8 @@ impl Method {
 pub enum JobKey {
     /// A job, or one component of a het job.
     Job(u32),
+    /// One waiting task of an array job.
+    Element(u32, u32),
     /// Every waiting task of this array job.
     Array(u32),
     /// Jobs that no plan has seen yet, since Slurm may ask at once: the user's
@@ -451,7 +453,9 @@ impl Steers {
             return None;
         }
         let plain = ask.shape.left_to_slurm.is_none();
+        let element = ask.array_job_id.zip(ask.array_task_id);
         let keys = [
+            element.map(|(array, task)| JobKey::Element(array, task)),
             Some(JobKey::Job(ask.job_id)),
             ask.array_job_id.map(JobKey::Array),
             plain.then(|| JobKey::like(ask.user_id, ask.shape)),
@@ -496,6 +500,8 @@ pub struct Question<'a> {
     pub job_id: u32,
     /// Its array, if it is of one.
     pub array_job_id: Option<u32>,
+    /// Which task of it would start, if that is known.
+    pub array_task_id: Option<u32>,
     /// User id.
     pub user_id: u32,
     /// Request.
@@ -696,6 +702,7 @@ mod tests {
         Question {
             job_id: 7,
             array_job_id: array,
+            array_task_id: None,
             user_id: 5,
             shape,
             candidates,

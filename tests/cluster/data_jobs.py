@@ -190,6 +190,16 @@ def any_tasks(suite):
     job, out = suite.submit("/data/one", "-N1", "-n1", "--array=1-7:2", command="TASK")
     suite.cluster.wait_jobs([job], timeout=60)
     suite.covers(suite.rows(out), size, "array")
+    # Each element reads a sixth: the first four what n5 holds, then n8, then n9 and n11.
+    sizes = {f"/data/skew/f{i}": n * BLOCK for i, n in enumerate((40, 10, 6, 4))}
+    job, out = suite.submit("/data/skew", "-N1", "-n1", "--array=0-5", command="TASK; sleep 1")
+    suite.cluster.wait_jobs([job], timeout=60)
+    rows = suite.rows(out)
+    suite.covers(rows, sizes, "skewed array")
+    share = suite.share(rows)
+    print(f"    array of 6 over 40 + 10 + 6 + 4 blocks: {100 * share:.1f} % local, 93.3 % can be",
+          flush=True)
+    suite.expect(share >= 0.9, f"skewed array: {share} local")
 
 
 def environment_is_set(suite):
