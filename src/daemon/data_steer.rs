@@ -145,22 +145,13 @@ impl DataJobs {
         if note.error.is_some() || off || !can_be_planned(job) {
             return away(note);
         }
-        let own_units = comment::work_units(&job.comment).is_some();
-        let class = pace_class(&JobTraits::of(job), &round.config.learn.class_by);
-        let class = if own_units { "" } else { &class };
-        let (speed, attenuation, runs) = round.data.pace(class, round.config);
-        (note.speed_mb_per_s, note.speed_runs) = (speed, runs);
-        note.attenuation = in_words(&attenuation);
         let own = round.data.part(data, input.splits.len());
         let pieces = pieces(&input, input.splits.get(own).unwrap_or_default(), numbers);
         let strict = key.declaration.locality == Locality::Require;
-        if strict && pieces.iter().all(|piece| piece.nodes.is_empty()) {
-            note.warnings.push("locality=require: no node holds any of it, so any nodes".into());
-        } else if strict {
-            let most = round.config.data.require_wait_s;
-            let text = format!("locality=require: waits at most {most} s for nodes that hold it");
-            note.warnings.push(text);
+        if strict {
+            note.warnings.push(insists(&pieces, round.config.data.require_wait_s));
         }
+        let (speed, attenuation) = pace(round, job, &mut note);
         let whole = DataJob {
             job,
             key: key_of(job),
@@ -184,6 +175,26 @@ impl DataJobs {
             self.tells.push(Tell { job_id: job.id, comment });
         }
     }
+}
+
+/// What is known of the speed of a job's class, also for its explanation.
+fn pace(round: &Round<'_>, job: &Job, note: &mut DataNote) -> (f64, Attenuation) {
+    // Runs that report work of their own units say nothing of megabytes.
+    let own_units = comment::work_units(&job.comment).is_some();
+    let class = pace_class(&JobTraits::of(job), &round.config.learn.class_by);
+    let class = if own_units { "" } else { &class };
+    let (speed, attenuation, runs) = round.data.pace(class, round.config);
+    (note.speed_mb_per_s, note.speed_runs) = (speed, runs);
+    note.attenuation = in_words(&attenuation);
+    (speed, attenuation)
+}
+
+/// What `locality=require` means for this job.
+fn insists(pieces: &[Piece], most_s: u32) -> String {
+    if pieces.iter().all(|piece| piece.nodes.is_empty()) {
+        return "locality=require: no node holds any of it, so any nodes".to_owned();
+    }
+    format!("locality=require: waits at most {most_s} s for nodes that hold it")
 }
 
 /// The next tasks of a waiting array, each with the part of the input that its index stands for.
