@@ -51,8 +51,11 @@ rust: ; @tests/need-rust 1.95
 .PHONY: all build debug plugin man slurm-24.11
 build: deps-build rust plugin
 	$(CARGO) build --release --bins
+# What `debug` builds. Tests need features of some libraries that the programs do not: `make test`
+# builds both at once, so that nothing is compiled a second time when the tests' turn comes.
+DEBUG_BUILD ?= --bins
 debug: deps-build rust plugin
-	$(CARGO) build --bins
+	$(CARGO) build $(DEBUG_BUILD)
 plugin: deps-build
 	$(MAKE) -C plugin all SLURM_VERSION=$(SLURM_VERSION) SLURM_SOURCE=$(SLURM_SOURCE)
 # All three for Slurm 24.11.5, as Debian 13 has it, to run in a tree of its packages.
@@ -76,6 +79,7 @@ demo-hdfs: deps-run deps-hdfs build
 # ---- testing; the cluster suites run the debug build, which has all checks
 
 .PHONY: test check test-unit test-plugin test-page test-cluster test-hdfs test-cluster-24.11 test-24.11
+test: export DEBUG_BUILD = --workspace --bins --tests
 test: deps-test debug check test-unit test-plugin test-page test-cluster test-hdfs test-24.11 test-packages
 	@echo "make test: everything passed"
 check: rust

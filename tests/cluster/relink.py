@@ -81,8 +81,10 @@ def main():
     """Builds the shim, compares, links."""
     profile, target, include_dir, lib_dir, out = sys.argv[1:]
     flags = ["--release"] if profile == "release" else []
-    ours = cargo("--bins", *flags)
-    other = cargo("-p", "phalanx-ffi", *flags, "--target-dir", target,
+    what = os.environ.get("DEBUG_BUILD", "--bins").split() if profile == "debug" else ["--bins"]
+    ours = cargo(*what, *flags)
+    synth = ["--features", "synth"] if "--tests" in what else []     # as the tests of ffi have it
+    other = cargo("-p", "phalanx-ffi", *synth, *flags, "--target-dir", target,
                   SLURM_INCLUDE_DIR=include_dir, SLURM_LIB_DIR=lib_dir)
     here, there = shim_dir(ours), shim_dir(other)
     for view in VIEWS:
