@@ -28,7 +28,7 @@ use crate::model::blocks::Located;
 use crate::model::run::Run;
 use crate::model::shape::Shape;
 use crate::planner::steer::DataNote;
-use crate::snapshot::{Job, Snapshot};
+use crate::snapshot::{Job, JobState, Snapshot};
 
 /// Longest sleep before a thread looks whether it should stop.
 const TICK: Duration = Duration::from_millis(100);
@@ -93,6 +93,8 @@ struct State {
     /// What the last plan said of each job.
     plans: HashMap<u32, DataNote>,
     samples: HashMap<String, VecDeque<CoreSpeed>>,
+    /// Jobs that insist on their nodes: since when, and their comments.
+    insisting: HashMap<u32, (Instant, String)>,
 }
 
 /// Something to say in a job's comment; the same text only makes slurmctld look again.
@@ -100,6 +102,8 @@ struct State {
 pub(super) struct Tell {
     pub(super) job_id: u32,
     pub(super) comment: String,
+    /// It waits for the nodes of its input, within `data.require_wait_s`.
+    pub(super) insists: bool,
 }
 
 /// See the module.
@@ -139,6 +143,7 @@ impl DataShared {
         state.jobs.retain(|id, _| seen.contains(id));
         state.maps.retain(|id, _| seen.contains(id));
         state.plans.retain(|id, _| seen.contains(id));
+        state.insisting.retain(|id, _| seen.contains(id));
         let waits = |job: &&Job| seen.contains(&job.id) && crate::planner::data::may_start(job);
         for job in snapshot.jobs.iter().filter(waits) {
             let Some(key) = state.jobs.get(&job.id).and_then(|data| data.key.clone()) else {
@@ -249,8 +254,26 @@ impl DataShared {
         let Some(data) = state.jobs.get_mut(&tell.job_id).filter(|data| !data.told) else {
             return false;
         };
-        data.told = self.tells.0.try_send(tell).is_ok();
-        data.told
+        data.told = self.tells.0.try_send(tell.clone()).is_ok();
+        let told = data.told;
+        if told && tell.insists {
+            state.insisting.insert(tell.job_id, (Instant::now(), tell.comment));
+        }
+        told
+    }
+
+    /// Jobs whose longest wait for their nodes has ended, each once. While nothing else changes,
+    /// slurmctld does not look at them again by itself.
+    fn overdue(&self, wait: Duration) -> Vec<Tell> {
+        let mut state = lock(&self.state);
+        let over = |(since, _): &(Instant, String)| since.elapsed() > wait;
+        let ids: Vec<u32> =
+            state.insisting.iter().filter(|(_, one)| over(one)).map(|(id, _)| *id).collect();
+        let take = |job_id| {
+            let (_, comment) = state.insisting.remove(&job_id)?;
+            Some(Tell { job_id, comment, insists: false })
+        };
+        ids.into_iter().filter_map(take).collect()
     }
 
     /// Megabytes that a job that ended has read, for its speed.
@@ -539,21 +562,35 @@ fn node_of(
 /// The thread `tell`: says what is to be said in comments until `stop`.
 pub(super) fn tell(shared: &Shared, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
-        let Ok(tell) = shared.inputs.tells.1.recv_timeout(TICK) else { continue };
-        let done = Command::new("scontrol")
-            .arg("update")
-            .arg(format!("JobId={}", tell.job_id))
-            .arg(format!("Comment={}", tell.comment))
-            .stdin(Stdio::null())
-            .output();
-        match done {
-            Ok(done) if done.status.success() => {}
-            Ok(done) => {
-                let text = String::from_utf8_lossy(&done.stderr);
-                // The job may have ended meanwhile.
-                info!("job {}: its comment was not updated: {}", tell.job_id, text.trim());
-            }
-            Err(error) => warn!("scontrol: {error}; jobs are not told about their inputs"),
+        if let Ok(tell) = shared.inputs.tells.1.recv_timeout(TICK) {
+            update(&tell);
         }
+        let wait = Duration::from_secs(shared.config().data.require_wait_s.into());
+        for tell in shared.inputs.overdue(wait) {
+            let snapshot = shared.snapshot();
+            let job = snapshot.as_ref().and_then(|snapshot| snapshot.job(tell.job_id));
+            if job.is_some_and(|job| job.state == JobState::Pending) {
+                info!("job {}: waited {wait:?} for the nodes of its input", tell.job_id);
+                update(&tell);
+            }
+        }
+    }
+}
+
+fn update(tell: &Tell) {
+    let done = Command::new("scontrol")
+        .arg("update")
+        .arg(format!("JobId={}", tell.job_id))
+        .arg(format!("Comment={}", tell.comment))
+        .stdin(Stdio::null())
+        .output();
+    match done {
+        Ok(done) if done.status.success() => {}
+        Ok(done) => {
+            let text = String::from_utf8_lossy(&done.stderr);
+            // The job may have ended meanwhile.
+            info!("job {}: its comment was not updated: {}", tell.job_id, text.trim());
+        }
+        Err(error) => warn!("scontrol: {error}; jobs are not told about their inputs"),
     }
 }

@@ -172,7 +172,9 @@ impl DataJobs {
     fn say(&mut self, job: &Job, data: &JobData, words: Option<&str>) {
         if !data.told {
             let comment = with_words(&job.comment, words);
-            self.tells.push(Tell { job_id: job.id, comment });
+            let locality = data.key.as_ref().map(|key| key.declaration.locality);
+            let insists = locality == Some(Locality::Require);
+            self.tells.push(Tell { job_id: job.id, comment, insists });
         }
     }
 }
