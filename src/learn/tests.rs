@@ -130,3 +130,21 @@ fn a_clone_is_a_picture() {
     assert!(close(picture.estimate("t", "a1", "fast", 2).seconds, 2.0));
     assert!(close(table.estimate("t", "a1", "fast", 2).seconds, 3.0));
 }
+
+#[test]
+fn energy_that_comes_late_counts_as_if_it_had_been_known() {
+    let options = SpeedsOptions { half_life_s: 50.0, ..SpeedsOptions::default() };
+    let (mut late, mut known) = (speeds(options), speeds(options));
+    let nodes = on(&[("a1", "fast"), ("a2", "fast")]);
+    let metered = |joules, end_s| Observation { joules: Some(joules), ..run(10.0, end_s) };
+    for (joules, end_s) in [(900.0, 10), (1500.0, 80)] {
+        known.learn("t", &nodes, &metered(joules, end_s)).unwrap();
+        late.learn("t", &nodes, &run(10.0, end_s)).unwrap();
+    }
+    late.learn_energy("t", &nodes, &metered(900.0, 10)).unwrap();
+    late.learn_energy("t", &nodes, &metered(1500.0, 80)).unwrap();
+    let of = |table: &Speeds| table.watts("t", "fast", 100);
+    assert!(close(of(&late).mean, of(&known).mean) && close(of(&late).count, of(&known).count));
+    assert_eq!(late.etc("t", "fast", 80), known.etc("t", "fast", 80), "its time counts once");
+    assert!(late.learn_energy("x", &nodes, &metered(1.0, 1)).is_ok() && !late.knows("x"));
+}
