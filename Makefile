@@ -109,8 +109,10 @@ test-cluster: debug $(SCHEMATHESIS)
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/order.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/replay.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/data_jobs.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/bags.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/reality.py --together
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/ends.py & ends=$$!; \
 		$(CLUSTER_ENV) $(PYTHON) tests/cluster/energy.py; energy=$$?; wait $$ends && exit $$energy
 	PHALANX_NEED_MUNGED=1 $(CARGO) test -p phalanx-ffi --test munge
@@ -165,7 +167,7 @@ test-24.11: slurm-24.11
 
 # ---- measuring; nothing here passes or fails
 
-.PHONY: tuning-pictures bench-10k bench-balance bench-traces bench-gangs bench-gang-method \
+.PHONY: tuning-pictures bench-10k bench-balance bench-traces bench-reality bench-gangs bench-gang-method \
 	bench-share bench-agents bench-order bench-bag bench-bags-cluster
 # The data of the source paper's experiments, as BENCHMARKS.md names them.
 BAG_DATA ?= ../shared/data/eapm
@@ -191,6 +193,10 @@ bench-balance: rust
 # TRACES: directory with swf/ and gpu_clusters/alibaba-openb-2023/ (see the script)
 bench-traces: build
 	$(PYTHON) tests/bench/traces.py target/release/phalanx $(TRACES)
+# One list of short jobs on 16 real nodes and simulated, stock and Phalanx.
+bench-reality: deps-run build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/reality.py --jobs 300
 # The picture of docs/tuning.md, and its table.
 tuning-pictures: build
 	$(PYTHON) tests/bench/tuning_pictures.py target/release/phalanx docs/tuning.svg

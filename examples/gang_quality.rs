@@ -4,7 +4,8 @@
 //! `gang_quality gaps [DEADLINE_MS] [LONG_MS]`: families of 8 to 64 servers and 24 to 192 gangs;
 //! prints the gap of a short run to the best of all runs, and the certified gap.
 //! `gang_quality large`: 1,000 servers and 5,000 tasks, 10,000 servers and 10,000 gangs.
-//! `gang_quality known MS FILE [SEED]`: gaps to the best values kept in FILE, which is updated.
+//! `gang_quality known MS FILE [SEED] [FIRST]`: gaps to the best values kept in FILE, which is
+//! updated; FIRST chooses the instances.
 //! `gang_quality one FAMILY SERVERS GANGS SEED WIDTH MS`: one instance.
 //! `gang_quality write FAMILY SERVERS GANGS SEED`: one instance as JSON.
 //! `gang_quality eval MS FILE...`: index of `best` on JSON files.
@@ -216,7 +217,7 @@ fn gaps(deadline_ms: u64, long_ms: u64) -> Result<(), Fail> {
 }
 
 /// Compares with the best values known, kept in `file` (one `name value` per line, updated).
-fn known(deadline_ms: u64, file: &str, seed: u64) -> Result<(), Fail> {
+fn known(deadline_ms: u64, file: &str, seed: u64, first: u64) -> Result<(), Fail> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let mut best: std::collections::BTreeMap<String, f64> = text
         .lines()
@@ -226,7 +227,7 @@ fn known(deadline_ms: u64, file: &str, seed: u64) -> Result<(), Fail> {
     for (servers, gangs) in [(8, 24), (16, 48), (32, 96), (64, 192)] {
         for family in FAMILIES {
             let mut family_sum = 0.0;
-            for number in [1007, 2007] {
+            for number in [first, first + 1000] {
                 let problem = instance(family, servers, gangs, number, 16);
                 let (answer, _) = timed(&problem, Mode::Best, deadline_ms, 2, seed)?;
                 let name = format!("{family:?}.{servers}.{number}");
@@ -296,7 +297,9 @@ fn main() -> Result<(), Fail> {
             println!("{} {:?} {:?} {ms:.0}", answer.index, answer.upper_bound, answer.gap);
             Ok(())
         }
-        Some("known") => known(number(1, 100)?, args.get(2).ok_or("file")?, number(3, 1)?),
+        Some("known") => {
+            known(number(1, 100)?, args.get(2).ok_or("file")?, number(3, 1)?, number(4, 1007)?)
+        }
         Some("write") => {
             let wanted = args.get(1).map_or("Uniform", String::as_str);
             let found = FAMILIES.into_iter().find(|f| format!("{f:?}") == wanted);

@@ -37,6 +37,7 @@ pub mod config;
 pub mod hdfs;
 pub mod history;
 pub mod link;
+pub mod record;
 pub mod sim;
 pub mod source;
 

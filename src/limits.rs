@@ -89,6 +89,9 @@ pub const BAG_PLACES_MAX: usize = 256;
 /// Nodes copied from the mirror while its lock is held once.
 pub const COPY_NODES: usize = 512;
 
+/// Sizes of requests for parts of a GPU that a mix tells apart when it prices them.
+pub const FRAGMENT_SIZES_MAX: usize = 96;
+
 /// Tasks of one bag problem, and machines of one type: up to 2^53 every integer
 /// is exactly a double, so that counts and loads can be mixed without rounding.
 pub const BAG_TASKS_MAX: u64 = 1 << 53;
@@ -258,3 +261,12 @@ pub const DATA_INPUTS_MAX: usize = 10_000;
 pub const DATA_MAPS_MAX: usize = 1000;
 /// Runs of one class that its attenuation is fitted to.
 pub const DATA_SAMPLES_MAX: usize = 1000;
+
+/// Events that wait for the writer of a recording; beyond it the recording has a gap.
+pub const TAPE_QUEUE_MAX: usize = 16_384;
+/// Text of a recording that is compressed and checked as one.
+pub const RECORD_FRAME_BYTES: usize = 256 << 10;
+/// Most text that a frame may have: a picture of the largest queue.
+pub const RECORD_FRAME_BYTES_MAX: usize = 1 << 30;
+/// Differences that a replay lists at most.
+pub const REPLAY_LIST_MAX: usize = 1000;

@@ -54,6 +54,8 @@ const TABLE: &[(&str, u8, u8)] = &[
     // Reads its section of the configuration.
     ("hdfs", 4, 1),
     ("collect", 4, 1),
+    // Plays to the link what it recorded, under configurations.
+    ("record", 4, 1),
     ("sim", 4, 0),
     ("daemon", 5, 0),
     ("cli", 5, 0),

@@ -15,8 +15,9 @@ use crossbeam_channel::{Receiver, bounded};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, socket,
 };
+use phalanx::config::Config;
 use phalanx::link::{Mode, Note, Responder, Server, ServerConfig, Settings};
-use phalanx::planner::place::Tuning;
+use phalanx::record::{Keeper, Options, Order, replay, text};
 use phalanx_ffi::wire::{self, Message, PacketBuf, Reason, Verdict};
 use zerocopy::FromZeros;
 
@@ -41,7 +42,8 @@ fn settings(mode: Mode) -> Settings {
         input_wait_ms: 0,
         require_wait_ms: 0,
         order: true,
-        tuning: Tuning::default(),
+        config: text(&Config::default()).into(),
+        tuning: Config::default().tuning(),
     }
 }
 
@@ -314,7 +316,7 @@ fn shadow_decides_and_records_but_leaves_it_to_slurm() {
     plugin.sync(&[8, 8], &[]);
     assert_eq!(plugin.ask(2, 0, 2, 0b11), (Verdict::NoOpinion, Reason::Shadow, vec![]));
     match daemon.notes.recv_timeout(Duration::from_secs(20)).unwrap() {
-        Note::Asked(note) => assert_eq!(note.placement.unwrap().nodes.len(), 1),
+        Note::Asked(note) => assert_eq!(note.placement.as_ref().unwrap().nodes.len(), 1),
         other => panic!("{other:?}"),
     }
 }
@@ -406,4 +408,108 @@ fn a_second_daemon_does_not_take_the_socket() {
     let config = ServerConfig { socket: file.clone(), allowed_uids: Vec::new(), owner: None };
     assert!(Server::bind(config).unwrap_err().to_string().contains("not a socket"));
     assert!(file.exists());
+}
+
+/// Plays a random session to the daemon while it records, and gives the files.
+fn recorded(dir: &Path, file_bytes: u64, rounds: u32) -> Vec<PathBuf> {
+    let daemon = Daemon::start(Mode::Enforce);
+    let (keeper, recording) = Keeper::new(Arc::clone(&daemon.responder));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| keeper.run(&|| None, &stop));
+        let mut plugin = Plugin::connect(&daemon.socket);
+        plugin.greet(40);
+        let jobs: Vec<(u32, u32, u32)> = (1..=30).map(|id| (id, id % 40, 1 + id % 7)).collect();
+        plugin.sync(&[8; 40], &jobs);
+        let dir = dir.to_path_buf();
+        let options = Options { dir, file_bytes, total_bytes: 1 << 30, length: None };
+        assert!(recording.order(Order::Start(options)));
+        until("recording", || recording.status().active);
+        let mut random = 1u32;
+        let mut next = |below: u32| {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (random >> 8) % below
+        };
+        for round in 0..rounds {
+            let all = (1u64 << 40) - 1;
+            let (.., nodes) = plugin.ask(1 + next(8), u64::from(next(3)), 40, all >> next(3));
+            if let Some(&node) = nodes.first() {
+                plugin.job(100 + round, node, 1 + next(4));
+            }
+            plugin.end(1 + next(100 + round));
+            if round == rounds / 2 {
+                plugin.sync(&[8; 40], &jobs[..10]);
+            }
+            if round % 20 == 0 {
+                let waits = [("cpu".into(), u64::from(next(9))), ("mem".into(), 3)].into();
+                daemon.responder.set_queue(waits, Vec::new());
+            }
+        }
+        assert!(recording.order(Order::Stop));
+        until("end of the recording", || !recording.status().active);
+        let status = recording.status();
+        assert_eq!((status.gaps, status.last_error), (0, None));
+        stop.store(true, Ordering::Relaxed);
+    });
+    let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = files.collect();
+    files.sort();
+    files
+}
+
+/// Goal: what was recorded is decided again to the last bit, over a new full state
+/// and several files; another configuration decides otherwise; a cut or changed
+/// file is used up to there and says where it breaks.
+#[test]
+fn a_recording_is_replayed_bit_for_bit() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = recorded(dir.path(), 20_000, 4000);
+    assert!(files.len() > 1, "{files:?}");
+    let same = replay(&files, None, 5, &|_| {}).unwrap();
+    assert!(same.asks + same.missed >= 3900, "{same:?}");
+    assert_eq!((same.same, same.differing, &same.broken), (same.asks, 0, &Vec::new()));
+    assert!(same.asks > 2000, "{same:?}");
+    let mut other = Config::default();
+    other.balance.mode = phalanx::config::BalanceMode::Seed;
+    let then = replay(&files, Some(&other), 5, &|_| {}).unwrap();
+    assert_eq!(then.same, same.same);
+    let changes = then.then.unwrap();
+    assert!(changes.elsewhere > 0 && then.first.len() == 5, "{changes:?}");
+
+    let whole = std::fs::read(&files[0]).unwrap();
+    let broken = dir.path().join("broken");
+    let play = |bytes: &[u8]| {
+        std::fs::write(&broken, bytes).unwrap();
+        replay(std::slice::from_ref(&broken), None, 5, &|_| {})
+    };
+    let cut = play(&whole[..whole.len() - 30]).unwrap();
+    assert!(cut.broken[0].contains("is cut off within a frame"), "{:?}", cut.broken);
+    assert_eq!(cut.same, cut.asks);
+    let mut changed = whole.clone();
+    changed[whole.len() - 10] ^= 4;
+    let changed = play(&changed).unwrap();
+    assert!(changed.broken[0].contains("is damaged"), "{:?}", changed.broken);
+    for (bytes, what) in
+        [(&b""[..], "is empty"), (b"PHXREC99", "version 99"), (b"JobID|State\n", "not a recording")]
+    {
+        let error = play(bytes).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    }
+}
+
+/// Goal: a writer that does not keep up costs the recording, not an answer.
+#[test]
+fn a_slow_disk_cuts_the_tape() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(4);
+    plugin.sync(&[8, 8, 8, 8], &[]);
+    let (sender, events) = bounded(5);
+    let cut = Arc::new(AtomicBool::new(false));
+    daemon.responder.start_tape(sender, Arc::clone(&cut));
+    until("copied", || events.len() >= 3);
+    for _ in 0..5 {
+        assert_eq!(plugin.ask(1, 0, 4, 0b1111).0, Verdict::Narrow);
+    }
+    assert!(cut.load(Ordering::Relaxed));
 }

@@ -4,6 +4,7 @@
 //! written down once more here, from floating-point numbers.
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
+use phalanx::balance::fragment::Want;
 use phalanx::balance::pending::{Lack, PendingCounts};
 use phalanx::balance::{
     Branch, Decision, Engine, Mode, NoImprovement, Outcome, Params, Request, Sources,
@@ -151,17 +152,30 @@ fn request<'a>(amounts: &'a [Amount], nodes: usize, rng: &mut Rng) -> Request<'a
     }
 }
 
+fn want(rng: &mut Rng) -> Want {
+    Want {
+        cpu_milli: rng.random_range(0..40) * 1000,
+        gpus: rng.random_range(0..9),
+        gpu_milli: 1000,
+        weight: f64::from(rng.random_range(1..9)),
+    }
+}
+
 /// Changes that the daemon's events make.
 fn disturb(engine: &mut Engine, totals: &[Vec<u64>], shape: &Shape, rng: &mut Rng) {
     let node = NodeIdx::new(rng.random_range(0..totals.len()));
     let more = shape.request(rng);
-    match rng.random_range(0..8) {
+    match rng.random_range(0..9) {
         0 => engine.add_used(node, &more).unwrap(),
         1 => engine.sub_used(node, &more).unwrap(),
         2 => engine.set_node(node, &amounts(&totals[node.at()]), &more).unwrap(),
         3 => {
             let counts: Vec<u64> = (0..shape.dims).map(|_| rng.random_range(0..4)).collect();
             engine.set_pending(&counts).unwrap();
+        }
+        8 if shape.dims > 1 => {
+            let wants: Vec<Want> = (0..rng.random_range(0..4)).map(|_| want(rng)).collect();
+            engine.set_demand(0, 1, &wants).unwrap();
         }
         4 => engine.set_poll_start(rng.random_range(0..totals.len())),
         5 => engine.maintain(),

@@ -33,8 +33,8 @@ use crate::api::heat::HeatReport;
 use crate::api::metrics::{self, Sources};
 use crate::api::page;
 use crate::api::types::{
-    EnergyReport, Explain, ImportReport, NodesReport, PlanReport, ReloadReport, RunsReport,
-    ShadowReport, SpeedsReport, Status,
+    EnergyReport, Explain, ImportReport, NodesReport, PlanReport, RecordRequest, RecordingStatus,
+    ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
 };
 use crate::blockmap::BlockMap;
 use crate::limits;
@@ -131,6 +131,11 @@ pub trait Backend: Send + Sync + 'static {
     fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure>;
     /// `POST /v1/reload`
     fn reload(&self) -> ReloadReport;
+    /// `POST /v1/record`
+    ///
+    /// # Errors
+    /// There is a recording already, or none to stop.
+    fn record(&self, request: RecordRequest) -> Result<RecordingStatus, Failure>;
     /// The data service, if it is switched on.
     fn data_service(&self) -> Option<&dyn DataService> {
         None
@@ -307,6 +312,7 @@ fn routes<B: Backend>(shared: Arc<Shared<B>>) -> Router {
         .route("/v1/history/energy", get(energy::<B>))
         .route("/v1/history/import", post(import::<B>))
         .route("/v1/reload", post(reload::<B>))
+        .route("/v1/record", post(record::<B>))
         .route("/openapi.json", get(openapi))
         .merge(collect::routes())
         .route("/v1/heat", get(heat::<B>))
@@ -545,4 +551,13 @@ async fn reload<B: Backend>(
     ConnectInfo(peer): ConnectInfo<Peer>,
 ) -> Response {
     change(shared, peer, Ok(()), |backend: &B, ()| Ok(backend.reload())).await
+}
+
+async fn record<B: Backend>(
+    State(shared): Ctx<B>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    body: Result<Body<RecordRequest>, Response>,
+) -> Response {
+    let request = body.map(|Body(request)| request);
+    change(shared, peer, request, |backend: &B, request| backend.record(request)).await
 }

@@ -45,6 +45,9 @@ pub struct Status {
     /// The data service.
     #[serde(default)]
     pub collect: CollectStatus,
+    /// Recording of decisions.
+    #[serde(default)]
+    pub recording: RecordingStatus,
 }
 
 /// Which configuration is in force.
@@ -585,6 +588,45 @@ pub struct PlannedJob {
     /// What a method wishes for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steer: Option<SteerReport>,
+}
+
+/// How recording goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordingStatus {
+    /// A recording is under way.
+    pub active: bool,
+    /// The file written now, or last; empty if there was none.
+    pub file: String,
+    /// When this recording began, unix milliseconds.
+    pub since_ms: u64,
+    /// When it ends by itself, unix milliseconds.
+    pub until_ms: Option<u64>,
+    /// Files of this recording.
+    pub files: u32,
+    /// Records of it.
+    pub records: u64,
+    /// Bytes of it.
+    pub bytes: u64,
+    /// Times that events were lost because the disk was too slow.
+    pub gaps: u64,
+    /// Files deleted to stay within the limit.
+    pub deleted: u64,
+    /// Why the last recording ended early, or its last gap.
+    pub last_error: Option<String>,
+}
+
+/// `POST /v1/record`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "lowercase", deny_unknown_fields)]
+pub enum RecordRequest {
+    /// Begin a recording.
+    Start {
+        /// When it ends by itself, seconds.
+        #[serde(default)]
+        seconds: Option<u64>,
+    },
+    /// End it.
+    Stop,
 }
 
 /// `POST /v1/reload`

@@ -7,6 +7,7 @@ use super::chart::chart;
 use super::index::Index;
 use super::params::{Mode, Params, SHARPNESS_MAX};
 use super::search::Scratch;
+use super::unusable::Demand;
 use crate::model::amount::cmp_ratio;
 use crate::model::{Amount, NodeIdx};
 
@@ -183,6 +184,8 @@ pub struct Engine {
     pub(super) sum_total: Vec<u128>,
     pub(super) sum_used: Vec<u128>,
     pub(super) pending: Vec<u64>,
+    /// What the queue asks for of GPUs; `None`: nothing.
+    pub(super) demand: Option<Demand>,
     pub(super) poll_start: usize,
     /// Mean request in ticks over the last few hundred, and how many.
     pub(super) typical: Vec<f64>,
@@ -225,6 +228,7 @@ impl Engine {
             sum_total: vec![0; dims],
             sum_used: vec![0; dims],
             pending: vec![0; dims],
+            demand: None,
             poll_start: 0,
             typical: vec![0.0; dims],
             seen: 0.0,

@@ -38,6 +38,7 @@ mod decide;
 mod engine;
 pub mod fragment;
 mod index;
+pub mod lookahead;
 mod params;
 pub mod pending;
 mod plain;
@@ -45,6 +46,7 @@ pub mod problem;
 mod report;
 mod score;
 mod search;
+mod unusable;
 
 pub use chart::chart;
 pub use engine::{Branch, Choice, Decision, Engine, EngineError, Outcome, Request, RunnerUp};

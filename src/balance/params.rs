@@ -54,7 +54,12 @@ pub const SHARPNESS_MAX: u32 = 16;
 /// sum_i w_i ( 2 (u_i - u)(q_i - q) + (q_i - q)^2      how much the variance of usage grows
 ///             - packing * u_i                         fuller nodes first
 ///             + stranding * (1 - u_i)  if a_i = 0 )   what lies beside and is not asked for
+///   + fragment * l                                  what the queue loses of GPUs
 /// ```
+///
+/// where `l` is how many free GPUs of the node a pending request could use before
+/// and not after, on average over the queue's own mix, in parts of the GPUs of the
+/// largest node ([`fragment`](super::fragment)).
 ///
 /// Growth of the variance, not the variance itself, adds up to the imbalance
 /// of the whole cluster. The request is drawn to nodes that have most left of
@@ -72,6 +77,9 @@ pub struct BestParams {
     /// What leaving a free dimension behind costs that the job does not ask
     /// for, at least 0; dimensionless.
     pub stranding: f64,
+    /// What free GPUs cost that pending requests can no longer use, at least 0;
+    /// dimensionless.
+    pub fragment: f64,
     /// Mean score by which a multi-node job on nodes of equal totals may be
     /// worse than on differing ones and still is preferred; at least 0.
     pub gang: f64,
@@ -80,7 +88,7 @@ pub struct BestParams {
 impl Default for BestParams {
     /// Tuned on the packing experiment (`examples/balance_packing.rs`).
     fn default() -> Self {
-        Self { sharpness: 4, packing: 0.2, stranding: 1.5, gang: 0.05 }
+        Self { sharpness: 4, packing: 0.2, stranding: 1.5, fragment: 1.0, gang: 0.05 }
     }
 }
 

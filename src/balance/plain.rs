@@ -6,7 +6,7 @@ use super::TIE;
 use super::engine::{Branch, Choice, Decision, Engine, Outcome, Request, RunnerUp, as_f64};
 use super::params::{Mode, NoImprovement};
 use super::score::View;
-use crate::model::{NodeIdx, NodeSet};
+use crate::model::{Amount, NodeIdx, NodeSet};
 
 impl Engine {
     /// The same decision as [`decide`](Engine::decide) by a scan over every
@@ -77,12 +77,12 @@ impl Engine {
             .take_while(|node| node.at() < self.len)
             .filter(|node| !request.whole_node || self.is_idle(node.at()))
             .filter(|node| self.node_fits(node.at(), request.amounts))
-            .map(|node| self.figures(node, &views[self.kind[node.at()] as usize]))
+            .map(|node| self.figures(node, &views[self.kind[node.at()] as usize], request.amounts))
             .collect()
     }
 
     /// Dispersion of a node before and after the job, and its score.
-    pub(super) fn figures(&self, node: NodeIdx, view: &View) -> Choice {
+    pub(super) fn figures(&self, node: NodeIdx, view: &View, amounts: &[Amount]) -> Choice {
         let base = node.at() * self.dims;
         let width = view.amounts.len();
         let contrast = &self.contrast[base..base + width];
@@ -94,7 +94,10 @@ impl Engine {
         let after = view.dispersion_key(contrast, reciprocal).sqrt();
         let score = match self.params.mode {
             Mode::Seed => after,
-            Mode::Best => view.score_key(&self.usage_of[base..base + width], reciprocal),
+            Mode::Best => {
+                let key = view.score_key(&self.usage_of[base..base + width], reciprocal);
+                key + self.fragment_term(node.at(), amounts)
+            }
         };
         Choice { node, before: before.sqrt(), after, score }
     }

@@ -73,7 +73,12 @@ impl Engine {
                 stranding += weight * self.params.best.stranding * (1.0 - usage);
             }
         }
-        vec![("imbalance", imbalance), ("packing", packing), ("stranding", stranding)]
+        let mut terms =
+            vec![("imbalance", imbalance), ("packing", packing), ("stranding", stranding)];
+        if self.demand.is_some() {
+            terms.push(("fragment", self.fragment_term(node, amounts)));
+        }
+        terms
     }
 
     /// The weights that each source alone would give: the charts in

@@ -168,7 +168,7 @@ impl<'a> Search<'a> {
     /// The figures of one node.
     pub(super) fn figures(&self, node: NodeIdx) -> Choice {
         let view = &self.scratch.views[self.index.section_of(node.at())];
-        self.engine.figures(node, view)
+        self.engine.figures(node, view, self.request.amounts)
     }
 
     /// Whether `node` may be chosen at all.
@@ -289,7 +289,14 @@ impl<'a> Search<'a> {
         while hits != 0 {
             let lane = hits.trailing_zeros() as usize;
             hits &= hits - 1;
-            let (key, node) = (found[lane], nodes[lane]);
+            let (mut key, node) = (found[lane], nodes[lane]);
+            // The bounds leave it out: it is never below 0.
+            if key < f64::INFINITY && self.engine.demand.is_some() {
+                key += self.engine.fragment_term(node as usize, self.request.amounts);
+            }
+            if key > max {
+                continue;
+            }
             let late = key >= best.key_tie(self.mode) && node > best.cut_index;
             if key == f64::INFINITY || late || !self.allowed(node) {
                 continue;

@@ -9,6 +9,8 @@ use super::agent::AgentArgs;
 use super::collector::CollectorCommand;
 use super::exit::{ABOUT_ALL, ABOUT_DAEMON, DOCTOR_EXIT_CODES, EXIT_CODES};
 use super::hdfs::HdfsArgs;
+use super::record::RecordCommand;
+use super::replay::ReplayArgs;
 use super::share::ShareArgs;
 use super::simulate::SimulateArgs;
 use super::solve::SolveArgs;
@@ -94,6 +96,20 @@ pub enum Top {
     /// Simulate a log under one or several policies, without the daemon
     #[command(after_help = EXIT_CODES)]
     Simulate(Box<SimulateArgs>),
+    /// Record what phalanxd decides, and everything that it decides from
+    Record {
+        /// What to do.
+        #[command(subcommand)]
+        command: RecordCommand,
+    },
+    /// Decide again what was recorded: the same way, or under another configuration (--config)
+    ///
+    /// The recorded questions and events go to the code that answers Slurm, and each answer is
+    /// compared to the last bit with the recorded one. With --config each question is decided
+    /// under that configuration too, in the state that there was. Orders and splits that gang,
+    /// bag and data planning made then are followed as they were recorded.
+    #[command(after_help = EXIT_CODES)]
+    Replay(ReplayArgs),
     /// Simulate the live queue under another configuration (--config) and under the one in force
     ///
     /// Nothing is changed: phalanxd is asked for nodes, jobs and learned runtimes, and the

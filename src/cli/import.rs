@@ -250,7 +250,7 @@ fn run_of(row: Row) -> Result<Run, &'static str> {
     let (Some(start_s), Some(end_s)) = (row.start_s, row.end_s) else {
         return Err("never started");
     };
-    if !row.ran() {
+    if row.nodes.is_empty() {
         return Err("without nodes");
     }
     let of = |key| {

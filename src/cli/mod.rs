@@ -18,7 +18,9 @@ mod generate;
 mod hdfs;
 mod import;
 mod json;
+pub mod record;
 pub mod render;
+pub mod replay;
 mod resolve;
 pub mod share;
 pub mod simulate;
@@ -59,6 +61,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         args::Top::Simulate(arguments) => return finish(simulate::run(&parsed.global, &arguments)),
         args::Top::Splits(arguments) => return finish(splits::run(&parsed.global, &arguments)),
+        args::Top::Record { command } => return finish(record::run(&parsed.global, &command)),
+        args::Top::Replay(arguments) => return finish(replay::run(&parsed.global, &arguments)),
         args::Top::WhatIf(arguments) => return finish(whatif::run(&parsed.global, &arguments)),
         args::Top::Hdfs(arguments) => return finish(hdfs::run(&parsed.global, &arguments)),
         args::Top::Command(command) => command,

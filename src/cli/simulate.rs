@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx simulate`: what policies would have made of a log.
 
-use std::io::{IsTerminal, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,11 +14,12 @@ use super::exit::{Exit, Failure};
 use super::{Outcome, render};
 use crate::config::Config;
 use crate::planner::gangs::Settings as GangSettings;
+use crate::record;
 use crate::sim::inflate::{self, Inflation};
 use crate::sim::input::{self, InputError};
 use crate::sim::job::{self, Workload};
 use crate::sim::metrics::{self, Figures};
-use crate::sim::nodes::{self, NoBeliefs, Setup};
+use crate::sim::nodes::{self, NoBeliefs, NodeLoad, Setup};
 use crate::sim::policy::Policy;
 use crate::sim::pool::{self, Schedule};
 use crate::sim::report::{self, Part};
@@ -30,21 +31,26 @@ const TARGET_MAX: f64 = 100.0;
 /// Largest `--window`.
 const WINDOW_MAX: usize = 1_000_000;
 
+/// Largest `--turnaround`, seconds.
+const TURNAROUND_MAX: u64 = 86_400;
+
 /// Arguments of `phalanx simulate`.
 #[derive(Args, Clone, Debug)]
 pub struct SimulateArgs {
-    /// Log: SWF, openb pod list or sacct --parsable2; plain, .gz or .zst
-    #[arg(long, value_name = "FILE")]
-    pub jobs: PathBuf,
+    /// Log: SWF, openb pod list, sacct --parsable2 (all plain, .gz or .zst) or a recording of
+    /// phalanxd; the files of one recording may be given one by one
+    #[arg(long, value_name = "FILE", required = true, visible_alias = "trace")]
+    pub jobs: Vec<PathBuf>,
     /// Nodes: an openb node list, or such as 128x(cpu=64,mem=256G,gpu=4), several joined
-    /// by + [default: as large as an SWF log's header says, or as sacct shows in use at once]
+    /// by + [default: as large as an SWF log's header says, or as sacct shows in use at once; of
+    /// a recording its own]
     #[arg(long, value_name = "FILE|SPEC")]
     pub nodes: Option<String>,
     /// Policy, may be repeated: fcfs, easy, easy++, stock, best-fit, dot-product, k8s-balanced,
     /// fgd, balance-seed, balance, gang-seed, gang, phalanx [default: easy and phalanx]
     #[arg(long, value_name = "P")]
     pub policy: Vec<String>,
-    /// Format of the log: swf, openb or sacct [default: by its name]
+    /// Format of the log: swf, openb, sacct or recording [default: by its name, else content]
     #[arg(long, value_name = "F")]
     pub format: Option<String>,
     /// Seed of the random numbers
@@ -65,6 +71,10 @@ pub struct SimulateArgs {
     /// Write an HTML report and CSV files into this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// sacct: seconds from a job's end until its nodes take the next one (epilog, next pass of
+    /// the scheduler); about 1 for a cluster of short jobs
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub turnaround: u64,
     /// Policies that are simulated at once; never changes the results
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
@@ -76,24 +86,71 @@ enum Format {
     Swf,
     Openb,
     Sacct,
+    Recording,
 }
 
 impl Format {
     fn of(args: &SimulateArgs) -> Result<Self, Failure> {
-        let name = input::plain_name(&args.jobs);
-        let by_name = Path::new(&name).extension().map(|e| e.to_string_lossy().into_owned());
-        match args.format.as_deref().or(by_name.as_deref()) {
-            Some("swf") => Ok(Self::Swf),
-            Some("csv" | "openb") => Ok(Self::Openb),
-            Some("sacct" | "psv") => Ok(Self::Sacct),
+        let path = args.log()?;
+        let by_name = Path::new(&input::plain_name(path)).extension().map(|e| e.to_owned());
+        let by_name = by_name.map(|e| e.to_string_lossy().into_owned());
+        let known = match args.format.as_deref().or(by_name.as_deref()) {
+            Some("swf") => Some(Self::Swf),
+            Some("openb") => Some(Self::Openb),
+            Some("sacct" | "psv") => Some(Self::Sacct),
+            Some("recording" | "phxrec") => Some(Self::Recording),
             Some(other) if args.format.is_some() => {
-                Err(usage(format!("--format: expected swf, openb or sacct, got {other:?}")))
+                let what = "--format: expected swf, openb, sacct or recording";
+                return Err(usage(format!("{what}, got {other:?}")));
+            }
+            _ => None,
+        };
+        match known {
+            Some(format) => Ok(format),
+            None => Self::by_content(path),
+        }
+    }
+
+    /// By the first line that says something.
+    fn by_content(path: &Path) -> Result<Self, Failure> {
+        let mut start = Vec::new();
+        let mut reader = input::open(path)?.take(SNIFFED);
+        let read = reader.read_to_end(&mut start);
+        // What is broken further on is told by the reader of the format.
+        if start.is_empty()
+            && let Err(error) = read
+        {
+            return Err(InputError::new(path.to_string_lossy(), error).into());
+        }
+        if start.starts_with(record::MAGIC.get(..6).unwrap_or_default()) {
+            return Ok(Self::Recording);
+        }
+        let text = String::from_utf8_lossy(&start).to_lowercase();
+        let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+        let numbers = line.split_whitespace().map(str::parse::<f64>);
+        match line {
+            "" => Err(usage(format!("{}: is empty", path.display()))),
+            line if line.contains("jobid") && line.contains("state") => Ok(Self::Sacct),
+            line if line.starts_with("name,") => Ok(Self::Openb),
+            line if line.starts_with(';') => Ok(Self::Swf),
+            _ if numbers.clone().count() >= 18 && numbers.clone().all(|n| n.is_ok()) => {
+                Ok(Self::Swf)
             }
             _ => Err(usage(format!(
-                "{}: the name does not tell the format: give --format",
-                args.jobs.display()
+                "{}: neither name nor content tells the format: give --format",
+                path.display()
             ))),
         }
+    }
+}
+
+/// Bytes of a log that tell its format.
+const SNIFFED: u64 = 1 << 16;
+
+impl SimulateArgs {
+    /// The one log.
+    fn log(&self) -> Result<&Path, Failure> {
+        self.jobs.first().map(PathBuf::as_path).ok_or_else(|| usage("--jobs is missing"))
     }
 }
 
@@ -114,12 +171,17 @@ pub(super) fn run(global: &Global, args: &SimulateArgs) -> Result<Outcome, Failu
     if args.threads == Some(0) {
         return Err(usage("--threads: must be at least 1, got 0"));
     }
-    let figures = match Format::of(args)? {
-        Format::Swf | Format::Sacct if args.arrivals.is_some() => {
+    let format = Format::of(args)?;
+    if args.jobs.len() > 1 && format != Format::Recording {
+        return Err(usage("--jobs: several files are for recordings only"));
+    }
+    let figures = match format {
+        Format::Swf | Format::Sacct | Format::Recording if args.arrivals.is_some() => {
             return Err(usage("--arrivals: only for an openb pod list"));
         }
-        Format::Sacct if args.nodes.is_some() => on_nodes(global, args, &policies)?,
-        format @ (Format::Swf | Format::Sacct) => batch(args, format, &policies)?,
+        Format::Sacct if args.nodes.is_some() => on_nodes(global, args, format, &policies)?,
+        Format::Recording => on_nodes(global, args, format, &policies)?,
+        Format::Swf | Format::Sacct => batch(args, format, &policies)?,
         Format::Openb => openb(args, &policies)?,
     };
     if global.json || !std::io::stdout().is_terminal() {
@@ -148,10 +210,11 @@ fn batch(
         None => None,
         Some(spec) => Some(cpus_of(spec)?),
     };
-    let reader = input::open(&args.jobs)?;
-    let name = args.jobs.to_string_lossy();
+    let path = args.log()?;
+    let reader = input::open(path)?;
+    let name = path.to_string_lossy();
     let load = match format {
-        Format::Sacct => job::read_sacct(reader, &TimeZone::system(), cpus),
+        Format::Sacct => job::read_sacct(reader, &TimeZone::system(), cpus, 1),
         _ => job::read_swf(reader, cpus),
     };
     let load = load.map_err(|error| InputError::new(name, error))?;
@@ -167,16 +230,22 @@ fn batch(
 fn on_nodes(
     global: &Global,
     args: &SimulateArgs,
+    format: Format,
     policies: &[Policy],
 ) -> Result<Vec<Figures>, Failure> {
     let config = match &global.config {
         Some(path) => Config::load(path).map_err(|error| usage(error.to_string()))?,
         None => Config::default(),
     };
-    let specs = nodes_of(args.nodes.as_deref().unwrap_or_default())?;
-    let reader = input::open(&args.jobs)?;
-    let load = nodes::load::read_sacct(reader, &TimeZone::system(), &specs);
-    let load = load.map_err(|error| InputError::new(args.jobs.to_string_lossy(), error))?;
+    let mut load = match format {
+        Format::Recording => recorded(args)?,
+        _ => accounted(args)?,
+    };
+    if args.turnaround > TURNAROUND_MAX {
+        let what = format!("--turnaround: expected at most {TURNAROUND_MAX}");
+        return Err(usage(format!("{what}, got {}", args.turnaround)));
+    }
+    load.turnaround_s = args.turnaround;
     // Nothing was learned of speeds: trying nodes teaches nothing.
     let gangs = GangSettings { seed: args.seed, bonus_scale: 0.0, ..config.gang_settings() };
     let pool = load.workload();
@@ -189,6 +258,32 @@ fn on_nodes(
     let found = found.map_err(|what| usage(format!("balance: {what}")))?;
     write_report(args, &pool, &found)?;
     Ok(found.into_iter().map(|(figures, _)| figures).collect())
+}
+
+fn accounted(args: &SimulateArgs) -> Result<NodeLoad, Failure> {
+    let specs = nodes_of(args.nodes.as_deref().unwrap_or_default())?;
+    let path = args.log()?;
+    let load = nodes::load::read_sacct(input::open(path)?, &TimeZone::system(), &specs);
+    Ok(load.map_err(|error| InputError::new(path.to_string_lossy(), error))?)
+}
+
+/// The period of a recording, as far as it can be read.
+fn recorded(args: &SimulateArgs) -> Result<NodeLoad, Failure> {
+    let (period, broken) = record::period(&args.jobs).map_err(|error| usage(error.to_string()))?;
+    if let Some(error) = broken {
+        // Nothing can be done where standard error is closed.
+        let _ = writeln!(std::io::stderr(), "phalanx: {error}; what comes before is used");
+    }
+    let other = match args.nodes.as_deref() {
+        Some(text) => Some(nodes::load::idle(&nodes_of(text)?).map_err(usage)?),
+        None => None,
+    };
+    let load = nodes::recorded::load(&period, other);
+    if load.jobs.is_empty() {
+        let path = args.log()?;
+        return Err(InputError::new(path.to_string_lossy(), "no job in it that ran").into());
+    }
+    Ok(load)
 }
 
 fn write_report(
@@ -218,8 +313,9 @@ fn openb(args: &SimulateArgs, policies: &[Policy]) -> Result<Vec<Figures>, Failu
         let what = format!("--window: expected 1 to {WINDOW_MAX}, got {}", args.window);
         return Err(usage(what));
     }
-    let name = args.jobs.to_string_lossy();
-    let pods = openb::pods(input::open(&args.jobs)?);
+    let path = args.log()?;
+    let name = path.to_string_lossy();
+    let pods = openb::pods(input::open(path)?);
     let pods = pods.map_err(|error| InputError::new(name, error))?;
     let nodes = nodes_of(args.nodes.as_deref().ok_or_else(|| usage("--nodes is missing"))?)?;
     let how = Inflation {
@@ -241,7 +337,8 @@ fn openb(args: &SimulateArgs, policies: &[Policy]) -> Result<Vec<Figures>, Failu
 
 /// Of the report: the log's name.
 fn title(args: &SimulateArgs) -> String {
-    args.jobs.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    let first = args.jobs.first().and_then(|path| path.file_name());
+    first.unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// A node list if there is a file of this name, else a specification.

@@ -2,14 +2,17 @@
 //! `phalanx what-if`: the live queue under another configuration.
 
 use clap::Args;
+use jiff::tz::TimeZone;
 
 use super::client::{Client, Method};
 use super::exit::{Exit, Failure};
 use super::resolve::masters;
 use super::{Outcome, args::Global, render};
+use crate::api::types::RunsReport;
 use crate::config::{Config, Mode};
 use crate::planner::state::State;
-use crate::sim::nodes::{Order, Setup, live};
+use crate::sim::arrivals::{self, Arrivals};
+use crate::sim::nodes::{NodeLoad, Order, Setup, live};
 use crate::sim::whatif;
 
 /// Largest `--hours`.
@@ -24,7 +27,18 @@ pub struct WhatIfArgs {
     /// Jobs that are listed, those with the largest change
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub list: usize,
+    /// Seed of the jobs that are likely to be submitted within the period
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Only the jobs that are there: nobody new arrives
+    #[arg(long)]
+    pub no_arrivals: bool,
 }
+
+/// Runs that rates of arrivals come from at most, and their age.
+const HISTORY_RUNS: u32 = 20_000;
+/// See [`HISTORY_RUNS`].
+const HISTORY_MS: u64 = 56 * 86_400_000;
 
 /// Runs the command.
 pub(super) fn run(global: &Global, args: &WhatIfArgs) -> Result<Outcome, Failure> {
@@ -41,7 +55,8 @@ pub(super) fn run(global: &Global, args: &WhatIfArgs) -> Result<Outcome, Failure
     let reply = client.request(Method::Get, "/v1/state")?;
     let state: State = client.parse(reply.expect_success()?)?;
     let today: Config = client.parse(state.config.to_string().as_bytes())?;
-    let load = live::load(&state);
+    let mut load = live::load(&state);
+    let arrivals = arrivals(&client, args, state.time_ms, &mut load);
     let report = whatif::compare(
         &load,
         &setup(&today, &state),
@@ -50,11 +65,28 @@ pub(super) fn run(global: &Global, args: &WhatIfArgs) -> Result<Outcome, Failure
         args.list,
     )
     .map_err(|error| usage(format!("balance: {error}")))?;
+    let report = whatif::WhatIf { arrivals, ..report };
     if global.json {
         let line = serde_json::to_string(&report).map_err(|error| usage(error.to_string()))?;
         return Ok(Outcome::ok(line + "\n"));
     }
     Ok(Outcome::ok(render::whatif::text(&report)))
+}
+
+/// Adds the jobs that the history makes likely.
+fn arrivals(client: &Client, args: &WhatIfArgs, now_ms: u64, load: &mut NodeLoad) -> Arrivals {
+    let none = |why: String| Arrivals { none: Some(why), ..Arrivals::default() };
+    if args.no_arrivals {
+        return none("--no-arrivals".to_owned());
+    }
+    let since = now_ms.saturating_sub(HISTORY_MS);
+    let path = format!("/v1/history/runs?since={since}&limit={HISTORY_RUNS}");
+    let reply = client.request(Method::Get, &path);
+    let body = reply.and_then(|reply| reply.expect_success().map(<[u8]>::to_vec));
+    match body.and_then(|body| client.parse::<RunsReport>(&body)) {
+        Ok(report) => arrivals::add(load, &report.runs, args.hours, args.seed, &TimeZone::system()),
+        Err(failure) => none(format!("no history: {}", failure.message)),
+    }
 }
 
 /// What the daemon would do under this configuration.

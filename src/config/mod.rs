@@ -85,6 +85,8 @@ pub struct Config {
     pub balance: BalanceConfig,
     /// The record of decisions.
     pub history: HistoryConfig,
+    /// Recordings that can be replayed.
+    pub record: RecordConfig,
     /// What is learned from jobs that ended.
     pub learn: LearnConfig,
     /// Multi-node and het jobs as gangs.
@@ -246,6 +248,9 @@ pub struct BestConfig {
     /// What leaving a free resource behind costs that the job does not ask
     /// for, such as the GPUs of a node whose CPUs it takes.
     pub stranding: f64,
+    /// What free GPUs cost that the queue's own mix of requests can no longer
+    /// use.
+    pub fragment: f64,
     /// Mean score by which a multi-node job may be worse on nodes of equal
     /// totals than on differing ones and still goes there.
     pub gang: f64,
@@ -264,6 +269,20 @@ pub struct HistoryConfig {
     /// The same for runs of jobs, from which speeds are learned, days.
     pub runs_days: u32,
     /// Size at which the oldest records are deleted, MiB.
+    pub max_mb: u32,
+}
+
+/// `[record]`: decisions and what they depend on, in files to be replayed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RecordConfig {
+    /// Whether the daemon records from its start on.
+    pub enabled: bool,
+    /// Directory of the files.
+    pub dir: PathBuf,
+    /// Size at which the next file is begun, MiB.
+    pub file_mb: u32,
+    /// Size of all at which the oldest are deleted, MiB.
     pub max_mb: u32,
 }
 
@@ -593,6 +612,7 @@ impl Default for BestConfig {
             sharpness: best.sharpness,
             packing: best.packing,
             stranding: best.stranding,
+            fragment: best.fragment,
             gang: best.gang,
         }
     }
@@ -605,6 +625,17 @@ impl Default for HistoryConfig {
             path: "/var/lib/phalanx/history.sqlite".into(),
             retention_days: 30,
             runs_days: 365,
+            max_mb: 1024,
+        }
+    }
+}
+
+impl Default for RecordConfig {
+    fn default() -> Self {
+        RecordConfig {
+            enabled: false,
+            dir: "/var/lib/phalanx/recordings".into(),
+            file_mb: 64,
             max_mb: 1024,
         }
     }

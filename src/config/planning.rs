@@ -36,6 +36,7 @@ impl Config {
                 sharpness: config.best.sharpness,
                 packing: config.best.packing,
                 stranding: config.best.stranding,
+                fragment: config.best.fragment,
                 gang: config.best.gang,
             },
         };

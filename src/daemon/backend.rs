@@ -12,8 +12,8 @@ use crate::api::types::{
     AskReport, BlockerReport, CallShares, CallTime, ConfigStatus, DecisionReport, DimensionReport,
     EnergyReport, ExpectedReport, Explain, FilterReport, HistoryStatus, ImportReport, LinkStatus,
     NodeReport, NodesReport, PendingReport, Placed, PlanReport, PlannedJob, PlannerStatus,
-    PluginStatus, Quantiles, ReloadReport, RunsReport, ShadowDiff, ShadowReport, SlurmStatus,
-    SpeedsReport, Status, SteerReport,
+    PluginStatus, Quantiles, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowDiff,
+    ShadowReport, SlurmStatus, SpeedsReport, Status, SteerReport,
 };
 use crate::api::{Backend, DataService, Failure};
 use crate::balance::WeightsBySource;
@@ -92,6 +92,7 @@ impl Backend for Shared {
             order: self.order_status(),
             history: self.history_status(),
             collect: self.collect_status(),
+            recording: self.recording.status(),
         }
     }
 
@@ -229,6 +230,10 @@ impl Backend for Shared {
 
     fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure> {
         past::import(self, runs)
+    }
+
+    fn record(&self, request: RecordRequest) -> Result<RecordingStatus, Failure> {
+        past::record(self, &request)
     }
 
     fn reload(&self) -> ReloadReport {
@@ -664,7 +669,7 @@ fn dimension(
         unit: if &**name == "mem" { "MiB" } else { "count" }.to_owned(),
         total: as_f64(total),
         used: as_f64(used),
-        pending: placer.pending().get(name).copied().unwrap_or(0),
+        pending: placer.pending().lacks.get(name).copied().unwrap_or(0),
         weight_initial: of(&by_source.initial),
         weight_pending: of(&by_source.pending),
         weight_usage: of(&by_source.usage),

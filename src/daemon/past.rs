@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Answers about what ran: runs, learned speeds, imports.
 
+use std::time::{Duration, Instant};
+
 use crate::api::Failure;
-use crate::api::types::{ClassSpeeds, ImportReport, RunsReport, SpeedRow, SpeedsReport};
+use crate::api::types::{
+    ClassSpeeds, ImportReport, RecordRequest, RecordingStatus, RunsReport, SpeedRow, SpeedsReport,
+};
 use crate::daemon::recorder::now_ms;
-use crate::daemon::settings::history_limits;
+use crate::daemon::settings::{history_limits, record_options};
 use crate::daemon::state::Shared;
 use crate::history::{History, HistoryError};
 use crate::learn::{
@@ -13,10 +17,13 @@ use crate::learn::{
 };
 use crate::limits::RUNS_LIST_MAX;
 use crate::model::run::Run;
+use crate::record::Order;
 use crate::snapshot::Snapshot;
 
 /// Runs that one report lists unless told otherwise.
 const RUNS_LIST: u32 = 1000;
+/// How long a client waits for a recording to begin or end.
+const RECORD_PATIENCE: Duration = Duration::from_secs(4);
 
 fn unavailable(error: &HistoryError) -> Failure {
     Failure::Unavailable(error.to_string())
@@ -164,5 +171,42 @@ impl View<'_> {
             bonus,
             index: belief.speed + bonus,
         }
+    }
+}
+
+/// Begins or ends a recording; what then is so.
+pub(super) fn record(shared: &Shared, request: &RecordRequest) -> Result<RecordingStatus, Failure> {
+    let before = shared.recording.status();
+    let (order, active) = match request {
+        RecordRequest::Start { .. } if before.active => {
+            return Err(Failure::Conflict(format!("a recording is under way: {}", before.file)));
+        }
+        RecordRequest::Start { seconds } => {
+            let length = seconds.map(Duration::from_secs);
+            (Order::Start(record_options(&shared.config(), length)), true)
+        }
+        RecordRequest::Stop if !before.active => {
+            return Err(Failure::Conflict("nothing is being recorded".to_owned()));
+        }
+        RecordRequest::Stop => (Order::Stop, false),
+    };
+    if !shared.recording.order(order) {
+        return Err(Failure::Unavailable("the disk of the recording is busy".to_owned()));
+    }
+    let patience = Instant::now() + RECORD_PATIENCE;
+    loop {
+        let status = shared.recording.status();
+        let begun = !status.file.is_empty() && status.since_ms != before.since_ms;
+        let failed = status.last_error.clone().filter(|_| active && !status.active);
+        if let Some(error) = failed.filter(|_| status.since_ms != before.since_ms) {
+            return Err(Failure::Unavailable(error));
+        }
+        if (active && begun) || (!active && !status.active) {
+            return Ok(status);
+        }
+        if Instant::now() >= patience {
+            return Err(Failure::Unavailable("the disk of the recording is slow".to_owned()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -18,7 +18,7 @@ use crate::daemon::learner::LearnShared;
 use crate::daemon::logging;
 use crate::daemon::order::OrderView;
 use crate::daemon::recent::Recent;
-use crate::daemon::settings::{history_limits, link_settings};
+use crate::daemon::settings::history_limits;
 use crate::history::{HistoryReader, HistorySender};
 use crate::learn::runtime::{JobClass, Prediction, Runtimes};
 use crate::learn::{JobTraits, Speeds, class_of};
@@ -28,6 +28,7 @@ use crate::planner::ends::Outlook;
 use crate::planner::plan::{Plan, rooms_from_mirror};
 use crate::planner::room::Room;
 use crate::planner::steer::{MethodReport, OrderWish};
+use crate::record::{self, link_settings};
 use crate::snapshot::{Job, Snapshot};
 use crate::source::slurm::ClusterInfo;
 
@@ -93,6 +94,8 @@ pub(super) struct Shared {
     pub(super) power: Arc<Mutex<Power>>,
     /// Learned runtimes; the learner adds every run that ends.
     pub(super) runtimes: RwLock<Runtimes>,
+    /// Recording of decisions.
+    pub(super) recording: Arc<record::Shared>,
     /// Counts of the learner.
     pub(super) learn: Arc<LearnShared>,
     /// Turns of the link and plan threads, for the watchdog.

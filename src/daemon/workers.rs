@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The two background threads: reading slurmctld, and planning.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +12,7 @@ use crate::daemon::measures::{self, Measures};
 use crate::daemon::recorder::now_ms;
 use crate::daemon::state::{Beat, Shared, lock};
 use crate::daemon::steerers::{self, Round, Steerer};
-use crate::planner::attribution;
+use crate::planner::attribution::{self, Demand};
 use crate::planner::plan::{Inputs, Plan, plan, pools_of};
 use crate::planner::steer::Steering;
 use crate::snapshot::Snapshot;
@@ -96,6 +95,7 @@ pub(super) fn poll(
                         shared.snapshot.write().unwrap_or_else(std::sync::PoisonError::into_inner);
                     *slot = Some(Arc::clone(&snapshot));
                     drop(slot);
+                    shared.responder.saw_snapshot(&snapshot);
                     latest_wins(to_plan, drain, snapshot);
                 }
             }
@@ -114,7 +114,7 @@ pub(super) fn poll(
                 drop(state);
                 if old && !forgotten {
                     warn!("what was read from slurmctld is too old: its queue no longer counts");
-                    shared.responder.set_queue(BTreeMap::new(), Vec::new());
+                    shared.responder.set_queue(Demand::default(), Vec::new());
                     forgotten = true;
                 }
             }
@@ -186,7 +186,7 @@ fn plan_one(
     let now_s = i64::try_from(now_ms() / 1000).unwrap_or(i64::MAX);
     let requests_max = config.planner.plan_jobs_max as usize;
     let counts = attribution::count(snapshot, &rooms, now_s, requests_max);
-    let pending = counts.by_name(snapshot);
+    let pending = counts.demand(snapshot);
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
     let speeds = shared.speeds();
     let round = Round {

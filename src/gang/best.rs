@@ -1,20 +1,38 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Mode `best`: dual prices, greedy starts, then islands of local search with crossover.
 
-use super::branch;
 use super::instance::Instance;
 use super::prices::{Dual, Guide, Prices};
 use super::problem::{Options, SolveError, Stopped};
+use super::rework::{Limits, improve};
 use super::rng::Stream;
 use super::search::{Island, Mood};
 use super::state::{Score, State, Taste};
+use super::{branch, wages};
 use rayon::prelude::*;
 use std::time::Duration;
 
 /// Islands, whatever the number of threads: the answer must not depend on it.
 const ISLANDS: usize = 2;
 /// Share of the time for prices and bound before the search starts.
-const DUAL_TIME_SHARE: f64 = 0.2;
+const DUAL_TIME_SHARE: f64 = 0.1;
+/// The same with the descent on wages.
+const WAGES_TIME_SHARE: f64 = 0.2;
+/// Shares of the time after which servers are no longer filled anew, and no longer reworked: with
+/// few servers; with many; where tasks do not care where they run and the search adds little.
+const FEW_UNTIL: (f64, f64) = (0.2, 0.4);
+const FEW_EQUAL_UNTIL: (f64, f64) = (0.2, 0.6);
+const MANY_UNTIL: (f64, f64) = (0.45, 0.6);
+const MANY_EQUAL_UNTIL: (f64, f64) = (0.45, 0.95);
+/// Passes and repairs of one island without a deadline, servers of all its passes, and its passes
+/// with one.
+const PASSES_MAX: usize = 3;
+const PASSES_TIMED_MAX: usize = 8;
+const PASSES_SERVERS_MAX: usize = 40_000;
+const REPAIRS_MAX: usize = 12;
+/// Work of a pass by server, and of a repair with the reworks before it.
+const PASS_WORK: u64 = 2_000;
+const REPAIR_WORK: u64 = 500_000;
 /// Most steps for prices, and the work after which they stop without a deadline.
 const DUAL_STEPS_MAX: u64 = 600;
 const DUAL_WORK_MAX: u64 = 1_500_000_000;
@@ -68,6 +86,11 @@ impl<'a> Clock<'a> {
         let total = self.total?;
         let left = (self.remaining)().map_or(0.0, |d| d.as_secs_f64());
         Some(if total > 0.0 { (1.0 - left / total).clamp(0.0, 1.0) } else { 1.0 })
+    }
+
+    /// There is a deadline.
+    fn is_limited(&self) -> bool {
+        self.total.is_some()
     }
 
     pub(crate) fn expired(&self) -> bool {
@@ -139,6 +162,10 @@ pub(crate) struct Start {
     pub(crate) guide: Guide,
     pub(crate) state: State,
     pub(crate) prices: Prices,
+    /// What prices or wages prove; the tree search needs what the prices prove by themselves.
+    pub(crate) bound: f64,
+    /// Wages by type, where they prove more than the prices.
+    wage: Option<Vec<f64>>,
 }
 
 impl Start {
@@ -149,6 +176,9 @@ impl Start {
         let mut state = greedy(instance, &density, 0.1);
         if let Some(warm) = warm_state(instance, options) {
             state = better(instance, state, warm);
+        }
+        if !branch::fits(instance) {
+            dual.scan(state.score().scalar(instance));
         }
         run_dual(instance, &mut dual, state.score().scalar(instance), &until, DUAL_STEPS_MAX / 2);
         let mut guide = Guide::new(instance, &dual.best);
@@ -166,7 +196,30 @@ impl Start {
             guide = Guide::new(instance, &dual.best);
             state = better(instance, state, greedy(instance, &guide, 0.02));
         }
-        Start { guide, state, prices: dual.best }
+        let bound = dual.best.bound;
+        let mut start = Start { guide, state, prices: dual.best, bound, wage: None };
+        start.add_wages(instance, options, clock);
+        start
+    }
+}
+
+impl Start {
+    /// Descends on wages where that proves more; the prices keep guiding the search.
+    fn add_wages(&mut self, instance: &Instance, options: &Options<'_>, clock: Clock<'_>) {
+        if !wages::pays(instance) || clock.past(WAGES_TIME_SHARE) {
+            return;
+        }
+        let begin = clock.used().unwrap_or(0.0);
+        let used = || {
+            clock.used().map_or(0.0, |used| (used - begin) / (WAGES_TIME_SHARE - begin).max(1e-9))
+        };
+        let guide = (&self.guide, &self.prices);
+        if let Some((bound, wage)) = wages::descend(instance, guide, options.seed, &used)
+            && bound < self.bound
+        {
+            self.bound = bound;
+            self.wage = Some(wage);
+        }
     }
 }
 
@@ -200,21 +253,22 @@ pub(crate) fn solve(
     options: &Options<'_>,
     clock: Clock<'_>,
 ) -> Result<Found, SolveError> {
-    let Start { guide, state, prices } = Start::new(instance, options, clock);
+    let start = Start::new(instance, options, clock);
+    let (state, prices) = (&start.state, &start.prices);
     let mut found = Found {
         server: state.server.clone(),
-        bound: prices.bound,
+        bound: start.bound,
         proven: false,
         generations: 0,
         stopped: Stopped::Converged,
     };
-    if closes(instance, prices.bound, &state.score()) {
+    if closes(instance, start.bound, &state.score()) {
         found.proven = true;
         return Ok(found);
     }
     if branch::fits(instance) {
         let stop = || clock.past(EXACT_TIME_SHARE);
-        let tree = branch::search(instance, &prices, &state.score(), EXACT_NODES, &stop);
+        let tree = branch::search(instance, prices, &state.score(), EXACT_NODES, &stop);
         if tree.complete {
             found.proven = true;
             found.server = tree.server.unwrap_or(found.server);
@@ -228,22 +282,37 @@ pub(crate) fn solve(
         .thread_name(|i| format!("gang-{i}"))
         .build()
         .map_err(|e| SolveError::Threads { threads, reason: e.to_string() })?;
-    pool.install(|| search(instance, &guide, state, options, clock, &mut found));
+    pool.install(|| search(instance, &start, options, clock, &mut found));
     Ok(found)
 }
 
 /// Runs the islands round by round; reductions go by island number.
 fn search(
     instance: &Instance,
-    guide: &Guide,
-    start: State,
+    start: &Start,
     options: &Options<'_>,
     clock: Clock<'_>,
     found: &mut Found,
 ) {
-    let mut islands: Vec<Island> =
-        (0..ISLANDS).map(|i| Island::new(instance, Stream::new(options.seed, i), &start)).collect();
-    let mut shared_score = islands[0].best_score;
+    let guide = &start.guide;
+    let limits = limits(instance, start, options, clock);
+    let mut islands: Vec<Island> = (0..ISLANDS)
+        .into_par_iter()
+        .map(|i| {
+            let fills = Stream::new(options.seed, ISLANDS + i);
+            let guide = (guide, &start.prices);
+            let wage = start.wage.as_deref();
+            let filled = improve(instance, guide, wage, &start.state, fills, &limits);
+            Island::new(instance, Stream::new(options.seed, i), &filled)
+        })
+        .collect();
+    let mut shared_score = start.state.score();
+    for island in &islands {
+        if island.best_score.beats(&shared_score, instance) {
+            shared_score = island.best_score;
+            found.server.copy_from_slice(&island.best);
+        }
+    }
     let mut stale = 0;
     let own = 200_000 + 4_000 * (instance.tasks() * instance.servers.min(64)) as u64;
     let share = ROUNDS * ISLANDS as u64;
@@ -283,6 +352,39 @@ fn search(
     }
     if stale < STALE_ROUNDS {
         found.stopped = Stopped::Limit;
+    }
+}
+
+/// How long islands fill and rework before they search.
+fn limits<'a>(
+    instance: &Instance,
+    start: &Start,
+    options: &Options<'_>,
+    clock: Clock<'a>,
+) -> Limits<'a> {
+    let servers = instance.servers.max(1);
+    // Half of the work of each island.
+    let work = options.work_max.map(|work| work / (2 * ISLANDS as u64));
+    let most = |limit: usize, cost: u64| {
+        work.map_or(limit, |work| limit.min(usize::try_from(work / 2 / cost).unwrap_or(limit)))
+    };
+    let choosy = start.guide.choosy.contains(&true);
+    let (passes_until, repairs_until) = match (instance.dense_option.is_empty(), choosy) {
+        (false, true) => FEW_UNTIL,
+        (false, false) => FEW_EQUAL_UNTIL,
+        (true, true) => MANY_UNTIL,
+        (true, false) => MANY_EQUAL_UNTIL,
+    };
+    Limits {
+        clock,
+        passes: if clock.is_limited() {
+            PASSES_TIMED_MAX
+        } else {
+            most(PASSES_MAX.min(PASSES_SERVERS_MAX / servers).max(1), PASS_WORK * servers as u64)
+        },
+        passes_until,
+        repairs: if clock.is_limited() { usize::MAX } else { most(REPAIRS_MAX, REPAIR_WORK) },
+        repairs_until,
     }
 }
 

@@ -6,7 +6,7 @@
 //! are contiguous, from small to large. A *zone* is a run of classes that share resource prices;
 //! it is one class unless the product of types and classes would not fit in memory.
 
-use super::problem::{InputError, Problem, Task};
+use super::problem::{InputError, Problem, ServerNames, Task};
 use super::units::{Unit, push_units};
 use crate::learn::{Exploration, variance_proxy};
 use std::collections::HashMap;
@@ -154,6 +154,11 @@ impl Instance {
             }
         }
         found
+    }
+
+    /// Request of a type.
+    pub(crate) fn row(&self, ty: usize) -> &[i32] {
+        &self.request[ty * self.kinds..(ty + 1) * self.kinds]
     }
 
     /// True when the capacity of an empty `server` covers one task of type `ty`.
@@ -437,8 +442,7 @@ fn collect_types<'a>(
     problem: &'a Problem,
     exploration: &Exploration,
 ) -> Result<(Vec<TypeSpec<'a>>, Vec<u32>), InputError> {
-    let names: HashMap<&str, u32> =
-        problem.servers.iter().enumerate().map(|(i, s)| (s.name.as_str(), narrow(i))).collect();
+    let mut names = ServerNames::of(&problem.servers);
     let group_names = Groups::of(problem).by_name;
     let zeros = vec![0.0; problem.kinds.len()];
     let cost = problem.cost.as_deref().unwrap_or(&zeros);
@@ -447,15 +451,22 @@ fn collect_types<'a>(
     let mut task_type = Vec::new();
     for (j, job) in problem.jobs.iter().enumerate() {
         for (q, task) in job.tasks.iter().enumerate() {
+            if q > 0
+                && job.tasks[q - 1] == *task
+                && let Some(same) = task_type.last().copied()
+            {
+                task_type.push(same);
+                continue;
+            }
             let paid: f64 = task.request.iter().zip(cost).map(|(a, f)| a * f).sum();
             let mut edges = Vec::with_capacity(task.edges.len());
             for (e, edge) in task.edges.iter().enumerate() {
-                let Some(server) = names.get(edge.server.as_str()) else {
+                let Some(server) = names.find(&edge.server) else {
                     let path = format!("jobs[{j}].tasks[{q}].edges[{e}].server");
                     let message = format!("unknown server {:?}", edge.server);
                     return Err(InputError::new(path, message));
                 };
-                edges.push((*server, Terms::new(edge.mean, edge.count, paid, exploration)));
+                edges.push((narrow(server), Terms::new(edge.mean, edge.count, paid, exploration)));
             }
             edges.sort_unstable_by_key(|(server, _)| *server);
             let mut groups: Vec<(u32, Terms)> = Vec::with_capacity(task.groups.len());

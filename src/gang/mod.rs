@@ -12,9 +12,12 @@
 
 mod best;
 mod branch;
+mod fill;
 mod instance;
+mod pattern;
 mod prices;
 mod problem;
+mod rework;
 mod rng;
 mod search;
 mod seed;
@@ -22,6 +25,7 @@ mod shift;
 mod state;
 mod tree;
 mod units;
+mod wages;
 
 #[cfg(test)]
 mod tests;
@@ -50,8 +54,9 @@ const BOUND_STEPS: u64 = 400;
 /// cannot do its size, [`SolveError::Threads`] when the system refuses threads.
 pub fn solve(problem: &Problem, options: &Options<'_>) -> Result<Answer, SolveError> {
     problem.validate()?;
-    let clock = Clock::new(options.remaining);
     let instance = Instance::compile(problem)?;
+    // Shares of the time are shares of what reading the problem left.
+    let clock = Clock::new(options.remaining);
     let found = match options.mode {
         Mode::Best => best::solve(&instance, options, clock)?,
         Mode::Seed => bounded(&instance, seed::solve(&instance, options, clock), clock),
@@ -66,6 +71,7 @@ fn bounded(instance: &Instance, mut found: Found, clock: Clock<'_>) -> Found {
     state.adopt(instance, &found.server);
     let target = state.rescore(instance).scalar(instance);
     let mut dual = Dual::new(instance);
+    dual.scan(target);
     best::run_dual(instance, &mut dual, target, &|| clock.expired(), BOUND_STEPS);
     found.bound = dual.best.bound;
     found
@@ -97,7 +103,7 @@ fn exact(
     };
     Ok(Found {
         server: tree.server.unwrap_or(start.state.server),
-        bound: start.prices.bound,
+        bound: start.bound,
         proven: tree.complete,
         generations: tree.nodes,
         stopped,

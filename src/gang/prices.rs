@@ -18,6 +18,8 @@ use super::state::LANES;
 
 /// Steps without a better bound before the step length is halved.
 const PATIENCE: u32 = 8;
+/// Evaluations of the first search for a scale.
+const SCAN_STEPS: usize = 14;
 /// Relative slack added to a bound for rounding.
 const ROUNDING: f64 = 1e-9;
 
@@ -116,6 +118,43 @@ impl<'a> Dual<'a> {
         self.theta = if self.has_s2 { 0.5 / self.s2_mean.max(1e-300).sqrt() } else { 0.0 };
     }
 
+    /// Finds the scale at which equal prices for equal shares of the cluster balance what is asked
+    /// and what there is, starting from the value of a known assignment.
+    pub(crate) fn scan(&mut self, target: f64) {
+        let kinds = self.instance.kinds;
+        let mut total = vec![0.0; kinds];
+        for (i, c) in self.capacity.iter().enumerate() {
+            total[i % kinds] += c;
+        }
+        let (mut lo, mut hi) = (0.0, f64::INFINITY);
+        let mut scale = target.max(0.0) / kinds as f64;
+        for _ in 0..SCAN_STEPS {
+            for (i, l) in self.lambda.iter_mut().enumerate() {
+                *l = if total[i % kinds] > 0.0 { scale / total[i % kinds] } else { 0.0 };
+            }
+            self.steps += 1;
+            let (bound, _) = self.evaluate();
+            if bound < self.best.bound {
+                self.adopt(bound);
+            }
+            let asked: f64 =
+                self.usage.iter().enumerate().map(|(i, u)| u / total[i % kinds].max(1e-300)).sum();
+            if asked > total.iter().filter(|t| **t > 0.0).count() as f64 {
+                lo = scale;
+            } else {
+                hi = scale;
+            }
+            scale = if hi.is_finite() { 0.5 * (lo + hi) } else { 2.0 * scale.max(1e-9) };
+        }
+        self.rewind(1.0);
+    }
+
+    fn adopt(&mut self, bound: f64) {
+        self.best.bound = bound;
+        self.best.theta = self.theta;
+        self.best.lambda.copy_from_slice(&self.lambda);
+    }
+
     /// One step; `target` is the scalar of a known assignment.
     pub(crate) fn step(&mut self, target: f64) {
         self.steps += 1;
@@ -125,9 +164,7 @@ impl<'a> Dual<'a> {
             let slack = (self.best.bound - target).abs().max(1e-12);
             let real = self.best.bound.is_infinite() || self.best.bound - bound > 2e-3 * slack;
             self.stale = if real { 0 } else { self.stale + 1 };
-            self.best.bound = bound;
-            self.best.theta = self.theta;
-            self.best.lambda.copy_from_slice(&self.lambda);
+            self.adopt(bound);
         } else {
             self.stale += 1;
         }
@@ -305,6 +342,15 @@ impl Guide {
         guide.set_rest(instance, prices, &floor);
         guide.set_dense(instance);
         guide
+    }
+
+    /// Price per unit by (zone, kind), with a little for every kind.
+    pub(crate) fn unit_prices(&self, instance: &Instance, prices: &Prices) -> Vec<f64> {
+        let floor = floor_prices(instance, prices);
+        let kinds = instance.kinds;
+        let cell =
+            |(at, l): (usize, &f64)| (l + floor[at % kinds]) / instance.kind_scale[at % kinds];
+        prices.lambda.iter().enumerate().map(cell).collect()
     }
 
     fn set_rest(&mut self, instance: &Instance, prices: &Prices, floor: &[f64]) {

@@ -338,6 +338,32 @@ pub struct Answer {
     pub explain: Option<Explain>,
 }
 
+/// Servers by name; edges that follow the servers' order are found without hashing.
+pub(crate) struct ServerNames<'a> {
+    servers: &'a [Server],
+    by_name: HashMap<&'a str, usize>,
+    next: usize,
+}
+
+impl<'a> ServerNames<'a> {
+    /// Of equal names the first counts.
+    pub(crate) fn of(servers: &'a [Server]) -> ServerNames<'a> {
+        let mut by_name = HashMap::with_capacity(servers.len());
+        for (i, server) in servers.iter().enumerate() {
+            by_name.entry(server.name.as_str()).or_insert(i);
+        }
+        ServerNames { servers, by_name, next: 0 }
+    }
+
+    /// Index of a server.
+    pub(crate) fn find(&mut self, name: &str) -> Option<usize> {
+        let expected = self.servers.get(self.next).is_some_and(|server| server.name == name);
+        let at = if expected { self.next } else { *self.by_name.get(name)? };
+        self.next = at + 1;
+        Some(at)
+    }
+}
+
 impl Problem {
     /// The exploration sequences of this slot.
     #[must_use]
@@ -354,9 +380,9 @@ impl Problem {
     pub fn validate(&self) -> Result<(), InputError> {
         self.validate_head()?;
         let kinds = self.kinds.len();
-        let mut servers = HashMap::with_capacity(self.servers.len());
+        let mut names = ServerNames::of(&self.servers);
         for (i, server) in self.servers.iter().enumerate() {
-            if servers.insert(server.name.as_str(), i).is_some() {
+            if names.by_name.get(server.name.as_str()).is_some_and(|first| *first < i) {
                 let message = format!("duplicate server name {:?}", server.name);
                 return Err(InputError::new(format!("servers[{i}].name"), message));
             }
@@ -365,6 +391,9 @@ impl Problem {
         let groups: HashSet<&str> =
             self.servers.iter().filter_map(|server| server.group.as_deref()).collect();
         let mut ids = HashSet::with_capacity(self.jobs.len());
+        // The task that listed a server last, counted from 1.
+        let mut listed = vec![0_u64; self.servers.len()];
+        let mut checked = 0;
         for (j, job) in self.jobs.iter().enumerate() {
             if !ids.insert(job.id.as_str()) {
                 let message = format!("duplicate job id {:?}", job.id);
@@ -375,7 +404,12 @@ impl Problem {
                 return Err(InputError::new(format!("jobs[{j}].tasks"), message));
             }
             for (q, task) in job.tasks.iter().enumerate() {
-                self.validate_task((j, q), task, &servers)?;
+                // Gangs are mostly runs of equal tasks.
+                if q > 0 && job.tasks[q - 1] == *task {
+                    continue;
+                }
+                checked += 1;
+                self.validate_task((j, q), task, &mut names, (&mut listed, checked))?;
                 validate_groups((j, q), task, &groups)?;
             }
         }
@@ -403,17 +437,17 @@ impl Problem {
         &self,
         (j, q): (usize, usize),
         task: &Task,
-        servers: &HashMap<&str, usize>,
+        names: &mut ServerNames<'_>,
+        (listed, number): (&mut [u64], u64),
     ) -> Result<(), InputError> {
         amounts(&format_args!("jobs[{j}].tasks[{q}].request"), &task.request, self.kinds.len())?;
-        let mut listed = HashSet::with_capacity(task.edges.len());
         for (e, edge) in task.edges.iter().enumerate() {
             let path = format_args!("jobs[{j}].tasks[{q}].edges[{e}]");
-            let Some(server) = servers.get(edge.server.as_str()) else {
+            let Some(server) = names.find(&edge.server) else {
                 let message = format!("unknown server {:?}", edge.server);
                 return Err(InputError::new(format!("{path}.server"), message));
             };
-            if !listed.insert(*server) {
+            if std::mem::replace(&mut listed[server], number) == number {
                 let message = format!("duplicate edge to server {:?}", edge.server);
                 return Err(InputError::new(format!("{path}.server"), message));
             }

@@ -24,6 +24,13 @@ impl Stream {
         usize::try_from(wide >> 64).unwrap_or(0)
     }
 
+    /// Puts a list in random order.
+    pub(crate) fn shuffle(&mut self, list: &mut [u32]) {
+        for i in (1..list.len()).rev() {
+            list.swap(i, self.below(i + 1));
+        }
+    }
+
     /// Uniform in [0, 1) with 53 bits.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Tests of parts that the public interface does not show.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
 
 use super::instance::{Instance, NONE};
+use super::pattern::Pattern;
+use super::prices::{Dual, Guide};
 use super::problem::{Edge, Job, Problem, Server, Task};
+use super::rng::Stream;
 use super::seed::{Chromosome, repair, swap_server};
+use super::wages;
 use crate::learn::Growth;
 
 /// The model of the worked examples, with true means and one observation each.
@@ -97,4 +101,109 @@ fn options_cover_listed_and_unlisted_servers() {
     assert!((mean(2) - 0.18).abs() < 1e-12);
     let ty = instance.task_type[0] as usize;
     assert_eq!(instance.option_on(ty, instance.internal_of[2]), None);
+}
+
+/// Two to four different servers, up to four gangs of up to three tasks, all amounts small.
+fn random_problem(rng: &mut Stream) -> Problem {
+    let amounts = |rng: &mut Stream, least: usize, most: usize| -> Vec<f64> {
+        (0..2).map(|_| (least + rng.below(most - least + 1)) as f64).collect()
+    };
+    let servers: Vec<Server> = (0..2 + rng.below(3))
+        .map(|s| Server {
+            name: format!("s{s}"),
+            capacity: amounts(rng, 2, 9),
+            ..Server::default()
+        })
+        .collect();
+    let task = |rng: &mut Stream| {
+        let edge = |s: &Server, rng: &mut Stream| Edge {
+            server: s.name.clone(),
+            mean: rng.unit() - 0.1,
+            count: (1 + rng.below(4)) as f64,
+        };
+        let edges = servers.iter().map(|s| edge(s, rng)).collect();
+        Task { request: amounts(rng, 0, 5), edges, ..Task::default() }
+    };
+    let job = |j: usize, rng: &mut Stream| {
+        let tasks = (0..=rng.below(3)).map(|_| task(rng)).collect();
+        Job { id: format!("j{j}"), tasks, spread: rng.below(3) == 0 }
+    };
+    let jobs = (0..1 + rng.below(4)).map(|j| job(j, rng)).collect();
+    Problem {
+        jobs,
+        servers: servers.clone(),
+        slot: 50,
+        g: if rng.below(2) == 0 { Growth::None } else { Growth::Source },
+        bonus_scale: 0.02,
+        ..model()
+    }
+}
+
+#[test]
+fn no_wages_and_no_prices_prove_less_than_the_optimum() {
+    let mut rng = Stream::new(5, 0);
+    for case in 0..300 {
+        let problem = random_problem(&mut rng);
+        let instance = Instance::compile(&problem).unwrap();
+        let exact = super::Options { mode: super::Mode::Exact, ..super::Options::default() };
+        let optimum = super::solve(&problem, &exact).unwrap().index - instance.delta;
+        let mut dual = Dual::new(&instance);
+        dual.scan(optimum);
+        let slack = 1e-9 * optimum.abs().max(1.0);
+        assert!(dual.best.bound >= optimum - slack, "case {case}");
+        let guide = Guide::new(&instance, &dual.best);
+        let few = rng.below(4) as f64 / 3.0;
+        let found = wages::descend(&instance, (&guide, &dual.best), case, &|| few);
+        let (bound, _) = found.unwrap();
+        assert!(bound >= optimum - slack, "case {case}: {bound} < {optimum}");
+    }
+}
+
+/// Most profit by trying everything.
+fn brute(free: &[i32], items: &[(f64, u32, [i32; 5])]) -> f64 {
+    let Some(((profit, most, row), rest)) = items.split_first() else { return 0.0 };
+    let mut best = f64::NEG_INFINITY;
+    for n in 0..=*most as i32 {
+        let left: Vec<i32> = free.iter().zip(row).map(|(f, r)| f - n * r).collect();
+        if left.iter().any(|f| *f < 0) {
+            break;
+        }
+        best = best.max(f64::from(n) * profit + brute(&left, rest));
+    }
+    best
+}
+
+#[test]
+fn patterns_are_optimal_or_bounded() {
+    let mut rng = Stream::new(6, 0);
+    for case in 0..300 {
+        let free: Vec<i32> = (0..5).map(|_| rng.below(12) as i32).collect();
+        let items: Vec<(f64, u32, [i32; 5])> = (0..6)
+            .map(|_| {
+                let row = std::array::from_fn(|_| rng.below(5) as i32);
+                (rng.unit(), 1 + rng.below(3) as u32, row)
+            })
+            .collect();
+        let best = brute(&free, &items);
+        let mut pattern = Pattern::default();
+        for looks in [3, 1_000_000] {
+            pattern.clear(&free, &[0.3, 0.1, 0.2, 0.4, 0.1]);
+            for (id, (profit, most, row)) in items.iter().enumerate() {
+                if pattern.admits(row) {
+                    pattern.offer(id as u32, *profit, *most, row);
+                }
+            }
+            pattern.search(looks, 0.0, |id| &items[id as usize].2);
+            assert!(pattern.value <= best + 1e-9, "case {case}");
+            assert!(pattern.bound >= best - 1e-9, "case {case}");
+            let sum: f64 =
+                pattern.best.iter().map(|(id, n)| items[*id as usize].0 * f64::from(*n)).sum();
+            assert!((sum - pattern.value).abs() < 1e-9, "case {case}");
+            for (k, room) in free.iter().enumerate() {
+                let used = pattern.best.iter().map(|(id, n)| items[*id as usize].2[k] * *n as i32);
+                assert!(used.sum::<i32>() <= *room, "case {case}");
+            }
+        }
+        assert!((pattern.value - best).abs() < 1e-9, "case {case}: {} {best}", pattern.value);
+    }
 }

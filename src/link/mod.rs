@@ -4,14 +4,19 @@
 
 mod convert;
 mod copy;
+mod decide;
 mod hist;
 mod order;
+mod replica;
 mod responder;
 mod server;
 mod session;
+pub mod tape;
 
+pub use decide::Asked;
 pub use hist::{Histogram, upper_edge_quantiles};
 pub use order::{OrderDesk, QueueReport};
+pub use replica::{Again, Replica};
 pub use responder::{
     AskNote, BeganNote, LinkView, Mode, Note, OutcomeNote, Responder, Settings, Shares,
 };

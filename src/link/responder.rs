@@ -9,25 +9,26 @@
 //! Notes are dropped, counted, when the channel is full.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use crossbeam_channel::Sender;
 use log::warn;
-use phalanx_ffi::wire::{self, AnswerHead, Cause, Reason, WireName};
+use phalanx_ffi::wire::{self, AnswerHead, Cause, Reason};
 
-use crate::balance::NoImprovement;
-use crate::limits;
-use crate::link::convert;
+use crate::balance::{EngineError, NoImprovement};
 use crate::link::copy::{Copies, Piece, RoomsCopy};
+use crate::link::decide::{self, Answered, Asked};
 use crate::link::hist::Histogram;
 use crate::link::order::OrderDesk;
 use crate::link::session::{PluginCounters, PluginState, Session, Step};
+use crate::link::tape::{self, Event, Op, RawAsk, Tape, What};
+use crate::planner::attribution::Demand;
 use crate::planner::cluster::{Cluster, RunningJob, Table};
-use crate::planner::place::{NoPlacement, Placement, Placer, Pool, Tuning, up_to_class};
+use crate::planner::place::{Placement, Placer, Pool, Tuning, up_to_class};
 use crate::planner::room::Room;
-use crate::planner::steer::{self, Method, Question, Steer, SteerTable, Steered, Steers};
+use crate::planner::steer::{Method, Steer, SteerTable, Steered, Steers};
 use crate::snapshot::Snapshot;
 
 /// What the daemon does with a partition's jobs.
@@ -71,6 +72,8 @@ pub struct Settings {
     pub ask_will_run: bool,
     /// Whether the order of starts is ours to change.
     pub order: bool,
+    /// The configuration that this is of, as TOML; for recordings.
+    pub config: Arc<str>,
     /// Of the balance method.
     pub tuning: Tuning,
     /// How long a job that declares an input may be held back until it was looked up,
@@ -108,7 +111,7 @@ impl Settings {
 #[derive(Debug, Clone)]
 pub enum Note {
     /// A question and its answer.
-    Asked(Box<AskNote>),
+    Asked(Arc<AskNote>),
     /// What the plugin made of an answer.
     Outcome(OutcomeNote),
     /// A job got nodes.
@@ -245,24 +248,100 @@ pub struct LinkView {
     pub steer_unused: BTreeMap<&'static str, u64>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    placer: Option<Placer>,
+/// All that answers depend on, but for the settings.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) placer: Option<Placer>,
     dims: Arc<[Arc<str>]>,
-    view: LinkView,
-    pools: Vec<Pool>,
-    pending: BTreeMap<Arc<str>, u64>,
-    first_seen: BTreeMap<u32, Instant>,
+    pub(super) view: LinkView,
+    pub(super) pools: Vec<Pool>,
+    pub(super) pending: Demand,
+    pub(super) first_seen: BTreeMap<u32, Instant>,
     /// Jobs that declare an input, by the plugin's word, until they end.
-    inputs: BTreeSet<u32>,
-    steers: Steers,
+    pub(super) inputs: BTreeSet<u32>,
+    pub(super) steers: Steers,
+    /// Zero of the times on a tape.
+    pub(super) born: Instant,
+    /// The recording under way.
+    pub(super) tape: Option<Tape>,
+}
+
+impl State {
+    /// Without a mirror.
+    pub(super) fn new(born: Instant) -> Self {
+        Self {
+            placer: None,
+            dims: Arc::default(),
+            view: LinkView::default(),
+            pools: Vec::new(),
+            pending: Demand::default(),
+            first_seen: BTreeMap::new(),
+            inputs: BTreeSet::new(),
+            steers: Steers::default(),
+            born,
+            tape: None,
+        }
+    }
+
+    /// A complete mirror replaces what there is.
+    ///
+    /// # Errors
+    /// The engine's words.
+    pub(super) fn set_cluster(
+        &mut self,
+        cluster: Cluster,
+        memory_tracked: bool,
+        tuning: Tuning,
+    ) -> Result<(), EngineError> {
+        let mut placer = Placer::new(cluster, memory_tracked, tuning, self.pools.clone())?;
+        placer.set_pending(self.pending.clone())?;
+        // Before the first question rather than during it.
+        placer.maintain();
+        self.dims = placer.dims().into();
+        self.placer = Some(placer);
+        self.view.synced = true;
+        Ok(())
+    }
+
+    /// See [`Responder::set_queue`].
+    pub(super) fn set_queue(&mut self, pending: Demand, pools: Vec<Pool>) {
+        self.pools.clone_from(&pools);
+        self.pending.clone_from(&pending);
+        if let Some(placer) = &mut self.placer {
+            let done = placer.set_pools(pools).and_then(|()| placer.set_pending(pending));
+            if let Err(error) = done {
+                warn!("weights of the queue not taken: {error}");
+            }
+            self.dims = placer.dims().into();
+        }
+    }
+
+    /// A job holds exactly this, since just now if it has `begun`.
+    pub(super) fn set_job(&mut self, job: RunningJob, begun: bool) {
+        self.first_seen.remove(&job.id);
+        if let (Some((array, _)), true) = (job.array, begun) {
+            self.steers.began(array, job.held.iter().map(|held| held.node));
+        }
+        if let Some(placer) = &mut self.placer {
+            placer.set_job(job);
+        }
+    }
+
+    /// A job gave everything back.
+    pub(super) fn end_job(&mut self, job_id: u32) {
+        self.first_seen.remove(&job_id);
+        self.inputs.remove(&job_id);
+        if let Some(placer) = &mut self.placer {
+            placer.end_job(job_id);
+        }
+    }
 }
 
 /// See the module.
 #[derive(Debug)]
 pub struct Responder {
     settings: RwLock<Arc<Settings>>,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
     notes: Sender<Note>,
     next_decision: AtomicU64,
     pub(super) copies: Copies,
@@ -281,7 +360,7 @@ impl Responder {
     pub fn new(settings: Settings, notes: Sender<Note>, first_decision: u64) -> Self {
         Self {
             settings: RwLock::new(Arc::new(settings)),
-            state: Mutex::new(State::default()),
+            state: Mutex::new(State::new(Instant::now())),
             notes,
             next_decision: AtomicU64::new(first_decision),
             copies: Copies::default(),
@@ -307,7 +386,9 @@ impl Responder {
             placer.tune(settings.tuning.clone()).map_err(|e| e.to_string())?;
             placer.maintain();
         }
+        let (generation, text) = (settings.generation, settings.config.clone());
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        state.tell(|_| What::Op(Op::Settings(generation, text.to_string())));
         Ok(())
     }
 
@@ -336,6 +417,7 @@ impl Responder {
                 }
             }
         }
+        state.tell(|_| What::Op(Op::Levels(tape::levels(&settings.tuning))));
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
@@ -372,18 +454,10 @@ impl Responder {
     }
 
     /// What the queue waits for, and the licence pools, from a poll.
-    pub fn set_queue(&self, pending: BTreeMap<Arc<str>, u64>, pools: Vec<Pool>) {
-        let mut guard = lock(&self.state);
-        let state = &mut *guard;
-        state.pools.clone_from(&pools);
-        state.pending.clone_from(&pending);
-        if let Some(placer) = &mut state.placer {
-            let done = placer.set_pools(pools).and_then(|()| placer.set_pending(pending));
-            if let Err(error) = done {
-                warn!("weights of the queue not taken: {error}");
-            }
-            state.dims = placer.dims().into();
-        }
+    pub fn set_queue(&self, pending: Demand, pools: Vec<Pool>) {
+        let mut state = lock(&self.state);
+        state.tell(|_| What::Op(tape::queue(&pending, &pools)));
+        state.set_queue(pending, pools);
     }
 
     /// Replaces the steers of one method; their nodes are the snapshot's.
@@ -394,8 +468,10 @@ impl Responder {
         // Made and dropped outside the lock: questions wait for the swap only.
         let fresh = SteerTable::new(table.unwrap_or_default(), snapshot, steers);
         let mut state = lock(&self.state);
+        state.tell(|state| What::Steers(state.raw_of(method, &fresh)));
         let old = state.steers.replace(method, fresh);
         state.steers.saw(snapshot);
+        state.tell(|state| What::Op(Op::Newest(state.steers.newest())));
         drop(state);
         drop(old);
     }
@@ -414,6 +490,7 @@ impl Responder {
     pub(super) fn disconnected(&self, error: Option<String>) {
         let mut state = lock(&self.state);
         self.order.forget();
+        state.tell(|_| What::Op(Op::Gone));
         state.view.connected = false;
         state.view.synced = false;
         if error.is_some() {
@@ -448,11 +525,8 @@ impl Responder {
             Step::Job(job, cause) => notes.extend(began(&mut state, job, cause)),
             Step::Ended(job_id, job_state, end_s) => {
                 state.view.events += 1;
-                state.first_seen.remove(&job_id);
-                state.inputs.remove(&job_id);
-                if let Some(placer) = &mut state.placer {
-                    placer.end_job(job_id);
-                }
+                state.end_job(job_id);
+                state.tell_job(|| Op::Ended(job_id, job_state, end_s));
                 notes.push(Note::Ended { job_id, state: job_state, end_s });
             }
             Step::Outcome(outcome) => notes.push(outcome_note(&mut state, outcome)),
@@ -469,15 +543,8 @@ impl Responder {
 
     fn synced(&self, state: &mut State, cluster: Cluster, memory_tracked: bool) {
         let tuning = self.settings().tuning.clone();
-        let placer = Placer::new(cluster, memory_tracked, tuning, state.pools.clone());
-        match placer.and_then(|mut p| p.set_pending(state.pending.clone()).map(|()| p)) {
-            Ok(mut placer) => {
-                // Before the first question rather than during it.
-                placer.maintain();
-                state.dims = placer.dims().into();
-                state.placer = Some(placer);
-                state.view.synced = true;
-            }
+        match state.set_cluster(cluster, memory_tracked, tuning) {
+            Ok(()) => state.tape_again(),
             Err(error) => {
                 warn!("mirror not built: {error}");
                 state.view.last_error = Some(error.to_string());
@@ -494,34 +561,20 @@ impl Responder {
         nodes: &mut Vec<u32>,
     ) -> (AnswerHead, Option<Note>) {
         let settings = self.settings();
-        let will_run = ask.mode() == Some(wire::Mode::WillRun);
-        let partition = ask.head.partition.name();
-        let mode = settings.mode_of(&partition);
+        let asked = Asked::of(ask, session.ids());
+        let mode = settings.mode_of(&asked.partition);
         let decision = self.next_decision.fetch_add(1, Ordering::Relaxed);
-        let (decided, steered) = decide(state, session, ask, &settings, mode, received);
+        let answered = decide::answer(state, &settings, &asked, ask.candidates, received);
+        let Answered { reason, detail, placement, steered } = answered;
         count_steer(&mut state.view, steered.as_ref());
-        let by_method = steered.as_ref().is_some_and(|s| s.steer.strict && s.tier.is_none());
-        let (reason, detail) = match &decided {
-            // In shadow mode nothing may be held back.
-            Err(Why::No(NoPlacement::Held | NoPlacement::Unplanned)) if mode == Mode::Shadow => {
-                (Some(Reason::Shadow), Some("would wait"))
-            }
-            // Backfill still reserves nodes for a job that only waits for a better one, but not
-            // for tasks that wait for their own nodes: others could not start meanwhile.
-            Err(Why::No(NoPlacement::Held)) if will_run && !by_method => {
-                (Some(Reason::NoFit), Some("would wait"))
-            }
-            Err(why) => why.reason(),
-            Ok(_) if mode == Mode::Shadow => (Some(Reason::Shadow), None),
-            Ok(_) => (None, None),
-        };
         nodes.clear();
         if reason.is_none()
-            && let Ok(placement) = &decided
+            && let Some(placement) = &placement
         {
             nodes.extend_from_slice(&placement.nodes);
         }
-        let shares = if will_run { &mut state.view.will_run } else { &mut state.view.run_now };
+        let view = &mut state.view;
+        let shares = if asked.will_run { &mut view.will_run } else { &mut view.run_now };
         shares.asked += 1;
         shares.answered += u64::from(reason.is_none());
         let head = match reason {
@@ -535,24 +588,33 @@ impl Responder {
         let took_ns = u64::try_from(received.elapsed().as_nanos()).unwrap_or(u64::MAX);
         state.view.answer_ns.add(took_ns);
         let table = |placer: &Placer| Arc::clone(placer.cluster().table());
-        let note = (mode != Mode::Off).then(|| AskNote {
-            decision,
-            job_id: ask.head.job_id,
-            array: convert::array_of(ask.head),
-            user_id: ask.head.user_id,
-            partition: partition.into_owned(),
-            will_run,
-            mode,
-            generation: settings.generation,
-            reason,
-            detail,
-            placement: decided.ok(),
-            steered,
-            dims: Arc::clone(&state.dims),
-            table: state.placer.as_ref().map(table).unwrap_or_default(),
-            took_ns,
+        let note = (mode != Mode::Off).then(|| {
+            Arc::new(AskNote {
+                decision,
+                job_id: asked.job_id,
+                array: asked.array,
+                user_id: asked.user_id,
+                partition: asked.partition.clone(),
+                will_run: asked.will_run,
+                mode,
+                generation: settings.generation,
+                reason,
+                detail,
+                placement,
+                steered,
+                dims: Arc::clone(&state.dims),
+                table: state.placer.as_ref().map(table).unwrap_or_default(),
+                took_ns,
+            })
         });
-        (head, note.map(|note| Note::Asked(Box::new(note))))
+        state.tell_ask(received, || RawAsk {
+            decision,
+            asked,
+            candidates: ask.candidates.to_vec(),
+            reason,
+            note: note.clone(),
+        });
+        (head, note.map(Note::Asked))
     }
 
     /// Hands notes to the recorder; what finds no room is counted.
@@ -566,6 +628,34 @@ impl Responder {
         }
     }
 
+    /// Begins a recording; see [`tape`]. `cut` is set when the channel was full,
+    /// which ends it.
+    pub fn start_tape(&self, sender: Sender<Event>, cut: Arc<AtomicBool>) {
+        lock(&self.state).tape = Some(Tape::new(sender, cut));
+    }
+
+    /// Ends the recording.
+    pub fn stop_tape(&self) {
+        lock(&self.state).tape = None;
+    }
+
+    /// Nanoseconds of the tape now.
+    pub fn tape_ns(&self) -> u64 {
+        tape::nanos(lock(&self.state).born, Instant::now())
+    }
+
+    /// What the last poll saw, for the recording.
+    pub fn saw_snapshot(&self, snapshot: &Arc<Snapshot>) {
+        lock(&self.state).tell(|_| What::Snapshot(Arc::clone(snapshot)));
+    }
+
+    /// Copies the next piece of the state for a recording that begins; whether
+    /// there is more to do.
+    pub(super) fn tape_piece(&self) -> bool {
+        let settings = self.settings();
+        lock(&self.state).tape_piece(|state| tape::rest(state, &settings))
+    }
+
     /// Nobody asks at the moment: time for what makes later answers fast.
     pub(super) fn quiet(&self) {
         if let Some(placer) = &mut lock(&self.state).placer {
@@ -576,12 +666,10 @@ impl Responder {
 
 fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<Note> {
     state.view.events += 1;
-    state.first_seen.remove(&job.id);
-    if let (Some((array, _)), Some(Cause::Begin)) = (job.array, cause) {
-        state.steers.began(array, job.held.iter().map(|held| held.node));
-    }
+    let begun = cause == Some(Cause::Begin);
+    state.tell_job(|| Op::Job(job.clone(), begun));
+    state.set_job(job.clone(), begun);
     let placer = state.placer.as_mut()?;
-    placer.set_job(job.clone());
     let engine = placer.engine();
     let weights = engine.weights();
     let dispersions = job.held.iter().filter_map(|held| engine.dispersion(held.node, &weights));
@@ -602,7 +690,7 @@ fn outcome_note(state: &mut State, outcome: &wire::Outcome) -> Note {
             *shares.fallen_back.entry(name).or_insert(0) += 1;
         }
     }
-    Note::Outcome(OutcomeNote {
+    let note = OutcomeNote {
         decision: outcome.decision,
         job_id: outcome.job_id,
         will_run,
@@ -610,29 +698,9 @@ fn outcome_note(state: &mut State, outcome: &wire::Outcome) -> Note {
         rc: outcome.rc,
         count: outcome.count,
         ask_ns: outcome.ask_ns,
-    })
-}
-
-enum Why {
-    Off,
-    NotSynced,
-    NoChoice,
-    No(NoPlacement),
-}
-
-impl Why {
-    fn reason(&self) -> (Option<Reason>, Option<&'static str>) {
-        let (reason, detail) = match self {
-            Self::Off => (Reason::Off, None),
-            Self::NotSynced | Self::No(NoPlacement::OtherTable) => (Reason::NotSynced, None),
-            Self::No(NoPlacement::Left(option)) => (Reason::Unsupported, Some(option.option())),
-            Self::No(NoPlacement::NoFit) => (Reason::NoFit, None),
-            Self::NoChoice => (Reason::NoChoice, None),
-            Self::No(NoPlacement::Held) => (Reason::Held, None),
-            Self::No(NoPlacement::Unplanned) => (Reason::Held, Some("waits for its first plan")),
-        };
-        (Some(reason), detail)
-    }
+    };
+    state.tell(|_| What::Op(tape::outcome_op(&note)));
+    Note::Outcome(note)
 }
 
 fn count_steer(view: &mut LinkView, steered: Option<&Steered>) {
@@ -642,53 +710,4 @@ fn count_steer(view: &mut LinkView, steered: Option<&Steered>) {
         None => &mut view.steer_unused,
     };
     *counts.entry(steered.steer.method.as_str()).or_insert(0) += 1;
-}
-
-fn decide(
-    state: &mut State,
-    session: &Session,
-    ask: &wire::Ask<'_>,
-    settings: &Settings,
-    mode: Mode,
-    now: Instant,
-) -> (Result<Placement, Why>, Option<Steered>) {
-    if mode == Mode::Off {
-        return (Err(Why::Off), None);
-    }
-    let Some(placer) = state.placer.as_mut().filter(|_| state.view.synced) else {
-        return (Err(Why::NotSynced), None);
-    };
-    if ask.head.node_bits as usize != placer.cluster().rooms().len() {
-        return (Err(Why::NotSynced), None);
-    }
-    let shape = convert::shape(ask, session.ids());
-    let held_ms = match state.first_seen.get(&ask.head.job_id) {
-        Some(first) => now.saturating_duration_since(*first).as_millis(),
-        None => 0,
-    };
-    let question = Question {
-        job_id: ask.head.job_id,
-        array_job_id: (ask.head.array_job_id != 0).then_some(ask.head.array_job_id),
-        array_task_id: convert::array_of(ask.head).map(|(_, task)| task),
-        user_id: ask.head.user_id,
-        shape: &shape,
-        candidates: ask.candidates,
-        held_ms: u64::try_from(held_ms).unwrap_or(u64::MAX),
-        input_wait_ms: if ask.has(wire::PHX_ASK_INPUT) { settings.input_wait_ms } else { 0 },
-        require_wait_ms: settings.require_wait_ms,
-    };
-    if ask.has(wire::PHX_ASK_INPUT) && state.inputs.len() < limits::HELD_JOBS_MAX {
-        state.inputs.insert(ask.head.job_id);
-    }
-    let (decided, steered) = steer::decide(placer, &mut state.steers, &question);
-    let held = matches!(decided, Err(NoPlacement::Held | NoPlacement::Unplanned));
-    if held && state.first_seen.len() < limits::HELD_JOBS_MAX {
-        state.first_seen.entry(ask.head.job_id).or_insert(now);
-    }
-    let decided = match decided {
-        // Stock would come to the same set: nothing to try first.
-        Ok(placement) if placement.nodes.len() == placement.candidates => Err(Why::NoChoice),
-        other => other.map_err(Why::No),
-    };
-    (decided, steered)
 }

@@ -108,13 +108,13 @@ impl Server {
                 path_checked = Instant::now();
                 self.keep_path();
             }
-            let pause = match (buffers.copying, buffers.busy) {
+            let pause = match (buffers.copying || buffers.taping, buffers.busy) {
                 (true, _) => Duration::ZERO,
                 (false, true) => QUIET,
                 (false, false) => TICK,
             };
             let ready = self.wait(connection.as_ref(), pause);
-            if ready == Ready::Nothing && !buffers.copying {
+            if ready == Ready::Nothing && !buffers.copying && !buffers.taping {
                 if buffers.busy {
                     responder.quiet();
                 }
@@ -137,6 +137,7 @@ impl Server {
             buffers.record(responder, false);
             responder.copies.set_busy(buffers.busy);
             buffers.copying = responder.copies.serve(|copy| responder.copy_piece(copy));
+            buffers.taping = responder.tape_piece();
         }
         buffers.record(responder, true);
         self.unlink();
@@ -221,6 +222,8 @@ struct Buffers {
     busy: bool,
     /// A copy of the mirror is in the making.
     copying: bool,
+    /// So is the beginning of a recording.
+    taping: bool,
 }
 
 impl Buffers {

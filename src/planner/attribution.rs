@@ -10,13 +10,23 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::balance::fragment::{WHOLE, Want};
 use crate::model::shape::{Need, Shape};
 use crate::planner::eligible::{Eligible, eligible};
 use crate::planner::room::{Lack, Room};
 use crate::snapshot::{Job, Snapshot};
 
+/// What the queue lacks, and what it asks for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Demand {
+    /// Pending jobs by the dimension they wait for, by its name.
+    pub lacks: BTreeMap<Arc<str>, u64>,
+    /// Requests for whole GPUs, of one node each.
+    pub gpus: Vec<Want>,
+}
+
 /// Pending jobs by the dimension they wait for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counts {
     /// CPUs.
     pub cpu: u64,
@@ -26,6 +36,8 @@ pub struct Counts {
     pub kinds: Vec<u64>,
     /// By licence of the snapshot.
     pub licenses: Vec<u64>,
+    /// Requests for whole GPUs, of one node each.
+    pub gpus: Vec<Want>,
     /// Distinct requests looked at.
     pub requests: usize,
     /// Pending records beyond `requests_max`, not looked at.
@@ -33,8 +45,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// By dimension name, as [`Placer::set_pending`](super::place::Placer::set_pending) takes them.
-    pub fn by_name(&self, snapshot: &Snapshot) -> BTreeMap<Arc<str>, u64> {
+    /// As [`Placer::set_pending`](super::place::Placer::set_pending) takes it.
+    pub fn demand(&self, snapshot: &Snapshot) -> Demand {
         let mut by_name = BTreeMap::from([("cpu".into(), self.cpu), ("mem".into(), self.memory)]);
         for (kind, count) in snapshot.gres_kinds.iter().zip(&self.kinds) {
             by_name.insert(format!("gres/{kind}").into(), *count);
@@ -42,9 +54,12 @@ impl Counts {
         for (license, count) in snapshot.licenses.iter().zip(&self.licenses) {
             by_name.insert(format!("license/{}", license.name).into(), *count);
         }
-        by_name
+        Demand { lacks: by_name, gpus: self.gpus.clone() }
     }
 }
+
+/// The GRES whose fragmentation is looked at.
+const GPU: &str = "gpu";
 
 /// What decides where a job may run; jobs that agree in it share one look.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,12 +96,30 @@ pub fn count(snapshot: &Snapshot, rooms: &[Room], now_s: i64, requests_max: usiz
         }
     }
     counts.requests = groups.len();
+    let gpu = snapshot.gres_kind(GPU);
     for (index, tasks) in groups.into_values() {
         if let Some(job) = snapshot.jobs.get(index as usize) {
+            counts.gpus.extend(gpu.and_then(|gpu| want_of(&job.shape, gpu, tasks)));
             attribute(snapshot, rooms, job, now_s, tasks, &mut counts);
         }
     }
     counts
+}
+
+/// What jobs of a shape ask for of GPUs on each node; `None`: nothing.
+#[allow(clippy::cast_precision_loss)] // counts stay below 2^53
+fn want_of(shape: &Shape, gpu: u32, tasks: u64) -> Option<Want> {
+    let nodes = shape.wanted_nodes();
+    let need = shape.need(nodes);
+    let of_kind = need.gres.iter().filter(|(kind, ..)| *kind == gpu);
+    let gpus = of_kind.map(|(_, _, count)| u32::try_from(*count).unwrap_or(u32::MAX));
+    let gpus = gpus.fold(0, u32::saturating_add);
+    (gpus > 0).then(|| Want {
+        cpu_milli: need.cpus.saturating_mul(1000),
+        gpus,
+        gpu_milli: WHOLE,
+        weight: tasks as f64 * f64::from(nodes),
+    })
 }
 
 /// A dependency, a begin time or a limit is no shortage.

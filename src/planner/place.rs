@@ -10,14 +10,18 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::balance::{Decision, Engine, EngineError, NoImprovement, Outcome, Params, Request};
 use crate::model::shape::{LeftToSlurm, Memory, Need, Shape, Sharing};
-use crate::model::{Amount, NodeIdx, NodeSet};
+use crate::model::{Amount, NodeIdx, NodeSet, text};
+use crate::planner::attribution::Demand;
 use crate::planner::cluster::{Change, Cluster, Held, RunningJob, Table};
 use crate::planner::room::Room;
 use crate::planner::unfit::Unfit;
 
 /// Position of CPUs among the dimensions.
+const GPU_DIM: &str = "gres/gpu";
 const CPU: usize = 0;
 /// Position of memory among the dimensions.
 const MEM: usize = 1;
@@ -29,9 +33,10 @@ const TERMS_MAX: usize = 16;
 const SCORED_MAX: usize = 64;
 
 /// A licence pool as the last poll saw it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
     /// Name without `license/`.
+    #[serde(with = "text")]
     pub name: Arc<str>,
     /// Configured.
     pub total: u64,
@@ -101,7 +106,7 @@ pub struct Placer {
     engine: Engine,
     dims: Vec<Arc<str>>,
     pools: Vec<Pool>,
-    pending: BTreeMap<Arc<str>, u64>,
+    pending: Demand,
     memory_tracked: bool,
     tuning: Tuning,
     mask: NodeSet,
@@ -142,7 +147,7 @@ impl Placer {
             cluster,
             dims,
             pools,
-            pending: BTreeMap::new(),
+            pending: Demand::default(),
             memory_tracked,
             tuning,
         };
@@ -186,14 +191,17 @@ impl Placer {
         self.up_to_class = up_to_class;
     }
 
-    /// Sets how many pending jobs wait for each dimension, by its name.
+    /// Sets what the pending jobs lack and ask for.
     ///
     /// # Errors
     /// The engine's.
-    pub fn set_pending(&mut self, counts: BTreeMap<Arc<str>, u64>) -> Result<(), EngineError> {
-        let by_dim = |name| counts.get(name).copied().unwrap_or(0);
+    pub fn set_pending(&mut self, demand: Demand) -> Result<(), EngineError> {
+        let by_dim = |name| demand.lacks.get(name).copied().unwrap_or(0);
         let in_order: Vec<u64> = self.dims.iter().map(by_dim).collect();
-        self.pending = counts;
+        if let Some(gpu) = self.dims.iter().position(|name| &**name == GPU_DIM) {
+            self.engine.set_demand(CPU, gpu, &demand.gpus)?;
+        }
+        self.pending = demand;
         self.engine.set_pending(&in_order)
     }
 
@@ -229,6 +237,21 @@ impl Placer {
         &self.engine
     }
 
+    /// Whether memory is a consumable resource.
+    pub fn memory_tracked(&self) -> bool {
+        self.memory_tracked
+    }
+
+    /// Licence pools.
+    pub fn pools(&self) -> &[Pool] {
+        &self.pools
+    }
+
+    /// Where the next poll begins, see [`Engine::poll_start`].
+    pub fn set_poll_start(&mut self, start: usize) {
+        self.engine.set_poll_start(start);
+    }
+
     /// Names of the engine's dimensions: `cpu`, `mem`, `gres/KIND`,
     /// `license/NAME`.
     pub fn dims(&self) -> &[Arc<str>] {
@@ -252,8 +275,8 @@ impl Placer {
         self.cluster.rooms().iter().fold((0, 0), sum)
     }
 
-    /// Pending counts by dimension name.
-    pub fn pending(&self) -> &BTreeMap<Arc<str>, u64> {
+    /// What the pending jobs lack and ask for, as set.
+    pub fn pending(&self) -> &Demand {
         &self.pending
     }
 

@@ -13,6 +13,7 @@ use fixedbitset::FixedBitSet;
 
 use crate::balance::EngineError;
 use crate::model::shape::Need;
+use crate::planner::attribution::Demand;
 use crate::planner::cluster::{Cluster, Held, RunningJob, Table};
 use crate::planner::eligible::eligible;
 use crate::planner::place::{NoPlacement, Placement, Placer, Pool, Tuning};
@@ -54,8 +55,8 @@ pub struct Inputs {
     pub rooms: Vec<Room>,
     /// Balance parameters.
     pub tuning: Tuning,
-    /// Pending counts by dimension name.
-    pub pending: BTreeMap<Arc<str>, u64>,
+    /// What the pending jobs lack and ask for.
+    pub pending: Demand,
     /// Memory is a consumable resource.
     pub memory_tracked: bool,
     /// Most jobs to look at.

@@ -11,9 +11,12 @@
 //! Each method replaces its own [`SteerTable`] as a whole. A job that several
 //! methods steer follows the first of [`Method`]'s order.
 
+mod kept;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+pub use kept::Rows;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{STEER_FIRST_PLAN_MS, STEER_TIERS_MAX, STEERS_MAX};
@@ -24,7 +27,8 @@ use crate::planner::place::{NoPlacement, Placement, Placer};
 use crate::snapshot::Snapshot;
 
 /// The methods that steer, in the order in which they are asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Method {
     /// Blocks of data near the cores that read them.
     Bisect,
@@ -52,7 +56,8 @@ impl Method {
 }
 
 /// Which job a steer is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum JobKey {
     /// A job, or one component of a het job.
     Job(u32),

@@ -6,7 +6,7 @@
 //! With a window, so many pods may be looked at ahead, and the one goes first
 //! that costs least; nobody is overtaken more often than allowed.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -15,8 +15,9 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use super::fleet::{FleetNode, PodShape, Spot, WHOLE};
 use super::metrics::{Figures, Utilization};
 use super::policy::Policy;
-use super::reference::{GPUS_MAX, Scorer};
-use crate::balance::fragment::{Mix, Want};
+use super::reference::Scorer;
+use crate::balance::fragment::{GPUS_MAX, Mix, Want};
+use crate::balance::lookahead::Window;
 use crate::trace::openb::Pod;
 use crate::trace::spec::NodeSpec;
 
@@ -159,6 +160,11 @@ impl<'a> Filler<'a> {
         *self.best.get(shape as usize)?
     }
 
+    /// Who should go first (least).
+    fn urgency(&self, shape: u32) -> f64 {
+        self.urgency.get(shape as usize).copied().unwrap_or_default()
+    }
+
     fn note_urgency(&mut self, shape: usize) {
         let node = self.best.get(shape).copied().flatten().and_then(|at| self.nodes.get(at));
         let (Some(node), Some(pod)) = (node, self.shapes.get(shape)) else { return };
@@ -217,13 +223,6 @@ fn least(scores: &[f64]) -> Option<usize> {
     best.map(|(_, at)| at)
 }
 
-/// A pod in the window.
-#[derive(Debug, Clone, Copy)]
-struct Waiting {
-    shape: u32,
-    overtaken: u32,
-}
-
 /// What became of the pods.
 #[derive(Debug, Clone, Default)]
 pub struct Filled {
@@ -272,42 +271,30 @@ fn fill(fleet: Vec<FleetNode>, arrivals: &Arrivals, scorer: Scorer, how: &Inflat
     let mut filled = Filled::default();
     let mut curve = Curve::of(&filler.nodes);
     let mut next = arrivals.order.iter().copied();
-    let mut waiting: VecDeque<Waiting> = VecDeque::new();
+    let mut waiting = Window::new(how.overtakes_max);
     loop {
-        waiting.retain(|pod| {
-            // Nothing leaves: what fits nowhere now never will.
-            let fits = filler.best(pod.shape).is_some();
-            filled.dropped += usize::from(!fits);
-            fits
-        });
+        // Nothing leaves: what fits nowhere now never will.
+        filled.dropped += waiting.retain(|shape| filler.best(shape).is_some());
         while waiting.len() < window {
             let Some(shape) = next.next() else { break };
             curve.requested += filler.size(shape);
             if filler.best(shape).is_some() {
-                waiting.push_back(Waiting { shape, overtaken: 0 });
+                waiting.push(shape);
             } else {
                 filled.dropped += 1;
             }
         }
-        if waiting.is_empty() {
-            break;
-        }
         let decided = Instant::now();
-        let at = choose(&filler, &waiting, how.overtakes_max);
-        for pod in waiting.iter_mut().take(at) {
-            pod.overtaken += 1;
-            filled.overtaken_max = filled.overtaken_max.max(pod.overtaken);
-        }
-        if let Some(pod) = waiting.remove(at)
-            && filler.place(pod.shape).is_some()
-        {
+        let Some(shape) = waiting.take(|shape| filler.urgency(shape)) else { break };
+        if filler.place(shape).is_some() {
             filled.placed += 1;
-            curve.allocated += filler.size(pod.shape);
+            curve.allocated += filler.size(shape);
         }
         curve.note();
         filled.took_us.push(decided.elapsed().as_secs_f32() * 1e6);
     }
     curve.end();
+    filled.overtaken_max = waiting.overtaken_max();
     filled.curve = curve.points;
     filled.nodes = filler.nodes;
     filled.wall = began.elapsed();
@@ -341,17 +328,6 @@ impl Curve {
         let percent = |part: u64| 100.0 * part as f64 / self.total.max(1) as f64;
         self.points.push((percent(self.requested), percent(self.allocated)));
     }
-}
-
-/// The pod that costs least for its size; the first of equal ones, and the head
-/// if it was overtaken as often as allowed.
-fn choose(filler: &Filler<'_>, waiting: &VecDeque<Waiting>, overtakes_max: u32) -> usize {
-    if waiting.front().is_none_or(|head| head.overtaken >= overtakes_max) {
-        return 0;
-    }
-    let key = |pod: &Waiting| filler.urgency.get(pod.shape as usize).copied().unwrap_or_default();
-    let keys = waiting.iter().map(key).enumerate();
-    keys.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(at, _)| at)
 }
 
 #[allow(clippy::cast_precision_loss)] // thousandths stay below 2^53

@@ -50,7 +50,7 @@ pub fn decode(file: impl Read + Send + 'static) -> Result<Box<dyn BufRead + Send
         return Ok(buffered(flate2::bufread::MultiGzDecoder::new(reader)));
     }
     if start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        let decoder = ruzstd::decoding::StreamingDecoder::new(reader);
+        let decoder = zstd::stream::read::Decoder::with_buffer(reader);
         return Ok(buffered(decoder.map_err(|error| failed(&error))?));
     }
     Ok(Box::new(reader))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The jobs of a log as the simulator runs them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::BufRead;
 
 use jiff::tz::TimeZone;
@@ -99,13 +99,17 @@ pub fn read_swf(reader: impl BufRead, cpus: Option<u64>) -> Result<Workload, Tra
 /// # Errors
 /// As of [`sacct::read`]; the first line that cannot be read; a text without a
 /// job that ran; too many jobs.
+///
+/// A job of which only the number of nodes is known has `node_cpus` CPUs on each.
 pub fn read_sacct(
     reader: impl BufRead,
     zone: &TimeZone,
     cpus: Option<u64>,
+    node_cpus: u64,
 ) -> Result<Workload, TraceError> {
+    let mut seen = Seen::default();
     let mut load = Workload::default();
-    let mut uses: Vec<(i64, i128)> = Vec::new();
+    let mut uses: Vec<(i64, i64)> = Vec::new();
     let (mut users, mut names) = (Ids::new(), Ids::new());
     let mut first_bad = None;
     let job = |_, row: sacct::Row| {
@@ -113,10 +117,12 @@ pub fn read_sacct(
             load.skipped += 1;
             return;
         }
-        match of_sacct(&row, &mut users, &mut names) {
+        match of_sacct(&row, node_cpus, &mut users, &mut names) {
+            Some((_, start_s)) if !seen.is_first(&row, start_s) => load.skipped += 1,
             Some((job, start_s)) => {
-                uses.push((start_s, i128::from(job.size)));
-                uses.push((start_s.saturating_add_unsigned(job.run_s), -i128::from(job.size)));
+                let size = i64::try_from(job.size).unwrap_or(i64::MAX);
+                uses.push((start_s, size));
+                uses.push((start_s.saturating_add_unsigned(job.run_s), -size));
                 load.jobs.push(job);
             }
             None => load.skipped += 1,
@@ -137,6 +143,20 @@ pub fn read_sacct(
     Ok(load)
 }
 
+/// Runs read so far: a dump may tell one twice. A requeued job has several.
+#[derive(Debug, Default)]
+pub(super) struct Seen(HashSet<(u32, u32, i64)>);
+
+impl Seen {
+    /// Whether this run was not told before.
+    pub(super) fn is_first(&mut self, row: &sacct::Row, start_s: i64) -> bool {
+        // The task of an array or the component of a het job, from 1; 0 for neither.
+        let offset = row.job.split_once('+').and_then(|(_, n)| n.parse::<u32>().ok());
+        let part = row.array.map(|(_, task)| task).or(offset);
+        self.0.insert((row.job_id, part.map_or(0, |n| n.saturating_add(1)), start_s))
+    }
+}
+
 /// Numbers of names, from 1.
 pub(super) type Ids = BTreeMap<String, u64>;
 
@@ -150,8 +170,15 @@ pub(super) fn id_of(ids: &mut Ids, name: &str) -> u64 {
 }
 
 /// The job and when it really started.
-fn of_sacct(row: &sacct::Row, users: &mut Ids, names: &mut Ids) -> Option<(SimJob, i64)> {
-    let start_s = row.start_s.filter(|_| row.is_ended() && row.ran() && row.cpus > 0)?;
+fn of_sacct(
+    row: &sacct::Row,
+    node_cpus: u64,
+    users: &mut Ids,
+    names: &mut Ids,
+) -> Option<(SimJob, i64)> {
+    let by_nodes = u64::from(row.node_count).saturating_mul(node_cpus);
+    let size = if row.cpus > 0 { row.cpus } else { by_nodes };
+    let start_s = row.start_s.filter(|_| row.is_ended() && row.ran() && size > 0)?;
     let run_s = row.elapsed_s.max(1);
     let limit_s = row.limit_min.map_or(run_s, |minutes| u64::from(minutes.max(1)) * 60);
     let job = SimJob {
@@ -159,7 +186,7 @@ fn of_sacct(row: &sacct::Row, users: &mut Ids, names: &mut Ids) -> Option<(SimJo
         submit_s: row.submit_s.unwrap_or(start_s),
         run_s: run_s.min(limit_s),
         limit_s,
-        size: row.cpus,
+        size,
         user: id_of(users, &row.user),
         class: id_of(names, &row.name),
     };
@@ -167,11 +194,11 @@ fn of_sacct(row: &sacct::Row, users: &mut Ids, names: &mut Ids) -> Option<(SimJo
 }
 
 /// Most CPUs in use at one time; what ends then is given back first.
-fn most_at_once(mut uses: Vec<(i64, i128)>) -> u64 {
+fn most_at_once(mut uses: Vec<(i64, i64)>) -> u64 {
     uses.sort_unstable();
     let (mut used, mut most) = (0i128, 0i128);
     for (_, change) in uses {
-        used += change;
+        used += i128::from(change);
         most = most.max(used);
     }
     u64::try_from(most).unwrap_or(u64::MAX)

@@ -6,6 +6,7 @@
 //! the planner and the balance engine; here are only clock, events and figures.
 //! The policies of other schedulers, for comparison, are in [`reference`].
 
+pub mod arrivals;
 pub mod fleet;
 pub mod inflate;
 pub mod input;

@@ -5,18 +5,13 @@
 
 use super::fleet::{FleetNode, PodShape, WHOLE};
 use super::policy::Policy;
-use crate::balance::fragment::{Mix, Want};
+use crate::balance::fragment::{Asked, Free, Mix, Want};
 
 /// Share of the pods that the typical shapes of FGD cover.
 const TYPICAL: f64 = 0.95;
-/// Weight of the residues in Phalanx's cost, beside fragmentation.
-const RESIDUE: f64 = 0.5;
 /// Costs this close are equal, thousandths of a GPU: the first node wins, which
 /// keeps others empty.
-const EQUAL: f64 = 60.0;
-
-/// Cost for each GPU that pods without GPUs count as when several pods compare.
-const WITHOUT_GPU: f64 = 0.05;
+const EQUAL: f64 = 10.0;
 
 /// A scoring rule.
 #[derive(Debug, Clone)]
@@ -53,7 +48,7 @@ impl Scorer {
             Policy::K8sBalanced | Policy::BalanceSeed => Self::Spread,
             Policy::Fgd => Self::Mix { mix: Box::new(Mix::new(&typical(wants))), fgd: true },
             Policy::Balance | Policy::Phalanx => {
-                Self::Mix { mix: Box::new(Mix::with_residue(wants, RESIDUE)), fgd: false }
+                Self::Mix { mix: Box::new(Mix::for_packing(wants)), fgd: false }
             }
             _ => Self::First,
         }
@@ -65,13 +60,10 @@ impl Scorer {
     }
 
     /// Which of several pods should go first: the one with the least of this on
-    /// its best place, the rise of the cost for each GPU that it takes.
+    /// its best place.
     pub fn urgency(&self, node: &FleetNode, pod: &PodShape) -> f64 {
         let Self::Mix { mix, .. } = self else { return 0.0 };
-        match u32::try_from(pod.gpu_total()) {
-            Ok(0) | Err(_) => WITHOUT_GPU,
-            Ok(size) => rise(mix, node, pod).0 / f64::from(size),
-        }
+        mix.urgency(on(node), of(pod))
     }
 
     /// Score and GPU for a pod on a node that it fits.
@@ -90,7 +82,7 @@ impl Scorer {
             }
             Self::Spread => (spread(node, pod), part()),
             Self::Mix { mix, fgd } => {
-                let (rise, gpu) = rise(mix, node, pod);
+                let (rise, gpu) = mix.rise(on(node), of(pod));
                 // The simulator of the paper keeps whole scores of 0 to 100.
                 let whole = || -(100.0 / (1.0 + (rise / f64::from(WHOLE)).exp())).floor();
                 (if *fgd { whole() } else { (rise / EQUAL).round() }, gpu)
@@ -158,44 +150,12 @@ pub(super) fn spread_of_used(used: &[f64]) -> f64 {
     100.0 - ((1.0 - variance.sqrt()) * 100.0).floor()
 }
 
-/// By how much the node's cost rises, and on which GPU it rises least.
-fn rise(mix: &Mix, node: &FleetNode, pod: &PodShape) -> (f64, Option<usize>) {
-    let before = mix.cost(node.cpu_milli, &node.gpus);
-    let cpu = node.cpu_milli.saturating_sub(pod.cpu_milli);
-    let mut gpus = [0u16; GPUS_MAX];
-    let Some(gpus) = gpus.get_mut(..node.gpus.len()) else { return (f64::INFINITY, None) };
-    gpus.copy_from_slice(&node.gpus);
-    let (after, gpu) = if pod.is_part() {
-        least_part(mix, cpu, gpus, pod.gpu_milli)
-    } else {
-        let idle = gpus.iter_mut().filter(|free| **free == WHOLE);
-        idle.take(pod.gpus as usize).for_each(|free| *free = 0);
-        (mix.cost(cpu, gpus), None)
-    };
-    (after - before, gpu)
+/// What is free on a node, as a mix sees it.
+fn on(node: &FleetNode) -> Free<'_> {
+    Free { cpu_milli: node.cpu_milli, gpus: &node.gpus }
 }
 
-fn least_part(mix: &Mix, cpu: u64, gpus: &mut [u16], part: u16) -> (f64, Option<usize>) {
-    let (mut least, mut chosen) = (f64::INFINITY, None);
-    for at in 0..gpus.len() {
-        let Some(&free) = gpus.get(at) else { continue };
-        // Of equal pieces, the first.
-        if free < part || gpus.iter().take(at).any(|other| *other == free) {
-            continue;
-        }
-        if let Some(slot) = gpus.get_mut(at) {
-            *slot = free - part;
-        }
-        let cost = mix.cost(cpu, gpus);
-        if cost < least {
-            (least, chosen) = (cost, Some(at));
-        }
-        if let Some(slot) = gpus.get_mut(at) {
-            *slot = free;
-        }
-    }
-    (least, chosen)
+/// What a pod takes, as a mix sees it.
+fn of(pod: &PodShape) -> Asked {
+    Asked { cpu_milli: pod.cpu_milli, gpus: pod.gpus, gpu_milli: pod.gpu_milli }
 }
-
-/// GPUs of one node.
-pub const GPUS_MAX: usize = 64;

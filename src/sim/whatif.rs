@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::arrivals::Arrivals;
 use super::metrics::Figures;
 use super::nodes::engine::{self, Outcome};
 use super::nodes::{NoBeliefs, NodeLoad, Setup};
@@ -30,6 +31,10 @@ pub struct Side {
     pub wait_mean_s: f64,
     /// Longest of them.
     pub wait_max_s: i64,
+    /// New jobs that start within the period, of those that are likely to come.
+    pub new_starts: usize,
+    /// Mean seconds from their submission to their start, of those that start.
+    pub new_wait_mean_s: Option<f64>,
     /// Shares of CPUs, memory and GPUs in use, over the period.
     pub utilization: super::metrics::Utilization,
     /// GPUs free but of no use to the queue's mix, percent of all.
@@ -52,6 +57,8 @@ pub struct WhatIf {
     /// Jobs that can not start at all, or wait for something else than
     /// resources.
     pub skipped: u64,
+    /// Jobs that are likely to be submitted within the period.
+    pub arrivals: Arrivals,
     /// The configuration in force.
     pub today: Side,
     /// The other one.
@@ -92,6 +99,8 @@ pub fn compare(
     let [first, second] = &outcomes;
     report.today = side(first, &before, both.iter().map(|(wait, _)| *wait));
     report.then = side(second, &after, both.iter().map(|(_, wait)| *wait));
+    fresh(load, first, until_s, &mut report.today);
+    fresh(load, second, until_s, &mut report.then);
     let mut changes: Vec<JobChange> = Vec::new();
     for ((at, today_s), (_, then_s)) in before.into_iter().zip(after) {
         let rank = |wait: Option<i64>| wait.unwrap_or(i64::MAX);
@@ -112,9 +121,21 @@ pub fn compare(
 /// Position and wait of each pending job; `None` beyond the period.
 fn waits(load: &NodeLoad, outcome: &Outcome, until_s: i64) -> Vec<(usize, Option<i64>)> {
     let jobs = load.jobs.iter().zip(&outcome.starts_s).enumerate();
-    let pending = jobs.filter(|(_, (job, _))| job.held.is_none());
+    let pending = jobs.filter(|(_, (job, _))| job.held.is_none() && !job.sampled);
     let wait = |start: &Option<i64>| start.filter(|s| *s < until_s).map(|s| s - load.begin_s);
     pending.map(|(at, (_, start))| (at, wait(start))).collect()
+}
+
+/// How the jobs fare that are likely to come.
+#[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
+fn fresh(load: &NodeLoad, outcome: &Outcome, until_s: i64, side: &mut Side) {
+    let jobs = load.jobs.iter().zip(&outcome.starts_s).filter(|(job, _)| job.sampled);
+    let started = jobs.filter_map(|(job, start)| Some((job, start.filter(|s| *s < until_s)?)));
+    let (count, sum) = started.fold((0usize, 0i64), |(count, sum), (job, start)| {
+        (count + 1, sum.saturating_add(start - job.job.submit_s))
+    });
+    side.new_starts = count;
+    side.new_wait_mean_s = (count > 0).then(|| sum as f64 / count as f64);
 }
 
 #[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
@@ -134,5 +155,6 @@ fn side(
         gpu_fragmented_pct: figures.gpu_fragmented_pct,
         stranded: figures.stranded,
         energy_j: figures.energy_j,
+        ..Side::default()
     }
 }

@@ -2,9 +2,10 @@
 //! Reader of `sacct --parsable2` (and `--parsable`): a header line that names the columns, in any
 //! order and number, then one line for each job or step.
 //!
-//! Needed are `JobID` (or `JobIDRaw`), `State`, `Start`, and `End` or `Elapsed` (or
+//! Needed are `JobID` (or `JobIDRaw`), `State`, and two of `Start`, `End` and `Elapsed` (or
 //! `ElapsedRaw`); other columns are used where they are there. Fields are separated by whatever
-//! stands after the first column's name. A line that cannot be read is an error that names line
+//! stands after the first column's name; a separator inside a free text (job name, comment,
+//! command line) is told apart by whether the other fields can then be read. A line that cannot be read is an error that names line
 //! and field; reading goes on behind it.
 
 use std::io::BufRead;
@@ -17,7 +18,8 @@ use crate::limits::HOSTLIST_NAMES_MAX;
 use crate::model::hostlist;
 
 /// Columns that may hold the separator as text.
-const FREE_TEXT: [Column; 3] = [Column::Name, Column::Comment, Column::AdminComment];
+const FREE_TEXT: [Column; 4] =
+    [Column::Name, Column::Comment, Column::AdminComment, Column::OtherText];
 /// Slurm's NO_VAL64 and INFINITE64: no value.
 const NO_VALUE: f64 = 1.8e19;
 
@@ -52,6 +54,9 @@ enum Column {
     LimitRaw,
     Energy,
     EnergyRaw,
+    ReqMem,
+    /// Text that is not used.
+    OtherText,
 }
 
 impl Column {
@@ -86,6 +91,10 @@ impl Column {
             "timelimitraw" => Column::LimitRaw,
             "consumedenergy" => Column::Energy,
             "consumedenergyraw" => Column::EnergyRaw,
+            "reqmem" => Column::ReqMem,
+            "submitline" | "workdir" | "systemcomment" | "extra" | "failednode" => {
+                Column::OtherText
+            }
             _ => return None,
         })
     }
@@ -132,14 +141,18 @@ pub struct Row {
     pub exit: (u8, u8),
     /// Nodes as a canonical hostlist.
     pub nodes: String,
+    /// Whether the text has a column of nodes: without it they are not known.
+    pub has_nodes: bool,
     /// Number of nodes.
     pub node_count: u32,
-    /// CPUs allocated.
+    /// CPUs allocated, else asked for; 0 if not known.
     pub cpus: u64,
     /// TRES asked for; made of `ReqCPUS` and `ReqNodes` where there is no such column.
     pub tres_req: String,
     /// TRES allocated.
     pub tres_alloc: String,
+    /// Memory asked for in Slurm's form, such as `16G`, `4Gn` (of a node) or `2Gc` (of a CPU).
+    pub req_mem: String,
     /// Time limit in minutes; `None` without limit.
     pub limit_min: Option<u32>,
     /// Energy, joules.
@@ -163,10 +176,33 @@ impl Row {
         }
     }
 
-    /// Whether it ran at all: it had a start and nodes.
+    /// Whether it ran at all: it had a start and nodes, or some time where nodes are not told.
     #[must_use]
     pub fn ran(&self) -> bool {
-        self.start_s.is_some() && !self.nodes.is_empty()
+        let had_nodes = if self.has_nodes { !self.nodes.is_empty() } else { self.elapsed_s > 0 };
+        self.start_s.is_some() && had_nodes
+    }
+
+    /// Memory of the whole job by `ReqMem`, MiB, on so many nodes and CPUs.
+    #[must_use]
+    pub fn req_mem_mb(&self, nodes: u64, cpus: u64) -> Option<u64> {
+        let (text, times) = match self.req_mem.as_bytes().last()? {
+            b'n' => (self.req_mem.trim_end_matches('n'), nodes),
+            b'c' => (self.req_mem.trim_end_matches('c'), cpus),
+            _ => (self.req_mem.as_str(), 1),
+        };
+        let (digits, unit) = text.split_at(text.trim_end_matches(char::is_alphabetic).len());
+        let number: f64 = digits.parse().ok().filter(|n| (0.0..=1e12).contains(n))?;
+        let mb = match unit.chars().next().map(|c| c.to_ascii_uppercase()) {
+            None | Some('M') => number,
+            Some('K') => number / 1024.0,
+            Some('G') => number * 1024.0,
+            Some('T') => number * 1024.0 * 1024.0,
+            Some(_) => return None,
+        };
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most 1e18
+        let mb = mb.ceil() as u64;
+        Some(mb.saturating_mul(times.max(1)))
     }
 }
 
@@ -213,10 +249,15 @@ impl Header {
             .map(|field| Column::of(field.split('%').next().unwrap_or_default().trim()))
             .collect();
         let has = |any: &[Column]| any.iter().any(|column| columns.contains(&Some(*column)));
+        let elapsed = has(&[Column::Elapsed, Column::ElapsedRaw]);
+        let start = match has(&[Column::End]) && elapsed {
+            true => &[Column::Start, Column::End][..],
+            false => &[Column::Start],
+        };
         let wanted: [(&str, &[Column]); 4] = [
             ("JobID or JobIDRaw", &[Column::JobId, Column::JobIdRaw]),
             ("State", &[Column::State]),
-            ("Start", &[Column::Start]),
+            ("Start", start),
             ("End, Elapsed or ElapsedRaw", &[Column::End, Column::Elapsed, Column::ElapsedRaw]),
         ];
         let known = columns.iter().flatten().count();
@@ -244,39 +285,51 @@ impl Header {
         if line.trim().is_empty() || line.trim_end() == self.text {
             return Ok(None);
         }
-        let fields = self.fields(line)?;
-        let mut raw = Fields { header: self, fields };
-        let id = raw.first(&[Column::JobId, Column::JobIdRaw]);
-        if let Some((job, name)) = id.split_once('.') {
-            let joules = raw.joules("").ok().flatten();
-            let step = Step { job: job.to_owned(), name: name.to_owned(), joules };
-            return Ok(Some(Entry::Step(step)));
+        let mut first = None;
+        for fields in self.readings(line)? {
+            let mut raw = Fields { header: self, fields };
+            let id = raw.first(&[Column::JobId, Column::JobIdRaw]);
+            if let Some((job, name)) = id.split_once('.') {
+                let joules = raw.joules("").ok().flatten();
+                let step = Step { job: job.to_owned(), name: name.to_owned(), joules };
+                return Ok(Some(Entry::Step(step)));
+            }
+            match raw.row() {
+                Ok(row) => return Ok(Some(Entry::Job(Box::new(row)))),
+                Err(what) => first = first.or(Some(what)),
+            }
         }
-        raw.row().map(|row| Some(Entry::Job(Box::new(row))))
+        Err(first.unwrap_or_else(|| "no field".to_owned()))
     }
 
-    /// The fields of a line; a separator inside the only free text is a part of it.
-    fn fields<'a>(&self, line: &'a str) -> Result<Vec<&'a str>, String> {
+    /// The fields of a line, in each way that it can be read: separators beyond those of the
+    /// header are part of one of the free texts.
+    fn readings<'a>(&self, line: &'a str) -> Result<Vec<Vec<&'a str>>, String> {
         let (count, separator) = (self.columns.len(), self.separator);
         let fields: Vec<&str> = line.split(separator).collect();
         let found = fields.len();
         if found == count {
-            return Ok(fields);
+            return Ok(vec![fields]);
         }
-        let wrong = || Err(format!("expected {count} fields as in the header, got {found}"));
+        let wrong = || format!("expected {count} fields as in the header, got {found}");
+        // `--parsable` ends its lines with a separator, and some tools drop it from the header.
+        if found == count + 1 && line.ends_with(separator) {
+            return Ok(vec![fields.into_iter().take(count).collect()]);
+        }
         let free = |c: &Option<Column>| c.is_some_and(|c| FREE_TEXT.contains(&c));
-        let mut places = self.columns.iter().enumerate().filter(|(_, c)| free(c)).map(|(i, _)| i);
-        let (Some(place), None) = (places.next(), places.next()) else { return wrong() };
-        if found < count {
-            return wrong();
-        }
-        let more = found - count;
+        let places = self.columns.iter().enumerate().filter(|(_, c)| free(c)).map(|(i, _)| i);
+        let more = found.checked_sub(count).ok_or_else(wrong)?;
         let width = separator.len_utf8();
-        let start: usize = fields.iter().take(place).map(|f| f.len() + width).sum();
-        let length: usize = fields.iter().skip(place).take(more + 1).map(|f| f.len() + width).sum();
-        let Some(text) = line.get(start..start + length - width) else { return wrong() };
-        let (head, tail) = (fields.iter().take(place), fields.iter().skip(place + more + 1));
-        Ok(head.copied().chain([text]).chain(tail.copied()).collect())
+        let joined = |place: usize| {
+            let start: usize = fields.iter().take(place).map(|f| f.len() + width).sum();
+            let length: usize =
+                fields.iter().skip(place).take(more + 1).map(|f| f.len() + width).sum();
+            let text = line.get(start..start + length - width)?;
+            let (head, tail) = (fields.iter().take(place), fields.iter().skip(place + more + 1));
+            Some(head.copied().chain([text]).chain(tail.copied()).collect())
+        };
+        let readings: Vec<Vec<&str>> = places.filter_map(joined).collect();
+        if readings.is_empty() { Err(wrong()) } else { Ok(readings) }
     }
 }
 
@@ -311,6 +364,8 @@ impl<'a> Fields<'a> {
             end_s: self.time("End", Column::End)?,
             tres_alloc: text(Column::AllocTres),
             tres_req: self.tres_req(),
+            has_nodes: self.header.columns.contains(&Some(Column::NodeList)),
+            req_mem: text(Column::ReqMem),
             ..Row::default()
         };
         self.identity(&mut row)?;
@@ -321,10 +376,22 @@ impl<'a> Fields<'a> {
         }
         self.durations(&mut row)?;
         self.nodes(&mut row)?;
-        row.cpus = self.number("NCPUS", Column::Cpus)?.unwrap_or(0);
+        row.cpus = self.cpus(&row)?;
         row.exit = self.exit()?;
         row.joules = self.joules(&row.tres_alloc)?;
         Ok(row)
+    }
+
+    /// CPUs by the first column that tells them.
+    fn cpus(&self, row: &Row) -> Result<u64, String> {
+        let cpu = |tres: &str| {
+            let count = tres.split(',').find_map(|part| part.strip_prefix("cpu="));
+            count.and_then(|count| count.parse::<u64>().ok())
+        };
+        let own = self.number("NCPUS", Column::Cpus)?.or_else(|| cpu(&row.tres_alloc));
+        let own = own.filter(|cpus| *cpus > 0);
+        let asked = self.number("ReqCPUS", Column::ReqCpus)?.or_else(|| cpu(&row.tres_req));
+        Ok(own.or(asked).unwrap_or(0))
     }
 
     fn identity(&self, row: &mut Row) -> Result<(), String> {
@@ -335,7 +402,8 @@ impl<'a> Fields<'a> {
         row.job_id = first;
         match id.get(leading.len()..).unwrap_or_default().split_at_checked(1) {
             None => {}
-            Some(("_", task)) if task.starts_with('[') && task.ends_with(']') => {}
+            // sacct may cut a long list of tasks off.
+            Some(("_", task)) if task.starts_with('[') => {}
             Some(("_", task)) => {
                 row.array = Some((first, task.parse().map_err(|_| wrong())?));
             }
@@ -358,7 +426,7 @@ impl<'a> Fields<'a> {
         let seconds = match self.number("ElapsedRaw", Column::ElapsedRaw)? {
             Some(seconds) => Some(seconds),
             None => match self.get(Column::Elapsed) {
-                "" => None,
+                "" | "Unknown" | "INVALID" => None,
                 text => Some(duration(text).ok_or_else(|| {
                     expected("Elapsed", "a duration such as 1-02:03:04 or 05:30", text)
                 })?),
@@ -372,13 +440,17 @@ impl<'a> Fields<'a> {
             _ => None,
         };
         row.elapsed_s = seconds.or(from_ends).unwrap_or(0);
-        let has_end = self.header.columns.contains(&Some(Column::End));
+        let has = |column| self.header.columns.contains(&Some(column));
+        if let (false, Some(end), Some(seconds)) = (has(Column::Start), row.end_s, seconds) {
+            row.start_s = end.checked_sub_unsigned(seconds).filter(|_| seconds > 0);
+        }
+        let has_end = has(Column::End);
         if !has_end && let Some(start) = row.start_s {
             row.end_s = i64::try_from(row.elapsed_s).ok().and_then(|s| start.checked_add(s));
         }
         let minutes = match self.get(Column::LimitRaw) {
             "" => match self.get(Column::Limit) {
-                "" | "UNLIMITED" | "Partition_Limit" | "INVALID" => None,
+                "" | "UNLIMITED" | "Partition_Limit" | "INVALID" | "Unknown" => None,
                 text => Some(duration(text).map(|s| s.div_ceil(60)).ok_or_else(|| {
                     expected("Timelimit", "a duration such as 1-02:00:00 or UNLIMITED", text)
                 })?),
@@ -438,10 +510,10 @@ impl<'a> Fields<'a> {
 
     fn number(&self, name: &str, column: Column) -> Result<Option<u64>, String> {
         let text = self.get(column);
-        if text.is_empty() || text == "Unknown" {
+        if matches!(text, "" | "Unknown" | "None" | "N/A") {
             return Ok(None);
         }
-        let number = text.parse().map_err(|_| expected(name, "a whole number", text))?;
+        let number = count(text).ok_or_else(|| expected(name, "a whole number", text))?;
         Ok(Some(number))
     }
 
@@ -481,6 +553,22 @@ impl<'a> Fields<'a> {
 
 fn expected(field: &str, what: &str, got: &str) -> String {
     format!("field {field}: expected {what}, got `{}`", shorten(got))
+}
+
+/// `12`, or as sacct shortens large numbers: `1.50K`, `2M`.
+#[must_use]
+pub fn count(text: &str) -> Option<u64> {
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    let (digits, factor) = match text.split_at_checked(text.len().checked_sub(1)?)? {
+        (digits, "K") => (digits, 1e3),
+        (digits, "M") => (digits, 1e6),
+        _ => return None,
+    };
+    let number = digits.parse::<f64>().ok()? * factor;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked
+    (0.0..1e15).contains(&number).then(|| number.round() as u64)
 }
 
 /// Seconds of `[DAYS-]HOURS:MINUTES:SECONDS[.FRACTION]`, `MINUTES:SECONDS` or `DAYS-HOURS`.

@@ -153,3 +153,34 @@ proptest! {
         prop_assert_eq!(&row.name, &name);
     }
 }
+
+/// Goal: without NodeList and CPUs a dump is still of use; times follow from each other.
+#[test]
+fn what_a_column_does_not_say_another_one_does() {
+    let text = "JobID|State|End|ElapsedRaw|ReqCPUS|NNodes|ReqMem|Timelimit\n\
+                7|COMPLETED|2026-11-21T10:00:00|90|4|2|4Gn|Partition_Limit\n\
+                8|CANCELLED by 7|2026-11-21T10:00:00|0|4|1|16G|2-03:04:05\n\
+                9_[1-10,...|PENDING|Unknown|0|1.50K|1|2000Mc|Unknown\n";
+    let (jobs, bad, _) = rows(text);
+    assert!(bad.is_empty(), "{bad:?}");
+    let first = &jobs[0];
+    assert!(first.ran() && first.is_ended() && first.start_s == first.end_s.map(|s| s - 90));
+    assert_eq!((first.cpus, first.node_count, first.limit_min), (4, 2, None));
+    assert_eq!(first.req_mem_mb(2, 4), Some(8192));
+    assert!(!jobs[1].ran());
+    assert_eq!((jobs[1].limit_min, jobs[1].req_mem_mb(1, 4)), (Some(3065), Some(16_384)));
+    assert_eq!((jobs[2].cpus, jobs[2].req_mem_mb(1, 3)), (1500, Some(6000)));
+}
+
+/// Goal: a separator inside either of several texts is found by what else can be read.
+#[test]
+fn separators_in_any_text_are_told_apart() {
+    let text = "JobName|JobID|Start|Elapsed|State|Comment\n\
+                a|b|c|7|2026-11-21T10:00:00|00:01:00|COMPLETED|\n\
+                fréd|8|2026-11-21T10:00:00|00:01:00|COMPLETED|x|y\n\
+                z|9|2026-11-21T10:00:00|COMPLETED|x\n";
+    let (jobs, bad, _) = rows(text);
+    assert_eq!((jobs[0].name.as_str(), jobs[0].job_id), ("a|b|c", 7));
+    assert_eq!((jobs[1].name.as_str(), jobs[1].comment.as_str()), ("fréd", "x|y"));
+    assert_eq!(bad, [(4, "expected 6 fields as in the header, got 5".to_owned())]);
+}

@@ -359,6 +359,43 @@ def pending_explained(suite):
 
 
 @check
+def whole_nodes_for_pending(suite):
+    """A job of one GPU leaves a whole node to a pending job that needs whole nodes"""
+    a100 = ("-p", "gpu", "-C", "a100", "-n1")
+    text = suite.read_toml()
+    landed = {}
+    for fragment in (0.0, 1.0):
+        # Three of four GPUs of one node, few of its CPUs: even usage alone goes elsewhere.
+        suite.toml(text + f"\n[balance.best]\npacking = 0.0\nsharpness = 0\n"
+                          f"fragment = {fragment}\n")
+        suite.reload()
+        broken = suite.cluster.submit(*a100, "--gres=gpu:a100:3", "-t5", wrap="exec sleep 600")
+        suite.cluster.wait_jobs([broken], states={"RUNNING"})
+        first = nodes_of(suite.cluster.job(broken)["NodeList"])
+        held = [suite.cluster.submit(*a100, "--gres=gpu:a100:4", "-t5", wrap="exec sleep 600")
+                for _ in range(2)]
+        suite.cluster.wait_jobs(held, states={"RUNNING"})
+        waits = suite.cluster.submit("-p", "gpu", "-C", "a100", "-N2", "--gres=gpu:a100:4", "-t5")
+        jobs = [broken, *held, waits]
+        try:
+            if not suite.wait(lambda: suite.pending(waits), "explain shows the waiting job"):
+                return
+            # One round of planning, which tells the mix of the queue.
+            time.sleep(2.5)
+            one = suite.cluster.submit(*a100, "--gres=gpu:a100:1", "-t1", wrap="sleep 2")
+            jobs.append(one)
+            record = suite.cluster.wait_jobs([one], timeout=60)[0]
+            landed[fragment] = nodes_of(record["NodeList"]) == first
+        finally:
+            suite.cluster.run("scancel", *jobs, check=False)
+        suite.cluster.wait_jobs(jobs, timeout=30)
+    suite.toml(text)
+    suite.reload()
+    suite.expect(landed.get(1.0), "with the term: a whole node was broken")
+    suite.expect(not landed.get(0.0), "without the term: the same node, so that this shows nothing")
+
+
+@check
 def exit_codes(suite):
     """Exit codes: an unknown job, and a daemon that is not there; jobs run all the same"""
     done = phalanx(suite.cluster, "explain", "99999999", check=False)

@@ -10,6 +10,7 @@ pub mod explain;
 pub mod history;
 pub mod nodes;
 pub mod plan;
+pub mod record;
 pub mod reload;
 pub mod shadow;
 pub mod simulate;

@@ -81,6 +81,7 @@ fn texts_are_clean() {
 
 fn status_report() -> Status {
     Status {
+        recording: Default::default(),
         collect: Default::default(),
         version: "0.1.0".into(),
         uptime_s: 90_061,

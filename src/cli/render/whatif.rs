@@ -7,10 +7,12 @@ use crate::sim::whatif::{Side, WhatIf};
 /// Name and value of a row; `None` where neither side has such a figure.
 type Row = (&'static str, fn(&Side) -> Option<String>);
 
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 12] = [
     ("Pending jobs that start", |s| Some(s.starts.to_string())),
     ("Mean time to their start [s]", |s| Some(format!("{:.0}", s.wait_mean_s))),
     ("Longest [s]", |s| Some(s.wait_max_s.to_string())),
+    ("New jobs that start", |s| s.new_wait_mean_s.map(|_| s.new_starts.to_string())),
+    ("Mean time from their submission [s]", |s| s.new_wait_mean_s.map(|s| format!("{s:.0}"))),
     ("CPUs in use [%]", |s| percent(s.utilization.cpu)),
     ("Memory in use [%]", |s| percent(s.utilization.mem)),
     ("GPUs in use [%]", |s| percent(s.utilization.gpu)),
@@ -34,6 +36,21 @@ pub fn text(report: &WhatIf) -> String {
             report.hours, report.running, report.pending, report.skipped
         ),
     );
+    let new = &report.arrivals;
+    out.push_str(&match &new.none {
+        Some(why) => format!("Nobody new arrives: {}.\n\n", clean(why)),
+        None => format!(
+            "{} new jobs arrive, as {} runs of {} classes in {} h say ({}).\n\n",
+            new.jobs,
+            new.runs,
+            new.classes,
+            new.hours,
+            match new.rates_by.as_str() {
+                "none" => "one rate for all hours".to_owned(),
+                by => format!("rates by hour of the {by}"),
+            }
+        ),
+    });
     let mut rows = table(&[("", Left), ("Today", Right), ("Then", Right)]);
     for (name, of) in ROWS {
         if let (Some(today), Some(then)) = (of(&report.today), of(&report.then)) {

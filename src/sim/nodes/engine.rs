@@ -465,8 +465,10 @@ impl<'a> Sim<'a> {
             *slot = indexes.collect();
         }
         self.busy_joules += self.joules_of(&running, job.run_s);
-        self.ends.push(Reverse((now_s.saturating_add(seconds(job.run_s)), id)));
-        let expected_s = now_s.saturating_add(self.window_s(job));
+        // Its nodes are what matters from here on.
+        let after_s = now_s.saturating_add(seconds(self.load.turnaround_s));
+        self.ends.push(Reverse((after_s.saturating_add(seconds(job.run_s)), id)));
+        let expected_s = after_s.saturating_add(self.window_s(job));
         self.expected.insert((expected_s, id));
         self.expected_of.insert(id, expected_s);
         if let Some(guard) = &mut self.guard {
@@ -519,7 +521,7 @@ impl<'a> Sim<'a> {
         let rooms = self.placer.cluster().rooms().to_vec();
         let counts = attribution::count(&self.view, &rooms, now_s, LOOKED_AT);
         // Dimensions and values are the engine's own: it takes them.
-        let taken = self.placer.set_pending(counts.by_name(&self.view));
+        let taken = self.placer.set_pending(counts.demand(&self.view));
         debug_assert!(taken.is_ok());
         let Some(settings) = &self.setup.gangs else { return };
         let inputs = gangs::Inputs {

@@ -47,7 +47,7 @@ pub fn load(state: &State) -> NodeLoad {
     load
 }
 
-fn class_of(job: &Job) -> JobClass {
+pub(super) fn class_of(job: &Job) -> JobClass {
     let traits = JobTraits::of(job);
     JobClass {
         size: u64::from(job.shape.min_cpus.max(1)),
@@ -79,6 +79,7 @@ fn waiting(state: &State, job: &Job, begin_s: i64) -> NodeJob {
         class,
         expected_s: Some(expected_s),
         held: None,
+        sampled: false,
     }
 }
 
@@ -96,11 +97,12 @@ fn running(state: &State, job: &Job, held: RunningJob, begin_s: i64) -> NodeJob 
         class,
         expected_s: None,
         held: Some(held),
+        sampled: false,
     }
 }
 
 /// What a running job must hold by its request, where no plugin says it.
-fn held_of(cluster: &Snapshot, job: &Job) -> RunningJob {
+pub(super) fn held_of(cluster: &Snapshot, job: &Job) -> RunningJob {
     let names = hostlist::expand(&job.nodes, HOSTLIST_NAMES_MAX).unwrap_or_default();
     let nodes: Vec<usize> = names.iter().filter_map(|name| cluster.node(name)).collect();
     let need = job.shape.need(u32::try_from(nodes.len()).unwrap_or(1));

@@ -14,7 +14,7 @@ use crate::learn::runtime::JobClass;
 use crate::learn::without_numbers;
 use crate::limits::TRACE_JOBS_MAX;
 use crate::model::shape::{GresWant, Memory, Shape};
-use crate::sim::job::{Dimension, Ids, SimJob, Workload, id_of};
+use crate::sim::job::{Dimension, Ids, Seen, SimJob, Workload, id_of};
 use crate::sim::metrics::{self, Figures};
 use crate::sim::policy::Policy;
 use crate::sim::pool::Schedule;
@@ -23,7 +23,7 @@ use crate::trace::spec::NodeSpec;
 use crate::trace::{TraceError, sacct};
 
 /// The one partition of a cluster that is only specified.
-const PARTITION: &str = "all";
+pub(super) const PARTITION: &str = "all";
 
 /// A cluster of these nodes, idle.
 ///
@@ -60,6 +60,20 @@ fn gres_of(spec: &NodeSpec) -> Vec<NodeGres> {
     if spec.gpus > 0 { vec![gpus] } else { Vec::new() }
 }
 
+/// These nodes, without a job.
+///
+/// # Errors
+/// As of [`cluster`].
+pub fn idle(nodes: &[NodeSpec]) -> Result<NodeLoad, String> {
+    let watts: Vec<[f64; 2]> = nodes.iter().filter_map(|node| node.watts).collect();
+    Ok(NodeLoad {
+        memory_tracked: nodes.iter().any(|node| node.memory_mb > 0),
+        watts: if watts.len() == nodes.len() { watts } else { Vec::new() },
+        cluster: cluster(nodes)?,
+        ..NodeLoad::default()
+    })
+}
+
 /// Reads a whole `sacct --parsable2` text for a cluster of nodes. Jobs that did
 /// not end, never ran or fit nowhere are skipped.
 ///
@@ -71,26 +85,20 @@ pub fn read_sacct(
     zone: &TimeZone,
     nodes: &[NodeSpec],
 ) -> Result<NodeLoad, TraceError> {
-    let cluster = cluster(nodes).map_err(TraceError::Empty)?;
-    let watts: Vec<[f64; 2]> = nodes.iter().filter_map(|node| node.watts).collect();
-    let mut load = NodeLoad {
-        memory_tracked: nodes.iter().any(|node| node.memory_mb > 0),
-        watts: if watts.len() == nodes.len() { watts } else { Vec::new() },
-        cluster,
-        ..NodeLoad::default()
-    };
+    let mut load = idle(nodes).map_err(TraceError::Empty)?;
     let (mut users, mut names) = (Ids::new(), Ids::new());
     let mut first_bad = None;
     let mut jobs: Vec<NodeJob> = Vec::new();
     let mut too_many = false;
+    let mut seen = Seen::default();
     let visit = |line, row: sacct::Row| {
         if jobs.len() >= TRACE_JOBS_MAX {
             too_many = true;
             return;
         }
         match job_of(&row, &load, &mut users, &mut names) {
-            Ok(Some(job)) => jobs.push(job),
-            Ok(None) => load.skipped += 1,
+            Ok(Some(job)) if seen.is_first(&row, row.start_s.unwrap_or(0)) => jobs.push(job),
+            Ok(_) => load.skipped += 1,
             Err(what) => {
                 first_bad.get_or_insert(TraceError::Line { line, what });
             }
@@ -158,11 +166,12 @@ fn job_of(
         class,
         expected_s: None,
         held: None,
+        sampled: false,
     }))
 }
 
 /// The request in Slurm's terms, from TRES and the numbers of nodes and CPUs.
-fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, String> {
+pub(in crate::sim) fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, String> {
     let tres = if row.tres_req.is_empty() { &row.tres_alloc } else { &row.tres_req };
     let mut cpus = row.cpus;
     let mut nodes = u64::from(row.node_count);
@@ -170,7 +179,8 @@ fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, String> {
     let mut gres: Vec<GresWant> = Vec::new();
     for (name, value) in tres.split(',').filter_map(|part| part.split_once('=')) {
         let count = || -> Result<u64, String> {
-            value.parse().map_err(|_| format!("TRES {name}: expected a number, got {value:?}"))
+            let number = sacct::count(value);
+            number.ok_or_else(|| format!("TRES {name}: expected a number, got {value:?}"))
         };
         match name {
             "cpu" => cpus = count()?,
@@ -184,6 +194,12 @@ fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, String> {
     }
     let nodes = u32::try_from(nodes.max(1)).unwrap_or(u32::MAX);
     let per_node = u64::from(nodes);
+    if cpus == 0 {
+        // Only the nodes are known: whole ones.
+        let of_node = cluster.nodes.iter().map(|node| node.cpus).max().unwrap_or(1);
+        cpus = per_node.saturating_mul(of_node);
+    }
+    let memory_mb = memory_mb.or_else(|| row.req_mem_mb(per_node, cpus));
     gres.iter_mut().for_each(|want| want.per_node = want.per_node.div_ceil(per_node));
     Ok(Shape {
         min_nodes: nodes,

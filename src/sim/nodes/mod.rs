@@ -10,6 +10,7 @@ pub mod engine;
 pub mod line;
 pub mod live;
 pub mod load;
+pub mod recorded;
 pub mod reserve;
 pub mod usage;
 
@@ -43,6 +44,8 @@ pub struct NodeJob {
     pub expected_s: Option<f64>,
     /// What it holds at the beginning, if it runs already.
     pub held: Option<RunningJob>,
+    /// It is no job of the input, but one that is likely to come.
+    pub sampled: bool,
 }
 
 /// A cluster and its jobs by submission.
@@ -58,6 +61,8 @@ pub struct NodeLoad {
     pub memory_tracked: bool,
     /// Watts of each node: idle, and with all CPUs in use; empty: not known.
     pub watts: Vec<[f64; 2]>,
+    /// Seconds from a job's end until its nodes take the next one.
+    pub turnaround_s: u64,
     /// When it begins, Unix seconds.
     pub begin_s: i64,
 }

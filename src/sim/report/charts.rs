@@ -23,34 +23,71 @@ pub(super) fn span(load: &Workload, parts: &[Part<'_>]) -> (i64, i64) {
     (first, first + longest.unwrap_or(0).max(1))
 }
 
-/// Share of the CPUs in use over time.
-pub(super) fn utilization(load: &Workload, parts: &[Part<'_>]) -> String {
+/// What is drawn over time: of the machine, and of each job.
+pub(super) struct Resource<'a> {
+    /// For the axis, such as `CPUs in use`.
+    pub(super) name: &'static str,
+    total: u64,
+    amount: &'a dyn Fn(usize) -> u64,
+}
+
+/// Calls `each` with CPUs and every other resource that the jobs ask for.
+pub(super) fn resources(load: &Workload, mut each: impl FnMut(&Resource<'_>)) {
+    let cpus = |at: usize| load.jobs.get(at).map_or(0, |job| job.size);
+    each(&Resource { name: "CPUs in use", total: load.cpus, amount: &cpus });
+    for other in &load.others {
+        let amount = |at: usize| other.amounts.get(at).copied().unwrap_or(0);
+        let name = match other.name {
+            "GPUs" => "GPUs in use",
+            _ => "Memory in use",
+        };
+        each(&Resource { name, total: other.total, amount: &amount });
+    }
+}
+
+/// Share of a resource in use over time.
+pub(super) fn utilization(load: &Workload, parts: &[Part<'_>], of: &Resource<'_>) -> String {
     let (first, last) = span(load, parts);
-    let days = (last - first) as f64 / DAY_S;
+    let (name, unit_s) = time_unit(last - first);
+    let length = (last - first) as f64 / unit_s;
     let lines: Vec<Line<'_>> = parts
         .iter()
         .map(|part| {
-            let used = used(load, &part.schedule.starts_s, (first, last));
-            let step = days / BINS as f64;
+            let used = used(load, &part.schedule.starts_s, (first, last), of);
+            let step = length / BINS as f64;
             let middle = |(bin, share): (usize, f64)| ((bin as f64 + 0.5) * step, share * 100.0);
             let points = used.into_iter().enumerate().map(middle).collect();
             Line { name: &part.figures.policy, points }
         })
         .collect();
-    let x = Axis::linear("days since the first arrival", 0.0, days, "");
-    chart(&x, &Axis::linear("CPUs in use", 0.0, 100.0, " %"), &lines, HEIGHT)
+    let x = Axis::linear(name, 0.0, length, "");
+    chart(&x, &Axis::linear(of.name, 0.0, 100.0, " %"), &lines, HEIGHT)
 }
 
-/// Mean share of the CPUs in use in each bin.
-fn used(load: &Workload, starts_s: &[i64], (first, last): (i64, i64)) -> Vec<f64> {
+/// Name of a time axis over so many seconds, and seconds of its unit.
+pub(super) fn time_unit(seconds: i64) -> (&'static str, f64) {
+    match seconds {
+        0..=7_200 => ("minutes since the first arrival", 60.0),
+        7_201..=172_800 => ("hours since the first arrival", 3600.0),
+        _ => ("days since the first arrival", DAY_S),
+    }
+}
+
+/// Mean share in use in each bin.
+fn used(
+    load: &Workload,
+    starts_s: &[i64],
+    (first, last): (i64, i64),
+    of: &Resource<'_>,
+) -> Vec<f64> {
     let width = (last - first) as f64 / BINS as f64;
     let mut busy = vec![0.0; BINS];
     // Whole bins go into a running sum, so that long jobs cost no more.
     let mut change = vec![0.0; BINS + 1];
-    for (job, start_s) in load.jobs.iter().zip(starts_s) {
+    for (at, (job, start_s)) in load.jobs.iter().zip(starts_s).enumerate() {
         let begin = (*start_s - first) as f64 / width;
         let end = begin + job.run_s as f64 / width;
-        let size = job.size as f64;
+        let size = (of.amount)(at) as f64;
         let (low, high) = (bin(begin), bin(end));
         if low == high {
             add(&mut busy, low, size * (end - begin));
@@ -62,11 +99,11 @@ fn used(load: &Workload, starts_s: &[i64], (first, last): (i64, i64)) -> Vec<f64
         add(&mut change, high, -size);
     }
     let mut level = 0.0;
-    let of = |(busy, change): (f64, f64)| {
+    let share = |(busy, change): (f64, f64)| {
         level += change;
-        ((busy + level) / load.cpus.max(1) as f64).clamp(0.0, 1.0)
+        ((busy + level) / of.total.max(1) as f64).clamp(0.0, 1.0)
     };
-    busy.into_iter().zip(change).map(of).collect()
+    busy.into_iter().zip(change).map(share).collect()
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped to the bins
@@ -130,6 +167,10 @@ fn distribution(
         values.sort_unstable_by(f64::total_cmp);
         high = values.last().map_or(high, |last| high.max(*last));
         lines.push(Line { name: &part.figures.policy, points: steps(&values) });
+    }
+    // Beyond a policy's largest value stay all of its jobs.
+    for line in &mut lines {
+        line.points.push((high, 100.0));
     }
     let shown = marks.iter().filter(|(at, _)| *at <= high);
     let marks = shown.map(|(at, text)| (*at, (*text).to_owned())).collect();

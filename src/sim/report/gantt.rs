@@ -9,28 +9,41 @@ use std::fmt::Write as _;
 use super::super::job::{SimJob, Workload};
 use super::super::metrics::wait_s;
 use super::Part;
+use super::charts::time_unit;
 use super::svg::{Axis, colour, escape, frame, open, pixel_x, pixel_y};
 
 /// Jobs that a stretch shows at most, for the policy that shows most.
 const JOBS_SHOWN: usize = 500;
+/// Bars that a picture has at most.
+const BARS_SHOWN: usize = 4_000;
 /// Height of one policy's picture.
 const HEIGHT: f64 = 260.0;
-const HOUR_S: f64 = 3600.0;
+/// A stretch is too short for an axis in days.
+const DAYS_FROM_S: i64 = 172_800;
 
 /// One picture for each policy, all of the same stretch of time.
 pub(super) fn around_longest_wait(load: &Workload, parts: &[Part<'_>]) -> String {
     let Some((from, to)) = stretch(load, parts) else { return String::new() };
-    let mut out = String::new();
     let first = load.jobs.first().map_or(0, |job| job.submit_s);
-    let (begin, end) = ((from - first) as f64 / HOUR_S, (to - first) as f64 / HOUR_S);
-    let x = Axis::linear("hours since the first arrival", begin, end, "");
+    let (name, unit_s) = time_unit((to - first).min(DAYS_FROM_S));
+    let (begin, end) = ((from - first) as f64 / unit_s, (to - first) as f64 / unit_s);
+    let x = Axis::linear(name, begin, end, "");
+    let mut out = format!(
+        "<p>The stretch around the longest wait (where nobody waits, around the middle), with at \
+         most {} of the {} jobs; the shades only tell jobs apart. All \
+         jobs stand in jobs.csv.</p>\n",
+        JOBS_SHOWN.min(load.jobs.len()),
+        load.jobs.len()
+    );
     let y = Axis::linear("CPU", 0.0, load.cpus as f64, "");
     for (at, part) in parts.iter().enumerate() {
         let _ = writeln!(out, "<p>{}</p>", escape(&part.figures.policy));
         out += &open(HEIGHT);
         frame(&mut out, &x, &y, HEIGHT);
-        for bar in bars(load, &part.schedule.starts_s, (from, to)) {
-            let hour = |s: i64| pixel_x(&x, (s - first) as f64 / HOUR_S);
+        let all = bars(load, &part.schedule.starts_s, (from, to));
+        let every = all.len().div_ceil(BARS_SHOWN).max(1);
+        for bar in all.iter().step_by(every) {
+            let hour = |s: i64| pixel_x(&x, (s - first) as f64 / unit_s);
             let (left, right) = (hour(bar.from_s), hour(bar.to_s));
             let top = pixel_y(&y, (bar.cpu + bar.cpus) as f64, HEIGHT);
             let bottom = pixel_y(&y, bar.cpu as f64, HEIGHT);
@@ -50,6 +63,9 @@ pub(super) fn around_longest_wait(load: &Workload, parts: &[Part<'_>]) -> String
             );
         }
         out.push_str("</svg>\n");
+        if every > 1 {
+            let _ = writeln!(out, "<p>One of {every} of {} bars is drawn.</p>", all.len());
+        }
     }
     out
 }
@@ -73,7 +89,10 @@ fn end_s(job: &SimJob, start_s: i64) -> i64 {
 fn stretch(load: &Workload, parts: &[Part<'_>]) -> Option<(i64, i64)> {
     let starts = &parts.first()?.schedule.starts_s;
     let waits = load.jobs.iter().zip(starts).map(|(job, s)| (wait_s(job, *s), *s));
-    let (_, middle) = waits.max_by_key(|(wait, start)| (*wait, std::cmp::Reverse(*start)))?;
+    let (longest, at) = waits.max_by_key(|(wait, start)| (*wait, std::cmp::Reverse(*start)))?;
+    // Where nobody waits, half of the jobs have started.
+    let half_way = || starts.get(starts.len() / 2).copied().unwrap_or(at);
+    let middle = if longest > 0 { at } else { half_way() };
     let (first, last) = super::charts::span(load, parts);
     let shown = |half: i64| -> usize {
         let (from, to) = (middle - half, middle + half);
@@ -97,13 +116,12 @@ fn bars<'a>(load: &'a Workload, starts_s: &[i64], (from, to): (i64, i64)) -> Vec
     let mut jobs: Vec<(&SimJob, i64)> = seen.collect();
     jobs.sort_by_key(|(_, start)| *start);
     let mut free = BTreeMap::from([(0, load.cpus)]);
-    let mut running: Vec<(i64, Vec<(u64, u64)>)> = Vec::new();
+    let mut running: BTreeMap<(i64, usize), Vec<(u64, u64)>> = BTreeMap::new();
     let mut bars = Vec::new();
     for (number, (job, start_s)) in jobs.into_iter().enumerate() {
-        let (ended, rest) = running.into_iter().partition(|(end, _)| *end <= start_s);
-        running = rest;
-        let ended: Vec<(i64, Vec<(u64, u64)>)> = ended;
-        ended.into_iter().flat_map(|(_, pieces)| pieces).for_each(|p| give(&mut free, p));
+        while let Some(first) = running.first_entry().filter(|e| e.key().0 <= start_s) {
+            first.remove().into_iter().for_each(|piece| give(&mut free, piece));
+        }
         let pieces = take(&mut free, job.size);
         for (cpu, cpus) in pieces.iter().copied() {
             bars.push(Bar {
@@ -116,7 +134,7 @@ fn bars<'a>(load: &'a Workload, starts_s: &[i64], (from, to): (i64, i64)) -> Vec
                 shade: u8::try_from(number % 3).unwrap_or(0),
             });
         }
-        running.push((end_s(job, start_s), pieces));
+        running.insert((end_s(job, start_s), number), pieces);
     }
     bars
 }

@@ -38,7 +38,9 @@ pub fn of_pool(
 ) -> Result<(), InputError> {
     let figures: Vec<&Figures> = parts.iter().map(|part| part.figures).collect();
     let mut body = String::new();
-    section(&mut body, "CPUs in use", &charts::utilization(load, parts));
+    charts::resources(load, |of| {
+        section(&mut body, of.name, &charts::utilization(load, parts, of));
+    });
     section(&mut body, "How long jobs wait", &charts::waits(load, parts));
     section(&mut body, "Bounded slowdown", &charts::slowdowns(load, parts));
     section(&mut body, "Who runs when", &gantt::around_longest_wait(load, parts));

@@ -1,43 +1,36 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! How much of a node's free GPUs the queue's own mix of requests cannot use.
 //!
-//! Two figures are added up, both in thousandths of a GPU:
-//! - *fragmentation* (Weng et al., "Beware of Fragmentation", ATC'23): the free
-//!   GPU share that a request drawn from the mix cannot use, on average,
-//!   because the node lacks CPUs or because the free pieces are too small;
-//! - *residue*: what will be left of each piece in the end when requests keep
-//!   coming from the mix. Fragmentation asks about one request; a piece of 0.53
-//!   is of use to many single requests, but which ones come often enough to
-//!   fill it decides what is lost. [`Mix::with_residue`] finds out by filling
-//!   GPUs with the mix, again and again with what the last filling taught.
-//!
-//!
-//! Judging phalanx's own placements adds a third, *starvation*: free GPU share
-//! beyond what the node's free CPUs can feed, at the CPUs that the mix asks for
-//! with each GPU.
+//! *Fragmentation* (Weng et al., "Beware of Fragmentation", ATC'23), in
+//! thousandths of a GPU: the free GPU share that a request drawn from the mix
+//! cannot use, on average, because the node lacks CPUs or because the free
+//! pieces are too small. Judging phalanx's own placements adds two figures:
+//! - *loss*: what of each piece will be left in the end. Fragmentation asks about
+//!   one request; a piece of 0.53 is of use to many single requests, but which
+//!   ones come often enough to fill it decides what is lost (see [`price`]);
+//! - *starvation*: free GPU share beyond what the node's free CPUs can feed, at
+//!   the CPUs that the mix asks for with each GPU.
 //!
 //! The cost of a placement is by how much it raises the sum.
 
-use std::collections::BTreeMap;
+mod place;
+mod price;
 
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
+pub use place::{Asked, Free, GPUS_MAX};
+
+use serde::{Deserialize, Serialize};
+
+use std::collections::BTreeMap;
 
 /// Thousandths of a GPU.
 pub const WHOLE: u16 = 1000;
-/// GPUs that are filled to learn the residues.
-const FILLED: usize = 4_000;
-/// Demand that they are filled with, in parts of them.
-const DEMAND: f64 = 1.3;
-/// Fillings; each uses the residues of the one before.
-const FILLINGS: usize = 4;
-/// Observations that what was believed before counts as.
-const PRIOR: f64 = 2.0;
+/// Weight of the loss beside fragmentation.
+const LOSS: f64 = 8.0;
 /// Thousandths of a GPU, and nothing.
 const SIZES: usize = WHOLE as usize + 1;
 
 /// A shape of request with how often it comes.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Want {
     /// Thousandths of a CPU.
     pub cpu_milli: u64,
@@ -66,6 +59,8 @@ pub struct Mix {
     /// Cost of one free piece by CPU step and size.
     pieces: Vec<f64>,
     several: Vec<Several>,
+    /// What of one free piece will be lost, by size; empty: not counted.
+    losses: Vec<f64>,
     /// Thousandths of a CPU for each thousandth of a GPU, at which a GPU counts
     /// as starved; 0: never.
     feed: [f64; 3],
@@ -91,13 +86,14 @@ impl Mix {
         Self::weighted(wants, &[0.0; SIZES])
     }
 
-    /// Fragmentation plus `share` of the residues, plus starvation.
-    pub fn with_residue(wants: &[Want], share: f64) -> Self {
-        let residues = residues(wants).map(|residue| residue * share);
-        Self { feed: feed(wants), ..Self::weighted(wants, &residues) }
+    /// Fragmentation plus loss plus starvation.
+    pub fn for_packing(wants: &[Want]) -> Self {
+        let losses = losses(wants);
+        let weighted = Self::weighted(wants, &losses.map(|loss| loss * LOSS));
+        Self { feed: feed(wants), losses: losses.to_vec(), ..weighted }
     }
 
-    fn weighted(wants: &[Want], residues: &[f64; SIZES]) -> Self {
+    fn weighted(wants: &[Want], losses: &[f64; SIZES]) -> Self {
         let total: f64 = wants.iter().map(|want| want.weight).sum();
         let total = if total > 0.0 { total } else { 1.0 };
         let with_gpu = || wants.iter().filter(|want| want.gpus > 0);
@@ -116,13 +112,13 @@ impl Mix {
                 }
             }
             let mut below = 0.0;
-            for (size, (weight, residue)) in (0u16..).zip(usable.iter().zip(residues)) {
+            for (size, (weight, loss)) in (0u16..).zip(usable.iter().zip(losses)) {
                 below += weight;
-                pieces.push(f64::from(size) * (single - below) / total + residue);
+                pieces.push(f64::from(size) * (single - below) / total + loss);
             }
         }
         let several = several(wants, &cpus, total);
-        Self { cpus, pieces, several, feed: [0.0; 3] }
+        Self { cpus, pieces, several, losses: Vec::new(), feed: [0.0; 3] }
     }
 
     /// Cost of a node with so much free.
@@ -164,96 +160,19 @@ fn several(wants: &[Want], cpus: &[u64], total: f64) -> Vec<Several> {
     counts.into_iter().map(of).collect()
 }
 
-/// What will be left of a piece, by its size now.
-fn residues(wants: &[Want]) -> [f64; SIZES] {
-    let mut mix: BTreeMap<u16, f64> = BTreeMap::new();
-    for want in wants.iter().filter(|w| w.gpus == 1 && (1..=WHOLE).contains(&w.gpu_milli)) {
-        *mix.entry(want.gpu_milli).or_default() += want.weight;
+/// What of a piece will be lost, by its size, thousandths: its size less what it
+/// is [worth](price). Below 0 where it is worth more than its size.
+fn losses(wants: &[Want]) -> [f64; SIZES] {
+    let mut parts: BTreeMap<u16, f64> = BTreeMap::new();
+    for want in wants.iter().filter(|w| w.gpus == 1 && (1..WHOLE).contains(&w.gpu_milli)) {
+        *parts.entry(want.gpu_milli).or_default() += want.weight;
     }
-    let mut residues = [0.0; SIZES];
-    for (size, residue) in (0u16..WHOLE).zip(&mut residues) {
-        *residue = f64::from(size) / 2.0;
+    let mut losses = [0.0; SIZES];
+    let worths = price::worths(&parts.into_iter().collect::<Vec<_>>());
+    for (loss, (size, worth)) in losses.iter_mut().zip((0u16..).zip(worths)) {
+        *loss = f64::from(size) - f64::from(WHOLE) * worth;
     }
-    if mix.values().sum::<f64>() > 0.0 {
-        for filling in 0..FILLINGS {
-            residues = fill(&mix, &residues, filling as u64);
-        }
-    }
-    residues
-}
-
-/// Fills GPUs with requests of the mix, each where its residue grows least, and
-/// gives the mean of what was left, by the sizes that pieces had on the way.
-fn fill(mix: &BTreeMap<u16, f64>, believed: &[f64; SIZES], seed: u64) -> [f64; SIZES] {
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let total: f64 = mix.values().sum();
-    let mut at: BTreeMap<u16, Vec<Vec<u16>>> = BTreeMap::new();
-    at.insert(WHOLE, vec![vec![WHOLE]; FILLED]);
-    let (mut demand, most) = (0.0, DEMAND * f64::from(WHOLE) * as_f64(FILLED));
-    while demand < most {
-        let size = draw(mix, total, &mut rng);
-        demand += f64::from(size);
-        let value = |size: u16| believed.get(usize::from(size)).copied().unwrap_or_default();
-        let rise = |piece: u16| value(piece - size) - value(piece);
-        let pieces = at.iter().filter(|(piece, gpus)| **piece >= size && !gpus.is_empty());
-        let best = pieces.map(|(piece, _)| *piece).min_by(|a, b| rise(*a).total_cmp(&rise(*b)));
-        let Some(piece) = best else { continue };
-        if let Some(mut seen) = at.get_mut(&piece).and_then(Vec::pop) {
-            seen.push(piece - size);
-            at.entry(piece - size).or_default().push(seen);
-        }
-    }
-    means(&at, believed)
-}
-
-/// One size of the mix, by its weight.
-fn draw(mix: &BTreeMap<u16, f64>, total: f64, rng: &mut Xoshiro256PlusPlus) -> u16 {
-    /// 2^-53: the high bits of a draw become a double in [0, 1).
-    const UNIT: f64 = 1.0 / 9_007_199_254_740_992.0;
-    #[allow(clippy::cast_precision_loss)] // 53 bits
-    let mut left = (rng.next_u64() >> 11) as f64 * UNIT * total;
-    for (size, weight) in mix {
-        left -= weight;
-        if left < 0.0 {
-            return *size;
-        }
-    }
-    mix.last_key_value().map_or(WHOLE, |(size, _)| *size)
-}
-
-fn means(at: &BTreeMap<u16, Vec<Vec<u16>>>, believed: &[f64; SIZES]) -> [f64; SIZES] {
-    let mut sums = [(0.0, 0.0); SIZES];
-    for (left, gpus) in at {
-        for size in gpus.iter().flatten() {
-            if let Some((sum, count)) = sums.get_mut(usize::from(*size)) {
-                *sum += f64::from(*left);
-                *count += 1.0;
-            }
-        }
-    }
-    let mut residues = [0.0; SIZES];
-    // Believed and found for the last size that was seen.
-    let (mut seen, mut before, mut found) = (0u16, 0.0, 0.0);
-    let slots = residues.iter_mut().zip(sums).zip(believed);
-    for (size, ((residue, (sum, count)), believed)) in (0u16..).zip(slots) {
-        let more = f64::from(size - seen);
-        *residue = if count > 0.0 {
-            let prior = f64::from(size).min(before + more);
-            (sum + PRIOR * prior) / (count + PRIOR)
-        } else {
-            found + more
-        };
-        *residue = residue.min(f64::from(size));
-        if count > 0.0 {
-            (seen, before, found) = (size, *believed, *residue);
-        }
-    }
-    residues
-}
-
-#[allow(clippy::cast_precision_loss)] // a few thousand
-fn as_f64(count: usize) -> f64 {
-    count as f64
+    losses
 }
 
 #[cfg(test)]
@@ -286,13 +205,31 @@ mod tests {
     }
 
     #[test]
-    fn residues_know_which_pieces_will_be_filled() {
+    fn losses_know_which_pieces_will_be_filled() {
         // 470 comes in pairs; nothing ever fits beside 810.
         let wants = [want(1_000, 1, 470, 3.0), want(1_000, 1, 810, 1.0)];
-        let found = residues(&wants);
-        assert!(found[530] < 150.0, "{}", found[530]);
-        assert!((found[190] - 190.0).abs() < 1.0 && (found[60] - 60.0).abs() < 1.0);
-        assert_eq!(found, residues(&wants), "the same every time");
-        assert_eq!(residues(&[])[0], 0.0);
+        let found = losses(&wants);
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-3, "{a} {b}");
+        near(found[530], 30.0);
+        near(found[190], 190.0);
+        near(found[60], 60.0);
+        near(found[1000], 0.0);
+        assert_eq!(found, losses(&wants), "the same every time");
+    }
+
+    #[test]
+    fn who_wastes_most_of_a_gpu_goes_last() {
+        let wants = [
+            want(1_000, 1, 470, 3.0),
+            want(1_000, 1, 810, 1.0),
+            want(1_000, 1, 1000, 3.0),
+            want(1_000, 0, 0, 3.0),
+        ];
+        let mix = Mix::for_packing(&wants);
+        let idle = Free { cpu_milli: 64_000, gpus: &[1000, 1000] };
+        let urgency =
+            |gpus, gpu_milli| mix.urgency(idle, Asked { cpu_milli: 1_000, gpus, gpu_milli });
+        assert!(urgency(1, 1000) < urgency(1, 470) && urgency(1, 470) < urgency(1, 810));
+        assert!(urgency(1, 1000) < urgency(0, 0) && urgency(0, 0) < urgency(1, 810));
     }
 }

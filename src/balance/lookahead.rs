@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Which pending request goes next: the one of least urgency key among those
+//! that may be looked at, with a bound on how often any of them is overtaken.
+
+use std::collections::VecDeque;
+
+/// A pending request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    /// Its shape, a number of the caller's.
+    pub shape: u32,
+    /// How often another went first that came later.
+    pub overtaken: u32,
+}
+
+/// The pending requests that may be looked at, in the order of arrival.
+#[derive(Debug, Clone, Default)]
+pub struct Window {
+    waiting: VecDeque<Waiting>,
+    overtakes_max: u32,
+    overtaken_max: u32,
+}
+
+impl Window {
+    /// A window in which nobody is overtaken more often than this.
+    pub fn new(overtakes_max: u32) -> Self {
+        Self { overtakes_max, ..Self::default() }
+    }
+
+    /// Requests in it.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Most often that one was overtaken so far.
+    pub fn overtaken_max(&self) -> u32 {
+        self.overtaken_max
+    }
+
+    /// A request arrives.
+    pub fn push(&mut self, shape: u32) {
+        self.waiting.push_back(Waiting { shape, overtaken: 0 });
+    }
+
+    /// Drops those whose shape is not kept; how many they were.
+    pub fn retain(&mut self, keep: impl Fn(u32) -> bool) -> usize {
+        let before = self.waiting.len();
+        self.waiting.retain(|pod| keep(pod.shape));
+        before - self.waiting.len()
+    }
+
+    /// Takes the next one: of the least key, and of equal keys the first; the
+    /// oldest if it was overtaken as often as allowed. Nobody is overtaken more
+    /// often than the oldest, as whoever overtakes another overtakes the oldest.
+    pub fn take(&mut self, key: impl Fn(u32) -> f64) -> Option<u32> {
+        let oldest = self.waiting.front()?;
+        let at = if oldest.overtaken >= self.overtakes_max {
+            0
+        } else {
+            let keys = self.waiting.iter().map(|pod| key(pod.shape)).enumerate();
+            keys.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(at, _)| at)
+        };
+        for pod in self.waiting.iter_mut().take(at) {
+            pod.overtaken += 1;
+            self.overtaken_max = self.overtaken_max.max(pod.overtaken);
+        }
+        self.waiting.remove(at).map(|pod| pod.shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_key_goes_first_until_the_bound() {
+        let mut window = Window::new(2);
+        for shape in [9, 5, 1, 2, 3] {
+            window.push(shape);
+        }
+        let order: Vec<u32> = std::iter::from_fn(|| window.take(f64::from)).collect();
+        assert_eq!(order, [1, 2, 9, 5, 3], "both were overtaken twice, then they go");
+        assert_eq!((window.overtaken_max(), window.is_empty()), (2, true));
+        window.push(4);
+        window.push(6);
+        assert_eq!(window.retain(|shape| shape != 4), 1);
+        assert_eq!((window.take(f64::from), window.len()), (Some(6), 0));
+    }
+}

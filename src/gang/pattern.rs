@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The best filling of one server: an integer knapsack in all kinds, by branch and bound.
+
+/// Kinds compared at a time.
+const LANES: usize = 4;
+
+/// Something that can be put on the server up to `most` times.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Item {
+    id: u32,
+    most: u32,
+    profit: f64,
+    /// Amounts times prices.
+    size: f64,
+    /// Profit per size: the order of the search.
+    ratio: f64,
+}
+
+/// Scratch space and result of one search; reused, so that nothing is allocated per server.
+#[derive(Debug, Default)]
+pub(crate) struct Pattern {
+    items: Vec<Item>,
+    /// Requests of `items`, `chunks` each, and the least request of this and all later items.
+    rows: Vec<[i32; LANES]>,
+    least: Vec<[i32; LANES]>,
+    free: Vec<[i32; LANES]>,
+    chunks: usize,
+    capacity: Vec<i32>,
+    price: Vec<f64>,
+    chosen: Vec<u32>,
+    best_chosen: Vec<u32>,
+    /// Items that need nothing: always taken.
+    gratis: Vec<(u32, u32)>,
+    base: f64,
+    /// Best filling found: (id, how often).
+    pub(crate) best: Vec<(u32, u32)>,
+    /// Its profit.
+    pub(crate) value: f64,
+    /// No filling has more profit.
+    pub(crate) bound: f64,
+    nodes: u32,
+    stretch: f64,
+}
+
+fn fits(row: &[[i32; LANES]], free: &[[i32; LANES]]) -> bool {
+    let mut lack = 0;
+    for (r, f) in row.iter().zip(free) {
+        for lane in 0..LANES {
+            lack |= f[lane] - r[lane];
+        }
+    }
+    lack >= 0
+}
+
+fn push_chunks(rows: &mut Vec<[i32; LANES]>, row: &[i32]) {
+    for part in row.chunks(LANES) {
+        let mut chunk = [0; LANES];
+        chunk[..part.len()].copy_from_slice(part);
+        rows.push(chunk);
+    }
+}
+
+impl Pattern {
+    /// Starts a new server with `free` units; `price` per unit orders and bounds the search.
+    pub(crate) fn clear(&mut self, free: &[i32], price: &[f64]) {
+        self.items.clear();
+        self.gratis.clear();
+        self.base = 0.0;
+        self.capacity.clear();
+        self.capacity.extend_from_slice(free);
+        self.price.clear();
+        self.price.extend_from_slice(price);
+    }
+
+    /// One item with this request fits.
+    pub(crate) fn admits(&self, request: &[i32]) -> bool {
+        request.iter().zip(&self.capacity).all(|(a, f)| a <= f)
+    }
+
+    /// Offers an item that fits once; those that bring nothing are left out.
+    pub(crate) fn offer(&mut self, id: u32, profit: f64, most: u32, request: &[i32]) {
+        if profit <= 0.0 || most == 0 {
+            return;
+        }
+        if request.iter().all(|a| *a == 0) {
+            self.gratis.push((id, most));
+            self.base += profit * f64::from(most);
+            return;
+        }
+        let size: f64 = request.iter().zip(&self.price).map(|(a, p)| f64::from(*a) * p).sum();
+        let size = size.max(1e-300);
+        self.items.push(Item { id, most, profit, size, ratio: profit / size });
+    }
+
+    /// Searches about `nodes` nodes for a filling that none beats by more than the part
+    /// `tolerance`; `request` gives the row of an id.
+    pub(crate) fn search<'r>(
+        &mut self,
+        nodes: u32,
+        tolerance: f64,
+        request: impl Fn(u32) -> &'r [i32],
+    ) {
+        self.items.sort_unstable_by(|a, b| b.ratio.total_cmp(&a.ratio).then(a.id.cmp(&b.id)));
+        self.chunks = self.capacity.len().div_ceil(LANES);
+        self.free.clear();
+        push_chunks(&mut self.free, &self.capacity);
+        self.rows.clear();
+        for item in &self.items {
+            push_chunks(&mut self.rows, request(item.id));
+        }
+        self.set_least();
+        self.chosen.clear();
+        self.best_chosen.clear();
+        (self.value, self.bound) = (0.0, 0.0);
+        (self.nodes, self.stretch) = (nodes, 1.0 + tolerance);
+        let room = self.capacity.iter().zip(&self.price).map(|(f, p)| f64::from(*f) * p).sum();
+        let most = self.items.first().map_or(0, |item| item.most);
+        self.visit((0, most), 0.0, room);
+        self.finish();
+    }
+
+    fn set_least(&mut self) {
+        let chunks = self.chunks;
+        self.least.clear();
+        self.least.extend_from_slice(&self.rows);
+        for at in (0..self.rows.len().saturating_sub(chunks)).rev() {
+            for lane in 0..LANES {
+                self.least[at][lane] = self.least[at][lane].min(self.least[at + chunks][lane]);
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        self.best.clear();
+        for run in self.best_chosen.chunk_by(|a, b| a == b) {
+            let count = u32::try_from(run.len()).unwrap_or(u32::MAX);
+            self.best.push((self.items[run[0] as usize].id, count));
+        }
+        self.best.extend_from_slice(&self.gratis);
+        self.value += self.base;
+        self.bound = (self.bound + self.base).max(self.value);
+    }
+
+    /// Adds to what is chosen from item `first` on, of which `most` are left.
+    fn visit(&mut self, (first, most): (usize, u32), profit: f64, room: f64) {
+        if profit > self.value {
+            self.value = profit;
+            self.best_chosen.clear();
+            self.best_chosen.extend_from_slice(&self.chosen);
+        }
+        let chunks = self.chunks;
+        for at in first..self.items.len() {
+            let item = self.items[at];
+            let limit = profit + item.ratio * room;
+            if limit <= self.value * self.stretch || self.nodes == 0 {
+                self.bound = self.bound.max(limit);
+                return;
+            }
+            let row = at * chunks..(at + 1) * chunks;
+            if !fits(&self.least[row.clone()], &self.free) {
+                return;
+            }
+            self.nodes -= 1;
+            let left = if at == first { most } else { item.most };
+            if left == 0 || !fits(&self.rows[row.clone()], &self.free) {
+                continue;
+            }
+            self.shift(row.clone(), -1);
+            self.chosen.push(u32::try_from(at).unwrap_or(0));
+            self.visit((at, left - 1), profit + item.profit, room - item.size);
+            self.chosen.pop();
+            self.shift(row, 1);
+        }
+    }
+
+    fn shift(&mut self, row: std::ops::Range<usize>, sign: i32) {
+        for (f, r) in self.free.iter_mut().zip(&self.rows[row]) {
+            for lane in 0..LANES {
+                f[lane] += sign * r[lane];
+            }
+        }
+    }
+}

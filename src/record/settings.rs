@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a configuration means to the link.
+
+use crate::config::{Config, Mode};
+use crate::link::{Mode as LinkMode, Settings};
+
+/// The link's settings under this configuration.
+pub fn link_settings(config: &Config, generation: u64) -> Settings {
+    let modes = config.partition.iter().filter_map(|(name, p)| Some((name.clone(), p.mode?)));
+    Settings {
+        generation,
+        mode: link_mode(config.mode),
+        partition_modes: modes.map(|(name, mode)| (name, link_mode(mode))).collect(),
+        deadline_us: config.link.deadline_us,
+        breaker_misses: config.link.breaker_misses,
+        breaker_open_ms: config.link.breaker_open_ms,
+        ask_will_run: config.link.ask_will_run,
+        input_wait_ms: if config.data.enabled { config.data.wait_ms.into() } else { 0 },
+        require_wait_ms: if config.data.enabled {
+            u64::from(config.data.require_wait_s) * 1000
+        } else {
+            0
+        },
+        order: config.order.enabled && config.any_enforced(),
+        config: text(config).into(),
+        tuning: config.tuning(),
+    }
+}
+
+fn link_mode(mode: Mode) -> LinkMode {
+    match mode {
+        Mode::Off => LinkMode::Off,
+        Mode::Shadow => LinkMode::Shadow,
+        Mode::Enforce => LinkMode::Enforce,
+    }
+}
+
+/// A configuration as TOML; read again it is the same.
+pub fn text(config: &Config) -> String {
+    // Every value is a plain one, so this does not fail.
+    toml::to_string(config).unwrap_or_default()
+}

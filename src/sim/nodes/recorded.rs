@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A recorded period as a load: the jobs that ran in it, on its nodes.
+
+use std::collections::BTreeMap;
+
+use super::live::{class_of, held_of};
+use super::load::PARTITION;
+use super::{NodeJob, NodeLoad};
+use crate::planner::cluster::RunningJob;
+use crate::snapshot::{Job, Snapshot};
+
+/// What a recording says of a period.
+#[derive(Debug, Clone, Default)]
+pub struct Period {
+    /// Nodes and queue at its beginning.
+    pub first: Snapshot,
+    /// Unix seconds.
+    pub begin_s: i64,
+    /// Unix seconds.
+    pub end_s: i64,
+    /// Whether memory is a consumable resource.
+    pub memory_tracked: bool,
+    /// What jobs held at its beginning, by the first picture's node indexes.
+    pub running: BTreeMap<u32, RunningJob>,
+    /// The last that was seen of each job.
+    pub jobs: BTreeMap<u32, Job>,
+    /// When jobs ended, Unix seconds.
+    pub ends_s: BTreeMap<u32, i64>,
+}
+
+/// The jobs that ran in the period. Those under way at its beginning hold their
+/// nodes; those still running at its end run for their limit. Jobs that never
+/// started are skipped, as nobody knows how long they run. `other`: a cluster
+/// to run them on instead, idle at the beginning.
+pub fn load(period: &Period, other: Option<NodeLoad>) -> NodeLoad {
+    let mut own = period.first.clone();
+    own.reindex();
+    own.jobs.clear();
+    own.queue.clear();
+    let elsewhere = other.is_some();
+    let mut load = other.unwrap_or_else(|| NodeLoad {
+        cluster: own.clone(),
+        memory_tracked: period.memory_tracked,
+        ..NodeLoad::default()
+    });
+    load.begin_s = period.begin_s;
+    for job in period.jobs.values() {
+        let Some(mut run) = of_job(period, job) else {
+            load.skipped += 1;
+            continue;
+        };
+        if elsewhere {
+            run.job.partitions = PARTITION.into();
+        } else if run.began_before {
+            let held = period.running.get(&job.id).cloned();
+            run.node_job.held = Some(held.unwrap_or_else(|| held_of(&own, job)));
+        }
+        load.jobs.push(NodeJob { job: run.job, ..run.node_job });
+    }
+    // Those that hold nodes come first, as for the live cluster.
+    load.jobs.sort_by_key(|job| (job.held.is_none(), job.job.submit_s, job.job.id));
+    load.drop_impossible();
+    load
+}
+
+struct OneRun {
+    job: Job,
+    node_job: NodeJob,
+    began_before: bool,
+}
+
+fn of_job(period: &Period, job: &Job) -> Option<OneRun> {
+    let limit_of = class_of(job).limit_s;
+    let end_s = period.ends_s.get(&job.id).copied();
+    if job.start_s <= 0 || job.nodes.is_empty() || end_s.is_some_and(|end| end < period.begin_s) {
+        return None;
+    }
+    let began_before = job.start_s < period.begin_s;
+    let from_s = job.start_s.max(period.begin_s);
+    let gone_s = from_s.saturating_sub(job.start_s).max(0).unsigned_abs();
+    let limit_s = limit_of.saturating_sub(gone_s).max(1);
+    let run_s = end_s.map(|end| end.saturating_sub(from_s).max(1).unsigned_abs());
+    let class = class_of(job);
+    let submit_s = job.submit_s.max(period.begin_s);
+    Some(OneRun {
+        job: Job {
+            submit_s: if began_before { period.begin_s } else { submit_s },
+            priority: job.priority.max(1),
+            ..job.clone()
+        },
+        node_job: NodeJob {
+            run_s: run_s.unwrap_or(limit_s).clamp(1, limit_s),
+            limit_s,
+            class,
+            ..NodeJob::default()
+        },
+        began_before,
+    })
+}
