@@ -110,10 +110,7 @@ impl<'a> Replica<'a> {
 
     fn rest(&mut self, rest: &Rest) -> Result<(), String> {
         self.state.view.synced = false;
-        self.state.set_queue(
-            rest.pending.demand(),
-            rest.pools.clone(),
-        );
+        self.state.set_queue(rest.pending.demand(), rest.pools.clone());
         self.settings = None;
         self.configure(rest.generation, &rest.config)?;
         self.set_levels(&rest.levels)?;
