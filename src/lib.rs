@@ -28,6 +28,7 @@ pub mod verify;
 pub mod planner;
 
 // layer 4: the world outside; these do not use each other, but for files
+pub mod remote;
 pub mod sqlite;
 
 pub mod api;

@@ -251,6 +251,8 @@ pub const RUNTIME_STREAMS_MAX: usize = 1_000_000;
 pub const DATA_URIS_MAX: usize = 1000;
 /// Splits of one input.
 pub const SPLITS_MAX: usize = 1_000_000;
+/// Waiting tasks of an array that are planned one by one.
+pub const DATA_ELEMENTS_MAX: usize = 64;
 /// Work (blocks and hosts looked at) of one plan of data jobs of given shape.
 pub const BISECT_RIGID_UNITS: u64 = 400_000_000;
 /// Inputs of data-parallel jobs that are kept, and that wait to be looked up.

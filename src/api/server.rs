@@ -87,12 +87,13 @@ pub trait Backend: Send + Sync + 'static {
     /// # Errors
     /// Unknown or malformed ids.
     fn explain(&self, job: &str) -> Result<Explain, Failure>;
-    /// `GET /v1/jobs/{id}/blocks`: which task reads which block.
+    /// `GET /v1/jobs/{id}/blocks`: which task reads which block, for `user` (`None`: whoever
+    /// may see everybody's).
     ///
     /// # Errors
-    /// Not a running job with an input that was found; [`Failure::Unavailable`] while it is
-    /// looked up.
-    fn block_map(&self, job_id: u32) -> Result<Arc<BlockMap>, Failure>;
+    /// Not a running job of that user with an input that was found; [`Failure::Unavailable`]
+    /// while it is looked up, or where another daemon is in charge.
+    fn block_map(&self, job_id: u32, user: Option<u32>) -> Result<Arc<BlockMap>, Failure>;
     /// `GET /v1/shadow?since=`, unix milliseconds
     ///
     /// # Errors
@@ -462,16 +463,21 @@ async fn block_map<B: Backend>(
     ConnectInfo(peer): ConnectInfo<Peer>,
     Arg(job): Arg<u32>,
 ) -> Response {
-    let privileged = peer.0.is_some_and(|uid| s.access.may_change(uid));
-    let whose = move |backend: &B| {
-        let map = backend.block_map(job)?;
-        // Names of files are their readers' business; others learn no more than `squeue` tells.
-        if privileged || peer.0 == Some(map.user_id) {
-            return Ok(Arc::unwrap_or_clone(map));
-        }
-        Err(Failure::NotFound(format!("job {job}: its block map is for its user")))
+    let Some(uid) = peer.0 else {
+        return error(StatusCode::FORBIDDEN, "a block map is for its job's user");
     };
-    read(s, peer, whose).await
+    // What is a user's own is for that user, also where others' things are not public.
+    let user = (!s.access.may_change(uid)).then_some(uid);
+    answer(s, move |backend: &B| backend.block_map(job, user).map(Shown)).await
+}
+
+/// A map that is kept, and not copied for each node that asks.
+struct Shown(Arc<BlockMap>);
+
+impl Serialize for Shown {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -22,4 +22,4 @@ pub use deal::{Dealt, Pace, deal};
 pub use declare::{Declaration, DeclareError, Locality, SplitBy, declared, of_job};
 pub use map::{BlockMap, MapNode, Range};
 pub use splits::{Split, cut};
-pub use step::{Elements, Step};
+pub use step::{Elements, Step, array_tasks};

@@ -38,13 +38,32 @@ impl Elements {
     }
 
     /// The element's part of `total` splits.
-    fn range(self, total: usize) -> std::ops::Range<usize> {
+    #[must_use]
+    pub fn range(self, total: usize) -> std::ops::Range<usize> {
         let edge = |i: u64| {
             let at = u128::from(i) * (total as u128) / u128::from(self.count.max(1));
             usize::try_from(at).unwrap_or(total)
         };
         edge(self.index)..edge(self.index + 1)
     }
+}
+
+/// Tasks of a waiting array as Slurm writes them, `3-9:2,12%4`; `None` where it has shortened the
+/// list, or there are more than `most`.
+#[must_use]
+pub fn array_tasks(text: &str, most: usize) -> Option<Vec<u32>> {
+    let mut tasks = Vec::new();
+    for part in text.split('%').next().unwrap_or_default().split(',') {
+        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let step = step.parse::<usize>().ok().filter(|step| *step > 0)?;
+        let all = (first.parse::<u32>().ok()?..=last.parse().ok()?).step_by(step);
+        tasks.extend(all.take(most.saturating_add(1)));
+        if tasks.len() > most {
+            return None;
+        }
+    }
+    Some(tasks)
 }
 
 impl BlockMap {

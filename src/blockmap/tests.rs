@@ -124,13 +124,37 @@ fn elements_of_evenly_spaced_arrays() {
     assert_eq!(of(2, 1, 7, 3), None);
 }
 
+#[test]
+fn tasks_of_waiting_arrays() {
+    assert_eq!(array_tasks("3-9:2,12%4", 10), Some(vec![3, 5, 7, 9, 12]));
+    assert_eq!(array_tasks("7", 10), Some(vec![7]));
+    for bad in ["", "1-5...", "1-", "0-4294967295", "1-9:0", "x"] {
+        assert_eq!(array_tasks(bad, 10), None, "{bad}");
+    }
+}
+
 fn inputs() -> impl Strategy<Value = Located> {
     let block = (1u64..2000, proptest::collection::btree_set(0u32..9, 0..4))
         .prop_map(|(length, holders)| (length, holders.into_iter().collect::<Vec<u32>>()));
     let blocks = proptest::collection::vec(block, 0..12);
+    // One URI for each file; every second answer names the DataNodes the other way round.
     proptest::collection::vec(blocks, 1..5).prop_map(|files| {
-        let files = files.iter().enumerate().map(|(i, b)| file(&format!("/f{i}"), b)).collect();
-        located(files, 9)
+        let mut all = located(Vec::new(), 9);
+        for (i, blocks) in files.into_iter().enumerate() {
+            let turned = i % 2 == 1;
+            let at = |h: &u32| if turned { 8 - h } else { *h };
+            let blocks: Vec<_> = blocks
+                .iter()
+                .map(|(length, holders)| (*length, holders.iter().map(at).collect::<Vec<u32>>()))
+                .collect();
+            let mut one = located(vec![file(&format!("/f{i}"), &blocks)], 9);
+            if turned {
+                one.datanodes.reverse();
+            }
+            all.append(one);
+        }
+        assert_eq!(all.datanodes.len(), 9);
+        all
     })
 }
 

@@ -14,15 +14,12 @@ use nix::sys::signal::{SigSet, Signal};
 use super::args::Global;
 use super::exit::{Exit, Failure};
 use super::resolve;
-use crate::collect::agent::{AgentOptions, HttpService, Target, run};
+use crate::collect::agent::{AgentOptions, HttpService, run};
+use crate::model::target::Target;
 
 /// Arguments of `phalanx agent`.
 #[derive(Clone, Debug, Args)]
 pub struct AgentArgs {
-    /// Where phalanxd listens: http://HOST[:PORT] (control.listen there), or
-    /// unix:/PATH [default: the control socket of this host]
-    #[arg(long, value_name = "URL")]
-    master: Option<Target>,
     /// Name of this node in Slurm [default: $SLURMD_NODENAME, else the host's name
     /// up to its first dot]
     #[arg(long, value_name = "NAME")]
@@ -92,9 +89,13 @@ fn start(global: &Global, arguments: &AgentArgs) -> Result<(), Failure> {
 }
 
 fn options(global: &Global, arguments: &AgentArgs) -> Result<(Target, AgentOptions), Failure> {
-    let target = match &arguments.master {
-        Some(target) => target.clone(),
-        None => Target::Unix(resolve::socket(global)?),
+    let target = match global.master.as_slice() {
+        [] => Target::Unix(resolve::socket(global)?),
+        [target] => target.clone(),
+        _ => {
+            let text = "--master: an agent feeds one phalanxd: start one agent for each";
+            return Err(Failure::new(Exit::Usage, text));
+        }
     };
     let node = match &arguments.node {
         Some(node) => node.clone(),

@@ -16,6 +16,7 @@ use super::simulate::SimulateArgs;
 use super::solve::SolveArgs;
 use super::splits::SplitsArgs;
 use super::whatif::WhatIfArgs;
+use crate::model::target::Target;
 
 /// Ask phalanxd about placement, or check its configuration.
 #[derive(Debug, Parser)]
@@ -50,6 +51,17 @@ pub struct Global {
     /// /etc/phalanx/phalanx.toml]
     #[arg(long, global = true, value_name = "SOCKET")]
     pub socket: Option<PathBuf>,
+    /// Where phalanxd listens on another host (control.listen there): http://HOST[:PORT]; several
+    /// with commas are asked in turn [default: $PHALANX_MASTER, else control.masters of
+    /// /etc/phalanx/phalanx.toml, where there is no control socket]
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        value_delimiter = ',',
+        conflicts_with = "socket"
+    )]
+    pub master: Vec<Target>,
     /// Configuration of phalanxd, which names the socket
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,

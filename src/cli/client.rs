@@ -1,46 +1,64 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! HTTP/1.1 over the daemon's control socket: one request, one connection.
+//! Questions to the daemon: one request, one connection. Of several addresses the first that
+//! answers counts; one that says "not now", as the daemon of a standby controller does, is
+//! passed over.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Bytes;
-use hyper::client::conn::http1;
-use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
-use tokio::net::UnixStream;
 
 use super::exit::{Exit, Failure};
 use crate::api::types::ErrorBody;
 use crate::limits::REPLY_BYTES_MAX;
+use crate::model::target::Target;
+pub(super) use crate::remote::Method;
+use crate::remote::{Answer, Connection};
 
 /// Longest time that a request may take, from connecting to the last byte.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The same for one that brings a body with it, which is to be written.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Kind of request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Method {
-    Get,
-    Post,
-    Put,
-    Patch,
-    Delete,
+/// Where daemons listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Masters {
+    /// In the order in which they are asked.
+    pub(super) targets: Vec<Target>,
+    /// Socket of another munged than the machine's.
+    pub(super) munge_socket: Option<PathBuf>,
 }
 
-/// Where the daemon listens.
+impl Masters {
+    /// A control socket of this host.
+    pub(super) fn local(socket: PathBuf) -> Masters {
+        Masters { targets: vec![Target::Unix(socket)], munge_socket: None }
+    }
+
+    /// For messages.
+    fn names(&self) -> String {
+        let names: Vec<String> = self.targets.iter().map(name).collect();
+        names.join(", ")
+    }
+}
+
+fn name(target: &Target) -> String {
+    match target {
+        Target::Unix(path) => path.display().to_string(),
+        Target::Tcp(_) => target.to_string(),
+    }
+}
+
+/// Asks them.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
-    socket: PathBuf,
+    masters: Masters,
 }
 
-/// What it answered.
+/// What one answered.
 #[derive(Clone, Debug)]
 pub(super) struct Reply {
-    status: StatusCode,
+    status: u16,
     pub(super) body: Vec<u8>,
 }
 
@@ -51,23 +69,20 @@ impl Reply {
     /// The daemon's message: [`Exit::Usage`] where it says that the request
     /// was bad, else [`Exit::Negative`].
     pub(super) fn expect_success(&self) -> Result<&[u8], Failure> {
-        if self.status.is_success() {
+        if (200..300).contains(&self.status) {
             return Ok(&self.body);
         }
         let message = match self.try_parse::<ErrorBody>() {
             Some(body) if !body.error.is_empty() => body.error,
             _ => format!("phalanxd answered {}", self.status),
         };
-        let exit = match self.status {
-            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Exit::Usage,
-            _ => Exit::Negative,
-        };
+        let exit = if matches!(self.status, 400 | 422) { Exit::Usage } else { Exit::Negative };
         Err(Failure::new(exit, message))
     }
 
     /// Whether it said "not now".
     pub(super) fn is_unavailable(&self) -> bool {
-        self.status == StatusCode::SERVICE_UNAVAILABLE
+        self.status == 503
     }
 
     /// The body as JSON, if it is of this form.
@@ -77,8 +92,8 @@ impl Reply {
 }
 
 impl Client {
-    pub(super) fn new(socket: &Path) -> Client {
-        Client { socket: socket.to_path_buf() }
+    pub(super) fn new(masters: &Masters) -> Client {
+        Client { masters: masters.clone() }
     }
 
     /// Parses the body of a success.
@@ -90,7 +105,7 @@ impl Client {
         serde_json::from_slice(body).map_err(|error| {
             let message = format!(
                 "unexpected answer at {}: {error}; are phalanx and phalanxd of the same version?",
-                self.socket.display()
+                self.masters.names()
             );
             Failure::new(Exit::Unreachable, message)
         })
@@ -99,21 +114,25 @@ impl Client {
     /// Sends a request without a body and takes the whole answer.
     ///
     /// # Errors
-    /// [`Exit::Unreachable`] when there is no complete answer within
+    /// [`Exit::Unreachable`] when none gives a complete answer within
     /// [`TIMEOUT`] and [`REPLY_BYTES_MAX`].
     pub(super) fn request(&self, method: Method, path: &str) -> Result<Reply, Failure> {
-        self.send(method, path, None)
+        self.within(TIMEOUT, method, path, None)
     }
 
-    /// Whether somebody listens there.
+    /// The control socket, if somebody listens there.
     pub(super) fn is_listening(&self) -> bool {
-        std::os::unix::net::UnixStream::connect(&self.socket).is_ok()
+        let listens = |target: &Target| match target {
+            Target::Unix(path) => std::os::unix::net::UnixStream::connect(path).is_ok(),
+            Target::Tcp(_) => false,
+        };
+        self.masters.targets.iter().any(listens)
     }
 
-    /// The same with a JSON body.
+    /// The same as [`Client::request`] with a JSON body.
     ///
     /// # Errors
-    /// As [`Client::request`], within [`WRITE_TIMEOUT`].
+    /// As there, within [`WRITE_TIMEOUT`].
     pub(super) fn send(
         &self,
         method: Method,
@@ -121,61 +140,57 @@ impl Client {
         body: Option<Vec<u8>>,
     ) -> Result<Reply, Failure> {
         let limit = if body.is_none() { TIMEOUT } else { WRITE_TIMEOUT };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .build()
-            .map_err(|error| self.unreachable(&error.to_string()))?;
-        runtime.block_on(async {
-            match tokio::time::timeout(limit, self.exchange(method, path, body)).await {
-                Ok(answer) => answer.map_err(|reason| self.unreachable(&reason)),
-                Err(_) => Err(self.unreachable(&format!("no answer within {} s", limit.as_secs()))),
-            }
-        })
+        self.within(limit, method, path, body)
     }
 
-    async fn exchange(
+    /// One round: each is asked until one answers, all within `limit`.
+    ///
+    /// # Errors
+    /// What each one said, if none answered.
+    pub(super) fn within(
         &self,
+        limit: Duration,
         method: Method,
         path: &str,
         body: Option<Vec<u8>>,
-    ) -> Result<Reply, String> {
-        let stream = UnixStream::connect(&self.socket).await.map_err(|error| error.to_string())?;
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-        let driver = tokio::spawn(connection);
-        let method = match method {
-            Method::Get => hyper::Method::GET,
-            Method::Post => hyper::Method::POST,
-            Method::Put => hyper::Method::PUT,
-            Method::Patch => hyper::Method::PATCH,
-            Method::Delete => hyper::Method::DELETE,
-        };
-        let mut request =
-            Request::builder().method(method).uri(path).header(hyper::header::HOST, "localhost");
-        if body.is_some() {
-            request = request.header(hyper::header::CONTENT_TYPE, "application/json");
+    ) -> Result<Reply, Failure> {
+        let until = Instant::now() + limit;
+        let (mut silent, mut busy) = (Vec::new(), None);
+        for target in &self.masters.targets {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.ask(target, left, (method, path, body.clone())) {
+                Ok(Answer { status, body, .. }) => {
+                    let reply = Reply { status, body };
+                    if !reply.is_unavailable() {
+                        return Ok(reply);
+                    }
+                    busy = Some(reply);
+                }
+                Err(why) => silent.push(format!("at {}: {why}", name(target))),
+            }
         }
-        let request = request
-            .body(Full::<Bytes>::from(body.unwrap_or_default()))
-            .map_err(|error| error.to_string())?;
-        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), REPLY_BYTES_MAX)
-            .collect()
-            .await
-            .map_err(|error| error.to_string())?
-            .to_bytes();
-        driver.abort();
-        Ok(Reply { status, body: body.to_vec() })
+        busy.ok_or_else(|| unreachable(&silent.join("; ")))
     }
 
-    fn unreachable(&self, reason: &str) -> Failure {
-        let message = format!(
-            "phalanxd does not answer at {}: {reason}; is phalanxd running? \
-             Slurm places jobs by itself meanwhile",
-            self.socket.display()
-        );
-        Failure::new(Exit::Unreachable, message)
+    fn ask(
+        &self,
+        target: &Target,
+        limit: Duration,
+        (method, path, body): (Method, &str, Option<Vec<u8>>),
+    ) -> Result<Answer, String> {
+        if limit.is_zero() {
+            return Err("no time left".to_owned());
+        }
+        let munge_socket = self.masters.munge_socket.clone();
+        let connection = Connection::new(target.clone(), munge_socket, REPLY_BYTES_MAX);
+        connection.map_err(|error| error.to_string())?.ask(method, path, body, limit)
     }
+}
+
+fn unreachable(reasons: &str) -> Failure {
+    let message = format!(
+        "phalanxd does not answer {reasons}; is phalanxd running? \
+         Slurm places jobs by itself meanwhile"
+    );
+    Failure::new(Exit::Unreachable, message)
 }

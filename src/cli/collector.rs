@@ -240,7 +240,7 @@ impl Asking {
 /// # Errors
 /// What the daemon refuses, or a name that cannot be one.
 pub(super) fn run(global: &Global, command: CollectorCommand) -> Result<Outcome, Failure> {
-    let client = Client::new(&resolve::socket(global)?);
+    let client = Client::new(&resolve::masters(global)?);
     let ask = Asking { client, json: global.json };
     let of = |name: &str| part(name).map(|name| format!("/v1/collectors/{name}"));
     match command {

@@ -41,6 +41,7 @@ pub(super) const ABOUT_ALL: &str = concat!(
 
 Environment:
   PHALANX_SOCKET  control socket of phalanxd
+  PHALANX_MASTER  phalanxd on other hosts: http://HOST[:PORT], several with commas
 
 Files:
   /etc/phalanx/phalanx.toml  configuration of phalanxd; says what each key means

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use nix::unistd::Uid;
 use serde::Serialize;
 
-use super::client::{Client, Method};
+use super::client::{Client, Masters, Method};
 use super::exit::{Exit, Failure};
 use super::resolve::{From, Import};
 use super::{Outcome, json};
@@ -65,7 +65,7 @@ enum Sink {
 
 impl Sink {
     fn open(import: &Import) -> Result<Sink, Failure> {
-        let client = Client::new(&import.socket);
+        let client = Client::new(&Masters::local(import.socket.clone()));
         if client.is_listening() {
             return Ok(Sink::Daemon(client));
         }

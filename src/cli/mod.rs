@@ -152,7 +152,7 @@ fn get<T: DeserializeOwned>(
     ask: &resolve::Ask,
     text: fn(&T) -> String,
 ) -> Result<Outcome, Failure> {
-    let client = Client::new(&ask.socket);
+    let client = Client::new(&ask.masters);
     let reply = client.request(Method::Get, &ask.path)?;
     let body = reply.expect_success()?;
     let report: T = client.parse(body)?;
@@ -164,7 +164,7 @@ fn get<T: DeserializeOwned>(
 
 /// A refused configuration is an answer, whatever its HTTP status.
 fn reload(ask: &resolve::Ask) -> Result<Outcome, Failure> {
-    let client = Client::new(&ask.socket);
+    let client = Client::new(&ask.masters);
     let reply = client.request(Method::Post, &ask.path)?;
     let report: ReloadReport = match reply.try_parse() {
         Some(report) => report,

@@ -5,7 +5,7 @@ use clap::Subcommand;
 
 use super::client::{Client, Method};
 use super::exit::{EXIT_CODES, Exit, Failure};
-use super::resolve::socket;
+use super::resolve::masters;
 use super::{Outcome, args::Global, json, render};
 use crate::api::types::{RecordRequest, RecordingStatus, Status};
 
@@ -39,7 +39,7 @@ pub(super) fn run(global: &Global, command: &RecordCommand) -> Result<Outcome, F
         RecordCommand::Stop => Some(RecordRequest::Stop),
         RecordCommand::Status => None,
     };
-    let client = Client::new(&socket(global)?);
+    let client = Client::new(&masters(global)?);
     let status: RecordingStatus = match request {
         Some(request) => {
             let body = serde_json::to_vec(&request)

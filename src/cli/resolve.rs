@@ -8,8 +8,10 @@ use jiff::tz::TimeZone;
 use jiff::{Span, SpanRelativeTo, Timestamp};
 
 use super::args::{Command, ConfigCommand, Global, HistoryCommand};
+use super::client::Masters;
 use super::exit::{Exit, Failure};
 use crate::config::{self, Config};
+use crate::model::target::Target;
 
 /// What to do, with everything looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,8 +64,8 @@ pub(super) enum Action {
 /// A request to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ask {
-    /// Control socket.
-    pub(super) socket: PathBuf,
+    /// Where the daemon listens.
+    pub(super) masters: Masters,
     /// Path of the request with its query.
     pub(super) path: String,
     /// JSON instead of text.
@@ -96,12 +98,14 @@ pub(super) enum From {
 
 /// Environment variable with the control socket.
 const SOCKET_VARIABLE: &str = "PHALANX_SOCKET";
+/// Environment variable with the addresses of daemons on other hosts, with commas.
+const MASTER_VARIABLE: &str = "PHALANX_MASTER";
 
 /// # Errors
 /// [`Exit::Usage`] for a job, time or configuration that is none.
 pub(super) fn resolve(global: Global, command: Command) -> Result<Action, Failure> {
     let ask = |path: String| -> Result<Ask, Failure> {
-        Ok(Ask { socket: socket(&global)?, path, json: global.json })
+        Ok(Ask { masters: masters(&global)?, path, json: global.json })
     };
     Ok(match command {
         Command::Status => Action::Status(ask("/v1/status".to_owned())?),
@@ -180,13 +184,61 @@ pub(super) fn socket(global: &Global) -> Result<PathBuf, Failure> {
             Config::load(file).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
         return Ok(config.control.socket);
     }
-    if let Some(socket) = std::env::var_os(SOCKET_VARIABLE).filter(|socket| !socket.is_empty()) {
+    if let Some(socket) = variable(SOCKET_VARIABLE) {
         return Ok(socket.into());
     }
     // Users need not be able to read it, and the daemon may well run while
     // somebody edits it.
     let config = Config::load(Path::new(config::DEFAULT_PATH)).unwrap_or_default();
     Ok(config.control.socket)
+}
+
+/// Where the daemon is to be asked: as given, else of the configuration given, else of the
+/// environment, else of the default configuration. Of a configuration, its own socket and then
+/// its `control.masters`.
+pub(super) fn masters(global: &Global) -> Result<Masters, Failure> {
+    let given = |targets| Ok(Masters { targets, munge_socket: None });
+    if !global.master.is_empty() {
+        return given(global.master.clone());
+    }
+    if let Some(socket) = &global.socket {
+        return Ok(Masters::local(socket.clone()));
+    }
+    if let Some(file) = &global.config {
+        let config =
+            Config::load(file).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+        return Ok(configured(&config));
+    }
+    let mut targets = Vec::new();
+    if let Some(socket) = variable(SOCKET_VARIABLE) {
+        targets.push(Target::Unix(socket.into()));
+    }
+    if let Some(urls) = variable(MASTER_VARIABLE) {
+        for url in urls.to_string_lossy().split(',') {
+            let target = url.trim().parse::<Target>();
+            targets.push(target.map_err(|error| {
+                Failure::new(Exit::Usage, format!("{MASTER_VARIABLE}: {error}"))
+            })?);
+        }
+    }
+    if !targets.is_empty() {
+        return given(targets);
+    }
+    Ok(configured(&Config::load(Path::new(config::DEFAULT_PATH)).unwrap_or_default()))
+}
+
+fn variable(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn configured(config: &Config) -> Masters {
+    let control = &config.control;
+    let mut masters = Masters::local(control.socket.clone());
+    // Checked with the configuration.
+    masters.targets.extend(control.masters.iter().filter_map(|url| url.parse::<Target>().ok()));
+    masters.munge_socket =
+        (!control.munge_socket.is_empty()).then(|| (&control.munge_socket).into());
+    masters
 }
 
 /// Checks a job's form: digits, then `_` and digits, then `+` and digits.

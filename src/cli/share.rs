@@ -178,7 +178,7 @@ fn capability(
     if let Some(name) = name {
         let _ = write!(path, "&name={}", escape(name));
     }
-    let client = Client::new(&resolve::socket(global)?);
+    let client = Client::new(&resolve::masters(global)?);
     let reply = client.request(HttpMethod::Get, &path)?;
     let used: UsedValues = client.parse(reply.expect_success()?)?;
     let value_of = |node: &String| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx splits`: a job's block map, from the file that the prolog wrote on the node, or from
-//! the daemon. It is also what prolog, task prolog and epilog call.
+//! the daemon, on this host or another. It is also what prolog, task prolog and epilog call.
 
 use std::env;
 use std::fmt::Write as _;
@@ -25,6 +25,8 @@ use crate::model::hostlist;
 const DIR: &str = "/run/phalanx/jobs";
 /// How long the prolog waits for a map that is being made.
 const WAIT: Duration = Duration::from_secs(5);
+/// How long the prolog takes at most, whatever hangs.
+const INSTALL: Duration = Duration::from_secs(8);
 /// Pause between two questions.
 const PAUSE: Duration = Duration::from_millis(200);
 /// The table of the map.
@@ -131,28 +133,36 @@ fn read_file(dir: &Path) -> Option<BlockMap> {
     serde_json::from_slice(&fs::read(dir.join(WHOLE)).ok()?).ok()
 }
 
-fn ask(global: &Global, job_id: u32) -> Result<super::client::Reply, Failure> {
-    let client = Client::new(&resolve::socket(global)?);
-    client.request(Method::Get, &format!("/v1/jobs/{job_id}/blocks"))
-}
-
+/// Asks for as long as the daemon says "not now", at most [`WAIT`] in all.
 fn fetch(global: &Global, job_id: u32) -> Result<BlockMap, Failure> {
+    let client = Client::new(&resolve::masters(global)?);
+    let path = format!("/v1/jobs/{job_id}/blocks");
     let until = Instant::now() + WAIT;
     loop {
-        let reply = ask(global, job_id)?;
-        if !reply.is_unavailable() || Instant::now() >= until {
-            let body = reply.expect_success()?;
-            return Client::new(&resolve::socket(global)?).parse(body);
+        let left = until.saturating_duration_since(Instant::now());
+        let reply = client.within(left, Method::Get, &path, None)?;
+        if !reply.is_unavailable() || left <= 2 * PAUSE {
+            return client.parse(reply.expect_success()?);
         }
         std::thread::sleep(PAUSE);
     }
 }
 
-/// A prolog that fails takes the node out of service: say what is wrong, and let the job start.
+/// A prolog that fails takes the node out of service, and one that hangs keeps the job waiting:
+/// say what is wrong, and let the job start.
 fn install(global: &Global, job_id: u32, dir: &Path) -> Outcome {
-    let written = fetch(global, job_id).map_err(|failure| failure.message).and_then(|map| {
-        write_files(&map, dir).map_err(|error| format!("{}: {error}", dir.display()))
+    let (sender, done) = std::sync::mpsc::sync_channel(1);
+    let (global, into) = (global.clone(), dir.to_owned());
+    // munged and the disk know no deadline: a thread that waits for them ends with the process.
+    std::thread::spawn(move || {
+        let written = fetch(&global, job_id).map_err(|failure| failure.message).and_then(|map| {
+            write_files(&map, &into).map_err(|error| format!("{}: {error}", into.display()))
+        });
+        let _ = sender.send(written);
     });
+    let written = done
+        .recv_timeout(INSTALL)
+        .unwrap_or_else(|_| Err(format!("not written within {} s", INSTALL.as_secs())));
     if let Err(message) = written {
         let _ = writeln!(std::io::stderr(), "phalanx: splits: {message}");
     }

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::client::{Client, Method};
 use super::exit::{Exit, Failure};
-use super::resolve::socket;
+use super::resolve::masters;
 use super::{Outcome, args::Global, render};
 use crate::api::types::RunsReport;
 use crate::config::{Config, Mode};
@@ -51,7 +51,7 @@ pub(super) fn run(global: &Global, args: &WhatIfArgs) -> Result<Outcome, Failure
         return Err(usage(format!("{what}, got {}", args.hours)));
     }
     let then = Config::load(path).map_err(|error| usage(error.to_string()))?;
-    let client = Client::new(&socket(global)?);
+    let client = Client::new(&masters(global)?);
     let reply = client.request(Method::Get, "/v1/state")?;
     let state: State = client.parse(reply.expect_success()?)?;
     let today: Config = client.parse(state.config.to_string().as_bytes())?;

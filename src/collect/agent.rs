@@ -16,7 +16,6 @@
 mod http;
 mod outbox;
 mod schedule;
-mod target;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -28,7 +27,6 @@ use std::time::{Duration, Instant, SystemTime};
 use log::{info, warn};
 
 pub use http::HttpService;
-pub use target::{Target, TargetError};
 
 use super::{Service, ServiceError};
 use crate::collect::builtin::{self, Memory};

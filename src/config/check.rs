@@ -19,6 +19,7 @@ use super::suggest::{edits, nearest};
 use crate::limits::HOSTLIST_NAMES_MAX;
 use crate::model::collect::{CONFIGURATION, HISTORY, NONE, valid_name};
 use crate::model::hostlist;
+use crate::model::target::Target;
 
 /// Most problems that are reported for one file.
 const ISSUES_MAX: usize = 50;
@@ -90,6 +91,12 @@ fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
     for rule in &config.hdfs.host_map {
         if let Err(message) = hostlist::pairs(rule, HOSTLIST_NAMES_MAX) {
             out.push((vec!["hdfs.host_map"], message));
+        }
+    }
+    for master in &config.control.masters {
+        if !matches!(master.parse::<Target>(), Ok(Target::Tcp(_))) {
+            let message = format!("expected http://HOST[:PORT], got {master:?}");
+            out.push((vec!["control.masters"], message));
         }
     }
     let paths = [

@@ -125,6 +125,7 @@ pub const KEYS: &[Key] = &[
     fixed("control.listen", Kind::Listen),
     fixed("control.listen_public_read", Kind::Bool),
     fixed("control.munge_socket", Kind::MaybeFile),
+    key("control.masters", Kind::Texts),
     key("source.poll_ms", int(100, 60_000, "milliseconds")),
     key("source.stale_after_ms", int(200, 3_600_000, "milliseconds")),
     key("planner.deadline_ms", int(1, 30_000, "milliseconds")),

@@ -144,6 +144,8 @@ pub struct ControlConfig {
     pub listen_public_read: bool,
     /// Socket of munged; empty: the machine's own.
     pub munge_socket: String,
+    /// Where commands on hosts without the socket reach a daemon: `http://HOST[:PORT]`, in order.
+    pub masters: Vec<String>,
 }
 
 /// `[source]`: how the daemon learns of jobs and nodes.
@@ -569,6 +571,7 @@ impl Default for ControlConfig {
             listen: String::new(),
             listen_public_read: false,
             munge_socket: String::new(),
+            masters: Vec::new(),
         }
     }
 }

@@ -133,8 +133,8 @@ impl Backend for Shared {
         Ok(report)
     }
 
-    fn block_map(&self, job_id: u32) -> Result<Arc<BlockMap>, Failure> {
-        Self::block_map(self, job_id)
+    fn block_map(&self, job_id: u32, user: Option<u32>) -> Result<Arc<BlockMap>, Failure> {
+        Self::block_map(self, job_id, user)
     }
 
     fn shadow(&self, since_ms: Option<u64>) -> Result<ShadowReport, Failure> {

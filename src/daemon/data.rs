@@ -7,6 +7,7 @@
 //! what is wrong, if so; the update also makes slurmctld look at the job again.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,26 +17,24 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use log::{info, warn};
 
 use crate::bisect::Attenuation;
-use crate::blockmap::{self, BlockMap, Declaration, Split};
-use crate::config::{Config, HdfsConfig};
+use crate::blockmap::{self, BlockMap, Declaration, Elements, Split};
+use crate::config::Config;
 use crate::daemon::state::{Shared, lock};
-use crate::hdfs::{Cache, Hdfs, HostMap, HostNames};
 use crate::learn::attenuation::{CoreSpeed, Form, fit};
-use crate::limits::{DATA_INPUTS_MAX, DATA_MAPS_MAX, DATA_SAMPLES_MAX};
+use crate::learn::{ClassKey, JobTraits, class_of, teaches};
+use crate::limits::{DATA_INPUTS_MAX, DATA_MAPS_MAX, DATA_SAMPLES_MAX, SPLITS_MAX};
 use crate::model::blocks::Located;
 use crate::model::run::Run;
 use crate::model::shape::Shape;
 use crate::planner::steer::DataNote;
-use crate::snapshot::{Job, Snapshot};
+use crate::snapshot::{Job, JobState, Snapshot};
 
 /// Longest sleep before a thread looks whether it should stop.
-const TICK: Duration = Duration::from_millis(100);
+pub(super) const TICK: Duration = Duration::from_millis(100);
 /// What our words in a comment begin with.
 const MARK: &str = ";phalanx: ";
 /// Bytes of them.
 const WORDS_MAX: usize = 400;
-/// Hosts without a node that are named.
-const UNMAPPED_MAX: usize = 20;
 /// Bytes of a megabyte of the method.
 const MB: f64 = 1_048_576.0;
 
@@ -56,6 +55,14 @@ pub(super) struct Input {
     pub(super) note: DataNote,
 }
 
+/// The tasks of an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) min: u64,
+    pub(super) max: u64,
+    pub(super) count: u64,
+}
+
 /// One job with a declaration.
 #[derive(Debug, Clone)]
 pub(super) struct JobData {
@@ -65,6 +72,10 @@ pub(super) struct JobData {
     pub(super) user_id: u32,
     pub(super) shape: Shape,
     pub(super) start_s: i64,
+    /// Of an array: all its tasks, as far as they were seen.
+    pub(super) elements: Option<Span>,
+    /// Of one task of an array: the array and the task.
+    pub(super) element: Option<(u32, u32)>,
     /// It was told, or needed no telling.
     pub(super) told: bool,
 }
@@ -76,7 +87,11 @@ struct State {
     queued: HashSet<InputKey>,
     jobs: HashMap<u32, JobData>,
     maps: HashMap<u32, (i64, Arc<BlockMap>)>,
+    /// What the last plan said of each job.
+    plans: HashMap<u32, DataNote>,
     samples: HashMap<String, VecDeque<CoreSpeed>>,
+    /// Jobs that insist on their nodes: since when, and their comments.
+    insisting: HashMap<u32, (Instant, String)>,
 }
 
 /// Something to say in a job's comment; the same text only makes slurmctld look again.
@@ -84,6 +99,8 @@ struct State {
 pub(super) struct Tell {
     pub(super) job_id: u32,
     pub(super) comment: String,
+    /// It waits for the nodes of its input, within `data.require_wait_s`.
+    pub(super) insists: bool,
 }
 
 /// See the module.
@@ -114,11 +131,16 @@ impl DataShared {
             let same = |data: &&JobData| data.start_s == job.start_s || job.start_s == 0;
             if known.is_none_or(|data| !same(&data)) || job_changed(known, job) {
                 let told = known.is_some_and(|data| data.told);
-                state.jobs.insert(job.id, JobData { told, ..read(job) });
+                let new = read(job);
+                // Tasks that started have left the array's record.
+                let elements = known.and_then(|data| data.elements).or(new.elements);
+                state.jobs.insert(job.id, JobData { told, elements, ..new });
             }
         }
         state.jobs.retain(|id, _| seen.contains(id));
         state.maps.retain(|id, _| seen.contains(id));
+        state.plans.retain(|id, _| seen.contains(id));
+        state.insisting.retain(|id, _| seen.contains(id));
         let waits = |job: &&Job| seen.contains(&job.id) && crate::planner::data::may_start(job);
         for job in snapshot.jobs.iter().filter(waits) {
             let Some(key) = state.jobs.get(&job.id).and_then(|data| data.key.clone()) else {
@@ -132,11 +154,11 @@ impl DataShared {
         state.inputs.retain(|key, _| used.contains(key));
     }
 
-    fn next(&self) -> Option<(InputKey, u32)> {
+    pub(super) fn next(&self) -> Option<(InputKey, u32)> {
         lock(&self.state).wanted.pop_front()
     }
 
-    fn put(&self, key: InputKey, input: Input) {
+    pub(super) fn put(&self, key: InputKey, input: Input) {
         let mut state = lock(&self.state);
         state.queued.remove(&key);
         if state.inputs.len() < DATA_INPUTS_MAX {
@@ -188,11 +210,39 @@ impl DataShared {
         lock(&self.state).maps.get(&job_id).map(|(_, map)| Arc::clone(map))
     }
 
-    pub(super) fn keep_map(&self, job_id: u32, start_s: i64, map: &Arc<BlockMap>) {
+    /// Keeps a new map and gives the one to hand out: of two made at once, the first.
+    pub(super) fn keep_map(&self, job_id: u32, start_s: i64, map: BlockMap) -> Arc<BlockMap> {
         let mut state = lock(&self.state);
-        if state.maps.len() < DATA_MAPS_MAX {
-            state.maps.insert(job_id, (start_s, Arc::clone(map)));
+        if let Some((_, kept)) = state.maps.get(&job_id).filter(|(at, _)| *at == start_s) {
+            return Arc::clone(kept);
         }
+        let map = Arc::new(map);
+        if state.maps.len() < DATA_MAPS_MAX {
+            state.maps.insert(job_id, (start_s, Arc::clone(&map)));
+        }
+        map
+    }
+
+    /// Which of `total` splits the job reads; of a task of an array its part.
+    pub(super) fn part(&self, data: &JobData, total: usize) -> Range<usize> {
+        let element = data.element.and_then(|(array, task)| {
+            let span = self.job(array)?.elements?;
+            Elements::of(task.into(), span.min, span.max, span.count)
+        });
+        element.map_or(0..total, |element| element.range(total))
+    }
+
+    /// Keeps what a plan says of a job, or of the array.
+    pub(super) fn planned(&self, job_id: u32, note: &DataNote) {
+        let mut state = lock(&self.state);
+        if state.jobs.contains_key(&job_id) {
+            state.plans.insert(job_id, note.clone());
+        }
+    }
+
+    /// What the last plan said of a job.
+    pub(super) fn plan_of(&self, job_id: u32) -> Option<DataNote> {
+        lock(&self.state).plans.get(&job_id).cloned()
     }
 
     /// Says something to a job once; whether it was not said before.
@@ -201,13 +251,32 @@ impl DataShared {
         let Some(data) = state.jobs.get_mut(&tell.job_id).filter(|data| !data.told) else {
             return false;
         };
-        data.told = self.tells.0.try_send(tell).is_ok();
-        data.told
+        data.told = self.tells.0.try_send(tell.clone()).is_ok();
+        let told = data.told;
+        if told && tell.insists {
+            state.insisting.insert(tell.job_id, (Instant::now(), tell.comment));
+        }
+        told
+    }
+
+    /// Jobs whose longest wait for their nodes has ended, each once. While nothing else changes,
+    /// slurmctld does not look at them again by itself.
+    fn overdue(&self, wait: Duration) -> Vec<Tell> {
+        let mut state = lock(&self.state);
+        let over = |(since, _): &(Instant, String)| since.elapsed() > wait;
+        let ids: Vec<u32> =
+            state.insisting.iter().filter(|(_, one)| over(one)).map(|(id, _)| *id).collect();
+        let take = |job_id| {
+            let (_, comment) = state.insisting.remove(&job_id)?;
+            Some(Tell { job_id, comment, insists: false })
+        };
+        ids.into_iter().filter_map(take).collect()
     }
 
     /// Megabytes that a job that ended has read, for its speed.
     pub(super) fn megabytes(&self, run: &Run) -> Option<f64> {
-        if run.array_job_id.is_some() {
+        // One that was stopped has read nobody knows how much.
+        if run.array_job_id.is_some() || !teaches(&run.state, false) {
             return None;
         }
         let state = lock(&self.state);
@@ -222,17 +291,18 @@ impl DataShared {
     }
 
     /// Learns from a run that reports work.
-    pub(super) fn learn(&self, class: &str, run: &Run) {
+    pub(super) fn learn(&self, run: &Run, class_by: &[ClassKey]) {
         let (Some(work), Ok(cores)) = (run.work, u32::try_from(run.cpus)) else { return };
         if run.elapsed_ms == 0 || cores == 0 {
             return;
         }
         let speed = work / (as_f64(run.elapsed_ms) / 1000.0 * f64::from(cores));
+        let class = pace_class(&JobTraits::of_run(run), class_by);
         let mut state = lock(&self.state);
-        if state.samples.len() >= DATA_INPUTS_MAX && !state.samples.contains_key(class) {
+        if state.samples.len() >= DATA_INPUTS_MAX && !state.samples.contains_key(&class) {
             return;
         }
-        let samples = state.samples.entry(class.to_owned()).or_default();
+        let samples = state.samples.entry(class).or_default();
         samples.push_back(CoreSpeed { cores, speed });
         if samples.len() > DATA_SAMPLES_MAX {
             samples.pop_front();
@@ -257,6 +327,15 @@ impl DataShared {
             }
         }
     }
+}
+
+/// Class of jobs whose speeds with different numbers of cores are compared: what tells requests
+/// apart is left out.
+pub(super) fn pace_class(job: &JobTraits<'_>, class_by: &[ClassKey]) -> String {
+    let request = [ClassKey::Shape, ClassKey::Memory];
+    let keys: Vec<ClassKey> =
+        class_by.iter().copied().filter(|key| !request.contains(key)).collect();
+    class_of(job, if keys.is_empty() { &[ClassKey::Name] } else { &keys })
 }
 
 /// Bytes and milliseconds as numbers; above 2^53 the last digits do not matter here.
@@ -293,8 +372,22 @@ fn read(job: &Job) -> JobData {
         user_id: job.user_id,
         shape: job.shape.clone(),
         start_s: job.start_s,
+        elements: span(job),
+        element: job.array_job_id.zip(job.array_task_id),
         told: false,
     }
+}
+
+/// Waiting tasks of an array's record.
+pub(super) fn tasks_of(job: &Job) -> Option<Vec<u32>> {
+    let (_, list) = job.label.split_once("_[")?;
+    blockmap::array_tasks(list.strip_suffix(']')?, SPLITS_MAX)
+}
+
+fn span(job: &Job) -> Option<Span> {
+    let tasks = tasks_of(job)?;
+    let (min, max) = (u64::from(*tasks.iter().min()?), u64::from(*tasks.iter().max()?));
+    Some(Span { min, max, count: tasks.len() as u64 })
 }
 
 fn user_name(uid: u32) -> String {
@@ -319,166 +412,38 @@ pub(super) fn with_words(comment: &str, words: Option<&str>) -> String {
     format!("{own}{MARK}{words}")
 }
 
-/// The thread `hdfs`: looks inputs up until `stop`; `replan` is called after each.
-pub(super) fn look_up(shared: &Shared, replan: &dyn Fn(Arc<Snapshot>), stop: &AtomicBool) {
-    let mut client = Client::default();
-    while !stop.load(Ordering::Relaxed) {
-        let Some((key, job_id)) = shared.inputs.next() else {
-            std::thread::sleep(TICK);
-            continue;
-        };
-        let started = Instant::now();
-        let input = client.input(&shared.config(), shared.snapshot().as_deref(), &key, job_id);
-        let (note, took) = (&input.note, started.elapsed().as_millis());
-        match &note.error {
-            Some(error) => {
-                warn!("job {job_id}: input {}: {error}; placed as if it read nothing", note.input);
-            }
-            None => info!(
-                "job {job_id}: input {}: {} files, {} blocks, {} bytes on {} hosts ({} unmapped) \
-                 in {took} ms",
-                note.input,
-                note.files,
-                note.blocks,
-                note.bytes,
-                input.nodes.len(),
-                note.unmapped.len()
-            ),
-        }
-        shared.inputs.put(key, input);
-        if let Some(snapshot) = shared.snapshot() {
-            replan(snapshot);
-        }
-    }
-}
-
-/// The file systems under the configuration in force.
-#[derive(Default)]
-struct Client {
-    config: HdfsConfig,
-    hdfs: Option<Hdfs>,
-    cache: Option<Cache>,
-}
-
-impl Client {
-    fn input(
-        &mut self,
-        config: &Config,
-        snapshot: Option<&Snapshot>,
-        key: &InputKey,
-        job_id: u32,
-    ) -> Input {
-        let declaration = &key.declaration;
-        let note = DataNote { input: declaration.uris.join(","), ..DataNote::default() };
-        let located = match self.located(&config.hdfs, key, job_id) {
-            Ok(located) => located,
-            Err(error) => {
-                return Input { note: DataNote { error: Some(error), ..note }, ..Input::default() };
-            }
-        };
-        let Some(splits) = blockmap::cut(&located, declaration.split) else {
-            let error = Some(format!("more than {} splits", crate::limits::SPLITS_MAX));
-            return Input { note: DataNote { error, ..note }, ..Input::default() };
-        };
-        let nodes = match snapshot.map(|snapshot| node_of(&located, &config.hdfs, snapshot)) {
-            Some(Ok(nodes)) => nodes,
-            Some(Err(error)) => {
-                return Input { note: DataNote { error: Some(error), ..note }, ..Input::default() };
-            }
-            None => vec![None; located.datanodes.len()],
-        };
-        let unmapped = located.datanodes.iter().zip(&nodes).filter(|(_, node)| node.is_none());
-        let mut unmapped: Vec<String> =
-            unmapped.map(|(datanode, _)| datanode.host.clone()).collect();
-        unmapped.truncate(UNMAPPED_MAX);
-        let blocks = located.files.iter().flat_map(|file| &file.blocks);
-        let note = DataNote {
-            files: located.files.len() as u64,
-            blocks: located.blocks() as u64,
-            bytes: located.length(),
-            splits: splits.len() as u64,
-            unreadable: blocks.filter(|block| block.corrupt).count() as u64,
-            unmapped,
-            warnings: located.warnings.clone(),
-            ..note
-        };
-        Input { located, splits, nodes, note }
-    }
-
-    /// All URIs together; file paths become full URIs, because bases may differ.
-    fn located(
-        &mut self,
-        config: &HdfsConfig,
-        key: &InputKey,
-        job_id: u32,
-    ) -> Result<Located, String> {
-        if self.hdfs.is_none() || self.config != *config {
-            self.hdfs = Some(Hdfs::configured(config).map_err(|error| error.to_string())?);
-            self.cache = Some(Cache::new(Duration::from_secs(config.cache_s.into())));
-            self.config = config.clone();
-        }
-        let (Some(hdfs), Some(cache)) = (&mut self.hdfs, &mut self.cache) else {
-            return Err("no file system".to_owned());
-        };
-        let started = Instant::now();
-        let limit = Duration::from_millis(config.job_ms.into());
-        let mut all = Located::default();
-        for uri in &key.declaration.uris {
-            if started.elapsed() >= limit {
-                return Err(format!("no answer within {} ms", config.job_ms));
-            }
-            let (recursive, user) = (key.declaration.recursive, &key.user);
-            let context = format!("phalanx job={job_id}");
-            let found = cache
-                .get(uri, recursive, user, Instant::now(), || {
-                    hdfs.locate(uri, recursive, user, &context)
-                })
-                .map_err(|error| error.to_string())?;
-            let mut found = Located::clone(&found);
-            for file in &mut found.files {
-                file.path = format!("{}{}", found.base, file.path);
-            }
-            all.append(found);
-        }
-        Ok(all)
-    }
-}
-
-/// The node that each DataNode is.
-fn node_of(
-    located: &Located,
-    config: &HdfsConfig,
-    snapshot: &Snapshot,
-) -> Result<Vec<Option<Arc<str>>>, String> {
-    let names = |node: &crate::snapshot::Node| HostNames {
-        name: node.name.to_string(),
-        hostname: node.hostname.to_string(),
-        address: node.address.to_string(),
-    };
-    let names: Vec<HostNames> = snapshot.nodes.iter().map(names).collect();
-    let map = HostMap::new(&config.host_map, &names).map_err(|error| error.to_string())?;
-    let name = |at: u32| snapshot.nodes.get(at as usize).map(|node| Arc::clone(&node.name));
-    Ok(located.datanodes.iter().map(|d| map.node(d).and_then(name)).collect())
-}
-
 /// The thread `tell`: says what is to be said in comments until `stop`.
 pub(super) fn tell(shared: &Shared, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
-        let Ok(tell) = shared.inputs.tells.1.recv_timeout(TICK) else { continue };
-        let done = Command::new("scontrol")
-            .arg("update")
-            .arg(format!("JobId={}", tell.job_id))
-            .arg(format!("Comment={}", tell.comment))
-            .stdin(Stdio::null())
-            .output();
-        match done {
-            Ok(done) if done.status.success() => {}
-            Ok(done) => {
-                let text = String::from_utf8_lossy(&done.stderr);
-                // The job may have ended meanwhile.
-                info!("job {}: its comment was not updated: {}", tell.job_id, text.trim());
-            }
-            Err(error) => warn!("scontrol: {error}; jobs are not told about their inputs"),
+        if let Ok(tell) = shared.inputs.tells.1.recv_timeout(TICK) {
+            update(&tell);
         }
+        let wait = Duration::from_secs(shared.config().data.require_wait_s.into());
+        for tell in shared.inputs.overdue(wait) {
+            let snapshot = shared.snapshot();
+            let job = snapshot.as_ref().and_then(|snapshot| snapshot.job(tell.job_id));
+            if job.is_some_and(|job| job.state == JobState::Pending) {
+                info!("job {}: waited {wait:?} for the nodes of its input", tell.job_id);
+                update(&tell);
+            }
+        }
+    }
+}
+
+fn update(tell: &Tell) {
+    let done = Command::new("scontrol")
+        .arg("update")
+        .arg(format!("JobId={}", tell.job_id))
+        .arg(format!("Comment={}", tell.comment))
+        .stdin(Stdio::null())
+        .output();
+    match done {
+        Ok(done) if done.status.success() => {}
+        Ok(done) => {
+            let text = String::from_utf8_lossy(&done.stderr);
+            // The job may have ended meanwhile.
+            info!("job {}: its comment was not updated: {}", tell.job_id, text.trim());
+        }
+        Err(error) => warn!("scontrol: {error}; jobs are not told about their inputs"),
     }
 }

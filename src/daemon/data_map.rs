@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::api::Failure;
-use crate::blockmap::{BlockMap, Dealt, Locality, MapNode, Pace, deal};
-use crate::daemon::data::{Input, JobData};
+use crate::blockmap::{BlockMap, Dealt, Locality, MapNode, Pace, Range, deal};
+use crate::daemon::data::{Input, JobData, as_f64};
 use crate::daemon::state::Shared;
 use crate::model::hostlist;
 use crate::model::shape::Shape;
@@ -17,17 +17,37 @@ use crate::snapshot::JobState;
 type Allocation = Vec<(Arc<str>, u64)>;
 
 impl Shared {
-    /// The map of a job; always the same for one start of it.
-    pub(super) fn block_map(&self, job_id: u32) -> Result<Arc<BlockMap>, Failure> {
+    /// The map of a job for a user, or for whoever may see all; always the same for one start.
+    pub(super) fn block_map(
+        &self,
+        job_id: u32,
+        user: Option<u32>,
+    ) -> Result<Arc<BlockMap>, Failure> {
         let snapshot = self.snapshot();
         let job = snapshot.as_ref().and_then(|s| s.job(job_id));
         let missing = || Failure::NotFound(format!("job {job_id}: declares no input"));
+        // The daemon of a standby controller sees the queue too, but what it would make need not
+        // be what the other one has handed out.
+        let in_charge = self.responder.with_placer(|_| ()).is_some();
+        let elsewhere = || {
+            let text = "slurmctld is not connected: is this a standby controller?";
+            Failure::Unavailable(format!("job {job_id}: {text}"))
+        };
         let Some(data) = self.inputs.job(job_id).or_else(|| self.of_array(job_id)) else {
             // A job that began between two polls: only those with an input are waited for.
             let new = job.is_none() && self.responder.declared_input(job_id);
             let wait = Failure::Unavailable(format!("job {job_id}: not read from Slurm yet"));
-            return Err(if new { wait } else { missing() });
+            return Err(match job {
+                None if !in_charge => elsewhere(),
+                _ if new => wait,
+                _ => missing(),
+            });
         };
+        // Names of files are their readers' business; others learn no more than `squeue` tells.
+        if user.is_some_and(|user| user != data.user_id) {
+            let text = format!("job {job_id}: its block map is for its user");
+            return Err(Failure::NotFound(text));
+        }
         if let Some(error) = data.error {
             return Err(Failure::NotFound(format!("job {job_id}: {error}")));
         }
@@ -37,6 +57,9 @@ impl Shared {
         if let Some(map) = self.inputs.map(job_id, start_s) {
             return Ok(map);
         }
+        if !in_charge {
+            return Err(elsewhere());
+        }
         let key = data.key.as_ref().ok_or_else(missing)?;
         let Some(input) = self.inputs.input_or_ask(key, job_id) else {
             return Err(Failure::Unavailable(format!("job {job_id}: its input is looked up")));
@@ -44,9 +67,8 @@ impl Shared {
         if let Some(error) = &input.note.error {
             return Err(Failure::NotFound(format!("job {job_id}: no block map: {error}")));
         }
-        let map = Arc::new(self.make_map(job_id, &data, &input, &nodes));
-        self.inputs.keep_map(job_id, start_s, &map);
-        Ok(map)
+        let map = self.make_map(job_id, &data, &input, &nodes);
+        Ok(self.inputs.keep_map(job_id, start_s, map))
     }
 
     /// An array task that started may be known only as part of its array.
@@ -118,6 +140,18 @@ impl Shared {
         map
     }
 
+    /// Bytes that a job reads, and those that its nodes hold: of a task of an array, of its part.
+    fn read_by(&self, data: &JobData, map: &BlockMap) -> (f64, f64) {
+        if data.element.is_none() {
+            return (as_f64(map.bytes()), as_f64(map.local_bytes()));
+        }
+        let part = map.ranges.get(self.inputs.part(data, map.ranges.len())).unwrap_or_default();
+        let near = |range: &&Range| map.nodes.iter().any(|node| map.is_local(range, &node.name));
+        let sum = |bytes: &mut dyn Iterator<Item = u64>| as_f64(bytes.sum());
+        let local = sum(&mut part.iter().filter(near).map(|range| range.length));
+        (sum(&mut part.iter().map(|range| range.length)), local)
+    }
+
     /// What `phalanx explain` says of a job's input.
     pub(super) fn input_note(&self, job_id: u32) -> Option<DataNote> {
         let data = self.inputs.job(job_id)?;
@@ -125,10 +159,10 @@ impl Shared {
             return Some(DataNote { error: Some(error), ..DataNote::default() });
         }
         let input = self.inputs.input(data.key.as_ref()?);
-        let mut note = input.map(|input| input.note.clone()).unwrap_or_default();
+        let looked_up = || input.map(|input| input.note.clone());
+        let mut note = self.inputs.plan_of(job_id).or_else(looked_up).unwrap_or_default();
         if let Some(map) = self.inputs.last_map(job_id) {
-            let (all, local) =
-                (super::data::as_f64(map.bytes()), super::data::as_f64(map.local_bytes()));
+            let (all, local) = self.read_by(&data, &map);
             note.local_share = (all > 0.0).then(|| local / all);
             note.remote_mb = Some((all - local) / 1_048_576.0);
             let names: Vec<&str> = map.nodes.iter().map(|node| node.name.as_str()).collect();

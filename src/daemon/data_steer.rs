@@ -5,15 +5,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::blockmap::Locality;
-use crate::daemon::data::{Input, JobData, Tell, with_words};
+use crate::bisect::Attenuation;
+use crate::blockmap::{Elements, Locality, Split};
+use crate::daemon::data::{Input, JobData, Tell, pace_class, tasks_of, with_words};
 use crate::daemon::steerers::{Round, Steerer};
 use crate::learn::{JobTraits, class_of};
+use crate::limits::DATA_ELEMENTS_MAX;
 use crate::model::comment;
 use crate::planner::data::{
-    DataJob, Inputs, Piece, can_be_planned, may_start, node_numbers, nowhere, plan,
+    DataJob, Inputs, Piece, can_be_planned, key_of, may_start, near, node_numbers, nowhere, plan,
 };
-use crate::planner::steer::{DataNote, Method, MethodReport, Steer, Steering};
+use crate::planner::steer::{DataNote, JobKey, Method, MethodReport, Note, Steer, Steering};
 use crate::snapshot::{Job, JobState};
 
 /// Plans data-parallel jobs.
@@ -39,6 +41,10 @@ impl Steerer for DataJobs {
             match self.judge(round, job, &data, &numbers) {
                 Judged::Wait => {}
                 Judged::Plan(data) => jobs.push(*data),
+                Judged::Elements(elements, rest) => {
+                    jobs.extend(elements);
+                    away.push(*rest);
+                }
                 Judged::Nowhere(steer) => away.push(*steer),
             }
         }
@@ -57,6 +63,13 @@ impl Steerer for DataJobs {
             expired: &|| Instant::now() >= deadline,
         };
         let mut steering = plan(&inputs, jobs);
+        for steer in steering.steers.iter().chain(&away) {
+            if let (JobKey::Job(job) | JobKey::Array(job), Note::Data(note)) =
+                (steer.key, &steer.note)
+            {
+                round.data.planned(job, note);
+            }
+        }
         steering.report.terms.insert("without_plan".to_owned(), count(away.len()));
         steering.steers.extend(away);
         steering
@@ -69,10 +82,23 @@ impl Steerer for DataJobs {
     }
 }
 
+/// As `explain` shows it.
+fn in_words(attenuation: &Attenuation) -> String {
+    match attenuation {
+        Attenuation::Linear(alpha) => format!("linear alpha={alpha:.4}"),
+        Attenuation::Amdahl(beta) => format!("amdahl beta={beta:.4}"),
+        Attenuation::Table(values) => {
+            format!("table f({})={:.4}", values.len(), values.last().unwrap_or(&1.0))
+        }
+    }
+}
+
 enum Judged<'a> {
     /// Its input is being looked up.
     Wait,
     Plan(Box<DataJob<'a>>),
+    /// The next tasks of an array, each with its part of the input, and the later ones.
+    Elements(Vec<DataJob<'a>>, Box<Steer>),
     Nowhere(Box<Steer>),
 }
 
@@ -119,28 +145,76 @@ impl DataJobs {
         if note.error.is_some() || off || !can_be_planned(job) {
             return away(note);
         }
-        let own_units = comment::work_units(&job.comment).is_some();
-        let class = class_of(&JobTraits::of(job), &round.config.learn.class_by);
-        let class = if own_units { "" } else { &class };
-        let (speed, attenuation, runs) = round.data.pace(class, round.config);
-        (note.speed_mb_per_s, note.speed_runs) = (speed, runs);
-        Judged::Plan(Box::new(DataJob {
+        let own = round.data.part(data, input.splits.len());
+        let pieces = pieces(&input, input.splits.get(own).unwrap_or_default(), numbers);
+        let strict = key.declaration.locality == Locality::Require;
+        if strict {
+            note.warnings.push(insists(&pieces, round.config.data.require_wait_s));
+        }
+        let (speed, attenuation) = pace(round, job, &mut note);
+        let whole = DataJob {
             job,
-            pieces: pieces(&input, numbers),
+            key: key_of(job),
+            pieces,
             speed_mb_per_s: speed,
             attenuation,
-            strict: key.declaration.locality == Locality::Require,
+            strict,
             note,
-        }))
+        };
+        let elements = elements(&whole, data, &input, numbers);
+        if elements.is_empty() {
+            return Judged::Plan(Box::new(whole));
+        }
+        Judged::Elements(elements, Box::new(near(&whole, round.now_ms)))
     }
 
     /// Also a job without words is updated: slurmctld then looks at it again.
     fn say(&mut self, job: &Job, data: &JobData, words: Option<&str>) {
         if !data.told {
             let comment = with_words(&job.comment, words);
-            self.tells.push(Tell { job_id: job.id, comment });
+            let locality = data.key.as_ref().map(|key| key.declaration.locality);
+            let insists = locality == Some(Locality::Require);
+            self.tells.push(Tell { job_id: job.id, comment, insists });
         }
     }
+}
+
+/// What is known of the speed of a job's class, also for its explanation.
+fn pace(round: &Round<'_>, job: &Job, note: &mut DataNote) -> (f64, Attenuation) {
+    // Runs that report work of their own units say nothing of megabytes.
+    let own_units = comment::work_units(&job.comment).is_some();
+    let class = pace_class(&JobTraits::of(job), &round.config.learn.class_by);
+    let class = if own_units { "" } else { &class };
+    let (speed, attenuation, runs) = round.data.pace(class, round.config);
+    (note.speed_mb_per_s, note.speed_runs) = (speed, runs);
+    note.attenuation = in_words(&attenuation);
+    (speed, attenuation)
+}
+
+/// What `locality=require` means for this job.
+fn insists(pieces: &[Piece], most_s: u32) -> String {
+    if pieces.iter().all(|piece| piece.nodes.is_empty()) {
+        return "locality=require: no node holds any of it, so any nodes".to_owned();
+    }
+    format!("locality=require: waits at most {most_s} s for nodes that hold it")
+}
+
+/// The next tasks of a waiting array, each with the part of the input that its index stands for.
+fn elements<'a>(
+    whole: &DataJob<'a>,
+    data: &JobData,
+    input: &Input,
+    numbers: &HashMap<Arc<str>, u32>,
+) -> Vec<DataJob<'a>> {
+    let (JobKey::Array(array), Some(span)) = (whole.key, data.elements) else { return Vec::new() };
+    let waiting = tasks_of(whole.job).unwrap_or_default();
+    let one = |&task: &u32| {
+        let element = Elements::of(task.into(), span.min, span.max, span.count)?;
+        let part = input.splits.get(element.range(input.splits.len()))?;
+        let key = JobKey::Element(array, task);
+        Some(DataJob { key, pieces: pieces(input, part, numbers), ..whole.clone() })
+    };
+    waiting.iter().take(DATA_ELEMENTS_MAX).filter_map(one).collect()
 }
 
 /// What a user should know without asking.
@@ -161,12 +235,12 @@ fn words(note: &DataNote) -> Option<String> {
 
 /// The splits with the nodes that hold them; one that no node holds whole counts as a part for
 /// each of its holders.
-fn pieces(input: &Input, numbers: &HashMap<Arc<str>, u32>) -> Vec<Piece> {
+fn pieces(input: &Input, splits: &[Split], numbers: &HashMap<Arc<str>, u32>) -> Vec<Piece> {
     let number = |node: &Option<Arc<str>>| numbers.get(node.as_ref()?).copied();
     let nodes: Vec<Option<u32>> = input.nodes.iter().map(number).collect();
     let node = |at: u32| nodes.get(at as usize).copied().flatten();
-    let mut pieces = Vec::with_capacity(input.splits.len());
-    for split in &input.splits {
+    let mut pieces = Vec::with_capacity(splits.len());
+    for split in splits {
         let whole = split.held.iter().filter(|(_, bytes)| *bytes >= split.length);
         let mut on: Vec<u32> = whole.filter_map(|(at, _)| node(*at)).collect();
         on.sort_unstable();

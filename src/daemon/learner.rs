@@ -303,7 +303,7 @@ impl Learner {
         let then = split_node_classes(&run.node_class, &names);
         let (class, seen) = (self.class_of(run), self.observation(run));
         self.changed = true;
-        self.shared.inputs.learn(&class, run);
+        self.shared.inputs.learn(run, &self.config.class_by);
         let nodes = run_nodes(&self.classes, &names, &then);
         self.speeds.learn(&class, &nodes, &seen).is_ok()
     }

@@ -38,6 +38,9 @@ use crate::limits::HDFS_PAGE_BLOCKS;
 use crate::model::blocks::{DataNode, Located};
 use rpc::Timeouts;
 
+/// A call may give up so long before its limit.
+const CLOSE: Duration = Duration::from_millis(20);
+
 /// Why an input could not be located.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HdfsError {
@@ -61,9 +64,12 @@ pub enum HdfsError {
     /// The connection broke, or what came was not understood.
     #[error("connection lost: {0}")]
     Broken(String),
-    /// The time for this input is over.
+    /// The time for this call is over.
     #[error("no answer in time")]
     OutOfTime,
+    /// The same at the end, with the limit that was reached.
+    #[error("no answer in time ({0})")]
+    Late(&'static str),
     /// The NameNode's own refusal.
     #[error("{}: {message}", short(class))]
     Remote {
@@ -238,6 +244,23 @@ impl Hdfs {
         context: &str,
     ) -> Result<Located, HdfsError> {
         let timeouts = self.timeouts();
+        let located = self.locate_until(timeouts, uri, recursive, (user, context));
+        located.map_err(|error| match error {
+            HdfsError::OutOfTime if Instant::now() + CLOSE >= timeouts.end => {
+                HdfsError::Late("hdfs.job_ms")
+            }
+            HdfsError::OutOfTime => HdfsError::Late("hdfs.call_ms"),
+            other => other,
+        })
+    }
+
+    fn locate_until(
+        &mut self,
+        timeouts: Timeouts,
+        uri: &str,
+        recursive: bool,
+        (user, context): (&str, &str),
+    ) -> Result<Located, HdfsError> {
         let location = uri::parse(uri)?;
         let service = self.site.service(&location)?;
         let base = location.base(&service);

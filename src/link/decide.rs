@@ -144,6 +144,7 @@ fn decide(
     let question = Question {
         job_id: asked.job_id,
         array_job_id: asked.array_job_id,
+        array_task_id: asked.array.map(|(_, task)| task),
         user_id: asked.user_id,
         shape: &asked.shape,
         candidates,

@@ -14,6 +14,7 @@ pub mod problem;
 mod resources;
 pub mod run;
 pub mod shape;
+pub mod target;
 pub mod text;
 
 pub use amount::{Amount, AmountError, Scale};

@@ -6,7 +6,7 @@
 //! remaining times say when cores are free, speed and attenuation are what was learned of the
 //! job's class. Where the user left the number of nodes open, several are tried.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::bisect::Attenuation;
@@ -40,6 +40,8 @@ pub struct Piece {
 pub struct DataJob<'a> {
     /// The job.
     pub job: &'a Job,
+    /// Of an array, which of its tasks; else the job.
+    pub key: JobKey,
     /// Its input.
     pub pieces: Vec<Piece>,
     /// MB/s of one core alone.
@@ -132,6 +134,9 @@ pub fn plan(inputs: &Inputs<'_>, jobs: Vec<DataJob<'_>>) -> Steering {
         steers.push(steer(inputs, data, placed.as_ref(), &found));
     }
     starts.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // An array is wished for once.
+    let mut seen = HashSet::new();
+    starts.retain(|(_, job_id)| seen.insert(*job_id));
     let wishes = (0u32..).zip(starts).map(|(rank, (_, job_id))| OrderWish { job_id, rank });
     Steering { method: Method::Bisect, steers, wishes: wishes.collect(), report }
 }
@@ -176,8 +181,15 @@ fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job 
         node_counts(data).into_iter().map(|nodes| form(data.job, nodes)).collect();
     let need = forms.last().map(|f| shape.need(u32::try_from(f.hosts).unwrap_or(u32::MAX)));
     let eligible = eligible(inputs.snapshot, data.job, now_s).nodes;
+    // A job that insists on the nodes of its input has no plan elsewhere.
+    let least = forms.iter().map(|form| form.hosts).min().unwrap_or(1);
+    let only = data.strict.then(|| holders(&data.pieces)).filter(|nodes| nodes.len() >= least);
+    let may = |node: usize| {
+        let number = u32::try_from(node).unwrap_or(u32::MAX);
+        eligible.contains(node) && only.as_ref().is_none_or(|o| o.binary_search(&number).is_ok())
+    };
     let mut allowed = Vec::new();
-    for (node, room) in inputs.rooms.iter().enumerate().filter(|(n, _)| eligible.contains(*n)) {
+    for (node, room) in inputs.rooms.iter().enumerate().filter(|(n, _)| may(*n)) {
         let Some(need) = &need else { break };
         let other = crate::model::shape::Need { cpus: need.cpus.min(1), ..need.clone() };
         if !room.could_hold(&other) {
@@ -263,13 +275,15 @@ fn steer(
     note.bound_ms = Some(found.lower_bound_ms);
     let holders = holders(&data.pieces);
     let wanted = data.job.shape.wanted_nodes() as usize;
+    let held = !holders.is_empty();
     if holders.len() >= wanted && holders.len() > nodes.len() {
         tiers.push(Tier { name: "holders".into(), nodes: holders.into(), quota: None });
     }
     Steer {
-        key: key_of(data.job),
+        key: data.key,
         method: Method::Bisect,
-        strict: data.strict && !tiers.is_empty(),
+        // Where nobody holds anything there is nothing to wait for.
+        strict: data.strict && held && !tiers.is_empty(),
         tiers,
         made_ms: inputs.now_ms,
         note: Note::Data(note),
@@ -298,6 +312,17 @@ pub fn nowhere(job: &Job, now_ms: u64, note: DataNote) -> Steer {
         made_ms: now_ms,
         note: Note::Data(note),
     }
+}
+
+/// For the tasks of an array without plans of their own: the nodes that hold any of its input.
+#[must_use]
+pub fn near(data: &DataJob<'_>, now_ms: u64) -> Steer {
+    let nodes = holders(&data.pieces);
+    let enough = !nodes.is_empty() && nodes.len() >= data.job.shape.wanted_nodes() as usize;
+    let tier = Tier { name: "holders".into(), nodes: nodes.into(), quota: None };
+    let tiers = if enough { vec![tier] } else { Vec::new() };
+    let strict = data.strict && enough;
+    Steer { tiers, strict, ..nowhere(data.job, now_ms, data.note.clone()) }
 }
 
 /// Names for the nodes of a snapshot.
@@ -347,6 +372,10 @@ mod tests {
     }
 
     fn planned(snapshot: &Snapshot, on: &[&[u32]]) -> Steering {
+        planned_as(snapshot, on, false)
+    }
+
+    fn planned_as(snapshot: &Snapshot, on: &[&[u32]], strict: bool) -> Steering {
         let rooms = Room::of_snapshot(snapshot);
         let inputs = Inputs {
             snapshot,
@@ -359,10 +388,11 @@ mod tests {
         let pieces = || on.iter().map(|n| Piece { bytes: 64 << 20, nodes: n.to_vec() }).collect();
         let data = |job| DataJob {
             job,
+            key: key_of(job),
             pieces: pieces(),
             speed_mb_per_s: 50.0,
             attenuation: Attenuation::Linear(0.05),
-            strict: false,
+            strict,
             note: DataNote::default(),
         };
         let pending = snapshot.jobs.iter().filter(|job| can_be_planned(job));
@@ -394,6 +424,20 @@ mod tests {
         let (nodes, note) = tier(&planned(&snapshot(vec![job(1, 1, 1, 2)]), &on), 1);
         assert_eq!(nodes, [3]);
         assert!((note.local_share.unwrap() - 2.0 / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn who_insists_is_planned_on_holders_only() {
+        let on: Vec<&[u32]> = vec![&[0, 3], &[0], &[3]];
+        let strict = |on: &[&[u32]], nodes| {
+            let snapshot = snapshot(vec![job(1, nodes, nodes, 2 * nodes)]);
+            planned_as(&snapshot, on, true).steers.remove(0)
+        };
+        // The busy node 0 is waited for, though another one would be sooner.
+        let both = strict(&on, 2);
+        assert_eq!((&*both.tiers[0].nodes, both.strict), (&[0, 3][..], true));
+        assert_eq!(strict(&on, 3).tiers[0].nodes.len(), 3, "more nodes than hold anything");
+        assert!(!strict(&[&[], &[]], 1).strict, "nothing to wait for");
     }
 
     #[test]

@@ -136,6 +136,7 @@ fn one(
         require_wait_ms: 0,
         job_id: job.id,
         array_job_id: job.array_job_id,
+        array_task_id: job.array_task_id,
         user_id: job.user_id,
         shape: &job.shape,
         candidates: &words,

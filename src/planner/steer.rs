@@ -61,6 +61,8 @@ impl Method {
 pub enum JobKey {
     /// A job, or one component of a het job.
     Job(u32),
+    /// One waiting task of an array job.
+    Element(u32, u32),
     /// Every waiting task of this array job.
     Array(u32),
     /// Jobs that no plan has seen yet, since Slurm may ask at once: the user's
@@ -163,6 +165,9 @@ pub struct DataNote {
     pub speed_mb_per_s: f64,
     /// Runs behind that speed; 0: it is the configured one.
     pub speed_runs: u64,
+    /// What a core keeps of it when the job has n of them: `linear alpha=A`, `amdahl beta=B` or
+    /// `table f(N)=F`, the last of the table.
+    pub attenuation: String,
 }
 
 /// One class of nodes in an array's split.
@@ -456,7 +461,9 @@ impl Steers {
             return None;
         }
         let plain = ask.shape.left_to_slurm.is_none();
+        let element = ask.array_job_id.zip(ask.array_task_id);
         let keys = [
+            element.map(|(array, task)| JobKey::Element(array, task)),
             Some(JobKey::Job(ask.job_id)),
             ask.array_job_id.map(JobKey::Array),
             plain.then(|| JobKey::like(ask.user_id, ask.shape)),
@@ -501,6 +508,8 @@ pub struct Question<'a> {
     pub job_id: u32,
     /// Its array, if it is of one.
     pub array_job_id: Option<u32>,
+    /// Which task of it would start, if that is known.
+    pub array_task_id: Option<u32>,
     /// User id.
     pub user_id: u32,
     /// Request.
@@ -701,6 +710,7 @@ mod tests {
         Question {
             job_id: 7,
             array_job_id: array,
+            array_task_id: None,
             user_id: 5,
             shape,
             candidates,

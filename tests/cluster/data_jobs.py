@@ -14,10 +14,13 @@ beside stock is printed instead.
 
 import argparse
 import collections
+import contextlib
 import json
 import os
 import shutil
 import signal
+import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,7 +31,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "hdfs")]
 sys.dont_write_bytecode = True
 
 from gangs import Suite  # noqa: E402
-from minihdfs import HdfsError, MiniHdfs  # noqa: E402
+from minihdfs import HdfsError, MiniHdfs, free_ports  # noqa: E402
 from slurmcluster import Cluster, ClusterError  # noqa: E402
 from slurmcluster.nodes import expand_hostlist  # noqa: E402
 from transparency_status import phalanx, phalanx_json  # noqa: E402
@@ -36,12 +39,17 @@ from transparency_status import phalanx, phalanx_json  # noqa: E402
 COUNT = 12
 NAMES = [f"n{i}" for i in range(1, COUNT + 1)]
 HOLDERS = ["n5", "n8", "n9", "n11"]
+# A DataNode that is no node.
+STRANGER = "elsewhere"
+# Those of the largest file.
+BIG = ["n1", "n3", "n4", "n6", "n7", "n9", "n10", "n12"]
 NODES = f"""\
 NodeName=n[1-{COUNT}] CPUs=4 Sockets=1 CoresPerSocket=4 RealMemory=8000
 PartitionName=main Nodes=n[1-{COUNT}] Default=YES MaxTime=INFINITE State=UP
 PartitionName=stock Nodes=n[1-{COUNT}] MaxTime=INFINITE State=UP
 """
 BLOCK = 64 << 10
+HUGE = 100_000
 WORDCOUNT = os.path.join(HERE, "..", "..", "config", "examples", "wordcount.py")
 SCRIPTS = os.path.join(HERE, "..", "..", "config", "slurm")
 LOCAL_MIN = 0.95
@@ -53,6 +61,7 @@ class Data(Suite):
     def __init__(self, cluster, hdfs, root):
         super().__init__(cluster)
         self.hdfs, self.root, self.jobs = hdfs, root, 0
+        self.masters = ""
         self.program = os.path.join(cluster.paths.bin_dir, "phalanx")
 
     def submit(self, declared, *options, command=None, stock=False, words=False):
@@ -72,6 +81,19 @@ class Data(Suite):
                                   wrap=setup + (command or "srun TASK").replace("TASK", task))
         return job, out
 
+    @contextlib.contextmanager
+    def settings(self, old, new):
+        """The daemon under a configuration with another line."""
+        path = self.cluster.paths.phalanx_toml
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for lines in (text.replace(old, new), text):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(lines)
+            phalanx(self.cluster, "reload")
+            if lines != text:
+                yield
+
     def hdfs_url(self):
         """WebHDFS of the first NameNode."""
         return f"http://127.0.0.1:{self.hdfs.http[self.hdfs.namenodes[0]]}"
@@ -83,12 +105,8 @@ class Data(Suite):
                                words=words)
         record = self.cluster.wait_jobs([job], timeout=90)[0]
         explained = None if stock else phalanx_json(self.cluster, "explain", str(job))
-        rows, told = [], 0
-        for name in sorted(os.listdir(out)):
-            if name.startswith("task-"):
-                told += 1
-                with open(os.path.join(out, name), encoding="utf-8") as file:
-                    rows += json.load(file)
+        rows = self.rows(out)
+        told = sum(name.startswith("task-") for name in os.listdir(out))
         log = open(f"{out}/log", encoding="utf-8", errors="replace").read()[-600:]
         self.expect(record["JobState"] == "COMPLETED", f"{declared}: {record['JobState']}: {log}")
         if tasks is not None:
@@ -96,6 +114,15 @@ class Data(Suite):
         if size is not None:
             self.covers(rows, size, declared)
         return record, rows, explained
+
+    def rows(self, out):
+        """What the tasks of a job have written."""
+        rows = []
+        for name in sorted(os.listdir(out)):
+            if name.startswith("task-"):
+                with open(os.path.join(out, name), encoding="utf-8") as file:
+                    rows += json.load(file)
+        return rows
 
     def covers(self, rows, size, what):
         """Every byte of the input in exactly one row. `size`: bytes by path."""
@@ -162,9 +189,17 @@ def any_tasks(suite):
     suite.run("/data/one", "-N4", "-n8", command="srun -n8 -m cyclic TASK", size=size, tasks=8)
     job, out = suite.submit("/data/one", "-N1", "-n1", "--array=1-7:2", command="TASK")
     suite.cluster.wait_jobs([job], timeout=60)
-    rows = [row for name in os.listdir(out) if name.startswith("task-")
-            for row in json.load(open(os.path.join(out, name), encoding="utf-8"))]
-    suite.covers(rows, size, "array")
+    suite.covers(suite.rows(out), size, "array")
+    # Each element reads a sixth: the first four what n5 holds, then n8, then n9 and n11.
+    sizes = {f"/data/skew/f{i}": n * BLOCK for i, n in enumerate((40, 10, 6, 4))}
+    job, out = suite.submit("/data/skew", "-N1", "-n1", "--array=0-5", command="TASK; sleep 1")
+    suite.cluster.wait_jobs([job], timeout=60)
+    rows = suite.rows(out)
+    suite.covers(rows, sizes, "skewed array")
+    share = suite.share(rows)
+    print(f"    array of 6 over 40 + 10 + 6 + 4 blocks: {100 * share:.1f} % local, 93.3 % can be",
+          flush=True)
+    suite.expect(share >= 0.9, f"skewed array: {share} local")
 
 
 def environment_is_set(suite):
@@ -209,6 +244,18 @@ def told_to_users(suite):
                      f"{declared}: comment {record.get('Comment')}")
         note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
         suite.expect(says in (note.get("error") or ""), f"{declared}: explain {note}")
+    # Half of it lies on a host that is no node of Slurm.
+    size = {"/data/away/f0": BLOCK, "/data/away/f1": BLOCK}
+    record, rows, explained = suite.run("/data/away", "-N1", "-n1", command="TASK; sleep 2",
+                                        size=size, tasks=1)
+    suite.expect(record["NodeList"] == "n9" and suite.share(rows) == 0.5,
+                 f"half unmapped: on {record['NodeList']}, {suite.share(rows)} local")
+    suite.expect(explained["input"]["unmapped"] == [STRANGER], f"{explained['input']}")
+    comment = suite.cluster.job(int(record["JobId"])).get("Comment", "")
+    suite.expect(f"no Slurm nodes: {STRANGER}" in comment, f"unmapped: comment {comment}")
+    checked = phalanx(suite.cluster, "hdfs", "check", "--conf-dir", str(suite.hdfs.conf),
+                      check=False)
+    suite.expect(checked.returncode == 1 and "1 UNMAPPED" in checked.stdout, f"check: {checked}")
 
 
 def other_ways(suite):
@@ -244,6 +291,158 @@ def many_at_once(suite):
     suite.expect(all(r["JobState"] == "COMPLETED" for r in records), "not all completed")
 
 
+def from_other_hosts(suite):
+    """Over TCP with MUNGE: own maps only; what is down, silent or refuses holds nothing up"""
+    job = suite.cluster.submit("-t1", "-N2", "-n4", "--comment=hdfs-input=/data/one",
+                               wrap="sleep 8")
+    suite.cluster.wait_jobs([job], states=("RUNNING",))
+    away = f"{suite.root}/none"
+    ask = ["splits", "--job", str(job), "--dir", away]
+
+    def run(masters, *argv, **how):
+        begun = time.monotonic()
+        env = {"PATH": os.environ["PATH"], "PHALANX_MASTER": masters}
+        done = subprocess.run([suite.program, *argv], env=env, capture_output=True, text=True,
+                              timeout=30, check=False, **how)
+        return done, time.monotonic() - begun
+
+    done, _ = run(suite.masters, *ask)
+    suite.expect(len(done.stdout.splitlines()) == 64, f"own map: {done.stderr}{done.stdout[-300:]}")
+    done, _ = run("", *ask, "--master", suite.masters.split(",")[1])
+    suite.expect(len(done.stdout.splitlines()) == 64, f"--master: {done.stderr}")
+    if os.getuid() == 0:
+        done, _ = run(suite.masters, *ask, user="nobody", cwd="/")
+        suite.expect(done.returncode == 1 and not done.stdout
+                     and "is for its user" in done.stderr, f"of another user: {done}")
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        mute = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        down = suite.masters.split(",")[0]
+        for masters, says in ((down, "refused"), (mute, "no answer"), ("http://:1", "http"),
+                              ("head:6820", "expected http://HOST")):
+            done, took = run(masters, *ask, "--install")
+            suite.expect(done.returncode == 0 and took < 9 and says in done.stderr
+                         and not os.path.exists(away), f"{masters}: {took:.1f} s, {done}")
+    with_it = suite.cluster.submit("-t1", "-N1", wrap="true")
+    record = suite.cluster.wait_jobs([job, with_it], timeout=60)[0]
+    suite.expect(record["JobState"] == "COMPLETED", f"{record['JobState']}")
+
+
+def hundred_thousand_blocks(suite):
+    """One file of 100,000 blocks, 3 replicas: placed, mapped, readable; limits named when over"""
+    suite.hdfs.tool("claim /huge 3 " + suite.hdfs.datanode(*BIG))
+    out = f"{suite.root}/huge"
+    splits = f"{suite.program} splits --dir {suite.root}/jobs"
+    with suite.settings("job_ms = 6000", "job_ms = 30000"):
+        begun = time.monotonic()
+        job = suite.cluster.submit("-t2", f"-N{len(BIG)}", f"-n{2 * len(BIG)}",
+                                   "--comment=hdfs-input=/huge", wrap=(
+                                       f"{splits} > {out}; srun sh -c '{splits} --mine | wc -l > "
+                                       f"{out}-$SLURM_PROCID'"))
+        record = suite.cluster.wait_jobs([job], timeout=90)[0]
+        took = time.monotonic() - begun
+        note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
+    print(f"    ended after {took:.1f} s on {record['NodeList']}, "
+          f"{100 * (note.get('local_share') or 0):.2f} % local", flush=True)
+    suite.expect(record["JobState"] == "COMPLETED" and note.get("blocks") == HUGE, f"{note}")
+    suite.expect(sorted(expand_hostlist(record["NodeList"])) == sorted(BIG), record["NodeList"])
+    suite.expect((note.get("local_share") or 0) >= LOCAL_MIN, f"local: {note.get('local_share')}")
+    with open(out, encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file]
+    ends = 0
+    for row in rows:
+        suite.expect(int(row[3]) == ends, f"at {ends}: {row}") if int(row[3]) != ends else None
+        ends = int(row[3]) + int(row[4])
+    suite.expect(len(rows) == HUGE and ends == HUGE * 1024, f"{len(rows)} rows, {ends} bytes")
+    counts = [int(open(f"{out}-{task}", encoding="utf-8").read()) for task in range(2 * len(BIG))]
+    suite.expect(sum(counts) == HUGE and max(counts) - min(counts) < 0.02 * HUGE, f"{counts}")
+    with open(os.path.join(suite.cluster.paths.log, "phalanxd.out"), encoding="utf-8") as file:
+        log = file.read()
+    for says in (f"job {job}: input /huge: 1 files, {HUGE} blocks",
+                 f"job {job}: block map of {HUGE} splits"):
+        suite.expect(says in log, f"the log has no {says!r}")
+    with suite.settings("job_ms = 6000", "job_ms = 100"):
+        job = suite.cluster.submit("-t1", "-N1", "--comment=hdfs-input=/huge;split=7",
+                                   wrap="sleep 2")
+        record = suite.cluster.wait_jobs([job], timeout=60)[0]
+        note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
+    suite.expect(record["JobState"] == "COMPLETED" and "(hdfs.job_ms)" in (note.get("error") or ""),
+                 f"over the limit: {record['JobState']}, {note}")
+
+
+def required(suite):
+    """locality=require waits for the nodes of its input, but not for ever, nor where there are none"""
+    def block(seconds):
+        job = suite.cluster.submit("-t1", "-p", "stock", "-N4", "--exclusive", "-w",
+                                   ",".join(HOLDERS), wrap=f"sleep {seconds}")
+        suite.cluster.wait_jobs([job], states=("RUNNING",))
+        return job
+
+    block(8)
+    job, out = suite.submit("/data/one;locality=require", "-N4", "-n8")
+    near, _ = suite.submit("/data/one;locality=prefer", "-N4", "-n8")
+    suite.cluster.wait_jobs([near], timeout=20)
+    waits = suite.cluster.job(job)
+    suite.expect(waits["JobState"] == "PENDING", f"did not wait: {waits['JobState']}")
+    told = phalanx(suite.cluster, "explain", str(job)).stdout
+    suite.expect("waits at most 600 s" in told and "Planned local" in told, f"explain of the waiting: {told}")
+    record = suite.cluster.wait_jobs([job], timeout=60)[0]
+    suite.expect(record["JobState"] == "COMPLETED"
+                 and sorted(expand_hostlist(record["NodeList"])) == sorted(HOLDERS),
+                 f"after the wait: {record['JobState']} on {record['NodeList']}")
+    rows = suite.rows(out)
+    suite.expect(rows and suite.share(rows) == 1.0, f"local after the wait: {suite.share(rows)}")
+    with suite.settings("[planner]", "[data]\nrequire_wait_s = 2\n[planner]"):
+        blocker = block(30)
+        job, _ = suite.submit("/data/one;locality=require", "-N4", "-n8", command="true")
+        # Its only block lies on a host that is no node.
+        none, _ = suite.submit("/data/away/f1;locality=require", "-N1", "-n1", command="true")
+        records = suite.cluster.wait_jobs([job, none], timeout=20)
+        suite.cluster.run("scancel", str(blocker))
+    suite.expect(all(r["JobState"] == "COMPLETED" for r in records)
+                 and not set(HOLDERS) & set(expand_hostlist(records[0]["NodeList"])),
+                 f"after require_wait_s: {[(r['JobState'], r['NodeList']) for r in records]}")
+    suite.cluster.wait_jobs([blocker], timeout=20)
+
+
+def learning(suite):
+    """Runs of one class on 1, 2, 4 and 8 CPUs, at 0.25 MB/s a core and less the more there are"""
+    suite.learning = []
+    for cpus, nodes in ((1, 1), (2, 1), (4, 1), (8, 2)):
+        # 4 MiB, and Amdahl's form with beta 0.25.
+        seconds = 16 * (1 + 0.25 * (cpus - 1)) / cpus
+        suite.learning.append(suite.cluster.submit(
+            "-t1", "-J", "learnt", f"-N{nodes}", f"-n{cpus}", "-x", ",".join(HOLDERS),
+            "--comment=hdfs-input=/data/one;locality=off", wrap=f"sleep {seconds}"))
+
+
+def learned(suite):
+    """What those runs teach is in the next plan: speed, form and its parameter, expected time"""
+    suite.cluster.wait_jobs(suite.learning, timeout=60)
+    end = time.monotonic() + 15
+    runs, note = 0, {}
+    while runs < 4 and time.monotonic() < end:
+        job = suite.cluster.submit("-t1", "-J", "learnt2", "-N1", "-n4", "--comment="
+                                   "hdfs-input=/data/one", wrap="sleep 60")
+        suite.cluster.wait_jobs([job], states=("RUNNING",), timeout=30)
+        note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
+        told = phalanx(suite.cluster, "explain", str(job)).stdout
+        # One that was stopped teaches nothing.
+        suite.cluster.run("scancel", str(job))
+        runs = note.get("speed_runs", 0)
+        time.sleep(0.5)
+    form, value = (note.get("attenuation", "") + " beta=0").split(" beta=")[:2]
+    speed, beta = note.get("speed_mb_per_s", 0), float(value.split()[0])
+    took = ((note.get("end_ms") or 0) - (note.get("start_ms") or 0)) / 1000
+    print(f"    {speed:.3f} MB/s a core, {note.get('attenuation')}, {runs} runs, "
+          f"4 CPUs expected to take {took:.1f} s", flush=True)
+    suite.expect(runs == 4 and form == "amdahl", f"{note}")
+    suite.expect(0.2 < speed < 0.3 and 0.15 < beta < 0.4, f"{speed} {beta}")
+    suite.expect(5 < took < 10, f"4 CPUs: expected {took} s, should be about 7")
+    suite.expect("amdahl beta=" in told, f"explain: {told}")
+
+
 def datanode_dies(suite):
     """A DataNode stops: what only it held is told, what others hold too is read there"""
     suite.hdfs.kill("n8")
@@ -254,6 +453,10 @@ def datanode_dies(suite):
     _, rows, explained = suite.run("/data/three;split=block;locality=prefer", "-N10", "-n10",
                                    size=size, tasks=10)
     suite.expect(suite.share(rows) >= LOCAL_MIN, f"replication 3: {suite.share(rows)}")
+    record, rows, explained = suite.run("/data/three", "-N8", "-n16", size=size, tasks=16)
+    print(f"    8 of 11 nodes: {100 * suite.share(rows):.1f} % local on {record['NodeList']}, "
+          f"planned {explained['input'].get('nodes')}", flush=True)
+    suite.expect(suite.share(rows) >= LOCAL_MIN, f"8 of 11 nodes: {suite.share(rows)}")
     job = suite.cluster.submit("-t1", "-N4", "--comment=hdfs-input=/data/one;recursive",
                                wrap="sleep 4")
     record = suite.cluster.wait_jobs([job], timeout=60)[0]
@@ -285,16 +488,19 @@ def namenode_dies(suite):
         suite.expect(note.get("error"), f"{number.name}: explain says nothing ({says})")
 
 
-CHECKS = (lands_on_holders, scattered, any_tasks, environment_is_set, told_to_users, other_ways, many_at_once,
-          datanode_dies, namenode_dies)
+CHECKS = (lands_on_holders, scattered, any_tasks, environment_is_set, told_to_users, other_ways,
+          many_at_once, learning, from_other_hosts, learned, required,
+          hundred_thousand_blocks, datanode_dies, namenode_dies)
 
 
-def config(root, hdfs):
+def config(root, hdfs, port):
     """The daemon's configuration."""
     path = os.path.join(root, "phalanx.toml")
     with open(path, "w", encoding="utf-8") as file:
         file.write(f"""\
 mode = "enforce"
+[control]
+listen = "127.0.0.1:{port}"
 [partition.stock]
 mode = "off"
 [link]
@@ -314,8 +520,12 @@ cache_s = 2
     return path
 
 
-def extra(root, bin_dir):
-    """Lines of slurm.conf: the shipped scripts, told where this test has things."""
+def extra(root, bin_dir, masters):
+    """Lines of slurm.conf: the shipped scripts, told where this test has things.
+
+    They know no control socket, as on hosts without a daemon, and the first of their two
+    addresses is that of a controller that is down.
+    """
     lines = ["SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=200000,"
              "batch_sched_delay=0,bf_yield_interval=100000"]
     lines.append("JobSubmitPlugins=lua")
@@ -326,7 +536,7 @@ def extra(root, bin_dir):
         path = os.path.join(root, name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"#!/bin/sh\nexport PHALANX={bin_dir}/phalanx PHALANX_JOBS_DIR={jobs}\n"
-                       f"export PHALANX_SOCKET={root}/c/run/control.sock\n"
+                       f"export PHALANX_MASTER={masters}\n"
                        f"exec {SCRIPTS}/{name}\n")
         os.chmod(path, 0o755)
         lines.append(f"{key}={path}")
@@ -355,20 +565,36 @@ def write_files(hdfs):
     hdfs.wait(lambda: hdfs.live() == COUNT, "all DataNodes")
     hdfs.tool(f"create /data/wide {96 * BLOCK} {BLOCK} 1")
     hdfs.tool(f"create /data/three {72 * BLOCK} {BLOCK} 3")
+    hdfs.start_datanode(STRANGER)
+    hdfs.wait(lambda: hdfs.live() == COUNT + 1, "the last DataNode")
+    for i, node in enumerate(("n9", STRANGER)):
+        hdfs.tool(f"create /data/away/f{i} {BLOCK} {BLOCK} 1 {hdfs.datanode(node)}")
+
+
+@contextlib.contextmanager
+def started(root, hdfs):
+    """The cluster on that file system."""
+    port, down = free_ports(2)
+    masters = f"http://127.0.0.1:{down},http://127.0.0.1:{port}"
+    with Cluster(os.path.join(root, "c"), nodes=NODES, config=config(root, hdfs, port),
+                 extra=extra(root, os.environ["PHALANX_BIN_DIR"], masters),
+                 files=files()) as cluster:
+        suite = Data(cluster, hdfs, root)
+        suite.masters = masters
+        yield suite
 
 
 def test(root, only):
     """Runs the checks; the number of failed ones."""
     failed = 0
-    hdfs = MiniHdfs(os.path.join(root, "hdfs"), NAMES, block_size=BLOCK)
+    hdfs = MiniHdfs(os.path.join(root, "hdfs"), [*NAMES, STRANGER], block_size=BLOCK, namenode_mb=384,
+                    image={"huge": (HUGE, 1024, 3)})
     begun = time.monotonic()
     try:
         write_files(hdfs)
         print(f"    HDFS of {COUNT} DataNodes and its files after "
               f"{time.monotonic() - begun:.0f} s", flush=True)
-        with Cluster(os.path.join(root, "c"), nodes=NODES, config=config(root, hdfs),
-                     extra=extra(root, os.environ["PHALANX_BIN_DIR"]), files=files()) as cluster:
-            suite = Data(cluster, hdfs, root)
+        with started(root, hdfs) as suite:
             for check in CHECKS:
                 if only and check.__name__ not in only:
                     continue
@@ -391,12 +617,10 @@ def test(root, only):
 
 def demo(root):
     """A word count over blocks, on stock Slurm and on Phalanx; the number of problems."""
-    hdfs = MiniHdfs(os.path.join(root, "hdfs"), NAMES, block_size=BLOCK)
+    hdfs = MiniHdfs(os.path.join(root, "hdfs"), [*NAMES, STRANGER], block_size=BLOCK)
     try:
         write_files(hdfs)
-        with Cluster(os.path.join(root, "c"), nodes=NODES, config=config(root, hdfs),
-                     extra=extra(root, os.environ["PHALANX_BIN_DIR"]), files=files()) as cluster:
-            suite = Data(cluster, hdfs, root)
+        with started(root, hdfs) as suite:
             print(f"Word count of a file of 64 blocks on 4 of {COUNT} nodes, 8 tasks on 4 nodes")
             size = {"/data/one": 64 * BLOCK}
             for name, stock in (("stock", True), ("phalanx", False)):

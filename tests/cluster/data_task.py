@@ -64,7 +64,7 @@ def main():
     parser.add_argument("--stock", metavar="PATH")
     parser.add_argument("--words", action="store_true", help="count words instead of checking")
     args = parser.parse_args()
-    names = {f"n{i}": "127.0.0.1" for i in range(1, 100)}
+    names = {name: "127.0.0.1" for name in ["elsewhere", *(f"n{i}" for i in range(1, 100))]}
     hdfs = Hdfs(args.namenode, "root", names)
     if args.stock:
         ranges = stock(hdfs, args.stock)

@@ -15,7 +15,7 @@ use super::command;
 use super::conf::SlurmConf;
 use super::plugin::{self, PluginFile};
 use crate::api::types::Status;
-use crate::cli::client::{Client, Method};
+use crate::cli::client::{Client, Masters, Method};
 use crate::cli::exit::Failure;
 use crate::config::{Config, ConfigError};
 use crate::model::collect::{AgentsReport, CollectorsReport};
@@ -293,7 +293,7 @@ pub(super) fn parse_running(text: &str, now_s: i64, zone: &TimeZone) -> Running 
 
 /// What the daemon answers to a reading request.
 fn asked<T: serde::de::DeserializeOwned>(control: &Path, path: &str) -> Result<T, Failure> {
-    let client = Client::new(control);
+    let client = Client::new(&Masters::local(control.to_path_buf()));
     let reply = client.request(Method::Get, path)?;
     client.parse(reply.expect_success()?)
 }

@@ -85,7 +85,12 @@ pub(super) fn input(data: &DataNote) -> Vec<(&'static str, String)> {
         0 => "as configured".to_owned(),
         runs => format!("from {runs} runs"),
     };
-    list.push(("Speed", format!("{} MB/s a core, {known}", fraction(data.speed_mb_per_s))));
+    let kept = match data.attenuation.as_str() {
+        "" => String::new(),
+        form => format!(", {}", clean(form)),
+    };
+    let speed = fraction(data.speed_mb_per_s);
+    list.push(("Speed", format!("{speed} MB/s a core{kept}, {known}")));
     list
 }
 

@@ -216,7 +216,7 @@ fn silence_ends_with_the_limit() {
     let ms = Duration::from_millis;
     hdfs.limits = Limits { connect: ms(300), call: ms(200), job: ms(300) };
     let started = Instant::now();
-    assert_eq!(locate(&mut hdfs, "/f"), Err(HdfsError::OutOfTime));
+    assert_eq!(locate(&mut hdfs, "/f"), Err(HdfsError::Late("hdfs.job_ms")));
     assert!(started.elapsed() >= ms(300), "the second one was not asked");
     assert!(started.elapsed() < Duration::from_secs(5));
 }

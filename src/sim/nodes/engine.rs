@@ -401,6 +401,7 @@ impl<'a> Sim<'a> {
             require_wait_ms: 0,
             job_id: id,
             array_job_id: None,
+            array_task_id: None,
             user_id: job.job.user_id,
             shape: &job.job.shape,
             candidates: &words,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Where the data service listens.
+//! Where the daemon listens.
 
 use std::fmt;
 use std::path::PathBuf;
