@@ -24,7 +24,7 @@ mod tests;
 
 pub use class::{
     CLASS_BY_DEFAULT, ClassKey, JobTraits, NODE_CLASS_BY_DEFAULT, NodeKey, class_of, memory_mib,
-    node_class_of, shape, teaches, without_numbers,
+    name_key, node_class_of, shape, teaches, without_numbers,
 };
 pub use estimate::{Estimate, EstimateError, Stat};
 pub use index::{Exploration, Growth, confidence_index, delta, variance_proxy};

@@ -670,6 +670,7 @@ fn decide(
         job_id: ask.head.job_id,
         array_job_id: (ask.head.array_job_id != 0).then_some(ask.head.array_job_id),
         user_id: ask.head.user_id,
+        name_key: ask.head.name_key,
         shape: &shape,
         candidates: ask.candidates,
         held_ms: u64::try_from(held_ms).unwrap_or(u64::MAX),
