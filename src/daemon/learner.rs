@@ -20,7 +20,8 @@ use crate::daemon::state::Shared;
 use crate::history::{Record, split_node_classes};
 use crate::learn::runtime::{JobClass, Runtimes, tells_runtime};
 use crate::learn::{
-    JobTraits, Observation, RunNode, Speeds, SpeedsError, class_of, node_class_of, teaches,
+    JobTraits, Observation, RunNode, Speeds, SpeedsError, class_of, family_of, node_class_of,
+    teaches,
 };
 use crate::limits::HOSTLIST_NAMES_MAX;
 use crate::model::hostlist;
@@ -264,7 +265,8 @@ impl Learner {
         let seen = Observation { seconds, work: run.work, joules: run.joules, end_s: run.end_s };
         self.changed = true;
         self.shared.inputs.learn(&class, run);
-        self.speeds.learn(&class, &nodes, &seen).is_ok()
+        let family = family_of(&class, &self.config.class_by);
+        self.speeds.learn(&class, family.as_deref(), &nodes, &seen).is_ok()
     }
 }
 

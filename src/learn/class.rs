@@ -128,6 +128,16 @@ pub fn class_of(job: &JobTraits<'_>, by: &[ClassKey]) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
+/// The family of a class made by [`class_of`] with the same `by`: all but its shape and memory.
+/// `None` where that is the class itself, or nothing.
+#[must_use]
+pub fn family_of(class: &str, by: &[ClassKey]) -> Option<String> {
+    let size = |key: &ClassKey| matches!(key, ClassKey::Shape | ClassKey::Memory);
+    let kept: Vec<&str> =
+        class.split('/').zip(by).filter(|(_, key)| !size(key)).map(|(part, _)| part).collect();
+    (!kept.is_empty() && kept.len() < by.len()).then(|| kept.join("/"))
+}
+
 /// Whether a run that ended in `state` teaches a speed.
 ///
 /// A completed run does. One that was stopped (time limit, cancellation, preemption) did an
