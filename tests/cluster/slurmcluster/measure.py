@@ -107,5 +107,4 @@ def job_values(records):
     waits = [start - submit for submit, start, _ in rows]
     busy = sum(end - start for _, start, end in rows)
     return {"jobs": len(rows), "makespan_s": makespan, "wait_mean_s": sum(waits) / len(waits),
-            "wait_max_s": max(waits), "run_mean_s": busy / len(rows),
-            "turnaround_s": (sum(waits) + busy) / len(rows), "running_mean": busy / makespan if makespan else None}
+            "wait_max_s": max(waits), "running_mean": busy / makespan if makespan else None}

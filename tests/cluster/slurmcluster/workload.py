@@ -5,31 +5,18 @@ import random
 from dataclasses import dataclass
 
 MEAN_GAP_S = 0.3    # between two submissions
-SLEEP_S = (5, 30)   # shortest and longest job where it is fast
-SLOWER = 1.8        # how much longer on the other nodes
-# Programs of the jobs, and the nodes on which they are slow: two know how to use one make of CPU,
-# training how to use one make of GPU, and one is as fast everywhere.
-APPS = {"cfd": ("gpu", "fat"), "genome": ("cpu", "mem"), "train": ("fat",), "render": ()}
+SLEEP_S = (5, 30)   # shortest and longest job
 
 
 @dataclass(frozen=True)
 class Job:
-    """One submission: kind, program, seconds after the start, sbatch options, seconds it runs on
-    nodes that suit it, tasks."""
+    """One submission: kind, seconds after the start, sbatch options, seconds it runs, tasks."""
 
     kind: str
-    app: str
     at_s: float
     options: tuple
     sleep_s: int
     tasks: int = 1
-
-    @property
-    def script(self):
-        """Runs longer if one of the job's nodes does not suit it: a gang waits for its slowest."""
-        slow = "|".join(f"*{node}*" for node in APPS[self.app])
-        where = f"{slow}) sleep {self.sleep_s * SLOWER:.1f};; " if slow else ""
-        return f'case "$SLURM_JOB_NODELIST" in {where}*) sleep {self.sleep_s};; esac'
 
 
 def _single(rng):
@@ -81,7 +68,6 @@ def mixed(seed, mix=MIX):
     jobs, at = [], 0.0
     for kind, options, sleep in drawn:
         tasks = int(options[0].split("-")[-1]) if kind == "array" else 1
-        app = "train" if kind.startswith("gpu") else rng.choice(["cfd", "genome", "render"])
-        jobs.append(Job(kind, app, at, tuple(options), sleep, tasks))
+        jobs.append(Job(kind, at, tuple(options), sleep, tasks))
         at += rng.expovariate(1 / MEAN_GAP_S)
     return jobs
