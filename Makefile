@@ -111,6 +111,8 @@ test-cluster: debug $(SCHEMATHESIS)
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/data_jobs.py
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/bags.py
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/ends.py & ends=$$!; \
+		$(CLUSTER_ENV) $(PYTHON) tests/cluster/energy.py; energy=$$?; wait $$ends && exit $$energy
 	PHALANX_NEED_MUNGED=1 $(CARGO) test -p phalanx-ffi --test munge
 	PHALANX_SCHEMATHESIS=$(CURDIR)/$(SCHEMATHESIS) $(CLUSTER_ENV) \
 		$(PYTHON) tests/cluster/data_service.py
@@ -151,6 +153,7 @@ test-cluster-24.11: slurm-24.11
 	$(SUITE_2411)/placement.py
 	$(SUITE_2411)/transparency.py
 	$(SUITE_2411)/faults.py
+	$(SUITE_2411)/bags.py
 	$(SUITE_2411)/doctor.py
 	$(SUITE_2411)/ha.py
 test-24.11: slurm-24.11

@@ -59,6 +59,8 @@ pub const RECENT_ASKS_MAX: usize = 8;
 pub const LEARN_PAIRS_MAX: usize = 500_000;
 /// Job classes whose speeds are remembered.
 pub const LEARN_CLASSES_MAX: usize = 20_000;
+/// Ended runs whose energy Slurm's accounting is asked for at a time.
+pub const ENERGY_RUNS_MAX: usize = 20_000;
 /// Ended runs that wait for a poll of slurmctld; the oldest are given up.
 pub const RUNS_WAITING_MAX: usize = 65_536;
 /// Runs of one request of an import.
@@ -236,6 +238,9 @@ const _: () = assert!(AGENT_WAIT_MS_MAX <= COLLECT_HOLD_MS_MAX);
 pub const TRACE_LINE_BYTES_MAX: u64 = 1 << 20;
 /// Jobs of one trace; a job takes about 60 bytes while it is simulated.
 pub const TRACE_JOBS_MAX: usize = 32_000_000;
+/// Ended runs of a user (old ones count less) from which on predicted runtimes of
+/// the user's jobs decide.
+pub const RUNTIME_RUNS_MIN: f64 = 2.5;
 /// Streams (users, users by class) whose runtimes are remembered.
 pub const RUNTIME_STREAMS_MAX: usize = 1_000_000;
 

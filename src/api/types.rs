@@ -357,6 +357,9 @@ pub struct ExpectedReport {
     /// When a running job is expected to end, unix milliseconds; one that runs
     /// longer than expected is expected to reach its limit.
     pub end_ms: Option<u64>,
+    /// What it decides, in words; empty: it is only shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub used_for: Vec<String>,
 }
 
 /// Where a job was placed and why.
@@ -450,6 +453,10 @@ pub struct PendingReport {
     /// What a method wishes for it, by the last plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steer: Option<SteerReport>,
+    /// When enough of its nodes are expected to be free, unix milliseconds, by
+    /// learned runtimes alone; absent where not enough is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_start_ms: Option<u64>,
 }
 
 /// One filter of `PendingReport`.
@@ -691,6 +698,9 @@ pub struct EnergyRow {
     pub watts: Option<f64>,
     /// Runs behind that.
     pub measured: f64,
+    /// Where the power of these runs comes from; `None`: it is not known.
+    #[serde(default)]
+    pub from: Option<WattsFrom>,
 }
 
 /// What is known of one job class.

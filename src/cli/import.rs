@@ -6,9 +6,8 @@ use std::fs::OpenOptions;
 use std::io::BufReader;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nix::unistd::Uid;
 use serde::Serialize;
@@ -25,6 +24,7 @@ use crate::limits::IMPORT_RUNS_MAX;
 use crate::model::comment;
 use crate::model::run::Run;
 use crate::sim::input;
+use crate::source;
 use crate::trace::sacct::{self, Row};
 
 /// Lines that cannot be read and are shown.
@@ -166,20 +166,9 @@ pub(super) fn run(import: &Import) -> Result<Outcome, Failure> {
     Ok(Outcome::ok(if import.json { as_json(&summary)? } else { text(&summary) }))
 }
 
-/// Starts the site's sacct, with times in UTC and a separator that no text holds.
+/// Starts the site's sacct.
 fn sacct(since_ms: i64) -> Result<Child, Failure> {
-    let since = Timestamp::from_millisecond(since_ms).unwrap_or_default();
-    let start = since.strftime("--starttime=%Y-%m-%dT%H:%M:%S").to_string();
-    let format = format!("--format={FORMAT}");
-    let fixed = ["--allusers", "--allocations", "--duplicates", "--parsable2"];
-    Command::new("sacct")
-        .args(fixed)
-        .args(["--delimiter=\u{1f}", "--endtime=now", &start, &format])
-        .env("TZ", "UTC")
-        .env_remove("SLURM_TIME_FORMAT")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+    source::sacct::command(FORMAT, since_ms, None)
         .spawn()
         .map_err(|error| Failure::new(Exit::Usage, format!("cannot run sacct: {error}")))
 }

@@ -279,6 +279,10 @@ pub struct LearnConfig {
     pub half_life_days: f64,
     /// Runs that the rest of a node's class counts as at most.
     pub prior_strength: f64,
+    /// Time between two looks at Slurm's accounting, seconds; 0 for none.
+    pub accounting_s: u64,
+    /// Whether predicted runtimes decide, or are only shown.
+    pub runtimes_decide: bool,
 }
 
 /// Which form of the gang method plans.
@@ -611,6 +615,8 @@ impl Default for LearnConfig {
             node_class_by: NODE_CLASS_BY_DEFAULT.to_vec(),
             half_life_days: 30.0,
             prior_strength: 8.0,
+            accounting_s: 60,
+            runtimes_decide: true,
         }
     }
 }
@@ -649,7 +655,7 @@ impl Default for BagConfig {
             idle_watts: BTreeMap::new(),
             power_w: NONE.to_owned(),
             loss: BagLoss::Run,
-            wait_max_s: 43_200,
+            wait_max_s: 3600,
             power_cap_w: 0.0,
         }
     }

@@ -12,6 +12,8 @@ pub enum OrderBy {
     Plan,
     /// The jobs with the shortest time limit.
     Shortest,
+    /// The jobs with the shortest predicted runtime, of those below an hour.
+    Learned,
 }
 
 /// `[order]`: deltas on the `site_factor` of pending jobs.

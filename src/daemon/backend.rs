@@ -18,6 +18,7 @@ use crate::api::types::{
 use crate::api::{Backend, DataService, Failure};
 use crate::balance::WeightsBySource;
 use crate::blockmap::BlockMap;
+use crate::config::OrderBy;
 use crate::daemon::bags;
 use crate::daemon::past;
 use crate::daemon::recent::{Key, Known};
@@ -26,10 +27,12 @@ use crate::daemon::settings::partition_modes;
 use crate::daemon::state::{Shared, lock};
 use crate::daemon::steerers::steer_report;
 use crate::history::{DecisionRow, HistoryReader};
+use crate::limits::RUNTIME_RUNS_MIN;
 use crate::link::{Histogram, LinkView, Shares, upper_edge_quantiles};
 use crate::model::hostlist;
 use crate::model::run::Run;
 use crate::planner::cluster::{Cluster, Held, RunningJob, Table};
+use crate::planner::ends::expected_end_s;
 use crate::planner::pending::waiting;
 use crate::planner::place::Placer;
 use crate::planner::plan::pools_of;
@@ -63,15 +66,6 @@ fn held_in(snapshot: &Snapshot, placer: &Placer) -> Vec<RunningJob> {
 
 fn now_s() -> i64 {
     i64::try_from(now_ms() / 1000).unwrap_or(i64::MAX)
-}
-
-/// Expected end of a running job, Unix seconds; beyond what is expected, its
-/// limit if it has one.
-fn expected_end_s(job: &Job, mean_s: f64, now_s: i64) -> Option<i64> {
-    #[allow(clippy::cast_possible_truncation)] // a job's seconds
-    let expected = job.start_s.saturating_add(mean_s.ceil() as i64);
-    let last = job.time_limit_min.map(|minutes| job.start_s + i64::from(minutes) * 60);
-    if expected > now_s { Some(expected) } else { last }
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -353,7 +347,31 @@ impl Shared {
         let running = job.state == JobState::Running && job.start_s > 0;
         let end_s = running.then(|| expected_end_s(job, prediction.mean_s, now_s())).flatten();
         let end_ms = end_s.and_then(|s| u64::try_from(s).ok()).map(|s| s.saturating_mul(1000));
-        Some(ExpectedReport { runtime_s: prediction.mean_s, runs, limit_s, end_ms })
+        let used_for = self.used_for(job, runs);
+        Some(ExpectedReport { runtime_s: prediction.mean_s, runs, limit_s, end_ms, used_for })
+    }
+
+    /// What the prediction decides now.
+    fn used_for(&self, job: &Job, runs: f64) -> Vec<String> {
+        let (config, pending) = (self.config(), job.state == JobState::Pending);
+        let mut used = Vec::new();
+        if pending && config.order.enabled && config.order.by == OrderBy::Learned {
+            used.push("the order of starts".to_owned());
+        }
+        if config.learn.runtimes_decide && runs >= RUNTIME_RUNS_MIN {
+            used.push(
+                if pending { "whether it may delay a gang" } else { "when its nodes are free" }
+                    .to_owned(),
+            );
+        }
+        used
+    }
+
+    /// When a waiting job could start by its nodes alone, unix milliseconds.
+    fn expected_start_ms(&self, snapshot: &Snapshot, rooms: &[Room], job: &Job) -> Option<u64> {
+        let now_s = now_s();
+        let soonest = self.outlook(snapshot, now_s).soonest(snapshot, rooms, job, now_s)?;
+        u64::try_from(soonest.at_s).ok().map(|s| s.saturating_mul(1000))
     }
 
     fn pending(&self, snapshot: &Snapshot, job: &Job) -> PendingReport {
@@ -398,6 +416,7 @@ impl Shared {
             blockers,
             summary: found.summary(&job.reason),
             steer: self.planned_steer(job.id),
+            expected_start_ms: self.expected_start_ms(snapshot, &rooms, job),
         }
     }
 

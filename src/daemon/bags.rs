@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
+use jiff::{Timestamp, ToSpan, Zoned};
 
 use crate::api::types::{EnergyReport, EnergyRow, NodePower};
 use crate::bag::Mode;
@@ -28,12 +29,13 @@ const BUSY: f64 = 0.5;
 /// Plans arrays; remembers the power of nodes that were busy.
 pub(super) struct Bags {
     power: Arc<Mutex<Power>>,
+    pace: Pace,
 }
 
 impl Bags {
     /// A planner that keeps what it sees in `power`.
     pub(super) fn new(power: Arc<Mutex<Power>>) -> Self {
-        Self { power }
+        Self { power, pace: Pace::default() }
     }
 }
 
@@ -53,13 +55,65 @@ impl Steerer for Bags {
             power: &power,
             now_s: round.now_s(),
         };
-        plan(&Inputs {
+        let mut settings = settings(config, round.now_ms);
+        let (wanted, began) = (settings.mode, Instant::now());
+        settings.mode = self.pace.mode(wanted);
+        settings.pause_s = round.pause_s;
+        let mut steering = plan(&Inputs {
             snapshot: round.snapshot,
             rooms: round.rooms,
             now_ms: round.now_ms,
+            outlook: round.outlook,
             knowledge: &known,
-            settings: &settings(config, round.now_ms),
-        })
+            settings: &settings,
+        });
+        let limit = Duration::from_millis(round.config.planner.deadline_ms);
+        self.pace.took(wanted, began.elapsed(), limit);
+        if settings.mode != wanted {
+            steering.report.mode.push_str(", as the configured mode takes too long");
+        }
+        steering
+    }
+}
+
+/// Which mode is quick enough: one that takes longer than a plan may gives way to
+/// a cheaper one, and is tried again when that has long been quick.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Steps below the wanted mode.
+    down: usize,
+    /// Quick plans in a row.
+    quick: u32,
+}
+
+impl Pace {
+    /// Quick plans after which the dearer mode is tried again.
+    const PATIENCE: u32 = 60;
+
+    fn ladder(wanted: Mode) -> &'static [Mode] {
+        match wanted {
+            Mode::Best => &[Mode::Best, Mode::Integer, Mode::Seed, Mode::Greedy],
+            Mode::Greedy => &[Mode::Greedy],
+            Mode::Average => &[Mode::Average],
+            Mode::Seed => &[Mode::Seed, Mode::Greedy],
+            Mode::Exact => &[Mode::Exact, Mode::Greedy],
+            Mode::Integer => &[Mode::Integer, Mode::Greedy],
+            Mode::Template => &[Mode::Template, Mode::Integer, Mode::Greedy],
+        }
+    }
+
+    fn mode(&self, wanted: Mode) -> Mode {
+        let ladder = Self::ladder(wanted);
+        ladder.get(self.down).or(ladder.last()).copied().unwrap_or(wanted)
+    }
+
+    fn took(&mut self, wanted: Mode, time: Duration, limit: Duration) {
+        self.quick = if time * 8 < limit { self.quick + 1 } else { 0 };
+        if time > limit {
+            self.down = (self.down + 1).min(Self::ladder(wanted).len() - 1);
+        } else if self.quick >= Self::PATIENCE {
+            *self = Self { down: self.down.saturating_sub(1), quick: 0 };
+        }
     }
 }
 
@@ -82,7 +136,7 @@ fn settings(bag: &BagConfig, now_ms: u64) -> Settings {
             BagMode::Average => Mode::Average,
         },
         energy_price: price_at(bag, now.hour()) / KWH,
-        cheaper_ahead: cheapest_ahead(bag, &now).map(|price| price / KWH),
+        ahead: prices_ahead(bag, &now).collect(),
         task_price: bag.task_price,
         price: bag.price.clone(),
         margin: bag.margin,
@@ -112,11 +166,17 @@ pub(super) fn price_at(bag: &BagConfig, hour: i8) -> f64 {
     before.map_or(bag.energy_price, |(_, price)| *price)
 }
 
-/// The lowest price of the hours that begin within the longest wait.
-fn cheapest_ahead(bag: &BagConfig, now: &Zoned) -> Option<f64> {
-    let hours = i8::try_from(bag.wait_max_s.div_ceil(3600).min(23)).unwrap_or(23);
-    let price = |ahead: i8| price_at(bag, (now.hour() + ahead) % 24);
-    (1..=hours).map(price).reduce(f64::min)
+/// Hours of the day that begin within the longest wait: seconds until then, and
+/// the price per joule from then on.
+fn prices_ahead<'a>(bag: &'a BagConfig, now: &'a Zoned) -> impl Iterator<Item = (u64, f64)> + 'a {
+    let into = i64::from(now.minute()) * 60 + i64::from(now.second());
+    let begins = (1..).map(move |hours: i64| hours * 3600 - into);
+    let of = |seconds: i64| {
+        let then = now.checked_add(seconds.seconds()).ok()?;
+        Some((u64::try_from(seconds).ok()?, price_at(bag, then.hour()) / KWH))
+    };
+    let near = move |of: &(u64, f64)| of.0 < bag.wait_max_s;
+    begins.map_while(of).take_while(near)
 }
 
 /// Power of a busy and of an idle node by class, from the configuration.
@@ -287,6 +347,10 @@ pub(super) fn energy(shared: &Shared) -> EnergyReport {
                 runs: seconds.count,
                 watts: (measured.count > 0.0).then_some(measured.mean),
                 measured: measured.count,
+                from: match measured.count > 0.0 {
+                    true => Some(WattsFrom::Accounting),
+                    false => known.node_watts(&class).map(|(_, from)| from),
+                },
             });
         }
     }
@@ -311,18 +375,36 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_mode_that_takes_too_long_gives_way_for_a_while() {
+        let mut pace = Pace::default();
+        let mut took = |ms, times| {
+            for _ in 0..times {
+                pace.took(Mode::Best, Duration::from_millis(ms), Duration::from_millis(200));
+            }
+            pace.mode(Mode::Best)
+        };
+        assert_eq!(took(150, 100), Mode::Best);
+        assert_eq!(took(250, 1), Mode::Integer);
+        assert_eq!(took(5, Pace::PATIENCE - 1), Mode::Integer);
+        assert_eq!(took(5, 1), Mode::Best);
+        assert_eq!(took(900, 9), Mode::Greedy, "nothing is cheaper");
+    }
+
+    #[test]
     fn a_tariff_holds_from_its_hour_on() {
         let tariff = [("6".to_owned(), 0.4), ("22".to_owned(), 0.1)].into();
         let bag = BagConfig { tariff, ..BagConfig::default() };
         let at = |hour| price_at(&bag, hour);
         assert_eq!([at(0), at(6), at(21), at(22)], [0.1, 0.4, 0.4, 0.1]);
         assert_eq!(price_at(&BagConfig::default(), 3), 0.3);
-        // At 9 the cheap hours are 13 hours ahead.
-        let noon = |wait_max_s| {
+        // At 21:30 the cheap hours begin in half an hour.
+        let ahead = |hour, wait_max_s| {
             let bag = BagConfig { wait_max_s, ..bag.clone() };
-            let nine = jiff::civil::date(2026, 11, 21).at(9, 30, 0, 0).to_zoned(TimeZone::UTC);
-            nine.ok().and_then(|nine| cheapest_ahead(&bag, &nine))
+            let now = jiff::civil::date(2026, 11, 21).at(hour, 30, 0, 0).to_zoned(TimeZone::UTC);
+            now.map(|now| prices_ahead(&bag, &now).collect::<Vec<_>>()).unwrap_or_default()
         };
-        assert_eq!((noon(3600), noon(13 * 3600)), (Some(0.4), Some(0.1)));
+        assert_eq!(ahead(21, 3600), [(1800, 0.1 / KWH)]);
+        assert_eq!(ahead(21, 1800), []);
+        assert_eq!(ahead(9, 3600), [(1800, 0.4 / KWH)]);
     }
 }

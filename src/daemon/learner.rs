@@ -14,9 +14,10 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use log::{info, warn};
 
 use crate::config::LearnConfig;
+use crate::daemon::accounting::{Accounting, RunKey};
 use crate::daemon::recorder::now_ms;
 use crate::daemon::runs::{Naming, RunNote, Runs};
-use crate::daemon::state::Shared;
+use crate::daemon::state::{Shared, lock};
 use crate::history::{Record, split_node_classes};
 use crate::learn::runtime::{JobClass, Runtimes, tells_runtime};
 use crate::learn::{
@@ -54,12 +55,21 @@ pub(super) struct LearnShared {
     pub(super) lost: AtomicU64,
     /// When the table is to be built anew, unix milliseconds; 0 for not.
     pub(super) rebuild: AtomicU64,
+    /// Mean seconds between two jobs on a slot while others wait: bits of an f64.
+    pub(super) pause_s: AtomicU64,
+    /// Runs whose energy Slurm's accounting is asked for.
+    pub(super) accounting: Accounting,
 }
 
 impl LearnShared {
     /// Asks for the table to be built anew, once imports have paused.
     pub(super) fn imported(&self, now_ms: u64) {
         self.rebuild_at(now_ms.saturating_add(IMPORT_PAUSE_MS));
+    }
+
+    /// Mean seconds between two jobs on a slot while others wait.
+    pub(super) fn pause_s(&self) -> f64 {
+        f64::from_bits(self.pause_s.load(Ordering::Relaxed))
     }
 
     fn rebuild_at(&self, due_ms: u64) {
@@ -96,6 +106,10 @@ pub(super) struct Learner {
     speeds: Speeds,
     /// Classes of the nodes as the last poll showed them.
     classes: BTreeMap<Arc<str>, String>,
+    /// Their CPUs.
+    cpus: BTreeMap<Arc<str>, u64>,
+    /// Runs that the accounting is asked about.
+    unmetered: BTreeMap<RunKey, Run>,
     epoch: u64,
     built: bool,
     changed: bool,
@@ -113,6 +127,8 @@ impl Learner {
             config,
             runs: Runs::default(),
             classes: BTreeMap::new(),
+            cpus: BTreeMap::new(),
+            unmetered: BTreeMap::new(),
             epoch: 0,
             built: false,
             changed: false,
@@ -155,6 +171,7 @@ impl Learner {
             self.epoch = snapshot.epoch;
             self.take(&snapshot);
         }
+        self.meter();
         if std::mem::take(&mut self.changed) {
             let picture = Arc::new(self.speeds.clone());
             *self.shared.speeds.write().unwrap_or_else(PoisonError::into_inner) = picture;
@@ -166,6 +183,38 @@ impl Learner {
         let class =
             |node: &crate::snapshot::Node| (Arc::clone(&node.name), node_class_of(node, by));
         self.classes = snapshot.nodes.iter().map(class).collect();
+        self.cpus = snapshot.nodes.iter().map(|n| (Arc::clone(&n.name), n.cpus)).collect();
+    }
+
+    /// Adds the energy that Slurm's accounting has told since.
+    fn meter(&mut self) {
+        for (key, joules) in self.shared.learn.accounting.take() {
+            let Some(mut run) = self.unmetered.remove(&key) else { continue };
+            run.joules = joules;
+            if joules.is_none() {
+                continue;
+            }
+            let (class, seen) = (self.class_of(&run), self.observation(&run));
+            if let Ok(names) = hostlist::expand(&run.nodes, HOSTLIST_NAMES_MAX) {
+                let then = split_node_classes(&run.node_class, &names);
+                let nodes = run_nodes(&self.classes, &names, &then);
+                self.changed |= self.speeds.learn_energy(&class, &nodes, &seen).is_ok();
+            }
+            if let Some(history) = &self.shared.history {
+                history.send(Record::Run(Box::new(run)));
+            }
+        }
+    }
+
+    /// Asks the accounting for the energy of a run that was learned without.
+    fn ask_energy(&mut self, run: &Run) {
+        let accounted = lock(&self.shared.poll).info.energy_accounted;
+        if accounted && run.joules.is_none() && self.config.accounting_s > 0 {
+            let key = (run.job.clone(), run.start_s);
+            if self.shared.learn.accounting.ask(key.clone(), run.end_s) {
+                self.unmetered.insert(key, run.clone());
+            }
+        }
     }
 
     fn take(&mut self, snapshot: &Arc<Snapshot>) {
@@ -173,12 +222,15 @@ impl Learner {
         let naming = Naming { class_by: &config.class_by, node_class_by: &config.node_class_by };
         let ended = self.runs.poll(snapshot, now_ms(), naming);
         self.shared.learn.lost.store(self.runs.lost, Ordering::Relaxed);
+        let pause_bits = self.runs.pauses.mean_s().to_bits();
+        self.shared.learn.pause_s.store(pause_bits, Ordering::Relaxed);
         self.recent.retain(|(at, _)| at.elapsed() < WRITTEN_AFTER);
         for mut run in ended {
             run.work = run.work.or_else(|| self.shared.inputs.megabytes(&run));
             self.shared.learn.runs.fetch_add(1, Ordering::Relaxed);
             if self.learn(&run) {
                 self.shared.learn.taught.fetch_add(1, Ordering::Relaxed);
+                self.ask_energy(&run);
             }
             if let Some(history) = &self.shared.history {
                 history.send(Record::Run(Box::new(run.clone())));
@@ -248,26 +300,54 @@ impl Learner {
         if !teaches(&run.state, run.work.is_some()) || run.elapsed_ms == 0 {
             return false;
         }
-        let class = class_of(&JobTraits::of_run(run), &self.config.class_by);
         let Ok(names) = hostlist::expand(&run.nodes, HOSTLIST_NAMES_MAX) else { return false };
         let then = split_node_classes(&run.node_class, &names);
-        let nodes: Vec<RunNode<'_>> = names
-            .iter()
-            .zip(&then)
-            .map(|(name, then)| {
-                let now = self.classes.get(name.as_str()).map(String::as_str);
-                RunNode { name, class: now.unwrap_or(then) }
-            })
-            .collect();
-        // Milliseconds of a run are far below 2^53.
-        #[allow(clippy::cast_precision_loss)]
-        let seconds = run.elapsed_ms as f64 / 1000.0;
-        let seen = Observation { seconds, work: run.work, joules: run.joules, end_s: run.end_s };
+        let (class, seen) = (self.class_of(run), self.observation(run));
         self.changed = true;
         self.shared.inputs.learn(&class, run);
+        let nodes = run_nodes(&self.classes, &names, &then);
         let family = family_of(&class, &self.config.class_by);
         self.speeds.learn(&class, family.as_deref(), &nodes, &seen).is_ok()
     }
+
+    fn class_of(&self, run: &Run) -> String {
+        class_of(&JobTraits::of_run(run), &self.config.class_by)
+    }
+
+    /// Slurm counts the energy of whole nodes: a job has its share by CPUs.
+    fn observation(&self, run: &Run) -> Observation {
+        let names = hostlist::expand(&run.nodes, HOSTLIST_NAMES_MAX).unwrap_or_default();
+        let cpus: Option<u64> = names.iter().map(|name| self.cpus.get(name.as_str())).sum();
+        let share = match cpus {
+            Some(cpus) if run.cpus > 0 && cpus > run.cpus => as_f64(run.cpus) / as_f64(cpus),
+            _ => 1.0,
+        };
+        Observation {
+            seconds: as_f64(run.elapsed_ms) / 1000.0,
+            work: run.work,
+            joules: run.joules.map(|joules| joules * share),
+            end_s: run.end_s,
+        }
+    }
+}
+
+/// Nodes with their classes: of today, else those of then.
+fn run_nodes<'a>(
+    classes: &'a BTreeMap<Arc<str>, String>,
+    names: &'a [String],
+    then: &'a [String],
+) -> Vec<RunNode<'a>> {
+    let node = |(name, then): (&'a String, &'a String)| RunNode {
+        name,
+        class: classes.get(name.as_str()).unwrap_or(then),
+    };
+    names.iter().zip(then).map(node).collect()
+}
+
+/// Milliseconds of a run and CPUs are far below 2^53.
+#[allow(clippy::cast_precision_loss)]
+fn as_f64(n: u64) -> f64 {
+    n as f64
 }
 
 fn write(runtimes: &RwLock<Runtimes>) -> RwLockWriteGuard<'_, Runtimes> {

@@ -14,10 +14,12 @@ use crate::daemon::guard_file::GuardFile;
 use crate::daemon::recorder::now_ms;
 use crate::daemon::state::{PlanState, Shared, lock};
 use crate::daemon::workers::sleep_until;
+use crate::learn::runtime::Prediction;
 use crate::link::QueueReport;
 use crate::planner::order::{Bounds, Decision, Guard, Waiting, decide};
+use crate::planner::rank::Rank;
 use crate::planner::steer::OrderWish;
-use crate::snapshot::{JobState, Partition, Snapshot};
+use crate::snapshot::{Job, JobState, Partition, Snapshot};
 
 /// A report that is older says nothing of the queue as it is.
 const REPORT_AGE_MAX: Duration = Duration::from_secs(5);
@@ -71,7 +73,12 @@ fn turn(shared: &Shared, config: &Config, seen: &mut Option<Seen>) {
     };
     let (wishes, plans) = {
         let plan = lock(&shared.plan);
-        (wishes(config.order.by, &plan, &snapshot), plan.plans)
+        let wishes = match config.order.by {
+            OrderBy::Plan => planned(&plan),
+            OrderBy::Shortest => shortest(&snapshot),
+            OrderBy::Learned => learned(&snapshot, &|job| shared.prediction(job)),
+        };
+        (wishes, plan.plans)
     };
     let now = Seen { report: report.number, epoch: snapshot.epoch, plans };
     if *seen != Some(now) {
@@ -96,14 +103,6 @@ fn usable(config: &Config, report: &QueueReport) -> bool {
         && report.received.elapsed() < REPORT_AGE_MAX
 }
 
-/// The sequence in which jobs should start.
-fn wishes(by: OrderBy, plan: &PlanState, snapshot: &Snapshot) -> Vec<OrderWish> {
-    match by {
-        OrderBy::Plan => planned(plan),
-        OrderBy::Shortest => shortest(snapshot),
-    }
-}
-
 /// The methods' wishes, then what the plan starts now and nobody wished.
 fn planned(state: &PlanState) -> Vec<OrderWish> {
     let mut wishes = state.wishes.clone();
@@ -121,13 +120,33 @@ fn planned(state: &PlanState) -> Vec<OrderWish> {
 /// By time limit; jobs of the same limit, or without one, have no wish between
 /// them.
 fn shortest(snapshot: &Snapshot) -> Vec<OrderWish> {
-    let wish = |job: &crate::snapshot::Job| {
-        let waits = &*job.reason == "Dependency" || &*job.reason == "BeginTime";
-        let eligible = job.state == JobState::Pending && job.priority > 0 && !waits;
-        let rank = job.time_limit_min.filter(|_| eligible)?;
-        Some(OrderWish { job_id: job.id, rank })
+    let wish = |job: &Job| Some(OrderWish { job_id: job.id, rank: job.time_limit_min? });
+    snapshot.jobs.iter().filter(|job| is_eligible(job)).filter_map(wish).collect()
+}
+
+/// By predicted runtime, as the simulator's policy `phalanx` ranks; jobs that
+/// are predicted to run long are not wished and keep Slurm's order.
+fn learned(snapshot: &Snapshot, predict: &dyn Fn(&Job) -> Prediction) -> Vec<OrderWish> {
+    let jobs = snapshot.jobs.iter().filter(|job| is_eligible(job));
+    let mut ranks: Vec<(Rank, u32)> = jobs
+        .map(|job| (Rank::learned(&predict(job), job.submit_s), job.id))
+        .filter(|(rank, _)| rank.is_short())
+        .collect();
+    ranks.sort_unstable();
+    let mut place = 0;
+    let mut last = None;
+    let wish = |(rank, job_id)| {
+        if last.replace(rank).is_some_and(|last| last != rank) {
+            place += 1;
+        }
+        OrderWish { job_id, rank: place }
     };
-    snapshot.jobs.iter().filter_map(wish).collect()
+    ranks.into_iter().map(wish).collect()
+}
+
+fn is_eligible(job: &Job) -> bool {
+    let waits = &*job.reason == "Dependency" || &*job.reason == "BeginTime";
+    job.state == JobState::Pending && job.priority > 0 && !waits
 }
 
 /// The plugin's report with what the snapshot adds. A job that the snapshot
@@ -276,5 +295,34 @@ impl Shared {
             stop: placed.stop.map(|(stop, _)| stop.as_str().to_owned()).or_else(|| own_stop(job)),
             stop_job: placed.stop.map(|(_, job)| job).filter(|job| *job != 0),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Builder;
+
+    #[test]
+    fn short_jobs_are_wished_by_their_predicted_runtime() {
+        let job = |id, reason: &str| Job {
+            id,
+            priority: 5,
+            reason: reason.into(),
+            time_limit_min: Some(60),
+            ..Job::default()
+        };
+        let jobs = [1, 2, 3, 4].map(|id| job(id, "Resources")).into_iter();
+        let waiting = [job(5, "Dependency"), Job { priority: 0, ..job(6, "None") }];
+        let mut builder = Builder::default();
+        builder.draft.jobs = jobs.chain(waiting).collect();
+        let snapshot = builder.build(1, 1).unwrap_or_default();
+        let predict = |job: &Job| {
+            let seconds = [0.0, 90.0, 30.0, 7200.0, 30.0][job.id as usize % 5];
+            Prediction { mean_s: seconds, urgency: 1.0 / f64::max(seconds, 1.0) }
+        };
+        let wishes = learned(&snapshot, &predict);
+        let of: Vec<(u32, u32)> = wishes.iter().map(|w| (w.job_id, w.rank)).collect();
+        assert_eq!(of, [(2, 0), (4, 0), (1, 1)], "the long one keeps its place");
     }
 }

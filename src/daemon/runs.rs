@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::daemon::pauses::{Idle, Pauses};
 use crate::history::node_classes;
 use crate::learn::{ClassKey, JobTraits, NodeKey, class_of, node_class_of};
 use crate::limits::RUNS_WAITING_MAX;
@@ -60,6 +61,8 @@ struct Live {
     began_ms: Option<u64>,
     /// When a poll showed its end without an event.
     over_ms: Option<u64>,
+    /// How long its slot was idle before.
+    idle: Option<Idle>,
 }
 
 #[derive(Debug, Clone)]
@@ -87,6 +90,8 @@ pub(super) struct Runs {
     /// Runs that an earlier daemon recorded, until the first poll.
     known: BTreeSet<(String, i64)>,
     last: Option<Arc<Snapshot>>,
+    /// How long slots stand idle between two jobs.
+    pub(super) pauses: Pauses,
     /// Runs given up because too many waited for a poll.
     pub(super) lost: u64,
 }
@@ -112,9 +117,15 @@ impl Runs {
                     live.began_ms = None;
                 }
                 live.nodes = nodes;
+                if let (true, [node]) = (fresh, &live.nodes[..]) {
+                    live.idle = self.pauses.started(node, at_ms);
+                }
             }
             RunNote::Ended { job_id, state, end_s, at_ms } => {
                 let Some(live) = self.live.remove(&job_id) else { return };
+                if let [node] = &live.nodes[..] {
+                    self.pauses.ended(node, at_ms);
+                }
                 self.ended.push((job_id, Ended { live, state, end_s, at_ms }));
                 if self.ended.len() > RUNS_WAITING_MAX {
                     self.ended.remove(0);
@@ -137,6 +148,9 @@ impl Runs {
             match self.complete(snapshot, job_id, &ended, now_ms, naming) {
                 Some(run) => {
                     self.done.insert(job_id, ended.live.start_s);
+                    if let Some(idle) = ended.live.idle {
+                        self.pauses.seen(idle, run.submit_s);
+                    }
                     runs.push(run);
                 }
                 None => self.ended.push((job_id, ended)),

@@ -22,7 +22,9 @@ use crate::daemon::settings::{history_limits, link_settings};
 use crate::history::{HistoryReader, HistorySender};
 use crate::learn::runtime::{JobClass, Prediction, Runtimes};
 use crate::learn::{JobTraits, Speeds, class_of};
+use crate::limits::RUNTIME_RUNS_MIN;
 use crate::link::Responder;
+use crate::planner::ends::Outlook;
 use crate::planner::plan::{Plan, rooms_from_mirror};
 use crate::planner::room::Room;
 use crate::planner::steer::{MethodReport, OrderWish};
@@ -128,6 +130,11 @@ impl Shared {
         self.in_force.read().unwrap_or_else(PoisonError::into_inner).config.clone()
     }
 
+    /// Number of the configuration in force.
+    pub(super) fn generation(&self) -> u64 {
+        self.in_force.read().unwrap_or_else(PoisonError::into_inner).generation
+    }
+
     pub(super) fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.snapshot.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -146,6 +153,28 @@ impl Shared {
         let runtimes = self.runtimes.read().unwrap_or_else(PoisonError::into_inner);
         let seen = runtimes.seen(&class);
         (seen > 0.0).then(|| (runtimes.predict(&class), seen))
+    }
+
+    /// What a job is expected to do, by what is known: a user's runs, else those of
+    /// all users with such limits.
+    pub(super) fn prediction(&self, job: &Job) -> Prediction {
+        let class = JobClass::of(&JobTraits::of(job), job.time_limit_min);
+        self.runtimes.read().unwrap_or_else(PoisonError::into_inner).predict(&class)
+    }
+
+    /// What learned runtimes say of the jobs of a snapshot, as far as they decide:
+    /// of users with enough ended runs. Empty where `learn.runtimes_decide` is off.
+    pub(super) fn outlook(&self, snapshot: &Snapshot, now_s: i64) -> Outlook {
+        let config = self.config();
+        if !config.learn.runtimes_decide {
+            return Outlook::default();
+        }
+        let expected = |job: &Job| {
+            let known = self.expected(job).filter(|(_, runs)| *runs >= RUNTIME_RUNS_MIN);
+            known.map(|(prediction, _)| prediction.mean_s)
+        };
+        let jobs_max = config.planner.plan_jobs_max as usize;
+        Outlook::new(snapshot, now_s, jobs_max, &expected)
     }
 
     /// What is known of how fast job classes run where.

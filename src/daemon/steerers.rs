@@ -15,7 +15,9 @@ use crate::daemon::gangs::Gangs;
 use crate::daemon::measures::Measures;
 use crate::daemon::state::Shared;
 use crate::learn::Speeds;
+use crate::planner::ends::Outlook;
 use crate::planner::room::Room;
+use crate::planner::spare;
 use crate::planner::steer::{Steered, Steering, Unused};
 use crate::snapshot::Snapshot;
 
@@ -34,6 +36,12 @@ pub(super) struct Round<'a> {
     pub(super) data: &'a DataShared,
     /// What was measured on the nodes, for the methods that go by it.
     pub(super) measures: &'a Measures,
+    /// What learned runtimes say of the jobs, as far as they decide.
+    pub(super) outlook: &'a Outlook,
+    /// Mean seconds between two jobs on a slot while others wait.
+    pub(super) pause_s: f64,
+    /// What the methods before wish in this round.
+    pub(super) done: &'a [Steering],
     /// Unix milliseconds.
     pub(super) now_ms: u64,
 }
@@ -56,7 +64,23 @@ pub(super) trait Steerer: Send {
 /// Every method, in the order in which they plan.
 pub(super) fn all(shared: &Shared) -> Vec<Box<dyn Steerer>> {
     let bags = Box::new(Bags::new(Arc::clone(&shared.power)));
-    vec![Box::new(DataJobs::default()), bags, Box::new(Gangs::default())]
+    vec![Box::new(DataJobs::default()), bags, Box::new(Gangs::default()), Box::new(Spares)]
+}
+
+/// Leaves the nodes of a waiting gang to jobs that end before it starts.
+struct Spares;
+
+impl Steerer for Spares {
+    fn plan(&mut self, round: &Round<'_>) -> Steering {
+        spare::plan(&spare::Inputs {
+            snapshot: round.snapshot,
+            rooms: round.rooms,
+            outlook: round.outlook,
+            now_ms: round.now_ms,
+            jobs_max: round.config.planner.plan_jobs_max as usize,
+            done: round.done,
+        })
+    }
 }
 
 /// A steer and what became of it, with nodes by name.

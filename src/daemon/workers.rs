@@ -29,6 +29,8 @@ const ANSWER_TURN_NS: u64 = 100_000;
 /// Planning takes at most this part of one CPU: a plan of `t` is followed by a
 /// pause of at least `(PLAN_SHARE - 1) t`.
 const PLAN_SHARE: u32 = 20;
+/// Age at which a plan of waiting jobs is made anew though nothing changed.
+const PLAN_AGE_MAX: Duration = Duration::from_secs(10);
 /// Longest pause for that reason.
 const PLAN_PAUSE_MAX: Duration = Duration::from_secs(30);
 
@@ -131,13 +133,14 @@ pub(super) fn sleep_until(when: Instant, stop: &AtomicBool) {
     }
 }
 
-/// Plans each newest snapshot, and again when what was measured on the nodes
-/// has changed; at most once per `planner.slot_ms` and with at most
+/// Plans each newest snapshot, and again when what was measured on the nodes or
+/// the configuration has changed or the plan is old; at most once per `planner.slot_ms` and with at most
 /// 1/[`PLAN_SHARE`] of a CPU.
 pub(super) fn plan_loop(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBool) {
     let mut steerers = steerers::all(shared);
     let mut newest: Option<Arc<Snapshot>> = None;
     let mut planned_with = Measures::new();
+    let mut planned = (0, Instant::now());
     while !stop.load(Ordering::Relaxed) {
         shared.turn(Beat::Plan);
         let fresh = match snapshots.recv_timeout(TICK) {
@@ -151,9 +154,13 @@ pub(super) fn plan_loop(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, st
         let started = Instant::now();
         let measures = measures::read(shared, snapshot);
         shared.responder.set_levels(measures::levels(&measures));
-        if is_fresh || measures != planned_with {
+        let generation = shared.generation();
+        // Prices and expectations change with the time alone.
+        let old = planned.1.elapsed() > PLAN_AGE_MAX && !snapshot.queue.is_empty();
+        if is_fresh || measures != planned_with || generation != planned.0 || old {
             plan_one(shared, snapshot, &measures, &mut steerers);
             planned_with = measures;
+            planned = (generation, Instant::now());
         } else if measures.is_empty() {
             continue;
         }
@@ -189,6 +196,9 @@ fn plan_one(
         rooms: &rooms,
         speeds: &speeds,
         measures,
+        outlook: &shared.outlook(snapshot, now_s),
+        pause_s: shared.learn.pause_s(),
+        done: &[],
         now_ms: now_ms(),
     };
     let steerings = steer(shared, snapshot, &round, steerers);
@@ -239,7 +249,7 @@ fn steer(
     for steerer in steerers {
         shared.turn(Beat::Plan);
         let started = Instant::now();
-        let mut steering = steerer.plan(round);
+        let mut steering = steerer.plan(&Round { done: &all, ..*round });
         steering.report.took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         shared.responder.set_steers(steering.method, snapshot, steering.steers.clone());
         steerer.in_force(round);

@@ -105,6 +105,15 @@ impl Moments {
             self.work_rate += part * (work / run.seconds - self.work_rate);
             self.log_work_rate.add((work / run.seconds).ln(), weight);
         }
+        self.meter(run, weight);
+    }
+
+    /// Adds the energy of a run that was added before it was known.
+    pub fn add_energy(&mut self, run: &Observation, half_life_s: f64) {
+        self.meter(run, fading(self.newest_s.saturating_sub(run.end_s), half_life_s));
+    }
+
+    fn meter(&mut self, run: &Observation, weight: f64) {
         if let Some(joules) = run.joules {
             self.energy_count += weight;
             let part = weight / self.energy_count;

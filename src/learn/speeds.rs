@@ -241,6 +241,34 @@ impl Speeds {
         Ok(())
     }
 
+    /// Adds the energy of a run that was learned before it was known.
+    ///
+    /// # Errors
+    /// As [`Speeds::learn`]; nothing is learned then.
+    pub fn learn_energy(
+        &mut self,
+        class: &str,
+        nodes: &[RunNode<'_>],
+        run: &Observation,
+    ) -> Result<(), SpeedsError> {
+        check(run)?;
+        let half_life_s = self.options.half_life_s;
+        let taught = self.taught(class, nodes, run.end_s);
+        let (names, classes) = (Arc::clone(&self.nodes), Arc::clone(&self.classes));
+        let Some(job) = self.jobs.get_mut(class).map(Arc::make_mut) else { return Ok(()) };
+        job.all.add_energy(run, half_life_s);
+        let mut last = None;
+        for node in taught {
+            let own = names.id(node.name).and_then(|id| job.nodes.get_mut(&id));
+            own.into_iter().for_each(|moments| moments.add_energy(run, half_life_s));
+            if last.replace(node.class) != Some(node.class) {
+                let shared = classes.id(node.class).and_then(|id| job.classes.get_mut(&id));
+                shared.into_iter().for_each(|moments| moments.add_energy(run, half_life_s));
+            }
+        }
+        Ok(())
+    }
+
     /// The nodes that a run teaches, by class.
     fn taught<'a>(&self, class: &str, nodes: &[RunNode<'a>], now_s: i64) -> Vec<RunNode<'a>> {
         let mut nodes = nodes.to_vec();

@@ -190,3 +190,21 @@ fn a_family_is_a_class_without_its_size() {
     assert_eq!(family_of("me/solver", &by[..2]), None);
     assert_eq!(family_of("n2:c4", &by[2..]), None);
 }
+
+#[test]
+fn energy_that_comes_late_counts_as_if_it_had_been_known() {
+    let options = SpeedsOptions { half_life_s: 50.0, ..SpeedsOptions::default() };
+    let (mut late, mut known) = (speeds(options), speeds(options));
+    let nodes = on(&[("a1", "fast"), ("a2", "fast")]);
+    let metered = |joules, end_s| Observation { joules: Some(joules), ..run(10.0, end_s) };
+    for (joules, end_s) in [(900.0, 10), (1500.0, 80)] {
+        known.learn("t", None, &nodes, &metered(joules, end_s)).unwrap();
+        late.learn("t", None, &nodes, &run(10.0, end_s)).unwrap();
+    }
+    late.learn_energy("t", &nodes, &metered(900.0, 10)).unwrap();
+    late.learn_energy("t", &nodes, &metered(1500.0, 80)).unwrap();
+    let of = |table: &Speeds| table.watts("t", "fast", 100);
+    assert!(close(of(&late).mean, of(&known).mean) && close(of(&late).count, of(&known).count));
+    assert_eq!(late.etc("t", "fast", 80), known.etc("t", "fast", 80), "its time counts once");
+    assert!(late.learn_energy("x", &nodes, &metered(1.0, 1)).is_ok() && !late.knows("x"));
+}

@@ -36,6 +36,11 @@ impl Rank {
         Self(1, submit_s.cast_unsigned() ^ (1 << 63))
     }
 
+    /// It may pass others.
+    pub fn is_short(self) -> bool {
+        self.0 == 0
+    }
+
     /// Shortest first by whole seconds.
     pub fn shortest(run_s: u64) -> Self {
         Self(0, run_s)

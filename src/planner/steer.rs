@@ -34,6 +34,8 @@ pub enum Method {
     Bag,
     /// Gangs by social welfare.
     Gang,
+    /// Nodes of a waiting gang left to jobs that end before it starts.
+    Spare,
 }
 
 impl Method {
@@ -44,6 +46,7 @@ impl Method {
             Self::Share => "share",
             Self::Bag => "bag",
             Self::Gang => "gang",
+            Self::Spare => "spare",
         }
     }
 }

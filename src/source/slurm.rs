@@ -58,6 +58,8 @@ pub struct ClusterInfo {
     pub slurm_user_id: Option<u32>,
     /// Memory is a consumable resource.
     pub memory_tracked: bool,
+    /// Nodes measure energy, and slurmdbd keeps what jobs took.
+    pub energy_accounted: bool,
 }
 
 /// Reads slurmctld, keeping what did not change.
@@ -76,6 +78,11 @@ pub struct Source {
     epoch: u64,
     /// Names of users that slurmctld did not send.
     users: BTreeMap<u32, Arc<str>>,
+}
+
+fn is_energy_accounted(energy_type: &str, storage_type: &str) -> bool {
+    let energy = energy_type.rsplit('/').next().unwrap_or_default();
+    !matches!(energy, "" | "none" | "(null)") && storage_type.ends_with("slurmdbd")
 }
 
 /// Keeps `slot` up to date; true if it changed.
@@ -122,6 +129,10 @@ impl Source {
             version: row.version().unwrap_or_default().to_owned(),
             slurm_user_id: Some(row.slurm_user_id()),
             memory_tracked: row.select_type_param() & CR_MEMORY != 0,
+            energy_accounted: is_energy_accounted(
+                row.acct_gather_energy_type().unwrap_or_default(),
+                row.accounting_storage_type().unwrap_or_default(),
+            ),
         }
     }
 

@@ -154,6 +154,15 @@ impl Row {
         !going.contains(&self.state.as_str()) && self.end_s.is_some()
     }
 
+    /// Takes what a step says more. Slurm counts the energy of a job's steps but
+    /// the batch step's, which on one node is that of the whole job: a job
+    /// without `srun` has none, one with several at once has it several times.
+    fn add(&mut self, step: &Step) {
+        if step.job == self.job && step.name == "batch" && self.node_count == 1 {
+            self.joules = step.joules.or(self.joules);
+        }
+    }
+
     /// Whether it ran at all: it had a start and nodes.
     #[must_use]
     pub fn ran(&self) -> bool {
@@ -167,7 +176,18 @@ pub enum Entry {
     /// A job.
     Job(Box<Row>),
     /// A step (`123.batch`, `123.0`) of a job that has a line of its own.
-    Step,
+    Step(Step),
+}
+
+/// What a step's line says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Its job, as [`Row::job`].
+    pub job: String,
+    /// `batch`, `extern` or a number.
+    pub name: String,
+    /// Energy, joules.
+    pub joules: Option<f64>,
 }
 
 /// The columns of a text, and the time zone that its times are in.
@@ -227,8 +247,10 @@ impl Header {
         let fields = self.fields(line)?;
         let mut raw = Fields { header: self, fields };
         let id = raw.first(&[Column::JobId, Column::JobIdRaw]);
-        if id.contains('.') {
-            return Ok(Some(Entry::Step));
+        if let Some((job, name)) = id.split_once('.') {
+            let joules = raw.joules("").ok().flatten();
+            let step = Step { job: job.to_owned(), name: name.to_owned(), joules };
+            return Ok(Some(Entry::Step(step)));
         }
         raw.row().map(|row| Some(Entry::Job(Box::new(row))))
     }
@@ -484,7 +506,7 @@ pub fn duration(text: &str) -> Option<u64> {
 }
 
 /// Reads a whole text: jobs go to `job` with their line, lines that cannot be read to `bad`.
-/// Returns the number of steps passed over.
+/// Returns the number of steps; of those the energy counts.
 ///
 /// # Errors
 /// When there is no header, or the input breaks.
@@ -497,7 +519,14 @@ pub fn read<R: BufRead>(
     let mut lines = Lines::new(reader);
     let mut header = None;
     let mut steps = 0;
-    while let Some((number, line)) = lines.next_line()? {
+    // A job's steps follow it.
+    let mut latest: Option<(u64, Row)> = None;
+    let broke = loop {
+        let (number, line) = match lines.next_line() {
+            Ok(Some(next)) => next,
+            Ok(None) => break None,
+            Err(error) => break Some(error),
+        };
         let Some(header) = &header else {
             if !line.trim().is_empty() {
                 let parsed = Header::parse(&line, zone.clone());
@@ -506,11 +535,26 @@ pub fn read<R: BufRead>(
             continue;
         };
         match header.entry(&line) {
-            Ok(Some(Entry::Job(row))) => job(number, *row),
-            Ok(Some(Entry::Step)) => steps += 1,
+            Ok(Some(Entry::Job(row))) => {
+                if let Some((line, whole)) = latest.replace((number, *row)) {
+                    job(line, whole);
+                }
+            }
+            Ok(Some(Entry::Step(step))) => {
+                steps += 1;
+                if let Some((_, row)) = &mut latest {
+                    row.add(&step);
+                }
+            }
             Ok(None) => {}
             Err(what) => bad(number, what),
         }
+    };
+    if let Some((line, whole)) = latest {
+        job(line, whole);
+    }
+    if let Some(error) = broke {
+        return Err(error);
     }
     if header.is_none() {
         return Err(TraceError::Empty("the text is empty: expected output of sacct".to_owned()));

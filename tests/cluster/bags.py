@@ -40,7 +40,8 @@ NEAR = 0.15                 # of the promise, with 200 tasks
 NEAR_SHORT = 0.25           # with few: the last tasks weigh more
 EXTRA = ["SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=100000,"
          "batch_sched_delay=0,bf_yield_interval=100000,bf_max_job_test=5000,"
-         "default_queue_depth=2000,bf_continue,bf_max_job_array_resv=1", "MinJobAge=7200"]
+         "default_queue_depth=2000,bf_continue,bf_max_job_array_resv=1,bf_min_age_reserve=3600",
+         "MinJobAge=7200"]
 CONFIG = """\
 mode = "enforce"
 [link]

@@ -180,6 +180,7 @@ pub fn energy(report: &EnergyReport) -> String {
         ("Seconds", Right),
         ("Watts", Right),
         ("Of runs", Right),
+        ("From", Left),
     ]);
     for row in &report.rows {
         rows.add_row([
@@ -189,6 +190,7 @@ pub fn energy(report: &EnergyReport) -> String {
             seconds_fine(row.seconds),
             row.watts.map_or_else(|| "by share of the node".to_owned(), amount),
             amount(row.measured),
+            row.from.map_or("-", from).to_owned(),
         ]);
     }
     out.push('\n');

@@ -52,6 +52,9 @@ fn runtime(expected: &ExpectedReport) -> String {
     if let Some(end_ms) = expected.end_ms {
         text.push_str(&format!(", until {}", time(end_ms)));
     }
+    if !expected.used_for.is_empty() {
+        text.push_str(&format!("; decides {}", expected.used_for.join(", ")));
+    }
     text
 }
 
@@ -87,6 +90,9 @@ fn waiting(out: &mut String, pending: &PendingReport) {
             ),
         ],
     );
+    if let Some(start_ms) = pending.expected_start_ms {
+        facts(out, &[("Enough expected free", time(start_ms))]);
+    }
     if let Some(steer) = &pending.steer {
         facts(out, &steer::facts_of(steer));
     }

@@ -254,6 +254,7 @@ fn pending_report() -> Explain {
         mode: "enforce".into(),
         request: map(&[("cpu", "8 per node".to_owned()), ("gres/gpu", "2 per node".to_owned())]),
         pending: Some(PendingReport {
+            expected_start_ms: None,
             slurm_reason: "Resources".into(),
             queue_position: Some(2),
             nodes_total: 16,

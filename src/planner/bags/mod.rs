@@ -19,7 +19,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bag::{self, Mode, Options};
+use crate::bag::{self, Mode, Options, SolveError};
+use crate::planner::ends::Outlook;
 use crate::planner::room::Room;
 use crate::planner::steer::{Method, MethodReport, Steering};
 use crate::snapshot::{Job, Node, Snapshot};
@@ -90,9 +91,8 @@ pub struct Settings {
     pub mode: Mode,
     /// Money per joule, now.
     pub energy_price: f64,
-    /// The lowest price per joule that comes within the time that is left to
-    /// wait, by seconds waited already.
-    pub cheaper_ahead: Option<f64>,
+    /// Prices per joule of the hours to come: seconds until they begin, price.
+    pub ahead: Vec<(u64, f64)>,
     /// Money per task, where neither the job's comment nor `price` says more.
     pub task_price: f64,
     /// Money per unit and hour by TRES name (memory per GiB).
@@ -107,6 +107,8 @@ pub struct Settings {
     pub wait_max_s: u64,
     /// Longest mean power of the plan above idle, watts.
     pub power_cap: Option<f64>,
+    /// Seconds that a slot stands idle between two tasks.
+    pub pause_s: f64,
     /// Arrays that one plan looks at, in queue order.
     pub arrays_max: usize,
 }
@@ -116,7 +118,7 @@ impl Default for Settings {
         Self {
             mode: Mode::Best,
             energy_price: 0.3 / 3.6e6,
-            cheaper_ahead: None,
+            ahead: Vec::new(),
             task_price: 0.0,
             price: BTreeMap::new(),
             margin: 1.3,
@@ -124,6 +126,7 @@ impl Default for Settings {
             loss: Loss::Run,
             wait_max_s: 3600,
             power_cap: None,
+            pause_s: 0.0,
             arrays_max: crate::limits::BAG_ARRAYS_MAX,
         }
     }
@@ -138,6 +141,8 @@ pub struct Inputs<'a> {
     pub rooms: &'a [Room],
     /// Unix milliseconds.
     pub now_ms: u64,
+    /// What is expected of other jobs.
+    pub outlook: &'a Outlook,
     /// What is known.
     pub knowledge: &'a dyn Knowledge,
     /// Settings.
@@ -154,32 +159,78 @@ impl std::fmt::Debug for Inputs<'_> {
     }
 }
 
-/// Plans the arrays of a snapshot.
+/// A model, its problem solved, and the tasks of each array on each class.
+struct Solved<'a> {
+    model: Model<'a>,
+    split: Vec<Vec<u64>>,
+    report: MethodReport,
+}
+
+impl Solved<'_> {
+    /// Profit per second.
+    fn value(&self) -> f64 {
+        self.report.objective.unwrap_or(0.0)
+    }
+}
+
+/// Plans with the CPUs that others give back within `horizon_s`; `None` if there
+/// is nothing to plan. The error comes with the number of arrays.
+fn solve<'a>(
+    inputs: &Inputs<'a>,
+    report: &MethodReport,
+    horizon_s: f64,
+) -> Result<Option<Solved<'a>>, (SolveError, u64)> {
+    let model = Model::new(inputs, horizon_s);
+    if model.bags.is_empty() || (horizon_s > 0.0 && model.given_back == 0.0) {
+        return Ok(None);
+    }
+    let (problem, rows) = model.problem();
+    let jobs = model.bags.len() as u64;
+    let options = Options { mode: inputs.settings.mode, explain: false };
+    let answer = bag::solve(&problem, &options).map_err(|error| (error, jobs))?;
+    let split = model.split(&answer, &rows);
+    let mut report = MethodReport { jobs, ..report.clone() };
+    schedule::fill(&mut report, inputs, &model, &answer, &split);
+    Ok(Some(Solved { model, split, report }))
+}
+
+/// Plans the arrays of a snapshot: with the CPUs that other jobs do not hold,
+/// and again with those that they are expected to give back before that plan
+/// ends. The better plan counts.
 pub fn plan(inputs: &Inputs<'_>) -> Steering {
-    let model = Model::new(inputs);
     let mut report = MethodReport {
         method: Method::Bag.as_str().to_owned(),
         mode: name_of(inputs.settings.mode).to_owned(),
-        jobs: model.bags.len() as u64,
         ..MethodReport::default()
     };
-    let mut steers = Vec::new();
-    if !model.bags.is_empty() {
-        let (problem, rows) = model.problem();
-        let options = Options { mode: inputs.settings.mode, explain: false };
-        match bag::solve(&problem, &options) {
-            Ok(answer) => {
-                let split = model.split(&answer, &rows);
-                schedule::fill(&mut report, inputs, &model, &answer, &split);
-                steers = steers::make(inputs, &model, &split, &report);
-                report.starts = steers.len() as u64;
-            }
-            Err(error) => report.error = Some(error.to_string()),
+    let first = solve(inputs, &report, 0.0);
+    let horizon_s = match &first {
+        Ok(Some(found)) => found.report.terms.get("makespan_s").copied().unwrap_or(0.0),
+        _ => f64::INFINITY,
+    };
+    let later = solve(inputs, &report, horizon_s);
+    let best = match (first, later) {
+        (Ok(Some(first)), Ok(Some(later))) if later.value() > first.value().max(0.0) => {
+            Ok(Some(later))
         }
-    }
+        (Ok(None), later) => later,
+        (first, _) => first,
+    };
+    let steers = match best {
+        Ok(Some(found)) => {
+            report = found.report;
+            steers::make(inputs, &found.model, &found.split, &report)
+        }
+        Ok(None) => Vec::new(),
+        Err((error, jobs)) => {
+            report.jobs = jobs;
+            report.error = Some(error.to_string());
+            Vec::new()
+        }
+    };
+    report.starts = steers.len() as u64;
     Steering { method: Method::Bag, steers, wishes: Vec::new(), report }
 }
-
 fn name_of(mode: Mode) -> &'static str {
     Mode::ALL.iter().find(|(_, known)| *known == mode).map_or("", |(name, _)| name)
 }

@@ -4,7 +4,7 @@
 //! A class of nodes is a fluid of its CPUs. A task that takes more of another
 //! resource than of CPUs counts as the CPUs that it keeps others from.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use fixedbitset::FixedBitSet;
 
@@ -84,20 +84,28 @@ pub(super) struct Model<'a> {
     pub(super) energy_price: f64,
     /// Money that running tasks still earn, less their energy.
     pub(super) under_way: f64,
+    /// CPUs that other jobs are expected to give back in time.
+    pub(super) given_back: f64,
+    /// Seconds that a slot stands idle between two tasks.
+    pub(super) pause_s: f64,
     class_of: Vec<usize>,
     power_cap: Option<f64>,
 }
 
 impl<'a> Model<'a> {
-    pub(super) fn new(inputs: &Inputs<'a>) -> Self {
+    /// CPUs of other jobs count where these are expected to end within
+    /// `horizon_s`, and what they still need of them is load.
+    pub(super) fn new(inputs: &Inputs<'a>, horizon_s: f64) -> Self {
         let mut model = Self {
             energy_price: inputs.settings.energy_price,
             power_cap: inputs.settings.power_cap,
+            pause_s: inputs.settings.pause_s,
             ..Self::default()
         };
         model.set_classes(inputs);
         let arrays = model.arrays(inputs);
-        let foreign = foreign_cpus(inputs, &arrays);
+        let mut foreign = foreign_cpus(inputs, &arrays);
+        model.give_back(inputs, &arrays, &mut foreign, horizon_s);
         for (node, class) in model.class_of.iter().enumerate() {
             let up = inputs.snapshot.nodes.get(node).is_some_and(|n| n.available);
             if let (true, Some(class), Some(room)) =
@@ -130,6 +138,34 @@ impl<'a> Model<'a> {
                 self.classes.len() - 1
             });
             self.class_of.push(at);
+        }
+    }
+
+    fn give_back(
+        &mut self,
+        inputs: &Inputs<'_>,
+        arrays: &[Array<'_>],
+        foreign: &mut [u64],
+        horizon_s: f64,
+    ) {
+        let own: HashSet<u32> =
+            arrays.iter().flat_map(|array| &array.running).map(|(_, job)| job.id).collect();
+        let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
+        for end in inputs.outlook.ends.iter().filter(|end| !own.contains(&end.job.id)) {
+            let left_s = as_f64(end.end_s.saturating_sub(now_s).max(0).unsigned_abs());
+            if left_s >= horizon_s {
+                break;
+            }
+            for held in &end.job.held {
+                let class = self.class_of.get(held.node).and_then(|at| self.classes.get_mut(*at));
+                let (Some(taken), Some(class)) = (foreign.get_mut(held.node), class) else {
+                    continue;
+                };
+                let cpus = held.cpus.min(*taken);
+                *taken -= cpus;
+                class.load += as_f64(cpus) * left_s;
+                self.given_back += as_f64(cpus);
+            }
         }
     }
 
@@ -252,7 +288,7 @@ impl<'a> Model<'a> {
             let bag = &self.bags[at];
             let time = |j: usize| {
                 let rate = bag.rates[j].as_ref()?;
-                Some(rate.time.seconds * self.classes[j].cpus / rate.slots)
+                Some((rate.time.seconds + self.pause_s) * self.classes[j].cpus / rate.slots)
             };
             let joules = |j: usize| bag.rates[j].as_ref().map(Rate::joules);
             let most = |of: &dyn Fn(usize) -> Option<f64>| {
@@ -369,11 +405,12 @@ fn waits(inputs: &Inputs<'_>, bag: &Bag<'_>) -> bool {
     let settings = inputs.settings;
     let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
     let waited = now_s.saturating_sub(bag.job.submit_s).max(0).unsigned_abs();
-    let cheaper = settings.cheaper_ahead.is_some_and(|price| price < settings.energy_price);
+    let left = settings.wait_max_s.saturating_sub(waited);
+    let cheaper =
+        |&(begins_s, price): &(u64, f64)| begins_s < left && price < settings.energy_price;
     settings.loss == Loss::Wait
         && settings.strict
-        && cheaper
-        && waited < settings.wait_max_s
+        && settings.ahead.iter().any(cheaper)
         && bag.price < settings.energy_price * bag.least_joules()
 }
 

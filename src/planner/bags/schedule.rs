@@ -43,6 +43,7 @@ pub(super) fn fill(
     term("energy_j", energy);
     term("makespan_s", makespan);
     term("idle_w", idle);
+    term("pause_s", model.pause_s);
     term("energy_price_kwh", model.energy_price * 3.6e6);
     term("under_way", model.under_way);
     term("profit_per_hour", 3600.0 * (per_s - model.energy_price * idle));
@@ -98,7 +99,7 @@ fn end_of(model: &Model<'_>, split: &[Vec<u64>], class: usize) -> f64 {
     let tasks = || {
         model.bags.iter().zip(split).filter_map(move |(bag, x)| {
             let rate = rate(bag)?;
-            Some((*x.get(class)?, rate.time.seconds * slots / rate.slots))
+            Some((*x.get(class)?, (rate.time.seconds + model.pause_s) * slots / rate.slots))
         })
     };
     let count: u64 = tasks().map(|(x, _)| x).sum();

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::model::shape::Shape;
+use crate::planner::cluster::{Held, RunningJob};
+use crate::planner::ends::{End, Outlook};
 use crate::planner::steer::{JobKey, Note};
 use crate::snapshot::{Builder, JobState, Partition};
 
@@ -98,8 +100,9 @@ fn settings(mode: Mode) -> Settings {
 
 fn planned(snapshot: &Snapshot, known: &Known, settings: &Settings) -> Steering {
     let rooms = Room::of_snapshot(snapshot);
-    let inputs = Inputs { snapshot, rooms: &rooms, now_ms: 100_000, knowledge: known, settings };
-    plan(&inputs)
+    let outlook = &Outlook::default();
+    let now_ms = 100_000;
+    plan(&Inputs { snapshot, rooms: &rooms, now_ms, outlook, knowledge: known, settings })
 }
 
 /// Quotas by class of the only steer.
@@ -136,6 +139,17 @@ fn the_worked_example_becomes_quotas() {
     assert_eq!(steering.steers[0].key, JobKey::Array(5));
     let Note::Bag(note) = &steering.steers[0].note else { panic!("{:?}", steering.steers) };
     assert_eq!((note.bag.pending, note.bag.energy_j), (12, 32_000.0));
+}
+
+#[test]
+fn pauses_between_tasks_take_time_but_no_energy() {
+    let snapshot = snapshot(1, [0, 0], vec![array(5, 12, 40_000.0 / 12.0)]);
+    let settings = Settings { pause_s: 10.0, ..settings(Mode::Best) };
+    let steering = planned(&snapshot, &known(), &settings);
+    // 20 and 30 s a task: 7 and 5 tasks take 150 s; their energy is 31,000 J.
+    assert_eq!(quotas(&steering), of(7, 5));
+    assert_eq!(steering.report.terms["makespan_s"], 150.0);
+    assert_eq!(steering.report.terms["energy_j"], 31_000.0);
 }
 
 #[test]
@@ -179,6 +193,29 @@ fn running_tasks_are_load_and_the_rest_keeps_the_proportions() {
 }
 
 #[test]
+fn nodes_that_another_job_gives_back_soon_are_waited_for() {
+    let snapshot = snapshot(1, [1, 0], vec![array(5, 12, 40_000.0 / 12.0)]);
+    let rooms = Room::of_snapshot(&snapshot);
+    let quotas_until = |end_s| {
+        let held = vec![Held { node: 0, cpus: 1, ..Held::default() }];
+        let job = RunningJob { id: 99, held, ..RunningJob::default() };
+        let outlook = &Outlook { ends: vec![End { end_s, job }], ..Outlook::default() };
+        let (knowledge, settings) = (&known(), &settings(Mode::Best));
+        let (snapshot, rooms) = (&snapshot, &rooms);
+        let now_ms = 100_000;
+        plan(&Inputs { snapshot, rooms, now_ms, outlook, knowledge, settings })
+    };
+    let soon = quotas_until(110);
+    // 9000 in 100 s; one more on the fast node, from 110 on, would be 8000 in 90 s.
+    assert_eq!(quotas(&soon), of(7, 5));
+    assert_eq!(soon.report.terms["makespan_s"], 100.0);
+    // Alone the frugal node needs 240 s.
+    let never = of(0, 12);
+    assert_eq!(quotas(&quotas_until(330)), never, "too late to gain anything");
+    assert_eq!(quotas(&quotas_until(400)), never);
+}
+
+#[test]
 fn without_knowledge_of_every_class_others_decide() {
     let snapshot = snapshot(1, [0, 0], vec![array(5, 12, 4000.0)]);
     let mut no_time = known();
@@ -200,7 +237,7 @@ fn loss_makers_run_or_wait_for_a_cheaper_hour_but_not_for_ever() {
         loss: Loss::Wait,
         strict: true,
         wait_max_s: 60,
-        cheaper_ahead: Some(0.5),
+        ahead: vec![(20, 0.5)],
         ..run.clone()
     };
     let fresh = snapshot(1, [0, 0], vec![job(90)]);
@@ -210,8 +247,11 @@ fn loss_makers_run_or_wait_for_a_cheaper_hour_but_not_for_ever() {
     let steering = planned(&fresh, &known(), &wait);
     assert!(steering.steers[0].strict && steering.steers[0].tiers.is_empty());
     assert!(steering.report.bags[0].waits);
-    let no_relief = Settings { cheaper_ahead: Some(1.0), ..wait.clone() };
-    assert_eq!(quotas(&planned(&fresh, &known(), &no_relief)), of(0, 12));
+    // As dear as now, or only after the longest wait: 10 of 60 s are over.
+    for ahead in [vec![(20, 1.0)], vec![(50, 0.5)], Vec::new()] {
+        let no_relief = Settings { ahead, ..wait.clone() };
+        assert_eq!(quotas(&planned(&fresh, &known(), &no_relief)), of(0, 12));
+    }
     let old = snapshot(1, [0, 0], vec![job(40)]);
     assert_eq!(quotas(&planned(&old, &known(), &wait)), of(0, 12));
 }
@@ -260,6 +300,7 @@ fn one_task_tries_a_class_that_nobody_tried() {
         snapshot: &snapshot,
         rooms: &rooms,
         now_ms: 100_000,
+        outlook: &Outlook::default(),
         knowledge: &Untried(known()),
         settings: &settings,
     };

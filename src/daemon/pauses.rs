@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! How long a slot stands idle between two jobs although some wait: what
+//! Slurm's scheduler and slurmd need between an end and the next start.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// A slot that is idle for longer waits for something else.
+const PAUSE_MAX_MS: u64 = 30_000;
+/// What the newest pause counts.
+const NEWEST: f64 = 0.1;
+/// Ends that are remembered for each node.
+const ENDS_MAX: usize = 256;
+
+/// An idle time that ended with a start: of a job that waited, it is a pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Idle {
+    /// When the job before ended, unix milliseconds.
+    since_ms: u64,
+    /// For how long, milliseconds.
+    for_ms: u64,
+}
+
+/// Ends without a start after them, by node, and the mean pause.
+#[derive(Debug, Default)]
+pub(super) struct Pauses {
+    ends: BTreeMap<Arc<str>, VecDeque<u64>>,
+    mean_ms: Option<f64>,
+}
+
+impl Pauses {
+    /// A job of one node ended there.
+    pub(super) fn ended(&mut self, node: &Arc<str>, at_ms: u64) {
+        let ends = self.ends.entry(Arc::clone(node)).or_default();
+        ends.push_back(at_ms);
+        if ends.len() > ENDS_MAX {
+            ends.pop_front();
+        }
+    }
+
+    /// A job of one node starts there: the idle time that this ends.
+    pub(super) fn started(&mut self, node: &Arc<str>, at_ms: u64) -> Option<Idle> {
+        let ends = self.ends.get_mut(node)?;
+        ends.retain(|end_ms| end_ms.saturating_add(PAUSE_MAX_MS) >= at_ms);
+        let since_ms = ends.pop_front()?;
+        Some(Idle { since_ms, for_ms: at_ms.saturating_sub(since_ms) })
+    }
+
+    /// That job was submitted then, unix seconds.
+    pub(super) fn seen(&mut self, idle: Idle, submit_s: i64) {
+        let submit_ms = u64::try_from(submit_s).unwrap_or(0).saturating_add(1).saturating_mul(1000);
+        if submit_ms > idle.since_ms {
+            return;
+        }
+        #[allow(clippy::cast_precision_loss)] // at most PAUSE_MAX_MS
+        let pause = idle.for_ms as f64;
+        let mean = self.mean_ms.get_or_insert(pause);
+        *mean += NEWEST * (pause - *mean);
+    }
+
+    /// Mean pause, seconds; 0 where none was seen.
+    pub(super) fn mean_s(&self) -> f64 {
+        self.mean_ms.unwrap_or(0.0) / 1000.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_jobs_that_waited_tell_a_pause() {
+        let (mut pauses, node) = (Pauses::default(), Arc::from("n1"));
+        assert_eq!(pauses.started(&node, 5_000), None);
+        pauses.ended(&node, 10_000);
+        pauses.ended(&node, 10_400);
+        let first = pauses.started(&node, 11_000);
+        assert_eq!(first, Some(Idle { since_ms: 10_000, for_ms: 1_000 }));
+        first.into_iter().for_each(|idle| pauses.seen(idle, 3));
+        assert_eq!(pauses.mean_s(), 1.0);
+        // Came when the slot was idle already; and an end of long ago.
+        pauses.started(&node, 12_000).into_iter().for_each(|idle| pauses.seen(idle, 11));
+        pauses.ended(&node, 13_000);
+        assert_eq!((pauses.mean_s(), pauses.started(&node, 99_000)), (1.0, None));
+        pauses.ended(&node, 100_000);
+        pauses.started(&node, 102_000).into_iter().for_each(|idle| pauses.seen(idle, 11));
+        assert!((pauses.mean_s() - 1.1).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! When running jobs give their nodes back, and what follows for waiting ones.
+//!
+//! Ends are expected, from runtimes that were learned; limits are not touched
+//! by them. A job that runs longer than expected is expected to reach its
+//! limit, one without either never to end.
+
+use std::collections::BTreeMap;
+
+use crate::model::hostlist;
+use crate::model::shape::Need;
+use crate::planner::cluster::{Held, RunningJob, give_back};
+use crate::planner::eligible::eligible;
+use crate::planner::room::Room;
+use crate::snapshot::{Job, JobState, Snapshot};
+
+/// A running job and its expected end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// Unix seconds.
+    pub end_s: i64,
+    /// What it holds; node indexes are the snapshot's.
+    pub job: RunningJob,
+}
+
+/// What is expected of the jobs of a snapshot. Empty where nothing is, or where
+/// expectations are not to decide.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outlook {
+    /// Running jobs with an expected end, the first to end first.
+    pub ends: Vec<End>,
+    /// Expected runtime of pending jobs, seconds, by id.
+    pub runtimes_s: BTreeMap<u32, f64>,
+}
+
+/// Where and when a waiting job could start first, if nobody else came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Soonest {
+    /// Unix seconds.
+    pub at_s: i64,
+    /// As many nodes as it wants, those that are free first; ascending.
+    pub nodes: Vec<u32>,
+}
+
+impl Outlook {
+    /// From what is expected of jobs: `expected` says seconds. Pending jobs are
+    /// looked at in queue order, at most `jobs_max`.
+    pub fn new(
+        snapshot: &Snapshot,
+        now_s: i64,
+        jobs_max: usize,
+        expected: &dyn Fn(&Job) -> Option<f64>,
+    ) -> Self {
+        let end = |job: &Job| {
+            let end_s = expected_end_s(job, expected(job)?, now_s)?;
+            Some(End { end_s, job: held(snapshot, job)? })
+        };
+        let running = snapshot.jobs.iter().filter(|job| job.state == JobState::Running);
+        let mut ends: Vec<End> = running.filter_map(end).collect();
+        ends.sort_by_key(|end| (end.end_s, end.job.id));
+        let queue = snapshot.queue.iter().filter_map(|&at| snapshot.jobs.get(at as usize));
+        let runtimes_s = queue.take(jobs_max).filter_map(|job| Some((job.id, expected(job)?)));
+        Self { ends, runtimes_s: runtimes_s.collect() }
+    }
+
+    /// By nodes alone: neither jobs in front nor licences count.
+    pub fn soonest(
+        &self,
+        snapshot: &Snapshot,
+        rooms: &[Room],
+        job: &Job,
+        now_s: i64,
+    ) -> Option<Soonest> {
+        let wanted = job.shape.wanted_nodes();
+        let need = job.shape.need(wanted);
+        let mut rooms: BTreeMap<usize, Room> = eligible(snapshot, job, now_s)
+            .nodes
+            .ones()
+            .map_while(|n| Some((n, rooms.get(n)?.clone())))
+            .collect();
+        let fits = |room: &Room| room.could_hold(&need) && !lacks(room, &need);
+        let index = |node: usize| u32::try_from(node).unwrap_or(u32::MAX);
+        let mut nodes: Vec<u32> =
+            rooms.iter().filter(|(_, room)| fits(room)).map(|(node, _)| index(*node)).collect();
+        let mut at_s = now_s;
+        for end in &self.ends {
+            if nodes.len() >= wanted as usize {
+                break;
+            }
+            at_s = end.end_s;
+            for held in &end.job.held {
+                let Some(room) = rooms.get_mut(&held.node) else { continue };
+                let before = fits(room);
+                give_back(room, held);
+                if !before && fits(room) {
+                    nodes.push(index(held.node));
+                }
+            }
+        }
+        if nodes.len() < wanted as usize {
+            return None;
+        }
+        nodes.truncate(wanted as usize);
+        nodes.sort_unstable();
+        Some(Soonest { at_s, nodes })
+    }
+}
+
+fn lacks(room: &Room, need: &Need) -> bool {
+    let mut any = false;
+    room.lacks(need, |_, _| any = true);
+    any
+}
+
+/// Expected end of a running job, Unix seconds; beyond what is expected, its
+/// limit if it has one.
+pub fn expected_end_s(job: &Job, mean_s: f64, now_s: i64) -> Option<i64> {
+    #[allow(clippy::cast_possible_truncation)] // a job's seconds
+    let expected = job.start_s.saturating_add(mean_s.ceil() as i64);
+    let last = job.time_limit_min.map(|minutes| job.start_s + i64::from(minutes) * 60);
+    if expected > now_s { Some(expected) } else { last }
+}
+
+/// What a running job holds by the poll: equal parts on all its nodes.
+fn held(snapshot: &Snapshot, job: &Job) -> Option<RunningJob> {
+    let names = hostlist::expand(&job.nodes, snapshot.nodes.len()).ok()?;
+    let need = job.shape.need(u32::try_from(names.len()).ok()?);
+    let held = |name: &String| {
+        let node = snapshot.node(name)?;
+        let cpus = snapshot.nodes.get(node).filter(|_| need.whole).map_or(need.cpus, |n| n.cpus);
+        Some(Held { node, cpus, memory_mb: need.memory_mb, gres: need.gres.clone() })
+    };
+    let held = names.iter().filter_map(held).collect();
+    Some(RunningJob { id: job.id, held, ..RunningJob::default() })
+}
