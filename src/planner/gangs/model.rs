@@ -74,9 +74,6 @@ pub(super) struct Model<'a> {
     pub(super) types: Vec<String>,
     /// By type and class; counts include runs under way.
     pub(super) beliefs: Vec<Vec<Belief>>,
-    /// By class: the GRES kinds that its nodes have, and how much of what there is of each is in
-    /// use or waited for, at most 1.
-    gres: Vec<Vec<(u32, f64)>>,
     /// Highest priority of the queue, at least 1.
     pub(super) priority_max: f64,
 }
@@ -103,7 +100,6 @@ impl<'a> Model<'a> {
         }
         model.set_groups(&finder);
         model.set_beliefs(inputs);
-        model.set_gres(inputs);
         model.drop_indifferent();
         model
     }
@@ -188,44 +184,6 @@ impl<'a> Model<'a> {
                 belief.count += 1.0;
             }
         }
-    }
-
-    /// GRES by class, with the demand that there is for each.
-    fn set_gres(&mut self, inputs: &Inputs<'_>) {
-        let mut sums = vec![(0u64, 0u64); inputs.snapshot.gres_kinds.len()];
-        for room in inputs.rooms {
-            for (sum, level) in sums.iter_mut().zip(&room.kinds) {
-                *sum = (sum.0.saturating_add(level.used), sum.1.saturating_add(level.total));
-            }
-        }
-        for part in self.gangs.iter().flat_map(|gang| &gang.parts) {
-            for (kind, _, count) in &part.need.gres {
-                if let Some(sum) = sums.get_mut(*kind as usize) {
-                    sum.0 = sum.0.saturating_add(count.saturating_mul(u64::from(part.nodes)));
-                }
-            }
-        }
-        self.gres = vec![Vec::new(); self.classes.len()];
-        for (room, class) in inputs.rooms.iter().zip(&self.class_of) {
-            let Some(kinds) = self.gres.get_mut(*class) else { continue };
-            for ((kind, level), (wanted, all)) in (0u32..).zip(&room.kinds).zip(&sums) {
-                if level.total > 0 && kinds.iter().all(|(known, _)| *known != kind) {
-                    kinds.push((kind, (as_f64(*wanted) / as_f64((*all).max(1))).min(1.0)));
-                }
-            }
-        }
-    }
-
-    /// What a job of a class of nodes keeps from others, as a part of what it pays: nodes with
-    /// GRES that it does not use, as far as these are in demand.
-    pub(super) fn stranded(&self, class: usize, uses: impl Fn(u32) -> bool) -> f64 {
-        let kinds = self.gres.get(class).into_iter().flatten();
-        kinds.filter(|(kind, _)| !uses(*kind)).map(|(_, demand)| *demand).fold(0.0, f64::max)
-    }
-
-    /// The same for a job of this queue.
-    pub(super) fn stranded_by(&self, part: &Part<'_>, class: usize) -> f64 {
-        self.stranded(class, |kind| part.need.gres.iter().any(|(own, _, _)| *own == kind))
     }
 
     /// Jobs of one node stay only where knowledge tells their classes apart.

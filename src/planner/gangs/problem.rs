@@ -12,8 +12,6 @@ use crate::planner::room::{Level, Room};
 /// Amount of the dimension that keeps whole nodes and shared ones apart: an
 /// idle node has it all, a whole-node job takes it all, any other takes one.
 const IDLE: f64 = 1000.0;
-/// What is left of a gang's worth where all of it would be stranding others: waiting is worse.
-const LEAST: f64 = 0.05;
 /// Position of the first GRES kind; before it cpu, memory, idle.
 const KINDS: usize = 3;
 
@@ -166,9 +164,7 @@ fn job(model: &Model<'_>, prices: &Prices, gang: &Gang<'_>, dims: usize) -> gang
             // The bonus of a task that pays p is p times that of one that pays
             // 1: sigma2 = p^2 g / (2 n).
             let count = belief.count / (paid * paid);
-            let speed =
-                (belief.speed - model.stranded_by(part, group.class)).max(LEAST * belief.speed);
-            GroupEdge { group: at.to_string(), mean: paid * speed, count }
+            GroupEdge { group: at.to_string(), mean: paid * belief.speed, count }
         };
         let task = Task {
             request: request(&part.need, prices.kinds, dims),

@@ -14,9 +14,6 @@ use crate::planner::steer::{ClassSpeed, GangNote, JobKey, Method, Note, OrderWis
 /// Classes whose index differs by less are equally good.
 const SAME: f64 = 0.02;
 
-/// A class is not tried out of curiosity by jobs that would strand more than this.
-const STRANDED_MAX: f64 = 0.25;
-
 /// Users and requests that are remembered.
 const LIKES_MAX: usize = 4096;
 
@@ -33,8 +30,7 @@ pub(super) fn likes(inputs: &Inputs<'_>, model: &Model<'_>) -> Vec<Steer> {
     let mut sets: HashMap<Vec<usize>, Tier> = HashMap::new();
     let mut steers = Vec::new();
     for (key, names) in types {
-        let gres = matches!(key, JobKey::Like { gres: true, .. });
-        let Some((tiers, name)) = agreed(inputs, model, names, gres) else { continue };
+        let Some((tiers, name)) = agreed(inputs, model, names) else { continue };
         let speeds = speeds_of(inputs, model, &name);
         let note = GangNote { job_type: name, speeds, ..GangNote::default() };
         let tier = |set| tier_of(model, &mut sets, set);
@@ -55,14 +51,12 @@ fn agreed(
     inputs: &Inputs<'_>,
     model: &Model<'_>,
     names: BTreeSet<String>,
-    gres: bool,
 ) -> Option<(Vec<Vec<usize>>, String)> {
     let mut wished: Option<(Vec<Vec<usize>>, String)> = None;
     for name in names {
         let known = model.classes.iter().enumerate().filter_map(|(class, text)| {
             let belief = inputs.beliefs.belief(&name, text);
-            let stranded = if gres { 0.0 } else { model.stranded(class, |_| false) };
-            (belief.count > 0.0).then_some((belief.speed - stranded, class))
+            (belief.count > 0.0).then_some((belief.speed, class))
         });
         let tiers = by_rank(known.collect());
         match &wished {
@@ -229,20 +223,17 @@ impl Maker<'_, '_> {
         tiers.into_iter().map(|set| tier_of(self.model, &mut self.sets, set)).collect()
     }
 
-    /// Optimistic speed, less what is stranded; an untried class goes first, for one job at a
-    /// time.
+    /// Optimistic speed; an untried class goes first, for one job at a time.
     fn index(&mut self, part: &Part<'_>, class: usize) -> f64 {
         let belief = self.model.belief(part, class);
-        let stranded = self.model.stranded_by(part, class);
-        let worth = belief.speed - stranded;
         if !self.exploration.is_on() {
-            return worth;
+            return belief.speed;
         }
         if belief.count > 0.0 {
-            return worth + variance_proxy(self.exploration.g(), belief.count).sqrt();
+            return belief.speed + variance_proxy(self.exploration.g(), belief.count).sqrt();
         }
-        let first = stranded <= STRANDED_MAX && self.exploring.insert((part.job_type, class));
-        if first { f64::MAX } else { worth }
+        let first = self.exploring.insert((part.job_type, class));
+        if first { f64::MAX } else { belief.speed }
     }
 
     fn note(&self, gang: &Gang<'_>, part: &Part<'_>, terms: Option<&JobTerms>) -> GangNote {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::model::shape::{LeftToSlurm, Shape};
-use crate::planner::room::Level;
 use crate::planner::steer::{JobKey, Note, Steer};
 use crate::snapshot::{Builder, JobState, Partition};
 
@@ -87,13 +86,10 @@ fn snapshot(jobs: Vec<Job>) -> Snapshot {
 }
 
 fn planned(snapshot: &Snapshot, known: &Known, settings: &Settings) -> Steering {
-    planned_in(snapshot, &Room::of_snapshot(snapshot), known, settings)
-}
-
-fn planned_in(snapshot: &Snapshot, rooms: &[Room], known: &Known, settings: &Settings) -> Steering {
+    let rooms = Room::of_snapshot(snapshot);
     let inputs = Inputs {
         snapshot,
-        rooms,
+        rooms: &rooms,
         now_ms: 1000,
         beliefs: known,
         settings,
@@ -224,25 +220,4 @@ fn jobs_not_seen_yet_go_as_their_like_where_all_types_agree() {
     };
     assert_eq!(&*like(&jobs[0]).unwrap().tiers[0].name, "fast");
     assert!(like(&jobs[2]).is_none());
-}
-
-#[test]
-fn a_job_keeps_off_gpus_that_others_wait_for() {
-    let mut snapshot = snapshot(vec![job(1, "a", 1), job(2, "a", 1)]);
-    snapshot.gres_kinds.push("gpu".into());
-    let known = knows(&[("a", "fast", 1.0, 9.0), ("a", "slow", 0.8, 9.0)]);
-    // The fast nodes have GPUs, three of four in use.
-    let mut rooms = Room::of_snapshot(&snapshot);
-    for room in &mut rooms[..4] {
-        room.kinds = vec![Level { total: 4, used: 3 }];
-    }
-    let first = |rooms: &[Room]| {
-        let steering = planned_in(&snapshot, rooms, &known, &greedy());
-        steer_of(&steering, 1).tiers[0].name.to_string()
-    };
-    assert_eq!(first(&rooms), "slow");
-    for room in &mut rooms[..4] {
-        room.kinds = vec![Level { total: 4, used: 0 }];
-    }
-    assert_eq!(first(&rooms), "fast");
 }
