@@ -162,3 +162,19 @@ extern uint16_t answer_check(const struct packet *p,
 	}
 	return PHX_R_NONE;
 }
+
+extern uint16_t phx_name_key(const char *name)
+{
+	uint32_t hash = 0x811c9dc5u;
+	bool number = false;
+
+	for (const char *c = name ? name : ""; *c; c++) {
+		bool digit = *c >= '0' && *c <= '9';
+
+		if (!digit || !number)
+			hash = (hash ^ (uint8_t) (digit ? '#' : *c)) *
+			       0x01000193u;
+		number = digit;
+	}
+	return (uint16_t) (hash >> 16 ^ (hash & 0xffff));
+}

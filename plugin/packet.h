@@ -70,6 +70,13 @@ struct answer_want {
 extern uint16_t answer_check(const struct packet *p,
 			     const struct answer_want *want, uint32_t *nodes);
 
+/*
+ * Short key of a job name, the same for names that differ in numbers only:
+ * FNV-1a 32 over the bytes, each run of digits as one '#', the halves of the
+ * result xored. IN name - NULL counts as empty.
+ */
+extern uint16_t phx_name_key(const char *name);
+
 #pragma GCC visibility pop
 
 #endif

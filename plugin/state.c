@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "packet.h"
 #include "state.h"
 
 #define FNV_OFFSET 0xcbf29ce484222325ull
@@ -706,6 +707,7 @@ extern void state_ask(struct phx_ask *ask, job_record_t *job_ptr, uint16_t mode,
 						     NO_VAL;
 	ask->het_job_id = job_ptr->het_job_id;
 	ask->user_id = job_ptr->user_id;
+	ask->name_key = phx_name_key(job_ptr->name);
 	ask->priority = job_ptr->priority;
 	ask->mode = mode;
 	ask->time_limit_min = job_ptr->time_limit;

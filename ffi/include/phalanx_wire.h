@@ -255,7 +255,7 @@ struct phx_ask {
 	uint32_t user_id;
 	uint32_t priority;
 	uint16_t mode;  /* enum phx_mode */
-	uint16_t pad0;
+	uint16_t name_key; /* of the job's name: phx_name_key() */
 	uint32_t flags; /* enum phx_ask_flags */
 	uint32_t min_nodes; /* the call's arguments */
 	uint32_t max_nodes;

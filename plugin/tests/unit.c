@@ -230,9 +230,22 @@ static void test_pktbuf(void)
 	pktbuf_free(&b);
 }
 
+/* The same values as in the daemon's test: src/learn/class.rs. */
+static void test_name_key(void)
+{
+	CHECK_EQ(phx_name_key(NULL), phx_name_key(""));
+	CHECK_EQ(phx_name_key(""), 0x1cd9);
+	CHECK_EQ(phx_name_key("train_007"), phx_name_key("train_12"));
+	CHECK_EQ(phx_name_key("train_007"), 0x42f4);
+	CHECK_EQ(phx_name_key("fold3of5.sh"), 0xc939);
+	CHECK(phx_name_key("train") != phx_name_key("train_007"));
+	CHECK_EQ(phx_name_key("gr\xc3\xb6\xc3\x9f" "e"), 0x39a2);
+}
+
 int main(void)
 {
 	test_breaker();
+	test_name_key();
 	test_parse();
 	test_limits();
 	test_answer();

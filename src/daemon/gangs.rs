@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The gang method in the daemon: settings, learned speeds, the last plan.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::config::LearnConfig;
 use crate::daemon::measures::GANG_SPEED;
 use crate::daemon::steerers::{Round, Steerer};
-use crate::learn::{JobTraits, Speeds, class_of, node_class_of};
+use crate::learn::{JobTraits, Speeds, Trust, class_of, family_of, node_class_of};
 use crate::planner::gangs::{Belief, Beliefs, Inputs, Last, plan};
 use crate::planner::measured::{Classes, Measured};
 use crate::planner::steer::{Method, MethodReport, Steering};
@@ -36,6 +38,7 @@ impl Steerer for Gangs {
             by: &round.config.learn,
             now_s: round.now_s(),
             measured: measured.unwrap_or_default(),
+            trusts: RefCell::default(),
         };
         let inputs = Inputs {
             snapshot: round.snapshot,
@@ -69,6 +72,8 @@ struct Learned<'a> {
     by: &'a LearnConfig,
     now_s: i64,
     measured: Classes,
+    /// By job type, as asked for.
+    trusts: RefCell<HashMap<String, Trust<'a>>>,
 }
 
 impl Beliefs for Learned<'_> {
@@ -87,8 +92,13 @@ impl Beliefs for Learned<'_> {
         if let Some(&speed) = self.measured.speed.get(node_class) {
             return Belief { speed, count: MEASURED };
         }
-        let found = self.speeds.estimate(job_type, "", node_class, self.now_s);
-        Belief { speed: found.speed, count: found.count }
+        let mut trusts = self.trusts.borrow_mut();
+        let trust = trusts.entry(job_type.to_owned()).or_insert_with(|| {
+            let family = family_of(job_type, &self.by.class_by);
+            self.speeds.trust(job_type, family.as_deref(), self.now_s)
+        });
+        let found = trust.on(node_class);
+        Belief { speed: found.mean, count: found.count }
     }
 
     fn runs(&self) -> u64 {

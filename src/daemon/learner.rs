@@ -21,7 +21,8 @@ use crate::daemon::state::{Shared, lock};
 use crate::history::{Record, split_node_classes};
 use crate::learn::runtime::{JobClass, Runtimes, tells_runtime};
 use crate::learn::{
-    JobTraits, Observation, RunNode, Speeds, SpeedsError, class_of, node_class_of, teaches,
+    JobTraits, Observation, RunNode, Speeds, SpeedsError, class_of, family_of, node_class_of,
+    teaches,
 };
 use crate::limits::HOSTLIST_NAMES_MAX;
 use crate::model::hostlist;
@@ -305,7 +306,8 @@ impl Learner {
         self.changed = true;
         self.shared.inputs.learn(run, &self.config.class_by);
         let nodes = run_nodes(&self.classes, &names, &then);
-        self.speeds.learn(&class, &nodes, &seen).is_ok()
+        let family = family_of(&class, &self.config.class_by);
+        self.speeds.learn(&class, family.as_deref(), &nodes, &seen).is_ok()
     }
 
     fn class_of(&self, run: &Run) -> String {

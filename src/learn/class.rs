@@ -128,6 +128,16 @@ pub fn class_of(job: &JobTraits<'_>, by: &[ClassKey]) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
+/// The family of a class made by [`class_of`] with the same `by`: all but its shape and memory.
+/// `None` where that is the class itself, or nothing.
+#[must_use]
+pub fn family_of(class: &str, by: &[ClassKey]) -> Option<String> {
+    let size = |key: &ClassKey| matches!(key, ClassKey::Shape | ClassKey::Memory);
+    let kept: Vec<&str> =
+        class.split('/').zip(by).filter(|(_, key)| !size(key)).map(|(part, _)| part).collect();
+    (!kept.is_empty() && kept.len() < by.len()).then(|| kept.join("/"))
+}
+
 /// Whether a run that ended in `state` teaches a speed.
 ///
 /// A completed run does. One that was stopped (time limit, cancellation, preemption) did an
@@ -197,6 +207,30 @@ pub fn without_numbers(name: &str) -> String {
     if base.is_empty() && !out.is_empty() { "#".to_owned() } else { base.to_owned() }
 }
 
+/// `name_key` of the plugin's ASK (`plugin/packet.c`): short key of a job name, the same for names
+/// that differ in numbers only. FNV-1a 32 over the bytes, each run of digits as one `#`, the
+/// halves of the result xored.
+///
+/// # Source
+/// G. Fowler, L. C. Noll, K.-P. Vo, D. Eastlake, "The FNV Non-Cryptographic Hash Algorithm",
+/// draft-eastlake-fnv.
+#[must_use]
+pub fn name_key(name: &str) -> u16 {
+    const OFFSET_BASIS: u32 = 0x811c_9dc5;
+    const PRIME: u32 = 0x0100_0193;
+    let step = |(hash, number): (u32, bool), byte: u8| {
+        let digit = byte.is_ascii_digit();
+        if digit && number {
+            return (hash, true);
+        }
+        let byte = if digit { b'#' } else { byte };
+        ((hash ^ u32::from(byte)).wrapping_mul(PRIME), digit)
+    };
+    let (hash, _) = name.bytes().fold((OFFSET_BASIS, false), step);
+    let [high_0, high_1, low_0, low_1] = hash.to_be_bytes();
+    u16::from_be_bytes([high_0 ^ low_0, high_1 ^ low_1])
+}
+
 /// Nodes, CPUs and GRES of a TRES text as `n2:c16:gpu:a100=4`; `-` where none is known.
 #[must_use]
 pub fn shape(tres: &str) -> String {
@@ -257,6 +291,17 @@ mod tests {
         ] {
             assert_eq!(without_numbers(name), base, "{name}");
         }
+    }
+
+    /// The same values as in the plugin's test: `plugin/tests/unit.c`.
+    #[test]
+    fn names_that_differ_in_numbers_have_one_key() {
+        assert_eq!(name_key(""), 0x1cd9);
+        assert_eq!(name_key("train_007"), 0x42f4);
+        assert_eq!(name_key("train_12"), name_key("train_007"));
+        assert_eq!(name_key("fold3of5.sh"), 0xc939);
+        assert_ne!(name_key("train"), name_key("train_007"));
+        assert_eq!(name_key("gr\u{f6}\u{df}e"), 0x39a2);
     }
 
     #[test]

@@ -17,19 +17,20 @@ mod class;
 mod estimate;
 mod index;
 mod moments;
+mod relative;
 pub mod runtime;
 mod speeds;
 #[cfg(test)]
 mod tests;
 
 pub use class::{
-    CLASS_BY_DEFAULT, ClassKey, JobTraits, NODE_CLASS_BY_DEFAULT, NodeKey, class_of, memory_mib,
-    node_class_of, shape, teaches, without_numbers,
+    CLASS_BY_DEFAULT, ClassKey, JobTraits, NODE_CLASS_BY_DEFAULT, NodeKey, class_of, family_of,
+    memory_mib, name_key, node_class_of, shape, teaches, without_numbers,
 };
 pub use estimate::{Estimate, EstimateError, Stat};
 pub use index::{Exploration, Growth, confidence_index, delta, variance_proxy};
 pub use moments::{Moments, Observation};
-pub use speeds::{Belief, ClassView, RunNode, Source, Speeds, SpeedsError, SpeedsOptions};
+pub use speeds::{Belief, ClassView, RunNode, Source, Speeds, SpeedsError, SpeedsOptions, Trust};
 
 /// Bonus scale that the product ships with (`bonus_scale` of the daemon's configuration).
 ///

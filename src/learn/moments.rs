@@ -16,6 +16,36 @@ pub struct Observation {
     pub end_s: i64,
 }
 
+/// Weight, mean and spread of a stream of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Spread {
+    /// Weight of all numbers.
+    pub(super) count: f64,
+    /// Their mean.
+    pub(super) mean: f64,
+    /// Sum of weighted squared deviations from it.
+    pub(super) squares: f64,
+}
+
+impl Spread {
+    pub(super) fn add(&mut self, value: f64, weight: f64) {
+        self.count += weight;
+        let off = value - self.mean;
+        self.mean += weight / self.count * off;
+        self.squares += weight * off * (value - self.mean);
+    }
+
+    pub(super) fn fade(&mut self, factor: f64) {
+        self.count *= factor;
+        self.squares *= factor;
+    }
+
+    /// Numbers beyond the first: what `squares` says something of.
+    pub(super) fn freedom(&self) -> f64 {
+        (self.count - 1.0).max(0.0)
+    }
+}
+
 /// Exponentially weighted moments of a stream of runs.
 ///
 /// A run counts `0.5^(age / half_life)`, its age taken from the newest run, so that the result
@@ -31,6 +61,10 @@ pub struct Moments {
     spread: f64,
     /// Mean of 1 / seconds.
     rate: f64,
+    /// Logarithm of 1 / seconds.
+    log_rate: Spread,
+    /// Logarithm of work units per second, where they were reported.
+    log_work_rate: Spread,
     /// Weight of the runs that reported work.
     work_count: f64,
     /// Mean work units per second over those.
@@ -64,10 +98,12 @@ impl Moments {
         self.seconds += part * off;
         self.spread += weight * off * (run.seconds - self.seconds);
         self.rate += part * (1.0 / run.seconds - self.rate);
+        self.log_rate.add(-run.seconds.ln(), weight);
         if let Some(work) = run.work {
             self.work_count += weight;
             let part = weight / self.work_count;
             self.work_rate += part * (work / run.seconds - self.work_rate);
+            self.log_work_rate.add((work / run.seconds).ln(), weight);
         }
         self.meter(run, weight);
     }
@@ -88,6 +124,8 @@ impl Moments {
     fn fade(&mut self, factor: f64) {
         self.count *= factor;
         self.spread *= factor;
+        self.log_rate.fade(factor);
+        self.log_work_rate.fade(factor);
         self.work_count *= factor;
         self.energy_count *= factor;
     }
@@ -111,6 +149,20 @@ impl Moments {
     #[must_use]
     pub fn watts(&self, now_s: i64, half_life_s: f64) -> Stat {
         self.aged(self.energy_count, self.watts, now_s, half_life_s)
+    }
+
+    /// Logarithm of the speed, of work units per second if `by_work`; not aged.
+    pub(super) fn log_speed(&self, by_work: bool) -> &Spread {
+        if by_work { &self.log_work_rate } else { &self.log_rate }
+    }
+
+    /// Logarithm of the speed of a run over the mean before it; `None` for the first of its kind.
+    pub(super) fn beyond(&self, run: &Observation) -> Option<f64> {
+        let known = |mean: &Spread, value: f64| (mean.count > 0.0).then_some(value - mean.mean);
+        match run.work {
+            Some(work) => known(&self.log_work_rate, (work / run.seconds).ln()),
+            None => known(&self.log_rate, -run.seconds.ln()),
+        }
     }
 
     fn aged(&self, count: f64, mean: f64, now_s: i64, half_life_s: f64) -> Stat {

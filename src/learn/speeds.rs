@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Stat;
 use super::index::{Exploration, variance_proxy};
-use super::moments::{Moments, Observation};
+use super::moments::{Moments, Observation, Spread};
+use super::relative::{EFFECT, Expected, Noise, OWN_EFFECT, effects};
 use crate::limits;
 
 /// How the table forgets, shrinks and stays bounded.
@@ -107,6 +108,14 @@ struct JobClass {
     all: Moments,
 }
 
+/// What the job classes of one program say of node classes, whatever their shapes.
+#[derive(Debug, Clone, Default)]
+struct Family {
+    /// Logarithm of a run's speed over the mean of its job class.
+    classes: BTreeMap<u32, Spread>,
+    newest_s: i64,
+}
+
 /// Names with dense ids, in the order in which they came.
 #[derive(Debug, Clone, Default)]
 struct Names {
@@ -147,6 +156,8 @@ impl Names {
 pub struct Speeds {
     options: SpeedsOptions,
     jobs: BTreeMap<Arc<str>, Arc<JobClass>>,
+    families: BTreeMap<Arc<str>, Arc<Family>>,
+    noise: Noise,
     nodes: Arc<Names>,
     classes: Arc<Names>,
     pairs: usize,
@@ -176,7 +187,8 @@ impl Speeds {
         Ok(Speeds { options, ..Speeds::default() })
     }
 
-    /// Takes an ended run of job class `class` on `nodes`.
+    /// Takes an ended run of job class `class` on `nodes`. `family` names the job classes that
+    /// differ from it in their shape only (see [`family_of`](super::family_of)).
     ///
     /// # Errors
     /// Seconds or work that are not finite and above 0, or joules that are not finite and at
@@ -184,6 +196,7 @@ impl Speeds {
     pub fn learn(
         &mut self,
         class: &str,
+        family: Option<&str>,
         nodes: &[RunNode<'_>],
         run: &Observation,
     ) -> Result<(), SpeedsError> {
@@ -192,6 +205,11 @@ impl Speeds {
         let half_life_s = self.options.half_life_s;
         let known = self.jobs.entry(Arc::from(class)).or_default();
         let job = Arc::make_mut(known);
+        let mut family = family.map(|name| {
+            let family = Arc::make_mut(self.families.entry(Arc::from(name)).or_default());
+            family.newest_s = family.newest_s.max(run.end_s);
+            (family, job.all.beyond(run))
+        });
         job.all.add(run, half_life_s);
         let mut last = None;
         for node in taught {
@@ -207,7 +225,13 @@ impl Speeds {
             last = Some(node.class);
             let names = Arc::make_mut(&mut self.classes);
             if let Some(id) = names.add(node.class, limits::NODES_MAX) {
-                job.classes.entry(id).or_default().add(run, half_life_s);
+                let moments = job.classes.entry(id).or_default();
+                let before = *moments.log_speed(false);
+                moments.add(run, half_life_s);
+                self.noise.change(before, *moments.log_speed(false));
+                if let Some((family, Some(beyond))) = &mut family {
+                    family.classes.entry(id).or_default().add(*beyond, 1.0);
+                }
             }
         }
         self.rounds += 1;
@@ -286,6 +310,8 @@ impl Speeds {
                 self.evicted += 1;
             }
         }
+        let from = self.jobs.values().map(|job| job.all.newest_s()).min().unwrap_or(i64::MIN);
+        self.families.retain(|_, family| family.newest_s >= from);
     }
 
     /// What a planner should believe of job class `class` on `node` of class `node_class` at
@@ -322,6 +348,44 @@ impl Speeds {
         let seconds = job.all.seconds(now_s, half_life_s).mean;
         let speed = if others.count > 0.0 { relative(others.mean).min(1.0) } else { 1.0 };
         Belief { speed, count: 0.0, seconds, source: Source::JobClass }
+    }
+
+    /// What a planner should believe of a job class of this family on every class of nodes: the
+    /// measured speeds, as far as they differ by more than runs differ anyway. See `relative.rs`.
+    #[must_use]
+    pub fn trust(&self, class: &str, family: Option<&str>, now_s: i64) -> Trust<'_> {
+        let job = self.jobs.get(class);
+        let by_work = job.is_some_and(|job| job.all.has_work());
+        let own = |m: &Moments| (*m.log_speed(by_work), m.speed(by_work, now_s, self.half_life()));
+        let own: BTreeMap<u32, (Spread, Stat)> =
+            job.iter().flat_map(|job| &job.classes).map(|(id, m)| (*id, own(m))).collect();
+        let noise = self.noise.of(own.values().map(|(spread, _)| spread));
+        let fresh = Expected { prior: 0.0, variance: EFFECT };
+        let family = family.and_then(|name| self.families.get(name));
+        let kin = family.iter().flat_map(|family| &family.classes);
+        let kin: BTreeMap<u32, (Spread, Expected)> =
+            kin.map(|(id, spread)| (*id, (*spread, fresh))).collect();
+        // A run and the mean that it is compared with are both noisy.
+        let shared = effects(&kin, 2.0 * noise);
+        let ids = own.keys().chain(kin.keys());
+        let seen = ids.map(|id| {
+            let expected = shared.get(id).copied().unwrap_or(fresh);
+            let expected = Expected { variance: expected.variance + OWN_EFFECT, ..expected };
+            (*id, (own.get(id).map(|(spread, _)| *spread).unwrap_or_default(), expected))
+        });
+        let effects = effects(&seen.collect(), noise);
+        let count = |id: &u32| {
+            let own = own.get(id).map_or(0.0, |(_, stat)| stat.count);
+            own.max(kin.get(id).map_or(0.0, |(spread, _)| spread.count))
+        };
+        let by_class: BTreeMap<u32, (f64, f64)> =
+            effects.iter().map(|(id, e)| (*id, (e.prior, count(id)))).collect();
+        let top = by_class.values().map(|(effect, _)| *effect).fold(f64::NEG_INFINITY, f64::max);
+        Trust { table: self, by_class, top: if top.is_finite() { top } else { 0.0 } }
+    }
+
+    fn half_life(&self) -> f64 {
+        self.options.half_life_s
     }
 
     /// Weight and mean of the speeds (work units or runs per second) of a whole node class.
@@ -437,6 +501,27 @@ impl JobClass {
         let speed = |m: &Moments| m.speed(by_work, now_s, half_life_s).mean;
         let top = self.classes.values().map(speed).fold(0.0, f64::max);
         if top > 0.0 { top } else { speed(&self.all) }
+    }
+}
+
+/// What to believe of one job class, by class of nodes.
+#[derive(Debug, Clone)]
+pub struct Trust<'a> {
+    table: &'a Speeds,
+    /// Effect on the logarithm of the speed, and runs behind it.
+    by_class: BTreeMap<u32, (f64, f64)>,
+    /// Effect of the fastest class.
+    top: f64,
+}
+
+impl Trust<'_> {
+    /// Speed on nodes of this class as a part of that on the fastest, and the runs of the job
+    /// class or its family behind it; 0 runs where neither was tried there.
+    #[must_use]
+    pub fn on(&self, node_class: &str) -> Stat {
+        let id = self.table.classes.id(node_class);
+        let (effect, count) = id.and_then(|id| self.by_class.get(&id)).copied().unwrap_or_default();
+        Stat { count, mean: (effect - self.top).min(0.0).exp() }
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Asked {
     pub array: Option<(u32, u32)>,
     /// User id.
     pub user_id: u32,
+    /// Of its name, see [`name_key`](crate::learn::name_key).
+    pub name_key: u16,
     /// Partition.
     pub partition: String,
     /// WILL_RUN instead of RUN_NOW.
@@ -47,6 +49,7 @@ impl Asked {
             array_job_id: (head.array_job_id != 0).then_some(head.array_job_id),
             array: convert::array_of(head),
             user_id: head.user_id,
+            name_key: head.name_key,
             partition: head.partition.name().into_owned(),
             will_run: ask.mode() == Some(wire::Mode::WillRun),
             input: ask.has(wire::PHX_ASK_INPUT),
@@ -146,6 +149,7 @@ fn decide(
         array_job_id: asked.array_job_id,
         array_task_id: asked.array.map(|(_, task)| task),
         user_id: asked.user_id,
+        name_key: asked.name_key,
         shape: &asked.shape,
         candidates,
         held_ms: u64::try_from(held_ms).unwrap_or(u64::MAX),

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 
 use crate::balance::EngineError;
+use crate::learn::name_key;
 use crate::model::shape::Need;
 use crate::planner::attribution::Demand;
 use crate::planner::cluster::{Cluster, Held, RunningJob, Table};
@@ -138,6 +139,7 @@ fn one(
         array_job_id: job.array_job_id,
         array_task_id: job.array_task_id,
         user_id: job.user_id,
+        name_key: name_key(&job.name),
         shape: &job.shape,
         candidates: &words,
         held_ms: u64::MAX,

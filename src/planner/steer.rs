@@ -66,21 +66,27 @@ pub enum JobKey {
     /// Every waiting task of this array job.
     Array(u32),
     /// Jobs that no plan has seen yet, since Slurm may ask at once: the user's
-    /// jobs with this request, as far as all types of them wish the same.
+    /// jobs of this name (but for numbers) with this request, as far as all
+    /// types of them wish the same.
     Like {
         /// User id.
         user_id: u32,
+        /// See [`name_key`](crate::learn::name_key).
+        name_key: u16,
         /// Nodes wanted.
         nodes: u32,
         /// CPUs of the whole job.
         cpus: u32,
+        /// GRES are asked for.
+        gres: bool,
     },
 }
 
 impl JobKey {
-    /// The key of jobs like one of this user and shape.
-    pub fn like(user_id: u32, shape: &Shape) -> Self {
-        Self::Like { user_id, nodes: shape.wanted_nodes(), cpus: shape.min_cpus }
+    /// The key of jobs like one of this user, name and shape.
+    pub fn like(user_id: u32, name_key: u16, shape: &Shape) -> Self {
+        let (nodes, cpus, gres) = (shape.wanted_nodes(), shape.min_cpus, !shape.gres.is_empty());
+        Self::Like { user_id, name_key, nodes, cpus, gres }
     }
 }
 
@@ -466,7 +472,7 @@ impl Steers {
             element.map(|(array, task)| JobKey::Element(array, task)),
             Some(JobKey::Job(ask.job_id)),
             ask.array_job_id.map(JobKey::Array),
-            plain.then(|| JobKey::like(ask.user_id, ask.shape)),
+            plain.then(|| JobKey::like(ask.user_id, ask.name_key, ask.shape)),
         ];
         // What was planned for the job itself comes before what is wished for its like.
         keys.iter().flatten().find_map(|key| {
@@ -512,6 +518,8 @@ pub struct Question<'a> {
     pub array_task_id: Option<u32>,
     /// User id.
     pub user_id: u32,
+    /// Of its name, see [`name_key`](crate::learn::name_key).
+    pub name_key: u16,
     /// Request.
     pub shape: &'a Shape,
     /// Words of the bitmap of candidates.
@@ -712,6 +720,7 @@ mod tests {
             array_job_id: array,
             array_task_id: None,
             user_id: 5,
+            name_key: 3,
             shape,
             candidates,
             held_ms: 0,
@@ -807,7 +816,7 @@ mod tests {
     fn a_job_not_planned_yet_follows_its_like() {
         let mut placer = placer(Tuning::default());
         let two = shape(2, 8);
-        let like = steer(JobKey::like(5, &two), vec![tier(&[2, 3], None)]);
+        let like = steer(JobKey::like(5, 3, &two), vec![tier(&[2, 3], None)]);
         let own = steer(JobKey::Job(7), vec![tier(&[1, 2], None)]);
         let mut steers = steers(&placer, vec![like, own]);
         let planned = ask(&two, &[0b1111], None);
@@ -817,6 +826,8 @@ mod tests {
         assert_eq!(placed.unwrap().nodes, [2, 3]);
         let stranger = Question { job_id: 8, user_id: 6, ..planned };
         assert!(decide(&mut placer, &mut steers, &stranger).1.is_none());
+        let other = Question { job_id: 8, name_key: 4, ..planned };
+        assert!(decide(&mut placer, &mut steers, &other).1.is_none());
     }
 
     #[test]

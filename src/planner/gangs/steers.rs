@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::gang::{Explain, JobTerms};
-use crate::learn::{Exploration, variance_proxy};
+use crate::learn::{Exploration, name_key, variance_proxy};
 use crate::limits::STEER_TIERS_MAX;
 use crate::planner::gangs::model::{Gang, Model, Part};
 use crate::planner::gangs::{Inputs, growth};
@@ -23,7 +23,7 @@ pub(super) fn likes(inputs: &Inputs<'_>, model: &Model<'_>) -> Vec<Steer> {
     let mut types: BTreeMap<JobKey, BTreeSet<String>> = BTreeMap::new();
     for job in &inputs.snapshot.jobs {
         if job.shape.left_to_slurm.is_none() && types.len() < LIKES_MAX {
-            let key = JobKey::like(job.user_id, &job.shape);
+            let key = JobKey::like(job.user_id, name_key(&job.name), &job.shape);
             types.entry(key).or_default().insert(inputs.beliefs.job_type(job));
         }
     }

@@ -215,7 +215,7 @@ fn jobs_not_seen_yet_go_as_their_like_where_all_types_agree() {
     ];
     let steering = planned(&snapshot(jobs.clone()), &known, &greedy());
     let like = |job: &Job| {
-        let key = JobKey::like(job.user_id, &job.shape);
+        let key = JobKey::like(job.user_id, crate::learn::name_key(&job.name), &job.shape);
         steering.steers.iter().find(|s| s.key == key)
     };
     assert_eq!(&*like(&jobs[0]).unwrap().tiers[0].name, "fast");

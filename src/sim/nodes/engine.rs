@@ -13,6 +13,7 @@ use super::line::Line;
 use super::reserve::{Reservation, reserve};
 use super::usage::Usage;
 use super::{Licences, NodeJob, NodeLoad, Order, Setup};
+use crate::learn::name_key;
 use crate::learn::runtime::{Prediction, Runtimes};
 use crate::model::shape::{Need, Shape};
 use crate::planner::attribution;
@@ -403,6 +404,7 @@ impl<'a> Sim<'a> {
             array_job_id: None,
             array_task_id: None,
             user_id: job.job.user_id,
+            name_key: name_key(&job.job.name),
             shape: &job.job.shape,
             candidates: &words,
             held_ms: waited_s.saturating_mul(1000),

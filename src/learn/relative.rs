@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! How much of a difference between node classes to believe.
+//!
+//! Runs of one job class differ for many reasons, the nodes being one of them. With two runs of
+//! 5 and 30 s on two classes of nodes nothing is known yet if runs differ that much on one class
+//! too; it is nearly certain if they never do. So the logarithm of the speed is taken as
+//!
+//! ```text
+//! ln speed(job class j, node class c) = mu_j + f_c + e_jc + noise
+//! ```
+//!
+//! with f_c common to the job's family (the job classes that differ in their shape only, so that
+//! a program is not a stranger in each size), e_jc of the job class itself, and noise as large as
+//! runs on equal nodes were seen to differ: of this job class, and for a young one of all of
+//! them. Each effect is shrunk by the part of its variance that is noise (empirical Bayes;
+//! B. Efron, C. Morris, "Stein's estimation rule and its competitors", JASA 68, 1973).
+
+use std::collections::BTreeMap;
+
+use super::moments::Spread;
+
+/// Variance of an effect of a node class before any run: a factor of 1.3 is usual.
+pub(super) const EFFECT: f64 = 0.08;
+/// The same for what a job class has beyond its family.
+pub(super) const OWN_EFFECT: f64 = 0.02;
+/// Variance of the noise before any run (a quarter), and the runs that this counts as.
+const NOISE: f64 = 0.0625;
+const NOISE_RUNS: f64 = 8.0;
+/// Runs that the noise of all job classes counts as beside that of one.
+const COMMON_RUNS: f64 = 4.0;
+
+/// What runs on equal nodes differed by, over all job classes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Noise {
+    squares: f64,
+    freedom: f64,
+}
+
+impl Noise {
+    /// Takes what a (job class, node class) pair was before a run and is after it.
+    pub(super) fn change(&mut self, before: Spread, after: Spread) {
+        self.squares = (self.squares + after.squares - before.squares).max(0.0);
+        self.freedom = (self.freedom + after.freedom() - before.freedom()).max(0.0);
+    }
+
+    /// Variance of a run of any job class.
+    fn common(&self) -> f64 {
+        (NOISE * NOISE_RUNS + self.squares) / (NOISE_RUNS + self.freedom)
+    }
+
+    /// Variance of a run of the job class with these node classes.
+    pub(super) fn of<'a>(&self, classes: impl Iterator<Item = &'a Spread>) -> f64 {
+        let start = (self.common() * COMMON_RUNS, COMMON_RUNS);
+        let (squares, runs) =
+            classes.fold(start, |(s, n), class| (s + class.squares, n + class.freedom()));
+        squares / runs
+    }
+}
+
+/// A mean that is expected at `prior`, give or take `variance`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Expected {
+    pub(super) prior: f64,
+    pub(super) variance: f64,
+}
+
+/// Effects by node class: what was seen of each, shrunk towards what was expected of it. `noise` is
+/// the variance of one run; the effects are relative to their common mean.
+pub(super) fn effects(
+    seen: &BTreeMap<u32, (Spread, Expected)>,
+    noise: f64,
+) -> BTreeMap<u32, Expected> {
+    let precision = |s: &Spread, e: &Expected| 1.0 / (e.variance + noise / s.count);
+    let known = || seen.values().filter(|(s, _)| s.count > 0.0);
+    let weight: f64 = known().map(|(s, e)| precision(s, e)).sum();
+    let sum: f64 = known().map(|(s, e)| precision(s, e) * (s.mean - e.prior)).sum();
+    let mean = if weight > 0.0 { sum / weight } else { 0.0 };
+    let shrunk = |(s, e): &(Spread, Expected)| {
+        if s.count <= 0.0 {
+            return *e;
+        }
+        let believed = e.variance * precision(s, e);
+        Expected {
+            prior: e.prior + believed * (s.mean - mean - e.prior),
+            variance: e.variance * (1.0 - believed),
+        }
+    };
+    seen.iter().map(|(class, pair)| (*class, shrunk(pair))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spread(values: &[f64]) -> Spread {
+        let mut spread = Spread::default();
+        values.iter().for_each(|v| spread.add(*v, 1.0));
+        spread
+    }
+
+    fn two(a: &[f64], b: &[f64], noise: f64) -> f64 {
+        let fresh = Expected { prior: 0.0, variance: EFFECT };
+        let seen = BTreeMap::from([(0, (spread(a), fresh)), (1, (spread(b), fresh))]);
+        let effects = effects(&seen, noise);
+        effects[&0].prior - effects[&1].prior
+    }
+
+    #[test]
+    fn a_difference_is_believed_as_far_as_it_exceeds_the_noise() {
+        // One run each: EFFECT / (EFFECT + noise) of it.
+        assert!((two(&[1.0], &[0.0], EFFECT) - 0.5).abs() < 1e-12);
+        assert!((two(&[1.0], &[0.0], EFFECT / 100.0) - 1.0 / 1.01).abs() < 1e-12);
+        assert!(two(&[1.0; 40], &[0.0; 40], 0.16) > 0.95);
+        assert!((two(&[1.0, 0.0], &[0.0, 1.0], 0.2)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn noise_is_that_of_all_until_a_class_has_its_own() {
+        let mut noise = Noise::default();
+        assert!((noise.of([].iter()) - NOISE).abs() < 1e-12);
+        // Many runs that never differ: nothing is noise.
+        noise.change(Spread::default(), spread(&[2.0; 1000]));
+        assert!(noise.of([].iter()) < 1e-3);
+        // This one's own do differ.
+        let own = [spread(&[0.0, 2.0, 0.0, 2.0, 0.0, 2.0])];
+        assert!(noise.of(own.iter()) > 0.5);
+        // What was taken can be taken back.
+        noise.change(spread(&[2.0; 1000]), Spread::default());
+        assert!((noise.of([].iter()) - NOISE).abs() < 1e-12);
+    }
+}
