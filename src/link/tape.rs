@@ -10,7 +10,6 @@
 //! pieces and events may mix. [`Op::Rest`] completes the copy; only questions
 //! after it are on the tape.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
