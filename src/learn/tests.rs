@@ -135,8 +135,8 @@ fn a_clone_is_a_picture() {
 fn what_differs_on_equal_nodes_too_is_not_believed() {
     let mut table = speeds(SpeedsOptions::default());
     // Runs of 5 to 30 s wherever they are: by chance the longest came first on "new".
-    for (at, seconds) in [5.0, 30.0, 12.0, 25.0, 8.0, 17.0].into_iter().enumerate() {
-        table.learn("t", None, &on(&[("a1", "old")]), &run(seconds, at as i64)).unwrap();
+    for (at, seconds) in (0..).zip([5.0, 30.0, 12.0, 25.0, 8.0, 17.0]) {
+        table.learn("t", None, &on(&[("a1", "old")]), &run(seconds, at)).unwrap();
     }
     table.learn("t", None, &on(&[("b1", "new")]), &run(30.0, 9)).unwrap();
     let noisy = table.trust("t", None, 9).on("new");
