@@ -2,7 +2,8 @@
 //! Statistics learned from what ran: counts, means, the confidence index, decay and shrinkage.
 //!
 //! Runs are remembered by job class ([`class_of`]) and node or node class ([`node_class_of`]) in
-//! [`Speeds`]; planners ask [`Speeds::estimate`]. What a run's comment says of it: see
+//! [`Speeds`]; planners ask [`Speeds::trust`] and
+//! [`Speeds::estimate`]. What a run's comment says of it: see
 //! [`comment`](crate::model::comment).
 //!
 //! Everything here is a pure function of its arguments: the scheduling round ("slot") is given by
