@@ -109,8 +109,8 @@ impl Connection {
         let exchanged = self.runtime.block_on(async {
             tokio::time::timeout(patience, exchange(target, open, request, max)).await
         });
-        let (open, answer) = exchanged
-            .map_err(|_| format!("no answer within {:.1} s", patience.as_secs_f64()))??;
+        let (open, answer) =
+            exchanged.map_err(|_| format!("no answer within {} s", seconds(patience)))??;
         self.open = Some(open);
         Ok(answer)
     }
@@ -197,4 +197,8 @@ where
     // It ends with the sender, or when the other side closes.
     tokio::spawn(connection);
     Ok(sender)
+}
+/// Rounded to tenths; whole ones without a point.
+fn seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10.0).round() / 10.0
 }

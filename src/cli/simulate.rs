@@ -103,10 +103,13 @@ impl Format {
                 let what = "--format: expected swf, openb, sacct or recording";
                 return Err(usage(format!("{what}, got {other:?}")));
             }
+            // Nothing else has arrivals.
+            _ if args.arrivals.is_some() => Some(Self::Openb),
             _ => None,
         };
         match known {
             Some(format) => Ok(format),
+            None if by_name.as_deref() == Some("csv") => Self::by_content(path).or(Ok(Self::Openb)),
             None => Self::by_content(path),
         }
     }

@@ -289,7 +289,8 @@ impl Header {
         for fields in self.readings(line)? {
             let mut raw = Fields { header: self, fields };
             let id = raw.first(&[Column::JobId, Column::JobIdRaw]);
-            if let Some((job, name)) = id.split_once('.') {
+            // `9_[1-10,...` is an array whose list was cut off.
+            if let Some((job, name)) = id.split_once('.').filter(|(job, _)| !job.contains('[')) {
                 let joules = raw.joules("").ok().flatten();
                 let step = Step { job: job.to_owned(), name: name.to_owned(), joules };
                 return Ok(Some(Entry::Step(step)));
