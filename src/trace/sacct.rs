@@ -264,7 +264,8 @@ impl Header {
         if known < 2 {
             return Err(format!(
                 "expected the header line of `sacct --parsable2` (JobID|State|Start|End|...), got \
-                 `{}`; do not use --noheader",
+                 `{}`: nothing says what the columns are; leave out -n (--noheader), or put the \
+                 names given to --format in front, as `sed '1i JobID|State|...' FILE`",
                 shorten(line)
             ));
         }
