@@ -145,23 +145,13 @@ class Ends(Suite):
 
 def main():
     """The suite; 0 if all is well."""
-    root, begin = tempfile.mkdtemp(prefix="phx-ends-"), time.monotonic()
+    root = tempfile.mkdtemp(prefix="phx-ends-")
     try:
         directory = os.path.join(root, "c")
         config = write_config(directory, CONFIG)
         with Cluster(directory, nodes=NODES, extra=EXTRA, config=config) as cluster:
             suite = Ends(cluster)
-            for case in (suite.learn, suite.order, suite.gang):
-                try:
-                    case()
-                except (ClusterError, KeyError) as error:
-                    suite.problems.append(f"{case.__name__}: {error!r}")
-                print(f"    {case.__doc__}", flush=True)
-            spent = time.monotonic() - begin
-            print(f"{'FAIL' if suite.problems else 'ok  '} ends ({spent:.0f} s)")
-            for problem in suite.problems:
-                print(f"       {problem}", flush=True)
-            return 1 if suite.problems else 0
+            return suite.run_cases("ends", (suite.learn, suite.order, suite.gang))
     finally:
         shutil.rmtree(root, ignore_errors=True)
 

@@ -31,6 +31,21 @@ class Problems:
             self.problems.append(text)
         return bool(condition)
 
+    def run_cases(self, name, cases):
+        """Runs methods one after the other, tells what went wrong; returns the exit status."""
+        begin = time.monotonic()
+        for case in cases:
+            try:
+                case()
+            except (ClusterError, KeyError, TypeError) as error:
+                self.problems.append(f"{case.__name__}: {error!r}")
+            print(f"    {case.__doc__}", flush=True)
+        spent = time.monotonic() - begin
+        print(f"{'FAIL' if self.problems else 'ok  '} {name} ({spent:.0f} s)")
+        for problem in self.problems:
+            print(f"       {problem}", flush=True)
+        return 1 if self.problems else 0
+
 
 def run_in_directory(name, work, keep):
     """Calls `work(directory)`, which raises what went wrong; returns the exit status.
