@@ -81,6 +81,7 @@ demo-hdfs: deps-run deps-hdfs build
 .PHONY: test check test-unit test-plugin test-page test-cluster test-hdfs test-cluster-24.11 test-24.11
 test: export DEBUG_BUILD = --workspace --bins --tests
 test: deps-test debug check test-unit test-plugin test-page test-cluster test-hdfs test-24.11 test-packages
+	@tests/twice --report
 	@echo "make test: everything passed"
 check: rust
 	$(CARGO) fmt --all --check
@@ -101,26 +102,27 @@ $(SCHEMATHESIS):
 
 CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
+# A suite that fails runs once more (tests/twice); the end of `make test` names it.
+SUITE = $(CLUSTER_ENV) tests/twice $(PYTHON) tests/cluster
 test-cluster: debug $(SCHEMATHESIS)
-	$(CLUSTER_ENV) $(PYTHON) tests/cluster/test_harness.py
-	$(CLUSTER_ENV) $(PYTHON) tests/cluster/placement.py
-	$(CLUSTER_ENV) $(PYTHON) tests/cluster/learn.py
-	$(CLUSTER_ENV) $(PYTHON) tests/cluster/transparency.py
-	$(CLUSTER_ENV) $(PYTHON) tests/cluster/faults.py
-	$(CLUSTER_ENV) $(PYTHON) tests/cluster/order.py
-	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py
-	$(CLUSTER_ENV) $(PYTHON) tests/cluster/replay.py
-	$(CLUSTER_ENV) $(PYTHON) tests/cluster/data_jobs.py
-	$(CLUSTER_ENV) $(PYTHON) tests/cluster/bags.py
-	$(CLUSTER_ENV) $(PYTHON) tests/cluster/reality.py --together
-	$(CLUSTER_ENV) $(PYTHON) tests/cluster/ends.py & ends=$$!; \
-		$(CLUSTER_ENV) $(PYTHON) tests/cluster/energy.py; energy=$$?; wait $$ends && exit $$energy
+	$(SUITE)/test_harness.py
+	$(SUITE)/placement.py
+	$(SUITE)/learn.py
+	$(SUITE)/transparency.py
+	$(SUITE)/faults.py
+	$(SUITE)/order.py
+	$(SUITE)/gangs.py
+	$(SUITE)/replay.py
+	$(SUITE)/data_jobs.py
+	$(SUITE)/bags.py
+	$(SUITE)/reality.py --together
+	$(SUITE)/ends.py & ends=$$!; \
+		$(SUITE)/energy.py; energy=$$?; wait $$ends && exit $$energy
 	PHALANX_NEED_MUNGED=1 $(CARGO) test -p phalanx-ffi --test munge
-	PHALANX_SCHEMATHESIS=$(CURDIR)/$(SCHEMATHESIS) $(CLUSTER_ENV) \
-		$(PYTHON) tests/cluster/data_service.py
-	$(CLUSTER_ENV) $(PYTHON) tests/cluster/agents.py
-	$(CLUSTER_ENV) $(PYTHON) tests/cluster/doctor.py
-	$(CLUSTER_ENV) $(PYTHON) tests/cluster/ha.py
+	PHALANX_SCHEMATHESIS=$(CURDIR)/$(SCHEMATHESIS) $(SUITE)/data_service.py
+	$(SUITE)/agents.py
+	$(SUITE)/doctor.py
+	$(SUITE)/ha.py
 
 # ---- packages; lintian must be silent, and a fresh system must take and lose them
 
@@ -143,10 +145,10 @@ test-packages: deps-deb-test debug plugin slurm-24.11
 
 # Block locations from a real HDFS; fetches Hadoop into build/ once.
 test-hdfs: deps-test debug
-	PHALANX_BIN_DIR=$(CURDIR)/target/debug $(PYTHON) tests/hdfs/test_client.py
+	PHALANX_BIN_DIR=$(CURDIR)/target/debug tests/twice $(PYTHON) tests/hdfs/test_client.py
 
 # The same on Slurm 24.11: all of it, and the part of it that every change runs.
-SUITE_2411 := PHALANX_TEST_SLURM=24.11 $(PYTHON) tests/cluster
+SUITE_2411 := PHALANX_TEST_SLURM=24.11 tests/twice $(PYTHON) tests/cluster
 SLICE_2411 := backfill reservation_cores het_mixed gres_typed preempt_requeue job_expand job_shrink \
 	suspend_resume exclusive exclusive_user nodelist_partial reconfigure restart_controller
 FAULTS_2411 := daemon-killed slurmctld-restarted overlay-wrong-version

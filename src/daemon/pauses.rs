@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 /// A slot that is idle for longer waits for something else.
 const PAUSE_MAX_MS: u64 = 30_000;
-/// What the newest pause counts.
-const NEWEST: f64 = 0.1;
+/// Pauses that count alike; after so many, older ones fade.
+const ALIKE: f64 = 10.0;
 /// Ends that are remembered for each node.
 const ENDS_MAX: usize = 256;
 
@@ -25,7 +25,9 @@ pub(super) struct Idle {
 #[derive(Debug, Default)]
 pub(super) struct Pauses {
     ends: BTreeMap<Arc<str>, VecDeque<u64>>,
-    mean_ms: Option<f64>,
+    mean_ms: f64,
+    /// Pauses seen, up to [`ALIKE`].
+    seen: f64,
 }
 
 impl Pauses {
@@ -54,13 +56,13 @@ impl Pauses {
         }
         #[allow(clippy::cast_precision_loss)] // at most PAUSE_MAX_MS
         let pause = idle.for_ms as f64;
-        let mean = self.mean_ms.get_or_insert(pause);
-        *mean += NEWEST * (pause - *mean);
+        self.seen = (self.seen + 1.0).min(ALIKE);
+        self.mean_ms += (pause - self.mean_ms) / self.seen;
     }
 
     /// Mean pause, seconds; 0 where none was seen.
     pub(super) fn mean_s(&self) -> f64 {
-        self.mean_ms.unwrap_or(0.0) / 1000.0
+        self.mean_ms / 1000.0
     }
 }
 
@@ -84,6 +86,19 @@ mod tests {
         assert_eq!((pauses.mean_s(), pauses.started(&node, 99_000)), (1.0, None));
         pauses.ended(&node, 100_000);
         pauses.started(&node, 102_000).into_iter().for_each(|idle| pauses.seen(idle, 11));
-        assert!((pauses.mean_s() - 1.1).abs() < 1e-12);
+        assert!((pauses.mean_s() - 1.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn one_long_pause_is_soon_outvoted() {
+        let (mut pauses, node) = (Pauses::default(), Arc::from("n1"));
+        for (end_s, for_s) in (0..40).map(|n| (1_000 + 50 * n, if n == 0 { 20 } else { 1 })) {
+            pauses.ended(&node, end_s * 1000);
+            let idle = pauses.started(&node, (end_s + for_s) * 1000);
+            idle.into_iter().for_each(|idle| pauses.seen(idle, 3));
+            let most = if end_s < 1_500 { 20.0 } else { 3.0 };
+            assert!(pauses.mean_s() <= most, "{} after {end_s}", pauses.mean_s());
+        }
+        assert!(pauses.mean_s() < 1.15, "{}", pauses.mean_s());
     }
 }

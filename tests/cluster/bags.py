@@ -37,8 +37,10 @@ TYPES = {"alpha": (3, 6, 9), "beta": (6, 5, 8), "gamma": (4, 8, 6), "delta": (8,
          "epsilon": (5, 7, 7)}
 PRICE_KWH = 1000.0
 MARGIN = 3.0                # a task earns three times its least energy cost
-NEAR = 0.15                 # of the promise, with 200 tasks
-NEAR_SHORT = 0.25           # with few: the last tasks weigh more
+# The earned profit per hour against the promise, with a few tasks: the last ones weigh much, and
+# the pauses between tasks, which the promise takes from the tasks before, are as long as the
+# machine is busy. (With 200 tasks it is within 0.15: BENCHMARKS.md.)
+BELOW, ABOVE = 0.25, 0.5
 EXTRA = ["SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=100000,"
          "batch_sched_delay=0,bf_yield_interval=100000,bf_max_job_test=5000,"
          "default_queue_depth=2000,bf_continue,bf_max_job_array_resv=1,bf_min_age_reserve=3600",
@@ -129,7 +131,9 @@ def promise(cluster, arrays, timeout=30):
         done = phalanx(cluster, "plan", "--bags", "--json", check=False)
         methods = json.loads(done.stdout)["methods"] if done.returncode == 0 else []
         for method in methods:
-            planned = {row["array"] for row in method.get("bags", []) if row["pending"]}
+            # On a busy machine all tasks of one may have begun before the others are there.
+            planned = {row["array"] for row in method.get("bags", [])
+                       if row["pending"] or row["running"]}
             if method["method"] == "bag" and set(arrays) <= planned:
                 return method
         time.sleep(0.1)
@@ -162,13 +166,21 @@ def config_of(mode):
     return CONFIG.format(mode=mode, price=PRICE_KWH, margin=MARGIN, **WATTS)
 
 
+def stock_policy(root, nodes, tasks, up=None, begin=None):
+    """Stock Slurm on a cluster of its own; tells when it is up and waits until it may begin."""
+    with Cluster(root, nodes=conf(nodes), extra=EXTRA, stock=True) as cluster:
+        if up:
+            up.set()
+            begin.wait(300)
+        return run(cluster, tasks, False)[0]
+
+
 def policy(root, name, nodes, tasks):
     """One policy on a cluster of its own."""
-    stock = name == "stock"
-    config = None if stock else write_config(root, config_of(name))
-    with Cluster(root, nodes=conf(nodes), extra=EXTRA, stock=stock, config=config) as cluster:
-        if stock:
-            return run(cluster, tasks, False)[0]
+    if name == "stock":
+        return stock_policy(root, nodes, tasks)
+    config = write_config(root, config_of(name))
+    with Cluster(root, nodes=conf(nodes), extra=EXTRA, config=config) as cluster:
         learn(cluster)
         end = time.monotonic() + 30
         while not knows(cluster) and time.monotonic() < end:
@@ -203,7 +215,7 @@ def check_plan(suite, method, text, explained):
     suite.expect(steer.get("method") == "bag", f"explain: {json.dumps(explained)[:500]}")
 
 
-def suites(suite, tasks):
+def suites(suite, tasks, learned):
     """Profit per hour near the promise"""
     cluster = suite.cluster
     learn(cluster)
@@ -213,10 +225,11 @@ def suites(suite, tasks):
     suite.expect(knows(cluster), "history energy lacks times")
     nodes = phalanx_json(cluster, "history", "energy")["nodes"]
     suite.expect({row["from"] for row in nodes} == {"configuration"}, f"{nodes}")
+    learned.set()
     result, method, text, explained = run(cluster, tasks, True)
     check_plan(suite, method, text, explained)
     print(f"    {text}\n    {json.dumps(result)}", flush=True)
-    suite.expect(abs(result["off"]) <= NEAR_SHORT, f"off the promise by {result['off']:+.1%}")
+    suite.expect(-BELOW <= result["off"] <= ABOVE, f"off the promise by {result['off']:+.1%}")
     ids = [submit(cluster, name, 40, "--hold") for name in ("beta", "gamma")]
     for job in ids:
         cluster.run("scontrol", "release", str(job))
@@ -227,20 +240,26 @@ def suites(suite, tasks):
 
 def test(root):
     """The short suite; the number of failed checks."""
-    results = {}
+    results, up, learned = {}, threading.Event(), threading.Event()
 
     def stock():
-        results["stock"] = policy(os.path.join(root, "stock"), "stock", 2, 12)
+        try:
+            results["stock"] = stock_policy(os.path.join(root, "stock"), 2, 12, up, learned)
+        finally:
+            up.set()
 
+    # Both lists run at the same time; the other cluster does not come up beside what is learned.
     other = threading.Thread(target=stock)
     config = write_config(os.path.join(root, "c"), config_of("best"))
     with Cluster(os.path.join(root, "c"), nodes=conf(2), extra=EXTRA, config=config) as cluster:
         suite, begin = Suite(cluster), time.monotonic()
         other.start()
+        up.wait(300)
         try:
-            results["best"] = suites(suite, 12)
+            results["best"] = suites(suite, 12, learned)
         except (ClusterError, KeyError, ValueError):
             suite.problems.append(traceback.format_exc())
+        learned.set()
         other.join()
         if suite.expect(len(results) == 2, "no results"):
             ours, stocks = (results[name]["profit_per_hour"] for name in ("best", "stock"))
