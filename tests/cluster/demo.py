@@ -5,6 +5,7 @@
 import argparse
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -20,7 +21,7 @@ from slurmcluster import Cluster, ClusterError  # noqa: E402
 from slurmcluster.jobs import DONE  # noqa: E402
 from slurmcluster.measure import Samples, job_values, node_values  # noqa: E402
 from slurmcluster.nodes import DEFAULT_FRAGMENT  # noqa: E402
-from slurmcluster.workload import mixed  # noqa: E402
+from slurmcluster.workload import last_week, mixed  # noqa: E402
 
 SAMPLE_S = 1.0
 PLAIN_LINE_S = 10.0      # between two progress lines when the output is no terminal
@@ -33,6 +34,17 @@ ROWS = (("makespan_s", "makespan", "s", 0), ("wait_mean_s", "mean wait", "s", 1)
         ("used_cpus", "CPUs in use", "", 1), ("used_gpus", "GPUs in use", "", 1),
         ("stranded_gpus", "stranded GPUs", "", 2), ("stranded_cpus", "stranded CPUs", "", 2),
         ("dispersion", "mean dispersion", "", 3))
+# On both clusters: priorities that can be changed, by themselves first come first served.
+EXTRA = ["PriorityType=priority/multifactor", "PriorityWeightAge=0"]
+# The queue follows what was learned of each program's runtime, within bounds; the rest is default.
+CONFIG = """\
+mode = "enforce"
+[order]
+enabled = true
+by = "learned"
+max_overtakes = 20
+max_delay_s = 60
+"""
 EXPLAINED = ("gpu", "multi-node", "memory")
 
 
@@ -73,8 +85,7 @@ class Run(threading.Thread):
             time.sleep(max(0.0, min(due) - time.monotonic()))
 
     def _submit(self, job):
-        name = job.kind.replace(" ", "-")
-        job_id = self.cluster.submit("-J", name, "--time=2", *job.options,
+        job_id = self.cluster.submit("-J", job.name, "--time=2", *job.options,
                                      wrap=f"sleep {job.sleep_s}")
         self.ids[job_id] = job
 
@@ -209,11 +220,14 @@ def main():
     root = args.dir or tempfile.mkdtemp(prefix="phalanx-demo-")
     jobs, clusters, runs = mixed(args.seed), {}, []
     nodes = None if args.weights else unweighted()
+    os.makedirs(root, exist_ok=True)
     try:
         for name in names:
             print(f"booting 16 nodes: {TITLES[name]}", flush=True)
             clusters[name] = Cluster(os.path.join(root, name), stock=name == "stock",
-                                     nodes=nodes).up()
+                                     nodes=nodes, config=write_config(root), extra=EXTRA).up()
+        if "phalanx" in clusters:
+            teach(clusters["phalanx"], root, args.seed)
         print(f"submitting {len(jobs)} jobs ({sum(job.tasks for job in jobs)} with array tasks)"
               f", seed {args.seed}", flush=True)
         for _ in range(args.repeat):
@@ -233,6 +247,24 @@ def main():
             cluster.down()
         if not args.dir:
             shutil.rmtree(root, ignore_errors=True)
+
+
+def write_config(root):
+    """The configuration of the demo's phalanxd."""
+    path = os.path.join(root, "phalanx.toml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(CONFIG)
+    return path
+
+
+def teach(cluster, root, seed):
+    """What an administrator would do: import what Slurm's accounting knows of last week."""
+    path = os.path.join(root, "last-week.txt")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(last_week(seed, pwd.getpwuid(os.getuid()).pw_name))
+    phalanx = os.path.join(cluster.paths.bin_dir, "phalanx")
+    print(f"\n$ phalanx history import {os.path.basename(path)}")
+    print(cluster.run(phalanx, "history", "import", path, timeout=60).stdout.rstrip())
 
 
 def work_through(runs):

@@ -2,17 +2,23 @@
 """A mixed list of jobs, the same for the same seed."""
 
 import random
+import time
 from dataclasses import dataclass
 
 MEAN_GAP_S = 0.3    # between two submissions
-SLEEP_S = (5, 30)   # shortest and longest job
+SLEEP_S = (5, 30)   # typical seconds of the quickest and the longest program
+SPREAD = 0.1        # a run takes so much more or less than its program typically does
+PROGRAMS = "abc"    # of each kind of job
+WEEK_S = 7 * 86400
+WEEK_LISTS = 4      # lists that were worked through a week ago
 
 
 @dataclass(frozen=True)
 class Job:
-    """One submission: kind, seconds after the start, sbatch options, seconds it runs, tasks."""
+    """One submission: kind, program, seconds after the start, sbatch options, seconds it runs, tasks."""
 
     kind: str
+    name: str
     at_s: float
     options: tuple
     sleep_s: int
@@ -62,12 +68,33 @@ MIX = (("single", 13, _single), ("multi-node", 8, _multi_node), ("array", 7, _ar
 def mixed(seed, mix=MIX):
     """The list in order of submission."""
     rng = random.Random(seed)
-    drawn = [(kind, draw(rng), rng.randint(*SLEEP_S)) for kind, count, draw in mix
+    drawn = [(kind, draw(rng), rng.choice(PROGRAMS)) for kind, count, draw in mix
              for _ in range(count)]
     rng.shuffle(drawn)
     jobs, at = [], 0.0
-    for kind, options, sleep in drawn:
+    for kind, options, program in drawn:
         tasks = int(options[0].split("-")[-1]) if kind == "array" else 1
-        jobs.append(Job(kind, at, tuple(options), sleep, tasks))
+        name = f"{kind.replace(' ', '-')}-{program}"
+        sleep = round(typical_s(name) * rng.uniform(1 - SPREAD, 1 + SPREAD))
+        jobs.append(Job(kind, name, at, tuple(options), sleep, tasks))
         at += rng.expovariate(1 / MEAN_GAP_S)
     return jobs
+
+
+def typical_s(name):
+    """Seconds that a program typically runs, the same in every list."""
+    return random.Random(name).randint(*SLEEP_S)
+
+
+def last_week(seed, user):
+    """What `sacct --parsable2` says of such lists of a week ago."""
+    lines = ["JobID|User|JobName|State|Start|End|NodeList|ReqTRES"]
+    job_id, now = 900_000, time.time() - WEEK_S
+    for week_seed in range(seed + 1000, seed + 1000 + WEEK_LISTS):
+        for job in mixed(week_seed):
+            start, job_id = now + job.at_s, job_id + 1
+            begun, ended = (time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
+                            for at in (start, start + job.sleep_s))
+            lines.append(f"{job_id}|{user}|{job.name}|COMPLETED|{begun}|{ended}|cpu1|"
+                         f"billing=1,cpu=1,node=1")
+    return "\n".join(lines) + "\n"
