@@ -11,6 +11,7 @@
 
 use std::time::{Duration, Instant};
 
+use phalanx::balance::fragment::Want;
 use phalanx::balance::{Engine, Mode, Params, Request};
 use phalanx::model::{Amount, NodeIdx, NodeSet};
 use rand::{RngExt, SeedableRng};
@@ -59,11 +60,32 @@ fn candidates(kind: &str, rng: &mut Rng) -> NodeSet {
     set
 }
 
+/// What decides.
+struct Form {
+    name: &'static str,
+    mode: Mode,
+    threshold: f64,
+    /// Pending requests for GPUs: with some, GPUs that these cannot use count too.
+    wants: Vec<Want>,
+}
+
+/// Requests of 32 kinds.
+fn wants() -> Vec<Want> {
+    let of = |kind: u32| Want {
+        cpu_milli: u64::from(1 + kind % 16) * 1000,
+        gpus: 1 << (kind % 4),
+        gpu_milli: 1000,
+        weight: f64::from(1 + kind % 5),
+    };
+    (0..32).map(of).collect()
+}
+
 /// Latencies of decisions while jobs begin and end, ascending.
-fn run(mode: Mode, threshold: f64, varied: bool, kind: &str, nodes: usize) -> Vec<Duration> {
+fn run(form: &Form, varied: bool, kind: &str, nodes: usize) -> Vec<Duration> {
     let mut rng = Rng::seed_from_u64(1);
-    let params = Params { mode, threshold, ..Params::default() };
+    let params = Params { mode: form.mode, threshold: form.threshold, ..Params::default() };
     let mut engine = cluster(varied, params, &mut rng);
+    engine.set_demand(0, 2, &form.wants).unwrap();
     let sets: Vec<NodeSet> = (0..8).map(|_| candidates(kind, &mut rng)).collect();
     let mut running: Vec<(NodeIdx, [Amount; 4])> = Vec::new();
     let mut times = Vec::with_capacity(DECISIONS);
@@ -93,24 +115,27 @@ fn main() {
         "{:12} {:8} {:10} {:>5} {:>10} {:>8} {:>8} {:>8} {:>8}",
         "mode", "totals", "candidates", "nodes", "per second", "p50", "p99", "p99.9", "largest"
     );
-    let modes = [
-        ("seed, high", Mode::Seed, 0.0),
-        ("seed, low", Mode::Seed, 9.0),
-        ("best", Mode::Best, 0.5),
+    let form = |name, mode, threshold, wants| Form { name, mode, threshold, wants };
+    let forms = [
+        form("seed, high", Mode::Seed, 0.0, Vec::new()),
+        form("seed, low", Mode::Seed, 9.0, Vec::new()),
+        form("best", Mode::Best, 0.5, Vec::new()),
+        form("best, mix", Mode::Best, 0.5, wants()),
     ];
-    for (name, mode, threshold) in modes {
+    for form in forms {
         for varied in [false, true] {
             for (kind, nodes) in
                 [("all", 1), ("half", 1), ("fifth", 1), ("hundredth", 1), ("all", 16)]
             {
-                let times = run(mode, threshold, varied, kind, nodes);
+                let times = run(&form, varied, kind, nodes);
                 let sum: Duration = times.iter().sum();
                 let at = |part: f64| {
                     let rank = (times.len() as f64 * part) as usize;
                     times[rank.min(times.len() - 1)].as_secs_f64() * 1e6
                 };
                 println!(
-                    "{name:12} {:8} {kind:10} {nodes:5} {:10.0} {:8.1} {:8.1} {:8.1} {:8.1}",
+                    "{:12} {:8} {kind:10} {nodes:5} {:10.0} {:8.1} {:8.1} {:8.1} {:8.1}",
+                    form.name,
                     if varied { "differ" } else { "alike" },
                     times.len() as f64 / sum.as_secs_f64(),
                     at(0.5),

@@ -258,6 +258,22 @@ fn the_socket_comes_from_option_then_configuration_then_environment() {
 }
 
 #[test]
+fn what_if_asks_the_daemon_that_runs_not_that_of_its_configuration() {
+    let (other, running) = (Server::start(), Server::start());
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("other.toml");
+    let socket = other.socket.to_str().unwrap();
+    std::fs::write(&config, format!("[control]\nsocket = \"{socket}\"\n")).unwrap();
+    let asks = ["what-if", "--config", config.to_str().unwrap()];
+    let by_environment = command(&asks).env("PHALANX_SOCKET", &running.socket).output().unwrap();
+    assert_eq!(code(&by_environment), 1, "{}", err(&by_environment));
+    assert_eq!(code(&running.run(&asks)), 1);
+    let asked = |server: &Server| server.requests.lock().unwrap().clone();
+    assert_eq!(asked(&running), ["GET /v1/state"; 2]);
+    assert_eq!(asked(&other), Vec::<String>::new());
+}
+
+#[test]
 fn config_check_needs_no_daemon() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::splits::Split;
+use crate::model::number::as_f64;
 
 /// Rounds of migration; each moves one split.
 const MOVES_MAX: usize = 20_000;
@@ -88,12 +89,6 @@ pub fn deal(splits: &[Split], node_of: &[Option<usize>], tasks: &[u32], pace: Pa
     }
     let number = |&task: &usize| u32::try_from(task).unwrap_or(u32::MAX);
     Dealt { task: state.task.iter().map(number).collect(), loads: state.loads }
-}
-
-/// Bytes as a number; above 2^53 the last digits do not matter here.
-#[allow(clippy::cast_precision_loss)]
-fn as_f64(bytes: u64) -> f64 {
-    bytes as f64
 }
 
 /// Orders loads, which are never negative, as integers.

@@ -114,6 +114,8 @@ pub enum Top {
     ///
     /// Nothing is changed: phalanxd is asked for nodes, jobs and learned runtimes, and the
     /// simulation runs here. Jobs that wait for something else than resources are left out.
+    /// --config names the other configuration only: the control socket is that of --socket,
+    /// $PHALANX_SOCKET or /etc/phalanx/phalanx.toml.
     #[command(after_help = EXIT_CODES)]
     WhatIf(WhatIfArgs),
 }

@@ -51,7 +51,8 @@ pub(super) fn run(global: &Global, args: &WhatIfArgs) -> Result<Outcome, Failure
         return Err(usage(format!("{what}, got {}", args.hours)));
     }
     let then = Config::load(path).map_err(|error| usage(error.to_string()))?;
-    let client = Client::new(&masters(global)?);
+    // The file is the other configuration: it says nothing of the daemon that runs.
+    let client = Client::new(&masters(&Global { config: None, ..global.clone() })?);
     let reply = client.request(Method::Get, "/v1/state")?;
     let state: State = client.parse(reply.expect_success()?)?;
     let today: Config = client.parse(state.config.to_string().as_bytes())?;

@@ -17,6 +17,7 @@ use crate::daemon::recorder::now_ms;
 use crate::daemon::state::{Shared, lock};
 use crate::daemon::steerers::{Round, Steerer};
 use crate::learn::{JobTraits, Source, Speeds, class_of, node_class_of};
+use crate::model::number::as_f64;
 use crate::planner::bags::{Inputs, Knowledge, Loss, Seconds, Settings, Watts, WattsFrom, plan};
 use crate::planner::steer::{Method, MethodReport, Steering};
 use crate::snapshot::{Job, Node, Snapshot};
@@ -362,12 +363,6 @@ pub(super) fn energy(shared: &Shared) -> EnergyReport {
         nodes: nodes.into_values().collect(),
         rows,
     }
-}
-
-/// CPUs and nodes are far below 2^53.
-#[allow(clippy::cast_precision_loss)]
-fn as_f64(n: u64) -> f64 {
-    n as f64
 }
 
 #[cfg(test)]

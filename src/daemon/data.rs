@@ -24,6 +24,7 @@ use crate::learn::attenuation::{CoreSpeed, Form, fit};
 use crate::learn::{ClassKey, JobTraits, class_of, teaches};
 use crate::limits::{DATA_INPUTS_MAX, DATA_MAPS_MAX, DATA_SAMPLES_MAX, SPLITS_MAX};
 use crate::model::blocks::Located;
+use crate::model::number::as_f64;
 use crate::model::run::Run;
 use crate::model::shape::Shape;
 use crate::planner::steer::DataNote;
@@ -336,12 +337,6 @@ pub(super) fn pace_class(job: &JobTraits<'_>, class_by: &[ClassKey]) -> String {
     let keys: Vec<ClassKey> =
         class_by.iter().copied().filter(|key| !request.contains(key)).collect();
     class_of(job, if keys.is_empty() { &[ClassKey::Name] } else { &keys })
-}
-
-/// Bytes and milliseconds as numbers; above 2^53 the last digits do not matter here.
-#[allow(clippy::cast_precision_loss)]
-pub(super) fn as_f64(n: u64) -> f64 {
-    n as f64
 }
 
 fn want(state: &mut State, key: InputKey, job_id: u32) {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use crate::api::Failure;
 use crate::blockmap::{BlockMap, Dealt, Locality, MapNode, Pace, Range, deal};
-use crate::daemon::data::{Input, JobData, as_f64};
+use crate::daemon::data::{Input, JobData};
 use crate::daemon::state::Shared;
 use crate::model::hostlist;
+use crate::model::number::as_f64;
 use crate::model::shape::Shape;
 use crate::planner::steer::DataNote;
 use crate::snapshot::JobState;

@@ -26,6 +26,7 @@ use crate::learn::{
 };
 use crate::limits::HOSTLIST_NAMES_MAX;
 use crate::model::hostlist;
+use crate::model::number::as_f64;
 use crate::model::run::Run;
 use crate::snapshot::Snapshot;
 
@@ -342,12 +343,6 @@ fn run_nodes<'a>(
         class: classes.get(name.as_str()).unwrap_or(then),
     };
     names.iter().zip(then).map(node).collect()
-}
-
-/// Milliseconds of a run and CPUs are far below 2^53.
-#[allow(clippy::cast_precision_loss)]
-fn as_f64(n: u64) -> f64 {
-    n as f64
 }
 
 fn write(runtimes: &RwLock<Runtimes>) -> RwLockWriteGuard<'_, Runtimes> {

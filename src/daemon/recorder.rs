@@ -33,6 +33,11 @@ pub(super) fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Unix seconds.
+pub(super) fn now_s() -> i64 {
+    i64::try_from(now_ms() / 1000).unwrap_or(i64::MAX)
+}
+
 /// The recorder's thread.
 pub(super) struct Recorder {
     pub(super) notes: Receiver<Note>,

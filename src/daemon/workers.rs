@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use log::{debug, info, warn};
 
 use crate::daemon::measures::{self, Measures};
-use crate::daemon::recorder::now_ms;
+use crate::daemon::recorder::{now_ms, now_s};
 use crate::daemon::state::{Beat, Shared, lock};
 use crate::daemon::steerers::{self, Round, Steerer};
 use crate::planner::attribution::{self, Demand};
@@ -183,7 +183,7 @@ fn plan_one(
     let started = Instant::now();
     let config = shared.config();
     let (rooms, _) = shared.rooms(snapshot);
-    let now_s = i64::try_from(now_ms() / 1000).unwrap_or(i64::MAX);
+    let now_s = now_s();
     let requests_max = config.planner.plan_jobs_max as usize;
     let counts = attribution::count(snapshot, &rooms, now_s, requests_max);
     let pending = counts.demand(snapshot);

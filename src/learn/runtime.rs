@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use super::class::{JobTraits, without_numbers};
 use crate::limits::RUNTIME_STREAMS_MAX;
+use crate::model::number::as_f64;
 
 /// Runtimes below this count as this, seconds: the tau of the bounded slowdown.
 pub const SHORTEST_S: f64 = 10.0;
@@ -238,11 +239,6 @@ fn half_octave(value: u64) -> u64 {
     let octave = value.max(1).ilog2();
     let square = u128::from(value.max(1)).pow(2);
     u64::from(2 * octave) + u64::from(square >= 1 << (2 * octave + 1))
-}
-
-#[allow(clippy::cast_precision_loss)] // seconds stay far below 2^53
-fn as_f64(seconds: u64) -> f64 {
-    seconds as f64
 }
 
 #[cfg(test)]

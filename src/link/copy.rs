@@ -13,7 +13,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::limits::COPY_NODES;
-use crate::link::responder::lock;
+use crate::link::state::lock;
 use crate::planner::cluster::{Cluster, Table};
 use crate::planner::room::Room;
 

@@ -4,6 +4,7 @@
 //! The plugin's questions and those of a recording go through the same
 //! function: all that it depends on are its arguments.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use phalanx_ffi::wire::{self, Reason, WireName};
@@ -11,14 +12,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits;
 use crate::link::convert::{self, GresIds};
-use crate::link::responder::{Mode, Settings, State};
+use crate::link::settings::{Mode, Settings};
+use crate::link::state::State;
 use crate::model::shape::Shape;
 use crate::planner::place::{NoPlacement, Placement};
 use crate::planner::steer::{self, Question, Steered};
 
 /// A question, as far as its answer depends on it, but for the candidates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct Asked<'a> {
     /// Job id.
     pub job_id: u32,
     /// Its array, if it is of one.
@@ -29,8 +31,8 @@ pub struct Asked {
     pub user_id: u32,
     /// Of its name, see [`name_key`](crate::learn::name_key).
     pub name_key: u16,
-    /// Partition.
-    pub partition: String,
+    /// Partition; borrowed from the plugin's packet while nobody keeps the question.
+    pub partition: Cow<'a, str>,
     /// WILL_RUN instead of RUN_NOW.
     pub will_run: bool,
     /// The job declares an input.
@@ -41,8 +43,8 @@ pub struct Asked {
     pub shape: Shape,
 }
 
-impl Asked {
-    pub(super) fn of(ask: &wire::Ask<'_>, ids: &GresIds) -> Self {
+impl<'a> Asked<'a> {
+    pub(super) fn of(ask: &wire::Ask<'a>, ids: &GresIds) -> Self {
         let head = ask.head;
         Self {
             job_id: head.job_id,
@@ -50,11 +52,30 @@ impl Asked {
             array: convert::array_of(head),
             user_id: head.user_id,
             name_key: head.name_key,
-            partition: head.partition.name().into_owned(),
+            partition: head.partition.name(),
             will_run: ask.mode() == Some(wire::Mode::WillRun),
             input: ask.has(wire::PHX_ASK_INPUT),
             nodes: head.node_bits,
             shape: convert::shape(ask, ids),
+        }
+    }
+
+    /// The same, apart from the packet.
+    pub(super) fn into_owned(self) -> Asked<'static> {
+        let Self { job_id, array_job_id, array, user_id, name_key, .. } = self;
+        let Self { partition, will_run, input, nodes, shape, .. } = self;
+        let partition = Cow::Owned(partition.into_owned());
+        Asked {
+            job_id,
+            array_job_id,
+            array,
+            user_id,
+            name_key,
+            partition,
+            will_run,
+            input,
+            nodes,
+            shape,
         }
     }
 }
@@ -77,7 +98,7 @@ pub(super) struct Answered {
 pub(super) fn answer(
     state: &mut State,
     settings: &Settings,
-    asked: &Asked,
+    asked: &Asked<'_>,
     candidates: &[u64],
     now: Instant,
 ) -> Answered {
@@ -127,7 +148,7 @@ fn decide(
     state: &mut State,
     settings: &Settings,
     mode: Mode,
-    asked: &Asked,
+    asked: &Asked<'_>,
     candidates: &[u64],
     now: Instant,
 ) -> (Result<Placement, Why>, Option<Steered>) {

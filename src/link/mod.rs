@@ -6,19 +6,24 @@ mod convert;
 mod copy;
 mod decide;
 mod hist;
+mod notes;
 mod order;
 mod replica;
 mod responder;
 mod server;
 mod session;
+mod settings;
+mod state;
 pub mod tape;
+mod view;
 
 pub use decide::Asked;
 pub use hist::{Histogram, upper_edge_quantiles};
+pub use notes::{AskNote, BeganNote, Note, OutcomeNote};
 pub use order::{OrderDesk, QueueReport};
 pub use replica::{Again, Replica};
-pub use responder::{
-    AskNote, BeganNote, LinkView, Mode, Note, OutcomeNote, Responder, Settings, Shares,
-};
+pub use responder::Responder;
 pub use server::{LinkError, Server, ServerConfig};
 pub use session::{PluginCounters, PluginState};
+pub use settings::{Mode, Settings};
+pub use view::{LinkView, Shares};

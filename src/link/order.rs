@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use phalanx_ffi::wire::{self, Delta, Queue, QueueHead, Queued};
 
 use crate::limits::ORDER_QUEUE_MAX;
-use crate::link::responder::lock;
+use crate::link::state::lock;
 
 /// For so long the plugin keeps deltas without hearing of them again. It ends
 /// them within half a second after that.

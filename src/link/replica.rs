@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::link::decide;
-use crate::link::responder::{Settings, State};
+use crate::link::settings::Settings;
+use crate::link::state::State;
 use crate::link::tape::{Answer, AskOp, Op, Rest, SteersOp, TableOp};
 use crate::planner::cluster::{Cluster, Table};
 use crate::planner::steer::{Method, Note, Rows, Steer, SteerTable, Tier};

@@ -8,334 +8,30 @@
 //! channel, so that the recorder does not compete for the CPU meanwhile.
 //! Notes are dropped, counted, when the channel is full.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
 use crossbeam_channel::Sender;
 use log::warn;
 use phalanx_ffi::wire::{self, AnswerHead, Cause, Reason};
 
-use crate::balance::{EngineError, NoImprovement};
 use crate::link::copy::{Copies, Piece, RoomsCopy};
 use crate::link::decide::{self, Answered, Asked};
-use crate::link::hist::Histogram;
+use crate::link::notes::{AskNote, BeganNote, Note, OutcomeNote};
 use crate::link::order::OrderDesk;
-use crate::link::session::{PluginCounters, PluginState, Session, Step};
+use crate::link::session::{PluginCounters, Session, Step};
+use crate::link::settings::{Mode, Settings};
+use crate::link::state::{State, lock};
 use crate::link::tape::{self, Event, Op, RawAsk, Tape, What};
+use crate::link::view::LinkView;
 use crate::planner::attribution::Demand;
 use crate::planner::cluster::{Cluster, RunningJob, Table};
-use crate::planner::place::{Placement, Placer, Pool, Tuning, up_to_class};
+use crate::planner::place::{Placer, Pool, Tuning, up_to_class};
 use crate::planner::room::Room;
-use crate::planner::steer::{Method, Steer, SteerTable, Steered, Steers};
+use crate::planner::steer::{Method, Steer, SteerTable, Steered};
 use crate::snapshot::Snapshot;
-
-/// What the daemon does with a partition's jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// No decisions.
-    Off,
-    /// Decide and record; Slurm places.
-    Shadow,
-    /// Decide; the plugin tries it first.
-    Enforce,
-}
-
-impl Mode {
-    /// The configuration's word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Shadow => "shadow",
-            Self::Enforce => "enforce",
-        }
-    }
-}
-
-/// What a configuration means to the link.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// Counts accepted configurations.
-    pub generation: u64,
-    /// Mode of partitions without one of their own.
-    pub mode: Mode,
-    /// Mode by partition.
-    pub partition_modes: BTreeMap<String, Mode>,
-    /// Longest wait of the plugin, microseconds.
-    pub deadline_us: u32,
-    /// Misses in a row that open its breaker.
-    pub breaker_misses: u32,
-    /// How long the breaker stays open, milliseconds.
-    pub breaker_open_ms: u32,
-    /// Whether planning calls are asked too.
-    pub ask_will_run: bool,
-    /// Whether the order of starts is ours to change.
-    pub order: bool,
-    /// The configuration that this is of, as TOML; for recordings.
-    pub config: Arc<str>,
-    /// Of the balance method.
-    pub tuning: Tuning,
-    /// How long a job that declares an input may be held back until it was looked up,
-    /// milliseconds; 0: not at all.
-    pub input_wait_ms: u64,
-    /// How long one that insists on the nodes of its input may be, milliseconds.
-    pub require_wait_ms: u64,
-}
-
-impl Settings {
-    /// Mode for jobs of a partition.
-    pub fn mode_of(&self, partition: &str) -> Mode {
-        self.partition_modes.get(partition).copied().unwrap_or(self.mode)
-    }
-
-    /// What the plugin must know.
-    pub(super) fn welcome(&self) -> wire::Welcome {
-        let will_run = if self.ask_will_run { wire::PHX_W_ASK_WILL_RUN } else { 0 };
-        let order = if self.order { wire::PHX_W_ORDER } else { 0 };
-        let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold
-            || self.tuning.steered_hold_ms.is_some()
-            || self.input_wait_ms.max(self.require_wait_ms) > 0;
-        let hold = if may_hold { wire::PHX_W_MAY_HOLD } else { 0 };
-        wire::Welcome::new(
-            self.generation,
-            self.deadline_us,
-            self.breaker_misses,
-            self.breaker_open_ms,
-            wire::PHX_W_ASK_RUN_NOW | will_run | hold | order,
-        )
-    }
-}
-
-/// Something worth recording.
-#[derive(Debug, Clone)]
-pub enum Note {
-    /// A question and its answer.
-    Asked(Arc<AskNote>),
-    /// What the plugin made of an answer.
-    Outcome(OutcomeNote),
-    /// A job got nodes.
-    Began(BeganNote),
-    /// A job gave its nodes back.
-    Ended {
-        /// Job id.
-        job_id: u32,
-        /// Slurm's state number.
-        state: u32,
-        /// Unix seconds.
-        end_s: u64,
-    },
-}
-
-/// See [`Note::Asked`].
-#[derive(Debug, Clone)]
-pub struct AskNote {
-    /// Decision id.
-    pub decision: u64,
-    /// Job id as the plugin asked.
-    pub job_id: u32,
-    /// Array job and task, if of one.
-    pub array: Option<(u32, u32)>,
-    /// User id.
-    pub user_id: u32,
-    /// Partition.
-    pub partition: String,
-    /// RUN_NOW or WILL_RUN.
-    pub will_run: bool,
-    /// Mode of the partition.
-    pub mode: Mode,
-    /// Configuration generation.
-    pub generation: u64,
-    /// Reason of no opinion; `None` when nodes were answered.
-    pub reason: Option<Reason>,
-    /// In words, where the reason needs some.
-    pub detail: Option<&'static str>,
-    /// The decision, also in shadow mode.
-    pub placement: Option<Placement>,
-    /// What became of the job's steer, if it has one.
-    pub steered: Option<Steered>,
-    /// Names of the decision's dimensions.
-    pub dims: Arc<[Arc<str>]>,
-    /// Node names by index.
-    pub table: Arc<Table>,
-    /// From receiving the question to having the answer, nanoseconds.
-    pub took_ns: u64,
-}
-
-/// See [`Note::Outcome`].
-#[derive(Debug, Clone, Copy)]
-pub struct OutcomeNote {
-    /// Decision id; 0 if the plugin got no answer.
-    pub decision: u64,
-    /// Job id.
-    pub job_id: u32,
-    /// RUN_NOW or WILL_RUN.
-    pub will_run: bool,
-    /// `Reason::None`: placed on the answered set.
-    pub reason: Option<Reason>,
-    /// What job_test returned.
-    pub rc: i32,
-    /// Nodes of the result.
-    pub count: u32,
-    /// The plugin's own time, nanoseconds.
-    pub ask_ns: u64,
-}
-
-/// See [`Note::Began`].
-#[derive(Debug, Clone)]
-pub struct BeganNote {
-    /// The job; `held` names its nodes.
-    pub job: RunningJob,
-    /// Why it was told.
-    pub cause: Option<Cause>,
-    /// Node names by index.
-    pub table: Arc<Table>,
-    /// Mean dispersion of its nodes after it began, with the weights in force.
-    pub dispersion: Option<f64>,
-}
-
-/// Calls of one mode.
-#[derive(Debug, Clone, Default)]
-pub struct Shares {
-    /// Asks received.
-    pub asked: u64,
-    /// Answered with nodes.
-    pub answered: u64,
-    /// Placed on exactly the answered set.
-    pub narrowed: u64,
-    /// The others by reason.
-    pub fallen_back: BTreeMap<&'static str, u64>,
-}
-
-/// What the status page shows of the link; a copy.
-#[derive(Debug, Clone, Default)]
-pub struct LinkView {
-    /// Plugin connected.
-    pub connected: bool,
-    /// Mirror complete.
-    pub synced: bool,
-    /// Who it is.
-    pub plugin: PluginState,
-    /// Its counters.
-    pub counters: Option<PluginCounters>,
-    /// RUN_NOW asks.
-    pub run_now: Shares,
-    /// WILL_RUN asks.
-    pub will_run: Shares,
-    /// Time to answer.
-    pub answer_ns: Histogram,
-    /// Events applied.
-    pub events: u64,
-    /// Running jobs.
-    pub mirror_jobs: u64,
-    /// Nodes.
-    pub mirror_nodes: u64,
-    /// Connections accepted.
-    pub connections: u64,
-    /// Connections refused for credentials.
-    pub refused: u64,
-    /// Connections closed for a malformed message.
-    pub protocol_errors: u64,
-    /// Text of the last of these.
-    pub last_error: Option<String>,
-    /// Notes dropped because the recorder was behind.
-    pub notes_dropped: u64,
-    /// Steered jobs by method.
-    pub steered: BTreeMap<&'static str, u64>,
-    /// Questions that a steer decided, by method.
-    pub steer_decided: BTreeMap<&'static str, u64>,
-    /// Questions of steered jobs that were decided without the steer.
-    pub steer_unused: BTreeMap<&'static str, u64>,
-}
-
-/// All that answers depend on, but for the settings.
-#[derive(Debug)]
-pub(super) struct State {
-    pub(super) placer: Option<Placer>,
-    dims: Arc<[Arc<str>]>,
-    pub(super) view: LinkView,
-    pub(super) pools: Vec<Pool>,
-    pub(super) pending: Demand,
-    pub(super) first_seen: BTreeMap<u32, Instant>,
-    /// Jobs that declare an input, by the plugin's word, until they end.
-    pub(super) inputs: BTreeSet<u32>,
-    pub(super) steers: Steers,
-    /// Zero of the times on a tape.
-    pub(super) born: Instant,
-    /// The recording under way.
-    pub(super) tape: Option<Tape>,
-}
-
-impl State {
-    /// Without a mirror.
-    pub(super) fn new(born: Instant) -> Self {
-        Self {
-            placer: None,
-            dims: Arc::default(),
-            view: LinkView::default(),
-            pools: Vec::new(),
-            pending: Demand::default(),
-            first_seen: BTreeMap::new(),
-            inputs: BTreeSet::new(),
-            steers: Steers::default(),
-            born,
-            tape: None,
-        }
-    }
-
-    /// A complete mirror replaces what there is.
-    ///
-    /// # Errors
-    /// The engine's words.
-    pub(super) fn set_cluster(
-        &mut self,
-        cluster: Cluster,
-        memory_tracked: bool,
-        tuning: Tuning,
-    ) -> Result<(), EngineError> {
-        let mut placer = Placer::new(cluster, memory_tracked, tuning, self.pools.clone())?;
-        placer.set_pending(self.pending.clone())?;
-        // Before the first question rather than during it.
-        placer.maintain();
-        self.dims = placer.dims().into();
-        self.placer = Some(placer);
-        self.view.synced = true;
-        Ok(())
-    }
-
-    /// See [`Responder::set_queue`].
-    pub(super) fn set_queue(&mut self, pending: Demand, pools: Vec<Pool>) {
-        self.pools.clone_from(&pools);
-        self.pending.clone_from(&pending);
-        if let Some(placer) = &mut self.placer {
-            let done = placer.set_pools(pools).and_then(|()| placer.set_pending(pending));
-            if let Err(error) = done {
-                warn!("weights of the queue not taken: {error}");
-            }
-            self.dims = placer.dims().into();
-        }
-    }
-
-    /// A job holds exactly this, since just now if it has `begun`.
-    pub(super) fn set_job(&mut self, job: RunningJob, begun: bool) {
-        self.first_seen.remove(&job.id);
-        if let (Some((array, _)), true) = (job.array, begun) {
-            self.steers.began(array, job.held.iter().map(|held| held.node));
-        }
-        if let Some(placer) = &mut self.placer {
-            placer.set_job(job);
-        }
-    }
-
-    /// A job gave everything back.
-    pub(super) fn end_job(&mut self, job_id: u32) {
-        self.first_seen.remove(&job_id);
-        self.inputs.remove(&job_id);
-        if let Some(placer) = &mut self.placer {
-            placer.end_job(job_id);
-        }
-    }
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -347,11 +43,6 @@ pub struct Responder {
     pub(super) copies: Copies,
     /// The order of starts.
     pub order: OrderDesk,
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic aborts the daemon, so a poisoned lock is never seen.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Responder {
@@ -594,7 +285,7 @@ impl Responder {
                 job_id: asked.job_id,
                 array: asked.array,
                 user_id: asked.user_id,
-                partition: asked.partition.clone(),
+                partition: asked.partition.clone().into_owned(),
                 will_run: asked.will_run,
                 mode,
                 generation: settings.generation,
@@ -609,7 +300,7 @@ impl Responder {
         });
         state.tell_ask(received, || RawAsk {
             decision,
-            asked,
+            asked: asked.into_owned(),
             candidates: ask.candidates.to_vec(),
             reason,
             note: note.clone(),

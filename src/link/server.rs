@@ -20,8 +20,9 @@ use nix::unistd::Uid;
 use phalanx_ffi::wire::{self, Message, PacketBuf};
 use thiserror::Error;
 
+use crate::link::notes::Note;
 use crate::link::order::{LEASE, RENEW, Wanted};
-use crate::link::responder::{Note, Responder};
+use crate::link::responder::Responder;
 use crate::link::session::{ProtocolError, Session, Step};
 
 /// How often the thread looks at things other than packets.

@@ -10,6 +10,7 @@ pub mod comment;
 pub mod hostlist;
 mod ids;
 mod node_set;
+pub mod number;
 pub mod problem;
 mod resources;
 pub mod run;

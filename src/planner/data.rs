@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::bisect::Attenuation;
 use crate::bisect::rigid::{self, Block, Form, Placement, Problem};
 use crate::model::hostlist;
+use crate::model::number::as_f64;
 use crate::planner::eligible::eligible;
 use crate::planner::room::Room;
 use crate::planner::steer::{
@@ -213,12 +214,6 @@ fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job 
         forms,
         allowed,
     }
-}
-
-/// Bytes as a number; above 2^53 the last digits do not matter here.
-#[allow(clippy::cast_precision_loss)]
-fn as_f64(bytes: u64) -> f64 {
-    bytes as f64
 }
 
 /// Numbers of nodes to try: the wanted one; where it is open, also more of them.

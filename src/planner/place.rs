@@ -6,31 +6,28 @@
 //! must give, lets the engine choose among the candidates, and falls back to
 //! an uneven split where the user left the number of nodes open.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+mod dims;
+#[cfg(test)]
+mod tests;
+mod uneven;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, vector};
 use serde::{Deserialize, Serialize};
+pub(crate) use uneven::{capacity, may_split_otherwise};
 
 use crate::balance::{Decision, Engine, EngineError, NoImprovement, Outcome, Params, Request};
-use crate::model::shape::{LeftToSlurm, Memory, Need, Shape, Sharing};
+use crate::model::shape::{LeftToSlurm, Need, Shape};
 use crate::model::{Amount, NodeIdx, NodeSet, text};
 use crate::planner::attribution::Demand;
-use crate::planner::cluster::{Change, Cluster, Held, RunningJob, Table};
+use crate::planner::cluster::{Cluster, RunningJob, Table};
 use crate::planner::room::Room;
 use crate::planner::unfit::Unfit;
 
-/// Position of CPUs among the dimensions.
-const GPU_DIM: &str = "gres/gpu";
-const CPU: usize = 0;
-/// Position of memory among the dimensions.
-const MEM: usize = 1;
-/// Position of the first GRES kind.
-const KINDS: usize = 2;
 /// Chosen nodes whose terms are kept.
 const TERMS_MAX: usize = 16;
-/// Nodes of one uneven split whose scores are kept.
-const SCORED_MAX: usize = 64;
 
 /// A licence pool as the last poll saw it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -459,73 +456,6 @@ impl Placer {
         }
         Ok(())
     }
-
-    /// The user left the number of nodes or the tasks on each open.
-    fn other_split(
-        &mut self,
-        shape: &Shape,
-        wanted: u32,
-        held_ms: u64,
-    ) -> Result<Split, NoPlacement> {
-        if shape.gres.iter().any(|g| g.per_job > 0) {
-            return self.more_nodes(shape, wanted, held_ms);
-        }
-        let one = shape.need_for(1, 1, 1);
-        let mut room_for: Vec<(u64, u32)> = Vec::new();
-        for node in self.mask.iter() {
-            let room = self.cluster.rooms().get(node.at());
-            let tasks = room.map_or(0, |room| capacity(shape, &one, room));
-            if tasks > 0 {
-                room_for.push((tasks, node.raw()));
-            }
-        }
-        let shares = fewest_nodes(room_for, shape, wanted).ok_or(NoPlacement::NoFit)?;
-        let nodes = shares.len() as u64;
-        let need = |&(tasks, _): &(u64, u32)| shape.need_for(tasks, 1, nodes);
-        let needs: Vec<Need> = shares.iter().map(need).collect();
-        let chosen: Vec<u32> = shares.iter().map(|(_, node)| *node).collect();
-        let decision = self.score(&chosen, &needs)?;
-        Ok((chosen, needs, decision))
-    }
-
-    /// GRES per job: more nodes with a smaller even share each.
-    fn more_nodes(
-        &mut self,
-        shape: &Shape,
-        wanted: u32,
-        held_ms: u64,
-    ) -> Result<Split, NoPlacement> {
-        let offered = self.mask.clone();
-        let most_gres = shape.gres.iter().map(|g| g.per_job).filter(|n| *n > 0).min();
-        let most = most_gres.and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX);
-        let mut nodes = wanted.saturating_mul(2);
-        while nodes <= shape.max_nodes.min(most) {
-            self.mask = offered.clone();
-            match self.even_split(shape, nodes, held_ms) {
-                Err(NoPlacement::NoFit) => nodes = nodes.saturating_mul(2),
-                other => return other,
-            }
-        }
-        Err(NoPlacement::NoFit)
-    }
-
-    /// Dispersions of nodes that were chosen by capacity.
-    fn score(&mut self, chosen: &[u32], needs: &[Need]) -> Result<Decision, NoPlacement> {
-        let mut scored: Option<Decision> = None;
-        for (&node, need) in chosen.iter().zip(needs).take(SCORED_MAX) {
-            let mut only = NodeSet::new(self.cluster.rooms().len());
-            only.insert(NodeIdx::from(node));
-            self.fill_amounts(need)?;
-            let request = Request { held_ms: u64::MAX, ..Request::new(&self.amounts) };
-            let decided = self.engine.decide(&only, &request).map_err(|_| NoPlacement::NoFit)?;
-            let Outcome::Placed(choice) = &decided.outcome else { continue };
-            match scored.as_mut().map(|d| &mut d.outcome) {
-                Some(Outcome::Placed(choices)) => choices.extend_from_slice(choice),
-                _ => scored = Some(decided),
-            }
-        }
-        scored.ok_or(NoPlacement::NoFit)
-    }
 }
 
 /// Nodes up to each class of Weight and level, lightest first; empty if all are
@@ -553,222 +483,4 @@ pub fn up_to_class(table: &Table, tuning: &Tuning) -> Vec<NodeSet> {
         up_to.clone()
     };
     by_class.into_values().map(add).collect()
-}
-
-/// Whether another number of nodes or an uneven number of tasks is allowed.
-pub(crate) fn may_split_otherwise(shape: &Shape) -> bool {
-    shape.sharing == Sharing::Shared
-        && (shape.node_count_is_free() || shape.tasks() > 1)
-        && shape.ntasks_per_node == 0
-}
-
-/// Tasks that fit on a node now, by every resource. `one` is what one task
-/// needs.
-pub(crate) fn capacity(shape: &Shape, one: &Need, room: &Room) -> u64 {
-    let per = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
-    let mut tasks = per(room.cpus.free(), one.cpus).min(match shape.memory {
-        Memory::PerCpu(_) => per(room.memory_mb.free(), one.memory_mb),
-        Memory::All if room.memory_mb.used > 0 => 0,
-        _ if one.memory_mb > room.memory_mb.free() => 0,
-        _ => u64::MAX,
-    });
-    for want in &shape.gres {
-        let kind = room.kinds.get(want.kind as usize).map_or(0, |level| level.free());
-        let of_type = |t: u32| room.types.get(t as usize).map_or(0, |level| level.free());
-        let free = want.gres_type.map_or(kind, |t| kind.min(of_type(t)));
-        if want.per_node > free {
-            return 0;
-        }
-        tasks = tasks.min(per(free, want.per_task));
-    }
-    if room.cpus.free() < u64::from(shape.pn_min_cpus) { 0 } else { tasks }
-}
-
-/// The fewest nodes that hold all tasks, each with its tasks: largest first,
-/// and as the last one the smallest that still suffices. `None` if even all of
-/// them are too few. `room_for`: tasks and node.
-fn fewest_nodes(room_for: Vec<(u64, u32)>, shape: &Shape, wanted: u32) -> Option<Vec<(u64, u32)>> {
-    // A heap: of many nodes only the few largest have to be put in order.
-    let largest_first = |(tasks, node)| (tasks, Reverse(node));
-    let mut rest: BinaryHeap<(u64, Reverse<u32>)> =
-        room_for.into_iter().map(largest_first).collect();
-    let needed = shape.tasks().max(u64::from(shape.min_cpus.div_ceil(shape.cpus_per_task.max(1))));
-    let mut chosen: Vec<(u64, u32)> = Vec::new();
-    let mut sum = 0u64;
-    while chosen.len() < wanted as usize || sum < needed {
-        if chosen.len() >= shape.max_nodes as usize {
-            return None;
-        }
-        let (tasks, Reverse(node)) = rest.pop()?;
-        sum = sum.saturating_add(tasks);
-        chosen.push((tasks, node));
-    }
-    let largest = chosen.pop()?;
-    let before_last = chosen.iter().fold(0u64, |sum, (tasks, _)| sum.saturating_add(*tasks));
-    let missing = needed.saturating_sub(before_last).max(1);
-    let others = rest.into_iter().map(|(tasks, Reverse(node))| (tasks, node));
-    let enough = others.chain([largest]).filter(|(tasks, _)| *tasks >= missing);
-    chosen.push(enough.min_by_key(|&(tasks, node)| (tasks, Reverse(node)))?);
-    chosen.sort_unstable_by_key(|(_, node)| *node);
-    let mut left = needed;
-    let mut nodes_left = chosen.len() as u64;
-    for (tasks, _) in &mut chosen {
-        nodes_left -= 1;
-        // Every node gets a task, and no more than it has room for.
-        *tasks = (*tasks).min(left.saturating_sub(nodes_left)).max(1);
-        left = left.saturating_sub(*tasks);
-    }
-    Some(chosen)
-}
-
-fn dimension_names(cluster: &Cluster, pools: &[Pool]) -> Vec<Arc<str>> {
-    let mut names: Vec<Arc<str>> = vec!["cpu".into(), "mem".into()];
-    names.extend(cluster.table().kinds.iter().map(|kind| Arc::from(format!("gres/{kind}"))));
-    names.extend(pools.iter().map(|pool| Arc::from(format!("license/{}", pool.name))));
-    names
-}
-
-/// Weights in the order of the dimensions, scaled to sum 1; none given or none
-/// of them present: empty, which the engine takes as equal.
-fn initial_weights(dims: &[Arc<str>], by_name: &BTreeMap<String, f64>) -> Vec<f64> {
-    let given: Vec<f64> =
-        dims.iter().map(|name| by_name.get(&**name).copied().unwrap_or(0.0)).collect();
-    let sum: f64 = given.iter().sum();
-    if sum > 0.0 { given.iter().map(|w| w / sum).collect() } else { Vec::new() }
-}
-
-fn vector(
-    dims: usize,
-    memory_tracked: bool,
-    room: &Room,
-    of: impl Fn(crate::planner::room::Level) -> u64,
-) -> Vec<Amount> {
-    let memory = if memory_tracked { of(room.memory_mb) } else { 0 };
-    let mut amounts = Vec::with_capacity(dims);
-    amounts.push(Amount::saturating(of(room.cpus)));
-    amounts.push(Amount::saturating(memory));
-    amounts.extend(room.kinds.iter().map(|&level| Amount::saturating(of(level))));
-    amounts.resize(dims, Amount::ZERO);
-    amounts
-}
-
-/// Tells the engine of a change; returns the node.
-fn follow(engine: &mut Engine, dims: usize, memory_tracked: bool, change: Change<'_>) -> usize {
-    let amounts = |held: &Held| {
-        let mut amounts = vec![Amount::ZERO; dims];
-        let mut set = |dim: usize, value: u64| {
-            if let Some(slot) = amounts.get_mut(dim) {
-                *slot = slot.saturating_add(Amount::saturating(value));
-            }
-        };
-        set(CPU, held.cpus);
-        set(MEM, if memory_tracked { held.memory_mb } else { 0 });
-        for &(kind, _, count) in &held.gres {
-            set(KINDS + kind as usize, count);
-        }
-        amounts
-    };
-    // Both ends have the same dimensions and nodes, so the engine accepts.
-    let (node, done) = match change {
-        Change::Take(held) => (held.node, engine.add_used(NodeIdx::new(held.node), &amounts(held))),
-        Change::Give(held) => (held.node, engine.sub_used(NodeIdx::new(held.node), &amounts(held))),
-    };
-    debug_assert!(done.is_ok());
-    node
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::planner::cluster::TableNode;
-
-    fn node(name: &str, weight: u32) -> TableNode {
-        TableNode { name: name.into(), cpus: 8, threads: 1, weight, ..TableNode::default() }
-    }
-
-    fn leveled(levels: &[(&str, u32)], ignore_node_weight: bool) -> Tuning {
-        let levels = levels.iter().map(|&(name, level)| (Arc::from(name), level)).collect();
-        Tuning { levels: Arc::new(levels), ignore_node_weight, ..Tuning::default() }
-    }
-
-    /// Measured levels order nodes of one Weight, and never those of several.
-    #[test]
-    fn nodes_of_one_weight_are_tried_by_level() {
-        let nodes = vec![node("a", 1), node("b", 1), node("c", 1), node("heavy", 2)];
-        let cluster = Cluster::new(Table { nodes, ..Table::default() });
-        let mut placer = Placer::new(cluster, false, Tuning::default(), Vec::new()).unwrap();
-        let decided = |placer: &mut Placer, cpus| {
-            let shape = Shape { min_nodes: 1, max_nodes: 1, min_cpus: cpus, ..Shape::default() };
-            placer.decide(&shape, &[0b1111], 0).unwrap().nodes
-        };
-        let levels = [("heavy", 0), ("b", 1), ("c", 0)];
-        placer.tune(leveled(&levels, false)).unwrap();
-        assert_eq!(decided(&mut placer, 8), [2]);
-        placer.tune(leveled(&levels, true)).unwrap();
-        assert_ne!(decided(&mut placer, 8), [1]);
-        let held = |node| vec![Held { node, cpus: 8, ..Held::default() }];
-        let job = |id, node| RunningJob { id, held: held(node), ..RunningJob::default() };
-        placer.tune(leveled(&levels, false)).unwrap();
-        placer.set_job(job(1, 2));
-        assert_eq!(decided(&mut placer, 8), [1]);
-        placer.set_job(job(2, 1));
-        assert_eq!(decided(&mut placer, 8), [0], "without a level last, but before the heavy");
-        placer.end_job(1);
-        placer.end_job(2);
-        placer.tune(Tuning::default()).unwrap();
-        assert_eq!(decided(&mut placer, 8), [0]);
-    }
-
-    /// The rule in words: all nodes in order, most tasks first; as few as hold
-    /// all tasks; the last one exchanged for the smallest that suffices.
-    fn by_sorting(
-        mut room_for: Vec<(u64, u32)>,
-        needed: u64,
-        wanted: usize,
-        max_nodes: usize,
-    ) -> Option<Vec<u32>> {
-        room_for.sort_unstable_by_key(|&(tasks, node)| (Reverse(tasks), node));
-        let sum = |n: usize| room_for.iter().take(n).map(|(tasks, _)| tasks).sum::<u64>();
-        let taken = (wanted..=room_for.len()).find(|&n| sum(n) >= needed)?;
-        if taken > max_nodes {
-            return None;
-        }
-        let missing = needed.saturating_sub(sum(taken - 1)).max(1);
-        let last = room_for.iter().skip(taken - 1).rfind(|(tasks, _)| *tasks >= missing)?;
-        let mut nodes: Vec<u32> =
-            room_for.iter().take(taken - 1).chain([last]).map(|(_, node)| *node).collect();
-        nodes.sort_unstable();
-        Some(nodes)
-    }
-
-    proptest! {
-        #[test]
-        fn the_heap_takes_the_nodes_that_sorting_would(
-            tasks in proptest::collection::vec(1u64..20, 0..40),
-            needed in 1u32..200,
-            wanted in 1usize..6,
-            max_nodes in 1usize..40,
-        ) {
-            let room_for: Vec<(u64, u32)> = tasks.iter().copied().zip(0..).collect();
-            let shape = Shape {
-                num_tasks: needed,
-                min_nodes: 1,
-                max_nodes: u32::try_from(max_nodes).unwrap(),
-                ..Shape::default()
-            };
-            let needed = shape.tasks();
-            let expected = by_sorting(room_for.clone(), needed, wanted, max_nodes);
-            let found = fewest_nodes(room_for.clone(), &shape, u32::try_from(wanted).unwrap());
-            let nodes = |shares: &Vec<(u64, u32)>| shares.iter().map(|(_, n)| *n).collect();
-            prop_assert_eq!(found.as_ref().map(nodes), expected);
-            for (share, node) in found.iter().flatten() {
-                prop_assert!(*share >= 1 && *share <= room_for[*node as usize].0);
-            }
-            if let Some(shares) = found {
-                prop_assert!(shares.iter().map(|(share, _)| share).sum::<u64>() >= needed);
-            }
-        }
-    }
 }

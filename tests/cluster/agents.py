@@ -28,6 +28,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 sys.dont_write_bytecode = True
 
 from slurmcluster import Cluster, ClusterError  # noqa: E402
+from slurmcluster.ports import free_port  # noqa: E402
 
 NODES = ["n1", "n2", "n3", "n4", "n5", "n6"]
 FRAGMENT = """\
@@ -526,13 +527,6 @@ def the_page_is_served(suite):
     heat = suite.json("/v1/heat")
     equal(heat["names"], NODES, "nodes of the map")
     equal([d["name"] for d in heat["dimensions"]][:2], ["cpu", "mem"], "dimensions")
-
-
-def free_port():
-    """A port of loopback that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def main():

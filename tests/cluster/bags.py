@@ -26,6 +26,7 @@ sys.dont_write_bytecode = True
 
 from gangs import Suite, seconds  # noqa: E402
 from slurmcluster import Cluster, ClusterError  # noqa: E402
+from slurmcluster.conf import PROMPT, write_config  # noqa: E402
 from transparency_status import phalanx, phalanx_json  # noqa: E402
 
 CLASSES = ("fast", "mid", "eco")
@@ -44,16 +45,7 @@ EXTRA = ["SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=1
          "batch_sched_delay=0,bf_yield_interval=100000,bf_max_job_test=5000,"
          "default_queue_depth=2000,bf_continue,bf_max_job_array_resv=1,bf_min_age_reserve=3600",
          "MinJobAge=7200"]
-CONFIG = """\
-mode = "enforce"
-[link]
-deadline_us = 20000
-breaker_misses = 100
-[source]
-poll_ms = 300
-[planner]
-slot_ms = 300
-deadline_ms = 200
+CONFIG = PROMPT + """\
 [bag]
 mode = "{mode}"
 hold = true
@@ -169,12 +161,9 @@ def run(cluster, tasks, planned):
     return result, method, text, explained
 
 
-def write_config(root, mode):
-    """The daemon's configuration, beside the cluster's directory."""
-    path = root.rstrip("/") + ".toml"
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(CONFIG.format(mode=mode, price=PRICE_KWH, margin=MARGIN, **WATTS))
-    return path
+def config_of(mode):
+    """The daemon's configuration."""
+    return CONFIG.format(mode=mode, price=PRICE_KWH, margin=MARGIN, **WATTS)
 
 
 def stock_policy(root, nodes, tasks, up=None, begin=None):
@@ -190,7 +179,7 @@ def policy(root, name, nodes, tasks):
     """One policy on a cluster of its own."""
     if name == "stock":
         return stock_policy(root, nodes, tasks)
-    config = write_config(root, name)
+    config = write_config(root, config_of(name))
     with Cluster(root, nodes=conf(nodes), extra=EXTRA, config=config) as cluster:
         learn(cluster)
         end = time.monotonic() + 30
@@ -261,7 +250,7 @@ def test(root):
 
     # Both lists run at the same time; the other cluster does not come up beside what is learned.
     other = threading.Thread(target=stock)
-    config = write_config(os.path.join(root, "c"), "best")
+    config = write_config(os.path.join(root, "c"), config_of("best"))
     with Cluster(os.path.join(root, "c"), nodes=conf(2), extra=EXTRA, config=config) as cluster:
         suite, begin = Suite(cluster), time.monotonic()
         other.start()

@@ -6,6 +6,8 @@ Phases, each with a fresh slurmctld and the same list of GPU jobs:
   stock    Slurm alone: jobs started per second
   off      overlay that only forwards: time of the stock job_test
   enforce  overlay and daemon: job_test with the question, jobs started per second
+  record   the same, recorded (`[record] enabled`)
+  no-mix   the same as enforce without the term of GPUs that the queue cannot use
   stopped  the daemon stops answering (SIGSTOP) just before: the circuit breaker opens
   down     the daemon is gone (SIGKILL): what a call costs then
 
@@ -33,7 +35,7 @@ sys.dont_write_bytecode = True
 
 from slurmcluster import Cluster, ClusterError, procs  # noqa: E402
 
-PHASES = ("stock", "off", "enforce", "stopped", "down")
+PHASES = ("stock", "off", "enforce", "record", "no-mix", "stopped", "down")
 START_LIMIT_S = 600
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 CAUSE_SHARE = 0.99 # of the calls not asked, so many must be so for the phase's own reason
@@ -150,8 +152,10 @@ def allocations(log, ids):
 def run_phase(name, args, root, options):
     """One fresh slurmctld; returns the phase's numbers."""
     config = os.path.join(root, f"{name}.toml")
+    more = {"record": f'[record]\nenabled = true\ndir = "{root}/recordings"\n',
+            "no-mix": "[balance.best]\nfragment = 0.0\n"}
     with open(config, "w", encoding="utf-8") as file:
-        file.write(f'mode = "{"off" if name == "off" else "enforce"}"\n')
+        file.write(f'mode = "{"off" if name == "off" else "enforce"}"\n{more.get(name, "")}')
     stock = name == "stock"
     cluster = Cluster(os.path.join(root, name), stock=stock, cloud=args.nodes, extra=EXTRA,
                       config=None if stock else config)
@@ -170,7 +174,7 @@ def measure(name, cluster, options):
     if name == "stock":
         return run_list(cluster, options)
     wait_ready(cluster)
-    idle = idle_use(cluster) if name == "enforce" else {}
+    idle = idle_use(cluster) if name in ("enforce", "record") else {}
     before = {}
 
     def prepare():

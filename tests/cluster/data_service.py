@@ -29,6 +29,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 sys.dont_write_bytecode = True
 
 from slurmcluster import Cluster, ClusterError, UsageError  # noqa: E402
+from slurmcluster.ports import free_port  # noqa: E402
 from transparency_status import phalanx, phalanx_json  # noqa: E402
 
 EXIT_FAILED, EXIT_USAGE = 1, 2
@@ -377,13 +378,6 @@ def the_document_is_true(suite):
         cwd=suite.commands, env=env, capture_output=True, text=True, timeout=400, check=False)
     suite.expect(done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:])
     suite.expect(suite.local("GET", "/v1/status")[0] == 200, "the daemon does not answer")
-
-
-def free_port():
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def run_check(suite, function):

@@ -21,6 +21,7 @@ sys.dont_write_bytecode = True
 
 from gangs import Suite, seconds  # noqa: E402
 from slurmcluster import Cluster, ClusterError  # noqa: E402
+from slurmcluster.conf import PROMPT, write_config  # noqa: E402
 from transparency_status import phalanx, phalanx_json  # noqa: E402
 
 # Slurm takes the last node last.
@@ -30,15 +31,7 @@ NODES = ("NodeName=n[1-3] CPUs=2 Sockets=1 CoresPerSocket=2 RealMemory=4000 Weig
 EXTRA = ["PriorityType=priority/multifactor", "PriorityWeightAge=0",
          "SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=100000,"
          "batch_sched_delay=0,bf_continue"]
-CONFIG = """\
-mode = "enforce"
-[link]
-deadline_us = 20000
-breaker_misses = 100
-[source]
-poll_ms = 300
-[planner]
-slot_ms = 300
+CONFIG = PROMPT + """\
 [order]
 enabled = true
 by = "learned"
@@ -152,24 +145,13 @@ class Ends(Suite):
 
 def main():
     """The suite; 0 if all is well."""
-    root, begin = tempfile.mkdtemp(prefix="phx-ends-"), time.monotonic()
+    root = tempfile.mkdtemp(prefix="phx-ends-")
     try:
-        config = os.path.join(root, "phalanx.toml")
-        with open(config, "w", encoding="utf-8") as file:
-            file.write(CONFIG)
-        with Cluster(os.path.join(root, "c"), nodes=NODES, extra=EXTRA, config=config) as cluster:
+        directory = os.path.join(root, "c")
+        config = write_config(directory, CONFIG)
+        with Cluster(directory, nodes=NODES, extra=EXTRA, config=config) as cluster:
             suite = Ends(cluster)
-            for case in (suite.learn, suite.order, suite.gang):
-                try:
-                    case()
-                except (ClusterError, KeyError) as error:
-                    suite.problems.append(f"{case.__name__}: {error!r}")
-                print(f"    {case.__doc__}", flush=True)
-            spent = time.monotonic() - begin
-            print(f"{'FAIL' if suite.problems else 'ok  '} ends ({spent:.0f} s)")
-            for problem in suite.problems:
-                print(f"       {problem}", flush=True)
-            return 1 if suite.problems else 0
+            return suite.run_cases("ends", (suite.learn, suite.order, suite.gang))
     finally:
         shutil.rmtree(root, ignore_errors=True)
 

@@ -23,7 +23,8 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 sys.dont_write_bytecode = True
 
 from gangs import Suite  # noqa: E402
-from slurmcluster import Cluster, ClusterError  # noqa: E402
+from slurmcluster import Cluster  # noqa: E402
+from slurmcluster.conf import PROMPT, write_config  # noqa: E402
 from transparency_status import phalanx, phalanx_json  # noqa: E402
 
 WATTS = 150.0               # of each node
@@ -35,16 +36,7 @@ EXTRA = ["AcctGatherEnergyType=acct_gather_energy/pm_counters", "AcctGatherNodeF
          "JobAcctGatherType=jobacct_gather/linux", "JobAcctGatherFrequency=task=1",
          "SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=100000,"
          "batch_sched_delay=0,bf_continue,bf_min_age_reserve=3600,sched_interval=2"]
-CONFIG = """\
-mode = "enforce"
-[link]
-deadline_us = 20000
-breaker_misses = 100
-[source]
-poll_ms = 300
-[planner]
-slot_ms = 300
-deadline_ms = 200
+CONFIG = PROMPT + """\
 [learn]
 accounting_s = 1
 [bag]
@@ -199,25 +191,13 @@ def inside():
     root, stop = tempfile.mkdtemp(prefix="phx-energy-"), threading.Event()
     thread = threading.Thread(target=measure, args=(stop,))
     thread.start()
-    begin = time.monotonic()
     try:
-        config = os.path.join(root, "phalanx.toml")
-        with open(config, "w", encoding="utf-8") as file:
-            file.write(CONFIG)
-        with Cluster(os.path.join(root, "c"), nodes=NODES, extra=EXTRA, config=config,
+        directory = os.path.join(root, "c")
+        config = write_config(directory, CONFIG)
+        with Cluster(directory, nodes=NODES, extra=EXTRA, config=config,
                      slurmdbd=True) as cluster:
             suite = Energy(cluster)
-            for case in (suite.sources, suite.loss, suite.cap):
-                try:
-                    case()
-                except (ClusterError, KeyError, TypeError) as error:
-                    suite.problems.append(f"{case.__name__}: {error!r}")
-                print(f"    {case.__doc__}", flush=True)
-            spent = time.monotonic() - begin
-            print(f"{'FAIL' if suite.problems else 'ok  '} energy ({spent:.0f} s)")
-            for problem in suite.problems:
-                print(f"       {problem}", flush=True)
-            return 1 if suite.problems else 0
+            return suite.run_cases("energy", (suite.sources, suite.loss, suite.cap))
     finally:
         stop.set()
         thread.join()

@@ -25,7 +25,9 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 sys.dont_write_bytecode = True
 
 from slurmcluster import Cluster, ClusterError  # noqa: E402
+from slurmcluster.conf import PROMPT, write_config  # noqa: E402
 from slurmcluster.nodes import expand_hostlist  # noqa: E402
+from slurmcluster.suite import Problems  # noqa: E402
 from transparency_status import phalanx_json  # noqa: E402
 
 NODES = """\
@@ -35,17 +37,6 @@ PartitionName=main Nodes=x[1-8],y[1-8] Default=YES MaxTime=INFINITE State=UP
 """
 EXTRA = ["SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=200000,"
          "batch_sched_delay=0,bf_yield_interval=100000"]
-CONFIG = """\
-mode = "enforce"
-[link]
-deadline_us = 20000
-breaker_misses = 100
-[source]
-poll_ms = 300
-[planner]
-slot_ms = 300
-deadline_ms = 200
-"""
 # Type, nodes, seconds on class x and on class y.
 TYPES = (("alpha", 2, 1, 4), ("beta", 3, 4, 1), ("gamma", 2, 2, 2))
 GAP_S = 0.9              # mean time between two submissions: room on both classes most times
@@ -132,17 +123,8 @@ def totals(records):
     return completion, makespan, ran
 
 
-class Suite:
-    """The cluster and what went wrong."""
-
-    def __init__(self, cluster):
-        self.cluster, self.problems = cluster, []
-
-    def expect(self, condition, text):
-        """Notes a problem unless the condition holds."""
-        if not condition:
-            self.problems.append(text)
-        return bool(condition)
+class Suite(Problems):
+    """Lists of jobs whose types differ in where they are fastest."""
 
     def learned(self, count, seed):
         """Runs a list; returns its records."""
@@ -248,7 +230,8 @@ CHECKS = (gangs_learn, gangs_explained, gangs_start_whole)
 def test(directory):
     """Runs the checks; the number of failed ones."""
     failed = 0
-    with Cluster(directory, nodes=NODES, extra=EXTRA, config=write_config(directory)) as cluster:
+    with Cluster(directory, nodes=NODES, extra=EXTRA,
+                 config=write_config(directory, PROMPT)) as cluster:
         for check, count in zip(CHECKS, (36, 0, 8)):
             suite, begin = Suite(cluster), time.monotonic()
             try:
@@ -270,7 +253,7 @@ def bench(directory, count, whole):
     results = {}
     for name, stock in (("stock", True), ("phalanx", False)):
         root = os.path.join(directory, name)
-        config = None if stock else write_config(root)
+        config = None if stock else write_config(root, PROMPT)
         with Cluster(root, nodes=NODES, extra=EXTRA, stock=stock, config=config) as cluster:
             records = run_list(cluster, work_list(count, 1))
             tail = run_list(cluster, work_list(count // 2, 2))
@@ -290,14 +273,6 @@ def bench(directory, count, whole):
     for key in ("sum_completion_s", "then_sum_completion_s"):
         stock, ours = results["stock"][key], results["phalanx"][key]
         print(f"{key}: {stock:.0f} -> {ours:.0f} s ({100 * (ours - stock) / stock:+.1f} %)")
-
-
-def write_config(directory):
-    """The daemon's configuration, beside the cluster's directory."""
-    path = directory.rstrip("/") + ".toml"
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(CONFIG)
-    return path
 
 
 def main():

@@ -22,20 +22,13 @@ sys.dont_write_bytecode = True
 
 from placement import Suite  # noqa: E402
 from slurmcluster import Cluster, ClusterError, UsageError  # noqa: E402
+from slurmcluster.conf import PROMPT, write_config  # noqa: E402
 from transparency_status import phalanx, phalanx_json  # noqa: E402
 
 SLOW_S, FAST_S = 3, 1
 RATIO = (2.0, 3.6)         # of their times: starting a job takes its time on either
 SCRIPT = f"""#!/bin/sh
 case $SLURMD_NODENAME in cpu*) sleep {SLOW_S} ;; *) sleep {FAST_S} ;; esac
-"""
-CONFIG = """\
-mode = "enforce"
-[link]
-deadline_us = 20000
-breaker_misses = 100
-[source]
-poll_ms = 300
 """
 
 
@@ -164,10 +157,9 @@ def main():
     """Runs the checks in their order; 0 if all passed, else 1."""
     root, failed = tempfile.mkdtemp(prefix="phx-learn-"), 0
     try:
-        config = os.path.join(root, "learn.toml")
-        with open(config, "w", encoding="utf-8") as file:
-            file.write(CONFIG)
-        with Cluster(os.path.join(root, "cluster"), config=config, slurmdbd=True) as cluster:
+        directory = os.path.join(root, "cluster")
+        config = write_config(directory, PROMPT)
+        with Cluster(directory, config=config, slurmdbd=True) as cluster:
             suite = Learning(cluster)
             for check in (suite.learned, suite.kept, suite.accounting):
                 started, suite.problems = time.monotonic(), []

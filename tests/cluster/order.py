@@ -9,17 +9,16 @@ and `scontrol show job`. Then the daemon, and slurmctld itself, are killed, stop
 
 import argparse
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import time
-import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 sys.dont_write_bytecode = True
 
-from slurmcluster import Cluster, ClusterError  # noqa: E402
+from slurmcluster import Cluster  # noqa: E402
+from slurmcluster.conf import write_config  # noqa: E402
+from slurmcluster.suite import SuiteError, check, run_in_directory  # noqa: E402
 from transparency_status import phalanx_json  # noqa: E402
 
 GONE_S = 10.0       # after a loss of the daemon no delta is left for longer
@@ -44,16 +43,6 @@ poll_ms = 300
 [partition.shadowed]
 mode = "shadow"
 """
-
-
-class OrderError(Exception):
-    """A promise that was not kept."""
-
-
-def check(condition, text):
-    """Raises OrderError with `text` unless the condition holds."""
-    if not condition:
-        raise OrderError(text)
 
 
 class Suite:
@@ -88,11 +77,11 @@ class Suite:
         return int(self.cluster.job(job)["Priority"])
 
     def until(self, condition, what, limit=SOON_S):
-        """Waits; returns the seconds that it took. Raises OrderError with the last `sprio`."""
+        """Waits; returns the seconds that it took. Raises SuiteError with the last `sprio`."""
         start = time.monotonic()
         while not condition():
             if time.monotonic() - start > limit:
-                raise OrderError(f"not within {limit:.0f} s: {what}; sprio: {self.sprio()}")
+                raise SuiteError(f"not within {limit:.0f} s: {what}; sprio: {self.sprio()}")
             time.sleep(0.1)
         return time.monotonic() - start
 
@@ -266,10 +255,8 @@ def starts(s, blocker, long, mid, short):
 
 def run(directory):
     """Everything on one cluster."""
-    toml = os.path.join(directory, "order.toml")
-    with open(toml, "w", encoding="utf-8") as file:
-        file.write(TOML)
-    with Cluster(os.path.join(directory, "c"), nodes=NODES, config=toml, extra=EXTRA,
+    place = os.path.join(directory, "c")
+    with Cluster(place, nodes=NODES, config=write_config(place, TOML), extra=EXTRA,
                  slurmdbd=True) as cluster:
         suite = Suite(cluster)
         blocker = cluster.submit("-N4", "--exclusive", "-t600", wrap="exec sleep 600")
@@ -285,10 +272,9 @@ def run(directory):
 
 def bench(directory, count):
     """How long slurmctld's job lock is held for deltas on so many waiting jobs; nothing fails."""
-    toml = os.path.join(directory, "order.toml")
-    with open(toml, "w", encoding="utf-8") as file:
-        file.write(TOML.replace("max_overtakes = 40", "max_overtakes = 1000000"))
-    with Cluster(os.path.join(directory, "c"), nodes=NODES, config=toml, extra=EXTRA) as cluster:
+    place = os.path.join(directory, "c")
+    config = write_config(place, TOML.replace("max_overtakes = 40", "max_overtakes = 1000000"))
+    with Cluster(place, nodes=NODES, config=config, extra=EXTRA) as cluster:
         suite = Suite(cluster)
         blocker = cluster.submit("-N4", "--exclusive", "-t600", wrap="exec sleep 600")
         suite.until(lambda: cluster.job(blocker)["JobState"] == "RUNNING", "the nodes are taken")
@@ -323,21 +309,8 @@ def main():
     parser.add_argument("--bench", type=int, metavar="JOBS",
                         help="measure lock times with so many waiting jobs instead")
     args = parser.parse_args()
-    directory = tempfile.mkdtemp(prefix="phalanx-order-")
-    start = time.monotonic()
-    try:
-        if args.bench:
-            bench(directory, args.bench)
-        else:
-            run(directory)
-    except (OrderError, ClusterError):
-        traceback.print_exc()
-        print(f"order: FAILED; logs in {directory}", flush=True)
-        return 1
-    if not args.keep:
-        shutil.rmtree(directory, ignore_errors=True)
-    print(f"order: ok, {time.monotonic() - start:.0f} s", flush=True)
-    return 0
+    work = (lambda directory: bench(directory, args.bench)) if args.bench else run
+    return run_in_directory("order", work, args.keep)
 
 
 if __name__ == "__main__":

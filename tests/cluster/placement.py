@@ -25,7 +25,8 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 sys.dont_write_bytecode = True
 
 from slurmcluster import Cluster, ClusterError, UsageError  # noqa: E402
-from slurmcluster.conf import write_patient  # noqa: E402
+from slurmcluster.conf import write_config  # noqa: E402
+from slurmcluster.suite import Problems  # noqa: E402
 from slurmcluster.nodes import expand_hostlist  # noqa: E402
 from transparency_status import phalanx, phalanx_json, read_status  # noqa: E402
 
@@ -54,17 +55,8 @@ def check(function):
     return function
 
 
-class Suite:
+class Suite(Problems):
     """The cluster and the problems of the check that runs."""
-
-    def __init__(self, cluster):
-        self.cluster, self.problems = cluster, []
-
-    def expect(self, condition, text):
-        """Notes a problem unless the condition holds; returns the condition."""
-        if not condition:
-            self.problems.append(text)
-        return bool(condition)
 
     def wait(self, condition, what, limit=SETTLE_S):
         """Waits for a condition; notes a problem if it does not come true."""
@@ -448,10 +440,11 @@ def main():
     if not names:
         print("placement.py: --only matches no check (see --list)", file=sys.stderr)
         return EXIT_USAGE
-    root, failed, begin = args.dir or tempfile.mkdtemp(prefix="phx-pl-"), [], time.monotonic()
+    root, failed = args.dir or tempfile.mkdtemp(prefix="phx-pl-"), []
     try:
         # What is placed is looked at here, not how soon.
-        with Cluster(os.path.join(root, "cluster"), config=write_patient(root)) as cluster:
+        directory = os.path.join(root, "cluster")
+        with Cluster(directory, config=write_config(directory)) as cluster:
             for name in names:
                 started = time.monotonic()
                 problems = run_check(cluster, CHECKS[name])

@@ -12,16 +12,15 @@ with a thin history and with an imported one.
 import argparse
 import json
 import os
-import shutil
 import sys
-import tempfile
 import time
-import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 sys.dont_write_bytecode = True
 
-from slurmcluster import Cluster, ClusterError  # noqa: E402
+from slurmcluster import Cluster  # noqa: E402
+from slurmcluster.conf import write_config  # noqa: E402
+from slurmcluster.suite import check, run_in_directory  # noqa: E402
 from transparency_status import phalanx, phalanx_json  # noqa: E402
 
 SOON_S = 60.0
@@ -39,18 +38,8 @@ hold = true
 """
 
 
-class ReplayError(Exception):
-    """A promise that was not kept."""
-
-
-def check(condition, text):
-    """Raises ReplayError with `text` unless the condition holds."""
-    if not condition:
-        raise ReplayError(text)
-
-
 def until(condition, what, limit=SOON_S):
-    """Waits; raises ReplayError."""
+    """Waits; raises SuiteError."""
     start = time.monotonic()
     while not condition():
         check(time.monotonic() - start < limit, f"not within {limit:.0f} s: {what}")
@@ -146,8 +135,7 @@ def simulates(cluster, files):
 def looks_ahead(cluster, directory):
     """what-if with learned arrivals, and without where the history is thin"""
     # --config names the other configuration here, whose socket is not this daemon's.
-    config = os.path.join(directory, "other.toml")
-    ahead = ("what-if", "--socket", cluster.env["PHALANX_SOCKET"], "--config", config)
+    ahead = ("what-if", "--config", os.path.join(directory, "other.toml"))
     thin = json.loads(status(cluster, *ahead, "--json"))["arrivals"]
     check("too thin" in thin["none"] and thin["jobs"] == 0, f"{thin}")
     now = time.time()
@@ -176,10 +164,8 @@ def looks_ahead(cluster, directory):
 
 def run(directory):
     """Everything on one cluster."""
-    toml = os.path.join(directory, "phalanx.toml")
-    with open(toml, "w", encoding="utf-8") as file:
-        file.write(TOML.format(dir=directory))
-    with Cluster(os.path.join(directory, "c"), config=toml) as cluster:
+    place = os.path.join(directory, "c")
+    with Cluster(place, config=write_config(place, TOML.format(dir=directory))) as cluster:
         print("  record:", record.__doc__, flush=True)
         files = record(cluster, directory)
         for part, args in ((replays, (directory, files)), (broken, (directory, files)),
@@ -193,18 +179,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--keep", action="store_true", help="leave the logs behind")
     args = parser.parse_args()
-    directory = tempfile.mkdtemp(prefix="phalanx-replay-")
-    start = time.monotonic()
-    try:
-        run(directory)
-    except (ReplayError, ClusterError):
-        traceback.print_exc()
-        print(f"replay: FAILED; logs in {directory}", flush=True)
-        return 1
-    if not args.keep:
-        shutil.rmtree(directory, ignore_errors=True)
-    print(f"replay: ok, {time.monotonic() - start:.0f} s", flush=True)
-    return 0
+    return run_in_directory("replay", run, args.keep)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ import transparency_flow  # noqa: E402,F401
 import transparency_select  # noqa: E402,F401
 import transparency_shapes  # noqa: E402,F401
 from slurmcluster import Cluster, ClusterError, UsageError  # noqa: E402
-from slurmcluster.conf import write_patient  # noqa: E402
+from slurmcluster.conf import write_config  # noqa: E402
 from transparency_bench import Case, CaseError, Pair, Side  # noqa: E402
 from transparency_cases import CASES, fragment, variants  # noqa: E402
 from transparency_status import read_status  # noqa: E402
@@ -222,10 +222,11 @@ def run_variant(variant, cases, args, root, results):
     """Boots both sides of a variant, runs its cases, ends both sides."""
     nodes = fragment(variant)
     names = ["stock", "stock2" if args.stock else "overlay"]
+    config = args.config or write_config(os.path.join(root, f"{variant.name}-overlay"))
     clusters = [Cluster(os.path.join(root, f"{variant.name}-{name}"), stock=name != "overlay",
                         nodes=nodes, extra=variant.extra, files=variant.files,
                         slurmdbd=variant.slurmdbd,
-                        config=None if name != "overlay" else args.config or write_patient(root))
+                        config=config if name == "overlay" else None)
                 for name in names]
     begin = time.monotonic()
     boot(clusters)

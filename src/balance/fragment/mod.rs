@@ -183,6 +183,15 @@ mod tests {
         Want { cpu_milli, gpus, gpu_milli, weight }
     }
 
+    fn near(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-3, "{a} {b}");
+    }
+
+    /// 470 comes in pairs; nothing ever fits beside 810.
+    fn pieces() -> Vec<Want> {
+        vec![want(1_000, 1, 470, 3.0), want(1_000, 1, 810, 1.0)]
+    }
+
     #[test]
     fn fragmentation_is_what_the_mix_cannot_use() {
         let wants = [
@@ -192,7 +201,6 @@ mod tests {
             want(1_000, 0, 0, 1.0),
         ];
         let mix = Mix::new(&wants);
-        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
         // Half a GPU and a whole one, many CPUs: the first shape can use all,
         // the second 1000 of 1500, the third nothing.
         near(mix.cost(64_000, &[500, 1000]), (0.0 + 500.0 + 1500.0) / 4.0);
@@ -206,10 +214,8 @@ mod tests {
 
     #[test]
     fn losses_know_which_pieces_will_be_filled() {
-        // 470 comes in pairs; nothing ever fits beside 810.
-        let wants = [want(1_000, 1, 470, 3.0), want(1_000, 1, 810, 1.0)];
+        let wants = pieces();
         let found = losses(&wants);
-        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-3, "{a} {b}");
         near(found[530], 30.0);
         near(found[190], 190.0);
         near(found[60], 60.0);
@@ -219,12 +225,8 @@ mod tests {
 
     #[test]
     fn who_wastes_most_of_a_gpu_goes_last() {
-        let wants = [
-            want(1_000, 1, 470, 3.0),
-            want(1_000, 1, 810, 1.0),
-            want(1_000, 1, 1000, 3.0),
-            want(1_000, 0, 0, 3.0),
-        ];
+        let mut wants = pieces();
+        wants.extend([want(1_000, 1, 1000, 3.0), want(1_000, 0, 0, 3.0)]);
         let mix = Mix::for_packing(&wants);
         let idle = Free { cpu_milli: 64_000, gpus: &[1000, 1000] };
         let urgency =

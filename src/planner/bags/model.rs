@@ -11,6 +11,7 @@ use fixedbitset::FixedBitSet;
 use crate::bag::{Answer, MachineType, Problem, User};
 use crate::limits::BAG_PLACES_MAX;
 use crate::model::comment;
+use crate::model::number::as_f64;
 use crate::model::shape::Need;
 use crate::planner::bags::{Inputs, Loss, Seconds, Watts};
 use crate::planner::eligible::eligible;
@@ -488,12 +489,6 @@ impl<'a> Places<'a> {
 
 fn snapshot_of<'s>(inputs: &Inputs<'s>) -> &'s Snapshot {
     inputs.snapshot
-}
-
-/// Counts here stay far below 2^53.
-#[allow(clippy::cast_precision_loss)]
-pub(super) fn as_f64(n: u64) -> f64 {
-    n as f64
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates

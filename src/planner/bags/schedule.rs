@@ -6,8 +6,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::bag::Answer;
+use crate::model::number::as_f64;
 use crate::planner::bags::Inputs;
-use crate::planner::bags::model::{Model, as_f64};
+use crate::planner::bags::model::Model;
 use crate::planner::steer::{BagRow, BagShare, MethodReport};
 
 /// Tasks of one class up to which their starts are worked out one by one.

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use crate::limits::STEER_TIERS_MAX;
+use crate::model::number::as_f64;
 use crate::planner::bags::Inputs;
-use crate::planner::bags::model::{Bag, Model, as_f64};
+use crate::planner::bags::model::{Bag, Model};
 use crate::planner::steer::{BagNote, JobKey, Method, MethodReport, Note, Steer, Tier};
 
 /// One steer for each array with waiting tasks.

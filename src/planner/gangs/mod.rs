@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use crate::gang::{self, Options, Remaining};
 use crate::learn::Growth;
+use crate::model::number::as_f64;
 use crate::planner::room::Room;
 use crate::planner::steer::{Method, MethodReport, Steering};
 use crate::snapshot::{Job, Node, Snapshot};
@@ -172,8 +173,8 @@ fn fill(report: &mut MethodReport, model: &Model<'_>, answer: &gang::Answer) {
     report.gap = answer.gap;
     let mut term = |name: &str, value: f64| report.terms.insert(name.to_owned(), value);
     term("welfare", answer.mean_welfare);
-    term("untried_edges", model::as_f64(answer.untried_edges));
-    term("node_groups", model::as_f64(model.groups.len() as u64));
+    term("untried_edges", as_f64(answer.untried_edges));
+    term("node_groups", as_f64(model.groups.len() as u64));
     if let Some(explain) = &answer.explain {
         term("value", explain.jobs.iter().map(|j| j.value).sum());
         term("cost", explain.jobs.iter().map(|j| j.cost).sum());

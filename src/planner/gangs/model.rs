@@ -13,12 +13,6 @@ use crate::snapshot::{Job, JobState, Snapshot};
 /// "In no group".
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Counts here stay far below 2^53.
-#[allow(clippy::cast_precision_loss)]
-pub(super) fn as_f64(n: u64) -> f64 {
-    n as f64
-}
-
 /// Equal tasks of a gang: the nodes of one job.
 #[derive(Debug)]
 pub(super) struct Part<'a> {

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::gang::{self, Answer, GroupEdge, Problem, Server, Task};
+use crate::model::number::as_f64;
 use crate::model::shape::Need;
-use crate::planner::gangs::model::{Gang, Model, NONE, Part, as_f64};
+use crate::planner::gangs::model::{Gang, Model, NONE, Part};
 use crate::planner::gangs::{Inputs, growth};
 use crate::planner::room::{Level, Room};
 

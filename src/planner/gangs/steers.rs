@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::gang::{Explain, JobTerms};
 use crate::learn::{Exploration, name_key, variance_proxy};
 use crate::limits::STEER_TIERS_MAX;
+use crate::model::number::as_f64;
 use crate::planner::gangs::model::{Gang, Model, Part};
 use crate::planner::gangs::{Inputs, growth};
 use crate::planner::steer::{ClassSpeed, GangNote, JobKey, Method, Note, OrderWish, Steer, Tier};
@@ -148,8 +149,8 @@ pub(super) fn make(
         exploration: Exploration {
             growth: growth(inputs.settings),
             bonus_scale: inputs.settings.bonus_scale,
-            slot: super::model::as_f64(inputs.beliefs.runs().saturating_add(1)),
-            m: super::model::as_f64(tasks),
+            slot: as_f64(inputs.beliefs.runs().saturating_add(1)),
+            m: as_f64(tasks),
         },
         made_ms: inputs.now_ms,
         sets: HashMap::new(),

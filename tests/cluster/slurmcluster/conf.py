@@ -20,6 +20,11 @@ breaker_misses = 100
 [source]
 poll_ms = 500
 """
+# The same, and queue and plan are read and made more often than by default.
+PROMPT = PATIENT.replace("poll_ms = 500", "poll_ms = 300") + """\
+[planner]
+slot_ms = 300
+"""
 CLOUD_MAX = 65_000   # Slurm's own limit is 64k nodes
 SCHEDULER = ("bf_interval=2,bf_continue,bf_window=1440,bf_yield_interval=1000000,"
              "sched_interval=2,batch_sched_delay=1")
@@ -238,10 +243,10 @@ def set_toml_raw(text, section, key, value):
     return "\n".join(lines) + "\n"
 
 
-def write_patient(directory):
-    """Writes a phalanx.toml of PATIENT below a directory, which is made; returns its path."""
-    os.makedirs(directory, exist_ok=True)
-    path = os.path.join(directory, "patient.toml")
+def write_config(cluster_dir, text=PATIENT):
+    """Writes the daemon's configuration beside the directory of a cluster; returns its path."""
+    path = cluster_dir.rstrip("/") + ".toml"
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
-        file.write(PATIENT)
+        file.write(text)
     return path

@@ -116,3 +116,10 @@ def _is_free(port):
         except OSError:
             return False
     return True
+
+
+def free_port():
+    """A port of loopback that nobody has now, for other programs than Slurm's."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

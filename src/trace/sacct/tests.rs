@@ -91,7 +91,9 @@ fn a_missing_header_is_an_error() {
         read(text.as_bytes(), &TimeZone::UTC, |_, _| {}, |_, _| {}).unwrap_err().to_string()
     };
     assert!(fail("").contains("empty"));
-    assert!(fail("1|1|main|COMPLETED\n").contains("line 1: expected the header line"));
+    let headerless = fail("1|1|main|COMPLETED\n");
+    assert!(headerless.contains("line 1: expected the header line"), "{headerless}");
+    assert!(headerless.contains("leave out -n") && headerless.contains("sed '1i JobID|State"));
     assert!(fail("JobID|State|Start\n").contains("column End, Elapsed or ElapsedRaw is missing"));
 }
 

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the status page shows of the link.
+
+use std::collections::BTreeMap;
+
+use crate::link::hist::Histogram;
+use crate::link::session::{PluginCounters, PluginState};
+
+/// Calls of one mode.
+#[derive(Debug, Clone, Default)]
+pub struct Shares {
+    /// Asks received.
+    pub asked: u64,
+    /// Answered with nodes.
+    pub answered: u64,
+    /// Placed on exactly the answered set.
+    pub narrowed: u64,
+    /// The others by reason.
+    pub fallen_back: BTreeMap<&'static str, u64>,
+}
+
+/// What the status page shows of the link; a copy.
+#[derive(Debug, Clone, Default)]
+pub struct LinkView {
+    /// Plugin connected.
+    pub connected: bool,
+    /// Mirror complete.
+    pub synced: bool,
+    /// Who it is.
+    pub plugin: PluginState,
+    /// Its counters.
+    pub counters: Option<PluginCounters>,
+    /// RUN_NOW asks.
+    pub run_now: Shares,
+    /// WILL_RUN asks.
+    pub will_run: Shares,
+    /// Time to answer.
+    pub answer_ns: Histogram,
+    /// Events applied.
+    pub events: u64,
+    /// Running jobs.
+    pub mirror_jobs: u64,
+    /// Nodes.
+    pub mirror_nodes: u64,
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections refused for credentials.
+    pub refused: u64,
+    /// Connections closed for a malformed message.
+    pub protocol_errors: u64,
+    /// Text of the last of these.
+    pub last_error: Option<String>,
+    /// Notes dropped because the recorder was behind.
+    pub notes_dropped: u64,
+    /// Steered jobs by method.
+    pub steered: BTreeMap<&'static str, u64>,
+    /// Questions that a steer decided, by method.
+    pub steer_decided: BTreeMap<&'static str, u64>,
+    /// Questions of steered jobs that were decided without the steer.
+    pub steer_unused: BTreeMap<&'static str, u64>,
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What an agent and the daemon say to each other.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Put, Refused, Registration};
+
+/// One run of an instance that did not simply give a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunReport {
+    /// Name of the registration.
+    pub name: String,
+    /// When it ended, by the agent's clock, unix milliseconds.
+    pub time_ms: u64,
+    /// How long ago that was when it was sent.
+    pub age_ms: u64,
+    /// How long it ran.
+    pub took_ms: u64,
+    /// Exit status, if it ended by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit: Option<i32>,
+    /// Signal that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// Why there is no value; absent after a good run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// End of its standard error.
+    pub stderr: String,
+    /// Failures in a row.
+    pub failures: u64,
+    /// Pause before the next try, beyond the period.
+    pub backoff_ms: u64,
+}
+
+/// `POST /v1/agents/{node}/sync`
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SyncRequest {
+    /// Generation of the assignments that the agent runs; 0: none.
+    pub generation: u64,
+    /// Longest time to hold the answer while the generation stays the same.
+    pub wait_ms: u64,
+    /// The agent's version.
+    pub version: String,
+    /// Values dropped for want of room since the agent started.
+    pub dropped: u64,
+    /// Values since the last sync.
+    pub values: Vec<Put>,
+    /// Runs that failed, and first good ones after a failure.
+    pub runs: Vec<RunReport>,
+}
+
+/// Answer to [`SyncRequest`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SyncReply {
+    /// Generation of the assignments in force.
+    pub generation: u64,
+    /// The daemon's clock, unix milliseconds.
+    pub now_ms: u64,
+    /// Values that were not stored.
+    pub refused: Vec<Refused>,
+    /// All that the node runs; `None` when the generation is the agent's own.
+    pub assignments: Option<Vec<Registration>>,
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The dimensions of the balance engine, in the order in which it has them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Pool;
+use crate::balance::Engine;
+use crate::model::{Amount, NodeIdx};
+use crate::planner::cluster::{Change, Cluster, Held};
+use crate::planner::room::{Level, Room};
+
+/// Position of CPUs among the dimensions.
+pub(super) const CPU: usize = 0;
+/// Position of memory among the dimensions.
+pub(super) const MEM: usize = 1;
+/// Position of the first GRES kind.
+pub(super) const KINDS: usize = 2;
+/// Dimension of GPUs.
+pub(super) const GPU_DIM: &str = "gres/gpu";
+
+pub(super) fn dimension_names(cluster: &Cluster, pools: &[Pool]) -> Vec<Arc<str>> {
+    let mut names: Vec<Arc<str>> = vec!["cpu".into(), "mem".into()];
+    names.extend(cluster.table().kinds.iter().map(|kind| Arc::from(format!("gres/{kind}"))));
+    names.extend(pools.iter().map(|pool| Arc::from(format!("license/{}", pool.name))));
+    names
+}
+
+/// Weights in the order of the dimensions, scaled to sum 1; none given or none
+/// of them present: empty, which the engine takes as equal.
+pub(super) fn initial_weights(dims: &[Arc<str>], by_name: &BTreeMap<String, f64>) -> Vec<f64> {
+    let given: Vec<f64> =
+        dims.iter().map(|name| by_name.get(&**name).copied().unwrap_or(0.0)).collect();
+    let sum: f64 = given.iter().sum();
+    if sum > 0.0 { given.iter().map(|w| w / sum).collect() } else { Vec::new() }
+}
+
+pub(super) fn vector(
+    dims: usize,
+    memory_tracked: bool,
+    room: &Room,
+    of: impl Fn(Level) -> u64,
+) -> Vec<Amount> {
+    let memory = if memory_tracked { of(room.memory_mb) } else { 0 };
+    let mut amounts = Vec::with_capacity(dims);
+    amounts.push(Amount::saturating(of(room.cpus)));
+    amounts.push(Amount::saturating(memory));
+    amounts.extend(room.kinds.iter().map(|&level| Amount::saturating(of(level))));
+    amounts.resize(dims, Amount::ZERO);
+    amounts
+}
+
+/// Tells the engine of a change; returns the node.
+pub(super) fn follow(
+    engine: &mut Engine,
+    dims: usize,
+    memory_tracked: bool,
+    change: Change<'_>,
+) -> usize {
+    let amounts = |held: &Held| {
+        let mut amounts = vec![Amount::ZERO; dims];
+        let mut set = |dim: usize, value: u64| {
+            if let Some(slot) = amounts.get_mut(dim) {
+                *slot = slot.saturating_add(Amount::saturating(value));
+            }
+        };
+        set(CPU, held.cpus);
+        set(MEM, if memory_tracked { held.memory_mb } else { 0 });
+        for &(kind, _, count) in &held.gres {
+            set(KINDS + kind as usize, count);
+        }
+        amounts
+    };
+    // Both ends have the same dimensions and nodes, so the engine accepts.
+    let (node, done) = match change {
+        Change::Take(held) => (held.node, engine.add_used(NodeIdx::new(held.node), &amounts(held))),
+        Change::Give(held) => (held.node, engine.sub_used(NodeIdx::new(held.node), &amounts(held))),
+    };
+    debug_assert!(done.is_ok());
+    node
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Other numbers of nodes, and tasks by what each node has room for.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::{NoPlacement, Placer, Split};
+use crate::balance::{Decision, Outcome, Request};
+use crate::model::shape::{Memory, Need, Shape, Sharing};
+use crate::model::{NodeIdx, NodeSet};
+use crate::planner::room::Room;
+
+/// Nodes of one uneven split whose scores are kept.
+const SCORED_MAX: usize = 64;
+
+impl Placer {
+    /// The user left the number of nodes or the tasks on each open.
+    pub(super) fn other_split(
+        &mut self,
+        shape: &Shape,
+        wanted: u32,
+        held_ms: u64,
+    ) -> Result<Split, NoPlacement> {
+        if shape.gres.iter().any(|g| g.per_job > 0) {
+            return self.more_nodes(shape, wanted, held_ms);
+        }
+        let one = shape.need_for(1, 1, 1);
+        let mut room_for: Vec<(u64, u32)> = Vec::new();
+        for node in self.mask.iter() {
+            let room = self.cluster.rooms().get(node.at());
+            let tasks = room.map_or(0, |room| capacity(shape, &one, room));
+            if tasks > 0 {
+                room_for.push((tasks, node.raw()));
+            }
+        }
+        let shares = fewest_nodes(room_for, shape, wanted).ok_or(NoPlacement::NoFit)?;
+        let nodes = shares.len() as u64;
+        let need = |&(tasks, _): &(u64, u32)| shape.need_for(tasks, 1, nodes);
+        let needs: Vec<Need> = shares.iter().map(need).collect();
+        let chosen: Vec<u32> = shares.iter().map(|(_, node)| *node).collect();
+        let decision = self.score(&chosen, &needs)?;
+        Ok((chosen, needs, decision))
+    }
+
+    /// GRES per job: more nodes with a smaller even share each.
+    fn more_nodes(
+        &mut self,
+        shape: &Shape,
+        wanted: u32,
+        held_ms: u64,
+    ) -> Result<Split, NoPlacement> {
+        let offered = self.mask.clone();
+        let most_gres = shape.gres.iter().map(|g| g.per_job).filter(|n| *n > 0).min();
+        let most = most_gres.and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX);
+        let mut nodes = wanted.saturating_mul(2);
+        while nodes <= shape.max_nodes.min(most) {
+            self.mask = offered.clone();
+            match self.even_split(shape, nodes, held_ms) {
+                Err(NoPlacement::NoFit) => nodes = nodes.saturating_mul(2),
+                other => return other,
+            }
+        }
+        Err(NoPlacement::NoFit)
+    }
+
+    /// Dispersions of nodes that were chosen by capacity.
+    fn score(&mut self, chosen: &[u32], needs: &[Need]) -> Result<Decision, NoPlacement> {
+        let mut scored: Option<Decision> = None;
+        for (&node, need) in chosen.iter().zip(needs).take(SCORED_MAX) {
+            let mut only = NodeSet::new(self.cluster.rooms().len());
+            only.insert(NodeIdx::from(node));
+            self.fill_amounts(need)?;
+            let request = Request { held_ms: u64::MAX, ..Request::new(&self.amounts) };
+            let decided = self.engine.decide(&only, &request).map_err(|_| NoPlacement::NoFit)?;
+            let Outcome::Placed(choice) = &decided.outcome else { continue };
+            match scored.as_mut().map(|d| &mut d.outcome) {
+                Some(Outcome::Placed(choices)) => choices.extend_from_slice(choice),
+                _ => scored = Some(decided),
+            }
+        }
+        scored.ok_or(NoPlacement::NoFit)
+    }
+}
+
+/// Whether another number of nodes or an uneven number of tasks is allowed.
+pub(crate) fn may_split_otherwise(shape: &Shape) -> bool {
+    shape.sharing == Sharing::Shared
+        && (shape.node_count_is_free() || shape.tasks() > 1)
+        && shape.ntasks_per_node == 0
+}
+
+/// Tasks that fit on a node now, by every resource. `one` is what one task
+/// needs.
+pub(crate) fn capacity(shape: &Shape, one: &Need, room: &Room) -> u64 {
+    let per = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
+    let mut tasks = per(room.cpus.free(), one.cpus).min(match shape.memory {
+        Memory::PerCpu(_) => per(room.memory_mb.free(), one.memory_mb),
+        Memory::All if room.memory_mb.used > 0 => 0,
+        _ if one.memory_mb > room.memory_mb.free() => 0,
+        _ => u64::MAX,
+    });
+    for want in &shape.gres {
+        let kind = room.kinds.get(want.kind as usize).map_or(0, |level| level.free());
+        let of_type = |t: u32| room.types.get(t as usize).map_or(0, |level| level.free());
+        let free = want.gres_type.map_or(kind, |t| kind.min(of_type(t)));
+        if want.per_node > free {
+            return 0;
+        }
+        tasks = tasks.min(per(free, want.per_task));
+    }
+    if room.cpus.free() < u64::from(shape.pn_min_cpus) { 0 } else { tasks }
+}
+
+/// The fewest nodes that hold all tasks, each with its tasks: largest first,
+/// and as the last one the smallest that still suffices. `None` if even all of
+/// them are too few. `room_for`: tasks and node.
+pub(super) fn fewest_nodes(
+    room_for: Vec<(u64, u32)>,
+    shape: &Shape,
+    wanted: u32,
+) -> Option<Vec<(u64, u32)>> {
+    // A heap: of many nodes only the few largest have to be put in order.
+    let largest_first = |(tasks, node)| (tasks, Reverse(node));
+    let mut rest: BinaryHeap<(u64, Reverse<u32>)> =
+        room_for.into_iter().map(largest_first).collect();
+    let needed = shape.tasks().max(u64::from(shape.min_cpus.div_ceil(shape.cpus_per_task.max(1))));
+    let mut chosen: Vec<(u64, u32)> = Vec::new();
+    let mut sum = 0u64;
+    while chosen.len() < wanted as usize || sum < needed {
+        if chosen.len() >= shape.max_nodes as usize {
+            return None;
+        }
+        let (tasks, Reverse(node)) = rest.pop()?;
+        sum = sum.saturating_add(tasks);
+        chosen.push((tasks, node));
+    }
+    let largest = chosen.pop()?;
+    let before_last = chosen.iter().fold(0u64, |sum, (tasks, _)| sum.saturating_add(*tasks));
+    let missing = needed.saturating_sub(before_last).max(1);
+    let others = rest.into_iter().map(|(tasks, Reverse(node))| (tasks, node));
+    let enough = others.chain([largest]).filter(|(tasks, _)| *tasks >= missing);
+    chosen.push(enough.min_by_key(|&(tasks, node)| (tasks, Reverse(node)))?);
+    chosen.sort_unstable_by_key(|(_, node)| *node);
+    let mut left = needed;
+    let mut nodes_left = chosen.len() as u64;
+    for (tasks, _) in &mut chosen {
+        nodes_left -= 1;
+        // Every node gets a task, and no more than it has room for.
+        *tasks = (*tasks).min(left.saturating_sub(nodes_left)).max(1);
+        left = left.saturating_sub(*tasks);
+    }
+    Some(chosen)
+}

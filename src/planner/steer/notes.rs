@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What stands behind a steer, for explanations.
+
+use serde::{Deserialize, Serialize};
+
+use crate::planner::bags::WattsFrom;
+
+/// What was learned of a gang's type on one class of nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClassSpeed {
+    /// Class of nodes.
+    pub nodes: String,
+    /// Mean speed, 1 on the best class; absent when never tried there.
+    pub speed: Option<f64>,
+    /// Runs behind it, those under way included.
+    pub runs: f64,
+}
+
+/// Terms of a gang in the objective (`methods.md` section 1, formulas 5 to 13).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct GangNote {
+    /// Job type that the speeds were learned for.
+    pub job_type: String,
+    /// Tasks of the gang.
+    pub tasks: u64,
+    /// Expected value where it was planned; absent while it waits.
+    pub value: Option<f64>,
+    /// Maintenance cost.
+    pub cost: Option<f64>,
+    /// Share of the exploration bonus.
+    pub bonus: Option<f64>,
+    /// Edges never tried.
+    pub untried: u64,
+    /// What is known, best first.
+    pub speeds: Vec<ClassSpeed>,
+}
+
+/// Input of a data-parallel job and the plan for it (`methods.md` section 2).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DataNote {
+    /// As declared.
+    pub input: String,
+    /// Files, blocks and bytes of the input.
+    pub files: u64,
+    /// See `files`.
+    pub blocks: u64,
+    /// See `files`.
+    pub bytes: u64,
+    /// Splits that it is cut into.
+    pub splits: u64,
+    /// Blocks that nobody can read now.
+    pub unreadable: u64,
+    /// Hosts of blocks that are no nodes of Slurm.
+    pub unmapped: Vec<String>,
+    /// What else the user should know.
+    pub warnings: Vec<String>,
+    /// Why there is no plan; the job is placed as if it read nothing.
+    pub error: Option<String>,
+    /// Planned nodes, as a hostlist; empty if none.
+    pub nodes: String,
+    /// Planned start, ms from when it was made.
+    pub start_ms: Option<f64>,
+    /// Planned end.
+    pub end_ms: Option<f64>,
+    /// Part of the bytes that is read where it lies.
+    pub local_share: Option<f64>,
+    /// Megabytes that other nodes send.
+    pub remote_mb: Option<f64>,
+    /// End of the last data job of the plan.
+    pub makespan_ms: Option<f64>,
+    /// No plan ends earlier.
+    pub bound_ms: Option<f64>,
+    /// MB/s of one core that was reckoned with.
+    pub speed_mb_per_s: f64,
+    /// Runs behind that speed; 0: it is the configured one.
+    pub speed_runs: u64,
+    /// What a core keeps of it when the job has n of them: `linear alpha=A`, `amdahl beta=B` or
+    /// `table f(N)=F`, the last of the table.
+    pub attenuation: String,
+}
+
+/// One class of nodes in an array's split.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BagShare {
+    /// Class of nodes.
+    pub nodes: String,
+    /// Waiting tasks that are to run there.
+    pub tasks: u64,
+    /// Expected seconds of one.
+    pub seconds: f64,
+    /// Runs behind that; 0: taken from other classes.
+    pub runs: f64,
+    /// Its power above idle, watts.
+    pub watts: f64,
+    /// Where that comes from.
+    pub watts_from: WattsFrom,
+}
+
+/// One array in a plan of bags (`methods.md` section 4).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BagRow {
+    /// Array job id.
+    pub array: u32,
+    /// Class that times and energies were learned for.
+    pub job_class: String,
+    /// Tasks that have not started.
+    pub pending: u64,
+    /// Tasks under way.
+    pub running: u64,
+    /// Money of one task.
+    pub price: f64,
+    /// Money of the waiting tasks that the plan starts.
+    pub revenue: f64,
+    /// Their energy above idle, joules.
+    pub energy_j: f64,
+    /// Its price does not cover its energy anywhere.
+    pub loss: bool,
+    /// It waits for cheaper energy.
+    pub waits: bool,
+    /// Split over the classes of nodes that it may use.
+    pub shares: Vec<BagShare>,
+}
+
+/// What stands behind the steer of an array.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BagNote {
+    /// The array in its plan.
+    pub bag: BagRow,
+    /// Money per kWh.
+    pub energy_price_kwh: f64,
+    /// What the whole plan promises.
+    pub profit_per_hour: Option<f64>,
+}
+
+/// Data behind a steer, for explanations.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Note {
+    /// Nothing to tell.
+    #[default]
+    None,
+    /// Of the gang method.
+    Gang(GangNote),
+    /// Of the bisect method.
+    Data(DataNote),
+    /// Of the bag method.
+    Bag(Box<BagNote>),
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The steers in force, on the node table that they were made for.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::{JobKey, Method, Question, Steer, Tier};
+use crate::limits::{STEER_TIERS_MAX, STEERS_MAX};
+use crate::planner::cluster::Table;
+use crate::snapshot::Snapshot;
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) steer: Arc<Steer>,
+    /// Tasks started in each tier since the table was made.
+    pub(super) taken: Vec<u32>,
+}
+
+/// The steers of one method, on the node table that they were made for.
+#[derive(Debug)]
+pub struct SteerTable {
+    pub(super) table: Arc<Table>,
+    pub(super) by_job: HashMap<JobKey, Entry>,
+}
+
+impl SteerTable {
+    /// Puts a planner's answer on a node table. Nodes that the table does not
+    /// have are left out, as are steers beyond [`STEERS_MAX`].
+    pub fn new(table: Arc<Table>, snapshot: &Snapshot, steers: Vec<Steer>) -> Self {
+        let renumber = Renumber::new(&table, snapshot);
+        let mut known = HashMap::new();
+        let mut by_job = HashMap::with_capacity(steers.len().min(STEERS_MAX));
+        for mut steer in steers.into_iter().take(STEERS_MAX) {
+            steer.tiers.truncate(STEER_TIERS_MAX);
+            for tier in &mut steer.tiers {
+                tier.nodes = renumber.nodes(&tier.nodes, &mut known);
+            }
+            let taken = vec![0; steer.tiers.len()];
+            by_job.insert(steer.key, Entry { steer: Arc::new(steer), taken });
+        }
+        Self { table, by_job }
+    }
+
+    /// Number of steered jobs.
+    pub fn len(&self) -> usize {
+        self.by_job.len()
+    }
+
+    /// Whether nobody is steered.
+    pub fn is_empty(&self) -> bool {
+        self.by_job.is_empty()
+    }
+}
+
+/// From the snapshot's node indexes to those of a node table.
+struct Renumber {
+    /// `None` when both number the nodes alike.
+    to: Option<Vec<Option<u32>>>,
+}
+
+impl Renumber {
+    fn new(table: &Table, snapshot: &Snapshot) -> Self {
+        let own = snapshot.nodes.iter().map(|n| &n.name);
+        if own.clone().eq(table.nodes.iter().map(|n| &n.name)) {
+            return Self { to: None };
+        }
+        let index: BTreeMap<&str, u32> =
+            (0u32..).zip(&table.nodes).map(|(i, n)| (&*n.name, i)).collect();
+        Self { to: Some(own.map(|name| index.get(&**name).copied()).collect()) }
+    }
+
+    /// Lists are looked up by address, so that shared ones stay shared.
+    fn nodes(&self, nodes: &Arc<[u32]>, known: &mut HashMap<usize, Shared>) -> Arc<[u32]> {
+        let Some(to) = &self.to else { return Arc::clone(nodes) };
+        let address = nodes.as_ptr().addr();
+        if let Some(shared) = known.get(&address) {
+            return Arc::clone(&shared.new);
+        }
+        let mut new: Vec<u32> =
+            nodes.iter().filter_map(|&n| to.get(n as usize).copied().flatten()).collect();
+        new.sort_unstable();
+        let new: Arc<[u32]> = new.into();
+        let shared = Shared { _old: Arc::clone(nodes), new: Arc::clone(&new) };
+        known.insert(address, shared);
+        new
+    }
+}
+
+/// A list and its translation; holding the old one keeps its address taken.
+struct Shared {
+    _old: Arc<[u32]>,
+    new: Arc<[u32]>,
+}
+
+/// The steers in force, by method.
+#[derive(Debug, Default)]
+pub struct Steers {
+    pub(super) tables: BTreeMap<Method, SteerTable>,
+    /// Greatest job id that the latest plan knew.
+    pub(super) newest: Option<u32>,
+    pub(super) words: Vec<u64>,
+}
+
+impl Steers {
+    /// Replaces the steers of one method. The old ones are handed back, so
+    /// that they can be dropped where nobody waits.
+    pub fn replace(&mut self, method: Method, table: SteerTable) -> Option<SteerTable> {
+        if table.is_empty() {
+            self.tables.remove(&method)
+        } else {
+            self.tables.insert(method, table)
+        }
+    }
+
+    /// Plans know all jobs of this snapshot now.
+    pub fn saw(&mut self, snapshot: &Snapshot) {
+        self.newest = snapshot.jobs.iter().map(|job| job.id).max().or(Some(0));
+    }
+
+    /// Whether the question is of an array that no plan has seen yet.
+    pub(super) fn is_new_array(&self, ask: &Question<'_>) -> bool {
+        let plain = ask.shape.left_to_slurm.is_none() && ask.shape.wanted_nodes() == 1;
+        plain && ask.array_job_id.zip(self.newest).is_some_and(|(array, newest)| array > newest)
+    }
+
+    /// Number of steered jobs by method.
+    pub fn counts(&self) -> impl Iterator<Item = (Method, usize)> {
+        self.tables.iter().map(|(method, table)| (*method, table.len()))
+    }
+
+    pub(super) fn find(&self, ask: &Question<'_>) -> Option<(&SteerTable, &Entry)> {
+        if self.tables.is_empty() {
+            return None;
+        }
+        let plain = ask.shape.left_to_slurm.is_none();
+        let element = ask.array_job_id.zip(ask.array_task_id);
+        let keys = [
+            element.map(|(array, task)| JobKey::Element(array, task)),
+            Some(JobKey::Job(ask.job_id)),
+            ask.array_job_id.map(JobKey::Array),
+            plain.then(|| JobKey::like(ask.user_id, ask.name_key, ask.shape)),
+        ];
+        // What was planned for the job itself comes before what is wished for its like.
+        keys.iter().flatten().find_map(|key| {
+            self.tables.values().find_map(|table| Some((table, table.by_job.get(key)?)))
+        })
+    }
+
+    /// Whether a method has a steer for this very job.
+    pub(super) fn has_own(&self, method: Method, ask: &Question<'_>) -> bool {
+        let keys = [Some(JobKey::Job(ask.job_id)), ask.array_job_id.map(JobKey::Array)];
+        let table = self.tables.get(&method);
+        table.is_some_and(|t| keys.iter().flatten().any(|key| t.by_job.contains_key(key)))
+    }
+
+    /// A task started on these nodes: its array's quota there shrinks.
+    pub fn began(&mut self, array_job_id: u32, nodes: impl Iterator<Item = usize> + Clone) {
+        for table in self.tables.values_mut() {
+            let Some(entry) = table.by_job.get_mut(&JobKey::Array(array_job_id)) else { continue };
+            let inside = |tier: &Tier| {
+                let has = |node| u32::try_from(node).is_ok_and(|n| has(&tier.nodes, n));
+                nodes.clone().all(has)
+            };
+            let at = entry.steer.tiers.iter().position(inside);
+            if let Some(taken) = at.and_then(|at| entry.taken.get_mut(at)) {
+                *taken = taken.saturating_add(1);
+            }
+        }
+    }
+}
+
+fn has(sorted: &[u32], node: u32) -> bool {
+    sorted.binary_search(&node).is_ok()
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Tests of steers: sets in order, quotas, waiting, other node tables.
+
+use super::*;
+use crate::balance::{NoImprovement, Params};
+use crate::planner::cluster::{Cluster, Held, RunningJob, Table, TableNode};
+use crate::planner::place::Tuning;
+use crate::snapshot::{Builder, Node, Snapshot};
+
+fn table(names: &[&str]) -> Table {
+    let node = |name: &&str| TableNode {
+        name: (*name).into(),
+        cpus: 8,
+        threads: 1,
+        weight: 1,
+        ..TableNode::default()
+    };
+    Table { nodes: names.iter().map(node).collect(), ..Table::default() }
+}
+
+fn placer(tuning: Tuning) -> Placer {
+    let cluster = Cluster::new(table(&["a", "b", "c", "d"]));
+    Placer::new(cluster, false, tuning, Vec::new()).unwrap()
+}
+
+fn snapshot(names: &[&str]) -> Snapshot {
+    let mut builder = Builder::default();
+    let node = |n: &&str| Node { name: (*n).into(), cpus: 8, ..Node::default() };
+    builder.nodes(names.iter().map(node).collect()).unwrap();
+    builder.build(1, 1).unwrap()
+}
+
+fn tier(nodes: &[u32], quota: Option<u32>) -> Tier {
+    Tier { name: "t".into(), nodes: nodes.into(), quota }
+}
+
+fn steer(key: JobKey, tiers: Vec<Tier>) -> Steer {
+    Steer { key, method: Method::Gang, tiers, strict: false, made_ms: 1, note: Note::None }
+}
+
+fn steers(placer: &Placer, list: Vec<Steer>) -> Steers {
+    let mut steers = Steers::default();
+    let names = snapshot(&["a", "b", "c", "d"]);
+    let table = SteerTable::new(Arc::clone(placer.cluster().table()), &names, list);
+    steers.replace(Method::Gang, table);
+    steers
+}
+
+fn shape(nodes: u32, cpus: u32) -> Shape {
+    Shape {
+        min_nodes: nodes,
+        max_nodes: nodes,
+        req_nodes: nodes,
+        min_cpus: nodes * cpus,
+        ..Shape::default()
+    }
+}
+
+fn ask<'a>(shape: &'a Shape, candidates: &'a [u64], array: Option<u32>) -> Question<'a> {
+    Question {
+        job_id: 7,
+        array_job_id: array,
+        array_task_id: None,
+        user_id: 5,
+        name_key: 3,
+        shape,
+        candidates,
+        held_ms: 0,
+        input_wait_ms: 0,
+        require_wait_ms: 0,
+    }
+}
+
+fn take(placer: &mut Placer, id: u32, node: usize, cpus: u64) {
+    let held = vec![Held { node, cpus, ..Held::default() }];
+    placer.set_job(RunningJob { id, held, ..RunningJob::default() });
+}
+
+#[test]
+fn the_first_set_with_room_decides_then_anything() {
+    let mut placer = placer(Tuning::default());
+    let tiers = vec![tier(&[2, 3], None), tier(&[1, 2], None)];
+    let mut steers = steers(&placer, vec![steer(JobKey::Job(7), tiers)]);
+    let two = shape(2, 8);
+    let (placed, seen) = decide(&mut placer, &mut steers, &ask(&two, &[0b1111], None));
+    assert_eq!(placed.unwrap().nodes, [2, 3]);
+    assert_eq!(seen.unwrap().tier, Some(0));
+    take(&mut placer, 1, 3, 1);
+    let (placed, seen) = decide(&mut placer, &mut steers, &ask(&two, &[0b1111], None));
+    let (placed, seen) = (placed.unwrap(), seen.unwrap());
+    assert_eq!((placed.nodes.as_slice(), placed.candidates), ([1, 2].as_slice(), 4));
+    assert_eq!((seen.tier, seen.unused), (Some(1), Some(Unused::Busy(3))));
+    let (placed, seen) = decide(&mut placer, &mut steers, &ask(&two, &[0b0011], None));
+    assert_eq!(placed.unwrap().nodes, [0, 1]);
+    let seen = seen.unwrap();
+    assert_eq!((seen.tier, seen.unused), (None, Some(Unused::NotOffered(2))));
+    let other = Question { job_id: 8, ..ask(&two, &[0b1111], None) };
+    assert!(decide(&mut placer, &mut steers, &other).1.is_none());
+}
+
+#[test]
+fn quotas_count_starts_not_questions() {
+    let mut placer = placer(Tuning::default());
+    let tiers = vec![tier(&[3], Some(1)), tier(&[1], None)];
+    let mut steers = steers(&placer, vec![steer(JobKey::Array(5), tiers)]);
+    let one = shape(1, 1);
+    for _ in 0..2 {
+        let (placed, _) = decide(&mut placer, &mut steers, &ask(&one, &[0b1111], Some(5)));
+        assert_eq!(placed.unwrap().nodes, [3]);
+    }
+    steers.began(5, [3].into_iter());
+    let (placed, seen) = decide(&mut placer, &mut steers, &ask(&one, &[0b1111], Some(5)));
+    assert_eq!(placed.unwrap().nodes, [1]);
+    assert_eq!(seen.unwrap().unused, Some(Unused::Quota));
+}
+
+#[test]
+fn het_components_are_decided_only_when_steered() {
+    let mut placer = placer(Tuning::default());
+    let mut steers = steers(&placer, vec![steer(JobKey::Job(7), vec![tier(&[2], None)])]);
+    let het = Shape { left_to_slurm: Some(LeftToSlurm::HetJob), ..shape(1, 1) };
+    let (placed, _) = decide(&mut placer, &mut steers, &ask(&het, &[0b1111], None));
+    assert_eq!(placed.unwrap().nodes, [2]);
+    let (placed, _) = decide(&mut placer, &mut steers, &ask(&het, &[0b0011], None));
+    assert_eq!(placed.unwrap_err(), NoPlacement::Left(LeftToSlurm::HetJob));
+}
+
+#[test]
+fn a_job_with_an_input_waits_for_its_plan_but_not_for_ever() {
+    let mut placer = placer(Tuning::default());
+    let mut none = Steers::default();
+    let two = shape(2, 8);
+    let fresh = Question { input_wait_ms: 100, ..ask(&two, &[0b1111], None) };
+    assert_eq!(decide(&mut placer, &mut none, &fresh).0.unwrap_err(), NoPlacement::Unplanned);
+    let late = Question { held_ms: 100, ..fresh };
+    assert!(decide(&mut placer, &mut none, &late).0.is_ok());
+    let own = |strict| {
+        let planned = vec![tier(&[2, 3], None)];
+        Steer { method: Method::Bisect, strict, ..steer(JobKey::Job(7), planned) }
+    };
+    let names = snapshot(&["a", "b", "c", "d"]);
+    for strict in [false, true] {
+        let mut steers = Steers::default();
+        let table =
+            SteerTable::new(Arc::clone(placer.cluster().table()), &names, vec![own(strict)]);
+        steers.replace(Method::Bisect, table);
+        let (placed, _) = decide(&mut placer, &mut steers, &fresh);
+        assert_eq!(placed.unwrap().nodes, [2, 3]);
+        let elsewhere = Question { candidates: &[0b0011], require_wait_ms: 500, ..fresh };
+        let (placed, _) = decide(&mut placer, &mut steers, &elsewhere);
+        assert_eq!(placed.is_err(), strict, "who insists waits");
+        let late = Question { held_ms: 500, ..elsewhere };
+        assert!(decide(&mut placer, &mut steers, &late).0.is_ok());
+    }
+}
+
+#[test]
+fn a_job_not_planned_yet_follows_its_like() {
+    let mut placer = placer(Tuning::default());
+    let two = shape(2, 8);
+    let like = steer(JobKey::like(5, 3, &two), vec![tier(&[2, 3], None)]);
+    let own = steer(JobKey::Job(7), vec![tier(&[1, 2], None)]);
+    let mut steers = steers(&placer, vec![like, own]);
+    let planned = ask(&two, &[0b1111], None);
+    let (placed, _) = decide(&mut placer, &mut steers, &planned);
+    assert_eq!(placed.unwrap().nodes, [1, 2]);
+    let (placed, _) = decide(&mut placer, &mut steers, &Question { job_id: 8, ..planned });
+    assert_eq!(placed.unwrap().nodes, [2, 3]);
+    let stranger = Question { job_id: 8, user_id: 6, ..planned };
+    assert!(decide(&mut placer, &mut steers, &stranger).1.is_none());
+    let other = Question { job_id: 8, name_key: 4, ..planned };
+    assert!(decide(&mut placer, &mut steers, &other).1.is_none());
+}
+
+#[test]
+fn strict_waits_only_where_holding_is_allowed_and_not_for_ever() {
+    let strict = |placer: &Placer| {
+        let list = vec![Steer { strict: true, ..steer(JobKey::Job(7), vec![tier(&[2], None)]) }];
+        steers(placer, list)
+    };
+    let one = shape(1, 1);
+    let mut free = placer(Tuning::default());
+    let mut table = strict(&free);
+    let (placed, _) = decide(&mut free, &mut table, &ask(&one, &[0b0011], None));
+    assert!(placed.is_ok());
+    let params = Params {
+        no_improvement: NoImprovement::Hold,
+        hold_max_ms: Some(1000),
+        ..Params::default()
+    };
+    let mut holding = placer(Tuning { params, ..Tuning::default() });
+    let mut table = strict(&holding);
+    let (placed, _) = decide(&mut holding, &mut table, &ask(&one, &[0b0011], None));
+    assert_eq!(placed.unwrap_err(), NoPlacement::Held);
+    let late = Question { held_ms: 1000, ..ask(&one, &[0b0011], None) };
+    assert!(decide(&mut holding, &mut table, &late).0.is_ok());
+    // Leave of the method alone: others are not held, but arrays that no plan has seen.
+    let tuning = Tuning { steered_hold_ms: Some(1000), ..Tuning::default() };
+    let mut steered = placer(tuning);
+    let mut table = strict(&steered);
+    let (placed, _) = decide(&mut steered, &mut table, &ask(&one, &[0b0011], None));
+    assert_eq!(placed.unwrap_err(), NoPlacement::Held);
+    assert!(!steered.may_hold(0));
+    let array = Question { job_id: 8, ..ask(&one, &[0b0011], Some(8)) };
+    assert!(decide(&mut steered, &mut table, &array).0.is_ok());
+    table.saw(&snapshot(&["a"]));
+    assert_eq!(decide(&mut steered, &mut table, &array).0.unwrap_err(), NoPlacement::Unplanned);
+    let late = Question { held_ms: STEER_FIRST_PLAN_MS, ..array };
+    assert!(decide(&mut steered, &mut table, &late).0.is_ok());
+}
+
+#[test]
+fn nodes_are_named_anew_and_another_table_voids_the_steer() {
+    let mut placer = placer(Tuning::default());
+    let list = vec![steer(JobKey::Job(7), vec![tier(&[0, 1], None)])];
+    let turned = snapshot(&["d", "c", "gone", "a"]);
+    let table = SteerTable::new(Arc::clone(placer.cluster().table()), &turned, list);
+    let mut steers = Steers::default();
+    steers.replace(Method::Gang, table);
+    let two = shape(2, 1);
+    let (placed, _) = decide(&mut placer, &mut steers, &ask(&two, &[0b1111], None));
+    assert_eq!(placed.unwrap().nodes, [2, 3]);
+    let mut other = super::tests::placer(Tuning::default());
+    let (_, seen) = decide(&mut other, &mut steers, &ask(&two, &[0b1111], None));
+    assert_eq!(seen.unwrap().unused, Some(Unused::OtherTable));
+}

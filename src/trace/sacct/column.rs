@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The columns that are understood.
+
+/// Columns that may hold the separator as text.
+pub(super) const FREE_TEXT: [Column; 4] =
+    [Column::Name, Column::Comment, Column::AdminComment, Column::OtherText];
+
+/// A column that is understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Column {
+    JobId,
+    JobIdRaw,
+    Cluster,
+    User,
+    Account,
+    Name,
+    Partition,
+    Qos,
+    Comment,
+    AdminComment,
+    Submit,
+    Start,
+    End,
+    Elapsed,
+    ElapsedRaw,
+    State,
+    ExitCode,
+    Nodes,
+    NodeList,
+    ReqNodes,
+    Cpus,
+    ReqCpus,
+    ReqTres,
+    AllocTres,
+    Limit,
+    LimitRaw,
+    Energy,
+    EnergyRaw,
+    ReqMem,
+    /// Text that is not used.
+    OtherText,
+}
+
+impl Column {
+    /// By sacct's name, in any case.
+    pub(super) fn of(name: &str) -> Option<Column> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "jobid" => Column::JobId,
+            "jobidraw" => Column::JobIdRaw,
+            "cluster" => Column::Cluster,
+            "user" => Column::User,
+            "account" => Column::Account,
+            "jobname" => Column::Name,
+            "partition" => Column::Partition,
+            "qos" => Column::Qos,
+            "comment" => Column::Comment,
+            "admincomment" => Column::AdminComment,
+            "submit" => Column::Submit,
+            "start" => Column::Start,
+            "end" => Column::End,
+            "elapsed" => Column::Elapsed,
+            "elapsedraw" => Column::ElapsedRaw,
+            "state" => Column::State,
+            "exitcode" => Column::ExitCode,
+            "nnodes" | "allocnodes" => Column::Nodes,
+            "nodelist" => Column::NodeList,
+            "reqnodes" => Column::ReqNodes,
+            "ncpus" | "alloccpus" => Column::Cpus,
+            "reqcpus" => Column::ReqCpus,
+            "reqtres" => Column::ReqTres,
+            "alloctres" => Column::AllocTres,
+            "timelimit" => Column::Limit,
+            "timelimitraw" => Column::LimitRaw,
+            "consumedenergy" => Column::Energy,
+            "consumedenergyraw" => Column::EnergyRaw,
+            "reqmem" => Column::ReqMem,
+            "submitline" | "workdir" | "systemcomment" | "extra" | "failednode" => {
+                Column::OtherText
+            }
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a line of the text says.
+
+/// One job of the accounting; text is empty and numbers are `None` where sacct does not say.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Row {
+    /// As users write it: `123`, `123_4`, `130+1`.
+    pub job: String,
+    /// Slurm's job id: `JobIDRaw`, else the number that `job` begins with.
+    pub job_id: u32,
+    /// Array and task, of an array task.
+    pub array: Option<(u32, u32)>,
+    /// Id of the het job, of a component.
+    pub het_job_id: Option<u32>,
+    /// Cluster.
+    pub cluster: String,
+    /// User's name.
+    pub user: String,
+    /// Account.
+    pub account: String,
+    /// Job name.
+    pub name: String,
+    /// Partition.
+    pub partition: String,
+    /// Quality of service.
+    pub qos: String,
+    /// The user's comment.
+    pub comment: String,
+    /// The administrator's comment.
+    pub admin_comment: String,
+    /// Submission, unix seconds.
+    pub submit_s: Option<i64>,
+    /// Start, unix seconds; `None` if it never started.
+    pub start_s: Option<i64>,
+    /// End, unix seconds; `None` if it did not end.
+    pub end_s: Option<i64>,
+    /// Seconds that it ran, suspensions left out.
+    pub elapsed_s: u64,
+    /// First word of its state: `COMPLETED`, `CANCELLED`.
+    pub state: String,
+    /// Exit code and signal.
+    pub exit: (u8, u8),
+    /// Nodes as a canonical hostlist.
+    pub nodes: String,
+    /// Whether the text has a column of nodes: without it they are not known.
+    pub has_nodes: bool,
+    /// Number of nodes.
+    pub node_count: u32,
+    /// CPUs allocated, else asked for; 0 if not known.
+    pub cpus: u64,
+    /// TRES asked for; made of `ReqCPUS` and `ReqNodes` where there is no such column.
+    pub tres_req: String,
+    /// TRES allocated.
+    pub tres_alloc: String,
+    /// Memory asked for in Slurm's form, such as `16G`, `4Gn` (of a node) or `2Gc` (of a CPU).
+    pub req_mem: String,
+    /// Time limit in minutes; `None` without limit.
+    pub limit_min: Option<u32>,
+    /// Energy, joules.
+    pub joules: Option<f64>,
+}
+
+impl Row {
+    /// Whether it ended, as far as the accounting knows.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        let going = ["PENDING", "RUNNING", "SUSPENDED", "RESIZING", "COMPLETING", "CONFIGURING"];
+        !going.contains(&self.state.as_str()) && self.end_s.is_some()
+    }
+
+    /// Takes what a step says more. Slurm counts the energy of a job's steps but
+    /// the batch step's, which on one node is that of the whole job: a job
+    /// without `srun` has none, one with several at once has it several times.
+    pub(super) fn add(&mut self, step: &Step) {
+        if step.job == self.job && step.name == "batch" && self.node_count == 1 {
+            self.joules = step.joules.or(self.joules);
+        }
+    }
+
+    /// Whether it ran at all: it had a start and nodes, or some time where nodes are not told.
+    #[must_use]
+    pub fn ran(&self) -> bool {
+        let had_nodes = if self.has_nodes { !self.nodes.is_empty() } else { self.elapsed_s > 0 };
+        self.start_s.is_some() && had_nodes
+    }
+
+    /// Memory of the whole job by `ReqMem`, MiB, on so many nodes and CPUs.
+    #[must_use]
+    pub fn req_mem_mb(&self, nodes: u64, cpus: u64) -> Option<u64> {
+        let (text, times) = match self.req_mem.as_bytes().last()? {
+            b'n' => (self.req_mem.trim_end_matches('n'), nodes),
+            b'c' => (self.req_mem.trim_end_matches('c'), cpus),
+            _ => (self.req_mem.as_str(), 1),
+        };
+        let (digits, unit) = text.split_at(text.trim_end_matches(char::is_alphabetic).len());
+        let number: f64 = digits.parse().ok().filter(|n| (0.0..=1e12).contains(n))?;
+        let mb = match unit.chars().next().map(|c| c.to_ascii_uppercase()) {
+            None | Some('M') => number,
+            Some('K') => number / 1024.0,
+            Some('G') => number * 1024.0,
+            Some('T') => number * 1024.0 * 1024.0,
+            Some(_) => return None,
+        };
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most 1e18
+        let mb = mb.ceil() as u64;
+        Some(mb.saturating_mul(times.max(1)))
+    }
+}
+
+/// What a line of the text is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Entry {
+    /// A job.
+    Job(Box<Row>),
+    /// A step (`123.batch`, `123.0`) of a job that has a line of its own.
+    Step(Step),
+}
+
+/// What a step's line says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Its job, as [`Row::job`].
+    pub job: String,
+    /// `batch`, `extern` or a number.
+    pub name: String,
+    /// Energy, joules.
+    pub joules: Option<f64>,
+}
