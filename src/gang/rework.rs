@@ -32,6 +32,8 @@ const DRAWS: usize = 4;
 const DRAWS_MANY: usize = 6;
 /// How much more the tasks of nearly complete gangs count at the last rework before a repair.
 const PRESS: f64 = 1.0;
+/// How often that is set between two repairs, about.
+const PULLS: usize = 16;
 /// A repaired state that is worse by no more than this part is gone on from.
 const NEAR: f64 = 0.003;
 /// Items that the search for a pattern looks at.
@@ -97,6 +99,7 @@ fn mend(mut filler: Filler<'_>, best: &mut State, limits: &Limits<'_>) {
     };
     let tries = (servers * TRIES_PER_SERVER).clamp(TRIES_MIN, tries_max);
     let tries = tries.max(servers / TRIES_SERVERS);
+    let stride = (tries / (TOP_UP_TRIES * PULLS)).max(1);
     let mut scratch = Scratch::default();
     for _ in 0..limits.repairs {
         for at in 0..tries {
@@ -105,7 +108,9 @@ fn mend(mut filler: Filler<'_>, best: &mut State, limits: &Limits<'_>) {
                     break;
                 }
                 filler.top_up(OPEN_SHARE * room);
-                filler.set_pull(press * at as f64 / tries as f64);
+                if (at / TOP_UP_TRIES).is_multiple_of(stride) {
+                    filler.set_pull(press * at as f64 / tries as f64);
+                }
             }
             filler.rework(&mut scratch, draws);
         }
