@@ -12,8 +12,8 @@ use super::prices::{Guide, Prices};
 use super::rng::Stream;
 use super::state::State;
 
-/// Reworks between two repairs: so many by server, within these bounds, the last one where there
-/// are many servers; in a large cluster one for so many servers.
+/// Reworks between two repairs: so many by server, within these bounds, the last one where they are
+/// far apart; in a large cluster one for so many servers.
 const TRIES_PER_SERVER: usize = 8;
 const TRIES_MIN: usize = 32;
 const TRIES_MAX: usize = 400;
@@ -27,7 +27,7 @@ const OPEN_SHARE: f64 = 0.05;
 const DRAWS_MAX: usize = 64;
 /// Servers of one rework: two and up to so many more.
 const WIDTH: usize = 3;
-/// Servers drawn for one that should be badly filled; where there are many.
+/// Servers drawn for one that should be badly filled; where repairs are far apart.
 const DRAWS: usize = 4;
 const DRAWS_MANY: usize = 6;
 /// How much more the tasks of nearly complete gangs count at the last rework before a repair.
@@ -52,6 +52,8 @@ pub(crate) struct Limits<'a> {
     /// Most repairs, and the share of the time after which reworks end.
     pub(crate) repairs: usize,
     pub(crate) repairs_until: f64,
+    /// Many servers, and no task cares on which it runs: repairs are far apart, and gangs pull.
+    pub(crate) long: bool,
 }
 
 /// Best of some passes and reworks, or `start` when none beats it.
@@ -91,9 +93,7 @@ fn mend(mut filler: Filler<'_>, best: &mut State, limits: &Limits<'_>) {
     filler.restart(best);
     filler.aim_at_worth(LOOKS);
     let room: f64 = (0..servers).map(|s| filler.room(s)).sum();
-    // Few servers have few gangs, which repairs hardly hurt.
-    let many = filler.instance.dense_option.is_empty();
-    let (tries_max, draws, press, near) = match many {
+    let (tries_max, draws, press, near) = match limits.long {
         true => (TRIES_MANY_MAX, DRAWS_MANY, PRESS, NEAR),
         false => (TRIES_MAX, DRAWS, 0.0, 0.0),
     };
