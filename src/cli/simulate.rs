@@ -140,7 +140,8 @@ impl Format {
                 Ok(Self::Swf)
             }
             _ => Err(usage(format!(
-                "{}: neither name nor content tells the format: give --format",
+                "{}: neither name nor content tells the format (that of sacct is told by its header): \
+                 give --format",
                 path.display()
             ))),
         }
