@@ -132,7 +132,10 @@ class Case:
         self.part, self.nodes = room.name, room.nodes
         self.notes, self.labels, self._undo, self._children = [], [], [], []
         self.dir = os.path.join(side.cluster.paths.root, "cases", name)
-        shutil.rmtree(self.dir, ignore_errors=True)   # of an earlier run of the case
+        self._earlier = set()       # ids of the jobs of an earlier run of the case
+        if os.path.exists(self.dir):
+            shutil.rmtree(self.dir, ignore_errors=True)
+            self._earlier = {record["JobId"] for record in side.jobs(time.monotonic())}
         os.makedirs(self.dir)
         os.chmod(self.dir, 0o777)
 
@@ -283,7 +286,8 @@ class Case:
         """The job records with these labels, as slurmctld has them now."""
         names = {self.job_name(label) for label in labels}
         found = self.side.jobs(time.monotonic() if since is None else since)
-        return [record for record in found if record.get("JobName") in names]
+        return [record for record in found
+                if record.get("JobName") in names and record["JobId"] not in self._earlier]
 
     def record(self, label):
         """The record of a job that has exactly one."""
