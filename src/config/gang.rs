@@ -41,6 +41,8 @@ pub struct GangConfig {
     pub billing: BTreeMap<String, f64>,
     /// Maintenance cost of a unit of each resource, likewise.
     pub cost: BTreeMap<String, f64>,
+    /// What jobs of a QOS pay, as a multiple, by its name; 1 where it is not listed.
+    pub qos: BTreeMap<String, f64>,
     /// Datum that says how fast jobs run on a node; `history`: what was learned
     /// of their type; `configuration`: CPUs.
     pub speed: String,
@@ -60,6 +62,7 @@ impl Default for GangConfig {
             priority_weight: 1.0,
             billing: BTreeMap::new(),
             cost: BTreeMap::new(),
+            qos: BTreeMap::new(),
             speed: HISTORY.to_owned(),
             speed_fallback: HISTORY.to_owned(),
         }

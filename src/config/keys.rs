@@ -176,6 +176,7 @@ pub const KEYS: &[Key] = &[
     key("gang.priority_weight", FACTOR),
     key("gang.billing", Kind::Weights),
     key("gang.cost", Kind::Weights),
+    key("gang.qos", Kind::Amounts),
     key("bag.enabled", Kind::Bool),
     key("bag.mode", Kind::Choice(BAG_MODES)),
     key("bag.hold", Kind::Bool),

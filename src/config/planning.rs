@@ -65,6 +65,7 @@ impl Config {
             billing: gang.billing.clone(),
             priority_weight: gang.priority_weight,
             cost: gang.cost.clone(),
+            qos: gang.qos.clone(),
             jobs_max: self.planner.plan_jobs_max as usize,
         }
     }

@@ -39,6 +39,7 @@ fn key_table_equals_the_structs() {
         "bag.watts",
         "gang.billing",
         "gang.cost",
+        "gang.qos",
     ];
     from_structs.extend(empty.map(str::to_owned));
     from_structs.sort();

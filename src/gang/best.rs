@@ -385,6 +385,7 @@ fn limits<'a>(
         passes_until,
         repairs: if clock.is_limited() { usize::MAX } else { most(REPAIRS_MAX, REPAIR_WORK) },
         repairs_until,
+        long: instance.dense_option.is_empty() && !choosy,
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) struct Filler<'a> {
     wage: Vec<f64>,
     /// What a type's worth is counted from when only worth matters.
     level: Vec<f64>,
+    /// Multiplies what a type gains: above 1 where its gangs are nearly complete.
+    pull: Vec<f64>,
     /// Price of a task on its best server, by type.
     size: Vec<f64>,
     /// Tasks of possible gangs, by type.
@@ -93,6 +95,7 @@ impl<'a> Filler<'a> {
             price: guide.unit_prices(instance, prices),
             wage: vec![0.0; types],
             level: vec![0.0; types],
+            pull: vec![1.0; types],
             size: vec![0.0; types],
             total: vec![0.0; types],
             mean_size: 0.0,
@@ -264,6 +267,46 @@ impl<'a> Filler<'a> {
         self.pool = 0.0;
     }
 
+    /// Sets how gangs pull at their tasks: with `press` 1 those of a complete gang count double and
+    /// those of a gang that lacks everything nothing, with 0 all the same.
+    ///
+    /// Rising from repair to repair it decides early which gangs will be dropped.
+    pub(super) fn set_pull(&mut self, press: f64) {
+        let instance = self.instance;
+        if press <= 0.0 {
+            self.pull.fill(1.0);
+            return;
+        }
+        // Gangs begun, and the parts that they lack, by type.
+        let mut sums = vec![(0.0, 0.0); instance.types];
+        for job in (0..instance.jobs()).filter(|j| instance.possible[*j]) {
+            let range = instance.job_tasks(job);
+            let first = instance.task_type[range.start] as usize;
+            let lacks = self.lacks(job);
+            if lacks < 1.0 || self.open[first].contains(&narrow(range.start)) {
+                for ty in &instance.task_type[range] {
+                    let sum = &mut sums[*ty as usize];
+                    *sum = (sum.0 + 1.0, sum.1 + lacks);
+                }
+            }
+        }
+        for (pull, (begun, lacking)) in self.pull.iter_mut().zip(sums) {
+            let lacks = if begun > 0.0 { lacking / begun } else { 1.0 };
+            *pull = 1.0 + press * (1.0 - 2.0 * lacks);
+        }
+    }
+
+    /// Part of its price that a gang lacks: 1 where no task is placed.
+    fn lacks(&self, job: usize) -> f64 {
+        let (mut missing, mut all) = (0.0, 1e-300);
+        for task in self.instance.job_tasks(job) {
+            let size = self.size[self.instance.task_type[task] as usize];
+            all += size;
+            missing += if self.state.server[task] == NONE { size } else { 0.0 };
+        }
+        missing / all
+    }
+
     /// From now on only worth counts, and patterns are searched with fewer looks.
     pub(super) fn aim_at_worth(&mut self, looks: u32) {
         self.mends = true;
@@ -275,9 +318,10 @@ impl<'a> Filler<'a> {
         self.fill_server(server, 1.0, Aim::Worth)
     }
 
-    /// A task's share of its gang's worth, less what it loses on this server.
+    /// A task's share of its gang's worth, less what it loses on this server; more or less as its
+    /// gang pulls.
     pub(super) fn gain(&self, ty: usize, option: usize) -> f64 {
-        self.guide.worth[option] - self.level[ty]
+        (self.guide.worth[option] - self.level[ty]) * self.pull[ty]
     }
 
     /// Fills what is free on a server; returns the gain.
@@ -321,7 +365,7 @@ impl<'a> Filler<'a> {
             }
             let Some(option) = instance.option_on(at, server) else { continue };
             let profit = match aim {
-                Aim::Worth => self.guide.worth[option] - self.level[at],
+                Aim::Worth => self.gain(at, option),
                 Aim::Rank { rent, urgency } => {
                     let rest = self.guide.worth[option] - self.wage[at] + rent * priced(row, price);
                     rest * (1.0 + urgency * (now - self.since[at]))
@@ -409,16 +453,7 @@ impl<'a> Filler<'a> {
 
     /// Which of these gangs lacks the largest part of its price.
     fn worst(&self, lacking: &[u32]) -> Option<usize> {
-        let part = |job: u32| {
-            let (mut missing, mut all) = (0.0, 1e-300);
-            for task in self.instance.job_tasks(job as usize) {
-                let size = self.size[self.instance.task_type[task] as usize];
-                all += size;
-                missing += if self.state.server[task] == NONE { size } else { 0.0 };
-            }
-            missing / all
-        };
-        let parts = lacking.iter().enumerate().map(|(at, job)| (part(*job), at));
+        let parts = lacking.iter().enumerate().map(|(at, job)| (self.lacks(*job as usize), at));
         parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))).map(|(_, at)| at)
     }
 
@@ -446,9 +481,16 @@ impl<'a> Filler<'a> {
 
     /// Keeps the state in `best` if it is better, else goes back to it.
     pub(super) fn keep(&mut self, best: &mut State) {
-        if self.state.score().beats(&best.score(), self.instance) {
+        self.keep_near(best, 0.0);
+    }
+
+    /// Keeps the state in `best` if it is better; goes back to it if worse by more than a part.
+    pub(super) fn keep_near(&mut self, best: &mut State, near: f64) {
+        let (score, known) = (self.state.score(), best.score());
+        let value = known.scalar(self.instance);
+        if score.beats(&known, self.instance) {
             best.copy_from(&self.state);
-        } else {
+        } else if near <= 0.0 || score.scalar(self.instance) < value - near * value.abs() {
             self.state.copy_from(best);
         }
     }

@@ -12,11 +12,12 @@ use super::prices::{Guide, Prices};
 use super::rng::Stream;
 use super::state::State;
 
-/// Reworks between two repairs: so many by server, within these bounds; in a large cluster one for
-/// so many servers.
+/// Reworks between two repairs: so many by server, within these bounds, the last one where they are
+/// far apart; in a large cluster one for so many servers.
 const TRIES_PER_SERVER: usize = 8;
 const TRIES_MIN: usize = 32;
 const TRIES_MAX: usize = 400;
+const TRIES_MANY_MAX: usize = 1_500;
 const TRIES_SERVERS: usize = 4;
 /// Reworks between two looks at the clock and at what is open.
 const TOP_UP_TRIES: usize = 32;
@@ -26,8 +27,15 @@ const OPEN_SHARE: f64 = 0.05;
 const DRAWS_MAX: usize = 64;
 /// Servers of one rework: two and up to so many more.
 const WIDTH: usize = 3;
-/// Servers drawn for one that should be badly filled.
+/// Servers drawn for one that should be badly filled; where repairs are far apart.
 const DRAWS: usize = 4;
+const DRAWS_MANY: usize = 6;
+/// How much more the tasks of nearly complete gangs count at the last rework before a repair.
+const PRESS: f64 = 1.0;
+/// How often that is set between two repairs, about.
+const PULLS: usize = 16;
+/// A repaired state that is worse by no more than this part is gone on from.
+const NEAR: f64 = 0.003;
 /// Items that the search for a pattern looks at.
 const LOOKS: u32 = 6_000;
 /// Step of the wages, as a part of a task's mean price, and its decay from pass to pass.
@@ -44,6 +52,8 @@ pub(crate) struct Limits<'a> {
     /// Most repairs, and the share of the time after which reworks end.
     pub(crate) repairs: usize,
     pub(crate) repairs_until: f64,
+    /// Many servers, and no task cares on which it runs: repairs are far apart, and gangs pull.
+    pub(crate) long: bool,
 }
 
 /// Best of some passes and reworks, or `start` when none beats it.
@@ -83,8 +93,13 @@ fn mend(mut filler: Filler<'_>, best: &mut State, limits: &Limits<'_>) {
     filler.restart(best);
     filler.aim_at_worth(LOOKS);
     let room: f64 = (0..servers).map(|s| filler.room(s)).sum();
-    let tries = (servers * TRIES_PER_SERVER).clamp(TRIES_MIN, TRIES_MAX);
+    let (tries_max, draws, press, near) = match limits.long {
+        true => (TRIES_MANY_MAX, DRAWS_MANY, PRESS, NEAR),
+        false => (TRIES_MAX, DRAWS, 0.0, 0.0),
+    };
+    let tries = (servers * TRIES_PER_SERVER).clamp(TRIES_MIN, tries_max);
     let tries = tries.max(servers / TRIES_SERVERS);
+    let stride = (tries / (TOP_UP_TRIES * PULLS)).max(1);
     let mut scratch = Scratch::default();
     for _ in 0..limits.repairs {
         for at in 0..tries {
@@ -93,11 +108,15 @@ fn mend(mut filler: Filler<'_>, best: &mut State, limits: &Limits<'_>) {
                     break;
                 }
                 filler.top_up(OPEN_SHARE * room);
+                if (at / TOP_UP_TRIES).is_multiple_of(stride) {
+                    filler.set_pull(press * at as f64 / tries as f64);
+                }
             }
-            filler.rework(&mut scratch);
+            filler.rework(&mut scratch, draws);
         }
+        filler.set_pull(0.0);
         filler.close();
-        filler.keep(best);
+        filler.keep_near(best, near);
         if expired() {
             break;
         }
@@ -143,8 +162,8 @@ impl Filler<'_> {
     }
 
     /// Empties a few servers and fills them again; keeps what is not worse.
-    fn rework(&mut self, scratch: &mut Scratch) {
-        self.draw_servers(&mut scratch.servers);
+    fn rework(&mut self, scratch: &mut Scratch, draws: usize) {
+        self.draw_servers(&mut scratch.servers, draws);
         scratch.saved.clear();
         let mut before = 0.0;
         for server in &scratch.servers {
@@ -167,12 +186,12 @@ impl Filler<'_> {
     }
 
     /// Some different servers; half of them badly filled ones.
-    fn draw_servers(&mut self, servers: &mut Vec<u32>) {
+    fn draw_servers(&mut self, servers: &mut Vec<u32>, draws: usize) {
         servers.clear();
         let all = self.instance.servers;
         let count = (2 + self.rng.below(WIDTH + 1)).min(all);
         for at in 0..count {
-            let draws = if at < count.div_ceil(2) { DRAWS } else { 1 };
+            let draws = if at < count.div_ceil(2) { draws } else { 1 };
             let mut best = (f64::NEG_INFINITY, 0);
             for _ in 0..draws {
                 let server = self.rng.below(all);

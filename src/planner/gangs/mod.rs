@@ -66,6 +66,8 @@ pub struct Settings {
     pub priority_weight: f64,
     /// Maintenance cost per unit, likewise by name.
     pub cost: BTreeMap<String, f64>,
+    /// Multiplies what jobs of a QOS pay, by its name, as Slurm's UsageFactor; 1 where not listed.
+    pub qos: BTreeMap<String, f64>,
     /// Jobs that one plan looks at, in queue order.
     pub jobs_max: usize,
 }
@@ -80,6 +82,7 @@ impl Default for Settings {
             billing: BTreeMap::new(),
             priority_weight: 1.0,
             cost: BTreeMap::new(),
+            qos: BTreeMap::new(),
             jobs_max: 10_000,
         }
     }

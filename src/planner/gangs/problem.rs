@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The model as a problem of the gang method, and its answer as node indexes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::gang::{self, Answer, GroupEdge, Problem, Server, Task};
 use crate::model::number::as_f64;
@@ -92,21 +92,22 @@ fn request(need: &Need, kinds: usize, dims: usize) -> Vec<f64> {
 }
 
 /// Payment and cost per unit of each dimension, scaled to a mean payment of 1.
-struct Prices {
+struct Prices<'a> {
     per_unit: Vec<f64>,
     cost: Vec<f64>,
     /// Without billing weights the dearest dimension counts, with them the sum.
     largest: bool,
     scale: f64,
     priority: f64,
+    qos: &'a BTreeMap<String, f64>,
     kinds: usize,
 }
 
-impl Prices {
-    fn new(inputs: &Inputs<'_>, model: &Model<'_>, names: &[String]) -> Self {
+impl<'a> Prices<'a> {
+    fn new(inputs: &Inputs<'a>, model: &Model<'_>, names: &[String]) -> Self {
         let settings = inputs.settings;
         let unit = |name: &str, price: f64| if name == "mem" { price / 1024.0 } else { price };
-        let of = |list: &std::collections::BTreeMap<String, f64>, name: &String| {
+        let of = |list: &BTreeMap<String, f64>, name: &String| {
             unit(name, list.get(name).copied().unwrap_or(0.0))
         };
         let largest = settings.billing.is_empty();
@@ -120,6 +121,7 @@ impl Prices {
             largest,
             scale: 1.0,
             priority: settings.priority_weight / model.priority_max,
+            qos: &settings.qos,
             kinds: inputs.snapshot.gres_kinds.len(),
         };
         let parts = || model.gangs.iter().flat_map(|gang| &gang.parts);
@@ -138,7 +140,9 @@ impl Prices {
         let terms = amounts.iter().zip(&self.per_unit).map(|(a, p)| a * p);
         let paid: f64 = if self.largest { terms.fold(0.0, f64::max) } else { terms.sum() };
         // Nothing is worth nothing: else free jobs would never start.
-        paid.max(1e-6) * (1.0 + self.priority * f64::from(part.job.priority)) * self.scale
+        let qos = self.qos.get(&*part.job.qos).copied().unwrap_or(1.0);
+        let urgent = 1.0 + self.priority * f64::from(part.job.priority);
+        (paid * qos).max(1e-6) * urgent * self.scale
     }
 }
 
@@ -154,7 +158,7 @@ fn share_prices(inputs: &Inputs<'_>, dims: usize) -> Vec<f64> {
     total.into_iter().map(|sum| if sum > 0.0 { nodes / sum } else { 0.0 }).collect()
 }
 
-fn job(model: &Model<'_>, prices: &Prices, gang: &Gang<'_>, dims: usize) -> gang::Job {
+fn job(model: &Model<'_>, prices: &Prices<'_>, gang: &Gang<'_>, dims: usize) -> gang::Job {
     let mut tasks = Vec::new();
     for part in &gang.parts {
         let paid = prices.payment(part);
