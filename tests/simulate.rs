@@ -148,7 +148,11 @@ fn wrong_input_gives_one_line() {
     refused(&["--jobs", &good, "--format", "xml"], "--format: expected");
     refused(&["--jobs", &good, "--policy", "best"], "--policy: expected one of fcfs, easy");
     refused(&["--jobs", &good, "--nodes", "4x(cpu=many)"], "--nodes");
-    refused(&["--jobs", &good, "--nodes", "/no/nodes.csv"], "/no/nodes.csv: No such file");
+    refused(&["--jobs", &good, "--nodes", "/no/nodes.csv"], "\"/no/nodes.csv\": no such file");
+    refused(&["--jobs", &good, "--nodes", ""], "--nodes \"\": no such file, and not nodes as in");
+    let known = [&["--jobs", &good][..], &spec].concat();
+    refused(&[&known[..], &["--config", "/no/such.toml"]].concat(), "/no/such.toml");
+    refused(&[&known[..], &["--out", &format!("{good}/sub")]].concat(), "good.swf/sub: ");
     refused(&["--jobs", &good, spec[0], spec[1], "--threads", "0"], "--threads");
     refused(&["--jobs", &good, "--window"], "--window");
     refused(&[], "--jobs");

@@ -175,16 +175,24 @@ pub(super) fn run(global: &Global, args: &SimulateArgs) -> Result<Outcome, Failu
     if args.threads == Some(0) {
         return Err(usage("--threads: must be at least 1, got 0"));
     }
+    // Told before the simulation, whether the format needs it or not.
+    let config = match &global.config {
+        Some(path) => Config::load(path).map_err(|error| usage(error.to_string()))?,
+        None => Config::default(),
+    };
     let format = Format::of(args)?;
     if args.jobs.len() > 1 && format != Format::Recording {
         return Err(usage("--jobs: several files are for recordings only"));
+    }
+    if let Some(directory) = &args.out {
+        report::prepare(directory)?;
     }
     let figures = match format {
         Format::Swf | Format::Sacct | Format::Recording if args.arrivals.is_some() => {
             return Err(usage("--arrivals: only for an openb pod list"));
         }
-        Format::Sacct if args.nodes.is_some() => on_nodes(global, args, format, &policies)?,
-        Format::Recording => on_nodes(global, args, format, &policies)?,
+        Format::Sacct if args.nodes.is_some() => on_nodes(&config, args, format, &policies)?,
+        Format::Recording => on_nodes(&config, args, format, &policies)?,
         Format::Swf | Format::Sacct => batch(args, format, &policies)?,
         Format::Openb => openb(args, &policies)?,
     };
@@ -232,15 +240,11 @@ fn batch(
 
 /// Jobs with CPUs, memory and GRES on a cluster of nodes.
 fn on_nodes(
-    global: &Global,
+    config: &Config,
     args: &SimulateArgs,
     format: Format,
     policies: &[Policy],
 ) -> Result<Vec<Figures>, Failure> {
-    let config = match &global.config {
-        Some(path) => Config::load(path).map_err(|error| usage(error.to_string()))?,
-        None => Config::default(),
-    };
     let mut load = match format {
         Format::Recording => recorded(args)?,
         _ => accounted(args)?,
@@ -347,8 +351,12 @@ fn title(args: &SimulateArgs) -> String {
 
 /// A node list if there is a file of this name, else a specification.
 fn nodes_of(text: &str) -> Result<Vec<NodeSpec>, Failure> {
-    if !Path::new(text).exists() && text.contains('(') {
-        return spec::parse(text).map_err(|what| usage(format!("--nodes {what}")));
+    if !Path::new(text).exists() {
+        if text.contains('(') {
+            return spec::parse(text).map_err(|what| usage(format!("--nodes {what}")));
+        }
+        let what = "no such file, and not nodes as in 128x(cpu=64,mem=256G,gpu=4)";
+        return Err(usage(format!("--nodes {text:?}: {what}")));
     }
     let nodes = openb::nodes(input::open(Path::new(text))?);
     Ok(nodes.map_err(|error| InputError::new(text, error))?)

@@ -68,6 +68,15 @@ pub fn of_fill(
     write(directory, "filling.csv", &csv::filling(parts))
 }
 
+/// Makes the directory: better told before a long simulation than after it.
+///
+/// # Errors
+/// Names the directory that cannot be made.
+pub fn prepare(directory: &Path) -> Result<(), InputError> {
+    let failed = |error: std::io::Error| InputError::new(directory.to_string_lossy(), error);
+    std::fs::create_dir_all(directory).map_err(failed)
+}
+
 fn write(directory: &Path, name: &str, text: &str) -> Result<(), InputError> {
     let path = directory.join(name);
     let failed = |error: std::io::Error| InputError::new(path.to_string_lossy(), error);
