@@ -15,14 +15,34 @@ pub(super) struct Demand {
     mix: Mix,
     /// GPUs of the node with the most.
     most: f64,
+    /// [`Mix::cost`] of whole GPUs by [`Mix::step`] and their number, from 0 on: a decision may
+    /// look at it for every candidate.
+    costs: Vec<f64>,
+    /// Numbers of GPUs in a row of `costs`.
+    width: usize,
 }
 
 impl Demand {
+    fn new(cpu: usize, gpu: usize, mix: Mix, most: Amount) -> Self {
+        let whole = [WHOLE; GPUS_MAX];
+        let gpus = usize::try_from(most.ticks()).unwrap_or(GPUS_MAX).min(GPUS_MAX);
+        let row = |cpu_milli: u64| (0..=gpus).map(move |n| (cpu_milli, n));
+        let costs = mix.thresholds().flat_map(row);
+        let costs = costs.map(|(cpus, n)| mix.cost(cpus, whole.get(..n).unwrap_or_default()));
+        let costs: Vec<f64> = costs.collect();
+        Self { cpu, gpu, most: most.as_f64(), costs, width: gpus + 1, mix }
+    }
+
     /// Expected GPUs that are free and of no use, thousandths.
     fn unusable(&self, cpus: u64, gpus: u64) -> f64 {
+        let (cpu_milli, whole) = (cpus.saturating_mul(1000), [WHOLE; GPUS_MAX]);
         let gpus = usize::try_from(gpus).unwrap_or(GPUS_MAX).min(GPUS_MAX);
-        let whole = [WHOLE; GPUS_MAX];
-        self.mix.cost(cpus.saturating_mul(1000), whole.get(..gpus).unwrap_or_default())
+        let known = self.costs.get(self.mix.step(cpu_milli) * self.width + gpus);
+        match known.filter(|_| gpus < self.width) {
+            Some(cost) => *cost,
+            // A node that has grown since.
+            None => self.mix.cost(cpu_milli, whole.get(..gpus).unwrap_or_default()),
+        }
     }
 }
 
@@ -43,9 +63,10 @@ impl Engine {
         }
         let totals = self.total.chunks_exact(self.dims);
         let most = totals.filter_map(|node| node.get(gpu)).max().copied().unwrap_or(0);
-        let most = Amount::saturating(most).as_f64();
+        let most = Amount::saturating(most);
         let asks = wants.iter().any(|want| want.gpus > 0 && want.weight > 0.0);
-        self.demand = (asks && most > 0.0).then(|| Demand { cpu, gpu, mix: Mix::new(wants), most });
+        let some = asks && most.as_f64() > 0.0;
+        self.demand = some.then(|| Demand::new(cpu, gpu, Mix::new(wants), most));
         Ok(())
     }
 

@@ -121,9 +121,20 @@ impl Mix {
         Self { cpus, pieces, several, losses: Vec::new(), feed: [0.0; 3] }
     }
 
+    /// Which of the sizes that the mix asks for in CPUs this reaches: costs of two amounts at the
+    /// same step are equal where nothing starves ([`Mix::new`]).
+    pub(super) fn step(&self, cpu_milli: u64) -> usize {
+        self.cpus.partition_point(|cpu| *cpu <= cpu_milli)
+    }
+
+    /// The least CPUs of each step, thousandths.
+    pub(super) fn thresholds(&self) -> impl Iterator<Item = u64> {
+        [0].into_iter().chain(self.cpus.iter().copied())
+    }
+
     /// Cost of a node with so much free.
     pub fn cost(&self, cpu_milli: u64, gpus: &[u16]) -> f64 {
-        let step = self.cpus.partition_point(|cpu| *cpu <= cpu_milli);
+        let step = self.step(cpu_milli);
         let row = self.pieces.get(step * SIZES..(step + 1) * SIZES).unwrap_or_default();
         let (mut cost, mut free, mut whole) = (0.0, 0.0, 0u32);
         for gpu in gpus {
