@@ -440,6 +440,8 @@ fn recorded(dir: &Path, file_bytes: u64, rounds: u32) -> Vec<PathBuf> {
             plugin.end(1 + next(100 + round));
             if round == rounds / 2 {
                 plugin.sync(&[8; 40], &jobs[..10]);
+                // Several looks of the writer, which may begin a new file then.
+                std::thread::sleep(Duration::from_millis(400));
             }
             if round % 20 == 0 {
                 let lacks = [("cpu".into(), u64::from(next(9))), ("mem".into(), 3)].into();

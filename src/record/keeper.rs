@@ -3,10 +3,12 @@
 //!
 //! It takes events from the link's tape and never holds the link up: it looks
 //! for them now and then, because waking a thread that waits costs the answer
-//! more than all the rest of an event. When the disk is too slow the tape is cut, which is written, counted and logged, and
-//! the recording goes on in a new file with a new full state. A disk that
-//! fails ends the recording. Files are of limited size; a full one is followed
-//! by the next, and the oldest in the directory are deleted above its limit.
+//! more than all the rest of an event. When the disk is too slow the tape is
+//! cut, which is written, counted and logged, and the recording goes on in a
+//! new file with a new full state. A disk that fails ends the recording. Files
+//! are of limited size; a full one is followed by the next (what has not been
+//! looked at when a recording ends goes into the last), and the oldest in the
+//! directory are deleted above its limit.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
