@@ -195,7 +195,7 @@ mod tests {
     }
 
     fn near(a: f64, b: f64) {
-        assert!((a - b).abs() < 1e-3, "{a} {b}");
+        assert!((a - b).abs() < 1e-9, "{a} {b}");
     }
 
     /// 470 comes in pairs; nothing ever fits beside 810.
@@ -227,6 +227,7 @@ mod tests {
     fn losses_know_which_pieces_will_be_filled() {
         let wants = pieces();
         let found = losses(&wants);
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-3, "{a} {b}");
         near(found[530], 30.0);
         near(found[190], 190.0);
         near(found[60], 60.0);
