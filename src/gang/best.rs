@@ -20,7 +20,7 @@ const DUAL_TIME_SHARE: f64 = 0.1;
 const WAGES_TIME_SHARE: f64 = 0.2;
 /// Shares of the time after which servers are no longer filled anew, and no longer reworked: with
 /// few servers; with many; where tasks do not care where they run and the search adds little.
-const FEW_UNTIL: (f64, f64) = (0.2, 0.4);
+const FEW_UNTIL: (f64, f64) = (0.4, 0.5);
 const FEW_EQUAL_UNTIL: (f64, f64) = (0.2, 0.6);
 const MANY_UNTIL: (f64, f64) = (0.45, 0.6);
 const MANY_EQUAL_UNTIL: (f64, f64) = (0.45, 0.95);
@@ -178,7 +178,7 @@ impl Start {
             state = better(instance, state, warm);
         }
         if !branch::fits(instance) {
-            dual.scan(state.score().scalar(instance));
+            dual.scan(state.score().scalar(instance), &until);
         }
         run_dual(instance, &mut dual, state.score().scalar(instance), &until, DUAL_STEPS_MAX / 2);
         let mut guide = Guide::new(instance, &dual.best);

@@ -71,7 +71,7 @@ fn bounded(instance: &Instance, mut found: Found, clock: Clock<'_>) -> Found {
     state.adopt(instance, &found.server);
     let target = state.rescore(instance).scalar(instance);
     let mut dual = Dual::new(instance);
-    dual.scan(target);
+    dual.scan(target, &|| clock.expired());
     best::run_dual(instance, &mut dual, target, &|| clock.expired(), BOUND_STEPS);
     found.bound = dual.best.bound;
     found

@@ -18,8 +18,11 @@ use super::state::LANES;
 
 /// Steps without a better bound before the step length is halved.
 const PATIENCE: u32 = 8;
-/// Evaluations of the first search for a scale.
-const SCAN_STEPS: usize = 14;
+/// Evaluations of the first search for a scale of all prices, and then of a kind's price; how often
+/// each kind has its turn.
+const SCALE_STEPS: usize = 10;
+const BALANCE_STEPS: u32 = 8;
+const SCAN_ROUNDS: usize = 2;
 /// Relative slack added to a bound for rounding.
 const ROUNDING: f64 = 1e-9;
 
@@ -31,6 +34,16 @@ pub(crate) struct Prices {
     pub(crate) theta: f64,
     /// Upper bound of [`super::state::Score::scalar`].
     pub(crate) bound: f64,
+}
+
+/// An option as the bound looks at it.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    /// Value without the price, but for `theta s2`.
+    base: f64,
+    s2: f64,
+    zone: u32,
+    option: u32,
 }
 
 /// Subgradient descent on the bound.
@@ -48,6 +61,9 @@ pub(crate) struct Dual<'a> {
     s2_mean: f64,
     has_s2: bool,
     direction: Vec<f64>,
+    /// Options of each type by descending `base`, and the largest `s2` of each type.
+    choices: Vec<Choice>,
+    s2_most: Vec<f64>,
     usage: Vec<f64>,
     type_best: Vec<f64>,
     type_option: Vec<u32>,
@@ -74,6 +90,9 @@ impl<'a> Dual<'a> {
                 instance.opts[opts].iter().map(|o| o.s2).fold(0.0, f64::max)
             })
             .sum();
+        let s2_most = (0..instance.types).map(|ty| {
+            instance.opts[instance.type_opts(ty)].iter().map(|o| o.s2).fold(0.0, f64::max)
+        });
         let mut dual = Dual {
             instance,
             capacity,
@@ -85,6 +104,8 @@ impl<'a> Dual<'a> {
             s2_mean,
             has_s2: s2_mean > 0.0,
             direction: vec![0.0; size],
+            choices: choices(instance),
+            s2_most: s2_most.collect(),
             usage: vec![0.0; size],
             type_best: vec![0.0; instance.types],
             type_option: vec![0; instance.types],
@@ -118,35 +139,85 @@ impl<'a> Dual<'a> {
         self.theta = if self.has_s2 { 0.5 / self.s2_mean.max(1e-300).sqrt() } else { 0.0 };
     }
 
-    /// Finds the scale at which equal prices for equal shares of the cluster balance what is asked
-    /// and what there is, starting from the value of a known assignment.
-    pub(crate) fn scan(&mut self, target: f64) {
+    /// Finds a price for each kind, the same in all zones, at which what is asked balances what
+    /// there is; `target` is the scalar of a known assignment.
+    ///
+    /// Prices by zone start from there. Each moves by what its own zone lacks, so that it would
+    /// take them hundreds of steps to learn that a kind is scarce everywhere.
+    pub(crate) fn scan(&mut self, target: f64, until: &dyn Fn() -> bool) {
         let kinds = self.instance.kinds;
         let mut total = vec![0.0; kinds];
         for (i, c) in self.capacity.iter().enumerate() {
             total[i % kinds] += c;
         }
+        let mut common = self.scale(&total, target);
+        let scarce = (0..kinds).filter(|k| total[*k] > 0.0);
+        for k in scarce.cycle().take(kinds * SCAN_ROUNDS) {
+            if until() {
+                break;
+            }
+            self.balance(&mut common, k, total[k]);
+        }
+        self.rewind(1.0);
+    }
+
+    /// Finds the scale at which equal prices for equal shares of the cluster balance all kinds
+    /// together.
+    fn scale(&mut self, total: &[f64], target: f64) -> Vec<f64> {
         let (mut lo, mut hi) = (0.0, f64::INFINITY);
-        let mut scale = target.max(0.0) / kinds as f64;
-        for _ in 0..SCAN_STEPS {
-            for (i, l) in self.lambda.iter_mut().enumerate() {
-                *l = if total[i % kinds] > 0.0 { scale / total[i % kinds] } else { 0.0 };
+        let mut scale = target.max(0.0) / total.len() as f64;
+        let wanted = total.iter().filter(|t| **t > 0.0).count() as f64;
+        let mut common = vec![0.0; total.len()];
+        for _ in 0..SCALE_STEPS {
+            for (c, t) in common.iter_mut().zip(total) {
+                *c = if *t > 0.0 { scale / t } else { 0.0 };
             }
-            self.steps += 1;
-            let (bound, _) = self.evaluate();
-            if bound < self.best.bound {
-                self.adopt(bound);
-            }
-            let asked: f64 =
-                self.usage.iter().enumerate().map(|(i, u)| u / total[i % kinds].max(1e-300)).sum();
-            if asked > total.iter().filter(|t| **t > 0.0).count() as f64 {
+            self.probe(&common);
+            let all = total.iter().cycle().map(|t| t.max(1e-300));
+            let asked: f64 = self.usage.iter().zip(all).map(|(u, t)| u / t).sum();
+            if asked > wanted {
                 lo = scale;
             } else {
                 hi = scale;
             }
             scale = if hi.is_finite() { 0.5 * (lo + hi) } else { 2.0 * scale.max(1e-9) };
         }
-        self.rewind(1.0);
+        common
+    }
+
+    /// Evaluates the same prices in all zones.
+    fn probe(&mut self, common: &[f64]) {
+        self.lambda.iter_mut().zip(common.iter().cycle()).for_each(|(l, c)| *l = *c);
+        self.steps += 1;
+        let (bound, _) = self.evaluate();
+        if bound < self.best.bound {
+            self.adopt(bound);
+        }
+    }
+
+    /// Bisects the common price of one kind, from the known one on.
+    fn balance(&mut self, common: &mut [f64], k: usize, total: f64) {
+        let (mut lo, mut hi) = (0.0, f64::INFINITY);
+        for _ in 0..BALANCE_STEPS {
+            self.probe(common);
+            let asked: f64 = self.usage.iter().skip(k).step_by(common.len()).sum();
+            if asked > total {
+                lo = common[k];
+            } else {
+                hi = common[k];
+            }
+            if hi <= 0.0 {
+                return;
+            }
+            common[k] = match (hi.is_finite(), lo > 0.0) {
+                (true, true) => 0.5 * (lo + hi),
+                (true, false) => 0.25 * hi,
+                (false, _) => 2.0 * lo,
+            };
+        }
+        if lo <= 0.0 {
+            common[k] = 0.0;
+        }
     }
 
     fn adopt(&mut self, bound: f64) {
@@ -211,20 +282,22 @@ impl<'a> Dual<'a> {
         let kinds = instance.kinds;
         for ty in 0..instance.types {
             let request = &instance.request_f[ty * kinds..(ty + 1) * kinds];
-            let (mut best, mut option) = (f64::NEG_INFINITY, 0);
-            for at in instance.type_opts(ty) {
-                let opt = &instance.opts[at];
-                let zone = opt.zone as usize * kinds;
+            let (mut best, mut option) = (f64::NEG_INFINITY, 0_u32);
+            let most = self.theta * self.s2_most[ty];
+            for choice in &self.choices[instance.type_opts(ty)] {
+                if choice.base + most <= best {
+                    break;
+                }
+                let zone = choice.zone as usize * kinds;
                 let price: f64 =
                     self.lambda[zone..zone + kinds].iter().zip(request).map(|(l, a)| l * a).sum();
-                let reduced = opt.lin + self.theta * opt.s2 - price
-                    + f64::from(opt.untried) * instance.untried_weight;
+                let reduced = choice.base + self.theta * choice.s2 - price;
                 if reduced > best {
-                    (best, option) = (reduced, at);
+                    (best, option) = (reduced, choice.option);
                 }
             }
             self.type_best[ty] = best;
-            self.type_option[ty] = narrow(option);
+            self.type_option[ty] = option;
         }
         self.type_count.fill(0.0);
         let mut bound: f64 = self.lambda.iter().zip(&self.capacity).map(|(l, c)| l * c).sum();
@@ -258,6 +331,23 @@ impl<'a> Dual<'a> {
         }
         s2
     }
+}
+
+/// All options, those of a type by descending value: once prices, which are not negative, leave
+/// one with more than the next is worth before its price, the rest cannot be best.
+fn choices(instance: &Instance) -> Vec<Choice> {
+    let mut choices = Vec::with_capacity(instance.opts.len());
+    for ty in 0..instance.types {
+        let range = instance.type_opts(ty);
+        for at in range.clone() {
+            let opt = &instance.opts[at];
+            let base = opt.lin + f64::from(opt.untried) * instance.untried_weight;
+            choices.push(Choice { base, s2: opt.s2, zone: opt.zone, option: narrow(at) });
+        }
+        choices[range]
+            .sort_unstable_by(|a, b| b.base.total_cmp(&a.base).then(a.option.cmp(&b.option)));
+    }
+    choices
 }
 
 /// Prices turned into tables that the search reads.

@@ -46,7 +46,7 @@ const STEP_DECAY: f64 = 0.9;
 #[derive(Clone, Copy)]
 pub(crate) struct Limits<'a> {
     pub(crate) clock: Clock<'a>,
-    /// Most passes, and the share of the time after which they end.
+    /// Most passes, and the share of the time after which they end, but for the first.
     pub(crate) passes: usize,
     pub(crate) passes_until: f64,
     /// Most repairs, and the share of the time after which reworks end.
@@ -73,8 +73,10 @@ pub(crate) fn improve(
     }
     let mut filler = Filler::new(instance, guide, wage, rng);
     let mut step = STEP;
-    for _ in 0..limits.passes {
-        if !filler.pass(&|| limits.clock.past(limits.passes_until)) {
+    for pass in 0..limits.passes {
+        // Reworks make more of one whole pass than of none.
+        let until = if pass == 0 { limits.repairs_until } else { limits.passes_until };
+        if !filler.pass(&|| limits.clock.past(until)) {
             break;
         }
         filler.learn(step);

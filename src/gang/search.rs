@@ -18,7 +18,7 @@ const RUIN_JOBS_MAX: usize = 12;
 /// Steps in a hundred that begin with a chain to make room for a job, or to move a task; the
 /// others, and those whose chain found nothing, remove whole jobs.
 const SQUEEZE_PERCENT: usize = 5;
-const SHIFT_PERCENT: usize = 25;
+const SHIFT_PERCENT: usize = 40;
 /// Temperature of the move of one task, as a share of a job's.
 const SHIFT_HEAT: f64 = 0.1;
 /// Accepted steps between two exact sums of the score.

@@ -148,7 +148,7 @@ fn no_wages_and_no_prices_prove_less_than_the_optimum() {
         let exact = super::Options { mode: super::Mode::Exact, ..super::Options::default() };
         let optimum = super::solve(&problem, &exact).unwrap().index - instance.delta;
         let mut dual = Dual::new(&instance);
-        dual.scan(optimum);
+        dual.scan(optimum, &|| false);
         let slack = 1e-9 * optimum.abs().max(1.0);
         assert!(dual.best.bound >= optimum - slack, "case {case}");
         let guide = Guide::new(&instance, &dual.best);
@@ -157,6 +157,39 @@ fn no_wages_and_no_prices_prove_less_than_the_optimum() {
         let (bound, _) = found.unwrap();
         assert!(bound >= optimum - slack, "case {case}: {bound} < {optimum}");
     }
+}
+
+#[test]
+fn a_kind_that_is_scarce_everywhere_gets_its_price_at_once() {
+    let (servers, jobs) = (120, 200);
+    let mean = |j: usize, s: usize| 1.0 + 1e-4 * ((7 * s + 13 * j) % 97) as f64;
+    let edge = |j, s| Edge { server: format!("s{s}"), mean: mean(j, s), count: 1.0 };
+    let job = |j| Job {
+        id: format!("j{j}"),
+        tasks: vec![Task {
+            request: vec![1.0, 3.0],
+            edges: (0..servers).map(|s| edge(j, s)).collect(),
+            ..Task::default()
+        }],
+        spread: false,
+    };
+    let server = |s| Server {
+        name: format!("s{s}"),
+        capacity: vec![16.0, 4.0],
+        ..Server::default()
+    };
+    let problem = Problem {
+        cost: None,
+        servers: (0..servers).map(server).collect(),
+        jobs: (0..jobs).map(job).collect(),
+        ..model()
+    };
+    let instance = Instance::compile(&problem).unwrap();
+    let mut dual = Dual::new(&instance);
+    dual.scan(servers as f64, &|| false);
+    // 4/3 of a task on each server: the bound without whole tasks, were all worth the most.
+    let most = 160.0 * 1.0096;
+    assert!(dual.best.bound <= 1.01 * most, "{} > {most}", dual.best.bound);
 }
 
 /// Most profit by trying everything.
