@@ -147,13 +147,18 @@ class Suite(Problems):
                     f"{what}: only {right} of {chosen} on their fastest class")
 
 
+def restart(suite):
+    """The daemon dies and comes back."""
+    suite.cluster.stop_phalanxd(kill=True)
+    suite.cluster.start_phalanxd()
+    time.sleep(2.0)
+
+
 def gangs_learn(suite, count):
     """From no knowledge to the fastest nodes, and over a restart"""
     suite.learned(count, 1)
     suite.fast_share(suite.learned(max(24, count // 3), 2), "after learning")
-    suite.cluster.stop_phalanxd(kill=True)
-    suite.cluster.start_phalanxd()
-    time.sleep(2.0)
+    restart(suite)
     suite.fast_share(suite.learned(24, 3), "after a restart")
 
 
@@ -249,8 +254,11 @@ def test(directory):
 
 
 def bench(directory, count, whole):
-    """The same list on stock and on Phalanx, and many gangs under contention."""
-    results = {}
+    """The same list on stock and on Phalanx, and many gangs under contention.
+
+    Returns what was not as it must be.
+    """
+    results, problems = {}, []
     for name, stock in (("stock", True), ("phalanx", False)):
         root = os.path.join(directory, name)
         config = None if stock else write_config(root, PROMPT)
@@ -265,14 +273,21 @@ def bench(directory, count, whole):
                 "sum_run_s": ran, "then_jobs": len(tail), "then_sum_completion_s": late[0],
                 "then_sum_run_s": late[2], "then_choice": chosen, "then_fastest": right,
             }
-            if not stock and whole:
+            if not stock:
                 suite = Suite(cluster)
-                gangs_start_whole(suite, whole)
-                results[name]["problems"] = suite.problems
+                suite.fast_share(tail, "after learning")
+                restart(suite)
+                suite.fast_share(suite.learned(max(24, count // 4), 3), "after a restart")
+                if whole:
+                    gangs_start_whole(suite, whole)
+                problems += suite.problems
         print(json.dumps({name: results[name]}), flush=True)
     for key in ("sum_completion_s", "then_sum_completion_s"):
         stock, ours = results["stock"][key], results["phalanx"][key]
         print(f"{key}: {stock:.0f} -> {ours:.0f} s ({100 * (ours - stock) / stock:+.1f} %)")
+    for problem in problems:
+        print(f"FAIL {problem}", flush=True)
+    return problems
 
 
 def main():
@@ -284,8 +299,7 @@ def main():
     root = tempfile.mkdtemp(prefix="phx-gangs-")
     try:
         if args.bench:
-            bench(root, args.bench, args.whole)
-            return 0
+            return 1 if bench(root, args.bench, args.whole) else 0
         return 1 if test(os.path.join(root, "c")) else 0
     finally:
         shutil.rmtree(root, ignore_errors=True)
