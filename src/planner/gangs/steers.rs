@@ -236,9 +236,7 @@ impl Maker<'_, '_> {
     ) -> Vec<TaskRow> {
         match terms {
             Some(terms) => terms::planned(self.model, self.snapshot, gang, nodes, terms),
-            None => {
-                terms::possible(self.model, gang, self.problem, &job.tasks, &self.exploration)
-            }
+            None => terms::possible(self.model, gang, self.problem, &job.tasks, &self.exploration),
         }
     }
 
