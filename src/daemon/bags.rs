@@ -121,7 +121,7 @@ impl Pace {
 fn nothing() -> Steering {
     let report =
         MethodReport { method: Method::Bag.as_str().to_owned(), ..MethodReport::default() };
-    Steering { method: Method::Bag, steers: Vec::new(), wishes: Vec::new(), report }
+    Steering::new(Method::Bag, report)
 }
 
 fn settings(bag: &BagConfig, now_ms: u64) -> Settings {

@@ -114,7 +114,7 @@ fn count(n: usize) -> f64 {
 fn nothing() -> Steering {
     let method = Method::Bisect.as_str().to_owned();
     let report = MethodReport { method, ..MethodReport::default() };
-    Steering { method: Method::Bisect, steers: Vec::new(), wishes: Vec::new(), report }
+    Steering::new(Method::Bisect, report)
 }
 
 impl DataJobs {

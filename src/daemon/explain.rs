@@ -150,6 +150,7 @@ impl Shared {
             blockers,
             summary: found.summary(&job.reason),
             steer: self.planned_steer(job.id),
+            note: lock(&self.plan).notes.get(&job.id).cloned(),
             expected_start_ms: self.expected_start_ms(snapshot, &rooms, job),
         }
     }

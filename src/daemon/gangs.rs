@@ -62,7 +62,7 @@ impl Steerer for Gangs {
 fn nothing() -> Steering {
     let report =
         MethodReport { method: Method::Gang.as_str().to_owned(), ..MethodReport::default() };
-    Steering { method: Method::Gang, steers: Vec::new(), wishes: Vec::new(), report }
+    Steering::new(Method::Gang, report)
 }
 
 /// Learned speeds under the classes of the configuration; on nodes that were

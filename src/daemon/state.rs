@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What the daemon's threads share.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -27,7 +28,7 @@ use crate::link::Responder;
 use crate::planner::ends::Outlook;
 use crate::planner::plan::{Plan, rooms_from_mirror};
 use crate::planner::room::Room;
-use crate::planner::steer::{MethodReport, OrderWish};
+use crate::planner::steer::{MethodReport, Note, OrderWish};
 use crate::record::{self, link_settings};
 use crate::snapshot::{Job, Snapshot};
 use crate::source::slurm::ClusterInfo;
@@ -60,6 +61,8 @@ pub(super) struct PlanState {
     pub(super) wishes: Vec<OrderWish>,
     /// Reports of the methods behind it.
     pub(super) methods: Vec<MethodReport>,
+    /// What the methods have to say of jobs that they do not steer.
+    pub(super) notes: HashMap<u32, Note>,
     /// Names of the plan's node indexes.
     pub(super) snapshot: Option<Arc<Snapshot>>,
     pub(super) made: Option<Instant>,

@@ -201,7 +201,8 @@ fn plan_one(
         done: &[],
         now_ms: now_ms(),
     };
-    let steerings = steer(shared, snapshot, &round, steerers);
+    let mut steerings = steer(shared, snapshot, &round, steerers);
+    let notes = steerings.iter_mut().flat_map(|s| std::mem::take(&mut s.notes)).collect();
     let methods = steerings.iter().map(|s| s.report.clone()).collect();
     let wishes = steerings.iter().flat_map(|s| s.wishes.iter().copied()).collect();
     let deadline = started + Duration::from_millis(config.planner.deadline_ms);
@@ -229,6 +230,7 @@ fn plan_one(
     }
     state.methods = methods;
     state.wishes = wishes;
+    state.notes = notes;
     if let Some(plan) = plan {
         state.plan = Some(Arc::new(plan));
         state.snapshot = Some(Arc::clone(snapshot));

@@ -34,11 +34,11 @@ pub use branch::{EXACT_SERVERS_MAX, EXACT_TASKS_MAX};
 pub use instance::TASKS_MAX;
 pub use problem::{
     Answer, AnyEdge, Edge, Explain, GroupEdge, InputError, Job, JobTerms, Mode, Mutation, Options,
-    Placement, Problem, Remaining, Server, SolveError, Stopped, Task,
+    Placement, Problem, Remaining, Server, SolveError, Stopped, Task, TaskTerms,
 };
 
 use best::{Clock, Found};
-use instance::{Instance, NONE};
+use instance::{Instance, NONE, Opt};
 use prices::Dual;
 use state::{Score, State};
 
@@ -165,21 +165,14 @@ fn explain(problem: &Problem, instance: &Instance, found: &Found, score: &Score)
         if found.server[range.start] == NONE {
             continue;
         }
-        let mut terms =
-            JobTerms { job: job.id.clone(), value: 0.0, cost: 0.0, bonus: 0.0, untried_edges: 0 };
-        for (task, spec) in range.zip(&job.tasks) {
+        let terms = range.zip(&job.tasks).map(|(task, spec)| {
+            let server = found.server[task];
             let ty = instance.task_type[task] as usize;
-            let prices = problem.cost.iter().flatten();
-            let cost: f64 = spec.request.iter().zip(prices).map(|(a, f)| a * f).sum();
-            terms.cost += cost;
-            if let Some(option) = instance.option_on(ty, found.server[task]) {
-                let opt = &instance.opts[option];
-                terms.value += opt.lin + cost;
-                terms.bonus += opt.s2 * bonus_per_s2;
-                terms.untried_edges += u64::from(opt.untried);
-            }
-        }
-        jobs.push(terms);
+            let opt = instance.option_on(ty, server).map(|option| instance.opts[option]);
+            let input = &problem.servers[instance.input_of[server as usize] as usize];
+            task_terms(problem, spec, input, opt, bonus_per_s2)
+        });
+        jobs.push(job_terms(&job.id, terms.collect()));
     }
     Explain {
         delta: exploration.delta(),
@@ -188,5 +181,40 @@ fn explain(problem: &Problem, instance: &Instance, found: &Found, score: &Score)
         variance: score.s2,
         server_classes: instance.classes as u64,
         jobs,
+    }
+}
+
+fn task_terms(
+    problem: &Problem,
+    task: &Task,
+    server: &Server,
+    opt: Option<Opt>,
+    bonus_per_s2: f64,
+) -> TaskTerms {
+    let prices = problem.cost.iter().flatten();
+    let cost: f64 = 0.0 + task.request.iter().zip(prices).map(|(a, f)| a * f).sum::<f64>();
+    let (lin, s2, untried) = opt.map_or((-cost, 0.0, 0), |o| (o.lin, o.s2, o.untried));
+    let bonus = s2 * bonus_per_s2;
+    TaskTerms {
+        server: server.name.clone(),
+        value: lin + cost,
+        count: problem.count_on(task, server),
+        cost,
+        bonus,
+        index: lin + bonus,
+        untried: untried > 0,
+    }
+}
+
+fn job_terms(job: &str, tasks: Vec<TaskTerms>) -> JobTerms {
+    let sum = |of: fn(&TaskTerms) -> f64| tasks.iter().map(of).fold(0.0, |a, b| a + b);
+    JobTerms {
+        job: job.to_owned(),
+        value: sum(|t| t.value),
+        cost: sum(|t| t.cost),
+        bonus: sum(|t| t.bonus),
+        untried_edges: tasks.iter().filter(|t| t.untried).count() as u64,
+        index: sum(|t| t.index),
+        tasks,
     }
 }

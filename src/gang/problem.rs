@@ -242,6 +242,18 @@ impl std::fmt::Debug for Options<'_> {
     }
 }
 
+impl Problem {
+    /// Observations behind the edge of a task to a server; 0 where there is no edge.
+    pub(super) fn count_on(&self, task: &Task, server: &Server) -> f64 {
+        let own = task.edges.iter().find(|edge| edge.server == server.name).map(|e| e.count);
+        let group = || {
+            let name = server.group.as_ref()?;
+            task.groups.iter().find(|edge| edge.group == *name).map(|e| e.count)
+        };
+        own.or_else(group).or(task.any.map(|any| any.count)).unwrap_or(0.0)
+    }
+}
+
 impl Default for Options<'_> {
     fn default() -> Self {
         Options {
@@ -291,6 +303,29 @@ pub struct JobTerms {
     pub bonus: f64,
     /// Edges of this gang that were never tried.
     pub untried_edges: u64,
+    /// value - cost + bonus: what the gang adds to the index, never-tried edges aside.
+    pub index: f64,
+    /// The same for each task, in the order of the problem.
+    pub tasks: Vec<TaskTerms>,
+}
+
+/// One task's share of the index.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskTerms {
+    /// Where it runs.
+    pub server: String,
+    /// Learned mean there; 0 where never tried.
+    pub value: f64,
+    /// Observations behind it.
+    pub count: f64,
+    /// Maintenance cost.
+    pub cost: f64,
+    /// Share of the exploration bonus.
+    pub bonus: f64,
+    /// value - cost + bonus.
+    pub index: f64,
+    /// Whether the edge was never tried while exploration is on: compared before the index.
+    pub untried: bool,
 }
 
 /// Terms behind an answer.

@@ -5,10 +5,10 @@
 use super::instance::{Instance, NONE};
 use super::pattern::Pattern;
 use super::prices::{Dual, Guide};
-use super::problem::{Edge, Job, Problem, Server, Task};
+use super::problem::{AnyEdge, Edge, GroupEdge, Job, Mode, Options, Problem, Server, Task};
 use super::rng::Stream;
 use super::seed::{Chromosome, repair, swap_server};
-use super::wages;
+use super::{solve, wages};
 use crate::learn::Growth;
 
 /// The model of the worked examples, with true means and one observation each.
@@ -239,4 +239,39 @@ fn patterns_are_optimal_or_bounded() {
         }
         assert!((pattern.value - best).abs() < 1e-9, "case {case}: {} {best}", pattern.value);
     }
+}
+
+#[test]
+fn an_explanation_adds_up_task_by_task() {
+    let mut problem = model();
+    (problem.slot, problem.g) = (9, Growth::Source);
+    problem.jobs[0].tasks[1].edges[0].count = 4.0;
+    // A group and an edge for the rest count as well as listed edges do.
+    problem.servers[2].group = Some("late".into());
+    problem.jobs[1].tasks[1].edges.clear();
+    problem.jobs[1].tasks[1].groups =
+        vec![GroupEdge { group: "late".into(), mean: 0.9, count: 7.0 }];
+    problem.jobs[1].tasks[0].edges.clear();
+    problem.jobs[1].tasks[0].any = Some(AnyEdge { mean: 0.4, count: 3.0 });
+    let options = Options { explain: true, mode: Mode::Exact, ..Options::default() };
+    let answer = solve(&problem, &options).unwrap();
+    let explain = answer.explain.unwrap();
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} is not {b}");
+    near(answer.index, explain.delta + explain.jobs.iter().map(|j| j.index).sum::<f64>());
+    assert_eq!(explain.jobs.len(), 2);
+    for ((job, asked), placed) in explain.jobs.iter().zip(&problem.jobs).zip(&answer.assignment) {
+        near(job.index, job.tasks.iter().map(|t| t.index).sum());
+        near(job.bonus, job.tasks.iter().map(|t| t.bonus).sum());
+        for ((terms, task), server) in job.tasks.iter().zip(&asked.tasks).zip(&placed.tasks) {
+            assert_eq!(terms.server, *server);
+            near(terms.cost, 0.02 * task.request[0] + 0.1 * task.request[1]);
+            near(terms.index, terms.value - terms.cost + terms.bonus);
+            // sigma2 = g / (2 n), shared out of its root.
+            near(terms.bonus, explain.g / (2.0 * terms.count) / explain.variance.sqrt());
+        }
+    }
+    let counts = |j: usize| explain.jobs[j].tasks.iter().map(|t| t.count).collect::<Vec<_>>();
+    assert_eq!(counts(1), [3.0, 7.0]);
+    let second = &explain.jobs[0].tasks[1];
+    assert_eq!(second.count, if second.server == "s0" { 4.0 } else { 1.0 });
 }

@@ -46,6 +46,37 @@ impl Spread {
     }
 }
 
+/// Mean and spread of numbers of which old ones count less; see [`Moments`].
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Fading {
+    pub(super) spread: Spread,
+    newest_s: i64,
+}
+
+impl Fading {
+    pub(super) fn add(&mut self, value: f64, end_s: i64, half_life_s: f64) {
+        let newest_s = if self.spread.count > 0.0 { self.newest_s } else { end_s };
+        let (kept, weight) = shares(newest_s, end_s, half_life_s);
+        self.spread.fade(kept);
+        self.spread.add(value, weight);
+        self.newest_s = newest_s.max(end_s);
+    }
+
+    /// Weight of all as of `now_s`.
+    pub(super) fn count(&self, now_s: i64, half_life_s: f64) -> f64 {
+        self.spread.count * fading(now_s.saturating_sub(self.newest_s).max(0), half_life_s)
+    }
+}
+
+/// What is left of all before a run, and what the run counts.
+fn shares(newest_s: i64, end_s: i64, half_life_s: f64) -> (f64, f64) {
+    if end_s >= newest_s {
+        (fading(end_s.saturating_sub(newest_s), half_life_s), 1.0)
+    } else {
+        (1.0, fading(newest_s.saturating_sub(end_s), half_life_s))
+    }
+}
+
 /// Exponentially weighted moments of a stream of runs.
 ///
 /// A run counts `0.5^(age / half_life)`, its age taken from the newest run, so that the result
@@ -82,15 +113,10 @@ pub struct Moments {
 impl Moments {
     /// Adds a run; `half_life_s` is infinite for a memory that never fades.
     pub fn add(&mut self, run: &Observation, half_life_s: f64) {
-        let weight = if self.runs == 0 {
-            1.0
-        } else if run.end_s >= self.newest_s {
-            self.fade(fading(run.end_s.saturating_sub(self.newest_s), half_life_s));
-            1.0
-        } else {
-            fading(self.newest_s.saturating_sub(run.end_s), half_life_s)
-        };
-        self.newest_s = if self.runs == 0 { run.end_s } else { self.newest_s.max(run.end_s) };
+        let newest_s = if self.runs == 0 { run.end_s } else { self.newest_s };
+        let (kept, weight) = shares(newest_s, run.end_s, half_life_s);
+        self.fade(kept);
+        self.newest_s = newest_s.max(run.end_s);
         self.runs = self.runs.saturating_add(1);
         self.count += weight;
         let part = weight / self.count;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Stat;
 use super::index::{Exploration, variance_proxy};
-use super::moments::{Moments, Observation, Spread};
+use super::moments::{Fading, Moments, Observation, Spread};
 use super::relative::{EFFECT, Expected, Noise, OWN_EFFECT, effects};
 use crate::limits;
 
@@ -112,7 +112,7 @@ struct JobClass {
 #[derive(Debug, Clone, Default)]
 struct Family {
     /// Logarithm of a run's speed over the mean of its job class.
-    classes: BTreeMap<u32, Spread>,
+    classes: BTreeMap<u32, Fading>,
     newest_s: i64,
 }
 
@@ -230,7 +230,8 @@ impl Speeds {
                 moments.add(run, half_life_s);
                 self.noise.change(before, *moments.log_speed(false));
                 if let Some((family, Some(beyond))) = &mut family {
-                    family.classes.entry(id).or_default().add(*beyond, 1.0);
+                    let effect = family.classes.entry(id).or_default();
+                    effect.add(*beyond, run.end_s, half_life_s);
                 }
             }
         }
@@ -363,11 +364,11 @@ impl Speeds {
         let fresh = Expected { prior: 0.0, variance: EFFECT };
         let family = family.and_then(|name| self.families.get(name));
         let kin = family.iter().flat_map(|family| &family.classes);
-        let kin: BTreeMap<u32, (Spread, Expected)> =
-            kin.map(|(id, spread)| (*id, (*spread, fresh))).collect();
+        let of_kin: BTreeMap<u32, (Spread, Expected)> =
+            kin.map(|(id, effect)| (*id, (effect.spread, fresh))).collect();
         // A run and the mean that it is compared with are both noisy.
-        let shared = effects(&kin, 2.0 * noise);
-        let ids = own.keys().chain(kin.keys());
+        let shared = effects(&of_kin, 2.0 * noise);
+        let ids = own.keys().chain(of_kin.keys());
         let seen = ids.map(|id| {
             let expected = shared.get(id).copied().unwrap_or(fresh);
             let expected = Expected { variance: expected.variance + OWN_EFFECT, ..expected };
@@ -376,7 +377,8 @@ impl Speeds {
         let effects = effects(&seen.collect(), noise);
         let count = |id: &u32| {
             let own = own.get(id).map_or(0.0, |(_, stat)| stat.count);
-            own.max(kin.get(id).map_or(0.0, |(spread, _)| spread.count))
+            let kin = family.and_then(|family| family.classes.get(id));
+            own.max(kin.map_or(0.0, |effect| effect.count(now_s, self.half_life())))
         };
         let by_class: BTreeMap<u32, (f64, f64)> =
             effects.iter().map(|(id, e)| (*id, (e.prior, count(id)))).collect();

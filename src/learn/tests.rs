@@ -90,6 +90,33 @@ fn speeds_that_drift_are_followed() {
 }
 
 #[test]
+fn planners_follow_speeds_that_drift_also_of_a_whole_family() {
+    let options = SpeedsOptions { half_life_s: 100.0, ..SpeedsOptions::default() };
+    let mut table = speeds(options);
+    let mut teach = |from: i64, x: f64, y: f64| {
+        for t in from..from + 200 {
+            for (class, at) in [("t/n1", t), ("t/n2", t)] {
+                for (node, seconds) in [("x", x), ("y", y)] {
+                    let noisy = seconds * (1.0 + 0.2 * f64::from(i32::try_from(t % 5).unwrap()));
+                    table.learn(class, Some("t"), &on(&[(node, node)]), &run(noisy, at)).unwrap();
+                }
+            }
+        }
+        let trust = |class: &str| {
+            let trust = table.trust(class, Some("t"), from + 200);
+            (trust.on("x").mean, trust.on("y").mean)
+        };
+        (trust("t/n1"), trust("t/n2"), trust("t/n4"))
+    };
+    let (one, _, other) = teach(0, 1.0, 4.0);
+    assert!(one.0 == 1.0 && one.1 < 0.3 && other.1 < 0.3, "{one:?} {other:?}");
+    // Ten half-lives later the classes of nodes have changed places.
+    let (one, two, other) = teach(1200, 4.0, 1.0);
+    assert!(one.1 == 1.0 && one.0 < 0.3 && two.0 < 0.3, "{one:?} {two:?}");
+    assert!(other.1 == 1.0 && other.0 < 0.4, "a size never seen: {other:?}");
+}
+
+#[test]
 fn the_table_stays_within_its_bounds() {
     let options = SpeedsOptions { pairs_max: 64, classes_max: 10, ..SpeedsOptions::default() };
     let mut table = speeds(options);

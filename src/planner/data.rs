@@ -139,7 +139,8 @@ pub fn plan(inputs: &Inputs<'_>, jobs: Vec<DataJob<'_>>) -> Steering {
     let mut seen = HashSet::new();
     starts.retain(|(_, job_id)| seen.insert(*job_id));
     let wishes = (0u32..).zip(starts).map(|(rank, (_, job_id))| OrderWish { job_id, rank });
-    Steering { method: Method::Bisect, steers, wishes: wishes.collect(), report }
+    let wishes = wishes.collect();
+    Steering { steers, wishes, ..Steering::new(Method::Bisect, report) }
 }
 
 /// When each CPU of each node is free, ms.

@@ -58,7 +58,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Steering {
         report.terms.insert("spared_nodes".to_owned(), as_f64(soonest.nodes.len()));
     }
     report.starts = 0;
-    Steering { method: Method::Spare, steers, wishes: Vec::new(), report }
+    Steering { steers, ..Steering::new(Method::Spare, report) }
 }
 
 /// The first job of several nodes that waits for nodes alone and is expected to

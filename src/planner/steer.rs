@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use kept::Rows;
-pub use notes::{BagNote, BagRow, BagShare, ClassSpeed, DataNote, GangNote, Note};
+pub use notes::{BagNote, BagRow, BagShare, ClassSpeed, DataNote, GangNote, Note, TaskRow};
 use serde::{Deserialize, Serialize};
 use table::Entry;
 pub use table::{SteerTable, Steers};
@@ -172,6 +172,15 @@ pub struct Steering {
     pub wishes: Vec<OrderWish>,
     /// For `phalanx plan`.
     pub report: MethodReport,
+    /// What there is to say of jobs without a steer, by job id.
+    pub notes: Vec<(u32, Note)>,
+}
+
+impl Steering {
+    /// No wishes yet.
+    pub fn new(method: Method, report: MethodReport) -> Self {
+        Self { method, steers: Vec::new(), wishes: Vec::new(), report, notes: Vec::new() }
+    }
 }
 
 /// Why a steer did not decide.

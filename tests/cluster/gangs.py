@@ -147,19 +147,68 @@ class Suite(Problems):
                     f"{what}: only {right} of {chosen} on their fastest class")
 
 
+def restart(suite):
+    """The daemon dies and comes back."""
+    suite.cluster.stop_phalanxd(kill=True)
+    suite.cluster.start_phalanxd()
+    time.sleep(2.0)
+
+
 def gangs_learn(suite, count):
     """From no knowledge to the fastest nodes, and over a restart"""
     suite.learned(count, 1)
     suite.fast_share(suite.learned(max(24, count // 3), 2), "after learning")
-    suite.cluster.stop_phalanxd(kill=True)
-    suite.cluster.start_phalanxd()
-    time.sleep(2.0)
+    restart(suite)
     suite.fast_share(suite.learned(24, 3), "after a restart")
+
+
+def het(suite):
+    """Submits 1 server and 4 workers."""
+    argv = part = ["-N1", "-n8", "-t1"]
+    for _ in range(4):
+        argv = [*argv, ":", *part]
+    return suite.cluster.submit(*argv, wrap="sleep 1")
+
+
+def check_terms(suite, note, planned, what):
+    """The terms of each task add up to those of the gang; a waiting one has them by class."""
+    rows = note["task_terms"]
+    tasks = sum(row["tasks"] for row in rows)
+    suite.expect(rows and tasks == (note["tasks"] if planned else 0), f"{what}: {note}")
+    for row in rows:
+        index = row["value"] - row["cost"] + row["bonus"]
+        suite.expect(abs(index - row["index"]) < 1e-9, f"{what}: {row}")
+    for term in ("value", "cost", "bonus", "index"):
+        total = sum(row[term] * row["tasks"] for row in rows)
+        if planned:
+            suite.expect(abs(total - note[term]) < 1e-9, f"{what}, {term}: {total}, {note}")
+        else:
+            suite.expect(note[term] is None, f"{what}, {term}: {note}")
+
+
+def explain_het(suite, job):
+    """A het job is explained while it waits, and once it runs, with all its components."""
+    for planned in (False, True):
+        if planned:
+            suite.cluster.wait_jobs([job], timeout=60)
+        for component in (f"{job}+0", f"{job}+3"):
+            report = phalanx_json(suite.cluster, "explain", component)
+            steer = planned and (report["placed"].get("decision") or {}).get("steer")
+            note = (steer or report.get("pending") or {}).get("note")
+            if suite.expect(note, f"{component}, planned {planned}: no note in {report}"):
+                check_terms(suite, note, planned, component)
+                parts = {row["component"] for row in note["task_terms"]}
+                suite.expect(parts == set(range(5)), f"{component}: components {parts}")
 
 
 def gangs_explained(suite, _count):
     """explain names method, learned speeds and terms; plan names objective and gap"""
     # Behind a job on all nodes: planned before they start.
+    suite.cluster.submit("-N16", "--ntasks-per-node=8", "-t1", wrap="sleep 6")
+    time.sleep(1.0)
+    waiting = het(suite)
+    time.sleep(2.0)
+    explain_het(suite, waiting)
     suite.cluster.submit("-N16", "--ntasks-per-node=8", "-t1", wrap="sleep 3")
     records = run_list(suite.cluster, [(0.0, *job[1:]) for job in work_list(2, 4)])
     for record in records:
@@ -169,6 +218,8 @@ def gangs_explained(suite, _count):
             note = steer["note"]
             suite.expect(steer["method"] == "gang" and note["kind"] == "gang", f"{steer}")
             suite.expect(len(note["speeds"]) == 2, f"speeds {note['speeds']}")
+            if steer["tier"] == "planned":
+                check_terms(suite, note, True, record["JobId"])
     plan = phalanx_json(suite.cluster, "plan")
     methods = {m["method"]: m for m in plan["methods"]}
     suite.expect("gang" in methods, f"plan names {sorted(methods)}")
@@ -209,15 +260,7 @@ def starts_whole(suite, submit, count, nodes, what):
 
 def gangs_start_whole(suite, count):
     """Het jobs and -N8 jobs start complete or not at all under contention"""
-    part = ["-N1", "-n8", "-t1"]
-
-    def het():
-        argv = list(part)
-        for _ in range(4):
-            argv += [":", *part]
-        return suite.cluster.submit(*argv, wrap="sleep 1")
-
-    starts_whole(suite, het, count, 5, "1 server + 4 workers")
+    starts_whole(suite, lambda: het(suite), count, 5, "1 server + 4 workers")
     starts_whole(suite, lambda: suite.cluster.submit("-N8", "--ntasks-per-node=8", "-t1",
                                                      wrap="sleep 1"), count, 8, "-N8")
     status = phalanx_json(suite.cluster, "status")
@@ -249,8 +292,11 @@ def test(directory):
 
 
 def bench(directory, count, whole):
-    """The same list on stock and on Phalanx, and many gangs under contention."""
-    results = {}
+    """The same list on stock and on Phalanx, and many gangs under contention.
+
+    Returns what was not as it must be.
+    """
+    results, problems = {}, []
     for name, stock in (("stock", True), ("phalanx", False)):
         root = os.path.join(directory, name)
         config = None if stock else write_config(root, PROMPT)
@@ -265,14 +311,21 @@ def bench(directory, count, whole):
                 "sum_run_s": ran, "then_jobs": len(tail), "then_sum_completion_s": late[0],
                 "then_sum_run_s": late[2], "then_choice": chosen, "then_fastest": right,
             }
-            if not stock and whole:
+            if not stock:
                 suite = Suite(cluster)
-                gangs_start_whole(suite, whole)
-                results[name]["problems"] = suite.problems
+                suite.fast_share(tail, "after learning")
+                restart(suite)
+                suite.fast_share(suite.learned(max(24, count // 4), 3), "after a restart")
+                if whole:
+                    gangs_start_whole(suite, whole)
+                problems += suite.problems
         print(json.dumps({name: results[name]}), flush=True)
     for key in ("sum_completion_s", "then_sum_completion_s"):
         stock, ours = results["stock"][key], results["phalanx"][key]
         print(f"{key}: {stock:.0f} -> {ours:.0f} s ({100 * (ours - stock) / stock:+.1f} %)")
+    for problem in problems:
+        print(f"FAIL {problem}", flush=True)
+    return problems
 
 
 def main():
@@ -284,8 +337,7 @@ def main():
     root = tempfile.mkdtemp(prefix="phx-gangs-")
     try:
         if args.bench:
-            bench(root, args.bench, args.whole)
-            return 0
+            return 1 if bench(root, args.bench, args.whole) else 0
         return 1 if test(os.path.join(root, "c")) else 0
     finally:
         shutil.rmtree(root, ignore_errors=True)

@@ -150,6 +150,9 @@ pub struct PendingReport {
     /// What a method wishes for it, by the last plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steer: Option<SteerReport>,
+    /// What a method has to say of it without a wish where it goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Note>,
     /// When enough of its nodes are expected to be free, unix milliseconds, by
     /// learned runtimes alone; absent where not enough is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

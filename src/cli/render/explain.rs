@@ -94,7 +94,11 @@ fn waiting(out: &mut String, pending: &PendingReport) {
         facts(out, &[("Enough expected free", time(start_ms))]);
     }
     if let Some(steer) = &pending.steer {
-        facts(out, &steer::facts_of(steer));
+        steer::whole(out, steer);
+    }
+    if let Some(note) = &pending.note {
+        facts(out, &steer::facts_of_note(note));
+        steer::tasks(out, note);
     }
     let mut rows = table(&[("Filter", Left), ("Asked", Left), ("Removed", Right), ("Left", Right)]);
     let mut left = pending.nodes_total;
@@ -188,7 +192,7 @@ fn decision(out: &mut String, made: &DecisionReport) {
         ],
     );
     if let Some(steer) = &made.steer {
-        facts(out, &steer::facts_of(steer));
+        steer::whole(out, steer);
     }
     out.push('\n');
     scores(out, &made.chosen, made.runner_up.as_ref());

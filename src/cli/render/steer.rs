@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A method's wish for a job, in words.
 
-use super::units::{amount, fraction, time};
-use super::{bags, clean};
+use super::units::{fraction, time};
+use super::{Left, Right, bags, clean, facts, lines, table};
 use crate::api::types::SteerReport;
-use crate::planner::steer::{DataNote, GangNote, Note};
+use crate::planner::steer::{DataNote, GangNote, Note, TaskRow};
 
-/// Lines of a list of facts.
-pub(super) fn facts_of(steer: &SteerReport) -> Vec<(&'static str, String)> {
+/// Everything of it.
+pub(super) fn whole(out: &mut String, steer: &SteerReport) {
     let made = format!("{} at {}", clean(&steer.method), time(steer.made_ms));
     let mut list = vec![("Steered by", made)];
     list.push(("", became(steer)));
-    match &steer.note {
+    list.extend(facts_of_note(&steer.note));
+    facts(out, &list);
+    tasks(out, &steer.note);
+}
+
+/// Lines of a list of facts.
+pub(super) fn facts_of_note(note: &Note) -> Vec<(&'static str, String)> {
+    let mut list = Vec::new();
+    match note {
         Note::Gang(gang) => {
             list.push(("Job type", clean(&gang.job_type)));
             list.push(("Speeds known", speeds(gang)));
@@ -104,7 +112,8 @@ pub(super) fn percent(share: f64) -> String {
 
 fn speeds(gang: &GangNote) -> String {
     let one = |s: &crate::planner::steer::ClassSpeed| match s.speed {
-        Some(speed) => format!("{} {} ({} runs)", clean(&s.nodes), fraction(speed), amount(s.runs)),
+        // Old runs count less than one.
+        Some(speed) => format!("{} {} ({:.1} runs)", clean(&s.nodes), fraction(speed), s.runs),
         None => format!("{} never tried", clean(&s.nodes)),
     };
     gang.speeds.iter().map(one).collect::<Vec<_>>().join(", ")
@@ -113,12 +122,56 @@ fn speeds(gang: &GangNote) -> String {
 fn worth(gang: &GangNote) -> String {
     match (gang.value, gang.cost, gang.bonus) {
         (Some(value), Some(cost), Some(bonus)) => format!(
-            "value {} - cost {}, bonus {}, {} tasks never tried there",
+            "value {} - cost {} + bonus {} = index {}, {} of {} tasks never tried there",
             fraction(value),
             fraction(cost),
             fraction(bonus),
-            gang.untried
+            fraction(gang.index.unwrap_or(value - cost + bonus)),
+            gang.untried,
+            gang.tasks
         ),
+        _ if gang.task_terms.is_empty() => "no plan has seen it".to_owned(),
         _ => "not planned to start now".to_owned(),
     }
+}
+
+/// The terms of each task of a gang: where it is planned, or while it waits by class of nodes.
+pub(super) fn tasks(out: &mut String, note: &Note) {
+    let Note::Gang(gang) = note else { return };
+    if gang.task_terms.is_empty() {
+        return;
+    }
+    let mut rows = table(&[
+        ("Component", Right),
+        ("Tasks", Right),
+        ("Nodes", Left),
+        ("Node class", Left),
+        ("Speed", Right),
+        ("Runs", Right),
+        ("Each: value", Right),
+        ("- cost", Right),
+        ("+ bonus", Right),
+        ("= index", Right),
+    ]);
+    for row in &gang.task_terms {
+        rows.add_row(task(row));
+    }
+    out.push('\n');
+    out.push_str(&lines(&rows));
+}
+
+fn task(row: &TaskRow) -> [String; 10] {
+    let waits = || "-".to_owned();
+    [
+        row.component.to_string(),
+        if row.tasks > 0 { row.tasks.to_string() } else { waits() },
+        if row.nodes.is_empty() { waits() } else { clean(&row.nodes) },
+        clean(&row.class),
+        row.speed.map_or_else(|| "untried".to_owned(), fraction),
+        format!("{:.1}", row.runs),
+        fraction(row.value),
+        fraction(row.cost),
+        fraction(row.bonus),
+        fraction(row.index),
+    ]
 }

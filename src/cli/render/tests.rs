@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::api::order::{JobOrder, OrderStatus};
 use crate::api::types::*;
-use crate::planner::steer::{ClassSpeed, GangNote, MethodReport, Note};
+use crate::planner::steer::{ClassSpeed, GangNote, MethodReport, Note, TaskRow};
 
 fn map<V: Clone>(entries: &[(&str, V)]) -> BTreeMap<String, V> {
     entries.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
@@ -272,6 +272,7 @@ fn pending_report() -> Explain {
                 least_missing: 1.0,
             }],
             steer: None,
+            note: Some(gang_note(None)),
             summary: "every eligible node lacks gres/gpu".into(),
         }),
         order: Some(JobOrder {
@@ -358,22 +359,45 @@ fn shadow_report() -> ShadowReport {
     }
 }
 
-fn steer_report() -> SteerReport {
+/// Planned on these nodes, or waiting.
+fn gang_note(on: Option<&str>) -> Note {
     let speed = |nodes: &str, speed, runs| ClassSpeed { nodes: nodes.into(), speed, runs };
+    let row = |class: &str, speed: Option<f64>, value| TaskRow {
+        tasks: if on.is_some() { 2 } else { 0 },
+        nodes: on.unwrap_or_default().into(),
+        class: class.into(),
+        speed,
+        runs: if speed.is_some() { 11.96 } else { 0.0 },
+        value,
+        cost: 0.125,
+        bonus: 0.0625,
+        index: value - 0.0625,
+        ..TaskRow::default()
+    };
+    let mut task_terms = vec![row("x/c8", Some(1.0), 1.25)];
+    if on.is_none() {
+        task_terms.push(row("y/c8", None, 0.0));
+    }
+    Note::Gang(GangNote {
+        job_type: "physics/lqcd/n2:c16".into(),
+        tasks: 2,
+        value: on.map(|_| 2.5),
+        cost: on.map(|_| 0.25),
+        bonus: on.map(|_| 0.125),
+        index: on.map(|_| 2.375),
+        untried: 0,
+        speeds: vec![speed("x/c8", Some(1.0), 12.0), speed("y/c8", None, 0.0)],
+        task_terms,
+    })
+}
+
+fn steer_report() -> SteerReport {
     SteerReport {
         method: "gang".into(),
         made_ms: 0,
         tier: Some("x/c8".into()),
         unused: Some("stale: x3 busy".into()),
-        note: Note::Gang(GangNote {
-            job_type: "physics/lqcd/n2:c16".into(),
-            tasks: 2,
-            value: Some(2.5),
-            cost: Some(0.25),
-            bonus: Some(0.125),
-            untried: 0,
-            speeds: vec![speed("x/c8", Some(1.0), 12.0), speed("y/c8", None, 0.0)],
-        }),
+        note: gang_note(Some("x[1-2]")),
     }
 }
 

@@ -229,7 +229,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Steering {
         }
     };
     report.starts = steers.len() as u64;
-    Steering { method: Method::Bag, steers, wishes: Vec::new(), report }
+    Steering { steers, ..Steering::new(Method::Bag, report) }
 }
 fn name_of(mode: Mode) -> &'static str {
     Mode::ALL.iter().find(|(_, known)| *known == mode).map_or("", |(name, _)| name)

@@ -13,6 +13,7 @@
 mod model;
 mod problem;
 mod steers;
+mod terms;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -135,9 +136,9 @@ pub fn plan(inputs: &Inputs<'_>) -> (Steering, Last) {
         ..MethodReport::default()
     };
     let mut likes = steers::likes(inputs, &model);
-    let with = |steers, wishes, report| Steering { method: Method::Gang, steers, wishes, report };
+    let with = |steers, report| Steering { steers, ..Steering::new(Method::Gang, report) };
     if model.gangs.is_empty() {
-        return (with(likes, Vec::new(), report), Last::new());
+        return (with(likes, report), Last::new());
     }
     let problem = problem::build(inputs, &model);
     let warm = problem::warm_start(inputs, &model, &problem);
@@ -154,14 +155,16 @@ pub fn plan(inputs: &Inputs<'_>) -> (Steering, Last) {
         Ok(answer) => {
             let places = problem::places(&problem, &model, &answer);
             fill(&mut report, &model, &answer);
-            let (steers, wishes) = steers::make(inputs, &model, &places, answer.explain.as_ref());
-            let last = last_of(inputs.snapshot, &model, &places);
+            let explain = answer.explain.as_ref();
+            let (steers, notes) = steers::make(inputs, &model, &problem.problem, &places, explain);
             likes.extend(steers);
-            (with(likes, wishes, report), last)
+            let wishes = steers::wishes(&model, &places);
+            let last = last_of(inputs.snapshot, &model, &places);
+            (Steering { wishes, notes, ..with(likes, report) }, last)
         }
         Err(error) => {
             report.error = Some(error.to_string());
-            (with(likes, Vec::new(), report), Last::new())
+            (with(likes, report), Last::new())
         }
     }
 }
@@ -176,8 +179,9 @@ fn fill(report: &mut MethodReport, model: &Model<'_>, answer: &gang::Answer) {
     term("untried_edges", as_f64(answer.untried_edges));
     term("node_groups", as_f64(model.groups.len() as u64));
     if let Some(explain) = &answer.explain {
-        term("value", explain.jobs.iter().map(|j| j.value).sum());
-        term("cost", explain.jobs.iter().map(|j| j.cost).sum());
+        // From 0: an empty sum of doubles is -0.
+        term("value", explain.jobs.iter().fold(0.0, |sum, j| sum + j.value));
+        term("cost", explain.jobs.iter().fold(0.0, |sum, j| sum + j.cost));
         term("bonus", explain.variance.sqrt());
         term("delta", explain.delta);
         term("g", explain.g);

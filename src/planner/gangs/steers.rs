@@ -4,13 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::gang::{Explain, JobTerms};
+use crate::gang::{self, Explain, JobTerms, Problem};
 use crate::learn::{Exploration, name_key, variance_proxy};
 use crate::limits::STEER_TIERS_MAX;
 use crate::model::number::as_f64;
 use crate::planner::gangs::model::{Gang, Model, Part};
-use crate::planner::gangs::{Inputs, growth};
-use crate::planner::steer::{ClassSpeed, GangNote, JobKey, Method, Note, OrderWish, Steer, Tier};
+use crate::planner::gangs::{Inputs, growth, terms};
+use crate::planner::steer::{
+    ClassSpeed, GangNote, JobKey, Method, Note, OrderWish, Steer, TaskRow, Tier,
+};
+use crate::snapshot::Snapshot;
 
 /// Classes whose index differs by less are equally good.
 const SAME: f64 = 0.02;
@@ -125,27 +128,34 @@ fn tier_of(model: &Model<'_>, sets: &mut HashMap<Vec<usize>, Tier>, set: Vec<usi
 
 struct Maker<'m, 'a> {
     model: &'m Model<'a>,
+    problem: &'m Problem,
+    snapshot: &'m Snapshot,
     exploration: Exploration,
     made_ms: u64,
     /// Nodes of sets of classes, shared by all jobs.
     sets: HashMap<Vec<usize>, Tier>,
     /// (type, class) that a job of this plan is sent to explore.
     exploring: BTreeSet<(usize, usize)>,
+    steers: Vec<Steer>,
+    notes: Vec<(u32, Note)>,
 }
 
-/// Steers of all gangs, and the wished sequence: what the plan starts now
-/// first, each part in queue order.
+/// Steers of all gangs, and notes of the jobs that get none. `places` and the
+/// problem's jobs are in the order of the gangs.
 pub(super) fn make(
     inputs: &Inputs<'_>,
     model: &Model<'_>,
+    problem: &Problem,
     places: &[Vec<u32>],
     explain: Option<&Explain>,
-) -> (Vec<Steer>, Vec<OrderWish>) {
+) -> (Vec<Steer>, Vec<(u32, Note)>) {
     let terms: HashMap<&str, &JobTerms> =
         explain.iter().flat_map(|e| &e.jobs).map(|t| (t.job.as_str(), t)).collect();
     let tasks = model.gangs.iter().map(Gang::tasks).max().unwrap_or(1);
     let mut maker = Maker {
         model,
+        problem,
+        snapshot: inputs.snapshot,
         exploration: Exploration {
             growth: growth(inputs.settings),
             bonus_scale: inputs.settings.bonus_scale,
@@ -155,62 +165,78 @@ pub(super) fn make(
         made_ms: inputs.now_ms,
         sets: HashMap::new(),
         exploring: BTreeSet::new(),
+        steers: Vec::new(),
+        notes: Vec::new(),
     };
-    let mut steers = Vec::new();
-    let mut first: Vec<u32> = Vec::new();
-    let mut later: Vec<u32> = Vec::new();
-    for (gang, nodes) in model.gangs.iter().zip(places) {
-        let id = gang.parts.iter().map(|part| part.job.id);
-        if nodes.is_empty() {
-            later.extend(id)
-        } else {
-            first.extend(id)
-        }
+    for ((gang, job), nodes) in model.gangs.iter().zip(&problem.jobs).zip(places) {
         if gang.copy == 0 {
-            let name = format!("{}.0", gang.id);
-            maker.add(gang, nodes, terms.get(name.as_str()).copied(), &mut steers);
+            maker.add(gang, job, nodes, terms.get(job.id.as_str()).copied());
         }
+    }
+    (maker.steers, maker.notes)
+}
+
+/// The wished sequence: what the plan starts now first, each part in queue order.
+pub(super) fn wishes(model: &Model<'_>, places: &[Vec<u32>]) -> Vec<OrderWish> {
+    let (mut first, mut later) = (Vec::new(), Vec::new());
+    for (gang, nodes) in model.gangs.iter().zip(places) {
+        let ids = gang.parts.iter().map(|part| part.job.id);
+        if nodes.is_empty() { later.extend(ids) } else { first.extend(ids) }
     }
     let mut seen = BTreeSet::new();
     let sequence = first.into_iter().chain(later).filter(|id| seen.insert(*id));
-    let wishes = (0u32..).zip(sequence).map(|(rank, job_id)| OrderWish { job_id, rank }).collect();
-    (steers, wishes)
+    (0u32..).zip(sequence).map(|(rank, job_id)| OrderWish { job_id, rank }).collect()
 }
 
 impl Maker<'_, '_> {
-    fn add(
-        &mut self,
-        gang: &Gang<'_>,
-        nodes: &[u32],
-        terms: Option<&JobTerms>,
-        steers: &mut Vec<Steer>,
-    ) {
+    fn add(&mut self, gang: &Gang<'_>, job: &gang::Job, nodes: &[u32], terms: Option<&JobTerms>) {
         let mut left = nodes;
-        let het = gang.parts.len() > 1;
+        let rows = self.task_terms(gang, job, nodes, terms);
         for part in &gang.parts {
             let (own, rest) = left.split_at((part.nodes as usize).min(left.len()));
             left = rest;
-            let mut tiers = Vec::with_capacity(STEER_TIERS_MAX);
-            // One node among like ones: the balance method knows better which.
-            if part.nodes > 1 || het {
-                tiers.extend(planned(own));
-            }
-            if !het {
-                tiers.extend(self.classes(part));
-            } else if !nodes.is_empty() {
-                tiers.extend(self.classes(part).into_iter().map(|tier| without(&tier, nodes)));
-            }
-            tiers.truncate(STEER_TIERS_MAX);
+            let note = Note::Gang(self.note(gang, part, terms, &rows));
+            let tiers = self.tiers(gang, part, nodes, own);
             if tiers.is_empty() {
+                self.notes.push((part.job.id, note));
                 continue;
             }
-            let note = Note::Gang(self.note(gang, part, terms));
             let key = match part.job.array_job_id {
                 Some(array) if part.job.array_task_id.is_none() => JobKey::Array(array),
                 _ => JobKey::Job(part.job.id),
             };
             let (method, made_ms) = (Method::Gang, self.made_ms);
-            steers.push(Steer { key, method, tiers, strict: false, made_ms, note });
+            self.steers.push(Steer { key, method, tiers, strict: false, made_ms, note });
+        }
+    }
+
+    /// Where a part should go, best first; `own` of the gang's `nodes` are its own.
+    fn tiers(&mut self, gang: &Gang<'_>, part: &Part<'_>, nodes: &[u32], own: &[u32]) -> Vec<Tier> {
+        let het = gang.parts.len() > 1;
+        let mut tiers = Vec::with_capacity(STEER_TIERS_MAX);
+        // One node among like ones: the balance method knows better which.
+        if part.nodes > 1 || het {
+            tiers.extend(planned(own));
+        }
+        if !het {
+            tiers.extend(self.classes(part));
+        } else if !nodes.is_empty() {
+            tiers.extend(self.classes(part).into_iter().map(|tier| without(&tier, nodes)));
+        }
+        tiers.truncate(STEER_TIERS_MAX);
+        tiers
+    }
+
+    fn task_terms(
+        &self,
+        gang: &Gang<'_>,
+        job: &gang::Job,
+        nodes: &[u32],
+        terms: Option<&JobTerms>,
+    ) -> Vec<TaskRow> {
+        match terms {
+            Some(terms) => terms::planned(self.model, self.snapshot, gang, nodes, terms),
+            None => terms::possible(self.model, gang, self.problem, &job.tasks, &self.exploration),
         }
     }
 
@@ -237,7 +263,13 @@ impl Maker<'_, '_> {
         if first { f64::MAX } else { belief.speed }
     }
 
-    fn note(&self, gang: &Gang<'_>, part: &Part<'_>, terms: Option<&JobTerms>) -> GangNote {
+    fn note(
+        &self,
+        gang: &Gang<'_>,
+        part: &Part<'_>,
+        terms: Option<&JobTerms>,
+        rows: &[TaskRow],
+    ) -> GangNote {
         let mut speeds: Vec<ClassSpeed> = Vec::new();
         for class in self.model.classes_of(part.place) {
             let belief = self.model.belief(part, class);
@@ -254,8 +286,10 @@ impl Maker<'_, '_> {
             value: terms.map(|t| t.value),
             cost: terms.map(|t| t.cost),
             bonus: terms.map(|t| t.bonus),
+            index: terms.map(|t| t.index),
             untried: terms.map_or(0, |t| t.untried_edges),
             speeds,
+            task_terms: rows.to_vec(),
         }
     }
 }

@@ -178,6 +178,34 @@ fn a_het_job_is_planned_whole_on_different_nodes_or_not_at_all() {
 }
 
 #[test]
+fn the_terms_are_told_task_by_task_also_of_a_gang_that_waits() {
+    let known = knows(&[("a", "fast", 1.0, 9.0), ("a", "slow", 0.5, 4.0)]);
+    let mut settings = Settings::default();
+    settings.cost.insert("cpu".to_owned(), 0.001);
+    let server = component(10, 0, 1);
+    let jobs = vec![job(1, "a", 3), server, component(10, 1, 3), job(5, "c", 9)];
+    let steering = planned(&snapshot(jobs), &known, &settings);
+    let Note::Gang(note) = &steer_of(&steering, 11).note else { panic!("no gang") };
+    let rows: Vec<(u32, u64, &str)> =
+        note.task_terms.iter().map(|r| (r.component, r.tasks, r.class.as_str())).collect();
+    assert_eq!(rows.iter().map(|r| r.1).sum::<u64>(), 4);
+    assert!(rows.iter().any(|r| r.0 == 0) && rows.iter().any(|r| r.0 == 1), "{rows:?}");
+    let sum = |of: fn(&crate::planner::steer::TaskRow) -> f64| {
+        note.task_terms.iter().map(|r| of(r) * as_f64(r.tasks)).sum::<f64>()
+    };
+    assert!((sum(|r| r.index) - note.index.unwrap()).abs() < 1e-9);
+    assert!((sum(|r| r.value) - note.value.unwrap()).abs() < 1e-9);
+    assert!(note.task_terms.iter().all(|r| r.cost > 0.0 && r.bonus > 0.0));
+    // Nobody knows type c and it waits: no steer, but an explanation by class.
+    let (_, note) = steering.notes.iter().find(|(id, _)| *id == 5).unwrap();
+    let Note::Gang(note) = note else { panic!("no gang") };
+    let untried = |r: &crate::planner::steer::TaskRow| r.tasks == 0 && r.speed.is_none();
+    assert_eq!((note.index, note.task_terms.len()), (None, 2));
+    assert!(note.task_terms.iter().all(|r| untried(r) && r.value == 0.0 && r.index < 0.0));
+    assert_eq!(planned(&snapshot(vec![]), &known, &settings).report.terms.len(), 0);
+}
+
+#[test]
 fn whole_nodes_must_be_idle_and_dear_jobs_come_first() {
     let known = knows(&[("a", "fast", 1.0, 9.0), ("a", "slow", 1.0, 9.0)]);
     let mut dear = job(1, "a", 8);

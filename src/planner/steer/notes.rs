@@ -16,6 +16,34 @@ pub struct ClassSpeed {
     pub runs: f64,
 }
 
+/// What each of some equal tasks of a gang adds to the objective, in units of the mean payment of
+/// a task of the plan.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TaskRow {
+    /// Component of the het job; 0 for any other job.
+    pub component: u32,
+    /// Tasks that the plan starts on `nodes`; 0: it starts none now, these are the terms of a
+    /// task by itself on this class of nodes.
+    pub tasks: u64,
+    /// Planned nodes, as a hostlist.
+    pub nodes: String,
+    /// Class of the nodes.
+    pub class: String,
+    /// Believed speed, 1 on the best class; absent when never tried there.
+    pub speed: Option<f64>,
+    /// Runs behind it, those under way included.
+    pub runs: f64,
+    /// Payment times speed; 0 when never tried.
+    pub value: f64,
+    /// Maintenance cost.
+    pub cost: f64,
+    /// Share of the plan's exploration bonus, or the task's own; 0 when never tried, which goes
+    /// before any index.
+    pub bonus: f64,
+    /// value - cost + bonus.
+    pub index: f64,
+}
+
 /// Terms of a gang in the objective (`methods.md` section 1, formulas 5 to 13).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GangNote {
@@ -31,8 +59,14 @@ pub struct GangNote {
     pub bonus: Option<f64>,
     /// Edges never tried.
     pub untried: u64,
+    /// value - cost + bonus.
+    #[serde(default)]
+    pub index: Option<f64>,
     /// What is known, best first.
     pub speeds: Vec<ClassSpeed>,
+    /// The terms task by task, of all components.
+    #[serde(default)]
+    pub task_terms: Vec<TaskRow>,
 }
 
 /// Input of a data-parallel job and the plan for it (`methods.md` section 2).
