@@ -173,11 +173,8 @@ fn a_kind_that_is_scarce_everywhere_gets_its_price_at_once() {
         }],
         spread: false,
     };
-    let server = |s| Server {
-        name: format!("s{s}"),
-        capacity: vec![16.0, 4.0],
-        ..Server::default()
-    };
+    let server =
+        |s| Server { name: format!("s{s}"), capacity: vec![16.0, 4.0], ..Server::default() };
     let problem = Problem {
         cost: None,
         servers: (0..servers).map(server).collect(),
