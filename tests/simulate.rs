@@ -5,7 +5,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -128,6 +128,37 @@ fn compressed_logs_are_known_by_their_content() {
     refused(&["--jobs", none.to_str().unwrap()], "head.swf.zst: ");
 }
 
+/// What a log on standard input gives.
+fn piped(log: &[u8], arguments: &[&str]) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    command.args(["simulate", "--jobs"]).args(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(log).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    timeless(vec![serde_json::from_slice(&output.stdout).unwrap()]).remove(0)
+}
+
+#[test]
+fn a_pipe_is_read_whole_whatever_tells_its_format() {
+    let text = "; MaxProcs: 4\n".to_owned()
+        + &(0..4000).map(|n| line(n, 3 * n, 10, 1, 10)).collect::<String>();
+    let expected = piped(text.as_bytes(), &["-", "--format", "swf", "--policy", "easy"]);
+    assert_eq!(expected["jobs"], 4000);
+    let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
+    let marked = format!("\u{feff}{text}");
+    for log in [text.as_bytes(), &packed, marked.as_bytes()] {
+        for name in ["-", "/dev/stdin"] {
+            assert_eq!(piped(log, &[name, "--policy", "easy"]), expected, "{name}");
+        }
+    }
+    let head = "JobID|State|Submit|Start|End|NCPUS\n";
+    let job = "1|COMPLETED|2026-11-01T10:00:00|2026-11-01T10:00:00|2026-11-01T10:10:00|6\n";
+    let accounted = piped(format!("{head}{job}").as_bytes(), &["-", "--policy", "fcfs"]);
+    assert_eq!((&accounted["jobs"], &accounted["makespan_s"]), (&1.into(), &600.into()));
+}
+
 #[test]
 fn wrong_input_gives_one_line() {
     let directory = tempfile::tempdir().unwrap();
@@ -142,6 +173,11 @@ fn wrong_input_gives_one_line() {
     refused(&["--jobs", &path("bad.swf", &text)], "bad.swf: line 2: field 4 (run time)");
     refused(&["--jobs", &path("short.swf", "1 2 3\n")], "line 1: expected 18 fields, got 3");
     refused(&["--jobs", &good], "give --nodes");
+    let xz = file(directory.path(), "real.swf.xz", b"\xfd7zXZ\0\0\x04");
+    refused(&["--jobs", xz.to_str().unwrap()], "real.swf.xz: is compressed by xz: expected plain");
+    for (option, value) in [("--window", "0"), ("--target", "0"), ("--turnaround", "86401")] {
+        refused(&["--jobs", &good, spec[0], spec[1], option, value], option);
+    }
     refused(&["--jobs", "/no/such.swf"], "/no/such.swf: No such file");
     refused(&["--jobs", "/tmp", "--format", "swf"], "is a directory");
     refused(&["--jobs", &path("log.txt", "x")], "give --format");
@@ -153,6 +189,7 @@ fn wrong_input_gives_one_line() {
     let known = [&["--jobs", &good][..], &spec].concat();
     refused(&[&known[..], &["--config", "/no/such.toml"]].concat(), "/no/such.toml");
     refused(&[&known[..], &["--out", &format!("{good}/sub")]].concat(), "good.swf/sub: ");
+    refused(&[&known[..], &["--out", "/proc/self"]].concat(), "/proc/self: ");
     refused(&["--jobs", &good, spec[0], spec[1], "--threads", "0"], "--threads");
     refused(&["--jobs", &good, "--window"], "--window");
     refused(&[], "--jobs");
@@ -202,6 +239,8 @@ fn pods_fill_gpus_and_nobody_is_overtaken_too_often() {
     assert_eq!(ahead["jobs"].as_u64(), run(&["--policy", "fgd"])[0]["jobs"].as_u64());
     refused(&["--jobs", &pods, "--nodes", &nodes], "--arrivals openb");
     refused(&["--jobs", &pods, "--arrivals", "openb"], "--nodes is missing");
+    let bare = ["--jobs", &pods, "--nodes", "4x(cpu=8,mem=64G)", "--arrivals", "openb"];
+    refused(&bare, "--nodes: expected nodes with GPUs");
     refused(&[&common[..], &["--window", "0"]].concat(), "--window: expected 1 to");
     refused(&[&common[..], &["--target=-1"]].concat(), "--target: expected above 0");
     refused(&["--jobs", &nodes, "--nodes", &nodes, "--arrivals", "openb"], "column num_gpu");
@@ -236,8 +275,24 @@ fn the_report_is_whole_and_the_same_every_time() {
     let place = ["--jobs", &pods, "--nodes", &nodes, "--arrivals", "openb", "--policy", "fgd"];
     figures(&[&place[..], &["--out", out.to_str().unwrap()]].concat());
     assert!(fs::read_to_string(out.join("filling.csv")).unwrap().lines().count() > 80);
+    let there = |name: &str| fs::read_dir(directory.path().join(name)).unwrap().count();
+    assert_eq!((there("one"), there("pods")), (3, 3), "nothing but the report");
+    fs::remove_file(out.join("report.html")).unwrap();
+    fs::create_dir(out.join("report.html")).unwrap();
+    refused(&[&place[..], &["--out", out.to_str().unwrap()]].concat(), "pods/report.html: ");
+    assert_eq!(there("pods"), 3, "what could not be finished is removed");
     let blocked = ["--jobs", &pods, "--nodes", &nodes, "--arrivals", "openb", "--out", "/proc/no"];
     refused(&blocked, "/proc/no");
+}
+
+/// As `sacct --format=ALL` tells a job whose name has a separator, and a command line of lines.
+fn text_of_several_lines(directory: &Path) -> String {
+    let times = "COMPLETED|2026-11-01T10:00:00|2026-11-01T10:00:00|2026-11-01T10:10:00";
+    let text = format!(
+        "JobID|JobName|State|Submit|Start|End|SubmitLine|NCPUS\n\
+         1|a|b|{times}|sbatch -J a|b --wrap sleep|4\n2|wrap|{times}|sbatch --wrap=\n\nsleep 9\n|4\n"
+    );
+    file(directory, "whole.sacct", text.as_bytes()).to_str().unwrap().to_owned()
 }
 
 #[test]
@@ -264,6 +319,9 @@ fn accounting_goes_in_as_sacct_prints_it() {
     assert_eq!(wide["wait_max_s"], 0);
     let bad = file(directory.path(), "bad.psv", (text + "4|ann\n").as_bytes());
     refused(&["--jobs", bad.to_str().unwrap()], "bad.psv: line 6: ");
+    let whole = text_of_several_lines(directory.path());
+    let found = &figures(&["--jobs", &whole, "--nodes", "1x(cpu=10)", "--policy", "phalanx"])[0];
+    assert_eq!((found["jobs"].as_u64(), found["skipped"].as_u64()), (Some(2), Some(0)));
     let none = file(directory.path(), "none.sacct", head.as_bytes());
     refused(&["--jobs", none.to_str().unwrap()], "no job in it that ran");
     let other = file(directory.path(), "other.sacct", b"a,b\n1,2\n");

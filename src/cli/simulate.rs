@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx simulate`: what policies would have made of a log.
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,8 +23,8 @@ use crate::sim::nodes::{self, NoBeliefs, NodeLoad, Setup};
 use crate::sim::policy::Policy;
 use crate::sim::pool::{self, Schedule};
 use crate::sim::report::{self, Part};
-use crate::trace::openb;
 use crate::trace::spec::{self, NodeSpec};
+use crate::trace::{TraceError, openb};
 
 /// Largest `--target`.
 const TARGET_MAX: f64 = 100.0;
@@ -37,8 +37,8 @@ const TURNAROUND_MAX: u64 = 86_400;
 /// Arguments of `phalanx simulate`.
 #[derive(Args, Clone, Debug)]
 pub struct SimulateArgs {
-    /// Log: SWF, openb pod list, sacct --parsable2 (all plain, .gz or .zst) or a recording of
-    /// phalanxd; the files of one recording may be given one by one
+    /// Log: SWF, openb pod list, sacct --parsable2 (all plain, .gz or .zst; - is standard input)
+    /// or a recording of phalanxd; the files of one recording may be given one by one
     #[arg(long, value_name = "FILE", required = true, visible_alias = "trace")]
     pub jobs: Vec<PathBuf>,
     /// Nodes: an openb node list, or such as 128x(cpu=64,mem=256G,gpu=4), several joined
@@ -90,61 +90,80 @@ enum Format {
 }
 
 impl Format {
-    fn of(args: &SimulateArgs) -> Result<Self, Failure> {
-        let path = args.log()?;
-        let by_name = Path::new(&input::plain_name(path)).extension().map(|e| e.to_owned());
-        let by_name = by_name.map(|e| e.to_string_lossy().into_owned());
-        let known = match args.format.as_deref().or(by_name.as_deref()) {
-            Some("swf") => Some(Self::Swf),
-            Some("openb") => Some(Self::Openb),
-            Some("sacct" | "psv") => Some(Self::Sacct),
-            Some("recording" | "phxrec") => Some(Self::Recording),
+    /// As told, else by the name; `None` if only the content tells.
+    fn told(args: &SimulateArgs) -> Result<Option<Self>, Failure> {
+        let name = input::plain_name(args.log()?);
+        let by_name = Path::new(&name).extension().map(|e| e.to_string_lossy().into_owned());
+        match args.format.as_deref().or(by_name.as_deref()) {
+            Some("swf") => Ok(Some(Self::Swf)),
+            Some("openb") => Ok(Some(Self::Openb)),
+            Some("sacct" | "psv") => Ok(Some(Self::Sacct)),
+            Some("recording" | "phxrec") => Ok(Some(Self::Recording)),
             Some(other) if args.format.is_some() => {
                 let what = "--format: expected swf, openb, sacct or recording";
-                return Err(usage(format!("{what}, got {other:?}")));
+                Err(usage(format!("{what}, got {other:?}")))
             }
             // Nothing else has arrivals.
-            _ if args.arrivals.is_some() => Some(Self::Openb),
-            _ => None,
-        };
-        match known {
-            Some(format) => Ok(format),
-            None if by_name.as_deref() == Some("csv") => Self::by_content(path).or(Ok(Self::Openb)),
-            None => Self::by_content(path),
+            _ if args.arrivals.is_some() => Ok(Some(Self::Openb)),
+            _ => Ok(None),
         }
     }
 
-    /// By the first line that says something.
-    fn by_content(path: &Path) -> Result<Self, Failure> {
-        let mut start = Vec::new();
-        let mut reader = input::open(path)?.take(SNIFFED);
-        let read = reader.read_to_end(&mut start);
-        // What is broken further on is told by the reader of the format.
-        if start.is_empty()
-            && let Err(error) = read
-        {
-            return Err(InputError::new(path.to_string_lossy(), error).into());
-        }
+    /// By the first line that says something; `None` if it does not say.
+    fn by_content(start: &[u8]) -> Option<Self> {
         if start.starts_with(record::MAGIC.get(..6).unwrap_or_default()) {
-            return Ok(Self::Recording);
+            return Some(Self::Recording);
         }
-        let text = String::from_utf8_lossy(&start).to_lowercase();
-        let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-        let numbers = line.split_whitespace().map(str::parse::<f64>);
+        let text = String::from_utf8_lossy(start).to_lowercase();
+        let mut lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+        let line = lines.find(|line| !line.is_empty())?;
+        let mut numbers = line.split_whitespace().map(str::parse::<f64>);
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
         match line {
-            "" => Err(usage(format!("{}: is empty", path.display()))),
-            line if line.contains("jobid") && line.contains("state") => Ok(Self::Sacct),
-            line if line.starts_with("name,") => Ok(Self::Openb),
-            line if line.starts_with(';') => Ok(Self::Swf),
-            _ if numbers.clone().count() >= 18 && numbers.clone().all(|n| n.is_ok()) => {
-                Ok(Self::Swf)
+            line if line.contains("jobid") && line.contains("state") => Some(Self::Sacct),
+            _ if fields.contains(&"cpu_milli") && fields.contains(&"num_gpu") => Some(Self::Openb),
+            line if line.starts_with(';') => Some(Self::Swf),
+            _ if numbers.clone().count() >= 18 && numbers.all(|n| n.is_ok()) => Some(Self::Swf),
+            _ => None,
+        }
+    }
+}
+
+/// What is simulated: the first of `--jobs`, read from its beginning. It is opened once, for it may
+/// be a pipe.
+struct Log {
+    /// For errors.
+    name: String,
+    format: Format,
+    reader: input::Reader,
+}
+
+impl Log {
+    fn open(args: &SimulateArgs) -> Result<Self, Failure> {
+        let path = args.log()?;
+        let (name, told) = (input::shown(path), Format::told(args)?);
+        let reader = input::open(path)?;
+        if let Some(format) = told {
+            return Ok(Self { name, format, reader });
+        }
+        let peeked = input::peek(reader, SNIFFED);
+        let (start, reader) = peeked.map_err(|error| InputError::new(&name, error))?;
+        match Format::by_content(&start) {
+            Some(format) => Ok(Self { name, format, reader }),
+            None if start.trim_ascii().is_empty() => Err(usage(format!("{name}: is empty"))),
+            None if input::plain_name(path).ends_with(".csv") => {
+                Ok(Self { name, format: Format::Openb, reader })
             }
-            _ => Err(usage(format!(
-                "{}: neither name nor content tells the format (that of sacct is told by its header): \
-                 give --format",
-                path.display()
+            None => Err(usage(format!(
+                "{name}: neither name nor content tells the format (that of sacct is told by its header): \
+                 give --format"
             ))),
         }
+    }
+
+    /// An error of this log.
+    fn failed(name: String) -> impl Fn(TraceError) -> Failure {
+        move |error| InputError::new(&name, error).into()
     }
 }
 
@@ -172,29 +191,27 @@ impl From<InputError> for Failure {
 /// Runs the command.
 pub(super) fn run(global: &Global, args: &SimulateArgs) -> Result<Outcome, Failure> {
     let policies = policies(args)?;
-    if args.threads == Some(0) {
-        return Err(usage("--threads: must be at least 1, got 0"));
-    }
+    check(args)?;
     // Told before the simulation, whether the format needs it or not.
     let config = match &global.config {
         Some(path) => Config::load(path).map_err(|error| usage(error.to_string()))?,
         None => Config::default(),
     };
-    let format = Format::of(args)?;
-    if args.jobs.len() > 1 && format != Format::Recording {
+    let log = Log::open(args)?;
+    if args.jobs.len() > 1 && log.format != Format::Recording {
         return Err(usage("--jobs: several files are for recordings only"));
     }
     if let Some(directory) = &args.out {
         report::prepare(directory)?;
     }
-    let figures = match format {
+    let figures = match log.format {
         Format::Swf | Format::Sacct | Format::Recording if args.arrivals.is_some() => {
             return Err(usage("--arrivals: only for an openb pod list"));
         }
-        Format::Sacct if args.nodes.is_some() => on_nodes(&config, args, format, &policies)?,
-        Format::Recording => on_nodes(&config, args, format, &policies)?,
-        Format::Swf | Format::Sacct => batch(args, format, &policies)?,
-        Format::Openb => openb(args, &policies)?,
+        Format::Sacct if args.nodes.is_some() => on_nodes(&config, args, log, &policies)?,
+        Format::Recording => on_nodes(&config, args, log, &policies)?,
+        Format::Swf | Format::Sacct => batch(args, log, &policies)?,
+        Format::Openb => openb(args, log, &policies)?,
     };
     if global.json || !std::io::stdout().is_terminal() {
         let lines: Result<Vec<String>, _> = figures.iter().map(serde_json::to_string).collect();
@@ -202,6 +219,37 @@ pub(super) fn run(global: &Global, args: &SimulateArgs) -> Result<Outcome, Failu
         return Ok(Outcome::ok(lines.join("\n") + "\n"));
     }
     Ok(Outcome::ok(render::simulate::text(&figures)))
+}
+
+/// The numbers among the options, whether this log needs them or not.
+fn check(args: &SimulateArgs) -> Result<(), Failure> {
+    let wrong = |option: &str, wanted: String, got: String| {
+        Err(usage(format!("{option}: expected {wanted}, got {got}")))
+    };
+    if args.threads == Some(0) {
+        return wrong("--threads", "at least 1".to_owned(), "0".to_owned());
+    }
+    if !(args.target > 0.0 && args.target <= TARGET_MAX) {
+        return wrong(
+            "--target",
+            format!("above 0 and at most {TARGET_MAX}"),
+            args.target.to_string(),
+        );
+    }
+    if args.window == 0 || args.window > WINDOW_MAX {
+        return wrong("--window", format!("1 to {WINDOW_MAX}"), args.window.to_string());
+    }
+    if args.turnaround > TURNAROUND_MAX {
+        return wrong(
+            "--turnaround",
+            format!("at most {TURNAROUND_MAX}"),
+            args.turnaround.to_string(),
+        );
+    }
+    match args.arrivals.as_deref() {
+        None | Some("openb") => Ok(()),
+        Some(other) => wrong("--arrivals", "openb".to_owned(), format!("{other:?}")),
+    }
 }
 
 fn policies(args: &SimulateArgs) -> Result<Vec<Policy>, Failure> {
@@ -213,23 +261,16 @@ fn policies(args: &SimulateArgs) -> Result<Vec<Policy>, Failure> {
     args.policy.iter().map(parse).collect()
 }
 
-fn batch(
-    args: &SimulateArgs,
-    format: Format,
-    policies: &[Policy],
-) -> Result<Vec<Figures>, Failure> {
+fn batch(args: &SimulateArgs, log: Log, policies: &[Policy]) -> Result<Vec<Figures>, Failure> {
     let cpus = match args.nodes.as_deref() {
         None => None,
         Some(spec) => Some(cpus_of(spec)?),
     };
-    let path = args.log()?;
-    let reader = input::open(path)?;
-    let name = path.to_string_lossy();
-    let load = match format {
-        Format::Sacct => job::read_sacct(reader, &TimeZone::system(), cpus, 1),
-        _ => job::read_swf(reader, cpus),
+    let load = match log.format {
+        Format::Sacct => job::read_sacct(log.reader, &TimeZone::system(), cpus, 1),
+        _ => job::read_swf(log.reader, cpus),
     };
-    let load = load.map_err(|error| InputError::new(name, error))?;
+    let load = load.map_err(Log::failed(log.name))?;
     let found = each(args.threads, policies, load.jobs.len(), |policy, told| {
         let schedule = pool::run(&load, policy, told);
         (metrics::of_pool(policy, &load, &schedule), schedule)
@@ -242,17 +283,13 @@ fn batch(
 fn on_nodes(
     config: &Config,
     args: &SimulateArgs,
-    format: Format,
+    log: Log,
     policies: &[Policy],
 ) -> Result<Vec<Figures>, Failure> {
-    let mut load = match format {
+    let mut load = match log.format {
         Format::Recording => recorded(args)?,
-        _ => accounted(args)?,
+        _ => accounted(args, log)?,
     };
-    if args.turnaround > TURNAROUND_MAX {
-        let what = format!("--turnaround: expected at most {TURNAROUND_MAX}");
-        return Err(usage(format!("{what}, got {}", args.turnaround)));
-    }
     load.turnaround_s = args.turnaround;
     // Nothing was learned of speeds: trying nodes teaches nothing.
     let gangs = GangSettings { seed: args.seed, bonus_scale: 0.0, ..config.gang_settings() };
@@ -268,11 +305,10 @@ fn on_nodes(
     Ok(found.into_iter().map(|(figures, _)| figures).collect())
 }
 
-fn accounted(args: &SimulateArgs) -> Result<NodeLoad, Failure> {
+fn accounted(args: &SimulateArgs, log: Log) -> Result<NodeLoad, Failure> {
     let specs = nodes_of(args.nodes.as_deref().unwrap_or_default())?;
-    let path = args.log()?;
-    let load = nodes::load::read_sacct(input::open(path)?, &TimeZone::system(), &specs);
-    Ok(load.map_err(|error| InputError::new(path.to_string_lossy(), error))?)
+    let load = nodes::load::read_sacct(log.reader, &TimeZone::system(), &specs);
+    load.map_err(Log::failed(log.name))
 }
 
 /// The period of a recording, as far as it can be read.
@@ -307,24 +343,11 @@ fn write_report(
     Ok(())
 }
 
-fn openb(args: &SimulateArgs, policies: &[Policy]) -> Result<Vec<Figures>, Failure> {
-    match args.arrivals.as_deref() {
-        Some("openb") => {}
-        Some(other) => return Err(usage(format!("--arrivals: expected openb, got {other:?}"))),
-        None => return Err(usage("a pod list needs --arrivals openb")),
+fn openb(args: &SimulateArgs, log: Log, policies: &[Policy]) -> Result<Vec<Figures>, Failure> {
+    if args.arrivals.is_none() {
+        return Err(usage("a pod list needs --arrivals openb"));
     }
-    if !(args.target > 0.0 && args.target <= TARGET_MAX) {
-        let what = format!("--target: expected above 0 and at most {TARGET_MAX}");
-        return Err(usage(format!("{what}, got {}", args.target)));
-    }
-    if args.window == 0 || args.window > WINDOW_MAX {
-        let what = format!("--window: expected 1 to {WINDOW_MAX}, got {}", args.window);
-        return Err(usage(what));
-    }
-    let path = args.log()?;
-    let name = path.to_string_lossy();
-    let pods = openb::pods(input::open(path)?);
-    let pods = pods.map_err(|error| InputError::new(name, error))?;
+    let pods = openb::pods(log.reader).map_err(Log::failed(log.name))?;
     let nodes = nodes_of(args.nodes.as_deref().ok_or_else(|| usage("--nodes is missing"))?)?;
     let how = Inflation {
         seed: args.seed,
@@ -346,7 +369,7 @@ fn openb(args: &SimulateArgs, policies: &[Policy]) -> Result<Vec<Figures>, Failu
 /// Of the report: the log's name.
 fn title(args: &SimulateArgs) -> String {
     let first = args.jobs.first().and_then(|path| path.file_name());
-    first.unwrap_or_default().to_string_lossy().into_owned()
+    input::shown(Path::new(first.unwrap_or_default()))
 }
 
 /// A node list if there is a file of this name, else a specification.

@@ -8,7 +8,7 @@ use super::client::{Client, Method};
 use super::exit::{Exit, Failure};
 use super::resolve::masters;
 use super::{Outcome, args::Global, render};
-use crate::api::types::RunsReport;
+use crate::api::types::{EnergyReport, RunsReport};
 use crate::config::{Config, Mode};
 use crate::planner::state::State;
 use crate::sim::arrivals::{self, Arrivals};
@@ -58,6 +58,7 @@ pub(super) fn run(global: &Global, args: &WhatIfArgs) -> Result<Outcome, Failure
     let today: Config = client.parse(state.config.to_string().as_bytes())?;
     let mut load = live::load(&state);
     let arrivals = arrivals(&client, args, state.time_ms, &mut load);
+    let no_energy = power(&client, &today, &mut load).err();
     let report = whatif::compare(
         &load,
         &setup(&today, &state),
@@ -66,7 +67,7 @@ pub(super) fn run(global: &Global, args: &WhatIfArgs) -> Result<Outcome, Failure
         args.list,
     )
     .map_err(|error| usage(format!("balance: {error}")))?;
-    let report = whatif::WhatIf { arrivals, ..report };
+    let report = whatif::WhatIf { arrivals, no_energy, ..report };
     if global.json {
         let line = serde_json::to_string(&report).map_err(|error| usage(error.to_string()))?;
         return Ok(Outcome::ok(line + "\n"));
@@ -88,6 +89,23 @@ fn arrivals(client: &Client, args: &WhatIfArgs, now_ms: u64, load: &mut NodeLoad
         Ok(report) => arrivals::add(load, &report.runs, args.hours, args.seed, &TimeZone::system()),
         Err(failure) => none(format!("no history: {}", failure.message)),
     }
+}
+
+/// Power of each node, as the daemon believes it.
+///
+/// # Errors
+/// Why it is not known.
+fn power(client: &Client, config: &Config, load: &mut NodeLoad) -> Result<(), String> {
+    let reply = client.request(Method::Get, "/v1/history/energy");
+    let body = reply.and_then(|reply| reply.expect_success().map(<[u8]>::to_vec));
+    let report = body.and_then(|body| client.parse::<EnergyReport>(&body));
+    let classes = report.map_err(|failure| failure.message)?.nodes.into_iter();
+    let known = classes
+        .filter_map(|class| Some((class.class, [class.idle_w, class.busy_w?.max(class.idle_w)])));
+    let known = known.collect();
+    load.watts = live::watts(&load.cluster, &config.learn.node_class_by, &known)
+        .map_err(|class| format!("no power is known of nodes of class {class} ([bag] watts)"))?;
+    Ok(())
 }
 
 /// What the daemon would do under this configuration.

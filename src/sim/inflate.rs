@@ -243,7 +243,7 @@ pub struct Filled {
 /// Fills the nodes with the pods.
 ///
 /// # Errors
-/// One line, for a node with more GPUs than can be judged.
+/// One line, for a node with more GPUs than can be judged, and for nodes without any.
 pub fn run(
     pods: &[Pod],
     nodes: &[NodeSpec],
@@ -255,6 +255,11 @@ pub fn run(
     }
     let fleet: Vec<FleetNode> = nodes.iter().map(FleetNode::of).collect();
     let gpu_total: u64 = fleet.iter().map(FleetNode::gpu_free).sum();
+    if gpu_total == 0 {
+        return Err(
+            "expected nodes with GPUs: pods arrive until they ask for --target of them".into()
+        );
+    }
     let arrivals = Arrivals::of(pods, gpu_total, how);
     let wants = arrivals.wants();
     let scorer = Scorer::of(policy, &fleet, &wants);

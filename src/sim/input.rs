@@ -2,7 +2,7 @@
 //! Opens logs, plain or compressed.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
 /// Bytes read at once.
@@ -25,12 +25,26 @@ impl InputError {
     }
 }
 
-/// Opens a file; whether it is compressed (gzip, Zstandard) tells its content.
+/// Compressions that are known but not read: what they begin with, and their names.
+const NOT_READ: [(&[u8], &str); 4] =
+    [(b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"), (b"PK\x03\x04", "zip"), (b"\x04\x22M\x18", "lz4")];
+
+/// What reads an input.
+pub type Reader = Box<dyn BufRead + Send>;
+
+/// The name that stands for standard input.
+const STDIN: &str = "-";
+
+/// Opens a file, or standard input by the name `-`; whether it is compressed (gzip, Zstandard)
+/// tells its content.
 ///
 /// # Errors
-/// When it cannot be opened or read.
-pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, InputError> {
-    let failed = |error: &dyn std::fmt::Display| InputError::new(path.to_string_lossy(), error);
+/// When it cannot be opened or read, or is compressed otherwise.
+pub fn open(path: &Path) -> Result<Reader, InputError> {
+    let failed = |error: &dyn std::fmt::Display| InputError::new(shown(path), error);
+    if path == Path::new(STDIN) {
+        return decode(io::stdin()).map_err(|error| failed(&error));
+    }
     let file = File::open(path).map_err(|error| failed(&error))?;
     if file.metadata().is_ok_and(|meta| meta.is_dir()) {
         return Err(failed(&"is a directory"));
@@ -42,7 +56,7 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, InputError> {
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn decode(file: impl Read + Send + 'static) -> Result<Box<dyn BufRead + Send>, String> {
+pub fn decode(file: impl Read + Send + 'static) -> Result<Reader, String> {
     let failed = |error: &dyn std::fmt::Display| error.to_string();
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
     let start = reader.fill_buf().map_err(|error| failed(&error))?;
@@ -53,10 +67,44 @@ pub fn decode(file: impl Read + Send + 'static) -> Result<Box<dyn BufRead + Send
         let decoder = zstd::stream::read::Decoder::with_buffer(reader);
         return Ok(buffered(decoder.map_err(|error| failed(&error))?));
     }
+    if let Some((_, name)) = NOT_READ.iter().find(|(magic, _)| start.starts_with(magic)) {
+        return Err(format!("is compressed by {name}: expected plain text, gzip or Zstandard"));
+    }
     Ok(Box::new(reader))
 }
 
-fn buffered(reader: impl Read + Send + 'static) -> Box<dyn BufRead + Send> {
+/// For people: the name of an input.
+pub fn shown(path: &Path) -> String {
+    let name = path.to_string_lossy();
+    if name == STDIN { "standard input".to_owned() } else { name.into_owned() }
+}
+
+/// The first `most` bytes of a reader, and a reader of all of it: a pipe can be read only once.
+/// What breaks behind those that could be read is told by the new reader.
+///
+/// # Errors
+/// When nothing can be read.
+pub fn peek(mut reader: Reader, most: u64) -> io::Result<(Vec<u8>, Reader)> {
+    let mut start = Vec::new();
+    let read = reader.by_ref().take(most).read_to_end(&mut start);
+    let whole = Cursor::new(start.clone());
+    match read {
+        Ok(_) => Ok((start, Box::new(whole.chain(reader)))),
+        Err(error) if start.is_empty() => Err(error),
+        Err(error) => Ok((start, Box::new(whole.chain(BufReader::new(Broken(Some(error))))))),
+    }
+}
+
+/// Gives its error, then nothing.
+struct Broken(Option<io::Error>);
+
+impl Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
+fn buffered(reader: impl Read + Send + 'static) -> Reader {
     Box::new(BufReader::with_capacity(BUFFER_BYTES, reader))
 }
 

@@ -103,7 +103,7 @@ pub fn of_pool(policy: Policy, load: &Workload, schedule: &Schedule) -> Figures 
     let count = load.jobs.len();
     let first = load.jobs.first().map_or(0, |job| job.submit_s);
     let ends = pairs().map(|(job, start)| start.saturating_add_unsigned(job.run_s));
-    let makespan = ends.max().unwrap_or(first) - first;
+    let makespan = ends.max().unwrap_or(first).saturating_sub(first);
     let work: u128 = load.jobs.iter().map(|j| u128::from(j.size) * u128::from(j.run_s)).sum();
     let capacity = load.cpus as f64 * makespan as f64;
     let mean = |sum: f64| (count > 0).then(|| sum / count as f64);

@@ -35,13 +35,13 @@ pub struct Side {
     pub new_starts: usize,
     /// Mean seconds from their submission to their start, of those that start.
     pub new_wait_mean_s: Option<f64>,
-    /// Shares of CPUs, memory and GPUs in use, over the period.
+    /// Shares of CPUs, memory and GPUs in use, until the last job ends or over the period.
     pub utilization: super::metrics::Utilization,
     /// GPUs free but of no use to the queue's mix, percent of all.
     pub gpu_fragmented_pct: Option<f64>,
     /// By resource: free beside others that are used up, percent.
     pub stranded: std::collections::BTreeMap<String, f64>,
-    /// Joules, where the nodes' power is known.
+    /// Joules of all nodes over the whole period, where their power is known.
     pub energy_j: Option<f64>,
 }
 
@@ -59,6 +59,8 @@ pub struct WhatIf {
     pub skipped: u64,
     /// Jobs that are likely to be submitted within the period.
     pub arrivals: Arrivals,
+    /// Why there is no energy.
+    pub no_energy: Option<String>,
     /// The configuration in force.
     pub today: Side,
     /// The other one.
@@ -156,5 +158,41 @@ fn side(
         stranded: figures.stranded,
         energy_j: figures.energy_j,
         ..Side::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::planner::gangs::Settings;
+    use crate::planner::place::Tuning;
+    use crate::sim::nodes::load::read_sacct;
+    use crate::sim::policy::Policy;
+    use crate::trace::spec;
+
+    /// Three jobs of 4 CPUs for 20 minutes on a node of 8 CPUs, 100 W idle and 300 W full.
+    fn load() -> NodeLoad {
+        let row = |id| format!("{id}|COMPLETED|1700000000|1700000000|1700001200|4|01:00:00\n");
+        let text =
+            format!("JobID|State|Submit|Start|End|NCPUS|Timelimit\n{}{}{}", row(1), row(2), row(3));
+        let nodes = spec::parse("1x(cpu=8,idle=100,busy=300)").unwrap();
+        read_sacct(text.as_bytes(), &TimeZone::UTC, &nodes).unwrap()
+    }
+
+    #[test]
+    fn energy_counts_over_the_period_and_no_longer() {
+        let setup = Setup::of(Policy::Balance, &Tuning::default(), &Settings::default());
+        let joules = |hours: f64| {
+            let report = compare(&load(), &setup, &setup, hours, 9).unwrap();
+            assert_eq!((report.earlier, report.later, &report.today), (0, 0, &report.then));
+            report.today.energy_j.unwrap()
+        };
+        // 20 minutes full and 20 half, then idle; the second stretch is cut off.
+        assert_eq!(joules(2.0), 100.0 * 7200.0 + 200.0 * 1200.0 + 100.0 * 1200.0);
+        assert_eq!(joules(0.5), 100.0 * 1800.0 + 200.0 * 1200.0 + 100.0 * 600.0);
+        let unknown = NodeLoad { watts: Vec::new(), ..load() };
+        assert_eq!(compare(&unknown, &setup, &setup, 1.0, 9).unwrap().then.energy_j, None);
     }
 }

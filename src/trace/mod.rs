@@ -44,8 +44,12 @@ impl TraceError {
     }
 }
 
+/// What some programs put before the first line of a text.
+const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
+
 /// Lines of a reader with their numbers; a line is at most
-/// [`TRACE_LINE_BYTES_MAX`] bytes and valid UTF-8 (other bytes are replaced).
+/// [`TRACE_LINE_BYTES_MAX`] bytes and valid UTF-8 (other bytes are replaced). A byte order mark
+/// before the first one is left out.
 #[derive(Debug)]
 pub struct Lines<R> {
     reader: R,
@@ -82,7 +86,9 @@ impl<R: BufRead> Lines<R> {
         if self.buffer.last() == Some(&b'\r') {
             self.buffer.pop();
         }
-        Ok(Some((self.number, String::from_utf8_lossy(&self.buffer))))
+        let mark = self.number == 1 && self.buffer.starts_with(BYTE_ORDER_MARK);
+        let text = self.buffer.get(if mark { BYTE_ORDER_MARK.len() } else { 0 }..);
+        Ok(Some((self.number, String::from_utf8_lossy(text.unwrap_or_default()))))
     }
 
     /// Lines read so far.

@@ -32,7 +32,7 @@ struct Columns {
 
 impl Columns {
     fn of(header: &str) -> Self {
-        Self { names: header.split(',').map(|name| name.trim().to_owned()).collect() }
+        Self { names: header.split(',').map(|name| bare(name).to_owned()).collect() }
     }
 
     fn need(&self, line: u64, name: &str) -> Result<usize, TraceError> {
@@ -47,13 +47,20 @@ impl Columns {
     }
 }
 
+/// A field without blanks and the quotes that some programs put around each.
+fn bare(field: &str) -> &str {
+    let field = field.trim();
+    let inside = field.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inside.map_or(field, str::trim)
+}
+
 fn value<T: std::str::FromStr>(
     line: u64,
     fields: &[&str],
     at: usize,
     name: &str,
 ) -> Result<T, TraceError> {
-    let field = fields.get(at).copied().unwrap_or_default().trim();
+    let field = fields.get(at).copied().unwrap_or_default();
     field.parse().map_err(|_| {
         let got = shorten(field);
         TraceError::line(line, format!("{name}: expected a whole number, got {got:?}"))
@@ -71,13 +78,13 @@ fn table<T>(
     let Some((_, header)) = lines.next_line()? else {
         return Err(TraceError::Empty(format!("empty: expected a CSV header of a {what} list")));
     };
-    let columns = Columns::of(header.trim_start_matches('\u{feff}'));
+    let columns = Columns::of(&header);
     let mut rows = Vec::new();
     while let Some((number, line)) = lines.next_line()? {
         if line.trim().is_empty() {
             continue;
         }
-        let fields: Vec<&str> = line.split(',').collect();
+        let fields: Vec<&str> = line.split(',').map(bare).collect();
         if rows.len() >= most {
             return Err(TraceError::line(number, format!("more than {most} {what}s")));
         }
@@ -158,6 +165,15 @@ mod tests {
         let text = "sn,cpu_milli,memory_mib,gpu,model\nx,64000,262144,2,P100\n";
         assert_eq!(nodes(text.as_bytes()).unwrap()[0].model, "P100");
         assert!(is_node_header("sn,cpu_milli,memory_mib,gpu,model"));
+    }
+
+    #[test]
+    fn quoted_fields_in_another_order_are_read() {
+        let text = "\"gpu_milli\",\"name\",\"num_gpu\",\"memory_mib\",\"cpu_milli\"\r\n\
+                    \"460\",\"a\",\"1\", \"12\" ,6000\r\n";
+        let found = pods(text.as_bytes()).unwrap();
+        let pod = found.first().unwrap();
+        assert_eq!((pod.name.as_str(), pod.gpu_milli, pod.memory_mb), ("a", 460, 12));
     }
 
     #[test]

@@ -4,15 +4,17 @@
 //!
 //! Needed are `JobID` (or `JobIDRaw`), `State`, and two of `Start`, `End` and `Elapsed` (or
 //! `ElapsedRaw`); other columns are used where they are there. Fields are separated by whatever
-//! stands after the first column's name; a separator inside a free text (job name, comment,
-//! command line) is told apart by whether the other fields can then be read. A line that cannot be read is an error that names line
-//! and field; reading goes on behind it.
+//! stands after the first column's name; separators and line ends inside free texts (job name,
+//! comment, command line) are told apart by whether the other fields can then be read. A line that
+//! cannot be read is an error that names line and field; reading goes on behind it.
 
 mod column;
 mod fields;
 mod row;
+mod separators;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 use std::io::BufRead;
 
@@ -22,6 +24,8 @@ use column::{Column, FREE_TEXT};
 use fields::Fields;
 pub use fields::{count, duration};
 pub use row::{Entry, Row, Step};
+use separators::Split;
+use unread::Unread;
 
 use super::{Lines, TraceError, shorten};
 
@@ -31,6 +35,8 @@ pub struct Header {
     text: String,
     columns: Vec<Option<Column>>,
     separator: char,
+    /// Whether lines end with a separator (`--parsable`).
+    closed: bool,
     zone: TimeZone,
 }
 
@@ -40,10 +46,12 @@ impl Header {
     /// # Errors
     /// What is missing of it.
     pub fn parse(line: &str, zone: TimeZone) -> Result<Header, String> {
-        let line = line.trim_start_matches('\u{feff}').trim_end();
+        let line = line.trim_end();
         let name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '%';
         let separator = line.chars().find(|&c| !name(c)).unwrap_or('|');
-        let columns: Vec<Option<Column>> = line
+        let open = line.strip_suffix(separator);
+        let columns: Vec<Option<Column>> = open
+            .unwrap_or(line)
             .split(separator)
             .map(|field| Column::of(field.split('%').next().unwrap_or_default().trim()))
             .collect();
@@ -68,12 +76,22 @@ impl Header {
                 shorten(line)
             ));
         }
+        if separator == ' ' {
+            return Err("the columns are padded with blanks: expected them separated by |, as \
+                        `sacct --parsable2` prints them"
+                .to_owned());
+        }
         let missing = wanted.iter().filter(|(_, any)| !has(any)).map(|(name, _)| *name);
         let missing: Vec<&str> = missing.collect();
         if missing.is_empty() {
-            return Ok(Header { text: line.to_owned(), columns, separator, zone });
+            let closed = open.is_some();
+            return Ok(Header { text: line.to_owned(), columns, separator, closed, zone });
         }
-        Err(format!("column {} is missing from the header", missing.join(", column ")))
+        Err(format!(
+            "column {} is missing from the header; sacct prints it with \
+             --format=JobID,User,JobName,State,Submit,Start,End,NCPUS,NNodes,ReqTRES,Timelimit",
+            missing.join(", column ")
+        ))
     }
 
     /// Reads a line; `None` for a blank one and for the header once more.
@@ -81,16 +99,21 @@ impl Header {
     /// # Errors
     /// The field that cannot be read and what was expected.
     pub fn entry(&self, line: &str) -> Result<Option<Entry>, String> {
-        let line = line.trim_end_matches(['\r', '\n']);
+        let line = line.trim_end_matches('\r');
         if line.trim().is_empty() || line.trim_end() == self.text {
             return Ok(None);
         }
         let mut first = None;
         for fields in self.readings(line)? {
             let mut raw = Fields { header: self, fields };
+            if !self.is_plain(&raw.fields) {
+                first = first.or_else(|| Some("line ends in other fields than texts".to_owned()));
+                continue;
+            }
             let id = raw.first(&[Column::JobId, Column::JobIdRaw]);
-            // `9_[1-10,...` is an array whose list was cut off.
-            if let Some((job, name)) = id.split_once('.').filter(|(job, _)| !job.contains('[')) {
+            // `9_[1-10,...` is an array whose list was cut off; `a.b` is part of some text.
+            let is_job = |job: &str| job.bytes().all(|b| b.is_ascii_digit() || b"_+".contains(&b));
+            if let Some((job, name)) = id.split_once('.').filter(|(job, _)| is_job(job)) {
                 let joules = raw.joules("").ok().flatten();
                 let step = Step { job: job.to_owned(), name: name.to_owned(), joules };
                 return Ok(Some(Entry::Step(step)));
@@ -104,33 +127,45 @@ impl Header {
     }
 
     /// The fields of a line, in each way that it can be read: separators beyond those of the
-    /// header are part of one of the free texts.
+    /// header are part of free texts.
     fn readings<'a>(&self, line: &'a str) -> Result<Vec<Vec<&'a str>>, String> {
-        let (count, separator) = (self.columns.len(), self.separator);
-        let fields: Vec<&str> = line.split(separator).collect();
-        let found = fields.len();
+        let count = self.columns.len();
+        let open = line.strip_suffix(self.separator);
+        let split = Split::of(open.filter(|_| self.closed).unwrap_or(line), self.separator);
+        let found = split.count();
         if found == count {
-            return Ok(vec![fields]);
+            return Ok(vec![split.first(count)]);
         }
         let wrong = || format!("expected {count} fields as in the header, got {found}");
-        // `--parsable` ends its lines with a separator, and some tools drop it from the header.
-        if found == count + 1 && line.ends_with(separator) {
-            return Ok(vec![fields.into_iter().take(count).collect()]);
-        }
-        let free = |c: &Option<Column>| c.is_some_and(|c| FREE_TEXT.contains(&c));
-        let places = self.columns.iter().enumerate().filter(|(_, c)| free(c)).map(|(i, _)| i);
         let more = found.checked_sub(count).ok_or_else(wrong)?;
-        let width = separator.len_utf8();
-        let joined = |place: usize| {
-            let start: usize = fields.iter().take(place).map(|f| f.len() + width).sum();
-            let length: usize =
-                fields.iter().skip(place).take(more + 1).map(|f| f.len() + width).sum();
-            let text = line.get(start..start + length - width)?;
-            let (head, tail) = (fields.iter().take(place), fields.iter().skip(place + more + 1));
-            Some(head.copied().chain([text]).chain(tail.copied()).collect())
-        };
-        let readings: Vec<Vec<&str>> = places.filter_map(joined).collect();
+        let places: Vec<usize> = (0..count).filter(|at| self.is_free(*at)).collect();
+        let mut readings = split.ways(count, more, &places);
+        // `--parsable` ends its lines with a separator, and some tools drop it from the header.
+        if more == 1 && !self.closed && open.is_some() {
+            readings.insert(0, split.first(count));
+        }
         if readings.is_empty() { Err(wrong()) } else { Ok(readings) }
+    }
+
+    /// Whether a column holds text that may hold separators and line ends.
+    fn is_free(&self, column: usize) -> bool {
+        self.columns.get(column).copied().flatten().is_some_and(|c| FREE_TEXT.contains(&c))
+    }
+
+    /// Whether a line that cannot be read goes on with the text that the one before it ends with.
+    fn goes_on(&self, line: &str) -> bool {
+        let first = match self.columns.first() {
+            Some(Some(Column::JobId | Column::JobIdRaw)) => {
+                !line.starts_with(|c: char| c.is_ascii_digit())
+            }
+            _ => !line.contains(self.separator),
+        };
+        first && !self.closed && self.is_free(self.columns.len().saturating_sub(1))
+    }
+
+    /// Whether line ends are in free texts only.
+    fn is_plain(&self, fields: &[&str]) -> bool {
+        fields.iter().enumerate().all(|(at, field)| self.is_free(at) || !field.contains('\n'))
     }
 }
 
@@ -150,6 +185,7 @@ pub fn read<R: BufRead>(
     let mut steps = 0;
     // A job's steps follow it.
     let mut latest: Option<(u64, Row)> = None;
+    let mut unread: Option<Unread> = None;
     let broke = loop {
         let (number, line) = match lines.next_line() {
             Ok(Some(next)) => next,
@@ -163,22 +199,49 @@ pub fn read<R: BufRead>(
             }
             continue;
         };
-        match header.entry(&line) {
-            Ok(Some(Entry::Job(row))) => {
+        let mut told = |unread: Unread| {
+            unread.bad.into_iter().for_each(|(line, what)| bad(line, what));
+        };
+        let entry = match (header.entry(&line), unread.take()) {
+            (Ok(entry), None) => entry,
+            (Err(_), None) if latest.is_some() && header.goes_on(&line) => None,
+            (Err(what), None) => {
+                unread = Some(Unread::new(header, number, &line, what));
+                continue;
+            }
+            // A line that can be read by itself belongs to no other.
+            (Ok(Some(entry)), Some(open)) => {
+                if !(header.is_free(0) && open.is_text()) {
+                    told(open);
+                }
+                Some(entry)
+            }
+            (read, Some(mut open)) => {
+                let entry = open.add(header, number, &line, read.err());
+                match open.is_open() {
+                    _ if entry.is_some() => {}
+                    true => unread = Some(open),
+                    false => told(open),
+                }
+                entry
+            }
+        };
+        match entry {
+            Some(Entry::Job(row)) => {
                 if let Some((line, whole)) = latest.replace((number, *row)) {
                     job(line, whole);
                 }
             }
-            Ok(Some(Entry::Step(step))) => {
+            Some(Entry::Step(step)) => {
                 steps += 1;
                 if let Some((_, row)) = &mut latest {
                     row.add(&step);
                 }
             }
-            Ok(None) => {}
-            Err(what) => bad(number, what),
+            None => {}
         }
     };
+    unread.into_iter().flat_map(|open| open.bad).for_each(|(line, what)| bad(line, what));
     if let Some((line, whole)) = latest {
         job(line, whole);
     }

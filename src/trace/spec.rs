@@ -52,9 +52,15 @@ fn parse_group(group: &str) -> Result<(usize, NodeSpec), String> {
         _ => return Err(format!("expected a number of nodes from 1 to {NODES_MAX} before x(")),
     };
     let mut node = NodeSpec { weight: 1, ..NodeSpec::default() };
+    let mut keys: Vec<&str> = Vec::new();
     for pair in inside.split(',') {
         let (key, value) = pair.split_once('=').ok_or("expected KEY=VALUE between commas")?;
-        set(&mut node, key.trim(), value.trim())?;
+        let key = key.trim();
+        set(&mut node, key, value.trim())?;
+        if keys.contains(&key) {
+            return Err(format!("{key} is given twice"));
+        }
+        keys.push(key);
     }
     if node.cpu_milli == 0 {
         return Err("expected cpu=NUMBER, at least 1".to_owned());
@@ -132,6 +138,7 @@ mod tests {
             ("2x(cpu=1", "closing"),
             ("2x(mem=1G)", "cpu=NUMBER"),
             ("2x(cpu=many)", "whole number"),
+            ("2x(cpu=8,mem=1G,cpu=4)", "cpu is given twice"),
             ("2x(cpu=1,disk=5)", "unknown key \"disk\""),
             ("2x(cpu=1,mem=1X)", "a size such as 256G"),
             ("99999999x(cpu=1)", "from 1 to"),

@@ -103,9 +103,9 @@ fn note_header(header: &mut SwfHeader, comment: &str) {
     let Some((key, value)) = comment.split_once(':') else { return };
     let first = value.split_whitespace().next().unwrap_or_default();
     let Ok(value) = first.parse::<u64>() else { return };
-    match key.trim() {
-        "MaxNodes" => header.nodes = value,
-        "MaxProcs" => header.processors = value,
+    match key.trim().to_ascii_lowercase().as_str() {
+        "maxnodes" => header.nodes = value,
+        "maxprocs" => header.processors = value,
         _ => {}
     }
 }
@@ -135,16 +135,15 @@ fn job_of(line: u64, text: &str) -> Result<SwfJob, TraceError> {
     Ok(SwfJob { number, submit_s, run_s, allocated, requested, request_s, user, executable })
 }
 
-/// A whole number, or a decimal number cut to one.
+/// A whole number, or a decimal number cut to one; up to where a double holds every whole number,
+/// so that sums of times cannot overflow.
 fn number(field: &str) -> Option<i64> {
-    /// Up to here a double holds every whole number.
-    const LARGEST: f64 = 9_007_199_254_740_992.0;
-    if let Ok(whole) = field.parse::<i64>() {
-        return Some(whole);
-    }
-    let value: f64 = field.parse().ok()?;
-    #[allow(clippy::cast_possible_truncation)] // within the bounds just checked
-    (value.abs() <= LARGEST).then_some(value as i64)
+    const LARGEST: i64 = 1 << 53;
+    let whole = field.parse::<i64>().ok().or_else(|| {
+        #[allow(clippy::cast_possible_truncation)] // saturates, which is beyond the bound
+        field.parse::<f64>().ok().filter(|value| !value.is_nan()).map(|value| value as i64)
+    });
+    whole.filter(|whole| (-LARGEST..=LARGEST).contains(whole))
 }
 
 #[cfg(test)]
@@ -174,12 +173,28 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_order_mark_and_another_case_of_the_header_are_read() {
+        let job = "1 0 5 9 2 -1 -1 4 60 -1 1 7 1 3 -1 -1 -1 -1\n";
+        let text = format!("\u{feff};maxprocs:  64 \n{job}");
+        let mut reader = SwfReader::new(text.as_bytes());
+        assert_eq!(reader.next_job().unwrap().map(|job| job.number), Some(1));
+        assert_eq!(reader.header().processors, 64);
+        assert_eq!(all(&format!("\u{feff}{job}")).unwrap().len(), 1);
+        assert!(all(&format!("{job}\u{feff}{job}")).is_err(), "only at the beginning");
+    }
+
+    #[test]
     fn errors_name_line_and_field() {
         let bad = format!("{HEAD}1 0 5 x 2 -1 -1 4 60 -1 1 7 1 3 -1 -1 -1 -1\n");
         let error = all(&bad).unwrap_err().to_string();
         assert_eq!(error, "line 4: field 4 (run time): expected a number, got \"x\"");
         let short = all("1 2 3\n").unwrap_err().to_string();
         assert_eq!(short, "line 1: expected 18 fields, got 3");
+        for beyond in ["9223372036854775807", "-9223372036854775808", "1e300", "nan"] {
+            let line = format!("1 {beyond} 5 9 2 -1 -1 4 60 -1 1 7 1 3 -1 -1 -1 -1\n");
+            let error = all(&line).unwrap_err().to_string();
+            assert!(error.starts_with("line 1: field 2 (submit time): expected"), "{error}");
+        }
         let long = "1 ".repeat(19);
         assert_eq!(all(&long).unwrap_err().to_string(), "line 1: expected 18 fields, got more");
     }

@@ -152,7 +152,7 @@ def allocations(log, ids):
 def run_phase(name, args, root, options):
     """One fresh slurmctld; returns the phase's numbers."""
     config = os.path.join(root, f"{name}.toml")
-    more = {"record": f'[record]\nenabled = true\ndir = "{root}/recordings"\n',
+    more = {"record": "[record]\nenabled = true\n",
             "no-mix": "[balance.best]\nfragment = 0.0\n"}
     with open(config, "w", encoding="utf-8") as file:
         file.write(f'mode = "{"off" if name == "off" else "enforce"}"\n{more.get(name, "")}')

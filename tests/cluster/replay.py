@@ -28,13 +28,14 @@ TOML = """mode = "enforce"
 [source]
 poll_ms = 300
 [record]
-dir = "{dir}/recordings"
 file_mb = 1
 [gang]
 enabled = true
 [bag]
 enabled = true
 hold = true
+watts = { amd = 300, intel = 800 }
+idle_watts = { amd = 100, intel = 200 }
 """
 
 
@@ -69,7 +70,7 @@ def idle(cluster):
     return not cluster.run("squeue", "-h").stdout.strip()
 
 
-def record(cluster, directory):
+def record(cluster):
     """a period under contention is recorded, over a reload and a reconfigure"""
     contention(cluster, 20)
     begun = phalanx_json(cluster, "record", "start", "--for", "10min")
@@ -84,7 +85,7 @@ def record(cluster, directory):
     ended = phalanx_json(cluster, "record", "stop")
     check(not ended["active"] and ended["gaps"] == 0 and not ended["last_error"], f"{ended}")
     check("nothing is being" in status(cluster, "record", "stop", code=1), "none to stop")
-    folder = os.path.join(directory, "recordings")
+    folder = os.path.join(cluster.paths.var, "recordings")
     return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
 
 
@@ -98,8 +99,8 @@ def replays(cluster, directory, files):
     check(same["missed"] * 10 < same["asks"], f"missed: {same}")
     other = os.path.join(directory, "other.toml")
     with open(other, "w", encoding="utf-8") as file:
-        file.write(TOML.format(dir=directory).replace(
-            'mode = "enforce"', 'mode = "enforce"\n[balance]\nmode = "seed"'))
+        file.write(TOML.replace('mode = "enforce"',
+                                'mode = "enforce"\n[balance]\nmode = "seed"'))
     then = json.loads(status(cluster, "replay", *files, "--config", other, "--json"))
     check(then["then"]["elsewhere"] > 0 and then["same"] == then["asks"], f"{then['then']}")
     check(then["first"] and then["first"][0]["recorded"] != then["first"][0]["now"], f"{then}")
@@ -156,6 +157,10 @@ def looks_ahead(cluster, directory):
     check(12 <= arrivals["jobs"] <= 60, f"24 were likely: {arrivals}")
     today = report["today"]
     check(today["new_starts"] > 0 and today["utilization"]["cpu"] > 0, f"{report}")
+    check(report["no_energy"] is None, f"{report}")
+    idle_j = (10 * 100 + 6 * 200) * report["hours"] * 3600
+    for side in (today, report["then"]):
+        check(idle_j < side["energy_j"] < idle_j * 4, f"idle nodes take {idle_j}: {side}")
     again = json.loads(status(cluster, *ahead, "--json"))["arrivals"]
     check(abs(again["jobs"] - arrivals["jobs"]) <= 5, f"{again} after {arrivals}")
     text = status(cluster, *ahead)
@@ -165,9 +170,9 @@ def looks_ahead(cluster, directory):
 def run(directory):
     """Everything on one cluster."""
     place = os.path.join(directory, "c")
-    with Cluster(place, config=write_config(place, TOML.format(dir=directory))) as cluster:
+    with Cluster(place, config=write_config(place, TOML)) as cluster:
         print("  record:", record.__doc__, flush=True)
-        files = record(cluster, directory)
+        files = record(cluster)
         for part, args in ((replays, (directory, files)), (broken, (directory, files)),
                            (simulates, (files,)), (looks_ahead, (directory,))):
             print(f"  {part.__name__}: {part.__doc__}", flush=True)

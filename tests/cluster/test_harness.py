@@ -83,6 +83,7 @@ class Files(unittest.TestCase):
             "history": {"path": "/d/var/history.sqlite"},
             "balance": {"best": {"socket": "mine"}},
             "collect": {"path": "/d/var/collect.sqlite"},
+            "record": {"dir": "/d/var/recordings"},
             "control": {"socket": "/d/run/control.sock"}})
         with self.assertRaisesRegex(UsageError, "^t: "):
             conf.phalanx_toml(Paths("/d"), "mode = \n", "t")

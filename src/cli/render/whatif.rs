@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx what-if`
 
+use std::fmt::Write as _;
+
 use super::{Left, Right, clean, heading, lines, table};
 use crate::sim::whatif::{Side, WhatIf};
 
@@ -51,13 +53,16 @@ pub fn text(report: &WhatIf) -> String {
             }
         ),
     });
-    let mut rows = table(&[("", Left), ("Today", Right), ("Then", Right)]);
+    let mut rows = table(&[("Figure", Left), ("Today", Right), ("Then", Right)]);
     for (name, of) in ROWS {
         if let (Some(today), Some(then)) = (of(&report.today), of(&report.then)) {
             rows.add_row([name.to_owned(), today, then]);
         }
     }
     out.push_str(&lines(&rows));
+    if let Some(why) = &report.no_energy {
+        let _ = writeln!(out, "Energy is not told: {}.", clean(why));
+    }
     heading(&mut out, &format!("{} jobs start earlier, {} later", report.earlier, report.later));
     if report.changes.is_empty() {
         return out;

@@ -79,6 +79,7 @@ pub fn run_until(
 ) -> Result<Outcome, String> {
     let began = Instant::now();
     let mut sim = Sim::new(load, setup, beliefs)?;
+    sim.until_s = until_s;
     sim.begin();
     while let Some(now_s) = sim.next_s() {
         if let Some(until_s) = until_s.filter(|until_s| now_s >= *until_s) {
@@ -140,6 +141,8 @@ struct Sim<'a> {
     starts_s: Vec<Option<i64>>,
     nodes: Vec<Vec<u32>>,
     busy_joules: f64,
+    /// When it ends at the latest.
+    until_s: Option<i64>,
     usage: Usage,
     pass_us: Vec<f32>,
 }
@@ -182,6 +185,7 @@ impl<'a> Sim<'a> {
             starts_s: vec![None; load.jobs.len()],
             nodes: vec![Vec::new(); load.jobs.len()],
             busy_joules: 0.0,
+            until_s: None,
             usage,
             pass_us: Vec::new(),
         })
@@ -466,7 +470,9 @@ impl<'a> Sim<'a> {
         if let Some(slot) = self.nodes.get_mut(id as usize) {
             *slot = indexes.collect();
         }
-        self.busy_joules += self.joules_of(&running, job.run_s);
+        let left_s = self.until_s.map_or(i64::MAX, |until_s| until_s.saturating_sub(now_s));
+        let within_s = job.run_s.min(u64::try_from(left_s).unwrap_or(0));
+        self.busy_joules += self.joules_of(&running, within_s);
         // Its nodes are what matters from here on.
         let after_s = now_s.saturating_add(seconds(self.load.turnaround_s));
         self.ends.push(Reverse((after_s.saturating_add(seconds(job.run_s)), id)));
@@ -499,10 +505,14 @@ impl<'a> Sim<'a> {
         job.held.iter().filter_map(of).sum()
     }
 
+    /// Of the whole period where that has an end, else until the last job ended.
+    #[allow(clippy::cast_precision_loss)] // for people
     fn joules(&self) -> Option<f64> {
         let idle: f64 = self.load.watts.iter().map(|[idle, _]| idle).sum();
+        let period_s = |until_s: i64| until_s.saturating_sub(self.load.begin_s) as f64;
         let known = !self.load.watts.is_empty();
-        known.then(|| idle * self.usage.seconds() + self.busy_joules)
+        let all_s = self.until_s.map_or_else(|| self.usage.seconds(), period_s);
+        known.then_some(idle * all_s + self.busy_joules)
     }
 
     /// Weights of the queue and gangs, as the daemon makes them in each round.

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use super::{NodeJob, NodeLoad};
-use crate::learn::JobTraits;
 use crate::learn::runtime::{JobClass, NO_LIMIT_S};
+use crate::learn::{JobTraits, NodeKey, node_class_of};
 use crate::limits::HOSTLIST_NAMES_MAX;
 use crate::model::hostlist;
 use crate::planner::cluster::{Held, RunningJob};
 use crate::planner::state::State;
-use crate::snapshot::{Job, JobState, Snapshot};
+use crate::snapshot::{Job, JobState, Node, Snapshot};
 
 /// Tasks of one waiting array that are simulated.
 const ARRAY_TASKS: u64 = 1_000;
@@ -45,6 +45,22 @@ pub fn load(state: &State) -> NodeLoad {
     load.cluster = cluster;
     load.drop_impossible();
     load
+}
+
+/// Watts of each node, idle and full, by its class as of `by`.
+///
+/// # Errors
+/// The first class whose power is not known.
+pub fn watts(
+    cluster: &Snapshot,
+    by: &[NodeKey],
+    known: &BTreeMap<String, [f64; 2]>,
+) -> Result<Vec<[f64; 2]>, String> {
+    let of = |node: &Node| {
+        let class = node_class_of(node, by);
+        known.get(&class).copied().ok_or(class)
+    };
+    cluster.nodes.iter().map(of).collect()
 }
 
 pub(super) fn class_of(job: &Job) -> JobClass {

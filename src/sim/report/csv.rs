@@ -11,7 +11,8 @@ use super::Part;
 pub(super) fn summary(figures: &[&Figures]) -> String {
     let mut out = String::from(
         "policy,jobs,skipped,makespan_s,cpu_utilization,gpu_allocated_pct,gpu_fragmented_pct,\
-         wait_mean_s,wait_p95_s,wait_max_s,bounded_slowdown_mean,bounded_slowdown_p99\n",
+         wait_mean_s,wait_p95_s,wait_max_s,bounded_slowdown_mean,bounded_slowdown_p99,\
+         mem_utilization,energy_j\n",
     );
     for own in figures {
         let float = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
@@ -29,6 +30,8 @@ pub(super) fn summary(figures: &[&Figures]) -> String {
             whole(own.wait_max_s),
             float(own.bounded_slowdown_mean),
             float(own.bounded_slowdown_p99),
+            float(own.utilization.mem),
+            float(own.energy_j),
         ];
         out.push_str(&fields.join(","));
         out.push('\n');

@@ -44,7 +44,11 @@ pub fn of_pool(
     section(&mut body, "How long jobs wait", &charts::waits(load, parts));
     section(&mut body, "Bounded slowdown", &charts::slowdowns(load, parts));
     section(&mut body, "Who runs when", &gantt::around_longest_wait(load, parts));
-    let about = format!("{} jobs on {} CPUs", load.jobs.len(), load.cpus);
+    let skipped = match load.skipped {
+        0 => String::new(),
+        skipped => format!(" ({skipped} more of the log cannot be run)"),
+    };
+    let about = format!("{} jobs on {} CPUs{skipped}", load.jobs.len(), load.cpus);
     write(directory, "report.html", &page(title, &about, &figures, &body))?;
     write(directory, "summary.csv", &csv::summary(&figures))?;
     write(directory, "jobs.csv", &csv::jobs(load, parts))
@@ -68,20 +72,29 @@ pub fn of_fill(
     write(directory, "filling.csv", &csv::filling(parts))
 }
 
-/// Makes the directory: better told before a long simulation than after it.
+/// Makes the directory and a file in it: better told before a long simulation than after it.
 ///
 /// # Errors
-/// Names the directory that cannot be made.
+/// Names the directory that cannot be made or written to.
 pub fn prepare(directory: &Path) -> Result<(), InputError> {
     let failed = |error: std::io::Error| InputError::new(directory.to_string_lossy(), error);
-    std::fs::create_dir_all(directory).map_err(failed)
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    let trial = directory.join(".report.part");
+    std::fs::write(&trial, "").and_then(|()| std::fs::remove_file(&trial)).map_err(failed)
 }
 
 fn write(directory: &Path, name: &str, text: &str) -> Result<(), InputError> {
     let path = directory.join(name);
     let failed = |error: std::io::Error| InputError::new(path.to_string_lossy(), error);
     std::fs::create_dir_all(directory).map_err(failed)?;
-    std::fs::write(&path, text).map_err(failed)
+    // Whoever ends the program meanwhile, or fills the disk, leaves no half file of this name.
+    let part = directory.join(format!(".{name}.part"));
+    let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &path));
+    written.map_err(|error| {
+        // What cannot be removed either is told by the first error.
+        let _ = std::fs::remove_file(&part);
+        failed(error)
+    })
 }
 
 fn section(body: &mut String, heading: &str, picture: &str) {
@@ -94,7 +107,8 @@ margin:2em 0 .3em}p{color:#555;margin:.2em 0 1em}table{border-collapse:collapse;
 th,td{padding:.3em .9em;text-align:right;border-bottom:1px solid #ddd}th:first-child,\
 td:first-child{text-align:left;white-space:nowrap}th{font-weight:600;color:#555}td.best{font-weight:700}\
 i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.5em}\
-svg{width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:#444}";
+svg{width:100%;min-width:620px;height:auto}\
+section,.wide{overflow-x:auto}svg text{font:12px system-ui,sans-serif;fill:#444}";
 
 fn page(title: &str, about: &str, figures: &[&Figures], body: &str) -> String {
     let title = svg::escape(title);
@@ -112,9 +126,10 @@ fn page(title: &str, about: &str, figures: &[&Figures], body: &str) -> String {
 type Row = (&'static str, usize, bool, fn(&Figures) -> Option<f64>);
 
 #[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
-const ROWS: [Row; 9] = [
-    ("Makespan [h]", 1, true, |f| f.makespan_s.map(|s| s as f64 / 3600.0)),
+const ROWS: [Row; 11] = [
+    ("Makespan [h]", 2, true, |f| f.makespan_s.map(|s| s as f64 / 3600.0)),
     ("CPU [%]", 1, false, |f| f.utilization.cpu.map(|u| u * 100.0)),
+    ("Memory [%]", 1, false, |f| f.utilization.mem.map(|u| u * 100.0)),
     ("GPU [%]", 2, false, |f| f.gpu_allocated_pct),
     ("GPU unusable [%]", 2, true, |f| f.gpu_fragmented_pct),
     ("Mean wait [s]", 0, true, |f| f.wait_mean_s),
@@ -122,12 +137,13 @@ const ROWS: [Row; 9] = [
     ("Longest wait [s]", 0, true, |f| f.wait_max_s.map(|s| s as f64)),
     ("Mean slowdown", 2, true, |f| f.bounded_slowdown_mean),
     ("99 % slowdown at most", 1, true, |f| f.bounded_slowdown_p99),
+    ("Energy [kWh]", 1, true, |f| f.energy_j.map(|joules| joules / 3.6e6)),
 ];
 
 fn table(figures: &[&Figures]) -> String {
     let has = |row: &&Row| figures.iter().any(|f| row.3(f).is_some());
     let rows: Vec<&Row> = ROWS.iter().filter(has).collect();
-    let mut out = String::from("<table><tr><th>Policy</th>");
+    let mut out = String::from("<div class=\"wide\"><table><tr><th>Policy</th>");
     rows.iter().for_each(|row| _ = write!(out, "<th>{}</th>", row.0));
     out.push_str("</tr>\n");
     for (at, own) in figures.iter().enumerate() {
@@ -142,5 +158,5 @@ fn table(figures: &[&Figures]) -> String {
         }
         out.push_str("</tr>\n");
     }
-    out + "</table>\n"
+    out + "</table></div>\n"
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The columns that are understood.
 
-/// Columns that may hold the separator as text.
+/// Columns that may hold separators and line ends as text.
 pub(super) const FREE_TEXT: [Column; 4] =
     [Column::Name, Column::Comment, Column::AdminComment, Column::OtherText];
 
@@ -74,9 +74,8 @@ impl Column {
             "consumedenergy" => Column::Energy,
             "consumedenergyraw" => Column::EnergyRaw,
             "reqmem" => Column::ReqMem,
-            "submitline" | "workdir" | "systemcomment" | "extra" | "failednode" => {
-                Column::OtherText
-            }
+            "submitline" | "workdir" | "systemcomment" | "extra" | "failednode" | "constraints"
+            | "container" | "reason" | "wckey" | "licenses" => Column::OtherText,
             _ => return None,
         })
     }

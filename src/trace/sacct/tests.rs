@@ -186,3 +186,67 @@ fn separators_in_any_text_are_told_apart() {
     assert_eq!((jobs[1].name.as_str(), jobs[1].comment.as_str()), ("fréd", "x|y"));
     assert_eq!(bad, [(4, "expected 6 fields as in the header, got 5".to_owned())]);
 }
+
+/// Goal: separators in two texts at once (`-J 'a|b'` is in the command line too) are told apart.
+#[test]
+fn separators_in_several_texts_are_told_apart() {
+    let text = "Constraints|JobID|JobName|State|Start|Elapsed|SubmitLine|Timelimit\n\
+                big|x.y|7|a|b|COMPLETED|2026-11-21T10:00:00|00:01:00|sbatch -C big|x.y -J a|b|00:05:00\n\
+                |8||COMPLETED|2026-11-21T10:00:00|00:01:00|sh -c a|b|c|d|e|f|g|00:05:00\n";
+    let (jobs, bad, steps) = rows(text);
+    assert!(bad.is_empty() && steps == 0, "{bad:?}");
+    assert_eq!((jobs[0].job_id, jobs[0].name.as_str()), (7, "a|b"));
+    assert_eq!(jobs.iter().map(|job| job.limit_min).collect::<Vec<_>>(), [Some(5), Some(5)]);
+}
+
+/// Goal: a separator at the end of a line is told apart from one in a text.
+#[test]
+fn lines_that_end_with_a_separator() {
+    let row = "7|a|b|COMPLETED|2026-11-21T10:00:00|00:01:00|";
+    for (head, end) in [("", ""), ("|Comment", ""), ("|Comment|", "|"), ("|", "")] {
+        let (jobs, bad, _) =
+            rows(&format!("JobID|JobName|State|Start|Elapsed{head}\n{row}{end}\n"));
+        assert!(head.is_empty() || bad.is_empty(), "{head}: {bad:?}");
+        let names: Vec<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
+        assert_eq!(names, if head.is_empty() { vec![] } else { vec!["a|b"] }, "{head}");
+    }
+    let (jobs, bad, _) =
+        rows("JobID|JobName|State|Start|Elapsed\n7|a|COMPLETED|1700000000|00:01:00|\n");
+    assert_eq!((jobs.len(), bad.len()), (1, 0), "the header lost its separator");
+}
+
+/// Goal: a job name or command line of several lines is one job, and nothing else is joined.
+#[test]
+fn lines_of_one_job_are_joined() {
+    let head = "JobID|User|JobName|State|Start|Elapsed|SubmitLine|Timelimit\n";
+    let times = "COMPLETED|2026-11-21T10:00:00|00:01:00";
+    let text = format!(
+        "{head}7|ann|two\nlines|{times}|sbatch --wrap=\n\necho a | sort\n|00:05:00\n\
+         8|ann|x|{times}||00:05:00\n9|ann|na\n10|bob|y|{times}||00:05:00\n11|ann\nz|{times}||\n"
+    );
+    let (jobs, bad, _) = rows(&text);
+    let ids: Vec<u32> = jobs.iter().map(|job| job.job_id).collect();
+    assert_eq!(ids, [7, 8, 10], "{bad:?}");
+    assert_eq!((jobs[0].name.as_str(), jobs[0].limit_min), ("two\nlines", Some(5)));
+    let lines: Vec<u64> = bad.iter().map(|(line, _)| *line).collect();
+    assert_eq!(lines, [8, 10, 11], "cut off, and users have no line ends");
+    let last = "JobID|State|Start|Elapsed|JobName";
+    let text = format!("{last}\n7|{times}|two\nlines | or\nmore\n8|{times}|x\n9|COMP\n");
+    let (jobs, bad, _) = rows(&text);
+    assert_eq!((jobs.len(), bad.len(), bad.first().map(|bad| bad.0)), (2, 1, Some(6)), "{bad:?}");
+    let first = "JobName|JobID|State|Start|Elapsed";
+    let (jobs, bad, _) = rows(&format!("{first}\ntwo\n\nlines|7|{times}\nx|8|{times}\nx|9|COMP\n"));
+    assert_eq!((jobs.len(), bad.len(), bad.first().map(|bad| bad.0)), (2, 1, Some(6)), "{bad:?}");
+}
+
+#[test]
+fn headers_that_are_not_enough_say_what_to_ask_for() {
+    let refused = |text: &str| {
+        let read = read(text.as_bytes(), &TimeZone::UTC, |_, _| {}, |_, _| {});
+        read.unwrap_err().to_string()
+    };
+    let short = refused("JobID|JobName|Partition|Account|AllocCPUS|State|ExitCode\n");
+    assert!(short.contains("column Start") && short.contains("--format=JobID"), "{short}");
+    let padded = refused("JobID           State               Start\n----- -----\n");
+    assert!(padded.contains("padded with blanks"), "{padded}");
+}
