@@ -97,7 +97,7 @@ pub fn read_swf(reader: impl BufRead, cpus: Option<u64>) -> Result<Workload, Tra
 /// as were in use at once. Jobs that did not end or never ran are skipped.
 ///
 /// # Errors
-/// As of [`sacct::read`]; the first line that cannot be read; a text without a
+/// As of [`sacct::read_whole`]; a text without a
 /// job that ran; too many jobs.
 ///
 /// A job of which only the number of nodes is known has `node_cpus` CPUs on each.
@@ -111,7 +111,6 @@ pub fn read_sacct(
     let mut load = Workload::default();
     let mut uses: Vec<(i64, i64)> = Vec::new();
     let (mut users, mut names) = (Ids::new(), Ids::new());
-    let mut first_bad = None;
     let job = |_, row: sacct::Row| {
         if load.jobs.len() >= TRACE_JOBS_MAX {
             load.skipped += 1;
@@ -128,12 +127,7 @@ pub fn read_sacct(
             None => load.skipped += 1,
         }
     };
-    sacct::read(reader, zone, job, |line, what| {
-        first_bad.get_or_insert(TraceError::Line { line, what });
-    })?;
-    if let Some(bad) = first_bad {
-        return Err(bad);
-    }
+    sacct::read_whole(reader, zone, job)?;
     if load.jobs.is_empty() {
         return Err(TraceError::Empty("no job in it that ran and ended".to_owned()));
     }

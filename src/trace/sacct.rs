@@ -17,6 +17,7 @@ mod tests;
 mod unread;
 
 use std::io::BufRead;
+use std::ops::ControlFlow;
 
 use jiff::tz::TimeZone;
 
@@ -177,8 +178,37 @@ impl Header {
 pub fn read<R: BufRead>(
     reader: R,
     zone: &TimeZone,
-    mut job: impl FnMut(u64, Row),
+    job: impl FnMut(u64, Row),
     mut bad: impl FnMut(u64, String),
+) -> Result<u64, TraceError> {
+    each(reader, zone, job, |line, what| {
+        bad(line, what);
+        ControlFlow::Continue(())
+    })
+}
+
+/// The same for a text of which every line must be readable.
+///
+/// # Errors
+/// As of [`read`]; the first line that cannot be read, beyond which nothing is.
+pub fn read_whole<R: BufRead>(
+    reader: R,
+    zone: &TimeZone,
+    job: impl FnMut(u64, Row),
+) -> Result<u64, TraceError> {
+    let mut first = None;
+    let steps = each(reader, zone, job, |line, what| {
+        first.get_or_insert(TraceError::Line { line, what });
+        ControlFlow::Break(())
+    });
+    first.map_or(steps, Err)
+}
+
+fn each<R: BufRead>(
+    reader: R,
+    zone: &TimeZone,
+    mut job: impl FnMut(u64, Row),
+    mut bad: impl FnMut(u64, String) -> ControlFlow<()>,
 ) -> Result<u64, TraceError> {
     let mut lines = Lines::new(reader);
     let mut header = None;
@@ -199,9 +229,9 @@ pub fn read<R: BufRead>(
             }
             continue;
         };
-        let mut told = |unread: Unread| {
-            unread.bad.into_iter().for_each(|(line, what)| bad(line, what));
-        };
+        let mut tell =
+            |unread: Unread| unread.bad.into_iter().try_for_each(|(line, what)| bad(line, what));
+        let mut told = ControlFlow::Continue(());
         let entry = match (header.entry(&line), unread.take()) {
             (Ok(entry), None) => entry,
             (Err(_), None) if latest.is_some() && header.goes_on(&line) => None,
@@ -212,7 +242,7 @@ pub fn read<R: BufRead>(
             // A line that can be read by itself belongs to no other.
             (Ok(Some(entry)), Some(open)) => {
                 if !(header.is_free(0) && open.is_text()) {
-                    told(open);
+                    told = tell(open);
                 }
                 Some(entry)
             }
@@ -221,7 +251,7 @@ pub fn read<R: BufRead>(
                 match open.is_open() {
                     _ if entry.is_some() => {}
                     true => unread = Some(open),
-                    false => told(open),
+                    false => told = tell(open),
                 }
                 entry
             }
@@ -240,8 +270,13 @@ pub fn read<R: BufRead>(
             }
             None => {}
         }
+        if told.is_break() {
+            break None;
+        }
     };
-    unread.into_iter().flat_map(|open| open.bad).for_each(|(line, what)| bad(line, what));
+    let last = unread.into_iter().flat_map(|open| open.bad);
+    // Nothing follows that a break would end.
+    let _ = last.into_iter().try_for_each(|(line, what)| bad(line, what));
     if let Some((line, whole)) = latest {
         job(line, whole);
     }

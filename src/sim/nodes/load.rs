@@ -78,7 +78,7 @@ pub fn idle(nodes: &[NodeSpec]) -> Result<NodeLoad, String> {
 /// not end, never ran or fit nowhere are skipped.
 ///
 /// # Errors
-/// As of [`sacct::read`]; the first line that cannot be read; a text without a
+/// As of [`sacct::read_whole`]; a text without a
 /// job that ran; too many jobs.
 pub fn read_sacct(
     reader: impl BufRead,
@@ -104,13 +104,11 @@ pub fn read_sacct(
             }
         }
     };
-    let mut bad = None;
-    sacct::read(reader, zone, visit, |line, what| {
-        bad.get_or_insert(TraceError::Line { line, what });
-    })?;
-    if let Some(bad) = bad.or(first_bad) {
+    let read = sacct::read_whole(reader, zone, visit);
+    if let Some(bad) = first_bad {
         return Err(bad);
     }
+    read?;
     if too_many {
         return Err(TraceError::Empty(format!("more than {TRACE_JOBS_MAX} jobs")));
     }

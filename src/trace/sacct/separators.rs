@@ -2,7 +2,7 @@
 //! Separators that are part of a text: the ways in which a line can be read.
 
 /// Ways that are tried at most.
-const WAYS_MAX: usize = 1000;
+const WAYS_MAX: usize = 300;
 /// Texts of one line that have separators in them, at most.
 const TEXTS_MAX: usize = 3;
 

@@ -199,6 +199,20 @@ fn separators_in_several_texts_are_told_apart() {
     assert_eq!(jobs.iter().map(|job| job.limit_min).collect::<Vec<_>>(), [Some(5), Some(5)]);
 }
 
+/// Goal: a text that must be whole is not read beyond its first bad line, and that one is told.
+#[test]
+fn a_whole_text_ends_with_its_first_bad_line() {
+    let row = |id| format!("{id}|COMPLETED|1700000000|00:01:00\n");
+    let text = format!("JobID|State|Start|Elapsed\n{}x\ny\n{}{}", row(1), row(2), row(3));
+    let mut jobs = Vec::new();
+    let end = read_whole(text.as_bytes(), &TimeZone::UTC, |_, row| jobs.push(row.job_id));
+    assert_eq!(end.unwrap_err().to_string(), "line 3: expected 4 fields as in the header, got 1");
+    assert!(!jobs.contains(&3), "{jobs:?}");
+    let cut = format!("JobID|State|Start|Elapsed\n{}2|COMP", row(1));
+    let end = read_whole(cut.as_bytes(), &TimeZone::UTC, |_, _| {});
+    assert!(end.unwrap_err().to_string().starts_with("line 3: expected 4 fields"));
+}
+
 /// Goal: a separator at the end of a line is told apart from one in a text.
 #[test]
 fn lines_that_end_with_a_separator() {
