@@ -52,7 +52,7 @@ fn snapshot(nodes: u32, gangs: u32) -> Result<Snapshot, Fail> {
             (0..nodes).filter(|n| part == 0 || n % 4 != part).map(|n| format!("n{n:05}")).collect();
         let nodes = builder.node_set(names.iter().map(String::as_str));
         let name = Arc::from(format!("p{part}"));
-        builder.draft.partitions.push(Partition { name, nodes, up: true, max_nodes: None });
+        builder.draft.partitions.push(Partition { name, nodes, up: true, ..Partition::default() });
     }
     builder.draft.jobs = (0..gangs).map(job).collect();
     Ok(builder.build(1, 1)?)

@@ -37,7 +37,8 @@ pub struct GangConfig {
     pub bonus_scale: f64,
     /// How much more a job of the highest priority counts than one of none.
     pub priority_weight: f64,
-    /// Value of a unit of each resource, by dimension name; memory by GiB.
+    /// Value of a unit of each resource, by dimension name; memory by GiB. Empty: by the
+    /// TRESBillingWeights of the partitions.
     pub billing: BTreeMap<String, f64>,
     /// Maintenance cost of a unit of each resource, likewise.
     pub cost: BTreeMap<String, f64>,

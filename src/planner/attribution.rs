@@ -249,7 +249,7 @@ mod tests {
         let mut builder = Builder::default();
         builder.nodes(vec![node("a", 16, 2), node("b", 0, 4), node("c", 16, 4)]).unwrap();
         let nodes = builder.node_set(["a", "b", "c"].into_iter());
-        let main = Partition { name: "main".into(), nodes, up: true, max_nodes: None };
+        let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
         builder.draft.partitions.push(main);
         builder.draft.licenses.push(License { name: "lic".into(), total: 2, used: 2 });
         builder.draft.jobs = jobs;

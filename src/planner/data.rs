@@ -360,7 +360,7 @@ mod tests {
         };
         builder.nodes(names.iter().enumerate().map(node).collect()).unwrap();
         let nodes = builder.node_set(names.iter().map(String::as_str));
-        let main = Partition { name: "main".into(), nodes, up: true, max_nodes: None };
+        let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
         builder.draft.partitions.push(main);
         let running = Job { state: JobState::Running, nodes: "n0".into(), ..job(99, 1, 1, 4) };
         builder.draft.jobs = jobs.into_iter().chain([running]).collect();

@@ -171,7 +171,7 @@ mod tests {
         };
         builder.nodes([("a", 0), ("b", 1), ("c", 1)].map(node).into()).unwrap();
         let nodes = builder.node_set(["a", "b", "c"].into_iter());
-        let main = Partition { name: "main".into(), nodes, up: true, max_nodes: None };
+        let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
         builder.draft.partitions.push(main);
         let run = |id, node: &str| Job {
             state: JobState::Running,

@@ -110,6 +110,9 @@ pub struct Partition {
     pub up: bool,
     /// Largest job in nodes, if limited.
     pub max_nodes: Option<u32>,
+    /// TRESBillingWeights: `CPU=1.0,Mem=0.25G`; empty if it has none.
+    #[serde(default, with = "text")]
+    pub billing: Arc<str>,
 }
 
 /// An advance reservation that is active now or will be.

@@ -216,6 +216,7 @@ impl Source {
                 nodes: builder.node_set(names.iter().map(String::as_str)),
                 up: row.starts_jobs(),
                 max_nodes: row.nodes_max().value(),
+                billing: builder.names.get(row.billing_weights().unwrap_or_default()),
             };
             builder.draft.partitions.push(partition);
         }

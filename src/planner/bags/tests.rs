@@ -88,7 +88,7 @@ fn snapshot(cpus: u64, used: [u64; 2], jobs: Vec<Job>) -> Snapshot {
     let nodes = [("f1", "fast", used[0]), ("g1", "frugal", used[1])].map(node);
     builder.nodes(nodes.into()).unwrap();
     let nodes = builder.node_set(["f1", "g1"].into_iter());
-    let main = Partition { name: "main".into(), nodes, up: true, max_nodes: None };
+    let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
     builder.draft.partitions.push(main);
     builder.draft.jobs = jobs;
     builder.build(1, 1).unwrap()

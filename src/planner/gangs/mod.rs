@@ -10,6 +10,7 @@
 //! is what it pays times its relative speed, less the maintenance cost; the
 //! payment itself cancels between user and cluster.
 
+mod billing;
 mod model;
 mod problem;
 mod steers;
@@ -60,7 +61,8 @@ pub struct Settings {
     /// Exploration; 0 switches it off.
     pub bonus_scale: f64,
     /// Payment per unit of a resource by dimension name, as TRESBillingWeights
-    /// (memory per GiB). Empty: the largest share of an average node.
+    /// (memory per GiB). Empty: those of the partitions; where none has any
+    /// the largest share of an average node.
     pub billing: BTreeMap<String, f64>,
     /// A job of the highest priority pays this much more than one of priority
     /// 0, as a part.

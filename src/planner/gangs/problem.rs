@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::gang::{self, Answer, GroupEdge, Problem, Server, Task};
 use crate::model::number::as_f64;
 use crate::model::shape::Need;
+use crate::planner::gangs::billing::Billing;
 use crate::planner::gangs::model::{Gang, Model, NONE, Part};
 use crate::planner::gangs::{Inputs, growth};
 use crate::planner::room::{Level, Room};
@@ -95,12 +96,14 @@ fn request(need: &Need, kinds: usize, dims: usize) -> Vec<f64> {
 struct Prices<'a> {
     per_unit: Vec<f64>,
     cost: Vec<f64>,
-    /// Without billing weights the dearest dimension counts, with them the sum.
+    /// Without configured weights the dearest dimension counts, with them the sum.
     largest: bool,
     scale: f64,
     priority: f64,
     qos: &'a BTreeMap<String, f64>,
     kinds: usize,
+    /// Slurm's own, unless the configuration has other weights.
+    billing: Option<Billing<'a>>,
 }
 
 impl<'a> Prices<'a> {
@@ -123,6 +126,7 @@ impl<'a> Prices<'a> {
             priority: settings.priority_weight / model.priority_max,
             qos: &settings.qos,
             kinds: inputs.snapshot.gres_kinds.len(),
+            billing: largest.then(|| Billing::new(inputs.snapshot, names)).flatten(),
         };
         let parts = || model.gangs.iter().flat_map(|gang| &gang.parts);
         let paid: f64 = parts().map(|p| prices.payment(p) * f64::from(p.nodes)).sum();
@@ -138,7 +142,11 @@ impl<'a> Prices<'a> {
     fn payment(&self, part: &Part<'_>) -> f64 {
         let amounts = request(&part.need, self.kinds, self.per_unit.len());
         let terms = amounts.iter().zip(&self.per_unit).map(|(a, p)| a * p);
-        let paid: f64 = if self.largest { terms.fold(0.0, f64::max) } else { terms.sum() };
+        let paid = match &self.billing {
+            Some(billing) => billing.payment(part.job, &amounts),
+            None if self.largest => terms.fold(0.0, f64::max),
+            None => terms.sum(),
+        };
         // Nothing is worth nothing: else free jobs would never start.
         let qos = self.qos.get(&*part.job.qos).copied().unwrap_or(1.0);
         let urgent = 1.0 + self.priority * f64::from(part.job.priority);

@@ -79,7 +79,7 @@ fn snapshot(jobs: Vec<Job>) -> Snapshot {
     let class = |n: &&str| node(n, if n.starts_with('f') { "fast" } else { "slow" });
     builder.nodes(names.iter().map(class).collect()).unwrap();
     let nodes = builder.node_set(names.into_iter());
-    let main = Partition { name: "main".into(), nodes, up: true, max_nodes: None };
+    let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
     builder.draft.partitions.push(main);
     builder.draft.jobs = jobs;
     builder.build(1, 1).unwrap()
@@ -175,6 +175,24 @@ fn a_het_job_is_planned_whole_on_different_nodes_or_not_at_all() {
     let mut held = five;
     held[3].reason = "JobHeldUser".into();
     assert_eq!(planned(&snapshot(held), &known, &greedy()).report.jobs, 0);
+}
+
+#[test]
+fn jobs_pay_by_the_billing_weights_of_their_partition() {
+    let known = knows(&[("a", "fast", 1.0, 9.0), ("a", "slow", 1.0, 9.0)]);
+    // Four nodes with much memory against seven with little.
+    let mut wide = job(1, "a", 7);
+    wide.shape.memory = crate::model::shape::Memory::PerNode(100);
+    let mut deep = job(2, "a", 4);
+    deep.shape.memory = crate::model::shape::Memory::PerNode(900);
+    let mut snapshot = snapshot(vec![wide, deep]);
+    let first = |s: &Snapshot, settings: &Settings| planned(s, &known, settings).wishes[0].job_id;
+    assert_eq!(first(&snapshot, &greedy()), 1);
+    snapshot.partitions[0].billing = "Mem=1G,CPU=0.001".into();
+    assert_eq!(first(&snapshot, &greedy()), 2);
+    // The configuration's own weights come before.
+    let billing = [("cpu".to_owned(), 1.0)].into();
+    assert_eq!(first(&snapshot, &Settings { billing, ..greedy() }), 1);
 }
 
 #[test]
