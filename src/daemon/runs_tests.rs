@@ -55,7 +55,7 @@ fn events_give_the_time_and_polls_the_rest() {
     assert_eq!(made.len(), 1, "{made:?}");
     let run = &made[0];
     assert_eq!((run.elapsed_ms, run.placed_by.as_str(), run.work), (2250, "gang", Some(6.0)));
-    assert_eq!((run.class.as_str(), run.node_class.as_str()), ("eve/=big/n1:c2", "c4/m0"));
+    assert_eq!((run.class.as_str(), run.node_class.as_str()), ("eve/=big/n1:c2", "n/c4/m0"));
     assert!(runs.poll(&over, 104_000, NAMING).is_empty(), "only once");
 }
 

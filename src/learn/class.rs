@@ -41,7 +41,8 @@ pub const CLASS_BY_DEFAULT: [ClassKey; 3] = [ClassKey::Account, ClassKey::Name, 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeKey {
-    /// Active features.
+    /// Active features; a node without any is known by its name with its numbers taken out, as
+    /// names tell machines bought together.
     Features,
     /// Usable CPUs.
     Cpus,
@@ -158,7 +159,8 @@ pub fn node_class_of(node: &Node, by: &[NodeKey]) -> String {
         NodeKey::Features => {
             let mut features: Vec<&str> = node.features.iter().map(|f| &**f).collect();
             features.sort_unstable();
-            (!features.is_empty()).then(|| part(&features.join("+")))
+            let text = features.join("+");
+            Some(part(&if text.is_empty() { without_numbers(&node.name) } else { text }))
         }
         NodeKey::Cpus => Some(format!("c{}", node.cpus)),
         NodeKey::Memory => Some(format!("m{}", node.memory_mb.saturating_add(512) / 1024)),
@@ -347,6 +349,8 @@ mod tests {
         let class = node_class_of(&node("a", &["fast", "a100"]), &by);
         assert_eq!(class, "a100+fast/c64/m251");
         assert_eq!(class, node_class_of(&node("b", &["a100", "fast"]), &by));
-        assert_eq!(node_class_of(&node("c", &[]), &by), "c64/m251");
+        assert_eq!(node_class_of(&node("c", &[]), &by), "c/c64/m251");
+        let [old, new] = ["r1old07", "r2new-14"].map(|name| node_class_of(&node(name, &[]), &by));
+        assert_eq!([old, new], ["r#old/c64/m251", "r#new/c64/m251"]);
     }
 }
