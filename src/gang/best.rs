@@ -171,12 +171,14 @@ pub(crate) struct Start {
 impl Start {
     pub(crate) fn new(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Start {
         let mut dual = Dual::new(instance);
-        let until = || clock.past(DUAL_TIME_SHARE * 0.5);
         let density = Guide::new(instance, &share_prices(instance, dual.theta()));
         let mut state = greedy(instance, &density, 0.1);
         if let Some(warm) = warm_state(instance, options) {
             state = better(instance, state, warm);
         }
+        // A share of its own: in a large cluster the greedy start alone takes longer.
+        let begun = clock.used().unwrap_or(0.0);
+        let until = || clock.past(begun + DUAL_TIME_SHARE * 0.5);
         if !branch::fits(instance) {
             dual.scan(state.score().scalar(instance), &until);
         }
