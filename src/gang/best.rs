@@ -21,7 +21,7 @@ const WAGES_TIME_SHARE: f64 = 0.2;
 /// Shares of the time after which servers are no longer filled anew, and no longer reworked: with
 /// few servers; with many; where tasks do not care where they run and the search adds little.
 const FEW_UNTIL: (f64, f64) = (0.4, 0.5);
-const FEW_EQUAL_UNTIL: (f64, f64) = (0.2, 0.6);
+const FEW_EQUAL_UNTIL: (f64, f64) = (0.2, 0.4);
 const MANY_UNTIL: (f64, f64) = (0.45, 0.6);
 const MANY_EQUAL_UNTIL: (f64, f64) = (0.45, 0.95);
 /// Passes and repairs of one island without a deadline, servers of all its passes, and its passes
@@ -86,6 +86,11 @@ impl<'a> Clock<'a> {
         let total = self.total?;
         let left = (self.remaining)().map_or(0.0, |d| d.as_secs_f64());
         Some(if total > 0.0 { (1.0 - left / total).clamp(0.0, 1.0) } else { 1.0 })
+    }
+
+    /// The time that is left, as a clock of its own.
+    fn rest(&self) -> Clock<'a> {
+        Clock::new(self.remaining)
     }
 
     /// There is a deadline.
@@ -315,6 +320,7 @@ fn search(
             found.server.copy_from_slice(&island.best);
         }
     }
+    let clock = clock.rest();
     let mut stale = 0;
     let own = 200_000 + 4_000 * (instance.tasks() * instance.servers.min(64)) as u64;
     let share = ROUNDS * ISLANDS as u64;

@@ -14,7 +14,7 @@ use super::state::State;
 
 /// Reworks between two repairs: so many by server, within these bounds, the last one where they are
 /// far apart; in a large cluster one for so many servers.
-const TRIES_PER_SERVER: usize = 8;
+const TRIES_PER_SERVER: usize = 2;
 const TRIES_MIN: usize = 32;
 const TRIES_MAX: usize = 400;
 const TRIES_MANY_MAX: usize = 1_500;
