@@ -57,7 +57,7 @@ pub(super) fn possible(
         at += part.nodes as usize;
         let prices = problem.cost.iter().flatten();
         let cost = task.request.iter().zip(prices).fold(0.0, |sum, (a, f)| sum + a * f);
-        for class in model.classes_of(part.place) {
+        for &class in model.classes_of(part.place) {
             let inside = |edge: &&gang::GroupEdge| {
                 let group = edge.group.parse().ok().and_then(|at: usize| model.groups.get(at));
                 group.is_some_and(|group| group.class == class)
@@ -83,6 +83,7 @@ fn believed(model: &Model<'_>, part: &Part<'_>, component: u32, class: usize) ->
         class: model.classes.get(class).cloned().unwrap_or_default(),
         speed: (belief.count > 0.0).then_some(belief.speed),
         runs: belief.count,
+        kept_for: model.kept_for(part, class),
         ..TaskRow::default()
     }
 }
