@@ -23,6 +23,8 @@ const PATIENCE: u32 = 8;
 const SCALE_STEPS: usize = 10;
 const BALANCE_STEPS: u32 = 8;
 const SCAN_ROUNDS: usize = 2;
+/// First price of a kind that was free: all of it costs this part of a known assignment.
+const CHEAP: f64 = 0.01;
 /// Relative slack added to a bound for rounding.
 const ROUNDING: f64 = 1e-9;
 
@@ -156,7 +158,8 @@ impl<'a> Dual<'a> {
             if until() {
                 break;
             }
-            self.balance(&mut common, k, total[k]);
+            let cheap = CHEAP * target.max(0.0) / total[k];
+            self.balance(&mut common, (k, cheap), total[k]);
         }
         self.rewind(1.0);
     }
@@ -195,8 +198,9 @@ impl<'a> Dual<'a> {
         }
     }
 
-    /// Bisects the common price of one kind, from the known one on.
-    fn balance(&mut self, common: &mut [f64], k: usize, total: f64) {
+    /// Bisects the common price of one kind, from the known one on, or from `cheap` where what was
+    /// free has become scarce.
+    pub(super) fn balance(&mut self, common: &mut [f64], (k, cheap): (usize, f64), total: f64) {
         let (mut lo, mut hi) = (0.0, f64::INFINITY);
         for _ in 0..BALANCE_STEPS {
             self.probe(common);
@@ -212,7 +216,7 @@ impl<'a> Dual<'a> {
             common[k] = match (hi.is_finite(), lo > 0.0) {
                 (true, true) => 0.5 * (lo + hi),
                 (true, false) => 0.25 * hi,
-                (false, _) => 2.0 * lo,
+                (false, _) => f64::max(2.0 * lo, cheap),
             };
         }
         if lo <= 0.0 {

@@ -272,3 +272,20 @@ fn an_explanation_adds_up_task_by_task() {
     let second = &explain.jobs[0].tasks[1];
     assert_eq!(second.count, if second.server == "s0" { 4.0 } else { 1.0 });
 }
+
+#[test]
+fn a_kind_that_was_free_gets_a_price_once_it_is_scarce() {
+    let mut problem = model();
+    for (server, gpus) in problem.servers.iter_mut().zip([1.0, 1.0, 0.0]) {
+        server.capacity[1] = gpus;
+    }
+    let instance = Instance::compile(&problem).unwrap();
+    let mut dual = Dual::new(&instance);
+    // Three devices are asked for where there are two, in units of the largest server.
+    let mut common = [0.0, 0.0];
+    dual.balance(&mut common, (1, 0.01), 2.0);
+    assert!(common[1] > 0.0, "{common:?}");
+    // Where there are enough, the price goes back to nothing.
+    dual.balance(&mut common, (1, 0.01), 4.0);
+    assert_eq!(common[1], 0.0);
+}
