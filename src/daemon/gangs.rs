@@ -104,4 +104,8 @@ impl Beliefs for Learned<'_> {
     fn runs(&self) -> u64 {
         self.speeds.round().saturating_sub(1)
     }
+
+    fn asked_s(&self, gres: &str) -> Option<i64> {
+        self.speeds.asked_s(gres)
+    }
 }

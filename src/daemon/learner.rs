@@ -298,6 +298,7 @@ impl Learner {
             let class = JobClass::of(&JobTraits::of_run(run), run.limit_min);
             write(&self.shared.runtimes).observe(&class, (run.elapsed_ms / 1000).max(1));
         }
+        self.changed |= self.speeds.saw_request(&run.tres_req, run.end_s);
         if !teaches(&run.state, run.work.is_some()) || run.elapsed_ms == 0 {
             return false;
         }

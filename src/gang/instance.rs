@@ -90,10 +90,13 @@ pub(crate) struct Instance {
 
 /// Terms of one edge as given, before classes are known.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Terms {
-    lin: f64,
-    s2: f64,
-    untried: u32,
+pub(super) struct Terms {
+    /// mean - cost.
+    pub(super) lin: f64,
+    /// Variance proxy; 0 for untried edges.
+    pub(super) s2: f64,
+    /// 1 for an edge never tried while exploration is on.
+    pub(super) untried: u32,
 }
 
 struct TypeSpec<'a> {
@@ -398,7 +401,7 @@ impl Instance {
 }
 
 impl Terms {
-    fn new(mean: f64, count: f64, cost: f64, exploration: &Exploration) -> Terms {
+    pub(super) fn new(mean: f64, count: f64, cost: f64, exploration: &Exploration) -> Terms {
         let tried = count > 0.0;
         let lin = if tried { mean } else { 0.0 } - cost;
         if !exploration.is_on() {
@@ -444,8 +447,6 @@ fn collect_types<'a>(
 ) -> Result<(Vec<TypeSpec<'a>>, Vec<u32>), InputError> {
     let mut names = ServerNames::of(&problem.servers);
     let group_names = Groups::of(problem).by_name;
-    let zeros = vec![0.0; problem.kinds.len()];
-    let cost = problem.cost.as_deref().unwrap_or(&zeros);
     let mut known: HashMap<Vec<u64>, u32> = HashMap::new();
     let mut specs = Vec::new();
     let mut task_type = Vec::new();
@@ -458,7 +459,7 @@ fn collect_types<'a>(
                 task_type.push(same);
                 continue;
             }
-            let paid: f64 = task.request.iter().zip(cost).map(|(a, f)| a * f).sum();
+            let paid = problem.cost_of(task);
             let mut edges = Vec::with_capacity(task.edges.len());
             for (e, edge) in task.edges.iter().enumerate() {
                 let Some(server) = names.find(&edge.server) else {

@@ -37,8 +37,10 @@ pub use problem::{
     Placement, Problem, Remaining, Server, SolveError, Stopped, Task, TaskTerms,
 };
 
+use crate::learn::Exploration;
+
 use best::{Clock, Found};
-use instance::{Instance, NONE, Opt};
+use instance::{Instance, NONE, Terms};
 use prices::Dual;
 use state::{Score, State};
 
@@ -168,9 +170,18 @@ fn explain(problem: &Problem, instance: &Instance, found: &Found, score: &Score)
         let terms = range.zip(&job.tasks).map(|(task, spec)| {
             let server = found.server[task];
             let ty = instance.task_type[task] as usize;
-            let opt = instance.option_on(ty, server).map(|option| instance.opts[option]);
+            let terms = instance.option_on(ty, server).map(|option| {
+                let opt = &instance.opts[option];
+                Terms { lin: opt.lin, s2: opt.s2, untried: opt.untried }
+            });
             let input = &problem.servers[instance.input_of[server as usize] as usize];
-            task_terms(problem, spec, input, opt, bonus_per_s2)
+            let cost = problem.cost_of(spec);
+            let terms = terms.unwrap_or(Terms { lin: -cost, s2: 0.0, untried: 0 });
+            TaskTerms {
+                server: input.name.clone(),
+                count: problem.count_on(spec, input),
+                ..task_terms(cost, terms, terms.s2 * bonus_per_s2)
+            }
         });
         jobs.push(job_terms(&job.id, terms.collect()));
     }
@@ -184,25 +195,27 @@ fn explain(problem: &Problem, instance: &Instance, found: &Found, score: &Score)
     }
 }
 
-fn task_terms(
+/// Terms of a task by itself on any server of a group: no other task shares the bonus.
+pub fn task_alone(
     problem: &Problem,
+    exploration: &Exploration,
     task: &Task,
-    server: &Server,
-    opt: Option<Opt>,
-    bonus_per_s2: f64,
+    edge: &GroupEdge,
 ) -> TaskTerms {
-    let prices = problem.cost.iter().flatten();
-    let cost: f64 = 0.0 + task.request.iter().zip(prices).map(|(a, f)| a * f).sum::<f64>();
-    let (lin, s2, untried) = opt.map_or((-cost, 0.0, 0), |o| (o.lin, o.s2, o.untried));
-    let bonus = s2 * bonus_per_s2;
+    let cost = problem.cost_of(task);
+    let terms = Terms::new(edge.mean, edge.count, cost, exploration);
+    TaskTerms { count: edge.count, ..task_terms(cost, terms, terms.s2.sqrt()) }
+}
+
+fn task_terms(cost: f64, terms: Terms, bonus: f64) -> TaskTerms {
     TaskTerms {
-        server: server.name.clone(),
-        value: lin + cost,
-        count: problem.count_on(task, server),
+        server: String::new(),
+        value: terms.lin + cost,
+        count: 0.0,
         cost,
         bonus,
-        index: lin + bonus,
-        untried: untried > 0,
+        index: terms.lin + bonus,
+        untried: terms.untried > 0,
     }
 }
 

@@ -408,6 +408,13 @@ impl Problem {
         Exploration { growth: self.g, bonus_scale: self.bonus_scale, slot: self.slot as f64, m }
     }
 
+    /// Maintenance cost of a task, the same on all servers.
+    pub(super) fn cost_of(&self, task: &Task) -> f64 {
+        let prices = self.cost.iter().flatten();
+        // From 0: an empty sum of doubles is -0.
+        task.request.iter().zip(prices).fold(0.0, |sum, (a, f)| sum + a * f)
+    }
+
     /// Checks everything that the types do not say.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Stat;
+use super::asked::Asked;
 use super::index::{Exploration, variance_proxy};
 use super::moments::{Fading, Moments, Observation, Spread};
 use super::relative::{EFFECT, Expected, Noise, OWN_EFFECT, effects};
@@ -158,6 +159,7 @@ pub struct Speeds {
     jobs: BTreeMap<Arc<str>, Arc<JobClass>>,
     families: BTreeMap<Arc<str>, Arc<Family>>,
     noise: Noise,
+    asked: Asked,
     nodes: Arc<Names>,
     classes: Arc<Names>,
     pairs: usize,
@@ -268,6 +270,18 @@ impl Speeds {
             }
         }
         Ok(())
+    }
+
+    /// Takes what a run asked for, a TRES text; whether a GRES kind was not known to be asked for
+    /// as late.
+    pub fn saw_request(&mut self, tres: &str, end_s: i64) -> bool {
+        self.asked.add(tres, end_s)
+    }
+
+    /// When the latest run ended that asked for a GRES kind, unix seconds.
+    #[must_use]
+    pub fn asked_s(&self, gres: &str) -> Option<i64> {
+        self.asked.newest_s(gres)
     }
 
     /// The nodes that a run teaches, by class.

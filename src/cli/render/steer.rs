@@ -111,12 +111,19 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 fn speeds(gang: &GangNote) -> String {
-    let one = |s: &crate::planner::steer::ClassSpeed| match s.speed {
+    let known = |s: &crate::planner::steer::ClassSpeed| match s.speed {
         // Old runs count less than one.
         Some(speed) => format!("{} {} ({:.1} runs)", clean(&s.nodes), fraction(speed), s.runs),
         None => format!("{} never tried", clean(&s.nodes)),
     };
+    let one = |s| format!("{}{}", known(s), kept(s.kept_for.as_deref()));
     gang.speeds.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// Why a class comes late.
+fn kept(kept_for: Option<&str>) -> String {
+    let text = |gres| format!(" (kept for jobs that ask for {})", clean(gres));
+    kept_for.map(text).unwrap_or_default()
 }
 
 fn worth(gang: &GangNote) -> String {
@@ -166,7 +173,7 @@ fn task(row: &TaskRow) -> [String; 10] {
         row.component.to_string(),
         if row.tasks > 0 { row.tasks.to_string() } else { waits() },
         if row.nodes.is_empty() { waits() } else { clean(&row.nodes) },
-        clean(&row.class),
+        clean(&row.class) + &kept(row.kept_for.as_deref()),
         row.speed.map_or_else(|| "untried".to_owned(), fraction),
         format!("{:.1}", row.runs),
         fraction(row.value),

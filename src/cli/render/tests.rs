@@ -361,7 +361,12 @@ fn shadow_report() -> ShadowReport {
 
 /// Planned on these nodes, or waiting.
 fn gang_note(on: Option<&str>) -> Note {
-    let speed = |nodes: &str, speed, runs| ClassSpeed { nodes: nodes.into(), speed, runs };
+    let speed = |nodes: &str, speed: Option<f64>, runs| ClassSpeed {
+        kept_for: speed.is_none().then(|| "gres/gpu".to_owned()),
+        nodes: nodes.into(),
+        speed,
+        runs,
+    };
     let row = |class: &str, speed: Option<f64>, value| TaskRow {
         tasks: if on.is_some() { 2 } else { 0 },
         nodes: on.unwrap_or_default().into(),
@@ -376,7 +381,8 @@ fn gang_note(on: Option<&str>) -> Note {
     };
     let mut task_terms = vec![row("x/c8", Some(1.0), 1.25)];
     if on.is_none() {
-        task_terms.push(row("y/c8", None, 0.0));
+        let kept_for = Some("gres/gpu".to_owned());
+        task_terms.push(TaskRow { kept_for, ..row("y/c8", None, 0.0) });
     }
     Note::Gang(GangNote {
         job_type: "physics/lqcd/n2:c16".into(),

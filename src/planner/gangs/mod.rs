@@ -11,6 +11,7 @@
 //! payment itself cancels between user and cluster.
 
 mod billing;
+mod kept;
 mod model;
 mod problem;
 mod steers;
@@ -47,6 +48,10 @@ pub trait Beliefs {
     fn belief(&self, job_type: &str, node_class: &str) -> Belief;
     /// Runs learned from: the slot t of the method, less one.
     fn runs(&self) -> u64;
+    /// When the latest run ended that asked for this GRES kind, unix seconds.
+    fn asked_s(&self, _gres: &str) -> Option<i64> {
+        None
+    }
 }
 
 /// How gangs are planned.

@@ -7,6 +7,7 @@ use crate::limits::{GANG_ARRAY_TASKS_MAX, GANG_PLACES_MAX};
 use crate::model::hostlist;
 use crate::model::shape::{LeftToSlurm, Need};
 use crate::planner::eligible::eligible;
+use crate::planner::gangs::kept::Kept;
 use crate::planner::gangs::{Belief, Inputs};
 use crate::snapshot::{Job, JobState, Snapshot};
 
@@ -68,6 +69,9 @@ pub(super) struct Model<'a> {
     pub(super) types: Vec<String>,
     /// By type and class; counts include runs under way.
     pub(super) beliefs: Vec<Vec<Belief>>,
+    /// Classes of the nodes of each place.
+    place_classes: Vec<Vec<usize>>,
+    kept: Kept,
     /// Highest priority of the queue, at least 1.
     pub(super) priority_max: f64,
 }
@@ -76,6 +80,7 @@ impl<'a> Model<'a> {
     pub(super) fn new(inputs: &Inputs<'a>) -> Self {
         let mut model = Self { priority_max: 1.0, ..Self::default() };
         model.set_classes(inputs);
+        model.kept = Kept::new(inputs, &model.class_of, model.classes.len());
         let het = components(inputs.snapshot);
         let mut finder = Finder::default();
         for &index in &inputs.snapshot.queue {
@@ -154,6 +159,12 @@ impl<'a> Model<'a> {
             }
             self.group_of.push(group);
         }
+        for place in 0..finder.places.len() {
+            let mut classes: Vec<usize> = self.groups_of(place).map(|(_, g)| g.class).collect();
+            classes.sort_unstable();
+            classes.dedup();
+            self.place_classes.push(classes);
+        }
     }
 
     fn set_beliefs(&mut self, inputs: &Inputs<'_>) {
@@ -197,18 +208,31 @@ impl<'a> Model<'a> {
         self.gangs = gangs;
     }
 
+    /// Groups of the nodes of a place, with their numbers.
+    pub(super) fn groups_of(&self, place: usize) -> impl Iterator<Item = (usize, &Group)> {
+        self.groups.iter().enumerate().filter(move |(_, g)| g.places >> place & 1 == 1)
+    }
+
     /// Classes of the nodes of a place.
-    pub(super) fn classes_of(&self, place: usize) -> Vec<usize> {
-        let inside = self.groups.iter().filter(|g| g.places >> place & 1 == 1);
-        let mut classes: Vec<usize> = inside.map(|g| g.class).collect();
-        classes.sort_unstable();
-        classes.dedup();
-        classes
+    pub(super) fn classes_of(&self, place: usize) -> &[usize] {
+        self.place_classes.get(place).map_or(&[], Vec::as_slice)
     }
 
     pub(super) fn belief(&self, part: &Part<'_>, class: usize) -> Belief {
         let row = self.beliefs.get(part.job_type);
         row.and_then(|row| row.get(class)).copied().unwrap_or_default()
+    }
+
+    /// What the plan reckons with: the belief, or less where the class is kept for others.
+    pub(super) fn estimate(&self, part: &Part<'_>, class: usize) -> Belief {
+        let classes = self.classes_of(part.place);
+        self.kept.estimate(self.belief(part, class), &part.need, class, classes)
+    }
+
+    /// The GRES for whose jobs the class is kept from this part.
+    pub(super) fn kept_for(&self, part: &Part<'_>, class: usize) -> Option<String> {
+        let classes = self.classes_of(part.place);
+        self.kept.kept_for(&part.need, class, classes).map(str::to_owned)
     }
 }
 

@@ -170,10 +170,8 @@ fn job(model: &Model<'_>, prices: &Prices<'_>, gang: &Gang<'_>, dims: usize) -> 
     let mut tasks = Vec::new();
     for part in &gang.parts {
         let paid = prices.payment(part);
-        let inside =
-            model.groups.iter().enumerate().filter(|(_, g)| g.places >> part.place & 1 == 1);
         let edge = |(at, group): (usize, &super::model::Group)| {
-            let belief = model.belief(part, group.class);
+            let belief = model.estimate(part, group.class);
             // The bonus of a task that pays p is p times that of one that pays
             // 1: sigma2 = p^2 g / (2 n).
             let count = belief.count / (paid * paid);
@@ -181,7 +179,7 @@ fn job(model: &Model<'_>, prices: &Prices<'_>, gang: &Gang<'_>, dims: usize) -> 
         };
         let task = Task {
             request: request(&part.need, prices.kinds, dims),
-            groups: inside.map(edge).collect(),
+            groups: model.groups_of(part.place).map(edge).collect(),
             ..Task::default()
         };
         tasks.extend(std::iter::repeat_n(task, part.nodes as usize));

@@ -77,7 +77,7 @@ fn speeds_of(inputs: &Inputs<'_>, model: &Model<'_>, name: &str) -> Vec<ClassSpe
     let one = |class: &String| {
         let belief = inputs.beliefs.belief(name, class);
         let speed = (belief.count > 0.0).then_some(belief.speed);
-        ClassSpeed { nodes: class.clone(), speed, runs: belief.count }
+        ClassSpeed { nodes: class.clone(), speed, runs: belief.count, kept_for: None }
     };
     let mut speeds: Vec<ClassSpeed> = model.classes.iter().map(one).collect();
     best_first(&mut speeds);
@@ -243,16 +243,17 @@ impl Maker<'_, '_> {
     /// The classes that the job may use, best first, if they differ.
     fn classes(&mut self, part: &Part<'_>) -> Vec<Tier> {
         let mut ranked: Vec<(f64, usize)> = Vec::new();
-        for class in self.model.classes_of(part.place) {
+        for &class in self.model.classes_of(part.place) {
             ranked.push((self.index(part, class), class));
         }
         let tiers = by_rank(ranked);
         tiers.into_iter().map(|set| tier_of(self.model, &mut self.sets, set)).collect()
     }
 
-    /// Optimistic speed; an untried class goes first, for one job at a time.
+    /// Optimistic speed; an untried class goes first, for one job at a time, unless it is kept for
+    /// others.
     fn index(&mut self, part: &Part<'_>, class: usize) -> f64 {
-        let belief = self.model.belief(part, class);
+        let belief = self.model.estimate(part, class);
         if !self.exploration.is_on() {
             return belief.speed;
         }
@@ -271,12 +272,13 @@ impl Maker<'_, '_> {
         rows: &[TaskRow],
     ) -> GangNote {
         let mut speeds: Vec<ClassSpeed> = Vec::new();
-        for class in self.model.classes_of(part.place) {
+        for &class in self.model.classes_of(part.place) {
             let belief = self.model.belief(part, class);
             speeds.push(ClassSpeed {
                 nodes: self.model.classes.get(class).cloned().unwrap_or_default(),
                 speed: (belief.count > 0.0).then_some(belief.speed),
                 runs: belief.count,
+                kept_for: self.model.kept_for(part, class),
             });
         }
         best_first(&mut speeds);

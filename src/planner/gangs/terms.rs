@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What each task of a gang adds to the objective, for explanations.
 
+use std::collections::BTreeMap;
+
 use crate::gang::{self, JobTerms, TaskTerms};
-use crate::learn::{Exploration, variance_proxy};
+use crate::learn::Exploration;
 use crate::model::hostlist;
 use crate::planner::gangs::model::{Gang, Model, Part};
 use crate::planner::steer::TaskRow;
@@ -55,22 +57,20 @@ pub(super) fn possible(
     for (component, part) in (0u32..).zip(&gang.parts) {
         let Some(task) = tasks.get(at) else { break };
         at += part.nodes as usize;
-        let prices = problem.cost.iter().flatten();
-        let cost = task.request.iter().zip(prices).fold(0.0, |sum, (a, f)| sum + a * f);
-        for class in model.classes_of(part.place) {
-            let inside = |edge: &&gang::GroupEdge| {
-                let group = edge.group.parse().ok().and_then(|at: usize| model.groups.get(at));
-                group.is_some_and(|group| group.class == class)
-            };
-            let Some(edge) = task.groups.iter().find(inside) else { continue };
-            let tried = edge.count > 0.0;
-            let value = if tried { edge.mean } else { 0.0 };
-            let explored = tried && exploration.is_on();
-            let proxy = if explored { variance_proxy(exploration.g(), edge.count) } else { 0.0 };
-            let bonus = proxy.sqrt();
-            let index = value - cost + bonus;
-            let known = believed(model, part, component, class);
-            rows.push(TaskRow { value, cost, bonus, index, ..known });
+        // All groups of a class have the same terms.
+        let mut by_class = BTreeMap::new();
+        for ((_, group), edge) in model.groups_of(part.place).zip(&task.groups) {
+            by_class.entry(group.class).or_insert(edge);
+        }
+        for (class, edge) in by_class {
+            let alone = gang::task_alone(problem, exploration, task, edge);
+            rows.push(TaskRow {
+                value: alone.value,
+                cost: alone.cost,
+                bonus: alone.bonus,
+                index: alone.index,
+                ..believed(model, part, component, class)
+            });
         }
     }
     rows
@@ -83,6 +83,7 @@ fn believed(model: &Model<'_>, part: &Part<'_>, component: u32, class: usize) ->
         class: model.classes.get(class).cloned().unwrap_or_default(),
         speed: (belief.count > 0.0).then_some(belief.speed),
         runs: belief.count,
+        kept_for: model.kept_for(part, class),
         ..TaskRow::default()
     }
 }

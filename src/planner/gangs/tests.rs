@@ -275,3 +275,85 @@ fn jobs_not_seen_yet_go_as_their_like_where_all_types_agree() {
     assert_eq!(&*like(&jobs[0]).unwrap().tiers[0].name, "fast");
     assert!(like(&jobs[2]).is_none());
 }
+
+/// Four nodes with GPUs, four without.
+fn snapshot_with_gpus(jobs: Vec<Job>) -> Snapshot {
+    use crate::snapshot::NodeGres;
+    let mut snapshot = snapshot(Vec::new());
+    let gres = NodeGres { kind: "gpu".into(), gres_type: None, total: 4, used: 0 };
+    let mut builder = Builder::default();
+    snapshot.nodes.iter_mut().take(4).for_each(|node| node.gres = vec![gres.clone()]);
+    let names: Vec<String> = snapshot.nodes.iter().map(|n| n.name.to_string()).collect();
+    builder.nodes(snapshot.nodes).unwrap();
+    let nodes = builder.node_set(names.iter().map(String::as_str));
+    let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
+    builder.draft.partitions.push(main);
+    builder.draft.jobs = jobs;
+    builder.build(1, 1).unwrap()
+}
+
+fn gpu_job(id: u32, nodes: u32, per_node: u64) -> Job {
+    let mut job = job(id, "g", nodes);
+    job.shape.gres = vec![crate::model::shape::GresWant { per_node, ..Default::default() }];
+    job
+}
+
+#[test]
+fn nodes_with_gres_that_others_ask_for_are_not_explored() {
+    let known = knows(&[("a", "slow", 1.0, 3.0)]);
+    let settings = Settings::default();
+    let first = |jobs: Vec<Job>| {
+        let steering = planned(&snapshot_with_gpus(jobs), &known, &settings);
+        let Note::Gang(note) = &steer_of(&steering, 1).note else { panic!("no gang") };
+        let fast = note.speeds.iter().find(|s| s.nodes == "fast").unwrap();
+        assert_eq!((fast.speed, fast.runs), (None, 0.0));
+        (steer_of(&steering, 1).tiers[0].nodes.to_vec(), fast.kept_for.clone(), note.untried)
+    };
+    let wanted = Some("gres/gpu".to_owned());
+    // Nobody asks for GPUs: the untried class goes first.
+    assert_eq!(first(vec![job(1, "a", 2)]), (vec![0, 1], None, 2));
+    // One waits for them, and does not fit.
+    let waits = gpu_job(2, 5, 1);
+    assert_eq!(first(vec![job(1, "a", 2), waits.clone()]), (vec![4, 5], wanted.clone(), 0));
+    let held = Job { priority: 0, ..waits };
+    assert_eq!(first(vec![job(1, "a", 2), held]), (vec![4, 5], wanted.clone(), 0));
+    let ran = Job { state: JobState::Ended, ..gpu_job(2, 1, 1) };
+    assert_eq!(first(vec![job(1, "a", 2), ran]), (vec![4, 5], wanted.clone(), 0));
+    // It is an edge all the same: two nodes are not enough for three.
+    let full = Job { state: JobState::Running, nodes: "s[1-2]".into(), ..job(9, "b", 2) };
+    let mut snapshot = snapshot_with_gpus(vec![job(1, "a", 3), gpu_job(2, 5, 1), full]);
+    snapshot.nodes.iter_mut().skip(4).take(2).for_each(|node| node.cpus_used = 8);
+    let steering = planned(&snapshot, &known, &settings);
+    let nodes = &steer_of(&steering, 1).tiers[0].nodes;
+    assert_eq!((nodes.len(), steering.report.starts), (3, 1));
+    let Note::Gang(note) = &steer_of(&steering, 1).note else { panic!("no gang") };
+    assert!(note.task_terms.iter().any(|r| r.kept_for == wanted && r.value > 0.0));
+}
+
+#[test]
+fn a_job_that_asks_for_the_gres_explores_as_ever() {
+    let known = knows(&[("a", "slow", 1.0, 3.0), ("g", "slow", 1.0, 3.0)]);
+    let jobs = vec![gpu_job(1, 1, 0), gpu_job(2, 9, 1)];
+    let steering = planned(&snapshot_with_gpus(jobs), &known, &Settings::default());
+    assert_eq!(&*steer_of(&steering, 1).tiers[0].name, "fast");
+    let Note::Gang(note) = &steer_of(&steering, 1).note else { panic!("no gang") };
+    assert!(note.speeds.iter().all(|s| s.kept_for.is_none()));
+}
+
+/// Where somebody asks at times, the class is tried once the others are well known; where it is
+/// known to be faster, it is used.
+#[test]
+fn kept_nodes_are_learned_late_and_used_where_they_are_faster() {
+    let ran = Job { state: JobState::Ended, ..gpu_job(2, 1, 1) };
+    let first = |known: &Known, asked: &Job| {
+        let snapshot = snapshot_with_gpus(vec![job(1, "a", 1), asked.clone()]);
+        let steering = planned(&snapshot, known, &Settings::default());
+        steer_of(&steering, 1).tiers[0].name.to_string()
+    };
+    assert_eq!(first(&knows(&[("a", "slow", 1.0, 2.0)]), &ran), "slow");
+    assert_eq!(first(&knows(&[("a", "slow", 1.0, 200.0)]), &ran), "fast");
+    let waits = gpu_job(2, 5, 1);
+    assert_eq!(first(&knows(&[("a", "slow", 1.0, 200.0)]), &waits), "slow");
+    let faster = knows(&[("a", "slow", 0.7, 200.0), ("a", "fast", 1.0, 5.0)]);
+    assert_eq!(first(&faster, &waits), "fast");
+}

@@ -14,6 +14,10 @@ pub struct ClassSpeed {
     pub speed: Option<f64>,
     /// Runs behind it, those under way included.
     pub runs: f64,
+    /// GRES that the gang does not ask for and others do: the class is kept for them, counts as
+    /// somewhat slower and is not tried out of curiosity.
+    #[serde(default)]
+    pub kept_for: Option<String>,
 }
 
 /// What each of some equal tasks of a gang adds to the objective, in units of the mean payment of
@@ -33,7 +37,10 @@ pub struct TaskRow {
     pub speed: Option<f64>,
     /// Runs behind it, those under way included.
     pub runs: f64,
-    /// Payment times speed; 0 when never tried.
+    /// As in [`ClassSpeed`].
+    #[serde(default)]
+    pub kept_for: Option<String>,
+    /// Payment times the speed that the plan reckons with; 0 when never tried and not kept.
     pub value: f64,
     /// Maintenance cost.
     pub cost: f64,

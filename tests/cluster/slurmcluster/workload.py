@@ -2,15 +2,18 @@
 """A mixed list of jobs, the same for the same seed."""
 
 import random
+import re
 import time
 from dataclasses import dataclass
+
+from .nodes import DEFAULT_FRAGMENT, parse_fragment
 
 MEAN_GAP_S = 0.3    # between two submissions
 SLEEP_S = (5, 30)   # typical seconds of the quickest and the longest program
 SPREAD = 0.1        # a run takes so much more or less than its program typically does
 PROGRAMS = "abc"    # of each kind of job
 WEEK_S = 7 * 86400
-WEEK_LISTS = 4      # lists that were worked through a week ago
+WEEK_LISTS = 40     # lists that were worked through a week ago
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ def typical_s(name):
 
 def last_week(seed, user):
     """What `sacct --parsable2` says of such lists of a week ago."""
+    nodes, rng = parse_fragment(DEFAULT_FRAGMENT).nodes, random.Random(seed)
     lines = ["JobID|User|JobName|State|Start|End|NodeList|ReqTRES"]
     job_id, now = 900_000, time.time() - WEEK_S
     for week_seed in range(seed + 1000, seed + 1000 + WEEK_LISTS):
@@ -95,6 +99,25 @@ def last_week(seed, user):
             start, job_id = now + job.at_s, job_id + 1
             begun, ended = (time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
                             for at in (start, start + job.sleep_s))
-            lines.append(f"{job_id}|{user}|{job.name}|COMPLETED|{begun}|{ended}|cpu1|"
-                         f"billing=1,cpu=1,node=1")
+            ran_on, tres = _ran(nodes, job.options, rng)
+            lines.append(f"{job_id}|{user}|{job.name}|COMPLETED|{begun}|{ended}|{ran_on}|{tres}")
     return "\n".join(lines) + "\n"
+
+
+def _ran(nodes, options, rng):
+    """(nodes, requested TRES) of a job with these options: neighbours that can hold it."""
+    asked = dict(re.match(r"(--[^=]+|-.)=?(.*)", text).groups() for text in options)
+    count = int(asked.get("-N", 1))
+    cpus = int(asked.get("-c", asked.get("--ntasks-per-node", 1)))
+    memory_mb = int(asked["--mem"][:-1]) * {"M": 1, "G": 1024}[asked["--mem"][-1]]
+    tres = f"billing={count * cpus},cpu={count * cpus},mem={count * memory_mb}M,node={count}"
+    kind, gpus = None, 0
+    if "--gres" in asked:
+        _, *typed, gpus = asked["--gres"].split(":")
+        kind, gpus = (typed or [None])[0], int(gpus)
+        tres += f",gres/gpu={count * gpus}" + (f",gres/gpu:{kind}={count * gpus}" if kind else "")
+    fit = [node.name for node in nodes
+           if int(node.get("CPUs")) >= cpus and int(node.get("RealMemory")) >= memory_mb
+           and (not gpus or any(kind in (None, of) and n >= gpus for _, of, n in node.gres()))]
+    first = rng.randrange(len(fit) - count + 1)
+    return ",".join(fit[first:first + count]), tres
