@@ -331,6 +331,9 @@ fn usage_errors_end_with_2_and_help_with_0() {
         assert_eq!(code(&output), 2, "{wrong:?}");
         assert!(!err(&output).is_empty() && out(&output).is_empty(), "{wrong:?}");
     }
+    assert!(err(&phalanx(&["status", "--nosuch"])).starts_with("phalanx: unexpected argument"));
+    let text = err(&phalanx(&["simulate", "--jobs", "x", "--nosuch"]));
+    assert_eq!(text, "phalanx: unexpected argument '--nosuch' found\n");
     for right in [&["--help"][..], &["help", "reload"], &["status", "-h"]] {
         let output = phalanx(right);
         assert_eq!(code(&output), 0, "{right:?}");

@@ -55,6 +55,26 @@ fn timeless(mut figures: Vec<Value>) -> Vec<Value> {
 }
 
 #[test]
+fn a_log_of_which_nothing_can_run_is_no_success() {
+    let directory = tempfile::tempdir().unwrap();
+    let row = |id, cpus, seconds| {
+        format!("{id} 0 0 {seconds} {cpus} -1 -1 {cpus} 9 -1 1 1 1 1 1 1 -1 -1\n")
+    };
+    let none = row(1, 9, 5) + &row(2, 1, -1);
+    let log = |name, text: &str| file(directory.path(), name, text.as_bytes());
+    let path = log("none.swf", &none);
+    let arguments = ["--jobs", path.to_str().unwrap(), "--nodes", "2x(cpu=4)", "--policy", "easy"];
+    let (code, out, error) = simulate(&arguments);
+    assert_eq!((code, error.lines().count()), (1, 1), "{error}");
+    assert!(error.starts_with("phalanx: ") && error.contains("all 2 jobs skipped"), "{error}");
+    let found: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((found["jobs"].as_u64(), found["skipped"].as_u64()), (Some(0), Some(2)));
+    let path = log("one.swf", &(none + &row(3, 8, 5)));
+    let found = &figures(&["--jobs", path.to_str().unwrap(), "--nodes", "2x(cpu=4)"])[0];
+    assert_eq!((found["jobs"].as_u64(), found["skipped"].as_u64()), (Some(1), Some(2)));
+}
+
+#[test]
 fn published_figures_of_kth_come_out_and_phalanx_beats_them() {
     let all = ["--policy", "fcfs", "--policy", "easy", "--policy", "easy++", "--policy", "phalanx"];
     let arguments: Vec<&str> = ["--jobs", KTH].into_iter().chain(all).collect();

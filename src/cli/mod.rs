@@ -81,8 +81,9 @@ fn finish(result: Result<Outcome, Failure>) -> ExitCode {
     exit.into()
 }
 
-/// Prints what clap says: help and version, which are no errors, and errors;
-/// for `solve` and `simulate` these are one line as its other errors are.
+/// Prints what clap says: help and version, which are no errors, and errors
+/// under the program's name; for `solve` and `simulate` these are one line, as
+/// their other errors are, which `solve` begins with the field.
 fn usage(arguments: &[OsString], error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         let _ = error.print();
@@ -90,14 +91,19 @@ fn usage(arguments: &[OsString], error: &clap::Error) -> Exit {
     }
     let option = |argument: &&OsString| argument.as_encoded_bytes().starts_with(b"-");
     let command = arguments.iter().skip(1).find(|argument| !option(argument));
-    if command.is_some_and(|command| command == "solve" || command == "simulate") {
-        let text = error.render().to_string();
+    let is = |name: &str| command.is_some_and(|command| command == name);
+    let text = error.render().to_string();
+    let program = if is("solve") { "" } else { "phalanx: " };
+    if is("solve") || is("simulate") {
         // The first paragraph says what is wrong, the others how to do better.
         let said = text.lines().map(str::trim).take_while(|line| !line.is_empty());
         let line = said.collect::<Vec<_>>().join(" ");
         let line = line.strip_prefix("error: ").unwrap_or(&line);
-        let _ = writeln!(std::io::stderr(), "{line}");
+        let _ = writeln!(std::io::stderr(), "{program}{line}");
+    } else if let Some(said) = text.strip_prefix("error: ") {
+        let _ = write!(std::io::stderr(), "{program}{said}");
     } else {
+        // Help, where a command is missing.
         let _ = error.print();
     }
     Exit::Usage

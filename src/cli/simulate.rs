@@ -198,6 +198,7 @@ pub(super) fn run(global: &Global, args: &SimulateArgs) -> Result<Outcome, Failu
         None => Config::default(),
     };
     let log = Log::open(args)?;
+    let name = log.name.clone();
     if args.jobs.len() > 1 && log.format != Format::Recording {
         return Err(usage("--jobs: several files are for recordings only"));
     }
@@ -213,12 +214,21 @@ pub(super) fn run(global: &Global, args: &SimulateArgs) -> Result<Outcome, Failu
         Format::Swf | Format::Sacct => batch(args, log, &policies)?,
         Format::Openb => openb(args, log, &policies)?,
     };
+    let exit = if figures.iter().all(|figures| figures.jobs == 0) {
+        let skipped = figures.first().map_or(0, |figures| figures.skipped);
+        let why = "without runtime or size, or larger than the nodes";
+        // Nothing can be done where standard error is closed.
+        let _ = writeln!(std::io::stderr(), "phalanx: {name}: all {skipped} jobs skipped: {why}");
+        Exit::Negative
+    } else {
+        Exit::Ok
+    };
     if global.json || !std::io::stdout().is_terminal() {
         let lines: Result<Vec<String>, _> = figures.iter().map(serde_json::to_string).collect();
         let lines = lines.map_err(|error| usage(error.to_string()))?;
-        return Ok(Outcome::ok(lines.join("\n") + "\n"));
+        return Ok(Outcome { text: lines.join("\n") + "\n", exit });
     }
-    Ok(Outcome::ok(render::simulate::text(&figures)))
+    Ok(Outcome { text: render::simulate::text(&figures), exit })
 }
 
 /// The numbers among the options, whether this log needs them or not.
