@@ -12,7 +12,8 @@
 //! round, in exchange for the wage; a pattern is a multiset of tasks that fits the empty server.
 //! The prices of `prices.rs` give wages that prove at least as much. The descent is incremental
 //! (Nedic and Bertsekas 2001): one server or job at a time, each with a step of its own. It pays
-//! where servers differ, since prices then have more unknowns than wages.
+//! where servers differ, since prices then have more unknowns than wages, and where tasks are large
+//! beside servers, since prices do not see what no task fits into.
 
 use super::instance::{Instance, narrow};
 use super::pattern::Pattern;
@@ -28,6 +29,10 @@ const NODES_BOUND: u32 = 50_000;
 const PASSES_MAX: u32 = 16;
 const STEP_FIRST: f64 = 0.05;
 const STEP_LAST: f64 = 0.003;
+/// Share of the time for wages after which passes end; the rest is for the bound.
+const PASSES_SHARE: f64 = 0.8;
+/// Steps between two looks at the clock.
+const CLOCK_STEPS: usize = 64;
 /// Edges looked at in one pass, at most.
 const EDGES_MAX: usize = 3_000_000;
 
@@ -51,15 +56,13 @@ pub(crate) struct Wages<'a> {
     rng: Stream,
 }
 
-/// Most of the servers have a class of their own, and a pass is affordable.
+/// A pass is affordable, and patterns are of edges that were tried.
 pub(crate) fn pays(instance: &Instance) -> bool {
-    !instance.merged
-        && !instance.has_untried
-        && instance.zones * 2 > instance.servers
-        && instance.opts.len() <= EDGES_MAX
+    !instance.merged && !instance.has_untried && instance.opts.len() <= EDGES_MAX
 }
 
-/// Best bound of some passes from `prices`, with its wages; none when time was too short.
+/// Best bound of some passes from `prices`, with its wages; none when time was too short, or when
+/// prices by class know as much: few classes, and servers that small tasks fill to the brim.
 pub(crate) fn descend(
     instance: &Instance,
     (guide, prices): (&Guide, &Prices),
@@ -67,17 +70,27 @@ pub(crate) fn descend(
     used: &dyn Fn() -> f64,
 ) -> Option<(f64, Vec<f64>)> {
     let mut wages = Wages::new(instance, guide, prices, seed);
+    let first = wages.bound(NODES_PASS, used);
+    let own_classes = instance.zones * 2 > instance.servers;
+    if !own_classes && first >= prices.bound {
+        return None;
+    }
+    let mut best = (first, wages.wage.clone());
     let rent = wages.mean_rent(guide);
     for pass in 0..PASSES_MAX {
         let progress = used().max(f64::from(pass) / f64::from(PASSES_MAX));
-        if progress >= 1.0 {
+        if progress >= PASSES_SHARE {
             break;
         }
         let step = rent * STEP_FIRST * (STEP_LAST / STEP_FIRST).powf(progress);
-        wages.pass(step);
+        wages.pass(step, used);
+        // Where steps are too long for an instance the first passes prove most.
+        if (pass + 1).is_power_of_two() && !own_classes {
+            wages.keep(&mut best, NODES_PASS, used);
+        }
     }
-    let bound = wages.bound();
-    bound.is_finite().then_some((bound, wages.wage))
+    wages.keep(&mut best, NODES_BOUND, used);
+    best.0.is_finite().then_some(best)
 }
 
 impl<'a> Wages<'a> {
@@ -163,12 +176,12 @@ impl<'a> Wages<'a> {
         self.job_types[range].iter().map(|(ty, n)| self.wage[*ty as usize] * n).sum()
     }
 
-    /// What the current wages prove.
-    fn bound(&mut self) -> f64 {
+    /// What the current wages prove by about so many search nodes a class, fewer out of time.
+    fn bound(&mut self, nodes: u32, used: &dyn Fn() -> f64) -> f64 {
         let instance = self.instance;
         let mut bound = if self.theta > 0.0 { 0.25 / self.theta } else { 0.0 };
         for zone in 0..instance.zones {
-            self.fill(zone, NODES_BOUND);
+            self.fill(zone, if used() < 1.0 { nodes } else { nodes.min(NODES_PASS) });
             let servers = instance.zone_start[zone + 1] - instance.zone_start[zone];
             bound += f64::from(servers) * self.pattern.bound;
         }
@@ -177,12 +190,24 @@ impl<'a> Wages<'a> {
         bound + ROUNDING * bound.abs()
     }
 
-    /// One step for every server and every job, in random order.
-    fn pass(&mut self, step: f64) {
+    /// Keeps the current wages if they prove more.
+    fn keep(&mut self, best: &mut (f64, Vec<f64>), nodes: u32, used: &dyn Fn() -> f64) {
+        let bound = self.bound(nodes, used);
+        if bound < best.0 {
+            best.0 = bound;
+            best.1.copy_from_slice(&self.wage);
+        }
+    }
+
+    /// One step for every server and every job, in random order, while there is time.
+    fn pass(&mut self, step: f64, used: &dyn Fn() -> f64) {
         let servers = self.instance.servers;
         let mut order: Vec<u32> = (0..narrow(servers + self.job_start.len() - 1)).collect();
         self.rng.shuffle(&mut order);
-        for at in order {
+        for (done, at) in order.into_iter().enumerate() {
+            if done % CLOCK_STEPS == CLOCK_STEPS - 1 && used() >= PASSES_SHARE {
+                return;
+            }
             match (at as usize).checked_sub(servers) {
                 None => self.step_server(at as usize, step),
                 Some(job) => self.step_job(job, step),
