@@ -27,7 +27,7 @@ const NODES_PASS: u32 = 2_000;
 const NODES_BOUND: u32 = 50_000;
 /// Passes at most, and the steps of the first and the last, as parts of a task's mean rent.
 const PASSES_MAX: u32 = 16;
-const STEP_FIRST: f64 = 0.05;
+const STEP_FIRST: f64 = 0.1;
 const STEP_LAST: f64 = 0.003;
 /// Share of the time for wages after which passes end; the rest is for the bound.
 const PASSES_SHARE: f64 = 0.8;
