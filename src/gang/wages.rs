@@ -27,8 +27,10 @@ const NODES_PASS: u32 = 2_000;
 const NODES_BOUND: u32 = 50_000;
 /// Passes at most, and the steps of the first and the last, as parts of a task's mean rent.
 const PASSES_MAX: u32 = 16;
-const STEP_FIRST: f64 = 0.1;
+const STEP_FIRST: f64 = 0.05;
 const STEP_LAST: f64 = 0.003;
+/// The first where classes are few: a pass or two is all that fits.
+const STEP_FIRST_FEW: f64 = 0.1;
 /// Share of the time for wages after which passes end; the rest is for the bound.
 const PASSES_SHARE: f64 = 0.8;
 /// Steps between two looks at the clock.
@@ -77,12 +79,13 @@ pub(crate) fn descend(
     }
     let mut best = (first, wages.wage.clone());
     let rent = wages.mean_rent(guide);
+    let step_first = if own_classes { STEP_FIRST } else { STEP_FIRST_FEW };
     for pass in 0..PASSES_MAX {
         let progress = used().max(f64::from(pass) / f64::from(PASSES_MAX));
         if progress >= PASSES_SHARE {
             break;
         }
-        let step = rent * STEP_FIRST * (STEP_LAST / STEP_FIRST).powf(progress);
+        let step = rent * step_first * (STEP_LAST / step_first).powf(progress);
         wages.pass(step, used);
         // Where steps are too long for an instance the first passes prove most.
         if (pass + 1).is_power_of_two() && !own_classes {
