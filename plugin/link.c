@@ -339,8 +339,7 @@ static void _serve(void)
 
 	while (_running()) {
 		if (slurmctld_config.shutdown_time) {
-			atomic_store(&usable, false);
-			link_lose("slurmctld shuts down", 0);
+			link_leave();
 			break;
 		}
 		if (link_state() == LINK_STALE && atomic_load(&usable))
@@ -480,6 +479,12 @@ extern void link_state_whole(void)
 	pthread_mutex_unlock(&io.lock);
 	atomic_store(&usable, true);
 	io_wake();
+}
+
+extern void link_leave(void)
+{
+	atomic_store(&usable, false);
+	link_lose("slurmctld shuts down", 0);
 }
 
 extern void link_table_hint(void)

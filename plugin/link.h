@@ -44,6 +44,9 @@ extern void link_state_void(void);
 /* The structures are whole again: send everything. */
 extern void link_state_whole(void);
 
+/* slurmctld ends, or becomes a standby: its structures are nobody's any more. */
+extern void link_leave(void);
+
 /* A node's configuration changed: compare the table soon. */
 extern void link_table_hint(void);
 

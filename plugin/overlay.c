@@ -304,11 +304,15 @@ extern int select_p_reconfigure(void)
 }
 
 #if !SINCE(25, 5)
-/* At shutdown the jobs are saved after this, for the last time. */
+/* At shutdown the jobs are saved after this, for the last time.  A controller
+ * that becomes a standby forgets soon after that it was told to shut down, so
+ * the connection is ended here: its thread might look too late. */
 extern int select_p_state_save(char *dir_name)
 {
-	if (active && slurmctld_config.shutdown_time)
+	if (active && slurmctld_config.shutdown_time) {
 		order_leave();
+		link_leave();
+	}
 	return (*(stock_ops.state_save))(dir_name);
 }
 #endif
