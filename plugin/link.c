@@ -401,7 +401,9 @@ static void *_run(void *arg)
 		bool welcomed;
 		int fd;
 
+		/* The saver does not run in a standby, nor before all is read */
 		if (inert || !atomic_load(&usable) ||
+		    !slurmctld_config.thread_id_save ||
 		    slurmctld_config.shutdown_time) {
 			_sleep(IDLE_MS, -1, 0);
 			continue;
@@ -483,7 +485,6 @@ extern void link_state_whole(void)
 
 extern void link_leave(void)
 {
-	atomic_store(&usable, false);
 	link_lose("slurmctld shuts down", 0);
 }
 

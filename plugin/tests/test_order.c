@@ -371,7 +371,7 @@ static void test_forgotten(void)
 static void test_leave(void)
 {
 	pthread_t saver = slurmctld_config.thread_id_save;
-	int prios;
+	int prios, hellos = daemon_count(PHX_HELLO);
 
 	slurmctld_config.shutdown_time = 1;
 #if !SINCE(25, 5)
@@ -381,14 +381,18 @@ static void test_leave(void)
 	CHECK_EQ(a->priority, 1007);
 #endif
 
-	TEST("order: nothing is written until slurmctld's threads run again");
+	TEST("order: disconnected until slurmctld's threads run again");
 	prios = ctld_prios;
 	slurmctld_config.thread_id_save = 0;
-	slurmctld_config.shutdown_time = 0;
-	send_order(NULL, 0);
-	usleep(800000);
+#if SINCE(25, 5)
+	usleep(300000);
+#endif
+	slurmctld_config.shutdown_time = 0; /* as a standby, at once */
+	usleep(1500000);
 	CHECK_EQ(ctld_prios, prios);
+	CHECK_EQ(daemon_count(PHX_HELLO), hellos);
 	slurmctld_config.thread_id_save = saver; /* the other did not start */
+	SOON(daemon_count(PHX_HELLO) > hellos);
 	again();                                 /* and for fini() */
 }
 
