@@ -401,11 +401,15 @@ static void *_run(void *arg)
 		bool welcomed;
 		int fd;
 
-		/* The saver does not run in a standby, nor before all is read */
 		if (inert || !atomic_load(&usable) ||
-		    !slurmctld_config.thread_id_save ||
 		    slurmctld_config.shutdown_time) {
 			_sleep(IDLE_MS, -1, 0);
+			continue;
+		}
+		/* The saver does not run in a standby, nor before all is read;
+		 * the first jobs come right after */
+		if (!slurmctld_config.thread_id_save) {
+			_sleep(TICK_MS, -1, 0);
 			continue;
 		}
 		fd = _connect();
