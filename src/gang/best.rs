@@ -19,11 +19,13 @@ const DUAL_TIME_SHARE: f64 = 0.1;
 /// The same with the descent on wages.
 const WAGES_TIME_SHARE: f64 = 0.2;
 /// Shares of the time after which servers are no longer filled anew, and no longer reworked: with
-/// few servers; with many; where tasks do not care where they run and the search adds little.
+/// few servers; with many; where tasks do not care where they run and the search adds little; where
+/// most servers differ, and few tasks may change places.
 const FEW_UNTIL: (f64, f64) = (0.4, 0.5);
 const FEW_EQUAL_UNTIL: (f64, f64) = (0.2, 0.4);
 const MANY_UNTIL: (f64, f64) = (0.45, 0.6);
 const MANY_EQUAL_UNTIL: (f64, f64) = (0.45, 0.95);
+const MANY_OWN_UNTIL: (f64, f64) = (0.25, 0.4);
 /// Passes and repairs of one island without a deadline, servers of all its passes, and its passes
 /// with one.
 const PASSES_MAX: usize = 3;
@@ -217,9 +219,8 @@ impl Start {
             return;
         }
         let begin = clock.used().unwrap_or(0.0);
-        let used = || {
-            clock.used().map_or(0.0, |used| (used - begin) / (WAGES_TIME_SHARE - begin).max(1e-9))
-        };
+        let share = (WAGES_TIME_SHARE - begin).max(1e-9);
+        let used = || clock.used().map(|used| (used - begin) / share);
         let guide = (&self.guide, &self.prices);
         if let Some((bound, wage)) = wages::descend(instance, guide, options.seed, &used)
             && bound < self.bound
@@ -260,6 +261,16 @@ pub(crate) fn solve(
     options: &Options<'_>,
     clock: Clock<'_>,
 ) -> Result<Found, SolveError> {
+    let threads = options.threads.max(1);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|i| format!("gang-{i}"))
+        .build()
+        .map_err(|e| SolveError::Threads { threads, reason: e.to_string() })?;
+    Ok(pool.install(|| run(instance, options, clock)))
+}
+
+fn run(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Found {
     let start = Start::new(instance, options, clock);
     let (state, prices) = (&start.state, &start.prices);
     let mut found = Found {
@@ -271,7 +282,7 @@ pub(crate) fn solve(
     };
     if closes(instance, start.bound, &state.score()) {
         found.proven = true;
-        return Ok(found);
+        return found;
     }
     if branch::fits(instance) {
         let stop = || clock.past(EXACT_TIME_SHARE);
@@ -280,17 +291,11 @@ pub(crate) fn solve(
             found.proven = true;
             found.server = tree.server.unwrap_or(found.server);
             found.generations = tree.nodes;
-            return Ok(found);
+            return found;
         }
     }
-    let threads = options.threads.max(1);
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .thread_name(|i| format!("gang-{i}"))
-        .build()
-        .map_err(|e| SolveError::Threads { threads, reason: e.to_string() })?;
-    pool.install(|| search(instance, &start, options, clock, &mut found));
-    Ok(found)
+    search(instance, &start, options, clock, &mut found);
+    found
 }
 
 /// Runs the islands round by round; reductions go by island number.
@@ -380,6 +385,7 @@ fn limits<'a>(
     let (passes_until, repairs_until) = match (instance.dense_option.is_empty(), choosy) {
         (false, true) => FEW_UNTIL,
         (false, false) => FEW_EQUAL_UNTIL,
+        (true, true) if wages::own_classes(instance) => MANY_OWN_UNTIL,
         (true, true) => MANY_UNTIL,
         (true, false) => MANY_EQUAL_UNTIL,
     };

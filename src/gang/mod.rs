@@ -17,6 +17,7 @@ mod instance;
 mod pattern;
 mod prices;
 mod problem;
+mod relax;
 mod rework;
 mod rng;
 mod search;

@@ -154,7 +154,7 @@ fn no_wages_and_no_prices_prove_less_than_the_optimum() {
         assert!(dual.best.bound >= optimum - slack, "case {case}");
         let guide = Guide::new(&instance, &dual.best);
         let few = rng.below(4) as f64 / 3.0;
-        let found = wages::descend(&instance, (&guide, &dual.best), case, &|| few);
+        let found = wages::descend(&instance, (&guide, &dual.best), case, &|| Some(few));
         let Some((bound, _)) = found else { continue };
         assert!(bound >= optimum - slack, "case {case}: {bound} < {optimum}");
         tried += 1;
@@ -185,7 +185,7 @@ fn wages_prove_what_whole_tasks_leave_free() {
     dual.scan(servers as f64, &|| false);
     assert!(dual.best.bound > 1.6 * servers as f64, "{}", dual.best.bound);
     let guide = Guide::new(&instance, &dual.best);
-    let (bound, _) = wages::descend(&instance, (&guide, &dual.best), 1, &|| 0.0).unwrap();
+    let (bound, _) = wages::descend(&instance, (&guide, &dual.best), 1, &|| None).unwrap();
     assert!((bound / servers as f64 - 1.0).abs() < 1e-6, "{bound}");
 }
 
@@ -246,14 +246,21 @@ fn patterns_are_optimal_or_bounded() {
             .collect();
         let best = brute(&free, &items);
         let mut pattern = Pattern::default();
-        for looks in [3, 1_000_000] {
+        let mut known = Vec::new();
+        for (looks, relaxed) in [(3, false), (3, true), (1_000_000, false), (1_000_000, true)] {
             pattern.clear(&free, &[0.3, 0.1, 0.2, 0.4, 0.1]);
             for (id, (profit, most, row)) in items.iter().enumerate() {
                 if pattern.admits(row) {
                     pattern.offer(id as u32, *profit, *most, row);
                 }
             }
+            let before = pattern.value;
+            if relaxed {
+                pattern.begin_with(&known);
+                pattern.relax(|id| &items[id as usize].2);
+            }
             pattern.search(looks, 0.0, |id| &items[id as usize].2);
+            assert!(!relaxed || pattern.value >= before - 1e-9, "case {case}");
             assert!(pattern.value <= best + 1e-9, "case {case}");
             assert!(pattern.bound >= best - 1e-9, "case {case}");
             let sum: f64 =
@@ -263,8 +270,13 @@ fn patterns_are_optimal_or_bounded() {
                 let used = pattern.best.iter().map(|(id, n)| items[*id as usize].2[k] * *n as i32);
                 assert!(used.sum::<i32>() <= *room, "case {case}");
             }
+            if looks > 3 {
+                let value = pattern.value;
+                assert!((value - best).abs() < 1e-9, "case {case}: {value} {best}");
+                assert!((pattern.bound - best).abs() < 1e-9, "case {case}");
+            }
+            known.clone_from(&pattern.best);
         }
-        assert!((pattern.value - best).abs() < 1e-9, "case {case}: {} {best}", pattern.value);
     }
 }
 
@@ -318,4 +330,40 @@ fn a_kind_that_was_free_gets_a_price_once_it_is_scarce() {
     // Where there are enough, the price goes back to nothing.
     dual.balance(&mut common, (1, 0.01), 4.0);
     assert_eq!(common[1], 0.0);
+}
+
+/// Patterns of several servers are searched at a time where most servers are a class of their own.
+#[test]
+fn the_answer_does_not_depend_on_the_threads_where_every_server_differs() {
+    let (servers, jobs) = (160, 120);
+    let mut rng = Stream::new(21, 0);
+    let server =
+        |s| Server { name: format!("s{s}"), capacity: vec![12.0, 7.0], ..Server::default() };
+    let job = |j: usize| {
+        let request = vec![(1 + rng.below(5)) as f64, (1 + rng.below(3)) as f64];
+        let mut edge = |s: usize| Edge {
+            server: format!("s{s}"),
+            mean: 0.5 + rng.unit(),
+            count: (1 + rng.below(4)) as f64,
+        };
+        let edges = (0..12).map(|at| edge((17 * j + 13 * at) % servers)).collect();
+        let task = Task { request, edges, ..Task::default() };
+        Job { id: format!("j{j}"), tasks: vec![task; 1 + j % 6], spread: j % 5 == 0 }
+    };
+    let jobs = (0..jobs).map(job).collect();
+    let problem = Problem { servers: (0..servers).map(server).collect(), jobs, ..model() };
+    let answer = |threads| {
+        let work_max = Some(400_000);
+        solve(&problem, &Options { threads, work_max, ..Options::default() }).unwrap()
+    };
+    let (one, two) = (answer(1), answer(2));
+    assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&two).unwrap());
+    assert!(one.upper_bound.unwrap() < 1.05 * one.index, "{} {:?}", one.index, one.upper_bound);
+}
+
+#[test]
+fn nothing_to_run_on_is_no_error() {
+    let problem = Problem { servers: Vec::new(), jobs: Vec::new(), ..model() };
+    let answer = solve(&problem, &Options::default()).unwrap();
+    assert!(answer.assignment.is_empty());
 }

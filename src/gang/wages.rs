@@ -11,30 +11,41 @@
 //! because the relaxation lets servers run tasks that their jobs do not start and the other way
 //! round, in exchange for the wage; a pattern is a multiset of tasks that fits the empty server.
 //! The prices of `prices.rs` give wages that prove at least as much. The descent is incremental
-//! (Nedic and Bertsekas 2001): one server or job at a time, each with a step of its own. It pays
-//! where servers differ, since prices then have more unknowns than wages, and where tasks are large
-//! beside servers, since prices do not see what no task fits into.
+//! (Nedic and Bertsekas 2001): a few servers and jobs at a time, each with a step of its own. It
+//! pays where servers differ, since prices then have more unknowns than wages, and where tasks are
+//! large beside servers, since prices do not see what no task fits into.
 
 use super::instance::{Instance, narrow};
-use super::pattern::Pattern;
+use super::pattern::{Filling, Pattern};
 use super::prices::{Guide, Prices};
 use super::rng::Stream;
+use rayon::prelude::*;
 
 /// Relative slack added to a bound for rounding.
 const ROUNDING: f64 = 1e-9;
-/// Search nodes per server while descending, and for the bound.
-const NODES_PASS: u32 = 2_000;
-const NODES_BOUND: u32 = 50_000;
-/// Passes at most, and the steps of the first and the last, as parts of a task's mean rent.
+/// Looks at items per server for a step, for a bound on the way, and for the last one.
+const LOOKS_STEP: u32 = 500;
+const LOOKS_PASS: u32 = 2_000;
+const LOOKS_BOUND: u32 = 100_000;
+/// Passes at most, with many servers and a deadline and otherwise, and the steps of the first and
+/// the last, as parts of a task's mean rent.
+const PASSES_MANY_MAX: u32 = 200;
 const PASSES_MAX: u32 = 16;
 const STEP_FIRST: f64 = 0.05;
 const STEP_LAST: f64 = 0.003;
-/// The first where classes are few: a pass or two is all that fits.
-const STEP_FIRST_FEW: f64 = 0.1;
+/// Passes by which wages must prove more than prices do, where many servers are of few classes.
+const TRIAL_PASSES: u32 = 4;
 /// Share of the time for wages after which passes end; the rest is for the bound.
 const PASSES_SHARE: f64 = 0.8;
-/// Steps between two looks at the clock.
-const CLOCK_STEPS: usize = 64;
+/// Visits of one zone in a pass, at most: the patterns of its servers differ little.
+const VISITS_MAX: u32 = 4;
+/// Visits of one step, as a part of all and of the zones, and at most: their patterns go by the
+/// same wages, several at a time.
+const STEP_VISITS: usize = 32;
+const STEP_ZONES: usize = 4;
+const STEP_VISITS_MAX: usize = 32;
+/// Patterns that one thread searches in a row.
+const ROW: usize = 2;
 /// Edges looked at in one pass, at most.
 const EDGES_MAX: usize = 3_000_000;
 
@@ -46,7 +57,7 @@ pub(crate) struct Wages<'a> {
     /// (type, worth) by zone.
     zone_start: Vec<u32>,
     zone_items: Vec<(u32, f64)>,
-    /// Price per unit by (zone, kind): the order of the knapsack search.
+    /// Price per unit by (zone, kind): which items patterns relax.
     price: Vec<f64>,
     /// Tasks of each type in possible jobs.
     total: Vec<f64>,
@@ -54,7 +65,12 @@ pub(crate) struct Wages<'a> {
     job_types: Vec<(u32, f64)>,
     /// By type.
     wage: Vec<f64>,
-    pattern: Pattern,
+    /// What a pass visits: (zone, for how many of its servers).
+    visits: Vec<(u32, f64)>,
+    /// Last best pattern by zone; ids are types.
+    known: Vec<Filling>,
+    /// Scratch space of the threads.
+    patterns: Vec<Pattern>,
     rng: Stream,
 }
 
@@ -63,36 +79,43 @@ pub(crate) fn pays(instance: &Instance) -> bool {
     !instance.merged && !instance.has_untried && instance.opts.len() <= EDGES_MAX
 }
 
-/// Best bound of some passes from `prices`, with its wages; none when time was too short, or when
-/// prices by class know as much: few classes, and servers that small tasks fill to the brim.
+/// Most servers are a class of their own.
+pub(crate) fn own_classes(instance: &Instance) -> bool {
+    instance.zones * 2 > instance.servers
+}
+
+/// Best bound of some passes from `prices`, with its wages; none when prices by class know as
+/// much: few classes, and servers that small tasks fill to the brim. `used` is the share of the
+/// time for this, none without a deadline.
 pub(crate) fn descend(
     instance: &Instance,
     (guide, prices): (&Guide, &Prices),
     seed: u64,
-    used: &dyn Fn() -> f64,
+    used: &(dyn Fn() -> Option<f64> + Sync),
 ) -> Option<(f64, Vec<f64>)> {
     let mut wages = Wages::new(instance, guide, prices, seed);
-    let first = wages.bound(NODES_PASS, used);
-    let own_classes = instance.zones * 2 > instance.servers;
-    if !own_classes && first >= prices.bound {
-        return None;
-    }
-    let mut best = (first, wages.wage.clone());
+    let own_classes = own_classes(instance);
+    let mut best = (wages.bound(LOOKS_PASS, used), wages.wage.clone());
+    let many = instance.dense_option.is_empty();
+    let trial = if many { TRIAL_PASSES } else { 0 };
+    let passes = if many && used().is_some() { PASSES_MANY_MAX } else { PASSES_MAX };
     let rent = wages.mean_rent(guide);
-    let step_first = if own_classes { STEP_FIRST } else { STEP_FIRST_FEW };
-    for pass in 0..PASSES_MAX {
-        let progress = used().max(f64::from(pass) / f64::from(PASSES_MAX));
-        if progress >= PASSES_SHARE {
+    for pass in 0..passes {
+        if !own_classes && pass >= trial && best.0 >= prices.bound {
+            return None;
+        }
+        let spent = used().unwrap_or(0.0);
+        if spent >= PASSES_SHARE {
             break;
         }
-        let step = rent * step_first * (STEP_LAST / step_first).powf(progress);
-        wages.pass(step, used);
+        let progress = spent.max(f64::from(pass) / f64::from(passes));
+        wages.pass(rent * STEP_FIRST * (STEP_LAST / STEP_FIRST).powf(progress), used);
         // Where steps are too long for an instance the first passes prove most.
         if (pass + 1).is_power_of_two() && !own_classes {
-            wages.keep(&mut best, NODES_PASS, used);
+            wages.keep(&mut best, LOOKS_PASS, used);
         }
     }
-    wages.keep(&mut best, NODES_BOUND, used);
+    wages.keep(&mut best, LOOKS_BOUND, used);
     best.0.is_finite().then_some(best)
 }
 
@@ -108,9 +131,12 @@ impl<'a> Wages<'a> {
             job_start: vec![0],
             job_types: Vec::new(),
             wage: vec![0.0; instance.types],
-            pattern: Pattern::default(),
+            visits: Vec::new(),
+            known: vec![Vec::new(); instance.zones],
+            patterns: Vec::new(),
             rng: Stream::new(seed, 1 << 5),
         };
+        wages.set_visits();
         wages.set_jobs();
         let mut by_zone: Vec<Vec<(u32, f64)>> = vec![Vec::new(); instance.zones];
         for ty in (0..instance.types).filter(|ty| wages.total[*ty] > 0.0) {
@@ -125,6 +151,15 @@ impl<'a> Wages<'a> {
             wages.zone_start.push(narrow(wages.zone_items.len()));
         }
         wages
+    }
+
+    fn set_visits(&mut self) {
+        for (zone, ends) in self.instance.zone_start.windows(2).enumerate() {
+            let servers = ends[1] - ends[0];
+            let visits = servers.min(VISITS_MAX);
+            let each = f64::from(servers) / f64::from(visits);
+            self.visits.extend((0..visits).map(|_| (narrow(zone), each)));
+        }
     }
 
     fn set_jobs(&mut self) {
@@ -154,24 +189,52 @@ impl<'a> Wages<'a> {
         f64::max(sum / f64::max(count, 1.0), 0.1 * worth)
     }
 
-    /// Searches the best pattern of a zone's servers.
-    fn fill(&mut self, zone: usize, nodes: u32) {
+    /// Searches the best patterns of servers of these zones, which `known` keeps; returns what none
+    /// has more profit than.
+    fn fill(&mut self, zones: &[u32], looks: u32) -> Vec<f64> {
+        let mut patterns = std::mem::take(&mut self.patterns);
+        let rows = zones.len().div_ceil(ROW);
+        patterns.resize_with(rows.max(patterns.len()), Pattern::default);
+        let wages = &*self;
+        let found: Vec<Vec<(f64, Filling)>> = zones
+            .par_chunks(ROW)
+            .zip(&mut patterns)
+            .map(|(row, pattern)| {
+                let fill = |zone: &u32| wages.fill_zone(pattern, *zone as usize, looks);
+                row.iter().map(fill).collect()
+            })
+            .collect();
+        self.patterns = patterns;
+        let mut bounds = Vec::with_capacity(zones.len());
+        for (zone, (bound, best)) in zones.iter().zip(found.into_iter().flatten()) {
+            self.known[*zone as usize] = best;
+            bounds.push(bound);
+        }
+        bounds
+    }
+
+    /// The bound of an empty server of a zone, and its best pattern.
+    fn fill_zone(&self, pattern: &mut Pattern, zone: usize, looks: u32) -> (f64, Filling) {
         let instance = self.instance;
         let kinds = instance.kinds;
         let first = instance.zone_start[zone] as usize;
-        let capacity = &instance.capacity[first * kinds..(first + 1) * kinds];
-        self.pattern.clear(capacity, &self.price[zone * kinds..(zone + 1) * kinds]);
+        let price = &self.price[zone * kinds..(zone + 1) * kinds];
+        pattern.clear(&instance.capacity[first * kinds..(first + 1) * kinds], price);
         let range = self.zone_start[zone] as usize..self.zone_start[zone + 1] as usize;
         for (ty, worth) in &self.zone_items[range] {
             let at = *ty as usize;
             let row = instance.row(at);
-            if self.pattern.admits(row) {
+            if pattern.admits(row) {
                 // Rounded up, so that nothing is left out.
                 let most = narrow(tasks(self.total[at]));
-                self.pattern.offer(*ty, worth - self.wage[at], most, row);
+                pattern.offer(*ty, worth - self.wage[at], most, row);
             }
         }
-        self.pattern.search(nodes, 0.0, |ty| instance.row(ty as usize));
+        pattern.begin_with(&self.known[zone]);
+        let request = |ty: u32| instance.row(ty as usize);
+        pattern.relax(request);
+        pattern.search(looks, 0.0, request);
+        (pattern.bound, pattern.best.clone())
     }
 
     fn job_profit(&self, job: usize) -> f64 {
@@ -179,14 +242,20 @@ impl<'a> Wages<'a> {
         self.job_types[range].iter().map(|(ty, n)| self.wage[*ty as usize] * n).sum()
     }
 
-    /// What the current wages prove by about so many search nodes a class, fewer out of time.
-    fn bound(&mut self, nodes: u32, used: &dyn Fn() -> f64) -> f64 {
+    /// What the current wages prove by about so many looks a class, fewer out of time.
+    fn bound(&mut self, looks: u32, used: &(dyn Fn() -> Option<f64> + Sync)) -> f64 {
         let instance = self.instance;
         let mut bound = if self.theta > 0.0 { 0.25 / self.theta } else { 0.0 };
-        for zone in 0..instance.zones {
-            self.fill(zone, if used() < 1.0 { nodes } else { nodes.min(NODES_PASS) });
-            let servers = instance.zone_start[zone + 1] - instance.zone_start[zone];
-            bound += f64::from(servers) * self.pattern.bound;
+        let zones: Vec<u32> = (0..narrow(instance.zones)).collect();
+        for zones in zones.chunks(STEP_VISITS_MAX) {
+            let late = used().is_some_and(|used| used >= 1.0);
+            let looks = if late { looks.min(LOOKS_STEP) } else { looks };
+            let bounds = self.fill(zones, looks);
+            for (zone, most) in zones.iter().zip(bounds) {
+                let zone = *zone as usize;
+                let servers = instance.zone_start[zone + 1] - instance.zone_start[zone];
+                bound += f64::from(servers) * most;
+            }
         }
         let jobs = 0..self.job_start.len() - 1;
         bound += jobs.map(|job| self.job_profit(job).max(0.0)).sum::<f64>();
@@ -194,36 +263,49 @@ impl<'a> Wages<'a> {
     }
 
     /// Keeps the current wages if they prove more.
-    fn keep(&mut self, best: &mut (f64, Vec<f64>), nodes: u32, used: &dyn Fn() -> f64) {
-        let bound = self.bound(nodes, used);
+    fn keep(
+        &mut self,
+        best: &mut (f64, Vec<f64>),
+        looks: u32,
+        used: &(dyn Fn() -> Option<f64> + Sync),
+    ) {
+        let bound = self.bound(looks, used);
         if bound < best.0 {
             best.0 = bound;
             best.1.copy_from_slice(&self.wage);
         }
     }
 
-    /// One step for every server and every job, in random order, while there is time.
-    fn pass(&mut self, step: f64, used: &dyn Fn() -> f64) {
-        let servers = self.instance.servers;
-        let mut order: Vec<u32> = (0..narrow(servers + self.job_start.len() - 1)).collect();
+    /// Every visit and every job once, in random order, while there is time.
+    fn pass(&mut self, step: f64, used: &(dyn Fn() -> Option<f64> + Sync)) {
+        let visits = self.visits.len();
+        let mut order: Vec<u32> = (0..narrow(visits + self.job_start.len() - 1)).collect();
         self.rng.shuffle(&mut order);
-        for (done, at) in order.into_iter().enumerate() {
-            if done % CLOCK_STEPS == CLOCK_STEPS - 1 && used() >= PASSES_SHARE {
+        let zones = self.instance.zones;
+        let together = (visits / STEP_VISITS).min(zones / STEP_ZONES).clamp(1, STEP_VISITS_MAX);
+        for group in order.chunks((together * order.len() / visits.max(1)).max(1)) {
+            if used().is_some_and(|used| used >= PASSES_SHARE) {
                 return;
             }
-            match (at as usize).checked_sub(servers) {
-                None => self.step_server(at as usize, step),
-                Some(job) => self.step_job(job, step),
-            }
+            self.step(group, step);
         }
     }
 
-    /// The server's best pattern makes its types dearer.
-    fn step_server(&mut self, server: usize, step: f64) {
-        self.fill(self.instance.zone_of[server] as usize, NODES_PASS);
-        for (ty, n) in &self.pattern.best {
-            let ty = *ty as usize;
-            self.wage[ty] += step * f64::from(*n) / self.total[ty];
+    /// The best patterns of servers make their types dearer, jobs that pay make theirs cheaper.
+    fn step(&mut self, group: &[u32], step: f64) {
+        let visit = |at: &u32| self.visits.get(*at as usize).copied();
+        let visited: Vec<(u32, f64)> = group.iter().filter_map(visit).collect();
+        let zones: Vec<u32> = visited.iter().map(|(zone, _)| *zone).collect();
+        self.fill(&zones, LOOKS_STEP);
+        for (zone, servers) in visited {
+            for (ty, n) in &self.known[zone as usize] {
+                let ty = *ty as usize;
+                self.wage[ty] += step * servers * f64::from(*n) / self.total[ty];
+            }
+        }
+        let visits = narrow(self.visits.len());
+        for job in group.iter().filter_map(|at| at.checked_sub(visits)) {
+            self.step_job(job as usize, step);
         }
     }
 
