@@ -42,6 +42,7 @@ pub(crate) struct Pattern {
     chunks: usize,
     capacity: Vec<i32>,
     price: Vec<f64>,
+    given: Vec<f64>,
     chosen: Vec<u32>,
     best_chosen: Vec<u32>,
     /// Items that need nothing: always taken.
@@ -122,8 +123,9 @@ impl Pattern {
         }
     }
 
-    /// Takes the prices of the relaxation for those given: more work, and far less of it to prove
-    /// that nothing is better. `request` gives the row of an id.
+    /// Takes the prices of the relaxation for those given where they prove more before the search:
+    /// more work, and far less of it to prove that nothing is better. `request` gives the row of an
+    /// id.
     pub(crate) fn relax<'r>(&mut self, request: impl Fn(u32) -> &'r [i32]) {
         if self.items.len() > RELAXED {
             self.items.select_nth_unstable_by(RELAXED, Item::order);
@@ -136,14 +138,33 @@ impl Pattern {
             self.relaxation.push(parts, item.profit, item.most);
             scale = scale.max(item.profit);
         }
-        for ((unit, all), c) in
-            self.price.iter_mut().zip(self.relaxation.prices()).zip(&self.capacity)
-        {
+        let given = self.limit();
+        self.given.clone_from(&self.price);
+        let prices = self.relaxation.prices();
+        for ((unit, all), c) in self.price.iter_mut().zip(prices).zip(&self.capacity) {
             *unit = all.max(PRICE_LEAST * scale) / f64::from((*c).max(1));
         }
+        self.set_sizes(&request);
+        // Items outside of the relaxation may be worth more than its prices.
+        if self.limit() > given {
+            self.price.clone_from(&self.given);
+            self.set_sizes(&request);
+        }
+    }
+
+    fn set_sizes<'r>(&mut self, request: impl Fn(u32) -> &'r [i32]) {
         for item in &mut self.items {
             item.set_size(request(item.id), &self.price);
         }
+    }
+
+    /// Price of the server, and what the profits of all items are above their sizes.
+    fn limit(&self) -> f64 {
+        self.room() + self.items.iter().map(|item| item.excess(item.most)).sum::<f64>()
+    }
+
+    fn room(&self) -> f64 {
+        self.capacity.iter().zip(&self.price).map(|(f, p)| f64::from(*f) * p).sum()
     }
 
     /// Looks at about `looks` items for a filling that none beats by more than the part
@@ -167,7 +188,7 @@ impl Pattern {
         self.best_chosen.clear();
         (self.value, self.bound) = (self.known_value, 0.0);
         (self.looks, self.stretch) = (looks, 1.0 + tolerance);
-        let room = self.capacity.iter().zip(&self.price).map(|(f, p)| f64::from(*f) * p).sum();
+        let room = self.room();
         let most = self.items.first().map_or(0, |item| item.most);
         self.visit((0, most), 0.0, room);
         self.finish();

@@ -23,22 +23,27 @@ use rayon::prelude::*;
 
 /// Relative slack added to a bound for rounding.
 const ROUNDING: f64 = 1e-9;
-/// Looks at items per server for a step, for a bound on the way, and for the last one.
-const LOOKS_STEP: u32 = 500;
-const LOOKS_PASS: u32 = 2_000;
-const LOOKS_BOUND: u32 = 100_000;
+/// Looks at items for a step, for a bound on the way, and for the last one, as many for each server;
+/// and for one class at most.
+const LOOKS_STEP: usize = 500;
+const LOOKS_PASS: usize = 2_000;
+const LOOKS_BOUND: usize = 100_000;
+const LOOKS_MAX: usize = 1_000_000;
 /// Passes at most, with many servers and a deadline and otherwise, and the steps of the first and
 /// the last, as parts of a task's mean rent.
 const PASSES_MANY_MAX: u32 = 200;
 const PASSES_MAX: u32 = 16;
 const STEP_FIRST: f64 = 0.05;
 const STEP_LAST: f64 = 0.003;
-/// Passes by which wages must prove more than prices do, where many servers are of few classes.
+/// Passes, and share of the time, by which wages must prove more than prices do, where many servers
+/// are of few classes.
 const TRIAL_PASSES: u32 = 4;
+const TRIAL_SHARE: f64 = 0.4;
 /// Share of the time for wages after which passes end; the rest is for the bound.
 const PASSES_SHARE: f64 = 0.8;
-/// Visits of one zone in a pass, at most: the patterns of its servers differ little.
-const VISITS_MAX: u32 = 4;
+/// Visits of a pass, at least so many of every zone: the patterns of its servers differ little.
+const VISITS: usize = 256;
+const VISITS_LEAST: u32 = 4;
 /// Visits of one step, as a part of all and of the zones, and at most: their patterns go by the
 /// same wages, several at a time.
 const STEP_VISITS: usize = 32;
@@ -101,14 +106,15 @@ pub(crate) fn descend(
     let passes = if many && used().is_some() { PASSES_MANY_MAX } else { PASSES_MAX };
     let rent = wages.mean_rent(guide);
     for pass in 0..passes {
-        if !own_classes && pass >= trial && best.0 >= prices.bound {
+        let spent = used().unwrap_or(TRIAL_SHARE);
+        let tried = pass >= trial && (!many || spent >= TRIAL_SHARE);
+        if tried && !own_classes && best.0 >= prices.bound {
             return None;
         }
-        let spent = used().unwrap_or(0.0);
         if spent >= PASSES_SHARE {
             break;
         }
-        let progress = spent.max(f64::from(pass) / f64::from(passes));
+        let progress = used().unwrap_or(0.0).max(f64::from(pass) / f64::from(passes));
         wages.pass(rent * STEP_FIRST * (STEP_LAST / STEP_FIRST).powf(progress), used);
         // Where steps are too long for an instance the first passes prove most.
         if (pass + 1).is_power_of_two() && !own_classes {
@@ -154,9 +160,10 @@ impl<'a> Wages<'a> {
     }
 
     fn set_visits(&mut self) {
+        let most = (narrow(VISITS / self.instance.zones.max(1))).max(VISITS_LEAST);
         for (zone, ends) in self.instance.zone_start.windows(2).enumerate() {
             let servers = ends[1] - ends[0];
-            let visits = servers.min(VISITS_MAX);
+            let visits = servers.min(most);
             let each = f64::from(servers) / f64::from(visits);
             self.visits.extend((0..visits).map(|_| (narrow(zone), each)));
         }
@@ -191,11 +198,13 @@ impl<'a> Wages<'a> {
 
     /// Searches the best patterns of servers of these zones, which `known` keeps; returns what none
     /// has more profit than.
-    fn fill(&mut self, zones: &[u32], looks: u32) -> Vec<f64> {
+    fn fill(&mut self, zones: &[u32], looks: usize) -> Vec<f64> {
         let mut patterns = std::mem::take(&mut self.patterns);
         let rows = zones.len().div_ceil(ROW);
         patterns.resize_with(rows.max(patterns.len()), Pattern::default);
         let wages = &*self;
+        let looks = looks * wages.instance.servers / wages.instance.zones.max(1);
+        let looks = narrow(looks.min(LOOKS_MAX));
         let found: Vec<Vec<(f64, Filling)>> = zones
             .par_chunks(ROW)
             .zip(&mut patterns)
@@ -243,7 +252,7 @@ impl<'a> Wages<'a> {
     }
 
     /// What the current wages prove by about so many looks a class, fewer out of time.
-    fn bound(&mut self, looks: u32, used: &(dyn Fn() -> Option<f64> + Sync)) -> f64 {
+    fn bound(&mut self, looks: usize, used: &(dyn Fn() -> Option<f64> + Sync)) -> f64 {
         let instance = self.instance;
         let mut bound = if self.theta > 0.0 { 0.25 / self.theta } else { 0.0 };
         let zones: Vec<u32> = (0..narrow(instance.zones)).collect();
@@ -266,7 +275,7 @@ impl<'a> Wages<'a> {
     fn keep(
         &mut self,
         best: &mut (f64, Vec<f64>),
-        looks: u32,
+        looks: usize,
         used: &(dyn Fn() -> Option<f64> + Sync),
     ) {
         let bound = self.bound(looks, used);
