@@ -348,7 +348,7 @@ fn the_answer_does_not_depend_on_the_threads_where_every_server_differs() {
         };
         let edges = (0..12).map(|at| edge((17 * j + 13 * at) % servers)).collect();
         let task = Task { request, edges, ..Task::default() };
-        Job { id: format!("j{j}"), tasks: vec![task; 1 + j % 6], spread: j % 5 == 0 }
+        Job { id: format!("j{j}"), tasks: vec![task; 1 + j % 6], spread: j.is_multiple_of(5) }
     };
     let jobs = (0..jobs).map(job).collect();
     let problem = Problem { servers: (0..servers).map(server).collect(), jobs, ..model() };
