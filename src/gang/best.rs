@@ -385,7 +385,7 @@ fn limits<'a>(
     let (passes_until, repairs_until) = match (instance.dense_option.is_empty(), choosy) {
         (false, true) => FEW_UNTIL,
         (false, false) => FEW_EQUAL_UNTIL,
-        (true, true) if wages::own_classes(instance) => MANY_OWN_UNTIL,
+        (true, true) if instance.own_classes() => MANY_OWN_UNTIL,
         (true, true) => MANY_UNTIL,
         (true, false) => MANY_EQUAL_UNTIL,
     };

@@ -129,6 +129,11 @@ impl Instance {
         self.task_type.len()
     }
 
+    /// Most servers are a class of their own.
+    pub(crate) fn own_classes(&self) -> bool {
+        self.zones * 2 > self.servers
+    }
+
     /// Task indexes of a job in input order.
     pub(crate) fn job_tasks(&self, job: usize) -> std::ops::Range<usize> {
         self.job_start[job] as usize..self.job_start[job + 1] as usize

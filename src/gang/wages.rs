@@ -84,11 +84,6 @@ pub(crate) fn pays(instance: &Instance) -> bool {
     !instance.merged && !instance.has_untried && instance.opts.len() <= EDGES_MAX
 }
 
-/// Most servers are a class of their own.
-pub(crate) fn own_classes(instance: &Instance) -> bool {
-    instance.zones * 2 > instance.servers
-}
-
 /// Best bound of some passes from `prices`, with its wages; none when prices by class know as
 /// much: few classes, and servers that small tasks fill to the brim. `used` is the share of the
 /// time for this, none without a deadline.
@@ -96,25 +91,26 @@ pub(crate) fn descend(
     instance: &Instance,
     (guide, prices): (&Guide, &Prices),
     seed: u64,
-    used: &(dyn Fn() -> Option<f64> + Sync),
+    used: &dyn Fn() -> Option<f64>,
 ) -> Option<(f64, Vec<f64>)> {
     let mut wages = Wages::new(instance, guide, prices, seed);
-    let own_classes = own_classes(instance);
+    let own_classes = instance.own_classes();
     let mut best = (wages.bound(LOOKS_PASS, used), wages.wage.clone());
     let many = instance.dense_option.is_empty();
     let trial = if many { TRIAL_PASSES } else { 0 };
     let passes = if many && used().is_some() { PASSES_MANY_MAX } else { PASSES_MAX };
     let rent = wages.mean_rent(guide);
     for pass in 0..passes {
-        let spent = used().unwrap_or(TRIAL_SHARE);
-        let tried = pass >= trial && (!many || spent >= TRIAL_SHARE);
+        let spent = used();
+        let tried = pass >= trial && (!many || spent.is_none_or(|spent| spent >= TRIAL_SHARE));
         if tried && !own_classes && best.0 >= prices.bound {
             return None;
         }
+        let spent = spent.unwrap_or(0.0);
         if spent >= PASSES_SHARE {
             break;
         }
-        let progress = used().unwrap_or(0.0).max(f64::from(pass) / f64::from(passes));
+        let progress = spent.max(f64::from(pass) / f64::from(passes));
         wages.pass(rent * STEP_FIRST * (STEP_LAST / STEP_FIRST).powf(progress), used);
         // Where steps are too long for an instance the first passes prove most.
         if (pass + 1).is_power_of_two() && !own_classes {
@@ -252,7 +248,7 @@ impl<'a> Wages<'a> {
     }
 
     /// What the current wages prove by about so many looks a class, fewer out of time.
-    fn bound(&mut self, looks: usize, used: &(dyn Fn() -> Option<f64> + Sync)) -> f64 {
+    fn bound(&mut self, looks: usize, used: &dyn Fn() -> Option<f64>) -> f64 {
         let instance = self.instance;
         let mut bound = if self.theta > 0.0 { 0.25 / self.theta } else { 0.0 };
         let zones: Vec<u32> = (0..narrow(instance.zones)).collect();
@@ -272,12 +268,7 @@ impl<'a> Wages<'a> {
     }
 
     /// Keeps the current wages if they prove more.
-    fn keep(
-        &mut self,
-        best: &mut (f64, Vec<f64>),
-        looks: usize,
-        used: &(dyn Fn() -> Option<f64> + Sync),
-    ) {
+    fn keep(&mut self, best: &mut (f64, Vec<f64>), looks: usize, used: &dyn Fn() -> Option<f64>) {
         let bound = self.bound(looks, used);
         if bound < best.0 {
             best.0 = bound;
@@ -286,7 +277,7 @@ impl<'a> Wages<'a> {
     }
 
     /// Every visit and every job once, in random order, while there is time.
-    fn pass(&mut self, step: f64, used: &(dyn Fn() -> Option<f64> + Sync)) {
+    fn pass(&mut self, step: f64, used: &dyn Fn() -> Option<f64>) {
         let visits = self.visits.len();
         let mut order: Vec<u32> = (0..narrow(visits + self.job_start.len() - 1)).collect();
         self.rng.shuffle(&mut order);
