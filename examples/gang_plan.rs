@@ -8,9 +8,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use phalanx::learn::ClassKey;
 use phalanx::model::shape::Shape;
 use phalanx::planner::gangs::{Belief, Beliefs, Inputs, Last, Settings, plan};
 use phalanx::planner::room::Room;
+use phalanx::planner::steer::LikeBy;
 use phalanx::snapshot::{Builder, Job, Node, Partition, Snapshot};
 
 type Fail = Box<dyn std::error::Error>;
@@ -21,6 +23,9 @@ struct Known;
 impl Beliefs for Known {
     fn job_type(&self, job: &Job) -> String {
         job.account.to_string()
+    }
+    fn like_by(&self) -> LikeBy {
+        LikeBy::new(&[ClassKey::Account])
     }
     fn node_class(&self, node: &Node) -> String {
         node.features.first().map(ToString::to_string).unwrap_or_default()

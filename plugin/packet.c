@@ -163,17 +163,32 @@ extern uint16_t answer_check(const struct packet *p,
 	return PHX_R_NONE;
 }
 
+#define FNV_OFFSET_BASIS 0x811c9dc5u
+
+static uint32_t _fnv(uint32_t hash, char c)
+{
+	return (hash ^ (uint8_t) c) * 0x01000193u;
+}
+
+extern uint32_t phx_account_key(const char *account)
+{
+	uint32_t hash = FNV_OFFSET_BASIS;
+
+	for (const char *c = account ? account : ""; *c; c++)
+		hash = _fnv(hash, *c);
+	return hash;
+}
+
 extern uint16_t phx_name_key(const char *name)
 {
-	uint32_t hash = 0x811c9dc5u;
+	uint32_t hash = FNV_OFFSET_BASIS;
 	bool number = false;
 
 	for (const char *c = name ? name : ""; *c; c++) {
 		bool digit = *c >= '0' && *c <= '9';
 
 		if (!digit || !number)
-			hash = (hash ^ (uint8_t) (digit ? '#' : *c)) *
-			       0x01000193u;
+			hash = _fnv(hash, digit ? '#' : *c);
 		number = digit;
 	}
 	return (uint16_t) (hash >> 16 ^ (hash & 0xffff));

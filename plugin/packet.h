@@ -77,6 +77,9 @@ extern uint16_t answer_check(const struct packet *p,
  */
 extern uint16_t phx_name_key(const char *name);
 
+/* Key of an account: FNV-1a 32 over its bytes. IN account - NULL counts as empty. */
+extern uint32_t phx_account_key(const char *account);
+
 #pragma GCC visibility pop
 
 #endif

@@ -708,6 +708,7 @@ extern void state_ask(struct phx_ask *ask, job_record_t *job_ptr, uint16_t mode,
 	ask->het_job_id = job_ptr->het_job_id;
 	ask->user_id = job_ptr->user_id;
 	ask->name_key = phx_name_key(job_ptr->name);
+	ask->account_key = phx_account_key(job_ptr->account);
 	ask->priority = job_ptr->priority;
 	ask->mode = mode;
 	ask->time_limit_min = job_ptr->time_limit;

@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #define PHX_MAGIC 0x31584850u /* "PHX1" in memory on little endian */
-#define PHX_VERSION 1u
+#define PHX_VERSION 2u
 
 /* Upper bounds; both ends check against the same numbers. */
 #define PHX_NAME_LEN 64u         /* bytes of a name with its final NUL */
@@ -277,6 +277,8 @@ struct phx_ask {
 	uint64_t mem_per_cpu_mb;  /* 0 if not given */
 	uint32_t tmp_disk_mb;
 	uint32_t gres_count;
+	uint32_t account_key; /* of the job's account: phx_account_key() */
+	uint32_t pad;         /* zero */
 	struct phx_ask_gres gres[PHX_GRES_PER_JOB];
 	char partition[PHX_NAME_LEN];
 	uint32_t node_bits;  /* node_record_count */
@@ -505,7 +507,7 @@ _Static_assert(sizeof(struct phx_job_gres) == 24, "phx_job_gres");
 _Static_assert(sizeof(struct phx_job) == 24 + 32 + 16, "phx_job");
 _Static_assert(sizeof(struct phx_job_end) == 40, "phx_job_end");
 _Static_assert(sizeof(struct phx_ask_gres) == 56, "phx_ask_gres");
-_Static_assert(sizeof(struct phx_ask) == 24 + 120 + 16 * 56 + 64 + 8,
+_Static_assert(sizeof(struct phx_ask) == 24 + 128 + 16 * 56 + 64 + 8,
 	       "phx_ask");
 _Static_assert(sizeof(struct phx_answer) == 24 + 32, "phx_answer");
 _Static_assert(sizeof(struct phx_outcome) == 24 + 56, "phx_outcome");

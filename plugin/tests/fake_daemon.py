@@ -18,17 +18,17 @@ import struct
 import sys
 import time
 
-MAGIC, VERSION = 0x31584850, 1
+MAGIC, VERSION = 0x31584850, 2
 HDR = struct.Struct("<IHHIIQ")
 NAMES = {1: "HELLO", 2: "SYNC_BEGIN", 3: "GRES_NAMES", 4: "NODES", 5: "JOB", 6: "JOB_END",
          7: "SYNC_END", 8: "ASK", 9: "OUTCOME", 10: "STATS"}
-ASK = struct.Struct("<6I2H17IQQII")
+ASK = struct.Struct("<6I2H17IQQ4I")
 ASK_GRES = struct.Struct("<2I5Q2I")
-ASK_FIELDS = ("job_id array_job_id array_task_id het_job_id user_id priority mode pad0 flags "
+ASK_FIELDS = ("job_id array_job_id array_task_id het_job_id user_id priority mode name_key flags "
               "min_nodes max_nodes req_nodes min_cpus max_cpus num_tasks pn_min_cpus "
               "cpus_per_task ntasks_per_node ntasks_per_socket ntasks_per_core threads_per_core "
               "core_spec whole_node share_res time_limit_min mem_per_node_mb mem_per_cpu_mb "
-              "tmp_disk_mb gres_count").split()
+              "tmp_disk_mb gres_count account_key pad").split()
 RULES = ("last", "first", "none", "silent", "garbage", "version", "foreign", "many", "few",
          "unsorted", "oldseq", "futureseq", "otherjob", "truncated", "huge", "close")
 

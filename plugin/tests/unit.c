@@ -231,7 +231,7 @@ static void test_pktbuf(void)
 }
 
 /* The same values as in the daemon's test: src/learn/class.rs. */
-static void test_name_key(void)
+static void test_keys(void)
 {
 	CHECK_EQ(phx_name_key(NULL), phx_name_key(""));
 	CHECK_EQ(phx_name_key(""), 0x1cd9);
@@ -240,12 +240,15 @@ static void test_name_key(void)
 	CHECK_EQ(phx_name_key("fold3of5.sh"), 0xc939);
 	CHECK(phx_name_key("train") != phx_name_key("train_007"));
 	CHECK_EQ(phx_name_key("gr\xc3\xb6\xc3\x9f" "e"), 0x39a2);
+	CHECK_EQ(phx_account_key(NULL), 0x811c9dc5u);
+	CHECK_EQ(phx_account_key("a"), 0xe40c292cu);
+	CHECK_EQ(phx_account_key("foobar"), 0xbf9cf968u);
 }
 
 int main(void)
 {
 	test_breaker();
-	test_name_key();
+	test_keys();
 	test_parse();
 	test_limits();
 	test_answer();

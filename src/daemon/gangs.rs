@@ -11,7 +11,7 @@ use crate::daemon::steerers::{Round, Steerer};
 use crate::learn::{JobTraits, Speeds, Trust, class_of, family_of, node_class_of};
 use crate::planner::gangs::{Belief, Beliefs, Inputs, Last, plan};
 use crate::planner::measured::{Classes, Measured};
-use crate::planner::steer::{Method, MethodReport, Steering};
+use crate::planner::steer::{LikeBy, Method, MethodReport, Steering};
 use crate::snapshot::{Job, Node};
 
 /// Runs that a measurement counts as: nothing is left to explore.
@@ -79,6 +79,10 @@ struct Learned<'a> {
 impl Beliefs for Learned<'_> {
     fn job_type(&self, job: &Job) -> String {
         class_of(&JobTraits::of(job), &self.by.class_by)
+    }
+
+    fn like_by(&self) -> LikeBy {
+        LikeBy::new(&self.by.class_by)
     }
 
     fn node_class(&self, node: &Node) -> String {

@@ -218,19 +218,29 @@ pub fn without_numbers(name: &str) -> String {
 /// draft-eastlake-fnv.
 #[must_use]
 pub fn name_key(name: &str) -> u16 {
-    const OFFSET_BASIS: u32 = 0x811c_9dc5;
-    const PRIME: u32 = 0x0100_0193;
     let step = |(hash, number): (u32, bool), byte: u8| {
         let digit = byte.is_ascii_digit();
         if digit && number {
             return (hash, true);
         }
-        let byte = if digit { b'#' } else { byte };
-        ((hash ^ u32::from(byte)).wrapping_mul(PRIME), digit)
+        (fnv(hash, if digit { b'#' } else { byte }), digit)
     };
-    let (hash, _) = name.bytes().fold((OFFSET_BASIS, false), step);
+    let (hash, _) = name.bytes().fold((FNV_OFFSET_BASIS, false), step);
     let [high_0, high_1, low_0, low_1] = hash.to_be_bytes();
     u16::from_be_bytes([high_0 ^ low_0, high_1 ^ low_1])
+}
+
+/// `account_key` of the plugin's ASK (`plugin/packet.c`): FNV-1a 32 over an account's bytes.
+#[must_use]
+pub fn account_key(account: &str) -> u32 {
+    account.bytes().fold(FNV_OFFSET_BASIS, fnv)
+}
+
+const FNV_OFFSET_BASIS: u32 = 0x811c_9dc5;
+
+/// One byte further, see [`name_key`].
+fn fnv(hash: u32, byte: u8) -> u32 {
+    (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
 }
 
 /// Nodes, CPUs and GRES of a TRES text as `n2:c16:gpu:a100=4`; `-` where none is known.
@@ -304,6 +314,14 @@ mod tests {
         assert_eq!(name_key("fold3of5.sh"), 0xc939);
         assert_ne!(name_key("train"), name_key("train_007"));
         assert_eq!(name_key("gr\u{f6}\u{df}e"), 0x39a2);
+    }
+
+    /// Likewise; the last two are those of the source's test vectors.
+    #[test]
+    fn accounts_have_keys() {
+        assert_eq!(account_key(""), 0x811c_9dc5);
+        assert_eq!(account_key("a"), 0xe40c_292c);
+        assert_eq!(account_key("foobar"), 0xbf9c_f968);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::link::settings::{Mode, Settings};
 use crate::link::state::State;
 use crate::model::shape::Shape;
 use crate::planner::place::{NoPlacement, Placement};
-use crate::planner::steer::{self, Question, Steered};
+use crate::planner::steer::{self, Question, Signs, Steered};
 
 /// A question, as far as its answer depends on it, but for the candidates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -27,10 +27,8 @@ pub struct Asked<'a> {
     pub array_job_id: Option<u32>,
     /// Array job and task, if it is a single task.
     pub array: Option<(u32, u32)>,
-    /// User id.
-    pub user_id: u32,
-    /// Of its name, see [`name_key`](crate::learn::name_key).
-    pub name_key: u16,
+    /// What jobs like it are known by.
+    pub signs: Signs,
     /// Partition; borrowed from the plugin's packet while nobody keeps the question.
     pub partition: Cow<'a, str>,
     /// WILL_RUN instead of RUN_NOW.
@@ -50,8 +48,11 @@ impl<'a> Asked<'a> {
             job_id: head.job_id,
             array_job_id: (head.array_job_id != 0).then_some(head.array_job_id),
             array: convert::array_of(head),
-            user_id: head.user_id,
-            name_key: head.name_key,
+            signs: Signs {
+                user_id: head.user_id,
+                account_key: head.account_key,
+                name_key: head.name_key,
+            },
             partition: head.partition.name(),
             will_run: ask.mode() == Some(wire::Mode::WillRun),
             input: ask.has(wire::PHX_ASK_INPUT),
@@ -62,21 +63,10 @@ impl<'a> Asked<'a> {
 
     /// The same, apart from the packet.
     pub(super) fn into_owned(self) -> Asked<'static> {
-        let Self { job_id, array_job_id, array, user_id, name_key, .. } = self;
+        let Self { job_id, array_job_id, array, signs, .. } = self;
         let Self { partition, will_run, input, nodes, shape, .. } = self;
         let partition = Cow::Owned(partition.into_owned());
-        Asked {
-            job_id,
-            array_job_id,
-            array,
-            user_id,
-            name_key,
-            partition,
-            will_run,
-            input,
-            nodes,
-            shape,
-        }
+        Asked { job_id, array_job_id, array, signs, partition, will_run, input, nodes, shape }
     }
 }
 
@@ -169,8 +159,7 @@ fn decide(
         job_id: asked.job_id,
         array_job_id: asked.array_job_id,
         array_task_id: asked.array.map(|(_, task)| task),
-        user_id: asked.user_id,
-        name_key: asked.name_key,
+        signs: asked.signs,
         shape: &asked.shape,
         candidates,
         held_ms: u64::try_from(held_ms).unwrap_or(u64::MAX),

@@ -284,7 +284,7 @@ impl Responder {
                 decision,
                 job_id: asked.job_id,
                 array: asked.array,
-                user_id: asked.user_id,
+                user_id: asked.signs.user_id,
                 partition: asked.partition.clone().into_owned(),
                 will_run: asked.will_run,
                 mode,

@@ -12,14 +12,13 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 
 use crate::balance::EngineError;
-use crate::learn::name_key;
 use crate::model::shape::Need;
 use crate::planner::attribution::Demand;
 use crate::planner::cluster::{Cluster, Held, RunningJob, Table};
 use crate::planner::eligible::eligible;
 use crate::planner::place::{NoPlacement, Placement, Placer, Pool, Tuning};
 use crate::planner::room::Room;
-use crate::planner::steer::{self, Method, Question, Steer, SteerTable, Steered, Steers};
+use crate::planner::steer::{self, Method, Question, Signs, Steer, SteerTable, Steered, Steers};
 use crate::snapshot::{Job, Snapshot};
 use crate::verify;
 
@@ -138,8 +137,7 @@ fn one(
         job_id: job.id,
         array_job_id: job.array_job_id,
         array_task_id: job.array_task_id,
-        user_id: job.user_id,
-        name_key: name_key(&job.name),
+        signs: Signs::of(job),
         shape: &job.shape,
         candidates: &words,
         held_ms: u64::MAX,

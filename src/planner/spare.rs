@@ -10,7 +10,6 @@
 
 use std::sync::Arc;
 
-use crate::learn::name_key;
 use crate::planner::ends::{Outlook, Soonest};
 use crate::planner::room::Room;
 use crate::planner::steer::{JobKey, Method, MethodReport, Note, Steer, Steering, Tier};
@@ -93,12 +92,7 @@ fn runtime_s(outlook: &Outlook, job: &Job) -> Option<i64> {
 }
 
 fn is_steered(done: &[Steering], job: &Job) -> bool {
-    let keys = [
-        JobKey::Job(job.id),
-        JobKey::Array(job.array_job_id.unwrap_or(job.id)),
-        JobKey::like(job.user_id, name_key(&job.name), &job.shape),
-    ];
-    done.iter().flat_map(|steering| &steering.steers).any(|steer| keys.contains(&steer.key))
+    done.iter().flat_map(|steering| &steering.steers).any(|steer| steer.key.holds(job))
 }
 
 fn others(snapshot: &Snapshot, gang: &Job, soonest: &Soonest) -> Tier {

@@ -12,6 +12,7 @@
 //! methods steer follows the first of [`Method`]'s order.
 
 mod kept;
+mod like;
 mod notes;
 mod table;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use kept::Rows;
+pub use like::{Like, LikeBy, Signs, Who};
 pub use notes::{BagNote, BagRow, BagShare, ClassSpeed, DataNote, GangNote, Note, TaskRow};
 use serde::{Deserialize, Serialize};
 use table::Entry;
@@ -69,29 +71,9 @@ pub enum JobKey {
     Element(u32, u32),
     /// Every waiting task of this array job.
     Array(u32),
-    /// Jobs that no plan has seen yet, since Slurm may ask at once: the user's
-    /// jobs of this name (but for numbers) with this request, as far as all
-    /// types of them wish the same.
-    Like {
-        /// User id.
-        user_id: u32,
-        /// See [`name_key`](crate::learn::name_key).
-        name_key: u16,
-        /// Nodes wanted.
-        nodes: u32,
-        /// CPUs of the whole job.
-        cpus: u32,
-        /// GRES are asked for.
-        gres: bool,
-    },
-}
-
-impl JobKey {
-    /// The key of jobs like one of this user, name and shape.
-    pub fn like(user_id: u32, name_key: u16, shape: &Shape) -> Self {
-        let (nodes, cpus, gres) = (shape.wanted_nodes(), shape.min_cpus, !shape.gres.is_empty());
-        Self::Like { user_id, name_key, nodes, cpus, gres }
-    }
+    /// Jobs that no plan has seen yet, by what types go by, as far as all types
+    /// of them wish the same.
+    Like(Like),
 }
 
 /// Nodes that suit a job equally well.
@@ -223,10 +205,8 @@ pub struct Question<'a> {
     pub array_job_id: Option<u32>,
     /// Which task of it would start, if that is known.
     pub array_task_id: Option<u32>,
-    /// User id.
-    pub user_id: u32,
-    /// Of its name, see [`name_key`](crate::learn::name_key).
-    pub name_key: u16,
+    /// What jobs like it are known by.
+    pub signs: Signs,
     /// Request.
     pub shape: &'a Shape,
     /// Words of the bitmap of candidates.

@@ -22,7 +22,7 @@ use crate::limits::{RECORD_FRAME_BYTES, RECORD_FRAME_BYTES_MAX};
 use crate::link::tape::Op;
 
 /// First bytes of a recording; the last two are its version.
-pub const MAGIC: &[u8; 8] = b"PHXREC01";
+pub const MAGIC: &[u8; 8] = b"PHXREC02";
 
 /// First record of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

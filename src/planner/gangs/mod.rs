@@ -24,7 +24,7 @@ use crate::gang::{self, Options, Remaining};
 use crate::learn::Growth;
 use crate::model::number::as_f64;
 use crate::planner::room::Room;
-use crate::planner::steer::{Method, MethodReport, Steering};
+use crate::planner::steer::{LikeBy, Method, MethodReport, Steering};
 use crate::snapshot::{Job, Node, Snapshot};
 
 use model::Model;
@@ -42,6 +42,8 @@ pub struct Belief {
 pub trait Beliefs {
     /// Type of a job.
     fn job_type(&self, job: &Job) -> String;
+    /// What types of jobs go by, as far as a question tells it.
+    fn like_by(&self) -> LikeBy;
     /// Class of a node.
     fn node_class(&self, node: &Node) -> String;
     /// See [`Belief`].

@@ -5,29 +5,30 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::gang::{self, Explain, JobTerms, Problem};
-use crate::learn::{Exploration, name_key, variance_proxy};
+use crate::learn::{Exploration, variance_proxy};
 use crate::limits::STEER_TIERS_MAX;
 use crate::model::number::as_f64;
 use crate::planner::gangs::model::{Gang, Model, Part};
 use crate::planner::gangs::{Inputs, growth, terms};
 use crate::planner::steer::{
-    ClassSpeed, GangNote, JobKey, Method, Note, OrderWish, Steer, TaskRow, Tier,
+    ClassSpeed, GangNote, JobKey, Method, Note, OrderWish, Signs, Steer, TaskRow, Tier,
 };
 use crate::snapshot::Snapshot;
 
 /// Classes whose index differs by less are equally good.
 const SAME: f64 = 0.02;
 
-/// Users and requests that are remembered.
+/// Kinds of jobs that are remembered.
 const LIKES_MAX: usize = 4096;
 
-/// Steers for jobs that no plan has seen: by user and request, as the types of
+/// Steers for jobs that no plan has seen: by what types go by, as the types of
 /// the jobs that Slurm remembers would go. Where these disagree there is none.
 pub(super) fn likes(inputs: &Inputs<'_>, model: &Model<'_>) -> Vec<Steer> {
+    let by = inputs.beliefs.like_by();
     let mut types: BTreeMap<JobKey, BTreeSet<String>> = BTreeMap::new();
     for job in &inputs.snapshot.jobs {
         if job.shape.left_to_slurm.is_none() && types.len() < LIKES_MAX {
-            let key = JobKey::like(job.user_id, name_key(&job.name), &job.shape);
+            let key = by.key(Signs::of(job), &job.shape);
             types.entry(key).or_default().insert(inputs.beliefs.job_type(job));
         }
     }

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::learn::ClassKey;
 use crate::model::shape::{LeftToSlurm, Shape};
-use crate::planner::steer::{JobKey, Note, Steer};
+use crate::planner::steer::{JobKey, Note, Signs, Steer};
 use crate::snapshot::{Builder, JobState, Partition};
 
 /// Speeds by job name (the account here) and node class (the first feature).
@@ -15,6 +16,9 @@ struct Known(BTreeMap<(&'static str, &'static str), Belief>);
 impl Beliefs for Known {
     fn job_type(&self, job: &Job) -> String {
         job.account.to_string()
+    }
+    fn like_by(&self) -> LikeBy {
+        LikeBy::new(&[ClassKey::Name, ClassKey::Shape])
     }
     fn node_class(&self, node: &Node) -> String {
         node.features[0].to_string()
@@ -269,7 +273,7 @@ fn jobs_not_seen_yet_go_as_their_like_where_all_types_agree() {
     ];
     let steering = planned(&snapshot(jobs.clone()), &known, &greedy());
     let like = |job: &Job| {
-        let key = JobKey::like(job.user_id, crate::learn::name_key(&job.name), &job.shape);
+        let key = known.like_by().key(Signs::of(job), &job.shape);
         steering.steers.iter().find(|s| s.key == key)
     };
     assert_eq!(&*like(&jobs[0]).unwrap().tiers[0].name, "fast");

@@ -23,7 +23,7 @@ impl SteerTable {
     pub fn of_rows(table: Arc<Table>, rows: Rows) -> Self {
         let entry = |(steer, taken): (Arc<Steer>, Vec<u32>)| (steer.key, Entry { steer, taken });
         let by_job: HashMap<_, _> = rows.into_iter().map(entry).collect();
-        Self { table, by_job }
+        Self::of_entries(table, by_job)
     }
 
     /// The node table that it was made for.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{JobKey, Method, Question, Steer, Tier};
+use super::{JobKey, LikeBy, Method, Question, Steer, Tier};
 use crate::limits::{STEER_TIERS_MAX, STEERS_MAX};
 use crate::planner::cluster::Table;
 use crate::snapshot::Snapshot;
@@ -21,6 +21,8 @@ pub(super) struct Entry {
 pub struct SteerTable {
     pub(super) table: Arc<Table>,
     pub(super) by_job: HashMap<JobKey, Entry>,
+    /// What its keys of jobs that no plan has seen were made by; `None` without any.
+    like_by: Option<LikeBy>,
 }
 
 impl SteerTable {
@@ -38,7 +40,17 @@ impl SteerTable {
             let taken = vec![0; steer.tiers.len()];
             by_job.insert(steer.key, Entry { steer: Arc::new(steer), taken });
         }
-        Self { table, by_job }
+        Self::of_entries(table, by_job)
+    }
+
+    pub(super) fn of_entries(table: Arc<Table>, by_job: HashMap<JobKey, Entry>) -> Self {
+        let like_by = by_job.keys().find_map(LikeBy::of);
+        Self { table, by_job, like_by }
+    }
+
+    /// The steer of jobs like the one in question.
+    fn like(&self, ask: &Question<'_>) -> Option<&Entry> {
+        self.by_job.get(&self.like_by?.key(ask.signs, ask.shape))
     }
 
     /// Number of steered jobs.
@@ -132,18 +144,21 @@ impl Steers {
         if self.tables.is_empty() {
             return None;
         }
-        let plain = ask.shape.left_to_slurm.is_none();
         let element = ask.array_job_id.zip(ask.array_task_id);
         let keys = [
             element.map(|(array, task)| JobKey::Element(array, task)),
             Some(JobKey::Job(ask.job_id)),
             ask.array_job_id.map(JobKey::Array),
-            plain.then(|| JobKey::like(ask.user_id, ask.name_key, ask.shape)),
         ];
+        let tables = || self.tables.values();
+        let own = keys
+            .iter()
+            .flatten()
+            .find_map(|key| tables().find_map(|table| Some((table, table.by_job.get(key)?))));
         // What was planned for the job itself comes before what is wished for its like.
-        keys.iter().flatten().find_map(|key| {
-            self.tables.values().find_map(|table| Some((table, table.by_job.get(key)?)))
-        })
+        let plain = ask.shape.left_to_slurm.is_none();
+        let like = || tables().find_map(|table| Some((table, table.like(ask)?)));
+        own.or_else(|| if plain { like() } else { None })
     }
 
     /// Whether a method has a steer for this very job.

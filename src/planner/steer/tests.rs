@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::balance::{NoImprovement, Params};
+use crate::learn::CLASS_BY_DEFAULT;
 use crate::planner::cluster::{Cluster, Held, RunningJob, Table, TableNode};
 use crate::planner::place::Tuning;
 use crate::snapshot::{Builder, Node, Snapshot};
@@ -56,13 +57,14 @@ fn shape(nodes: u32, cpus: u32) -> Shape {
     }
 }
 
+const SIGNS: Signs = Signs { user_id: 5, account_key: 1, name_key: 3 };
+
 fn ask<'a>(shape: &'a Shape, candidates: &'a [u64], array: Option<u32>) -> Question<'a> {
     Question {
         job_id: 7,
         array_job_id: array,
         array_task_id: None,
-        user_id: 5,
-        name_key: 3,
+        signs: SIGNS,
         shape,
         candidates,
         held_ms: 0,
@@ -158,7 +160,8 @@ fn a_job_with_an_input_waits_for_its_plan_but_not_for_ever() {
 fn a_job_not_planned_yet_follows_its_like() {
     let mut placer = placer(Tuning::default());
     let two = shape(2, 8);
-    let like = steer(JobKey::like(5, 3, &two), vec![tier(&[2, 3], None)]);
+    let by = LikeBy::new(&CLASS_BY_DEFAULT);
+    let like = steer(by.key(SIGNS, &two), vec![tier(&[2, 3], None)]);
     let own = steer(JobKey::Job(7), vec![tier(&[1, 2], None)]);
     let mut steers = steers(&placer, vec![like, own]);
     let planned = ask(&two, &[0b1111], None);
@@ -166,9 +169,12 @@ fn a_job_not_planned_yet_follows_its_like() {
     assert_eq!(placed.unwrap().nodes, [1, 2]);
     let (placed, _) = decide(&mut placer, &mut steers, &Question { job_id: 8, ..planned });
     assert_eq!(placed.unwrap().nodes, [2, 3]);
-    let stranger = Question { job_id: 8, user_id: 6, ..planned };
+    let of = |signs| Question { job_id: 8, signs, ..planned };
+    let colleague = of(Signs { user_id: 6, ..SIGNS });
+    assert!(decide(&mut placer, &mut steers, &colleague).1.is_some());
+    let stranger = of(Signs { account_key: 2, ..SIGNS });
     assert!(decide(&mut placer, &mut steers, &stranger).1.is_none());
-    let other = Question { job_id: 8, name_key: 4, ..planned };
+    let other = of(Signs { name_key: 4, ..SIGNS });
     assert!(decide(&mut placer, &mut steers, &other).1.is_none());
 }
 

@@ -13,7 +13,6 @@ use super::line::Line;
 use super::reserve::{Reservation, reserve};
 use super::usage::Usage;
 use super::{Licences, NodeJob, NodeLoad, Order, Setup};
-use crate::learn::name_key;
 use crate::learn::runtime::{Prediction, Runtimes};
 use crate::model::shape::{Need, Shape};
 use crate::planner::attribution;
@@ -26,7 +25,7 @@ use crate::planner::place::{NoPlacement, Placer};
 use crate::planner::plan::pools_of;
 use crate::planner::rank::Rank;
 use crate::planner::room::Room;
-use crate::planner::steer::{self, Method, Question, SteerTable, Steers};
+use crate::planner::steer::{self, Method, Question, Signs, SteerTable, Steers};
 use crate::snapshot::{Job, Snapshot};
 
 use super::choose::Rule;
@@ -407,8 +406,7 @@ impl<'a> Sim<'a> {
             job_id: id,
             array_job_id: None,
             array_task_id: None,
-            user_id: job.job.user_id,
-            name_key: name_key(&job.job.name),
+            signs: Signs::of(&job.job),
             shape: &job.job.shape,
             candidates: &words,
             held_ms: waited_s.saturating_mul(1000),

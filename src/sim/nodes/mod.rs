@@ -18,10 +18,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::balance::Mode as BalanceMode;
 use crate::gang;
+use crate::learn::ClassKey;
 use crate::learn::runtime::JobClass;
 use crate::planner::cluster::RunningJob;
 use crate::planner::gangs::{Belief, Beliefs, Settings as GangSettings};
 use crate::planner::place::Tuning;
+use crate::planner::steer::LikeBy;
 use crate::snapshot::{Job, Node, Snapshot};
 
 use super::policy::Policy;
@@ -126,6 +128,10 @@ pub struct NoBeliefs;
 impl Beliefs for NoBeliefs {
     fn job_type(&self, job: &Job) -> String {
         job.name.to_string()
+    }
+
+    fn like_by(&self) -> LikeBy {
+        LikeBy::new(&[ClassKey::Name])
     }
 
     fn node_class(&self, _: &Node) -> String {
