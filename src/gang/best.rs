@@ -8,15 +8,17 @@ use super::rework::{Limits, improve};
 use super::rng::Stream;
 use super::search::{Island, Mood};
 use super::state::{Score, State, Taste};
-use super::{branch, wages};
+use super::{branch, cuts, wages};
 use rayon::prelude::*;
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Islands, whatever the number of threads: the answer must not depend on it.
 const ISLANDS: usize = 2;
 /// Share of the time for prices and bound before the search starts.
 const DUAL_TIME_SHARE: f64 = 0.1;
-/// The same with the descent on wages.
+/// The same for cuts, and with the descent on wages.
+const CUTS_TIME_SHARE: f64 = 0.02;
 const WAGES_TIME_SHARE: f64 = 0.2;
 /// Shares of the time after which servers are no longer filled anew, and no longer reworked: with
 /// few servers; with many; where tasks do not care where they run and the search adds little; where
@@ -165,7 +167,9 @@ fn better(instance: &Instance, a: State, b: State) -> State {
 }
 
 /// Greedy starts, prices, and the best start found.
-pub(crate) struct Start {
+pub(crate) struct Start<'a> {
+    /// The one given, or with cuts.
+    pub(crate) instance: Cow<'a, Instance>,
     pub(crate) guide: Guide,
     pub(crate) state: State,
     pub(crate) prices: Prices,
@@ -175,8 +179,12 @@ pub(crate) struct Start {
     wage: Option<Vec<f64>>,
 }
 
-impl Start {
-    pub(crate) fn new(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Start {
+impl<'a> Start<'a> {
+    pub(crate) fn new(
+        instance: &'a Instance,
+        options: &Options<'_>,
+        clock: Clock<'_>,
+    ) -> Start<'a> {
         let mut dual = Dual::new(instance);
         let density = Guide::new(instance, &share_prices(instance, dual.theta()));
         let mut state = greedy(instance, &density, 0.1);
@@ -205,16 +213,37 @@ impl Start {
             guide = Guide::new(instance, &dual.best);
             state = better(instance, state, greedy(instance, &guide, 0.02));
         }
-        let bound = dual.best.bound;
-        let mut start = Start { guide, state, prices: dual.best, bound, wage: None };
-        start.add_wages(instance, options, clock);
+        let (bound, instance) = (dual.best.bound, Cow::Borrowed(instance));
+        let prices = dual.best.clone();
+        let mut start = Start { instance, guide, state, prices, bound, wage: None };
+        start.cut(&mut dual, clock);
+        start.add_wages(options, clock);
         start
     }
-}
 
-impl Start {
+    /// Goes on with cuts where they prove more.
+    fn cut(&mut self, dual: &mut Dual<'_>, clock: Clock<'_>) {
+        if self.instance.has_untried {
+            return;
+        }
+        let begun = clock.used().unwrap_or(0.0);
+        let until = || clock.past(begun + CUTS_TIME_SHARE);
+        let target = self.state.score().scalar(&self.instance);
+        let Some((wider, prices)) = cuts::widen(&self.instance, dual, target, &until) else {
+            return;
+        };
+        let guide = Guide::new(&wider, &prices);
+        let mut state = State::new(&wider);
+        state.adopt(&wider, &self.state.server);
+        state.rescore(&wider);
+        self.state = better(&wider, state, greedy(&wider, &guide, 0.02));
+        self.bound = prices.bound;
+        (self.guide, self.prices, self.instance) = (guide, prices, Cow::Owned(wider));
+    }
+
     /// Descends on wages where that proves more; the prices keep guiding the search.
-    fn add_wages(&mut self, instance: &Instance, options: &Options<'_>, clock: Clock<'_>) {
+    fn add_wages(&mut self, options: &Options<'_>, clock: Clock<'_>) {
+        let instance = &*self.instance;
         if !wages::pays(instance) || clock.past(WAGES_TIME_SHARE) {
             return;
         }
@@ -272,7 +301,7 @@ pub(crate) fn solve(
 
 fn run(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Found {
     let start = Start::new(instance, options, clock);
-    let (state, prices) = (&start.state, &start.prices);
+    let (instance, state, prices) = (&*start.instance, &start.state, &start.prices);
     let mut found = Found {
         server: state.server.clone(),
         bound: start.bound,
@@ -294,20 +323,14 @@ fn run(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Found {
             return found;
         }
     }
-    search(instance, &start, options, clock, &mut found);
+    search(&start, options, clock, &mut found);
     found
 }
 
 /// Runs the islands round by round; reductions go by island number.
-fn search(
-    instance: &Instance,
-    start: &Start,
-    options: &Options<'_>,
-    clock: Clock<'_>,
-    found: &mut Found,
-) {
-    let guide = &start.guide;
-    let limits = limits(instance, start, options, clock);
+fn search(start: &Start<'_>, options: &Options<'_>, clock: Clock<'_>, found: &mut Found) {
+    let (instance, guide) = (&*start.instance, &start.guide);
+    let limits = limits(start, options, clock);
     let mut islands: Vec<Island> = (0..ISLANDS)
         .into_par_iter()
         .map(|i| {
@@ -369,12 +392,8 @@ fn search(
 }
 
 /// How long islands fill and rework before they search.
-fn limits<'a>(
-    instance: &Instance,
-    start: &Start,
-    options: &Options<'_>,
-    clock: Clock<'a>,
-) -> Limits<'a> {
+fn limits<'a>(start: &Start<'_>, options: &Options<'_>, clock: Clock<'a>) -> Limits<'a> {
+    let instance = &*start.instance;
     let servers = instance.servers.max(1);
     // Half of the work of each island.
     let work = options.work_max.map(|work| work / (2 * ISLANDS as u64));

@@ -42,7 +42,7 @@ pub(crate) struct Opt {
 }
 
 /// The compiled problem. Arrays by type or server have `kinds` entries per row.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Instance {
     pub(crate) kinds: usize,
     pub(crate) servers: usize,
@@ -164,6 +164,28 @@ impl Instance {
         found
     }
 
+    /// The same with one more kind: what functions make of rows of requests and capacities.
+    pub(super) fn with_kind(
+        &self,
+        request: impl Fn(&[i32]) -> i32,
+        capacity: impl Fn(&[i32]) -> i32,
+    ) -> Instance {
+        let kinds = self.kinds;
+        let wider = |rows: &[i32], of: &dyn Fn(&[i32]) -> i32| -> Vec<i32> {
+            let rows = rows.chunks_exact(kinds);
+            rows.flat_map(|row| row.iter().copied().chain([of(row)])).collect()
+        };
+        let mut instance = Instance {
+            kinds: kinds + 1,
+            capacity: wider(&self.capacity, &capacity),
+            request: wider(&self.request, &request),
+            ..self.clone()
+        };
+        instance.set_scales();
+        instance.set_job_requests();
+        instance
+    }
+
     /// Request of a type.
     pub(crate) fn row(&self, ty: usize) -> &[i32] {
         &self.request[ty * self.kinds..(ty + 1) * self.kinds]
@@ -223,7 +245,7 @@ impl Instance {
             types: 0,
             request: Vec::new(),
             request_f: Vec::new(),
-            kind_scale: vec![1.0; kinds],
+            kind_scale: Vec::new(),
             opt_start: vec![0],
             opts: Vec::new(),
             dense_option: Vec::new(),
@@ -250,10 +272,6 @@ impl Instance {
             self.classes += usize::from(!*same);
             self.class_of[internal] = narrow(self.classes - 1);
         }
-        for (k, scale) in self.kind_scale.iter_mut().enumerate() {
-            let max = self.capacity.iter().skip(k).step_by(kinds).max().copied();
-            *scale = f64::from(max.unwrap_or(1).max(1));
-        }
     }
 
     fn set_requests(&mut self, specs: &[TypeSpec<'_>], scale: &[Unit]) {
@@ -261,6 +279,13 @@ impl Instance {
         for spec in specs {
             push_units(&mut self.request, &spec.task.request, scale);
         }
+        self.set_scales();
+    }
+
+    fn set_scales(&mut self) {
+        let most = |k| self.capacity.iter().skip(k).step_by(self.kinds).max().copied();
+        let scale = |k| f64::from(most(k).unwrap_or(1).max(1));
+        self.kind_scale = (0..self.kinds).map(scale).collect();
         let scales = self.kind_scale.iter().cycle();
         self.request_f = self.request.iter().zip(scales).map(|(a, s)| f64::from(*a) / s).collect();
     }
@@ -360,7 +385,6 @@ impl Instance {
     fn set_jobs(&mut self, problem: &Problem, task_type: Vec<u32>) {
         let kinds = self.kinds;
         self.task_type = task_type;
-        self.job_request = vec![0; problem.jobs.len() * kinds];
         let mut size = vec![0.0; self.types];
         for (ty, size) in size.iter_mut().enumerate() {
             *size = self.request_f[ty * kinds..(ty + 1) * kinds].iter().sum();
@@ -381,13 +405,20 @@ impl Instance {
             for task in start..end {
                 let ty = self.task_type[task] as usize;
                 possible &= !self.type_opts(ty).is_empty();
-                for k in 0..kinds {
-                    let sum = &mut self.job_request[j * kinds + k];
-                    *sum = sum.saturating_add(i64::from(self.request[ty * kinds + k]));
-                }
             }
             self.possible.push(possible);
             self.spread.push(job.spread && end - start > 1);
+        }
+        self.set_job_requests();
+    }
+
+    fn set_job_requests(&mut self) {
+        let kinds = self.kinds;
+        self.job_request = vec![0; self.jobs() * kinds];
+        for (ty, job) in self.task_type.iter().zip(&self.job_of) {
+            let sums = self.job_request[*job as usize * kinds..].iter_mut();
+            let row = &self.request[*ty as usize * kinds..(*ty as usize + 1) * kinds];
+            sums.zip(row).for_each(|(sum, amount)| *sum = sum.saturating_add(i64::from(*amount)));
         }
     }
 

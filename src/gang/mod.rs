@@ -12,6 +12,7 @@
 
 mod best;
 mod branch;
+mod cuts;
 mod fill;
 mod instance;
 mod pattern;
@@ -76,7 +77,8 @@ fn bounded(instance: &Instance, mut found: Found, clock: Clock<'_>) -> Found {
     let mut dual = Dual::new(instance);
     dual.scan(target, &|| clock.expired());
     best::run_dual(instance, &mut dual, target, &|| clock.expired(), BOUND_STEPS);
-    found.bound = dual.best.bound;
+    let cut = cuts::widen(instance, &mut dual, target, &|| clock.expired());
+    found.bound = cut.map_or(dual.best.bound, |(_, prices)| prices.bound);
     found
 }
 
@@ -96,7 +98,7 @@ fn exact(
         return Err(SolveError::TooLarge { mode: "exact", what, got, limit });
     }
     let start = best::Start::new(instance, options, clock);
-    let score = start.state.score();
+    let (instance, score) = (&*start.instance, start.state.score());
     let stop = || clock.expired();
     let tree = branch::search(instance, &start.prices, &score, EXACT_NODES_MAX, &stop);
     let stopped = match (tree.complete, clock.expired()) {

@@ -224,6 +224,21 @@ impl<'a> Dual<'a> {
         }
     }
 
+    /// Begins at these prices.
+    pub(super) fn start_from(&mut self, prices: &Prices) {
+        self.lambda.copy_from_slice(&prices.lambda);
+        self.theta = prices.theta;
+        self.s2_mean = if self.has_s2 { 0.25 / (prices.theta * prices.theta) } else { 0.0 };
+    }
+
+    /// Best reduced value of each type at the current prices, and what the bound has beside jobs.
+    pub(super) fn worth(&mut self) -> (&[f64], f64) {
+        self.evaluate();
+        let paid: f64 = self.lambda.iter().zip(&self.capacity).map(|(l, c)| l * c).sum();
+        let tangent = if self.theta > 0.0 { 0.25 / self.theta } else { 0.0 };
+        (&self.type_best, paid + tangent)
+    }
+
     fn adopt(&mut self, bound: f64) {
         self.best.bound = bound;
         self.best.theta = self.theta;

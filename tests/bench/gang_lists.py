@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How good are plans of gangs on lists that the method was not made for? Prints a table.
 
-Usage: gang_lists.py PHALANX small|large [FIRST [COUNT]]
+Usage: gang_lists.py PHALANX small|large|alike [FIRST [COUNT]]
 
 Seeds FIRST, FIRST + 1, ... `small`: 8 to 64 nodes of one to four classes, 24 to 192 gangs; gap of
 a plan after 100 ms to the better of it and one after 5 s. `large`: 1,000 nodes, 5,000 tasks,
-certified gap after 1 s. Deadlines are wall clock and include reading the list: idle machine.
+certified gap after 1 s. `alike`: the same on equal nodes, of which tasks take about half. Deadlines are wall clock and include reading the list: idle machine.
 """
 import json
 import os
@@ -85,6 +85,24 @@ def large(seed):
     return kind, problem(rng, servers, jobs)
 
 
+def alike(seed):
+    """In turn: cores of a task as parts of a node's, from less than a third to more than half."""
+    rng = random.Random(seed)
+    low, high = [(0.4, 0.6), (0.3, 0.5), (0.35, 0.65), (0.45, 0.7), (0.28, 0.6), (0.25, 0.45)][seed % 6]
+    servers, jobs, tasks = [CLASSES[0]] * 1000, [], 0
+    while tasks < 5000:
+        cores, memory = CLASSES[0][:2]
+        request = [rng.randint(int(cores * low), int(cores * high)),
+                   rng.randint(16, int(memory * high)), rng.choice([0, 0, 1, 2]), rng.randint(0, 4)]
+        task = {"request": request, "edges": [], "any": {"mean": rng.uniform(0.1, 1), "count": 5}}
+        jobs.append([task] * rng.choice([1, 2, 4, 4, 8, 8, 16]))
+        tasks += len(jobs[-1])
+    return f"{low}-{high}", problem(rng, servers, jobs)
+
+
+LISTS = {"small": lambda seed: ("", small(seed)), "large": large, "alike": alike}
+
+
 def solve(phalanx, path, deadline_ms):
     begin = time.monotonic()
     run = [phalanx, "solve", "gang", path, "--deadline-ms", str(deadline_ms)]
@@ -97,10 +115,10 @@ def main(phalanx, which, first=1, count=36):
     with tempfile.TemporaryDirectory() as place:
         path = os.path.join(place, "list.json")
         for seed in range(int(first), int(first) + int(count)):
-            kind, listed = large(seed) if which == "large" else ("", small(seed))
+            kind, listed = LISTS[which](seed)
             with open(path, "w", encoding="ascii") as file:
                 json.dump(listed, file)
-            answer, took_s = solve(phalanx, path, LARGE_MS if which == "large" else SHORT_MS)
+            answer, took_s = solve(phalanx, path, SHORT_MS if which == "small" else LARGE_MS)
             gap = answer["gap"]
             if which == "small":
                 known = max(answer["index"], solve(phalanx, path, LONG_MS)[0]["index"])
@@ -112,6 +130,6 @@ def main(phalanx, which, first=1, count=36):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3 or sys.argv[2] not in ("small", "large"):
+    if len(sys.argv) < 3 or sys.argv[2] not in LISTS:
         sys.exit(__doc__)
     main(*sys.argv[1:])

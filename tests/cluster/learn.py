@@ -25,7 +25,7 @@ from slurmcluster import Cluster, ClusterError, UsageError  # noqa: E402
 from slurmcluster.conf import PROMPT, write_config  # noqa: E402
 from transparency_status import phalanx, phalanx_json  # noqa: E402
 
-SLOW_S, FAST_S = 3, 1
+SLOW_S, FAST_S = 6, 2      # sacct counts whole seconds
 RATIO = (2.0, 3.6)         # of their times: starting a job takes its time on either
 SCRIPT = f"""#!/bin/sh
 case $SLURMD_NODENAME in cpu*) sleep {SLOW_S} ;; *) sleep {FAST_S} ;; esac

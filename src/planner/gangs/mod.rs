@@ -19,6 +19,7 @@ mod terms;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::gang::{self, Options, Remaining};
 use crate::learn::Growth;
@@ -132,6 +133,7 @@ impl std::fmt::Debug for Inputs<'_> {
 
 /// Plans the gangs of a snapshot.
 pub fn plan(inputs: &Inputs<'_>) -> (Steering, Last) {
+    let begun = (inputs.remaining)();
     let model = Model::new(inputs);
     let mode = match inputs.settings.mode {
         gang::Mode::Seed => "seed",
@@ -151,11 +153,13 @@ pub fn plan(inputs: &Inputs<'_>) -> (Steering, Last) {
     }
     let problem = problem::build(inputs, &model);
     let warm = problem::warm_start(inputs, &model, &problem);
+    let kept = kept_for_steers(inputs, begun);
+    let remaining = || (inputs.remaining)().map(|left| left.saturating_sub(kept));
     let options = Options {
         mode: inputs.settings.mode,
         seed: inputs.settings.seed,
         threads: inputs.settings.threads,
-        remaining: inputs.remaining,
+        remaining: &remaining,
         warm_start: &warm,
         explain: true,
         ..Options::default()
@@ -176,6 +180,13 @@ pub fn plan(inputs: &Inputs<'_>) -> (Steering, Last) {
             (with(likes, report), Last::new())
         }
     }
+}
+
+/// Time that the search leaves: to make steers of its answer takes about as long as it took since
+/// `begun` to make the problem.
+fn kept_for_steers(inputs: &Inputs<'_>, begun: Option<Duration>) -> Duration {
+    let left = (inputs.remaining)().unwrap_or_default();
+    begun.unwrap_or_default().saturating_sub(left).min(left / 2)
 }
 
 fn fill(report: &mut MethodReport, model: &Model<'_>, answer: &gang::Answer) {
