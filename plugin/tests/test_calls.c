@@ -159,11 +159,18 @@ extern void expect_full(int calls)
 
 extern const struct phx_outcome *outcome(void)
 {
-	static int n;
-	int now = daemon_count(PHX_OUTCOME);
+	int asks = daemon_count(PHX_ASK);
+	const struct phx_ask *ask = daemon_wait(PHX_ASK, asks);
+	int at = daemon_order(PHX_ASK, asks);
 
-	n = now > n ? now : n + 1;
-	return daemon_wait(PHX_OUTCOME, n);
+	/* It comes after the call returned, and earlier calls have theirs. */
+	for (int n = 1;; n++) {
+		const struct phx_outcome *out = daemon_wait(PHX_OUTCOME, n);
+
+		if (out->ask_seq == ask->hdr.seq &&
+		    daemon_order(PHX_OUTCOME, n) > at)
+			return out;
+	}
 }
 
 static void test_narrow(void)
