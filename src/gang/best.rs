@@ -223,9 +223,6 @@ impl<'a> Start<'a> {
 
     /// Goes on with cuts where they prove more.
     fn cut(&mut self, dual: &mut Dual<'_>, clock: Clock<'_>) {
-        if self.instance.has_untried {
-            return;
-        }
         let begun = clock.used().unwrap_or(0.0);
         let until = || clock.past(begun + CUTS_TIME_SHARE);
         let target = self.state.score().scalar(&self.instance);

@@ -47,6 +47,10 @@ pub(super) fn widen(
     target: f64,
     until: &dyn Fn() -> bool,
 ) -> Option<(Instance, Prices)> {
+    // The weight of edges never tried would be cut, not their worth.
+    if instance.has_untried {
+        return None;
+    }
     let mut wider: Option<(Instance, Prices)> = None;
     for kind in by_price(instance, &dual.best) {
         let found = match &wider {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::planner::ends::{Outlook, Soonest};
 use crate::planner::room::Room;
-use crate::planner::steer::{JobKey, Method, MethodReport, Note, Steer, Steering, Tier};
+use crate::planner::steer::{JobKey, Method, MethodReport, Note, Signs, Steer, Steering, Tier};
 use crate::snapshot::{Job, JobState, Snapshot};
 
 /// Waiting jobs among which the first gang is looked for.
@@ -92,7 +92,8 @@ fn runtime_s(outlook: &Outlook, job: &Job) -> Option<i64> {
 }
 
 fn is_steered(done: &[Steering], job: &Job) -> bool {
-    done.iter().flat_map(|steering| &steering.steers).any(|steer| steer.key.holds(job))
+    let signs = Signs::of(job);
+    done.iter().flat_map(|steering| &steering.steers).any(|steer| steer.key.holds(job, signs))
 }
 
 fn others(snapshot: &Snapshot, gang: &Job, soonest: &Soonest) -> Tier {

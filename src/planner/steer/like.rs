@@ -112,17 +112,15 @@ impl LikeBy {
 }
 
 impl JobKey {
-    /// Whether a job of the queue is one of these.
-    pub fn holds(&self, job: &Job) -> bool {
+    /// Whether a job of the queue with these signs is one of these.
+    pub fn holds(&self, job: &Job, signs: Signs) -> bool {
         match self {
             Self::Job(id) => *id == job.id,
             Self::Element(array, task) => {
                 (job.array_job_id, job.array_task_id) == (Some(*array), Some(*task))
             }
             Self::Array(array) => job.array_job_id.unwrap_or(job.id) == *array,
-            Self::Like(_) => {
-                LikeBy::of(self).is_some_and(|by| by.key(Signs::of(job), &job.shape) == *self)
-            }
+            Self::Like(_) => LikeBy::of(self).is_some_and(|by| by.key(signs, &job.shape) == *self),
         }
     }
 }
@@ -159,9 +157,13 @@ mod tests {
             let by = LikeBy::new(class_by);
             let key = by.key(Signs::of(&base), &base.shape);
             assert_eq!(LikeBy::of(&key), Some(by), "{class_by:?}");
-            assert!(key.holds(&base));
+            assert!(key.holds(&base, Signs::of(&base)));
             for (what, other) in &others {
-                assert_eq!(key.holds(other), !apart.contains(what), "{class_by:?}: {what}");
+                assert_eq!(
+                    key.holds(other, Signs::of(other)),
+                    !apart.contains(what),
+                    "{class_by:?}: {what}"
+                );
             }
         }
     }
@@ -173,8 +175,9 @@ mod tests {
             [("x", 5), ("y", 5), ("x", 6)].map(|(name, user)| job("", user, name, 1));
         let key = by.key(Signs::of(&own), &own.shape);
         assert_eq!(LikeBy::of(&key), Some(by));
-        assert!(key.holds(&same));
-        assert!(!key.holds(&other));
-        assert!(!key.holds(&job("phys", 5, "x", 1)));
+        let holds = |job: &Job| key.holds(job, Signs::of(job));
+        assert!(holds(&same));
+        assert!(!holds(&other));
+        assert!(!holds(&job("phys", 5, "x", 1)));
     }
 }
