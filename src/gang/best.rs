@@ -15,11 +15,15 @@ use std::time::Duration;
 
 /// Islands, whatever the number of threads: the answer must not depend on it.
 const ISLANDS: usize = 2;
-/// Share of the time for prices and bound before the search starts.
+/// Share of the time for prices and bound before the search starts; with few servers, where a longer
+/// search is worth more.
 const DUAL_TIME_SHARE: f64 = 0.1;
+const DUAL_FEW_TIME_SHARE: f64 = 0.05;
 /// The same for cuts, and with the descent on wages.
 const CUTS_TIME_SHARE: f64 = 0.02;
 const WAGES_TIME_SHARE: f64 = 0.2;
+/// Shortest deadline in seconds that leaves time for wages where servers are few.
+const WAGES_FEW_LEAST_S: f64 = 0.3;
 /// Shares of the time after which servers are no longer filled anew, and no longer reworked: with
 /// few servers; with many; where tasks do not care where they run and the search adds little; where
 /// most servers differ, and few tasks may change places.
@@ -193,15 +197,17 @@ impl<'a> Start<'a> {
         }
         // A share of its own: in a large cluster the greedy start alone takes longer.
         let begun = clock.used().unwrap_or(0.0);
-        let until = || clock.past(begun + DUAL_TIME_SHARE * 0.5);
+        let few = !instance.dense_option.is_empty();
+        let share = if few { DUAL_FEW_TIME_SHARE } else { DUAL_TIME_SHARE };
+        let until = || clock.past(begun + share * 0.5);
         if !branch::fits(instance) {
             dual.scan(state.score().scalar(instance), &until);
         }
         run_dual(instance, &mut dual, state.score().scalar(instance), &until, DUAL_STEPS_MAX / 2);
         let mut guide = Guide::new(instance, &dual.best);
         state = better(instance, state, greedy(instance, &guide, 0.1));
-        if !clock.past(DUAL_TIME_SHARE) {
-            let until = || clock.past(DUAL_TIME_SHARE);
+        if !clock.past(share) {
+            let until = || clock.past(share);
             dual.rewind(0.5);
             run_dual(
                 instance,
@@ -241,7 +247,9 @@ impl<'a> Start<'a> {
     /// Descends on wages where that proves more; the prices keep guiding the search.
     fn add_wages(&mut self, options: &Options<'_>, clock: Clock<'_>) {
         let instance = &*self.instance;
-        if !wages::pays(instance) || clock.past(WAGES_TIME_SHARE) {
+        let few = !instance.dense_option.is_empty();
+        let short = few && clock.total.is_some_and(|total| total < WAGES_FEW_LEAST_S);
+        if short || !wages::pays(instance) || clock.past(WAGES_TIME_SHARE) {
             return;
         }
         let begin = clock.used().unwrap_or(0.0);
