@@ -15,10 +15,8 @@ use std::time::Duration;
 
 /// Islands, whatever the number of threads: the answer must not depend on it.
 const ISLANDS: usize = 2;
-/// Share of the time for prices and bound before the search starts; with few servers, where a longer
-/// search is worth more.
+/// Share of the time for prices and bound before the search starts.
 const DUAL_TIME_SHARE: f64 = 0.1;
-const DUAL_FEW_TIME_SHARE: f64 = 0.05;
 /// The same for cuts, and with the descent on wages.
 const CUTS_TIME_SHARE: f64 = 0.02;
 const WAGES_TIME_SHARE: f64 = 0.2;
@@ -197,17 +195,15 @@ impl<'a> Start<'a> {
         }
         // A share of its own: in a large cluster the greedy start alone takes longer.
         let begun = clock.used().unwrap_or(0.0);
-        let few = !instance.dense_option.is_empty();
-        let share = if few { DUAL_FEW_TIME_SHARE } else { DUAL_TIME_SHARE };
-        let until = || clock.past(begun + share * 0.5);
+        let until = || clock.past(begun + DUAL_TIME_SHARE * 0.5);
         if !branch::fits(instance) {
             dual.scan(state.score().scalar(instance), &until);
         }
         run_dual(instance, &mut dual, state.score().scalar(instance), &until, DUAL_STEPS_MAX / 2);
         let mut guide = Guide::new(instance, &dual.best);
         state = better(instance, state, greedy(instance, &guide, 0.1));
-        if !clock.past(share) {
-            let until = || clock.past(share);
+        if !clock.past(DUAL_TIME_SHARE) {
+            let until = || clock.past(DUAL_TIME_SHARE);
             dual.rewind(0.5);
             run_dual(
                 instance,
