@@ -20,6 +20,8 @@ const DUAL_TIME_SHARE: f64 = 0.1;
 /// The same for cuts, and with the descent on wages.
 const CUTS_TIME_SHARE: f64 = 0.02;
 const WAGES_TIME_SHARE: f64 = 0.2;
+/// Shortest deadline in seconds that leaves time for wages where servers are few.
+const WAGES_FEW_LEAST_S: f64 = 0.3;
 /// Shares of the time after which servers are no longer filled anew, and no longer reworked: with
 /// few servers; with many; where tasks do not care where they run and the search adds little; where
 /// most servers differ, and few tasks may change places.
@@ -241,7 +243,9 @@ impl<'a> Start<'a> {
     /// Descends on wages where that proves more; the prices keep guiding the search.
     fn add_wages(&mut self, options: &Options<'_>, clock: Clock<'_>) {
         let instance = &*self.instance;
-        if !wages::pays(instance) || clock.past(WAGES_TIME_SHARE) {
+        let few = !instance.dense_option.is_empty();
+        let short = few && clock.total.is_some_and(|total| total < WAGES_FEW_LEAST_S);
+        if short || !wages::pays(instance) || clock.past(WAGES_TIME_SHARE) {
             return;
         }
         let begin = clock.used().unwrap_or(0.0);

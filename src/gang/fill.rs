@@ -14,8 +14,10 @@ use super::prices::{Guide, Prices};
 use super::rng::Stream;
 use super::state::{State, Taste};
 
-/// Items that the search for a server's pattern looks at.
-const LOOKS: u32 = 5_000;
+/// Items that the search for a server's pattern looks at; where servers are many, on a rework and
+/// where no task cares on which it runs.
+const LOOKS: u32 = 1_000;
+const LOOKS_MANY: u32 = 300;
 /// Fillings of a server that differ by this part are as good as each other.
 const TOLERANCE: f64 = 0.004;
 /// Task types kept open at once; fewer where there are many servers.
@@ -89,6 +91,7 @@ impl<'a> Filler<'a> {
         rng: Stream,
     ) -> Filler<'a> {
         let types = instance.types;
+        let many = instance.dense_option.is_empty();
         let mut filler = Filler {
             instance,
             guide,
@@ -108,7 +111,7 @@ impl<'a> Filler<'a> {
             spread: vec![false; types],
             order: Vec::new(),
             mends: false,
-            looks: LOOKS,
+            looks: if many && !guide.choosy.contains(&true) { LOOKS_MANY } else { LOOKS },
             pattern: Pattern::default(),
             rng,
         };
@@ -307,10 +310,10 @@ impl<'a> Filler<'a> {
         missing / all
     }
 
-    /// From now on only worth counts, and patterns are searched with fewer looks.
-    pub(super) fn aim_at_worth(&mut self, looks: u32) {
+    /// From now on only worth counts.
+    pub(super) fn aim_at_worth(&mut self) {
         self.mends = true;
-        self.looks = looks;
+        self.looks = if self.instance.dense_option.is_empty() { LOOKS_MANY } else { LOOKS };
     }
 
     /// Fills a server for the most worth; returns what was placed, counted as by [`Self::gain`].

@@ -3,10 +3,18 @@
 //!
 //! Prices order the items and bound the search: those given, or those of the linear relaxation.
 
+use super::instance::narrow;
+use super::problem::KINDS_MAX;
 use super::relax::Relaxation;
 
-/// Kinds compared at a time.
-const LANES: usize = 4;
+/// Two kinds in one word, each with its highest bit free: what is free has it set, so that no
+/// difference borrows from the next kind, and keeps it wherever a request fits.
+type Pair = u64;
+const GUARDS: Pair = (1 << 63) | (1 << 31);
+/// Pairs of the widest row: all kinds of a problem, and one of the cuts.
+const PAIRS_MOST: usize = (KINDS_MAX + 1).div_ceil(2);
+/// Copies of an item that are counted one by one.
+const FEW: u32 = 4;
 /// Items, the best by the prices given, that make up the relaxation.
 const RELAXED: usize = 64;
 /// Least price of all of a kind, as a part of the largest profit: items are compared by size where
@@ -33,18 +41,15 @@ struct Item {
 pub(crate) struct Pattern {
     items: Vec<Item>,
     relaxation: Relaxation,
-    /// Requests of `items`, `chunks` each, and the least request of this and all later items.
-    rows: Vec<[i32; LANES]>,
-    least: Vec<[i32; LANES]>,
-    /// Profit above size of this and all later items.
-    excess: Vec<f64>,
-    free: Vec<[i32; LANES]>,
-    chunks: usize,
+    marks: Vec<Mark>,
+    /// Requests of `items`, and the least request of this and all later items.
+    rows: Vec<Pair>,
+    least: Vec<Pair>,
     capacity: Vec<i32>,
     price: Vec<f64>,
     given: Vec<f64>,
-    chosen: Vec<u32>,
-    best_chosen: Vec<u32>,
+    chosen: Vec<Chosen>,
+    best_chosen: Vec<Chosen>,
     /// Items that need nothing: always taken.
     gratis: Filling,
     base: f64,
@@ -56,26 +61,8 @@ pub(crate) struct Pattern {
     pub(crate) value: f64,
     /// No filling has more profit.
     pub(crate) bound: f64,
-    looks: u32,
-    stretch: f64,
-}
-
-fn fits(row: &[[i32; LANES]], free: &[[i32; LANES]]) -> bool {
-    let mut lack = 0;
-    for (r, f) in row.iter().zip(free) {
-        for lane in 0..LANES {
-            lack |= f[lane] - r[lane];
-        }
-    }
-    lack >= 0
-}
-
-fn push_chunks(rows: &mut Vec<[i32; LANES]>, row: &[i32]) {
-    for part in row.chunks(LANES) {
-        let mut chunk = [0; LANES];
-        chunk[..part.len()].copy_from_slice(part);
-        rows.push(chunk);
-    }
+    /// Looks that the search did without.
+    pub(crate) looks_left: u32,
 }
 
 impl Pattern {
@@ -160,7 +147,7 @@ impl Pattern {
 
     /// Price of the server, and what the profits of all items are above their sizes.
     fn limit(&self) -> f64 {
-        self.room() + self.items.iter().map(|item| item.excess(item.most)).sum::<f64>()
+        self.room() + self.items.iter().map(Item::excess).sum::<f64>()
     }
 
     fn room(&self) -> f64 {
@@ -176,38 +163,61 @@ impl Pattern {
         request: impl Fn(u32) -> &'r [i32],
     ) {
         self.items.sort_unstable_by(Item::order);
-        self.chunks = self.capacity.len().div_ceil(LANES);
-        self.free.clear();
-        push_chunks(&mut self.free, &self.capacity);
-        self.rows.clear();
-        for item in &self.items {
-            push_chunks(&mut self.rows, request(item.id));
-        }
-        self.set_suffixes();
-        self.chosen.clear();
         self.best_chosen.clear();
-        (self.value, self.bound) = (self.known_value, 0.0);
-        (self.looks, self.stretch) = (looks, 1.0 + tolerance);
-        let room = self.room();
-        let most = self.items.first().map_or(0, |item| item.most);
-        self.visit((0, most), 0.0, room);
+        (self.value, self.bound, self.looks_left) = (self.known_value, 0.0, looks);
+        let stretch = 1.0 + tolerance;
+        match self.capacity.len().div_ceil(2) {
+            0 | 1 => self.run::<1>(stretch, request),
+            2 => self.run::<2>(stretch, request),
+            3 => self.run::<3>(stretch, request),
+            4..=8 => self.run::<8>(stretch, request),
+            _ => self.run::<PAIRS_MOST>(stretch, request),
+        }
         self.finish();
     }
 
+    /// The search, of rows of so many pairs.
+    fn run<'r, const PAIRS: usize>(&mut self, stretch: f64, request: impl Fn(u32) -> &'r [i32]) {
+        self.rows.clear();
+        for item in &self.items {
+            self.rows.extend(pairs::<PAIRS>(request(item.id)));
+        }
+        self.set_marks(PAIRS);
+        self.chosen.clear();
+        let room = self.room();
+        let mut tree = Tree::<PAIRS> {
+            marks: &self.marks,
+            rows: self.rows.as_chunks().0,
+            least: self.least.as_chunks().0,
+            free: pairs(&self.capacity).map(|pair| pair | GUARDS),
+            chosen: &mut self.chosen,
+            profit: 0.0,
+            room,
+            best: &mut self.best_chosen,
+            value: self.value,
+            improved: false,
+            bound: 0.0,
+            stretch,
+            looks: self.looks_left,
+        };
+        tree.search();
+        (self.value, self.bound, self.looks_left) = (tree.value, tree.bound, tree.looks);
+    }
+
     /// What this and all later items need and bring.
-    fn set_suffixes(&mut self) {
-        let chunks = self.chunks;
+    fn set_marks(&mut self, pairs: usize) {
         self.least.clone_from(&self.rows);
-        for at in (0..self.rows.len().saturating_sub(chunks)).rev() {
-            for lane in 0..LANES {
-                self.least[at][lane] = self.least[at][lane].min(self.least[at + chunks][lane]);
-            }
+        for at in (0..self.rows.len().saturating_sub(pairs)).rev() {
+            self.least[at] = least(self.least[at], self.least[at + pairs]);
         }
-        self.excess.clear();
-        self.excess.resize(self.items.len() + 1, 0.0);
-        for (at, item) in self.items.iter().enumerate().rev() {
-            self.excess[at] = self.excess[at + 1] + item.excess(item.most);
+        self.marks.clear();
+        let mut excess = 0.0;
+        for item in self.items.iter().rev() {
+            excess += item.excess();
+            let Item { most, profit, size, ratio, .. } = *item;
+            self.marks.push(Mark { most, profit, size, ratio, excess });
         }
+        self.marks.reverse();
     }
 
     fn finish(&mut self) {
@@ -215,57 +225,161 @@ impl Pattern {
         if self.best_chosen.is_empty() {
             self.best.extend_from_slice(&self.known);
         }
-        for run in self.best_chosen.chunk_by(|a, b| a == b) {
-            let count = u32::try_from(run.len()).unwrap_or(u32::MAX);
-            self.best.push((self.items[run[0] as usize].id, count));
-        }
+        let taken = self.best_chosen.iter();
+        self.best.extend(taken.map(|chosen| (self.items[chosen.at as usize].id, chosen.count)));
         self.best.extend_from_slice(&self.gratis);
         self.value += self.base;
         self.bound = (self.bound + self.base).max(self.value);
     }
+}
 
-    /// Adds to what is chosen from item `first` on, of which `most` are left.
-    ///
-    /// What can still be gained is at most the room at the best ratio, and at most the room and
-    /// what the profits of the items left are above their sizes.
-    fn visit(&mut self, (first, most): (usize, u32), profit: f64, room: f64) {
-        if profit > self.value {
-            self.value = profit;
-            self.best_chosen.clear();
-            self.best_chosen.extend_from_slice(&self.chosen);
+/// An item as the search sees it.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    most: u32,
+    profit: f64,
+    size: f64,
+    ratio: f64,
+    /// Profit above size of this and all later items.
+    excess: f64,
+}
+
+/// So many of an item, and what there was before.
+#[derive(Debug, Clone, Copy)]
+struct Chosen {
+    at: u32,
+    count: u32,
+    profit: f64,
+    room: f64,
+}
+
+/// The search of one pattern. Its node is what is chosen, in the order of the items; it has no
+/// recursion, because a server may have room for any number of tasks.
+struct Tree<'a, const PAIRS: usize> {
+    marks: &'a [Mark],
+    rows: &'a [[Pair; PAIRS]],
+    least: &'a [[Pair; PAIRS]],
+    free: [Pair; PAIRS],
+    chosen: &'a mut Vec<Chosen>,
+    profit: f64,
+    room: f64,
+    best: &'a mut Vec<Chosen>,
+    value: f64,
+    /// What is chosen is worth more than `best`.
+    improved: bool,
+    bound: f64,
+    stretch: f64,
+    looks: u32,
+}
+
+/// A row, filled up with zeros.
+fn pairs<const PAIRS: usize>(row: &[i32]) -> [Pair; PAIRS] {
+    let mut all = [0; PAIRS];
+    for (at, amount) in row.iter().enumerate() {
+        all[at / 2] |= Pair::from(amount.cast_unsigned()) << (32 * (at % 2));
+    }
+    all
+}
+
+fn halves(pair: Pair) -> [Pair; 2] {
+    [pair & Pair::from(u32::MAX), pair >> 32]
+}
+
+fn least(a: Pair, b: Pair) -> Pair {
+    let ([a, c], [b, d]) = (halves(a), halves(b));
+    a.min(b) | c.min(d) << 32
+}
+
+fn fits<const PAIRS: usize>(row: &[Pair; PAIRS], free: &[Pair; PAIRS]) -> bool {
+    let kept = row.iter().zip(free).fold(GUARDS, |kept, (r, f)| kept & (f - r));
+    kept & GUARDS == GUARDS
+}
+
+/// How often a row that fits once fits, `most` times at most.
+fn times<const PAIRS: usize>(row: &[Pair; PAIRS], mut free: [Pair; PAIRS], most: u32) -> u32 {
+    let mut count = 0;
+    while count < most && fits(row, &free) {
+        if count == FEW {
+            return count + many(row, &free, most - count);
         }
-        let chunks = self.chunks;
-        for at in first..self.items.len() {
-            let item = self.items[at];
-            let left = if at == first { most } else { item.most };
-            let above = item.excess(left) + self.excess[at + 1];
-            let limit = profit + (item.ratio * room).min(room + above);
-            if limit <= self.value * self.stretch || self.looks == 0 {
-                self.bound = self.bound.max(limit);
-                return;
+        free.iter_mut().zip(row).for_each(|(f, r)| *f -= r);
+        count += 1;
+    }
+    count
+}
+
+/// The same by division.
+fn many<const PAIRS: usize>(row: &[Pair; PAIRS], free: &[Pair; PAIRS], most: u32) -> u32 {
+    let kinds =
+        row.iter().zip(free).flat_map(|(r, f)| halves(*r).into_iter().zip(halves(f & !GUARDS)));
+    let count = kinds.filter_map(|(r, f)| f.checked_div(r)).fold(Pair::from(most), Pair::min);
+    narrow(usize::try_from(count).unwrap_or(0))
+}
+
+impl<const PAIRS: usize> Tree<'_, PAIRS> {
+    /// Takes of every item as many as fit, then fewer and fewer, from the last one on.
+    fn search(&mut self) {
+        let mut next = 0;
+        loop {
+            while let Some((at, count)) = self.find(next) {
+                self.take(at, count);
+                next = at + 1;
             }
-            let row = at * chunks..(at + 1) * chunks;
-            if !fits(&self.least[row.clone()], &self.free) {
-                return;
+            // The last one taken is the best of those on the way to it.
+            if std::mem::take(&mut self.improved) {
+                self.best.clear();
+                self.best.extend_from_slice(self.chosen);
             }
-            self.looks -= 1;
-            if left == 0 || !fits(&self.rows[row.clone()], &self.free) {
-                continue;
+            let Some(last) = self.chosen.last_mut() else { return };
+            last.count -= 1;
+            let (at, count) = (last.at as usize, f64::from(last.count));
+            self.profit = last.profit + count * self.marks[at].profit;
+            self.room = last.room - count * self.marks[at].size;
+            if last.count == 0 {
+                self.chosen.pop();
             }
-            self.shift(row.clone(), -1);
-            self.chosen.push(u32::try_from(at).unwrap_or(0));
-            self.visit((at, left - 1), profit + item.profit, room - item.size);
-            self.chosen.pop();
-            self.shift(row, 1);
+            self.free.iter_mut().zip(&self.rows[at]).for_each(|(f, r)| *f += r);
+            next = at + 1;
         }
     }
 
-    fn shift(&mut self, row: std::ops::Range<usize>, sign: i32) {
-        for (f, r) in self.free.iter_mut().zip(&self.rows[row]) {
-            for lane in 0..LANES {
-                f[lane] += sign * r[lane];
+    /// The first item from `next` on that fits, and how often, unless what is chosen cannot become
+    /// worth enough with it and later ones.
+    ///
+    /// What can still be gained is at most the room at the best ratio, and at most the room and
+    /// what the profits of the items left are above their sizes.
+    fn find(&mut self, next: usize) -> Option<(usize, u32)> {
+        let items = self.marks.iter().zip(self.rows).zip(self.least).enumerate().skip(next);
+        for (at, ((mark, row), least)) in items {
+            if !fits(row, &self.free) {
+                if !fits(least, &self.free) {
+                    return None;
+                }
+                continue;
             }
+            let by_ratio = self.profit + mark.ratio * self.room;
+            let by_room = self.profit + self.room + mark.excess;
+            let limit = if by_ratio < by_room { by_ratio } else { by_room };
+            if limit <= self.value * self.stretch || self.looks == 0 {
+                self.bound = self.bound.max(limit);
+                return None;
+            }
+            self.looks -= 1;
+            return Some((at, times(row, self.free, mark.most)));
         }
+        None
+    }
+
+    fn take(&mut self, at: usize, count: u32) {
+        let (mark, n) = (&self.marks[at], f64::from(count));
+        let (profit, room) = (self.profit, self.room);
+        self.chosen.push(Chosen { at: narrow(at), count, profit, room });
+        self.profit = profit + n * mark.profit;
+        self.room = room - n * mark.size;
+        let count = Pair::from(count);
+        self.free.iter_mut().zip(&self.rows[at]).for_each(|(f, r)| *f -= count * r);
+        self.improved |= self.profit > self.value;
+        self.value = self.value.max(self.profit);
     }
 }
 
@@ -280,8 +394,8 @@ impl Item {
         self.ratio = self.profit / self.size;
     }
 
-    /// Profit above size of so many.
-    fn excess(&self, count: u32) -> f64 {
-        f64::from(count) * (self.profit - self.size).max(0.0)
+    /// Profit above size of all of them.
+    fn excess(&self) -> f64 {
+        f64::from(self.most) * (self.profit - self.size).max(0.0)
     }
 }

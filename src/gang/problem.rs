@@ -6,6 +6,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+/// Device kinds of one problem.
+pub const KINDS_MAX: usize = 255;
+
 /// One slot's question: which gangs start, and where every task runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -460,6 +463,10 @@ impl Problem {
 
     fn validate_head(&self) -> Result<(), InputError> {
         let mut seen = HashSet::new();
+        if self.kinds.len() > KINDS_MAX {
+            let message = format!("must be at most {KINDS_MAX}, got {}", self.kinds.len());
+            return Err(InputError::new("kinds", message));
+        }
         for (k, kind) in self.kinds.iter().enumerate() {
             if !seen.insert(kind) {
                 let message = format!("duplicate kind {kind:?}");

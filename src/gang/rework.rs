@@ -36,8 +36,6 @@ const PRESS: f64 = 1.0;
 const PULLS: usize = 16;
 /// A repaired state that is worse by no more than this part is gone on from.
 const NEAR: f64 = 0.003;
-/// Items that the search for a pattern looks at.
-const LOOKS: u32 = 6_000;
 /// Step of the wages, as a part of a task's mean price, and its decay from pass to pass.
 const STEP: f64 = 0.05;
 const STEP_DECAY: f64 = 0.9;
@@ -93,7 +91,7 @@ fn mend(mut filler: Filler<'_>, best: &mut State, limits: &Limits<'_>) {
     let servers = filler.instance.servers;
     let expired = || limits.clock.past(limits.repairs_until);
     filler.restart(best);
-    filler.aim_at_worth(LOOKS);
+    filler.aim_at_worth();
     let room: f64 = (0..servers).map(|s| filler.room(s)).sum();
     let (tries_max, draws, press, near) = match limits.long {
         true => (TRIES_MANY_MAX, DRAWS_MANY, PRESS, NEAR),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! One assignment under construction: who runs where, what is free, and its exact score.
 
-use super::instance::{DENSE_SERVERS_MAX, Instance, NONE, narrow};
+use super::instance::{Instance, NONE, narrow};
 use super::prices::Guide;
 use super::tree::FreeTree;
 use crate::learn::confidence_index;
@@ -67,6 +67,8 @@ pub(crate) struct State {
     hot: Vec<u32>,
     /// Window of each zone that greedy insertion fills.
     frontier: Vec<u32>,
+    /// Where all servers are looked at: what each was worth to the last task.
+    scores: Vec<f32>,
     untried: u64,
     lin: f64,
     s2: f64,
@@ -126,18 +128,17 @@ fn scan_range(
     at
 }
 
-/// The server with the largest value minus price of its leftover, among those that fit.
+/// Scores each server by value minus price of its leftover, -inf where the request does not fit.
 ///
 /// Works on `LANES` servers at a time in loops that the compiler turns into vector code.
 fn scan(
     columns: &[i32],
-    padded: usize,
     request: &[i32],
     value: &[f32],
     (rest, tight): (&[f32], f32),
-) -> Option<usize> {
-    let mut scores = [f32::NEG_INFINITY; DENSE_SERVERS_MAX];
-    let mut best = [f32::NEG_INFINITY; LANES];
+    scores: &mut [f32],
+) {
+    let padded = scores.len();
     let mut start = 0;
     while start < padded {
         let mut lack = [0_i32; LANES];
@@ -158,15 +159,24 @@ fn scan(
             let mask = (lack[l] >> 31).cast_unsigned();
             let bits = (value[l] - tight * left[l]).to_bits();
             row[l] = f32::from_bits((bits & !mask) | (f32::NEG_INFINITY.to_bits() & mask));
-            best[l] = if row[l] > best[l] { row[l] } else { best[l] };
         }
         start += LANES;
+    }
+}
+
+/// The first of the largest scores, unless all are -inf.
+fn largest(scores: &[f32]) -> Option<usize> {
+    let mut best = [f32::NEG_INFINITY; LANES];
+    for row in scores.chunks_exact(LANES) {
+        for l in 0..LANES {
+            best[l] = if row[l] > best[l] { row[l] } else { best[l] };
+        }
     }
     let top = best.into_iter().fold(f32::NEG_INFINITY, f32::max);
     if top == f32::NEG_INFINITY {
         return None;
     }
-    scores[..padded].iter().position(|score| *score == top)
+    scores.iter().position(|score| *score == top)
 }
 
 impl State {
@@ -199,6 +209,7 @@ impl State {
             tree: FreeTree::new(instance, !dense),
             hot: Vec::with_capacity(HOT_SERVERS_MAX),
             frontier: instance.zone_start[..instance.zones].to_vec(),
+            scores: vec![f32::NEG_INFINITY; if dense { padded } else { 0 }],
             untried: 0,
             lin: 0.0,
             s2: 0.0,
@@ -328,8 +339,8 @@ impl State {
             *f += sign * a;
             *t += i64::from(sign * a);
         }
-        for (k, column) in self.columns.chunks_exact_mut(self.padded.max(1)).enumerate() {
-            column[server] += sign * request[k];
+        for (at, a) in (server..).step_by(self.padded).zip(request) {
+            self.columns[at] += sign * a;
         }
         self.tree.update(server, &self.free[server * k..(server + 1) * k]);
     }
@@ -385,16 +396,18 @@ impl State {
         let range = instance.job_tasks(job);
         let spread = instance.spread[job];
         let mut done = range.start;
-        // Filling a server only makes it a better choice for the next task of the same type.
         let mut before = None;
         for at in range.clone() {
             let task = instance.insert_order[at] as usize;
             let ty = instance.task_type[task] as usize;
-            let again = before.filter(|(last, server, _)| {
-                *last == ty && !spread && self.fits(instance, ty, *server as usize)
-            });
-            let found = match again {
-                Some((_, server, option)) => Some((server, option)),
+            let found = match before.filter(|(last, _, _)| *last == ty) {
+                // Filling a server only makes it a better choice for the next task of its type.
+                Some((_, server, option))
+                    if !spread && self.fits(instance, ty, server as usize) =>
+                {
+                    Some((server, option))
+                }
+                Some((_, server, _)) => self.choose_next(instance, guide, (ty, server), taste),
                 None => self.choose(instance, guide, ty, taste),
             };
             let Some((server, option)) = found else { break };
@@ -441,16 +454,38 @@ impl State {
         if guide.dense.is_empty() {
             return self.choose_by_tree(instance, guide, ty, taste);
         }
-        let (k, n) = (instance.kinds, instance.servers);
-        self.work += (n / 16 + 2) as u64;
-        let server = scan(
+        let k = instance.kinds;
+        self.work += (instance.servers / 16 + 2) as u64;
+        scan(
             &self.columns,
-            self.padded,
             &instance.request[ty * k..(ty + 1) * k],
             &guide.dense[ty * self.padded..(ty + 1) * self.padded],
             (&guide.rest_f32, taste.tight),
-        )?;
-        Some((narrow(server), instance.dense_option[ty * n + server] as usize))
+            &mut self.scores,
+        );
+        self.best_scored(instance, ty)
+    }
+
+    /// The next best server when `last`, chosen for the same type before, has no room for more,
+    /// while nothing but tasks on `last` has changed.
+    fn choose_next(
+        &mut self,
+        instance: &Instance,
+        guide: &Guide,
+        (ty, last): (usize, u32),
+        taste: Taste,
+    ) -> Option<(u32, usize)> {
+        if guide.dense.is_empty() {
+            return self.choose_by_tree(instance, guide, ty, taste);
+        }
+        self.work += (instance.servers / 64 + 1) as u64;
+        self.scores[last as usize] = f32::NEG_INFINITY;
+        self.best_scored(instance, ty)
+    }
+
+    fn best_scored(&self, instance: &Instance, ty: usize) -> Option<(u32, usize)> {
+        let server = largest(&self.scores)?;
+        Some((narrow(server), instance.dense_option[ty * instance.servers + server] as usize))
     }
 
     fn choose_by_tree(

@@ -5,7 +5,9 @@
 use super::instance::{Instance, NONE};
 use super::pattern::Pattern;
 use super::prices::{Dual, Guide};
-use super::problem::{AnyEdge, Edge, GroupEdge, Job, Mode, Options, Problem, Server, Task};
+use super::problem::{
+    AnyEdge, Edge, GroupEdge, Job, KINDS_MAX, Mode, Options, Problem, Server, Task,
+};
 use super::rng::Stream;
 use super::seed::{Chromosome, repair, swap_server};
 use super::{solve, wages};
@@ -278,6 +280,65 @@ fn patterns_are_optimal_or_bounded() {
             known.clone_from(&pattern.best);
         }
     }
+}
+
+/// Rows of any width are searched alike: further kinds that bind nowhere change nothing.
+#[test]
+fn patterns_do_not_depend_on_the_number_of_kinds() {
+    let mut rng = Stream::new(7, 0);
+    for case in 0..50 {
+        let free: Vec<i32> = (0..2).map(|_| 5 + rng.below(40) as i32).collect();
+        let items: Vec<(f64, [i32; 2])> =
+            (0..7).map(|_| (rng.unit(), std::array::from_fn(|_| rng.below(6) as i32))).collect();
+        let mut values = Vec::new();
+        for kinds in [2, 3, 5, 6, 7, 16, 17, KINDS_MAX, KINDS_MAX + 1] {
+            let wide = |row: &[i32], rest: i32| -> Vec<i32> {
+                row.iter().copied().chain(std::iter::repeat(rest)).take(kinds).collect()
+            };
+            let rows: Vec<Vec<i32>> = items.iter().map(|(_, row)| wide(row, 3)).collect();
+            let mut price = vec![0.0; kinds];
+            price[..2].copy_from_slice(&[0.1, 0.2]);
+            let mut pattern = Pattern::default();
+            pattern.clear(&wide(&free, i32::MAX), &price);
+            for (id, row) in rows.iter().enumerate() {
+                if pattern.admits(row) {
+                    pattern.offer(id as u32, items[id].0, 9, row);
+                }
+            }
+            pattern.search(1_000_000, 0.0, |id| &rows[id as usize]);
+            values.push((pattern.value, pattern.bound));
+        }
+        // Items that need nothing are no search's business as soon as they need a further kind.
+        assert!(values[1..].iter().all(|v| v == &values[1]), "case {case}: {values:?}");
+        assert!((values[0].0 - values[1].0).abs() < 1e-9, "case {case}: {values:?}");
+    }
+}
+
+/// A server may have room for more tasks than a thread's stack for calls.
+#[test]
+fn a_pattern_may_have_any_number_of_tasks() {
+    let room = 3_000_000;
+    let mut pattern = Pattern::default();
+    // Of each 1,000,000 times; and as many different ones.
+    for (types, most) in [(3, 1_000_000), (3_000_000, 1)] {
+        pattern.clear(&[room, room], &[1e-3, 0.0]);
+        for id in 0..types {
+            pattern.offer(id, 1.0, most, &[1, 1]);
+        }
+        pattern.search(1_000_000, 0.0, |_| &[1, 1]);
+        let found: u32 = pattern.best.iter().map(|(_, n)| n).sum();
+        // A search cut short has taken one thing after another.
+        assert_eq!(found, if types == 3 { 3_000_000 } else { 1_000_000 });
+        assert!((pattern.value - f64::from(found)).abs() < 1e-6);
+        assert!(pattern.bound >= f64::from(room) * (1.0 - 1e-9));
+    }
+}
+
+#[test]
+fn too_many_kinds_are_refused() {
+    let problem = Problem { kinds: (0..256).map(|k| format!("k{k}")).collect(), ..model() };
+    let error = problem.validate().unwrap_err().to_string();
+    assert_eq!(error, "kinds: must be at most 255, got 256");
 }
 
 #[test]

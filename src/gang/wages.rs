@@ -25,10 +25,10 @@ use rayon::prelude::*;
 const ROUNDING: f64 = 1e-9;
 /// Looks at items for a step, for a bound on the way, and for the last one, as many for each server;
 /// and for one class at most.
-const LOOKS_STEP: usize = 500;
-const LOOKS_PASS: usize = 2_000;
-const LOOKS_BOUND: usize = 100_000;
-const LOOKS_MAX: usize = 1_000_000;
+const LOOKS_STEP: usize = 125;
+const LOOKS_PASS: usize = 500;
+const LOOKS_BOUND: usize = 25_000;
+const LOOKS_MAX: usize = 250_000;
 /// Passes at most, with many servers and a deadline and otherwise, and the steps of the first and
 /// the last, as parts of a task's mean rent.
 const PASSES_MANY_MAX: u32 = 200;
@@ -76,7 +76,17 @@ pub(crate) struct Wages<'a> {
     known: Vec<Filling>,
     /// Scratch space of the threads.
     patterns: Vec<Pattern>,
+    /// Looks at items so far.
+    looked: u64,
     rng: Stream,
+}
+
+/// An empty server of a zone: what no pattern has more profit than, the best one found, and the
+/// items looked at.
+struct Filled {
+    bound: f64,
+    best: Filling,
+    looked: u32,
 }
 
 /// A pass is affordable, and patterns are of edges that were tried.
@@ -136,6 +146,7 @@ impl<'a> Wages<'a> {
             visits: Vec::new(),
             known: vec![Vec::new(); instance.zones],
             patterns: Vec::new(),
+            looked: 0,
             rng: Stream::new(seed, 1 << 5),
         };
         wages.set_visits();
@@ -201,7 +212,7 @@ impl<'a> Wages<'a> {
         let wages = &*self;
         let looks = looks * wages.instance.servers / wages.instance.zones.max(1);
         let looks = narrow(looks.min(LOOKS_MAX));
-        let found: Vec<Vec<(f64, Filling)>> = zones
+        let found: Vec<Vec<Filled>> = zones
             .par_chunks(ROW)
             .zip(&mut patterns)
             .map(|(row, pattern)| {
@@ -211,15 +222,15 @@ impl<'a> Wages<'a> {
             .collect();
         self.patterns = patterns;
         let mut bounds = Vec::with_capacity(zones.len());
-        for (zone, (bound, best)) in zones.iter().zip(found.into_iter().flatten()) {
-            self.known[*zone as usize] = best;
-            bounds.push(bound);
+        for (zone, filled) in zones.iter().zip(found.into_iter().flatten()) {
+            self.known[*zone as usize] = filled.best;
+            self.looked += u64::from(filled.looked);
+            bounds.push(filled.bound);
         }
         bounds
     }
 
-    /// The bound of an empty server of a zone, and its best pattern.
-    fn fill_zone(&self, pattern: &mut Pattern, zone: usize, looks: u32) -> (f64, Filling) {
+    fn fill_zone(&self, pattern: &mut Pattern, zone: usize, looks: u32) -> Filled {
         let instance = self.instance;
         let kinds = instance.kinds;
         let first = instance.zone_start[zone] as usize;
@@ -231,7 +242,7 @@ impl<'a> Wages<'a> {
             let row = instance.row(at);
             if pattern.admits(row) {
                 // Rounded up, so that nothing is left out.
-                let most = narrow(tasks(self.total[at]));
+                let most = narrow(whole(self.total[at]));
                 pattern.offer(*ty, worth - self.wage[at], most, row);
             }
         }
@@ -239,7 +250,11 @@ impl<'a> Wages<'a> {
         let request = |ty: u32| instance.row(ty as usize);
         pattern.relax(request);
         pattern.search(looks, 0.0, request);
-        (pattern.bound, pattern.best.clone())
+        Filled {
+            bound: pattern.bound,
+            best: pattern.best.clone(),
+            looked: looks - pattern.looks_left,
+        }
     }
 
     fn job_profit(&self, job: usize) -> f64 {
@@ -252,6 +267,7 @@ impl<'a> Wages<'a> {
         let instance = self.instance;
         let mut bound = if self.theta > 0.0 { 0.25 / self.theta } else { 0.0 };
         let zones: Vec<u32> = (0..narrow(instance.zones)).collect();
+        let looks = looks.min(self.affordable(used));
         for zones in zones.chunks(STEP_VISITS_MAX) {
             let late = used().is_some_and(|used| used >= 1.0);
             let looks = if late { looks.min(LOOKS_STEP) } else { looks };
@@ -265,6 +281,13 @@ impl<'a> Wages<'a> {
         let jobs = 0..self.job_start.len() - 1;
         bound += jobs.map(|job| self.job_profit(job).max(0.0)).sum::<f64>();
         bound + ROUNDING * bound.abs()
+    }
+
+    /// Looks for each server that fit into the time that is left, by those so far.
+    fn affordable(&self, used: &dyn Fn() -> Option<f64>) -> usize {
+        let Some(used) = used().filter(|_| self.looked > 0) else { return usize::MAX };
+        let left = self.looked as f64 * (1.0 - used).max(0.0) / used.max(1e-6);
+        whole(left / self.instance.servers as f64).max(LOOKS_STEP)
     }
 
     /// Keeps the current wages if they prove more.
@@ -325,8 +348,8 @@ impl<'a> Wages<'a> {
     }
 }
 
-/// A count kept as a float.
-fn tasks(count: f64) -> usize {
+/// A count kept as a float, rounded up.
+fn whole(count: f64) -> usize {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let whole = count.ceil() as usize;
     whole
