@@ -13,6 +13,8 @@ type Pair = u64;
 const GUARDS: Pair = (1 << 63) | (1 << 31);
 /// Pairs of the widest row: all kinds of a problem, and one of the cuts.
 const PAIRS_MOST: usize = (KINDS_MAX + 1).div_ceil(2);
+/// Items that do not fit and take as long to pass as a look.
+const PASSED: usize = 16;
 /// Copies of an item that are counted one by one.
 const FEW: u32 = 4;
 /// Items, the best by the prices given, that make up the relaxation.
@@ -345,29 +347,42 @@ impl<const PAIRS: usize> Tree<'_, PAIRS> {
 
     /// The first item from `next` on that fits, and how often, unless what is chosen cannot become
     /// worth enough with it and later ones.
-    ///
-    /// What can still be gained is at most the room at the best ratio, and at most the room and
-    /// what the profits of the items left are above their sizes.
     fn find(&mut self, next: usize) -> Option<(usize, u32)> {
-        let items = self.marks.iter().zip(self.rows).zip(self.least).enumerate().skip(next);
-        for (at, ((mark, row), least)) in items {
-            if !fits(row, &self.free) {
-                if !fits(least, &self.free) {
-                    return None;
-                }
-                continue;
+        let at = self.first_fit(next);
+        let found = at.filter(|at| self.pays(*at));
+        // Items passed take time too, on empty servers of large clusters most of it.
+        let passed = at.unwrap_or(self.marks.len()) - next.min(self.marks.len());
+        let looks = u32::from(found.is_some()) + narrow(passed / PASSED);
+        self.looks = self.looks.saturating_sub(looks);
+        found.map(|at| (at, times(&self.rows[at], self.free, self.marks[at].most)))
+    }
+
+    fn first_fit(&self, next: usize) -> Option<usize> {
+        for (at, (row, least)) in self.rows.iter().zip(self.least).enumerate().skip(next) {
+            if fits(row, &self.free) {
+                return Some(at);
             }
-            let by_ratio = self.profit + mark.ratio * self.room;
-            let by_room = self.profit + self.room + mark.excess;
-            let limit = if by_ratio < by_room { by_ratio } else { by_room };
-            if limit <= self.value * self.stretch || self.looks == 0 {
-                self.bound = self.bound.max(limit);
+            if !fits(least, &self.free) {
                 return None;
             }
-            self.looks -= 1;
-            return Some((at, times(row, self.free, mark.most)));
         }
         None
+    }
+
+    /// More than the best can still be gained, and there are looks left.
+    ///
+    /// What can be gained is at most the room at the best ratio, and at most the room and what the
+    /// profits of the items left are above their sizes.
+    fn pays(&mut self, at: usize) -> bool {
+        let mark = &self.marks[at];
+        let by_ratio = self.profit + mark.ratio * self.room;
+        let by_room = self.profit + self.room + mark.excess;
+        let limit = if by_ratio < by_room { by_ratio } else { by_room };
+        let pays = limit > self.value * self.stretch && self.looks > 0;
+        if !pays {
+            self.bound = self.bound.max(limit);
+        }
+        pays
     }
 
     fn take(&mut self, at: usize, count: u32) {
