@@ -204,7 +204,7 @@ impl<'a> Start<'a> {
         state = better(instance, state, greedy(instance, &guide, 0.1));
         if !clock.past(DUAL_TIME_SHARE) {
             let until = || clock.past(DUAL_TIME_SHARE);
-            dual.rewind(0.5);
+            dual.rewind(0.1);
             run_dual(
                 instance,
                 &mut dual,

@@ -146,9 +146,9 @@ impl Search<'_> {
         }
         let instance = self.instance;
         if task == instance.job_start[job + 1] as usize {
-            self.state.mark(job, true);
+            self.state.mark(instance, job, true);
             self.visit_job(job + 1, bound);
-            self.state.mark(job, false);
+            self.state.mark(instance, job, false);
             return;
         }
         let (n, ty) = (instance.servers, instance.task_type[task] as usize);

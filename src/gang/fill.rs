@@ -41,8 +41,8 @@ const INSERTS_MAX: usize = 1_000;
 enum Aim {
     /// What is left of its worth after its wage, and a part of its price; more if it waits long.
     Rank { rent: f64, urgency: f64 },
-    /// Its share of its gang's worth.
-    Worth,
+    /// Its share of its gang's worth; a filling of less than `least` is as bad as none.
+    Worth { least: f64 },
 }
 
 /// Task lists, wages and scratch space of one island.
@@ -316,9 +316,10 @@ impl<'a> Filler<'a> {
         self.looks = if self.instance.dense_option.is_empty() { LOOKS_MANY } else { LOOKS };
     }
 
-    /// Fills a server for the most worth; returns what was placed, counted as by [`Self::gain`].
-    pub(super) fn fill_for_worth(&mut self, server: u32) -> f64 {
-        self.fill_server(server, 1.0, Aim::Worth)
+    /// Fills a server for the most worth, or not at all for less than `least`; returns what was
+    /// placed, counted as by [`Self::gain`].
+    pub(super) fn fill_for_worth(&mut self, server: u32, least: f64) -> f64 {
+        self.fill_server(server, 1.0, Aim::Worth { least })
     }
 
     /// A task's share of its gang's worth, less what it loses on this server; more or less as its
@@ -331,7 +332,13 @@ impl<'a> Filler<'a> {
     fn fill_server(&mut self, server: u32, now: f64, aim: Aim) -> f64 {
         self.offer(server, now, aim);
         let instance = self.instance;
-        let tolerance = if aim == Aim::Worth { 0.0 } else { TOLERANCE };
+        let tolerance = match aim {
+            Aim::Worth { least } => {
+                self.pattern.ask_for(least);
+                0.0
+            }
+            Aim::Rank { .. } => TOLERANCE,
+        };
         self.pattern.search(self.looks, tolerance, |ty| instance.row(ty as usize));
         let best = std::mem::take(&mut self.pattern.best);
         let mut gain = 0.0;
@@ -368,7 +375,7 @@ impl<'a> Filler<'a> {
             }
             let Some(option) = instance.option_on(at, server) else { continue };
             let profit = match aim {
-                Aim::Worth => self.gain(at, option),
+                Aim::Worth { .. } => self.gain(at, option),
                 Aim::Rank { rent, urgency } => {
                     let rest = self.guide.worth[option] - self.wage[at] + rent * priced(row, price);
                     rest * (1.0 + urgency * (now - self.since[at]))
@@ -426,7 +433,7 @@ impl<'a> Filler<'a> {
         }
         self.tidy();
         let aim = match self.mends {
-            true => Aim::Worth,
+            true => Aim::Worth { least: 0.0 },
             false => Aim::Rank { rent: ANYWHERE, urgency: 0.0 },
         };
         while let Some(worst) = self.worst(&lacking) {
@@ -446,7 +453,7 @@ impl<'a> Filler<'a> {
         for job in 0..instance.jobs() {
             let complete = !self.state.server[instance.job_tasks(job)].contains(&NONE);
             if complete && !self.state.is_placed(job) {
-                self.state.mark(job, true);
+                self.state.mark(instance, job, true);
             }
         }
         self.forget_open();

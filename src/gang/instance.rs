@@ -146,6 +146,10 @@ impl Instance {
 
     /// The option by which type `ty` runs on `server`, if it may.
     pub(crate) fn option_on(&self, ty: usize, server: u32) -> Option<usize> {
+        if !self.dense_option.is_empty() {
+            let option = self.dense_option[ty * self.servers + server as usize];
+            return (option != NONE).then_some(option as usize);
+        }
         let range = self.type_opts(ty);
         let opts = &self.opts[range.clone()];
         let after = opts.partition_point(|o| o.lo <= server);
@@ -189,6 +193,11 @@ impl Instance {
     /// Request of a type.
     pub(crate) fn row(&self, ty: usize) -> &[i32] {
         &self.request[ty * self.kinds..(ty + 1) * self.kinds]
+    }
+
+    /// Request of a whole job.
+    pub(crate) fn job_row(&self, job: usize) -> &[i64] {
+        &self.job_request[job * self.kinds..(job + 1) * self.kinds]
     }
 
     /// True when the capacity of an empty `server` covers one task of type `ty`.
@@ -350,15 +359,16 @@ impl Instance {
         if self.servers > DENSE_SERVERS_MAX || self.types * self.servers > DENSE_EDGES_MAX {
             return;
         }
-        self.dense_option = vec![NONE; self.types * self.servers];
+        let mut dense = vec![NONE; self.types * self.servers];
         for ty in 0..self.types {
             for option in self.type_opts(ty) {
                 for server in self.opts[option].lo..self.opts[option].hi {
                     let found = self.option_on(ty, server).map_or(NONE, narrow);
-                    self.dense_option[ty * self.servers + server as usize] = found;
+                    dense[ty * self.servers + server as usize] = found;
                 }
             }
         }
+        self.dense_option = dense;
     }
 
     /// Adds an option for every zone that is not wholly listed and has terms, by its first server.

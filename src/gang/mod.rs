@@ -21,6 +21,7 @@ mod problem;
 mod relax;
 mod rework;
 mod rng;
+mod scores;
 mod search;
 mod seed;
 mod shift;

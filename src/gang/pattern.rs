@@ -112,6 +112,11 @@ impl Pattern {
         }
     }
 
+    /// Begins as if nothing were worth less than `value`: a search that finds less finds nothing.
+    pub(crate) fn ask_for(&mut self, value: f64) {
+        self.known_value = self.known_value.max(value - self.base);
+    }
+
     /// Takes the prices of the relaxation for those given where they prove more before the search:
     /// more work, and far less of it to prove that nothing is better. `request` gives the row of an
     /// id.

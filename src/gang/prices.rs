@@ -14,7 +14,7 @@
 //! the best ones still certifies.
 
 use super::instance::{Instance, narrow};
-use super::state::LANES;
+use super::scores::LANES;
 
 /// Steps without a better bound before the step length is halved.
 const PATIENCE: u32 = 8;
@@ -25,6 +25,8 @@ const BALANCE_STEPS: u32 = 8;
 const SCAN_ROUNDS: usize = 2;
 /// First price of a kind that was free: all of it costs this part of a known assignment.
 const CHEAP: f64 = 0.01;
+/// Longest way of one step: where the bound would fall by this part of it.
+const REACH: f64 = 0.1;
 /// Relative slack added to a bound for rounding.
 const ROUNDING: f64 = 1e-9;
 
@@ -287,7 +289,9 @@ impl<'a> Dual<'a> {
             self.stale = PATIENCE;
             return;
         }
-        let length = self.step * distance.max(0.0) / norm;
+        // Far from the best prices, what the best plan known lacks says little about the way.
+        let distance = distance.clamp(0.0, REACH * self.best.bound.max(0.0));
+        let length = self.step * distance / norm;
         for (i, c) in self.capacity.iter().enumerate() {
             if *c > 0.0 {
                 self.lambda[i] = (self.lambda[i] - length * self.direction[i] / c).max(0.0);

@@ -169,8 +169,15 @@ impl Filler<'_> {
         for server in &scratch.servers {
             before += self.empty_server(*server as usize, &mut scratch.saved);
         }
-        let after: f64 = scratch.servers.iter().map(|server| self.fill_for_worth(*server)).sum();
-        if after >= before - 1e-12 {
+        before -= 1e-12;
+        let mut after = 0.0;
+        for (at, server) in scratch.servers.iter().enumerate() {
+            // The last one is not worth a search when it cannot make good what the others lost.
+            let last = at + 1 == scratch.servers.len();
+            let least = if last { before - after - 1e-12 * before.abs() } else { 0.0 };
+            after += self.fill_for_worth(*server, least);
+        }
+        if after >= before {
             return;
         }
         let given_up = scratch.saved.len();
@@ -220,7 +227,7 @@ impl Filler<'_> {
             saved.push(Saved { task, server: narrow(server), option });
             let job = instance.job_of[task as usize] as usize;
             if self.state.is_placed(job) {
-                self.state.mark(job, false);
+                self.state.mark(instance, job, false);
             }
             gain += self.gain(instance.task_type[task as usize] as usize, option as usize);
             self.state.take(instance, task as usize);

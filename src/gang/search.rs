@@ -151,7 +151,7 @@ impl Island {
 
     fn take_back(&mut self, instance: &Instance) {
         for at in 0..self.inserted.len() {
-            self.state.mark(self.inserted[at] as usize, false);
+            self.state.mark(instance, self.inserted[at] as usize, false);
         }
         self.chain.undo(instance, &mut self.state);
     }
@@ -311,7 +311,7 @@ impl Island {
             self.state.put(instance, task as usize, server, option as usize);
         }
         for at in 0..self.removed.len() {
-            self.state.mark(self.removed[at] as usize, true);
+            self.state.mark(instance, self.removed[at] as usize, true);
         }
     }
 
@@ -382,6 +382,6 @@ impl Island {
                 }
             }
         }
-        self.state.mark(job, true);
+        self.state.mark(instance, job, true);
     }
 }

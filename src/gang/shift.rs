@@ -95,9 +95,7 @@ impl Chain {
         rng: &mut Stream,
         job: usize,
     ) -> bool {
-        let kinds = instance.kinds;
-        let need = &instance.job_request[job * kinds..(job + 1) * kinds];
-        if !instance.possible[job] || need.iter().zip(&state.total_free).any(|(a, f)| a > f) {
+        if !state.may_fit(instance, job) {
             return false;
         }
         let before = state.score().scalar(instance);
@@ -122,7 +120,7 @@ impl Chain {
             self.undo(instance, state);
             return false;
         }
-        state.mark(job, true);
+        state.mark(instance, job, true);
         true
     }
 

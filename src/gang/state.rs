@@ -3,13 +3,12 @@
 
 use super::instance::{Instance, NONE, narrow};
 use super::prices::Guide;
+use super::scores::{LANES, Scores};
 use super::tree::FreeTree;
 use crate::learn::confidence_index;
 
 /// Servers of one range that are compared; longer ranges show this window of them.
 const WINDOW_SERVERS: usize = 64;
-/// Servers scanned at a time.
-pub(crate) const LANES: usize = 8;
 /// More than any server has free, and little enough that sums still fit an `i32`.
 const SHUT: i32 = 1 << 30;
 /// Servers touched lately that are tried before the tree.
@@ -55,7 +54,8 @@ pub(crate) struct State {
     /// The same by kind, padded to whole lanes with -1.
     columns: Vec<i32>,
     padded: usize,
-    pub(crate) total_free: Vec<i64>,
+    /// What is left of the cluster's capacity when jobs placed have theirs.
+    total_free: Vec<i64>,
     /// Jobs, the placed ones first.
     pub(crate) queue: Vec<u32>,
     queue_at: Vec<u32>,
@@ -68,7 +68,7 @@ pub(crate) struct State {
     /// Window of each zone that greedy insertion fills.
     frontier: Vec<u32>,
     /// Where all servers are looked at: what each was worth to the last task.
-    scores: Vec<f32>,
+    scores: Scores,
     untried: u64,
     lin: f64,
     s2: f64,
@@ -128,57 +128,6 @@ fn scan_range(
     at
 }
 
-/// Scores each server by value minus price of its leftover, -inf where the request does not fit.
-///
-/// Works on `LANES` servers at a time in loops that the compiler turns into vector code.
-fn scan(
-    columns: &[i32],
-    request: &[i32],
-    value: &[f32],
-    (rest, tight): (&[f32], f32),
-    scores: &mut [f32],
-) {
-    let padded = scores.len();
-    let mut start = 0;
-    while start < padded {
-        let mut lack = [0_i32; LANES];
-        let mut left = [0.0_f32; LANES];
-        for (k, (a, p)) in request.iter().zip(rest).enumerate() {
-            let column = &columns[k * padded + start..][..LANES];
-            for l in 0..LANES {
-                let over = column[l] - a;
-                lack[l] |= over;
-                left[l] += p * over as f32;
-            }
-        }
-        let value = &value[start..][..LANES];
-        let row = &mut scores[start..][..LANES];
-        for l in 0..LANES {
-            // A negative sign bit anywhere says that some kind lacks; spread over all bits it
-            // selects -inf. Branches here would keep the loop from becoming vector code.
-            let mask = (lack[l] >> 31).cast_unsigned();
-            let bits = (value[l] - tight * left[l]).to_bits();
-            row[l] = f32::from_bits((bits & !mask) | (f32::NEG_INFINITY.to_bits() & mask));
-        }
-        start += LANES;
-    }
-}
-
-/// The first of the largest scores, unless all are -inf.
-fn largest(scores: &[f32]) -> Option<usize> {
-    let mut best = [f32::NEG_INFINITY; LANES];
-    for row in scores.chunks_exact(LANES) {
-        for l in 0..LANES {
-            best[l] = if row[l] > best[l] { row[l] } else { best[l] };
-        }
-    }
-    let top = best.into_iter().fold(f32::NEG_INFINITY, f32::max);
-    if top == f32::NEG_INFINITY {
-        return None;
-    }
-    scores.iter().position(|score| *score == top)
-}
-
 impl State {
     pub(crate) fn new(instance: &Instance) -> State {
         let (servers, tasks, jobs) = (instance.servers, instance.tasks(), instance.jobs());
@@ -209,7 +158,7 @@ impl State {
             tree: FreeTree::new(instance, !dense),
             hot: Vec::with_capacity(HOT_SERVERS_MAX),
             frontier: instance.zone_start[..instance.zones].to_vec(),
-            scores: vec![f32::NEG_INFINITY; if dense { padded } else { 0 }],
+            scores: Scores::new(if dense { padded } else { 0 }),
             untried: 0,
             lin: 0.0,
             s2: 0.0,
@@ -307,7 +256,7 @@ impl State {
             self.prev[head as usize] = narrow(task);
         }
         self.head[s] = narrow(task);
-        self.shift_free(instance, instance.task_type[task] as usize, s, -1);
+        self.shift_free::<true>(instance, instance.task_type[task] as usize, s);
     }
 
     /// Takes a task off its server.
@@ -327,22 +276,24 @@ impl State {
             self.prev[next as usize] = prev;
         }
         (self.server[task], self.option[task]) = (NONE, NONE);
-        self.shift_free(instance, instance.task_type[task] as usize, server, 1);
+        self.shift_free::<false>(instance, instance.task_type[task] as usize, server);
         self.heat(server);
     }
 
-    fn shift_free(&mut self, instance: &Instance, ty: usize, server: usize, sign: i32) {
-        let k = instance.kinds;
-        let request = &instance.request[ty * k..(ty + 1) * k];
-        let free = &mut self.free[server * k..(server + 1) * k];
-        for ((f, t), a) in free.iter_mut().zip(&mut self.total_free).zip(request) {
-            *f += sign * a;
-            *t += i64::from(sign * a);
+    /// Takes what a type requests from a server (`PUT`), or gives it back.
+    fn shift_free<const PUT: bool>(&mut self, instance: &Instance, ty: usize, server: usize) {
+        let kinds = instance.kinds;
+        let free = &mut self.free[server * kinds..(server + 1) * kinds];
+        let mut at = server;
+        for (f, a) in free.iter_mut().zip(instance.row(ty)) {
+            let change = if PUT { -a } else { *a };
+            *f += change;
+            self.columns[at] += change;
+            at += self.padded;
         }
-        for (at, a) in (server..).step_by(self.padded).zip(request) {
-            self.columns[at] += sign * a;
+        if self.tree.is_used() {
+            self.tree.update(server, free);
         }
-        self.tree.update(server, &self.free[server * k..(server + 1) * k]);
     }
 
     fn heat(&mut self, server: usize) {
@@ -355,8 +306,14 @@ impl State {
         }
     }
 
+    /// A job is possible, and its whole request within what jobs placed have left.
+    pub(crate) fn may_fit(&self, instance: &Instance, job: usize) -> bool {
+        let need = instance.job_row(job).iter();
+        instance.possible[job] && need.zip(&self.total_free).all(|(a, f)| a <= f)
+    }
+
     /// Moves a job whose tasks are all placed (or all not) to its part of the queue.
-    pub(crate) fn mark(&mut self, job: usize, placed: bool) {
+    pub(crate) fn mark(&mut self, instance: &Instance, job: usize, placed: bool) {
         debug_assert!(self.is_placed(job) != placed);
         let to = if placed { self.placed } else { self.placed - 1 };
         let from = self.queue_at[job] as usize;
@@ -364,10 +321,10 @@ impl State {
         self.queue.swap(from, to);
         self.queue_at[job] = narrow(to);
         self.queue_at[other as usize] = narrow(from);
-        if placed {
-            self.placed += 1;
-        } else {
-            self.placed -= 1;
+        let sign = if placed { -1 } else { 1 };
+        self.placed = if placed { self.placed + 1 } else { self.placed - 1 };
+        for (t, a) in self.total_free.iter_mut().zip(instance.job_row(job)) {
+            *t += sign * a;
         }
     }
 
@@ -376,7 +333,7 @@ impl State {
         for task in instance.job_tasks(job) {
             self.take(instance, task);
         }
-        self.mark(job, false);
+        self.mark(instance, job, false);
     }
 
     /// Places all tasks of a pending job by the guide's prices, or leaves everything as it was.
@@ -388,9 +345,7 @@ impl State {
         taste: Taste,
     ) -> bool {
         self.work += 1;
-        let k = instance.kinds;
-        let need = &instance.job_request[job * k..(job + 1) * k];
-        if !instance.possible[job] || need.iter().zip(&self.total_free).any(|(a, f)| a > f) {
+        if !self.may_fit(instance, job) {
             return false;
         }
         let range = instance.job_tasks(job);
@@ -430,7 +385,7 @@ impl State {
             }
             return false;
         }
-        self.mark(job, true);
+        self.mark(instance, job, true);
         true
     }
 
@@ -454,14 +409,12 @@ impl State {
         if guide.dense.is_empty() {
             return self.choose_by_tree(instance, guide, ty, taste);
         }
-        let k = instance.kinds;
         self.work += (instance.servers / 16 + 2) as u64;
-        scan(
+        self.scores.scan(
             &self.columns,
-            &instance.request[ty * k..(ty + 1) * k],
+            instance.row(ty),
             &guide.dense[ty * self.padded..(ty + 1) * self.padded],
             (&guide.rest_f32, taste.tight),
-            &mut self.scores,
         );
         self.best_scored(instance, ty)
     }
@@ -479,12 +432,12 @@ impl State {
             return self.choose_by_tree(instance, guide, ty, taste);
         }
         self.work += (instance.servers / 64 + 1) as u64;
-        self.scores[last as usize] = f32::NEG_INFINITY;
+        self.scores.leave_out(last as usize);
         self.best_scored(instance, ty)
     }
 
     fn best_scored(&self, instance: &Instance, ty: usize) -> Option<(u32, usize)> {
-        let server = largest(&self.scores)?;
+        let server = self.scores.best()?;
         Some((narrow(server), instance.dense_option[ty * instance.servers + server] as usize))
     }
 
@@ -589,7 +542,7 @@ impl State {
                 }
             }
             if complete {
-                self.mark(job, true);
+                self.mark(instance, job, true);
             } else {
                 (range.start..done).for_each(|task| self.take(instance, task));
             }

@@ -314,6 +314,23 @@ fn patterns_do_not_depend_on_the_number_of_kinds() {
     }
 }
 
+#[test]
+fn a_pattern_that_is_worth_less_than_asked_for_is_none() {
+    let items: [(f64, &[i32]); 3] = [(5.0, &[3, 1]), (4.0, &[2, 2]), (1.0, &[0, 0])];
+    let mut pattern = Pattern::default();
+    // The best are two of the second, and the last one, which needs nothing: 9.
+    for (least, found) in [(0.0, 9.0), (8.9, 9.0), (9.0 - 1e-12, 9.0), (9.1, 1.0)] {
+        pattern.clear(&[4, 4], &[1.0, 1.0]);
+        for (id, (profit, row)) in items.iter().enumerate() {
+            pattern.offer(id as u32, *profit, if id == 2 { 1 } else { 2 }, row);
+        }
+        pattern.ask_for(least);
+        pattern.search(1_000, 0.0, |id| items[id as usize].1);
+        let worth = |(id, n): &(u32, u32)| items[*id as usize].0 * f64::from(*n);
+        assert_eq!(pattern.best.iter().map(worth).sum::<f64>(), found, "least {least}");
+    }
+}
+
 /// A server may have room for more tasks than a thread's stack for calls.
 #[test]
 fn a_pattern_may_have_any_number_of_tasks() {
