@@ -112,7 +112,8 @@ impl Pattern {
         }
     }
 
-    /// Begins as if nothing were worth less than `value`: a search that finds less finds nothing.
+    /// Begins as if nothing were worth less than `value`: a search that finds less finds nothing
+    /// (`best` is empty but for what needs nothing, and [`Self::value`] is what was asked for).
     pub(crate) fn ask_for(&mut self, value: f64) {
         self.known_value = self.known_value.max(value - self.base);
     }
