@@ -15,6 +15,7 @@ mod branch;
 mod cuts;
 mod fill;
 mod instance;
+mod oust;
 mod pattern;
 mod prices;
 mod problem;

@@ -391,7 +391,9 @@ pub(crate) struct Guide {
     /// Price of a unit left free, by kind.
     rest: Vec<f64>,
     pub(crate) rest_f32: Vec<f32>,
-    /// Value per price of a job at its best options: the order of greedy insertion.
+    /// Worth of a job at its best options.
+    pub(crate) job_worth: Vec<f64>,
+    /// The same per price: the order of greedy insertion.
     pub(crate) density: Vec<f64>,
 }
 
@@ -432,15 +434,15 @@ impl Guide {
                 reduced[*b as usize].total_cmp(&reduced[*a as usize]).then(a.cmp(b))
             });
         }
-        let density = (0..instance.jobs())
+        let (job_worth, density) = (0..instance.jobs())
             .map(|job| {
                 let types = instance.task_type[instance.job_tasks(job)].iter();
                 let (value, price) = types.fold((0.0, 0.0), |(v, p), ty| {
                     (v + type_value[*ty as usize], p + type_price[*ty as usize])
                 });
-                value / f64::max(price, 1e-300)
+                (value, value / f64::max(price, 1e-300))
             })
-            .collect();
+            .unzip();
         let mut guide = Guide {
             reduced,
             worth,
@@ -450,6 +452,7 @@ impl Guide {
             dense: Vec::new(),
             rest: Vec::new(),
             rest_f32: Vec::new(),
+            job_worth,
             density,
         };
         guide.set_rest(instance, prices, &floor);

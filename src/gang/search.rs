@@ -4,6 +4,7 @@
 //! Every buffer is made when the island is; the loops do not allocate.
 
 use super::instance::{Instance, NONE, narrow};
+use super::oust::Way;
 use super::prices::Guide;
 use super::rng::Stream;
 use super::shift::Chain;
@@ -19,6 +20,8 @@ const RUIN_JOBS_MAX: usize = 12;
 /// others, and those whose chain found nothing, remove whole jobs.
 const SQUEEZE_PERCENT: usize = 5;
 const SHIFT_PERCENT: usize = 40;
+/// Ruins in a hundred that are what a pending job needs to take its place.
+const OUST_PERCENT: usize = 30;
 /// Temperature of the move of one task, as a share of a job's.
 const SHIFT_HEAT: f64 = 0.1;
 /// Accepted steps between two exact sums of the score.
@@ -38,13 +41,14 @@ pub(crate) struct Island {
     pub(crate) state: State,
     pub(crate) best: Vec<u32>,
     pub(crate) best_score: Score,
-    rng: Stream,
-    removed: Vec<u32>,
+    pub(super) rng: Stream,
+    pub(super) removed: Vec<u32>,
     saved: Vec<Saved>,
-    inserted: Vec<u32>,
+    pub(super) inserted: Vec<u32>,
     candidates: Vec<(f64, u32)>,
     steps: u32,
     chain: Chain,
+    pub(super) way: Way,
     /// Mean scalar value of a placed job: the unit of the temperature.
     job_value: f64,
 }
@@ -73,6 +77,7 @@ impl Island {
             candidates: Vec::with_capacity(jobs.max(CANDIDATES_MAX * 2)),
             steps: 0,
             chain: Chain::new(),
+            way: Way::default(),
             job_value,
         }
     }
@@ -171,6 +176,13 @@ impl Island {
         if self.state.placed == 0 {
             return NONE;
         }
+        if pending > 0 && self.rng.below(100) < OUST_PERCENT {
+            let job = self.promising(guide, 1) as usize;
+            if instance.possible[job] {
+                self.oust(instance, guide, job);
+            }
+            return NONE;
+        }
         let first =
             if pending > 0 && self.rng.below(3) > 0 { self.promising(guide, 3) } else { NONE };
         if self.rng.below(3) > 0 {
@@ -236,7 +248,7 @@ impl Island {
         best
     }
 
-    fn remove(&mut self, instance: &Instance, job: usize) {
+    pub(super) fn remove(&mut self, instance: &Instance, job: usize) {
         for task in instance.job_tasks(job) {
             let (server, option) = (self.state.server[task], self.state.option[task]);
             self.saved.push(Saved { task: narrow(task), server, option });
@@ -280,7 +292,7 @@ impl Island {
         }
     }
 
-    fn taste(&mut self, instance: &Instance) -> Taste {
+    pub(super) fn taste(&mut self, instance: &Instance) -> Taste {
         const TIGHT: [f32; 4] = [0.02, 0.1, 0.3, 1.0];
         let tight = TIGHT[self.rng.below(TIGHT.len())];
         Taste { tight, window: Some(narrow(self.rng.below(instance.servers))) }
@@ -302,7 +314,7 @@ impl Island {
         }
     }
 
-    fn undo(&mut self, instance: &Instance) {
+    pub(super) fn undo(&mut self, instance: &Instance) {
         for at in (0..self.inserted.len()).rev() {
             self.state.remove_job(instance, self.inserted[at] as usize);
         }

@@ -10,7 +10,7 @@ use crate::learn::confidence_index;
 /// Servers of one range that are compared; longer ranges show this window of them.
 const WINDOW_SERVERS: usize = 64;
 /// More than any server has free, and little enough that sums still fit an `i32`.
-const SHUT: i32 = 1 << 30;
+pub(super) const SHUT: i32 = 1 << 30;
 /// Servers touched lately that are tried before the tree.
 const HOT_SERVERS_MAX: usize = 24;
 
@@ -218,10 +218,8 @@ impl State {
 
     /// True when one more task of type `ty` fits on `server` now.
     pub(crate) fn fits(&self, instance: &Instance, ty: usize, server: usize) -> bool {
-        let k = instance.kinds;
-        let request = &instance.request[ty * k..(ty + 1) * k];
-        let free = &self.free[server * k..(server + 1) * k];
-        request.iter().zip(free).all(|(a, f)| a <= f)
+        let free = &self.free[server * instance.kinds..(server + 1) * instance.kinds];
+        instance.row(ty).iter().zip(free).all(|(a, f)| a <= f)
     }
 
     /// True when a task of type `ty` fits once one of type `other` has left `server`.
@@ -232,11 +230,9 @@ impl State {
         server: usize,
         other: usize,
     ) -> bool {
-        let k = instance.kinds;
-        let request = &instance.request[ty * k..(ty + 1) * k];
-        let leaving = &instance.request[other * k..(other + 1) * k];
-        let free = &self.free[server * k..(server + 1) * k];
-        request.iter().zip(leaving).zip(free).all(|((a, l), f)| *a <= f + l)
+        let free = &self.free[server * instance.kinds..(server + 1) * instance.kinds];
+        let both = instance.row(ty).iter().zip(instance.row(other));
+        both.zip(free).all(|((a, leaving), f)| *a <= f + leaving)
     }
 
     /// Puts a task on a server that fits, by option `option`.
@@ -390,7 +386,7 @@ impl State {
     }
 
     /// Makes a server look full (`-SHUT`) while the rest of a spread job is placed, and open again.
-    fn shut(&mut self, server: usize, by: i32) {
+    pub(super) fn shut(&mut self, server: usize, by: i32) {
         let kinds = self.total_free.len();
         let row = server * kinds..(server + 1) * kinds;
         self.free[row.start] += by;
@@ -482,8 +478,7 @@ impl State {
         (ty, option): (usize, usize),
         taste: Taste,
     ) -> Option<(usize, f32)> {
-        let k = instance.kinds;
-        let request = &instance.request[ty * k..(ty + 1) * k];
+        let request = instance.row(ty);
         let opt = &instance.opts[option];
         let (lo, hi) = (opt.lo as usize, opt.hi as usize);
         let scan = |range| scan_range(&self.columns, self.padded, range, request, &guide.rest_f32);
