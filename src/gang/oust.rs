@@ -117,7 +117,7 @@ impl Way {
         }
         self.standing.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let kinds = instance.kinds;
-        let mut lack = [0; ROW_MAX];
+        let lack = &mut [0; ROW_MAX][..kinds];
         let free = &state.free[server * kinds..(server + 1) * kinds];
         for ((lack, a), f) in lack.iter_mut().zip(instance.row(ty)).zip(free) {
             *lack = a - f;
@@ -130,7 +130,7 @@ impl Way {
             let row = instance.row(instance.task_type[*task as usize] as usize);
             let other = instance.job_of[*task as usize];
             if !self.going.contains(&other) {
-                if !row.iter().zip(&lack).any(|(a, lack)| *a > 0 && *lack > 0) {
+                if !row.iter().zip(&*lack).any(|(a, lack)| *a > 0 && *lack > 0) {
                     continue;
                 }
                 self.going.push(other);
