@@ -102,7 +102,12 @@ fn instance(family: Family, servers: usize, gangs: usize, seed: u64, width: u64)
             let size: f64 = shape.iter().zip([64.0, 512.0, 8.0, 100.0]).map(|(a, c)| a / c).sum();
             let base = worth * (0.1 + size);
             let (edges, any) = edges(family, &mut draw, base, &kinds);
-            tasks.push(Task { request: shape.clone(), edges, any, ..Task::default() });
+            tasks.push(Task {
+                request: shape.clone(),
+                edges: edges.into(),
+                any,
+                ..Task::default()
+            });
         }
         let shaped = (0..count).map(|q| match (q, tasks.len()) {
             (0, _) | (_, 1) => tasks[0].clone(),

@@ -271,7 +271,7 @@ fn esdp_balanced() {
         id: format!("e{e}"),
         tasks: vec![Task {
             request: vec![f64::from(need[0][e]), f64::from(need[1][e])],
-            edges: vec![Edge { server: "c".into(), mean: mean[e], count: count[e] }],
+            edges: [Edge { server: "c".into(), mean: mean[e], count: count[e] }].into(),
             ..Task::default()
         }],
         spread: false,

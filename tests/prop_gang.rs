@@ -330,7 +330,7 @@ fn bad_input_names_the_field() {
         (&|p| p.jobs[0].tasks.clear(), "jobs[0].tasks: a gang needs at least one task"),
         (&|p| p.jobs[1].tasks[0].request[3] = -5.0, "jobs[1].tasks[0].request[3]: must be >= 0"),
         (
-            &|p| p.jobs[0].tasks[0].edges = vec![edge("n1"), edge("x")],
+            &|p| p.jobs[0].tasks[0].edges = [edge("n1"), edge("x")].into(),
             "jobs[0].tasks[0].edges[1].server: unknown server \"x\"",
         ),
     ];

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Mode `best`: dual prices, greedy starts, then islands of local search with crossover.
 
+use super::guide::Guide;
 use super::instance::Instance;
-use super::prices::{Dual, Guide, Prices};
-use super::problem::{Options, SolveError, Stopped};
+use super::prices::{Dual, Prices};
+use super::problem::{Options, Stopped};
 use super::rework::{Limits, improve};
 use super::rng::Stream;
 use super::search::{Island, Mood};
@@ -15,11 +16,12 @@ use std::time::Duration;
 
 /// Islands, whatever the number of threads: the answer must not depend on it.
 const ISLANDS: usize = 2;
-/// Share of the time for prices and bound before the search starts.
-const DUAL_TIME_SHARE: f64 = 0.1;
-/// The same for cuts, and with the descent on wages.
+/// Shares of the time after which prices are not improved any more, and wages: before the search
+/// starts; where most of many servers differ, and there are more of them to find.
+const BOUND_SHARES: (f64, f64) = (0.1, 0.2);
+const BOUND_OWN_SHARES: (f64, f64) = (0.15, 0.25);
+/// Share of the time for cuts.
 const CUTS_TIME_SHARE: f64 = 0.02;
-const WAGES_TIME_SHARE: f64 = 0.2;
 /// Shortest deadline in seconds that leaves time for wages where servers are few.
 const WAGES_FEW_LEAST_S: f64 = 0.3;
 /// Shares of the time after which servers are no longer filled anew, and no longer reworked: with
@@ -29,7 +31,7 @@ const FEW_UNTIL: (f64, f64) = (0.4, 0.5);
 const FEW_EQUAL_UNTIL: (f64, f64) = (0.2, 0.4);
 const MANY_UNTIL: (f64, f64) = (0.45, 0.6);
 const MANY_EQUAL_UNTIL: (f64, f64) = (0.45, 0.95);
-const MANY_OWN_UNTIL: (f64, f64) = (0.25, 0.4);
+const MANY_OWN_UNTIL: (f64, f64) = (0.25, 0.45);
 /// Passes and repairs of one island without a deadline, servers of all its passes, and its passes
 /// with one.
 const PASSES_MAX: usize = 3;
@@ -110,7 +112,7 @@ impl<'a> Clock<'a> {
 
     /// True once `share` of the time is used; never without a deadline.
     pub(crate) fn past(&self, share: f64) -> bool {
-        self.used().is_some_and(|used| used >= share)
+        self.used().is_some_and(|used| used >= share.min(1.0))
     }
 }
 
@@ -193,17 +195,18 @@ impl<'a> Start<'a> {
         if let Some(warm) = warm_state(instance, options) {
             state = better(instance, state, warm);
         }
+        let (dual_share, _) = bound_shares(instance);
         // A share of its own: in a large cluster the greedy start alone takes longer.
         let begun = clock.used().unwrap_or(0.0);
-        let until = || clock.past(begun + DUAL_TIME_SHARE * 0.5);
+        let until = || clock.past(begun + dual_share * 0.5);
         if !branch::fits(instance) {
             dual.scan(state.score().scalar(instance), &until);
         }
         run_dual(instance, &mut dual, state.score().scalar(instance), &until, DUAL_STEPS_MAX / 2);
         let mut guide = Guide::new(instance, &dual.best);
         state = better(instance, state, greedy(instance, &guide, 0.1));
-        if !clock.past(DUAL_TIME_SHARE) {
-            let until = || clock.past(DUAL_TIME_SHARE);
+        if !clock.past(dual_share) {
+            let until = || clock.past(dual_share);
             dual.rewind(0.1);
             run_dual(
                 instance,
@@ -243,13 +246,14 @@ impl<'a> Start<'a> {
     /// Descends on wages where that proves more; the prices keep guiding the search.
     fn add_wages(&mut self, options: &Options<'_>, clock: Clock<'_>) {
         let instance = &*self.instance;
-        let few = !instance.dense_option.is_empty();
+        let few = instance.few;
+        let (_, wages_share) = bound_shares(instance);
         let short = few && clock.total.is_some_and(|total| total < WAGES_FEW_LEAST_S);
-        if short || !wages::pays(instance) || clock.past(WAGES_TIME_SHARE) {
+        if short || !wages::pays(instance) || clock.past(wages_share) {
             return;
         }
         let begin = clock.used().unwrap_or(0.0);
-        let share = (WAGES_TIME_SHARE - begin).max(1e-9);
+        let share = (wages_share - begin).max(1e-9);
         let used = || clock.used().map(|used| (used - begin) / share);
         let guide = (&self.guide, &self.prices);
         if let Some((bound, wage)) = wages::descend(instance, guide, options.seed, &used)
@@ -259,6 +263,10 @@ impl<'a> Start<'a> {
             self.wage = Some(wage);
         }
     }
+}
+
+fn bound_shares(instance: &Instance) -> (f64, f64) {
+    if !instance.few && instance.own_classes() { BOUND_OWN_SHARES } else { BOUND_SHARES }
 }
 
 fn warm_state(instance: &Instance, options: &Options<'_>) -> Option<State> {
@@ -286,21 +294,7 @@ fn closes(instance: &Instance, bound: f64, score: &Score) -> bool {
     bound - value <= 4e-9 * value.abs().max(1e-3)
 }
 
-pub(crate) fn solve(
-    instance: &Instance,
-    options: &Options<'_>,
-    clock: Clock<'_>,
-) -> Result<Found, SolveError> {
-    let threads = options.threads.max(1);
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .thread_name(|i| format!("gang-{i}"))
-        .build()
-        .map_err(|e| SolveError::Threads { threads, reason: e.to_string() })?;
-    Ok(pool.install(|| run(instance, options, clock)))
-}
-
-fn run(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Found {
+pub(crate) fn solve(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Found {
     let start = Start::new(instance, options, clock);
     let (instance, state, prices) = (&*start.instance, &start.state, &start.prices);
     let mut found = Found {
@@ -402,7 +396,7 @@ fn limits<'a>(start: &Start<'_>, options: &Options<'_>, clock: Clock<'a>) -> Lim
         work.map_or(limit, |work| limit.min(usize::try_from(work / 2 / cost).unwrap_or(limit)))
     };
     let choosy = start.guide.choosy.contains(&true);
-    let (passes_until, repairs_until) = match (instance.dense_option.is_empty(), choosy) {
+    let (passes_until, repairs_until) = match (!instance.few, choosy) {
         (false, true) => FEW_UNTIL,
         (false, false) => FEW_EQUAL_UNTIL,
         (true, true) if instance.own_classes() => MANY_OWN_UNTIL,
@@ -419,7 +413,7 @@ fn limits<'a>(start: &Start<'_>, options: &Options<'_>, clock: Clock<'a>) -> Lim
         passes_until,
         repairs: if clock.is_limited() { usize::MAX } else { most(REPAIRS_MAX, REPAIR_WORK) },
         repairs_until,
-        long: instance.dense_option.is_empty() && !choosy,
+        long: !instance.few && !choosy,
     }
 }
 

@@ -305,7 +305,7 @@ impl Cut {
         let linear = orders.descend(&by_unit, LOOK, target, until);
         let parts = orders.descend(&by_part, LOOK, target, until);
         let (bound, price) = if parts.0 < linear.0 { parts } else { linear };
-        let least = if instance.dense_option.is_empty() { GAIN_MIN } else { GAIN_FEW_MIN };
+        let least = if !instance.few { GAIN_MIN } else { GAIN_FEW_MIN };
         if known - bound <= least * (known - target) {
             return None;
         }

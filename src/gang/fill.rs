@@ -8,9 +8,10 @@
 //! in sequential value correction for cutting stock (Mukhacheva and others 2000; Belov and
 //! Scheithauer 2007). What a pass leaves is mended by `rework.rs`.
 
+use super::guide::Guide;
 use super::instance::{Instance, NONE, narrow};
 use super::pattern::Pattern;
-use super::prices::{Guide, Prices};
+use super::prices::Prices;
 use super::rng::Stream;
 use super::state::{State, Taste};
 
@@ -91,7 +92,7 @@ impl<'a> Filler<'a> {
         rng: Stream,
     ) -> Filler<'a> {
         let types = instance.types;
-        let many = instance.dense_option.is_empty();
+        let many = !instance.few;
         let mut filler = Filler {
             instance,
             guide,
@@ -313,7 +314,7 @@ impl<'a> Filler<'a> {
     /// From now on only worth counts.
     pub(super) fn aim_at_worth(&mut self) {
         self.mends = true;
-        self.looks = if self.instance.dense_option.is_empty() { LOOKS_MANY } else { LOOKS };
+        self.looks = if !self.instance.few { LOOKS_MANY } else { LOOKS };
     }
 
     /// Fills a server for the most worth, or not at all for less than `least`; returns what was

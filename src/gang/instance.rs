@@ -6,10 +6,15 @@
 //! are contiguous, from small to large. A *zone* is a run of classes that share resource prices;
 //! it is one class unless the product of types and classes would not fit in memory.
 
+use super::counts::Counts;
 use super::problem::{InputError, Problem, ServerNames, Task};
 use super::units::{Unit, push_units};
 use crate::learn::{Exploration, variance_proxy};
+use foldhash::fast::RandomState;
+use rayon::prelude::*;
+use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
 
 /// "No server", "no option", "no task".
 pub(crate) const NONE: u32 = u32::MAX;
@@ -19,7 +24,9 @@ pub const TASKS_MAX: usize = 1 << 26;
 const OPTIONS_MAX: usize = 1_500_000;
 /// Up to this many servers every server is looked at for every task.
 pub(crate) const DENSE_SERVERS_MAX: usize = 256;
-/// Edges by (type, server) kept as a table.
+/// Edges by (type, server) kept as a table, and the options of a type from which on looking at all
+/// servers in a table is faster than at the options, where servers are more than that.
+const TABLE_OPTIONS: usize = 64;
 const DENSE_EDGES_MAX: usize = 4_000_000;
 
 /// Index that fits by construction: all arrays are shorter than `NONE`.
@@ -69,6 +76,8 @@ pub(crate) struct Instance {
     pub(crate) opts: Vec<Opt>,
     /// Option by (type, server) or `NONE`; empty when the instance is too large for it.
     pub(crate) dense_option: Vec<u32>,
+    /// Few enough servers to look at all of them for every task.
+    pub(crate) few: bool,
     pub(crate) task_type: Vec<u32>,
     pub(crate) job_of: Vec<u32>,
     /// First task of each job, and the number of tasks at the end.
@@ -77,6 +86,8 @@ pub(crate) struct Instance {
     pub(crate) insert_order: Vec<u32>,
     /// Requests of whole jobs.
     pub(crate) job_request: Vec<i64>,
+    /// Tasks by type of the possible jobs.
+    pub(super) counts: Counts,
     /// Jobs whose every task has an option.
     pub(crate) possible: Vec<bool>,
     /// Jobs whose tasks must be on different servers.
@@ -113,6 +124,53 @@ impl TypeSpec<'_> {
     fn of_group(&self, group: u32) -> Option<Terms> {
         let found = self.groups.iter().find(|(g, _)| *g == group);
         found.map(|(_, terms)| *terms).or(self.any)
+    }
+
+    fn read<'a>(
+        problem: &'a Problem,
+        exploration: &Exploration,
+        (j, q): (usize, usize),
+        (names, group_names): (&ServerNames<'_>, &HashMap<&str, u32>),
+    ) -> Result<TypeSpec<'a>, InputError> {
+        let task = &problem.jobs[j].tasks[q];
+        let (paid, g) = (problem.cost_of(task), used_g(exploration));
+        let mut edges: Vec<(u32, Terms)> = Vec::with_capacity(task.edges.len());
+        let mut last = None;
+        for (e, edge) in task.edges.iter().enumerate() {
+            last = names.find(&edge.server, last);
+            let Some(server) = last else {
+                let path = format!("jobs[{j}].tasks[{q}].edges[{e}].server");
+                let message = format!("unknown server {:?}", edge.server);
+                return Err(InputError::new(path, message));
+            };
+            edges.push((narrow(server), Terms::new(edge.mean, edge.count, paid, g)));
+        }
+        edges.sort_unstable_by_key(|(server, _)| *server);
+        let mut groups: Vec<(u32, Terms)> = Vec::with_capacity(task.groups.len());
+        for edge in &task.groups {
+            // Unknown names were refused by the problem's own check.
+            let group = group_names.get(edge.group.as_str()).copied().unwrap_or(NONE);
+            groups.push((group, Terms::new(edge.mean, edge.count, paid, g)));
+        }
+        groups.sort_unstable_by_key(|(group, _)| *group);
+        let any = task.any.map(|any| Terms::new(any.mean, any.count, paid, g));
+        Ok(TypeSpec { task, edges, groups, any })
+    }
+
+    /// What tells types apart, in bits.
+    fn words(&self) -> impl Iterator<Item = u64> {
+        let request = self.task.request.iter().map(|a| a.to_bits());
+        let any = self.any.iter().flat_map(|t| t.bits());
+        let lists = [&self.groups, &self.edges].map(|list| list.len() as u64);
+        let listed = self.groups.iter().chain(&self.edges);
+        let listed = listed.flat_map(|(at, t)| std::iter::once(u64::from(*at)).chain(t.bits()));
+        request.chain([u64::from(self.any.is_some())]).chain(any).chain(lists).chain(listed)
+    }
+
+    fn digest(&self, hashes: &RandomState) -> u64 {
+        let mut hasher = hashes.build_hasher();
+        self.words().for_each(|word| hasher.write_u64(word));
+        hasher.finish()
     }
 
     fn by_zone(&self) -> bool {
@@ -225,13 +283,14 @@ impl Instance {
             push_units(&mut input_capacity, &server.capacity, &scale);
         }
         let groups = Groups::of(problem);
-        let order = order_servers(kinds, &specs, &input_capacity, &groups.of_server);
+        let listed = Rows::by_server(&specs, problem.servers.len());
+        let order = order_servers(kinds, &listed, &input_capacity, &groups.of_server);
         let mut instance = Instance::empty(kinds, problem.servers.len(), &exploration);
         instance.set_servers(&order, &input_capacity);
         instance.set_requests(&specs, &scale);
         let by_zone = specs.iter().filter(|s| s.by_zone()).count();
         instance.set_zones(by_zone, &groups.of_server);
-        instance.set_options(&specs, &groups.of_server);
+        instance.set_options(&specs, &listed, &groups.of_server);
         instance.set_dense();
         instance.set_jobs(problem, task_type);
         instance.set_untried_weight();
@@ -258,11 +317,13 @@ impl Instance {
             opt_start: vec![0],
             opts: Vec::new(),
             dense_option: Vec::new(),
+            few: false,
             task_type: Vec::new(),
             job_of: Vec::new(),
             job_start: vec![0],
             insert_order: Vec::new(),
             job_request: Vec::new(),
+            counts: Counts::default(),
             possible: Vec::new(),
             spread: Vec::new(),
             delta: exploration.delta(),
@@ -322,21 +383,19 @@ impl Instance {
         self.zone_start.push(narrow(self.servers));
     }
 
-    fn set_options(&mut self, specs: &[TypeSpec<'_>], groups: &[u32]) {
+    fn set_options(&mut self, specs: &[TypeSpec<'_>], listed: &Rows, groups: &[u32]) {
+        let rows = listed.by_type(specs, &self.input_of);
+        self.opts.reserve(rows.edges.len());
         let mut row: Vec<Opt> = Vec::new();
         for (ty, spec) in specs.iter().enumerate() {
             row.clear();
-            let internal = &self.internal_of;
-            let mut edges: Vec<(u32, Terms)> =
-                spec.edges.iter().map(|(s, t)| (internal[*s as usize], *t)).collect();
-            edges.sort_unstable_by_key(|(s, _)| *s);
-            for (server, terms) in edges {
-                let class = self.class_of[server as usize];
-                let zone = self.zone_of[server as usize];
+            for (server, terms) in rows.row(ty) {
+                let class = self.class_of[*server as usize];
+                let zone = self.zone_of[*server as usize];
                 let same = row.last().is_some_and(|o| self.class_of[o.lo as usize] == class);
                 match row.last_mut() {
-                    Some(last) if same && last.hi == server => last.hi = server + 1,
-                    _ => row.push(terms.over(server, server + 1, zone)),
+                    Some(last) if same && last.hi == *server => last.hi = server + 1,
+                    _ => row.push(terms.over(*server, server + 1, zone)),
                 }
             }
             if spec.by_zone() {
@@ -356,16 +415,20 @@ impl Instance {
 
     /// Small instances look an edge up instead of searching it.
     fn set_dense(&mut self) {
-        if self.servers > DENSE_SERVERS_MAX || self.types * self.servers > DENSE_EDGES_MAX {
+        if self.types * self.servers > DENSE_EDGES_MAX {
+            return;
+        }
+        self.few = self.servers <= DENSE_SERVERS_MAX;
+        if !self.few && self.opts.len() < self.types * TABLE_OPTIONS {
             return;
         }
         let mut dense = vec![NONE; self.types * self.servers];
         for ty in 0..self.types {
             for option in self.type_opts(ty) {
-                for server in self.opts[option].lo..self.opts[option].hi {
-                    let found = self.option_on(ty, server).map_or(NONE, narrow);
-                    dense[ty * self.servers + server as usize] = found;
-                }
+                // Later options are the more specific ones; see `option_on`.
+                let first = ty * self.servers;
+                let opt = &self.opts[option];
+                dense[first + opt.lo as usize..first + opt.hi as usize].fill(narrow(option));
             }
         }
         self.dense_option = dense;
@@ -417,6 +480,9 @@ impl Instance {
                 possible &= !self.type_opts(ty).is_empty();
             }
             self.possible.push(possible);
+            if possible {
+                self.counts.push(self.task_type[start..end].to_vec());
+            }
             self.spread.push(job.spread && end - start > 1);
         }
         self.set_job_requests();
@@ -446,14 +512,20 @@ impl Instance {
     }
 }
 
+/// g(t) where exploration is on.
+pub(super) fn used_g(exploration: &Exploration) -> Option<f64> {
+    exploration.is_on().then(|| exploration.g())
+}
+
 impl Terms {
-    pub(super) fn new(mean: f64, count: f64, cost: f64, exploration: &Exploration) -> Terms {
+    /// `g` is that of [`used_g`].
+    pub(super) fn new(mean: f64, count: f64, cost: f64, g: Option<f64>) -> Terms {
         let tried = count > 0.0;
         let lin = if tried { mean } else { 0.0 } - cost;
-        if !exploration.is_on() {
+        let Some(g) = g else {
             return Terms { lin, s2: 0.0, untried: 0 };
-        }
-        let s2 = if tried { variance_proxy(exploration.g(), count) } else { 0.0 };
+        };
+        let s2 = if tried { variance_proxy(g, count) } else { 0.0 };
         Terms { lin, s2, untried: u32::from(!tried) }
     }
 
@@ -491,71 +563,113 @@ fn collect_types<'a>(
     problem: &'a Problem,
     exploration: &Exploration,
 ) -> Result<(Vec<TypeSpec<'a>>, Vec<u32>), InputError> {
-    let mut names = ServerNames::of(&problem.servers);
-    let group_names = Groups::of(problem).by_name;
-    let mut known: HashMap<Vec<u64>, u32> = HashMap::new();
-    let mut specs = Vec::new();
+    let mut different: Vec<(usize, usize)> = Vec::new();
     let mut task_type = Vec::new();
+    let mut last = None;
     for (j, job) in problem.jobs.iter().enumerate() {
         for (q, task) in job.tasks.iter().enumerate() {
-            if q > 0
-                && job.tasks[q - 1] == *task
-                && let Some(same) = task_type.last().copied()
-            {
-                task_type.push(same);
-                continue;
+            if last != Some(task) {
+                different.push((j, q));
+                last = Some(task);
             }
-            let paid = problem.cost_of(task);
-            let mut edges = Vec::with_capacity(task.edges.len());
-            for (e, edge) in task.edges.iter().enumerate() {
-                let Some(server) = names.find(&edge.server) else {
-                    let path = format!("jobs[{j}].tasks[{q}].edges[{e}].server");
-                    let message = format!("unknown server {:?}", edge.server);
-                    return Err(InputError::new(path, message));
-                };
-                edges.push((narrow(server), Terms::new(edge.mean, edge.count, paid, exploration)));
-            }
-            edges.sort_unstable_by_key(|(server, _)| *server);
-            let mut groups: Vec<(u32, Terms)> = Vec::with_capacity(task.groups.len());
-            for edge in &task.groups {
-                // Unknown names were refused by the problem's own check.
-                let group = group_names.get(edge.group.as_str()).copied().unwrap_or(NONE);
-                groups.push((group, Terms::new(edge.mean, edge.count, paid, exploration)));
-            }
-            groups.sort_unstable_by_key(|(group, _)| *group);
-            let any = task.any.map(|any| Terms::new(any.mean, any.count, paid, exploration));
-            let mut key: Vec<u64> = task.request.iter().map(|a| a.to_bits()).collect();
-            key.push(u64::from(any.is_some()));
-            key.extend(any.iter().flat_map(|t| t.bits()));
-            key.push(groups.len() as u64);
-            for (at, terms) in groups.iter().chain(&edges) {
-                key.push(u64::from(*at));
-                key.extend(terms.bits());
-            }
-            let ty = *known.entry(key).or_insert_with(|| {
-                specs.push(TypeSpec { task, edges, groups, any });
-                narrow(specs.len() - 1)
-            });
-            task_type.push(ty);
+            task_type.push(narrow(different.len() - 1));
         }
     }
+    let names = ServerNames::of(&problem.servers);
+    let groups = Groups::of(problem).by_name;
+    let hashes = RandomState::default();
+    let read = |at: &(usize, usize)| {
+        let spec = TypeSpec::read(problem, exploration, *at, (&names, &groups))?;
+        let digest = spec.digest(&hashes);
+        Ok((spec, digest))
+    };
+    let read: Result<Vec<_>, InputError> = different.par_iter().map(read).collect();
+    let mut known: HashMap<u64, Vec<u32>, RandomState> = HashMap::default();
+    let mut specs: Vec<TypeSpec<'_>> = Vec::new();
+    let types = read?.into_iter().map(|(spec, digest)| {
+        let alike = known.entry(digest).or_default();
+        let found = alike.iter().find(|ty| specs[**ty as usize].words().eq(spec.words()));
+        found.copied().unwrap_or_else(|| {
+            let ty = narrow(specs.len());
+            specs.push(spec);
+            alike.push(ty);
+            ty
+        })
+    });
+    let types: Vec<u32> = types.collect();
+    task_type.iter_mut().for_each(|ty| *ty = types[*ty as usize]);
     Ok((specs, task_type))
+}
+
+/// Edges in rows whose lengths are known before.
+struct Rows {
+    edges: Vec<(u32, Terms)>,
+    /// First edge of each row, and where its next one goes.
+    starts: Vec<usize>,
+    next: Vec<usize>,
+}
+
+impl Rows {
+    fn of(lengths: impl Iterator<Item = usize>) -> Rows {
+        let mut all = 0;
+        let before = |length| {
+            all += length;
+            all - length
+        };
+        let starts: Vec<usize> = lengths.map(before).collect();
+        let edges = vec![(NONE, Terms { lin: 0.0, s2: 0.0, untried: 0 }); all];
+        Rows { edges, next: starts.clone(), starts }
+    }
+
+    fn push(&mut self, row: usize, edge: (u32, Terms)) {
+        self.edges[self.next[row]] = edge;
+        self.next[row] += 1;
+    }
+
+    fn row(&self, row: usize) -> &[(u32, Terms)] {
+        &self.edges[self.starts[row]..self.next[row]]
+    }
+
+    /// Edges listed one by one: by input server, and then by type.
+    fn by_server(specs: &[TypeSpec<'_>], servers: usize) -> Rows {
+        let mut lengths = vec![0; servers];
+        for (server, _) in specs.iter().flat_map(|spec| &spec.edges) {
+            lengths[*server as usize] += 1;
+        }
+        let mut rows = Rows::of(lengths.into_iter());
+        for (ty, spec) in specs.iter().enumerate() {
+            for (server, terms) in &spec.edges {
+                rows.push(*server as usize, (narrow(ty), *terms));
+            }
+        }
+        rows
+    }
+
+    /// The same by type, and then by internal server.
+    fn by_type(&self, specs: &[TypeSpec<'_>], input_of: &[u32]) -> Rows {
+        let mut rows = Rows::of(specs.iter().map(|spec| spec.edges.len()));
+        for (internal, input) in input_of.iter().enumerate() {
+            for (ty, terms) in self.row(*input as usize) {
+                rows.push(*ty as usize, (narrow(internal), *terms));
+            }
+        }
+        rows
+    }
+}
+
+fn compare_edges(a: &[(u32, Terms)], b: &[(u32, Terms)]) -> Ordering {
+    let key = |(ty, terms): &(u32, Terms)| (*ty, terms.bits());
+    a.iter().map(key).cmp(b.iter().map(key))
 }
 
 /// Orders servers by group, size, capacity and edges; the flag says "same class as the one before".
 fn order_servers(
     kinds: usize,
-    specs: &[TypeSpec<'_>],
+    listed: &Rows,
     capacity: &[i32],
     groups: &[u32],
 ) -> Vec<(u32, bool)> {
     let servers = capacity.len() / kinds;
-    let mut listed: Vec<Vec<(u32, [u64; 3])>> = vec![Vec::new(); servers];
-    for (ty, spec) in specs.iter().enumerate() {
-        for (server, terms) in &spec.edges {
-            listed[*server as usize].push((narrow(ty), terms.bits()));
-        }
-    }
     let row = |s: u32| &capacity[s as usize * kinds..(s as usize + 1) * kinds];
     let scale: Vec<f64> = (0..kinds)
         .map(|k| {
@@ -570,7 +684,7 @@ fn order_servers(
         by_group
             .then_with(|| sizes[a as usize].total_cmp(&sizes[b as usize]))
             .then_with(|| row(a).cmp(row(b)))
-            .then_with(|| listed[a as usize].cmp(&listed[b as usize]))
+            .then_with(|| compare_edges(listed.row(a as usize), listed.row(b as usize)))
     };
     order.sort_by(|a, b| compare(*a, *b).then(a.cmp(b)));
     let same = |i: usize| i > 0 && compare(order[i - 1], order[i]).is_eq();

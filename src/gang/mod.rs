@@ -12,9 +12,12 @@
 
 mod best;
 mod branch;
+mod counts;
 mod cuts;
 mod fill;
+mod guide;
 mod instance;
+mod market;
 mod oust;
 mod pattern;
 mod prices;
@@ -44,7 +47,7 @@ pub use problem::{
 use crate::learn::Exploration;
 
 use best::{Clock, Found};
-use instance::{Instance, NONE, Terms};
+use instance::{Instance, NONE, Terms, used_g};
 use prices::Dual;
 use state::{Score, State};
 
@@ -59,12 +62,23 @@ const BOUND_STEPS: u64 = 400;
 /// [`SolveError::Input`] when the problem is malformed, [`SolveError::TooLarge`] when the mode
 /// cannot do its size, [`SolveError::Threads`] when the system refuses threads.
 pub fn solve(problem: &Problem, options: &Options<'_>) -> Result<Answer, SolveError> {
+    let threads = options.threads.max(1);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|i| format!("gang-{i}"))
+        .build()
+        .map_err(|e| SolveError::Threads { threads, reason: e.to_string() })?;
+    pool.install(|| solve_here(problem, options))
+}
+
+/// The same on the current threads.
+fn solve_here(problem: &Problem, options: &Options<'_>) -> Result<Answer, SolveError> {
     problem.validate()?;
     let instance = Instance::compile(problem)?;
     // Shares of the time are shares of what reading the problem left.
     let clock = Clock::new(options.remaining);
     let found = match options.mode {
-        Mode::Best => best::solve(&instance, options, clock)?,
+        Mode::Best => best::solve(&instance, options, clock),
         Mode::Seed => bounded(&instance, seed::solve(&instance, options, clock), clock),
         Mode::Exact => exact(&instance, options, clock)?,
     };
@@ -208,7 +222,7 @@ pub fn task_alone(
     edge: &GroupEdge,
 ) -> TaskTerms {
     let cost = problem.cost_of(task);
-    let terms = Terms::new(edge.mean, edge.count, cost, exploration);
+    let terms = Terms::new(edge.mean, edge.count, cost, used_g(exploration));
     TaskTerms { count: edge.count, ..task_terms(cost, terms, terms.s2.sqrt()) }
 }
 

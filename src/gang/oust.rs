@@ -4,8 +4,8 @@
 //! What a large gang needs, on as many servers, is hardly ever what gangs removed by chance leave.
 //! Here they go server by server, where the least has to, until each of its tasks has a place.
 
+use super::guide::Guide;
 use super::instance::{Instance, NONE, narrow};
-use super::prices::Guide;
 use super::problem::KINDS_MAX;
 use super::search::Island;
 use super::state::{SHUT, State};
@@ -147,8 +147,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use crate::gang::best::share_prices;
+    use crate::gang::guide::Guide;
     use crate::gang::instance::{Instance, NONE};
-    use crate::gang::prices::Guide;
     use crate::gang::rng::Stream;
     use crate::gang::search::Island;
     use crate::gang::state::{State, Taste};

@@ -101,6 +101,13 @@ impl Pattern {
         self.items.push(item);
     }
 
+    /// The same where the request is not nothing, and `size` is its price.
+    pub(crate) fn offer_sized(&mut self, id: u32, profit: f64, most: u32, size: f64) {
+        if profit > 0.0 && most > 0 {
+            self.items.push(Item { id, most, profit, size, ratio: profit / size });
+        }
+    }
+
     /// Begins with a filling that fits, of which what is offered still counts: a search that is
     /// cut short finds nothing worse. Comes right after offers with ascending ids.
     pub(crate) fn begin_with(&mut self, filling: &[(u32, u32)]) {
@@ -121,9 +128,14 @@ impl Pattern {
     /// Takes the prices of the relaxation for those given where they prove more before the search:
     /// more work, and far less of it to prove that nothing is better. `request` gives the row of an
     /// id.
-    pub(crate) fn relax<'r>(&mut self, request: impl Fn(u32) -> &'r [i32]) {
+    ///
+    /// With `some`, what is not in the relaxation is left out: faster, but `bound` is none.
+    pub(crate) fn relax<'r>(&mut self, some: bool, request: impl Fn(u32) -> &'r [i32]) {
         if self.items.len() > RELAXED {
             self.items.select_nth_unstable_by(RELAXED, Item::order);
+            if some {
+                self.items.truncate(RELAXED);
+            }
         }
         self.relaxation.clear(self.capacity.len());
         let mut scale = 0.0_f64;

@@ -2,8 +2,10 @@
 //! Problem, options, answer and errors of `solve gang`: the types of the library and of the JSON.
 
 use crate::learn::{Exploration, Growth};
+use foldhash::fast::RandomState;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Device kinds of one problem.
@@ -62,21 +64,31 @@ pub struct Job {
     pub spread: bool,
 }
 
-/// One task of a gang.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// One task of a gang. A clone shares its edges.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
     /// Devices needed per kind.
     pub request: Vec<f64>,
     /// Servers that may run the task, with what was learned there.
     #[serde(default)]
-    pub edges: Vec<Edge>,
+    pub edges: Arc<[Edge]>,
     /// Edges to all servers of a group, except those that `edges` lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupEdge>,
     /// An edge to every server that neither `edges` nor `groups` lists.
     #[serde(default)]
     pub any: Option<AnyEdge>,
+}
+
+impl PartialEq for Task {
+    fn eq(&self, other: &Task) -> bool {
+        let same_edges = || Arc::ptr_eq(&self.edges, &other.edges) || self.edges == other.edges;
+        self.request == other.request
+            && self.any == other.any
+            && self.groups == other.groups
+            && same_edges()
+    }
 }
 
 /// A task may run on `server`.
@@ -376,29 +388,27 @@ pub struct Answer {
     pub explain: Option<Explain>,
 }
 
-/// Servers by name; edges that follow the servers' order are found without hashing.
+/// Servers by name.
 pub(crate) struct ServerNames<'a> {
     servers: &'a [Server],
-    by_name: HashMap<&'a str, usize>,
-    next: usize,
+    by_name: HashMap<&'a str, usize, RandomState>,
 }
 
 impl<'a> ServerNames<'a> {
     /// Of equal names the first counts.
     pub(crate) fn of(servers: &'a [Server]) -> ServerNames<'a> {
-        let mut by_name = HashMap::with_capacity(servers.len());
+        let mut by_name = HashMap::with_capacity_and_hasher(servers.len(), RandomState::default());
         for (i, server) in servers.iter().enumerate() {
             by_name.entry(server.name.as_str()).or_insert(i);
         }
-        ServerNames { servers, by_name, next: 0 }
+        ServerNames { servers, by_name }
     }
 
-    /// Index of a server.
-    pub(crate) fn find(&mut self, name: &str) -> Option<usize> {
-        let expected = self.servers.get(self.next).is_some_and(|server| server.name == name);
-        let at = if expected { self.next } else { *self.by_name.get(name)? };
-        self.next = at + 1;
-        Some(at)
+    /// Index of a server; that of the one found last saves the search for the next one.
+    pub(crate) fn find(&self, name: &str, last: Option<usize>) -> Option<usize> {
+        let next = last.map_or(0, |last| last + 1);
+        let expected = self.servers.get(next).is_some_and(|server| server.name == name);
+        if expected { Some(next) } else { self.by_name.get(name).copied() }
     }
 }
 
@@ -425,7 +435,7 @@ impl Problem {
     pub fn validate(&self) -> Result<(), InputError> {
         self.validate_head()?;
         let kinds = self.kinds.len();
-        let mut names = ServerNames::of(&self.servers);
+        let names = ServerNames::of(&self.servers);
         for (i, server) in self.servers.iter().enumerate() {
             if names.by_name.get(server.name.as_str()).is_some_and(|first| *first < i) {
                 let message = format!("duplicate server name {:?}", server.name);
@@ -454,7 +464,7 @@ impl Problem {
                     continue;
                 }
                 checked += 1;
-                self.validate_task((j, q), task, &mut names, (&mut listed, checked))?;
+                self.validate_task((j, q), task, &names, (&mut listed, checked))?;
                 validate_groups((j, q), task, &groups)?;
             }
         }
@@ -486,16 +496,18 @@ impl Problem {
         &self,
         (j, q): (usize, usize),
         task: &Task,
-        names: &mut ServerNames<'_>,
+        names: &ServerNames<'_>,
         (listed, number): (&mut [u64], u64),
     ) -> Result<(), InputError> {
         amounts(&format_args!("jobs[{j}].tasks[{q}].request"), &task.request, self.kinds.len())?;
+        let mut last = None;
         for (e, edge) in task.edges.iter().enumerate() {
             let path = format_args!("jobs[{j}].tasks[{q}].edges[{e}]");
-            let Some(server) = names.find(&edge.server) else {
+            let Some(server) = names.find(&edge.server, last) else {
                 let message = format!("unknown server {:?}", edge.server);
                 return Err(InputError::new(format!("{path}.server"), message));
             };
+            last = Some(server);
             if std::mem::replace(&mut listed[server], number) == number {
                 let message = format!("duplicate edge to server {:?}", edge.server);
                 return Err(InputError::new(format!("{path}.server"), message));

@@ -7,8 +7,9 @@
 
 use super::best::Clock;
 use super::fill::Filler;
+use super::guide::Guide;
 use super::instance::{Instance, NONE, narrow};
-use super::prices::{Guide, Prices};
+use super::prices::Prices;
 use super::rng::Stream;
 use super::state::State;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What all servers of a small cluster are worth to one task, and the best of them.
+//! What all servers are worth to one task, and the best of them.
 
 /// Servers scanned at a time.
 pub(crate) const LANES: usize = 8;
@@ -21,37 +21,66 @@ impl Scores {
     }
 
     /// Scores each server by value minus price of its leftover.
-    ///
-    /// Works on `LANES` servers at a time in loops that the compiler turns into vector code.
     pub(crate) fn scan(
         &mut self,
         columns: &[i32],
         request: &[i32],
         value: &[f32],
+        price: (&[f32], f32),
+    ) {
+        for run in 0..self.tops.len() {
+            self.scan_run(run, columns, request, value, price);
+        }
+    }
+
+    /// The same, but for runs on no server of which the request fits: `peaks` by run and kind is
+    /// the most that is free on one of its servers.
+    pub(crate) fn scan_open(
+        &mut self,
+        (columns, peaks): (&[i32], &[i32]),
+        request: &[i32],
+        value: &[f32],
+        price: (&[f32], f32),
+    ) {
+        for (run, peaks) in peaks.chunks_exact(request.len()).enumerate() {
+            if request.iter().zip(peaks).all(|(a, most)| a <= most) {
+                self.scan_run(run, columns, request, value, price);
+            } else {
+                self.tops[run] = f32::NEG_INFINITY;
+            }
+        }
+    }
+
+    /// Scores `LANES` servers at a time in loops that the compiler turns into vector code.
+    #[inline(always)]
+    fn scan_run(
+        &mut self,
+        run: usize,
+        columns: &[i32],
+        request: &[i32],
+        value: &[f32],
         (rest, tight): (&[f32], f32),
     ) {
-        let padded = self.row.len();
-        let rows = self.row.chunks_exact_mut(LANES).zip(value.chunks_exact(LANES));
-        for (at, ((row, value), top)) in rows.zip(&mut self.tops).enumerate() {
-            let mut lack = [0_i32; LANES];
-            let mut left = [0.0_f32; LANES];
-            for (k, (a, p)) in request.iter().zip(rest).enumerate() {
-                let column = &columns[k * padded + at * LANES..][..LANES];
-                for l in 0..LANES {
-                    let over = column[l] - a;
-                    lack[l] |= over;
-                    left[l] += p * over as f32;
-                }
-            }
+        let (padded, first) = (self.row.len(), run * LANES);
+        let (row, value) = (&mut self.row[first..][..LANES], &value[first..][..LANES]);
+        let mut lack = [0_i32; LANES];
+        let mut left = [0.0_f32; LANES];
+        for (k, (a, p)) in request.iter().zip(rest).enumerate() {
+            let column = &columns[k * padded + first..][..LANES];
             for l in 0..LANES {
-                // A negative sign bit anywhere says that some kind lacks; spread over all bits it
-                // selects -inf. Branches here would keep the loop from becoming vector code.
-                let mask = (lack[l] >> 31).cast_unsigned();
-                let bits = (value[l] - tight * left[l]).to_bits();
-                row[l] = f32::from_bits((bits & !mask) | (f32::NEG_INFINITY.to_bits() & mask));
+                let over = column[l] - a;
+                lack[l] |= over;
+                left[l] += p * over as f32;
             }
-            *top = largest(row);
         }
+        for l in 0..LANES {
+            // A negative sign bit anywhere says that some kind lacks; spread over all bits it
+            // selects -inf. Branches here would keep the loop from becoming vector code.
+            let mask = (lack[l] >> 31).cast_unsigned();
+            let bits = (value[l] - tight * left[l]).to_bits();
+            row[l] = f32::from_bits((bits & !mask) | (f32::NEG_INFINITY.to_bits() & mask));
+        }
+        self.tops[run] = largest(row);
     }
 
     /// Leaves a server out.
@@ -96,7 +125,11 @@ mod tests {
         let value: Vec<f32> = (0..padded).map(|s| (s * 7 % 11) as f32).collect();
         let mut scores = Scores::new(padded);
         assert_eq!(scores.best(), None);
+        let peaks: Vec<i32> = columns.chunks(LANES).map(|run| run[0]).collect();
+        scores.scan_open((&columns, &peaks), &[2], &value, (&[1.0], 0.5));
+        let open = scores.best();
         scores.scan(&columns, &[2], &value, (&[1.0], 0.5));
+        assert_eq!(scores.best(), open);
         let mut left: Vec<usize> = (0..padded - 6).collect();
         while let Some(best) = scores.best() {
             let first = left.iter().copied().reduce(|a, b| if value[b] > value[a] { b } else { a });

@@ -3,9 +3,9 @@
 //!
 //! Every buffer is made when the island is; the loops do not allocate.
 
+use super::guide::Guide;
 use super::instance::{Instance, NONE, narrow};
 use super::oust::Way;
-use super::prices::Guide;
 use super::rng::Stream;
 use super::shift::Chain;
 use super::state::{Score, State, Taste};

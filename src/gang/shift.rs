@@ -4,15 +4,15 @@
 //! Removing whole jobs is too coarse where a job has many tasks: a chain moves single tasks, to a
 //! server where they are worth more or to make room for a job that waits.
 
+use super::guide::Guide;
 use super::instance::{Instance, NONE, narrow};
-use super::prices::Guide;
 use super::rng::Stream;
 use super::state::{State, Taste};
 
 /// Tasks that one chain moves, beyond the one that it starts from.
 const DEPTH_MAX: u32 = 2;
 /// Options looked at for one task, by descending reduced value.
-const OPTIONS_MAX: usize = 12;
+const OPTIONS_MAX: usize = super::guide::ORDERED;
 /// Servers of one option looked at.
 const SERVERS_MAX: usize = 6;
 /// Weight of what stays free where a task is put.

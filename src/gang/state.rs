@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! One assignment under construction: who runs where, what is free, and its exact score.
 
+use super::guide::Guide;
 use super::instance::{Instance, NONE, narrow};
-use super::prices::Guide;
 use super::scores::{LANES, Scores};
 use super::tree::FreeTree;
 use crate::learn::confidence_index;
@@ -53,6 +53,8 @@ pub(crate) struct State {
     pub(crate) free: Vec<i32>,
     /// The same by kind, padded to whole lanes with -1.
     columns: Vec<i32>,
+    /// Where servers are many: the most that is free on one of each run of lanes, by kind.
+    peaks: Vec<i32>,
     padded: usize,
     /// What is left of the cluster's capacity when jobs placed have theirs.
     total_free: Vec<i64>,
@@ -142,11 +144,20 @@ impl State {
         for (at, c) in instance.capacity.iter().enumerate() {
             columns[(at % kinds) * padded + at / kinds] = *c;
         }
+        let wide = dense && !instance.few;
+        let mut peaks = vec![-1; if wide { padded / LANES * kinds } else { 0 }];
+        if wide {
+            for (at, c) in instance.capacity.iter().enumerate() {
+                let peak = &mut peaks[at / kinds / LANES * kinds + at % kinds];
+                *peak = i32::max(*peak, *c);
+            }
+        }
         State {
             server: vec![NONE; tasks],
             option: vec![NONE; tasks],
             free: instance.capacity.clone(),
             columns,
+            peaks,
             padded,
             total_free,
             queue: (0..narrow(jobs)).collect(),
@@ -172,6 +183,7 @@ impl State {
         self.option.copy_from_slice(&other.option);
         self.free.copy_from_slice(&other.free);
         self.columns.copy_from_slice(&other.columns);
+        self.peaks.copy_from_slice(&other.peaks);
         self.total_free.copy_from_slice(&other.total_free);
         self.queue.copy_from_slice(&other.queue);
         self.queue_at.copy_from_slice(&other.queue_at);
@@ -289,6 +301,18 @@ impl State {
         }
         if self.tree.is_used() {
             self.tree.update(server, free);
+        } else if !self.peaks.is_empty() {
+            self.set_peaks(server);
+        }
+    }
+
+    fn set_peaks(&mut self, server: usize) {
+        let first = server - server % LANES;
+        let kinds = self.total_free.len();
+        let peaks = &mut self.peaks[server / LANES * kinds..][..kinds];
+        let columns = self.columns.chunks_exact(self.padded);
+        for (peak, column) in peaks.iter_mut().zip(columns) {
+            *peak = column[first..first + LANES].iter().copied().fold(-1, i32::max);
         }
     }
 
@@ -391,7 +415,11 @@ impl State {
         let row = server * kinds..(server + 1) * kinds;
         self.free[row.start] += by;
         self.columns[server] += by;
-        self.tree.update(server, &self.free[row]);
+        if self.tree.is_used() {
+            self.tree.update(server, &self.free[row]);
+        } else if !self.peaks.is_empty() {
+            self.set_peaks(server);
+        }
     }
 
     /// The best server for one task of type `ty`, and the option that it uses there.
@@ -406,12 +434,14 @@ impl State {
             return self.choose_by_tree(instance, guide, ty, taste);
         }
         self.work += (instance.servers / 16 + 2) as u64;
-        self.scores.scan(
-            &self.columns,
-            instance.row(ty),
-            &guide.dense[ty * self.padded..(ty + 1) * self.padded],
-            (&guide.rest_f32, taste.tight),
-        );
+        let request = instance.row(ty);
+        let value = &guide.dense[ty * self.padded..(ty + 1) * self.padded];
+        let price = (guide.rest_f32.as_slice(), taste.tight);
+        if self.peaks.is_empty() {
+            self.scores.scan(&self.columns, request, value, price);
+        } else {
+            self.scores.scan_open((&self.columns, &self.peaks), request, value, price);
+        }
         self.best_scored(instance, ty)
     }
 

@@ -2,15 +2,17 @@
 //! Tests of parts that the public interface does not show.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
 
+use super::guide::Guide;
 use super::instance::{Instance, NONE};
 use super::pattern::Pattern;
-use super::prices::{Dual, Guide};
+use super::prices::Dual;
 use super::problem::{
     AnyEdge, Edge, GroupEdge, Job, KINDS_MAX, Mode, Options, Problem, Server, Task,
 };
 use super::rng::Stream;
 use super::seed::{Chromosome, repair, swap_server};
-use super::{solve, wages};
+use super::state::Taste;
+use super::{best, solve, wages};
 use crate::learn::Growth;
 
 /// The model of the worked examples, with true means and one observation each.
@@ -90,7 +92,8 @@ fn crossover_of_server_0_is_repaired_as_in_the_worked_example() {
 #[test]
 fn options_cover_listed_and_unlisted_servers() {
     let mut problem = model();
-    problem.jobs[1].tasks[0].edges.truncate(1);
+    let task = &mut problem.jobs[1].tasks[0];
+    task.edges = task.edges[..1].into();
     problem.jobs[1].tasks[0].any = Some(super::AnyEdge { mean: 0.2, count: 1.0 });
     let instance = Instance::compile(&problem).unwrap();
     let ty = instance.task_type[3] as usize;
@@ -259,7 +262,7 @@ fn patterns_are_optimal_or_bounded() {
             let before = pattern.value;
             if relaxed {
                 pattern.begin_with(&known);
-                pattern.relax(|id| &items[id as usize].2);
+                pattern.relax(false, |id| &items[id as usize].2);
             }
             pattern.search(looks, 0.0, |id| &items[id as usize].2);
             assert!(!relaxed || pattern.value >= before - 1e-9, "case {case}");
@@ -362,13 +365,13 @@ fn too_many_kinds_are_refused() {
 fn an_explanation_adds_up_task_by_task() {
     let mut problem = model();
     (problem.slot, problem.g) = (9, Growth::Source);
-    problem.jobs[0].tasks[1].edges[0].count = 4.0;
+    std::sync::Arc::make_mut(&mut problem.jobs[0].tasks[1].edges)[0].count = 4.0;
     // A group and an edge for the rest count as well as listed edges do.
     problem.servers[2].group = Some("late".into());
-    problem.jobs[1].tasks[1].edges.clear();
+    problem.jobs[1].tasks[1].edges = [].into();
     problem.jobs[1].tasks[1].groups =
         vec![GroupEdge { group: "late".into(), mean: 0.9, count: 7.0 }];
-    problem.jobs[1].tasks[0].edges.clear();
+    problem.jobs[1].tasks[0].edges = [].into();
     problem.jobs[1].tasks[0].any = Some(AnyEdge { mean: 0.4, count: 3.0 });
     let options = Options { explain: true, mode: Mode::Exact, ..Options::default() };
     let answer = solve(&problem, &options).unwrap();
@@ -410,10 +413,8 @@ fn a_kind_that_was_free_gets_a_price_once_it_is_scarce() {
     assert_eq!(common[1], 0.0);
 }
 
-/// Patterns of several servers are searched at a time where most servers are a class of their own.
-#[test]
-fn the_answer_does_not_depend_on_the_threads_where_every_server_differs() {
-    let (servers, jobs) = (160, 120);
+/// Servers that all differ, and gangs that each list some of them.
+fn scattered(servers: usize, jobs: usize, edges: usize) -> Problem {
     let mut rng = Stream::new(21, 0);
     let server =
         |s| Server { name: format!("s{s}"), capacity: vec![12.0, 7.0], ..Server::default() };
@@ -424,19 +425,105 @@ fn the_answer_does_not_depend_on_the_threads_where_every_server_differs() {
             mean: 0.5 + rng.unit(),
             count: (1 + rng.below(4)) as f64,
         };
-        let edges = (0..12).map(|at| edge((17 * j + 13 * at) % servers)).collect();
+        let edges = (0..edges).map(|at| edge((17 * j + 13 * at) % servers)).collect();
         let task = Task { request, edges, ..Task::default() };
         Job { id: format!("j{j}"), tasks: vec![task; 1 + j % 6], spread: j.is_multiple_of(5) }
     };
     let jobs = (0..jobs).map(job).collect();
-    let problem = Problem { servers: (0..servers).map(server).collect(), jobs, ..model() };
-    let answer = |threads| {
-        let work_max = Some(400_000);
-        solve(&problem, &Options { threads, work_max, ..Options::default() }).unwrap()
-    };
-    let (one, two) = (answer(1), answer(2));
-    assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&two).unwrap());
-    assert!(one.upper_bound.unwrap() < 1.05 * one.index, "{} {:?}", one.index, one.upper_bound);
+    Problem { servers: (0..servers).map(server).collect(), jobs, ..model() }
+}
+
+/// Patterns of several servers are searched at a time where most servers are a class of their own,
+/// and tables are filled by several threads.
+#[test]
+fn the_answer_does_not_depend_on_the_threads_where_every_server_differs() {
+    for (servers, jobs, edges) in [(160, 120, 12), (300, 150, 80)] {
+        let problem = scattered(servers, jobs, edges);
+        let answer = |threads| {
+            let work_max = Some(400_000);
+            solve(&problem, &Options { threads, work_max, ..Options::default() }).unwrap()
+        };
+        let (one, two) = (answer(1), answer(2));
+        assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&two).unwrap());
+        assert!(one.upper_bound.unwrap() < 1.05 * one.index, "{} {:?}", one.index, one.upper_bound);
+    }
+}
+
+/// Servers are many, and looked at in a table, but for runs of them that are full.
+#[test]
+fn of_many_servers_the_best_that_fits_is_chosen() {
+    let instance = Instance::compile(&scattered(300, 600, 70)).unwrap();
+    assert!(!instance.few && !instance.dense_option.is_empty());
+    let guide = Guide::new(&instance, &best::share_prices(&instance, 0.0));
+    let mut state = best::greedy(&instance, &guide, 0.1);
+    let mut rng = Stream::new(4, 0);
+    let (mut found, mut full) = (0, 0);
+    for _ in 0..2_000 {
+        let job = rng.below(instance.jobs());
+        let taste = Taste { tight: 0.1, window: None };
+        if state.is_placed(job) {
+            state.remove_job(&instance, job);
+        } else {
+            state.insert_job(&instance, &guide, job, taste);
+        }
+        let ty = rng.below(instance.types);
+        let value = |server: u32| {
+            let option = instance.option_on(ty, server)?;
+            let room = state.free[server as usize * 2..][..2].iter().zip(instance.row(ty));
+            let left = room.zip(&guide.rest_f32).map(|((f, a), p)| p * (f - a) as f32);
+            let value = guide.reduced[option] - f64::from(taste.tight * left.sum::<f32>());
+            state.fits(&instance, ty, server as usize).then_some(value)
+        };
+        let best = (0..300).filter_map(value).reduce(f64::max);
+        let values: Vec<Option<f64>> = (0..300).map(value).collect();
+        match state.choose(&instance, &guide, ty, taste) {
+            Some((server, _)) => {
+                let (chosen, best) = (values[server as usize].unwrap(), best.unwrap());
+                assert!(chosen >= best - 1e-5 * best.abs(), "{chosen} {best}");
+                found += 1;
+            }
+            None => {
+                assert_eq!(best, None);
+                full += 1;
+            }
+        }
+    }
+    assert!(found > 500 && full > 0, "{found} {full}");
+}
+
+#[test]
+fn the_table_of_edges_holds_what_a_search_finds() {
+    let mut rng = Stream::new(8, 0);
+    for case in 0..200 {
+        let instance = Instance::compile(&random_problem(&mut rng)).unwrap();
+        let searched = Instance { dense_option: Vec::new(), ..instance.clone() };
+        for ty in 0..instance.types {
+            for server in 0..instance.servers as u32 {
+                let (table, search) =
+                    (instance.option_on(ty, server), searched.option_on(ty, server));
+                assert_eq!(table, search, "case {case}, type {ty}, server {server}");
+            }
+        }
+    }
+}
+
+#[test]
+fn equal_tasks_are_one_type_wherever_they_are() {
+    let mut problem = model();
+    let jobs = problem.jobs.clone();
+    problem.jobs.extend(jobs.into_iter().map(|job| Job { id: job.id + "again", ..job }));
+    let instance = Instance::compile(&problem).unwrap();
+    assert_eq!(instance.types, 5);
+    assert_eq!(instance.task_type[..5], instance.task_type[5..]);
+    assert_eq!(instance.counts.gang(0), instance.counts.gang(2));
+}
+
+#[test]
+fn no_share_of_the_time_is_behind_its_end() {
+    let late = || Some(std::time::Duration::ZERO);
+    assert!(best::Clock::new(&late).past(1.05));
+    let never = || None;
+    assert!(!best::Clock::new(&never).past(1.05));
 }
 
 #[test]

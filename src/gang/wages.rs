@@ -15,9 +15,10 @@
 //! pays where servers differ, since prices then have more unknowns than wages, and where tasks are
 //! large beside servers, since prices do not see what no task fits into.
 
+use super::guide::Guide;
 use super::instance::{Instance, narrow};
 use super::pattern::{Filling, Pattern};
-use super::prices::{Guide, Prices};
+use super::prices::Prices;
 use super::rng::Stream;
 use rayon::prelude::*;
 
@@ -59,15 +60,13 @@ const EDGES_MAX: usize = 3_000_000;
 pub(crate) struct Wages<'a> {
     instance: &'a Instance,
     theta: f64,
-    /// (type, worth) by zone.
+    /// By zone.
     zone_start: Vec<u32>,
-    zone_items: Vec<(u32, f64)>,
+    zone_items: Vec<Offer>,
     /// Price per unit by (zone, kind): which items patterns relax.
     price: Vec<f64>,
     /// Tasks of each type in possible jobs.
     total: Vec<f64>,
-    job_start: Vec<u32>,
-    job_types: Vec<(u32, f64)>,
     /// By type.
     wage: Vec<f64>,
     /// What a pass visits: (zone, for how many of its servers).
@@ -79,6 +78,17 @@ pub(crate) struct Wages<'a> {
     /// Looks at items so far.
     looked: u64,
     rng: Stream,
+}
+
+/// A type that a server of some zone may run.
+#[derive(Debug, Clone, Copy)]
+struct Offer {
+    ty: u32,
+    /// At most so many tasks.
+    most: u32,
+    worth: f64,
+    /// Request times the zone's prices; 0 of a type that requests nothing.
+    size: f64,
 }
 
 /// An empty server of a zone: what no pattern has more profit than, the best one found, and the
@@ -105,8 +115,10 @@ pub(crate) fn descend(
 ) -> Option<(f64, Vec<f64>)> {
     let mut wages = Wages::new(instance, guide, prices, seed);
     let own_classes = instance.own_classes();
-    let mut best = (wages.bound(LOOKS_PASS, used), wages.wage.clone());
-    let many = instance.dense_option.is_empty();
+    let many = !instance.few;
+    // There the first steps soon prove more.
+    let first = if many && own_classes { f64::INFINITY } else { wages.bound(LOOKS_PASS, used) };
+    let mut best = (first, wages.wage.clone());
     let trial = if many { TRIAL_PASSES } else { 0 };
     let passes = if many && used().is_some() { PASSES_MANY_MAX } else { PASSES_MAX };
     let rent = wages.mean_rent(guide);
@@ -140,8 +152,6 @@ impl<'a> Wages<'a> {
             zone_items: Vec::with_capacity(instance.opts.len()),
             price: guide.unit_prices(instance, prices),
             total: vec![0.0; instance.types],
-            job_start: vec![0],
-            job_types: Vec::new(),
             wage: vec![0.0; instance.types],
             visits: Vec::new(),
             known: vec![Vec::new(); instance.zones],
@@ -150,12 +160,24 @@ impl<'a> Wages<'a> {
             rng: Stream::new(seed, 1 << 5),
         };
         wages.set_visits();
-        wages.set_jobs();
-        let mut by_zone: Vec<Vec<(u32, f64)>> = vec![Vec::new(); instance.zones];
+        let counts = &instance.counts;
+        for (ty, n) in (0..counts.len()).flat_map(|gang| counts.gang(gang)) {
+            wages.total[*ty as usize] += n;
+        }
+        let mut by_zone: Vec<Vec<Offer>> = vec![Vec::new(); instance.zones];
+        let kinds = instance.kinds;
         for ty in (0..instance.types).filter(|ty| wages.total[*ty] > 0.0) {
             let opts = instance.type_opts(ty);
+            let row = instance.row(ty);
+            // Rounded up, so that nothing is left out.
+            let most = narrow(whole(wages.total[ty]));
+            let nothing = row.iter().all(|a| *a == 0);
             for at in opts.clone() {
-                by_zone[instance.opts[at].zone as usize].push((narrow(ty), guide.worth[at]));
+                let zone = instance.opts[at].zone as usize;
+                let price = &wages.price[zone * kinds..(zone + 1) * kinds];
+                let size = row.iter().zip(price).map(|(a, p)| f64::from(*a) * p).sum::<f64>();
+                let size = if nothing { 0.0 } else { size.max(1e-300) };
+                by_zone[zone].push(Offer { ty: narrow(ty), most, worth: guide.worth[at], size });
             }
             wages.wage[ty] = guide.reduced[guide.option_order[opts.start] as usize];
         }
@@ -176,20 +198,6 @@ impl<'a> Wages<'a> {
         }
     }
 
-    fn set_jobs(&mut self) {
-        let instance = self.instance;
-        for job in (0..instance.jobs()).filter(|j| instance.possible[*j]) {
-            let mut types: Vec<u32> = instance.task_type[instance.job_tasks(job)].to_vec();
-            types.sort_unstable();
-            for run in types.chunk_by(|a, b| a == b) {
-                let count = run.len() as f64;
-                self.total[run[0] as usize] += count;
-                self.job_types.push((run[0], count));
-            }
-            self.job_start.push(narrow(self.job_types.len()));
-        }
-    }
-
     /// What a task leaves to its server, in the mean.
     fn mean_rent(&self, guide: &Guide) -> f64 {
         let (mut sum, mut count) = (0.0, 0.0);
@@ -205,7 +213,7 @@ impl<'a> Wages<'a> {
 
     /// Searches the best patterns of servers of these zones, which `known` keeps; returns what none
     /// has more profit than.
-    fn fill(&mut self, zones: &[u32], looks: usize) -> Vec<f64> {
+    fn fill(&mut self, zones: &[u32], looks: usize, some: bool) -> Vec<f64> {
         let mut patterns = std::mem::take(&mut self.patterns);
         let rows = zones.len().div_ceil(ROW);
         patterns.resize_with(rows.max(patterns.len()), Pattern::default);
@@ -216,7 +224,7 @@ impl<'a> Wages<'a> {
             .par_chunks(ROW)
             .zip(&mut patterns)
             .map(|(row, pattern)| {
-                let fill = |zone: &u32| wages.fill_zone(pattern, *zone as usize, looks);
+                let fill = |zone: &u32| wages.fill_zone(pattern, *zone as usize, (looks, some));
                 row.iter().map(fill).collect()
             })
             .collect();
@@ -230,36 +238,30 @@ impl<'a> Wages<'a> {
         bounds
     }
 
-    fn fill_zone(&self, pattern: &mut Pattern, zone: usize, looks: u32) -> Filled {
+    fn fill_zone(&self, pattern: &mut Pattern, zone: usize, (looks, some): (u32, bool)) -> Filled {
         let instance = self.instance;
         let kinds = instance.kinds;
         let first = instance.zone_start[zone] as usize;
         let price = &self.price[zone * kinds..(zone + 1) * kinds];
         pattern.clear(&instance.capacity[first * kinds..(first + 1) * kinds], price);
         let range = self.zone_start[zone] as usize..self.zone_start[zone + 1] as usize;
-        for (ty, worth) in &self.zone_items[range] {
-            let at = *ty as usize;
-            let row = instance.row(at);
-            if pattern.admits(row) {
-                // Rounded up, so that nothing is left out.
-                let most = narrow(whole(self.total[at]));
-                pattern.offer(*ty, worth - self.wage[at], most, row);
+        for Offer { ty, most, worth, size } in &self.zone_items[range] {
+            let profit = worth - self.wage[*ty as usize];
+            if *size > 0.0 {
+                pattern.offer_sized(*ty, profit, *most, *size);
+            } else {
+                pattern.offer(*ty, profit, *most, instance.row(*ty as usize));
             }
         }
         pattern.begin_with(&self.known[zone]);
         let request = |ty: u32| instance.row(ty as usize);
-        pattern.relax(request);
+        pattern.relax(some, request);
         pattern.search(looks, 0.0, request);
         Filled {
             bound: pattern.bound,
             best: pattern.best.clone(),
             looked: looks - pattern.looks_left,
         }
-    }
-
-    fn job_profit(&self, job: usize) -> f64 {
-        let range = self.job_start[job] as usize..self.job_start[job + 1] as usize;
-        self.job_types[range].iter().map(|(ty, n)| self.wage[*ty as usize] * n).sum()
     }
 
     /// What the current wages prove by about so many looks a class, fewer out of time.
@@ -271,15 +273,15 @@ impl<'a> Wages<'a> {
         for zones in zones.chunks(STEP_VISITS_MAX) {
             let late = used().is_some_and(|used| used >= 1.0);
             let looks = if late { looks.min(LOOKS_STEP) } else { looks };
-            let bounds = self.fill(zones, looks);
+            let bounds = self.fill(zones, looks, false);
             for (zone, most) in zones.iter().zip(bounds) {
                 let zone = *zone as usize;
                 let servers = instance.zone_start[zone + 1] - instance.zone_start[zone];
                 bound += f64::from(servers) * most;
             }
         }
-        let jobs = 0..self.job_start.len() - 1;
-        bound += jobs.map(|job| self.job_profit(job).max(0.0)).sum::<f64>();
+        let counts = &instance.counts;
+        bound += (0..counts.len()).map(|gang| counts.sum(gang, &self.wage).max(0.0)).sum::<f64>();
         bound + ROUNDING * bound.abs()
     }
 
@@ -302,7 +304,7 @@ impl<'a> Wages<'a> {
     /// Every visit and every job once, in random order, while there is time.
     fn pass(&mut self, step: f64, used: &dyn Fn() -> Option<f64>) {
         let visits = self.visits.len();
-        let mut order: Vec<u32> = (0..narrow(visits + self.job_start.len() - 1)).collect();
+        let mut order: Vec<u32> = (0..narrow(visits + self.instance.counts.len())).collect();
         self.rng.shuffle(&mut order);
         let zones = self.instance.zones;
         let together = (visits / STEP_VISITS).min(zones / STEP_ZONES).clamp(1, STEP_VISITS_MAX);
@@ -319,7 +321,7 @@ impl<'a> Wages<'a> {
         let visit = |at: &u32| self.visits.get(*at as usize).copied();
         let visited: Vec<(u32, f64)> = group.iter().filter_map(visit).collect();
         let zones: Vec<u32> = visited.iter().map(|(zone, _)| *zone).collect();
-        self.fill(&zones, LOOKS_STEP);
+        self.fill(&zones, LOOKS_STEP, true);
         for (zone, servers) in visited {
             for (ty, n) in &self.known[zone as usize] {
                 let ty = *ty as usize;
@@ -334,12 +336,12 @@ impl<'a> Wages<'a> {
 
     /// A job that pays makes its types cheaper, until it would not pay any more.
     fn step_job(&mut self, job: usize, step: f64) {
-        let profit = self.job_profit(job);
+        let counts = &self.instance.counts;
+        let profit = counts.sum(job, &self.wage);
         if profit <= 0.0 {
             return;
         }
-        let range = self.job_start[job] as usize..self.job_start[job + 1] as usize;
-        let types = &self.job_types[range];
+        let types = counts.gang(job);
         let norm: f64 = types.iter().map(|(ty, n)| n * n / self.total[*ty as usize]).sum();
         let step = step.min(profit / norm);
         for (ty, n) in types {

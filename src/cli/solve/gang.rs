@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx solve gang`.
 
+mod repeats;
+
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
@@ -17,7 +19,10 @@ const RESERVE_PER_TASK: Duration = Duration::from_nanos(250);
 const THREADS_MAX: usize = 4;
 
 fn run(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveError> {
-    let problem: Problem = input::parse(bytes)?;
+    let problem: Problem = match repeats::read(bytes) {
+        Some(problem) => problem,
+        None => input::parse(bytes)?,
+    };
     let tasks: usize = problem.jobs.iter().map(|job| job.tasks.len()).sum();
     let per_task = RESERVE_PER_TASK.saturating_mul(u32::try_from(tasks).unwrap_or(u32::MAX));
     let due = options.deadline.map(|due| {
