@@ -13,7 +13,8 @@ pub(crate) mod input;
 mod share;
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -22,6 +23,9 @@ use clap::Args;
 
 use crate::limits::PROBLEM_BYTES_MAX;
 use crate::model::problem::FieldError;
+
+/// Size from which on a file is read by two threads.
+const HALVED_BYTES: u64 = 16 << 20;
 
 /// Exit code: answered.
 pub const EXIT_OK: u8 = 0;
@@ -163,22 +167,42 @@ fn solve(args: &SolveArgs, started: Instant, out: &mut dyn Write) -> Result<(), 
     if args.threads == Some(0) {
         return Err(SolveError::input("--threads", "must be at least 1, got 0"));
     }
-    let problem = read_problem(args.file.as_deref())?;
+    // The process ends with the answer: giving memory back before it is printed takes longer than
+    // a deadline has left.
+    let problem: &'static [u8] = read_problem(args.file.as_deref())?.leak();
     // A deadline too far away to be a time is none.
     let limit = args.deadline_ms.map(Duration::from_millis);
     let deadline = limit.and_then(|limit| started.checked_add(limit));
     let (explain, seed, threads) = (args.explain, args.seed, args.threads);
-    (method.run)(&problem, Options { mode, explain, seed, deadline, threads }, out)
+    (method.run)(problem, Options { mode, explain, seed, deadline, threads }, out)
+}
+
+/// Reads what a large file has now, its halves side by side: a copy takes a while, and each half
+/// keeps a processor busy. What there is of a smaller one is left to be read, or what has come since.
+fn read_halves(file: &mut File, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let size = file.metadata()?.len().min(PROBLEM_BYTES_MAX);
+    if size < HALVED_BYTES {
+        return Ok(());
+    }
+    bytes.resize(usize::try_from(size).unwrap_or(0), 0);
+    let middle = bytes.len() / 2;
+    let (first, second) = bytes.split_at_mut(middle);
+    let whole = &*file;
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| whole.read_exact_at(second, middle as u64));
+        whole.read_exact_at(first, 0)?;
+        other.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    })?;
+    file.seek(SeekFrom::Start(bytes.len() as u64)).map(|_| ())
 }
 
 fn read_problem(file: Option<&Path>) -> Result<Vec<u8>, SolveError> {
     let path = file.filter(|path| *path != Path::new("-"));
     let mut bytes = Vec::new();
     let read = match path {
-        Some(path) => File::open(path).and_then(|file| {
-            let size = file.metadata().map_or(0, |meta| meta.len().min(PROBLEM_BYTES_MAX));
-            bytes.reserve(usize::try_from(size).unwrap_or(0));
-            file.take(PROBLEM_BYTES_MAX + 1).read_to_end(&mut bytes)
+        Some(path) => File::open(path).and_then(|mut file| {
+            read_halves(&mut file, &mut bytes)?;
+            file.take(PROBLEM_BYTES_MAX + 1 - bytes.len() as u64).read_to_end(&mut bytes)
         }),
         None => io::stdin().lock().take(PROBLEM_BYTES_MAX + 1).read_to_end(&mut bytes),
     };
@@ -188,4 +212,22 @@ fn read_problem(file: Option<&Path>) -> Result<Vec<u8>, SolveError> {
         return Err(SolveError::input(name, format!("larger than {PROBLEM_BYTES_MAX} bytes")));
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::{HALVED_BYTES, read_problem};
+
+    #[test]
+    fn a_file_is_read_whole_whatever_its_size() {
+        let folder = tempfile::tempdir().unwrap();
+        for size in [0, 1, HALVED_BYTES - 1, HALVED_BYTES, HALVED_BYTES + 4097] {
+            let bytes: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+            let path = folder.path().join("problem.json");
+            std::fs::write(&path, &bytes).unwrap();
+            assert!(read_problem(Some(&path)).unwrap() == bytes, "{size} bytes");
+        }
+    }
 }

@@ -16,12 +16,13 @@ use std::time::Duration;
 
 /// Islands, whatever the number of threads: the answer must not depend on it.
 const ISLANDS: usize = 2;
-/// Shares of the time after which prices are not improved any more, and wages: before the search
-/// starts; where most of many servers differ, and there are more of them to find.
-const BOUND_SHARES: (f64, f64) = (0.1, 0.2);
-const BOUND_OWN_SHARES: (f64, f64) = (0.15, 0.25);
-/// Share of the time for cuts.
+/// Share of the time for prices and bound before the search starts.
+const DUAL_TIME_SHARE: f64 = 0.1;
+/// The same for cuts, and with the descent on wages; where most of many servers differ, and a pass
+/// of wages takes long.
 const CUTS_TIME_SHARE: f64 = 0.02;
+const WAGES_TIME_SHARE: f64 = 0.2;
+const WAGES_OWN_TIME_SHARE: f64 = 0.35;
 /// Shortest deadline in seconds that leaves time for wages where servers are few.
 const WAGES_FEW_LEAST_S: f64 = 0.3;
 /// Shares of the time after which servers are no longer filled anew, and no longer reworked: with
@@ -31,7 +32,7 @@ const FEW_UNTIL: (f64, f64) = (0.4, 0.5);
 const FEW_EQUAL_UNTIL: (f64, f64) = (0.2, 0.4);
 const MANY_UNTIL: (f64, f64) = (0.45, 0.6);
 const MANY_EQUAL_UNTIL: (f64, f64) = (0.45, 0.95);
-const MANY_OWN_UNTIL: (f64, f64) = (0.25, 0.45);
+const MANY_OWN_UNTIL: (f64, f64) = (0.4, 0.55);
 /// Passes and repairs of one island without a deadline, servers of all its passes, and its passes
 /// with one.
 const PASSES_MAX: usize = 3;
@@ -195,18 +196,17 @@ impl<'a> Start<'a> {
         if let Some(warm) = warm_state(instance, options) {
             state = better(instance, state, warm);
         }
-        let (dual_share, _) = bound_shares(instance);
         // A share of its own: in a large cluster the greedy start alone takes longer.
         let begun = clock.used().unwrap_or(0.0);
-        let until = || clock.past(begun + dual_share * 0.5);
+        let until = || clock.past(begun + DUAL_TIME_SHARE * 0.5);
         if !branch::fits(instance) {
             dual.scan(state.score().scalar(instance), &until);
         }
         run_dual(instance, &mut dual, state.score().scalar(instance), &until, DUAL_STEPS_MAX / 2);
         let mut guide = Guide::new(instance, &dual.best);
         state = better(instance, state, greedy(instance, &guide, 0.1));
-        if !clock.past(dual_share) {
-            let until = || clock.past(dual_share);
+        if !clock.past(DUAL_TIME_SHARE) {
+            let until = || clock.past(DUAL_TIME_SHARE);
             dual.rewind(0.1);
             run_dual(
                 instance,
@@ -247,7 +247,8 @@ impl<'a> Start<'a> {
     fn add_wages(&mut self, options: &Options<'_>, clock: Clock<'_>) {
         let instance = &*self.instance;
         let few = instance.few;
-        let (_, wages_share) = bound_shares(instance);
+        let own = !few && instance.own_classes();
+        let wages_share = if own { WAGES_OWN_TIME_SHARE } else { WAGES_TIME_SHARE };
         let short = few && clock.total.is_some_and(|total| total < WAGES_FEW_LEAST_S);
         if short || !wages::pays(instance) || clock.past(wages_share) {
             return;
@@ -263,10 +264,6 @@ impl<'a> Start<'a> {
             self.wage = Some(wage);
         }
     }
-}
-
-fn bound_shares(instance: &Instance) -> (f64, f64) {
-    if !instance.few && instance.own_classes() { BOUND_OWN_SHARES } else { BOUND_SHARES }
 }
 
 fn warm_state(instance: &Instance, options: &Options<'_>) -> Option<State> {

@@ -72,14 +72,13 @@ pub(crate) struct Dual<'a> {
 
 impl<'a> Dual<'a> {
     pub(crate) fn new(instance: &'a Instance) -> Dual<'a> {
-        let s2_mean: f64 = (0..instance.jobs())
-            .filter(|j| instance.possible[*j])
-            .flat_map(|j| instance.job_tasks(j))
-            .map(|t| {
-                let opts = instance.type_opts(instance.task_type[t] as usize);
-                instance.opts[opts].iter().map(|o| o.s2).fold(0.0, f64::max)
-            })
-            .sum();
+        let most = |ty| {
+            let opts = &instance.opts[instance.type_opts(ty)];
+            opts.iter().map(|o| o.s2).fold(0.0, f64::max)
+        };
+        let most: Vec<f64> = (0..instance.types).map(most).collect();
+        let counts = &instance.counts;
+        let s2_mean = (0..counts.len()).map(|gang| counts.sum(gang, &most)).sum::<f64>();
         let market = Market::new(instance, tangent_at(s2_mean));
         let mut dual = Dual::of(instance, market);
         (dual.s2_mean, dual.has_s2) = (s2_mean, s2_mean > 0.0);

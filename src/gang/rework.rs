@@ -67,7 +67,7 @@ pub(crate) fn improve(
     limits: &Limits<'_>,
 ) -> State {
     let mut best = start.clone();
-    if limits.passes == 0 || limits.clock.past(limits.passes_until) {
+    if limits.passes == 0 || limits.clock.past(limits.repairs_until) {
         return best;
     }
     let mut filler = Filler::new(instance, guide, wage, rng);

@@ -34,8 +34,9 @@ const LOOKS_MAX: usize = 250_000;
 /// the last, as parts of a task's mean rent.
 const PASSES_MANY_MAX: u32 = 200;
 const PASSES_MAX: u32 = 16;
-const STEP_FIRST: f64 = 0.05;
-const STEP_LAST: f64 = 0.003;
+const STEPS: (f64, f64) = (0.05, 0.003);
+/// The same where most of many servers differ: there is time for few passes.
+const STEPS_OWN: (f64, f64) = (0.2, 0.006);
 /// Passes, and share of the time, by which wages must prove more than prices do, where many servers
 /// are of few classes.
 const TRIAL_PASSES: u32 = 4;
@@ -116,6 +117,7 @@ pub(crate) fn descend(
     let mut wages = Wages::new(instance, guide, prices, seed);
     let own_classes = instance.own_classes();
     let many = !instance.few;
+    let step = if many && own_classes { STEPS_OWN } else { STEPS };
     // There the first steps soon prove more.
     let first = if many && own_classes { f64::INFINITY } else { wages.bound(LOOKS_PASS, used) };
     let mut best = (first, wages.wage.clone());
@@ -133,7 +135,7 @@ pub(crate) fn descend(
             break;
         }
         let progress = spent.max(f64::from(pass) / f64::from(passes));
-        wages.pass(rent * STEP_FIRST * (STEP_LAST / STEP_FIRST).powf(progress), used);
+        wages.pass(rent * step.0 * (step.1 / step.0).powf(progress), used);
         // Where steps are too long for an instance the first passes prove most.
         if (pass + 1).is_power_of_two() && !own_classes {
             wages.keep(&mut best, LOOKS_PASS, used);

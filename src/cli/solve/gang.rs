@@ -12,9 +12,11 @@ use crate::gang::{self, Mode, Problem};
 /// This method's line of the table.
 pub(super) const METHOD: Method = Method { name: "gang", modes: &["best", "seed", "exact"], run };
 
-/// Time kept back from a deadline for ending the process and for each task written.
+/// Time kept back from a deadline for ending the process, for each task written, and for giving
+/// back the memory of each megabyte read.
 const RESERVE: Duration = Duration::from_millis(2);
 const RESERVE_PER_TASK: Duration = Duration::from_nanos(250);
+const RESERVE_PER_MB: Duration = Duration::from_micros(50);
 /// Threads by default: the islands of the search are few.
 const THREADS_MAX: usize = 4;
 
@@ -25,10 +27,12 @@ fn run(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveE
     };
     let tasks: usize = problem.jobs.iter().map(|job| job.tasks.len()).sum();
     let per_task = RESERVE_PER_TASK.saturating_mul(u32::try_from(tasks).unwrap_or(u32::MAX));
+    let per_mb =
+        RESERVE_PER_MB.saturating_mul(u32::try_from(bytes.len() >> 20).unwrap_or(u32::MAX));
     let due = options.deadline.map(|due| {
         // However short the deadline, most of it is for the search.
         let left = due.saturating_duration_since(Instant::now());
-        due.checked_sub((RESERVE + per_task).min(left / 4)).unwrap_or(due)
+        due.checked_sub((RESERVE + per_task + per_mb).min(left / 4)).unwrap_or(due)
     });
     let remaining = || due.map(|due| due.saturating_duration_since(Instant::now()));
     let cores = || std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS_MAX));
@@ -55,5 +59,7 @@ fn run(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveE
     })?;
     serde_json::to_writer(&mut *out, &answer).map_err(io::Error::from)?;
     out.write_all(b"\n")?;
+    // Like the text that it was read from.
+    std::mem::forget(problem);
     Ok(())
 }
