@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How good are plans of gangs on lists that the method was not made for? Prints a table.
 
-Usage: gang_lists.py PHALANX small|large|alike [FIRST [COUNT]]
+Usage: gang_lists.py PHALANX small|large|listed|alike [FIRST [COUNT]]
 
 Seeds FIRST, FIRST + 1, ... `small`: 8 to 64 nodes of one to four classes, 24 to 192 gangs; gap of
 a plan after 100 ms to the better of it and one after 5 s. `large`: 1,000 nodes, 5,000 tasks,
-certified gap after 1 s. `alike`: the same on equal nodes, of which tasks take about half. Deadlines are wall clock and include reading the list: idle machine.
+certified gap after 1 s. `listed`: the same in partitions as clusters have them, every edge written
+out, 40 to 190 MB. `alike`: the same on equal nodes, of which tasks take about half. Deadlines are
+wall clock and include reading the list: idle machine.
 """
 import json
 import os
@@ -85,6 +87,36 @@ def large(seed):
     return kind, problem(rng, servers, jobs)
 
 
+def listed(seed):
+    """In turn: partitions that overlap; one of its own for each class, and one of all; runs of nodes."""
+    rng = random.Random(seed)
+    kind = ["overlap", "class", "run"][seed % 3]
+    servers = [rng.choice(CLASSES) for _ in range(1000)]
+    if kind == "overlap":
+        parts = [rng.sample(range(1000), rng.randint(150, 500)) for _ in range(rng.randint(4, 8))]
+    elif kind == "class":
+        parts = [[at for at in range(1000) if servers[at] == row] for row in CLASSES]
+        parts += [list(range(1000))] * 2
+    else:
+        cuts = [0, *sorted(rng.sample(range(50, 950), 5)), 1000]
+        parts = [list(range(low, high)) for low, high in zip(cuts, cuts[1:])]
+        for part in parts:
+            row = rng.choice(CLASSES)
+            for at in part:
+                servers[at] = row
+        parts.append(list(range(1000)))
+    jobs, tasks = [], 0
+    while tasks < 5000:
+        request = [rng.choice([2, 4, 8, 16, 32]), rng.choice([4, 8, 16, 32, 64, 128]),
+                   rng.choice([0, 0, 0, 1, 2]), rng.randint(0, 8)]
+        base, speed = rng.uniform(0.1, 1), {row: rng.uniform(0.5, 1) for row in CLASSES}
+        found = edges(rng, servers, request, rng.choice(parts), lambda at: base * speed[servers[at]])
+        if found:
+            jobs.append([{"request": request, "edges": found}] * rng.choice([1, 2, 4, 4, 8, 8, 16]))
+            tasks += len(jobs[-1])
+    return kind, problem(rng, servers, jobs)
+
+
 def alike(seed):
     """In turn: cores of a task as parts of a node's, from less than a third to more than half."""
     rng = random.Random(seed)
@@ -100,7 +132,8 @@ def alike(seed):
     return f"{low}-{high}", problem(rng, servers, jobs)
 
 
-LISTS = {"small": lambda seed: ("", small(seed)), "large": large, "alike": alike}
+LISTS = {"small": lambda seed: ("", small(seed)), "large": large, "listed": listed,
+         "alike": alike}
 
 
 def solve(phalanx, path, deadline_ms):
