@@ -188,4 +188,30 @@ mod tests {
             assert!(serde_json::from_str::<Problem>(&text).is_err(), "{text}");
         }
     }
+
+    #[test]
+    fn what_it_reads_of_a_damaged_text_any_reader_reads_too() {
+        let job = |id: &str| format!(r#"{{"id": "{id}", "tasks": [{TASK}, {TASK}]}}"#);
+        let whole = text(&format!("[{}, {}]", job("a"), job("b"))).into_bytes();
+        let (mut read_anyway, mut refused) = (0, 0);
+        for at in 0..whole.len() {
+            let mut shorter = whole.clone();
+            shorter.remove(at);
+            let damaged = b"\"{}[],: 1a\\\n\xff".iter().map(|byte| {
+                let mut other = whole.clone();
+                other[at] = *byte;
+                other
+            });
+            for damaged in damaged.chain([shorter]) {
+                if let Some(found) = read(&damaged) {
+                    let expected: Option<Problem> = serde_json::from_slice(&damaged).ok();
+                    assert_eq!(expected, Some(found), "{}", String::from_utf8_lossy(&damaged));
+                    read_anyway += 1;
+                } else {
+                    refused += 1;
+                }
+            }
+        }
+        assert!(read_anyway > 300 && refused > 1_000, "{read_anyway} {refused}");
+    }
 }
