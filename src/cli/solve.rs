@@ -184,7 +184,8 @@ fn read_halves(file: &mut File, bytes: &mut Vec<u8>) -> io::Result<()> {
     if size < HALVED_BYTES {
         return Ok(());
     }
-    bytes.resize(usize::try_from(size).unwrap_or(0), 0);
+    // Zeroed by the system as it is written to, and not before.
+    *bytes = vec![0; usize::try_from(size).unwrap_or(0)];
     let middle = bytes.len() / 2;
     let (first, second) = bytes.split_at_mut(middle);
     let whole = &*file;

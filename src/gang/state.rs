@@ -299,16 +299,19 @@ impl State {
             self.columns[at] += change;
             at += self.padded;
         }
-        if self.tree.is_used() {
-            self.tree.update(server, free);
-        } else if !self.peaks.is_empty() {
-            self.set_peaks(server);
-        }
+        self.note_free(server);
     }
 
-    fn set_peaks(&mut self, server: usize) {
-        let first = server - server % LANES;
+    /// Brings up to date what the tree or the peaks know of a server.
+    fn note_free(&mut self, server: usize) {
         let kinds = self.total_free.len();
+        if self.tree.is_used() {
+            self.tree.update(server, &self.free[server * kinds..(server + 1) * kinds]);
+        }
+        if self.peaks.is_empty() {
+            return;
+        }
+        let first = server - server % LANES;
         let peaks = &mut self.peaks[server / LANES * kinds..][..kinds];
         let columns = self.columns.chunks_exact(self.padded);
         for (peak, column) in peaks.iter_mut().zip(columns) {
@@ -412,14 +415,9 @@ impl State {
     /// Makes a server look full (`-SHUT`) while the rest of a spread job is placed, and open again.
     pub(super) fn shut(&mut self, server: usize, by: i32) {
         let kinds = self.total_free.len();
-        let row = server * kinds..(server + 1) * kinds;
-        self.free[row.start] += by;
+        self.free[server * kinds] += by;
         self.columns[server] += by;
-        if self.tree.is_used() {
-            self.tree.update(server, &self.free[row]);
-        } else if !self.peaks.is_empty() {
-            self.set_peaks(server);
-        }
+        self.note_free(server);
     }
 
     /// The best server for one task of type `ty`, and the option that it uses there.
