@@ -18,10 +18,11 @@ use std::time::Duration;
 const ISLANDS: usize = 2;
 /// Share of the time for prices and bound before the search starts.
 const DUAL_TIME_SHARE: f64 = 0.1;
-/// The same for cuts, and with the descent on wages; where most of many servers differ, and a pass
-/// of wages takes long.
+/// The same for cuts, and with the descent on wages: with many servers; with few; where most of many
+/// differ, and a pass of wages takes long.
 const CUTS_TIME_SHARE: f64 = 0.02;
-const WAGES_TIME_SHARE: f64 = 0.2;
+const WAGES_TIME_SHARE: f64 = 0.3;
+const WAGES_FEW_TIME_SHARE: f64 = 0.2;
 const WAGES_OWN_TIME_SHARE: f64 = 0.35;
 /// Shortest deadline in seconds that leaves time for wages where servers are few.
 const WAGES_FEW_LEAST_S: f64 = 0.3;
@@ -248,7 +249,11 @@ impl<'a> Start<'a> {
         let instance = &*self.instance;
         let few = instance.few;
         let own = !few && instance.own_classes();
-        let wages_share = if own { WAGES_OWN_TIME_SHARE } else { WAGES_TIME_SHARE };
+        let wages_share = match (few, own) {
+            (true, _) => WAGES_FEW_TIME_SHARE,
+            (false, true) => WAGES_OWN_TIME_SHARE,
+            (false, false) => WAGES_TIME_SHARE,
+        };
         let short = few && clock.total.is_some_and(|total| total < WAGES_FEW_LEAST_S);
         if short || !wages::pays(instance) || clock.past(wages_share) {
             return;

@@ -109,7 +109,7 @@ fn options_cover_listed_and_unlisted_servers() {
 }
 
 /// Two to four different servers, up to four gangs of up to three tasks, all amounts small.
-fn random_problem(rng: &mut Stream) -> Problem {
+pub(super) fn random_problem(rng: &mut Stream) -> Problem {
     let amounts = |rng: &mut Stream, least: usize, most: usize| -> Vec<f64> {
         (0..2).map(|_| (least + rng.below(most - least + 1)) as f64).collect()
     };
@@ -447,6 +447,42 @@ fn the_answer_does_not_depend_on_the_threads_where_every_server_differs() {
         assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&two).unwrap());
         assert!(one.upper_bound.unwrap() < 1.05 * one.index, "{} {:?}", one.index, one.upper_bound);
     }
+}
+
+/// Of tasks of 6 x 2, 2 x 6 and 5 x 5 two fit on a server of 10 x 10, and by kind half a one more.
+#[test]
+fn few_classes_are_bounded_by_what_fits_in_all_kinds_at_once() {
+    let servers = 300;
+    let server =
+        |s| Server { name: format!("s{s}"), capacity: vec![10.0, 10.0], ..Server::default() };
+    let job = |j: usize| {
+        let request = [vec![6.0, 2.0], vec![2.0, 6.0], vec![5.0, 5.0]][j % 3].clone();
+        let any = Some(AnyEdge { mean: 1.0 + 1e-3 * (j % 7) as f64, count: 3.0 });
+        let task = Task { request, any, ..Task::default() };
+        Job { id: format!("j{j}"), tasks: vec![task; 1 + j % 2], spread: false }
+    };
+    let problem = Problem {
+        servers: (0..servers).map(server).collect(),
+        jobs: (0..2 * servers).map(job).collect(),
+        cost: None,
+        g: Growth::None,
+        ..model()
+    };
+    let answer = |threads| {
+        let work_max = Some(2_000_000);
+        solve(&problem, &Options { threads, work_max, ..Options::default() }).unwrap()
+    };
+    let (one, two) = (answer(1), answer(2));
+    assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&two).unwrap());
+    let instance = Instance::compile(&problem).unwrap();
+    assert!(!instance.few && wages::pays(&instance));
+    let mut dual = Dual::new(&instance);
+    dual.scan(one.index, &|| false);
+    best::run_dual(&instance, &mut dual, one.index, &|| false, 300);
+    assert!(dual.best.bound > 2.2 * servers as f64, "{}", dual.best.bound);
+    let bound = one.upper_bound.unwrap();
+    assert!((one.index..2.03 * servers as f64).contains(&bound), "{} {bound}", one.index);
+    assert!(one.index > 1.98 * servers as f64, "{}", one.index);
 }
 
 /// Servers are many, and looked at in a table, but for runs of them that are full.

@@ -12,14 +12,18 @@
 //! round, in exchange for the wage; a pattern is a multiset of tasks that fits the empty server.
 //! The prices of `prices.rs` give wages that prove at least as much. The descent is incremental
 //! (Nedic and Bertsekas 2001): a few servers and jobs at a time, each with a step of its own. It
-//! pays where servers differ, since prices then have more unknowns than wages, and where tasks are
-//! large beside servers, since prices do not see what no task fits into.
+//! pays where servers differ, since prices then have more unknowns than wages. Where classes are few
+//! and tasks are large beside servers, wages come from soft prices (`soft.rs`), and what they prove
+//! from tables of all patterns (`table.rs`).
 
 use super::guide::Guide;
 use super::instance::{Instance, narrow};
+use super::offers::{self, Offer, Offers};
 use super::pattern::{Filling, Pattern};
 use super::prices::Prices;
 use super::rng::Stream;
+use super::soft::Soft;
+use super::table::Table;
 use rayon::prelude::*;
 
 /// Relative slack added to a bound for rounding.
@@ -53,6 +57,11 @@ const STEP_ZONES: usize = 4;
 const STEP_VISITS_MAX: usize = 32;
 /// Patterns that one thread searches in a row.
 const ROW: usize = 2;
+/// Cells times sizes of a table that a step may look at where a search does not end.
+const TABLE_WORK: usize = 1_500_000;
+/// Progress of soft prices at which their wages are tried first, and from then on.
+const SOFT_FIRST: f64 = 0.5;
+const SOFT_EACH: f64 = 0.1;
 /// Edges looked at in one pass, at most.
 const EDGES_MAX: usize = 3_000_000;
 
@@ -61,13 +70,9 @@ const EDGES_MAX: usize = 3_000_000;
 pub(crate) struct Wages<'a> {
     instance: &'a Instance,
     theta: f64,
-    /// By zone.
-    zone_start: Vec<u32>,
-    zone_items: Vec<Offer>,
-    /// Price per unit by (zone, kind): which items patterns relax.
-    price: Vec<f64>,
-    /// Tasks of each type in possible jobs.
-    total: Vec<f64>,
+    offers: Offers<'a>,
+    /// Prices that wages come from.
+    soft: Option<Soft>,
     /// By type.
     wage: Vec<f64>,
     /// What a pass visits: (zone, for how many of its servers).
@@ -79,17 +84,6 @@ pub(crate) struct Wages<'a> {
     /// Looks at items so far.
     looked: u64,
     rng: Stream,
-}
-
-/// A type that a server of some zone may run.
-#[derive(Debug, Clone, Copy)]
-struct Offer {
-    ty: u32,
-    /// At most so many tasks.
-    most: u32,
-    worth: f64,
-    /// Request times the zone's prices; 0 of a type that requests nothing.
-    size: f64,
 }
 
 /// An empty server of a zone: what no pattern has more profit than, the best one found, and the
@@ -117,6 +111,15 @@ pub(crate) fn descend(
     let mut wages = Wages::new(instance, guide, prices, seed);
     let own_classes = instance.own_classes();
     let many = !instance.few;
+    if !own_classes {
+        let worth = wages.offers.mean_worth(guide);
+        if let Some(soft) = Soft::new(&mut wages.offers, worth) {
+            return Some(wages.descend_softly(soft, used));
+        }
+    }
+    if many {
+        wages.offers.set_tables(TABLE_WORK, false);
+    }
     let step = if many && own_classes { STEPS_OWN } else { STEPS };
     // There the first steps soon prove more.
     let first = if many && own_classes { f64::INFINITY } else { wages.bound(LOOKS_PASS, used) };
@@ -150,10 +153,8 @@ impl<'a> Wages<'a> {
         let mut wages = Wages {
             instance,
             theta: prices.theta,
-            zone_start: vec![0],
-            zone_items: Vec::with_capacity(instance.opts.len()),
-            price: guide.unit_prices(instance, prices),
-            total: vec![0.0; instance.types],
+            offers: Offers::new(instance, guide, guide.unit_prices(instance, prices)),
+            soft: None,
             wage: vec![0.0; instance.types],
             visits: Vec::new(),
             known: vec![Vec::new(); instance.zones],
@@ -162,32 +163,31 @@ impl<'a> Wages<'a> {
             rng: Stream::new(seed, 1 << 5),
         };
         wages.set_visits();
-        let counts = &instance.counts;
-        for (ty, n) in (0..counts.len()).flat_map(|gang| counts.gang(gang)) {
-            wages.total[*ty as usize] += n;
-        }
-        let mut by_zone: Vec<Vec<Offer>> = vec![Vec::new(); instance.zones];
-        let kinds = instance.kinds;
-        for ty in (0..instance.types).filter(|ty| wages.total[*ty] > 0.0) {
-            let opts = instance.type_opts(ty);
-            let row = instance.row(ty);
-            // Rounded up, so that nothing is left out.
-            let most = narrow(whole(wages.total[ty]));
-            let nothing = row.iter().all(|a| *a == 0);
-            for at in opts.clone() {
-                let zone = instance.opts[at].zone as usize;
-                let price = &wages.price[zone * kinds..(zone + 1) * kinds];
-                let size = row.iter().zip(price).map(|(a, p)| f64::from(*a) * p).sum::<f64>();
-                let size = if nothing { 0.0 } else { size.max(1e-300) };
-                by_zone[zone].push(Offer { ty: narrow(ty), most, worth: guide.worth[at], size });
-            }
-            wages.wage[ty] = guide.reduced[guide.option_order[opts.start] as usize];
-        }
-        for row in by_zone {
-            wages.zone_items.extend(row);
-            wages.zone_start.push(narrow(wages.zone_items.len()));
+        for ty in (0..instance.types).filter(|ty| wages.offers.total[*ty] > 0.0) {
+            let best = guide.option_order[instance.type_opts(ty).start];
+            wages.wage[ty] = guide.reduced[best as usize];
         }
         wages
+    }
+
+    /// What wages of soft prices prove, and the best of them.
+    fn descend_softly(mut self, soft: Soft, used: &dyn Fn() -> Option<f64>) -> (f64, Vec<f64>) {
+        let mut best = (f64::INFINITY, self.wage.clone());
+        self.soft = Some(soft);
+        let (mut round, mut progress, mut due) = (0, 0.0, SOFT_FIRST);
+        while progress < 1.0 {
+            let Some(soft) = &mut self.soft else { break };
+            soft.round(&self.offers, progress);
+            soft.set_wages(&self.offers, &mut self.wage);
+            round += 1;
+            progress = Soft::progress(round, used().map(|used| used / PASSES_SHARE));
+            if progress >= due {
+                due = progress + SOFT_EACH;
+                self.keep(&mut best, LOOKS_PASS, used);
+            }
+        }
+        self.keep(&mut best, LOOKS_BOUND, used);
+        best
     }
 
     fn set_visits(&mut self) {
@@ -203,7 +203,7 @@ impl<'a> Wages<'a> {
     /// What a task leaves to its server, in the mean.
     fn mean_rent(&self, guide: &Guide) -> f64 {
         let (mut sum, mut count) = (0.0, 0.0);
-        for (ty, total) in self.total.iter().enumerate().filter(|(_, total)| **total > 0.0) {
+        for (ty, total) in self.offers.total.iter().enumerate().filter(|(_, total)| **total > 0.0) {
             sum += total * (guide.best_worth[ty] - self.wage[ty]).max(0.0);
             count += total;
         }
@@ -240,14 +240,54 @@ impl<'a> Wages<'a> {
         bounds
     }
 
+    /// By its table where that tells all, or the search does not.
     fn fill_zone(&self, pattern: &mut Pattern, zone: usize, (looks, some): (u32, bool)) -> Filled {
+        let Some(table) = self.offers.table(zone) else {
+            return self.search_zone(pattern, zone, (looks, some));
+        };
+        if self.soft.is_some() && table.whole {
+            return self.fill_by_table(zone, table);
+        }
+        let filled = self.search_zone(pattern, zone, (looks, some));
+        if filled.looked < looks {
+            return filled;
+        }
+        let by_table = self.fill_by_table(zone, table);
+        let bound = if some { by_table.bound } else { by_table.bound.min(filled.bound) };
+        let best = if table.whole { by_table.best } else { filled.best };
+        Filled { bound, best, looked: looks }
+    }
+
+    /// By the table of its zone, and prices of what is not in it.
+    fn fill_by_table(&self, zone: usize, table: &Table) -> Filled {
+        let instance = self.instance;
+        let offers = self.offers.of(zone);
+        let unit = self.soft.as_ref().map_or(&[][..], |soft| soft.units(zone));
+        let priced = |row: &[i32]| -> f64 {
+            row.iter().zip(unit).map(|(a, unit)| f64::from(*a) * unit).sum()
+        };
+        let profit = |at: usize| {
+            let ty = offers[at].ty as usize;
+            offers[at].worth - self.wage[ty] - priced(instance.row(ty))
+        };
+        let found = table.best(profit, |at| offers[at].most);
+        let bound = found.profit + priced(self.offers.capacity(zone));
+        let best = found.items.iter().map(|(at, n)| (offers[*at as usize].ty, *n)).collect();
+        Filled { bound, best, looked: 0 }
+    }
+
+    /// By so many looks at its offers.
+    fn search_zone(
+        &self,
+        pattern: &mut Pattern,
+        zone: usize,
+        (looks, some): (u32, bool),
+    ) -> Filled {
         let instance = self.instance;
         let kinds = instance.kinds;
-        let first = instance.zone_start[zone] as usize;
-        let price = &self.price[zone * kinds..(zone + 1) * kinds];
-        pattern.clear(&instance.capacity[first * kinds..(first + 1) * kinds], price);
-        let range = self.zone_start[zone] as usize..self.zone_start[zone + 1] as usize;
-        for Offer { ty, most, worth, size } in &self.zone_items[range] {
+        let price = &self.offers.price[zone * kinds..(zone + 1) * kinds];
+        pattern.clear(self.offers.capacity(zone), price);
+        for Offer { ty, most, worth, size } in self.offers.of(zone) {
             let profit = worth - self.wage[*ty as usize];
             if *size > 0.0 {
                 pattern.offer_sized(*ty, profit, *most, *size);
@@ -277,9 +317,7 @@ impl<'a> Wages<'a> {
             let looks = if late { looks.min(LOOKS_STEP) } else { looks };
             let bounds = self.fill(zones, looks, false);
             for (zone, most) in zones.iter().zip(bounds) {
-                let zone = *zone as usize;
-                let servers = instance.zone_start[zone + 1] - instance.zone_start[zone];
-                bound += f64::from(servers) * most;
+                bound += self.offers.servers(*zone as usize) * most;
             }
         }
         let counts = &instance.counts;
@@ -291,7 +329,7 @@ impl<'a> Wages<'a> {
     fn affordable(&self, used: &dyn Fn() -> Option<f64>) -> usize {
         let Some(used) = used().filter(|_| self.looked > 0) else { return usize::MAX };
         let left = self.looked as f64 * (1.0 - used).max(0.0) / used.max(1e-6);
-        whole(left / self.instance.servers as f64).max(LOOKS_STEP)
+        offers::whole(left / self.instance.servers as f64).max(LOOKS_STEP)
     }
 
     /// Keeps the current wages if they prove more.
@@ -327,7 +365,7 @@ impl<'a> Wages<'a> {
         for (zone, servers) in visited {
             for (ty, n) in &self.known[zone as usize] {
                 let ty = *ty as usize;
-                self.wage[ty] += step * servers * f64::from(*n) / self.total[ty];
+                self.wage[ty] += step * servers * f64::from(*n) / self.offers.total[ty];
             }
         }
         let visits = narrow(self.visits.len());
@@ -344,17 +382,60 @@ impl<'a> Wages<'a> {
             return;
         }
         let types = counts.gang(job);
-        let norm: f64 = types.iter().map(|(ty, n)| n * n / self.total[*ty as usize]).sum();
+        let total = &self.offers.total;
+        let norm: f64 = types.iter().map(|(ty, n)| n * n / total[*ty as usize]).sum();
         let step = step.min(profit / norm);
         for (ty, n) in types {
-            self.wage[*ty as usize] -= step * n / self.total[*ty as usize];
+            self.wage[*ty as usize] -= step * n / total[*ty as usize];
         }
     }
 }
 
-/// A count kept as a float, rounded up.
-fn whole(count: f64) -> usize {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let whole = count.ceil() as usize;
-    whole
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::gang::prices::Dual;
+    use crate::gang::tests::random_problem;
+    use crate::gang::{Mode, Options, solve};
+
+    #[test]
+    fn no_soft_prices_and_no_tables_prove_less_than_the_optimum() {
+        let mut rng = Stream::new(8, 0);
+        let (mut soft_ones, mut tables, mut tighter) = (0, 0, 0);
+        for case in 0..300 {
+            let problem = random_problem(&mut rng);
+            let instance = Instance::compile(&problem).unwrap();
+            let exact = Options { mode: Mode::Exact, ..Options::default() };
+            let optimum = solve(&problem, &exact).unwrap().index - instance.delta;
+            let mut dual = Dual::new(&instance);
+            dual.scan(optimum, &|| false);
+            let guide = Guide::new(&instance, &dual.best);
+            let slack = 1e-9 * optimum.abs().max(1.0);
+            let wages = || Wages::new(&instance, &guide, &dual.best, case);
+            let mut by_table = wages();
+            by_table.offers.set_tables(1 << (4 + case % 8), case % 2 == 0);
+            // No looks: what is not in a whole table has the price of the relaxation.
+            let bound = by_table.bound(0, &|| None);
+            assert!(bound >= optimum - slack, "case {case}: {bound} < {optimum}");
+            tables +=
+                (0..instance.zones).filter(|zone| by_table.offers.table(*zone).is_some()).count();
+            let mut softly = wages();
+            let worth = softly.offers.mean_worth(&guide);
+            let Some(soft) = Soft::new(&mut softly.offers, worth) else { continue };
+            let spent = [None, Some(0.3), Some(0.9)][rng.below(3)];
+            let calls = std::cell::Cell::new(0);
+            let used = || {
+                calls.set(calls.get() + 1);
+                spent.map(|spent| spent + 0.01 * f64::from(calls.get()))
+            };
+            let (bound, _) = softly.descend_softly(soft, &used);
+            assert!(bound >= optimum - slack, "case {case}: {bound} < {optimum}");
+            soft_ones += 1;
+            tighter += usize::from(bound < dual.best.bound - slack);
+        }
+        assert!(soft_ones > 150 && tables > 300, "{soft_ones} {tables}");
+        assert!(tighter > soft_ones / 2, "{tighter} of {soft_ones}");
+    }
 }
