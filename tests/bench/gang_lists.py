@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How good are plans of gangs on lists that the method was not made for? Prints a table.
 
-Usage: gang_lists.py PHALANX small|large|listed|alike [FIRST [COUNT]]
+Usage: gang_lists.py PHALANX small|large|listed|alike|halves [FIRST [COUNT]]
 
 Seeds FIRST, FIRST + 1, ... `small`: 8 to 64 nodes of one to four classes, 24 to 192 gangs; gap of
 a plan after 100 ms to the better of it and one after 5 s. `large`: 1,000 nodes, 5,000 tasks,
 certified gap after 1 s. `listed`: the same in partitions as clusters have them, every edge written
-out, 40 to 190 MB. `alike`: the same on equal nodes, of which tasks take about half. Deadlines are
-wall clock and include reading the list: idle machine.
+out, 40 to 190 MB. `alike`: the same on equal nodes, of which tasks take about half. `halves`: tasks
+that take a large part of a small node in several kinds at once, 200 or 1,000 nodes, equal or of two
+classes. Deadlines are wall clock and include reading the list: idle machine.
 """
 import json
 import os
@@ -132,8 +133,24 @@ def alike(seed):
     return f"{low}-{high}", problem(rng, servers, jobs)
 
 
+def halves(seed):
+    """In turn: cores and memory of a task in parts of a small node's, from a fifth to all of it."""
+    rng = random.Random(seed)
+    low, high = [(0.25, 1.0), (0.25, 0.65), (0.2, 0.5)][seed % 3]
+    size, small = rng.choice([200, 1000]), CLASSES[2]
+    servers = [small if rng.random() < 0.7 or seed % 2 else CLASSES[0] for _ in range(size)]
+    jobs, tasks = [], 0
+    while tasks < 5 * size:
+        request = [rng.randint(int(most * low), int(most * high)) for most in small[:2]]
+        task = {"request": [*request, 0, rng.randint(0, 4)], "edges": [],
+                "any": {"mean": rng.uniform(0.1, 1), "count": 5}}
+        jobs.append([task] * rng.choice([1, 2, 4, 4, 8, 8, 16]))
+        tasks += len(jobs[-1])
+    return f"{low}-{high}", problem(rng, servers, jobs)
+
+
 LISTS = {"small": lambda seed: ("", small(seed)), "large": large, "listed": listed,
-         "alike": alike}
+         "alike": alike, "halves": halves}
 
 
 def solve(phalanx, path, deadline_ms):
