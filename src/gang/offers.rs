@@ -97,6 +97,10 @@ impl<'a> Offers<'a> {
         self.tables = (0..instance.zones).into_par_iter().map(table).collect();
     }
 
+    pub(super) fn drop_tables(&mut self) {
+        self.tables.clear();
+    }
+
     /// Of one server.
     pub(super) fn capacity(&self, zone: usize) -> &'a [i32] {
         let first = self.instance.zone_start[zone] as usize * self.instance.kinds;

@@ -237,8 +237,8 @@ pub(super) struct Soft {
 }
 
 impl Soft {
-    /// From prices by the unit; sets tables. None where those would know little, or nothing is worth
-    /// anything.
+    /// From prices by the unit; sets tables. None, and no tables, where those would know little, or
+    /// nothing is worth anything.
     pub(super) fn new(offers: &mut Offers<'_>, worth: f64) -> Option<Soft> {
         let instance = offers.instance;
         if instance.zones > ZONES_MAX || offers.len() > OFFERS_MAX || worth <= 0.0 {
@@ -256,6 +256,7 @@ impl Soft {
             }
         }
         if known < KNOWN_LEAST * all {
+            offers.drop_tables();
             return None;
         }
         let zones = (0..instance.zones).map(|zone| Zone::new(offers, zone)).collect();
