@@ -18,6 +18,8 @@ use std::time::Duration;
 const ISLANDS: usize = 2;
 /// Share of the time for prices and bound before the search starts.
 const DUAL_TIME_SHARE: f64 = 0.1;
+/// The same where edges are listed (`edges.rs`).
+const SWEEP_TIME_SHARE: f64 = 0.16;
 /// The same for cuts, and with the descent on wages: with many servers; with few; where most of many
 /// differ, and a pass of wages takes long.
 const CUTS_TIME_SHARE: f64 = 0.02;
@@ -34,6 +36,7 @@ const FEW_EQUAL_UNTIL: (f64, f64) = (0.2, 0.4);
 const MANY_UNTIL: (f64, f64) = (0.45, 0.6);
 const MANY_EQUAL_UNTIL: (f64, f64) = (0.45, 0.95);
 const MANY_OWN_UNTIL: (f64, f64) = (0.4, 0.55);
+const LISTED_UNTIL: (f64, f64) = (0.37, 0.4);
 /// Passes and repairs of one island without a deadline, servers of all its passes, and its passes
 /// with one.
 const PASSES_MAX: usize = 3;
@@ -64,6 +67,10 @@ const EXACT_TIME_SHARE: f64 = 0.3;
 const HEAT_START: f64 = 0.4;
 const HEAT_END: f64 = 0.008;
 
+/// Random numbers of the sweeps for prices.
+const SWEEP_STREAM: usize = 1 << 6;
+/// How much warmer it is where edges are listed.
+const HEAT_LISTED: f64 = 4.0;
 /// Jobs up to which the full temperature is used.
 const HEAT_JOBS: f64 = 200.0;
 
@@ -199,15 +206,21 @@ impl<'a> Start<'a> {
         }
         // A share of its own: in a large cluster the greedy start alone takes longer.
         let begun = clock.used().unwrap_or(0.0);
-        let until = || clock.past(begun + DUAL_TIME_SHARE * 0.5);
-        if !branch::fits(instance) {
-            dual.scan(state.score().scalar(instance), &until);
+        let target = state.score().scalar(instance);
+        let listed = instance.edges.are_listed();
+        let share = if listed { SWEEP_TIME_SHARE } else { DUAL_TIME_SHARE };
+        let until = || clock.past(begun + share * 0.5);
+        if listed {
+            let spent = || clock.used().map_or(0.0, |used| (used - begun) / (share * 0.5));
+            dual.sweep(target, &mut Stream::new(options.seed, SWEEP_STREAM), &spent);
+        } else if !branch::fits(instance) {
+            dual.scan(target, &until);
         }
-        run_dual(instance, &mut dual, state.score().scalar(instance), &until, DUAL_STEPS_MAX / 2);
+        run_dual(instance, &mut dual, target, &until, DUAL_STEPS_MAX / 2);
         let mut guide = Guide::new(instance, &dual.best);
         state = better(instance, state, greedy(instance, &guide, 0.1));
-        if !clock.past(DUAL_TIME_SHARE) {
-            let until = || clock.past(DUAL_TIME_SHARE);
+        if !clock.past(share) {
+            let until = || clock.past(share);
             dual.rewind(0.1);
             run_dual(
                 instance,
@@ -222,7 +235,9 @@ impl<'a> Start<'a> {
         let (bound, instance) = (dual.best.bound, Cow::Borrowed(instance));
         let prices = dual.best.clone();
         let mut start = Start { instance, guide, state, prices, bound, wage: None };
-        start.cut(&mut dual, clock);
+        if !listed {
+            start.cut(&mut dual, clock);
+        }
         start.add_wages(options, clock);
         start
     }
@@ -401,6 +416,7 @@ fn limits<'a>(start: &Start<'_>, options: &Options<'_>, clock: Clock<'a>) -> Lim
     let (passes_until, repairs_until) = match (!instance.few, choosy) {
         (false, true) => FEW_UNTIL,
         (false, false) => FEW_EQUAL_UNTIL,
+        (true, true) if instance.edges.are_listed() => LISTED_UNTIL,
         (true, true) if instance.own_classes() => MANY_OWN_UNTIL,
         (true, true) => MANY_UNTIL,
         (true, false) => MANY_EQUAL_UNTIL,
@@ -431,6 +447,7 @@ fn run_round(
     let mut progress = round as f64 / ROUNDS as f64;
     // Many jobs leave few steps for each, too few to make good what a warm start would lose.
     let cool = (HEAT_JOBS / instance.jobs().max(1) as f64).min(1.0);
+    let warm = if instance.edges.are_listed() { HEAT_LISTED } else { 1.0 };
     let mut steps = 0_u32;
     while island.state.work < end {
         steps += 1;
@@ -442,7 +459,7 @@ fn run_round(
             }
             progress = progress.max(used);
         }
-        let heat = cool * HEAT_START * (HEAT_END / HEAT_START).powf(progress);
+        let heat = warm * cool * HEAT_START * (HEAT_END / HEAT_START).powf(progress);
         island.step(instance, guide, Mood { heat });
     }
 }

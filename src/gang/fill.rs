@@ -365,26 +365,38 @@ impl<'a> Filler<'a> {
     fn offer(&mut self, server: u32, now: f64, aim: Aim) {
         let instance = self.instance;
         let (kinds, s) = (instance.kinds, server as usize);
-        let zone = instance.zone_of[s] as usize;
-        let price = &self.price[zone * kinds..(zone + 1) * kinds];
-        self.pattern.clear(&self.state.free[s * kinds..(s + 1) * kinds], price);
-        for ty in &self.live {
-            let at = *ty as usize;
-            let row = instance.row(at);
-            if !self.pattern.admits(row) {
-                continue;
-            }
-            let Some(option) = instance.option_on(at, server) else { continue };
-            let profit = match aim {
-                Aim::Worth { .. } => self.gain(at, option),
-                Aim::Rank { rent, urgency } => {
-                    let rest = self.guide.worth[option] - self.wage[at] + rent * priced(row, price);
-                    rest * (1.0 + urgency * (now - self.since[at]))
+        let price = self.zone_price(instance.zone_of[s]).to_vec();
+        self.pattern.clear(&self.state.free[s * kinds..(s + 1) * kinds], &price);
+        if let Some(edges) = instance.edges.of(s) {
+            for (ty, option) in edges.iter().map(|(ty, option)| (*ty as usize, *option as usize)) {
+                if !self.open[ty].is_empty() && self.pattern.admits(instance.row(ty)) {
+                    self.offer_type((ty, option), &price, now, aim);
                 }
-            };
-            let most = if self.spread[at] { 1 } else { narrow(self.open[at].len()) };
-            self.pattern.offer(*ty, profit, most, row);
+            }
+            return;
         }
+        for at in 0..self.live.len() {
+            let ty = self.live[at] as usize;
+            if self.pattern.admits(instance.row(ty))
+                && let Some(option) = instance.option_on(ty, server)
+            {
+                self.offer_type((ty, option), &price, now, aim);
+            }
+        }
+    }
+
+    /// Offers the open tasks of a type by one of its options.
+    fn offer_type(&mut self, (ty, option): (usize, usize), price: &[f64], now: f64, aim: Aim) {
+        let row = self.instance.row(ty);
+        let profit = match aim {
+            Aim::Worth { .. } => self.gain(ty, option),
+            Aim::Rank { rent, urgency } => {
+                let rest = self.guide.worth[option] - self.wage[ty] + rent * priced(row, price);
+                rest * (1.0 + urgency * (now - self.since[ty]))
+            }
+        };
+        let most = if self.spread[ty] { 1 } else { narrow(self.open[ty].len()) };
+        self.pattern.offer(narrow(ty), profit, most, row);
     }
 
     /// Puts the oldest open task of a type on a server; returns its gain.

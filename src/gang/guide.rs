@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Prices turned into tables that the search reads.
 
+use super::edges::Ranks;
 use super::instance::{Instance, narrow};
 use super::prices::Prices;
 use super::scores::LANES;
@@ -25,6 +26,8 @@ pub(crate) struct Guide {
     pub(crate) option_order: Vec<u32>,
     /// Reduced value by (type, server), -inf where there is no edge; empty on large instances.
     pub(crate) dense: Vec<f32>,
+    /// Edges by reduced value, where the instance lists them.
+    pub(crate) ranks: Ranks,
     /// Price of a unit left free, by kind.
     rest: Vec<f64>,
     pub(crate) rest_f32: Vec<f32>,
@@ -73,12 +76,14 @@ impl Guide {
             choosy: bests.iter().map(|best| best.choosy).collect(),
             option_order,
             dense: Vec::new(),
+            ranks: Ranks::default(),
             rest: Vec::new(),
             rest_f32: Vec::new(),
             job_worth,
             density,
         };
         guide.set_rest(instance, prices, &floor);
+        guide.ranks = Ranks::new(instance, &guide.reduced);
         guide.set_dense(instance);
         guide
     }
@@ -104,7 +109,7 @@ impl Guide {
     }
 
     fn set_dense(&mut self, instance: &Instance) {
-        if instance.dense_option.is_empty() {
+        if instance.dense_option.is_empty() || instance.edges.are_listed() {
             return;
         }
         let padded = instance.servers.next_multiple_of(LANES);
@@ -184,7 +189,7 @@ fn floor_prices(instance: &Instance, prices: &Prices) -> Vec<f64> {
 }
 
 /// Guidance needs no more than single precision, which fills vector registers twice as well.
-fn to_f32(x: f64) -> f32 {
+pub(super) fn to_f32(x: f64) -> f32 {
     #[allow(clippy::cast_possible_truncation)]
     let rounded = x as f32;
     rounded

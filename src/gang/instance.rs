@@ -7,6 +7,7 @@
 //! it is one class unless the product of types and classes would not fit in memory.
 
 use super::counts::Counts;
+use super::edges::Edges;
 use super::problem::{InputError, Problem, ServerNames, Task};
 use super::units::{Unit, push_units};
 use crate::learn::{Exploration, variance_proxy};
@@ -76,6 +77,8 @@ pub(crate) struct Instance {
     pub(crate) opts: Vec<Opt>,
     /// Option by (type, server) or `NONE`; empty when the instance is too large for it.
     pub(crate) dense_option: Vec<u32>,
+    /// Edges one by one, where they are few.
+    pub(crate) edges: Edges,
     /// Few enough servers to look at all of them for every task.
     pub(crate) few: bool,
     pub(crate) task_type: Vec<u32>,
@@ -292,6 +295,7 @@ impl Instance {
         instance.set_zones(by_zone, &groups.of_server);
         instance.set_options(&specs, &listed, &groups.of_server);
         instance.set_dense();
+        instance.set_edges();
         instance.set_jobs(problem, task_type);
         instance.set_untried_weight();
         Ok(instance)
@@ -317,6 +321,7 @@ impl Instance {
             opt_start: vec![0],
             opts: Vec::new(),
             dense_option: Vec::new(),
+            edges: Edges::default(),
             few: false,
             task_type: Vec::new(),
             job_of: Vec::new(),
@@ -432,6 +437,26 @@ impl Instance {
             }
         }
         self.dense_option = dense;
+    }
+
+    /// Where most of many servers differ, to types too: those with edges to few of them, or which
+    /// are worth on each something else. Where a type is worth the same on many, prices by class
+    /// of servers and looks at all servers find more.
+    fn set_edges(&mut self) {
+        let edges: usize = self.opts.iter().map(|opt| (opt.hi - opt.lo) as usize).sum();
+        let own = edges < 2 * self.opts.len() && edges * 2 <= self.types * self.servers;
+        let values = |ty: usize| {
+            let mut values: Vec<u64> =
+                self.opts[self.type_opts(ty)].iter().map(|opt| opt.lin.to_bits()).collect();
+            values.sort_unstable();
+            values.dedup();
+            values.len()
+        };
+        let choosy = || (0..self.types).into_par_iter().map(values).sum::<usize>() * 2 >= edges;
+        let few = edges < self.types * TABLE_OPTIONS;
+        if !self.few && !self.merged && own && (few || choosy()) {
+            self.edges = Edges::new(self);
+        }
     }
 
     /// Adds an option for every zone that is not wholly listed and has terms, by its first server.

@@ -25,6 +25,9 @@ impl Choice {
     }
 }
 
+/// Choices in a run, in the mean, from which on runs are left at the first that cannot be best.
+const RUN_LEAST: usize = 4;
+
 /// Choices of one type in zones of one shape, by descending value at the market's theta.
 #[derive(Debug, Clone, Copy)]
 struct Run {
@@ -173,7 +176,20 @@ impl Market {
         let price = |row: &[f64]| row.iter().zip(request).map(|(l, a)| l * a).sum::<f64>();
         let (mut best, mut found) = (f64::NEG_INFINITY, 0);
         let mut first = self.first_choice(ty);
-        for run in self.runs_of(ty) {
+        let runs = self.runs_of(ty);
+        let end = runs.last().map_or(first, |run| run.end as usize);
+        if end - first < runs.len() * RUN_LEAST {
+            // Too few in a run to gain by looking at its cheapest first.
+            for (at, choice) in self.choices[first..end].iter().enumerate() {
+                let zone = choice.zone as usize * kinds;
+                let value = choice.value(theta) - price(&lambda[zone..zone + kinds]);
+                if value > best {
+                    (best, found) = (value, first + at);
+                }
+            }
+            return (best, found);
+        }
+        for run in runs {
             let shape = run.shape as usize * kinds;
             let more = (theta - self.theta).max(0.0) * run.s2_most;
             let most = more - price(&self.cheapest[shape..shape + kinds]);

@@ -14,6 +14,7 @@ mod best;
 mod branch;
 mod counts;
 mod cuts;
+mod edges;
 mod fill;
 mod guide;
 mod instance;

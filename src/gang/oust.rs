@@ -75,8 +75,7 @@ impl Island {
     ) -> Option<(u32, usize)> {
         let (mut least, mut found) = (f64::INFINITY, None);
         for _ in 0..SERVERS {
-            let server = narrow(self.rng.below(instance.servers));
-            let Some(option) = instance.option_on(ty, server) else { continue };
+            let Some((server, option)) = self.draw_edge(instance, guide, ty) else { continue };
             self.state.work += ASK_WORK;
             let cost = self.way.ask(instance, guide, &self.state, (job, ty, server as usize));
             if cost < least {
@@ -92,6 +91,16 @@ impl Island {
             self.remove(instance, self.way.least[at] as usize);
         }
         found
+    }
+
+    /// A server on which a type may run; none where it may not run on the one drawn.
+    fn draw_edge(&mut self, instance: &Instance, guide: &Guide, ty: usize) -> Option<(u32, usize)> {
+        if guide.ranks.are_listed() {
+            let edge = guide.ranks.draw(ty, &mut self.rng)?;
+            return Some((edge.server, edge.option as usize));
+        }
+        let server = narrow(self.rng.below(instance.servers));
+        Some((server, instance.option_on(ty, server)?))
     }
 }
 

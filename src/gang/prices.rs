@@ -15,6 +15,7 @@
 
 use super::instance::{Instance, narrow};
 use super::market::Market;
+use super::rng::Stream;
 use rayon::prelude::*;
 
 /// Steps without a better bound before the step length is halved.
@@ -29,6 +30,15 @@ const SCAN_ROUNDS: usize = 2;
 const COARSE_STEPS_MAX: u64 = 300;
 const COARSE_STEP_LAST: f64 = 0.01;
 const REFINE_STEP: f64 = 0.2;
+/// Sweeps at least and at most, the choices that they look at, the steps of the first and the last as parts of what a zone's kind earns, how often prices
+/// fall in one, and the sweeps between two looks at what prices prove.
+const SWEEPS: (usize, usize) = (6, 24);
+const SWEEPS_CHOICES: usize = 6_000_000;
+const SWEEP_STEPS: (f64, f64) = (0.5, 0.02);
+const SWEEP_PARTS: usize = 16;
+const SWEEPS_LOOK: usize = 4;
+/// Types that one thread asks about in a row.
+const SELL_TOGETHER: usize = 32;
 /// Choices that one thread looks at in a row.
 const THREAD_CHOICES: usize = 10_000;
 /// First price of a kind that was free: all of it costs this part of a known assignment.
@@ -128,6 +138,85 @@ impl<'a> Dual<'a> {
 
     fn set_theta(&mut self) {
         self.theta = if self.has_s2 { tangent_at(self.s2_mean.max(1e-300)) } else { 0.0 };
+    }
+
+    /// Finds prices by zone gang by gang, where most zones are one server: what each takes makes its
+    /// zone dearer at once, and time makes all cheaper. One step of all prices together takes as
+    /// long as a sweep, of which some twenty are enough. `spent` is the share of the time for this.
+    pub(crate) fn sweep(&mut self, target: f64, rng: &mut Stream, spent: &dyn Fn() -> f64) {
+        let rent = target.max(0.0) / self.market.capacity.len().max(1) as f64;
+        let per_unit = |c: &f64| if *c > 0.0 { rent / c } else { 0.0 };
+        self.lambda = self.market.capacity.iter().map(per_unit).collect();
+        let mut order: Vec<u32> = (0..narrow(self.instance.counts.len())).collect();
+        let sweeps = SWEEPS_CHOICES / self.market.choices.len().max(1);
+        let sweeps = sweeps.clamp(SWEEPS.0, SWEEPS.1);
+        let mut progress = 0.0;
+        for sweep in 1..=sweeps {
+            rng.shuffle(&mut order);
+            let step = rent * SWEEP_STEPS.0 * (SWEEP_STEPS.1 / SWEEP_STEPS.0).powf(progress);
+            for part in order.chunks(order.len().div_ceil(SWEEP_PARTS).max(1)) {
+                self.sell(part, step);
+                let past = step * part.len() as f64 / order.len() as f64;
+                for (l, c) in self.lambda.iter_mut().zip(&self.market.capacity) {
+                    *l = if *c > 0.0 { (*l - past / c).max(0.0) } else { 0.0 };
+                }
+            }
+            progress = f64::max(sweep as f64 / sweeps as f64, spent());
+            if progress >= 1.0 || sweep % SWEEPS_LOOK == 0 {
+                self.look();
+            }
+            if progress >= 1.0 {
+                break;
+            }
+        }
+        self.rewind(REFINE_STEP);
+    }
+
+    /// Keeps the current prices if they prove more, and moves the tangent.
+    fn look(&mut self) {
+        self.steps += 1;
+        let (bound, s2) = self.evaluate();
+        if bound < self.best.bound {
+            self.adopt(bound);
+        }
+        if self.has_s2 {
+            self.s2_mean += 0.5 * (s2 - self.s2_mean);
+            self.set_theta();
+        }
+    }
+
+    /// Makes what gangs choose dearer, if they pay.
+    fn sell(&mut self, gangs: &[u32], step: f64) {
+        let (counts, kinds) = (&self.instance.counts, self.instance.kinds);
+        let types = gangs.iter().flat_map(|gang| counts.gang(*gang as usize));
+        let types: Vec<u32> = types.map(|(ty, _)| *ty).collect();
+        self.market.set_cheapest(&self.lambda);
+        let (market, prices) = (&self.market, (self.lambda.as_slice(), self.theta));
+        let choose = |ty: &u32| {
+            let request = &self.instance.request_f[*ty as usize * kinds..][..kinds];
+            let (value, at) = market.best(*ty as usize, request, prices);
+            (value, market.choices[at].zone)
+        };
+        let chosen: Vec<(f64, u32)> =
+            types.par_iter().with_min_len(SELL_TOGETHER).map(choose).collect();
+        let mut first = 0;
+        for gang in gangs {
+            let types = counts.gang(*gang as usize);
+            let chosen = &chosen[first..first + types.len()];
+            first += types.len();
+            let profit: f64 = types.iter().zip(chosen).map(|((_, n), (value, _))| n * value).sum();
+            if profit <= 0.0 {
+                continue;
+            }
+            for ((ty, n), (_, zone)) in types.iter().zip(chosen) {
+                let request = &self.instance.request_f[*ty as usize * kinds..][..kinds];
+                let at = *zone as usize * kinds;
+                let row = self.lambda[at..at + kinds].iter_mut().zip(&self.market.capacity[at..]);
+                for ((l, c), a) in row.zip(request).filter(|((_, c), _)| **c > 0.0) {
+                    *l += step * n * a / (c * c);
+                }
+            }
+        }
     }
 
     /// Finds a price for each kind, the same in all zones, at which what is asked balances what

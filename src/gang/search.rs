@@ -16,10 +16,13 @@ const CANDIDATES_MAX: usize = 4;
 const CANDIDATES_OF: usize = 4;
 /// Jobs removed by one ruin.
 const RUIN_JOBS_MAX: usize = 12;
+/// The same where edges are listed: gangs that share no servers make no room for each other.
+const RUIN_JOBS_LISTED: usize = 6;
 /// Steps in a hundred that begin with a chain to make room for a job, or to move a task; the
 /// others, and those whose chain found nothing, remove whole jobs.
 const SQUEEZE_PERCENT: usize = 5;
 const SHIFT_PERCENT: usize = 40;
+const SHIFT_PERCENT_LISTED: usize = 70;
 /// Ruins in a hundred that are what a pending job needs to take its place.
 const OUST_PERCENT: usize = 30;
 /// Temperature of the move of one task, as a share of a job's.
@@ -98,9 +101,13 @@ impl Island {
         self.removed.clear();
         self.saved.clear();
         self.inserted.clear();
+        let shifts = match instance.edges.are_listed() {
+            true => SHIFT_PERCENT_LISTED,
+            false => SHIFT_PERCENT,
+        };
         let chained = match self.rng.below(100) {
             dice if dice < SQUEEZE_PERCENT => self.squeeze(instance, guide),
-            dice if dice < SQUEEZE_PERCENT + SHIFT_PERCENT => self.shift(instance, guide, mood),
+            dice if dice < SQUEEZE_PERCENT + shifts => self.shift(instance, guide, mood),
             _ => false,
         };
         if !chained {
@@ -172,7 +179,11 @@ impl Island {
     /// Takes some jobs off; returns a pending job that should be tried first.
     fn ruin(&mut self, instance: &Instance, guide: &Guide) -> u32 {
         let pending = self.state.queue.len() - self.state.placed;
-        let count = 1 + self.rng.below(RUIN_JOBS_MAX).min(self.rng.below(RUIN_JOBS_MAX));
+        let most = match instance.edges.are_listed() {
+            true => RUIN_JOBS_LISTED,
+            false => RUIN_JOBS_MAX,
+        };
+        let count = 1 + self.rng.below(most).min(self.rng.below(most));
         if self.state.placed == 0 {
             return NONE;
         }
@@ -206,6 +217,12 @@ impl Island {
             let mut other = lo as usize + self.rng.below((hi - lo) as usize);
             if hi - lo < 2 || self.rng.below(3) == 0 {
                 other = self.rng.below(instance.servers);
+            }
+            if guide.ranks.are_listed()
+                && let Some(edge) =
+                    guide.ranks.draw(instance.task_type[task] as usize, &mut self.rng)
+            {
+                other = edge.server as usize;
             }
             self.ruin_server(instance, other, count - self.removed.len());
         }

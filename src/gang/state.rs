@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! One assignment under construction: who runs where, what is free, and its exact score.
 
+use super::edges::Ranked;
 use super::guide::Guide;
 use super::instance::{Instance, NONE, narrow};
 use super::scores::{LANES, Scores};
@@ -130,6 +131,37 @@ fn scan_range(
     at
 }
 
+/// How many edges were looked at, and the one worth most less the price of what stays free there;
+/// for so many kinds, or for any number with 0.
+fn best_edge<'a, const KINDS: usize>(
+    edges: &'a [Ranked],
+    request: &[i32],
+    free: &[i32],
+    (rest, tight): (&[f32], f32),
+) -> (usize, Option<&'a Ranked>) {
+    let kinds = if KINDS > 0 { KINDS } else { request.len() };
+    let (request, rest) = (&request[..kinds], &rest[..kinds]);
+    let (mut best, mut found) = (f32::NEG_INFINITY, None);
+    for (at, edge) in edges.iter().enumerate() {
+        if edge.value <= best {
+            return (at, found);
+        }
+        let free = &free[edge.server as usize * kinds..][..kinds];
+        // Without branches: the sign of any difference tells that a kind lacks.
+        let lack = request.iter().zip(free).fold(0, |lack, (a, f)| lack | (f - a));
+        if lack < 0 {
+            continue;
+        }
+        let over = request.iter().zip(free).zip(rest);
+        let left: f32 = over.map(|((a, f), price)| price * (f - a) as f32).sum();
+        let value = edge.value - tight * left;
+        if value > best {
+            (best, found) = (value, Some(edge));
+        }
+    }
+    (edges.len(), found)
+}
+
 impl State {
     pub(crate) fn new(instance: &Instance) -> State {
         let (servers, tasks, jobs) = (instance.servers, instance.tasks(), instance.jobs());
@@ -138,7 +170,8 @@ impl State {
         for row in instance.capacity.chunks_exact(kinds.max(1)) {
             total_free.iter_mut().zip(row).for_each(|(t, c)| *t += i64::from(*c));
         }
-        let dense = !instance.dense_option.is_empty();
+        let listed = instance.edges.are_listed();
+        let dense = !listed && !instance.dense_option.is_empty();
         let padded = servers.next_multiple_of(LANES);
         let mut columns = vec![-1; padded * kinds];
         for (at, c) in instance.capacity.iter().enumerate() {
@@ -166,7 +199,7 @@ impl State {
             head: vec![NONE; servers],
             next: vec![NONE; tasks],
             prev: vec![NONE; tasks],
-            tree: FreeTree::new(instance, !dense),
+            tree: FreeTree::new(instance, !dense && !listed),
             hot: Vec::with_capacity(HOT_SERVERS_MAX),
             frontier: instance.zone_start[..instance.zones].to_vec(),
             scores: Scores::new(if dense { padded } else { 0 }),
@@ -428,6 +461,9 @@ impl State {
         ty: usize,
         taste: Taste,
     ) -> Option<(u32, usize)> {
+        if guide.ranks.are_listed() {
+            return self.choose_by_rank(instance, guide, ty, taste);
+        }
         if guide.dense.is_empty() {
             return self.choose_by_tree(instance, guide, ty, taste);
         }
@@ -453,7 +489,7 @@ impl State {
         taste: Taste,
     ) -> Option<(u32, usize)> {
         if guide.dense.is_empty() {
-            return self.choose_by_tree(instance, guide, ty, taste);
+            return self.choose(instance, guide, ty, taste);
         }
         self.work += (instance.servers / 64 + 1) as u64;
         self.scores.leave_out(last as usize);
@@ -463,6 +499,27 @@ impl State {
     fn best_scored(&self, instance: &Instance, ty: usize) -> Option<(u32, usize)> {
         let server = self.scores.best()?;
         Some((narrow(server), instance.dense_option[ty * instance.servers + server] as usize))
+    }
+
+    /// The best of the edges one by one, until the others are worth less wherever they fit.
+    fn choose_by_rank(
+        &mut self,
+        instance: &Instance,
+        guide: &Guide,
+        ty: usize,
+        taste: Taste,
+    ) -> Option<(u32, usize)> {
+        let (edges, request) = (guide.ranks.of(ty), instance.row(ty));
+        let rest = (guide.rest_f32.as_slice(), taste.tight);
+        let (looks, found) = match instance.kinds {
+            1 => best_edge::<1>(edges, request, &self.free, rest),
+            2 => best_edge::<2>(edges, request, &self.free, rest),
+            3 => best_edge::<3>(edges, request, &self.free, rest),
+            4 => best_edge::<4>(edges, request, &self.free, rest),
+            _ => best_edge::<0>(edges, request, &self.free, rest),
+        };
+        self.work += (looks / 8 + 1) as u64;
+        found.map(|edge| (edge.server, edge.option as usize))
     }
 
     fn choose_by_tree(

@@ -2,6 +2,7 @@
 //! Tests of parts that the public interface does not show.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
 
+use super::edges::{Edges, Ranks};
 use super::guide::Guide;
 use super::instance::{Instance, NONE};
 use super::pattern::Pattern;
@@ -437,7 +438,7 @@ fn scattered(servers: usize, jobs: usize, edges: usize) -> Problem {
 /// and tables are filled by several threads.
 #[test]
 fn the_answer_does_not_depend_on_the_threads_where_every_server_differs() {
-    for (servers, jobs, edges) in [(160, 120, 12), (300, 150, 80)] {
+    for (servers, jobs, edges) in [(160, 120, 12), (300, 150, 80), (300, 150, 160)] {
         let problem = scattered(servers, jobs, edges);
         let answer = |threads| {
             let work_max = Some(400_000);
@@ -446,6 +447,86 @@ fn the_answer_does_not_depend_on_the_threads_where_every_server_differs() {
         let (one, two) = (answer(1), answer(2));
         assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&two).unwrap());
         assert!(one.upper_bound.unwrap() < 1.05 * one.index, "{} {:?}", one.index, one.upper_bound);
+    }
+}
+
+#[test]
+fn listed_edges_are_those_of_the_types_and_ranked_by_value() {
+    let instance = Instance::compile(&scattered(300, 200, 30)).unwrap();
+    let guide = Guide::new(&instance, &best::share_prices(&instance, 0.3));
+    let ranks = Ranks::new(&instance, &guide.reduced);
+    let mut edges = 0;
+    for server in 0..instance.servers {
+        let listed = instance.edges.of(server).unwrap();
+        edges += listed.len();
+        let found = |ty| instance.option_on(ty, server as u32).map(|o| (ty as u32, o as u32));
+        assert!(listed.iter().copied().eq((0..instance.types).filter_map(found)));
+    }
+    for ty in 0..instance.types {
+        let row = ranks.of(ty);
+        edges -= row.len();
+        assert!(row.windows(2).all(|pair| pair[0].value >= pair[1].value));
+        for edge in row {
+            assert_eq!(instance.option_on(ty, edge.server), Some(edge.option as usize));
+        }
+    }
+    assert_eq!(edges, 0);
+    // Few servers, as many edges as there are servers, and the same worth everywhere: not listed.
+    let mut equal = scattered(300, 200, 80);
+    for task in equal.jobs.iter_mut().flat_map(|job| &mut job.tasks) {
+        let same = |edge: &Edge| Edge { mean: 0.7, count: 2.0, ..edge.clone() };
+        task.edges = task.edges.iter().map(same).collect();
+    }
+    for problem in [scattered(200, 100, 30), scattered(300, 100, 300), equal] {
+        let instance = Instance::compile(&problem).unwrap();
+        assert!(!instance.edges.are_listed() && instance.edges.of(0).is_none());
+    }
+}
+
+#[test]
+fn sweeps_find_prices_where_steps_of_all_together_do_not() {
+    let instance = Instance::compile(&scattered(400, 900, 30)).unwrap();
+    let plan =
+        best::greedy(&instance, &Guide::new(&instance, &best::share_prices(&instance, 0.3)), 0.1);
+    let known = plan.score().scalar(&instance);
+    let mut swept = Dual::new(&instance);
+    swept.sweep(known, &mut Stream::new(3, 0), &|| 0.0);
+    let mut stepped = Dual::new(&instance);
+    stepped.scan(known, &|| false);
+    // As many looks at all choices as sweeps make.
+    best::run_dual(&instance, &mut stepped, known, &|| false, 30);
+    let (swept, stepped) = (swept.best.bound, stepped.best.bound);
+    assert!(known < swept && swept < stepped, "{known} {swept} {stepped}");
+    // Out of time after the first sweep.
+    let mut late = Dual::new(&instance);
+    late.sweep(known, &mut Stream::new(3, 0), &|| 1.0);
+    assert!(late.best.bound.is_finite() && late.best.bound > known && late.steps == 1);
+}
+
+#[test]
+fn answers_on_listed_edges_keep_the_rules() {
+    for (servers, jobs, edges) in [(300, 300, 8), (300, 500, 40), (500, 200, 100)] {
+        let problem = scattered(servers, jobs, edges);
+        assert!(Instance::compile(&problem).unwrap().edges.are_listed());
+        let options = Options { work_max: Some(600_000), seed: 5, ..Options::default() };
+        let answer = solve(&problem, &options).unwrap();
+        let mut used = std::collections::HashMap::<&str, [f64; 2]>::new();
+        for placement in &answer.assignment {
+            let job = problem.jobs.iter().find(|job| job.id == placement.job).unwrap();
+            assert_eq!(placement.tasks.len(), job.tasks.len());
+            for (task, server) in job.tasks.iter().zip(&placement.tasks) {
+                assert!(task.edges.iter().any(|edge| edge.server == *server));
+                let sum = used.entry(server).or_default();
+                sum.iter_mut().zip(&task.request).for_each(|(sum, a)| *sum += a);
+            }
+            let mut apart = placement.tasks.clone();
+            apart.sort_unstable();
+            apart.dedup();
+            assert!(!job.spread || apart.len() == job.tasks.len());
+        }
+        assert!(used.values().all(|sum| sum[0] <= 12.0 && sum[1] <= 7.0));
+        assert_eq!(answer.assignment.len() + answer.pending.len(), jobs);
+        assert!(answer.index <= answer.upper_bound.unwrap() && answer.gap.unwrap() < 0.08);
     }
 }
 
@@ -485,22 +566,29 @@ fn few_classes_are_bounded_by_what_fits_in_all_kinds_at_once() {
     assert!(one.index > 1.98 * servers as f64, "{}", one.index);
 }
 
-/// Servers are many, and looked at in a table, but for runs of them that are full.
+/// Servers are many, and looked at in a table, but for runs of them that are full, or by edges from
+/// the best one down.
 #[test]
 fn of_many_servers_the_best_that_fits_is_chosen() {
-    let instance = Instance::compile(&scattered(300, 600, 70)).unwrap();
-    assert!(!instance.few && !instance.dense_option.is_empty());
-    let guide = Guide::new(&instance, &best::share_prices(&instance, 0.0));
-    let mut state = best::greedy(&instance, &guide, 0.1);
+    let listed = Instance::compile(&scattered(300, 600, 70)).unwrap();
+    assert!(!listed.few && !listed.dense_option.is_empty() && listed.edges.are_listed());
+    let table = Instance { edges: Edges::default(), ..listed.clone() };
+    best_is_chosen(&listed);
+    best_is_chosen(&table);
+}
+
+fn best_is_chosen(instance: &Instance) {
+    let guide = Guide::new(instance, &best::share_prices(instance, 0.0));
+    let mut state = best::greedy(instance, &guide, 0.1);
     let mut rng = Stream::new(4, 0);
     let (mut found, mut full) = (0, 0);
     for _ in 0..2_000 {
         let job = rng.below(instance.jobs());
         let taste = Taste { tight: 0.1, window: None };
         if state.is_placed(job) {
-            state.remove_job(&instance, job);
+            state.remove_job(instance, job);
         } else {
-            state.insert_job(&instance, &guide, job, taste);
+            state.insert_job(instance, &guide, job, taste);
         }
         let ty = rng.below(instance.types);
         let value = |server: u32| {
@@ -508,11 +596,11 @@ fn of_many_servers_the_best_that_fits_is_chosen() {
             let room = state.free[server as usize * 2..][..2].iter().zip(instance.row(ty));
             let left = room.zip(&guide.rest_f32).map(|((f, a), p)| p * (f - a) as f32);
             let value = guide.reduced[option] - f64::from(taste.tight * left.sum::<f32>());
-            state.fits(&instance, ty, server as usize).then_some(value)
+            state.fits(instance, ty, server as usize).then_some(value)
         };
         let best = (0..300).filter_map(value).reduce(f64::max);
         let values: Vec<Option<f64>> = (0..300).map(value).collect();
-        match state.choose(&instance, &guide, ty, taste) {
+        match state.choose(instance, &guide, ty, taste) {
             Some((server, _)) => {
                 let (chosen, best) = (values[server as usize].unwrap(), best.unwrap());
                 assert!(chosen >= best - 1e-5 * best.abs(), "{chosen} {best}");
