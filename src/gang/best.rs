@@ -18,7 +18,7 @@ use std::time::Duration;
 const ISLANDS: usize = 2;
 /// Share of the time for prices and bound before the search starts.
 const DUAL_TIME_SHARE: f64 = 0.1;
-/// The same where edges are listed (`edges.rs`).
+/// The same where prices come from sweeps.
 const SWEEP_TIME_SHARE: f64 = 0.16;
 /// The same for cuts, and with the descent on wages: with many servers; with few; where most of many
 /// differ, and a pass of wages takes long.
@@ -207,10 +207,10 @@ impl<'a> Start<'a> {
         // A share of its own: in a large cluster the greedy start alone takes longer.
         let begun = clock.used().unwrap_or(0.0);
         let target = state.score().scalar(instance);
-        let listed = instance.edges.are_listed();
-        let share = if listed { SWEEP_TIME_SHARE } else { DUAL_TIME_SHARE };
+        let swept = instance.various && !branch::fits(instance);
+        let share = if swept { SWEEP_TIME_SHARE } else { DUAL_TIME_SHARE };
         let until = || clock.past(begun + share * 0.5);
-        if listed {
+        if swept {
             let spent = || clock.used().map_or(0.0, |used| (used - begun) / (share * 0.5));
             dual.sweep(target, &mut Stream::new(options.seed, SWEEP_STREAM), &spent);
         } else if !branch::fits(instance) {
@@ -235,7 +235,7 @@ impl<'a> Start<'a> {
         let (bound, instance) = (dual.best.bound, Cow::Borrowed(instance));
         let prices = dual.best.clone();
         let mut start = Start { instance, guide, state, prices, bound, wage: None };
-        if !listed {
+        if !start.instance.edges.are_listed() {
             start.cut(&mut dual, clock);
         }
         start.add_wages(options, clock);

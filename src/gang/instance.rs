@@ -29,6 +29,8 @@ pub(crate) const DENSE_SERVERS_MAX: usize = 256;
 /// servers in a table is faster than at the options, where servers are more than that.
 const TABLE_OPTIONS: usize = 64;
 const DENSE_EDGES_MAX: usize = 4_000_000;
+/// Edges of few servers from which on sweeps find prices sooner than steps of all together.
+const SWEPT_EDGES: usize = 8_000;
 
 /// Index that fits by construction: all arrays are shorter than `NONE`.
 pub(crate) fn narrow(i: usize) -> u32 {
@@ -77,7 +79,9 @@ pub(crate) struct Instance {
     pub(crate) opts: Vec<Opt>,
     /// Option by (type, server) or `NONE`; empty when the instance is too large for it.
     pub(crate) dense_option: Vec<u32>,
-    /// Edges one by one, where they are few.
+    /// Servers differ, and to types too.
+    pub(crate) various: bool,
+    /// Edges one by one, where that is so of many servers.
     pub(crate) edges: Edges,
     /// Few enough servers to look at all of them for every task.
     pub(crate) few: bool,
@@ -321,6 +325,7 @@ impl Instance {
             opt_start: vec![0],
             opts: Vec::new(),
             dense_option: Vec::new(),
+            various: false,
             edges: Edges::default(),
             few: false,
             task_type: Vec::new(),
@@ -439,12 +444,12 @@ impl Instance {
         self.dense_option = dense;
     }
 
-    /// Where most of many servers differ, to types too: those with edges to few of them, or which
-    /// are worth on each something else. Where a type is worth the same on many, prices by class
-    /// of servers and looks at all servers find more.
+    /// Tells whether prices come from sweeps, and lists edges where servers are many: most servers
+    /// differ, to types too, which have edges to few of them or are worth on each something else.
+    /// Where a type is worth the same on many, prices by class of servers find more.
     fn set_edges(&mut self) {
         let edges: usize = self.opts.iter().map(|opt| (opt.hi - opt.lo) as usize).sum();
-        let own = edges < 2 * self.opts.len() && edges * 2 <= self.types * self.servers;
+        let own = edges < 2 * self.opts.len() && !self.merged;
         let values = |ty: usize| {
             let mut values: Vec<u64> =
                 self.opts[self.type_opts(ty)].iter().map(|opt| opt.lin.to_bits()).collect();
@@ -453,8 +458,13 @@ impl Instance {
             values.len()
         };
         let choosy = || (0..self.types).into_par_iter().map(values).sum::<usize>() * 2 >= edges;
-        let few = edges < self.types * TABLE_OPTIONS;
-        if !self.few && !self.merged && own && (few || choosy()) {
+        if self.few {
+            self.various = own && edges >= SWEPT_EDGES && choosy();
+            return;
+        }
+        let sparse = edges * 2 <= self.types * self.servers;
+        self.various = own && sparse && (edges < self.types * TABLE_OPTIONS || choosy());
+        if self.various {
             self.edges = Edges::new(self);
         }
     }

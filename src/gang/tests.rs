@@ -438,7 +438,7 @@ fn scattered(servers: usize, jobs: usize, edges: usize) -> Problem {
 /// and tables are filled by several threads.
 #[test]
 fn the_answer_does_not_depend_on_the_threads_where_every_server_differs() {
-    for (servers, jobs, edges) in [(160, 120, 12), (300, 150, 80), (300, 150, 160)] {
+    for (servers, jobs, edges) in [(160, 120, 12), (64, 200, 64), (300, 150, 80), (300, 150, 160)] {
         let problem = scattered(servers, jobs, edges);
         let answer = |threads| {
             let work_max = Some(400_000);
@@ -504,10 +504,11 @@ fn sweeps_find_prices_where_steps_of_all_together_do_not() {
 }
 
 #[test]
-fn answers_on_listed_edges_keep_the_rules() {
-    for (servers, jobs, edges) in [(300, 300, 8), (300, 500, 40), (500, 200, 100)] {
+fn answers_by_swept_prices_keep_the_rules() {
+    for (servers, jobs, edges) in [(300, 300, 8), (300, 500, 40), (500, 200, 100), (64, 200, 64)] {
         let problem = scattered(servers, jobs, edges);
-        assert!(Instance::compile(&problem).unwrap().edges.are_listed());
+        let instance = Instance::compile(&problem).unwrap();
+        assert!(instance.various && instance.edges.are_listed() != instance.few);
         let options = Options { work_max: Some(600_000), seed: 5, ..Options::default() };
         let answer = solve(&problem, &options).unwrap();
         let mut used = std::collections::HashMap::<&str, [f64; 2]>::new();
