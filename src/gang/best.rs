@@ -37,6 +37,8 @@ const MANY_UNTIL: (f64, f64) = (0.45, 0.6);
 const MANY_EQUAL_UNTIL: (f64, f64) = (0.45, 0.95);
 const MANY_OWN_UNTIL: (f64, f64) = (0.4, 0.55);
 const LISTED_UNTIL: (f64, f64) = (0.37, 0.4);
+/// What they have at least where edges are listed and all before took longer.
+const LISTED_LEAST: (f64, f64) = (0.05, 0.12);
 /// Passes and repairs of one island without a deadline, servers of all its passes, and its passes
 /// with one.
 const PASSES_MAX: usize = 3;
@@ -416,7 +418,11 @@ fn limits<'a>(start: &Start<'_>, options: &Options<'_>, clock: Clock<'a>) -> Lim
     let (passes_until, repairs_until) = match (!instance.few, choosy) {
         (false, true) => FEW_UNTIL,
         (false, false) => FEW_EQUAL_UNTIL,
-        (true, true) if instance.edges.are_listed() => LISTED_UNTIL,
+        (true, true) if instance.edges.are_listed() => {
+            let used = clock.used().unwrap_or(0.0);
+            let until = |share: f64, least: f64| share.max(used + least);
+            (until(LISTED_UNTIL.0, LISTED_LEAST.0), until(LISTED_UNTIL.1, LISTED_LEAST.1))
+        }
         (true, true) if instance.own_classes() => MANY_OWN_UNTIL,
         (true, true) => MANY_UNTIL,
         (true, false) => MANY_EQUAL_UNTIL,

@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How good are plans of gangs on lists that the method was not made for? Prints a table.
 
-Usage: gang_lists.py PHALANX small|large|listed|alike|halves [FIRST [COUNT]]
+Usage: gang_lists.py PHALANX small|large|listed|alike|halves|own [FIRST [COUNT]]
 
 Seeds FIRST, FIRST + 1, ... `small`: 8 to 64 nodes of one to four classes, 24 to 192 gangs; gap of
 a plan after 100 ms to the better of it and one after 5 s. `large`: 1,000 nodes, 5,000 tasks,
 certified gap after 1 s. `listed`: the same in partitions as clusters have them, every edge written
 out, 40 to 190 MB. `alike`: the same on equal nodes, of which tasks take about half. `halves`: tasks
 that take a large part of a small node in several kinds at once, 200 or 1,000 nodes, equal or of two
-classes. Deadlines are wall clock and include reading the list: idle machine.
+classes. `own`: 1,000 nodes, 5,000 tasks of gangs that have 10 to 300 nodes of their own and are worth
+something else on each. Deadlines are wall clock and include reading the list: idle machine.
 """
 import json
 import os
@@ -149,8 +150,38 @@ def halves(seed):
     return f"{low}-{high}", problem(rng, servers, jobs)
 
 
+def own(seed):
+    """In turn: nodes of some shapes, all different, all equal; 10, 30, 100 and 300 of them by gang."""
+    rng = random.Random(seed)
+    degree = [10, 30, 100, 300][seed // 3 % 4]
+    kind, pick = ["shapes", "random", "equal"][seed % 3], rng.choice
+    capacity = {"shapes": lambda: (pick([16, 32, 64]), pick([64, 128, 256]), pick([0, 2, 4]), 40),
+                "random": lambda: tuple(rng.randint(8, 32) for _ in KINDS),
+                "equal": lambda: (32, 128, 4, 40)}[kind]
+    servers, jobs, tasks = [capacity() for _ in range(1000)], [], 0
+
+    def asked():
+        if kind == "random":
+            return [rng.randint(1, 8) for _ in KINDS]
+        cores = 12 if kind == "shapes" else 16
+        return [rng.randint(1, cores), rng.randint(2, 4 * cores), pick([0, 0, 0, 1]), rng.randint(0, 8)]
+
+    while tasks < 5000:
+        alike, mean, gang = rng.random() < 0.7, rng.uniform(0.2, 1), []
+        for _ in range(rng.randint(1, 9)):
+            if not (gang and alike):
+                request = asked()
+                found = edges(rng, servers, request, rng.sample(range(1000), degree),
+                              lambda _: mean * rng.uniform(0.6, 1.4))
+            gang.append({"request": request, "edges": found})
+        if all(task["edges"] for task in gang):
+            jobs.append(gang)
+            tasks += len(gang)
+    return f"{kind}-{degree}", problem(rng, servers, jobs)
+
+
 LISTS = {"small": lambda seed: ("", small(seed)), "large": large, "listed": listed,
-         "alike": alike, "halves": halves}
+         "alike": alike, "halves": halves, "own": own}
 
 
 def solve(phalanx, path, deadline_ms):
@@ -174,7 +205,7 @@ def main(phalanx, which, first=1, count=36):
                 known = max(answer["index"], solve(phalanx, path, LONG_MS)[0]["index"])
                 gap = (known - answer["index"]) / abs(known)
             gaps.append(100 * gap)
-            print(f"{seed:4} {kind:9} {len(listed['servers']):5} nodes {len(listed['jobs']):5} gangs"
+            print(f"{seed:4} {kind:11} {len(listed['servers']):5} nodes {len(listed['jobs']):5} gangs"
                   f"  gap {gaps[-1]:6.3f} %  {took_s:.2f} s", flush=True)
     print(f"{len(gaps)} lists: mean {sum(gaps) / len(gaps):.3f} %, worst {max(gaps):.3f} %")
 
