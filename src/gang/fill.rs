@@ -365,12 +365,13 @@ impl<'a> Filler<'a> {
     fn offer(&mut self, server: u32, now: f64, aim: Aim) {
         let instance = self.instance;
         let (kinds, s) = (instance.kinds, server as usize);
-        let price = self.zone_price(instance.zone_of[s]).to_vec();
-        self.pattern.clear(&self.state.free[s * kinds..(s + 1) * kinds], &price);
+        let zone = instance.zone_of[s];
+        let price = &self.price[zone as usize * kinds..(zone as usize + 1) * kinds];
+        self.pattern.clear(&self.state.free[s * kinds..(s + 1) * kinds], price);
         if let Some(edges) = instance.edges.of(s) {
             for (ty, option) in edges.iter().map(|(ty, option)| (*ty as usize, *option as usize)) {
                 if !self.open[ty].is_empty() && self.pattern.admits(instance.row(ty)) {
-                    self.offer_type((ty, option), &price, now, aim);
+                    self.offer_type((ty, option), zone, now, aim);
                 }
             }
             return;
@@ -380,18 +381,19 @@ impl<'a> Filler<'a> {
             if self.pattern.admits(instance.row(ty))
                 && let Some(option) = instance.option_on(ty, server)
             {
-                self.offer_type((ty, option), &price, now, aim);
+                self.offer_type((ty, option), zone, now, aim);
             }
         }
     }
 
-    /// Offers the open tasks of a type by one of its options.
-    fn offer_type(&mut self, (ty, option): (usize, usize), price: &[f64], now: f64, aim: Aim) {
+    /// Offers the open tasks of a type by one of its options, in a server's zone.
+    fn offer_type(&mut self, (ty, option): (usize, usize), zone: u32, now: f64, aim: Aim) {
         let row = self.instance.row(ty);
         let profit = match aim {
             Aim::Worth { .. } => self.gain(ty, option),
             Aim::Rank { rent, urgency } => {
-                let rest = self.guide.worth[option] - self.wage[ty] + rent * priced(row, price);
+                let price = rent * priced(row, self.zone_price(zone));
+                let rest = self.guide.worth[option] - self.wage[ty] + price;
                 rest * (1.0 + urgency * (now - self.since[ty]))
             }
         };

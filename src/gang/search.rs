@@ -212,21 +212,30 @@ impl Island {
         let server = self.state.server[task] as usize;
         self.ruin_server(instance, server, count);
         if self.removed.len() < count && instance.servers > 1 {
-            let zone = instance.zone_of[server] as usize;
-            let (lo, hi) = (instance.zone_start[zone], instance.zone_start[zone + 1]);
-            let mut other = lo as usize + self.rng.below((hi - lo) as usize);
-            if hi - lo < 2 || self.rng.below(3) == 0 {
-                other = self.rng.below(instance.servers);
-            }
-            if guide.ranks.are_listed()
-                && let Some(edge) =
-                    guide.ranks.draw(instance.task_type[task] as usize, &mut self.rng)
-            {
-                other = edge.server as usize;
-            }
+            let other = self.other_server(instance, guide, (task, server));
             self.ruin_server(instance, other, count - self.removed.len());
         }
         first
+    }
+
+    /// A server whose tasks may change places with one that is on `server`.
+    fn other_server(
+        &mut self,
+        instance: &Instance,
+        guide: &Guide,
+        (task, server): (usize, usize),
+    ) -> usize {
+        if guide.ranks.are_listed() {
+            let ty = instance.task_type[task] as usize;
+            return guide.ranks.draw(ty, &mut self.rng).map_or(server, |edge| edge.server as usize);
+        }
+        let zone = instance.zone_of[server] as usize;
+        let (lo, hi) = (instance.zone_start[zone], instance.zone_start[zone + 1]);
+        let near = lo as usize + self.rng.below((hi - lo) as usize);
+        if hi - lo < 2 || self.rng.below(3) == 0 {
+            return self.rng.below(instance.servers);
+        }
+        near
     }
 
     /// Removes up to `count` jobs that have a task on `server`.
