@@ -30,8 +30,9 @@ const SCAN_ROUNDS: usize = 2;
 const COARSE_STEPS_MAX: u64 = 300;
 const COARSE_STEP_LAST: f64 = 0.01;
 const REFINE_STEP: f64 = 0.2;
-/// Sweeps at least and at most, the choices that they look at, the steps of the first and the last as parts of what a zone's kind earns, how often prices
-/// fall in one, and the sweeps between two looks at what prices prove.
+/// Sweeps at least and at most, the choices that they look at, the steps of the first and the last as
+/// parts of what a zone's kind earns, how often prices fall in one, and the sweeps between two looks at
+/// what prices prove.
 const SWEEPS: (usize, usize) = (6, 24);
 const SWEEPS_CHOICES: usize = 6_000_000;
 const SWEEP_STEPS: (f64, f64) = (0.5, 0.02);
