@@ -13,7 +13,7 @@ from slurmcluster.procs import tasks_of
 FINISH_S = 90.0            # until the jobs of one fault must all have ended
 PROBE_S = 0.3              # between two calls of squeue
 PROBE_TIMEOUT_S = 20.0
-FAVOURED = -10             # nice value of slurmctld and of the probe
+FAVOURED = -10             # nice value of slurmctld, phalanxd and the probe
 
 # One wave: (array tasks, sbatch options, command). "N" tasks of an array are N jobs.
 WAVE = (
@@ -157,8 +157,9 @@ def favour(task):
 class Probe:
     """Calls squeue over and over on a thread of its own and keeps the longest time.
 
-    `noise_s` is the longest time of `squeue --version` meanwhile, which asks nobody:
-    what starting a program takes on this machine just now.
+    `noise_s` is the longest time of `scontrol ping` meanwhile: a program, munge and slurmctld as for
+    squeue, but none of the locks that slurmctld holds while it selects nodes. It is what any answer
+    takes on this machine just now, however long the overlay thinks.
     """
 
     def __init__(self, cluster):
@@ -190,10 +191,11 @@ class Probe:
             phase = self._paused
             if phase % 2:
                 continue
-            for task in tasks_of(self.cluster.process("slurmctld").pid):
-                favour(task)
-            noise_s, _ = self._call("--version")
-            seconds, code = self._call("-h", "-o", "%i")
+            for role in ("slurmctld", "phalanxd"):
+                for task in tasks_of(self.cluster.process(role).pid):
+                    favour(task)
+            noise_s, _ = self._call("scontrol", "ping")
+            seconds, code = self._call("squeue", "-h", "-o", "%i")
             if self._paused != phase:
                 continue  # begun before a stop of slurmctld: says nothing
             self.calls += 1
@@ -201,11 +203,11 @@ class Probe:
             self.longest_s = max(self.longest_s, seconds)
             self.noise_s = max(self.noise_s, noise_s)
 
-    def _call(self, *options):
-        """(seconds, exit code) of one squeue; -1 if it did not end."""
+    def _call(self, *command):
+        """(seconds, exit code) of one command; -1 if it did not end."""
         begin = time.monotonic()
         try:
-            code = subprocess.run(["squeue", *options], env=self.cluster.env, check=False,
+            code = subprocess.run(command, env=self.cluster.env, check=False,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL,
                                   timeout=PROBE_TIMEOUT_S).returncode
