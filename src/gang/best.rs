@@ -234,7 +234,7 @@ impl<'a> Start<'a> {
             guide = Guide::new(instance, &dual.best);
             state = better(instance, state, greedy(instance, &guide, 0.02));
         }
-        let (bound, instance) = (dual.best.bound, Cow::Borrowed(instance));
+        let (bound, instance) = (dual.proved(), Cow::Borrowed(instance));
         let prices = dual.best.clone();
         let mut start = Start { instance, guide, state, prices, bound, wage: None };
         if !start.instance.edges.are_listed() {
@@ -257,7 +257,7 @@ impl<'a> Start<'a> {
         state.adopt(&wider, &self.state.server);
         state.rescore(&wider);
         self.state = better(&wider, state, greedy(&wider, &guide, 0.02));
-        self.bound = prices.bound;
+        self.bound = self.bound.min(prices.bound);
         (self.guide, self.prices, self.instance) = (guide, prices, Cow::Owned(wider));
     }
 

@@ -38,6 +38,8 @@ const SWEEPS_CHOICES: usize = 6_000_000;
 const SWEEP_STEPS: (f64, f64) = (0.5, 0.02);
 const SWEEP_PARTS: usize = 16;
 const SWEEPS_LOOK: usize = 4;
+/// Share of the sweeps' time for a bound from one price for all zones of a shape before them.
+const SWEEPS_COARSE_SHARE: f64 = 0.15;
 /// Types that one thread asks about in a row.
 const SELL_TOGETHER: usize = 32;
 /// Choices that one thread looks at in a row.
@@ -65,6 +67,8 @@ pub(crate) struct Dual<'a> {
     instance: &'a Instance,
     market: Market,
     pub(crate) best: Prices,
+    /// What prices by shape proved before sweeps began without them.
+    proved: f64,
     lambda: Vec<f64>,
     theta: f64,
     step: f64,
@@ -103,6 +107,7 @@ impl<'a> Dual<'a> {
             instance,
             market,
             best: Prices { lambda: vec![0.0; size], theta: 0.0, bound: f64::INFINITY },
+            proved: f64::INFINITY,
             lambda: vec![0.0; size],
             theta: 0.0,
             step: 1.0,
@@ -121,6 +126,11 @@ impl<'a> Dual<'a> {
     /// The current tangent.
     pub(crate) fn theta(&self) -> f64 {
         self.theta
+    }
+
+    /// The best bound of all prices so far, also of those that do not guide.
+    pub(crate) fn proved(&self) -> f64 {
+        self.best.bound.min(self.proved)
     }
 
     /// Restarts the step length, for instance after a better target is known.
@@ -144,7 +154,14 @@ impl<'a> Dual<'a> {
     /// Finds prices by zone gang by gang, where most zones are one server: what each takes makes its
     /// zone dearer at once, and time makes all cheaper. One step of all prices together takes as
     /// long as a sweep, of which some twenty are enough. `spent` is the share of the time for this.
+    ///
+    /// Where there are few shapes, prices by shape prove something first: often more than sweeps
+    /// that time cuts short, whose prices guide a search better all the same.
     pub(crate) fn sweep(&mut self, target: f64, rng: &mut Stream, spent: &dyn Fn() -> f64) {
+        if let Some(coarse) = self.market.coarser() {
+            self.scan_coarse(coarse, target, &|| spent() > SWEEPS_COARSE_SHARE);
+            self.proved = std::mem::replace(&mut self.best.bound, f64::INFINITY);
+        }
         let rent = target.max(0.0) / self.market.capacity.len().max(1) as f64;
         let per_unit = |c: &f64| if *c > 0.0 { rent / c } else { 0.0 };
         self.lambda = self.market.capacity.iter().map(per_unit).collect();
