@@ -14,12 +14,9 @@ import unittest
 import unittest.mock
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, HERE)
-sys.dont_write_bytecode = True
-
-from slurmcluster import Cluster, ClusterError, UsageError, conf, measure, nodes  # noqa: E402
-from slurmcluster import ports, procs, workload  # noqa: E402
-from slurmcluster.paths import Paths  # noqa: E402
+from slurmcluster import Cluster, ClusterError, UsageError, conf, measure, nodes
+from slurmcluster import ports, procs, workload
+from slurmcluster.paths import Paths
 
 CLUSTER = os.path.join(HERE, "cluster")
 FOUR = "NodeName=a[1-2] CPUs=2 RealMemory=1000\nNodeName=g CPUs=2 RealMemory=1000 Gres=gpu:x:2\n"

@@ -26,19 +26,16 @@ import threading
 import time
 import traceback
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
-
-import transparency_accounting  # noqa: E402,F401
-import transparency_control  # noqa: E402,F401
-import transparency_flow  # noqa: E402,F401
-import transparency_select  # noqa: E402,F401
-import transparency_shapes  # noqa: E402,F401
-from slurmcluster import Cluster, ClusterError, UsageError  # noqa: E402
-from slurmcluster.conf import write_config  # noqa: E402
-from transparency_bench import Case, CaseError, Pair, Side  # noqa: E402
-from transparency_cases import CASES, fragment, variants  # noqa: E402
-from transparency_status import read_status  # noqa: E402
+import transparency_accounting  # noqa: F401
+import transparency_control  # noqa: F401
+import transparency_flow  # noqa: F401
+import transparency_select  # noqa: F401
+import transparency_shapes  # noqa: F401
+from slurmcluster import Cluster, ClusterError, UsageError
+from slurmcluster.conf import write_config
+from transparency_bench import Case, CaseError, Pair, Side
+from transparency_cases import CASES, fragment, variants
+from slurmcluster.phalanx import read_status
 
 EXIT_DIFFERS, EXIT_USAGE = 1, 2
 CASES_MIN = 45             # fewer registered cases mean that a module was lost

@@ -13,6 +13,7 @@ import json
 import os
 import socket
 import tempfile
+import uuid
 
 from .errors import ClusterError
 from .procs import Process, identify
@@ -118,8 +119,11 @@ def _is_free(port):
     return True
 
 
+def free_ports(count):
+    """Ports for other programs than Slurm's, reserved until this process ends."""
+    return take(count, f"other-{uuid.uuid4().hex}", "")
+
+
 def free_port():
-    """A port of loopback that nobody has now, for other programs than Slurm's."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One such port."""
+    return free_ports(1)[0]
