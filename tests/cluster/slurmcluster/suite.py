@@ -26,6 +26,7 @@ import tempfile
 import threading
 import time
 import traceback
+import unittest
 from dataclasses import dataclass
 
 from .errors import ClusterError
@@ -101,15 +102,14 @@ class Cases(dict):
 
 def unittest_run(of_class, name):
     """A case's function that runs one unittest and raises what it raises."""
-    def run(_suite):
-        test = of_class(name)
-        try:
-            test.setUp()
-            getattr(test, name)()
-        finally:
-            test.tearDown()
-            test.doCleanups()
-    return run
+    def run_it(_suite):
+        result = unittest.TestResult()
+        of_class(name).run(result)
+        for _, text in result.failures + result.errors:
+            raise SuiteError(text)
+        for _, why in result.skipped:
+            raise SuiteError(f"skipped: {why}")
+    return run_it
 
 
 def dashed(name):
@@ -164,11 +164,11 @@ class Report:
 
     def __init__(self, name):
         self.name, self.begin = name, time.monotonic()
-        self.passed, self.failed, self._lock = [], [], threading.Lock()
+        self.passed, self.failed, self.lock = [], [], threading.Lock()
 
     def add(self, name, problems, seconds, text=""):
         """One case that has ended; without problems it passed."""
-        with self._lock:
+        with self.lock:
             (self.failed if problems else self.passed).append(name)
             print(f"{'FAIL' if problems else 'ok  '} {name:<34} {seconds:6.1f} s  {text}")
             lines = [line for problem in problems for line in problem.splitlines()]
