@@ -174,7 +174,7 @@ test-24.11: slurm-24.11
 # The data of the source paper's experiments, as BENCHMARKS.md names them.
 BAG_DATA ?= ../shared/data/eapm
 bench-bag: rust
-	$(CARGO) run --release --example bag_experiments -- --data $(BAG_DATA)
+	$(CARGO) run --release -p phalanx-methods --example bag_experiments -- --data $(BAG_DATA)
 bench-bags-cluster: deps-test debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/bags.py --bench 200
 bench-10k: deps-run build
@@ -186,12 +186,12 @@ bench-order: deps-run build
 bench-gangs: deps-test debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py --bench 200
 bench-gang-method: rust
-	$(CARGO) run --release --example gang_quality -- gaps 100
-	$(CARGO) run --release --example gang_quality -- large
-	$(CARGO) run --release --example gang_plan
-	$(CARGO) run --release --example gang_regret -- 3000 20 docs/gang-regret.svg
+	$(CARGO) run --release -p phalanx-methods --example gang_quality -- gaps 100
+	$(CARGO) run --release -p phalanx-methods --example gang_quality -- large
+	$(CARGO) run --release -p phalanx-planner --example gang_plan
+	$(CARGO) run --release -p phalanx-methods --example gang_regret -- 3000 20 docs/gang-regret.svg
 bench-balance: rust
-	$(CARGO) bench --bench balance
+	$(CARGO) bench -p phalanx-methods --bench balance
 # TRACES: directory with swf/ and gpu_clusters/alibaba-openb-2023/ (see the script)
 bench-traces: build
 	$(PYTHON) tests/bench/traces.py target/release/phalanx $(TRACES)

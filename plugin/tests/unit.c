@@ -230,7 +230,7 @@ static void test_pktbuf(void)
 	pktbuf_free(&b);
 }
 
-/* The same values as in the daemon's test: src/learn/class.rs. */
+/* The same values as in the daemon's test: src/methods/learn/class.rs. */
 static void test_keys(void)
 {
 	CHECK_EQ(phx_name_key(NULL), phx_name_key(""));

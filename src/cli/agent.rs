@@ -14,8 +14,8 @@ use nix::sys::signal::{SigSet, Signal};
 use super::args::Global;
 use super::exit::{Exit, Failure};
 use super::resolve;
-use crate::collect::agent::{AgentOptions, HttpService, run};
-use crate::model::target::Target;
+use phalanx_core::target::Target;
+use phalanx_service::collect::agent::{AgentOptions, HttpService, run};
 
 /// Arguments of `phalanx agent`.
 #[derive(Clone, Debug, Args)]

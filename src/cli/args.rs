@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::agent::AgentArgs;
 use super::collector::CollectorCommand;
-use super::exit::{ABOUT_ALL, ABOUT_DAEMON, DOCTOR_EXIT_CODES, EXIT_CODES};
+use super::exit::{ABOUT_ALL, DOCTOR_EXIT_CODES, EXIT_CODES};
 use super::hdfs::HdfsArgs;
 use super::record::RecordCommand;
 use super::replay::ReplayArgs;
@@ -16,7 +16,7 @@ use super::simulate::SimulateArgs;
 use super::solve::SolveArgs;
 use super::splits::SplitsArgs;
 use super::whatif::WhatIfArgs;
-use crate::model::target::Target;
+use phalanx_core::target::Target;
 
 /// Ask phalanxd about placement, or check its configuration.
 #[derive(Debug, Parser)]
@@ -29,16 +29,6 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Top,
-}
-
-/// Decides which nodes Slurm's jobs get; asked by the overlay plugin inside
-/// slurmctld over a Unix socket.
-#[derive(Debug, Parser)]
-#[command(name = "phalanxd", version, after_long_help = ABOUT_DAEMON)]
-pub struct Daemon {
-    /// Configuration file.
-    #[arg(long, value_name = "FILE", default_value = crate::config::DEFAULT_PATH)]
-    pub config: PathBuf,
 }
 
 /// Options that every command takes.

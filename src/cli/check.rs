@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::exit::{Exit, Failure};
 use super::{Outcome, json};
-use crate::config::{Config, ConfigError, Issue};
+use phalanx_service::config::{Config, ConfigError, Issue};
 
 /// What `--json` prints.
 #[derive(Serialize)]

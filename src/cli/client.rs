@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 
 use super::exit::{Exit, Failure};
-use crate::api::types::ErrorBody;
-use crate::limits::REPLY_BYTES_MAX;
-use crate::model::target::Target;
-pub(super) use crate::remote::Method;
-use crate::remote::{Answer, Connection};
+use phalanx_core::limits::REPLY_BYTES_MAX;
+use phalanx_core::target::Target;
+use phalanx_service::api::types::ErrorBody;
+pub(super) use phalanx_service::remote::Method;
+use phalanx_service::remote::{Answer, Connection};
 
 /// Longest time that a request may take, from connecting to the last byte.
 const TIMEOUT: Duration = Duration::from_secs(5);

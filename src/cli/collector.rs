@@ -11,7 +11,7 @@ use super::args::Global;
 use super::client::{Client, Method};
 use super::exit::{EXIT_CODES, Exit, Failure};
 use super::{Outcome, json, render, resolve};
-use crate::model::collect::{
+use phalanx_core::collect::{
     CollectorReport, CollectorsReport, DataNames, DataReport, Kind, Output, Patch, Registration,
     UseChange, UsedValues, UsesReport, ValueType, valid_name,
 };

@@ -55,21 +55,6 @@ Exit status:
   1  warnings
   2  errors";
 
-/// What the page of the daemon says besides its options.
-pub(super) const ABOUT_DAEMON: &str = "\
-Signals:
-  HUP        read the configuration again; a wrong one is refused
-  TERM, INT  end; Slurm places jobs by itself meanwhile
-
-Files:
-  /etc/phalanx/phalanx.toml        configuration, see phalanx.toml(5)
-  /run/phalanx/plugin.sock         socket of the overlay plugin in slurmctld
-  /run/phalanx/control.sock        socket of phalanx(1)
-  /var/lib/phalanx/history.sqlite  decisions and placements
-
-Environment:
-  SLURM_CONF  slurm.conf, where it is not in Slurm's usual place";
-
 impl Exit {
     /// The number.
     pub fn code(self) -> u8 {

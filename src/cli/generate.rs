@@ -7,7 +7,9 @@ use std::path::Path;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::args::{Cli, Daemon};
+use phalanx_service::daemon::args::Args as DaemonArgs;
+
+use super::args::Cli;
 use super::exit::{Exit, Failure};
 use super::{Outcome, toml_page};
 
@@ -26,7 +28,7 @@ fn write(directory: &Path) -> std::io::Result<Outcome> {
     let mut command = Cli::command();
     command.build();
     pages(&command, &man.join("man1"), &mut text)?;
-    let daemon = clap_mangen::Man::new(Daemon::command()).section("8");
+    let daemon = clap_mangen::Man::new(DaemonArgs::command()).section("8");
     let mut bytes = Vec::new();
     daemon.render(&mut bytes)?;
     put(&man.join("man8/phalanxd.8"), &bytes, &mut text)?;

@@ -13,9 +13,9 @@ use super::args::Global;
 use super::exit::{EXIT_CODES, Exit, Failure};
 use super::render::{Left, Right, clean, lines, table};
 use super::{Outcome, json};
-use crate::config::{self, Config, HdfsConfig};
-use crate::hdfs::{Hdfs, HdfsError, HostMap, HostNames};
-use crate::model::blocks::Located;
+use phalanx_core::blocks::Located;
+use phalanx_service::config::{self, Config, HdfsConfig};
+use phalanx_service::hdfs::{Hdfs, HdfsError, HostMap, HostNames};
 
 /// `phalanx hdfs`.
 #[derive(Args, Clone, Debug)]
@@ -145,7 +145,7 @@ pub(super) fn locate(global: &Global, uri: &str) -> Result<(Located, Vec<String>
     let map = HostMap::new(&config.host_map, &nodes).map_err(failure)?;
     let mut hdfs = Hdfs::configured(&config).map_err(failure)?;
     let located = hdfs.locate(uri, false, &user()?, "phalanx share").map_err(failure)?;
-    let name = |datanode: &crate::model::blocks::DataNode| {
+    let name = |datanode: &phalanx_core::blocks::DataNode| {
         let node = map.node(datanode).and_then(|at| nodes.get(usize::try_from(at).ok()?));
         node.map_or_else(|| datanode.host.clone(), |node| node.name.clone())
     };
@@ -163,7 +163,7 @@ fn check(
 ) -> Result<Outcome, Failure> {
     let mut found = hdfs.datanodes(uri, user).map_err(failure)?;
     found.sort_by(|a, b| a.datanode.cmp(&b.datanode));
-    let row = |report: &crate::hdfs::DataNodeReport| CheckRow {
+    let row = |report: &phalanx_service::hdfs::DataNodeReport| CheckRow {
         host: report.datanode.host.clone(),
         address: format!("{}:{}", report.datanode.ip, report.datanode.port),
         rack: report.datanode.rack.clone(),

@@ -16,16 +16,16 @@ use super::client::{Client, Masters, Method};
 use super::exit::{Exit, Failure};
 use super::resolve::{From, Import};
 use super::{Outcome, json};
-use crate::api::types::ImportReport;
-use crate::config::{self, Config};
-use crate::history::{History, Limits};
-use crate::learn::{JobTraits, class_of};
-use crate::limits::IMPORT_RUNS_MAX;
-use crate::model::comment;
-use crate::model::run::Run;
-use crate::sim::input;
-use crate::source;
-use crate::trace::sacct::{self, Row};
+use phalanx_core::comment;
+use phalanx_core::limits::IMPORT_RUNS_MAX;
+use phalanx_core::run::Run;
+use phalanx_core::trace::sacct::{self, Row};
+use phalanx_methods::learn::{JobTraits, class_of};
+use phalanx_service::api::types::ImportReport;
+use phalanx_service::config::{self, Config};
+use phalanx_service::history::{History, Limits};
+use phalanx_service::source;
+use phalanx_sim::input;
 
 /// Lines that cannot be read and are shown.
 const BAD_SHOWN: usize = 10;

@@ -7,7 +7,7 @@ use super::client::{Client, Method};
 use super::exit::{EXIT_CODES, Exit, Failure};
 use super::resolve::masters;
 use super::{Outcome, args::Global, json, render};
-use crate::api::types::{RecordRequest, RecordingStatus, Status};
+use phalanx_service::api::types::{RecordRequest, RecordingStatus, Status};
 
 /// `phalanx record`
 #[derive(Clone, Debug, Subcommand)]

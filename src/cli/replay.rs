@@ -8,9 +8,9 @@ use clap::Args;
 
 use super::exit::{Exit, Failure};
 use super::{Outcome, args::Global, render};
-use crate::config::Config;
-use crate::limits::REPLAY_LIST_MAX;
-use crate::record::replay;
+use phalanx_core::limits::REPLAY_LIST_MAX;
+use phalanx_service::config::Config;
+use phalanx_service::recordings::replay;
 
 /// Records between two signs of progress.
 const PROGRESS_EVERY: u64 = 20_000;

@@ -10,8 +10,8 @@ use jiff::{Span, SpanRelativeTo, Timestamp};
 use super::args::{Command, ConfigCommand, Global, HistoryCommand};
 use super::client::Masters;
 use super::exit::{Exit, Failure};
-use crate::config::{self, Config};
-use crate::model::target::Target;
+use phalanx_core::target::Target;
+use phalanx_service::config::{self, Config};
 
 /// What to do, with everything looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]

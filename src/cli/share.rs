@@ -14,11 +14,11 @@ use super::client::{Client, Method as HttpMethod};
 use super::collector::escape;
 use super::exit::{Exit, Failure};
 use super::{Outcome, json, render, resolve};
-use crate::limits::NODES_MAX;
-use crate::model::collect::UsedValues;
-use crate::model::hostlist;
-use crate::share::{Item, Problem, solve};
 use input::{Block, Input, Piece};
+use phalanx_core::collect::UsedValues;
+use phalanx_core::hostlist;
+use phalanx_core::limits::NODES_MAX;
+use phalanx_methods::share::{Item, Problem, solve};
 
 /// Arguments of `phalanx share`.
 #[derive(Clone, Debug, Args)]

@@ -12,19 +12,19 @@ use jiff::tz::TimeZone;
 use super::args::Global;
 use super::exit::{Exit, Failure};
 use super::{Outcome, render};
-use crate::config::Config;
-use crate::planner::gangs::Settings as GangSettings;
-use crate::record;
-use crate::sim::inflate::{self, Inflation};
-use crate::sim::input::{self, InputError};
-use crate::sim::job::{self, Workload};
-use crate::sim::metrics::{self, Figures};
-use crate::sim::nodes::{self, NoBeliefs, NodeLoad, Setup};
-use crate::sim::policy::Policy;
-use crate::sim::pool::{self, Schedule};
-use crate::sim::report::{self, Part};
-use crate::trace::spec::{self, NodeSpec};
-use crate::trace::{TraceError, openb};
+use phalanx_core::trace::spec::{self, NodeSpec};
+use phalanx_core::trace::{TraceError, openb};
+use phalanx_planner::gang::Settings as GangSettings;
+use phalanx_service::config::Config;
+use phalanx_service::recordings;
+use phalanx_sim::inflate::{self, Inflation};
+use phalanx_sim::input::{self, InputError};
+use phalanx_sim::job::{self, Workload};
+use phalanx_sim::metrics::{self, Figures};
+use phalanx_sim::nodes::{self, NoBeliefs, NodeLoad, Setup};
+use phalanx_sim::policy::Policy;
+use phalanx_sim::pool::{self, Schedule};
+use phalanx_sim::report::{self, Part};
 
 /// Largest `--target`.
 const TARGET_MAX: f64 = 100.0;
@@ -111,7 +111,7 @@ impl Format {
 
     /// By the first line that says something; `None` if it does not say.
     fn by_content(start: &[u8]) -> Option<Self> {
-        if start.starts_with(record::MAGIC.get(..6).unwrap_or_default()) {
+        if start.starts_with(recordings::MAGIC.get(..6).unwrap_or_default()) {
             return Some(Self::Recording);
         }
         let text = String::from_utf8_lossy(start).to_lowercase();
@@ -323,7 +323,8 @@ fn accounted(args: &SimulateArgs, log: Log) -> Result<NodeLoad, Failure> {
 
 /// The period of a recording, as far as it can be read.
 fn recorded(args: &SimulateArgs) -> Result<NodeLoad, Failure> {
-    let (period, broken) = record::period(&args.jobs).map_err(|error| usage(error.to_string()))?;
+    let (period, broken) =
+        super::recorded::period(&args.jobs).map_err(|error| usage(error.to_string()))?;
     if let Some(error) = broken {
         // Nothing can be done where standard error is closed.
         let _ = writeln!(std::io::stderr(), "phalanx: {error}; what comes before is used");

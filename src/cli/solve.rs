@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::limits::PROBLEM_BYTES_MAX;
-use crate::model::problem::FieldError;
+use phalanx_core::limits::PROBLEM_BYTES_MAX;
+use phalanx_core::problem::FieldError;
 
 /// Size from which on a file is read by two threads.
 const HALVED_BYTES: u64 = 16 << 20;

@@ -17,9 +17,9 @@ use super::args::Global;
 use super::client::{Client, Method};
 use super::exit::{Exit, Failure};
 use super::{Outcome, json, resolve};
-use crate::blockmap::{BlockMap, Elements, MapNode, Range, Step};
-use crate::limits::HOSTLIST_NAMES_MAX;
-use crate::model::hostlist;
+use phalanx_core::hostlist;
+use phalanx_core::limits::HOSTLIST_NAMES_MAX;
+use phalanx_methods::data_jobs::blockmap::{BlockMap, Elements, MapNode, Range, Step};
 
 /// Where the prolog writes.
 const DIR: &str = "/run/phalanx/jobs";

@@ -8,12 +8,12 @@ use super::client::{Client, Method};
 use super::exit::{Exit, Failure};
 use super::resolve::masters;
 use super::{Outcome, args::Global, render};
-use crate::api::types::{EnergyReport, RunsReport};
-use crate::config::{Config, Mode};
-use crate::planner::state::State;
-use crate::sim::arrivals::{self, Arrivals};
-use crate::sim::nodes::{NodeLoad, Order, Setup, live};
-use crate::sim::whatif;
+use phalanx_planner::state::State;
+use phalanx_service::api::types::{EnergyReport, RunsReport};
+use phalanx_service::config::{Config, Mode};
+use phalanx_sim::arrivals::{self, Arrivals};
+use phalanx_sim::nodes::{NodeLoad, Order, Setup, live};
+use phalanx_sim::whatif;
 
 /// Largest `--hours`.
 const HOURS_MAX: f64 = 24.0 * 366.0;

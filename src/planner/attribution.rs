@@ -10,11 +10,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::balance::fragment::{WHOLE, Want};
-use crate::model::shape::{Need, Shape};
-use crate::planner::eligible::{Eligible, eligible};
-use crate::planner::room::{Lack, Room};
-use crate::snapshot::{Job, Snapshot};
+use crate::eligible::{Eligible, eligible};
+use crate::room::{Lack, Room};
+use phalanx_core::shape::{Need, Shape};
+use phalanx_core::snapshot::{Job, Snapshot};
+use phalanx_methods::balance::fragment::{WHOLE, Want};
 
 /// What the queue lacks, and what it asks for.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -229,8 +229,8 @@ impl Best {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::shape::GresWant;
-    use crate::snapshot::{Builder, License, Node, NodeGres, Partition};
+    use phalanx_core::shape::GresWant;
+    use phalanx_core::snapshot::{Builder, License, Node, NodeGres, Partition};
 
     fn node(name: &str, cpus_used: u64, gpus_used: u64) -> Node {
         let gpu = NodeGres { kind: "gpu".into(), gres_type: None, total: 4, used: gpus_used };

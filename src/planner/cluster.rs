@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::text;
-use crate::planner::room::{Level, Room};
-use crate::snapshot::Snapshot;
+use crate::room::{Level, Room};
+use phalanx_core::snapshot::Snapshot;
+use phalanx_core::text;
 
 /// One node of the table. Empty slots of Slurm's table have an empty name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

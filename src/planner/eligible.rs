@@ -3,10 +3,10 @@
 
 use fixedbitset::FixedBitSet;
 
-use crate::limits;
-use crate::model::hostlist;
-use crate::snapshot::features::Constraint;
-use crate::snapshot::{Job, Snapshot};
+use phalanx_core::hostlist;
+use phalanx_core::limits;
+use phalanx_core::snapshot::features::Constraint;
+use phalanx_core::snapshot::{Job, Snapshot};
 
 /// One filter and what it did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +93,10 @@ fn constraint_nodes(snapshot: &Snapshot, text: &str) -> FixedBitSet {
     }
 }
 
-fn nodes_where(snapshot: &Snapshot, keep: impl Fn(&crate::snapshot::Node) -> bool) -> FixedBitSet {
+fn nodes_where(
+    snapshot: &Snapshot,
+    keep: impl Fn(&phalanx_core::snapshot::Node) -> bool,
+) -> FixedBitSet {
     let mut nodes = FixedBitSet::with_capacity(snapshot.nodes.len());
     for (index, _) in snapshot.nodes.iter().enumerate().filter(|(_, n)| keep(n)) {
         nodes.insert(index);

@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::hostlist;
-use crate::model::shape::Need;
-use crate::planner::cluster::{Held, RunningJob, give_back};
-use crate::planner::eligible::eligible;
-use crate::planner::room::Room;
-use crate::snapshot::{Job, JobState, Snapshot};
+use crate::cluster::{Held, RunningJob, give_back};
+use crate::eligible::eligible;
+use crate::room::Room;
+use phalanx_core::hostlist;
+use phalanx_core::shape::Need;
+use phalanx_core::snapshot::{Job, JobState, Snapshot};
 
 /// A running job and its expected end.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::shape::Need;
-use crate::planner::eligible::{Eligible, eligible};
-use crate::planner::room::{Lack, Room};
-use crate::snapshot::{Job, Snapshot};
+use crate::eligible::{Eligible, eligible};
+use crate::room::{Lack, Room};
+use phalanx_core::shape::Need;
+use phalanx_core::snapshot::{Job, Snapshot};
 
 /// What the eligible nodes say to a job's request.
 #[derive(Debug, Clone, PartialEq, Eq)]

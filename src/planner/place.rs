@@ -16,15 +16,17 @@ use std::sync::Arc;
 
 use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, vector};
 use serde::{Deserialize, Serialize};
-pub(crate) use uneven::{capacity, may_split_otherwise};
+pub use uneven::{capacity, may_split_otherwise};
 
-use crate::balance::{Decision, Engine, EngineError, NoImprovement, Outcome, Params, Request};
-use crate::model::shape::{LeftToSlurm, Need, Shape};
-use crate::model::{Amount, NodeIdx, NodeSet, text};
-use crate::planner::attribution::Demand;
-use crate::planner::cluster::{Cluster, RunningJob, Table};
-use crate::planner::room::Room;
-use crate::planner::unfit::Unfit;
+use crate::attribution::Demand;
+use crate::cluster::{Cluster, RunningJob, Table};
+use crate::room::Room;
+use crate::unfit::Unfit;
+use phalanx_core::shape::{LeftToSlurm, Need, Shape};
+use phalanx_core::{Amount, NodeIdx, NodeSet, text};
+use phalanx_methods::balance::{
+    Decision, Engine, EngineError, NoImprovement, Outcome, Params, Request,
+};
 
 /// Chosen nodes whose terms are kept.
 const TERMS_MAX: usize = 16;

@@ -11,16 +11,16 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use crate::balance::EngineError;
-use crate::model::shape::Need;
-use crate::planner::attribution::Demand;
-use crate::planner::cluster::{Cluster, Held, RunningJob, Table};
-use crate::planner::eligible::eligible;
-use crate::planner::place::{NoPlacement, Placement, Placer, Pool, Tuning};
-use crate::planner::room::Room;
-use crate::planner::steer::{self, Method, Question, Signs, Steer, SteerTable, Steered, Steers};
-use crate::snapshot::{Job, Snapshot};
-use crate::verify;
+use crate::attribution::Demand;
+use crate::cluster::{Cluster, Held, RunningJob, Table};
+use crate::eligible::eligible;
+use crate::place::{NoPlacement, Placement, Placer, Pool, Tuning};
+use crate::room::Room;
+use crate::steer::{self, Method, Question, Signs, Steer, SteerTable, Steered, Steers};
+use phalanx_core::shape::Need;
+use phalanx_core::snapshot::{Job, Snapshot};
+use phalanx_methods::balance::EngineError;
+use phalanx_methods::verify;
 
 /// One job of the plan.
 #[derive(Debug, Clone)]
@@ -110,7 +110,7 @@ pub fn plan(
 
 /// Licence pools of a snapshot.
 pub fn pools_of(snapshot: &Snapshot) -> Vec<Pool> {
-    let pool = |l: &crate::snapshot::License| Pool {
+    let pool = |l: &phalanx_core::snapshot::License| Pool {
         name: Arc::clone(&l.name),
         total: l.total,
         used: l.used,
@@ -240,7 +240,7 @@ pub fn rooms_from_mirror(snapshot: &Snapshot, table: &Table, rooms: &[Room]) -> 
     let mut result = Room::of_snapshot(snapshot);
     for (node, own) in snapshot.nodes.iter().zip(&mut result) {
         let Some(room) = index.get(&*node.name).and_then(|&i| rooms.get(i)) else { continue };
-        let pick = |levels: &[crate::planner::room::Level], map: &[Option<usize>]| {
+        let pick = |levels: &[crate::room::Level], map: &[Option<usize>]| {
             map.iter().map(|i| i.and_then(|i| levels.get(i)).copied().unwrap_or_default()).collect()
         };
         *own = Room {

@@ -6,7 +6,7 @@
 //! keep the order of their arrival, so that long jobs do not starve each other.
 //! Beyond that, [`guard`](super::guard) bounds how long anybody may be passed.
 
-use crate::learn::runtime::Prediction;
+use phalanx_methods::learn::runtime::Prediction;
 
 /// Expected runtime up to which a job may pass others, seconds.
 pub const SHORT_S: f64 = 3_600.0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What is free on a node, and what a need lacks there.
 
-use crate::model::shape::Need;
-use crate::snapshot::Snapshot;
+use phalanx_core::shape::Need;
+use phalanx_core::snapshot::Snapshot;
 
 /// Amount of one resource on a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Room {
         snapshot.nodes.iter().map(|node| Self::of_node(snapshot, node)).collect()
     }
 
-    fn of_node(snapshot: &Snapshot, node: &crate::snapshot::Node) -> Self {
+    fn of_node(snapshot: &Snapshot, node: &phalanx_core::snapshot::Node) -> Self {
         let mut room = Self {
             cpus: Level { total: node.cpus, used: node.cpus_used },
             memory_mb: Level { total: node.memory_mb, used: node.memory_used_mb },

@@ -10,10 +10,10 @@
 
 use std::sync::Arc;
 
-use crate::planner::ends::{Outlook, Soonest};
-use crate::planner::room::Room;
-use crate::planner::steer::{JobKey, Method, MethodReport, Note, Signs, Steer, Steering, Tier};
-use crate::snapshot::{Job, JobState, Snapshot};
+use crate::ends::{Outlook, Soonest};
+use crate::room::Room;
+use crate::steer::{JobKey, Method, MethodReport, Note, Signs, Steer, Steering, Tier};
+use phalanx_core::snapshot::{Job, JobState, Snapshot};
 
 /// Waiting jobs among which the first gang is looked for.
 const LOOKED_AT: usize = 64;
@@ -129,8 +129,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::model::shape::Shape;
-    use crate::snapshot::{Builder, Node, Partition};
+    use phalanx_core::shape::Shape;
+    use phalanx_core::snapshot::{Builder, Node, Partition};
 
     fn job(id: u32, nodes: u32, priority: u32, limit_min: u32) -> Job {
         let shape = Shape {

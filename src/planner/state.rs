@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::planner::cluster::RunningJob;
-use crate::snapshot::Snapshot;
+use crate::cluster::RunningJob;
+use phalanx_core::snapshot::Snapshot;
 
 /// The live cluster at one moment.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

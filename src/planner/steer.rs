@@ -28,9 +28,9 @@ use serde::{Deserialize, Serialize};
 use table::Entry;
 pub use table::{SteerTable, Steers};
 
-use crate::limits::STEER_FIRST_PLAN_MS;
-use crate::model::shape::{LeftToSlurm, Shape};
-use crate::planner::place::{NoPlacement, Placement, Placer};
+use crate::place::{NoPlacement, Placement, Placer};
+use phalanx_core::limits::STEER_FIRST_PLAN_MS;
+use phalanx_core::shape::{LeftToSlurm, Shape};
 
 /// The methods that steer, in the order in which they are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

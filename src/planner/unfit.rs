@@ -5,9 +5,9 @@
 //! Kept side by side by node instead of inside each [`Room`], so that a
 //! question over 10,000 nodes reads a few dense arrays.
 
-use crate::model::shape::Need;
-use crate::model::{NodeIdx, NodeSet};
-use crate::planner::room::Room;
+use crate::room::Room;
+use phalanx_core::shape::Need;
+use phalanx_core::{NodeIdx, NodeSet};
 
 /// See the module.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Unfit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planner::room::Level;
+    use crate::room::Level;
 
     fn room(jobs: u32, memory_used: u64, gpus_used: u64) -> Room {
         Room {

@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use super::nodes::load::shape_of;
 use super::nodes::{NodeJob, NodeLoad};
-use crate::learn::JobTraits;
-use crate::learn::runtime::JobClass;
-use crate::model::run::Run;
-use crate::snapshot::Job;
-use crate::trace::sacct::Row;
+use phalanx_core::run::Run;
+use phalanx_core::snapshot::Job;
+use phalanx_core::trace::sacct::Row;
+use phalanx_methods::learn::JobTraits;
+use phalanx_methods::learn::runtime::JobClass;
 
 /// A history shorter than this, hours, tells no rates.
 const HOURS_MIN: usize = 24;
@@ -237,8 +237,8 @@ fn job_of(run: &Run, submit_s: i64, mean_s: f64, load: &NodeLoad) -> Option<Node
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::nodes::load::idle;
-    use crate::trace::spec;
+    use crate::nodes::load::idle;
+    use phalanx_core::trace::spec;
 
     const NOW_S: i64 = 1_700_000_000 / 3600 * 3600;
 

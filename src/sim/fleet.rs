@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Nodes with shared GPUs, filled pod by pod.
 
-use crate::trace::openb::Pod;
-use crate::trace::spec::NodeSpec;
+use phalanx_core::trace::openb::Pod;
+use phalanx_core::trace::spec::NodeSpec;
 
 /// Thousandths of a GPU.
-pub const WHOLE: u16 = crate::balance::fragment::WHOLE;
+pub const WHOLE: u16 = phalanx_methods::balance::fragment::WHOLE;
 
 /// What of a pod decides where it fits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]

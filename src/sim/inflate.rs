@@ -16,10 +16,10 @@ use super::fleet::{FleetNode, PodShape, Spot, WHOLE};
 use super::metrics::{Figures, Utilization};
 use super::policy::Policy;
 use super::reference::Scorer;
-use crate::balance::fragment::{GPUS_MAX, Mix, Want};
-use crate::balance::lookahead::Window;
-use crate::trace::openb::Pod;
-use crate::trace::spec::NodeSpec;
+use phalanx_core::trace::openb::Pod;
+use phalanx_core::trace::spec::NodeSpec;
+use phalanx_methods::balance::fragment::{GPUS_MAX, Mix, Want};
+use phalanx_methods::balance::lookahead::Window;
 
 /// How pods arrive.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,10 +6,10 @@ use std::io::BufRead;
 
 use jiff::tz::TimeZone;
 
-use crate::learn::runtime::JobClass;
-use crate::limits::TRACE_JOBS_MAX;
-use crate::trace::swf::{SwfHeader, SwfJob, SwfReader};
-use crate::trace::{TraceError, sacct};
+use phalanx_core::limits::TRACE_JOBS_MAX;
+use phalanx_core::trace::swf::{SwfHeader, SwfJob, SwfReader};
+use phalanx_core::trace::{TraceError, sacct};
+use phalanx_methods::learn::runtime::JobClass;
 
 /// One job on a machine whose CPUs are all alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use super::job::{SimJob, Workload};
 use super::policy::Policy;
-use crate::learn::runtime::Runtimes;
-use crate::planner::backfill::{Backfill, Request};
-use crate::planner::guard::Guard;
-use crate::planner::rank::{EXPRESS_S, LEAD_PERCENT, Rank};
+use phalanx_methods::learn::runtime::Runtimes;
+use phalanx_planner::backfill::{Backfill, Request};
+use phalanx_planner::guard::Guard;
+use phalanx_planner::rank::{EXPRESS_S, LEAD_PERCENT, Rank};
 
 /// Who starts next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,7 +257,7 @@ fn seconds(s: u64) -> i64 {
     i64::try_from(s).unwrap_or(i64::MAX)
 }
 
-/// Positions fit: [`TRACE_JOBS_MAX`](crate::limits::TRACE_JOBS_MAX).
+/// Positions fit: [`TRACE_JOBS_MAX`](phalanx_core::limits::TRACE_JOBS_MAX).
 fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

@@ -5,7 +5,7 @@
 
 use super::fleet::{FleetNode, PodShape, WHOLE};
 use super::policy::Policy;
-use crate::balance::fragment::{Asked, Free, Mix, Want};
+use phalanx_methods::balance::fragment::{Asked, Free, Mix, Want};
 
 /// Share of the pods that the typical shapes of FGD cover.
 const TYPICAL: f64 = 0.95;

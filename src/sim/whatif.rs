@@ -166,11 +166,11 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::planner::gangs::Settings;
-    use crate::planner::place::Tuning;
-    use crate::sim::nodes::load::read_sacct;
-    use crate::sim::policy::Policy;
-    use crate::trace::spec;
+    use crate::nodes::load::read_sacct;
+    use crate::policy::Policy;
+    use phalanx_core::trace::spec;
+    use phalanx_planner::gang::Settings;
+    use phalanx_planner::place::Tuning;
 
     /// Three jobs of 4 CPUs for 20 minutes on a node of 8 CPUs, 100 W idle and 300 W full.
     fn load() -> NodeLoad {

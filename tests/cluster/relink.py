@@ -20,9 +20,11 @@ import sys
 
 CARGO = os.environ.get("CARGO", "cargo")
 RUSTC = os.environ.get("RUSTC", "rustc")
-PROGRAMS = ("phalanx", "phalanxd")
+# Program: its source, and the libraries that it names.
+PROGRAMS = {"phalanx": ("src/cli/main.rs", ["phalanx_cli"]),
+            "phalanxd": ("src/service/phalanxd.rs", ["phalanx_service", "clap"])}
 VIEWS = ("shim.rs", "wire.rs", "munge.rs")
-CODEGEN = {"debug": ["-Copt-level=1"], "release": ["-Copt-level=3", "-Cpanic=abort"]}
+CODEGEN = {"debug": ["-Copt-level=0"], "release": ["-Copt-level=3", "-Cpanic=abort"]}
 CANNOT = 3
 
 
@@ -93,12 +95,12 @@ def main():
     link_dir = os.path.join(target, "link")
     libraries(library(ours, "phalanx_ffi"), there, link_dir)
     paths = {path for message in ours for path in message.get("linked_paths", [])}
-    for program in PROGRAMS:
+    for program, (source, names) in PROGRAMS.items():
         new = os.path.join(out, program + ".new")
-        externs = [word for name in ("phalanx", "clap")
+        externs = [word for name in names
                    for word in ("--extern", f"{name}={library(ours, name)}")]
         subprocess.run([RUSTC, "--edition=2024", f"--crate-name={program}", "--crate-type=bin",
-                        f"src/bin/{program}.rs", *CODEGEN[profile], "-Cdebuginfo=line-tables-only",
+                        source, *CODEGEN[profile], "-Cdebuginfo=line-tables-only",
                         *externs, f"-Ldependency={link_dir}", f"-Lnative={lib_dir}",
                         *[f"-L{path}" for path in sorted(paths)], "-o", new], check=True)
         os.replace(new, os.path.join(out, program))

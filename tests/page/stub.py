@@ -15,7 +15,7 @@ EVIL = '<img src=x onerror="document.title=`owned`">'
 
 
 def policy():
-    """The Content-Security-Policy of src/api/page.rs."""
+    """The Content-Security-Policy of src/service/api/page.rs."""
     with open(PAGE + ".rs", encoding="utf-8") as file:
         text = re.search(r'const POLICY: &str = "(.*?)";', file.read(), re.DOTALL)[1]
     return re.sub(r"\\\n\s*", "", text)

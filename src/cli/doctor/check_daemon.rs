@@ -4,8 +4,8 @@
 
 use super::Finding;
 use super::facts::Facts;
-use crate::api::types::Status;
-use crate::config::{Config, ConfigError, Mode};
+use phalanx_service::api::types::Status;
+use phalanx_service::config::{Config, ConfigError, Mode};
 
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     if !facts.is_controller() && facts.status.is_err() {

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 use super::Finding;
 use super::facts::Facts;
-use crate::limits::HOSTLIST_NAMES_MAX;
-use crate::model::collect::{ALL, CollectorReport, MASTER, Origin, Registration, State};
-use crate::model::hostlist;
+use phalanx_core::collect::{ALL, CollectorReport, MASTER, Origin, Registration, State};
+use phalanx_core::hostlist;
+use phalanx_core::limits::HOSTLIST_NAMES_MAX;
 
 /// Names written out in a finding.
 const NAMES_SHOWN: usize = 5;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::limits::DOCTOR_OUTPUT_BYTES_MAX;
+use phalanx_core::limits::DOCTOR_OUTPUT_BYTES_MAX;
 
 /// Longest time that one program may take.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::limits::{SLURM_CONF_BYTES_MAX, SLURM_CONF_INCLUDES_MAX};
-use crate::model::hostlist;
+use phalanx_core::hostlist;
+use phalanx_core::limits::{SLURM_CONF_BYTES_MAX, SLURM_CONF_INCLUDES_MAX};
 
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl SlurmConf {
 }
 
 fn hostlist_max() -> usize {
-    crate::limits::HOSTLIST_NAMES_MAX
+    phalanx_core::limits::HOSTLIST_NAMES_MAX
 }
 
 /// Lines with their numbers, without comments; `\` at the end continues one.

@@ -14,11 +14,11 @@ use jiff::tz::TimeZone;
 use super::command;
 use super::conf::SlurmConf;
 use super::plugin::{self, PluginFile};
-use crate::api::types::Status;
-use crate::cli::client::{Client, Masters, Method};
-use crate::cli::exit::Failure;
-use crate::config::{Config, ConfigError};
-use crate::model::collect::{AgentsReport, CollectorsReport};
+use crate::client::{Client, Masters, Method};
+use crate::exit::Failure;
+use phalanx_core::collect::{AgentsReport, CollectorsReport};
+use phalanx_service::api::types::Status;
+use phalanx_service::config::{Config, ConfigError};
 
 /// One entry of PluginDir.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use object::{Object, ObjectSymbol};
 
-use crate::limits::PLUGIN_BYTES_MAX;
+use phalanx_core::limits::PLUGIN_BYTES_MAX;
 
 /// Name of the file that slurmctld looks for.
 pub(super) const FILE: &str = "select_cons_tres.so";

@@ -8,12 +8,12 @@ use super::conf::SlurmConf;
 use super::facts::{Directory, Facts, Running, Slurmctld, Socket};
 use super::plugin::PluginFile;
 use super::{Finding, Level, judge};
-use crate::api::types::{PluginStatus, SlurmStatus, Status};
-use crate::cli::exit::{Exit, Failure};
-use crate::config::Config;
-use crate::model::collect::{
+use crate::exit::{Exit, Failure};
+use phalanx_core::collect::{
     AgentReport, AgentsReport, CollectorReport, CollectorsReport, Registration, State,
 };
+use phalanx_service::api::types::{PluginStatus, SlurmStatus, Status};
+use phalanx_service::config::Config;
 
 const OVERLAY: &str = "/usr/lib/x/phalanx/slurm";
 const STOCK: &str = "/usr/lib/x/slurm-wlm";
@@ -111,7 +111,7 @@ fn one(facts: &Facts, check: &str, level: Level) -> Finding {
 fn a_healthy_controller_has_no_complaints() {
     let report = judge(&healthy(), Path::new("/etc/slurm/slurm.conf"));
     assert_eq!((report.errors, report.warnings, report.role), (0, 0, "controller"), "{report:#?}");
-    let text = crate::cli::render::doctor::text(&report);
+    let text = crate::render::doctor::text(&report);
     assert!(
         text.starts_with("ctl1 (controller), /etc/slurm/slurm.conf: 0 errors, 0 warnings"),
         "{text}"

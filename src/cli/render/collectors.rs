@@ -2,7 +2,7 @@
 //! `phalanx collector`
 
 use super::{Left, Right, clean, clean_or_dash, facts, lines, table};
-use crate::model::collect::{
+use phalanx_core::collect::{
     CollectorReport, CollectorsReport, DataNames, DataReport, InstanceReport, Kind, Origin, State,
     TakenFrom, UsedValues, UsesReport, Value,
 };
@@ -217,7 +217,7 @@ fn seconds(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::collect::{Instances, Registration, RunReport, UsedValue};
+    use phalanx_core::collect::{Instances, Registration, RunReport, UsedValue};
 
     fn report() -> CollectorReport {
         let run = RunReport {

@@ -2,7 +2,7 @@
 //! `phalanx doctor`
 
 use super::clean;
-use crate::cli::doctor::{Level, Report};
+use crate::doctor::{Level, Report};
 
 /// The whole report: what is wrong first, what is good in one line each.
 pub fn text(report: &Report) -> String {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::units::{amount, fraction, fraction_or_dash, time};
 use super::{Left, Right, Side, clean, clean_or_dash, facts, heading, lines, steer, table};
-use crate::api::order::JobOrder;
-use crate::api::types::{
+use phalanx_service::api::order::JobOrder;
+use phalanx_service::api::types::{
     DecisionReport, ExpectedReport, Explain, PendingReport, Placed, ScoredNode,
 };
 

@@ -3,7 +3,7 @@
 
 use super::units::{amount, count, fraction, seconds_fine, time};
 use super::{Left, Right, clean, facts, heading, lines, table};
-use crate::api::types::{ClassSpeeds, RunsReport, SpeedRow, SpeedsReport};
+use phalanx_service::api::types::{ClassSpeeds, RunsReport, SpeedRow, SpeedsReport};
 
 /// Runs, newest first.
 pub fn runs(report: &RunsReport) -> String {

@@ -25,14 +25,14 @@ use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 
 /// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Side {
+pub(crate) enum Side {
     Left,
     Right,
 }
-pub(in crate::cli) use Side::{Left, Right};
+pub(crate) use Side::{Left, Right};
 
 /// A table with these columns.
-pub(in crate::cli) fn table<S: AsRef<str>>(columns: &[(S, Side)]) -> Table {
+pub(crate) fn table<S: AsRef<str>>(columns: &[(S, Side)]) -> Table {
     let line = LineStyle::none().fill('-').junction('-');
     let mut table = Table::new();
     table.load_style(TableStyle::new().header_separator(line));
@@ -50,7 +50,7 @@ pub(in crate::cli) fn table<S: AsRef<str>>(columns: &[(S, Side)]) -> Table {
 }
 
 /// The table's lines without blanks at their ends.
-pub(in crate::cli) fn lines(table: &Table) -> String {
+pub(crate) fn lines(table: &Table) -> String {
     let mut out = String::new();
     for line in table.lines() {
         out.push_str(line.trim_end());
@@ -61,7 +61,7 @@ pub(in crate::cli) fn lines(table: &Table) -> String {
 
 /// Text from elsewhere without control characters, which could steer a
 /// terminal; `-` where there is none.
-pub(in crate::cli) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     if text.is_empty() {
         return "-".to_owned();
     }

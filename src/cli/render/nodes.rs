@@ -3,7 +3,7 @@
 
 use super::units::{amount, fraction, percent};
 use super::{Left, Right, Side, clean, heading, lines, table};
-use crate::api::types::NodesReport;
+use phalanx_service::api::types::NodesReport;
 
 /// The whole report.
 pub fn text(report: &NodesReport) -> String {

@@ -3,8 +3,8 @@
 
 use super::units::{amount, fraction_or_dash, millis, time};
 use super::{Left, Right, clean, clean_or_dash, facts, heading, lines, steer, table};
-use crate::api::types::PlanReport;
-use crate::planner::steer::MethodReport;
+use phalanx_planner::steer::MethodReport;
+use phalanx_service::api::types::PlanReport;
 
 /// The whole report.
 pub fn text(report: &PlanReport) -> String {

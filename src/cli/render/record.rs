@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::{Left, Right, clean, facts, heading, lines, table};
-use crate::api::types::RecordingStatus;
-use crate::record::{Difference, Report, Then};
+use phalanx_service::api::types::RecordingStatus;
+use phalanx_service::recordings::{Difference, Report, Then};
 
 fn time(unix_ms: u64) -> String {
     let ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);

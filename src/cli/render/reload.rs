@@ -2,7 +2,7 @@
 //! `phalanx reload`, when it was accepted
 
 use super::clean;
-use crate::api::types::ReloadReport;
+use phalanx_service::api::types::ReloadReport;
 
 /// The whole report.
 pub fn text(report: &ReloadReport) -> String {

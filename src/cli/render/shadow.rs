@@ -3,7 +3,7 @@
 
 use super::units::{fraction_or_dash, share, time};
 use super::{Left, Right, clean, facts, heading, lines, table};
-use crate::api::types::ShadowReport;
+use phalanx_service::api::types::ShadowReport;
 
 /// The whole report.
 pub fn text(report: &ShadowReport) -> String {

@@ -2,7 +2,7 @@
 //! `phalanx simulate`
 
 use super::{Left, Right, Side, clean, lines, table};
-use crate::sim::metrics::Figures;
+use phalanx_sim::metrics::Figures;
 
 /// Head, side and value of a column; `None` where a policy has no such figure.
 type Column = (&'static str, Side, fn(&Figures) -> Option<String>);

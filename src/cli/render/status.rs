@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::units::{micros, millis, seconds, share};
 use super::{Left, Right, clean, facts, heading, lines, table};
-use crate::api::order::OrderStatus;
-use crate::api::types::{CallShares, CallTime, PluginStatus, Quantiles, Status};
+use phalanx_service::api::order::OrderStatus;
+use phalanx_service::api::types::{CallShares, CallTime, PluginStatus, Quantiles, Status};
 
 /// The whole report.
 pub fn text(status: &Status) -> String {

@@ -3,8 +3,8 @@
 
 use super::units::{fraction, time};
 use super::{Left, Right, bags, clean, facts, lines, table};
-use crate::api::types::SteerReport;
-use crate::planner::steer::{DataNote, GangNote, Note, TaskRow};
+use phalanx_planner::steer::{DataNote, GangNote, Note, TaskRow};
+use phalanx_service::api::types::SteerReport;
 
 /// Everything of it.
 pub(super) fn whole(out: &mut String, steer: &SteerReport) {
@@ -111,7 +111,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 fn speeds(gang: &GangNote) -> String {
-    let known = |s: &crate::planner::steer::ClassSpeed| match s.speed {
+    let known = |s: &phalanx_planner::steer::ClassSpeed| match s.speed {
         // Old runs count less than one.
         Some(speed) => format!("{} {} ({:.1} runs)", clean(&s.nodes), fraction(speed), s.runs),
         None => format!("{} never tried", clean(&s.nodes)),

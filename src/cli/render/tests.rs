@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::api::order::{JobOrder, OrderStatus};
-use crate::api::types::*;
-use crate::planner::steer::{ClassSpeed, GangNote, MethodReport, Note, TaskRow};
+use phalanx_planner::steer::{ClassSpeed, GangNote, MethodReport, Note, TaskRow};
+use phalanx_service::api::order::{JobOrder, OrderStatus};
+use phalanx_service::api::types::*;
 
 fn map<V: Clone>(entries: &[(&str, V)]) -> BTreeMap<String, V> {
     entries.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()

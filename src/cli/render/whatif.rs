@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::{Left, Right, clean, heading, lines, table};
-use crate::sim::whatif::{Side, WhatIf};
+use phalanx_sim::whatif::{Side, WhatIf};
 
 /// Name and value of a row; `None` where neither side has such a figure.
 type Row = (&'static str, fn(&Side) -> Option<String>);

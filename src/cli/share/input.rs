@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::{Unit, usage};
-use crate::cli::args::Global;
-use crate::cli::exit::Failure;
-use crate::cli::hdfs;
-use crate::model::blocks::{self, Located, Replica};
-use crate::share::targets;
+use crate::args::Global;
+use crate::exit::Failure;
+use crate::hdfs;
+use phalanx_core::blocks::{self, Located, Replica};
+use phalanx_methods::share::targets;
 
 /// A file here, or the blocks of one elsewhere.
 pub(super) enum Input {

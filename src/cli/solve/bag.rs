@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use super::{Method, Options, SolveError, input};
-use crate::bag::{self, Mode, Problem};
+use phalanx_methods::bag::{self, Mode, Problem};
 
 /// This method's line of the table.
 pub(super) const METHOD: Method = Method {

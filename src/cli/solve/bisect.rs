@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use super::{Method, Options, SolveError, input};
-use crate::bisect::{self, Mode, Problem};
+use phalanx_methods::data_jobs::bisect::{self, Mode, Problem};
 
 /// This method's line of the table.
 pub(super) const METHOD: Method = Method { name: "bisect", modes: &["best", "seed", "exact"], run };

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use super::{Method, Options, SolveError, input};
-use crate::gang::{self, Mode, Problem};
+use phalanx_methods::gang::{self, Mode, Problem};
 
 /// This method's line of the table.
 pub(super) const METHOD: Method = Method { name: "gang", modes: &["best", "seed", "exact"], run };

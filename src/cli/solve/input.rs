@@ -140,7 +140,7 @@ fn string_end(bytes: &[u8], from: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::problem::Name;
+    use phalanx_core::problem::Name;
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]

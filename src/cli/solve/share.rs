@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::{Method, Options, SolveError, input};
-use crate::share::{self, Answer, Problem};
+use phalanx_methods::share::{self, Answer, Problem};
 
 /// This method's line of the table.
 pub(super) const METHOD: Method = Method { name: "share", modes: &["seed"], run };

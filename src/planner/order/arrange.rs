@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::guard::Guard;
 use super::{Bounds, Placed, Stop, Waiting};
-use crate::limits::{ORDER_PASSES_MAX, ORDER_TRIES_MAX};
+use phalanx_core::limits::{ORDER_PASSES_MAX, ORDER_TRIES_MAX};
 
 /// One place in the queue.
 #[derive(Debug, Clone, Copy)]

@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 
 pub use guard::Guard;
 
-use crate::limits::ORDER_DELTAS_MAX;
-use crate::planner::steer::OrderWish;
+use crate::steer::OrderWish;
+use phalanx_core::limits::ORDER_DELTAS_MAX;
 
 /// One pending job that is not held, as slurmctld sorts it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Pool;
-use crate::balance::Engine;
-use crate::model::{Amount, NodeIdx};
-use crate::planner::cluster::{Change, Cluster, Held};
-use crate::planner::room::{Level, Room};
+use crate::cluster::{Change, Cluster, Held};
+use crate::room::{Level, Room};
+use phalanx_core::{Amount, NodeIdx};
+use phalanx_methods::balance::Engine;
 
 /// Position of CPUs among the dimensions.
 pub(super) const CPU: usize = 0;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::uneven::fewest_nodes;
 use super::*;
-use crate::planner::cluster::{Held, TableNode};
+use crate::cluster::{Held, TableNode};
 
 fn node(name: &str, weight: u32) -> TableNode {
     TableNode { name: name.into(), cpus: 8, threads: 1, weight, ..TableNode::default() }

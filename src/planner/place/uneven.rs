@@ -5,10 +5,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{NoPlacement, Placer, Split};
-use crate::balance::{Decision, Outcome, Request};
-use crate::model::shape::{Memory, Need, Shape, Sharing};
-use crate::model::{NodeIdx, NodeSet};
-use crate::planner::room::Room;
+use crate::room::Room;
+use phalanx_core::shape::{Memory, Need, Shape, Sharing};
+use phalanx_core::{NodeIdx, NodeSet};
+use phalanx_methods::balance::{Decision, Outcome, Request};
 
 /// Nodes of one uneven split whose scores are kept.
 const SCORED_MAX: usize = 64;
@@ -83,7 +83,7 @@ impl Placer {
 }
 
 /// Whether another number of nodes or an uneven number of tasks is allowed.
-pub(crate) fn may_split_otherwise(shape: &Shape) -> bool {
+pub fn may_split_otherwise(shape: &Shape) -> bool {
     shape.sharing == Sharing::Shared
         && (shape.node_count_is_free() || shape.tasks() > 1)
         && shape.ntasks_per_node == 0
@@ -91,7 +91,7 @@ pub(crate) fn may_split_otherwise(shape: &Shape) -> bool {
 
 /// Tasks that fit on a node now, by every resource. `one` is what one task
 /// needs.
-pub(crate) fn capacity(shape: &Shape, one: &Need, room: &Room) -> u64 {
+pub fn capacity(shape: &Shape, one: &Need, room: &Room) -> u64 {
     let per = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
     let mut tasks = per(room.cpus.free(), one.cpus).min(match shape.memory {
         Memory::PerCpu(_) => per(room.memory_mb.free(), one.memory_mb),

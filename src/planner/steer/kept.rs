@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Entry, Method, Steer, SteerTable, Steers};
-use crate::planner::cluster::Table;
+use crate::cluster::Table;
 
 /// Steers of a table, each with the tasks started in its tiers.
 pub type Rows = Vec<(Arc<Steer>, Vec<u32>)>;

@@ -5,9 +5,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::JobKey;
-use crate::learn::{ClassKey, account_key, name_key};
-use crate::model::shape::Shape;
-use crate::snapshot::Job;
+use phalanx_core::shape::Shape;
+use phalanx_core::snapshot::Job;
+use phalanx_methods::learn::{ClassKey, account_key, name_key};
 
 /// What a question tells of its job beside the request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

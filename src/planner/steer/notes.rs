@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::planner::bags::WattsFrom;
+use crate::bag::WattsFrom;
 
 /// What was learned of a gang's type on one class of nodes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

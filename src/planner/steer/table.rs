@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::{JobKey, LikeBy, Method, Question, Steer, Tier};
-use crate::limits::{STEER_TIERS_MAX, STEERS_MAX};
-use crate::planner::cluster::Table;
-use crate::snapshot::Snapshot;
+use crate::cluster::Table;
+use phalanx_core::limits::{STEER_TIERS_MAX, STEERS_MAX};
+use phalanx_core::snapshot::Snapshot;
 
 #[derive(Debug)]
 pub(super) struct Entry {

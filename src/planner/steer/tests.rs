@@ -2,11 +2,11 @@
 //! Tests of steers: sets in order, quotas, waiting, other node tables.
 
 use super::*;
-use crate::balance::{NoImprovement, Params};
-use crate::learn::CLASS_BY_DEFAULT;
-use crate::planner::cluster::{Cluster, Held, RunningJob, Table, TableNode};
-use crate::planner::place::Tuning;
-use crate::snapshot::{Builder, Node, Snapshot};
+use crate::cluster::{Cluster, Held, RunningJob, Table, TableNode};
+use crate::place::Tuning;
+use phalanx_core::snapshot::{Builder, Node, Snapshot};
+use phalanx_methods::balance::{NoImprovement, Params};
+use phalanx_methods::learn::CLASS_BY_DEFAULT;
 
 fn table(names: &[&str]) -> Table {
     let node = |name: &&str| TableNode {

@@ -2,13 +2,13 @@
 //! Which nodes a job gets under other schedulers' rules, on the planner's
 //! picture of the nodes.
 
-use crate::balance::fragment::{GPUS_MAX, Mix, WHOLE, Want};
-use crate::model::shape::{Need, Shape};
-use crate::planner::cluster::Cluster;
-use crate::planner::place::{capacity, may_split_otherwise};
-use crate::planner::room::{Level, Room};
-use crate::sim::policy::Policy;
-use crate::sim::reference::spread_of_used;
+use crate::policy::Policy;
+use crate::reference::spread_of_used;
+use phalanx_core::shape::{Need, Shape};
+use phalanx_methods::balance::fragment::{GPUS_MAX, Mix, WHOLE, Want};
+use phalanx_planner::cluster::Cluster;
+use phalanx_planner::place::{capacity, may_split_otherwise};
+use phalanx_planner::room::{Level, Room};
 
 /// A rule; the least score wins, then the least Weight, then the first node.
 #[derive(Debug, Clone, PartialEq, Eq, Copy)]

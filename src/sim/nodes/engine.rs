@@ -13,20 +13,20 @@ use super::line::Line;
 use super::reserve::{Reservation, reserve};
 use super::usage::Usage;
 use super::{Licences, NodeJob, NodeLoad, Order, Setup};
-use crate::learn::runtime::{Prediction, Runtimes};
-use crate::model::shape::{Need, Shape};
-use crate::planner::attribution;
-use crate::planner::backfill::Request;
-use crate::planner::cluster::{Cluster, Held, RunningJob, Table};
-use crate::planner::eligible::eligible;
-use crate::planner::gangs::{self, Beliefs, Last};
-use crate::planner::guard::Guard;
-use crate::planner::place::{NoPlacement, Placer};
-use crate::planner::plan::pools_of;
-use crate::planner::rank::Rank;
-use crate::planner::room::Room;
-use crate::planner::steer::{self, Method, Question, Signs, SteerTable, Steers};
-use crate::snapshot::{Job, Snapshot};
+use phalanx_core::shape::{Need, Shape};
+use phalanx_core::snapshot::{Job, Snapshot};
+use phalanx_methods::learn::runtime::{Prediction, Runtimes};
+use phalanx_planner::attribution;
+use phalanx_planner::backfill::Request;
+use phalanx_planner::cluster::{Cluster, Held, RunningJob, Table};
+use phalanx_planner::eligible::eligible;
+use phalanx_planner::gang::{self, Beliefs, Last};
+use phalanx_planner::guard::Guard;
+use phalanx_planner::place::{NoPlacement, Placer};
+use phalanx_planner::plan::pools_of;
+use phalanx_planner::rank::Rank;
+use phalanx_planner::room::Room;
+use phalanx_planner::steer::{self, Method, Question, Signs, SteerTable, Steers};
 
 use super::choose::Rule;
 
@@ -534,7 +534,7 @@ impl<'a> Sim<'a> {
         let taken = self.placer.set_pending(counts.demand(&self.view));
         debug_assert!(taken.is_ok());
         let Some(settings) = &self.setup.gangs else { return };
-        let inputs = gangs::Inputs {
+        let inputs = gang::Inputs {
             snapshot: &self.view,
             rooms: &rooms,
             now_ms: u64::try_from(now_s).unwrap_or(0).saturating_mul(1000),
@@ -543,7 +543,7 @@ impl<'a> Sim<'a> {
             remaining: &|| None,
             last: &self.last,
         };
-        let (steering, last) = gangs::plan(&inputs);
+        let (steering, last) = gang::plan(&inputs);
         self.last = last;
         let table = Arc::clone(self.placer.cluster().table());
         let steers = SteerTable::new(table, &self.view, steering.steers);

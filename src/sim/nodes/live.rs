@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use super::{NodeJob, NodeLoad};
-use crate::learn::runtime::{JobClass, NO_LIMIT_S};
-use crate::learn::{JobTraits, NodeKey, node_class_of};
-use crate::limits::HOSTLIST_NAMES_MAX;
-use crate::model::hostlist;
-use crate::planner::cluster::{Held, RunningJob};
-use crate::planner::state::State;
-use crate::snapshot::{Job, JobState, Node, Snapshot};
+use phalanx_core::hostlist;
+use phalanx_core::limits::HOSTLIST_NAMES_MAX;
+use phalanx_core::snapshot::{Job, JobState, Node, Snapshot};
+use phalanx_methods::learn::runtime::{JobClass, NO_LIMIT_S};
+use phalanx_methods::learn::{JobTraits, NodeKey, node_class_of};
+use phalanx_planner::cluster::{Held, RunningJob};
+use phalanx_planner::state::State;
 
 /// Tasks of one waiting array that are simulated.
 const ARRAY_TASKS: u64 = 1_000;

@@ -10,17 +10,17 @@ use jiff::tz::TimeZone;
 
 use super::engine::Outcome;
 use super::{NodeJob, NodeLoad};
-use crate::learn::runtime::JobClass;
-use crate::learn::without_numbers;
-use crate::limits::TRACE_JOBS_MAX;
-use crate::model::shape::{GresWant, Memory, Shape};
-use crate::sim::job::{Dimension, Ids, Seen, SimJob, Workload, id_of};
-use crate::sim::metrics::{self, Figures};
-use crate::sim::policy::Policy;
-use crate::sim::pool::Schedule;
-use crate::snapshot::{Builder, Job, Node, NodeGres, Partition, Snapshot};
-use crate::trace::spec::NodeSpec;
-use crate::trace::{TraceError, sacct};
+use crate::job::{Dimension, Ids, Seen, SimJob, Workload, id_of};
+use crate::metrics::{self, Figures};
+use crate::policy::Policy;
+use crate::pool::Schedule;
+use phalanx_core::limits::TRACE_JOBS_MAX;
+use phalanx_core::shape::{GresWant, Memory, Shape};
+use phalanx_core::snapshot::{Builder, Job, Node, NodeGres, Partition, Snapshot};
+use phalanx_core::trace::spec::NodeSpec;
+use phalanx_core::trace::{TraceError, sacct};
+use phalanx_methods::learn::runtime::JobClass;
+use phalanx_methods::learn::without_numbers;
 
 /// The one partition of a cluster that is only specified.
 pub(super) const PARTITION: &str = "all";
@@ -169,7 +169,7 @@ fn job_of(
 }
 
 /// The request in Slurm's terms, from TRES and the numbers of nodes and CPUs.
-pub(in crate::sim) fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, String> {
+pub(crate) fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, String> {
     let tres = if row.tres_req.is_empty() { &row.tres_alloc } else { &row.tres_req };
     let mut cpus = row.cpus;
     let mut nodes = u64::from(row.node_count);
@@ -184,7 +184,7 @@ pub(in crate::sim) fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<S
             "cpu" => cpus = count()?,
             "node" => nodes = count()?,
             "mem" => {
-                let mb = crate::learn::memory_mib(value);
+                let mb = phalanx_methods::learn::memory_mib(value);
                 memory_mb = Some(mb.ok_or_else(|| format!("TRES mem: not a size: {value:?}"))?);
             }
             _ => add_gres(&mut gres, name, value, cluster),
@@ -255,7 +255,7 @@ impl NodeLoad {
                 amounts: gpu,
             },
         ];
-        let job = |(job, need): (&NodeJob, &crate::model::shape::Need)| SimJob {
+        let job = |(job, need): (&NodeJob, &phalanx_core::shape::Need)| SimJob {
             number: i64::from(job.job.id),
             submit_s: job.job.submit_s,
             run_s: job.run_s,

@@ -16,15 +16,15 @@ pub mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::balance::Mode as BalanceMode;
-use crate::gang;
-use crate::learn::ClassKey;
-use crate::learn::runtime::JobClass;
-use crate::planner::cluster::RunningJob;
-use crate::planner::gangs::{Belief, Beliefs, Settings as GangSettings};
-use crate::planner::place::Tuning;
-use crate::planner::steer::LikeBy;
-use crate::snapshot::{Job, Node, Snapshot};
+use phalanx_core::snapshot::{Job, Node, Snapshot};
+use phalanx_methods::balance::Mode as BalanceMode;
+use phalanx_methods::gang;
+use phalanx_methods::learn::ClassKey;
+use phalanx_methods::learn::runtime::JobClass;
+use phalanx_planner::cluster::RunningJob;
+use phalanx_planner::gang::{Belief, Beliefs, Settings as GangSettings};
+use phalanx_planner::place::Tuning;
+use phalanx_planner::steer::LikeBy;
 
 use super::policy::Policy;
 use choose::Rule;

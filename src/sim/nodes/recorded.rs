@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::live::{class_of, held_of};
 use super::load::PARTITION;
 use super::{NodeJob, NodeLoad};
-use crate::planner::cluster::RunningJob;
-use crate::snapshot::{Job, Snapshot};
+use phalanx_core::snapshot::{Job, Snapshot};
+use phalanx_planner::cluster::RunningJob;
 
 /// What a recording says of a period.
 #[derive(Debug, Clone, Default)]

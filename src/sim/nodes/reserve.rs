@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::shape::{Need, Shape};
-use crate::planner::cluster::{Cluster, give_back};
-use crate::planner::place::{capacity, may_split_otherwise};
-use crate::planner::room::Room;
+use phalanx_core::shape::{Need, Shape};
+use phalanx_planner::cluster::{Cluster, give_back};
+use phalanx_planner::place::{capacity, may_split_otherwise};
+use phalanx_planner::room::Room;
 
 use super::choose::fits;
 

@@ -2,8 +2,8 @@
 //! What was in use, unusable or stranded over time. Whole numbers only: the
 //! same sums on every run.
 
-use crate::planner::room::Room;
-use crate::sim::metrics::{Figures, Utilization};
+use crate::metrics::{Figures, Utilization};
+use phalanx_planner::room::Room;
 
 use super::choose::GpuMix;
 

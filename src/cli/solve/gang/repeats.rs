@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::gang::{Job, Problem, Task};
+use phalanx_methods::gang::{Job, Problem, Task};
 
 /// The problem in `bytes`; none where the text is not one, or not written as they mostly are.
 /// Reading it as any other text then finds the error, or the problem.
@@ -125,7 +125,7 @@ impl<'a> Text<'a> {
 #[cfg(test)]
 mod tests {
     use super::read;
-    use crate::gang::Problem;
+    use phalanx_methods::gang::Problem;
 
     const TASK: &str = r#"{"request": [1], "edges": [{"server": "s", "mean": 1, "count": 2}]}"#;
 

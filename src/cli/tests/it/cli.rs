@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The command line as a process: exit codes, sockets, and what it prints,
+//! against a server on a Unix socket in place of phalanxd.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener as StdListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use phalanx_service::api::types::{
+    ErrorBody, Explain, NodeReport, NodesReport, PlanReport, ReloadReport, ShadowReport, Status,
+};
+
+type Requests = Arc<Mutex<Vec<String>>>;
+
+/// Answers each request by its path; keeps what was asked.
+struct Server {
+    _dir: tempfile::TempDir,
+    socket: PathBuf,
+    requests: Requests,
+}
+
+impl Server {
+    fn start() -> Server {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("control.sock");
+        let requests = Requests::default();
+        let listener = StdListener::bind(&socket).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let app = Router::new().fallback(answer).with_state(Arc::clone(&requests));
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_io()
+                .enable_time()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                let listener = tokio::net::UnixListener::from_std(listener).unwrap();
+                axum::serve(listener, app).await.unwrap();
+            });
+        });
+        Server { _dir: dir, socket, requests }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        phalanx(&[&["--socket", self.socket.to_str().unwrap()], arguments].concat())
+    }
+
+    fn last_request(&self) -> String {
+        self.requests.lock().unwrap().last().cloned().unwrap_or_default()
+    }
+}
+
+async fn answer(State(requests): State<Requests>, request: Request) -> (StatusCode, String) {
+    let line = format!("{} {}", request.method(), request.uri());
+    requests.lock().unwrap().push(line.clone());
+    let json = |value: &dyn erased::Json| value.text();
+    match line.as_str() {
+        "GET /v1/status" => {
+            let status = Status { version: "9.9.9".into(), ..Status::default() };
+            // A field of a newer daemon, in front, and a number's own form.
+            let body = json(&status).replacen('{', "{\"zz_new\":[1.50],", 1);
+            (StatusCode::OK, body)
+        }
+        "GET /v1/nodes" => {
+            let node = NodeReport { name: "n".repeat(1000), ..NodeReport::default() };
+            let report = NodesReport { nodes: vec![node; 5000], ..NodesReport::default() };
+            (StatusCode::OK, json(&report))
+        }
+        "GET /v1/explain/130+1" => {
+            let report =
+                Explain { label: "130+1".into(), state: "PENDING".into(), ..<_>::default() };
+            (StatusCode::OK, json(&report))
+        }
+        "GET /v1/explain/404" => {
+            let error = "job 404 is not known to Slurm or to the history".into();
+            (StatusCode::NOT_FOUND, json(&ErrorBody { error }))
+        }
+        "GET /v1/explain/400" => {
+            (StatusCode::BAD_REQUEST, json(&ErrorBody { error: "not a job".into() }))
+        }
+        "GET /v1/explain/500" => (StatusCode::INTERNAL_SERVER_ERROR, "oops".into()),
+        "GET /v1/explain/3" => (StatusCode::OK, "{\"label\": 3}".into()),
+        "GET /v1/plan" => (StatusCode::OK, json(&PlanReport::default())),
+        "POST /v1/reload" => (StatusCode::OK, reload_report(requests.lock().unwrap().len())),
+        line if line.starts_with("GET /v1/shadow?since=") => {
+            (StatusCode::OK, json(&ShadowReport::default()))
+        }
+        line => (StatusCode::NOT_FOUND, json(&ErrorBody { error: format!("no {line}") })),
+    }
+}
+
+/// The first reload is accepted, later ones are refused.
+fn reload_report(requests: usize) -> String {
+    let report = if requests == 1 {
+        let changed = vec!["balance.threshold".into()];
+        ReloadReport { ok: true, generation: 2, changed, ..ReloadReport::default() }
+    } else {
+        let error = Some("/etc/p.toml:3:1: link.x: unknown key".into());
+        ReloadReport { ok: false, generation: 2, error, ..ReloadReport::default() }
+    };
+    erased::Json::text(&report)
+}
+
+/// Serialisation behind a reference, so that one closure serves all types.
+mod erased {
+    pub trait Json {
+        fn text(&self) -> String;
+    }
+    impl<T: serde::Serialize> Json for T {
+        fn text(&self) -> String {
+            serde_json::to_string(self).unwrap()
+        }
+    }
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    command.args(arguments).env_remove("PHALANX_SOCKET").stdin(Stdio::null());
+    command
+}
+
+fn phalanx(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("not ended by a signal")
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn reports_are_rendered_or_passed_on() {
+    let server = Server::start();
+    let text = server.run(&["status"]);
+    assert_eq!((code(&text), err(&text)), (0, String::new()));
+    assert!(out(&text).starts_with("phalanxd 9.9.9, up 00:00:00\n"), "{}", out(&text));
+
+    // The daemon's own JSON: order and unknown fields stay.
+    let json = server.run(&["status", "--json"]);
+    assert_eq!(code(&json), 0);
+    let head = "{\n  \"zz_new\": [\n    1.50\n  ],\n  \"version\": \"9.9.9\",\n";
+    assert!(out(&json).starts_with(head), "{}", out(&json));
+    let report: Status = serde_json::from_str(&out(&json)).unwrap();
+    assert_eq!(report.version, "9.9.9");
+
+    assert!(out(&server.run(&["explain", "130+1"])).starts_with("Job 130+1: PENDING\n"));
+    assert!(out(&server.run(&["plan"])).starts_with("Plan of "));
+    assert!(out(&server.run(&["nodes"])).starts_with("Utilisation 0.0000"));
+    assert!(out(&server.run(&["shadow"])).starts_with("Starts in shadow mode"));
+    let since = server.run(&["shadow", "--since", "1970-01-01T00:01:00Z"]);
+    assert_eq!(code(&since), 0);
+    assert_eq!(server.last_request(), "GET /v1/shadow?since=60000");
+}
+
+#[test]
+fn negative_answers_end_with_1_and_bad_requests_with_2() {
+    let server = Server::start();
+    for (job, expected, message) in [
+        ("404", 1, "job 404 is not known"),
+        ("400", 2, "not a job"),
+        ("500", 1, "phalanxd answered 500"),
+        ("3", 4, "of the same version?"),
+        ("3x", 2, "expected a job such as"),
+    ] {
+        for json in [&[][..], &["--json"]] {
+            let output = server.run(&[&["explain", job], json].concat());
+            assert_eq!(code(&output), expected, "{job}");
+            assert!(err(&output).contains(message), "{job}: {}", err(&output));
+            assert_eq!(out(&output), "");
+        }
+    }
+}
+
+#[test]
+fn reload_reports_and_refusals() {
+    let server = Server::start();
+    let accepted = server.run(&["reload"]);
+    assert_eq!(code(&accepted), 0);
+    assert!(out(&accepted).contains("Generation 2 is in force"), "{}", out(&accepted));
+    assert_eq!(server.last_request(), "POST /v1/reload");
+    let refused = server.run(&["reload"]);
+    assert_eq!(code(&refused), 1);
+    assert!(err(&refused).contains("generation 2 stays in force"), "{}", err(&refused));
+    assert!(err(&refused).contains("/etc/p.toml:3:1: link.x: unknown key"));
+    let json = server.run(&["--json", "reload"]);
+    assert_eq!(code(&json), 1);
+    let report: ReloadReport = serde_json::from_str(&out(&json)).unwrap();
+    assert!(!report.ok);
+}
+
+#[test]
+fn an_absent_daemon_ends_with_4() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("control.sock");
+    let path = socket.to_str().unwrap();
+    let check = |output: &Output, reason: &str| {
+        assert_eq!(code(output), 4);
+        let text = format!("phalanx: phalanxd does not answer at {path}: ");
+        assert!(err(output).starts_with(&text), "{}", err(output));
+        assert!(err(output).contains(reason), "{}", err(output));
+        let end = "is phalanxd running? Slurm places jobs by itself meanwhile\n";
+        assert!(err(output).ends_with(end), "{}", err(output));
+    };
+    check(&phalanx(&["status", "--socket", path]), "No such file");
+    // A socket that nobody serves any more.
+    drop(StdListener::bind(&socket).unwrap());
+    check(&phalanx(&["status", "--socket", path]), "refused");
+    std::fs::remove_file(&socket).unwrap();
+
+    // One that closes, one that sends rubbish, one that never answers.
+    let listener = StdListener::bind(&socket).unwrap();
+    let server = std::thread::spawn(move || {
+        drop(listener.accept().unwrap());
+        let (mut rubbish, _) = listener.accept().unwrap();
+        rubbish.write_all(b"\x00\x01\x02 not http\r\n\r\n").unwrap();
+        let (mut silent, _) = listener.accept().unwrap();
+        silent.read_to_end(&mut Vec::new()).unwrap();
+    });
+    check(&phalanx(&["status", "--socket", path]), "");
+    check(&phalanx(&["status", "--socket", path]), "");
+    let begin = Instant::now();
+    check(&phalanx(&["status", "--socket", path]), "no answer within 5 s");
+    assert!(begin.elapsed() < Duration::from_secs(30));
+    server.join().unwrap();
+}
+
+#[test]
+fn the_socket_comes_from_option_then_configuration_then_environment() {
+    let server = Server::start();
+    let socket = server.socket.to_str().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("phalanx.toml");
+    std::fs::write(&config, format!("[control]\nsocket = \"{socket}\"\n")).unwrap();
+    let config = config.to_str().unwrap();
+    let with = |arguments: &[&str], environment: &str| {
+        code(&command(arguments).env("PHALANX_SOCKET", environment).output().unwrap())
+    };
+    assert_eq!(with(&["plan"], socket), 0);
+    assert_eq!(with(&["plan"], "/nowhere"), 4);
+    assert_eq!(with(&["plan", "--config", config], "/nowhere"), 0);
+    assert_eq!(with(&["--config", config, "plan", "--socket", "/nowhere"], socket), 4);
+    assert_eq!(with(&["plan", "--config", "/nowhere", "--socket", socket], ""), 0);
+    assert_eq!(with(&["plan", "--config", "/nowhere"], socket), 2);
+}
+
+#[test]
+fn what_if_asks_the_daemon_that_runs_not_that_of_its_configuration() {
+    let (other, running) = (Server::start(), Server::start());
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("other.toml");
+    let socket = other.socket.to_str().unwrap();
+    std::fs::write(&config, format!("[control]\nsocket = \"{socket}\"\n")).unwrap();
+    let asks = ["what-if", "--config", config.to_str().unwrap()];
+    let by_environment = command(&asks).env("PHALANX_SOCKET", &running.socket).output().unwrap();
+    assert_eq!(code(&by_environment), 1, "{}", err(&by_environment));
+    assert_eq!(code(&running.run(&asks)), 1);
+    let asked = |server: &Server| server.requests.lock().unwrap().clone();
+    assert_eq!(asked(&running), ["GET /v1/state"; 2]);
+    assert_eq!(asked(&other), Vec::<String>::new());
+}
+
+#[test]
+fn config_check_needs_no_daemon() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let product = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/phalanx.toml");
+    let good = phalanx(&["config", "check", product.to_str().unwrap()]);
+    assert_eq!((code(&good), err(&good)), (0, String::new()));
+    assert!(out(&good).ends_with(": valid\n"));
+
+    let wrong = file("wrong.toml", "[link]\ndedline_us = 1\n[log]\nlevel = 1\n");
+    let output = phalanx(&["config", "check", &wrong]);
+    assert_eq!((code(&output), out(&output)), (1, String::new()));
+    let expected = format!(
+        "phalanx: 2 problems\n\
+         {wrong}:2:1: link.dedline_us: unknown key; did you mean `deadline_us`?\n\
+         {wrong}:4:9: log.level: expected \"error\", \"warn\", \"info\", \"debug\" or \"trace\", \
+         got integer 1\n"
+    );
+    assert_eq!(err(&output), expected);
+
+    let json = phalanx(&["--json", "config", "check", &wrong]);
+    assert_eq!(code(&json), 1);
+    let value: serde_json::Value = serde_json::from_str(&out(&json)).unwrap();
+    assert_eq!(value["ok"], false);
+    assert_eq!(value["issues"][1]["line"], 4);
+    assert_eq!(value["issues"][1]["column"], 9);
+    assert_eq!(value["issues"][1]["key"], "log.level");
+
+    let off = file("off.toml", "mode = \"off\"\n");
+    let output = phalanx(&["--config", &off, "config", "check"]);
+    assert_eq!(code(&output), 0);
+    assert!(out(&output).contains("warning: mode is \"off\" everywhere"), "{}", out(&output));
+
+    let output = phalanx(&["config", "check", "/nowhere/p.toml"]);
+    assert_eq!(code(&output), 2);
+    assert!(err(&output).contains("/nowhere/p.toml: cannot read"), "{}", err(&output));
+}
+
+#[test]
+fn usage_errors_end_with_2_and_help_with_0() {
+    for wrong in [
+        &[][..],
+        &["nosuch"],
+        &["status", "--nosuch"],
+        &["explain"],
+        &["explain", "1", "2"],
+        &["config"],
+        &["shadow", "--since", "tomorrow"],
+        &["generate"],
+    ] {
+        let output = phalanx(wrong);
+        assert_eq!(code(&output), 2, "{wrong:?}");
+        assert!(!err(&output).is_empty() && out(&output).is_empty(), "{wrong:?}");
+    }
+    assert!(err(&phalanx(&["status", "--nosuch"])).starts_with("phalanx: unexpected argument"));
+    let text = err(&phalanx(&["simulate", "--jobs", "x", "--nosuch"]));
+    assert_eq!(text, "phalanx: unexpected argument '--nosuch' found\n");
+    for right in [&["--help"][..], &["help", "reload"], &["status", "-h"]] {
+        let output = phalanx(right);
+        assert_eq!(code(&output), 0, "{right:?}");
+        assert!(out(&output).contains("Exit status:"), "{right:?}");
+        assert!(!out(&output).contains("generate"), "{right:?}");
+    }
+    assert_eq!(out(&phalanx(&["--version"])), concat!("phalanx ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+/// Goal: whatever is wrong with `solve`, standard error gets one line.
+#[test]
+fn solve_is_there_and_complains_in_one_line() {
+    for wrong in [
+        &["solve"][..],
+        &["solve", "nosuch"],
+        &["solve", "balance", "--nosuch"],
+        &["solve", "balance", "--seed", "x"],
+        &["--json", "solve", "balance", "--mode", "nosuch"],
+        &["solve", "balance", "/nowhere"],
+    ] {
+        let output = phalanx(wrong);
+        assert_eq!((code(&output), out(&output)), (2, String::new()), "{wrong:?}");
+        assert_eq!(err(&output).lines().count(), 1, "{wrong:?}: {}", err(&output));
+    }
+    let text = err(&phalanx(&["solve", "balance", "--nosuch"]));
+    assert_eq!(text, "unexpected argument '--nosuch' found\n");
+    let text = err(&phalanx(&["solve"]));
+    assert_eq!(text, "the following required arguments were not provided: <METHOD>\n");
+}
+
+#[test]
+fn manual_pages_and_completion_are_generated() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("new/dir");
+    let output = phalanx(&["generate", target.to_str().unwrap()]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    let read = |name: &str| std::fs::read_to_string(target.join(name)).expect(name);
+    for page in [
+        "",
+        "-status",
+        "-nodes",
+        "-explain",
+        "-shadow",
+        "-plan",
+        "-reload",
+        "-solve",
+        "-config",
+        "-config-check",
+        "-hdfs-check",
+        "-hdfs-ls",
+    ] {
+        let text = read(&format!("man/man1/phalanx{page}.1"));
+        assert!(text.contains("Exit status"), "{page}");
+        assert!(text.contains("4  phalanxd does not answer"), "{page}");
+    }
+    assert!(!target.join("man/man1/phalanx-generate.1").exists());
+    for script in ["bash/phalanx.bash", "zsh/_phalanx", "fish/phalanx.fish"] {
+        let text = read(script);
+        assert!(text.contains("explain") && text.contains("since"), "{script}");
+    }
+    for line in out(&output).lines() {
+        assert!(Path::new(line).is_file(), "{line}");
+    }
+    let blocked = dir.path().join("file");
+    std::fs::write(&blocked, "").unwrap();
+    assert_eq!(code(&phalanx(&["generate", blocked.to_str().unwrap()])), 2);
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let server = Server::start();
+    let mut child = command(&["--socket", server.socket.to_str().unwrap(), "nodes"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stdout.take().unwrap();
+    pipe.read_exact(&mut [0; 10]).unwrap();
+    drop(pipe);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((code(&output), err(&output)), (0, String::new()));
+}
+
+// ---- share
+
+fn share(arguments: &[&str]) -> Output {
+    phalanx(&[&["share"], arguments].concat())
+}
+
+/// Parts of a file: node names with their bytes, in the order of the nodes.
+fn parts(directory: &Path, nodes: &[&str]) -> Vec<Vec<u8>> {
+    nodes.iter().map(|node| std::fs::read(directory.join(node)).unwrap()).collect()
+}
+
+/// Goal: whatever the file and the weights, the parts together are the file,
+/// lines are never torn, and shares are as the weights are.
+#[test]
+fn share_cuts_files_without_loss() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("input"), dir.path().join("out"));
+    let long = "z".repeat(5000);
+    let nodes = ["n1", "n2", "n3", "n4"];
+    let lines: Vec<String> = (0..1000).map(|i| format!("{i} {}", "x".repeat(i % 37))).collect();
+    let whole = lines.join("\n") + "\n";
+    let inputs = [whole.as_str(), "", "\n", "no line end", "a\nb", long.as_str()];
+    for (text, unit) in
+        inputs.iter().flat_map(|text| ["records", "lines", "bytes"].map(|unit| (*text, unit)))
+    {
+        std::fs::write(&file, text).unwrap();
+        let (path, dir) = (file.to_str().unwrap(), out.to_str().unwrap());
+        let weights = "8,6,0,5";
+        let arguments = ["--input", path, "--nodes", "n[1-4]", "--weights", weights];
+        let output = share(&[&arguments[..], &["--unit", unit, "--out", dir]].concat());
+        assert!(output.status.success(), "{output:?}");
+        let parts = parts(&out, &nodes);
+        assert_eq!(parts.concat(), text.as_bytes(), "{unit}");
+        assert!(parts[2].is_empty(), "no capability, no part");
+        if unit != "bytes" {
+            let torn = parts.iter().filter(|part| part.last().is_some_and(|b| *b != b'\n'));
+            assert!(torn.count() <= usize::from(!text.ends_with('\n')), "{unit} of {text:.20}");
+        }
+        if unit == "lines" && text == whole {
+            let count = |part: &Vec<u8>| part.iter().filter(|b| **b == b'\n').count();
+            assert_eq!(parts.iter().map(count).collect::<Vec<_>>(), [421, 316, 0, 263]);
+        }
+        let map = std::fs::read_to_string(out.join("map.tsv")).unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), map);
+    }
+}
+
+/// Goal: blocks go to nodes with replicas as far as the shares allow, each
+/// block once.
+#[test]
+fn share_deals_out_blocks_by_their_locations() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("blocks.json");
+    let block = |i: u64| {
+        let hosts = [format!("n{}.cluster.example", i % 2 + 1), "elsewhere".to_owned()];
+        serde_json::json!({"offset": i * 100, "length": 100, "hosts": hosts, "topologyPaths": []})
+    };
+    let blocks: Vec<_> = (0..12).map(block).collect();
+    let text = serde_json::json!({"BlockLocations": {"BlockLocation": blocks}}).to_string();
+    std::fs::write(&file, text).unwrap();
+    let input = ["--input", "hdfs://nn/data", "--locations", file.to_str().unwrap()];
+    let output =
+        share(&[&input[..], &["--nodes", "n[1-3]", "--weights", "1,1,1", "--json"]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = answer["map"].as_array().unwrap();
+    let mut offsets: Vec<u64> = rows.iter().map(|row| row["offset"].as_u64().unwrap()).collect();
+    offsets.sort_unstable();
+    assert_eq!(offsets, (0..12).map(|i| i * 100).collect::<Vec<_>>());
+    let bytes: Vec<u64> =
+        answer["nodes"].as_array().unwrap().iter().map(|n| n["bytes"].as_u64().unwrap()).collect();
+    assert_eq!(bytes, [400, 400, 400]);
+    let remote: Vec<&str> = rows
+        .iter()
+        .filter(|row| row["local"] == false)
+        .map(|row| row["node"].as_str().unwrap())
+        .collect();
+    assert_eq!(remote, ["n3"; 4], "only the node without replicas reads from afar");
+}
+
+#[test]
+fn share_says_what_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let gap = dir.path().join("gap.json");
+    std::fs::write(&gap, r#"[{"offset": 0, "length": 5}, {"offset": 6, "length": 5}]"#).unwrap();
+    let gap = gap.to_str().unwrap();
+    for (arguments, why) in [
+        (&["--input", "/nonexistent", "--nodes", "n1", "--weights", "1"][..], "No such file"),
+        (&["--input", "/etc", "--nodes", "n1", "--weights", "1"], "regular file"),
+        (&["--input", "/etc/passwd", "--nodes", "n[1-2]", "--weights", "1"], "expected 2 numbers"),
+        (&["--input", "/etc/passwd", "--nodes", "n1", "--weights=-1"], ">= 0"),
+        (&["--input", "/etc/passwd", "--nodes", "n1", "--weights", "nan"], ">= 0"),
+        (&["--input", "/etc/passwd", "--nodes", "n[1", "--weights", "1"], "--nodes"),
+        (&["--input", "/etc/passwd", "--nodes", "", "--weights", "1"], "at least one"),
+        (&["--input", "hdfs://nn/x", "--nodes", "n1", "--weights", "1"], "hdfs: "),
+        (&["--input", "x", "--locations", gap, "--nodes", "n1", "--weights", "1"], "at offset 5"),
+    ] {
+        let output = share(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(why), "{arguments:?}: {error}");
+    }
+    let unreachable =
+        share(&["--socket", "/nonexistent", "--input", "/etc/passwd", "--nodes", "n1"]);
+    assert_eq!(unreachable.status.code(), Some(4));
+}

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The program `phalanx`, run as users run it.
+
+mod cli;
+mod simulate;
+mod solve_balance;

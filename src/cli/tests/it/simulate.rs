@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx simulate` as a program: published figures, and inputs of all sorts.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+const KTH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/KTH-SP2-1996-2.swf.zst");
+
+/// Exit code, standard output and standard error.
+fn simulate(arguments: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    let output = command.arg("simulate").args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// One object for each policy.
+fn figures(arguments: &[&str]) -> Vec<Value> {
+    let (code, out, error) = simulate(arguments);
+    assert_eq!((code, error.as_str()), (0, ""), "{arguments:?}");
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// One line that says this, and exit code 2.
+fn refused(arguments: &[&str], part: &str) {
+    let (code, out, error) = simulate(arguments);
+    assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(error.contains(part), "{arguments:?}: {error}");
+}
+
+fn number(figures: &Value, key: &str) -> f64 {
+    figures[key].as_f64().unwrap()
+}
+
+fn file(directory: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = directory.join(name);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// Without what the real clock says.
+fn timeless(mut figures: Vec<Value>) -> Vec<Value> {
+    for policy in &mut figures {
+        for key in ["wall_s", "decisions_per_s", "decision_p99_us"] {
+            policy.as_object_mut().unwrap().remove(key).unwrap();
+        }
+    }
+    figures
+}
+
+#[test]
+fn a_log_of_which_nothing_can_run_is_no_success() {
+    let directory = tempfile::tempdir().unwrap();
+    let row = |id, cpus, seconds| {
+        format!("{id} 0 0 {seconds} {cpus} -1 -1 {cpus} 9 -1 1 1 1 1 1 1 -1 -1\n")
+    };
+    let none = row(1, 9, 5) + &row(2, 1, -1);
+    let log = |name, text: &str| file(directory.path(), name, text.as_bytes());
+    let path = log("none.swf", &none);
+    let arguments = ["--jobs", path.to_str().unwrap(), "--nodes", "2x(cpu=4)", "--policy", "easy"];
+    let (code, out, error) = simulate(&arguments);
+    assert_eq!((code, error.lines().count()), (1, 1), "{error}");
+    assert!(error.starts_with("phalanx: ") && error.contains("all 2 jobs skipped"), "{error}");
+    let found: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((found["jobs"].as_u64(), found["skipped"].as_u64()), (Some(0), Some(2)));
+    let path = log("one.swf", &(none + &row(3, 8, 5)));
+    let found = &figures(&["--jobs", path.to_str().unwrap(), "--nodes", "2x(cpu=4)"])[0];
+    assert_eq!((found["jobs"].as_u64(), found["skipped"].as_u64()), (Some(1), Some(2)));
+}
+
+#[test]
+fn published_figures_of_kth_come_out_and_phalanx_beats_them() {
+    let all = ["--policy", "fcfs", "--policy", "easy", "--policy", "easy++", "--policy", "phalanx"];
+    let arguments: Vec<&str> = ["--jobs", KTH].into_iter().chain(all).collect();
+    let found = figures(&arguments);
+    let names: Vec<&str> = found.iter().map(|f| f["policy"].as_str().unwrap()).collect();
+    assert_eq!(names, ["fcfs", "easy", "easy++", "phalanx"]);
+    let slowdown = |at: usize| number(&found[at], "bounded_slowdown_mean");
+    assert!((slowdown(0) - 6822.0).abs() < 1.0, "{}", slowdown(0));
+    assert!((slowdown(1) - 92.9).abs() < 0.5, "{}", slowdown(1));
+    assert!((slowdown(2) - 66.1).abs() < 0.5, "{}", slowdown(2));
+    assert!(slowdown(3) <= 60.0, "{}", slowdown(3));
+    let wait = |at: usize| number(&found[at], "wait_max_s");
+    assert!(wait(3) <= 1.1 * wait(1), "{} {}", wait(3), wait(1));
+    assert!(found.iter().all(|f| f["jobs"] == 28_489 && f["skipped"] == 0));
+    let threads = |n: &'static str| {
+        let more = ["--policy", "phalanx", "--policy", "easy", "--threads", n];
+        timeless(figures(&["--jobs", KTH].into_iter().chain(more).collect::<Vec<_>>()))
+    };
+    assert_eq!(threads("1"), threads("2"));
+}
+
+/// Job `number`, submitted at `submit`, of `size` CPUs, running for `run`.
+fn line(number: u32, submit: u32, run: i32, size: i32, limit: i32) -> String {
+    format!("{number} {submit} -1 {run} {size} -1 -1 {size} {limit} -1 1 1 1 1 1 1 -1 -1\n")
+}
+
+#[test]
+fn a_tiny_log_gives_the_figures_of_paper_and_pencil() {
+    let directory = tempfile::tempdir().unwrap();
+    // 10 CPUs: 0 runs 0..100; 1 waits for it; 2 ends in time; 3 is too large;
+    // 4 never ran; 5 runs longer than asked for and is ended at 20.
+    let log = line(0, 0, 100, 6, 100)
+        + &line(1, 10, 50, 8, 50)
+        + &line(2, 10, 30, 4, 80)
+        + &line(3, 20, 5, 11, 5)
+        + &line(4, 20, -1, 1, 5)
+        + &line(5, 200, 99, 1, 20);
+    let log = file(directory.path(), "tiny.swf", log.as_bytes());
+    let log = log.to_str().unwrap();
+    let arguments = ["--jobs", log, "--nodes", "5x(cpu=2)", "--policy", "easy", "--json"];
+    let found = &figures(&arguments)[0];
+    assert_eq!((found["jobs"].as_u64(), found["skipped"].as_u64()), (Some(4), Some(2)));
+    assert_eq!(found["makespan_s"], 220);
+    assert_eq!((found["wait_max_s"].as_i64(), found["wait_p95_s"].as_i64()), (Some(90), Some(90)));
+    assert_eq!(number(found, "wait_mean_s"), 22.5);
+    assert_eq!(number(found, "bounded_slowdown_mean"), (1.0 + 140.0 / 50.0 + 1.0 + 1.0) / 4.0);
+    let work = 6.0 * 100.0 + 8.0 * 50.0 + 4.0 * 30.0 + 20.0;
+    assert_eq!(number(&found["utilization"], "cpu"), work / 2200.0);
+    assert!(found["utilization"]["gpu"].is_null() && found["energy_j"].is_null());
+    let fcfs = ["--jobs", log, "--nodes", "10x(cpu=1)", "--policy", "fcfs"];
+    assert_eq!(figures(&fcfs)[0]["wait_max_s"], 140, "job 2 waits for job 1 to end");
+}
+
+#[test]
+fn compressed_logs_are_known_by_their_content() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "; MaxProcs: 4\n".to_owned() + &line(1, 0, 10, 1, 10);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(text.as_bytes()).unwrap();
+    let gzip = gzip.finish().unwrap();
+    for name in ["log.swf.gz", "log.swf"] {
+        let path = file(directory.path(), name, &gzip);
+        let found = figures(&["--jobs", path.to_str().unwrap(), "--policy", "easy"]);
+        assert_eq!(found[0]["jobs"], 1);
+    }
+    let cut = file(directory.path(), "cut.swf.gz", &gzip[..gzip.len() - 9]);
+    refused(&["--jobs", cut.to_str().unwrap()], "cut.swf.gz: ");
+    let cut = file(directory.path(), "cut.swf.zst", &fs::read(KTH).unwrap()[..100_000]);
+    refused(&["--jobs", cut.to_str().unwrap()], "cut.swf.zst: after line ");
+    let none = file(directory.path(), "head.swf.zst", b"\x28\xb5\x2f\xfd");
+    refused(&["--jobs", none.to_str().unwrap()], "head.swf.zst: ");
+}
+
+/// What a log on standard input gives.
+fn piped(log: &[u8], arguments: &[&str]) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    command.args(["simulate", "--jobs"]).args(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(log).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    timeless(vec![serde_json::from_slice(&output.stdout).unwrap()]).remove(0)
+}
+
+#[test]
+fn a_pipe_is_read_whole_whatever_tells_its_format() {
+    let text = "; MaxProcs: 4\n".to_owned()
+        + &(0..4000).map(|n| line(n, 3 * n, 10, 1, 10)).collect::<String>();
+    let expected = piped(text.as_bytes(), &["-", "--format", "swf", "--policy", "easy"]);
+    assert_eq!(expected["jobs"], 4000);
+    let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
+    let marked = format!("\u{feff}{text}");
+    for log in [text.as_bytes(), &packed, marked.as_bytes()] {
+        for name in ["-", "/dev/stdin"] {
+            assert_eq!(piped(log, &[name, "--policy", "easy"]), expected, "{name}");
+        }
+    }
+    let head = "JobID|State|Submit|Start|End|NCPUS\n";
+    let job = "1|COMPLETED|2026-11-01T10:00:00|2026-11-01T10:00:00|2026-11-01T10:10:00|6\n";
+    let accounted = piped(format!("{head}{job}").as_bytes(), &["-", "--policy", "fcfs"]);
+    assert_eq!((&accounted["jobs"], &accounted["makespan_s"]), (&1.into(), &600.into()));
+}
+
+#[test]
+fn wrong_input_gives_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str, text: &str| {
+        file(directory.path(), name, text.as_bytes()).to_str().unwrap().to_owned()
+    };
+    let good = path("good.swf", &line(1, 0, 10, 1, 10));
+    let spec = ["--nodes", "1x(cpu=4)"];
+    refused(&["--jobs", &path("empty.swf", "")], "no job in it");
+    refused(&["--jobs", &path("head.swf", "; MaxProcs: 9\n")], "no job in it");
+    let text = line(1, 0, 10, 1, 10) + "2 0 -1 ten 1 -1 -1 1 5 -1 1 1 1 1 1 1 -1 -1\n";
+    refused(&["--jobs", &path("bad.swf", &text)], "bad.swf: line 2: field 4 (run time)");
+    refused(&["--jobs", &path("short.swf", "1 2 3\n")], "line 1: expected 18 fields, got 3");
+    refused(&["--jobs", &good], "give --nodes");
+    let xz = file(directory.path(), "real.swf.xz", b"\xfd7zXZ\0\0\x04");
+    refused(&["--jobs", xz.to_str().unwrap()], "real.swf.xz: is compressed by xz: expected plain");
+    for (option, value) in [("--window", "0"), ("--target", "0"), ("--turnaround", "86401")] {
+        refused(&["--jobs", &good, spec[0], spec[1], option, value], option);
+    }
+    refused(&["--jobs", "/no/such.swf"], "/no/such.swf: No such file");
+    refused(&["--jobs", "/tmp", "--format", "swf"], "is a directory");
+    refused(&["--jobs", &path("log.txt", "x")], "give --format");
+    refused(&["--jobs", &good, "--format", "xml"], "--format: expected");
+    refused(&["--jobs", &good, "--policy", "best"], "--policy: expected one of fcfs, easy");
+    refused(&["--jobs", &good, "--nodes", "4x(cpu=many)"], "--nodes");
+    refused(&["--jobs", &good, "--nodes", "/no/nodes.csv"], "\"/no/nodes.csv\": no such file");
+    refused(&["--jobs", &good, "--nodes", ""], "--nodes \"\": no such file, and not nodes as in");
+    let known = [&["--jobs", &good][..], &spec].concat();
+    refused(&[&known[..], &["--config", "/no/such.toml"]].concat(), "/no/such.toml");
+    refused(&[&known[..], &["--out", &format!("{good}/sub")]].concat(), "good.swf/sub: ");
+    refused(&[&known[..], &["--out", "/proc/self"]].concat(), "/proc/self: ");
+    refused(&["--jobs", &good, spec[0], spec[1], "--threads", "0"], "--threads");
+    refused(&["--jobs", &good, "--window"], "--window");
+    refused(&[], "--jobs");
+}
+
+/// A generated openb cluster and pod list: GPU parts that do and do not pair.
+fn openb(directory: &Path) -> (String, String) {
+    let mut nodes = "sn,cpu_milli,memory_mib,gpu,model\n".to_owned();
+    for node in 0..40 {
+        let (cpu, gpus) = if node % 3 == 0 { (104_000, 2) } else { (96_000, 8) };
+        nodes += &format!("n{node},{cpu},393216,{gpus},M{}\n", node % 2);
+    }
+    let mut pods = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n".to_owned();
+    let sizes = [810, 1000, 470, 1000, 650, 320, 1000, 460, 1000, 160];
+    for pod in 0..320 {
+        let size = sizes[pod % sizes.len()];
+        let cpu = [3_152, 11_300, 11_900, 8_000][pod % 4];
+        pods += &format!("p{pod},{cpu},5000,1,{size},{}\n", if pod % 9 == 0 { "M0" } else { "" });
+    }
+    pods += "big,64000,64000,8,1000,\ncpu,12500,50000,0,0,\n";
+    let write = |name: &str, text: String| {
+        file(directory, name, text.as_bytes()).to_str().unwrap().to_owned()
+    };
+    (write("pods.csv", pods), write("nodes.csv", nodes))
+}
+
+#[test]
+fn pods_fill_gpus_and_nobody_is_overtaken_too_often() {
+    let directory = tempfile::tempdir().unwrap();
+    let (pods, nodes) = openb(directory.path());
+    let common = ["--jobs", &pods, "--nodes", &nodes, "--arrivals", "openb", "--seed", "7"];
+    let run = |more: &[&str]| figures(&[&common, more].concat());
+    let names = ["stock", "best-fit", "dot-product", "k8s-balanced", "fgd", "phalanx"];
+    let policies: Vec<&str> = names.iter().flat_map(|name| ["--policy", name]).collect();
+    let found = run(&policies);
+    for policy in &found {
+        let allocated = number(policy, "gpu_allocated_pct");
+        assert!((80.0..=100.0).contains(&allocated), "{policy}");
+        assert_eq!(policy["overtaken_max"], 0);
+        let used = number(&policy["utilization"], "gpu");
+        assert!((used * 100.0 - allocated).abs() < 1e-9);
+    }
+    assert_eq!(timeless(found), timeless(run(&policies)), "the same seed, the same result");
+    let ahead = ["--policy", "phalanx", "--window", "64", "--max-overtakes", "20"];
+    let ahead = &run(&ahead)[0];
+    assert!((1..=20).contains(&ahead["overtaken_max"].as_u64().unwrap()), "{ahead}");
+    assert_eq!(ahead["jobs"].as_u64(), run(&["--policy", "fgd"])[0]["jobs"].as_u64());
+    refused(&["--jobs", &pods, "--nodes", &nodes], "--arrivals openb");
+    refused(&["--jobs", &pods, "--arrivals", "openb"], "--nodes is missing");
+    let bare = ["--jobs", &pods, "--nodes", "4x(cpu=8,mem=64G)", "--arrivals", "openb"];
+    refused(&bare, "--nodes: expected nodes with GPUs");
+    refused(&[&common[..], &["--window", "0"]].concat(), "--window: expected 1 to");
+    refused(&[&common[..], &["--target=-1"]].concat(), "--target: expected above 0");
+    refused(&["--jobs", &nodes, "--nodes", &nodes, "--arrivals", "openb"], "column num_gpu");
+}
+
+#[test]
+fn the_report_is_whole_and_the_same_every_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let log: String = (0..200)
+        .map(|n: i32| {
+            line(n.unsigned_abs(), n.unsigned_abs() * 7, 20 + n * 37 % 400, 1 + n % 9, 600)
+        })
+        .collect();
+    let log = file(directory.path(), "a<b>.swf", log.as_bytes());
+    let report = |name: &str, threads: &str| {
+        let out = directory.path().join(name);
+        let policies = ["--policy", "easy", "--policy", "phalanx", "--threads", threads];
+        let place = ["--jobs", log.to_str().unwrap(), "--nodes", "4x(cpu=4)"];
+        let out_option = ["--out", out.to_str().unwrap()];
+        figures(&[&place[..], &policies, &out_option].concat());
+        ["report.html", "summary.csv", "jobs.csv"]
+            .map(|file| fs::read_to_string(out.join(file)).unwrap())
+    };
+    let [page, summary, jobs] = report("one", "1");
+    assert_eq!([page.clone(), summary.clone(), jobs.clone()], report("two", "2"));
+    assert_eq!((summary.lines().count(), jobs.lines().count()), (3, 401));
+    assert!(page.contains("a&lt;b&gt;.swf") && !page.contains("a<b>"));
+    assert!(!page.contains("http") && !page.contains("<script"), "needs no network");
+    assert_eq!(page.matches("<svg").count(), 5, "three charts and a Gantt for each policy");
+    let (pods, nodes) = openb(directory.path());
+    let out = directory.path().join("pods");
+    let place = ["--jobs", &pods, "--nodes", &nodes, "--arrivals", "openb", "--policy", "fgd"];
+    figures(&[&place[..], &["--out", out.to_str().unwrap()]].concat());
+    assert!(fs::read_to_string(out.join("filling.csv")).unwrap().lines().count() > 80);
+    let there = |name: &str| fs::read_dir(directory.path().join(name)).unwrap().count();
+    assert_eq!((there("one"), there("pods")), (3, 3), "nothing but the report");
+    fs::remove_file(out.join("report.html")).unwrap();
+    fs::create_dir(out.join("report.html")).unwrap();
+    refused(&[&place[..], &["--out", out.to_str().unwrap()]].concat(), "pods/report.html: ");
+    assert_eq!(there("pods"), 3, "what could not be finished is removed");
+    let blocked = ["--jobs", &pods, "--nodes", &nodes, "--arrivals", "openb", "--out", "/proc/no"];
+    refused(&blocked, "/proc/no");
+}
+
+/// As `sacct --format=ALL` tells a job whose name has a separator, and a command line of lines.
+fn text_of_several_lines(directory: &Path) -> String {
+    let times = "COMPLETED|2026-11-01T10:00:00|2026-11-01T10:00:00|2026-11-01T10:10:00";
+    let text = format!(
+        "JobID|JobName|State|Submit|Start|End|SubmitLine|NCPUS\n\
+         1|a|b|{times}|sbatch -J a|b --wrap sleep|4\n2|wrap|{times}|sbatch --wrap=\n\nsleep 9\n|4\n"
+    );
+    file(directory, "whole.sacct", text.as_bytes()).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn accounting_goes_in_as_sacct_prints_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let head = "JobID|User|JobName|Submit|Start|End|Elapsed|State|NCPUS|NodeList|Timelimit\n";
+    let row = |id: &str, submit: &str, start: &str, end: &str, elapsed: &str, cpus: u32| {
+        let day = "2026-11-01T";
+        format!(
+            "{id}|ann|md|{day}{submit}|{day}{start}|{day}{end}|{elapsed}|COMPLETED|{cpus}|n1|01:00:00\n"
+        )
+    };
+    let text = head.to_owned()
+        + &row("1", "10:00:00", "10:00:00", "10:10:00", "00:10:00", 6)
+        + &row("1.batch", "10:00:00", "10:00:00", "10:10:00", "00:10:00", 6)
+        + &row("2", "10:00:00", "10:20:00", "10:25:00", "00:05:00", 4)
+        + "3|bob|x|2026-11-01T10:00:00|Unknown|Unknown|00:00:00|PENDING|1||01:00:00\n";
+    let log = file(directory.path(), "month.sacct", text.as_bytes());
+    let log = log.to_str().unwrap();
+    let found = &figures(&["--jobs", log, "--policy", "easy"])[0];
+    assert_eq!((found["jobs"].as_u64(), found["skipped"].as_u64()), (Some(2), Some(1)));
+    assert_eq!(found["wait_max_s"], 600, "6 CPUs were in use at once: one after the other");
+    let wide = &figures(&["--jobs", log, "--nodes", "1x(cpu=10)", "--policy", "phalanx"])[0];
+    assert_eq!(wide["wait_max_s"], 0);
+    let bad = file(directory.path(), "bad.psv", (text + "4|ann\n").as_bytes());
+    refused(&["--jobs", bad.to_str().unwrap()], "bad.psv: line 6: ");
+    let whole = text_of_several_lines(directory.path());
+    let found = &figures(&["--jobs", &whole, "--nodes", "1x(cpu=10)", "--policy", "phalanx"])[0];
+    assert_eq!((found["jobs"].as_u64(), found["skipped"].as_u64()), (Some(2), Some(0)));
+    let none = file(directory.path(), "none.sacct", head.as_bytes());
+    refused(&["--jobs", none.to_str().unwrap()], "no job in it that ran");
+    let other = file(directory.path(), "other.sacct", b"a,b\n1,2\n");
+    refused(&["--jobs", other.to_str().unwrap()], "line 1: expected the header line");
+}
+
+#[test]
+fn accounting_runs_on_nodes_under_every_policy() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut text =
+        "JobID|User|JobName|Submit|Start|End|Elapsed|State|NCPUS|NNodes|NodeList|ReqTRES|Timelimit\n"
+            .to_owned();
+    let mut row = |id: u32, start: &str, end: &str, tres: &str| {
+        let day = "2026-11-01T";
+        text += &format!(
+            "{id}|ann|md|{day}10:00:00|{day}{start}|{day}{end}|00:10:00|COMPLETED|2|1|n1|{tres}|\
+             01:00:00\n"
+        );
+    };
+    for id in 1..=3 {
+        row(id, "10:00:00", "10:10:00", "cpu=2,mem=1G,node=1,billing=2,gres/gpu=2");
+    }
+    row(4, "10:00:00", "10:10:00", "cpu=2,mem=32G,node=1");
+    let log = file(directory.path(), "month.sacct", text.as_bytes());
+    let nodes = "2x(cpu=8,mem=16G,gpu=2,model=A100,idle=100,busy=300)";
+    let names = [
+        "fcfs",
+        "easy",
+        "easy++",
+        "stock",
+        "best-fit",
+        "dot-product",
+        "k8s-balanced",
+        "fgd",
+        "balance-seed",
+        "balance",
+        "gang-seed",
+        "gang",
+        "phalanx",
+    ];
+    let policies: Vec<&str> = names.iter().flat_map(|name| ["--policy", name]).collect();
+    let common = ["--jobs", log.to_str().unwrap(), "--nodes", nodes];
+    let found = figures(&[&common[..], &policies, &["--threads", "1"]].concat());
+    for policy in &found {
+        assert_eq!((policy["jobs"].as_u64(), policy["skipped"].as_u64()), (Some(3), Some(1)));
+        assert_eq!((&policy["wait_max_s"], &policy["makespan_s"]), (&600.into(), &1200.into()));
+        assert_eq!(number(&policy["utilization"], "gpu"), 0.75, "{policy}");
+        let idle = 2.0 * 100.0 * 1200.0;
+        assert_eq!(number(policy, "energy_j"), idle + 3.0 * 200.0 * 0.25 * 600.0, "{policy}");
+    }
+    let again = figures(&[&common[..], &policies, &["--threads", "2"]].concat());
+    assert_eq!(timeless(found), timeless(again));
+    refused(&["--jobs", log.to_str().unwrap(), "--nodes", "1x(cpu=8,idle=x)"], "watts");
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Ids, units, sets, requests, snapshots and traces: the terms that every other crate uses.
+//!
+//! Nothing here does I/O, reads a clock or draws random numbers; `clippy.toml` of this crate
+//! holds it to that.
+#![forbid(unsafe_code)]
+
+pub mod amount;
+pub mod blocks;
+pub mod collect;
+pub mod comment;
+pub mod hostlist;
+mod ids;
+pub mod limits;
+mod node_set;
+pub mod number;
+pub mod problem;
+mod resources;
+pub mod run;
+pub mod shape;
+pub mod snapshot;
+pub mod target;
+pub mod text;
+pub mod trace;
+
+pub use amount::{Amount, AmountError, Scale};
+pub use ids::{DimIdx, JobIdx, NodeIdx};
+pub use node_set::NodeSet;
+pub use resources::ResourceVec;

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Every cap and bound of the product in one table, with its relations.
+
+/// Bytes of a configuration file.
+pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of the explanation that is kept with a decision.
+pub const EXPLAIN_BYTES_MAX: usize = 64 * 1024;
+/// Records of one transaction of the history.
+pub const HISTORY_BATCH_MAX: usize = 512;
+/// Records that wait for the history's thread; more are dropped.
+pub const HISTORY_QUEUE_MAX: usize = 16_384;
+/// Bytes of one answer of the daemon that the command line takes.
+pub const REPLY_BYTES_MAX: usize = 512 << 20;
+/// Bytes of slurm.conf, or of one file that it includes, for `phalanx doctor`.
+pub const SLURM_CONF_BYTES_MAX: u64 = 16 << 20;
+/// Files that slurm.conf may include.
+pub const SLURM_CONF_INCLUDES_MAX: usize = 64;
+/// Bytes of a plugin's file that `phalanx doctor` looks into.
+pub const PLUGIN_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of output of one program that `phalanx doctor` runs.
+pub const DOCTOR_OUTPUT_BYTES_MAX: u64 = 1 << 20;
+/// Nodes of one cluster (the wire format's `PHX_NODES_MAX`).
+pub const NODES_MAX: usize = 131_072;
+/// Resource dimensions of one problem: cpu, memory, each GRES type, licences.
+pub const DIMENSIONS_MAX: usize = 32;
+/// Jobs of one `phalanx solve` problem or one snapshot.
+pub const JOBS_MAX: usize = 4_000_000;
+
+/// Largest [`Amount`](crate::Amount) in ticks: the sum of two still
+/// converts to a double without loss (below 2^53).
+pub const AMOUNT_TICKS_MAX: u64 = 1 << 52;
+/// Names that one hostlist expression may expand to, unless told otherwise.
+pub const HOSTLIST_NAMES_MAX: usize = NODES_MAX;
+/// Decimal digits of one number in a hostlist (Slurm's numbers are shorter).
+pub const HOSTLIST_DIGITS_MAX: usize = 18;
+/// Bytes of one name that a hostlist expands to.
+pub const HOSTLIST_NAME_BYTES_MAX: usize = 1024;
+/// Bytes of one `phalanx solve` problem.
+pub const PROBLEM_BYTES_MAX: u64 = 16 << 30;
+
+const _: () = assert!(AMOUNT_TICKS_MAX * 2 <= 1 << 53);
+const _: () = assert!(HOSTLIST_NAMES_MAX >= NODES_MAX);
+const _: () = assert!(NODES_MAX < u32::MAX as usize);
+/// Jobs whose waiting time under `no_improvement = "hold"` is remembered.
+pub const HELD_JOBS_MAX: usize = 100_000;
+/// Bytes of one request body on the control socket.
+pub const API_BODY_BYTES_MAX: usize = 128 << 10;
+/// Connections of the TCP listener.
+pub const API_CONNECTIONS_MAX: usize = 20_000;
+/// Questions on the control socket that are worked on at once.
+pub const API_BLOCKING_THREADS: usize = 4;
+/// Notes of the link that wait for the recorder.
+pub const NOTES_QUEUE_MAX: usize = 65_536;
+/// Jobs whose latest decisions are kept in memory for `explain`.
+pub const RECENT_JOBS_MAX: usize = 20_000;
+/// Asks kept in memory for each of these jobs.
+pub const RECENT_ASKS_MAX: usize = 8;
+/// (Job class, node) pairs whose speeds are remembered; some 60 MB.
+pub const LEARN_PAIRS_MAX: usize = 500_000;
+/// Job classes whose speeds are remembered.
+pub const LEARN_CLASSES_MAX: usize = 20_000;
+/// Ended runs whose energy Slurm's accounting is asked for at a time.
+pub const ENERGY_RUNS_MAX: usize = 20_000;
+/// Ended runs that wait for a poll of slurmctld; the oldest are given up.
+pub const RUNS_WAITING_MAX: usize = 65_536;
+/// Runs of one request of an import.
+pub const IMPORT_RUNS_MAX: usize = 1000;
+/// Bytes of one such request.
+pub const IMPORT_BODY_BYTES_MAX: usize = 64 << 20;
+/// Runs that one report lists.
+pub const RUNS_LIST_MAX: u32 = 100_000;
+/// Jobs that one method may steer.
+pub const STEERS_MAX: usize = 100_000;
+/// Sets of nodes of one steer: each costs at most one decision more at a question.
+pub const STEER_TIERS_MAX: usize = 4;
+/// Different sets of eligible nodes that one plan of gangs tells apart: bits of a word.
+pub const GANG_PLACES_MAX: usize = 64;
+/// Waiting tasks of one array that one plan of gangs looks at.
+pub const GANG_ARRAY_TASKS_MAX: u64 = 64;
+/// Longest wait of an array for the first plan that has it, milliseconds, where its
+/// tasks may wait at all.
+pub const STEER_FIRST_PLAN_MS: u64 = 3000;
+/// Arrays that one plan of bags looks at.
+pub const BAG_ARRAYS_MAX: usize = 2000;
+/// Arrays up to which every plan of bags searches from the result of each mode.
+pub const BAG_REVISED_ARRAYS_MAX: usize = 16;
+/// Different sets of eligible nodes that one plan of bags tells apart.
+pub const BAG_PLACES_MAX: usize = 256;
+/// Nodes copied from the mirror while its lock is held once.
+pub const COPY_NODES: usize = 512;
+
+/// Sizes of requests for parts of a GPU that a mix tells apart when it prices them.
+pub const FRAGMENT_SIZES_MAX: usize = 96;
+
+/// Tasks of one bag problem, and machines of one type: up to 2^53 every integer
+/// is exactly a double, so that counts and loads can be mixed without rounding.
+pub const BAG_TASKS_MAX: u64 = 1 << 53;
+/// Arithmetic steps of the bag planner's offline programme, about 4 s; then it
+/// gives a bound instead of the optimum.
+pub const BAG_LP_STEPS_MAX: usize = 4_000_000_000;
+/// Values that the bag planner's local search may compute when bags are final on
+/// arrival.
+pub const BAG_TRIALS_COMMITTED_MAX: usize = 100_000;
+/// The same when every arrival may move what has not started.
+pub const BAG_TRIALS_REVISED_MAX: usize = 4_000_000;
+/// Units of work of one `share` problem: up to 2^53, as above.
+pub const SHARE_LOAD_MAX: u64 = 1 << 53;
+/// Cores of all hosts of one bisect problem.
+pub const BISECT_CORES_MAX: usize = 1 << 24;
+/// Probed makespans of one bisection; doubling ends far earlier.
+pub const BISECT_PROBES_MAX: usize = 2_200;
+/// Migrations and exchanges of blocks within one job.
+pub const BISECT_MIGRATIONS_MAX: usize = 10_000;
+/// Work (cores and blocks looked at) of bisect's mode `seed`; some ten seconds.
+pub const BISECT_SEED_STEPS_MAX: u64 = 4_000_000_000;
+/// Work of the other probes and orders of bisect's mode `best`; some three seconds.
+pub const BISECT_BEST_UNITS: u64 = 600_000_000;
+/// Orders of jobs that mode `best` tries on large problems.
+pub const BISECT_ORDERS: usize = 60;
+/// Deals that one job may need in one probe of mode `best`.
+pub const BISECT_DEALS_MAX: usize = 12;
+/// Migrations that refine one deal of mode `best`.
+pub const BISECT_REFINE_MAX: usize = 200;
+/// Jobs times hosts up to which mode `best` anneals.
+pub const BISECT_ANNEAL_CELLS_MAX: usize = 2_000;
+/// Work of annealing; some five seconds.
+pub const BISECT_ANNEAL_UNITS: u64 = 6_000_000_000;
+/// Runs of annealing, each from the best of those before it.
+pub const BISECT_ANNEAL_RUNS: usize = 12;
+/// Steps of one such run.
+pub const BISECT_ANNEAL_STEPS: usize = 200_000;
+/// Durations that annealing remembers.
+pub const BISECT_DURATIONS_MAX: usize = 1_000_000;
+/// Jobs of bisect's mode `exact`.
+pub const BISECT_EXACT_JOBS_MAX: usize = 5;
+/// Cores of all hosts in mode `exact`.
+pub const BISECT_EXACT_CORES_MAX: usize = 8;
+/// Blocks of one job in mode `exact`.
+pub const BISECT_EXACT_BLOCKS_MAX: usize = 10;
+/// Work of mode `exact`; some ten seconds.
+pub const BISECT_EXACT_UNITS: u64 = 1_000_000_000;
+/// Bytes that a collector may print.
+pub const SLOT_OUTPUT_BYTES_MAX: usize = 64 << 10;
+/// Bytes kept of what it writes to standard error: the last ones.
+pub const SLOT_STDERR_BYTES_MAX: usize = 2 << 10;
+/// Processes and threads of the user that collectors run as, root excepted.
+pub const SLOT_PROCESSES_MAX: u64 = 512;
+/// Open files of one process of a collector.
+pub const SLOT_FILES_MAX: u64 = 1024;
+/// Bytes of one file that a collector writes.
+pub const SLOT_FILE_BYTES_MAX: u64 = 16 << 20;
+/// Time between two looks whether a program has ended, milliseconds, where the
+/// kernel cannot tell (before Linux 5.3).
+pub const SLOT_EXIT_CHECK_MS: u64 = 50;
+
+/// Jobs whose place in the order of starts is changed at one time; the plugin
+/// takes twice as many.
+pub const ORDER_DELTAS_MAX: usize = 4096;
+/// Pairs of a job and one that it is put in front of, in one group of jobs.
+pub const ORDER_PASSES_MAX: usize = 200_000;
+/// Attempts to arrange one group before everybody stays where they are.
+pub const ORDER_TRIES_MAX: usize = 50;
+/// Pending jobs of one report of the queue.
+pub const ORDER_QUEUE_MAX: usize = 1_000_000;
+/// Bytes of the file that remembers who was overtaken.
+pub const ORDER_FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes of the name of a datum or a node of the data service.
+pub const COLLECT_NAME_BYTES_MAX: usize = 63;
+/// Bytes of a registered command's path.
+pub const COLLECT_PATH_BYTES_MAX: usize = 1024;
+/// Arguments of a registered command.
+pub const COLLECT_ARGS_MAX: usize = 64;
+/// Bytes of these together.
+pub const COLLECT_ARGS_BYTES_MAX: usize = 8192;
+/// Bytes of a registration's node list.
+pub const COLLECT_NODES_BYTES_MAX: usize = 64 << 10;
+/// Inputs of one processor.
+pub const COLLECT_INPUTS_MAX: usize = 64;
+/// Shortest and longest period of a registration, milliseconds.
+pub const COLLECT_EVERY_MS: (u64, u64) = (100, 86_400_000);
+/// Shortest and longest time limit of one run, milliseconds.
+pub const COLLECT_TIMEOUT_MS: (u64, u64) = (100, 3_600_000);
+/// Bytes of a value that is text.
+pub const COLLECT_TEXT_BYTES_MAX: usize = 1024;
+/// Registrations.
+pub const COLLECT_REGISTRATIONS_MAX: usize = 4096;
+/// Latest values kept in memory, over all names and nodes.
+pub const COLLECT_VALUES_MAX: usize = 2_000_000;
+/// Values of one request.
+pub const COLLECT_BATCH_MAX: usize = 50_000;
+/// Bytes of a request with many values.
+pub const COLLECT_BODY_BYTES_MAX: usize = 8 << 20;
+/// Longest time that the answer to an agent is held, milliseconds.
+pub const COLLECT_HOLD_MS_MAX: u64 = 60_000;
+/// Bytes of an agent's texts (standard error, reasons) that are kept.
+pub const COLLECT_REPORT_BYTES_MAX: usize = 1024;
+/// Past values of one answer.
+pub const COLLECT_POINTS_MAX: usize = 10_000;
+/// Instances that one registration's report lists.
+pub const COLLECT_INSTANCES_LISTED: usize = 1000;
+
+const _: () = assert!(COLLECT_BATCH_MAX <= COLLECT_VALUES_MAX);
+/// Bytes of one answer of a NameNode (Hadoop's own client takes as much).
+pub const HDFS_FRAME_BYTES_MAX: usize = 128 << 20;
+/// Blocks asked for at once: an answer without bound can end a NameNode.
+pub const HDFS_PAGE_BLOCKS: u64 = 1000;
+/// Files of one job's input.
+pub const HDFS_FILES_MAX: usize = 100_000;
+/// Blocks of one job's input.
+pub const HDFS_BLOCKS_MAX: usize = 1_000_000;
+/// Directories that one input is searched in, and patterns that braces may expand to.
+pub const HDFS_DIRECTORIES_MAX: usize = 10_000;
+/// Bytes of one Hadoop configuration file, inclusions counted.
+pub const HDFS_CONF_BYTES_MAX: u64 = 8 << 20;
+/// Inputs whose blocks are remembered.
+pub const HDFS_CACHE_MAX: usize = 1000;
+/// Bytes of a Prometheus answer.
+pub const PROMETHEUS_BYTES_MAX: usize = 32 << 20;
+/// Programs that one agent runs at once.
+pub const AGENT_RUNS_MAX: usize = 32;
+/// Values that an agent keeps while the data service does not take them; the
+/// oldest make room.
+pub const AGENT_QUEUE_MAX: usize = 4096;
+/// Values of one sync: one request stays below [`COLLECT_BODY_BYTES_MAX`].
+pub const AGENT_BATCH_MAX: usize = 1024;
+/// Runs that end between two turns of an agent.
+pub const AGENT_EVENTS_MAX: usize = 256;
+/// Longest time an agent lets one sync be held, milliseconds.
+pub const AGENT_WAIT_MS_MAX: u64 = 30_000;
+/// Longest pause of an agent that cannot reach the data service, milliseconds.
+pub const AGENT_RETRY_MS_MAX: u64 = 15_000;
+/// Longest extra pause of a collector that fails, milliseconds.
+pub const COLLECTOR_BACKOFF_MS_MAX: u64 = 300_000;
+/// Bytes of one answer of the data service.
+pub const AGENT_REPLY_BYTES_MAX: usize = 32 << 20;
+
+const _: () = assert!(AGENT_BATCH_MAX * (COLLECT_TEXT_BYTES_MAX + 1024) <= COLLECT_BODY_BYTES_MAX);
+const _: () = assert!(AGENT_WAIT_MS_MAX <= COLLECT_HOLD_MS_MAX);
+/// Bytes of one line of a trace.
+pub const TRACE_LINE_BYTES_MAX: u64 = 1 << 20;
+/// Jobs of one trace; a job takes about 60 bytes while it is simulated.
+pub const TRACE_JOBS_MAX: usize = 32_000_000;
+/// Ended runs of a user (old ones count less) from which on predicted runtimes of
+/// the user's jobs decide.
+pub const RUNTIME_RUNS_MIN: f64 = 2.5;
+/// Streams (users, users by class) whose runtimes are remembered.
+pub const RUNTIME_STREAMS_MAX: usize = 1_000_000;
+
+/// URIs of one `hdfs-input=`.
+pub const DATA_URIS_MAX: usize = 1000;
+/// Splits of one input.
+pub const SPLITS_MAX: usize = 1_000_000;
+/// Waiting tasks of an array that are planned one by one.
+pub const DATA_ELEMENTS_MAX: usize = 64;
+/// Work (blocks and hosts looked at) of one plan of data jobs of given shape.
+pub const BISECT_RIGID_UNITS: u64 = 400_000_000;
+/// Inputs of data-parallel jobs that are kept, and that wait to be looked up.
+pub const DATA_INPUTS_MAX: usize = 10_000;
+/// Block maps that are kept for jobs that run.
+pub const DATA_MAPS_MAX: usize = 1000;
+/// Runs of one class that its attenuation is fitted to.
+pub const DATA_SAMPLES_MAX: usize = 1000;
+
+/// Events that wait for the writer of a recording; beyond it the recording has a gap.
+pub const TAPE_QUEUE_MAX: usize = 16_384;
+/// Text of a recording that is compressed and checked as one.
+pub const RECORD_FRAME_BYTES: usize = 256 << 10;
+/// Most text that a frame may have: a picture of the largest queue.
+pub const RECORD_FRAME_BYTES_MAX: usize = 1 << 30;
+/// Differences that a replay lists at most.
+pub const REPLAY_LIST_MAX: usize = 1000;

@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! An immutable picture of the queue and the nodes at one moment.
+//!
+//! A source (libslurm, a replay) pushes what it read into a [`Builder`];
+//! [`Builder::build`] checks it and resolves names to dense indexes. A picture
+//! that fails a check is refused as a whole, so that whoever holds the last
+//! good one keeps it.
+
+pub mod features;
+pub mod gres;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::limits;
+use crate::shape::Shape;
+use crate::text;
+
+/// Why a picture was refused.
+#[derive(Debug, Error, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// There are no nodes.
+    #[error("no nodes: expected at least one NodeName")]
+    NoNodes,
+    /// More nodes or jobs than supported.
+    #[error("{what}: {count} exceed the supported {max}")]
+    TooMany {
+        /// `nodes` or `jobs`
+        what: &'static str,
+        /// Given.
+        count: usize,
+        /// Supported.
+        max: usize,
+    },
+    /// Two of the same name or id.
+    #[error("{what} {name} appears twice")]
+    Duplicate {
+        /// `node`, `partition` or `job`
+        what: &'static str,
+        /// Its name or id.
+        name: String,
+    },
+}
+
+/// A node as Slurm has it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// NodeName.
+    #[serde(with = "text")]
+    pub name: Arc<str>,
+    /// NodeHostName; empty if not known.
+    #[serde(with = "text", default)]
+    pub hostname: Arc<str>,
+    /// NodeAddr; empty if not known.
+    #[serde(with = "text", default)]
+    pub address: Arc<str>,
+    /// State in Slurm's words, e.g. `IDLE+DRAIN`.
+    #[serde(with = "text")]
+    pub state: Arc<str>,
+    /// Whether Slurm may start jobs there at all (up, not drained).
+    pub available: bool,
+    /// Usable CPUs.
+    pub cpus: u64,
+    /// Allocated CPUs.
+    pub cpus_used: u64,
+    /// Usable memory, MiB.
+    pub memory_mb: u64,
+    /// Allocated memory, MiB.
+    pub memory_used_mb: u64,
+    /// Weight: low ones are taken first.
+    pub weight: u32,
+    /// GRES by kind: configured and allocated.
+    pub gres: Vec<NodeGres>,
+    /// Active features.
+    #[serde(with = "text::list")]
+    pub features: Vec<Arc<str>>,
+    /// Power drawn now, watts, where Slurm measures it.
+    pub watts: Option<u32>,
+}
+
+/// One GRES kind or type on a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeGres {
+    /// `gpu`
+    #[serde(with = "text")]
+    pub kind: Arc<str>,
+    /// `a100`
+    #[serde(with = "text::option")]
+    pub gres_type: Option<Arc<str>>,
+    /// Configured.
+    pub total: u64,
+    /// Allocated.
+    pub used: u64,
+}
+
+/// A partition.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Partition {
+    /// PartitionName.
+    #[serde(with = "text")]
+    pub name: Arc<str>,
+    /// Its nodes.
+    #[serde(with = "text::bits")]
+    pub nodes: FixedBitSet,
+    /// Whether it starts jobs.
+    pub up: bool,
+    /// Largest job in nodes, if limited.
+    pub max_nodes: Option<u32>,
+    /// TRESBillingWeights: `CPU=1.0,Mem=0.25G`; empty if it has none.
+    #[serde(default, with = "text")]
+    pub billing: Arc<str>,
+}
+
+/// An advance reservation that is active now or will be.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reservation {
+    /// ReservationName.
+    #[serde(with = "text")]
+    pub name: Arc<str>,
+    /// Its nodes.
+    #[serde(with = "text::bits")]
+    pub nodes: FixedBitSet,
+    /// Unix seconds.
+    pub start_s: i64,
+    /// Unix seconds.
+    pub end_s: i64,
+    /// Whether it takes whole nodes.
+    pub whole_nodes: bool,
+}
+
+/// A licence pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct License {
+    /// Name.
+    #[serde(with = "text")]
+    pub name: Arc<str>,
+    /// Configured.
+    pub total: u64,
+    /// In use.
+    pub used: u64,
+}
+
+/// What a job is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JobState {
+    /// Waiting.
+    #[default]
+    Pending,
+    /// Running, configuring or completing.
+    Running,
+    /// Suspended.
+    Suspended,
+    /// Ended; Slurm still remembers it.
+    Ended,
+}
+
+/// A job as Slurm has it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Job id.
+    pub id: u32,
+    /// As users write it: `123`, `120_[1-9]`, `130+1`.
+    #[serde(with = "text")]
+    pub label: Arc<str>,
+    /// Id of its array, if it is of one.
+    pub array_job_id: Option<u32>,
+    /// Task of the array; `None` for the record of the waiting ones.
+    pub array_task_id: Option<u32>,
+    /// Waiting array tasks behind this record, else 1.
+    pub task_count: u64,
+    /// State.
+    pub state: JobState,
+    /// State in Slurm's words.
+    #[serde(with = "text")]
+    pub state_text: Arc<str>,
+    /// Slurm's reason word, e.g. `Resources`.
+    #[serde(with = "text")]
+    pub reason: Arc<str>,
+    /// User id.
+    pub user_id: u32,
+    /// User's name; empty if nobody knows it.
+    #[serde(with = "text")]
+    pub user: Arc<str>,
+    /// Account.
+    #[serde(with = "text")]
+    pub account: Arc<str>,
+    /// Job name.
+    #[serde(with = "text")]
+    pub name: Arc<str>,
+    /// Quality of service.
+    #[serde(with = "text")]
+    pub qos: Arc<str>,
+    /// The user's comment.
+    #[serde(with = "text")]
+    pub comment: Arc<str>,
+    /// The administrator's comment.
+    #[serde(with = "text")]
+    pub admin_comment: Arc<str>,
+    /// TRES asked for: `cpu=4,mem=8G,node=1,billing=4`.
+    #[serde(with = "text")]
+    pub tres_req: Arc<str>,
+    /// TRES allocated, in the same form.
+    #[serde(with = "text")]
+    pub tres_alloc: Arc<str>,
+    /// Partition or several, comma separated, as asked for.
+    #[serde(with = "text")]
+    pub partitions: Arc<str>,
+    /// Slurm's priority; 0 is held.
+    pub priority: u32,
+    /// Unix seconds.
+    pub submit_s: i64,
+    /// Unix seconds; start of a running job.
+    pub start_s: i64,
+    /// Unix seconds; end of an ended job, expected end of others.
+    pub end_s: i64,
+    /// Seconds of its time since the start that it was suspended, up to the end or to now.
+    pub suspended_s: i64,
+    /// Exit code of an ended job: code and signal.
+    pub exit: (u8, u8),
+    /// Id of its het job, if it is a component of one.
+    pub het_job_id: Option<u32>,
+    /// Time limit in minutes, if there is one.
+    pub time_limit_min: Option<u32>,
+    /// Request. GRES ids are those of [`Snapshot::gres_kinds`].
+    pub shape: Shape,
+    /// `--constraint`, if any.
+    #[serde(with = "text::option")]
+    pub constraint: Option<Arc<str>>,
+    /// `--nodelist`, if any.
+    #[serde(with = "text::option")]
+    pub required_nodes: Option<Arc<str>>,
+    /// `--exclude`, if any.
+    #[serde(with = "text::option")]
+    pub excluded_nodes: Option<Arc<str>>,
+    /// Reservation it runs in, if any.
+    #[serde(with = "text::option")]
+    pub reservation: Option<Arc<str>>,
+    /// Licences by name.
+    #[serde(with = "text::counts")]
+    pub licenses: Vec<(Arc<str>, u64)>,
+    /// Allocated nodes as a hostlist.
+    #[serde(with = "text")]
+    pub nodes: Arc<str>,
+}
+
+/// The picture.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Counts good snapshots of this process.
+    pub epoch: u64,
+    /// When it was taken.
+    pub time_ms: u64,
+    /// Nodes in Slurm's order.
+    pub nodes: Vec<Node>,
+    /// Partitions.
+    pub partitions: Vec<Partition>,
+    /// Reservations.
+    pub reservations: Vec<Reservation>,
+    /// Licences.
+    pub licenses: Vec<License>,
+    /// GRES kinds (`gpu`) in name order; indexes are the ids in shapes.
+    #[serde(with = "text::list")]
+    pub gres_kinds: Vec<Arc<str>>,
+    /// GRES types (`gpu:a100`) in name order; indexes are the ids in shapes.
+    #[serde(with = "text::list")]
+    pub gres_types: Vec<Arc<str>>,
+    /// Jobs.
+    pub jobs: Vec<Job>,
+    /// Pending jobs that are not held, by priority, then submission, then id.
+    pub queue: Vec<u32>,
+    #[serde(skip)]
+    node_index: BTreeMap<Arc<str>, u32>,
+    #[serde(skip)]
+    job_index: BTreeMap<u32, u32>,
+}
+
+impl Snapshot {
+    /// Makes the indexes anew, as after reading a written one.
+    pub fn reindex(&mut self) {
+        let nodes = (0u32..).zip(&self.nodes);
+        self.node_index = nodes.map(|(index, node)| (Arc::clone(&node.name), index)).collect();
+        let jobs = (0u32..).zip(&self.jobs);
+        self.job_index = jobs.map(|(index, job)| (job.id, index)).collect();
+    }
+
+    /// Index of a node.
+    pub fn node(&self, name: &str) -> Option<usize> {
+        self.node_index.get(name).map(|&i| i as usize)
+    }
+
+    /// A job by its id.
+    pub fn job(&self, id: u32) -> Option<&Job> {
+        self.jobs.get(*self.job_index.get(&id)? as usize)
+    }
+
+    /// A job by array and task, or the record that still holds that task.
+    pub fn array_task(&self, array_job_id: u32, task: u32) -> Option<&Job> {
+        let same = |j: &&Job| j.array_job_id == Some(array_job_id);
+        let exact = self.jobs.iter().filter(same).find(|j| j.array_task_id == Some(task));
+        exact.or_else(|| self.jobs.iter().filter(same).find(|j| j.array_task_id.is_none()))
+    }
+
+    /// A partition by name.
+    pub fn partition(&self, name: &str) -> Option<&Partition> {
+        self.partitions.iter().find(|p| &*p.name == name)
+    }
+
+    /// These jobs wait, in this order, and there are no others.
+    pub fn set_queue(&mut self, jobs: Vec<Job>) {
+        let indexes = (0u32..).zip(&jobs);
+        self.job_index = indexes.map(|(index, job)| (job.id, index)).collect();
+        self.queue = (0u32..).zip(&jobs).map(|(index, _)| index).collect();
+        self.jobs = jobs;
+    }
+
+    /// Id of a GRES kind.
+    pub fn gres_kind(&self, kind: &str) -> Option<u32> {
+        position(&self.gres_kinds, kind)
+    }
+
+    /// Id of a GRES type, given as kind and type.
+    pub fn gres_type(&self, kind: &str, gres_type: &str) -> Option<u32> {
+        position(&self.gres_types, &format!("{kind}:{gres_type}"))
+    }
+}
+
+fn position(sorted: &[Arc<str>], name: &str) -> Option<u32> {
+    sorted.binary_search_by(|n| (**n).cmp(name)).ok().and_then(|i| u32::try_from(i).ok())
+}
+
+/// Shares equal strings: a queue of 100,000 jobs has few distinct users,
+/// partitions and constraints.
+#[derive(Debug, Default)]
+pub struct Interner {
+    known: BTreeMap<Arc<str>, ()>,
+}
+
+impl Interner {
+    /// The one copy of this text.
+    pub fn get(&mut self, text: &str) -> Arc<str> {
+        if let Some((known, ())) = self.known.get_key_value(text) {
+            return Arc::clone(known);
+        }
+        let fresh: Arc<str> = Arc::from(text);
+        self.known.insert(Arc::clone(&fresh), ());
+        fresh
+    }
+}
+
+/// Collects what a source read.
+#[derive(Debug, Default)]
+pub struct Builder {
+    /// Snapshot under construction; `queue` and the indexes come later.
+    pub draft: Snapshot,
+    /// Strings of this snapshot.
+    pub names: Interner,
+}
+
+impl Builder {
+    /// Nodes first: the GRES ids that shapes refer to come from them.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn nodes(&mut self, nodes: Vec<Node>) -> Result<(), Refused> {
+        if nodes.is_empty() {
+            return Err(Refused::NoNodes);
+        }
+        check_count("nodes", nodes.len(), limits::NODES_MAX)?;
+        let mut kinds = BTreeMap::new();
+        let mut types = BTreeMap::new();
+        for (index, node) in (0u32..).zip(&nodes) {
+            if self.draft.node_index.insert(Arc::clone(&node.name), index).is_some() {
+                return Err(duplicate("node", &node.name));
+            }
+            for gres in &node.gres {
+                kinds.insert(Arc::clone(&gres.kind), ());
+                if let Some(gres_type) = &gres.gres_type {
+                    types.insert(self.names.get(&format!("{}:{gres_type}", gres.kind)), ());
+                }
+            }
+        }
+        self.draft.gres_kinds = kinds.into_keys().collect();
+        self.draft.gres_types = types.into_keys().collect();
+        self.draft.nodes = nodes;
+        Ok(())
+    }
+
+    /// The set of named nodes; names without a node (Slurm may list future or
+    /// dynamic ones) are passed over.
+    pub fn node_set<'a>(&self, names: impl Iterator<Item = &'a str>) -> FixedBitSet {
+        let mut set = FixedBitSet::with_capacity(self.draft.nodes.len());
+        for name in names {
+            if let Some(index) = self.draft.node(name) {
+                set.insert(index);
+            }
+        }
+        set
+    }
+
+    /// Checks the whole and finishes it.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn build(mut self, epoch: u64, time_ms: u64) -> Result<Snapshot, Refused> {
+        let draft = &mut self.draft;
+        check_count("jobs", draft.jobs.len(), limits::JOBS_MAX)?;
+        let mut partitions = BTreeMap::new();
+        for partition in &draft.partitions {
+            if partitions.insert(Arc::clone(&partition.name), ()).is_some() {
+                return Err(duplicate("partition", &partition.name));
+            }
+        }
+        for (index, job) in (0u32..).zip(&draft.jobs) {
+            if draft.job_index.insert(job.id, index).is_some() {
+                return Err(duplicate("job", &job.id.to_string()));
+            }
+        }
+        draft.queue = queue_of(&draft.jobs);
+        draft.epoch = epoch;
+        draft.time_ms = time_ms;
+        Ok(self.draft)
+    }
+}
+
+fn queue_of(jobs: &[Job]) -> Vec<u32> {
+    let waiting = |(_, j): &(u32, &Job)| j.state == JobState::Pending && j.priority > 0;
+    let mut queue: Vec<(u32, &Job)> = (0u32..).zip(jobs).filter(waiting).collect();
+    queue.sort_by_key(|(_, j)| (std::cmp::Reverse(j.priority), j.submit_s, j.id));
+    queue.into_iter().map(|(index, _)| index).collect()
+}
+
+fn check_count(what: &'static str, count: usize, max: usize) -> Result<(), Refused> {
+    if count > max { Err(Refused::TooMany { what, count, max }) } else { Ok(()) }
+}
+
+fn duplicate(what: &'static str, name: &str) -> Refused {
+    Refused::Duplicate { what, name: name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str) -> Node {
+        let gres =
+            NodeGres { kind: "gpu".into(), gres_type: Some("a100".into()), total: 4, used: 0 };
+        Node { name: name.into(), available: true, cpus: 8, gres: vec![gres], ..Node::default() }
+    }
+
+    #[test]
+    fn queue_is_by_priority_then_age_and_skips_held_jobs() {
+        let mut builder = Builder::default();
+        builder.nodes(vec![node("a"), node("b")]).unwrap();
+        let job = |id, priority, submit_s| Job { id, priority, submit_s, ..Job::default() };
+        builder.draft.jobs = vec![job(1, 5, 10), job(2, 9, 50), job(3, 0, 1), job(4, 9, 40)];
+        let snapshot = builder.build(1, 2).unwrap();
+        let ids: Vec<u32> = snapshot.queue.iter().map(|&i| snapshot.jobs[i as usize].id).collect();
+        assert_eq!(ids, [4, 2, 1]);
+        assert_eq!(snapshot.job(3).unwrap().priority, 0);
+        assert_eq!(snapshot.gres_type("gpu", "a100"), Some(0));
+        assert_eq!(snapshot.gres_kind("nic"), None);
+    }
+
+    #[test]
+    fn broken_pictures_are_refused() {
+        assert_eq!(Builder::default().nodes(vec![]), Err(Refused::NoNodes));
+        let twice = Builder::default().nodes(vec![node("a"), node("a")]).unwrap_err();
+        assert_eq!(twice.to_string(), "node a appears twice");
+        let mut builder = Builder::default();
+        builder.nodes(vec![node("a")]).unwrap();
+        builder.draft.jobs = vec![Job { id: 7, ..Job::default() }, Job { id: 7, ..Job::default() }];
+        assert_eq!(builder.build(1, 1).unwrap_err().to_string(), "job 7 appears twice");
+    }
+}

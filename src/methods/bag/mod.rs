@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! How many tasks of an arriving bag go to which machine type, so that profit
+//! per time is highest when energy costs money.
+//!
+//! A *bag* is a set of identical independent tasks (in Slurm: a job array), a
+//! *machine type* a group of like nodes. Bags arrive one after the other; the
+//! objective after each is (revenue - price * energy) / makespan, where the
+//! makespan is that of all bags so far.
+//!
+//! [`solve`] is the whole method as a pure function: the same problem and mode
+//! give the same answer, and nothing but the arguments is read.
+//!
+//! # Source
+//! methods.md section 4: "Online assignment of bags of tasks, energy-aware and
+//! profit maximising"; the offline programme is Tarplee's (CCGrid 2014).
+
+mod answer;
+mod forecast;
+mod integer;
+mod lp;
+mod model;
+mod myopic;
+mod num;
+mod online;
+mod planner;
+mod power;
+mod problem;
+mod totals;
+
+pub use answer::{Answer, Explanation, Final, ModeResult, UserAnswer};
+pub use forecast::{Bag, Forecast, OnlinePlanner};
+pub use problem::{MachineType, Problem, User};
+
+use lp::Optimum;
+use model::Model;
+use online::{Plan, Rule, run};
+use phalanx_core::problem::FieldError;
+use planner::{Contender, Planner};
+
+/// Which method decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// The source paper's rule, fractional, rounded up.
+    Seed,
+    /// The exact optimum of each arrival, fractional, rounded up.
+    Exact,
+    /// The exact optimum of each arrival in whole tasks.
+    Integer,
+    /// Every bag in the proportions of the offline optimum of the totals.
+    Template,
+    /// Never below any other mode.
+    #[default]
+    Best,
+    /// Every bag wholly to the machine with the least energy per task.
+    Greedy,
+    /// Every bag in equal parts.
+    Average,
+}
+
+impl Mode {
+    /// All modes with their names.
+    pub const ALL: [(&'static str, Self); 7] = [
+        ("seed", Self::Seed),
+        ("exact", Self::Exact),
+        ("integer", Self::Integer),
+        ("template", Self::Template),
+        ("best", Self::Best),
+        ("greedy", Self::Greedy),
+        ("average", Self::Average),
+    ];
+
+    /// The mode of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|&(_, mode)| mode)
+    }
+}
+
+/// How to solve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// The method.
+    pub mode: Mode,
+    /// Adds [`Answer::explain`].
+    pub explain: bool,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SolveError {
+    /// A field cannot be used.
+    #[error("{0}")]
+    Input(#[from] FieldError),
+    /// Tasks that no machine can take.
+    #[error("{0}")]
+    Infeasible(FieldError),
+}
+
+/// Solves a problem.
+///
+/// # Errors
+/// [`SolveError::Input`] when the problem breaks a rule of its format;
+/// [`SolveError::Infeasible`] when there are tasks but no machine.
+///
+/// # Example
+/// ```
+/// use phalanx::bag::{MachineType, Mode, Options, Problem, User, solve};
+/// let machine = |name: &str| MachineType { name: name.into(), count: 1 };
+/// let problem = Problem {
+///     energy_price: 1.0,
+///     machine_types: vec![machine("fast"), machine("frugal")],
+///     etc_s: vec![vec![10.0, 20.0]],
+///     apc_w: vec![vec![300.0, 100.0]],
+///     initial_load_s: None,
+///     idle_w: None,
+///     power_cap_w: None,
+///     revise: false,
+///     users: vec![User { task_type: 0, tasks: 12, revenue: 40_000.0 }],
+/// };
+/// let answer = solve(&problem, &Options { mode: Mode::Seed, explain: false }).unwrap();
+/// assert_eq!(answer.users[0].x, [8, 4]);
+/// assert_eq!(answer.last.objective, Some(100.0));
+/// ```
+pub fn solve(problem: &Problem, options: &Options) -> Result<Answer, SolveError> {
+    problem.validate()?;
+    let model = Model::new(problem);
+    let first = problem.users.iter().position(|user| user.tasks > 0);
+    if let (true, Some(i)) = (model.usable.is_empty(), first) {
+        let what = "no machine type has a machine to run them";
+        return Err(SolveError::Infeasible(FieldError::new(format!("users[{i}].tasks"), what)));
+    }
+    let (solved, bound) = match problem.power_cap_w {
+        None => {
+            let solved = solve_with(problem, &model, options.mode);
+            let bound = solved.optimum.as_ref().map(|optimum| optimum.bound);
+            (solved, bound)
+        }
+        Some(cap) => power::capped(problem, &model, options.mode, cap)?,
+    };
+    let mut answer = answer::build(problem, &model, &solved.plan);
+    answer.lp_bound = bound.map(|bound| bound - model.price * problem.idle_total());
+    raise_to_answer(&mut answer);
+    if problem.users.is_empty() {
+        answer.lp_bound = None;
+    }
+    if options.explain {
+        answer.explain = Some(explanation(&solved));
+    }
+    Ok(answer)
+}
+
+/// A plan and what is known of it.
+#[derive(Debug)]
+struct Solved {
+    plan: Plan,
+    contenders: Vec<Contender>,
+    optimum: Option<Optimum>,
+}
+
+fn solve_with(problem: &Problem, model: &Model, mode: Mode) -> Solved {
+    let planner = Planner::new(problem, model);
+    let (plan, contenders) = match mode {
+        Mode::Seed => (run(problem, model, Rule::Seed), Vec::new()),
+        Mode::Exact => (run(problem, model, Rule::Exact), Vec::new()),
+        Mode::Integer => (run(problem, model, Rule::Integer), Vec::new()),
+        Mode::Greedy => (run(problem, model, Rule::Greedy), Vec::new()),
+        Mode::Average => (run(problem, model, Rule::Average), Vec::new()),
+        Mode::Template => (planner.template(), Vec::new()),
+        Mode::Best => planner.best(problem.revise),
+    };
+    Solved { plan, contenders, optimum: planner.optimum }
+}
+
+/// Lifts a bound that the last digits have put below the answer it bounds.
+fn raise_to_answer(answer: &mut Answer) {
+    /// Relative size of what the last digits can do.
+    const NOISE: f64 = 1e-9;
+    if let (Some(bound), Some(reached)) = (&mut answer.lp_bound, answer.last.objective)
+        && reached > *bound
+        && reached - *bound <= NOISE * reached.abs()
+    {
+        *bound = reached;
+    }
+}
+
+fn explanation(solved: &Solved) -> Explanation {
+    let Solved { plan, contenders, optimum } = solved;
+    let result = |contender: &Contender| ModeResult {
+        mode: contender.name.into(),
+        objective: contender.objective,
+    };
+    let chosen = contenders.iter().find(|contender| contender.objective == plan.objective);
+    Explanation {
+        contenders: contenders.iter().map(result).collect(),
+        chosen: chosen.map(|contender| contender.name.into()),
+        lp_bound_is_optimum: optimum.as_ref().map(|optimum| optimum.optimal),
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Figures for people: dispersion of a node as it is, weights by source.
+
+use super::chart::chart;
+use super::engine::{Engine, as_f64};
+use super::params::Mode;
+use phalanx_core::amount::cmp_ratio;
+use phalanx_core::{Amount, NodeIdx};
+
+/// The weights of each source, whether it is switched on or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WeightsBySource {
+    /// Configured.
+    pub initial: Vec<f64>,
+    /// From the pending counts.
+    pub pending: Vec<f64>,
+    /// From the usage of the cluster.
+    pub usage: Vec<f64>,
+}
+
+impl Engine {
+    /// Weighted dispersion y of a node with what is in use now; `None` for a
+    /// node that does not exist. `weights` as from [`weights`](Self::weights).
+    /// Source: `methods.md` section 5, formula 4.
+    #[must_use]
+    pub fn dispersion(&self, node: usize, weights: &[f64]) -> Option<f64> {
+        if node >= self.len() || weights.len() != self.dims() {
+            return None;
+        }
+        let (usage, weight) = self.usage_of(node, weights);
+        let mean = usage.iter().sum::<f64>() / as_f64(usage.len().max(1));
+        let squares = usage.iter().zip(&weight).map(|(u, w)| w * (u - mean) * (u - mean));
+        Some(squares.sum::<f64>().sqrt())
+    }
+
+    /// Usage and renormalised weight of each dimension that the node has.
+    fn usage_of(&self, node: usize, weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let present: Vec<usize> =
+            (0..self.dims()).filter(|&dim| self.total(node, dim) > Amount::ZERO).collect();
+        let sum: f64 = present.iter().map(|&dim| weights[dim]).sum();
+        let at = NodeIdx::new(node);
+        let usage = |dim: &usize| self.used(at, *dim).as_f64() / self.total(node, *dim).as_f64();
+        let weight = |dim: &usize| if sum > 0.0 { weights[*dim] / sum } else { 0.0 };
+        (present.iter().map(usage).collect(), present.iter().map(weight).collect())
+    }
+
+    /// What the score of [`Mode::Best`] adds up from on a node, by name; the
+    /// formula stands at [`BestParams`](super::BestParams). In [`Mode::Seed`]
+    /// the score is the dispersion after placement alone.
+    #[must_use]
+    pub fn score_terms(
+        &self,
+        node: usize,
+        amounts: &[Amount],
+        weights: &[f64],
+    ) -> Vec<(&'static str, f64)> {
+        let lengths = amounts.len() == self.dims() && weights.len() == self.dims();
+        if self.params.mode == Mode::Seed || node >= self.len() || !lengths {
+            return Vec::new();
+        }
+        let (usage, weight) = self.usage_of(node, weights);
+        let share: Vec<f64> = (0..self.dims())
+            .filter(|&dim| self.total(node, dim) > Amount::ZERO)
+            .map(|dim| amounts[dim].as_f64() / self.total(node, dim).as_f64())
+            .collect();
+        let mean = |values: &[f64]| values.iter().zip(&weight).map(|(v, w)| v * w).sum::<f64>();
+        let (u, q) = (mean(&usage), mean(&share));
+        let (mut imbalance, mut packing, mut stranding) = (0.0, 0.0, 0.0);
+        for ((usage, share), weight) in usage.iter().zip(&share).zip(&weight) {
+            imbalance += weight * (2.0 * (usage - u) * (share - q) + (share - q) * (share - q));
+            packing -= weight * self.params.best.packing * usage;
+            if *share == 0.0 {
+                stranding += weight * self.params.best.stranding * (1.0 - usage);
+            }
+        }
+        let mut terms =
+            vec![("imbalance", imbalance), ("packing", packing), ("stranding", stranding)];
+        if self.demand.is_some() {
+            terms.push(("fragment", self.fragment_term(node, amounts)));
+        }
+        terms
+    }
+
+    /// The weights that each source alone would give: the charts in
+    /// [`Mode::Seed`], shares of the sum in [`Mode::Best`].
+    #[must_use]
+    pub fn weights_by_source(&self) -> WeightsBySource {
+        let dims = self.dims();
+        let (pending, usage) = match self.params.mode {
+            Mode::Seed => (
+                chart(dims, |i, j| self.pending[i].cmp(&self.pending[j])),
+                chart(dims, |i, j| {
+                    let (total, used) = (&self.sum_total, &self.sum_used);
+                    cmp_ratio(used[i], total[i], used[j], total[j])
+                }),
+            ),
+            Mode::Best => (
+                shares(self.pending.iter().map(|&n| Amount::saturating(n).as_f64()).collect()),
+                shares((0..dims).map(|dim| self.usage(dim)).collect()),
+            ),
+        };
+        WeightsBySource { initial: self.initial.clone(), pending, usage }
+    }
+}
+
+/// Values divided by their sum; equal shares when that is 0.
+fn shares(values: Vec<f64>) -> Vec<f64> {
+    let sum: f64 = values.iter().sum();
+    let equal = 1.0 / as_f64(values.len().max(1));
+    values.iter().map(|value| if sum > 0.0 { value / sum } else { equal }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::balance::{Params, Request};
+    use phalanx_core::NodeSet;
+
+    fn engine(mode: Mode) -> Engine {
+        let amount = |n: &u64| Amount::saturating(*n);
+        let totals: Vec<Amount> = [64, 256, 4, 32, 128, 0].iter().map(amount).collect();
+        let mut engine = Engine::new(3, &totals, Params { mode, ..Params::default() }).unwrap();
+        for (node, used) in [[48, 64, 1], [8, 16, 0]].iter().enumerate() {
+            let used: Vec<Amount> = used.iter().map(amount).collect();
+            engine.add_used(NodeIdx::new(node), &used).unwrap();
+        }
+        engine
+    }
+
+    #[test]
+    fn terms_add_up_to_the_score_and_dispersions_agree() {
+        for request in [[4u64, 16, 0], [8, 16, 1], [1, 100, 0]] {
+            let amounts: Vec<Amount> = request.iter().map(|&n| Amount::saturating(n)).collect();
+            let mut best = engine(Mode::Best);
+            let mut seed = engine(Mode::Seed);
+            let decision = best.decide(&NodeSet::full(2), &Request::new(&amounts)).unwrap();
+            for choice in decision.choices() {
+                let at = choice.node.at();
+                let terms = best.score_terms(at, &amounts, &decision.weights);
+                let sum: f64 = terms.iter().map(|(_, term)| term).sum();
+                assert!((sum - choice.score).abs() < 1e-12, "{sum} {}", choice.score);
+            }
+            let decision = seed.decide(&NodeSet::full(2), &Request::new(&amounts)).unwrap();
+            for choice in decision.choices() {
+                let at = choice.node.at();
+                let dispersion = seed.dispersion(at, &decision.weights).unwrap();
+                assert!((dispersion - choice.before).abs() < 1e-12);
+                assert!(seed.score_terms(at, &amounts, &decision.weights).is_empty());
+            }
+        }
+    }
+}

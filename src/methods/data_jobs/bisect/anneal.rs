@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Simulated annealing over the order of jobs and their cores per host.
+//!
+//! With a gang start the duration of a job depends only on how many cores it has on each
+//! host, so durations are computed once and remembered; an order and these counts then
+//! decode to a schedule in some microseconds.
+
+use std::collections::HashMap;
+
+use super::budget::Budget;
+use super::construct::{best_deal, offsets};
+use super::instance::{Instance, SLACK_MS};
+use super::schedule::{Placed, Schedule};
+use phalanx_core::limits::{BISECT_ANNEAL_RUNS, BISECT_ANNEAL_STEPS, BISECT_DURATIONS_MAX};
+
+/// Temperatures at which runs begin, as a part of the makespan.
+const HEAT: [f64; 3] = [0.03, 0.01, 0.004];
+
+/// Random numbers by SplitMix64: the state is one word, the sequence the seed's.
+#[derive(Debug, Clone)]
+pub(super) struct Random(u64);
+
+impl Random {
+    /// The sequence of `seed`.
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `limit`, which is > 0; the bias of the remainder is far below 2^-32.
+    pub(super) fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % (limit.max(1) as u64)).unwrap_or(0)
+    }
+
+    /// In [0, 1).
+    pub(super) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// What is searched: an order, and the cores of each job on each host.
+#[derive(Debug, Clone)]
+struct Genome {
+    order: Vec<usize>,
+    /// By index of the job.
+    counts: Vec<Vec<usize>>,
+}
+
+/// The search on one instance.
+struct Search<'a> {
+    instance: &'a Instance,
+    /// Durations by job and counts.
+    durations: Vec<HashMap<Vec<usize>, f64>>,
+    remembered: usize,
+    /// Sorted times at which the cores of each host are free; scratch.
+    free: Vec<Vec<f64>>,
+    initial: Vec<Vec<f64>>,
+}
+
+/// Improves `best` until the budget ends, the runs are done or `lower` is reached.
+pub(super) fn improve(
+    instance: &Instance,
+    best: &Schedule,
+    lower: f64,
+    random: &mut Random,
+    budget: &mut Budget<'_>,
+) -> Option<Schedule> {
+    let initial: Vec<Vec<f64>> = instance
+        .hosts
+        .iter()
+        .map(|host| {
+            let mut free = instance.available[host.first..host.first + host.cores].to_vec();
+            free.sort_by(f64::total_cmp);
+            free
+        })
+        .collect();
+    let durations = vec![HashMap::new(); instance.jobs.len()];
+    let free = initial.clone();
+    let mut search = Search { instance, durations, remembered: 0, free, initial };
+    let mut genome = Genome::of(instance, best);
+    let (mut reached, _) = search.decode(&genome)?;
+    let mut found = genome.clone();
+    for run in 0..BISECT_ANNEAL_RUNS {
+        // Hot runs leave the best far enough to find another one; cool runs refine it.
+        let heat = HEAT[run % HEAT.len()];
+        let (end, better) = search.run(&genome, heat, lower, random, budget);
+        if end < reached - SLACK_MS {
+            reached = end;
+            found = better;
+        }
+        genome = found.clone();
+        if budget.is_over() || reached <= lower * (1.0 + 1e-9) {
+            break;
+        }
+    }
+    Some(search.schedule(&found))
+}
+
+impl Genome {
+    fn of(instance: &Instance, schedule: &Schedule) -> Self {
+        let mut counts = vec![vec![0; instance.hosts.len()]; instance.jobs.len()];
+        let mut placed: Vec<&Placed> = schedule.placed.iter().collect();
+        placed.sort_by(|a, b| a.start.total_cmp(&b.start));
+        for placed in &placed {
+            for &core in &placed.cores {
+                counts[placed.job][instance.host_of[core]] += 1;
+            }
+        }
+        Self { order: placed.iter().map(|placed| placed.job).collect(), counts }
+    }
+}
+
+/// What a move changed, to take it back.
+enum Undo {
+    Order { from: usize, to: usize },
+    Swap(usize, usize),
+    Counts { job: usize, old: Vec<usize> },
+}
+
+impl Search<'_> {
+    fn duration(&mut self, job: usize, counts: &[usize]) -> f64 {
+        if let Some(&known) = self.durations[job].get(counts) {
+            return known;
+        }
+        let hosts = host_list(counts);
+        let deal =
+            best_deal(self.instance, &self.instance.jobs[job], &hosts, &vec![0.0; hosts.len()]);
+        if self.remembered < BISECT_DURATIONS_MAX {
+            self.durations[job].insert(counts.to_vec(), deal.longest());
+            self.remembered += 1;
+        }
+        deal.longest()
+    }
+
+    /// The makespan, and the mean time at which cores become free; `None` when a job has
+    /// more cores on a host than there are.
+    fn decode(&mut self, genome: &Genome) -> Option<(f64, f64)> {
+        self.free.clone_from(&self.initial);
+        let mut makespan = 0.0_f64;
+        for &job in &genome.order {
+            let counts = &genome.counts[job];
+            let mut start = 0.0_f64;
+            for (free, &count) in self.free.iter().zip(counts) {
+                if count > 0 {
+                    start = start.max(*free.get(count - 1)?);
+                }
+            }
+            let end = start + self.duration(job, counts);
+            makespan = makespan.max(end);
+            for (free, &count) in self.free.iter_mut().zip(counts) {
+                occupy(free, count, start, end);
+            }
+        }
+        let all: f64 = self.free.iter().flatten().sum();
+        Some((makespan, all / self.instance.host_of.len() as f64))
+    }
+
+    fn cost(&mut self, genome: &Genome) -> (f64, f64) {
+        // The mean end tells apart genomes of equal makespan: room left is worth having.
+        let (makespan, mean) = self.decode(genome).unwrap_or((f64::INFINITY, f64::INFINITY));
+        (makespan, makespan + 0.1 * mean)
+    }
+
+    fn run(
+        &mut self,
+        from: &Genome,
+        heat: f64,
+        lower: f64,
+        random: &mut Random,
+        budget: &mut Budget<'_>,
+    ) -> (f64, Genome) {
+        let mut genome = from.clone();
+        let (mut reached, mut cost) = self.cost(&genome);
+        let mut best = (reached, genome.clone());
+        let units = 40 * genome.order.len() * self.initial.len().max(2) / 2;
+        for step in 0..BISECT_ANNEAL_STEPS {
+            if !budget.spend(units) || best.0 <= lower * (1.0 + 1e-9) {
+                break;
+            }
+            let left = 1.0 - step as f64 / BISECT_ANNEAL_STEPS as f64;
+            let temperature = heat * left * left * best.0;
+            let Some(undo) = self.mutate(&mut genome, random) else { continue };
+            let (end, new) = self.cost(&genome);
+            let accept = new <= cost || random.unit() < ((cost - new) / temperature).exp();
+            if accept {
+                (reached, cost) = (end, new);
+                if reached < best.0 - SLACK_MS {
+                    best = (reached, genome.clone());
+                }
+            } else {
+                undo.apply(&mut genome);
+            }
+        }
+        best
+    }
+
+    /// One random change; `None` when the drawn one is not possible.
+    fn mutate(&self, genome: &mut Genome, random: &mut Random) -> Option<Undo> {
+        let jobs = genome.order.len();
+        match random.below(4) {
+            0 => {
+                let (a, b) = (random.below(jobs), random.below(jobs));
+                genome.order.swap(a, b);
+                (a != b).then_some(Undo::Swap(a, b))
+            }
+            1 => {
+                let (from, to) = (random.below(jobs), random.below(jobs));
+                let job = genome.order.remove(from);
+                genome.order.insert(to, job);
+                (from != to).then_some(Undo::Order { from, to })
+            }
+            _ => {
+                let job = genome.order[random.below(jobs)];
+                let old = genome.counts[job].clone();
+                if self.change_counts(job, &mut genome.counts[job], random) {
+                    return Some(Undo::Counts { job, old });
+                }
+                genome.counts[job] = old;
+                None
+            }
+        }
+    }
+
+    /// Adds, removes or moves a core; false when that is not possible.
+    fn change_counts(&self, job: usize, counts: &mut [usize], random: &mut Random) -> bool {
+        let (from, to) = (random.below(counts.len()), random.below(counts.len()));
+        let total: usize = counts.iter().sum();
+        let kind = random.below(3);
+        let remove = kind != 0;
+        let add = kind != 1;
+        if remove {
+            if counts[from] == 0 || (!add && total == 1) {
+                return false;
+            }
+            counts[from] -= 1;
+        }
+        if add {
+            let full = counts[to] >= self.instance.hosts[to].cores;
+            let most = self.instance.jobs[job].cores_max;
+            if full || (!remove && total >= most) || (remove && from == to) {
+                return false;
+            }
+            counts[to] += 1;
+        }
+        true
+    }
+
+    /// The schedule that a genome decodes to.
+    fn schedule(&self, genome: &Genome) -> Schedule {
+        let mut available = self.instance.available.clone();
+        let mut schedule = Schedule::default();
+        for &i in &genome.order {
+            let mut cores = Vec::new();
+            for host in 0..self.instance.hosts.len() {
+                cores.extend(pick(self.instance, host, &genome.counts[i], &available));
+            }
+            let hosts = host_list(&genome.counts[i]);
+            let waits = offsets(self.instance, &cores, &available);
+            let job = &self.instance.jobs[i];
+            let deal = best_deal(self.instance, job, &hosts, &waits);
+            schedule.placed.push(Placed::new(self.instance, i, cores, deal, &mut available));
+        }
+        schedule.recompute(self.instance);
+        schedule
+    }
+}
+
+impl Undo {
+    fn apply(self, genome: &mut Genome) {
+        match self {
+            Self::Swap(a, b) => genome.order.swap(a, b),
+            Self::Order { from, to } => {
+                let job = genome.order.remove(to);
+                genome.order.insert(from, job);
+            }
+            Self::Counts { job, old } => genome.counts[job] = old,
+        }
+    }
+}
+
+/// Hosts of the cores, each as often as it has cores.
+pub(super) fn host_list(counts: &[usize]) -> Vec<usize> {
+    let repeated = counts.iter().enumerate();
+    repeated.flat_map(|(host, &count)| std::iter::repeat_n(host, count)).collect()
+}
+
+/// Occupies the `count` cores that become free last before `start`: the others can begin
+/// earlier with something else.
+pub(super) fn occupy(free: &mut Vec<f64>, count: usize, start: f64, end: f64) {
+    if count == 0 {
+        return;
+    }
+    let until = free.partition_point(|&at| at <= start);
+    free.drain(until - count..until);
+    let at = free.partition_point(|&other| other <= end);
+    free.splice(at..at, std::iter::repeat_n(end, count));
+}
+
+/// The same with the cores themselves: those of `host` for a job with `counts`.
+pub(super) fn pick(
+    instance: &Instance,
+    host: usize,
+    counts: &[usize],
+    available: &[f64],
+) -> Vec<usize> {
+    let mut start = 0.0_f64;
+    let mut wanted = Vec::new();
+    for (k, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let place = &instance.hosts[k];
+        let mut cores: Vec<usize> = (place.first..place.first + place.cores).collect();
+        cores.sort_by(|&a, &b| available[a].total_cmp(&available[b]));
+        start = start.max(available[cores[count - 1]]);
+        if k == host {
+            wanted = cores;
+        }
+    }
+    let until = wanted.partition_point(|&core| available[core] <= start);
+    let count = counts[host].min(until);
+    wanted[until - count..until].to_vec()
+}

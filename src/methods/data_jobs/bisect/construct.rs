@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A probe that chooses cores by the end that they lead to, in any order of jobs.
+
+use super::bound::JobBound;
+use super::budget::Budget;
+use super::deal::{Deal, earliest_end, local_first, migrate};
+use super::instance::{Instance, Job, SLACK_MS};
+use super::problem::Start;
+use super::schedule::{Placed, Schedule};
+use phalanx_core::limits::{BISECT_DEALS_MAX, BISECT_REFINE_MAX};
+
+/// Deals the blocks in two ways and keeps the better; loads are without offsets, which
+/// are what each core has to wait for longer than the first one.
+pub(super) fn best_deal(instance: &Instance, job: &Job, hosts: &[usize], offsets: &[f64]) -> Deal {
+    let refined = |mut deal: Deal| {
+        migrate(instance, job, hosts, &mut deal, 0.0, BISECT_REFINE_MAX);
+        deal
+    };
+    let free = refined(earliest_end(instance, job, hosts, offsets));
+    let mut deal = if offsets.iter().any(|&offset| offset > 0.0) {
+        free
+    } else {
+        let local = refined(local_first(instance, job, hosts));
+        if local.longest() < free.longest() - SLACK_MS { local } else { free }
+    };
+    deal.recompute(instance, job, hosts);
+    deal
+}
+
+/// Offsets of cores that begin on their own; zeros when they begin together.
+pub(super) fn offsets(instance: &Instance, cores: &[usize], available: &[f64]) -> Vec<f64> {
+    match instance.start {
+        Start::Gang => vec![0.0; cores.len()],
+        Start::Async => {
+            let free = || cores.iter().map(|&core| available[core]);
+            let first = free().fold(f64::INFINITY, f64::min);
+            free().map(|at| at - first).collect()
+        }
+    }
+}
+
+/// Chooses cores for one job after the other.
+pub(super) struct Constructor<'a> {
+    pub(super) instance: &'a Instance,
+    pub(super) bounds: &'a [JobBound],
+    /// Blocks of the current job on each host.
+    on_host: Vec<Vec<usize>>,
+}
+
+impl<'a> Constructor<'a> {
+    /// One for all probes of an instance.
+    pub(super) fn new(instance: &'a Instance, bounds: &'a [JobBound]) -> Self {
+        Self { instance, bounds, on_host: vec![Vec::new(); instance.hosts.len()] }
+    }
+
+    /// Each job of `order` with the fewest cores with which it ends by `makespan`.
+    pub(super) fn probe(
+        &mut self,
+        order: &[usize],
+        makespan: f64,
+        budget: &mut Budget<'_>,
+    ) -> Option<Option<Schedule>> {
+        let mut available = self.instance.available.clone();
+        let mut schedule = Schedule::default();
+        let mut free = self.sorted_cores(&available);
+        for &i in order {
+            let Some(placed) = self.place(i, makespan, &mut available, &free, budget)? else {
+                return Some(None);
+            };
+            for &core in &placed.cores {
+                let host = self.instance.host_of[core];
+                free[host].sort_by(|&a, &b| available[a].total_cmp(&available[b]).then(a.cmp(&b)));
+            }
+            schedule.placed.push(placed);
+        }
+        schedule.recompute(self.instance);
+        Some(Some(schedule))
+    }
+
+    /// Cores of each host, the first free one first.
+    fn sorted_cores(&self, available: &[f64]) -> Vec<Vec<usize>> {
+        let sorted = |host: &super::instance::Host| {
+            let mut cores: Vec<usize> = (host.first..host.first + host.cores).collect();
+            cores.sort_by(|&a, &b| available[a].total_cmp(&available[b]));
+            cores
+        };
+        self.instance.hosts.iter().map(sorted).collect()
+    }
+
+    fn place(
+        &mut self,
+        i: usize,
+        makespan: f64,
+        available: &mut [f64],
+        free: &[Vec<usize>],
+        budget: &mut Budget<'_>,
+    ) -> Option<Option<Placed>> {
+        let job = &self.instance.jobs[i];
+        let replicas = self.list_blocks(job);
+        let mut deals = 0;
+        let mut placed = None;
+        for n in 1..=job.cores_max {
+            if self.bounds[i].end[n - 1] > makespan + SLACK_MS {
+                continue;
+            }
+            if !budget.spend(replicas + n * (self.instance.hosts.len() + 4 * job.blocks.len())) {
+                self.forget_blocks(job);
+                return None;
+            }
+            let cores = self.choose(job, n, available, free);
+            let hosts: Vec<usize> = cores.iter().map(|&core| self.instance.host_of[core]).collect();
+            let waits = offsets(self.instance, &cores, available);
+            let deal = best_deal(self.instance, job, &hosts, &waits);
+            let end = Placed::end_of(self.instance, &cores, &deal, available);
+            if end <= makespan + SLACK_MS {
+                placed = Some(Placed::new(self.instance, i, cores, deal, available));
+                break;
+            }
+            deals += 1;
+            if deals == BISECT_DEALS_MAX {
+                break;
+            }
+        }
+        self.forget_blocks(job);
+        Some(placed)
+    }
+
+    /// Fills `on_host`; returns the number of replicas.
+    fn list_blocks(&mut self, job: &Job) -> usize {
+        let mut replicas = 0;
+        for &b in &job.falling {
+            for &host in &job.blocks[b].replicas {
+                self.on_host[host].push(b);
+                replicas += 1;
+            }
+        }
+        replicas
+    }
+
+    fn forget_blocks(&mut self, job: &Job) {
+        for &(host, _) in &job.held {
+            self.on_host[host].clear();
+        }
+    }
+
+    /// `n` cores, one by one: the one with the earliest start, less the time that local
+    /// reading on it saves on average over the cores; ties go to the core that has
+    /// waited least and then to the lowest index.
+    fn choose(&self, job: &Job, n: usize, available: &[f64], free: &[Vec<usize>]) -> Vec<usize> {
+        let instance = self.instance;
+        let share = job.total / n as f64;
+        let saved_ms = 1000.0 / (instance.transfer * n as f64);
+        let mut gain = vec![0.0; instance.hosts.len()];
+        for &(host, held) in &job.held {
+            gain[host] = held;
+        }
+        let mut covered = vec![false; job.blocks.len()];
+        let mut used = vec![0; instance.hosts.len()];
+        let (mut cores, mut start) = (Vec::with_capacity(n), 0.0_f64);
+        for _ in 0..n {
+            let mut best: Option<((f64, f64), usize, usize)> = None;
+            for (host, list) in free.iter().enumerate() {
+                let Some(&core) = list.get(used[host]) else { continue };
+                let at = available[core];
+                let cost = (start.max(at) - gain[host].min(share) * saved_ms, -at);
+                if best.is_none_or(|(least, _, _)| cost < least) {
+                    best = Some((cost, host, core));
+                }
+            }
+            let Some((_, host, core)) = best else { break };
+            used[host] += 1;
+            start = start.max(available[core]);
+            cores.push(core);
+            let mut room = share;
+            for &b in &self.on_host[host] {
+                if room <= 0.0 {
+                    break;
+                }
+                if !covered[b] {
+                    covered[b] = true;
+                    room -= job.blocks[b].size;
+                    for &other in &job.blocks[b].replicas {
+                        gain[other] -= job.blocks[b].size;
+                    }
+                }
+            }
+        }
+        cores
+    }
+}

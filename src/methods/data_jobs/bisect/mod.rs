@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Which cores data-parallel jobs get, when, and which core reads which block, so that
+//! the last job ends as early as possible.
+//!
+//! A job is a set of blocks; a block is read locally where a replica is, else over the
+//! network first. Cores of one job slow each other down (f(n)), so more is not better.
+//!
+//! [`solve`] is the whole method as a pure function: the same problem, mode and seed give
+//! the same answer; deadline and clock are arguments.
+//!
+//! # Source
+//! methods.md section 2: "bisection on makespan, core weights, block migration and
+//! exchange"; the same problem is SJTU CS7310 "Resource Scheduling Problem in Hadoop".
+
+mod anneal;
+mod answer;
+mod best;
+mod bound;
+mod budget;
+mod construct;
+mod deal;
+mod exact;
+mod instance;
+mod problem;
+pub mod rigid;
+mod schedule;
+mod seed;
+#[cfg(test)]
+mod tests;
+mod weights;
+
+pub use answer::{Answer, BlockAnswer, CoreAnswer, Explanation, JobAnswer, ProbeAnswer, Stopped};
+pub use problem::{Attenuation, Block, Host, Job, Problem, Start};
+
+use bound::JobBound;
+use budget::Budget;
+use instance::Instance;
+use phalanx_core::limits::{BISECT_EXACT_UNITS, BISECT_SEED_STEPS_MAX};
+use phalanx_core::problem::FieldError;
+use schedule::Schedule;
+use seed::Probe;
+
+/// Which method decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// The source's method with guards.
+    Seed,
+    /// Never worse than `Seed`: other weights, other orders, local search.
+    #[default]
+    Best,
+    /// The optimum of small problems.
+    Exact,
+}
+
+impl Mode {
+    /// All modes with their names.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("best", Self::Best), ("seed", Self::Seed), ("exact", Self::Exact)];
+
+    /// The mode of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|&(_, mode)| mode)
+    }
+}
+
+/// How to solve.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// The method.
+    pub mode: Mode,
+    /// Seed of the random numbers of mode `best`.
+    pub seed: u64,
+    /// Whether the deadline has passed; `&|| false` without one.
+    pub expired: &'a (dyn Fn() -> bool + 'a),
+    /// Adds [`Answer::explain`].
+    pub explain: bool,
+}
+
+impl std::fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("mode", &self.mode)
+            .field("seed", &self.seed)
+            .field("explain", &self.explain)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SolveError {
+    /// A field cannot be used.
+    #[error("{0}")]
+    Input(#[from] FieldError),
+    /// Blocks, but no core to work on them.
+    #[error("{0}")]
+    Infeasible(FieldError),
+    /// Larger than mode `exact` can do; the text names the limit.
+    #[error("mode exact: {0}")]
+    TooLarge(String),
+}
+
+/// What a mode found.
+struct Found {
+    schedule: Schedule,
+    probes: Vec<Probe>,
+    found_by: &'static str,
+    optimal: bool,
+    stopped: Option<Stopped>,
+}
+
+/// Solves a problem.
+///
+/// # Errors
+/// [`SolveError::Input`] when the problem breaks a rule of its format;
+/// [`SolveError::Infeasible`] when there are blocks but no cores;
+/// [`SolveError::TooLarge`] in mode `exact` only.
+pub fn solve<'a>(
+    problem: &'a Problem<'_>,
+    options: &Options<'_>,
+) -> Result<Answer<'a>, SolveError> {
+    problem.validate()?;
+    let instance = Instance::new(problem);
+    if let (true, Some(&i)) = (instance.host_of.is_empty(), instance.queue.first()) {
+        let what = "no host has a core to work on them";
+        return Err(SolveError::Infeasible(FieldError::new(format!("jobs[{i}].blocks"), what)));
+    }
+    let bounds = bound::of_jobs(&instance);
+    let lower = bound::of_all(&instance, &bounds);
+    let mut found = match options.mode {
+        Mode::Seed => by_seed(&instance, options),
+        Mode::Best => best::run(&instance, &bounds, lower, options),
+        Mode::Exact => exactly(&instance, &bounds, options)?,
+    };
+    found.schedule.recompute(&instance);
+    let end = found.schedule.end;
+    let lower = if found.optimal { end } else { lower };
+    let mut answer = answer::build(problem, &instance, &found.schedule, lower, &found.probes);
+    answer.stopped = found.stopped;
+    if options.explain {
+        let gap = if lower > 0.0 { (end - lower).max(0.0) / lower } else { 0.0 };
+        let proven_optimal = found.optimal || end <= lower;
+        answer.explain = Some(Explanation { found_by: found.found_by, gap, proven_optimal });
+    }
+    Ok(answer)
+}
+
+fn by_seed(instance: &Instance, options: &Options<'_>) -> Found {
+    let mut budget = Budget::new(BISECT_SEED_STEPS_MAX, options.expired);
+    let mut probes = Vec::new();
+    let found = seed::run(instance, &mut probes, &mut budget);
+    let found_by = if found.is_some() { "seed" } else { "one core each" };
+    let schedule = found.unwrap_or_else(|| schedule::one_core_each(instance));
+    let stopped = budget.is_over().then(|| budget.reason());
+    Found { schedule, probes, found_by, optimal: false, stopped }
+}
+
+fn exactly(
+    instance: &Instance,
+    bounds: &[JobBound],
+    options: &Options<'_>,
+) -> Result<Found, SolveError> {
+    exact::is_small(instance).map_err(SolveError::TooLarge)?;
+    let mut budget = Budget::new(BISECT_EXACT_UNITS, options.expired);
+    let whole = schedule::one_core_each(instance);
+    let found = exact::search(instance, bounds, Some(&whole), &mut budget);
+    let deadline = budget.deadline;
+    let (schedule, optimal) = found.unwrap_or((whole, false));
+    if !optimal && !deadline {
+        let what = format!("the search takes more than {BISECT_EXACT_UNITS} steps");
+        return Err(SolveError::TooLarge(what));
+    }
+    let stopped = (!optimal).then_some(Stopped::Deadline);
+    Ok(Found { schedule, probes: Vec::new(), found_by: "exact search", optimal, stopped })
+}

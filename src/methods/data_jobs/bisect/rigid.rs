@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Jobs whose numbers of hosts and cores are given: which hosts, so that the last job ends early.
+//!
+//! The method of the module above with n fixed: jobs longest first, bisection on the makespan,
+//! hosts one by one. Here the weight of a host is the time that reading its blocks locally saves
+//! against the time until enough of its cores are free, and a probe leaves out hosts on which the
+//! job would end after the makespan. Blocks are dealt and migrate as there; cores begin together.
+//!
+//! # Source
+//! methods.md section 2 (b) formulas 2 to 5, (c) and (e): "choose by the resulting end time".
+
+use super::budget::Budget;
+use super::deal::Deal;
+use super::instance::{self, Decay, Instance, SLACK_MS};
+use super::problem::{Attenuation, Start};
+use super::seed::Probe;
+use phalanx_core::limits::{BISECT_PROBES_MAX, BISECT_RIGID_UNITS};
+
+/// One block: megabytes and the hosts that hold it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    /// Megabytes.
+    pub size_mb: f64,
+    /// Host indexes, ascending.
+    pub replicas: Vec<usize>,
+}
+
+/// What a job may get: `hosts` hosts with `cores` cores on each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Form {
+    /// At least 1.
+    pub hosts: usize,
+    /// On each host, at least 1.
+    pub cores: usize,
+}
+
+/// One job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// MB/s of one core alone, > 0.
+    pub speed_mb_per_s: f64,
+    /// f(n).
+    pub attenuation: Attenuation,
+    /// The input.
+    pub blocks: Vec<Block>,
+    /// Forms among which to choose, the preferred one first.
+    pub forms: Vec<Form>,
+    /// Host indexes that it may use, with the ms before which it cannot start there for other
+    /// reasons than cores, ascending.
+    pub allowed: Vec<(usize, f64)>,
+}
+
+/// Hosts and jobs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem {
+    /// Of each host: ms until each of its cores is free.
+    pub hosts: Vec<Vec<f64>>,
+    /// MB/s from another host, > 0.
+    pub transfer_mb_per_s: f64,
+    /// In queue order.
+    pub jobs: Vec<Job>,
+}
+
+/// Where one job goes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Placement {
+    /// Its hosts, ascending.
+    pub hosts: Vec<usize>,
+    /// Cores on each.
+    pub cores: usize,
+    /// When all of them are free, ms from now.
+    pub start_ms: f64,
+    /// When they are released.
+    pub end_ms: f64,
+    /// Megabytes that are read from hosts outside the task's own.
+    pub remote_mb: f64,
+}
+
+/// A schedule.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Plan {
+    /// By job; `None` where no form fits the cluster.
+    pub jobs: Vec<Option<Placement>>,
+    /// The largest end, ms.
+    pub makespan_ms: f64,
+    /// No schedule of these jobs ends earlier, ms.
+    pub lower_bound_ms: f64,
+    /// Makespans that were tried.
+    pub probes: usize,
+    /// The deadline ended the search.
+    pub stopped: bool,
+}
+
+/// Plans the jobs; `expired` says whether the deadline has passed. The first schedule is always
+/// completed.
+#[must_use]
+pub fn plan(problem: &Problem, expired: &dyn Fn() -> bool) -> Plan {
+    let instance = index(problem);
+    let mut search = Search { problem, instance: &instance, probes: Vec::new() };
+    let mut first = Budget::new(u64::MAX, &|| false);
+    let Some(mut best) = search.probe(f64::INFINITY, &mut first).flatten() else {
+        return Plan::default();
+    };
+    let lower = lower_bound(problem, &instance, &best);
+    let mut budget = Budget::new(BISECT_RIGID_UNITS, expired);
+    let mut low = lower;
+    for _ in 0..BISECT_PROBES_MAX {
+        let makespan = ((best.makespan + low) / 2.0).ceil();
+        if best.makespan - low <= (0.001 * best.makespan).max(1.0) || makespan >= best.makespan {
+            break;
+        }
+        let Some(found) = search.probe(makespan, &mut budget) else { break };
+        match found {
+            Some(found) if found.makespan < best.makespan - SLACK_MS => best = found,
+            _ => low = makespan,
+        }
+    }
+    Plan {
+        makespan_ms: best.makespan,
+        lower_bound_ms: lower.min(best.makespan),
+        probes: search.probes.len(),
+        stopped: budget.deadline,
+        jobs: best.jobs,
+    }
+}
+
+fn index(problem: &Problem) -> Instance {
+    let mut hosts = Vec::with_capacity(problem.hosts.len());
+    let (mut host_of, mut available) = (Vec::new(), Vec::new());
+    for (k, cores) in problem.hosts.iter().enumerate() {
+        hosts.push(instance::Host { first: host_of.len(), cores: cores.len() });
+        host_of.resize(host_of.len() + cores.len(), k);
+        available.extend_from_slice(cores);
+    }
+    let job = |job: &Job| {
+        let block = |block: &Block| instance::Block {
+            size: block.size_mb,
+            replicas: block.replicas.clone(),
+        };
+        let decay = Decay::of(Some(&job.attenuation), 0.0);
+        // The number of cores is given: what follows from it is not needed.
+        instance::Job::new(job.speed_mb_per_s, decay, job.blocks.iter().map(block).collect(), 1)
+    };
+    let jobs: Vec<instance::Job> = problem.jobs.iter().map(job).collect();
+    let mut queue: Vec<usize> = (0..jobs.len()).collect();
+    let estimate = |i: usize| jobs[i].total / jobs[i].speed;
+    queue.sort_by(|&a, &b| estimate(b).total_cmp(&estimate(a)));
+    let transfer = problem.transfer_mb_per_s;
+    Instance { hosts, host_of, available, jobs, transfer, start: Start::Gang, moment: 2, queue }
+}
+
+struct Found {
+    jobs: Vec<Option<Placement>>,
+    makespan: f64,
+}
+
+struct Search<'a> {
+    problem: &'a Problem,
+    instance: &'a Instance,
+    probes: Vec<Probe>,
+}
+
+impl Search<'_> {
+    /// All jobs, longest first; the outer `None` when the budget is used up, the inner when a
+    /// job would end after `makespan`. A job that fits nowhere is left out.
+    fn probe(&mut self, makespan: f64, budget: &mut Budget<'_>) -> Option<Option<Found>> {
+        let mut free: Vec<Vec<f64>> = self.problem.hosts.clone();
+        for cores in &mut free {
+            cores.sort_by(f64::total_cmp);
+        }
+        let mut found = Found { jobs: vec![None; self.problem.jobs.len()], makespan: 0.0 };
+        for &i in &self.instance.queue {
+            let mut best: Option<Placement> = None;
+            for form in &self.problem.jobs[i].forms {
+                let work = self.problem.jobs[i].blocks.len() * form.hosts;
+                if !budget.spend(work + form.hosts * free.len()) {
+                    return None;
+                }
+                let Some(placed) = self.place(i, *form, makespan, &free) else { continue };
+                if best.as_ref().is_none_or(|best| better(&placed, best)) {
+                    best = Some(placed);
+                }
+            }
+            let Some(placed) = best else {
+                if makespan.is_finite() && found.jobs.len() > i && self.fits(i) {
+                    self.probes.push(Probe { makespan, feasible: false });
+                    return Some(None);
+                }
+                continue;
+            };
+            for &host in &placed.hosts {
+                for core in free[host].iter_mut().take(placed.cores) {
+                    *core = placed.end_ms;
+                }
+                free[host].sort_by(f64::total_cmp);
+            }
+            found.makespan = found.makespan.max(placed.end_ms);
+            found.jobs[i] = Some(placed);
+        }
+        self.probes.push(Probe { makespan, feasible: true });
+        Some(Some(found))
+    }
+
+    /// Whether any form fits the hosts at all.
+    fn fits(&self, i: usize) -> bool {
+        let job = &self.problem.jobs[i];
+        job.forms.iter().any(|form| {
+            let large = |&&(host, _): &&(usize, f64)| {
+                self.problem.hosts.get(host).is_some_and(|cores| cores.len() >= form.cores)
+            };
+            job.allowed.iter().filter(large).count() >= form.hosts
+        })
+    }
+
+    fn place(&self, i: usize, form: Form, makespan: f64, free: &[Vec<f64>]) -> Option<Placement> {
+        let (job, given) = (&self.instance.jobs[i], &self.problem.jobs[i]);
+        let n = form.hosts * form.cores;
+        let factor = job.decay.factor(n).max(1e-6);
+        let least = 1000.0 * job.total / (job.speed * factor * n as f64);
+        let start_on = |&(host, from): &(usize, f64)| {
+            let at = free.get(host)?.get(form.cores.checked_sub(1)?)?.max(from);
+            (at + least <= makespan + SLACK_MS).then_some((host, at))
+        };
+        let candidates: Vec<(usize, f64)> = given.allowed.iter().filter_map(start_on).collect();
+        if candidates.len() < form.hosts {
+            return None;
+        }
+        let (mut hosts, start) = self.choose(job, form, &candidates);
+        hosts.sort_unstable();
+        let on: Vec<usize> =
+            hosts.iter().flat_map(|&h| std::iter::repeat_n(h, form.cores)).collect();
+        let deal = self.deal(job, &on);
+        let end = start + deal.longest();
+        if end > makespan + SLACK_MS {
+            return None;
+        }
+        let remote = deal.blocks.iter().zip(&on).flat_map(|(blocks, &host)| {
+            blocks.iter().filter(move |&&b| !job.blocks[b].is_on(host))
+        });
+        let remote_mb = remote.map(|&b| job.blocks[b].size).sum();
+        Some(Placement { hosts, cores: form.cores, start_ms: start, end_ms: end, remote_mb })
+    }
+
+    fn deal(&self, job: &instance::Job, on: &[usize]) -> Deal {
+        super::construct::best_deal(self.instance, job, on, &vec![0.0; on.len()])
+    }
+
+    /// Hosts one by one: the one whose blocks save most time against what it makes the job wait.
+    /// Ties go to the host that has waited least, then to the first.
+    fn choose(
+        &self,
+        job: &instance::Job,
+        form: Form,
+        candidates: &[(usize, f64)],
+    ) -> (Vec<usize>, f64) {
+        let mut on_host: std::collections::HashMap<usize, Vec<usize>> =
+            candidates.iter().map(|&(host, _)| (host, Vec::new())).collect();
+        for &b in &job.falling {
+            for host in &job.blocks[b].replicas {
+                if let Some(list) = on_host.get_mut(host) {
+                    list.push(b);
+                }
+            }
+        }
+        let mut gain = vec![0.0; self.instance.hosts.len()];
+        for &(host, held) in &job.held {
+            gain[host] = held;
+        }
+        let share = job.total / form.hosts as f64;
+        let saved_ms = 1000.0 / (self.instance.transfer * form.cores as f64);
+        let mut covered = vec![false; job.blocks.len()];
+        let mut left: Vec<(usize, f64)> = candidates.to_vec();
+        let (mut hosts, mut start) = (Vec::with_capacity(form.hosts), 0.0_f64);
+        for _ in 0..form.hosts {
+            let mut best: Option<((f64, f64, f64), usize)> = None;
+            for (at, &(host, from)) in left.iter().enumerate() {
+                let useful = gain[host].min(share);
+                // More than its share still helps the balance of the others.
+                let key = (start.max(from) - useful * saved_ms, -gain[host], from);
+                if best.is_none_or(|(least, _)| key < least) {
+                    best = Some((key, at));
+                }
+            }
+            let Some((_, at)) = best else { break };
+            let (host, from) = left.remove(at);
+            start = start.max(from);
+            hosts.push(host);
+            let mut room = share;
+            for &b in on_host.get(&host).into_iter().flatten() {
+                if room <= 0.0 {
+                    break;
+                }
+                if !covered[b] {
+                    covered[b] = true;
+                    room -= job.blocks[b].size;
+                    for &other in &job.blocks[b].replicas {
+                        gain[other] -= job.blocks[b].size;
+                    }
+                }
+            }
+        }
+        (hosts, start)
+    }
+}
+
+/// Whether another form of a job is worth more than the preferred one: it ends clearly earlier, or
+/// about as early with clearly less to send. A slow job hardly notices what is sent, the network does.
+fn better(new: &Placement, old: &Placement) -> bool {
+    let close = |a: f64, b: f64| a <= b * 1.01;
+    new.end_ms < old.end_ms * 0.99
+        || (close(new.end_ms, old.end_ms) && new.remote_mb < old.remote_mb * 0.9)
+}
+
+/// What no schedule beats: each placed job in its fastest form, everything local, as soon as
+/// enough cores are free; and the area of all.
+fn lower_bound(problem: &Problem, instance: &Instance, placed: &Found) -> f64 {
+    let mut free: Vec<f64> = problem.hosts.iter().flatten().copied().collect();
+    free.sort_by(f64::total_cmp);
+    let (mut longest, mut area) = (0.0_f64, 0.0);
+    for (i, job) in instance.jobs.iter().enumerate().filter(|(i, _)| placed.jobs[*i].is_some()) {
+        let (mut end, mut least) = (f64::INFINITY, f64::INFINITY);
+        for form in &problem.jobs[i].forms {
+            let n = form.hosts * form.cores;
+            let Some(start) = n.checked_sub(1).and_then(|at| free.get(at)) else { continue };
+            let duration =
+                1000.0 * job.total / (job.speed * job.decay.factor(n).max(1e-6) * n as f64);
+            end = end.min(start + duration);
+            least = least.min(duration * n as f64);
+        }
+        if end.is_finite() {
+            longest = longest.max(end);
+            area += least;
+        }
+    }
+    longest.max(area_bound(&free, area)).min(placed.makespan)
+}
+
+/// When cores that become free at these times, ascending, can have done so much work.
+fn area_bound(free: &[f64], area: f64) -> f64 {
+    let mut waited = 0.0;
+    for (at, &from) in free.iter().enumerate() {
+        waited += from;
+        let together = (area + waited) / (at + 1) as f64;
+        if free.get(at + 1).is_none_or(|&next| together <= next) {
+            return together;
+        }
+    }
+    0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(blocks: &[(f64, &[usize])], hosts: usize, cores: usize, all: usize) -> Job {
+        let block = |(size, on): &(f64, &[usize])| Block { size_mb: *size, replicas: on.to_vec() };
+        Job {
+            speed_mb_per_s: 50.0,
+            attenuation: Attenuation::Linear(0.0),
+            blocks: blocks.iter().map(block).collect(),
+            forms: vec![Form { hosts, cores }],
+            allowed: (0..all).map(|h| (h, 0.0)).collect(),
+        }
+    }
+
+    #[test]
+    fn hosts_that_hold_the_blocks_are_chosen() {
+        let blocks: Vec<(f64, &[usize])> =
+            vec![(64.0, &[5]), (64.0, &[2]), (64.0, &[5]), (64.0, &[2])];
+        let problem = Problem {
+            hosts: vec![vec![0.0; 4]; 8],
+            transfer_mb_per_s: 125.0,
+            jobs: vec![job(&blocks, 2, 2, 8), job(&blocks, 2, 2, 8), job(&blocks, 2, 2, 8)],
+        };
+        let plan = plan(&problem, &|| false);
+        let hosts: Vec<_> =
+            plan.jobs.iter().flatten().map(|p| (p.hosts.clone(), p.remote_mb)).collect();
+        // Two jobs fill both hosts; the third would wait longer than reading remotely takes.
+        assert_eq!(hosts[0], (vec![2, 5], 0.0));
+        assert_eq!(hosts[1], (vec![2, 5], 0.0));
+        assert!(hosts[2].0.iter().all(|h| ![2, 5].contains(h)), "{hosts:?}");
+        assert!(plan.makespan_ms >= plan.lower_bound_ms && plan.lower_bound_ms > 0.0);
+    }
+
+    #[test]
+    fn a_short_wait_for_local_blocks_is_worth_it() {
+        let blocks: Vec<(f64, &[usize])> = vec![(640.0, &[1])];
+        let mut hosts = vec![vec![0.0; 2]; 3];
+        hosts[1] = vec![100.0, 100.0];
+        let problem =
+            Problem { hosts, transfer_mb_per_s: 125.0, jobs: vec![job(&blocks, 1, 1, 3)] };
+        let placed = plan(&problem, &|| false).jobs.remove(0).unwrap();
+        assert_eq!((placed.hosts, placed.start_ms), (vec![1], 100.0));
+        let far = Problem { hosts: vec![vec![0.0], vec![1e6], vec![0.0]], ..problem };
+        assert_eq!(plan(&far, &|| false).jobs.remove(0).unwrap().hosts, [0]);
+    }
+
+    #[test]
+    fn slow_jobs_go_where_their_blocks_are_too() {
+        let blocks: Vec<(f64, &[usize])> = vec![(1.0, &[0]), (1.0, &[1]), (1.0, &[2]), (1.0, &[3])];
+        let form = |hosts, cores| Form { hosts, cores };
+        let slow = Job {
+            speed_mb_per_s: 0.1,
+            forms: vec![form(1, 4), form(2, 2), form(4, 1)],
+            ..job(&blocks, 1, 4, 4)
+        };
+        let problem =
+            Problem { hosts: vec![vec![0.0; 4]; 4], transfer_mb_per_s: 125.0, jobs: vec![slow] };
+        let placed = plan(&problem, &|| false).jobs.remove(0).unwrap();
+        assert_eq!((placed.hosts, placed.remote_mb), (vec![0, 1, 2, 3], 0.0));
+    }
+
+    #[test]
+    fn a_job_too_large_is_left_out() {
+        let problem = Problem {
+            hosts: vec![vec![0.0; 2]; 2],
+            transfer_mb_per_s: 125.0,
+            jobs: vec![job(&[(1.0, &[0])], 3, 1, 2), job(&[(1.0, &[0])], 1, 1, 2)],
+        };
+        let plan = plan(&problem, &|| false);
+        assert!(plan.jobs[0].is_none() && plan.jobs[1].is_some());
+    }
+}

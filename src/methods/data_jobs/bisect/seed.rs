@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The source's method: bisection on the makespan, with guards where its bounds are not
+//! bounds and its search does not end.
+
+use super::budget::Budget;
+use super::deal::{Deal, local_first, migrate};
+use super::instance::{Instance, SLACK_MS};
+use super::schedule::{Placed, Schedule};
+use super::weights::Chooser;
+use phalanx_core::limits::{BISECT_MIGRATIONS_MAX, BISECT_PROBES_MAX};
+
+/// One probed makespan.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Probe {
+    /// Whole ms.
+    pub(super) makespan: f64,
+    /// Whether every job could end by then.
+    pub(super) feasible: bool,
+}
+
+/// Finds a schedule within a makespan: the outer `None` when the budget is used up,
+/// the inner when there is none.
+pub(super) type Prober<'a> = dyn FnMut(f64, &mut Budget<'_>) -> Option<Option<Schedule>> + 'a;
+
+/// Largest and smallest makespan to begin with (formula 6, guarded).
+pub(super) fn bounds(instance: &Instance, budget: &mut Budget<'_>) -> Option<(f64, f64)> {
+    let idle = vec![0.0; instance.host_of.len()];
+    let (mut up, mut down) = (0.0_f64, 0.0_f64);
+    for &i in &instance.queue {
+        let job = &instance.jobs[i];
+        let alone = job.total / job.speed;
+        let usable = |host: usize| instance.hosts[host].cores > 0;
+        let held = job.held.iter().filter(|(host, _)| usable(*host));
+        let local = held.map(|&(_, held)| held).fold(0.0, f64::max);
+        let remote = (job.total - local).max(0.0);
+        up = up.max(1000.0 * (alone + remote / instance.transfer));
+        let mut chooser = Chooser::new(instance, job, &idle, 1.0, 0.0);
+        let mut least = f64::INFINITY;
+        for n in 1..=job.cap {
+            if !budget.spend(instance.hosts.len() + job.blocks.len() * n) || !chooser.add(n) {
+                return None;
+            }
+            least = least.min(local_first(instance, job, &host_list(instance, &chooser)).longest());
+        }
+        down = down.max(least);
+    }
+    Some((up, down))
+}
+
+fn host_list(instance: &Instance, chooser: &Chooser<'_>) -> Vec<usize> {
+    chooser.chosen().iter().map(|&core| instance.host_of[core]).collect()
+}
+
+/// Bisection between two bounds. The upper one is doubled until it is feasible, because
+/// it knows nothing of queueing. With `tighten` it becomes what a feasible probe really
+/// reached, when that is less. Returns the earliest end of all feasible probes.
+pub(super) fn bisect(
+    (up, down): (f64, f64),
+    tighten: bool,
+    probe: &mut Prober<'_>,
+    probes: &mut Vec<Probe>,
+    budget: &mut Budget<'_>,
+) -> Option<Schedule> {
+    let mut best: Option<Schedule> = None;
+    let mut makespan = up.ceil().max(1.0);
+    let (mut up, mut down) = (makespan, down.min(makespan));
+    let (mut previous, mut expanding) = (f64::NAN, true);
+    for _ in 0..BISECT_PROBES_MAX {
+        let Some(found) = probe(makespan, budget) else { break };
+        let feasible = found.is_some();
+        probes.push(Probe { makespan, feasible });
+        if let Some(schedule) = found {
+            if makespan == previous {
+                Schedule::improve(&mut best, schedule);
+                break;
+            }
+            up = if tighten { makespan.min(schedule.end) } else { makespan };
+            expanding = false;
+            Schedule::improve(&mut best, schedule);
+        } else {
+            down = makespan;
+            if expanding {
+                up = 2.0 * makespan;
+            } else if makespan >= up {
+                break;
+            }
+        }
+        previous = makespan;
+        makespan = if expanding { up } else { ((up + down) / 2.0).ceil() };
+        if tighten && !expanding && (makespan >= up || up - down <= 1.0) {
+            break;
+        }
+        if !makespan.is_finite() {
+            break;
+        }
+    }
+    best
+}
+
+/// The source's probe: each job gets the fewest cores, up to its cap, with which it ends
+/// in time; then blocks migrate at the moment asked for.
+pub(super) fn probe(
+    instance: &Instance,
+    smooth: f64,
+    makespan: f64,
+    budget: &mut Budget<'_>,
+) -> Option<Option<Schedule>> {
+    let mut available = instance.available.clone();
+    let mut schedule = Schedule::default();
+    for &i in &instance.queue {
+        match place(instance, i, smooth, makespan, &mut available, budget)? {
+            Some(placed) => schedule.placed.push(placed),
+            None => return Some(None),
+        }
+    }
+    if instance.moment == 2 {
+        migrate_all(instance, &mut schedule);
+    } else {
+        schedule.recompute(instance);
+    }
+    Some(Some(schedule))
+}
+
+fn place(
+    instance: &Instance,
+    i: usize,
+    smooth: f64,
+    makespan: f64,
+    available: &mut [f64],
+    budget: &mut Budget<'_>,
+) -> Option<Option<Placed>> {
+    let job = &instance.jobs[i];
+    if !budget.spend(instance.host_of.len()) {
+        return None;
+    }
+    let mut chooser = Chooser::new(instance, job, available, makespan, smooth);
+    let mut fits: Option<(Vec<usize>, Deal)> = None;
+    for n in 1..=job.cap {
+        if !budget.spend(instance.hosts.len() + job.blocks.len() * n) {
+            return None;
+        }
+        if !chooser.add(n) {
+            break;
+        }
+        let hosts = host_list(instance, &chooser);
+        let mut deal = local_first(instance, job, &hosts);
+        if instance.moment == 1 {
+            let threshold = job.threshold_ms();
+            migrate(instance, job, &hosts, &mut deal, threshold, BISECT_MIGRATIONS_MAX);
+        }
+        let cores = chooser.chosen().to_vec();
+        // A copy only of what the job would occupy: its end decides.
+        let end = Placed::end_of(instance, &cores, &deal, available);
+        if end <= makespan + SLACK_MS {
+            fits = Some((cores, deal));
+            break;
+        }
+    }
+    drop(chooser);
+    Some(fits.map(|(cores, deal)| Placed::new(instance, i, cores, deal, available)))
+}
+
+/// Migration in every job, then the times anew.
+pub(super) fn migrate_all(instance: &Instance, schedule: &mut Schedule) {
+    for placed in &mut schedule.placed {
+        let job = &instance.jobs[placed.job];
+        let hosts = placed.hosts(instance);
+        let threshold = job.threshold_ms();
+        let deal = &mut placed.deal;
+        migrate(instance, job, &hosts, deal, threshold, BISECT_MIGRATIONS_MAX);
+    }
+    schedule.recompute(instance);
+}
+
+/// The whole method. `None` when the budget ended it before the first feasible probe.
+pub(super) fn run(
+    instance: &Instance,
+    probes: &mut Vec<Probe>,
+    budget: &mut Budget<'_>,
+) -> Option<Schedule> {
+    let bounds = bounds(instance, budget)?;
+    let mut prober =
+        |makespan: f64, budget: &mut Budget<'_>| probe(instance, 0.0, makespan, budget);
+    let mut best = bisect(bounds, false, &mut prober, probes, budget)?;
+    if instance.moment == 3 {
+        migrate_all(instance, &mut best);
+    }
+    Some(best)
+}

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Which jobs are alike, and which nodes: the keys under which runs are remembered.
+//!
+//! Job type (methods.md, section 1 (f)): account or user, job name or declared class, TRES shape.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use phalanx_core::comment;
+use phalanx_core::run::Run;
+use phalanx_core::snapshot::{Job, Node};
+
+/// Bytes of one part of a key; longer text is cut.
+const PART_BYTES_MAX: usize = 96;
+
+/// What tells jobs of different types apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClassKey {
+    /// Account; the user's name where there is no account.
+    Account,
+    /// User's name.
+    User,
+    /// Declared class (`--comment="class=NAME"`), else job name with its numbers taken out.
+    Name,
+    /// Nodes, CPUs and GRES asked for.
+    Shape,
+    /// Memory asked for, in the next power of two of GiB.
+    Memory,
+    /// Partition.
+    Partition,
+    /// Quality of service.
+    Qos,
+}
+
+/// What the product takes: methods.md's job type.
+pub const CLASS_BY_DEFAULT: [ClassKey; 3] = [ClassKey::Account, ClassKey::Name, ClassKey::Shape];
+
+/// What tells nodes of different classes apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeKey {
+    /// Active features; a node without any is known by its name with its numbers taken out, as
+    /// names tell machines bought together.
+    Features,
+    /// Usable CPUs.
+    Cpus,
+    /// Usable memory in GiB, rounded.
+    Memory,
+    /// GRES with types and counts.
+    Gres,
+    /// Weight of slurm.conf.
+    Weight,
+}
+
+/// What the product takes.
+pub const NODE_CLASS_BY_DEFAULT: [NodeKey; 4] =
+    [NodeKey::Features, NodeKey::Cpus, NodeKey::Memory, NodeKey::Gres];
+
+/// What a job's class is made of; empty text where something is not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JobTraits<'a> {
+    /// Account.
+    pub account: &'a str,
+    /// User's name.
+    pub user: &'a str,
+    /// Job name.
+    pub name: &'a str,
+    /// Class that its comment declares: `class=NAME`.
+    pub declared: Option<&'a str>,
+    /// TRES asked for, in Slurm's words: `cpu=4,mem=8G,node=1,gres/gpu=2`.
+    pub tres: &'a str,
+    /// Partition.
+    pub partition: &'a str,
+    /// Quality of service.
+    pub qos: &'a str,
+}
+
+impl<'a> JobTraits<'a> {
+    /// Of a job as Slurm has it.
+    #[must_use]
+    pub fn of(job: &'a Job) -> Self {
+        JobTraits {
+            account: &job.account,
+            user: &job.user,
+            name: &job.name,
+            declared: comment::token(&job.comment, "class"),
+            tres: &job.tres_req,
+            partition: &job.partitions,
+            qos: &job.qos,
+        }
+    }
+
+    /// Of a run that ended.
+    #[must_use]
+    pub fn of_run(run: &'a Run) -> Self {
+        JobTraits {
+            account: &run.account,
+            user: &run.user,
+            name: &run.name,
+            declared: run.declared.as_deref(),
+            tres: &run.tres_req,
+            partition: &run.partition,
+            qos: &run.qos,
+        }
+    }
+}
+
+/// The class of a job: its parts, in the order of `by`, joined by `/`.
+///
+/// An account without name is the user. A declared class is written `=NAME`, so that it never
+/// meets a job name. Components of a het job are jobs of their own with shapes of their own.
+#[must_use]
+pub fn class_of(job: &JobTraits<'_>, by: &[ClassKey]) -> String {
+    let parts = by.iter().map(|key| match key {
+        ClassKey::Account if job.account.is_empty() => part(job.user),
+        ClassKey::Account => part(job.account),
+        ClassKey::User => part(job.user),
+        ClassKey::Name => match job.declared {
+            Some(class) => part(&format!("={class}")),
+            None => part(&without_numbers(job.name)),
+        },
+        ClassKey::Shape => shape(job.tres),
+        ClassKey::Memory => memory_class(job.tres),
+        ClassKey::Partition => part(job.partition),
+        ClassKey::Qos => part(job.qos),
+    });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+/// The family of a class made by [`class_of`] with the same `by`: all but its shape and memory.
+/// `None` where that is the class itself, or nothing.
+#[must_use]
+pub fn family_of(class: &str, by: &[ClassKey]) -> Option<String> {
+    let size = |key: &ClassKey| matches!(key, ClassKey::Shape | ClassKey::Memory);
+    let kept: Vec<&str> =
+        class.split('/').zip(by).filter(|(_, key)| !size(key)).map(|(part, _)| part).collect();
+    (!kept.is_empty() && kept.len() < by.len()).then(|| kept.join("/"))
+}
+
+/// Whether a run that ended in `state` teaches a speed.
+///
+/// A completed run does. One that was stopped (time limit, cancellation, preemption) did an
+/// unknown part of its work: it teaches only where it says how much. A failure teaches nothing.
+#[must_use]
+pub fn teaches(state: &str, reports_work: bool) -> bool {
+    match state.split_whitespace().next().unwrap_or_default() {
+        "COMPLETED" => true,
+        "TIMEOUT" | "CANCELLED" | "PREEMPTED" | "DEADLINE" | "REQUEUED" => reports_work,
+        _ => false,
+    }
+}
+
+/// The class of a node: its parts, in the order of `by`, joined by `/`.
+#[must_use]
+pub fn node_class_of(node: &Node, by: &[NodeKey]) -> String {
+    let parts = by.iter().filter_map(|key| match key {
+        NodeKey::Features => {
+            let mut features: Vec<&str> = node.features.iter().map(|f| &**f).collect();
+            features.sort_unstable();
+            let text = features.join("+");
+            Some(part(&if text.is_empty() { without_numbers(&node.name) } else { text }))
+        }
+        NodeKey::Cpus => Some(format!("c{}", node.cpus)),
+        NodeKey::Memory => Some(format!("m{}", node.memory_mb.saturating_add(512) / 1024)),
+        NodeKey::Gres => gres_text(node),
+        NodeKey::Weight => Some(format!("w{}", node.weight)),
+    });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+fn gres_text(node: &Node) -> Option<String> {
+    let mut counts = BTreeMap::new();
+    for gres in &node.gres {
+        let name = match &gres.gres_type {
+            Some(gres_type) => format!("{}:{gres_type}", gres.kind),
+            None => gres.kind.to_string(),
+        };
+        *counts.entry(name).or_insert(0_u64) += gres.total;
+    }
+    let text: Vec<String> = counts.iter().map(|(name, count)| format!("{name}={count}")).collect();
+    (!text.is_empty()).then(|| part(&text.join("+")))
+}
+
+/// One part of a key: without what separates parts or steers a terminal, cut, `-` if empty.
+fn part(text: &str) -> String {
+    let odd = |c: char| c == '/' || c.is_whitespace() || c.is_control();
+    let mut clean: String = text.trim().chars().map(|c| if odd(c) { '_' } else { c }).collect();
+    let cut = (0..=PART_BYTES_MAX.min(clean.len())).rev().find(|&at| clean.is_char_boundary(at));
+    clean.truncate(cut.unwrap_or(0));
+    if clean.is_empty() { "-".to_owned() } else { clean }
+}
+
+/// A job name with what numbers it taken out: `train_007` is `train`, `fold3of5.sh` is
+/// `fold#of#.sh`; a name of nothing but numbers is `#`.
+#[must_use]
+pub fn without_numbers(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.trim().chars() {
+        if !c.is_ascii_digit() {
+            out.push(c);
+        } else if !out.ends_with('#') {
+            out.push('#');
+        }
+    }
+    let numbering = |c: char| matches!(c, '#' | '_' | '-' | '.' | ' ' | ':' | '[' | ']' | '%');
+    let base = out.trim_end_matches(numbering);
+    if base.is_empty() && !out.is_empty() { "#".to_owned() } else { base.to_owned() }
+}
+
+/// `name_key` of the plugin's ASK (`plugin/packet.c`): short key of a job name, the same for names
+/// that differ in numbers only. FNV-1a 32 over the bytes, each run of digits as one `#`, the
+/// halves of the result xored.
+///
+/// # Source
+/// G. Fowler, L. C. Noll, K.-P. Vo, D. Eastlake, "The FNV Non-Cryptographic Hash Algorithm",
+/// draft-eastlake-fnv.
+#[must_use]
+pub fn name_key(name: &str) -> u16 {
+    let step = |(hash, number): (u32, bool), byte: u8| {
+        let digit = byte.is_ascii_digit();
+        if digit && number {
+            return (hash, true);
+        }
+        (fnv(hash, if digit { b'#' } else { byte }), digit)
+    };
+    let (hash, _) = name.bytes().fold((FNV_OFFSET_BASIS, false), step);
+    let [high_0, high_1, low_0, low_1] = hash.to_be_bytes();
+    u16::from_be_bytes([high_0 ^ low_0, high_1 ^ low_1])
+}
+
+/// `account_key` of the plugin's ASK (`plugin/packet.c`): FNV-1a 32 over an account's bytes.
+#[must_use]
+pub fn account_key(account: &str) -> u32 {
+    account.bytes().fold(FNV_OFFSET_BASIS, fnv)
+}
+
+const FNV_OFFSET_BASIS: u32 = 0x811c_9dc5;
+
+/// One byte further, see [`name_key`].
+fn fnv(hash: u32, byte: u8) -> u32 {
+    (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+}
+
+/// Nodes, CPUs and GRES of a TRES text as `n2:c16:gpu:a100=4`; `-` where none is known.
+#[must_use]
+pub fn shape(tres: &str) -> String {
+    let counts: BTreeMap<&str, &str> = tres.split(',').filter_map(|t| t.split_once('=')).collect();
+    let mut parts = Vec::new();
+    parts.extend(counts.get("node").map(|count| format!("n{count}")));
+    parts.extend(counts.get("cpu").map(|count| format!("c{count}")));
+    for (name, count) in &counts {
+        let Some(gres) = name.strip_prefix("gres/") else { continue };
+        // Slurm counts a typed GRES under its kind as well.
+        let typed =
+            |other: &&str| other.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
+        if !counts.keys().any(typed) {
+            parts.push(format!("{gres}={count}"));
+        }
+    }
+    if parts.is_empty() { "-".to_owned() } else { part(&parts.join(":")) }
+}
+
+fn memory_class(tres: &str) -> String {
+    let value = tres.split(',').find_map(|t| t.strip_prefix("mem="));
+    let Some(mib) = value.and_then(memory_mib) else { return "-".to_owned() };
+    format!("m{}", mib.div_ceil(1024).max(1).next_power_of_two())
+}
+
+/// Memory of a TRES text in MiB, rounded up: `8G`, `62.50G`, `31000M`, `512` (MiB).
+#[must_use]
+pub fn memory_mib(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text.get(digits.len()..)?.chars().next() {
+        Some('K') => -10,
+        None | Some('M') => 0,
+        Some('G') => 10,
+        Some('T') => 20,
+        Some('P') => 30,
+        Some(_) => return None,
+    };
+    let mib = digits.parse::<f64>().ok()? * 2.0_f64.powi(shift);
+    // Cast of a checked range: below 2^53 it is exact.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    (mib.is_finite() && (0.0..9e15).contains(&mib)).then(|| mib.ceil() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lose_their_numbers() {
+        for (name, base) in [
+            ("train_007", "train"),
+            ("sweep-12-of-40", "sweep-#-of"),
+            ("fold3of5.sh", "fold#of#.sh"),
+            ("2026", "#"),
+            ("", ""),
+            ("wrap", "wrap"),
+            ("run.[13]", "run"),
+        ] {
+            assert_eq!(without_numbers(name), base, "{name}");
+        }
+    }
+
+    /// The same values as in the plugin's test: `plugin/tests/unit.c`.
+    #[test]
+    fn names_that_differ_in_numbers_have_one_key() {
+        assert_eq!(name_key(""), 0x1cd9);
+        assert_eq!(name_key("train_007"), 0x42f4);
+        assert_eq!(name_key("train_12"), name_key("train_007"));
+        assert_eq!(name_key("fold3of5.sh"), 0xc939);
+        assert_ne!(name_key("train"), name_key("train_007"));
+        assert_eq!(name_key("gr\u{f6}\u{df}e"), 0x39a2);
+    }
+
+    /// Likewise; the last two are those of the source's test vectors.
+    #[test]
+    fn accounts_have_keys() {
+        assert_eq!(account_key(""), 0x811c_9dc5);
+        assert_eq!(account_key("a"), 0xe40c_292c);
+        assert_eq!(account_key("foobar"), 0xbf9c_f968);
+    }
+
+    #[test]
+    fn a_class_has_owner_name_and_shape() {
+        let job = JobTraits {
+            account: "physics",
+            user: "eve",
+            name: "lqcd_12",
+            tres: "cpu=16,mem=62.50G,node=2,billing=16,gres/gpu=4,gres/gpu:a100=4",
+            ..JobTraits::default()
+        };
+        let by = CLASS_BY_DEFAULT;
+        assert_eq!(class_of(&job, &by), "physics/lqcd/n2:c16:gpu:a100=4");
+        let declared = JobTraits { declared: Some("big/one"), account: "", ..job };
+        assert_eq!(class_of(&declared, &by), "eve/=big_one/n2:c16:gpu:a100=4");
+        let all = [ClassKey::User, ClassKey::Memory, ClassKey::Partition, ClassKey::Qos];
+        assert_eq!(class_of(&job, &all), "eve/m64/-/-");
+        assert_eq!(class_of(&JobTraits::default(), &by), "-/-/-");
+    }
+
+    #[test]
+    fn memory_has_units() {
+        for (text, mib) in
+            [("8G", 8192), ("62.50G", 64_000), ("31000M", 31_000), ("1K", 1), ("2T", 2_097_152)]
+        {
+            assert_eq!(memory_mib(text), Some(mib), "{text}");
+        }
+        assert_eq!(memory_mib("8X"), None);
+        assert_eq!(memory_mib("-8G"), None);
+        assert_eq!(memory_mib("G"), None);
+    }
+
+    #[test]
+    fn nodes_of_one_kind_are_one_class() {
+        let node = |name: &str, features: &[&str]| Node {
+            name: name.into(),
+            cpus: 64,
+            memory_mb: 257_000,
+            features: features.iter().map(|f| (*f).into()).collect(),
+            ..Node::default()
+        };
+        let by = NODE_CLASS_BY_DEFAULT;
+        let class = node_class_of(&node("a", &["fast", "a100"]), &by);
+        assert_eq!(class, "a100+fast/c64/m251");
+        assert_eq!(class, node_class_of(&node("b", &["a100", "fast"]), &by));
+        assert_eq!(node_class_of(&node("c", &[]), &by), "c/c64/m251");
+        let [old, new] = ["r1old07", "r2new-14"].map(|name| node_class_of(&node(name, &[]), &by));
+        assert_eq!([old, new], ["r#old/c64/m251", "r#new/c64/m251"]);
+    }
+}

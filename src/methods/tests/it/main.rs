@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Worked examples, properties and exact oracles of the methods.
+
+mod exact;
+mod golden_bag;
+mod golden_balance;
+mod golden_bisect;
+mod golden_gang;
+mod golden_share;
+mod prop_bag;
+mod prop_balance;
+mod prop_bisect;
+#[allow(clippy::disallowed_methods, reason = "a search with a deadline needs a clock")]
+mod prop_gang;
+mod prop_share;

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The queue in the method's terms: arrays, classes of nodes, rates and loads.
+//!
+//! A class of nodes is a fluid of its CPUs. A task that takes more of another
+//! resource than of CPUs counts as the CPUs that it keeps others from.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use fixedbitset::FixedBitSet;
+
+use crate::bag::{Inputs, Loss, Seconds, Watts};
+use crate::eligible::eligible;
+use crate::room::{Level, Room};
+use phalanx_core::comment;
+use phalanx_core::limits::BAG_PLACES_MAX;
+use phalanx_core::number::as_f64;
+use phalanx_core::shape::Need;
+use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_methods::bag::{Answer, MachineType, Problem, User};
+
+/// A class that an array may not use is this much slower to it than any other.
+const FORBIDDEN: f64 = 1e4;
+/// Least part of a task's time that a running one is expected to need still.
+const OVERDUE: f64 = 0.1;
+
+/// An array on one class of nodes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    /// Tasks that run there at once.
+    pub(super) slots: f64,
+    pub(super) time: Seconds,
+    pub(super) watts: Watts,
+}
+
+impl Rate {
+    pub(super) fn joules(&self) -> f64 {
+        self.time.seconds * self.watts.watts
+    }
+}
+
+/// An array.
+#[derive(Debug)]
+pub(super) struct Bag<'a> {
+    /// A record of it, for its request.
+    pub(super) job: &'a Job,
+    pub(super) array: u32,
+    pub(super) class: String,
+    /// Tasks that have not started.
+    pub(super) pending: u64,
+    /// Running tasks: class of nodes, seconds since the start.
+    pub(super) running: Vec<(usize, f64)>,
+    /// By class of nodes; `None` where it may not go.
+    pub(super) rates: Vec<Option<Rate>>,
+    /// Money of one task.
+    pub(super) price: f64,
+    /// It waits for cheaper energy.
+    pub(super) waits: bool,
+}
+
+impl Bag<'_> {
+    /// Joules of a task where it takes least.
+    pub(super) fn least_joules(&self) -> f64 {
+        self.rates.iter().flatten().map(Rate::joules).fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// A class of nodes.
+#[derive(Debug, Default)]
+pub(super) struct Class {
+    pub(super) name: String,
+    /// CPUs that are up and not taken by other jobs.
+    pub(super) cpus: f64,
+    /// Nodes that are up.
+    pub(super) nodes: Vec<u32>,
+    /// CPU seconds that running tasks still need.
+    pub(super) load: f64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Model<'a> {
+    /// In queue order; then those that only run.
+    pub(super) bags: Vec<Bag<'a>>,
+    pub(super) classes: Vec<Class>,
+    pub(super) energy_price: f64,
+    /// Money that running tasks still earn, less their energy.
+    pub(super) under_way: f64,
+    /// CPUs that other jobs are expected to give back in time.
+    pub(super) given_back: f64,
+    /// Seconds that a slot stands idle between two tasks.
+    pub(super) pause_s: f64,
+    class_of: Vec<usize>,
+    power_cap: Option<f64>,
+}
+
+impl<'a> Model<'a> {
+    /// CPUs of other jobs count where these are expected to end within
+    /// `horizon_s`, and what they still need of them is load.
+    pub(super) fn new(inputs: &Inputs<'a>, horizon_s: f64) -> Self {
+        let mut model = Self {
+            energy_price: inputs.settings.energy_price,
+            power_cap: inputs.settings.power_cap,
+            pause_s: inputs.settings.pause_s,
+            ..Self::default()
+        };
+        model.set_classes(inputs);
+        let arrays = model.arrays(inputs);
+        let mut foreign = foreign_cpus(inputs, &arrays);
+        model.give_back(inputs, &arrays, &mut foreign, horizon_s);
+        for (node, class) in model.class_of.iter().enumerate() {
+            let up = inputs.snapshot.nodes.get(node).is_some_and(|n| n.available);
+            if let (true, Some(class), Some(room)) =
+                (up, model.classes.get_mut(*class), inputs.rooms.get(node))
+            {
+                class.cpus += as_f64(room.cpus.total.saturating_sub(foreign[node]));
+                class.nodes.push(u32::try_from(node).unwrap_or(u32::MAX));
+            }
+        }
+        let mut places = Places::default();
+        for array in arrays {
+            if model.bags.len() >= inputs.settings.arrays_max {
+                break;
+            }
+            model.add(inputs, &mut places, &foreign, array);
+        }
+        // A class without any task of a known array says nothing of a profit.
+        if model.bags.iter().all(|bag| bag.pending == 0) {
+            model.bags.clear();
+        }
+        model
+    }
+
+    fn set_classes(&mut self, inputs: &Inputs<'_>) {
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        for node in &inputs.snapshot.nodes {
+            let name = inputs.knowledge.node_class(node);
+            let at = *known.entry(name.clone()).or_insert_with(|| {
+                self.classes.push(Class { name, ..Class::default() });
+                self.classes.len() - 1
+            });
+            self.class_of.push(at);
+        }
+    }
+
+    fn give_back(
+        &mut self,
+        inputs: &Inputs<'_>,
+        arrays: &[Array<'_>],
+        foreign: &mut [u64],
+        horizon_s: f64,
+    ) {
+        let own: HashSet<u32> =
+            arrays.iter().flat_map(|array| &array.running).map(|(_, job)| job.id).collect();
+        let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
+        for end in inputs.outlook.ends.iter().filter(|end| !own.contains(&end.job.id)) {
+            let left_s = as_f64(end.end_s.saturating_sub(now_s).max(0).unsigned_abs());
+            if left_s >= horizon_s {
+                break;
+            }
+            for held in &end.job.held {
+                let class = self.class_of.get(held.node).and_then(|at| self.classes.get_mut(*at));
+                let (Some(taken), Some(class)) = (foreign.get_mut(held.node), class) else {
+                    continue;
+                };
+                let cpus = held.cpus.min(*taken);
+                *taken -= cpus;
+                class.load += as_f64(cpus) * left_s;
+                self.given_back += as_f64(cpus);
+            }
+        }
+    }
+
+    /// Arrays of one-node tasks, in queue order; running ones last.
+    fn arrays(&self, inputs: &Inputs<'a>) -> Vec<Array<'a>> {
+        let snapshot = inputs.snapshot;
+        let mut arrays: Vec<Array<'a>> = Vec::new();
+        let mut index: HashMap<u32, usize> = HashMap::new();
+        let queue = snapshot.queue.iter().filter_map(|&at| snapshot.jobs.get(at as usize));
+        let running = snapshot.jobs.iter().filter(|job| job.state == JobState::Running);
+        for job in queue.chain(running) {
+            let Some(array) = job.array_job_id.filter(|_| is_one_node(job)) else { continue };
+            if job.state == JobState::Pending && !waits_for_nodes(job) {
+                continue;
+            }
+            let at = *index.entry(array).or_insert_with(|| {
+                arrays.push(Array { job, array, pending: 0, running: Vec::new() });
+                arrays.len() - 1
+            });
+            match (job.state, snapshot.node(&job.nodes)) {
+                (JobState::Pending, _) => arrays[at].pending += job.task_count,
+                (_, Some(node)) => arrays[at].running.push((node, job)),
+                _ => {}
+            }
+        }
+        arrays
+    }
+
+    /// Takes the array up if enough is known of it.
+    fn add(
+        &mut self,
+        inputs: &Inputs<'a>,
+        places: &mut Places<'a>,
+        foreign: &[u64],
+        array: Array<'a>,
+    ) {
+        let job = array.job;
+        let class = inputs.knowledge.job_class(job);
+        let Some(place) = places.of(inputs, job) else { return };
+        let need = job.shape.need(1);
+        let slots = self.slots(inputs, &place, foreign, &need);
+        let mut rates = vec![None; self.classes.len()];
+        for ((rate, &(slots, share)), of) in rates.iter_mut().zip(&slots).zip(&self.classes) {
+            if slots == 0.0 {
+                continue;
+            }
+            let time = inputs.knowledge.seconds(&class, &of.name);
+            let watts = inputs.knowledge.watts(&class, &of.name, share);
+            // One class without knowledge could be the best or the worst.
+            let (Some(time), Some(watts)) = (time, watts) else { return };
+            *rate = Some(Rate { slots, time, watts });
+        }
+        if rates.iter().all(Option::is_none) {
+            return;
+        }
+        let mut bag = Bag {
+            job,
+            array: array.array,
+            class,
+            pending: array.pending,
+            running: Vec::new(),
+            rates,
+            price: 0.0,
+            waits: false,
+        };
+        bag.price = price(inputs, &bag);
+        bag.waits = waits(inputs, &bag);
+        self.add_running(inputs, &mut bag, &array.running);
+        self.bags.push(bag);
+    }
+
+    fn add_running(&mut self, inputs: &Inputs<'_>, bag: &mut Bag<'_>, running: &[(usize, &Job)]) {
+        let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
+        for &(node, job) in running {
+            let Some(&at) = self.class_of.get(node) else { continue };
+            let Some(rate) = bag.rates.get(at).copied().flatten() else { continue };
+            let ran = now_s.saturating_sub(job.start_s).saturating_sub(job.suspended_s).max(0);
+            let ran = as_f64(ran.unsigned_abs());
+            bag.running.push((at, ran));
+            let left = (1.0 - ran / rate.time.seconds).max(OVERDUE);
+            self.under_way += left * (bag.price - self.energy_price * rate.joules());
+            if let Some(class) = self.classes.get_mut(at) {
+                class.load += left * rate.time.seconds * class.cpus / rate.slots;
+            }
+        }
+    }
+
+    /// By class: tasks that its nodes hold at once, and a task's share of one.
+    fn slots(
+        &self,
+        inputs: &Inputs<'_>,
+        place: &FixedBitSet,
+        foreign: &[u64],
+        need: &Need,
+    ) -> Vec<(f64, f64)> {
+        let mut slots = vec![(0.0, 0.0); self.classes.len()];
+        for node in place.ones() {
+            let (Some(room), Some(&class)) = (inputs.rooms.get(node), self.class_of.get(node))
+            else {
+                continue;
+            };
+            let holds = capacity(room, foreign.get(node).copied().unwrap_or(0), need);
+            if holds > 0 {
+                slots[class].0 += as_f64(holds);
+                let cpus = if need.whole { room.cpus.total } else { need.cpus };
+                slots[class].1 = as_f64(cpus) / as_f64(room.cpus.total.max(1));
+            }
+        }
+        slots
+    }
+
+    /// The problem, and which array each of its users is.
+    pub(super) fn problem(&self) -> (Problem, Vec<usize>) {
+        let rows: Vec<usize> = (0..self.bags.len())
+            .filter(|&at| self.bags.get(at).is_some_and(|b| b.pending > 0 && !b.waits))
+            .collect();
+        let types = || 0..self.classes.len();
+        let (mut etc_s, mut apc_w, mut users) = (Vec::new(), Vec::new(), Vec::new());
+        for (row, &at) in rows.iter().enumerate() {
+            let bag = &self.bags[at];
+            let time = |j: usize| {
+                let rate = bag.rates[j].as_ref()?;
+                Some((rate.time.seconds + self.pause_s) * self.classes[j].cpus / rate.slots)
+            };
+            let joules = |j: usize| bag.rates[j].as_ref().map(Rate::joules);
+            let most = |of: &dyn Fn(usize) -> Option<f64>| {
+                FORBIDDEN * types().filter_map(of).fold(f64::MIN_POSITIVE, f64::max)
+            };
+            let (slowest, dearest) = (most(&time), most(&joules));
+            let times: Vec<f64> = types().map(|j| time(j).unwrap_or(slowest)).collect();
+            let watts = |j: usize| joules(j).unwrap_or(dearest) / times[j];
+            apc_w.push(types().map(watts).collect());
+            etc_s.push(times);
+            let revenue = bag.price * as_f64(bag.pending);
+            users.push(User { task_type: row, tasks: bag.pending, revenue });
+        }
+        if !etc_s.is_empty() && self.under_way != 0.0 {
+            users.push(User { task_type: 0, tasks: 0, revenue: self.under_way });
+        }
+        let machine =
+            |class: &Class| MachineType { name: class.name.clone(), count: whole(class.cpus) };
+        let load = |class: &Class| if whole(class.cpus) > 0 { class.load } else { 0.0 };
+        let problem = Problem {
+            energy_price: self.energy_price,
+            machine_types: self.classes.iter().map(machine).collect(),
+            etc_s,
+            apc_w,
+            initial_load_s: Some(self.classes.iter().map(load).collect()),
+            idle_w: None,
+            power_cap_w: self.power_cap,
+            revise: users.len() <= phalanx_core::limits::BAG_REVISED_ARRAYS_MAX,
+            users,
+        };
+        (problem, rows)
+    }
+
+    /// Tasks of each array on each class of nodes.
+    pub(super) fn split(&self, answer: &Answer, rows: &[usize]) -> Vec<Vec<u64>> {
+        let mut split = vec![vec![0; self.classes.len()]; self.bags.len()];
+        for (&at, user) in rows.iter().zip(&answer.users) {
+            let (bag, own) = (&self.bags[at], &mut split[at]);
+            own.clone_from(&user.x);
+            allow(bag, own);
+            explore(bag, own);
+        }
+        split
+    }
+}
+
+/// Takes back what a method without regard for it put where it may not go.
+fn allow(bag: &Bag<'_>, split: &mut [u64]) {
+    let lost: u64 = split.iter().zip(&bag.rates).filter(|(_, r)| r.is_none()).map(|(x, _)| x).sum();
+    for (x, rate) in split.iter_mut().zip(&bag.rates) {
+        if rate.is_none() {
+            *x = 0;
+        }
+    }
+    let joules = |j: &usize| bag.rates[*j].map_or(f64::INFINITY, |rate| rate.joules());
+    let best = (0..split.len()).min_by(|a, b| joules(a).total_cmp(&joules(b)));
+    if let Some(x) = best.and_then(|j| split.get_mut(j)) {
+        *x += lost;
+    }
+}
+
+/// One task at a time goes where none of its kind ran yet.
+fn explore(bag: &Bag<'_>, split: &mut [u64]) {
+    for (j, rate) in bag.rates.iter().enumerate() {
+        let untried = rate.is_some_and(|rate| rate.time.count <= 0.0);
+        if !untried || split[j] > 0 || bag.running.iter().any(|&(at, _)| at == j) {
+            continue;
+        }
+        if let Some(most) = (0..split.len()).max_by_key(|&k| split[k])
+            && split[most] > 1
+        {
+            split[most] -= 1;
+            split[j] += 1;
+        }
+    }
+}
+
+struct Array<'a> {
+    job: &'a Job,
+    array: u32,
+    pending: u64,
+    running: Vec<(usize, &'a Job)>,
+}
+
+/// What a task earns: its comment's word, the price of a task, that of its
+/// resources for its mean time, or a margin on its energy.
+fn price(inputs: &Inputs<'_>, bag: &Bag<'_>) -> f64 {
+    let settings = inputs.settings;
+    let said = comment::token(&bag.job.comment, "price").and_then(|text| text.parse::<f64>().ok());
+    if let Some(said) = said.filter(|price| price.is_finite() && *price >= 0.0) {
+        return said;
+    }
+    if settings.task_price > 0.0 {
+        return settings.task_price;
+    }
+    let need = bag.job.shape.need(1);
+    let unit = |name: &str| settings.price.get(name).copied().unwrap_or(0.0);
+    let mut hourly =
+        unit("cpu") * as_f64(need.cpus) + unit("mem") * as_f64(need.memory_mb) / 1024.0;
+    for &(kind, _, count) in &need.gres {
+        let name = inputs.snapshot.gres_kinds.get(kind as usize);
+        hourly += name.map_or(0.0, |name| unit(&format!("gres/{name}"))) * as_f64(count);
+    }
+    if hourly > 0.0 {
+        // The mean over the classes, so that a slow node does not earn more.
+        let times: Vec<f64> = bag.rates.iter().flatten().map(|rate| rate.time.seconds).collect();
+        return hourly / 3600.0 * times.iter().sum::<f64>() / as_f64(times.len() as u64);
+    }
+    settings.margin * settings.energy_price * bag.least_joules()
+}
+
+/// Whether the array loses money now and would lose less soon.
+fn waits(inputs: &Inputs<'_>, bag: &Bag<'_>) -> bool {
+    let settings = inputs.settings;
+    let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
+    let waited = now_s.saturating_sub(bag.job.submit_s).max(0).unsigned_abs();
+    let left = settings.wait_max_s.saturating_sub(waited);
+    let cheaper =
+        |&(begins_s, price): &(u64, f64)| begins_s < left && price < settings.energy_price;
+    settings.loss == Loss::Wait
+        && settings.strict
+        && settings.ahead.iter().any(cheaper)
+        && bag.price < settings.energy_price * bag.least_joules()
+}
+
+/// CPUs by node that others than the arrays' tasks hold, by the poll that saw the tasks: the mirror
+/// may know of starts since.
+fn foreign_cpus(inputs: &Inputs<'_>, arrays: &[Array<'_>]) -> Vec<u64> {
+    let mut foreign: Vec<u64> = inputs.snapshot.nodes.iter().map(|node| node.cpus_used).collect();
+    for (node, job) in arrays.iter().flat_map(|array| &array.running) {
+        if let Some(used) = foreign.get_mut(*node) {
+            *used = used.saturating_sub(job.shape.need(1).cpus);
+        }
+    }
+    foreign
+}
+
+/// Tasks of this need that the node holds when only these are on it.
+fn capacity(room: &Room, foreign: u64, need: &Need) -> u64 {
+    if need.whole || need.all_memory {
+        return u64::from(room.could_hold(need) && foreign == 0);
+    }
+    let mut holds = room.cpus.total.saturating_sub(foreign) / need.cpus.max(1);
+    let memory = room.memory_mb.total.checked_div(need.memory_mb);
+    holds = holds.min(memory.unwrap_or(u64::MAX));
+    let total = |levels: &[Level], at: u32| levels.get(at as usize).map_or(0, |l| l.total);
+    for &(kind, gres_type, count) in &need.gres {
+        let has = gres_type.map_or_else(|| total(&room.kinds, kind), |t| total(&room.types, t));
+        holds = holds.min(has.checked_div(count).unwrap_or(u64::MAX));
+    }
+    holds
+}
+
+fn is_one_node(job: &Job) -> bool {
+    job.shape.wanted_nodes() == 1
+        && job.shape.left_to_slurm.is_none()
+        && job.required_nodes.is_none()
+        && job.het_job_id.is_none()
+}
+
+/// A dependency, a begin time or a limit is no question of nodes.
+fn waits_for_nodes(job: &Job) -> bool {
+    job.priority > 0
+        && matches!(
+            &*job.reason,
+            "Resources" | "Priority" | "None" | "ReqNodeNotAvail" | "JobArrayTaskLimit"
+        )
+}
+
+/// What decides which nodes a job may use at all.
+type Where<'a> = (&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>);
+
+#[derive(Default)]
+struct Places<'a> {
+    known: HashMap<Where<'a>, FixedBitSet>,
+}
+
+impl<'a> Places<'a> {
+    /// `None` once there are too many different answers.
+    fn of(&mut self, inputs: &Inputs<'_>, job: &'a Job) -> Option<FixedBitSet> {
+        let key = (
+            &*job.partitions,
+            job.constraint.as_deref(),
+            job.excluded_nodes.as_deref(),
+            job.reservation.as_deref(),
+        );
+        if !self.known.contains_key(&key) {
+            if self.known.len() >= BAG_PLACES_MAX {
+                return None;
+            }
+            let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
+            self.known.insert(key, eligible(snapshot_of(inputs), job, now_s).nodes);
+        }
+        self.known.get(&key).cloned()
+    }
+}
+
+fn snapshot_of<'s>(inputs: &Inputs<'s>) -> &'s Snapshot {
+    inputs.snapshot
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
+fn whole(x: f64) -> u64 {
+    x.round() as u64
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::cluster::{Held, RunningJob};
+use crate::ends::{End, Outlook};
+use crate::steer::{JobKey, Note};
+use phalanx_core::shape::Shape;
+use phalanx_core::snapshot::{Builder, JobState, Partition};
+
+/// Seconds by account and node class (the first feature); watts of a full node.
+struct Known {
+    seconds: Vec<(&'static str, &'static str, f64)>,
+    watts: BTreeMap<&'static str, f64>,
+}
+
+impl Knowledge for Known {
+    fn job_class(&self, job: &Job) -> String {
+        job.account.to_string()
+    }
+    fn node_class(&self, node: &Node) -> String {
+        node.features[0].to_string()
+    }
+    fn seconds(&self, job_class: &str, node_class: &str) -> Option<Seconds> {
+        let found = self.seconds.iter().find(|(j, n, _)| (*j, *n) == (job_class, node_class));
+        found.map(|&(_, _, seconds)| Seconds { seconds, count: 5.0 })
+    }
+    fn watts(&self, _: &str, node_class: &str, share: f64) -> Option<Watts> {
+        let watts = self.watts.get(node_class)? * share;
+        Some(Watts { watts, from: WattsFrom::Configuration })
+    }
+    fn idle_watts(&self, _: &str) -> f64 {
+        0.0
+    }
+}
+
+/// The worked example 1 of methods.md section 4 (g): 3000 and 2000 J a task.
+fn known() -> Known {
+    Known {
+        seconds: vec![("a", "fast", 10.0), ("a", "frugal", 20.0)],
+        watts: [("fast", 300.0), ("frugal", 100.0)].into(),
+    }
+}
+
+fn array(id: u32, tasks: u64, price: f64) -> Job {
+    let shape = Shape { min_nodes: 1, max_nodes: 1, req_nodes: 1, min_cpus: 1, ..Shape::default() };
+    Job {
+        id,
+        array_job_id: Some(id),
+        account: "a".into(),
+        priority: 10,
+        task_count: tasks,
+        reason: "Resources".into(),
+        partitions: "main".into(),
+        comment: format!("price={price}").into(),
+        shape,
+        ..Job::default()
+    }
+}
+
+fn running(array_id: u32, id: u32, node: &str, start_s: i64) -> Job {
+    Job {
+        id,
+        array_job_id: Some(array_id),
+        array_task_id: Some(id),
+        task_count: 1,
+        state: JobState::Running,
+        start_s,
+        nodes: node.into(),
+        ..array(array_id, 1, 1.0)
+    }
+}
+
+/// One CPU of each class, as in the example, on nodes with `cpus` CPUs.
+fn snapshot(cpus: u64, used: [u64; 2], jobs: Vec<Job>) -> Snapshot {
+    let mut builder = Builder::default();
+    let node = |(name, class, used): (&str, &str, u64)| Node {
+        name: name.into(),
+        available: true,
+        cpus,
+        cpus_used: used,
+        memory_mb: 1000,
+        features: vec![class.into()],
+        ..Node::default()
+    };
+    let nodes = [("f1", "fast", used[0]), ("g1", "frugal", used[1])].map(node);
+    builder.nodes(nodes.into()).unwrap();
+    let nodes = builder.node_set(["f1", "g1"].into_iter());
+    let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
+    builder.draft.partitions.push(main);
+    builder.draft.jobs = jobs;
+    builder.build(1, 1).unwrap()
+}
+
+fn settings(mode: Mode) -> Settings {
+    Settings { mode, energy_price: 1.0, ..Settings::default() }
+}
+
+fn planned(snapshot: &Snapshot, known: &Known, settings: &Settings) -> Steering {
+    let rooms = Room::of_snapshot(snapshot);
+    let outlook = &Outlook::default();
+    let now_ms = 100_000;
+    plan(&Inputs { snapshot, rooms: &rooms, now_ms, outlook, knowledge: known, settings })
+}
+
+/// Quotas by class of the only steer.
+fn quotas(steering: &Steering) -> BTreeMap<String, u32> {
+    assert_eq!(steering.steers.len(), 1, "{:?}", steering.report);
+    let tiers = steering.steers[0].tiers.iter();
+    tiers.map(|tier| (tier.name.to_string(), tier.quota.unwrap())).collect()
+}
+
+fn of(fast: u32, frugal: u32) -> BTreeMap<String, u32> {
+    let both = [("fast".to_owned(), fast), ("frugal".to_owned(), frugal)];
+    both.into_iter().filter(|(_, tasks)| *tasks > 0).collect()
+}
+
+#[test]
+fn the_worked_example_becomes_quotas() {
+    for (revenue, expected, makespan) in [(40_000.0, of(8, 4), 80.0), (30_000.0, of(0, 12), 240.0)]
+    {
+        let snapshot = snapshot(1, [0, 0], vec![array(5, 12, revenue / 12.0)]);
+        for mode in [Mode::Seed, Mode::Best] {
+            let steering = planned(&snapshot, &known(), &settings(mode));
+            assert_eq!(quotas(&steering), expected, "{mode:?}");
+            assert_eq!(steering.report.terms["makespan_s"], makespan);
+        }
+        let greedy = planned(&snapshot, &known(), &settings(Mode::Greedy));
+        assert_eq!(quotas(&greedy), of(0, 12));
+        let average = planned(&snapshot, &known(), &settings(Mode::Average));
+        assert_eq!(quotas(&average), of(6, 6));
+    }
+    let snapshot = snapshot(1, [0, 0], vec![array(5, 12, 40_000.0 / 12.0)]);
+    let steering = planned(&snapshot, &known(), &settings(Mode::Best));
+    assert!((steering.report.objective.unwrap() - 100.0).abs() < 1e-9);
+    assert!((steering.report.terms["profit_per_hour"] - 360_000.0).abs() < 1e-6);
+    assert_eq!(steering.steers[0].key, JobKey::Array(5));
+    let Note::Bag(note) = &steering.steers[0].note else { panic!("{:?}", steering.steers) };
+    assert_eq!((note.bag.pending, note.bag.energy_j), (12, 32_000.0));
+}
+
+#[test]
+fn pauses_between_tasks_take_time_but_no_energy() {
+    let snapshot = snapshot(1, [0, 0], vec![array(5, 12, 40_000.0 / 12.0)]);
+    let settings = Settings { pause_s: 10.0, ..settings(Mode::Best) };
+    let steering = planned(&snapshot, &known(), &settings);
+    // 20 and 30 s a task: 7 and 5 tasks take 150 s; their energy is 31,000 J.
+    assert_eq!(quotas(&steering), of(7, 5));
+    assert_eq!(steering.report.terms["makespan_s"], 150.0);
+    assert_eq!(steering.report.terms["energy_j"], 31_000.0);
+}
+
+#[test]
+fn a_class_with_more_cpus_is_as_much_faster() {
+    // Ten CPUs of each class, ten times the tasks: the same proportions and makespan. Power is
+    // that of the node, of which a task takes a tenth.
+    let mut known = known();
+    known.watts = [("fast", 3000.0), ("frugal", 1000.0)].into();
+    let snapshot = snapshot(10, [0, 0], vec![array(5, 120, 40_000.0 / 12.0)]);
+    let steering = planned(&snapshot, &known, &settings(Mode::Best));
+    assert_eq!(quotas(&steering), of(80, 40));
+    assert_eq!(steering.report.terms["makespan_s"], 80.0);
+}
+
+#[test]
+fn drained_nodes_other_jobs_and_forbidden_classes_get_no_task() {
+    let tasks = || vec![array(5, 12, 40_000.0 / 12.0)];
+    let mut drained = snapshot(1, [0, 0], tasks());
+    drained.nodes[0].available = false;
+    assert_eq!(quotas(&planned(&drained, &known(), &settings(Mode::Best))), of(0, 12));
+    let taken = snapshot(1, [1, 0], tasks());
+    assert_eq!(quotas(&planned(&taken, &known(), &settings(Mode::Best))), of(0, 12));
+    let only = Job { constraint: Some("fast".into()), ..array(5, 12, 40_000.0 / 12.0) };
+    let constrained = snapshot(1, [0, 0], vec![only]);
+    for (_, mode) in Mode::ALL {
+        let steering = planned(&constrained, &known(), &settings(mode));
+        assert_eq!(quotas(&steering), of(12, 0), "{mode:?}");
+    }
+}
+
+#[test]
+fn running_tasks_are_load_and_the_rest_keeps_the_proportions() {
+    // Half of the example has run: 4 of 8 and 2 of 4 tasks are done, one of each just began.
+    let jobs =
+        vec![array(5, 4, 40_000.0 / 12.0), running(5, 6, "f1", 100), running(5, 7, "g1", 100)];
+    let snapshot = snapshot(1, [1, 1], jobs);
+    let steering = planned(&snapshot, &known(), &settings(Mode::Best));
+    assert_eq!(quotas(&steering), of(3, 1));
+    assert_eq!(steering.report.terms["makespan_s"], 40.0);
+    assert_eq!(steering.report.bags[0].running, 2);
+}
+
+#[test]
+fn nodes_that_another_job_gives_back_soon_are_waited_for() {
+    let snapshot = snapshot(1, [1, 0], vec![array(5, 12, 40_000.0 / 12.0)]);
+    let rooms = Room::of_snapshot(&snapshot);
+    let quotas_until = |end_s| {
+        let held = vec![Held { node: 0, cpus: 1, ..Held::default() }];
+        let job = RunningJob { id: 99, held, ..RunningJob::default() };
+        let outlook = &Outlook { ends: vec![End { end_s, job }], ..Outlook::default() };
+        let (knowledge, settings) = (&known(), &settings(Mode::Best));
+        let (snapshot, rooms) = (&snapshot, &rooms);
+        let now_ms = 100_000;
+        plan(&Inputs { snapshot, rooms, now_ms, outlook, knowledge, settings })
+    };
+    let soon = quotas_until(110);
+    // 9000 in 100 s; one more on the fast node, from 110 on, would be 8000 in 90 s.
+    assert_eq!(quotas(&soon), of(7, 5));
+    assert_eq!(soon.report.terms["makespan_s"], 100.0);
+    // Alone the frugal node needs 240 s.
+    let never = of(0, 12);
+    assert_eq!(quotas(&quotas_until(330)), never, "too late to gain anything");
+    assert_eq!(quotas(&quotas_until(400)), never);
+}
+
+#[test]
+fn without_knowledge_of_every_class_others_decide() {
+    let snapshot = snapshot(1, [0, 0], vec![array(5, 12, 4000.0)]);
+    let mut no_time = known();
+    no_time.seconds.pop();
+    let mut no_power = known();
+    no_power.watts.remove("fast");
+    for known in [no_time, no_power] {
+        let steering = planned(&snapshot, &known, &settings(Mode::Best));
+        assert!(steering.steers.is_empty());
+        assert_eq!(steering.report.jobs, 0);
+    }
+}
+
+#[test]
+fn loss_makers_run_or_wait_for_a_cheaper_hour_but_not_for_ever() {
+    let job = |submit_s| Job { submit_s, ..array(5, 12, 1000.0) };
+    let run = settings(Mode::Best);
+    let wait = Settings {
+        loss: Loss::Wait,
+        strict: true,
+        wait_max_s: 60,
+        ahead: vec![(20, 0.5)],
+        ..run.clone()
+    };
+    let fresh = snapshot(1, [0, 0], vec![job(90)]);
+    let steering = planned(&fresh, &known(), &run);
+    assert!(steering.report.bags[0].loss);
+    assert_eq!(quotas(&steering), of(0, 12));
+    let steering = planned(&fresh, &known(), &wait);
+    assert!(steering.steers[0].strict && steering.steers[0].tiers.is_empty());
+    assert!(steering.report.bags[0].waits);
+    // As dear as now, or only after the longest wait: 10 of 60 s are over.
+    for ahead in [vec![(20, 1.0)], vec![(50, 0.5)], Vec::new()] {
+        let no_relief = Settings { ahead, ..wait.clone() };
+        assert_eq!(quotas(&planned(&fresh, &known(), &no_relief)), of(0, 12));
+    }
+    let old = snapshot(1, [0, 0], vec![job(40)]);
+    assert_eq!(quotas(&planned(&old, &known(), &wait)), of(0, 12));
+}
+
+#[test]
+fn prices_come_from_comment_task_resources_or_margin() {
+    let price = |comment: &str, settings: &Settings| {
+        let job = Job { comment: comment.into(), ..array(5, 12, 0.0) };
+        planned(&snapshot(1, [0, 0], vec![job]), &known(), settings).report.bags[0].price
+    };
+    let margin = Settings { margin: 1.5, ..settings(Mode::Best) };
+    assert_eq!(price("x", &margin), 3000.0);
+    let cpu = Settings { price: [("cpu".to_owned(), 36.0)].into(), ..margin };
+    assert!((price("", &cpu) - 0.15).abs() < 1e-12);
+    let task = Settings { task_price: 7.0, ..cpu };
+    assert_eq!(price("", &task), 7.0);
+    assert_eq!(price("price=9;class=b", &task), 9.0);
+    assert_eq!(price("price=-1", &task), 7.0);
+}
+
+#[test]
+fn one_task_tries_a_class_that_nobody_tried() {
+    struct Untried(Known);
+    impl Knowledge for Untried {
+        fn job_class(&self, job: &Job) -> String {
+            self.0.job_class(job)
+        }
+        fn node_class(&self, node: &Node) -> String {
+            self.0.node_class(node)
+        }
+        fn seconds(&self, job_class: &str, node_class: &str) -> Option<Seconds> {
+            let found = self.0.seconds(job_class, node_class)?;
+            Some(Seconds { count: if node_class == "fast" { 0.0 } else { 5.0 }, ..found })
+        }
+        fn watts(&self, job_class: &str, node_class: &str, share: f64) -> Option<Watts> {
+            self.0.watts(job_class, node_class, share)
+        }
+        fn idle_watts(&self, _: &str) -> f64 {
+            0.0
+        }
+    }
+    let snapshot = snapshot(1, [0, 0], vec![array(5, 12, 2500.0)]);
+    let rooms = Room::of_snapshot(&snapshot);
+    let settings = settings(Mode::Best);
+    let inputs = Inputs {
+        snapshot: &snapshot,
+        rooms: &rooms,
+        now_ms: 100_000,
+        outlook: &Outlook::default(),
+        knowledge: &Untried(known()),
+        settings: &settings,
+    };
+    assert_eq!(quotas(&plan(&inputs)), of(1, 11));
+}

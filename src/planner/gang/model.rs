@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The queue in the method's terms: gangs, groups of nodes, and what is known.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::eligible::eligible;
+use crate::gang::kept::Kept;
+use crate::gang::{Belief, Inputs};
+use phalanx_core::hostlist;
+use phalanx_core::limits::{GANG_ARRAY_TASKS_MAX, GANG_PLACES_MAX};
+use phalanx_core::shape::{LeftToSlurm, Need};
+use phalanx_core::snapshot::{Job, JobState, Snapshot};
+
+/// "In no group".
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Equal tasks of a gang: the nodes of one job.
+#[derive(Debug)]
+pub(super) struct Part<'a> {
+    pub(super) job: &'a Job,
+    pub(super) nodes: u32,
+    pub(super) need: Need,
+    /// Position of its type among [`Model::types`].
+    pub(super) job_type: usize,
+    /// Position among the places: which nodes it may use.
+    pub(super) place: usize,
+}
+
+/// A gang.
+#[derive(Debug)]
+pub(super) struct Gang<'a> {
+    /// Job id; of a het job its leader's.
+    pub(super) id: u32,
+    /// Distinguishes the tasks of an array.
+    pub(super) copy: u64,
+    pub(super) parts: Vec<Part<'a>>,
+}
+
+impl Gang<'_> {
+    pub(super) fn tasks(&self) -> u64 {
+        self.parts.iter().map(|part| u64::from(part.nodes)).sum()
+    }
+}
+
+/// Nodes that are alike to every gang.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) class: usize,
+    /// Bit `i`: part of place `i`.
+    pub(super) places: u64,
+}
+
+/// What decides which nodes a job may use at all.
+type Where<'a> = (&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Model<'a> {
+    /// In queue order.
+    pub(super) gangs: Vec<Gang<'a>>,
+    /// Names of the classes of nodes.
+    pub(super) classes: Vec<String>,
+    /// Class of each node.
+    pub(super) class_of: Vec<usize>,
+    pub(super) groups: Vec<Group>,
+    /// Group of each node, or [`NONE`].
+    pub(super) group_of: Vec<u32>,
+    /// Names of the job types.
+    pub(super) types: Vec<String>,
+    /// By type and class; counts include runs under way.
+    pub(super) beliefs: Vec<Vec<Belief>>,
+    /// Classes of the nodes of each place.
+    place_classes: Vec<Vec<usize>>,
+    kept: Kept,
+    /// Highest priority of the queue, at least 1.
+    pub(super) priority_max: f64,
+}
+
+impl<'a> Model<'a> {
+    pub(super) fn new(inputs: &Inputs<'a>) -> Self {
+        let mut model = Self { priority_max: 1.0, ..Self::default() };
+        model.set_classes(inputs);
+        model.kept = Kept::new(inputs, &model.class_of, model.classes.len());
+        let het = components(inputs.snapshot);
+        let mut finder = Finder::default();
+        for &index in &inputs.snapshot.queue {
+            if model.gangs.len() >= inputs.settings.jobs_max {
+                break;
+            }
+            let Some(job) = inputs.snapshot.jobs.get(index as usize) else { continue };
+            model.priority_max = model.priority_max.max(f64::from(job.priority));
+            let parts = match leader_of(job) {
+                None => vec![job],
+                // The whole gang stands where its leader does.
+                Some((leader, 0)) => het.get(&leader).cloned().unwrap_or_default(),
+                Some(_) => continue,
+            };
+            model.add(inputs, &mut finder, &parts);
+        }
+        model.set_groups(&finder);
+        model.set_beliefs(inputs);
+        model.drop_indifferent();
+        model
+    }
+
+    fn set_classes(&mut self, inputs: &Inputs<'_>) {
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        for node in &inputs.snapshot.nodes {
+            let name = inputs.beliefs.node_class(node);
+            let next = known.len();
+            let class = *known.entry(name).or_insert(next);
+            self.class_of.push(class);
+        }
+        self.classes = vec![String::new(); known.len()];
+        for (name, class) in known {
+            if let Some(slot) = self.classes.get_mut(class) {
+                *slot = name;
+            }
+        }
+    }
+
+    /// Adds the jobs as one gang, if all of them can be planned.
+    fn add(&mut self, inputs: &Inputs<'a>, finder: &mut Finder<'a>, jobs: &[&'a Job]) {
+        let mut parts = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            if !can_be_planned(job) {
+                return;
+            }
+            let Some(place) = finder.place(inputs, job) else { return };
+            let job_type = finder.job_type(inputs.beliefs.job_type(job), &mut self.types);
+            let nodes = job.shape.wanted_nodes();
+            parts.push(Part { job, nodes, need: job.shape.need(nodes), job_type, place });
+        }
+        let Some(first) = jobs.first() else { return };
+        let copies = if jobs.len() == 1 { first.task_count.min(GANG_ARRAY_TASKS_MAX) } else { 1 };
+        for copy in 1..copies {
+            let again = |p: &Part<'a>| Part { need: p.need.clone(), ..*p };
+            self.gangs.push(Gang { id: first.id, copy, parts: parts.iter().map(again).collect() });
+        }
+        if copies > 0 {
+            self.gangs.push(Gang { id: first.id, copy: 0, parts });
+        }
+    }
+
+    /// Nodes of one class that the same places hold are one group.
+    fn set_groups(&mut self, finder: &Finder<'_>) {
+        let mut known: HashMap<(usize, u64), u32> = HashMap::new();
+        for (node, class) in self.class_of.iter().enumerate() {
+            let held = finder.places.iter().enumerate().filter(|(_, set)| set.contains(node));
+            let places = held.fold(0u64, |bits, (at, _)| bits | 1 << at);
+            if places == 0 {
+                self.group_of.push(NONE);
+                continue;
+            }
+            let next = u32::try_from(self.groups.len()).unwrap_or(NONE);
+            let group = *known.entry((*class, places)).or_insert(next);
+            if group == next {
+                self.groups.push(Group { class: *class, places });
+            }
+            self.group_of.push(group);
+        }
+        for place in 0..finder.places.len() {
+            let mut classes: Vec<usize> = self.groups_of(place).map(|(_, g)| g.class).collect();
+            classes.sort_unstable();
+            classes.dedup();
+            self.place_classes.push(classes);
+        }
+    }
+
+    fn set_beliefs(&mut self, inputs: &Inputs<'_>) {
+        let believe = |name: &String| {
+            self.classes.iter().map(|class| inputs.beliefs.belief(name, class)).collect()
+        };
+        self.beliefs = self.types.iter().map(believe).collect();
+        self.count_running(inputs);
+    }
+
+    /// A run under way is as good as tried: else every job of a new type would
+    /// go exploring before the first of them ends.
+    fn count_running(&mut self, inputs: &Inputs<'_>) {
+        let types: HashMap<&str, usize> =
+            self.types.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
+        let running = |j: &&Job| j.state == JobState::Running;
+        for job in inputs.snapshot.jobs.iter().filter(running) {
+            let Some(&at) = types.get(inputs.beliefs.job_type(job).as_str()) else { continue };
+            let Some(node) = first_node(inputs.snapshot, &job.nodes) else { continue };
+            let class = self.class_of.get(node).copied().unwrap_or(usize::MAX);
+            if let Some(belief) = self.beliefs.get_mut(at).and_then(|row| row.get_mut(class)) {
+                belief.count += 1.0;
+            }
+        }
+    }
+
+    /// Jobs of one node stay only where knowledge tells their classes apart.
+    fn drop_indifferent(&mut self) {
+        let mut gangs = std::mem::take(&mut self.gangs);
+        gangs.retain(|gang| {
+            let choice = |part: &Part<'_>| {
+                let row = self.beliefs.get(part.job_type);
+                let tried = |class: &&usize| {
+                    row.and_then(|row| row.get(**class)).is_some_and(|b| b.count > 0.0)
+                };
+                let classes = self.classes_of(part.place);
+                classes.len() > 1 && classes.iter().any(|class| tried(&class))
+            };
+            gang.tasks() > 1 || gang.parts.iter().any(choice)
+        });
+        self.gangs = gangs;
+    }
+
+    /// Groups of the nodes of a place, with their numbers.
+    pub(super) fn groups_of(&self, place: usize) -> impl Iterator<Item = (usize, &Group)> {
+        self.groups.iter().enumerate().filter(move |(_, g)| g.places >> place & 1 == 1)
+    }
+
+    /// Classes of the nodes of a place.
+    pub(super) fn classes_of(&self, place: usize) -> &[usize] {
+        self.place_classes.get(place).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn belief(&self, part: &Part<'_>, class: usize) -> Belief {
+        let row = self.beliefs.get(part.job_type);
+        row.and_then(|row| row.get(class)).copied().unwrap_or_default()
+    }
+
+    /// What the plan reckons with: the belief, or less where the class is kept for others.
+    pub(super) fn estimate(&self, part: &Part<'_>, class: usize) -> Belief {
+        let classes = self.classes_of(part.place);
+        self.kept.estimate(self.belief(part, class), &part.need, class, classes)
+    }
+
+    /// The GRES for whose jobs the class is kept from this part.
+    pub(super) fn kept_for(&self, part: &Part<'_>, class: usize) -> Option<String> {
+        let classes = self.classes_of(part.place);
+        self.kept.kept_for(&part.need, class, classes).map(str::to_owned)
+    }
+}
+
+/// Numbers places and types as they come.
+#[derive(Default)]
+struct Finder<'a> {
+    known: HashMap<Where<'a>, usize>,
+    places: Vec<fixedbitset::FixedBitSet>,
+    types: HashMap<String, usize>,
+}
+
+impl<'a> Finder<'a> {
+    /// Which nodes the job may use; `None` once there are too many different
+    /// answers.
+    fn place(&mut self, inputs: &Inputs<'_>, job: &'a Job) -> Option<usize> {
+        let key = (
+            &*job.partitions,
+            job.constraint.as_deref(),
+            job.excluded_nodes.as_deref(),
+            job.reservation.as_deref(),
+        );
+        if let Some(&place) = self.known.get(&key) {
+            return Some(place);
+        }
+        if self.places.len() >= GANG_PLACES_MAX {
+            return None;
+        }
+        let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
+        self.places.push(eligible(inputs.snapshot, job, now_s).nodes);
+        self.known.insert(key, self.places.len() - 1);
+        Some(self.places.len() - 1)
+    }
+
+    fn job_type(&mut self, name: String, types: &mut Vec<String>) -> usize {
+        if let Some(&at) = self.types.get(&name) {
+            return at;
+        }
+        types.push(name.clone());
+        self.types.insert(name, types.len() - 1);
+        types.len() - 1
+    }
+}
+
+/// Leader and offset of a component of a het job: `130+1`.
+pub(super) fn leader_of(job: &Job) -> Option<(u32, u32)> {
+    job.het_job_id?;
+    let (leader, offset) = job.label.split_once('+')?;
+    Some((leader.parse().ok()?, offset.parse().ok()?))
+}
+
+fn components(snapshot: &Snapshot) -> BTreeMap<u32, Vec<&Job>> {
+    let mut all: BTreeMap<u32, Vec<(u32, &Job)>> = BTreeMap::new();
+    for job in &snapshot.jobs {
+        if let Some((leader, offset)) = leader_of(job) {
+            all.entry(leader).or_default().push((offset, job));
+        }
+    }
+    all.values_mut().for_each(|parts| parts.sort_unstable_by_key(|(offset, _)| *offset));
+    let jobs = |parts: Vec<(u32, _)>| parts.into_iter().map(|(_, job)| job).collect();
+    all.into_iter().map(|(leader, parts)| (leader, jobs(parts))).collect()
+}
+
+/// A dependency, a begin time or a limit is no question of nodes; given nodes
+/// are no choice.
+fn can_be_planned(job: &Job) -> bool {
+    let left = job.shape.left_to_slurm;
+    let waits = &*job.reason;
+    job.state == JobState::Pending
+        && job.priority > 0
+        && matches!(waits, "Resources" | "Priority" | "None" | "Licenses" | "ReqNodeNotAvail")
+        && job.required_nodes.is_none()
+        && (left.is_none() || left == Some(LeftToSlurm::HetJob))
+}
+
+fn first_node(snapshot: &Snapshot, nodes: &str) -> Option<usize> {
+    if let Some(node) = snapshot.node(nodes) {
+        return Some(node);
+    }
+    let names = hostlist::expand(nodes, phalanx_core::limits::HOSTLIST_NAMES_MAX).ok()?;
+    names.first().and_then(|name| snapshot.node(name))
+}

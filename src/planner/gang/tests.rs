@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::steer::{JobKey, Note, Signs, Steer};
+use phalanx_core::shape::{LeftToSlurm, Shape};
+use phalanx_core::snapshot::{Builder, JobState, Partition};
+use phalanx_methods::learn::ClassKey;
+
+/// Speeds by job name (the account here) and node class (the first feature).
+#[derive(Default)]
+struct Known(BTreeMap<(&'static str, &'static str), Belief>);
+
+impl Beliefs for Known {
+    fn job_type(&self, job: &Job) -> String {
+        job.account.to_string()
+    }
+    fn like_by(&self) -> LikeBy {
+        LikeBy::new(&[ClassKey::Name, ClassKey::Shape])
+    }
+    fn node_class(&self, node: &Node) -> String {
+        node.features[0].to_string()
+    }
+    fn belief(&self, job_type: &str, node_class: &str) -> Belief {
+        let found = self.0.iter().find(|((t, c), _)| (*t, *c) == (job_type, node_class));
+        found.map_or(Belief { speed: 1.0, count: 0.0 }, |(_, belief)| *belief)
+    }
+    fn runs(&self) -> u64 {
+        100
+    }
+}
+
+fn knows(rows: &[(&'static str, &'static str, f64, f64)]) -> Known {
+    Known(rows.iter().map(|&(t, c, speed, count)| ((t, c), Belief { speed, count })).collect())
+}
+
+fn node(name: &str, class: &str) -> Node {
+    Node {
+        name: name.into(),
+        available: true,
+        cpus: 8,
+        memory_mb: 1000,
+        features: vec![class.into()],
+        ..Node::default()
+    }
+}
+
+fn job(id: u32, account: &str, nodes: u32) -> Job {
+    let shape = Shape {
+        min_nodes: nodes,
+        max_nodes: nodes,
+        req_nodes: nodes,
+        min_cpus: 8 * nodes,
+        ..Shape::default()
+    };
+    Job {
+        id,
+        label: id.to_string().into(),
+        account: account.into(),
+        priority: 10,
+        task_count: 1,
+        reason: "Resources".into(),
+        partitions: "main".into(),
+        shape,
+        ..Job::default()
+    }
+}
+
+fn component(leader: u32, offset: u32, nodes: u32) -> Job {
+    let mut part = job(leader + offset, "a", nodes);
+    part.label = format!("{leader}+{offset}").into();
+    part.het_job_id = Some(leader);
+    part.shape.left_to_slurm = Some(LeftToSlurm::HetJob);
+    part
+}
+
+/// Four fast and four slow nodes.
+fn snapshot(jobs: Vec<Job>) -> Snapshot {
+    let mut builder = Builder::default();
+    let names = ["f1", "f2", "f3", "f4", "s1", "s2", "s3", "s4"];
+    let class = |n: &&str| node(n, if n.starts_with('f') { "fast" } else { "slow" });
+    builder.nodes(names.iter().map(class).collect()).unwrap();
+    let nodes = builder.node_set(names.into_iter());
+    let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
+    builder.draft.partitions.push(main);
+    builder.draft.jobs = jobs;
+    builder.build(1, 1).unwrap()
+}
+
+fn planned(snapshot: &Snapshot, known: &Known, settings: &Settings) -> Steering {
+    let rooms = Room::of_snapshot(snapshot);
+    let inputs = Inputs {
+        snapshot,
+        rooms: &rooms,
+        now_ms: 1000,
+        beliefs: known,
+        settings,
+        remaining: &|| None,
+        last: &Last::new(),
+    };
+    let (steering, last) = plan(&inputs);
+    assert!(steering.steers.iter().all(|s| s.tiers.len() <= phalanx_core::limits::STEER_TIERS_MAX));
+    // The same question again, starting from the answer, gives it again.
+    let again = plan(&Inputs { last: &last, ..inputs }).0;
+    assert_eq!(again.report.objective, steering.report.objective);
+    steering
+}
+
+fn greedy() -> Settings {
+    Settings { bonus_scale: 0.0, ..Settings::default() }
+}
+
+fn steer_of(steering: &Steering, id: u32) -> &Steer {
+    steering.steers.iter().find(|s| s.key == JobKey::Job(id)).unwrap()
+}
+
+#[test]
+fn each_gang_goes_where_its_type_is_fastest() {
+    let known = knows(&[
+        ("a", "fast", 1.0, 9.0),
+        ("a", "slow", 0.5, 9.0),
+        ("b", "fast", 0.6, 9.0),
+        ("b", "slow", 1.0, 9.0),
+    ]);
+    let steering = planned(&snapshot(vec![job(1, "a", 4), job(2, "b", 4)]), &known, &greedy());
+    assert_eq!(*steer_of(&steering, 1).tiers[0].nodes, [0, 1, 2, 3]);
+    assert_eq!(*steer_of(&steering, 2).tiers[0].nodes, [4, 5, 6, 7]);
+    assert_eq!(&*steer_of(&steering, 2).tiers[1].name, "slow");
+    assert_eq!(steering.report.starts, 2);
+    assert!(steering.report.gap.unwrap() < 1e-6);
+    let Note::Gang(note) = &steer_of(&steering, 1).note else { panic!("no gang") };
+    assert_eq!((note.speeds[0].nodes.as_str(), note.speeds[0].speed), ("fast", Some(1.0)));
+    assert!(note.value.unwrap() > 0.0);
+}
+
+#[test]
+fn waiting_gangs_and_single_nodes_are_steered_to_classes() {
+    let known = knows(&[("a", "fast", 1.0, 9.0), ("a", "slow", 0.5, 9.0)]);
+    let jobs = vec![job(1, "a", 8), job(2, "a", 4), job(3, "a", 1), job(4, "c", 1)];
+    let steering = planned(&snapshot(jobs), &known, &greedy());
+    let names = |id| steer_of(&steering, id).tiers.iter().map(|t| t.name.to_string());
+    assert_eq!(names(3).collect::<Vec<_>>(), ["fast"]);
+    assert!(names(2).any(|name| name == "fast"));
+    // Nothing is known of type c: its single node is left to balance.
+    assert!(!steering.steers.iter().any(|s| s.key == JobKey::Job(4)));
+}
+
+#[test]
+fn one_job_of_a_type_explores_an_untried_class() {
+    let known = knows(&[("a", "slow", 1.0, 3.0)]);
+    let jobs = vec![job(1, "a", 1), job(2, "a", 1)];
+    let steering = planned(&snapshot(jobs.clone()), &known, &Settings::default());
+    assert_eq!(&*steer_of(&steering, 1).tiers[0].name, "fast");
+    let running = Job { state: JobState::Running, nodes: "f1".into(), ..job(9, "a", 1) };
+    let with_one = [jobs, vec![running]].concat();
+    let steering = planned(&snapshot(with_one), &known, &Settings::default());
+    let Note::Gang(note) = &steer_of(&steering, 1).note else { panic!("no gang") };
+    assert!(note.speeds.iter().all(|s| s.runs >= 1.0));
+}
+
+#[test]
+fn a_het_job_is_planned_whole_on_different_nodes_or_not_at_all() {
+    let known = knows(&[("a", "fast", 1.0, 9.0), ("a", "slow", 0.5, 9.0)]);
+    let five: Vec<Job> = (0..5).map(|at| component(10, at, 1)).collect();
+    let steering = planned(&snapshot(five.clone()), &known, &greedy());
+    let mut nodes: Vec<u32> =
+        (10..15).flat_map(|id| steer_of(&steering, id).tiers[0].nodes.to_vec()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    assert_eq!(nodes.len(), 5);
+    assert_eq!(nodes[..4], [0, 1, 2, 3]);
+    let nine: Vec<Job> = (0..9).map(|at| component(10, at, 1)).collect();
+    let steering = planned(&snapshot(nine), &known, &greedy());
+    assert!(!steering.steers.iter().any(|s| matches!(s.key, JobKey::Job(_))));
+    assert_eq!(steering.report.starts, 0);
+    // A component that waits for another reason takes the gang with it.
+    let mut held = five;
+    held[3].reason = "JobHeldUser".into();
+    assert_eq!(planned(&snapshot(held), &known, &greedy()).report.jobs, 0);
+}
+
+#[test]
+fn jobs_pay_by_the_billing_weights_of_their_partition() {
+    let known = knows(&[("a", "fast", 1.0, 9.0), ("a", "slow", 1.0, 9.0)]);
+    // Four nodes with much memory against seven with little.
+    let mut wide = job(1, "a", 7);
+    wide.shape.memory = phalanx_core::shape::Memory::PerNode(100);
+    let mut deep = job(2, "a", 4);
+    deep.shape.memory = phalanx_core::shape::Memory::PerNode(900);
+    let mut snapshot = snapshot(vec![wide, deep]);
+    let first = |s: &Snapshot, settings: &Settings| planned(s, &known, settings).wishes[0].job_id;
+    assert_eq!(first(&snapshot, &greedy()), 1);
+    snapshot.partitions[0].billing = "Mem=1G,CPU=0.001".into();
+    assert_eq!(first(&snapshot, &greedy()), 2);
+    // The configuration's own weights come before.
+    let billing = [("cpu".to_owned(), 1.0)].into();
+    assert_eq!(first(&snapshot, &Settings { billing, ..greedy() }), 1);
+}
+
+#[test]
+fn the_terms_are_told_task_by_task_also_of_a_gang_that_waits() {
+    let known = knows(&[("a", "fast", 1.0, 9.0), ("a", "slow", 0.5, 4.0)]);
+    let mut settings = Settings::default();
+    settings.cost.insert("cpu".to_owned(), 0.001);
+    let server = component(10, 0, 1);
+    let jobs = vec![job(1, "a", 3), server, component(10, 1, 3), job(5, "c", 9)];
+    let steering = planned(&snapshot(jobs), &known, &settings);
+    let Note::Gang(note) = &steer_of(&steering, 11).note else { panic!("no gang") };
+    let rows: Vec<(u32, u64, &str)> =
+        note.task_terms.iter().map(|r| (r.component, r.tasks, r.class.as_str())).collect();
+    assert_eq!(rows.iter().map(|r| r.1).sum::<u64>(), 4);
+    assert!(rows.iter().any(|r| r.0 == 0) && rows.iter().any(|r| r.0 == 1), "{rows:?}");
+    let sum = |of: fn(&crate::steer::TaskRow) -> f64| {
+        note.task_terms.iter().map(|r| of(r) * as_f64(r.tasks)).sum::<f64>()
+    };
+    assert!((sum(|r| r.index) - note.index.unwrap()).abs() < 1e-9);
+    assert!((sum(|r| r.value) - note.value.unwrap()).abs() < 1e-9);
+    assert!(note.task_terms.iter().all(|r| r.cost > 0.0 && r.bonus > 0.0));
+    // Nobody knows type c and it waits: no steer, but an explanation by class.
+    let (_, note) = steering.notes.iter().find(|(id, _)| *id == 5).unwrap();
+    let Note::Gang(note) = note else { panic!("no gang") };
+    let untried = |r: &crate::steer::TaskRow| r.tasks == 0 && r.speed.is_none();
+    assert_eq!((note.index, note.task_terms.len()), (None, 2));
+    assert!(note.task_terms.iter().all(|r| untried(r) && r.value == 0.0 && r.index < 0.0));
+    assert_eq!(planned(&snapshot(vec![]), &known, &settings).report.terms.len(), 0);
+}
+
+#[test]
+fn whole_nodes_must_be_idle_and_dear_jobs_come_first() {
+    let known = knows(&[("a", "fast", 1.0, 9.0), ("a", "slow", 1.0, 9.0)]);
+    let mut dear = job(1, "a", 8);
+    dear.priority = 100;
+    let jobs = vec![job(2, "a", 8), dear];
+    let steering = planned(&snapshot(jobs), &known, &greedy());
+    assert_eq!(steering.report.starts, 1);
+    assert_eq!(steering.wishes[0].job_id, 1);
+    // A QOS that pays three times as much outweighs it.
+    let mut snapshot_qos =
+        snapshot(vec![Job { qos: "urgent".into(), ..job(2, "a", 8) }, job(1, "a", 8)]);
+    snapshot_qos.jobs[1].priority = 100;
+    let mut settings = greedy();
+    assert_eq!(planned(&snapshot_qos, &known, &settings).wishes[0].job_id, 1);
+    settings.qos.insert("urgent".into(), 3.0);
+    assert_eq!(planned(&snapshot_qos, &known, &settings).wishes[0].job_id, 2);
+    let mut whole = job(3, "a", 2);
+    whole.shape.sharing = phalanx_core::shape::Sharing::Whole;
+    whole.shape.min_cpus = 2;
+    let mut snapshot = snapshot(vec![whole]);
+    for node in snapshot.nodes.iter_mut().take(7) {
+        node.cpus_used = 1;
+    }
+    assert_eq!(planned(&snapshot, &known, &greedy()).report.starts, 0);
+}
+
+#[test]
+fn jobs_not_seen_yet_go_as_their_like_where_all_types_agree() {
+    let known = knows(&[
+        ("a", "fast", 1.0, 9.0),
+        ("a", "slow", 0.5, 9.0),
+        ("b", "fast", 0.6, 9.0),
+        ("b", "slow", 1.0, 9.0),
+        ("c", "fast", 1.0, 9.0),
+        ("c", "slow", 1.0, 9.0),
+    ]);
+    let ended = |id, account, nodes| Job { state: JobState::Ended, ..job(id, account, nodes) };
+    let jobs = vec![
+        ended(1, "a", 2),
+        ended(2, "c", 2), // indifferent
+        ended(3, "a", 3),
+        ended(4, "b", 3), // against it
+    ];
+    let steering = planned(&snapshot(jobs.clone()), &known, &greedy());
+    let like = |job: &Job| {
+        let key = known.like_by().key(Signs::of(job), &job.shape);
+        steering.steers.iter().find(|s| s.key == key)
+    };
+    assert_eq!(&*like(&jobs[0]).unwrap().tiers[0].name, "fast");
+    assert!(like(&jobs[2]).is_none());
+}
+
+/// Four nodes with GPUs, four without.
+fn snapshot_with_gpus(jobs: Vec<Job>) -> Snapshot {
+    use phalanx_core::snapshot::NodeGres;
+    let mut snapshot = snapshot(Vec::new());
+    let gres = NodeGres { kind: "gpu".into(), gres_type: None, total: 4, used: 0 };
+    let mut builder = Builder::default();
+    snapshot.nodes.iter_mut().take(4).for_each(|node| node.gres = vec![gres.clone()]);
+    let names: Vec<String> = snapshot.nodes.iter().map(|n| n.name.to_string()).collect();
+    builder.nodes(snapshot.nodes).unwrap();
+    let nodes = builder.node_set(names.iter().map(String::as_str));
+    let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
+    builder.draft.partitions.push(main);
+    builder.draft.jobs = jobs;
+    builder.build(1, 1).unwrap()
+}
+
+fn gpu_job(id: u32, nodes: u32, per_node: u64) -> Job {
+    let mut job = job(id, "g", nodes);
+    job.shape.gres = vec![phalanx_core::shape::GresWant { per_node, ..Default::default() }];
+    job
+}
+
+#[test]
+fn nodes_with_gres_that_others_ask_for_are_not_explored() {
+    let known = knows(&[("a", "slow", 1.0, 3.0)]);
+    let settings = Settings::default();
+    let first = |jobs: Vec<Job>| {
+        let steering = planned(&snapshot_with_gpus(jobs), &known, &settings);
+        let Note::Gang(note) = &steer_of(&steering, 1).note else { panic!("no gang") };
+        let fast = note.speeds.iter().find(|s| s.nodes == "fast").unwrap();
+        assert_eq!((fast.speed, fast.runs), (None, 0.0));
+        (steer_of(&steering, 1).tiers[0].nodes.to_vec(), fast.kept_for.clone(), note.untried)
+    };
+    let wanted = Some("gres/gpu".to_owned());
+    // Nobody asks for GPUs: the untried class goes first.
+    assert_eq!(first(vec![job(1, "a", 2)]), (vec![0, 1], None, 2));
+    // One waits for them, and does not fit.
+    let waits = gpu_job(2, 5, 1);
+    assert_eq!(first(vec![job(1, "a", 2), waits.clone()]), (vec![4, 5], wanted.clone(), 0));
+    let held = Job { priority: 0, ..waits };
+    assert_eq!(first(vec![job(1, "a", 2), held]), (vec![4, 5], wanted.clone(), 0));
+    let ran = Job { state: JobState::Ended, ..gpu_job(2, 1, 1) };
+    assert_eq!(first(vec![job(1, "a", 2), ran]), (vec![4, 5], wanted.clone(), 0));
+    // It is an edge all the same: two nodes are not enough for three.
+    let full = Job { state: JobState::Running, nodes: "s[1-2]".into(), ..job(9, "b", 2) };
+    let mut snapshot = snapshot_with_gpus(vec![job(1, "a", 3), gpu_job(2, 5, 1), full]);
+    snapshot.nodes.iter_mut().skip(4).take(2).for_each(|node| node.cpus_used = 8);
+    let steering = planned(&snapshot, &known, &settings);
+    let nodes = &steer_of(&steering, 1).tiers[0].nodes;
+    assert_eq!((nodes.len(), steering.report.starts), (3, 1));
+    let Note::Gang(note) = &steer_of(&steering, 1).note else { panic!("no gang") };
+    assert!(note.task_terms.iter().any(|r| r.kept_for == wanted && r.value > 0.0));
+}
+
+#[test]
+fn a_job_that_asks_for_the_gres_explores_as_ever() {
+    let known = knows(&[("a", "slow", 1.0, 3.0), ("g", "slow", 1.0, 3.0)]);
+    let jobs = vec![gpu_job(1, 1, 0), gpu_job(2, 9, 1)];
+    let steering = planned(&snapshot_with_gpus(jobs), &known, &Settings::default());
+    assert_eq!(&*steer_of(&steering, 1).tiers[0].name, "fast");
+    let Note::Gang(note) = &steer_of(&steering, 1).note else { panic!("no gang") };
+    assert!(note.speeds.iter().all(|s| s.kept_for.is_none()));
+}
+
+/// Where somebody asks at times, the class is tried once the others are well known; where it is
+/// known to be faster, it is used.
+#[test]
+fn kept_nodes_are_learned_late_and_used_where_they_are_faster() {
+    let ran = Job { state: JobState::Ended, ..gpu_job(2, 1, 1) };
+    let first = |known: &Known, asked: &Job| {
+        let snapshot = snapshot_with_gpus(vec![job(1, "a", 1), asked.clone()]);
+        let steering = planned(&snapshot, known, &Settings::default());
+        steer_of(&steering, 1).tiers[0].name.to_string()
+    };
+    assert_eq!(first(&knows(&[("a", "slow", 1.0, 2.0)]), &ran), "slow");
+    assert_eq!(first(&knows(&[("a", "slow", 1.0, 200.0)]), &ran), "fast");
+    let waits = gpu_job(2, 5, 1);
+    assert_eq!(first(&knows(&[("a", "slow", 1.0, 200.0)]), &waits), "slow");
+    let faster = knows(&[("a", "slow", 0.7, 200.0), ("a", "fast", 1.0, 5.0)]);
+    assert_eq!(first(&faster, &waits), "fast");
+}

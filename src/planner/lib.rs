@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! From a snapshot of the queue and an exact picture of the nodes to
+//! decisions, and to the reasons behind them.
+#![forbid(unsafe_code)]
+
+pub mod attribution;
+pub mod backfill;
+pub mod bag;
+mod blocks;
+pub mod cluster;
+pub mod data_jobs;
+pub mod eligible;
+pub mod ends;
+pub mod gang;
+pub mod guard;
+pub mod measured;
+pub mod order;
+pub mod pending;
+pub mod place;
+pub mod plan;
+pub mod rank;
+pub mod room;
+pub mod spare;
+pub mod state;
+pub mod steer;
+mod unfit;

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `GET /v1/explain/JOB`: why a job runs where it runs, or waits.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::order::JobOrder;
+use phalanx_planner::steer::{DataNote, Note};
+
+/// `GET /v1/explain/{job}`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Explain {
+    /// Slurm's job id.
+    pub job_id: u32,
+    /// As users write it: `123`, `120_7`, `130+1`.
+    pub label: String,
+    /// State in Slurm's words, `UNKNOWN` when only the history knows it.
+    pub state: String,
+    /// User id, if known.
+    pub user_id: Option<u32>,
+    /// Partition or partitions asked for.
+    pub partition: String,
+    /// Mode that applies there.
+    pub mode: String,
+    /// What it asks for, in words per resource: `cpu` -> `8 per node`.
+    pub request: BTreeMap<String, String>,
+    /// Set once the job started.
+    pub placed: Option<Placed>,
+    /// Set while it waits.
+    pub pending: Option<PendingReport>,
+    /// Its input, if it declares one, and how much of it is read where it lies.
+    pub input: Option<DataNote>,
+    /// Its place in the order of starts, while it waits.
+    #[serde(default)]
+    pub order: Option<JobOrder>,
+    /// The latest asks for this job, newest first.
+    pub asks: Vec<AskReport>,
+    /// How long it is expected to run, if its user's jobs have told; set while
+    /// Slurm knows the job and it has not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<ExpectedReport>,
+}
+
+/// A learned runtime. The user's limit stays when the job is killed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExpectedReport {
+    /// Mean of what is expected, seconds; at most the limit.
+    pub runtime_s: f64,
+    /// Runs of the user behind it; old ones count less.
+    pub runs: f64,
+    /// The user's limit, seconds, if there is one.
+    pub limit_s: Option<u64>,
+    /// When a running job is expected to end, unix milliseconds; one that runs
+    /// longer than expected is expected to reach its limit.
+    pub end_ms: Option<u64>,
+    /// What it decides, in words; empty: it is only shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub used_for: Vec<String>,
+}
+
+/// Where a job was placed and why.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Placed {
+    /// Nodes it runs on, as a hostlist.
+    pub nodes: String,
+    /// Whether these are the nodes Phalanx decided.
+    pub by_phalanx: bool,
+    /// If not: why, as in `phalanx status`.
+    pub reason: Option<String>,
+    /// Unix time of the start.
+    pub start_ms: u64,
+    /// The decision behind it, if there was one.
+    pub decision: Option<DecisionReport>,
+}
+
+/// One decision with its scores.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DecisionReport {
+    /// Id in the history.
+    pub id: u64,
+    /// When.
+    pub time_ms: u64,
+    /// `balance`, ...
+    pub method: String,
+    /// `seed` or `best`.
+    pub method_mode: String,
+    /// Configuration generation it was made under.
+    pub generation: u64,
+    /// Decided nodes, as a hostlist.
+    pub nodes: String,
+    /// Candidates that Slurm offered.
+    pub candidates: u64,
+    /// The steer that narrowed the candidates, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<SteerReport>,
+    /// `low`, `high`, or `best` for the improved mode.
+    pub branch: String,
+    /// Cluster utilisation just before.
+    pub utilization: f64,
+    /// Names of the dimensions of the vectors below.
+    pub dimensions: Vec<String>,
+    /// Weights just before.
+    pub weights: Vec<f64>,
+    /// One entry per chosen node (first 64).
+    pub chosen: Vec<ScoredNode>,
+    /// Best node that was not chosen.
+    pub runner_up: Option<ScoredNode>,
+    /// Score of the runner-up minus the worst chosen score; below zero where
+    /// poll order or a choice of like nodes counted for more than the score.
+    pub margin: Option<f64>,
+}
+
+/// A node with the terms of its score.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScoredNode {
+    /// Slurm's node name.
+    pub node: String,
+    /// Dispersion before.
+    pub dispersion_before: f64,
+    /// Dispersion after.
+    pub dispersion_after: f64,
+    /// What was minimised; the dispersion itself in mode seed.
+    pub score: f64,
+    /// Terms that add up to the score in mode best.
+    pub terms: BTreeMap<String, f64>,
+}
+
+/// Why a job waits.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PendingReport {
+    /// Slurm's own reason word.
+    pub slurm_reason: String,
+    /// Place in the queue by Slurm's priority, from 1.
+    pub queue_position: Option<u64>,
+    /// Nodes of the cluster.
+    pub nodes_total: u64,
+    /// Each filter in order with the nodes that it removed.
+    pub filters: Vec<FilterReport>,
+    /// Nodes left after all filters.
+    pub eligible: u64,
+    /// Of these, with room now.
+    pub fits_now: u64,
+    /// Nodes needed at once.
+    pub nodes_needed: u64,
+    /// What the eligible nodes lack, most frequent first.
+    pub blockers: Vec<BlockerReport>,
+    /// One sentence in words.
+    pub summary: String,
+    /// What a method wishes for it, by the last plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<SteerReport>,
+    /// What a method has to say of it without a wish where it goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Note>,
+    /// When enough of its nodes are expected to be free, unix milliseconds, by
+    /// learned runtimes alone; absent where not enough is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_start_ms: Option<u64>,
+}
+
+/// One filter of `PendingReport`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FilterReport {
+    /// `partition`, `state`, `features`, `exclude`, `reservation`, `size`...
+    pub filter: String,
+    /// Nodes removed by it.
+    pub removed: u64,
+    /// What the job asked of it.
+    pub asked: String,
+}
+
+/// A dimension that eligible nodes lack.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BlockerReport {
+    /// Name of the dimension.
+    pub dimension: String,
+    /// Eligible nodes that lack it now.
+    pub nodes_lacking: u64,
+    /// Smallest amount missing on any of them.
+    pub least_missing: f64,
+}
+
+/// One ask as recorded.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct AskReport {
+    /// When.
+    pub time_ms: u64,
+    /// `run_now` or `will_run`.
+    pub mode: String,
+    /// `narrow` or `no-opinion`.
+    pub verdict: String,
+    /// Reason where there was no opinion or the set was not kept.
+    pub reason: Option<String>,
+    /// Answered nodes.
+    pub nodes: String,
+    /// What became of the job's steer, if a method had one for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<SteerReport>,
+}
+
+/// A method's wish for a job, and what became of it at one question.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteerReport {
+    /// `gang`, `bag`, ...
+    pub method: String,
+    /// When it was planned.
+    pub made_ms: u64,
+    /// The set of nodes that decided; absent when none had room.
+    pub tier: Option<String>,
+    /// Why the first set did not decide.
+    pub unused: Option<String>,
+    /// Data behind it.
+    #[serde(default)]
+    pub note: Note,
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What ran, and what was learned from it.
+
+use serde::{Deserialize, Serialize};
+
+use phalanx_core::run::Run;
+use phalanx_planner::bag::WattsFrom;
+
+/// `GET /v1/history/runs?since=&limit=`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunsReport {
+    /// Runs that ended since then, unix milliseconds.
+    pub since_ms: u64,
+    /// Newest first.
+    pub runs: Vec<Run>,
+}
+
+/// `POST /v1/history/import`, with a list of runs as its body.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportReport {
+    /// Runs not known before.
+    pub new: u64,
+    /// Known ones whose energy or work is known now.
+    pub filled: u64,
+    /// Known ones to which nothing was added.
+    pub known: u64,
+}
+
+/// `GET /v1/history/speeds?class=&node=`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpeedsReport {
+    /// When it was made, unix milliseconds.
+    pub time_ms: u64,
+    /// Scheduling round t: one more than the runs learned.
+    pub round: u64,
+    /// Accuracy delta(t) of that round.
+    pub delta: f64,
+    /// Exploration bonus g(t) for one task, scaled as shipped.
+    pub g: f64,
+    /// (job class, node) pairs known.
+    pub pairs: u64,
+    /// Job classes dropped for room.
+    pub evicted: u64,
+    /// Events that found the learner's channel full.
+    pub dropped: u64,
+    /// Job classes by name.
+    pub classes: Vec<ClassSpeeds>,
+}
+
+/// `GET /v1/history/energy`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnergyReport {
+    /// When it was made, unix milliseconds.
+    pub time_ms: u64,
+    /// Money per kWh now.
+    pub energy_price_kwh: f64,
+    /// Money per task.
+    pub task_price: f64,
+    /// What a task without any price earns, in least energy costs.
+    pub margin: f64,
+    /// Classes of nodes.
+    pub nodes: Vec<NodePower>,
+    /// Job classes on classes of nodes.
+    pub rows: Vec<EnergyRow>,
+}
+
+/// Power of one class of nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodePower {
+    /// Its name.
+    pub class: String,
+    /// Nodes of it.
+    pub nodes: u64,
+    /// Watts of a fully used node, if known.
+    pub busy_w: Option<f64>,
+    /// Watts of an idle node.
+    pub idle_w: f64,
+    /// Where `busy_w` comes from.
+    pub from: Option<WattsFrom>,
+}
+
+/// Time and power of one job class on one class of nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnergyRow {
+    /// Job class.
+    pub job_class: String,
+    /// Class of nodes.
+    pub nodes: String,
+    /// Mean seconds of a run.
+    pub seconds: f64,
+    /// Runs behind it, old ones faded.
+    pub runs: f64,
+    /// Watts of a run by Slurm's accounting, if any was measured; else the
+    /// class's `busy_w` counts by the run's share of a node.
+    pub watts: Option<f64>,
+    /// Runs behind that.
+    pub measured: f64,
+    /// Where the power of these runs comes from; `None`: it is not known.
+    #[serde(default)]
+    pub from: Option<WattsFrom>,
+}
+
+/// What is known of one job class.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClassSpeeds {
+    /// Its name.
+    pub class: String,
+    /// `work/s` where its jobs report work units, else `runs/s`.
+    pub unit: String,
+    /// Runs that taught.
+    pub runs: u64,
+    /// End of the newest, unix seconds.
+    pub newest_s: i64,
+    /// Mean seconds of a run.
+    pub seconds: f64,
+    /// Their standard deviation.
+    pub deviation_s: f64,
+    /// By node class.
+    pub node_classes: Vec<SpeedRow>,
+    /// By node.
+    pub nodes: Vec<SpeedRow>,
+}
+
+/// Speed of one job class on one node or node class.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpeedRow {
+    /// Node or node class.
+    pub name: String,
+    /// Runs that taught.
+    pub runs: u64,
+    /// Their weight now: old ones fade.
+    pub count: f64,
+    /// Mean seconds of a run.
+    pub seconds: f64,
+    /// Mean speed in the class's unit.
+    pub mean: f64,
+    /// What planners believe: part of the fastest node class's speed, shrunk towards the class.
+    pub speed: f64,
+    /// Weight behind that.
+    pub believed_count: f64,
+    /// Exploration bonus of one task, the root of the variance proxy.
+    pub bonus: f64,
+    /// `speed` plus `bonus`: what one task adds to the index, costs aside.
+    pub index: f64,
+}

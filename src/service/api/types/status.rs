@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `GET /v1/status`: the daemon, Slurm, the plugin and what works between them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::RecordingStatus;
+use crate::api::order::OrderStatus;
+use phalanx_core::collect::{Totals, UseReport};
+
+/// `GET /v1/status`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of phalanxd.
+    pub version: String,
+    /// Seconds since the daemon started.
+    pub uptime_s: u64,
+    /// Configuration in force.
+    pub config: ConfigStatus,
+    /// The controller as the last poll saw it.
+    pub slurm: SlurmStatus,
+    /// The overlay plugin, by its own counters.
+    pub plugin: PluginStatus,
+    /// RUN_NOW calls and what became of them.
+    pub run_now: CallShares,
+    /// WILL_RUN calls and what became of them.
+    pub will_run: CallShares,
+    /// The daemon's side of the socket.
+    pub link: LinkStatus,
+    /// The background planner.
+    pub planner: PlannerStatus,
+    /// The order of starts.
+    #[serde(default)]
+    pub order: OrderStatus,
+    /// The decision history.
+    pub history: HistoryStatus,
+    /// The data service.
+    #[serde(default)]
+    pub collect: CollectStatus,
+    /// Recording of decisions.
+    #[serde(default)]
+    pub recording: RecordingStatus,
+}
+
+/// Which configuration is in force.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ConfigStatus {
+    /// File it came from.
+    pub path: String,
+    /// Counts accepted configurations since the start, from 1.
+    pub generation: u64,
+    /// `off`, `shadow` or `enforce`.
+    pub mode: String,
+    /// Partitions with a mode of their own.
+    pub partition_modes: BTreeMap<String, String>,
+    /// Changed keys that take effect only after a restart.
+    pub needs_restart: Vec<String>,
+    /// Error of the last refused reload, until one succeeds.
+    pub last_error: Option<String>,
+}
+
+/// The controller as polled through libslurm.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SlurmStatus {
+    /// ClusterName.
+    pub cluster: String,
+    /// Version that libslurm reports, e.g. `22.05.8`.
+    pub version: String,
+    /// Whether the last poll succeeded.
+    pub reachable: bool,
+    /// Age of the newest good snapshot, if there is one.
+    pub snapshot_age_ms: Option<u64>,
+    /// Epoch of the newest good snapshot.
+    pub snapshot_epoch: u64,
+    /// Snapshots that failed their checks.
+    pub snapshots_refused: u64,
+    /// Time of the last poll, from request to snapshot.
+    pub poll_ms: u64,
+    /// Nodes of the cluster.
+    pub nodes: u64,
+    /// Jobs pending.
+    pub jobs_pending: u64,
+    /// Jobs running.
+    pub jobs_running: u64,
+    /// Error of the last poll, if it failed.
+    pub last_error: Option<String>,
+}
+
+/// The overlay's own counters, as of its last report.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PluginStatus {
+    /// Whether it is connected now.
+    pub connected: bool,
+    /// Whether the mirror is complete.
+    pub synced: bool,
+    /// Version of the overlay.
+    pub overlay_version: String,
+    /// Slurm that it was built for.
+    pub slurm_version: String,
+    /// Process id of slurmctld.
+    pub pid: u32,
+    /// Calls of job_test by mode: `run_now`, `test_only`, `will_run`, `other`.
+    pub calls: BTreeMap<String, u64>,
+    /// Questions sent.
+    pub asks: u64,
+    /// Valid answers in time.
+    pub answers: u64,
+    /// Calls placed on the narrowed set.
+    pub narrowed: u64,
+    /// Why calls were not asked, answered or kept, by reason.
+    pub reasons: BTreeMap<String, u64>,
+    /// Answers after the deadline.
+    pub late_answers: u64,
+    /// Events sent.
+    pub events: u64,
+    /// Full states sent.
+    pub resyncs: u64,
+    /// Connections made.
+    pub connects: u64,
+    /// Times the circuit breaker opened.
+    pub breaker_opens: u64,
+    /// `closed`, `open` or `half-open`.
+    pub breaker: String,
+    /// The plugin's own time per asked call, nanoseconds.
+    pub ask_ns: Quantiles,
+    /// The plugin's own time per call that was not asked, nanoseconds.
+    pub skip_ns: Quantiles,
+    /// Successful stock calls on narrowed sets.
+    pub narrowed_stock: CallTime,
+    /// Stock calls on all candidates, by mode.
+    pub full_stock: BTreeMap<String, CallTime>,
+}
+
+/// Quantiles of a histogram; each value is the upper edge of the bucket that
+/// holds the quantile, at most 1/8 above it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// Number of samples.
+    pub count: u64,
+    /// Mean; each sample counts as the middle of its bucket.
+    pub mean: u64,
+    /// Median.
+    pub p50: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// Largest.
+    pub max: u64,
+    /// Upper edge and count of each bucket that is not empty: the difference
+    /// of two reports has the quantiles of the time between them.
+    #[serde(default)]
+    pub buckets: Vec<(u64, u64)>,
+}
+
+/// Count and mean time of stock calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallTime {
+    /// Number of calls.
+    pub calls: u64,
+    /// Mean, nanoseconds.
+    pub mean_ns: u64,
+}
+
+/// What became of the calls of one mode since the daemon started:
+/// `asked = narrowed + sum of fallen_back`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallShares {
+    /// Asks received.
+    pub asked: u64,
+    /// Of these, answered with nodes.
+    pub answered: u64,
+    /// Of these, placed on exactly the answered set.
+    pub narrowed: u64,
+    /// The others by reason.
+    pub fallen_back: BTreeMap<String, u64>,
+}
+
+/// The daemon's side of the plugin socket.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// Socket path.
+    pub socket: String,
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections refused for their credentials.
+    pub refused: u64,
+    /// Connections closed for a malformed message.
+    pub protocol_errors: u64,
+    /// Text of the last of these.
+    pub last_error: Option<String>,
+    /// Events applied to the mirror.
+    pub events: u64,
+    /// Running jobs in the mirror.
+    pub mirror_jobs: u64,
+    /// Nodes in the mirror.
+    pub mirror_nodes: u64,
+    /// Time from receiving an ask to sending its answer, nanoseconds.
+    pub answer_ns: Quantiles,
+}
+
+/// The background planner.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlannerStatus {
+    /// Plans made.
+    pub plans: u64,
+    /// Plans that the independent checker refused.
+    pub refused: u64,
+    /// Time of the last plan.
+    pub last_plan_ms: u64,
+    /// Age of the plan in force.
+    pub plan_age_ms: Option<u64>,
+    /// Error of the last refused plan.
+    pub last_error: Option<String>,
+}
+
+/// The data service.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CollectStatus {
+    /// Whether it is switched on.
+    pub enabled: bool,
+    /// Database.
+    pub path: String,
+    /// Address of the TCP listener; empty: none.
+    pub listen: String,
+    /// Generation of the assignments in force.
+    pub generation: u64,
+    /// How much there is.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// What methods use.
+    pub uses: Vec<UseReport>,
+}
+
+/// The decision history.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HistoryStatus {
+    /// Whether it is switched on.
+    pub enabled: bool,
+    /// File.
+    pub path: String,
+    /// Records written.
+    pub written: u64,
+    /// Records dropped because the queue was full or the disk failed.
+    pub dropped: u64,
+    /// Failed transactions.
+    pub errors: u64,
+    /// Text of the last failure, until a write succeeds.
+    pub last_error: Option<String>,
+}

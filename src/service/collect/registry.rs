@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Which programs there are and which node runs them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use phalanx_core::collect::{ALL, MASTER, Origin, Registration};
+use phalanx_core::hostlist;
+use phalanx_core::limits::{COLLECT_REGISTRATIONS_MAX, NODES_MAX};
+
+/// Why something about the data service was not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The request is wrong.
+    #[error("{0}")]
+    Invalid(String),
+    /// There is no such thing.
+    #[error("{0}")]
+    NotFound(String),
+    /// It would collide with what is there.
+    #[error("{0}")]
+    Conflict(String),
+    /// Not now.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// The nodes of a registration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Nodes {
+    All,
+    Master,
+    Listed(BTreeSet<String>),
+}
+
+impl Nodes {
+    fn of(registration: &Registration) -> Nodes {
+        match registration.nodes.as_str() {
+            ALL => Nodes::All,
+            MASTER => Nodes::Master,
+            // Checked before; a list that does not expand is no nodes.
+            list => Nodes::Listed(
+                hostlist::expand(list, NODES_MAX).unwrap_or_default().into_iter().collect(),
+            ),
+        }
+    }
+
+    fn has(&self, node: &str) -> bool {
+        match self {
+            Nodes::All => node != MASTER,
+            Nodes::Master => node == MASTER,
+            Nodes::Listed(names) => names.contains(node),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    registration: Registration,
+    nodes: Nodes,
+    /// With `replicas`: the nodes that were chosen.
+    chosen: BTreeSet<String>,
+}
+
+impl Entry {
+    fn new(registration: Registration) -> Entry {
+        Entry { nodes: Nodes::of(&registration), registration, chosen: BTreeSet::new() }
+    }
+
+    fn limited(&self) -> bool {
+        self.registration.replicas > 0 && self.nodes != Nodes::Master
+    }
+
+    fn runs_on(&self, node: &str) -> bool {
+        self.registration.enabled
+            && self.nodes.has(node)
+            && (!self.limited() || self.chosen.contains(node))
+    }
+}
+
+/// All registrations. A name of the configuration hides one of the API.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    config: BTreeMap<String, Entry>,
+    api: BTreeMap<String, Entry>,
+}
+
+impl Registry {
+    pub(super) fn get(&self, name: &str) -> Option<&Registration> {
+        self.entry(name).map(|entry| &entry.registration)
+    }
+
+    fn entry(&self, name: &str) -> Option<&Entry> {
+        self.config.get(name).or_else(|| self.api.get(name))
+    }
+
+    /// In the order of their names.
+    pub(super) fn all(&self) -> Vec<&Registration> {
+        let hidden = |name: &String| self.config.contains_key(name);
+        let api = self.api.iter().filter(|(name, _)| !hidden(name));
+        let mut all: Vec<&Registration> =
+            self.config.iter().chain(api).map(|(_, entry)| &entry.registration).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+
+    /// What one node runs, in the order of the names.
+    pub(super) fn assigned(&self, node: &str) -> Vec<Registration> {
+        let of = |registration: &&Registration| {
+            self.entry(&registration.name).is_some_and(|entry| entry.runs_on(node))
+        };
+        self.all().into_iter().filter(of).cloned().collect()
+    }
+
+    /// Whether a node runs it now.
+    pub(super) fn runs_on(&self, name: &str, node: &str) -> bool {
+        self.entry(name).is_some_and(|entry| entry.runs_on(node))
+    }
+
+    /// Whether values of it may come from this node, even if it was stopped or
+    /// moved just now.
+    pub(super) fn may_come_from(&self, name: &str, node: &str) -> bool {
+        self.entry(name).is_some_and(|entry| entry.nodes.has(node))
+    }
+
+    /// Takes over what was read from the database.
+    pub(super) fn load(&mut self, registrations: Vec<Registration>) {
+        for registration in registrations.into_iter().take(COLLECT_REGISTRATIONS_MAX) {
+            self.api.insert(registration.name.clone(), Entry::new(registration));
+        }
+    }
+
+    /// Takes over the configuration's; true if anything changed.
+    pub(super) fn set_config(&mut self, registrations: Vec<Registration>, wall_ms: u64) -> bool {
+        let mut new = BTreeMap::new();
+        let mut changed = false;
+        for mut registration in registrations {
+            registration.origin = Origin::Config;
+            if let Some(old) = self.config.get(&registration.name) {
+                let (version, changed_ms) = (old.registration.version, old.registration.changed_ms);
+                (registration.version, registration.changed_ms) = (version, changed_ms);
+                if old.registration == registration {
+                    new.insert(registration.name.clone(), old.clone());
+                    continue;
+                }
+                registration.version += 1;
+            }
+            registration.changed_ms = wall_ms;
+            changed = true;
+            new.insert(registration.name.clone(), Entry::new(registration));
+        }
+        changed |= new.len() != self.config.len();
+        self.config = new;
+        changed
+    }
+
+    /// Whether a new registration could be added.
+    pub(super) fn may_add(&self, registration: &Registration) -> Result<(), Refusal> {
+        if self.entry(&registration.name).is_some() {
+            return Err(Refusal::Conflict(format!(
+                "collector {}: it exists; update it instead",
+                registration.name
+            )));
+        }
+        if self.api.len() >= COLLECT_REGISTRATIONS_MAX {
+            return Err(Refusal::Conflict(format!(
+                "there are {COLLECT_REGISTRATIONS_MAX} registrations, the most that are taken"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The registration of this name if the API may change it.
+    pub(super) fn changeable(&self, name: &str) -> Result<&Registration, Refusal> {
+        if self.config.contains_key(name) {
+            return Err(Refusal::Conflict(format!(
+                "collector {name}: it stands in the configuration as [collector.{name}]; change \
+                 it there and reload"
+            )));
+        }
+        self.api
+            .get(name)
+            .map(|entry| &entry.registration)
+            .ok_or_else(|| Refusal::NotFound(format!("collector {name}: there is none")))
+    }
+
+    pub(super) fn put(&mut self, registration: Registration) {
+        self.api.insert(registration.name.clone(), Entry::new(registration));
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        self.api.remove(name);
+    }
+
+    /// Chooses the nodes of registrations with `replicas` among the nodes whose
+    /// agents are alive: those with the greatest hash of name and node, so that
+    /// a node's death moves its own instances only. True if any choice changed.
+    pub(super) fn elect(&mut self, alive: &[&str]) -> bool {
+        let mut changed = false;
+        for entry in self.config.values_mut().chain(self.api.values_mut()) {
+            if !entry.limited() {
+                continue;
+            }
+            let mut ranked: Vec<(u64, &str)> = alive
+                .iter()
+                .filter(|node| entry.nodes.has(node))
+                .map(|node| (rank(&entry.registration.name, node), *node))
+                .collect();
+            ranked.sort_unstable_by(|a, b| b.cmp(a));
+            let replicas = usize::try_from(entry.registration.replicas).unwrap_or(usize::MAX);
+            let chosen: BTreeSet<String> =
+                ranked.iter().take(replicas).map(|(_, node)| (*node).to_owned()).collect();
+            changed |= chosen != entry.chosen;
+            entry.chosen = chosen;
+        }
+        changed
+    }
+}
+
+/// FNV-1a of both names, mixed: the same on every machine.
+fn rank(name: &str, node: &str) -> u64 {
+    let bytes = name.bytes().chain([0]).chain(node.bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn named(name: &str, nodes: &str, replicas: u32) -> Registration {
+        let (name, nodes) = (name.to_owned(), nodes.to_owned());
+        Registration { name, nodes, replicas, ..Registration::default() }
+    }
+
+    fn names(registry: &Registry, node: &str) -> Vec<String> {
+        registry.assigned(node).into_iter().map(|r| r.name).collect()
+    }
+
+    #[test]
+    fn nodes_run_what_is_meant_for_them() {
+        let mut registry = Registry::default();
+        registry.put(named("everywhere", ALL, 0));
+        registry.put(named("some", "n[1-2]", 0));
+        registry.put(named("here", MASTER, 0));
+        registry.put(Registration { enabled: false, ..named("off", ALL, 0) });
+        assert_eq!(names(&registry, "n1"), ["everywhere", "some"]);
+        assert_eq!(names(&registry, "n3"), ["everywhere"]);
+        assert_eq!(names(&registry, MASTER), ["here"]);
+        assert!(registry.may_come_from("off", "n1") && !registry.runs_on("off", "n1"));
+        assert!(!registry.may_come_from("some", "n3"));
+        assert!(!registry.may_come_from("unknown", "n1"));
+    }
+
+    #[test]
+    fn the_configuration_hides_and_keeps_versions() {
+        let mut registry = Registry::default();
+        registry.put(named("a", "n1", 0));
+        assert!(registry.set_config(vec![named("a", "n2", 0), named("b", ALL, 0)], 7));
+        assert!(!registry.set_config(vec![named("a", "n2", 0), named("b", ALL, 0)], 8));
+        assert_eq!(registry.get("a").unwrap().nodes, "n2");
+        assert_eq!(registry.get("a").unwrap().changed_ms, 7);
+        assert!(matches!(registry.changeable("a"), Err(Refusal::Conflict(_))));
+        assert!(registry.set_config(vec![named("b", "n9", 0)], 9));
+        assert_eq!(registry.get("a").unwrap().nodes, "n1");
+        assert_eq!(registry.get("b").unwrap().version, 2);
+        assert_eq!(registry.all().len(), 2);
+    }
+
+    /// Goal: N replicas run on N live nodes, and a death moves only its own.
+    #[test]
+    fn replicas_move_only_from_dead_nodes() {
+        let mut registry = Registry::default();
+        for i in 0..50 {
+            registry.put(named(&format!("p{i}"), ALL, 2));
+        }
+        let nodes: Vec<String> = (1..=8).map(|i| format!("n{i}")).collect();
+        let alive: Vec<&str> = nodes.iter().map(String::as_str).collect();
+        assert!(registry.elect(&alive));
+        assert!(!registry.elect(&alive));
+        let of = |registry: &Registry| -> Vec<Vec<String>> {
+            nodes.iter().map(|node| names(registry, node)).collect()
+        };
+        let before = of(&registry);
+        assert_eq!(before.iter().map(Vec::len).sum::<usize>(), 100);
+        assert!(before.iter().all(|runs| (3..=25).contains(&runs.len())), "{before:?}");
+        assert!(registry.elect(&alive[1..]));
+        let after = of(&registry);
+        assert_eq!(after[0], Vec::<String>::new());
+        assert_eq!(after.iter().map(Vec::len).sum::<usize>(), 100);
+        for (before, after) in before.iter().zip(&after).skip(1) {
+            assert!(before.iter().all(|name| after.contains(name)));
+        }
+    }
+}

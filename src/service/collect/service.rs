@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The data service itself: one handle that everybody shares.
+//!
+//! Values live in memory and go to the database once a second; a registration
+//! is in the database before it counts. Locks are taken in the order keeper,
+//! registry, agents, latest; only the keeper's is held while the disk works.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::agents::Agents;
+use super::clock::Now;
+use super::command;
+use super::keeper::Keeper;
+use super::latest::{Latest, row};
+use super::registry::{Refusal, Registry};
+use super::store;
+use super::uses::Use;
+use phalanx_core::collect::{
+    AgentsReport, Batch, CLUSTER, DataNames, DataReport, MASTER, Output, Past, Patch, Put, Refused,
+    Registration, Stored, SyncReply, SyncRequest, UseChange, Value, ValueType, valid_name,
+    valid_node,
+};
+use phalanx_core::limits::{COLLECT_BATCH_MAX, COLLECT_POINTS_MAX};
+
+/// Period that is taken for data without a registration, milliseconds.
+const EVERY_MS: u64 = 30_000;
+
+/// What can be set; a running service takes up all but the path.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// The database; `None`: everything is in memory only.
+    pub path: Option<PathBuf>,
+    /// Where commands may lie.
+    pub command_dirs: Vec<PathBuf>,
+    /// User that may own commands besides root: the daemon's.
+    pub owner: u32,
+    /// Periods after which a value is stale.
+    pub stale_periods: u32,
+    /// Least time between two past values of one node, seconds.
+    pub history_step_s: u32,
+    /// Age at which past values are deleted, hours.
+    pub retention_hours: u32,
+    /// Size of the database at which the oldest go, MiB.
+    pub max_mb: u32,
+    /// Registrations of the configuration.
+    pub registrations: Vec<Registration>,
+    /// What the methods use.
+    pub uses: Vec<Use>,
+}
+
+/// Who hands in values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From<'n> {
+    /// An administrator: of any node.
+    Admin,
+    /// The agent of this node: what runs there, of that node.
+    Agent(&'n str),
+}
+
+type Changed = Box<dyn Fn(u64) + Send + Sync>;
+
+/// The data service.
+pub struct Collect {
+    pub(super) settings: RwLock<Settings>,
+    pub(super) keeper: Mutex<Keeper>,
+    pub(super) registry: RwLock<Registry>,
+    pub(super) agents: Mutex<Agents>,
+    pub(super) latest: RwLock<Latest>,
+    /// Choices made by REST, by key.
+    pub(super) choices: RwLock<BTreeMap<String, UseChange>>,
+    generation: AtomicU64,
+    changed: Changed,
+}
+
+impl std::fmt::Debug for Collect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Collect").field("generation", &self.generation).finish_non_exhaustive()
+    }
+}
+
+// A panic aborts the daemon, so a poisoned lock is never seen.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Collect {
+    /// Starts with what the database holds; without one that can be opened,
+    /// everything is kept in memory until it can. `changed` is called with each
+    /// new generation of the assignments.
+    #[must_use]
+    pub fn new(settings: Settings, changed: Changed, now: Now) -> Collect {
+        let mut keeper = Keeper::default();
+        let held = keeper.open(&settings, now).unwrap_or_default();
+        let mut registry = Registry::default();
+        registry.load(held.registrations);
+        registry.set_config(settings.registrations.clone(), now.wall_ms);
+        let mut latest = Latest::default();
+        for (name, node, value, time_ms, received_ms) in held.values {
+            latest.load(&name, &node, (value, time_ms, received_ms), now);
+        }
+        Collect {
+            settings: RwLock::new(settings),
+            keeper: Mutex::new(keeper),
+            registry: RwLock::new(registry),
+            agents: Mutex::new(Agents::default()),
+            latest: RwLock::new(latest),
+            choices: RwLock::new(held.uses.into_iter().collect()),
+            // Differs from that of the last start, and is exact in JSON.
+            generation: AtomicU64::new((now.wall_ms / 1000) << 20),
+            changed,
+        }
+    }
+
+    /// Generation of the assignments in force.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Tells the generation in force, which is otherwise told when it changes.
+    pub fn announce(&self) {
+        (self.changed)(self.generation());
+    }
+
+    pub(super) fn bump(&self) {
+        let generation = self.generation.fetch_add(1, Ordering::AcqRel) + 1;
+        (self.changed)(generation);
+    }
+
+    /// Takes up another configuration; the path stays as it was.
+    pub fn set_settings(&self, settings: Settings, now: Now) {
+        let registrations = settings.registrations.clone();
+        let mut keeper = lock(&self.keeper);
+        keeper.set_max_mb(settings.max_mb);
+        {
+            let mut current = write(&self.settings);
+            *current = Settings { path: current.path.take(), ..settings };
+        }
+        drop(keeper);
+        if write(&self.registry).set_config(registrations, now.wall_ms) {
+            self.bump();
+        }
+    }
+
+    /// Age from which on a datum is stale, and its period if it has one.
+    pub(super) fn limits_of(&self, name: &str) -> (Option<u64>, u64) {
+        let every = read(&self.registry).get(name).map(|registration| registration.every_ms);
+        let periods = u64::from(read(&self.settings).stale_periods);
+        (every, every.unwrap_or(EVERY_MS).saturating_mul(periods))
+    }
+
+    // ---- registrations
+
+    fn checked(&self, registration: &Registration) -> Result<(), Refusal> {
+        registration.check().map_err(Refusal::Invalid)?;
+        if registration.builtin().is_some() {
+            return Ok(());
+        }
+        let settings = read(&self.settings);
+        let path = std::path::Path::new(&registration.cmd);
+        command::check(path, &settings.command_dirs, settings.owner)
+            .map(|_| ())
+            .map_err(|error| Refusal::Invalid(error.to_string()))
+    }
+
+    /// Registers something new.
+    ///
+    /// # Errors
+    /// When it is wrong, exists, or cannot be made durable.
+    pub fn add(&self, patch: Patch, now: Now) -> Result<Registration, Refusal> {
+        let name = patch.name.clone();
+        let name = name.ok_or_else(|| Refusal::Invalid("name: missing".to_owned()))?;
+        if patch.cmd.is_none() {
+            return Err(Refusal::Invalid("cmd: missing".to_owned()));
+        }
+        let mut new = Registration { name, changed_ms: now.wall_ms, ..Registration::default() };
+        patch.apply(&mut new);
+        self.checked(&new)?;
+        let mut keeper = lock(&self.keeper);
+        read(&self.registry).may_add(&new)?;
+        keeper.write(|store| store.put_registration(&new))?;
+        self.put(new.clone(), now);
+        Ok(new)
+    }
+
+    /// Changes a registration.
+    ///
+    /// # Errors
+    /// When there is none, it is the configuration's, or the change is wrong or
+    /// cannot be made durable.
+    pub fn update(&self, name: &str, patch: Patch, now: Now) -> Result<Registration, Refusal> {
+        if patch.name.as_deref().is_some_and(|other| other != name) {
+            return Err(Refusal::Invalid("name: cannot be changed".to_owned()));
+        }
+        let mut keeper = lock(&self.keeper);
+        let mut new = read(&self.registry).changeable(name)?.clone();
+        let old = new.clone();
+        patch.apply(&mut new);
+        self.checked(&new)?;
+        if new == old {
+            return Ok(new);
+        }
+        new.version += 1;
+        new.changed_ms = now.wall_ms;
+        keeper.write(|store| store.put_registration(&new))?;
+        self.put(new.clone(), now);
+        Ok(new)
+    }
+
+    fn put(&self, registration: Registration, now: Now) {
+        {
+            let mut registry = write(&self.registry);
+            registry.put(registration);
+            registry.elect(&lock(&self.agents).alive(now));
+        }
+        self.bump();
+    }
+
+    /// Forgets a registration and its latest values.
+    ///
+    /// # Errors
+    /// When there is none, it is the configuration's, or the disk fails.
+    pub fn remove(&self, name: &str) -> Result<Registration, Refusal> {
+        let mut keeper = lock(&self.keeper);
+        let old = read(&self.registry).changeable(name)?.clone();
+        keeper.write(|store| store.remove_registration(name))?;
+        write(&self.registry).remove(name);
+        write(&self.latest).drop_name(name);
+        self.bump();
+        Ok(old)
+    }
+
+    // ---- values
+
+    /// Stores values; what is wrong with one is told by its index.
+    pub fn store(&self, values: &[Put], from: From<'_>, now: Now) -> Stored {
+        let mut out = Stored::default();
+        // Checked before the values are locked: readers wait for neither.
+        let mut good = Vec::with_capacity(values.len().min(COLLECT_BATCH_MAX));
+        {
+            let registry = read(&self.registry);
+            for (index, put) in values.iter().enumerate() {
+                match accept(put, from, &registry) {
+                    Ok(value) if index < COLLECT_BATCH_MAX => good.push((index, value)),
+                    Ok(_) => {
+                        let reason = format!("more than {COLLECT_BATCH_MAX} values");
+                        out.refused.push(Refused { index, reason });
+                    }
+                    Err(reason) => out.refused.push(Refused { index, reason }),
+                }
+            }
+        }
+        let mut latest = write(&self.latest);
+        for (index, (node, value)) in good {
+            let put = &values[index];
+            match latest.put((&put.name, node), value, (put.time_ms, put.age_ms), now) {
+                Ok(()) => out.stored += 1,
+                Err(reason) => out.refused.push(Refused { index, reason }),
+            }
+        }
+        out.refused.sort_by_key(|refused| refused.index);
+        out
+    }
+
+    /// The same for a request as it came.
+    ///
+    /// # Errors
+    /// When it has too many values.
+    pub fn store_batch(&self, batch: &Batch, now: Now) -> Result<Stored, Refusal> {
+        if batch.values.len() > COLLECT_BATCH_MAX {
+            let text =
+                format!("values: expected at most {COLLECT_BATCH_MAX}, got {}", batch.values.len());
+            return Err(Refusal::Invalid(text));
+        }
+        Ok(self.store(&batch.values, From::Admin, now))
+    }
+
+    /// The latest values of one name, of these nodes or of all.
+    ///
+    /// # Errors
+    /// When nothing has that name.
+    pub fn data(
+        &self,
+        name: &str,
+        nodes: Option<&[String]>,
+        now: Now,
+    ) -> Result<DataReport, Refusal> {
+        let (every_ms, stale_after_ms) = self.limits_of(name);
+        let latest = read(&self.latest);
+        let column = latest.column(name);
+        if column.is_none() && every_ms.is_none() {
+            return Err(Refusal::NotFound(format!("data {name}: there is none")));
+        }
+        let values = match (column, nodes) {
+            (None, _) => Vec::new(),
+            (Some(column), None) => {
+                column.iter().map(|(node, entry)| row(node, entry, stale_after_ms, now)).collect()
+            }
+            (Some(column), Some(nodes)) => nodes
+                .iter()
+                .filter_map(|node| Some(row(node, column.get(node.as_str())?, stale_after_ms, now)))
+                .collect(),
+        };
+        Ok(DataReport { name: name.to_owned(), every_ms, stale_after_ms, values })
+    }
+
+    /// Which data there are.
+    pub fn names(&self, now: Now) -> DataNames {
+        // Before the values are locked: no lock is waited for while that is held.
+        let every: BTreeMap<String, u64> = {
+            let registry = read(&self.registry);
+            registry.all().into_iter().map(|r| (r.name.clone(), r.every_ms)).collect()
+        };
+        let periods = u64::from(read(&self.settings).stale_periods);
+        let limit =
+            |name: &str| every.get(name).copied().unwrap_or(EVERY_MS).saturating_mul(periods);
+        DataNames { names: read(&self.latest).names(now, limit) }
+    }
+
+    /// Past values.
+    ///
+    /// # Errors
+    /// When there is no database, or it cannot be read.
+    pub fn past(
+        &self,
+        (name, node): (&str, &str),
+        period_ms: (u64, u64),
+        limit: usize,
+    ) -> Result<Past, Refusal> {
+        if !valid_name(name) || !valid_node(node) {
+            return Err(Refusal::NotFound(format!("data {name} of {node}: there is none")));
+        }
+        let path = read(&self.settings).path.clone();
+        let path = path.ok_or_else(|| Refusal::Unavailable("there is no database".to_owned()))?;
+        let points = store::past(&path, (name, node), period_ms, limit.min(COLLECT_POINTS_MAX))
+            .map_err(|error| Refusal::Unavailable(error.to_string()))?;
+        Ok(Past { name: name.to_owned(), node: node.to_owned(), points })
+    }
+
+    // ---- agents
+
+    /// Takes up what an agent hands over. Returns the number of its turn, for
+    /// [`Collect::lost`], and what was refused.
+    ///
+    /// # Errors
+    /// When the node's name is none, or there are too many agents.
+    pub fn begin_sync(
+        &self,
+        node: &str,
+        request: &SyncRequest,
+        now: Now,
+    ) -> Result<(u64, Vec<Refused>), Refusal> {
+        if node != MASTER && (!valid_node(node) || node == CLUSTER) {
+            return Err(Refusal::Invalid(format!("{node:?}: expected the name of a node")));
+        }
+        let turn = {
+            let registry = read(&self.registry);
+            let keep = |name: &str| registry.may_come_from(name, node);
+            lock(&self.agents).begin(node, request, keep, now)
+        };
+        let turn = turn.ok_or_else(|| Refusal::Unavailable("too many agents".to_owned()))?;
+        let stored = self.store(&request.values, From::Agent(node), now);
+        lock(&self.agents).count(node, stored.stored, stored.refused.len());
+        Ok((turn, stored.refused))
+    }
+
+    /// The answer to an agent whose generation was `had`.
+    pub fn end_sync(&self, node: &str, had: u64, refused: Vec<Refused>, now: Now) -> SyncReply {
+        let registry = read(&self.registry);
+        let generation = self.generation();
+        let assignments = (generation != had).then(|| registry.assigned(node));
+        drop(registry);
+        lock(&self.agents).end(node, generation, now);
+        SyncReply { generation, now_ms: now.wall_ms, refused, assignments }
+    }
+
+    /// The connection of an agent broke while its answer was held.
+    pub fn lost(&self, node: &str, turn: u64, now: Now) {
+        lock(&self.agents).lost(node, turn, now);
+    }
+
+    /// The agents.
+    pub fn agents(&self, now: Now) -> AgentsReport {
+        AgentsReport { agents: lock(&self.agents).report(now) }
+    }
+}
+
+/// The node and the value of a good put.
+fn accept<'p>(
+    put: &'p Put,
+    from: From<'p>,
+    registry: &Registry,
+) -> Result<(&'p str, Value), String> {
+    if !valid_name(&put.name) {
+        return Err(format!("name: {:?} is no name", phalanx_core::collect::short(&put.name)));
+    }
+    let registration = registry.get(&put.name);
+    let node = match from {
+        From::Admin => put.node.as_deref().ok_or("node: missing")?,
+        From::Agent(own) => {
+            if !registry.may_come_from(&put.name, own) {
+                return Err(format!("{}: not assigned to {own}", put.name));
+            }
+            let many = registration.is_some_and(|r| r.output == Output::Nodes);
+            let own = if own == MASTER { CLUSTER } else { own };
+            match put.node.as_deref() {
+                None => own,
+                Some(node) if node == own || many => node,
+                Some(node) => return Err(format!("node: {node} is not the agent's own")),
+            }
+        }
+    };
+    if !valid_node(node) {
+        return Err(format!("node: {:?} is no name", phalanx_core::collect::short(node)));
+    }
+    let value = Value::from_json(&put.value).map_err(|reason| format!("value: {reason}"))?;
+    match (registration.map(|r| r.value_type), &value) {
+        (Some(ValueType::Number), Value::Text(_)) => {
+            Err(format!("value: {} is a number, got text", put.name))
+        }
+        (Some(ValueType::Text), Value::Number(number)) => {
+            Ok((node, Value::Text(number.to_string())))
+        }
+        _ => Ok((node, value)),
+    }
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The daemon's configuration: typed, with defaults, checked as a whole.
+//!
+//! One TOML file (`/etc/phalanx/phalanx.toml`) holds everything. A file that
+//! does not say a key leaves it at its default, so an empty file is valid and
+//! equals [`Config::default`]. Every key, its range and whether a change needs
+//! a restart stand in one table ([`keys::KEYS`]); the annotated file
+//! `config/phalanx.toml` documents each of them, and tests hold the three
+//! together. Errors name file, line, column, key and what was expected, all of
+//! them at once rather than the first only.
+
+mod bag;
+mod balance;
+mod change;
+mod check;
+mod collect;
+mod data;
+mod error;
+mod gang;
+mod history;
+pub mod keys;
+mod learn;
+mod link;
+mod log;
+mod order;
+mod planner;
+mod planning;
+mod suggest;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+pub use bag::{BagConfig, BagLoss, BagMode};
+pub use balance::{BalanceConfig, BalanceMode, BestConfig, NoImprovement, WeightSource};
+pub use change::Change;
+pub use collect::{CollectConfig, ShareConfig};
+pub use data::{DataConfig, HdfsConfig};
+pub use error::{ConfigError, Issue};
+pub use gang::{GangConfig, GangMode};
+pub use history::{HistoryConfig, RecordConfig};
+pub use learn::LearnConfig;
+pub use link::{ControlConfig, LinkConfig};
+pub use log::{LogConfig, LogFormat, LogLevel};
+pub use order::{OrderBy, OrderConfig};
+pub use planner::{PlannerConfig, SourceConfig};
+
+use phalanx_core::collect::{Origin, Patch, Registration};
+use phalanx_core::limits::CONFIG_BYTES_MAX;
+
+/// Where `phalanxd` looks when `--config` is not given.
+pub const DEFAULT_PATH: &str = "/etc/phalanx/phalanx.toml";
+
+/// What the daemon does with a partition's jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// No decisions: Slurm places, nothing is recorded.
+    Off,
+    /// Decisions are made and recorded, but Slurm decides.
+    Shadow,
+    /// Decisions are sent to the plugin, which tries them first.
+    #[default]
+    Enforce,
+}
+
+impl Mode {
+    /// The word used in the file, in the history and in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Off => "off",
+            Mode::Shadow => "shadow",
+            Mode::Enforce => "enforce",
+        }
+    }
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The whole configuration. See `config/phalanx.toml` for each key's meaning.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Mode of every partition that has none of its own.
+    pub mode: Mode,
+    /// The plugin's socket and its limits.
+    pub link: LinkConfig,
+    /// The command line's socket.
+    pub control: ControlConfig,
+    /// Reading jobs and nodes from slurmctld.
+    pub source: SourceConfig,
+    /// The background planner.
+    pub planner: PlannerConfig,
+    /// The order in which pending jobs start.
+    pub order: OrderConfig,
+    /// Placement by weighted balance.
+    pub balance: BalanceConfig,
+    /// The record of decisions.
+    pub history: HistoryConfig,
+    /// Recordings that can be replayed.
+    pub record: RecordConfig,
+    /// What is learned from jobs that ended.
+    pub learn: LearnConfig,
+    /// Multi-node and het jobs as gangs.
+    pub gang: GangConfig,
+    /// Job arrays as bags of tasks.
+    pub bag: BagConfig,
+    /// HDFS, where jobs say what they read there.
+    pub hdfs: HdfsConfig,
+    /// Data-parallel jobs.
+    pub data: DataConfig,
+    /// The data service.
+    pub collect: CollectConfig,
+    /// Splitting data by what the nodes can do.
+    pub share: ShareConfig,
+    /// Logging.
+    pub log: LogConfig,
+    /// `[collector.NAME]`: registrations of the data service.
+    pub collector: BTreeMap<String, Patch>,
+    /// `[partition.NAME]`: what differs for one partition.
+    pub partition: BTreeMap<String, PartitionConfig>,
+}
+
+/// `[partition.NAME]`: what differs for one partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PartitionConfig {
+    /// Mode of this partition; `None` takes the global one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+}
+
+impl Config {
+    /// Reads and checks the file at `path`.
+    ///
+    /// # Errors
+    /// [`ConfigError::Read`] if it cannot be read or is larger than
+    /// [`CONFIG_BYTES_MAX`]; [`ConfigError::Invalid`] with every problem found.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let read = |source| ConfigError::Read { path: path.to_path_buf(), source };
+        let mut bytes = Vec::new();
+        let mut file = File::open(path).map_err(read)?.take(CONFIG_BYTES_MAX + 1);
+        file.read_to_end(&mut bytes).map_err(read)?;
+        if u64::try_from(bytes.len()).is_ok_and(|n| n > CONFIG_BYTES_MAX) {
+            let text = format!("larger than {CONFIG_BYTES_MAX} bytes");
+            return Err(read(std::io::Error::new(std::io::ErrorKind::FileTooLarge, text)));
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => Config::parse(&text, path),
+            Err(error) => {
+                let valid = error.utf8_error().valid_up_to();
+                let head = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
+                let issue = Issue::at(&head, head.len(), "", "expected UTF-8 text");
+                Err(ConfigError::Invalid { path: path.to_path_buf(), issues: vec![issue] })
+            }
+        }
+    }
+
+    /// Checks the text of a file; `path` is used in errors only.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`] with every problem found.
+    pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+        check::parse(text)
+            .map_err(|issues| ConfigError::Invalid { path: path.to_path_buf(), issues })
+    }
+
+    /// The registrations of `[collector.NAME]`.
+    pub fn registrations(&self) -> Vec<Registration> {
+        let of = |(name, patch): (&String, &Patch)| {
+            let mut registration = Registration {
+                name: name.clone(),
+                origin: Origin::Config,
+                ..Registration::default()
+            };
+            patch.clone().apply(&mut registration);
+            registration
+        };
+        self.collector.iter().map(of).collect()
+    }
+
+    /// The mode in force for a partition.
+    pub fn mode_for(&self, partition: &str) -> Mode {
+        self.partition.get(partition).and_then(|p| p.mode).unwrap_or(self.mode)
+    }
+
+    /// Whether any partition can get a decision.
+    pub fn any_active(&self) -> bool {
+        self.mode != Mode::Off
+            || self.partition.values().any(|p| p.mode.is_some_and(|m| m != Mode::Off))
+    }
+
+    /// Whether any partition's jobs can be touched.
+    pub fn any_enforced(&self) -> bool {
+        self.mode == Mode::Enforce || self.partition.values().any(|p| p.mode == Some(Mode::Enforce))
+    }
+
+    /// What is valid but probably not meant; one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        let balance = &self.balance;
+        if !balance.initial_weights.is_empty()
+            && !balance.weights_from.contains(&WeightSource::Initial)
+        {
+            out.push(
+                "balance.initial_weights has no effect: \
+                 balance.weights_from does not list \"initial\""
+                    .to_owned(),
+            );
+        }
+        let shadow = self.mode == Mode::Shadow
+            || self.partition.values().any(|p| p.mode == Some(Mode::Shadow));
+        if shadow && !self.history.enabled {
+            out.push(
+                "mode \"shadow\" without history: \
+                 `phalanx shadow` will have nothing to report (history.enabled = false)"
+                    .to_owned(),
+            );
+        }
+        if self.order.enabled && !self.any_enforced() {
+            out.push("order.enabled has no effect: no partition is in mode \"enforce\"".to_owned());
+        }
+        if !self.any_active() {
+            out.push("mode is \"off\" everywhere: Slurm places every job".to_owned());
+        }
+        out
+    }
+}

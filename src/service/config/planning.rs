@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a configuration means to the planner.
+
+use std::sync::Arc;
+
+use super::{BalanceMode, Config, GangMode, NoImprovement, WeightSource};
+use phalanx_methods::balance::{
+    BestParams, Mode as BalanceRules, NoImprovement as Rule, Params, Sources,
+};
+use phalanx_methods::gang::Mode;
+use phalanx_planner::gang::Settings;
+use phalanx_planner::place::Tuning;
+
+impl Config {
+    /// The balance method's parameters; weights stay by name, because the
+    /// dimensions are the cluster's.
+    pub fn tuning(&self) -> Tuning {
+        let config = &self.balance;
+        let has = |source| config.weights_from.contains(&source);
+        let params = Params {
+            mode: match config.mode {
+                BalanceMode::Best => BalanceRules::Best,
+                BalanceMode::Seed => BalanceRules::Seed,
+            },
+            initial_weights: Vec::new(),
+            sources: Sources {
+                initial: has(WeightSource::Initial),
+                pending: has(WeightSource::Pending),
+                usage: has(WeightSource::Usage),
+            },
+            threshold: config.threshold,
+            no_improvement: match config.no_improvement {
+                NoImprovement::Fallback => Rule::Fallback,
+                NoImprovement::Hold => Rule::Hold,
+            },
+            hold_max_ms: Some(config.hold_max_s.saturating_mul(1000)),
+            best: BestParams {
+                sharpness: config.best.sharpness,
+                packing: config.best.packing,
+                stranding: config.best.stranding,
+                fragment: config.best.fragment,
+                gang: config.best.gang,
+            },
+        };
+        let hold = self.bag.enabled && self.bag.hold;
+        Tuning {
+            params,
+            initial_weights: config.initial_weights.clone(),
+            ignore_node_weight: !config.respect_node_weight,
+            steered_hold_ms: hold.then(|| self.bag.hold_max_s.saturating_mul(1000)),
+            levels: Arc::default(),
+        }
+    }
+
+    /// How gangs are planned, where they are.
+    pub fn gang_settings(&self) -> Settings {
+        let gang = &self.gang;
+        Settings {
+            mode: match gang.mode {
+                GangMode::Best => Mode::Best,
+                GangMode::Seed => Mode::Seed,
+            },
+            seed: gang.seed,
+            threads: gang.threads as usize,
+            // Where nothing is learned, trying teaches nothing.
+            bonus_scale: if self.learn.enabled { gang.bonus_scale } else { 0.0 },
+            billing: gang.billing.clone(),
+            priority_weight: gang.priority_weight,
+            cost: gang.cost.clone(),
+            qos: gang.qos.clone(),
+            jobs_max: self.planner.plan_jobs_max as usize,
+        }
+    }
+}

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The bag method in the daemon: prices, learned times and powers.
+
+use std::collections::BTreeMap;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan, Zoned};
+
+use crate::api::types::{EnergyReport, EnergyRow, NodePower};
+use crate::config::{BagConfig, BagLoss, BagMode, Config};
+use crate::daemon::measures::BAG_POWER_W;
+use crate::daemon::recorder::now_ms;
+use crate::daemon::state::{Shared, lock};
+use crate::daemon::steerers::{Round, Steerer};
+use phalanx_core::number::as_f64;
+use phalanx_core::snapshot::{Job, Node, Snapshot};
+use phalanx_methods::bag::Mode;
+use phalanx_methods::learn::{JobTraits, Source, Speeds, class_of, node_class_of};
+use phalanx_planner::bag::{Inputs, Knowledge, Loss, Seconds, Settings, Watts, WattsFrom, plan};
+use phalanx_planner::steer::{Method, MethodReport, Steering};
+
+/// Joules of a kilowatt hour.
+const KWH: f64 = 3.6e6;
+/// Part of a node's CPUs from which on its power says what its tasks take.
+const BUSY: f64 = 0.5;
+
+/// Plans arrays; remembers the power of nodes that were busy.
+pub(super) struct Bags {
+    power: Arc<Mutex<Power>>,
+    pace: Pace,
+}
+
+impl Bags {
+    /// A planner that keeps what it sees in `power`.
+    pub(super) fn new(power: Arc<Mutex<Power>>) -> Self {
+        Self { power, pace: Pace::default() }
+    }
+}
+
+impl Steerer for Bags {
+    fn plan(&mut self, round: &Round<'_>) -> Steering {
+        let config = &round.config.bag;
+        if !config.enabled || !round.config.learn.enabled {
+            return nothing();
+        }
+        let mut power = lock(&self.power);
+        let collected = round.measures.get(BAG_POWER_W).map(|measured| &measured.of);
+        power.see(round.config, round.snapshot, collected);
+        let known = Known {
+            speeds: round.speeds,
+            config: round.config,
+            classes: Configured::new(round.config, round.snapshot),
+            power: &power,
+            now_s: round.now_s(),
+        };
+        let mut settings = settings(config, round.now_ms);
+        let (wanted, began) = (settings.mode, Instant::now());
+        settings.mode = self.pace.mode(wanted);
+        settings.pause_s = round.pause_s;
+        let mut steering = plan(&Inputs {
+            snapshot: round.snapshot,
+            rooms: round.rooms,
+            now_ms: round.now_ms,
+            outlook: round.outlook,
+            knowledge: &known,
+            settings: &settings,
+        });
+        let limit = Duration::from_millis(round.config.planner.deadline_ms);
+        self.pace.took(wanted, began.elapsed(), limit);
+        if settings.mode != wanted {
+            steering.report.mode.push_str(", as the configured mode takes too long");
+        }
+        steering
+    }
+}
+
+/// Which mode is quick enough: one that takes longer than a plan may gives way to
+/// a cheaper one, and is tried again when that has long been quick.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Steps below the wanted mode.
+    down: usize,
+    /// Quick plans in a row.
+    quick: u32,
+}
+
+impl Pace {
+    /// Quick plans after which the dearer mode is tried again.
+    const PATIENCE: u32 = 60;
+
+    fn ladder(wanted: Mode) -> &'static [Mode] {
+        match wanted {
+            Mode::Best => &[Mode::Best, Mode::Integer, Mode::Seed, Mode::Greedy],
+            Mode::Greedy => &[Mode::Greedy],
+            Mode::Average => &[Mode::Average],
+            Mode::Seed => &[Mode::Seed, Mode::Greedy],
+            Mode::Exact => &[Mode::Exact, Mode::Greedy],
+            Mode::Integer => &[Mode::Integer, Mode::Greedy],
+            Mode::Template => &[Mode::Template, Mode::Integer, Mode::Greedy],
+        }
+    }
+
+    fn mode(&self, wanted: Mode) -> Mode {
+        let ladder = Self::ladder(wanted);
+        ladder.get(self.down).or(ladder.last()).copied().unwrap_or(wanted)
+    }
+
+    fn took(&mut self, wanted: Mode, time: Duration, limit: Duration) {
+        self.quick = if time * 8 < limit { self.quick + 1 } else { 0 };
+        if time > limit {
+            self.down = (self.down + 1).min(Self::ladder(wanted).len() - 1);
+        } else if self.quick >= Self::PATIENCE {
+            *self = Self { down: self.down.saturating_sub(1), quick: 0 };
+        }
+    }
+}
+
+fn nothing() -> Steering {
+    let report =
+        MethodReport { method: Method::Bag.as_str().to_owned(), ..MethodReport::default() };
+    Steering::new(Method::Bag, report)
+}
+
+fn settings(bag: &BagConfig, now_ms: u64) -> Settings {
+    let now = zoned(now_ms);
+    Settings {
+        mode: match bag.mode {
+            BagMode::Best => Mode::Best,
+            BagMode::Seed => Mode::Seed,
+            BagMode::Exact => Mode::Exact,
+            BagMode::Integer => Mode::Integer,
+            BagMode::Template => Mode::Template,
+            BagMode::Greedy => Mode::Greedy,
+            BagMode::Average => Mode::Average,
+        },
+        energy_price: price_at(bag, now.hour()) / KWH,
+        ahead: prices_ahead(bag, &now).collect(),
+        task_price: bag.task_price,
+        price: bag.price.clone(),
+        margin: bag.margin,
+        strict: bag.hold,
+        loss: match bag.loss {
+            BagLoss::Run => Loss::Run,
+            BagLoss::Wait => Loss::Wait,
+        },
+        wait_max_s: bag.wait_max_s,
+        power_cap: (bag.power_cap_w > 0.0).then_some(bag.power_cap_w),
+        ..Settings::default()
+    }
+}
+
+fn zoned(now_ms: u64) -> Zoned {
+    let ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
+    Timestamp::from_millisecond(ms).unwrap_or_default().to_zoned(TimeZone::system())
+}
+
+/// Money per kWh at an hour of the day: the tariff's latest entry, which before
+/// its first one is the last of the day before.
+pub(super) fn price_at(bag: &BagConfig, hour: i8) -> f64 {
+    let mut hours: Vec<(i8, f64)> =
+        bag.tariff.iter().filter_map(|(from, price)| Some((from.parse().ok()?, *price))).collect();
+    hours.sort_by_key(|(from, _)| *from);
+    let before = hours.iter().rev().find(|(from, _)| *from <= hour).or(hours.last());
+    before.map_or(bag.energy_price, |(_, price)| *price)
+}
+
+/// Hours of the day that begin within the longest wait: seconds until then, and
+/// the price per joule from then on.
+fn prices_ahead<'a>(bag: &'a BagConfig, now: &'a Zoned) -> impl Iterator<Item = (u64, f64)> + 'a {
+    let into = i64::from(now.minute()) * 60 + i64::from(now.second());
+    let begins = (1..).map(move |hours: i64| hours * 3600 - into);
+    let of = |seconds: i64| {
+        let then = now.checked_add(seconds.seconds()).ok()?;
+        Some((u64::try_from(seconds).ok()?, price_at(bag, then.hour()) / KWH))
+    };
+    let near = move |of: &(u64, f64)| of.0 < bag.wait_max_s;
+    begins.map_while(of).take_while(near)
+}
+
+/// Power of a busy and of an idle node by class, from the configuration.
+#[derive(Debug, Default)]
+struct Configured {
+    busy: BTreeMap<String, f64>,
+    idle: BTreeMap<String, f64>,
+}
+
+impl Configured {
+    fn new(config: &Config, snapshot: &Snapshot) -> Self {
+        let mut out = Self::default();
+        for node in &snapshot.nodes {
+            let class = node_class_of(node, &config.learn.node_class_by);
+            let of = |table: &BTreeMap<String, f64>| {
+                let by_feature = || node.features.iter().find_map(|f| table.get(&**f));
+                table.get(&class).or_else(by_feature).copied()
+            };
+            if let Some(watts) = of(&config.bag.idle_watts) {
+                out.idle.insert(class.clone(), watts);
+            }
+            if let Some(watts) = of(&config.bag.watts) {
+                out.busy.insert(class, watts);
+            }
+        }
+        out
+    }
+}
+
+/// Power of busy nodes by class, as measured: the mean of the latest readings
+/// of each node at which it was busy, scaled to a full one.
+#[derive(Debug, Default)]
+pub(super) struct Power {
+    slurm: BTreeMap<String, BTreeMap<String, f64>>,
+    metric: BTreeMap<String, BTreeMap<String, f64>>,
+}
+
+impl Power {
+    fn see(
+        &mut self,
+        config: &Config,
+        snapshot: &Snapshot,
+        collected: Option<&BTreeMap<Arc<str>, f64>>,
+    ) {
+        if collected.is_none() {
+            self.metric.clear();
+        }
+        for node in &snapshot.nodes {
+            let used = as_f64(node.cpus_used) / as_f64(node.cpus.max(1));
+            if used < BUSY {
+                continue;
+            }
+            let class = node_class_of(node, &config.learn.node_class_by);
+            // The share of power that idle CPUs draw is part of the base.
+            let idle = idle_of(config, node, &class);
+            let full = |watts: f64| idle + (watts - idle).max(0.0) / used;
+            if let Some(watts) = node.watts {
+                let nodes = self.slurm.entry(class.clone()).or_default();
+                nodes.insert(node.name.to_string(), full(f64::from(watts)));
+            }
+            if let Some(watts) = collected.and_then(|collected| collected.get(&node.name)) {
+                self.metric.entry(class).or_default().insert(node.name.to_string(), full(*watts));
+            }
+        }
+    }
+
+    fn of(table: &BTreeMap<String, BTreeMap<String, f64>>, class: &str) -> Option<f64> {
+        let nodes = table.get(class)?;
+        Some(nodes.values().sum::<f64>() / as_f64(nodes.len() as u64))
+    }
+}
+
+fn idle_of(config: &Config, node: &Node, class: &str) -> f64 {
+    let table = &config.bag.idle_watts;
+    let by_feature = || node.features.iter().find_map(|f| table.get(&**f));
+    table.get(class).or_else(by_feature).copied().unwrap_or(0.0)
+}
+
+struct Known<'a> {
+    speeds: &'a Speeds,
+    config: &'a Config,
+    classes: Configured,
+    power: &'a Power,
+    now_s: i64,
+}
+
+impl Known<'_> {
+    /// Power of a fully used node.
+    fn node_watts(&self, class: &str) -> Option<(f64, WattsFrom)> {
+        let slurm = Power::of(&self.power.slurm, class).map(|w| (w, WattsFrom::Slurm));
+        let metric = || Power::of(&self.power.metric, class).map(|w| (w, WattsFrom::Metric));
+        let configured = || self.classes.busy.get(class).map(|w| (*w, WattsFrom::Configuration));
+        slurm.or_else(metric).or_else(configured)
+    }
+}
+
+impl Knowledge for Known<'_> {
+    fn job_class(&self, job: &Job) -> String {
+        class_of(&JobTraits::of(job), &self.config.learn.class_by)
+    }
+
+    fn node_class(&self, node: &Node) -> String {
+        node_class_of(node, &self.config.learn.node_class_by)
+    }
+
+    fn seconds(&self, job_class: &str, node_class: &str) -> Option<Seconds> {
+        let found = self.speeds.estimate(job_class, "", node_class, self.now_s);
+        (found.source != Source::Nothing && found.seconds > 0.0)
+            .then_some(Seconds { seconds: found.seconds, count: found.count })
+    }
+
+    fn watts(&self, job_class: &str, node_class: &str, share: f64) -> Option<Watts> {
+        let idle = self.idle_watts(node_class);
+        let above = |watts: f64, from| Watts { watts: (watts - idle * share).max(0.0), from };
+        let measured = self.speeds.watts(job_class, node_class, self.now_s);
+        if measured.count > 0.0 {
+            return Some(above(measured.mean, WattsFrom::Accounting));
+        }
+        let (node, from) = self.node_watts(node_class)?;
+        Some(above(node * share, from))
+    }
+
+    fn idle_watts(&self, node_class: &str) -> f64 {
+        self.classes.idle.get(node_class).copied().unwrap_or(0.0)
+    }
+}
+
+/// What is believed of power and energy, and where it comes from.
+pub(super) fn energy(shared: &Shared) -> EnergyReport {
+    let config = shared.config();
+    let time_ms = now_ms();
+    let snapshot = shared.snapshot();
+    let speeds = shared.speeds();
+    let power = lock(&shared.power);
+    let known = Known {
+        speeds: &speeds,
+        config: &config,
+        classes: snapshot
+            .as_ref()
+            .map_or_else(Configured::default, |s| Configured::new(&config, s)),
+        power: &power,
+        now_s: i64::try_from(time_ms / 1000).unwrap_or(i64::MAX),
+    };
+    let mut nodes: BTreeMap<String, NodePower> = BTreeMap::new();
+    for node in snapshot.iter().flat_map(|s| &s.nodes) {
+        let class = known.node_class(node);
+        let row = nodes.entry(class.clone()).or_insert_with(|| {
+            let busy = known.node_watts(&class);
+            NodePower {
+                class: class.clone(),
+                nodes: 0,
+                busy_w: busy.map(|(watts, _)| watts),
+                idle_w: known.idle_watts(&class),
+                from: busy.map(|(_, from)| from),
+            }
+        });
+        row.nodes += 1;
+    }
+    let mut rows = Vec::new();
+    for job in speeds.classes() {
+        for (class, _) in job.node_classes() {
+            let seconds = speeds.etc(job.name(), &class, known.now_s);
+            let measured = speeds.watts(job.name(), &class, known.now_s);
+            rows.push(EnergyRow {
+                job_class: job.name().to_string(),
+                nodes: class.to_string(),
+                seconds: seconds.mean,
+                runs: seconds.count,
+                watts: (measured.count > 0.0).then_some(measured.mean),
+                measured: measured.count,
+                from: match measured.count > 0.0 {
+                    true => Some(WattsFrom::Accounting),
+                    false => known.node_watts(&class).map(|(_, from)| from),
+                },
+            });
+        }
+    }
+    EnergyReport {
+        time_ms,
+        energy_price_kwh: price_at(&config.bag, zoned(time_ms).hour()),
+        task_price: config.bag.task_price,
+        margin: config.bag.margin,
+        nodes: nodes.into_values().collect(),
+        rows,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_that_takes_too_long_gives_way_for_a_while() {
+        let mut pace = Pace::default();
+        let mut took = |ms, times| {
+            for _ in 0..times {
+                pace.took(Mode::Best, Duration::from_millis(ms), Duration::from_millis(200));
+            }
+            pace.mode(Mode::Best)
+        };
+        assert_eq!(took(150, 100), Mode::Best);
+        assert_eq!(took(250, 1), Mode::Integer);
+        assert_eq!(took(5, Pace::PATIENCE - 1), Mode::Integer);
+        assert_eq!(took(5, 1), Mode::Best);
+        assert_eq!(took(900, 9), Mode::Greedy, "nothing is cheaper");
+    }
+
+    #[test]
+    fn a_tariff_holds_from_its_hour_on() {
+        let tariff = [("6".to_owned(), 0.4), ("22".to_owned(), 0.1)].into();
+        let bag = BagConfig { tariff, ..BagConfig::default() };
+        let at = |hour| price_at(&bag, hour);
+        assert_eq!([at(0), at(6), at(21), at(22)], [0.1, 0.4, 0.4, 0.1]);
+        assert_eq!(price_at(&BagConfig::default(), 3), 0.3);
+        // At 21:30 the cheap hours begin in half an hour.
+        let ahead = |hour, wait_max_s| {
+            let bag = BagConfig { wait_max_s, ..bag.clone() };
+            let now = jiff::civil::date(2026, 11, 21).at(hour, 30, 0, 0).to_zoned(TimeZone::UTC);
+            now.map(|now| prices_ahead(&bag, &now).collect::<Vec<_>>()).unwrap_or_default()
+        };
+        assert_eq!(ahead(21, 3600), [(1800, 0.1 / KWH)]);
+        assert_eq!(ahead(21, 1800), []);
+        assert_eq!(ahead(9, 3600), [(1800, 0.4 / KWH)]);
+    }
+}

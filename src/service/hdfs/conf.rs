@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Hadoop's client configuration: which file systems there are and where their NameNodes listen.
+//!
+//! `core-site.xml` and `hdfs-site.xml` as Hadoop reads them: later files over earlier ones unless
+//! a property is `final`, `${name}` replaced, `xi:include` followed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::HdfsError;
+use super::uri::Location;
+use phalanx_core::limits::HDFS_CONF_BYTES_MAX;
+
+/// Port of a NameNode where none is said.
+const RPC_PORT: u16 = 8020;
+/// Replacements of `${}` in one value, and depth of inclusions.
+const DEPTH_MAX: usize = 20;
+
+/// The NameNodes of one file system.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NameNode {
+    /// Name service, or `host:port`.
+    pub name: String,
+    /// `host:port` of each for RPC.
+    pub rpc: Vec<String>,
+    /// `host:port` of each for HTTP; empty where the configuration says none.
+    pub http: Vec<String>,
+}
+
+impl NameNode {
+    /// WebHDFS can be asked.
+    #[must_use]
+    pub fn has_http(&self) -> bool {
+        !self.http.is_empty()
+    }
+
+    /// `http://host:port` of each.
+    #[must_use]
+    pub fn http_urls(&self) -> Vec<String> {
+        self.http.iter().map(|address| format!("http://{address}")).collect()
+    }
+}
+
+/// The file systems of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Site {
+    /// Authority of `fs.defaultFS`.
+    pub default: Option<String>,
+    /// By name service or `host:port`.
+    pub services: BTreeMap<String, NameNode>,
+    /// `hadoop.security.authentication`, `simple` if not set.
+    pub authentication: String,
+    /// Directories that were read, for messages.
+    pub looked: String,
+}
+
+impl Site {
+    /// Reads the files that exist; `namenodes` are further `host[:port]` that may be asked, the
+    /// first of them the default file system if the files name none.
+    ///
+    /// # Errors
+    /// [`HdfsError::Configuration`] with file and line.
+    pub fn read(dirs: &[PathBuf], namenodes: &[String]) -> Result<Self, HdfsError> {
+        let mut values = Values::default();
+        for path in dirs.iter().flat_map(|d| [d.join("core-site.xml"), d.join("hdfs-site.xml")]) {
+            if path.exists() {
+                values.read(&path, 0)?;
+            }
+        }
+        let looked: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+        Ok(Site { looked: looked.join(", "), ..values.site(namenodes)? })
+    }
+
+    /// The NameNodes that a URI means.
+    ///
+    /// # Errors
+    /// [`HdfsError::NotConfigured`]: users cannot make the daemon connect anywhere.
+    pub fn service(&self, location: &Location) -> Result<NameNode, HdfsError> {
+        let unset = |what: &str| Err(HdfsError::Configuration(what.to_owned()));
+        if self.services.is_empty() {
+            return unset(&format!("no NameNode is configured in {}", self.looked));
+        }
+        if self.authentication != "simple" {
+            let found = &self.authentication;
+            return unset(&format!("hadoop.security.authentication is {found}, not simple"));
+        }
+        let Some(authority) = location.authority.as_ref().or(self.default.as_ref()) else {
+            return unset("no fs.defaultFS: the input needs a host");
+        };
+        let refused = || HdfsError::NotConfigured(authority.clone());
+        if let Some(service) = self.services.get(authority) {
+            return Ok(service.clone());
+        }
+        let full = with_port(authority, RPC_PORT);
+        let serves =
+            |s: &&NameNode| s.name == full || s.rpc.contains(&full) || s.http.contains(authority);
+        self.services.values().find(serves).cloned().ok_or_else(refused)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Values {
+    values: BTreeMap<String, String>,
+    fixed: BTreeSet<String>,
+    bytes: u64,
+}
+
+impl Values {
+    fn read(&mut self, path: &Path, depth: usize) -> Result<(), HdfsError> {
+        let bad = |what: String| HdfsError::Configuration(format!("{}: {what}", path.display()));
+        if depth > DEPTH_MAX {
+            return Err(bad("included too deeply".to_owned()));
+        }
+        let text = self.text(path).map_err(bad)?;
+        let options = roxmltree::ParsingOptions { allow_dtd: false, ..Default::default() };
+        let document = roxmltree::Document::parse_with_options(&text, options)
+            .map_err(|error| bad(error.to_string()))?;
+        let root = document.root_element();
+        if root.tag_name().name() != "configuration" {
+            let found = root.tag_name().name();
+            return Err(bad(format!("expected <configuration>, found <{found}>")));
+        }
+        for node in root.children().filter(roxmltree::Node::is_element) {
+            match node.tag_name().name() {
+                "property" => self.property(&node),
+                "include" => {
+                    let href = node.attribute("href").unwrap_or_default();
+                    let inner = path.parent().unwrap_or(Path::new("/")).join(href);
+                    let optional = node.children().any(|c| c.tag_name().name() == "fallback");
+                    if inner.exists() || !optional {
+                        self.read(&inner, depth + 1)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, path: &Path) -> Result<String, String> {
+        let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+        let mut text = String::new();
+        let left = HDFS_CONF_BYTES_MAX.saturating_sub(self.bytes);
+        file.take(left + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+        let length = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        if length > left {
+            return Err(format!("more than {HDFS_CONF_BYTES_MAX} bytes"));
+        }
+        self.bytes += length;
+        Ok(text)
+    }
+
+    fn property(&mut self, node: &roxmltree::Node<'_, '_>) {
+        let part = |name: &str| {
+            let child = node.children().find(|c| c.tag_name().name() == name)?;
+            let texts = child.children().filter(|piece| !piece.is_comment());
+            let texts = texts.filter_map(|piece| piece.text());
+            let text: String = texts.collect();
+            Some(text.trim().to_owned())
+        };
+        let (Some(name), Some(value)) = (part("name"), part("value")) else { return };
+        if self.fixed.contains(&name) {
+            return;
+        }
+        if part("final").is_some_and(|f| f == "true") {
+            self.fixed.insert(name.clone());
+        }
+        self.values.insert(name, value);
+    }
+
+    /// A value with `${...}` replaced; what has no value stays as it is, as in Hadoop.
+    fn get(&self, name: &str) -> Option<String> {
+        let mut value = self.values.get(name)?.clone();
+        for _ in 0..DEPTH_MAX {
+            let Some(start) = value.find("${") else { break };
+            let Some(length) = value.get(start..).and_then(|rest| rest.find('}')) else { break };
+            let inner = value.get(start + 2..start + length).unwrap_or_default();
+            let Some(text) = self.values.get(inner) else { break };
+            value = format!(
+                "{}{text}{}",
+                value.get(..start).unwrap_or_default(),
+                value.get(start + length + 1..).unwrap_or_default()
+            );
+        }
+        Some(value).filter(|v| !v.is_empty())
+    }
+
+    fn site(&self, namenodes: &[String]) -> Result<Site, HdfsError> {
+        let mut site = Site {
+            authentication: self
+                .get("hadoop.security.authentication")
+                .unwrap_or_else(|| "simple".to_owned()),
+            ..Site::default()
+        };
+        for name in list(self.get("dfs.nameservices")) {
+            let service = self.name_service(&name)?;
+            site.services.insert(name, service);
+        }
+        if let Some(uri) = self.get("fs.defaultFS").or_else(|| self.get("fs.default.name"))
+            && let Some(rest) = uri.strip_prefix("hdfs://")
+        {
+            let authority = rest.split('/').next().unwrap_or_default().to_owned();
+            site.default = Some(authority.clone());
+            if !site.services.contains_key(&authority) {
+                let service = self.single(&authority);
+                site.services.insert(service.name.clone(), service);
+            }
+        }
+        for address in namenodes {
+            let service = self.single(address);
+            site.default.get_or_insert_with(|| service.name.clone());
+            site.services.entry(service.name.clone()).or_insert(service);
+        }
+        Ok(site)
+    }
+
+    fn single(&self, authority: &str) -> NameNode {
+        let name = with_port(authority, RPC_PORT);
+        let http = self.get("dfs.namenode.http-address").map(|http| on_host(&http, &name));
+        NameNode { rpc: vec![name.clone()], http: http.into_iter().collect(), name }
+    }
+
+    fn name_service(&self, name: &str) -> Result<NameNode, HdfsError> {
+        let mut service = NameNode { name: name.to_owned(), ..NameNode::default() };
+        let ids = list(self.get(&format!("dfs.ha.namenodes.{name}")));
+        let suffixes: Vec<String> = if ids.is_empty() {
+            vec![name.to_owned()]
+        } else {
+            ids.iter().map(|id| format!("{name}.{id}")).collect()
+        };
+        for suffix in suffixes {
+            let key = format!("dfs.namenode.rpc-address.{suffix}");
+            let address = self.get(&key).ok_or_else(|| {
+                HdfsError::Configuration(format!("name service {name}: {key} is not set"))
+            })?;
+            let rpc = with_port(&address, RPC_PORT);
+            if let Some(http) = self.get(&format!("dfs.namenode.http-address.{suffix}")) {
+                service.http.push(on_host(&http, &rpc));
+            }
+            service.rpc.push(rpc);
+        }
+        Ok(service)
+    }
+}
+
+fn list(value: Option<String>) -> Vec<String> {
+    let value = value.unwrap_or_default();
+    value.split(',').map(str::trim).filter(|v| !v.is_empty()).map(str::to_owned).collect()
+}
+
+fn with_port(authority: &str, port: u16) -> String {
+    let has = authority.rsplit_once(':').is_some_and(|(_, p)| p.parse::<u16>().is_ok());
+    if has { authority.to_owned() } else { format!("{authority}:{port}") }
+}
+
+/// An HTTP address of the wildcard host is on the host that serves RPC.
+fn on_host(http: &str, rpc: &str) -> String {
+    match (http.strip_prefix("0.0.0.0:"), rpc.rsplit_once(':')) {
+        (Some(port), Some((host, _))) => format!("{host}:{port}"),
+        _ => http.to_owned(),
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Which Slurm node a DataNode is (`hdfs.md` section 2f). A mismatch would lose all locality
+//! without a word, so `phalanx hdfs check` prints every DataNode with its node or UNMAPPED.
+
+use std::collections::HashMap;
+
+use super::HdfsError;
+use phalanx_core::blocks::DataNode;
+use phalanx_core::hostlist;
+use phalanx_core::limits::HOSTLIST_NAMES_MAX;
+
+/// The names of one Slurm node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostNames {
+    /// NodeName.
+    pub name: String,
+    /// NodeHostName; empty if it is the same.
+    pub hostname: String,
+    /// NodeAddr; empty if it is the same.
+    pub address: String,
+}
+
+/// See the module. In order: the site's rules; an exact NodeName, NodeHostName or NodeAddr,
+/// whatever the case; the short host name, if one node only has it; the IP address, if it is one
+/// node's NodeAddr.
+#[derive(Debug, Default)]
+pub struct HostMap {
+    rules: HashMap<String, String>,
+    /// Name to node index; `None`: several nodes have it.
+    exact: HashMap<String, Option<u32>>,
+    short: HashMap<String, Option<u32>>,
+    by_name: HashMap<String, u32>,
+}
+
+impl HostMap {
+    /// `rules`: names as DataNodes report themselves and the nodes they are, see
+    /// [`hostlist::pairs`]. Node indexes are those of `nodes`.
+    ///
+    /// # Errors
+    /// [`HdfsError::Configuration`] for a rule that is none.
+    pub fn new(rules: &[String], nodes: &[HostNames]) -> Result<Self, HdfsError> {
+        let mut map = Self::default();
+        for rule in rules {
+            let pairs = hostlist::pairs(rule, HOSTLIST_NAMES_MAX)
+                .map_err(|error| HdfsError::Configuration(format!("host map: {error}")))?;
+            map.rules.extend(pairs.into_iter().map(|(from, to)| (from.to_ascii_lowercase(), to)));
+        }
+        for (at, node) in (0u32..).zip(nodes) {
+            map.by_name.insert(node.name.clone(), at);
+            for name in [&node.name, &node.hostname, &node.address] {
+                if !name.is_empty() {
+                    note(&mut map.exact, name, at);
+                    note(&mut map.short, short(name), at);
+                }
+            }
+        }
+        Ok(map)
+    }
+
+    /// The node that a DataNode is.
+    #[must_use]
+    pub fn node(&self, datanode: &DataNode) -> Option<u32> {
+        let host = datanode.host.to_ascii_lowercase();
+        for name in [&host, &datanode.ip] {
+            if let Some(node) = self.rules.get(name.as_str()) {
+                return self.by_name.get(node).copied();
+            }
+        }
+        let one = |map: &HashMap<String, Option<u32>>, name: &str| map.get(name).copied().flatten();
+        one(&self.exact, &host)
+            .or_else(|| one(&self.short, short(&host)))
+            .or_else(|| one(&self.exact, &datanode.ip))
+    }
+}
+
+fn note(map: &mut HashMap<String, Option<u32>>, name: &str, at: u32) {
+    let entry = map.entry(name.to_ascii_lowercase()).or_insert(Some(at));
+    if *entry != Some(at) {
+        *entry = None;
+    }
+}
+
+/// The part before the first dot; an address has none.
+fn short(name: &str) -> &str {
+    if name.parse::<std::net::IpAddr>().is_ok() {
+        return name;
+    }
+    name.split('.').next().unwrap_or(name)
+}

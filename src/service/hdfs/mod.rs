@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Where the blocks of a job's input lie: HDFS as a client, read only.
+//!
+//! [`Hdfs`] knows the site's NameNodes from Hadoop's own configuration files and contacts no
+//! others, whatever a user writes. [`Hdfs::locate`] lists an input's files and their blocks within
+//! a time limit, by Hadoop RPC, or by WebHDFS where the input says `webhdfs://`, or where RPC
+//! cannot be had and the configuration names an HTTP address. Every question is paged.
+//! [`HostMap`] says which Slurm node a DataNode is.
+//!
+//! # Source
+//! `hdfs.md` sections 2b to 2f. Limits: [`phalanx_core::limits`].
+
+mod cache;
+mod conf;
+mod glob;
+mod hosts;
+mod jmx;
+mod namenode;
+mod proto;
+mod resolve;
+mod rpc;
+#[cfg(test)]
+mod tests;
+mod uri;
+mod webhdfs;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+pub use cache::Cache;
+pub use conf::{NameNode, Site};
+pub use hosts::{HostMap, HostNames};
+pub use uri::{Location, Scheme, parse as parse_uri};
+
+use crate::config::HdfsConfig;
+use phalanx_core::blocks::{DataNode, Located};
+use phalanx_core::limits::HDFS_PAGE_BLOCKS;
+use rpc::Timeouts;
+
+/// A call may give up so long before its limit.
+const CLOSE: Duration = Duration::from_millis(20);
+
+/// Why an input could not be located.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HdfsError {
+    /// The URI is not one.
+    #[error("{0}")]
+    BadUri(String),
+    /// A NameNode that the configuration does not name.
+    #[error("{0} is not among the NameNodes of the configuration")]
+    NotConfigured(String),
+    /// The Hadoop configuration cannot be read.
+    #[error("{0}")]
+    Configuration(String),
+    /// No connection.
+    #[error("{address}: {error}")]
+    Unreachable {
+        /// Host and port.
+        address: String,
+        /// The system's words.
+        error: String,
+    },
+    /// The connection broke, or what came was not understood.
+    #[error("connection lost: {0}")]
+    Broken(String),
+    /// The time for this call is over.
+    #[error("no answer in time")]
+    OutOfTime,
+    /// The same at the end, with the limit that was reached.
+    #[error("no answer in time ({0})")]
+    Late(&'static str),
+    /// The NameNode's own refusal.
+    #[error("{}: {message}", short(class))]
+    Remote {
+        /// Class of the exception.
+        class: String,
+        /// First line of its text.
+        message: String,
+    },
+    /// No such file, or a pattern that matches none.
+    #[error("{0}: no such file")]
+    NotFound(String),
+    /// More than the limits allow.
+    #[error("{0}")]
+    TooMuch(String),
+}
+
+/// The exception's name without its package.
+fn short(class: &str) -> &str {
+    class.rsplit('.').next().unwrap_or(class)
+}
+
+impl HdfsError {
+    fn is_remote(&self, name: &str) -> bool {
+        matches!(self, Self::Remote { class, .. } if short(class) == name)
+    }
+
+    /// Another NameNode of the same name service may do better.
+    fn try_next(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Broken(_) | Self::OutOfTime)
+            || self.is_remote("StandbyException")
+            || self.is_remote("ObserverRetryOnActiveException")
+    }
+
+    /// The same question may be answered a little later.
+    fn try_later(&self) -> bool {
+        self.is_remote("RetriableException")
+            || self.is_remote("SafeModeException")
+            || self.is_remote("RetryStartFileException")
+    }
+}
+
+/// Time limits of one input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// For one connection.
+    pub connect: Duration,
+    /// For one answer.
+    pub call: Duration,
+    /// For the whole input.
+    pub job: Duration,
+}
+
+impl From<&HdfsConfig> for Limits {
+    fn from(config: &HdfsConfig) -> Self {
+        let ms = |ms| Duration::from_millis(u64::from(ms));
+        Self { connect: ms(config.connect_ms), call: ms(config.call_ms), job: ms(config.job_ms) }
+    }
+}
+
+impl Default for Limits {
+    /// 5 s, 15 s, 20 s (`hdfs.md` section 2e).
+    fn default() -> Self {
+        let s = Duration::from_secs;
+        Self { connect: s(5), call: s(15), job: s(20) }
+    }
+}
+
+/// One entry of a directory, or one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    /// Absolute path.
+    path: String,
+    kind: Kind,
+    length: u64,
+    modified_ms: u64,
+    replication: u32,
+    block_size: u64,
+    /// How it is striped, if it is erasure-coded.
+    striping: Option<resolve::Striping>,
+}
+
+impl Entry {
+    /// Its blocks fit into one page.
+    fn is_small(&self) -> bool {
+        let blocks = self.length.div_ceil(self.block_size.max(1));
+        blocks.saturating_mul(u64::from(self.replication.max(1))) <= HDFS_PAGE_BLOCKS
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Directory,
+    File,
+    Link,
+}
+
+/// What the resolver asks a NameNode, by whatever protocol.
+trait BlockSource {
+    /// One file or directory; `None` if there is none.
+    fn status(&mut self, path: &str) -> Result<Option<Entry>, HdfsError>;
+    /// All entries of a directory, in pages; stops with an error beyond `most`.
+    fn list(&mut self, path: &str, most: usize) -> Result<Vec<Entry>, HdfsError>;
+    /// The blocks of some files of one directory, in the order of the files. `listed`: a listing of
+    /// that directory may bring the blocks of all its files at once, for each [is small].
+    ///
+    /// [is small]: Entry::is_small
+    fn blocks(
+        &mut self,
+        files: &[Entry],
+        listed: bool,
+        sink: &mut resolve::Sink,
+    ) -> Result<(), HdfsError>;
+}
+
+/// A DataNode as a NameNode knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataNodeReport {
+    /// Its names.
+    pub datanode: DataNode,
+    /// `live`, `dead`, `decommissioning`, `decommissioned` or `maintenance`.
+    pub state: &'static str,
+}
+
+/// The site's file systems. See the module.
+#[derive(Debug)]
+pub struct Hdfs {
+    site: Site,
+    limits: Limits,
+    /// Which NameNode of a service was active last.
+    active: BTreeMap<String, usize>,
+}
+
+impl Hdfs {
+    /// Reads `core-site.xml` and `hdfs-site.xml` of these directories, later ones over earlier
+    /// ones; a directory without them says nothing. `namenodes` (`host:port`) are allowed besides.
+    ///
+    /// # Errors
+    /// [`HdfsError::Configuration`], with the file and the place.
+    pub fn new(dirs: &[PathBuf], namenodes: &[String], limits: Limits) -> Result<Self, HdfsError> {
+        Ok(Self { site: Site::read(dirs, namenodes)?, limits, active: BTreeMap::new() })
+    }
+
+    /// The file systems of `[hdfs]`.
+    ///
+    /// # Errors
+    /// See [`Hdfs::new`].
+    pub fn configured(config: &HdfsConfig) -> Result<Self, HdfsError> {
+        Self::new(&config.conf_dirs, &config.namenodes, config.into())
+    }
+
+    /// Changes [`Limits::job`], for a job with several inputs that has spent a part of it.
+    pub fn limit_job(&mut self, job: Duration) {
+        self.limits.job = job;
+    }
+
+    /// What is configured.
+    #[must_use]
+    pub fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// The file and its blocks, or those of a directory or pattern, as `user` may read them.
+    /// `context` stands in the NameNode's audit log.
+    ///
+    /// # Errors
+    /// See [`HdfsError`]; it takes no longer than [`Limits::job`].
+    pub fn locate(
+        &mut self,
+        uri: &str,
+        recursive: bool,
+        user: &str,
+        context: &str,
+    ) -> Result<Located, HdfsError> {
+        let timeouts = self.timeouts();
+        let located = self.locate_until(timeouts, uri, recursive, (user, context));
+        located.map_err(|error| match error {
+            HdfsError::OutOfTime if Instant::now() + CLOSE >= timeouts.end => {
+                HdfsError::Late("hdfs.job_ms")
+            }
+            HdfsError::OutOfTime => HdfsError::Late("hdfs.call_ms"),
+            other => other,
+        })
+    }
+
+    fn locate_until(
+        &mut self,
+        timeouts: Timeouts,
+        uri: &str,
+        recursive: bool,
+        (user, context): (&str, &str),
+    ) -> Result<Located, HdfsError> {
+        let location = uri::parse(uri)?;
+        let service = self.site.service(&location)?;
+        let base = location.base(&service);
+        let by_http = |this: &mut Self| {
+            this.by_http(&service, user, timeouts, |source| {
+                resolve::locate(source, &location.path, recursive, &base)
+            })
+        };
+        if location.scheme == Scheme::Webhdfs {
+            return by_http(self);
+        }
+        let by_rpc = self.by_rpc(&service, user, context, timeouts, |source| {
+            resolve::locate(source, &location.path, recursive, &base)
+        });
+        let error = match by_rpc {
+            Err(error) if error.try_next() && service.has_http() => error,
+            other => return other,
+        };
+        // If both fail, the first error tells what is wrong.
+        let mut located = by_http(self).map_err(|_| error.clone())?;
+        located.warnings.insert(0, format!("read by WebHDFS, because by RPC: {error}"));
+        Ok(located)
+    }
+
+    /// Every DataNode of a name service: by RPC if `user` is the file system's superuser, else as
+    /// the NameNode's status page has them.
+    ///
+    /// # Errors
+    /// See [`HdfsError`].
+    pub fn datanodes(&mut self, uri: &str, user: &str) -> Result<Vec<DataNodeReport>, HdfsError> {
+        let timeouts = self.timeouts();
+        let service = self.site.service(&uri::parse(uri)?)?;
+        let by_rpc =
+            self.by_rpc(&service, user, "phalanx check", timeouts, |source| source.datanodes());
+        match by_rpc {
+            Err(error) if service.has_http() => {
+                let urls = service.http_urls();
+                urls.iter().find_map(|url| jmx::live_nodes(url, &timeouts).ok()).ok_or(error)
+            }
+            other => other,
+        }
+    }
+
+    fn timeouts(&self) -> Timeouts {
+        let Limits { connect, call, job } = self.limits;
+        Timeouts { connect, call, end: Instant::now() + job }
+    }
+
+    /// Asks the NameNodes of the service one after the other, the last active one first.
+    fn by_rpc<T>(
+        &mut self,
+        service: &NameNode,
+        user: &str,
+        context: &str,
+        timeouts: Timeouts,
+        mut ask: impl FnMut(&mut namenode::Client) -> Result<T, HdfsError>,
+    ) -> Result<T, HdfsError> {
+        let first = self.active.get(&service.name).copied().unwrap_or(0);
+        let count = service.rpc.len();
+        let mut pause = Duration::from_millis(200);
+        loop {
+            let mut last = HdfsError::NotConfigured(service.name.clone());
+            for turn in 0..count {
+                let at = (first + turn) % count;
+                let Some(address) = service.rpc.get(at) else { continue };
+                let answer = namenode::Client::open(address, user, context, timeouts)
+                    .and_then(|mut client| ask(&mut client));
+                match answer {
+                    Err(error) if error.try_next() || error.try_later() => last = error,
+                    other => {
+                        if other.is_ok() {
+                            self.active.insert(service.name.clone(), at);
+                        }
+                        return other;
+                    }
+                }
+            }
+            // A service in fail-over has no active NameNode for some seconds.
+            let again = last.try_later() || (count > 1 && last.is_remote("StandbyException"));
+            if !again || timeouts.end.saturating_duration_since(Instant::now()) < pause * 2 {
+                return Err(last);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_secs(2));
+        }
+    }
+
+    fn by_http<T>(
+        &mut self,
+        service: &NameNode,
+        user: &str,
+        timeouts: Timeouts,
+        mut ask: impl FnMut(&mut webhdfs::Client) -> Result<T, HdfsError>,
+    ) -> Result<T, HdfsError> {
+        let mut last = HdfsError::Configuration(format!(
+            "{}: no dfs.namenode.http-address in the configuration",
+            service.name
+        ));
+        for url in service.http_urls() {
+            match ask(&mut webhdfs::Client::new(&url, user, timeouts)) {
+                Err(error) if error.try_next() => last = error,
+                other => return other,
+            }
+        }
+        Err(last)
+    }
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! From a path or pattern to files and blocks (`hdfs.md` section 2e), by any [`BlockSource`].
+
+use std::collections::BTreeSet;
+
+use super::glob::{self, Component};
+use super::{BlockSource, Entry, HdfsError, Kind};
+use phalanx_core::blocks::{Block, DataNode, File, Interner, Located, Replica, Storage};
+use phalanx_core::limits::{HDFS_BLOCKS_MAX, HDFS_DIRECTORIES_MAX, HDFS_FILES_MAX};
+
+/// Warnings of one kind that are told.
+const WARNINGS_MAX: usize = 10;
+
+/// One replica as a source tells it.
+#[derive(Debug)]
+pub(super) struct FoundReplica {
+    pub(super) datanode: DataNode,
+    pub(super) storage: Storage,
+    pub(super) cached: bool,
+    pub(super) leaving: bool,
+    /// Of an erasure-coded group: which internal block.
+    pub(super) unit: Option<u32>,
+}
+
+/// Cells of one size go round over so many data units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Striping {
+    pub(super) data_units: u64,
+    pub(super) cell: u64,
+}
+
+impl Striping {
+    /// Bytes of a group's data in one of its internal blocks; parity holds none.
+    pub(super) fn bytes(self, group: u64, unit: u64) -> u64 {
+        let cell = self.cell.max(1);
+        let stripe = cell.saturating_mul(self.data_units.max(1));
+        let rest = group % stripe;
+        let last = rest.saturating_sub(unit.saturating_mul(cell)).min(cell);
+        if unit < self.data_units { (group / stripe).saturating_mul(cell) + last } else { 0 }
+    }
+}
+
+/// One block as a source tells it.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    pub(super) corrupt: bool,
+    /// How an erasure-coded group is striped.
+    pub(super) striping: Option<Striping>,
+    pub(super) replicas: Vec<FoundReplica>,
+}
+
+/// Takes what a source finds, within the limits.
+#[derive(Debug, Default)]
+pub(super) struct Sink {
+    located: Located,
+    interner: Interner,
+    blocks: usize,
+    unreadable: usize,
+}
+
+impl Sink {
+    pub(super) fn begin(&mut self, entry: &Entry, open: bool) -> Result<(), HdfsError> {
+        if self.located.files.len() >= HDFS_FILES_MAX {
+            return Err(HdfsError::TooMuch(format!("more than {HDFS_FILES_MAX} files")));
+        }
+        self.located.files.push(File {
+            path: entry.path.clone(),
+            length: entry.length,
+            modified_ms: entry.modified_ms,
+            open,
+            blocks: Vec::new(),
+        });
+        Ok(())
+    }
+
+    pub(super) fn block(&mut self, found: Found) -> Result<(), HdfsError> {
+        self.blocks += 1;
+        if self.blocks > HDFS_BLOCKS_MAX {
+            return Err(HdfsError::TooMuch(format!("more than {HDFS_BLOCKS_MAX} blocks")));
+        }
+        let mut replicas = Vec::new();
+        if !found.corrupt {
+            let (length, striping) = (found.length, found.striping);
+            let among = u64::try_from(found.replicas.len()).unwrap_or(u64::MAX);
+            let keep = |r| replica(r, (length, among), striping, &mut self.interner);
+            replicas.extend(found.replicas.into_iter().filter_map(keep));
+        }
+        replicas.sort_unstable_by_key(|r| r.datanode);
+        let corrupt = replicas.is_empty() && found.length > 0;
+        self.unreadable += usize::from(corrupt);
+        if let Some(file) = self.located.files.last_mut() {
+            let (offset, length) = (found.offset, found.length);
+            file.blocks.push(Block { offset, length, corrupt, replicas });
+        }
+        Ok(())
+    }
+
+    /// Makes the blocks of the last file cover its length exactly: a file that somebody writes
+    /// is as long as its blocks, and a gap is a block that nobody holds.
+    pub(super) fn end(&mut self) {
+        let Some(file) = self.located.files.last_mut() else { return };
+        file.blocks.sort_by_key(|block| block.offset);
+        let mut whole = Vec::with_capacity(file.blocks.len());
+        let mut end = 0u64;
+        let most = if file.open { u64::MAX } else { file.length };
+        for mut block in std::mem::take(&mut file.blocks) {
+            block.length = block.length.min(most.saturating_sub(block.offset));
+            if block.length == 0 || block.offset < end {
+                continue;
+            }
+            if block.offset > end {
+                whole.push(missing(end, block.offset - end));
+            }
+            end = block.offset.saturating_add(block.length);
+            whole.push(block);
+        }
+        if file.open {
+            file.length = end;
+        } else if end < file.length {
+            whole.push(missing(end, file.length - end));
+        }
+        file.blocks = whole;
+        if file.open {
+            let text = format!("{}: is being written; {end} bytes count", file.path);
+            self.warn(text);
+        }
+    }
+
+    /// A file that was deleted or renamed since its directory was listed, or while its blocks came.
+    pub(super) fn gone(&mut self, entry: &Entry) {
+        self.located.files.pop_if(|last| last.path == entry.path);
+        self.warn(format!("{}: gone while the input was read, left out", entry.path));
+    }
+
+    fn warn(&mut self, text: String) {
+        if self.located.warnings.len() < WARNINGS_MAX {
+            self.located.warnings.push(text);
+        }
+    }
+
+    fn finish(mut self, base: &str) -> Located {
+        if self.unreadable > 0 {
+            let text = format!("{} blocks have no readable replica", self.unreadable);
+            self.warn(text);
+        }
+        let mut located = self.located;
+        located.datanodes = self.interner.datanodes;
+        located.base = base.to_owned();
+        located
+    }
+}
+
+fn missing(offset: u64, length: u64) -> Block {
+    Block { offset, length, corrupt: true, replicas: Vec::new() }
+}
+
+/// Of an erasure-coded group each data unit holds its cells, and parity nothing that is read; if
+/// it is not told who is which, all hold as much. `(length, among)`: bytes and hosts of the block.
+fn replica(
+    found: FoundReplica,
+    (length, among): (u64, u64),
+    striping: Option<Striping>,
+    interner: &mut Interner,
+) -> Option<Replica> {
+    let bytes = match (striping, found.unit) {
+        (Some(striping), Some(unit)) => striping.bytes(length, u64::from(unit)),
+        (Some(_), None) => length / among.max(1),
+        (None, _) => length,
+    };
+    if bytes == 0 && length > 0 {
+        return None;
+    }
+    Some(Replica {
+        datanode: interner.index(found.datanode),
+        bytes,
+        storage: found.storage,
+        cached: found.cached,
+        leaving: found.leaving,
+    })
+}
+
+/// See the module. Hidden files (`_x`, `.x`) of directories are left out, as MapReduce does.
+pub(super) fn locate(
+    source: &mut impl BlockSource,
+    path: &str,
+    recursive: bool,
+    base: &str,
+) -> Result<Located, HdfsError> {
+    let mut sink = Sink::default();
+    let roots = expand(source, path)?;
+    let mut alone = Vec::new();
+    for root in roots {
+        match root.kind {
+            Kind::File => alone.push(root),
+            Kind::Directory => directory(source, &root.path, recursive, &mut sink)?,
+            Kind::Link => sink.warn(format!("{}: a symbolic link, left out", root.path)),
+        }
+    }
+    for file in &alone {
+        source.blocks(std::slice::from_ref(file), false, &mut sink)?;
+    }
+    Ok(sink.finish(base))
+}
+
+fn hidden(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|name| name.starts_with(['_', '.']))
+}
+
+fn directory(
+    source: &mut impl BlockSource,
+    root: &str,
+    recursive: bool,
+    sink: &mut Sink,
+) -> Result<(), HdfsError> {
+    // In order of paths, whatever the depth.
+    let mut open = BTreeSet::from([root.to_owned()]);
+    let mut seen = 0usize;
+    while let Some(path) = open.pop_first() {
+        seen += 1;
+        if seen > HDFS_DIRECTORIES_MAX {
+            return Err(HdfsError::TooMuch(format!(
+                "{root}: more than {HDFS_DIRECTORIES_MAX} directories"
+            )));
+        }
+        let mut files = Vec::new();
+        let entries = source.list(&path, HDFS_FILES_MAX)?;
+        let listed = entries.iter().all(Entry::is_small);
+        for entry in entries {
+            match entry.kind {
+                _ if hidden(&entry.path) => {}
+                Kind::File => files.push(entry),
+                Kind::Directory if recursive => {
+                    open.insert(entry.path);
+                }
+                Kind::Directory => {
+                    sink.warn(format!(
+                        "{}: a directory, left out; `recursive` takes it",
+                        entry.path
+                    ));
+                }
+                Kind::Link => sink.warn(format!("{}: a symbolic link, left out", entry.path)),
+            }
+        }
+        source.blocks(&files, listed, sink)?;
+    }
+    Ok(())
+}
+
+/// The files and directories that a path or pattern means.
+fn expand(source: &mut impl BlockSource, path: &str) -> Result<Vec<Entry>, HdfsError> {
+    let components = glob::parse(path)?;
+    let names: Option<Vec<&str>> = components
+        .iter()
+        .map(|c| match c {
+            Component::Name(name) => Some(name.as_str()),
+            Component::Any(_) => None,
+        })
+        .collect();
+    let nothing = || HdfsError::NotFound(path.to_owned());
+    if let Some(names) = names {
+        let path = format!("/{}", names.join("/"));
+        return Ok(vec![source.status(&path)?.ok_or_else(nothing)?]);
+    }
+    let mut found = vec![String::new()];
+    let mut entries = Vec::new();
+    for (at, component) in components.iter().enumerate() {
+        let last = at + 1 == components.len();
+        let mut next = Vec::new();
+        for directory in &found {
+            step(source, directory, component, &mut next)?;
+            if next.len() > HDFS_FILES_MAX {
+                return Err(HdfsError::TooMuch(format!(
+                    "{path}: matches more than {HDFS_FILES_MAX} files"
+                )));
+            }
+        }
+        if last {
+            entries = next;
+        } else {
+            let inner = next.into_iter().filter(|e| e.kind == Kind::Directory);
+            found = inner.map(|e| e.path).collect();
+            if found.len() > HDFS_DIRECTORIES_MAX {
+                return Err(HdfsError::TooMuch(format!(
+                    "{path}: matches more than {HDFS_DIRECTORIES_MAX} directories"
+                )));
+            }
+        }
+    }
+    if entries.is_empty() { Err(nothing()) } else { Ok(entries) }
+}
+
+/// What of a directory (without `/` at its end) a component matches.
+fn step(
+    source: &mut impl BlockSource,
+    directory: &str,
+    component: &Component,
+    next: &mut Vec<Entry>,
+) -> Result<(), HdfsError> {
+    if let Component::Name(name) = component {
+        next.extend(source.status(&format!("{directory}/{name}"))?);
+        return Ok(());
+    }
+    let path = if directory.is_empty() { "/" } else { directory };
+    let entries = source.list(path, HDFS_FILES_MAX)?;
+    let name = |entry: &Entry| entry.path.rsplit('/').next().unwrap_or_default().to_owned();
+    next.extend(entries.into_iter().filter(|e| !hidden(&e.path) && component.matches(&name(e))));
+    Ok(())
+}

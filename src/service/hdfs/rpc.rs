@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! One connection of Hadoop RPC version 9 with SIMPLE authentication: a call at a time.
+//!
+//! Frames: a length of four bytes, big endian, then protocol buffers, each with its own length
+//! before it. Nothing larger than [`HDFS_FRAME_BYTES_MAX`] is taken.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use prost::Message;
+
+use super::HdfsError;
+use super::proto::{
+    CallerContext, IpcConnectionContext, RequestHeader, RpcRequestHeader, RpcResponseHeader,
+    UserInformation,
+};
+use phalanx_core::limits::HDFS_FRAME_BYTES_MAX;
+
+const PROTOCOL: &str = "org.apache.hadoop.hdfs.protocol.ClientProtocol";
+/// `hrpc`, version 9, service class 0, SIMPLE authentication.
+const PREAMBLE: [u8; 7] = *b"hrpc\x09\x00\x00";
+/// Call id of the connection's context.
+const CONTEXT_CALL: i32 = -3;
+/// `RPC_PROTOCOL_BUFFER`.
+const KIND: i32 = 2;
+
+/// A connection to a NameNode on behalf of one user.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: TcpStream,
+    client_id: Vec<u8>,
+    next_call: i32,
+    context: String,
+}
+
+/// Longest waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timeouts {
+    /// For a connection.
+    pub(super) connect: Duration,
+    /// For one answer.
+    pub(super) call: Duration,
+    /// When everything must be over.
+    pub(super) end: Instant,
+}
+
+impl Timeouts {
+    /// The wait that is left of `most`, or that nothing is.
+    pub(super) fn left(&self, most: Duration) -> Result<Duration, HdfsError> {
+        let left = self.end.saturating_duration_since(Instant::now()).min(most);
+        if left.is_zero() { Err(HdfsError::OutOfTime) } else { Ok(left) }
+    }
+}
+
+impl Connection {
+    /// Connects as `user`; `context` stands in the NameNode's audit log.
+    pub(super) fn open(
+        address: &str,
+        user: &str,
+        context: &str,
+        timeouts: &Timeouts,
+    ) -> Result<Self, HdfsError> {
+        let unreachable = |error: std::io::Error| HdfsError::Unreachable {
+            address: address.to_owned(),
+            error: error.to_string(),
+        };
+        let stream = connect(address, timeouts)?;
+        stream.set_nodelay(true).map_err(unreachable)?;
+        let client_id = client_id(&stream);
+        let mut connection = Self { stream, client_id, next_call: 0, context: context.to_owned() };
+        let mut hello = PREAMBLE.to_vec();
+        let user = UserInformation { effective_user: Some(user.to_owned()), real_user: None };
+        let whom = IpcConnectionContext { user: Some(user), protocol: Some(PROTOCOL.to_owned()) };
+        let header = connection.header(CONTEXT_CALL);
+        hello.extend(frame(&[
+            &header.encode_length_delimited_to_vec(),
+            &whom.encode_length_delimited_to_vec(),
+        ]));
+        let limit = timeouts.left(timeouts.call)?;
+        connection.stream.set_write_timeout(Some(limit)).map_err(unreachable)?;
+        connection.stream.write_all(&hello).map_err(unreachable)?;
+        Ok(connection)
+    }
+
+    fn header(&self, call_id: i32) -> RpcRequestHeader {
+        let context = CallerContext { context: self.context.clone() };
+        RpcRequestHeader {
+            rpc_kind: KIND,
+            rpc_op: 0,
+            call_id,
+            client_id: self.client_id.clone(),
+            retry_count: -1,
+            caller_context: Some(context),
+        }
+    }
+
+    /// One call; after an error other than [`HdfsError::Remote`] the connection is not to be
+    /// used again.
+    pub(super) fn call<Reply: Message + Default>(
+        &mut self,
+        method: &str,
+        request: &impl Message,
+        timeouts: &Timeouts,
+    ) -> Result<Reply, HdfsError> {
+        let call_id = self.next_call;
+        self.next_call = self.next_call.wrapping_add(1) & i32::MAX;
+        let what =
+            RequestHeader { method: method.to_owned(), protocol: PROTOCOL.to_owned(), version: 1 };
+        let bytes = frame(&[
+            &self.header(call_id).encode_length_delimited_to_vec(),
+            &what.encode_length_delimited_to_vec(),
+            &request.encode_length_delimited_to_vec(),
+        ]);
+        let broken = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => HdfsError::OutOfTime,
+            _ => HdfsError::Broken(format!("{method}: {error}")),
+        };
+        let limit = timeouts.left(timeouts.call)?;
+        let end = Instant::now() + limit;
+        self.stream.set_write_timeout(Some(limit)).map_err(broken)?;
+        self.stream.write_all(&bytes).map_err(broken)?;
+        let reply = self.receive(end).map_err(broken)?;
+        parse(&reply, call_id, method)
+    }
+
+    fn receive(&mut self, end: Instant) -> std::io::Result<Vec<u8>> {
+        let mut length = [0u8; 4];
+        self.fill(&mut length, end)?;
+        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+        if length > HDFS_FRAME_BYTES_MAX {
+            let text =
+                format!("a reply of {length} bytes, at most {HDFS_FRAME_BYTES_MAX} expected");
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text));
+        }
+        // Grows as bytes arrive: a length alone allocates nothing.
+        let mut reply = Vec::new();
+        while reply.len() < length {
+            let at = reply.len();
+            reply.resize(length.min(at + (1 << 16)), 0);
+            let part = reply.get_mut(at..).unwrap_or_default();
+            self.fill(part, end)?;
+        }
+        Ok(reply)
+    }
+
+    /// As `read_exact`, but no longer than until `end` in all.
+    fn fill(&mut self, mut buffer: &mut [u8], end: Instant) -> std::io::Result<()> {
+        while !buffer.is_empty() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(std::io::ErrorKind::TimedOut.into());
+            }
+            self.stream.set_read_timeout(Some(left))?;
+            match self.stream.read(buffer) {
+                Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => buffer = buffer.get_mut(n..).unwrap_or_default(),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn connect(address: &str, timeouts: &Timeouts) -> Result<TcpStream, HdfsError> {
+    let unreachable = |error: String| HdfsError::Unreachable { address: address.to_owned(), error };
+    let known: Vec<SocketAddr> =
+        address.to_socket_addrs().map_err(|e| unreachable(e.to_string()))?.collect();
+    let mut last = "no address".to_owned();
+    for one in known {
+        match TcpStream::connect_timeout(&one, timeouts.left(timeouts.connect)?) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error.to_string(),
+        }
+    }
+    Err(unreachable(last))
+}
+
+/// Sixteen bytes that tell this connection from others: the NameNode's retry cache, which reads
+/// them, does not concern calls that change nothing.
+fn client_id(stream: &TcpStream) -> Vec<u8> {
+    let port = stream.local_addr().map_or(0, |a| a.port());
+    let mut id = vec![0u8; 8];
+    id.extend(std::process::id().to_be_bytes());
+    id.extend(u32::from(port).to_be_bytes());
+    id
+}
+
+fn frame(parts: &[&[u8]]) -> Vec<u8> {
+    let length: usize = parts.iter().map(|p| p.len()).sum();
+    let mut bytes = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes().to_vec();
+    parts.iter().for_each(|part| bytes.extend_from_slice(part));
+    bytes
+}
+
+/// The message in a reply frame.
+pub(super) fn parse<Reply: Message + Default>(
+    mut frame: &[u8],
+    call_id: i32,
+    method: &str,
+) -> Result<Reply, HdfsError> {
+    let malformed = |error: prost::DecodeError| HdfsError::Broken(format!("{method}: {error}"));
+    let header = RpcResponseHeader::decode_length_delimited(&mut frame).map_err(malformed)?;
+    if header.status != 0 {
+        let class = header.exception.unwrap_or_default();
+        let message = header.message.unwrap_or_default();
+        let message = message.lines().next().unwrap_or_default().to_owned();
+        // A fatal error closes the connection, but says as much as another.
+        return Err(HdfsError::Remote { class, message });
+    }
+    if i64::from(header.call_id) != i64::from(call_id) {
+        let text = format!("{method}: an answer to call {}, not {call_id}", header.call_id);
+        return Err(HdfsError::Broken(text));
+    }
+    Reply::decode_length_delimited(&mut frame).map_err(malformed)
+}

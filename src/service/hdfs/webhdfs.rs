@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! WebHDFS: one GET a page. `GET_BLOCK_LOCATIONS` is what Hadoop's own client asks (1.x to 3.5),
+//! `GETFILEBLOCKLOCATIONS` the documented one of 3.2 and later, tried where the first is refused.
+
+use std::time::Instant;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::resolve::{Found, FoundReplica, Sink, Striping};
+use super::rpc::Timeouts;
+use super::{BlockSource, Entry, HdfsError, Kind};
+use phalanx_core::blocks::{DataNode, Storage};
+use phalanx_core::limits::{HDFS_FRAME_BYTES_MAX, HDFS_PAGE_BLOCKS};
+
+/// A NameNode's HTTP address, and who asks.
+#[derive(Debug)]
+pub(super) struct Client {
+    base: String,
+    user: String,
+    timeouts: Timeouts,
+    agent: ureq::Agent,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Refusal {
+    remote_exception: RemoteException,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RemoteException {
+    #[serde(default)]
+    exception: String,
+    #[serde(default)]
+    message: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    #[serde(default)]
+    path_suffix: String,
+    r#type: String,
+    length: u64,
+    modification_time: u64,
+    #[serde(default)]
+    replication: u32,
+    #[serde(default)]
+    block_size: u64,
+    #[serde(default)]
+    ec_policy_obj: Option<EcPolicy>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EcPolicy {
+    #[serde(default)]
+    num_data_units: u64,
+    #[serde(default)]
+    cell_size: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct OneStatus {
+    file_status: Status,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Statuses {
+    file_statuses: StatusList,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct StatusList {
+    file_status: Vec<Status>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Batch {
+    directory_listing: Page,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    partial_listing: Statuses,
+    remaining_entries: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Blocks {
+    located_blocks: LocatedBlocks,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LocatedBlocks {
+    #[serde(default)]
+    is_under_construction: bool,
+    #[serde(default)]
+    located_blocks: Vec<LocatedBlock>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LocatedBlock {
+    start_offset: u64,
+    #[serde(default)]
+    is_corrupt: bool,
+    block: ExtendedBlock,
+    #[serde(default)]
+    locations: Vec<Location>,
+    #[serde(default)]
+    cached_locations: Vec<Location>,
+    #[serde(default)]
+    storage_types: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExtendedBlock {
+    num_bytes: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Location {
+    host_name: String,
+    #[serde(default)]
+    ip_addr: String,
+    #[serde(default)]
+    xfer_port: u16,
+    #[serde(default)]
+    network_location: String,
+    #[serde(default)]
+    admin_state: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Documented {
+    block_locations: DocumentedList,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct DocumentedList {
+    #[serde(default)]
+    block_location: Vec<DocumentedBlock>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DocumentedBlock {
+    offset: u64,
+    length: u64,
+    #[serde(default)]
+    corrupt: bool,
+    #[serde(default)]
+    hosts: Vec<String>,
+    #[serde(default)]
+    names: Vec<String>,
+    #[serde(default)]
+    topology_paths: Vec<String>,
+    #[serde(default)]
+    cached_hosts: Vec<String>,
+    #[serde(default)]
+    storage_types: Vec<String>,
+}
+
+impl Client {
+    pub(super) fn new(base: &str, user: &str, timeouts: Timeouts) -> Self {
+        let (base, user) = (base.to_owned(), user.to_owned());
+        Self { base, user, timeouts, agent: agent(&timeouts) }
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T, HdfsError> {
+        let path: Vec<String> = path.split('/').map(escape).collect();
+        let url = format!("{}/webhdfs/v1{}", self.base, path.join("/"));
+        let mut request = self.agent.get(&url).query("user.name", &self.user);
+        for (key, value) in query {
+            request = request.query(*key, *value);
+        }
+        read(&self.base, request, &self.timeouts)
+    }
+
+    fn by_documented(&self, file: &Entry, sink: &mut Sink) -> Result<(), HdfsError> {
+        self.pages(
+            file,
+            |offset, length| {
+                let query =
+                    [("op", "GETFILEBLOCKLOCATIONS"), ("offset", offset), ("length", length)];
+                let reply: Documented = self.get(&file.path, &query)?;
+                Ok((
+                    false,
+                    reply.block_locations.block_location.into_iter().map(Found::from).collect(),
+                ))
+            },
+            sink,
+        )
+    }
+
+    fn by_client_op(&self, file: &Entry, sink: &mut Sink) -> Result<(), HdfsError> {
+        self.pages(
+            file,
+            |offset, length| {
+                let query = [("op", "GET_BLOCK_LOCATIONS"), ("offset", offset), ("length", length)];
+                let reply: Blocks = self.get(&file.path, &query)?;
+                let blocks = reply.located_blocks;
+                let found = blocks.located_blocks.into_iter().map(Found::from).collect();
+                Ok((blocks.is_under_construction, found))
+            },
+            sink,
+        )
+    }
+
+    fn pages(
+        &self,
+        file: &Entry,
+        ask: impl Fn(&str, &str) -> Result<(bool, Vec<Found>), HdfsError>,
+        sink: &mut Sink,
+    ) -> Result<(), HdfsError> {
+        let step = file.block_size.max(1).saturating_mul(HDFS_PAGE_BLOCKS).to_string();
+        let (mut cursor, mut begun) = (0u64, false);
+        loop {
+            let (open, found) = ask(&cursor.to_string(), &step)?;
+            if !begun {
+                sink.begin(file, open)?;
+                begun = true;
+            }
+            let mut end = cursor;
+            for mut block in found.into_iter().filter(|b| b.offset >= cursor) {
+                block.striping = file.striping;
+                end = block.offset.saturating_add(block.length);
+                sink.block(block)?;
+            }
+            if end <= cursor || end >= file.length {
+                break;
+            }
+            cursor = end;
+        }
+        sink.end();
+        Ok(())
+    }
+}
+
+impl BlockSource for Client {
+    fn status(&mut self, path: &str) -> Result<Option<Entry>, HdfsError> {
+        match self.get::<OneStatus>(path, &[("op", "GETFILESTATUS")]) {
+            Ok(reply) => Ok(Some(entry(path, reply.file_status))),
+            Err(error) if error.is_remote("FileNotFoundException") => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn list(&mut self, path: &str, most: usize) -> Result<Vec<Entry>, HdfsError> {
+        let (mut found, mut after) = (Vec::new(), String::new());
+        loop {
+            let query = [("op", "LISTSTATUS_BATCH"), ("startAfter", after.as_str())];
+            let page: Batch = match self.get(path, &query) {
+                // Hadoop 2 cannot page; its directories come whole, within the size of a reply.
+                Err(error) if error.is_remote("IllegalArgumentException") => {
+                    let all: Statuses = self.get(path, &[("op", "LISTSTATUS")])?;
+                    let page = Page { partial_listing: all, remaining_entries: 0 };
+                    Batch { directory_listing: page }
+                }
+                other => other?,
+            };
+            let Page { partial_listing, remaining_entries } = page.directory_listing;
+            let entries = partial_listing.file_statuses.file_status;
+            let Some(last) = entries.last() else { break };
+            after.clone_from(&last.path_suffix);
+            found.extend(entries.into_iter().map(|status| entry(path, status)));
+            if found.len() > most {
+                return Err(HdfsError::TooMuch(format!("{path}: more than {most} entries")));
+            }
+            if remaining_entries == 0 {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn blocks(&mut self, files: &[Entry], _: bool, sink: &mut Sink) -> Result<(), HdfsError> {
+        for file in files {
+            let found = match self.by_client_op(file, sink) {
+                Err(error) if error.is_remote("IllegalArgumentException") => {
+                    self.by_documented(file, sink)
+                }
+                other => other,
+            };
+            match found {
+                Err(error) if error.is_remote("FileNotFoundException") => sink.gone(file),
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn agent(timeouts: &Timeouts) -> ureq::Agent {
+    ureq::Agent::config_builder()
+        .timeout_connect(Some(timeouts.connect))
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .build()
+        .into()
+}
+
+/// One request: its JSON, or the refusal.
+pub(super) fn read<T: DeserializeOwned>(
+    base: &str,
+    request: ureq::RequestBuilder<ureq::typestate::WithoutBody>,
+    timeouts: &Timeouts,
+) -> Result<T, HdfsError> {
+    let failed = |error: ureq::Error| match error {
+        ureq::Error::Timeout(_) => HdfsError::OutOfTime,
+        other => HdfsError::Unreachable { address: base.to_owned(), error: other.to_string() },
+    };
+    let limit = timeouts.left(timeouts.call)?;
+    let started = Instant::now();
+    let request = request.config().timeout_global(Some(limit)).build();
+    let mut reply = request.call().map_err(failed)?;
+    let bytes = u64::try_from(HDFS_FRAME_BYTES_MAX).unwrap_or(u64::MAX);
+    let body = reply.body_mut().with_config().limit(bytes).read_to_vec().map_err(failed)?;
+    log::trace!("{base}: {} bytes in {:?}", body.len(), started.elapsed());
+    if reply.status().is_success() {
+        return serde_json::from_slice(&body)
+            .map_err(|error| HdfsError::Broken(format!("{base}: {error}")));
+    }
+    match serde_json::from_slice::<Refusal>(&body) {
+        Ok(Refusal { remote_exception: RemoteException { exception, message } }) => {
+            let message = message.lines().next().unwrap_or_default().to_owned();
+            Err(HdfsError::Remote { class: exception, message })
+        }
+        Err(_) => Err(HdfsError::Broken(format!("{base}: HTTP {}", reply.status()))),
+    }
+}
+
+/// A path component in a URL.
+fn escape(part: &str) -> String {
+    let mut out = String::new();
+    for byte in part.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+fn entry(directory: &str, status: Status) -> Entry {
+    let path = match (directory, status.path_suffix.as_str()) {
+        (path, "") => path.to_owned(),
+        ("/", name) => format!("/{name}"),
+        (path, name) => format!("{path}/{name}"),
+    };
+    Entry {
+        path,
+        kind: match status.r#type.as_str() {
+            "FILE" => Kind::File,
+            "DIRECTORY" => Kind::Directory,
+            _ => Kind::Link,
+        },
+        length: status.length,
+        modified_ms: status.modification_time,
+        replication: status.replication,
+        block_size: status.block_size,
+        striping: status.ec_policy_obj.map(|policy| Striping {
+            data_units: policy.num_data_units.max(1),
+            cell: policy.cell_size.max(1),
+        }),
+    }
+}
+
+/// Host and port.
+pub(super) fn split(address: &str) -> (String, u16) {
+    match address.rsplit_once(':') {
+        Some((ip, port)) => (ip.to_owned(), port.parse().unwrap_or(0)),
+        None => (address.to_owned(), 0),
+    }
+}
+
+fn storage(name: &str) -> Storage {
+    match name {
+        "SSD" => Storage::Ssd,
+        "ARCHIVE" => Storage::Archive,
+        "RAM_DISK" => Storage::Ram,
+        "PROVIDED" => Storage::Provided,
+        "NVDIMM" => Storage::Nvdimm,
+        _ => Storage::Disk,
+    }
+}
+
+impl From<LocatedBlock> for Found {
+    fn from(block: LocatedBlock) -> Self {
+        let cached: Vec<&str> =
+            block.cached_locations.iter().map(|l| l.host_name.as_str()).collect();
+        let replica = |(at, l): (usize, &Location)| FoundReplica {
+            datanode: DataNode {
+                host: l.host_name.clone(),
+                ip: l.ip_addr.clone(),
+                port: l.xfer_port,
+                rack: l.network_location.clone(),
+            },
+            storage: block.storage_types.get(at).map_or(Storage::Disk, |s| storage(s)),
+            cached: cached.contains(&l.host_name.as_str()),
+            leaving: !matches!(l.admin_state.as_str(), "" | "NORMAL"),
+            unit: None,
+        };
+        let replicas = block.locations.iter().enumerate().map(replica).collect();
+        Found {
+            offset: block.start_offset,
+            length: block.block.num_bytes,
+            corrupt: block.is_corrupt,
+            striping: None,
+            replicas,
+        }
+    }
+}
+
+impl From<DocumentedBlock> for Found {
+    fn from(block: DocumentedBlock) -> Self {
+        let replica = |(at, host): (usize, &String)| {
+            let (ip, port) = block.names.get(at).map(|n| split(n)).unwrap_or_default();
+            let rack = block.topology_paths.get(at).and_then(|p| p.rsplit_once('/'));
+            FoundReplica {
+                datanode: DataNode {
+                    host: host.clone(),
+                    ip,
+                    port,
+                    rack: rack.map_or("", |(rack, _)| rack).to_owned(),
+                },
+                storage: block.storage_types.get(at).map_or(Storage::Disk, |s| storage(s)),
+                cached: block.cached_hosts.contains(host),
+                leaving: false,
+                unit: None,
+            }
+        };
+        let replicas = block.hosts.iter().enumerate().map(replica).collect();
+        Found {
+            offset: block.offset,
+            length: block.length,
+            corrupt: block.corrupt,
+            striping: None,
+            replicas,
+        }
+    }
+}

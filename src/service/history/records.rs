@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What is recorded: plain data, made by the daemon.
+
+use phalanx_core::run::Run;
+
+/// The job that a record is about, and where it was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobRef {
+    /// Slurm's job id.
+    pub job_id: u32,
+    /// Id of the array that it is of.
+    pub array_job_id: Option<u32>,
+    /// Its task of that array.
+    pub array_task_id: Option<u32>,
+    /// Id of the het job that it is a component of.
+    pub het_job_id: Option<u32>,
+    /// User id of its owner.
+    pub user_id: u32,
+    /// Partition of the call.
+    pub partition: String,
+}
+
+/// One ask and its answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DecisionRecord {
+    /// Id of the decision, as sent to the plugin. Ids should not repeat over
+    /// restarts (begin at the start time); where one does, the newest counts.
+    pub decision: u64,
+    /// When, unix milliseconds.
+    pub time_ms: u64,
+    /// The job.
+    pub job: JobRef,
+    /// Kind of call: `run_now` or `will_run`.
+    pub ask: String,
+    /// Mode in force for the partition: `shadow` or `enforce`.
+    pub mode: String,
+    /// `narrow` or `no-opinion`.
+    pub verdict: String,
+    /// Why there was no opinion.
+    pub reason: Option<String>,
+    /// Decided nodes as a hostlist, canonical, also where shadow mode did not
+    /// send them; empty without an opinion.
+    pub nodes: String,
+    /// Number of decided nodes.
+    pub node_count: u32,
+    /// Generation of the configuration in force.
+    pub generation: u64,
+    /// Score terms, runner-up and margin as JSON; not kept if longer than
+    /// [`EXPLAIN_BYTES_MAX`](phalanx_core::limits::EXPLAIN_BYTES_MAX).
+    pub explain: Option<String>,
+    /// Time from the ask to its answer, microseconds.
+    pub latency_us: u64,
+}
+
+/// What the plugin made of an answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OutcomeRecord {
+    /// The decision that was answered.
+    pub decision: u64,
+    /// When the outcome arrived, unix milliseconds.
+    pub time_ms: u64,
+    /// The job.
+    pub job_id: u32,
+    /// `None`: placed on the answered nodes; else why not.
+    pub reason: Option<String>,
+    /// What slurmctld's call returned, 0 for success.
+    pub rc: i32,
+    /// Nodes of the result.
+    pub node_count: u32,
+    /// The plugin's own time for the ask, nanoseconds.
+    pub ask_ns: u64,
+}
+
+/// A job began.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlacementRecord {
+    /// When, unix milliseconds.
+    pub time_ms: u64,
+    /// The job.
+    pub job: JobRef,
+    /// Mode in force for its partition: `off`, `shadow` or `enforce`.
+    pub mode: String,
+    /// Nodes that it runs on as a hostlist, in the same canonical form as
+    /// [`DecisionRecord::nodes`].
+    pub nodes: String,
+    /// Number of these nodes.
+    pub node_count: u32,
+    /// The decision behind it where that is known; without it, queries take
+    /// the job's last `run_now` decision before the start.
+    pub decision: Option<u64>,
+    /// Mean dispersion of these nodes with the job on them.
+    pub dispersion_actual: Option<f64>,
+    /// Mean dispersion that the decided nodes would have had.
+    pub dispersion_decided: Option<f64>,
+}
+
+/// A job ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobEndRecord {
+    /// When, unix milliseconds.
+    pub time_ms: u64,
+    /// Slurm's job id.
+    pub job_id: u32,
+    /// Slurm's word for its state, such as `COMPLETED`.
+    pub state: String,
+}
+
+/// One entry of the history.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// An ask and its answer.
+    Decision(DecisionRecord),
+    /// What the plugin made of an answer.
+    Outcome(OutcomeRecord),
+    /// A job began.
+    Placement(PlacementRecord),
+    /// A job ended.
+    JobEnd(JobEndRecord),
+    /// What is known of a run that ended; one that is known already stays.
+    Run(Box<Run>),
+}

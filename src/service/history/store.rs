@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The writing side: one connection, one transaction for each batch.
+
+use std::path::Path;
+
+use rusqlite::{Transaction, TransactionBehavior, params};
+
+use super::HistoryError;
+use super::records::{DecisionRecord, JobEndRecord, OutcomeRecord, PlacementRecord, Record};
+use super::runs;
+use super::schema::{APPLICATION_ID, MIGRATIONS};
+use crate::sqlite::{Database, Schema};
+use phalanx_core::limits::EXPLAIN_BYTES_MAX;
+
+/// Bounds of what is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Age at which records are deleted, days.
+    pub retention_days: u32,
+    /// The same for runs, from which speeds are learned.
+    pub runs_days: u32,
+    /// Size of the database at which the oldest are deleted, MiB.
+    pub max_mb: u32,
+}
+
+/// An open history that can be written.
+#[derive(Debug)]
+pub struct History {
+    pub(super) database: Database,
+    pub(super) limits: Limits,
+    /// Set from reaching the size limit until well below it.
+    pub(super) shrinking: bool,
+}
+
+impl History {
+    /// Opens the database, making it (mode 0640) and its directory (0750) if
+    /// they are missing, and brings its tables up to date.
+    ///
+    /// # Errors
+    /// Anything of [`HistoryError`]; nothing is deleted or moved.
+    pub fn open(path: &Path, limits: Limits) -> Result<History, HistoryError> {
+        History::open_with(path, limits, MIGRATIONS)
+    }
+
+    pub(super) fn open_with(
+        path: &Path,
+        limits: Limits,
+        steps: &[&str],
+    ) -> Result<History, HistoryError> {
+        let database = Database::open(path, Schema { application_id: APPLICATION_ID, steps })?;
+        let mut history = History { database, limits, shrinking: false };
+        history.set_limits(limits)?;
+        Ok(history)
+    }
+
+    /// Takes other limits; they apply from the next write and prune.
+    ///
+    /// # Errors
+    /// SQLite's, if the bound on the file's size could not be set.
+    pub fn set_limits(&mut self, limits: Limits) -> Result<(), HistoryError> {
+        self.limits = limits;
+        self.database.bound(self.max_bytes())
+    }
+
+    pub(super) fn max_bytes(&self) -> u64 {
+        u64::from(self.limits.max_mb) << 20
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.database.path
+    }
+
+    /// Whether the file at the path is no longer the one that is open.
+    pub fn moved(&self) -> bool {
+        self.database.moved()
+    }
+
+    /// Writes a batch: all of it or nothing.
+    ///
+    /// # Errors
+    /// SQLite's; nothing of the batch is in the file then.
+    pub fn record(&mut self, records: &[Record]) -> Result<(), HistoryError> {
+        let failed = HistoryError::sql(&self.database.path, "write");
+        let transaction = self
+            .database
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(&failed)?;
+        for record in records {
+            match record {
+                Record::Decision(decision) => insert_decision(&transaction, decision),
+                Record::Outcome(outcome) => update_outcome(&transaction, outcome),
+                Record::Placement(placement) => insert_placement(&transaction, placement),
+                Record::JobEnd(end) => insert_job_end(&transaction, end),
+                Record::Run(run) => runs::insert(&transaction, run).map(|_| ()),
+            }
+            .map_err(&failed)?;
+        }
+        transaction.commit().map_err(&failed)
+    }
+
+    /// Moves everything from the write-ahead log into the database.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn checkpoint(&mut self) -> Result<(), HistoryError> {
+        self.database
+            .connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            .map_err(HistoryError::sql(&self.database.path, "checkpoint"))
+    }
+}
+
+fn insert_decision(transaction: &Transaction<'_>, d: &DecisionRecord) -> rusqlite::Result<()> {
+    let explain = d.explain.as_deref().filter(|text| text.len() <= EXPLAIN_BYTES_MAX);
+    transaction
+        .prepare_cached(
+            "INSERT INTO decisions (decision, time_ms, job_id, array_job_id, array_task_id, \
+             het_job_id, user_id, partition, ask, mode, verdict, reason, nodes, node_count, \
+             generation, latency_us, explain) \
+             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17)",
+        )?
+        .execute(params![
+            d.decision.cast_signed(),
+            d.time_ms.cast_signed(),
+            d.job.job_id,
+            d.job.array_job_id,
+            d.job.array_task_id,
+            d.job.het_job_id,
+            d.job.user_id,
+            d.job.partition,
+            d.ask,
+            d.mode,
+            d.verdict,
+            d.reason,
+            d.nodes,
+            d.node_count,
+            d.generation.cast_signed(),
+            d.latency_us.cast_signed(),
+            explain,
+        ])?;
+    Ok(())
+}
+
+/// An outcome whose decision is not (or no longer) there changes nothing.
+fn update_outcome(transaction: &Transaction<'_>, o: &OutcomeRecord) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached(
+            "UPDATE decisions SET outcome_ms = ?3, outcome_reason = ?4, outcome_rc = ?5, \
+             outcome_nodes = ?6, ask_ns = ?7 WHERE seq = \
+             (SELECT max(seq) FROM decisions WHERE decision = ?1 AND job_id = ?2)",
+        )?
+        .execute(params![
+            o.decision.cast_signed(),
+            o.job_id,
+            o.time_ms.cast_signed(),
+            o.reason,
+            o.rc,
+            o.node_count,
+            o.ask_ns.cast_signed(),
+        ])?;
+    Ok(())
+}
+
+fn insert_placement(transaction: &Transaction<'_>, p: &PlacementRecord) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached(
+            "INSERT INTO placements (time_ms, job_id, array_job_id, array_task_id, het_job_id, \
+             user_id, partition, mode, nodes, node_count, decision, dispersion_actual, \
+             dispersion_decided) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
+        )?
+        .execute(params![
+            p.time_ms.cast_signed(),
+            p.job.job_id,
+            p.job.array_job_id,
+            p.job.array_task_id,
+            p.job.het_job_id,
+            p.job.user_id,
+            p.job.partition,
+            p.mode,
+            p.nodes,
+            p.node_count,
+            p.decision.map(u64::cast_signed),
+            p.dispersion_actual,
+            p.dispersion_decided,
+        ])?;
+    Ok(())
+}
+
+fn insert_job_end(transaction: &Transaction<'_>, e: &JobEndRecord) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached("INSERT INTO job_ends (time_ms, job_id, state) VALUES (?1, ?2, ?3)")?
+        .execute(params![e.time_ms.cast_signed(), e.job_id, e.state])?;
+    Ok(())
+}

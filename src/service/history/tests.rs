@@ -1,0 +1,777 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Tests of the history: contents, faults, retention, speed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::bounded;
+use rusqlite::Connection;
+
+use super::*;
+use phalanx_core::run::Run;
+
+const LIMITS: Limits = Limits { retention_days: 30, runs_days: 365, max_mb: 1024 };
+const DAY_MS: u64 = 86_400_000;
+
+fn job(job_id: u32) -> JobRef {
+    JobRef { job_id, user_id: 1000, partition: "main".into(), ..JobRef::default() }
+}
+
+fn decision(id: u64, job_id: u32, time_ms: u64, nodes: &str) -> DecisionRecord {
+    DecisionRecord {
+        decision: id,
+        time_ms,
+        job: job(job_id),
+        ask: "run_now".into(),
+        mode: "shadow".into(),
+        verdict: if nodes.is_empty() { "no-opinion" } else { "narrow" }.into(),
+        reason: nodes.is_empty().then(|| "no-fit".into()),
+        nodes: nodes.into(),
+        node_count: u32::from(!nodes.is_empty()),
+        generation: 1,
+        explain: Some("{\"margin\":0.25}".into()),
+        latency_us: 80,
+    }
+}
+
+fn placement(job_id: u32, time_ms: u64, nodes: &str) -> PlacementRecord {
+    PlacementRecord {
+        time_ms,
+        job: job(job_id),
+        mode: "shadow".into(),
+        nodes: nodes.into(),
+        node_count: 1,
+        ..PlacementRecord::default()
+    }
+}
+
+/// A decision of a size as in practice, about 700 bytes.
+fn sized(id: u64, time_ms: u64) -> Record {
+    let mut record = decision(id, u32::try_from(id % 50_000).unwrap(), time_ms, "gpu[001-004]");
+    record.explain = Some("x".repeat(600));
+    Record::Decision(record)
+}
+
+/// The same of this moment, which upkeep does not delete for its age.
+fn fresh(id: u64) -> Record {
+    sized(id, now_ms())
+}
+
+fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    u64::try_from(since.as_millis()).unwrap()
+}
+
+fn options(path: &Path) -> ThreadOptions {
+    ThreadOptions {
+        batch_wait: Duration::from_millis(5),
+        retry_min: Duration::from_millis(20),
+        retry_max: Duration::from_millis(100),
+        upkeep: Duration::from_millis(20),
+        ..ThreadOptions::new(path)
+    }
+}
+
+/// Waits until the condition holds; fails the test after a minute.
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < end, "not within a minute: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn temp() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("history.sqlite");
+    (dir, path)
+}
+
+fn integrity(path: &Path) -> String {
+    let connection = Connection::open(path).unwrap();
+    connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let (_dir, path) = temp();
+    let mut history = History::open(&path, LIMITS).unwrap();
+    let mut full = decision(u64::MAX, 7, 1_700_000_000_000, "node[1-2]");
+    full.job = JobRef {
+        job_id: 7,
+        array_job_id: Some(5),
+        array_task_id: Some(2),
+        het_job_id: Some(3),
+        user_id: u32::MAX - 1,
+        partition: "gpu ä".into(),
+    };
+    let outcome = OutcomeRecord {
+        decision: u64::MAX,
+        time_ms: 1_700_000_000_001,
+        job_id: 7,
+        reason: Some("narrow-failed".into()),
+        rc: -1,
+        node_count: 2,
+        ask_ns: 123_456,
+    };
+    let mut start = placement(7, 1_700_000_000_002, "node[3-4]");
+    start.decision = Some(u64::MAX);
+    start.dispersion_actual = Some(0.25);
+    let batch = [
+        Record::Decision(full.clone()),
+        Record::Outcome(outcome.clone()),
+        Record::Placement(start.clone()),
+        Record::JobEnd(JobEndRecord { time_ms: 9, job_id: 7, state: "COMPLETED".into() }),
+        // An outcome of nothing known changes nothing.
+        Record::Outcome(OutcomeRecord { decision: 1, job_id: 7, ..OutcomeRecord::default() }),
+        Record::Outcome(OutcomeRecord { decision: u64::MAX, job_id: 8, ..outcome.clone() }),
+    ];
+    history.record(&batch).unwrap();
+    let reader = HistoryReader::new(&path);
+    let row = DecisionRow { decision: full, outcome: Some(outcome) };
+    assert_eq!(reader.decisions_of_job(7, 10).unwrap(), std::slice::from_ref(&row));
+    assert_eq!(reader.decisions_of_job(8, 10).unwrap(), []);
+    assert_eq!(reader.recent_decisions(10).unwrap(), std::slice::from_ref(&row));
+    assert_eq!(reader.placement_of_job(7).unwrap(), Some((start, Some(row))));
+    assert_eq!(reader.placement_of_job(8).unwrap(), None);
+    let totals = reader.totals().unwrap();
+    assert_eq!((totals.decisions, totals.placements, totals.job_ends), (1, 1, 1));
+    assert_eq!(totals.oldest_ms, Some(1_700_000_000_000));
+    assert!(totals.bytes > 0);
+}
+
+#[test]
+fn latest_decisions_come_first_and_long_explanations_are_left_out() {
+    let (_dir, path) = temp();
+    let mut history = History::open(&path, LIMITS).unwrap();
+    let mut long = decision(3, 1, 30, "c");
+    long.explain = Some("x".repeat(phalanx_core::limits::EXPLAIN_BYTES_MAX + 1));
+    let batch = [
+        Record::Decision(decision(1, 1, 10, "a")),
+        Record::Decision(decision(2, 2, 20, "b")),
+        Record::Decision(long),
+    ];
+    history.record(&batch).unwrap();
+    let reader = HistoryReader::new(&path);
+    let ids = |rows: Vec<DecisionRow>| -> Vec<u64> {
+        rows.iter().map(|row| row.decision.decision).collect()
+    };
+    assert_eq!(ids(reader.recent_decisions(2).unwrap()), [3, 2]);
+    let of_job = reader.decisions_of_job(1, 10).unwrap();
+    assert_eq!(of_job[0].decision.explain, None);
+    assert_eq!(ids(of_job), [3, 1]);
+}
+
+/// Pairs of starts and decisions: the last decision before each start counts,
+/// each for one start only; will_run asks and other modes do not.
+#[test]
+fn shadow_counts_agreement() {
+    let (_dir, path) = temp();
+    let mut history = History::open(&path, LIMITS).unwrap();
+    let mut will_run = decision(11, 1, 95, "z");
+    will_run.ask = "will_run".into();
+    let mut enforced = placement(5, 500, "x");
+    enforced.mode = "enforce".into();
+    let mut named = placement(6, 600, "b");
+    named.decision = Some(60);
+    let with = |mut p: PlacementRecord, actual: f64, decided: f64| {
+        p.dispersion_actual = Some(actual);
+        p.dispersion_decided = Some(decided);
+        Record::Placement(p)
+    };
+    let batch = [
+        // Job 1: an outdated decision, the one that counts, a will_run: agrees.
+        Record::Decision(decision(10, 1, 80, "old")),
+        Record::Decision(decision(10, 1, 90, "a")),
+        Record::Decision(will_run),
+        with(placement(1, 100, "a"), 0.2, 0.2),
+        // Job 1 again after a requeue, without a decision of its own: no pair.
+        Record::Placement(placement(1, 150, "q")),
+        // Job 2: differs.
+        Record::Decision(decision(20, 2, 190, "b")),
+        with(placement(2, 200, "c"), 0.5, 0.1),
+        // Job 3: no opinion: no pair. Job 4: decision after the start: no pair.
+        Record::Decision(decision(30, 3, 290, "")),
+        Record::Placement(placement(3, 300, "c")),
+        Record::Placement(placement(4, 400, "c")),
+        Record::Decision(decision(40, 4, 410, "c")),
+        // Job 5: enforced: no pair.
+        Record::Decision(decision(50, 5, 490, "y")),
+        Record::Placement(enforced),
+        // Job 6: names its decision although a later one exists.
+        Record::Decision(decision(60, 6, 580, "b")),
+        Record::Decision(decision(61, 6, 590, "c")),
+        Record::Placement(named),
+    ];
+    history.record(&batch).unwrap();
+    let reader = HistoryReader::new(&path);
+    let all = reader.shadow(0, 10).unwrap();
+    assert_eq!((all.starts, all.agreed), (3, 2));
+    assert!((all.dispersion_actual.unwrap() - 0.35).abs() < 1e-12);
+    assert!((all.dispersion_decided.unwrap() - 0.15).abs() < 1e-12);
+    let diff =
+        ShadowDifference { job_id: 2, time_ms: 200, actual: "c".into(), decided: "b".into() };
+    assert_eq!(all.differing, [diff]);
+    assert_eq!(reader.shadow(0, 0).unwrap().differing, []);
+    let later = reader.shadow(201, 10).unwrap();
+    assert_eq!((later.starts, later.agreed, later.dispersion_actual), (1, 1, None));
+    assert_eq!(reader.shadow(u64::MAX, 10).unwrap(), ShadowSummary::default());
+}
+
+/// Tasks are asked for under the array's id and start under their own: each
+/// start finds the decision of its task, named or not.
+#[test]
+fn array_tasks_are_matched_by_task() {
+    let (_dir, path) = temp();
+    let mut history = History::open(&path, LIMITS).unwrap();
+    let task = |mut job: JobRef, task: u32| {
+        job.array_job_id = Some(100);
+        job.array_task_id = Some(task);
+        job
+    };
+    let mut batch = Vec::new();
+    for (number, own_id, named) in [(1, 101, true), (2, 102, false), (3, 100, false)] {
+        let time = 10 * u64::from(number);
+        let mut ask = decision(u64::from(number), 100, time, &format!("n{number}"));
+        ask.job = task(ask.job, number);
+        let mut start = placement(own_id, time + 1, &format!("n{number}"));
+        start.job = task(start.job, number);
+        start.decision = named.then_some(u64::from(number));
+        batch.extend([Record::Decision(ask), Record::Placement(start)]);
+    }
+    history.record(&batch).unwrap();
+    let reader = HistoryReader::new(&path);
+    let summary = reader.shadow(0, 10).unwrap();
+    assert_eq!((summary.starts, summary.agreed), (3, 3));
+    for number in 1..=3 {
+        let (start, made) = reader.placement_of_task(100, number).unwrap().unwrap();
+        assert_eq!(start.nodes, format!("n{number}"));
+        assert_eq!(made.unwrap().decision.decision, u64::from(number));
+        let rows = reader.decisions_of_task(100, number, 10).unwrap();
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].decision.decision, u64::from(number));
+    }
+    assert_eq!(reader.placement_of_job(102).unwrap().unwrap().0.nodes, "n2");
+    assert_eq!(reader.placement_of_task(100, 4).unwrap(), None);
+    assert_eq!(reader.decisions_of_job(100, 10).unwrap().len(), 3);
+}
+
+#[test]
+fn a_batch_is_written_whole_or_not_at_all() {
+    let (_dir, path) = temp();
+    let mut history = History::open(&path, LIMITS).unwrap();
+    // The second record violates a rule of the table made for this test.
+    history
+        .database
+        .connection
+        .execute_batch(
+            "CREATE TRIGGER refuse BEFORE INSERT ON job_ends \
+             BEGIN SELECT raise(ABORT, 'refused'); END",
+        )
+        .unwrap();
+    let end = JobEndRecord { time_ms: 2, job_id: 1, state: "FAILED".into() };
+    let batch = [Record::Decision(decision(1, 1, 1, "a")), Record::JobEnd(end)];
+    let error = history.record(&batch).unwrap_err();
+    assert!(error.to_string().contains("cannot write: refused"), "{error}");
+    assert_eq!(HistoryReader::new(&path).totals().unwrap().decisions, 0);
+}
+
+#[test]
+fn a_new_file_is_private_and_in_wal_mode() {
+    let (dir, _) = temp();
+    let path = dir.path().join("a/b/history.sqlite");
+    let mut history = History::open(&path, LIMITS).unwrap();
+    history.record(&[Record::Decision(decision(1, 1, 1, "a"))]).unwrap();
+    let mode =
+        |name: &str| fs::metadata(path.with_file_name(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("history.sqlite") & 0o137, 0);
+    assert_eq!(mode("history.sqlite-wal") & 0o137, 0);
+    let journal: String =
+        history.database.connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+    assert_eq!(journal, "wal");
+}
+
+#[test]
+fn migrations_run_in_order_and_keep_the_data() {
+    let (_dir, path) = temp();
+    fs::write(&path, b"").unwrap(); // version 0: an empty file
+    let steps = |extra: &[&'static str]| -> Vec<&'static str> {
+        schema::MIGRATIONS.iter().chain(extra).copied().collect()
+    };
+    let add = "ALTER TABLE decisions ADD COLUMN energy_j REAL";
+    let fill = "UPDATE decisions SET energy_j = 2.5";
+    let known = i64::try_from(schema::MIGRATIONS.len()).unwrap();
+    let version = |history: &History| {
+        crate::sqlite::pragma(&history.database.connection, "user_version").unwrap()
+    };
+
+    let mut history = History::open(&path, LIMITS).unwrap();
+    assert_eq!(version(&history), known);
+    history.record(&[Record::Decision(decision(1, 1, 1, "a"))]).unwrap();
+    drop(history);
+
+    // A step that fails half-way leaves the version before it.
+    let half = "UPDATE decisions SET energy_j = 1; CREATE TABLE decisions (x)";
+    let error = History::open_with(&path, LIMITS, &steps(&[add, half])).unwrap_err();
+    assert!(error.to_string().contains("bring its tables up to date"), "{error}");
+    assert_eq!(error.trouble(), Trouble::Other);
+    let energy = "SELECT energy_j FROM decisions";
+    let history = History::open_with(&path, LIMITS, &steps(&[add])).unwrap();
+    assert_eq!(version(&history), known + 1);
+    let value: Option<f64> =
+        history.database.connection.query_row(energy, [], |r| r.get(0)).unwrap();
+    assert_eq!(value, None);
+    drop(history);
+    let history = History::open_with(&path, LIMITS, &steps(&[add, fill])).unwrap();
+    let value: Option<f64> =
+        history.database.connection.query_row(energy, [], |r| r.get(0)).unwrap();
+    assert_eq!((version(&history), value), (known + 2, Some(2.5)));
+    drop(history);
+
+    // This program is older than the file now.
+    let error = History::open(&path, LIMITS).unwrap_err();
+    assert_eq!(error.trouble(), Trouble::NotOurs);
+    assert!(error.to_string().contains("newer than"), "{error}");
+}
+
+#[test]
+fn files_of_others_are_left_alone() {
+    let (_dir, path) = temp();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("CREATE TABLE accounts (x); INSERT INTO accounts VALUES (1)").unwrap();
+    drop(other);
+    let before = fs::read(&path).unwrap();
+    let error = History::open(&path, LIMITS).unwrap_err();
+    assert_eq!(error.trouble(), Trouble::NotOurs);
+    // Nor does the thread move or change it.
+    let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
+    sender.send(Record::Decision(decision(1, 1, 1, "a")));
+    let shared = sender.shared().clone();
+    until("the record is lost", || shared.lost.load(Relaxed) == 1);
+    assert!(shared.last_error().unwrap().contains("another program"));
+    drop(sender);
+    thread.join();
+    assert_eq!(fs::read(&path).unwrap(), before);
+    assert_eq!(shared.moved_aside.load(Relaxed), 0);
+}
+
+#[test]
+fn old_records_are_deleted() {
+    let (_dir, path) = temp();
+    let mut history = History::open(&path, LIMITS).unwrap();
+    let now = 100 * DAY_MS;
+    let mut batch = Vec::new();
+    for i in 0..5000_u64 {
+        let time = if i < 4500 { 70 * DAY_MS - 1 - i } else { 70 * DAY_MS + i };
+        batch.push(Record::Decision(decision(i, 1, time, "a")));
+        batch.push(Record::Placement(placement(1, time, "a")));
+        batch.push(Record::JobEnd(JobEndRecord { time_ms: time, job_id: 1, state: "F".into() }));
+    }
+    history.record(&batch).unwrap();
+    assert_eq!(history.prune(now).unwrap(), 3 * 4500);
+    let totals = HistoryReader::new(&path).totals().unwrap();
+    assert_eq!((totals.decisions, totals.placements, totals.job_ends), (500, 500, 500));
+    assert_eq!(totals.oldest_ms, Some(70 * DAY_MS + 4500));
+    assert_eq!(history.prune(now).unwrap(), 0);
+}
+
+#[test]
+fn size_limit_deletes_the_oldest_and_gives_space_back() {
+    let (_dir, path) = temp();
+    let wide = Limits { max_mb: 64, ..LIMITS };
+    let mut history = History::open(&path, wide).unwrap();
+    let batch: Vec<Record> = (0..24_000).map(|i| sized(i, i)).collect();
+    history.record(&batch).unwrap();
+    let full = history.used_bytes().unwrap();
+    assert!(full > 16 << 20, "{full}");
+    history.set_limits(Limits { max_mb: 8, ..LIMITS }).unwrap();
+    assert!(history.prune(0).unwrap() > 0);
+    let used = history.used_bytes().unwrap();
+    assert!(used <= (8 << 20) / 10 * 9, "{used}");
+    assert!(used > 5 << 20, "too much was deleted: {used}");
+    history.checkpoint().unwrap();
+    let on_disk = fs::metadata(&path).unwrap().len();
+    assert!(on_disk < full * 3 / 4, "{on_disk} of {full}");
+    let totals = HistoryReader::new(&path).totals().unwrap();
+    assert_eq!(totals.newest_ms, Some(23_999));
+    assert!(totals.oldest_ms.unwrap() > 10_000);
+    assert_eq!(integrity(&path), "ok");
+}
+
+/// The hard bound of the file: writes go on, the oldest records make room.
+#[test]
+fn thread_makes_room_at_the_size_limit() {
+    let (_dir, path) = temp();
+    let limits = Limits { max_mb: 1, ..LIMITS };
+    let mut options = options(&path);
+    options.upkeep = Duration::from_secs(3600); // the bound itself, not upkeep
+    let (sender, thread) = HistoryThread::start(options, limits).unwrap();
+    let shared = sender.shared().clone();
+    for i in 0..12_000 {
+        while i > shared.written.load(Relaxed) + shared.lost.load(Relaxed) + 2000 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        sender.send(sized(i, i));
+    }
+    drop(sender);
+    thread.join();
+    assert_eq!(shared.written.load(Relaxed), 12_000);
+    assert!(shared.pruned.load(Relaxed) > 5000);
+    assert_eq!(shared.last_error(), None);
+    let totals = HistoryReader::new(&path).totals().unwrap();
+    assert_eq!(totals.newest_ms, Some(11_999));
+    assert!(totals.bytes <= (1 << 20) / 20 * 21, "{}", totals.bytes);
+}
+
+/// A mounted file system of one megabyte, unmounted when dropped.
+struct SmallDisk {
+    dir: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    fn mount() -> Option<SmallDisk> {
+        let dir = tempfile::tempdir().unwrap();
+        let status = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+            .arg(dir.path())
+            .stderr(Stdio::null())
+            .status();
+        status.is_ok_and(|status| status.success()).then_some(SmallDisk { dir })
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.dir.path()).status();
+    }
+}
+
+/// A disk that something else fills: records are lost and counted, the thread
+/// lives, and writes again as soon as there is space.
+#[test]
+fn thread_outlives_a_full_disk() {
+    let Some(disk) = SmallDisk::mount() else {
+        assert!(!may_mount(), "cannot mount a tmpfs");
+        eprintln!("not run: mounting a tmpfs needs CAP_SYS_ADMIN");
+        return;
+    };
+    let path = disk.dir.path().join("history.sqlite");
+    let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
+    let shared = sender.shared().clone();
+    sender.send(sized(0, 0));
+    until("the first record is written", || shared.written.load(Relaxed) == 1);
+    let ballast = disk.dir.path().join("ballast");
+    let mut file = fs::File::create(&ballast).unwrap();
+    while file.write_all(&[0; 4096]).is_ok() {}
+    drop(file); // its space comes back when it is removed
+    let mut id = 1;
+    until("records are lost", || {
+        id += 1;
+        sender.send(sized(id, id));
+        shared.lost.load(Relaxed) > 20
+    });
+    assert!(!shared.healthy.load(Relaxed));
+    let text = shared.last_error().unwrap();
+    assert!(text.contains("full") || text.contains("No space"), "{text}");
+    fs::remove_file(&ballast).unwrap();
+    let before = shared.written.load(Relaxed);
+    until("records are written again", || {
+        id += 1;
+        sender.send(sized(id, id));
+        shared.written.load(Relaxed) > before && shared.healthy.load(Relaxed)
+    });
+    assert_eq!(shared.last_error(), None);
+    drop(sender);
+    thread.join();
+    assert_eq!(integrity(&path), "ok");
+}
+
+/// Whether this process has the right to mount (CAP_SYS_ADMIN).
+fn may_mount() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:\t"));
+    let caps = line.and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0);
+    caps & (1 << 21) != 0
+}
+
+#[test]
+fn thread_begins_a_new_file_after_deletion() {
+    let (_dir, path) = temp();
+    let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
+    let shared = sender.shared().clone();
+    sender.send(fresh(1));
+    until("the first record is written", || shared.written.load(Relaxed) == 1);
+    fs::remove_file(&path).unwrap();
+    until("a new file is there", || path.exists() && shared.opens.load(Relaxed) == 2);
+    sender.send(fresh(2));
+    until("the second record is written", || shared.written.load(Relaxed) == 2);
+    // The same with the whole directory's contents.
+    for entry in fs::read_dir(path.parent().unwrap()).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    until("a third file is there", || path.exists() && shared.opens.load(Relaxed) == 3);
+    sender.send(fresh(3));
+    drop(sender);
+    thread.join();
+    let rows = HistoryReader::new(&path).recent_decisions(10).unwrap();
+    let ids: Vec<u64> = rows.iter().map(|row| row.decision.decision).collect();
+    assert_eq!(ids, [3]);
+    assert_eq!(integrity(&path), "ok");
+}
+
+fn corrupt_files(path: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(path.parent().unwrap())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_string_lossy().contains(".corrupt-"))
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn thread_moves_damaged_files_aside() {
+    let (_dir, path) = temp();
+    // Not SQLite at all, found when opening; with a log of something else.
+    fs::write(&path, vec![0x5a; 100_000]).unwrap();
+    fs::write(path.with_file_name("history.sqlite-wal"), b"rubbish").unwrap();
+    let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
+    let shared = sender.shared().clone();
+    sender.send(fresh(1));
+    until("a record is written", || shared.written.load(Relaxed) == 1);
+    assert_eq!(shared.moved_aside.load(Relaxed), 1);
+    assert_eq!(fs::read(&corrupt_files(&path)[0]).unwrap(), vec![0x5a; 100_000]);
+    drop(sender);
+    thread.join();
+
+    // Pages overwritten behind its back, found when writing.
+    let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
+    let shared = sender.shared().clone();
+    for id in 2..2000 {
+        sender.send(fresh(id));
+    }
+    until("all are written", || shared.written.load(Relaxed) == 1998);
+    drop(sender);
+    thread.join();
+    let size = usize::try_from(fs::metadata(&path).unwrap().len()).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[4096..size].fill(0xff);
+    fs::write(&path, &bytes).unwrap();
+    let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
+    let shared = sender.shared().clone();
+    sender.send(fresh(3000));
+    until("a record is written", || shared.written.load(Relaxed) == 1);
+    assert_eq!(shared.moved_aside.load(Relaxed), 1);
+    assert_eq!(shared.lost.load(Relaxed), 0);
+    assert_eq!(corrupt_files(&path).len(), 2);
+    drop(sender);
+    thread.join();
+    assert_eq!(HistoryReader::new(&path).totals().unwrap().decisions, 1);
+}
+
+#[test]
+fn thread_survives_an_impossible_path_and_recovers() {
+    let (dir, _) = temp();
+    let blocker = dir.path().join("file");
+    fs::write(&blocker, b"").unwrap();
+    let path = blocker.join("history.sqlite");
+    let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
+    let shared = sender.shared().clone();
+    sender.send(fresh(1));
+    until("the record is lost", || shared.lost.load(Relaxed) == 1);
+    assert!(shared.last_error().unwrap().contains("cannot"));
+    fs::remove_file(&blocker).unwrap();
+    until("it is open", || shared.opens.load(Relaxed) == 1);
+    sender.send(fresh(2));
+    drop(sender);
+    thread.join();
+    assert_eq!(shared.written.load(Relaxed), 1);
+    assert!(shared.healthy.load(Relaxed));
+}
+
+#[test]
+fn a_lock_held_by_others_costs_records_but_not_the_thread() {
+    let (_dir, path) = temp();
+    let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
+    let shared = sender.shared().clone();
+    until("it is open", || shared.opens.load(Relaxed) == 1);
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    sender.send(fresh(1));
+    until("the record is lost", || shared.lost.load(Relaxed) == 1);
+    other.execute_batch("ROLLBACK").unwrap();
+    let mut id = 1;
+    until("written again", || {
+        id += 1;
+        sender.send(fresh(id));
+        shared.written.load(Relaxed) > 0
+    });
+    assert_eq!(shared.opens.load(Relaxed), 1);
+    drop(sender);
+    thread.join();
+}
+
+#[test]
+fn a_full_queue_drops_and_counts() {
+    let (sender, receiver) = bounded(2);
+    let shared = HistoryShared::new(LIMITS);
+    let sender = HistorySender::new(sender, shared.clone());
+    for id in 0..5 {
+        sender.send(sized(id, id));
+    }
+    assert_eq!(shared.dropped.load(Relaxed), 3);
+    drop(receiver);
+    sender.send(sized(9, 9));
+    assert_eq!(shared.dropped.load(Relaxed), 4);
+}
+
+#[test]
+fn limits_of_a_reload_are_taken_up() {
+    let (_dir, path) = temp();
+    let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
+    let shared = sender.shared().clone();
+    let now = now_ms();
+    sender.send(sized(1, now - 3 * DAY_MS));
+    sender.send(sized(2, now));
+    until("both are written", || shared.written.load(Relaxed) == 2);
+    assert_eq!(shared.pruned.load(Relaxed), 0);
+    shared.set_limits(Limits { retention_days: 2, ..LIMITS });
+    until("one is deleted", || shared.pruned.load(Relaxed) == 1);
+    drop(sender);
+    thread.join();
+}
+
+const CHILD: &str = "PHALANX_TEST_HISTORY_CHILD";
+
+/// Not a test by itself: the process that `kill_in_the_middle` kills.
+#[test]
+fn child_writes_until_killed() {
+    let Some(path) = std::env::var_os(CHILD) else {
+        return;
+    };
+    let mut history = History::open(Path::new(&path), LIMITS).unwrap();
+    for batch in 0..1_000_000_u64 {
+        let records: Vec<Record> = (0..100).map(|i| sized(batch * 100 + i, batch)).collect();
+        history.record(&records).unwrap();
+        println!("committed {}", (batch + 1) * 100);
+        std::io::stdout().flush().unwrap();
+    }
+}
+
+/// After `kill -9` in the middle of writing the file is whole, every batch
+/// that was reported is there, and no batch is there in part.
+#[test]
+fn kill_in_the_middle() {
+    let (_dir, path) = temp();
+    for round in 1..=3_u64 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "history::tests::child_writes_until_killed", "--nocapture"])
+            .env(CHILD, &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut committed = 0;
+        let mut reports = 0;
+        for line in lines.map_while(Result::ok) {
+            if let Some((_, count)) = line.split_once("committed ") {
+                committed = count.trim().parse().unwrap();
+                reports += 1;
+                if reports == 30 * round {
+                    child.kill().unwrap();
+                }
+            }
+        }
+        child.wait().unwrap();
+        assert!(reports >= 30 * round, "the child ended early");
+        let mut history = History::open(&path, LIMITS).unwrap();
+        let count: u64 = history
+            .database
+            .connection
+            .query_row("SELECT count(*) FROM decisions", [], |row| {
+                row.get::<_, i64>(0).map(i64::cast_unsigned)
+            })
+            .unwrap();
+        assert!(count >= committed, "{count} of {committed}");
+        assert!(count <= committed + 100, "{count} of {committed}");
+        assert_eq!(count % 100, 0);
+        history.record(&[sized(0, 0)]).unwrap();
+        history.database.connection.execute_batch("DELETE FROM decisions").unwrap();
+        drop(history);
+        assert_eq!(integrity(&path), "ok");
+    }
+}
+
+/// 100,000 records through the thread. The bound is loose; the figure is
+/// printed (`cargo test --release ... -- --nocapture`).
+#[test]
+fn speed_of_100_000_records() {
+    let (_dir, path) = temp();
+    let (sender, receiver) = bounded(phalanx_core::limits::HISTORY_QUEUE_MAX);
+    let shared = HistoryShared::new(LIMITS);
+    let thread = HistoryThread::spawn(ThreadOptions::new(&path), receiver, shared.clone()).unwrap();
+    let (begin, now) = (Instant::now(), now_ms());
+    for i in 0..100_000 {
+        sender.send(sized(i, now + i)).unwrap(); // waits, where the daemon would drop
+    }
+    drop(sender);
+    thread.join();
+    let seconds = begin.elapsed().as_secs_f64();
+    let bytes = HistoryReader::new(&path).totals().unwrap().bytes;
+    eprintln!("100000 records in {seconds:.2} s, {:.0}/s, {bytes} bytes", 1e5 / seconds);
+    assert_eq!(shared.written.load(Relaxed), 100_000);
+    assert!(seconds < 60.0, "{seconds}");
+}
+
+fn ran(job: &str, start_s: i64, end_s: i64) -> Run {
+    Run {
+        job: job.to_owned(),
+        job_id: 7,
+        name: "train".to_owned(),
+        nodes: "n[1-2]".to_owned(),
+        start_s,
+        end_s,
+        elapsed_ms: 1500,
+        state: "COMPLETED".to_owned(),
+        exit_code: 255,
+        work: Some(2.5),
+        ..Run::default()
+    }
+}
+
+#[test]
+fn a_run_counts_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("h.sqlite");
+    let mut history = History::open(&path, LIMITS).unwrap();
+    let (first, again) = (ran("7", 10, 20), ran("7", 30, 50));
+    history.record(&[Record::Run(Box::new(first.clone()))]).unwrap();
+    let known = Run { joules: Some(9.0), ..first.clone() };
+    let done = history.import(&[first.clone(), again.clone(), known.clone(), known]).unwrap();
+    assert_eq!((done.new, done.filled, done.known), (1, 1, 2));
+    let reader = HistoryReader::new(&path);
+    let first = Run { joules: Some(9.0), ..first };
+    assert_eq!(reader.runs(0, 10).unwrap(), [again.clone(), first.clone()]);
+    assert_eq!(reader.runs(20_001, 10).unwrap(), std::slice::from_ref(&again));
+    let mut seen = Vec::new();
+    reader.each_run(|run| seen.push(run)).unwrap();
+    assert_eq!(seen, [first, again]);
+}
+
+#[test]
+fn runs_are_kept_for_a_time_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("h.sqlite");
+    let mut history = History::open(&path, LIMITS).unwrap();
+    let day = 86_400;
+    history.import(&[ran("1", 0, day), ran("2", 0, 300 * day)]).unwrap();
+    history.prune(u64::try_from(400 * day * 1000).unwrap()).unwrap();
+    let left = HistoryReader::new(&path).runs(0, 10).unwrap();
+    assert_eq!(left.iter().map(|run| run.job.as_str()).collect::<Vec<_>>(), ["2"]);
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The daemon and all that speaks to the world outside.
+//!
+//! The modules use each other downwards only: [`daemon`] wires the others together; [`link`]
+//! speaks with the plugin in slurmctld, [`source`] reads Slurm's tables, [`hdfs`] block
+//! locations, [`collect`] what nodes measure; [`history`] and [`recordings`] keep what happened;
+//! [`api`] serves it.
+#![forbid(unsafe_code)]
+
+pub mod api;
+pub mod collect;
+pub mod config;
+pub mod daemon;
+pub mod hdfs;
+pub mod history;
+pub mod link;
+pub mod recordings;
+pub mod remote;
+pub mod source;
+pub mod sqlite;

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! From wire records to the planner's types.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use phalanx_ffi::wire::{self, WireName};
+
+use phalanx_core::shape::{GresWant, LeftToSlurm, Memory, Shape, Sharing};
+use phalanx_planner::cluster::{Held, RunningJob, Table, TableNode};
+
+/// Slurm's NO_VAL: the value was not given.
+const NO_VAL: u32 = 0xffff_fffe;
+
+/// Names of the plugin's GRES ids and the dense ids made from them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct GresIds {
+    names: BTreeMap<(u32, u32), Arc<str>>,
+    dense: BTreeMap<(u32, u32), u32>,
+}
+
+impl GresIds {
+    pub(super) fn add(&mut self, message: &wire::GresNames<'_>) {
+        for entry in message.entries {
+            let name = Arc::from(&*entry.name.name());
+            self.names.insert((entry.plugin_id, entry.type_id), name);
+        }
+    }
+
+    /// Gives every known kind and type an id in name order and returns the
+    /// names in that order.
+    pub(super) fn number(&mut self) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
+        let mut kinds: Vec<_> = self.names.iter().filter(|((_, t), _)| *t == 0).collect();
+        let mut types: Vec<_> = self.names.iter().filter(|((_, t), _)| *t != 0).collect();
+        kinds.sort_by_key(|(_, name)| Arc::clone(name));
+        types.sort_by_key(|(_, name)| Arc::clone(name));
+        self.dense.clear();
+        for sorted in [&kinds, &types] {
+            self.dense.extend((0u32..).zip(sorted).map(|(id, (key, _))| (**key, id)));
+        }
+        let kinds = kinds.into_iter().map(|(_, name)| Arc::clone(name)).collect();
+        (kinds, types.into_iter().map(|(_, name)| Arc::clone(name)).collect())
+    }
+
+    fn kind(&self, plugin_id: u32) -> Option<u32> {
+        self.dense.get(&(plugin_id, 0)).copied()
+    }
+
+    fn gres_type(&self, plugin_id: u32, type_id: u32) -> Option<u32> {
+        (type_id != 0).then(|| self.dense.get(&(plugin_id, type_id)).copied()).flatten()
+    }
+}
+
+/// The node table from the raw entries of a sync.
+pub(super) fn table(raw: &[wire::Node], ids: &mut GresIds) -> Table {
+    let (kinds, types) = ids.number();
+    let nodes = raw.iter().map(|node| table_node(node, ids)).collect();
+    Table { nodes, kinds, types }
+}
+
+fn table_node(raw: &wire::Node, ids: &GresIds) -> TableNode {
+    let mut node = TableNode {
+        name: Arc::from(&*raw.name.name()),
+        cpus: u64::from(raw.cpus),
+        threads: raw.threads.max(1),
+        memory_mb: raw.memory_mb,
+        weight: raw.weight,
+        ..TableNode::default()
+    };
+    for gres in raw.gres() {
+        if gres.type_id == 0 {
+            node.kinds.extend(ids.kind(gres.plugin_id).map(|id| (id, gres.count)));
+        } else if let Some(id) = ids.gres_type(gres.plugin_id, gres.type_id) {
+            node.types.push((id, gres.count));
+        }
+    }
+    node
+}
+
+fn array_task(array_job_id: u32, task: u32) -> Option<(u32, u32)> {
+    (array_job_id != 0 && task != NO_VAL).then_some((array_job_id, task))
+}
+
+/// Array job and task of an ask, if it is of one.
+pub(super) fn array_of(head: &wire::AskHead) -> Option<(u32, u32)> {
+    array_task(head.array_job_id, head.array_task_id)
+}
+
+/// Starts a job from the first of its messages.
+pub(super) fn running_job(head: &wire::JobHead) -> RunningJob {
+    RunningJob {
+        id: head.job_id,
+        array: array_task(head.array_job_id, head.array_task_id),
+        user_id: head.user_id,
+        start_s: head.start_time,
+        held: Vec::new(),
+    }
+}
+
+/// Adds one message's allocations to the job.
+pub(super) fn add_allocs(job: &mut RunningJob, allocs: &[wire::Alloc]) {
+    job.held.extend(allocs.iter().map(|alloc| Held {
+        node: alloc.node as usize,
+        cpus: u64::from(alloc.cpus),
+        memory_mb: alloc.memory_mb,
+        gres: Vec::new(),
+    }));
+}
+
+/// Adds GRES to the nodes that the job holds.
+pub(super) fn add_gres(job: &mut RunningJob, gres: &[wire::JobGres], ids: &GresIds) {
+    if gres.is_empty() {
+        return;
+    }
+    let at: BTreeMap<usize, usize> =
+        job.held.iter().enumerate().map(|(i, held)| (held.node, i)).collect();
+    for entry in gres {
+        let Some(kind) = ids.kind(entry.plugin_id) else { continue };
+        let held = at.get(&(entry.node as usize)).and_then(|&i| job.held.get_mut(i));
+        if let Some(held) = held {
+            held.gres.push((kind, ids.gres_type(entry.plugin_id, entry.type_id), entry.count));
+        }
+    }
+}
+
+/// The request of an ask.
+pub(super) fn shape(ask: &wire::Ask<'_>, ids: &GresIds) -> Shape {
+    let head = ask.head;
+    let sharing = match head.whole_node {
+        0 => Sharing::Shared,
+        1 => Sharing::Whole,
+        _ => Sharing::Owner,
+    };
+    let mut left = left_to_slurm(ask, sharing);
+    let mut gres = Vec::with_capacity(ask.gres().len());
+    for raw in ask.gres() {
+        match gres_want(raw, ids) {
+            Some(want) => gres.push(want),
+            None => left = left.or(Some(LeftToSlurm::Gres)),
+        }
+    }
+    Shape {
+        min_nodes: head.min_nodes,
+        max_nodes: head.max_nodes,
+        req_nodes: head.req_nodes,
+        min_cpus: head.min_cpus,
+        num_tasks: given(head.num_tasks),
+        pn_min_cpus: given(head.pn_min_cpus),
+        cpus_per_task: given(head.cpus_per_task),
+        ntasks_per_node: given(head.ntasks_per_node),
+        memory: memory(ask),
+        gres,
+        sharing,
+        overcommit: ask.has(wire::PHX_ASK_OVERCOMMIT),
+        left_to_slurm: left,
+    }
+}
+
+fn given(value: u32) -> u32 {
+    // NO_VAL16 and NO_VAL, as different fields of Slurm have them.
+    if value >= NO_VAL || value == 0xfffe || value == 0xffff { 0 } else { value }
+}
+
+fn memory(ask: &wire::Ask<'_>) -> Memory {
+    if !ask.has(wire::PHX_ASK_MEM_TRACKED) {
+        Memory::Untracked
+    } else if ask.head.mem_per_cpu_mb > 0 {
+        Memory::PerCpu(ask.head.mem_per_cpu_mb)
+    } else if ask.head.mem_per_node_mb > 0 {
+        Memory::PerNode(ask.head.mem_per_node_mb)
+    } else {
+        Memory::All
+    }
+}
+
+fn left_to_slurm(ask: &wire::Ask<'_>, sharing: Sharing) -> Option<LeftToSlurm> {
+    let head = ask.head;
+    let layout = [head.ntasks_per_socket, head.ntasks_per_core, head.threads_per_core];
+    let checks = [
+        (ask.has(wire::PHX_ASK_CONTIGUOUS), LeftToSlurm::Contiguous),
+        (ask.has(wire::PHX_ASK_SWITCHES), LeftToSlurm::Switches),
+        (given(head.core_spec) > 0, LeftToSlurm::CoreSpec),
+        (sharing == Sharing::Owner, LeftToSlurm::Owner),
+        (layout.iter().any(|&v| given(v) > 0), LeftToSlurm::CoreLayout),
+        (ask.gres().iter().any(|g| g.per_socket > 0), LeftToSlurm::PerSocket),
+        (ask.has(wire::PHX_ASK_MORE_GRES), LeftToSlurm::Gres),
+        // Last: a steered component is decided all the same.
+        (ask.has(wire::PHX_ASK_HET), LeftToSlurm::HetJob),
+    ];
+    checks.iter().find(|(applies, _)| *applies).map(|(_, why)| *why)
+}
+
+fn gres_want(raw: &wire::AskGres, ids: &GresIds) -> Option<GresWant> {
+    let gres_type = match raw.type_id {
+        0 => None,
+        id => Some(ids.gres_type(raw.plugin_id, id)?),
+    };
+    Some(GresWant {
+        kind: ids.kind(raw.plugin_id)?,
+        gres_type,
+        per_node: raw.per_node,
+        per_job: raw.per_job,
+        per_task: raw.per_task,
+        per_socket: raw.per_socket,
+        cpus_per_gres: given(raw.cpus_per_gres),
+        mem_per_gres_mb: raw.mem_per_gres_mb,
+        ntasks_per_gres: given(raw.ntasks_per_gres),
+    })
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The order of starts on its way: the plugin's report of the pending jobs,
+//! and the deltas that the daemon wants.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use phalanx_ffi::wire::{self, Delta, Queue, QueueHead, Queued};
+
+use crate::link::state::lock;
+use phalanx_core::limits::ORDER_QUEUE_MAX;
+
+/// For so long the plugin keeps deltas without hearing of them again. It ends
+/// them within half a second after that.
+pub(super) const LEASE: Duration = Duration::from_secs(5);
+/// How often it hears of them.
+pub(super) const RENEW: Duration = Duration::from_secs(1);
+/// Without a sign of life from whoever decides, the lease is left to end.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// What the plugin said last.
+#[derive(Debug, Clone)]
+pub struct QueueReport {
+    /// Counters and state; of the newest message.
+    pub head: QueueHead,
+    /// Pending jobs that are not held.
+    pub jobs: Arc<Vec<Queued>>,
+    /// Counts whole reports of this connection and earlier ones.
+    pub number: u64,
+    /// When the newest message came.
+    pub received: Instant,
+}
+
+/// A set of deltas.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    pub(super) generation: u64,
+    pub(super) deltas: Arc<Vec<Delta>>,
+    renewed: Instant,
+}
+
+impl Wanted {
+    /// Whether its lease is to be renewed.
+    pub(super) fn alive(&self) -> bool {
+        self.renewed.elapsed() < SILENCE
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    report: Option<QueueReport>,
+    /// Parts of a report that is not complete.
+    parts: Option<Vec<Queued>>,
+    number: u64,
+    wanted: Option<Wanted>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct OrderDesk {
+    state: Mutex<State>,
+}
+
+impl OrderDesk {
+    /// The plugin's last report, if it is connected.
+    pub fn report(&self) -> Option<QueueReport> {
+        lock(&self.state).report.clone()
+    }
+
+    /// Asks for these deltas, by ascending job id, until further notice: to be
+    /// called again at least every [`SILENCE`], also with the same.
+    pub fn want(&self, deltas: &[(u32, i32)]) {
+        let mut state = lock(&self.state);
+        let delta = |&(job_id, delta): &(u32, i32)| Delta { job_id, delta };
+        let fresh: Vec<Delta> = deltas.iter().map(delta).collect();
+        let same = |old: &Delta, new: &Delta| (old.job_id, old.delta) == (new.job_id, new.delta);
+        match &mut state.wanted {
+            Some(wanted)
+                if wanted.deltas.len() == fresh.len()
+                    && wanted.deltas.iter().zip(&fresh).all(|(a, b)| same(a, b)) =>
+            {
+                wanted.renewed = Instant::now();
+            }
+            slot => {
+                let generation = slot.as_ref().map_or(0, |w| w.generation) + 1;
+                let deltas = Arc::new(fresh);
+                *slot = Some(Wanted { generation, deltas, renewed: Instant::now() });
+            }
+        }
+    }
+
+    pub(super) fn wanted(&self) -> Option<Wanted> {
+        lock(&self.state).wanted.clone()
+    }
+
+    /// Whether the plugin's newest word, if it is newer than `since`, is of
+    /// another set: it forgets the one it has when slurmctld reads its
+    /// configuration.
+    pub(super) fn lost(&self, generation: u64, since: Instant) -> bool {
+        let state = lock(&self.state);
+        let newer = state.report.as_ref().filter(|report| report.received > since);
+        newer.is_some_and(|report| report.head.generation != generation)
+    }
+
+    /// Takes one part of a report.
+    pub(super) fn take(&self, queue: &Queue<'_>) {
+        let mut guard = lock(&self.state);
+        let state = &mut *guard;
+        let flags = queue.head.flags;
+        if flags & wire::PHX_PART_SAME != 0 {
+            if let Some(report) = &mut state.report {
+                report.head = *queue.head;
+                report.received = Instant::now();
+            }
+            return;
+        }
+        if flags & wire::PHX_PART_FIRST != 0 {
+            state.parts = Some(Vec::new());
+        }
+        // A part without a beginning is of no use; the next report is whole.
+        let Some(parts) = &mut state.parts else { return };
+        if parts.len() + queue.jobs.len() > ORDER_QUEUE_MAX {
+            state.parts = None;
+            return;
+        }
+        parts.extend_from_slice(queue.jobs);
+        if flags & wire::PHX_PART_LAST != 0 {
+            let jobs = Arc::new(state.parts.take().unwrap_or_default());
+            state.number += 1;
+            let number = state.number;
+            let (head, received) = (*queue.head, Instant::now());
+            state.report = Some(QueueReport { head, jobs, number, received });
+        }
+    }
+
+    /// The plugin is gone: what it said is void.
+    pub(super) fn forget(&self) {
+        let mut state = lock(&self.state);
+        state.report = None;
+        state.parts = None;
+    }
+}

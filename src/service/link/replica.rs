@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A mirror that a recording is played to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::link::decide;
+use crate::link::settings::Settings;
+use crate::link::state::State;
+use crate::link::tape::{Answer, AskOp, Op, Rest, SteersOp, TableOp};
+use phalanx_planner::cluster::{Cluster, Table};
+use phalanx_planner::steer::{Method, Note, Rows, Steer, SteerTable, Tier};
+
+/// What a replica answers to a recorded question.
+#[derive(Debug, Clone)]
+pub struct Again {
+    /// In the form of the recorded one.
+    pub answer: Answer,
+    /// Mean dispersion of the nodes with the job.
+    pub dispersion: Option<f64>,
+}
+
+/// Where a configuration comes from, for a recorded generation and text.
+pub type SettingsOf<'a> = dyn Fn(u64, &str) -> Result<Settings, String> + 'a;
+
+/// See the module.
+pub struct Replica<'a> {
+    state: State,
+    settings: Option<Settings>,
+    settings_of: &'a SettingsOf<'a>,
+    /// Methods whose recorded steers are not followed.
+    unsteered: BTreeSet<Method>,
+    /// The mirror whose jobs are being read.
+    coming: Option<(Cluster, bool)>,
+}
+
+impl std::fmt::Debug for Replica<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replica").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Replica<'a> {
+    /// Without a state yet. `settings_of` makes the settings in force out of
+    /// those recorded; `unsteered` are methods whose steers are left out. `base` is
+    /// any time: zero of the recording's times.
+    pub fn new(
+        base: Instant,
+        settings_of: &'a SettingsOf<'a>,
+        unsteered: impl IntoIterator<Item = Method>,
+    ) -> Self {
+        Self {
+            state: State::new(base),
+            settings: None,
+            settings_of,
+            unsteered: unsteered.into_iter().collect(),
+            coming: None,
+        }
+    }
+
+    /// Takes one record; the answer if it is a question.
+    ///
+    /// # Errors
+    /// What does not fit the records before.
+    pub fn take(&mut self, at_ns: u64, op: &Op) -> Result<Option<Again>, String> {
+        match op {
+            Op::Table(table) => self.table(table),
+            Op::Jobs(jobs) => {
+                let (cluster, _) = self.coming.as_mut().ok_or("jobs without a node table")?;
+                for job in jobs {
+                    cluster.set_job(job.clone(), |_| {});
+                }
+            }
+            Op::Rest(rest) => self.rest(rest)?,
+            Op::Gone => self.state.view.synced = false,
+            Op::Settings(generation, text) => self.configure(*generation, text)?,
+            Op::Levels(levels) => self.set_levels(levels)?,
+            Op::Queue(pending, pools) => self.state.set_queue(pending.demand(), pools.clone()),
+            Op::Steers(steers) => self.steers(steers)?,
+            Op::Newest(newest) => self.state.steers.set_newest(*newest),
+            Op::Job(job, begun) => {
+                if let Some((cluster, _)) = &mut self.coming {
+                    cluster.set_job(job.clone(), |_| {});
+                }
+                self.state.set_job(job.clone(), *begun);
+            }
+            Op::Ended(job_id, ..) => {
+                if let Some((cluster, _)) = &mut self.coming {
+                    cluster.end_job(*job_id, |_| {});
+                }
+                self.state.end_job(*job_id);
+            }
+            Op::Ask(ask) => return self.ask(at_ns, ask).map(Some),
+            Op::Outcome(_) | Op::Picture(_) | Op::Change(_) | Op::End(_) => {}
+        }
+        Ok(None)
+    }
+
+    /// Name of a node of the table in force.
+    pub fn node(&self, index: u32) -> String {
+        let table = self.state.placer.as_ref().map(|p| p.cluster().table());
+        let node = table.and_then(|t| t.nodes.get(index as usize));
+        node.map_or_else(|| format!("#{index}"), |n| n.name.to_string())
+    }
+
+    fn table(&mut self, table: &TableOp) {
+        let cluster = Cluster::new(Table::clone(&table.table));
+        self.coming = Some((cluster, table.memory_tracked));
+    }
+
+    fn rest(&mut self, rest: &Rest) -> Result<(), String> {
+        self.state.view.synced = false;
+        self.state.set_queue(rest.pending.demand(), rest.pools.clone());
+        self.settings = None;
+        self.configure(rest.generation, &rest.config)?;
+        self.set_levels(&rest.levels)?;
+        let coming = self.coming.take();
+        if rest.synced {
+            let (cluster, tracked) = coming.ok_or("the state has no node table")?;
+            let tuning = self.settings()?.tuning.clone();
+            let set = self.state.set_cluster(cluster, tracked, tuning);
+            set.map_err(|error| error.to_string())?;
+        }
+        if let Some(placer) = &mut self.state.placer {
+            placer.set_poll_start(rest.poll_start);
+        }
+        let base = self.state.born;
+        let at = |ns: u64| base.checked_add(Duration::from_nanos(ns)).unwrap_or(base);
+        self.state.first_seen = rest.first_seen.iter().map(|&(job, ns)| (job, at(ns))).collect();
+        self.state.inputs = rest.inputs.iter().copied().collect();
+        self.state.steers = Default::default();
+        rest.steers.iter().try_for_each(|steers| self.steers(steers))?;
+        self.state.steers.set_newest(rest.newest);
+        Ok(())
+    }
+
+    fn settings(&self) -> Result<&Settings, String> {
+        self.settings.as_ref().ok_or_else(|| "no configuration yet".to_owned())
+    }
+
+    fn configure(&mut self, generation: u64, text: &str) -> Result<(), String> {
+        let mut settings = (self.settings_of)(generation, text)?;
+        if let Some(before) = &self.settings {
+            settings.tuning.levels = Arc::clone(&before.tuning.levels);
+        }
+        self.settings = Some(settings);
+        self.tune()
+    }
+
+    fn set_levels(&mut self, levels: &[(String, u32)]) -> Result<(), String> {
+        let levels: BTreeMap<Arc<str>, u32> =
+            levels.iter().map(|(name, level)| (Arc::from(&**name), *level)).collect();
+        let settings = self.settings.as_mut().ok_or("no configuration yet")?;
+        settings.tuning.levels = Arc::new(levels);
+        self.tune()
+    }
+
+    fn tune(&mut self) -> Result<(), String> {
+        let tuning = self.settings()?.tuning.clone();
+        let Some(placer) = &mut self.state.placer else { return Ok(()) };
+        placer.tune(tuning).map_err(|error| error.to_string())?;
+        placer.maintain();
+        Ok(())
+    }
+
+    fn steers(&mut self, op: &SteersOp) -> Result<(), String> {
+        let current = self.state.placer.as_ref().filter(|_| op.current);
+        let table = current.map(|p| Arc::clone(p.cluster().table())).unwrap_or_default();
+        let lists: Vec<Arc<[u32]>> = op.lists.iter().map(|list| list.as_slice().into()).collect();
+        let mut rows: Rows = Vec::with_capacity(op.rows.len());
+        for row in op.rows.iter().filter(|_| !self.unsteered.contains(&op.method)) {
+            let mut tiers = Vec::with_capacity(row.tiers.len());
+            let mut taken = Vec::with_capacity(row.tiers.len());
+            for (name, list, quota, started) in &row.tiers {
+                let nodes = lists.get(*list).ok_or("a tier without its nodes")?;
+                tiers.push(Tier {
+                    name: Arc::from(&**name),
+                    nodes: Arc::clone(nodes),
+                    quota: *quota,
+                });
+                taken.push(*started);
+            }
+            let (key, strict, method) = (row.key, row.strict, op.method);
+            let steer = Steer { key, method, tiers, strict, made_ms: 0, note: Note::None };
+            rows.push((Arc::new(steer), taken));
+        }
+        self.state.steers.replace(op.method, SteerTable::of_rows(table, rows));
+        Ok(())
+    }
+
+    fn ask(&mut self, at_ns: u64, ask: &AskOp) -> Result<Again, String> {
+        let settings = self.settings.as_ref().ok_or("a question before the state")?;
+        let base = self.state.born;
+        let now = base.checked_add(Duration::from_nanos(at_ns)).unwrap_or(base);
+        let asked = &ask.asked;
+        let answered = decide::answer(&mut self.state, settings, asked, &ask.candidates, now);
+        let placement = answered.placement.as_ref();
+        let choices = placement.map(|p| p.decision.choices()).unwrap_or_default();
+        let sum: f64 = choices.iter().map(|choice| choice.after).sum();
+        let count = u32::try_from(choices.len()).ok().filter(|count| *count > 0);
+        Ok(Again {
+            answer: Answer::new(
+                answered.reason,
+                answered.detail,
+                placement,
+                answered.steered.as_ref(),
+            ),
+            dispersion: count.map(|count| sum / f64::from(count)),
+        })
+    }
+}

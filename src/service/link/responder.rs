@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The mirror of the nodes and the answers to the plugin's questions.
+//!
+//! One lock guards the mirror: the link thread takes it for each packet, the
+//! planner and the status page for short copies. Nothing here blocks on I/O.
+//! What should be recorded is handed back as notes: the link thread first
+//! answers and later, when no question waits, puts them into a bounded
+//! channel, so that the recorder does not compete for the CPU meanwhile.
+//! Notes are dropped, counted, when the channel is full.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
+
+use crossbeam_channel::Sender;
+use log::warn;
+use phalanx_ffi::wire::{self, AnswerHead, Cause, Reason};
+
+use crate::link::copy::{Copies, Piece, RoomsCopy};
+use crate::link::decide::{self, Answered, Asked};
+use crate::link::notes::{AskNote, BeganNote, Note, OutcomeNote};
+use crate::link::order::OrderDesk;
+use crate::link::session::{PluginCounters, Session, Step};
+use crate::link::settings::{Mode, Settings};
+use crate::link::state::{State, lock};
+use crate::link::tape::{self, Event, Op, RawAsk, Tape, What};
+use crate::link::view::LinkView;
+use phalanx_core::snapshot::Snapshot;
+use phalanx_planner::attribution::Demand;
+use phalanx_planner::cluster::{Cluster, RunningJob, Table};
+use phalanx_planner::place::{Placer, Pool, Tuning, up_to_class};
+use phalanx_planner::room::Room;
+use phalanx_planner::steer::{Method, Steer, SteerTable, Steered};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Responder {
+    settings: RwLock<Arc<Settings>>,
+    pub(super) state: Mutex<State>,
+    notes: Sender<Note>,
+    next_decision: AtomicU64,
+    pub(super) copies: Copies,
+    /// The order of starts.
+    pub order: OrderDesk,
+}
+
+impl Responder {
+    /// A responder without a plugin yet. `first_decision` is the id of its
+    /// first decision: larger than any of earlier runs.
+    pub fn new(settings: Settings, notes: Sender<Note>, first_decision: u64) -> Self {
+        Self {
+            settings: RwLock::new(Arc::new(settings)),
+            state: Mutex::new(State::new(Instant::now())),
+            notes,
+            next_decision: AtomicU64::new(first_decision),
+            copies: Copies::default(),
+            order: OrderDesk::default(),
+        }
+    }
+
+    /// Settings in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts a new configuration in force for the next decision.
+    ///
+    /// # Errors
+    /// The engine's words, if it does not take the tuning; the old settings
+    /// then stay.
+    pub fn set_settings(&self, mut settings: Settings) -> Result<(), String> {
+        let mut state = lock(&self.state);
+        // What was measured is not configured.
+        settings.tuning.levels = Arc::clone(&self.settings().tuning.levels);
+        if let Some(placer) = &mut state.placer {
+            placer.tune(settings.tuning.clone()).map_err(|e| e.to_string())?;
+            placer.maintain();
+        }
+        let (generation, text) = (settings.generation, settings.config.clone());
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        state.tell(|_| What::Op(Op::Settings(generation, text.to_string())));
+        Ok(())
+    }
+
+    /// What was measured on the nodes, by name; see [`Tuning::levels`].
+    pub fn set_levels(&self, levels: BTreeMap<Arc<str>, u32>) {
+        let before = self.settings();
+        if *before.tuning.levels == levels {
+            return;
+        }
+        // Made outside the lock: questions wait for the swap only.
+        let tuning = Tuning { levels: Arc::new(levels), ..before.tuning.clone() };
+        let table = self.with_placer(|placer| Arc::clone(placer.cluster().table()));
+        let classes = table.as_ref().map(|table| up_to_class(table, &tuning));
+        let mut state = lock(&self.state);
+        let mut settings = Settings::clone(&self.settings());
+        let same = settings.tuning.ignore_node_weight == tuning.ignore_node_weight;
+        settings.tuning.levels = Arc::clone(&tuning.levels);
+        if let Some(placer) = &mut state.placer {
+            let is_its = |table| Arc::ptr_eq(table, placer.cluster().table());
+            match classes.filter(|_| same && table.as_ref().is_some_and(is_its)) {
+                Some(classes) => placer.set_levels(tuning.levels, classes),
+                None => {
+                    if let Err(error) = placer.tune(settings.tuning.clone()) {
+                        warn!("levels of the nodes not taken: {error}");
+                    }
+                }
+            }
+        }
+        state.tell(|_| What::Op(Op::Levels(tape::levels(&settings.tuning))));
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
+    /// Counts of the link, copied.
+    pub fn view(&self) -> LinkView {
+        let state = lock(&self.state);
+        let mut view = state.view.clone();
+        if let Some(placer) = &state.placer {
+            view.mirror_jobs = placer.cluster().jobs().len() as u64;
+            view.mirror_nodes = placer.cluster().rooms().len() as u64;
+        }
+        view.steered = state.steers.counts().map(|(m, n)| (m.as_str(), n as u64)).collect();
+        view
+    }
+
+    /// Looks at the mirror, if it is complete. `look` must be quick: questions
+    /// wait meanwhile.
+    pub fn with_placer<T>(&self, look: impl FnOnce(&Placer) -> T) -> Option<T> {
+        let state = lock(&self.state);
+        if state.view.synced { state.placer.as_ref().map(look) } else { None }
+    }
+
+    /// Node table and usage, if the mirror is complete. Copied in pieces, so
+    /// that no question waits for the whole of a large cluster.
+    pub fn copy_rooms(&self) -> Option<(Arc<Table>, Vec<Room>)> {
+        self.copies.whole(|copy| self.copy_piece(copy))
+    }
+
+    /// Adds the next nodes to a copy; see [`RoomsCopy::add`].
+    pub(super) fn copy_piece(&self, copy: &mut RoomsCopy) -> Piece {
+        let state = lock(&self.state);
+        let placer = state.placer.as_ref().filter(|_| state.view.synced);
+        placer.map_or(Piece::Void, |placer| copy.add(placer.cluster()))
+    }
+
+    /// What the queue waits for, and the licence pools, from a poll.
+    pub fn set_queue(&self, pending: Demand, pools: Vec<Pool>) {
+        let mut state = lock(&self.state);
+        state.tell(|_| What::Op(tape::queue(&pending, &pools)));
+        state.set_queue(pending, pools);
+    }
+
+    /// Replaces the steers of one method; their nodes are the snapshot's.
+    /// Without a complete mirror there is nothing to steer by.
+    pub fn set_steers(&self, method: Method, snapshot: &Snapshot, steers: Vec<Steer>) {
+        let table = self.with_placer(|placer| Arc::clone(placer.cluster().table()));
+        let steers = if table.is_some() { steers } else { Vec::new() };
+        // Made and dropped outside the lock: questions wait for the swap only.
+        let fresh = SteerTable::new(table.unwrap_or_default(), snapshot, steers);
+        let mut state = lock(&self.state);
+        state.tell(|state| What::Steers(state.raw_of(method, &fresh)));
+        let old = state.steers.replace(method, fresh);
+        state.steers.saw(snapshot);
+        state.tell(|state| What::Op(Op::Newest(state.steers.newest())));
+        drop(state);
+        drop(old);
+    }
+
+    /// Whether the plugin said that this job declares an input.
+    pub fn declared_input(&self, job_id: u32) -> bool {
+        lock(&self.state).inputs.contains(&job_id)
+    }
+
+    pub(super) fn connected(&self) {
+        let mut state = lock(&self.state);
+        state.view.connections += 1;
+        state.view.connected = true;
+    }
+
+    pub(super) fn disconnected(&self, error: Option<String>) {
+        let mut state = lock(&self.state);
+        self.order.forget();
+        state.tell(|_| What::Op(Op::Gone));
+        state.view.connected = false;
+        state.view.synced = false;
+        if error.is_some() {
+            state.view.protocol_errors += 1;
+            state.view.last_error = error;
+        }
+    }
+
+    pub(super) fn refused(&self, why: String) {
+        let mut state = lock(&self.state);
+        state.view.refused += 1;
+        state.view.last_error = Some(why);
+    }
+
+    /// Applies one step of a session. The answer to send, if any, has its
+    /// nodes in `nodes`; what is to be recorded is appended to `notes`.
+    pub(super) fn apply(
+        &self,
+        session: &Session,
+        step: Step<'_>,
+        received: Instant,
+        nodes: &mut Vec<u32>,
+        notes: &mut Vec<Note>,
+    ) -> Option<AnswerHead> {
+        let mut state = lock(&self.state);
+        match step {
+            Step::None => {}
+            Step::Hello(plugin) => state.view.plugin = plugin,
+            Step::Synced(cluster, memory_tracked) => {
+                self.synced(&mut state, *cluster, memory_tracked);
+            }
+            Step::Job(job, cause) => notes.extend(began(&mut state, job, cause)),
+            Step::Ended(job_id, job_state, end_s) => {
+                state.view.events += 1;
+                state.end_job(job_id);
+                state.tell_job(|| Op::Ended(job_id, job_state, end_s));
+                notes.push(Note::Ended { job_id, state: job_state, end_s });
+            }
+            Step::Outcome(outcome) => notes.push(outcome_note(&mut state, outcome)),
+            Step::Queue(queue) => self.order.take(&queue),
+            Step::Stats(stats) => state.view.counters = Some(PluginCounters(Box::new(*stats))),
+            Step::Ask(ask) => {
+                let (head, note) = self.answer(&mut state, session, &ask, received, nodes);
+                notes.extend(note);
+                return Some(head);
+            }
+        }
+        None
+    }
+
+    fn synced(&self, state: &mut State, cluster: Cluster, memory_tracked: bool) {
+        let tuning = self.settings().tuning.clone();
+        match state.set_cluster(cluster, memory_tracked, tuning) {
+            Ok(()) => state.tape_again(),
+            Err(error) => {
+                warn!("mirror not built: {error}");
+                state.view.last_error = Some(error.to_string());
+            }
+        }
+    }
+
+    fn answer(
+        &self,
+        state: &mut State,
+        session: &Session,
+        ask: &wire::Ask<'_>,
+        received: Instant,
+        nodes: &mut Vec<u32>,
+    ) -> (AnswerHead, Option<Note>) {
+        let settings = self.settings();
+        let asked = Asked::of(ask, session.ids());
+        let mode = settings.mode_of(&asked.partition);
+        let decision = self.next_decision.fetch_add(1, Ordering::Relaxed);
+        let answered = decide::answer(state, &settings, &asked, ask.candidates, received);
+        let Answered { reason, detail, placement, steered } = answered;
+        count_steer(&mut state.view, steered.as_ref());
+        nodes.clear();
+        if reason.is_none()
+            && let Some(placement) = &placement
+        {
+            nodes.extend_from_slice(&placement.nodes);
+        }
+        let view = &mut state.view;
+        let shares = if asked.will_run { &mut view.will_run } else { &mut view.run_now };
+        shares.asked += 1;
+        shares.answered += u64::from(reason.is_none());
+        let head = match reason {
+            None => wire::Answer::narrow_head(ask.head.job_id, decision, settings.generation)
+                .with_all_nodes(steered.as_ref().is_some_and(Steered::all_nodes)),
+            Some(reason) => {
+                let job_id = ask.head.job_id;
+                wire::Answer::no_opinion_head(job_id, reason, decision, settings.generation)
+            }
+        };
+        let took_ns = u64::try_from(received.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        state.view.answer_ns.add(took_ns);
+        let table = |placer: &Placer| Arc::clone(placer.cluster().table());
+        let note = (mode != Mode::Off).then(|| {
+            Arc::new(AskNote {
+                decision,
+                job_id: asked.job_id,
+                array: asked.array,
+                user_id: asked.signs.user_id,
+                partition: asked.partition.clone().into_owned(),
+                will_run: asked.will_run,
+                mode,
+                generation: settings.generation,
+                reason,
+                detail,
+                placement,
+                steered,
+                dims: Arc::clone(&state.dims),
+                table: state.placer.as_ref().map(table).unwrap_or_default(),
+                took_ns,
+            })
+        });
+        state.tell_ask(received, || RawAsk {
+            decision,
+            asked: asked.into_owned(),
+            candidates: ask.candidates.to_vec(),
+            reason,
+            note: note.clone(),
+        });
+        (head, note.map(Note::Asked))
+    }
+
+    /// Hands notes to the recorder; what finds no room is counted.
+    pub(super) fn record(&self, notes: &mut Vec<Note>) {
+        let mut dropped = 0;
+        for note in notes.drain(..) {
+            dropped += u64::from(self.notes.try_send(note).is_err());
+        }
+        if dropped > 0 {
+            lock(&self.state).view.notes_dropped += dropped;
+        }
+    }
+
+    /// Begins a recording; see [`tape`]. `cut` is set when the channel was full,
+    /// which ends it.
+    pub fn start_tape(&self, sender: Sender<Event>, cut: Arc<AtomicBool>) {
+        lock(&self.state).tape = Some(Tape::new(sender, cut));
+    }
+
+    /// Ends the recording.
+    pub fn stop_tape(&self) {
+        lock(&self.state).tape = None;
+    }
+
+    /// Nanoseconds of the tape now.
+    pub fn tape_ns(&self) -> u64 {
+        tape::nanos(lock(&self.state).born, Instant::now())
+    }
+
+    /// What the last poll saw, for the recording.
+    pub fn saw_snapshot(&self, snapshot: &Arc<Snapshot>) {
+        lock(&self.state).tell(|_| What::Snapshot(Arc::clone(snapshot)));
+    }
+
+    /// Copies the next piece of the state for a recording that begins; whether
+    /// there is more to do.
+    pub(super) fn tape_piece(&self) -> bool {
+        let settings = self.settings();
+        lock(&self.state).tape_piece(|state| tape::rest(state, &settings))
+    }
+
+    /// Nobody asks at the moment: time for what makes later answers fast.
+    pub(super) fn quiet(&self) {
+        if let Some(placer) = &mut lock(&self.state).placer {
+            placer.maintain();
+        }
+    }
+}
+
+fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<Note> {
+    state.view.events += 1;
+    let begun = cause == Some(Cause::Begin);
+    state.tell_job(|| Op::Job(job.clone(), begun));
+    state.set_job(job.clone(), begun);
+    let placer = state.placer.as_mut()?;
+    let engine = placer.engine();
+    let weights = engine.weights();
+    let dispersions = job.held.iter().filter_map(|held| engine.dispersion(held.node, &weights));
+    let (sum, count) = dispersions.fold((0.0, 0u32), |(s, n), y| (s + y, n + 1));
+    let dispersion = (count > 0).then(|| sum / f64::from(count));
+    let table = Arc::clone(placer.cluster().table());
+    Some(Note::Began(BeganNote { job, cause, table, dispersion }))
+}
+
+fn outcome_note(state: &mut State, outcome: &wire::Outcome) -> Note {
+    let will_run = outcome.mode == wire::Mode::WillRun.raw();
+    let reason = Reason::from_raw(outcome.reason);
+    let shares = if will_run { &mut state.view.will_run } else { &mut state.view.run_now };
+    match reason {
+        Some(Reason::None) => shares.narrowed += 1,
+        other => {
+            let name = other.map_or("unknown", Reason::as_str);
+            *shares.fallen_back.entry(name).or_insert(0) += 1;
+        }
+    }
+    let note = OutcomeNote {
+        decision: outcome.decision,
+        job_id: outcome.job_id,
+        will_run,
+        reason,
+        rc: outcome.rc,
+        count: outcome.count,
+        ask_ns: outcome.ask_ns,
+    };
+    state.tell(|_| What::Op(tape::outcome_op(&note)));
+    Note::Outcome(note)
+}
+
+fn count_steer(view: &mut LinkView, steered: Option<&Steered>) {
+    let Some(steered) = steered else { return };
+    let counts = match steered.tier {
+        Some(_) => &mut view.steer_decided,
+        None => &mut view.steer_unused,
+    };
+    *counts.entry(steered.steer.method.as_str()).or_insert(0) += 1;
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! One connection of the plugin: protocol order, full states, events.
+//!
+//! Everything between SYNC_BEGIN and SYNC_END is collected aside and replaces
+//! the mirror at once, so that a connection that breaks in the middle leaves
+//! no half state behind.
+
+use std::collections::BTreeMap;
+
+use phalanx_ffi::wire::{self, Message, WireName};
+use thiserror::Error;
+
+use crate::link::convert::{self, GresIds};
+use phalanx_planner::cluster::{Cluster, RunningJob};
+
+/// Slurm's `CR_MEMORY` bit of SelectTypeParameters (`slurm/slurm.h`).
+const CR_MEMORY: u32 = 0x10;
+
+/// Why a connection is closed.
+#[derive(Debug, Error, Clone, PartialEq, Eq)]
+pub(super) enum ProtocolError {
+    /// The bytes are no message.
+    #[error(transparent)]
+    Wire(#[from] wire::WireError),
+    /// A valid message that may not come now.
+    #[error("{got} came {when}")]
+    Order {
+        /// Its type.
+        got: wire::Type,
+        /// When it came.
+        when: &'static str,
+    },
+    /// The full state is not what its frame says.
+    #[error("full state: {what}: {got}, expected {expected}")]
+    Sync {
+        /// What was counted.
+        what: &'static str,
+        /// Found.
+        got: u64,
+        /// Announced.
+        expected: u64,
+    },
+}
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PluginState {
+    /// Version of the overlay.
+    pub overlay_version: String,
+    /// Slurm that it was built for, `22.05.8`.
+    pub slurm_version: String,
+    /// Cluster name.
+    pub cluster: String,
+    /// Process id of slurmctld.
+    pub pid: u32,
+}
+
+/// The plugin's counters as of its last report.
+#[derive(Debug, Clone)]
+pub struct PluginCounters(pub Box<wire::Stats>);
+
+/// What a message means to the daemon.
+#[derive(Debug)]
+pub(super) enum Step<'a> {
+    /// Nothing further.
+    None,
+    /// First message: answer with WELCOME.
+    Hello(PluginState),
+    /// A full state is complete; whether memory is a consumable resource.
+    Synced(Box<Cluster>, bool),
+    /// The whole allocation of a job, and why it was sent.
+    Job(RunningJob, Option<wire::Cause>),
+    /// A job ended: id, Slurm's state, unix seconds.
+    Ended(u32, u32, u64),
+    /// Something to answer.
+    Ask(wire::Ask<'a>),
+    /// What became of an ask.
+    Outcome(&'a wire::Outcome),
+    /// Counters.
+    Stats(&'a wire::Stats),
+    /// Pending jobs and the state of their order.
+    Queue(wire::Queue<'a>),
+}
+
+#[derive(Debug, Default)]
+struct Sync {
+    job_count: u32,
+    node_hash: u64,
+    nodes: Vec<wire::Node>,
+    have: usize,
+    jobs: BTreeMap<u32, PendingJob>,
+}
+
+/// A job of a full state: kept raw until the GRES names are numbered.
+#[derive(Debug)]
+struct PendingJob {
+    job: RunningJob,
+    gres: Vec<wire::JobGres>,
+    complete: bool,
+}
+
+/// Protocol state of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    greeted: bool,
+    node_count: u32,
+    memory_tracked: bool,
+    ids: GresIds,
+    sync: Option<Sync>,
+    synced: bool,
+    parts: BTreeMap<u32, RunningJob>,
+}
+
+impl Session {
+    /// GRES ids of the mirror in force.
+    pub(super) fn ids(&self) -> &GresIds {
+        &self.ids
+    }
+
+    /// Takes one packet's message.
+    pub(super) fn take<'a>(&mut self, message: Message<'a>) -> Result<Step<'a>, ProtocolError> {
+        let kind = message.kind();
+        let order = |when| ProtocolError::Order { got: kind, when };
+        if !self.greeted && !matches!(message, Message::Hello(_)) {
+            return Err(order("before HELLO"));
+        }
+        // An ask may cross a change of the table: the responder sees to that.
+        if !matches!(message, Message::Ask(_)) {
+            message.check_nodes(self.node_count)?;
+        }
+        match message {
+            Message::Hello(_) if self.greeted => Err(order("twice")),
+            Message::Hello(hello) => Ok(Step::Hello(self.hello(hello))),
+            Message::SyncBegin(begin) => {
+                self.begin(begin);
+                Ok(Step::None)
+            }
+            Message::SyncEnd(end) => self.end(end),
+            Message::GresNames(names) => {
+                self.sync.as_ref().ok_or_else(|| order("outside a full state"))?;
+                self.ids.add(&names);
+                Ok(Step::None)
+            }
+            Message::Nodes(nodes) => {
+                let sync = self.sync.as_mut().ok_or_else(|| order("outside a full state"))?;
+                sync.add_nodes(&nodes);
+                Ok(Step::None)
+            }
+            Message::Job(job) => Ok(self.job(&job)),
+            Message::JobEnd(end) => Ok(self.job_end(end)),
+            Message::Ask(ask) => Ok(Step::Ask(ask)),
+            Message::Outcome(outcome) => Ok(Step::Outcome(outcome)),
+            Message::Stats(stats) => Ok(Step::Stats(stats)),
+            Message::Queue(queue) => Ok(Step::Queue(queue)),
+            Message::Welcome(_)
+            | Message::Config(_)
+            | Message::Answer(_)
+            | Message::Resync(_)
+            | Message::Order(_) => Err(order("from the plugin")),
+        }
+    }
+
+    fn hello(&mut self, hello: &wire::Hello) -> PluginState {
+        self.greeted = true;
+        self.node_count = hello.node_count;
+        self.memory_tracked = hello.select_param & CR_MEMORY != 0;
+        let v = hello.slurm_version;
+        PluginState {
+            overlay_version: hello.overlay_version.name().into_owned(),
+            slurm_version: format!("{}.{:02}.{}", v >> 16 & 0xff, v >> 8 & 0xff, v & 0xff),
+            cluster: hello.cluster.name().into_owned(),
+            pid: hello.pid,
+        }
+    }
+
+    fn begin(&mut self, begin: &wire::SyncBegin) {
+        self.node_count = begin.node_count;
+        self.synced = false;
+        self.ids = GresIds::default();
+        self.parts.clear();
+        self.sync = Some(Sync {
+            job_count: begin.job_count,
+            node_hash: begin.node_hash,
+            nodes: vec![wire::Node::empty(); begin.node_count as usize],
+            have: 0,
+            jobs: BTreeMap::new(),
+        });
+    }
+
+    fn end(&mut self, end: &wire::SyncEnd) -> Result<Step<'static>, ProtocolError> {
+        let order = ProtocolError::Order { got: wire::Type::SyncEnd, when: "without SYNC_BEGIN" };
+        let sync = self.sync.take().ok_or(order)?;
+        let expect = |what, got: u64, expected: u64| {
+            if got == expected { Ok(()) } else { Err(ProtocolError::Sync { what, got, expected }) }
+        };
+        expect("nodes", sync.have as u64, u64::from(end.node_count))?;
+        expect("jobs", sync.jobs.len() as u64, u64::from(sync.job_count))?;
+        expect("complete jobs", sync.complete_jobs(), u64::from(end.job_count))?;
+        let names = sync.nodes.iter().map(|node| node.name.name_bytes().to_vec());
+        expect("hash of the node names", wire::node_hash(names), sync.node_hash)?;
+        let mut cluster = Cluster::new(convert::table(&sync.nodes, &mut self.ids));
+        for pending in sync.jobs.into_values() {
+            let mut job = pending.job;
+            convert::add_gres(&mut job, &pending.gres, &self.ids);
+            cluster.set_job(job, |_| {});
+        }
+        self.synced = true;
+        Ok(Step::Synced(Box::new(cluster), self.memory_tracked))
+    }
+
+    fn job<'a>(&mut self, message: &wire::Job<'_>) -> Step<'a> {
+        if let Some(sync) = &mut self.sync {
+            sync.add_job(message);
+            return Step::None;
+        }
+        if !self.synced {
+            return Step::None;
+        }
+        let id = message.head.job_id;
+        let mut job = match self.parts.remove(&id).filter(|_| !message.is_first()) {
+            Some(part) => part,
+            None => convert::running_job(message.head),
+        };
+        convert::add_allocs(&mut job, message.allocs);
+        convert::add_gres(&mut job, message.gres, &self.ids);
+        if message.is_last() {
+            return Step::Job(job, message.cause());
+        }
+        self.parts.insert(id, job);
+        Step::None
+    }
+
+    fn job_end<'a>(&mut self, end: &wire::JobEnd) -> Step<'a> {
+        self.parts.remove(&end.job_id);
+        if let Some(sync) = &mut self.sync {
+            sync.jobs.remove(&end.job_id);
+            sync.job_count = u32::try_from(sync.jobs.len()).unwrap_or(u32::MAX);
+            return Step::None;
+        }
+        Step::Ended(end.job_id, end.job_state, end.end_time)
+    }
+}
+
+impl Sync {
+    fn add_nodes(&mut self, message: &wire::Nodes<'_>) {
+        let first = message.head.first as usize;
+        for (slot, node) in self.nodes.iter_mut().skip(first).zip(message.entries) {
+            *slot = *node;
+            self.have += 1;
+        }
+    }
+
+    fn add_job(&mut self, message: &wire::Job<'_>) {
+        let id = message.head.job_id;
+        if message.is_first() {
+            let job = convert::running_job(message.head);
+            self.jobs.insert(id, PendingJob { job, gres: Vec::new(), complete: false });
+        }
+        if let Some(pending) = self.jobs.get_mut(&id) {
+            convert::add_allocs(&mut pending.job, message.allocs);
+            pending.gres.extend_from_slice(message.gres);
+            pending.complete = message.is_last();
+        }
+    }
+
+    fn complete_jobs(&self) -> u64 {
+        self.jobs.values().filter(|p| p.complete).count() as u64
+    }
+}

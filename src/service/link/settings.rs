@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a configuration means to the link.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use phalanx_ffi::wire;
+
+use phalanx_methods::balance::NoImprovement;
+use phalanx_planner::place::Tuning;
+
+/// What the daemon does with a partition's jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// No decisions.
+    Off,
+    /// Decide and record; Slurm places.
+    Shadow,
+    /// Decide; the plugin tries it first.
+    Enforce,
+}
+
+impl Mode {
+    /// The configuration's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Shadow => "shadow",
+            Self::Enforce => "enforce",
+        }
+    }
+}
+
+/// What a configuration means to the link.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Counts accepted configurations.
+    pub generation: u64,
+    /// Mode of partitions without one of their own.
+    pub mode: Mode,
+    /// Mode by partition.
+    pub partition_modes: BTreeMap<String, Mode>,
+    /// Longest wait of the plugin, microseconds.
+    pub deadline_us: u32,
+    /// Misses in a row that open its breaker.
+    pub breaker_misses: u32,
+    /// How long the breaker stays open, milliseconds.
+    pub breaker_open_ms: u32,
+    /// Whether planning calls are asked too.
+    pub ask_will_run: bool,
+    /// Whether the order of starts is ours to change.
+    pub order: bool,
+    /// The configuration that this is of, as TOML; for recordings.
+    pub config: Arc<str>,
+    /// Of the balance method.
+    pub tuning: Tuning,
+    /// How long a job that declares an input may be held back until it was looked up,
+    /// milliseconds; 0: not at all.
+    pub input_wait_ms: u64,
+    /// How long one that insists on the nodes of its input may be, milliseconds.
+    pub require_wait_ms: u64,
+}
+
+impl Settings {
+    /// Mode for jobs of a partition.
+    pub fn mode_of(&self, partition: &str) -> Mode {
+        self.partition_modes.get(partition).copied().unwrap_or(self.mode)
+    }
+
+    /// What the plugin must know.
+    pub(super) fn welcome(&self) -> wire::Welcome {
+        let will_run = if self.ask_will_run { wire::PHX_W_ASK_WILL_RUN } else { 0 };
+        let order = if self.order { wire::PHX_W_ORDER } else { 0 };
+        let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold
+            || self.tuning.steered_hold_ms.is_some()
+            || self.input_wait_ms.max(self.require_wait_ms) > 0;
+        let hold = if may_hold { wire::PHX_W_MAY_HOLD } else { 0 };
+        wire::Welcome::new(
+            self.generation,
+            self.deadline_us,
+            self.breaker_misses,
+            self.breaker_open_ms,
+            wire::PHX_W_ASK_RUN_NOW | will_run | hold | order,
+        )
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the mirror's lock guards.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use log::warn;
+
+use crate::link::tape::Tape;
+use crate::link::view::LinkView;
+use phalanx_methods::balance::EngineError;
+use phalanx_planner::attribution::Demand;
+use phalanx_planner::cluster::{Cluster, RunningJob};
+use phalanx_planner::place::{Placer, Pool, Tuning};
+use phalanx_planner::steer::Steers;
+
+/// All that answers depend on, but for the settings.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) placer: Option<Placer>,
+    pub(super) dims: Arc<[Arc<str>]>,
+    pub(super) view: LinkView,
+    pub(super) pools: Vec<Pool>,
+    pub(super) pending: Demand,
+    pub(super) first_seen: BTreeMap<u32, Instant>,
+    /// Jobs that declare an input, by the plugin's word, until they end.
+    pub(super) inputs: BTreeSet<u32>,
+    pub(super) steers: Steers,
+    /// Zero of the times on a tape.
+    pub(super) born: Instant,
+    /// The recording under way.
+    pub(super) tape: Option<Tape>,
+}
+
+impl State {
+    /// Without a mirror.
+    pub(super) fn new(born: Instant) -> Self {
+        Self {
+            placer: None,
+            dims: Arc::default(),
+            view: LinkView::default(),
+            pools: Vec::new(),
+            pending: Demand::default(),
+            first_seen: BTreeMap::new(),
+            inputs: BTreeSet::new(),
+            steers: Steers::default(),
+            born,
+            tape: None,
+        }
+    }
+
+    /// A complete mirror replaces what there is.
+    ///
+    /// # Errors
+    /// The engine's words.
+    pub(super) fn set_cluster(
+        &mut self,
+        cluster: Cluster,
+        memory_tracked: bool,
+        tuning: Tuning,
+    ) -> Result<(), EngineError> {
+        let mut placer = Placer::new(cluster, memory_tracked, tuning, self.pools.clone())?;
+        placer.set_pending(self.pending.clone())?;
+        // Before the first question rather than during it.
+        placer.maintain();
+        self.dims = placer.dims().into();
+        self.placer = Some(placer);
+        self.view.synced = true;
+        Ok(())
+    }
+
+    /// See [`Responder::set_queue`](crate::link::Responder::set_queue).
+    pub(super) fn set_queue(&mut self, pending: Demand, pools: Vec<Pool>) {
+        self.pools.clone_from(&pools);
+        self.pending.clone_from(&pending);
+        if let Some(placer) = &mut self.placer {
+            let done = placer.set_pools(pools).and_then(|()| placer.set_pending(pending));
+            if let Err(error) = done {
+                warn!("weights of the queue not taken: {error}");
+            }
+            self.dims = placer.dims().into();
+        }
+    }
+
+    /// A job holds exactly this, since just now if it has `begun`.
+    pub(super) fn set_job(&mut self, job: RunningJob, begun: bool) {
+        self.first_seen.remove(&job.id);
+        if let (Some((array, _)), true) = (job.array, begun) {
+            self.steers.began(array, job.held.iter().map(|held| held.node));
+        }
+        if let Some(placer) = &mut self.placer {
+            placer.set_job(job);
+        }
+    }
+
+    /// A job gave everything back.
+    pub(super) fn end_job(&mut self, job_id: u32) {
+        self.first_seen.remove(&job_id);
+        self.inputs.remove(&job_id);
+        if let Some(placer) = &mut self.placer {
+            placer.end_job(job_id);
+        }
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic aborts the daemon, so a poisoned lock is never seen.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Snapshots of a running slurmctld, read through libslurm.
+//!
+//! Each table is asked for with the time of the last answer; slurmctld then
+//! says "no change" for most of them, and the kept table serves again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::unistd::{Uid, User};
+use phalanx_ffi::slurm::{
+    Conf, JobBase, JobRow, Jobs, Licenses, Load, Memory as RawMemory, NodeDetail, NodeRow, Nodes,
+    Partitions, Reservations, Sharing as RawSharing, Slurm, SlurmError, UpdateTime, reason_text,
+};
+use thiserror::Error;
+
+use phalanx_core::hostlist;
+use phalanx_core::limits;
+use phalanx_core::shape::{GresWant, LeftToSlurm, Memory, Shape, Sharing};
+use phalanx_core::snapshot::{
+    Builder, Job, JobState, License, Node, NodeGres, Partition, Refused, Reservation, Snapshot,
+    gres,
+};
+
+/// Slurm's `CR_MEMORY` bit of SelectTypeParameters (`slurm/slurm.h`).
+const CR_MEMORY: u32 = 0x10;
+/// `RESERVE_FLAG_PART_NODES`-like flags do not matter here; this one does:
+/// the reservation is of cores, not of whole nodes.
+const MINUTES_UNLIMITED: u32 = u32::MAX;
+
+/// With a plugin, usage comes from its events and the node table is only asked
+/// for states, features and the like: slurmctld, which holds its node lock
+/// meanwhile, spends at most about 1 of so many parts of its time on it.
+const NODES_SHARE: u32 = 200;
+/// Longest pause for that reason.
+const NODES_PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// Why there is no new snapshot.
+#[derive(Debug, Error)]
+pub enum SourceError {
+    /// slurmctld could not be asked.
+    #[error(transparent)]
+    Slurm(#[from] SlurmError),
+    /// What it said did not pass the checks.
+    #[error("snapshot refused: {0}")]
+    Refused(#[from] Refused),
+}
+
+/// What the controller's configuration says that the daemon needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterInfo {
+    /// ClusterName.
+    pub cluster: String,
+    /// slurmctld's version.
+    pub version: String,
+    /// SlurmUser.
+    pub slurm_user_id: Option<u32>,
+    /// Memory is a consumable resource.
+    pub memory_tracked: bool,
+    /// Nodes measure energy, and slurmdbd keeps what jobs took.
+    pub energy_accounted: bool,
+}
+
+/// Reads slurmctld, keeping what did not change.
+#[derive(Debug)]
+pub struct Source {
+    slurm: Slurm,
+    conf: Option<Conf>,
+    jobs: Option<Jobs>,
+    nodes: Option<Nodes>,
+    partitions: Option<Partitions>,
+    reservations: Option<Reservations>,
+    licenses: Option<Licenses>,
+    detail: NodeDetail,
+    /// When the nodes were last asked for, and how long it took.
+    nodes_asked: Option<(Instant, Duration)>,
+    epoch: u64,
+    /// Names of users that slurmctld did not send.
+    users: BTreeMap<u32, Arc<str>>,
+}
+
+fn is_energy_accounted(energy_type: &str, storage_type: &str) -> bool {
+    let energy = energy_type.rsplit('/').next().unwrap_or_default();
+    !matches!(energy, "" | "none" | "(null)") && storage_type.ends_with("slurmdbd")
+}
+
+/// Keeps `slot` up to date; true if it changed.
+fn refresh<T>(
+    slot: &mut Option<T>,
+    updated: impl Fn(&T) -> UpdateTime,
+    load: impl FnOnce(UpdateTime) -> Result<Load<T>, SlurmError>,
+) -> Result<bool, SlurmError> {
+    let since = slot.as_ref().map_or(UpdateTime::NEVER, updated);
+    match load(since)? {
+        Load::Unchanged => Ok(false),
+        Load::New(table) => {
+            *slot = Some(table);
+            Ok(true)
+        }
+    }
+}
+
+impl Source {
+    /// Takes the process's handle on libslurm.
+    pub fn new(slurm: Slurm) -> Self {
+        Self {
+            slurm,
+            conf: None,
+            jobs: None,
+            nodes: None,
+            partitions: None,
+            reservations: None,
+            licenses: None,
+            detail: NodeDetail::default(),
+            nodes_asked: None,
+            epoch: 0,
+            users: BTreeMap::new(),
+        }
+    }
+
+    /// The controller's configuration as of the last poll.
+    pub fn info(&self) -> ClusterInfo {
+        let Some(row) = self.conf.as_ref().and_then(Conf::row) else {
+            return ClusterInfo::default();
+        };
+        ClusterInfo {
+            cluster: row.cluster_name().unwrap_or_default().to_owned(),
+            version: row.version().unwrap_or_default().to_owned(),
+            slurm_user_id: Some(row.slurm_user_id()),
+            memory_tracked: row.select_type_param() & CR_MEMORY != 0,
+            energy_accounted: is_energy_accounted(
+                row.acct_gather_energy_type().unwrap_or_default(),
+                row.accounting_storage_type().unwrap_or_default(),
+            ),
+        }
+    }
+
+    /// Asks for what changed; `None` when nothing did. `with_gres_used` asks
+    /// for GRES in use too, which is slow in slurmctld: needed only while no
+    /// plugin tells it. Otherwise nodes are asked for at intervals that grow
+    /// with the time it takes (see [`NODES_SHARE`]).
+    ///
+    /// # Errors
+    /// See [`SourceError`]; what was read before is kept.
+    pub fn poll(
+        &mut self,
+        with_gres_used: bool,
+        now_ms: u64,
+    ) -> Result<Option<Snapshot>, SourceError> {
+        let slurm = &self.slurm;
+        let detail = NodeDetail { gres_used: with_gres_used, partitions: false };
+        if detail != self.detail {
+            self.detail = detail;
+            self.nodes = None;
+        }
+        let mut changed = refresh(&mut self.conf, |t| t.updated(), |s| slurm.load_conf(s))?;
+        changed |= refresh(&mut self.jobs, |t| t.updated(), |s| slurm.load_jobs(s))?;
+        if with_gres_used || self.nodes_due() {
+            let asked = Instant::now();
+            changed |= refresh(&mut self.nodes, |t| t.updated(), |s| slurm.load_nodes(s, detail))?;
+            self.nodes_asked = Some((asked, asked.elapsed()));
+        }
+        changed |= refresh(&mut self.partitions, |t| t.updated(), |s| slurm.load_partitions(s))?;
+        changed |=
+            refresh(&mut self.reservations, |t| t.updated(), |s| slurm.load_reservations(s))?;
+        changed |= refresh(&mut self.licenses, |t| t.updated(), |s| slurm.load_licenses(s))?;
+        if !changed && self.epoch > 0 {
+            return Ok(None);
+        }
+        let snapshot = self.build(now_ms)?;
+        self.epoch = snapshot.epoch;
+        Ok(Some(snapshot))
+    }
+
+    fn nodes_due(&self) -> bool {
+        let pause = |took: Duration| took.saturating_mul(NODES_SHARE).min(NODES_PAUSE_MAX);
+        self.nodes.is_none()
+            || self.nodes_asked.is_none_or(|(asked, took)| asked.elapsed() >= pause(took))
+    }
+
+    fn build(&mut self, now_ms: u64) -> Result<Snapshot, SourceError> {
+        let mut builder = Builder::default();
+        let nodes: Vec<Node> = match &self.nodes {
+            Some(table) => table.iter().map(|row| node(&mut builder, &row)).collect(),
+            None => Vec::new(),
+        };
+        // Slots of dynamic nodes that are gone have no name.
+        let nodes = nodes.into_iter().filter(|node| !node.name.is_empty()).collect();
+        builder.nodes(nodes)?;
+        self.partitions(&mut builder);
+        self.reservations(&mut builder);
+        self.licenses(&mut builder);
+        let memory_tracked = self.info().memory_tracked;
+        if let Some(table) = &self.jobs {
+            let now_s = i64::try_from(now_ms / 1000).unwrap_or(i64::MAX);
+            let users = &mut self.users;
+            let jobs = table.iter().map(|row| {
+                let mut job = job(&mut builder, &row, memory_tracked, now_s);
+                if job.user.is_empty() {
+                    job.user = user_name(users, job.user_id);
+                }
+                job
+            });
+            let jobs = jobs.collect();
+            builder.draft.jobs = jobs;
+        }
+        Ok(builder.build(self.epoch + 1, now_ms)?)
+    }
+
+    fn partitions(&self, builder: &mut Builder) {
+        for row in self.partitions.iter().flat_map(|table| table.iter()) {
+            let names = expand(row.nodes().unwrap_or_default());
+            let partition = Partition {
+                name: builder.names.get(row.name().unwrap_or_default()),
+                nodes: builder.node_set(names.iter().map(String::as_str)),
+                up: row.starts_jobs(),
+                max_nodes: row.nodes_max().value(),
+                billing: builder.names.get(row.billing_weights().unwrap_or_default()),
+            };
+            builder.draft.partitions.push(partition);
+        }
+    }
+
+    fn reservations(&self, builder: &mut Builder) {
+        for row in self.reservations.iter().flat_map(|table| table.iter()) {
+            let names = expand(row.nodes().unwrap_or_default());
+            let nodes = builder.node_set(names.iter().map(String::as_str));
+            let reservation = Reservation {
+                name: builder.names.get(row.name().unwrap_or_default()),
+                whole_nodes: row.cores().unwrap_or(0) == 0
+                    || covers_whole_nodes(builder, &row, &nodes),
+                nodes,
+                start_s: row.start_s().unwrap_or(0),
+                end_s: row.end_s().unwrap_or(i64::MAX),
+            };
+            builder.draft.reservations.push(reservation);
+        }
+    }
+
+    fn licenses(&self, builder: &mut Builder) {
+        for row in self.licenses.iter().flat_map(|table| table.iter()) {
+            let license = License {
+                name: builder.names.get(row.name().unwrap_or_default()),
+                total: u64::from(row.total()),
+                used: u64::from(row.in_use()),
+            };
+            builder.draft.licenses.push(license);
+        }
+    }
+}
+
+fn expand(text: &str) -> Vec<String> {
+    hostlist::expand(text, limits::HOSTLIST_NAMES_MAX).unwrap_or_default()
+}
+
+fn node(builder: &mut Builder, row: &NodeRow<'_>) -> Node {
+    let names = &mut builder.names;
+    let features = row.features_active().unwrap_or_default().split(',');
+    let features = features.filter(|f| !f.is_empty()).map(|f| names.get(f)).collect();
+    let used = gres::parse(row.gres_used().unwrap_or_default()).unwrap_or_default();
+    let total = gres::parse(row.gres().unwrap_or_default()).unwrap_or_default();
+    let gres = total
+        .into_iter()
+        .map(|entry| {
+            let same = |u: &&gres::Entry| u.kind == entry.kind && u.gres_type == entry.gres_type;
+            NodeGres {
+                kind: names.get(&entry.kind),
+                gres_type: entry.gres_type.as_deref().map(|t| names.get(t)),
+                total: entry.count,
+                used: used.iter().filter(same).map(|u| u.count).sum(),
+            }
+        })
+        .collect();
+    Node {
+        name: names.get(row.name().unwrap_or_default()),
+        hostname: names.get(row.hostname().unwrap_or_default()),
+        address: names.get(row.address().unwrap_or_default()),
+        state: names.get(&row.state().to_string()),
+        available: row.state().is_available(),
+        cpus: u64::from(row.cpus_usable()),
+        cpus_used: u64::from(row.cpus_allocated()),
+        memory_mb: row.memory_usable_mib(),
+        memory_used_mb: row.memory_allocated_mib(),
+        weight: row.weight(),
+        gres,
+        features,
+        watts: row.watts().filter(|watts| *watts > 0),
+    }
+}
+
+/// The name of a user that slurmctld did not send, asked for once; empty if nobody knows it.
+fn user_name(known: &mut BTreeMap<u32, Arc<str>>, user_id: u32) -> Arc<str> {
+    let ask = || {
+        let user = User::from_uid(Uid::from_raw(user_id)).ok().flatten();
+        Arc::from(user.map_or(String::new(), |user| user.name))
+    };
+    Arc::clone(known.entry(user_id).or_insert_with(ask))
+}
+
+fn job(builder: &mut Builder, row: &JobRow<'_>, memory_tracked: bool, now_s: i64) -> Job {
+    let state = row.state();
+    let until_s = row.end_s().filter(|_| state.is_finished()).unwrap_or(now_s);
+    let shape = shape(builder, row, memory_tracked);
+    let names = &mut builder.names;
+    let mut text = |t: Option<&str>| names.get(t.unwrap_or_default());
+    let label = label(row);
+    Job {
+        id: row.id(),
+        label: Arc::from(label),
+        array_job_id: row.array_job_id(),
+        array_task_id: row.array_task_id(),
+        task_count: task_count(row),
+        state: match state.base() {
+            JobBase::Pending => JobState::Pending,
+            JobBase::Suspended => JobState::Suspended,
+            _ if state.holds_resources() || state.is_completing() => JobState::Running,
+            _ => JobState::Ended,
+        },
+        state_text: text(Some(&state.to_string())),
+        reason: text(Some(&reason_text(row.reason()))),
+        user_id: row.user_id(),
+        user: text(row.user_name()),
+        account: text(row.account()),
+        name: text(row.name()),
+        qos: text(row.qos()),
+        comment: text(row.comment()),
+        admin_comment: text(row.admin_comment()),
+        tres_req: text(row.tres_req()),
+        tres_alloc: text(row.tres_alloc()),
+        partitions: text(row.partition()),
+        priority: row.priority(),
+        submit_s: row.submit_s().unwrap_or(0),
+        start_s: row.start_s().unwrap_or(0),
+        end_s: row.end_s().unwrap_or(0),
+        suspended_s: row.suspended_s(until_s),
+        exit: row.exit(),
+        het_job_id: row.het_job_id(),
+        time_limit_min: row.time_limit_min().value().filter(|m| *m != MINUTES_UNLIMITED),
+        shape,
+        constraint: row.features().map(|t| text(Some(t))),
+        required_nodes: row.req_nodes().map(|t| text(Some(t))),
+        excluded_nodes: row.exc_nodes().map(|t| text(Some(t))),
+        reservation: row.reservation().map(|t| text(Some(t))),
+        licenses: licenses_of(row.licenses().unwrap_or_default(), &mut text),
+        nodes: text(row.nodes()),
+    }
+}
+
+fn label(row: &JobRow<'_>) -> String {
+    match (row.array_job_id(), row.array_task_id(), row.array_tasks(), row.het_job_id()) {
+        (Some(array), Some(task), _, _) => format!("{array}_{task}"),
+        (Some(array), None, Some(tasks), _) => format!("{array}_[{tasks}]"),
+        (_, _, _, Some(leader)) => format!("{leader}+{}", row.het_job_offset().unwrap_or(0)),
+        _ => row.id().to_string(),
+    }
+}
+
+/// Tasks behind a record of a waiting array: `3-9:2,12%4` has five.
+fn task_count(row: &JobRow<'_>) -> u64 {
+    match (row.array_task_id(), row.array_tasks()) {
+        (None, Some(text)) => count_tasks(text),
+        _ => 1,
+    }
+}
+
+fn count_tasks(text: &str) -> u64 {
+    let list = text.split('%').next().unwrap_or_default();
+    let part = |part: &str| -> u64 {
+        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+        let step = step.parse::<u64>().unwrap_or(1).max(1);
+        match range.split_once('-') {
+            Some((first, last)) => match (first.parse::<u64>(), last.parse::<u64>()) {
+                (Ok(first), Ok(last)) if last >= first => (last - first) / step + 1,
+                // Slurm shortens long lists with an ellipsis.
+                _ => 1,
+            },
+            None => 1,
+        }
+    };
+    list.split(',').map(part).sum::<u64>().max(1)
+}
+
+fn licenses_of(
+    text: &str,
+    intern: &mut impl FnMut(Option<&str>) -> Arc<str>,
+) -> Vec<(Arc<str>, u64)> {
+    let mut wanted = Vec::new();
+    for part in text.split([',', ';']).filter(|p| !p.is_empty()) {
+        let (name, count) = part.split_once([':', '=']).unwrap_or((part, "1"));
+        wanted.push((intern(Some(name)), count.parse().unwrap_or(1)));
+    }
+    wanted
+}
+
+fn shape(builder: &Builder, row: &JobRow<'_>, memory_tracked: bool) -> Shape {
+    let (gres, unknown) = gres_wants(builder, row);
+    let sharing = match row.sharing() {
+        RawSharing::Exclusive => Sharing::Whole,
+        RawSharing::User | RawSharing::Mcs => Sharing::Owner,
+        RawSharing::Default | RawSharing::OverSubscribe => Sharing::Shared,
+    };
+    let memory = match (memory_tracked, row.memory()) {
+        (false, _) => Memory::Untracked,
+        (true, RawMemory::Unset) => Memory::All,
+        (true, RawMemory::PerNodeMib(mib)) => Memory::PerNode(mib),
+        (true, RawMemory::PerCpuMib(mib)) => Memory::PerCpu(mib),
+    };
+    Shape {
+        min_nodes: row.nodes_min(),
+        max_nodes: row.nodes_max().unwrap_or(u32::MAX),
+        req_nodes: row.nodes_min(),
+        min_cpus: row.cpus_min(),
+        num_tasks: row.tasks().unwrap_or(0),
+        pn_min_cpus: row.cpus_per_node_min().map_or(0, u32::from),
+        cpus_per_task: row.cpus_per_task().map_or(0, u32::from),
+        ntasks_per_node: row.tasks_per_node().map_or(0, u32::from),
+        memory,
+        gres,
+        sharing,
+        overcommit: false,
+        left_to_slurm: unknown.then_some(LeftToSlurm::Gres),
+    }
+}
+
+fn gres_wants(builder: &Builder, row: &JobRow<'_>) -> (Vec<GresWant>, bool) {
+    let mut wants: Vec<GresWant> = Vec::new();
+    let mut unknown = false;
+    let mut add = |text: Option<&str>, set: fn(&mut GresWant, u64)| {
+        for entry in gres::parse(text.unwrap_or_default()).unwrap_or_default() {
+            let draft = &builder.draft;
+            let Some(kind) = draft.gres_kind(&entry.kind) else {
+                unknown = true;
+                continue;
+            };
+            let gres_type =
+                entry.gres_type.as_deref().and_then(|t| draft.gres_type(&entry.kind, t));
+            let same = |w: &GresWant| w.kind == kind && w.gres_type == gres_type;
+            match wants.iter_mut().find(|w| same(w)) {
+                Some(want) => set(want, entry.count),
+                None => {
+                    let mut want = GresWant { kind, gres_type, ..GresWant::default() };
+                    set(&mut want, entry.count);
+                    wants.push(want);
+                }
+            }
+        }
+    };
+    add(row.tres_per_node(), |want, n| want.per_node = n);
+    add(row.tres_per_job(), |want, n| want.per_job = n);
+    add(row.tres_per_task(), |want, n| want.per_task = n);
+    add(row.tres_per_socket(), |want, n| want.per_socket = n);
+    (wants, unknown)
+}
+
+/// A reservation of whole nodes has as many cores as its nodes.
+fn covers_whole_nodes(
+    builder: &Builder,
+    row: &phalanx_ffi::slurm::ReservationRow<'_>,
+    nodes: &fixedbitset::FixedBitSet,
+) -> bool {
+    let cpus = |i: usize| builder.draft.nodes.get(i).map_or(0, |n| n.cpus);
+    let configured: u64 = nodes.ones().map(cpus).sum();
+    // Cores, not CPUs, are counted; with hardware threads there are fewer.
+    u64::from(row.cores().unwrap_or(0)).saturating_mul(2) > configured
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn array_tasks_are_counted() {
+        for (text, count) in [("3-9:2,12%4", 5), ("7", 1), ("0-99", 100), ("1,3,5-...", 3)] {
+            assert_eq!(count_tasks(text), count, "{text}");
+        }
+    }
+
+    #[test]
+    fn licences_with_and_without_a_count() {
+        let wanted = licenses_of("matlab:2,ansys;x=3", &mut |t| Arc::from(t.unwrap_or_default()));
+        let names: Vec<(&str, u64)> = wanted.iter().map(|(n, c)| (&**n, *c)).collect();
+        assert_eq!(names, [("matlab", 2), ("ansys", 1), ("x", 3)]);
+    }
+}

@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The daemon's end of the plugin socket, spoken to by a plugin made of the
+//! same wire builders over a real SOCK_SEQPACKET socket.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation ends a test")]
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, bounded};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, socket,
+};
+use phalanx_ffi::wire::{self, Message, PacketBuf, Reason, Verdict};
+use phalanx_planner::attribution::Demand;
+use phalanx_service::config::Config;
+use phalanx_service::link::{Mode, Note, Responder, Server, ServerConfig, Settings};
+use phalanx_service::recordings::{Keeper, Options, Order, replay, text};
+use zerocopy::FromZeros;
+
+struct Daemon {
+    responder: Arc<Responder>,
+    notes: Receiver<Note>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    socket: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+fn settings(mode: Mode) -> Settings {
+    Settings {
+        generation: 1,
+        mode,
+        partition_modes: [("gpu".to_owned(), Mode::Off)].into(),
+        deadline_us: 2000,
+        breaker_misses: 3,
+        breaker_open_ms: 5000,
+        ask_will_run: true,
+        input_wait_ms: 0,
+        require_wait_ms: 0,
+        order: true,
+        config: text(&Config::default()).into(),
+        tuning: Config::default().tuning(),
+    }
+}
+
+impl Daemon {
+    fn start(mode: Mode) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("plugin.sock");
+        let (sender, notes) = bounded(1000);
+        let responder = Arc::new(Responder::new(settings(mode), sender, 1));
+        let config = ServerConfig { socket: socket.clone(), allowed_uids: Vec::new(), owner: None };
+        let server = Server::bind(config).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (own, own_stop) = (Arc::clone(&responder), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || server.run(&own, &own_stop, &AtomicU64::new(0)));
+        Self { responder, notes, stop, thread: Some(thread), socket, _dir: dir }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+        assert!(!self.socket.exists(), "the socket is removed at the end");
+    }
+}
+
+struct Plugin {
+    fd: OwnedFd,
+    buf: PacketBuf,
+    seq: u64,
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+impl Plugin {
+    fn connect(path: &Path) -> Self {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
+        connect(fd.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
+        Self { fd, buf: PacketBuf::new(), seq: 0 }
+    }
+
+    fn send(&mut self, message: &Message<'_>) -> u64 {
+        self.seq += 1;
+        let bytes = wire::build(&mut self.buf, self.seq, message).unwrap();
+        send(self.fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL).unwrap();
+        self.seq
+    }
+
+    fn raw(&self, bytes: &[u8]) {
+        let _ = send(self.fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL);
+    }
+
+    fn closed(&mut self) -> bool {
+        matches!(recv(self.fd.as_raw_fd(), self.buf.space_mut(), MsgFlags::empty()), Ok(0) | Err(_))
+    }
+
+    fn receive(&mut self) -> Message<'_> {
+        let len = recv(self.fd.as_raw_fd(), self.buf.space_mut(), MsgFlags::empty()).unwrap();
+        assert!(len > 0, "the daemon closed the connection");
+        self.buf.set_len(len).unwrap();
+        self.buf.message().unwrap()
+    }
+
+    fn greet(&mut self, nodes: u32) {
+        let mut hello = wire::Hello::new_zeroed();
+        hello.slurm_version = 0x16_05_08;
+        hello.node_count = nodes;
+        hello.select_param = 0x14;
+        self.send(&Message::Hello(&hello));
+        match self.receive() {
+            Message::Welcome(welcome) => {
+                assert_eq!((welcome.deadline_us, welcome.breaker_misses), (2000, 3));
+                let asks = wire::PHX_W_ASK_RUN_NOW | wire::PHX_W_ASK_WILL_RUN;
+                assert_eq!(welcome.flags, asks | wire::PHX_W_ORDER);
+            }
+            other => panic!("expected WELCOME, got {other:?}"),
+        }
+    }
+
+    /// `cpus` usable CPUs and 1000 MiB on each node, 4 GPUs on every second.
+    fn sync(&mut self, cpus: &[u32], jobs: &[(u32, u32, u32)]) {
+        let count = u32::try_from(cpus.len()).unwrap();
+        let names: Vec<String> = (0..count).map(|i| format!("n{i}")).collect();
+        let mut begin = wire::SyncBegin::new_zeroed();
+        begin.node_count = count;
+        begin.job_count = u32::try_from(jobs.len()).unwrap();
+        begin.node_hash = wire::node_hash(&names);
+        self.send(&Message::SyncBegin(&begin));
+        let gpu =
+            wire::GresName { plugin_id: 7, type_id: 0, name: wire::wire_name("gpu").unwrap() };
+        let head = wire::GresNamesHead::new_zeroed();
+        self.send(&Message::GresNames(wire::GresNames { head: &head, entries: &[gpu] }));
+        let nodes: Vec<wire::Node> = (0..count)
+            .zip(cpus)
+            .map(|(i, &cpus)| {
+                let mut node = wire::Node::empty();
+                node.name = wire::wire_name(&format!("n{i}")).unwrap();
+                (node.cpus, node.cores, node.threads, node.memory_mb) = (cpus, cpus, 1, 1000);
+                if i % 2 == 1 {
+                    node.gres_count = 1;
+                    node.gres[0] = wire::GresCount { plugin_id: 7, type_id: 0, count: 4 };
+                }
+                node
+            })
+            .collect();
+        let head = wire::NodesHead::new_zeroed();
+        self.send(&Message::Nodes(wire::Nodes { head: &head, entries: &nodes }));
+        for &(id, node, cpus) in jobs {
+            self.job(id, node, cpus);
+        }
+        let mut end = wire::SyncEnd::new_zeroed();
+        end.node_count = count;
+        end.job_count = u32::try_from(jobs.len()).unwrap();
+        self.send(&Message::SyncEnd(&end));
+    }
+
+    fn job(&mut self, id: u32, node: u32, cpus: u32) {
+        let mut head = wire::JobHead::new_zeroed();
+        head.job_id = id;
+        head.array_task_id = 0xffff_fffe;
+        head.flags = wire::PHX_JOB_FIRST | wire::PHX_JOB_LAST;
+        head.cause = wire::Cause::Begin.raw();
+        let alloc = wire::Alloc { node, cpus, memory_mb: 10 };
+        self.send(&Message::Job(wire::Job { head: &head, allocs: &[alloc], gres: &[] }));
+    }
+
+    fn end(&mut self, id: u32) {
+        let mut end = wire::JobEnd::new_zeroed();
+        end.job_id = id;
+        self.send(&Message::JobEnd(&end));
+    }
+
+    /// Asks for `cpus` CPUs and `gpus` GPUs on one of the candidates.
+    fn ask(
+        &mut self,
+        cpus: u32,
+        gpus: u64,
+        bits: u32,
+        candidates: u64,
+    ) -> (Verdict, Reason, Vec<u32>) {
+        self.ask_in("main", cpus, gpus, bits, candidates)
+    }
+
+    fn ask_in(
+        &mut self,
+        partition: &str,
+        cpus: u32,
+        gpus: u64,
+        bits: u32,
+        candidates: u64,
+    ) -> (Verdict, Reason, Vec<u32>) {
+        let mut head = wire::AskHead::new_zeroed();
+        head.job_id = 99;
+        head.array_task_id = 0xffff_fffe;
+        (head.min_nodes, head.max_nodes, head.req_nodes) = (1, 1, 1);
+        (head.min_cpus, head.num_tasks, head.cpus_per_task) = (cpus, 1, cpus);
+        head.flags = wire::PHX_ASK_MEM_TRACKED;
+        head.mem_per_node_mb = 100;
+        head.partition = wire::wire_name(partition).unwrap();
+        head.node_bits = bits;
+        if gpus > 0 {
+            head.gres_count = 1;
+            head.gres[0].plugin_id = 7;
+            head.gres[0].per_node = gpus;
+        }
+        let seq = self.send(&Message::Ask(wire::Ask { head: &head, candidates: &[candidates] }));
+        match self.receive() {
+            Message::Answer(answer) => {
+                assert_eq!((answer.seq(), answer.head.job_id), (seq, 99));
+                let (verdict, reason) = (answer.verdict().unwrap(), answer.reason().unwrap());
+                (verdict, reason, answer.nodes.to_vec())
+            }
+            other => panic!("expected ANSWER, got {other:?}"),
+        }
+    }
+}
+
+/// Goal: deltas reach the plugin whole, their lease is renewed, and reports in
+/// parts are joined and end with the connection.
+#[test]
+fn orders_go_out_and_reports_come_in() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let desk = &daemon.responder.order;
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(4);
+    desk.want(&[(3, 5), (9, -2)]);
+    let generation = match plugin.receive() {
+        Message::Order(order) => {
+            let deltas: Vec<_> = order.deltas.iter().map(|d| (d.job_id, d.delta)).collect();
+            assert_eq!(deltas, [(3, 5), (9, -2)]);
+            assert_eq!(order.head.flags, wire::PHX_PART_FIRST | wire::PHX_PART_LAST);
+            assert_eq!(order.head.lease_ms, 5000);
+            order.head.generation
+        }
+        other => panic!("expected ORDER, got {other:?}"),
+    };
+    match plugin.receive() {
+        Message::Order(order) => {
+            assert_eq!(
+                (order.head.generation, order.head.flags),
+                (generation, wire::PHX_PART_SAME)
+            );
+        }
+        other => panic!("expected ORDER, got {other:?}"),
+    }
+    let many: Vec<(u32, i32)> = (1..=5000).map(|id| (id, 1)).collect();
+    desk.want(&many);
+    let mut got = 0;
+    while got < many.len() {
+        if let Message::Order(order) = plugin.receive() {
+            got += order.deltas.len();
+        }
+    }
+
+    let queued = |job_id| wire::Queued { job_id, ..wire::Queued::new_zeroed() };
+    let mut part = |flags, jobs: &[wire::Queued]| {
+        let head = wire::QueueHead { flags, written: 7, ..wire::QueueHead::new_zeroed() };
+        plugin.send(&Message::Queue(wire::Queue { head: &head, jobs }));
+    };
+    part(wire::PHX_PART_LAST, &[queued(8)]); // without a beginning
+    part(wire::PHX_PART_FIRST, &[queued(1), queued(2)]);
+    part(wire::PHX_PART_LAST, &[queued(3)]);
+    until("report", || desk.report().is_some_and(|r| r.jobs.len() == 3 && r.number == 1));
+    // Generation 0: the plugin forgot its set, so it is sent anew, not renewed.
+    std::thread::sleep(Duration::from_millis(600));
+    part(wire::PHX_PART_SAME, &[]);
+    let mut whole = false;
+    while !whole {
+        if let Message::Order(order) = plugin.receive() {
+            whole = order.head.flags & wire::PHX_PART_FIRST != 0;
+        }
+    }
+    drop(plugin);
+    until("no report", || desk.report().is_none());
+}
+
+#[test]
+fn answers_follow_the_events_before_them() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(4);
+    plugin.sync(&[8, 8, 8, 8], &[(1, 0, 8)]);
+    // n1 and n3 have GPUs, n0 is full: a CPU job belongs on n2.
+    assert_eq!(plugin.ask(4, 0, 4, 0b0101), (Verdict::Narrow, Reason::None, vec![2]));
+    plugin.job(2, 2, 8);
+    assert_eq!(plugin.ask(4, 0, 4, 0b0101).1, Reason::NoFit);
+    plugin.end(1);
+    assert_eq!(plugin.ask(4, 0, 4, 0b0101).2, [0]);
+    let (verdict, _, nodes) = plugin.ask(1, 4, 4, 0b1111);
+    assert_eq!(verdict, Verdict::Narrow);
+    assert!(nodes == [1] || nodes == [3], "{nodes:?}");
+    assert_eq!(plugin.ask(1, 5, 4, 0b1111).1, Reason::NoFit);
+    assert_eq!(plugin.ask(1, 0, 4, 0b0001).1, Reason::NoChoice);
+    assert_eq!(plugin.ask_in("gpu", 1, 0, 4, 0b1111).1, Reason::Off);
+    until("notes", || daemon.notes.len() >= 8);
+}
+
+#[test]
+fn shadow_decides_and_records_but_leaves_it_to_slurm() {
+    let daemon = Daemon::start(Mode::Shadow);
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(2);
+    plugin.sync(&[8, 8], &[]);
+    assert_eq!(plugin.ask(2, 0, 2, 0b11), (Verdict::NoOpinion, Reason::Shadow, vec![]));
+    match daemon.notes.recv_timeout(Duration::from_secs(20)).unwrap() {
+        Note::Asked(note) => assert_eq!(note.placement.as_ref().unwrap().nodes.len(), 1),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_new_full_state_replaces_everything() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(2);
+    plugin.sync(&[8, 8], &[(1, 0, 8), (2, 1, 8)]);
+    assert_eq!(plugin.ask(1, 0, 2, 0b11).1, Reason::NoFit);
+    plugin.sync(&[8, 16], &[(1, 0, 8)]);
+    assert_eq!(plugin.ask(16, 0, 2, 0b11).2, [1]);
+    assert_eq!(daemon.responder.view().mirror_jobs, 1);
+    // An ask for a table of another size is no error, only not answerable.
+    assert_eq!(plugin.ask(1, 0, 3, 0b111).1, Reason::NotSynced);
+}
+
+#[test]
+fn before_the_full_state_there_is_no_opinion() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(2);
+    assert_eq!(plugin.ask(1, 0, 2, 0b11).1, Reason::NotSynced);
+    drop(plugin);
+    until("disconnect", || !daemon.responder.view().connected);
+}
+
+#[test]
+fn malformed_messages_close_the_connection_and_the_next_one_works() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let garbage: [&[u8]; 4] =
+        [b"x", &[0u8; 24], &[0xff; 200], b"PHX1\x01\x00\x63\x00\x18\0\0\0\0\0\0\0"];
+    for bytes in garbage {
+        let mut plugin = Plugin::connect(&daemon.socket);
+        plugin.raw(bytes);
+        assert!(plugin.closed());
+    }
+    let mut early = Plugin::connect(&daemon.socket);
+    early.send(&Message::Stats(&wire::Stats::new_zeroed()));
+    assert!(early.closed(), "nothing may come before HELLO");
+    let mut wrong = Plugin::connect(&daemon.socket);
+    wrong.greet(2);
+    wrong.job(1, 70, 1);
+    assert!(wrong.closed(), "a node beyond the table");
+    until("errors counted", || daemon.responder.view().protocol_errors == 6);
+    let text = daemon.responder.view().last_error.unwrap();
+    assert!(text.contains("allocs.node[0] is 70"), "{text}");
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(2);
+    plugin.sync(&[8, 8], &[]);
+    assert_eq!(plugin.ask(1, 0, 2, 0b11).0, Verdict::Narrow);
+}
+
+#[test]
+fn a_deleted_socket_is_made_anew() {
+    let daemon = Daemon::start(Mode::Enforce);
+    std::fs::remove_file(&daemon.socket).unwrap();
+    until("new socket", || daemon.socket.exists());
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(2);
+}
+
+#[test]
+fn a_reload_reaches_the_plugin_and_the_next_decision() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(2);
+    plugin.sync(&[8, 8], &[]);
+    assert_eq!(plugin.ask(1, 0, 2, 0b11).0, Verdict::Narrow);
+    let changed = Settings { generation: 2, deadline_us: 3000, ..settings(Mode::Off) };
+    daemon.responder.set_settings(changed).unwrap();
+    match plugin.receive() {
+        Message::Config(config) => assert_eq!((config.generation, config.deadline_us), (2, 3000)),
+        other => panic!("expected CONFIG, got {other:?}"),
+    }
+    assert_eq!(plugin.ask(1, 0, 2, 0b11).1, Reason::Off);
+}
+
+#[test]
+fn a_second_daemon_does_not_take_the_socket() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let config =
+        ServerConfig { socket: daemon.socket.clone(), allowed_uids: Vec::new(), owner: None };
+    let error = Server::bind(config).unwrap_err().to_string();
+    assert!(error.contains("another process is listening"), "{error}");
+    let file = daemon.socket.with_file_name("file");
+    std::fs::write(&file, "x").unwrap();
+    let config = ServerConfig { socket: file.clone(), allowed_uids: Vec::new(), owner: None };
+    assert!(Server::bind(config).unwrap_err().to_string().contains("not a socket"));
+    assert!(file.exists());
+}
+
+/// Plays a random session to the daemon while it records, and gives the files.
+fn recorded(dir: &Path, file_bytes: u64, rounds: u32) -> Vec<PathBuf> {
+    let daemon = Daemon::start(Mode::Enforce);
+    let (keeper, recording) = Keeper::new(Arc::clone(&daemon.responder));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| keeper.run(&|| None, &stop));
+        let mut plugin = Plugin::connect(&daemon.socket);
+        plugin.greet(40);
+        let jobs: Vec<(u32, u32, u32)> = (1..=30).map(|id| (id, id % 40, 1 + id % 7)).collect();
+        plugin.sync(&[8; 40], &jobs);
+        let dir = dir.to_path_buf();
+        let options = Options { dir, file_bytes, total_bytes: 1 << 30, length: None };
+        assert!(recording.order(Order::Start(options)));
+        until("recording", || recording.status().active);
+        let mut random = 1u32;
+        let mut next = |below: u32| {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (random >> 8) % below
+        };
+        for round in 0..rounds {
+            let all = (1u64 << 40) - 1;
+            let (.., nodes) = plugin.ask(1 + next(8), u64::from(next(3)), 40, all >> next(3));
+            if let Some(&node) = nodes.first() {
+                plugin.job(100 + round, node, 1 + next(4));
+            }
+            plugin.end(1 + next(100 + round));
+            if round == rounds / 2 {
+                plugin.sync(&[8; 40], &jobs[..10]);
+                // Several looks of the writer, which may begin a new file then.
+                std::thread::sleep(Duration::from_millis(400));
+            }
+            if round % 20 == 0 {
+                let lacks = [("cpu".into(), u64::from(next(9))), ("mem".into(), 3)].into();
+                let waits = Demand { lacks, ..Demand::default() };
+                daemon.responder.set_queue(waits, Vec::new());
+            }
+        }
+        assert!(recording.order(Order::Stop));
+        until("end of the recording", || !recording.status().active);
+        let status = recording.status();
+        assert_eq!((status.gaps, status.last_error), (0, None));
+        stop.store(true, Ordering::Relaxed);
+    });
+    let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = files.collect();
+    files.sort();
+    files
+}
+
+/// Goal: what was recorded is decided again to the last bit, over a new full state
+/// and several files; another configuration decides otherwise; a cut or changed
+/// file is used up to there and says where it breaks.
+#[test]
+fn a_recording_is_replayed_bit_for_bit() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = recorded(dir.path(), 20_000, 4000);
+    assert!(files.len() > 1, "{files:?}");
+    let same = replay(&files, None, 5, &|_| {}).unwrap();
+    assert!(same.asks + same.missed >= 3900, "{same:?}");
+    assert_eq!((same.same, same.differing, &same.broken), (same.asks, 0, &Vec::new()));
+    assert!(same.asks > 2000, "{same:?}");
+    let mut other = Config::default();
+    other.balance.mode = phalanx_service::config::BalanceMode::Seed;
+    let then = replay(&files, Some(&other), 5, &|_| {}).unwrap();
+    assert_eq!(then.same, same.same);
+    let changes = then.then.unwrap();
+    assert!(changes.elsewhere > 0 && then.first.len() == 5, "{changes:?}");
+
+    let whole = std::fs::read(&files[0]).unwrap();
+    let broken = dir.path().join("broken");
+    let play = |bytes: &[u8]| {
+        std::fs::write(&broken, bytes).unwrap();
+        replay(std::slice::from_ref(&broken), None, 5, &|_| {})
+    };
+    let cut = play(&whole[..whole.len() - 30]).unwrap();
+    assert!(cut.broken[0].contains("is cut off within a frame"), "{:?}", cut.broken);
+    assert_eq!(cut.same, cut.asks);
+    let mut changed = whole.clone();
+    changed[whole.len() - 10] ^= 4;
+    let changed = play(&changed).unwrap();
+    assert!(changed.broken[0].contains("is damaged"), "{:?}", changed.broken);
+    for (bytes, what) in
+        [(&b""[..], "is empty"), (b"PHXREC99", "version 99"), (b"JobID|State\n", "not a recording")]
+    {
+        let error = play(bytes).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    }
+}
+
+/// Goal: a writer that does not keep up costs the recording, not an answer.
+#[test]
+fn a_slow_disk_cuts_the_tape() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(4);
+    plugin.sync(&[8, 8, 8, 8], &[]);
+    let (sender, events) = bounded(5);
+    let cut = Arc::new(AtomicBool::new(false));
+    daemon.responder.start_tape(sender, Arc::clone(&cut));
+    until("copied", || events.len() >= 3);
+    for _ in 0..5 {
+        assert_eq!(plugin.ask(1, 0, 4, 0b1111).0, Verdict::Narrow);
+    }
+    assert!(cut.load(Ordering::Relaxed));
+}

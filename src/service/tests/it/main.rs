@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The daemon's parts over real sockets, processes and files.
+
+mod agent;
+mod link;
+mod openapi;
+mod service;

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The systemd unit and the Slurm fragments are well-formed and fit together.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use phalanx_service::config::{Config, DEFAULT_PATH};
+
+const UNIT: &str = include_str!("../../../../config/phalanxd.service");
+const FRAGMENT: &str = include_str!("../../../../config/slurm.conf.fragment");
+const TMPFILES: &str = include_str!("../../../../config/phalanx.tmpfiles");
+
+/// Highest exposure that `systemd-analyze security` may report, in tenths.
+const EXPOSURE_MAX: &str = "20";
+
+fn value(key: &str) -> &'static str {
+    let start = format!("{key}=");
+    UNIT.lines().find_map(|line| line.strip_prefix(start.as_str())).expect(key)
+}
+
+/// Goal: the unit's directories are those of the default configuration.
+#[test]
+fn unit_fits_the_default_configuration() {
+    let config = Config::default();
+    let run = Path::new("/run").join(value("RuntimeDirectory"));
+    assert_eq!(config.link.socket.parent(), Some(run.as_path()));
+    assert_eq!(config.control.socket.parent(), Some(run.as_path()));
+    let state = Path::new("/var/lib").join(value("StateDirectory"));
+    assert_eq!(config.history.path.parent(), Some(state.as_path()));
+    assert!(value("ExecStart").contains(&format!("--config {DEFAULT_PATH}")));
+    assert_eq!(value("Type"), "notify");
+    assert_eq!(value("WatchdogSec"), "30");
+    assert_eq!(value("Restart"), "always");
+    assert_eq!(value("User"), "slurm");
+    assert!(value("After").contains("munge.service"));
+    assert!(value("ExecReload").contains("-HUP"));
+}
+
+/// Goal: tmpfiles makes the directory that slurm.conf names first.
+#[test]
+fn fragments_name_the_same_directory() {
+    let dirs = FRAGMENT.lines().find_map(|line| line.strip_prefix("PluginDir=")).unwrap();
+    let first = dirs.split(':').next().unwrap();
+    let made = |line: &str| line.split_whitespace().nth(1) == Some(first);
+    assert!(TMPFILES.lines().any(made), "{first}");
+}
+
+/// Goal: systemd takes every line of the unit. Method: a copy whose program
+/// exists on every system; a copy with a misspelled key must fail.
+#[test]
+fn systemd_accepts_the_unit() {
+    let analyze = |arguments: &[&str], text: &str| -> Option<Output> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("phalanxd.service");
+        std::fs::write(&path, text).unwrap();
+        Command::new("systemd-analyze").args(arguments).arg(&path).output().ok()
+    };
+    let text: String = UNIT
+        .lines()
+        .filter(|line| !line.starts_with("Documentation="))
+        .map(|line| if line.starts_with("ExecStart=") { "ExecStart=/bin/true" } else { line })
+        .fold(String::new(), |text, line| text + line + "\n");
+    let Some(good) = analyze(&["verify"], &text) else {
+        eprintln!("not run: there is no systemd-analyze here");
+        return;
+    };
+    let complaints = String::from_utf8_lossy(&good.stderr).into_owned();
+    assert!(good.status.success() && complaints.is_empty(), "{complaints}");
+    let wrong = text.replace("NoNewPrivileges=", "NoNewPrivilege=");
+    let bad = analyze(&["verify"], &wrong).unwrap();
+    assert!(String::from_utf8_lossy(&bad.stderr).contains("NoNewPrivilege"));
+    let threshold = format!("--threshold={EXPOSURE_MAX}");
+    let security = analyze(&["security", "--offline=true", "--no-pager", &threshold], &text);
+    let security = security.unwrap();
+    assert!(security.status.success(), "{}", String::from_utf8_lossy(&security.stdout));
+}
