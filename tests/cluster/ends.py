@@ -104,8 +104,8 @@ def order(suite):
             suite.until(lambda: phalanx_json(suite.cluster, "status")["order"]["active"], "deltas")
         time.sleep(1)
         suite.cluster.run("scancel", str(held[2]))
-        first = suite.until(lambda: [
-            j for j in jobs if suite.cluster.job(j)["JobState"] in ("RUNNING", "COMPLETED")], "a start")
+        first = suite.until(lambda: [j for j in jobs if suite.cluster.job(j)["JobState"]
+                                     in ("RUNNING", "COMPLETED")], "a start")
         begun[learned] = ["long", "mid", "short"][jobs.index(first[0])]
         suite.cluster.run("scancel", *map(str, [*jobs, *held]))
         suite.emptied()

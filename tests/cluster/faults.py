@@ -231,7 +231,8 @@ def slurmctld_restarted(run):
     run.stream.finish()
     run.recovered()
     run.logged("slurmctld", "phalanx: synced")
-    run.expect(run.status()["plugin"]["pid"] not in (0, before), "status: plugin.pid is the old one")
+    run.expect(run.status()["plugin"]["pid"] not in (0, before),
+               "status: plugin.pid is the old one")
 
 
 @fault

@@ -7,7 +7,8 @@
 
 Hadoop 3.5.0 comes from Maven Central, 2.7.4 (the old end) from the PyPI source package of pyspark
 3.0.2, which carries its server jars; both are kept under build/hadoop-VERSION. Everything listens
-on 127.0.0.1. `python3 minihdfs.py DIR NODE...` starts one and waits for Enter.
+on 127.0.0.1. `python3 minihdfs.py DIR NODE...` starts one and waits for Enter; with `--fetch`
+alone it only fetches both. PYTHONPATH must have tests/cluster.
 """
 
 import json
@@ -368,7 +369,16 @@ class MiniHdfs:
         site(self.conf / "hdfs-site.xml", properties)
 
 
-if __name__ == "__main__":
+def main():
+    """Fetches Hadoop, or runs a file system until Enter is pressed."""
+    if sys.argv[1:] == ["--fetch"]:
+        for version in (NEW, OLD):
+            print(jars(version))
+        return
     with MiniHdfs(sys.argv[1], sys.argv[2:]) as started:
         print(f"HADOOP_CONF_DIR={started.conf}; Enter ends it", flush=True)
         sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    main()

@@ -18,6 +18,7 @@ import uuid
 from .errors import ClusterError
 from .procs import Process, identify
 
+RUN = "PHALANX_TEST_RUN"    # which run of tests/run a cluster belongs to
 PORT_LOW = 10_000
 EPHEMERAL_DEFAULT = 32_768
 
@@ -93,7 +94,7 @@ def take(count, cluster_id, state_path):
         if len(ports) < count:
             raise ClusterError(f"{count} free TCP ports needed between {PORT_LOW} and "
                                f"{ephemeral_low() - 1}, found {len(ports)}")
-        entry = {"ports": ports, "state": state_path,
+        entry = {"ports": ports, "state": state_path, "run": os.environ.get(RUN),
                  "owner": identify("owner", os.getpid()).to_json()}
         path = os.path.join(register_dir(), f"{cluster_id}.json")
         with open(path, "w", encoding="utf-8") as file:
@@ -105,6 +106,13 @@ def release(cluster_id):
     """Gives a cluster's ports back."""
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(register_dir(), f"{cluster_id}.json"))
+
+
+def states_of(run):
+    """The state files of the clusters that a run of tests/run has left running."""
+    with locked():
+        return [entry["state"] for entry in _entries()
+                if entry.get("run") == run and entry["state"]]
 
 
 def _is_free(port):
