@@ -118,7 +118,8 @@ def panel(key, values, found, stock, highest):
         minutes = highest * tick / 4
         out.append(f'<line x1="{LEFT}" x2="{WIDTH - 12}" y1="{y(minutes):.1f}" '
                    f'y2="{y(minutes):.1f}" class="grid"/>'
-                   f'<text x="{LEFT - 6}" y="{y(minutes) + 4:.1f}" text-anchor="end">{minutes:.0f}</text>')
+                   f'<text x="{LEFT - 6}" y="{y(minutes) + 4:.1f}" '
+                   f'text-anchor="end">{minutes:.0f}</text>')
     for index, value in enumerate(values):
         out.append(f'<text x="{x(index):.1f}" y="{HEIGHT - 6}" '
                    f'text-anchor="middle">{value:g}</text>')
