@@ -80,7 +80,7 @@ demo-hdfs: deps-run deps-hdfs build
 # ---- testing: tests/run has the table of what is built and tested, in which lane
 
 .PHONY: test test-all check test-unit test-plugin test-page test-cluster test-hdfs test-24.11 \
-	test-packages
+	test-cluster-24.11 test-packages
 test: deps-build rust
 	tests/run
 test-all: deps-build rust
@@ -101,6 +101,8 @@ test-hdfs: deps-build rust
 	tests/run --only hdfs
 test-24.11: deps-build rust
 	tests/run --only 24.11
+test-cluster-24.11: deps-build rust
+	tests/run --all --only 24.11
 test-packages: deps-build rust
 	tests/run --only packages
 

@@ -104,7 +104,7 @@ def packages(version, release, seconds, programs_dir, gate, needs):
     other = () if version == OLD else (
         ("PHALANX_DEBIAN", "13"), ("PHALANX_GENERATE", f"{TOP}/target/debug/phalanx"))
     return (
-        build(f"system-{release}", 60, "tests/packaging/tree", release, tree, lane="any",
+        build(f"system-{release}", 90, "tests/packaging/tree", release, tree, lane="any",
               needs=["packages"], gate=gate),
         build(f"deb-{version}", 30, "packaging/build-deb", version, programs_dir, overlay, debs,
               needs=["packages", *needs], env=other, gate=gate),
@@ -117,7 +117,7 @@ def packages(version, release, seconds, programs_dir, gate, needs):
 ROWS = (
     # What the others need. Packages, downloads and trees come while Rust is being compiled.
     build("packages", 90, *MAKE, "deps-test", lane="any"),
-    build("plugin", 20, *MAKE, "plugin"),
+    build("plugin", 20, *MAKE, "plugin", lane="any"),
     build("debug", 350, CARGO, "build", "--workspace", "--bins", "--tests"),
     build("tree-24.11", 40, PYTHON, "-c",
           "from slurmcluster.release import Release; Release('24.11').ensure_tree()",
@@ -148,18 +148,18 @@ ROWS = (
     suite("placement", 42),
     suite("learn", 28),
     suite("transparency", 173),
-    suite("order", 80),
+    suite("order", 90),
     suite("gangs", 113),
     suite("replay", 25),
     suite("data-jobs", 181, "data_jobs.py", needs=["hadoop"]),
     suite("bags", 65),
     suite("ends", 43),
     suite("energy", 35),
-    suite("data-service", 30, "data_service.py", needs=["schemathesis"],
+    suite("data-service", 20, "data_service.py", needs=["schemathesis"],
           env=(("PHALANX_SCHEMATHESIS", f"{TOP}/{SCHEMATHESIS}"),)),
     suite("agents", 60),
-    suite("doctor", 30),
-    suite("ha", 166),
+    suite("doctor", 22),
+    suite("ha", 45),
     suite("hdfs", 75, "test_client.py", path="hdfs", needs=["hadoop"]),
     suite("faults", 100, *only(FAULTS), lane="quiet"),
     suite("faults-rest", 150, "faults.py", *skip(FAULTS), lane="quiet", gate="all"),
@@ -175,7 +175,7 @@ ROWS = (
     suite_new("faults", 180, *skip(FAULTS_NEW), lane="quiet", gate="all", rest=True),
     suite_new("bags", 65, gate="all"),
     suite_new("doctor", 30, gate="all"),
-    suite_new("ha", 166, gate="all"),
+    suite_new("ha", 45, gate="all"),
 
     # Debian packages on fresh systems.
     *packages(OLD, "bookworm", 66, "target/debug", "test", ["debug", "plugin"]),
