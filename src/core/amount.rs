@@ -64,7 +64,6 @@ impl Amount {
     /// The number of ticks as a double; exact.
     #[inline]
     #[must_use]
-    #[allow(clippy::cast_precision_loss)] // at most 2^52
     pub fn as_f64(self) -> f64 {
         self.0 as f64
     }

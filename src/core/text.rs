@@ -1,10 +1,31 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How shared text and node sets are written and read: as plain text and
-//! ascending indexes. For `#[serde(with = "...")]`.
+//! Forms of text: shared text and node sets as serde reads and writes them (plain text and
+//! ascending indexes, for `#[serde(with = "...")]`), and percent encoding.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Percent-encodes all but the unreserved characters, for a query's value or a path's component.
+///
+/// # Source
+/// RFC 3986, sections 2.1 and 2.3.
+///
+/// ```
+/// assert_eq!(phalanx_core::text::percent_encode("a b/~ü"), "a%20b%2F~%C3%BC");
+/// ```
+#[must_use]
+pub fn percent_encode(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
+        if plain(byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+        out
+    })
+}
 
 /// Writes an `Arc<str>`.
 ///

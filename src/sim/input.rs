@@ -5,25 +5,10 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
+use phalanx_core::problem::InputError;
+
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 1 << 20;
-
-/// Why an input cannot be used; begins with its name.
-#[derive(Debug, thiserror::Error)]
-#[error("{name}: {what}")]
-pub struct InputError {
-    /// Which file or argument.
-    pub name: String,
-    /// What is wrong with it.
-    pub what: String,
-}
-
-impl InputError {
-    /// `what` is wrong with `name`.
-    pub fn new(name: impl Into<String>, what: impl std::fmt::Display) -> Self {
-        Self { name: name.into(), what: what.to_string() }
-    }
-}
 
 /// Compressions that are known but not read: what they begin with, and their names.
 const NOT_READ: [(&[u8], &str); 4] =

@@ -105,7 +105,6 @@ fn typical(wants: &[Want]) -> Vec<Want> {
     sorted
 }
 
-#[allow(clippy::cast_precision_loss)] // resources stay below 2^53
 fn vector(cpu: u64, memory: u64, gpu: u64) -> [f64; 3] {
     [cpu as f64, memory as f64, gpu as f64]
 }

@@ -129,7 +129,6 @@ fn waits(load: &NodeLoad, outcome: &Outcome, until_s: i64) -> Vec<(usize, Option
 }
 
 /// How the jobs fare that are likely to come.
-#[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
 fn fresh(load: &NodeLoad, outcome: &Outcome, until_s: i64, side: &mut Side) {
     let jobs = load.jobs.iter().zip(&outcome.starts_s).filter(|(job, _)| job.sampled);
     let started = jobs.filter_map(|(job, start)| Some((job, start.filter(|s| *s < until_s)?)));
@@ -140,7 +139,6 @@ fn fresh(load: &NodeLoad, outcome: &Outcome, until_s: i64, side: &mut Side) {
     side.new_wait_mean_s = (count > 0).then(|| sum as f64 / count as f64);
 }
 
-#[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
 fn side(
     outcome: &Outcome,
     waits: &[(usize, Option<i64>)],

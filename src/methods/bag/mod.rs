@@ -34,7 +34,7 @@ pub use problem::{MachineType, Problem, User};
 use lp::Optimum;
 use model::Model;
 use online::{Plan, Rule, run};
-use phalanx_core::problem::FieldError;
+use phalanx_core::problem::InputError;
 use planner::{Contender, Planner};
 
 /// Which method decides.
@@ -90,10 +90,10 @@ pub struct Options {
 pub enum SolveError {
     /// A field cannot be used.
     #[error("{0}")]
-    Input(#[from] FieldError),
+    Input(#[from] InputError),
     /// Tasks that no machine can take.
     #[error("{0}")]
-    Infeasible(FieldError),
+    Infeasible(InputError),
 }
 
 /// Solves a problem.
@@ -127,7 +127,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Answer, SolveError>
     let first = problem.users.iter().position(|user| user.tasks > 0);
     if let (true, Some(i)) = (model.usable.is_empty(), first) {
         let what = "no machine type has a machine to run them";
-        return Err(SolveError::Infeasible(FieldError::new(format!("users[{i}].tasks"), what)));
+        return Err(SolveError::Infeasible(InputError::new(format!("users[{i}].tasks"), what)));
     }
     let (solved, bound) = match problem.power_cap_w {
         None => {

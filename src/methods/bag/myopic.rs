@@ -8,7 +8,8 @@
 //! full up to the makespan.
 
 use super::model::Arrival;
-use super::num::{BETTER, NEGATIVE, float, whole_ceil};
+use super::num::{BETTER, NEGATIVE, whole_ceil};
+use phalanx_core::number::as_f64;
 
 /// A fractional split of a bag. The shares are in the [`Myopic`] that made it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -142,7 +143,7 @@ impl Myopic {
         let mut placed = 0;
         for rank in (tau..self.share.len()).rev() {
             let rest = tasks - placed;
-            x[rank] = if float(placed) + self.share[rank] < float(tasks) {
+            x[rank] = if as_f64(placed) + self.share[rank] < as_f64(tasks) {
                 whole_ceil(self.share[rank]).min(rest)
             } else {
                 rest

@@ -658,19 +658,16 @@ fn power(base: f64, exponent: u32) -> f64 {
 }
 
 /// A count as a double (counts stay far below 2^53).
-#[allow(clippy::cast_precision_loss)]
 pub(super) fn as_f64(count: usize) -> f64 {
     count as f64
 }
 
 /// Ticks or a count of jobs as a double; exact for ticks.
-#[allow(clippy::cast_precision_loss)]
 pub(super) fn tick_f64(ticks: u64) -> f64 {
     ticks as f64
 }
 
 /// A sum of ticks as the nearest double.
-#[allow(clippy::cast_precision_loss)]
 fn sum_f64(sum: u128) -> f64 {
     sum as f64
 }

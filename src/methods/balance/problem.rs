@@ -10,7 +10,7 @@ use super::params::{Mode, NoImprovement, Params, Sources};
 use super::pending::PendingCounts;
 #[cfg(debug_assertions)]
 use crate::verify;
-use phalanx_core::problem::{FieldError, Name, Number, distinct, length, present};
+use phalanx_core::problem::{InputError, Name, Number, distinct, length, present};
 use phalanx_core::{Amount, NodeIdx, NodeSet, Scale};
 
 /// A source of weights.
@@ -184,7 +184,7 @@ pub fn solve<'a>(
     problem: &'a Problem<'_>,
     mode: Mode,
     explain: bool,
-) -> Result<Answer<'a>, FieldError> {
+) -> Result<Answer<'a>, InputError> {
     let mut prepared = prepare(problem, mode)?;
     let candidates = NodeSet::full(problem.nodes.len());
     let attribute = problem.pending_counts.is_none() && prepared.engine.params().sources.pending;
@@ -234,8 +234,8 @@ pub fn solve<'a>(
 }
 
 /// The engine's errors are about calls that do not fit it: a defect here.
-fn internal(error: super::EngineError) -> FieldError {
-    FieldError::new("problem", format!("internal error: {error}"))
+fn internal(error: super::EngineError) -> InputError {
+    InputError::new("problem", format!("internal error: {error}"))
 }
 
 fn placement<'a>(problem: &'a Problem<'_>, job: &'a Job<'_>, decision: Decision) -> Placement<'a> {
@@ -299,7 +299,7 @@ fn node_uses<'a>(problem: &'a Problem<'_>, prepared: &Prepared) -> Vec<NodeUse<'
         .collect()
 }
 
-fn prepare(problem: &Problem<'_>, mode: Mode) -> Result<Prepared, FieldError> {
+fn prepare(problem: &Problem<'_>, mode: Mode) -> Result<Prepared, InputError> {
     check_lists(problem)?;
     check_numbers(problem)?;
     let params = params(problem, mode)?;
@@ -332,10 +332,10 @@ fn scale(problem: &Problem<'_>, dim: usize) -> Scale {
     Scale::for_numbers(nodes().chain(requests.filter(|&number| number <= largest)), largest)
 }
 
-fn check_lists(problem: &Problem<'_>) -> Result<(), FieldError> {
+fn check_lists(problem: &Problem<'_>) -> Result<(), InputError> {
     let dims = problem.dimensions.len();
     if dims == 0 {
-        return Err(FieldError::new("dimensions", "must not be empty"));
+        return Err(InputError::new("dimensions", "must not be empty"));
     }
     distinct(problem.dimensions.iter().map(|name| &*name.0), |at| format!("dimensions[{at}]"))?;
     distinct(problem.nodes.iter().map(|node| &*node.name.0), |at| format!("nodes[{at}].name"))?;
@@ -353,7 +353,7 @@ fn check_lists(problem: &Problem<'_>) -> Result<(), FieldError> {
     for (at, job) in problem.jobs.iter().enumerate() {
         length(|| format!("jobs[{at}].request"), job.request.len(), dims, "dimensions")?;
         if job.nodes == Some(0) {
-            return Err(FieldError::new(format!("jobs[{at}].nodes"), "must be >= 1, got 0"));
+            return Err(InputError::new(format!("jobs[{at}].nodes"), "must be >= 1, got 0"));
         }
     }
     let nodes = problem.nodes.len();
@@ -361,19 +361,19 @@ fn check_lists(problem: &Problem<'_>) -> Result<(), FieldError> {
         && start >= nodes.max(1)
     {
         let what = format!("must be below the number of nodes, {nodes}, got {start}");
-        return Err(FieldError::new("start", what));
+        return Err(InputError::new("start", what));
     }
     Ok(())
 }
 
-fn check_numbers(problem: &Problem<'_>) -> Result<(), FieldError> {
+fn check_numbers(problem: &Problem<'_>) -> Result<(), InputError> {
     for (at, node) in problem.nodes.iter().enumerate() {
         not_negative(&node.total, || format!("nodes[{at}].total"))?;
         not_negative(&node.used, || format!("nodes[{at}].used"))?;
         for (dim, (used, total)) in node.used.iter().zip(&node.total).enumerate() {
             if used > total {
                 let what = format!("must be <= the total {total}, got {used}");
-                return Err(FieldError::new(format!("nodes[{at}].used[{dim}]"), what));
+                return Err(InputError::new(format!("nodes[{at}].used[{dim}]"), what));
             }
         }
     }
@@ -384,28 +384,28 @@ fn check_numbers(problem: &Problem<'_>) -> Result<(), FieldError> {
         not_negative(weights, || "initial_weights".to_owned())?;
         let sum: f64 = weights.iter().sum();
         if (sum - 1.0).abs() > 1e-9 {
-            return Err(FieldError::new("initial_weights", format!("must sum to 1, got {sum}")));
+            return Err(InputError::new("initial_weights", format!("must sum to 1, got {sum}")));
         }
     }
     if let Some(threshold) = problem.threshold
         && threshold < 0.0
     {
-        return Err(FieldError::new("threshold", format!("must be >= 0, got {threshold}")));
+        return Err(InputError::new("threshold", format!("must be >= 0, got {threshold}")));
     }
     Ok(())
 }
 
-fn not_negative(numbers: &[f64], path: impl Fn() -> String) -> Result<(), FieldError> {
+fn not_negative(numbers: &[f64], path: impl Fn() -> String) -> Result<(), InputError> {
     match numbers.iter().position(|&number| number < 0.0) {
         None => Ok(()),
         Some(at) => {
             let what = format!("must be >= 0, got {}", numbers[at]);
-            Err(FieldError::new(format!("{}[{at}]", path()), what))
+            Err(InputError::new(format!("{}[{at}]", path()), what))
         }
     }
 }
 
-fn params(problem: &Problem<'_>, mode: Mode) -> Result<Params, FieldError> {
+fn params(problem: &Problem<'_>, mode: Mode) -> Result<Params, InputError> {
     let mut sources = Sources::ALL;
     if let Some(listed) = &problem.weights_from {
         sources = Sources { initial: false, pending: false, usage: false };
@@ -416,11 +416,11 @@ fn params(problem: &Problem<'_>, mode: Mode) -> Result<Params, FieldError> {
                 Source::Usage => &mut sources.usage,
             };
             if std::mem::replace(flag, true) {
-                return Err(FieldError::new(format!("weights_from[{at}]"), "listed twice"));
+                return Err(InputError::new(format!("weights_from[{at}]"), "listed twice"));
             }
         }
         if listed.is_empty() {
-            return Err(FieldError::new("weights_from", "must not be empty"));
+            return Err(InputError::new("weights_from", "must not be empty"));
         }
     }
     Ok(Params {

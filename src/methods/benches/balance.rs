@@ -7,7 +7,7 @@
 //! would hide the slow ones, and the plugin's deadline is about those. The
 //! order of the index is renewed outside the timed part, as the daemon does.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
-#![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
+#![allow(clippy::unwrap_used)]
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // ranks of percentiles
 
 use std::time::{Duration, Instant};

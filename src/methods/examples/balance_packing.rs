@@ -12,7 +12,6 @@
 //! `left` is the share of each dimension free at that moment (stranded by
 //! whatever the job lacked).
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
-#![allow(clippy::cast_precision_loss)] // small counts
 
 use phalanx_core::{Amount, NodeIdx, NodeSet};
 use phalanx_methods::balance::{Engine, Mode, Params, Request};

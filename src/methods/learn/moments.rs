@@ -230,7 +230,6 @@ fn fading(age_s: i64, half_life_s: f64) -> f64 {
         return 1.0;
     }
     // Ages are far below 2^53.
-    #[allow(clippy::cast_precision_loss)]
     let halves = age_s as f64 / half_life_s;
     0.5_f64.powf(halves)
 }

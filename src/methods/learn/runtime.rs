@@ -15,6 +15,7 @@
 use std::collections::BTreeMap;
 
 use super::class::{JobTraits, without_numbers};
+use phalanx_core::hash::fnv64;
 use phalanx_core::limits::RUNTIME_STREAMS_MAX;
 use phalanx_core::number::as_f64;
 
@@ -63,8 +64,7 @@ pub const NO_LIMIT_S: u64 = 30 * 86_400;
 
 /// A number for a name, the same on every machine (FNV-1a); 0 for none.
 pub fn name_id(name: &str) -> u64 {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    if name.is_empty() { 0 } else { name.bytes().fold(0xcbf2_9ce4_8422_2325, step) }
+    if name.is_empty() { 0 } else { fnv64(name.bytes()) }
 }
 
 /// Whether a run that ended in this state says how long such jobs run: it ended

@@ -19,7 +19,7 @@ pub use answer::{Answer, Partition, TransferAnswer};
 pub use partition::{Transfer, targets, transfers};
 pub use problem::{Item, Problem};
 
-use phalanx_core::problem::FieldError;
+use phalanx_core::problem::InputError;
 
 /// Solves a problem: targets, and what has to move to reach them.
 ///
@@ -42,7 +42,7 @@ use phalanx_core::problem::FieldError;
 /// assert_eq!(answer.target, [100, 100]);
 /// assert_eq!((answer.transfers[0].to.as_str(), answer.transfers[0].count), ("n1", 60));
 /// ```
-pub fn solve(problem: &Problem) -> Result<Answer, FieldError> {
+pub fn solve(problem: &Problem) -> Result<Answer, InputError> {
     let index = problem.validate()?;
     let name = |node: usize| problem.nodes[node].clone();
     let named = |transfer: Transfer| TransferAnswer {

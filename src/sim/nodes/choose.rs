@@ -147,7 +147,6 @@ fn weight(cluster: &Cluster, node: u32) -> u32 {
     cluster.table().nodes.get(node as usize).map_or(0, |node| node.weight)
 }
 
-#[allow(clippy::cast_precision_loss)] // resources stay below 2^53
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
@@ -172,7 +171,6 @@ impl GpuMix {
         mix
     }
 
-    #[allow(clippy::cast_precision_loss)] // counts stay below 2^53
     fn want(&self, shape: &Shape, count: u64) -> Want {
         let need = shape.need(shape.wanted_nodes());
         Want {

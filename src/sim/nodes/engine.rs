@@ -493,7 +493,6 @@ impl<'a> Sim<'a> {
         }
     }
 
-    #[allow(clippy::cast_precision_loss)] // for people
     fn joules_of(&self, job: &RunningJob, run_s: u64) -> f64 {
         let of = |held: &Held| {
             let (node, [idle, busy]) =
@@ -504,7 +503,6 @@ impl<'a> Sim<'a> {
     }
 
     /// Of the whole period where that has an end, else until the last job ended.
-    #[allow(clippy::cast_precision_loss)] // for people
     fn joules(&self) -> Option<f64> {
         let idle: f64 = self.load.watts.iter().map(|[idle, _]| idle).sum();
         let period_s = |until_s: i64| until_s.saturating_sub(self.load.begin_s) as f64;

@@ -74,7 +74,6 @@ pub(super) fn class_of(job: &Job) -> JobClass {
 /// The learned runtime, else the limit.
 fn expected_s(state: &State, job: &Job, limit_s: u64) -> f64 {
     let known = state.expected_s.get(&job.id).copied();
-    #[allow(clippy::cast_precision_loss)] // a job's seconds
     let limit = limit_s as f64;
     known.unwrap_or(limit).clamp(1.0, limit.max(1.0))
 }

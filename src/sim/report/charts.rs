@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The curves of a report.
 
-#![allow(clippy::cast_precision_loss)] // counts and seconds stay below 2^53
-
 use super::super::job::Workload;
 use super::super::metrics::{Figures, bounded_slowdown, wait_s};
 use super::Part;

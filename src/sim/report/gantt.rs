@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Who ran when on which CPUs, for a stretch around the longest wait.
 
-#![allow(clippy::cast_precision_loss)] // CPUs and seconds stay below 2^53
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 

@@ -11,10 +11,10 @@ mod svg;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::input::InputError;
 use super::job::Workload;
 use super::metrics::Figures;
 use super::pool::Schedule;
+use phalanx_core::problem::InputError;
 
 /// One policy of a report.
 #[derive(Debug)]
@@ -125,7 +125,6 @@ fn page(title: &str, about: &str, figures: &[&Figures], body: &str) -> String {
 /// Heading, decimals, whether less is better, and the figure.
 type Row = (&'static str, usize, bool, fn(&Figures) -> Option<f64>);
 
-#[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
 const ROWS: [Row; 11] = [
     ("Makespan [h]", 2, true, |f| f.makespan_s.map(|s| s as f64 / 3600.0)),
     ("CPU [%]", 1, false, |f| f.utilization.cpu.map(|u| u * 100.0)),

@@ -71,7 +71,6 @@ pub struct Mix {
 const FEED: [f64; 3] = [0.3, 0.6, 0.9];
 
 /// CPUs that the mix asks for with each GPU, times [`FEED`].
-#[allow(clippy::cast_precision_loss)] // requests stay far below 2^53
 fn feed(wants: &[Want]) -> [f64; 3] {
     let with_gpu = || wants.iter().filter(|want| want.gpus > 0);
     let cpus: f64 = with_gpu().map(|want| want.cpu_milli as f64 * want.weight).sum();
@@ -142,7 +141,6 @@ impl Mix {
             free += f64::from(*gpu);
             whole += u32::from(*gpu == WHOLE);
         }
-        #[allow(clippy::cast_precision_loss)] // CPUs of one node
         for feed in self.feed.iter().filter(|feed| **feed > 0.0) {
             cost += (free - cpu_milli as f64 / feed).max(0.0);
         }

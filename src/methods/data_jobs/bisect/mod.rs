@@ -36,7 +36,7 @@ use bound::JobBound;
 use budget::Budget;
 use instance::Instance;
 use phalanx_core::limits::{BISECT_EXACT_UNITS, BISECT_SEED_STEPS_MAX};
-use phalanx_core::problem::FieldError;
+use phalanx_core::problem::InputError;
 use schedule::Schedule;
 use seed::Probe;
 
@@ -92,10 +92,10 @@ impl std::fmt::Debug for Options<'_> {
 pub enum SolveError {
     /// A field cannot be used.
     #[error("{0}")]
-    Input(#[from] FieldError),
+    Input(#[from] InputError),
     /// Blocks, but no core to work on them.
     #[error("{0}")]
-    Infeasible(FieldError),
+    Infeasible(InputError),
     /// Larger than mode `exact` can do; the text names the limit.
     #[error("mode exact: {0}")]
     TooLarge(String),
@@ -124,7 +124,7 @@ pub fn solve<'a>(
     let instance = Instance::new(problem);
     if let (true, Some(&i)) = (instance.host_of.is_empty(), instance.queue.first()) {
         let what = "no host has a core to work on them";
-        return Err(SolveError::Infeasible(FieldError::new(format!("jobs[{i}].blocks"), what)));
+        return Err(SolveError::Infeasible(InputError::new(format!("jobs[{i}].blocks"), what)));
     }
     let bounds = bound::of_jobs(&instance);
     let lower = bound::of_all(&instance, &bounds);

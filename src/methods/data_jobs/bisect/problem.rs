@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use phalanx_core::limits::BISECT_CORES_MAX;
-use phalanx_core::problem::{FieldError, Name, distinct, length, present};
+use phalanx_core::problem::{InputError, Name, distinct, length, present};
 
 /// Data-parallel jobs and the hosts that may run them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -139,10 +139,10 @@ fn default_moment() -> u8 {
     2
 }
 
-type Checked<T> = Result<T, FieldError>;
+type Checked<T> = Result<T, InputError>;
 
 fn error<T>(path: impl std::fmt::Display, message: impl std::fmt::Display) -> Checked<T> {
-    Err(FieldError::new(path, message))
+    Err(InputError::new(path, message))
 }
 
 fn amount(path: impl FnOnce() -> String, value: f64) -> Checked<()> {

@@ -2,7 +2,7 @@
 //! Properties of the balance engine on random clusters: the indexed search
 //! equals the plain scan to the last bit, and the plain scan equals formulas
 //! written down once more here, from floating-point numbers.
-#![allow(clippy::unwrap_used, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 use crate::exact::balance::{self as oracle, Nodes};
 use phalanx_core::{Amount, NodeIdx, NodeSet};
