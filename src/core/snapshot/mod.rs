@@ -20,7 +20,7 @@ use crate::limits;
 use crate::shape::Shape;
 use crate::text;
 
-/// Why a picture was refused.
+/// Reason for which a snapshot was refused.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 pub enum Refused {
     /// There are no nodes.
@@ -144,7 +144,7 @@ pub struct License {
     pub used: u64,
 }
 
-/// What a job is doing.
+/// State of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobState {
     /// Waiting.
@@ -163,7 +163,7 @@ pub enum JobState {
 pub struct Job {
     /// Job id.
     pub id: u32,
-    /// As users write it: `123`, `120_[1-9]`, `130+1`.
+    /// Id as users write it: `123`, `120_[1-9]`, `130+1`.
     #[serde(with = "text")]
     pub label: Arc<str>,
     /// Id of its array, if it is of one.
@@ -182,7 +182,7 @@ pub struct Job {
     pub reason: Arc<str>,
     /// User id.
     pub user_id: u32,
-    /// User's name; empty if nobody knows it.
+    /// User's name; empty if it is not known.
     #[serde(with = "text")]
     pub user: Arc<str>,
     /// Account.
@@ -252,7 +252,7 @@ pub struct Job {
 pub struct Snapshot {
     /// Counts good snapshots of this process.
     pub epoch: u64,
-    /// When it was taken.
+    /// Time at which it was taken.
     pub time_ms: u64,
     /// Nodes in Slurm's order.
     pub nodes: Vec<Node>,
@@ -364,7 +364,7 @@ impl Builder {
     /// Nodes first: the GRES ids that shapes refer to come from them.
     ///
     /// # Errors
-    /// See [`Refused`].
+    /// Fails for the reasons of [`Refused`].
     pub fn nodes(&mut self, nodes: Vec<Node>) -> Result<(), Refused> {
         if nodes.is_empty() {
             return Err(Refused::NoNodes);
@@ -404,7 +404,7 @@ impl Builder {
     /// Checks the whole and finishes it.
     ///
     /// # Errors
-    /// See [`Refused`].
+    /// Fails for the reasons of [`Refused`].
     pub fn build(mut self, epoch: u64, time_ms: u64) -> Result<Snapshot, Refused> {
         let draft = &mut self.draft;
         check_count("jobs", draft.jobs.len(), limits::JOBS_MAX)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which nodes a job gets under other schedulers' rules, on the planner's
+//! Choice of a job's nodes under other schedulers' rules, on the planner's
 //! picture of the nodes.
 
 use crate::policy::Policy;
@@ -67,7 +67,7 @@ impl Rule {
         None
     }
 
-    /// As many tasks as fit on the best nodes, until all are placed.
+    /// Puts as many tasks as fit on the best nodes, until all are placed.
     fn unevenly(
         self,
         cluster: &Cluster,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What was in use, unusable or stranded over time. Whole numbers only: the
+//! Amounts in use, unusable or stranded over time. Whole numbers only: the
 //! same sums on every run.
 
 use crate::metrics::{Figures, Utilization};

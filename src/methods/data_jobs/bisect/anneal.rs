@@ -17,7 +17,7 @@ use phalanx_core::random::Stream;
 /// Temperatures at which runs begin, as a part of the makespan.
 const HEAT: [f64; 3] = [0.03, 0.01, 0.004];
 
-/// What is searched: an order, and the cores of each job on each host.
+/// A point of the search: an order, and the cores of each job on each host.
 #[derive(Debug, Clone)]
 struct Genome {
     order: Vec<usize>,
@@ -89,7 +89,7 @@ impl Genome {
     }
 }
 
-/// What a move changed, to take it back.
+/// The change of a move, to take it back.
 enum Undo {
     Order { from: usize, to: usize },
     Swap(usize, usize),

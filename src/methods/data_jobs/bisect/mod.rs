@@ -9,7 +9,7 @@
 //! the same answer; deadline and clock are arguments.
 //!
 //! # Source
-//! methods.md section 2: "bisection on makespan, core weights, block migration and
+//! `docs/methods.md`, section Data jobs: "bisection on makespan, core weights, block migration and
 //! exchange"; the same problem is SJTU CS7310 "Resource Scheduling Problem in Hadoop".
 
 mod anneal;
@@ -40,7 +40,7 @@ use phalanx_core::problem::InputError;
 use schedule::Schedule;
 use seed::Probe;
 
-/// Which method decides.
+/// The rule that decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// The source's method with guards.
@@ -64,7 +64,7 @@ impl Mode {
     }
 }
 
-/// How to solve.
+/// Options of [`solve`].
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// The method.
@@ -87,7 +87,7 @@ impl std::fmt::Debug for Options<'_> {
     }
 }
 
-/// Why there is no answer.
+/// An error for which there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SolveError {
     /// A field cannot be used.
@@ -101,7 +101,7 @@ pub enum SolveError {
     TooLarge(String),
 }
 
-/// What a mode found.
+/// Result of a mode.
 struct Found {
     schedule: Schedule,
     probes: Vec<Probe>,
