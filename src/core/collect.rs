@@ -148,43 +148,43 @@ impl Default for Registration {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Patch {
-    /// See [`Registration::name`].
+    /// New [`Registration::name`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// See [`Registration::kind`].
+    /// New [`Registration::kind`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
-    /// See [`Registration::cmd`].
+    /// New [`Registration::cmd`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cmd: Option<String>,
-    /// See [`Registration::args`].
+    /// New [`Registration::args`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Vec<String>>,
-    /// See [`Registration::every_ms`].
+    /// New [`Registration::every_ms`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every_ms: Option<u64>,
-    /// See [`Registration::timeout_ms`].
+    /// New [`Registration::timeout_ms`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// See [`Registration::nodes`].
+    /// New [`Registration::nodes`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
-    /// See [`Registration::inputs`].
+    /// New [`Registration::inputs`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Vec<String>>,
-    /// See [`Registration::replicas`].
+    /// New [`Registration::replicas`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
-    /// See [`Registration::run_as`]; empty: the configured one.
+    /// New [`Registration::run_as`]; empty: the configured one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_as: Option<String>,
-    /// See [`Registration::output`].
+    /// New [`Registration::output`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
-    /// See [`Registration::value_type`].
+    /// New [`Registration::value_type`].
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub value_type: Option<ValueType>,
-    /// See [`Registration::enabled`].
+    /// New [`Registration::enabled`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 }

@@ -10,9 +10,9 @@ use super::{Registration, RunReport, Value};
 pub struct Row {
     /// Node.
     pub node: String,
-    /// Name of the datum.
+    /// The value.
     pub value: Value,
-    /// When, by the source's clock, unix milliseconds.
+    /// Time by the source's clock, unix milliseconds.
     pub time_ms: u64,
     /// Time of arrival by the daemon's clock, unix milliseconds.
     pub received_ms: u64,
@@ -66,7 +66,7 @@ pub struct Point {
     pub time_ms: u64,
     /// By the daemon's clock, unix milliseconds.
     pub received_ms: u64,
-    /// Name of the datum.
+    /// The value.
     pub value: Value,
 }
 

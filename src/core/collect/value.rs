@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{ValueType, short};
 use crate::limits;
 
-/// Name of the datum.
+/// A collected value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
