@@ -13,13 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::room::{Level, Room};
 use phalanx_core::snapshot::Snapshot;
-use phalanx_core::text;
 
 /// One node of the table. Empty slots of Slurm's table have an empty name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableNode {
     /// NodeName.
-    #[serde(with = "text")]
     pub name: Arc<str>,
     /// Usable CPUs.
     pub cpus: u64,
@@ -41,10 +39,8 @@ pub struct Table {
     /// By Slurm's node index.
     pub nodes: Vec<TableNode>,
     /// Kind names (`gpu`) by id.
-    #[serde(with = "text::list")]
     pub kinds: Vec<Arc<str>>,
     /// Type names (`gpu:a100`) by id.
-    #[serde(with = "text::list")]
     pub types: Vec<Arc<str>>,
 }
 
