@@ -133,6 +133,7 @@ ROWS = (
           needs=["packages"]),
 
     # What the compilers and the unit tests say.
+    Row("runner", "check", "any", 8, (PYTHON, "tests/test_run.py")),
     Row("lint", "check", "any", 10, ("tests/lint",), ("packages",)),
     Row("check", "check", "build", 95, (*MAKE, "check"), ("debug",)),
     Row("unit", "check", "build", 100, (CARGO, "test", "--workspace"),
