@@ -280,8 +280,8 @@ class OnSlurm(unittest.TestCase):
 
     def test_clusters_of_a_killed_suite_are_ended(self):
         code = ("import sys; from slurmcluster import Cluster; "
-                "Cluster(sys.argv[1], stock=True, nodes=sys.argv[2]).up(); print('up', flush=True); "
-                "sys.stdin.read()")
+                "Cluster(sys.argv[1], stock=True, nodes=sys.argv[2]).up(); "
+                "print('up', flush=True); sys.stdin.read()")
         run_id = f"run-{os.getpid()}"
         suite = subprocess.Popen([sys.executable, "-c", code, self.first, FOUR],
                                  cwd=os.path.dirname(CLUSTER), stdin=subprocess.PIPE,
