@@ -117,13 +117,14 @@ def packages(version, release, seconds, programs_dir, gate, needs):
 ROWS = (
     # What the others need. Packages, downloads and trees come while Rust is being compiled.
     build("packages", 90, *MAKE, "deps-test", lane="any"),
-    build("plugin", 20, *MAKE, "plugin", lane="any"),
+    build("plugin", 60, *MAKE, "plugin", lane="any"),
+    build("plugin-24.11", 60, *MAKE, "plugin", f"SLURM_VERSION={NEW}", lane="any"),
     build("debug", 350, CARGO, "build", "--workspace", "--bins", "--tests"),
     build("tree-24.11", 40, PYTHON, "-c",
           "from slurmcluster.release import Release; Release('24.11').ensure_tree()",
           lane="any", needs=["packages"]),
     build("slurm-24.11", 30, "tests/cluster/build-other", NEW,
-          needs=["debug", "plugin", "tree-24.11"],
+          needs=["debug", "plugin-24.11", "tree-24.11"],
           env=(("DEBUG_BUILD", "--workspace --bins --tests"),)),
     build("hadoop", 60, PYTHON, "tests/hdfs/minihdfs.py", "--fetch", lane="any",
           needs=["packages"]),
@@ -132,6 +133,7 @@ ROWS = (
           needs=["packages"]),
 
     # What the compilers and the unit tests say.
+    Row("runner", "check", "any", 8, (PYTHON, "tests/test_run.py")),
     Row("lint", "check", "any", 10, ("tests/lint",), ("packages",)),
     Row("check", "check", "build", 95, (*MAKE, "check"), ("debug",)),
     Row("unit", "check", "build", 100, (CARGO, "test", "--workspace"),

@@ -14,7 +14,7 @@ import tomllib
 import unittest
 import unittest.mock
 
-from slurmcluster import Cluster, ClusterError, UsageError, conf, measure, nodes
+from slurmcluster import Cluster, ClusterError, UsageError, conf, core, measure, nodes
 from slurmcluster import ports, procs, workload
 from slurmcluster.paths import Paths
 from slurmcluster.suite import Cases, Suite, command_line, run
@@ -276,6 +276,23 @@ class OnSlurm(unittest.TestCase):
             time.sleep(0.02)
         up.terminate()
         self.assertEqual(up.wait(timeout=60), 128 + signal.SIGTERM)
+        self.assertEqual(processes_of(self.first), [])
+
+    def test_clusters_of_a_killed_suite_are_ended(self):
+        code = ("import sys; from slurmcluster import Cluster; "
+                "Cluster(sys.argv[1], stock=True, nodes=sys.argv[2]).up(); "
+                "print('up', flush=True); sys.stdin.read()")
+        run_id = f"run-{os.getpid()}"
+        suite = subprocess.Popen([sys.executable, "-c", code, self.first, FOUR],
+                                 cwd=os.path.dirname(CLUSTER), stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, text=True,
+                                 env=os.environ | {ports.RUN: run_id})
+        self.assertEqual(suite.stdout.readline(), "up\n")
+        suite.kill()
+        suite.communicate()
+        core.end_run("another run")
+        self.assertNotEqual(processes_of(self.first), [])
+        core.end_run(run_id)
         self.assertEqual(processes_of(self.first), [])
 
     def test_command_line(self):
