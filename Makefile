@@ -88,6 +88,8 @@ test-all: deps-build rust
 check: rust
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(PYTHON) tests/dependencies.py
+	$(PYTHON) tests/tidy.py
 # One row or one group of the table with what it needs; tests/run --list shows all.
 test-unit: deps-build rust
 	tests/run --only unit

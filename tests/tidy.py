@@ -92,7 +92,7 @@ def citations(root, path, lines):
             if not any(os.path.exists(os.path.join(place, name)) for place in places):
                 yield number, f"names {name}, which does not exist"
         if METHODS.search(line) and not path.startswith("docs/"):
-            yield number, "names methods.md; say docs/methods.md and the section"
+            yield number, "cites the document of methods without docs/ before its name"
 
 
 def of_file(root, path):
