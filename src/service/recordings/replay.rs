@@ -252,7 +252,13 @@ impl Tally {
         false
     }
 
-    fn compare(&mut self, ask: &AskOp, now: &RecordedAnswer, place: Difference, replica: &Replica<'_>) {
+    fn compare(
+        &mut self,
+        ask: &AskOp,
+        now: &RecordedAnswer,
+        place: Difference,
+        replica: &Replica<'_>,
+    ) {
         let Some(then) = &mut self.report.then else { return };
         let recorded = &ask.answer;
         then.answers.entry(word(recorded)).or_default()[0] += 1;
@@ -278,7 +284,13 @@ impl Tally {
         self.list(ask, now, place, replica);
     }
 
-    fn list(&mut self, ask: &AskOp, now: &RecordedAnswer, place: Difference, replica: &Replica<'_>) {
+    fn list(
+        &mut self,
+        ask: &AskOp,
+        now: &RecordedAnswer,
+        place: Difference,
+        replica: &Replica<'_>,
+    ) {
         if self.report.first.len() >= self.listed {
             return;
         }

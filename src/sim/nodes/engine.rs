@@ -23,9 +23,7 @@ use phalanx_planner::eligible::eligible;
 use phalanx_planner::gang::{self, Beliefs, Last};
 use phalanx_planner::place::{NoPlacement, Placer};
 use phalanx_planner::plan::pools_of;
-use phalanx_planner::preference::{
-    self, Method, PreferenceTable, Preferences, Question, Waits,
-};
+use phalanx_planner::preference::{self, Method, PreferenceTable, Preferences, Question, Waits};
 use phalanx_planner::usage::NodeUsage;
 
 use super::choose::Rule;
