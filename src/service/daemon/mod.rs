@@ -26,10 +26,10 @@
 
 mod answers;
 pub mod args;
+mod decision_views;
 mod logging;
 mod measured_values;
 mod methods;
-mod preference_report;
 mod settings;
 mod shared;
 mod state;

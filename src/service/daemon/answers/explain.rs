@@ -11,7 +11,7 @@ use crate::api::types::{
 };
 use crate::clock::now_s;
 use crate::config::OrderBy;
-use crate::daemon::preference_report::preference_of;
+use crate::daemon::decision_views::planned_preference;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::decision_memory::{Key, Known};
 use crate::history::{DecisionRow, HistoryReader};
@@ -168,7 +168,7 @@ impl Shared {
     fn planned_preference(&self, job_id: u32) -> Option<PreferenceReport> {
         let state = self.plans.lock();
         let planned = state.plan.as_ref()?.jobs.iter().find(|p| p.job_id == job_id)?;
-        Some(preference_of(state.snapshot.as_ref()?, planned.preference_use.as_ref()?))
+        Some(planned_preference(state.snapshot.as_ref()?, planned.preference_use.as_ref()?))
     }
 
     /// Adds the job's asks and its start from memory, else from the history.

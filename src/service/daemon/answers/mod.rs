@@ -19,7 +19,7 @@ use crate::api::types::{
 };
 use crate::api::{Backend, DataService, Failure};
 use crate::clock::now_ms;
-use crate::daemon::preference_report::preference_of;
+use crate::daemon::decision_views::planned_preference;
 use crate::daemon::shared::Shared;
 use phalanx_core::hostlist;
 use phalanx_core::number::as_f64;
@@ -123,8 +123,8 @@ impl Backend for Shared {
                 method: decided.map_or("balance", |s| s.preference.method.as_str()).to_owned(),
                 nodes: node_names(snapshot, &planned.nodes),
                 reason: planned.why.map(str::to_owned),
-                preference: preference_use.map(|s| preference_of(snapshot, s)),
-                steer: preference_use.map(|s| preference_of(snapshot, s)),
+                preference: preference_use.map(|s| planned_preference(snapshot, s)),
+                steer: preference_use.map(|s| planned_preference(snapshot, s)),
             }
         });
         Ok(PlanReport {

@@ -12,22 +12,15 @@ use phalanx_ffi::slurm::job_state_text;
 use phalanx_ffi::wire::{Cause, Reason};
 
 use super::learn::runs::RunEvent;
-use crate::api::types::{AskReport, DecisionReport, ScoredNode};
+use crate::api::types::DecisionReport;
 use crate::clock::now_ms;
-use crate::daemon::preference_report::preference_report;
+use crate::daemon::decision_views::{ask_report, decision_record, decision_report, job_ref, names};
 use crate::daemon::state::decision_memory::{Ask, DecisionMemory, Key, Start};
 use crate::daemon::state::learned::Learned;
-use crate::history::{
-    DecisionRecord, HistorySender, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record,
-};
-use crate::link::{AskNote, BeganEvent, LinkEvent, Mode, OutcomeEvent, Responder};
+use crate::history::{HistorySender, JobEndRecord, OutcomeRecord, PlacementRecord, Record};
+use crate::link::{BeganEvent, Decision, LinkEvent, Mode, OutcomeEvent, Responder};
 use crate::sync::{TICK, lock};
-use phalanx_core::hostlist;
-use phalanx_methods::balance::{Branch, Choice, Decision};
-use phalanx_planner::cluster::{Held, Table};
-
-/// Chosen nodes whose scores are recorded.
-const SCORED_MAX: usize = 64;
+use phalanx_planner::cluster::Held;
 
 /// Turns link events into decision memory and records.
 pub struct HistoryWriter<'a> {
@@ -79,46 +72,22 @@ impl HistoryWriter<'_> {
         }
     }
 
-    fn asked(&mut self, note: &AskNote) {
+    fn asked(&mut self, decision: &Decision) {
         let time_ms = now_ms();
-        let key = Key::of(note.job_id, note.array);
-        let scores = note.placement.as_ref().map(|_| self.decision_report(note, time_ms));
-        let nodes = scores.as_ref().map(|s| s.nodes.clone()).unwrap_or_default();
-        let reason = note.reason.map(|r| reason_words(r, note.detail));
-        let after = scores.as_ref().and_then(mean_after);
-        self.open.insert(note.decision, (key, after));
+        let question = &decision.question;
+        let key = Key::of(question.job_id, question.array);
+        let mode = self.responder.settings().tuning.params.mode;
+        let report = ask_report(decision, time_ms);
+        let scores = decision_report(decision, mode, time_ms);
+        self.open.insert(decision.id, (key, scores.as_ref().and_then(mean_after)));
         while self.open.len() > OPEN_MAX {
             self.open.pop_first();
         }
-        let preference = |used| preference_report(used, |node| name(&note.table, node));
-        let report = AskReport {
-            time_ms,
-            mode: ask_mode(note.will_run).to_owned(),
-            verdict: verdict(note).to_owned(),
-            reason: reason.clone(),
-            nodes: nodes.clone(),
-            preference: note.preference_use.as_ref().map(preference),
-            steer: None,
-        };
-        let explain = scores.as_ref().and_then(|s| serde_json::to_string(s).ok());
-        let partition = note.partition.clone();
-        let ask = Ask { decision: note.decision, partition, report, scores, kept: false };
+        let record = decision_record(decision, &report, scores.as_ref());
+        let partition = question.partition.to_string();
+        let ask = Ask { decision: decision.id, partition, report, scores, kept: false };
         lock(self.memory).asked(key, ask);
-        let nodes_count = note.placement.as_ref().map_or(0, |p| p.nodes.len());
-        self.record(Record::Decision(DecisionRecord {
-            decision: note.decision,
-            time_ms,
-            job: job_ref(note.job_id, note.array, note.user_id, &note.partition),
-            ask: ask_mode(note.will_run).to_owned(),
-            mode: note.mode.as_str().to_owned(),
-            verdict: verdict(note).to_owned(),
-            reason,
-            nodes,
-            node_count: u32::try_from(nodes_count).unwrap_or(u32::MAX),
-            generation: note.generation,
-            explain,
-            latency_us: note.took_ns / 1000,
-        }));
+        self.record(Record::Decision(record));
     }
 
     fn outcome(&mut self, note: OutcomeEvent) {
@@ -203,39 +172,6 @@ impl HistoryWriter<'_> {
             dispersion_decided: decided,
         }));
     }
-
-    fn decision_report(&self, note: &AskNote, time_ms: u64) -> DecisionReport {
-        let settings = self.responder.settings();
-        let Some(placement) = &note.placement else { return DecisionReport::default() };
-        let decision = &placement.decision;
-        let by_preference = note.preference_use.as_ref().filter(|s| s.set.is_some());
-        DecisionReport {
-            id: note.decision,
-            time_ms,
-            method: by_preference.map_or("balance", |s| s.preference.method.as_str()).to_owned(),
-            preference: by_preference.map(|s| preference_report(s, |node| name(&note.table, node))),
-            steer: None,
-            method_mode: match settings.tuning.params.mode {
-                phalanx_methods::balance::Mode::Seed => "seed".to_owned(),
-                phalanx_methods::balance::Mode::Best => "best".to_owned(),
-            },
-            generation: note.generation,
-            nodes: names(&note.table, &placement.nodes),
-            candidates: placement.candidates as u64,
-            branch: branch(decision).to_owned(),
-            utilization: decision.utilization,
-            dimensions: note.dims.iter().map(|d| d.to_string()).collect(),
-            weights: decision.weights.clone(),
-            chosen: decision
-                .choices()
-                .iter()
-                .take(SCORED_MAX)
-                .map(|choice| scored(note, choice))
-                .collect(),
-            runner_up: decision.runner_up.as_ref().map(|r| scored(note, &r.choice)),
-            margin: decision.runner_up.as_ref().map(|r| r.margin),
-        }
-    }
 }
 
 /// Decisions kept open for their outcome.
@@ -245,60 +181,4 @@ fn mean_after(report: &DecisionReport) -> Option<f64> {
     let count = u32::try_from(report.chosen.len()).ok().filter(|n| *n > 0)?;
     let sum: f64 = report.chosen.iter().map(|c| c.dispersion_after).sum();
     Some(sum / f64::from(count))
-}
-
-fn ask_mode(will_run: bool) -> &'static str {
-    if will_run { "will_run" } else { "run_now" }
-}
-
-fn verdict(note: &AskNote) -> &'static str {
-    if note.reason.is_none() { "narrow" } else { "no-opinion" }
-}
-
-fn reason_words(reason: Reason, detail: Option<&str>) -> String {
-    match detail {
-        Some(detail) => format!("{reason} ({detail})"),
-        None => reason.to_string(),
-    }
-}
-
-fn branch(decision: &Decision) -> &'static str {
-    match decision.branch {
-        Branch::Low => "low",
-        Branch::High => "high",
-        Branch::Best => "best",
-    }
-}
-
-fn job_ref(job_id: u32, array: Option<(u32, u32)>, user_id: u32, partition: &str) -> JobRef {
-    JobRef {
-        job_id,
-        array_job_id: array.map(|(job, _)| job),
-        array_task_id: array.map(|(_, task)| task),
-        het_job_id: None,
-        user_id,
-        partition: partition.to_owned(),
-    }
-}
-
-fn name(table: &Table, node: usize) -> String {
-    table.nodes.get(node).map_or_else(|| format!("#{node}"), |n| n.name.to_string())
-}
-
-/// Nodes as a hostlist in Slurm's order.
-fn names(table: &Table, nodes: &[u32]) -> String {
-    let names: Vec<String> = nodes.iter().map(|&node| name(table, node as usize)).collect();
-    hostlist::compress(&names)
-}
-
-fn scored(note: &AskNote, choice: &Choice) -> ScoredNode {
-    let known = note.placement.iter().flat_map(|p| &p.terms);
-    let own = known.filter(|(node, _)| *node == choice.node).flat_map(|(_, terms)| terms);
-    ScoredNode {
-        node: name(&note.table, choice.node.at()),
-        dispersion_before: choice.before,
-        dispersion_after: choice.after,
-        score: choice.score,
-        terms: own.map(|(term, value)| ((*term).to_owned(), *value)).collect(),
-    }
 }
