@@ -12,61 +12,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::usage::{Level, NodeUsage};
-use phalanx_core::snapshot::Snapshot;
-use phalanx_core::text;
-
-/// One node of the table. Empty slots of Slurm's table have an empty name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TableNode {
-    /// NodeName.
-    #[serde(with = "text")]
-    pub name: Arc<str>,
-    /// Usable CPUs.
-    pub cpus: u64,
-    /// Hardware threads per core, at least 1.
-    pub threads: u32,
-    /// Usable memory, MiB.
-    pub memory_mb: u64,
-    /// Slurm's Weight: low ones are taken first.
-    pub weight: u32,
-    /// GRES counts: kind id and count.
-    pub kinds: Vec<(u32, u64)>,
-    /// GRES counts: type id and count.
-    pub types: Vec<(u32, u64)>,
-}
-
-/// The node table with the names of its GRES.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Table {
-    /// By Slurm's node index.
-    pub nodes: Vec<TableNode>,
-    /// Kind names (`gpu`) by id.
-    #[serde(with = "text::list")]
-    pub kinds: Vec<Arc<str>>,
-    /// Type names (`gpu:a100`) by id.
-    #[serde(with = "text::list")]
-    pub types: Vec<Arc<str>>,
-}
-
-impl Table {
-    /// The nodes of a snapshot, with its GRES ids.
-    pub fn of_snapshot(snapshot: &Snapshot) -> Self {
-        let nodes = snapshot.nodes.iter().map(|node| TableNode {
-            name: Arc::clone(&node.name),
-            cpus: node.cpus,
-            threads: 1,
-            memory_mb: node.memory_mb,
-            weight: node.weight,
-            kinds: Vec::new(),
-            types: Vec::new(),
-        });
-        Self {
-            nodes: nodes.collect(),
-            kinds: snapshot.gres_kinds.clone(),
-            types: snapshot.gres_types.clone(),
-        }
-    }
-}
+pub use phalanx_core::snapshot::{Table, TableNode};
 
 /// Resources of a job on one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,6 +76,13 @@ impl Cluster {
             cluster.usages = usages;
         }
         cluster
+    }
+
+    /// The same cluster with `table` for its own one, if they are equal.
+    #[must_use]
+    pub fn with_equal_table(self, table: &Arc<Table>) -> Self {
+        let table = if *self.table == **table { Arc::clone(table) } else { self.table };
+        Self { table, ..self }
     }
 
     /// The node table.

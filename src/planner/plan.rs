@@ -84,7 +84,7 @@ pub fn plan(
     placer.set_pending(inputs.pending)?;
     let mut preferences = Preferences::default();
     for (method, list) in inputs.preferences {
-        let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), snapshot, list);
+        let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), list);
         preferences.replace(method, table);
     }
     let mut plan = Plan { epoch: snapshot.epoch, ..Plan::default() };
@@ -219,35 +219,4 @@ fn request_of(need: &Need, kinds: usize) -> Vec<u64> {
     add(1, need.memory_mb);
     need.gres.iter().for_each(|&(kind, _, n)| add(2 + kind as usize, n));
     amounts
-}
-
-/// Usage of the mirror in the snapshot's node order and GRES ids; nodes that
-/// the mirror does not know keep what the poll says.
-pub fn usages_from_mirror(
-    snapshot: &Snapshot,
-    table: &Table,
-    usages: &[NodeUsage],
-) -> Vec<NodeUsage> {
-    let map = |names: &[Arc<str>], own: &[Arc<str>]| -> Vec<Option<usize>> {
-        own.iter().map(|name| names.iter().position(|n| n == name)).collect()
-    };
-    let kinds = map(&table.kinds, &snapshot.gres_kinds);
-    let types = map(&table.types, &snapshot.gres_types);
-    let index: BTreeMap<&str, usize> =
-        table.nodes.iter().enumerate().map(|(i, n)| (&*n.name, i)).collect();
-    let mut result = NodeUsage::of_snapshot(snapshot);
-    for (node, own) in snapshot.nodes.iter().zip(&mut result) {
-        let Some(usage) = index.get(&*node.name).and_then(|&i| usages.get(i)) else { continue };
-        let pick = |levels: &[crate::usage::Level], map: &[Option<usize>]| {
-            map.iter().map(|i| i.and_then(|i| levels.get(i)).copied().unwrap_or_default()).collect()
-        };
-        *own = NodeUsage {
-            cpus: usage.cpus,
-            memory_mb: usage.memory_mb,
-            kinds: pick(&usage.kinds, &kinds),
-            types: pick(&usage.types, &types),
-            jobs: usage.jobs,
-        };
-    }
-    result
 }

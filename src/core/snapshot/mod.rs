@@ -8,6 +8,7 @@
 
 pub mod features;
 pub mod gres;
+mod table;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +19,9 @@ use thiserror::Error;
 
 use crate::limits;
 use crate::shape::Shape;
-use crate::text;
+use crate::{NodeIdx, text};
+
+pub use table::{Table, TableNode};
 
 /// Why a picture was refused.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
@@ -254,7 +257,11 @@ pub struct Snapshot {
     pub epoch: u64,
     /// When it was taken.
     pub time_ms: u64,
-    /// Nodes in Slurm's order.
+    /// Node table of slurmctld whose order the nodes have and whose GRES ids count, where a
+    /// plugin reported it; else the order is that of slurmctld's answer to the poll.
+    #[serde(skip)]
+    pub table: Option<Arc<Table>>,
+    /// Nodes; one without a name is an empty slot of the node table.
     pub nodes: Vec<Node>,
     /// Partitions.
     pub partitions: Vec<Partition>,
@@ -281,10 +288,25 @@ pub struct Snapshot {
 impl Snapshot {
     /// Makes the indexes anew, as after reading a written one.
     pub fn reindex(&mut self) {
-        let nodes = (0u32..).zip(&self.nodes);
+        let nodes = (0u32..).zip(&self.nodes).filter(|(_, node)| !node.name.is_empty());
         self.node_index = nodes.map(|(index, node)| (Arc::clone(&node.name), index)).collect();
         let jobs = (0u32..).zip(&self.jobs);
         self.job_index = jobs.map(|(index, job)| (job.id, index)).collect();
+    }
+
+    /// Nodes with their indexes, without the empty slots of the node table.
+    pub fn named(&self) -> impl Iterator<Item = (NodeIdx, &Node)> {
+        let all = self.nodes.iter().enumerate().filter(|(_, node)| !node.name.is_empty());
+        all.map(|(at, node)| (NodeIdx::new(at), node))
+    }
+
+    /// Whether nodes and GRES have the numbers of this table.
+    pub fn is_numbered_by(&self, table: &Arc<Table>) -> bool {
+        let names = || self.nodes.iter().map(|node| &node.name);
+        self.table.as_ref().is_some_and(|own| Arc::ptr_eq(own, table))
+            || (names().eq(table.nodes.iter().map(|node| &node.name))
+                && self.gres_kinds == table.kinds
+                && self.gres_types == table.types)
     }
 
     /// Index of a node.
@@ -373,6 +395,9 @@ impl Builder {
         let mut kinds = BTreeMap::new();
         let mut types = BTreeMap::new();
         for (index, node) in (0u32..).zip(&nodes) {
+            if node.name.is_empty() {
+                continue;
+            }
             if self.draft.node_index.insert(Arc::clone(&node.name), index).is_some() {
                 return Err(duplicate("node", &node.name));
             }
@@ -386,6 +411,30 @@ impl Builder {
         self.draft.gres_kinds = kinds.into_keys().collect();
         self.draft.gres_types = types.into_keys().collect();
         self.draft.nodes = nodes;
+        Ok(())
+    }
+
+    /// Nodes first, in the order of slurmctld's node table and with its GRES ids. A slot of the
+    /// table that was not polled gets a node that is not available; polled nodes that the table
+    /// does not have are left out.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn nodes_by(&mut self, table: &Arc<Table>, polled: Vec<Node>) -> Result<(), Refused> {
+        let mut by_name = BTreeMap::new();
+        for node in polled {
+            if let Some(twice) = by_name.insert(Arc::clone(&node.name), node) {
+                return Err(duplicate("node", &twice.name));
+            }
+        }
+        let node = |name: &Arc<str>| {
+            let absent = || Node { name: Arc::clone(name), ..Node::default() };
+            by_name.remove(name).unwrap_or_else(absent)
+        };
+        self.nodes(table.nodes.iter().map(|slot| &slot.name).map(node).collect())?;
+        self.draft.gres_kinds.clone_from(&table.kinds);
+        self.draft.gres_types.clone_from(&table.types);
+        self.draft.table = Some(Arc::clone(table));
         Ok(())
     }
 
@@ -463,6 +512,36 @@ mod tests {
         assert_eq!(snapshot.job(3).unwrap().priority, 0);
         assert_eq!(snapshot.gres_type("gpu", "a100"), Some(0));
         assert_eq!(snapshot.gres_kind("nic"), None);
+    }
+
+    /// Goal: nodes and GRES have slurmctld's numbers, whatever was polled.
+    #[test]
+    fn nodes_are_numbered_as_in_the_table() {
+        let slot = |name: &&str| TableNode { name: (*name).into(), ..TableNode::default() };
+        let table = Arc::new(Table {
+            nodes: ["a", "b", "", "c", "d"].iter().map(slot).collect(),
+            kinds: vec!["fpga".into(), "gpu".into()],
+            types: vec!["gpu:a100".into()],
+        });
+        let mut builder = Builder::default();
+        builder.nodes_by(&table, ["d", "c", "gone", "a"].map(node).into()).unwrap();
+        let set = builder.node_set(["a", "d", "gone"].into_iter());
+        assert_eq!(set.ones().collect::<Vec<_>>(), [0, 4]);
+        let snapshot = builder.build(1, 1).unwrap();
+        assert!(snapshot.is_numbered_by(&table));
+        let available: Vec<bool> = snapshot.nodes.iter().map(|node| node.available).collect();
+        assert_eq!(available, [true, false, false, true, true], "b is not polled yet");
+        assert_eq!(
+            (snapshot.node("d"), snapshot.node("gone"), snapshot.node("")),
+            (Some(4), None, None)
+        );
+        assert_eq!(snapshot.named().map(|(at, _)| at.at()).collect::<Vec<_>>(), [0, 1, 3, 4]);
+        assert_eq!(snapshot.gres_kind("gpu"), Some(1));
+        let mut plain = Builder::default();
+        plain.nodes(["a", "b"].map(node).into()).unwrap();
+        assert!(!plain.build(1, 1).unwrap().is_numbered_by(&table));
+        let twice = Builder::default().nodes_by(&table, ["a", "a"].map(node).into()).unwrap_err();
+        assert_eq!(twice.to_string(), "node a appears twice");
     }
 
     #[test]

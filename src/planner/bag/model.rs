@@ -20,6 +20,8 @@ use phalanx_methods::bag::{Answer, MachineType, Problem, User};
 
 /// A class that an array may not use is this much slower to it than any other.
 const FORBIDDEN: f64 = 1e4;
+/// Class of an empty slot of the node table.
+const NO_CLASS: usize = usize::MAX;
 /// Least part of a task's time that a running one is expected to need still.
 const OVERDUE: f64 = 0.1;
 
@@ -132,13 +134,16 @@ impl<'a> Model<'a> {
 
     fn set_classes(&mut self, inputs: &Inputs<'_>) {
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
-        for node in &inputs.snapshot.nodes {
+        self.class_of = vec![NO_CLASS; inputs.snapshot.nodes.len()];
+        for (node_at, node) in inputs.snapshot.named() {
             let name = inputs.knowledge.node_class(node);
             let at = *known.entry(name.clone()).or_insert_with(|| {
                 self.classes.push(Class { name, ..Class::default() });
                 self.classes.len() - 1
             });
-            self.class_of.push(at);
+            if let Some(slot) = self.class_of.get_mut(node_at.at()) {
+                *slot = at;
+            }
         }
     }
 

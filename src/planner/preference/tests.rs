@@ -45,8 +45,7 @@ fn preference(key: JobKey, sets: Vec<CandidateSet>) -> Preference {
 
 fn preferences(placer: &Placer, list: Vec<Preference>) -> Preferences {
     let mut preferences = Preferences::default();
-    let names = snapshot(&["a", "b", "c", "d"]);
-    let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), &names, list);
+    let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), list);
     preferences.replace(Method::Gang, table);
     preferences
 }
@@ -169,11 +168,9 @@ fn a_job_with_an_input_waits_for_its_plan_but_not_for_ever() {
         let planned = vec![set(&[2, 3], None)];
         Preference { method: Method::Bisect, required, ..preference(JobKey::Job(7), planned) }
     };
-    let names = snapshot(&["a", "b", "c", "d"]);
     for required in [false, true] {
         let mut preferences = Preferences::default();
-        let table =
-            PreferenceTable::new(Arc::clone(placer.cluster().table()), &names, vec![own(required)]);
+        let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), vec![own(required)]);
         preferences.replace(Method::Bisect, table);
         let (placed, _) = decide(&mut placer, &mut preferences, &fresh);
         assert_eq!(placed.unwrap().nodes, [2, 3]);
@@ -255,13 +252,10 @@ fn strict_waits_only_where_holding_is_allowed_and_not_for_ever() {
 }
 
 #[test]
-fn nodes_are_named_anew_and_another_table_voids_the_preference() {
+fn another_table_voids_the_preference() {
     let mut placer = placer(Tuning::default());
-    let list = vec![preference(JobKey::Job(7), vec![set(&[0, 1], None)])];
-    let turned = snapshot(&["d", "c", "gone", "a"]);
-    let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), &turned, list);
-    let mut preferences = Preferences::default();
-    preferences.replace(Method::Gang, table);
+    let list = vec![preference(JobKey::Job(7), vec![set(&[2, 3], None)])];
+    let mut preferences = preferences(&placer, list);
     let two = shape(2, 1);
     let (placed, _) = decide(&mut placer, &mut preferences, &ask(&two, &[0b1111], None));
     assert_eq!(placed.unwrap().nodes, [2, 3]);

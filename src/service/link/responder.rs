@@ -92,7 +92,7 @@ impl Responder {
         }
         // Made outside the lock: questions wait for the swap only.
         let tuning = Tuning { levels: Arc::new(levels), ..before.tuning.clone() };
-        let table = self.with_placer(|placer| Arc::clone(placer.cluster().table()));
+        let table = self.table();
         let classes = table.as_ref().map(|table| up_to_class(table, &tuning));
         let mut state = lock(&self.state);
         let mut settings = Settings::clone(&self.settings());
@@ -151,18 +151,23 @@ impl Responder {
         state.set_queue(pending, pools);
     }
 
-    /// Replaces the preferences of one method; their nodes are the snapshot's.
-    /// Without a complete mirror there is no preference.
+    /// Node table of the mirror, if it is complete.
+    pub fn table(&self) -> Option<Arc<Table>> {
+        self.with_placer(|placer| Arc::clone(placer.cluster().table()))
+    }
+
+    /// Replaces the preferences of one method. Where the mirror is not complete,
+    /// or the snapshot behind them is of another numbering, there are none.
     pub fn set_preferences(
         &self,
         method: Method,
         snapshot: &Snapshot,
         preferences: Vec<Preference>,
     ) {
-        let table = self.with_placer(|placer| Arc::clone(placer.cluster().table()));
+        let table = self.table().filter(|table| snapshot.is_numbered_by(table));
         let preferences = if table.is_some() { preferences } else { Vec::new() };
         // Made and dropped outside the lock: questions wait for the swap only.
-        let fresh = PreferenceTable::new(table.unwrap_or_default(), snapshot, preferences);
+        let fresh = PreferenceTable::new(table.unwrap_or_default(), preferences);
         let mut state = lock(&self.state);
         state.record(|state| EventKind::Preferences(state.raw_of(method, &fresh)));
         let old = state.preferences.replace(method, fresh);

@@ -542,7 +542,7 @@ impl<'a> Sim<'a> {
         let (method_plan, last) = gang::plan(&inputs);
         self.last = last;
         let table = Arc::clone(self.placer.cluster().table());
-        let preferences = PreferenceTable::new(table, &self.view, method_plan.preferences);
+        let preferences = PreferenceTable::new(table, method_plan.preferences);
         self.preferences.replace(Method::Gang, preferences);
     }
 }

@@ -58,7 +58,9 @@ pub fn watts(
 ) -> Result<Vec<[f64; 2]>, String> {
     let of = |node: &Node| {
         let class = node_class_of(node, by);
-        known.get(&class).copied().ok_or(class)
+        // An empty slot of the node table draws nothing.
+        let empty = node.name.is_empty().then_some([0.0; 2]);
+        known.get(&class).copied().or(empty).ok_or(class)
     };
     cluster.nodes.iter().map(of).collect()
 }

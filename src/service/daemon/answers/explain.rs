@@ -150,7 +150,7 @@ impl Shared {
         PendingReport {
             slurm_reason: job.reason.to_string(),
             queue_position: position.map(|p| p as u64 + 1),
-            nodes_total: snapshot.nodes.len() as u64,
+            nodes_total: snapshot.named().count() as u64,
             filters,
             eligible: (found.eligible.nodes.count_ones(..) - found.too_small) as u64,
             fits_now: found.fits_now as u64,
