@@ -19,6 +19,7 @@ use crate::preference::{
     self, Method, Preference, PreferenceTable, PreferenceUse, Preferences, Question, Waits,
 };
 use crate::usage::NodeUsage;
+use phalanx_core::NodeIdx;
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::balance::EngineError;
@@ -30,7 +31,7 @@ pub struct Planned {
     /// Job id.
     pub job_id: u32,
     /// Node indexes of the snapshot; empty if it cannot start now.
-    pub nodes: Vec<u32>,
+    pub nodes: Vec<NodeIdx>,
     /// Reason why it cannot start.
     pub why: Option<&'static str>,
     /// Node preference for it, if a method has one, and whether it decided.
@@ -171,8 +172,8 @@ fn words_of(nodes: &FixedBitSet) -> Vec<u64> {
 }
 
 fn pseudo_job(job: &Job, placement: &Placement) -> RunningJob {
-    let held = |(&node, need): (&u32, &Need)| Held {
-        node: node as usize,
+    let held = |(&node, need): (&NodeIdx, &Need)| Held {
+        node,
         cpus: need.cpus,
         memory_mb: need.memory_mb,
         gres: need.gres.clone(),
@@ -189,9 +190,9 @@ fn amounts_of(usage: &NodeUsage) -> (Vec<u64>, Vec<u64>) {
 /// One check for an even split, else one for each node.
 fn checks_of(job: &Job, placement: &Placement, usages: &[NodeUsage]) -> Vec<verify::Placement> {
     let kinds = usages.first().map_or(0, |r| r.kinds.len());
-    let check = |nodes: &[u32], need: &Need| verify::Placement {
+    let check = |nodes: &[NodeIdx], need: &Need| verify::Placement {
         job: job.label.to_string(),
-        nodes: nodes.iter().map(|&n| n as usize).collect(),
+        nodes: nodes.iter().map(|n| n.at()).collect(),
         nodes_wanted: nodes.len(),
         request: request_of(need, kinds),
         whole_node: need.whole,
@@ -217,6 +218,6 @@ fn request_of(need: &Need, kinds: usize) -> Vec<u64> {
     };
     add(0, need.cpus);
     add(1, need.memory_mb);
-    need.gres.iter().for_each(|&(kind, _, n)| add(2 + kind as usize, n));
+    need.gres.iter().for_each(|&(kind, _, n)| add(2 + kind.at(), n));
     amounts
 }

@@ -19,7 +19,7 @@ use thiserror::Error;
 
 use crate::limits;
 use crate::shape::Shape;
-use crate::{NodeIdx, text};
+use crate::{GresIdx, GresTypeIdx, NodeIdx, text};
 
 pub use table::{Table, TableNode};
 
@@ -310,8 +310,8 @@ impl Snapshot {
     }
 
     /// Index of a node.
-    pub fn node(&self, name: &str) -> Option<usize> {
-        self.node_index.get(name).map(|&i| i as usize)
+    pub fn node(&self, name: &str) -> Option<NodeIdx> {
+        self.node_index.get(name).copied().map(NodeIdx::from)
     }
 
     /// A job by its id.
@@ -340,18 +340,18 @@ impl Snapshot {
     }
 
     /// Id of a GRES kind.
-    pub fn gres_kind(&self, kind: &str) -> Option<u32> {
-        position(&self.gres_kinds, kind)
+    pub fn gres_kind(&self, kind: &str) -> Option<GresIdx> {
+        position(&self.gres_kinds, kind).map(GresIdx::new)
     }
 
     /// Id of a GRES type, given as kind and type.
-    pub fn gres_type(&self, kind: &str, gres_type: &str) -> Option<u32> {
-        position(&self.gres_types, &format!("{kind}:{gres_type}"))
+    pub fn gres_type(&self, kind: &str, gres_type: &str) -> Option<GresTypeIdx> {
+        position(&self.gres_types, &format!("{kind}:{gres_type}")).map(GresTypeIdx::new)
     }
 }
 
-fn position(sorted: &[Arc<str>], name: &str) -> Option<u32> {
-    sorted.binary_search_by(|n| (**n).cmp(name)).ok().and_then(|i| u32::try_from(i).ok())
+fn position(sorted: &[Arc<str>], name: &str) -> Option<usize> {
+    sorted.binary_search_by(|n| (**n).cmp(name)).ok()
 }
 
 /// Shares equal strings: a queue of 100,000 jobs has few distinct users,
@@ -444,7 +444,7 @@ impl Builder {
         let mut set = FixedBitSet::with_capacity(self.draft.nodes.len());
         for name in names {
             if let Some(index) = self.draft.node(name) {
-                set.insert(index);
+                set.insert(index.at());
             }
         }
         set
@@ -510,7 +510,7 @@ mod tests {
         let ids: Vec<u32> = snapshot.queue.iter().map(|&i| snapshot.jobs[i as usize].id).collect();
         assert_eq!(ids, [4, 2, 1]);
         assert_eq!(snapshot.job(3).unwrap().priority, 0);
-        assert_eq!(snapshot.gres_type("gpu", "a100"), Some(0));
+        assert_eq!(snapshot.gres_type("gpu", "a100"), Some(0.into()));
         assert_eq!(snapshot.gres_kind("nic"), None);
     }
 
@@ -532,11 +532,11 @@ mod tests {
         let available: Vec<bool> = snapshot.nodes.iter().map(|node| node.available).collect();
         assert_eq!(available, [true, false, false, true, true], "b is not polled yet");
         assert_eq!(
-            (snapshot.node("d"), snapshot.node("gone"), snapshot.node("")),
+            (snapshot.node("d").map(NodeIdx::at), snapshot.node("gone"), snapshot.node("")),
             (Some(4), None, None)
         );
         assert_eq!(snapshot.named().map(|(at, _)| at.at()).collect::<Vec<_>>(), [0, 1, 3, 4]);
-        assert_eq!(snapshot.gres_kind("gpu"), Some(1));
+        assert_eq!(snapshot.gres_kind("gpu"), Some(1.into()));
         let mut plain = Builder::default();
         plain.nodes(["a", "b"].map(node).into()).unwrap();
         assert!(!plain.build(1, 1).unwrap().is_numbered_by(&table));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Snapshot;
-use crate::text;
+use crate::{GresIdx, GresTypeIdx, text};
 
 /// One node of the table. Empty slots of Slurm's table have an empty name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,9 +24,9 @@ pub struct TableNode {
     /// Slurm's Weight: low ones are taken first.
     pub weight: u32,
     /// GRES counts: kind id and count.
-    pub kinds: Vec<(u32, u64)>,
+    pub kinds: Vec<(GresIdx, u64)>,
     /// GRES counts: type id and count.
-    pub types: Vec<(u32, u64)>,
+    pub types: Vec<(GresTypeIdx, u64)>,
 }
 
 /// The node table with the names of its GRES.

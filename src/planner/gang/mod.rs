@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use crate::preference::{JobClassRule, Method, MethodPlan, MethodReport};
 use crate::usage::NodeUsage;
+use phalanx_core::NodeIdx;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_methods::gang::{self, Options, Remaining};
@@ -210,8 +211,8 @@ fn fill(report: &mut MethodReport, model: &Model<'_>, answer: &gang::Answer) {
     }
 }
 
-fn last_of(snapshot: &Snapshot, model: &Model<'_>, places: &[Vec<u32>]) -> Last {
-    let name = |&node: &u32| snapshot.nodes.get(node as usize).map(|n| Arc::clone(&n.name));
+fn last_of(snapshot: &Snapshot, model: &Model<'_>, places: &[Vec<NodeIdx>]) -> Last {
+    let name = |node: &NodeIdx| snapshot.nodes.get(node.at()).map(|n| Arc::clone(&n.name));
     let pairs = model.gangs.iter().zip(places).filter(|(_, nodes)| !nodes.is_empty());
     pairs.map(|(gang, nodes)| (gang.id, nodes.iter().filter_map(name).collect())).collect()
 }

@@ -56,7 +56,7 @@ pub(super) fn follow(
     dims: usize,
     memory_tracked: bool,
     change: Change<'_>,
-) -> usize {
+) -> NodeIdx {
     let amounts = |held: &Held| {
         let mut amounts = vec![Amount::ZERO; dims];
         let mut set = |dim: usize, value: u64| {
@@ -67,14 +67,14 @@ pub(super) fn follow(
         set(CPU, held.cpus);
         set(MEM, if memory_tracked { held.memory_mb } else { 0 });
         for &(kind, _, count) in &held.gres {
-            set(KINDS + kind as usize, count);
+            set(KINDS + kind.at(), count);
         }
         amounts
     };
     // Both ends have the same dimensions and nodes, so the engine accepts.
     let (node, done) = match change {
-        Change::Take(held) => (held.node, engine.add_used(NodeIdx::new(held.node), &amounts(held))),
-        Change::Give(held) => (held.node, engine.sub_used(NodeIdx::new(held.node), &amounts(held))),
+        Change::Take(held) => (held.node, engine.add_used(held.node, &amounts(held))),
+        Change::Give(held) => (held.node, engine.sub_used(held.node, &amounts(held))),
     };
     debug_assert!(done.is_ok());
     node

@@ -67,7 +67,7 @@ pub struct Tuning {
 #[derive(Debug, Clone)]
 pub struct Placement {
     /// Node indexes, ascending.
-    pub nodes: Vec<u32>,
+    pub nodes: Vec<NodeIdx>,
     /// Candidates that Slurm offered.
     pub candidates: usize,
     /// Amounts that each of the nodes gives, in the same order.
@@ -83,7 +83,7 @@ pub struct Placement {
 pub type Terms = Vec<(&'static str, f64)>;
 
 /// Chosen nodes, what each gives, and the decision.
-type Split = (Vec<u32>, Vec<Need>, Decision);
+type Split = (Vec<NodeIdx>, Vec<Need>, Decision);
 
 /// Reason why there is no placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +117,7 @@ pub struct Placer {
     /// are of one class.
     up_to_class: Vec<NodeSet>,
     /// Nodes of one change; kept for its capacity.
-    touched: Vec<usize>,
+    touched: Vec<NodeIdx>,
 }
 
 impl Placer {
@@ -304,7 +304,7 @@ impl Placer {
 
     fn note_touched(&mut self) {
         for node in self.touched.drain(..) {
-            if let Some(usage) = self.cluster.usages().get(node) {
+            if let Some(usage) = self.cluster.usages().get(node.at()) {
                 self.unfit.set(node, usage);
             }
         }
@@ -394,21 +394,21 @@ impl Placer {
 
     fn terms(
         &mut self,
-        nodes: &[u32],
+        nodes: &[NodeIdx],
         needs: &[Need],
         decision: &Decision,
     ) -> Vec<(NodeIdx, Terms)> {
         let mut terms = Vec::new();
         let chosen = nodes.iter().zip(needs).take(TERMS_MAX);
-        let runner_up = decision.runner_up.iter().map(|r| r.choice.node.raw());
-        let pairs: Vec<(u32, &Need)> = chosen
+        let runner_up = decision.runner_up.iter().map(|r| r.choice.node);
+        let pairs: Vec<(NodeIdx, &Need)> = chosen
             .map(|(node, need)| (*node, need))
             .chain(runner_up.filter_map(|node| Some((node, needs.first()?))))
             .collect();
         for (node, need) in pairs {
             if self.fill_amounts(need).is_ok() {
-                let of = self.engine.score_terms(node as usize, &self.amounts, &decision.weights);
-                terms.push((NodeIdx::from(node), of));
+                let of = self.engine.score_terms(node.at(), &self.amounts, &decision.weights);
+                terms.push((node, of));
             }
         }
         terms
@@ -435,7 +435,7 @@ impl Placer {
         let decision = decided.map_err(|_| NoPlacement::NoFit)?;
         match &decision.outcome {
             Outcome::Placed(choices) => {
-                let mut chosen: Vec<u32> = choices.iter().map(|c| c.node.raw()).collect();
+                let mut chosen: Vec<NodeIdx> = choices.iter().map(|c| c.node).collect();
                 chosen.sort_unstable();
                 let needs = vec![need; chosen.len()];
                 Ok((chosen, needs, decision))
@@ -457,7 +457,7 @@ impl Placer {
             set(MEM, need.memory_mb)?;
         }
         for &(kind, _, count) in &need.gres {
-            set(KINDS + kind as usize, count)?;
+            set(KINDS + kind.at(), count)?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::table::Entry;
 use super::{CandidateSet, JobOrigin, Method, PreferenceUse, Preferences, Unused};
 use crate::place::{NoPlacement, Placement, Placer};
+use phalanx_core::NodeIdx;
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::shape::{LeftToSlurm, Shape};
 use phalanx_core::snapshot::Job;
@@ -188,13 +189,13 @@ fn on_all(shape: &Shape, nodes: usize) -> Shape {
 }
 
 /// The candidates among `nodes`, as words.
-fn within(candidates: &[u64], nodes: &[u32], words: &mut Vec<u64>) {
+fn within(candidates: &[u64], nodes: &[NodeIdx], words: &mut Vec<u64>) {
     words.clear();
     words.resize(candidates.len(), 0);
     for &node in nodes {
-        let at = node as usize / 64;
+        let at = node.at() / 64;
         if let (Some(word), Some(offered)) = (words.get_mut(at), candidates.get(at)) {
-            *word |= offered & (1 << (node % 64));
+            *word |= offered & (1 << (node.at() % 64));
         }
     }
 }
@@ -207,12 +208,13 @@ fn count(words: &[u64]) -> usize {
 fn why(placer: &Placer, shape: &Shape, set: &CandidateSet, candidates: &[u64]) -> Option<Unused> {
     let need = shape.need(shape.wanted_nodes());
     set.nodes.iter().find_map(|&node| {
-        let offered = candidates.get(node as usize / 64).is_some_and(|w| w >> (node % 64) & 1 == 1);
+        let at = node.at();
+        let offered = candidates.get(at / 64).is_some_and(|w| w >> (at % 64) & 1 == 1);
         if !offered {
             return Some(Unused::NotOffered(node));
         }
         let mut fits = true;
-        placer.cluster().usages().get(node as usize)?.lacks(&need, |_, _| fits = false);
+        placer.cluster().usages().get(at)?.lacks(&need, |_, _| fits = false);
         (!fits).then_some(Unused::Busy(node))
     })
 }

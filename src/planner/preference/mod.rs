@@ -24,6 +24,7 @@ use std::sync::Arc;
 pub use decide::{Question, Waits, decide};
 pub use job_class::{JobClassKey, JobClassRule, JobOrigin, Owner};
 pub use notes::{BagNote, BagRow, BagShare, ClassSpeed, DataNote, GangNote, Note, TaskRow};
+use phalanx_core::NodeIdx;
 use serde::{Deserialize, Serialize};
 pub use table::{PreferenceTable, Preferences, Rows};
 
@@ -75,9 +76,8 @@ pub enum JobKey {
 pub struct CandidateSet {
     /// Name of the set in reports, e.g. `planned` or a node class.
     pub name: Arc<str>,
-    /// Indexes, ascending: of the snapshot in a planner's answer, of the node
-    /// table in a [`PreferenceTable`]. Equal sets of many jobs share one list.
-    pub nodes: Arc<[u32]>,
+    /// Indexes, ascending. Equal sets of many jobs share one list.
+    pub nodes: Arc<[NodeIdx]>,
     /// Tasks of an array that may still start here; `None`: no limit.
     pub quota: Option<u32>,
 }
@@ -165,9 +165,9 @@ impl MethodPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unused {
     /// A node of the first set is not among Slurm's candidates.
-    NotOffered(u32),
+    NotOffered(NodeIdx),
     /// A node of the first set has too little free now.
-    Busy(u32),
+    Busy(NodeIdx),
     /// No task of the array may start there any more.
     Quota,
     /// The nodes were numbered anew since it was made.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{CandidateSet, JobClassRule, JobKey, Method, Preference, Question};
 use crate::cluster::Table;
+use phalanx_core::NodeIdx;
 use phalanx_core::limits::{CANDIDATE_SETS_MAX, PREFERENCES_MAX};
 use phalanx_core::snapshot::Snapshot;
 
@@ -156,12 +157,11 @@ impl Preferences {
     }
 
     /// A task started on these nodes: its array's quota there shrinks.
-    pub fn began(&mut self, array_job_id: u32, nodes: impl Iterator<Item = usize> + Clone) {
+    pub fn began(&mut self, array_job_id: u32, nodes: impl Iterator<Item = NodeIdx> + Clone) {
         for table in self.tables.values_mut() {
             let Some(entry) = table.by_job.get_mut(&JobKey::Array(array_job_id)) else { continue };
             let inside = |set: &CandidateSet| {
-                let has = |node| u32::try_from(node).is_ok_and(|n| has(&set.nodes, n));
-                nodes.clone().all(has)
+                nodes.clone().all(|node| set.nodes.binary_search(&node).is_ok())
             };
             let at = entry.preference.sets.iter().position(inside);
             if let Some(taken) = at.and_then(|at| entry.taken.get_mut(at)) {
@@ -169,8 +169,4 @@ impl Preferences {
             }
         }
     }
-}
-
-fn has(sorted: &[u32], node: u32) -> bool {
-    sorted.binary_search(&node).is_ok()
 }

@@ -36,7 +36,8 @@ fn snapshot(names: &[&str]) -> Snapshot {
 }
 
 fn set(nodes: &[u32], quota: Option<u32>) -> CandidateSet {
-    CandidateSet { name: "t".into(), nodes: nodes.into(), quota }
+    let nodes = nodes.iter().copied().map(NodeIdx::from).collect();
+    CandidateSet { name: "t".into(), nodes, quota }
 }
 
 fn preference(key: JobKey, sets: Vec<CandidateSet>) -> Preference {
@@ -99,8 +100,12 @@ fn decide(
     super::decide(placer, preferences, &ask.question, ask.candidates, ask.waits)
 }
 
-fn take(placer: &mut Placer, id: u32, node: usize, cpus: u64) {
-    let held = vec![Held { node, cpus, ..Held::default() }];
+fn numbers(nodes: &[NodeIdx]) -> Vec<u32> {
+    nodes.iter().map(|node| node.raw()).collect()
+}
+
+fn take(placer: &mut Placer, id: u32, node: u32, cpus: u64) {
+    let held = vec![Held { node: node.into(), cpus, ..Held::default() }];
     placer.set_job(RunningJob { id, held, ..RunningJob::default() });
 }
 
@@ -111,17 +116,17 @@ fn the_first_set_with_room_decides_then_anything() {
     let mut preferences = preferences(&placer, vec![preference(JobKey::Job(7), sets)]);
     let two = shape(2, 8);
     let (placed, seen) = decide(&mut placer, &mut preferences, &ask(&two, &[0b1111], None));
-    assert_eq!(placed.unwrap().nodes, [2, 3]);
+    assert_eq!(numbers(&placed.unwrap().nodes), [2, 3]);
     assert_eq!(seen.unwrap().set, Some(0));
     take(&mut placer, 1, 3, 1);
     let (placed, seen) = decide(&mut placer, &mut preferences, &ask(&two, &[0b1111], None));
     let (placed, seen) = (placed.unwrap(), seen.unwrap());
-    assert_eq!((placed.nodes.as_slice(), placed.candidates), ([1, 2].as_slice(), 4));
-    assert_eq!((seen.set, seen.unused), (Some(1), Some(Unused::Busy(3))));
+    assert_eq!((numbers(&placed.nodes), placed.candidates), (vec![1, 2], 4));
+    assert_eq!((seen.set, seen.unused), (Some(1), Some(Unused::Busy(3.into()))));
     let (placed, seen) = decide(&mut placer, &mut preferences, &ask(&two, &[0b0011], None));
-    assert_eq!(placed.unwrap().nodes, [0, 1]);
+    assert_eq!(numbers(&placed.unwrap().nodes), [0, 1]);
     let seen = seen.unwrap();
-    assert_eq!((seen.set, seen.unused), (None, Some(Unused::NotOffered(2))));
+    assert_eq!((seen.set, seen.unused), (None, Some(Unused::NotOffered(2.into()))));
     let other = ask(&two, &[0b1111], None).of(8);
     assert!(decide(&mut placer, &mut preferences, &other).1.is_none());
 }
@@ -134,11 +139,11 @@ fn quotas_count_starts_not_questions() {
     let one = shape(1, 1);
     for _ in 0..2 {
         let (placed, _) = decide(&mut placer, &mut preferences, &ask(&one, &[0b1111], Some(5)));
-        assert_eq!(placed.unwrap().nodes, [3]);
+        assert_eq!(numbers(&placed.unwrap().nodes), [3]);
     }
-    preferences.began(5, [3].into_iter());
+    preferences.began(5, [NodeIdx::from(3)].into_iter());
     let (placed, seen) = decide(&mut placer, &mut preferences, &ask(&one, &[0b1111], Some(5)));
-    assert_eq!(placed.unwrap().nodes, [1]);
+    assert_eq!(numbers(&placed.unwrap().nodes), [1]);
     assert_eq!(seen.unwrap().unused, Some(Unused::Quota));
 }
 
@@ -149,7 +154,7 @@ fn het_components_are_decided_only_with_a_preference() {
         preferences(&placer, vec![preference(JobKey::Job(7), vec![set(&[2], None)])]);
     let het = Shape { left_to_slurm: Some(LeftToSlurm::HetJob), ..shape(1, 1) };
     let (placed, _) = decide(&mut placer, &mut preferences, &ask(&het, &[0b1111], None));
-    assert_eq!(placed.unwrap().nodes, [2]);
+    assert_eq!(numbers(&placed.unwrap().nodes), [2]);
     let (placed, _) = decide(&mut placer, &mut preferences, &ask(&het, &[0b0011], None));
     assert_eq!(placed.unwrap_err(), NoPlacement::Left(LeftToSlurm::HetJob));
 }
@@ -173,7 +178,7 @@ fn a_job_with_an_input_waits_for_its_plan_but_not_for_ever() {
         let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), vec![own(required)]);
         preferences.replace(Method::Bisect, table);
         let (placed, _) = decide(&mut placer, &mut preferences, &fresh);
-        assert_eq!(placed.unwrap().nodes, [2, 3]);
+        assert_eq!(numbers(&placed.unwrap().nodes), [2, 3]);
         let waits = Waits { require_ms: 500, ..fresh.waits };
         let elsewhere = Ask { candidates: &[0b0011], waits, ..fresh.clone() };
         let (placed, _) = decide(&mut placer, &mut preferences, &elsewhere);
@@ -193,9 +198,9 @@ fn a_job_not_planned_yet_follows_its_like() {
     let mut preferences = preferences(&placer, vec![like, own]);
     let planned = ask(&two, &[0b1111], None);
     let (placed, _) = decide(&mut placer, &mut preferences, &planned);
-    assert_eq!(placed.unwrap().nodes, [1, 2]);
+    assert_eq!(numbers(&placed.unwrap().nodes), [1, 2]);
     let (placed, _) = decide(&mut placer, &mut preferences, &planned.of(8));
-    assert_eq!(placed.unwrap().nodes, [2, 3]);
+    assert_eq!(numbers(&placed.unwrap().nodes), [2, 3]);
     let of = |origin| {
         let question = Question { job_id: 8, origin, ..planned.question.clone() };
         Ask { question, ..planned.clone() }
@@ -258,7 +263,7 @@ fn another_table_voids_the_preference() {
     let mut preferences = preferences(&placer, list);
     let two = shape(2, 1);
     let (placed, _) = decide(&mut placer, &mut preferences, &ask(&two, &[0b1111], None));
-    assert_eq!(placed.unwrap().nodes, [2, 3]);
+    assert_eq!(numbers(&placed.unwrap().nodes), [2, 3]);
     let mut other = super::tests::placer(Tuning::default());
     let (_, seen) = decide(&mut other, &mut preferences, &ask(&two, &[0b1111], None));
     assert_eq!(seen.unwrap().unused, Some(Unused::OtherTable));

@@ -11,7 +11,7 @@ use phalanx_ffi::wire::{self, AnswerHead, Reason};
 
 use crate::link::settings::{Mode, Settings};
 use crate::link::state::State;
-use phalanx_core::limits;
+use phalanx_core::{NodeIdx, limits};
 use phalanx_planner::cluster::Table;
 use phalanx_planner::place::{NoPlacement, Placement};
 use phalanx_planner::preference::{self, PreferenceUse, Question, Waits};
@@ -53,7 +53,7 @@ pub struct Answer {
 
 impl Answer {
     /// Nodes that Slurm is to take; empty if it is to decide.
-    pub(super) fn nodes(&self) -> &[u32] {
+    pub(super) fn nodes(&self) -> &[NodeIdx] {
         let placement = self.placement.as_ref().filter(|_| self.reason.is_none());
         placement.map_or(&[], |placement| &placement.nodes)
     }

@@ -267,7 +267,7 @@ impl Responder {
         let id = self.next_decision.fetch_add(1, Ordering::Relaxed);
         let answer = decide::answer(state, &settings, &question, ask.candidates, received);
         nodes.clear();
-        nodes.extend_from_slice(answer.nodes());
+        nodes.extend(answer.nodes().iter().map(|node| node.raw()));
         let head = answer.head(question.job_id, id, settings.generation);
         let took_ns = u64::try_from(received.elapsed().as_nanos()).unwrap_or(u64::MAX);
         state.view.answered(question.will_run, answer.reason.is_none(), took_ns);
@@ -344,7 +344,8 @@ fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<Lin
     let placer = state.placer.as_mut()?;
     let engine = placer.engine();
     let weights = engine.weights();
-    let dispersions = job.held.iter().filter_map(|held| engine.dispersion(held.node, &weights));
+    let dispersions =
+        job.held.iter().filter_map(|held| engine.dispersion(held.node.at(), &weights));
     let (sum, count) = dispersions.fold((0.0, 0u32), |(s, n), y| (s + y, n + 1));
     let dispersion = (count > 0).then(|| sum / f64::from(count));
     let table = Arc::clone(placer.cluster().table());

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::api::Failure;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::inputs::{Input, JobData};
-use phalanx_core::hostlist;
 use phalanx_core::number::as_f64;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::JobState;
+use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::data_jobs::blockmap::{BlockMap, Dealt, Locality, MapNode, Pace, Range, deal};
 use phalanx_planner::preference::DataNote;
 
@@ -85,10 +85,11 @@ impl Shared {
         let told = self.responder.with_placer(|placer| {
             let job = placer.cluster().jobs().get(&job_id)?;
             let table = placer.cluster().table();
-            let mut held: Vec<(usize, u64)> = job.held.iter().map(|h| (h.node, h.cpus)).collect();
+            let mut held: Vec<(NodeIdx, u64)> = job.held.iter().map(|h| (h.node, h.cpus)).collect();
             held.sort_unstable();
-            let name =
-                |(node, cpus): (usize, u64)| Some((Arc::clone(&table.nodes.get(node)?.name), cpus));
+            let name = |(node, cpus): (NodeIdx, u64)| {
+                Some((Arc::clone(&table.nodes.get(node.at())?.name), cpus))
+            };
             let start_s = i64::try_from(job.start_s).unwrap_or(i64::MAX);
             Some((start_s, held.into_iter().filter_map(name).collect()))
         });

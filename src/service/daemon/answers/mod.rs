@@ -21,10 +21,10 @@ use crate::api::{Backend, DataService, Failure};
 use crate::clock::now_ms;
 use crate::daemon::decision_views::planned_preference;
 use crate::daemon::shared::Shared;
-use phalanx_core::hostlist;
 use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
 use phalanx_planner::place::Placer;
@@ -196,8 +196,8 @@ fn no_snapshot() -> Failure {
     Failure::Unavailable("nothing read from slurmctld yet; see `phalanx status`".to_owned())
 }
 
-fn node_names(snapshot: &Snapshot, nodes: &[u32]) -> String {
-    let name = |&n: &u32| snapshot.nodes.get(n as usize).map(|node| node.name.to_string());
+fn node_names(snapshot: &Snapshot, nodes: &[NodeIdx]) -> String {
+    let name = |n: &NodeIdx| snapshot.nodes.get(n.at()).map(|node| node.name.to_string());
     let names: Vec<String> = nodes.iter().filter_map(name).collect();
     hostlist::compress(&names)
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::link::decide::{Answer, Decision};
 use crate::link::recording::RawPreferences;
+use phalanx_core::NodeIdx;
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_methods::balance::fragment::Want;
 use phalanx_planner::attribution::Demand;
@@ -123,7 +124,7 @@ pub struct PreferencesOp {
     /// Made for the node table in force.
     pub current: bool,
     /// Node lists that tiers refer to.
-    pub lists: Vec<Vec<u32>>,
+    pub lists: Vec<Vec<NodeIdx>>,
     /// By key.
     pub rows: Vec<PreferenceRow>,
 }
@@ -131,7 +132,7 @@ pub struct PreferencesOp {
 impl PreferencesOp {
     /// Lists that several tiers share are written once.
     pub(super) fn of(RawPreferences(method, current, rows): RawPreferences) -> Self {
-        let mut lists: Vec<Vec<u32>> = Vec::new();
+        let mut lists: Vec<Vec<NodeIdx>> = Vec::new();
         let mut known = HashMap::new();
         let mut row = |(preference, taken): (Arc<Preference>, Vec<u32>)| {
             let sets = preference.sets.iter().enumerate().map(|(at, set)| {
@@ -199,7 +200,7 @@ pub struct RecordedAnswer {
     /// Detail of the reason, where it has one.
     pub detail: String,
     /// Decided nodes, also in shadow mode; empty if none.
-    pub nodes: Vec<u32>,
+    pub nodes: Vec<NodeIdx>,
     /// Method of the job's preference; empty without one.
     pub method: String,
     /// Position of the candidate set that decided.
