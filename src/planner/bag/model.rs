@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use fixedbitset::FixedBitSet;
 
-use crate::bag::{Inputs, Loss, Seconds, Watts};
+use crate::bag::inputs::{Inputs, Loss, Seconds, Watts};
 use crate::eligible::eligible;
 use crate::usage::{Level, NodeUsage};
 use phalanx_core::NodeIdx;

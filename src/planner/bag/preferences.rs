@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::bag::Inputs;
+use crate::bag::inputs::Inputs;
 use crate::bag::model::{Bag, Model};
 use crate::preference::{BagNote, CandidateSet, JobKey, Method, MethodReport, Note, Preference};
 use phalanx_core::NodeIdx;

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::eligible::eligible;
+use crate::gang::inputs::{Belief, Inputs};
 use crate::gang::reserved::Reserved;
-use crate::gang::{Belief, Inputs};
 use phalanx_core::limits::{GANG_ARRAY_TASKS_MAX, GANG_PLACES_MAX};
 use phalanx_core::shape::{LeftToSlurm, Need};
 use phalanx_core::snapshot::{Job, JobState, Snapshot};

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::gang::inputs::Inputs;
 use crate::gang::model::{Gang, Model, Part};
-use crate::gang::{Inputs, growth, terms};
+use crate::gang::terms;
 use crate::preference::{
     CandidateSet, ClassSpeed, GangNote, JobKey, JobOrigin, Method, Note, Preference, StartRank,
     TaskRow,
@@ -30,7 +31,7 @@ pub(super) fn class_preferences(inputs: &Inputs<'_>, model: &Model<'_>) -> Vec<P
     let mut types: BTreeMap<JobKey, BTreeSet<String>> = BTreeMap::new();
     for job in &inputs.snapshot.jobs {
         if job.shape.left_to_slurm.is_none() && types.len() < JOB_CLASSES_MAX {
-            let key = by.key(JobOrigin::of(job), &job.shape);
+            let key = JobKey::Class(by.key(JobOrigin::of(job), &job.shape));
             types.entry(key).or_default().insert(inputs.beliefs.job_type(job));
         }
     }
@@ -164,7 +165,7 @@ pub(super) fn make(
         problem,
         snapshot: inputs.snapshot,
         exploration: Exploration {
-            growth: growth(inputs.settings),
+            growth: inputs.settings.growth(),
             bonus_scale: inputs.settings.bonus_scale,
             slot: as_f64(inputs.beliefs.runs().saturating_add(1)),
             m: as_f64(tasks),

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::gang::billing::Billing;
+use crate::gang::inputs::Inputs;
 use crate::gang::model::{Gang, Model, NONE, Part};
-use crate::gang::{Inputs, growth};
 use crate::usage::{Level, NodeUsage};
 use phalanx_core::NodeIdx;
 use phalanx_core::number::as_f64;
@@ -46,7 +46,7 @@ pub(super) fn build(inputs: &Inputs<'_>, model: &Model<'_>) -> Built {
     let problem = Problem {
         cost: Some(prices.cost.clone()),
         slot: inputs.beliefs.runs().saturating_add(1),
-        g: growth(inputs.settings),
+        g: inputs.settings.growth(),
         bonus_scale: inputs.settings.bonus_scale,
         // By gang, not by plan: with thousands of gangs at once the bonus of
         // each would drown what is known.

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::gang::{Belief, Inputs};
+use crate::gang::inputs::{Belief, Inputs};
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, JobState};
 use phalanx_core::{GresIdx, GresTypeIdx};

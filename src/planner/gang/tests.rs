@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::preference::{JobKey, JobOrigin, Note, Preference};
+use crate::preference::{JobClassRule, JobKey, JobOrigin, Note, Preference};
+use crate::usage::NodeUsage;
 use phalanx_core::shape::{LeftToSlurm, Shape};
-use phalanx_core::snapshot::{Builder, JobState, Partition};
+use phalanx_core::snapshot::{Builder, Job, JobState, Node, Partition};
 use phalanx_methods::learn::ClassKey;
 
 /// Speeds by job name (the account here) and node class (the first feature).
@@ -283,7 +284,7 @@ fn jobs_not_seen_yet_go_as_their_like_where_all_types_agree() {
     ];
     let method_plan = planned(&snapshot(jobs.clone()), &known, &greedy());
     let like = |job: &Job| {
-        let key = known.job_class_rule().key(JobOrigin::of(job), &job.shape);
+        let key = JobKey::Class(known.job_class_rule().key(JobOrigin::of(job), &job.shape));
         method_plan.preferences.iter().find(|s| s.key == key)
     };
     assert_eq!(&*like(&jobs[0]).unwrap().sets[0].name, "fast");

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{CandidateSet, JobClassRule, JobKey, Method, Preference, Question};
+use super::job_class::JobClassRule;
+use super::model::{CandidateSet, JobKey, Method, Preference};
+use super::question::Question;
 use crate::cluster::Table;
 use phalanx_core::NodeIdx;
 use phalanx_core::limits::{CANDIDATE_SETS_MAX, PREFERENCES_MAX};
@@ -45,7 +47,11 @@ impl PreferenceTable {
             (preference.key, Entry { preference, taken })
         };
         let by_job: HashMap<_, _> = rows.into_iter().map(entry).collect();
-        let job_class_rule = by_job.keys().find_map(JobClassRule::of);
+        let class = |key: &JobKey| match key {
+            JobKey::Class(class) => Some(JobClassRule::of(class)),
+            _ => None,
+        };
+        let job_class_rule = by_job.keys().find_map(class);
         Self { table, by_job, job_class_rule }
     }
 
@@ -68,7 +74,7 @@ impl PreferenceTable {
 
     /// The preference of the job class of the question.
     fn like(&self, ask: &Question<'_>) -> Option<&Entry> {
-        self.by_job.get(&self.job_class_rule?.key(ask.origin, &ask.shape))
+        self.by_job.get(&JobKey::Class(self.job_class_rule?.key(ask.origin, &ask.shape)))
     }
 
     /// Number of preferences.

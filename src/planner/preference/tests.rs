@@ -193,7 +193,7 @@ fn a_job_not_planned_yet_follows_its_like() {
     let mut placer = placer(Tuning::default());
     let two = shape(2, 8);
     let by = JobClassRule::new(&CLASS_BY_DEFAULT);
-    let like = preference(by.key(ORIGIN, &two), vec![set(&[2, 3], None)]);
+    let like = preference(JobKey::Class(by.key(ORIGIN, &two)), vec![set(&[2, 3], None)]);
     let own = preference(JobKey::Job(7), vec![set(&[1, 2], None)]);
     let mut preferences = preferences(&placer, vec![like, own]);
     let planned = ask(&two, &[0b1111], None);

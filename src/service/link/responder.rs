@@ -19,7 +19,8 @@ use phalanx_ffi::wire::{self, AnswerHead, Cause, Reason};
 
 use crate::link::convert;
 use crate::link::copy::{Copies, Piece, UsageCopy};
-use crate::link::decide::{self, Decision};
+use crate::link::decide;
+use crate::link::decision::Decision;
 use crate::link::events::{BeganEvent, LinkEvent, OutcomeEvent};
 use crate::link::order::OrderExchange;
 use crate::link::recording::{self, Event, EventKind, Op, Recording};
@@ -325,7 +326,7 @@ impl Responder {
     /// there is more to do.
     pub(super) fn recording_step(&self) -> bool {
         let settings = self.settings();
-        lock(&self.state).recording_step(|state| recording::rest(state, &settings))
+        lock(&self.state).recording_step(&settings)
     }
 
     /// Nobody asks at the moment: time for what makes later answers fast.

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use phalanx_ffi::wire::Reason;
 use serde::{Deserialize, Serialize};
 
-use crate::link::decide::{Answer, Decision};
-use crate::link::recording::RawPreferences;
+use crate::link::decision::{Answer, Decision};
 use phalanx_core::NodeIdx;
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_methods::balance::fragment::Want;
@@ -115,6 +114,10 @@ impl QueueOp {
         Demand { lacks, gpus: self.gpus.clone() }
     }
 }
+
+/// Preferences of one method: the method, whether made for the table in force, rows.
+#[derive(Debug)]
+pub struct RawPreferences(pub Method, pub bool, pub Rows);
 
 /// Preferences of one method, as written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
