@@ -15,7 +15,7 @@ pub const REPLY_BYTES_MAX: usize = 512 << 20;
 pub const SLURM_CONF_BYTES_MAX: u64 = 16 << 20;
 /// Files that slurm.conf may include.
 pub const SLURM_CONF_INCLUDES_MAX: usize = 64;
-/// Bytes of a plugin's file that `phalanx doctor` looks into.
+/// Bytes of a plugin's file that `phalanx doctor` reads.
 pub const PLUGIN_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of output of one program that `phalanx doctor` runs.
 pub const DOCTOR_OUTPUT_BYTES_MAX: u64 = 1 << 20;
@@ -29,7 +29,7 @@ pub const JOBS_MAX: usize = 4_000_000;
 /// Largest [`Amount`](crate::Amount) in ticks: the sum of two still
 /// converts to a double without loss (below 2^53).
 pub const AMOUNT_TICKS_MAX: u64 = 1 << 52;
-/// Names that one hostlist expression may expand to, unless told otherwise.
+/// Names that one hostlist expression may expand to by default.
 pub const HOSTLIST_NAMES_MAX: usize = NODES_MAX;
 /// Decimal digits of one number in a hostlist (Slurm's numbers are shorter).
 pub const HOSTLIST_DIGITS_MAX: usize = 18;
@@ -75,12 +75,12 @@ pub const PREFERENCES_MAX: usize = 100_000;
 pub const CANDIDATE_SETS_MAX: usize = 4;
 /// Different sets of eligible nodes that one plan of gangs tells apart: bits of a word.
 pub const GANG_PLACES_MAX: usize = 64;
-/// Waiting tasks of one array that one plan of gangs looks at.
+/// Waiting tasks of one array in one plan of gangs.
 pub const GANG_ARRAY_TASKS_MAX: u64 = 64;
 /// Longest wait of an array for the first plan that has it, milliseconds, where its
 /// tasks may wait at all.
 pub const FIRST_PLAN_WAIT_MS: u64 = 3000;
-/// Arrays that one plan of bags looks at.
+/// Arrays in one plan of bags.
 pub const BAG_ARRAYS_MAX: usize = 2000;
 /// Arrays up to which every plan of bags searches from the result of each mode.
 pub const BAG_REVISED_ARRAYS_MAX: usize = 16;

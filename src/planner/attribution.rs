@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Attribution of waiting jobs to the resource that they wait for.
 //!
-//! Slurm says `Resources`, not which one. The rule (`methods.md` section 5,
-//! ambiguity ix): among the nodes that the job may use and that could ever
+//! Slurm says `Resources`, not which one. The rule (docs/methods.md,
+//! Balance): among the nodes that the job may use and that could ever
 //! hold its share, take those with the fewest lacking dimensions and count
 //! every dimension lacking there. A job that fits now counts for nothing, nor
 //! does one that can never fit.

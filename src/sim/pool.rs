@@ -15,7 +15,7 @@ use phalanx_planner::backfill::{
     Backfill, EXPRESS_S, LEAD_PERCENT, Rank, Request, StarvationLimit,
 };
 
-/// Who starts next.
+/// Order of the waiting jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     Fcfs,
@@ -34,7 +34,7 @@ fn order_of(policy: Policy) -> Order {
     }
 }
 
-/// What became of the jobs.
+/// Result of a simulation.
 #[derive(Debug, Clone, Default)]
 pub struct Schedule {
     /// Start of each job of the workload, seconds.
@@ -45,7 +45,7 @@ pub struct Schedule {
     pub wall: Duration,
 }
 
-/// Runs all jobs. `told` hears of the progress: jobs ended so far.
+/// Runs all jobs; calls `progress` with the number of jobs ended so far.
 pub fn run(load: &Workload, policy: Policy, told: &dyn Fn(usize)) -> Schedule {
     let began = Instant::now();
     let mut state = State::new(load, order_of(policy));

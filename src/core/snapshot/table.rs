@@ -7,13 +7,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Snapshot;
-use crate::{GresIdx, GresTypeIdx, text};
+use crate::{GresIdx, GresTypeIdx};
 
 /// One node of the table. Empty slots of Slurm's table have an empty name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableNode {
     /// NodeName.
-    #[serde(with = "text")]
     pub name: Arc<str>,
     /// Usable CPUs.
     pub cpus: u64,
@@ -35,10 +34,8 @@ pub struct Table {
     /// By Slurm's node index.
     pub nodes: Vec<TableNode>,
     /// Kind names (`gpu`) by id.
-    #[serde(with = "text::list")]
     pub kinds: Vec<Arc<str>>,
     /// Type names (`gpu:a100`) by id.
-    #[serde(with = "text::list")]
     pub types: Vec<Arc<str>>,
 }
 

@@ -2,7 +2,7 @@
 //! Job arrays as bags of tasks: how many of their waiting tasks each class of
 //! nodes gets, so that profit per time is highest.
 //!
-//! Source: `methods.md` section 4 (e) and (f). Machine types are classes of
+//! Source: docs/methods.md, Bags. Machine types are classes of
 //! nodes, a user is an array; the whole plan is made anew for every snapshot
 //! over all tasks that have not started, with the time that the running ones
 //! still need as initial load. Everything then shrinks in proportion as tasks

@@ -36,7 +36,7 @@ impl Knowledge for Known {
     }
 }
 
-/// The worked example 1 of methods.md section 4 (g): 3000 and 2000 J a task.
+/// The worked example 1 of docs/methods.md, Bags: 3000 and 2000 J a task.
 fn known() -> Known {
     Known {
         seconds: vec![("a", "fast", 10.0), ("a", "frugal", 20.0)],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Pending data-parallel jobs near the blocks that they read.
 //!
-//! Source: `methods.md` section 2 (f). A job's numbers of nodes and CPUs are what the user asked
+//! Source: docs/methods.md, Data jobs. A job's numbers of nodes and CPUs are what the user asked
 //! for; which nodes is decided for all such jobs together by [`bisect::rigid`]: the running jobs'
 //! remaining times say when cores are free, speed and attenuation are what was learned of the
 //! job's class. Where the user left the number of nodes open, several are tried.
@@ -21,7 +21,7 @@ use phalanx_methods::data_jobs::bisect::Attenuation;
 use phalanx_methods::data_jobs::bisect::rigid::{self, Block, Form, Placement, Problem};
 
 /// Bytes of a megabyte of the method.
-const MB: f64 = 1_048_576.0;
+pub const MB: f64 = 1_048_576.0;
 /// Time until a CPU is free that no known job holds, ms.
 const UNKNOWN_MS: f64 = 3_600_000.0;
 /// A job planned to start sooner than this starts now, ms.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Pending multi-node and het jobs as gangs: who starts now, and on which nodes.
 //!
-//! Source: `methods.md` section 1 (f). A multi-node job is a gang of equal
+//! Source: docs/methods.md, Gangs. A multi-node job is a gang of equal
 //! tasks, one for each of its nodes; a het job is one gang of all its
 //! components' nodes, component 0 being the parameter server. Jobs of one node
 //! take part where knowledge tells their classes of nodes apart. Nodes that

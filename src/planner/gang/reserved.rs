@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Nodes with GRES that others ask for: who does not, tries them late, or not at all.
 //!
-//! `methods.md` section 1 sends a type first wherever it never ran. That would put jobs on GPU
+//! docs/methods.md, Gangs sends a type first wherever it never ran. That would put jobs on GPU
 //! nodes that need no GPU, only to explore them. A class whose GRES a gang does not ask for is
 //! *reserved* when others do ask: it counts as somewhat slower, so that equal nodes without
 //! the GRES come first, and as known from some runs, so that it is not the first to be tried. As

@@ -24,7 +24,7 @@ use crate::attribution::Demand;
 use crate::cluster::{Cluster, RunningJob, Table};
 use crate::usage::NodeUsage;
 use phalanx_core::shape::{LeftToSlurm, Need, Shape};
-use phalanx_core::{Amount, NodeIdx, NodeSet, text};
+use phalanx_core::{Amount, NodeIdx, NodeSet};
 use phalanx_methods::balance::{
     Decision, Engine, EngineError, NoImprovement, Outcome, Params, Request,
 };
@@ -36,7 +36,6 @@ const TERMS_MAX: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
     /// Name without `license/`.
-    #[serde(with = "text")]
     pub name: Arc<str>,
     /// Configured.
     pub total: u64,

@@ -70,7 +70,9 @@ fn fresh(id: u64) -> Record {
 /// A value of the file, such as `count(*) FROM decisions`.
 fn value(path: &Path, what: &str) -> u64 {
     let sql = format!("SELECT {what}");
-    HistoryReader::new(path).ask(|c| c.query_row(&sql, [], |row| row.get(0))).unwrap()
+    let found: i64 =
+        HistoryReader::new(path).ask(|c| c.query_row(&sql, [], |row| row.get(0))).unwrap();
+    found.cast_unsigned()
 }
 
 /// Number of decisions, placements and ends.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which nodes a job gets under other schedulers' rules, on the planner's
+//! Choice of a job's nodes under other schedulers' rules, on the planner's
 //! picture of the nodes.
 
 use crate::policy::Policy;
@@ -68,7 +68,7 @@ impl Rule {
         None
     }
 
-    /// As many tasks as fit on the best nodes, until all are placed.
+    /// Puts as many tasks as fit on the best nodes, until all are placed.
     fn unevenly(
         self,
         cluster: &Cluster,
@@ -148,7 +148,6 @@ fn weight(cluster: &Cluster, node: u32) -> u32 {
     cluster.table().nodes.get(node as usize).map_or(0, |node| node.weight)
 }
 
-#[allow(clippy::cast_precision_loss)] // resources stay below 2^53
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
@@ -173,7 +172,6 @@ impl GpuMix {
         mix
     }
 
-    #[allow(clippy::cast_precision_loss)] // counts stay below 2^53
     fn want(&self, shape: &Shape, count: u64) -> Want {
         let need = shape.need(shape.wanted_nodes());
         Want {

@@ -34,7 +34,7 @@ const LOOKED_AT: usize = 2_000;
 /// Rounds of planning over the whole time of a long log.
 const ROUNDS: i64 = 20_000;
 
-/// What became of the jobs.
+/// Result of a simulation.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// Start of each job, Unix seconds; `None` if it never fitted.
@@ -51,7 +51,7 @@ pub struct Outcome {
     pub wall: Duration,
 }
 
-/// Runs all jobs. `told` hears how many have ended.
+/// Runs all jobs; calls `progress` with the number of jobs ended so far.
 ///
 /// # Errors
 /// The balance engine's words for a tuning that it does not take.
@@ -67,7 +67,7 @@ pub fn run(
 /// The same, but at most to `until_s`, Unix seconds.
 ///
 /// # Errors
-/// As of [`run`].
+/// Fails as [`run`] does.
 pub fn run_until(
     load: &NodeLoad,
     setup: &Setup,
@@ -139,7 +139,7 @@ struct Sim<'a> {
     starts_s: Vec<Option<i64>>,
     nodes: Vec<Vec<u32>>,
     busy_joules: f64,
-    /// When it ends at the latest.
+    /// Latest time of its end.
     until_s: Option<i64>,
     usage: Usage,
     pass_us: Vec<f32>,
@@ -361,7 +361,7 @@ impl<'a> Sim<'a> {
         reserve(self.placer.cluster(), &self.expected, &class.shape, &class.words, now_s)
     }
 
-    /// How long a job is expected to hold its nodes.
+    /// Time that a job is expected to hold its nodes.
     fn window_s(&self, job: &NodeJob) -> i64 {
         seconds(match self.setup.order {
             Order::Shortest => self.runtimes.mean_of_two(&job.class),
@@ -443,7 +443,7 @@ impl<'a> Sim<'a> {
         }
     }
 
-    /// What a need takes of a node: all CPUs or memory where it says so.
+    /// Amounts that a need takes of a node: all CPUs or memory where it says so.
     fn held(&self, node: NodeIdx, need: &Need) -> Held {
         let room = self.placer.cluster().usages().get(node.at());
         let total = |of: fn(&NodeUsage) -> u64| room.map_or(0, of);
@@ -493,7 +493,6 @@ impl<'a> Sim<'a> {
         }
     }
 
-    #[allow(clippy::cast_precision_loss)] // for people
     fn joules_of(&self, job: &RunningJob, run_s: u64) -> f64 {
         let of = |held: &Held| {
             let (node, [idle, busy]) = (
@@ -506,7 +505,6 @@ impl<'a> Sim<'a> {
     }
 
     /// Of the whole period where that has an end, else until the last job ended.
-    #[allow(clippy::cast_precision_loss)] // for people
     fn joules(&self) -> Option<f64> {
         let idle: f64 = self.load.watts.iter().map(|[idle, _]| idle).sum();
         let period_s = |until_s: i64| until_s.saturating_sub(self.load.begin_s) as f64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! When and where the first job of the line that does not fit will start, if
+//! Time and nodes at which the first job of the line that does not fit will start, if
 //! all running jobs last as long as is expected of them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,12 +20,12 @@ pub(super) struct Reservation {
     pub(super) words: Vec<u64>,
 }
 
-/// How far a request is from fitting.
+/// Distance of a request from fitting.
 struct Progress<'a> {
     shape: &'a Shape,
     need: Need,
     wanted: usize,
-    /// What one task needs, where an uneven split is allowed.
+    /// Amounts of one task, where an uneven split is allowed.
     one: Option<Need>,
     tasks_wanted: u64,
     fitting: BTreeSet<u32>,

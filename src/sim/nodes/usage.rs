@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What was in use, unusable or stranded over time. Whole numbers only: the
+//! Amounts in use, unusable or stranded over time. Whole numbers only: the
 //! same sums on every run.
 
 use crate::metrics::{Figures, Utilization};
@@ -93,7 +93,6 @@ impl Usage {
 
     /// Adds shares of the whole time to a policy's figures. Energy: `joules`
     /// if the nodes' power is known.
-    #[allow(clippy::cast_precision_loss)] // for people
     pub fn fill(&self, figures: &mut Figures, joules: Option<f64>) {
         let share = |sum: u128, total: u64| {
             let whole = u128::from(total) * self.seconds;
@@ -115,7 +114,6 @@ impl Usage {
     }
 
     /// Seconds since the beginning.
-    #[allow(clippy::cast_precision_loss)]
     pub(super) fn seconds(&self) -> f64 {
         self.seconds as f64
     }

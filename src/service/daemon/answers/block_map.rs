@@ -12,6 +12,7 @@ use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::JobState;
 use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::data_jobs::blockmap::{BlockMap, Dealt, Locality, MapNode, Pace, Range, deal};
+use phalanx_planner::data_jobs::MB;
 use phalanx_planner::preference::DataNote;
 
 /// Nodes of a job with the CPUs that it has on each.
@@ -82,7 +83,7 @@ impl Shared {
 
     /// Start and nodes of a running job by the plugin, else by the last poll.
     fn allocation(&self, job_id: u32) -> Option<(i64, Allocation)> {
-        let told = self.responder.with_placer(|placer| {
+        let by_plugin = self.responder.with_placer(|placer| {
             let job = placer.cluster().jobs().get(&job_id)?;
             let table = placer.cluster().table();
             let mut held: Vec<(NodeIdx, u64)> = job.held.iter().map(|h| (h.node, h.cpus)).collect();
@@ -93,7 +94,7 @@ impl Shared {
             let start_s = i64::try_from(job.start_s).unwrap_or(i64::MAX);
             Some((start_s, held.into_iter().filter_map(name).collect()))
         });
-        if let Some(found) = told.flatten() {
+        if let Some(found) = by_plugin.flatten() {
             return Some(found);
         }
         let snapshot = self.cluster.snapshot()?;
@@ -166,7 +167,7 @@ impl Shared {
         if let Some(map) = self.inputs.last_map(job_id) {
             let (all, local) = self.read_by(&data, &map);
             note.local_share = (all > 0.0).then(|| local / all);
-            note.remote_mb = Some((all - local) / 1_048_576.0);
+            note.remote_mb = Some((all - local) / MB);
             let names: Vec<&str> = map.nodes.iter().map(|node| node.name.as_str()).collect();
             note.nodes = hostlist::compress(&names);
         }

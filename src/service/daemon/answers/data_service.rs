@@ -153,7 +153,7 @@ impl DataService for Shared {
                 let snapshot = snapshot.as_ref();
                 let names = snapshot.map(|s| s.named().map(|(_, node)| node.name.to_string()));
                 names.map(Iterator::collect).ok_or_else(|| {
-                    Failure::Unavailable("slurmctld has not told its nodes yet".to_owned())
+                    Failure::Unavailable("the nodes are not read from slurmctld yet".to_owned())
                 })?
             }
         };

@@ -14,7 +14,6 @@ use crate::config::{BagConfig, BagLoss, BagMode, Config};
 use crate::daemon::measured_values::BAG_POWER_W;
 use crate::daemon::state::power::{Power, configured};
 use crate::sync::lock;
-use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_methods::bag::Mode;
 use phalanx_methods::learn::{JobTraits, Source, Speeds, class_of, node_class_of};

@@ -153,7 +153,7 @@ impl DataJobs {
         let pieces = pieces(&input, input.splits.get(own).unwrap_or_default(), numbers);
         let required = key.declaration.locality == Locality::Require;
         if required {
-            note.warnings.push(required(&pieces, round.config.data.require_wait_s));
+            note.warnings.push(required_warning(&pieces, round.config.data.require_wait_s));
         }
         let (speed, attenuation) = pace(round, job, &mut note);
         let whole = DataJob {
@@ -197,7 +197,7 @@ fn pace(round: &Round<'_>, job: &Job, note: &mut DataNote) -> (f64, Attenuation)
 }
 
 /// The warning that `locality=require` gives to this job.
-fn required(pieces: &[Piece], most_s: u32) -> String {
+fn required_warning(pieces: &[Piece], most_s: u32) -> String {
     if pieces.iter().all(|piece| piece.nodes.is_empty()) {
         return "locality=require: no node holds any of it, so any nodes".to_owned();
     }

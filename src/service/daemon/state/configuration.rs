@@ -98,3 +98,32 @@ impl Configuration {
         ReloadReport { ok: true, generation, changed, needs_restart: waiting, error: None }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+
+    #[test]
+    fn a_reload_is_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("phalanx.toml");
+        std::fs::write(&path, "mode = \"shadow\"\n").unwrap();
+        let configuration = Configuration::new(&path, Arc::new(Config::load(&path).unwrap()));
+        std::fs::write(&path, "mode = \"enforce\"\n").unwrap();
+        let refused = configuration.reload(|_, _| Err("no".to_owned()));
+        assert_eq!((refused.ok, refused.generation), (false, 1));
+        std::fs::write(&path, "mode = \"x\"\n").unwrap();
+        let wrong = configuration.reload(|_, _| unreachable!("a wrong file is not applied"));
+        assert!(!wrong.ok && configuration.status().last_error == wrong.error);
+        assert_eq!((configuration.get().mode, configuration.generation()), (Mode::Shadow, 1));
+        std::fs::write(&path, "mode = \"enforce\"\n").unwrap();
+        let done = configuration.reload(|new, generation| {
+            assert_eq!((new.mode, generation), (Mode::Enforce, 2));
+            Ok(())
+        });
+        assert!(done.ok && done.changed == ["mode"] && done.needs_restart.is_empty());
+        assert_eq!((configuration.get().mode, configuration.generation()), (Mode::Enforce, 2));
+        assert_eq!(configuration.status().last_error, None);
+    }
+}

@@ -11,9 +11,10 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{Receiver, Sender, bounded};
+
 use crate::config::Config;
 use crate::sync::lock;
-use crossbeam_channel::{Receiver, Sender, bounded};
 use phalanx_core::blocks::Located;
 use phalanx_core::limits::{DATA_INPUTS_MAX, DATA_MAPS_MAX, DATA_SAMPLES_MAX, SPLITS_MAX};
 use phalanx_core::number::as_f64;
@@ -24,14 +25,13 @@ use phalanx_methods::data_jobs::bisect::Attenuation;
 use phalanx_methods::data_jobs::blockmap::{self, BlockMap, Declaration, Elements, Split};
 use phalanx_methods::learn::attenuation::{CoreSpeed, Form, fit};
 use phalanx_methods::learn::{ClassKey, JobTraits, class_of, teaches};
+use phalanx_planner::data_jobs::MB;
 use phalanx_planner::preference::DataNote;
 
 /// Begin of our text in a comment.
 const MARK: &str = ";phalanx: ";
 /// Bytes of our text in a comment.
 const WORDS_MAX: usize = 400;
-/// Bytes of a megabyte of the method.
-const MB: f64 = 1_048_576.0;
 
 /// Whose input: one user must not see what another may read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -111,7 +111,7 @@ fn read(out: impl std::io::Read) -> Result<Joules, String> {
 mod tests {
     use super::*;
 
-    /// What sacct of Slurm 22.05.8 wrote with `acct_gather_energy/pm_counters`:
+    /// Output of sacct of Slurm 22.05.8 wrote with `acct_gather_energy/pm_counters`:
     /// an array of two tasks without srun, a script with one srun.
     const RECORDED: &str = "\
 JobID|JobIDRaw|State|Start|End|ElapsedRaw|NNodes|ConsumedEnergyRaw

@@ -127,8 +127,8 @@ fn planned(state: &PlanState) -> Vec<StartRank> {
 
 /// By time limit; jobs of the same limit, or without one, are in no order.
 fn shortest(snapshot: &Snapshot) -> Vec<StartRank> {
-    let wish = |job: &Job| Some(StartRank { job_id: job.id, rank: job.time_limit_min? });
-    snapshot.jobs.iter().filter(|job| is_eligible(job)).filter_map(wish).collect()
+    let rank_of = |job: &Job| Some(StartRank { job_id: job.id, rank: job.time_limit_min? });
+    snapshot.jobs.iter().filter(|job| is_eligible(job)).filter_map(rank_of).collect()
 }
 
 /// By predicted runtime, as the simulator's policy `phalanx` ranks; jobs that are predicted to
@@ -142,13 +142,13 @@ fn learned(snapshot: &Snapshot, predict: &dyn Fn(&Job) -> Prediction) -> Vec<Sta
     ranks.sort_unstable();
     let mut place = 0;
     let mut last = None;
-    let wish = |(rank, job_id)| {
+    let rank_of = |(rank, job_id)| {
         if last.replace(rank).is_some_and(|last| last != rank) {
             place += 1;
         }
         StartRank { job_id, rank: place }
     };
-    ranks.into_iter().map(wish).collect()
+    ranks.into_iter().map(rank_of).collect()
 }
 
 fn is_eligible(job: &Job) -> bool {
@@ -242,7 +242,7 @@ mod tests {
     use phalanx_core::snapshot::Builder;
 
     #[test]
-    fn short_jobs_are_wished_by_their_predicted_runtime() {
+    fn short_jobs_start_by_their_predicted_runtime() {
         let job = |id, reason: &str| Job {
             id,
             priority: 5,

@@ -66,7 +66,7 @@ fn an_end_without_event_comes_from_the_poll() {
     let made = runs.poll(&over, 103_100, NAMING);
     assert_eq!((made[0].elapsed_ms, made[0].state.as_str()), (3000, "FAILED"));
     assert!(runs.poll(&over, 103_200, NAMING).is_empty());
-    // A late event tells nothing new.
+    // A late event adds nothing.
     runs.take(ended(7, 103, 103_300));
     assert!(runs.poll(&over, 103_400, NAMING).is_empty());
 }
