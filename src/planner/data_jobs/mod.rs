@@ -6,8 +6,12 @@
 //! remaining times say when cores are free, speed and attenuation are what was learned of the
 //! job's class. Where the user left the number of nodes open, several are tried.
 
+mod layout;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+pub use layout::layout;
 
 use crate::eligible::eligible;
 use crate::preference::{

@@ -12,6 +12,7 @@
 
 mod billing;
 mod inputs;
+mod learned;
 mod model;
 mod preferences;
 mod problem;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use inputs::{Belief, Beliefs, Inputs, Last, Settings};
+pub use learned::Learned;
 use model::Model;
 
 use crate::preference::{Method, MethodPlan, MethodReport};
@@ -83,8 +85,8 @@ pub fn plan(inputs: &Inputs<'_>) -> (MethodPlan, Last) {
     }
 }
 
-/// Time that the search leaves: to make preferences of its answer takes about as long as it took since
-/// `begun` to make the problem.
+/// Time that the search leaves: to make preferences of its answer takes about as long as it took
+/// since `begun` to make the problem.
 fn time_for_preferences(inputs: &Inputs<'_>, begun: Option<Duration>) -> Duration {
     let left = (inputs.remaining)().unwrap_or_default();
     begun.unwrap_or_default().saturating_sub(left).min(left / 2)

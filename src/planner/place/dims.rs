@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Pool;
+use serde::{Deserialize, Serialize};
+
 use crate::cluster::{Change, Cluster, Held};
 use crate::usage::{Level, NodeUsage};
 use phalanx_core::{Amount, NodeIdx};
@@ -18,6 +19,17 @@ pub(super) const MEM: usize = 1;
 pub(super) const KINDS: usize = 2;
 /// Dimension of GPUs.
 pub(super) const GPU_DIM: &str = "gres/gpu";
+
+/// A licence pool as the last poll saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// Name without `license/`.
+    pub name: Arc<str>,
+    /// Configured.
+    pub total: u64,
+    /// In use.
+    pub used: u64,
+}
 
 pub(super) fn dimension_names(cluster: &Cluster, pools: &[Pool]) -> Vec<Arc<str>> {
     let mut names: Vec<Arc<str>> = vec!["cpu".into(), "mem".into()];

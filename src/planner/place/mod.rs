@@ -15,8 +15,8 @@ mod unfit;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use dims::Pool;
 use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, vector};
-use serde::{Deserialize, Serialize};
 pub use uneven::{capacity, may_split_otherwise};
 use unfit::Unfit;
 
@@ -31,17 +31,6 @@ use phalanx_methods::balance::{
 
 /// Chosen nodes whose terms are kept.
 const TERMS_MAX: usize = 16;
-
-/// A licence pool as the last poll saw it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pool {
-    /// Name without `license/`.
-    pub name: Arc<str>,
-    /// Configured.
-    pub total: u64,
-    /// In use.
-    pub used: u64,
-}
 
 /// Parameters of the balance method, by dimension name.
 #[derive(Debug, Clone, PartialEq, Default)]
