@@ -126,20 +126,23 @@ impl Cluster {
 }
 
 fn idle_usage(table: &Table, node: &TableNode) -> NodeUsage {
-    let levels = |len: usize, counts: &[(u32, u64)]| {
-        let mut levels = vec![Level::default(); len];
-        for &(id, total) in counts {
-            if let Some(level) = levels.get_mut(id as usize) {
-                level.total = total;
-            }
+    let mut kinds = vec![Level::default(); table.kinds.len()];
+    for &(kind, total) in &node.kinds {
+        if let Some(level) = kinds.get_mut(kind.at()) {
+            level.total = total;
         }
-        levels
-    };
+    }
+    let mut types = vec![Level::default(); table.types.len()];
+    for &(gres_type, total) in &node.types {
+        if let Some(level) = types.get_mut(gres_type.at()) {
+            level.total = total;
+        }
+    }
     NodeUsage {
         cpus: Level { total: node.cpus, used: 0 },
         memory_mb: Level { total: node.memory_mb, used: 0 },
-        kinds: levels(table.kinds.len(), &node.kinds),
-        types: levels(table.types.len(), &node.types),
+        kinds,
+        types,
         jobs: 0,
     }
 }

@@ -6,7 +6,6 @@
 //! the answer to a question is always decided anew on the
 //! exact usage of that moment.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;

@@ -2,10 +2,12 @@
 //! Tests of preferences: sets in order, quotas, waiting, other node tables.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::*;
 use crate::cluster::{Cluster, Held, RunningJob, Table, TableNode};
 use crate::place::{NoPlacement, Placement, Placer, Tuning};
+use phalanx_core::NodeIdx;
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::shape::{LeftToSlurm, Shape};
 use phalanx_core::snapshot::{Builder, Node, Snapshot};
