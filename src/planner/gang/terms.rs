@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::gang::model::{Gang, Model, Part};
 use crate::preference::TaskRow;
-use phalanx_core::{NodeIdx, hostlist};
 use phalanx_core::snapshot::Snapshot;
+use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::gang::{self, JobTerms, TaskTerms};
 use phalanx_methods::learn::Exploration;
 
