@@ -13,7 +13,7 @@ use fixedbitset::FixedBitSet;
 use crate::attribution::Demand;
 use crate::cluster::{Cluster, Held, RunningJob, Table};
 use crate::eligible::eligible;
-use crate::place::{NoPlacement, Placement, Placer, Pool, Tuning};
+use crate::place::{Candidates, NoPlacement, Placement, Placer, Pool, Tuning};
 use crate::preference::{
     self, Method, Preference, PreferenceTable, PreferenceUse, Preferences, Question, Waits,
 };
@@ -133,10 +133,10 @@ fn one(
     }
     let mut nodes = eligible(snapshot, job, now_s).nodes;
     drop_occupied(&mut nodes, placer, &job.shape.need(job.shape.wanted_nodes()));
-    let words: Vec<u64> = words_of(&nodes);
+    let words: Vec<u64> = nodes.as_slice().iter().map(|word| *word as u64).collect();
     let question = Question::of(job, snapshot.nodes.len());
     let (decided, preference_use) =
-        preference::decide(placer, preferences, &question, &words, Waits::OVER);
+        preference::decide(placer, preferences, &question, Candidates::new(&words), Waits::OVER);
     let decided = decided.map_err(|why| match why {
         NoPlacement::Left(_) => "left to Slurm",
         NoPlacement::NoFit => "no room now",
@@ -158,16 +158,6 @@ fn drop_occupied(nodes: &mut FixedBitSet, placer: &Placer, need: &Need) {
             nodes.ones().filter(|&n| usages.get(n).is_some_and(|r| r.jobs > 0)).collect();
         busy.into_iter().for_each(|n| nodes.set(n, false));
     }
-}
-
-fn words_of(nodes: &FixedBitSet) -> Vec<u64> {
-    let mut words = vec![0u64; nodes.len().div_ceil(64)];
-    for node in nodes.ones() {
-        if let Some(word) = words.get_mut(node / 64) {
-            *word |= 1 << (node % 64);
-        }
-    }
-    words
 }
 
 fn pseudo_job(job: &Job, placement: &Placement) -> RunningJob {

@@ -6,6 +6,7 @@
 //! must give, lets the engine choose among the candidates, and falls back to
 //! an uneven split where the user left the number of nodes open.
 
+mod candidates;
 mod dims;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ mod unfit;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use candidates::Candidates;
 pub use dims::Pool;
 use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, vector};
 pub use uneven::{capacity, may_split_otherwise};
@@ -322,25 +324,22 @@ impl Placer {
         self.engine.maintain();
     }
 
-    /// Chooses the nodes of a job among the candidates. `candidates` are the words of a
-    /// bitmap over the node table; `held_ms` is how long it waits already.
+    /// Chooses the nodes of a job among the candidates; `held_ms` is how long it waits already.
     ///
     /// # Errors
     /// A reason why there is no placement.
     pub fn decide(
         &mut self,
         shape: &Shape,
-        candidates: &[u64],
+        candidates: Candidates<'_>,
         held_ms: u64,
     ) -> Result<Placement, NoPlacement> {
         if let Some(why) = shape.left_to_slurm {
             return Err(NoPlacement::Left(why));
         }
-        if candidates.len() != self.cluster.usages().len().div_ceil(64) {
+        if !candidates.is_over(self.cluster.usages().len()) {
             return Err(NoPlacement::OtherTable);
         }
-        self.mask.assign_words(candidates);
-        let count = self.mask.count();
         let classes = self.up_to_class.len();
         let mut placed = Err(NoPlacement::NoFit);
         // Slurm takes the lightest nodes that hold the job; so does this.
@@ -352,14 +351,14 @@ impl Placer {
         }
         let (nodes, needs, decision) = placed?;
         let terms = self.terms(&nodes, &needs, &decision);
-        Ok(Placement { nodes, candidates: count, needs, decision, terms })
+        Ok(Placement { nodes, candidates: candidates.count(), needs, decision, terms })
     }
 
     /// Evenly, else unevenly, among the candidates of a class of Weight.
     fn split(
         &mut self,
         shape: &Shape,
-        candidates: &[u64],
+        candidates: Candidates<'_>,
         class: Option<usize>,
         held_ms: u64,
     ) -> Result<Split, NoPlacement> {
@@ -373,8 +372,8 @@ impl Placer {
         }
     }
 
-    fn offer(&mut self, candidates: &[u64], class: Option<usize>) {
-        self.mask.assign_words(candidates);
+    fn offer(&mut self, candidates: Candidates<'_>, class: Option<usize>) {
+        candidates.put_into(&mut self.mask);
         if let Some(light) = class.and_then(|class| self.up_to_class.get(class)) {
             self.mask.intersect_with(light);
         }

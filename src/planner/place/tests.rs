@@ -26,7 +26,7 @@ fn nodes_of_one_weight_are_tried_by_level() {
     let mut placer = Placer::new(cluster, false, Tuning::default(), Vec::new()).unwrap();
     let decided = |placer: &mut Placer, cpus| {
         let shape = Shape { min_nodes: 1, max_nodes: 1, min_cpus: cpus, ..Shape::default() };
-        let placed = placer.decide(&shape, &[0b1111], 0).unwrap();
+        let placed = placer.decide(&shape, Candidates::new(&[0b1111]), 0).unwrap();
         placed.nodes.iter().map(|node| node.raw()).collect::<Vec<_>>()
     };
     let levels = [("heavy", 0), ("b", 1), ("c", 0)];

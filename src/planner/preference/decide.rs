@@ -6,8 +6,7 @@ use std::sync::Arc;
 use super::model::{CandidateSet, Method, PreferenceUse, Unused};
 use super::question::{Question, Waits};
 use super::table::{Entry, Preferences};
-use crate::place::{NoPlacement, Placement, Placer};
-use phalanx_core::NodeIdx;
+use crate::place::{Candidates, NoPlacement, Placement, Placer};
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::shape::{LeftToSlurm, Shape};
 
@@ -22,15 +21,14 @@ pub fn decide(
     placer: &mut Placer,
     preferences: &mut Preferences,
     question: &Question<'_>,
-    candidates: &[u64],
+    candidates: Candidates<'_>,
     waits: Waits,
 ) -> (Result<Placement, NoPlacement>, Option<PreferenceUse>) {
     // Before its input is known a data-parallel job would go anywhere.
     if waits.held_ms < waits.input_ms && !preferences.has_own(Method::Bisect, question) {
         return (Err(NoPlacement::Unplanned), None);
     }
-    let mut words = std::mem::take(&mut preferences.words);
-    let result = match preferences.find(question) {
+    match preferences.find(question) {
         // Where tasks may wait for their nodes, they wait for the first plan of their array.
         None if waits.held_ms < FIRST_PLAN_WAIT_MS
             && placer.preference_may_hold(waits.held_ms)
@@ -45,19 +43,16 @@ pub fn decide(
             let decided = placer.decide(&question.shape, candidates, waits.held_ms);
             (decided, Some(PreferenceUse { preference, set: None, unused }))
         }
-        Some((_, entry)) => follow(placer, entry, question, candidates, waits, &mut words),
-    };
-    preferences.words = words;
-    result
+        Some((_, entry)) => follow(placer, entry, question, candidates, waits),
+    }
 }
 
 fn follow(
     placer: &mut Placer,
     entry: &Entry,
     question: &Question<'_>,
-    candidates: &[u64],
+    candidates: Candidates<'_>,
     waits: Waits,
-    words: &mut Vec<u64>,
 ) -> (Result<Placement, NoPlacement>, Option<PreferenceUse>) {
     let preference = &entry.preference;
     let preference_use =
@@ -77,20 +72,13 @@ fn follow(
             unused = unused.or(Some(Unused::Quota));
             continue;
         }
-        within(candidates, &set.nodes, words);
         // Where the user left the number of nodes open, the plan says it.
         let spread = (preference.method == Method::Bisect && at == 0 && shape.node_count_is_free())
             .then(|| on_all(shape, set.nodes.len()));
         let shape = spread.as_ref().unwrap_or(shape);
         // Waiting is decided below, for all sets together.
-        match placer.decide(shape, words, u64::MAX) {
-            Ok(placement) => {
-                let candidates = count(candidates);
-                return (
-                    Ok(Placement { candidates, ..placement }),
-                    preference_use(Some(at), unused),
-                );
-            }
+        match placer.decide(shape, candidates.within(&set.nodes), u64::MAX) {
+            Ok(placement) => return (Ok(placement), preference_use(Some(at), unused)),
             Err(NoPlacement::NoFit | NoPlacement::Held) => {
                 unused = unused.or_else(|| why(placer, shape, set, candidates));
             }
@@ -114,33 +102,20 @@ fn on_all(shape: &Shape, nodes: usize) -> Shape {
     Shape { min_nodes: count, max_nodes: count, req_nodes: count, ..shape.clone() }
 }
 
-/// The candidates among `nodes`, as words.
-fn within(candidates: &[u64], nodes: &[NodeIdx], words: &mut Vec<u64>) {
-    words.clear();
-    words.resize(candidates.len(), 0);
-    for &node in nodes {
-        let at = node.at() / 64;
-        if let (Some(word), Some(offered)) = (words.get_mut(at), candidates.get(at)) {
-            *word |= offered & (1 << (node.at() % 64));
-        }
-    }
-}
-
-fn count(words: &[u64]) -> usize {
-    words.iter().map(|word| word.count_ones() as usize).sum()
-}
-
 /// The first node of the set that is in the way.
-fn why(placer: &Placer, shape: &Shape, set: &CandidateSet, candidates: &[u64]) -> Option<Unused> {
+fn why(
+    placer: &Placer,
+    shape: &Shape,
+    set: &CandidateSet,
+    candidates: Candidates<'_>,
+) -> Option<Unused> {
     let need = shape.need(shape.wanted_nodes());
     set.nodes.iter().find_map(|&node| {
-        let at = node.at();
-        let offered = candidates.get(at / 64).is_some_and(|w| w >> (at % 64) & 1 == 1);
-        if !offered {
+        if !candidates.has(node) {
             return Some(Unused::NotOffered(node));
         }
         let mut fits = true;
-        placer.cluster().usages().get(at)?.lacks(&need, |_, _| fits = false);
+        placer.cluster().usages().get(node.at())?.lacks(&need, |_, _| fits = false);
         (!fits).then_some(Unused::Busy(node))
     })
 }

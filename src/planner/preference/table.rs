@@ -94,7 +94,6 @@ pub struct Preferences {
     pub(super) tables: BTreeMap<Method, PreferenceTable>,
     /// Greatest job id that the latest plan knew.
     pub(super) newest: Option<u32>,
-    pub(super) words: Vec<u64>,
 }
 
 impl Preferences {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::cluster::{Cluster, Held, RunningJob, Table, TableNode};
-use crate::place::{NoPlacement, Placement, Placer, Tuning};
+use crate::place::{Candidates, NoPlacement, Placement, Placer, Tuning};
 use phalanx_core::NodeIdx;
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::shape::{LeftToSlurm, Shape};
@@ -99,7 +99,8 @@ fn decide(
     preferences: &mut Preferences,
     ask: &Ask<'_>,
 ) -> (Result<Placement, NoPlacement>, Option<PreferenceUse>) {
-    super::decide(placer, preferences, &ask.question, ask.candidates, ask.waits)
+    let candidates = Candidates::new(ask.candidates);
+    super::decide(placer, preferences, &ask.question, candidates, ask.waits)
 }
 
 fn numbers(nodes: &[NodeIdx]) -> Vec<u32> {

@@ -12,7 +12,7 @@ use crate::link::decision::Answer;
 use crate::link::settings::{Mode, Settings};
 use crate::link::state::State;
 use phalanx_core::limits;
-use phalanx_planner::place::{NoPlacement, Placement};
+use phalanx_planner::place::{Candidates, NoPlacement, Placement};
 use phalanx_planner::preference::{self, PreferenceUse, Question, Waits};
 
 /// Answers a question that came at `now`; `candidates` are the words of a
@@ -98,7 +98,7 @@ fn decide(
     }
     let preferences = &mut state.preferences;
     let (decided, preference_use) =
-        preference::decide(placer, preferences, question, candidates, waits);
+        preference::decide(placer, preferences, question, Candidates::new(candidates), waits);
     let held = matches!(decided, Err(NoPlacement::Held | NoPlacement::Unplanned));
     if held && state.first_seen.len() < limits::HELD_JOBS_MAX {
         state.first_seen.entry(question.job_id).or_insert(now);

@@ -22,7 +22,7 @@ use phalanx_planner::backfill::{Rank, Request, StarvationLimit};
 use phalanx_planner::cluster::{Cluster, Held, RunningJob, Table};
 use phalanx_planner::eligible::eligible;
 use phalanx_planner::gang::{self, Beliefs, Last};
-use phalanx_planner::place::{NoPlacement, Placer};
+use phalanx_planner::place::{Candidates, NoPlacement, Placer};
 use phalanx_planner::plan::pools_of;
 use phalanx_planner::preference::{self, Method, PreferenceTable, Preferences, Question, Waits};
 use phalanx_planner::usage::NodeUsage;
@@ -408,7 +408,7 @@ impl<'a> Sim<'a> {
             ..Question::of(&job.job, self.view.nodes.len())
         };
         let (placer, preferences) = (&mut self.placer, &mut self.preferences);
-        match preference::decide(placer, preferences, &question, &words, waits).0 {
+        match preference::decide(placer, preferences, &question, Candidates::new(&words), waits).0 {
             Ok(placed) => {
                 let nodes = placed.nodes.iter().map(|node| node.raw());
                 Choice::Placed(nodes.zip(placed.needs).collect())
