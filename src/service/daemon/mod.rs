@@ -103,7 +103,7 @@ pub fn run(path: &Path) -> Result<()> {
     let mut source = Source::new(slurm);
     // The owner of the sockets is SlurmUser; if slurmctld is down, root's or
     // the daemon's own credentials have to do until the next start.
-    let first = source.poll(true, now_ms());
+    let first = source.poll(true, None, now_ms());
     if let Err(error) = &first {
         warn!("slurmctld: {error}; trying again");
     }

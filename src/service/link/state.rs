@@ -60,6 +60,11 @@ impl State {
         memory_tracked: bool,
         tuning: Tuning,
     ) -> Result<(), EngineError> {
+        // The same table again keeps its identity, and with it the preferences.
+        let cluster = match &self.placer {
+            Some(old) => cluster.with_equal_table(old.cluster().table()),
+            None => cluster,
+        };
         let mut placer = Placer::new(cluster, memory_tracked, tuning, self.pools.clone())?;
         placer.set_pending(self.pending.clone())?;
         // Before the first question rather than during it.

@@ -187,7 +187,7 @@ pub struct Configured {
 impl Configured {
     pub fn new(config: &Config, snapshot: &Snapshot) -> Self {
         let mut out = Self::default();
-        for node in &snapshot.nodes {
+        for (_, node) in snapshot.named() {
             let class = node_class_of(node, &config.learn.node_class_by);
             if let Some(watts) = configured(&config.bag.idle_watts, &class, node) {
                 out.idle.insert(class.clone(), watts);

@@ -81,7 +81,7 @@ impl Cluster {
             snapshot_epoch: snapshot.as_ref().map_or(0, |s| s.epoch),
             snapshots_refused: poll.refused,
             poll_ms: poll.poll_ms,
-            nodes: snapshot.as_ref().map_or(0, |s| s.nodes.len() as u64),
+            nodes: snapshot.as_ref().map_or(0, |s| s.named().count() as u64),
             jobs_pending: jobs(JobState::Pending),
             jobs_running: jobs(JobState::Running),
             last_error: poll.last_error.clone(),

@@ -20,6 +20,7 @@ use crate::daemon::state::learned::Learned;
 use crate::history::{HistorySender, JobEndRecord, OutcomeRecord, PlacementRecord, Record};
 use crate::link::{BeganEvent, Decision, LinkEvent, Mode, OutcomeEvent, Responder};
 use crate::sync::{TICK, lock};
+use phalanx_core::NodeIdx;
 use phalanx_planner::cluster::Held;
 
 /// Turns link events into decision memory and records.
@@ -127,7 +128,7 @@ impl HistoryWriter<'_> {
 
     /// Hands the nodes of a job to the learn thread.
     fn holds(&self, note: &BeganEvent, placed_by: &str, at_ms: u64) {
-        let name = |held: &Held| note.table.nodes.get(held.node).map(|n| Arc::clone(&n.name));
+        let name = |held: &Held| note.table.nodes.get(held.node.at()).map(|n| Arc::clone(&n.name));
         self.send_run(RunEvent::Holds {
             job_id: note.job.id,
             start_s: i64::try_from(note.job.start_s).unwrap_or(i64::MAX),
@@ -145,8 +146,7 @@ impl HistoryWriter<'_> {
         }
         let time_ms = now_ms();
         let key = Key::of(note.job.id, note.job.array);
-        let nodes: Vec<u32> =
-            note.job.held.iter().filter_map(|h| u32::try_from(h.node).ok()).collect();
+        let nodes: Vec<NodeIdx> = note.job.held.iter().map(|held| held.node).collect();
         let text = names(&note.table, &nodes);
         let start_ms = note.job.start_s.saturating_mul(1000);
         let start = Start { job_id: note.job.id, nodes: text.clone(), start_ms, ask: None };
