@@ -110,7 +110,7 @@ fn options_cover_listed_and_unlisted_servers() {
 }
 
 /// Two to four different servers, up to four gangs of up to three tasks, all amounts small.
-pub(super) fn random_problem(rng: &mut Stream) -> Problem {
+pub fn random_problem(rng: &mut Stream) -> Problem {
     let amounts = |rng: &mut Stream, least: usize, most: usize| -> Vec<f64> {
         (0..2).map(|_| (least + rng.below(most - least + 1)) as f64).collect()
     };
