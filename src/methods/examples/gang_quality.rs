@@ -198,8 +198,8 @@ fn gaps(deadline_ms: u64, long_ms: u64) -> Result<(), Fail> {
         for family in FAMILIES {
             for seed in 1..=2 {
                 let problem = instance(family, servers, gangs, seed * 1000 + 7, 16);
-                let (short, ms) = timed(&problem, Mode::Best, deadline_ms, 2, 1)?;
-                let (long, _) = timed(&problem, Mode::Best, long_ms, 2, 2)?;
+                let (short, ms) = timed(&problem, Mode::Ga, deadline_ms, 2, 1)?;
+                let (long, _) = timed(&problem, Mode::Ga, long_ms, 2, 2)?;
                 let best = short.index.max(long.index);
                 let gap = 100.0 * (best - short.index) / best;
                 sum += gap;
@@ -235,7 +235,7 @@ fn known(deadline_ms: u64, file: &str, seed: u64, first: u64) -> Result<(), Fail
             let mut family_sum = 0.0;
             for number in [first, first + 1000] {
                 let problem = instance(family, servers, gangs, number, 16);
-                let (answer, _) = timed(&problem, Mode::Best, deadline_ms, 2, seed)?;
+                let (answer, _) = timed(&problem, Mode::Ga, deadline_ms, 2, seed)?;
                 let name = format!("{family:?}.{servers}.{number}");
                 let known = best.entry(name).or_insert(answer.index);
                 *known = known.max(answer.index);
@@ -258,7 +258,7 @@ fn large() -> Result<(), Fail> {
         let gangs = if family == Family::Sparse { 600 } else { 625 };
         let problem = instance(family, 1000, gangs, 11, 15);
         let tasks: usize = problem.jobs.iter().map(|j| j.tasks.len()).sum();
-        let (answer, ms) = timed(&problem, Mode::Best, 1000, 2, 1)?;
+        let (answer, ms) = timed(&problem, Mode::Ga, 1000, 2, 1)?;
         println!(
             "{family:?} 1000 servers {tasks} tasks: \
              index {:.4} gap {:.3} % in {ms:.0} ms, {} of {} gangs",
@@ -271,7 +271,7 @@ fn large() -> Result<(), Fail> {
     for family in [Family::Uniform, Family::Chunky] {
         let problem = instance(family, 10_000, 10_000, 12, 16);
         let tasks: usize = problem.jobs.iter().map(|j| j.tasks.len()).sum();
-        let (answer, ms) = timed(&problem, Mode::Best, 2000, 2, 1)?;
+        let (answer, ms) = timed(&problem, Mode::Ga, 2000, 2, 1)?;
         println!(
             "{family:?} 10000 servers {tasks} tasks: \
              index {:.4} gap {:.3} % in {ms:.0} ms, {} of {} gangs",
@@ -299,7 +299,7 @@ fn main() -> Result<(), Fail> {
             let size = |i: usize, d: u64| number(i, d).map(|n| usize::try_from(n).unwrap_or(0));
             let problem =
                 instance(family, size(2, 8)?, size(3, 24)?, number(4, 1007)?, number(5, 16)?);
-            let (answer, ms) = timed(&problem, Mode::Best, number(6, 100)?, 2, 1)?;
+            let (answer, ms) = timed(&problem, Mode::Ga, number(6, 100)?, 2, 1)?;
             println!("{} {:?} {:?} {ms:.0}", answer.index, answer.upper_bound, answer.gap);
             Ok(())
         }
@@ -318,7 +318,7 @@ fn main() -> Result<(), Fail> {
         Some("eval") => {
             for file in &args[2..] {
                 let problem: Problem = serde_json::from_slice(&std::fs::read(file)?)?;
-                let (answer, ms) = timed(&problem, Mode::Best, number(1, 100)?, 2, 1)?;
+                let (answer, ms) = timed(&problem, Mode::Ga, number(1, 100)?, 2, 1)?;
                 println!("{file} {} {:?} {ms:.0}", answer.index, answer.upper_bound);
             }
             Ok(())

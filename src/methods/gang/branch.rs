@@ -4,8 +4,8 @@
 //! Jobs, tasks and servers are tried in input order and "pending" last, and only a strictly better
 //! leaf replaces the incumbent, so among equal assignments the lexicographically first one wins.
 
-use super::instance::{Instance, NONE, narrow};
 use super::dual::Prices;
+use super::instance::{Instance, NONE, narrow};
 use super::state::{Score, State};
 
 /// Tasks of one problem that `exact` accepts.

@@ -23,21 +23,32 @@ impl<'a> Clock<'a> {
         Self { remaining, span: remaining().map(|left| (left.as_secs_f64(), 0.0)) }
     }
 
-    /// From now on, until this share of the whole span is over.
+    /// From now on, until this share of the span is over.
     pub fn until(&self, share: f64) -> Self {
-        let span = self.span.map(|(begin, end)| {
-            let left = (self.remaining)().map_or(0.0, |left| left.as_secs_f64());
-            (left, (begin + (end - begin) * share).min(left))
-        });
-        Self { span, ..*self }
+        let end = self.span.map(|(begin, end)| begin + (end - begin) * share);
+        self.from_now(end)
+    }
+
+    /// From now on, for so long as this share of the span is, but not longer than that.
+    pub fn for_share(&self, share: f64) -> Self {
+        let end = self.span.map(|(begin, end)| (self.left() - (begin - end) * share).max(end));
+        self.from_now(end)
+    }
+
+    fn from_now(&self, end: Option<f64>) -> Self {
+        let left = self.left();
+        Self { span: end.map(|end| (left, end.min(left))), ..*self }
+    }
+
+    fn left(&self) -> f64 {
+        (self.remaining)().map_or(0.0, |left| left.as_secs_f64())
     }
 
     /// Share of the span that is over, in [0, 1]; none without a deadline.
     pub fn used(&self) -> Option<f64> {
         let (begin, end) = self.span?;
-        let left = (self.remaining)().map_or(0.0, |left| left.as_secs_f64());
         let length = begin - end;
-        Some(if length > 0.0 { ((begin - left) / length).clamp(0.0, 1.0) } else { 1.0 })
+        Some(if length > 0.0 { ((begin - self.left()) / length).clamp(0.0, 1.0) } else { 1.0 })
     }
 
     /// Length of the span; none without a deadline.

@@ -96,3 +96,46 @@ impl Line<'_> {
         self.best_score = self.state.score();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::super::start::{greedy, share_prices};
+    use super::super::tests::random_problem;
+    use super::super::values::Values;
+    use super::*;
+
+    /// Every child is a plan of whole gangs within capacity, and no line loses its best plan.
+    #[test]
+    fn children_keep_the_rules_and_the_best_plan() {
+        let mut rng = Stream::new(17, 0);
+        let mut children = 0;
+        for case in 0..300 {
+            let problem = random_problem(&mut rng);
+            let instance = Instance::compile(&problem).unwrap();
+            let values = Values::new(&instance, &share_prices(&instance, 0.3));
+            let start = greedy(&instance, &values, 0.1);
+            let by_servers = (case % 3) as f64 / 2.0;
+            let params = GaParams { crossover: 1.0, by_servers, ..GaParams::default() };
+            let mut lines: Vec<Line<'_>> = (0..3)
+                .map(|at| Line::new(&instance, &values, Stream::new(case, at), 0.3, &start))
+                .collect();
+            lines[1].shake();
+            lines[2].shake();
+            let parents: Vec<Parent> = lines.iter().map(Parent::of).collect();
+            for (own, line) in lines.iter_mut().enumerate() {
+                let before = line.best_score;
+                line.cross(&params, &parents, own);
+                assert!(!before.beats(&line.best_score, &instance));
+                // A plan that keeps the rules is adopted as it is.
+                let mut again = State::new(&instance);
+                again.adopt(&instance, &line.state.server);
+                assert_eq!(again.server, line.state.server, "case {case}");
+                assert_eq!(again.placed, line.state.placed);
+                children += usize::from(line.state.server != parents[own].server);
+            }
+        }
+        assert!(children > 50, "{children}");
+    }
+}

@@ -131,7 +131,9 @@ impl<'a> Filler<'a> {
         let instance = self.instance;
         for job in (0..instance.jobs()).filter(|j| instance.possible[*j]) {
             let types = &instance.task_type[instance.job_tasks(job)];
-            let worth = |ty: usize| self.values.reduced[self.values.best_option(instance, ty)] + self.size[ty];
+            let worth = |ty: usize| {
+                self.values.reduced[self.values.best_option(instance, ty)] + self.size[ty]
+            };
             let all: f64 = types.iter().map(|ty| worth(*ty as usize)).sum();
             let size: f64 = types.iter().map(|ty| self.size[*ty as usize]).sum();
             for ty in types.iter().map(|ty| *ty as usize) {

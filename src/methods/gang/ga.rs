@@ -108,8 +108,7 @@ fn solve_small(instance: &Instance, start: &Start, clock: Clock<'_>, found: &mut
     }
     let clock = clock.until(EXACT_SHARE);
     let score = start.state.score();
-    let tree =
-        branch::search(instance, &start.prices, &score, EXACT_NODES, &|| clock.expired());
+    let tree = branch::search(instance, &start.prices, &score, EXACT_NODES, &|| clock.expired());
     if tree.complete {
         found.proven = true;
         found.generations = tree.nodes;

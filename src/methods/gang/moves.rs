@@ -56,7 +56,13 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub fn new(instance: &'a Instance, values: &'a Values, rng: Stream, oust: f64, start: &State) -> Self {
+    pub fn new(
+        instance: &'a Instance,
+        values: &'a Values,
+        rng: Stream,
+        oust: f64,
+        start: &State,
+    ) -> Self {
         let mut state = start.clone();
         let best_score = state.rescore(instance);
         let job_value = best_score.scalar(instance).abs() / state.placed.max(1) as f64;
@@ -380,5 +386,86 @@ impl<'a> Line<'a> {
             lack.iter_mut().zip(row).for_each(|(lack, a)| *lack -= a);
         }
         if lack.iter().all(|lack| *lack <= 0) { cost } else { f64::INFINITY }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::super::start::share_prices;
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// One gang of two tasks that need a whole server each, and four small ones that fill the two.
+    fn full(value: f64, spread: bool) -> (Instance, Values) {
+        let task = |cpus: u32, mean: f64| {
+            let edge = |server| json!({"server": server, "mean": mean, "count": 1});
+            json!({"request": [cpus], "edges": [edge("a"), edge("b")]})
+        };
+        let mut jobs: Vec<Value> =
+            (0..4).map(|at| json!({"id": format!("small{at}"), "tasks": [task(2, 1.0)]})).collect();
+        let (cpus, mean) = if spread { (2, value / 2.0) } else { (4, value / 2.0) };
+        jobs.push(json!({"id": "big", "tasks": vec![task(cpus, mean); 2], "spread": spread}));
+        let problem = json!({
+            "kinds": ["cpu"], "slot": 1, "g": "none",
+            "servers": [{"name": "a", "capacity": [4]}, {"name": "b", "capacity": [4]}],
+            "jobs": jobs,
+        });
+        let instance = Instance::compile(&serde_json::from_value(problem).unwrap()).unwrap();
+        let values = Values::new(&instance, &share_prices(&instance, 0.0));
+        (instance, values)
+    }
+
+    /// Places all small gangs, and then the big one in place of what stands in its way.
+    fn after_taking<'a>(instance: &'a Instance, values: &'a Values) -> Line<'a> {
+        let mut state = State::new(instance);
+        for job in 0..4 {
+            assert!(state.insert_job(instance, values, job, Fit { tight: 0.1, start: 0 }));
+        }
+        let mut line = Line::new(instance, values, Stream::new(7, 0), 1.0, &state);
+        line.take_place(4);
+        line
+    }
+
+    #[test]
+    fn a_gang_takes_its_place_and_what_stood_there_goes() {
+        let (instance, values) = full(10.0, false);
+        let line = after_taking(&instance, &values);
+        let mut servers = line.state.server[4..].to_vec();
+        servers.sort_unstable();
+        assert_eq!(servers, [0, 1]);
+        assert!((0..4).all(|job| !line.state.is_placed(job) && line.state.server[job] == NONE));
+        assert_eq!((line.state.placed, &line.state.free), (1, &vec![0, 0]));
+    }
+
+    #[test]
+    fn no_more_goes_than_the_gang_is_worth_twice() {
+        let (instance, values) = full(1.0, false);
+        let line = after_taking(&instance, &values);
+        assert!(!line.state.is_placed(4) && line.state.server[4..] == [NONE, NONE]);
+        // What has gone by then has given its room back.
+        let used: i32 = instance.capacity.iter().zip(&line.state.free).map(|(c, f)| c - f).sum();
+        assert_eq!(used, instance.row(0)[0] * i32::try_from(line.state.placed).unwrap());
+        assert!(line.state.placed >= 2);
+    }
+
+    #[test]
+    fn tasks_of_a_spread_gang_take_different_servers() {
+        let (instance, values) = full(10.0, true);
+        let line = after_taking(&instance, &values);
+        let mut servers = line.state.server[4..].to_vec();
+        servers.sort_unstable();
+        assert_eq!(servers, [0, 1]);
+        assert_eq!((line.state.placed, &line.state.free), (3, &vec![0, 0]));
+    }
+
+    #[test]
+    fn an_undone_step_leaves_nothing_behind() {
+        let (instance, values) = full(10.0, false);
+        let mut line = after_taking(&instance, &values);
+        line.undo();
+        assert!((0..4).all(|job| line.state.is_placed(job)) && !line.state.is_placed(4));
+        assert_eq!(line.state.free, [0, 0]);
     }
 }

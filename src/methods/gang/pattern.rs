@@ -169,7 +169,8 @@ impl Pattern {
             evaluations: self.evaluations_left,
         };
         tree.search();
-        (self.value, self.bound, self.evaluations_left) = (tree.value, tree.bound, tree.evaluations);
+        (self.value, self.bound, self.evaluations_left) =
+            (tree.value, tree.bound, tree.evaluations);
     }
 
     /// What this and all later items need and bring.

@@ -197,12 +197,7 @@ fn mutate(
 }
 
 /// Crossover: the parents swap everything that they have on one server.
-pub fn swap_server(
-    instance: &Instance,
-    a: &mut Chromosome,
-    b: &mut Chromosome,
-    server: u32,
-) {
+pub fn swap_server(instance: &Instance, a: &mut Chromosome, b: &mut Chromosome, server: u32) {
     for task in 0..instance.tasks() {
         let (in_a, in_b) = (a.copies[task].contains(&server), b.copies[task].contains(&server));
         if in_a && !in_b {

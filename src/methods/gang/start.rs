@@ -9,10 +9,10 @@ use super::state::{Fit, Score, State};
 use super::task_prices::{self, TaskPrices};
 use super::values::Values;
 
-/// Shares of all time until resource prices and task prices end. Longer descents prove tenths of a
+/// Shares of all time for resource prices and for task prices. Longer descents prove tenths of a
 /// percent more and leave as much less to the search.
 const PRICES_SHARE: f64 = 0.1;
-const TASK_PRICES_SHARE: f64 = 0.3;
+const TASK_PRICES_SHARE: f64 = 0.2;
 /// Shortest deadline in seconds that leaves time for task prices: they need some passes to prove
 /// more than resource prices do.
 const TASK_PRICES_LEAST_S: f64 = 0.3;
@@ -45,13 +45,13 @@ impl Start {
             state = better(instance, state, last_plan(instance, options.warm_start));
         }
         // A share of the time that greedy left: in a large cluster that alone takes long.
-        let first = clock.until(PRICES_SHARE / 2.0);
+        let first = clock.for_share(PRICES_SHARE / 2.0);
         find_prices(instance, &mut dual, state.score().scalar(instance), first);
         let mut values = Values::new(instance, &dual.best);
         state = better(instance, state, greedy(instance, &values, TIGHT_BY_PRICE));
         if !first.expired() {
             dual.rewind(NEW_TARGET_STEP);
-            let second = clock.until(PRICES_SHARE / 2.0);
+            let second = clock.for_share(PRICES_SHARE / 2.0);
             let target = state.score().scalar(instance);
             dual.descend(target, steps(instance) / 2, &|| second.expired());
             values = Values::new(instance, &dual.best);
@@ -60,7 +60,7 @@ impl Start {
         let prices = dual.best;
         let mut start = Self { values, prices, task_prices: None, state };
         if clock.seconds().is_none_or(|all| all >= TASK_PRICES_LEAST_S) {
-            let rest = clock.until(TASK_PRICES_SHARE - PRICES_SHARE);
+            let rest = clock.for_share(TASK_PRICES_SHARE);
             start.task_prices =
                 task_prices::descend(instance, &start.values, &start.prices, options.seed, rest);
         }

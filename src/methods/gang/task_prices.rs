@@ -117,7 +117,9 @@ pub fn descend(
         if used >= PASSES_SHARE {
             break;
         }
-        if pass >= TRIAL_PASSES && (used >= TRIAL_SHARE || !clock.is_limited()) && best.bound >= prices.bound
+        if pass >= TRIAL_PASSES
+            && (used >= TRIAL_SHARE || !clock.is_limited())
+            && best.bound >= prices.bound
         {
             return None;
         }

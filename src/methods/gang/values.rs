@@ -62,8 +62,7 @@ impl Values {
             })
             .unzip();
         let kinds = instance.kinds;
-        let per_unit =
-            |(at, l): (usize, &f64)| (l + floor) / instance.kind_scale[at % kinds];
+        let per_unit = |(at, l): (usize, &f64)| (l + floor) / instance.kind_scale[at % kinds];
         let price: Vec<f64> = prices.lambda.iter().enumerate().map(per_unit).collect();
         let zones = instance.zones.max(1) as f64;
         let mean = |k| to_f32(price.iter().skip(k).step_by(kinds).sum::<f64>() / zones);

@@ -60,8 +60,10 @@ pub trait Beliefs {
 /// Settings of the gang method.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// `best` or `seed`.
+    /// `ga` or `seed`.
     pub mode: gang::Mode,
+    /// Parameters of the genetic algorithm.
+    pub ga: gang::GaParams,
     /// Seed of the search.
     pub seed: u64,
     /// Threads of the search.
@@ -86,7 +88,8 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            mode: gang::Mode::Best,
+            mode: gang::Mode::Ga,
+            ga: gang::GaParams::default(),
             seed: 1,
             threads: 1,
             bonus_scale: phalanx_methods::learn::BONUS_SCALE_SHIPPED,
@@ -137,7 +140,7 @@ pub fn plan(inputs: &Inputs<'_>) -> (MethodPlan, Last) {
     let model = Model::new(inputs);
     let mode = match inputs.settings.mode {
         gang::Mode::Seed => "seed",
-        gang::Mode::Best => "best",
+        gang::Mode::Ga => "ga",
         gang::Mode::Exact => "exact",
     };
     let mut report = MethodReport {
@@ -158,6 +161,7 @@ pub fn plan(inputs: &Inputs<'_>) -> (MethodPlan, Last) {
     let remaining = || (inputs.remaining)().map(|left| left.saturating_sub(reserved));
     let options = Options {
         mode: inputs.settings.mode,
+        ga: inputs.settings.ga,
         seed: inputs.settings.seed,
         threads: inputs.settings.threads,
         remaining: &remaining,
