@@ -3,6 +3,10 @@
 
 use super::problem::Remaining;
 
+/// Servers, reworks or steps between two readings of the clock: some microseconds each, so that no
+/// search ends late and none spends its time on reading.
+pub const READ_EVERY: usize = 16;
+
 /// A span of the caller's time, from when it was made to an end.
 #[derive(Clone, Copy)]
 pub struct Clock<'a> {

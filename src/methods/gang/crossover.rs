@@ -2,16 +2,15 @@
 //! Crossover of two plans by servers or by gangs, with repair gang by gang.
 
 use super::instance::{Instance, NONE};
-use super::moves::Line;
+use super::moves::{Line, NOISE};
 use super::problem::GaParams;
 use super::rng::Stream;
 use super::state::{Score, State};
 
 /// Largest part of the servers that one crossover takes.
 const SERVERS_MAX: f64 = 0.34;
-/// Part of the gangs that a shaken line loses, and the noise of the order in which gangs come back.
+/// Part of the gangs that a shaken line loses.
 const SHAKEN: f64 = 0.3;
-const SHAKEN_NOISE: f64 = 0.4;
 
 /// What a line is to the others while they breed.
 #[derive(Debug)]
@@ -91,7 +90,7 @@ impl Line<'_> {
                 self.state.remove_job(self.instance, job);
             }
         }
-        self.refill(SHAKEN_NOISE);
+        self.refill(NOISE);
         self.best.copy_from_slice(&self.state.server);
         self.best_score = self.state.score();
     }
@@ -115,7 +114,7 @@ mod tests {
             let problem = random_problem(&mut rng);
             let instance = Instance::compile(&problem).unwrap();
             let values = Values::new(&instance, &share_prices(&instance, 0.3));
-            let start = greedy(&instance, &values, 0.1);
+            let start = greedy(&instance, &values);
             let by_servers = (case % 3) as f64 / 2.0;
             let params = GaParams { crossover: 1.0, by_servers, ..GaParams::default() };
             let mut lines: Vec<Line<'_>> = (0..3)

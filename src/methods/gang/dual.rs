@@ -13,24 +13,17 @@
 //! tangent lies above the root. The bound is valid for all prices, so an unfinished search for
 //! the best ones still certifies. `task_prices.rs` goes on from here with a price per task type.
 //!
-//! The descent has three stages, each with more unknowns than the one before: one price per kind,
-//! found by bisection; one per kind and server shape; one per kind and zone.
+//! The descent begins with one price per kind, found by bisection; then each zone's prices move by
+//! what the zone lacks or has left.
 
 use super::instance::{Instance, Opt, narrow};
 use rayon::prelude::*;
-use std::collections::HashMap;
 
 /// Evaluations of the search for a common scale of all prices, and for the price of one kind: each
 /// halves the interval, and the descent corrects what is left.
-const SCALE_STEPS: u32 = 10;
 const BALANCE_STEPS: u32 = 8;
 /// A second round over the kinds corrects what the first did to each other; a third changed nothing.
 const BALANCE_ROUNDS: usize = 2;
-/// Most steps of the stage by shape, and the step length at which it has done its part.
-const SHAPE_STEPS_MAX: u64 = 300;
-const SHAPE_STEP_LEAST: f64 = 0.01;
-/// First step length of the stage by zone where prices by shape were found before.
-const ZONE_STEP: f64 = 0.2;
 /// Steps without a better bound before the step is shortened by this factor.
 const PATIENCE: u32 = 8;
 const SHORTENED: f64 = 0.6;
@@ -65,8 +58,6 @@ pub struct Dual<'a> {
     instance: &'a Instance,
     /// Zone capacities in units of `kind_scale`.
     capacity: Vec<f64>,
-    /// Zones of one group have one price in the current stage.
-    group_of: Vec<u32>,
     pub best: Prices,
     lambda: Vec<f64>,
     theta: f64,
@@ -76,15 +67,13 @@ pub struct Dual<'a> {
     s2: f64,
     s2_mean: f64,
     has_s2: bool,
-    /// By (group, kind): capacity, capacity less usage, and the direction of the last step.
-    group_capacity: Vec<f64>,
+    /// By (zone, kind): capacity less usage, and the direction of the last step.
     gradient: Vec<f64>,
     direction: Vec<f64>,
     /// By type: best reduced value, its option, and the tasks that the relaxed solution starts.
     type_best: Vec<f64>,
     type_option: Vec<u32>,
     type_count: Vec<f64>,
-    steps: u64,
 }
 
 impl<'a> Dual<'a> {
@@ -108,7 +97,6 @@ impl<'a> Dual<'a> {
         let mut dual = Self {
             instance,
             capacity,
-            group_of: Vec::new(),
             best: Prices { lambda: vec![0.0; size], theta: 0.0, bound: f64::INFINITY },
             lambda: vec![0.0; size],
             theta: 0.0,
@@ -117,15 +105,12 @@ impl<'a> Dual<'a> {
             s2: s2_mean,
             s2_mean,
             has_s2: s2_mean > 0.0,
-            group_capacity: Vec::new(),
-            gradient: Vec::new(),
-            direction: Vec::new(),
+            gradient: vec![0.0; size],
+            direction: vec![0.0; size],
             type_best: vec![0.0; instance.types],
             type_option: vec![0; instance.types],
             type_count: vec![0.0; instance.types],
-            steps: 0,
         };
-        dual.set_groups((0..narrow(instance.zones)).collect());
         dual.set_theta();
         dual
     }
@@ -135,25 +120,8 @@ impl<'a> Dual<'a> {
         self.theta
     }
 
-    /// Finds prices from nothing; `target` is the scalar of a known assignment.
-    pub fn find(&mut self, target: f64, expired: &dyn Fn() -> bool) {
-        self.balance_kinds(target, expired);
-        self.rewind(1.0);
-        let shapes = shapes(self.instance);
-        if shapes.iter().max().map_or(0, |last| *last as usize + 1) * 2 > self.instance.zones {
-            return;
-        }
-        self.set_groups(shapes);
-        let end = self.steps + SHAPE_STEPS_MAX;
-        while self.steps < end && self.step > SHAPE_STEP_LEAST && !expired() {
-            self.step(target);
-        }
-        self.set_groups((0..narrow(self.instance.zones)).collect());
-        self.rewind(ZONE_STEP);
-    }
-
     /// Descends until the step is too short to matter, for so many steps or until time is up.
-    pub fn descend(&mut self, target: f64, steps: u64, expired: &dyn Fn() -> bool) {
+    pub fn descend(&mut self, target: f64, steps: u32, expired: &dyn Fn() -> bool) {
         for step in 0..steps {
             self.step(target);
             if self.step < STEP_LEAST || (step > 0 && expired()) {
@@ -171,29 +139,16 @@ impl<'a> Dual<'a> {
         self.stale = 0;
     }
 
-    fn set_groups(&mut self, group_of: Vec<u32>) {
-        let kinds = self.instance.kinds;
-        let groups = group_of.iter().max().map_or(0, |last| *last as usize + 1);
-        self.group_capacity = vec![0.0; groups * kinds];
-        for (row, group) in self.capacity.chunks_exact(kinds).zip(&group_of) {
-            let sums = self.group_capacity[*group as usize * kinds..].iter_mut();
-            sums.zip(row).for_each(|(sum, c)| *sum += c);
-        }
-        self.gradient = vec![0.0; groups * kinds];
-        self.direction = vec![0.0; groups * kinds];
-        self.group_of = group_of;
-    }
-
     fn set_theta(&mut self) {
         self.theta = if self.has_s2 { 0.5 / self.s2_mean.max(1e-300).sqrt() } else { 0.0 };
     }
 
     /// Finds a price for each kind, the same in all zones, at which what is asked for balances what
-    /// there is.
+    /// there is; `target` is the scalar of a known assignment.
     ///
     /// Prices by zone start from there: each moves by what its own zone lacks, and would take
     /// hundreds of steps to learn that a kind is scarce everywhere.
-    fn balance_kinds(&mut self, target: f64, expired: &dyn Fn() -> bool) {
+    pub fn find(&mut self, target: f64, expired: &dyn Fn() -> bool) {
         let kinds = self.instance.kinds;
         let mut total = vec![0.0; kinds];
         for (i, c) in self.capacity.iter().enumerate() {
@@ -208,6 +163,7 @@ impl<'a> Dual<'a> {
             let first = FIRST_PRICE_SHARE * target.max(0.0) / total[k];
             self.balance(&mut common, k, first, total[k]);
         }
+        self.rewind(1.0);
     }
 
     /// Finds the scale at which equal prices for equal shares of the cluster balance all kinds
@@ -217,7 +173,7 @@ impl<'a> Dual<'a> {
         let mut scale = target.max(0.0) / total.len() as f64;
         let wanted = total.iter().filter(|t| **t > 0.0).count() as f64;
         let mut common = vec![0.0; total.len()];
-        for _ in 0..SCALE_STEPS {
+        for _ in 0..BALANCE_STEPS {
             for (c, t) in common.iter_mut().zip(total) {
                 *c = if *t > 0.0 { scale / t } else { 0.0 };
             }
@@ -264,7 +220,6 @@ impl<'a> Dual<'a> {
     /// Evaluates the same prices in all zones.
     fn try_common(&mut self, common: &[f64]) {
         self.lambda.iter_mut().zip(common.iter().cycle()).for_each(|(l, c)| *l = *c);
-        self.steps += 1;
         let bound = self.evaluate();
         if bound < self.best.bound {
             self.keep(bound);
@@ -275,7 +230,7 @@ impl<'a> Dual<'a> {
     fn asked(&self, k: usize) -> f64 {
         let kinds = self.instance.kinds;
         let unused: f64 = self.gradient.iter().skip(k).step_by(kinds).sum();
-        let all: f64 = self.group_capacity.iter().skip(k).step_by(kinds).sum();
+        let all: f64 = self.capacity.iter().skip(k).step_by(kinds).sum();
         all - unused
     }
 
@@ -286,7 +241,6 @@ impl<'a> Dual<'a> {
     }
 
     fn step(&mut self, target: f64) {
-        self.steps += 1;
         let bound = self.evaluate();
         if bound < self.best.bound {
             // Progress that is too small to matter counts as none.
@@ -308,19 +262,14 @@ impl<'a> Dual<'a> {
         self.set_theta();
     }
 
-    /// Moves against the subgradient `capacity - usage`, scaled by what each group holds.
+    /// Moves against the subgradient `capacity - usage`, scaled by what each zone holds.
     fn move_prices(&mut self, distance: f64) {
-        let kinds = self.instance.kinds;
-        // The price of each group, which is that of any of its zones.
-        let mut price = vec![0.0; self.gradient.len()];
-        for (row, group) in self.lambda.chunks_exact(kinds).zip(&self.group_of) {
-            price[*group as usize * kinds..][..kinds].copy_from_slice(row);
-        }
         let mut norm = 0.0;
-        for (i, c) in self.group_capacity.iter().enumerate().filter(|(_, c)| **c > 0.0) {
+        for (i, c) in self.capacity.iter().enumerate().filter(|(_, c)| **c > 0.0) {
             let gradient = self.gradient[i];
-            let at_zero = price[i] <= 0.0 && gradient > 0.0;
-            self.direction[i] = if at_zero { 0.0 } else { gradient + MOMENTUM * self.direction[i] };
+            let at_zero = self.lambda[i] <= 0.0 && gradient > 0.0;
+            self.direction[i] =
+                if at_zero { 0.0 } else { gradient + MOMENTUM * self.direction[i] };
             norm += self.direction[i] * self.direction[i] / c;
         }
         if norm <= 0.0 {
@@ -329,11 +278,8 @@ impl<'a> Dual<'a> {
         }
         let distance = distance.clamp(0.0, STEP_BOUND_SHARE * self.best.bound.max(0.0));
         let length = self.step * distance / norm;
-        for (i, c) in self.group_capacity.iter().enumerate().filter(|(_, c)| **c > 0.0) {
-            price[i] = (price[i] - length * self.direction[i] / c).max(0.0);
-        }
-        for (row, group) in self.lambda.chunks_exact_mut(kinds).zip(&self.group_of) {
-            row.copy_from_slice(&price[*group as usize * kinds..][..kinds]);
+        for (i, c) in self.capacity.iter().enumerate().filter(|(_, c)| **c > 0.0) {
+            self.lambda[i] = (self.lambda[i] - length * self.direction[i] / c).max(0.0);
         }
     }
 
@@ -366,14 +312,14 @@ impl<'a> Dual<'a> {
     fn set_gradient(&mut self) -> f64 {
         let kinds = self.instance.kinds;
         let mut s2 = 0.0;
-        self.gradient.copy_from_slice(&self.group_capacity);
+        self.gradient.copy_from_slice(&self.capacity);
         for ty in (0..self.instance.types).filter(|ty| self.type_count[*ty] > 0.0) {
             let opt = &self.instance.opts[self.type_option[ty] as usize];
             let count = self.type_count[ty];
             s2 += count * opt.s2;
-            let group = self.group_of[opt.zone as usize] as usize * kinds;
+            let zone = opt.zone as usize * kinds;
             let request = &self.instance.request_f[ty * kinds..(ty + 1) * kinds];
-            for (left, a) in self.gradient[group..group + kinds].iter_mut().zip(request) {
+            for (left, a) in self.gradient[zone..zone + kinds].iter_mut().zip(request) {
                 *left -= count * a;
             }
         }
@@ -398,16 +344,4 @@ fn best_option(instance: &Instance, lambda: &[f64], theta: f64, ty: usize) -> (f
         }
     }
     best
-}
-
-/// The shape of each zone, numbered in the order in which it first appears.
-fn shapes(instance: &Instance) -> Vec<u32> {
-    let kinds = instance.kinds;
-    let mut known: HashMap<&[i32], u32> = HashMap::new();
-    let first = instance.zone_start[..instance.zones].iter().map(|s| *s as usize);
-    let of_zone = first.map(|server| {
-        let next = narrow(known.len());
-        *known.entry(&instance.capacity[server * kinds..(server + 1) * kinds]).or_insert(next)
-    });
-    of_zone.collect()
 }

@@ -8,7 +8,7 @@
 //! was left, as in sequential value correction for cutting stock (Mukhacheva and others 2000; Belov
 //! and Scheithauer 2007). `rework.rs` mends what a pass leaves.
 
-use super::clock::Clock;
+use super::clock::{Clock, READ_EVERY};
 use super::instance::{Instance, NONE, narrow};
 use super::pattern::Pattern;
 use super::rng::Stream;
@@ -20,24 +20,15 @@ use super::values::Values;
 const EVALUATIONS: u32 = 1_000;
 /// Fillings of a server that differ by this part are as good as each other.
 const TOLERANCE: f64 = 0.004;
-/// Task types kept open at once: enough to fill any remainder, and fewer where many servers would
-/// make a pass too long.
-const OPEN_TYPES_MIN: usize = 200;
-const OPEN_TYPES_MAX: usize = 1_000;
-const OPEN_TYPES_BY_SERVERS: usize = 2_000_000;
+/// Task types kept open at once: enough to fill any remainder; more only make passes longer.
+const OPEN_TYPES_MAX: usize = 400;
 /// Part of what is left of the cluster that open gangs may need.
 const OPEN_SHARE: f64 = 0.9;
 /// Growth of a task's profit while a whole pass goes by after its gang opened.
 const URGENCY: f64 = 3.0;
-/// Weight of a task's size beside its reduced value while gangs still open: only to break ties.
-const SIZE_WEIGHT: f64 = 1e-3;
-/// Servers between two readings of the clock.
-const CLOCK_SERVERS: usize = 16;
 /// Pending gangs up to which a repair tries to insert all; of more it tries a tenth of that, so that
 /// it takes no longer than the reworks before it.
 const INSERTS_MAX: usize = 1_000;
-/// How gangs are inserted after a pass.
-const FIT: Fit = Fit { tight: 0.1, start: 0 };
 
 /// What a filling maximises.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -185,20 +176,18 @@ impl<'a> Filler<'a> {
         self.forget_open();
         self.gone.fill(0.0);
         self.set_order();
-        let open_max = OPEN_TYPES_BY_SERVERS / instance.servers.max(1);
-        let open_max = open_max.clamp(OPEN_TYPES_MIN, OPEN_TYPES_MAX);
         let mut servers: Vec<u32> = (0..narrow(instance.servers)).collect();
         self.rng.shuffle(&mut servers);
         let mut left: f64 = (0..instance.servers).map(|s| self.server_size(s)).sum();
         let mut next = 0;
         for (at, server) in servers.iter().enumerate() {
-            if at % CLOCK_SERVERS == 0 && clock.expired() {
+            if at % READ_EVERY == 0 && clock.expired() {
                 return false;
             }
             let now = at as f64 / servers.len() as f64;
             while next < self.order.len()
                 && self.open_size < OPEN_SHARE * left
-                && self.open_types.len() < open_max
+                && self.open_types.len() < OPEN_TYPES_MAX
             {
                 self.open_job(self.order[next] as usize, now);
                 next += 1;
@@ -207,7 +196,7 @@ impl<'a> Filler<'a> {
             left -= self.server_size(*server as usize);
         }
         for (at, server) in servers.iter().enumerate() {
-            if at % CLOCK_SERVERS == 0 && clock.expired() {
+            if at % READ_EVERY == 0 && clock.expired() {
                 return false;
             }
             self.fill_server(*server, Goal::Size);
@@ -321,9 +310,7 @@ impl<'a> Filler<'a> {
             let profit = match goal {
                 Goal::Worth { .. } => self.gain(ty, option),
                 Goal::Size => reduced + size,
-                Goal::Reduced { now } => {
-                    (reduced + SIZE_WEIGHT * size) * (1.0 + URGENCY * (now - self.since[ty]))
-                }
+                Goal::Reduced { now } => reduced * (1.0 + URGENCY * (now - self.since[ty])),
             };
             let most = if self.spread[ty] { 1 } else { narrow(self.open[ty].len()) };
             self.pattern.add(narrow(ty), profit, most, row);
@@ -434,7 +421,7 @@ impl<'a> Filler<'a> {
         for at in 0..most.min(self.order.len()) {
             let job = self.order[(first + at) % self.order.len()] as usize;
             if !self.state.is_placed(job) {
-                self.state.insert_if_better(instance, self.values, job, FIT);
+                self.state.insert_if_better(instance, self.values, job, Fit::default());
             }
         }
     }

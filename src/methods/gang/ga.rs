@@ -25,7 +25,6 @@ use super::fill::Filler;
 use super::instance::Instance;
 use super::moves::Line;
 use super::problem::{GaParams, Options, Stopped};
-use super::rework::Limits;
 use super::rng::Stream;
 use super::start::{Start, closes};
 use super::state::Score;
@@ -161,14 +160,13 @@ impl<'a> Population<'a> {
         for (batch, numbers) in numbers.chunks(threads).enumerate() {
             // What is left is shared among the batches that are left.
             let clock = clock.until(1.0).until(1.0 / (batches - batch) as f64);
-            let limits = Limits::new(instance, options, clock, (FILL_SHARE, count));
             let made: Vec<Line<'_>> = numbers
                 .par_iter()
                 .map(|number| {
                     let stream = |at| Stream::new(options.seed, at);
                     let fill = stream(count + number);
                     let mut filler = Filler::new(instance, &start.values, &type_prices, fill);
-                    let plan = filler.improve(&start.state, &limits);
+                    let plan = filler.improve(&start.state, clock, FILL_SHARE);
                     Line::new(instance, &start.values, stream(*number), params.oust, &plan)
                 })
                 .collect();

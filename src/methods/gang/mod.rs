@@ -87,7 +87,7 @@ fn bounded(instance: &Instance, mut found: Found, clock: Clock<'_>) -> Found {
     state.adopt(instance, &found.server);
     let target = state.rescore(instance).scalar(instance);
     let mut dual = Dual::new(instance);
-    start::find_prices(instance, &mut dual, target, clock);
+    start::find_prices(&mut dual, target, clock);
     found.bound = dual.best.bound;
     found
 }

@@ -5,7 +5,7 @@
 //! keeps the outcome by the rule of Metropolis, or takes it back. Every buffer is made once; steps do
 //! not allocate.
 
-use super::clock::Clock;
+use super::clock::{Clock, READ_EVERY};
 use super::instance::{Instance, NONE, narrow};
 use super::problem::KINDS_MAX;
 use super::rng::Stream;
@@ -14,20 +14,17 @@ use super::values::Values;
 
 /// Gangs removed by one ruin; the smaller of two draws, so that most ruins are small.
 const RUIN_JOBS_MAX: usize = 12;
-/// Pending gangs tried again after a ruin, each the densest of so many drawn.
+/// Pending gangs tried again after a ruin, each the densest of as many drawn.
 const CANDIDATES: usize = 4;
-const CANDIDATE_DRAWS: usize = 4;
 /// Most that noise changes a density in the order of recreation.
-const NOISE: f64 = 0.4;
+pub const NOISE: f64 = 0.4;
 /// Weights of what stays free, one of which a recreation draws: no single one was best everywhere.
 const TIGHT: [f32; 4] = [0.02, 0.1, 0.3, 1.0];
-/// Servers tried for a task that takes a place, gangs that may go for one that comes, and the most
-/// that all of them may be worth, as a multiple of what comes.
+/// Servers tried for a task that takes a place, and the most that the gangs which go for one that
+/// comes may be worth, as a multiple of it.
 const OUST_SERVERS: usize = 8;
-const OUST_JOBS_MAX: usize = 30;
 const OUST_LOSS_MAX: f64 = 2.0;
-/// Steps between two readings of the clock, and accepted ones between two exact sums of the score.
-const CLOCK_STEPS: u32 = 8;
+/// Accepted steps between two exact sums of the score, so that rounding does not pile up.
 const RESCORE_STEPS: u32 = 512;
 
 /// One line of plans: the current one, the best one, and scratch space.
@@ -89,9 +86,9 @@ impl<'a> Line<'a> {
     /// Steps at a temperature until so much work is done or the clock expires.
     pub fn anneal(&mut self, temperature: f64, work: u64, clock: Clock<'_>) {
         let end = self.state.work + work;
-        let mut steps = 0_u32;
+        let mut steps = 0_usize;
         while self.state.work < end {
-            if steps.is_multiple_of(CLOCK_STEPS) && clock.expired() {
+            if steps.is_multiple_of(READ_EVERY) && clock.expired() {
                 return;
             }
             steps += 1;
@@ -142,7 +139,7 @@ impl<'a> Line<'a> {
             return None;
         }
         let first = pending > 0 && self.rng.below(3) > 0;
-        let first = first.then(|| self.promising(CANDIDATE_DRAWS) as usize);
+        let first = first.then(|| self.promising(CANDIDATES) as usize);
         if self.rng.below(3) > 0 {
             for _ in 0..count.min(self.state.placed) {
                 let job = self.state.queue[self.rng.below(self.state.placed)];
@@ -229,7 +226,7 @@ impl<'a> Line<'a> {
         for i in 0..pending.min(CANDIDATES) {
             let job = match pending <= CANDIDATES {
                 true => self.state.queue[placed + i],
-                false => self.promising(CANDIDATE_DRAWS),
+                false => self.promising(CANDIDATES),
             };
             if !self.removed.contains(&job) {
                 self.push_candidate(job, noise);
@@ -338,7 +335,7 @@ impl<'a> Line<'a> {
                 std::mem::swap(&mut self.going, &mut self.cheapest);
             }
         }
-        if least > *budget || self.removed.len() + self.cheapest.len() > OUST_JOBS_MAX {
+        if least > *budget {
             return None;
         }
         *budget -= least;

@@ -94,13 +94,6 @@ impl Pattern {
         self.items.push(item);
     }
 
-    /// Adds an item whose request is not zero and whose size is known.
-    pub fn add_sized(&mut self, id: u32, profit: f64, most: u32, size: f64) {
-        if profit > 0.0 && most > 0 {
-            self.items.push(Item { id, most, profit, size, ratio: profit / size });
-        }
-    }
-
     /// Begins with a filling that fits, so that a search that is cut short finds nothing worse. Only
     /// items that were added count; their ids must have been ascending.
     pub fn begin_with(&mut self, filling: &[(u32, u32)]) {

@@ -5,23 +5,16 @@
 //! Between two repairs gangs may be incomplete, so that single tasks find their place before the
 //! gangs that lack most are dropped.
 
-use super::clock::Clock;
+use super::clock::{Clock, READ_EVERY};
 use super::fill::Filler;
-use super::instance::{Instance, NONE, narrow};
-use super::problem::Options;
+use super::instance::{NONE, narrow};
 use super::state::{Saved, State};
 
-/// Reworks between two repairs: two for each server, within these bounds, and in large clusters one
-/// for so many servers, since a repair takes time by the size of the cluster.
-const TRIES_MIN: usize = 32;
-const TRIES_MAX: usize = 400;
-const SERVERS_PER_TRY: usize = 4;
-/// Reworks between two readings of the clock.
-const CLOCK_TRIES: usize = 32;
+/// Reworks between two repairs: one for each server, since a repair takes time by the size of the
+/// cluster, but at least so many.
+const TRIES_MIN: usize = 64;
 /// Size of open tasks, as a part of the cluster's.
 const OPEN_SHARE: f64 = 0.05;
-/// Gangs drawn to open enough.
-const DRAWS_MAX: usize = 64;
 /// Servers of one rework: two and up to so many more; a pattern search for each.
 const MORE_SERVERS: usize = 3;
 /// Servers drawn for one that should be badly filled.
@@ -30,63 +23,20 @@ const DRAWS: usize = 4;
 const STEP: f64 = 0.05;
 const STEP_DECAY: f64 = 0.9;
 
-/// Most passes with a deadline; without one passes, servers of all passes, and repairs.
-const PASSES_TIMED_MAX: usize = 8;
-const PASSES_MAX: usize = 3;
-const PASSES_SERVERS_MAX: usize = 40_000;
+/// Passes over all servers: later ones correct prices by less and less.
+const PASSES_MAX: usize = 6;
+/// Repairs without a deadline; some seconds in large clusters.
 const REPAIRS_MAX: usize = 12;
-/// Work of a pass by server, and of a repair with the reworks before it, as counted by `work_max`.
-const PASS_WORK: u64 = 2_000;
-const REPAIR_WORK: u64 = 500_000;
-
-/// How long servers are filled and reworked.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits<'a> {
-    /// Time for passes, and for all.
-    pub passes_clock: Clock<'a>,
-    pub clock: Clock<'a>,
-    /// Most passes and repairs.
-    pub passes: usize,
-    pub repairs: usize,
-}
-
-impl<'a> Limits<'a> {
-    /// Limits of one of so many lines; passes end at this part of the time.
-    pub fn new(
-        instance: &Instance,
-        options: &Options<'_>,
-        clock: Clock<'a>,
-        (passes_share, lines): (f64, usize),
-    ) -> Self {
-        // Half of the work of each line, the other half is for the generations.
-        let work = options.work_max.map(|work| work / (2 * lines as u64));
-        let at_most = |limit: usize, cost: u64| {
-            work.map_or(limit, |work| limit.min(usize::try_from(work / 2 / cost).unwrap_or(limit)))
-        };
-        let servers = instance.servers.max(1);
-        let passes = PASSES_MAX.min(PASSES_SERVERS_MAX / servers).max(1);
-        let limited = clock.is_limited();
-        Self {
-            passes_clock: clock.until(passes_share),
-            clock,
-            passes: match limited {
-                true => PASSES_TIMED_MAX,
-                false => at_most(passes, PASS_WORK * servers as u64),
-            },
-            repairs: if limited { usize::MAX } else { at_most(REPAIRS_MAX, REPAIR_WORK) },
-        }
-    }
-}
 
 impl Filler<'_> {
-    /// Best of some passes and reworks, or `start` when none beats it.
-    pub fn improve(&mut self, start: &State, limits: &Limits<'_>) -> State {
+    /// Best of some passes and reworks, or `start` when none beats it. Passes but for the first end
+    /// at this share of the time: reworks make more of one whole pass than of none.
+    pub fn improve(&mut self, start: &State, clock: Clock<'_>, passes_share: f64) -> State {
         let mut best = start.clone();
         let mut step = STEP;
-        for pass in 0..limits.passes {
-            // Reworks make more of one whole pass than of none.
-            let clock = if pass == 0 { limits.clock } else { limits.passes_clock };
-            if !self.pass(clock) {
+        let passes = clock.until(passes_share);
+        for pass in 0..PASSES_MAX {
+            if !self.pass(if pass == 0 { clock } else { passes }) {
                 break;
             }
             self.correct_prices(step);
@@ -94,22 +44,23 @@ impl Filler<'_> {
             self.complete();
             self.keep(&mut best);
         }
-        self.mend(&mut best, limits);
+        self.mend(&mut best, clock);
         best
     }
 
-    /// Reworks and repairs until the limits.
-    fn mend(&mut self, best: &mut State, limits: &Limits<'_>) {
+    /// Reworks and repairs until time is up.
+    fn mend(&mut self, best: &mut State, clock: Clock<'_>) {
         let servers = self.instance.servers;
         self.mend_from(best);
         let all: f64 = (0..servers).map(|s| self.server_size(s)).sum();
-        let tries = (2 * servers).clamp(TRIES_MIN, TRIES_MAX).max(servers / SERVERS_PER_TRY);
+        let tries = servers.max(TRIES_MIN);
         let mut drawn = Vec::new();
         let mut saved = Vec::new();
-        for _ in 0..limits.repairs {
+        let repairs = if clock.is_limited() { usize::MAX } else { REPAIRS_MAX };
+        for _ in 0..repairs {
             for at in 0..tries {
-                if at % CLOCK_TRIES == 0 {
-                    if limits.clock.expired() {
+                if at % READ_EVERY == 0 {
+                    if clock.expired() {
                         break;
                     }
                     self.open_more(OPEN_SHARE * all);
@@ -118,7 +69,7 @@ impl Filler<'_> {
             }
             self.complete();
             self.keep(best);
-            if limits.clock.expired() {
+            if clock.expired() {
                 break;
             }
         }
@@ -135,7 +86,7 @@ impl Filler<'_> {
 
     /// Opens pending gangs, dense ones more often, until tasks of this size are open.
     fn open_more(&mut self, wanted: f64) {
-        for _ in 0..DRAWS_MAX {
+        for _ in 0..2 * READ_EVERY {
             if self.open_size >= wanted || self.order.is_empty() {
                 return;
             }

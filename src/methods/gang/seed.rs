@@ -16,10 +16,9 @@ use super::state::{Score, State};
 const POPULATION: usize = 20;
 /// Iterations, NI in the document.
 const GENERATIONS: u64 = 400;
-/// Draws of one chromosome before the capacity is restored by dropping copies.
+/// Draws of one chromosome before the capacity is restored by dropping copies, and of one mutation
+/// before the chromosome stays as it is.
 const DRAWS_MAX: u32 = 16;
-/// Draws of one mutation before the chromosome stays as it is.
-const MUTATION_DRAWS_MAX: u32 = 16;
 /// Task copies looked at without a deadline; some seconds.
 const WORK_MAX: u64 = 400_000_000;
 /// Expected copies per chromosome above which the first draw is thinner than one half.
@@ -165,7 +164,7 @@ fn mutate(
     if instance.jobs() == 0 {
         return;
     }
-    for _ in 0..MUTATION_DRAWS_MAX {
+    for _ in 0..DRAWS_MAX {
         let job = rng.below(instance.jobs());
         let range = instance.job_tasks(job);
         let kept: Vec<Vec<u32>> = chromosome.copies[range.clone()].to_vec();

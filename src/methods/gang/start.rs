@@ -16,15 +16,10 @@ const TASK_PRICES_SHARE: f64 = 0.2;
 /// Shortest deadline in seconds that leaves time for task prices: they need some passes to prove
 /// more than resource prices do.
 const TASK_PRICES_LEAST_S: f64 = 0.3;
-/// Most steps of the descent, and the operations after which it ends without a deadline.
-const STEPS_MAX: u64 = 600;
-const STEPS_WORK_MAX: u64 = 1_500_000_000;
+/// Most steps of the descent; later ones move the bound by less than rounding shows.
+const STEPS_MAX: u32 = 600;
 /// Step length after a better plan is known.
 const NEW_TARGET_STEP: f64 = 0.1;
-/// Weights of what stays free: at shares of the cluster as prices, and at dual prices, which tell by
-/// themselves where a task belongs.
-const TIGHT_BY_SHARE: f32 = 0.1;
-const TIGHT_BY_PRICE: f32 = 0.02;
 
 /// Prices, bound and the best plan found on the way.
 #[derive(Debug)]
@@ -40,22 +35,22 @@ impl Start {
     pub fn new(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Self {
         let mut dual = Dual::new(instance);
         let by_share = Values::new(instance, &share_prices(instance, dual.theta()));
-        let mut state = greedy(instance, &by_share, TIGHT_BY_SHARE);
+        let mut state = greedy(instance, &by_share);
         if !options.warm_start.is_empty() {
             state = better(instance, state, last_plan(instance, options.warm_start));
         }
         // A share of the time that greedy left: in a large cluster that alone takes long.
         let first = clock.for_share(PRICES_SHARE / 2.0);
-        find_prices(instance, &mut dual, state.score().scalar(instance), first);
+        find_prices(&mut dual, state.score().scalar(instance), first);
         let mut values = Values::new(instance, &dual.best);
-        state = better(instance, state, greedy(instance, &values, TIGHT_BY_PRICE));
+        state = better(instance, state, greedy(instance, &values));
         if !first.expired() {
             dual.rewind(NEW_TARGET_STEP);
             let second = clock.for_share(PRICES_SHARE / 2.0);
             let target = state.score().scalar(instance);
-            dual.descend(target, steps(instance) / 2, &|| second.expired());
+            dual.descend(target, STEPS_MAX / 2, &|| second.expired());
             values = Values::new(instance, &dual.best);
-            state = better(instance, state, greedy(instance, &values, TIGHT_BY_PRICE));
+            state = better(instance, state, greedy(instance, &values));
         }
         let prices = dual.best;
         let mut start = Self { values, prices, task_prices: None, state };
@@ -86,23 +81,18 @@ impl Start {
 }
 
 /// Finds resource prices from nothing.
-pub fn find_prices(instance: &Instance, dual: &mut Dual<'_>, target: f64, clock: Clock<'_>) {
+pub fn find_prices(dual: &mut Dual<'_>, target: f64, clock: Clock<'_>) {
     dual.find(target, &|| clock.expired());
-    dual.descend(target, steps(instance), &|| clock.expired());
-}
-
-fn steps(instance: &Instance) -> u64 {
-    let cost = instance.opts.len() * instance.kinds + instance.tasks() + 1;
-    STEPS_MAX.min(STEPS_WORK_MAX / cost as u64 + 8)
+    dual.descend(target, STEPS_MAX, &|| clock.expired());
 }
 
 /// Inserts all jobs by density, those that raise the score.
-pub fn greedy(instance: &Instance, values: &Values, tight: f32) -> State {
+pub fn greedy(instance: &Instance, values: &Values) -> State {
     let mut state = State::new(instance);
     let mut order: Vec<usize> = (0..instance.jobs()).collect();
     order.sort_by(|a, b| values.density[*b].total_cmp(&values.density[*a]).then(a.cmp(b)));
     for job in order {
-        state.insert_if_better(instance, values, job, Fit { tight, start: 0 });
+        state.insert_if_better(instance, values, job, Fit::default());
     }
     state.rescore(instance);
     state

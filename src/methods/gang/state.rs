@@ -6,8 +6,6 @@ use super::tree::FreeTree;
 use super::values::Values;
 use crate::learn::confidence_index;
 
-/// Servers compared at a time, in loops that the compiler turns into vector code.
-const LANES: usize = 8;
 /// Servers of one option that are compared; of more, the first that fits and so many behind it.
 const WINDOW_SERVERS: usize = 64;
 /// Servers that lost a task last and are compared too: a ruin and what it frees fit in.
@@ -52,9 +50,6 @@ pub struct State {
     /// Option by which each placed task runs.
     pub option: Vec<u32>,
     pub free: Vec<i32>,
-    /// The same by kind, padded to whole lanes with -1.
-    columns: Vec<i32>,
-    padded: usize,
     /// What is left of the cluster's capacity when jobs placed have theirs.
     total_free: Vec<i64>,
     /// Jobs, the placed ones first.
@@ -83,6 +78,13 @@ pub struct Fit {
     pub start: u32,
 }
 
+impl Default for Fit {
+    /// As greedy inserts: prices tell where a task belongs, and what stays free breaks ties.
+    fn default() -> Self {
+        Self { tight: 0.1, start: 0 }
+    }
+}
+
 /// A server and the option by which a task runs there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
@@ -98,48 +100,6 @@ pub struct Saved {
     pub option: u32,
 }
 
-/// The server in `lo..hi` with the cheapest leftover among those that fit, and that leftover.
-fn scan_range(
-    columns: &[i32],
-    padded: usize,
-    (lo, hi): (usize, usize),
-    request: &[i32],
-    price: &[f32],
-) -> Option<(usize, f32)> {
-    let mut best = [f32::INFINITY; LANES];
-    let mut found = [NONE; LANES];
-    let (first, end) = (narrow(lo), narrow(hi));
-    let mut start = lo - lo % LANES;
-    while start < hi {
-        let mut lack = [0_i32; LANES];
-        let mut left = [0.0_f32; LANES];
-        for (k, (a, p)) in request.iter().zip(price).enumerate() {
-            let column = &columns[k * padded + start..][..LANES];
-            for l in 0..LANES {
-                let over = column[l] - a;
-                lack[l] |= over;
-                left[l] += p * over as f32;
-            }
-        }
-        for l in 0..LANES {
-            let at = narrow(start + l);
-            let inside = (at >= first) & (at < end);
-            let better = (lack[l] >= 0) & (left[l] < best[l]) & inside;
-            best[l] = if better { left[l] } else { best[l] };
-            found[l] = if better { at } else { found[l] };
-        }
-        start += LANES;
-    }
-    let mut at: Option<(usize, f32)> = None;
-    for (server, left) in found.into_iter().zip(best).filter(|(s, _)| *s != NONE) {
-        let server = server as usize;
-        if at.is_none_or(|(s, b)| left < b || (left == b && server < s)) {
-            at = Some((server, left));
-        }
-    }
-    at
-}
-
 impl State {
     pub fn new(instance: &Instance) -> State {
         let (servers, tasks, jobs) = (instance.servers, instance.tasks(), instance.jobs());
@@ -148,19 +108,12 @@ impl State {
         for row in instance.capacity.chunks_exact(kinds.max(1)) {
             total_free.iter_mut().zip(row).for_each(|(t, c)| *t += i64::from(*c));
         }
-        let padded = servers.next_multiple_of(LANES);
-        let mut columns = vec![-1; padded * kinds];
-        for (at, c) in instance.capacity.iter().enumerate() {
-            columns[(at % kinds) * padded + at / kinds] = *c;
-        }
         let longest = instance.opts.iter().map(|opt| (opt.hi - opt.lo) as usize).max();
         let long = longest.is_some_and(|servers| servers > WINDOW_SERVERS);
         State {
             server: vec![NONE; tasks],
             option: vec![NONE; tasks],
             free: instance.capacity.clone(),
-            columns,
-            padded,
             total_free,
             queue: (0..narrow(jobs)).collect(),
             queue_at: (0..narrow(jobs)).collect(),
@@ -182,7 +135,6 @@ impl State {
         self.server.copy_from_slice(&other.server);
         self.option.copy_from_slice(&other.option);
         self.free.copy_from_slice(&other.free);
-        self.columns.copy_from_slice(&other.columns);
         self.total_free.copy_from_slice(&other.total_free);
         self.queue.copy_from_slice(&other.queue);
         self.queue_at.copy_from_slice(&other.queue_at);
@@ -277,12 +229,8 @@ impl State {
     fn shift_free<const PUT: bool>(&mut self, instance: &Instance, ty: usize, server: usize) {
         let kinds = instance.kinds;
         let free = &mut self.free[server * kinds..(server + 1) * kinds];
-        let mut at = server;
         for (f, a) in free.iter_mut().zip(instance.row(ty)) {
-            let change = if PUT { -a } else { *a };
-            *f += change;
-            self.columns[at] += change;
-            at += self.padded;
+            *f += if PUT { -a } else { *a };
         }
         self.note_free(server);
     }
@@ -412,7 +360,6 @@ impl State {
 
     fn change_first_kind(&mut self, server: usize, by: i32) {
         self.free[server * self.total_free.len()] += by;
-        self.columns[server] += by;
         self.note_free(server);
     }
 
@@ -462,21 +409,19 @@ impl State {
         let request = instance.row(ty);
         let opt = &instance.opts[option];
         let (lo, hi) = (opt.lo as usize, opt.hi as usize);
-        if hi - lo == 1 {
-            return self.leftover(request, lo, &values.free_price).map(|left| (lo, left));
+        let mut first = lo;
+        if hi - lo > WINDOW_SERVERS {
+            self.work += 12;
+            let start = lo + fit.start as usize % (hi - lo);
+            let found = self.tree.first_fit(start, hi, request);
+            first = found.or_else(|| self.tree.first_fit(lo, start, request))?;
         }
-        let scan =
-            |range| scan_range(&self.columns, self.padded, range, request, &values.free_price);
-        if hi - lo <= WINDOW_SERVERS {
-            self.work += ((hi - lo) / 16 + 1) as u64;
-            return scan((lo, hi));
-        }
-        self.work += 12;
-        let start = lo + fit.start as usize % (hi - lo);
-        let first = self.tree.first_fit(start, hi, request);
-        let first = first.or_else(|| self.tree.first_fit(lo, start, request))?;
-        let mut best = scan((first, (first + WINDOW_SERVERS).min(hi)));
-        for server in self.freed.iter().map(|s| *s as usize).filter(|s| (lo..hi).contains(s)) {
+        let window = first..(first + WINDOW_SERVERS).min(hi);
+        self.work += (window.len() / 16) as u64;
+        let freed = self.freed.iter().map(|s| *s as usize);
+        let freed = freed.filter(|s| (lo..hi).contains(s) && !window.contains(s));
+        let mut best: Option<(usize, f32)> = None;
+        for server in window.clone().chain(freed) {
             if let Some(left) = self.leftover(request, server, &values.free_price)
                 && best.is_none_or(|(_, least)| left < least)
             {

@@ -22,34 +22,23 @@ use super::rng::Stream;
 use super::values::Values;
 use rayon::prelude::*;
 
-/// Evaluations of the pattern search by server of a zone: in a step, for a bound on the way, and for
-/// the last bound; and for one zone at most.
-const EVALUATIONS_STEP: usize = 125;
-const EVALUATIONS_PASS: usize = 500;
-const EVALUATIONS_LAST: usize = 25_000;
-const EVALUATIONS_MAX: usize = 250_000;
-/// Most passes, with a deadline and without one (some seconds on large problems).
-const PASSES_TIMED_MAX: u32 = 200;
-const PASSES_MAX: u32 = 16;
+/// Evaluations of the pattern search for one zone: in a step, and for a bound.
+const EVALUATIONS_STEP: u32 = 250;
+const EVALUATIONS_BOUND: u32 = 25_000;
+/// Most passes: with few zones a pass is short, and later ones change nothing any more.
+const PASSES_MAX: u32 = 64;
 /// Steps of the first and of the last pass, as parts of what a task leaves to its server.
 const STEP_FIRST: f64 = 0.1;
 const STEP_LAST: f64 = 0.004;
-/// Share of the descent's time by which it must prove more than resource prices do, else it ends:
-/// small tasks that fill servers to the brim leave nothing to gain.
-const TRIAL_SHARE: f64 = 0.4;
-const TRIAL_PASSES: u32 = 4;
 /// Share of the descent's time for passes; the rest is for the last bound.
 const PASSES_SHARE: f64 = 0.8;
-/// A pass visits about so many servers, and of every zone at least so many: the patterns of its
-/// servers differ little.
+/// A pass visits about so many servers, and of every zone at least four: the patterns of its servers
+/// differ little.
 const VISITS: usize = 256;
-const VISITS_PER_ZONE: u32 = 4;
-/// Zones whose patterns are searched at the same prices, several at a time.
-const ZONES_TOGETHER: usize = 32;
+/// Random stream of the descent, apart from those of the lines.
+const DESCENT_STREAM: usize = 1 << 7;
 /// Options beyond which a pass takes longer than plans have.
 const OPTIONS_MAX: usize = 3_000_000;
-/// Random stream of the descent, apart from those of the search.
-const STREAM: usize = 1 << 5;
 
 /// A type that a server of some zone may run.
 #[derive(Debug, Clone, Copy)]
@@ -58,8 +47,6 @@ struct Item {
     /// Tasks of the type in all possible jobs.
     most: u32,
     worth: f64,
-    /// Request times the zone's resource prices; 0 of a type that requests nothing.
-    size: f64,
 }
 
 /// Prices by type, and what they prove.
@@ -85,16 +72,7 @@ struct Descent<'a> {
     visits: Vec<(u32, f64)>,
     /// Last best pattern by zone.
     known: Vec<Filling>,
-    /// Evaluations so far.
-    evaluated: u64,
     rng: Stream,
-}
-
-/// Best pattern of one server and a bound of its profit.
-struct Filled {
-    bound: f64,
-    best: Filling,
-    evaluated: u32,
 }
 
 /// The best task prices that some passes find; none where they cannot help.
@@ -110,27 +88,21 @@ pub fn descend(
     }
     let mut descent = Descent::new(instance, values, prices, seed);
     let mut best = TaskPrices { price: descent.price.clone(), bound: f64::INFINITY };
-    let passes = if clock.is_limited() { PASSES_TIMED_MAX } else { PASSES_MAX };
     let unit = descent.mean_size();
-    for pass in 0..passes {
-        let used = clock.used().unwrap_or(0.0);
-        if used >= PASSES_SHARE {
+    let passes = clock.until(PASSES_SHARE);
+    for pass in 0..PASSES_MAX {
+        // Where steps are too long for a problem its first prices prove most.
+        if pass.is_power_of_two() || pass == 0 {
+            descent.keep(&mut best, EVALUATIONS_STEP);
+        }
+        let progress = passes.used().unwrap_or(0.0).max(f64::from(pass) / f64::from(PASSES_MAX));
+        if progress >= 1.0 {
             break;
         }
-        if pass >= TRIAL_PASSES
-            && (used >= TRIAL_SHARE || !clock.is_limited())
-            && best.bound >= prices.bound
-        {
-            return None;
-        }
-        let progress = used.max(f64::from(pass) / f64::from(passes));
-        descent.pass(unit * STEP_FIRST * (STEP_LAST / STEP_FIRST).powf(progress), clock);
-        // Where steps are too long for a problem its first passes prove most.
-        if (pass + 1).is_power_of_two() {
-            descent.keep(&mut best, EVALUATIONS_PASS, clock);
-        }
+        descent.pass(unit * STEP_FIRST * (STEP_LAST / STEP_FIRST).powf(progress), passes);
     }
-    descent.keep(&mut best, EVALUATIONS_LAST, clock);
+    let evaluations = if clock.expired() { EVALUATIONS_STEP } else { EVALUATIONS_BOUND };
+    descent.keep(&mut best, evaluations);
     (best.bound < prices.bound).then_some(best)
 }
 
@@ -141,15 +113,11 @@ impl<'a> Descent<'a> {
         let mut price = vec![0.0; instance.types];
         for ty in (0..instance.types).filter(|ty| total[*ty] > 0.0) {
             price[ty] = values.reduced[values.best_option(instance, ty)];
-            let row = instance.row(ty);
-            let nothing = row.iter().all(|a| *a == 0);
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let most = total[ty] as u32;
             for at in instance.type_opts(ty) {
-                let zone = instance.opts[at].zone;
-                let size = if nothing { 0.0 } else { values.priced(row, zone).max(1e-300) };
-                let item = Item { ty: narrow(ty), most, worth: values.worth[at], size };
-                by_zone[zone as usize].push(item);
+                let item = Item { ty: narrow(ty), most, worth: values.worth[at] };
+                by_zone[instance.opts[at].zone as usize].push(item);
             }
         }
         let mut item_start = vec![0];
@@ -158,7 +126,7 @@ impl<'a> Descent<'a> {
             Some(*sum)
         }));
         let mut visits = Vec::new();
-        let most = narrow(VISITS / instance.zones.max(1)).max(VISITS_PER_ZONE);
+        let most = narrow(VISITS / instance.zones.max(1)).max(4);
         for (zone, ends) in instance.zone_start.windows(2).enumerate() {
             let servers = ends[1] - ends[0];
             let count = servers.min(most);
@@ -175,8 +143,7 @@ impl<'a> Descent<'a> {
             price,
             visits,
             known: vec![Vec::new(); instance.zones],
-            evaluated: 0,
-            rng: Stream::new(seed, STREAM),
+            rng: Stream::new(seed, DESCENT_STREAM),
         }
     }
 
@@ -201,11 +168,10 @@ impl<'a> Descent<'a> {
         let visits = self.visits.len();
         let mut order: Vec<u32> = (0..narrow(visits + self.instance.counts.len())).collect();
         self.rng.shuffle(&mut order);
-        let together = (visits / ZONES_TOGETHER)
-            .min(self.instance.zones / VISITS_PER_ZONE as usize)
-            .clamp(1, ZONES_TOGETHER);
+        // The patterns of a few zones go by the same prices, so that threads share the work.
+        let together = (self.instance.zones / 4).clamp(1, 32);
         for group in order.chunks((together * order.len() / visits.max(1)).max(1)) {
-            if clock.past(PASSES_SHARE) {
+            if clock.expired() {
                 return;
             }
             self.step(group, step);
@@ -247,83 +213,51 @@ impl<'a> Descent<'a> {
 
     /// Finds the best patterns of these zones' servers, which `known` keeps; returns bounds of their
     /// profits.
-    fn fill(&mut self, zones: &[u32], evaluations: usize) -> Vec<f64> {
-        let evaluations = evaluations * self.instance.servers / self.instance.zones.max(1);
-        let evaluations = narrow(evaluations.min(EVALUATIONS_MAX));
+    fn fill(&mut self, zones: &[u32], evaluations: u32) -> Vec<f64> {
         let descent = &*self;
-        let found: Vec<Filled> = zones
+        let found: Vec<(f64, Filling)> = zones
             .par_iter()
             .map_init(Pattern::default, |pattern, zone| {
                 descent.fill_zone(pattern, *zone as usize, evaluations)
             })
             .collect();
         let mut bounds = Vec::with_capacity(zones.len());
-        for (zone, filled) in zones.iter().zip(found) {
-            self.known[*zone as usize] = filled.best;
-            self.evaluated += u64::from(filled.evaluated);
-            bounds.push(filled.bound);
+        for (zone, (bound, best)) in zones.iter().zip(found) {
+            self.known[*zone as usize] = best;
+            bounds.push(bound);
         }
         bounds
     }
 
-    fn fill_zone(&self, pattern: &mut Pattern, zone: usize, evaluations: u32) -> Filled {
+    fn fill_zone(&self, pattern: &mut Pattern, zone: usize, evaluations: u32) -> (f64, Filling) {
         let instance = self.instance;
         let kinds = instance.kinds;
         let first = instance.zone_start[zone] as usize * kinds;
         let price = &self.values.price[zone * kinds..(zone + 1) * kinds];
         pattern.clear(&instance.capacity[first..first + kinds], price);
         for item in &self.items[self.item_start[zone]..self.item_start[zone + 1]] {
-            let Item { ty, most, worth, size } = *item;
-            let profit = worth - self.price[ty as usize];
-            if size > 0.0 {
-                pattern.add_sized(ty, profit, most, size);
-            } else {
-                pattern.add(ty, profit, most, instance.row(ty as usize));
-            }
+            let profit = item.worth - self.price[item.ty as usize];
+            pattern.add(item.ty, profit, item.most, instance.row(item.ty as usize));
         }
         pattern.begin_with(&self.known[zone]);
         pattern.search(evaluations, 0.0, |ty| instance.row(ty as usize));
-        Filled {
-            bound: pattern.bound,
-            best: pattern.best.clone(),
-            evaluated: evaluations - pattern.evaluations_left,
-        }
+        (pattern.bound, pattern.best.clone())
     }
 
     /// Keeps the current prices if they prove more.
-    fn keep(&mut self, best: &mut TaskPrices, evaluations: usize, clock: Clock<'_>) {
-        let bound = self.bound(evaluations, clock);
+    fn keep(&mut self, best: &mut TaskPrices, evaluations: u32) {
+        let instance = self.instance;
+        let zones: Vec<u32> = (0..narrow(instance.zones)).collect();
+        let mut bound = if self.theta > 0.0 { 0.25 / self.theta } else { 0.0 };
+        for (zone, most) in self.fill(&zones, evaluations).into_iter().enumerate() {
+            bound += self.servers(zone) * most;
+        }
+        let counts = &instance.counts;
+        bound += (0..counts.len()).map(|gang| counts.sum(gang, &self.price).max(0.0)).sum::<f64>();
+        bound += ROUNDING * bound.abs();
         if bound < best.bound {
             best.bound = bound;
             best.price.copy_from_slice(&self.price);
         }
-    }
-
-    /// What the current prices prove by about so many evaluations a server, fewer out of time.
-    fn bound(&mut self, evaluations: usize, clock: Clock<'_>) -> f64 {
-        let instance = self.instance;
-        let mut bound = if self.theta > 0.0 { 0.25 / self.theta } else { 0.0 };
-        let evaluations = evaluations.min(self.affordable(clock));
-        let zones: Vec<u32> = (0..narrow(instance.zones)).collect();
-        for zones in zones.chunks(ZONES_TOGETHER) {
-            let late = clock.expired();
-            let evaluations = if late { evaluations.min(EVALUATIONS_STEP) } else { evaluations };
-            let bounds = self.fill(zones, evaluations);
-            for (zone, most) in zones.iter().zip(bounds) {
-                bound += self.servers(*zone as usize) * most;
-            }
-        }
-        let counts = &instance.counts;
-        bound += (0..counts.len()).map(|gang| counts.sum(gang, &self.price).max(0.0)).sum::<f64>();
-        bound + ROUNDING * bound.abs()
-    }
-
-    /// Evaluations for each server that fit into the time that is left, by those so far.
-    fn affordable(&self, clock: Clock<'_>) -> usize {
-        let Some(used) = clock.used().filter(|_| self.evaluated > 0) else { return usize::MAX };
-        let left = self.evaluated as f64 * (1.0 - used).max(0.0) / used.max(1e-6);
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let each = (left / self.instance.servers as f64) as usize;
-        each.max(EVALUATIONS_STEP)
     }
 }

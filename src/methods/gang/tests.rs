@@ -523,12 +523,12 @@ fn few_classes_are_bounded_by_what_fits_in_all_kinds_at_once() {
 fn of_all_servers_the_best_that_fits_is_chosen() {
     let instance = Instance::compile(&scattered(300, 600, 70)).unwrap();
     let values = Values::new(&instance, &share_prices(&instance, 0.0));
-    let mut state = start::greedy(&instance, &values, 0.1);
+    let mut state = start::greedy(&instance, &values);
     let mut rng = Stream::new(4, 0);
     let (mut found, mut full) = (0, 0);
     for _ in 0..2_000 {
         let job = rng.below(instance.jobs());
-        let fit = Fit { tight: 0.1, start: 0 };
+        let fit = Fit::default();
         if state.is_placed(job) {
             state.remove_job(&instance, job);
         } else {
@@ -568,7 +568,7 @@ fn no_answer_is_below_greedy() {
     for (case, problem) in problems.iter().enumerate() {
         let instance = Instance::compile(problem).unwrap();
         let values = Values::new(&instance, &share_prices(&instance, Dual::new(&instance).theta()));
-        let greedy = start::greedy(&instance, &values, 0.1).score();
+        let greedy = start::greedy(&instance, &values).score();
         let at_once = || Some(std::time::Duration::ZERO);
         let options = Options { work_max: Some(20_000), ..Options::default() };
         for options in [options, Options { remaining: &at_once, ..options }] {

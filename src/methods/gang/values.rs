@@ -6,9 +6,8 @@ use super::instance::{Instance, narrow};
 use rayon::prelude::*;
 
 /// Price of every kind as a part of the mean price, so that gangs compare by size where nothing is
-/// scarce; and at least this part of the largest worth of a task.
+/// scarce.
 const FLOOR_SHARE: f64 = 0.02;
-const FLOOR_WORTH: f64 = 1e-6;
 
 /// Values at some prices.
 #[derive(Debug, Clone)]
@@ -126,7 +125,7 @@ fn floor_price(instance: &Instance, prices: &Prices) -> f64 {
     let mean = prices.lambda.iter().sum::<f64>() / prices.lambda.len().max(1) as f64;
     let worth = instance.opts.iter().map(|o| o.lin.abs() + prices.theta * o.s2);
     let scale = worth.fold(0.0, f64::max).max(1e-9);
-    (FLOOR_SHARE * mean).max(FLOOR_WORTH * scale / instance.kinds as f64)
+    (FLOOR_SHARE * mean).max(1e-6 * scale / instance.kinds as f64)
 }
 
 /// Guidance needs no more than single precision, which fills vector registers twice as well.
