@@ -4,10 +4,15 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 macro_rules! index_type {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
         pub struct $name(u32);
 
         impl $name {
@@ -48,6 +53,14 @@ macro_rules! index_type {
 index_type! {
     /// A node's position in the node table.
     NodeIdx
+}
+index_type! {
+    /// A GRES kind's position (`gpu`) among the kinds of the node table.
+    GresIdx
+}
+index_type! {
+    /// A GRES type's position (`gpu:a100`) among the types of the node table.
+    GresTypeIdx
 }
 index_type! {
     /// A job's position in the job table.

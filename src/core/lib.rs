@@ -26,6 +26,6 @@ pub mod text;
 pub mod trace;
 
 pub use amount::{Amount, AmountError, Scale};
-pub use ids::{DimIdx, JobIdx, NodeIdx};
+pub use ids::{DimIdx, GresIdx, GresTypeIdx, JobIdx, NodeIdx};
 pub use node_set::NodeSet;
 pub use resources::ResourceVec;

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::{NodeJob, NodeLoad};
-use phalanx_core::hostlist;
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
 use phalanx_core::snapshot::{Job, JobState, Node, Snapshot};
+use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::learn::runtime::{JobClass, NO_LIMIT_S};
 use phalanx_methods::learn::{JobTraits, NodeKey, node_class_of};
 use phalanx_planner::cluster::{Held, RunningJob};
@@ -58,7 +58,9 @@ pub fn watts(
 ) -> Result<Vec<[f64; 2]>, String> {
     let of = |node: &Node| {
         let class = node_class_of(node, by);
-        known.get(&class).copied().ok_or(class)
+        // An empty slot of the node table draws nothing.
+        let empty = node.name.is_empty().then_some([0.0; 2]);
+        known.get(&class).copied().or(empty).ok_or(class)
     };
     cluster.nodes.iter().map(of).collect()
 }
@@ -119,10 +121,10 @@ fn running(state: &State, job: &Job, held: RunningJob, begin_s: i64) -> NodeJob 
 /// Resources that a running job must hold by its request, where no plugin reports them.
 pub(super) fn held_of(cluster: &Snapshot, job: &Job) -> RunningJob {
     let names = hostlist::expand(&job.nodes, HOSTLIST_NAMES_MAX).unwrap_or_default();
-    let nodes: Vec<usize> = names.iter().filter_map(|name| cluster.node(name)).collect();
+    let nodes: Vec<NodeIdx> = names.iter().filter_map(|name| cluster.node(name)).collect();
     let need = job.shape.need(u32::try_from(nodes.len()).unwrap_or(1));
     let held = nodes.into_iter().map(|node| {
-        let whole = cluster.nodes.get(node).filter(|_| need.whole).map(|node| node.cpus);
+        let whole = cluster.nodes.get(node.at()).filter(|_| need.whole).map(|node| node.cpus);
         Held {
             node,
             cpus: whole.unwrap_or(need.cpus),

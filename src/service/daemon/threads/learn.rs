@@ -141,8 +141,8 @@ impl<'a> Learner<'a> {
         let by = &self.config.node_class_by;
         let class =
             |node: &phalanx_core::snapshot::Node| (Arc::clone(&node.name), node_class_of(node, by));
-        self.classes = snapshot.nodes.iter().map(class).collect();
-        self.cpus = snapshot.nodes.iter().map(|n| (Arc::clone(&n.name), n.cpus)).collect();
+        self.classes = snapshot.named().map(|(_, node)| class(node)).collect();
+        self.cpus = snapshot.named().map(|(_, n)| (Arc::clone(&n.name), n.cpus)).collect();
     }
 
     /// Adds the energy that Slurm's accounting has given since.
