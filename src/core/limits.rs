@@ -117,8 +117,8 @@ pub const BISECT_SEED_STEPS_MAX: u64 = 4_000_000_000;
 pub const BISECT_BEST_UNITS: u64 = 600_000_000;
 /// Orders of jobs that mode `best` tries on large problems.
 pub const BISECT_ORDERS: usize = 60;
-/// Deals that one job may need in one probe of mode `best`.
-pub const BISECT_DEALS_MAX: usize = 12;
+/// Assignments of blocks that one job may need in one probe of mode `best`.
+pub const BISECT_ASSIGNMENTS_MAX: usize = 12;
 /// Migrations that refine one deal of mode `best`.
 pub const BISECT_REFINE_MAX: usize = 200;
 /// Jobs times hosts up to which mode `best` anneals.

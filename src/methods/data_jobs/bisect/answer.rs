@@ -144,8 +144,8 @@ fn cores<'a>(
     let mut answers = Vec::with_capacity(placed.cores.len());
     for (c, &core) in placed.cores.iter().enumerate() {
         let host = instance.host_of[core];
-        let mut blocks = Vec::with_capacity(placed.deal.blocks[c].len());
-        for &b in &placed.deal.blocks[c] {
+        let mut blocks = Vec::with_capacity(placed.assignment.blocks[c].len());
+        for &b in &placed.assignment.blocks[c] {
             let remote = !job.blocks[b].is_on(host);
             if remote {
                 *transferred += job.blocks[b].size;

@@ -128,28 +128,48 @@ pub(super) struct Instance {
 impl Instance {
     /// Indexes a valid problem.
     pub(super) fn new(problem: &Problem<'_>) -> Self {
-        let mut hosts = Vec::with_capacity(problem.hosts.len());
-        let (mut host_of, mut available) = (Vec::new(), Vec::new());
-        for (k, host) in problem.hosts.iter().enumerate() {
-            hosts.push(Host { first: host_of.len(), cores: host.cores });
-            host_of.resize(host_of.len() + host.cores, k);
-            match &host.available_ms {
-                Some(waits) => available.extend_from_slice(waits),
-                None => available.resize(host_of.len(), 0.0),
-            }
-        }
+        let waits = |host: &super::problem::Host<'_>| {
+            host.available_ms.clone().unwrap_or_else(|| vec![0.0; host.cores])
+        };
         let names = problem.hosts.iter().map(|host| host.name.0.as_ref());
         let known: HashMap<&str, usize> = names.enumerate().map(|(k, name)| (name, k)).collect();
-        let cores = host_of.len();
-        let jobs: Vec<Job> =
-            problem.jobs.iter().map(|job| index(job, &known, problem.alpha, cores)).collect();
-        let mut queue: Vec<usize> =
-            (0..jobs.len()).filter(|&i| !jobs[i].blocks.is_empty()).collect();
+        let cores = problem.hosts.iter().map(|host| host.cores).sum();
+        let jobs = problem.jobs.iter().map(|job| index(job, &known, problem.alpha, cores));
+        let (hosts, transfer) = (problem.hosts.iter().map(waits), problem.transfer_mb_per_s);
+        let mut all = Self::of(hosts, jobs.collect(), transfer, problem.start, problem.moment);
+        let Self { queue, jobs, .. } = &mut all;
+        queue.retain(|&i| !jobs[i].blocks.is_empty());
+        all
+    }
+
+    /// Hosts, given as the waits of their cores, and jobs; all of these are in the queue.
+    pub(super) fn of(
+        waits: impl Iterator<Item = Vec<f64>>,
+        jobs: Vec<Job>,
+        transfer: f64,
+        start: Start,
+        moment: u8,
+    ) -> Self {
+        let (mut hosts, mut host_of, mut available) = (Vec::new(), Vec::new(), Vec::new());
+        for (k, waits) in waits.enumerate() {
+            hosts.push(Host { first: host_of.len(), cores: waits.len() });
+            host_of.resize(host_of.len() + waits.len(), k);
+            available.extend(waits);
+        }
+        let mut queue: Vec<usize> = (0..jobs.len()).collect();
         let estimate = |i: usize| jobs[i].total / jobs[i].speed;
         queue.sort_by(|&a, &b| estimate(b).total_cmp(&estimate(a)));
-        let (start, moment) = (problem.start, problem.moment);
-        let transfer = problem.transfer_mb_per_s;
         Self { hosts, host_of, available, jobs, transfer, start, moment, queue }
+    }
+
+    /// Times at which the cores of each host are free, ascending.
+    pub(super) fn free_times(&self) -> Vec<Vec<f64>> {
+        let times = |host: &Host| {
+            let mut free = self.available[host.first..host.first + host.cores].to_vec();
+            free.sort_by(f64::total_cmp);
+            free
+        };
+        self.hosts.iter().map(times).collect()
     }
 
     /// Milliseconds of a block on a core of `host` when the job has `n` cores (formula 3).

@@ -14,11 +14,12 @@
 
 mod anneal;
 mod answer;
+mod assignment;
 mod best;
 mod bound;
 mod budget;
 mod construct;
-mod deal;
+mod cores;
 mod exact;
 mod instance;
 mod problem;
