@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use phalanx_planner::rank::Rank;
+use phalanx_planner::backfill::Rank;
 
 /// Jobs by rank; those that have waited too long before all others.
 #[derive(Debug, Clone, Default)]

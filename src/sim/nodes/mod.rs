@@ -24,7 +24,7 @@ use phalanx_methods::learn::runtime::JobClass;
 use phalanx_planner::cluster::RunningJob;
 use phalanx_planner::gang::{Belief, Beliefs, Settings as GangSettings};
 use phalanx_planner::place::Tuning;
-use phalanx_planner::steer::LikeBy;
+use phalanx_planner::preference::JobClassRule;
 
 use super::policy::Policy;
 use choose::Rule;
@@ -78,7 +78,7 @@ pub enum Order {
     Arrival,
     /// Mean of the user's two latest runtimes, shortest first (EASY++).
     Shortest,
-    /// Learned runtimes and the guard (`planner::rank`, `planner::guard`).
+    /// Learned runtimes and the guard (`planner::backfill`).
     Learned,
 }
 
@@ -130,8 +130,8 @@ impl Beliefs for NoBeliefs {
         job.name.to_string()
     }
 
-    fn like_by(&self) -> LikeBy {
-        LikeBy::new(&[ClassKey::Name])
+    fn job_class_rule(&self) -> JobClassRule {
+        JobClassRule::new(&[ClassKey::Name])
     }
 
     fn node_class(&self, _: &Node) -> String {

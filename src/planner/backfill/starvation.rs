@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How long a job may be passed by others: as long as jobs would have to wait
-//! anyway.
+//! The limit on how long a job may be passed by others: as long as jobs would
+//! have to wait anyway.
 //!
-//! A [`Guard`] carries a second schedule along in which nobody is preferred:
+//! A [`StarvationLimit`] carries a second schedule along in which nobody is preferred:
 //! EASY by order of arrival, with the runtimes of the jobs that ended and the
 //! predictions for those that did not. The longest wait it has seen there is
 //! what users of this cluster are used to; a job that has waited for a share of
@@ -10,8 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::backfill::{Backfill, Request};
-use super::rank::Rank;
+use super::{Backfill, Rank, Request};
 
 /// Share of the longest fair wait after which a job is passed no more, percent.
 /// The rest is left for its start to become possible.
@@ -22,9 +21,9 @@ const SHARE_PERCENT: i64 = 40;
 struct Twin {
     limit_s: i64,
     expected_s: i64,
-    /// When it really started.
+    /// Its real start.
     started_s: Option<i64>,
-    /// How long it really ran.
+    /// Its real runtime.
     run_s: Option<i64>,
     /// Start and expected end in the fair schedule.
     fair: Option<(i64, i64)>,
@@ -34,7 +33,7 @@ struct Twin {
 
 /// The fair schedule beside the real one.
 #[derive(Debug, Clone)]
-pub struct Guard {
+pub struct StarvationLimit {
     fair: Backfill,
     jobs: BTreeMap<u32, Twin>,
     ends: BTreeSet<(i64, u32)>,
@@ -42,7 +41,7 @@ pub struct Guard {
     starts: Vec<u32>,
 }
 
-impl Guard {
+impl StarvationLimit {
     /// For a pool of so many CPUs.
     pub fn new(cpus: u64) -> Self {
         let fair = Backfill::new(cpus, true);
@@ -60,7 +59,7 @@ impl Guard {
         self.longest_s.saturating_mul(SHARE_PERCENT) / 100
     }
 
-    /// When something changes by itself.
+    /// The time of the next end in the fair schedule.
     pub fn next_s(&self) -> Option<i64> {
         self.ends.first().map(|(end_s, _)| *end_s)
     }
@@ -164,20 +163,20 @@ mod tests {
 
     #[test]
     fn the_limit_follows_the_longest_fair_wait() {
-        let mut guard = Guard::new(4);
-        guard.arrived(job(0, 0), 50);
-        guard.arrived(job(1, 0), 50);
-        guard.advance(0);
-        assert_eq!((guard.limit_s(), guard.next_s()), (0, Some(50)), "nobody waited yet");
-        guard.started(0, 0);
-        guard.advance(50);
-        assert_eq!(guard.next_s(), Some(100), "it runs longer than expected, until its limit");
-        guard.ended(0, 80, 80);
-        guard.advance(80);
-        assert_eq!(guard.limit_s(), 32, "the second would have waited for 80 s");
-        guard.started(1, 80);
-        guard.ended(1, 10, 90);
-        guard.advance(200);
-        assert_eq!(guard.jobs.len(), 0, "nothing is kept of jobs that ended");
+        let mut limit = StarvationLimit::new(4);
+        limit.arrived(job(0, 0), 50);
+        limit.arrived(job(1, 0), 50);
+        limit.advance(0);
+        assert_eq!((limit.limit_s(), limit.next_s()), (0, Some(50)), "nobody waited yet");
+        limit.started(0, 0);
+        limit.advance(50);
+        assert_eq!(limit.next_s(), Some(100), "it runs longer than expected, until its limit");
+        limit.ended(0, 80, 80);
+        limit.advance(80);
+        assert_eq!(limit.limit_s(), 32, "the second would have waited for 80 s");
+        limit.started(1, 80);
+        limit.ended(1, 10, 90);
+        limit.advance(200);
+        assert_eq!(limit.jobs.len(), 0, "nothing is kept of jobs that ended");
     }
 }

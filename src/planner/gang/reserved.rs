@@ -2,8 +2,8 @@
 //! Nodes with GRES that others ask for: who does not, tries them late, or not at all.
 //!
 //! `methods.md` section 1 sends a type first wherever it never ran. That would put jobs on GPU
-//! nodes that need no GPU, out of curiosity alone. A class whose GRES a gang does not ask for is
-//! *kept* from it when others do ask: it counts as somewhat slower, so that equal nodes without
+//! nodes that need no GPU, only to explore them. A class whose GRES a gang does not ask for is
+//! *reserved* when others do ask: it counts as somewhat slower, so that equal nodes without
 //! the GRES come first, and as known from some runs, so that it is not the first to be tried. As
 //! long as somebody waits for the GRES it is known well enough to explore nothing. It stays an
 //! edge: where the other nodes are full, the gang still goes there, and what it learns counts.
@@ -14,12 +14,14 @@ use crate::gang::{Belief, Inputs};
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, JobState};
 
-/// A kept class counts as this part slower: less, and what a few runs differ by anyway, is no reason
-/// to take nodes that others ask for.
+/// A reserved class counts as this part slower: a smaller advantage, which a few runs differ by
+/// anyway, is no reason to take nodes that others ask for.
 const LOSS: f64 = 0.15;
-/// Runs that a kept class counts as known from: it is explored when the others are known as well.
+/// Runs that a reserved class counts as known from: it is explored when the others are known as
+/// well.
 const RUNS: f64 = 4.0;
-/// The same while a job waits for its GRES: nothing is left to explore.
+/// Runs that a reserved class counts as known from while a job waits for its GRES: nothing is
+/// left to explore.
 const RUNS_WAITING: f64 = 1e9;
 /// A run that asked for a GRES and ended no longer ago says that others will, seconds.
 const LATELY_S: i64 = 14 * 86_400;
@@ -34,13 +36,13 @@ struct Wanted {
     waiting: bool,
 }
 
-/// What is asked for of each class of nodes.
+/// The GRES of each class of nodes that jobs ask for.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct Reserved {
     by_class: Vec<Vec<Wanted>>,
 }
 
-impl Kept {
+impl Reserved {
     /// `class_of` is the class of each node, below `classes`.
     pub(super) fn new(inputs: &Inputs<'_>, class_of: &[usize], classes: usize) -> Self {
         let requests = Requests::new(inputs);
@@ -52,19 +54,25 @@ impl Kept {
         Self { by_class }
     }
 
-    /// The GRES for which nodes of the class are kept from a request, one that is waited for first.
+    /// The GRES for which nodes of the class are reserved from a request, one that a job waits for
+    /// first.
     fn from(&self, need: &Need, class: usize) -> Option<&Wanted> {
         let others = |w: &&Wanted| need.gres.iter().all(|(kind, ..)| *kind != w.kind);
         self.by_class.get(class)?.iter().filter(others).max_by_key(|w| w.waiting)
     }
 
-    /// For whom a class is kept from a request that may use all of `classes`; where all of them
-    /// are, none is.
-    pub(super) fn kept_for(&self, need: &Need, class: usize, classes: &[usize]) -> Option<&str> {
+    /// The GRES for whose jobs a class is reserved, for a request that may use all of `classes`;
+    /// `None` where all of these are reserved.
+    pub(super) fn reserved_for(
+        &self,
+        need: &Need,
+        class: usize,
+        classes: &[usize],
+    ) -> Option<&str> {
         Some(&self.wanted(need, class, classes)?.name)
     }
 
-    /// What to reckon with of what is believed of the class.
+    /// The belief about the class, corrected where the class is reserved.
     pub(super) fn estimate(
         &self,
         belief: Belief,

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From a plan to steers: planned nodes first, then the classes that suit.
+//! From a plan to preferences: planned nodes first, then the classes that suit.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::gang::model::{Gang, Model, Part};
 use crate::gang::{Inputs, growth, terms};
-use crate::steer::{
-    ClassSpeed, GangNote, JobKey, Method, Note, OrderWish, Signs, Steer, TaskRow, Tier,
+use crate::preference::{
+    CandidateSet, ClassSpeed, GangNote, JobKey, JobOrigin, Method, Note, Preference, StartRank,
+    TaskRow,
 };
-use phalanx_core::limits::STEER_TIERS_MAX;
+use phalanx_core::limits::CANDIDATE_SETS_MAX;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_methods::gang::{self, Explain, JobTerms, Problem};
@@ -18,40 +19,40 @@ use phalanx_methods::learn::{Exploration, variance_proxy};
 /// Classes whose index differs by less are equally good.
 const SAME: f64 = 0.02;
 
-/// Kinds of jobs that are remembered.
-const LIKES_MAX: usize = 4096;
+/// Job classes of one plan.
+const JOB_CLASSES_MAX: usize = 4096;
 
-/// Steers for jobs that no plan has seen: by what types go by, as the types of
-/// the jobs that Slurm remembers would go. Where these disagree there is none.
-pub(super) fn likes(inputs: &Inputs<'_>, model: &Model<'_>) -> Vec<Steer> {
-    let by = inputs.beliefs.like_by();
+/// Preferences for jobs that no plan has seen, by job class: those that the types of the jobs
+/// that Slurm remembers have. Where these disagree there is none.
+pub(super) fn class_preferences(inputs: &Inputs<'_>, model: &Model<'_>) -> Vec<Preference> {
+    let by = inputs.beliefs.job_class_rule();
     let mut types: BTreeMap<JobKey, BTreeSet<String>> = BTreeMap::new();
     for job in &inputs.snapshot.jobs {
-        if job.shape.left_to_slurm.is_none() && types.len() < LIKES_MAX {
-            let key = by.key(Signs::of(job), &job.shape);
+        if job.shape.left_to_slurm.is_none() && types.len() < JOB_CLASSES_MAX {
+            let key = by.key(JobOrigin::of(job), &job.shape);
             types.entry(key).or_default().insert(inputs.beliefs.job_type(job));
         }
     }
-    let mut sets: HashMap<Vec<usize>, Tier> = HashMap::new();
-    let mut steers = Vec::new();
+    let mut sets: HashMap<Vec<usize>, CandidateSet> = HashMap::new();
+    let mut preferences = Vec::new();
     for (key, names) in types {
-        let Some((tiers, name)) = agreed(inputs, model, names) else { continue };
+        let Some((ranked, name)) = agreed(inputs, model, names) else { continue };
         let speeds = speeds_of(inputs, model, &name);
         let note = GangNote { job_type: name, speeds, ..GangNote::default() };
-        let tier = |set| tier_of(model, &mut sets, set);
-        steers.push(Steer {
+        let set = |set| set_of(model, &mut sets, set);
+        preferences.push(Preference {
             key,
             method: Method::Gang,
-            tiers: tiers.into_iter().map(tier).take(STEER_TIERS_MAX).collect(),
-            strict: false,
+            sets: ranked.into_iter().map(set).take(CANDIDATE_SETS_MAX).collect(),
+            required: false,
             made_ms: inputs.now_ms,
             note: Note::Gang(note),
         });
     }
-    steers
+    preferences
 }
 
-/// What all of these types wish that wish anything, and one of them.
+/// The preference that all of these types share that have any, and one of the types.
 fn agreed(
     inputs: &Inputs<'_>,
     model: &Model<'_>,
@@ -63,11 +64,11 @@ fn agreed(
             let belief = inputs.beliefs.belief(&name, text);
             (belief.count > 0.0).then_some((belief.speed, class))
         });
-        let tiers = by_rank(known.collect());
+        let sets = by_rank(known.collect());
         match &wished {
-            _ if tiers.is_empty() => {}
-            None => wished = Some((tiers, name)),
-            Some((others, _)) if *others == tiers => {}
+            _ if sets.is_empty() => {}
+            None => wished = Some((sets, name)),
+            Some((others, _)) if *others == sets => {}
             Some(_) => return None,
         }
     }
@@ -78,7 +79,7 @@ fn speeds_of(inputs: &Inputs<'_>, model: &Model<'_>, name: &str) -> Vec<ClassSpe
     let one = |class: &String| {
         let belief = inputs.beliefs.belief(name, class);
         let speed = (belief.count > 0.0).then_some(belief.speed);
-        ClassSpeed { nodes: class.clone(), speed, runs: belief.count, kept_for: None }
+        ClassSpeed { nodes: class.clone(), speed, runs: belief.count, reserved_for: None }
     };
     let mut speeds: Vec<ClassSpeed> = model.classes.iter().map(one).collect();
     best_first(&mut speeds);
@@ -93,32 +94,36 @@ fn best_first(speeds: &mut [ClassSpeed]) {
 /// left. Empty if all are equally good.
 fn by_rank(mut ranked: Vec<(f64, usize)>) -> Vec<Vec<usize>> {
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    let mut tiers: Vec<Vec<usize>> = Vec::new();
+    let mut sets: Vec<Vec<usize>> = Vec::new();
     let mut top = f64::INFINITY;
     for (index, class) in ranked {
         let same = index >= top - SAME * top.abs() || index >= top;
-        match tiers.last_mut() {
+        match sets.last_mut() {
             Some(last) if same => last.push(class),
             _ => {
                 top = index;
-                tiers.push(vec![class]);
+                sets.push(vec![class]);
             }
         }
     }
-    tiers.pop();
-    for set in &mut tiers {
+    sets.pop();
+    for set in &mut sets {
         set.sort_unstable();
     }
-    tiers
+    sets
 }
 
 /// The nodes of these classes, one list for all jobs.
-fn tier_of(model: &Model<'_>, sets: &mut HashMap<Vec<usize>, Tier>, set: Vec<usize>) -> Tier {
+fn set_of(
+    model: &Model<'_>,
+    sets: &mut HashMap<Vec<usize>, CandidateSet>,
+    set: Vec<usize>,
+) -> CandidateSet {
     let make = |set: &Vec<usize>| {
         let nodes = (0u32..).zip(&model.class_of).filter(|(_, c)| set.contains(c));
         let names: Vec<&str> =
             set.iter().filter_map(|c| model.classes.get(*c)).map(String::as_str).collect();
-        Tier {
+        CandidateSet {
             name: names.join(", ").into(),
             nodes: nodes.map(|(node, _)| node).collect::<Vec<u32>>().into(),
             quota: None,
@@ -134,14 +139,14 @@ struct Maker<'m, 'a> {
     exploration: Exploration,
     made_ms: u64,
     /// Nodes of sets of classes, shared by all jobs.
-    sets: HashMap<Vec<usize>, Tier>,
+    sets: HashMap<Vec<usize>, CandidateSet>,
     /// (type, class) that a job of this plan is sent to explore.
     exploring: BTreeSet<(usize, usize)>,
-    steers: Vec<Steer>,
+    preferences: Vec<Preference>,
     notes: Vec<(u32, Note)>,
 }
 
-/// Steers of all gangs, and notes of the jobs that get none. `places` and the
+/// Preferences of all gangs, and notes of the jobs that get none. `places` and the
 /// problem's jobs are in the order of the gangs.
 pub(super) fn make(
     inputs: &Inputs<'_>,
@@ -149,7 +154,7 @@ pub(super) fn make(
     problem: &Problem,
     places: &[Vec<u32>],
     explain: Option<&Explain>,
-) -> (Vec<Steer>, Vec<(u32, Note)>) {
+) -> (Vec<Preference>, Vec<(u32, Note)>) {
     let terms: HashMap<&str, &JobTerms> =
         explain.iter().flat_map(|e| &e.jobs).map(|t| (t.job.as_str(), t)).collect();
     let tasks = model.gangs.iter().map(Gang::tasks).max().unwrap_or(1);
@@ -166,7 +171,7 @@ pub(super) fn make(
         made_ms: inputs.now_ms,
         sets: HashMap::new(),
         exploring: BTreeSet::new(),
-        steers: Vec::new(),
+        preferences: Vec::new(),
         notes: Vec::new(),
     };
     for ((gang, job), nodes) in model.gangs.iter().zip(&problem.jobs).zip(places) {
@@ -174,11 +179,11 @@ pub(super) fn make(
             maker.add(gang, job, nodes, terms.get(job.id.as_str()).copied());
         }
     }
-    (maker.steers, maker.notes)
+    (maker.preferences, maker.notes)
 }
 
-/// The wished sequence: what the plan starts now first, each part in queue order.
-pub(super) fn wishes(model: &Model<'_>, places: &[Vec<u32>]) -> Vec<OrderWish> {
+/// The start order: jobs that the plan starts now first, each part in queue order.
+pub(super) fn start_order(model: &Model<'_>, places: &[Vec<u32>]) -> Vec<StartRank> {
     let (mut first, mut later) = (Vec::new(), Vec::new());
     for (gang, nodes) in model.gangs.iter().zip(places) {
         let ids = gang.parts.iter().map(|part| part.job.id);
@@ -186,7 +191,7 @@ pub(super) fn wishes(model: &Model<'_>, places: &[Vec<u32>]) -> Vec<OrderWish> {
     }
     let mut seen = BTreeSet::new();
     let sequence = first.into_iter().chain(later).filter(|id| seen.insert(*id));
-    (0u32..).zip(sequence).map(|(rank, job_id)| OrderWish { job_id, rank }).collect()
+    (0u32..).zip(sequence).map(|(rank, job_id)| StartRank { job_id, rank }).collect()
 }
 
 impl Maker<'_, '_> {
@@ -197,8 +202,8 @@ impl Maker<'_, '_> {
             let (own, rest) = left.split_at((part.nodes as usize).min(left.len()));
             left = rest;
             let note = Note::Gang(self.note(gang, part, terms, &rows));
-            let tiers = self.tiers(gang, part, nodes, own);
-            if tiers.is_empty() {
+            let sets = self.sets(gang, part, nodes, own);
+            if sets.is_empty() {
                 self.notes.push((part.job.id, note));
                 continue;
             }
@@ -207,25 +212,31 @@ impl Maker<'_, '_> {
                 _ => JobKey::Job(part.job.id),
             };
             let (method, made_ms) = (Method::Gang, self.made_ms);
-            self.steers.push(Steer { key, method, tiers, strict: false, made_ms, note });
+            self.preferences.push(Preference { key, method, sets, required: false, made_ms, note });
         }
     }
 
-    /// Where a part should go, best first; `own` of the gang's `nodes` are its own.
-    fn tiers(&mut self, gang: &Gang<'_>, part: &Part<'_>, nodes: &[u32], own: &[u32]) -> Vec<Tier> {
+    /// The candidate sets of a part, best first; `own` of the gang's `nodes` are its own.
+    fn sets(
+        &mut self,
+        gang: &Gang<'_>,
+        part: &Part<'_>,
+        nodes: &[u32],
+        own: &[u32],
+    ) -> Vec<CandidateSet> {
         let het = gang.parts.len() > 1;
-        let mut tiers = Vec::with_capacity(STEER_TIERS_MAX);
-        // One node among like ones: the balance method knows better which.
+        let mut sets = Vec::with_capacity(CANDIDATE_SETS_MAX);
+        // One node among equal ones: the balance method chooses better.
         if part.nodes > 1 || het {
-            tiers.extend(planned(own));
+            sets.extend(planned(own));
         }
         if !het {
-            tiers.extend(self.classes(part));
+            sets.extend(self.classes(part));
         } else if !nodes.is_empty() {
-            tiers.extend(self.classes(part).into_iter().map(|tier| without(&tier, nodes)));
+            sets.extend(self.classes(part).into_iter().map(|set| without(&set, nodes)));
         }
-        tiers.truncate(STEER_TIERS_MAX);
-        tiers
+        sets.truncate(CANDIDATE_SETS_MAX);
+        sets
     }
 
     fn task_terms(
@@ -242,17 +253,17 @@ impl Maker<'_, '_> {
     }
 
     /// The classes that the job may use, best first, if they differ.
-    fn classes(&mut self, part: &Part<'_>) -> Vec<Tier> {
+    fn classes(&mut self, part: &Part<'_>) -> Vec<CandidateSet> {
         let mut ranked: Vec<(f64, usize)> = Vec::new();
         for &class in self.model.classes_of(part.place) {
             ranked.push((self.index(part, class), class));
         }
-        let tiers = by_rank(ranked);
-        tiers.into_iter().map(|set| tier_of(self.model, &mut self.sets, set)).collect()
+        let sets = by_rank(ranked);
+        sets.into_iter().map(|set| set_of(self.model, &mut self.sets, set)).collect()
     }
 
-    /// Optimistic speed; an untried class goes first, for one job at a time, unless it is kept for
-    /// others.
+    /// Optimistic speed; an untried class goes first, for one job at a time, unless it is reserved
+    /// for others.
     fn index(&mut self, part: &Part<'_>, class: usize) -> f64 {
         let belief = self.model.estimate(part, class);
         if !self.exploration.is_on() {
@@ -279,7 +290,7 @@ impl Maker<'_, '_> {
                 nodes: self.model.classes.get(class).cloned().unwrap_or_default(),
                 speed: (belief.count > 0.0).then_some(belief.speed),
                 runs: belief.count,
-                kept_for: self.model.kept_for(part, class),
+                reserved_for: self.model.reserved_for(part, class),
             });
         }
         best_first(&mut speeds);
@@ -297,17 +308,17 @@ impl Maker<'_, '_> {
     }
 }
 
-fn planned(nodes: &[u32]) -> Option<Tier> {
+fn planned(nodes: &[u32]) -> Option<CandidateSet> {
     if nodes.is_empty() {
         return None;
     }
     let mut nodes = nodes.to_vec();
     nodes.sort_unstable();
-    Some(Tier { name: Arc::from("planned"), nodes: nodes.into(), quota: None })
+    Some(CandidateSet { name: Arc::from("planned"), nodes: nodes.into(), quota: None })
 }
 
 /// A class less the nodes planned for the gang's other components.
-fn without(tier: &Tier, taken: &[u32]) -> Tier {
-    let left: Vec<u32> = tier.nodes.iter().copied().filter(|n| !taken.contains(n)).collect();
-    Tier { name: Arc::clone(&tier.name), nodes: left.into(), quota: None }
+fn without(set: &CandidateSet, taken: &[u32]) -> CandidateSet {
+    let left: Vec<u32> = set.nodes.iter().copied().filter(|n| !taken.contains(n)).collect();
+    CandidateSet { name: Arc::clone(&set.name), nodes: left.into(), quota: None }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The thread that writes recordings.
 //!
-//! It takes events from the link's tape and never holds the link up: it looks
+//! It takes events from the link and never holds the link up: it looks
 //! for them now and then, because waking a thread that waits costs the answer
-//! more than all the rest of an event. When the disk is too slow the tape is
+//! more than all the rest of an event. When the disk is too slow the recording is
 //! cut, which is written, counted and logged, and the recording goes on in a
 //! new file with a new full state. A disk that fails ends the recording. Files
 //! are of limited size; a full one is followed by the next (what has not been
@@ -22,8 +22,8 @@ use super::changes::Follower;
 use super::file::{Head, Writer};
 use crate::api::types::RecordingStatus;
 use crate::link::Responder;
-use crate::link::tape::{Event, Op};
-use phalanx_core::limits::TAPE_QUEUE_MAX;
+use crate::link::recording::{Event, Op};
+use phalanx_core::limits::RECORDING_QUEUE_MAX;
 use phalanx_core::snapshot::Snapshot;
 
 /// Sleep before it looks for events, and whether it should stop.
@@ -35,7 +35,7 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// Ending of a recording's file name.
 const ENDING: &str = "phxrec";
 
-/// Where and how much.
+/// Directory and sizes of a recording.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Directory of the files.
@@ -44,11 +44,11 @@ pub struct Options {
     pub file_bytes: u64,
     /// Size of all recordings in the directory, bytes.
     pub total_bytes: u64,
-    /// When to end; `None`: when told to.
+    /// Length; `None`: until it is stopped.
     pub length: Option<Duration>,
 }
 
-/// What the thread is to do.
+/// Order to the thread.
 #[derive(Debug, Clone)]
 pub enum Order {
     /// Begin a recording.
@@ -57,7 +57,7 @@ pub enum Order {
     Stop,
 }
 
-/// What other threads see of it.
+/// State of the recording that other threads see.
 #[derive(Debug)]
 pub struct Shared {
     status: Mutex<RecordingStatus>,
@@ -65,7 +65,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// How it goes.
+    /// Its status.
     pub fn status(&self) -> RecordingStatus {
         self.lock().clone()
     }
@@ -83,18 +83,18 @@ impl Shared {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct RecordingWriter {
     responder: Arc<Responder>,
     shared: Arc<Shared>,
     orders: Receiver<Order>,
 }
 
-/// Where the last picture of the queue comes from.
+/// The source of the last picture of the queue.
 type Newest<'a> = &'a dyn Fn() -> Option<Arc<Snapshot>>;
 
-/// How a recording ended.
+/// End of a recording.
 enum Ended {
-    /// As it was told to, and why.
+    /// By order, and why.
     Told(&'static str),
     /// The disk's word.
     Failed(String),
@@ -108,11 +108,11 @@ struct Output {
     cut: Arc<AtomicBool>,
     follower: Follower,
     flushed: Instant,
-    /// What was counted before this file.
+    /// Counts before this file.
     before: (u64, u64),
 }
 
-impl Keeper {
+impl RecordingWriter {
     /// A keeper that obeys through the returned [`Shared`].
     pub fn new(responder: Arc<Responder>) -> (Self, Arc<Shared>) {
         let (orders, taken) = bounded(4);
@@ -140,7 +140,7 @@ impl Keeper {
             RecordingStatus { active: true, since_ms, until_ms, ..RecordingStatus::default() };
         let until = options.length.and_then(|length| Instant::now().checked_add(length));
         let ended = self.files(options, &name_of(since_ms), newest, until, stop);
-        self.responder.stop_tape();
+        self.responder.stop_recording();
         let mut status = self.shared.lock();
         status.active = false;
         match ended {
@@ -167,7 +167,7 @@ impl Keeper {
         info!("recording to {}", output.path.display());
         loop {
             if let Some(why) = self.told(until, stop) {
-                self.responder.stop_tape();
+                self.responder.stop_recording();
                 return match output.finish(why).map(|()| self.count(&output)) {
                     Ok(()) => Ended::Told(why),
                     Err(error) => Ended::Failed(error),
@@ -190,7 +190,7 @@ impl Keeper {
         }
     }
 
-    /// Why it is to end, if so.
+    /// The reason to end it now, if there is one.
     fn told(&self, until: Option<Instant>, stop: &AtomicBool) -> Option<&'static str> {
         if stop.load(Ordering::Relaxed) {
             return Some("phalanxd stops");
@@ -201,7 +201,7 @@ impl Keeper {
         matches!(self.orders.try_recv(), Ok(Order::Stop)).then_some("it was told to end")
     }
 
-    /// The next tape begins before the last one is written out.
+    /// The next recording begins before the last one is written out.
     fn next_file(
         &self,
         options: &Options,
@@ -243,7 +243,7 @@ impl Keeper {
     ) -> Result<Output, String> {
         let deleted = make_room(&options.dir, options.total_bytes, options.file_bytes);
         let path = options.dir.join(format!("{name}.{number:04}.{ENDING}"));
-        let zero_ms = now_ms().saturating_sub(self.responder.tape_ns() / 1_000_000);
+        let zero_ms = now_ms().saturating_sub(self.responder.recording_ns() / 1_000_000);
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let head = Head { version, name: name.to_owned(), file: number, zero_ms };
         let at = |error: std::io::Error| format!("{}: {error}", path.display());
@@ -251,7 +251,7 @@ impl Keeper {
             std::fs::create_dir_all(&options.dir).map_err(at)?;
         }
         let writer = Writer::create(&path, &head).map_err(at)?;
-        let (sender, events) = bounded(TAPE_QUEUE_MAX);
+        let (sender, events) = bounded(RECORDING_QUEUE_MAX);
         let cut = Arc::new(AtomicBool::new(false));
         let mut output = Output {
             path: path.clone(),
@@ -263,9 +263,9 @@ impl Keeper {
             before,
         };
         if let Some(snapshot) = newest() {
-            output.picture(self.responder.tape_ns(), snapshot)?;
+            output.picture(self.responder.recording_ns(), snapshot)?;
         }
-        self.responder.start_tape(sender, cut);
+        self.responder.start_recording(sender, cut);
         let mut status = self.shared.lock();
         status.files = number;
         status.file = path.display().to_string();
@@ -290,7 +290,7 @@ impl Output {
         format!("{}: {error}", self.path.display())
     }
 
-    /// Writes what has come, or sleeps a moment; `false` when the tape is over.
+    /// Writes what has come, or sleeps a moment; `false` when the recording is over.
     fn step(&mut self) -> Result<bool, String> {
         let mut going = true;
         for _ in 0..BURST {
@@ -324,7 +324,7 @@ impl Output {
         self.writer.add(at_ns, &op).map_err(|error| self.failed(&error))
     }
 
-    /// Writes what is left on a tape that has ended, and why it has.
+    /// Writes the rest of a recording that has ended, and why it has.
     fn finish(&mut self, why: &str) -> Result<(), String> {
         let mut last = 0;
         while let Ok(event) = self.events.recv_timeout(FLUSH_EVERY) {

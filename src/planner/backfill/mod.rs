@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which waiting jobs start now on a pool of CPUs: reservation and backfill.
+//! Backfill on a pool of CPUs: which waiting jobs start now beside a reservation.
 //!
 //! The job at the head of the line that does not fit gets a reservation: the
 //! earliest time when enough CPUs are free if all running jobs last as long as
@@ -12,13 +12,18 @@
 //! as long as the head starts no later than was first promised to it plus their
 //! limit.
 //!
-//! The line: jobs that have waited for the *guard* or longer by arrival, then
-//! all others by [`Rank`]. With a guard of 0 that is EASY's order of arrival.
+//! The line: jobs that have waited for the starvation limit or longer by arrival, then
+//! all others by [`Rank`]. With a limit of 0 that is EASY's order of arrival.
+
+mod list;
+mod rank;
+mod starvation;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::blocks::{Blocks, Entry, Summary};
-use super::rank::Rank;
+use list::{Blocks, Entry, Summary};
+pub use rank::{EXPRESS_S, LEAD_PERCENT, Rank};
+pub use starvation::StarvationLimit;
 
 /// A job that may be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +32,9 @@ pub struct Request {
     pub id: u32,
     /// CPUs, at least 1.
     pub size: u64,
-    /// How long it is expected to hold them, seconds, at least 1.
+    /// Expected runtime, seconds, at least 1.
     pub window_s: u64,
-    /// When it arrived, seconds; not before those submitted earlier.
+    /// Time of arrival, seconds; not before those submitted earlier.
     pub submit_s: i64,
     /// Its place in the line.
     pub rank: Rank,
@@ -73,7 +78,7 @@ impl Shortest {
     }
 }
 
-/// What may start beside the head's reservation.
+/// Resources that jobs may use beside the head's reservation.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
     free: u64,
@@ -123,13 +128,13 @@ pub struct Backfill {
     ends: Blocks<End, Size>,
     waiting: BTreeMap<u32, Request>,
     line: Blocks<Request, Shortest>,
-    /// By arrival: beyond the guard, and not yet. Started ones drop out late.
+    /// By arrival: beyond the starvation limit, and not yet. Started ones drop out late.
     old: VecDeque<u32>,
     young: VecDeque<(i64, u32)>,
-    /// Jobs that have waited this share of the guard, percent, also backfill
+    /// Jobs that have waited this share of the limit, percent, also backfill
     /// before all others; 0: none do.
     lead_percent: i64,
-    /// Those beyond the guard that do not yet.
+    /// Those beyond the limit that do not yet.
     led: VecDeque<(i64, u32)>,
     /// Limit of express jobs, seconds; 0: there are none.
     express_s: u64,
@@ -159,7 +164,7 @@ impl Backfill {
         }
     }
 
-    /// Jobs that have waited so many percent of the guard, at least 100, come
+    /// Jobs that have waited so many percent of the limit, at least 100, come
     /// first not only as head but in backfill too.
     pub fn with_lead(mut self, percent: i64) -> Self {
         self.lead_percent = percent;
@@ -217,9 +222,9 @@ impl Backfill {
     }
 
     /// Starts what may start at `now_s`; adds their ids in the order of start.
-    /// Who has waited `guard_s` seconds is passed no more.
-    pub fn pass(&mut self, now_s: i64, guard_s: i64, started: &mut Vec<u32>) {
-        self.age(now_s, guard_s);
+    /// A job that has waited `starvation_s` seconds is passed no more.
+    pub fn pass(&mut self, now_s: i64, starvation_s: i64, started: &mut Vec<u32>) {
+        self.age(now_s, starvation_s);
         if self.free == 0 {
             return;
         }
@@ -275,9 +280,9 @@ impl Backfill {
         start_s.max(first_s.saturating_add_unsigned(self.express_s))
     }
 
-    fn age(&mut self, now_s: i64, guard_s: i64) {
+    fn age(&mut self, now_s: i64, starvation_s: i64) {
         while let Some(&(submit_s, id)) = self.young.front() {
-            if now_s.saturating_sub(submit_s) < guard_s {
+            if now_s.saturating_sub(submit_s) < starvation_s {
                 break;
             }
             self.young.pop_front();
@@ -286,7 +291,7 @@ impl Backfill {
                 self.led.push_back((submit_s, id));
             }
         }
-        let lead_s = guard_s.saturating_mul(self.lead_percent) / 100;
+        let lead_s = starvation_s.saturating_mul(self.lead_percent) / 100;
         while let Some(&(submit_s, id)) = self.led.front() {
             if now_s.saturating_sub(submit_s) < lead_s {
                 return;
@@ -331,7 +336,7 @@ impl Backfill {
         started.push(job.id);
     }
 
-    /// What is open before `head` can start.
+    /// The resources that jobs may use before `head` can start.
     fn gap_before(&self, head: &Request, now_s: i64) -> Gap {
         let mut free = self.free;
         let mut start_s = None;
@@ -367,9 +372,9 @@ mod tests {
         Request { id, size, window_s, submit_s: i64::from(id), rank: Rank::ARRIVAL }
     }
 
-    fn pass(pool: &mut Backfill, now_s: i64, guard_s: i64) -> Vec<u32> {
+    fn pass(pool: &mut Backfill, now_s: i64, starvation_s: i64) -> Vec<u32> {
         let mut started = Vec::new();
-        pool.pass(now_s, guard_s, &mut started);
+        pool.pass(now_s, starvation_s, &mut started);
         started
     }
 

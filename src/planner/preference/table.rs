@@ -1,64 +1,90 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The steers in force, on the node table that they were made for.
+//! The preferences in force, on the node table that they were made for.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{JobKey, LikeBy, Method, Question, Steer, Tier};
+use super::{CandidateSet, JobClassRule, JobKey, Method, Preference, Question};
 use crate::cluster::Table;
-use phalanx_core::limits::{STEER_TIERS_MAX, STEERS_MAX};
+use phalanx_core::limits::{CANDIDATE_SETS_MAX, PREFERENCES_MAX};
 use phalanx_core::snapshot::Snapshot;
 
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) steer: Arc<Steer>,
-    /// Tasks started in each tier since the table was made.
+    pub(super) preference: Arc<Preference>,
+    /// Tasks started in each set since the table was made.
     pub(super) taken: Vec<u32>,
 }
 
-/// The steers of one method, on the node table that they were made for.
+/// Preferences of a table as plain data, each with the tasks started in its sets.
+pub type Rows = Vec<(Arc<Preference>, Vec<u32>)>;
+
+/// The preferences of one method, on the node table that they were made for.
 #[derive(Debug)]
-pub struct SteerTable {
+pub struct PreferenceTable {
     pub(super) table: Arc<Table>,
     pub(super) by_job: HashMap<JobKey, Entry>,
-    /// What its keys of jobs that no plan has seen were made by; `None` without any.
-    like_by: Option<LikeBy>,
+    /// The rule behind its keys of job classes; `None` without any.
+    job_class_rule: Option<JobClassRule>,
 }
 
-impl SteerTable {
+impl PreferenceTable {
+    /// Everything in it, by key.
+    pub fn rows(&self) -> Rows {
+        let entries = self.by_job.values();
+        let mut rows: Rows =
+            entries.map(|e| (Arc::clone(&e.preference), e.taken.clone())).collect();
+        rows.sort_unstable_by_key(|(preference, _)| preference.key);
+        rows
+    }
+
+    /// The table with these rows, whose nodes are indexes of `table`.
+    pub fn of_rows(table: Arc<Table>, rows: Rows) -> Self {
+        let entry = |(preference, taken): (Arc<Preference>, Vec<u32>)| {
+            (preference.key, Entry { preference, taken })
+        };
+        let by_job: HashMap<_, _> = rows.into_iter().map(entry).collect();
+        Self::of_entries(table, by_job)
+    }
+
+    /// The node table that it was made for.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
     /// Puts a planner's answer on a node table. Nodes that the table does not
-    /// have are left out, as are steers beyond [`STEERS_MAX`].
-    pub fn new(table: Arc<Table>, snapshot: &Snapshot, steers: Vec<Steer>) -> Self {
+    /// have are left out, as are preferences beyond [`PREFERENCES_MAX`].
+    pub fn new(table: Arc<Table>, snapshot: &Snapshot, preferences: Vec<Preference>) -> Self {
         let renumber = Renumber::new(&table, snapshot);
         let mut known = HashMap::new();
-        let mut by_job = HashMap::with_capacity(steers.len().min(STEERS_MAX));
-        for mut steer in steers.into_iter().take(STEERS_MAX) {
-            steer.tiers.truncate(STEER_TIERS_MAX);
-            for tier in &mut steer.tiers {
-                tier.nodes = renumber.nodes(&tier.nodes, &mut known);
+        let mut by_job = HashMap::with_capacity(preferences.len().min(PREFERENCES_MAX));
+        for mut preference in preferences.into_iter().take(PREFERENCES_MAX) {
+            preference.sets.truncate(CANDIDATE_SETS_MAX);
+            for set in &mut preference.sets {
+                set.nodes = renumber.nodes(&set.nodes, &mut known);
             }
-            let taken = vec![0; steer.tiers.len()];
-            by_job.insert(steer.key, Entry { steer: Arc::new(steer), taken });
+            let taken = vec![0; preference.sets.len()];
+            by_job.insert(preference.key, Entry { preference: Arc::new(preference), taken });
         }
         Self::of_entries(table, by_job)
     }
 
     pub(super) fn of_entries(table: Arc<Table>, by_job: HashMap<JobKey, Entry>) -> Self {
-        let like_by = by_job.keys().find_map(LikeBy::of);
-        Self { table, by_job, like_by }
+        let job_class_rule = by_job.keys().find_map(JobClassRule::of);
+        Self { table, by_job, job_class_rule }
     }
 
-    /// The steer of jobs like the one in question.
+    /// The preference of the job class of the question.
     fn like(&self, ask: &Question<'_>) -> Option<&Entry> {
-        self.by_job.get(&self.like_by?.key(ask.signs, ask.shape))
+        self.by_job.get(&self.job_class_rule?.key(ask.origin, ask.shape))
     }
 
-    /// Number of steered jobs.
+    /// Number of preferences.
     pub fn len(&self) -> usize {
         self.by_job.len()
     }
 
-    /// Whether nobody is steered.
+    /// Whether there is no preference.
     pub fn is_empty(&self) -> bool {
         self.by_job.is_empty()
     }
@@ -104,19 +130,34 @@ struct Shared {
     new: Arc<[u32]>,
 }
 
-/// The steers in force, by method.
+/// The preferences in force, by method.
 #[derive(Debug, Default)]
-pub struct Steers {
-    pub(super) tables: BTreeMap<Method, SteerTable>,
+pub struct Preferences {
+    pub(super) tables: BTreeMap<Method, PreferenceTable>,
     /// Greatest job id that the latest plan knew.
     pub(super) newest: Option<u32>,
     pub(super) words: Vec<u64>,
 }
 
-impl Steers {
-    /// Replaces the steers of one method. The old ones are handed back, so
+impl Preferences {
+    /// The tables by method.
+    pub fn tables(&self) -> impl Iterator<Item = (Method, &PreferenceTable)> {
+        self.tables.iter().map(|(method, table)| (*method, table))
+    }
+
+    /// Greatest job id that the latest plan knew.
+    pub fn newest(&self) -> Option<u32> {
+        self.newest
+    }
+
+    /// Plans know the jobs up to this id now.
+    pub fn set_newest(&mut self, newest: Option<u32>) {
+        self.newest = newest;
+    }
+
+    /// Replaces the preferences of one method. The old ones are handed back, so
     /// that they can be dropped where nobody waits.
-    pub fn replace(&mut self, method: Method, table: SteerTable) -> Option<SteerTable> {
+    pub fn replace(&mut self, method: Method, table: PreferenceTable) -> Option<PreferenceTable> {
         if table.is_empty() {
             self.tables.remove(&method)
         } else {
@@ -135,12 +176,7 @@ impl Steers {
         plain && ask.array_job_id.zip(self.newest).is_some_and(|(array, newest)| array > newest)
     }
 
-    /// Number of steered jobs by method.
-    pub fn counts(&self) -> impl Iterator<Item = (Method, usize)> {
-        self.tables.iter().map(|(method, table)| (*method, table.len()))
-    }
-
-    pub(super) fn find(&self, ask: &Question<'_>) -> Option<(&SteerTable, &Entry)> {
+    pub(super) fn find(&self, ask: &Question<'_>) -> Option<(&PreferenceTable, &Entry)> {
         if self.tables.is_empty() {
             return None;
         }
@@ -155,13 +191,13 @@ impl Steers {
             .iter()
             .flatten()
             .find_map(|key| tables().find_map(|table| Some((table, table.by_job.get(key)?))));
-        // What was planned for the job itself comes before what is wished for its like.
+        // A preference for the job itself comes before that of its class.
         let plain = ask.shape.left_to_slurm.is_none();
         let like = || tables().find_map(|table| Some((table, table.like(ask)?)));
         own.or_else(|| if plain { like() } else { None })
     }
 
-    /// Whether a method has a steer for this very job.
+    /// Whether a method has a preference for this very job.
     pub(super) fn has_own(&self, method: Method, ask: &Question<'_>) -> bool {
         let keys = [Some(JobKey::Job(ask.job_id)), ask.array_job_id.map(JobKey::Array)];
         let table = self.tables.get(&method);
@@ -172,11 +208,11 @@ impl Steers {
     pub fn began(&mut self, array_job_id: u32, nodes: impl Iterator<Item = usize> + Clone) {
         for table in self.tables.values_mut() {
             let Some(entry) = table.by_job.get_mut(&JobKey::Array(array_job_id)) else { continue };
-            let inside = |tier: &Tier| {
-                let has = |node| u32::try_from(node).is_ok_and(|n| has(&tier.nodes, n));
+            let inside = |set: &CandidateSet| {
+                let has = |node| u32::try_from(node).is_ok_and(|n| has(&set.nodes, n));
                 nodes.clone().all(has)
             };
-            let at = entry.steer.tiers.iter().position(inside);
+            let at = entry.preference.sets.iter().position(inside);
             if let Some(taken) = at.and_then(|at| entry.taken.get_mut(at)) {
                 *taken = taken.saturating_add(1);
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What is worth recording of the link.
+//! Events of the link for the history and `phalanx explain`.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use phalanx_ffi::wire::{Cause, Reason};
 use crate::link::settings::Mode;
 use phalanx_planner::cluster::{RunningJob, Table};
 use phalanx_planner::place::Placement;
-use phalanx_planner::steer::Steered;
+use phalanx_planner::preference::PreferenceUse;
 
-/// Something worth recording.
+/// An event for the history.
 #[derive(Debug, Clone)]
-pub enum Note {
+pub enum LinkEvent {
     /// A question and its answer.
     Asked(Arc<AskNote>),
-    /// What the plugin made of an answer.
-    Outcome(OutcomeNote),
+    /// The plugin's report on an answer.
+    Outcome(OutcomeEvent),
     /// A job got nodes.
-    Began(BeganNote),
+    Began(BeganEvent),
     /// A job gave its nodes back.
     Ended {
         /// Job id.
@@ -30,7 +30,7 @@ pub enum Note {
     },
 }
 
-/// See [`Note::Asked`].
+/// A question and its answer.
 #[derive(Debug, Clone)]
 pub struct AskNote {
     /// Decision id.
@@ -51,23 +51,23 @@ pub struct AskNote {
     pub generation: u64,
     /// Reason of no opinion; `None` when nodes were answered.
     pub reason: Option<Reason>,
-    /// In words, where the reason needs some.
+    /// Detail of the reason, where it has one.
     pub detail: Option<&'static str>,
     /// The decision, also in shadow mode.
     pub placement: Option<Placement>,
-    /// What became of the job's steer, if it has one.
-    pub steered: Option<Steered>,
+    /// Node preference for the job, if there is one, and whether it decided.
+    pub preference_use: Option<PreferenceUse>,
     /// Names of the decision's dimensions.
     pub dims: Arc<[Arc<str>]>,
     /// Node names by index.
     pub table: Arc<Table>,
-    /// From receiving the question to having the answer, nanoseconds.
+    /// Time from receiving the question to having the answer, nanoseconds.
     pub took_ns: u64,
 }
 
-/// See [`Note::Outcome`].
+/// The plugin's report on an answer.
 #[derive(Debug, Clone, Copy)]
-pub struct OutcomeNote {
+pub struct OutcomeEvent {
     /// Decision id; 0 if the plugin got no answer.
     pub decision: u64,
     /// Job id.
@@ -76,7 +76,7 @@ pub struct OutcomeNote {
     pub will_run: bool,
     /// `Reason::None`: placed on the answered set.
     pub reason: Option<Reason>,
-    /// What job_test returned.
+    /// Return code of job_test.
     pub rc: i32,
     /// Nodes of the result.
     pub count: u32,
@@ -84,12 +84,12 @@ pub struct OutcomeNote {
     pub ask_ns: u64,
 }
 
-/// See [`Note::Began`].
+/// A job that got nodes.
 #[derive(Debug, Clone)]
-pub struct BeganNote {
+pub struct BeganEvent {
     /// The job; `held` names its nodes.
     pub job: RunningJob,
-    /// Why it was told.
+    /// The plugin's reason for reporting it.
     pub cause: Option<Cause>,
     /// Node names by index.
     pub table: Arc<Table>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What is free on a node, and what a need lacks there.
+//! Usage of a node, and the amounts that a need lacks there.
 
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::Snapshot;
@@ -22,7 +22,7 @@ impl Level {
 
 /// Resources of one node. GRES ids are the indexes of the two vectors.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct NodeUsage {
     /// CPUs.
     pub cpus: Level,
     /// Memory, MiB.
@@ -46,14 +46,14 @@ pub enum Lack {
     Kind(u32),
 }
 
-impl Room {
+impl NodeUsage {
     /// Rooms of all nodes as the poll saw them.
     pub fn of_snapshot(snapshot: &Snapshot) -> Vec<Self> {
         snapshot.nodes.iter().map(|node| Self::of_node(snapshot, node)).collect()
     }
 
     fn of_node(snapshot: &Snapshot, node: &phalanx_core::snapshot::Node) -> Self {
-        let mut room = Self {
+        let mut usage = Self {
             cpus: Level { total: node.cpus, used: node.cpus_used },
             memory_mb: Level { total: node.memory_mb, used: node.memory_used_mb },
             kinds: vec![Level::default(); snapshot.gres_kinds.len()],
@@ -61,19 +61,19 @@ impl Room {
             jobs: u32::from(node.cpus_used > 0),
         };
         for gres in &node.gres {
-            let kind = snapshot.gres_kind(&gres.kind).and_then(|k| room.kinds.get_mut(k as usize));
+            let kind = snapshot.gres_kind(&gres.kind).and_then(|k| usage.kinds.get_mut(k as usize));
             if let Some(level) = kind {
                 level.total += gres.total;
                 level.used += gres.used;
             }
             let Some(gres_type) = &gres.gres_type else { continue };
             let id = snapshot.gres_type(&gres.kind, gres_type);
-            if let Some(level) = id.and_then(|t| room.types.get_mut(t as usize)) {
+            if let Some(level) = id.and_then(|t| usage.types.get_mut(t as usize)) {
                 level.total += gres.total;
                 level.used += gres.used;
             }
         }
-        room
+        usage
     }
 
     /// Whether the node could ever give this.
@@ -120,8 +120,8 @@ impl Room {
 mod tests {
     use super::*;
 
-    fn room() -> Room {
-        Room {
+    fn usage() -> NodeUsage {
+        NodeUsage {
             cpus: Level { total: 8, used: 6 },
             memory_mb: Level { total: 100, used: 10 },
             kinds: vec![Level { total: 4, used: 1 }],
@@ -132,7 +132,7 @@ mod tests {
 
     fn lacks(need: &Need) -> Vec<(Lack, u64)> {
         let mut all = Vec::new();
-        room().lacks(need, |lack, missing| all.push((lack, missing)));
+        usage().lacks(need, |lack, missing| all.push((lack, missing)));
         all
     }
 
@@ -141,11 +141,11 @@ mod tests {
         let need = Need { cpus: 4, memory_mb: 95, gres: vec![(0, Some(0), 2)], ..Need::default() };
         let expected = [(Lack::Cpu, 2), (Lack::Memory, 5), (Lack::Kind(0), 1)];
         assert_eq!(lacks(&need), expected);
-        assert!(room().could_hold(&need));
+        assert!(usage().could_hold(&need));
         let fits = Need { cpus: 2, gres: vec![(0, None, 3)], ..Need::default() };
         assert_eq!(lacks(&fits), []);
         let never = Need { cpus: 2, gres: vec![(0, Some(1), 3)], ..Need::default() };
-        assert!(!room().could_hold(&never));
+        assert!(!usage().could_hold(&never));
     }
 
     #[test]

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a recording is made from: every change of what answers depend on, in
+//! The events of a recording: every change of the state that answers depend on, in
 //! the order in which it was made, and every question with its answer.
 //!
 //! Under the mirror's lock an [`Event`] is only put into a bounded channel;
 //! what is costly (texts, digests) is made by whoever writes it
-//! ([`Event::into_op`]). When the channel is full the tape is cut: a gap could
+//! ([`Event::into_op`]). When the channel is full the recording is cut: a gap could
 //! not be replayed. The state at the start is copied in pieces, as usage is
 //! for planning: allocations are given whole and replace what was known, so
 //! pieces and events may mix. [`Op::Rest`] completes the copy; only questions
-//! after it are on the tape.
+//! after it are recorded.
 
 mod ops;
 
@@ -20,45 +20,47 @@ use std::time::Instant;
 use crossbeam_channel::Sender;
 use phalanx_ffi::wire::Reason;
 
-pub use ops::{Answer, AskOp, Change, Op, OutcomeOp, QueueOp, Rest, SteerRow, SteersOp, TableOp};
+pub use ops::{
+    Answer, AskOp, Change, Op, OutcomeOp, PreferenceRow, PreferencesOp, QueueOp, Rest, TableOp,
+};
 
 use crate::link::decide::Asked;
-use crate::link::notes::{AskNote, OutcomeNote};
+use crate::link::events::{AskNote, OutcomeEvent};
 use crate::link::settings::Settings;
 use crate::link::state::State;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{RunningJob, Table};
 use phalanx_planner::place::{Pool, Tuning};
-use phalanx_planner::steer::{Method, Rows, SteerTable};
+use phalanx_planner::preference::{Method, PreferenceTable, Rows};
 
 /// Jobs copied at a time.
 const PIECE_JOBS: usize = 128;
 
-/// What happened, cheap to make.
+/// An event, cheap to make.
 #[derive(Debug)]
-pub enum What {
-    /// As it is written.
+pub enum EventKind {
+    /// A record as it is written.
     Op(Op),
-    /// See [`Op::Table`].
+    /// The node table, for [`Op::Table`]; whether memory is a consumable resource.
     Table(Arc<Table>, bool),
-    /// See [`Op::Rest`], and the steers that belong to it.
-    Rest(Box<Rest>, Vec<RawSteers>),
-    /// See [`Op::Steers`].
-    Steers(RawSteers),
-    /// See [`Op::Ask`].
-    Ask(Box<RawAsk>),
-    /// See [`Op::Picture`]; made into changes by the writer.
+    /// The rest of the state, for [`Op::Rest`], and the preferences that belong to it.
+    Rest(Box<Rest>, Vec<RawPreferences>),
+    /// Preferences of one method, for [`Op::Preferences`].
+    Preferences(RawPreferences),
+    /// A question and its answer, for [`Op::Ask`].
+    Ask(Box<RawQuestion>),
+    /// A picture of the queue; the writer makes it into changes.
     Snapshot(Arc<Snapshot>),
 }
 
-/// Steers of one method: by whom, whether made for the table in force, rows.
+/// Preferences of one method: the method, whether made for the table in force, rows.
 #[derive(Debug)]
-pub struct RawSteers(pub Method, pub bool, pub Rows);
+pub struct RawPreferences(pub Method, pub bool, pub Rows);
 
-/// See [`What::Ask`].
+/// A question and its answer, before they are made into a record.
 #[derive(Debug)]
-pub struct RawAsk {
+pub struct RawQuestion {
     pub(super) decision: u64,
     pub(super) asked: Asked<'static>,
     pub(super) candidates: Vec<u64>,
@@ -70,38 +72,37 @@ pub struct RawAsk {
 /// One thing that happened, and when: nanoseconds since the responder was made.
 #[derive(Debug)]
 pub struct Event {
-    /// When.
+    /// Time.
     pub at_ns: u64,
-    /// What.
-    pub what: What,
+    /// The event.
+    pub what: EventKind,
 }
 
-impl What {
-    /// As it is written; `None` for a snapshot, which the writer compares with
-    /// the one before.
+impl EventKind {
+    /// Makes the record; `Err` for a snapshot, which the writer compares with the one before.
     pub fn into_op(self) -> Result<Op, Arc<Snapshot>> {
         Ok(match self {
             Self::Op(op) => op,
             Self::Table(table, memory_tracked) => {
                 Op::Table(Box::new(TableOp { table: Table::clone(&table), memory_tracked }))
             }
-            Self::Rest(mut rest, steers) => {
-                rest.steers = steers.into_iter().map(SteersOp::of).collect();
+            Self::Rest(mut rest, preferences) => {
+                rest.preferences = preferences.into_iter().map(PreferencesOp::of).collect();
                 Op::Rest(rest)
             }
-            Self::Steers(raw) => Op::Steers(SteersOp::of(raw)),
+            Self::Preferences(raw) => Op::Preferences(PreferencesOp::of(raw)),
             Self::Ask(raw) => Op::Ask(Box::new(raw.into_op())),
             Self::Snapshot(snapshot) => return Err(snapshot),
         })
     }
 }
 
-impl RawAsk {
+impl RawQuestion {
     fn into_op(self) -> AskOp {
         let answer = match &self.note {
             Some(note) => {
                 let placement = note.placement.as_ref();
-                Answer::new(note.reason, note.detail, placement, note.steered.as_ref())
+                Answer::new(note.reason, note.detail, placement, note.preference_use.as_ref())
             }
             None => Answer::new(self.reason, None, None, None),
         };
@@ -110,7 +111,7 @@ impl RawAsk {
     }
 }
 
-/// How far the copy of the state at the start is.
+/// Progress of the copy of the state at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Fresh,
@@ -122,24 +123,24 @@ enum Phase {
 
 /// A recording under way, as the link knows it.
 #[derive(Debug)]
-pub(super) struct Tape {
+pub(super) struct Recording {
     sender: Sender<Event>,
     cut: Arc<AtomicBool>,
     phase: Phase,
     missed: u64,
 }
 
-impl Tape {
+impl Recording {
     pub(super) fn new(sender: Sender<Event>, cut: Arc<AtomicBool>) -> Self {
         Self { sender, cut, phase: Phase::Fresh, missed: 0 }
     }
 
-    /// Whether allocations have to be told.
+    /// Whether allocations have to be recorded.
     pub(super) fn follows_jobs(&self) -> bool {
         self.phase != Phase::Fresh
     }
 
-    /// Whether everything has to be told.
+    /// Whether everything has to be recorded.
     pub(super) fn is_whole(&self) -> bool {
         self.phase == Phase::Whole
     }
@@ -151,50 +152,52 @@ pub(super) fn nanos(born: Instant, at: Instant) -> u64 {
 }
 
 impl State {
-    /// Puts an event on the tape, which is cut when there is no room.
-    pub(super) fn put(&mut self, at: Instant, what: What) {
-        let Some(tape) = &self.tape else { return };
+    /// Sends an event to the writer; the recording is cut when its channel is full.
+    pub(super) fn send_event(&mut self, at: Instant, what: EventKind) {
+        let Some(recording) = &self.recording else { return };
         let at_ns = nanos(self.born, at);
-        if tape.sender.try_send(Event { at_ns, what }).is_err() {
-            tape.cut.store(true, Ordering::Release);
-            self.tape = None;
+        if recording.sender.try_send(Event { at_ns, what }).is_err() {
+            recording.cut.store(true, Ordering::Release);
+            self.recording = None;
         }
     }
 
-    /// The same, if the state on the tape is complete.
-    pub(super) fn tell(&mut self, what: impl FnOnce(&Self) -> What) {
-        if self.tape.as_ref().is_some_and(Tape::is_whole) {
+    /// Records an event if the state recorded so far is complete.
+    pub(super) fn record(&mut self, what: impl FnOnce(&Self) -> EventKind) {
+        if self.recording.as_ref().is_some_and(Recording::is_whole) {
             let what = what(self);
-            self.put(Instant::now(), what);
+            self.send_event(Instant::now(), what);
         }
     }
 
-    /// The same for a change of an allocation, which a copy under way needs too.
-    pub(super) fn tell_job(&mut self, op: impl FnOnce() -> Op) {
-        if self.tape.as_ref().is_some_and(Tape::follows_jobs) {
-            self.put(Instant::now(), What::Op(op()));
+    /// Records a change of an allocation, which a copy under way needs too.
+    pub(super) fn record_job(&mut self, op: impl FnOnce() -> Op) {
+        if self.recording.as_ref().is_some_and(Recording::follows_jobs) {
+            self.send_event(Instant::now(), EventKind::Op(op()));
         }
     }
 
-    /// A question and its answer.
-    pub(super) fn tell_ask(&mut self, at: Instant, raw: impl FnOnce() -> RawAsk) {
-        match &mut self.tape {
-            Some(tape) if tape.is_whole() => self.put(at, What::Ask(Box::new(raw()))),
-            Some(tape) => tape.missed += 1,
+    /// Records a question and its answer.
+    pub(super) fn record_ask(&mut self, at: Instant, raw: impl FnOnce() -> RawQuestion) {
+        match &mut self.recording {
+            Some(recording) if recording.is_whole() => {
+                self.send_event(at, EventKind::Ask(Box::new(raw())))
+            }
+            Some(recording) => recording.missed += 1,
             None => {}
         }
     }
 
     /// Copies the next piece of the state; whether there is more to do.
-    pub(super) fn tape_piece(&mut self, rest: impl FnOnce(&Self) -> Rest) -> bool {
-        let Some(tape) = &self.tape else { return false };
+    pub(super) fn recording_step(&mut self, rest: impl FnOnce(&Self) -> Rest) -> bool {
+        let Some(recording) = &self.recording else { return false };
         let now = Instant::now();
         let placer = self.placer.as_ref().filter(|_| self.view.synced);
-        let (what, next) = match (tape.phase, placer) {
+        let (what, next) = match (recording.phase, placer) {
             (Phase::Whole, _) => return false,
             (Phase::Fresh, Some(placer)) => {
                 let table = Arc::clone(placer.cluster().table());
-                (What::Table(table, placer.memory_tracked()), Phase::Jobs(0))
+                (EventKind::Table(table, placer.memory_tracked()), Phase::Jobs(0))
             }
             (Phase::Jobs(from), Some(placer)) => {
                 let range = (Bound::Included(from), Bound::Unbounded);
@@ -202,37 +205,37 @@ impl State {
                 let jobs: Vec<RunningJob> = jobs.take(PIECE_JOBS).cloned().collect();
                 let last = jobs.last().filter(|_| jobs.len() == PIECE_JOBS).map(|job| job.id);
                 let next = last.and_then(|id| id.checked_add(1)).map_or(Phase::Rest, Phase::Jobs);
-                (What::Op(Op::Jobs(jobs)), next)
+                (EventKind::Op(Op::Jobs(jobs)), next)
             }
             (Phase::Rest, _) | (_, None) => {
-                let rest = Rest { missed: tape.missed, ..rest(self) };
-                (What::Rest(Box::new(rest), self.raw_steers()), Phase::Whole)
+                let rest = Rest { missed: recording.missed, ..rest(self) };
+                (EventKind::Rest(Box::new(rest), self.raw_preferences()), Phase::Whole)
             }
         };
-        if let Some(tape) = &mut self.tape {
-            tape.phase = next;
-            tape.missed *= u64::from(next != Phase::Whole);
+        if let Some(recording) = &mut self.recording {
+            recording.phase = next;
+            recording.missed *= u64::from(next != Phase::Whole);
         }
-        self.put(now, what);
+        self.send_event(now, what);
         next != Phase::Whole
     }
 
     /// A new mirror: the copy begins anew with it.
-    pub(super) fn tape_again(&mut self) {
-        if let Some(tape) = &mut self.tape {
-            tape.phase = Phase::Fresh;
+    pub(super) fn restart_recording(&mut self) {
+        if let Some(recording) = &mut self.recording {
+            recording.phase = Phase::Fresh;
         }
     }
 
-    /// Steers of a table that is to be put in force.
-    pub(super) fn raw_of(&self, method: Method, table: &SteerTable) -> RawSteers {
+    /// The rows of a table that is to be put in force.
+    pub(super) fn raw_of(&self, method: Method, table: &PreferenceTable) -> RawPreferences {
         let is_its = |t: &Arc<Table>| Arc::ptr_eq(t, table.table());
         let current = self.placer.as_ref().is_some_and(|p| is_its(p.cluster().table()));
-        RawSteers(method, current, table.rows())
+        RawPreferences(method, current, table.rows())
     }
 
-    fn raw_steers(&self) -> Vec<RawSteers> {
-        self.steers.tables().map(|(method, table)| self.raw_of(method, table)).collect()
+    fn raw_preferences(&self) -> Vec<RawPreferences> {
+        self.preferences.tables().map(|(method, table)| self.raw_of(method, table)).collect()
     }
 }
 
@@ -244,7 +247,7 @@ pub(super) fn queue(pending: &Demand, pools: &[Pool]) -> Op {
     Op::Queue(QueueOp::of(pending), pools.to_vec())
 }
 
-/// What completes a copy, but for the steers.
+/// The record that completes a copy, but for the preferences.
 pub(super) fn rest(state: &State, settings: &Settings) -> Rest {
     let first_seen = state.first_seen.iter();
     Rest {
@@ -257,13 +260,13 @@ pub(super) fn rest(state: &State, settings: &Settings) -> Rest {
         poll_start: state.placer.as_ref().map_or(0, |p| p.engine().poll_start()),
         first_seen: first_seen.map(|(job, at)| (*job, nanos(state.born, *at))).collect(),
         inputs: state.inputs.iter().copied().collect(),
-        newest: state.steers.newest(),
-        steers: Vec::new(),
+        newest: state.preferences.newest(),
+        preferences: Vec::new(),
         missed: 0,
     }
 }
 
-pub(super) fn outcome_op(note: &OutcomeNote) -> Op {
+pub(super) fn outcome_op(note: &OutcomeEvent) -> Op {
     let reason = match note.reason {
         Some(Reason::None) => "",
         Some(reason) => reason.as_str(),

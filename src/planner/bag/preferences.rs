@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From a split to steers: classes of nodes with the number of tasks that may
+//! From a split to preferences: classes of nodes with the number of tasks that may
 //! still start there.
 
 use std::sync::Arc;
 
 use crate::bag::Inputs;
 use crate::bag::model::{Bag, Model};
-use crate::steer::{BagNote, JobKey, Method, MethodReport, Note, Steer, Tier};
-use phalanx_core::limits::STEER_TIERS_MAX;
+use crate::preference::{BagNote, CandidateSet, JobKey, Method, MethodReport, Note, Preference};
+use phalanx_core::limits::CANDIDATE_SETS_MAX;
 use phalanx_core::number::as_f64;
 
-/// One steer for each array with waiting tasks.
+/// One preference for each array with waiting tasks.
 pub(super) fn make(
     inputs: &Inputs<'_>,
     model: &Model<'_>,
     split: &[Vec<u64>],
     report: &MethodReport,
-) -> Vec<Steer> {
+) -> Vec<Preference> {
     let nodes: Vec<Arc<[u32]>> =
         model.classes.iter().map(|class| class.nodes.clone().into()).collect();
-    let mut steers = Vec::new();
+    let mut preferences = Vec::new();
     for ((bag, x), row) in model.bags.iter().zip(split).zip(&report.bags) {
         if bag.pending == 0 {
             continue;
@@ -29,29 +29,29 @@ pub(super) fn make(
             energy_price_kwh: model.energy_price * 3.6e6,
             profit_per_hour: report.terms.get("profit_per_hour").copied(),
         }));
-        steers.push(Steer {
+        preferences.push(Preference {
             key: JobKey::Array(bag.array),
             method: Method::Bag,
-            tiers: tiers(model, bag, x, &nodes),
-            strict: inputs.settings.strict,
+            sets: sets(model, bag, x, &nodes),
+            required: inputs.settings.required,
             made_ms: inputs.now_ms,
             note,
         });
     }
-    steers
+    preferences
 }
 
 /// The classes that get tasks; first the one that has most to do for its size.
-fn tiers(model: &Model<'_>, bag: &Bag<'_>, x: &[u64], nodes: &[Arc<[u32]>]) -> Vec<Tier> {
+fn sets(model: &Model<'_>, bag: &Bag<'_>, x: &[u64], nodes: &[Arc<[u32]>]) -> Vec<CandidateSet> {
     let rounds = |j: usize| {
         let slots = bag.rates.get(j).copied().flatten().map_or(1.0, |rate| rate.slots);
         as_f64(x[j]) / slots
     };
     let mut used: Vec<usize> = (0..x.len()).filter(|&j| x[j] > 0).collect();
     used.sort_by(|&a, &b| rounds(b).total_cmp(&rounds(a)));
-    used.truncate(STEER_TIERS_MAX);
+    used.truncate(CANDIDATE_SETS_MAX);
     used.iter()
-        .map(|&j| Tier {
+        .map(|&j| CandidateSet {
             name: model.classes[j].name.as_str().into(),
             nodes: Arc::clone(&nodes[j]),
             quota: Some(u32::try_from(x[j]).unwrap_or(u32::MAX)),

@@ -4,52 +4,54 @@
 //!
 //! Slurm's own backfill plans with time limits. Where these are generous it
 //! believes the gang's start to be far away and gives its nodes to jobs that
-//! then delay it. A job that would outlast the gang's expected start is wished
-//! to all other nodes first; it still gets the gang's when there is no room
+//! then delay it. A job that would outlast the gang's expected start prefers
+//! all other nodes; it still gets the gang's when nothing is free
 //! elsewhere, so nobody waits for this.
 
 use std::sync::Arc;
 
 use crate::ends::{Outlook, Soonest};
-use crate::room::Room;
-use crate::steer::{JobKey, Method, MethodReport, Note, Signs, Steer, Steering, Tier};
+use crate::preference::{
+    CandidateSet, JobKey, JobOrigin, Method, MethodPlan, MethodReport, Note, Preference,
+};
+use crate::usage::NodeUsage;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 
 /// Waiting jobs among which the first gang is looked for.
 const LOOKED_AT: usize = 64;
 
-/// What one round is made from.
+/// Inputs of one round.
 #[derive(Debug, Clone, Copy)]
 pub struct Inputs<'a> {
     /// Queue and nodes.
     pub snapshot: &'a Snapshot,
     /// Usage in the snapshot's node order.
-    pub rooms: &'a [Room],
-    /// What is expected.
+    pub usages: &'a [NodeUsage],
+    /// Expected ends and runtimes.
     pub outlook: &'a Outlook,
     /// Unix milliseconds.
     pub now_ms: u64,
     /// Jobs behind the gang that are looked at.
     pub jobs_max: usize,
-    /// What the other methods wish: these jobs are left alone.
-    pub done: &'a [Steering],
+    /// Plans of the other methods: jobs with a preference there are left alone.
+    pub done: &'a [MethodPlan],
 }
 
-/// Wishes the jobs that would delay the first waiting gang to other nodes.
-pub fn plan(inputs: &Inputs<'_>) -> Steering {
-    let method = Method::Spare.as_str().to_owned();
+/// Makes the jobs that would delay the first waiting gang prefer other nodes.
+pub fn plan(inputs: &Inputs<'_>) -> MethodPlan {
+    let method = Method::BackfillWindow.as_str().to_owned();
     let mut report = MethodReport { method, ..MethodReport::default() };
-    let mut steers = Vec::new();
+    let mut preferences = Vec::new();
     if let Some((place, gang, soonest)) = first_gang(inputs) {
-        let tier = others(inputs.snapshot, gang, &soonest);
+        let set = others(inputs.snapshot, gang, &soonest);
         let left_s = soonest.at_s - now_s(inputs);
         let queue = inputs.snapshot.queue.iter().skip(place + 1);
         let behind = queue.filter_map(|&at| inputs.snapshot.jobs.get(at as usize));
         let outlasts =
             |job: &&Job| waits(job) && runtime_s(inputs.outlook, job).is_none_or(|s| s > left_s);
         let chosen = behind.take(inputs.jobs_max).filter(outlasts);
-        let free = chosen.filter(|job| !is_steered(inputs.done, job));
-        steers = free.map(|job| steer(inputs, job, &tier)).collect();
+        let free = chosen.filter(|job| !has_preference(inputs.done, job));
+        preferences = free.map(|job| preference(inputs, job, &set)).collect();
         report.jobs = 1;
         report.terms.insert("gang".to_owned(), f64::from(gang.id));
         #[allow(clippy::cast_precision_loss)] // seconds
@@ -57,7 +59,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Steering {
         report.terms.insert("spared_nodes".to_owned(), as_f64(soonest.nodes.len()));
     }
     report.starts = 0;
-    Steering { steers, ..Steering::new(Method::Spare, report) }
+    MethodPlan { preferences, ..MethodPlan::new(Method::BackfillWindow, report) }
 }
 
 /// The first job of several nodes that waits for nodes alone and is expected to
@@ -71,7 +73,7 @@ fn first_gang<'a>(inputs: &Inputs<'a>) -> Option<(usize, &'a Job, Soonest)> {
     let jobs = queue.filter_map(|(at, &job)| Some((at, inputs.snapshot.jobs.get(job as usize)?)));
     let gangs = jobs.filter(|(_, job)| waits(job) && job.shape.wanted_nodes() > 1);
     let mut soon = gangs.filter_map(|(at, job)| {
-        let soonest = inputs.outlook.soonest(inputs.snapshot, inputs.rooms, job, now_s)?;
+        let soonest = inputs.outlook.soonest(inputs.snapshot, inputs.usages, job, now_s)?;
         (soonest.at_s > now_s).then_some((at, job, soonest))
     });
     soon.next()
@@ -91,25 +93,27 @@ fn runtime_s(outlook: &Outlook, job: &Job) -> Option<i64> {
     outlook.runtimes_s.get(&job.id).map(|s| s.ceil() as i64).or(limit)
 }
 
-fn is_steered(done: &[Steering], job: &Job) -> bool {
-    let signs = Signs::of(job);
-    done.iter().flat_map(|steering| &steering.steers).any(|steer| steer.key.holds(job, signs))
+fn has_preference(done: &[MethodPlan], job: &Job) -> bool {
+    let origin = JobOrigin::of(job);
+    done.iter()
+        .flat_map(|method_plan| &method_plan.preferences)
+        .any(|preference| preference.key.holds(job, origin))
 }
 
-fn others(snapshot: &Snapshot, gang: &Job, soonest: &Soonest) -> Tier {
+fn others(snapshot: &Snapshot, gang: &Job, soonest: &Soonest) -> CandidateSet {
     let spared = |node: &u32| soonest.nodes.binary_search(node).is_ok();
     let all = 0..u32::try_from(snapshot.nodes.len()).unwrap_or(u32::MAX);
     let nodes: Vec<u32> = all.filter(|node| !spared(node)).collect();
     let name: Arc<str> = format!("nodes that job {} does not wait for", gang.label).into();
-    Tier { name, nodes: nodes.into(), quota: None }
+    CandidateSet { name, nodes: nodes.into(), quota: None }
 }
 
-fn steer(inputs: &Inputs<'_>, job: &Job, tier: &Tier) -> Steer {
-    Steer {
+fn preference(inputs: &Inputs<'_>, job: &Job, set: &CandidateSet) -> Preference {
+    Preference {
         key: job.array_job_id.map_or(JobKey::Job(job.id), JobKey::Array),
-        method: Method::Spare,
-        tiers: vec![tier.clone()],
-        strict: false,
+        method: Method::BackfillWindow,
+        sets: vec![set.clone()],
+        required: false,
         made_ms: inputs.now_ms,
         note: Note::None,
     }
@@ -183,12 +187,12 @@ mod tests {
         Outlook::new(snapshot, 100, 100, expected)
     }
 
-    fn planned(snapshot: &Snapshot, expected: &dyn Fn(&Job) -> Option<f64>) -> Steering {
-        let rooms = Room::of_snapshot(snapshot);
+    fn planned(snapshot: &Snapshot, expected: &dyn Fn(&Job) -> Option<f64>) -> MethodPlan {
+        let usages = NodeUsage::of_snapshot(snapshot);
         let outlook = outlook(snapshot, expected);
         let inputs = Inputs {
             snapshot,
-            rooms: &rooms,
+            usages: &usages,
             outlook: &outlook,
             now_ms: 100_000,
             jobs_max: 100,
@@ -215,23 +219,23 @@ mod tests {
             job(21, 1, 6, 10),
             job(22, 1, 5, 1),
         ];
-        let steering = planned(&snapshot(queue), &expected);
+        let method_plan = planned(&snapshot(queue), &expected);
         let of: Vec<(JobKey, &[u32])> =
-            steering.steers.iter().map(|s| (s.key, &*s.tiers[0].nodes)).collect();
+            method_plan.preferences.iter().map(|s| (s.key, &*s.sets[0].nodes)).collect();
         let c: &[u32] = &[2];
         assert_eq!(of, [(JobKey::Job(21), c), (JobKey::Job(22), c)]);
-        assert!(steering.steers.iter().all(|s| !s.strict));
-        assert_eq!(steering.report.terms["expected_wait_s"], 30.0);
+        assert!(method_plan.preferences.iter().all(|s| !s.required));
+        assert_eq!(method_plan.report.terms["expected_wait_s"], 30.0);
     }
 
     #[test]
     fn without_expectations_or_waiting_gang_nobody_is_wished_anywhere() {
         let queue = || vec![job(10, 2, 8, 60), job(21, 1, 6, 60)];
-        assert!(planned(&snapshot(queue()), &|_| None).steers.is_empty());
+        assert!(planned(&snapshot(queue()), &|_| None).preferences.is_empty());
         let fits = vec![job(10, 1, 8, 60), job(21, 1, 6, 60)];
-        assert!(planned(&snapshot(fits), &expected).steers.is_empty());
+        assert!(planned(&snapshot(fits), &expected).preferences.is_empty());
         let never = vec![job(10, 4, 8, 60), job(21, 1, 6, 60)];
-        assert!(planned(&snapshot(never), &expected).steers.is_empty());
+        assert!(planned(&snapshot(never), &expected).preferences.is_empty());
     }
 
     #[test]
@@ -239,8 +243,8 @@ mod tests {
         let snapshot = snapshot(vec![job(10, 2, 8, 60)]);
         let outlook = outlook(&snapshot, &|job| if job.id == 1 { Some(5.0) } else { None });
         assert_eq!(outlook.ends.len(), 1);
-        let rooms = Room::of_snapshot(&snapshot);
-        let found = outlook.soonest(&snapshot, &rooms, snapshot.job(10).unwrap(), 100);
+        let usages = NodeUsage::of_snapshot(&snapshot);
+        let found = outlook.soonest(&snapshot, &usages, snapshot.job(10).unwrap(), 100);
         assert_eq!(found, Some(Soonest { at_s: 90 + 3600, nodes: vec![0, 1] }));
     }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Who should start first: one ranking for the simulator and for the daemon.
+//! The rank by which jobs start: one ranking for the simulator and for the daemon.
 //!
 //! Jobs that are expected to end soon go first, shortest first: a second of
 //! their waiting costs most slowdown and they hardly delay anyone. All others
 //! keep the order of their arrival, so that long jobs do not starve each other.
-//! Beyond that, [`guard`](super::guard) bounds how long anybody may be passed.
+//! Beyond that, a [`StarvationLimit`](super::StarvationLimit) bounds how long anybody
+//! may be passed.
 
 use phalanx_methods::learn::runtime::Prediction;
 
@@ -12,10 +13,10 @@ use phalanx_methods::learn::runtime::Prediction;
 pub const SHORT_S: f64 = 3_600.0;
 
 /// Limit of jobs that need not wait for a reservation, seconds; see
-/// [`Backfill::with_express`](super::backfill::Backfill::with_express).
+/// [`Backfill::with_express`](super::Backfill::with_express).
 pub const EXPRESS_S: u64 = 24;
 
-/// See [`Backfill::with_lead`](super::backfill::Backfill::with_lead).
+/// See [`Backfill::with_lead`](super::Backfill::with_lead).
 pub const LEAD_PERCENT: i64 = 135;
 
 /// Place in the order; less starts first. Ties: by arrival.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The records of a tape, as they are written.
+//! The records of a recording, as they are written.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use phalanx_ffi::wire::Reason;
 use serde::{Deserialize, Serialize};
 
 use crate::link::decide::Asked;
-use crate::link::tape::RawSteers;
+use crate::link::recording::RawPreferences;
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_methods::balance::fragment::Want;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{RunningJob, Table};
 use phalanx_planner::place::{Placement, Pool};
-use phalanx_planner::steer::{JobKey, Method, Rows, Steer, Steered};
+use phalanx_planner::preference::{JobKey, Method, Preference, PreferenceUse, Rows};
 
-/// One record of a tape, as it is written.
+/// One record of a recording, as it is written.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
@@ -30,12 +30,13 @@ pub enum Op {
     Gone,
     /// Another configuration, as TOML, and its generation.
     Settings(u64, String),
-    /// Levels of nodes by what was measured there.
+    /// Levels of nodes by measured values.
     Levels(Vec<(String, u32)>),
     /// Pending jobs by dimension, and licence pools.
     Queue(QueueOp, Vec<Pool>),
     /// Steers of one method.
-    Steers(SteersOp),
+    #[serde(rename = "steers")]
+    Preferences(PreferencesOp),
     /// Greatest job id that plans know.
     Newest(Option<u32>),
     /// A job holds exactly this; whether it began just now.
@@ -44,17 +45,17 @@ pub enum Op {
     Ended(u32, u32, u64),
     /// A question and its answer.
     Ask(Box<AskOp>),
-    /// What became of an answer.
+    /// The plugin's report on an answer.
     Outcome(OutcomeOp),
     /// Queue and nodes.
     Picture(Box<Snapshot>),
-    /// What changed since the last picture.
+    /// Changes since the last picture.
     Change(Box<Change>),
     /// The end, and why.
     End(String),
 }
 
-/// See [`Op::Table`].
+/// The node table, for [`Op::Table`]; whether memory is a consumable resource.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableOp {
     /// Nodes by Slurm's index.
@@ -63,7 +64,7 @@ pub struct TableOp {
     pub memory_tracked: bool,
 }
 
-/// See [`Op::Rest`].
+/// The state beside node table and jobs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rest {
     /// There is a complete mirror: that of the table and jobs before.
@@ -72,27 +73,28 @@ pub struct Rest {
     pub generation: u64,
     /// The configuration, as TOML.
     pub config: String,
-    /// See [`Op::Levels`].
+    /// Levels of nodes by measured values.
     pub levels: Vec<(String, u32)>,
-    /// See [`Op::Queue`].
+    /// Demand of the queue.
     pub pending: QueueOp,
-    /// See [`Op::Queue`].
+    /// Licence pools.
     pub pools: Vec<Pool>,
-    /// Where the engine polls next.
+    /// Node at which the engine polls next.
     pub poll_start: usize,
-    /// Jobs held back: id, and since when in nanoseconds of the tape.
+    /// Jobs held back: id, and since when in nanoseconds of the recording.
     pub first_seen: Vec<(u32, u64)>,
     /// Jobs that declare an input.
     pub inputs: Vec<u32>,
-    /// See [`Op::Newest`].
+    /// Greatest job id that plans know.
     pub newest: Option<u32>,
-    /// Steers of all methods.
-    pub steers: Vec<SteersOp>,
-    /// Questions that are not on the tape, because the state was not complete.
+    /// Preferences of all methods.
+    #[serde(rename = "steers")]
+    pub preferences: Vec<PreferencesOp>,
+    /// Questions that were not recorded, because the state was not complete.
     pub missed: u64,
 }
 
-/// See [`Op::Queue`].
+/// Demand of the queue, as written.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueOp {
     /// Pending jobs by the dimension that they wait for.
@@ -113,35 +115,39 @@ impl QueueOp {
     }
 }
 
-/// See [`Op::Steers`].
+/// Preferences of one method, as written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SteersOp {
-    /// By whom.
+pub struct PreferencesOp {
+    /// The method.
     pub method: Method,
     /// Made for the node table in force.
     pub current: bool,
     /// Node lists that tiers refer to.
     pub lists: Vec<Vec<u32>>,
     /// By key.
-    pub rows: Vec<SteerRow>,
+    pub rows: Vec<PreferenceRow>,
 }
 
-impl SteersOp {
+impl PreferencesOp {
     /// Lists that several tiers share are written once.
-    pub(super) fn of(RawSteers(method, current, rows): RawSteers) -> Self {
+    pub(super) fn of(RawPreferences(method, current, rows): RawPreferences) -> Self {
         let mut lists: Vec<Vec<u32>> = Vec::new();
         let mut known = HashMap::new();
-        let mut row = |(steer, taken): (Arc<Steer>, Vec<u32>)| {
-            let tiers = steer.tiers.iter().enumerate().map(|(at, tier)| {
-                let list = *known.entry(tier.nodes.as_ptr().addr()).or_insert_with(|| {
-                    lists.push(tier.nodes.to_vec());
+        let mut row = |(preference, taken): (Arc<Preference>, Vec<u32>)| {
+            let sets = preference.sets.iter().enumerate().map(|(at, set)| {
+                let list = *known.entry(set.nodes.as_ptr().addr()).or_insert_with(|| {
+                    lists.push(set.nodes.to_vec());
                     lists.len() - 1
                 });
-                (tier.name.to_string(), list, tier.quota, taken.get(at).copied().unwrap_or(0))
+                (set.name.to_string(), list, set.quota, taken.get(at).copied().unwrap_or(0))
             });
-            SteerRow { key: steer.key, strict: steer.strict, tiers: tiers.collect() }
+            PreferenceRow {
+                key: preference.key,
+                required: preference.required,
+                sets: sets.collect(),
+            }
         };
-        // The steers stay alive until all are made: an address means one list.
+        // The preferences stay alive until all are made: an address means one list.
         let kept: Rows = rows.clone();
         let rows = rows.into_iter().map(&mut row).collect();
         drop(kept);
@@ -149,18 +155,20 @@ impl SteersOp {
     }
 }
 
-/// One steer.
+/// One preference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SteerRow {
-    /// For whom.
+pub struct PreferenceRow {
+    /// The job or jobs it is for.
     pub key: JobKey,
-    /// Rather wait than go elsewhere.
-    pub strict: bool,
+    /// The job waits for these nodes rather than going elsewhere.
+    #[serde(rename = "strict")]
+    pub required: bool,
     /// Name, number of the node list, quota, tasks started.
-    pub tiers: Vec<(String, usize, Option<u32>, u32)>,
+    #[serde(rename = "tiers")]
+    pub sets: Vec<(String, usize, Option<u32>, u32)>,
 }
 
-/// See [`Op::Ask`].
+/// A question and its answer, for [`Op::Ask`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AskOp {
     /// Decision id.
@@ -177,16 +185,17 @@ pub struct AskOp {
 /// An answer, as far as it is compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Why Slurm is to decide; empty: it is to take the nodes.
+    /// Reason why Slurm is to decide; empty: it is to take the nodes.
     pub reason: String,
-    /// In words, where the reason needs some.
+    /// Detail of the reason, where it has one.
     pub detail: String,
     /// Decided nodes, also in shadow mode; empty if none.
     pub nodes: Vec<u32>,
-    /// Method of the job's steer; empty without one.
+    /// Method of the job's preference; empty without one.
     pub method: String,
-    /// Which of its sets decided.
-    pub tier: Option<usize>,
+    /// Position of the candidate set that decided.
+    #[serde(rename = "tier")]
+    pub set: Option<usize>,
     /// Hash of every figure behind it, to the last bit; 0 without a decision.
     pub digest: u64,
 }
@@ -196,20 +205,23 @@ impl Answer {
         reason: Option<Reason>,
         detail: Option<&str>,
         placement: Option<&Placement>,
-        steered: Option<&Steered>,
+        preference_use: Option<&PreferenceUse>,
     ) -> Self {
         Self {
             reason: reason.map(Reason::as_str).unwrap_or_default().to_owned(),
             detail: detail.unwrap_or_default().to_owned(),
             nodes: placement.map(|p| p.nodes.clone()).unwrap_or_default(),
-            method: steered.map(|s| s.steer.method.as_str()).unwrap_or_default().to_owned(),
-            tier: steered.and_then(|s| s.tier),
+            method: preference_use
+                .map(|s| s.preference.method.as_str())
+                .unwrap_or_default()
+                .to_owned(),
+            set: preference_use.and_then(|s| s.set),
             digest: placement.map_or(0, digest),
         }
     }
 }
 
-/// See [`Op::Outcome`].
+/// The plugin's report on an answer, as written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutcomeOp {
     /// Decision id.
@@ -222,10 +234,10 @@ pub struct OutcomeOp {
     pub reason: String,
 }
 
-/// See [`Op::Change`].
+/// Changes since the last picture.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// When it was seen, unix milliseconds.
+    /// Time of the picture, unix milliseconds.
     pub time_ms: u64,
     /// Nodes that changed.
     pub nodes: Vec<Node>,

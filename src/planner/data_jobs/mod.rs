@@ -10,10 +10,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::eligible::eligible;
-use crate::room::Room;
-use crate::steer::{
-    DataNote, JobKey, Method, MethodReport, Note, OrderWish, Steer, Steering, Tier,
+use crate::preference::{
+    CandidateSet, DataNote, JobKey, Method, MethodPlan, MethodReport, Note, Preference, StartRank,
 };
+use crate::usage::NodeUsage;
 use phalanx_core::hostlist;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
@@ -22,7 +22,7 @@ use phalanx_methods::data_jobs::bisect::rigid::{self, Block, Form, Placement, Pr
 
 /// Bytes of a megabyte of the method.
 const MB: f64 = 1_048_576.0;
-/// When a CPU is free that nobody accounts for, ms.
+/// Time until a CPU is free that no known job holds, ms.
 const UNKNOWN_MS: f64 = 3_600_000.0;
 /// A job planned to start sooner than this starts now, ms.
 const NOW_MS: f64 = 1.0;
@@ -41,7 +41,7 @@ pub struct Piece {
 pub struct DataJob<'a> {
     /// The job.
     pub job: &'a Job,
-    /// Of an array, which of its tasks; else the job.
+    /// The task of an array, or the job.
     pub key: JobKey,
     /// Its input.
     pub pieces: Vec<Piece>,
@@ -50,17 +50,17 @@ pub struct DataJob<'a> {
     /// f(n).
     pub attenuation: Attenuation,
     /// Wait for these nodes.
-    pub strict: bool,
-    /// What is known already, for explanations.
+    pub required: bool,
+    /// Facts known before the plan, for explanations.
     pub note: DataNote,
 }
 
-/// What one plan is made from.
+/// Inputs of one plan.
 pub struct Inputs<'a> {
     /// Queue and nodes.
     pub snapshot: &'a Snapshot,
     /// Usage in the snapshot's node order.
-    pub rooms: &'a [Room],
+    pub usages: &'a [NodeUsage],
     /// Unix milliseconds.
     pub now_ms: u64,
     /// MB/s from another node.
@@ -77,7 +77,7 @@ impl std::fmt::Debug for Inputs<'_> {
     }
 }
 
-/// Whether a pending job is not held by somebody.
+/// Whether a pending job is not held.
 #[must_use]
 pub fn may_start(job: &Job) -> bool {
     job.state == JobState::Pending && job.priority > 0
@@ -89,7 +89,7 @@ pub fn can_be_planned(job: &Job) -> bool {
     may_start(job) && job.required_nodes.is_none() && job.shape.left_to_slurm.is_none()
 }
 
-/// The key under which a job is steered.
+/// The key of a job in preferences.
 #[must_use]
 pub fn key_of(job: &Job) -> JobKey {
     match job.array_job_id {
@@ -100,7 +100,7 @@ pub fn key_of(job: &Job) -> JobKey {
 
 /// Plans these jobs together.
 #[must_use]
-pub fn plan(inputs: &Inputs<'_>, jobs: Vec<DataJob<'_>>) -> Steering {
+pub fn plan(inputs: &Inputs<'_>, jobs: Vec<DataJob<'_>>) -> MethodPlan {
     let mut report = MethodReport {
         method: Method::Bisect.as_str().to_owned(),
         mode: "rigid".to_owned(),
@@ -128,22 +128,22 @@ pub fn plan(inputs: &Inputs<'_>, jobs: Vec<DataJob<'_>>) -> Steering {
     report.terms.insert("makespan_ms".to_owned(), found.makespan_ms);
     report.terms.insert("lower_bound_ms".to_owned(), found.lower_bound_ms);
     let mut starts: Vec<(f64, u32)> = Vec::new();
-    let mut steers = Vec::with_capacity(jobs.len());
+    let mut preferences = Vec::with_capacity(jobs.len());
     for (data, placed) in jobs.into_iter().zip(&found.jobs) {
         let start = placed.as_ref().map_or(f64::INFINITY, |p| p.start_ms);
         starts.push((start, data.job.id));
-        steers.push(steer(inputs, data, placed.as_ref(), &found));
+        preferences.push(preference(inputs, data, placed.as_ref(), &found));
     }
     starts.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // An array is wished for once.
+    // An array has one rank.
     let mut seen = HashSet::new();
     starts.retain(|(_, job_id)| seen.insert(*job_id));
-    let wishes = (0u32..).zip(starts).map(|(rank, (_, job_id))| OrderWish { job_id, rank });
-    let wishes = wishes.collect();
-    Steering { steers, wishes, ..Steering::new(Method::Bisect, report) }
+    let start_order = (0u32..).zip(starts).map(|(rank, (_, job_id))| StartRank { job_id, rank });
+    let start_order = start_order.collect();
+    MethodPlan { preferences, start_order, ..MethodPlan::new(Method::Bisect, report) }
 }
 
-/// When each CPU of each node is free, ms.
+/// Time until each CPU of each node is free, ms.
 fn cores(inputs: &Inputs<'_>) -> Vec<Vec<f64>> {
     let snapshot = inputs.snapshot;
     let mut busy: Vec<Vec<f64>> = vec![Vec::new(); snapshot.nodes.len()];
@@ -152,7 +152,7 @@ fn cores(inputs: &Inputs<'_>) -> Vec<Vec<f64>> {
         let Ok(names) = hostlist::expand(&job.nodes, snapshot.nodes.len()) else { continue };
         let cpus = f64::from(job.shape.min_cpus.max(1));
         let left_ms = 1000.0 * (inputs.remaining_s)(job).max(1.0);
-        // CPUs of a job are told in all, not by node.
+        // Slurm gives the CPUs of a job in all, not by node.
         let share = (cpus / f64::from(u32::try_from(names.len().max(1)).unwrap_or(1))).ceil();
         for node in names.iter().filter_map(|name| snapshot.node(name)) {
             if let Some(list) = busy.get_mut(node) {
@@ -164,9 +164,9 @@ fn cores(inputs: &Inputs<'_>) -> Vec<Vec<f64>> {
             }
         }
     }
-    let of = |(node, room): (usize, &Room)| {
-        let total = usize::try_from(room.cpus.total).unwrap_or(0);
-        let used = usize::try_from(room.cpus.used).unwrap_or(0).min(total);
+    let of = |(node, usage): (usize, &NodeUsage)| {
+        let total = usize::try_from(usage.cpus.total).unwrap_or(0);
+        let used = usize::try_from(usage.cpus.used).unwrap_or(0).min(total);
         let mut cores = vec![0.0; total - used];
         let mut known = busy.get(node).cloned().unwrap_or_default();
         known.sort_by(f64::total_cmp);
@@ -174,7 +174,7 @@ fn cores(inputs: &Inputs<'_>) -> Vec<Vec<f64>> {
         cores.extend(known);
         cores
     };
-    inputs.rooms.iter().enumerate().map(of).collect()
+    inputs.usages.iter().enumerate().map(of).collect()
 }
 
 fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job {
@@ -185,21 +185,21 @@ fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job 
     let eligible = eligible(inputs.snapshot, data.job, now_s).nodes;
     // A job that insists on the nodes of its input has no plan elsewhere.
     let least = forms.iter().map(|form| form.hosts).min().unwrap_or(1);
-    let only = data.strict.then(|| holders(&data.pieces)).filter(|nodes| nodes.len() >= least);
+    let only = data.required.then(|| holders(&data.pieces)).filter(|nodes| nodes.len() >= least);
     let may = |node: usize| {
         let number = u32::try_from(node).unwrap_or(u32::MAX);
         eligible.contains(node) && only.as_ref().is_none_or(|o| o.binary_search(&number).is_ok())
     };
     let mut allowed = Vec::new();
-    for (node, room) in inputs.rooms.iter().enumerate().filter(|(n, _)| may(*n)) {
+    for (node, usage) in inputs.usages.iter().enumerate().filter(|(n, _)| may(*n)) {
         let Some(need) = &need else { break };
         let other = phalanx_core::shape::Need { cpus: need.cpus.min(1), ..need.clone() };
-        if !room.could_hold(&other) {
+        if !usage.could_hold(&other) {
             continue;
         }
         let mut lacks = false;
-        if room.cpus.free() > 0 {
-            room.lacks(&other, |_, _| lacks = true);
+        if usage.cpus.free() > 0 {
+            usage.lacks(&other, |_, _| lacks = true);
         }
         // What else than CPUs is missing comes back when a job there ends.
         allowed.push((node, if lacks { UNKNOWN_MS } else { 0.0 }));
@@ -242,13 +242,13 @@ fn form(job: &Job, nodes: u32) -> Form {
     Form { hosts: nodes as usize, cores: usize::try_from(cpus).unwrap_or(usize::MAX).max(1) }
 }
 
-fn steer(
+fn preference(
     inputs: &Inputs<'_>,
     data: DataJob<'_>,
     placed: Option<&Placement>,
     found: &rigid::Plan,
-) -> Steer {
-    let mut tiers = Vec::new();
+) -> Preference {
+    let mut sets = Vec::new();
     let mut note = data.note;
     let nodes = placed.map_or_else(Vec::new, |p| p.hosts.clone());
     let index = |&n: &usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -265,7 +265,7 @@ fn steer(
         note.remote_mb = Some(placed.remote_mb);
         let total: f64 = data.pieces.iter().map(|p| as_f64(p.bytes)).sum::<f64>() / MB;
         note.local_share = (total > 0.0).then(|| 1.0 - placed.remote_mb / total);
-        tiers.push(Tier { name: "planned".into(), nodes: own.into(), quota: None });
+        sets.push(CandidateSet { name: "planned".into(), nodes: own.into(), quota: None });
     }
     note.makespan_ms = Some(found.makespan_ms);
     note.bound_ms = Some(found.lower_bound_ms);
@@ -273,14 +273,14 @@ fn steer(
     let wanted = data.job.shape.wanted_nodes() as usize;
     let held = !holders.is_empty();
     if holders.len() >= wanted && holders.len() > nodes.len() {
-        tiers.push(Tier { name: "holders".into(), nodes: holders.into(), quota: None });
+        sets.push(CandidateSet { name: "holders".into(), nodes: holders.into(), quota: None });
     }
-    Steer {
+    Preference {
         key: data.key,
         method: Method::Bisect,
         // Where nobody holds anything there is nothing to wait for.
-        strict: data.strict && held && !tiers.is_empty(),
-        tiers,
+        required: data.required && held && !sets.is_empty(),
+        sets,
         made_ms: inputs.now_ms,
         note: Note::Data(note),
     }
@@ -297,28 +297,28 @@ fn holders(pieces: &[Piece]) -> Vec<u32> {
     nodes
 }
 
-/// A steer to nowhere: it says that the job need not wait for a plan, and why.
+/// A preference without nodes: it says that the job need not wait for a plan, and why.
 #[must_use]
-pub fn nowhere(job: &Job, now_ms: u64, note: DataNote) -> Steer {
-    Steer {
+pub fn nowhere(job: &Job, now_ms: u64, note: DataNote) -> Preference {
+    Preference {
         key: key_of(job),
         method: Method::Bisect,
-        tiers: Vec::new(),
-        strict: false,
+        sets: Vec::new(),
+        required: false,
         made_ms: now_ms,
         note: Note::Data(note),
     }
 }
 
-/// For the tasks of an array without plans of their own: the nodes that hold any of its input.
+/// The preference for the tasks of an array without plans of their own: the nodes that hold any
 #[must_use]
-pub fn near(data: &DataJob<'_>, now_ms: u64) -> Steer {
+pub fn near(data: &DataJob<'_>, now_ms: u64) -> Preference {
     let nodes = holders(&data.pieces);
     let enough = !nodes.is_empty() && nodes.len() >= data.job.shape.wanted_nodes() as usize;
-    let tier = Tier { name: "holders".into(), nodes: nodes.into(), quota: None };
-    let tiers = if enough { vec![tier] } else { Vec::new() };
-    let strict = data.strict && enough;
-    Steer { tiers, strict, ..nowhere(data.job, now_ms, data.note.clone()) }
+    let set = CandidateSet { name: "holders".into(), nodes: nodes.into(), quota: None };
+    let sets = if enough { vec![set] } else { Vec::new() };
+    let required = data.required && enough;
+    Preference { sets, required, ..nowhere(data.job, now_ms, data.note.clone()) }
 }
 
 /// Names for the nodes of a snapshot.
@@ -367,15 +367,15 @@ mod tests {
         builder.build(1, 1).unwrap()
     }
 
-    fn planned(snapshot: &Snapshot, on: &[&[u32]]) -> Steering {
+    fn planned(snapshot: &Snapshot, on: &[&[u32]]) -> MethodPlan {
         planned_as(snapshot, on, false)
     }
 
-    fn planned_as(snapshot: &Snapshot, on: &[&[u32]], strict: bool) -> Steering {
-        let rooms = Room::of_snapshot(snapshot);
+    fn planned_as(snapshot: &Snapshot, on: &[&[u32]], required: bool) -> MethodPlan {
+        let usages = NodeUsage::of_snapshot(snapshot);
         let inputs = Inputs {
             snapshot,
-            rooms: &rooms,
+            usages: &usages,
             now_ms: 1000,
             transfer_mb_per_s: 125.0,
             remaining_s: &|_| 1000.0,
@@ -388,36 +388,36 @@ mod tests {
             pieces: pieces(),
             speed_mb_per_s: 50.0,
             attenuation: Attenuation::Linear(0.05),
-            strict,
+            required,
             note: DataNote::default(),
         };
         let pending = snapshot.jobs.iter().filter(|job| can_be_planned(job));
         plan(&inputs, pending.map(data).collect())
     }
 
-    fn tier(steering: &Steering, id: u32) -> (Vec<u32>, DataNote) {
-        let steer = steering.steers.iter().find(|s| s.key == JobKey::Job(id)).unwrap();
-        let Note::Data(note) = &steer.note else { panic!("no note") };
-        (steer.tiers[0].nodes.to_vec(), note.clone())
+    fn set(method_plan: &MethodPlan, id: u32) -> (Vec<u32>, DataNote) {
+        let preference = method_plan.preferences.iter().find(|s| s.key == JobKey::Job(id)).unwrap();
+        let Note::Data(note) = &preference.note else { panic!("no note") };
+        (preference.sets[0].nodes.to_vec(), note.clone())
     }
 
     #[test]
     fn jobs_share_the_nodes_of_their_blocks() {
         let on: Vec<&[u32]> = vec![&[5], &[6], &[5], &[6]];
         let snapshot = snapshot(vec![job(1, 2, 2, 4), job(2, 2, 2, 4)]);
-        let steering = planned(&snapshot, &on);
+        let method_plan = planned(&snapshot, &on);
         for id in [1, 2] {
-            let (nodes, note) = tier(&steering, id);
+            let (nodes, note) = set(&method_plan, id);
             assert_eq!((nodes, note.local_share), (vec![5, 6], Some(1.0)));
             assert!(note.end_ms.unwrap() <= note.makespan_ms.unwrap());
         }
-        assert_eq!(steering.report.starts, 2);
+        assert_eq!(method_plan.report.starts, 2);
     }
 
     #[test]
     fn a_busy_node_is_not_waited_for_when_that_takes_longer() {
         let on: Vec<&[u32]> = vec![&[0, 3], &[0], &[3]];
-        let (nodes, note) = tier(&planned(&snapshot(vec![job(1, 1, 1, 2)]), &on), 1);
+        let (nodes, note) = set(&planned(&snapshot(vec![job(1, 1, 1, 2)]), &on), 1);
         assert_eq!(nodes, [3]);
         assert!((note.local_share.unwrap() - 2.0 / 3.0).abs() < 1e-9);
     }
@@ -425,21 +425,21 @@ mod tests {
     #[test]
     fn who_insists_is_planned_on_holders_only() {
         let on: Vec<&[u32]> = vec![&[0, 3], &[0], &[3]];
-        let strict = |on: &[&[u32]], nodes| {
+        let required = |on: &[&[u32]], nodes| {
             let snapshot = snapshot(vec![job(1, nodes, nodes, 2 * nodes)]);
-            planned_as(&snapshot, on, true).steers.remove(0)
+            planned_as(&snapshot, on, true).preferences.remove(0)
         };
         // The busy node 0 is waited for, though another one would be sooner.
-        let both = strict(&on, 2);
-        assert_eq!((&*both.tiers[0].nodes, both.strict), (&[0, 3][..], true));
-        assert_eq!(strict(&on, 3).tiers[0].nodes.len(), 3, "more nodes than hold anything");
-        assert!(!strict(&[&[], &[]], 1).strict, "nothing to wait for");
+        let both = required(&on, 2);
+        assert_eq!((&*both.sets[0].nodes, both.required), (&[0, 3][..], true));
+        assert_eq!(required(&on, 3).sets[0].nodes.len(), 3, "more nodes than hold anything");
+        assert!(!required(&[&[], &[]], 1).required, "nothing to wait for");
     }
 
     #[test]
     fn an_open_number_of_nodes_spreads_to_where_blocks_are() {
         let on: Vec<&[u32]> = vec![&[2], &[4], &[6], &[7]];
-        let (nodes, note) = tier(&planned(&snapshot(vec![job(1, 1, 8, 4)]), &on), 1);
+        let (nodes, note) = set(&planned(&snapshot(vec![job(1, 1, 8, 4)]), &on), 1);
         assert_eq!((nodes, note.local_share), (vec![2, 4, 6, 7], Some(1.0)));
     }
 }

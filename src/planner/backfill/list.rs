@@ -10,11 +10,11 @@ const BLOCK_MAX: usize = 256;
 pub(super) trait Entry: Copy + Debug {
     /// Unique in a list.
     type Key: Copy + Ord;
-    /// Where it stands.
+    /// The key by which the list is sorted.
     fn key(&self) -> Self::Key;
 }
 
-/// What a block has, for skipping it whole.
+/// Summary of a block's entries, by which a search skips it whole.
 pub(super) trait Summary<E>: Default + Clone + Debug {
     /// One more entry.
     fn add(&mut self, entry: &E);

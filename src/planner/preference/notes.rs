@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What stands behind a steer, for explanations.
+//! Reasons of a node preference, for explanations.
 
 use serde::{Deserialize, Serialize};
 
 use crate::bag::WattsFrom;
 
-/// What was learned of a gang's type on one class of nodes.
+/// Learned speed of a gang's type on one class of nodes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassSpeed {
     /// Class of nodes.
@@ -14,14 +14,14 @@ pub struct ClassSpeed {
     pub speed: Option<f64>,
     /// Runs behind it, those under way included.
     pub runs: f64,
-    /// GRES that the gang does not ask for and others do: the class is kept for them, counts as
-    /// somewhat slower and is not tried out of curiosity.
-    #[serde(default)]
-    pub kept_for: Option<String>,
+    /// GRES that the gang does not ask for and others do: the class is reserved for them, counts as
+    /// somewhat slower and is not explored.
+    #[serde(default, rename = "kept_for")]
+    pub reserved_for: Option<String>,
 }
 
-/// What each of some equal tasks of a gang adds to the objective, in units of the mean payment of
-/// a task of the plan.
+/// Terms that each of some equal tasks of a gang adds to the objective, in units of the mean
+/// payment of a task of the plan.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskRow {
     /// Component of the het job; 0 for any other job.
@@ -38,9 +38,9 @@ pub struct TaskRow {
     /// Runs behind it, those under way included.
     pub runs: f64,
     /// As in [`ClassSpeed`].
-    #[serde(default)]
-    pub kept_for: Option<String>,
-    /// Payment times the speed that the plan reckons with; 0 when never tried and not kept.
+    #[serde(default, rename = "kept_for")]
+    pub reserved_for: Option<String>,
+    /// Payment times the speed that the plan uses; 0 when never tried and not reserved.
     pub value: f64,
     /// Maintenance cost.
     pub cost: f64,
@@ -69,7 +69,7 @@ pub struct GangNote {
     /// value - cost + bonus.
     #[serde(default)]
     pub index: Option<f64>,
-    /// What is known, best first.
+    /// Known speeds, best first.
     pub speeds: Vec<ClassSpeed>,
     /// The terms task by task, of all components.
     #[serde(default)]
@@ -79,13 +79,13 @@ pub struct GangNote {
 /// Input of a data-parallel job and the plan for it (`methods.md` section 2).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DataNote {
-    /// As declared.
+    /// The declaration.
     pub input: String,
-    /// Files, blocks and bytes of the input.
+    /// Files of the input.
     pub files: u64,
-    /// See `files`.
+    /// Blocks of the input.
     pub blocks: u64,
-    /// See `files`.
+    /// Bytes of the input.
     pub bytes: u64,
     /// Splits that it is cut into.
     pub splits: u64,
@@ -93,7 +93,7 @@ pub struct DataNote {
     pub unreadable: u64,
     /// Hosts of blocks that are no nodes of Slurm.
     pub unmapped: Vec<String>,
-    /// What else the user should know.
+    /// Warnings to the user.
     pub warnings: Vec<String>,
     /// Why there is no plan; the job is placed as if it read nothing.
     pub error: Option<String>,
@@ -115,7 +115,7 @@ pub struct DataNote {
     pub speed_mb_per_s: f64,
     /// Runs behind that speed; 0: it is the configured one.
     pub speed_runs: u64,
-    /// What a core keeps of it when the job has n of them: `linear alpha=A`, `amdahl beta=B` or
+    /// Attenuation of that speed when the job has n cores: `linear alpha=A`, `amdahl beta=B` or
     /// `table f(N)=F`, the last of the table.
     pub attenuation: String,
 }
@@ -133,7 +133,7 @@ pub struct BagShare {
     pub runs: f64,
     /// Its power above idle, watts.
     pub watts: f64,
-    /// Where that comes from.
+    /// Source of that figure.
     pub watts_from: WattsFrom,
 }
 
@@ -162,28 +162,28 @@ pub struct BagRow {
     pub shares: Vec<BagShare>,
 }
 
-/// What stands behind the steer of an array.
+/// Reasons of the preference of an array.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BagNote {
     /// The array in its plan.
     pub bag: BagRow,
     /// Money per kWh.
     pub energy_price_kwh: f64,
-    /// What the whole plan promises.
+    /// Profit that the whole plan promises.
     pub profit_per_hour: Option<f64>,
 }
 
-/// Data behind a steer, for explanations.
+/// Reasons of a preference, for explanations.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Note {
-    /// Nothing to tell.
+    /// Nothing to explain.
     #[default]
     None,
-    /// Of the gang method.
+    /// Explanation of the gang method.
     Gang(GangNote),
-    /// Of the bisect method.
+    /// Explanation of the bisect method.
     Data(DataNote),
-    /// Of the bag method.
+    /// Explanation of the bag method.
     Bag(Box<BagNote>),
 }

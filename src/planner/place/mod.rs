@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which nodes one job gets, decided at the moment Slurm asks.
+//! The choice of nodes for one job, made at the moment Slurm asks.
 //!
 //! A [`Placer`] joins the exact usage of the nodes ([`Cluster`]) with the
 //! balance engine. It turns a request in Slurm's terms into what each node
@@ -10,6 +10,7 @@ mod dims;
 #[cfg(test)]
 mod tests;
 mod uneven;
+mod unfit;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +18,11 @@ use std::sync::Arc;
 use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, vector};
 use serde::{Deserialize, Serialize};
 pub use uneven::{capacity, may_split_otherwise};
+use unfit::Unfit;
 
 use crate::attribution::Demand;
 use crate::cluster::{Cluster, RunningJob, Table};
-use crate::room::Room;
-use crate::unfit::Unfit;
+use crate::usage::NodeUsage;
 use phalanx_core::shape::{LeftToSlurm, Need, Shape};
 use phalanx_core::{Amount, NodeIdx, NodeSet};
 use phalanx_methods::balance::{
@@ -42,7 +43,7 @@ pub struct Pool {
     pub used: u64,
 }
 
-/// How the balance method is tuned, by dimension name.
+/// Parameters of the balance method, by dimension name.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tuning {
     /// Everything but the weights, which depend on the cluster's dimensions.
@@ -52,8 +53,9 @@ pub struct Tuning {
     /// Choose among all candidates, not among those of the least Weight in
     /// slurm.conf that hold the job.
     pub ignore_node_weight: bool,
-    /// How long a job may be held back whose method says so; `None`: not at all.
-    pub steered_hold_ms: Option<u64>,
+    /// Longest time that a job waits for preferred nodes where its method requires them; `None`:
+    /// not at all.
+    pub preference_hold_ms: Option<u64>,
     /// Level of each node by name, 0 the best, by what was measured there: of
     /// nodes of one Weight those of the least levels that hold the job are
     /// compared. One without a level comes last. Empty: no levels.
@@ -67,11 +69,11 @@ pub struct Placement {
     pub nodes: Vec<u32>,
     /// Candidates that Slurm offered.
     pub candidates: usize,
-    /// What each of the nodes gives, in the same order.
+    /// Amounts that each of the nodes gives, in the same order.
     pub needs: Vec<Need>,
     /// Scores, weights, runner-up.
     pub decision: Decision,
-    /// What the scores of the first chosen nodes add up from, and last that
+    /// Terms of the scores of the first chosen nodes, and last of the score
     /// of the runner-up; empty in mode seed.
     pub terms: Vec<(NodeIdx, Terms)>,
 }
@@ -82,12 +84,12 @@ pub type Terms = Vec<(&'static str, f64)>;
 /// Chosen nodes, what each gives, and the decision.
 type Split = (Vec<u32>, Vec<Need>, Decision);
 
-/// Why there is no placement.
+/// Reason why there is no placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoPlacement {
     /// The request has an option that is left to Slurm.
     Left(LeftToSlurm),
-    /// Too few candidates have room now.
+    /// Too few candidates have enough free now.
     NoFit,
     /// Waiting for a node that it improves.
     Held,
@@ -130,7 +132,7 @@ impl Placer {
         pools: Vec<Pool>,
     ) -> Result<Self, EngineError> {
         let dims = dimension_names(&cluster, &pools);
-        let len = cluster.rooms().len();
+        let len = cluster.usages().len();
         let mut placer = Self {
             engine: Engine::new(
                 dims.len(),
@@ -139,7 +141,7 @@ impl Placer {
             )?,
             amounts: vec![Amount::ZERO; dims.len()],
             mask: NodeSet::new(len),
-            unfit: Unfit::new(cluster.rooms()),
+            unfit: Unfit::new(cluster.usages()),
             up_to_class: Vec::new(),
             touched: Vec::new(),
             cluster,
@@ -154,9 +156,9 @@ impl Placer {
     }
 
     fn fill_engine(&mut self) -> Result<(), EngineError> {
-        for (at, room) in self.cluster.rooms().iter().enumerate() {
-            let total = vector(self.dims.len(), self.memory_tracked, room, |l| l.total);
-            let used = vector(self.dims.len(), self.memory_tracked, room, |l| l.used);
+        for (at, usage) in self.cluster.usages().iter().enumerate() {
+            let total = vector(self.dims.len(), self.memory_tracked, usage, |l| l.total);
+            let used = vector(self.dims.len(), self.memory_tracked, usage, |l| l.used);
             self.engine.set_node(NodeIdx::new(at), &total, &used)?;
         }
         let first = self.dims.len() - self.pools.len();
@@ -245,7 +247,7 @@ impl Placer {
         &self.pools
     }
 
-    /// Where the next poll begins, see [`Engine::poll_start`].
+    /// Sets where the next poll begins, see [`Engine::poll_start`].
     pub fn set_poll_start(&mut self, start: usize) {
         self.engine.set_poll_start(start);
     }
@@ -262,18 +264,18 @@ impl Placer {
         if let Some(pool) = dim.checked_sub(first_pool).and_then(|i| self.pools.get(i)) {
             return (pool.total, pool.used);
         }
-        let level = |room: &Room| match dim {
-            CPU => room.cpus,
-            MEM => room.memory_mb,
-            kind => room.kinds.get(kind - KINDS).copied().unwrap_or_default(),
+        let level = |usage: &NodeUsage| match dim {
+            CPU => usage.cpus,
+            MEM => usage.memory_mb,
+            kind => usage.kinds.get(kind - KINDS).copied().unwrap_or_default(),
         };
-        let sum = |(total, used): (u64, u64), room: &Room| {
-            (total + level(room).total, used + level(room).used)
+        let sum = |(total, used): (u64, u64), usage: &NodeUsage| {
+            (total + level(usage).total, used + level(usage).used)
         };
-        self.cluster.rooms().iter().fold((0, 0), sum)
+        self.cluster.usages().iter().fold((0, 0), sum)
     }
 
-    /// What the pending jobs lack and ask for, as set.
+    /// The demand of the pending jobs, as set.
     pub fn pending(&self) -> &Demand {
         &self.pending
     }
@@ -301,8 +303,8 @@ impl Placer {
 
     fn note_touched(&mut self) {
         for node in self.touched.drain(..) {
-            if let Some(room) = self.cluster.rooms().get(node) {
-                self.unfit.set(node, room);
+            if let Some(usage) = self.cluster.usages().get(node) {
+                self.unfit.set(node, usage);
             }
         }
     }
@@ -314,14 +316,15 @@ impl Placer {
             && params.hold_max_ms.is_none_or(|max| held_ms < max)
     }
 
-    /// The same for a job whose method rather lets it wait than go elsewhere.
-    pub fn may_hold_steered(&self, held_ms: u64) -> bool {
-        self.may_hold(held_ms) || self.may_hold_steered_only(held_ms)
+    /// Whether a job may wait for its preferred nodes, by the balance method's setting or by that
+    /// of its own method.
+    pub fn may_wait_for_preference(&self, held_ms: u64) -> bool {
+        self.may_hold(held_ms) || self.preference_may_hold(held_ms)
     }
 
-    /// The same, but not by the balance method's leave.
-    pub fn may_hold_steered_only(&self, held_ms: u64) -> bool {
-        self.tuning.steered_hold_ms.is_some_and(|limit| held_ms < limit)
+    /// Whether a job may wait for its preferred nodes by the setting of its own method.
+    pub fn preference_may_hold(&self, held_ms: u64) -> bool {
+        self.tuning.preference_hold_ms.is_some_and(|limit| held_ms < limit)
     }
 
     /// Makes the next decisions fast again; they are the same without. To be
@@ -330,11 +333,11 @@ impl Placer {
         self.engine.maintain();
     }
 
-    /// Which of the candidates the job gets. `candidates` are the words of a
+    /// Chooses the nodes of a job among the candidates. `candidates` are the words of a
     /// bitmap over the node table; `held_ms` is how long it waits already.
     ///
     /// # Errors
-    /// See [`NoPlacement`].
+    /// A reason why there is no placement.
     pub fn decide(
         &mut self,
         shape: &Shape,
@@ -344,7 +347,7 @@ impl Placer {
         if let Some(why) = shape.left_to_slurm {
             return Err(NoPlacement::Left(why));
         }
-        if candidates.len() != self.cluster.rooms().len().div_ceil(64) {
+        if candidates.len() != self.cluster.usages().len().div_ceil(64) {
             return Err(NoPlacement::OtherTable);
         }
         self.mask.assign_words(candidates);
@@ -410,7 +413,7 @@ impl Placer {
         terms
     }
 
-    /// The same share on each of `nodes` nodes.
+    /// Places the same share on each of `nodes` nodes.
     fn even_split(
         &mut self,
         shape: &Shape,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Who was overtaken how often and since when, over all slots.
+//! The budget of overtakes: how often and since when each job was overtaken, over all slots.
 //!
 //! A job that is put in front of another counts against that one's budget
 //! while it is there, with as many starts as it stands for; once it has
@@ -25,7 +25,7 @@ struct InFront {
     idle: u32,
 }
 
-/// What happened to one job.
+/// Overtakes of one job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
@@ -33,10 +33,10 @@ struct Record {
     since_s: Option<u64>,
 }
 
-/// See the module. Jobs that no longer wait are forgotten.
+/// Overtakes of the waiting jobs, and the deltas in force that may still cause some.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Guard {
+pub struct OvertakeBudget {
     records: BTreeMap<u32, Record>,
     in_front: BTreeMap<u32, InFront>,
     /// Starts that may still come from what is in force, by the job passed.
@@ -49,7 +49,7 @@ pub struct Guard {
 }
 
 /// Equal memories; what is computed anew from each report does not count.
-impl PartialEq for Guard {
+impl PartialEq for OvertakeBudget {
     fn eq(&self, other: &Self) -> bool {
         let memory = |g: &Self| (g.starts, g.records.len(), g.in_front.len());
         memory(self) == memory(other)
@@ -58,9 +58,9 @@ impl PartialEq for Guard {
     }
 }
 
-impl Eq for Guard {}
+impl Eq for OvertakeBudget {}
 
-impl Guard {
+impl OvertakeBudget {
     /// Times that the job was overtaken by a start.
     pub fn overtaken(&self, job_id: u32) -> u32 {
         self.records.get(&job_id).map_or(0, |r| r.overtaken)
@@ -135,7 +135,7 @@ impl Guard {
     }
 
     /// Takes over what was decided: pairs of a job and one that it passes.
-    /// What was in force stays counted until the deltas are seen to be gone.
+    /// Deltas that were in force stay counted until a report is without them.
     /// Returns how many jobs are passed.
     pub(super) fn commit(&mut self, waiting: &[Waiting], passes: &[(u32, u32)], now_s: u64) -> u32 {
         let tasks: BTreeMap<u32, u32> =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Jobs that no plan has seen yet, since Slurm may ask at once: they are known
-//! by what types of jobs go by, as far as a question tells it.
+//! Classes of jobs that no plan has seen yet, since Slurm may ask at once: they are told apart
+//! as types of jobs are, as far as a question has the data.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,19 +9,19 @@ use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::Job;
 use phalanx_methods::learn::{ClassKey, account_key, name_key};
 
-/// What a question tells of its job beside the request.
+/// Origin of a job, as a question has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Signs {
+pub struct JobOrigin {
     /// User id.
     pub user_id: u32,
-    /// Of its account, see [`account_key`].
+    /// Key of its account, see [`account_key`].
     pub account_key: u32,
-    /// Of its name, see [`name_key`].
+    /// Key of its name, see [`name_key`].
     pub name_key: u16,
 }
 
-impl Signs {
-    /// Of a job in the queue.
+impl JobOrigin {
+    /// The origin of a job in the queue.
     pub fn of(job: &Job) -> Self {
         Self {
             user_id: job.user_id,
@@ -31,17 +31,17 @@ impl Signs {
     }
 }
 
-/// Whose a job is, as far as types go by it.
+/// Owner of a job, as far as classes go by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Who {
-    /// Types go neither by account nor by user.
+pub enum Owner {
+    /// Classes go neither by account nor by user.
     Anyone,
     /// User id.
     User(u32),
     /// Key of the account.
     Account(u32),
-    /// User id of a job without an account, where types go by it.
+    /// User id of a job without an account, where classes go by account.
     NoAccount(u32),
     /// Key of the account, user id.
     Both(u32, u32),
@@ -50,27 +50,27 @@ pub enum Who {
 /// Nodes, CPUs of the whole job, whether GRES are asked for.
 type Request = (u32, u32, bool);
 
-/// Jobs that are taken for one type; `None` where types do not go by it.
+/// Key of the jobs that are taken for one class; `None` where classes do not go by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Like {
-    who: Who,
+pub struct JobClassKey {
+    who: Owner,
     name_key: Option<u16>,
     request: Option<Request>,
 }
 
-/// Which signs tell types apart. What a question does not tell (memory,
-/// partition, QOS, a declared class) is left out: types that differ in it alone
+/// Rule of what tells job classes apart. Data that a question lacks (memory,
+/// partition, QOS, a declared class) are left out: types that differ in them alone
 /// have one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LikeBy {
+pub struct JobClassRule {
     account: bool,
     user: bool,
     name: bool,
     request: bool,
 }
 
-impl LikeBy {
-    /// Of the keys of `learn.class_by`.
+impl JobClassRule {
+    /// The rule for the keys of `learn.class_by`.
     pub fn new(class_by: &[ClassKey]) -> Self {
         let has = |key| class_by.contains(&key);
         Self {
@@ -81,30 +81,30 @@ impl LikeBy {
         }
     }
 
-    /// The key of jobs like one of these signs and this request.
-    pub fn key(self, signs: Signs, shape: &Shape) -> JobKey {
-        let Signs { user_id, account_key: account, name_key } = signs;
+    /// The key of the class of jobs with this origin and request.
+    pub fn key(self, origin: JobOrigin, shape: &Shape) -> JobKey {
+        let JobOrigin { user_id, account_key: account, name_key } = origin;
         let who = match (self.account, self.user) {
-            (false, false) => Who::Anyone,
-            (false, true) => Who::User(user_id),
-            (true, false) if account == account_key("") => Who::NoAccount(user_id),
-            (true, false) => Who::Account(account),
-            (true, true) => Who::Both(account, user_id),
+            (false, false) => Owner::Anyone,
+            (false, true) => Owner::User(user_id),
+            (true, false) if account == account_key("") => Owner::NoAccount(user_id),
+            (true, false) => Owner::Account(account),
+            (true, true) => Owner::Both(account, user_id),
         };
         let request = (shape.wanted_nodes(), shape.min_cpus, !shape.gres.is_empty());
-        JobKey::Like(Like {
+        JobKey::Class(JobClassKey {
             who,
             name_key: self.name.then_some(name_key),
             request: self.request.then_some(request),
         })
     }
 
-    /// What this key was made by; `None` of a key of certain jobs.
+    /// The rule behind a key; `None` for a key of certain jobs.
     pub(super) fn of(key: &JobKey) -> Option<Self> {
-        let JobKey::Like(like) = key else { return None };
+        let JobKey::Class(like) = key else { return None };
         Some(Self {
-            account: matches!(like.who, Who::Account(_) | Who::NoAccount(_) | Who::Both(..)),
-            user: matches!(like.who, Who::User(_) | Who::Both(..)),
+            account: matches!(like.who, Owner::Account(_) | Owner::NoAccount(_) | Owner::Both(..)),
+            user: matches!(like.who, Owner::User(_) | Owner::Both(..)),
             name: like.name_key.is_some(),
             request: like.request.is_some(),
         })
@@ -112,15 +112,17 @@ impl LikeBy {
 }
 
 impl JobKey {
-    /// Whether a job of the queue with these signs is one of these.
-    pub fn holds(&self, job: &Job, signs: Signs) -> bool {
+    /// Whether a job of the queue with this origin is one of these.
+    pub fn holds(&self, job: &Job, origin: JobOrigin) -> bool {
         match self {
             Self::Job(id) => *id == job.id,
             Self::Element(array, task) => {
                 (job.array_job_id, job.array_task_id) == (Some(*array), Some(*task))
             }
             Self::Array(array) => job.array_job_id.unwrap_or(job.id) == *array,
-            Self::Like(_) => LikeBy::of(self).is_some_and(|by| by.key(signs, &job.shape) == *self),
+            Self::Class(_) => {
+                JobClassRule::of(self).is_some_and(|by| by.key(origin, &job.shape) == *self)
+            }
         }
     }
 }
@@ -154,13 +156,13 @@ mod tests {
             (&[Memory], &[]),
         ];
         for (class_by, apart) in cases {
-            let by = LikeBy::new(class_by);
-            let key = by.key(Signs::of(&base), &base.shape);
-            assert_eq!(LikeBy::of(&key), Some(by), "{class_by:?}");
-            assert!(key.holds(&base, Signs::of(&base)));
+            let by = JobClassRule::new(class_by);
+            let key = by.key(JobOrigin::of(&base), &base.shape);
+            assert_eq!(JobClassRule::of(&key), Some(by), "{class_by:?}");
+            assert!(key.holds(&base, JobOrigin::of(&base)));
             for (what, other) in &others {
                 assert_eq!(
-                    key.holds(other, Signs::of(other)),
+                    key.holds(other, JobOrigin::of(other)),
                     !apart.contains(what),
                     "{class_by:?}: {what}"
                 );
@@ -170,12 +172,12 @@ mod tests {
 
     #[test]
     fn where_there_is_no_account_types_go_by_the_user() {
-        let by = LikeBy::new(&[ClassKey::Account]);
+        let by = JobClassRule::new(&[ClassKey::Account]);
         let [own, same, other] =
             [("x", 5), ("y", 5), ("x", 6)].map(|(name, user)| job("", user, name, 1));
-        let key = by.key(Signs::of(&own), &own.shape);
-        assert_eq!(LikeBy::of(&key), Some(by));
-        let holds = |job: &Job| key.holds(job, Signs::of(job));
+        let key = by.key(JobOrigin::of(&own), &own.shape);
+        assert_eq!(JobClassRule::of(&key), Some(by));
+        let holds = |job: &Job| key.holds(job, JobOrigin::of(job));
         assert!(holds(&same));
         assert!(!holds(&other));
         assert!(!holds(&job("phys", 5, "x", 1)));

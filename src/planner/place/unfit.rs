@@ -2,10 +2,10 @@
 //! Nodes that fail what the balance engine does not know: GRES types, memory
 //! or nodes that must be wholly unused.
 //!
-//! Kept side by side by node instead of inside each [`Room`], so that a
+//! Kept side by side by node instead of inside each [`NodeUsage`], so that a
 //! question over 10,000 nodes reads a few dense arrays.
 
-use crate::room::Room;
+use crate::usage::NodeUsage;
 use phalanx_core::shape::Need;
 use phalanx_core::{NodeIdx, NodeSet};
 
@@ -21,29 +21,29 @@ pub(super) struct Unfit {
 }
 
 impl Unfit {
-    /// Of these nodes as they are.
-    pub(super) fn new(rooms: &[Room]) -> Self {
-        let types = rooms.iter().map(|room| room.types.len()).max().unwrap_or(0);
+    /// The arrays of these nodes as they are.
+    pub(super) fn new(usages: &[NodeUsage]) -> Self {
+        let types = usages.iter().map(|usage| usage.types.len()).max().unwrap_or(0);
         let mut unfit = Self {
-            busy: NodeSet::new(rooms.len()),
-            memory_used: NodeSet::new(rooms.len()),
-            free: vec![vec![0; rooms.len()]; types],
+            busy: NodeSet::new(usages.len()),
+            memory_used: NodeSet::new(usages.len()),
+            free: vec![vec![0; usages.len()]; types],
         };
-        for (node, room) in rooms.iter().enumerate() {
-            unfit.set(node, room);
+        for (node, usage) in usages.iter().enumerate() {
+            unfit.set(node, usage);
         }
         unfit
     }
 
     /// Takes over what is in use on a node now.
-    pub(super) fn set(&mut self, node: usize, room: &Room) {
+    pub(super) fn set(&mut self, node: usize, usage: &NodeUsage) {
         let put = |set: &mut NodeSet, member: bool| {
             let node = NodeIdx::new(node);
             if member { set.insert(node) } else { set.remove(node) }
         };
-        put(&mut self.busy, room.jobs > 0);
-        put(&mut self.memory_used, room.memory_mb.used > 0);
-        for (free, level) in self.free.iter_mut().zip(&room.types) {
+        put(&mut self.busy, usage.jobs > 0);
+        put(&mut self.memory_used, usage.memory_mb.used > 0);
+        for (free, level) in self.free.iter_mut().zip(&usage.types) {
             if let Some(free) = free.get_mut(node) {
                 *free = level.free();
             }
@@ -75,14 +75,14 @@ impl Unfit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::room::Level;
+    use crate::usage::Level;
 
-    fn room(jobs: u32, memory_used: u64, gpus_used: u64) -> Room {
-        Room {
+    fn usage(jobs: u32, memory_used: u64, gpus_used: u64) -> NodeUsage {
+        NodeUsage {
             memory_mb: Level { total: 100, used: memory_used },
             types: vec![Level { total: 4, used: gpus_used }],
             jobs,
-            ..Room::default()
+            ..NodeUsage::default()
         }
     }
 
@@ -94,15 +94,15 @@ mod tests {
 
     #[test]
     fn each_condition_drops_its_nodes_and_follows_changes() {
-        let mut unfit = Unfit::new(&[room(0, 0, 0), room(1, 0, 3), room(1, 50, 0)]);
+        let mut unfit = Unfit::new(&[usage(0, 0, 0), usage(1, 0, 3), usage(1, 50, 0)]);
         assert_eq!(left(&unfit, &Need::default()), [0, 1, 2]);
         assert_eq!(left(&unfit, &Need { whole: true, ..Need::default() }), [0]);
         assert_eq!(left(&unfit, &Need { all_memory: true, ..Need::default() }), [0, 1]);
         let typed = |t, n| Need { gres: vec![(0, Some(t), n)], ..Need::default() };
         assert_eq!(left(&unfit, &typed(0, 2)), [0, 2]);
         assert_eq!(left(&unfit, &typed(1, 1)), [0usize; 0]);
-        unfit.set(1, &room(0, 0, 0));
-        unfit.set(0, &room(1, 1, 4));
+        unfit.set(1, &usage(0, 0, 0));
+        unfit.set(0, &usage(1, 1, 4));
         assert_eq!(left(&unfit, &Need { whole: true, ..Need::default() }), [1]);
         assert_eq!(left(&unfit, &typed(0, 1)), [1, 2]);
     }
