@@ -2,7 +2,9 @@
 //! Data jobs: tasks that read blocks of files, run near these blocks.
 //!
 //! [`blockmap`] cuts a job's input into splits and assigns them to its tasks; [`bisect`] assigns
-//! blocks to hosts under a bound on the makespan.
+//! blocks to hosts under a bound on the makespan; [`attenuation`] is what cores of one job cost
+//! each other.
 
+pub mod attenuation;
 pub mod bisect;
 pub mod blockmap;

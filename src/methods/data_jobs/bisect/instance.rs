@@ -3,67 +3,12 @@
 
 use std::collections::HashMap;
 
-use super::problem::{Attenuation, Problem, Start};
+use super::problem::{Problem, Start};
+use crate::data_jobs::attenuation::Attenuation;
 
 /// Milliseconds by which a time must be smaller to count as smaller, and by which
 /// an end may exceed the probed makespan.
 pub(super) const SLACK_MS: f64 = 1e-9;
-
-/// Part of its speed that a core keeps when the job has n of them.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Decay {
-    /// f(n) = 1 - alpha (n - 1).
-    Linear {
-        /// Loss per further core.
-        alpha: f64,
-    },
-    /// f(1), f(2), ...; what comes after is as the last.
-    Table(Vec<f64>),
-    /// f(n) = 1 / (1 + beta (n - 1)).
-    Amdahl {
-        /// Part of the work that cannot be shared, relative to the rest.
-        beta: f64,
-    },
-}
-
-impl Decay {
-    /// f(n); not positive where so many cores make no sense.
-    pub(super) fn factor(&self, n: usize) -> f64 {
-        let further = (n.max(1) - 1) as f64;
-        match self {
-            Self::Linear { alpha } => 1.0 - alpha * further,
-            Self::Table(values) => {
-                values.get(n.max(1) - 1).or(values.last()).copied().unwrap_or(1.0)
-            }
-            Self::Amdahl { beta } => 1.0 / (1.0 + beta * further),
-        }
-    }
-
-    /// A job's own value, else that of all jobs.
-    pub(super) fn of(given: Option<&Attenuation>, alpha: f64) -> Self {
-        match given {
-            None => Self::Linear { alpha },
-            Some(Attenuation::Linear(alpha)) => Self::Linear { alpha: *alpha },
-            Some(Attenuation::Table(values)) => Self::Table(values.clone()),
-            Some(Attenuation::Amdahl(beta)) => Self::Amdahl { beta: *beta },
-        }
-    }
-
-    /// Largest n <= `limit` with f(n) > 0.
-    pub(super) fn positive_up_to(&self, limit: usize) -> usize {
-        // f falls: the positive values are the first ones.
-        let (mut low, mut high) = (1, limit.max(1));
-        while low < high {
-            let middle = low + (high - low).div_ceil(2);
-            if self.factor(middle) > 1e-9 {
-                low = middle;
-            } else {
-                high = middle - 1;
-            }
-        }
-        low
-    }
-}
 
 /// One block.
 #[derive(Debug, Clone)]
@@ -80,7 +25,7 @@ pub(super) struct Job {
     /// MB/s.
     pub(super) speed: f64,
     /// f(n).
-    pub(super) decay: Decay,
+    pub(super) decay: Attenuation,
     /// The input.
     pub(super) blocks: Vec<Block>,
     /// Megabytes of all blocks.
@@ -210,13 +155,13 @@ fn index(
         replicas.sort_unstable();
         blocks.push(Block { size: block.size_mb, replicas });
     }
-    let decay = Decay::of(job.attenuation.as_ref(), alpha);
+    let decay = job.attenuation.clone().unwrap_or(Attenuation::Linear(alpha));
     Job::new(job.speed_mb_per_s, decay, blocks, cores)
 }
 
 impl Job {
     /// A job with what follows from its blocks, on a cluster of so many cores.
-    pub(super) fn new(speed: f64, decay: Decay, blocks: Vec<Block>, cores: usize) -> Self {
+    pub(super) fn new(speed: f64, decay: Attenuation, blocks: Vec<Block>, cores: usize) -> Self {
         let mut held: Vec<(usize, f64)> = Vec::new();
         for block in &blocks {
             held.extend(block.replicas.iter().map(|&host| (host, block.size)));

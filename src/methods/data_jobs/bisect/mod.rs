@@ -30,8 +30,9 @@ mod seed;
 mod tests;
 mod weights;
 
+pub use super::attenuation::Attenuation;
 pub use answer::{Answer, BlockAnswer, CoreAnswer, Explanation, JobAnswer, ProbeAnswer, Stopped};
-pub use problem::{Attenuation, Block, Host, Job, Problem, Start};
+pub use problem::{Block, Host, Job, Problem, Start};
 
 use bound::JobBound;
 use budget::Budget;

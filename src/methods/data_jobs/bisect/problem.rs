@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::data_jobs::attenuation::Attenuation;
 use phalanx_core::limits::BISECT_CORES_MAX;
 use phalanx_core::problem::{InputError, Name, distinct, length, present};
 
@@ -73,18 +74,6 @@ pub struct Job<'a> {
     /// The input; a job without any needs no core and no time.
     #[serde(borrow)]
     pub blocks: Vec<Block<'a>>,
-}
-
-/// Part of its speed that a core keeps when its job has n of them: f(n).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Attenuation {
-    /// 1 - alpha (n - 1), alpha in `[0, 1)`.
-    Linear(f64),
-    /// f(1), f(2), ...: in (0, 1], falling; the last one holds for all larger n.
-    Table(Vec<f64>),
-    /// 1 / (1 + beta (n - 1)), beta >= 0.
-    Amdahl(f64),
 }
 
 impl Attenuation {

@@ -11,8 +11,9 @@
 
 use super::budget::Budget;
 use super::construct::{Coverage, best_assignment};
-use super::instance::{self, Decay, Instance, SLACK_MS};
-use super::problem::{Attenuation, Start};
+use super::instance::{self, Instance, SLACK_MS};
+use super::problem::Start;
+use crate::data_jobs::attenuation::Attenuation;
 use phalanx_core::limits::{BISECT_PROBES_MAX, BISECT_RIGID_UNITS};
 
 /// One block: megabytes and the hosts that hold it.
@@ -129,9 +130,9 @@ fn index(problem: &Problem) -> Instance {
             size: block.size_mb,
             replicas: block.replicas.clone(),
         };
-        let decay = Decay::of(Some(&job.attenuation), 0.0);
+        let (decay, blocks) = (job.attenuation.clone(), job.blocks.iter().map(block).collect());
         // The number of cores is given: what follows from it is not needed.
-        instance::Job::new(job.speed_mb_per_s, decay, job.blocks.iter().map(block).collect(), 1)
+        instance::Job::new(job.speed_mb_per_s, decay, blocks, 1)
     };
     let jobs = problem.jobs.iter().map(job).collect();
     let hosts = problem.hosts.iter().cloned();
