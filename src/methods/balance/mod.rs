@@ -40,7 +40,6 @@ mod decision;
 mod engine;
 pub mod fragment;
 mod index;
-pub mod lookahead;
 mod nodes;
 mod params;
 pub mod pending;

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::budget::Stopped;
 use super::instance::Instance;
 use super::problem::{Problem, Start};
 use super::schedule::{Placed, Schedule};
@@ -28,16 +29,6 @@ pub struct Answer<'a> {
     /// Reasons of the answer, when asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explain: Option<Explanation>,
-}
-
-/// Reason for which a search ended early.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stopped {
-    /// The deadline; then the quality may differ from run to run.
-    Deadline,
-    /// The limit of work; the answer is still repeatable.
-    Limit,
 }
 
 /// One job.
