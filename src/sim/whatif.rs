@@ -45,7 +45,7 @@ pub struct Side {
     pub energy_j: Option<f64>,
 }
 
-/// Both, and who starts at another time.
+/// Both, and the jobs that start at another time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WhatIf {
     /// Length of the period, hours.
@@ -76,7 +76,7 @@ pub struct WhatIf {
 /// Simulates both.
 ///
 /// # Errors
-/// The balance engine's words for a tuning that it does not take.
+/// Fails with the balance engine's error for a tuning that it does not take.
 pub fn compare(
     load: &NodeLoad,
     today: &Setup,

@@ -185,7 +185,7 @@ fn gres_text(node: &Node) -> Option<String> {
     (!text.is_empty()).then(|| part(&text.join("+")))
 }
 
-/// One part of a key: without what separates parts or steers a terminal, cut, `-` if empty.
+/// One part of a key: without separators and control characters, cut, `-` if empty.
 fn part(text: &str) -> String {
     let odd = |c: char| c == '/' || c.is_whitespace() || c.is_control();
     let mut clean: String = text.trim().chars().map(|c| if odd(c) { '_' } else { c }).collect();

@@ -28,7 +28,7 @@ use phalanx_planner::usage::NodeUsage;
 
 use super::choose::Rule;
 
-/// Waiting jobs that one pass looks at, and that gangs and weights are made from.
+/// Waiting jobs in one pass; gangs and weights are made from these too.
 const LOOKED_AT: usize = 2_000;
 /// Rounds of planning over the whole time of a long log.
 const ROUNDS: i64 = 20_000;
@@ -53,7 +53,7 @@ pub struct Outcome {
 /// Runs all jobs; calls `progress` with the number of jobs ended so far.
 ///
 /// # Errors
-/// The balance engine's words for a tuning that it does not take.
+/// Fails with the balance engine's error for a tuning that it does not take.
 pub fn run(
     load: &NodeLoad,
     setup: &Setup,
