@@ -21,16 +21,6 @@ pub enum Source {
     Usage,
 }
 
-/// The rule for a job for which no node's dispersion falls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Rule {
-    /// Least dispersion.
-    Fallback,
-    /// Pending, unless a node is idle.
-    Hold,
-}
-
 /// One node of a [`Problem`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -76,7 +66,7 @@ pub struct Problem<'a> {
     pub threshold: Option<f64>,
     /// Default fallback.
     #[serde(default, deserialize_with = "present")]
-    pub no_improvement: Option<Rule>,
+    pub no_improvement: Option<NoImprovement>,
     /// Position at which the first poll begins; default 0.
     #[serde(default, deserialize_with = "present")]
     pub start: Option<usize>,
@@ -234,10 +224,7 @@ fn params(problem: &Problem<'_>, mode: Mode) -> Result<Params, InputError> {
         initial_weights: problem.initial_weights.clone().unwrap_or_default(),
         sources,
         threshold: problem.threshold.unwrap_or(0.5),
-        no_improvement: match problem.no_improvement {
-            Some(Rule::Hold) => NoImprovement::Hold,
-            Some(Rule::Fallback) | None => NoImprovement::Fallback,
-        },
+        no_improvement: problem.no_improvement.unwrap_or(NoImprovement::Fallback),
         ..Params::default()
     })
 }
