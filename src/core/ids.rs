@@ -49,11 +49,3 @@ index_type! {
     /// A node's position in the node table.
     NodeIdx
 }
-index_type! {
-    /// A job's position in the job table.
-    JobIdx
-}
-index_type! {
-    /// A resource dimension's position (cpu, memory, a GRES type, a licence).
-    DimIdx
-}
