@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads `phalanx status --json` for the test suites; the only place with its field names."""
+"""The phalanx command line of a cluster; the only place with the field names of its status."""
 
 import json
 import os
 
-from slurmcluster import ClusterError
+from .errors import ClusterError
 
 
 def phalanx(cluster, *words, check=True, timeout=15):
