@@ -13,6 +13,7 @@ use super::line::Line;
 use super::reserve::{Reservation, reserve};
 use super::usage::Usage;
 use super::{Licences, NodeJob, NodeLoad, Order, Setup};
+use phalanx_core::number::whole;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::learn::runtime::{Prediction, Runtimes};
@@ -262,8 +263,7 @@ impl<'a> Sim<'a> {
                     rank: Rank::ARRIVAL,
                 };
                 if let Some(guard) = &mut self.guard {
-                    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-                    guard.arrived(request, prediction.mean_s as u64); // 1 to the limit
+                    guard.arrived(request, whole(prediction.mean_s));
                 }
                 Rank::learned(&prediction, submit_s)
             }
