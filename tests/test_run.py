@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 from slurmcluster.suite import Cases, Suite, check, command_line, run, until
 
