@@ -113,6 +113,20 @@ def failures_are_told(table):
 
 
 @case
+def one_that_hangs_is_ended(table):
+    """A row that takes far too long fails, and the others go on"""
+    limits = RUN.LIMIT_S, RUN.LIMIT_FACTOR
+    RUN.LIMIT_S, RUN.LIMIT_FACTOR = 0.5, 0.0
+    try:
+        runner, status, _ = table.work(table.row("hangs", command="sleep 60"),
+                                       table.row("good", command="true"))
+    finally:
+        RUN.LIMIT_S, RUN.LIMIT_FACTOR = limits
+    check(status == 1 and runner.failed == ["hangs"], f"{status}, failed: {runner.failed}")
+    check(runner.times[-1][2] < 10, f"{runner.times}")
+
+
+@case
 def wrong_names_are_refused(_table):
     """An unknown row ends with 2 and the list of what there is; a known one brings its needs"""
     done = subprocess.run([os.path.join(HERE, "run"), "--only", "nothing"], capture_output=True,
