@@ -37,6 +37,8 @@ const PASSES_SHARE: f64 = 0.8;
 const VISITS: usize = 256;
 /// Random stream of the descent, apart from those of the lines.
 const DESCENT_STREAM: usize = 1 << 7;
+/// Zones whose patterns go by the same prices at most, so that threads share the work.
+const TOGETHER_MAX: usize = 32;
 /// Options beyond which a pass takes longer than plans have.
 const OPTIONS_MAX: usize = 3_000_000;
 
@@ -93,7 +95,7 @@ pub fn descend(
     for pass in 0..PASSES_MAX {
         // Where steps are too long for a problem its first prices prove most.
         if pass.is_power_of_two() || pass == 0 {
-            descent.keep(&mut best, EVALUATIONS_STEP);
+            descent.keep(&mut best, EVALUATIONS_STEP, clock);
         }
         let progress = passes.used().unwrap_or(0.0).max(f64::from(pass) / f64::from(PASSES_MAX));
         if progress >= 1.0 {
@@ -101,8 +103,7 @@ pub fn descend(
         }
         descent.pass(unit * STEP_FIRST * (STEP_LAST / STEP_FIRST).powf(progress), passes);
     }
-    let evaluations = if clock.expired() { EVALUATIONS_STEP } else { EVALUATIONS_BOUND };
-    descent.keep(&mut best, evaluations);
+    descent.keep(&mut best, EVALUATIONS_BOUND, clock);
     (best.bound < prices.bound).then_some(best)
 }
 
@@ -168,8 +169,7 @@ impl<'a> Descent<'a> {
         let visits = self.visits.len();
         let mut order: Vec<u32> = (0..narrow(visits + self.instance.counts.len())).collect();
         self.rng.shuffle(&mut order);
-        // The patterns of a few zones go by the same prices, so that threads share the work.
-        let together = (self.instance.zones / 4).clamp(1, 32);
+        let together = (self.instance.zones / 4).clamp(1, TOGETHER_MAX);
         for group in order.chunks((together * order.len() / visits.max(1)).max(1)) {
             if clock.expired() {
                 return;
@@ -244,13 +244,16 @@ impl<'a> Descent<'a> {
         (pattern.bound, pattern.best.clone())
     }
 
-    /// Keeps the current prices if they prove more.
-    fn keep(&mut self, best: &mut TaskPrices, evaluations: u32) {
+    /// Keeps the current prices if they prove more; out of time with the least evaluations.
+    fn keep(&mut self, best: &mut TaskPrices, evaluations: u32, clock: Clock<'_>) {
         let instance = self.instance;
         let zones: Vec<u32> = (0..narrow(instance.zones)).collect();
         let mut bound = if self.theta > 0.0 { 0.25 / self.theta } else { 0.0 };
-        for (zone, most) in self.fill(&zones, evaluations).into_iter().enumerate() {
-            bound += self.servers(zone) * most;
+        for zones in zones.chunks(TOGETHER_MAX) {
+            let evaluations = if clock.expired() { EVALUATIONS_STEP } else { evaluations };
+            let bounds = self.fill(zones, evaluations);
+            let servers = zones.iter().map(|zone| self.servers(*zone as usize));
+            bound += servers.zip(bounds).map(|(servers, most)| servers * most).sum::<f64>();
         }
         let counts = &instance.counts;
         bound += (0..counts.len()).map(|gang| counts.sum(gang, &self.price).max(0.0)).sum::<f64>();
