@@ -163,6 +163,7 @@ pub struct InputError {
 }
 
 impl InputError {
+    /// What was expected at this path, and what was found.
     #[cold]
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> InputError {
         InputError { path: path.into(), message: message.into() }

@@ -22,9 +22,11 @@ use super::rng::Stream;
 use super::values::Values;
 use rayon::prelude::*;
 
-/// Evaluations of the pattern search for one zone: in a step, and for a bound.
-const EVALUATIONS_STEP: u32 = 250;
-const EVALUATIONS_BOUND: u32 = 25_000;
+/// Evaluations of the pattern search by server of a zone, in a step and for a bound, and for one zone
+/// at most: where zones are few their patterns decide, and there is time for them.
+const EVALUATIONS_STEP: usize = 125;
+const EVALUATIONS_BOUND: usize = 25_000;
+const EVALUATIONS_MAX: usize = 250_000;
 /// Most passes: with few zones a pass is short, and later ones change nothing any more.
 const PASSES_MAX: u32 = 64;
 /// Steps of the first and of the last pass, as parts of what a task leaves to its server.
@@ -213,7 +215,9 @@ impl<'a> Descent<'a> {
 
     /// Finds the best patterns of these zones' servers, which `known` keeps; returns bounds of their
     /// profits.
-    fn fill(&mut self, zones: &[u32], evaluations: u32) -> Vec<f64> {
+    fn fill(&mut self, zones: &[u32], evaluations: usize) -> Vec<f64> {
+        let each = evaluations * self.instance.servers / self.instance.zones.max(1);
+        let evaluations = narrow(each.min(EVALUATIONS_MAX));
         let descent = &*self;
         let found: Vec<(f64, Filling)> = zones
             .par_iter()
@@ -245,7 +249,7 @@ impl<'a> Descent<'a> {
     }
 
     /// Keeps the current prices if they prove more; out of time with the least evaluations.
-    fn keep(&mut self, best: &mut TaskPrices, evaluations: u32, clock: Clock<'_>) {
+    fn keep(&mut self, best: &mut TaskPrices, evaluations: usize, clock: Clock<'_>) {
         let instance = self.instance;
         let zones: Vec<u32> = (0..narrow(instance.zones)).collect();
         let mut bound = if self.theta > 0.0 { 0.25 / self.theta } else { 0.0 };
