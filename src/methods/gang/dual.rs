@@ -268,8 +268,7 @@ impl<'a> Dual<'a> {
         for (i, c) in self.capacity.iter().enumerate().filter(|(_, c)| **c > 0.0) {
             let gradient = self.gradient[i];
             let at_zero = self.lambda[i] <= 0.0 && gradient > 0.0;
-            self.direction[i] =
-                if at_zero { 0.0 } else { gradient + MOMENTUM * self.direction[i] };
+            self.direction[i] = if at_zero { 0.0 } else { gradient + MOMENTUM * self.direction[i] };
             norm += self.direction[i] * self.direction[i] / c;
         }
         if norm <= 0.0 {

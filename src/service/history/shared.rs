@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the history's thread shares with the rest of the daemon.
+//! Counters and limits that the history's thread shares with the rest of the daemon.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::{Sender, TrySendError};
 
 use super::records::Record;
 use super::store::Limits;
+use crate::locks::lock;
 
 /// Counters since the start, the state, and the limits in force.
 #[derive(Debug)]
@@ -29,14 +30,12 @@ pub struct HistoryShared {
     /// Whether the database is open and its last write succeeded.
     pub healthy: AtomicBool,
     last_error: Mutex<Option<String>>,
-    retention_days: AtomicU32,
-    runs_days: AtomicU32,
-    max_mb: AtomicU32,
+    limits: Mutex<Limits>,
 }
 
 impl HistoryShared {
     /// Counters at zero.
-    pub fn new(limits: Limits) -> Arc<HistoryShared> {
+    pub(super) fn new(limits: Limits) -> Arc<HistoryShared> {
         Arc::new(HistoryShared {
             written: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
@@ -47,36 +46,33 @@ impl HistoryShared {
             pruned: AtomicU64::new(0),
             healthy: AtomicBool::new(false),
             last_error: Mutex::new(None),
-            retention_days: AtomicU32::new(limits.retention_days),
-            runs_days: AtomicU32::new(limits.runs_days),
-            max_mb: AtomicU32::new(limits.max_mb),
+            limits: Mutex::new(limits),
         })
     }
 
     /// The limits in force.
     pub fn limits(&self) -> Limits {
-        Limits {
-            retention_days: self.retention_days.load(Relaxed),
-            runs_days: self.runs_days.load(Relaxed),
-            max_mb: self.max_mb.load(Relaxed),
-        }
+        *lock(&self.limits)
     }
 
     /// Puts other limits in force, as after a reload; the thread takes them up
     /// within a second or so.
     pub fn set_limits(&self, limits: Limits) {
-        self.retention_days.store(limits.retention_days, Relaxed);
-        self.runs_days.store(limits.runs_days, Relaxed);
-        self.max_mb.store(limits.max_mb, Relaxed);
+        *lock(&self.limits) = limits;
+    }
+
+    /// Records that are not in the database because the channel was full or the disk failed.
+    pub fn not_written(&self) -> u64 {
+        self.dropped.load(Relaxed).saturating_add(self.lost.load(Relaxed))
     }
 
     /// Text of the last failure, until a write succeeds.
     pub fn last_error(&self) -> Option<String> {
-        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.last_error).clone()
     }
 
     pub(super) fn set_last_error(&self, text: Option<String>) {
-        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = text;
+        *lock(&self.last_error) = text;
     }
 }
 
@@ -89,7 +85,7 @@ pub struct HistorySender {
 
 impl HistorySender {
     /// Around the sending end of the channel that the thread reads.
-    pub fn new(sender: Sender<Record>, shared: Arc<HistoryShared>) -> HistorySender {
+    pub(super) fn new(sender: Sender<Record>, shared: Arc<HistoryShared>) -> HistorySender {
         HistorySender { sender, shared }
     }
 

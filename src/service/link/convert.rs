@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! From wire records to the planner's types.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_ffi::wire::{self, WireName};
 
 use phalanx_core::shape::{GresWant, LeftToSlurm, Memory, Shape, Sharing};
+use phalanx_core::{GresIdx, GresTypeIdx, NodeIdx};
 use phalanx_planner::cluster::{Held, RunningJob, Table, TableNode};
+use phalanx_planner::preference::{JobOrigin, Question};
 
 /// Slurm's NO_VAL: the value was not given.
 const NO_VAL: u32 = 0xffff_fffe;
@@ -16,7 +19,7 @@ const NO_VAL: u32 = 0xffff_fffe;
 #[derive(Debug, Clone, Default)]
 pub(super) struct GresIds {
     names: BTreeMap<(u32, u32), Arc<str>>,
-    dense: BTreeMap<(u32, u32), u32>,
+    dense: BTreeMap<(u32, u32), usize>,
 }
 
 impl GresIds {
@@ -36,18 +39,19 @@ impl GresIds {
         types.sort_by_key(|(_, name)| Arc::clone(name));
         self.dense.clear();
         for sorted in [&kinds, &types] {
-            self.dense.extend((0u32..).zip(sorted).map(|(id, (key, _))| (**key, id)));
+            self.dense.extend(sorted.iter().enumerate().map(|(at, (key, _))| (**key, at)));
         }
         let kinds = kinds.into_iter().map(|(_, name)| Arc::clone(name)).collect();
         (kinds, types.into_iter().map(|(_, name)| Arc::clone(name)).collect())
     }
 
-    fn kind(&self, plugin_id: u32) -> Option<u32> {
-        self.dense.get(&(plugin_id, 0)).copied()
+    fn kind(&self, plugin_id: u32) -> Option<GresIdx> {
+        self.dense.get(&(plugin_id, 0)).copied().map(GresIdx::new)
     }
 
-    fn gres_type(&self, plugin_id: u32, type_id: u32) -> Option<u32> {
-        (type_id != 0).then(|| self.dense.get(&(plugin_id, type_id)).copied()).flatten()
+    fn gres_type(&self, plugin_id: u32, type_id: u32) -> Option<GresTypeIdx> {
+        let at = self.dense.get(&(plugin_id, type_id)).filter(|_| type_id != 0);
+        at.copied().map(GresTypeIdx::new)
     }
 }
 
@@ -81,9 +85,24 @@ fn array_task(array_job_id: u32, task: u32) -> Option<(u32, u32)> {
     (array_job_id != 0 && task != NO_VAL).then_some((array_job_id, task))
 }
 
-/// Array job and task of an ask, if it is of one.
-pub(super) fn array_of(head: &wire::AskHead) -> Option<(u32, u32)> {
-    array_task(head.array_job_id, head.array_task_id)
+/// The question of an ask.
+pub(super) fn question<'a>(ask: &wire::Ask<'a>, ids: &GresIds) -> Question<'a> {
+    let head = ask.head;
+    Question {
+        job_id: head.job_id,
+        array_job_id: (head.array_job_id != 0).then_some(head.array_job_id),
+        array: array_task(head.array_job_id, head.array_task_id),
+        origin: JobOrigin {
+            user_id: head.user_id,
+            account_key: head.account_key,
+            name_key: head.name_key,
+        },
+        partition: head.partition.name(),
+        will_run: ask.mode() == Some(wire::Mode::WillRun),
+        input: ask.has(wire::PHX_ASK_INPUT),
+        nodes: head.node_bits,
+        shape: Cow::Owned(shape(ask, ids)),
+    }
 }
 
 /// Starts a job from the first of its messages.
@@ -100,7 +119,7 @@ pub(super) fn running_job(head: &wire::JobHead) -> RunningJob {
 /// Adds one message's allocations to the job.
 pub(super) fn add_allocs(job: &mut RunningJob, allocs: &[wire::Alloc]) {
     job.held.extend(allocs.iter().map(|alloc| Held {
-        node: alloc.node as usize,
+        node: alloc.node.into(),
         cpus: u64::from(alloc.cpus),
         memory_mb: alloc.memory_mb,
         gres: Vec::new(),
@@ -112,11 +131,11 @@ pub(super) fn add_gres(job: &mut RunningJob, gres: &[wire::JobGres], ids: &GresI
     if gres.is_empty() {
         return;
     }
-    let at: BTreeMap<usize, usize> =
+    let at: BTreeMap<NodeIdx, usize> =
         job.held.iter().enumerate().map(|(i, held)| (held.node, i)).collect();
     for entry in gres {
         let Some(kind) = ids.kind(entry.plugin_id) else { continue };
-        let held = at.get(&(entry.node as usize)).and_then(|&i| job.held.get_mut(i));
+        let held = at.get(&entry.node.into()).and_then(|&i| job.held.get_mut(i));
         if let Some(held) = held {
             held.gres.push((kind, ids.gres_type(entry.plugin_id, entry.type_id), entry.count));
         }
@@ -124,7 +143,7 @@ pub(super) fn add_gres(job: &mut RunningJob, gres: &[wire::JobGres], ids: &GresI
 }
 
 /// The request of an ask.
-pub(super) fn shape(ask: &wire::Ask<'_>, ids: &GresIds) -> Shape {
+fn shape(ask: &wire::Ask<'_>, ids: &GresIds) -> Shape {
     let head = ask.head;
     let sharing = match head.whole_node {
         0 => Sharing::Shared,

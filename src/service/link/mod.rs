@@ -5,9 +5,11 @@
 mod convert;
 mod copy;
 mod decide;
+mod decision;
 mod events;
 mod hist;
 mod order;
+mod recorder;
 pub mod recording;
 mod replica;
 mod responder;
@@ -17,8 +19,8 @@ mod settings;
 mod state;
 mod view;
 
-pub use decide::Asked;
-pub use events::{AskNote, BeganEvent, LinkEvent, OutcomeEvent};
+pub use decision::{Answer, Decision};
+pub use events::{BeganEvent, LinkEvent, OutcomeEvent};
 pub use hist::{Histogram, upper_edge_quantiles};
 pub use order::{OrderExchange, QueueReport};
 pub use replica::{Replayed, Replica};

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::link::decide;
-use crate::link::recording::{Answer, AskOp, Op, PreferencesOp, Rest, TableOp};
+use crate::link::recording::{AskOp, Op, PreferencesOp, RecordedAnswer, Rest, TableOp};
 use crate::link::settings::Settings;
 use crate::link::state::State;
+use phalanx_core::NodeIdx;
 use phalanx_planner::cluster::{Cluster, Table};
 use phalanx_planner::preference::{CandidateSet, Method, Note, Preference, PreferenceTable, Rows};
 
@@ -16,7 +17,7 @@ use phalanx_planner::preference::{CandidateSet, Method, Note, Preference, Prefer
 #[derive(Debug, Clone)]
 pub struct Replayed {
     /// The answer, in the form of the recorded one.
-    pub answer: Answer,
+    pub answer: RecordedAnswer,
     /// Mean dispersion of the nodes with the job.
     pub dispersion: Option<f64>,
 }
@@ -98,9 +99,9 @@ impl<'a> Replica<'a> {
     }
 
     /// Name of a node of the table in force.
-    pub fn node(&self, index: u32) -> String {
+    pub fn node(&self, index: NodeIdx) -> String {
         let table = self.state.placer.as_ref().map(|p| p.cluster().table());
-        let node = table.and_then(|t| t.nodes.get(index as usize));
+        let node = table.and_then(|t| t.nodes.get(index.at()));
         node.map_or_else(|| format!("#{index}"), |n| n.name.to_string())
     }
 
@@ -167,7 +168,8 @@ impl<'a> Replica<'a> {
     fn preferences(&mut self, op: &PreferencesOp) -> Result<(), String> {
         let current = self.state.placer.as_ref().filter(|_| op.current);
         let table = current.map(|p| Arc::clone(p.cluster().table())).unwrap_or_default();
-        let lists: Vec<Arc<[u32]>> = op.lists.iter().map(|list| list.as_slice().into()).collect();
+        let lists: Vec<Arc<[NodeIdx]>> =
+            op.lists.iter().map(|list| list.as_slice().into()).collect();
         let mut rows: Rows = Vec::with_capacity(op.rows.len());
         for row in op.rows.iter().filter(|_| !self.ignored.contains(&op.method)) {
             let mut sets = Vec::with_capacity(row.sets.len());
@@ -194,20 +196,12 @@ impl<'a> Replica<'a> {
         let settings = self.settings.as_ref().ok_or("a question before the state")?;
         let base = self.state.born;
         let now = base.checked_add(Duration::from_nanos(at_ns)).unwrap_or(base);
-        let asked = &ask.asked;
-        let answered = decide::answer(&mut self.state, settings, asked, &ask.candidates, now);
-        let placement = answered.placement.as_ref();
-        let choices = placement.map(|p| p.decision.choices()).unwrap_or_default();
+        let (question, words) = (&ask.question, &ask.candidates);
+        let answer = decide::answer(&mut self.state, settings, question, words, now);
+        let choices = answer.placement.as_ref().map(|p| p.decision.choices()).unwrap_or_default();
         let sum: f64 = choices.iter().map(|choice| choice.after).sum();
         let count = u32::try_from(choices.len()).ok().filter(|count| *count > 0);
-        Ok(Replayed {
-            answer: Answer::new(
-                answered.reason,
-                answered.detail,
-                placement,
-                answered.preference_use.as_ref(),
-            ),
-            dispersion: count.map(|count| sum / f64::from(count)),
-        })
+        let dispersion = count.map(|count| sum / f64::from(count));
+        Ok(Replayed { answer: RecordedAnswer::from(&answer), dispersion })
     }
 }

@@ -2,7 +2,7 @@
 //! Snapshots of a running slurmctld, read through libslurm.
 //!
 //! Each table is asked for with the time of the last answer; slurmctld then
-//! says "no change" for most of them, and the kept table serves again.
+//! says "no change" for most of them, and the last table serves again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use phalanx_core::limits;
 use phalanx_core::shape::{GresWant, LeftToSlurm, Memory, Shape, Sharing};
 use phalanx_core::snapshot::{
     Builder, Job, JobState, License, Node, NodeGres, Partition, Refused, Reservation, Snapshot,
-    gres,
+    Table, gres,
 };
 
 /// Slurm's `CR_MEMORY` bit of SelectTypeParameters (`slurm/slurm.h`).
@@ -42,12 +42,12 @@ pub enum SourceError {
     /// slurmctld could not be asked.
     #[error(transparent)]
     Slurm(#[from] SlurmError),
-    /// What it said did not pass the checks.
+    /// Its answer did not pass the checks.
     #[error("snapshot refused: {0}")]
     Refused(#[from] Refused),
 }
 
-/// What the controller's configuration says that the daemon needs.
+/// The part of the controller's configuration that the daemon needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterInfo {
     /// ClusterName.
@@ -73,8 +73,10 @@ pub struct Source {
     reservations: Option<Reservations>,
     licenses: Option<Licenses>,
     detail: NodeDetail,
-    /// When the nodes were last asked for, and how long it took.
+    /// Time of the last question for the nodes, and how long it took.
     nodes_asked: Option<(Instant, Duration)>,
+    /// Node table of the mirror, which the snapshots follow.
+    table: Option<Arc<Table>>,
     epoch: u64,
     /// Names of users that slurmctld did not send.
     users: BTreeMap<u32, Arc<str>>,
@@ -114,6 +116,7 @@ impl Source {
             licenses: None,
             detail: NodeDetail::default(),
             nodes_asked: None,
+            table: None,
             epoch: 0,
             users: BTreeMap::new(),
         }
@@ -138,14 +141,15 @@ impl Source {
 
     /// Asks for what changed; `None` when nothing did. `with_gres_used` asks
     /// for GRES in use too, which is slow in slurmctld: needed only while no
-    /// plugin tells it. Otherwise nodes are asked for at intervals that grow
+    /// plugin reports it. Otherwise nodes are asked for at intervals that grow
     /// with the time it takes (see [`NODES_SHARE`]).
     ///
     /// # Errors
-    /// See [`SourceError`]; what was read before is kept.
+    /// See [`SourceError`]; what was read before stays.
     pub fn poll(
         &mut self,
         with_gres_used: bool,
+        table: Option<Arc<Table>>,
         now_ms: u64,
     ) -> Result<Option<Snapshot>, SourceError> {
         let slurm = &self.slurm;
@@ -165,6 +169,12 @@ impl Source {
         changed |=
             refresh(&mut self.reservations, |t| t.updated(), |s| slurm.load_reservations(s))?;
         changed |= refresh(&mut self.licenses, |t| t.updated(), |s| slurm.load_licenses(s))?;
+        // Without a mirror the last numbering stays.
+        if let Some(table) = table {
+            let is_known = self.table.as_ref().is_some_and(|own| Arc::ptr_eq(own, &table));
+            changed |= !is_known;
+            self.table = Some(table);
+        }
         if !changed && self.epoch > 0 {
             return Ok(None);
         }
@@ -187,7 +197,10 @@ impl Source {
         };
         // Slots of dynamic nodes that are gone have no name.
         let nodes = nodes.into_iter().filter(|node| !node.name.is_empty()).collect();
-        builder.nodes(nodes)?;
+        match &self.table {
+            Some(table) => builder.nodes_by(table, nodes)?,
+            None => builder.nodes(nodes)?,
+        }
         self.partitions(&mut builder);
         self.reservations(&mut builder);
         self.licenses(&mut builder);
@@ -289,7 +302,7 @@ fn node(builder: &mut Builder, row: &NodeRow<'_>) -> Node {
     }
 }
 
-/// The name of a user that slurmctld did not send, asked for once; empty if nobody knows it.
+/// The name of a user that slurmctld did not send, asked for once; empty if the system has none.
 fn user_name(known: &mut BTreeMap<u32, Arc<str>>, user_id: u32) -> Arc<str> {
     let ask = || {
         let user = User::from_uid(Uid::from_raw(user_id)).ok().flatten();

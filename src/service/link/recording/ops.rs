@@ -7,14 +7,15 @@ use std::sync::Arc;
 use phalanx_ffi::wire::Reason;
 use serde::{Deserialize, Serialize};
 
-use crate::link::decide::Asked;
-use crate::link::recording::RawPreferences;
+use crate::link::decision::{Answer, Decision};
+use phalanx_core::NodeIdx;
+use phalanx_core::hash::fnv64;
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_methods::balance::fragment::Want;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{RunningJob, Table};
 use phalanx_planner::place::{Placement, Pool};
-use phalanx_planner::preference::{JobKey, Method, Preference, PreferenceUse, Rows};
+use phalanx_planner::preference::{JobKey, Method, Preference, Question, Rows};
 
 /// One record of a recording, as it is written.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -115,6 +116,10 @@ impl QueueOp {
     }
 }
 
+/// Preferences of one method: the method, whether made for the table in force, rows.
+#[derive(Debug)]
+pub struct RawPreferences(pub Method, pub bool, pub Rows);
+
 /// Preferences of one method, as written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PreferencesOp {
@@ -123,7 +128,7 @@ pub struct PreferencesOp {
     /// Made for the node table in force.
     pub current: bool,
     /// Node lists that tiers refer to.
-    pub lists: Vec<Vec<u32>>,
+    pub lists: Vec<Vec<NodeIdx>>,
     /// By key.
     pub rows: Vec<PreferenceRow>,
 }
@@ -131,7 +136,7 @@ pub struct PreferencesOp {
 impl PreferencesOp {
     /// Lists that several tiers share are written once.
     pub(super) fn of(RawPreferences(method, current, rows): RawPreferences) -> Self {
-        let mut lists: Vec<Vec<u32>> = Vec::new();
+        let mut lists: Vec<Vec<NodeIdx>> = Vec::new();
         let mut known = HashMap::new();
         let mut row = |(preference, taken): (Arc<Preference>, Vec<u32>)| {
             let sets = preference.sets.iter().enumerate().map(|(at, set)| {
@@ -174,23 +179,32 @@ pub struct AskOp {
     /// Decision id.
     pub decision: u64,
     /// The question.
-    pub asked: Asked<'static>,
+    #[serde(rename = "asked")]
+    pub question: Question<'static>,
     /// Words of the bitmap of candidates.
     #[serde(with = "words")]
     pub candidates: Vec<u64>,
     /// The answer.
-    pub answer: Answer,
+    pub answer: RecordedAnswer,
+}
+
+impl AskOp {
+    /// The record of a decision among these candidates.
+    pub(super) fn of(decision: &Decision, candidates: Vec<u64>) -> Self {
+        let Decision { id, question, answer, .. } = decision;
+        Self { decision: *id, question: question.clone(), candidates, answer: answer.into() }
+    }
 }
 
 /// An answer, as far as it is compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct RecordedAnswer {
     /// Reason why Slurm is to decide; empty: it is to take the nodes.
     pub reason: String,
     /// Detail of the reason, where it has one.
     pub detail: String,
     /// Decided nodes, also in shadow mode; empty if none.
-    pub nodes: Vec<u32>,
+    pub nodes: Vec<NodeIdx>,
     /// Method of the job's preference; empty without one.
     pub method: String,
     /// Position of the candidate set that decided.
@@ -200,22 +214,15 @@ pub struct Answer {
     pub digest: u64,
 }
 
-impl Answer {
-    pub(in crate::link) fn new(
-        reason: Option<Reason>,
-        detail: Option<&str>,
-        placement: Option<&Placement>,
-        preference_use: Option<&PreferenceUse>,
-    ) -> Self {
+impl From<&Answer> for RecordedAnswer {
+    fn from(answer: &Answer) -> Self {
+        let (placement, used) = (answer.placement.as_ref(), answer.preference_use.as_ref());
         Self {
-            reason: reason.map(Reason::as_str).unwrap_or_default().to_owned(),
-            detail: detail.unwrap_or_default().to_owned(),
+            reason: answer.reason.map(Reason::as_str).unwrap_or_default().to_owned(),
+            detail: answer.detail.unwrap_or_default().to_owned(),
             nodes: placement.map(|p| p.nodes.clone()).unwrap_or_default(),
-            method: preference_use
-                .map(|s| s.preference.method.as_str())
-                .unwrap_or_default()
-                .to_owned(),
-            set: preference_use.and_then(|s| s.set),
+            method: used.map(|s| s.preference.method.as_str()).unwrap_or_default().to_owned(),
+            set: used.and_then(|s| s.set),
             digest: placement.map_or(0, digest),
         }
     }
@@ -250,25 +257,16 @@ pub struct Change {
 /// FNV-1a over the bits of every figure of a decision.
 fn digest(placement: &Placement) -> u64 {
     let decision = &placement.decision;
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut add = |bits: u64| {
-        for byte in bits.to_le_bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
-    add(placement.candidates as u64);
-    add(decision.branch as u64);
-    add(decision.utilization.to_bits());
-    decision.weights.iter().for_each(|w| add(w.to_bits()));
+    let (candidates, branch) = (placement.candidates as u64, decision.branch as u64);
+    let mut figures = vec![candidates, branch, decision.utilization.to_bits()];
+    figures.extend(decision.weights.iter().map(|weight| weight.to_bits()));
     let runner_up = decision.runner_up.iter().map(|r| &r.choice);
     for choice in decision.choices().iter().chain(runner_up) {
-        add(u64::from(choice.node.raw()));
-        [choice.before, choice.after, choice.score].iter().for_each(|y| add(y.to_bits()));
+        figures.push(u64::from(choice.node.raw()));
+        figures.extend([choice.before, choice.after, choice.score].map(f64::to_bits));
     }
-    for need in &placement.needs {
-        [need.cpus, need.memory_mb].into_iter().for_each(&mut add);
-    }
-    hash
+    figures.extend(placement.needs.iter().flat_map(|need| [need.cpus, need.memory_mb]));
+    fnv64(figures.into_iter().flat_map(u64::to_le_bytes))
 }
 
 /// Words of a bitmap as hexadecimal text.
