@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Instant;
 
 use crossbeam_channel::Sender;
@@ -26,8 +26,9 @@ use crate::link::order::OrderExchange;
 use crate::link::recording::{self, Event, EventKind, Op, Recording};
 use crate::link::session::{PluginCounters, Session, Step};
 use crate::link::settings::{Mode, Settings};
-use crate::link::state::{State, lock};
+use crate::link::state::State;
 use crate::link::view::LinkView;
+use crate::locks::{lock, read, write};
 use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
@@ -63,7 +64,7 @@ impl Responder {
 
     /// Settings in force.
     pub fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&read(&self.settings))
     }
 
     /// Puts a new configuration in force for the next decision.
@@ -80,7 +81,7 @@ impl Responder {
             placer.maintain();
         }
         let (generation, text) = (settings.generation, settings.config.clone());
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        *write(&self.settings) = Arc::new(settings);
         state.record(|_| EventKind::Op(Op::Settings(generation, text.to_string())));
         Ok(())
     }
@@ -111,7 +112,7 @@ impl Responder {
             }
         }
         state.record(|_| EventKind::Op(Op::Levels(recording::levels(&settings.tuning))));
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        *write(&self.settings) = Arc::new(settings);
     }
 
     /// Counts of the link, copied.

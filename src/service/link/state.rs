@@ -2,7 +2,7 @@
 //! The state behind the mirror's lock.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use log::warn;
@@ -107,9 +107,4 @@ impl State {
             placer.end_job(job_id);
         }
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic aborts the daemon, so a poisoned lock is never seen.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,7 +7,7 @@ use crate::api::types::{EnergyReport, EnergyRow, NodePower};
 use crate::clock::now_ms;
 use crate::daemon::methods::bags::{Configured, Known, price_at, zoned};
 use crate::daemon::shared::Shared;
-use crate::sync::lock;
+use crate::locks::lock;
 use phalanx_planner::bag::{Knowledge, WattsFrom};
 
 /// Power and energy as they are believed, and where the figures come from.

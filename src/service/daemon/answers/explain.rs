@@ -15,7 +15,7 @@ use crate::daemon::decision_views::planned_preference;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::decision_memory::{Key, Known};
 use crate::history::{DecisionRow, HistoryReader};
-use crate::sync::lock;
+use crate::locks::lock;
 use phalanx_core::limits::RUNTIME_RUNS_MIN;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};

@@ -13,7 +13,7 @@ use super::round::{PlacementMethod, Round};
 use crate::config::{BagConfig, BagLoss, BagMode, Config};
 use crate::daemon::measured_values::BAG_POWER_W;
 use crate::daemon::state::power::{Power, configured};
-use crate::sync::lock;
+use crate::locks::lock;
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_methods::bag::Mode;
 use phalanx_methods::learn::{JobTraits, Source, Speeds, class_of, node_class_of};

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::api::types::SlurmStatus;
 use crate::clock::millis;
+use crate::locks::{lock, read, write};
 use crate::source::slurm::{ClusterInfo, SourceError};
-use crate::sync::{lock, read, write};
 use phalanx_core::snapshot::{JobState, Snapshot};
 
 /// The newest snapshot, and how polling goes.

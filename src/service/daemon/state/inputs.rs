@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::config::Config;
-use crate::sync::lock;
+use crate::locks::lock;
 use phalanx_core::blocks::Located;
 use phalanx_core::limits::{DATA_INPUTS_MAX, DATA_MAPS_MAX, DATA_SAMPLES_MAX, SPLITS_MAX};
 use phalanx_core::number::as_f64;
