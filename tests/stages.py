@@ -67,9 +67,8 @@ def skip(names):
 
 def programs():
     """Variables that say where the programs and the overlay under test are."""
-    places = {"PHALANX_BIN_DIR": os.path.join(TOP, "target", "debug"),
-              "PHALANX_OVERLAY_DIR": os.path.join(TOP, "build", f"slurm-{slurm()}")}
-    return tuple((name, os.environ.get(name) or place) for name, place in places.items())
+    return (("PHALANX_BIN_DIR", os.path.join(TOP, "target", "debug")),
+            ("PHALANX_OVERLAY_DIR", os.path.join(TOP, "build", f"slurm-{slurm()}")))
 
 
 def slurm():

@@ -62,11 +62,3 @@ index_type! {
     /// A GRES type's position (`gpu:a100`) among the types of the node table.
     GresTypeIdx
 }
-index_type! {
-    /// A job's position in the job table.
-    JobIdx
-}
-index_type! {
-    /// A resource dimension's position (cpu, memory, a GRES type, a licence).
-    DimIdx
-}

@@ -40,8 +40,10 @@ pub trait Beliefs {
 /// Settings of the gang method.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// `best` or `seed`.
+    /// `ga` or `seed`.
     pub mode: gang::Mode,
+    /// Parameters of the genetic algorithm.
+    pub ga: gang::GaParams,
     /// Seed of the search.
     pub seed: u64,
     /// Threads of the search.
@@ -66,7 +68,8 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            mode: gang::Mode::Best,
+            mode: gang::Mode::Ga,
+            ga: gang::GaParams::default(),
             seed: 1,
             threads: 1,
             bonus_scale: phalanx_methods::learn::BONUS_SCALE_SHIPPED,

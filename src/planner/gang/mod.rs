@@ -38,7 +38,7 @@ pub fn plan(inputs: &Inputs<'_>) -> (MethodPlan, Last) {
     let model = Model::new(inputs);
     let mode = match inputs.settings.mode {
         gang::Mode::Seed => "seed",
-        gang::Mode::Best => "best",
+        gang::Mode::Ga => "ga",
         gang::Mode::Exact => "exact",
     };
     let mut report = MethodReport {
@@ -59,6 +59,7 @@ pub fn plan(inputs: &Inputs<'_>) -> (MethodPlan, Last) {
     let remaining = || (inputs.remaining)().map(|left| left.saturating_sub(reserved));
     let options = Options {
         mode: inputs.settings.mode,
+        ga: inputs.settings.ga,
         seed: inputs.settings.seed,
         threads: inputs.settings.threads,
         remaining: &remaining,

@@ -14,6 +14,7 @@ use super::reserve::{Reservation, reserve};
 use super::usage::Usage;
 use super::{Licences, NodeJob, NodeLoad, Order, Setup};
 use phalanx_core::NodeIdx;
+use phalanx_core::number::whole;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::learn::runtime::{Prediction, Runtimes};
@@ -29,7 +30,7 @@ use phalanx_planner::usage::NodeUsage;
 
 use super::choose::Rule;
 
-/// Waiting jobs that one pass looks at, and that gangs and weights are made from.
+/// Waiting jobs in one pass; gangs and weights are made from these too.
 const LOOKED_AT: usize = 2_000;
 /// Rounds of planning over the whole time of a long log.
 const ROUNDS: i64 = 20_000;
@@ -54,14 +55,14 @@ pub struct Outcome {
 /// Runs all jobs; calls `progress` with the number of jobs ended so far.
 ///
 /// # Errors
-/// The balance engine's words for a tuning that it does not take.
+/// Fails with the balance engine's error for a tuning that it does not take.
 pub fn run(
     load: &NodeLoad,
     setup: &Setup,
     beliefs: &dyn Beliefs,
-    told: &dyn Fn(usize),
+    progress: &dyn Fn(usize),
 ) -> Result<Outcome, String> {
-    run_until(load, setup, beliefs, None, told)
+    run_until(load, setup, beliefs, None, progress)
 }
 
 /// The same, but at most to `until_s`, Unix seconds.
@@ -73,7 +74,7 @@ pub fn run_until(
     setup: &Setup,
     beliefs: &dyn Beliefs,
     until_s: Option<i64>,
-    told: &dyn Fn(usize),
+    progress: &dyn Fn(usize),
 ) -> Result<Outcome, String> {
     let began = Instant::now();
     let mut sim = Sim::new(load, setup, beliefs)?;
@@ -86,7 +87,7 @@ pub fn run_until(
         }
         sim.step(now_s);
         if sim.ended.is_multiple_of(1 << 8) {
-            told(sim.ended);
+            progress(sim.ended);
         }
     }
     let joules = sim.joules();
@@ -263,8 +264,7 @@ impl<'a> Sim<'a> {
                     rank: Rank::ARRIVAL,
                 };
                 if let Some(guard) = &mut self.guard {
-                    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-                    guard.arrived(request, prediction.mean_s as u64); // 1 to the limit
+                    guard.arrived(request, whole(prediction.mean_s));
                 }
                 Rank::learned(&prediction, submit_s)
             }

@@ -10,7 +10,9 @@ use crate::daemon::state::inputs::{Input, JobData};
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::JobState;
 use phalanx_core::{NodeIdx, hostlist};
-use phalanx_methods::data_jobs::blockmap::{BlockMap, Dealt, Locality, MapNode, Pace, Range, deal};
+use phalanx_methods::data_jobs::blockmap::{
+    Assignment, BlockMap, Locality, MapNode, Pace, Range, assign,
+};
 use phalanx_planner::data_jobs::{MB, layout};
 use phalanx_planner::preference::DataNote;
 
@@ -118,7 +120,7 @@ impl Shared {
         let speed = config.data.speed_mb_per_s;
         let pace =
             Pace { remote_extra: speed / config.data.transfer_mb_per_s, remote_share: share };
-        let dealt: Dealt = deal(&input.splits, &node_of, &tasks, pace);
+        let dealt: Assignment = assign(&input.splits, &node_of, &tasks, pace);
         let map_node = |((name, _), &tasks): (&(Arc<str>, u64), &u32)| MapNode {
             name: name.to_string(),
             tasks,

@@ -9,8 +9,7 @@ use crate::locks::lock;
 use phalanx_core::limits::{DATA_INPUTS_MAX, DATA_SAMPLES_MAX};
 use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
-use phalanx_methods::data_jobs::bisect::Attenuation;
-use phalanx_methods::learn::attenuation::{CoreSpeed, Form, fit};
+use phalanx_methods::data_jobs::attenuation::{Attenuation, CoreSpeed, fit};
 use phalanx_methods::learn::{ClassKey, JobTraits, class_of};
 
 /// The latest speeds of each job class.
@@ -46,15 +45,10 @@ impl CoreSpeeds {
         let data = &config.data;
         let samples: Vec<CoreSpeed> =
             lock(&self.0).get(class).into_iter().flatten().copied().collect();
-        let Some(found) = fit(&samples, data.alpha) else {
-            return (data.speed_mb_per_s, Attenuation::Linear(data.alpha), 0);
-        };
-        let attenuation = match found.form {
-            Form::Linear(alpha) => Attenuation::Linear(alpha),
-            Form::Table(values) => Attenuation::Table(values),
-            Form::Amdahl(beta) => Attenuation::Amdahl(beta),
-        };
-        (found.speed, attenuation, samples.len() as u64)
+        match fit(&samples, data.alpha) {
+            None => (data.speed_mb_per_s, Attenuation::Linear(data.alpha), 0),
+            Some(found) => (found.speed, found.form, samples.len() as u64),
+        }
     }
 }
 
