@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Ids, units, sets, requests, snapshots and traces: the terms that every other crate uses.
 //!
-//! Nothing here does I/O, reads a clock or draws random numbers; `clippy.toml` of this crate
-//! holds it to that.
+//! Nothing here does I/O or reads a clock, and random numbers come from a given seed;
+//! `clippy.toml` of this crate holds it to that.
 #![forbid(unsafe_code)]
 
 pub mod amount;
 pub mod blocks;
 pub mod collect;
 pub mod comment;
+pub mod hash;
 pub mod hostlist;
 mod ids;
 pub mod limits;
 mod node_set;
 pub mod number;
 pub mod problem;
+pub mod random;
 mod resources;
 pub mod run;
 pub mod shape;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the problems of `phalanx solve` have in common: names, numbers, and
-//! errors that name a field.
+//! Names, numbers and errors that the problems of `phalanx solve` share.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,20 +7,21 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A field of a problem that is not as it must be.
+/// An input that cannot be used: a field of a problem, a file or an argument.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {what}")]
-pub struct FieldError {
-    /// Path of the field, for example `jobs[3].request[1]`.
-    pub field: String,
-    /// What was expected and what was found.
-    pub what: String,
+#[error("{path}: {message}")]
+pub struct InputError {
+    /// Path of the field, for example `jobs[3].request[1]`, or name of the file or argument.
+    pub path: String,
+    /// Text that says what was expected and what was found.
+    pub message: String,
 }
 
-impl FieldError {
-    /// An error in `field`.
-    pub fn new(field: impl fmt::Display, what: impl fmt::Display) -> Self {
-        Self { field: field.to_string(), what: what.to_string() }
+impl InputError {
+    /// An error at `path`.
+    #[cold]
+    pub fn new(path: impl fmt::Display, message: impl fmt::Display) -> Self {
+        Self { path: path.to_string(), message: message.to_string() }
     }
 }
 
@@ -49,12 +49,12 @@ pub struct Name<'a>(#[serde(borrow)] pub Cow<'a, str>);
 pub fn distinct<'a>(
     names: impl Iterator<Item = &'a str>,
     path: impl Fn(usize) -> String,
-) -> Result<(), FieldError> {
+) -> Result<(), InputError> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for (at, name) in names.enumerate() {
         if let Some(first) = seen.insert(name, at) {
             let what = format!("{name:?} is already the name of {}", path(first));
-            return Err(FieldError::new(path(at), what));
+            return Err(InputError::new(path(at), what));
         }
     }
     Ok(())
@@ -69,12 +69,12 @@ pub fn length(
     got: usize,
     expected: usize,
     of: &str,
-) -> Result<(), FieldError> {
+) -> Result<(), InputError> {
     if got == expected {
         return Ok(());
     }
     let what = format!("expected {expected} entries (one for each of `{of}`), got {got}");
-    Err(FieldError::new(path(), what))
+    Err(InputError::new(path(), what))
 }
 
 /// A number of the answer: whole ones print without a fraction.

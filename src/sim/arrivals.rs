@@ -12,21 +12,20 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::nodes::load::shape_of;
 use super::nodes::{NodeJob, NodeLoad};
+use phalanx_core::random::Stream;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::Job;
 use phalanx_core::trace::sacct::Row;
 use phalanx_methods::learn::JobTraits;
 use phalanx_methods::learn::runtime::JobClass;
 
-/// A history shorter than this, hours, tells no rates.
+/// A history shorter than this, hours, gives no rates.
 const HOURS_MIN: usize = 24;
-/// A history of fewer runs tells none either.
+/// A history of fewer runs gives none either.
 const RUNS_MIN: usize = 20;
 /// Hours of history from which rates follow the hour of the day.
 const DAILY_HOURS: usize = 3 * 24;
@@ -40,7 +39,7 @@ const SAMPLED_MAX: usize = 200_000;
 const FIRST_ID: u32 = 0x8000_0000;
 const HOUR_S: i64 = 3600;
 
-/// What was sampled, and from what.
+/// Sampled arrivals and their source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Arrivals {
     /// Jobs sampled.
@@ -53,13 +52,13 @@ pub struct Arrivals {
     pub hours: usize,
     /// Classes of jobs.
     pub classes: usize,
-    /// `week`, `day` or `none`: the hours that rates are told apart by.
+    /// `week`, `day` or `none`: the period over which rates differ by the hour.
     pub rates_by: String,
-    /// Why nobody new arrives, if so.
+    /// Reason for which no new job arrives, if so.
     pub none: Option<String>,
 }
 
-/// How hours are told apart.
+/// Classes of hours.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Week,
@@ -153,7 +152,6 @@ struct Sampler<'a> {
 }
 
 impl Sampler<'_> {
-    #[allow(clippy::cast_precision_loss)] // counts of runs and hours
     fn class(&mut self, runs: &[&Run], load: &NodeLoad, jobs: &mut Vec<NodeJob>) {
         let mut counts = vec![0.0; self.by.bins()];
         for run in runs {
@@ -164,7 +162,7 @@ impl Sampler<'_> {
         let overall = runs.len() as f64 / self.seen.max(1) as f64;
         // Each class has numbers of its own, so that one more class moves no other's.
         self.seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
+        let mut random = Stream::new(self.seed);
         let mean_s = runs.iter().map(|run| run.elapsed_ms as f64 / 1000.0).sum::<f64>()
             / runs.len().max(1) as f64;
         let mut at_h = 0.0;
@@ -176,11 +174,13 @@ impl Sampler<'_> {
             let rate = (count + PRIOR_HOURS * overall) / (seen + PRIOR_HOURS);
             let mut time_h = at_h;
             loop {
-                time_h -= unit(&mut random).ln() / rate;
+                // Above 0 and at most 1.
+                let unit = random.unit() + f64::EPSILON / 2.0;
+                time_h -= unit.ln() / rate;
                 if time_h >= end_h || jobs.len() >= SAMPLED_MAX {
                     break;
                 }
-                let pick = random.next_u64() % (runs.len().max(1) as u64);
+                let pick = random.bits() % (runs.len().max(1) as u64);
                 let run = usize::try_from(pick).ok().and_then(|at| runs.get(at));
                 let job = run.and_then(|run| job_of(run, self.at_s(time_h), mean_s, load));
                 jobs.extend(job);
@@ -195,13 +195,7 @@ impl Sampler<'_> {
     }
 }
 
-/// Above 0 and at most 1.
-#[allow(clippy::cast_precision_loss)] // 53 bits
-fn unit(random: &mut Xoshiro256PlusPlus) -> f64 {
-    ((random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
-}
-
-/// A job like this run; `None` where nobody knows what the run asked for.
+/// A job like this run; `None` where the run's request is not known.
 fn job_of(run: &Run, submit_s: i64, mean_s: f64, load: &NodeLoad) -> Option<NodeJob> {
     let row = Row {
         tres_req: run.tres_req.clone(),
@@ -228,7 +222,6 @@ fn job_of(run: &Run, submit_s: i64, mean_s: f64, load: &NodeLoad) -> Option<Node
         shape,
         ..Job::default()
     };
-    #[allow(clippy::cast_precision_loss)] // a job's seconds
     let expected_s = Some(mean_s.clamp(1.0, class.limit_s.max(1) as f64));
     let limit_s = class.limit_s;
     Some(NodeJob { job, run_s, limit_s, class, expected_s, held: None, sampled: true })

@@ -4,24 +4,22 @@
 //! nothing leaves; what fits nowhere when its turn comes is dropped.
 //!
 //! With a window, so many pods may be looked at ahead, and the one goes first
-//! that costs least; nobody is overtaken more often than allowed.
+//! that costs least; no pod is overtaken more often than allowed.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::fleet::{FleetNode, PodShape, Spot, WHOLE};
 use super::metrics::{Figures, Utilization};
 use super::policy::Policy;
 use super::reference::Scorer;
+use phalanx_core::random::Stream;
 use phalanx_core::trace::openb::Pod;
 use phalanx_core::trace::spec::NodeSpec;
 use phalanx_methods::balance::fragment::{GPUS_MAX, Mix, Want};
 use phalanx_methods::balance::lookahead::Window;
 
-/// How pods arrive.
+/// Parameters of the arrivals.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Inflation {
     /// Seed of order and repetition.
@@ -30,7 +28,7 @@ pub struct Inflation {
     pub target: f64,
     /// Pods that may be looked at, at least 1.
     pub window: usize,
-    /// How often a pod may be overtaken.
+    /// Number of times that a pod may be overtaken.
     pub overtakes_max: u32,
 }
 
@@ -68,22 +66,15 @@ impl Arrivals {
         arrivals
     }
 
-    #[allow(clippy::cast_precision_loss)] // thousandths of GPUs stay below 2^53
     fn inflate(&mut self, listed: &[u32], gpu_total: u64, how: &Inflation) {
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(how.seed);
-        let mut below = |bound: usize| -> usize {
-            let wide = u128::from(rng.next_u64()) * bound as u128;
-            usize::try_from(wide >> 64).unwrap_or(0)
-        };
-        for at in (1..self.order.len()).rev() {
-            self.order.swap(at, below(at + 1));
-        }
+        let mut random = Stream::new(how.seed);
+        random.shuffle(&mut self.order);
         let size = |shape: &u32| self.shapes.get(*shape as usize).map_or(0, PodShape::gpu_total);
         let mut requested: u64 = self.order.iter().map(size).sum();
         let target = how.target * gpu_total as f64;
         // A list without GPU requests would never get there.
         while (requested as f64) < target && listed.iter().any(|shape| size(shape) > 0) {
-            let Some(shape) = listed.get(below(listed.len())) else { return };
+            let Some(shape) = listed.get(random.below(listed.len())) else { return };
             requested += size(shape);
             self.order.push(*shape);
         }
@@ -160,7 +151,7 @@ impl<'a> Filler<'a> {
         *self.best.get(shape as usize)?
     }
 
-    /// Who should go first (least).
+    /// Urgency; the least goes first.
     fn urgency(&self, shape: u32) -> f64 {
         self.urgency.get(shape as usize).copied().unwrap_or_default()
     }
@@ -223,7 +214,7 @@ fn least(scores: &[f64]) -> Option<usize> {
     best.map(|(_, at)| at)
 }
 
-/// What became of the pods.
+/// Result of a filling.
 #[derive(Debug, Clone, Default)]
 pub struct Filled {
     /// Nodes in the end.
@@ -328,14 +319,12 @@ impl Curve {
         }
     }
 
-    #[allow(clippy::cast_precision_loss)] // thousandths stay below 2^53
     fn end(&mut self) {
         let percent = |part: u64| 100.0 * part as f64 / self.total.max(1) as f64;
         self.points.push((percent(self.requested), percent(self.allocated)));
     }
 }
 
-#[allow(clippy::cast_precision_loss)] // thousandths stay below 2^53
 fn figures(filled: &Filled, gpu_total: u64, policy: Policy, mix: &Mix) -> Figures {
     let percent = |part: f64, whole: f64| if whole > 0.0 { 100.0 * part / whole } else { 0.0 };
     let sum = |of: &dyn Fn(&FleetNode) -> u64| filled.nodes.iter().map(of).sum::<u64>() as f64;

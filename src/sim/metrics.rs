@@ -77,7 +77,6 @@ pub fn wait_s(job: &SimJob, start_s: i64) -> i64 {
 }
 
 /// Bounded slowdown of a job.
-#[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
 pub fn bounded_slowdown(job: &SimJob, start_s: i64) -> f64 {
     let turnaround = wait_s(job, start_s) as f64 + job.run_s as f64;
     (turnaround / job.run_s.max(TAU_S) as f64).max(1.0)
@@ -90,7 +89,6 @@ pub fn percentile<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
 }
 
 /// All figures of a run on a pool of CPUs.
-#[allow(clippy::cast_precision_loss)]
 pub fn of_pool(policy: Policy, load: &Workload, schedule: &Schedule) -> Figures {
     let pairs = || load.jobs.iter().zip(schedule.starts_s.iter().copied());
     let mut waits: Vec<i64> = pairs().map(|(job, start)| wait_s(job, start)).collect();
@@ -130,7 +128,6 @@ pub fn of_pool(policy: Policy, load: &Workload, schedule: &Schedule) -> Figures 
 
 impl Figures {
     /// Fills what was measured with the real clock.
-    #[allow(clippy::cast_precision_loss)]
     pub fn time(&mut self, wall: std::time::Duration, mut took_us: Vec<f32>) {
         took_us.sort_unstable_by(f32::total_cmp);
         self.wall_s = wall.as_secs_f64();

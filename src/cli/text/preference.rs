@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A method's wish for a job, in words.
+//! A method's node preference for a job, in words.
 
 use super::units::{KWH, amount, fraction, fraction_or_dash, seconds_fine, time, watts_from};
 use super::{Left, Right, clean, facts, lines, table};
-use phalanx_planner::steer::{
+use phalanx_planner::preference::{
     BagNote, BagRow, BagShare, ClassSpeed, DataNote, GangNote, Note, TaskRow,
 };
-use phalanx_service::api::types::SteerReport;
+use phalanx_service::api::types::PreferenceReport;
 
-/// Everything of it.
-pub fn whole(out: &mut String, steer: &SteerReport) {
-    let made = format!("{} at {}", clean(&steer.method), time(steer.made_ms));
-    let mut list = vec![("Steered by", made)];
-    list.push(("", became(steer)));
-    list.extend(facts_of_note(&steer.note));
+/// The whole preference.
+pub fn whole(out: &mut String, preference: &PreferenceReport) {
+    let made = format!("{} at {}", clean(&preference.method), time(preference.made_ms));
+    let mut list = vec![("Preferred by", made)];
+    list.push(("", became(preference)));
+    list.extend(facts_of_note(&preference.note));
     facts(out, &list);
-    tasks(out, &steer.note);
+    tasks(out, &preference.note);
 }
 
 /// Lines of a list of facts.
@@ -34,24 +34,24 @@ pub fn facts_of_note(note: &Note) -> Vec<(&'static str, String)> {
     list
 }
 
-/// In a few words, for a table.
-pub fn short(steer: &SteerReport) -> String {
-    match &steer.note {
-        Note::Gang(gang) => format!("{}; {}", became(steer), speeds(gang)),
+/// The preference in a few words, for a table.
+pub fn short(preference: &PreferenceReport) -> String {
+    match &preference.note {
+        Note::Gang(gang) => format!("{}; {}", became(preference), speeds(gang)),
         Note::Data(data) => match (&data.error, data.local_share) {
             (Some(error), _) => format!("input not planned: {}", clean(error)),
-            (None, Some(share)) => format!("{}; {} local", became(steer), percent(share)),
-            (None, None) => became(steer),
+            (None, Some(share)) => format!("{}; {} local", became(preference), percent(share)),
+            (None, None) => became(preference),
         },
-        Note::Bag(note) => format!("{}; {}", became(steer), shares(&note.bag)),
-        Note::None => became(steer),
+        Note::Bag(note) => format!("{}; {}", became(preference), shares(&note.bag)),
+        Note::None => became(preference),
     }
 }
 
-pub fn became(steer: &SteerReport) -> String {
-    match (&steer.tier, &steer.unused) {
-        (Some(tier), None) => format!("to {}", clean(tier)),
-        (Some(tier), Some(why)) => format!("to {} ({})", clean(tier), clean(why)),
+pub fn became(preference: &PreferenceReport) -> String {
+    match (&preference.candidate_set, &preference.unused) {
+        (Some(set), None) => format!("to {}", clean(set)),
+        (Some(set), Some(why)) => format!("to {} ({})", clean(set), clean(why)),
         (None, Some(why)) => format!("not followed ({})", clean(why)),
         (None, None) => "not followed".to_owned(),
     }
@@ -155,14 +155,14 @@ fn speeds(gang: &GangNote) -> String {
         Some(speed) => format!("{} {} ({:.1} runs)", clean(&s.nodes), fraction(speed), s.runs),
         None => format!("{} never tried", clean(&s.nodes)),
     };
-    let one = |s| format!("{}{}", known(s), kept(s.kept_for.as_deref()));
+    let one = |s| format!("{}{}", known(s), reserved(s.reserved_for.as_deref()));
     gang.speeds.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Why a class comes late.
-fn kept(kept_for: Option<&str>) -> String {
-    let text = |gres| format!(" (kept for jobs that ask for {})", clean(gres));
-    kept_for.map(text).unwrap_or_default()
+/// The reason why a class comes late.
+fn reserved(reserved_for: Option<&str>) -> String {
+    let text = |gres| format!(" (reserved for jobs that ask for {})", clean(gres));
+    reserved_for.map(text).unwrap_or_default()
 }
 
 fn worth(gang: &GangNote) -> String {
@@ -212,7 +212,7 @@ fn task(row: &TaskRow) -> [String; 10] {
         row.component.to_string(),
         if row.tasks > 0 { row.tasks.to_string() } else { waits() },
         if row.nodes.is_empty() { waits() } else { clean(&row.nodes) },
-        clean(&row.class) + &kept(row.kept_for.as_deref()),
+        clean(&row.class) + &reserved(row.reserved_for.as_deref()),
         row.speed.map_or_else(|| "untried".to_owned(), fraction),
         format!("{:.1}", row.runs),
         fraction(row.value),

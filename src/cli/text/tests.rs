@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::units::time;
-use phalanx_planner::steer::{ClassSpeed, GangNote, Note, TaskRow};
-use phalanx_service::api::types::SteerReport;
+use phalanx_planner::preference::{ClassSpeed, GangNote, Note, TaskRow};
+use phalanx_service::api::types::PreferenceReport;
 
 pub fn map<V: Clone>(entries: &[(&str, V)]) -> BTreeMap<String, V> {
     entries.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
@@ -27,7 +27,7 @@ pub fn assert_text(actual: &str, expected: &str) {
 /// Planned on these nodes, or waiting.
 pub fn gang_note(on: Option<&str>) -> Note {
     let speed = |nodes: &str, speed: Option<f64>, runs| ClassSpeed {
-        kept_for: speed.is_none().then(|| "gres/gpu".to_owned()),
+        reserved_for: speed.is_none().then(|| "gres/gpu".to_owned()),
         nodes: nodes.into(),
         speed,
         runs,
@@ -46,8 +46,8 @@ pub fn gang_note(on: Option<&str>) -> Note {
     };
     let mut task_terms = vec![row("x/c8", Some(1.0), 1.25)];
     if on.is_none() {
-        let kept_for = Some("gres/gpu".to_owned());
-        task_terms.push(TaskRow { kept_for, ..row("y/c8", None, 0.0) });
+        let reserved_for = Some("gres/gpu".to_owned());
+        task_terms.push(TaskRow { reserved_for, ..row("y/c8", None, 0.0) });
     }
     Note::Gang(GangNote {
         job_type: "physics/lqcd/n2:c16".into(),
@@ -62,11 +62,12 @@ pub fn gang_note(on: Option<&str>) -> Note {
     })
 }
 
-pub fn steer_report() -> SteerReport {
-    SteerReport {
+pub fn preference_report() -> PreferenceReport {
+    PreferenceReport {
         method: "gang".into(),
         made_ms: 0,
-        tier: Some("x/c8".into()),
+        candidate_set: Some("x/c8".into()),
+        tier: None,
         unused: Some("stale: x3 busy".into()),
         note: gang_note(Some("x[1-2]")),
     }

@@ -45,7 +45,7 @@ impl Header {
     /// Reads the header line.
     ///
     /// # Errors
-    /// What is missing of it.
+    /// Number of bytes or fields that it lacks.
     pub fn parse(line: &str, zone: TimeZone) -> Result<Header, String> {
         let line = line.trim_end();
         let name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '%';
@@ -174,7 +174,7 @@ impl Header {
 /// Returns the number of steps; of those the energy counts.
 ///
 /// # Errors
-/// When there is no header, or the input breaks.
+/// Fails when there is no header, or the input breaks.
 pub fn read<R: BufRead>(
     reader: R,
     zone: &TimeZone,
@@ -190,7 +190,7 @@ pub fn read<R: BufRead>(
 /// The same for a text of which every line must be readable.
 ///
 /// # Errors
-/// As of [`read`]; the first line that cannot be read, beyond which nothing is.
+/// Fails as [`read`] does, and at the first line that cannot be read.
 pub fn read_whole<R: BufRead>(
     reader: R,
     zone: &TimeZone,

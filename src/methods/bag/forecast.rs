@@ -4,10 +4,10 @@
 
 use super::SolveError;
 use super::model::{Model, State};
-use super::num::float;
 use super::problem::Problem;
 use super::totals::{Rates, Totals, apportion, optimum};
-use phalanx_core::problem::FieldError;
+use phalanx_core::number::as_f64;
+use phalanx_core::problem::InputError;
 
 /// Tasks of one type that arrive together.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,7 +20,7 @@ pub struct Bag {
     pub revenue: f64,
 }
 
-/// What is expected to arrive later, in any order; usually the type mix of the
+/// Tasks that are expected to arrive later, in any order; usually the type mix of the
 /// past scaled to the planning horizon, less what has arrived.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Forecast {
@@ -46,13 +46,13 @@ impl OnlinePlanner {
     /// Takes machines, rates, price and loads from `problem`; not its users.
     ///
     /// # Errors
-    /// As [`super::solve`].
+    /// Fails as [`super::solve`] does.
     pub fn new(problem: &Problem) -> Result<Self, SolveError> {
         problem.validate()?;
         let model = Model::with_types(problem, &vec![true; problem.etc_s.len()]);
         if model.usable.is_empty() {
             let what = "none has a machine to run tasks";
-            return Err(SolveError::Infeasible(FieldError::new("machine_types", what)));
+            return Err(SolveError::Infeasible(InputError::new("machine_types", what)));
         }
         let owed = vec![vec![0.0; model.usable.len()]; model.rows()];
         let state = State::new(&model);
@@ -68,7 +68,7 @@ impl OnlinePlanner {
         let known = |bag: &Bag| bag.task_type < self.model.rows();
         if !known(bag) || !forecast.bags.iter().all(known) {
             let message = format!("must be < {}, the rows of etc_s", self.model.rows());
-            return Err(FieldError::new("type", message).into());
+            return Err(InputError::new("type", message).into());
         }
         self.state.revenue += bag.revenue;
         let mut x = vec![0; self.model.machines];
@@ -106,7 +106,7 @@ impl OnlinePlanner {
     fn round(&mut self, bag: &Bag, share: &[f64]) -> Vec<u64> {
         /// Shares are compared in these parts of one.
         const PARTS: f64 = 1e15;
-        let tasks = float(bag.tasks);
+        let tasks = as_f64(bag.tasks);
         let owed = &mut self.owed[bag.task_type];
         let wanted: Vec<f64> =
             share.iter().zip(owed.iter()).map(|(part, owed)| part * tasks + owed).collect();
@@ -117,7 +117,7 @@ impl OnlinePlanner {
         let mut x = Vec::new();
         apportion(bag.tasks, &weights, &mut x);
         for ((owed, wanted), &x) in owed.iter_mut().zip(wanted).zip(&x) {
-            *owed = wanted - float(x);
+            *owed = wanted - as_f64(x);
         }
         x
     }

@@ -14,7 +14,8 @@
 
 use super::model::Arrival;
 use super::myopic::{Myopic, fill_joules};
-use super::num::{BETTER, float, whole_below, whole_ceil, whole_floor, whole_within};
+use super::num::{BETTER, whole_below, whole_ceil, whole_floor, whole_within};
+use phalanx_core::number::as_f64;
 
 /// Scratch space and result of the search.
 #[derive(Debug, Default)]
@@ -37,7 +38,7 @@ struct Interval {
     net: f64,
 }
 
-/// How long the machines may work.
+/// The longest time that the machines may work.
 #[derive(Debug, Clone, Copy)]
 enum Limit {
     /// A makespan that was built from whole tasks: it may be a rounding short.
@@ -133,9 +134,9 @@ impl Integer {
     fn force(&mut self, arrival: &Arrival, rank: usize, tasks: u64) {
         let (load, time) = (arrival.load[rank], arrival.time[rank]);
         let bound = |k: u64| -> Option<f64> {
-            let makespan = load + float(k) * time;
-            let others = fill_joules(arrival, makespan, float(tasks - k), Some(rank))?;
-            let joules = others + float(k) * arrival.joules[rank];
+            let makespan = load + as_f64(k) * time;
+            let others = fill_joules(arrival, makespan, as_f64(tasks - k), Some(rank))?;
+            let joules = others + as_f64(k) * arrival.joules[rank];
             Some((arrival.net - arrival.price * joules) / makespan)
         };
         let least = whole_ceil((arrival.floor - load).max(0.0) / time).max(1);
@@ -158,7 +159,7 @@ impl Integer {
         while k >= fits && promises(self.value, self.found, k) {
             self.try_limit(
                 arrival,
-                Limit::Reaching(load + float(k) * time),
+                Limit::Reaching(load + as_f64(k) * time),
                 tasks,
                 Some((rank, k)),
             );
@@ -168,7 +169,7 @@ impl Integer {
         while k <= tasks && promises(self.value, self.found, k) {
             self.try_limit(
                 arrival,
-                Limit::Reaching(load + float(k) * time),
+                Limit::Reaching(load + as_f64(k) * time),
                 tasks,
                 Some((rank, k)),
             );
@@ -213,7 +214,7 @@ impl Integer {
         let (mut makespan, mut joules) = (arrival.floor, 0.0);
         for (rank, &tasks) in self.trial.iter().enumerate() {
             if tasks > 0 {
-                let tasks = float(tasks);
+                let tasks = as_f64(tasks);
                 makespan = makespan.max(arrival.load[rank] + tasks * arrival.time[rank]);
                 joules += tasks * arrival.joules[rank];
             }
@@ -236,8 +237,8 @@ fn measure(arrival: &Arrival, limit: Limit, tasks: u64) -> Option<(f64, f64)> {
         let (load, time) = (arrival.load[rank], arrival.time[rank]);
         let take = limit.room(load, time).min(rest);
         if take > 0 {
-            joules += float(take) * arrival.joules[rank];
-            makespan = f64::max(makespan, load + float(take) * time);
+            joules += as_f64(take) * arrival.joules[rank];
+            makespan = f64::max(makespan, load + as_f64(take) * time);
             rest -= take;
             if rest == 0 {
                 return Some((joules, makespan));

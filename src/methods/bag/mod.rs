@@ -11,7 +11,7 @@
 //! give the same answer, and nothing but the arguments is read.
 //!
 //! # Source
-//! methods.md section 4: "Online assignment of bags of tasks, energy-aware and
+//! `docs/methods.md`, section Bags: "Online assignment of bags of tasks, energy-aware and
 //! profit maximising"; the offline programme is Tarplee's (CCGrid 2014).
 
 mod answer;
@@ -34,10 +34,10 @@ pub use problem::{MachineType, Problem, User};
 use lp::Optimum;
 use model::Model;
 use online::{Plan, Rule, run};
-use phalanx_core::problem::FieldError;
+use phalanx_core::problem::InputError;
 use planner::{Contender, Planner};
 
-/// Which method decides.
+/// The rule that decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// The source paper's rule, fractional, rounded up.
@@ -76,7 +76,7 @@ impl Mode {
     }
 }
 
-/// How to solve.
+/// Options of [`solve`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
     /// The method.
@@ -85,15 +85,15 @@ pub struct Options {
     pub explain: bool,
 }
 
-/// Why there is no answer.
+/// An error for which there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SolveError {
     /// A field cannot be used.
     #[error("{0}")]
-    Input(#[from] FieldError),
+    Input(#[from] InputError),
     /// Tasks that no machine can take.
     #[error("{0}")]
-    Infeasible(FieldError),
+    Infeasible(InputError),
 }
 
 /// Solves a problem.
@@ -104,7 +104,7 @@ pub enum SolveError {
 ///
 /// # Example
 /// ```
-/// use phalanx::bag::{MachineType, Mode, Options, Problem, User, solve};
+/// use phalanx_methods::bag::{MachineType, Mode, Options, Problem, User, solve};
 /// let machine = |name: &str| MachineType { name: name.into(), count: 1 };
 /// let problem = Problem {
 ///     energy_price: 1.0,
@@ -127,7 +127,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Answer, SolveError>
     let first = problem.users.iter().position(|user| user.tasks > 0);
     if let (true, Some(i)) = (model.usable.is_empty(), first) {
         let what = "no machine type has a machine to run them";
-        return Err(SolveError::Infeasible(FieldError::new(format!("users[{i}].tasks"), what)));
+        return Err(SolveError::Infeasible(InputError::new(format!("users[{i}].tasks"), what)));
     }
     let (solved, bound) = match problem.power_cap_w {
         None => {

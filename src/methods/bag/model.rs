@@ -2,8 +2,8 @@
 //! The problem made ready for the methods: rates per machine, machines of every
 //! task type in the order of formula 7, and the state between two arrivals.
 
-use super::num::float;
 use super::problem::Problem;
+use phalanx_core::number::as_f64;
 
 /// One task type: its machines from the dearest to the cheapest energy per task.
 ///
@@ -26,7 +26,7 @@ impl TaskType {
         let mut machine: Vec<usize> = usable.map(|(j, _)| j).collect();
         let energy = |j: usize| times[j] * (watts[j] - idle.map_or(0.0, |idle| idle[j]));
         machine.sort_by(|&a, &b| energy(b).total_cmp(&energy(a)));
-        let time = machine.iter().map(|&j| times[j] / float(counts[j])).collect();
+        let time = machine.iter().map(|&j| times[j] / as_f64(counts[j])).collect();
         let joules = machine.iter().map(|&j| energy(j)).collect();
         Self { machine, time, joules }
     }
@@ -75,7 +75,7 @@ impl Model {
         let load = |j: usize| problem.initial_load_s.as_ref().map_or(0.0, |loads| loads[j]);
         let makespan = |(j, &count): (usize, &u64)| match count {
             0 => 0.0,
-            _ => load(j) / float(count),
+            _ => load(j) / as_f64(count),
         };
         let initial = counts.iter().enumerate().map(makespan).collect();
         let usable = (0..counts.len()).filter(|&j| counts[j] > 0).collect();
@@ -98,7 +98,7 @@ impl Model {
     }
 }
 
-/// What has been placed so far (formula 5).
+/// The tasks placed so far, in sums (formula 5).
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct State {
     /// Makespan of each machine type in seconds.
@@ -122,7 +122,7 @@ impl State {
     pub fn place(&mut self, task_type: &TaskType, x: &[u64]) {
         for (rank, &j) in task_type.machine.iter().enumerate() {
             if x[j] > 0 {
-                let tasks = float(x[j]);
+                let tasks = as_f64(x[j]);
                 self.load[j] += tasks * task_type.time[rank];
                 self.energy += tasks * task_type.joules[rank];
                 self.makespan = self.makespan.max(self.load[j]);
@@ -159,7 +159,7 @@ pub(super) struct Arrival {
 impl Arrival {
     /// Loads the arrival of `tasks` tasks; `state.revenue` holds theirs already.
     pub fn set(&mut self, model: &Model, state: &State, task_type: &TaskType, tasks: u64) {
-        self.tasks = float(tasks);
+        self.tasks = as_f64(tasks);
         self.price = model.price;
         self.net = state.revenue - model.price * state.energy;
         self.floor = state.makespan;

@@ -3,12 +3,13 @@
 //! the source's rule (`seed`) and its exact form (`exact`), both fractional.
 //!
 //! # Source
-//! methods.md 4 (b) 6 to 11 and (c), (e); Lemma 1 of the source paper: machines
+//! `docs/methods.md`, section Bags, (b) 6 to 11, (c), (e); Lemma 1 of the paper: machines
 //! are used from the cheapest on, and all but the dearest of the used ones are
 //! full up to the makespan.
 
 use super::model::Arrival;
-use super::num::{BETTER, NEGATIVE, float, whole_ceil};
+use super::num::{BETTER, NEGATIVE, whole_ceil};
+use phalanx_core::number::as_f64;
 
 /// A fractional split of a bag. The shares are in the [`Myopic`] that made it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,7 +61,7 @@ impl Myopic {
     /// machines filled up to T. Ties go to the smallest T.
     ///
     /// Profit over T is a concave function over an affine one, so that a
-    /// breakpoint is optimal (methods.md 4 (e)). When every choice loses money
+    /// breakpoint is optimal (`docs/methods.md`, Bags, (e)). When every choice loses money
     /// the best breakpoint is given: without one, waiting for ever is "best".
     pub fn exact(&mut self, arrival: &Arrival) -> Option<Split> {
         self.solve_systems(arrival);
@@ -142,7 +143,7 @@ impl Myopic {
         let mut placed = 0;
         for rank in (tau..self.share.len()).rev() {
             let rest = tasks - placed;
-            x[rank] = if float(placed) + self.share[rank] < float(tasks) {
+            x[rank] = if as_f64(placed) + self.share[rank] < as_f64(tasks) {
                 whole_ceil(self.share[rank]).min(rest)
             } else {
                 rest

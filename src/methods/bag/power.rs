@@ -7,14 +7,14 @@
 //! c + s, plus s P.) The least surcharge is found by halving.
 //!
 //! # Source
-//! The programme of methods.md 4 (b) 13 with its row `Pbar <= P_max`.
+//! The programme of `docs/methods.md`, section Bags, (b) 13 with its row `Pbar <= P_max`.
 
 use super::model::{Model, State};
 use super::online::Plan;
 use super::problem::Problem;
 use super::totals::apportion;
 use super::{Mode, SolveError, Solved, solve_with};
-use phalanx_core::problem::FieldError;
+use phalanx_core::problem::InputError;
 
 /// Doublings of the surcharge, and halvings afterwards.
 const DOUBLINGS: usize = 60;
@@ -48,7 +48,7 @@ pub(super) fn capped(
     best.map(|best| (best, search.bound)).ok_or_else(|| {
         let total = search.least + problem.idle_total();
         let what = format!("no plan of this mode takes less than {total:.1} W, got {cap}");
-        SolveError::Infeasible(FieldError::new("power_cap_w", what))
+        SolveError::Infeasible(InputError::new("power_cap_w", what))
     })
 }
 

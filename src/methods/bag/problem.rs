@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::num::float;
 use phalanx_core::limits::BAG_TASKS_MAX as TASKS_MAX;
-use phalanx_core::problem::{FieldError, distinct, length, present};
+use phalanx_core::number::as_f64;
+use phalanx_core::problem::{InputError, distinct, length, present};
 
 /// Bags of identical tasks that arrive one after the other, and the machine
 /// types that can run them.
@@ -73,10 +73,10 @@ fn default_count() -> u64 {
 }
 
 fn error<T>(path: impl std::fmt::Display, message: impl std::fmt::Display) -> Checked<T> {
-    Err(FieldError::new(path, message))
+    Err(InputError::new(path, message))
 }
 
-type Checked<T> = Result<T, FieldError>;
+type Checked<T> = Result<T, InputError>;
 
 fn amount(path: impl FnOnce() -> String, value: f64) -> Checked<()> {
     if !value.is_finite() {
@@ -157,7 +157,7 @@ impl Problem {
         let mut total = 0.0;
         for (j, (&watts, machine)) in idle.iter().zip(&self.machine_types).enumerate() {
             amount(|| format!("idle_w[{j}]"), watts)?;
-            total += watts * float(machine.count);
+            total += watts * as_f64(machine.count);
             if let Some(k) = self.apc_w.iter().position(|row| row[j] < watts) {
                 let limit = self.apc_w[k][j];
                 let what = format!("must be <= {limit}, apc_w[{k}][{j}], got {watts}");
@@ -173,7 +173,7 @@ impl Problem {
     /// Watts of all machines when they are idle.
     pub(super) fn idle_total(&self) -> f64 {
         let idle = self.idle_w.iter().flatten().zip(&self.machine_types);
-        idle.map(|(watts, machine)| watts * float(machine.count)).sum()
+        idle.map(|(watts, machine)| watts * as_f64(machine.count)).sum()
     }
 
     fn validate_users(&self) -> Checked<()> {
@@ -195,7 +195,7 @@ impl Problem {
                 return error(path, format!("all users together may have {TASKS_MAX} tasks"));
             }
         }
-        self.validate_sums(float(total))
+        self.validate_sums(as_f64(total))
     }
 
     /// Refuses amounts whose sums are not finite: later steps rely on it.

@@ -5,7 +5,8 @@
 
 use super::lp::{Optimum, Programme};
 use super::model::{Model, State};
-use super::num::{BETTER, float};
+use super::num::BETTER;
+use phalanx_core::number::as_f64;
 
 /// Task counts by type; the machines are those of [`Model::usable`].
 #[derive(Debug, Clone, PartialEq)]
@@ -76,7 +77,7 @@ pub(super) fn optimum(
     if machines == 0 {
         return None;
     }
-    let tasks = |at: usize| float(totals.tasks[at / machines]);
+    let tasks = |at: usize| as_f64(totals.tasks[at / machines]);
     let scaled = |rate: &[f64], unit: f64| -> Vec<f64> {
         rate.iter().enumerate().map(|(at, rate)| unit * rate * tasks(at)).collect()
     };
@@ -164,7 +165,7 @@ impl<'a> Search<'a> {
         let energy = state.energy;
         let mut search = Self { rates, price: model.price, revenue, x, load, energy, top };
         for at in 0..search.x.len() {
-            let tasks = float(search.x[at]);
+            let tasks = as_f64(search.x[at]);
             search.load[at % rates.machines] += tasks * rates.time[at];
             search.energy += tasks * rates.joules[at];
         }
@@ -206,7 +207,7 @@ impl<'a> Search<'a> {
 
     fn value_of_move(&self, step: Move) -> f64 {
         let machines = self.rates.machines;
-        let q = float(step.q);
+        let q = as_f64(step.q);
         let (from, to) = (step.from % machines, step.to % machines);
         let left = self.load[from] - q * self.rates.time[step.from];
         let grown = self.load[to] + q * self.rates.time[step.to];
@@ -230,7 +231,7 @@ impl<'a> Search<'a> {
         let machines = self.rates.machines;
         self.x[step.from] -= step.q;
         self.x[step.to] += step.q;
-        let q = float(step.q);
+        let q = as_f64(step.q);
         self.load[step.from % machines] -= q * self.rates.time[step.from];
         self.load[step.to % machines] += q * self.rates.time[step.to];
         self.energy += q * (self.rates.joules[step.to] - self.rates.joules[step.from]);

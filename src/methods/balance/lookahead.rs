@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which pending request goes next: the one of least urgency key among those
-//! that may be looked at, with a bound on how often any of them is overtaken.
+//! Choice of the next pending request: the one of least urgency key among those
+//! in a window, with a bound on the times that any of them is overtaken.
 
 use std::collections::VecDeque;
 
@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 pub struct Waiting {
     /// Its shape, a number of the caller's.
     pub shape: u32,
-    /// How often another went first that came later.
+    /// Number of later requests that went first.
     pub overtaken: u32,
 }
 
-/// The pending requests that may be looked at, in the order of arrival.
+/// A window of pending requests, in the order of arrival.
 #[derive(Debug, Clone, Default)]
 pub struct Window {
     waiting: VecDeque<Waiting>,
@@ -22,7 +22,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window in which nobody is overtaken more often than this.
+    /// A window in which no request is overtaken more often than this.
     pub fn new(overtakes_max: u32) -> Self {
         Self { overtakes_max, ..Self::default() }
     }
@@ -37,7 +37,7 @@ impl Window {
         self.waiting.is_empty()
     }
 
-    /// Most often that one was overtaken so far.
+    /// Largest number of times that a request was overtaken so far.
     pub fn overtaken_max(&self) -> u32 {
         self.overtaken_max
     }
@@ -47,7 +47,7 @@ impl Window {
         self.waiting.push_back(Waiting { shape, overtaken: 0 });
     }
 
-    /// Drops those whose shape is not kept; how many they were.
+    /// Drops requests by shape; returns how many were dropped.
     pub fn retain(&mut self, keep: impl Fn(u32) -> bool) -> usize {
         let before = self.waiting.len();
         self.waiting.retain(|pod| keep(pod.shape));
@@ -55,8 +55,8 @@ impl Window {
     }
 
     /// Takes the next one: of the least key, and of equal keys the first; the
-    /// oldest if it was overtaken as often as allowed. Nobody is overtaken more
-    /// often than the oldest, as whoever overtakes another overtakes the oldest.
+    /// oldest if it was overtaken as often as allowed. No request is overtaken more
+    /// often than the oldest, as one that overtakes another overtakes the oldest.
     pub fn take(&mut self, key: impl Fn(u32) -> f64) -> Option<u32> {
         let oldest = self.waiting.front()?;
         let at = if oldest.overtaken >= self.overtakes_max {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How long one placement decision takes, as the daemon asks: `cargo bench
+//! Time of one placement decision, as the daemon asks for it: `cargo bench
 //! --bench balance`.
 //!
 //! 10,000 nodes, four dimensions, jobs beginning and ending between the
@@ -7,7 +7,7 @@
 //! would hide the slow ones, and the plugin's deadline is about those. The
 //! order of the index is renewed outside the timed part, as the daemon does.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
-#![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
+#![allow(clippy::unwrap_used)]
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // ranks of percentiles
 
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ fn candidates(kind: &str, rng: &mut Rng) -> NodeSet {
     set
 }
 
-/// What decides.
+/// The rules that decide.
 struct Form {
     name: &'static str,
     mode: Mode,

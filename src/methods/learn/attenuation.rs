@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How much of its speed a core keeps when its job has n of them, fitted to runs of one class
-//! (methods.md section 2, formula 1: linear, table or Amdahl).
+//! Part of its speed that a core keeps when its job has n of them, fitted to runs of one class
+//! (`docs/methods.md`, section Data jobs, formula 1: linear, table or Amdahl).
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub enum Form {
     Amdahl(f64),
 }
 
-/// What the runs of a class say.
+/// Means of the runs of a class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
     /// Work per second of one core alone.

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which jobs are alike, and which nodes: the keys under which runs are remembered.
+//! Classes of jobs and of nodes: the keys under which runs are remembered.
 //!
-//! Job type (methods.md, section 1 (f)): account or user, job name or declared class, TRES shape.
+//! Job type (`docs/methods.md`, section Gangs): account or user, job name or declared class, TRES
+//! shape.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use phalanx_core::comment;
+use phalanx_core::hash::fnv32;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::{Job, Node};
 
 /// Bytes of one part of a key; longer text is cut.
 const PART_BYTES_MAX: usize = 96;
 
-/// What tells jobs of different types apart.
+/// Parts of a job class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClassKey {
@@ -34,10 +36,10 @@ pub enum ClassKey {
     Qos,
 }
 
-/// What the product takes: methods.md's job type.
+/// The default: the job type of section Gangs of `docs/methods.md`.
 pub const CLASS_BY_DEFAULT: [ClassKey; 3] = [ClassKey::Account, ClassKey::Name, ClassKey::Shape];
 
-/// What tells nodes of different classes apart.
+/// Parts of a node class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeKey {
@@ -54,11 +56,11 @@ pub enum NodeKey {
     Weight,
 }
 
-/// What the product takes.
+/// The default.
 pub const NODE_CLASS_BY_DEFAULT: [NodeKey; 4] =
     [NodeKey::Features, NodeKey::Cpus, NodeKey::Memory, NodeKey::Gres];
 
-/// What a job's class is made of; empty text where something is not known.
+/// Facts about a job from which its class is made; empty text where one is not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JobTraits<'a> {
     /// Account.
@@ -212,35 +214,22 @@ pub fn without_numbers(name: &str) -> String {
 /// `name_key` of the plugin's ASK (`plugin/packet.c`): short key of a job name, the same for names
 /// that differ in numbers only. FNV-1a 32 over the bytes, each run of digits as one `#`, the
 /// halves of the result xored.
-///
-/// # Source
-/// G. Fowler, L. C. Noll, K.-P. Vo, D. Eastlake, "The FNV Non-Cryptographic Hash Algorithm",
-/// draft-eastlake-fnv.
 #[must_use]
 pub fn name_key(name: &str) -> u16 {
-    let step = |(hash, number): (u32, bool), byte: u8| {
-        let digit = byte.is_ascii_digit();
-        if digit && number {
-            return (hash, true);
-        }
-        (fnv(hash, if digit { b'#' } else { byte }), digit)
-    };
-    let (hash, _) = name.bytes().fold((FNV_OFFSET_BASIS, false), step);
-    let [high_0, high_1, low_0, low_1] = hash.to_be_bytes();
+    let mut in_number = false;
+    let plain = name.bytes().filter_map(|byte| {
+        let goes_on = std::mem::replace(&mut in_number, byte.is_ascii_digit());
+        let first = (!goes_on).then_some(b'#');
+        if in_number { first } else { Some(byte) }
+    });
+    let [high_0, high_1, low_0, low_1] = fnv32(plain).to_be_bytes();
     u16::from_be_bytes([high_0 ^ low_0, high_1 ^ low_1])
 }
 
 /// `account_key` of the plugin's ASK (`plugin/packet.c`): FNV-1a 32 over an account's bytes.
 #[must_use]
 pub fn account_key(account: &str) -> u32 {
-    account.bytes().fold(FNV_OFFSET_BASIS, fnv)
-}
-
-const FNV_OFFSET_BASIS: u32 = 0x811c_9dc5;
-
-/// One byte further, see [`name_key`].
-fn fnv(hash: u32, byte: u8) -> u32 {
-    (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    fnv32(account.bytes())
 }
 
 /// Nodes, CPUs and GRES of a TRES text as `n2:c16:gpu:a100=4`; `-` where none is known.

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is known about one edge: how often it was tried, and its mean.
+/// Statistic of one edge: number of trials and mean.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Stat {
     /// Effective number of observations (not whole once decayed or shrunk).
@@ -42,7 +42,7 @@ impl Stat {
     }
 }
 
-/// Why an observation was refused; the estimate is unchanged.
+/// An error of an observation; the estimate is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum EstimateError {
     /// The value is NaN or infinite.

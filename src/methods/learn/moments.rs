@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the runs of one (job class, node) pair say together, the older the less.
+//! Fading sums over the runs of one (job class, node) pair.
 
 use super::Stat;
 
@@ -68,7 +68,7 @@ impl Fading {
     }
 }
 
-/// What is left of all before a run, and what the run counts.
+/// Weights of everything before a run, and of the run.
 fn shares(newest_s: i64, end_s: i64, half_life_s: f64) -> (f64, f64) {
     if end_s >= newest_s {
         (fading(end_s.saturating_sub(newest_s), half_life_s), 1.0)
@@ -224,13 +224,12 @@ impl Moments {
     }
 }
 
-/// What is left of a weight after `age_s` seconds.
+/// The rest of a weight after `age_s` seconds.
 fn fading(age_s: i64, half_life_s: f64) -> f64 {
     if age_s <= 0 || !half_life_s.is_finite() {
         return 1.0;
     }
     // Ages are far below 2^53.
-    #[allow(clippy::cast_precision_loss)]
     let halves = age_s as f64 / half_life_s;
     0.5_f64.powf(halves)
 }

@@ -13,7 +13,7 @@ use super::moments::{Fading, Moments, Observation, Spread};
 use super::relative::{EFFECT, Expected, Noise, OWN_EFFECT, effects};
 use phalanx_core::limits;
 
-/// How the table forgets, shrinks and stays bounded.
+/// Options of the table: forgetting, shrinkage and bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpeedsOptions {
     /// Age at which a run counts half, seconds; infinite never forgets.
@@ -37,7 +37,7 @@ impl Default for SpeedsOptions {
     }
 }
 
-/// Why an option or a run was refused; nothing changed.
+/// An error of an option or a run; nothing changed.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("{name}: must be {expected}, got {got}")]
 pub struct SpeedsError {
@@ -54,7 +54,7 @@ pub struct SpeedsError {
 pub struct RunNode<'a> {
     /// NodeName.
     pub name: &'a str,
-    /// See [`node_class_of`](super::node_class_of).
+    /// Its class, see [`node_class_of`](super::node_class_of).
     pub class: &'a str,
 }
 
@@ -66,14 +66,14 @@ pub enum Source {
     Node,
     /// Other nodes of its class.
     NodeClass,
-    /// Other node classes: nobody of its own was tried, hence the count is 0.
+    /// Other node classes: no node of its own was tried, hence the count is 0.
     JobClass,
-    /// Nobody's: the job class is not known.
+    /// No origin: the job class is not known.
     #[default]
     Nothing,
 }
 
-/// What a planner should believe of one job class on one node.
+/// Belief about one job class on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Belief {
     /// Mean speed as a part of the fastest node class's known for this job class: about 1 on the
@@ -83,7 +83,7 @@ pub struct Belief {
     pub count: f64,
     /// Expected seconds of a run; 0 where the job class is not known.
     pub seconds: f64,
-    /// Where it comes from.
+    /// Its origin.
     pub source: Source,
 }
 
@@ -109,7 +109,7 @@ struct JobClass {
     all: Moments,
 }
 
-/// What the job classes of one program say of node classes, whatever their shapes.
+/// Statistics of node classes over the job classes of one program, whatever their shapes.
 #[derive(Debug, Clone, Default)]
 struct Family {
     /// Logarithm of a run's speed over the mean of its job class.
@@ -247,7 +247,7 @@ impl Speeds {
     /// Adds the energy of a run that was learned before it was known.
     ///
     /// # Errors
-    /// As [`Speeds::learn`]; nothing is learned then.
+    /// Fails as [`Speeds::learn`] does; nothing is learned then.
     pub fn learn_energy(
         &mut self,
         class: &str,
@@ -278,7 +278,7 @@ impl Speeds {
         self.asked.add(tres, end_s)
     }
 
-    /// When the latest run ended that asked for a GRES kind, unix seconds.
+    /// End of the latest run that asked for a GRES kind, unix seconds.
     #[must_use]
     pub fn asked_s(&self, gres: &str) -> Option<i64> {
         self.asked.newest_s(gres)
@@ -329,7 +329,7 @@ impl Speeds {
         self.families.retain(|_, family| family.newest_s >= from);
     }
 
-    /// What a planner should believe of job class `class` on `node` of class `node_class` at
+    /// Belief about job class `class` on `node` of class `node_class` at
     /// `now_s`, unix seconds.
     ///
     /// The node's own runs, shrunk towards the rest of its class (the class without the node, so
@@ -365,7 +365,7 @@ impl Speeds {
         Belief { speed, count: 0.0, seconds, source: Source::JobClass }
     }
 
-    /// What a planner should believe of a job class of this family on every class of nodes: the
+    /// Beliefs about a job class of this family on every class of nodes: the
     /// measured speeds, as far as they differ by more than runs differ anyway. See `relative.rs`.
     #[must_use]
     pub fn trust(&self, class: &str, family: Option<&str>, now_s: i64) -> Trust<'_> {
@@ -412,7 +412,7 @@ impl Speeds {
         found.map_or(Stat::default(), |(job, m)| m.speed(job.all.has_work(), now_s, half_life_s))
     }
 
-    /// ETC of methods.md, section 4: weight and mean of the seconds of a run of this job class on
+    /// ETC of `docs/methods.md`, Bags: weight and mean of the seconds of a run of this job class on
     /// this node class; count 0 where none was seen.
     #[must_use]
     pub fn etc(&self, class: &str, node_class: &str, now_s: i64) -> Stat {
@@ -420,7 +420,7 @@ impl Speeds {
         found.map_or(Stat::default(), |(_, m)| m.seconds(now_s, self.options.half_life_s))
     }
 
-    /// APC of methods.md, section 4, from measured energy: weight and mean of the watts of a run
+    /// APC of `docs/methods.md`, Bags, from measured energy: weight and mean of the watts of a run
     /// of this job class on this node class, all its nodes together; count 0 where none was
     /// measured.
     #[must_use]
@@ -520,7 +520,7 @@ impl JobClass {
     }
 }
 
-/// What to believe of one job class, by class of nodes.
+/// Beliefs about one job class, by class of nodes.
 #[derive(Debug, Clone)]
 pub struct Trust<'a> {
     table: &'a Speeds,

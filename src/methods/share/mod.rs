@@ -6,7 +6,7 @@
 //! ways to tell what a node can do from what was measured there.
 //!
 //! # Source
-//! methods.md section 3: Algorithm 1, the load partition of the information
+//! `docs/methods.md`, section Share: Algorithm 1, the load partition of the information
 //! framework for task scheduling.
 
 mod answer;
@@ -19,7 +19,7 @@ pub use answer::{Answer, Partition, TransferAnswer};
 pub use partition::{Transfer, targets, transfers};
 pub use problem::{Item, Problem};
 
-use phalanx_core::problem::FieldError;
+use phalanx_core::problem::InputError;
 
 /// Solves a problem: targets, and what has to move to reach them.
 ///
@@ -31,7 +31,7 @@ use phalanx_core::problem::FieldError;
 ///
 /// # Example
 /// ```
-/// use phalanx::share::{Problem, solve};
+/// use phalanx_methods::share::{Problem, solve};
 /// let problem = Problem {
 ///     nodes: vec!["n0".into(), "n1".into()],
 ///     capability: vec![1.0, 1.0],
@@ -42,7 +42,7 @@ use phalanx_core::problem::FieldError;
 /// assert_eq!(answer.target, [100, 100]);
 /// assert_eq!((answer.transfers[0].to.as_str(), answer.transfers[0].count), ("n1", 60));
 /// ```
-pub fn solve(problem: &Problem) -> Result<Answer, FieldError> {
+pub fn solve(problem: &Problem) -> Result<Answer, InputError> {
     let index = problem.validate()?;
     let name = |node: usize| problem.nodes[node].clone();
     let named = |transfer: Transfer| TransferAnswer {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use phalanx_core::limits::SHARE_LOAD_MAX;
-use phalanx_core::problem::{FieldError, distinct, length, present};
+use phalanx_core::problem::{InputError, distinct, length, present};
 
 /// Nodes, what they can do, and the work: either `load` or `items`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ use phalanx_core::problem::{FieldError, distinct, length, present};
 pub struct Problem {
     /// Names, all different; their order breaks ties.
     pub nodes: Vec<String>,
-    /// What each node can do, relative to the others, >= 0.
+    /// Capability of each node, relative to the others, >= 0.
     pub capability: Vec<f64>,
     /// Units of work that lie on each node.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
@@ -46,13 +46,13 @@ impl Problem {
     ///
     /// # Errors
     /// The first field that breaks a rule.
-    pub(super) fn validate(&self) -> Result<BTreeMap<&str, usize>, FieldError> {
+    pub(super) fn validate(&self) -> Result<BTreeMap<&str, usize>, InputError> {
         distinct(self.nodes.iter().map(String::as_str), |i| format!("nodes[{i}]"))?;
         length(|| "capability".into(), self.capability.len(), self.nodes.len(), "nodes")?;
         for (i, &capability) in self.capability.iter().enumerate() {
             if !capability.is_finite() || capability < 0.0 {
                 let what = format!("must be a number >= 0, got {capability}");
-                return Err(FieldError::new(format!("capability[{i}]"), what));
+                return Err(InputError::new(format!("capability[{i}]"), what));
             }
         }
         let index = self.nodes.iter().enumerate().map(|(i, name)| (name.as_str(), i)).collect();
@@ -60,30 +60,30 @@ impl Problem {
             (Some(load), None) => self.validate_load(load)?,
             (None, Some(items)) => validate_items(items, &index)?,
             (Some(_), Some(_)) => {
-                return Err(FieldError::new("items", "give either load or items, not both"));
+                return Err(InputError::new("items", "give either load or items, not both"));
             }
             (None, None) => {
-                return Err(FieldError::new("load", "missing; give either load or items"));
+                return Err(InputError::new("load", "missing; give either load or items"));
             }
         }
         Ok(index)
     }
 
-    fn validate_load(&self, load: &[u64]) -> Result<(), FieldError> {
+    fn validate_load(&self, load: &[u64]) -> Result<(), InputError> {
         length(|| "load".into(), load.len(), self.nodes.len(), "nodes")?;
         sum_within("load", load.iter().copied())
     }
 }
 
-fn validate_items(items: &[Item], nodes: &BTreeMap<&str, usize>) -> Result<(), FieldError> {
+fn validate_items(items: &[Item], nodes: &BTreeMap<&str, usize>) -> Result<(), InputError> {
     distinct(items.iter().map(|item| item.id.as_str()), |i| format!("items[{i}].id"))?;
     for (i, item) in items.iter().enumerate() {
         if item.weight == 0 {
-            return Err(FieldError::new(format!("items[{i}].weight"), "must be >= 1, got 0"));
+            return Err(InputError::new(format!("items[{i}].weight"), "must be >= 1, got 0"));
         }
         if item.replicas.is_empty() {
             let field = format!("items[{i}].replicas");
-            return Err(FieldError::new(field, "must name at least one node"));
+            return Err(InputError::new(field, "must name at least one node"));
         }
         distinct(item.replicas.iter().map(String::as_str), |r| {
             format!("items[{i}].replicas[{r}]")
@@ -91,17 +91,17 @@ fn validate_items(items: &[Item], nodes: &BTreeMap<&str, usize>) -> Result<(), F
         for (r, replica) in item.replicas.iter().enumerate() {
             if !nodes.contains_key(replica.as_str()) {
                 let field = format!("items[{i}].replicas[{r}]");
-                return Err(FieldError::new(field, format!("{replica:?} is not one of `nodes`")));
+                return Err(InputError::new(field, format!("{replica:?} is not one of `nodes`")));
             }
         }
     }
     sum_within("items", items.iter().map(|item| item.weight))
 }
 
-fn sum_within(field: &str, amounts: impl Iterator<Item = u64>) -> Result<(), FieldError> {
+fn sum_within(field: &str, amounts: impl Iterator<Item = u64>) -> Result<(), InputError> {
     let sum = amounts.fold(0, u64::saturating_add);
     if sum > SHARE_LOAD_MAX {
-        return Err(FieldError::new(field, format!("must add up to at most {SHARE_LOAD_MAX}")));
+        return Err(InputError::new(field, format!("must add up to at most {SHARE_LOAD_MAX}")));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ mod status;
 
 pub use explain::{
     AskReport, BlockerReport, DecisionReport, ExpectedReport, Explain, FilterReport, PendingReport,
-    Placed, ScoredNode, SteerReport,
+    Placed, PreferenceReport, ScoredNode,
 };
 pub use past::{
     ClassSpeeds, EnergyReport, EnergyRow, ImportReport, NodePower, RunsReport, SpeedRow,
@@ -24,7 +24,7 @@ pub use status::{
     PluginStatus, Quantiles, SlurmStatus, Status,
 };
 
-use phalanx_planner::steer::MethodReport;
+use phalanx_planner::preference::MethodReport;
 
 /// `GET /v1/nodes`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -146,15 +146,18 @@ pub struct PlannedJob {
     pub nodes: String,
     /// Why it cannot start now.
     pub reason: Option<String>,
-    /// Rank in the wished order of starts, from 0.
+    /// Rank in the order of starts that the methods ask for, from 0.
     #[serde(default)]
     pub rank: Option<u32>,
     /// What is added to its site factor for that.
     #[serde(default)]
     pub delta: i32,
-    /// What a method wishes for it.
+    /// A method's node preference for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steer: Option<SteerReport>,
+    pub preference: Option<PreferenceReport>,
+    /// The same under its former name, in answers of this release only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<PreferenceReport>,
 }
 
 /// How recording goes.

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use crate::api::types::{
-    EnergyReport, Explain, ImportReport, NodesReport, PlanReport, PlannedJob, RecordRequest,
-    RecordingStatus, ReloadReport, RunsReport, ShadowDiff, ShadowReport, SpeedsReport, Status,
-    SteerReport,
+    EnergyReport, Explain, ImportReport, NodesReport, PlanReport, PlannedJob, PreferenceReport,
+    RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowDiff, ShadowReport,
+    SpeedsReport, Status,
 };
 use crate::api::{Backend, DataService, Failure};
 use crate::daemon::bags;
@@ -14,7 +14,7 @@ use crate::daemon::nodes::nodes_report;
 use crate::daemon::past;
 use crate::daemon::recorder::now_ms;
 use crate::daemon::state::{Shared, lock};
-use crate::daemon::steerers::steer_report;
+use crate::daemon::steerers::preference_report;
 use phalanx_core::hostlist;
 use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
@@ -23,9 +23,9 @@ use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::cluster::{Cluster, Held, RunningJob, Table};
 use phalanx_planner::place::Placer;
 use phalanx_planner::plan::pools_of;
-use phalanx_planner::room::Room;
+use phalanx_planner::preference::PreferenceUse;
 use phalanx_planner::state::State as LiveState;
-use phalanx_planner::steer::Steered;
+use phalanx_planner::usage::NodeUsage;
 
 /// Differing starts that one shadow report lists.
 const SHADOW_LIST_MAX: u32 = 50;
@@ -60,15 +60,15 @@ impl Backend for Shared {
     fn nodes(&self) -> Result<NodesReport, Failure> {
         let snapshot = self.snapshot().ok_or_else(no_snapshot)?;
         let threshold = self.config().balance.threshold;
-        let (rooms, exact) = self.rooms(&snapshot);
+        let (usages, exact) = self.usages(&snapshot);
         // An engine on the snapshot's nodes: names, features and partitions
         // are there, and the mirror stays free for questions.
-        let placer = self.placer_for(&snapshot, rooms).map_err(Failure::Unavailable)?;
+        let placer = self.placer_for(&snapshot, usages).map_err(Failure::Unavailable)?;
         Ok(nodes_report(&snapshot, &placer, threshold, exact))
     }
 
     fn explain(&self, job: &str) -> Result<Explain, Failure> {
-        self.explain_report(job)
+        self.explain_report(job).map(Explain::with_former_keys)
     }
 
     fn block_map(&self, job_id: u32, user: Option<u32>) -> Result<Arc<BlockMap>, Failure> {
@@ -108,17 +108,18 @@ impl Backend for Shared {
         };
         let places = self.order_places();
         let jobs = plan.jobs.iter().map(|planned| {
-            let steered = planned.steered.as_ref();
-            let decided = steered.filter(|s| s.tier.is_some());
+            let preference_use = planned.preference_use.as_ref();
+            let decided = preference_use.filter(|s| s.set.is_some());
             let place = places.get(&planned.job_id);
             PlannedJob {
                 rank: place.and_then(|p| p.0),
                 delta: place.map_or(0, |p| p.1),
                 job_id: planned.job_id,
-                method: decided.map_or("balance", |s| s.steer.method.as_str()).to_owned(),
+                method: decided.map_or("balance", |s| s.preference.method.as_str()).to_owned(),
                 nodes: node_names(snapshot, &planned.nodes),
                 reason: planned.why.map(str::to_owned),
-                steer: steered.map(|s| steer_of(snapshot, s)),
+                preference: preference_use.map(|s| preference_of(snapshot, s)),
+                steer: preference_use.map(|s| preference_of(snapshot, s)),
             }
         });
         Ok(PlanReport {
@@ -180,9 +181,9 @@ impl Backend for Shared {
 }
 
 impl Shared {
-    fn placer_for(&self, snapshot: &Snapshot, rooms: Vec<Room>) -> Result<Placer, String> {
+    fn placer_for(&self, snapshot: &Snapshot, usages: Vec<NodeUsage>) -> Result<Placer, String> {
         let settings = self.responder.settings();
-        let cluster = Cluster::with_rooms(Table::of_snapshot(snapshot), rooms);
+        let cluster = Cluster::with_usages(Table::of_snapshot(snapshot), usages);
         let tracked = lock(&self.poll).info.memory_tracked;
         let pending = self.responder.with_placer(|p| p.pending().clone()).unwrap_or_default();
         let mut placer = Placer::new(cluster, tracked, settings.tuning.clone(), pools_of(snapshot))
@@ -202,11 +203,14 @@ fn node_names(snapshot: &Snapshot, nodes: &[u32]) -> String {
     hostlist::compress(&names)
 }
 
-pub(super) fn steer_of(snapshot: &Snapshot, steered: &Steered) -> SteerReport {
+pub(super) fn preference_of(
+    snapshot: &Snapshot,
+    preference_use: &PreferenceUse,
+) -> PreferenceReport {
     let name = |node: usize| {
         snapshot.nodes.get(node).map_or_else(|| format!("#{node}"), |n| n.name.to_string())
     };
-    steer_report(steered, name)
+    preference_report(preference_use, name)
 }
 
 fn ratio(part: u64, whole: u64) -> Option<f64> {

@@ -20,7 +20,7 @@ use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_methods::bag::Mode;
 use phalanx_methods::learn::{JobTraits, Source, Speeds, class_of, node_class_of};
 use phalanx_planner::bag::{Inputs, Knowledge, Loss, Seconds, Settings, Watts, WattsFrom, plan};
-use phalanx_planner::steer::{Method, MethodReport, Steering};
+use phalanx_planner::preference::{Method, MethodPlan, MethodReport};
 
 /// Joules of a kilowatt hour.
 const KWH: f64 = 3.6e6;
@@ -41,7 +41,7 @@ impl Bags {
 }
 
 impl Steerer for Bags {
-    fn plan(&mut self, round: &Round<'_>) -> Steering {
+    fn plan(&mut self, round: &Round<'_>) -> MethodPlan {
         let config = &round.config.bag;
         if !config.enabled || !round.config.learn.enabled {
             return nothing();
@@ -60,9 +60,9 @@ impl Steerer for Bags {
         let (wanted, began) = (settings.mode, Instant::now());
         settings.mode = self.pace.mode(wanted);
         settings.pause_s = round.pause_s;
-        let mut steering = plan(&Inputs {
+        let mut method_plan = plan(&Inputs {
             snapshot: round.snapshot,
-            rooms: round.rooms,
+            usages: round.usages,
             now_ms: round.now_ms,
             outlook: round.outlook,
             knowledge: &known,
@@ -71,9 +71,9 @@ impl Steerer for Bags {
         let limit = Duration::from_millis(round.config.planner.deadline_ms);
         self.pace.took(wanted, began.elapsed(), limit);
         if settings.mode != wanted {
-            steering.report.mode.push_str(", as the configured mode takes too long");
+            method_plan.report.mode.push_str(", as the configured mode takes too long");
         }
-        steering
+        method_plan
     }
 }
 
@@ -118,10 +118,10 @@ impl Pace {
     }
 }
 
-fn nothing() -> Steering {
+fn nothing() -> MethodPlan {
     let report =
         MethodReport { method: Method::Bag.as_str().to_owned(), ..MethodReport::default() };
-    Steering::new(Method::Bag, report)
+    MethodPlan::new(Method::Bag, report)
 }
 
 fn settings(bag: &BagConfig, now_ms: u64) -> Settings {
@@ -141,7 +141,7 @@ fn settings(bag: &BagConfig, now_ms: u64) -> Settings {
         task_price: bag.task_price,
         price: bag.price.clone(),
         margin: bag.margin,
-        strict: bag.hold,
+        required: bag.hold,
         loss: match bag.loss {
             BagLoss::Run => Loss::Run,
             BagLoss::Wait => Loss::Wait,

@@ -2,7 +2,7 @@
 //! Data-parallel jobs in the daemon: what their inputs are, and which task reads which block.
 //!
 //! The plan thread looks for jobs that declare an input and asks for it; the thread `hdfs` looks
-//! it up, whatever time that takes; the next plan steers the job. A job that waits for this is
+//! it up, whatever time that takes; the next plan has a node preference for the job. A job that waits for this is
 //! held back by the link, within `data.wait_ms`. The thread `tell` then says in the job's comment
 //! what is wrong, if so; the update also makes slurmctld look at the job again.
 
@@ -28,7 +28,7 @@ use phalanx_methods::data_jobs::bisect::Attenuation;
 use phalanx_methods::data_jobs::blockmap::{self, BlockMap, Declaration, Elements, Split};
 use phalanx_methods::learn::attenuation::{CoreSpeed, Form, fit};
 use phalanx_methods::learn::{ClassKey, JobTraits, class_of, teaches};
-use phalanx_planner::steer::DataNote;
+use phalanx_planner::preference::DataNote;
 
 /// Longest sleep before a thread looks whether it should stop.
 pub(super) const TICK: Duration = Duration::from_millis(100);

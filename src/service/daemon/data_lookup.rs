@@ -14,7 +14,7 @@ use crate::hdfs::{Cache, Hdfs, HdfsError, HostMap, HostNames};
 use phalanx_core::blocks::Located;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_methods::data_jobs::blockmap;
-use phalanx_planner::steer::DataNote;
+use phalanx_planner::preference::DataNote;
 
 /// Hosts without a node that are named.
 const UNMAPPED_MAX: usize = 20;

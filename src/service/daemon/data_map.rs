@@ -12,7 +12,7 @@ use phalanx_core::number::as_f64;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::JobState;
 use phalanx_methods::data_jobs::blockmap::{BlockMap, Dealt, Locality, MapNode, Pace, Range, deal};
-use phalanx_planner::steer::DataNote;
+use phalanx_planner::preference::DataNote;
 
 /// Nodes of a job with the CPUs that it has on each.
 type Allocation = Vec<(Arc<str>, u64)>;
@@ -178,7 +178,7 @@ impl Shared {
 fn layout(shape: &Shape, cpus: &[u64]) -> Vec<u32> {
     let nodes = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
     let per_task = u64::from(shape.cpus_per_task.max(1));
-    let room = |at: usize| {
+    let usage = |at: usize| {
         let by_cpus = cpus.get(at).map_or(1, |cpus| cpus / per_task).max(1);
         let by_node =
             if shape.ntasks_per_node > 0 { shape.ntasks_per_node.into() } else { u64::MAX };
@@ -190,7 +190,7 @@ fn layout(shape: &Shape, cpus: &[u64]) -> Vec<u32> {
     while left > 0 {
         let mut given = false;
         for (at, count) in tasks.iter_mut().enumerate() {
-            if left > 0 && *count < room(at) {
+            if left > 0 && *count < usage(at) {
                 *count += 1;
                 left -= 1;
                 given = true;

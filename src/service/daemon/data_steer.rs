@@ -16,17 +16,19 @@ use phalanx_methods::learn::{JobTraits, class_of};
 use phalanx_planner::data_jobs::{
     DataJob, Inputs, Piece, can_be_planned, key_of, may_start, near, node_numbers, nowhere, plan,
 };
-use phalanx_planner::steer::{DataNote, JobKey, Method, MethodReport, Note, Steer, Steering};
+use phalanx_planner::preference::{
+    DataNote, JobKey, Method, MethodPlan, MethodReport, Note, Preference,
+};
 
 /// Plans data-parallel jobs.
 #[derive(Default)]
 pub(super) struct DataJobs {
-    /// What jobs are to be told once their steers are in force.
+    /// Comments to write once the preferences of the jobs are in force.
     tells: Vec<Tell>,
 }
 
 impl Steerer for DataJobs {
-    fn plan(&mut self, round: &Round<'_>) -> Steering {
+    fn plan(&mut self, round: &Round<'_>) -> MethodPlan {
         let config = &round.config.data;
         let keep = keep(round);
         if !config.enabled {
@@ -45,7 +47,7 @@ impl Steerer for DataJobs {
                     jobs.extend(elements);
                     away.push(*rest);
                 }
-                Judged::Nowhere(steer) => away.push(*steer),
+                Judged::Nowhere(preference) => away.push(*preference),
             }
         }
         if jobs.is_empty() && away.is_empty() {
@@ -56,23 +58,23 @@ impl Steerer for DataJobs {
         let remaining_s = |job: &Job| remaining_s(round, job, now_s);
         let inputs = Inputs {
             snapshot: round.snapshot,
-            rooms: round.rooms,
+            usages: round.usages,
             now_ms: round.now_ms,
             transfer_mb_per_s: config.transfer_mb_per_s,
             remaining_s: &remaining_s,
             expired: &|| Instant::now() >= deadline,
         };
-        let mut steering = plan(&inputs, jobs);
-        for steer in steering.steers.iter().chain(&away) {
+        let mut method_plan = plan(&inputs, jobs);
+        for preference in method_plan.preferences.iter().chain(&away) {
             if let (JobKey::Job(job) | JobKey::Array(job), Note::Data(note)) =
-                (steer.key, &steer.note)
+                (preference.key, &preference.note)
             {
                 round.data.planned(job, note);
             }
         }
-        steering.report.terms.insert("without_plan".to_owned(), count(away.len()));
-        steering.steers.extend(away);
-        steering
+        method_plan.report.terms.insert("without_plan".to_owned(), count(away.len()));
+        method_plan.preferences.extend(away);
+        method_plan
     }
 
     fn in_force(&mut self, round: &Round<'_>) {
@@ -98,8 +100,8 @@ enum Judged<'a> {
     Wait,
     Plan(Box<DataJob<'a>>),
     /// The next tasks of an array, each with its part of the input, and the later ones.
-    Elements(Vec<DataJob<'a>>, Box<Steer>),
-    Nowhere(Box<Steer>),
+    Elements(Vec<DataJob<'a>>, Box<Preference>),
+    Nowhere(Box<Preference>),
 }
 
 /// How long an input counts.
@@ -111,10 +113,10 @@ fn count(n: usize) -> f64 {
     f64::from(u32::try_from(n).unwrap_or(u32::MAX))
 }
 
-fn nothing() -> Steering {
+fn nothing() -> MethodPlan {
     let method = Method::Bisect.as_str().to_owned();
     let report = MethodReport { method, ..MethodReport::default() };
-    Steering::new(Method::Bisect, report)
+    MethodPlan::new(Method::Bisect, report)
 }
 
 impl DataJobs {
@@ -147,8 +149,8 @@ impl DataJobs {
         }
         let own = round.data.part(data, input.splits.len());
         let pieces = pieces(&input, input.splits.get(own).unwrap_or_default(), numbers);
-        let strict = key.declaration.locality == Locality::Require;
-        if strict {
+        let required = key.declaration.locality == Locality::Require;
+        if required {
             note.warnings.push(insists(&pieces, round.config.data.require_wait_s));
         }
         let (speed, attenuation) = pace(round, job, &mut note);
@@ -158,7 +160,7 @@ impl DataJobs {
             pieces,
             speed_mb_per_s: speed,
             attenuation,
-            strict,
+            required,
             note,
         };
         let elements = elements(&whole, data, &input, numbers);

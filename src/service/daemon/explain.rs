@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::api::Failure;
 use crate::api::types::{
     AskReport, BlockerReport, DecisionReport, ExpectedReport, Explain, FilterReport, PendingReport,
-    Placed, SteerReport,
+    Placed, PreferenceReport,
 };
 use crate::config::OrderBy;
-use crate::daemon::backend::steer_of;
+use crate::daemon::backend::preference_of;
 use crate::daemon::recent::{Key, Known};
 use crate::daemon::recorder::now_s;
 use crate::daemon::state::{Shared, lock};
@@ -20,7 +20,7 @@ use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_planner::ends::expected_end_s;
 use phalanx_planner::pending::waiting;
-use phalanx_planner::room::Room;
+use phalanx_planner::usage::NodeUsage;
 
 /// Asks that one explanation lists.
 const ASKS_MAX: u32 = 8;
@@ -102,16 +102,21 @@ impl Shared {
     }
 
     /// When a waiting job could start by its nodes alone, unix milliseconds.
-    fn expected_start_ms(&self, snapshot: &Snapshot, rooms: &[Room], job: &Job) -> Option<u64> {
+    fn expected_start_ms(
+        &self,
+        snapshot: &Snapshot,
+        usages: &[NodeUsage],
+        job: &Job,
+    ) -> Option<u64> {
         let now_s = now_s();
-        let soonest = self.outlook(snapshot, now_s).soonest(snapshot, rooms, job, now_s)?;
+        let soonest = self.outlook(snapshot, now_s).soonest(snapshot, usages, job, now_s)?;
         u64::try_from(soonest.at_s).ok().map(|s| s.saturating_mul(1000))
     }
 
     fn pending(&self, snapshot: &Snapshot, job: &Job) -> PendingReport {
-        let (rooms, _) = self.rooms(snapshot);
+        let (usages, _) = self.usages(snapshot);
         let now_s = now_s();
-        let found = waiting(snapshot, &rooms, job, now_s);
+        let found = waiting(snapshot, &usages, job, now_s);
         let filters = found.eligible.steps.iter().map(|step| FilterReport {
             filter: step.filter.to_owned(),
             removed: step.removed as u64,
@@ -149,17 +154,18 @@ impl Shared {
             nodes_needed: u64::from(found.nodes_needed),
             blockers,
             summary: found.summary(&job.reason),
-            steer: self.planned_steer(job.id),
+            preference: self.planned_preference(job.id),
+            steer: None,
             note: lock(&self.plan).notes.get(&job.id).cloned(),
-            expected_start_ms: self.expected_start_ms(snapshot, &rooms, job),
+            expected_start_ms: self.expected_start_ms(snapshot, &usages, job),
         }
     }
 
-    /// What the last plan wishes for a waiting job.
-    fn planned_steer(&self, job_id: u32) -> Option<SteerReport> {
+    /// The node preference of the last plan for a waiting job.
+    fn planned_preference(&self, job_id: u32) -> Option<PreferenceReport> {
         let state = lock(&self.plan);
         let planned = state.plan.as_ref()?.jobs.iter().find(|p| p.job_id == job_id)?;
-        Some(steer_of(state.snapshot.as_ref()?, planned.steered.as_ref()?))
+        Some(preference_of(state.snapshot.as_ref()?, planned.preference_use.as_ref()?))
     }
 
     /// What memory, else the history, knows of the job's asks and its start.
@@ -237,7 +243,10 @@ fn reason_of(row: &DecisionRow) -> Option<String> {
 }
 
 fn scores_of(row: &DecisionRow) -> Option<DecisionReport> {
-    serde_json::from_str(row.decision.explain.as_deref()?).ok()
+    let mut report: DecisionReport = serde_json::from_str(row.decision.explain.as_deref()?).ok()?;
+    // Written before the key had its present name.
+    report.preference = report.preference.or(report.steer.take());
+    Some(report)
 }
 
 fn ask_of(row: &DecisionRow) -> AskReport {
@@ -247,7 +256,8 @@ fn ask_of(row: &DecisionRow) -> AskReport {
         verdict: row.decision.verdict.clone(),
         reason: reason_of(row),
         nodes: row.decision.nodes.clone(),
-        steer: scores_of(row).and_then(|scores| scores.steer),
+        preference: scores_of(row).and_then(|scores| scores.preference),
+        steer: None,
     }
 }
 

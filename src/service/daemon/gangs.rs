@@ -12,7 +12,7 @@ use phalanx_core::snapshot::{Job, Node};
 use phalanx_methods::learn::{JobTraits, Speeds, Trust, class_of, family_of, node_class_of};
 use phalanx_planner::gang::{Belief, Beliefs, Inputs, Last, plan};
 use phalanx_planner::measured::{Classes, Measured};
-use phalanx_planner::steer::{LikeBy, Method, MethodReport, Steering};
+use phalanx_planner::preference::{JobClassRule, Method, MethodPlan, MethodReport};
 
 /// Runs that a measurement counts as: nothing is left to explore.
 const MEASURED: f64 = 1e9;
@@ -24,7 +24,7 @@ pub(super) struct Gangs {
 }
 
 impl Steerer for Gangs {
-    fn plan(&mut self, round: &Round<'_>) -> Steering {
+    fn plan(&mut self, round: &Round<'_>) -> MethodPlan {
         let config = &round.config.gang;
         if !config.enabled {
             self.last.clear();
@@ -42,27 +42,27 @@ impl Steerer for Gangs {
         };
         let inputs = Inputs {
             snapshot: round.snapshot,
-            rooms: round.rooms,
+            usages: round.usages,
             now_ms: round.now_ms,
             beliefs: &learned,
             settings: &settings,
             remaining: &|| Some(deadline.saturating_duration_since(Instant::now())),
             last: &self.last,
         };
-        let (mut steering, last) = plan(&inputs);
+        let (mut method_plan, last) = plan(&inputs);
         self.last = last;
         if !learned.measured.of.is_empty() {
             let nodes = u32::try_from(learned.measured.of.len()).map_or(f64::MAX, f64::from);
-            steering.report.terms.insert("nodes_measured".to_owned(), nodes);
+            method_plan.report.terms.insert("nodes_measured".to_owned(), nodes);
         }
-        steering
+        method_plan
     }
 }
 
-fn nothing() -> Steering {
+fn nothing() -> MethodPlan {
     let report =
         MethodReport { method: Method::Gang.as_str().to_owned(), ..MethodReport::default() };
-    Steering::new(Method::Gang, report)
+    MethodPlan::new(Method::Gang, report)
 }
 
 /// Learned speeds under the classes of the configuration; on nodes that were
@@ -81,8 +81,8 @@ impl Beliefs for Learned<'_> {
         class_of(&JobTraits::of(job), &self.by.class_by)
     }
 
-    fn like_by(&self) -> LikeBy {
-        LikeBy::new(&self.by.class_by)
+    fn job_class_rule(&self) -> JobClassRule {
+        JobClassRule::new(&self.by.class_by)
     }
 
     fn node_class(&self, node: &Node) -> String {

@@ -12,7 +12,7 @@ use log::warn;
 use serde::{Deserialize, Serialize};
 
 use phalanx_core::limits::ORDER_FILE_BYTES_MAX;
-use phalanx_planner::order::Guard;
+use phalanx_planner::order::OvertakeBudget;
 
 /// Beside the history.
 const NAME: &str = "order.json";
@@ -24,14 +24,14 @@ const WRITE_EVERY: Duration = Duration::from_secs(2);
 #[serde(deny_unknown_fields)]
 struct Content {
     version: u32,
-    guard: Guard,
+    guard: OvertakeBudget,
 }
 
 /// The file and what it holds.
 #[derive(Debug)]
 pub(super) struct GuardFile {
     path: PathBuf,
-    held: Guard,
+    held: OvertakeBudget,
     not_before: Option<Instant>,
     failing: bool,
 }
@@ -40,12 +40,12 @@ impl GuardFile {
     /// In the directory of `history`; nothing is read yet.
     pub(super) fn beside(history: &Path) -> Self {
         let path = history.with_file_name(NAME);
-        Self { path, held: Guard::default(), not_before: None, failing: false }
+        Self { path, held: OvertakeBudget::default(), not_before: None, failing: false }
     }
 
     /// What the file holds; a file that cannot be read says so in the log and
     /// counts as empty.
-    pub(super) fn load(&mut self) -> Guard {
+    pub(super) fn load(&mut self) -> OvertakeBudget {
         match read(&self.path) {
             Ok(guard) => self.held = guard,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -59,13 +59,13 @@ impl GuardFile {
 
     /// A copy of `guard` if it is to be written now: it differs from what the
     /// file holds, and the last write is long enough ago or `last` is set.
-    pub(super) fn due(&self, guard: &Guard, last: bool) -> Option<Guard> {
+    pub(super) fn due(&self, guard: &OvertakeBudget, last: bool) -> Option<OvertakeBudget> {
         let rests = self.not_before.is_some_and(|at| Instant::now() < at);
         ((last || !rests) && *guard != self.held).then(|| guard.clone())
     }
 
     /// Replaces the file as one step; an error is logged once and tried again.
-    pub(super) fn save(&mut self, guard: Guard) {
+    pub(super) fn save(&mut self, guard: OvertakeBudget) {
         self.not_before = Some(Instant::now() + WRITE_EVERY);
         let content = Content { version: VERSION, guard };
         match write(&self.path, &content) {
@@ -82,7 +82,7 @@ impl GuardFile {
     }
 }
 
-fn read(path: &Path) -> io::Result<Guard> {
+fn read(path: &Path) -> io::Result<OvertakeBudget> {
     let mut text = String::new();
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if !file.metadata()?.is_file() {
@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    fn guard(text: &str) -> Guard {
+    fn guard(text: &str) -> OvertakeBudget {
         serde_json::from_str(text).unwrap()
     }
 
@@ -129,14 +129,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let history = dir.path().join("history.sqlite");
         let mut file = GuardFile::beside(&history);
-        assert_eq!(file.load(), Guard::default());
+        assert_eq!(file.load(), OvertakeBudget::default());
         let some = guard(SOME);
         assert_eq!(some.overtaken(7), 3);
         let copy = file.due(&some, false).unwrap();
         file.save(copy);
         assert!(file.due(&some, true).is_none(), "the same again");
-        assert!(file.due(&Guard::default(), false).is_none(), "too soon");
-        assert!(file.due(&Guard::default(), true).is_some(), "the last time");
+        assert!(file.due(&OvertakeBudget::default(), false).is_none(), "too soon");
+        assert!(file.due(&OvertakeBudget::default(), true).is_some(), "the last time");
         let again = GuardFile::beside(&history).load();
         assert_eq!(again, some);
         assert_eq!(again.since_s(7), Some(90));
@@ -151,12 +151,12 @@ mod tests {
         for text in ["", "{", "[]", &other, &format!(r#"{{"version":1,"guard":{SOME},"x":1}}"#)] {
             fs::write(&path, text).unwrap();
             let mut file = GuardFile::beside(&history);
-            assert_eq!(file.load(), Guard::default(), "{text}");
+            assert_eq!(file.load(), OvertakeBudget::default(), "{text}");
             file.save(guard(SOME));
             assert_eq!(GuardFile::beside(&history).load(), guard(SOME));
         }
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        assert_eq!(GuardFile::beside(&history).load(), Guard::default());
+        assert_eq!(GuardFile::beside(&history).load(), OvertakeBudget::default());
     }
 }

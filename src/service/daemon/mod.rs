@@ -66,8 +66,8 @@ use crate::daemon::settings::{history_limits, record_options};
 use crate::daemon::state::{Beat, InForce, PlanState, PollState, Shared};
 use crate::daemon::watchdog::Watchdog;
 use crate::history::{HistoryReader, HistoryThread, ThreadOptions};
-use crate::link::{Note, Responder, Server as LinkServer, ServerConfig};
-use crate::recordings::{Keeper, Order, link_settings};
+use crate::link::{LinkEvent, Responder, Server as LinkServer, ServerConfig};
+use crate::recordings::{Order, RecordingWriter, link_settings};
 use crate::source::slurm::Source;
 use phalanx_core::limits::NOTES_QUEUE_MAX;
 
@@ -118,7 +118,7 @@ struct Daemon {
 impl Daemon {
     fn start(path: &Path, config: Config, source: Source) -> Result<Self> {
         let owner = source.info().slurm_user_id;
-        let (notes, notes_out) = bounded::<Note>(NOTES_QUEUE_MAX);
+        let (notes, notes_out) = bounded::<LinkEvent>(NOTES_QUEUE_MAX);
         // Ids grow over restarts and stay below 2^53, exact in JSON.
         let first_decision = (now_ms() / 1000) << 20;
         let settings = link_settings(&config, 1);
@@ -135,7 +135,7 @@ impl Daemon {
         let (runs, runs_out) = run_channel(&config, &learn);
         let reader = sender.as_ref().map(|_| HistoryReader::new(&config.history.path));
         let data = Data::start(&config);
-        let (keeper, recording) = Keeper::new(Arc::clone(&responder));
+        let (writer, recording) = RecordingWriter::new(Arc::clone(&responder));
         let shared = Arc::new(Shared {
             path: PathBuf::from(path),
             started: Instant::now(),
@@ -181,7 +181,7 @@ impl Daemon {
             daemon.spawn_learner(runs_out)?;
         }
         daemon.spawn_link(&config, owner)?;
-        daemon.spawn_keeper(keeper, &config)?;
+        daemon.spawn_recording(writer, &config)?;
         daemon.spawn_workers(source)?;
         daemon.spawn_collect(&config)?;
         daemon.spawn_api(&config, owner, stopped)?;
@@ -203,14 +203,14 @@ impl Daemon {
     }
 
     /// Recordings.
-    fn spawn_keeper(&mut self, keeper: Keeper, config: &Config) -> Result<()> {
+    fn spawn_recording(&mut self, writer: RecordingWriter, config: &Config) -> Result<()> {
         let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
         if config.record.enabled {
             shared.recording.order(Order::Start(record_options(config, None)));
         }
-        self.spawn("tape", move || {
+        self.spawn("recording", move || {
             workers::in_background();
-            keeper.run(&|| shared.snapshot(), &stop);
+            writer.run(&|| shared.snapshot(), &stop);
         })
     }
 

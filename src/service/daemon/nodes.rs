@@ -22,9 +22,9 @@ pub(super) fn nodes_report(
     let dimensions = placer.dims().iter().enumerate();
     let dimensions =
         dimensions.map(|(at, name)| dimension(placer, at, name, &weights, &by_source)).collect();
-    let nodes = snapshot.nodes.iter().zip(placer.cluster().rooms()).enumerate();
-    let nodes = nodes.map(|(at, (node, room))| {
-        let levels = [room.cpus, room.memory_mb].into_iter().chain(room.kinds.iter().copied());
+    let nodes = snapshot.nodes.iter().zip(placer.cluster().usages()).enumerate();
+    let nodes = nodes.map(|(at, (node, usage))| {
+        let levels = [usage.cpus, usage.memory_mb].into_iter().chain(usage.kinds.iter().copied());
         let (total, used) = levels.map(|l| (as_f64(l.total), as_f64(l.used))).unzip();
         let inside = |p: &&Partition| p.nodes.contains(at);
         NodeReport {
@@ -39,7 +39,7 @@ pub(super) fn nodes_report(
             total,
             used,
             dispersion: engine.dispersion(at, &weights).unwrap_or(0.0),
-            jobs: room.jobs,
+            jobs: usage.jobs,
         }
     });
     NodesReport {

@@ -17,9 +17,9 @@ use crate::daemon::workers::sleep_until;
 use crate::link::QueueReport;
 use phalanx_core::snapshot::{Job, JobState, Partition, Snapshot};
 use phalanx_methods::learn::runtime::Prediction;
-use phalanx_planner::order::{Bounds, Decision, Guard, Waiting, decide};
-use phalanx_planner::rank::Rank;
-use phalanx_planner::steer::OrderWish;
+use phalanx_planner::backfill::Rank;
+use phalanx_planner::order::{Bounds, Decision, OvertakeBudget, Waiting, decide};
+use phalanx_planner::preference::StartRank;
 
 /// A report that is older says nothing of the queue as it is.
 const REPORT_AGE_MAX: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ const REPORT_AGE_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(super) struct OrderView {
     decision: Decision,
-    guard: Guard,
+    guard: OvertakeBudget,
 }
 
 /// What the last decision was made from.
@@ -71,14 +71,14 @@ fn turn(shared: &Shared, config: &Config, seen: &mut Option<Seen>) {
         shared.responder.order.want(&[]);
         return;
     };
-    let (wishes, plans) = {
+    let (start_order, plans) = {
         let plan = lock(&shared.plan);
-        let wishes = match config.order.by {
+        let start_order = match config.order.by {
             OrderBy::Plan => planned(&plan),
             OrderBy::Shortest => shortest(&snapshot),
             OrderBy::Learned => learned(&snapshot, &|job| shared.prediction(job)),
         };
-        (wishes, plan.plans)
+        (start_order, plan.plans)
     };
     let now = Seen { report: report.number, epoch: snapshot.epoch, plans };
     if *seen != Some(now) {
@@ -91,7 +91,8 @@ fn turn(shared: &Shared, config: &Config, seen: &mut Option<Seen>) {
         };
         let mut view = lock(&shared.order);
         let now_s = now_ms() / 1000;
-        let decision = decide(&mut view.guard, report.number, &waiting, &wishes, &bounds, now_s);
+        let decision =
+            decide(&mut view.guard, report.number, &waiting, &start_order, &bounds, now_s);
         view.decision = decision;
     }
     shared.responder.order.want(&lock(&shared.order).decision.deltas);
@@ -104,29 +105,29 @@ fn usable(config: &Config, report: &QueueReport) -> bool {
 }
 
 /// The methods' wishes, then what the plan starts now and nobody wished.
-fn planned(state: &PlanState) -> Vec<OrderWish> {
-    let mut wishes = state.wishes.clone();
-    let mut next = wishes.iter().map(|w| w.rank + 1).max().unwrap_or(0);
-    let known: std::collections::BTreeSet<u32> = wishes.iter().map(|w| w.job_id).collect();
+fn planned(state: &PlanState) -> Vec<StartRank> {
+    let mut start_order = state.start_order.clone();
+    let mut next = start_order.iter().map(|w| w.rank + 1).max().unwrap_or(0);
+    let known: std::collections::BTreeSet<u32> = start_order.iter().map(|w| w.job_id).collect();
     for job in state.plan.iter().flat_map(|plan| &plan.jobs) {
         if !job.nodes.is_empty() && !known.contains(&job.job_id) {
-            wishes.push(OrderWish { job_id: job.job_id, rank: next });
+            start_order.push(StartRank { job_id: job.job_id, rank: next });
             next += 1;
         }
     }
-    wishes
+    start_order
 }
 
 /// By time limit; jobs of the same limit, or without one, have no wish between
 /// them.
-fn shortest(snapshot: &Snapshot) -> Vec<OrderWish> {
-    let wish = |job: &Job| Some(OrderWish { job_id: job.id, rank: job.time_limit_min? });
+fn shortest(snapshot: &Snapshot) -> Vec<StartRank> {
+    let wish = |job: &Job| Some(StartRank { job_id: job.id, rank: job.time_limit_min? });
     snapshot.jobs.iter().filter(|job| is_eligible(job)).filter_map(wish).collect()
 }
 
 /// By predicted runtime, as the simulator's policy `phalanx` ranks; jobs that
 /// are predicted to run long are not wished and keep Slurm's order.
-fn learned(snapshot: &Snapshot, predict: &dyn Fn(&Job) -> Prediction) -> Vec<OrderWish> {
+fn learned(snapshot: &Snapshot, predict: &dyn Fn(&Job) -> Prediction) -> Vec<StartRank> {
     let jobs = snapshot.jobs.iter().filter(|job| is_eligible(job));
     let mut ranks: Vec<(Rank, u32)> = jobs
         .map(|job| (Rank::learned(&predict(job), job.submit_s), job.id))
@@ -139,7 +140,7 @@ fn learned(snapshot: &Snapshot, predict: &dyn Fn(&Job) -> Prediction) -> Vec<Ord
         if last.replace(rank).is_some_and(|last| last != rank) {
             place += 1;
         }
-        OrderWish { job_id, rank: place }
+        StartRank { job_id, rank: place }
     };
     ranks.into_iter().map(wish).collect()
 }
@@ -321,8 +322,8 @@ mod tests {
             let seconds = [0.0, 90.0, 30.0, 7200.0, 30.0][job.id as usize % 5];
             Prediction { mean_s: seconds, urgency: 1.0 / f64::max(seconds, 1.0) }
         };
-        let wishes = learned(&snapshot, &predict);
-        let of: Vec<(u32, u32)> = wishes.iter().map(|w| (w.job_id, w.rank)).collect();
+        let start_order = learned(&snapshot, &predict);
+        let of: Vec<(u32, u32)> = start_order.iter().map(|w| (w.job_id, w.rank)).collect();
         assert_eq!(of, [(2, 0), (4, 0), (1, 1)], "the long one keeps its place");
     }
 }

@@ -15,11 +15,11 @@ use crate::api::types::{AskReport, DecisionReport, ScoredNode};
 use crate::daemon::learner::RunSender;
 use crate::daemon::recent::{Ask, Key, Recent, Start};
 use crate::daemon::runs::RunNote;
-use crate::daemon::steerers::steer_report;
+use crate::daemon::steerers::preference_report;
 use crate::history::{
     DecisionRecord, HistorySender, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record,
 };
-use crate::link::{AskNote, BeganNote, Mode, Note, OutcomeNote, Responder};
+use crate::link::{AskNote, BeganEvent, LinkEvent, Mode, OutcomeEvent, Responder};
 use phalanx_core::hostlist;
 use phalanx_methods::balance::{Branch, Choice, Decision};
 use phalanx_planner::cluster::{Held, Table};
@@ -40,7 +40,7 @@ pub(super) fn now_s() -> i64 {
 
 /// The recorder's thread.
 pub(super) struct Recorder {
-    pub(super) notes: Receiver<Note>,
+    pub(super) notes: Receiver<LinkEvent>,
     pub(super) recent: Arc<Mutex<Recent>>,
     pub(super) history: Option<HistorySender>,
     pub(super) responder: Arc<Responder>,
@@ -55,10 +55,10 @@ impl Recorder {
     pub(super) fn run(mut self) {
         while let Ok(note) = self.notes.recv() {
             match note {
-                Note::Asked(ask) => self.asked(&ask),
-                Note::Outcome(outcome) => self.outcome(outcome),
-                Note::Began(began) => self.began(&began),
-                Note::Ended { job_id, state, end_s } => self.ended(job_id, state, end_s),
+                LinkEvent::Asked(ask) => self.asked(&ask),
+                LinkEvent::Outcome(outcome) => self.outcome(outcome),
+                LinkEvent::Began(began) => self.began(&began),
+                LinkEvent::Ended { job_id, state, end_s } => self.ended(job_id, state, end_s),
             }
         }
     }
@@ -84,13 +84,15 @@ impl Recorder {
         while self.open.len() > OPEN_MAX {
             self.open.pop_first();
         }
+        let preference = |used| preference_report(used, |node| name(&note.table, node));
         let report = AskReport {
             time_ms,
             mode: ask_mode(note.will_run).to_owned(),
             verdict: verdict(note).to_owned(),
             reason: reason.clone(),
             nodes: nodes.clone(),
-            steer: note.steered.as_ref().map(|s| steer_report(s, |node| name(&note.table, node))),
+            preference: note.preference_use.as_ref().map(preference),
+            steer: None,
         };
         let explain = scores.as_ref().and_then(|s| serde_json::to_string(s).ok());
         let partition = note.partition.clone();
@@ -113,7 +115,7 @@ impl Recorder {
         }));
     }
 
-    fn outcome(&mut self, note: OutcomeNote) {
+    fn outcome(&mut self, note: OutcomeEvent) {
         let reason = match note.reason {
             Some(Reason::None) => None,
             Some(reason) => Some(reason.as_str().to_owned()),
@@ -148,7 +150,7 @@ impl Recorder {
     }
 
     /// Tells the learner which nodes a job holds.
-    fn holds(&self, note: &BeganNote, placed_by: &str, at_ms: u64) {
+    fn holds(&self, note: &BeganEvent, placed_by: &str, at_ms: u64) {
         let Some(runs) = &self.runs else { return };
         let name = |held: &Held| note.table.nodes.get(held.node).map(|n| Arc::clone(&n.name));
         runs.send(RunNote::Holds {
@@ -161,7 +163,7 @@ impl Recorder {
         });
     }
 
-    fn began(&mut self, note: &BeganNote) {
+    fn began(&mut self, note: &BeganEvent) {
         if note.cause != Some(Cause::Begin) {
             self.holds(note, "", now_ms());
             return;
@@ -200,12 +202,13 @@ impl Recorder {
         let settings = self.responder.settings();
         let Some(placement) = &note.placement else { return DecisionReport::default() };
         let decision = &placement.decision;
-        let by_steer = note.steered.as_ref().filter(|s| s.tier.is_some());
+        let by_preference = note.preference_use.as_ref().filter(|s| s.set.is_some());
         DecisionReport {
             id: note.decision,
             time_ms,
-            method: by_steer.map_or("balance", |s| s.steer.method.as_str()).to_owned(),
-            steer: by_steer.map(|s| steer_report(s, |node| name(&note.table, node))),
+            method: by_preference.map_or("balance", |s| s.preference.method.as_str()).to_owned(),
+            preference: by_preference.map(|s| preference_report(s, |node| name(&note.table, node))),
+            steer: None,
             method_mode: match settings.tuning.params.mode {
                 phalanx_methods::balance::Mode::Seed => "seed".to_owned(),
                 phalanx_methods::balance::Mode::Best => "best".to_owned(),

@@ -29,9 +29,9 @@ use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};
 use phalanx_methods::learn::{JobTraits, Speeds, class_of};
 use phalanx_planner::ends::Outlook;
-use phalanx_planner::plan::{Plan, rooms_from_mirror};
-use phalanx_planner::room::Room;
-use phalanx_planner::steer::{MethodReport, Note, OrderWish};
+use phalanx_planner::plan::{Plan, usages_from_mirror};
+use phalanx_planner::preference::{MethodReport, Note, StartRank};
+use phalanx_planner::usage::NodeUsage;
 
 /// The configuration in force and where it came from.
 #[derive(Debug)]
@@ -57,11 +57,11 @@ pub(super) struct PollState {
 #[derive(Debug, Default)]
 pub(super) struct PlanState {
     pub(super) plan: Option<Arc<Plan>>,
-    /// Who should start first, by the methods.
-    pub(super) wishes: Vec<OrderWish>,
+    /// Sequence in which the methods want jobs to start.
+    pub(super) start_order: Vec<StartRank>,
     /// Reports of the methods behind it.
     pub(super) methods: Vec<MethodReport>,
-    /// What the methods have to say of jobs that they do not steer.
+    /// What the methods have to say of jobs that they have no preference for.
     pub(super) notes: HashMap<u32, Note>,
     /// Names of the plan's node indexes.
     pub(super) snapshot: Option<Arc<Snapshot>>,
@@ -190,10 +190,10 @@ impl Shared {
 
     /// Usage in the snapshot's node order: exact while a plugin tells it.
     /// The flag says which.
-    pub(super) fn rooms(&self, snapshot: &Snapshot) -> (Vec<Room>, bool) {
-        match self.responder.copy_rooms() {
-            Some((table, rooms)) => (rooms_from_mirror(snapshot, &table, &rooms), true),
-            None => (Room::of_snapshot(snapshot), false),
+    pub(super) fn usages(&self, snapshot: &Snapshot) -> (Vec<NodeUsage>, bool) {
+        match self.responder.copy_usages() {
+            Some((table, usages)) => (usages_from_mirror(snapshot, &table, &usages), true),
+            None => (NodeUsage::of_snapshot(snapshot), false),
         }
     }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The methods that steer: each plans in its own way, in the plan thread.
+//! The methods of placement: each plans in its own way, in the plan thread.
 //!
 //! A method joins by one more entry in [`all`]; what it hands back goes to the
-//! link, where [`steer::decide`](phalanx_planner::steer::decide) follows it.
+//! link, where [`preference::decide`](phalanx_planner::preference::decide) follows it.
 
 use std::sync::Arc;
 
-use crate::api::types::SteerReport;
+use crate::api::types::PreferenceReport;
 use crate::config::Config;
 use crate::daemon::bags::Bags;
 use crate::daemon::data::DataShared;
@@ -16,10 +16,10 @@ use crate::daemon::measures::Measures;
 use crate::daemon::state::Shared;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_methods::learn::Speeds;
+use phalanx_planner::backfill_window;
 use phalanx_planner::ends::Outlook;
-use phalanx_planner::room::Room;
-use phalanx_planner::spare;
-use phalanx_planner::steer::{Steered, Steering, Unused};
+use phalanx_planner::preference::{MethodPlan, PreferenceUse, Unused};
+use phalanx_planner::usage::NodeUsage;
 
 /// What a round of planning is made from.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,7 @@ pub(super) struct Round<'a> {
     /// Queue and nodes.
     pub(super) snapshot: &'a Snapshot,
     /// Usage in the snapshot's node order.
-    pub(super) rooms: &'a [Room],
+    pub(super) usages: &'a [NodeUsage],
     /// What was learned from jobs that ended.
     pub(super) speeds: &'a Speeds,
     /// Inputs of data-parallel jobs.
@@ -40,8 +40,8 @@ pub(super) struct Round<'a> {
     pub(super) outlook: &'a Outlook,
     /// Mean seconds between two jobs on a slot while others wait.
     pub(super) pause_s: f64,
-    /// What the methods before wish in this round.
-    pub(super) done: &'a [Steering],
+    /// Plans of the methods before in this round.
+    pub(super) done: &'a [MethodPlan],
     /// Unix milliseconds.
     pub(super) now_ms: u64,
 }
@@ -56,7 +56,7 @@ impl Round<'_> {
 /// A method; it may keep what helps its next round.
 pub(super) trait Steerer: Send {
     /// Plans the pending jobs.
-    fn plan(&mut self, round: &Round<'_>) -> Steering;
+    fn plan(&mut self, round: &Round<'_>) -> MethodPlan;
     /// Its answer is in force at the link now.
     fn in_force(&mut self, _round: &Round<'_>) {}
 }
@@ -71,10 +71,10 @@ pub(super) fn all(shared: &Shared) -> Vec<Box<dyn Steerer>> {
 struct Spares;
 
 impl Steerer for Spares {
-    fn plan(&mut self, round: &Round<'_>) -> Steering {
-        spare::plan(&spare::Inputs {
+    fn plan(&mut self, round: &Round<'_>) -> MethodPlan {
+        backfill_window::plan(&backfill_window::Inputs {
             snapshot: round.snapshot,
-            rooms: round.rooms,
+            usages: round.usages,
             outlook: round.outlook,
             now_ms: round.now_ms,
             jobs_max: round.config.planner.plan_jobs_max as usize,
@@ -83,20 +83,25 @@ impl Steerer for Spares {
     }
 }
 
-/// A steer and what became of it, with nodes by name.
-pub(super) fn steer_report(steered: &Steered, name: impl Fn(usize) -> String) -> SteerReport {
-    let steer = &steered.steer;
-    let tier = steered.tier.and_then(|at| steer.tiers.get(at));
-    SteerReport {
-        method: steer.method.as_str().to_owned(),
-        made_ms: steer.made_ms,
-        tier: tier.map(|tier| tier.name.to_string()),
-        unused: steered.unused.map(|why| match why {
+/// A node preference and whether it decided, with nodes by name.
+pub(super) fn preference_report(
+    preference_use: &PreferenceUse,
+    name: impl Fn(usize) -> String,
+) -> PreferenceReport {
+    let preference = &preference_use.preference;
+    let set = preference_use.set.and_then(|at| preference.sets.get(at));
+    let set = set.map(|set| set.name.to_string());
+    PreferenceReport {
+        method: preference.method.as_str().to_owned(),
+        made_ms: preference.made_ms,
+        candidate_set: set.clone(),
+        tier: set,
+        unused: preference_use.unused.map(|why| match why {
             Unused::NotOffered(node) => format!("stale: {} not offered", name(node as usize)),
             Unused::Busy(node) => format!("stale: {} busy", name(node as usize)),
             Unused::Quota => "its share of tasks has started".to_owned(),
             Unused::OtherTable => "stale: the nodes changed".to_owned(),
         }),
-        note: steer.note.clone(),
+        note: preference.note.clone(),
     }
 }

@@ -16,7 +16,7 @@ use crate::source::slurm::Source;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::attribution::{self, Demand};
 use phalanx_planner::plan::{Inputs, Plan, plan, pools_of};
-use phalanx_planner::steer::Steering;
+use phalanx_planner::preference::MethodPlan;
 
 /// Longest sleep before a thread looks whether it should stop.
 const TICK: Duration = Duration::from_millis(100);
@@ -182,10 +182,10 @@ fn plan_one(
 ) {
     let started = Instant::now();
     let config = shared.config();
-    let (rooms, _) = shared.rooms(snapshot);
+    let (usages, _) = shared.usages(snapshot);
     let now_s = now_s();
     let requests_max = config.planner.plan_jobs_max as usize;
-    let counts = attribution::count(snapshot, &rooms, now_s, requests_max);
+    let counts = attribution::count(snapshot, &usages, now_s, requests_max);
     let pending = counts.demand(snapshot);
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
     let speeds = shared.speeds();
@@ -193,7 +193,7 @@ fn plan_one(
         data: &shared.inputs,
         config: &config,
         snapshot,
-        rooms: &rooms,
+        usages: &usages,
         speeds: &speeds,
         measures,
         outlook: &shared.outlook(snapshot, now_s),
@@ -201,19 +201,19 @@ fn plan_one(
         done: &[],
         now_ms: now_ms(),
     };
-    let mut steerings = steer(shared, snapshot, &round, steerers);
-    let notes = steerings.iter_mut().flat_map(|s| std::mem::take(&mut s.notes)).collect();
-    let methods = steerings.iter().map(|s| s.report.clone()).collect();
-    let wishes = steerings.iter().flat_map(|s| s.wishes.iter().copied()).collect();
+    let mut method_plans = plan_methods(shared, snapshot, &round, steerers);
+    let notes = method_plans.iter_mut().flat_map(|s| std::mem::take(&mut s.notes)).collect();
+    let methods = method_plans.iter().map(|s| s.report.clone()).collect();
+    let start_order = method_plans.iter().flat_map(|s| s.start_order.iter().copied()).collect();
     let deadline = started + Duration::from_millis(config.planner.deadline_ms);
     let inputs = Inputs {
-        rooms,
+        usages,
         tuning: shared.responder.settings().tuning.clone(),
         pending,
         memory_tracked: lock(&shared.poll).info.memory_tracked,
         jobs_max: requests_max,
         now_s,
-        steers: steerings.into_iter().map(|s| (s.method, s.steers)).collect(),
+        preferences: method_plans.into_iter().map(|s| (s.method, s.preferences)).collect(),
     };
     let made = plan(snapshot, inputs, &|| Instant::now() >= deadline);
     let mut state = lock(&shared.plan);
@@ -229,7 +229,7 @@ fn plan_one(
         warn!("plan refused: {error}");
     }
     state.methods = methods;
-    state.wishes = wishes;
+    state.start_order = start_order;
     state.notes = notes;
     if let Some(plan) = plan {
         state.plan = Some(Arc::new(plan));
@@ -240,22 +240,27 @@ fn plan_one(
     state.last_error = error;
 }
 
-/// Asks every method what it wishes, and tells the link.
-fn steer(
+/// Lets every method plan, and hands its preferences to the link.
+fn plan_methods(
     shared: &Shared,
     snapshot: &Snapshot,
     round: &Round<'_>,
     steerers: &mut [Box<dyn Steerer>],
-) -> Vec<Steering> {
+) -> Vec<MethodPlan> {
     let mut all = Vec::new();
     for steerer in steerers {
         shared.turn(Beat::Plan);
         let started = Instant::now();
-        let mut steering = steerer.plan(&Round { done: &all, ..*round });
-        steering.report.took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        shared.responder.set_steers(steering.method, snapshot, steering.steers.clone());
+        let mut method_plan = steerer.plan(&Round { done: &all, ..*round });
+        method_plan.report.took_ms =
+            u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        shared.responder.set_preferences(
+            method_plan.method,
+            snapshot,
+            method_plan.preferences.clone(),
+        );
         steerer.in_force(round);
-        all.push(steering);
+        all.push(method_plan);
     }
     all
 }

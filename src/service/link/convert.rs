@@ -184,7 +184,7 @@ fn left_to_slurm(ask: &wire::Ask<'_>, sharing: Sharing) -> Option<LeftToSlurm> {
         (layout.iter().any(|&v| given(v) > 0), LeftToSlurm::CoreLayout),
         (ask.gres().iter().any(|g| g.per_socket > 0), LeftToSlurm::PerSocket),
         (ask.has(wire::PHX_ASK_MORE_GRES), LeftToSlurm::Gres),
-        // Last: a steered component is decided all the same.
+        // Last: a component with a preference is decided all the same.
         (ask.has(wire::PHX_ASK_HET), LeftToSlurm::HetJob),
     ];
     checks.iter().find(|(applies, _)| *applies).map(|(_, why)| *why)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What one question is answered with, by the mirror and the settings alone.
+//! The decision on one question, by the mirror and the settings alone.
 //!
 //! The plugin's questions and those of a recording go through the same
 //! function: all that it depends on are its arguments.
@@ -16,7 +16,7 @@ use crate::link::state::State;
 use phalanx_core::limits;
 use phalanx_core::shape::Shape;
 use phalanx_planner::place::{NoPlacement, Placement};
-use phalanx_planner::steer::{self, Question, Signs, Steered};
+use phalanx_planner::preference::{self, JobOrigin, PreferenceUse, Question};
 
 /// A question, as far as its answer depends on it, but for the candidates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -28,7 +28,8 @@ pub struct Asked<'a> {
     /// Array job and task, if it is a single task.
     pub array: Option<(u32, u32)>,
     /// What jobs like it are known by.
-    pub signs: Signs,
+    #[serde(rename = "signs")]
+    pub origin: JobOrigin,
     /// Partition; borrowed from the plugin's packet while nobody keeps the question.
     pub partition: Cow<'a, str>,
     /// WILL_RUN instead of RUN_NOW.
@@ -48,7 +49,7 @@ impl<'a> Asked<'a> {
             job_id: head.job_id,
             array_job_id: (head.array_job_id != 0).then_some(head.array_job_id),
             array: convert::array_of(head),
-            signs: Signs {
+            origin: JobOrigin {
                 user_id: head.user_id,
                 account_key: head.account_key,
                 name_key: head.name_key,
@@ -63,10 +64,10 @@ impl<'a> Asked<'a> {
 
     /// The same, apart from the packet.
     pub(super) fn into_owned(self) -> Asked<'static> {
-        let Self { job_id, array_job_id, array, signs, .. } = self;
+        let Self { job_id, array_job_id, array, origin, .. } = self;
         let Self { partition, will_run, input, nodes, shape, .. } = self;
         let partition = Cow::Owned(partition.into_owned());
-        Asked { job_id, array_job_id, array, signs, partition, will_run, input, nodes, shape }
+        Asked { job_id, array_job_id, array, origin, partition, will_run, input, nodes, shape }
     }
 }
 
@@ -75,12 +76,12 @@ impl<'a> Asked<'a> {
 pub(super) struct Answered {
     /// Why Slurm is to decide; `None`: it is to take the placement.
     pub(super) reason: Option<Reason>,
-    /// In words, where the reason needs some.
+    /// Detail of the reason, where it has one.
     pub(super) detail: Option<&'static str>,
     /// The decision, also in shadow mode.
     pub(super) placement: Option<Placement>,
-    /// What became of the job's steer, if it has one.
-    pub(super) steered: Option<Steered>,
+    /// Node preference for the job, if there is one, and whether it decided.
+    pub(super) preference_use: Option<PreferenceUse>,
 }
 
 /// Answers a question that came at `now`; `candidates` are the words of a
@@ -93,8 +94,9 @@ pub(super) fn answer(
     now: Instant,
 ) -> Answered {
     let mode = settings.mode_of(&asked.partition);
-    let (decided, steered) = decide(state, settings, mode, asked, candidates, now);
-    let by_method = steered.as_ref().is_some_and(|s| s.steer.strict && s.tier.is_none());
+    let (decided, preference_use) = decide(state, settings, mode, asked, candidates, now);
+    let by_method =
+        preference_use.as_ref().is_some_and(|s| s.preference.required && s.set.is_none());
     let (reason, detail) = match &decided {
         // In shadow mode nothing may be held back.
         Err(Why::No(NoPlacement::Held | NoPlacement::Unplanned)) if mode == Mode::Shadow => {
@@ -109,7 +111,7 @@ pub(super) fn answer(
         Ok(_) if mode == Mode::Shadow => (Some(Reason::Shadow), None),
         Ok(_) => (None, None),
     };
-    Answered { reason, detail, placement: decided.ok(), steered }
+    Answered { reason, detail, placement: decided.ok(), preference_use }
 }
 
 enum Why {
@@ -141,14 +143,14 @@ fn decide(
     asked: &Asked<'_>,
     candidates: &[u64],
     now: Instant,
-) -> (Result<Placement, Why>, Option<Steered>) {
+) -> (Result<Placement, Why>, Option<PreferenceUse>) {
     if mode == Mode::Off {
         return (Err(Why::Off), None);
     }
     let Some(placer) = state.placer.as_mut().filter(|_| state.view.synced) else {
         return (Err(Why::NotSynced), None);
     };
-    if asked.nodes as usize != placer.cluster().rooms().len() {
+    if asked.nodes as usize != placer.cluster().usages().len() {
         return (Err(Why::NotSynced), None);
     }
     let held_ms = match state.first_seen.get(&asked.job_id) {
@@ -159,7 +161,7 @@ fn decide(
         job_id: asked.job_id,
         array_job_id: asked.array_job_id,
         array_task_id: asked.array.map(|(_, task)| task),
-        signs: asked.signs,
+        origin: asked.origin,
         shape: &asked.shape,
         candidates,
         held_ms: u64::try_from(held_ms).unwrap_or(u64::MAX),
@@ -169,7 +171,7 @@ fn decide(
     if asked.input && state.inputs.len() < limits::HELD_JOBS_MAX {
         state.inputs.insert(asked.job_id);
     }
-    let (decided, steered) = steer::decide(placer, &mut state.steers, &question);
+    let (decided, preference_use) = preference::decide(placer, &mut state.preferences, &question);
     let held = matches!(decided, Err(NoPlacement::Held | NoPlacement::Unplanned));
     if held && state.first_seen.len() < limits::HELD_JOBS_MAX {
         state.first_seen.entry(asked.job_id).or_insert(now);
@@ -179,5 +181,5 @@ fn decide(
         Ok(placement) if placement.nodes.len() == placement.candidates => Err(Why::NoChoice),
         other => other.map_err(Why::No),
     };
-    (decided, steered)
+    (decided, preference_use)
 }

@@ -5,23 +5,23 @@
 mod convert;
 mod copy;
 mod decide;
+mod events;
 mod hist;
-mod notes;
 mod order;
+pub mod recording;
 mod replica;
 mod responder;
 mod server;
 mod session;
 mod settings;
 mod state;
-pub mod tape;
 mod view;
 
 pub use decide::Asked;
+pub use events::{AskNote, BeganEvent, LinkEvent, OutcomeEvent};
 pub use hist::{Histogram, upper_edge_quantiles};
-pub use notes::{AskNote, BeganNote, Note, OutcomeNote};
-pub use order::{OrderDesk, QueueReport};
-pub use replica::{Again, Replica};
+pub use order::{OrderExchange, QueueReport};
+pub use replica::{Replayed, Replica};
 pub use responder::Responder;
 pub use server::{LinkError, Server, ServerConfig};
 pub use session::{PluginCounters, PluginState};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the status page shows of the link.
+//! Counts of the link for the status page.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ pub struct Shares {
     pub fallen_back: BTreeMap<&'static str, u64>,
 }
 
-/// What the status page shows of the link; a copy.
+/// Counts of the link; a copy.
 #[derive(Debug, Clone, Default)]
 pub struct LinkView {
     /// Plugin connected.
     pub connected: bool,
     /// Mirror complete.
     pub synced: bool,
-    /// Who it is.
+    /// Its versions and process.
     pub plugin: PluginState,
     /// Its counters.
     pub counters: Option<PluginCounters>,
@@ -52,10 +52,4 @@ pub struct LinkView {
     pub last_error: Option<String>,
     /// Notes dropped because the recorder was behind.
     pub notes_dropped: u64,
-    /// Steered jobs by method.
-    pub steered: BTreeMap<&'static str, u64>,
-    /// Questions that a steer decided, by method.
-    pub steer_decided: BTreeMap<&'static str, u64>,
-    /// Questions of steered jobs that were decided without the steer.
-    pub steer_unused: BTreeMap<&'static str, u64>,
 }

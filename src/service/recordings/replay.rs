@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::file::{FileError, Reader};
 use super::settings::link_settings;
 use crate::config::Config;
-use crate::link::tape::{Answer, AskOp, Op};
+use crate::link::recording::{Answer, AskOp, Op};
 use crate::link::{Replica, Settings};
-use phalanx_planner::steer::Method;
+use phalanx_planner::preference::Method;
 
 /// One answer that is another one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -28,13 +28,13 @@ pub struct Difference {
     pub job: u32,
     /// WILL_RUN instead of RUN_NOW.
     pub will_run: bool,
-    /// In words: nodes, or why none.
+    /// Text of the answer: nodes, or why none.
     pub recorded: String,
-    /// The same now.
+    /// Text of the answer now.
     pub now: String,
 }
 
-/// What another configuration changes.
+/// Effects of another configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Then {
     /// Questions with the same answer.
@@ -55,16 +55,16 @@ pub struct Then {
     pub dispersion: [Option<f64>; 2],
 }
 
-/// What came of a replay.
+/// Result of a replay.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Files played.
     pub files: u64,
     /// Records in them.
     pub records: u64,
-    /// Time of the first and of the last record, unix milliseconds.
+    /// Time of the first record, unix milliseconds.
     pub begin_ms: u64,
-    /// See `begin_ms`.
+    /// Time of the last record, unix milliseconds.
     pub end_ms: u64,
     /// Questions compared.
     pub asks: u64,
@@ -74,13 +74,13 @@ pub struct Report {
     pub same: u64,
     /// Answered otherwise.
     pub differing: u64,
-    /// Why each file ended, or that it was cut off.
+    /// Reason why each file ended, or that it was cut off.
     pub ends: Vec<String>,
-    /// Where a file could not be read further.
+    /// Places where a file could not be read further.
     pub broken: Vec<String>,
     /// First differences: with another configuration from what was recorded.
     pub first: Vec<Difference>,
-    /// With another configuration only.
+    /// Effects of the other configuration, if there is one.
     pub then: Option<Then>,
 }
 
@@ -153,7 +153,7 @@ fn recorded_settings(generation: u64, text: &str) -> Result<Settings, String> {
 fn switched_off(config: &Config) -> Vec<Method> {
     let methods = [
         (Method::Gang, config.gang.enabled),
-        (Method::Spare, config.gang.enabled),
+        (Method::BackfillWindow, config.gang.enabled),
         (Method::Bag, config.bag.enabled),
         (Method::Bisect, config.data.enabled),
     ];
@@ -287,9 +287,9 @@ impl Tally {
     }
 }
 
-/// What an answer says, for counting.
+/// The category of an answer, for counting.
 fn word(answer: &Answer) -> String {
-    let by = if answer.tier.is_some() { &answer.method } else { "balance" };
+    let by = if answer.set.is_some() { &answer.method } else { "balance" };
     match answer.reason.as_str() {
         "" => format!("placed by {by}"),
         reason if answer.detail.is_empty() => reason.to_owned(),
@@ -297,7 +297,7 @@ fn word(answer: &Answer) -> String {
     }
 }
 
-/// In words, with nodes by name.
+/// The text of an answer, with nodes by name.
 fn says(answer: &Answer, replica: &Replica<'_>) -> String {
     if answer.nodes.is_empty() {
         return word(answer);

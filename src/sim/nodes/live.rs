@@ -74,7 +74,6 @@ pub(super) fn class_of(job: &Job) -> JobClass {
 /// The learned runtime, else the limit.
 fn expected_s(state: &State, job: &Job, limit_s: u64) -> f64 {
     let known = state.expected_s.get(&job.id).copied();
-    #[allow(clippy::cast_precision_loss)] // a job's seconds
     let limit = limit_s as f64;
     known.unwrap_or(limit).clamp(1.0, limit.max(1.0))
 }
@@ -117,7 +116,7 @@ fn running(state: &State, job: &Job, held: RunningJob, begin_s: i64) -> NodeJob 
     }
 }
 
-/// What a running job must hold by its request, where no plugin says it.
+/// Resources that a running job must hold by its request, where no plugin reports them.
 pub(super) fn held_of(cluster: &Snapshot, job: &Job) -> RunningJob {
     let names = hostlist::expand(&job.nodes, HOSTLIST_NAMES_MAX).unwrap_or_default();
     let nodes: Vec<usize> = names.iter().filter_map(|name| cluster.node(name)).collect();

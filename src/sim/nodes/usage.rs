@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What was in use, unusable or stranded over time. Whole numbers only: the
+//! Amounts in use, unusable or stranded over time. Whole numbers only: the
 //! same sums on every run.
 
 use crate::metrics::{Figures, Utilization};
-use phalanx_planner::room::Room;
+use phalanx_planner::usage::NodeUsage;
 
 use super::choose::GpuMix;
 
@@ -37,7 +37,7 @@ pub struct Usage {
 
 impl Usage {
     /// From `begin_s` on.
-    pub(super) fn new(rooms: &[Room], mix: &GpuMix, begin_s: i64) -> Self {
+    pub(super) fn new(rooms: &[NodeUsage], mix: &GpuMix, begin_s: i64) -> Self {
         let mut usage =
             Self { nodes: vec![Now::default(); rooms.len()], last_s: begin_s, ..Self::default() };
         for (node, room) in rooms.iter().enumerate() {
@@ -60,7 +60,7 @@ impl Usage {
     }
 
     /// A node changed.
-    pub(super) fn touch(&mut self, node: usize, room: &Room, mix: &GpuMix) {
+    pub(super) fn touch(&mut self, node: usize, room: &NodeUsage, mix: &GpuMix) {
         let gpus = mix.level(room);
         let free = [room.cpus.free(), room.memory_mb.free(), gpus.free()];
         let none = |at: usize, total: u64| total > 0 && free.get(at) == Some(&0);
@@ -93,7 +93,6 @@ impl Usage {
 
     /// Adds shares of the whole time to a policy's figures. Energy: `joules`
     /// if the nodes' power is known.
-    #[allow(clippy::cast_precision_loss)] // for people
     pub fn fill(&self, figures: &mut Figures, joules: Option<f64>) {
         let share = |sum: u128, total: u64| {
             let whole = u128::from(total) * self.seconds;
@@ -115,7 +114,6 @@ impl Usage {
     }
 
     /// Seconds since the beginning.
-    #[allow(clippy::cast_precision_loss)]
     pub(super) fn seconds(&self) -> f64 {
         self.seconds as f64
     }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The curves of a report.
 
-#![allow(clippy::cast_precision_loss)] // counts and seconds stay below 2^53
-
 use super::super::job::Workload;
 use super::super::metrics::{Figures, bounded_slowdown, wait_s};
 use super::Part;
@@ -23,7 +21,7 @@ pub(super) fn span(load: &Workload, parts: &[Part<'_>]) -> (i64, i64) {
     (first, first + longest.unwrap_or(0).max(1))
 }
 
-/// What is drawn over time: of the machine, and of each job.
+/// A resource that is drawn over time: the machine's total, and each job's amount.
 pub(super) struct Resource<'a> {
     /// For the axis, such as `CPUs in use`.
     pub(super) name: &'static str,

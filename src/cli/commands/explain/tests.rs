@@ -4,7 +4,7 @@
 
 use super::{job_id, render};
 use crate::exit::Exit;
-use crate::text::tests::{assert_text, gang_note, map, steer_report};
+use crate::text::tests::{assert_text, gang_note, map, preference_report};
 use phalanx_service::api::order::JobOrder;
 use phalanx_service::api::types::*;
 
@@ -51,6 +51,7 @@ fn pending_report() -> Explain {
                 nodes_lacking: 5,
                 least_missing: 1.0,
             }],
+            preference: None,
             steer: None,
             note: Some(gang_note(None)),
             summary: "every eligible node lacks gres/gpu".into(),
@@ -72,6 +73,7 @@ fn pending_report() -> Explain {
             verdict: "no-opinion".into(),
             reason: Some("no-fit".into()),
             nodes: String::new(),
+            preference: None,
             steer: None,
         }],
         ..Explain::default()
@@ -98,7 +100,8 @@ fn placed_report() -> Explain {
             reason: None,
             start_ms: 0,
             decision: Some(DecisionReport {
-                steer: Some(steer_report()),
+                preference: Some(preference_report()),
+                steer: None,
                 id: 77,
                 time_ms: 0,
                 method: "balance".into(),

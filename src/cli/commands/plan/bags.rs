@@ -3,7 +3,7 @@
 
 use crate::text::units::{KWH, amount, fraction_or_dash, millis, seconds_fine, time, watts_from};
 use crate::text::{Left, Right, clean, facts, heading, lines, table};
-use phalanx_planner::steer::{BagRow, MethodReport};
+use phalanx_planner::preference::{BagRow, MethodReport};
 use phalanx_service::api::types::PlanReport;
 
 /// Arrays of the plan.

@@ -10,7 +10,7 @@ use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{amount, fraction_or_dash, millis, time};
 use crate::text::{Left, Right, clean, clean_or_dash, facts, heading, lines, preference, table};
-use phalanx_planner::steer::MethodReport;
+use phalanx_planner::preference::MethodReport;
 use phalanx_service::api::types::PlanReport;
 
 /// Show the plan for the pending jobs
@@ -67,7 +67,7 @@ fn text(report: &PlanReport) -> String {
             if job.delta == 0 { "-".to_owned() } else { format!("{:+}", job.delta) },
             clean(&job.nodes),
             clean_or_dash(job.reason.as_deref()),
-            job.steer.as_ref().map_or_else(|| "-".to_owned(), preference::short),
+            job.preference.as_ref().map_or_else(|| "-".to_owned(), preference::short),
         ]);
     }
     out.push_str(&lines(&rows));

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::text;
-use crate::text::tests::{assert_text, steer_report};
-use phalanx_planner::steer::MethodReport;
+use crate::text::tests::{assert_text, preference_report};
+use phalanx_planner::preference::MethodReport;
 use phalanx_service::api::types::{PlanReport, PlannedJob};
 
 #[test]
@@ -36,10 +36,15 @@ fn plan_report() -> PlanReport {
         reason: reason.map(str::to_owned),
         rank: (job_id == 5).then_some(0),
         delta: if job_id == 5 { 31 } else { 0 },
+        preference: None,
         steer: None,
     };
-    let gang =
-        PlannedJob { method: "gang".into(), steer: Some(steer_report()), ..job(6, "x[1-2]", None) };
+    let gang = PlannedJob {
+        method: "gang".into(),
+        preference: Some(preference_report()),
+        steer: None,
+        ..job(6, "x[1-2]", None)
+    };
     PlanReport {
         epoch: 12,
         time_ms: 0,

@@ -4,9 +4,10 @@
 use std::path::Path;
 
 use crate::exit::Failure;
+use phalanx_core::problem::InputError;
 use phalanx_core::trace::TraceError;
 use phalanx_service::recordings;
-use phalanx_sim::input::{self, InputError};
+use phalanx_sim::input;
 
 /// Formats of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

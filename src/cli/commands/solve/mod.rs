@@ -22,7 +22,7 @@ use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use phalanx_core::limits::PROBLEM_BYTES_MAX;
-use phalanx_core::problem::FieldError;
+use phalanx_core::problem::InputError;
 
 /// Size from which on a file is read by two threads.
 const HALVED_BYTES: u64 = 16 << 20;
@@ -81,7 +81,7 @@ pub enum SolveError {
     Infeasible(String),
     /// Bad input found by the method itself.
     #[error(transparent)]
-    Field(#[from] FieldError),
+    Field(#[from] InputError),
     /// Standard output failed.
     #[error("standard output: {0}")]
     Output(#[from] io::Error),

@@ -12,40 +12,12 @@ use super::construct::{best_deal, offsets};
 use super::instance::{Instance, SLACK_MS};
 use super::schedule::{Placed, Schedule};
 use phalanx_core::limits::{BISECT_ANNEAL_RUNS, BISECT_ANNEAL_STEPS, BISECT_DURATIONS_MAX};
+use phalanx_core::random::Stream;
 
 /// Temperatures at which runs begin, as a part of the makespan.
 const HEAT: [f64; 3] = [0.03, 0.01, 0.004];
 
-/// Random numbers by SplitMix64: the state is one word, the sequence the seed's.
-#[derive(Debug, Clone)]
-pub(super) struct Random(u64);
-
-impl Random {
-    /// The sequence of `seed`.
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Below `limit`, which is > 0; the bias of the remainder is far below 2^-32.
-    pub(super) fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % (limit.max(1) as u64)).unwrap_or(0)
-    }
-
-    /// In [0, 1).
-    pub(super) fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
-
-/// What is searched: an order, and the cores of each job on each host.
+/// A point of the search: an order, and the cores of each job on each host.
 #[derive(Debug, Clone)]
 struct Genome {
     order: Vec<usize>,
@@ -69,7 +41,7 @@ pub(super) fn improve(
     instance: &Instance,
     best: &Schedule,
     lower: f64,
-    random: &mut Random,
+    random: &mut Stream,
     budget: &mut Budget<'_>,
 ) -> Option<Schedule> {
     let initial: Vec<Vec<f64>> = instance
@@ -117,7 +89,7 @@ impl Genome {
     }
 }
 
-/// What a move changed, to take it back.
+/// The change of a move, to take it back.
 enum Undo {
     Order { from: usize, to: usize },
     Swap(usize, usize),
@@ -173,7 +145,7 @@ impl Search<'_> {
         from: &Genome,
         heat: f64,
         lower: f64,
-        random: &mut Random,
+        random: &mut Stream,
         budget: &mut Budget<'_>,
     ) -> (f64, Genome) {
         let mut genome = from.clone();
@@ -202,7 +174,7 @@ impl Search<'_> {
     }
 
     /// One random change; `None` when the drawn one is not possible.
-    fn mutate(&self, genome: &mut Genome, random: &mut Random) -> Option<Undo> {
+    fn mutate(&self, genome: &mut Genome, random: &mut Stream) -> Option<Undo> {
         let jobs = genome.order.len();
         match random.below(4) {
             0 => {
@@ -229,7 +201,7 @@ impl Search<'_> {
     }
 
     /// Adds, removes or moves a core; false when that is not possible.
-    fn change_counts(&self, job: usize, counts: &mut [usize], random: &mut Random) -> bool {
+    fn change_counts(&self, job: usize, counts: &mut [usize], random: &mut Stream) -> bool {
         let (from, to) = (random.below(counts.len()), random.below(counts.len()));
         let total: usize = counts.iter().sum();
         let kind = random.below(3);

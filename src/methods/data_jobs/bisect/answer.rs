@@ -25,12 +25,12 @@ pub struct Answer<'a> {
     /// Present when the deadline or a limit of work ended the search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
-    /// How the answer came about, when asked for.
+    /// Reasons of the answer, when asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explain: Option<Explanation>,
 }
 
-/// What ended a search before its own end.
+/// Reason for which a search ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stopped {
@@ -45,9 +45,9 @@ pub enum Stopped {
 pub struct JobAnswer<'a> {
     /// The job's id.
     pub id: &'a str,
-    /// When the first of its cores begins.
+    /// Start of the first of its cores.
     pub start_ms: Number,
-    /// When all its cores are released.
+    /// Time at which all its cores are released.
     pub end_ms: Number,
     /// Its cores in the order of choice; n of f(n) is their number.
     pub cores: Vec<CoreAnswer<'a>>,
@@ -60,7 +60,7 @@ pub struct CoreAnswer<'a> {
     pub host: &'a str,
     /// Number of the core on its host.
     pub core: usize,
-    /// When it begins; only with start `async`, where cores begin on their own.
+    /// Its start; only with start `async`, where cores begin on their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_ms: Option<Number>,
     /// Its blocks.
@@ -85,7 +85,7 @@ pub struct ProbeAnswer {
     pub feasible: bool,
 }
 
-/// How an answer came about.
+/// Reasons of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
     /// The step that found the schedule.

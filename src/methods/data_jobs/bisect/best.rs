@@ -2,7 +2,7 @@
 //! Mode `best`: the source's schedule, and what other weights, orders and a local search
 //! make of it. The best schedule that was ever seen is the answer.
 
-use super::anneal::{self, Random};
+use super::anneal;
 use super::bound::JobBound;
 use super::budget::Budget;
 use super::construct::{Constructor, best_deal, offsets};
@@ -16,6 +16,7 @@ use phalanx_core::limits::{
     BISECT_ANNEAL_CELLS_MAX, BISECT_ANNEAL_UNITS, BISECT_BEST_UNITS, BISECT_ORDERS,
     BISECT_SEED_STEPS_MAX,
 };
+use phalanx_core::random::Stream;
 
 /// Smoothing of beta: hosts without data are used as well.
 const SMOOTH: [f64; 2] = [0.2, 1.0];
@@ -107,7 +108,7 @@ fn probe_all(
         let range = (best.end(), best.lower);
         best.offer(seed::bisect(range, true, &mut weighed, probes, budget), "smoothed weights");
     }
-    let mut random = Random::new(options.seed);
+    let mut random = Stream::new(options.seed);
     let cells = instance.hosts.len().saturating_mul(instance.queue.len());
     if cells <= BISECT_ANNEAL_CELLS_MAX && !best.is_optimal() {
         budget.refill(BISECT_ANNEAL_UNITS);
@@ -129,7 +130,7 @@ fn other_orders(
     best: &mut Best<'_>,
     constructor: &mut Constructor<'_>,
     probes: &mut Vec<Probe>,
-    random: &mut Random,
+    random: &mut Stream,
     budget: &mut Budget<'_>,
 ) {
     let instance = best.instance;

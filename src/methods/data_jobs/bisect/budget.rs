@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! When a search ends.
+//! The budget that ends a search.
 
 use super::answer::Stopped;
 
@@ -13,7 +13,7 @@ pub(super) struct Budget<'a> {
     pub(super) deadline: bool,
 }
 
-/// Units between two looks at the clock; well below 1 ms.
+/// Units between two readings of the clock; well below 1 ms.
 const CHECK_EVERY: u64 = 100_000;
 
 impl<'a> Budget<'a> {
@@ -44,7 +44,7 @@ impl<'a> Budget<'a> {
         !self.deadline
     }
 
-    /// What ended a search that is over.
+    /// Reason for which a search is over.
     pub(super) fn reason(&self) -> Stopped {
         if self.deadline { Stopped::Deadline } else { Stopped::Limit }
     }

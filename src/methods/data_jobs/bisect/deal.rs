@@ -3,7 +3,7 @@
 
 use super::instance::{Instance, Job, SLACK_MS};
 
-/// Which blocks each core of a job has.
+/// The blocks of each core of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Deal {
     /// Blocks of each core.

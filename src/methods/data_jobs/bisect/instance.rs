@@ -9,7 +9,7 @@ use super::problem::{Attenuation, Problem, Start};
 /// an end may exceed the probed makespan.
 pub(super) const SLACK_MS: f64 = 1e-9;
 
-/// How much of its speed a core keeps when the job has n of them.
+/// Part of its speed that a core keeps when the job has n of them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Decay {
     /// f(n) = 1 - alpha (n - 1).
@@ -39,7 +39,7 @@ impl Decay {
         }
     }
 
-    /// What a job says, else what holds for all.
+    /// A job's own value, else that of all jobs.
     pub(super) fn of(given: Option<&Attenuation>, alpha: f64) -> Self {
         match given {
             None => Self::Linear { alpha },

@@ -9,7 +9,7 @@
 //! the same answer; deadline and clock are arguments.
 //!
 //! # Source
-//! methods.md section 2: "bisection on makespan, core weights, block migration and
+//! `docs/methods.md`, section Data jobs: "bisection on makespan, core weights, block migration and
 //! exchange"; the same problem is SJTU CS7310 "Resource Scheduling Problem in Hadoop".
 
 mod anneal;
@@ -36,11 +36,11 @@ use bound::JobBound;
 use budget::Budget;
 use instance::Instance;
 use phalanx_core::limits::{BISECT_EXACT_UNITS, BISECT_SEED_STEPS_MAX};
-use phalanx_core::problem::FieldError;
+use phalanx_core::problem::InputError;
 use schedule::Schedule;
 use seed::Probe;
 
-/// Which method decides.
+/// The rule that decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// The source's method with guards.
@@ -64,7 +64,7 @@ impl Mode {
     }
 }
 
-/// How to solve.
+/// Options of [`solve`].
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// The method.
@@ -87,21 +87,21 @@ impl std::fmt::Debug for Options<'_> {
     }
 }
 
-/// Why there is no answer.
+/// An error for which there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SolveError {
     /// A field cannot be used.
     #[error("{0}")]
-    Input(#[from] FieldError),
+    Input(#[from] InputError),
     /// Blocks, but no core to work on them.
     #[error("{0}")]
-    Infeasible(FieldError),
+    Infeasible(InputError),
     /// Larger than mode `exact` can do; the text names the limit.
     #[error("mode exact: {0}")]
     TooLarge(String),
 }
 
-/// What a mode found.
+/// Result of a mode.
 struct Found {
     schedule: Schedule,
     probes: Vec<Probe>,
@@ -124,7 +124,7 @@ pub fn solve<'a>(
     let instance = Instance::new(problem);
     if let (true, Some(&i)) = (instance.host_of.is_empty(), instance.queue.first()) {
         let what = "no host has a core to work on them";
-        return Err(SolveError::Infeasible(FieldError::new(format!("jobs[{i}].blocks"), what)));
+        return Err(SolveError::Infeasible(InputError::new(format!("jobs[{i}].blocks"), what)));
     }
     let bounds = bound::of_jobs(&instance);
     let lower = bound::of_all(&instance, &bounds);

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use phalanx_core::limits::BISECT_CORES_MAX;
-use phalanx_core::problem::{FieldError, Name, distinct, length, present};
+use phalanx_core::problem::{InputError, Name, distinct, length, present};
 
 /// Data-parallel jobs and the hosts that may run them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,10 +18,10 @@ pub struct Problem<'a> {
     /// MB/s at which a block is read from another host, > 0.
     #[serde(default = "default_transfer")]
     pub transfer_mb_per_s: f64,
-    /// When the cores of a job begin.
+    /// Order in which the cores of a job begin.
     #[serde(default)]
     pub start: Start,
-    /// When blocks migrate: 1 = for each job before its feasibility test, 2 = after all
+    /// Point at which blocks migrate: 1 = for each job before its feasibility test, 2 = after all
     /// jobs of a probe are placed, 3 = once, on the final schedule.
     #[serde(default = "default_moment")]
     pub moment: u8,
@@ -33,7 +33,7 @@ pub struct Problem<'a> {
     pub jobs: Vec<Job<'a>>,
 }
 
-/// When the cores of one job begin.
+/// Start of the cores of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {
@@ -75,7 +75,7 @@ pub struct Job<'a> {
     pub blocks: Vec<Block<'a>>,
 }
 
-/// How much of its speed a core keeps when its job has n of them: f(n).
+/// Part of its speed that a core keeps when its job has n of them: f(n).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Attenuation {
@@ -139,10 +139,10 @@ fn default_moment() -> u8 {
     2
 }
 
-type Checked<T> = Result<T, FieldError>;
+type Checked<T> = Result<T, InputError>;
 
 fn error<T>(path: impl std::fmt::Display, message: impl std::fmt::Display) -> Checked<T> {
-    Err(FieldError::new(path, message))
+    Err(InputError::new(path, message))
 }
 
 fn amount(path: impl FnOnce() -> String, value: f64) -> Checked<()> {

@@ -7,7 +7,7 @@
 //! job would end after the makespan. Blocks are dealt and migrate as there; cores begin together.
 //!
 //! # Source
-//! methods.md section 2 (b) formulas 2 to 5, (c) and (e): "choose by the resulting end time".
+//! `docs/methods.md`, section Data jobs, (b) 2 to 5, (c), (e): "choose by the resulting end time".
 
 use super::budget::Budget;
 use super::deal::Deal;
@@ -25,7 +25,7 @@ pub struct Block {
     pub replicas: Vec<usize>,
 }
 
-/// What a job may get: `hosts` hosts with `cores` cores on each.
+/// Cores that a job may get: `hosts` hosts with `cores` cores on each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
     /// At least 1.
@@ -61,16 +61,16 @@ pub struct Problem {
     pub jobs: Vec<Job>,
 }
 
-/// Where one job goes.
+/// The placement of one job.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Placement {
     /// Its hosts, ascending.
     pub hosts: Vec<usize>,
     /// Cores on each.
     pub cores: usize,
-    /// When all of them are free, ms from now.
+    /// Time at which all of them are free, ms from now.
     pub start_ms: f64,
-    /// When they are released.
+    /// Time at which they are released.
     pub end_ms: f64,
     /// Megabytes that are read from hosts outside the task's own.
     pub remote_mb: f64,
@@ -304,14 +304,14 @@ impl Search<'_> {
 }
 
 /// Whether another form of a job is worth more than the preferred one: it ends clearly earlier, or
-/// about as early with clearly less to send. A slow job hardly notices what is sent, the network does.
+/// about as early with clearly less to send: a slow job hardly notices it, the network does.
 fn better(new: &Placement, old: &Placement) -> bool {
     let close = |a: f64, b: f64| a <= b * 1.01;
     new.end_ms < old.end_ms * 0.99
         || (close(new.end_ms, old.end_ms) && new.remote_mb < old.remote_mb * 0.9)
 }
 
-/// What no schedule beats: each placed job in its fastest form, everything local, as soon as
+/// A lower bound for all schedules: each placed job in its fastest form, all local, as soon as
 /// enough cores are free; and the area of all.
 fn lower_bound(problem: &Problem, instance: &Instance, placed: &Found) -> f64 {
     let mut free: Vec<f64> = problem.hosts.iter().flatten().copied().collect();
@@ -335,7 +335,7 @@ fn lower_bound(problem: &Problem, instance: &Instance, placed: &Found) -> f64 {
     longest.max(area_bound(&free, area)).min(placed.makespan)
 }
 
-/// When cores that become free at these times, ascending, can have done so much work.
+/// Earliest time at which cores that become free at these times, ascending, have done so much work.
 fn area_bound(free: &[f64], area: f64) -> f64 {
     let mut waited = 0.0;
     for (at, &from) in free.iter().enumerate() {

@@ -17,11 +17,11 @@ pub(super) struct Placed {
     pub(super) cores: Vec<usize>,
     /// Its blocks; loads without offsets.
     pub(super) deal: Deal,
-    /// When each core begins, ms.
+    /// Start of each core, ms.
     pub(super) starts: Vec<f64>,
-    /// When its first core begins, ms.
+    /// Start of its first core, ms.
     pub(super) start: f64,
-    /// When all its cores are released, ms.
+    /// Time at which all its cores are released, ms.
     pub(super) end: f64,
 }
 
@@ -69,7 +69,7 @@ impl Placed {
         }
     }
 
-    /// When a job would end on cores that are free at `available`.
+    /// End of a job on cores that are free at `available`.
     pub(super) fn end_of(
         instance: &Instance,
         cores: &[usize],

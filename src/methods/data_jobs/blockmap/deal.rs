@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which task reads which split, on nodes that the job has: the dealing and migration of
-//! `methods.md` section 2 (c), with a floor under the share that is read locally.
+//! Assignment of splits to tasks, on nodes that the job has: the dealing and migration of
+//! `docs/methods.md`, section Data jobs, (c), with a floor under the share that is read locally.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ const MOVES_MAX: usize = 20_000;
 /// Splits of one task that are looked at for a move in two steps.
 const LOOK_MAX: usize = 64;
 
-/// How fast a task reads.
+/// Speeds at which a task reads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
     /// Time of a byte from another node, beyond that of a local one, as a part of the latter.
@@ -158,7 +158,7 @@ impl State {
         near.map_or(item.far, |at| item.near[at].1)
     }
 
-    /// Where a split goes at first.
+    /// The task that a split goes to at first.
     fn best_for(&self, split: usize) -> Option<usize> {
         let item = &self.items[split];
         let ends = item.near.iter().filter_map(|&(node, cost)| {

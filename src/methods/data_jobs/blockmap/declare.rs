@@ -7,7 +7,7 @@ use phalanx_core::limits::{DATA_URIS_MAX, SPLITS_MAX};
 /// Key of the token.
 const KEY: &str = "hdfs-input";
 
-/// How an input is cut.
+/// Unit into which an input is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum SplitBy {
     /// One split for each block.
@@ -19,7 +19,7 @@ pub enum SplitBy {
     Bytes(u64),
 }
 
-/// How much nearness counts.
+/// Importance of local reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Locality {
     /// Near the blocks where that is possible now.
@@ -32,20 +32,20 @@ pub enum Locality {
     Off,
 }
 
-/// What a job says about its input.
+/// A job's declaration of its input.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Declaration {
     /// URIs or paths, as given, percent signs decoded.
     pub uris: Vec<String>,
-    /// How to cut.
+    /// Unit of the cut.
     pub split: SplitBy,
     /// Directories within directories too.
     pub recursive: bool,
-    /// How much nearness counts.
+    /// Importance of local reads.
     pub locality: Locality,
 }
 
-/// Why a declaration cannot be used; the text is for the user.
+/// An error of a declaration; the text is for the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("hdfs-input: {0}")]
 pub struct DeclareError(String);
@@ -54,11 +54,11 @@ fn error<T>(text: impl Into<String>) -> Result<T, DeclareError> {
     Err(DeclareError(text.into()))
 }
 
-/// What a job declares: the administrator's comment counts before the user's, because a submit
+/// The declaration of a job: the administrator's comment counts before the user's, as a submit
 /// plugin writes it.
 ///
 /// # Errors
-/// See [`DeclareError`].
+/// Fails with a [`DeclareError`] for a declaration that cannot be used.
 pub fn of_job(comment: &str, admin_comment: &str) -> Result<Option<Declaration>, DeclareError> {
     match declared(admin_comment)? {
         Some(found) => Ok(Some(found)),
@@ -66,14 +66,14 @@ pub fn of_job(comment: &str, admin_comment: &str) -> Result<Option<Declaration>,
     }
 }
 
-/// What a comment declares; `None` without the token `hdfs-input=`.
+/// The declaration in a comment; `None` without the token `hdfs-input=`.
 ///
 /// `hdfs-input=URI[,URI...]`, and anywhere beside it, between semicolons,
 /// `split=block|COUNT|SIZE{K,M,G}`, `recursive`, `locality=prefer|require|off`. Within a URI
 /// `%2C`, `%3B`, `%20` and `%25` stand for comma, semicolon, space and percent sign.
 ///
 /// # Errors
-/// See [`DeclareError`].
+/// Fails with a [`DeclareError`] for a declaration that cannot be used.
 pub fn declared(comment: &str) -> Result<Option<Declaration>, DeclareError> {
     let named = |part: &str| part.split_once('=').is_some_and(|(key, _)| key.trim() == KEY);
     if !comment.split(';').any(named) {

@@ -30,14 +30,14 @@ pub struct Range {
     pub length: u64,
     /// Index into [`BlockMap::nodes`].
     pub node: u32,
-    /// Which task of the node, from 0.
+    /// Number of the task on the node, from 0.
     pub slot: u32,
     /// Indexes into [`BlockMap::holders`]: the nodes that hold all of it, or of an erasure-coded
     /// file a data unit.
     pub held_by: Vec<u32>,
 }
 
-/// Which task of a job reads which bytes.
+/// The bytes that each task of a job reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BlockMap {
     /// The job.
@@ -52,7 +52,7 @@ pub struct BlockMap {
     pub files: Vec<String>,
     /// In the order of the input.
     pub ranges: Vec<Range>,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 

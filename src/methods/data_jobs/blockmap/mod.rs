@@ -8,7 +8,7 @@
 //! [`BlockMap::of_task`] deals again, and each task comes to the same answer by itself.
 //!
 //! # Source
-//! `methods.md` section 2 (dealing, migration) and `hdfs.md` section 3.
+//! `docs/methods.md`, section Data jobs, (c), and `docs/hdfs.md`.
 
 mod deal;
 mod declare;

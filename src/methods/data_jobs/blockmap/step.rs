@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which splits one task of a step reads, whatever tasks the step has.
+//! The splits that one task of a step reads, whatever tasks the step has.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Worked examples of the bag planner (methods.md section 4 (g)).
+//! Worked examples of the bag planner (`docs/methods.md`, section Bags, (g)).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use phalanx_methods::bag::{Answer, Mode, Options, Problem, SolveError, solve};
@@ -89,7 +89,7 @@ fn a_power_cap_slows_the_plan_down() {
     let text = "power_cap_w: no plan of this mode takes less than 100.0 W, got 99";
     assert_eq!(
         refused,
-        SolveError::Infeasible(phalanx_core::problem::FieldError::new(
+        SolveError::Infeasible(phalanx_core::problem::InputError::new(
             "power_cap_w",
             text.split_once(": ").unwrap().1
         ))
@@ -207,7 +207,7 @@ fn no_machines_is_infeasible() {
     problem["machine_types"] = json!([{"name": "a", "count": 0}, {"name": "b", "count": 0}]);
     let problem: Problem = serde_json::from_value(problem).unwrap();
     let error = solve(&problem, &Options::default()).unwrap_err();
-    assert!(matches!(&error, SolveError::Infeasible(at) if at.field == "users[0].tasks"));
+    assert!(matches!(&error, SolveError::Infeasible(at) if at.path == "users[0].tasks"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! Properties of the balance engine on random clusters: the indexed search
 //! equals the plain scan to the last bit, and the plain scan equals formulas
 //! written down once more here, from floating-point numbers.
-#![allow(clippy::unwrap_used, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 use crate::exact::balance::{self as oracle, Nodes};
 use phalanx_core::{Amount, NodeIdx, NodeSet};
@@ -202,7 +202,7 @@ fn compare(shape: &Shape, mode: Mode) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What section 5 of the method says, from floating-point numbers.
+/// The decision by section Balance of `docs/methods.md`, from floating-point numbers.
 struct Formula<'a> {
     totals: &'a [Vec<u64>],
     used: &'a [Vec<u64>],
