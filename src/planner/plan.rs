@@ -16,7 +16,7 @@ use crate::cluster::{Cluster, Held, RunningJob, Table};
 use crate::eligible::eligible;
 use crate::place::{NoPlacement, Placement, Placer, Pool, Tuning};
 use crate::preference::{
-    self, JobOrigin, Method, Preference, PreferenceTable, PreferenceUse, Preferences, Question,
+    self, Method, Preference, PreferenceTable, PreferenceUse, Preferences, Question, Waits,
 };
 use crate::usage::NodeUsage;
 use phalanx_core::shape::Need;
@@ -134,18 +134,9 @@ fn one(
     let mut nodes = eligible(snapshot, job, now_s).nodes;
     drop_occupied(&mut nodes, placer, &job.shape.need(job.shape.wanted_nodes()));
     let words: Vec<u64> = words_of(&nodes);
-    let question = Question {
-        input_wait_ms: 0,
-        require_wait_ms: 0,
-        job_id: job.id,
-        array_job_id: job.array_job_id,
-        array_task_id: job.array_task_id,
-        origin: JobOrigin::of(job),
-        shape: &job.shape,
-        candidates: &words,
-        held_ms: u64::MAX,
-    };
-    let (decided, preference_use) = preference::decide(placer, preferences, &question);
+    let question = Question::of(job, snapshot.nodes.len());
+    let (decided, preference_use) =
+        preference::decide(placer, preferences, &question, &words, Waits::OVER);
     let decided = decided.map_err(|why| match why {
         NoPlacement::Left(_) => "left to Slurm",
         NoPlacement::NoFit => "no room now",

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod clock;
 pub mod collect;
 pub mod config;
 pub mod daemon;
@@ -18,3 +19,4 @@ pub mod recordings;
 pub mod remote;
 pub mod source;
 pub mod sqlite;
+mod sync;

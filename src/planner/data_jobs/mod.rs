@@ -21,7 +21,7 @@ use phalanx_methods::data_jobs::bisect::Attenuation;
 use phalanx_methods::data_jobs::bisect::rigid::{self, Block, Form, Placement, Problem};
 
 /// Bytes of a megabyte of the method.
-const MB: f64 = 1_048_576.0;
+pub const MB: f64 = 1_048_576.0;
 /// Time until a CPU is free that no known job holds, ms.
 const UNKNOWN_MS: f64 = 3_600_000.0;
 /// A job planned to start sooner than this starts now, ms.

@@ -1,36 +1,87 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The decision on one question: the job's preference first, then the balance method.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use super::table::Entry;
 use super::{CandidateSet, JobOrigin, Method, PreferenceUse, Preferences, Unused};
 use crate::place::{NoPlacement, Placement, Placer};
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::shape::{LeftToSlurm, Shape};
+use phalanx_core::snapshot::Job;
 
-/// A question, as far as preferences are concerned.
-#[derive(Debug, Clone, Copy)]
+/// The question which nodes a job gets, but for the candidates.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Question<'a> {
     /// Job id.
     pub job_id: u32,
     /// Its array, if it is of one.
     pub array_job_id: Option<u32>,
-    /// Which task of it would start, if that is known.
-    pub array_task_id: Option<u32>,
-    /// What jobs like it are known by.
+    /// Array job and task, if it is a single task.
+    pub array: Option<(u32, u32)>,
+    /// Origin of the job, by which its class is known.
+    #[serde(rename = "signs")]
     pub origin: JobOrigin,
+    /// Partition; borrowed from the plugin's packet while the question is not kept.
+    pub partition: Cow<'a, str>,
+    /// WILL_RUN instead of RUN_NOW.
+    pub will_run: bool,
+    /// The job declares an input.
+    pub input: bool,
+    /// Nodes of the asker's table.
+    pub nodes: u32,
     /// Request.
-    pub shape: &'a Shape,
-    /// Words of the bitmap of candidates.
-    pub candidates: &'a [u64],
-    /// How long the job is held back already, milliseconds.
+    pub shape: Cow<'a, Shape>,
+}
+
+impl<'a> Question<'a> {
+    /// The question for a job of the queue, as Slurm would ask it.
+    pub fn of(job: &'a Job, nodes: usize) -> Self {
+        Self {
+            job_id: job.id,
+            array_job_id: job.array_job_id,
+            array: job.array_job_id.zip(job.array_task_id),
+            origin: JobOrigin::of(job),
+            partition: Cow::Borrowed(&job.partitions),
+            nodes: u32::try_from(nodes).unwrap_or(u32::MAX),
+            shape: Cow::Borrowed(&job.shape),
+            ..Self::default()
+        }
+    }
+
+    /// The same question, independent of what it borrowed from.
+    pub fn into_owned(self) -> Question<'static> {
+        Question {
+            partition: Cow::Owned(self.partition.into_owned()),
+            shape: Cow::Owned(self.shape.into_owned()),
+            job_id: self.job_id,
+            array_job_id: self.array_job_id,
+            array: self.array,
+            origin: self.origin,
+            will_run: self.will_run,
+            input: self.input,
+            nodes: self.nodes,
+        }
+    }
+}
+
+/// Time that a job was held back already, and how long it may be, milliseconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Waits {
+    /// Time that it was held back.
     pub held_ms: u64,
-    /// How long it may be held back until its input was looked up, milliseconds; 0 for a job that
-    /// declares none.
-    pub input_wait_ms: u64,
-    /// How long one that insists on the nodes of its input may wait for them, milliseconds.
-    pub require_wait_ms: u64,
+    /// Longest time until its input was looked up; 0 for a job that declares none.
+    pub input_ms: u64,
+    /// Longest time for the nodes of its input, where it insists on them.
+    pub require_ms: u64,
+}
+
+impl Waits {
+    /// A job that may be held back no longer.
+    pub const OVER: Self = Self { held_ms: u64::MAX, input_ms: 0, require_ms: 0 };
 }
 
 /// [`Placer::decide`], but with the preferred sets first.
@@ -43,29 +94,31 @@ pub struct Question<'a> {
 pub fn decide(
     placer: &mut Placer,
     preferences: &mut Preferences,
-    ask: &Question<'_>,
+    question: &Question<'_>,
+    candidates: &[u64],
+    waits: Waits,
 ) -> (Result<Placement, NoPlacement>, Option<PreferenceUse>) {
     // Before its input is known a data-parallel job would go anywhere.
-    if ask.held_ms < ask.input_wait_ms && !preferences.has_own(Method::Bisect, ask) {
+    if waits.held_ms < waits.input_ms && !preferences.has_own(Method::Bisect, question) {
         return (Err(NoPlacement::Unplanned), None);
     }
     let mut words = std::mem::take(&mut preferences.words);
-    let result = match preferences.find(ask) {
+    let result = match preferences.find(question) {
         // Where tasks may wait for their nodes, they wait for the first plan of their array.
-        None if ask.held_ms < FIRST_PLAN_WAIT_MS
-            && placer.preference_may_hold(ask.held_ms)
-            && preferences.is_new_array(ask) =>
+        None if waits.held_ms < FIRST_PLAN_WAIT_MS
+            && placer.preference_may_hold(waits.held_ms)
+            && preferences.is_new_array(question) =>
         {
             (Err(NoPlacement::Unplanned), None)
         }
-        None => (placer.decide(ask.shape, ask.candidates, ask.held_ms), None),
+        None => (placer.decide(&question.shape, candidates, waits.held_ms), None),
         Some((table, entry)) if !Arc::ptr_eq(&table.table, placer.cluster().table()) => {
             let preference = Arc::clone(&entry.preference);
             let unused = Some(Unused::OtherTable);
-            let decided = placer.decide(ask.shape, ask.candidates, ask.held_ms);
+            let decided = placer.decide(&question.shape, candidates, waits.held_ms);
             (decided, Some(PreferenceUse { preference, set: None, unused }))
         }
-        Some((_, entry)) => follow(placer, entry, ask, &mut words),
+        Some((_, entry)) => follow(placer, entry, question, candidates, waits, &mut words),
     };
     preferences.words = words;
     result
@@ -74,19 +127,21 @@ pub fn decide(
 fn follow(
     placer: &mut Placer,
     entry: &Entry,
-    ask: &Question<'_>,
+    question: &Question<'_>,
+    candidates: &[u64],
+    waits: Waits,
     words: &mut Vec<u64>,
 ) -> (Result<Placement, NoPlacement>, Option<PreferenceUse>) {
     let preference = &entry.preference;
     let preference_use =
         |set, unused| Some(PreferenceUse { preference: Arc::clone(preference), set, unused });
     let plain;
-    let shape = match ask.shape.left_to_slurm {
+    let shape = match question.shape.left_to_slurm {
         Some(LeftToSlurm::HetJob) => {
-            plain = Shape { left_to_slurm: None, ..ask.shape.clone() };
+            plain = Shape { left_to_slurm: None, ..question.shape.clone().into_owned() };
             &plain
         }
-        _ => ask.shape,
+        _ => &*question.shape,
     };
     let mut unused = None;
     for (at, set) in preference.sets.iter().enumerate() {
@@ -95,7 +150,7 @@ fn follow(
             unused = unused.or(Some(Unused::Quota));
             continue;
         }
-        within(ask.candidates, &set.nodes, words);
+        within(candidates, &set.nodes, words);
         // Where the user left the number of nodes open, the plan says it.
         let spread = (preference.method == Method::Bisect && at == 0 && shape.node_count_is_free())
             .then(|| on_all(shape, set.nodes.len()));
@@ -103,25 +158,25 @@ fn follow(
         // Waiting is decided below, for all sets together.
         match placer.decide(shape, words, u64::MAX) {
             Ok(placement) => {
-                let candidates = count(ask.candidates);
+                let candidates = count(candidates);
                 return (
                     Ok(Placement { candidates, ..placement }),
                     preference_use(Some(at), unused),
                 );
             }
             Err(NoPlacement::NoFit | NoPlacement::Held) => {
-                unused = unused.or_else(|| why(placer, shape, set, ask.candidates));
+                unused = unused.or_else(|| why(placer, shape, set, candidates));
             }
             Err(other) => return (Err(other), preference_use(None, unused)),
         }
     }
-    let insists = preference.method == Method::Bisect && ask.held_ms < ask.require_wait_ms;
-    let decided = if preference.required && (insists || placer.may_wait_for_preference(ask.held_ms))
-    {
-        Err(NoPlacement::Held)
-    } else {
-        placer.decide(ask.shape, ask.candidates, ask.held_ms)
-    };
+    let insists = preference.method == Method::Bisect && waits.held_ms < waits.require_ms;
+    let decided =
+        if preference.required && (insists || placer.may_wait_for_preference(waits.held_ms)) {
+            Err(NoPlacement::Held)
+        } else {
+            placer.decide(&question.shape, candidates, waits.held_ms)
+        };
     (decided, preference_use(None, unused))
 }
 

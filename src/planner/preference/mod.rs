@@ -21,7 +21,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use decide::{Question, decide};
+pub use decide::{Question, Waits, decide};
 pub use job_class::{JobClassKey, JobClassRule, JobOrigin, Owner};
 pub use notes::{BagNote, BagRow, BagShare, ClassSpeed, DataNote, GangNote, Note, TaskRow};
 use serde::{Deserialize, Serialize};

@@ -76,7 +76,7 @@ impl PreferenceTable {
 
     /// The preference of the job class of the question.
     fn like(&self, ask: &Question<'_>) -> Option<&Entry> {
-        self.by_job.get(&self.job_class_rule?.key(ask.origin, ask.shape))
+        self.by_job.get(&self.job_class_rule?.key(ask.origin, &ask.shape))
     }
 
     /// Number of preferences.
@@ -180,7 +180,7 @@ impl Preferences {
         if self.tables.is_empty() {
             return None;
         }
-        let element = ask.array_job_id.zip(ask.array_task_id);
+        let element = ask.array;
         let keys = [
             element.map(|(array, task)| JobKey::Element(array, task)),
             Some(JobKey::Job(ask.job_id)),

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Tests of preferences: sets in order, quotas, waiting, other node tables.
 
+use std::borrow::Cow;
+
 use super::*;
 use crate::cluster::{Cluster, Held, RunningJob, Table, TableNode};
-use crate::place::{NoPlacement, Placer, Tuning};
+use crate::place::{NoPlacement, Placement, Placer, Tuning};
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::shape::{LeftToSlurm, Shape};
 use phalanx_core::snapshot::{Builder, Node, Snapshot};
@@ -59,20 +61,43 @@ fn shape(nodes: u32, cpus: u32) -> Shape {
     }
 }
 
-const SIGNS: JobOrigin = JobOrigin { user_id: 5, account_key: 1, name_key: 3 };
+const ORIGIN: JobOrigin = JobOrigin { user_id: 5, account_key: 1, name_key: 3 };
 
-fn ask<'a>(shape: &'a Shape, candidates: &'a [u64], array: Option<u32>) -> Question<'a> {
-    Question {
+/// A question with its candidates and waits.
+#[derive(Clone)]
+struct Ask<'a> {
+    question: Question<'a>,
+    candidates: &'a [u64],
+    waits: Waits,
+}
+
+impl Ask<'_> {
+    fn of(&self, job_id: u32) -> Self {
+        Self { question: Question { job_id, ..self.question.clone() }, ..self.clone() }
+    }
+
+    fn held(&self, held_ms: u64) -> Self {
+        Self { waits: Waits { held_ms, ..self.waits }, ..self.clone() }
+    }
+}
+
+fn ask<'a>(shape: &'a Shape, candidates: &'a [u64], array: Option<u32>) -> Ask<'a> {
+    let question = Question {
         job_id: 7,
         array_job_id: array,
-        array_task_id: None,
-        origin: SIGNS,
-        shape,
-        candidates,
-        held_ms: 0,
-        input_wait_ms: 0,
-        require_wait_ms: 0,
-    }
+        origin: ORIGIN,
+        shape: Cow::Borrowed(shape),
+        ..Question::default()
+    };
+    Ask { question, candidates, waits: Waits::default() }
+}
+
+fn decide(
+    placer: &mut Placer,
+    preferences: &mut Preferences,
+    ask: &Ask<'_>,
+) -> (Result<Placement, NoPlacement>, Option<PreferenceUse>) {
+    super::decide(placer, preferences, &ask.question, ask.candidates, ask.waits)
 }
 
 fn take(placer: &mut Placer, id: u32, node: usize, cpus: u64) {
@@ -98,7 +123,7 @@ fn the_first_set_with_room_decides_then_anything() {
     assert_eq!(placed.unwrap().nodes, [0, 1]);
     let seen = seen.unwrap();
     assert_eq!((seen.set, seen.unused), (None, Some(Unused::NotOffered(2))));
-    let other = Question { job_id: 8, ..ask(&two, &[0b1111], None) };
+    let other = ask(&two, &[0b1111], None).of(8);
     assert!(decide(&mut placer, &mut preferences, &other).1.is_none());
 }
 
@@ -135,9 +160,10 @@ fn a_job_with_an_input_waits_for_its_plan_but_not_for_ever() {
     let mut placer = placer(Tuning::default());
     let mut none = Preferences::default();
     let two = shape(2, 8);
-    let fresh = Question { input_wait_ms: 100, ..ask(&two, &[0b1111], None) };
+    let waits = Waits { input_ms: 100, ..Waits::default() };
+    let fresh = Ask { waits, ..ask(&two, &[0b1111], None) };
     assert_eq!(decide(&mut placer, &mut none, &fresh).0.unwrap_err(), NoPlacement::Unplanned);
-    let late = Question { held_ms: 100, ..fresh };
+    let late = fresh.held(100);
     assert!(decide(&mut placer, &mut none, &late).0.is_ok());
     let own = |required| {
         let planned = vec![set(&[2, 3], None)];
@@ -151,10 +177,11 @@ fn a_job_with_an_input_waits_for_its_plan_but_not_for_ever() {
         preferences.replace(Method::Bisect, table);
         let (placed, _) = decide(&mut placer, &mut preferences, &fresh);
         assert_eq!(placed.unwrap().nodes, [2, 3]);
-        let elsewhere = Question { candidates: &[0b0011], require_wait_ms: 500, ..fresh };
+        let waits = Waits { require_ms: 500, ..fresh.waits };
+        let elsewhere = Ask { candidates: &[0b0011], waits, ..fresh.clone() };
         let (placed, _) = decide(&mut placer, &mut preferences, &elsewhere);
         assert_eq!(placed.is_err(), required, "who insists waits");
-        let late = Question { held_ms: 500, ..elsewhere };
+        let late = elsewhere.held(500);
         assert!(decide(&mut placer, &mut preferences, &late).0.is_ok());
     }
 }
@@ -164,20 +191,23 @@ fn a_job_not_planned_yet_follows_its_like() {
     let mut placer = placer(Tuning::default());
     let two = shape(2, 8);
     let by = JobClassRule::new(&CLASS_BY_DEFAULT);
-    let like = preference(by.key(SIGNS, &two), vec![set(&[2, 3], None)]);
+    let like = preference(by.key(ORIGIN, &two), vec![set(&[2, 3], None)]);
     let own = preference(JobKey::Job(7), vec![set(&[1, 2], None)]);
     let mut preferences = preferences(&placer, vec![like, own]);
     let planned = ask(&two, &[0b1111], None);
     let (placed, _) = decide(&mut placer, &mut preferences, &planned);
     assert_eq!(placed.unwrap().nodes, [1, 2]);
-    let (placed, _) = decide(&mut placer, &mut preferences, &Question { job_id: 8, ..planned });
+    let (placed, _) = decide(&mut placer, &mut preferences, &planned.of(8));
     assert_eq!(placed.unwrap().nodes, [2, 3]);
-    let of = |origin| Question { job_id: 8, origin, ..planned };
-    let colleague = of(JobOrigin { user_id: 6, ..SIGNS });
+    let of = |origin| {
+        let question = Question { job_id: 8, origin, ..planned.question.clone() };
+        Ask { question, ..planned.clone() }
+    };
+    let colleague = of(JobOrigin { user_id: 6, ..ORIGIN });
     assert!(decide(&mut placer, &mut preferences, &colleague).1.is_some());
-    let stranger = of(JobOrigin { account_key: 2, ..SIGNS });
+    let stranger = of(JobOrigin { account_key: 2, ..ORIGIN });
     assert!(decide(&mut placer, &mut preferences, &stranger).1.is_none());
-    let other = of(JobOrigin { name_key: 4, ..SIGNS });
+    let other = of(JobOrigin { name_key: 4, ..ORIGIN });
     assert!(decide(&mut placer, &mut preferences, &other).1.is_none());
 }
 
@@ -204,7 +234,7 @@ fn strict_waits_only_where_holding_is_allowed_and_not_for_ever() {
     let mut table = required(&holding);
     let (placed, _) = decide(&mut holding, &mut table, &ask(&one, &[0b0011], None));
     assert_eq!(placed.unwrap_err(), NoPlacement::Held);
-    let late = Question { held_ms: 1000, ..ask(&one, &[0b0011], None) };
+    let late = ask(&one, &[0b0011], None).held(1000);
     assert!(decide(&mut holding, &mut table, &late).0.is_ok());
     // Leave of the method alone: others are not held, but arrays that no plan has seen.
     let tuning = Tuning { preference_hold_ms: Some(1000), ..Tuning::default() };
@@ -213,14 +243,14 @@ fn strict_waits_only_where_holding_is_allowed_and_not_for_ever() {
     let (placed, _) = decide(&mut preference_use, &mut table, &ask(&one, &[0b0011], None));
     assert_eq!(placed.unwrap_err(), NoPlacement::Held);
     assert!(!preference_use.may_hold(0));
-    let array = Question { job_id: 8, ..ask(&one, &[0b0011], Some(8)) };
+    let array = ask(&one, &[0b0011], Some(8)).of(8);
     assert!(decide(&mut preference_use, &mut table, &array).0.is_ok());
     table.saw(&snapshot(&["a"]));
     assert_eq!(
         decide(&mut preference_use, &mut table, &array).0.unwrap_err(),
         NoPlacement::Unplanned
     );
-    let late = Question { held_ms: FIRST_PLAN_WAIT_MS, ..array };
+    let late = array.held(FIRST_PLAN_WAIT_MS);
     assert!(decide(&mut preference_use, &mut table, &late).0.is_ok());
 }
 

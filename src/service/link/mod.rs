@@ -17,8 +17,8 @@ mod settings;
 mod state;
 mod view;
 
-pub use decide::Asked;
-pub use events::{AskNote, BeganEvent, LinkEvent, OutcomeEvent};
+pub use decide::{Answer, Decision};
+pub use events::{BeganEvent, LinkEvent, OutcomeEvent};
 pub use hist::{Histogram, upper_edge_quantiles};
 pub use order::{OrderExchange, QueueReport};
 pub use replica::{Replayed, Replica};

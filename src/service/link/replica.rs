@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::link::decide;
-use crate::link::recording::{Answer, AskOp, Op, PreferencesOp, Rest, TableOp};
+use crate::link::recording::{AskOp, Op, PreferencesOp, RecordedAnswer, Rest, TableOp};
 use crate::link::settings::Settings;
 use crate::link::state::State;
 use phalanx_planner::cluster::{Cluster, Table};
@@ -16,7 +16,7 @@ use phalanx_planner::preference::{CandidateSet, Method, Note, Preference, Prefer
 #[derive(Debug, Clone)]
 pub struct Replayed {
     /// The answer, in the form of the recorded one.
-    pub answer: Answer,
+    pub answer: RecordedAnswer,
     /// Mean dispersion of the nodes with the job.
     pub dispersion: Option<f64>,
 }
@@ -194,20 +194,12 @@ impl<'a> Replica<'a> {
         let settings = self.settings.as_ref().ok_or("a question before the state")?;
         let base = self.state.born;
         let now = base.checked_add(Duration::from_nanos(at_ns)).unwrap_or(base);
-        let asked = &ask.asked;
-        let answered = decide::answer(&mut self.state, settings, asked, &ask.candidates, now);
-        let placement = answered.placement.as_ref();
-        let choices = placement.map(|p| p.decision.choices()).unwrap_or_default();
+        let (question, words) = (&ask.question, &ask.candidates);
+        let answer = decide::answer(&mut self.state, settings, question, words, now);
+        let choices = answer.placement.as_ref().map(|p| p.decision.choices()).unwrap_or_default();
         let sum: f64 = choices.iter().map(|choice| choice.after).sum();
         let count = u32::try_from(choices.len()).ok().filter(|count| *count > 0);
-        Ok(Replayed {
-            answer: Answer::new(
-                answered.reason,
-                answered.detail,
-                placement,
-                answered.preference_use.as_ref(),
-            ),
-            dispersion: count.map(|count| sum / f64::from(count)),
-        })
+        let dispersion = count.map(|count| sum / f64::from(count));
+        Ok(Replayed { answer: RecordedAnswer::from(&answer), dispersion })
     }
 }

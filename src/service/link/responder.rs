@@ -17,11 +17,12 @@ use crossbeam_channel::Sender;
 use log::warn;
 use phalanx_ffi::wire::{self, AnswerHead, Cause, Reason};
 
+use crate::link::convert;
 use crate::link::copy::{Copies, Piece, UsageCopy};
-use crate::link::decide::{self, Answered, Asked};
-use crate::link::events::{AskNote, BeganEvent, LinkEvent, OutcomeEvent};
+use crate::link::decide::{self, Decision};
+use crate::link::events::{BeganEvent, LinkEvent, OutcomeEvent};
 use crate::link::order::OrderExchange;
-use crate::link::recording::{self, Event, EventKind, Op, RawQuestion, Recording};
+use crate::link::recording::{self, Event, EventKind, Op, Recording};
 use crate::link::session::{PluginCounters, Session, Step};
 use crate::link::settings::{Mode, Settings};
 use crate::link::state::{State, lock};
@@ -30,7 +31,7 @@ use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
 use phalanx_planner::place::{Placer, Pool, Tuning, up_to_class};
-use phalanx_planner::preference::{Method, Preference, PreferenceTable, PreferenceUse};
+use phalanx_planner::preference::{Method, Preference, PreferenceTable};
 use phalanx_planner::usage::NodeUsage;
 
 /// The mirror behind its lock, and the answers.
@@ -256,59 +257,31 @@ impl Responder {
         nodes: &mut Vec<u32>,
     ) -> (AnswerHead, Option<LinkEvent>) {
         let settings = self.settings();
-        let asked = Asked::of(ask, session.ids());
-        let mode = settings.mode_of(&asked.partition);
-        let decision = self.next_decision.fetch_add(1, Ordering::Relaxed);
-        let answered = decide::answer(state, &settings, &asked, ask.candidates, received);
-        let Answered { reason, detail, placement, preference_use } = answered;
+        let question = convert::question(ask, session.ids());
+        let mode = settings.mode_of(&question.partition);
+        let id = self.next_decision.fetch_add(1, Ordering::Relaxed);
+        let answer = decide::answer(state, &settings, &question, ask.candidates, received);
         nodes.clear();
-        if reason.is_none()
-            && let Some(placement) = &placement
-        {
-            nodes.extend_from_slice(&placement.nodes);
-        }
-        let view = &mut state.view;
-        let shares = if asked.will_run { &mut view.will_run } else { &mut view.run_now };
-        shares.asked += 1;
-        shares.answered += u64::from(reason.is_none());
-        let head = match reason {
-            None => wire::Answer::narrow_head(ask.head.job_id, decision, settings.generation)
-                .with_all_nodes(preference_use.as_ref().is_some_and(PreferenceUse::all_nodes)),
-            Some(reason) => {
-                let job_id = ask.head.job_id;
-                wire::Answer::no_opinion_head(job_id, reason, decision, settings.generation)
-            }
-        };
+        nodes.extend_from_slice(answer.nodes());
+        let head = answer.head(question.job_id, id, settings.generation);
         let took_ns = u64::try_from(received.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        state.view.answer_ns.add(took_ns);
+        state.view.answered(question.will_run, answer.reason.is_none(), took_ns);
+        if mode == Mode::Off && state.recording.is_none() {
+            return (head, None);
+        }
         let table = |placer: &Placer| Arc::clone(placer.cluster().table());
-        let note = (mode != Mode::Off).then(|| {
-            Arc::new(AskNote {
-                decision,
-                job_id: asked.job_id,
-                array: asked.array,
-                user_id: asked.origin.user_id,
-                partition: asked.partition.clone().into_owned(),
-                will_run: asked.will_run,
-                mode,
-                generation: settings.generation,
-                reason,
-                detail,
-                placement,
-                preference_use,
-                dims: Arc::clone(&state.dims),
-                table: state.placer.as_ref().map(table).unwrap_or_default(),
-                took_ns,
-            })
+        let decision = Arc::new(Decision {
+            id,
+            question: question.into_owned(),
+            answer,
+            mode,
+            generation: settings.generation,
+            dims: Arc::clone(&state.dims),
+            table: state.placer.as_ref().map(table).unwrap_or_default(),
+            took_ns,
         });
-        state.record_ask(received, || RawQuestion {
-            decision,
-            asked: asked.into_owned(),
-            candidates: ask.candidates.to_vec(),
-            reason,
-            note: note.clone(),
-        });
-        (head, note.map(LinkEvent::Asked))
+        state.record_ask(received, &decision, ask.candidates);
+        (head, (mode != Mode::Off).then_some(LinkEvent::Asked(decision)))
     }
 
     /// Hands notes to the recorder; what finds no room is counted.
@@ -376,7 +349,7 @@ fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<Lin
 fn outcome_note(state: &mut State, outcome: &wire::Outcome) -> LinkEvent {
     let will_run = outcome.mode == wire::Mode::WillRun.raw();
     let reason = Reason::from_raw(outcome.reason);
-    let shares = if will_run { &mut state.view.will_run } else { &mut state.view.run_now };
+    let shares = state.view.shares(will_run);
     match reason {
         Some(Reason::None) => shares.narrowed += 1,
         other => {

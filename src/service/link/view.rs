@@ -53,3 +53,18 @@ pub struct LinkView {
     /// Notes dropped because the recorder was behind.
     pub notes_dropped: u64,
 }
+
+impl LinkView {
+    /// Counts an answer, with nodes or without.
+    pub(super) fn answered(&mut self, will_run: bool, with_nodes: bool, took_ns: u64) {
+        let shares = self.shares(will_run);
+        shares.asked += 1;
+        shares.answered += u64::from(with_nodes);
+        self.answer_ns.add(took_ns);
+    }
+
+    /// Counts of RUN_NOW or WILL_RUN asks.
+    pub(super) fn shares(&mut self, will_run: bool) -> &mut Shares {
+        if will_run { &mut self.will_run } else { &mut self.run_now }
+    }
+}

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::file::{FileError, Reader};
 use super::settings::link_settings;
 use crate::config::Config;
-use crate::link::recording::{Answer, AskOp, Op};
+use crate::link::recording::{AskOp, Op, RecordedAnswer};
 use crate::link::{Replica, Settings};
 use phalanx_planner::preference::Method;
 
@@ -214,8 +214,8 @@ fn play(
             file: name.to_owned(),
             record: reader.records(),
             time_ms,
-            job: ask.asked.job_id,
-            will_run: ask.asked.will_run,
+            job: ask.question.job_id,
+            will_run: ask.question.will_run,
             ..Difference::default()
         };
         let same = tally.judge(ask, &again.answer, &place, &replica, other.is_none());
@@ -235,7 +235,7 @@ impl Tally {
     fn judge(
         &mut self,
         ask: &AskOp,
-        now: &Answer,
+        now: &RecordedAnswer,
         place: &Difference,
         replica: &Replica<'_>,
         list: bool,
@@ -252,12 +252,18 @@ impl Tally {
         false
     }
 
-    fn compare(&mut self, ask: &AskOp, now: &Answer, place: Difference, replica: &Replica<'_>) {
+    fn compare(
+        &mut self,
+        ask: &AskOp,
+        now: &RecordedAnswer,
+        place: Difference,
+        replica: &Replica<'_>,
+    ) {
         let Some(then) = &mut self.report.then else { return };
         let recorded = &ask.answer;
         then.answers.entry(word(recorded)).or_default()[0] += 1;
         then.answers.entry(word(now)).or_default()[1] += 1;
-        let placed = |answer: &Answer| !answer.nodes.is_empty();
+        let placed = |answer: &RecordedAnswer| !answer.nodes.is_empty();
         match (placed(recorded), placed(now)) {
             (true, true) if recorded.nodes == now.nodes => {
                 then.same += 1;
@@ -265,7 +271,7 @@ impl Tally {
             }
             (true, true) => {
                 then.elsewhere += 1;
-                self.elsewhere.insert(ask.asked.job_id);
+                self.elsewhere.insert(ask.question.job_id);
             }
             (false, true) => then.placed += 1,
             (true, false) => then.not_placed += 1,
@@ -278,7 +284,13 @@ impl Tally {
         self.list(ask, now, place, replica);
     }
 
-    fn list(&mut self, ask: &AskOp, now: &Answer, place: Difference, replica: &Replica<'_>) {
+    fn list(
+        &mut self,
+        ask: &AskOp,
+        now: &RecordedAnswer,
+        place: Difference,
+        replica: &Replica<'_>,
+    ) {
         if self.report.first.len() >= self.listed {
             return;
         }
@@ -288,7 +300,7 @@ impl Tally {
 }
 
 /// The category of an answer, for counting.
-fn word(answer: &Answer) -> String {
+fn word(answer: &RecordedAnswer) -> String {
     let by = if answer.set.is_some() { &answer.method } else { "balance" };
     match answer.reason.as_str() {
         "" => format!("placed by {by}"),
@@ -298,7 +310,7 @@ fn word(answer: &Answer) -> String {
 }
 
 /// The text of an answer, with nodes by name.
-fn says(answer: &Answer, replica: &Replica<'_>) -> String {
+fn says(answer: &RecordedAnswer, replica: &Replica<'_>) -> String {
     if answer.nodes.is_empty() {
         return word(answer);
     }

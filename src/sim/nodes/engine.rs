@@ -23,9 +23,7 @@ use phalanx_planner::eligible::eligible;
 use phalanx_planner::gang::{self, Beliefs, Last};
 use phalanx_planner::place::{NoPlacement, Placer};
 use phalanx_planner::plan::pools_of;
-use phalanx_planner::preference::{
-    self, JobOrigin, Method, PreferenceTable, Preferences, Question,
-};
+use phalanx_planner::preference::{self, Method, PreferenceTable, Preferences, Question, Waits};
 use phalanx_planner::usage::NodeUsage;
 
 use super::choose::Rule;
@@ -401,18 +399,15 @@ impl<'a> Sim<'a> {
             return by_rule(rule, self.placer.cluster());
         }
         let waited_s = u64::try_from(now_s.saturating_sub(job.job.submit_s)).unwrap_or(0);
+        let waits = Waits { held_ms: waited_s.saturating_mul(1000), ..Waits::default() };
         let question = Question {
-            input_wait_ms: 0,
-            require_wait_ms: 0,
             job_id: id,
             array_job_id: None,
-            array_task_id: None,
-            origin: JobOrigin::of(&job.job),
-            shape: &job.job.shape,
-            candidates: &words,
-            held_ms: waited_s.saturating_mul(1000),
+            array: None,
+            ..Question::of(&job.job, self.view.nodes.len())
         };
-        match preference::decide(&mut self.placer, &mut self.preferences, &question).0 {
+        let (placer, preferences) = (&mut self.placer, &mut self.preferences);
+        match preference::decide(placer, preferences, &question, &words, waits).0 {
             Ok(placed) => Choice::Placed(placed.nodes.into_iter().zip(placed.needs).collect()),
             Err(NoPlacement::Left(_)) => by_rule(Rule::First, self.placer.cluster()),
             Err(NoPlacement::Held) => {

@@ -21,11 +21,12 @@ use crossbeam_channel::Sender;
 use phalanx_ffi::wire::Reason;
 
 pub use ops::{
-    Answer, AskOp, Change, Op, OutcomeOp, PreferenceRow, PreferencesOp, QueueOp, Rest, TableOp,
+    AskOp, Change, Op, OutcomeOp, PreferenceRow, PreferencesOp, QueueOp, RecordedAnswer, Rest,
+    TableOp,
 };
 
-use crate::link::decide::Asked;
-use crate::link::events::{AskNote, OutcomeEvent};
+use crate::link::decide::Decision;
+use crate::link::events::OutcomeEvent;
 use crate::link::settings::Settings;
 use crate::link::state::State;
 use phalanx_core::snapshot::Snapshot;
@@ -48,8 +49,8 @@ pub enum EventKind {
     Rest(Box<Rest>, Vec<RawPreferences>),
     /// Preferences of one method, for [`Op::Preferences`].
     Preferences(RawPreferences),
-    /// A question and its answer, for [`Op::Ask`].
-    Ask(Box<RawQuestion>),
+    /// A decision and the words of the candidates, for [`Op::Ask`].
+    Ask(Arc<Decision>, Vec<u64>),
     /// A picture of the queue; the writer makes it into changes.
     Snapshot(Arc<Snapshot>),
 }
@@ -57,17 +58,6 @@ pub enum EventKind {
 /// Preferences of one method: the method, whether made for the table in force, rows.
 #[derive(Debug)]
 pub struct RawPreferences(pub Method, pub bool, pub Rows);
-
-/// A question and its answer, before they are made into a record.
-#[derive(Debug)]
-pub struct RawQuestion {
-    pub(super) decision: u64,
-    pub(super) asked: Asked<'static>,
-    pub(super) candidates: Vec<u64>,
-    pub(super) reason: Option<Reason>,
-    /// Absent when nothing was decided.
-    pub(super) note: Option<Arc<AskNote>>,
-}
 
 /// One thing that happened, and when: nanoseconds since the responder was made.
 #[derive(Debug)]
@@ -91,23 +81,9 @@ impl EventKind {
                 Op::Rest(rest)
             }
             Self::Preferences(raw) => Op::Preferences(PreferencesOp::of(raw)),
-            Self::Ask(raw) => Op::Ask(Box::new(raw.into_op())),
+            Self::Ask(decision, candidates) => Op::Ask(Box::new(AskOp::of(&decision, candidates))),
             Self::Snapshot(snapshot) => return Err(snapshot),
         })
-    }
-}
-
-impl RawQuestion {
-    fn into_op(self) -> AskOp {
-        let answer = match &self.note {
-            Some(note) => {
-                let placement = note.placement.as_ref();
-                Answer::new(note.reason, note.detail, placement, note.preference_use.as_ref())
-            }
-            None => Answer::new(self.reason, None, None, None),
-        };
-        let Self { decision, asked, candidates, .. } = self;
-        AskOp { decision, asked, candidates, answer }
     }
 }
 
@@ -177,11 +153,11 @@ impl State {
         }
     }
 
-    /// Records a question and its answer.
-    pub(super) fn record_ask(&mut self, at: Instant, raw: impl FnOnce() -> RawQuestion) {
+    /// Records a decision, if the state recorded so far is complete.
+    pub(super) fn record_ask(&mut self, at: Instant, decision: &Arc<Decision>, words: &[u64]) {
         match &mut self.recording {
             Some(recording) if recording.is_whole() => {
-                self.send_event(at, EventKind::Ask(Box::new(raw())))
+                self.send_event(at, EventKind::Ask(Arc::clone(decision), words.to_vec()));
             }
             Some(recording) => recording.missed += 1,
             None => {}

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use phalanx_ffi::wire::Reason;
 use serde::{Deserialize, Serialize};
 
-use crate::link::decide::Asked;
+use crate::link::decide::{Answer, Decision};
 use crate::link::recording::RawPreferences;
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_methods::balance::fragment::Want;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{RunningJob, Table};
 use phalanx_planner::place::{Placement, Pool};
-use phalanx_planner::preference::{JobKey, Method, Preference, PreferenceUse, Rows};
+use phalanx_planner::preference::{JobKey, Method, Preference, Question, Rows};
 
 /// One record of a recording, as it is written.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -174,17 +174,26 @@ pub struct AskOp {
     /// Decision id.
     pub decision: u64,
     /// The question.
-    pub asked: Asked<'static>,
+    #[serde(rename = "asked")]
+    pub question: Question<'static>,
     /// Words of the bitmap of candidates.
     #[serde(with = "words")]
     pub candidates: Vec<u64>,
     /// The answer.
-    pub answer: Answer,
+    pub answer: RecordedAnswer,
+}
+
+impl AskOp {
+    /// The record of a decision among these candidates.
+    pub(super) fn of(decision: &Decision, candidates: Vec<u64>) -> Self {
+        let Decision { id, question, answer, .. } = decision;
+        Self { decision: *id, question: question.clone(), candidates, answer: answer.into() }
+    }
 }
 
 /// An answer, as far as it is compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct RecordedAnswer {
     /// Reason why Slurm is to decide; empty: it is to take the nodes.
     pub reason: String,
     /// Detail of the reason, where it has one.
@@ -200,22 +209,15 @@ pub struct Answer {
     pub digest: u64,
 }
 
-impl Answer {
-    pub(in crate::link) fn new(
-        reason: Option<Reason>,
-        detail: Option<&str>,
-        placement: Option<&Placement>,
-        preference_use: Option<&PreferenceUse>,
-    ) -> Self {
+impl From<&Answer> for RecordedAnswer {
+    fn from(answer: &Answer) -> Self {
+        let (placement, used) = (answer.placement.as_ref(), answer.preference_use.as_ref());
         Self {
-            reason: reason.map(Reason::as_str).unwrap_or_default().to_owned(),
-            detail: detail.unwrap_or_default().to_owned(),
+            reason: answer.reason.map(Reason::as_str).unwrap_or_default().to_owned(),
+            detail: answer.detail.unwrap_or_default().to_owned(),
             nodes: placement.map(|p| p.nodes.clone()).unwrap_or_default(),
-            method: preference_use
-                .map(|s| s.preference.method.as_str())
-                .unwrap_or_default()
-                .to_owned(),
-            set: preference_use.and_then(|s| s.set),
+            method: used.map(|s| s.preference.method.as_str()).unwrap_or_default().to_owned(),
+            set: used.and_then(|s| s.set),
             digest: placement.map_or(0, digest),
         }
     }
