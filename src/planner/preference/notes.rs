@@ -51,7 +51,7 @@ pub struct TaskRow {
     pub index: f64,
 }
 
-/// Terms of a gang in the objective (`methods.md` section 1, formulas 5 to 13).
+/// Terms of a gang in the objective (docs/methods.md, Gangs).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GangNote {
     /// Job type that the speeds were learned for.
@@ -76,7 +76,7 @@ pub struct GangNote {
     pub task_terms: Vec<TaskRow>,
 }
 
-/// Input of a data-parallel job and the plan for it (`methods.md` section 2).
+/// Input of a data-parallel job and the plan for it (docs/methods.md, Data jobs).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DataNote {
     /// The declaration.
@@ -137,7 +137,7 @@ pub struct BagShare {
     pub watts_from: WattsFrom,
 }
 
-/// One array in a plan of bags (`methods.md` section 4).
+/// One array in a plan of bags (docs/methods.md, Bags).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BagRow {
     /// Array job id.

@@ -103,7 +103,7 @@ pub fn run(path: &Path) -> Result<()> {
     let mut source = Source::new(slurm);
     // The owner of the sockets is SlurmUser; if slurmctld is down, root's or
     // the daemon's own credentials have to do until the next start.
-    let first = source.poll(true, now_ms());
+    let first = source.poll(true, None, now_ms());
     if let Err(error) = &first {
         warn!("slurmctld: {error}; trying again");
     }
@@ -124,7 +124,7 @@ fn block_signals() -> Result<SignalFd> {
     SignalFd::with_flags(&signals, flags).context("signalfd")
 }
 
-/// The kernel's favour for a thread.
+/// Scheduling of a thread by the kernel.
 #[derive(Clone, Copy)]
 enum Turns {
     /// For the thread that answers: short turns.
@@ -149,7 +149,7 @@ impl Turns {
 
 type Work = Box<dyn FnOnce(&Arc<Shared>, &Arc<AtomicBool>) + Send>;
 
-/// A thread to be started.
+/// A row of the table of threads.
 struct Row {
     name: &'static str,
     turns: Turns,
@@ -176,7 +176,7 @@ struct Ends {
     events: Receiver<LinkEvent>,
 }
 
-/// Every thread but `main` and `database`.
+/// The table of threads, without `main` and `database`.
 fn rows(ends: Ends, config: &Config) -> Vec<Row> {
     use Turns::{Background, Short, Usual};
     let Ends { source, link, api, stop_api, recording, events } = ends;

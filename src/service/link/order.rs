@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use phalanx_ffi::wire::{self, Delta, Queue, QueueHead, Queued};
 
-use crate::link::state::lock;
+use crate::locks::lock;
 use phalanx_core::limits::ORDER_QUEUE_MAX;
 
 /// For so long the plugin keeps deltas without hearing of them again. It ends

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Instant;
 
 use crossbeam_channel::Sender;
@@ -19,14 +19,16 @@ use phalanx_ffi::wire::{self, AnswerHead, Cause, Reason};
 
 use crate::link::convert;
 use crate::link::copy::{Copies, Piece, UsageCopy};
-use crate::link::decide::{self, Decision};
+use crate::link::decide;
+use crate::link::decision::Decision;
 use crate::link::events::{BeganEvent, LinkEvent, OutcomeEvent};
 use crate::link::order::OrderExchange;
 use crate::link::recording::{self, Event, EventKind, Op, Recording};
 use crate::link::session::{PluginCounters, Session, Step};
 use crate::link::settings::{Mode, Settings};
-use crate::link::state::{State, lock};
+use crate::link::state::State;
 use crate::link::view::LinkView;
+use crate::locks::{lock, read, write};
 use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
@@ -62,7 +64,7 @@ impl Responder {
 
     /// Settings in force.
     pub fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&read(&self.settings))
     }
 
     /// Puts a new configuration in force for the next decision.
@@ -79,7 +81,7 @@ impl Responder {
             placer.maintain();
         }
         let (generation, text) = (settings.generation, settings.config.clone());
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        *write(&self.settings) = Arc::new(settings);
         state.record(|_| EventKind::Op(Op::Settings(generation, text.to_string())));
         Ok(())
     }
@@ -92,7 +94,7 @@ impl Responder {
         }
         // Made outside the lock: questions wait for the swap only.
         let tuning = Tuning { levels: Arc::new(levels), ..before.tuning.clone() };
-        let table = self.with_placer(|placer| Arc::clone(placer.cluster().table()));
+        let table = self.table();
         let classes = table.as_ref().map(|table| up_to_class(table, &tuning));
         let mut state = lock(&self.state);
         let mut settings = Settings::clone(&self.settings());
@@ -110,7 +112,7 @@ impl Responder {
             }
         }
         state.record(|_| EventKind::Op(Op::Levels(recording::levels(&settings.tuning))));
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        *write(&self.settings) = Arc::new(settings);
     }
 
     /// Counts of the link, copied.
@@ -151,18 +153,23 @@ impl Responder {
         state.set_queue(pending, pools);
     }
 
-    /// Replaces the preferences of one method; their nodes are the snapshot's.
-    /// Without a complete mirror there is no preference.
+    /// Node table of the mirror, if it is complete.
+    pub fn table(&self) -> Option<Arc<Table>> {
+        self.with_placer(|placer| Arc::clone(placer.cluster().table()))
+    }
+
+    /// Replaces the preferences of one method. Where the mirror is not complete,
+    /// or the snapshot behind them is of another numbering, there are none.
     pub fn set_preferences(
         &self,
         method: Method,
         snapshot: &Snapshot,
         preferences: Vec<Preference>,
     ) {
-        let table = self.with_placer(|placer| Arc::clone(placer.cluster().table()));
+        let table = self.table().filter(|table| snapshot.is_numbered_by(table));
         let preferences = if table.is_some() { preferences } else { Vec::new() };
         // Made and dropped outside the lock: questions wait for the swap only.
-        let fresh = PreferenceTable::new(table.unwrap_or_default(), snapshot, preferences);
+        let fresh = PreferenceTable::new(table.unwrap_or_default(), preferences);
         let mut state = lock(&self.state);
         state.record(|state| EventKind::Preferences(state.raw_of(method, &fresh)));
         let old = state.preferences.replace(method, fresh);
@@ -262,7 +269,7 @@ impl Responder {
         let id = self.next_decision.fetch_add(1, Ordering::Relaxed);
         let answer = decide::answer(state, &settings, &question, ask.candidates, received);
         nodes.clear();
-        nodes.extend_from_slice(answer.nodes());
+        nodes.extend(answer.nodes().iter().map(|node| node.raw()));
         let head = answer.head(question.job_id, id, settings.generation);
         let took_ns = u64::try_from(received.elapsed().as_nanos()).unwrap_or(u64::MAX);
         state.view.answered(question.will_run, answer.reason.is_none(), took_ns);
@@ -320,7 +327,7 @@ impl Responder {
     /// there is more to do.
     pub(super) fn recording_step(&self) -> bool {
         let settings = self.settings();
-        lock(&self.state).recording_step(|state| recording::rest(state, &settings))
+        lock(&self.state).recording_step(&settings)
     }
 
     /// Nobody asks at the moment: time for what makes later answers fast.
@@ -339,7 +346,8 @@ fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<Lin
     let placer = state.placer.as_mut()?;
     let engine = placer.engine();
     let weights = engine.weights();
-    let dispersions = job.held.iter().filter_map(|held| engine.dispersion(held.node, &weights));
+    let dispersions =
+        job.held.iter().filter_map(|held| engine.dispersion(held.node.at(), &weights));
     let (sum, count) = dispersions.fold((0.0, 0u32), |(s, n), y| (s + y, n + 1));
     let dispersion = (count > 0).then(|| sum / f64::from(count));
     let table = Arc::clone(placer.cluster().table());

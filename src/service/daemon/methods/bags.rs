@@ -13,7 +13,7 @@ use super::round::{PlacementMethod, Round};
 use crate::config::{BagConfig, BagLoss, BagMode, Config};
 use crate::daemon::measured_values::BAG_POWER_W;
 use crate::daemon::state::power::{Power, configured};
-use crate::sync::lock;
+use crate::locks::lock;
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_methods::bag::Mode;
 use phalanx_methods::learn::{JobTraits, Source, Speeds, class_of, node_class_of};
@@ -187,7 +187,7 @@ pub struct Configured {
 impl Configured {
     pub fn new(config: &Config, snapshot: &Snapshot) -> Self {
         let mut out = Self::default();
-        for node in &snapshot.nodes {
+        for (_, node) in snapshot.named() {
             let class = node_class_of(node, &config.learn.node_class_by);
             if let Some(watts) = configured(&config.bag.idle_watts, &class, node) {
                 out.idle.insert(class.clone(), watts);

@@ -9,9 +9,9 @@ use super::round::{PlacementMethod, Round};
 use crate::daemon::state::inputs::{
     CommentUpdate, Input, JobData, pace_class, tasks_of, with_words,
 };
-use phalanx_core::comment;
 use phalanx_core::limits::DATA_ELEMENTS_MAX;
 use phalanx_core::snapshot::{Job, JobState};
+use phalanx_core::{NodeIdx, comment};
 use phalanx_methods::data_jobs::bisect::Attenuation;
 use phalanx_methods::data_jobs::blockmap::{Elements, Locality, Split};
 use phalanx_methods::learn::{JobTraits, class_of};
@@ -127,7 +127,7 @@ impl DataJobs {
         round: &Round<'a>,
         job: &'a Job,
         data: &JobData,
-        numbers: &HashMap<Arc<str>, u32>,
+        numbers: &HashMap<Arc<str>, NodeIdx>,
     ) -> Judged<'a> {
         let away = |note| Judged::Nowhere(Box::new(nowhere(job, round.now_ms, note)));
         let Some(key) = &data.key else {
@@ -209,7 +209,7 @@ fn elements<'a>(
     whole: &DataJob<'a>,
     data: &JobData,
     input: &Input,
-    numbers: &HashMap<Arc<str>, u32>,
+    numbers: &HashMap<Arc<str>, NodeIdx>,
 ) -> Vec<DataJob<'a>> {
     let (JobKey::Array(array), Some(span)) = (whole.key, data.elements) else { return Vec::new() };
     let waiting = tasks_of(whole.job).unwrap_or_default();
@@ -240,14 +240,14 @@ fn comment_text(note: &DataNote) -> Option<String> {
 
 /// The splits with the nodes that hold them; one that no node holds whole counts as a part for
 /// each of its holders.
-fn pieces(input: &Input, splits: &[Split], numbers: &HashMap<Arc<str>, u32>) -> Vec<Piece> {
+fn pieces(input: &Input, splits: &[Split], numbers: &HashMap<Arc<str>, NodeIdx>) -> Vec<Piece> {
     let number = |node: &Option<Arc<str>>| numbers.get(node.as_ref()?).copied();
-    let nodes: Vec<Option<u32>> = input.nodes.iter().map(number).collect();
+    let nodes: Vec<Option<NodeIdx>> = input.nodes.iter().map(number).collect();
     let node = |at: u32| nodes.get(at as usize).copied().flatten();
     let mut pieces = Vec::with_capacity(splits.len());
     for split in splits {
         let whole = split.held.iter().filter(|(_, bytes)| *bytes >= split.length);
-        let mut on: Vec<u32> = whole.filter_map(|(at, _)| node(*at)).collect();
+        let mut on: Vec<NodeIdx> = whole.filter_map(|(at, _)| node(*at)).collect();
         on.sort_unstable();
         on.dedup();
         let all: u64 = split.held.iter().map(|(_, bytes)| *bytes).sum();

@@ -14,16 +14,15 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::config::Config;
-use crate::sync::lock;
+use crate::locks::lock;
 use phalanx_core::blocks::Located;
 use phalanx_core::limits::{DATA_INPUTS_MAX, DATA_MAPS_MAX, DATA_SAMPLES_MAX, SPLITS_MAX};
 use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::{Job, Snapshot};
-use phalanx_methods::data_jobs::bisect::Attenuation;
+use phalanx_methods::data_jobs::attenuation::{Attenuation, CoreSpeed, fit};
 use phalanx_methods::data_jobs::blockmap::{self, BlockMap, Declaration, Elements, Split};
-use phalanx_methods::learn::attenuation::{CoreSpeed, Form, fit};
 use phalanx_methods::learn::{ClassKey, JobTraits, class_of, teaches};
 use phalanx_planner::data_jobs::MB;
 use phalanx_planner::preference::DataNote;
@@ -316,14 +315,7 @@ impl DataInputs {
             state.samples.get(class).into_iter().flatten().copied().collect();
         match fit(&samples, data.alpha) {
             None => (data.speed_mb_per_s, Attenuation::Linear(data.alpha), 0),
-            Some(found) => {
-                let form = match found.form {
-                    Form::Linear(alpha) => Attenuation::Linear(alpha),
-                    Form::Table(values) => Attenuation::Table(values),
-                    Form::Amdahl(beta) => Attenuation::Amdahl(beta),
-                };
-                (found.speed, form, samples.len() as u64)
-            }
+            Some(found) => (found.speed, found.form, samples.len() as u64),
         }
     }
 }

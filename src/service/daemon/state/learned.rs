@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use crate::config::Config;
-use crate::sync::{read, write};
+use crate::locks::{read, write};
 use phalanx_core::limits::RUNTIME_RUNS_MIN;
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};

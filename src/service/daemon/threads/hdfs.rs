@@ -171,8 +171,8 @@ fn node_of(
         hostname: node.hostname.to_string(),
         address: node.address.to_string(),
     };
-    let names: Vec<HostNames> = snapshot.nodes.iter().map(names).collect();
+    let names: Vec<HostNames> = snapshot.named().map(|(_, node)| names(node)).collect();
     let map = HostMap::new(&config.host_map, &names).map_err(|error| error.to_string())?;
-    let name = |at: u32| snapshot.nodes.get(at as usize).map(|node| Arc::clone(&node.name));
+    let name = |at: u32| names.get(at as usize).map(|node| Arc::from(node.name.as_str()));
     Ok(located.datanodes.iter().map(|d| map.node(d).and_then(name)).collect())
 }

@@ -29,12 +29,12 @@ use crate::sync::TICK;
 use phalanx_core::hostlist;
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
 use phalanx_core::number::as_f64;
+use phalanx_core::problem::InputError;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_methods::learn::runtime::{JobClass, Runtimes, tells_runtime};
 use phalanx_methods::learn::{
-    JobTraits, Observation, RunNode, Speeds, SpeedsError, class_of, family_of, node_class_of,
-    teaches,
+    JobTraits, Observation, RunNode, Speeds, class_of, family_of, node_class_of, teaches,
 };
 
 /// Longest wait for the first picture of the nodes before runs are read without.
@@ -141,8 +141,8 @@ impl<'a> Learner<'a> {
         let by = &self.config.node_class_by;
         let class =
             |node: &phalanx_core::snapshot::Node| (Arc::clone(&node.name), node_class_of(node, by));
-        self.classes = snapshot.nodes.iter().map(class).collect();
-        self.cpus = snapshot.nodes.iter().map(|n| (Arc::clone(&n.name), n.cpus)).collect();
+        self.classes = snapshot.named().map(|(_, node)| class(node)).collect();
+        self.cpus = snapshot.named().map(|(_, n)| (Arc::clone(&n.name), n.cpus)).collect();
     }
 
     /// Adds the energy that Slurm's accounting has given since.
@@ -304,6 +304,6 @@ fn run_nodes<'a>(
 
 /// A table with nothing in it; options that the configuration allows are valid.
 fn empty(config: &LearnConfig) -> Speeds {
-    let made: Result<Speeds, SpeedsError> = Speeds::new(config.speeds_options());
+    let made: Result<Speeds, InputError> = Speeds::new(config.speeds_options());
     made.unwrap_or_default()
 }

@@ -317,7 +317,9 @@ fn shadow_decides_and_records_but_leaves_it_to_slurm() {
     plugin.sync(&[8, 8], &[]);
     assert_eq!(plugin.ask(2, 0, 2, 0b11), (Verdict::NoOpinion, Reason::Shadow, vec![]));
     match daemon.events.recv_timeout(Duration::from_secs(20)).unwrap() {
-        LinkEvent::Asked(note) => assert_eq!(note.placement.as_ref().unwrap().nodes.len(), 1),
+        LinkEvent::Asked(decision) => {
+            assert_eq!(decision.answer.placement.as_ref().unwrap().nodes.len(), 1);
+        }
         other => panic!("{other:?}"),
     }
 }
