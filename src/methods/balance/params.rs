@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What an administrator may tune.
 
+use serde::{Deserialize, Serialize};
+
 /// Which rules choose the nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// The published method: ordinal charts, two branches, poll pointer.
     Seed,
@@ -11,7 +14,8 @@ pub enum Mode {
 }
 
 /// What to do below the threshold when no node's dispersion falls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum NoImprovement {
     /// Take the node with the least dispersion after placement.
     Fallback,
@@ -65,7 +69,8 @@ pub const SHARPNESS_MAX: u32 = 16;
 /// of the whole cluster. The request is drawn to nodes that have most left of
 /// what it needs most (an alignment, as in multi-resource packing), and away
 /// from free GPUs that it does not use.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct BestParams {
     /// Power of a dimension's scarcity in its weight: scarcity is its usage
     /// plus its share of the pending jobs, as far as these are chosen as

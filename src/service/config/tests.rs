@@ -425,9 +425,27 @@ fn damaged_files_never_panic() {
     }
 }
 
+/// `[data]` was the name of `[data_jobs]` and is taken for one release.
+#[test]
+fn a_former_name_of_a_section_is_taken_but_not_beside_the_present_one() {
+    let (old, new) = ("[data]\nwait_ms = 7\n", "[data_jobs]\nwait_ms = 7\n");
+    assert_eq!(parse(old).unwrap().data_jobs.wait_ms, 7);
+    assert_eq!(parse(old), parse(new));
+    let unknown = parse("[data]\nwait_m = 7\n").unwrap_err();
+    assert_eq!(unknown, "p.toml:2:1: data.wait_m: unknown key; did you mean `wait_ms`?");
+    let range = parse("data.wait_ms = -1\n").unwrap_err();
+    assert!(range.starts_with("p.toml:1:16: data.wait_ms: expected an integer from 0"), "{range}");
+    let both = parse(&format!("{new}{old}")).unwrap_err();
+    assert_eq!(
+        both,
+        "p.toml:3:2: data: the former name of [data_jobs], which the file has as well"
+    );
+}
+
 #[test]
 fn suggestions_are_near() {
-    use super::suggest::{edits, nearest};
+    use super::suggest::nearest;
+    use strsim::osa_distance as edits;
     assert_eq!(edits("kitten", "sitting"), 3);
     assert_eq!(edits("ab", "ba"), 1);
     assert_eq!(edits("", "abc"), 3);

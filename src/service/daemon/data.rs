@@ -314,7 +314,7 @@ impl DataShared {
     /// Speed of one core of a class, its attenuation, and the number of runs behind both.
     pub(super) fn pace(&self, class: &str, config: &Config) -> (f64, Attenuation, u64) {
         let state = lock(&self.state);
-        let data = &config.data;
+        let data = &config.data_jobs;
         let samples: Vec<CoreSpeed> =
             state.samples.get(class).into_iter().flatten().copied().collect();
         match fit(&samples, data.alpha) {
@@ -414,7 +414,7 @@ pub(super) fn tell(shared: &Shared, stop: &AtomicBool) {
         if let Ok(tell) = shared.inputs.tells.1.recv_timeout(TICK) {
             update(&tell);
         }
-        let wait = Duration::from_secs(shared.config().data.require_wait_s.into());
+        let wait = Duration::from_secs(shared.config().data_jobs.require_wait_s.into());
         for tell in shared.inputs.overdue(wait) {
             let snapshot = shared.snapshot();
             let job = snapshot.as_ref().and_then(|snapshot| snapshot.job(tell.job_id));

@@ -27,7 +27,7 @@ pub(super) struct DataJobs {
 
 impl Steerer for DataJobs {
     fn plan(&mut self, round: &Round<'_>) -> Steering {
-        let config = &round.config.data;
+        let config = &round.config.data_jobs;
         let keep = keep(round);
         if !config.enabled {
             return nothing();
@@ -149,7 +149,7 @@ impl DataJobs {
         let pieces = pieces(&input, input.splits.get(own).unwrap_or_default(), numbers);
         let strict = key.declaration.locality == Locality::Require;
         if strict {
-            note.warnings.push(insists(&pieces, round.config.data.require_wait_s));
+            note.warnings.push(insists(&pieces, round.config.data_jobs.require_wait_s));
         }
         let (speed, attenuation) = pace(round, job, &mut note);
         let whole = DataJob {
