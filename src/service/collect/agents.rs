@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The agents as the daemon knows them.
+//! The agents and their last reports.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::clock::Now;
 use phalanx_core::collect::{AgentReport, RunReport, SyncRequest};
 use phalanx_core::limits::{COLLECT_HOLD_MS_MAX, COLLECT_REPORT_BYTES_MAX, NODES_MAX};
 
-/// How long an agent may be silent beyond the time it said it would wait.
+/// Time that an agent may be silent beyond its announced wait.
 const GRACE_MS: u64 = 15_000;
 
 /// One agent.
@@ -35,13 +35,13 @@ pub(super) struct Agents {
 }
 
 impl Agents {
-    /// Takes note of a sync that begins; `keep` says which runs are known.
+    /// Records the beginning of a sync; `known` tells which runs are known.
     /// Returns the number of this turn, `None` if there are too many agents.
     pub(super) fn begin(
         &mut self,
         node: &str,
         request: &SyncRequest,
-        keep: impl Fn(&str) -> bool,
+        known: impl Fn(&str) -> bool,
         now: Now,
     ) -> Option<u64> {
         if self.by_node.len() >= NODES_MAX && !self.by_node.contains_key(node) {
@@ -55,8 +55,8 @@ impl Agents {
         agent.seen_ms = now.mono_ms;
         agent.alive_until_ms = now.ago(0) + i64::try_from(wait + GRACE_MS).unwrap_or(0);
         agent.turn += 1;
-        agent.runs.retain(|name, _| keep(name));
-        for run in request.runs.iter().filter(|run| keep(&run.name)) {
+        agent.runs.retain(|name, _| known(name));
+        for run in request.runs.iter().filter(|run| known(&run.name)) {
             let mut run = run.clone();
             run.stderr = clip(&run.stderr, COLLECT_REPORT_BYTES_MAX);
             run.error = run.error.map(|error| clip(&error, COLLECT_REPORT_BYTES_MAX));
@@ -65,7 +65,7 @@ impl Agents {
         Some(agent.turn)
     }
 
-    /// Counts what became of a sync's values.
+    /// Counts the stored and the refused values of a sync.
     pub(super) fn count(&mut self, node: &str, stored: usize, refused: usize) {
         if let Some(agent) = self.by_node.get_mut(node) {
             agent.values += stored as u64;
@@ -73,7 +73,7 @@ impl Agents {
         }
     }
 
-    /// Takes note of an answer that went out.
+    /// Records the answer to a sync.
     pub(super) fn end(&mut self, node: &str, generation: u64, now: Now) {
         if let Some(agent) = self.by_node.get_mut(node) {
             agent.seen_ms = now.mono_ms;
@@ -117,11 +117,7 @@ impl Agents {
 
 /// At most so many bytes, at a character's end.
 fn clip(text: &str, bytes_max: usize) -> String {
-    let mut end = text.len().min(bytes_max);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
+    text[..text.floor_char_boundary(bytes_max)].to_owned()
 }
 
 #[cfg(test)]

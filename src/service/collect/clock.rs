@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The two clocks: the wall for stamps that people read, the monotonic one for
+//! The two clocks: the wall clock for times that people read, the monotonic one for
 //! ages, so that setting the wall clock makes nothing fresh or stale.
 
 use std::sync::OnceLock;
@@ -16,7 +16,6 @@ pub struct Now {
 
 impl Now {
     /// Reads both clocks.
-    #[must_use]
     pub fn read() -> Now {
         static START: OnceLock<Instant> = OnceLock::new();
         let mono = START.get_or_init(Instant::now).elapsed();
@@ -28,13 +27,11 @@ impl Now {
     }
 
     /// Milliseconds since an earlier monotonic moment, never below 0.
-    #[must_use]
     pub fn since(self, mono_ms: i64) -> u64 {
         u64::try_from(self.mono_ms.saturating_sub(mono_ms)).unwrap_or(0)
     }
 
     /// The monotonic moment so many milliseconds ago.
-    #[must_use]
     pub fn ago(self, age_ms: u64) -> i64 {
         self.mono_ms.saturating_sub(i64::try_from(age_ms).unwrap_or(i64::MAX))
     }

@@ -1,61 +1,33 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which programs may be registered and run: those that only an administrator
-//! can have put where they are.
+//! The check of programs: only those that an administrator installed may be registered and run.
 
 use std::fs::Metadata;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Why a program is not run.
+/// Reason for which a program is not run.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CommandError {
-    /// It is not there, or cannot be looked at.
+    /// The path cannot be followed.
     #[error("cmd {}: {reason}", path.display())]
-    Missing {
-        /// What was asked for.
-        path: PathBuf,
-        /// What the system said.
-        reason: String,
-    },
-    /// It lies elsewhere.
+    Missing { path: PathBuf, reason: String },
+    /// The file, with symbolic links resolved, lies outside the directories.
     #[error("cmd {}: it is {}, outside collect.command_dirs ({dirs})", path.display(),
         resolved.display())]
-    Outside {
-        /// What was asked for.
-        path: PathBuf,
-        /// Where that is without symbolic links.
-        resolved: PathBuf,
-        /// Where it may be.
-        dirs: String,
-    },
-    /// It is no file that can be executed.
+    Outside { path: PathBuf, resolved: PathBuf, dirs: String },
+    /// The path is not an executable file.
     #[error("cmd {}: expected an executable file", path.display())]
-    NotExecutable {
-        /// What was asked for.
-        path: PathBuf,
-    },
-    /// Somebody else could change it.
+    NotExecutable { path: PathBuf },
+    /// Another user could change the file or a directory above it.
     #[error("cmd {}: {} may be changed by others than root and the daemon's user (owner {uid}, \
         mode {mode:o})", path.display(), part.display())]
-    Writable {
-        /// What was asked for.
-        path: PathBuf,
-        /// The file or directory that is not safe.
-        part: PathBuf,
-        /// Its owner.
-        uid: u32,
-        /// Its permissions.
-        mode: u32,
-    },
+    Writable { path: PathBuf, part: PathBuf, uid: u32, mode: u32 },
 }
 
 /// Checks that `path`, with every symbolic link resolved, is an executable file
 /// below one of `dirs`, and that neither it nor a directory between the two,
 /// nor that directory itself, can be changed by anybody but root and `owner`
 /// (the user that checks). Returns the resolved path, which is the one to run.
-///
-/// # Errors
-/// See [`CommandError`].
 pub fn check(path: &Path, dirs: &[PathBuf], owner: u32) -> Result<PathBuf, CommandError> {
     let missing = |error: std::io::Error| CommandError::Missing {
         path: path.to_path_buf(),
