@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use phalanx_core::snapshot::{Job, JobState};
 use phalanx_planner::cluster::{Held, RunningJob};
-use phalanx_service::link::tape::{Op, TableOp};
+use phalanx_service::link::recording::{Op, TableOp};
 use phalanx_service::recordings::{FileError, Reader};
 use phalanx_sim::nodes::recorded::Period;
 

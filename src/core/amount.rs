@@ -18,7 +18,7 @@ use crate::limits::AMOUNT_TICKS_MAX;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Amount(u64);
 
-/// Why a number is no amount.
+/// An error of a number that is no amount.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum AmountError {
     /// The number is below zero.
@@ -87,7 +87,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// How many ticks make one unit of a dimension: 10^`exponent`.
+/// Ticks in one unit of a dimension: 10^`exponent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     exponent: i32,
@@ -142,7 +142,7 @@ impl Scale {
     /// number (so that "some" never becomes "none"), at most [`Amount::MAX`].
     ///
     /// # Errors
-    /// When the number is negative or not finite.
+    /// Fails when the number is negative or not finite.
     pub fn amount(self, number: f64) -> Result<Amount, AmountError> {
         if !number.is_finite() {
             return Err(AmountError::NotFinite(number));

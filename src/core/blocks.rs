@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Files of a distributed file system as a list of blocks with the hosts that hold them
-//! (`methods.md` section 2, "input"). Hosts are interned: a large input has millions of
+//! (`docs/methods.md`, section Data jobs). Hosts are interned: a large input has millions of
 //! replicas on some hundred hosts.
 
 use std::collections::HashMap;
@@ -20,11 +20,11 @@ pub struct DataNode {
     pub rack: String,
 }
 
-/// What a replica lies on.
+/// Storage medium of a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Storage {
-    /// Hard disk; also what is not told.
+    /// Hard disk; the default where the file system does not say.
     #[default]
     Disk,
     /// Solid state disk.
@@ -47,7 +47,7 @@ pub struct Replica {
     /// Bytes of the block that are read locally there: all of it, or of an erasure-coded block
     /// group the share of one data unit.
     pub bytes: u64,
-    /// What it lies on.
+    /// Its storage medium.
     pub storage: Storage,
     /// Also in the DataNode's memory.
     pub cached: bool,
@@ -77,7 +77,7 @@ pub struct File {
     pub length: u64,
     /// Time of the last change, Unix milliseconds.
     pub modified_ms: u64,
-    /// Somebody is writing it.
+    /// A client is writing it.
     pub open: bool,
     /// Ascending by offset, without gaps, covering `0..length`.
     pub blocks: Vec<Block>,
@@ -86,13 +86,13 @@ pub struct File {
 /// The files of one input.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Located {
-    /// What stands before the paths, such as `hdfs://nn:8020`.
+    /// Prefix of the paths, such as `hdfs://nn:8020`.
     pub base: String,
     /// Hosts of all replicas.
     pub datanodes: Vec<DataNode>,
     /// Files in the order of the input, by path within one directory.
     pub files: Vec<File>,
-    /// What the user should know: skipped entries, unreadable blocks.
+    /// Warnings for the user: skipped entries, unreadable blocks.
     pub warnings: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the data service, its agents and its clients say to each other.
+//! Messages between the data service, its agents and its clients.
 //!
-//! A *registration* (row of `t_DP` in `methods.md` section 3) names a program
+//! A *registration* (row of `t_DP` in `docs/methods.md`, section Share) names a program
 //! that makes one datum; a *value* (row of `t_Data`) is what it printed on one
 //! node. Answers may gain fields; requests refuse unknown ones.
 
@@ -31,7 +31,7 @@ pub const ALL: &str = "all";
 /// Beginning of a command that is part of the agent.
 pub const BUILTIN: &str = "builtin:";
 
-/// Where the input of a registration comes from.
+/// Origin of a registration's input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -42,7 +42,7 @@ pub enum Kind {
     Processor,
 }
 
-/// What the lines of the output mean.
+/// Meaning of the lines of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Output {
@@ -71,7 +71,7 @@ pub const HISTORY: &str = "history";
 /// Stands for a datum: nothing.
 pub const NONE: &str = "none";
 
-/// Who made a registration.
+/// Origin of a registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -106,7 +106,7 @@ pub struct Registration {
     pub replicas: u32,
     /// User to run as; `None`: the configured one.
     pub run_as: Option<String>,
-    /// What the output means.
+    /// Meaning of the output.
     pub output: Output,
     /// Type of the value.
     #[serde(rename = "type")]
@@ -115,7 +115,7 @@ pub struct Registration {
     pub enabled: bool,
     /// Grows with each change of this registration.
     pub version: u64,
-    /// Who made it.
+    /// Its origin.
     pub origin: Origin,
     /// Last change, unix milliseconds.
     pub changed_ms: u64,
@@ -148,43 +148,43 @@ impl Default for Registration {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Patch {
-    /// See [`Registration::name`].
+    /// New [`Registration::name`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// See [`Registration::kind`].
+    /// New [`Registration::kind`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
-    /// See [`Registration::cmd`].
+    /// New [`Registration::cmd`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cmd: Option<String>,
-    /// See [`Registration::args`].
+    /// New [`Registration::args`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Vec<String>>,
-    /// See [`Registration::every_ms`].
+    /// New [`Registration::every_ms`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every_ms: Option<u64>,
-    /// See [`Registration::timeout_ms`].
+    /// New [`Registration::timeout_ms`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// See [`Registration::nodes`].
+    /// New [`Registration::nodes`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
-    /// See [`Registration::inputs`].
+    /// New [`Registration::inputs`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Vec<String>>,
-    /// See [`Registration::replicas`].
+    /// New [`Registration::replicas`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
-    /// See [`Registration::run_as`]; empty: the configured one.
+    /// New [`Registration::run_as`]; empty: the configured one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_as: Option<String>,
-    /// See [`Registration::output`].
+    /// New [`Registration::output`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
-    /// See [`Registration::value_type`].
+    /// New [`Registration::value_type`].
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub value_type: Option<ValueType>,
-    /// See [`Registration::enabled`].
+    /// New [`Registration::enabled`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 }
@@ -354,7 +354,7 @@ pub fn short(text: &str) -> String {
     text.chars().take(CHARS).chain("...".chars()).collect()
 }
 
-/// What a MUNGE credential of a request carries: it is good for this request
+/// Content of a request's MUNGE credential: it is good for this request
 /// only. `path` is the path with its query as sent.
 #[must_use]
 pub fn request_text(method: &str, path: &str, body: &[u8]) -> String {

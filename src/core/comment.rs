@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What users tell Phalanx in a job's comment: `key=value` tokens between semicolons.
+//! Settings of a job in its comment: `key=value` tokens between semicolons.
 //!
 //! `sbatch --comment="class=train;work=1200"` declares a class and reports 1,200 units of work.
 //! Text that is no such token is the user's own and is passed over.

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use crate::limits::{HOSTLIST_DIGITS_MAX, HOSTLIST_NAME_BYTES_MAX};
 
-/// Why an expression is no hostlist; `at` is the byte position, from 0.
+/// An error of an expression that is no hostlist; `at` is the byte position, from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostlistError {
     /// Two commas in a row, or one at either end.
@@ -30,7 +30,7 @@ pub enum HostlistError {
     Number {
         /// Byte position.
         at: usize,
-        /// What stood there.
+        /// Text found there.
         got: String,
     },
     /// A range that runs backwards.
@@ -79,18 +79,18 @@ struct Range {
 /// The names that `text` stands for, in order; an empty text is no names.
 ///
 /// # Errors
-/// See [`HostlistError`]; more than `names_max` names are refused before they
+/// Fails as [`HostlistError`] lists; more than `names_max` names are refused before they
 /// are made.
 ///
 /// # Example
 /// ```
-/// use phalanx::model::hostlist::expand;
+/// use phalanx_core::hostlist::expand;
 /// assert_eq!(expand("n[08-10],gpu[1-2]x", 100)?, ["n08", "n09", "n10", "gpu1x", "gpu2x"]);
 /// assert_eq!(
 ///     expand("n[3-1]", 100).unwrap_err().to_string(),
 ///     "hostlist, byte 2: the range 3-1 ends before it begins"
 /// );
-/// # Ok::<(), phalanx::model::hostlist::HostlistError>(())
+/// # Ok::<(), phalanx_core::hostlist::HostlistError>(())
 /// ```
 pub fn expand(text: &str, names_max: usize) -> Result<Vec<String>, HostlistError> {
     let mut names = Vec::new();
@@ -228,7 +228,7 @@ fn append(
 /// Names that stand for names: two hostlists of as many names with white space between, in pairs.
 ///
 /// # Errors
-/// What was expected.
+/// Fails with the text that was expected.
 pub fn pairs(text: &str, names_max: usize) -> Result<Vec<(String, String)>, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [from, to] = words.as_slice() else {
@@ -248,7 +248,7 @@ pub fn pairs(text: &str, names_max: usize) -> Result<Vec<(String, String)>, Stri
 ///
 /// # Example
 /// ```
-/// use phalanx::model::hostlist::compress;
+/// use phalanx_core::hostlist::compress;
 /// assert_eq!(compress(&["n08", "n09", "n10", "n12", "gpu1"]), "n[08-10,12],gpu1");
 /// ```
 #[must_use]

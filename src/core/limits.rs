@@ -15,7 +15,7 @@ pub const REPLY_BYTES_MAX: usize = 512 << 20;
 pub const SLURM_CONF_BYTES_MAX: u64 = 16 << 20;
 /// Files that slurm.conf may include.
 pub const SLURM_CONF_INCLUDES_MAX: usize = 64;
-/// Bytes of a plugin's file that `phalanx doctor` looks into.
+/// Bytes of a plugin's file that `phalanx doctor` reads.
 pub const PLUGIN_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of output of one program that `phalanx doctor` runs.
 pub const DOCTOR_OUTPUT_BYTES_MAX: u64 = 1 << 20;
@@ -29,7 +29,7 @@ pub const JOBS_MAX: usize = 4_000_000;
 /// Largest [`Amount`](crate::Amount) in ticks: the sum of two still
 /// converts to a double without loss (below 2^53).
 pub const AMOUNT_TICKS_MAX: u64 = 1 << 52;
-/// Names that one hostlist expression may expand to, unless told otherwise.
+/// Names that one hostlist expression may expand to by default.
 pub const HOSTLIST_NAMES_MAX: usize = NODES_MAX;
 /// Decimal digits of one number in a hostlist (Slurm's numbers are shorter).
 pub const HOSTLIST_DIGITS_MAX: usize = 18;
@@ -69,18 +69,18 @@ pub const IMPORT_RUNS_MAX: usize = 1000;
 pub const IMPORT_BODY_BYTES_MAX: usize = 64 << 20;
 /// Runs that one report lists.
 pub const RUNS_LIST_MAX: u32 = 100_000;
-/// Jobs that one method may steer.
-pub const STEERS_MAX: usize = 100_000;
-/// Sets of nodes of one steer: each costs at most one decision more at a question.
-pub const STEER_TIERS_MAX: usize = 4;
+/// Node preferences of one method.
+pub const PREFERENCES_MAX: usize = 100_000;
+/// Candidate sets of one node preference: each costs at most one decision more at a question.
+pub const CANDIDATE_SETS_MAX: usize = 4;
 /// Different sets of eligible nodes that one plan of gangs tells apart: bits of a word.
 pub const GANG_PLACES_MAX: usize = 64;
-/// Waiting tasks of one array that one plan of gangs looks at.
+/// Waiting tasks of one array in one plan of gangs.
 pub const GANG_ARRAY_TASKS_MAX: u64 = 64;
 /// Longest wait of an array for the first plan that has it, milliseconds, where its
 /// tasks may wait at all.
-pub const STEER_FIRST_PLAN_MS: u64 = 3000;
-/// Arrays that one plan of bags looks at.
+pub const FIRST_PLAN_WAIT_MS: u64 = 3000;
+/// Arrays in one plan of bags.
 pub const BAG_ARRAYS_MAX: usize = 2000;
 /// Arrays up to which every plan of bags searches from the result of each mode.
 pub const BAG_REVISED_ARRAYS_MAX: usize = 16;
@@ -117,8 +117,8 @@ pub const BISECT_SEED_STEPS_MAX: u64 = 4_000_000_000;
 pub const BISECT_BEST_UNITS: u64 = 600_000_000;
 /// Orders of jobs that mode `best` tries on large problems.
 pub const BISECT_ORDERS: usize = 60;
-/// Deals that one job may need in one probe of mode `best`.
-pub const BISECT_DEALS_MAX: usize = 12;
+/// Assignments of blocks that one job may need in one probe of mode `best`.
+pub const BISECT_ASSIGNMENTS_MAX: usize = 12;
 /// Migrations that refine one deal of mode `best`.
 pub const BISECT_REFINE_MAX: usize = 200;
 /// Jobs times hosts up to which mode `best` anneals.
@@ -263,7 +263,7 @@ pub const DATA_MAPS_MAX: usize = 1000;
 pub const DATA_SAMPLES_MAX: usize = 1000;
 
 /// Events that wait for the writer of a recording; beyond it the recording has a gap.
-pub const TAPE_QUEUE_MAX: usize = 16_384;
+pub const RECORDING_QUEUE_MAX: usize = 16_384;
 /// Text of a recording that is compressed and checked as one.
 pub const RECORD_FRAME_BYTES: usize = 256 << 10;
 /// Most text that a frame may have: a picture of the largest queue.

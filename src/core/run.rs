@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What is remembered of a job that ran.
+//! The record of a job that ran.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,7 @@ pub struct Run {
     pub elapsed_ms: u64,
     /// Time limit, minutes, if there was one.
     pub limit_min: Option<u32>,
-    /// Slurm's word for how it ended: `COMPLETED`, `TIMEOUT`.
+    /// Its last state in Slurm's terms: `COMPLETED`, `TIMEOUT`.
     pub state: String,
     /// Exit code.
     pub exit_code: u8,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a job asks for, in Slurm's terms, and what that means on one node.
+//! A job's request in Slurm's terms, and the amounts that it needs on one node.
 //!
 //! A [`Shape`] keeps the request as Slurm has it (tasks, CPUs per task, memory
 //! per node or per CPU, GRES per node, job or task); [`Shape::need`] turns it
@@ -23,7 +23,7 @@ pub enum Memory {
     PerCpu(u64),
 }
 
-/// How a job shares its nodes with others (`--exclusive`).
+/// Sharing of a job's nodes with others (`--exclusive`).
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -131,7 +131,7 @@ pub struct Shape {
     pub left_to_slurm: Option<LeftToSlurm>,
 }
 
-/// What one node must give.
+/// Amounts that one node must give.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Need {
     /// CPUs.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Where the daemon listens.
+//! Addresses at which the daemon listens.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub enum Target {
     Tcp(String),
 }
 
-/// What was written is neither.
+/// An error of a text that is neither.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected http://HOST[:PORT] or unix:/PATH, got {0:?}")]
 pub struct TargetError(String);

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Forms of text: shared text and node sets as serde reads and writes them (plain text and
-//! ascending indexes, for `#[serde(with = "...")]`), and percent encoding.
-
-use std::sync::Arc;
-
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+//! Forms of text: percent encoding, and node sets as serde reads and writes them.
 
 /// Percent-encodes all but the unreserved characters, for a query's value or a path's component.
 ///
@@ -27,93 +22,12 @@ pub fn percent_encode(text: &str) -> String {
     })
 }
 
-/// Writes an `Arc<str>`.
-///
-/// # Errors
-/// The serializer's.
-pub fn serialize<S: Serializer>(text: &Arc<str>, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(text)
-}
-
-/// Reads an `Arc<str>`.
-///
-/// # Errors
-/// The deserializer's.
-pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<str>, D::Error> {
-    String::deserialize(from).map(Arc::from)
-}
-
-/// `Option<Arc<str>>`.
-pub mod option {
-    use super::{Arc, Deserialize, Deserializer, Serialize, Serializer};
-
-    /// Writes it.
-    ///
-    /// # Errors
-    /// The serializer's.
-    pub fn serialize<S: Serializer>(text: &Option<Arc<str>>, to: S) -> Result<S::Ok, S::Error> {
-        text.as_deref().serialize(to)
-    }
-
-    /// Reads it.
-    ///
-    /// # Errors
-    /// The deserializer's.
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Arc<str>>, D::Error> {
-        Ok(Option::<String>::deserialize(from)?.map(Arc::from))
-    }
-}
-
-/// `Vec<Arc<str>>`.
-pub mod list {
-    use super::{Arc, Deserialize, Deserializer, Serializer};
-
-    /// Writes it.
-    ///
-    /// # Errors
-    /// The serializer's.
-    pub fn serialize<S: Serializer>(texts: &[Arc<str>], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(texts.iter().map(|text| &**text))
-    }
-
-    /// Reads it.
-    ///
-    /// # Errors
-    /// The deserializer's.
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Arc<str>>, D::Error> {
-        Ok(Vec::<String>::deserialize(from)?.into_iter().map(Arc::from).collect())
-    }
-}
-
-/// `Vec<(Arc<str>, u64)>`.
-pub mod counts {
-    use super::{Arc, Deserialize, Deserializer, Serializer};
-
-    /// Writes it.
-    ///
-    /// # Errors
-    /// The serializer's.
-    pub fn serialize<S: Serializer>(counts: &[(Arc<str>, u64)], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(counts.iter().map(|(name, count)| (&**name, count)))
-    }
-
-    /// Reads it.
-    ///
-    /// # Errors
-    /// The deserializer's.
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Vec<(Arc<str>, u64)>, D::Error> {
-        let counts = Vec::<(String, u64)>::deserialize(from)?;
-        Ok(counts.into_iter().map(|(name, count)| (Arc::from(name), count)).collect())
-    }
-}
-
-/// A set of indexes: how many there could be, and which are in it.
+/// A set of indexes for `#[serde(with = "...")]`: its capacity and its members, ascending.
 pub mod bits {
     use fixedbitset::FixedBitSet;
 
-    use super::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
     use crate::limits::NODES_MAX;
 
     /// Writes it.

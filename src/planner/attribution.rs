@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which resource a pending job waits for.
+//! Attribution of waiting jobs to the resource that they wait for.
 //!
 //! Slurm says `Resources`, not which one. The rule (`methods.md` section 5,
 //! ambiguity ix): among the nodes that the job may use and that could ever
@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::eligible::{Eligible, eligible};
-use crate::room::{Lack, Room};
+use crate::usage::{Lack, NodeUsage};
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::balance::fragment::{WHOLE, Want};
 
-/// What the queue lacks, and what it asks for.
+/// Demand of the queue.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Demand {
     /// Pending jobs by the dimension they wait for, by its name.
@@ -61,7 +61,7 @@ impl Counts {
 /// The GRES whose fragmentation is looked at.
 const GPU: &str = "gpu";
 
-/// What decides where a job may run; jobs that agree in it share one look.
+/// Options that decide where a job may run; jobs that agree in them are examined once.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key<'a> {
     partitions: &'a str,
@@ -73,9 +73,9 @@ struct Key<'a> {
     shape: &'a Shape,
 }
 
-/// Counts the queue. `rooms` are in the snapshot's node order; at most
+/// Counts the queue. `usages` are in the snapshot's node order; at most
 /// `requests_max` distinct requests are looked at, the first of the queue.
-pub fn count(snapshot: &Snapshot, rooms: &[Room], now_s: i64, requests_max: usize) -> Counts {
+pub fn count(snapshot: &Snapshot, usages: &[NodeUsage], now_s: i64, requests_max: usize) -> Counts {
     let mut counts = Counts {
         kinds: vec![0; snapshot.gres_kinds.len()],
         licenses: vec![0; snapshot.licenses.len()],
@@ -100,13 +100,13 @@ pub fn count(snapshot: &Snapshot, rooms: &[Room], now_s: i64, requests_max: usiz
     for (index, tasks) in groups.into_values() {
         if let Some(job) = snapshot.jobs.get(index as usize) {
             counts.gpus.extend(gpu.and_then(|gpu| want_of(&job.shape, gpu, tasks)));
-            attribute(snapshot, rooms, job, now_s, tasks, &mut counts);
+            attribute(snapshot, usages, job, now_s, tasks, &mut counts);
         }
     }
     counts
 }
 
-/// What jobs of a shape ask for of GPUs on each node; `None`: nothing.
+/// The GPUs that jobs of a shape ask for on each node; `None` without any.
 #[allow(clippy::cast_precision_loss)] // counts stay below 2^53
 fn want_of(shape: &Shape, gpu: u32, tasks: u64) -> Option<Want> {
     let nodes = shape.wanted_nodes();
@@ -141,7 +141,7 @@ fn key_of(job: &Job) -> Key<'_> {
 
 fn attribute(
     snapshot: &Snapshot,
-    rooms: &[Room],
+    usages: &[NodeUsage],
     job: &Job,
     now_s: i64,
     tasks: u64,
@@ -163,7 +163,7 @@ fn attribute(
     if licence_short {
         return;
     }
-    let lacking = lacking_dimensions(rooms, &eligible(snapshot, job, now_s), &job.shape);
+    let lacking = lacking_dimensions(usages, &eligible(snapshot, job, now_s), &job.shape);
     for lack in lacking {
         match lack {
             Lack::Cpu => counts.cpu += tasks,
@@ -179,13 +179,13 @@ fn attribute(
 
 /// Dimensions lacking on the eligible nodes that lack the fewest; empty when
 /// the job fits now or never.
-pub fn lacking_dimensions(rooms: &[Room], eligible: &Eligible, shape: &Shape) -> Vec<Lack> {
+pub fn lacking_dimensions(usages: &[NodeUsage], eligible: &Eligible, shape: &Shape) -> Vec<Lack> {
     let wanted = shape.wanted_nodes();
     let need = shape.need(wanted);
     let mut best = Best::default();
     for node in eligible.nodes.ones() {
-        if let Some(room) = rooms.get(node) {
-            best.look(room, &need);
+        if let Some(usage) = usages.get(node) {
+            best.look(usage, &need);
         }
     }
     if best.capable < wanted || best.fitting >= wanted { Vec::new() } else { best.lacking }
@@ -201,13 +201,13 @@ struct Best {
 }
 
 impl Best {
-    fn look(&mut self, room: &Room, need: &Need) {
-        if !room.could_hold(need) {
+    fn look(&mut self, usage: &NodeUsage, need: &Need) {
+        if !usage.could_hold(need) {
             return;
         }
         self.capable += 1;
         self.here.clear();
-        room.lacks(need, |lack, _| self.here.push(lack));
+        usage.lacks(need, |lack, _| self.here.push(lack));
         if self.here.is_empty() {
             self.fitting += 1;
             return;
@@ -282,7 +282,7 @@ mod tests {
 
     fn counts(jobs: Vec<Job>) -> (u64, u64, u64) {
         let snapshot = snapshot(jobs);
-        let counts = count(&snapshot, &Room::of_snapshot(&snapshot), 0, 100);
+        let counts = count(&snapshot, &NodeUsage::of_snapshot(&snapshot), 0, 100);
         (counts.cpu, counts.memory, counts.kinds[0])
     }
 
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(counts(vec![array, job(2, 1, 2, 1)]), (51, 0, 51));
         let licensed = Job { licenses: vec![("lic".into(), 1)], ..job(1, 1, 2, 1) };
         let snapshot = snapshot(vec![licensed]);
-        let counts = count(&snapshot, &Room::of_snapshot(&snapshot), 0, 100);
+        let counts = count(&snapshot, &NodeUsage::of_snapshot(&snapshot), 0, 100);
         assert_eq!((counts.cpu, counts.kinds[0], counts.licenses[0]), (0, 0, 1));
     }
 }

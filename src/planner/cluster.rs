@@ -11,15 +11,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::room::{Level, Room};
+use crate::usage::{Level, NodeUsage};
 use phalanx_core::snapshot::Snapshot;
-use phalanx_core::text;
 
 /// One node of the table. Empty slots of Slurm's table have an empty name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableNode {
     /// NodeName.
-    #[serde(with = "text")]
     pub name: Arc<str>,
     /// Usable CPUs.
     pub cpus: u64,
@@ -41,10 +39,8 @@ pub struct Table {
     /// By Slurm's node index.
     pub nodes: Vec<TableNode>,
     /// Kind names (`gpu`) by id.
-    #[serde(with = "text::list")]
     pub kinds: Vec<Arc<str>>,
     /// Type names (`gpu:a100`) by id.
-    #[serde(with = "text::list")]
     pub types: Vec<Arc<str>>,
 }
 
@@ -68,7 +64,7 @@ impl Table {
     }
 }
 
-/// What a job holds on one node.
+/// Resources of a job on one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// Node index.
@@ -109,7 +105,7 @@ pub enum Change<'a> {
 #[derive(Debug, Clone, Default)]
 pub struct Cluster {
     table: Arc<Table>,
-    rooms: Vec<Room>,
+    usages: Vec<NodeUsage>,
     jobs: BTreeMap<u32, RunningJob>,
     index: BTreeMap<Arc<str>, usize>,
 }
@@ -117,17 +113,17 @@ pub struct Cluster {
 impl Cluster {
     /// An idle cluster with these nodes.
     pub fn new(table: Table) -> Self {
-        let rooms = table.nodes.iter().map(|node| idle_room(&table, node)).collect();
+        let usages = table.nodes.iter().map(|node| idle_usage(&table, node)).collect();
         let named = table.nodes.iter().enumerate().filter(|(_, n)| !n.name.is_empty());
         let index = named.map(|(i, n)| (Arc::clone(&n.name), i)).collect();
-        Self { rooms, jobs: BTreeMap::new(), index, table: Arc::new(table) }
+        Self { usages, jobs: BTreeMap::new(), index, table: Arc::new(table) }
     }
 
     /// A cluster whose usage is known but not who causes it.
-    pub fn with_rooms(table: Table, rooms: Vec<Room>) -> Self {
+    pub fn with_usages(table: Table, usages: Vec<NodeUsage>) -> Self {
         let mut cluster = Self::new(table);
-        if rooms.len() == cluster.rooms.len() {
-            cluster.rooms = rooms;
+        if usages.len() == cluster.usages.len() {
+            cluster.usages = usages;
         }
         cluster
     }
@@ -138,8 +134,8 @@ impl Cluster {
     }
 
     /// Usage by node index.
-    pub fn rooms(&self) -> &[Room] {
-        &self.rooms
+    pub fn usages(&self) -> &[NodeUsage] {
+        &self.usages
     }
 
     /// Jobs by id.
@@ -157,9 +153,9 @@ impl Cluster {
     pub fn set_job(&mut self, job: RunningJob, mut changed: impl FnMut(Change<'_>)) {
         self.end_job(job.id, &mut changed);
         for held in &job.held {
-            if let Some(room) = self.rooms.get_mut(held.node) {
-                apply(room, held, u64::saturating_add);
-                room.jobs = room.jobs.saturating_add(1);
+            if let Some(usage) = self.usages.get_mut(held.node) {
+                apply(usage, held, u64::saturating_add);
+                usage.jobs = usage.jobs.saturating_add(1);
                 changed(Change::Take(held));
             }
         }
@@ -170,8 +166,8 @@ impl Cluster {
     pub fn end_job(&mut self, id: u32, mut changed: impl FnMut(Change<'_>)) -> bool {
         let Some(job) = self.jobs.remove(&id) else { return false };
         for held in &job.held {
-            if let Some(room) = self.rooms.get_mut(held.node) {
-                give_back(room, held);
+            if let Some(usage) = self.usages.get_mut(held.node) {
+                give_back(usage, held);
                 changed(Change::Give(held));
             }
         }
@@ -179,7 +175,7 @@ impl Cluster {
     }
 }
 
-fn idle_room(table: &Table, node: &TableNode) -> Room {
+fn idle_usage(table: &Table, node: &TableNode) -> NodeUsage {
     let levels = |len: usize, counts: &[(u32, u64)]| {
         let mut levels = vec![Level::default(); len];
         for &(id, total) in counts {
@@ -189,7 +185,7 @@ fn idle_room(table: &Table, node: &TableNode) -> Room {
         }
         levels
     };
-    Room {
+    NodeUsage {
         cpus: Level { total: node.cpus, used: 0 },
         memory_mb: Level { total: node.memory_mb, used: 0 },
         kinds: levels(table.kinds.len(), &node.kinds),
@@ -198,20 +194,20 @@ fn idle_room(table: &Table, node: &TableNode) -> Room {
     }
 }
 
-/// What is free when the job has given this back.
-pub fn give_back(room: &mut Room, held: &Held) {
-    apply(room, held, u64::saturating_sub);
-    room.jobs = room.jobs.saturating_sub(1);
+/// Takes back from the usage of a node what a job held there.
+pub fn give_back(usage: &mut NodeUsage, held: &Held) {
+    apply(usage, held, u64::saturating_sub);
+    usage.jobs = usage.jobs.saturating_sub(1);
 }
 
-fn apply(room: &mut Room, held: &Held, op: fn(u64, u64) -> u64) {
-    room.cpus.used = op(room.cpus.used, held.cpus);
-    room.memory_mb.used = op(room.memory_mb.used, held.memory_mb);
+fn apply(usage: &mut NodeUsage, held: &Held, op: fn(u64, u64) -> u64) {
+    usage.cpus.used = op(usage.cpus.used, held.cpus);
+    usage.memory_mb.used = op(usage.memory_mb.used, held.memory_mb);
     for &(kind, gres_type, count) in &held.gres {
-        if let Some(level) = room.kinds.get_mut(kind as usize) {
+        if let Some(level) = usage.kinds.get_mut(kind as usize) {
             level.used = op(level.used, count);
         }
-        if let Some(level) = gres_type.and_then(|t| room.types.get_mut(t as usize)) {
+        if let Some(level) = gres_type.and_then(|t| usage.types.get_mut(t as usize)) {
             level.used = op(level.used, count);
         }
     }
@@ -249,15 +245,15 @@ mod tests {
         cluster.set_job(job(1, &[0, 2], 4), |_| {});
         cluster.set_job(job(1, &[0, 2], 4), |_| {});
         cluster.set_job(job(2, &[2], 3), |_| {});
-        assert_eq!(cluster.rooms()[2].cpus.used, 7);
-        assert_eq!(cluster.rooms()[2].types[1].used, 4);
+        assert_eq!(cluster.usages()[2].cpus.used, 7);
+        assert_eq!(cluster.usages()[2].types[1].used, 4);
         cluster.set_job(job(1, &[0], 1), |_| {});
-        assert_eq!((cluster.rooms()[0].cpus.used, cluster.rooms()[2].cpus.used), (1, 3));
+        assert_eq!((cluster.usages()[0].cpus.used, cluster.usages()[2].cpus.used), (1, 3));
         assert!(cluster.end_job(1, |_| {}));
         assert!(!cluster.end_job(1, |_| {}));
         cluster.end_job(2, |_| {});
         let idle = Cluster::new(Table::clone(cluster.table()));
-        assert_eq!(cluster.rooms(), idle.rooms());
+        assert_eq!(cluster.usages(), idle.usages());
         assert_eq!(cluster.node("c"), Some(2));
         assert_eq!(cluster.node(""), None);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which nodes a pending job may use at all, filter by filter.
+//! The nodes that a pending job may use at all, filter by filter.
 
 use fixedbitset::FixedBitSet;
 
@@ -14,7 +14,7 @@ pub struct Step {
     /// `partition`, `state`, `constraint`, `nodelist`, `exclude`,
     /// `reservation`.
     pub filter: &'static str,
-    /// What the job asked of it, or what it stands for.
+    /// The job's option that it applies, or its meaning.
     pub asked: String,
     /// Nodes that it removed.
     pub removed: usize,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! When running jobs give their nodes back, and what follows for waiting ones.
+//! Expected ends of running jobs, and the starts of waiting ones that follow from them.
 //!
 //! Ends are expected, from runtimes that were learned; limits are not touched
 //! by them. A job that runs longer than expected is expected to reach its
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::cluster::{Held, RunningJob, give_back};
 use crate::eligible::eligible;
-use crate::room::Room;
+use crate::usage::NodeUsage;
 use phalanx_core::hostlist;
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
@@ -19,11 +19,11 @@ use phalanx_core::snapshot::{Job, JobState, Snapshot};
 pub struct End {
     /// Unix seconds.
     pub end_s: i64,
-    /// What it holds; node indexes are the snapshot's.
+    /// Its allocation.
     pub job: RunningJob,
 }
 
-/// What is expected of the jobs of a snapshot. Empty where nothing is, or where
+/// Expectations about the jobs of a snapshot. Empty where there are none, or where
 /// expectations are not to decide.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outlook {
@@ -33,7 +33,7 @@ pub struct Outlook {
     pub runtimes_s: BTreeMap<u32, f64>,
 }
 
-/// Where and when a waiting job could start first, if nobody else came.
+/// Earliest start of a waiting job, if no other job came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Soonest {
     /// Unix seconds.
@@ -43,7 +43,7 @@ pub struct Soonest {
 }
 
 impl Outlook {
-    /// From what is expected of jobs: `expected` says seconds. Pending jobs are
+    /// The outlook on a snapshot's jobs: `expected` says seconds. Pending jobs are
     /// looked at in queue order, at most `jobs_max`.
     pub fn new(
         snapshot: &Snapshot,
@@ -67,21 +67,21 @@ impl Outlook {
     pub fn soonest(
         &self,
         snapshot: &Snapshot,
-        rooms: &[Room],
+        usages: &[NodeUsage],
         job: &Job,
         now_s: i64,
     ) -> Option<Soonest> {
         let wanted = job.shape.wanted_nodes();
         let need = job.shape.need(wanted);
-        let mut rooms: BTreeMap<usize, Room> = eligible(snapshot, job, now_s)
+        let mut usages: BTreeMap<usize, NodeUsage> = eligible(snapshot, job, now_s)
             .nodes
             .ones()
-            .map_while(|n| Some((n, rooms.get(n)?.clone())))
+            .map_while(|n| Some((n, usages.get(n)?.clone())))
             .collect();
-        let fits = |room: &Room| room.could_hold(&need) && !lacks(room, &need);
+        let fits = |usage: &NodeUsage| usage.could_hold(&need) && !lacks(usage, &need);
         let index = |node: usize| u32::try_from(node).unwrap_or(u32::MAX);
         let mut nodes: Vec<u32> =
-            rooms.iter().filter(|(_, room)| fits(room)).map(|(node, _)| index(*node)).collect();
+            usages.iter().filter(|(_, usage)| fits(usage)).map(|(node, _)| index(*node)).collect();
         let mut at_s = now_s;
         for end in &self.ends {
             if nodes.len() >= wanted as usize {
@@ -89,10 +89,10 @@ impl Outlook {
             }
             at_s = end.end_s;
             for held in &end.job.held {
-                let Some(room) = rooms.get_mut(&held.node) else { continue };
-                let before = fits(room);
-                give_back(room, held);
-                if !before && fits(room) {
+                let Some(usage) = usages.get_mut(&held.node) else { continue };
+                let before = fits(usage);
+                give_back(usage, held);
+                if !before && fits(usage) {
                     nodes.push(index(held.node));
                 }
             }
@@ -106,9 +106,9 @@ impl Outlook {
     }
 }
 
-fn lacks(room: &Room, need: &Need) -> bool {
+fn lacks(usage: &NodeUsage, need: &Need) -> bool {
     let mut any = false;
-    room.lacks(need, |_, _| any = true);
+    usage.lacks(need, |_, _| any = true);
     any
 }
 
@@ -121,7 +121,7 @@ pub fn expected_end_s(job: &Job, mean_s: f64, now_s: i64) -> Option<i64> {
     if expected > now_s { Some(expected) } else { last }
 }
 
-/// What a running job holds by the poll: equal parts on all its nodes.
+/// The allocation of a running job by the poll: equal parts on all its nodes.
 fn held(snapshot: &Snapshot, job: &Job) -> Option<RunningJob> {
     let names = hostlist::expand(&job.nodes, snapshot.nodes.len()).ok()?;
     let need = job.shape.need(u32::try_from(names.len()).ok()?);

@@ -5,22 +5,18 @@
 
 pub mod attribution;
 pub mod backfill;
+pub mod backfill_window;
 pub mod bag;
-mod blocks;
 pub mod cluster;
 pub mod data_jobs;
 pub mod eligible;
 pub mod ends;
 pub mod gang;
-pub mod guard;
 pub mod measured;
 pub mod order;
 pub mod pending;
 pub mod place;
 pub mod plan;
-pub mod rank;
-pub mod room;
-pub mod spare;
+pub mod preference;
 pub mod state;
-pub mod steer;
-mod unfit;
+pub mod usage;

@@ -41,7 +41,7 @@ impl Measured {
         self.of.iter().map(move |(node, value)| (node, part(*value)))
     }
 
-    /// Which quarter of the best value each node is in, 0 the uppermost. A node
+    /// The quarter of the best value that each node is in, 0 the uppermost. A node
     /// that is not in the answer is to come after all of them.
     #[must_use]
     pub fn levels(&self) -> BTreeMap<Arc<str>, u32> {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Why a job waits: filters, then what the eligible nodes lack.
+//! The reasons why a job waits: filters, then what the eligible nodes lack.
 
 use std::collections::BTreeMap;
 
 use crate::eligible::{Eligible, eligible};
-use crate::room::{Lack, Room};
+use crate::usage::{Lack, NodeUsage};
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, Snapshot};
 
-/// What the eligible nodes say to a job's request.
+/// A job's request held against the nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
     /// Filters and the nodes left.
@@ -17,7 +17,7 @@ pub struct Waiting {
     pub nodes_needed: u32,
     /// Eligible nodes too small for its share even when empty.
     pub too_small: usize,
-    /// Eligible nodes with room now.
+    /// Eligible nodes with enough free now.
     pub fits_now: usize,
     /// By dimension name: nodes that lack it now, least amount missing.
     pub blockers: BTreeMap<String, (usize, u64)>,
@@ -25,8 +25,8 @@ pub struct Waiting {
     pub licenses: Vec<(String, u64, u64)>,
 }
 
-/// Looks at every eligible node for one job.
-pub fn waiting(snapshot: &Snapshot, rooms: &[Room], job: &Job, now_s: i64) -> Waiting {
+/// Examines every eligible node for one job.
+pub fn waiting(snapshot: &Snapshot, usages: &[NodeUsage], job: &Job, now_s: i64) -> Waiting {
     let eligible = eligible(snapshot, job, now_s);
     let nodes_needed = job.shape.wanted_nodes();
     let need = job.shape.need(nodes_needed);
@@ -39,20 +39,20 @@ pub fn waiting(snapshot: &Snapshot, rooms: &[Room], job: &Job, now_s: i64) -> Wa
         licenses: short_licenses(snapshot, job),
     };
     let nodes: Vec<usize> = found.eligible.nodes.ones().collect();
-    for room in nodes.into_iter().filter_map(|node| rooms.get(node)) {
-        found.look(snapshot, room, &need);
+    for usage in nodes.into_iter().filter_map(|node| usages.get(node)) {
+        found.look(snapshot, usage, &need);
     }
     found
 }
 
 impl Waiting {
-    fn look(&mut self, snapshot: &Snapshot, room: &Room, need: &Need) {
-        if !room.could_hold(need) {
+    fn look(&mut self, snapshot: &Snapshot, usage: &NodeUsage, need: &Need) {
+        if !usage.could_hold(need) {
             self.too_small += 1;
             return;
         }
         let mut fits = true;
-        room.lacks(need, |lack, missing| {
+        usage.lacks(need, |lack, missing| {
             fits = false;
             let entry = self.blockers.entry(lack_name(snapshot, lack)).or_insert((0, missing));
             entry.0 += 1;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What would start now, job by job in queue order, if Slurm asked for each.
+//! The plan: the jobs that would start now, in queue order, if Slurm asked for each.
 //!
 //! The plan is made on a copy of the nodes: every placed job takes its share
-//! there, so that the next one sees what is left. It tells `phalanx plan` what
-//! is to be expected; the answer to a question is always decided anew on the
+//! there, so that the next one sees what is left. It is shown by `phalanx plan`;
+//! the answer to a question is always decided anew on the
 //! exact usage of that moment.
 
 use std::collections::BTreeMap;
@@ -15,8 +15,10 @@ use crate::attribution::Demand;
 use crate::cluster::{Cluster, Held, RunningJob, Table};
 use crate::eligible::eligible;
 use crate::place::{NoPlacement, Placement, Placer, Pool, Tuning};
-use crate::room::Room;
-use crate::steer::{self, Method, Question, Signs, Steer, SteerTable, Steered, Steers};
+use crate::preference::{
+    self, Method, Preference, PreferenceTable, PreferenceUse, Preferences, Question, Waits,
+};
+use crate::usage::NodeUsage;
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::balance::EngineError;
@@ -29,13 +31,13 @@ pub struct Planned {
     pub job_id: u32,
     /// Node indexes of the snapshot; empty if it cannot start now.
     pub nodes: Vec<u32>,
-    /// Why it cannot.
+    /// Reason why it cannot start.
     pub why: Option<&'static str>,
-    /// What became of its steer, if a method has one for it.
-    pub steered: Option<Steered>,
+    /// Node preference for it, if a method has one, and whether it decided.
+    pub preference_use: Option<PreferenceUse>,
 }
 
-/// See the module.
+/// Decisions on the jobs of one snapshot.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     /// Epoch of the snapshot.
@@ -44,7 +46,7 @@ pub struct Plan {
     pub jobs: Vec<Planned>,
     /// Waiting jobs beyond the limit or the deadline.
     pub not_planned: u64,
-    /// What the independent checker found; such a plan is not to be used.
+    /// Violation that the independent checker found; such a plan is not used.
     pub violation: Option<String>,
 }
 
@@ -52,19 +54,19 @@ pub struct Plan {
 #[derive(Debug, Clone)]
 pub struct Inputs {
     /// Usage in the snapshot's node order.
-    pub rooms: Vec<Room>,
+    pub usages: Vec<NodeUsage>,
     /// Balance parameters.
     pub tuning: Tuning,
-    /// What the pending jobs lack and ask for.
+    /// Demand of the pending jobs.
     pub pending: Demand,
     /// Memory is a consumable resource.
     pub memory_tracked: bool,
-    /// Most jobs to look at.
+    /// Most jobs to plan.
     pub jobs_max: usize,
     /// Unix seconds, for reservations.
     pub now_s: i64,
-    /// What the methods wish for this snapshot.
-    pub steers: Vec<(Method, Vec<Steer>)>,
+    /// Preferences of the methods for this snapshot.
+    pub preferences: Vec<(Method, Vec<Preference>)>,
 }
 
 /// Plans until `expired` says so.
@@ -77,13 +79,13 @@ pub fn plan(
     expired: &dyn Fn() -> bool,
 ) -> Result<Plan, EngineError> {
     let pools = pools_of(snapshot);
-    let cluster = Cluster::with_rooms(Table::of_snapshot(snapshot), inputs.rooms.clone());
+    let cluster = Cluster::with_usages(Table::of_snapshot(snapshot), inputs.usages.clone());
     let mut placer = Placer::new(cluster, inputs.memory_tracked, inputs.tuning, pools)?;
     placer.set_pending(inputs.pending)?;
-    let mut steers = Steers::default();
-    for (method, list) in inputs.steers {
-        let table = SteerTable::new(Arc::clone(placer.cluster().table()), snapshot, list);
-        steers.replace(method, table);
+    let mut preferences = Preferences::default();
+    for (method, list) in inputs.preferences {
+        let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), snapshot, list);
+        preferences.replace(method, table);
     }
     let mut plan = Plan { epoch: snapshot.epoch, ..Plan::default() };
     let mut checks = Vec::new();
@@ -93,17 +95,18 @@ pub fn plan(
             plan.not_planned += 1;
             continue;
         }
-        let (decided, steered) = one(snapshot, &mut placer, &mut steers, job, inputs.now_s);
+        let (decided, preference_use) =
+            one(snapshot, &mut placer, &mut preferences, job, inputs.now_s);
         let (nodes, why) = match decided {
             Ok(placement) => {
-                checks.extend(checks_of(job, &placement, &inputs.rooms));
+                checks.extend(checks_of(job, &placement, &inputs.usages));
                 (placement.nodes, None)
             }
             Err(why) => (Vec::new(), Some(why)),
         };
-        plan.jobs.push(Planned { job_id: job.id, nodes, why, steered });
+        plan.jobs.push(Planned { job_id: job.id, nodes, why, preference_use });
     }
-    let (total, used): (Vec<_>, Vec<_>) = inputs.rooms.iter().map(amounts_of).unzip();
+    let (total, used): (Vec<_>, Vec<_>) = inputs.usages.iter().map(amounts_of).unzip();
     plan.violation = verify::check(&total, &used, &checks).err().map(|v| v.to_string());
     Ok(plan)
 }
@@ -121,28 +124,19 @@ pub fn pools_of(snapshot: &Snapshot) -> Vec<Pool> {
 fn one(
     snapshot: &Snapshot,
     placer: &mut Placer,
-    steers: &mut Steers,
+    preferences: &mut Preferences,
     job: &Job,
     now_s: i64,
-) -> (Result<Placement, &'static str>, Option<Steered>) {
+) -> (Result<Placement, &'static str>, Option<PreferenceUse>) {
     if &*job.reason == "Dependency" || &*job.reason == "BeginTime" {
         return (Err("waits for another reason"), None);
     }
     let mut nodes = eligible(snapshot, job, now_s).nodes;
     drop_occupied(&mut nodes, placer, &job.shape.need(job.shape.wanted_nodes()));
     let words: Vec<u64> = words_of(&nodes);
-    let question = Question {
-        input_wait_ms: 0,
-        require_wait_ms: 0,
-        job_id: job.id,
-        array_job_id: job.array_job_id,
-        array_task_id: job.array_task_id,
-        signs: Signs::of(job),
-        shape: &job.shape,
-        candidates: &words,
-        held_ms: u64::MAX,
-    };
-    let (decided, steered) = steer::decide(placer, steers, &question);
+    let question = Question::of(job, snapshot.nodes.len());
+    let (decided, preference_use) =
+        preference::decide(placer, preferences, &question, &words, Waits::OVER);
     let decided = decided.map_err(|why| match why {
         NoPlacement::Left(_) => "left to Slurm",
         NoPlacement::NoFit => "no room now",
@@ -153,15 +147,15 @@ fn one(
     if let Ok(placement) = &decided {
         placer.set_job(pseudo_job(job, placement));
     }
-    (decided, steered)
+    (decided, preference_use)
 }
 
 /// Slurm does not offer nodes that a whole-node job cannot have.
 fn drop_occupied(nodes: &mut FixedBitSet, placer: &Placer, need: &Need) {
     if need.whole {
-        let rooms = placer.cluster().rooms();
+        let usages = placer.cluster().usages();
         let busy: Vec<usize> =
-            nodes.ones().filter(|&n| rooms.get(n).is_some_and(|r| r.jobs > 0)).collect();
+            nodes.ones().filter(|&n| usages.get(n).is_some_and(|r| r.jobs > 0)).collect();
         busy.into_iter().for_each(|n| nodes.set(n, false));
     }
 }
@@ -187,14 +181,14 @@ fn pseudo_job(job: &Job, placement: &Placement) -> RunningJob {
     RunningJob { id: job.id, held, ..RunningJob::default() }
 }
 
-fn amounts_of(room: &Room) -> (Vec<u64>, Vec<u64>) {
-    let levels = [room.cpus, room.memory_mb].into_iter().chain(room.kinds.iter().copied());
+fn amounts_of(usage: &NodeUsage) -> (Vec<u64>, Vec<u64>) {
+    let levels = [usage.cpus, usage.memory_mb].into_iter().chain(usage.kinds.iter().copied());
     levels.map(|level| (level.total, level.used)).unzip()
 }
 
 /// One check for an even split, else one for each node.
-fn checks_of(job: &Job, placement: &Placement, rooms: &[Room]) -> Vec<verify::Placement> {
-    let kinds = rooms.first().map_or(0, |r| r.kinds.len());
+fn checks_of(job: &Job, placement: &Placement, usages: &[NodeUsage]) -> Vec<verify::Placement> {
+    let kinds = usages.first().map_or(0, |r| r.kinds.len());
     let check = |nodes: &[u32], need: &Need| verify::Placement {
         job: job.label.to_string(),
         nodes: nodes.iter().map(|&n| n as usize).collect(),
@@ -229,7 +223,11 @@ fn request_of(need: &Need, kinds: usize) -> Vec<u64> {
 
 /// Usage of the mirror in the snapshot's node order and GRES ids; nodes that
 /// the mirror does not know keep what the poll says.
-pub fn rooms_from_mirror(snapshot: &Snapshot, table: &Table, rooms: &[Room]) -> Vec<Room> {
+pub fn usages_from_mirror(
+    snapshot: &Snapshot,
+    table: &Table,
+    usages: &[NodeUsage],
+) -> Vec<NodeUsage> {
     let map = |names: &[Arc<str>], own: &[Arc<str>]| -> Vec<Option<usize>> {
         own.iter().map(|name| names.iter().position(|n| n == name)).collect()
     };
@@ -237,18 +235,18 @@ pub fn rooms_from_mirror(snapshot: &Snapshot, table: &Table, rooms: &[Room]) -> 
     let types = map(&table.types, &snapshot.gres_types);
     let index: BTreeMap<&str, usize> =
         table.nodes.iter().enumerate().map(|(i, n)| (&*n.name, i)).collect();
-    let mut result = Room::of_snapshot(snapshot);
+    let mut result = NodeUsage::of_snapshot(snapshot);
     for (node, own) in snapshot.nodes.iter().zip(&mut result) {
-        let Some(room) = index.get(&*node.name).and_then(|&i| rooms.get(i)) else { continue };
-        let pick = |levels: &[crate::room::Level], map: &[Option<usize>]| {
+        let Some(usage) = index.get(&*node.name).and_then(|&i| usages.get(i)) else { continue };
+        let pick = |levels: &[crate::usage::Level], map: &[Option<usize>]| {
             map.iter().map(|i| i.and_then(|i| levels.get(i)).copied().unwrap_or_default()).collect()
         };
-        *own = Room {
-            cpus: room.cpus,
-            memory_mb: room.memory_mb,
-            kinds: pick(&room.kinds, &kinds),
-            types: pick(&room.types, &types),
-            jobs: room.jobs,
+        *own = NodeUsage {
+            cpus: usage.cpus,
+            memory_mb: usage.memory_mb,
+            kinds: pick(&usage.kinds, &kinds),
+            types: pick(&usage.types, &types),
+            jobs: usage.jobs,
         };
     }
     result

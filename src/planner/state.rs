@@ -20,7 +20,7 @@ pub struct State {
     pub memory_tracked: bool,
     /// Nodes and jobs by the last poll.
     pub snapshot: Snapshot,
-    /// What running jobs hold, exactly, where a plugin tells it; node indexes
+    /// Allocations of running jobs, exact where a plugin reports them; node indexes
     /// are the snapshot's.
     pub running: Vec<RunningJob>,
     /// Learned runtimes by job id, seconds; absent where nothing is known.

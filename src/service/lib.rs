@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod clock;
 pub mod collect;
 pub mod config;
 pub mod daemon;
@@ -15,8 +16,8 @@ mod failure;
 pub mod hdfs;
 pub mod history;
 pub mod link;
-mod locks;
 pub mod recordings;
 pub mod remote;
 pub mod source;
 pub mod sqlite;
+mod sync;

@@ -23,9 +23,9 @@ use phalanx_core::trace::sacct::Row;
 use phalanx_methods::learn::JobTraits;
 use phalanx_methods::learn::runtime::JobClass;
 
-/// A history shorter than this, hours, tells no rates.
+/// A history shorter than this, hours, gives no rates.
 const HOURS_MIN: usize = 24;
-/// A history of fewer runs tells none either.
+/// A history of fewer runs gives none either.
 const RUNS_MIN: usize = 20;
 /// Hours of history from which rates follow the hour of the day.
 const DAILY_HOURS: usize = 3 * 24;
@@ -39,7 +39,7 @@ const SAMPLED_MAX: usize = 200_000;
 const FIRST_ID: u32 = 0x8000_0000;
 const HOUR_S: i64 = 3600;
 
-/// What was sampled, and from what.
+/// Sampled arrivals and their source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Arrivals {
     /// Jobs sampled.
@@ -52,13 +52,13 @@ pub struct Arrivals {
     pub hours: usize,
     /// Classes of jobs.
     pub classes: usize,
-    /// `week`, `day` or `none`: the hours that rates are told apart by.
+    /// `week`, `day` or `none`: the period over which rates differ by the hour.
     pub rates_by: String,
-    /// Why nobody new arrives, if so.
+    /// Reason for which no new job arrives, if so.
     pub none: Option<String>,
 }
 
-/// How hours are told apart.
+/// Classes of hours.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Week,
@@ -195,7 +195,7 @@ impl Sampler<'_> {
     }
 }
 
-/// A job like this run; `None` where nobody knows what the run asked for.
+/// A job like this run; `None` where the run's request is not known.
 fn job_of(run: &Run, submit_s: i64, mean_s: f64, load: &NodeLoad) -> Option<NodeJob> {
     let row = Row {
         tres_req: run.tres_req.clone(),

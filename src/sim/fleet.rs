@@ -7,7 +7,7 @@ use phalanx_core::trace::spec::NodeSpec;
 /// Thousandths of a GPU.
 pub const WHOLE: u16 = phalanx_methods::balance::fragment::WHOLE;
 
-/// What of a pod decides where it fits.
+/// The part of a pod's request that decides where it fits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodShape {
     /// Thousandths of a CPU.
@@ -45,7 +45,7 @@ impl PodShape {
     }
 }
 
-/// Where a pod goes: a node, and which GPU if it takes a part of one.
+/// Place of a pod: a node, and the GPU if it takes a part of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spot {
     /// Node.

@@ -4,12 +4,13 @@
 //! nothing leaves; what fits nowhere when its turn comes is dropped.
 //!
 //! With a window, so many pods may be looked at ahead, and the one goes first
-//! that costs least; nobody is overtaken more often than allowed.
+//! that costs least; no pod is overtaken more often than allowed.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::fleet::{FleetNode, PodShape, Spot, WHOLE};
+use super::lookahead::Window;
 use super::metrics::{Figures, Utilization};
 use super::policy::Policy;
 use super::reference::Scorer;
@@ -17,9 +18,8 @@ use phalanx_core::random::Stream;
 use phalanx_core::trace::openb::Pod;
 use phalanx_core::trace::spec::NodeSpec;
 use phalanx_methods::balance::fragment::{GPUS_MAX, Mix, Want};
-use phalanx_methods::balance::lookahead::Window;
 
-/// How pods arrive.
+/// Parameters of the arrivals.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Inflation {
     /// Seed of order and repetition.
@@ -28,7 +28,7 @@ pub struct Inflation {
     pub target: f64,
     /// Pods that may be looked at, at least 1.
     pub window: usize,
-    /// How often a pod may be overtaken.
+    /// Number of times that a pod may be overtaken.
     pub overtakes_max: u32,
 }
 
@@ -151,7 +151,7 @@ impl<'a> Filler<'a> {
         *self.best.get(shape as usize)?
     }
 
-    /// Who should go first (least).
+    /// Urgency; the least goes first.
     fn urgency(&self, shape: u32) -> f64 {
         self.urgency.get(shape as usize).copied().unwrap_or_default()
     }
@@ -214,7 +214,7 @@ fn least(scores: &[f64]) -> Option<usize> {
     best.map(|(_, at)| at)
 }
 
-/// What became of the pods.
+/// Result of a filling.
 #[derive(Debug, Clone, Default)]
 pub struct Filled {
     /// Nodes in the end.

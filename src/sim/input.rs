@@ -14,17 +14,17 @@ const BUFFER_BYTES: usize = 1 << 20;
 const NOT_READ: [(&[u8], &str); 4] =
     [(b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"), (b"PK\x03\x04", "zip"), (b"\x04\x22M\x18", "lz4")];
 
-/// What reads an input.
+/// Reader of an input.
 pub type Reader = Box<dyn BufRead + Send>;
 
 /// The name that stands for standard input.
 const STDIN: &str = "-";
 
 /// Opens a file, or standard input by the name `-`; whether it is compressed (gzip, Zstandard)
-/// tells its content.
+/// show its first bytes.
 ///
 /// # Errors
-/// When it cannot be opened or read, or is compressed otherwise.
+/// Fails when it cannot be opened or read, or is compressed otherwise.
 pub fn open(path: &Path) -> Result<Reader, InputError> {
     let failed = |error: &dyn std::fmt::Display| InputError::new(shown(path), error);
     if path == Path::new(STDIN) {
@@ -37,10 +37,10 @@ pub fn open(path: &Path) -> Result<Reader, InputError> {
     decode(file).map_err(|error| failed(&error))
 }
 
-/// What a reader brings, uncompressed; whether it is compressed tells its content.
+/// Reads uncompressed; the first bytes show whether the input is compressed.
 ///
 /// # Errors
-/// When it cannot be read.
+/// Fails when it cannot be read.
 pub fn decode(file: impl Read + Send + 'static) -> Result<Reader, String> {
     let failed = |error: &dyn std::fmt::Display| error.to_string();
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
@@ -65,10 +65,10 @@ pub fn shown(path: &Path) -> String {
 }
 
 /// The first `most` bytes of a reader, and a reader of all of it: a pipe can be read only once.
-/// What breaks behind those that could be read is told by the new reader.
+/// An error behind the bytes that could be read comes from the new reader.
 ///
 /// # Errors
-/// When nothing can be read.
+/// Fails when nothing can be read.
 pub fn peek(mut reader: Reader, most: u64) -> io::Result<(Vec<u8>, Reader)> {
     let mut start = Vec::new();
     let read = reader.by_ref().take(most).read_to_end(&mut start);

@@ -31,7 +31,7 @@ pub struct SimJob {
 }
 
 impl SimJob {
-    /// What is known of it on arrival.
+    /// Facts known on its arrival.
     pub fn class(&self) -> JobClass {
         JobClass { user: self.user, class: self.class, limit_s: self.limit_s, size: self.size }
     }
@@ -46,7 +46,7 @@ pub struct Workload {
     pub skipped: u64,
     /// CPUs of the machine.
     pub cpus: u64,
-    /// What else its nodes have, where it has nodes.
+    /// Other resources of its nodes, where it has nodes.
     pub others: Vec<Dimension>,
 }
 
@@ -65,7 +65,7 @@ pub struct Dimension {
 /// says.
 ///
 /// # Errors
-/// As of [`SwfReader`]; a log without a single job; too many jobs; no `cpus`
+/// Fails as [`SwfReader`] does; a log without a single job; too many jobs; no `cpus`
 /// and no header.
 pub fn read_swf(reader: impl BufRead, cpus: Option<u64>) -> Result<Workload, TraceError> {
     let mut reader = SwfReader::new(reader);
@@ -97,7 +97,7 @@ pub fn read_swf(reader: impl BufRead, cpus: Option<u64>) -> Result<Workload, Tra
 /// as were in use at once. Jobs that did not end or never ran are skipped.
 ///
 /// # Errors
-/// As of [`sacct::read_whole`]; a text without a
+/// Fails as [`sacct::read_whole`] does; a text without a
 /// job that ran; too many jobs.
 ///
 /// A job of which only the number of nodes is known has `node_cpus` CPUs on each.
@@ -137,12 +137,12 @@ pub fn read_sacct(
     Ok(load)
 }
 
-/// Runs read so far: a dump may tell one twice. A requeued job has several.
+/// Runs read so far: a dump may list one twice. A requeued job has several.
 #[derive(Debug, Default)]
 pub(super) struct Seen(HashSet<(u32, u32, i64)>);
 
 impl Seen {
-    /// Whether this run was not told before.
+    /// Whether this run was not listed before.
     pub(super) fn is_first(&mut self, row: &sacct::Row, start_s: i64) -> bool {
         // The task of an array or the component of a het job, from 1; 0 for neither.
         let offset = row.job.split_once('+').and_then(|(_, n)| n.parse::<u32>().ok());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Names of the policies.
 
-/// Who decides.
+/// The policy that decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Policy {
     /// By arrival; the first that does not fit blocks all.

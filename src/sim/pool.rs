@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use super::job::{SimJob, Workload};
 use super::policy::Policy;
 use phalanx_methods::learn::runtime::Runtimes;
-use phalanx_planner::backfill::{Backfill, Request};
-use phalanx_planner::guard::Guard;
-use phalanx_planner::rank::{EXPRESS_S, LEAD_PERCENT, Rank};
+use phalanx_planner::backfill::{
+    Backfill, EXPRESS_S, LEAD_PERCENT, Rank, Request, StarvationLimit,
+};
 
-/// Who starts next.
+/// Order of the waiting jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     Fcfs,
@@ -34,7 +34,7 @@ fn order_of(policy: Policy) -> Order {
     }
 }
 
-/// What became of the jobs.
+/// Result of a simulation.
 #[derive(Debug, Clone, Default)]
 pub struct Schedule {
     /// Start of each job of the workload, seconds.
@@ -45,14 +45,14 @@ pub struct Schedule {
     pub wall: Duration,
 }
 
-/// Runs all jobs. `told` hears of the progress: jobs ended so far.
-pub fn run(load: &Workload, policy: Policy, told: &dyn Fn(usize)) -> Schedule {
+/// Runs all jobs; calls `progress` with the number of jobs ended so far.
+pub fn run(load: &Workload, policy: Policy, progress: &dyn Fn(usize)) -> Schedule {
     let began = Instant::now();
     let mut state = State::new(load, order_of(policy));
     while let Some(now_s) = state.next_s() {
         state.step(now_s);
         if state.ended.is_multiple_of(1 << 12) {
-            told(state.ended);
+            progress(state.ended);
         }
     }
     let State { starts_s, pass_us, .. } = state;
@@ -69,7 +69,7 @@ struct State<'a> {
     order: Order,
     pool: Backfill,
     runtimes: Runtimes,
-    guard: Option<Guard>,
+    guard: Option<StarvationLimit>,
     arrived: usize,
     ended: usize,
     ends: BinaryHeap<Reverse<(i64, u32)>>,
@@ -94,7 +94,7 @@ impl<'a> State<'a> {
             order,
             pool: pool_of(load.cpus, order),
             runtimes: Runtimes::new(),
-            guard: (order == Order::Learned).then(|| Guard::new(load.cpus)),
+            guard: (order == Order::Learned).then(|| StarvationLimit::new(load.cpus)),
             arrived: 0,
             ended: 0,
             ends: BinaryHeap::new(),
@@ -112,7 +112,7 @@ impl<'a> State<'a> {
         let arrival = self.jobs.get(self.arrived).map(|job| job.submit_s);
         let end = self.ends.peek().map(|Reverse((end_s, _))| *end_s);
         let overdue = self.overdue.times.first().map(|(end_s, _)| *end_s);
-        let fair = self.guard.as_ref().and_then(Guard::next_s);
+        let fair = self.guard.as_ref().and_then(StarvationLimit::next_s);
         [arrival, end, overdue, fair].into_iter().flatten().min()
     }
 

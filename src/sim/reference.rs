@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How each policy scores a node for a pod; the least score wins, and of equal
+//! Scores of a node for a pod under each policy; the least score wins, and of equal
 //! ones the first node. The reference policies are written so that their
 //! published figures come out.
 
@@ -34,7 +34,7 @@ pub enum Scorer {
     Mix {
         /// The mix.
         mix: Box<Mix>,
-        /// How FGD rounds.
+        /// Rounding of FGD.
         fgd: bool,
     },
 }
@@ -59,7 +59,7 @@ impl Scorer {
         matches!(self, Self::Mix { .. })
     }
 
-    /// Which of several pods should go first: the one with the least of this on
+    /// Urgency of a pod among several; the one with the least goes first, on
     /// its best place.
     pub fn urgency(&self, node: &FleetNode, pod: &PodShape) -> f64 {
         let Self::Mix { mix, .. } = self else { return 0.0 };
@@ -149,12 +149,12 @@ pub(super) fn spread_of_used(used: &[f64]) -> f64 {
     100.0 - ((1.0 - variance.sqrt()) * 100.0).floor()
 }
 
-/// What is free on a node, as a mix sees it.
+/// Free resources of a node, in a mix's terms.
 fn on(node: &FleetNode) -> Free<'_> {
     Free { cpu_milli: node.cpu_milli, gpus: &node.gpus }
 }
 
-/// What a pod takes, as a mix sees it.
+/// Resources that a pod takes, in a mix's terms.
 fn of(pod: &PodShape) -> Asked {
     Asked { cpu_milli: pod.cpu_milli, gpus: pod.gpus, gpu_milli: pod.gpu_milli }
 }

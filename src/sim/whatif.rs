@@ -8,10 +8,10 @@ use super::metrics::Figures;
 use super::nodes::engine::{self, Outcome};
 use super::nodes::{NoBeliefs, NodeLoad, Setup};
 
-/// What changes for one job.
+/// Change of one job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobChange {
-    /// As users write it.
+    /// Id as users write it.
     pub job: String,
     /// User's name.
     pub user: String,
@@ -59,7 +59,7 @@ pub struct WhatIf {
     pub skipped: u64,
     /// Jobs that are likely to be submitted within the period.
     pub arrivals: Arrivals,
-    /// Why there is no energy.
+    /// Reason for which there is no energy.
     pub no_energy: Option<String>,
     /// The configuration in force.
     pub today: Side,
@@ -128,7 +128,7 @@ fn waits(load: &NodeLoad, outcome: &Outcome, until_s: i64) -> Vec<(usize, Option
     pending.map(|(at, (_, start))| (at, wait(start))).collect()
 }
 
-/// How the jobs fare that are likely to come.
+/// Figures of the jobs that are likely to come.
 fn fresh(load: &NodeLoad, outcome: &Outcome, until_s: i64, side: &mut Side) {
     let jobs = load.jobs.iter().zip(&outcome.starts_s).filter(|(job, _)| job.sampled);
     let started = jobs.filter_map(|(job, start)| Some((job, start.filter(|s| *s < until_s)?)));

@@ -4,7 +4,7 @@
 use super::units::{amount, fraction, fraction_or_dash, millis, seconds_fine, time};
 use super::{Left, Right, clean, facts, heading, lines, table};
 use phalanx_planner::bag::WattsFrom;
-use phalanx_planner::steer::{BagNote, BagRow, MethodReport};
+use phalanx_planner::preference::{BagNote, BagRow, MethodReport};
 use phalanx_service::api::types::{EnergyReport, PlanReport};
 
 /// Joules of a kilowatt hour.
@@ -109,7 +109,7 @@ pub(super) fn shares(bag: &BagRow) -> String {
         return "waits for cheaper energy".to_owned();
     }
     let used = bag.shares.iter().filter(|share| share.tasks > 0);
-    let one = |share: &phalanx_planner::steer::BagShare| {
+    let one = |share: &phalanx_planner::preference::BagShare| {
         format!("{} to {}", share.tasks, clean(&share.nodes))
     };
     used.map(one).collect::<Vec<_>>().join(", ")

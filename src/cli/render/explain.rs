@@ -93,7 +93,7 @@ fn waiting(out: &mut String, pending: &PendingReport) {
     if let Some(start_ms) = pending.expected_start_ms {
         facts(out, &[("Enough expected free", time(start_ms))]);
     }
-    if let Some(steer) = &pending.steer {
+    if let Some(steer) = &pending.preference {
         steer::whole(out, steer);
     }
     if let Some(note) = &pending.note {
@@ -191,7 +191,7 @@ fn decision(out: &mut String, made: &DecisionReport) {
             ("Margin", fraction_or_dash(made.margin)),
         ],
     );
-    if let Some(steer) = &made.steer {
+    if let Some(steer) = &made.preference {
         steer::whole(out, steer);
     }
     out.push('\n');
@@ -240,7 +240,7 @@ fn asks(out: &mut String, report: &Explain) {
         ("Answer", Left),
         ("Reason", Left),
         ("Nodes", Left),
-        ("Steer", Left),
+        ("Preference", Left),
     ]);
     for ask in &report.asks {
         rows.add_row([
@@ -249,7 +249,7 @@ fn asks(out: &mut String, report: &Explain) {
             clean(&ask.verdict),
             clean_or_dash(ask.reason.as_deref()),
             clean(&ask.nodes),
-            ask.steer.as_ref().map_or_else(|| "-".to_owned(), steer::became),
+            ask.preference.as_ref().map_or_else(|| "-".to_owned(), steer::became),
         ]);
     }
     out.push_str(&lines(&rows));

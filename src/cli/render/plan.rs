@@ -3,7 +3,7 @@
 
 use super::units::{amount, fraction_or_dash, millis, time};
 use super::{Left, Right, clean, clean_or_dash, facts, heading, lines, steer, table};
-use phalanx_planner::steer::MethodReport;
+use phalanx_planner::preference::MethodReport;
 use phalanx_service::api::types::PlanReport;
 
 /// The whole report.
@@ -46,7 +46,7 @@ pub fn text(report: &PlanReport) -> String {
             if job.delta == 0 { "-".to_owned() } else { format!("{:+}", job.delta) },
             clean(&job.nodes),
             clean_or_dash(job.reason.as_deref()),
-            job.steer.as_ref().map_or_else(|| "-".to_owned(), steer::short),
+            job.preference.as_ref().map_or_else(|| "-".to_owned(), steer::short),
         ]);
     }
     out.push_str(&lines(&rows));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A method's wish for a job, in words.
+//! A method's node preference for a job, in words.
 
 use super::units::{fraction, time};
 use super::{Left, Right, bags, clean, facts, lines, table};
-use phalanx_planner::steer::{DataNote, GangNote, Note, TaskRow};
-use phalanx_service::api::types::SteerReport;
+use phalanx_planner::preference::{DataNote, GangNote, Note, TaskRow};
+use phalanx_service::api::types::PreferenceReport;
 
 /// Everything of it.
-pub(super) fn whole(out: &mut String, steer: &SteerReport) {
+pub(super) fn whole(out: &mut String, steer: &PreferenceReport) {
     let made = format!("{} at {}", clean(&steer.method), time(steer.made_ms));
-    let mut list = vec![("Steered by", made)];
+    let mut list = vec![("Preferred by", made)];
     list.push(("", became(steer)));
     list.extend(facts_of_note(&steer.note));
     facts(out, &list);
@@ -33,7 +33,7 @@ pub(super) fn facts_of_note(note: &Note) -> Vec<(&'static str, String)> {
 }
 
 /// In a few words, for a table.
-pub(super) fn short(steer: &SteerReport) -> String {
+pub(super) fn short(steer: &PreferenceReport) -> String {
     match &steer.note {
         Note::Gang(gang) => format!("{}; {}", became(steer), speeds(gang)),
         Note::Data(data) => match (&data.error, data.local_share) {
@@ -46,8 +46,8 @@ pub(super) fn short(steer: &SteerReport) -> String {
     }
 }
 
-pub(super) fn became(steer: &SteerReport) -> String {
-    match (&steer.tier, &steer.unused) {
+pub(super) fn became(steer: &PreferenceReport) -> String {
+    match (&steer.candidate_set, &steer.unused) {
         (Some(tier), None) => format!("to {}", clean(tier)),
         (Some(tier), Some(why)) => format!("to {} ({})", clean(tier), clean(why)),
         (None, Some(why)) => format!("not followed ({})", clean(why)),
@@ -111,19 +111,19 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 fn speeds(gang: &GangNote) -> String {
-    let known = |s: &phalanx_planner::steer::ClassSpeed| match s.speed {
+    let known = |s: &phalanx_planner::preference::ClassSpeed| match s.speed {
         // Old runs count less than one.
         Some(speed) => format!("{} {} ({:.1} runs)", clean(&s.nodes), fraction(speed), s.runs),
         None => format!("{} never tried", clean(&s.nodes)),
     };
-    let one = |s| format!("{}{}", known(s), kept(s.kept_for.as_deref()));
+    let one = |s| format!("{}{}", known(s), reserved(s.reserved_for.as_deref()));
     gang.speeds.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Why a class comes late.
-fn kept(kept_for: Option<&str>) -> String {
-    let text = |gres| format!(" (kept for jobs that ask for {})", clean(gres));
-    kept_for.map(text).unwrap_or_default()
+/// The reason why a class comes late.
+fn reserved(reserved_for: Option<&str>) -> String {
+    let text = |gres| format!(" (reserved for jobs that ask for {})", clean(gres));
+    reserved_for.map(text).unwrap_or_default()
 }
 
 fn worth(gang: &GangNote) -> String {
@@ -173,7 +173,7 @@ fn task(row: &TaskRow) -> [String; 10] {
         row.component.to_string(),
         if row.tasks > 0 { row.tasks.to_string() } else { waits() },
         if row.nodes.is_empty() { waits() } else { clean(&row.nodes) },
-        clean(&row.class) + &kept(row.kept_for.as_deref()),
+        clean(&row.class) + &reserved(row.reserved_for.as_deref()),
         row.speed.map_or_else(|| "untried".to_owned(), fraction),
         format!("{:.1}", row.runs),
         fraction(row.value),

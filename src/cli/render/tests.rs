@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use phalanx_planner::steer::{ClassSpeed, GangNote, MethodReport, Note, TaskRow};
+use phalanx_planner::preference::{ClassSpeed, GangNote, MethodReport, Note, TaskRow};
 use phalanx_service::api::order::{JobOrder, OrderStatus};
 use phalanx_service::api::types::*;
 
@@ -271,6 +271,7 @@ fn pending_report() -> Explain {
                 nodes_lacking: 5,
                 least_missing: 1.0,
             }],
+            preference: None,
             steer: None,
             note: Some(gang_note(None)),
             summary: "every eligible node lacks gres/gpu".into(),
@@ -292,6 +293,7 @@ fn pending_report() -> Explain {
             verdict: "no-opinion".into(),
             reason: Some("no-fit".into()),
             nodes: String::new(),
+            preference: None,
             steer: None,
         }],
         ..Explain::default()
@@ -318,7 +320,8 @@ fn placed_report() -> Explain {
             reason: None,
             start_ms: 0,
             decision: Some(DecisionReport {
-                steer: Some(steer_report()),
+                preference: Some(preference_report()),
+                steer: None,
                 id: 77,
                 time_ms: 0,
                 method: "balance".into(),
@@ -362,7 +365,7 @@ fn shadow_report() -> ShadowReport {
 /// Planned on these nodes, or waiting.
 fn gang_note(on: Option<&str>) -> Note {
     let speed = |nodes: &str, speed: Option<f64>, runs| ClassSpeed {
-        kept_for: speed.is_none().then(|| "gres/gpu".to_owned()),
+        reserved_for: speed.is_none().then(|| "gres/gpu".to_owned()),
         nodes: nodes.into(),
         speed,
         runs,
@@ -381,8 +384,8 @@ fn gang_note(on: Option<&str>) -> Note {
     };
     let mut task_terms = vec![row("x/c8", Some(1.0), 1.25)];
     if on.is_none() {
-        let kept_for = Some("gres/gpu".to_owned());
-        task_terms.push(TaskRow { kept_for, ..row("y/c8", None, 0.0) });
+        let reserved_for = Some("gres/gpu".to_owned());
+        task_terms.push(TaskRow { reserved_for, ..row("y/c8", None, 0.0) });
     }
     Note::Gang(GangNote {
         job_type: "physics/lqcd/n2:c16".into(),
@@ -397,11 +400,12 @@ fn gang_note(on: Option<&str>) -> Note {
     })
 }
 
-fn steer_report() -> SteerReport {
-    SteerReport {
+fn preference_report() -> PreferenceReport {
+    PreferenceReport {
         method: "gang".into(),
         made_ms: 0,
-        tier: Some("x/c8".into()),
+        candidate_set: Some("x/c8".into()),
+        tier: None,
         unused: Some("stale: x3 busy".into()),
         note: gang_note(Some("x[1-2]")),
     }
@@ -431,10 +435,15 @@ fn plan_report() -> PlanReport {
         reason: reason.map(str::to_owned),
         rank: (job_id == 5).then_some(0),
         delta: if job_id == 5 { 31 } else { 0 },
+        preference: None,
         steer: None,
     };
-    let gang =
-        PlannedJob { method: "gang".into(), steer: Some(steer_report()), ..job(6, "x[1-2]", None) };
+    let gang = PlannedJob {
+        method: "gang".into(),
+        preference: Some(preference_report()),
+        steer: None,
+        ..job(6, "x[1-2]", None)
+    };
     PlanReport {
         epoch: 12,
         time_ms: 0,

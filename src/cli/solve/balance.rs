@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::{Method, Options, SolveError, input};
 use phalanx_methods::balance::Mode;
-use phalanx_methods::balance::problem::{Problem, solve};
+use phalanx_methods::balance::{Problem, solve};
 
 /// This method's line of the table.
 pub(super) const METHOD: Method = Method { name: "balance", modes: &["seed", "best"], run };

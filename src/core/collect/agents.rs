@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What an agent and the daemon say to each other.
+//! Messages between an agent and the daemon.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,11 +11,11 @@ use super::{Put, Refused, Registration};
 pub struct RunReport {
     /// Name of the registration.
     pub name: String,
-    /// When it ended, by the agent's clock, unix milliseconds.
+    /// Time of its end by the agent's clock, unix milliseconds.
     pub time_ms: u64,
-    /// How long ago that was when it was sent.
+    /// Age of the end when this was sent, milliseconds.
     pub age_ms: u64,
-    /// How long it ran.
+    /// Its duration, milliseconds.
     pub took_ms: u64,
     /// Exit status, if it ended by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -23,7 +23,7 @@ pub struct RunReport {
     /// Signal that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// Why there is no value; absent after a good run.
+    /// Reason for which there is no value; absent after a good run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// End of its standard error.

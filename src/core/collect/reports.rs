@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What clients are told.
+//! Reports of the data service to its clients.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +10,11 @@ use super::{Registration, RunReport, Value};
 pub struct Row {
     /// Node.
     pub node: String,
-    /// What was collected.
+    /// The value.
     pub value: Value,
-    /// When, by the source's clock, unix milliseconds.
+    /// Time by the source's clock, unix milliseconds.
     pub time_ms: u64,
-    /// When it arrived, by the daemon's clock, unix milliseconds.
+    /// Time of arrival by the daemon's clock, unix milliseconds.
     pub received_ms: u64,
     /// Its age by monotonic clocks.
     pub age_ms: u64,
@@ -66,7 +66,7 @@ pub struct Point {
     pub time_ms: u64,
     /// By the daemon's clock, unix milliseconds.
     pub received_ms: u64,
-    /// What was collected.
+    /// The value.
     pub value: Value,
 }
 
@@ -89,7 +89,7 @@ pub struct CollectorReport {
     pub registration: Registration,
     /// All instances together.
     pub state: State,
-    /// How many are how.
+    /// Numbers of instances by state.
     pub instances: Instances,
     /// The latest error of any node.
     pub last_error: Option<String>,
@@ -103,7 +103,7 @@ pub struct CollectorReport {
 pub struct InstanceReport {
     /// Node.
     pub node: String,
-    /// How it is.
+    /// Its state.
     pub state: State,
     /// Age of its value.
     pub age_ms: Option<u64>,
@@ -170,7 +170,7 @@ pub struct Totals {
     pub clock_jumps: u64,
 }
 
-/// How the instances of a registration are.
+/// States of the instances of a registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {

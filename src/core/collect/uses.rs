@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which method goes by which datum.
+//! The datum that each method uses.
 
 use serde::{Deserialize, Serialize};
 
 use super::Origin;
 
-/// Which datum a method uses, and what instead when it is stale.
+/// The datum that a method uses, and its replacement when that is stale.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UseChange {
     /// Name of the datum, or `configuration`.
     pub name: String,
-    /// What stands in for stale values; absent: as configured.
+    /// Replacement for stale values; absent: the configured one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
 }
@@ -19,11 +19,11 @@ pub struct UseChange {
 /// One line of `GET /v1/use`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UseReport {
-    /// What uses it, such as `share.capability`.
+    /// Its user, such as `share.capability`.
     pub key: String,
     /// Name of the datum.
     pub name: String,
-    /// What stands in for stale values.
+    /// Replacement for stale values.
     pub fallback: String,
     /// Configuration or REST.
     pub origin: Origin,
@@ -40,7 +40,7 @@ pub struct UsesReport {
     pub uses: Vec<UseReport>,
 }
 
-/// Where a node's value came from.
+/// Origin of a node's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TakenFrom {
@@ -53,14 +53,14 @@ pub enum TakenFrom {
     Fallback,
 }
 
-/// What a method takes for one node.
+/// The value that a method takes for one node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UsedValue {
     /// Node.
     pub node: String,
     /// The number.
     pub value: f64,
-    /// Where it came from.
+    /// Its origin.
     pub from: TakenFrom,
     /// Age of the node's own value, if it has one.
     pub age_ms: Option<u64>,
@@ -69,11 +69,11 @@ pub struct UsedValue {
 /// `GET /v1/use/{key}`
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UsedValues {
-    /// What uses it.
+    /// Its user.
     pub key: String,
     /// Name of the datum.
     pub name: String,
-    /// What stands in for stale values.
+    /// Replacement for stale values.
     pub fallback: String,
     /// In the order asked for.
     pub values: Vec<UsedValue>,

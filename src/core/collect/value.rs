@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{ValueType, short};
 use crate::limits;
 
-/// What was collected.
+/// A collected value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -26,10 +26,10 @@ impl Value {
         }
     }
 
-    /// What a program printed, as a value of this type.
+    /// Reads a program's output as a value of this type.
     ///
     /// # Errors
-    /// Why it is none.
+    /// Fails with the reason for which it is no such value.
     pub fn parse(printed: &str, value_type: ValueType) -> Result<Value, String> {
         let text = printed.trim();
         match value_type {
@@ -45,7 +45,7 @@ impl Value {
     /// A value of a request.
     ///
     /// # Errors
-    /// Why it is none.
+    /// Fails with the reason for which it is no such value.
     pub fn from_json(value: &serde_json::Value) -> Result<Value, String> {
         match value {
             serde_json::Value::Number(number) => number
@@ -86,7 +86,7 @@ fn kind_of(value: &serde_json::Value) -> &'static str {
     }
 }
 
-/// One value to store. What is wrong with the value itself is told by index,
+/// One value to store. An error of the value itself is reported by index,
 /// so that one bad value never costs the others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -98,10 +98,10 @@ pub struct Put {
     pub node: Option<String>,
     /// A number or text.
     pub value: serde_json::Value,
-    /// When it was measured by the source's clock, unix milliseconds.
+    /// Time of the measurement by the source's clock, unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<u64>,
-    /// How long ago that was when it was sent, by the source's monotonic clock.
+    /// Age when it was sent, by the source's monotonic clock, milliseconds.
     #[serde(default)]
     pub age_ms: u64,
 }
@@ -120,10 +120,10 @@ pub struct Batch {
 pub struct PutOne {
     /// A number or text.
     pub value: serde_json::Value,
-    /// See [`Put::time_ms`].
+    /// Time of the measurement, see [`Put::time_ms`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<u64>,
-    /// See [`Put::age_ms`].
+    /// Age when sent, see [`Put::age_ms`].
     #[serde(default)]
     pub age_ms: u64,
 }
@@ -137,7 +137,7 @@ pub struct Refused {
     pub reason: String,
 }
 
-/// What became of the values of a request.
+/// Result of storing the values of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
     /// Values stored.

@@ -20,7 +20,7 @@ use crate::limits;
 use crate::shape::Shape;
 use crate::text;
 
-/// Why a picture was refused.
+/// Reason for which a snapshot was refused.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 pub enum Refused {
     /// There are no nodes.
@@ -50,16 +50,14 @@ pub enum Refused {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Node {
     /// NodeName.
-    #[serde(with = "text")]
     pub name: Arc<str>,
     /// NodeHostName; empty if not known.
-    #[serde(with = "text", default)]
+    #[serde(default)]
     pub hostname: Arc<str>,
     /// NodeAddr; empty if not known.
-    #[serde(with = "text", default)]
+    #[serde(default)]
     pub address: Arc<str>,
     /// State in Slurm's words, e.g. `IDLE+DRAIN`.
-    #[serde(with = "text")]
     pub state: Arc<str>,
     /// Whether Slurm may start jobs there at all (up, not drained).
     pub available: bool,
@@ -76,7 +74,6 @@ pub struct Node {
     /// GRES by kind: configured and allocated.
     pub gres: Vec<NodeGres>,
     /// Active features.
-    #[serde(with = "text::list")]
     pub features: Vec<Arc<str>>,
     /// Power drawn now, watts, where Slurm measures it.
     pub watts: Option<u32>,
@@ -86,10 +83,8 @@ pub struct Node {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeGres {
     /// `gpu`
-    #[serde(with = "text")]
     pub kind: Arc<str>,
     /// `a100`
-    #[serde(with = "text::option")]
     pub gres_type: Option<Arc<str>>,
     /// Configured.
     pub total: u64,
@@ -101,7 +96,6 @@ pub struct NodeGres {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Partition {
     /// PartitionName.
-    #[serde(with = "text")]
     pub name: Arc<str>,
     /// Its nodes.
     #[serde(with = "text::bits")]
@@ -111,7 +105,7 @@ pub struct Partition {
     /// Largest job in nodes, if limited.
     pub max_nodes: Option<u32>,
     /// TRESBillingWeights: `CPU=1.0,Mem=0.25G`; empty if it has none.
-    #[serde(default, with = "text")]
+    #[serde(default)]
     pub billing: Arc<str>,
 }
 
@@ -119,7 +113,6 @@ pub struct Partition {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reservation {
     /// ReservationName.
-    #[serde(with = "text")]
     pub name: Arc<str>,
     /// Its nodes.
     #[serde(with = "text::bits")]
@@ -136,7 +129,6 @@ pub struct Reservation {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct License {
     /// Name.
-    #[serde(with = "text")]
     pub name: Arc<str>,
     /// Configured.
     pub total: u64,
@@ -144,7 +136,7 @@ pub struct License {
     pub used: u64,
 }
 
-/// What a job is doing.
+/// State of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobState {
     /// Waiting.
@@ -163,8 +155,7 @@ pub enum JobState {
 pub struct Job {
     /// Job id.
     pub id: u32,
-    /// As users write it: `123`, `120_[1-9]`, `130+1`.
-    #[serde(with = "text")]
+    /// Id as users write it: `123`, `120_[1-9]`, `130+1`.
     pub label: Arc<str>,
     /// Id of its array, if it is of one.
     pub array_job_id: Option<u32>,
@@ -175,39 +166,28 @@ pub struct Job {
     /// State.
     pub state: JobState,
     /// State in Slurm's words.
-    #[serde(with = "text")]
     pub state_text: Arc<str>,
     /// Slurm's reason word, e.g. `Resources`.
-    #[serde(with = "text")]
     pub reason: Arc<str>,
     /// User id.
     pub user_id: u32,
-    /// User's name; empty if nobody knows it.
-    #[serde(with = "text")]
+    /// User's name; empty if it is not known.
     pub user: Arc<str>,
     /// Account.
-    #[serde(with = "text")]
     pub account: Arc<str>,
     /// Job name.
-    #[serde(with = "text")]
     pub name: Arc<str>,
     /// Quality of service.
-    #[serde(with = "text")]
     pub qos: Arc<str>,
     /// The user's comment.
-    #[serde(with = "text")]
     pub comment: Arc<str>,
     /// The administrator's comment.
-    #[serde(with = "text")]
     pub admin_comment: Arc<str>,
     /// TRES asked for: `cpu=4,mem=8G,node=1,billing=4`.
-    #[serde(with = "text")]
     pub tres_req: Arc<str>,
     /// TRES allocated, in the same form.
-    #[serde(with = "text")]
     pub tres_alloc: Arc<str>,
     /// Partition or several, comma separated, as asked for.
-    #[serde(with = "text")]
     pub partitions: Arc<str>,
     /// Slurm's priority; 0 is held.
     pub priority: u32,
@@ -228,22 +208,16 @@ pub struct Job {
     /// Request. GRES ids are those of [`Snapshot::gres_kinds`].
     pub shape: Shape,
     /// `--constraint`, if any.
-    #[serde(with = "text::option")]
     pub constraint: Option<Arc<str>>,
     /// `--nodelist`, if any.
-    #[serde(with = "text::option")]
     pub required_nodes: Option<Arc<str>>,
     /// `--exclude`, if any.
-    #[serde(with = "text::option")]
     pub excluded_nodes: Option<Arc<str>>,
     /// Reservation it runs in, if any.
-    #[serde(with = "text::option")]
     pub reservation: Option<Arc<str>>,
     /// Licences by name.
-    #[serde(with = "text::counts")]
     pub licenses: Vec<(Arc<str>, u64)>,
     /// Allocated nodes as a hostlist.
-    #[serde(with = "text")]
     pub nodes: Arc<str>,
 }
 
@@ -252,7 +226,7 @@ pub struct Job {
 pub struct Snapshot {
     /// Counts good snapshots of this process.
     pub epoch: u64,
-    /// When it was taken.
+    /// Time at which it was taken.
     pub time_ms: u64,
     /// Nodes in Slurm's order.
     pub nodes: Vec<Node>,
@@ -263,10 +237,8 @@ pub struct Snapshot {
     /// Licences.
     pub licenses: Vec<License>,
     /// GRES kinds (`gpu`) in name order; indexes are the ids in shapes.
-    #[serde(with = "text::list")]
     pub gres_kinds: Vec<Arc<str>>,
     /// GRES types (`gpu:a100`) in name order; indexes are the ids in shapes.
-    #[serde(with = "text::list")]
     pub gres_types: Vec<Arc<str>>,
     /// Jobs.
     pub jobs: Vec<Job>,
@@ -364,7 +336,7 @@ impl Builder {
     /// Nodes first: the GRES ids that shapes refer to come from them.
     ///
     /// # Errors
-    /// See [`Refused`].
+    /// Fails for the reasons of [`Refused`].
     pub fn nodes(&mut self, nodes: Vec<Node>) -> Result<(), Refused> {
         if nodes.is_empty() {
             return Err(Refused::NoNodes);
@@ -404,7 +376,7 @@ impl Builder {
     /// Checks the whole and finishes it.
     ///
     /// # Errors
-    /// See [`Refused`].
+    /// Fails for the reasons of [`Refused`].
     pub fn build(mut self, epoch: u64, time_ms: u64) -> Result<Snapshot, Refused> {
         let draft = &mut self.draft;
         check_count("jobs", draft.jobs.len(), limits::JOBS_MAX)?;

@@ -13,7 +13,7 @@ use std::io::BufRead;
 
 use crate::limits::TRACE_LINE_BYTES_MAX;
 
-/// What is wrong with a trace, and where.
+/// An error in a trace, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// A line that cannot be read.
@@ -44,7 +44,7 @@ impl TraceError {
     }
 }
 
-/// What some programs put before the first line of a text.
+/// The mark that some programs put before the first line of a text.
 const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 
 /// Lines of a reader with their numbers; a line is at most
@@ -66,7 +66,7 @@ impl<R: BufRead> Lines<R> {
     /// The next line without its end, with its number; `None` at the end.
     ///
     /// # Errors
-    /// When the input breaks or the line is too long.
+    /// Fails when the input breaks or the line is too long.
     pub fn next_line(&mut self) -> Result<Option<(u64, std::borrow::Cow<'_, str>)>, TraceError> {
         self.buffer.clear();
         let mut limited = std::io::Read::take(&mut self.reader, TRACE_LINE_BYTES_MAX);

@@ -128,7 +128,7 @@ pub fn pods(reader: impl BufRead) -> Result<Vec<Pod>, TraceError> {
 /// All nodes of a list.
 ///
 /// # Errors
-/// As of [`pods`].
+/// Fails as [`pods`] does.
 pub fn nodes(reader: impl BufRead) -> Result<Vec<NodeSpec>, TraceError> {
     table(reader, NODES_MAX, "node", |line, columns, fields| {
         let number = |name: &str| value(line, fields, columns.need(1, name)?, name);

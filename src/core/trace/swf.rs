@@ -51,7 +51,7 @@ pub struct SwfJob {
     pub executable: i64,
 }
 
-/// What the header says of the machine; 0 where it says nothing.
+/// The machine's size by the header; 0 where it gives none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SwfHeader {
     /// `MaxNodes`.

@@ -18,7 +18,7 @@ pub struct Answer {
     /// Profit per second of the offline optimum with splittable tasks; `None`
     /// when there are no users or nothing takes any time.
     pub lp_bound: Option<f64>,
-    /// How the answer came about, when asked for.
+    /// Reasons of the answer, when asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explain: Option<Explanation>,
 }
@@ -53,7 +53,7 @@ pub struct Final {
     pub revenue: f64,
 }
 
-/// How an answer came about.
+/// Reasons of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// Mode `best`: the modes it compared and what each reaches at the end;
@@ -65,7 +65,7 @@ pub struct Explanation {
     pub lp_bound_is_optimum: Option<bool>,
 }
 
-/// What a mode reaches.
+/// Figures that a mode reaches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModeResult {
     /// Name of the mode.

@@ -20,7 +20,7 @@ pub struct Bag {
     pub revenue: f64,
 }
 
-/// What is expected to arrive later, in any order; usually the type mix of the
+/// Tasks that are expected to arrive later, in any order; usually the type mix of the
 /// past scaled to the planning horizon, less what has arrived.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Forecast {
@@ -46,7 +46,7 @@ impl OnlinePlanner {
     /// Takes machines, rates, price and loads from `problem`; not its users.
     ///
     /// # Errors
-    /// As [`super::solve`].
+    /// Fails as [`super::solve`] does.
     pub fn new(problem: &Problem) -> Result<Self, SolveError> {
         problem.validate()?;
         let model = Model::with_types(problem, &vec![true; problem.etc_s.len()]);

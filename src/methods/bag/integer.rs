@@ -38,7 +38,7 @@ struct Interval {
     net: f64,
 }
 
-/// How long the machines may work.
+/// The longest time that the machines may work.
 #[derive(Debug, Clone, Copy)]
 enum Limit {
     /// A makespan that was built from whole tasks: it may be a rounding short.

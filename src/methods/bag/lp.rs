@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The offline fractional optimum: all tasks known, splittable, highest profit
-//! per second (methods.md 4 (b) 13, without idle power).
+//! per second (`docs/methods.md`, section Bags, (b) 13, without idle power).
 //!
 //! # The programme
 //! With r = 1 / makespan and w[i][j] the share of task type i on machine j,
@@ -45,7 +45,7 @@ pub(super) struct Programme {
     pub revenue: f64,
 }
 
-/// What the programme says.
+/// Solution of the programme.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Optimum {
     /// No plan of these tasks has a higher profit per second (unless all lose

@@ -11,7 +11,7 @@
 //! give the same answer, and nothing but the arguments is read.
 //!
 //! # Source
-//! methods.md section 4: "Online assignment of bags of tasks, energy-aware and
+//! `docs/methods.md`, section Bags: "Online assignment of bags of tasks, energy-aware and
 //! profit maximising"; the offline programme is Tarplee's (CCGrid 2014).
 
 mod answer;
@@ -37,7 +37,7 @@ use online::{Plan, Rule, run};
 use phalanx_core::problem::InputError;
 use planner::{Contender, Planner};
 
-/// Which method decides.
+/// The rule that decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -77,7 +77,7 @@ impl Mode {
     }
 }
 
-/// How to solve.
+/// Options of [`solve`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
     /// The method.
@@ -86,7 +86,7 @@ pub struct Options {
     pub explain: bool,
 }
 
-/// Why there is no answer.
+/// An error for which there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SolveError {
     /// A field cannot be used.
@@ -105,7 +105,7 @@ pub enum SolveError {
 ///
 /// # Example
 /// ```
-/// use phalanx::bag::{MachineType, Mode, Options, Problem, User, solve};
+/// use phalanx_methods::bag::{MachineType, Mode, Options, Problem, User, solve};
 /// let machine = |name: &str| MachineType { name: name.into(), count: 1 };
 /// let problem = Problem {
 ///     energy_price: 1.0,

@@ -98,7 +98,7 @@ impl Model {
     }
 }
 
-/// What has been placed so far (formula 5).
+/// The tasks placed so far, in sums (formula 5).
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct State {
     /// Makespan of each machine type in seconds.

@@ -3,7 +3,7 @@
 //! the source's rule (`seed`) and its exact form (`exact`), both fractional.
 //!
 //! # Source
-//! methods.md 4 (b) 6 to 11 and (c), (e); Lemma 1 of the source paper: machines
+//! `docs/methods.md`, section Bags, (b) 6 to 11, (c), (e); Lemma 1 of the paper: machines
 //! are used from the cheapest on, and all but the dearest of the used ones are
 //! full up to the makespan.
 
@@ -61,7 +61,7 @@ impl Myopic {
     /// machines filled up to T. Ties go to the smallest T.
     ///
     /// Profit over T is a concave function over an affine one, so that a
-    /// breakpoint is optimal (methods.md 4 (e)). When every choice loses money
+    /// breakpoint is optimal (`docs/methods.md`, Bags, (e)). When every choice loses money
     /// the best breakpoint is given: without one, waiting for ever is "best".
     pub fn exact(&mut self, arrival: &Arrival) -> Option<Split> {
         self.solve_systems(arrival);

@@ -3,7 +3,7 @@
 
 use phalanx_core::number::whole;
 
-/// An x below this is negative (methods.md 4 (c)); anything between is zero.
+/// An x below this is negative (`docs/methods.md`, Bags, (c)); anything between is zero.
 pub(super) const NEGATIVE: f64 = -1e-9;
 /// A later candidate must be better by more than this.
 pub(super) const BETTER: f64 = 1e-12;

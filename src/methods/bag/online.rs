@@ -6,7 +6,7 @@ use super::model::{Arrival, Model, State, TaskType};
 use super::myopic::Myopic;
 use super::problem::Problem;
 
-/// What decides the split of a bag.
+/// The rule that decides the split of a bag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
     /// The paper's.
@@ -21,7 +21,7 @@ pub(super) enum Rule {
     Average,
 }
 
-/// How one bag was split.
+/// The split of one bag.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Choice {
     /// The paper's tau, from 1.

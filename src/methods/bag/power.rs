@@ -7,7 +7,7 @@
 //! c + s, plus s P.) The least surcharge is found by halving.
 //!
 //! # Source
-//! The programme of methods.md 4 (b) 13 with its row `Pbar <= P_max`.
+//! The programme of `docs/methods.md`, section Bags, (b) 13 with its row `Pbar <= P_max`.
 
 use super::model::{Model, State};
 use super::online::Plan;

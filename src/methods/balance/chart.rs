@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 /// # Example
 /// ```
 /// let pending = [5, 2, 9];
-/// let weights = phalanx::balance::chart(3, |i, j| pending[i].cmp(&pending[j]));
+/// let weights = phalanx_methods::balance::chart(3, |i, j| pending[i].cmp(&pending[j]));
 /// assert_eq!(weights, [3.0 / 9.0, 1.0 / 9.0, 5.0 / 9.0]);
 /// ```
 #[must_use]

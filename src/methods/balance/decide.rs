@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The decision for one job through the index.
 
-use super::engine::{Branch, Choice, Decision, Engine, EngineError, Outcome, Request};
+use super::decision::{Branch, Choice, Decision, Outcome, Request, runner_up};
+use super::engine::{Engine, EngineError};
 use super::index::Index;
-use super::plain::runner_up;
-use super::search::{Scratch, Search};
+use super::search::{Ask, Scratch, Search};
 use phalanx_core::NodeSet;
 
 /// Below this many nodes or candidates a plain scan is as fast.
@@ -14,14 +14,14 @@ const PLAIN_NODES: usize = 96;
 const PLAIN_SHARE: usize = 16;
 
 impl Engine {
-    /// Which nodes the job gets, if any. Nothing is committed.
+    /// Decides which nodes the job gets, if any. Nothing is committed.
     ///
     /// `candidates` may be over more or fewer nodes than the engine has; only
     /// the engine's nodes count. Always the answer of
     /// [`decide_plain`](Engine::decide_plain), faster.
     ///
     /// # Errors
-    /// When the request's length does not fit the engine.
+    /// Fails when the request's length does not fit the engine.
     pub fn decide(
         &mut self,
         candidates: &NodeSet,
@@ -30,7 +30,7 @@ impl Engine {
         self.check_len("request", request.amounts.len())?;
         self.note_request(request);
         let count = candidates.count();
-        if self.len < PLAIN_NODES || count < PLAIN_NODES.max(self.len / PLAIN_SHARE) {
+        if self.len() < PLAIN_NODES || count < PLAIN_NODES.max(self.len() / PLAIN_SHARE) {
             return Ok(self.decide_plain(candidates, request));
         }
         self.ensure_index();
@@ -49,16 +49,16 @@ impl Engine {
     /// answer is waited for; decisions are the same without.
     pub fn maintain(&mut self) {
         let fresh =
-            self.index.as_ref().is_some_and(|i| !i.is_stale() && i.mode == self.params.mode);
-        if self.len >= PLAIN_NODES && !fresh {
-            self.index = Some(Index::build(self, &self.typical));
+            self.index.as_ref().is_some_and(|i| !i.is_stale() && i.mode == self.params().mode);
+        if self.len() >= PLAIN_NODES && !fresh {
+            self.index = Some(Index::build(&self.scorer.nodes, self.params().mode, &self.typical));
         }
     }
 
     /// Makes the index unless there is one of the right mode.
     pub(super) fn ensure_index(&mut self) {
-        if self.index.as_ref().is_none_or(|index| index.mode != self.params.mode) {
-            self.index = Some(Index::build(self, &self.typical));
+        if self.index.as_ref().is_none_or(|index| index.mode != self.params().mode) {
+            self.index = Some(Index::build(&self.scorer.nodes, self.params().mode, &self.typical));
         }
     }
 
@@ -73,21 +73,24 @@ impl Engine {
         let utilization = self.utilization();
         let mut decision = Decision {
             outcome: Outcome::NoFit { fitting: 0 },
-            branch: self.branch(utilization),
+            branch: self.scorer.branch(utilization),
             weights,
             utilization,
             runner_up: None,
         };
-        if !self.cluster_fits(request.amounts) {
+        if !self.scorer.nodes.cluster_fits(request.amounts) {
             return decision;
         }
-        let everything = candidates.len() == self.len && candidates.count() == self.len;
+        let everything = candidates.len() == self.len() && candidates.count() == self.len();
         let mask = (!everything).then_some(candidates);
         let weights = &decision.weights;
-        let ask = Ask { index, candidates, mask, request, weights };
+        let poll_start = self.poll_start;
+        let ask = Ask { index, candidates, mask, request, weights, poll_start };
         let wanted = request.nodes.max(1);
         decision.outcome = match decision.branch {
-            Branch::High => placed(ask.search(self, scratch).least(wanted, None, false), wanted),
+            Branch::High => {
+                placed(Search::new(&self.scorer, scratch, &ask).least(wanted, None, false), wanted)
+            }
             Branch::Low if wanted == 1 => self.low_one(&ask, scratch),
             Branch::Low => self.low_many(&ask, scratch, wanted),
             Branch::Best => self.best(&ask, scratch, wanted),
@@ -95,66 +98,69 @@ impl Engine {
         if let (true, Some(last)) = (request.runner_up, decision.choices().last().copied()) {
             let others = without(candidates, decision.choices());
             let ask = Ask { mask: Some(&others), weights: &decision.weights, ..ask };
-            decision.runner_up = runner_up(&ask.search(self, scratch).least(1, None, false), &last);
+            decision.runner_up =
+                runner_up(&Search::new(&self.scorer, scratch, &ask).least(1, None, false), &last);
         }
         decision
     }
 
     fn low_one(&self, ask: &Ask<'_>, scratch: &mut Scratch) -> Outcome {
-        let mut search = ask.search(self, scratch);
+        let mut search = Search::new(&self.scorer, scratch, &ask);
         let first = search.first_accepting(1);
         if !first.is_empty() {
             return Outcome::Placed(first);
         }
         let least = search.least(1, None, false);
-        if self.holds(ask.request) && !least.is_empty() {
+        if self.scorer.holds(ask.request) && !least.is_empty() {
             return Outcome::Held;
         }
         placed(least, 1)
     }
 
     fn low_many(&self, ask: &Ask<'_>, scratch: &mut Scratch, wanted: usize) -> Outcome {
-        let mut chosen = ask.search(self, scratch).first_accepting(wanted);
+        let mut chosen = Search::new(&self.scorer, scratch, &ask).first_accepting(wanted);
         if chosen.len() == wanted {
             return Outcome::Placed(chosen);
         }
         let others = without(ask.candidates, &chosen);
         let ask = Ask { mask: Some(&others), ..*ask };
-        let rest = ask.search(self, scratch).least(wanted - chosen.len(), None, false);
+        let rest =
+            Search::new(&self.scorer, scratch, &ask).least(wanted - chosen.len(), None, false);
         chosen.extend(rest);
-        if chosen.len() == wanted && self.holds(ask.request) {
+        if chosen.len() == wanted && self.scorer.holds(ask.request) {
             return Outcome::Held;
         }
         placed(chosen, wanted)
     }
 
     fn best(&self, ask: &Ask<'_>, scratch: &mut Scratch, wanted: usize) -> Outcome {
-        let hold = self.holds(ask.request);
-        let overall = ask.search(self, scratch).least(wanted, None, hold);
+        let hold = self.scorer.holds(ask.request);
+        let overall = Search::new(&self.scorer, scratch, &ask).least(wanted, None, hold);
         if overall.len() < wanted {
             if !hold {
                 return placed(overall, wanted);
             }
-            let fitting = ask.search(self, scratch).least(wanted, None, false);
+            let fitting = Search::new(&self.scorer, scratch, &ask).least(wanted, None, false);
             return if fitting.len() < wanted { placed(fitting, wanted) } else { Outcome::Held };
         }
-        if wanted == 1 || self.class_of.is_empty() || self.is_uniform(&overall) {
+        if wanted == 1 || self.scorer.nodes.class_of.is_empty() || self.scorer.is_uniform(&overall)
+        {
             return placed(overall, wanted);
         }
-        let mut search = ask.search(self, scratch);
+        let mut search = Search::new(&self.scorer, scratch, &ask);
         let by_class = ask.index.sections.iter().enumerate().map(|(at, _)| {
             let found = search.least(wanted, Some(at), hold);
-            let class = found.first().map(|choice| self.class_of[choice.node.at()]);
+            let class = found.first().map(|choice| self.scorer.nodes.class_of[choice.node.at()]);
             (class, found)
         });
         // The plain scan goes by class number.
         let mut by_class: Vec<_> = by_class.collect();
         by_class.sort_by_key(|(class, _)| *class);
         let by_class = by_class.into_iter().map(|(_, found)| found);
-        placed(self.prefer_uniform(overall, by_class, wanted), wanted)
+        placed(self.scorer.prefer_uniform(overall, by_class, wanted), wanted)
     }
 
-    /// Learns what a usual request looks like.
+    /// Updates the mean request.
     fn note_request(&mut self, request: &Request<'_>) {
         /// Requests that the mean goes back over, about.
         const MEMORY: f64 = 256.0;
@@ -162,23 +168,6 @@ impl Engine {
         for (mean, amount) in self.typical.iter_mut().zip(request.amounts) {
             *mean += (amount.as_f64() - *mean) / self.seen;
         }
-    }
-}
-
-/// One decision's inputs.
-#[derive(Clone, Copy)]
-struct Ask<'a> {
-    index: &'a Index,
-    candidates: &'a NodeSet,
-    /// `None`: every node is a candidate.
-    mask: Option<&'a NodeSet>,
-    request: &'a Request<'a>,
-    weights: &'a [f64],
-}
-
-impl<'a> Ask<'a> {
-    fn search(&self, engine: &'a Engine, scratch: &'a mut Scratch) -> Search<'a> {
-        Search::new(engine, self.index, scratch, self.mask, self.request, self.weights)
     }
 }
 

@@ -12,7 +12,7 @@
 //! The order only has to be good, not right: a node that changed stays where
 //! it is and its bounds are made anew; after many changes the order is, too.
 
-use super::engine::{Engine, tick_f64};
+use super::nodes::Nodes;
 use super::params::Mode;
 
 /// Nodes of a block and blocks of a group.
@@ -81,24 +81,20 @@ fn to_u32(at: usize) -> u32 {
 }
 
 impl Index {
-    /// Orders all nodes of the engine anew. `typical` is a usual request in
+    /// Orders all nodes anew. `typical` is a usual request in
     /// ticks by dimension; it says how much differing totals matter.
-    pub(super) fn build(engine: &Engine, typical: &[f64]) -> Self {
-        let by_class = !engine.class_of.is_empty();
-        let group = if by_class { &engine.class_of } else { &engine.kind };
+    pub(super) fn build(all: &Nodes, mode: Mode, typical: &[f64]) -> Self {
+        let by_class = !all.class_of.is_empty();
+        let group = if by_class { &all.class_of } else { &all.kind };
         let count = group.iter().max().map_or(0, |&most| most as usize + 1);
         let mut lists = vec![Vec::new(); count];
         for (at, &number) in group.iter().enumerate() {
             lists[number as usize].push(to_u32(at));
         }
-        let mut index = Self {
-            mode: engine.params.mode,
-            sections: Vec::new(),
-            place: vec![(0, 0); engine.len],
-            changes: 0,
-        };
+        let mut index =
+            Self { mode, sections: Vec::new(), place: vec![(0, 0); all.len], changes: 0 };
         for list in lists.into_iter().filter(|list| !list.is_empty()) {
-            let section = Section::build(engine, list, by_class, typical);
+            let section = Section::build(all, mode, list, by_class, typical);
             let number = to_u32(index.sections.len());
             for (block, nodes) in section.nodes.iter().enumerate() {
                 for (lane, &node) in nodes.iter().enumerate().filter(|(_, node)| **node != NO_NODE)
@@ -117,12 +113,12 @@ impl Index {
     }
 
     /// Takes over a node's new usage (its totals are as when built).
-    pub(super) fn update(&mut self, engine: &Engine, at: usize) {
+    pub(super) fn update(&mut self, all: &Nodes, at: usize) {
         let (section, slot) = self.place[at];
         let slot = slot as usize;
         let section = &mut self.sections[section as usize];
-        section.load(engine, slot / LANES, slot % LANES);
-        section.bound_block(engine, slot / LANES);
+        section.load(all, self.mode, slot / LANES, slot % LANES);
+        section.bound_block(all, slot / LANES);
         section.bound_group(slot / LANES / LANES);
         self.changes += 1;
     }
@@ -134,13 +130,13 @@ impl Index {
 }
 
 impl Section {
-    fn build(engine: &Engine, mut list: Vec<u32>, uniform: bool, typical: &[f64]) -> Self {
+    fn build(all: &Nodes, mode: Mode, mut list: Vec<u32>, uniform: bool, typical: &[f64]) -> Self {
         let first = list[0] as usize;
-        let dims = engine.kinds[engine.kind[first] as usize].dims.clone();
-        let base = first * engine.dims;
-        let reciprocals = engine.reciprocal[base..base + dims.len()].to_vec();
+        let dims = all.kinds[all.kind[first] as usize].clone();
+        let base = first * all.dims;
+        let reciprocals = all.reciprocal[base..base + dims.len()].to_vec();
         let uniform = uniform.then_some(reciprocals);
-        let coordinates = Coordinates::of(engine, &list, &dims, uniform.is_some(), typical);
+        let coordinates = Coordinates::of(all, mode, &list, &dims, uniform.is_some(), typical);
         coordinates.split(&mut list);
         let blocks = list.len().div_ceil(LANES);
         let groups = blocks.div_ceil(LANES);
@@ -159,34 +155,34 @@ impl Section {
         };
         for (slot, &node) in list.iter().enumerate() {
             section.nodes[slot / LANES][slot % LANES] = node;
-            section.load(engine, slot / LANES, slot % LANES);
+            section.load(all, mode, slot / LANES, slot % LANES);
         }
-        (0..blocks).for_each(|block| section.bound_block(engine, block));
+        (0..blocks).for_each(|block| section.bound_block(all, block));
         (0..groups).for_each(|group| section.bound_group(group));
         section
     }
 
-    /// Copies one node's figures from the engine.
-    fn load(&mut self, engine: &Engine, block: usize, lane: usize) {
+    /// Copies one node's figures from the all.
+    fn load(&mut self, all: &Nodes, mode: Mode, block: usize, lane: usize) {
         let at = self.nodes[block][lane] as usize;
-        let base = at * engine.dims;
+        let base = at * all.dims;
         let width = self.dims.len();
         for (slot, &dim) in self.dims.iter().enumerate() {
-            let contrast = engine.contrast[base + slot];
-            self.value[block * width + slot][lane] = match engine.params.mode {
+            let contrast = all.contrast[base + slot];
+            self.value[block * width + slot][lane] = match mode {
                 Mode::Seed => contrast,
-                Mode::Best => engine.usage_of[base + slot],
+                Mode::Best => all.usage_of[base + slot],
             };
-            let (total, used) = (engine.total[base + dim], engine.used[base + dim]);
-            self.free[block * width + slot][lane] = tick_f64(total.saturating_sub(used));
+            let (total, used) = (all.total[base + dim], all.used[base + dim]);
+            self.free[block * width + slot][lane] = total.saturating_sub(used) as f64;
             if self.uniform.is_none() {
-                self.reciprocal[block * width + slot][lane] = engine.reciprocal[base + slot];
+                self.reciprocal[block * width + slot][lane] = all.reciprocal[base + slot];
             }
         }
     }
 
     /// Makes the bounds of a block from its nodes.
-    fn bound_block(&mut self, engine: &Engine, block: usize) {
+    fn bound_block(&mut self, all: &Nodes, block: usize) {
         let (group, child, width) = (block / LANES, block % LANES, self.dims.len());
         let nodes = &self.nodes[block];
         let filled = nodes.iter().take_while(|node| **node != NO_NODE).count();
@@ -206,7 +202,7 @@ impl Section {
         let bounds = &mut self.blocks;
         bounds.index_min[group][child] = filled.iter().copied().min().unwrap_or(NO_NODE);
         bounds.index_max[group][child] = filled.iter().copied().max().unwrap_or(0);
-        let idle = filled.iter().any(|&node| engine.is_idle(node as usize));
+        let idle = filled.iter().any(|&node| all.is_idle(node as usize));
         bounds.idle[group] = bounds.idle[group] & !(1 << child) | u16::from(idle) << child;
     }
 
@@ -269,7 +265,7 @@ fn range(values: &[f64]) -> (f64, f64) {
     values.iter().fold((first, first), |(low, high), &value| (low.min(value), high.max(value)))
 }
 
-/// What nodes are ordered by.
+/// Coordinates that nodes are ordered by.
 struct Coordinates {
     /// Coordinates of each node.
     width: usize,
@@ -280,21 +276,28 @@ struct Coordinates {
 }
 
 impl Coordinates {
-    fn of(engine: &Engine, list: &[u32], dims: &[usize], uniform: bool, typical: &[f64]) -> Self {
+    fn of(
+        all: &Nodes,
+        mode: Mode,
+        list: &[u32],
+        dims: &[usize],
+        uniform: bool,
+        typical: &[f64],
+    ) -> Self {
         let own = dims.len();
         let width = if uniform { own } else { own * 2 };
         let mut table = Vec::with_capacity(width * list.len());
-        let mut row = vec![0; engine.len];
+        let mut row = vec![0; all.len];
         for (at, &node) in list.iter().enumerate() {
             row[node as usize] = to_u32(at);
-            let base = node as usize * engine.dims;
-            match engine.params.mode {
-                Mode::Seed => table.extend_from_slice(&engine.contrast[base..base + own]),
-                Mode::Best => table.extend_from_slice(&engine.usage_of[base..base + own]),
+            let base = node as usize * all.dims;
+            match mode {
+                Mode::Seed => table.extend_from_slice(&all.contrast[base..base + own]),
+                Mode::Best => table.extend_from_slice(&all.usage_of[base..base + own]),
             }
             if !uniform {
                 let scaled = dims.iter().enumerate();
-                table.extend(scaled.map(|(s, &dim)| engine.reciprocal[base + s] * typical[dim]));
+                table.extend(scaled.map(|(s, &dim)| all.reciprocal[base + s] * typical[dim]));
             }
         }
         Self { width, table, row }

@@ -33,25 +33,35 @@
 //! doubles (about 1e-16) must not decide between nodes that are equal on
 //! paper. The lowest node index wins. "Falls" means by more than `TIE`.
 
+mod answer;
 mod chart;
 mod decide;
+mod decision;
 mod engine;
 pub mod fragment;
 mod index;
-pub mod lookahead;
+mod nodes;
 mod params;
 pub mod pending;
 mod plain;
 pub mod problem;
 mod report;
 mod score;
+mod scorer;
 mod search;
+mod solve;
+mod terms;
 mod unusable;
 
+pub use answer::{Answer, JobExplain, NodeUse, Placement, Second};
 pub use chart::chart;
-pub use engine::{Branch, Choice, Decision, Engine, EngineError, Outcome, Request, RunnerUp};
-pub use params::{BestParams, Mode, NoImprovement, Params, SHARPNESS_MAX, Sources};
+pub use decision::{Branch, Choice, Decision, Outcome, Request, RunnerUp};
+pub use engine::{Engine, EngineError};
+pub use params::{Mode, NoImprovement, Params, Sources};
+pub use problem::Problem;
 pub use report::WeightsBySource;
+pub use solve::solve;
+pub use terms::{BestParams, SHARPNESS_MAX};
 
 /// Dispersions closer than this are equal (see the module documentation).
 pub const TIE: f64 = 1e-12;

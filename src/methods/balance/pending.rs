@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which dimensions pending jobs lack.
+//! The dimensions that pending jobs lack.
 //!
 //! A pending job lacks what keeps it from starting: of the nodes that could
 //! ever run it (their totals suffice) and cannot now, take those that lack the
@@ -10,12 +10,13 @@ use std::collections::BTreeMap;
 
 use super::engine::Engine;
 use super::index::{Bounds, Index, LANES, NO_NODE, Section};
+use super::nodes::Nodes;
 use phalanx_core::{Amount, NodeIdx};
 
 /// Dimensions that fit a mask; beyond, every attribution is made anew.
 const MASK_DIMS_MAX: usize = 64;
 
-/// What a request lacks.
+/// The lack of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lack {
     /// Enough nodes fit now.
@@ -27,20 +28,21 @@ pub enum Lack {
 }
 
 impl Engine {
-    /// What a request for `nodes` nodes with `amounts` on each lacks now.
+    /// The lack of a request for `nodes` nodes with `amounts` on each.
     /// Cluster-wide dimensions are not looked at.
     #[must_use]
     pub fn lack(&self, amounts: &[Amount], nodes: usize) -> Lack {
+        let all = &self.scorer.nodes;
         let (mut eligible, mut fitting) = (0, 0);
         let mut least = usize::MAX;
-        let mut lacking = vec![false; self.dims];
-        for at in 0..self.len {
-            if !self.could_fit(at, amounts) {
+        let mut lacking = vec![false; all.dims];
+        for at in 0..all.len {
+            if !all.could_fit(at, amounts) {
                 continue;
             }
             eligible += 1;
-            let short = |dim: &usize| self.is_short(at, *dim, amounts);
-            let count = (0..self.dims).filter(short).count();
+            let short = |dim: &usize| !all.has_free(at, *dim, amounts);
+            let count = (0..self.dims()).filter(short).count();
             if count == 0 {
                 fitting += 1;
                 continue;
@@ -50,7 +52,7 @@ impl Engine {
                 lacking.fill(false);
             }
             if count == least {
-                (0..self.dims).filter(short).for_each(|dim| lacking[dim] = true);
+                (0..self.dims()).filter(short).for_each(|dim| lacking[dim] = true);
             }
         }
         if eligible < nodes.max(1) {
@@ -58,22 +60,8 @@ impl Engine {
         } else if fitting >= nodes.max(1) {
             Lack::Nothing
         } else {
-            Lack::Dims((0..self.dims).filter(|&dim| lacking[dim]).collect())
+            Lack::Dims((0..self.dims()).filter(|&dim| lacking[dim]).collect())
         }
-    }
-
-    /// Whether an idle node `at` would fit the request.
-    fn could_fit(&self, at: usize, amounts: &[Amount]) -> bool {
-        let base = at * self.dims;
-        (0..self.dims)
-            .all(|dim| self.is_cluster(dim) || amounts[dim].ticks() <= self.total[base + dim])
-    }
-
-    /// Whether node `at` has too little of `dim` free.
-    fn is_short(&self, at: usize, dim: usize, amounts: &[Amount]) -> bool {
-        let slot = at * self.dims + dim;
-        let amount = amounts[dim].ticks();
-        amount > 0 && !self.is_cluster(dim) && amount + self.used[slot] > self.total[slot]
     }
 }
 
@@ -156,7 +144,7 @@ impl PendingCounts {
             may_fit: fits || nodes > 1,
             evaluation: 0,
         });
-        if engine.dims > MASK_DIMS_MAX {
+        if engine.dims() > MASK_DIMS_MAX {
             self.unwatched.push(number);
         }
         self.evaluate(engine, number);
@@ -176,7 +164,8 @@ impl PendingCounts {
                 continue;
             }
             let amounts = &group.amounts;
-            let short = (0..engine.dims).filter(|&dim| engine.is_short(node.at(), dim, amounts));
+            let all = &engine.scorer.nodes;
+            let short = (0..all.dims).filter(|&dim| !all.has_free(node.at(), dim, amounts));
             if short.count() == watch.level as usize {
                 kept.push(watch);
             } else {
@@ -193,14 +182,14 @@ impl PendingCounts {
         count(&mut self.counts, &group.lack, group.jobs, false);
         self.witnesses.clear();
         group.evaluation += 1;
-        group.lack = if engine.dims > MASK_DIMS_MAX {
+        group.lack = if engine.dims() > MASK_DIMS_MAX {
             engine.lack(&group.amounts, group.nodes)
         } else {
             engine.lack_indexed(group, number, &mut self.witnesses)
         };
         group.may_fit = group.nodes > 1 || group.lack == Lack::Nothing;
         count(&mut self.counts, &group.lack, group.jobs, true);
-        self.watches.resize_with(engine.len, Vec::new);
+        self.watches.resize_with(engine.len(), Vec::new);
         for &(node, level) in &self.witnesses {
             let evaluation = group.evaluation;
             self.watches[node as usize].push(Watch { group: number, evaluation, level });
@@ -218,7 +207,7 @@ fn count(counts: &mut [u64], lack: &Lack, jobs: u64, more: bool) {
 
 /// The search for what a request lacks.
 struct LackSearch<'a> {
-    engine: &'a Engine,
+    all: &'a Nodes,
     amounts: &'a [Amount],
     nodes: usize,
     /// Node and number of dimensions lacking on it.
@@ -248,9 +237,9 @@ impl Engine {
         self.ensure_index();
         let Some(index) = &self.index else { return Lack::Never };
         let (amounts, nodes) = (group.amounts.as_slice(), group.nodes.max(1));
-        let asked = (0..self.dims).filter(|&dim| amounts[dim] > Amount::ZERO);
+        let asked = (0..self.dims()).filter(|&dim| amounts[dim] > Amount::ZERO);
         let mut search = LackSearch {
-            engine: self,
+            all: &self.scorer.nodes,
             amounts,
             nodes,
             witnesses,
@@ -278,7 +267,7 @@ impl Engine {
         }
         let (found, level) = (search.found, search.level);
         witnesses.retain(|witness| witness.1 == 0 || witness.1 == level);
-        Lack::Dims((0..self.dims).filter(|&dim| found >> dim & 1 == 1).collect())
+        Lack::Dims((0..self.dims()).filter(|&dim| found >> dim & 1 == 1).collect())
     }
 }
 
@@ -289,7 +278,7 @@ impl LackSearch<'_> {
         for section in index.sections.iter().filter(|section| !self.misfits(section)) {
             if section.uniform.is_some() {
                 let first = section.nodes[0][0] as usize;
-                if self.engine.could_fit(first, self.amounts) {
+                if self.all.could_fit(first, self.amounts) {
                     eligible += section.len;
                 }
             } else {
@@ -315,7 +304,7 @@ impl LackSearch<'_> {
                     continue;
                 }
                 let nodes = section.nodes[group * LANES + child].iter();
-                let fits = |node: &&u32| self.engine.could_fit(**node as usize, self.amounts);
+                let fits = |node: &&u32| self.all.could_fit(**node as usize, self.amounts);
                 eligible += nodes.filter(|node| **node != NO_NODE).filter(fits).count();
                 if eligible >= enough {
                     return enough;
@@ -337,7 +326,7 @@ impl LackSearch<'_> {
     /// Whether a dimension is asked for that the section's nodes do not have.
     fn misfits(&self, section: &Section) -> bool {
         let has: u64 = section.dims.iter().map(|&dim| 1 << dim).sum();
-        let cluster = (0..self.engine.dims).filter(|&dim| self.engine.is_cluster(dim));
+        let cluster = (0..self.all.dims).filter(|&dim| self.all.is_cluster(dim));
         let elsewhere: u64 = cluster.map(|dim| 1 << dim).sum();
         self.asked & !has & !elsewhere != 0
     }
@@ -390,7 +379,7 @@ impl LackSearch<'_> {
                 && (level < self.level || (level == self.level && mask & !self.found != 0));
             if node == NO_NODE
                 || !(fits || lacks)
-                || !self.engine.could_fit(node as usize, self.amounts)
+                || !self.all.could_fit(node as usize, self.amounts)
             {
                 continue;
             }

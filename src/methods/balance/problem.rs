@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A whole problem: nodes and a list of jobs, placed one after the other.
-//!
-//! The types are the JSON of `phalanx solve balance`.
+//! A whole problem: nodes and a list of jobs. The types are the JSON that
+//! `phalanx solve balance` reads.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::engine::{Branch, Decision, Engine, Outcome, Request};
+use super::engine::Engine;
 use super::params::{Mode, NoImprovement, Params, Sources};
-use super::pending::PendingCounts;
-#[cfg(debug_assertions)]
-use crate::verify;
-use phalanx_core::problem::{InputError, Name, Number, distinct, length, present};
-use phalanx_core::{Amount, NodeIdx, NodeSet, Scale};
+use phalanx_core::problem::{InputError, Name, distinct, length, present};
+use phalanx_core::{Amount, NodeIdx, Scale};
 
 /// A source of weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -25,7 +21,7 @@ pub enum Source {
     Usage,
 }
 
-/// What to do when no node's dispersion falls.
+/// The rule for a job for which no node's dispersion falls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rule {
@@ -81,7 +77,7 @@ pub struct Problem<'a> {
     /// Default fallback.
     #[serde(default, deserialize_with = "present")]
     pub no_improvement: Option<Rule>,
-    /// Where the first poll begins; default 0.
+    /// Position at which the first poll begins; default 0.
     #[serde(default, deserialize_with = "present")]
     pub start: Option<usize>,
     /// Fixed pending counts instead of attribution.
@@ -95,211 +91,21 @@ pub struct Problem<'a> {
     pub jobs: Vec<Job<'a>>,
 }
 
-/// One placed job.
-#[derive(Clone, Debug, Serialize)]
-pub struct Placement<'a> {
-    /// Id of the job.
-    pub id: &'a str,
-    /// Names of its nodes, in the order of choice.
-    pub nodes: Vec<&'a str>,
-    /// Dispersion of each node just before.
-    pub dispersion_before: Vec<f64>,
-    /// Dispersion of each node just after.
-    pub dispersion_after: Vec<f64>,
-    /// Weights just before.
-    pub weights: Vec<f64>,
-    /// Cluster utilization just before.
-    pub utilization: f64,
-}
-
-/// What is in use of one node at the end.
-#[derive(Clone, Debug, Serialize)]
-pub struct NodeUse<'a> {
-    /// Name of the node.
-    pub name: &'a str,
-    /// In use of each dimension.
-    pub used: Vec<Number>,
-}
-
-/// Why one job went where it went.
-#[derive(Clone, Debug, Serialize)]
-pub struct JobExplain<'a> {
-    /// Id of the job.
-    pub id: &'a str,
-    /// `placed`, `no_fit` (too few nodes have room) or `held`.
-    pub outcome: &'static str,
-    /// `low`, `high` or `best`.
-    pub branch: &'static str,
-    /// Weights when deciding.
-    pub weights: Vec<f64>,
-    /// Cluster utilization when deciding.
-    pub utilization: f64,
-    /// Pending jobs by lacking dimension when deciding.
-    pub pending_counts: Vec<u64>,
-    /// What was minimised, for each chosen node.
-    pub scores: Vec<f64>,
-    /// The best node not chosen.
-    pub runner_up: Option<Second<'a>>,
-}
-
-/// The runner-up of a decision.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Second<'a> {
-    /// Name of the node.
-    pub node: &'a str,
-    /// Its dispersion if the job had gone there.
-    pub dispersion_after: f64,
-    /// Its score minus that of the last chosen node; below zero when the poll
-    /// order decided.
-    pub margin: f64,
-}
-
-/// The answer to a [`Problem`].
-#[derive(Clone, Debug, Serialize)]
-pub struct Answer<'a> {
-    /// Placed jobs, in input order.
-    pub placements: Vec<Placement<'a>>,
-    /// Ids of the others, in input order.
-    pub pending: Vec<&'a str>,
-    /// The nodes at the end, in input order.
-    pub nodes: Vec<NodeUse<'a>>,
-    /// One entry for each job, when asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub explain: Option<Vec<JobExplain<'a>>>,
-}
-
 /// A checked problem in ticks.
-struct Prepared {
-    scales: Vec<Scale>,
-    engine: Engine,
+pub(super) struct Prepared {
+    pub(super) scales: Vec<Scale>,
+    pub(super) engine: Engine,
     /// Job-major.
-    requests: Vec<Amount>,
+    pub(super) requests: Vec<Amount>,
 }
 
-/// Places the jobs of `problem` one after the other.
-///
-/// # Errors
-/// A field that is not as [`Problem`] says; nothing is placed then.
-pub fn solve<'a>(
-    problem: &'a Problem<'_>,
-    mode: Mode,
-    explain: bool,
-) -> Result<Answer<'a>, InputError> {
-    let mut prepared = prepare(problem, mode)?;
-    let candidates = NodeSet::full(problem.nodes.len());
-    let attribute = problem.pending_counts.is_none() && prepared.engine.params().sources.pending;
-    let mut counts = PendingCounts::new(problem.dimensions.len());
-    #[cfg(debug_assertions)]
-    let mut check = Check::new(&prepared.engine);
-    let mut answer = Answer {
-        placements: Vec::with_capacity(problem.jobs.len()),
-        pending: Vec::new(),
-        nodes: Vec::new(),
-        explain: explain.then(Vec::new),
-    };
-    let dims = problem.dimensions.len();
-    for (job, amounts) in problem.jobs.iter().zip(prepared.requests.chunks_exact(dims)) {
-        let engine = &mut prepared.engine;
-        if attribute {
-            engine.set_pending(counts.counts()).map_err(internal)?;
-        }
-        let nodes = job.nodes.unwrap_or(1);
-        let request = Request { nodes, runner_up: explain, ..Request::new(amounts) };
-        engine.maintain();
-        let decision = engine.decide(&candidates, &request).map_err(internal)?;
-        if let Some(entries) = &mut answer.explain {
-            entries.push(explained(problem, job, engine.pending(), &decision));
-        }
-        engine.commit(&request, &decision).map_err(internal)?;
-        if decision.choices().is_empty() {
-            answer.pending.push(&job.id.0);
-            if attribute {
-                counts.add(engine, amounts, nodes, decision.outcome == Outcome::Held);
-            }
-            continue;
-        }
-        for choice in decision.choices() {
-            if attribute {
-                counts.node_filled(engine, choice.node);
-            }
-        }
-        #[cfg(debug_assertions)]
-        check.placements.push(Check::placement(&job.id.0, &request, &decision));
-        answer.placements.push(placement(problem, job, decision));
-    }
-    #[cfg(debug_assertions)]
-    assert_eq!(verify::check(&check.total, &check.used, &check.placements), Ok(()));
-    answer.nodes = node_uses(problem, &prepared);
-    Ok(answer)
-}
-
-/// The engine's errors are about calls that do not fit it: a defect here.
-fn internal(error: super::EngineError) -> InputError {
+/// Wraps an error of the engine: its calls fit it here, so one is a defect.
+pub(super) fn internal(error: super::EngineError) -> InputError {
     InputError::new("problem", format!("internal error: {error}"))
 }
 
-fn placement<'a>(problem: &'a Problem<'_>, job: &'a Job<'_>, decision: Decision) -> Placement<'a> {
-    let choices = decision.choices();
-    Placement {
-        id: &job.id.0,
-        nodes: choices.iter().map(|choice| name_of(problem, choice.node)).collect(),
-        dispersion_before: choices.iter().map(|choice| choice.before).collect(),
-        dispersion_after: choices.iter().map(|choice| choice.after).collect(),
-        utilization: decision.utilization,
-        weights: decision.weights,
-    }
-}
-
-fn name_of<'a>(problem: &'a Problem<'_>, node: NodeIdx) -> &'a str {
-    problem.nodes.get(node.at()).map_or("", |node| &node.name.0)
-}
-
-fn explained<'a>(
-    problem: &'a Problem<'_>,
-    job: &'a Job<'_>,
-    pending_counts: &[u64],
-    decision: &Decision,
-) -> JobExplain<'a> {
-    JobExplain {
-        id: &job.id.0,
-        outcome: match decision.outcome {
-            Outcome::Placed(_) => "placed",
-            Outcome::NoFit { .. } => "no_fit",
-            Outcome::Held => "held",
-        },
-        branch: match decision.branch {
-            Branch::Low => "low",
-            Branch::High => "high",
-            Branch::Best => "best",
-        },
-        weights: decision.weights.clone(),
-        utilization: decision.utilization,
-        pending_counts: pending_counts.to_vec(),
-        scores: decision.choices().iter().map(|choice| choice.score).collect(),
-        runner_up: decision.runner_up.map(|second| Second {
-            node: name_of(problem, second.choice.node),
-            dispersion_after: second.choice.after,
-            margin: second.margin,
-        }),
-    }
-}
-
-fn node_uses<'a>(problem: &'a Problem<'_>, prepared: &Prepared) -> Vec<NodeUse<'a>> {
-    let use_of = |at: usize, dim: usize| {
-        let used = prepared.engine.used(NodeIdx::new(at), dim);
-        Number(prepared.scales[dim].units(used))
-    };
-    let dims = problem.dimensions.len();
-    let nodes = problem.nodes.iter().enumerate();
-    nodes
-        .map(|(at, node)| NodeUse {
-            name: &node.name.0,
-            used: (0..dims).map(|dim| use_of(at, dim)).collect(),
-        })
-        .collect()
-}
-
-fn prepare(problem: &Problem<'_>, mode: Mode) -> Result<Prepared, InputError> {
+/// Checks a problem and puts its nodes into an engine.
+pub(super) fn prepare(problem: &Problem<'_>, mode: Mode) -> Result<Prepared, InputError> {
     check_lists(problem)?;
     check_numbers(problem)?;
     let params = params(problem, mode)?;
@@ -434,31 +240,4 @@ fn params(problem: &Problem<'_>, mode: Mode) -> Result<Params, InputError> {
         },
         ..Params::default()
     })
-}
-
-/// What the independent checker needs; it runs in debug builds.
-#[cfg(debug_assertions)]
-struct Check {
-    total: Vec<Vec<u64>>,
-    used: Vec<Vec<u64>>,
-    placements: Vec<verify::Placement>,
-}
-
-#[cfg(debug_assertions)]
-impl Check {
-    fn new(engine: &Engine) -> Self {
-        let rows = |ticks: &[u64]| ticks.chunks_exact(engine.dims()).map(<[u64]>::to_vec).collect();
-        Self { total: rows(&engine.total), used: rows(&engine.used), placements: Vec::new() }
-    }
-
-    fn placement(id: &str, request: &Request<'_>, decision: &Decision) -> verify::Placement {
-        verify::Placement {
-            job: id.to_owned(),
-            nodes: decision.choices().iter().map(|choice| choice.node.at()).collect(),
-            nodes_wanted: request.nodes,
-            request: request.amounts.iter().map(|amount| amount.ticks()).collect(),
-            whole_node: false,
-            candidates: None,
-        }
-    }
 }

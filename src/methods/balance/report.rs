@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Figures for people: dispersion of a node as it is, weights by source.
 
-use super::chart::chart;
-use super::engine::{Engine, as_f64};
+use super::engine::Engine;
 use super::params::Mode;
-use phalanx_core::amount::cmp_ratio;
-use phalanx_core::{Amount, NodeIdx};
+use super::terms::TERMS;
+use phalanx_core::Amount;
 
 /// The weights of each source, whether it is switched on or not.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,30 +20,30 @@ pub struct WeightsBySource {
 impl Engine {
     /// Weighted dispersion y of a node with what is in use now; `None` for a
     /// node that does not exist. `weights` as from [`weights`](Self::weights).
-    /// Source: `methods.md` section 5, formula 4.
+    /// Source: `docs/methods.md`, section Balance.
     #[must_use]
     pub fn dispersion(&self, node: usize, weights: &[f64]) -> Option<f64> {
         if node >= self.len() || weights.len() != self.dims() {
             return None;
         }
-        let (usage, weight) = self.usage_of(node, weights);
-        let mean = usage.iter().sum::<f64>() / as_f64(usage.len().max(1));
+        let (_, usage, weight) = self.usage_of(node, weights);
+        let mean = usage.iter().sum::<f64>() / usage.len().max(1) as f64;
         let squares = usage.iter().zip(&weight).map(|(u, w)| w * (u - mean) * (u - mean));
         Some(squares.sum::<f64>().sqrt())
     }
 
-    /// Usage and renormalised weight of each dimension that the node has.
-    fn usage_of(&self, node: usize, weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
-        let present: Vec<usize> =
-            (0..self.dims()).filter(|&dim| self.total(node, dim) > Amount::ZERO).collect();
-        let sum: f64 = present.iter().map(|&dim| weights[dim]).sum();
-        let at = NodeIdx::new(node);
-        let usage = |dim: &usize| self.used(at, *dim).as_f64() / self.total(node, *dim).as_f64();
+    /// Position, usage and renormalised weight of each dimension that the node has.
+    fn usage_of(&self, node: usize, weights: &[f64]) -> (Vec<usize>, Vec<f64>, Vec<f64>) {
+        let nodes = &self.scorer.nodes;
+        let dims = nodes.kinds[nodes.kind[node] as usize].clone();
+        let own = node * nodes.dims..node * nodes.dims + dims.len();
+        let sum: f64 = dims.iter().map(|&dim| weights[dim]).sum();
         let weight = |dim: &usize| if sum > 0.0 { weights[*dim] / sum } else { 0.0 };
-        (present.iter().map(usage).collect(), present.iter().map(weight).collect())
+        let weights = dims.iter().map(weight).collect();
+        (dims, nodes.usage_of[own].to_vec(), weights)
     }
 
-    /// What the score of [`Mode::Best`] adds up from on a node, by name; the
+    /// The addends of the score of [`Mode::Best`] on a node, by name; the
     /// formula stands at [`BestParams`](super::BestParams). In [`Mode::Seed`]
     /// the score is the dispersion after placement alone.
     #[must_use]
@@ -55,28 +54,29 @@ impl Engine {
         weights: &[f64],
     ) -> Vec<(&'static str, f64)> {
         let lengths = amounts.len() == self.dims() && weights.len() == self.dims();
-        if self.params.mode == Mode::Seed || node >= self.len() || !lengths {
+        if self.params().mode == Mode::Seed || node >= self.len() || !lengths {
             return Vec::new();
         }
-        let (usage, weight) = self.usage_of(node, weights);
-        let share: Vec<f64> = (0..self.dims())
-            .filter(|&dim| self.total(node, dim) > Amount::ZERO)
-            .map(|dim| amounts[dim].as_f64() / self.total(node, dim).as_f64())
-            .collect();
-        let mean = |values: &[f64]| values.iter().zip(&weight).map(|(v, w)| v * w).sum::<f64>();
-        let (u, q) = (mean(&usage), mean(&share));
-        let (mut imbalance, mut packing, mut stranding) = (0.0, 0.0, 0.0);
-        for ((usage, share), weight) in usage.iter().zip(&share).zip(&weight) {
-            imbalance += weight * (2.0 * (usage - u) * (share - q) + (share - q) * (share - q));
-            packing -= weight * self.params.best.packing * usage;
-            if *share == 0.0 {
-                stranding += weight * self.params.best.stranding * (1.0 - usage);
-            }
-        }
-        let mut terms =
-            vec![("imbalance", imbalance), ("packing", packing), ("stranding", stranding)];
-        if self.demand.is_some() {
-            terms.push(("fragment", self.fragment_term(node, amounts)));
+        let (dims, usage, weight) = self.usage_of(node, weights);
+        let total = |dim: usize| self.scorer.nodes.use_of(node, dim).1.as_f64();
+        let share: Vec<f64> = dims.iter().map(|&dim| amounts[dim].as_f64() / total(dim)).collect();
+        let weighted = |value: &dyn Fn(usize) -> f64| -> f64 {
+            weight.iter().enumerate().map(|(slot, weight)| weight * value(slot)).sum()
+        };
+        let (u, q) = (weighted(&|slot| usage[slot]), weighted(&|slot| share[slot]));
+        let imbalance = weighted(&|slot| {
+            let over = share[slot] - q;
+            2.0 * (usage[slot] - u) * over + over * over
+        });
+        let best = &self.params().best;
+        let lines = TERMS.iter().map(|term| {
+            let line = |slot: usize| (term.line)(best, amounts[dims[slot]].as_f64());
+            (term.name, weighted(&|slot| line(slot).at(usage[slot])))
+        });
+        let mut terms = vec![("imbalance", imbalance)];
+        terms.extend(lines);
+        if self.scorer.demand.is_some() {
+            terms.push(("fragment", self.scorer.fragment_term(node, amounts)));
         }
         terms
     }
@@ -86,14 +86,8 @@ impl Engine {
     #[must_use]
     pub fn weights_by_source(&self) -> WeightsBySource {
         let dims = self.dims();
-        let (pending, usage) = match self.params.mode {
-            Mode::Seed => (
-                chart(dims, |i, j| self.pending[i].cmp(&self.pending[j])),
-                chart(dims, |i, j| {
-                    let (total, used) = (&self.sum_total, &self.sum_used);
-                    cmp_ratio(used[i], total[i], used[j], total[j])
-                }),
-            ),
+        let (pending, usage) = match self.params().mode {
+            Mode::Seed => (self.pending_chart(), self.usage_chart()),
             Mode::Best => (
                 shares(self.pending.iter().map(|&n| Amount::saturating(n).as_f64()).collect()),
                 shares((0..dims).map(|dim| self.usage(dim)).collect()),
@@ -106,7 +100,7 @@ impl Engine {
 /// Values divided by their sum; equal shares when that is 0.
 fn shares(values: Vec<f64>) -> Vec<f64> {
     let sum: f64 = values.iter().sum();
-    let equal = 1.0 / as_f64(values.len().max(1));
+    let equal = 1.0 / values.len().max(1) as f64;
     values.iter().map(|value| if sum > 0.0 { value / sum } else { equal }).collect()
 }
 
@@ -114,7 +108,7 @@ fn shares(values: Vec<f64>) -> Vec<f64> {
 mod tests {
     use super::*;
     use crate::balance::{Params, Request};
-    use phalanx_core::NodeSet;
+    use phalanx_core::{NodeIdx, NodeSet};
 
     fn engine(mode: Mode) -> Engine {
         let amount = |n: &u64| Amount::saturating(*n);

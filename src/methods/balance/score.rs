@@ -6,9 +6,10 @@
 //! the same operations in the same order, so that they agree to the last bit;
 //! the indexed search relies on it.
 
-use super::engine::{Engine, as_f64};
 use super::index::{Bounds, LANES, Lane, Section};
+use super::nodes::Nodes;
 use super::params::Mode;
+use super::terms::{BestParams, line};
 use phalanx_core::Amount;
 
 /// A request as one kind of node sees it: its dimensions only, weights
@@ -19,16 +20,14 @@ pub(super) struct View {
     pub(super) amounts: Vec<f64>,
     /// Weights, sum 1; all 0 when these dimensions have no weight.
     pub(super) weights: Vec<f64>,
-    /// Mode best: cost by unit of usage (`packing`, plus `stranding` when
-    /// nothing of the dimension is asked for) before weighting.
+    /// Mode best: the [lines](line) of the dimensions, before weighting.
     slope: Vec<f64>,
-    /// Mode best: `stranding` when nothing of the dimension is asked for.
-    stranding: Vec<f64>,
+    constant: Vec<f64>,
     /// Whether the request needs a dimension that the kind does not have.
     pub(super) misfit: bool,
 }
 
-/// What of a key depends on the totals only, not on usage.
+/// The part of a key that depends on the totals only, not on usage.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Terms {
     /// Mode seed: request minus mean request, in usage; mode best: factor of
@@ -42,13 +41,13 @@ impl View {
     /// Fills the view; what it held before is dropped.
     pub(super) fn fill(
         &mut self,
-        engine: &Engine,
+        nodes: &Nodes,
+        best: &BestParams,
         dims: &[usize],
         amounts: &[Amount],
         weights: &[f64],
     ) {
-        let best = engine.params.best;
-        for list in [&mut self.amounts, &mut self.weights, &mut self.slope, &mut self.stranding] {
+        for list in [&mut self.amounts, &mut self.weights, &mut self.slope, &mut self.constant] {
             list.clear();
         }
         let share: f64 = dims.iter().map(|&dim| weights[dim]).sum();
@@ -56,14 +55,14 @@ impl View {
         for &dim in dims {
             let amount = amounts[dim].as_f64();
             asked += usize::from(amount > 0.0);
-            let stranding = if amount > 0.0 { 0.0 } else { best.stranding };
+            let line = line(best, amount);
             self.amounts.push(amount);
             self.weights.push(if share > 0.0 { weights[dim] / share } else { 0.0 });
-            self.slope.push(best.packing + stranding);
-            self.stranding.push(stranding);
+            self.slope.push(line.slope);
+            self.constant.push(line.constant);
         }
-        let wanted = (0..engine.dims)
-            .filter(|&dim| !engine.is_cluster(dim) && amounts[dim] > Amount::ZERO)
+        let wanted = (0..nodes.dims)
+            .filter(|&dim| !nodes.is_cluster(dim) && amounts[dim] > Amount::ZERO)
             .count();
         self.misfit = asked < wanted;
     }
@@ -76,7 +75,7 @@ impl View {
         match mode {
             Mode::Seed => {
                 let sum = requests().fold(0.0, |sum, request| sum + request);
-                let mean = sum / as_f64(self.amounts.len());
+                let mean = sum / self.amounts.len() as f64;
                 terms.shift.extend(requests().map(|request| request - mean));
             }
             Mode::Best => {
@@ -84,8 +83,8 @@ impl View {
                 let mean = weighted.fold(0.0, |sum, (request, weight)| sum + weight * request);
                 for (slot, request) in requests().enumerate() {
                     let (weight, over) = (self.weights[slot], request - mean);
-                    terms.constant += weight * (over * over + self.stranding[slot]);
-                    terms.shift.push(weight * (2.0 * over - self.slope[slot]));
+                    terms.constant += weight * (over * over + self.constant[slot]);
+                    terms.shift.push(weight * (2.0 * over + self.slope[slot]));
                 }
             }
         }
@@ -94,7 +93,7 @@ impl View {
     /// Mode seed's key of one node: its squared dispersion after placement.
     pub(super) fn dispersion_key(&self, contrast: &[f64], reciprocal: &[f64]) -> f64 {
         let requests = || self.amounts.iter().zip(reciprocal).map(|(a, r)| a * r);
-        let mean = requests().fold(0.0, |sum, request| sum + request) / as_f64(self.amounts.len());
+        let mean = requests().fold(0.0, |sum, request| sum + request) / self.amounts.len() as f64;
         let values = contrast.iter().zip(&self.weights);
         values.zip(requests()).fold(0.0, |key, ((value, weight), request)| {
             let new = value + (request - mean);
@@ -108,13 +107,13 @@ impl View {
         let weighted = requests().zip(&self.weights);
         let mean = weighted.fold(0.0, |sum, (request, weight)| sum + weight * request);
         let mut key = 0.0;
-        for ((request, weight), stranding) in requests().zip(&self.weights).zip(&self.stranding) {
+        for ((request, weight), constant) in requests().zip(&self.weights).zip(&self.constant) {
             let over = request - mean;
-            key += weight * (over * over + stranding);
+            key += weight * (over * over + constant);
         }
         for (slot, request) in requests().enumerate() {
             let over = request - mean;
-            key += usage[slot] * (self.weights[slot] * (2.0 * over - self.slope[slot]));
+            key += usage[slot] * (self.weights[slot] * (2.0 * over + self.slope[slot]));
         }
         key
     }
@@ -182,14 +181,14 @@ fn varied_keys<const BEST: bool>(
         }
     }
     if !BEST {
-        mean.iter_mut().for_each(|mean| *mean /= as_f64(width));
+        mean.iter_mut().for_each(|mean| *mean /= width as f64);
     }
     let mut constant = [0.0; LANES];
     if BEST {
         for slot in 0..width {
             for lane in 0..LANES {
                 let over = amounts[slot] * reciprocal[slot][lane] - mean[lane];
-                constant[lane] += weights[slot] * (over * over + view.stranding[slot]);
+                constant[lane] += weights[slot] * (over * over + view.constant[slot]);
             }
         }
     }
@@ -199,7 +198,7 @@ fn varied_keys<const BEST: bool>(
         for lane in 0..LANES {
             let over = amounts[slot] * reciprocal[slot][lane] - mean[lane];
             if BEST {
-                let shift = weights[slot] * (2.0 * over - view.slope[slot]);
+                let shift = weights[slot] * (2.0 * over + view.slope[slot]);
                 keys[lane] += values[slot][lane] * shift;
             } else {
                 let new = values[slot][lane] + over;
@@ -300,7 +299,7 @@ fn over_range<const BEST: bool>(
     let (small, large) = (&bounds.reciprocal_min[at], &bounds.reciprocal_max[at]);
     let amount = view.amounts[slot];
     // The mean has this dimension's own request in it, with this factor.
-    let factor = if BEST { view.weights[slot] } else { 1.0 / as_f64(width) };
+    let factor = if BEST { view.weights[slot] } else { 1.0 / width as f64 };
     let (mut least, mut most) = ([0.0; LANES], [0.0; LANES]);
     for lane in 0..LANES {
         let (low, high) = (amount * small[lane], amount * large[lane]);
@@ -321,7 +320,7 @@ fn mean_range<const BEST: bool>(
     let (mut small, mut large) = ([0.0; LANES], [0.0; LANES]);
     for slot in 0..width {
         let at = parent * width + slot;
-        let factor = if BEST { view.weights[slot] } else { 1.0 / as_f64(width) };
+        let factor = if BEST { view.weights[slot] } else { 1.0 / width as f64 };
         let amount = factor * view.amounts[slot];
         for lane in 0..LANES {
             small[lane] += amount * bounds.reciprocal_min[at][lane];
@@ -350,9 +349,9 @@ fn varied_bounds<const BEST: bool>(
             if BEST {
                 let over = nearest_zero(least[lane], most[lane]);
                 let slope = view.slope[slot];
-                let shift = (2.0 * least[lane] - slope, 2.0 * most[lane] - slope);
+                let shift = (2.0 * least[lane] + slope, 2.0 * most[lane] + slope);
                 let value = least_product(shift, (low[lane], high[lane]));
-                keys[lane] += weight * (over * over + view.stranding[slot] + value);
+                keys[lane] += weight * (over * over + view.constant[slot] + value);
             } else {
                 let new = nearest_zero(low[lane] + least[lane], high[lane] + most[lane]);
                 keys[lane] += weight * (new * new);
@@ -468,7 +467,7 @@ fn change_lanes(
     change
 }
 
-/// See [`change_lanes`].
+/// Calls [`change_lanes`] with the width as a constant for the usual widths.
 #[inline(never)]
 pub(super) fn change_bounds(
     bounds: &Bounds,

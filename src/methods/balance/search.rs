@@ -7,11 +7,11 @@
 //! and all its node indexes are larger.
 
 use super::TIE;
-use super::engine::{Choice, Engine, Request};
+use super::decision::{Choice, Request, least};
 use super::index::{Bounds, Index, LANES, Lane, NO_NODE, Section};
 use super::params::Mode;
-use super::plain::least;
 use super::score::{Terms, View, change_bounds, key_bounds, keys, score_of};
+use super::scorer::Scorer;
 use phalanx_core::{NodeIdx, NodeSet};
 
 /// Rounding errors of scores and bounds stay far below this; see [`TIE`].
@@ -27,14 +27,27 @@ pub(super) struct Scratch {
 
 /// One request against the index.
 pub(super) struct Search<'a> {
-    engine: &'a Engine,
+    scorer: &'a Scorer,
     index: &'a Index,
     scratch: &'a mut Scratch,
     /// `None`: all nodes.
     candidates: Option<&'a NodeSet>,
     request: &'a Request<'a>,
+    poll_start: usize,
     mode: Mode,
     hold: bool,
+}
+
+/// One decision's inputs.
+#[derive(Clone, Copy)]
+pub(super) struct Ask<'a> {
+    pub(super) index: &'a Index,
+    pub(super) candidates: &'a NodeSet,
+    /// `None`: every node is a candidate.
+    pub(super) mask: Option<&'a NodeSet>,
+    pub(super) request: &'a Request<'a>,
+    pub(super) weights: &'a [f64],
+    pub(super) poll_start: usize,
 }
 
 /// The nodes of least score found so far.
@@ -129,7 +142,7 @@ impl First {
     }
 }
 
-/// As [`least`] orders choices.
+/// Orders scores as [`least`] orders choices.
 fn order(found: &mut [(f64, u32)], wanted: usize) {
     found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let mut start = 0;
@@ -143,39 +156,34 @@ fn order(found: &mut [(f64, u32)], wanted: usize) {
 
 impl<'a> Search<'a> {
     /// Prepares the search: one view and its terms for each section.
-    pub(super) fn new(
-        engine: &'a Engine,
-        index: &'a Index,
-        scratch: &'a mut Scratch,
-        candidates: Option<&'a NodeSet>,
-        request: &'a Request<'a>,
-        weights: &[f64],
-    ) -> Self {
-        let mode = engine.params.mode;
+    pub(super) fn new(scorer: &'a Scorer, scratch: &'a mut Scratch, ask: &Ask<'a>) -> Self {
+        let Ask { index, mask: candidates, request, poll_start, .. } = *ask;
+        let mode = scorer.params.mode;
         scratch.views.resize_with(index.sections.len(), View::default);
         scratch.terms.resize_with(index.sections.len(), Terms::default);
         for (at, section) in index.sections.iter().enumerate() {
             let view = &mut scratch.views[at];
-            view.fill(engine, &section.dims, request.amounts, weights);
+            let best = &scorer.params.best;
+            view.fill(&scorer.nodes, best, &section.dims, request.amounts, ask.weights);
             if let Some(reciprocal) = &section.uniform {
                 view.terms(mode, reciprocal, &mut scratch.terms[at]);
             }
         }
-        let hold = engine.holds(request);
-        Self { engine, index, scratch, candidates, request, mode, hold }
+        let hold = scorer.holds(request);
+        Self { scorer, index, scratch, candidates, request, poll_start, mode, hold }
     }
 
     /// The figures of one node.
     pub(super) fn figures(&self, node: NodeIdx) -> Choice {
         let view = &self.scratch.views[self.index.section_of(node.at())];
-        self.engine.figures(node, view, self.request.amounts)
+        self.scorer.figures(node, view, self.request.amounts)
     }
 
     /// Whether `node` may be chosen at all.
     fn allowed(&self, node: u32) -> bool {
         node != NO_NODE
             && self.candidates.is_none_or(|set| set.contains(NodeIdx::from(node)))
-            && (!self.request.whole_node || self.engine.is_idle(node as usize))
+            && (!self.request.whole_node || self.scorer.nodes.is_idle(node as usize))
     }
 
     /// The `wanted` nodes of least score, as the plain scan orders them; all
@@ -291,8 +299,8 @@ impl<'a> Search<'a> {
             hits &= hits - 1;
             let (mut key, node) = (found[lane], nodes[lane]);
             // The bounds leave it out: it is never below 0.
-            if key < f64::INFINITY && self.engine.demand.is_some() {
-                key += self.engine.fragment_term(node as usize, self.request.amounts);
+            if key < f64::INFINITY && self.scorer.demand.is_some() {
+                key += self.scorer.fragment_term(node as usize, self.request.amounts);
             }
             if key > max {
                 continue;
@@ -308,7 +316,7 @@ impl<'a> Search<'a> {
     }
 
     fn accepts(&self, node: NodeIdx) -> bool {
-        self.engine.accepts(&self.figures(node), self.hold)
+        self.scorer.accepts(&self.figures(node), self.hold)
     }
 
     /// Mode seed: the first `wanted` nodes in poll order that fit and accept,
@@ -331,7 +339,7 @@ impl<'a> Search<'a> {
 
     /// Candidates from the poll pointer on, around once.
     fn poll_order(&self) -> impl Iterator<Item = NodeIdx> + use<'a> {
-        let (start, len) = (self.engine.poll_start, self.engine.len);
+        let (start, len) = (self.poll_start, self.scorer.nodes.len);
         let set = self.candidates;
         let order = (start..len).chain(0..start.min(len)).map(NodeIdx::new);
         order.filter(move |node| set.is_none_or(|set| set.contains(*node)))
@@ -340,14 +348,14 @@ impl<'a> Search<'a> {
     /// The figures of a polled node if it fits and accepts.
     fn polled(&self, node: NodeIdx) -> Option<Choice> {
         let fits =
-            self.allowed(node.raw()) && self.engine.node_fits(node.at(), self.request.amounts);
+            self.allowed(node.raw()) && self.scorer.nodes.fits(node.at(), self.request.amounts);
         let choice = fits.then(|| self.figures(node))?;
-        self.engine.accepts(&choice, self.hold).then_some(choice)
+        self.scorer.accepts(&choice, self.hold).then_some(choice)
     }
 
     fn first_by_index(&self, wanted: usize) -> Vec<Choice> {
         let mut first = First { wanted, found: Vec::new(), before: u32::MAX };
-        let start = self.engine.poll_start;
+        let start = self.poll_start;
         for (at, section) in self.index.sections.iter().enumerate() {
             if self.scratch.views[at].misfit {
                 continue;
@@ -395,10 +403,10 @@ impl<'a> Search<'a> {
         earliest < before
     }
 
-    /// How many nodes the poll passes before it comes to `node`.
+    /// Number of nodes that the poll passes before it comes to `node`.
     fn poll_position(&self, node: u32, start: usize) -> u32 {
         let at = node as usize;
-        to_u32(if at >= start { at - start } else { at + self.engine.len - start })
+        to_u32(if at >= start { at - start } else { at + self.scorer.nodes.len - start })
     }
 
     fn poll_group(&self, at: usize, group: usize, start: usize, first: &mut First) {
@@ -427,7 +435,7 @@ impl<'a> Search<'a> {
                 continue;
             }
             let choice = self.figures(NodeIdx::from(node));
-            if self.engine.accepts(&choice, self.hold) {
+            if self.scorer.accepts(&choice, self.hold) {
                 first.push(self.poll_position(node, start), choice);
             }
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How long one placement decision takes, as the daemon asks: `cargo bench
+//! Time of one placement decision, as the daemon asks for it: `cargo bench
 //! --bench balance`.
 //!
 //! 10,000 nodes, four dimensions, jobs beginning and ending between the
@@ -61,7 +61,7 @@ fn candidates(kind: &str, rng: &mut Rng) -> NodeSet {
     set
 }
 
-/// What decides.
+/// The rules that decide.
 struct Form {
     name: &'static str,
     mode: Mode,

@@ -22,7 +22,7 @@ use phalanx_methods::bag::{
 /// One instance: task type and tasks of each user in the order of arrival.
 type Instance = Vec<(usize, u64)>;
 
-/// How far the seed's rule may be from the authors' raw results. Their code
+/// Allowed distance of the seed's rule from the authors' raw results. Their code
 /// truncates energies to integers while it sorts, adds rounded tasks to the load
 /// of the wrong machine and reports the fractional value of the last user;
 /// emulating that gives their numbers to all digits. In experiment 1, where both

@@ -46,7 +46,7 @@ fn job(mix: [u32; 3], rng: &mut Rng) -> [u64; DIMS] {
     }
 }
 
-/// What a policy sees of one node: request, in use, total.
+/// A policy's view of one node: request, in use, total.
 fn score(policy: &str, request: &Row, used: &Row, total: &Row) -> f64 {
     let own: Vec<usize> = (0..DIMS).filter(|&dim| total[dim] > 0.0).collect();
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How good the bisection method is: the course cases beside the published results, and
+//! Quality of the bisection method: the course cases beside the published results, and
 //! a generated large problem beside its lower bound.
 //!
 //!     cargo run --release --example bisect_quality -- [--large] [FILE...]

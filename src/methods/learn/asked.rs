@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which GRES kinds runs asked for, and when last.
+//! GRES kinds that runs asked for, with the time of the latest run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// Kinds that are remembered; Slurm has few.
 const KINDS_MAX: usize = 64;
 
-/// When the latest run ended that asked for a GRES kind, unix seconds.
+/// End of the latest run that asked for a GRES kind, unix seconds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Asked {
     newest_s: BTreeMap<Arc<str>, i64>,

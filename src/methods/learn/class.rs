@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which jobs are alike, and which nodes: the keys under which runs are remembered.
+//! Classes of jobs and of nodes: the keys under which runs are remembered.
 //!
-//! Job type (methods.md, section 1 (f)): account or user, job name or declared class, TRES shape.
+//! Job type (`docs/methods.md`, section Gangs): account or user, job name or declared class, TRES
+//! shape.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use phalanx_core::snapshot::{Job, Node};
 /// Bytes of one part of a key; longer text is cut.
 const PART_BYTES_MAX: usize = 96;
 
-/// What tells jobs of different types apart.
+/// Parts of a job class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClassKey {
@@ -35,10 +36,10 @@ pub enum ClassKey {
     Qos,
 }
 
-/// What the product takes: methods.md's job type.
+/// The default: the job type of section Gangs of `docs/methods.md`.
 pub const CLASS_BY_DEFAULT: [ClassKey; 3] = [ClassKey::Account, ClassKey::Name, ClassKey::Shape];
 
-/// What tells nodes of different classes apart.
+/// Parts of a node class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeKey {
@@ -55,11 +56,11 @@ pub enum NodeKey {
     Weight,
 }
 
-/// What the product takes.
+/// The default.
 pub const NODE_CLASS_BY_DEFAULT: [NodeKey; 4] =
     [NodeKey::Features, NodeKey::Cpus, NodeKey::Memory, NodeKey::Gres];
 
-/// What a job's class is made of; empty text where something is not known.
+/// Facts about a job from which its class is made; empty text where one is not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JobTraits<'a> {
     /// Account.

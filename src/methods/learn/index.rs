@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How fast the exploration bonus grows with the slot (formula 11).
+/// Growth of the exploration bonus with the slot (formula 11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Growth {
@@ -50,7 +50,7 @@ pub fn confidence_index(delta: f64, linear: f64, variance: f64) -> f64 {
     delta + linear + variance.max(0.0).sqrt()
 }
 
-/// What decides how strongly little-tried edges are preferred in one slot.
+/// Strength of the preference for little-tried edges in one slot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Exploration {
     /// Growth of the bonus.

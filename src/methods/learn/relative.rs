@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How much of a difference between node classes to believe.
+//! Shrinkage of the differences between node classes.
 //!
 //! Runs of one job class differ for many reasons, the nodes being one of them. With two runs of
 //! 5 and 30 s on two classes of nodes nothing is known yet if runs differ that much on one class
@@ -29,7 +29,7 @@ const NOISE_RUNS: f64 = 8.0;
 /// Runs that the noise of all job classes counts as beside that of one.
 const COMMON_RUNS: f64 = 4.0;
 
-/// What runs on equal nodes differed by, over all job classes.
+/// Differences of runs on equal nodes, over all job classes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Noise {
     squares: f64,

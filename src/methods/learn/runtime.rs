@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How long a job will run, learned from jobs that have ended.
+//! Prediction of a job's runtime, learned from jobs that have ended.
 //!
-//! What a user asks for says little: limits are generous, and many jobs fail in
+//! Requests say little about it: limits are generous, and many jobs fail in
 //! their first seconds. [`Runtimes`] keeps, for every user and class of job,
 //! fading sums of the runtimes seen and of their reciprocals. A prediction goes
 //! down from all jobs with a like limit over the user to the user's class, and
@@ -21,19 +21,19 @@ use phalanx_core::number::as_f64;
 
 /// Runtimes below this count as this, seconds: the tau of the bounded slowdown.
 pub const SHORTEST_S: f64 = 10.0;
-/// What an older observation still weighs after each new one.
+/// Weight of an older observation after each new one.
 const FADE: f64 = 0.9;
 /// The same for what is common to all users.
 const FADE_COMMON: f64 = 0.999;
 /// Observations that the level above counts as.
 const PRIOR: f64 = 1.0;
 
-/// What is known of a job when it arrives.
+/// Facts about a job that are known when it arrives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JobClass {
     /// User id.
     pub user: u64,
-    /// What tells the user's programs apart (executable, job name); 0: unknown.
+    /// Number of the user's program (executable, job name); 0: unknown.
     pub class: u64,
     /// The user's limit, seconds.
     pub limit_s: u64,
@@ -59,7 +59,7 @@ impl JobClass {
     }
 }
 
-/// What a job without limit counts as having, seconds.
+/// Limit that a job without one counts as having, seconds.
 pub const NO_LIMIT_S: u64 = 30 * 86_400;
 
 /// A number for a name, the same on every machine (FNV-1a); 0 for none.
@@ -74,7 +74,7 @@ pub fn tells_runtime(state: &str) -> bool {
     !matches!(word, "NODE_FAIL" | "BOOT_FAIL" | "PREEMPTED" | "REQUEUED" | "REVOKED" | "")
 }
 
-/// What a job is expected to do.
+/// Expectation of a job's runtime.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     /// Expected runtime, seconds; at most the limit.
@@ -115,7 +115,7 @@ impl Tally {
     }
 }
 
-/// What is known of one user beside the streams.
+/// Sums of one user beside the streams.
 #[derive(Debug, Clone, Copy, Default)]
 struct User {
     /// Shares of the limit used.
@@ -148,7 +148,7 @@ impl Runtimes {
         self.streams.get(&(1, job.user, 0, 0, 0)).map_or(0.0, |tally| tally.count)
     }
 
-    /// What such a job is expected to do.
+    /// Predicts the runtime of such a job.
     pub fn predict(&self, job: &JobClass) -> Prediction {
         let user = self.users.get(&job.user).copied().unwrap_or_default();
         let by_share = user.errors[1] < user.errors[0];

@@ -12,8 +12,9 @@ use super::index::{Exploration, variance_proxy};
 use super::moments::{Fading, Moments, Observation, Spread};
 use super::relative::{EFFECT, Expected, Noise, OWN_EFFECT, effects};
 use phalanx_core::limits;
+use phalanx_core::problem::InputError;
 
-/// How the table forgets, shrinks and stays bounded.
+/// Options of the table: forgetting, shrinkage and bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpeedsOptions {
     /// Age at which a run counts half, seconds; infinite never forgets.
@@ -37,24 +38,12 @@ impl Default for SpeedsOptions {
     }
 }
 
-/// Why an option or a run was refused; nothing changed.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("{name}: must be {expected}, got {got}")]
-pub struct SpeedsError {
-    /// Name of the value.
-    pub name: &'static str,
-    /// Accepted range.
-    pub expected: &'static str,
-    /// Given value.
-    pub got: f64,
-}
-
 /// A node that a run had, with the class it is of; empty where that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunNode<'a> {
     /// NodeName.
     pub name: &'a str,
-    /// See [`node_class_of`](super::node_class_of).
+    /// Its class, see [`node_class_of`](super::node_class_of).
     pub class: &'a str,
 }
 
@@ -66,14 +55,14 @@ pub enum Source {
     Node,
     /// Other nodes of its class.
     NodeClass,
-    /// Other node classes: nobody of its own was tried, hence the count is 0.
+    /// Other node classes: no node of its own was tried, hence the count is 0.
     JobClass,
-    /// Nobody's: the job class is not known.
+    /// No origin: the job class is not known.
     #[default]
     Nothing,
 }
 
-/// What a planner should believe of one job class on one node.
+/// Belief about one job class on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Belief {
     /// Mean speed as a part of the fastest node class's known for this job class: about 1 on the
@@ -83,7 +72,7 @@ pub struct Belief {
     pub count: f64,
     /// Expected seconds of a run; 0 where the job class is not known.
     pub seconds: f64,
-    /// Where it comes from.
+    /// Its origin.
     pub source: Source,
 }
 
@@ -109,7 +98,7 @@ struct JobClass {
     all: Moments,
 }
 
-/// What the job classes of one program say of node classes, whatever their shapes.
+/// Statistics of node classes over the job classes of one program, whatever their shapes.
 #[derive(Debug, Clone, Default)]
 struct Family {
     /// Logarithm of a run's speed over the mean of its job class.
@@ -172,8 +161,7 @@ impl Speeds {
     ///
     /// # Errors
     /// A half-life that is not above 0, a negative strength, or no room for anything.
-    pub fn new(options: SpeedsOptions) -> Result<Speeds, SpeedsError> {
-        let bad = |name, expected, got| Err(SpeedsError { name, expected, got });
+    pub fn new(options: SpeedsOptions) -> Result<Speeds, InputError> {
         if options.half_life_s.is_nan() || options.half_life_s <= 0.0 {
             return bad("half_life_s", "above 0", options.half_life_s);
         }
@@ -201,7 +189,7 @@ impl Speeds {
         family: Option<&str>,
         nodes: &[RunNode<'_>],
         run: &Observation,
-    ) -> Result<(), SpeedsError> {
+    ) -> Result<(), InputError> {
         check(run)?;
         let taught = self.taught(class, nodes, run.end_s);
         let half_life_s = self.options.half_life_s;
@@ -247,13 +235,13 @@ impl Speeds {
     /// Adds the energy of a run that was learned before it was known.
     ///
     /// # Errors
-    /// As [`Speeds::learn`]; nothing is learned then.
+    /// Fails as [`Speeds::learn`] does; nothing is learned then.
     pub fn learn_energy(
         &mut self,
         class: &str,
         nodes: &[RunNode<'_>],
         run: &Observation,
-    ) -> Result<(), SpeedsError> {
+    ) -> Result<(), InputError> {
         check(run)?;
         let half_life_s = self.options.half_life_s;
         let taught = self.taught(class, nodes, run.end_s);
@@ -278,7 +266,7 @@ impl Speeds {
         self.asked.add(tres, end_s)
     }
 
-    /// When the latest run ended that asked for a GRES kind, unix seconds.
+    /// End of the latest run that asked for a GRES kind, unix seconds.
     #[must_use]
     pub fn asked_s(&self, gres: &str) -> Option<i64> {
         self.asked.newest_s(gres)
@@ -329,7 +317,7 @@ impl Speeds {
         self.families.retain(|_, family| family.newest_s >= from);
     }
 
-    /// What a planner should believe of job class `class` on `node` of class `node_class` at
+    /// Belief about job class `class` on `node` of class `node_class` at
     /// `now_s`, unix seconds.
     ///
     /// The node's own runs, shrunk towards the rest of its class (the class without the node, so
@@ -365,7 +353,7 @@ impl Speeds {
         Belief { speed, count: 0.0, seconds, source: Source::JobClass }
     }
 
-    /// What a planner should believe of a job class of this family on every class of nodes: the
+    /// Beliefs about a job class of this family on every class of nodes: the
     /// measured speeds, as far as they differ by more than runs differ anyway. See `relative.rs`.
     #[must_use]
     pub fn trust(&self, class: &str, family: Option<&str>, now_s: i64) -> Trust<'_> {
@@ -412,7 +400,7 @@ impl Speeds {
         found.map_or(Stat::default(), |(job, m)| m.speed(job.all.has_work(), now_s, half_life_s))
     }
 
-    /// ETC of methods.md, section 4: weight and mean of the seconds of a run of this job class on
+    /// ETC of `docs/methods.md`, Bags: weight and mean of the seconds of a run of this job class on
     /// this node class; count 0 where none was seen.
     #[must_use]
     pub fn etc(&self, class: &str, node_class: &str, now_s: i64) -> Stat {
@@ -420,7 +408,7 @@ impl Speeds {
         found.map_or(Stat::default(), |(_, m)| m.seconds(now_s, self.options.half_life_s))
     }
 
-    /// APC of methods.md, section 4, from measured energy: weight and mean of the watts of a run
+    /// APC of `docs/methods.md`, Bags, from measured energy: weight and mean of the watts of a run
     /// of this job class on this node class, all its nodes together; count 0 where none was
     /// measured.
     #[must_use]
@@ -520,7 +508,7 @@ impl JobClass {
     }
 }
 
-/// What to believe of one job class, by class of nodes.
+/// Beliefs about one job class, by class of nodes.
 #[derive(Debug, Clone)]
 pub struct Trust<'a> {
     table: &'a Speeds,
@@ -587,8 +575,7 @@ fn named<'a>(of: &'a BTreeMap<u32, Moments>, names: &Names) -> Vec<(Arc<str>, &'
     list
 }
 
-fn check(run: &Observation) -> Result<(), SpeedsError> {
-    let bad = |name, expected, got| Err(SpeedsError { name, expected, got });
+fn check(run: &Observation) -> Result<(), InputError> {
     let positive = |x: f64| x.is_finite() && x > 0.0;
     if !positive(run.seconds) {
         return bad("seconds", "finite and above 0", run.seconds);
@@ -600,4 +587,8 @@ fn check(run: &Observation) -> Result<(), SpeedsError> {
         }
         _ => Ok(()),
     }
+}
+
+fn bad<T>(name: &str, expected: &str, got: f64) -> Result<T, InputError> {
+    Err(InputError::new(name, format!("must be {expected}, got {got}")))
 }

@@ -4,12 +4,12 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-/// Where the work goes.
+/// The partition of the work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Answer {
     /// Units of work that each node should have.
     pub target: Vec<u64>,
-    /// What moves, in the order in which it was decided.
+    /// Moves of items, in the order in which they were decided.
     pub transfers: Vec<TransferAnswer>,
     /// Items of each node; only when items were given.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a node can do, from what was measured there: the three evaluation
+//! Capability of a node by values measured there: the three evaluation
 //! methods of the source, and CPU usage from `/proc/stat`.
 
 use std::str::FromStr;
@@ -54,7 +54,7 @@ pub struct CpuTimes {
     pub idle_ticks: u64,
 }
 
-/// Why a text has no CPU times.
+/// An error of a text that has no CPU times.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CpuTimesError {
     /// No line begins with the word `cpu`.
@@ -67,7 +67,7 @@ pub enum CpuTimesError {
         place: usize,
         /// Name of the counter.
         name: &'static str,
-        /// What stands there.
+        /// Text found there.
         found: String,
     },
 }

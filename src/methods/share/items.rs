@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which items move: first those whose data the receiver has.
+//! Choice of the items that move: first those whose data the receiver has.
 
 use std::collections::{BTreeMap, VecDeque};
 

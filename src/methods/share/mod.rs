@@ -6,7 +6,7 @@
 //! ways to tell what a node can do from what was measured there.
 //!
 //! # Source
-//! methods.md section 3: Algorithm 1, the load partition of the information
+//! `docs/methods.md`, section Share: Algorithm 1, the load partition of the information
 //! framework for task scheduling.
 
 mod answer;
@@ -31,7 +31,7 @@ use phalanx_core::problem::InputError;
 ///
 /// # Example
 /// ```
-/// use phalanx::share::{Problem, solve};
+/// use phalanx_methods::share::{Problem, solve};
 /// let problem = Problem {
 ///     nodes: vec!["n0".into(), "n1".into()],
 ///     capability: vec![1.0, 1.0],

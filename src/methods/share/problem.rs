@@ -14,7 +14,7 @@ use phalanx_core::problem::{InputError, distinct, length, present};
 pub struct Problem {
     /// Names, all different; their order breaks ties.
     pub nodes: Vec<String>,
-    /// What each node can do, relative to the others, >= 0.
+    /// Capability of each node, relative to the others, >= 0.
     pub capability: Vec<f64>,
     /// Units of work that lie on each node.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]

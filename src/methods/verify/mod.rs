@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Independent checker: what a placement has to satisfy, from plain numbers.
+//! Independent checker of placements, from plain numbers.
 //!
 //! Shares no code with the methods that make placements, so that a defect
 //! there does not hide here. It is used before a plan is published and in the
@@ -10,13 +10,13 @@ use std::fmt;
 /// One job's placement to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// How the job is called in messages.
+    /// Name of the job in messages.
     pub job: String,
     /// Positions of its nodes.
     pub nodes: Vec<usize>,
-    /// How many nodes it must have.
+    /// Number of nodes that it must have.
     pub nodes_wanted: usize,
-    /// What it takes on each of them, by dimension, in ticks.
+    /// Amounts that it takes on each of them, by dimension, in ticks.
     pub request: Vec<u64>,
     /// Whether nothing else may be on its nodes.
     pub whole_node: bool,
@@ -24,7 +24,7 @@ pub struct Placement {
     pub candidates: Option<Vec<bool>>,
 }
 
-/// What is wrong with a placement.
+/// A rule that a placement breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The job.
@@ -42,7 +42,7 @@ impl fmt::Display for Violation {
 /// Checks placements that hold at the same time on nodes with `total` and
 /// `used` (each node's amounts by dimension, in ticks): every job has exactly
 /// its number of nodes, all different, existing and among its candidates; no
-/// dimension of any node is exceeded by a job that takes some of it; nobody
+/// dimension of any node is exceeded by a job that takes some of it; no job
 /// shares a whole node.
 ///
 /// # Errors

@@ -10,8 +10,8 @@
 //! array take their CPUs out of the count.
 
 mod model;
+mod preferences;
 mod schedule;
-mod steers;
 #[cfg(test)]
 mod tests;
 
@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::ends::Outlook;
-use crate::room::Room;
-use crate::steer::{Method, MethodReport, Steering};
+use crate::preference::{Method, MethodPlan, MethodReport};
+use crate::usage::NodeUsage;
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_methods::bag::{self, Mode, Options, SolveError};
 
@@ -36,7 +36,7 @@ pub struct Seconds {
     pub count: f64,
 }
 
-/// Where watts come from.
+/// Source of a power figure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WattsFrom {
@@ -56,11 +56,11 @@ pub enum WattsFrom {
 pub struct Watts {
     /// Watts.
     pub watts: f64,
-    /// Where from.
+    /// Its source.
     pub from: WattsFrom,
 }
 
-/// What was learned and configured, by names.
+/// Learned and configured values, by names.
 pub trait Knowledge {
     /// Class of a job.
     fn job_class(&self, job: &Job) -> String;
@@ -74,7 +74,7 @@ pub trait Knowledge {
     fn idle_watts(&self, node_class: &str) -> f64;
 }
 
-/// What a loss-making array does.
+/// Treatment of an array that makes a loss.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Loss {
     /// Runs where it costs least.
@@ -84,7 +84,7 @@ pub enum Loss {
     Wait,
 }
 
-/// How bags are planned.
+/// Settings of the bag method.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Form of the method.
@@ -100,8 +100,8 @@ pub struct Settings {
     /// Without any price a task earns this many times its least energy cost.
     pub margin: f64,
     /// Tasks rather wait than go where the plan does not want them.
-    pub strict: bool,
-    /// See [`Loss`].
+    pub required: bool,
+    /// Treatment of arrays that make a loss.
     pub loss: Loss,
     /// Longest wait of a loss-making array since its submission, seconds.
     pub wait_max_s: u64,
@@ -122,7 +122,7 @@ impl Default for Settings {
             task_price: 0.0,
             price: BTreeMap::new(),
             margin: 1.3,
-            strict: false,
+            required: false,
             loss: Loss::Run,
             wait_max_s: 3600,
             power_cap: None,
@@ -132,18 +132,18 @@ impl Default for Settings {
     }
 }
 
-/// What one plan is made from.
+/// Inputs of one plan.
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
     /// Queue and nodes.
     pub snapshot: &'a Snapshot,
     /// Usage in the snapshot's node order.
-    pub rooms: &'a [Room],
+    pub usages: &'a [NodeUsage],
     /// Unix milliseconds.
     pub now_ms: u64,
-    /// What is expected of other jobs.
+    /// Expected ends of other jobs.
     pub outlook: &'a Outlook,
-    /// What is known.
+    /// Learned and configured values.
     pub knowledge: &'a dyn Knowledge,
     /// Settings.
     pub settings: &'a Settings,
@@ -197,7 +197,7 @@ fn solve<'a>(
 /// Plans the arrays of a snapshot: with the CPUs that other jobs do not hold,
 /// and again with those that they are expected to give back before that plan
 /// ends. The better plan counts.
-pub fn plan(inputs: &Inputs<'_>) -> Steering {
+pub fn plan(inputs: &Inputs<'_>) -> MethodPlan {
     let mut report = MethodReport {
         method: Method::Bag.as_str().to_owned(),
         mode: name_of(inputs.settings.mode).to_owned(),
@@ -216,10 +216,10 @@ pub fn plan(inputs: &Inputs<'_>) -> Steering {
         (Ok(None), later) => later,
         (first, _) => first,
     };
-    let steers = match best {
+    let preferences = match best {
         Ok(Some(found)) => {
             report = found.report;
-            steers::make(inputs, &found.model, &found.split, &report)
+            preferences::make(inputs, &found.model, &found.split, &report)
         }
         Ok(None) => Vec::new(),
         Err((error, jobs)) => {
@@ -228,8 +228,8 @@ pub fn plan(inputs: &Inputs<'_>) -> Steering {
             Vec::new()
         }
     };
-    report.starts = steers.len() as u64;
-    Steering { steers, ..Steering::new(Method::Bag, report) }
+    report.starts = preferences.len() as u64;
+    MethodPlan { preferences, ..MethodPlan::new(Method::Bag, report) }
 }
 fn name_of(mode: Mode) -> &'static str {
     Mode::ALL.iter().find(|(_, known)| *known == mode).map_or("", |(name, _)| name)

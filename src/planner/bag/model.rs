@@ -10,7 +10,7 @@ use fixedbitset::FixedBitSet;
 
 use crate::bag::{Inputs, Loss, Seconds, Watts};
 use crate::eligible::eligible;
-use crate::room::{Level, Room};
+use crate::usage::{Level, NodeUsage};
 use phalanx_core::comment;
 use phalanx_core::limits::BAG_PLACES_MAX;
 use phalanx_core::number::as_f64;
@@ -109,10 +109,10 @@ impl<'a> Model<'a> {
         model.give_back(inputs, &arrays, &mut foreign, horizon_s);
         for (node, class) in model.class_of.iter().enumerate() {
             let up = inputs.snapshot.nodes.get(node).is_some_and(|n| n.available);
-            if let (true, Some(class), Some(room)) =
-                (up, model.classes.get_mut(*class), inputs.rooms.get(node))
+            if let (true, Some(class), Some(usage)) =
+                (up, model.classes.get_mut(*class), inputs.usages.get(node))
             {
-                class.cpus += as_f64(room.cpus.total.saturating_sub(foreign[node]));
+                class.cpus += as_f64(usage.cpus.total.saturating_sub(foreign[node]));
                 class.nodes.push(u32::try_from(node).unwrap_or(u32::MAX));
             }
         }
@@ -264,15 +264,15 @@ impl<'a> Model<'a> {
     ) -> Vec<(f64, f64)> {
         let mut slots = vec![(0.0, 0.0); self.classes.len()];
         for node in place.ones() {
-            let (Some(room), Some(&class)) = (inputs.rooms.get(node), self.class_of.get(node))
+            let (Some(usage), Some(&class)) = (inputs.usages.get(node), self.class_of.get(node))
             else {
                 continue;
             };
-            let holds = capacity(room, foreign.get(node).copied().unwrap_or(0), need);
+            let holds = capacity(usage, foreign.get(node).copied().unwrap_or(0), need);
             if holds > 0 {
                 slots[class].0 += as_f64(holds);
-                let cpus = if need.whole { room.cpus.total } else { need.cpus };
-                slots[class].1 = as_f64(cpus) / as_f64(room.cpus.total.max(1));
+                let cpus = if need.whole { usage.cpus.total } else { need.cpus };
+                slots[class].1 = as_f64(cpus) / as_f64(usage.cpus.total.max(1));
             }
         }
         slots
@@ -374,7 +374,7 @@ struct Array<'a> {
     running: Vec<(usize, &'a Job)>,
 }
 
-/// What a task earns: its comment's word, the price of a task, that of its
+/// Earnings of a task: the price in its comment, the price of a task, that of its
 /// resources for its mean time, or a margin on its energy.
 fn price(inputs: &Inputs<'_>, bag: &Bag<'_>) -> f64 {
     let settings = inputs.settings;
@@ -410,7 +410,7 @@ fn waits(inputs: &Inputs<'_>, bag: &Bag<'_>) -> bool {
     let cheaper =
         |&(begins_s, price): &(u64, f64)| begins_s < left && price < settings.energy_price;
     settings.loss == Loss::Wait
-        && settings.strict
+        && settings.required
         && settings.ahead.iter().any(cheaper)
         && bag.price < settings.energy_price * bag.least_joules()
 }
@@ -428,16 +428,16 @@ fn foreign_cpus(inputs: &Inputs<'_>, arrays: &[Array<'_>]) -> Vec<u64> {
 }
 
 /// Tasks of this need that the node holds when only these are on it.
-fn capacity(room: &Room, foreign: u64, need: &Need) -> u64 {
+fn capacity(usage: &NodeUsage, foreign: u64, need: &Need) -> u64 {
     if need.whole || need.all_memory {
-        return u64::from(room.could_hold(need) && foreign == 0);
+        return u64::from(usage.could_hold(need) && foreign == 0);
     }
-    let mut holds = room.cpus.total.saturating_sub(foreign) / need.cpus.max(1);
-    let memory = room.memory_mb.total.checked_div(need.memory_mb);
+    let mut holds = usage.cpus.total.saturating_sub(foreign) / need.cpus.max(1);
+    let memory = usage.memory_mb.total.checked_div(need.memory_mb);
     holds = holds.min(memory.unwrap_or(u64::MAX));
     let total = |levels: &[Level], at: u32| levels.get(at as usize).map_or(0, |l| l.total);
     for &(kind, gres_type, count) in &need.gres {
-        let has = gres_type.map_or_else(|| total(&room.kinds, kind), |t| total(&room.types, t));
+        let has = gres_type.map_or_else(|| total(&usage.kinds, kind), |t| total(&usage.types, t));
         holds = holds.min(has.checked_div(count).unwrap_or(u64::MAX));
     }
     holds
@@ -459,7 +459,7 @@ fn waits_for_nodes(job: &Job) -> bool {
         )
 }
 
-/// What decides which nodes a job may use at all.
+/// Options of a job that decide which nodes it may use at all.
 type Where<'a> = (&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
 #[derive(Default)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a plan promises: the makespan when whole tasks run on whole slots, and
+//! Promises of a plan: the makespan when whole tasks run on whole slots, and
 //! with it energy and profit.
 
 use std::cmp::Reverse;
@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 
 use crate::bag::Inputs;
 use crate::bag::model::Model;
-use crate::steer::{BagRow, BagShare, MethodReport};
+use crate::preference::{BagRow, BagShare, MethodReport};
 use phalanx_core::number::as_f64;
 use phalanx_methods::bag::Answer;
 

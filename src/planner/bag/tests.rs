@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::cluster::{Held, RunningJob};
 use crate::ends::{End, Outlook};
-use crate::steer::{JobKey, Note};
+use crate::preference::{JobKey, Note};
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::{Builder, JobState, Partition};
 
@@ -98,18 +98,18 @@ fn settings(mode: Mode) -> Settings {
     Settings { mode, energy_price: 1.0, ..Settings::default() }
 }
 
-fn planned(snapshot: &Snapshot, known: &Known, settings: &Settings) -> Steering {
-    let rooms = Room::of_snapshot(snapshot);
+fn planned(snapshot: &Snapshot, known: &Known, settings: &Settings) -> MethodPlan {
+    let usages = NodeUsage::of_snapshot(snapshot);
     let outlook = &Outlook::default();
     let now_ms = 100_000;
-    plan(&Inputs { snapshot, rooms: &rooms, now_ms, outlook, knowledge: known, settings })
+    plan(&Inputs { snapshot, usages: &usages, now_ms, outlook, knowledge: known, settings })
 }
 
-/// Quotas by class of the only steer.
-fn quotas(steering: &Steering) -> BTreeMap<String, u32> {
-    assert_eq!(steering.steers.len(), 1, "{:?}", steering.report);
-    let tiers = steering.steers[0].tiers.iter();
-    tiers.map(|tier| (tier.name.to_string(), tier.quota.unwrap())).collect()
+/// Quotas by class of the only preference.
+fn quotas(method_plan: &MethodPlan) -> BTreeMap<String, u32> {
+    assert_eq!(method_plan.preferences.len(), 1, "{:?}", method_plan.report);
+    let sets = method_plan.preferences[0].sets.iter();
+    sets.map(|set| (set.name.to_string(), set.quota.unwrap())).collect()
 }
 
 fn of(fast: u32, frugal: u32) -> BTreeMap<String, u32> {
@@ -123,9 +123,9 @@ fn the_worked_example_becomes_quotas() {
     {
         let snapshot = snapshot(1, [0, 0], vec![array(5, 12, revenue / 12.0)]);
         for mode in [Mode::Seed, Mode::Best] {
-            let steering = planned(&snapshot, &known(), &settings(mode));
-            assert_eq!(quotas(&steering), expected, "{mode:?}");
-            assert_eq!(steering.report.terms["makespan_s"], makespan);
+            let method_plan = planned(&snapshot, &known(), &settings(mode));
+            assert_eq!(quotas(&method_plan), expected, "{mode:?}");
+            assert_eq!(method_plan.report.terms["makespan_s"], makespan);
         }
         let greedy = planned(&snapshot, &known(), &settings(Mode::Greedy));
         assert_eq!(quotas(&greedy), of(0, 12));
@@ -133,11 +133,13 @@ fn the_worked_example_becomes_quotas() {
         assert_eq!(quotas(&average), of(6, 6));
     }
     let snapshot = snapshot(1, [0, 0], vec![array(5, 12, 40_000.0 / 12.0)]);
-    let steering = planned(&snapshot, &known(), &settings(Mode::Best));
-    assert!((steering.report.objective.unwrap() - 100.0).abs() < 1e-9);
-    assert!((steering.report.terms["profit_per_hour"] - 360_000.0).abs() < 1e-6);
-    assert_eq!(steering.steers[0].key, JobKey::Array(5));
-    let Note::Bag(note) = &steering.steers[0].note else { panic!("{:?}", steering.steers) };
+    let method_plan = planned(&snapshot, &known(), &settings(Mode::Best));
+    assert!((method_plan.report.objective.unwrap() - 100.0).abs() < 1e-9);
+    assert!((method_plan.report.terms["profit_per_hour"] - 360_000.0).abs() < 1e-6);
+    assert_eq!(method_plan.preferences[0].key, JobKey::Array(5));
+    let Note::Bag(note) = &method_plan.preferences[0].note else {
+        panic!("{:?}", method_plan.preferences)
+    };
     assert_eq!((note.bag.pending, note.bag.energy_j), (12, 32_000.0));
 }
 
@@ -145,11 +147,11 @@ fn the_worked_example_becomes_quotas() {
 fn pauses_between_tasks_take_time_but_no_energy() {
     let snapshot = snapshot(1, [0, 0], vec![array(5, 12, 40_000.0 / 12.0)]);
     let settings = Settings { pause_s: 10.0, ..settings(Mode::Best) };
-    let steering = planned(&snapshot, &known(), &settings);
+    let method_plan = planned(&snapshot, &known(), &settings);
     // 20 and 30 s a task: 7 and 5 tasks take 150 s; their energy is 31,000 J.
-    assert_eq!(quotas(&steering), of(7, 5));
-    assert_eq!(steering.report.terms["makespan_s"], 150.0);
-    assert_eq!(steering.report.terms["energy_j"], 31_000.0);
+    assert_eq!(quotas(&method_plan), of(7, 5));
+    assert_eq!(method_plan.report.terms["makespan_s"], 150.0);
+    assert_eq!(method_plan.report.terms["energy_j"], 31_000.0);
 }
 
 #[test]
@@ -159,9 +161,9 @@ fn a_class_with_more_cpus_is_as_much_faster() {
     let mut known = known();
     known.watts = [("fast", 3000.0), ("frugal", 1000.0)].into();
     let snapshot = snapshot(10, [0, 0], vec![array(5, 120, 40_000.0 / 12.0)]);
-    let steering = planned(&snapshot, &known, &settings(Mode::Best));
-    assert_eq!(quotas(&steering), of(80, 40));
-    assert_eq!(steering.report.terms["makespan_s"], 80.0);
+    let method_plan = planned(&snapshot, &known, &settings(Mode::Best));
+    assert_eq!(quotas(&method_plan), of(80, 40));
+    assert_eq!(method_plan.report.terms["makespan_s"], 80.0);
 }
 
 #[test]
@@ -175,8 +177,8 @@ fn drained_nodes_other_jobs_and_forbidden_classes_get_no_task() {
     let only = Job { constraint: Some("fast".into()), ..array(5, 12, 40_000.0 / 12.0) };
     let constrained = snapshot(1, [0, 0], vec![only]);
     for (_, mode) in Mode::ALL {
-        let steering = planned(&constrained, &known(), &settings(mode));
-        assert_eq!(quotas(&steering), of(12, 0), "{mode:?}");
+        let method_plan = planned(&constrained, &known(), &settings(mode));
+        assert_eq!(quotas(&method_plan), of(12, 0), "{mode:?}");
     }
 }
 
@@ -186,24 +188,24 @@ fn running_tasks_are_load_and_the_rest_keeps_the_proportions() {
     let jobs =
         vec![array(5, 4, 40_000.0 / 12.0), running(5, 6, "f1", 100), running(5, 7, "g1", 100)];
     let snapshot = snapshot(1, [1, 1], jobs);
-    let steering = planned(&snapshot, &known(), &settings(Mode::Best));
-    assert_eq!(quotas(&steering), of(3, 1));
-    assert_eq!(steering.report.terms["makespan_s"], 40.0);
-    assert_eq!(steering.report.bags[0].running, 2);
+    let method_plan = planned(&snapshot, &known(), &settings(Mode::Best));
+    assert_eq!(quotas(&method_plan), of(3, 1));
+    assert_eq!(method_plan.report.terms["makespan_s"], 40.0);
+    assert_eq!(method_plan.report.bags[0].running, 2);
 }
 
 #[test]
 fn nodes_that_another_job_gives_back_soon_are_waited_for() {
     let snapshot = snapshot(1, [1, 0], vec![array(5, 12, 40_000.0 / 12.0)]);
-    let rooms = Room::of_snapshot(&snapshot);
+    let usages = NodeUsage::of_snapshot(&snapshot);
     let quotas_until = |end_s| {
         let held = vec![Held { node: 0, cpus: 1, ..Held::default() }];
         let job = RunningJob { id: 99, held, ..RunningJob::default() };
         let outlook = &Outlook { ends: vec![End { end_s, job }], ..Outlook::default() };
         let (knowledge, settings) = (&known(), &settings(Mode::Best));
-        let (snapshot, rooms) = (&snapshot, &rooms);
+        let (snapshot, usages) = (&snapshot, &usages);
         let now_ms = 100_000;
-        plan(&Inputs { snapshot, rooms, now_ms, outlook, knowledge, settings })
+        plan(&Inputs { snapshot, usages, now_ms, outlook, knowledge, settings })
     };
     let soon = quotas_until(110);
     // 9000 in 100 s; one more on the fast node, from 110 on, would be 8000 in 90 s.
@@ -223,9 +225,9 @@ fn without_knowledge_of_every_class_others_decide() {
     let mut no_power = known();
     no_power.watts.remove("fast");
     for known in [no_time, no_power] {
-        let steering = planned(&snapshot, &known, &settings(Mode::Best));
-        assert!(steering.steers.is_empty());
-        assert_eq!(steering.report.jobs, 0);
+        let method_plan = planned(&snapshot, &known, &settings(Mode::Best));
+        assert!(method_plan.preferences.is_empty());
+        assert_eq!(method_plan.report.jobs, 0);
     }
 }
 
@@ -235,18 +237,18 @@ fn loss_makers_run_or_wait_for_a_cheaper_hour_but_not_for_ever() {
     let run = settings(Mode::Best);
     let wait = Settings {
         loss: Loss::Wait,
-        strict: true,
+        required: true,
         wait_max_s: 60,
         ahead: vec![(20, 0.5)],
         ..run.clone()
     };
     let fresh = snapshot(1, [0, 0], vec![job(90)]);
-    let steering = planned(&fresh, &known(), &run);
-    assert!(steering.report.bags[0].loss);
-    assert_eq!(quotas(&steering), of(0, 12));
-    let steering = planned(&fresh, &known(), &wait);
-    assert!(steering.steers[0].strict && steering.steers[0].tiers.is_empty());
-    assert!(steering.report.bags[0].waits);
+    let method_plan = planned(&fresh, &known(), &run);
+    assert!(method_plan.report.bags[0].loss);
+    assert_eq!(quotas(&method_plan), of(0, 12));
+    let method_plan = planned(&fresh, &known(), &wait);
+    assert!(method_plan.preferences[0].required && method_plan.preferences[0].sets.is_empty());
+    assert!(method_plan.report.bags[0].waits);
     // As dear as now, or only after the longest wait: 10 of 60 s are over.
     for ahead in [vec![(20, 1.0)], vec![(50, 0.5)], Vec::new()] {
         let no_relief = Settings { ahead, ..wait.clone() };
@@ -294,11 +296,11 @@ fn one_task_tries_a_class_that_nobody_tried() {
         }
     }
     let snapshot = snapshot(1, [0, 0], vec![array(5, 12, 2500.0)]);
-    let rooms = Room::of_snapshot(&snapshot);
+    let usages = NodeUsage::of_snapshot(&snapshot);
     let settings = settings(Mode::Best);
     let inputs = Inputs {
         snapshot: &snapshot,
-        rooms: &rooms,
+        usages: &usages,
         now_ms: 100_000,
         outlook: &Outlook::default(),
         knowledge: &Untried(known()),

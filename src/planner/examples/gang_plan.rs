@@ -13,8 +13,8 @@ use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::{Builder, Job, Node, Partition, Snapshot};
 use phalanx_methods::learn::ClassKey;
 use phalanx_planner::gang::{Belief, Beliefs, Inputs, Last, Settings, plan};
-use phalanx_planner::room::Room;
-use phalanx_planner::steer::LikeBy;
+use phalanx_planner::preference::JobClassRule;
+use phalanx_planner::usage::NodeUsage;
 
 type Fail = Box<dyn std::error::Error>;
 
@@ -25,8 +25,8 @@ impl Beliefs for Known {
     fn job_type(&self, job: &Job) -> String {
         job.account.to_string()
     }
-    fn like_by(&self) -> LikeBy {
-        LikeBy::new(&[ClassKey::Account])
+    fn job_class_rule(&self) -> JobClassRule {
+        JobClassRule::new(&[ClassKey::Account])
     }
     fn node_class(&self, node: &Node) -> String {
         node.features.first().map(ToString::to_string).unwrap_or_default()
@@ -100,7 +100,7 @@ fn main() -> Result<(), Fail> {
     let number = |at: usize, default: u32| args.get(at).map_or(Ok(default), |s| s.parse::<u32>());
     let (nodes, gangs, ms) = (number(0, 10_000)?, number(1, 10_000)?, number(2, 1000)?);
     let snapshot = snapshot(nodes, gangs)?;
-    let rooms = Room::of_snapshot(&snapshot);
+    let usages = NodeUsage::of_snapshot(&snapshot);
     let settings = Settings { threads: 2, ..Settings::default() };
     let before = peak_mib();
     let mut last = Last::new();
@@ -109,23 +109,23 @@ fn main() -> Result<(), Fail> {
         let deadline = begin + Duration::from_millis(ms.into());
         let inputs = Inputs {
             snapshot: &snapshot,
-            rooms: &rooms,
+            usages: &usages,
             now_ms: 1,
             beliefs: &Known,
             settings: &settings,
             remaining: &|| Some(deadline.saturating_duration_since(Instant::now())),
             last: &last,
         };
-        let (steering, next) = plan(&inputs);
-        let report = &steering.report;
+        let (method_plan, next) = plan(&inputs);
+        let report = &method_plan.report;
         println!(
             "round {round}: {nodes} nodes, {} gangs: {} start, objective {:.3}, certified gap \
-             {:.2} %, {} steers, {:.0} ms in all, peak memory {} MiB ({before} before)",
+             {:.2} %, {} preferences, {:.0} ms in all, peak memory {} MiB ({before} before)",
             report.jobs,
             report.starts,
             report.objective.unwrap_or(f64::NAN),
             100.0 * report.gap.unwrap_or(f64::NAN),
-            steering.steers.len(),
+            method_plan.preferences.len(),
             begin.elapsed().as_secs_f64() * 1e3,
             peak_mib(),
         );

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What jobs pay by the TRESBillingWeights of their partition.
+//! Payments of jobs by the TRESBillingWeights of their partition.
 //!
 //! As in slurm.conf(5): the sum of weight times amount over the resources, CPUs alone in a
 //! partition without weights. `PriorityFlags=MAX_TRES` is not looked at.
@@ -35,7 +35,7 @@ impl<'a> Billing<'a> {
         Some(Self { of, cpus })
     }
 
-    /// What a task of the job with these amounts pays.
+    /// The payment of a task of the job with these amounts.
     pub(super) fn payment(&self, job: &Job, amounts: &[f64]) -> f64 {
         let first = job.partitions.split(',').find_map(|name| self.of.get(name));
         let weights = first.unwrap_or(&self.cpus);

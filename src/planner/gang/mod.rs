@@ -11,18 +11,18 @@
 //! payment itself cancels between user and cluster.
 
 mod billing;
-mod kept;
 mod model;
+mod preferences;
 mod problem;
-mod steers;
+mod reserved;
 mod terms;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::room::Room;
-use crate::steer::{LikeBy, Method, MethodReport, Steering};
+use crate::preference::{JobClassRule, Method, MethodPlan, MethodReport};
+use crate::usage::NodeUsage;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_methods::gang::{self, Options, Remaining};
@@ -30,7 +30,7 @@ use phalanx_methods::learn::Growth;
 
 use model::Model;
 
-/// What is known of one job type on one class of nodes.
+/// Knowledge of one job type on one class of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Belief {
     /// Mean speed, 1 on the best class known.
@@ -39,25 +39,25 @@ pub struct Belief {
     pub count: f64,
 }
 
-/// What was learned, by names.
+/// Learned values, by names.
 pub trait Beliefs {
     /// Type of a job.
     fn job_type(&self, job: &Job) -> String;
-    /// What types of jobs go by, as far as a question tells it.
-    fn like_by(&self) -> LikeBy;
+    /// The rule by which jobs are classed, as far as a question has the data.
+    fn job_class_rule(&self) -> JobClassRule;
     /// Class of a node.
     fn node_class(&self, node: &Node) -> String;
-    /// See [`Belief`].
+    /// Knowledge of a job type on a class of nodes.
     fn belief(&self, job_type: &str, node_class: &str) -> Belief;
     /// Runs learned from: the slot t of the method, less one.
     fn runs(&self) -> u64;
-    /// When the latest run ended that asked for this GRES kind, unix seconds.
+    /// End of the latest run that asked for this GRES kind, unix seconds.
     fn asked_s(&self, _gres: &str) -> Option<i64> {
         None
     }
 }
 
-/// How gangs are planned.
+/// Settings of the gang method.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// `best` or `seed`.
@@ -102,16 +102,16 @@ impl Default for Settings {
 /// Node names of each gang's tasks in an earlier plan, by job id.
 pub type Last = BTreeMap<u32, Vec<Arc<str>>>;
 
-/// What one plan is made from.
+/// Inputs of one plan.
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
     /// Queue and nodes.
     pub snapshot: &'a Snapshot,
     /// Usage in the snapshot's node order.
-    pub rooms: &'a [Room],
+    pub usages: &'a [NodeUsage],
     /// Unix milliseconds.
     pub now_ms: u64,
-    /// What was learned.
+    /// Learned values.
     pub beliefs: &'a dyn Beliefs,
     /// Settings.
     pub settings: &'a Settings,
@@ -132,7 +132,7 @@ impl std::fmt::Debug for Inputs<'_> {
 }
 
 /// Plans the gangs of a snapshot.
-pub fn plan(inputs: &Inputs<'_>) -> (Steering, Last) {
+pub fn plan(inputs: &Inputs<'_>) -> (MethodPlan, Last) {
     let begun = (inputs.remaining)();
     let model = Model::new(inputs);
     let mode = match inputs.settings.mode {
@@ -146,15 +146,16 @@ pub fn plan(inputs: &Inputs<'_>) -> (Steering, Last) {
         jobs: model.gangs.len() as u64,
         ..MethodReport::default()
     };
-    let mut likes = steers::likes(inputs, &model);
-    let with = |steers, report| Steering { steers, ..Steering::new(Method::Gang, report) };
+    let mut class_preferences = preferences::class_preferences(inputs, &model);
+    let with =
+        |preferences, report| MethodPlan { preferences, ..MethodPlan::new(Method::Gang, report) };
     if model.gangs.is_empty() {
-        return (with(likes, report), Last::new());
+        return (with(class_preferences, report), Last::new());
     }
     let problem = problem::build(inputs, &model);
     let warm = problem::warm_start(inputs, &model, &problem);
-    let kept = kept_for_steers(inputs, begun);
-    let remaining = || (inputs.remaining)().map(|left| left.saturating_sub(kept));
+    let reserved = time_for_preferences(inputs, begun);
+    let remaining = || (inputs.remaining)().map(|left| left.saturating_sub(reserved));
     let options = Options {
         mode: inputs.settings.mode,
         seed: inputs.settings.seed,
@@ -169,22 +170,23 @@ pub fn plan(inputs: &Inputs<'_>) -> (Steering, Last) {
             let places = problem::places(&problem, &model, &answer);
             fill(&mut report, &model, &answer);
             let explain = answer.explain.as_ref();
-            let (steers, notes) = steers::make(inputs, &model, &problem.problem, &places, explain);
-            likes.extend(steers);
-            let wishes = steers::wishes(&model, &places);
+            let (preferences, notes) =
+                preferences::make(inputs, &model, &problem.problem, &places, explain);
+            class_preferences.extend(preferences);
+            let start_order = preferences::start_order(&model, &places);
             let last = last_of(inputs.snapshot, &model, &places);
-            (Steering { wishes, notes, ..with(likes, report) }, last)
+            (MethodPlan { start_order, notes, ..with(class_preferences, report) }, last)
         }
         Err(error) => {
             report.error = Some(error.to_string());
-            (with(likes, report), Last::new())
+            (with(class_preferences, report), Last::new())
         }
     }
 }
 
-/// Time that the search leaves: to make steers of its answer takes about as long as it took since
+/// Time that the search leaves: to make preferences of its answer takes about as long as it took since
 /// `begun` to make the problem.
-fn kept_for_steers(inputs: &Inputs<'_>, begun: Option<Duration>) -> Duration {
+fn time_for_preferences(inputs: &Inputs<'_>, begun: Option<Duration>) -> Duration {
     let left = (inputs.remaining)().unwrap_or_default();
     begun.unwrap_or_default().saturating_sub(left).min(left / 2)
 }

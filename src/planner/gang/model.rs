@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::eligible::eligible;
-use crate::gang::kept::Kept;
+use crate::gang::reserved::Reserved;
 use crate::gang::{Belief, Inputs};
 use phalanx_core::hostlist;
 use phalanx_core::limits::{GANG_ARRAY_TASKS_MAX, GANG_PLACES_MAX};
@@ -50,7 +50,7 @@ pub(super) struct Group {
     pub(super) places: u64,
 }
 
-/// What decides which nodes a job may use at all.
+/// Options of a job that decide which nodes it may use at all.
 type Where<'a> = (&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
 /// See the module.
@@ -71,7 +71,7 @@ pub(super) struct Model<'a> {
     pub(super) beliefs: Vec<Vec<Belief>>,
     /// Classes of the nodes of each place.
     place_classes: Vec<Vec<usize>>,
-    kept: Kept,
+    reserved: Reserved,
     /// Highest priority of the queue, at least 1.
     pub(super) priority_max: f64,
 }
@@ -80,7 +80,7 @@ impl<'a> Model<'a> {
     pub(super) fn new(inputs: &Inputs<'a>) -> Self {
         let mut model = Self { priority_max: 1.0, ..Self::default() };
         model.set_classes(inputs);
-        model.kept = Kept::new(inputs, &model.class_of, model.classes.len());
+        model.reserved = Reserved::new(inputs, &model.class_of, model.classes.len());
         let het = components(inputs.snapshot);
         let mut finder = Finder::default();
         for &index in &inputs.snapshot.queue {
@@ -223,16 +223,16 @@ impl<'a> Model<'a> {
         row.and_then(|row| row.get(class)).copied().unwrap_or_default()
     }
 
-    /// What the plan reckons with: the belief, or less where the class is kept for others.
+    /// The belief that the plan uses: less where the class is reserved for other jobs.
     pub(super) fn estimate(&self, part: &Part<'_>, class: usize) -> Belief {
         let classes = self.classes_of(part.place);
-        self.kept.estimate(self.belief(part, class), &part.need, class, classes)
+        self.reserved.estimate(self.belief(part, class), &part.need, class, classes)
     }
 
-    /// The GRES for whose jobs the class is kept from this part.
-    pub(super) fn kept_for(&self, part: &Part<'_>, class: usize) -> Option<String> {
+    /// The GRES for whose jobs the class is reserved, if it is reserved from this part.
+    pub(super) fn reserved_for(&self, part: &Part<'_>, class: usize) -> Option<String> {
         let classes = self.classes_of(part.place);
-        self.kept.kept_for(&part.need, class, classes).map(str::to_owned)
+        self.reserved.reserved_for(&part.need, class, classes).map(str::to_owned)
     }
 }
 
@@ -245,7 +245,7 @@ struct Finder<'a> {
 }
 
 impl<'a> Finder<'a> {
-    /// Which nodes the job may use; `None` once there are too many different
+    /// The nodes that the job may use; `None` once there are too many different
     /// answers.
     fn place(&mut self, inputs: &Inputs<'_>, job: &'a Job) -> Option<usize> {
         let key = (

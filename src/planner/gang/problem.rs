@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::gang::billing::Billing;
 use crate::gang::model::{Gang, Model, NONE, Part};
 use crate::gang::{Inputs, growth};
-use crate::room::{Level, Room};
+use crate::usage::{Level, NodeUsage};
 use phalanx_core::number::as_f64;
 use phalanx_core::shape::Need;
 use phalanx_methods::gang::{self, Answer, GroupEdge, Problem, Server, Task};
@@ -31,10 +31,10 @@ pub(super) fn build(inputs: &Inputs<'_>, model: &Model<'_>) -> Built {
     let kinds = dimension_names(inputs);
     let mut servers = Vec::new();
     let mut node_of = Vec::new();
-    for (node, (room, group)) in inputs.rooms.iter().zip(&model.group_of).enumerate() {
+    for (node, (usage, group)) in inputs.usages.iter().zip(&model.group_of).enumerate() {
         if let (Some(own), true) = (inputs.snapshot.nodes.get(node), *group != NONE) {
             let name = own.name.to_string();
-            servers.push(Server { name, capacity: free(room), group: Some(group.to_string()) });
+            servers.push(Server { name, capacity: free(usage), group: Some(group.to_string()) });
             node_of.push(u32::try_from(node).unwrap_or(NONE));
         }
     }
@@ -64,15 +64,15 @@ fn dimension_names(inputs: &Inputs<'_>) -> Vec<String> {
     names
 }
 
-fn free(room: &Room) -> Vec<f64> {
+fn free(usage: &NodeUsage) -> Vec<f64> {
     let free = |level: &Level| as_f64(level.free());
-    let mut amounts = vec![free(&room.cpus), free(&room.memory_mb)];
-    amounts.push(if room.jobs == 0 { IDLE } else { IDLE - 1.0 });
-    amounts.extend(room.kinds.iter().chain(&room.types).map(free));
+    let mut amounts = vec![free(&usage.cpus), free(&usage.memory_mb)];
+    amounts.push(if usage.jobs == 0 { IDLE } else { IDLE - 1.0 });
+    amounts.extend(usage.kinds.iter().chain(&usage.types).map(free));
     amounts
 }
 
-/// What one node of the job takes. All memory of a node stands for a whole one.
+/// Amounts that one node of the job takes. All memory of a node stands for a whole one.
 fn request(need: &Need, kinds: usize, dims: usize) -> Vec<f64> {
     let mut amounts = vec![0.0; dims];
     let mut add = |at: usize, n: f64| {
@@ -138,7 +138,7 @@ impl<'a> Prices<'a> {
         prices
     }
 
-    /// Of one node of the job.
+    /// Amounts of one node of the job.
     fn payment(&self, part: &Part<'_>) -> f64 {
         let amounts = request(&part.need, self.kinds, self.per_unit.len());
         let terms = amounts.iter().zip(&self.per_unit).map(|(a, p)| a * p);
@@ -157,12 +157,12 @@ impl<'a> Prices<'a> {
 /// One over what an average node has of each dimension.
 fn share_prices(inputs: &Inputs<'_>, dims: usize) -> Vec<f64> {
     let mut total = vec![0.0; dims];
-    for room in inputs.rooms {
-        let levels = [room.cpus, room.memory_mb, Level::default()].into_iter();
-        let all = levels.chain(room.kinds.iter().chain(&room.types).copied());
+    for usage in inputs.usages {
+        let levels = [usage.cpus, usage.memory_mb, Level::default()].into_iter();
+        let all = levels.chain(usage.kinds.iter().chain(&usage.types).copied());
         total.iter_mut().zip(all).for_each(|(sum, level)| *sum += as_f64(level.total));
     }
-    let nodes = as_f64(inputs.rooms.len() as u64);
+    let nodes = as_f64(inputs.usages.len() as u64);
     total.into_iter().map(|sum| if sum > 0.0 { nodes / sum } else { 0.0 }).collect()
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What each task of a gang adds to the objective, for explanations.
+//! Terms that each task of a gang adds to the objective, for explanations.
 
 use std::collections::BTreeMap;
 
 use crate::gang::model::{Gang, Model, Part};
-use crate::steer::TaskRow;
+use crate::preference::TaskRow;
 use phalanx_core::hostlist;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_methods::gang::{self, JobTerms, TaskTerms};
@@ -43,7 +43,7 @@ pub(super) fn planned(
     rows
 }
 
-/// What a task of each component would add by itself on each class of nodes, while the gang
+/// Terms that a task of each component would add by itself on each class of nodes, while the gang
 /// waits. `tasks` are the gang's in the problem.
 pub(super) fn possible(
     model: &Model<'_>,
@@ -83,7 +83,7 @@ fn believed(model: &Model<'_>, part: &Part<'_>, component: u32, class: usize) ->
         class: model.classes.get(class).cloned().unwrap_or_default(),
         speed: (belief.count > 0.0).then_some(belief.speed),
         runs: belief.count,
-        kept_for: model.kept_for(part, class),
+        reserved_for: model.reserved_for(part, class),
         ..TaskRow::default()
     }
 }

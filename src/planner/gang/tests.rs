@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::steer::{JobKey, Note, Signs, Steer};
+use crate::preference::{JobKey, JobOrigin, Note, Preference};
 use phalanx_core::shape::{LeftToSlurm, Shape};
 use phalanx_core::snapshot::{Builder, JobState, Partition};
 use phalanx_methods::learn::ClassKey;
@@ -17,8 +17,8 @@ impl Beliefs for Known {
     fn job_type(&self, job: &Job) -> String {
         job.account.to_string()
     }
-    fn like_by(&self) -> LikeBy {
-        LikeBy::new(&[ClassKey::Name, ClassKey::Shape])
+    fn job_class_rule(&self) -> JobClassRule {
+        JobClassRule::new(&[ClassKey::Name, ClassKey::Shape])
     }
     fn node_class(&self, node: &Node) -> String {
         node.features[0].to_string()
@@ -89,31 +89,36 @@ fn snapshot(jobs: Vec<Job>) -> Snapshot {
     builder.build(1, 1).unwrap()
 }
 
-fn planned(snapshot: &Snapshot, known: &Known, settings: &Settings) -> Steering {
-    let rooms = Room::of_snapshot(snapshot);
+fn planned(snapshot: &Snapshot, known: &Known, settings: &Settings) -> MethodPlan {
+    let usages = NodeUsage::of_snapshot(snapshot);
     let inputs = Inputs {
         snapshot,
-        rooms: &rooms,
+        usages: &usages,
         now_ms: 1000,
         beliefs: known,
         settings,
         remaining: &|| None,
         last: &Last::new(),
     };
-    let (steering, last) = plan(&inputs);
-    assert!(steering.steers.iter().all(|s| s.tiers.len() <= phalanx_core::limits::STEER_TIERS_MAX));
+    let (method_plan, last) = plan(&inputs);
+    assert!(
+        method_plan
+            .preferences
+            .iter()
+            .all(|s| s.sets.len() <= phalanx_core::limits::CANDIDATE_SETS_MAX)
+    );
     // The same question again, starting from the answer, gives it again.
     let again = plan(&Inputs { last: &last, ..inputs }).0;
-    assert_eq!(again.report.objective, steering.report.objective);
-    steering
+    assert_eq!(again.report.objective, method_plan.report.objective);
+    method_plan
 }
 
 fn greedy() -> Settings {
     Settings { bonus_scale: 0.0, ..Settings::default() }
 }
 
-fn steer_of(steering: &Steering, id: u32) -> &Steer {
-    steering.steers.iter().find(|s| s.key == JobKey::Job(id)).unwrap()
+fn preference_of(method_plan: &MethodPlan, id: u32) -> &Preference {
+    method_plan.preferences.iter().find(|s| s.key == JobKey::Job(id)).unwrap()
 }
 
 #[test]
@@ -124,39 +129,39 @@ fn each_gang_goes_where_its_type_is_fastest() {
         ("b", "fast", 0.6, 9.0),
         ("b", "slow", 1.0, 9.0),
     ]);
-    let steering = planned(&snapshot(vec![job(1, "a", 4), job(2, "b", 4)]), &known, &greedy());
-    assert_eq!(*steer_of(&steering, 1).tiers[0].nodes, [0, 1, 2, 3]);
-    assert_eq!(*steer_of(&steering, 2).tiers[0].nodes, [4, 5, 6, 7]);
-    assert_eq!(&*steer_of(&steering, 2).tiers[1].name, "slow");
-    assert_eq!(steering.report.starts, 2);
-    assert!(steering.report.gap.unwrap() < 1e-6);
-    let Note::Gang(note) = &steer_of(&steering, 1).note else { panic!("no gang") };
+    let method_plan = planned(&snapshot(vec![job(1, "a", 4), job(2, "b", 4)]), &known, &greedy());
+    assert_eq!(*preference_of(&method_plan, 1).sets[0].nodes, [0, 1, 2, 3]);
+    assert_eq!(*preference_of(&method_plan, 2).sets[0].nodes, [4, 5, 6, 7]);
+    assert_eq!(&*preference_of(&method_plan, 2).sets[1].name, "slow");
+    assert_eq!(method_plan.report.starts, 2);
+    assert!(method_plan.report.gap.unwrap() < 1e-6);
+    let Note::Gang(note) = &preference_of(&method_plan, 1).note else { panic!("no gang") };
     assert_eq!((note.speeds[0].nodes.as_str(), note.speeds[0].speed), ("fast", Some(1.0)));
     assert!(note.value.unwrap() > 0.0);
 }
 
 #[test]
-fn waiting_gangs_and_single_nodes_are_steered_to_classes() {
+fn waiting_gangs_and_single_nodes_prefer_classes() {
     let known = knows(&[("a", "fast", 1.0, 9.0), ("a", "slow", 0.5, 9.0)]);
     let jobs = vec![job(1, "a", 8), job(2, "a", 4), job(3, "a", 1), job(4, "c", 1)];
-    let steering = planned(&snapshot(jobs), &known, &greedy());
-    let names = |id| steer_of(&steering, id).tiers.iter().map(|t| t.name.to_string());
+    let method_plan = planned(&snapshot(jobs), &known, &greedy());
+    let names = |id| preference_of(&method_plan, id).sets.iter().map(|t| t.name.to_string());
     assert_eq!(names(3).collect::<Vec<_>>(), ["fast"]);
     assert!(names(2).any(|name| name == "fast"));
     // Nothing is known of type c: its single node is left to balance.
-    assert!(!steering.steers.iter().any(|s| s.key == JobKey::Job(4)));
+    assert!(!method_plan.preferences.iter().any(|s| s.key == JobKey::Job(4)));
 }
 
 #[test]
 fn one_job_of_a_type_explores_an_untried_class() {
     let known = knows(&[("a", "slow", 1.0, 3.0)]);
     let jobs = vec![job(1, "a", 1), job(2, "a", 1)];
-    let steering = planned(&snapshot(jobs.clone()), &known, &Settings::default());
-    assert_eq!(&*steer_of(&steering, 1).tiers[0].name, "fast");
+    let method_plan = planned(&snapshot(jobs.clone()), &known, &Settings::default());
+    assert_eq!(&*preference_of(&method_plan, 1).sets[0].name, "fast");
     let running = Job { state: JobState::Running, nodes: "f1".into(), ..job(9, "a", 1) };
     let with_one = [jobs, vec![running]].concat();
-    let steering = planned(&snapshot(with_one), &known, &Settings::default());
-    let Note::Gang(note) = &steer_of(&steering, 1).note else { panic!("no gang") };
+    let method_plan = planned(&snapshot(with_one), &known, &Settings::default());
+    let Note::Gang(note) = &preference_of(&method_plan, 1).note else { panic!("no gang") };
     assert!(note.speeds.iter().all(|s| s.runs >= 1.0));
 }
 
@@ -164,17 +169,17 @@ fn one_job_of_a_type_explores_an_untried_class() {
 fn a_het_job_is_planned_whole_on_different_nodes_or_not_at_all() {
     let known = knows(&[("a", "fast", 1.0, 9.0), ("a", "slow", 0.5, 9.0)]);
     let five: Vec<Job> = (0..5).map(|at| component(10, at, 1)).collect();
-    let steering = planned(&snapshot(five.clone()), &known, &greedy());
+    let method_plan = planned(&snapshot(five.clone()), &known, &greedy());
     let mut nodes: Vec<u32> =
-        (10..15).flat_map(|id| steer_of(&steering, id).tiers[0].nodes.to_vec()).collect();
+        (10..15).flat_map(|id| preference_of(&method_plan, id).sets[0].nodes.to_vec()).collect();
     nodes.sort_unstable();
     nodes.dedup();
     assert_eq!(nodes.len(), 5);
     assert_eq!(nodes[..4], [0, 1, 2, 3]);
     let nine: Vec<Job> = (0..9).map(|at| component(10, at, 1)).collect();
-    let steering = planned(&snapshot(nine), &known, &greedy());
-    assert!(!steering.steers.iter().any(|s| matches!(s.key, JobKey::Job(_))));
-    assert_eq!(steering.report.starts, 0);
+    let method_plan = planned(&snapshot(nine), &known, &greedy());
+    assert!(!method_plan.preferences.iter().any(|s| matches!(s.key, JobKey::Job(_))));
+    assert_eq!(method_plan.report.starts, 0);
     // A component that waits for another reason takes the gang with it.
     let mut held = five;
     held[3].reason = "JobHeldUser".into();
@@ -190,7 +195,8 @@ fn jobs_pay_by_the_billing_weights_of_their_partition() {
     let mut deep = job(2, "a", 4);
     deep.shape.memory = phalanx_core::shape::Memory::PerNode(900);
     let mut snapshot = snapshot(vec![wide, deep]);
-    let first = |s: &Snapshot, settings: &Settings| planned(s, &known, settings).wishes[0].job_id;
+    let first =
+        |s: &Snapshot, settings: &Settings| planned(s, &known, settings).start_order[0].job_id;
     assert_eq!(first(&snapshot, &greedy()), 1);
     snapshot.partitions[0].billing = "Mem=1G,CPU=0.001".into();
     assert_eq!(first(&snapshot, &greedy()), 2);
@@ -206,22 +212,22 @@ fn the_terms_are_told_task_by_task_also_of_a_gang_that_waits() {
     settings.cost.insert("cpu".to_owned(), 0.001);
     let server = component(10, 0, 1);
     let jobs = vec![job(1, "a", 3), server, component(10, 1, 3), job(5, "c", 9)];
-    let steering = planned(&snapshot(jobs), &known, &settings);
-    let Note::Gang(note) = &steer_of(&steering, 11).note else { panic!("no gang") };
+    let method_plan = planned(&snapshot(jobs), &known, &settings);
+    let Note::Gang(note) = &preference_of(&method_plan, 11).note else { panic!("no gang") };
     let rows: Vec<(u32, u64, &str)> =
         note.task_terms.iter().map(|r| (r.component, r.tasks, r.class.as_str())).collect();
     assert_eq!(rows.iter().map(|r| r.1).sum::<u64>(), 4);
     assert!(rows.iter().any(|r| r.0 == 0) && rows.iter().any(|r| r.0 == 1), "{rows:?}");
-    let sum = |of: fn(&crate::steer::TaskRow) -> f64| {
+    let sum = |of: fn(&crate::preference::TaskRow) -> f64| {
         note.task_terms.iter().map(|r| of(r) * as_f64(r.tasks)).sum::<f64>()
     };
     assert!((sum(|r| r.index) - note.index.unwrap()).abs() < 1e-9);
     assert!((sum(|r| r.value) - note.value.unwrap()).abs() < 1e-9);
     assert!(note.task_terms.iter().all(|r| r.cost > 0.0 && r.bonus > 0.0));
-    // Nobody knows type c and it waits: no steer, but an explanation by class.
-    let (_, note) = steering.notes.iter().find(|(id, _)| *id == 5).unwrap();
+    // Nobody knows type c and it waits: no preference, but an explanation by class.
+    let (_, note) = method_plan.notes.iter().find(|(id, _)| *id == 5).unwrap();
     let Note::Gang(note) = note else { panic!("no gang") };
-    let untried = |r: &crate::steer::TaskRow| r.tasks == 0 && r.speed.is_none();
+    let untried = |r: &crate::preference::TaskRow| r.tasks == 0 && r.speed.is_none();
     assert_eq!((note.index, note.task_terms.len()), (None, 2));
     assert!(note.task_terms.iter().all(|r| untried(r) && r.value == 0.0 && r.index < 0.0));
     assert_eq!(planned(&snapshot(vec![]), &known, &settings).report.terms.len(), 0);
@@ -233,17 +239,17 @@ fn whole_nodes_must_be_idle_and_dear_jobs_come_first() {
     let mut dear = job(1, "a", 8);
     dear.priority = 100;
     let jobs = vec![job(2, "a", 8), dear];
-    let steering = planned(&snapshot(jobs), &known, &greedy());
-    assert_eq!(steering.report.starts, 1);
-    assert_eq!(steering.wishes[0].job_id, 1);
+    let method_plan = planned(&snapshot(jobs), &known, &greedy());
+    assert_eq!(method_plan.report.starts, 1);
+    assert_eq!(method_plan.start_order[0].job_id, 1);
     // A QOS that pays three times as much outweighs it.
     let mut snapshot_qos =
         snapshot(vec![Job { qos: "urgent".into(), ..job(2, "a", 8) }, job(1, "a", 8)]);
     snapshot_qos.jobs[1].priority = 100;
     let mut settings = greedy();
-    assert_eq!(planned(&snapshot_qos, &known, &settings).wishes[0].job_id, 1);
+    assert_eq!(planned(&snapshot_qos, &known, &settings).start_order[0].job_id, 1);
     settings.qos.insert("urgent".into(), 3.0);
-    assert_eq!(planned(&snapshot_qos, &known, &settings).wishes[0].job_id, 2);
+    assert_eq!(planned(&snapshot_qos, &known, &settings).start_order[0].job_id, 2);
     let mut whole = job(3, "a", 2);
     whole.shape.sharing = phalanx_core::shape::Sharing::Whole;
     whole.shape.min_cpus = 2;
@@ -271,12 +277,12 @@ fn jobs_not_seen_yet_go_as_their_like_where_all_types_agree() {
         ended(3, "a", 3),
         ended(4, "b", 3), // against it
     ];
-    let steering = planned(&snapshot(jobs.clone()), &known, &greedy());
+    let method_plan = planned(&snapshot(jobs.clone()), &known, &greedy());
     let like = |job: &Job| {
-        let key = known.like_by().key(Signs::of(job), &job.shape);
-        steering.steers.iter().find(|s| s.key == key)
+        let key = known.job_class_rule().key(JobOrigin::of(job), &job.shape);
+        method_plan.preferences.iter().find(|s| s.key == key)
     };
-    assert_eq!(&*like(&jobs[0]).unwrap().tiers[0].name, "fast");
+    assert_eq!(&*like(&jobs[0]).unwrap().sets[0].name, "fast");
     assert!(like(&jobs[2]).is_none());
 }
 
@@ -307,11 +313,15 @@ fn nodes_with_gres_that_others_ask_for_are_not_explored() {
     let known = knows(&[("a", "slow", 1.0, 3.0)]);
     let settings = Settings::default();
     let first = |jobs: Vec<Job>| {
-        let steering = planned(&snapshot_with_gpus(jobs), &known, &settings);
-        let Note::Gang(note) = &steer_of(&steering, 1).note else { panic!("no gang") };
+        let method_plan = planned(&snapshot_with_gpus(jobs), &known, &settings);
+        let Note::Gang(note) = &preference_of(&method_plan, 1).note else { panic!("no gang") };
         let fast = note.speeds.iter().find(|s| s.nodes == "fast").unwrap();
         assert_eq!((fast.speed, fast.runs), (None, 0.0));
-        (steer_of(&steering, 1).tiers[0].nodes.to_vec(), fast.kept_for.clone(), note.untried)
+        (
+            preference_of(&method_plan, 1).sets[0].nodes.to_vec(),
+            fast.reserved_for.clone(),
+            note.untried,
+        )
     };
     let wanted = Some("gres/gpu".to_owned());
     // Nobody asks for GPUs: the untried class goes first.
@@ -327,21 +337,21 @@ fn nodes_with_gres_that_others_ask_for_are_not_explored() {
     let full = Job { state: JobState::Running, nodes: "s[1-2]".into(), ..job(9, "b", 2) };
     let mut snapshot = snapshot_with_gpus(vec![job(1, "a", 3), gpu_job(2, 5, 1), full]);
     snapshot.nodes.iter_mut().skip(4).take(2).for_each(|node| node.cpus_used = 8);
-    let steering = planned(&snapshot, &known, &settings);
-    let nodes = &steer_of(&steering, 1).tiers[0].nodes;
-    assert_eq!((nodes.len(), steering.report.starts), (3, 1));
-    let Note::Gang(note) = &steer_of(&steering, 1).note else { panic!("no gang") };
-    assert!(note.task_terms.iter().any(|r| r.kept_for == wanted && r.value > 0.0));
+    let method_plan = planned(&snapshot, &known, &settings);
+    let nodes = &preference_of(&method_plan, 1).sets[0].nodes;
+    assert_eq!((nodes.len(), method_plan.report.starts), (3, 1));
+    let Note::Gang(note) = &preference_of(&method_plan, 1).note else { panic!("no gang") };
+    assert!(note.task_terms.iter().any(|r| r.reserved_for == wanted && r.value > 0.0));
 }
 
 #[test]
 fn a_job_that_asks_for_the_gres_explores_as_ever() {
     let known = knows(&[("a", "slow", 1.0, 3.0), ("g", "slow", 1.0, 3.0)]);
     let jobs = vec![gpu_job(1, 1, 0), gpu_job(2, 9, 1)];
-    let steering = planned(&snapshot_with_gpus(jobs), &known, &Settings::default());
-    assert_eq!(&*steer_of(&steering, 1).tiers[0].name, "fast");
-    let Note::Gang(note) = &steer_of(&steering, 1).note else { panic!("no gang") };
-    assert!(note.speeds.iter().all(|s| s.kept_for.is_none()));
+    let method_plan = planned(&snapshot_with_gpus(jobs), &known, &Settings::default());
+    assert_eq!(&*preference_of(&method_plan, 1).sets[0].name, "fast");
+    let Note::Gang(note) = &preference_of(&method_plan, 1).note else { panic!("no gang") };
+    assert!(note.speeds.iter().all(|s| s.reserved_for.is_none()));
 }
 
 /// Where somebody asks at times, the class is tried once the others are well known; where it is
@@ -351,8 +361,8 @@ fn kept_nodes_are_learned_late_and_used_where_they_are_faster() {
     let ran = Job { state: JobState::Ended, ..gpu_job(2, 1, 1) };
     let first = |known: &Known, asked: &Job| {
         let snapshot = snapshot_with_gpus(vec![job(1, "a", 1), asked.clone()]);
-        let steering = planned(&snapshot, known, &Settings::default());
-        steer_of(&steering, 1).tiers[0].name.to_string()
+        let method_plan = planned(&snapshot, known, &Settings::default());
+        preference_of(&method_plan, 1).sets[0].name.to_string()
     };
     assert_eq!(first(&knows(&[("a", "slow", 1.0, 2.0)]), &ran), "slow");
     assert_eq!(first(&knows(&[("a", "slow", 1.0, 200.0)]), &ran), "fast");

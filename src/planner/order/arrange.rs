@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::guard::Guard;
+use super::overtakes::OvertakeBudget;
 use super::{Bounds, Placed, Stop, Waiting};
 use phalanx_core::limits::{ORDER_PASSES_MAX, ORDER_TRIES_MAX};
 
@@ -15,25 +15,25 @@ pub(super) struct Row {
     at: usize,
     /// Priority without our delta.
     natural: u32,
-    /// What has to be added before it begins to rise.
+    /// Amount to add before its priority begins to rise.
     hidden: u32,
-    /// Rank of the wish.
+    /// Rank in the start order, if it has one.
     rank: Option<u32>,
     /// Sorted by partition with different priorities or tiers: a fixed point.
     split: bool,
 }
 
-/// What is decided for one group.
+/// Decision for one group.
 #[derive(Debug, Default)]
 pub(super) struct Arranged {
     pub(super) deltas: Vec<(u32, i32)>,
     pub(super) jobs: BTreeMap<u32, Placed>,
-    /// Who is put in front of whom.
+    /// Pairs of a job and one that it is put in front of.
     pub(super) passes: Vec<(u32, u32)>,
 }
 
 /// Jobs of one pool and tier in Slurm's order without our deltas; groups
-/// without a wish are left out.
+/// without a ranked job are left out.
 pub(super) fn groups(waiting: &[Waiting], ranks: &BTreeMap<u32, u32>) -> Vec<Vec<Row>> {
     let mut groups: BTreeMap<(u32, u32), Vec<Row>> = BTreeMap::new();
     for (at, job) in waiting.iter().enumerate() {
@@ -61,7 +61,7 @@ pub(super) fn groups(waiting: &[Waiting], ranks: &BTreeMap<u32, u32>) -> Vec<Vec
     groups
 }
 
-/// What decides between equal priorities: less is in front.
+/// The key between equal priorities: less is in front.
 fn tie(waiting: &[Waiting], row: &Row) -> (u64, u32) {
     waiting.get(row.at).map_or((0, 0), |job| (job.submit_s, job.job_id))
 }
@@ -70,10 +70,10 @@ fn tie(waiting: &[Waiting], row: &Row) -> (u64, u32) {
 struct Group<'a> {
     rows: Vec<Row>,
     waiting: &'a [Waiting],
-    guard: &'a Guard,
+    budget: &'a OvertakeBudget,
     bounds: &'a Bounds,
     now_s: u64,
-    /// Wished jobs that stay where they are, and why.
+    /// Ranked jobs that stay where they are, and why.
     left: BTreeMap<u32, (Stop, u32)>,
 }
 
@@ -85,15 +85,15 @@ struct Attempt {
     stops: BTreeMap<u32, (Stop, u32)>,
 }
 
-/// Decides one group; `None` if nothing is moved and nothing was wished.
+/// Decides one group; `None` if no job is moved and none has a rank.
 pub(super) fn arrange(
     rows: Vec<Row>,
     waiting: &[Waiting],
-    guard: &Guard,
+    budget: &OvertakeBudget,
     bounds: &Bounds,
     now_s: u64,
 ) -> Option<Arranged> {
-    let mut group = Group { rows, waiting, guard, bounds, now_s, left: BTreeMap::new() };
+    let mut group = Group { rows, waiting, budget, bounds, now_s, left: BTreeMap::new() };
     for _ in 0..ORDER_TRIES_MAX {
         let attempt = group.attempt();
         match group.raise(&attempt) {
@@ -119,7 +119,7 @@ impl Group<'_> {
         self.job(row).map_or(0, |job| job.job_id)
     }
 
-    /// Why the job's own priority cannot be raised.
+    /// The reason why the job's own priority cannot be raised, if there is one.
     fn own_stop(&self, row: &Row) -> Option<Stop> {
         let job = self.job(row)?;
         if job.fixed || row.split {
@@ -128,7 +128,7 @@ impl Group<'_> {
         (!job.enforced).then_some(Stop::OwnMode)
     }
 
-    /// The wished jobs, best rank first, each as far in front as it may be.
+    /// Puts the ranked jobs, best rank first, each as far in front as it may be.
     fn attempt(&self) -> Attempt {
         let mut attempt = Attempt { rows: self.rows.clone(), ..Attempt::default() };
         let mut added: BTreeMap<u32, u32> = BTreeMap::new();
@@ -161,7 +161,7 @@ impl Group<'_> {
                     attempt.passes.push((id, other));
                     to -= 1;
                 }
-                // In front by the wish itself.
+                // In front by its own rank.
                 Ok(None) => break,
                 Err(stop) => {
                     attempt.stops.insert(id, (stop, other));
@@ -174,7 +174,7 @@ impl Group<'_> {
         }
     }
 
-    /// `Ok(None)`: the wish itself has the other one in front.
+    /// `Ok(None)`: the ranks themselves have the other one in front.
     fn may_pass(&self, row: &Row, front: &Row, added: u32) -> Result<Option<u32>, Stop> {
         let (Some(job), Some(other)) = (self.job(row), self.job(front)) else {
             return Err(Stop::Own);
@@ -200,7 +200,7 @@ impl Group<'_> {
         {
             Stop::Delta
         } else {
-            let allowed = self.guard.allows(job, other.job_id, added, self.bounds, self.now_s);
+            let allowed = self.budget.allows(job, other.job_id, added, self.bounds, self.now_s);
             return allowed.map(Some);
         };
         Err(stop)
@@ -240,7 +240,7 @@ impl Group<'_> {
         Ok(raised)
     }
 
-    /// Leaves the moved jobs of a run where they were, which has no room
+    /// Leaves the moved jobs of a run where they were, which does not fit
     /// behind the job at `stuck`.
     fn leave(&mut self, attempt: &Attempt, stuck: usize, run: &[usize]) {
         let at = attempt.rows.get(stuck).copied();

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The order of starts: which pending jobs get how much added to their
-//! `site_factor`, so that Slurm takes them in a wished sequence.
+//! `site_factor`, so that Slurm takes them in the sequence that the methods ask for.
 //!
 //! Slurm goes through the pending jobs by PriorityTier, priority, time of
 //! submission and id (`sort_job_queue2()` of `src/slurmctld/job_scheduler.c`).
-//! Only raising is used: a wished job is put just above the jobs that it is to
-//! pass, so the jobs that nobody wished keep what they have, unless one of
+//! Only raising is used: a ranked job is put just above the jobs that it is to
+//! pass, so the jobs without a rank keep what they have, unless one of
 //! them has to rise with the others to stay in front. What may be passed is
 //! bounded: see [`Stop`]. The result depends on the priorities without our
 //! deltas only, so that the same queue gives the same deltas; those in force
 //! stay as long as they realise the same sequence.
 
 mod arrange;
-mod guard;
+mod overtakes;
 
 use std::collections::BTreeMap;
 
-pub use guard::Guard;
+pub use overtakes::OvertakeBudget;
 
-use crate::steer::OrderWish;
+use crate::preference::StartRank;
 use phalanx_core::limits::ORDER_DELTAS_MAX;
 
 /// One pending job that is not held, as slurmctld sorts it.
@@ -30,9 +30,9 @@ pub struct Waiting {
     pub priority: u32,
     /// The highest over its partitions.
     pub priority_max: u32,
-    /// What of it is ours.
+    /// The part of the priority that the daemon added.
     pub delta: i32,
-    /// How far the sum without `delta` is below 1, which Slurm shows instead.
+    /// Amount by which the sum without `delta` is below 1, which Slurm shows instead.
     pub hidden: u32,
     /// PriorityTier; the lowest over its partitions.
     pub tier: u32,
@@ -40,7 +40,7 @@ pub struct Waiting {
     pub tier_max: u32,
     /// PriorityJobFactor of its partition.
     pub part_factor: u32,
-    /// Which partitions it waits for; equal numbers mean the same ones.
+    /// Number of the set of partitions that it waits for.
     pub partition: u32,
     /// Partitions that share nodes have the same number; only jobs of one
     /// pool compete.
@@ -63,7 +63,7 @@ pub struct Waiting {
     pub enforced: bool,
 }
 
-/// What the configuration allows.
+/// Limits from the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Largest delta, priority points.
@@ -75,7 +75,7 @@ pub struct Bounds {
     pub max_delay_s: u64,
 }
 
-/// Why a wished job is not further in front.
+/// Reason why a ranked job is not further in front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stop {
     /// The job in front has its priority from an administrator, or several.
@@ -125,46 +125,46 @@ impl Stop {
     }
 }
 
-/// What became of one wished or raised job.
+/// Result for one ranked or raised job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Placed {
-    /// Rank in the wish; `None` if it only rises to stay in front.
+    /// Its rank; `None` if it only rises to stay in front.
     pub rank: Option<u32>,
     /// To be added to its site factor.
     pub delta: i32,
     /// Jobs that it is put in front of.
     pub passes: u32,
-    /// What keeps it from being further in front, and which job; 0 for itself.
+    /// The reason why it is not further in front, and the job in the way; 0 for itself.
     pub stop: Option<(Stop, u32)>,
 }
 
-/// See the module.
+/// The deltas of one report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Decision {
     /// Deltas to be in force, by ascending job id; none of them 0.
     pub deltas: Vec<(u32, i32)>,
-    /// The wished and the raised jobs.
+    /// The ranked and the raised jobs.
     pub jobs: BTreeMap<u32, Placed>,
     /// Jobs in front of which others are put now.
     pub overtaken: u32,
 }
 
 /// Decides the deltas on a report of the queue; `report` is its number, another
-/// one for each. `guard` remembers who was overtaken; `now_s` in unix seconds.
+/// one for each. `budget` remembers who was overtaken; `now_s` in unix seconds.
 pub fn decide(
-    guard: &mut Guard,
+    budget: &mut OvertakeBudget,
     report: u64,
     waiting: &[Waiting],
-    wishes: &[OrderWish],
+    start_order: &[StartRank],
     bounds: &Bounds,
     now_s: u64,
 ) -> Decision {
-    guard.observe(report, waiting);
-    let ranks: BTreeMap<u32, u32> = wishes.iter().map(|w| (w.job_id, w.rank)).collect();
+    budget.observe(report, waiting);
+    let ranks: BTreeMap<u32, u32> = start_order.iter().map(|w| (w.job_id, w.rank)).collect();
     let mut decision = Decision::default();
     let mut passes = Vec::new();
     for rows in arrange::groups(waiting, &ranks) {
-        let Some(group) = arrange::arrange(rows, waiting, guard, bounds, now_s) else { continue };
+        let Some(group) = arrange::arrange(rows, waiting, budget, bounds, now_s) else { continue };
         let raised = group.deltas.len();
         if decision.deltas.len() + raised > ORDER_DELTAS_MAX {
             continue;
@@ -174,7 +174,7 @@ pub fn decide(
         passes.extend(group.passes);
     }
     decision.deltas.sort_unstable();
-    decision.overtaken = guard.commit(waiting, &passes, now_s);
+    decision.overtaken = budget.commit(waiting, &passes, now_s);
     decision
 }
 

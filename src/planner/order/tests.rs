@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Worked examples, and properties over random queues, wishes and starts.
+//! Worked examples, and properties over random queues, ranks and starts.
 
 use std::collections::BTreeMap;
 
@@ -23,12 +23,12 @@ fn job(job_id: u32, priority: u32) -> Waiting {
     }
 }
 
-fn wish(ids: &[u32]) -> Vec<OrderWish> {
-    (0..).zip(ids).map(|(rank, &job_id)| OrderWish { job_id, rank }).collect()
+fn preferred(ids: &[u32]) -> Vec<StartRank> {
+    (0..).zip(ids).map(|(rank, &job_id)| StartRank { job_id, rank }).collect()
 }
 
 fn once(waiting: &[Waiting], wished: &[u32]) -> Decision {
-    decide(&mut Guard::default(), 1, waiting, &wish(wished), &BOUNDS, 100)
+    decide(&mut OvertakeBudget::default(), 1, waiting, &preferred(wished), &BOUNDS, 100)
 }
 
 /// Slurm's order with these deltas.
@@ -121,58 +121,58 @@ fn who_is_never_passed() {
 
 #[test]
 fn nobody_is_overtaken_too_often_or_for_too_long() {
-    let mut guard = Guard::default();
+    let mut budget = OvertakeBudget::default();
     let queue: Vec<Waiting> =
         [job(1, 500)].into_iter().chain((2..9).map(|id| job(id, 100))).collect();
-    let wished = wish(&[2, 3, 4, 5, 6]);
-    let decision = decide(&mut guard, 1, &queue, &wished, &BOUNDS, 0);
+    let wished = preferred(&[2, 3, 4, 5, 6]);
+    let decision = decide(&mut budget, 1, &queue, &wished, &BOUNDS, 0);
     let moved: Vec<u32> = decision.deltas.iter().map(|d| d.0).collect();
     assert_eq!(moved, [2, 3, 4], "three at a time");
     assert_eq!(decision.jobs[&5].stop, Some((Stop::Overtakes, 1)));
     // Two of them start: two are counted, and one more may follow.
     let left: Vec<Waiting> =
         queue.iter().filter(|w| ![2, 3].contains(&w.job_id)).cloned().collect();
-    let decision = decide(&mut guard, 2, &left, &wished, &BOUNDS, 10);
-    assert_eq!(guard.overtaken(1), 2);
+    let decision = decide(&mut budget, 2, &left, &wished, &BOUNDS, 10);
+    assert_eq!(budget.overtaken(1), 2);
     assert_eq!(decision.deltas.len(), 1);
     // The third was cancelled: counted as well, on the safe side.
     let left = &left[..1];
     let more: Vec<Waiting> = left.iter().cloned().chain([job(7, 100)]).collect();
-    assert_eq!(decide(&mut guard, 3, &more, &wish(&[7]), &BOUNDS, 20).deltas, []);
-    assert_eq!((guard.overtaken(1), guard.starts()), (3, 3));
+    assert_eq!(decide(&mut budget, 3, &more, &preferred(&[7]), &BOUNDS, 20).deltas, []);
+    assert_eq!((budget.overtaken(1), budget.starts()), (3, 3));
 
-    let mut guard = Guard::default();
+    let mut budget = OvertakeBudget::default();
     let mut pair = vec![job(1, 500), job(2, 400)];
-    assert_eq!(decide(&mut guard, 1, &pair, &wish(&[2]), &BOUNDS, 0).deltas.len(), 1);
+    assert_eq!(decide(&mut budget, 1, &pair, &preferred(&[2]), &BOUNDS, 0).deltas.len(), 1);
     (pair[1].delta, pair[1].priority, pair[1].priority_max) = (101, 501, 501);
-    assert_eq!(decide(&mut guard, 2, &pair, &wish(&[2]), &BOUNDS, 599).deltas, [(2, 101)]);
-    assert_eq!(guard.since_s(1), Some(0));
-    assert_eq!(decide(&mut guard, 3, &pair, &wish(&[2]), &BOUNDS, 600).deltas, []);
+    assert_eq!(decide(&mut budget, 2, &pair, &preferred(&[2]), &BOUNDS, 599).deltas, [(2, 101)]);
+    assert_eq!(budget.since_s(1), Some(0));
+    assert_eq!(decide(&mut budget, 3, &pair, &preferred(&[2]), &BOUNDS, 600).deltas, []);
 }
 
 /// The snapshot may know of a start before the report does.
 #[test]
 fn a_start_is_counted_when_the_wish_goes_first() {
-    let mut guard = Guard::default();
+    let mut budget = OvertakeBudget::default();
     let queue = [job(1, 500), job(2, 400)];
-    decide(&mut guard, 1, &queue, &wish(&[2]), &BOUNDS, 0);
+    decide(&mut budget, 1, &queue, &preferred(&[2]), &BOUNDS, 0);
     for now_s in 0..5 {
-        decide(&mut guard, 1, &queue, &[], &BOUNDS, now_s);
+        decide(&mut budget, 1, &queue, &[], &BOUNDS, now_s);
     }
-    decide(&mut guard, 2, &queue[..1], &[], &BOUNDS, 9);
-    assert_eq!((guard.overtaken(1), guard.starts()), (1, 1));
+    decide(&mut budget, 2, &queue[..1], &[], &BOUNDS, 9);
+    assert_eq!((budget.overtaken(1), budget.starts()), (1, 1));
 }
 
 #[test]
 fn an_array_counts_with_all_its_tasks() {
-    let mut guard = Guard::default();
+    let mut budget = OvertakeBudget::default();
     let mut array = job(2, 400);
     array.tasks = 3;
     let mut queue = vec![job(1, 500), array];
-    assert_eq!(decide(&mut guard, 1, &queue, &wish(&[2]), &BOUNDS, 0).deltas, [(2, 101)]);
+    assert_eq!(decide(&mut budget, 1, &queue, &preferred(&[2]), &BOUNDS, 0).deltas, [(2, 101)]);
     queue[1].tasks = 1; // two tasks started
-    decide(&mut guard, 2, &queue, &wish(&[2]), &BOUNDS, 1);
-    assert_eq!(guard.overtaken(1), 2);
+    decide(&mut budget, 2, &queue, &preferred(&[2]), &BOUNDS, 1);
+    assert_eq!(budget.overtaken(1), 2);
     queue[1].tasks = 9;
     assert_eq!(once(&queue, &[2]).jobs[&2].stop, Some((Stop::Overtakes, 1)));
 }
@@ -255,14 +255,14 @@ proptest! {
     ) {
         let bounds = Bounds { max_delta, max_overtakes, max_delay_s: 1_000_000 };
         let mut queue = start.clone();
-        let mut guard = Guard::default();
+        let mut budget = OvertakeBudget::default();
         let natural = order(&start, &[]);
         let mut overtaken: BTreeMap<u32, u32> = BTreeMap::new();
         for (slot, (wished, starts)) in (0u64..).zip(slots) {
-            let mut ranks = wish(&wished);
+            let mut ranks = preferred(&wished);
             ranks.sort_by_key(|w| w.job_id);
             ranks.dedup_by_key(|w| w.job_id);
-            let decision = decide(&mut guard, 100 * slot, &queue, &ranks, &bounds, slot);
+            let decision = decide(&mut budget, 100 * slot, &queue, &ranks, &bounds, slot);
             let max = i32::try_from(max_delta).unwrap();
             prop_assert!(decision.deltas.iter().all(|d| (1..=max).contains(&d.1)));
             apply(&mut queue, &decision);
@@ -276,7 +276,7 @@ proptest! {
                 }
             }
             // Once the budgets of what was in force before are free again.
-            let (mut guard_later, mut queue_later) = (guard.clone(), queue.clone());
+            let (mut guard_later, mut queue_later) = (budget.clone(), queue.clone());
             let mut settled = Vec::new();
             for report in 1..6 {
                 let report = 100 * slot + report;
@@ -322,7 +322,7 @@ proptest! {
         let mut seen = std::collections::BTreeSet::new();
         wished.retain(|id| seen.insert(*id));
         let bounds = Bounds { max_overtakes: 1000, ..BOUNDS };
-        let decision = decide(&mut Guard::default(), 1, &queue, &wish(&wished), &bounds, 0);
+        let decision = decide(&mut OvertakeBudget::default(), 1, &queue, &preferred(&wished), &bounds, 0);
         prop_assert_eq!(&order(&queue, &decision.deltas)[..wished.len()], &wished[..]);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Pool;
 use crate::cluster::{Change, Cluster, Held};
-use crate::room::{Level, Room};
+use crate::usage::{Level, NodeUsage};
 use phalanx_core::{Amount, NodeIdx};
 use phalanx_methods::balance::Engine;
 
@@ -38,19 +38,19 @@ pub(super) fn initial_weights(dims: &[Arc<str>], by_name: &BTreeMap<String, f64>
 pub(super) fn vector(
     dims: usize,
     memory_tracked: bool,
-    room: &Room,
+    usage: &NodeUsage,
     of: impl Fn(Level) -> u64,
 ) -> Vec<Amount> {
-    let memory = if memory_tracked { of(room.memory_mb) } else { 0 };
+    let memory = if memory_tracked { of(usage.memory_mb) } else { 0 };
     let mut amounts = Vec::with_capacity(dims);
-    amounts.push(Amount::saturating(of(room.cpus)));
+    amounts.push(Amount::saturating(of(usage.cpus)));
     amounts.push(Amount::saturating(memory));
-    amounts.extend(room.kinds.iter().map(|&level| Amount::saturating(of(level))));
+    amounts.extend(usage.kinds.iter().map(|&level| Amount::saturating(of(level))));
     amounts.resize(dims, Amount::ZERO);
     amounts
 }
 
-/// Tells the engine of a change; returns the node.
+/// Passes a change on to the engine; returns the node.
 pub(super) fn follow(
     engine: &mut Engine,
     dims: usize,

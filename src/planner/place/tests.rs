@@ -49,21 +49,21 @@ fn nodes_of_one_weight_are_tried_by_level() {
 /// The rule in words: all nodes in order, most tasks first; as few as hold
 /// all tasks; the last one exchanged for the smallest that suffices.
 fn by_sorting(
-    mut room_for: Vec<(u64, u32)>,
+    mut tasks_on: Vec<(u64, u32)>,
     needed: u64,
     wanted: usize,
     max_nodes: usize,
 ) -> Option<Vec<u32>> {
-    room_for.sort_unstable_by_key(|&(tasks, node)| (Reverse(tasks), node));
-    let sum = |n: usize| room_for.iter().take(n).map(|(tasks, _)| tasks).sum::<u64>();
-    let taken = (wanted..=room_for.len()).find(|&n| sum(n) >= needed)?;
+    tasks_on.sort_unstable_by_key(|&(tasks, node)| (Reverse(tasks), node));
+    let sum = |n: usize| tasks_on.iter().take(n).map(|(tasks, _)| tasks).sum::<u64>();
+    let taken = (wanted..=tasks_on.len()).find(|&n| sum(n) >= needed)?;
     if taken > max_nodes {
         return None;
     }
     let missing = needed.saturating_sub(sum(taken - 1)).max(1);
-    let last = room_for.iter().skip(taken - 1).rfind(|(tasks, _)| *tasks >= missing)?;
+    let last = tasks_on.iter().skip(taken - 1).rfind(|(tasks, _)| *tasks >= missing)?;
     let mut nodes: Vec<u32> =
-        room_for.iter().take(taken - 1).chain([last]).map(|(_, node)| *node).collect();
+        tasks_on.iter().take(taken - 1).chain([last]).map(|(_, node)| *node).collect();
     nodes.sort_unstable();
     Some(nodes)
 }
@@ -76,7 +76,7 @@ proptest! {
         wanted in 1usize..6,
         max_nodes in 1usize..40,
     ) {
-        let room_for: Vec<(u64, u32)> = tasks.iter().copied().zip(0..).collect();
+        let tasks_on: Vec<(u64, u32)> = tasks.iter().copied().zip(0..).collect();
         let shape = Shape {
             num_tasks: needed,
             min_nodes: 1,
@@ -84,12 +84,12 @@ proptest! {
             ..Shape::default()
         };
         let needed = shape.tasks();
-        let expected = by_sorting(room_for.clone(), needed, wanted, max_nodes);
-        let found = fewest_nodes(room_for.clone(), &shape, u32::try_from(wanted).unwrap());
+        let expected = by_sorting(tasks_on.clone(), needed, wanted, max_nodes);
+        let found = fewest_nodes(tasks_on.clone(), &shape, u32::try_from(wanted).unwrap());
         let nodes = |shares: &Vec<(u64, u32)>| shares.iter().map(|(_, n)| *n).collect();
         prop_assert_eq!(found.as_ref().map(nodes), expected);
         for (share, node) in found.iter().flatten() {
-            prop_assert!(*share >= 1 && *share <= room_for[*node as usize].0);
+            prop_assert!(*share >= 1 && *share <= tasks_on[*node as usize].0);
         }
         if let Some(shares) = found {
             prop_assert!(shares.iter().map(|(share, _)| share).sum::<u64>() >= needed);

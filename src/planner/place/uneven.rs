@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Other numbers of nodes, and tasks by what each node has room for.
+//! Other numbers of nodes, and uneven numbers of tasks by what is free on each node.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{NoPlacement, Placer, Split};
-use crate::room::Room;
+use crate::usage::NodeUsage;
 use phalanx_core::shape::{Memory, Need, Shape, Sharing};
 use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_methods::balance::{Decision, Outcome, Request};
@@ -25,15 +25,15 @@ impl Placer {
             return self.more_nodes(shape, wanted, held_ms);
         }
         let one = shape.need_for(1, 1, 1);
-        let mut room_for: Vec<(u64, u32)> = Vec::new();
+        let mut tasks_on: Vec<(u64, u32)> = Vec::new();
         for node in self.mask.iter() {
-            let room = self.cluster.rooms().get(node.at());
-            let tasks = room.map_or(0, |room| capacity(shape, &one, room));
+            let usage = self.cluster.usages().get(node.at());
+            let tasks = usage.map_or(0, |usage| capacity(shape, &one, usage));
             if tasks > 0 {
-                room_for.push((tasks, node.raw()));
+                tasks_on.push((tasks, node.raw()));
             }
         }
-        let shares = fewest_nodes(room_for, shape, wanted).ok_or(NoPlacement::NoFit)?;
+        let shares = fewest_nodes(tasks_on, shape, wanted).ok_or(NoPlacement::NoFit)?;
         let nodes = shares.len() as u64;
         let need = |&(tasks, _): &(u64, u32)| shape.need_for(tasks, 1, nodes);
         let needs: Vec<Need> = shares.iter().map(need).collect();
@@ -67,7 +67,7 @@ impl Placer {
     fn score(&mut self, chosen: &[u32], needs: &[Need]) -> Result<Decision, NoPlacement> {
         let mut scored: Option<Decision> = None;
         for (&node, need) in chosen.iter().zip(needs).take(SCORED_MAX) {
-            let mut only = NodeSet::new(self.cluster.rooms().len());
+            let mut only = NodeSet::new(self.cluster.usages().len());
             only.insert(NodeIdx::from(node));
             self.fill_amounts(need)?;
             let request = Request { held_ms: u64::MAX, ..Request::new(&self.amounts) };
@@ -91,38 +91,38 @@ pub fn may_split_otherwise(shape: &Shape) -> bool {
 
 /// Tasks that fit on a node now, by every resource. `one` is what one task
 /// needs.
-pub fn capacity(shape: &Shape, one: &Need, room: &Room) -> u64 {
+pub fn capacity(shape: &Shape, one: &Need, usage: &NodeUsage) -> u64 {
     let per = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
-    let mut tasks = per(room.cpus.free(), one.cpus).min(match shape.memory {
-        Memory::PerCpu(_) => per(room.memory_mb.free(), one.memory_mb),
-        Memory::All if room.memory_mb.used > 0 => 0,
-        _ if one.memory_mb > room.memory_mb.free() => 0,
+    let mut tasks = per(usage.cpus.free(), one.cpus).min(match shape.memory {
+        Memory::PerCpu(_) => per(usage.memory_mb.free(), one.memory_mb),
+        Memory::All if usage.memory_mb.used > 0 => 0,
+        _ if one.memory_mb > usage.memory_mb.free() => 0,
         _ => u64::MAX,
     });
     for want in &shape.gres {
-        let kind = room.kinds.get(want.kind as usize).map_or(0, |level| level.free());
-        let of_type = |t: u32| room.types.get(t as usize).map_or(0, |level| level.free());
+        let kind = usage.kinds.get(want.kind as usize).map_or(0, |level| level.free());
+        let of_type = |t: u32| usage.types.get(t as usize).map_or(0, |level| level.free());
         let free = want.gres_type.map_or(kind, |t| kind.min(of_type(t)));
         if want.per_node > free {
             return 0;
         }
         tasks = tasks.min(per(free, want.per_task));
     }
-    if room.cpus.free() < u64::from(shape.pn_min_cpus) { 0 } else { tasks }
+    if usage.cpus.free() < u64::from(shape.pn_min_cpus) { 0 } else { tasks }
 }
 
 /// The fewest nodes that hold all tasks, each with its tasks: largest first,
 /// and as the last one the smallest that still suffices. `None` if even all of
-/// them are too few. `room_for`: tasks and node.
+/// them are too few. `tasks_on`: tasks and node.
 pub(super) fn fewest_nodes(
-    room_for: Vec<(u64, u32)>,
+    tasks_on: Vec<(u64, u32)>,
     shape: &Shape,
     wanted: u32,
 ) -> Option<Vec<(u64, u32)>> {
     // A heap: of many nodes only the few largest have to be put in order.
     let largest_first = |(tasks, node)| (tasks, Reverse(node));
     let mut rest: BinaryHeap<(u64, Reverse<u32>)> =
-        room_for.into_iter().map(largest_first).collect();
+        tasks_on.into_iter().map(largest_first).collect();
     let needed = shape.tasks().max(u64::from(shape.min_cpus.div_ceil(shape.cpus_per_task.max(1))));
     let mut chosen: Vec<(u64, u32)> = Vec::new();
     let mut sum = 0u64;
@@ -145,7 +145,7 @@ pub(super) fn fewest_nodes(
     let mut nodes_left = chosen.len() as u64;
     for (tasks, _) in &mut chosen {
         nodes_left -= 1;
-        // Every node gets a task, and no more than it has room for.
+        // Every node gets a task, and no more than fit on it.
         *tasks = (*tasks).min(left.saturating_sub(nodes_left)).max(1);
         left = left.saturating_sub(*tasks);
     }

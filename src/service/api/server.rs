@@ -70,7 +70,11 @@ impl Server {
     }
 
     /// Serves until `stop` changes, on this thread.
-    pub fn run(self, backend: Arc<dyn Backend>, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+    pub fn run(
+        self,
+        backend: Arc<impl Backend>,
+        mut stop: watch::Receiver<bool>,
+    ) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(API_BLOCKING_THREADS)

@@ -11,7 +11,7 @@ mod status;
 
 pub use explain::{
     AskReport, BlockerReport, DecisionReport, ExpectedReport, Explain, FilterReport, PendingReport,
-    Placed, ScoredNode, SteerReport,
+    Placed, PreferenceReport, ScoredNode,
 };
 pub use history::{
     ClassSpeeds, EnergyReport, EnergyRow, ImportReport, NodePower, RunsReport, SpeedRow,
@@ -23,7 +23,7 @@ pub use status::{
     PluginStatus, Quantiles, SlurmStatus, Status,
 };
 
-use phalanx_planner::steer::MethodReport;
+use phalanx_planner::preference::MethodReport;
 
 /// `GET /v1/nodes`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -145,15 +145,18 @@ pub struct PlannedJob {
     pub nodes: String,
     /// Reason for which it cannot start now.
     pub reason: Option<String>,
-    /// Rank in the preferred start order, from 0.
+    /// Rank in the order of starts that the methods ask for, from 0.
     #[serde(default)]
     pub rank: Option<u32>,
     /// Delta on its site factor for that rank.
     #[serde(default)]
     pub delta: i32,
-    /// The preference of a method for its nodes.
+    /// A method's node preference for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steer: Option<SteerReport>,
+    pub preference: Option<PreferenceReport>,
+    /// The same under its former name, in answers of this release only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<PreferenceReport>,
 }
 
 /// State of the recording.

@@ -29,8 +29,9 @@ use log::{info, warn};
 pub use http::HttpService;
 
 use super::{Service, ServiceError};
+use crate::clock::{millis, now_ms};
 use crate::collect::builtin::{self, Memory};
-use crate::collect::{Now, command, slot};
+use crate::collect::{command, slot};
 use outbox::Outbox;
 use phalanx_core::collect::{
     DataReport, Kind, MASTER, Output, Registration, Row, SyncReply, SyncRequest,
@@ -145,7 +146,7 @@ impl Agent {
         let longest = Duration::from_millis(AGENT_WAIT_MS_MAX);
         let wait = due.map_or(longest, |due| due.max(gather));
         let wait = wait.min(running.map_or(longest, |age| age.max(2 * SETTLE)));
-        u64::try_from(wait.min(longest).as_millis()).unwrap_or(AGENT_WAIT_MS_MAX)
+        millis(wait.min(longest))
     }
 
     fn assign(&mut self, reply: SyncReply) {
@@ -196,7 +197,7 @@ impl Agent {
                 continue;
             };
             // The output must be a value, too.
-            if !self.outbox.add(&done, result, Now::read().wall_ms) {
+            if !self.outbox.add(&done, result, now_ms()) {
                 self.schedule.failed_late(id);
             }
         }
@@ -247,8 +248,7 @@ impl Agent {
         }
         let own = nix::unistd::Uid::effective().as_raw();
         let path = std::path::Path::new(&registration.cmd);
-        let path = command::check(path, &self.options.command_dirs, own)
-            .map_err(|error| error.to_string())?;
+        let path = command::check(path, &self.options.command_dirs, own)?;
         let input = if registration.kind == Kind::Processor {
             let inputs: BTreeMap<&str, &[Row]> =
                 inputs.iter().map(|(name, rows)| (name.as_str(), rows.as_slice())).collect();

@@ -13,15 +13,12 @@ const GRACE_MS: u64 = 15_000;
 /// One agent.
 #[derive(Debug, Default)]
 pub(super) struct Agent {
-    version: String,
-    /// Monotonic; of the last sync.
+    /// Its version and counts; node, age and liveness are set in a report.
+    counts: AgentReport,
+    /// Monotonic time of the last sync.
     seen_ms: i64,
-    /// Monotonic; after it the agent counts as dead.
+    /// Monotonic time after which the agent counts as dead.
     alive_until_ms: i64,
-    generation: u64,
-    values: u64,
-    dropped: u64,
-    refused: u64,
     /// Counts syncs, so that a late loss of an old connection is known as such.
     turn: u64,
     /// Last report of each registration, with its monotonic time.
@@ -49,9 +46,9 @@ impl Agents {
         }
         let agent = self.by_node.entry(node.to_owned()).or_default();
         let wait = request.wait_ms.min(COLLECT_HOLD_MS_MAX);
-        agent.version = clip(&request.version, 64);
-        agent.generation = request.generation;
-        agent.dropped = request.dropped;
+        agent.counts.version = clip(&request.version, 64);
+        agent.counts.generation = request.generation;
+        agent.counts.dropped = request.dropped;
         agent.seen_ms = now.mono_ms;
         agent.alive_until_ms = now.ago(0) + i64::try_from(wait + GRACE_MS).unwrap_or(0);
         agent.turn += 1;
@@ -68,8 +65,8 @@ impl Agents {
     /// Counts the stored and the refused values of a sync.
     pub(super) fn count(&mut self, node: &str, stored: usize, refused: usize) {
         if let Some(agent) = self.by_node.get_mut(node) {
-            agent.values += stored as u64;
-            agent.refused += refused as u64;
+            agent.counts.values += stored as u64;
+            agent.counts.refused += refused as u64;
         }
     }
 
@@ -77,7 +74,7 @@ impl Agents {
     pub(super) fn end(&mut self, node: &str, generation: u64, now: Now) {
         if let Some(agent) = self.by_node.get_mut(node) {
             agent.seen_ms = now.mono_ms;
-            agent.generation = generation;
+            agent.counts.generation = generation;
         }
     }
 
@@ -103,13 +100,9 @@ impl Agents {
     pub(super) fn report(&self, now: Now) -> Vec<AgentReport> {
         let line = |(node, agent): (&String, &Agent)| AgentReport {
             node: node.clone(),
-            version: agent.version.clone(),
             last_seen_ms: now.since(agent.seen_ms),
             connected: agent.alive_until_ms > now.mono_ms,
-            generation: agent.generation,
-            values: agent.values,
-            dropped: agent.dropped,
-            refused: agent.refused,
+            ..agent.counts.clone()
         };
         self.by_node.iter().map(line).collect()
     }

@@ -3,7 +3,9 @@
 //! ages, so that setting the wall clock makes nothing fresh or stale.
 
 use std::sync::OnceLock;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
+
+use crate::clock::now_ms;
 
 /// One moment by both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +21,8 @@ impl Now {
     pub fn read() -> Now {
         static START: OnceLock<Instant> = OnceLock::new();
         let mono = START.get_or_init(Instant::now).elapsed();
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Now {
-            wall_ms: u64::try_from(wall.as_millis()).unwrap_or(u64::MAX),
+            wall_ms: now_ms(),
             mono_ms: i64::try_from(mono.as_millis()).unwrap_or(i64::MAX),
         }
     }

@@ -19,7 +19,7 @@ use super::registry::Registry;
 use super::store;
 use super::uses::Use;
 use crate::failure::Failure;
-use crate::locks::{lock, read, write};
+use crate::sync::{lock, read, write};
 use phalanx_core::collect::{
     AgentsReport, Batch, CLUSTER, DataNames, DataReport, MASTER, Output, Past, Patch, Put, Refused,
     Registration, Stored, SyncReply, SyncRequest, UseChange, Value, ValueType, valid_name,
@@ -160,7 +160,7 @@ impl Collect {
         let path = std::path::Path::new(&registration.cmd);
         command::check(path, &settings.command_dirs, settings.owner)
             .map(|_| ())
-            .map_err(|error| Failure::BadRequest(error.to_string()))
+            .map_err(Failure::BadRequest)
     }
 
     /// Adds a registration, which is durable then.

@@ -344,7 +344,8 @@ proptest! {
     #[test]
     fn checks_agree_over_json(name in ".{0,70}", cmd in ".{0,40}", nodes in ".{0,30}",
                               every_ms in any::<u64>(), run_as in proptest::option::of(".{0,40}")) {
-        let registration = Registration { name, cmd, nodes, every_ms, run_as, ..Registration::default() };
+        let registration =
+            Registration { name, cmd, nodes, every_ms, run_as, ..Registration::default() };
         let text = serde_json::to_string(&registration).unwrap();
         let back: Registration = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(back.check(), registration.check());
@@ -354,7 +355,9 @@ proptest! {
     /// Goal: a printed value is either finite and comes back as it was, or is
     /// refused.
     #[test]
-    fn printed_values_are_finite(printed in prop_oneof![".{0,20}", any::<f64>().prop_map(|x| x.to_string())]) {
+    fn printed_values_are_finite(
+        printed in prop_oneof![".{0,20}", any::<f64>().prop_map(|x| x.to_string())],
+    ) {
         if let Ok(value) = Value::parse(&printed, phalanx_core::collect::ValueType::Number) {
             let number = value.number().unwrap();
             prop_assert!(number.is_finite());

@@ -33,7 +33,7 @@ impl Config {
             params,
             initial_weights: config.initial_weights.clone(),
             ignore_node_weight: !config.respect_node_weight,
-            steered_hold_ms: hold.then(|| self.bag.hold_max_s.saturating_mul(1000)),
+            preference_hold_ms: hold.then(|| self.bag.hold_max_s.saturating_mul(1000)),
             levels: Arc::default(),
         }
     }

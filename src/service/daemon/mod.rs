@@ -1,80 +1,97 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanxd`: threads, channels, signals. The only place that wires the
-//! layers together.
+//! `phalanxd`: threads, channels, signals. The only place that wires the layers together.
 //!
-//! Threads: `main` (signals, watchdog), `link` (the plugin's socket), `poll`
-//! (slurmctld), `plan`, `order` (the order of starts), `api` (the control
-//! socket), `collect` and `agent` (the data service and what runs here for it),
-//! `record` (memory and history records) and `history` (SQLite). Every channel
-//! between them is bounded: snapshots by "latest wins", notes and records by
-//! dropping and counting. A panic aborts the process; systemd starts it again, and
-//! meanwhile the plugin sees a closed socket and Slurm places jobs by itself.
+//! | thread | does | its loop |
+//! |---|---|---|
+//! | `main` | signals and systemd's watchdog | `Daemon::serve` |
+//! | `link` | the plugin's socket: receives, applies, answers | `link::Server` |
+//! | `poll` | reads slurmctld every `source.poll_ms` | `threads/poll.rs` |
+//! | `plan` | attribution, preferences of the methods, the plan | `threads/plan.rs` |
+//! | `order` | the order of starts | `threads/order.rs` |
+//! | `hdfs` | looks up where inputs of data jobs lie | `threads/hdfs.rs` |
+//! | `comments` | writes comments of jobs, by `scontrol` | `threads/comments.rs` |
+//! | `history` | link events to decision memory and records | `threads/history.rs` |
+//! | `database` | writes records to SQLite, in batches | `history::HistoryThread` |
+//! | `learn` | runs that ended to speeds, runtimes and records | `threads/learn.rs` |
+//! | `energy` | asks Slurm's accounting for the energy of runs | `threads/energy.rs` |
+//! | `recording` | writes recordings of the link's events | `recordings::RecordingWriter` |
+//! | `api` | the control socket | `api::Server` |
+//! | `collect` | upkeep of the data service | `threads/collect.rs` |
+//! | `agent` | runs the collectors registered for `@master` | `collect::agent` |
+//!
+//! Threads share the structs of `state/`, each of which has its own lock; `Shared` is their sum.
+//! Every channel between threads is bounded: snapshots by "the newest wins", events and records
+//! by dropping and counting. A panic aborts the process; systemd starts it again, and meanwhile
+//! the plugin sees a closed socket and Slurm places jobs by itself.
 
-mod accounting;
+mod answers;
 pub mod args;
-mod backend;
-mod bags;
-mod collect;
-mod data;
-mod data_lookup;
-mod data_map;
-mod data_steer;
-mod explain;
-mod gangs;
-mod guard_file;
-mod learner;
+mod decision_views;
 mod logging;
-mod measures;
-mod nodes;
-mod order;
-mod past;
-mod pauses;
-mod recent;
-mod recorder;
-mod runs;
+mod measured_values;
+mod methods;
 mod settings;
+mod shared;
 mod state;
-mod status;
-mod steerers;
+mod threads;
 mod watchdog;
-mod workers;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use crossbeam_channel::{Receiver, bounded};
-use log::{info, warn};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use log::{debug, error, info, warn};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use phalanx_ffi::slurm::Slurm;
+use tokio::sync::watch;
 
 use crate::api::{Access, Gate, Server as ApiServer};
+use crate::clock::now_ms;
 use crate::collect::{Local, agent};
 use crate::config::Config;
-use crate::daemon::collect::Data;
-use crate::daemon::data::DataShared;
-use crate::daemon::learner::{LearnShared, Learner, RunSender};
-use crate::daemon::recent::Recent;
-use crate::daemon::recorder::{Recorder, now_ms};
-use crate::daemon::runs::RunNote;
 use crate::daemon::settings::{history_limits, record_options};
-use crate::daemon::state::{Beat, InForce, PlanState, PollState, Shared};
-use crate::daemon::watchdog::Watchdog;
-use crate::history::{HistoryReader, HistoryThread, ThreadOptions};
-use crate::link::{Note, Responder, Server as LinkServer, ServerConfig};
-use crate::recordings::{Keeper, Order, link_settings};
+use crate::daemon::shared::Shared;
+use crate::daemon::state::cluster::Cluster;
+use crate::daemon::state::configuration::Configuration;
+use crate::daemon::state::energy::EnergyRequests;
+use crate::daemon::state::inputs::DataInputs;
+use crate::daemon::state::learned::Learned;
+use crate::daemon::state::order::StartOrder;
+use crate::daemon::state::plans::Plans;
+use crate::daemon::threads::collect::{self, DataService};
+use crate::daemon::threads::hdfs::LookUp;
+use crate::daemon::threads::history::HistoryWriter;
+use crate::daemon::threads::learn::runs::RunEvent;
+use crate::daemon::threads::learn::{Known, Learner};
+use crate::daemon::threads::order::Order;
+use crate::daemon::threads::poll::Poll;
+use crate::daemon::threads::{comments, energy, plan};
+use crate::daemon::watchdog::{Heartbeats, Watchdog};
+use crate::history::{HistoryReader, HistorySender, HistoryThread, ThreadOptions};
+use crate::link::{LinkEvent, Responder, Server as LinkServer, ServerConfig};
+use crate::recordings::{Order as Recording, RecordingWriter, link_settings};
 use crate::source::slurm::Source;
+use crate::sync::Newest;
 use phalanx_core::limits::NOTES_QUEUE_MAX;
+use phalanx_core::snapshot::Snapshot;
+
+/// Nice value of threads that no question waits for.
+const BACKGROUND_NICE: i32 = 10;
+/// Turn of the thread that answers questions, nanoseconds.
+const ANSWER_TURN_NS: u64 = 100_000;
+/// Longest wait at the end for the last records to be written.
+const LAST_RECORDS_MAX: Duration = Duration::from_secs(2);
 
 /// Runs the daemon until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// What keeps it from starting: configuration, sockets, threads, libslurm.
+/// Whatever keeps it from starting: configuration, sockets, threads, libslurm.
 pub fn run(path: &Path) -> Result<()> {
     let config = Config::load(path)?;
     logging::start(&config.log);
@@ -90,7 +107,7 @@ pub fn run(path: &Path) -> Result<()> {
     if let Err(error) = &first {
         warn!("slurmctld: {error}; trying again");
     }
-    let daemon = Daemon::start(path, config, source)?;
+    let daemon = Daemon::start(path, Arc::new(config), source)?;
     daemon.serve(&signals);
     daemon.stop();
     Ok(())
@@ -107,204 +124,221 @@ fn block_signals() -> Result<SignalFd> {
     SignalFd::with_flags(&signals, flags).context("signalfd")
 }
 
+/// The kernel's favour for a thread.
+#[derive(Clone, Copy)]
+enum Turns {
+    /// For the thread that answers: short turns.
+    Short,
+    Usual,
+    /// For threads that must not delay an answer on a busy machine.
+    Background,
+}
+
+impl Turns {
+    fn take(self) {
+        let done = match self {
+            Self::Short => phalanx_ffi::thread::short_turns(ANSWER_TURN_NS),
+            Self::Usual => Ok(()),
+            Self::Background => phalanx_ffi::thread::yield_to_others(BACKGROUND_NICE),
+        };
+        if let Err(error) = done {
+            debug!("thread keeps the usual turns: {error}");
+        }
+    }
+}
+
+type Work = Box<dyn FnOnce(&Arc<Shared>, &Arc<AtomicBool>) + Send>;
+
+/// A thread to be started.
+struct Row {
+    name: &'static str,
+    turns: Turns,
+    work: Work,
+}
+
+impl Row {
+    fn new(
+        name: &'static str,
+        turns: Turns,
+        work: impl FnOnce(&Arc<Shared>, &Arc<AtomicBool>) + Send + 'static,
+    ) -> Self {
+        Self { name, turns, work: Box::new(work) }
+    }
+}
+
+/// Ends of channels and sockets that threads take over.
+struct Ends {
+    source: Source,
+    link: LinkServer,
+    api: ApiServer,
+    stop_api: watch::Receiver<bool>,
+    recording: RecordingWriter,
+    events: Receiver<LinkEvent>,
+}
+
+/// Every thread but `main` and `database`.
+fn rows(ends: Ends, config: &Config) -> Vec<Row> {
+    use Turns::{Background, Short, Usual};
+    let Ends { source, link, api, stop_api, recording, events } = ends;
+    let (to_plan, snapshots) = Newest::channel();
+    let replan = to_plan.clone();
+    let (runs, ended) = if config.learn.enabled {
+        let (sender, receiver) = bounded(NOTES_QUEUE_MAX);
+        (Some(sender), Some(receiver))
+    } else {
+        (None, None)
+    };
+    let mut rows = vec![
+        Row::new("history", Background, move |all, stop| writer(all, events, runs).run(stop)),
+        Row::new("link", Short, move |all, stop| {
+            link.run(&all.responder, stop, &all.heartbeats.link.0);
+        }),
+        Row::new("recording", Background, move |all, stop| {
+            recording.run(&|| all.cluster.snapshot(), stop);
+        }),
+        Row::new("hdfs", Background, move |all, stop| look_up(all, replan).run(stop)),
+        Row::new("comments", Background, |all, stop| {
+            comments::run(&all.configuration, &all.cluster, &all.inputs, stop);
+        }),
+        Row::new("poll", Background, move |all, stop| poll(all, source, to_plan).run(stop)),
+        Row::new("energy", Background, |all, stop| {
+            energy::run(&all.configuration, &all.energy, stop);
+        }),
+        Row::new("order", Background, |all, stop| order(all).run(stop)),
+        Row::new("plan", Background, move |all, stop| plan::run(all, &snapshots, stop)),
+        Row::new("api", Usual, move |all, _| {
+            if let Err(error) = api.run(Arc::clone(all), stop_api) {
+                error!("control socket: {error}");
+            }
+        }),
+    ];
+    if let Some(ended) = ended {
+        rows.push(Row::new("learn", Background, move |all, stop| {
+            Learner::new(known(all)).run(&ended, stop);
+        }));
+    }
+    if config.collect.enabled {
+        let options = collect::agent_options(config);
+        rows.push(Row::new("agent", Background, move |all, stop| {
+            let Some(service) = &all.data_service else { return };
+            let local = Local::new(Arc::clone(&service.collect), Arc::clone(stop));
+            agent::run(local, options, stop);
+        }));
+        rows.push(Row::new("collect", Background, |all, stop| {
+            let Some(service) = &all.data_service else { return };
+            collect::run(&service.collect, stop);
+        }));
+    }
+    rows
+}
+
+fn writer(
+    all: &Shared,
+    events: Receiver<LinkEvent>,
+    runs: Option<Sender<RunEvent>>,
+) -> HistoryWriter<'_> {
+    HistoryWriter {
+        events,
+        memory: &all.decisions,
+        history: all.history.as_ref(),
+        responder: &all.responder,
+        runs,
+        learned: &all.learned,
+        open: BTreeMap::new(),
+    }
+}
+
+fn look_up(all: &Shared, to_plan: Newest<Arc<Snapshot>>) -> LookUp<'_> {
+    let Shared { configuration, cluster, inputs, .. } = all;
+    LookUp { configuration, cluster, inputs, to_plan }
+}
+
+fn poll(all: &Shared, source: Source, to_plan: Newest<Arc<Snapshot>>) -> Poll<'_> {
+    let Shared { configuration, cluster, responder, .. } = all;
+    Poll { source, configuration, cluster, responder, to_plan }
+}
+
+fn order(all: &Shared) -> Order<'_> {
+    let Shared { configuration, cluster, plans, learned, responder, order, .. } = all;
+    Order { configuration, cluster, plans, learned, responder, order }
+}
+
+fn known(all: &Shared) -> Known<'_> {
+    let Shared { configuration, cluster, inputs, energy, learned, .. } = all;
+    let (history, reader) = (all.history.as_ref(), all.reader.as_ref());
+    Known { configuration, cluster, inputs, energy, learned, history, reader }
+}
+
 struct Daemon {
     shared: Arc<Shared>,
     stop: Arc<AtomicBool>,
-    stop_api: tokio::sync::watch::Sender<bool>,
+    stop_api: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
-    history: Option<HistoryThread>,
+    database: Option<HistoryThread>,
 }
 
 impl Daemon {
-    fn start(path: &Path, config: Config, source: Source) -> Result<Self> {
+    fn start(path: &Path, config: Arc<Config>, source: Source) -> Result<Self> {
         let owner = source.info().slurm_user_id;
-        let (notes, notes_out) = bounded::<Note>(NOTES_QUEUE_MAX);
+        let (notes, events) = bounded::<LinkEvent>(NOTES_QUEUE_MAX);
         // Ids grow over restarts and stay below 2^53, exact in JSON.
         let first_decision = (now_ms() / 1000) << 20;
-        let settings = link_settings(&config, 1);
-        let responder = Arc::new(Responder::new(settings, notes, first_decision));
-        // A thread inherits the nice value of the one that starts it.
-        let (sender, history) = std::thread::scope(|scope| {
-            let start = || {
-                workers::in_background();
-                start_history(&config)
-            };
-            scope.spawn(start).join().unwrap_or_else(|_| anyhow::bail!("start thread history"))
-        })?;
-        let learn = Arc::new(LearnShared::default());
-        let (runs, runs_out) = run_channel(&config, &learn);
-        let reader = sender.as_ref().map(|_| HistoryReader::new(&config.history.path));
-        let data = Data::start(&config);
-        let (keeper, recording) = Keeper::new(Arc::clone(&responder));
-        let shared = Arc::new(Shared {
-            path: PathBuf::from(path),
-            started: Instant::now(),
-            responder: Arc::clone(&responder),
-            snapshot: RwLock::new(None),
-            poll: Mutex::new(PollState::default()),
-            plan: Mutex::new(PlanState::default()),
-            order: Mutex::default(),
-            recent: Arc::new(Mutex::new(Recent::default())),
-            history: sender.clone(),
-            reader,
-            data,
-            speeds: RwLock::default(),
-            power: Arc::default(),
-            runtimes: RwLock::default(),
-            learn: Arc::clone(&learn),
-            recording,
-            inputs: DataShared::default(),
-            beats: Default::default(),
-            in_force: RwLock::new(InForce {
-                config: config.clone(),
-                generation: 1,
-                needs_restart: Vec::new(),
-                last_error: None,
-            }),
-        });
-        let recorder = Recorder {
-            notes: notes_out,
-            recent: Arc::clone(&shared.recent),
-            history: sender,
-            responder,
-            runs,
-            open: BTreeMap::new(),
+        let responder = Responder::new(link_settings(&config, 1), notes, first_decision);
+        let responder = Arc::new(responder);
+        let (history, database) = start_history(&config)?;
+        let (writer, recording) = RecordingWriter::new(Arc::clone(&responder));
+        let (stop_api, api_stops) = watch::channel(false);
+        let ends = Ends {
+            source,
+            link: bind_link(&config, owner)?,
+            api: bind_api(&config, owner)?,
+            stop_api: api_stops,
+            recording: writer,
+            events,
         };
-        let stop = Arc::new(AtomicBool::new(false));
-        let (stop_api, stopped) = tokio::sync::watch::channel(false);
-        let mut daemon = Self { shared, stop, stop_api, threads: Vec::new(), history };
-        daemon.spawn("record", move || {
-            workers::in_background();
-            recorder.run();
-        })?;
-        if let Some(runs_out) = runs_out {
-            daemon.spawn_learner(runs_out)?;
+        if config.record.enabled {
+            recording.order(Recording::Start(record_options(&config, None)));
         }
-        daemon.spawn_link(&config, owner)?;
-        daemon.spawn_keeper(keeper, &config)?;
-        daemon.spawn_workers(source)?;
-        daemon.spawn_collect(&config)?;
-        daemon.spawn_api(&config, owner, stopped)?;
+        let shared = Arc::new(Shared {
+            started: Instant::now(),
+            configuration: Configuration::new(path, Arc::clone(&config)),
+            cluster: Cluster::default(),
+            responder,
+            plans: Plans::default(),
+            order: StartOrder::default(),
+            decisions: Mutex::default(),
+            reader: history.as_ref().map(|_| HistoryReader::new(&config.history.path)),
+            history,
+            data_service: DataService::start(&config),
+            learned: Learned::default(),
+            energy: EnergyRequests::default(),
+            inputs: DataInputs::default(),
+            power: Arc::default(),
+            recording,
+            heartbeats: Heartbeats::default(),
+        });
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut daemon = Self { shared, stop, stop_api, threads: Vec::new(), database };
+        for row in rows(ends, &config) {
+            daemon.spawn(row)?;
+        }
         Ok(daemon)
     }
 
-    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
+    fn spawn(&mut self, Row { name, turns, work }: Row) -> Result<()> {
+        let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
+        let run = move || {
+            turns.take();
+            work(&shared, &stop);
+        };
         let thread = Builder::new().name(name.to_owned()).spawn(run);
         self.threads.push(thread.with_context(|| format!("start thread {name}"))?);
         Ok(())
     }
 
-    fn spawn_learner(&mut self, notes: Receiver<RunNote>) -> Result<()> {
-        let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
-        self.spawn("learn", move || {
-            workers::in_background();
-            Learner::new(shared).run(&notes, &stop);
-        })
-    }
-
-    /// Recordings.
-    fn spawn_keeper(&mut self, keeper: Keeper, config: &Config) -> Result<()> {
-        let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
-        if config.record.enabled {
-            shared.recording.order(Order::Start(record_options(config, None)));
-        }
-        self.spawn("tape", move || {
-            workers::in_background();
-            keeper.run(&|| shared.snapshot(), &stop);
-        })
-    }
-
-    fn spawn_link(&mut self, config: &Config, owner: Option<u32>) -> Result<()> {
-        let mut allowed_uids = config.link.allowed_uids.clone();
-        allowed_uids.extend(owner);
-        let socket = config.link.socket.clone();
-        let server = LinkServer::bind(ServerConfig { socket, allowed_uids, owner })?;
-        let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
-        self.spawn("link", move || {
-            workers::in_foreground();
-            server.run(&shared.responder, &stop, shared.beat(Beat::Link));
-        })
-    }
-
-    fn spawn_workers(&mut self, source: Source) -> Result<()> {
-        let (to_plan, snapshots) = bounded(1);
-        let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
-        let (again, drain) = (to_plan.clone(), snapshots.clone());
-        self.spawn("hdfs", move || {
-            workers::in_background();
-            let replan = |snapshot| workers::latest_wins(&again, &drain, snapshot);
-            data_lookup::look_up(&shared, &replan, &stop);
-        })?;
-        let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
-        self.spawn("tell", move || {
-            workers::in_background();
-            data::tell(&shared, &stop);
-        })?;
-        let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
-        let drain = snapshots.clone();
-        self.spawn("poll", move || {
-            workers::in_background();
-            workers::poll(&shared, source, &to_plan, &drain, &stop);
-        })?;
-        let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
-        self.spawn("energy", move || {
-            workers::in_background();
-            accounting::energy(&shared, &stop);
-        })?;
-        let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
-        self.spawn("order", move || {
-            workers::in_background();
-            order::order_loop(&shared, &stop);
-        })?;
-        let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
-        self.spawn("plan", move || {
-            workers::in_background();
-            workers::plan_loop(&shared, &snapshots, &stop);
-        })
-    }
-
-    fn spawn_collect(&mut self, config: &Config) -> Result<()> {
-        let Some(data) = &self.shared.data else { return Ok(()) };
-        let (collect, stop) = (Arc::clone(&data.collect), Arc::clone(&self.stop));
-        let service = Local::new(Arc::clone(&collect), Arc::clone(&stop));
-        let (options, agent_stop) = (collect::agent_options(config), Arc::clone(&stop));
-        self.spawn("agent", move || {
-            workers::in_background();
-            agent::run(service, options, &agent_stop);
-        })?;
-        self.spawn("collect", move || {
-            workers::in_background();
-            collect::run(&collect, &stop);
-        })
-    }
-
-    fn spawn_api(
-        &mut self,
-        config: &Config,
-        owner: Option<u32>,
-        stopped: tokio::sync::watch::Receiver<bool>,
-    ) -> Result<()> {
-        let mut allowed_uids = config.control.allowed_uids.clone();
-        allowed_uids.extend(owner);
-        let access = Access { public_read: config.control.public_read, allowed_uids };
-        let mut server = ApiServer::bind(&config.control.socket, access)?;
-        if let Ok(address) = config.control.listen.parse() {
-            let public_read = config.control.listen_public_read;
-            let gate = Gate { public_read, munge_socket: collect::munge_socket(config) };
-            server = server.with_tcp(address, gate)?;
-            info!("control: listening on {address}");
-        }
-        let backend = Arc::clone(&self.shared);
-        self.spawn("api", move || {
-            if let Err(error) = server.run(backend, stopped) {
-                log::error!("control socket: {error}");
-            }
-        })
-    }
-
     /// Signals and the watchdog, until asked to stop.
     fn serve(&self, signals: &SignalFd) {
-        let mut watchdog = Watchdog::start(&self.shared);
+        let mut watchdog = Watchdog::start();
         info!("ready: plugin socket {}", self.shared.config().link.socket.display());
         watchdog.ready();
         loop {
@@ -319,51 +353,65 @@ impl Daemon {
                     watchdog.stopping();
                     return;
                 }
-                _ => watchdog.tick(&self.shared),
+                _ => watchdog.tick(&self.shared.heartbeats),
             }
         }
     }
 
     fn stop(self) {
-        let Self { shared, stop, stop_api, threads, history } = self;
+        let Self { shared, stop, stop_api, threads, database } = self;
         stop.store(true, Ordering::Relaxed);
         // Nobody listens any more if the API thread has ended already.
         let _ = stop_api.send(true);
-        let mut recorder = None;
         for thread in threads {
-            // The recorder ends when the last sender of notes is gone.
-            if thread.thread().name() == Some("record") {
-                recorder = Some(thread);
-            } else if thread.join().is_err() {
-                log::error!("a thread ended by a panic");
+            if thread.join().is_err() {
+                error!("a thread ended by a panic");
             }
         }
+        // The database's thread ends, after a last write, when its last sender is gone.
         drop(shared);
-        drop(recorder);
-        drop(history);
+        if let Some(database) = database {
+            database.join(LAST_RECORDS_MAX);
+        }
     }
 }
 
-/// The way from the recorder to the learner, if anything is learned.
-fn run_channel(
-    config: &Config,
-    shared: &Arc<LearnShared>,
-) -> (Option<RunSender>, Option<Receiver<RunNote>>) {
-    if !config.learn.enabled {
-        return (None, None);
-    }
-    let (sender, receiver) = bounded(NOTES_QUEUE_MAX);
-    (Some(RunSender { sender, shared: Arc::clone(shared) }), Some(receiver))
+fn bind_link(config: &Config, owner: Option<u32>) -> Result<LinkServer> {
+    let mut allowed_uids = config.link.allowed_uids.clone();
+    allowed_uids.extend(owner);
+    let socket = config.link.socket.clone();
+    Ok(LinkServer::bind(ServerConfig { socket, allowed_uids, owner })?)
 }
 
-type HistoryParts = (Option<crate::history::HistorySender>, Option<HistoryThread>);
+fn bind_api(config: &Config, owner: Option<u32>) -> Result<ApiServer> {
+    let mut allowed_uids = config.control.allowed_uids.clone();
+    allowed_uids.extend(owner);
+    let access = Access { public_read: config.control.public_read, allowed_uids };
+    let mut server = ApiServer::bind(&config.control.socket, access)?;
+    if let Ok(address) = config.control.listen.parse() {
+        let public_read = config.control.listen_public_read;
+        let gate = Gate { public_read, munge_socket: collect::munge_socket(config) };
+        server = server.with_tcp(address, gate)?;
+        info!("control: listening on {address}");
+    }
+    Ok(server)
+}
 
-fn start_history(config: &Config) -> Result<HistoryParts> {
+/// The history with its thread `database`, where it is switched on.
+fn start_history(config: &Config) -> Result<(Option<HistorySender>, Option<HistoryThread>)> {
     if !config.history.enabled {
         return Ok((None, None));
     }
+    let options = ThreadOptions::new(&config.history.path);
     let limits = history_limits(&config.history);
-    let (sender, thread) = HistoryThread::start(ThreadOptions::new(&config.history.path), limits)
-        .context("start thread history")?;
+    // A thread inherits the nice value of the one that starts it.
+    let start = || {
+        Turns::Background.take();
+        HistoryThread::start(options, limits)
+    };
+    let started = std::thread::scope(|scope| scope.spawn(start).join());
+    let (sender, thread) = started
+        .unwrap_or_else(|_| Err(std::io::Error::other("panicked")))
+        .context("start thread database")?;
     Ok((Some(sender), Some(thread)))
 }

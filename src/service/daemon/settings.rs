@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a configuration means to the parts that do not read it themselves.
+//! Settings of the parts that do not read the configuration themselves.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::config::{Config, HistoryConfig};
 use crate::history::Limits;
 use crate::recordings::Options;
 
-/// Modes of the partitions that have one of their own, as words.
-pub(super) fn partition_modes(config: &Config) -> BTreeMap<String, String> {
-    let own = config.partition.iter().filter_map(|(name, p)| Some((name.clone(), p.mode?)));
-    own.map(|(name, mode)| (name, mode.as_str().to_owned())).collect()
-}
-
-/// Bounds of what the history keeps.
+/// Age and size at which the history deletes records.
 pub(super) fn history_limits(config: &HistoryConfig) -> Limits {
     Limits {
         retention_days: config.retention_days,
@@ -23,7 +16,7 @@ pub(super) fn history_limits(config: &HistoryConfig) -> Limits {
     }
 }
 
-/// Where and how long is recorded.
+/// Directory, sizes and length of a recording.
 pub(super) fn record_options(config: &Config, length: Option<Duration>) -> Options {
     Options {
         dir: config.record.dir.clone(),

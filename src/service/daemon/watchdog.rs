@@ -5,7 +5,7 @@
 //! restart of the daemon would not help.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use log::warn;
@@ -14,28 +14,44 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use sd_notify::NotifyState;
 
-use crate::daemon::state::{Beat, Shared};
-
 /// A thread that made no turn for this long is stuck; well above a plan's
 /// deadline and slot.
 const STUCK: Duration = Duration::from_secs(20);
-/// How often the threads are looked at.
+/// Time between two looks at the threads.
 const LOOK: Duration = Duration::from_secs(1);
 
-const THREADS: [(Beat, &str); 2] = [(Beat::Link, "link"), (Beat::Plan, "plan")];
+/// Turns that a thread has made.
+#[derive(Debug, Default)]
+pub(super) struct Heartbeat(pub(super) AtomicU64);
 
-/// See the module.
+impl Heartbeat {
+    pub(super) fn beat(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn turns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Turns of the threads that the watchdog looks at.
+#[derive(Debug, Default)]
+pub(super) struct Heartbeats {
+    pub(super) link: Heartbeat,
+    pub(super) plan: Heartbeat,
+}
+
+/// Feeds systemd's watchdog.
 #[derive(Debug)]
 pub(super) struct Watchdog {
+    /// Turns of `link` and `plan` and when they last grew.
     seen: [(u64, Instant); 2],
     warned: bool,
 }
 
 impl Watchdog {
-    pub(super) fn start(shared: &Shared) -> Self {
-        let now = Instant::now();
-        let seen = THREADS.map(|(which, _)| (shared.beat(which).load(Ordering::Relaxed), now));
-        Self { seen, warned: false }
+    pub(super) fn start() -> Self {
+        Self { seen: [(0, Instant::now()); 2], warned: false }
     }
 
     /// A signal, or `None` after a while.
@@ -49,14 +65,15 @@ impl Watchdog {
     }
 
     /// Feeds the watchdog if every thread made a turn lately.
-    pub(super) fn tick(&mut self, shared: &Shared) {
+    pub(super) fn tick(&mut self, heartbeats: &Heartbeats) {
+        let threads = [("link", &heartbeats.link), ("plan", &heartbeats.plan)];
         let mut stuck = None;
-        for ((which, name), (turns, since)) in THREADS.iter().zip(&mut self.seen) {
-            let now = shared.beat(*which).load(Ordering::Relaxed);
+        for ((name, heartbeat), (turns, since)) in threads.into_iter().zip(&mut self.seen) {
+            let now = heartbeat.turns();
             if now != *turns {
                 (*turns, *since) = (now, Instant::now());
             } else if since.elapsed() > STUCK {
-                stuck = Some(*name);
+                stuck = Some(name);
             }
         }
         match stuck {
@@ -83,6 +100,6 @@ impl Watchdog {
 }
 
 fn notify(states: &[NotifyState<'_>]) {
-    // Without systemd there is nobody to tell; nothing depends on it.
+    // Without systemd nobody listens; nothing depends on it.
     let _ = sd_notify::notify(states);
 }

@@ -20,9 +20,9 @@ pub struct HostNames {
     pub address: String,
 }
 
-/// Nodes by the names of DataNodes. In order: the site's rules; an exact NodeName, NodeHostName or NodeAddr,
-/// whatever the case; the short host name, if one node only has it; the IP address, if it is one
-/// node's NodeAddr.
+/// Nodes by the names of DataNodes. In order: the site's rules; an exact NodeName, NodeHostName or
+/// NodeAddr, whatever the case; the short host name, if only one node has it; the IP address, if
+/// it is the NodeAddr of one node.
 #[derive(Debug, Default)]
 pub struct HostMap {
     rules: HashMap<String, String>,

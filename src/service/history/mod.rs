@@ -8,7 +8,7 @@
 //! its own. Nobody waits for the history: a record that finds the channel full
 //! or the disk failing is counted and dropped, and placement goes on.
 //!
-//! How the file is made and kept: [`crate::sqlite`].
+//! [`crate::sqlite`] makes the file and brings it up to date.
 
 mod prune;
 mod queries;
@@ -21,7 +21,7 @@ mod store;
 mod tests;
 mod thread;
 
-pub use queries::{DecisionRow, HistoryReader, ShadowDifference, ShadowSummary, Started, Totals};
+pub use queries::{DecisionRow, HistoryReader, ShadowDifference, ShadowSummary, Started};
 pub use records::{DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record};
 pub use runs::{Imported, node_classes, split_node_classes};
 pub use shared::{HistorySender, HistoryShared};

@@ -12,7 +12,7 @@ const STEP_ROWS: i64 = 2000;
 const STEP_PAGES: i64 = 2000;
 const DAY_MS: u64 = 86_400_000;
 const TABLES: [&str; 3] = ["decisions", "placements", "job_ends"];
-/// Runs are kept for a time of their own: speeds are learned from them.
+/// Runs have a retention of their own: speeds are learned from them.
 const RUNS: [&str; 1] = ["runs"];
 
 impl History {

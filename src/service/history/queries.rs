@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The reading side: questions of `explain`, `shadow` and `status`.
+//! The reading side: questions of `explain` and `shadow`.
 
 use std::path::{Path, PathBuf};
 
@@ -14,14 +14,14 @@ use crate::sqlite;
 pub struct DecisionRow {
     /// The decision.
     pub decision: DecisionRecord,
-    /// What the plugin made of it, if it said so.
+    /// The plugin's outcome, if it reported one.
     pub outcome: Option<OutcomeRecord>,
 }
 
 /// A start with the decision behind it, if that is known.
 pub type Started = (PlacementRecord, Option<DecisionRow>);
 
-/// How often Slurm and a shadow decision agreed.
+/// Agreement of Slurm's choices with shadow decisions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ShadowSummary {
     /// Starts in shadow mode that had a decision.
@@ -41,29 +41,12 @@ pub struct ShadowSummary {
 pub struct ShadowDifference {
     /// Slurm's job id.
     pub job_id: u32,
-    /// When it started, unix milliseconds.
+    /// Its start, unix milliseconds.
     pub time_ms: u64,
     /// Nodes that it runs on.
     pub actual: String,
     /// Nodes that were decided.
     pub decided: String,
-}
-
-/// Size of the history.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Rows by table.
-    pub decisions: u64,
-    /// Jobs begun.
-    pub placements: u64,
-    /// Jobs ended.
-    pub job_ends: u64,
-    /// Time of the oldest decision, unix milliseconds.
-    pub oldest_ms: Option<u64>,
-    /// Time of the newest decision, unix milliseconds.
-    pub newest_ms: Option<u64>,
-    /// Bytes of the database, its unused pages included.
-    pub bytes: u64,
 }
 
 /// Answers questions; each one opens a connection of its own, so that it may
@@ -140,15 +123,7 @@ impl HistoryReader {
         self.decisions(filter, params![limit, array_job_id, array_task_id])
     }
 
-    /// The latest decisions of all jobs, newest first.
-    ///
-    /// # Errors
-    /// SQLite's, also when there is no file yet.
-    pub fn recent_decisions(&self, limit: u32) -> Result<Vec<DecisionRow>, HistoryError> {
-        self.decisions("", params![limit])
-    }
-
-    fn decisions(
+    pub(super) fn decisions(
         &self,
         filter: &str,
         values: &[&dyn ToSql],
@@ -250,29 +225,6 @@ impl HistoryReader {
                 })?
                 .collect::<rusqlite::Result<_>>()?;
             Ok(summary)
-        })
-    }
-
-    /// Number of rows and bytes.
-    ///
-    /// # Errors
-    /// SQLite's, also when there is no file yet.
-    pub fn totals(&self) -> Result<Totals, HistoryError> {
-        let sql = "SELECT (SELECT count(*) FROM decisions), (SELECT count(*) FROM placements), \
-             (SELECT count(*) FROM job_ends), (SELECT min(time_ms) FROM decisions), \
-             (SELECT max(time_ms) FROM decisions), \
-             (SELECT page_count * page_size FROM pragma_page_count, pragma_page_size)";
-        self.ask(|connection| {
-            connection.query_row(sql, [], |row| {
-                Ok(Totals {
-                    decisions: unsigned(row.get(0)?),
-                    placements: unsigned(row.get(1)?),
-                    job_ends: unsigned(row.get(2)?),
-                    oldest_ms: row.get::<_, Option<i64>>(3)?.map(unsigned),
-                    newest_ms: row.get::<_, Option<i64>>(4)?.map(unsigned),
-                    bytes: unsigned(row.get(5)?),
-                })
-            })
         })
     }
 }

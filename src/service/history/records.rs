@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What is recorded: plain data, made by the daemon.
+//! The records, plain data that the daemon makes.
 
 use phalanx_core::run::Run;
 
@@ -26,7 +26,7 @@ pub struct DecisionRecord {
     /// Id of the decision, as sent to the plugin. Ids should not repeat over
     /// restarts (begin at the start time); where one does, the newest counts.
     pub decision: u64,
-    /// When, unix milliseconds.
+    /// Unix milliseconds.
     pub time_ms: u64,
     /// The job.
     pub job: JobRef,
@@ -45,25 +45,25 @@ pub struct DecisionRecord {
     pub node_count: u32,
     /// Generation of the configuration in force.
     pub generation: u64,
-    /// Score terms, runner-up and margin as JSON; not kept if longer than
+    /// Score terms, runner-up and margin as JSON; left out if longer than
     /// [`EXPLAIN_BYTES_MAX`](phalanx_core::limits::EXPLAIN_BYTES_MAX).
     pub explain: Option<String>,
     /// Time from the ask to its answer, microseconds.
     pub latency_us: u64,
 }
 
-/// What the plugin made of an answer.
+/// The outcome of an answer, as the plugin reports it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OutcomeRecord {
     /// The decision that was answered.
     pub decision: u64,
-    /// When the outcome arrived, unix milliseconds.
+    /// Arrival of the outcome, unix milliseconds.
     pub time_ms: u64,
     /// The job.
     pub job_id: u32,
     /// `None`: placed on the answered nodes; else why not.
     pub reason: Option<String>,
-    /// What slurmctld's call returned, 0 for success.
+    /// Return code of slurmctld's call, 0 for success.
     pub rc: i32,
     /// Nodes of the result.
     pub node_count: u32,
@@ -74,7 +74,7 @@ pub struct OutcomeRecord {
 /// A job began.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlacementRecord {
-    /// When, unix milliseconds.
+    /// Unix milliseconds.
     pub time_ms: u64,
     /// The job.
     pub job: JobRef,
@@ -97,11 +97,11 @@ pub struct PlacementRecord {
 /// A job ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobEndRecord {
-    /// When, unix milliseconds.
+    /// Unix milliseconds.
     pub time_ms: u64,
     /// Slurm's job id.
     pub job_id: u32,
-    /// Slurm's word for its state, such as `COMPLETED`.
+    /// Its state as Slurm writes it, such as `COMPLETED`.
     pub state: String,
 }
 
@@ -110,12 +110,12 @@ pub struct JobEndRecord {
 pub enum Record {
     /// An ask and its answer.
     Decision(DecisionRecord),
-    /// What the plugin made of an answer.
+    /// The outcome of an answer, as the plugin reports it.
     Outcome(OutcomeRecord),
     /// A job began.
     Placement(PlacementRecord),
     /// A job ended.
     JobEnd(JobEndRecord),
-    /// What is known of a run that ended; one that is known already stays.
+    /// A run that ended; one that is in the file already stays.
     Run(Box<Run>),
 }

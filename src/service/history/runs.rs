@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Runs of jobs that ended: writing, importing, reading.
 
-use rusqlite::{Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Row, Transaction, params};
 
 use super::HistoryError;
 use super::queries::HistoryReader;
-use super::store::History;
 use phalanx_core::hostlist;
 use phalanx_core::run::Run;
 
@@ -14,7 +13,7 @@ const COLUMNS: &str = "job, job_id, array_job_id, array_task_id, het_job_id, use
      elapsed_ms, limit_min, state, exit_code, exit_signal, cpus, tres_req, tres_alloc, work, \
      joules, placed_by, source";
 
-/// What became of runs given to [`History::import`].
+/// Counts of the runs given to [`History::import`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     /// Not known before.
@@ -80,30 +79,6 @@ pub(super) fn insert(transaction: &Transaction<'_>, r: &Run) -> rusqlite::Result
     })
 }
 
-impl History {
-    /// Adds runs in one transaction; the same run given twice counts once.
-    ///
-    /// # Errors
-    /// SQLite's; none of them is in the file then.
-    pub fn import(&mut self, runs: &[Run]) -> Result<Imported, HistoryError> {
-        let failed = HistoryError::sql(&self.database.path, "import");
-        let transaction = self
-            .database
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(&failed)?;
-        let mut sum = Imported::default();
-        for run in runs {
-            let one = insert(&transaction, run).map_err(&failed)?;
-            sum.new += one.new;
-            sum.filled += one.filled;
-            sum.known += one.known;
-        }
-        transaction.commit().map_err(&failed)?;
-        Ok(sum)
-    }
-}
-
 impl HistoryReader {
     /// The latest runs that ended since a time, unix milliseconds, newest first.
     ///
@@ -111,7 +86,8 @@ impl HistoryReader {
     /// SQLite's, also when there is no file yet.
     pub fn runs(&self, since_ms: u64, limit: u32) -> Result<Vec<Run>, HistoryError> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM runs WHERE time_ms >= ?1 ORDER BY time_ms DESC, seq DESC LIMIT ?2"
+            "SELECT {COLUMNS} FROM runs WHERE time_ms >= ?1 \
+             ORDER BY time_ms DESC, seq DESC LIMIT ?2"
         );
         let since = since_ms.min(i64::MAX.cast_unsigned()).cast_signed();
         self.ask(|connection| {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the history's thread shares with the rest of the daemon.
+//! Counters and limits that the history's thread shares with the rest of the daemon.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::{Sender, TrySendError};
 
 use super::records::Record;
 use super::store::Limits;
+use crate::sync::lock;
 
 /// Counters since the start, the state, and the limits in force.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub struct HistoryShared {
 
 impl HistoryShared {
     /// Counters at zero.
-    pub fn new(limits: Limits) -> Arc<HistoryShared> {
+    pub(super) fn new(limits: Limits) -> Arc<HistoryShared> {
         Arc::new(HistoryShared {
             written: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
@@ -70,13 +71,18 @@ impl HistoryShared {
         self.max_mb.store(limits.max_mb, Relaxed);
     }
 
+    /// Records that are not in the database because the channel was full or the disk failed.
+    pub fn not_written(&self) -> u64 {
+        self.dropped.load(Relaxed).saturating_add(self.lost.load(Relaxed))
+    }
+
     /// Text of the last failure, until a write succeeds.
     pub fn last_error(&self) -> Option<String> {
-        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.last_error).clone()
     }
 
     pub(super) fn set_last_error(&self, text: Option<String>) {
-        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = text;
+        *lock(&self.last_error) = text;
     }
 }
 
@@ -89,7 +95,7 @@ pub struct HistorySender {
 
 impl HistorySender {
     /// Around the sending end of the channel that the thread reads.
-    pub fn new(sender: Sender<Record>, shared: Arc<HistoryShared>) -> HistorySender {
+    pub(super) fn new(sender: Sender<Record>, shared: Arc<HistoryShared>) -> HistorySender {
         HistorySender { sender, shared }
     }
 

@@ -7,12 +7,13 @@ use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::HistoryError;
 use super::records::{DecisionRecord, JobEndRecord, OutcomeRecord, PlacementRecord, Record};
-use super::runs;
+use super::runs::{self, Imported};
 use super::schema::{APPLICATION_ID, MIGRATIONS};
 use crate::sqlite::{Database, Schema};
 use phalanx_core::limits::EXPLAIN_BYTES_MAX;
+use phalanx_core::run::Run;
 
-/// Bounds of what is kept.
+/// Age and size at which records are deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Age at which records are deleted, days.
@@ -66,7 +67,7 @@ impl History {
         u64::from(self.limits.max_mb) << 20
     }
 
-    /// Where it is.
+    /// The file.
     pub fn path(&self) -> &Path {
         &self.database.path
     }
@@ -82,11 +83,7 @@ impl History {
     /// SQLite's; nothing of the batch is in the file then.
     pub fn record(&mut self, records: &[Record]) -> Result<(), HistoryError> {
         let failed = HistoryError::sql(&self.database.path, "write");
-        let transaction = self
-            .database
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(&failed)?;
+        let transaction = self.begin().map_err(&failed)?;
         for record in records {
             match record {
                 Record::Decision(decision) => insert_decision(&transaction, decision),
@@ -98,6 +95,28 @@ impl History {
             .map_err(&failed)?;
         }
         transaction.commit().map_err(&failed)
+    }
+
+    /// Adds runs in one transaction; the same run given twice counts once.
+    ///
+    /// # Errors
+    /// SQLite's; none of them is in the file then.
+    pub fn import(&mut self, runs: &[Run]) -> Result<Imported, HistoryError> {
+        let failed = HistoryError::sql(&self.database.path, "import");
+        let transaction = self.begin().map_err(&failed)?;
+        let mut sum = Imported::default();
+        for run in runs {
+            let one = runs::insert(&transaction, run).map_err(&failed)?;
+            sum.new += one.new;
+            sum.filled += one.filled;
+            sum.known += one.known;
+        }
+        transaction.commit().map_err(&failed)?;
+        Ok(sum)
+    }
+
+    fn begin(&mut self) -> rusqlite::Result<Transaction<'_>> {
+        self.database.connection.transaction_with_behavior(TransactionBehavior::Immediate)
     }
 
     /// Moves everything from the write-ahead log into the database.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The thread that writes: batches records and outlives every failure.
+//! The thread `database` writes records in batches and outlives every failure.
 //!
 //! * No space, or the size limit: the oldest records are deleted and the batch
 //!   is tried again; if that does not help it is lost.
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 
@@ -24,9 +24,10 @@ use super::records::Record;
 use super::shared::{HistorySender, HistoryShared};
 use super::store::{History, Limits};
 use super::{HistoryError, Trouble};
+use crate::clock::now_ms;
 use phalanx_core::limits::{HISTORY_BATCH_MAX, HISTORY_QUEUE_MAX};
 
-/// Where to write and how patiently.
+/// The file and the patience with it.
 #[derive(Clone, Debug)]
 pub struct ThreadOptions {
     /// The database.
@@ -74,13 +75,13 @@ impl HistoryThread {
     ///
     /// # Errors
     /// The system's, if it has no thread to give.
-    pub fn spawn(
+    pub(super) fn spawn(
         options: ThreadOptions,
         records: Receiver<Record>,
         shared: Arc<HistoryShared>,
     ) -> io::Result<HistoryThread> {
         let run = move || Writer::new(options, shared).run(&records);
-        let handle = thread::Builder::new().name("history".to_owned()).spawn(run)?;
+        let handle = thread::Builder::new().name("database".to_owned()).spawn(run)?;
         Ok(HistoryThread { handle })
     }
 
@@ -98,16 +99,19 @@ impl HistoryThread {
         Ok((HistorySender::new(sender, shared), thread))
     }
 
-    /// Waits until everything is written; drop every sender before.
-    pub fn join(self) {
+    /// Waits until everything is written, at most for `patience`; drop every sender before.
+    pub fn join(self, patience: Duration) {
+        let until = Instant::now() + patience;
+        while !self.handle.is_finished() {
+            if Instant::now() >= until {
+                log::warn!("history: the last records are still being written");
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
         if self.handle.join().is_err() {
             log::error!("history: the writing thread panicked");
         }
-    }
-
-    /// Whether the thread has ended.
-    pub fn is_finished(&self) -> bool {
-        self.handle.is_finished()
     }
 }
 
@@ -313,7 +317,7 @@ impl Writer {
         while let Some(database) = self.database.as_mut() {
             let changed = database.limits != limits;
             let step = if changed { database.set_limits(limits) } else { Ok(()) }
-                .and_then(|()| database.prune_step(unix_ms()));
+                .and_then(|()| database.prune_step(now_ms()));
             match step {
                 Ok((deleted, more)) => {
                     self.shared.pruned.fetch_add(deleted, Relaxed);
@@ -330,11 +334,6 @@ impl Writer {
     }
 }
 
-fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Renames a damaged database to `NAME.corrupt-SECONDS` and removes its
 /// write-ahead log, which must not be applied to the next one.
 fn move_aside(path: &Path) -> io::Result<PathBuf> {
@@ -343,12 +342,12 @@ fn move_aside(path: &Path) -> io::Result<PathBuf> {
         name.push(suffix);
         PathBuf::from(name)
     };
-    let mut aside = with(&format!(".corrupt-{}", unix_ms() / 1000));
+    let mut aside = with(&format!(".corrupt-{}", now_ms() / 1000));
     for extra in 1..1000 {
         if !aside.exists() {
             break;
         }
-        aside = with(&format!(".corrupt-{}-{extra}", unix_ms() / 1000));
+        aside = with(&format!(".corrupt-{}-{extra}", now_ms() / 1000));
     }
     fs::rename(path, &aside)?;
     for suffix in ["-wal", "-shm"] {

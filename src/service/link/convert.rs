@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! From wire records to the planner's types.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use phalanx_ffi::wire::{self, WireName};
 
 use phalanx_core::shape::{GresWant, LeftToSlurm, Memory, Shape, Sharing};
 use phalanx_planner::cluster::{Held, RunningJob, Table, TableNode};
+use phalanx_planner::preference::{JobOrigin, Question};
 
 /// Slurm's NO_VAL: the value was not given.
 const NO_VAL: u32 = 0xffff_fffe;
@@ -81,9 +83,24 @@ fn array_task(array_job_id: u32, task: u32) -> Option<(u32, u32)> {
     (array_job_id != 0 && task != NO_VAL).then_some((array_job_id, task))
 }
 
-/// Array job and task of an ask, if it is of one.
-pub(super) fn array_of(head: &wire::AskHead) -> Option<(u32, u32)> {
-    array_task(head.array_job_id, head.array_task_id)
+/// The question of an ask.
+pub(super) fn question<'a>(ask: &wire::Ask<'a>, ids: &GresIds) -> Question<'a> {
+    let head = ask.head;
+    Question {
+        job_id: head.job_id,
+        array_job_id: (head.array_job_id != 0).then_some(head.array_job_id),
+        array: array_task(head.array_job_id, head.array_task_id),
+        origin: JobOrigin {
+            user_id: head.user_id,
+            account_key: head.account_key,
+            name_key: head.name_key,
+        },
+        partition: head.partition.name(),
+        will_run: ask.mode() == Some(wire::Mode::WillRun),
+        input: ask.has(wire::PHX_ASK_INPUT),
+        nodes: head.node_bits,
+        shape: Cow::Owned(shape(ask, ids)),
+    }
 }
 
 /// Starts a job from the first of its messages.
@@ -124,7 +141,7 @@ pub(super) fn add_gres(job: &mut RunningJob, gres: &[wire::JobGres], ids: &GresI
 }
 
 /// The request of an ask.
-pub(super) fn shape(ask: &wire::Ask<'_>, ids: &GresIds) -> Shape {
+fn shape(ask: &wire::Ask<'_>, ids: &GresIds) -> Shape {
     let head = ask.head;
     let sharing = match head.whole_node {
         0 => Sharing::Shared,
@@ -184,7 +201,7 @@ fn left_to_slurm(ask: &wire::Ask<'_>, sharing: Sharing) -> Option<LeftToSlurm> {
         (layout.iter().any(|&v| given(v) > 0), LeftToSlurm::CoreLayout),
         (ask.gres().iter().any(|g| g.per_socket > 0), LeftToSlurm::PerSocket),
         (ask.has(wire::PHX_ASK_MORE_GRES), LeftToSlurm::Gres),
-        // Last: a steered component is decided all the same.
+        // Last: a component with a preference is decided all the same.
         (ask.has(wire::PHX_ASK_HET), LeftToSlurm::HetJob),
     ];
     checks.iter().find(|(applies, _)| *applies).map(|(_, why)| *why)

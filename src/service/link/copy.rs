@@ -15,21 +15,21 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::link::state::lock;
 use phalanx_core::limits::COPY_NODES;
 use phalanx_planner::cluster::{Cluster, Table};
-use phalanx_planner::room::Room;
+use phalanx_planner::usage::NodeUsage;
 
 /// Longest wait for the link thread before the copy is made without it.
 const WAIT: Duration = Duration::from_millis(500);
 
-type Whole = Option<(Arc<Table>, Vec<Room>)>;
+type Whole = Option<(Arc<Table>, Vec<NodeUsage>)>;
 
 /// A copy in the making.
 #[derive(Debug, Default)]
-pub(super) struct RoomsCopy {
+pub(super) struct UsageCopy {
     table: Option<Arc<Table>>,
-    rooms: Vec<Room>,
+    usages: Vec<NodeUsage>,
 }
 
-/// What became of a step.
+/// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece {
     /// More to come.
@@ -40,26 +40,26 @@ pub(super) enum Piece {
     Void,
 }
 
-impl RoomsCopy {
+impl UsageCopy {
     /// Adds the next [`COPY_NODES`] nodes; begins anew when the table is
     /// another one than that of the piece before.
     pub(super) fn add(&mut self, cluster: &Cluster) -> Piece {
         let current = cluster.table();
         if !self.table.as_ref().is_some_and(|t| Arc::ptr_eq(t, current)) {
-            self.rooms.clear();
+            self.usages.clear();
             self.table = Some(Arc::clone(current));
         }
-        let all = cluster.rooms();
-        self.rooms.extend(all.iter().skip(self.rooms.len()).take(COPY_NODES).cloned());
-        if self.rooms.len() == all.len() { Piece::Done } else { Piece::More }
+        let all = cluster.usages();
+        self.usages.extend(all.iter().skip(self.usages.len()).take(COPY_NODES).cloned());
+        if self.usages.len() == all.len() { Piece::Done } else { Piece::More }
     }
 
     fn into_whole(self) -> Whole {
-        self.table.map(|table| (table, self.rooms))
+        self.table.map(|table| (table, self.usages))
     }
 }
 
-/// Who makes the copies, and how they are handed over.
+/// The copies under way between the threads.
 #[derive(Debug)]
 pub(super) struct Copies {
     /// Questions come at present.
@@ -71,7 +71,7 @@ pub(super) struct Copies {
     send: Sender<Whole>,
     receive: Receiver<Whole>,
     /// The link thread's copy so far.
-    part: Mutex<RoomsCopy>,
+    part: Mutex<UsageCopy>,
 }
 
 impl Default for Copies {
@@ -90,7 +90,7 @@ impl Default for Copies {
 
 impl Copies {
     /// A whole copy, made by the link thread or with `step`.
-    pub(super) fn whole(&self, step: impl Fn(&mut RoomsCopy) -> Piece) -> Whole {
+    pub(super) fn whole(&self, step: impl Fn(&mut UsageCopy) -> Piece) -> Whole {
         let _turn = lock(&self.turn);
         if self.busy.load(Ordering::Acquire) {
             // One that came too late for whoever wanted it.
@@ -102,7 +102,7 @@ impl Copies {
                 return copy;
             }
         }
-        let mut copy = RoomsCopy::default();
+        let mut copy = UsageCopy::default();
         loop {
             match step(&mut copy) {
                 Piece::More => {}
@@ -118,11 +118,11 @@ impl Copies {
     }
 
     /// One step of the link thread; true if there is more to do.
-    pub(super) fn serve(&self, step: impl Fn(&mut RoomsCopy) -> Piece) -> bool {
+    pub(super) fn serve(&self, step: impl Fn(&mut UsageCopy) -> Piece) -> bool {
         let mut part = lock(&self.part);
         if !self.wanted.load(Ordering::Acquire) {
             if part.table.is_some() {
-                *part = RoomsCopy::default();
+                *part = UsageCopy::default();
             }
             return false;
         }
@@ -150,13 +150,13 @@ mod tests {
     #[test]
     fn a_new_table_begins_anew() {
         let (small, large) = (cluster(COPY_NODES + 1), cluster(2 * COPY_NODES));
-        let mut copy = RoomsCopy::default();
+        let mut copy = UsageCopy::default();
         assert_eq!(copy.add(&small), Piece::More);
         assert_eq!(copy.add(&large), Piece::More);
         assert_eq!(copy.add(&large), Piece::Done);
-        let (table, rooms) = copy.into_whole().unwrap();
+        let (table, usages) = copy.into_whole().unwrap();
         assert!(Arc::ptr_eq(&table, large.table()));
-        assert_eq!(rooms.len(), 2 * COPY_NODES);
+        assert_eq!(usages.len(), 2 * COPY_NODES);
     }
 
     #[test]

@@ -1,86 +1,71 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What one question is answered with, by the mirror and the settings alone.
+//! The decision on one question, by the mirror and the settings alone.
 //!
 //! The plugin's questions and those of a recording go through the same
 //! function: all that it depends on are its arguments.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Instant;
 
-use phalanx_ffi::wire::{self, Reason, WireName};
-use serde::{Deserialize, Serialize};
+use phalanx_ffi::wire::{self, AnswerHead, Reason};
 
-use crate::link::convert::{self, GresIds};
 use crate::link::settings::{Mode, Settings};
 use crate::link::state::State;
 use phalanx_core::limits;
-use phalanx_core::shape::Shape;
+use phalanx_planner::cluster::Table;
 use phalanx_planner::place::{NoPlacement, Placement};
-use phalanx_planner::steer::{self, Question, Signs, Steered};
+use phalanx_planner::preference::{self, PreferenceUse, Question, Waits};
 
-/// A question, as far as its answer depends on it, but for the candidates.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Asked<'a> {
-    /// Job id.
-    pub job_id: u32,
-    /// Its array, if it is of one.
-    pub array_job_id: Option<u32>,
-    /// Array job and task, if it is a single task.
-    pub array: Option<(u32, u32)>,
-    /// What jobs like it are known by.
-    pub signs: Signs,
-    /// Partition; borrowed from the plugin's packet while nobody keeps the question.
-    pub partition: Cow<'a, str>,
-    /// WILL_RUN instead of RUN_NOW.
-    pub will_run: bool,
-    /// The job declares an input.
-    pub input: bool,
-    /// Nodes of the plugin's table.
-    pub nodes: u32,
-    /// Request.
-    pub shape: Shape,
+/// A question with its answer and the reasons for it. All that is recorded,
+/// remembered, stored or shown of it is made from this.
+#[derive(Debug, Clone)]
+pub struct Decision {
+    /// Its id, which the plugin's report on the answer names.
+    pub id: u64,
+    /// The question.
+    pub question: Question<'static>,
+    /// The answer and its reasons.
+    pub answer: Answer,
+    /// Mode of the partition.
+    pub mode: Mode,
+    /// Configuration generation.
+    pub generation: u64,
+    /// Names of the dimensions of the placement's figures.
+    pub dims: Arc<[Arc<str>]>,
+    /// Node table of the placement's indexes.
+    pub table: Arc<Table>,
+    /// Time from receiving the question to having the answer, nanoseconds.
+    pub took_ns: u64,
 }
 
-impl<'a> Asked<'a> {
-    pub(super) fn of(ask: &wire::Ask<'a>, ids: &GresIds) -> Self {
-        let head = ask.head;
-        Self {
-            job_id: head.job_id,
-            array_job_id: (head.array_job_id != 0).then_some(head.array_job_id),
-            array: convert::array_of(head),
-            signs: Signs {
-                user_id: head.user_id,
-                account_key: head.account_key,
-                name_key: head.name_key,
-            },
-            partition: head.partition.name(),
-            will_run: ask.mode() == Some(wire::Mode::WillRun),
-            input: ask.has(wire::PHX_ASK_INPUT),
-            nodes: head.node_bits,
-            shape: convert::shape(ask, ids),
+/// An answer and its reasons.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Reason why Slurm is to decide; `None`: it is to take the placement.
+    pub reason: Option<Reason>,
+    /// Detail of the reason, where it has one.
+    pub detail: Option<&'static str>,
+    /// The placement, also in shadow mode.
+    pub placement: Option<Placement>,
+    /// Node preference for the job, if there is one, and whether it decided.
+    pub preference_use: Option<PreferenceUse>,
+}
+
+impl Answer {
+    /// Nodes that Slurm is to take; empty if it is to decide.
+    pub(super) fn nodes(&self) -> &[u32] {
+        let placement = self.placement.as_ref().filter(|_| self.reason.is_none());
+        placement.map_or(&[], |placement| &placement.nodes)
+    }
+
+    /// Head of the answer to the plugin.
+    pub(super) fn head(&self, job_id: u32, id: u64, generation: u64) -> AnswerHead {
+        match self.reason {
+            None => wire::Answer::narrow_head(job_id, id, generation)
+                .with_all_nodes(self.preference_use.as_ref().is_some_and(PreferenceUse::all_nodes)),
+            Some(reason) => wire::Answer::no_opinion_head(job_id, reason, id, generation),
         }
     }
-
-    /// The same, apart from the packet.
-    pub(super) fn into_owned(self) -> Asked<'static> {
-        let Self { job_id, array_job_id, array, signs, .. } = self;
-        let Self { partition, will_run, input, nodes, shape, .. } = self;
-        let partition = Cow::Owned(partition.into_owned());
-        Asked { job_id, array_job_id, array, signs, partition, will_run, input, nodes, shape }
-    }
-}
-
-/// See [`answer`].
-#[derive(Debug)]
-pub(super) struct Answered {
-    /// Why Slurm is to decide; `None`: it is to take the placement.
-    pub(super) reason: Option<Reason>,
-    /// In words, where the reason needs some.
-    pub(super) detail: Option<&'static str>,
-    /// The decision, also in shadow mode.
-    pub(super) placement: Option<Placement>,
-    /// What became of the job's steer, if it has one.
-    pub(super) steered: Option<Steered>,
 }
 
 /// Answers a question that came at `now`; `candidates` are the words of a
@@ -88,13 +73,14 @@ pub(super) struct Answered {
 pub(super) fn answer(
     state: &mut State,
     settings: &Settings,
-    asked: &Asked<'_>,
+    question: &Question<'_>,
     candidates: &[u64],
     now: Instant,
-) -> Answered {
-    let mode = settings.mode_of(&asked.partition);
-    let (decided, steered) = decide(state, settings, mode, asked, candidates, now);
-    let by_method = steered.as_ref().is_some_and(|s| s.steer.strict && s.tier.is_none());
+) -> Answer {
+    let mode = settings.mode_of(&question.partition);
+    let (decided, preference_use) = decide(state, settings, mode, question, candidates, now);
+    let by_method =
+        preference_use.as_ref().is_some_and(|s| s.preference.required && s.set.is_none());
     let (reason, detail) = match &decided {
         // In shadow mode nothing may be held back.
         Err(Why::No(NoPlacement::Held | NoPlacement::Unplanned)) if mode == Mode::Shadow => {
@@ -102,14 +88,14 @@ pub(super) fn answer(
         }
         // Backfill still reserves nodes for a job that only waits for a better one, but not
         // for tasks that wait for their own nodes: others could not start meanwhile.
-        Err(Why::No(NoPlacement::Held)) if asked.will_run && !by_method => {
+        Err(Why::No(NoPlacement::Held)) if question.will_run && !by_method => {
             (Some(Reason::NoFit), Some("would wait"))
         }
         Err(why) => why.reason(),
         Ok(_) if mode == Mode::Shadow => (Some(Reason::Shadow), None),
         Ok(_) => (None, None),
     };
-    Answered { reason, detail, placement: decided.ok(), steered }
+    Answer { reason, detail, placement: decided.ok(), preference_use }
 }
 
 enum Why {
@@ -138,46 +124,42 @@ fn decide(
     state: &mut State,
     settings: &Settings,
     mode: Mode,
-    asked: &Asked<'_>,
+    question: &Question<'_>,
     candidates: &[u64],
     now: Instant,
-) -> (Result<Placement, Why>, Option<Steered>) {
+) -> (Result<Placement, Why>, Option<PreferenceUse>) {
     if mode == Mode::Off {
         return (Err(Why::Off), None);
     }
     let Some(placer) = state.placer.as_mut().filter(|_| state.view.synced) else {
         return (Err(Why::NotSynced), None);
     };
-    if asked.nodes as usize != placer.cluster().rooms().len() {
+    if question.nodes as usize != placer.cluster().usages().len() {
         return (Err(Why::NotSynced), None);
     }
-    let held_ms = match state.first_seen.get(&asked.job_id) {
+    let held_ms = match state.first_seen.get(&question.job_id) {
         Some(first) => now.saturating_duration_since(*first).as_millis(),
         None => 0,
     };
-    let question = Question {
-        job_id: asked.job_id,
-        array_job_id: asked.array_job_id,
-        array_task_id: asked.array.map(|(_, task)| task),
-        signs: asked.signs,
-        shape: &asked.shape,
-        candidates,
+    let waits = Waits {
         held_ms: u64::try_from(held_ms).unwrap_or(u64::MAX),
-        input_wait_ms: if asked.input { settings.input_wait_ms } else { 0 },
-        require_wait_ms: settings.require_wait_ms,
+        input_ms: if question.input { settings.input_wait_ms } else { 0 },
+        require_ms: settings.require_wait_ms,
     };
-    if asked.input && state.inputs.len() < limits::HELD_JOBS_MAX {
-        state.inputs.insert(asked.job_id);
+    if question.input && state.inputs.len() < limits::HELD_JOBS_MAX {
+        state.inputs.insert(question.job_id);
     }
-    let (decided, steered) = steer::decide(placer, &mut state.steers, &question);
+    let preferences = &mut state.preferences;
+    let (decided, preference_use) =
+        preference::decide(placer, preferences, question, candidates, waits);
     let held = matches!(decided, Err(NoPlacement::Held | NoPlacement::Unplanned));
     if held && state.first_seen.len() < limits::HELD_JOBS_MAX {
-        state.first_seen.entry(asked.job_id).or_insert(now);
+        state.first_seen.entry(question.job_id).or_insert(now);
     }
     let decided = match decided {
         // Stock would come to the same set: nothing to try first.
         Ok(placement) if placement.nodes.len() == placement.candidates => Err(Why::NoChoice),
         other => other.map_err(Why::No),
     };
-    (decided, steered)
+    (decided, preference_use)
 }

@@ -13,12 +13,12 @@ use phalanx_core::limits::ORDER_QUEUE_MAX;
 /// For so long the plugin keeps deltas without hearing of them again. It ends
 /// them within half a second after that.
 pub(super) const LEASE: Duration = Duration::from_secs(5);
-/// How often it hears of them.
+/// Interval at which the plugin is told of them.
 pub(super) const RENEW: Duration = Duration::from_secs(1);
 /// Without a sign of life from whoever decides, the lease is left to end.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// What the plugin said last.
+/// The plugin's last report.
 #[derive(Debug, Clone)]
 pub struct QueueReport {
     /// Counters and state; of the newest message.
@@ -27,7 +27,7 @@ pub struct QueueReport {
     pub jobs: Arc<Vec<Queued>>,
     /// Counts whole reports of this connection and earlier ones.
     pub number: u64,
-    /// When the newest message came.
+    /// Arrival of the newest message.
     pub received: Instant,
 }
 
@@ -57,11 +57,11 @@ struct State {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct OrderDesk {
+pub struct OrderExchange {
     state: Mutex<State>,
 }
 
-impl OrderDesk {
+impl OrderExchange {
     /// The plugin's last report, if it is connected.
     pub fn report(&self) -> Option<QueueReport> {
         lock(&self.state).report.clone()
@@ -93,7 +93,7 @@ impl OrderDesk {
         lock(&self.state).wanted.clone()
     }
 
-    /// Whether the plugin's newest word, if it is newer than `since`, is of
+    /// Whether the plugin's newest report, if it is newer than `since`, is of
     /// another set: it forgets the one it has when slurmctld reads its
     /// configuration.
     pub(super) fn lost(&self, generation: u64, since: Instant) -> bool {

@@ -6,31 +6,31 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::link::decide;
+use crate::link::recording::{AskOp, Op, PreferencesOp, RecordedAnswer, Rest, TableOp};
 use crate::link::settings::Settings;
 use crate::link::state::State;
-use crate::link::tape::{Answer, AskOp, Op, Rest, SteersOp, TableOp};
 use phalanx_planner::cluster::{Cluster, Table};
-use phalanx_planner::steer::{Method, Note, Rows, Steer, SteerTable, Tier};
+use phalanx_planner::preference::{CandidateSet, Method, Note, Preference, PreferenceTable, Rows};
 
-/// What a replica answers to a recorded question.
+/// A replica's answer to a recorded question.
 #[derive(Debug, Clone)]
-pub struct Again {
-    /// In the form of the recorded one.
-    pub answer: Answer,
+pub struct Replayed {
+    /// The answer, in the form of the recorded one.
+    pub answer: RecordedAnswer,
     /// Mean dispersion of the nodes with the job.
     pub dispersion: Option<f64>,
 }
 
-/// Where a configuration comes from, for a recorded generation and text.
+/// The source of settings, for a recorded generation and text.
 pub type SettingsOf<'a> = dyn Fn(u64, &str) -> Result<Settings, String> + 'a;
 
-/// See the module.
+/// A mirror that follows the records of a recording.
 pub struct Replica<'a> {
     state: State,
     settings: Option<Settings>,
     settings_of: &'a SettingsOf<'a>,
-    /// Methods whose recorded steers are not followed.
-    unsteered: BTreeSet<Method>,
+    /// Methods whose recorded preferences are ignored.
+    ignored: BTreeSet<Method>,
     /// The mirror whose jobs are being read.
     coming: Option<(Cluster, bool)>,
 }
@@ -43,18 +43,18 @@ impl std::fmt::Debug for Replica<'_> {
 
 impl<'a> Replica<'a> {
     /// Without a state yet. `settings_of` makes the settings in force out of
-    /// those recorded; `unsteered` are methods whose steers are left out. `base` is
+    /// those recorded; `ignored` are methods whose preferences are left out. `base` is
     /// any time: zero of the recording's times.
     pub fn new(
         base: Instant,
         settings_of: &'a SettingsOf<'a>,
-        unsteered: impl IntoIterator<Item = Method>,
+        ignored: impl IntoIterator<Item = Method>,
     ) -> Self {
         Self {
             state: State::new(base),
             settings: None,
             settings_of,
-            unsteered: unsteered.into_iter().collect(),
+            ignored: ignored.into_iter().collect(),
             coming: None,
         }
     }
@@ -62,8 +62,8 @@ impl<'a> Replica<'a> {
     /// Takes one record; the answer if it is a question.
     ///
     /// # Errors
-    /// What does not fit the records before.
-    pub fn take(&mut self, at_ns: u64, op: &Op) -> Result<Option<Again>, String> {
+    /// The record does not fit those before.
+    pub fn take(&mut self, at_ns: u64, op: &Op) -> Result<Option<Replayed>, String> {
         match op {
             Op::Table(table) => self.table(table),
             Op::Jobs(jobs) => {
@@ -77,8 +77,8 @@ impl<'a> Replica<'a> {
             Op::Settings(generation, text) => self.configure(*generation, text)?,
             Op::Levels(levels) => self.set_levels(levels)?,
             Op::Queue(pending, pools) => self.state.set_queue(pending.demand(), pools.clone()),
-            Op::Steers(steers) => self.steers(steers)?,
-            Op::Newest(newest) => self.state.steers.set_newest(*newest),
+            Op::Preferences(preferences) => self.preferences(preferences)?,
+            Op::Newest(newest) => self.state.preferences.set_newest(*newest),
             Op::Job(job, begun) => {
                 if let Some((cluster, _)) = &mut self.coming {
                     cluster.set_job(job.clone(), |_| {});
@@ -129,9 +129,9 @@ impl<'a> Replica<'a> {
         let at = |ns: u64| base.checked_add(Duration::from_nanos(ns)).unwrap_or(base);
         self.state.first_seen = rest.first_seen.iter().map(|&(job, ns)| (job, at(ns))).collect();
         self.state.inputs = rest.inputs.iter().copied().collect();
-        self.state.steers = Default::default();
-        rest.steers.iter().try_for_each(|steers| self.steers(steers))?;
-        self.state.steers.set_newest(rest.newest);
+        self.state.preferences = Default::default();
+        rest.preferences.iter().try_for_each(|preferences| self.preferences(preferences))?;
+        self.state.preferences.set_newest(rest.newest);
         Ok(())
     }
 
@@ -164,49 +164,42 @@ impl<'a> Replica<'a> {
         Ok(())
     }
 
-    fn steers(&mut self, op: &SteersOp) -> Result<(), String> {
+    fn preferences(&mut self, op: &PreferencesOp) -> Result<(), String> {
         let current = self.state.placer.as_ref().filter(|_| op.current);
         let table = current.map(|p| Arc::clone(p.cluster().table())).unwrap_or_default();
         let lists: Vec<Arc<[u32]>> = op.lists.iter().map(|list| list.as_slice().into()).collect();
         let mut rows: Rows = Vec::with_capacity(op.rows.len());
-        for row in op.rows.iter().filter(|_| !self.unsteered.contains(&op.method)) {
-            let mut tiers = Vec::with_capacity(row.tiers.len());
-            let mut taken = Vec::with_capacity(row.tiers.len());
-            for (name, list, quota, started) in &row.tiers {
-                let nodes = lists.get(*list).ok_or("a tier without its nodes")?;
-                tiers.push(Tier {
+        for row in op.rows.iter().filter(|_| !self.ignored.contains(&op.method)) {
+            let mut sets = Vec::with_capacity(row.sets.len());
+            let mut taken = Vec::with_capacity(row.sets.len());
+            for (name, list, quota, started) in &row.sets {
+                let nodes = lists.get(*list).ok_or("a candidate set without its nodes")?;
+                sets.push(CandidateSet {
                     name: Arc::from(&**name),
                     nodes: Arc::clone(nodes),
                     quota: *quota,
                 });
                 taken.push(*started);
             }
-            let (key, strict, method) = (row.key, row.strict, op.method);
-            let steer = Steer { key, method, tiers, strict, made_ms: 0, note: Note::None };
-            rows.push((Arc::new(steer), taken));
+            let (key, required, method) = (row.key, row.required, op.method);
+            let preference =
+                Preference { key, method, sets, required, made_ms: 0, note: Note::None };
+            rows.push((Arc::new(preference), taken));
         }
-        self.state.steers.replace(op.method, SteerTable::of_rows(table, rows));
+        self.state.preferences.replace(op.method, PreferenceTable::of_rows(table, rows));
         Ok(())
     }
 
-    fn ask(&mut self, at_ns: u64, ask: &AskOp) -> Result<Again, String> {
+    fn ask(&mut self, at_ns: u64, ask: &AskOp) -> Result<Replayed, String> {
         let settings = self.settings.as_ref().ok_or("a question before the state")?;
         let base = self.state.born;
         let now = base.checked_add(Duration::from_nanos(at_ns)).unwrap_or(base);
-        let asked = &ask.asked;
-        let answered = decide::answer(&mut self.state, settings, asked, &ask.candidates, now);
-        let placement = answered.placement.as_ref();
-        let choices = placement.map(|p| p.decision.choices()).unwrap_or_default();
+        let (question, words) = (&ask.question, &ask.candidates);
+        let answer = decide::answer(&mut self.state, settings, question, words, now);
+        let choices = answer.placement.as_ref().map(|p| p.decision.choices()).unwrap_or_default();
         let sum: f64 = choices.iter().map(|choice| choice.after).sum();
         let count = u32::try_from(choices.len()).ok().filter(|count| *count > 0);
-        Ok(Again {
-            answer: Answer::new(
-                answered.reason,
-                answered.detail,
-                placement,
-                answered.steered.as_ref(),
-            ),
-            dispersion: count.map(|count| sum / f64::from(count)),
-        })
+        let dispersion = count.map(|count| sum / f64::from(count));
+        Ok(Replayed { answer: RecordedAnswer::from(&answer), dispersion })
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! One lock guards the mirror: the link thread takes it for each packet, the
 //! planner and the status page for short copies. Nothing here blocks on I/O.
-//! What should be recorded is handed back as notes: the link thread first
+//! Events for the history are returned to the link thread, which first
 //! answers and later, when no question waits, puts them into a bounded
 //! channel, so that the recorder does not compete for the CPU meanwhile.
 //! Notes are dropped, counted, when the channel is full.
@@ -17,45 +17,46 @@ use crossbeam_channel::Sender;
 use log::warn;
 use phalanx_ffi::wire::{self, AnswerHead, Cause, Reason};
 
-use crate::link::copy::{Copies, Piece, RoomsCopy};
-use crate::link::decide::{self, Answered, Asked};
-use crate::link::notes::{AskNote, BeganNote, Note, OutcomeNote};
-use crate::link::order::OrderDesk;
+use crate::link::convert;
+use crate::link::copy::{Copies, Piece, UsageCopy};
+use crate::link::decide::{self, Decision};
+use crate::link::events::{BeganEvent, LinkEvent, OutcomeEvent};
+use crate::link::order::OrderExchange;
+use crate::link::recording::{self, Event, EventKind, Op, Recording};
 use crate::link::session::{PluginCounters, Session, Step};
 use crate::link::settings::{Mode, Settings};
 use crate::link::state::{State, lock};
-use crate::link::tape::{self, Event, Op, RawAsk, Tape, What};
 use crate::link::view::LinkView;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
 use phalanx_planner::place::{Placer, Pool, Tuning, up_to_class};
-use phalanx_planner::room::Room;
-use phalanx_planner::steer::{Method, Steer, SteerTable, Steered};
+use phalanx_planner::preference::{Method, Preference, PreferenceTable};
+use phalanx_planner::usage::NodeUsage;
 
-/// See the module.
+/// The mirror behind its lock, and the answers.
 #[derive(Debug)]
 pub struct Responder {
     settings: RwLock<Arc<Settings>>,
     pub(super) state: Mutex<State>,
-    notes: Sender<Note>,
+    events: Sender<LinkEvent>,
     next_decision: AtomicU64,
     pub(super) copies: Copies,
     /// The order of starts.
-    pub order: OrderDesk,
+    pub order: OrderExchange,
 }
 
 impl Responder {
     /// A responder without a plugin yet. `first_decision` is the id of its
     /// first decision: larger than any of earlier runs.
-    pub fn new(settings: Settings, notes: Sender<Note>, first_decision: u64) -> Self {
+    pub fn new(settings: Settings, events: Sender<LinkEvent>, first_decision: u64) -> Self {
         Self {
             settings: RwLock::new(Arc::new(settings)),
             state: Mutex::new(State::new(Instant::now())),
-            notes,
+            events,
             next_decision: AtomicU64::new(first_decision),
             copies: Copies::default(),
-            order: OrderDesk::default(),
+            order: OrderExchange::default(),
         }
     }
 
@@ -67,11 +68,11 @@ impl Responder {
     /// Puts a new configuration in force for the next decision.
     ///
     /// # Errors
-    /// The engine's words, if it does not take the tuning; the old settings
+    /// The engine's error text, if it does not take the tuning; the old settings
     /// then stay.
     pub fn set_settings(&self, mut settings: Settings) -> Result<(), String> {
         let mut state = lock(&self.state);
-        // What was measured is not configured.
+        // Levels come from measured values, not from the configuration.
         settings.tuning.levels = Arc::clone(&self.settings().tuning.levels);
         if let Some(placer) = &mut state.placer {
             placer.tune(settings.tuning.clone()).map_err(|e| e.to_string())?;
@@ -79,11 +80,11 @@ impl Responder {
         }
         let (generation, text) = (settings.generation, settings.config.clone());
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
-        state.tell(|_| What::Op(Op::Settings(generation, text.to_string())));
+        state.record(|_| EventKind::Op(Op::Settings(generation, text.to_string())));
         Ok(())
     }
 
-    /// What was measured on the nodes, by name; see [`Tuning::levels`].
+    /// Takes the levels of the nodes by measured values; see [`Tuning::levels`].
     pub fn set_levels(&self, levels: BTreeMap<Arc<str>, u32>) {
         let before = self.settings();
         if *before.tuning.levels == levels {
@@ -108,7 +109,7 @@ impl Responder {
                 }
             }
         }
-        state.tell(|_| What::Op(Op::Levels(tape::levels(&settings.tuning))));
+        state.record(|_| EventKind::Op(Op::Levels(recording::levels(&settings.tuning))));
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
@@ -118,13 +119,12 @@ impl Responder {
         let mut view = state.view.clone();
         if let Some(placer) = &state.placer {
             view.mirror_jobs = placer.cluster().jobs().len() as u64;
-            view.mirror_nodes = placer.cluster().rooms().len() as u64;
+            view.mirror_nodes = placer.cluster().usages().len() as u64;
         }
-        view.steered = state.steers.counts().map(|(m, n)| (m.as_str(), n as u64)).collect();
         view
     }
 
-    /// Looks at the mirror, if it is complete. `look` must be quick: questions
+    /// Reads the mirror, if it is complete. `look` must be quick: questions
     /// wait meanwhile.
     pub fn with_placer<T>(&self, look: impl FnOnce(&Placer) -> T) -> Option<T> {
         let state = lock(&self.state);
@@ -133,36 +133,41 @@ impl Responder {
 
     /// Node table and usage, if the mirror is complete. Copied in pieces, so
     /// that no question waits for the whole of a large cluster.
-    pub fn copy_rooms(&self) -> Option<(Arc<Table>, Vec<Room>)> {
+    pub fn copy_usages(&self) -> Option<(Arc<Table>, Vec<NodeUsage>)> {
         self.copies.whole(|copy| self.copy_piece(copy))
     }
 
-    /// Adds the next nodes to a copy; see [`RoomsCopy::add`].
-    pub(super) fn copy_piece(&self, copy: &mut RoomsCopy) -> Piece {
+    /// Adds the next nodes to a copy; see [`UsageCopy::add`].
+    pub(super) fn copy_piece(&self, copy: &mut UsageCopy) -> Piece {
         let state = lock(&self.state);
         let placer = state.placer.as_ref().filter(|_| state.view.synced);
         placer.map_or(Piece::Void, |placer| copy.add(placer.cluster()))
     }
 
-    /// What the queue waits for, and the licence pools, from a poll.
+    /// Takes the demand of the queue and the licence pools of a poll.
     pub fn set_queue(&self, pending: Demand, pools: Vec<Pool>) {
         let mut state = lock(&self.state);
-        state.tell(|_| What::Op(tape::queue(&pending, &pools)));
+        state.record(|_| EventKind::Op(recording::queue(&pending, &pools)));
         state.set_queue(pending, pools);
     }
 
-    /// Replaces the steers of one method; their nodes are the snapshot's.
-    /// Without a complete mirror there is nothing to steer by.
-    pub fn set_steers(&self, method: Method, snapshot: &Snapshot, steers: Vec<Steer>) {
+    /// Replaces the preferences of one method; their nodes are the snapshot's.
+    /// Without a complete mirror there is no preference.
+    pub fn set_preferences(
+        &self,
+        method: Method,
+        snapshot: &Snapshot,
+        preferences: Vec<Preference>,
+    ) {
         let table = self.with_placer(|placer| Arc::clone(placer.cluster().table()));
-        let steers = if table.is_some() { steers } else { Vec::new() };
+        let preferences = if table.is_some() { preferences } else { Vec::new() };
         // Made and dropped outside the lock: questions wait for the swap only.
-        let fresh = SteerTable::new(table.unwrap_or_default(), snapshot, steers);
+        let fresh = PreferenceTable::new(table.unwrap_or_default(), snapshot, preferences);
         let mut state = lock(&self.state);
-        state.tell(|state| What::Steers(state.raw_of(method, &fresh)));
-        let old = state.steers.replace(method, fresh);
-        state.steers.saw(snapshot);
-        state.tell(|state| What::Op(Op::Newest(state.steers.newest())));
+        state.record(|state| EventKind::Preferences(state.raw_of(method, &fresh)));
+        let old = state.preferences.replace(method, fresh);
+        state.preferences.saw(snapshot);
+        state.record(|state| EventKind::Op(Op::Newest(state.preferences.newest())));
         drop(state);
         drop(old);
     }
@@ -181,7 +186,7 @@ impl Responder {
     pub(super) fn disconnected(&self, error: Option<String>) {
         let mut state = lock(&self.state);
         self.order.forget();
-        state.tell(|_| What::Op(Op::Gone));
+        state.record(|_| EventKind::Op(Op::Gone));
         state.view.connected = false;
         state.view.synced = false;
         if error.is_some() {
@@ -197,14 +202,14 @@ impl Responder {
     }
 
     /// Applies one step of a session. The answer to send, if any, has its
-    /// nodes in `nodes`; what is to be recorded is appended to `notes`.
+    /// nodes in `nodes`; what is to be recorded is appended to `events`.
     pub(super) fn apply(
         &self,
         session: &Session,
         step: Step<'_>,
         received: Instant,
         nodes: &mut Vec<u32>,
-        notes: &mut Vec<Note>,
+        events: &mut Vec<LinkEvent>,
     ) -> Option<AnswerHead> {
         let mut state = lock(&self.state);
         match step {
@@ -213,19 +218,19 @@ impl Responder {
             Step::Synced(cluster, memory_tracked) => {
                 self.synced(&mut state, *cluster, memory_tracked);
             }
-            Step::Job(job, cause) => notes.extend(began(&mut state, job, cause)),
+            Step::Job(job, cause) => events.extend(began(&mut state, job, cause)),
             Step::Ended(job_id, job_state, end_s) => {
                 state.view.events += 1;
                 state.end_job(job_id);
-                state.tell_job(|| Op::Ended(job_id, job_state, end_s));
-                notes.push(Note::Ended { job_id, state: job_state, end_s });
+                state.record_job(|| Op::Ended(job_id, job_state, end_s));
+                events.push(LinkEvent::Ended { job_id, state: job_state, end_s });
             }
-            Step::Outcome(outcome) => notes.push(outcome_note(&mut state, outcome)),
+            Step::Outcome(outcome) => events.push(outcome_note(&mut state, outcome)),
             Step::Queue(queue) => self.order.take(&queue),
             Step::Stats(stats) => state.view.counters = Some(PluginCounters(Box::new(*stats))),
             Step::Ask(ask) => {
                 let (head, note) = self.answer(&mut state, session, &ask, received, nodes);
-                notes.extend(note);
+                events.extend(note);
                 return Some(head);
             }
         }
@@ -235,7 +240,7 @@ impl Responder {
     fn synced(&self, state: &mut State, cluster: Cluster, memory_tracked: bool) {
         let tuning = self.settings().tuning.clone();
         match state.set_cluster(cluster, memory_tracked, tuning) {
-            Ok(()) => state.tape_again(),
+            Ok(()) => state.restart_recording(),
             Err(error) => {
                 warn!("mirror not built: {error}");
                 state.view.last_error = Some(error.to_string());
@@ -250,101 +255,72 @@ impl Responder {
         ask: &wire::Ask<'_>,
         received: Instant,
         nodes: &mut Vec<u32>,
-    ) -> (AnswerHead, Option<Note>) {
+    ) -> (AnswerHead, Option<LinkEvent>) {
         let settings = self.settings();
-        let asked = Asked::of(ask, session.ids());
-        let mode = settings.mode_of(&asked.partition);
-        let decision = self.next_decision.fetch_add(1, Ordering::Relaxed);
-        let answered = decide::answer(state, &settings, &asked, ask.candidates, received);
-        let Answered { reason, detail, placement, steered } = answered;
-        count_steer(&mut state.view, steered.as_ref());
+        let question = convert::question(ask, session.ids());
+        let mode = settings.mode_of(&question.partition);
+        let id = self.next_decision.fetch_add(1, Ordering::Relaxed);
+        let answer = decide::answer(state, &settings, &question, ask.candidates, received);
         nodes.clear();
-        if reason.is_none()
-            && let Some(placement) = &placement
-        {
-            nodes.extend_from_slice(&placement.nodes);
-        }
-        let view = &mut state.view;
-        let shares = if asked.will_run { &mut view.will_run } else { &mut view.run_now };
-        shares.asked += 1;
-        shares.answered += u64::from(reason.is_none());
-        let head = match reason {
-            None => wire::Answer::narrow_head(ask.head.job_id, decision, settings.generation)
-                .with_all_nodes(steered.as_ref().is_some_and(Steered::all_nodes)),
-            Some(reason) => {
-                let job_id = ask.head.job_id;
-                wire::Answer::no_opinion_head(job_id, reason, decision, settings.generation)
-            }
-        };
+        nodes.extend_from_slice(answer.nodes());
+        let head = answer.head(question.job_id, id, settings.generation);
         let took_ns = u64::try_from(received.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        state.view.answer_ns.add(took_ns);
+        state.view.answered(question.will_run, answer.reason.is_none(), took_ns);
+        if mode == Mode::Off && state.recording.is_none() {
+            return (head, None);
+        }
         let table = |placer: &Placer| Arc::clone(placer.cluster().table());
-        let note = (mode != Mode::Off).then(|| {
-            Arc::new(AskNote {
-                decision,
-                job_id: asked.job_id,
-                array: asked.array,
-                user_id: asked.signs.user_id,
-                partition: asked.partition.clone().into_owned(),
-                will_run: asked.will_run,
-                mode,
-                generation: settings.generation,
-                reason,
-                detail,
-                placement,
-                steered,
-                dims: Arc::clone(&state.dims),
-                table: state.placer.as_ref().map(table).unwrap_or_default(),
-                took_ns,
-            })
+        let decision = Arc::new(Decision {
+            id,
+            question: question.into_owned(),
+            answer,
+            mode,
+            generation: settings.generation,
+            dims: Arc::clone(&state.dims),
+            table: state.placer.as_ref().map(table).unwrap_or_default(),
+            took_ns,
         });
-        state.tell_ask(received, || RawAsk {
-            decision,
-            asked: asked.into_owned(),
-            candidates: ask.candidates.to_vec(),
-            reason,
-            note: note.clone(),
-        });
-        (head, note.map(Note::Asked))
+        state.record_ask(received, &decision, ask.candidates);
+        (head, (mode != Mode::Off).then_some(LinkEvent::Asked(decision)))
     }
 
     /// Hands notes to the recorder; what finds no room is counted.
-    pub(super) fn record(&self, notes: &mut Vec<Note>) {
+    pub(super) fn record(&self, events: &mut Vec<LinkEvent>) {
         let mut dropped = 0;
-        for note in notes.drain(..) {
-            dropped += u64::from(self.notes.try_send(note).is_err());
+        for note in events.drain(..) {
+            dropped += u64::from(self.events.try_send(note).is_err());
         }
         if dropped > 0 {
             lock(&self.state).view.notes_dropped += dropped;
         }
     }
 
-    /// Begins a recording; see [`tape`]. `cut` is set when the channel was full,
+    /// Begins a recording; see [`recording`]. `cut` is set when the channel was full,
     /// which ends it.
-    pub fn start_tape(&self, sender: Sender<Event>, cut: Arc<AtomicBool>) {
-        lock(&self.state).tape = Some(Tape::new(sender, cut));
+    pub fn start_recording(&self, sender: Sender<Event>, cut: Arc<AtomicBool>) {
+        lock(&self.state).recording = Some(Recording::new(sender, cut));
     }
 
     /// Ends the recording.
-    pub fn stop_tape(&self) {
-        lock(&self.state).tape = None;
+    pub fn stop_recording(&self) {
+        lock(&self.state).recording = None;
     }
 
-    /// Nanoseconds of the tape now.
-    pub fn tape_ns(&self) -> u64 {
-        tape::nanos(lock(&self.state).born, Instant::now())
+    /// Time of the recording now, nanoseconds.
+    pub fn recording_ns(&self) -> u64 {
+        recording::nanos(lock(&self.state).born, Instant::now())
     }
 
-    /// What the last poll saw, for the recording.
+    /// Records the snapshot of the last poll.
     pub fn saw_snapshot(&self, snapshot: &Arc<Snapshot>) {
-        lock(&self.state).tell(|_| What::Snapshot(Arc::clone(snapshot)));
+        lock(&self.state).record(|_| EventKind::Snapshot(Arc::clone(snapshot)));
     }
 
     /// Copies the next piece of the state for a recording that begins; whether
     /// there is more to do.
-    pub(super) fn tape_piece(&self) -> bool {
+    pub(super) fn recording_step(&self) -> bool {
         let settings = self.settings();
-        lock(&self.state).tape_piece(|state| tape::rest(state, &settings))
+        lock(&self.state).recording_step(|state| recording::rest(state, &settings))
     }
 
     /// Nobody asks at the moment: time for what makes later answers fast.
@@ -355,10 +331,10 @@ impl Responder {
     }
 }
 
-fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<Note> {
+fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<LinkEvent> {
     state.view.events += 1;
     let begun = cause == Some(Cause::Begin);
-    state.tell_job(|| Op::Job(job.clone(), begun));
+    state.record_job(|| Op::Job(job.clone(), begun));
     state.set_job(job.clone(), begun);
     let placer = state.placer.as_mut()?;
     let engine = placer.engine();
@@ -367,13 +343,13 @@ fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<Not
     let (sum, count) = dispersions.fold((0.0, 0u32), |(s, n), y| (s + y, n + 1));
     let dispersion = (count > 0).then(|| sum / f64::from(count));
     let table = Arc::clone(placer.cluster().table());
-    Some(Note::Began(BeganNote { job, cause, table, dispersion }))
+    Some(LinkEvent::Began(BeganEvent { job, cause, table, dispersion }))
 }
 
-fn outcome_note(state: &mut State, outcome: &wire::Outcome) -> Note {
+fn outcome_note(state: &mut State, outcome: &wire::Outcome) -> LinkEvent {
     let will_run = outcome.mode == wire::Mode::WillRun.raw();
     let reason = Reason::from_raw(outcome.reason);
-    let shares = if will_run { &mut state.view.will_run } else { &mut state.view.run_now };
+    let shares = state.view.shares(will_run);
     match reason {
         Some(Reason::None) => shares.narrowed += 1,
         other => {
@@ -381,7 +357,7 @@ fn outcome_note(state: &mut State, outcome: &wire::Outcome) -> Note {
             *shares.fallen_back.entry(name).or_insert(0) += 1;
         }
     }
-    let note = OutcomeNote {
+    let note = OutcomeEvent {
         decision: outcome.decision,
         job_id: outcome.job_id,
         will_run,
@@ -390,15 +366,6 @@ fn outcome_note(state: &mut State, outcome: &wire::Outcome) -> Note {
         count: outcome.count,
         ask_ns: outcome.ask_ns,
     };
-    state.tell(|_| What::Op(tape::outcome_op(&note)));
-    Note::Outcome(note)
-}
-
-fn count_steer(view: &mut LinkView, steered: Option<&Steered>) {
-    let Some(steered) = steered else { return };
-    let counts = match steered.tier {
-        Some(_) => &mut view.steer_decided,
-        None => &mut view.steer_unused,
-    };
-    *counts.entry(steered.steer.method.as_str()).or_insert(0) += 1;
+    state.record(|_| EventKind::Op(recording::outcome_op(&note)));
+    LinkEvent::Outcome(note)
 }

@@ -20,24 +20,24 @@ use nix::unistd::Uid;
 use phalanx_ffi::wire::{self, Message, PacketBuf};
 use thiserror::Error;
 
-use crate::link::notes::Note;
+use crate::link::events::LinkEvent;
 use crate::link::order::{LEASE, RENEW, Wanted};
 use crate::link::responder::Responder;
 use crate::link::session::{ProtocolError, Session, Step};
 
-/// How often the thread looks at things other than packets.
+/// Interval at which the thread does other things than packets.
 const TICK: Duration = Duration::from_millis(200);
 /// Without a packet for so long, no question is near: then notes are handed
 /// over and the index is put in order.
 const QUIET: Duration = Duration::from_millis(10);
 /// Longest time that notes are kept back while questions keep coming.
-const NOTES_AGE: Duration = Duration::from_millis(200);
+const EVENTS_AGE: Duration = Duration::from_millis(200);
 /// Notes kept back at most.
-const NOTES_HELD_MAX: usize = 1024;
-/// How often it checks that its socket is still at its path.
+const EVENTS_HELD_MAX: usize = 1024;
+/// Interval of the check that its socket is still at its path.
 const PATH_CHECK: Duration = Duration::from_secs(1);
 
-/// Where to listen and whom to accept.
+/// The socket, and the users who may connect.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
     /// Path of the socket.
@@ -48,7 +48,7 @@ pub struct ServerConfig {
     pub owner: Option<u32>,
 }
 
-/// Why there is no socket.
+/// Reason why there is no socket.
 #[derive(Debug, Error)]
 pub enum LinkError {
     /// Another daemon answers there.
@@ -62,9 +62,9 @@ pub enum LinkError {
     Io {
         /// Socket path.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// The system's word.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -90,7 +90,7 @@ impl Server {
     /// Binds the socket, replacing one that nobody listens on.
     ///
     /// # Errors
-    /// See [`LinkError`].
+    /// The socket is in use, is no socket, or the system refuses.
     pub fn bind(config: ServerConfig) -> Result<Self, LinkError> {
         let listener = listen_at(&config)?;
         let inode = inode_of(&config.socket).unwrap_or_default();
@@ -109,13 +109,13 @@ impl Server {
                 path_checked = Instant::now();
                 self.keep_path();
             }
-            let pause = match (buffers.copying || buffers.taping, buffers.busy) {
+            let pause = match (buffers.copying || buffers.recording, buffers.busy) {
                 (true, _) => Duration::ZERO,
                 (false, true) => QUIET,
                 (false, false) => TICK,
             };
             let ready = self.wait(connection.as_ref(), pause);
-            if ready == Ready::Nothing && !buffers.copying && !buffers.taping {
+            if ready == Ready::Nothing && !buffers.copying && !buffers.recording {
                 if buffers.busy {
                     responder.quiet();
                 }
@@ -138,7 +138,7 @@ impl Server {
             buffers.record(responder, false);
             responder.copies.set_busy(buffers.busy);
             buffers.copying = responder.copies.serve(|copy| responder.copy_piece(copy));
-            buffers.taping = responder.tape_piece();
+            buffers.recording = responder.recording_step();
         }
         buffers.record(responder, true);
         self.unlink();
@@ -216,15 +216,15 @@ struct Buffers {
     packet: PacketBuf,
     reply: PacketBuf,
     nodes: Vec<u32>,
-    notes: Vec<Note>,
-    /// When the first of the notes was made.
-    notes_since: Option<Instant>,
+    events: Vec<LinkEvent>,
+    /// Time of the first of the events.
+    events_since: Option<Instant>,
     /// Packets came since it was last quiet.
     busy: bool,
     /// A copy of the mirror is in the making.
     copying: bool,
     /// So is the beginning of a recording.
-    taping: bool,
+    recording: bool,
 }
 
 impl Buffers {
@@ -233,18 +233,18 @@ impl Buffers {
         if quiet {
             self.busy = false;
         }
-        if self.notes.is_empty() {
+        if self.events.is_empty() {
             return;
         }
-        let since = *self.notes_since.get_or_insert_with(Instant::now);
-        if quiet || self.notes.len() >= NOTES_HELD_MAX || since.elapsed() >= NOTES_AGE {
-            responder.record(&mut self.notes);
-            self.notes_since = None;
+        let since = *self.events_since.get_or_insert_with(Instant::now);
+        if quiet || self.events.len() >= EVENTS_HELD_MAX || since.elapsed() >= EVENTS_AGE {
+            responder.record(&mut self.events);
+            self.events_since = None;
         }
     }
 }
 
-/// What a wait ended with.
+/// Result of a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ready {
     Nothing,
@@ -303,8 +303,8 @@ impl Connection {
             let greeting = matches!(step, Step::Hello(_));
             let synced = matches!(step, Step::Synced(..));
             buffers.busy = true;
-            let (nodes, notes) = (&mut buffers.nodes, &mut buffers.notes);
-            let head = responder.apply(&self.session, step, received, nodes, notes);
+            let (nodes, events) = (&mut buffers.nodes, &mut buffers.events);
+            let head = responder.apply(&self.session, step, received, nodes, events);
             if let Some(head) = head {
                 let answer = wire::Answer { head: &head, nodes: &buffers.nodes };
                 self.send(&mut buffers.reply, seq, &Message::Answer(answer))?;

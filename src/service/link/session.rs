@@ -16,7 +16,7 @@ use phalanx_planner::cluster::{Cluster, RunningJob};
 /// Slurm's `CR_MEMORY` bit of SelectTypeParameters (`slurm/slurm.h`).
 const CR_MEMORY: u32 = 0x10;
 
-/// Why a connection is closed.
+/// Reason why a connection is closed.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 pub(super) enum ProtocolError {
     /// The bytes are no message.
@@ -27,13 +27,13 @@ pub(super) enum ProtocolError {
     Order {
         /// Its type.
         got: wire::Type,
-        /// When it came.
+        /// Time at which it came, in words.
         when: &'static str,
     },
     /// The full state is not what its frame says.
     #[error("full state: {what}: {got}, expected {expected}")]
     Sync {
-        /// What was counted.
+        /// The counted thing.
         what: &'static str,
         /// Found.
         got: u64,
@@ -42,7 +42,7 @@ pub(super) enum ProtocolError {
     },
 }
 
-/// Who is at the other end.
+/// The plugin at the other end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PluginState {
     /// Version of the overlay.
@@ -59,7 +59,7 @@ pub struct PluginState {
 #[derive(Debug, Clone)]
 pub struct PluginCounters(pub Box<wire::Stats>);
 
-/// What a message means to the daemon.
+/// Meaning of a message to the daemon.
 #[derive(Debug)]
 pub(super) enum Step<'a> {
     /// Nothing further.
@@ -74,7 +74,7 @@ pub(super) enum Step<'a> {
     Ended(u32, u32, u64),
     /// Something to answer.
     Ask(wire::Ask<'a>),
-    /// What became of an ask.
+    /// The plugin's report on an answer.
     Outcome(&'a wire::Outcome),
     /// Counters.
     Stats(&'a wire::Stats),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a configuration means to the link.
+//! The link's settings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use phalanx_ffi::wire;
 use phalanx_methods::balance::NoImprovement;
 use phalanx_planner::place::Tuning;
 
-/// What the daemon does with a partition's jobs.
+/// Treatment of a partition's jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// No decisions.
@@ -21,7 +21,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The configuration's word.
+    /// The name in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -31,7 +31,7 @@ impl Mode {
     }
 }
 
-/// What a configuration means to the link.
+/// The link's settings under one configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Counts accepted configurations.
@@ -44,7 +44,7 @@ pub struct Settings {
     pub deadline_us: u32,
     /// Misses in a row that open its breaker.
     pub breaker_misses: u32,
-    /// How long the breaker stays open, milliseconds.
+    /// Time that the breaker stays open, milliseconds.
     pub breaker_open_ms: u32,
     /// Whether planning calls are asked too.
     pub ask_will_run: bool,
@@ -52,12 +52,13 @@ pub struct Settings {
     pub order: bool,
     /// The configuration that this is of, as TOML; for recordings.
     pub config: Arc<str>,
-    /// Of the balance method.
+    /// Parameters of the balance method.
     pub tuning: Tuning,
-    /// How long a job that declares an input may be held back until it was looked up,
+    /// Longest time that a job that declares an input is held back until it was looked up,
     /// milliseconds; 0: not at all.
     pub input_wait_ms: u64,
-    /// How long one that insists on the nodes of its input may be, milliseconds.
+    /// Longest time that a job waits for the nodes of its input where it insists on them,
+    /// milliseconds.
     pub require_wait_ms: u64,
 }
 
@@ -67,12 +68,12 @@ impl Settings {
         self.partition_modes.get(partition).copied().unwrap_or(self.mode)
     }
 
-    /// What the plugin must know.
+    /// The settings that the plugin needs.
     pub(super) fn welcome(&self) -> wire::Welcome {
         let will_run = if self.ask_will_run { wire::PHX_W_ASK_WILL_RUN } else { 0 };
         let order = if self.order { wire::PHX_W_ORDER } else { 0 };
         let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold
-            || self.tuning.steered_hold_ms.is_some()
+            || self.tuning.preference_hold_ms.is_some()
             || self.input_wait_ms.max(self.require_wait_ms) > 0;
         let hold = if may_hold { wire::PHX_W_MAY_HOLD } else { 0 };
         wire::Welcome::new(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the mirror's lock guards.
+//! The state behind the mirror's lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,13 +7,13 @@ use std::time::Instant;
 
 use log::warn;
 
-use crate::link::tape::Tape;
+use crate::link::recording::Recording;
 use crate::link::view::LinkView;
 use phalanx_methods::balance::EngineError;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob};
 use phalanx_planner::place::{Placer, Pool, Tuning};
-use phalanx_planner::steer::Steers;
+use phalanx_planner::preference::Preferences;
 
 /// All that answers depend on, but for the settings.
 #[derive(Debug)]
@@ -24,13 +24,13 @@ pub(super) struct State {
     pub(super) pools: Vec<Pool>,
     pub(super) pending: Demand,
     pub(super) first_seen: BTreeMap<u32, Instant>,
-    /// Jobs that declare an input, by the plugin's word, until they end.
+    /// Jobs that declare an input, as the plugin says, until they end.
     pub(super) inputs: BTreeSet<u32>,
-    pub(super) steers: Steers,
-    /// Zero of the times on a tape.
+    pub(super) preferences: Preferences,
+    /// Zero of the times in a recording.
     pub(super) born: Instant,
     /// The recording under way.
-    pub(super) tape: Option<Tape>,
+    pub(super) recording: Option<Recording>,
 }
 
 impl State {
@@ -44,16 +44,16 @@ impl State {
             pending: Demand::default(),
             first_seen: BTreeMap::new(),
             inputs: BTreeSet::new(),
-            steers: Steers::default(),
+            preferences: Preferences::default(),
             born,
-            tape: None,
+            recording: None,
         }
     }
 
     /// A complete mirror replaces what there is.
     ///
     /// # Errors
-    /// The engine's words.
+    /// The engine's error.
     pub(super) fn set_cluster(
         &mut self,
         cluster: Cluster,
@@ -70,7 +70,7 @@ impl State {
         Ok(())
     }
 
-    /// See [`Responder::set_queue`](crate::link::Responder::set_queue).
+    /// Takes the demand of the queue and the licence pools.
     pub(super) fn set_queue(&mut self, pending: Demand, pools: Vec<Pool>) {
         self.pools.clone_from(&pools);
         self.pending.clone_from(&pending);
@@ -87,7 +87,7 @@ impl State {
     pub(super) fn set_job(&mut self, job: RunningJob, begun: bool) {
         self.first_seen.remove(&job.id);
         if let (Some((array, _)), true) = (job.array, begun) {
-            self.steers.began(array, job.held.iter().map(|held| held.node));
+            self.preferences.began(array, job.held.iter().map(|held| held.node));
         }
         if let Some(placer) = &mut self.placer {
             placer.set_job(job);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the status page shows of the link.
+//! Counts of the link for the status page.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ pub struct Shares {
     pub fallen_back: BTreeMap<&'static str, u64>,
 }
 
-/// What the status page shows of the link; a copy.
+/// Counts of the link; a copy.
 #[derive(Debug, Clone, Default)]
 pub struct LinkView {
     /// Plugin connected.
     pub connected: bool,
     /// Mirror complete.
     pub synced: bool,
-    /// Who it is.
+    /// Its versions and process.
     pub plugin: PluginState,
     /// Its counters.
     pub counters: Option<PluginCounters>,
@@ -52,10 +52,19 @@ pub struct LinkView {
     pub last_error: Option<String>,
     /// Notes dropped because the recorder was behind.
     pub notes_dropped: u64,
-    /// Steered jobs by method.
-    pub steered: BTreeMap<&'static str, u64>,
-    /// Questions that a steer decided, by method.
-    pub steer_decided: BTreeMap<&'static str, u64>,
-    /// Questions of steered jobs that were decided without the steer.
-    pub steer_unused: BTreeMap<&'static str, u64>,
+}
+
+impl LinkView {
+    /// Counts an answer, with nodes or without.
+    pub(super) fn answered(&mut self, will_run: bool, with_nodes: bool, took_ns: u64) {
+        let shares = self.shares(will_run);
+        shares.asked += 1;
+        shares.answered += u64::from(with_nodes);
+        self.answer_ns.add(took_ns);
+    }
+
+    /// Counts of RUN_NOW or WILL_RUN asks.
+    pub(super) fn shares(&mut self, will_run: bool) -> &mut Shares {
+        if will_run { &mut self.will_run } else { &mut self.run_now }
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::link::tape::{Change, Op};
+use crate::link::recording::{Change, Op};
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 
 /// Turns pictures into a first one and changes.

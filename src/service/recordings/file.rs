@@ -18,7 +18,7 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use serde::{Deserialize, Serialize};
 
-use crate::link::tape::Op;
+use crate::link::recording::Op;
 use phalanx_core::limits::{RECORD_FRAME_BYTES, RECORD_FRAME_BYTES_MAX};
 
 /// First bytes of a recording; the last two are its version.
@@ -40,9 +40,9 @@ pub struct Head {
 /// One record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Record {
-    /// When: nanoseconds from zero of the file's times.
+    /// Nanoseconds from zero of the file's times.
     pub t: u64,
-    /// What.
+    /// The record's content.
     pub op: Op,
 }
 
@@ -52,7 +52,7 @@ struct RecordRef<'a> {
     op: &'a Op,
 }
 
-/// Why a file cannot be read further.
+/// Reason why a file cannot be read further.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {what}", path = .path.display())]
 pub struct FileError {
@@ -165,7 +165,7 @@ impl Reader {
     /// Opens a file and reads its head.
     ///
     /// # Errors
-    /// When it cannot be read or is no recording of this version.
+    /// The file cannot be read or is no recording of this version.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let failed = |what: String| FileError { path: path.to_path_buf(), what };
         let file = File::open(path).map_err(|error| failed(error.to_string()))?;
@@ -273,7 +273,7 @@ impl Reader {
         done.map(|_| ()).map_err(|error| self.error(&error.to_string()))
     }
 
-    /// With the place.
+    /// The error with its place in the file.
     fn error(&self, what: &str) -> FileError {
         let (record, offset) = (self.records + 1, self.frame_at);
         let what = format!("record {record}, frame at byte {offset}: {what}");

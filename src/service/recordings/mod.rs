@@ -4,12 +4,12 @@
 
 mod changes;
 mod file;
-mod keeper;
 mod replay;
 mod settings;
+mod thread;
 
 pub use changes::Follower;
 pub use file::{FileError, Head, MAGIC, Reader, Record, Writer};
-pub use keeper::{Keeper, Options, Order, Shared};
 pub use replay::{Difference, Report, Then, replay};
 pub use settings::{link_settings, text};
+pub use thread::{Options, Order, RecordingWriter, Shared};

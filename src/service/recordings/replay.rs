@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::file::{FileError, Reader};
 use super::settings::link_settings;
 use crate::config::Config;
-use crate::link::tape::{Answer, AskOp, Op};
+use crate::link::recording::{AskOp, Op, RecordedAnswer};
 use crate::link::{Replica, Settings};
-use phalanx_planner::steer::Method;
+use phalanx_planner::preference::Method;
 
 /// One answer that is another one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -28,13 +28,13 @@ pub struct Difference {
     pub job: u32,
     /// WILL_RUN instead of RUN_NOW.
     pub will_run: bool,
-    /// In words: nodes, or why none.
+    /// Text of the answer: nodes, or why none.
     pub recorded: String,
-    /// The same now.
+    /// Text of the answer now.
     pub now: String,
 }
 
-/// What another configuration changes.
+/// Effects of another configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Then {
     /// Questions with the same answer.
@@ -55,16 +55,16 @@ pub struct Then {
     pub dispersion: [Option<f64>; 2],
 }
 
-/// What came of a replay.
+/// Result of a replay.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Files played.
     pub files: u64,
     /// Records in them.
     pub records: u64,
-    /// Time of the first and of the last record, unix milliseconds.
+    /// Time of the first record, unix milliseconds.
     pub begin_ms: u64,
-    /// See `begin_ms`.
+    /// Time of the last record, unix milliseconds.
     pub end_ms: u64,
     /// Questions compared.
     pub asks: u64,
@@ -74,13 +74,13 @@ pub struct Report {
     pub same: u64,
     /// Answered otherwise.
     pub differing: u64,
-    /// Why each file ended, or that it was cut off.
+    /// Reason why each file ended, or that it was cut off.
     pub ends: Vec<String>,
-    /// Where a file could not be read further.
+    /// Places where a file could not be read further.
     pub broken: Vec<String>,
     /// First differences: with another configuration from what was recorded.
     pub first: Vec<Difference>,
-    /// With another configuration only.
+    /// Effects of the other configuration, if there is one.
     pub then: Option<Then>,
 }
 
@@ -153,7 +153,7 @@ fn recorded_settings(generation: u64, text: &str) -> Result<Settings, String> {
 fn switched_off(config: &Config) -> Vec<Method> {
     let methods = [
         (Method::Gang, config.gang.enabled),
-        (Method::Spare, config.gang.enabled),
+        (Method::BackfillWindow, config.gang.enabled),
         (Method::Bag, config.bag.enabled),
         (Method::Bisect, config.data_jobs.enabled),
     ];
@@ -214,8 +214,8 @@ fn play(
             file: name.to_owned(),
             record: reader.records(),
             time_ms,
-            job: ask.asked.job_id,
-            will_run: ask.asked.will_run,
+            job: ask.question.job_id,
+            will_run: ask.question.will_run,
             ..Difference::default()
         };
         let same = tally.judge(ask, &again.answer, &place, &replica, other.is_none());
@@ -235,7 +235,7 @@ impl Tally {
     fn judge(
         &mut self,
         ask: &AskOp,
-        now: &Answer,
+        now: &RecordedAnswer,
         place: &Difference,
         replica: &Replica<'_>,
         list: bool,
@@ -252,12 +252,18 @@ impl Tally {
         false
     }
 
-    fn compare(&mut self, ask: &AskOp, now: &Answer, place: Difference, replica: &Replica<'_>) {
+    fn compare(
+        &mut self,
+        ask: &AskOp,
+        now: &RecordedAnswer,
+        place: Difference,
+        replica: &Replica<'_>,
+    ) {
         let Some(then) = &mut self.report.then else { return };
         let recorded = &ask.answer;
         then.answers.entry(word(recorded)).or_default()[0] += 1;
         then.answers.entry(word(now)).or_default()[1] += 1;
-        let placed = |answer: &Answer| !answer.nodes.is_empty();
+        let placed = |answer: &RecordedAnswer| !answer.nodes.is_empty();
         match (placed(recorded), placed(now)) {
             (true, true) if recorded.nodes == now.nodes => {
                 then.same += 1;
@@ -265,7 +271,7 @@ impl Tally {
             }
             (true, true) => {
                 then.elsewhere += 1;
-                self.elsewhere.insert(ask.asked.job_id);
+                self.elsewhere.insert(ask.question.job_id);
             }
             (false, true) => then.placed += 1,
             (true, false) => then.not_placed += 1,
@@ -278,7 +284,13 @@ impl Tally {
         self.list(ask, now, place, replica);
     }
 
-    fn list(&mut self, ask: &AskOp, now: &Answer, place: Difference, replica: &Replica<'_>) {
+    fn list(
+        &mut self,
+        ask: &AskOp,
+        now: &RecordedAnswer,
+        place: Difference,
+        replica: &Replica<'_>,
+    ) {
         if self.report.first.len() >= self.listed {
             return;
         }
@@ -287,9 +299,9 @@ impl Tally {
     }
 }
 
-/// What an answer says, for counting.
-fn word(answer: &Answer) -> String {
-    let by = if answer.tier.is_some() { &answer.method } else { "balance" };
+/// The category of an answer, for counting.
+fn word(answer: &RecordedAnswer) -> String {
+    let by = if answer.set.is_some() { &answer.method } else { "balance" };
     match answer.reason.as_str() {
         "" => format!("placed by {by}"),
         reason if answer.detail.is_empty() => reason.to_owned(),
@@ -297,8 +309,8 @@ fn word(answer: &Answer) -> String {
     }
 }
 
-/// In words, with nodes by name.
-fn says(answer: &Answer, replica: &Replica<'_>) -> String {
+/// The text of an answer, with nodes by name.
+fn says(answer: &RecordedAnswer, replica: &Replica<'_>) -> String {
     if answer.nodes.is_empty() {
         return word(answer);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a configuration means to the link.
+//! The link's settings.
 
 use crate::config::{Config, Mode};
 use crate::link::{Mode as LinkMode, Settings};

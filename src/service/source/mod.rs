@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Where snapshots come from.
+//! Slurm as a source: snapshots of slurmctld, and accounting.
 
 pub mod sacct;
 pub mod slurm;

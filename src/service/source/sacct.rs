@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How Slurm's accounting is asked: the site's `sacct`, in a form that
+//! Questions to Slurm's accounting through the site's `sacct`, in a form that
 //! [`trace::sacct`](phalanx_core::trace::sacct) reads.
 
 use std::process::{Command, Stdio};

@@ -2,7 +2,7 @@
 //! Snapshots of a running slurmctld, read through libslurm.
 //!
 //! Each table is asked for with the time of the last answer; slurmctld then
-//! says "no change" for most of them, and the kept table serves again.
+//! says "no change" for most of them, and the last table serves again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,12 +42,12 @@ pub enum SourceError {
     /// slurmctld could not be asked.
     #[error(transparent)]
     Slurm(#[from] SlurmError),
-    /// What it said did not pass the checks.
+    /// Its answer did not pass the checks.
     #[error("snapshot refused: {0}")]
     Refused(#[from] Refused),
 }
 
-/// What the controller's configuration says that the daemon needs.
+/// The part of the controller's configuration that the daemon needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterInfo {
     /// ClusterName.
@@ -73,7 +73,7 @@ pub struct Source {
     reservations: Option<Reservations>,
     licenses: Option<Licenses>,
     detail: NodeDetail,
-    /// When the nodes were last asked for, and how long it took.
+    /// Time of the last question for the nodes, and how long it took.
     nodes_asked: Option<(Instant, Duration)>,
     epoch: u64,
     /// Names of users that slurmctld did not send.
@@ -138,11 +138,11 @@ impl Source {
 
     /// Asks for what changed; `None` when nothing did. `with_gres_used` asks
     /// for GRES in use too, which is slow in slurmctld: needed only while no
-    /// plugin tells it. Otherwise nodes are asked for at intervals that grow
+    /// plugin reports it. Otherwise nodes are asked for at intervals that grow
     /// with the time it takes (see [`NODES_SHARE`]).
     ///
     /// # Errors
-    /// See [`SourceError`]; what was read before is kept.
+    /// See [`SourceError`]; what was read before stays.
     pub fn poll(
         &mut self,
         with_gres_used: bool,
@@ -289,7 +289,7 @@ fn node(builder: &mut Builder, row: &NodeRow<'_>) -> Node {
     }
 }
 
-/// The name of a user that slurmctld did not send, asked for once; empty if nobody knows it.
+/// The name of a user that slurmctld did not send, asked for once; empty if the system has none.
 fn user_name(known: &mut BTreeMap<u32, Arc<str>>, user_id: u32) -> Arc<str> {
     let ask = || {
         let user = User::from_uid(Uid::from_raw(user_id)).ok().flatten();

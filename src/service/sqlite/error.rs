@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What can go wrong with a database's file.
+//! Errors of a database's file.
 
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-/// What the owner of a database can do about an error.
+/// Remedies that the owner of a database has for an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// No space: delete old records, or wait.
@@ -14,7 +14,7 @@ pub enum Trouble {
     Corrupt,
     /// The file belongs to a newer version or to something else: leave it.
     NotOurs,
-    /// Somebody else holds the lock: try again.
+    /// Another connection holds the lock: try again.
     Busy,
     /// Anything else, such as a read-only file system: open again later.
     Other,
@@ -28,9 +28,9 @@ pub enum Error {
     Sql {
         /// The database.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempt.
         action: &'static str,
-        /// What SQLite said.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
     /// The system refused.
@@ -38,9 +38,9 @@ pub enum Error {
     Io {
         /// The database or its directory.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempt.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Written by a newer version of the program.
@@ -82,7 +82,7 @@ impl Error {
         move |source| Error::Io { path: path.clone(), action, source }
     }
 
-    /// What can be done about it.
+    /// The remedy for this error.
     pub fn trouble(&self) -> Trouble {
         match self {
             Error::Newer { .. } | Error::Foreign { .. } => Trouble::NotOurs,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What all of the daemon's SQLite files have in common: how they are made,
-//! recognised, brought up to date and bounded.
+//! The daemon's SQLite files: they are made, recognised, brought up to date and bounded here.
 //!
 //! Files are in WAL mode with `synchronous = NORMAL`: after `kill -9` every
 //! committed transaction is there; after a power failure the last ones may not
@@ -17,9 +16,9 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 pub use error::{Error, Trouble};
 
-/// How long a write waits for somebody else's lock.
+/// Longest wait of a write for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a question waits for one.
+/// Longest wait of a question for one.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The tables of one kind of file, as a list of steps from one version to the
@@ -38,7 +37,7 @@ pub struct Schema<'s> {
 pub struct Database {
     /// The connection.
     pub connection: Connection,
-    /// Where it is.
+    /// The file.
     pub path: PathBuf,
     /// Size of a page.
     pub page_bytes: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which nodes a job gets under other schedulers' rules, on the planner's
+//! Choice of a job's nodes under other schedulers' rules, on the planner's
 //! picture of the nodes.
 
 use crate::policy::Policy;
@@ -8,7 +8,7 @@ use phalanx_core::shape::{Need, Shape};
 use phalanx_methods::balance::fragment::{GPUS_MAX, Mix, WHOLE, Want};
 use phalanx_planner::cluster::Cluster;
 use phalanx_planner::place::{capacity, may_split_otherwise};
-use phalanx_planner::room::{Level, Room};
+use phalanx_planner::usage::{Level, NodeUsage};
 
 /// A rule; the least score wins, then the least Weight, then the first node.
 #[derive(Debug, Clone, PartialEq, Eq, Copy)]
@@ -48,7 +48,7 @@ impl Rule {
     ) -> Option<Vec<(u32, Need)>> {
         let wanted = shape.wanted_nodes();
         let need = shape.need(wanted);
-        let rooms = cluster.rooms();
+        let rooms = cluster.usages();
         let mut fitting: Vec<(f64, u32, u32)> = Vec::new();
         for &node in candidates {
             let Some(room) = rooms.get(node as usize) else { continue };
@@ -67,7 +67,7 @@ impl Rule {
         None
     }
 
-    /// As many tasks as fit on the best nodes, until all are placed.
+    /// Puts as many tasks as fit on the best nodes, until all are placed.
     fn unevenly(
         self,
         cluster: &Cluster,
@@ -80,7 +80,7 @@ impl Rule {
         let mut left = shape.tasks().max(u64::from(shape.min_cpus).div_ceil(per_task));
         let mut fitting: Vec<(f64, u32, u32)> = Vec::new();
         for &node in candidates {
-            let Some(room) = cluster.rooms().get(node as usize) else { continue };
+            let Some(room) = cluster.usages().get(node as usize) else { continue };
             if capacity(shape, &one, room) > 0 {
                 fitting.push((self.score(room, mix, &one), weight(cluster, node), node));
             }
@@ -91,7 +91,7 @@ impl Rule {
             if left == 0 || chosen.len() >= shape.max_nodes as usize {
                 break;
             }
-            let Some(room) = cluster.rooms().get(node as usize) else { continue };
+            let Some(room) = cluster.usages().get(node as usize) else { continue };
             let tasks = capacity(shape, &one, room).min(left);
             left -= tasks;
             chosen.push((node, shape.need_for(tasks, 1, 1)));
@@ -99,7 +99,7 @@ impl Rule {
         (left == 0 && chosen.len() >= shape.min_nodes as usize).then_some(chosen)
     }
 
-    fn score(self, room: &Room, mix: &GpuMix, need: &Need) -> f64 {
+    fn score(self, room: &NodeUsage, mix: &GpuMix, need: &Need) -> f64 {
         let gpus = mix.gpus_of(need);
         let left = [
             left_share(room.cpus, need.cpus),
@@ -133,7 +133,7 @@ impl Rule {
 }
 
 /// Whether the node has room for this now.
-pub(super) fn fits(room: &Room, need: &Need) -> bool {
+pub(super) fn fits(room: &NodeUsage, need: &Need) -> bool {
     let mut fits = true;
     room.lacks(need, |_, _| fits = false);
     fits
@@ -188,13 +188,13 @@ impl GpuMix {
     }
 
     /// GPUs of a node.
-    pub fn level(&self, room: &Room) -> Level {
+    pub fn level(&self, room: &NodeUsage) -> Level {
         let kind = self.kind.and_then(|kind| room.kinds.get(kind as usize));
         kind.copied().unwrap_or_default()
     }
 
     /// Thousandths of GPUs that the mix could not use if this were taken too.
-    pub fn cost(&self, room: &Room, cpus: u64, gpus: u64) -> f64 {
+    pub fn cost(&self, room: &NodeUsage, cpus: u64, gpus: u64) -> f64 {
         let cpu_milli = room.cpus.free().saturating_sub(cpus).saturating_mul(1000);
         let free = self.level(room).free().saturating_sub(gpus);
         let free = usize::try_from(free).unwrap_or(GPUS_MAX).min(GPUS_MAX);

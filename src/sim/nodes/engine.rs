@@ -17,16 +17,14 @@ use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::learn::runtime::{Prediction, Runtimes};
 use phalanx_planner::attribution;
-use phalanx_planner::backfill::Request;
+use phalanx_planner::backfill::{Rank, Request, StarvationLimit};
 use phalanx_planner::cluster::{Cluster, Held, RunningJob, Table};
 use phalanx_planner::eligible::eligible;
 use phalanx_planner::gang::{self, Beliefs, Last};
-use phalanx_planner::guard::Guard;
 use phalanx_planner::place::{NoPlacement, Placer};
 use phalanx_planner::plan::pools_of;
-use phalanx_planner::rank::Rank;
-use phalanx_planner::room::Room;
-use phalanx_planner::steer::{self, Method, Question, Signs, SteerTable, Steers};
+use phalanx_planner::preference::{self, Method, PreferenceTable, Preferences, Question, Waits};
+use phalanx_planner::usage::NodeUsage;
 
 use super::choose::Rule;
 
@@ -35,7 +33,7 @@ const LOOKED_AT: usize = 2_000;
 /// Rounds of planning over the whole time of a long log.
 const ROUNDS: i64 = 20_000;
 
-/// What became of the jobs.
+/// Result of a simulation.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// Start of each job, Unix seconds; `None` if it never fitted.
@@ -52,7 +50,7 @@ pub struct Outcome {
     pub wall: Duration,
 }
 
-/// Runs all jobs. `told` hears how many have ended.
+/// Runs all jobs; calls `progress` with the number of jobs ended so far.
 ///
 /// # Errors
 /// The balance engine's words for a tuning that it does not take.
@@ -60,21 +58,21 @@ pub fn run(
     load: &NodeLoad,
     setup: &Setup,
     beliefs: &dyn Beliefs,
-    told: &dyn Fn(usize),
+    progress: &dyn Fn(usize),
 ) -> Result<Outcome, String> {
-    run_until(load, setup, beliefs, None, told)
+    run_until(load, setup, beliefs, None, progress)
 }
 
 /// The same, but at most to `until_s`, Unix seconds.
 ///
 /// # Errors
-/// As of [`run`].
+/// Fails as [`run`] does.
 pub fn run_until(
     load: &NodeLoad,
     setup: &Setup,
     beliefs: &dyn Beliefs,
     until_s: Option<i64>,
-    told: &dyn Fn(usize),
+    progress: &dyn Fn(usize),
 ) -> Result<Outcome, String> {
     let began = Instant::now();
     let mut sim = Sim::new(load, setup, beliefs)?;
@@ -87,7 +85,7 @@ pub fn run_until(
         }
         sim.step(now_s);
         if sim.ended.is_multiple_of(1 << 8) {
-            told(sim.ended);
+            progress(sim.ended);
         }
     }
     let joules = sim.joules();
@@ -119,14 +117,14 @@ struct Sim<'a> {
     classes: Vec<Class>,
     class_of: Vec<u32>,
     licences: Licences,
-    steers: Steers,
+    preferences: Preferences,
     last: Last,
     /// Queue and nodes as the planner's methods see them.
     view: Snapshot,
     planned_s: Option<i64>,
     plan_every_s: i64,
     line: Line,
-    guard: Option<Guard>,
+    guard: Option<StarvationLimit>,
     runtimes: Runtimes,
     arrived: usize,
     ended: usize,
@@ -140,7 +138,7 @@ struct Sim<'a> {
     starts_s: Vec<Option<i64>>,
     nodes: Vec<Vec<u32>>,
     busy_joules: f64,
-    /// When it ends at the latest.
+    /// Latest time of its end.
     until_s: Option<i64>,
     usage: Usage,
     pass_us: Vec<f32>,
@@ -148,9 +146,9 @@ struct Sim<'a> {
 
 impl<'a> Sim<'a> {
     fn new(load: &'a NodeLoad, setup: &'a Setup, beliefs: &'a dyn Beliefs) -> Result<Self, String> {
-        let idle = Cluster::with_rooms(Table::of_snapshot(&load.cluster), idle_rooms(load));
+        let idle = Cluster::with_usages(Table::of_snapshot(&load.cluster), idle_rooms(load));
         let mix = load.mix();
-        let usage = Usage::new(idle.rooms(), &mix, load.begin_s);
+        let usage = Usage::new(idle.usages(), &mix, load.begin_s);
         let pools = pools_of(&load.cluster);
         let placer = Placer::new(idle, load.memory_tracked, setup.tuning.clone(), pools)
             .map_err(|error| error.to_string())?;
@@ -166,13 +164,13 @@ impl<'a> Sim<'a> {
             classes,
             class_of,
             licences: BTreeMap::new(),
-            steers: Steers::default(),
+            preferences: Preferences::default(),
             last: Last::new(),
             view: load.cluster.clone(),
             planned_s: None,
             plan_every_s: ((last_s - load.begin_s) / ROUNDS).max(1),
             line: Line::default(),
-            guard: (setup.order == Order::Learned).then(|| Guard::new(cpus)),
+            guard: (setup.order == Order::Learned).then(|| StarvationLimit::new(cpus)),
             runtimes: Runtimes::new(),
             arrived: 0,
             ended: 0,
@@ -212,7 +210,8 @@ impl<'a> Sim<'a> {
         let arrival = self.load.jobs.get(self.arrived).map(|job| job.job.submit_s);
         let arrival = arrival.map(|at| at.max(self.load.begin_s));
         let end = self.ends.peek().map(|Reverse((end_s, _))| *end_s);
-        let fair = self.guard.as_ref().and_then(Guard::next_s).filter(|_| !self.line.is_empty());
+        let fair =
+            self.guard.as_ref().and_then(StarvationLimit::next_s).filter(|_| !self.line.is_empty());
         [arrival, end, fair, self.wake_s].into_iter().flatten().min()
     }
 
@@ -361,7 +360,7 @@ impl<'a> Sim<'a> {
         reserve(self.placer.cluster(), &self.expected, &class.shape, &class.words, now_s)
     }
 
-    /// How long a job is expected to hold its nodes.
+    /// Time that a job is expected to hold its nodes.
     fn window_s(&self, job: &NodeJob) -> i64 {
         seconds(match self.setup.order {
             Order::Shortest => self.runtimes.mean_of_two(&job.class),
@@ -386,7 +385,7 @@ impl<'a> Sim<'a> {
             words.iter_mut().zip(&reservation.words).for_each(|(own, kept)| *own &= !kept);
         }
         let shape = &class.shape;
-        let rooms = self.placer.cluster().rooms();
+        let rooms = self.placer.cluster().usages();
         if shape.need(shape.wanted_nodes()).whole {
             drop_busy(&mut words, rooms);
         }
@@ -400,18 +399,15 @@ impl<'a> Sim<'a> {
             return by_rule(rule, self.placer.cluster());
         }
         let waited_s = u64::try_from(now_s.saturating_sub(job.job.submit_s)).unwrap_or(0);
+        let waits = Waits { held_ms: waited_s.saturating_mul(1000), ..Waits::default() };
         let question = Question {
-            input_wait_ms: 0,
-            require_wait_ms: 0,
             job_id: id,
             array_job_id: None,
-            array_task_id: None,
-            signs: Signs::of(&job.job),
-            shape: &job.job.shape,
-            candidates: &words,
-            held_ms: waited_s.saturating_mul(1000),
+            array: None,
+            ..Question::of(&job.job, self.view.nodes.len())
         };
-        match steer::decide(&mut self.placer, &mut self.steers, &question).0 {
+        let (placer, preferences) = (&mut self.placer, &mut self.preferences);
+        match preference::decide(placer, preferences, &question, &words, waits).0 {
             Ok(placed) => Choice::Placed(placed.nodes.into_iter().zip(placed.needs).collect()),
             Err(NoPlacement::Left(_)) => by_rule(Rule::First, self.placer.cluster()),
             Err(NoPlacement::Held) => {
@@ -443,10 +439,10 @@ impl<'a> Sim<'a> {
         }
     }
 
-    /// What a need takes of a node: all CPUs or memory where it says so.
+    /// Amounts that a need takes of a node: all CPUs or memory where it says so.
     fn held(&self, node: usize, need: &Need) -> Held {
-        let room = self.placer.cluster().rooms().get(node);
-        let total = |of: fn(&Room) -> u64| room.map_or(0, of);
+        let room = self.placer.cluster().usages().get(node);
+        let total = |of: fn(&NodeUsage) -> u64| room.map_or(0, of);
         Held {
             node,
             cpus: if need.whole { total(|r| r.cpus.total) } else { need.cpus },
@@ -487,7 +483,7 @@ impl<'a> Sim<'a> {
 
     fn touch<'b>(&mut self, held: impl Iterator<Item = &'b Held>) {
         for held in held {
-            if let Some(room) = self.placer.cluster().rooms().get(held.node) {
+            if let Some(room) = self.placer.cluster().usages().get(held.node) {
                 self.usage.touch(held.node, room, &self.mix);
             }
         }
@@ -526,7 +522,7 @@ impl<'a> Sim<'a> {
         });
         let waiting: Vec<Job> = waiting.collect();
         self.view.set_queue(waiting);
-        let rooms = self.placer.cluster().rooms().to_vec();
+        let rooms = self.placer.cluster().usages().to_vec();
         let counts = attribution::count(&self.view, &rooms, now_s, LOOKED_AT);
         // Dimensions and values are the engine's own: it takes them.
         let taken = self.placer.set_pending(counts.demand(&self.view));
@@ -534,23 +530,23 @@ impl<'a> Sim<'a> {
         let Some(settings) = &self.setup.gangs else { return };
         let inputs = gang::Inputs {
             snapshot: &self.view,
-            rooms: &rooms,
+            usages: &rooms,
             now_ms: u64::try_from(now_s).unwrap_or(0).saturating_mul(1000),
             beliefs: self.beliefs,
             settings,
             remaining: &|| None,
             last: &self.last,
         };
-        let (steering, last) = gang::plan(&inputs);
+        let (method_plan, last) = gang::plan(&inputs);
         self.last = last;
         let table = Arc::clone(self.placer.cluster().table());
-        let steers = SteerTable::new(table, &self.view, steering.steers);
-        self.steers.replace(Method::Gang, steers);
+        let preferences = PreferenceTable::new(table, &self.view, method_plan.preferences);
+        self.preferences.replace(Method::Gang, preferences);
     }
 }
 
-fn idle_rooms(load: &NodeLoad) -> Vec<Room> {
-    let mut rooms = Room::of_snapshot(&load.cluster);
+fn idle_rooms(load: &NodeLoad) -> Vec<NodeUsage> {
+    let mut rooms = NodeUsage::of_snapshot(&load.cluster);
     for room in &mut rooms {
         room.cpus.used = 0;
         room.memory_mb.used = 0;
@@ -598,7 +594,7 @@ impl NodeLoad {
     /// Leaves out jobs that do not fit even on the idle cluster.
     pub fn drop_impossible(&mut self) {
         let (classes, class_of) = classes_of(self);
-        let idle = Cluster::with_rooms(Table::of_snapshot(&self.cluster), idle_rooms(self));
+        let idle = Cluster::with_usages(Table::of_snapshot(&self.cluster), idle_rooms(self));
         let mix = self.mix();
         let fits = |class: &Class| {
             let nodes: Vec<u32> = ones(&class.words).collect();
@@ -623,7 +619,7 @@ impl NodeLoad {
     }
 }
 
-fn drop_busy(words: &mut [u64], rooms: &[Room]) {
+fn drop_busy(words: &mut [u64], rooms: &[NodeUsage]) {
     for (node, _) in rooms.iter().enumerate().filter(|(_, room)| room.jobs > 0) {
         if let Some(word) = words.get_mut(node / 64) {
             *word &= !(1 << (node % 64));

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use phalanx_planner::rank::Rank;
+use phalanx_planner::backfill::Rank;
 
 /// Jobs by rank; those that have waited too long before all others.
 #[derive(Debug, Clone, Default)]
@@ -39,7 +39,7 @@ impl Line {
         }
     }
 
-    /// Who has waited for `guard_s` is passed no more.
+    /// A job that has waited for `guard_s` is passed no more.
     pub(super) fn age(&mut self, now_s: i64, guard_s: i64) {
         while let Some(&(submit_s, id)) = self.arrivals.front() {
             if now_s.saturating_sub(submit_s) < guard_s {

@@ -116,7 +116,7 @@ fn running(state: &State, job: &Job, held: RunningJob, begin_s: i64) -> NodeJob 
     }
 }
 
-/// What a running job must hold by its request, where no plugin says it.
+/// Resources that a running job must hold by its request, where no plugin reports them.
 pub(super) fn held_of(cluster: &Snapshot, job: &Job) -> RunningJob {
     let names = hostlist::expand(&job.nodes, HOSTLIST_NAMES_MAX).unwrap_or_default();
     let nodes: Vec<usize> = names.iter().filter_map(|name| cluster.node(name)).collect();

@@ -63,7 +63,7 @@ fn gres_of(spec: &NodeSpec) -> Vec<NodeGres> {
 /// These nodes, without a job.
 ///
 /// # Errors
-/// As of [`cluster`].
+/// Fails as [`cluster`] does.
 pub fn idle(nodes: &[NodeSpec]) -> Result<NodeLoad, String> {
     let watts: Vec<[f64; 2]> = nodes.iter().filter_map(|node| node.watts).collect();
     Ok(NodeLoad {
@@ -78,7 +78,7 @@ pub fn idle(nodes: &[NodeSpec]) -> Result<NodeLoad, String> {
 /// not end, never ran or fit nowhere are skipped.
 ///
 /// # Errors
-/// As of [`sacct::read_whole`]; a text without a
+/// Fails as [`sacct::read_whole`] does; a text without a
 /// job that ran; too many jobs.
 pub fn read_sacct(
     reader: impl BufRead,

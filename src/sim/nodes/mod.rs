@@ -24,7 +24,7 @@ use phalanx_methods::learn::runtime::JobClass;
 use phalanx_planner::cluster::RunningJob;
 use phalanx_planner::gang::{Belief, Beliefs, Settings as GangSettings};
 use phalanx_planner::place::Tuning;
-use phalanx_planner::steer::LikeBy;
+use phalanx_planner::preference::JobClassRule;
 
 use super::policy::Policy;
 use choose::Rule;
@@ -32,19 +32,19 @@ use choose::Rule;
 /// A job, and what becomes of it once it runs.
 #[derive(Debug, Clone, Default)]
 pub struct NodeJob {
-    /// As the planner sees it while it waits.
+    /// The job as the planner sees it while it waits.
     pub job: Job,
     /// Seconds that it runs from its start (or, if it runs already, from the
     /// beginning of the simulation); at least 1, at most the limit.
     pub run_s: u64,
-    /// When it will be ended, seconds from the same moment.
+    /// Time limit, seconds from the same moment.
     pub limit_s: u64,
-    /// What predictions go by.
+    /// Class that predictions use.
     pub class: JobClass,
-    /// Seconds that it is expected to run, where somebody already knows; else
+    /// Seconds that it is expected to run, where that is known; else
     /// the simulation learns.
     pub expected_s: Option<f64>,
-    /// What it holds at the beginning, if it runs already.
+    /// Resources that it holds at the beginning, if it runs already.
     pub held: Option<RunningJob>,
     /// It is no job of the input, but one that is likely to come.
     pub sampled: bool,
@@ -65,11 +65,11 @@ pub struct NodeLoad {
     pub watts: Vec<[f64; 2]>,
     /// Seconds from a job's end until its nodes take the next one.
     pub turnaround_s: u64,
-    /// When it begins, Unix seconds.
+    /// Its beginning, Unix seconds.
     pub begin_s: i64,
 }
 
-/// Who starts next.
+/// Order of the waiting jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// By arrival (or as the queue stands); the first that does not fit blocks.
@@ -78,11 +78,11 @@ pub enum Order {
     Arrival,
     /// Mean of the user's two latest runtimes, shortest first (EASY++).
     Shortest,
-    /// Learned runtimes and the guard (`planner::rank`, `planner::guard`).
+    /// Learned runtimes and the guard (`planner::backfill`).
     Learned,
 }
 
-/// How a policy decides.
+/// Rules of a policy.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// Order of starts.
@@ -121,7 +121,7 @@ impl Setup {
     }
 }
 
-/// Where nothing was learned of speeds: all nodes are alike to all jobs.
+/// Beliefs where no speeds were learned: all nodes are alike to all jobs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoBeliefs;
 
@@ -130,8 +130,8 @@ impl Beliefs for NoBeliefs {
         job.name.to_string()
     }
 
-    fn like_by(&self) -> LikeBy {
-        LikeBy::new(&[ClassKey::Name])
+    fn job_class_rule(&self) -> JobClassRule {
+        JobClassRule::new(&[ClassKey::Name])
     }
 
     fn node_class(&self, _: &Node) -> String {

@@ -9,7 +9,7 @@ use super::{NodeJob, NodeLoad};
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_planner::cluster::RunningJob;
 
-/// What a recording says of a period.
+/// Content of a recording over a period.
 #[derive(Debug, Clone, Default)]
 pub struct Period {
     /// Nodes and queue at its beginning.
@@ -20,17 +20,17 @@ pub struct Period {
     pub end_s: i64,
     /// Whether memory is a consumable resource.
     pub memory_tracked: bool,
-    /// What jobs held at its beginning, by the first picture's node indexes.
+    /// Resources that jobs held at its beginning, by the first snapshot's node indexes.
     pub running: BTreeMap<u32, RunningJob>,
     /// The last that was seen of each job.
     pub jobs: BTreeMap<u32, Job>,
-    /// When jobs ended, Unix seconds.
+    /// Ends of jobs, Unix seconds.
     pub ends_s: BTreeMap<u32, i64>,
 }
 
 /// The jobs that ran in the period. Those under way at its beginning hold their
 /// nodes; those still running at its end run for their limit. Jobs that never
-/// started are skipped, as nobody knows how long they run. `other`: a cluster
+/// started are skipped, as their runtime is not known. `other`: a cluster
 /// to run them on instead, idle at the beginning.
 pub fn load(period: &Period, other: Option<NodeLoad>) -> NodeLoad {
     let mut own = period.first.clone();

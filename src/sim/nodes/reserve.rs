@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! When and where the first job of the line that does not fit will start, if
+//! Time and nodes at which the first job of the line that does not fit will start, if
 //! all running jobs last as long as is expected of them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use phalanx_core::shape::{Need, Shape};
 use phalanx_planner::cluster::{Cluster, give_back};
 use phalanx_planner::place::{capacity, may_split_otherwise};
-use phalanx_planner::room::Room;
+use phalanx_planner::usage::NodeUsage;
 
 use super::choose::fits;
 
@@ -20,12 +20,12 @@ pub(super) struct Reservation {
     pub(super) words: Vec<u64>,
 }
 
-/// How far a request is from fitting.
+/// Distance of a request from fitting.
 struct Progress<'a> {
     shape: &'a Shape,
     need: Need,
     wanted: usize,
-    /// What one task needs, where an uneven split is allowed.
+    /// Amounts of one task, where an uneven split is allowed.
     one: Option<Need>,
     tasks_wanted: u64,
     fitting: BTreeSet<u32>,
@@ -49,7 +49,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn look(&mut self, node: u32, room: &Room) {
+    fn look(&mut self, node: u32, room: &NodeUsage) {
         if fits(room, &self.need) {
             self.fitting.insert(node);
         }
@@ -86,12 +86,12 @@ pub(super) fn reserve(
 ) -> Option<Reservation> {
     let inside = |node: usize| candidates.get(node / 64).is_some_and(|w| w >> (node % 64) & 1 == 1);
     let mut progress = Progress::new(shape);
-    for (node, room) in (0u32..).zip(cluster.rooms()) {
+    for (node, room) in (0u32..).zip(cluster.usages()) {
         if inside(node as usize) {
             progress.look(node, room);
         }
     }
-    let mut later: BTreeMap<usize, Room> = BTreeMap::new();
+    let mut later: BTreeMap<usize, NodeUsage> = BTreeMap::new();
     let mut start_s = now_s;
     for &(end_s, id) in ends {
         if progress.done() && end_s > start_s {
@@ -100,7 +100,7 @@ pub(super) fn reserve(
         start_s = end_s.max(now_s);
         let Some(job) = cluster.jobs().get(&id) else { continue };
         for held in &job.held {
-            let Some(own) = cluster.rooms().get(held.node) else { continue };
+            let Some(own) = cluster.usages().get(held.node) else { continue };
             let room = later.entry(held.node).or_insert_with(|| own.clone());
             give_back(room, held);
             if inside(held.node)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What was in use, unusable or stranded over time. Whole numbers only: the
+//! Amounts in use, unusable or stranded over time. Whole numbers only: the
 //! same sums on every run.
 
 use crate::metrics::{Figures, Utilization};
-use phalanx_planner::room::Room;
+use phalanx_planner::usage::NodeUsage;
 
 use super::choose::GpuMix;
 
@@ -37,7 +37,7 @@ pub struct Usage {
 
 impl Usage {
     /// From `begin_s` on.
-    pub(super) fn new(rooms: &[Room], mix: &GpuMix, begin_s: i64) -> Self {
+    pub(super) fn new(rooms: &[NodeUsage], mix: &GpuMix, begin_s: i64) -> Self {
         let mut usage =
             Self { nodes: vec![Now::default(); rooms.len()], last_s: begin_s, ..Self::default() };
         for (node, room) in rooms.iter().enumerate() {
@@ -60,7 +60,7 @@ impl Usage {
     }
 
     /// A node changed.
-    pub(super) fn touch(&mut self, node: usize, room: &Room, mix: &GpuMix) {
+    pub(super) fn touch(&mut self, node: usize, room: &NodeUsage, mix: &GpuMix) {
         let gpus = mix.level(room);
         let free = [room.cpus.free(), room.memory_mb.free(), gpus.free()];
         let none = |at: usize, total: u64| total > 0 && free.get(at) == Some(&0);

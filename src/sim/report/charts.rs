@@ -21,7 +21,7 @@ pub(super) fn span(load: &Workload, parts: &[Part<'_>]) -> (i64, i64) {
     (first, first + longest.unwrap_or(0).max(1))
 }
 
-/// What is drawn over time: of the machine, and of each job.
+/// A resource that is drawn over time: the machine's total, and each job's amount.
 pub(super) struct Resource<'a> {
     /// For the axis, such as `CPUs in use`.
     pub(super) name: &'static str,

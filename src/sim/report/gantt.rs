@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Who ran when on which CPUs, for a stretch around the longest wait.
+//! Gantt chart of jobs on CPUs, for a stretch around the longest wait.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -48,8 +48,8 @@ pub(super) fn around_longest_wait(load: &Workload, parts: &[Part<'_>]) -> String
             let _ = writeln!(
                 out,
                 "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
-                 fill=\"{}\" fill-opacity=\".{}\" stroke=\"#fff\" stroke-width=\".5\"><title>job {}: {} \
-                 CPUs, waited {} s, ran {} s</title></rect>",
+                 fill=\"{}\" fill-opacity=\".{}\" stroke=\"#fff\" \
+                 stroke-width=\".5\"><title>job {}: {} CPUs, waited {} s, ran {} s</title></rect>",
                 (right - left).max(0.4),
                 (bottom - top).max(0.4),
                 colour(at),
@@ -83,7 +83,7 @@ fn end_s(job: &SimJob, start_s: i64) -> i64 {
     start_s.saturating_add_unsigned(job.run_s)
 }
 
-/// As long as the jobs that run in it can still be told apart.
+/// The longest stretch in which bars of single jobs are still wide enough.
 fn stretch(load: &Workload, parts: &[Part<'_>]) -> Option<(i64, i64)> {
     let starts = &parts.first()?.schedule.starts_s;
     let waits = load.jobs.iter().zip(starts).map(|(job, s)| (wait_s(job, *s), *s));

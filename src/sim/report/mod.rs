@@ -29,7 +29,7 @@ pub struct Part<'a> {
 /// is made if missing.
 ///
 /// # Errors
-/// What the system says, with the name of the file.
+/// Fails with the system's error and the name of the file.
 pub fn of_pool(
     directory: &Path,
     title: &str,
@@ -57,7 +57,7 @@ pub fn of_pool(
 /// The same for a filled GPU cluster: table, and GPUs in use over arrivals.
 ///
 /// # Errors
-/// As of [`of_pool`].
+/// Fails as [`of_pool`] does.
 pub fn of_fill(
     directory: &Path,
     title: &str,
@@ -72,7 +72,7 @@ pub fn of_fill(
     write(directory, "filling.csv", &csv::filling(parts))
 }
 
-/// Makes the directory and a file in it: better told before a long simulation than after it.
+/// Makes the directory and a file in it, so that an error comes before a long simulation.
 ///
 /// # Errors
 /// Names the directory that cannot be made or written to.
@@ -105,7 +105,8 @@ const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;color:#222;max-wid
 margin:2em auto;padding:0 1em}h1{font-size:1.5em;margin-bottom:0}h2{font-size:1.15em;\
 margin:2em 0 .3em}p{color:#555;margin:.2em 0 1em}table{border-collapse:collapse;margin:1.5em 0}\
 th,td{padding:.3em .9em;text-align:right;border-bottom:1px solid #ddd}th:first-child,\
-td:first-child{text-align:left;white-space:nowrap}th{font-weight:600;color:#555}td.best{font-weight:700}\
+td:first-child{text-align:left;white-space:nowrap}th{font-weight:600;color:#555}\
+td.best{font-weight:700}\
 i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.5em}\
 svg{width:100%;min-width:620px;height:auto}\
 section,.wide{overflow-x:auto}svg text{font:12px system-ui,sans-serif;fill:#444}";

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 const COLOURS: [&str; 7] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555"];
 
-/// Colour of the policy at a position.
+/// The colour of the policy at a position.
 pub(super) fn colour(at: usize) -> &'static str {
     COLOURS.get(at % COLOURS.len()).copied().unwrap_or("#000000")
 }
@@ -44,7 +44,7 @@ pub(super) struct Axis {
     pub(super) high: f64,
     /// Equal steps are equal factors.
     pub(super) log: bool,
-    /// Where marks are, and what they say.
+    /// Positions and texts of marks.
     pub(super) marks: Vec<(f64, String)>,
 }
 

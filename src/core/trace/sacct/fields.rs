@@ -61,7 +61,7 @@ impl<'a> Fields<'a> {
         Ok(row)
     }
 
-    /// CPUs by the first column that tells them.
+    /// CPUs by the first column that has them.
     fn cpus(&self, row: &Row) -> Result<u64, String> {
         let cpu = |tres: &str| {
             let count = tres.split(',').find_map(|part| part.strip_prefix("cpu="));

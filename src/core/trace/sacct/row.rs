@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a line of the text says.
+//! The content of one line of the text.
 
 /// One job of the accounting; text is empty and numbers are `None` where sacct does not say.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
-    /// As users write it: `123`, `123_4`, `130+1`.
+    /// Id as users write it: `123`, `123_4`, `130+1`.
     pub job: String,
     /// Slurm's job id: `JobIDRaw`, else the number that `job` begins with.
     pub job_id: u32,
@@ -77,7 +77,7 @@ impl Row {
         }
     }
 
-    /// Whether it ran at all: it had a start and nodes, or some time where nodes are not told.
+    /// Whether it ran at all: it had a start and nodes, or some time where nodes are not listed.
     #[must_use]
     pub fn ran(&self) -> bool {
         let had_nodes = if self.has_nodes { !self.nodes.is_empty() } else { self.elapsed_s > 0 };
@@ -107,7 +107,7 @@ impl Row {
     }
 }
 
-/// What a line of the text is.
+/// Kind of a line of the text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
     /// A job.
@@ -116,7 +116,7 @@ pub enum Entry {
     Step(Step),
 }
 
-/// What a step's line says.
+/// Content of a step's line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     /// Its job, as [`Row::job`].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How much of a node's free GPUs the queue's own mix of requests cannot use.
+//! The share of a node's free GPUs that the queue's own mix of requests cannot use.
 //!
 //! *Fragmentation* (Weng et al., "Beware of Fragmentation", ATC'23), in
 //! thousandths of a GPU: the free GPU share that a request drawn from the mix
@@ -29,7 +29,7 @@ const LOSS: f64 = 8.0;
 /// Thousandths of a GPU, and nothing.
 const SIZES: usize = WHOLE as usize + 1;
 
-/// A shape of request with how often it comes.
+/// A shape of request with its frequency.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Want {
     /// Thousandths of a CPU.
@@ -38,7 +38,7 @@ pub struct Want {
     pub gpus: u32,
     /// Thousandths of each of them.
     pub gpu_milli: u16,
-    /// How often; any unit.
+    /// Frequency, in any unit.
     pub weight: f64,
 }
 
@@ -59,7 +59,7 @@ pub struct Mix {
     /// Cost of one free piece by CPU step and size.
     pieces: Vec<f64>,
     several: Vec<Several>,
-    /// What of one free piece will be lost, by size; empty: not counted.
+    /// Loss of one free piece, by size; empty: not counted.
     losses: Vec<f64>,
     /// Thousandths of a CPU for each thousandth of a GPU, at which a GPU counts
     /// as starved; 0: never.
@@ -120,7 +120,7 @@ impl Mix {
         Self { cpus, pieces, several, losses: Vec::new(), feed: [0.0; 3] }
     }
 
-    /// Which of the sizes that the mix asks for in CPUs this reaches: costs of two amounts at the
+    /// The step that this amount of CPUs reaches in the mix: costs of two amounts at the
     /// same step are equal where nothing starves ([`Mix::new`]).
     pub(super) fn step(&self, cpu_milli: u64) -> usize {
         self.cpus.partition_point(|cpu| *cpu <= cpu_milli)
@@ -169,7 +169,7 @@ fn several(wants: &[Want], cpus: &[u64], total: f64) -> Vec<Several> {
     counts.into_iter().map(of).collect()
 }
 
-/// What of a piece will be lost, by its size, thousandths: its size less what it
+/// Loss of a piece by its size, thousandths: its size less what it
 /// is [worth](price). Below 0 where it is worth more than its size.
 fn losses(wants: &[Want]) -> [f64; SIZES] {
     let mut parts: BTreeMap<u16, f64> = BTreeMap::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a placement costs a node under a mix, and which of several pending
-//! requests should go first.
+//! The cost of a placement to a node under a mix, and the order of several pending
+//! requests.
 
 use super::{Mix, WHOLE};
 
@@ -13,7 +13,7 @@ const RISE: f64 = 0.02;
 /// they go behind those that lose nothing, and hold none up that would.
 const WITHOUT_GPU: f64 = 0.02;
 
-/// What is free on a node.
+/// Free resources of a node.
 #[derive(Debug, Clone, Copy)]
 pub struct Free<'a> {
     /// Thousandths of a CPU.
@@ -22,7 +22,7 @@ pub struct Free<'a> {
     pub gpus: &'a [u16],
 }
 
-/// What a request takes of a node.
+/// Resources that a request takes of a node.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
     /// Thousandths of a CPU.
@@ -79,8 +79,8 @@ impl Mix {
         (least, chosen)
     }
 
-    /// Which of several pending requests should go first, each on its best node:
-    /// the one with the least of this, what is lost for each GPU that it takes.
+    /// The urgency of a pending request on its best node; the least goes first. It is
+    /// the loss for each GPU that the request takes.
     /// Those that waste most go last: while they are passed, others fill the GPUs.
     pub fn urgency(&self, free: Free<'_>, asked: Asked) -> f64 {
         let size = f64::from(asked.gpus) * f64::from(asked.gpu_milli);

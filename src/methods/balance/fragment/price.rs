@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a piece of a GPU is worth to a mix of requests for parts of GPUs.
+//! The worth of a piece of a GPU to a mix of requests for parts of GPUs.
 //!
 //! Packing a stream of parts into the fewest GPUs is the cutting stock problem
 //! (Gilmore and Gomory, 1961). The dual prices of its linear relaxation say how
@@ -91,7 +91,7 @@ fn fill(sizes: &[u16], prices: &[f64]) -> (Vec<f64>, Vec<Option<usize>>) {
     (worth, last)
 }
 
-/// How often each part is in the best filling of a GPU.
+/// Number of times that each part is in the best filling of a GPU.
 fn pattern(sizes: &[u16], last: &[Option<usize>]) -> Vec<f64> {
     let mut counts = vec![0.0; sizes.len()];
     let mut piece = usize::from(WHOLE);

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::budget::Stopped;
 use super::instance::Instance;
 use super::problem::{Problem, Start};
 use super::schedule::{Placed, Schedule};
@@ -25,19 +26,9 @@ pub struct Answer<'a> {
     /// Present when the deadline or a limit of work ended the search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
-    /// How the answer came about, when asked for.
+    /// Reasons of the answer, when asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explain: Option<Explanation>,
-}
-
-/// What ended a search before its own end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stopped {
-    /// The deadline; then the quality may differ from run to run.
-    Deadline,
-    /// The limit of work; the answer is still repeatable.
-    Limit,
 }
 
 /// One job.
@@ -45,9 +36,9 @@ pub enum Stopped {
 pub struct JobAnswer<'a> {
     /// The job's id.
     pub id: &'a str,
-    /// When the first of its cores begins.
+    /// Start of the first of its cores.
     pub start_ms: Number,
-    /// When all its cores are released.
+    /// Time at which all its cores are released.
     pub end_ms: Number,
     /// Its cores in the order of choice; n of f(n) is their number.
     pub cores: Vec<CoreAnswer<'a>>,
@@ -60,7 +51,7 @@ pub struct CoreAnswer<'a> {
     pub host: &'a str,
     /// Number of the core on its host.
     pub core: usize,
-    /// When it begins; only with start `async`, where cores begin on their own.
+    /// Its start; only with start `async`, where cores begin on their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_ms: Option<Number>,
     /// Its blocks.
@@ -85,7 +76,7 @@ pub struct ProbeAnswer {
     pub feasible: bool,
 }
 
-/// How an answer came about.
+/// Reasons of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
     /// The step that found the schedule.
@@ -144,8 +135,8 @@ fn cores<'a>(
     let mut answers = Vec::with_capacity(placed.cores.len());
     for (c, &core) in placed.cores.iter().enumerate() {
         let host = instance.host_of[core];
-        let mut blocks = Vec::with_capacity(placed.deal.blocks[c].len());
-        for &b in &placed.deal.blocks[c] {
+        let mut blocks = Vec::with_capacity(placed.assignment.blocks[c].len());
+        for &b in &placed.assignment.blocks[c] {
             let remote = !job.blocks[b].is_on(host);
             if remote {
                 *transferred += job.blocks[b].size;

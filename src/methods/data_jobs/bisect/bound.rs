@@ -5,7 +5,7 @@
 use super::instance::{Instance, Job};
 use super::problem::Start;
 
-/// What no choice of cores and blocks can beat, for each number of cores n of one job.
+/// Lower bounds over all choices of cores and blocks, for each number of cores n of one job.
 #[derive(Debug, Clone)]
 pub(super) struct JobBound {
     /// `[n - 1]`: ms from start to end.

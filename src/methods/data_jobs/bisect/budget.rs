@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! When a search ends.
+//! The budget that ends a search.
 
-use super::answer::Stopped;
+use serde::Serialize;
+
+/// Reason for which a search ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stopped {
+    /// The deadline; then the quality may differ from run to run.
+    Deadline,
+    /// The limit of work; the answer is still repeatable.
+    Limit,
+}
 
 /// Work left, in units of some nanoseconds, and the deadline.
 pub(super) struct Budget<'a> {
@@ -13,7 +23,7 @@ pub(super) struct Budget<'a> {
     pub(super) deadline: bool,
 }
 
-/// Units between two looks at the clock; well below 1 ms.
+/// Units between two readings of the clock; well below 1 ms.
 const CHECK_EVERY: u64 = 100_000;
 
 impl<'a> Budget<'a> {
@@ -44,7 +54,7 @@ impl<'a> Budget<'a> {
         !self.deadline
     }
 
-    /// What ended a search that is over.
+    /// Reason for which a search is over.
     pub(super) fn reason(&self) -> Stopped {
         if self.deadline { Stopped::Deadline } else { Stopped::Limit }
     }

@@ -9,16 +9,17 @@
 //! the same answer; deadline and clock are arguments.
 //!
 //! # Source
-//! methods.md section 2: "bisection on makespan, core weights, block migration and
+//! `docs/methods.md`, section Data jobs: "bisection on makespan, core weights, block migration and
 //! exchange"; the same problem is SJTU CS7310 "Resource Scheduling Problem in Hadoop".
 
 mod anneal;
 mod answer;
+mod assignment;
 mod best;
 mod bound;
 mod budget;
 mod construct;
-mod deal;
+mod cores;
 mod exact;
 mod instance;
 mod problem;
@@ -29,8 +30,10 @@ mod seed;
 mod tests;
 mod weights;
 
-pub use answer::{Answer, BlockAnswer, CoreAnswer, Explanation, JobAnswer, ProbeAnswer, Stopped};
-pub use problem::{Attenuation, Block, Host, Job, Problem, Start};
+pub use super::attenuation::Attenuation;
+pub use answer::{Answer, BlockAnswer, CoreAnswer, Explanation, JobAnswer, ProbeAnswer};
+pub use budget::Stopped;
+pub use problem::{Block, Host, Job, Problem, Start};
 
 use bound::JobBound;
 use budget::Budget;
@@ -40,7 +43,7 @@ use phalanx_core::problem::InputError;
 use schedule::Schedule;
 use seed::Probe;
 
-/// Which method decides.
+/// The rule that decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// The source's method with guards.
@@ -64,7 +67,7 @@ impl Mode {
     }
 }
 
-/// How to solve.
+/// Options of [`solve`].
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// The method.
@@ -87,7 +90,7 @@ impl std::fmt::Debug for Options<'_> {
     }
 }
 
-/// Why there is no answer.
+/// An error for which there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SolveError {
     /// A field cannot be used.
@@ -101,7 +104,7 @@ pub enum SolveError {
     TooLarge(String),
 }
 
-/// What a mode found.
+/// Result of a mode.
 struct Found {
     schedule: Schedule,
     probes: Vec<Probe>,
@@ -116,6 +119,22 @@ struct Found {
 /// [`SolveError::Input`] when the problem breaks a rule of its format;
 /// [`SolveError::Infeasible`] when there are blocks but no cores;
 /// [`SolveError::TooLarge`] in mode `exact` only.
+///
+/// # Example
+/// ```
+/// use phalanx_methods::data_jobs::bisect::{Mode, Options, Problem, solve};
+/// let problem: Problem<'_> = serde_json::from_str(
+///     r#"{"hosts": [{"name": "a", "cores": 1}, {"name": "b", "cores": 1}],
+///         "jobs": [{"id": "sort", "speed_mb_per_s": 100, "blocks": [
+///             {"id": "left", "size_mb": 200, "replicas": ["a"]},
+///             {"id": "right", "size_mb": 200, "replicas": ["b"]}]}]}"#,
+/// )?;
+/// let options = Options { mode: Mode::Best, seed: 1, expired: &|| false, explain: false };
+/// let answer = solve(&problem, &options)?;
+/// assert_eq!(answer.jobs[0].cores.len(), 2, "each block is read where it lies");
+/// assert_eq!(answer.transferred_mb.0, 0.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn solve<'a>(
     problem: &'a Problem<'_>,
     options: &Options<'_>,

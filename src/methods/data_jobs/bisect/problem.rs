@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::data_jobs::attenuation::Attenuation;
 use phalanx_core::limits::BISECT_CORES_MAX;
 use phalanx_core::problem::{InputError, Name, distinct, length, present};
 
@@ -18,10 +19,10 @@ pub struct Problem<'a> {
     /// MB/s at which a block is read from another host, > 0.
     #[serde(default = "default_transfer")]
     pub transfer_mb_per_s: f64,
-    /// When the cores of a job begin.
+    /// Order in which the cores of a job begin.
     #[serde(default)]
     pub start: Start,
-    /// When blocks migrate: 1 = for each job before its feasibility test, 2 = after all
+    /// Point at which blocks migrate: 1 = for each job before its feasibility test, 2 = after all
     /// jobs of a probe are placed, 3 = once, on the final schedule.
     #[serde(default = "default_moment")]
     pub moment: u8,
@@ -33,7 +34,7 @@ pub struct Problem<'a> {
     pub jobs: Vec<Job<'a>>,
 }
 
-/// When the cores of one job begin.
+/// Start of the cores of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {
@@ -73,18 +74,6 @@ pub struct Job<'a> {
     /// The input; a job without any needs no core and no time.
     #[serde(borrow)]
     pub blocks: Vec<Block<'a>>,
-}
-
-/// How much of its speed a core keeps when its job has n of them: f(n).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Attenuation {
-    /// 1 - alpha (n - 1), alpha in `[0, 1)`.
-    Linear(f64),
-    /// f(1), f(2), ...: in (0, 1], falling; the last one holds for all larger n.
-    Table(Vec<f64>),
-    /// 1 / (1 + beta (n - 1)), beta >= 0.
-    Amdahl(f64),
 }
 
 impl Attenuation {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which core a job gets next: the product of three weights (formula 5).
+//! Choice of a job's next core: the product of three weights (formula 5).
 
 use super::instance::{Instance, Job};
 

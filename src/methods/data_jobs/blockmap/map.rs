@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::deal::Dealt;
+use super::assignment::Assignment;
 use super::splits::Split;
 use phalanx_core::blocks::{File, Located};
 
@@ -30,14 +30,14 @@ pub struct Range {
     pub length: u64,
     /// Index into [`BlockMap::nodes`].
     pub node: u32,
-    /// Which task of the node, from 0.
+    /// Number of the task on the node, from 0.
     pub slot: u32,
     /// Indexes into [`BlockMap::holders`]: the nodes that hold all of it, or of an erasure-coded
     /// file a data unit.
     pub held_by: Vec<u32>,
 }
 
-/// Which task of a job reads which bytes.
+/// The bytes that each task of a job reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BlockMap {
     /// The job.
@@ -52,7 +52,7 @@ pub struct BlockMap {
     pub files: Vec<String>,
     /// In the order of the input.
     pub ranges: Vec<Range>,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ impl BlockMap {
         (job_id, user_id): (u32, u32),
         input: &Located,
         splits: &[Split],
-        dealt: &Dealt,
+        assignment: &Assignment,
         nodes: Vec<MapNode>,
         holder: impl Fn(u32) -> Option<String>,
     ) -> Self {
@@ -101,7 +101,7 @@ impl BlockMap {
                 held_by,
             }
         };
-        let ranges = splits.iter().zip(&dealt.task).map(range).collect();
+        let ranges = splits.iter().zip(&assignment.task).map(range).collect();
         let uri = |file: &File| format!("{}{}", input.base, file.path);
         let files = input.files.iter().map(uri).collect();
         Self { job_id, user_id, nodes, holders, files, ranges, warnings: input.warnings.clone() }

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::declare::SplitBy;
+use super::declaration::SplitBy;
 use phalanx_core::blocks::{Block, File, Located, Storage};
 use phalanx_core::limits::SPLITS_MAX;
 

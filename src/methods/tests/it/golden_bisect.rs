@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Worked examples 5 and 6 of the bisection method (methods.md section 2 (g)); the ones
+//! Worked examples 5 and 6 of the bisection method (`docs/methods.md`, Data jobs, (g)); the ones
 //! about single formulas are in `src/methods/data_jobs/bisect/tests.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

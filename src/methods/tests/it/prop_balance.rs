@@ -202,7 +202,7 @@ fn compare(shape: &Shape, mode: Mode) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What section 5 of the method says, from floating-point numbers.
+/// The decision by section Balance of `docs/methods.md`, from floating-point numbers.
 struct Formula<'a> {
     totals: &'a [Vec<u64>],
     used: &'a [Vec<u64>],

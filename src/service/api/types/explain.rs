@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::api::order::JobOrder;
-use phalanx_planner::steer::{DataNote, Note};
+use phalanx_planner::preference::{DataNote, Note};
 
 /// `GET /v1/explain/{job}`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Explain {
     /// Slurm's job id.
     pub job_id: u32,
-    /// As users write it: `123`, `120_7`, `130+1`.
+    /// Id as users write it: `123`, `120_7`, `130+1`.
     pub label: String,
     /// State in Slurm's words, `UNKNOWN` when only the history knows it.
     pub state: String,
@@ -23,7 +23,7 @@ pub struct Explain {
     pub partition: String,
     /// Mode that applies there.
     pub mode: String,
-    /// What it asks for, in words per resource: `cpu` -> `8 per node`.
+    /// Request in words per resource: `cpu` -> `8 per node`.
     pub request: BTreeMap<String, String>,
     /// Set once the job started.
     pub placed: Option<Placed>,
@@ -36,7 +36,7 @@ pub struct Explain {
     pub order: Option<JobOrder>,
     /// The latest asks for this job, newest first.
     pub asks: Vec<AskReport>,
-    /// How long it is expected to run, if its user's jobs have told; set while
+    /// Expected runtime, if it is known from its user's jobs; set while
     /// Slurm knows the job and it has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<ExpectedReport>,
@@ -51,15 +51,15 @@ pub struct ExpectedReport {
     pub runs: f64,
     /// The user's limit, seconds, if there is one.
     pub limit_s: Option<u64>,
-    /// When a running job is expected to end, unix milliseconds; one that runs
+    /// Expected end of a running job, unix milliseconds; one that runs
     /// longer than expected is expected to reach its limit.
     pub end_ms: Option<u64>,
-    /// What it decides, in words; empty: it is only shown.
+    /// Decisions that it affects, in words; empty: it is only shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used_for: Vec<String>,
 }
 
-/// Where a job was placed and why.
+/// Placement of a job and its reasons.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Placed {
     /// Nodes it runs on, as a hostlist.
@@ -79,7 +79,7 @@ pub struct Placed {
 pub struct DecisionReport {
     /// Id in the history.
     pub id: u64,
-    /// When.
+    /// Time, unix milliseconds.
     pub time_ms: u64,
     /// `balance`, ...
     pub method: String,
@@ -91,9 +91,12 @@ pub struct DecisionReport {
     pub nodes: String,
     /// Candidates that Slurm offered.
     pub candidates: u64,
-    /// The steer that narrowed the candidates, if one did.
+    /// The node preference that narrowed the candidates, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steer: Option<SteerReport>,
+    pub preference: Option<PreferenceReport>,
+    /// The same under its former name, in answers of this release only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<PreferenceReport>,
     /// `low`, `high`, or `best` for the improved mode.
     pub branch: String,
     /// Cluster utilisation just before.
@@ -120,13 +123,13 @@ pub struct ScoredNode {
     pub dispersion_before: f64,
     /// Dispersion after.
     pub dispersion_after: f64,
-    /// What was minimised; the dispersion itself in mode seed.
+    /// Value that was minimised; the dispersion itself in mode seed.
     pub score: f64,
     /// Terms that add up to the score in mode best.
     pub terms: BTreeMap<String, f64>,
 }
 
-/// Why a job waits.
+/// Reasons why a job waits.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PendingReport {
     /// Slurm's own reason word.
@@ -139,21 +142,24 @@ pub struct PendingReport {
     pub filters: Vec<FilterReport>,
     /// Nodes left after all filters.
     pub eligible: u64,
-    /// Of these, with room now.
+    /// Of these, nodes with enough free now.
     pub fits_now: u64,
     /// Nodes needed at once.
     pub nodes_needed: u64,
-    /// What the eligible nodes lack, most frequent first.
+    /// Resources that the eligible nodes lack, most frequent first.
     pub blockers: Vec<BlockerReport>,
     /// One sentence in words.
     pub summary: String,
-    /// What a method wishes for it, by the last plan.
+    /// The node preference of a method for it, by the last plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steer: Option<SteerReport>,
-    /// What a method has to say of it without a wish where it goes.
+    pub preference: Option<PreferenceReport>,
+    /// The same under its former name, in answers of this release only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<PreferenceReport>,
+    /// A method's explanation of it where the method has no preference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<Note>,
-    /// When enough of its nodes are expected to be free, unix milliseconds, by
+    /// Expected time at which enough of its nodes are free, unix milliseconds, by
     /// learned runtimes alone; absent where not enough is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_start_ms: Option<u64>,
@@ -166,7 +172,7 @@ pub struct FilterReport {
     pub filter: String,
     /// Nodes removed by it.
     pub removed: u64,
-    /// What the job asked of it.
+    /// The job's option that it applies.
     pub asked: String,
 }
 
@@ -184,7 +190,7 @@ pub struct BlockerReport {
 /// One ask as recorded.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AskReport {
-    /// When.
+    /// Time, unix milliseconds.
     pub time_ms: u64,
     /// `run_now` or `will_run`.
     pub mode: String,
@@ -194,23 +200,46 @@ pub struct AskReport {
     pub reason: Option<String>,
     /// Answered nodes.
     pub nodes: String,
-    /// What became of the job's steer, if a method had one for it.
+    /// The node preference for the job, if a method had one, and whether it decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steer: Option<SteerReport>,
+    pub preference: Option<PreferenceReport>,
+    /// The same under its former name, in answers of this release only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<PreferenceReport>,
 }
 
-/// A method's wish for a job, and what became of it at one question.
+/// A method's node preference for a job, and whether it decided one question.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct SteerReport {
+pub struct PreferenceReport {
     /// `gang`, `bag`, ...
     pub method: String,
-    /// When it was planned.
+    /// Time of the plan, unix milliseconds.
     pub made_ms: u64,
-    /// The set of nodes that decided; absent when none had room.
+    /// The candidate set that decided; absent when none did.
+    pub candidate_set: Option<String>,
+    /// The same under its former name, in answers of this release only.
+    #[serde(default)]
     pub tier: Option<String>,
-    /// Why the first set did not decide.
+    /// Reason why the first set did not decide.
     pub unused: Option<String>,
-    /// Data behind it.
+    /// Reasons of it.
     #[serde(default)]
     pub note: Note,
+}
+
+impl Explain {
+    /// Adds the former names of keys that have new ones, for one release.
+    #[must_use]
+    pub fn with_former_keys(mut self) -> Self {
+        if let Some(pending) = &mut self.pending {
+            pending.steer.clone_from(&pending.preference);
+        }
+        if let Some(decision) = self.placed.as_mut().and_then(|placed| placed.decision.as_mut()) {
+            decision.steer.clone_from(&decision.preference);
+        }
+        for ask in &mut self.asks {
+            ask.steer.clone_from(&ask.preference);
+        }
+        self
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::schedule::{Done, backoff_ms};
 use super::worker::RunResult;
+use crate::clock::millis;
 use crate::collect::slot::RunError;
 use phalanx_core::collect::{Output, Put, Registration, RunReport, Value};
 use phalanx_core::limits::{AGENT_BATCH_MAX, AGENT_QUEUE_MAX};
@@ -108,7 +109,7 @@ fn report(done: &Done, result: &RunResult, time_ms: u64, failures: u32) -> RunRe
     RunReport {
         name: done.registration.name.clone(),
         time_ms,
-        took_ms: u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX),
+        took_ms: millis(result.took),
         stderr: result.stderr.clone(),
         failures: u64::from(failures),
         backoff_ms: backoff_ms(done.registration.every_ms, failures),
@@ -117,7 +118,7 @@ fn report(done: &Done, result: &RunResult, time_ms: u64, failures: u32) -> RunRe
 }
 
 fn age_ms(at: Instant, now: Instant) -> u64 {
-    u64::try_from(now.saturating_duration_since(at).as_millis()).unwrap_or(u64::MAX)
+    millis(now.saturating_duration_since(at))
 }
 
 fn put(name: &str, node: Option<String>, value: Value, time_ms: u64) -> Put {

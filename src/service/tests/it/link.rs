@@ -18,13 +18,13 @@ use nix::sys::socket::{
 use phalanx_ffi::wire::{self, Message, PacketBuf, Reason, Verdict};
 use phalanx_planner::attribution::Demand;
 use phalanx_service::config::Config;
-use phalanx_service::link::{Mode, Note, Responder, Server, ServerConfig, Settings};
-use phalanx_service::recordings::{Keeper, Options, Order, replay, text};
+use phalanx_service::link::{LinkEvent, Mode, Responder, Server, ServerConfig, Settings};
+use phalanx_service::recordings::{Options, Order, RecordingWriter, replay, text};
 use zerocopy::FromZeros;
 
 struct Daemon {
     responder: Arc<Responder>,
-    notes: Receiver<Note>,
+    events: Receiver<LinkEvent>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     socket: PathBuf,
@@ -52,14 +52,14 @@ impl Daemon {
     fn start(mode: Mode) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("plugin.sock");
-        let (sender, notes) = bounded(1000);
+        let (sender, events) = bounded(1000);
         let responder = Arc::new(Responder::new(settings(mode), sender, 1));
         let config = ServerConfig { socket: socket.clone(), allowed_uids: Vec::new(), owner: None };
         let server = Server::bind(config).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let (own, own_stop) = (Arc::clone(&responder), Arc::clone(&stop));
         let thread = std::thread::spawn(move || server.run(&own, &own_stop, &AtomicU64::new(0)));
-        Self { responder, notes, stop, thread: Some(thread), socket, _dir: dir }
+        Self { responder, events, stop, thread: Some(thread), socket, _dir: dir }
     }
 }
 
@@ -306,7 +306,7 @@ fn answers_follow_the_events_before_them() {
     assert_eq!(plugin.ask(1, 5, 4, 0b1111).1, Reason::NoFit);
     assert_eq!(plugin.ask(1, 0, 4, 0b0001).1, Reason::NoChoice);
     assert_eq!(plugin.ask_in("gpu", 1, 0, 4, 0b1111).1, Reason::Off);
-    until("notes", || daemon.notes.len() >= 8);
+    until("notes", || daemon.events.len() >= 8);
 }
 
 #[test]
@@ -316,8 +316,8 @@ fn shadow_decides_and_records_but_leaves_it_to_slurm() {
     plugin.greet(2);
     plugin.sync(&[8, 8], &[]);
     assert_eq!(plugin.ask(2, 0, 2, 0b11), (Verdict::NoOpinion, Reason::Shadow, vec![]));
-    match daemon.notes.recv_timeout(Duration::from_secs(20)).unwrap() {
-        Note::Asked(note) => assert_eq!(note.placement.as_ref().unwrap().nodes.len(), 1),
+    match daemon.events.recv_timeout(Duration::from_secs(20)).unwrap() {
+        LinkEvent::Asked(note) => assert_eq!(note.placement.as_ref().unwrap().nodes.len(), 1),
         other => panic!("{other:?}"),
     }
 }
@@ -414,10 +414,10 @@ fn a_second_daemon_does_not_take_the_socket() {
 /// Plays a random session to the daemon while it records, and gives the files.
 fn recorded(dir: &Path, file_bytes: u64, rounds: u32) -> Vec<PathBuf> {
     let daemon = Daemon::start(Mode::Enforce);
-    let (keeper, recording) = Keeper::new(Arc::clone(&daemon.responder));
+    let (writer, recording) = RecordingWriter::new(Arc::clone(&daemon.responder));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| keeper.run(&|| None, &stop));
+        scope.spawn(|| writer.run(&|| None, &stop));
         let mut plugin = Plugin::connect(&daemon.socket);
         plugin.greet(40);
         let jobs: Vec<(u32, u32, u32)> = (1..=30).map(|id| (id, id % 40, 1 + id % 7)).collect();
@@ -501,16 +501,26 @@ fn a_recording_is_replayed_bit_for_bit() {
     }
 }
 
+/// Goal: a recording of an earlier build is decided again to the last bit. It has questions that
+/// every method's preferences decided or not, holds, levels, quotas and a new full state.
+#[test]
+fn a_recording_of_an_earlier_build_is_replayed_bit_for_bit() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/before_preferences.phxrec");
+    let same = replay(&[data], None, 5, &|_| {}).unwrap();
+    assert_eq!((same.asks, same.same, same.records), (900, 900, 3894), "{same:?}");
+    assert!(same.broken.is_empty(), "{same:?}");
+}
+
 /// Goal: a writer that does not keep up costs the recording, not an answer.
 #[test]
-fn a_slow_disk_cuts_the_tape() {
+fn a_slow_disk_cuts_the_recording() {
     let daemon = Daemon::start(Mode::Enforce);
     let mut plugin = Plugin::connect(&daemon.socket);
     plugin.greet(4);
     plugin.sync(&[8, 8, 8, 8], &[]);
     let (sender, events) = bounded(5);
     let cut = Arc::new(AtomicBool::new(false));
-    daemon.responder.start_tape(sender, Arc::clone(&cut));
+    daemon.responder.start_recording(sender, Arc::clone(&cut));
     until("copied", || events.len() >= 3);
     for _ in 0..5 {
         assert_eq!(plugin.ask(1, 0, 4, 0b1111).0, Verdict::Narrow);

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The question to an [`Engine`](super::Engine) and its answer, and the order of choices.
+
+use super::TIE;
+use phalanx_core::{Amount, NodeIdx};
+
+/// A job's request.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Amount of each dimension, on every node it gets; for cluster-wide
+    /// dimensions the amount for the whole job.
+    pub amounts: &'a [Amount],
+    /// Number of nodes, at least 1 (0 counts as 1).
+    pub nodes: usize,
+    /// Takes only nodes with nothing in use.
+    pub whole_node: bool,
+    /// Time that the job has waited already, in milliseconds (ageing of
+    /// [`NoImprovement::Hold`](super::NoImprovement::Hold)).
+    pub held_ms: u64,
+    /// Whether to look for the runner-up too (about twice the time).
+    pub runner_up: bool,
+}
+
+impl<'a> Request<'a> {
+    /// A job of one node that has not waited yet.
+    #[must_use]
+    pub fn new(amounts: &'a [Amount]) -> Self {
+        Self { amounts, nodes: 1, whole_node: false, held_ms: 0, runner_up: false }
+    }
+}
+
+/// The rule that chose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Branch {
+    /// Utilization below the threshold: poll for a node that improves.
+    Low,
+    /// Utilization at or above the threshold: least dispersion.
+    High,
+    /// [`Mode::Best`]: least score, whatever the utilization.
+    Best,
+}
+
+/// One chosen node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// The node.
+    pub node: NodeIdx,
+    /// Its dispersion without the job.
+    pub before: f64,
+    /// Its dispersion with the job.
+    pub after: f64,
+    /// The figure that was minimised: `after` in [`Mode::Seed`](super::Mode::Seed).
+    pub score: f64,
+}
+
+/// Result of a decision.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// The nodes, in the order of choice.
+    Placed(Vec<Choice>),
+    /// Fewer candidates fit than the job needs.
+    NoFit {
+        /// Number of candidates that fit.
+        fitting: usize,
+    },
+    /// Enough nodes fit, but the job waits for one whose balance it improves.
+    Held,
+}
+
+/// The best node that was not chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunnerUp {
+    /// The node and its figures.
+    pub choice: Choice,
+    /// Its score minus that of the last chosen node; below zero when the poll
+    /// order, not the score, decided.
+    pub margin: f64,
+}
+
+/// A decision with its reasons.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// Nodes, or the reason for none.
+    pub outcome: Outcome,
+    /// The rule that applied.
+    pub branch: Branch,
+    /// Weight of each dimension when deciding; sum 1.
+    pub weights: Vec<f64>,
+    /// Cluster utilization when deciding.
+    pub utilization: f64,
+    /// The best node not chosen, when asked for and when there is one.
+    pub runner_up: Option<RunnerUp>,
+}
+
+impl Decision {
+    /// The chosen nodes in the order of choice; empty when none.
+    #[must_use]
+    pub fn choices(&self) -> &[Choice] {
+        match &self.outcome {
+            Outcome::Placed(choices) => choices,
+            Outcome::NoFit { .. } | Outcome::Held => &[],
+        }
+    }
+}
+
+/// The runner-up from the least of the others, if there are others.
+pub(super) fn runner_up(least: &[Choice], last: &Choice) -> Option<RunnerUp> {
+    let choice = *least.first()?;
+    Some(RunnerUp { choice, margin: choice.score - last.score })
+}
+
+/// The `wanted` choices of least score. Sorted by score, scores within [`TIE`]
+/// of the first of their run are equal and go by node index.
+pub(super) fn least(choices: &[Choice], wanted: usize) -> Vec<Choice> {
+    let mut sorted = choices.to_vec();
+    sorted.sort_by(|a, b| a.score.total_cmp(&b.score).then(a.node.cmp(&b.node)));
+    let mut start = 0;
+    while start < sorted.len() && start < wanted {
+        let limit = sorted[start].score + TIE;
+        let run = sorted[start..].partition_point(|choice| choice.score <= limit);
+        sorted[start..start + run].sort_by_key(|choice| choice.node);
+        start += run;
+    }
+    sorted.truncate(wanted);
+    sorted
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The score of mode `best`: its weights, and its separable terms as a table.
+//!
+//! A term that is a line in the usage of each dimension is one entry of [`TERMS`] and one
+//! field of [`BestParams`]: scores, bounds over blocks of nodes and the report follow from
+//! the line. (A field also has its key in `[balance.best]` and its line in `docs/methods.md`.)
+
+/// Largest [`BestParams::sharpness`].
+pub const SHARPNESS_MAX: u32 = 16;
+
+/// Tunables of [`Mode::Best`], which takes the nodes of least score.
+///
+/// For a node with usages `u_i` before the job, and a request of the shares
+/// `q_i = a_i / c_i`, with the means `u` and `q` weighted by `w`, the score is
+///
+/// ```text
+/// sum_i w_i ( 2 (u_i - u)(q_i - q) + (q_i - q)^2      how much the variance of usage grows
+///             - packing * u_i                         fuller nodes first
+///             + stranding * (1 - u_i)  if a_i = 0 )   what lies beside and is not asked for
+///   + fragment * l                                  what the queue loses of GPUs
+/// ```
+///
+/// where `l` is how many free GPUs of the node a pending request could use before
+/// and not after, on average over the queue's own mix, in parts of the GPUs of the
+/// largest node ([`fragment`](super::fragment)).
+///
+/// Growth of the variance, not the variance itself, adds up to the imbalance
+/// of the whole cluster. The request is drawn to nodes that have most left of
+/// what it needs most (an alignment, as in multi-resource packing), and away
+/// from free GPUs that it does not use.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BestParams {
+    /// Power of a dimension's scarcity in its weight: scarcity is its usage
+    /// plus its share of the pending jobs, as far as these are chosen as
+    /// sources; the initial weights multiply it, and 15 parts in a hundred of
+    /// the weights are theirs alone. 0 leaves the initial weights alone; at most [`SHARPNESS_MAX`].
+    pub sharpness: u32,
+    /// Preference for fuller nodes, at least 0; dimensionless.
+    pub packing: f64,
+    /// Cost of leaving a free dimension behind that the job does not ask
+    /// for, at least 0; dimensionless.
+    pub stranding: f64,
+    /// Cost of free GPUs that pending requests can no longer use, at least 0;
+    /// dimensionless.
+    pub fragment: f64,
+    /// Mean score by which a multi-node job on nodes of equal totals may be
+    /// worse than on differing ones and still is preferred; at least 0.
+    pub gang: f64,
+}
+
+impl Default for BestParams {
+    /// Tuned on the packing experiment (`examples/balance_packing.rs`).
+    fn default() -> Self {
+        Self { sharpness: 4, packing: 0.2, stranding: 1.5, fragment: 1.0, gang: 0.05 }
+    }
+}
+
+/// A line in the usage `u` of one dimension: `constant + slope u`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Line {
+    pub(super) constant: f64,
+    pub(super) slope: f64,
+}
+
+impl Line {
+    /// Its value at a usage.
+    pub(super) fn at(self, usage: f64) -> f64 {
+        self.constant + self.slope * usage
+    }
+}
+
+/// One separable term: a node's score has its line in each dimension, times the dimension's
+/// weight.
+pub(super) struct Term {
+    /// The name in reports.
+    pub(super) name: &'static str,
+    /// The line of a dimension of which this amount (ticks) is asked for.
+    pub(super) line: fn(&BestParams, f64) -> Line,
+}
+
+/// All separable terms but the imbalance, which is the method itself.
+pub(super) const TERMS: [Term; 2] = [
+    Term { name: "packing", line: |best, _| Line { constant: 0.0, slope: -best.packing } },
+    Term {
+        name: "stranding",
+        line: |best, amount| {
+            let cost = if amount > 0.0 { 0.0 } else { best.stranding };
+            Line { constant: cost, slope: -cost }
+        },
+    },
+];
+
+/// The sum of all lines of a dimension.
+pub(super) fn line(best: &BestParams, amount: f64) -> Line {
+    TERMS.iter().fold(Line::default(), |sum, term| {
+        let own = (term.line)(best, amount);
+        Line { constant: sum.constant + own.constant, slope: sum.slope + own.slope }
+    })
+}

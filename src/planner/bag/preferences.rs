@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! From a split to preferences: classes of nodes with the number of tasks that may
+//! still start there.
+
+use std::sync::Arc;
+
+use crate::bag::Inputs;
+use crate::bag::model::{Bag, Model};
+use crate::preference::{BagNote, CandidateSet, JobKey, Method, MethodReport, Note, Preference};
+use phalanx_core::limits::CANDIDATE_SETS_MAX;
+use phalanx_core::number::as_f64;
+
+/// One preference for each array with waiting tasks.
+pub(super) fn make(
+    inputs: &Inputs<'_>,
+    model: &Model<'_>,
+    split: &[Vec<u64>],
+    report: &MethodReport,
+) -> Vec<Preference> {
+    let nodes: Vec<Arc<[u32]>> =
+        model.classes.iter().map(|class| class.nodes.clone().into()).collect();
+    let mut preferences = Vec::new();
+    for ((bag, x), row) in model.bags.iter().zip(split).zip(&report.bags) {
+        if bag.pending == 0 {
+            continue;
+        }
+        let note = Note::Bag(Box::new(BagNote {
+            bag: row.clone(),
+            energy_price_kwh: model.energy_price * 3.6e6,
+            profit_per_hour: report.terms.get("profit_per_hour").copied(),
+        }));
+        preferences.push(Preference {
+            key: JobKey::Array(bag.array),
+            method: Method::Bag,
+            sets: sets(model, bag, x, &nodes),
+            required: inputs.settings.required,
+            made_ms: inputs.now_ms,
+            note,
+        });
+    }
+    preferences
+}
+
+/// The classes that get tasks; first the one that has most to do for its size.
+fn sets(model: &Model<'_>, bag: &Bag<'_>, x: &[u64], nodes: &[Arc<[u32]>]) -> Vec<CandidateSet> {
+    let rounds = |j: usize| {
+        let slots = bag.rates.get(j).copied().flatten().map_or(1.0, |rate| rate.slots);
+        as_f64(x[j]) / slots
+    };
+    let mut used: Vec<usize> = (0..x.len()).filter(|&j| x[j] > 0).collect();
+    used.sort_by(|&a, &b| rounds(b).total_cmp(&rounds(a)));
+    used.truncate(CANDIDATE_SETS_MAX);
+    used.iter()
+        .map(|&j| CandidateSet {
+            name: model.classes[j].name.as_str().into(),
+            nodes: Arc::clone(&nodes[j]),
+            quota: Some(u32::try_from(x[j]).unwrap_or(u32::MAX)),
+        })
+        .collect()
+}

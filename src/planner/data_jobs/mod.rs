@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Pending data-parallel jobs near the blocks that they read.
+//!
+//! Source: `methods.md` section 2 (f). A job's numbers of nodes and CPUs are what the user asked
+//! for; which nodes is decided for all such jobs together by [`bisect::rigid`]: the running jobs'
+//! remaining times say when cores are free, speed and attenuation are what was learned of the
+//! job's class. Where the user left the number of nodes open, several are tried.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::eligible::eligible;
+use crate::preference::{
+    CandidateSet, DataNote, JobKey, Method, MethodPlan, MethodReport, Note, Preference, StartRank,
+};
+use crate::usage::NodeUsage;
+use phalanx_core::hostlist;
+use phalanx_core::number::as_f64;
+use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_methods::data_jobs::bisect::Attenuation;
+use phalanx_methods::data_jobs::bisect::rigid::{self, Block, Form, Placement, Problem};
+
+/// Bytes of a megabyte of the method.
+pub const MB: f64 = 1_048_576.0;
+/// Time until a CPU is free that no known job holds, ms.
+const UNKNOWN_MS: f64 = 3_600_000.0;
+/// A job planned to start sooner than this starts now, ms.
+const NOW_MS: f64 = 1.0;
+
+/// One split as the planner sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Piece {
+    /// Bytes.
+    pub bytes: u64,
+    /// Nodes (snapshot indexes) that hold it, ascending.
+    pub nodes: Vec<u32>,
+}
+
+/// A pending job with a known input.
+#[derive(Debug, Clone)]
+pub struct DataJob<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// The task of an array, or the job.
+    pub key: JobKey,
+    /// Its input.
+    pub pieces: Vec<Piece>,
+    /// MB/s of one core alone.
+    pub speed_mb_per_s: f64,
+    /// f(n).
+    pub attenuation: Attenuation,
+    /// Wait for these nodes.
+    pub required: bool,
+    /// Facts known before the plan, for explanations.
+    pub note: DataNote,
+}
+
+/// Inputs of one plan.
+pub struct Inputs<'a> {
+    /// Queue and nodes.
+    pub snapshot: &'a Snapshot,
+    /// Usage in the snapshot's node order.
+    pub usages: &'a [NodeUsage],
+    /// Unix milliseconds.
+    pub now_ms: u64,
+    /// MB/s from another node.
+    pub transfer_mb_per_s: f64,
+    /// Seconds that a running job will still take.
+    pub remaining_s: &'a dyn Fn(&Job) -> f64,
+    /// Whether the time for planning is over.
+    pub expired: &'a dyn Fn() -> bool,
+}
+
+impl std::fmt::Debug for Inputs<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inputs").field("now_ms", &self.now_ms).finish_non_exhaustive()
+    }
+}
+
+/// Whether a pending job is not held.
+#[must_use]
+pub fn may_start(job: &Job) -> bool {
+    job.state == JobState::Pending && job.priority > 0
+}
+
+/// Whether Slurm could start it, and where is a question.
+#[must_use]
+pub fn can_be_planned(job: &Job) -> bool {
+    may_start(job) && job.required_nodes.is_none() && job.shape.left_to_slurm.is_none()
+}
+
+/// The key of a job in preferences.
+#[must_use]
+pub fn key_of(job: &Job) -> JobKey {
+    match job.array_job_id {
+        Some(array) if job.array_task_id.is_none() => JobKey::Array(array),
+        _ => JobKey::Job(job.id),
+    }
+}
+
+/// Plans these jobs together.
+#[must_use]
+pub fn plan(inputs: &Inputs<'_>, jobs: Vec<DataJob<'_>>) -> MethodPlan {
+    let mut report = MethodReport {
+        method: Method::Bisect.as_str().to_owned(),
+        mode: "rigid".to_owned(),
+        jobs: jobs.len() as u64,
+        ..MethodReport::default()
+    };
+    let hosts = cores(inputs);
+    let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
+    let rigid = |data: &DataJob<'_>| rigid_job(inputs, data, now_s);
+    let problem = Problem {
+        hosts,
+        transfer_mb_per_s: inputs.transfer_mb_per_s,
+        jobs: jobs.iter().map(rigid).collect(),
+    };
+    let found = rigid::plan(&problem, inputs.expired);
+    let placed = || found.jobs.iter().flatten();
+    report.starts = placed().filter(|p| p.start_ms < NOW_MS).count() as u64;
+    if found.makespan_ms > 0.0 {
+        report.objective = Some(found.makespan_ms);
+        report.upper_bound = Some(found.lower_bound_ms);
+        report.gap = Some((found.makespan_ms - found.lower_bound_ms) / found.makespan_ms);
+    }
+    let remote: f64 = placed().map(|p| p.remote_mb).sum();
+    report.terms.insert("remote_mb".to_owned(), remote);
+    report.terms.insert("makespan_ms".to_owned(), found.makespan_ms);
+    report.terms.insert("lower_bound_ms".to_owned(), found.lower_bound_ms);
+    let mut starts: Vec<(f64, u32)> = Vec::new();
+    let mut preferences = Vec::with_capacity(jobs.len());
+    for (data, placed) in jobs.into_iter().zip(&found.jobs) {
+        let start = placed.as_ref().map_or(f64::INFINITY, |p| p.start_ms);
+        starts.push((start, data.job.id));
+        preferences.push(preference(inputs, data, placed.as_ref(), &found));
+    }
+    starts.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // An array has one rank.
+    let mut seen = HashSet::new();
+    starts.retain(|(_, job_id)| seen.insert(*job_id));
+    let start_order = (0u32..).zip(starts).map(|(rank, (_, job_id))| StartRank { job_id, rank });
+    let start_order = start_order.collect();
+    MethodPlan { preferences, start_order, ..MethodPlan::new(Method::Bisect, report) }
+}
+
+/// Time until each CPU of each node is free, ms.
+fn cores(inputs: &Inputs<'_>) -> Vec<Vec<f64>> {
+    let snapshot = inputs.snapshot;
+    let mut busy: Vec<Vec<f64>> = vec![Vec::new(); snapshot.nodes.len()];
+    let running = |job: &&Job| matches!(job.state, JobState::Running);
+    for job in snapshot.jobs.iter().filter(running) {
+        let Ok(names) = hostlist::expand(&job.nodes, snapshot.nodes.len()) else { continue };
+        let cpus = f64::from(job.shape.min_cpus.max(1));
+        let left_ms = 1000.0 * (inputs.remaining_s)(job).max(1.0);
+        // Slurm gives the CPUs of a job in all, not by node.
+        let share = (cpus / f64::from(u32::try_from(names.len().max(1)).unwrap_or(1))).ceil();
+        for node in names.iter().filter_map(|name| snapshot.node(name)) {
+            if let Some(list) = busy.get_mut(node) {
+                let mut left = share;
+                while left >= 1.0 {
+                    list.push(left_ms);
+                    left -= 1.0;
+                }
+            }
+        }
+    }
+    let of = |(node, usage): (usize, &NodeUsage)| {
+        let total = usize::try_from(usage.cpus.total).unwrap_or(0);
+        let used = usize::try_from(usage.cpus.used).unwrap_or(0).min(total);
+        let mut cores = vec![0.0; total - used];
+        let mut known = busy.get(node).cloned().unwrap_or_default();
+        known.sort_by(f64::total_cmp);
+        known.resize(used, UNKNOWN_MS);
+        cores.extend(known);
+        cores
+    };
+    inputs.usages.iter().enumerate().map(of).collect()
+}
+
+fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job {
+    let shape = &data.job.shape;
+    let forms: Vec<Form> =
+        node_counts(data).into_iter().map(|nodes| form(data.job, nodes)).collect();
+    let need = forms.last().map(|f| shape.need(u32::try_from(f.hosts).unwrap_or(u32::MAX)));
+    let eligible = eligible(inputs.snapshot, data.job, now_s).nodes;
+    // A job that insists on the nodes of its input has no plan elsewhere.
+    let least = forms.iter().map(|form| form.hosts).min().unwrap_or(1);
+    let only = data.required.then(|| holders(&data.pieces)).filter(|nodes| nodes.len() >= least);
+    let may = |node: usize| {
+        let number = u32::try_from(node).unwrap_or(u32::MAX);
+        eligible.contains(node) && only.as_ref().is_none_or(|o| o.binary_search(&number).is_ok())
+    };
+    let mut allowed = Vec::new();
+    for (node, usage) in inputs.usages.iter().enumerate().filter(|(n, _)| may(*n)) {
+        let Some(need) = &need else { break };
+        let other = phalanx_core::shape::Need { cpus: need.cpus.min(1), ..need.clone() };
+        if !usage.could_hold(&other) {
+            continue;
+        }
+        let mut lacks = false;
+        if usage.cpus.free() > 0 {
+            usage.lacks(&other, |_, _| lacks = true);
+        }
+        // What else than CPUs is missing comes back when a job there ends.
+        allowed.push((node, if lacks { UNKNOWN_MS } else { 0.0 }));
+    }
+    let block = |piece: &Piece| Block {
+        size_mb: as_f64(piece.bytes) / MB,
+        replicas: piece.nodes.iter().map(|&n| n as usize).collect(),
+    };
+    rigid::Job {
+        speed_mb_per_s: data.speed_mb_per_s,
+        attenuation: data.attenuation.clone(),
+        blocks: data.pieces.iter().map(block).collect(),
+        forms,
+        allowed,
+    }
+}
+
+/// Numbers of nodes to try: the wanted one; where it is open, also more of them.
+fn node_counts(data: &DataJob<'_>) -> Vec<u32> {
+    let shape = &data.job.shape;
+    let wanted = shape.wanted_nodes();
+    let mut counts = vec![wanted];
+    if shape.node_count_is_free() && shape.ntasks_per_node == 0 {
+        let tasks = u32::try_from(shape.tasks()).unwrap_or(u32::MAX).max(shape.min_cpus);
+        let most = shape.max_nodes.min(tasks);
+        let mut next = wanted.saturating_mul(2);
+        while next < most && counts.len() < 8 {
+            counts.push(next);
+            next = next.saturating_mul(2);
+        }
+        if most > wanted {
+            counts.push(most);
+        }
+    }
+    counts
+}
+
+fn form(job: &Job, nodes: u32) -> Form {
+    let cpus = job.shape.need(nodes).cpus;
+    Form { hosts: nodes as usize, cores: usize::try_from(cpus).unwrap_or(usize::MAX).max(1) }
+}
+
+fn preference(
+    inputs: &Inputs<'_>,
+    data: DataJob<'_>,
+    placed: Option<&Placement>,
+    found: &rigid::Plan,
+) -> Preference {
+    let mut sets = Vec::new();
+    let mut note = data.note;
+    let nodes = placed.map_or_else(Vec::new, |p| p.hosts.clone());
+    let index = |&n: &usize| u32::try_from(n).unwrap_or(u32::MAX);
+    if let Some(placed) = placed {
+        let own: Vec<u32> = nodes.iter().map(index).collect();
+        let names: Vec<&str> = nodes
+            .iter()
+            .filter_map(|&n| inputs.snapshot.nodes.get(n))
+            .map(|node| &*node.name)
+            .collect();
+        note.nodes = hostlist::compress(&names);
+        note.start_ms = Some(placed.start_ms);
+        note.end_ms = Some(placed.end_ms);
+        note.remote_mb = Some(placed.remote_mb);
+        let total: f64 = data.pieces.iter().map(|p| as_f64(p.bytes)).sum::<f64>() / MB;
+        note.local_share = (total > 0.0).then(|| 1.0 - placed.remote_mb / total);
+        sets.push(CandidateSet { name: "planned".into(), nodes: own.into(), quota: None });
+    }
+    note.makespan_ms = Some(found.makespan_ms);
+    note.bound_ms = Some(found.lower_bound_ms);
+    let holders = holders(&data.pieces);
+    let wanted = data.job.shape.wanted_nodes() as usize;
+    let held = !holders.is_empty();
+    if holders.len() >= wanted && holders.len() > nodes.len() {
+        sets.push(CandidateSet { name: "holders".into(), nodes: holders.into(), quota: None });
+    }
+    Preference {
+        key: data.key,
+        method: Method::Bisect,
+        // Where nobody holds anything there is nothing to wait for.
+        required: data.required && held && !sets.is_empty(),
+        sets,
+        made_ms: inputs.now_ms,
+        note: Note::Data(note),
+    }
+}
+
+/// Nodes that hold anything, ascending.
+fn holders(pieces: &[Piece]) -> Vec<u32> {
+    let mut seen: HashMap<u32, ()> = HashMap::new();
+    for piece in pieces {
+        seen.extend(piece.nodes.iter().map(|&n| (n, ())));
+    }
+    let mut nodes: Vec<u32> = seen.into_keys().collect();
+    nodes.sort_unstable();
+    nodes
+}
+
+/// A preference without nodes: it says that the job need not wait for a plan, and why.
+#[must_use]
+pub fn nowhere(job: &Job, now_ms: u64, note: DataNote) -> Preference {
+    Preference {
+        key: key_of(job),
+        method: Method::Bisect,
+        sets: Vec::new(),
+        required: false,
+        made_ms: now_ms,
+        note: Note::Data(note),
+    }
+}
+
+/// The preference for the tasks of an array without plans of their own: the nodes that hold any
+#[must_use]
+pub fn near(data: &DataJob<'_>, now_ms: u64) -> Preference {
+    let nodes = holders(&data.pieces);
+    let enough = !nodes.is_empty() && nodes.len() >= data.job.shape.wanted_nodes() as usize;
+    let set = CandidateSet { name: "holders".into(), nodes: nodes.into(), quota: None };
+    let sets = if enough { vec![set] } else { Vec::new() };
+    let required = data.required && enough;
+    Preference { sets, required, ..nowhere(data.job, now_ms, data.note.clone()) }
+}
+
+/// Names for the nodes of a snapshot.
+#[must_use]
+pub fn node_numbers(snapshot: &Snapshot) -> HashMap<Arc<str>, u32> {
+    (0u32..).zip(&snapshot.nodes).map(|(at, node)| (Arc::clone(&node.name), at)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_core::shape::Shape;
+    use phalanx_core::snapshot::{Builder, Node, Partition};
+
+    fn job(id: u32, nodes: u32, most: u32, cpus: u32) -> Job {
+        let shape = Shape {
+            min_nodes: nodes,
+            max_nodes: most,
+            req_nodes: nodes,
+            min_cpus: cpus,
+            num_tasks: cpus,
+            ..Shape::default()
+        };
+        let partitions = "main".into();
+        Job { id, priority: 1, task_count: 1, partitions, shape, ..Job::default() }
+    }
+
+    /// Eight nodes of 4 CPUs; n0 is full of a job that ends in 1000 s.
+    fn snapshot(jobs: Vec<Job>) -> Snapshot {
+        let mut builder = Builder::default();
+        let names: Vec<String> = (0..8).map(|n| format!("n{n}")).collect();
+        let node = |(at, name): (usize, &String)| Node {
+            name: name.as_str().into(),
+            available: true,
+            cpus: 4,
+            cpus_used: if at == 0 { 4 } else { 0 },
+            memory_mb: 1000,
+            ..Node::default()
+        };
+        builder.nodes(names.iter().enumerate().map(node).collect()).unwrap();
+        let nodes = builder.node_set(names.iter().map(String::as_str));
+        let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
+        builder.draft.partitions.push(main);
+        let running = Job { state: JobState::Running, nodes: "n0".into(), ..job(99, 1, 1, 4) };
+        builder.draft.jobs = jobs.into_iter().chain([running]).collect();
+        builder.build(1, 1).unwrap()
+    }
+
+    fn planned(snapshot: &Snapshot, on: &[&[u32]]) -> MethodPlan {
+        planned_as(snapshot, on, false)
+    }
+
+    fn planned_as(snapshot: &Snapshot, on: &[&[u32]], required: bool) -> MethodPlan {
+        let usages = NodeUsage::of_snapshot(snapshot);
+        let inputs = Inputs {
+            snapshot,
+            usages: &usages,
+            now_ms: 1000,
+            transfer_mb_per_s: 125.0,
+            remaining_s: &|_| 1000.0,
+            expired: &|| false,
+        };
+        let pieces = || on.iter().map(|n| Piece { bytes: 64 << 20, nodes: n.to_vec() }).collect();
+        let data = |job| DataJob {
+            job,
+            key: key_of(job),
+            pieces: pieces(),
+            speed_mb_per_s: 50.0,
+            attenuation: Attenuation::Linear(0.05),
+            required,
+            note: DataNote::default(),
+        };
+        let pending = snapshot.jobs.iter().filter(|job| can_be_planned(job));
+        plan(&inputs, pending.map(data).collect())
+    }
+
+    fn set(method_plan: &MethodPlan, id: u32) -> (Vec<u32>, DataNote) {
+        let preference = method_plan.preferences.iter().find(|s| s.key == JobKey::Job(id)).unwrap();
+        let Note::Data(note) = &preference.note else { panic!("no note") };
+        (preference.sets[0].nodes.to_vec(), note.clone())
+    }
+
+    #[test]
+    fn jobs_share_the_nodes_of_their_blocks() {
+        let on: Vec<&[u32]> = vec![&[5], &[6], &[5], &[6]];
+        let snapshot = snapshot(vec![job(1, 2, 2, 4), job(2, 2, 2, 4)]);
+        let method_plan = planned(&snapshot, &on);
+        for id in [1, 2] {
+            let (nodes, note) = set(&method_plan, id);
+            assert_eq!((nodes, note.local_share), (vec![5, 6], Some(1.0)));
+            assert!(note.end_ms.unwrap() <= note.makespan_ms.unwrap());
+        }
+        assert_eq!(method_plan.report.starts, 2);
+    }
+
+    #[test]
+    fn a_busy_node_is_not_waited_for_when_that_takes_longer() {
+        let on: Vec<&[u32]> = vec![&[0, 3], &[0], &[3]];
+        let (nodes, note) = set(&planned(&snapshot(vec![job(1, 1, 1, 2)]), &on), 1);
+        assert_eq!(nodes, [3]);
+        assert!((note.local_share.unwrap() - 2.0 / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn who_insists_is_planned_on_holders_only() {
+        let on: Vec<&[u32]> = vec![&[0, 3], &[0], &[3]];
+        let required = |on: &[&[u32]], nodes| {
+            let snapshot = snapshot(vec![job(1, nodes, nodes, 2 * nodes)]);
+            planned_as(&snapshot, on, true).preferences.remove(0)
+        };
+        // The busy node 0 is waited for, though another one would be sooner.
+        let both = required(&on, 2);
+        assert_eq!((&*both.sets[0].nodes, both.required), (&[0, 3][..], true));
+        assert_eq!(required(&on, 3).sets[0].nodes.len(), 3, "more nodes than hold anything");
+        assert!(!required(&[&[], &[]], 1).required, "nothing to wait for");
+    }
+
+    #[test]
+    fn an_open_number_of_nodes_spreads_to_where_blocks_are() {
+        let on: Vec<&[u32]> = vec![&[2], &[4], &[6], &[7]];
+        let (nodes, note) = set(&planned(&snapshot(vec![job(1, 1, 8, 4)]), &on), 1);
+        assert_eq!((nodes, note.local_share), (vec![2, 4, 6, 7], Some(1.0)));
+    }
+}

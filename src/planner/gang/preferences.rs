@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! From a plan to preferences: planned nodes first, then the classes that suit.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::gang::model::{Gang, Model, Part};
+use crate::gang::{Inputs, growth, terms};
+use crate::preference::{
+    CandidateSet, ClassSpeed, GangNote, JobKey, JobOrigin, Method, Note, Preference, StartRank,
+    TaskRow,
+};
+use phalanx_core::limits::CANDIDATE_SETS_MAX;
+use phalanx_core::number::as_f64;
+use phalanx_core::snapshot::Snapshot;
+use phalanx_methods::gang::{self, Explain, JobTerms, Problem};
+use phalanx_methods::learn::{Exploration, variance_proxy};
+
+/// Classes whose index differs by less are equally good.
+const SAME: f64 = 0.02;
+
+/// Job classes of one plan.
+const JOB_CLASSES_MAX: usize = 4096;
+
+/// Preferences for jobs that no plan has seen, by job class: those that the types of the jobs
+/// that Slurm remembers have. Where these disagree there is none.
+pub(super) fn class_preferences(inputs: &Inputs<'_>, model: &Model<'_>) -> Vec<Preference> {
+    let by = inputs.beliefs.job_class_rule();
+    let mut types: BTreeMap<JobKey, BTreeSet<String>> = BTreeMap::new();
+    for job in &inputs.snapshot.jobs {
+        if job.shape.left_to_slurm.is_none() && types.len() < JOB_CLASSES_MAX {
+            let key = by.key(JobOrigin::of(job), &job.shape);
+            types.entry(key).or_default().insert(inputs.beliefs.job_type(job));
+        }
+    }
+    let mut sets: HashMap<Vec<usize>, CandidateSet> = HashMap::new();
+    let mut preferences = Vec::new();
+    for (key, names) in types {
+        let Some((ranked, name)) = agreed(inputs, model, names) else { continue };
+        let speeds = speeds_of(inputs, model, &name);
+        let note = GangNote { job_type: name, speeds, ..GangNote::default() };
+        let set = |set| set_of(model, &mut sets, set);
+        preferences.push(Preference {
+            key,
+            method: Method::Gang,
+            sets: ranked.into_iter().map(set).take(CANDIDATE_SETS_MAX).collect(),
+            required: false,
+            made_ms: inputs.now_ms,
+            note: Note::Gang(note),
+        });
+    }
+    preferences
+}
+
+/// The preference that all of these types share that have any, and one of the types.
+fn agreed(
+    inputs: &Inputs<'_>,
+    model: &Model<'_>,
+    names: BTreeSet<String>,
+) -> Option<(Vec<Vec<usize>>, String)> {
+    let mut wished: Option<(Vec<Vec<usize>>, String)> = None;
+    for name in names {
+        let known = model.classes.iter().enumerate().filter_map(|(class, text)| {
+            let belief = inputs.beliefs.belief(&name, text);
+            (belief.count > 0.0).then_some((belief.speed, class))
+        });
+        let sets = by_rank(known.collect());
+        match &wished {
+            _ if sets.is_empty() => {}
+            None => wished = Some((sets, name)),
+            Some((others, _)) if *others == sets => {}
+            Some(_) => return None,
+        }
+    }
+    wished
+}
+
+fn speeds_of(inputs: &Inputs<'_>, model: &Model<'_>, name: &str) -> Vec<ClassSpeed> {
+    let one = |class: &String| {
+        let belief = inputs.beliefs.belief(name, class);
+        let speed = (belief.count > 0.0).then_some(belief.speed);
+        ClassSpeed { nodes: class.clone(), speed, runs: belief.count, reserved_for: None }
+    };
+    let mut speeds: Vec<ClassSpeed> = model.classes.iter().map(one).collect();
+    best_first(&mut speeds);
+    speeds
+}
+
+fn best_first(speeds: &mut [ClassSpeed]) {
+    speeds.sort_by(|a, b| b.speed.unwrap_or(0.0).total_cmp(&a.speed.unwrap_or(0.0)));
+}
+
+/// Sets of equally good classes, best first, without the last: it is what is
+/// left. Empty if all are equally good.
+fn by_rank(mut ranked: Vec<(f64, usize)>) -> Vec<Vec<usize>> {
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let mut sets: Vec<Vec<usize>> = Vec::new();
+    let mut top = f64::INFINITY;
+    for (index, class) in ranked {
+        let same = index >= top - SAME * top.abs() || index >= top;
+        match sets.last_mut() {
+            Some(last) if same => last.push(class),
+            _ => {
+                top = index;
+                sets.push(vec![class]);
+            }
+        }
+    }
+    sets.pop();
+    for set in &mut sets {
+        set.sort_unstable();
+    }
+    sets
+}
+
+/// The nodes of these classes, one list for all jobs.
+fn set_of(
+    model: &Model<'_>,
+    sets: &mut HashMap<Vec<usize>, CandidateSet>,
+    set: Vec<usize>,
+) -> CandidateSet {
+    let make = |set: &Vec<usize>| {
+        let nodes = (0u32..).zip(&model.class_of).filter(|(_, c)| set.contains(c));
+        let names: Vec<&str> =
+            set.iter().filter_map(|c| model.classes.get(*c)).map(String::as_str).collect();
+        CandidateSet {
+            name: names.join(", ").into(),
+            nodes: nodes.map(|(node, _)| node).collect::<Vec<u32>>().into(),
+            quota: None,
+        }
+    };
+    sets.entry(set.clone()).or_insert_with(|| make(&set)).clone()
+}
+
+struct Maker<'m, 'a> {
+    model: &'m Model<'a>,
+    problem: &'m Problem,
+    snapshot: &'m Snapshot,
+    exploration: Exploration,
+    made_ms: u64,
+    /// Nodes of sets of classes, shared by all jobs.
+    sets: HashMap<Vec<usize>, CandidateSet>,
+    /// (type, class) that a job of this plan is sent to explore.
+    exploring: BTreeSet<(usize, usize)>,
+    preferences: Vec<Preference>,
+    notes: Vec<(u32, Note)>,
+}
+
+/// Preferences of all gangs, and notes of the jobs that get none. `places` and the
+/// problem's jobs are in the order of the gangs.
+pub(super) fn make(
+    inputs: &Inputs<'_>,
+    model: &Model<'_>,
+    problem: &Problem,
+    places: &[Vec<u32>],
+    explain: Option<&Explain>,
+) -> (Vec<Preference>, Vec<(u32, Note)>) {
+    let terms: HashMap<&str, &JobTerms> =
+        explain.iter().flat_map(|e| &e.jobs).map(|t| (t.job.as_str(), t)).collect();
+    let tasks = model.gangs.iter().map(Gang::tasks).max().unwrap_or(1);
+    let mut maker = Maker {
+        model,
+        problem,
+        snapshot: inputs.snapshot,
+        exploration: Exploration {
+            growth: growth(inputs.settings),
+            bonus_scale: inputs.settings.bonus_scale,
+            slot: as_f64(inputs.beliefs.runs().saturating_add(1)),
+            m: as_f64(tasks),
+        },
+        made_ms: inputs.now_ms,
+        sets: HashMap::new(),
+        exploring: BTreeSet::new(),
+        preferences: Vec::new(),
+        notes: Vec::new(),
+    };
+    for ((gang, job), nodes) in model.gangs.iter().zip(&problem.jobs).zip(places) {
+        if gang.copy == 0 {
+            maker.add(gang, job, nodes, terms.get(job.id.as_str()).copied());
+        }
+    }
+    (maker.preferences, maker.notes)
+}
+
+/// The start order: jobs that the plan starts now first, each part in queue order.
+pub(super) fn start_order(model: &Model<'_>, places: &[Vec<u32>]) -> Vec<StartRank> {
+    let (mut first, mut later) = (Vec::new(), Vec::new());
+    for (gang, nodes) in model.gangs.iter().zip(places) {
+        let ids = gang.parts.iter().map(|part| part.job.id);
+        if nodes.is_empty() { later.extend(ids) } else { first.extend(ids) }
+    }
+    let mut seen = BTreeSet::new();
+    let sequence = first.into_iter().chain(later).filter(|id| seen.insert(*id));
+    (0u32..).zip(sequence).map(|(rank, job_id)| StartRank { job_id, rank }).collect()
+}
+
+impl Maker<'_, '_> {
+    fn add(&mut self, gang: &Gang<'_>, job: &gang::Job, nodes: &[u32], terms: Option<&JobTerms>) {
+        let mut left = nodes;
+        let rows = self.task_terms(gang, job, nodes, terms);
+        for part in &gang.parts {
+            let (own, rest) = left.split_at((part.nodes as usize).min(left.len()));
+            left = rest;
+            let note = Note::Gang(self.note(gang, part, terms, &rows));
+            let sets = self.sets(gang, part, nodes, own);
+            if sets.is_empty() {
+                self.notes.push((part.job.id, note));
+                continue;
+            }
+            let key = match part.job.array_job_id {
+                Some(array) if part.job.array_task_id.is_none() => JobKey::Array(array),
+                _ => JobKey::Job(part.job.id),
+            };
+            let (method, made_ms) = (Method::Gang, self.made_ms);
+            self.preferences.push(Preference { key, method, sets, required: false, made_ms, note });
+        }
+    }
+
+    /// The candidate sets of a part, best first; `own` of the gang's `nodes` are its own.
+    fn sets(
+        &mut self,
+        gang: &Gang<'_>,
+        part: &Part<'_>,
+        nodes: &[u32],
+        own: &[u32],
+    ) -> Vec<CandidateSet> {
+        let het = gang.parts.len() > 1;
+        let mut sets = Vec::with_capacity(CANDIDATE_SETS_MAX);
+        // One node among equal ones: the balance method chooses better.
+        if part.nodes > 1 || het {
+            sets.extend(planned(own));
+        }
+        if !het {
+            sets.extend(self.classes(part));
+        } else if !nodes.is_empty() {
+            sets.extend(self.classes(part).into_iter().map(|set| without(&set, nodes)));
+        }
+        sets.truncate(CANDIDATE_SETS_MAX);
+        sets
+    }
+
+    fn task_terms(
+        &self,
+        gang: &Gang<'_>,
+        job: &gang::Job,
+        nodes: &[u32],
+        terms: Option<&JobTerms>,
+    ) -> Vec<TaskRow> {
+        match terms {
+            Some(terms) => terms::planned(self.model, self.snapshot, gang, nodes, terms),
+            None => terms::possible(self.model, gang, self.problem, &job.tasks, &self.exploration),
+        }
+    }
+
+    /// The classes that the job may use, best first, if they differ.
+    fn classes(&mut self, part: &Part<'_>) -> Vec<CandidateSet> {
+        let mut ranked: Vec<(f64, usize)> = Vec::new();
+        for &class in self.model.classes_of(part.place) {
+            ranked.push((self.index(part, class), class));
+        }
+        let sets = by_rank(ranked);
+        sets.into_iter().map(|set| set_of(self.model, &mut self.sets, set)).collect()
+    }
+
+    /// Optimistic speed; an untried class goes first, for one job at a time, unless it is reserved
+    /// for others.
+    fn index(&mut self, part: &Part<'_>, class: usize) -> f64 {
+        let belief = self.model.estimate(part, class);
+        if !self.exploration.is_on() {
+            return belief.speed;
+        }
+        if belief.count > 0.0 {
+            return belief.speed + variance_proxy(self.exploration.g(), belief.count).sqrt();
+        }
+        let first = self.exploring.insert((part.job_type, class));
+        if first { f64::MAX } else { belief.speed }
+    }
+
+    fn note(
+        &self,
+        gang: &Gang<'_>,
+        part: &Part<'_>,
+        terms: Option<&JobTerms>,
+        rows: &[TaskRow],
+    ) -> GangNote {
+        let mut speeds: Vec<ClassSpeed> = Vec::new();
+        for &class in self.model.classes_of(part.place) {
+            let belief = self.model.belief(part, class);
+            speeds.push(ClassSpeed {
+                nodes: self.model.classes.get(class).cloned().unwrap_or_default(),
+                speed: (belief.count > 0.0).then_some(belief.speed),
+                runs: belief.count,
+                reserved_for: self.model.reserved_for(part, class),
+            });
+        }
+        best_first(&mut speeds);
+        GangNote {
+            job_type: self.model.types.get(part.job_type).cloned().unwrap_or_default(),
+            tasks: gang.tasks(),
+            value: terms.map(|t| t.value),
+            cost: terms.map(|t| t.cost),
+            bonus: terms.map(|t| t.bonus),
+            index: terms.map(|t| t.index),
+            untried: terms.map_or(0, |t| t.untried_edges),
+            speeds,
+            task_terms: rows.to_vec(),
+        }
+    }
+}
+
+fn planned(nodes: &[u32]) -> Option<CandidateSet> {
+    if nodes.is_empty() {
+        return None;
+    }
+    let mut nodes = nodes.to_vec();
+    nodes.sort_unstable();
+    Some(CandidateSet { name: Arc::from("planned"), nodes: nodes.into(), quota: None })
+}
+
+/// A class less the nodes planned for the gang's other components.
+fn without(set: &CandidateSet, taken: &[u32]) -> CandidateSet {
+    let left: Vec<u32> = set.nodes.iter().copied().filter(|n| !taken.contains(n)).collect();
+    CandidateSet { name: Arc::clone(&set.name), nodes: left.into(), quota: None }
+}

@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The choice of nodes for one job, made at the moment Slurm asks.
+//!
+//! A [`Placer`] joins the exact usage of the nodes ([`Cluster`]) with the
+//! balance engine. It turns a request in Slurm's terms into what each node
+//! must give, lets the engine choose among the candidates, and falls back to
+//! an uneven split where the user left the number of nodes open.
+
+mod dims;
+#[cfg(test)]
+mod tests;
+mod uneven;
+mod unfit;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, vector};
+use serde::{Deserialize, Serialize};
+pub use uneven::{capacity, may_split_otherwise};
+use unfit::Unfit;
+
+use crate::attribution::Demand;
+use crate::cluster::{Cluster, RunningJob, Table};
+use crate::usage::NodeUsage;
+use phalanx_core::shape::{LeftToSlurm, Need, Shape};
+use phalanx_core::{Amount, NodeIdx, NodeSet};
+use phalanx_methods::balance::{
+    Decision, Engine, EngineError, NoImprovement, Outcome, Params, Request,
+};
+
+/// Chosen nodes whose terms are kept.
+const TERMS_MAX: usize = 16;
+
+/// A licence pool as the last poll saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// Name without `license/`.
+    pub name: Arc<str>,
+    /// Configured.
+    pub total: u64,
+    /// In use.
+    pub used: u64,
+}
+
+/// Parameters of the balance method, by dimension name.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Tuning {
+    /// Everything but the weights, which depend on the cluster's dimensions.
+    pub params: Params,
+    /// Relative initial weights; empty means all equal.
+    pub initial_weights: BTreeMap<String, f64>,
+    /// Choose among all candidates, not among those of the least Weight in
+    /// slurm.conf that hold the job.
+    pub ignore_node_weight: bool,
+    /// Longest time that a job waits for preferred nodes where its method requires them; `None`:
+    /// not at all.
+    pub preference_hold_ms: Option<u64>,
+    /// Level of each node by name, 0 the best, by what was measured there: of
+    /// nodes of one Weight those of the least levels that hold the job are
+    /// compared. One without a level comes last. Empty: no levels.
+    pub levels: Arc<BTreeMap<Arc<str>, u32>>,
+}
+
+/// A decision for one job.
+#[derive(Debug, Clone)]
+pub struct Placement {
+    /// Node indexes, ascending.
+    pub nodes: Vec<u32>,
+    /// Candidates that Slurm offered.
+    pub candidates: usize,
+    /// Amounts that each of the nodes gives, in the same order.
+    pub needs: Vec<Need>,
+    /// Scores, weights, runner-up.
+    pub decision: Decision,
+    /// Terms of the scores of the first chosen nodes, and last of the score
+    /// of the runner-up; empty in mode seed.
+    pub terms: Vec<(NodeIdx, Terms)>,
+}
+
+/// Named terms of a score.
+pub type Terms = Vec<(&'static str, f64)>;
+
+/// Chosen nodes, what each gives, and the decision.
+type Split = (Vec<u32>, Vec<Need>, Decision);
+
+/// Reason why there is no placement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoPlacement {
+    /// The request has an option that is left to Slurm.
+    Left(LeftToSlurm),
+    /// Too few candidates have enough free now.
+    NoFit,
+    /// Waiting for a node that it improves.
+    Held,
+    /// Its array waits for its first plan.
+    Unplanned,
+    /// The candidate set is not of this node table.
+    OtherTable,
+}
+
+/// Usage and engine, kept in step.
+#[derive(Debug)]
+pub struct Placer {
+    cluster: Cluster,
+    engine: Engine,
+    dims: Vec<Arc<str>>,
+    pools: Vec<Pool>,
+    pending: Demand,
+    memory_tracked: bool,
+    tuning: Tuning,
+    mask: NodeSet,
+    amounts: Vec<Amount>,
+    unfit: Unfit,
+    /// Nodes up to each class of Weight and level, lightest first; empty if all
+    /// are of one class.
+    up_to_class: Vec<NodeSet>,
+    /// Nodes of one change; kept for its capacity.
+    touched: Vec<usize>,
+}
+
+impl Placer {
+    /// Joins a cluster and a tuning. `memory_tracked`: memory is a consumable
+    /// resource (`CR_*_Memory`); else it is no dimension.
+    ///
+    /// # Errors
+    /// The engine's, for parameters out of range.
+    pub fn new(
+        cluster: Cluster,
+        memory_tracked: bool,
+        tuning: Tuning,
+        pools: Vec<Pool>,
+    ) -> Result<Self, EngineError> {
+        let dims = dimension_names(&cluster, &pools);
+        let len = cluster.usages().len();
+        let mut placer = Self {
+            engine: Engine::new(
+                dims.len(),
+                &vec![Amount::ZERO; len * dims.len()],
+                Params::default(),
+            )?,
+            amounts: vec![Amount::ZERO; dims.len()],
+            mask: NodeSet::new(len),
+            unfit: Unfit::new(cluster.usages()),
+            up_to_class: Vec::new(),
+            touched: Vec::new(),
+            cluster,
+            dims,
+            pools,
+            pending: Demand::default(),
+            memory_tracked,
+            tuning,
+        };
+        placer.fill_engine()?;
+        Ok(placer)
+    }
+
+    fn fill_engine(&mut self) -> Result<(), EngineError> {
+        for (at, usage) in self.cluster.usages().iter().enumerate() {
+            let total = vector(self.dims.len(), self.memory_tracked, usage, |l| l.total);
+            let used = vector(self.dims.len(), self.memory_tracked, usage, |l| l.used);
+            self.engine.set_node(NodeIdx::new(at), &total, &used)?;
+        }
+        let first = self.dims.len() - self.pools.len();
+        for (dim, pool) in (first..).zip(&self.pools) {
+            let amount = Amount::saturating;
+            self.engine.set_cluster(dim, amount(pool.total), amount(pool.used))?;
+        }
+        self.tune(self.tuning.clone())?;
+        let pending = std::mem::take(&mut self.pending);
+        self.set_pending(pending)
+    }
+
+    /// Changes parameters and weights; usage stays.
+    ///
+    /// # Errors
+    /// The engine's; the old tuning then stays in force.
+    pub fn tune(&mut self, tuning: Tuning) -> Result<(), EngineError> {
+        let mut params = tuning.params.clone();
+        params.initial_weights = initial_weights(&self.dims, &tuning.initial_weights);
+        self.engine.set_params(params)?;
+        self.up_to_class = up_to_class(self.cluster.table(), &tuning);
+        self.tuning = tuning;
+        Ok(())
+    }
+
+    /// Replaces [`Tuning::levels`] alone: quick, because `up_to_class` was made
+    /// before from this very node table and these levels, by [`up_to_class`].
+    pub fn set_levels(&mut self, levels: Arc<BTreeMap<Arc<str>, u32>>, up_to_class: Vec<NodeSet>) {
+        self.tuning.levels = levels;
+        self.up_to_class = up_to_class;
+    }
+
+    /// Sets what the pending jobs lack and ask for.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn set_pending(&mut self, demand: Demand) -> Result<(), EngineError> {
+        let by_dim = |name| demand.lacks.get(name).copied().unwrap_or(0);
+        let in_order: Vec<u64> = self.dims.iter().map(by_dim).collect();
+        if let Some(gpu) = self.dims.iter().position(|name| &**name == GPU_DIM) {
+            self.engine.set_demand(CPU, gpu, &demand.gpus)?;
+        }
+        self.pending = demand;
+        self.engine.set_pending(&in_order)
+    }
+
+    /// Sets the licence pools.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn set_pools(&mut self, pools: Vec<Pool>) -> Result<(), EngineError> {
+        let same = pools.iter().map(|p| &p.name).eq(self.pools.iter().map(|p| &p.name));
+        self.pools = pools;
+        if same {
+            let first = self.dims.len() - self.pools.len();
+            for (dim, pool) in (first..).zip(&self.pools) {
+                let amount = Amount::saturating;
+                self.engine.set_cluster(dim, amount(pool.total), amount(pool.used))?;
+            }
+            return Ok(());
+        }
+        let cluster = std::mem::take(&mut self.cluster);
+        let pools = std::mem::take(&mut self.pools);
+        let pending = std::mem::take(&mut self.pending);
+        *self = Self::new(cluster, self.memory_tracked, self.tuning.clone(), pools)?;
+        self.set_pending(pending)
+    }
+
+    /// Usage and jobs.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The engine: weights, utilisation.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Whether memory is a consumable resource.
+    pub fn memory_tracked(&self) -> bool {
+        self.memory_tracked
+    }
+
+    /// Licence pools.
+    pub fn pools(&self) -> &[Pool] {
+        &self.pools
+    }
+
+    /// Sets where the next poll begins, see [`Engine::poll_start`].
+    pub fn set_poll_start(&mut self, start: usize) {
+        self.engine.set_poll_start(start);
+    }
+
+    /// Names of the engine's dimensions: `cpu`, `mem`, `gres/KIND`,
+    /// `license/NAME`.
+    pub fn dims(&self) -> &[Arc<str>] {
+        &self.dims
+    }
+
+    /// Configured and in use of a dimension over the cluster.
+    pub fn dimension_level(&self, dim: usize) -> (u64, u64) {
+        let first_pool = self.dims.len() - self.pools.len();
+        if let Some(pool) = dim.checked_sub(first_pool).and_then(|i| self.pools.get(i)) {
+            return (pool.total, pool.used);
+        }
+        let level = |usage: &NodeUsage| match dim {
+            CPU => usage.cpus,
+            MEM => usage.memory_mb,
+            kind => usage.kinds.get(kind - KINDS).copied().unwrap_or_default(),
+        };
+        let sum = |(total, used): (u64, u64), usage: &NodeUsage| {
+            (total + level(usage).total, used + level(usage).used)
+        };
+        self.cluster.usages().iter().fold((0, 0), sum)
+    }
+
+    /// The demand of the pending jobs, as set.
+    pub fn pending(&self) -> &Demand {
+        &self.pending
+    }
+
+    /// The job now holds exactly this.
+    pub fn set_job(&mut self, job: RunningJob) {
+        let (engine, dims, tracked) = (&mut self.engine, self.dims.len(), self.memory_tracked);
+        let touched = &mut self.touched;
+        self.cluster.set_job(job, |change| {
+            touched.push(follow(engine, dims, tracked, change));
+        });
+        self.note_touched();
+    }
+
+    /// The job gave everything back.
+    pub fn end_job(&mut self, id: u32) -> bool {
+        let (engine, dims, tracked) = (&mut self.engine, self.dims.len(), self.memory_tracked);
+        let touched = &mut self.touched;
+        let known = self.cluster.end_job(id, |change| {
+            touched.push(follow(engine, dims, tracked, change));
+        });
+        self.note_touched();
+        known
+    }
+
+    fn note_touched(&mut self) {
+        for node in self.touched.drain(..) {
+            if let Some(usage) = self.cluster.usages().get(node) {
+                self.unfit.set(node, usage);
+            }
+        }
+    }
+
+    /// Whether a job that waits for `held_ms` may be held back any longer.
+    pub fn may_hold(&self, held_ms: u64) -> bool {
+        let params = &self.tuning.params;
+        params.no_improvement == NoImprovement::Hold
+            && params.hold_max_ms.is_none_or(|max| held_ms < max)
+    }
+
+    /// Whether a job may wait for its preferred nodes, by the balance method's setting or by that
+    /// of its own method.
+    pub fn may_wait_for_preference(&self, held_ms: u64) -> bool {
+        self.may_hold(held_ms) || self.preference_may_hold(held_ms)
+    }
+
+    /// Whether a job may wait for its preferred nodes by the setting of its own method.
+    pub fn preference_may_hold(&self, held_ms: u64) -> bool {
+        self.tuning.preference_hold_ms.is_some_and(|limit| held_ms < limit)
+    }
+
+    /// Makes the next decisions fast again; they are the same without. To be
+    /// called when no answer is waited for.
+    pub fn maintain(&mut self) {
+        self.engine.maintain();
+    }
+
+    /// Chooses the nodes of a job among the candidates. `candidates` are the words of a
+    /// bitmap over the node table; `held_ms` is how long it waits already.
+    ///
+    /// # Errors
+    /// A reason why there is no placement.
+    pub fn decide(
+        &mut self,
+        shape: &Shape,
+        candidates: &[u64],
+        held_ms: u64,
+    ) -> Result<Placement, NoPlacement> {
+        if let Some(why) = shape.left_to_slurm {
+            return Err(NoPlacement::Left(why));
+        }
+        if candidates.len() != self.cluster.usages().len().div_ceil(64) {
+            return Err(NoPlacement::OtherTable);
+        }
+        self.mask.assign_words(candidates);
+        let count = self.mask.count();
+        let classes = self.up_to_class.len();
+        let mut placed = Err(NoPlacement::NoFit);
+        // Slurm takes the lightest nodes that hold the job; so does this.
+        for class in 0..classes.max(1) {
+            placed = self.split(shape, candidates, (classes > 0).then_some(class), held_ms);
+            if !matches!(placed, Err(NoPlacement::NoFit)) {
+                break;
+            }
+        }
+        let (nodes, needs, decision) = placed?;
+        let terms = self.terms(&nodes, &needs, &decision);
+        Ok(Placement { nodes, candidates: count, needs, decision, terms })
+    }
+
+    /// Evenly, else unevenly, among the candidates of a class of Weight.
+    fn split(
+        &mut self,
+        shape: &Shape,
+        candidates: &[u64],
+        class: Option<usize>,
+        held_ms: u64,
+    ) -> Result<Split, NoPlacement> {
+        self.offer(candidates, class);
+        match self.even_split(shape, shape.wanted_nodes(), held_ms) {
+            Err(NoPlacement::NoFit) if may_split_otherwise(shape) => {
+                self.offer(candidates, class);
+                self.other_split(shape, shape.wanted_nodes(), held_ms)
+            }
+            other => other,
+        }
+    }
+
+    fn offer(&mut self, candidates: &[u64], class: Option<usize>) {
+        self.mask.assign_words(candidates);
+        if let Some(light) = class.and_then(|class| self.up_to_class.get(class)) {
+            self.mask.intersect_with(light);
+        }
+    }
+
+    fn terms(
+        &mut self,
+        nodes: &[u32],
+        needs: &[Need],
+        decision: &Decision,
+    ) -> Vec<(NodeIdx, Terms)> {
+        let mut terms = Vec::new();
+        let chosen = nodes.iter().zip(needs).take(TERMS_MAX);
+        let runner_up = decision.runner_up.iter().map(|r| r.choice.node.raw());
+        let pairs: Vec<(u32, &Need)> = chosen
+            .map(|(node, need)| (*node, need))
+            .chain(runner_up.filter_map(|node| Some((node, needs.first()?))))
+            .collect();
+        for (node, need) in pairs {
+            if self.fill_amounts(need).is_ok() {
+                let of = self.engine.score_terms(node as usize, &self.amounts, &decision.weights);
+                terms.push((NodeIdx::from(node), of));
+            }
+        }
+        terms
+    }
+
+    /// Places the same share on each of `nodes` nodes.
+    fn even_split(
+        &mut self,
+        shape: &Shape,
+        nodes: u32,
+        held_ms: u64,
+    ) -> Result<Split, NoPlacement> {
+        let need = shape.need(nodes);
+        self.unfit.drop_from(&mut self.mask, &need);
+        self.fill_amounts(&need)?;
+        let request = Request {
+            amounts: &self.amounts,
+            nodes: nodes as usize,
+            whole_node: need.whole,
+            held_ms,
+            runner_up: true,
+        };
+        let decided = self.engine.decide(&self.mask, &request);
+        let decision = decided.map_err(|_| NoPlacement::NoFit)?;
+        match &decision.outcome {
+            Outcome::Placed(choices) => {
+                let mut chosen: Vec<u32> = choices.iter().map(|c| c.node.raw()).collect();
+                chosen.sort_unstable();
+                let needs = vec![need; chosen.len()];
+                Ok((chosen, needs, decision))
+            }
+            Outcome::NoFit { .. } => Err(NoPlacement::NoFit),
+            Outcome::Held => Err(NoPlacement::Held),
+        }
+    }
+
+    fn fill_amounts(&mut self, need: &Need) -> Result<(), NoPlacement> {
+        self.amounts.fill(Amount::ZERO);
+        let mut set = |dim: usize, value: u64| {
+            let slot = self.amounts.get_mut(dim).ok_or(NoPlacement::NoFit)?;
+            *slot = slot.saturating_add(Amount::saturating(value));
+            Ok(())
+        };
+        set(CPU, need.cpus)?;
+        if self.memory_tracked {
+            set(MEM, need.memory_mb)?;
+        }
+        for &(kind, _, count) in &need.gres {
+            set(KINDS + kind as usize, count)?;
+        }
+        Ok(())
+    }
+}
+
+/// Nodes up to each class of Weight and level, lightest first; empty if all are
+/// of one class.
+#[must_use]
+pub fn up_to_class(table: &Table, tuning: &Tuning) -> Vec<NodeSet> {
+    let nodes = &table.nodes;
+    let mut by_class: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
+    for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.name.is_empty()) {
+        let weight = if tuning.ignore_node_weight { 0 } else { node.weight };
+        let level = match tuning.levels.is_empty() {
+            true => 0,
+            false => tuning.levels.get(&node.name).copied().unwrap_or(u32::MAX),
+        };
+        by_class.entry((weight, level)).or_default().push(at);
+    }
+    if by_class.len() < 2 {
+        return Vec::new();
+    }
+    let mut up_to = NodeSet::new(nodes.len());
+    let add = |members: Vec<usize>| {
+        for at in members {
+            up_to.insert(NodeIdx::new(at));
+        }
+        up_to.clone()
+    };
+    by_class.into_values().map(add).collect()
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Reasons of a node preference, for explanations.
+
+use serde::{Deserialize, Serialize};
+
+use crate::bag::WattsFrom;
+
+/// Learned speed of a gang's type on one class of nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClassSpeed {
+    /// Class of nodes.
+    pub nodes: String,
+    /// Mean speed, 1 on the best class; absent when never tried there.
+    pub speed: Option<f64>,
+    /// Runs behind it, those under way included.
+    pub runs: f64,
+    /// GRES that the gang does not ask for and others do: the class is reserved for them, counts as
+    /// somewhat slower and is not explored.
+    #[serde(default, rename = "kept_for")]
+    pub reserved_for: Option<String>,
+}
+
+/// Terms that each of some equal tasks of a gang adds to the objective, in units of the mean
+/// payment of a task of the plan.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TaskRow {
+    /// Component of the het job; 0 for any other job.
+    pub component: u32,
+    /// Tasks that the plan starts on `nodes`; 0: it starts none now, these are the terms of a
+    /// task by itself on this class of nodes.
+    pub tasks: u64,
+    /// Planned nodes, as a hostlist.
+    pub nodes: String,
+    /// Class of the nodes.
+    pub class: String,
+    /// Believed speed, 1 on the best class; absent when never tried there.
+    pub speed: Option<f64>,
+    /// Runs behind it, those under way included.
+    pub runs: f64,
+    /// As in [`ClassSpeed`].
+    #[serde(default, rename = "kept_for")]
+    pub reserved_for: Option<String>,
+    /// Payment times the speed that the plan uses; 0 when never tried and not reserved.
+    pub value: f64,
+    /// Maintenance cost.
+    pub cost: f64,
+    /// Share of the plan's exploration bonus, or the task's own; 0 when never tried, which goes
+    /// before any index.
+    pub bonus: f64,
+    /// value - cost + bonus.
+    pub index: f64,
+}
+
+/// Terms of a gang in the objective (`methods.md` section 1, formulas 5 to 13).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct GangNote {
+    /// Job type that the speeds were learned for.
+    pub job_type: String,
+    /// Tasks of the gang.
+    pub tasks: u64,
+    /// Expected value where it was planned; absent while it waits.
+    pub value: Option<f64>,
+    /// Maintenance cost.
+    pub cost: Option<f64>,
+    /// Share of the exploration bonus.
+    pub bonus: Option<f64>,
+    /// Edges never tried.
+    pub untried: u64,
+    /// value - cost + bonus.
+    #[serde(default)]
+    pub index: Option<f64>,
+    /// Known speeds, best first.
+    pub speeds: Vec<ClassSpeed>,
+    /// The terms task by task, of all components.
+    #[serde(default)]
+    pub task_terms: Vec<TaskRow>,
+}
+
+/// Input of a data-parallel job and the plan for it (`methods.md` section 2).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DataNote {
+    /// The declaration.
+    pub input: String,
+    /// Files of the input.
+    pub files: u64,
+    /// Blocks of the input.
+    pub blocks: u64,
+    /// Bytes of the input.
+    pub bytes: u64,
+    /// Splits that it is cut into.
+    pub splits: u64,
+    /// Blocks that nobody can read now.
+    pub unreadable: u64,
+    /// Hosts of blocks that are no nodes of Slurm.
+    pub unmapped: Vec<String>,
+    /// Warnings to the user.
+    pub warnings: Vec<String>,
+    /// Why there is no plan; the job is placed as if it read nothing.
+    pub error: Option<String>,
+    /// Planned nodes, as a hostlist; empty if none.
+    pub nodes: String,
+    /// Planned start, ms from when it was made.
+    pub start_ms: Option<f64>,
+    /// Planned end.
+    pub end_ms: Option<f64>,
+    /// Part of the bytes that is read where it lies.
+    pub local_share: Option<f64>,
+    /// Megabytes that other nodes send.
+    pub remote_mb: Option<f64>,
+    /// End of the last data job of the plan.
+    pub makespan_ms: Option<f64>,
+    /// No plan ends earlier.
+    pub bound_ms: Option<f64>,
+    /// MB/s of one core that was reckoned with.
+    pub speed_mb_per_s: f64,
+    /// Runs behind that speed; 0: it is the configured one.
+    pub speed_runs: u64,
+    /// Attenuation of that speed when the job has n cores: `linear alpha=A`, `amdahl beta=B` or
+    /// `table f(N)=F`, the last of the table.
+    pub attenuation: String,
+}
+
+/// One class of nodes in an array's split.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BagShare {
+    /// Class of nodes.
+    pub nodes: String,
+    /// Waiting tasks that are to run there.
+    pub tasks: u64,
+    /// Expected seconds of one.
+    pub seconds: f64,
+    /// Runs behind that; 0: taken from other classes.
+    pub runs: f64,
+    /// Its power above idle, watts.
+    pub watts: f64,
+    /// Source of that figure.
+    pub watts_from: WattsFrom,
+}
+
+/// One array in a plan of bags (`methods.md` section 4).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BagRow {
+    /// Array job id.
+    pub array: u32,
+    /// Class that times and energies were learned for.
+    pub job_class: String,
+    /// Tasks that have not started.
+    pub pending: u64,
+    /// Tasks under way.
+    pub running: u64,
+    /// Money of one task.
+    pub price: f64,
+    /// Money of the waiting tasks that the plan starts.
+    pub revenue: f64,
+    /// Their energy above idle, joules.
+    pub energy_j: f64,
+    /// Its price does not cover its energy anywhere.
+    pub loss: bool,
+    /// It waits for cheaper energy.
+    pub waits: bool,
+    /// Split over the classes of nodes that it may use.
+    pub shares: Vec<BagShare>,
+}
+
+/// Reasons of the preference of an array.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BagNote {
+    /// The array in its plan.
+    pub bag: BagRow,
+    /// Money per kWh.
+    pub energy_price_kwh: f64,
+    /// Profit that the whole plan promises.
+    pub profit_per_hour: Option<f64>,
+}
+
+/// Reasons of a preference, for explanations.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Note {
+    /// Nothing to explain.
+    #[default]
+    None,
+    /// Explanation of the gang method.
+    Gang(GangNote),
+    /// Explanation of the bisect method.
+    Data(DataNote),
+    /// Explanation of the bag method.
+    Bag(Box<BagNote>),
+}

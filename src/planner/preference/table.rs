@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The preferences in force, on the node table that they were made for.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::{CandidateSet, JobClassRule, JobKey, Method, Preference, Question};
+use crate::cluster::Table;
+use phalanx_core::limits::{CANDIDATE_SETS_MAX, PREFERENCES_MAX};
+use phalanx_core::snapshot::Snapshot;
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) preference: Arc<Preference>,
+    /// Tasks started in each set since the table was made.
+    pub(super) taken: Vec<u32>,
+}
+
+/// Preferences of a table as plain data, each with the tasks started in its sets.
+pub type Rows = Vec<(Arc<Preference>, Vec<u32>)>;
+
+/// The preferences of one method, on the node table that they were made for.
+#[derive(Debug)]
+pub struct PreferenceTable {
+    pub(super) table: Arc<Table>,
+    pub(super) by_job: HashMap<JobKey, Entry>,
+    /// The rule behind its keys of job classes; `None` without any.
+    job_class_rule: Option<JobClassRule>,
+}
+
+impl PreferenceTable {
+    /// Everything in it, by key.
+    pub fn rows(&self) -> Rows {
+        let entries = self.by_job.values();
+        let mut rows: Rows =
+            entries.map(|e| (Arc::clone(&e.preference), e.taken.clone())).collect();
+        rows.sort_unstable_by_key(|(preference, _)| preference.key);
+        rows
+    }
+
+    /// The table with these rows, whose nodes are indexes of `table`.
+    pub fn of_rows(table: Arc<Table>, rows: Rows) -> Self {
+        let entry = |(preference, taken): (Arc<Preference>, Vec<u32>)| {
+            (preference.key, Entry { preference, taken })
+        };
+        let by_job: HashMap<_, _> = rows.into_iter().map(entry).collect();
+        Self::of_entries(table, by_job)
+    }
+
+    /// The node table that it was made for.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Puts a planner's answer on a node table. Nodes that the table does not
+    /// have are left out, as are preferences beyond [`PREFERENCES_MAX`].
+    pub fn new(table: Arc<Table>, snapshot: &Snapshot, preferences: Vec<Preference>) -> Self {
+        let renumber = Renumber::new(&table, snapshot);
+        let mut known = HashMap::new();
+        let mut by_job = HashMap::with_capacity(preferences.len().min(PREFERENCES_MAX));
+        for mut preference in preferences.into_iter().take(PREFERENCES_MAX) {
+            preference.sets.truncate(CANDIDATE_SETS_MAX);
+            for set in &mut preference.sets {
+                set.nodes = renumber.nodes(&set.nodes, &mut known);
+            }
+            let taken = vec![0; preference.sets.len()];
+            by_job.insert(preference.key, Entry { preference: Arc::new(preference), taken });
+        }
+        Self::of_entries(table, by_job)
+    }
+
+    pub(super) fn of_entries(table: Arc<Table>, by_job: HashMap<JobKey, Entry>) -> Self {
+        let job_class_rule = by_job.keys().find_map(JobClassRule::of);
+        Self { table, by_job, job_class_rule }
+    }
+
+    /// The preference of the job class of the question.
+    fn like(&self, ask: &Question<'_>) -> Option<&Entry> {
+        self.by_job.get(&self.job_class_rule?.key(ask.origin, &ask.shape))
+    }
+
+    /// Number of preferences.
+    pub fn len(&self) -> usize {
+        self.by_job.len()
+    }
+
+    /// Whether there is no preference.
+    pub fn is_empty(&self) -> bool {
+        self.by_job.is_empty()
+    }
+}
+
+/// From the snapshot's node indexes to those of a node table.
+struct Renumber {
+    /// `None` when both number the nodes alike.
+    to: Option<Vec<Option<u32>>>,
+}
+
+impl Renumber {
+    fn new(table: &Table, snapshot: &Snapshot) -> Self {
+        let own = snapshot.nodes.iter().map(|n| &n.name);
+        if own.clone().eq(table.nodes.iter().map(|n| &n.name)) {
+            return Self { to: None };
+        }
+        let index: BTreeMap<&str, u32> =
+            (0u32..).zip(&table.nodes).map(|(i, n)| (&*n.name, i)).collect();
+        Self { to: Some(own.map(|name| index.get(&**name).copied()).collect()) }
+    }
+
+    /// Lists are looked up by address, so that shared ones stay shared.
+    fn nodes(&self, nodes: &Arc<[u32]>, known: &mut HashMap<usize, Shared>) -> Arc<[u32]> {
+        let Some(to) = &self.to else { return Arc::clone(nodes) };
+        let address = nodes.as_ptr().addr();
+        if let Some(shared) = known.get(&address) {
+            return Arc::clone(&shared.new);
+        }
+        let mut new: Vec<u32> =
+            nodes.iter().filter_map(|&n| to.get(n as usize).copied().flatten()).collect();
+        new.sort_unstable();
+        let new: Arc<[u32]> = new.into();
+        let shared = Shared { _old: Arc::clone(nodes), new: Arc::clone(&new) };
+        known.insert(address, shared);
+        new
+    }
+}
+
+/// A list and its translation; holding the old one keeps its address taken.
+struct Shared {
+    _old: Arc<[u32]>,
+    new: Arc<[u32]>,
+}
+
+/// The preferences in force, by method.
+#[derive(Debug, Default)]
+pub struct Preferences {
+    pub(super) tables: BTreeMap<Method, PreferenceTable>,
+    /// Greatest job id that the latest plan knew.
+    pub(super) newest: Option<u32>,
+    pub(super) words: Vec<u64>,
+}
+
+impl Preferences {
+    /// The tables by method.
+    pub fn tables(&self) -> impl Iterator<Item = (Method, &PreferenceTable)> {
+        self.tables.iter().map(|(method, table)| (*method, table))
+    }
+
+    /// Greatest job id that the latest plan knew.
+    pub fn newest(&self) -> Option<u32> {
+        self.newest
+    }
+
+    /// Plans know the jobs up to this id now.
+    pub fn set_newest(&mut self, newest: Option<u32>) {
+        self.newest = newest;
+    }
+
+    /// Replaces the preferences of one method. The old ones are handed back, so
+    /// that they can be dropped where nobody waits.
+    pub fn replace(&mut self, method: Method, table: PreferenceTable) -> Option<PreferenceTable> {
+        if table.is_empty() {
+            self.tables.remove(&method)
+        } else {
+            self.tables.insert(method, table)
+        }
+    }
+
+    /// Plans know all jobs of this snapshot now.
+    pub fn saw(&mut self, snapshot: &Snapshot) {
+        self.newest = snapshot.jobs.iter().map(|job| job.id).max().or(Some(0));
+    }
+
+    /// Whether the question is of an array that no plan has seen yet.
+    pub(super) fn is_new_array(&self, ask: &Question<'_>) -> bool {
+        let plain = ask.shape.left_to_slurm.is_none() && ask.shape.wanted_nodes() == 1;
+        plain && ask.array_job_id.zip(self.newest).is_some_and(|(array, newest)| array > newest)
+    }
+
+    pub(super) fn find(&self, ask: &Question<'_>) -> Option<(&PreferenceTable, &Entry)> {
+        if self.tables.is_empty() {
+            return None;
+        }
+        let element = ask.array;
+        let keys = [
+            element.map(|(array, task)| JobKey::Element(array, task)),
+            Some(JobKey::Job(ask.job_id)),
+            ask.array_job_id.map(JobKey::Array),
+        ];
+        let tables = || self.tables.values();
+        let own = keys
+            .iter()
+            .flatten()
+            .find_map(|key| tables().find_map(|table| Some((table, table.by_job.get(key)?))));
+        // A preference for the job itself comes before that of its class.
+        let plain = ask.shape.left_to_slurm.is_none();
+        let like = || tables().find_map(|table| Some((table, table.like(ask)?)));
+        own.or_else(|| if plain { like() } else { None })
+    }
+
+    /// Whether a method has a preference for this very job.
+    pub(super) fn has_own(&self, method: Method, ask: &Question<'_>) -> bool {
+        let keys = [Some(JobKey::Job(ask.job_id)), ask.array_job_id.map(JobKey::Array)];
+        let table = self.tables.get(&method);
+        table.is_some_and(|t| keys.iter().flatten().any(|key| t.by_job.contains_key(key)))
+    }
+
+    /// A task started on these nodes: its array's quota there shrinks.
+    pub fn began(&mut self, array_job_id: u32, nodes: impl Iterator<Item = usize> + Clone) {
+        for table in self.tables.values_mut() {
+            let Some(entry) = table.by_job.get_mut(&JobKey::Array(array_job_id)) else { continue };
+            let inside = |set: &CandidateSet| {
+                let has = |node| u32::try_from(node).is_ok_and(|n| has(&set.nodes, n));
+                nodes.clone().all(has)
+            };
+            let at = entry.preference.sets.iter().position(inside);
+            if let Some(taken) = at.and_then(|at| entry.taken.get_mut(at)) {
+                *taken = taken.saturating_add(1);
+            }
+        }
+    }
+}
+
+fn has(sorted: &[u32], node: u32) -> bool {
+    sorted.binary_search(&node).is_ok()
+}

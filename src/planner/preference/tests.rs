@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Tests of preferences: sets in order, quotas, waiting, other node tables.
+
+use std::borrow::Cow;
+
+use super::*;
+use crate::cluster::{Cluster, Held, RunningJob, Table, TableNode};
+use crate::place::{NoPlacement, Placement, Placer, Tuning};
+use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
+use phalanx_core::shape::{LeftToSlurm, Shape};
+use phalanx_core::snapshot::{Builder, Node, Snapshot};
+use phalanx_methods::balance::{NoImprovement, Params};
+use phalanx_methods::learn::CLASS_BY_DEFAULT;
+
+fn table(names: &[&str]) -> Table {
+    let node = |name: &&str| TableNode {
+        name: (*name).into(),
+        cpus: 8,
+        threads: 1,
+        weight: 1,
+        ..TableNode::default()
+    };
+    Table { nodes: names.iter().map(node).collect(), ..Table::default() }
+}
+
+fn placer(tuning: Tuning) -> Placer {
+    let cluster = Cluster::new(table(&["a", "b", "c", "d"]));
+    Placer::new(cluster, false, tuning, Vec::new()).unwrap()
+}
+
+fn snapshot(names: &[&str]) -> Snapshot {
+    let mut builder = Builder::default();
+    let node = |n: &&str| Node { name: (*n).into(), cpus: 8, ..Node::default() };
+    builder.nodes(names.iter().map(node).collect()).unwrap();
+    builder.build(1, 1).unwrap()
+}
+
+fn set(nodes: &[u32], quota: Option<u32>) -> CandidateSet {
+    CandidateSet { name: "t".into(), nodes: nodes.into(), quota }
+}
+
+fn preference(key: JobKey, sets: Vec<CandidateSet>) -> Preference {
+    Preference { key, method: Method::Gang, sets, required: false, made_ms: 1, note: Note::None }
+}
+
+fn preferences(placer: &Placer, list: Vec<Preference>) -> Preferences {
+    let mut preferences = Preferences::default();
+    let names = snapshot(&["a", "b", "c", "d"]);
+    let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), &names, list);
+    preferences.replace(Method::Gang, table);
+    preferences
+}
+
+fn shape(nodes: u32, cpus: u32) -> Shape {
+    Shape {
+        min_nodes: nodes,
+        max_nodes: nodes,
+        req_nodes: nodes,
+        min_cpus: nodes * cpus,
+        ..Shape::default()
+    }
+}
+
+const ORIGIN: JobOrigin = JobOrigin { user_id: 5, account_key: 1, name_key: 3 };
+
+/// A question with its candidates and waits.
+#[derive(Clone)]
+struct Ask<'a> {
+    question: Question<'a>,
+    candidates: &'a [u64],
+    waits: Waits,
+}
+
+impl Ask<'_> {
+    fn of(&self, job_id: u32) -> Self {
+        Self { question: Question { job_id, ..self.question.clone() }, ..self.clone() }
+    }
+
+    fn held(&self, held_ms: u64) -> Self {
+        Self { waits: Waits { held_ms, ..self.waits }, ..self.clone() }
+    }
+}
+
+fn ask<'a>(shape: &'a Shape, candidates: &'a [u64], array: Option<u32>) -> Ask<'a> {
+    let question = Question {
+        job_id: 7,
+        array_job_id: array,
+        origin: ORIGIN,
+        shape: Cow::Borrowed(shape),
+        ..Question::default()
+    };
+    Ask { question, candidates, waits: Waits::default() }
+}
+
+fn decide(
+    placer: &mut Placer,
+    preferences: &mut Preferences,
+    ask: &Ask<'_>,
+) -> (Result<Placement, NoPlacement>, Option<PreferenceUse>) {
+    super::decide(placer, preferences, &ask.question, ask.candidates, ask.waits)
+}
+
+fn take(placer: &mut Placer, id: u32, node: usize, cpus: u64) {
+    let held = vec![Held { node, cpus, ..Held::default() }];
+    placer.set_job(RunningJob { id, held, ..RunningJob::default() });
+}
+
+#[test]
+fn the_first_set_with_room_decides_then_anything() {
+    let mut placer = placer(Tuning::default());
+    let sets = vec![set(&[2, 3], None), set(&[1, 2], None)];
+    let mut preferences = preferences(&placer, vec![preference(JobKey::Job(7), sets)]);
+    let two = shape(2, 8);
+    let (placed, seen) = decide(&mut placer, &mut preferences, &ask(&two, &[0b1111], None));
+    assert_eq!(placed.unwrap().nodes, [2, 3]);
+    assert_eq!(seen.unwrap().set, Some(0));
+    take(&mut placer, 1, 3, 1);
+    let (placed, seen) = decide(&mut placer, &mut preferences, &ask(&two, &[0b1111], None));
+    let (placed, seen) = (placed.unwrap(), seen.unwrap());
+    assert_eq!((placed.nodes.as_slice(), placed.candidates), ([1, 2].as_slice(), 4));
+    assert_eq!((seen.set, seen.unused), (Some(1), Some(Unused::Busy(3))));
+    let (placed, seen) = decide(&mut placer, &mut preferences, &ask(&two, &[0b0011], None));
+    assert_eq!(placed.unwrap().nodes, [0, 1]);
+    let seen = seen.unwrap();
+    assert_eq!((seen.set, seen.unused), (None, Some(Unused::NotOffered(2))));
+    let other = ask(&two, &[0b1111], None).of(8);
+    assert!(decide(&mut placer, &mut preferences, &other).1.is_none());
+}
+
+#[test]
+fn quotas_count_starts_not_questions() {
+    let mut placer = placer(Tuning::default());
+    let sets = vec![set(&[3], Some(1)), set(&[1], None)];
+    let mut preferences = preferences(&placer, vec![preference(JobKey::Array(5), sets)]);
+    let one = shape(1, 1);
+    for _ in 0..2 {
+        let (placed, _) = decide(&mut placer, &mut preferences, &ask(&one, &[0b1111], Some(5)));
+        assert_eq!(placed.unwrap().nodes, [3]);
+    }
+    preferences.began(5, [3].into_iter());
+    let (placed, seen) = decide(&mut placer, &mut preferences, &ask(&one, &[0b1111], Some(5)));
+    assert_eq!(placed.unwrap().nodes, [1]);
+    assert_eq!(seen.unwrap().unused, Some(Unused::Quota));
+}
+
+#[test]
+fn het_components_are_decided_only_with_a_preference() {
+    let mut placer = placer(Tuning::default());
+    let mut preferences =
+        preferences(&placer, vec![preference(JobKey::Job(7), vec![set(&[2], None)])]);
+    let het = Shape { left_to_slurm: Some(LeftToSlurm::HetJob), ..shape(1, 1) };
+    let (placed, _) = decide(&mut placer, &mut preferences, &ask(&het, &[0b1111], None));
+    assert_eq!(placed.unwrap().nodes, [2]);
+    let (placed, _) = decide(&mut placer, &mut preferences, &ask(&het, &[0b0011], None));
+    assert_eq!(placed.unwrap_err(), NoPlacement::Left(LeftToSlurm::HetJob));
+}
+
+#[test]
+fn a_job_with_an_input_waits_for_its_plan_but_not_for_ever() {
+    let mut placer = placer(Tuning::default());
+    let mut none = Preferences::default();
+    let two = shape(2, 8);
+    let waits = Waits { input_ms: 100, ..Waits::default() };
+    let fresh = Ask { waits, ..ask(&two, &[0b1111], None) };
+    assert_eq!(decide(&mut placer, &mut none, &fresh).0.unwrap_err(), NoPlacement::Unplanned);
+    let late = fresh.held(100);
+    assert!(decide(&mut placer, &mut none, &late).0.is_ok());
+    let own = |required| {
+        let planned = vec![set(&[2, 3], None)];
+        Preference { method: Method::Bisect, required, ..preference(JobKey::Job(7), planned) }
+    };
+    let names = snapshot(&["a", "b", "c", "d"]);
+    for required in [false, true] {
+        let mut preferences = Preferences::default();
+        let table =
+            PreferenceTable::new(Arc::clone(placer.cluster().table()), &names, vec![own(required)]);
+        preferences.replace(Method::Bisect, table);
+        let (placed, _) = decide(&mut placer, &mut preferences, &fresh);
+        assert_eq!(placed.unwrap().nodes, [2, 3]);
+        let waits = Waits { require_ms: 500, ..fresh.waits };
+        let elsewhere = Ask { candidates: &[0b0011], waits, ..fresh.clone() };
+        let (placed, _) = decide(&mut placer, &mut preferences, &elsewhere);
+        assert_eq!(placed.is_err(), required, "who insists waits");
+        let late = elsewhere.held(500);
+        assert!(decide(&mut placer, &mut preferences, &late).0.is_ok());
+    }
+}
+
+#[test]
+fn a_job_not_planned_yet_follows_its_like() {
+    let mut placer = placer(Tuning::default());
+    let two = shape(2, 8);
+    let by = JobClassRule::new(&CLASS_BY_DEFAULT);
+    let like = preference(by.key(ORIGIN, &two), vec![set(&[2, 3], None)]);
+    let own = preference(JobKey::Job(7), vec![set(&[1, 2], None)]);
+    let mut preferences = preferences(&placer, vec![like, own]);
+    let planned = ask(&two, &[0b1111], None);
+    let (placed, _) = decide(&mut placer, &mut preferences, &planned);
+    assert_eq!(placed.unwrap().nodes, [1, 2]);
+    let (placed, _) = decide(&mut placer, &mut preferences, &planned.of(8));
+    assert_eq!(placed.unwrap().nodes, [2, 3]);
+    let of = |origin| {
+        let question = Question { job_id: 8, origin, ..planned.question.clone() };
+        Ask { question, ..planned.clone() }
+    };
+    let colleague = of(JobOrigin { user_id: 6, ..ORIGIN });
+    assert!(decide(&mut placer, &mut preferences, &colleague).1.is_some());
+    let stranger = of(JobOrigin { account_key: 2, ..ORIGIN });
+    assert!(decide(&mut placer, &mut preferences, &stranger).1.is_none());
+    let other = of(JobOrigin { name_key: 4, ..ORIGIN });
+    assert!(decide(&mut placer, &mut preferences, &other).1.is_none());
+}
+
+#[test]
+fn strict_waits_only_where_holding_is_allowed_and_not_for_ever() {
+    let required = |placer: &Placer| {
+        let list = vec![Preference {
+            required: true,
+            ..preference(JobKey::Job(7), vec![set(&[2], None)])
+        }];
+        preferences(placer, list)
+    };
+    let one = shape(1, 1);
+    let mut free = placer(Tuning::default());
+    let mut table = required(&free);
+    let (placed, _) = decide(&mut free, &mut table, &ask(&one, &[0b0011], None));
+    assert!(placed.is_ok());
+    let params = Params {
+        no_improvement: NoImprovement::Hold,
+        hold_max_ms: Some(1000),
+        ..Params::default()
+    };
+    let mut holding = placer(Tuning { params, ..Tuning::default() });
+    let mut table = required(&holding);
+    let (placed, _) = decide(&mut holding, &mut table, &ask(&one, &[0b0011], None));
+    assert_eq!(placed.unwrap_err(), NoPlacement::Held);
+    let late = ask(&one, &[0b0011], None).held(1000);
+    assert!(decide(&mut holding, &mut table, &late).0.is_ok());
+    // Leave of the method alone: others are not held, but arrays that no plan has seen.
+    let tuning = Tuning { preference_hold_ms: Some(1000), ..Tuning::default() };
+    let mut preference_use = placer(tuning);
+    let mut table = required(&preference_use);
+    let (placed, _) = decide(&mut preference_use, &mut table, &ask(&one, &[0b0011], None));
+    assert_eq!(placed.unwrap_err(), NoPlacement::Held);
+    assert!(!preference_use.may_hold(0));
+    let array = ask(&one, &[0b0011], Some(8)).of(8);
+    assert!(decide(&mut preference_use, &mut table, &array).0.is_ok());
+    table.saw(&snapshot(&["a"]));
+    assert_eq!(
+        decide(&mut preference_use, &mut table, &array).0.unwrap_err(),
+        NoPlacement::Unplanned
+    );
+    let late = array.held(FIRST_PLAN_WAIT_MS);
+    assert!(decide(&mut preference_use, &mut table, &late).0.is_ok());
+}
+
+#[test]
+fn nodes_are_named_anew_and_another_table_voids_the_preference() {
+    let mut placer = placer(Tuning::default());
+    let list = vec![preference(JobKey::Job(7), vec![set(&[0, 1], None)])];
+    let turned = snapshot(&["d", "c", "gone", "a"]);
+    let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), &turned, list);
+    let mut preferences = Preferences::default();
+    preferences.replace(Method::Gang, table);
+    let two = shape(2, 1);
+    let (placed, _) = decide(&mut placer, &mut preferences, &ask(&two, &[0b1111], None));
+    assert_eq!(placed.unwrap().nodes, [2, 3]);
+    let mut other = super::tests::placer(Tuning::default());
+    let (_, seen) = decide(&mut other, &mut preferences, &ask(&two, &[0b1111], None));
+    assert_eq!(seen.unwrap().unused, Some(Unused::OtherTable));
+}

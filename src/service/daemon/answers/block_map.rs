@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The block map of a running job: its splits on the nodes that it really got.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::api::Failure;
+use crate::daemon::shared::Shared;
+use crate::daemon::state::inputs::{Input, JobData};
+use phalanx_core::hostlist;
+use phalanx_core::number::as_f64;
+use phalanx_core::shape::Shape;
+use phalanx_core::snapshot::JobState;
+use phalanx_methods::data_jobs::blockmap::{
+    Assignment, BlockMap, Locality, MapNode, Pace, Range, assign,
+};
+use phalanx_planner::data_jobs::MB;
+use phalanx_planner::preference::DataNote;
+
+/// Nodes of a job with the CPUs that it has on each.
+type Allocation = Vec<(Arc<str>, u64)>;
+
+impl Shared {
+    /// The map of a job for a user, or for whoever may see all; always the same for one start.
+    pub(super) fn block_map(
+        &self,
+        job_id: u32,
+        user: Option<u32>,
+    ) -> Result<Arc<BlockMap>, Failure> {
+        let snapshot = self.cluster.snapshot();
+        let job = snapshot.as_ref().and_then(|s| s.job(job_id));
+        let missing = || Failure::NotFound(format!("job {job_id}: declares no input"));
+        // The daemon of a standby controller sees the queue too, but what it would make need not
+        // be what the other one has handed out.
+        let in_charge = self.responder.with_placer(|_| ()).is_some();
+        let elsewhere = || {
+            let text = "slurmctld is not connected: is this a standby controller?";
+            Failure::Unavailable(format!("job {job_id}: {text}"))
+        };
+        let Some(data) = self.inputs.job(job_id).or_else(|| self.of_array(job_id)) else {
+            // A job that began between two polls: only those with an input are waited for.
+            let new = job.is_none() && self.responder.declared_input(job_id);
+            let wait = Failure::Unavailable(format!("job {job_id}: not read from Slurm yet"));
+            return Err(match job {
+                None if !in_charge => elsewhere(),
+                _ if new => wait,
+                _ => missing(),
+            });
+        };
+        // Names of files are their readers' business; others learn no more than `squeue` shows.
+        if user.is_some_and(|user| user != data.user_id) {
+            let text = format!("job {job_id}: its block map is for its user");
+            return Err(Failure::NotFound(text));
+        }
+        if let Some(error) = data.error {
+            return Err(Failure::NotFound(format!("job {job_id}: {error}")));
+        }
+        let Some((start_s, nodes)) = self.allocation(job_id) else {
+            return Err(Failure::NotFound(format!("job {job_id}: is not running")));
+        };
+        if let Some(map) = self.inputs.map(job_id, start_s) {
+            return Ok(map);
+        }
+        if !in_charge {
+            return Err(elsewhere());
+        }
+        let key = data.key.as_ref().ok_or_else(missing)?;
+        let Some(input) = self.inputs.input_or_ask(key, job_id) else {
+            return Err(Failure::Unavailable(format!("job {job_id}: its input is looked up")));
+        };
+        if let Some(error) = &input.note.error {
+            return Err(Failure::NotFound(format!("job {job_id}: no block map: {error}")));
+        }
+        let map = self.make_map(job_id, &data, &input, &nodes);
+        Ok(self.inputs.keep_map(job_id, start_s, map))
+    }
+
+    /// An array task that started may be known only as part of its array.
+    fn of_array(&self, job_id: u32) -> Option<JobData> {
+        let array = self.responder.with_placer(|placer| {
+            placer.cluster().jobs().get(&job_id).and_then(|job| job.array)
+        })??;
+        self.inputs.job(array.0)
+    }
+
+    /// Start and nodes of a running job by the plugin, else by the last poll.
+    fn allocation(&self, job_id: u32) -> Option<(i64, Allocation)> {
+        let by_plugin = self.responder.with_placer(|placer| {
+            let job = placer.cluster().jobs().get(&job_id)?;
+            let table = placer.cluster().table();
+            let mut held: Vec<(usize, u64)> = job.held.iter().map(|h| (h.node, h.cpus)).collect();
+            held.sort_unstable();
+            let name =
+                |(node, cpus): (usize, u64)| Some((Arc::clone(&table.nodes.get(node)?.name), cpus));
+            let start_s = i64::try_from(job.start_s).unwrap_or(i64::MAX);
+            Some((start_s, held.into_iter().filter_map(name).collect()))
+        });
+        if let Some(found) = by_plugin.flatten() {
+            return Some(found);
+        }
+        let snapshot = self.cluster.snapshot()?;
+        let job = snapshot.job(job_id).filter(|job| job.state == JobState::Running)?;
+        let names = hostlist::expand(&job.nodes, snapshot.nodes.len()).ok()?;
+        let share = u64::from(job.shape.min_cpus).div_ceil((names.len() as u64).max(1)).max(1);
+        let held = names.into_iter().map(|name| (Arc::from(name), share));
+        Some((job.start_s, held.collect()))
+    }
+
+    fn make_map(&self, job_id: u32, data: &JobData, input: &Input, nodes: &Allocation) -> BlockMap {
+        let config = self.config();
+        let cpus: Vec<u64> = nodes.iter().map(|(_, cpus)| *cpus).collect();
+        let tasks = layout(&data.shape, &cpus);
+        let position: HashMap<&str, usize> =
+            nodes.iter().enumerate().map(|(at, (name, _))| (&**name, at)).collect();
+        let node_of: Vec<Option<usize>> =
+            input.nodes.iter().map(|node| position.get(node.as_deref()?).copied()).collect();
+        let locality = data.key.as_ref().map(|key| key.declaration.locality);
+        let share =
+            if locality == Some(Locality::Require) { 0.0 } else { config.data_jobs.remote_share };
+        let speed = config.data_jobs.speed_mb_per_s;
+        let pace =
+            Pace { remote_extra: speed / config.data_jobs.transfer_mb_per_s, remote_share: share };
+        let dealt: Assignment = assign(&input.splits, &node_of, &tasks, pace);
+        let map_node = |((name, _), &tasks): (&(Arc<str>, u64), &u32)| MapNode {
+            name: name.to_string(),
+            tasks,
+        };
+        let holder = |at: u32| input.nodes.get(at as usize)?.as_deref().map(str::to_owned);
+        let map = BlockMap::new(
+            (job_id, data.user_id),
+            &input.located,
+            &input.splits,
+            &dealt,
+            nodes.iter().zip(&tasks).map(map_node).collect(),
+            holder,
+        );
+        log::info!(
+            "job {job_id}: block map of {} splits on {} nodes, {} of {} bytes local",
+            map.ranges.len(),
+            map.nodes.len(),
+            map.local_bytes(),
+            map.bytes()
+        );
+        map
+    }
+
+    /// Bytes that a job reads, and those that its nodes hold: of a task of an array, of its part.
+    fn read_by(&self, data: &JobData, map: &BlockMap) -> (f64, f64) {
+        if data.element.is_none() {
+            return (as_f64(map.bytes()), as_f64(map.local_bytes()));
+        }
+        let part = map.ranges.get(self.inputs.part(data, map.ranges.len())).unwrap_or_default();
+        let near = |range: &&Range| map.nodes.iter().any(|node| map.is_local(range, &node.name));
+        let sum = |bytes: &mut dyn Iterator<Item = u64>| as_f64(bytes.sum());
+        let local = sum(&mut part.iter().filter(near).map(|range| range.length));
+        (sum(&mut part.iter().map(|range| range.length)), local)
+    }
+
+    /// The part on a job's input in `phalanx explain`.
+    pub(super) fn input_note(&self, job_id: u32) -> Option<DataNote> {
+        let data = self.inputs.job(job_id)?;
+        if let Some(error) = data.error {
+            return Some(DataNote { error: Some(error), ..DataNote::default() });
+        }
+        let input = self.inputs.input(data.key.as_ref()?);
+        let looked_up = || input.map(|input| input.note.clone());
+        let mut note = self.inputs.plan_of(job_id).or_else(looked_up).unwrap_or_default();
+        if let Some(map) = self.inputs.last_map(job_id) {
+            let (all, local) = self.read_by(&data, &map);
+            note.local_share = (all > 0.0).then(|| local / all);
+            note.remote_mb = Some((all - local) / MB);
+            let names: Vec<&str> = map.nodes.iter().map(|node| node.name.as_str()).collect();
+            note.nodes = hostlist::compress(&names);
+        }
+        Some(note)
+    }
+}
+
+/// Tasks of each node, as Slurm's default distribution counts them: round by round, on nodes
+/// that still have CPUs. Source: `slurmctld`'s step layout, `_task_layout_block`.
+fn layout(shape: &Shape, cpus: &[u64]) -> Vec<u32> {
+    let nodes = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
+    let per_task = u64::from(shape.cpus_per_task.max(1));
+    let usage = |at: usize| {
+        let by_cpus = cpus.get(at).map_or(1, |cpus| cpus / per_task).max(1);
+        let by_node =
+            if shape.ntasks_per_node > 0 { shape.ntasks_per_node.into() } else { u64::MAX };
+        u32::try_from(by_cpus.min(by_node)).unwrap_or(u32::MAX)
+    };
+    let all = nodes.saturating_mul(shape.ntasks_per_node);
+    let mut left = shape.num_tasks.max(nodes).max(if shape.num_tasks == 0 { all } else { 0 });
+    let mut tasks = vec![0u32; cpus.len()];
+    while left > 0 {
+        let mut given = false;
+        for (at, count) in tasks.iter_mut().enumerate() {
+            if left > 0 && *count < usage(at) {
+                *count += 1;
+                left -= 1;
+                given = true;
+            }
+        }
+        // More tasks than CPUs (`--overcommit`): in turn.
+        if !given {
+            for count in &mut tasks {
+                if left > 0 {
+                    *count += 1;
+                    left -= 1;
+                }
+            }
+        }
+    }
+    tasks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_go_round_by_round() {
+        let shape = |num_tasks, ntasks_per_node, cpus_per_task| Shape {
+            num_tasks,
+            ntasks_per_node,
+            cpus_per_task,
+            ..Shape::default()
+        };
+        assert_eq!(layout(&shape(8, 0, 1), &[8, 8, 8, 8]), [2, 2, 2, 2]);
+        assert_eq!(layout(&shape(7, 0, 1), &[1, 4, 2]), [1, 4, 2]);
+        assert_eq!(layout(&shape(0, 3, 1), &[4, 4]), [3, 3]);
+        assert_eq!(layout(&shape(0, 0, 0), &[4, 4]), [1, 1]);
+        assert_eq!(layout(&shape(4, 0, 2), &[4, 4]), [2, 2]);
+        assert_eq!(layout(&shape(5, 0, 1), &[1, 1]), [3, 2]);
+    }
+}

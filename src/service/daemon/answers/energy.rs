@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The answer to `phalanx history energy`.
+
+use std::collections::BTreeMap;
+
+use crate::api::types::{EnergyReport, EnergyRow, NodePower};
+use crate::clock::now_ms;
+use crate::daemon::methods::bags::{Configured, Known, price_at, zoned};
+use crate::daemon::shared::Shared;
+use crate::sync::lock;
+use phalanx_planner::bag::{Knowledge, WattsFrom};
+
+/// Power and energy as they are believed, and where the figures come from.
+pub(super) fn report(shared: &Shared) -> EnergyReport {
+    let config = shared.config();
+    let time_ms = now_ms();
+    let snapshot = shared.cluster.snapshot();
+    let speeds = shared.learned.speeds();
+    let power = lock(&shared.power);
+    let known = Known {
+        speeds: &speeds,
+        config: &config,
+        classes: snapshot
+            .as_ref()
+            .map_or_else(Configured::default, |s| Configured::new(&config, s)),
+        power: &power,
+        now_s: i64::try_from(time_ms / 1000).unwrap_or(i64::MAX),
+    };
+    let mut nodes: BTreeMap<String, NodePower> = BTreeMap::new();
+    for node in snapshot.iter().flat_map(|s| &s.nodes) {
+        let class = known.node_class(node);
+        let row = nodes.entry(class.clone()).or_insert_with(|| {
+            let busy = known.node_watts(&class);
+            NodePower {
+                class: class.clone(),
+                nodes: 0,
+                busy_w: busy.map(|(watts, _)| watts),
+                idle_w: known.idle_watts(&class),
+                from: busy.map(|(_, from)| from),
+            }
+        });
+        row.nodes += 1;
+    }
+    let mut rows = Vec::new();
+    for job in speeds.classes() {
+        for (class, _) in job.node_classes() {
+            let seconds = speeds.etc(job.name(), &class, known.now_s);
+            let measured = speeds.watts(job.name(), &class, known.now_s);
+            rows.push(EnergyRow {
+                job_class: job.name().to_string(),
+                nodes: class.to_string(),
+                seconds: seconds.mean,
+                runs: seconds.count,
+                watts: (measured.count > 0.0).then_some(measured.mean),
+                measured: measured.count,
+                from: match measured.count > 0.0 {
+                    true => Some(WattsFrom::Accounting),
+                    false => known.node_watts(&class).map(|(_, from)| from),
+                },
+            });
+        }
+    }
+    EnergyReport {
+        time_ms,
+        energy_price_kwh: price_at(&config.bag, zoned(time_ms).hour()),
+        task_price: config.bag.task_price,
+        margin: config.bag.margin,
+        nodes: nodes.into_values().collect(),
+        rows,
+    }
+}

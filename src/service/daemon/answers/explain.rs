@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The answer to `phalanx explain`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::api::Failure;
+use crate::api::types::{
+    AskReport, BlockerReport, DecisionReport, ExpectedReport, Explain, FilterReport, PendingReport,
+    Placed, PreferenceReport,
+};
+use crate::clock::now_s;
+use crate::config::OrderBy;
+use crate::daemon::decision_views::planned_preference;
+use crate::daemon::shared::Shared;
+use crate::daemon::state::decision_memory::{Key, Known};
+use crate::history::{DecisionRow, HistoryReader};
+use crate::sync::lock;
+use phalanx_core::limits::RUNTIME_RUNS_MIN;
+use phalanx_core::number::as_f64;
+use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_planner::ends::expected_end_s;
+use phalanx_planner::pending::waiting;
+use phalanx_planner::usage::NodeUsage;
+
+/// Asks that one explanation lists.
+const ASKS_MAX: u32 = 8;
+
+impl Shared {
+    /// Explains one job, by the name that a user writes.
+    ///
+    /// # Errors
+    /// A wrong name; a job that neither Slurm nor the history knows.
+    pub(super) fn explain_report(&self, job: &str) -> Result<Explain, Failure> {
+        let key = parse_job(job).ok_or_else(|| {
+            Failure::BadRequest(format!("job `{job}`: expected 123, 123_4 or 123+1"))
+        })?;
+        let snapshot = self.cluster.snapshot();
+        let in_queue = snapshot.as_ref().and_then(|s| find(s, key));
+        let known = lock(&self.decisions).get(recent_key(key, in_queue)).cloned();
+        let mut report = match in_queue {
+            Some(job) => self.of_job(snapshot.as_deref(), job),
+            None => Explain { state: "UNKNOWN".to_owned(), ..Explain::default() },
+        };
+        if let (Some(snapshot), Some(job)) = (&snapshot, in_queue)
+            && job.state == JobState::Pending
+        {
+            report.pending = Some(self.pending(snapshot, job));
+            let queue = self.responder.order.report();
+            report.order = queue.and_then(|queue| self.order.of_job(&queue, job.id));
+        }
+        report.input = in_queue.and_then(|job| self.input_note(job.id));
+        let found = in_queue.is_some() || known.is_some();
+        self.add_past(&mut report, key, known);
+        if !found && report.placed.is_none() && report.asks.is_empty() {
+            let text = format!("job {job}: Slurm does not know it, nor does the history");
+            return Err(Failure::NotFound(text));
+        }
+        Ok(report)
+    }
+
+    fn of_job(&self, snapshot: Option<&Snapshot>, job: &Job) -> Explain {
+        let first = job.partitions.split(',').next().unwrap_or_default();
+        Explain {
+            job_id: job.id,
+            label: job.label.to_string(),
+            state: job.state_text.to_string(),
+            user_id: Some(job.user_id),
+            partition: job.partitions.to_string(),
+            mode: self.config().mode_for(first).as_str().to_owned(),
+            request: request(snapshot, job),
+            expected: self.expected_report(job),
+            ..Explain::default()
+        }
+    }
+
+    fn expected_report(&self, job: &Job) -> Option<ExpectedReport> {
+        if job.state == JobState::Ended {
+            return None;
+        }
+        let (prediction, runs) = self.learned.expected(job)?;
+        let limit_s = job.time_limit_min.map(|minutes| u64::from(minutes) * 60);
+        let running = job.state == JobState::Running && job.start_s > 0;
+        let end_s = running.then(|| expected_end_s(job, prediction.mean_s, now_s())).flatten();
+        let end_ms = end_s.and_then(|s| u64::try_from(s).ok()).map(|s| s.saturating_mul(1000));
+        let used_for = self.used_for(job, runs);
+        Some(ExpectedReport { runtime_s: prediction.mean_s, runs, limit_s, end_ms, used_for })
+    }
+
+    /// The decisions that the prediction takes part in now.
+    fn used_for(&self, job: &Job, runs: f64) -> Vec<String> {
+        let (config, pending) = (self.config(), job.state == JobState::Pending);
+        let mut used = Vec::new();
+        if pending && config.order.enabled && config.order.by == OrderBy::Learned {
+            used.push("the order of starts".to_owned());
+        }
+        if config.learn.runtimes_decide && runs >= RUNTIME_RUNS_MIN {
+            used.push(
+                if pending { "whether it may delay a gang" } else { "when its nodes are free" }
+                    .to_owned(),
+            );
+        }
+        used
+    }
+
+    /// Earliest start of a waiting job by its nodes alone, unix milliseconds.
+    fn expected_start_ms(
+        &self,
+        snapshot: &Snapshot,
+        usages: &[NodeUsage],
+        job: &Job,
+    ) -> Option<u64> {
+        let now_s = now_s();
+        let outlook = self.learned.outlook(&self.config(), snapshot, now_s);
+        let soonest = outlook.soonest(snapshot, usages, job, now_s)?;
+        u64::try_from(soonest.at_s).ok().map(|s| s.saturating_mul(1000))
+    }
+
+    fn pending(&self, snapshot: &Snapshot, job: &Job) -> PendingReport {
+        let (usages, _) = self.usages(snapshot);
+        let now_s = now_s();
+        let found = waiting(snapshot, &usages, job, now_s);
+        let filters = found.eligible.steps.iter().map(|step| FilterReport {
+            filter: step.filter.to_owned(),
+            removed: step.removed as u64,
+            asked: step.asked.clone(),
+        });
+        let mut filters: Vec<FilterReport> = filters.collect();
+        filters.push(FilterReport {
+            filter: "size".to_owned(),
+            removed: found.too_small as u64,
+            asked: "large enough when empty".to_owned(),
+        });
+        let blockers = found.blockers.iter().map(|(name, (nodes, missing))| BlockerReport {
+            dimension: name.clone(),
+            nodes_lacking: *nodes as u64,
+            least_missing: as_f64(*missing),
+        });
+        let mut blockers: Vec<BlockerReport> = blockers.collect();
+        blockers.sort_by_key(|b| std::cmp::Reverse(b.nodes_lacking));
+        for (name, wanted, free) in &found.licenses {
+            let dimension = format!("license/{name}");
+            let least_missing = as_f64(wanted.saturating_sub(*free));
+            blockers.insert(0, BlockerReport { dimension, nodes_lacking: 0, least_missing });
+        }
+        let position = snapshot
+            .queue
+            .iter()
+            .position(|&i| snapshot.jobs.get(i as usize).is_some_and(|j| j.id == job.id));
+        PendingReport {
+            slurm_reason: job.reason.to_string(),
+            queue_position: position.map(|p| p as u64 + 1),
+            nodes_total: snapshot.nodes.len() as u64,
+            filters,
+            eligible: (found.eligible.nodes.count_ones(..) - found.too_small) as u64,
+            fits_now: found.fits_now as u64,
+            nodes_needed: u64::from(found.nodes_needed),
+            blockers,
+            summary: found.summary(&job.reason),
+            preference: self.planned_preference(job.id),
+            steer: None,
+            note: self.plans.lock().of_round.notes.get(&job.id).cloned(),
+            expected_start_ms: self.expected_start_ms(snapshot, &usages, job),
+        }
+    }
+
+    /// The preference of the last plan for a waiting job.
+    fn planned_preference(&self, job_id: u32) -> Option<PreferenceReport> {
+        let state = self.plans.lock();
+        let planned = state.plan.as_ref()?.jobs.iter().find(|p| p.job_id == job_id)?;
+        Some(planned_preference(state.snapshot.as_ref()?, planned.preference_use.as_ref()?))
+    }
+
+    /// Adds the job's asks and its start from memory, else from the history.
+    fn add_past(&self, report: &mut Explain, key: JobKey, known: Option<Known>) {
+        if let Some(known) = known {
+            report.asks = known.asks.iter().rev().map(|ask| ask.report.clone()).collect();
+            if let Some(start) = known.start {
+                if report.job_id == 0 {
+                    report.job_id = start.job_id;
+                    report.label = start.job_id.to_string();
+                }
+                let decided = start.ask.as_ref().and_then(|ask| ask.scores.clone());
+                let kept = start.ask.as_ref().is_some_and(|ask| ask.kept);
+                let reason = start.ask.as_ref().and_then(|ask| ask.report.reason.clone());
+                let reason = reason.or_else(|| (report.mode == "off").then(|| "off".to_owned()));
+                report.placed = Some(placed(start.nodes, start.start_ms, decided, kept, reason));
+            }
+        }
+        let id = if report.job_id != 0 { report.job_id } else { key.first() };
+        if let Some(reader) = self.reader.as_ref().filter(|_| report.placed.is_none()) {
+            add_history(report, reader, key, id);
+        }
+        if report.job_id == 0 && (report.placed.is_some() || !report.asks.is_empty()) {
+            report.job_id = id;
+            report.label = id.to_string();
+        }
+    }
+}
+
+/// An unreadable history leaves the explanation without its past.
+fn add_history(report: &mut Explain, reader: &HistoryReader, key: JobKey, id: u32) {
+    let placement = match key {
+        JobKey::Task(array, task) => reader.placement_of_task(array, task),
+        _ => reader.placement_of_job(id),
+    };
+    if report.state != "PENDING"
+        && let Ok(Some((placement, decision))) = placement
+    {
+        let outcome = decision.as_ref().and_then(|d| d.outcome.as_ref());
+        let kept = outcome.is_some_and(|o| o.reason.is_none());
+        let reason = decision.as_ref().and_then(reason_of);
+        let scores = decision.as_ref().and_then(scores_of);
+        report.job_id = placement.job.job_id;
+        report.placed = Some(placed(placement.nodes, placement.time_ms, scores, kept, reason));
+    }
+    if report.asks.is_empty() {
+        let rows = match key {
+            JobKey::Task(array, task) => reader.decisions_of_task(array, task, ASKS_MAX),
+            _ => reader.decisions_of_job(id, ASKS_MAX),
+        };
+        report.asks = rows.unwrap_or_default().iter().map(ask_of).collect();
+    }
+}
+
+fn placed(
+    nodes: String,
+    start_ms: u64,
+    decision: Option<DecisionReport>,
+    kept: bool,
+    reason: Option<String>,
+) -> Placed {
+    let same = decision.as_ref().is_some_and(|d| d.nodes == nodes);
+    let reason = match (kept && same, reason) {
+        (true, _) => None,
+        (false, Some(reason)) => Some(reason),
+        (false, None) if decision.is_some() => Some("Slurm took other nodes".to_owned()),
+        (false, None) => Some("not asked".to_owned()),
+    };
+    Placed { nodes, by_phalanx: kept && same, reason, start_ms, decision }
+}
+
+fn reason_of(row: &DecisionRow) -> Option<String> {
+    let outcome = row.outcome.as_ref().and_then(|o| o.reason.clone());
+    outcome.or_else(|| row.decision.reason.clone())
+}
+
+fn scores_of(row: &DecisionRow) -> Option<DecisionReport> {
+    let mut report: DecisionReport = serde_json::from_str(row.decision.explain.as_deref()?).ok()?;
+    // Written before the key had its present name.
+    report.preference = report.preference.or(report.steer.take());
+    Some(report)
+}
+
+fn ask_of(row: &DecisionRow) -> AskReport {
+    AskReport {
+        time_ms: row.decision.time_ms,
+        mode: row.decision.ask.clone(),
+        verdict: row.decision.verdict.clone(),
+        reason: reason_of(row),
+        nodes: row.decision.nodes.clone(),
+        preference: scores_of(row).and_then(|scores| scores.preference),
+        steer: None,
+    }
+}
+
+/// A job as a user writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum JobKey {
+    Id(u32),
+    Task(u32, u32),
+    Component(u32, u32),
+}
+
+impl JobKey {
+    fn first(self) -> u32 {
+        match self {
+            Self::Id(id) | Self::Task(id, _) | Self::Component(id, _) => id,
+        }
+    }
+}
+
+fn parse_job(text: &str) -> Option<JobKey> {
+    if let Some((array, task)) = text.split_once('_') {
+        return Some(JobKey::Task(array.parse().ok()?, task.parse().ok()?));
+    }
+    if let Some((leader, offset)) = text.split_once('+') {
+        return Some(JobKey::Component(leader.parse().ok()?, offset.parse().ok()?));
+    }
+    text.parse().ok().map(JobKey::Id)
+}
+
+fn find(snapshot: &Snapshot, key: JobKey) -> Option<&Job> {
+    match key {
+        JobKey::Id(id) => snapshot.job(id),
+        JobKey::Task(array, task) => snapshot.array_task(array, task),
+        JobKey::Component(leader, offset) => {
+            let label = format!("{leader}+{offset}");
+            snapshot.jobs.iter().find(|job| *job.label == *label)
+        }
+    }
+}
+
+fn recent_key(key: JobKey, job: Option<&Job>) -> Key {
+    match key {
+        JobKey::Task(array, task) => Key::Task(array, task),
+        JobKey::Id(id) | JobKey::Component(id, _) => Key::Job(job.map_or(id, |j| j.id)),
+    }
+}
+
+fn request(snapshot: Option<&Snapshot>, job: &Job) -> BTreeMap<String, String> {
+    let shape = &job.shape;
+    let wanted = shape.wanted_nodes();
+    let need = shape.need(wanted);
+    let nodes = match (shape.min_nodes, shape.max_nodes) {
+        (min, u32::MAX) => format!("{} or more", min.max(1)),
+        (min, max) if min == max => max.to_string(),
+        (min, max) => format!("{min} to {max}"),
+    };
+    let mut words = BTreeMap::from([
+        ("nodes".to_owned(), nodes),
+        ("cpu".to_owned(), format!("{} per node, {} in all", need.cpus, shape.min_cpus)),
+    ]);
+    if need.memory_mb > 0 {
+        words.insert("mem".to_owned(), format!("{} MiB per node", need.memory_mb));
+    } else if need.all_memory {
+        words.insert("mem".to_owned(), "all of each node".to_owned());
+    }
+    if need.whole {
+        words.insert("exclusive".to_owned(), "whole nodes".to_owned());
+    }
+    for (want, (_, _, count)) in shape.gres.iter().zip(&need.gres) {
+        let name = |of: fn(&Snapshot) -> &[Arc<str>], id: u32| {
+            snapshot.and_then(|s| of(s).get(id as usize)).map_or("?", |name| name)
+        };
+        let kind = name(|s| &s.gres_kinds, want.kind);
+        let full = want.gres_type.map_or(kind, |t| name(|s| &s.gres_types, t));
+        words.insert(format!("gres/{full}"), format!("{count} per node"));
+    }
+    for (name, count) in &job.licenses {
+        words.insert(format!("license/{name}"), count.to_string());
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn job_names() {
+        assert_eq!(parse_job("12"), Some(JobKey::Id(12)));
+        assert_eq!(parse_job("12_3"), Some(JobKey::Task(12, 3)));
+        assert_eq!(parse_job("12+1"), Some(JobKey::Component(12, 1)));
+        for bad in ["", "x", "12_", "_3", "12_3_4", "-1", "4294967296", "12.5", "../x"] {
+            assert_eq!(parse_job(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_start_elsewhere_is_not_claimed() {
+        let decision = DecisionReport { nodes: "n1".to_owned(), ..DecisionReport::default() };
+        let ours = placed("n1".to_owned(), 1, Some(decision.clone()), true, None);
+        assert!(ours.by_phalanx && ours.reason.is_none());
+        let other = placed("n2".to_owned(), 1, Some(decision.clone()), true, None);
+        assert_eq!(
+            (other.by_phalanx, other.reason.as_deref()),
+            (false, Some("Slurm took other nodes"))
+        );
+        let shadow = placed("n1".to_owned(), 1, Some(decision), false, Some("shadow".to_owned()));
+        assert_eq!((shadow.by_phalanx, shadow.reason.as_deref()), (false, Some("shadow")));
+        let unasked = placed("n1".to_owned(), 1, None, false, None);
+        assert_eq!(unasked.reason.as_deref(), Some("not asked"));
+    }
+}

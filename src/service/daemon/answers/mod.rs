@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Answers to the questions of the control socket: a file for each, `Backend` names them all.
+
+mod block_map;
+mod data_service;
+mod energy;
+mod explain;
+mod learned;
+mod nodes;
+mod recording;
+mod status;
+
+use std::sync::Arc;
+
+use self::nodes::nodes_report;
+use crate::api::types::{
+    EnergyReport, Explain, ImportReport, NodesReport, PlanReport, PlannedJob, RecordRequest,
+    RecordingStatus, ReloadReport, RunsReport, ShadowDiff, ShadowReport, SpeedsReport, Status,
+};
+use crate::api::{Backend, DataService, Failure};
+use crate::clock::now_ms;
+use crate::daemon::decision_views::planned_preference;
+use crate::daemon::shared::Shared;
+use phalanx_core::hostlist;
+use phalanx_core::number::as_f64;
+use phalanx_core::run::Run;
+use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_methods::data_jobs::blockmap::BlockMap;
+use phalanx_planner::cluster::{Cluster, Held, RunningJob, Table};
+use phalanx_planner::place::Placer;
+use phalanx_planner::plan::pools_of;
+use phalanx_planner::state::State as LiveState;
+use phalanx_planner::usage::NodeUsage;
+
+/// Differing starts that one shadow report lists.
+const SHADOW_LIST_MAX: u32 = 50;
+
+/// The mirror's jobs, with the snapshot's node indexes.
+fn held_in(snapshot: &Snapshot, placer: &Placer) -> Vec<RunningJob> {
+    let cluster = placer.cluster();
+    let kinds = &cluster.table().kinds;
+    let renumber = |held: &Held| {
+        let node = snapshot.node(&cluster.table().nodes.get(held.node)?.name)?;
+        let gres = held.gres.iter().filter_map(|(kind, _, count)| {
+            Some((snapshot.gres_kind(kinds.get(*kind as usize)?)?, None, *count))
+        });
+        Some(Held { node, gres: gres.collect(), ..held.clone() })
+    };
+    let job = |job: &RunningJob| RunningJob {
+        held: job.held.iter().filter_map(renumber).collect(),
+        ..job.clone()
+    };
+    cluster.jobs().values().map(job).collect()
+}
+
+impl Backend for Shared {
+    fn data_service(&self) -> Option<&dyn DataService> {
+        self.data_service.as_ref().map(|_| self as &dyn DataService)
+    }
+
+    fn status(&self) -> Status {
+        self.status_report()
+    }
+
+    fn nodes(&self) -> Result<NodesReport, Failure> {
+        let snapshot = self.cluster.snapshot().ok_or_else(no_snapshot)?;
+        let threshold = self.config().balance.threshold;
+        let (usages, exact) = self.usages(&snapshot);
+        // An engine on the snapshot's nodes: names, features and partitions
+        // are there, and the mirror stays free for questions.
+        let placer = self.placer_for(&snapshot, usages).map_err(Failure::Unavailable)?;
+        Ok(nodes_report(&snapshot, &placer, threshold, exact))
+    }
+
+    fn explain(&self, job: &str) -> Result<Explain, Failure> {
+        self.explain_report(job).map(Explain::with_former_keys)
+    }
+
+    fn block_map(&self, job_id: u32, user: Option<u32>) -> Result<Arc<BlockMap>, Failure> {
+        Self::block_map(self, job_id, user)
+    }
+
+    fn shadow(&self, since_ms: Option<u64>) -> Result<ShadowReport, Failure> {
+        let day_ms = 24 * 3600 * 1000;
+        let since_ms = since_ms.unwrap_or_else(|| now_ms().saturating_sub(day_ms));
+        let reader = self.reader.as_ref().ok_or_else(|| {
+            Failure::Unavailable("history.enabled is off: nothing is recorded".to_owned())
+        })?;
+        let summary = reader
+            .shadow(since_ms, SHADOW_LIST_MAX)
+            .map_err(|error| Failure::Unavailable(error.to_string()))?;
+        let diff = |d: crate::history::ShadowDifference| ShadowDiff {
+            job_id: d.job_id,
+            time_ms: d.time_ms,
+            slurm: d.actual,
+            phalanx: d.decided,
+        };
+        Ok(ShadowReport {
+            since_ms,
+            starts: summary.starts,
+            agreed: summary.agreed,
+            agreement: ratio(summary.agreed, summary.starts),
+            dispersion_slurm: summary.dispersion_actual,
+            dispersion_phalanx: summary.dispersion_decided,
+            differing: summary.differing.into_iter().map(diff).collect(),
+        })
+    }
+
+    fn plan(&self) -> Result<PlanReport, Failure> {
+        let state = self.plans.lock();
+        let (Some(plan), Some(snapshot)) = (&state.plan, &state.snapshot) else {
+            return Err(Failure::Unavailable("no plan yet".to_owned()));
+        };
+        let places = self.order.places();
+        let jobs = plan.jobs.iter().map(|planned| {
+            let preference_use = planned.preference_use.as_ref();
+            let decided = preference_use.filter(|s| s.set.is_some());
+            let place = places.get(&planned.job_id);
+            PlannedJob {
+                rank: place.and_then(|p| p.0),
+                delta: place.map_or(0, |p| p.1),
+                job_id: planned.job_id,
+                method: decided.map_or("balance", |s| s.preference.method.as_str()).to_owned(),
+                nodes: node_names(snapshot, &planned.nodes),
+                reason: planned.why.map(str::to_owned),
+                preference: preference_use.map(|s| planned_preference(snapshot, s)),
+                steer: preference_use.map(|s| planned_preference(snapshot, s)),
+            }
+        });
+        Ok(PlanReport {
+            epoch: plan.epoch,
+            time_ms: state.time_ms,
+            took_ms: state.took_ms,
+            jobs: jobs.collect(),
+            not_planned: plan.not_planned,
+            methods: state.of_round.methods.clone(),
+        })
+    }
+
+    fn state(&self) -> Result<LiveState, Failure> {
+        let snapshot = self.cluster.snapshot().ok_or_else(no_snapshot)?;
+        let config = serde_json::to_value(&*self.config())
+            .map_err(|error| Failure::Unavailable(format!("configuration: {error}")))?;
+        let going = |job: &&Job| job.state != JobState::Ended;
+        let expected = snapshot.jobs.iter().filter(going).filter_map(|job| {
+            let (prediction, _) = self.learned.expected(job)?;
+            Some((job.id, prediction.mean_s))
+        });
+        Ok(LiveState {
+            time_ms: now_ms(),
+            config,
+            memory_tracked: self.cluster.memory_tracked(),
+            expected_s: expected.collect(),
+            running: self.responder.with_placer(|p| held_in(&snapshot, p)).unwrap_or_default(),
+            snapshot: Snapshot::clone(&snapshot),
+        })
+    }
+
+    fn runs(&self, since_ms: Option<u64>, limit: Option<u32>) -> Result<RunsReport, Failure> {
+        learned::runs(self, since_ms, limit)
+    }
+
+    fn speeds(&self, class: Option<&str>, node: Option<&str>) -> Result<SpeedsReport, Failure> {
+        learned::speeds(self, class, node)
+    }
+
+    fn energy(&self) -> Result<EnergyReport, Failure> {
+        if !self.config().learn.enabled {
+            let text = "learn.enabled is off: nothing is learned".to_owned();
+            return Err(Failure::Unavailable(text));
+        }
+        Ok(energy::report(self))
+    }
+
+    fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure> {
+        learned::import(self, runs)
+    }
+
+    fn record(&self, request: RecordRequest) -> Result<RecordingStatus, Failure> {
+        recording::record(self, &request)
+    }
+
+    fn reload(&self) -> ReloadReport {
+        Shared::reload(self)
+    }
+}
+
+impl Shared {
+    fn placer_for(&self, snapshot: &Snapshot, usages: Vec<NodeUsage>) -> Result<Placer, String> {
+        let settings = self.responder.settings();
+        let cluster = Cluster::with_usages(Table::of_snapshot(snapshot), usages);
+        let tracked = self.cluster.memory_tracked();
+        let pending = self.responder.with_placer(|p| p.pending().clone()).unwrap_or_default();
+        let mut placer = Placer::new(cluster, tracked, settings.tuning.clone(), pools_of(snapshot))
+            .map_err(|e| e.to_string())?;
+        placer.set_pending(pending).map_err(|e| e.to_string())?;
+        Ok(placer)
+    }
+}
+
+fn no_snapshot() -> Failure {
+    Failure::Unavailable("nothing read from slurmctld yet; see `phalanx status`".to_owned())
+}
+
+fn node_names(snapshot: &Snapshot, nodes: &[u32]) -> String {
+    let name = |&n: &u32| snapshot.nodes.get(n as usize).map(|node| node.name.to_string());
+    let names: Vec<String> = nodes.iter().filter_map(name).collect();
+    hostlist::compress(&names)
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| as_f64(part) / as_f64(whole))
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The answer to `phalanx status`.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use phalanx_ffi::wire::{Reason, Stats};
+
+use crate::api::types::{
+    CallShares, CallTime, HistoryStatus, LinkStatus, PluginStatus, Quantiles, Status,
+};
+use crate::daemon::shared::Shared;
+use crate::link::{Histogram, LinkView, Shares, upper_edge_quantiles};
+
+impl Shared {
+    /// Everything on one page.
+    pub(super) fn status_report(&self) -> Status {
+        let (view, queue) = (self.responder.view(), self.responder.order.report());
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_s: self.started.elapsed().as_secs(),
+            config: self.configuration.status(),
+            slurm: self.cluster.status(),
+            plugin: plugin_status(&view),
+            run_now: shares(&view.run_now),
+            will_run: shares(&view.will_run),
+            link: self.link_status(&view),
+            planner: self.plans.status(),
+            order: self.order.status(self.config().order.enabled, queue.as_ref()),
+            history: self.history_status(),
+            collect: self.collect_status(),
+            recording: self.recording.status(),
+        }
+    }
+
+    fn link_status(&self, view: &LinkView) -> LinkStatus {
+        LinkStatus {
+            socket: self.config().link.socket.display().to_string(),
+            connections: view.connections,
+            refused: view.refused,
+            protocol_errors: view.protocol_errors,
+            last_error: view.last_error.clone(),
+            events: view.events,
+            mirror_jobs: view.mirror_jobs,
+            mirror_nodes: view.mirror_nodes,
+            answer_ns: quantiles(&view.answer_ns),
+        }
+    }
+
+    fn history_status(&self) -> HistoryStatus {
+        let path = self.config().history.path.display().to_string();
+        let Some(history) = &self.history else {
+            return HistoryStatus { path, ..HistoryStatus::default() };
+        };
+        let shared = history.shared();
+        HistoryStatus {
+            enabled: true,
+            path,
+            written: shared.written.load(Ordering::Relaxed),
+            dropped: shared.not_written(),
+            errors: shared.errors.load(Ordering::Relaxed),
+            last_error: shared.last_error(),
+        }
+    }
+}
+
+fn plugin_status(view: &LinkView) -> PluginStatus {
+    let mut status = PluginStatus {
+        connected: view.connected,
+        synced: view.synced,
+        overlay_version: view.plugin.overlay_version.clone(),
+        slurm_version: view.plugin.slurm_version.clone(),
+        pid: view.plugin.pid,
+        ..PluginStatus::default()
+    };
+    if let Some(counters) = &view.counters {
+        fill_counters(&mut status, &counters.0);
+    }
+    status
+}
+
+const MODES: [&str; 4] = ["run_now", "test_only", "will_run", "other"];
+
+fn fill_counters(status: &mut PluginStatus, stats: &Stats) {
+    let by_mode = |counts: &[u64; 4]| -> BTreeMap<String, u64> {
+        MODES.iter().zip(counts).map(|(mode, n)| ((*mode).to_owned(), *n)).collect()
+    };
+    let mean =
+        |calls: u64, ns: u64| CallTime { calls, mean_ns: ns.checked_div(calls).unwrap_or(0) };
+    status.calls = by_mode(&stats.calls);
+    status.asks = stats.asks;
+    status.answers = stats.answers;
+    status.narrowed = stats.narrowed;
+    status.late_answers = stats.late_answers;
+    status.events = stats.events;
+    status.resyncs = stats.resyncs;
+    status.connects = stats.connects;
+    status.breaker_opens = stats.breaker_opens;
+    status.breaker = match stats.breaker_open {
+        0 => "closed",
+        1 => "open",
+        _ => "half-open",
+    }
+    .to_owned();
+    // Reason 0 counts what was placed as answered: no reason at all.
+    for (number, count) in (0u16..).zip(&stats.reasons).skip(1).filter(|(_, n)| **n > 0) {
+        let name = Reason::from_raw(number).map_or("unknown", Reason::as_str);
+        *status.reasons.entry(name.to_owned()).or_insert(0) += count;
+    }
+    status.ask_ns = quantiles(&Histogram::from_counts(stats.ask_ns_hist));
+    status.skip_ns = quantiles(&Histogram::from_counts(stats.skip_ns_hist));
+    status.narrowed_stock = mean(stats.narrowed_calls, stats.narrowed_ns);
+    let full = MODES.iter().zip(stats.full_calls.iter().zip(&stats.full_ns));
+    status.full_stock = full.map(|(m, (c, ns))| ((*m).to_owned(), mean(*c, *ns))).collect();
+}
+
+fn quantiles(histogram: &Histogram) -> Quantiles {
+    let (count, p50, p99, max) = upper_edge_quantiles(histogram);
+    Quantiles { count, mean: histogram.mean(), p50, p99, max, buckets: histogram.buckets() }
+}
+
+fn shares(shares: &Shares) -> CallShares {
+    CallShares {
+        asked: shares.asked,
+        answered: shares.answered,
+        narrowed: shares.narrowed,
+        fallen_back: shares.fallen_back.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect(),
+    }
+}

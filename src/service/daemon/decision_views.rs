@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Views of a decision: its reports for `phalanx explain` and its record for the history.
+
+use phalanx_ffi::wire::Reason;
+
+use crate::api::types::{AskReport, DecisionReport, PreferenceReport, ScoredNode};
+use crate::history::{DecisionRecord, JobRef};
+use crate::link::Decision;
+use phalanx_core::hostlist;
+use phalanx_core::snapshot::Snapshot;
+use phalanx_methods::balance::{self, Branch, Choice};
+use phalanx_planner::cluster::Table;
+use phalanx_planner::place::Placement;
+use phalanx_planner::preference::{PreferenceUse, Unused};
+
+/// Chosen nodes whose scores are reported.
+const SCORED_MAX: usize = 64;
+
+/// The question and what it was answered.
+pub(super) fn ask_report(decision: &Decision, time_ms: u64) -> AskReport {
+    let answer = &decision.answer;
+    AskReport {
+        time_ms,
+        mode: if decision.question.will_run { "will_run" } else { "run_now" }.to_owned(),
+        verdict: if answer.reason.is_none() { "narrow" } else { "no-opinion" }.to_owned(),
+        reason: answer.reason.map(|reason| reason_text(reason, answer.detail)),
+        nodes: answer.placement.as_ref().map(|p| node_list(decision, p)).unwrap_or_default(),
+        preference: answer.preference_use.as_ref().map(|used| preference(decision, used)),
+        steer: None,
+    }
+}
+
+/// The placement with its scores, if there is one; `mode` is the balance method's.
+pub(super) fn decision_report(
+    decision: &Decision,
+    mode: balance::Mode,
+    time_ms: u64,
+) -> Option<DecisionReport> {
+    let placement = decision.answer.placement.as_ref()?;
+    let figures = &placement.decision;
+    let used = decision.answer.preference_use.as_ref().filter(|used| used.set.is_some());
+    let scored = |choice: &Choice| scored(decision, placement, choice);
+    Some(DecisionReport {
+        id: decision.id,
+        time_ms,
+        method: used.map_or("balance", |used| used.preference.method.as_str()).to_owned(),
+        method_mode: match mode {
+            balance::Mode::Seed => "seed".to_owned(),
+            balance::Mode::Best => "best".to_owned(),
+        },
+        generation: decision.generation,
+        nodes: node_list(decision, placement),
+        candidates: placement.candidates as u64,
+        preference: used.map(|used| preference(decision, used)),
+        steer: None,
+        branch: match figures.branch {
+            Branch::Low => "low".to_owned(),
+            Branch::High => "high".to_owned(),
+            Branch::Best => "best".to_owned(),
+        },
+        utilization: figures.utilization,
+        dimensions: decision.dims.iter().map(|name| name.to_string()).collect(),
+        weights: figures.weights.clone(),
+        chosen: figures.choices().iter().take(SCORED_MAX).map(scored).collect(),
+        runner_up: figures.runner_up.as_ref().map(|runner_up| scored(&runner_up.choice)),
+        margin: figures.runner_up.as_ref().map(|runner_up| runner_up.margin),
+    })
+}
+
+/// The record for the history, from the two reports.
+pub(super) fn decision_record(
+    decision: &Decision,
+    ask: &AskReport,
+    scores: Option<&DecisionReport>,
+) -> DecisionRecord {
+    let question = &decision.question;
+    let nodes = decision.answer.placement.as_ref().map_or(0, |p| p.nodes.len());
+    DecisionRecord {
+        decision: decision.id,
+        time_ms: ask.time_ms,
+        job: job_ref(question.job_id, question.array, question.origin.user_id, &question.partition),
+        ask: ask.mode.clone(),
+        mode: decision.mode.as_str().to_owned(),
+        verdict: ask.verdict.clone(),
+        reason: ask.reason.clone(),
+        nodes: ask.nodes.clone(),
+        node_count: u32::try_from(nodes).unwrap_or(u32::MAX),
+        generation: decision.generation,
+        explain: scores.and_then(|scores| serde_json::to_string(scores).ok()),
+        latency_us: decision.took_ns / 1000,
+    }
+}
+
+/// A job in the history's records.
+pub(super) fn job_ref(
+    job_id: u32,
+    array: Option<(u32, u32)>,
+    user_id: u32,
+    partition: &str,
+) -> JobRef {
+    JobRef {
+        job_id,
+        array_job_id: array.map(|(job, _)| job),
+        array_task_id: array.map(|(_, task)| task),
+        het_job_id: None,
+        user_id,
+        partition: partition.to_owned(),
+    }
+}
+
+/// Nodes of a table as a hostlist in Slurm's order.
+pub(super) fn names(table: &Table, nodes: &[u32]) -> String {
+    let names: Vec<String> = nodes.iter().map(|&node| name(table, node as usize)).collect();
+    hostlist::compress(&names)
+}
+
+/// A preference of the last plan, with nodes by the indexes of its snapshot.
+pub(super) fn planned_preference(snapshot: &Snapshot, used: &PreferenceUse) -> PreferenceReport {
+    preference_report(used, |node| {
+        snapshot.nodes.get(node).map_or_else(|| format!("#{node}"), |n| n.name.to_string())
+    })
+}
+
+fn preference(decision: &Decision, used: &PreferenceUse) -> PreferenceReport {
+    preference_report(used, |node| name(&decision.table, node))
+}
+
+fn preference_report(used: &PreferenceUse, name: impl Fn(usize) -> String) -> PreferenceReport {
+    let preference = &used.preference;
+    let set = used.set.and_then(|at| preference.sets.get(at));
+    let set = set.map(|set| set.name.to_string());
+    PreferenceReport {
+        method: preference.method.as_str().to_owned(),
+        made_ms: preference.made_ms,
+        candidate_set: set.clone(),
+        tier: set,
+        unused: used.unused.map(|why| match why {
+            Unused::NotOffered(node) => format!("stale: {} not offered", name(node as usize)),
+            Unused::Busy(node) => format!("stale: {} busy", name(node as usize)),
+            Unused::Quota => "its share of tasks has started".to_owned(),
+            Unused::OtherTable => "stale: the nodes changed".to_owned(),
+        }),
+        note: preference.note.clone(),
+    }
+}
+
+fn reason_text(reason: Reason, detail: Option<&str>) -> String {
+    match detail {
+        Some(detail) => format!("{reason} ({detail})"),
+        None => reason.to_string(),
+    }
+}
+
+fn node_list(decision: &Decision, placement: &Placement) -> String {
+    names(&decision.table, &placement.nodes)
+}
+
+fn name(table: &Table, node: usize) -> String {
+    table.nodes.get(node).map_or_else(|| format!("#{node}"), |n| n.name.to_string())
+}
+
+fn scored(decision: &Decision, placement: &Placement, choice: &Choice) -> ScoredNode {
+    let own = placement.terms.iter().filter(|(node, _)| *node == choice.node);
+    let terms = own.flat_map(|(_, terms)| terms);
+    ScoredNode {
+        node: name(&decision.table, choice.node.at()),
+        dispersion_before: choice.before,
+        dispersion_after: choice.after,
+        score: choice.score,
+        terms: terms.map(|(term, value)| ((*term).to_owned(), *value)).collect(),
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Measured values that the methods take from the data service: the keys of the configuration
+//! that name a datum, and its values for one round of planning.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::collect::{Collect, Now, Use};
+use crate::config::Config;
+use phalanx_core::collect::{HISTORY, NONE};
+use phalanx_core::snapshot::Snapshot;
+use phalanx_planner::measured::Measured;
+
+/// Key of the datum by which `phalanx share` splits work.
+const SHARE_CAPABILITY: &str = "share.capability";
+/// Key of the datum by which nodes of equal Weight are tried.
+pub(super) const BALANCE_CAPABILITY: &str = "balance.capability";
+/// Key of the speed of gangs on a node.
+pub(super) const GANG_SPEED: &str = "gang.speed";
+
+/// Key of the power that the nodes draw, watts.
+pub(super) const BAG_POWER_W: &str = "bag.power_w";
+
+/// Keys that planning reads; `share` reads by itself.
+const PLANNED: [&str; 3] = [BALANCE_CAPABILITY, GANG_SPEED, BAG_POWER_W];
+
+/// Every key that names a datum, as configured.
+pub(super) fn uses(config: &Config) -> Vec<Use> {
+    let one = |key: &str, name: &String, fallback: &String, own: &'static [&'static str]| Use {
+        key: key.to_owned(),
+        name: name.clone(),
+        fallback: fallback.clone(),
+        own,
+    };
+    let (share, balance, gang) = (&config.share, &config.balance, &config.gang);
+    vec![
+        one(SHARE_CAPABILITY, &share.capability, &share.capability_fallback, &[]),
+        one(BALANCE_CAPABILITY, &balance.capability, &balance.capability_fallback, &[NONE]),
+        one(GANG_SPEED, &gang.speed, &gang.speed_fallback, &[HISTORY]),
+        // Where it is stale the sources that come after it count.
+        one(BAG_POWER_W, &config.bag.power_w, &NONE.to_owned(), &[NONE]),
+    ]
+}
+
+/// CPUs of each node: the values of the datum `configuration`.
+pub(super) fn cpus(snapshot: Option<&Snapshot>) -> BTreeMap<Arc<str>, f64> {
+    #[allow(clippy::cast_precision_loss)]
+    let of = |node: &phalanx_core::snapshot::Node| (Arc::clone(&node.name), node.cpus as f64);
+    snapshot.iter().flat_map(|s| &s.nodes).map(of).collect()
+}
+
+/// The data that methods take in one round, by key; a key whose method goes by its own
+/// knowledge is missing.
+pub(super) type MeasuredValues = BTreeMap<&'static str, Measured>;
+
+/// Reads the latest values; nothing is collected for it.
+pub(super) fn read(collect: &Collect, snapshot: &Snapshot) -> MeasuredValues {
+    let wanted = collect.wanted(&PLANNED);
+    if wanted.is_empty() {
+        return MeasuredValues::new();
+    }
+    let nodes: Vec<String> = snapshot.nodes.iter().map(|node| node.name.to_string()).collect();
+    let cpus = cpus(Some(snapshot));
+    let cpus = |node: &str| cpus.get(node).copied();
+    let now = Now::read();
+    let one = |key: &'static str| {
+        let used = collect.used(key, None, &nodes, &cpus, now).ok()?;
+        let of = used.values.into_iter().map(|value| (value.node.into(), value.value));
+        Some((key, Measured { name: used.name, of: of.collect() }))
+    };
+    wanted.into_iter().filter_map(one).collect()
+}
+
+/// Levels by which nodes of equal Weight are tried.
+pub(super) fn levels(measured: &MeasuredValues) -> BTreeMap<Arc<str>, u32> {
+    measured.get(BALANCE_CAPABILITY).map(Measured::levels).unwrap_or_default()
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Job arrays in the daemon: prices, learned times and powers.
+
+use std::collections::BTreeMap;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan, Zoned};
+
+use super::round::{PlacementMethod, Round};
+use crate::config::{BagConfig, BagLoss, BagMode, Config};
+use crate::daemon::measured_values::BAG_POWER_W;
+use crate::daemon::state::power::{Power, configured};
+use crate::sync::lock;
+use phalanx_core::snapshot::{Job, Node, Snapshot};
+use phalanx_methods::bag::Mode;
+use phalanx_methods::learn::{JobTraits, Source, Speeds, class_of, node_class_of};
+use phalanx_planner::bag::{Inputs, Knowledge, Loss, Seconds, Settings, Watts, WattsFrom, plan};
+use phalanx_planner::preference::{Method, MethodPlan, MethodReport};
+
+/// Joules of a kilowatt hour.
+const KWH: f64 = 3.6e6;
+
+/// Plans arrays; remembers the power of nodes that were busy.
+pub struct Bags {
+    power: Arc<Mutex<Power>>,
+    tempo: Tempo,
+}
+
+impl Bags {
+    /// A planner that keeps what it sees in `power`.
+    pub fn new(power: Arc<Mutex<Power>>) -> Self {
+        Self { power, tempo: Tempo::default() }
+    }
+}
+
+impl PlacementMethod for Bags {
+    fn plan(&mut self, round: &Round<'_>) -> MethodPlan {
+        let config = &round.config.bag;
+        if !config.enabled || !round.config.learn.enabled {
+            return nothing();
+        }
+        let mut power = lock(&self.power);
+        let collected = round.measured.get(BAG_POWER_W).map(|measured| &measured.of);
+        power.see(round.config, round.snapshot, collected);
+        let classes = Configured::new(round.config, round.snapshot);
+        let known = Known {
+            speeds: round.speeds,
+            config: round.config,
+            classes,
+            power: &power,
+            now_s: round.now_s(),
+        };
+        let mut settings = settings(config, round.now_ms);
+        let (wanted, began) = (settings.mode, Instant::now());
+        settings.mode = self.tempo.mode(wanted);
+        settings.pause_s = round.pause_s;
+        let mut method_plan = plan(&Inputs {
+            snapshot: round.snapshot,
+            usages: round.usages,
+            now_ms: round.now_ms,
+            outlook: round.outlook,
+            knowledge: &known,
+            settings: &settings,
+        });
+        let limit = Duration::from_millis(round.config.planner.deadline_ms);
+        self.tempo.took(wanted, began.elapsed(), limit);
+        if settings.mode != wanted {
+            method_plan.report.mode.push_str(", as the configured mode takes too long");
+        }
+        method_plan
+    }
+}
+
+/// The mode that is quick enough: one that takes longer than a plan may gives way to
+/// a cheaper one, and is tried again when that has long been quick.
+#[derive(Debug, Default)]
+struct Tempo {
+    /// Steps below the wanted mode.
+    down: usize,
+    /// Quick plans in a row.
+    quick: u32,
+}
+
+impl Tempo {
+    /// Quick plans after which the more expensive mode is tried again.
+    const PATIENCE: u32 = 60;
+
+    fn ladder(wanted: Mode) -> &'static [Mode] {
+        match wanted {
+            Mode::Best => &[Mode::Best, Mode::Integer, Mode::Seed, Mode::Greedy],
+            Mode::Greedy => &[Mode::Greedy],
+            Mode::Average => &[Mode::Average],
+            Mode::Seed => &[Mode::Seed, Mode::Greedy],
+            Mode::Exact => &[Mode::Exact, Mode::Greedy],
+            Mode::Integer => &[Mode::Integer, Mode::Greedy],
+            Mode::Template => &[Mode::Template, Mode::Integer, Mode::Greedy],
+        }
+    }
+
+    fn mode(&self, wanted: Mode) -> Mode {
+        let ladder = Self::ladder(wanted);
+        ladder.get(self.down).or(ladder.last()).copied().unwrap_or(wanted)
+    }
+
+    fn took(&mut self, wanted: Mode, time: Duration, limit: Duration) {
+        self.quick = if time * 8 < limit { self.quick + 1 } else { 0 };
+        if time > limit {
+            self.down = (self.down + 1).min(Self::ladder(wanted).len() - 1);
+        } else if self.quick >= Self::PATIENCE {
+            *self = Self { down: self.down.saturating_sub(1), quick: 0 };
+        }
+    }
+}
+
+fn nothing() -> MethodPlan {
+    let report =
+        MethodReport { method: Method::Bag.as_str().to_owned(), ..MethodReport::default() };
+    MethodPlan::new(Method::Bag, report)
+}
+
+fn settings(bag: &BagConfig, now_ms: u64) -> Settings {
+    let now = zoned(now_ms);
+    Settings {
+        mode: match bag.mode {
+            BagMode::Best => Mode::Best,
+            BagMode::Seed => Mode::Seed,
+            BagMode::Exact => Mode::Exact,
+            BagMode::Integer => Mode::Integer,
+            BagMode::Template => Mode::Template,
+            BagMode::Greedy => Mode::Greedy,
+            BagMode::Average => Mode::Average,
+        },
+        energy_price: price_at(bag, now.hour()) / KWH,
+        ahead: prices_ahead(bag, &now).collect(),
+        task_price: bag.task_price,
+        price: bag.price.clone(),
+        margin: bag.margin,
+        required: bag.hold,
+        loss: match bag.loss {
+            BagLoss::Run => Loss::Run,
+            BagLoss::Wait => Loss::Wait,
+        },
+        wait_max_s: bag.wait_max_s,
+        power_cap: (bag.power_cap_w > 0.0).then_some(bag.power_cap_w),
+        ..Settings::default()
+    }
+}
+
+pub fn zoned(now_ms: u64) -> Zoned {
+    let ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
+    Timestamp::from_millisecond(ms).unwrap_or_default().to_zoned(TimeZone::system())
+}
+
+/// Money per kWh at an hour of the day: the tariff's latest entry, which before
+/// its first one is the last of the day before.
+pub fn price_at(bag: &BagConfig, hour: i8) -> f64 {
+    let mut hours: Vec<(i8, f64)> =
+        bag.tariff.iter().filter_map(|(from, price)| Some((from.parse().ok()?, *price))).collect();
+    hours.sort_by_key(|(from, _)| *from);
+    let before = hours.iter().rev().find(|(from, _)| *from <= hour).or(hours.last());
+    before.map_or(bag.energy_price, |(_, price)| *price)
+}
+
+/// Hours of the day that begin within the longest wait: seconds until then, and
+/// the price per joule from then on.
+fn prices_ahead<'a>(bag: &'a BagConfig, now: &'a Zoned) -> impl Iterator<Item = (u64, f64)> + 'a {
+    let into = i64::from(now.minute()) * 60 + i64::from(now.second());
+    let begins = (1..).map(move |hours: i64| hours * 3600 - into);
+    let of = |seconds: i64| {
+        let then = now.checked_add(seconds.seconds()).ok()?;
+        Some((u64::try_from(seconds).ok()?, price_at(bag, then.hour()) / KWH))
+    };
+    let near = move |of: &(u64, f64)| of.0 < bag.wait_max_s;
+    begins.map_while(of).take_while(near)
+}
+
+/// Power of a busy and of an idle node by class, from the configuration.
+#[derive(Debug, Default)]
+pub struct Configured {
+    busy: BTreeMap<String, f64>,
+    idle: BTreeMap<String, f64>,
+}
+
+impl Configured {
+    pub fn new(config: &Config, snapshot: &Snapshot) -> Self {
+        let mut out = Self::default();
+        for node in &snapshot.nodes {
+            let class = node_class_of(node, &config.learn.node_class_by);
+            if let Some(watts) = configured(&config.bag.idle_watts, &class, node) {
+                out.idle.insert(class.clone(), watts);
+            }
+            if let Some(watts) = configured(&config.bag.watts, &class, node) {
+                out.busy.insert(class, watts);
+            }
+        }
+        out
+    }
+}
+
+pub struct Known<'a> {
+    pub speeds: &'a Speeds,
+    pub config: &'a Config,
+    pub classes: Configured,
+    pub power: &'a Power,
+    pub now_s: i64,
+}
+
+impl Known<'_> {
+    /// Power of a fully used node.
+    pub fn node_watts(&self, class: &str) -> Option<(f64, WattsFrom)> {
+        let slurm = self.power.by_slurm(class).map(|w| (w, WattsFrom::Slurm));
+        let metric = || self.power.by_metric(class).map(|w| (w, WattsFrom::Metric));
+        let configured = || self.classes.busy.get(class).map(|w| (*w, WattsFrom::Configuration));
+        slurm.or_else(metric).or_else(configured)
+    }
+}
+
+impl Knowledge for Known<'_> {
+    fn job_class(&self, job: &Job) -> String {
+        class_of(&JobTraits::of(job), &self.config.learn.class_by)
+    }
+
+    fn node_class(&self, node: &Node) -> String {
+        node_class_of(node, &self.config.learn.node_class_by)
+    }
+
+    fn seconds(&self, job_class: &str, node_class: &str) -> Option<Seconds> {
+        let found = self.speeds.estimate(job_class, "", node_class, self.now_s);
+        (found.source != Source::Nothing && found.seconds > 0.0)
+            .then_some(Seconds { seconds: found.seconds, count: found.count })
+    }
+
+    fn watts(&self, job_class: &str, node_class: &str, share: f64) -> Option<Watts> {
+        let idle = self.idle_watts(node_class);
+        let above = |watts: f64, from| Watts { watts: (watts - idle * share).max(0.0), from };
+        let measured = self.speeds.watts(job_class, node_class, self.now_s);
+        if measured.count > 0.0 {
+            return Some(above(measured.mean, WattsFrom::Accounting));
+        }
+        let (node, from) = self.node_watts(node_class)?;
+        Some(above(node * share, from))
+    }
+
+    fn idle_watts(&self, node_class: &str) -> f64 {
+        self.classes.idle.get(node_class).copied().unwrap_or(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_that_takes_too_long_gives_way_for_a_while() {
+        let mut tempo = Tempo::default();
+        let mut took = |ms, times| {
+            for _ in 0..times {
+                tempo.took(Mode::Best, Duration::from_millis(ms), Duration::from_millis(200));
+            }
+            tempo.mode(Mode::Best)
+        };
+        assert_eq!(took(150, 100), Mode::Best);
+        assert_eq!(took(250, 1), Mode::Integer);
+        assert_eq!(took(5, Tempo::PATIENCE - 1), Mode::Integer);
+        assert_eq!(took(5, 1), Mode::Best);
+        assert_eq!(took(900, 9), Mode::Greedy, "nothing is cheaper");
+    }
+
+    #[test]
+    fn a_tariff_holds_from_its_hour_on() {
+        let tariff = [("6".to_owned(), 0.4), ("22".to_owned(), 0.1)].into();
+        let bag = BagConfig { tariff, ..BagConfig::default() };
+        let at = |hour| price_at(&bag, hour);
+        assert_eq!([at(0), at(6), at(21), at(22)], [0.1, 0.4, 0.4, 0.1]);
+        assert_eq!(price_at(&BagConfig::default(), 3), 0.3);
+        // At 21:30 the cheap hours begin in half an hour.
+        let ahead = |hour, wait_max_s| {
+            let bag = BagConfig { wait_max_s, ..bag.clone() };
+            let now = jiff::civil::date(2026, 11, 21).at(hour, 30, 0, 0).to_zoned(TimeZone::UTC);
+            now.map(|now| prices_ahead(&bag, &now).collect::<Vec<_>>()).unwrap_or_default()
+        };
+        assert_eq!(ahead(21, 3600), [(1800, 0.1 / KWH)]);
+        assert_eq!(ahead(21, 1800), []);
+        assert_eq!(ahead(9, 3600), [(1800, 0.4 / KWH)]);
+    }
+}

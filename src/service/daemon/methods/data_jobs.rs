@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Data-parallel jobs in the daemon: those whose input is known go near it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::round::{PlacementMethod, Round};
+use crate::daemon::state::inputs::{
+    CommentUpdate, Input, JobData, pace_class, tasks_of, with_words,
+};
+use phalanx_core::comment;
+use phalanx_core::limits::DATA_ELEMENTS_MAX;
+use phalanx_core::snapshot::{Job, JobState};
+use phalanx_methods::data_jobs::bisect::Attenuation;
+use phalanx_methods::data_jobs::blockmap::{Elements, Locality, Split};
+use phalanx_methods::learn::{JobTraits, class_of};
+use phalanx_planner::data_jobs::{
+    DataJob, Inputs, Piece, can_be_planned, key_of, may_start, near, node_numbers, nowhere, plan,
+};
+use phalanx_planner::preference::{
+    DataNote, JobKey, Method, MethodPlan, MethodReport, Note, Preference,
+};
+
+/// Plans data-parallel jobs.
+#[derive(Default)]
+pub struct DataJobs {
+    /// Comments to be written once the preferences are in force.
+    comments: Vec<CommentUpdate>,
+}
+
+impl PlacementMethod for DataJobs {
+    fn plan(&mut self, round: &Round<'_>) -> MethodPlan {
+        let config = &round.config.data_jobs;
+        let keep = keep(round);
+        if !config.enabled {
+            return nothing();
+        }
+        round.inputs.observe(round.snapshot, keep);
+        let numbers = node_numbers(round.snapshot);
+        let (mut jobs, mut away) = (Vec::new(), Vec::new());
+        let pending = |job: &&Job| job.state == JobState::Pending && may_start(job);
+        for job in round.snapshot.jobs.iter().filter(pending) {
+            let Some(data) = round.inputs.job(job.id) else { continue };
+            match self.judge(round, job, &data, &numbers) {
+                Judged::Wait => {}
+                Judged::Plan(data) => jobs.push(*data),
+                Judged::Elements(elements, rest) => {
+                    jobs.extend(elements);
+                    away.push(*rest);
+                }
+                Judged::Nowhere(preference) => away.push(*preference),
+            }
+        }
+        if jobs.is_empty() && away.is_empty() {
+            return nothing();
+        }
+        let deadline = Instant::now() + Duration::from_millis(config.deadline_ms.into());
+        let now_s = round.now_s();
+        let remaining_s = |job: &Job| remaining_s(round, job, now_s);
+        let inputs = Inputs {
+            snapshot: round.snapshot,
+            usages: round.usages,
+            now_ms: round.now_ms,
+            transfer_mb_per_s: config.transfer_mb_per_s,
+            remaining_s: &remaining_s,
+            expired: &|| Instant::now() >= deadline,
+        };
+        let mut method_plan = plan(&inputs, jobs);
+        for preference in method_plan.preferences.iter().chain(&away) {
+            if let (JobKey::Job(job) | JobKey::Array(job), Note::Data(note)) =
+                (preference.key, &preference.note)
+            {
+                round.inputs.planned(job, note);
+            }
+        }
+        method_plan.report.terms.insert("without_plan".to_owned(), count(away.len()));
+        method_plan.preferences.extend(away);
+        method_plan
+    }
+
+    fn in_force(&mut self, round: &Round<'_>) {
+        for update in self.comments.drain(..) {
+            round.inputs.comment(update);
+        }
+    }
+}
+
+/// As `explain` shows it.
+fn in_words(attenuation: &Attenuation) -> String {
+    match attenuation {
+        Attenuation::Linear(alpha) => format!("linear alpha={alpha:.4}"),
+        Attenuation::Amdahl(beta) => format!("amdahl beta={beta:.4}"),
+        Attenuation::Table(values) => {
+            format!("table f({})={:.4}", values.len(), values.last().unwrap_or(&1.0))
+        }
+    }
+}
+
+enum Judged<'a> {
+    /// Its input is being looked up.
+    Wait,
+    Plan(Box<DataJob<'a>>),
+    /// The next tasks of an array, each with its part of the input, and the later ones.
+    Elements(Vec<DataJob<'a>>, Box<Preference>),
+    Nowhere(Box<Preference>),
+}
+
+/// Time for which an input counts.
+fn keep(round: &Round<'_>) -> Duration {
+    Duration::from_secs(round.config.hdfs.cache_s.max(1).into())
+}
+
+fn count(n: usize) -> f64 {
+    f64::from(u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+fn nothing() -> MethodPlan {
+    let method = Method::Bisect.as_str().to_owned();
+    let report = MethodReport { method, ..MethodReport::default() };
+    MethodPlan::new(Method::Bisect, report)
+}
+
+impl DataJobs {
+    fn judge<'a>(
+        &mut self,
+        round: &Round<'a>,
+        job: &'a Job,
+        data: &JobData,
+        numbers: &HashMap<Arc<str>, u32>,
+    ) -> Judged<'a> {
+        let away = |note| Judged::Nowhere(Box::new(nowhere(job, round.now_ms, note)));
+        let Some(key) = &data.key else {
+            let error = data.error.clone();
+            self.comment(job, data, error.as_deref());
+            return away(DataNote { input: job.comment.to_string(), error, ..DataNote::default() });
+        };
+        let keep = keep(round);
+        let Some(input) = round.inputs.input_to_plan(key, keep, data.commented) else {
+            return Judged::Wait;
+        };
+        let text = comment_text(&input.note);
+        self.comment(job, data, text.as_deref());
+        let mut note = input.note.clone();
+        if key.declaration.locality == Locality::Off {
+            note.warnings.push("locality=off: any nodes".to_owned());
+        }
+        let off = key.declaration.locality == Locality::Off;
+        if note.error.is_some() || off || !can_be_planned(job) {
+            return away(note);
+        }
+        let own = round.inputs.part(data, input.splits.len());
+        let pieces = pieces(&input, input.splits.get(own).unwrap_or_default(), numbers);
+        let required = key.declaration.locality == Locality::Require;
+        if required {
+            note.warnings.push(required_warning(&pieces, round.config.data_jobs.require_wait_s));
+        }
+        let (speed, attenuation) = pace(round, job, &mut note);
+        let whole = DataJob {
+            job,
+            key: key_of(job),
+            pieces,
+            speed_mb_per_s: speed,
+            attenuation,
+            required,
+            note,
+        };
+        let elements = elements(&whole, data, &input, numbers);
+        if elements.is_empty() {
+            return Judged::Plan(Box::new(whole));
+        }
+        Judged::Elements(elements, Box::new(near(&whole, round.now_ms)))
+    }
+
+    /// Has the comment of a job written, also where there is nothing to say: slurmctld then looks
+    /// at the job again.
+    fn comment(&mut self, job: &Job, data: &JobData, words: Option<&str>) {
+        if !data.commented {
+            let comment = with_words(&job.comment, words);
+            let locality = data.key.as_ref().map(|key| key.declaration.locality);
+            let requires_nodes = locality == Some(Locality::Require);
+            self.comments.push(CommentUpdate { job_id: job.id, comment, requires_nodes });
+        }
+    }
+}
+
+/// Speed of a job's class and its attenuation; the note explains them.
+fn pace(round: &Round<'_>, job: &Job, note: &mut DataNote) -> (f64, Attenuation) {
+    // Runs that report work of their own units say nothing of megabytes.
+    let own_units = comment::work_units(&job.comment).is_some();
+    let class = pace_class(&JobTraits::of(job), &round.config.learn.class_by);
+    let class = if own_units { "" } else { &class };
+    let (speed, attenuation, runs) = round.inputs.pace(class, round.config);
+    (note.speed_mb_per_s, note.speed_runs) = (speed, runs);
+    note.attenuation = in_words(&attenuation);
+    (speed, attenuation)
+}
+
+/// The warning that `locality=require` gives to this job.
+fn required_warning(pieces: &[Piece], most_s: u32) -> String {
+    if pieces.iter().all(|piece| piece.nodes.is_empty()) {
+        return "locality=require: no node holds any of it, so any nodes".to_owned();
+    }
+    format!("locality=require: waits at most {most_s} s for nodes that hold it")
+}
+
+/// The next tasks of a waiting array, each with the part of the input that its index stands for.
+fn elements<'a>(
+    whole: &DataJob<'a>,
+    data: &JobData,
+    input: &Input,
+    numbers: &HashMap<Arc<str>, u32>,
+) -> Vec<DataJob<'a>> {
+    let (JobKey::Array(array), Some(span)) = (whole.key, data.elements) else { return Vec::new() };
+    let waiting = tasks_of(whole.job).unwrap_or_default();
+    let one = |&task: &u32| {
+        let element = Elements::of(task.into(), span.min, span.max, span.count)?;
+        let part = input.splits.get(element.range(input.splits.len()))?;
+        let key = JobKey::Element(array, task);
+        Some(DataJob { key, pieces: pieces(input, part, numbers), ..whole.clone() })
+    };
+    waiting.iter().take(DATA_ELEMENTS_MAX).filter_map(one).collect()
+}
+
+/// Text for the job's comment: what its user should know without asking.
+fn comment_text(note: &DataNote) -> Option<String> {
+    if let Some(error) = &note.error {
+        return Some(format!("{error}; placed as if it read nothing"));
+    }
+    let mut words = Vec::new();
+    if note.unreadable > 0 {
+        words.push(format!("{} blocks cannot be read now", note.unreadable));
+    }
+    if !note.unmapped.is_empty() {
+        words.push(format!("no Slurm nodes: {}", note.unmapped.join(" ")));
+    }
+    words.extend(note.warnings.iter().cloned());
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// The splits with the nodes that hold them; one that no node holds whole counts as a part for
+/// each of its holders.
+fn pieces(input: &Input, splits: &[Split], numbers: &HashMap<Arc<str>, u32>) -> Vec<Piece> {
+    let number = |node: &Option<Arc<str>>| numbers.get(node.as_ref()?).copied();
+    let nodes: Vec<Option<u32>> = input.nodes.iter().map(number).collect();
+    let node = |at: u32| nodes.get(at as usize).copied().flatten();
+    let mut pieces = Vec::with_capacity(splits.len());
+    for split in splits {
+        let whole = split.held.iter().filter(|(_, bytes)| *bytes >= split.length);
+        let mut on: Vec<u32> = whole.filter_map(|(at, _)| node(*at)).collect();
+        on.sort_unstable();
+        on.dedup();
+        let all: u64 = split.held.iter().map(|(_, bytes)| *bytes).sum();
+        if !on.is_empty() || all == 0 {
+            pieces.push(Piece { bytes: split.length, nodes: on });
+            continue;
+        }
+        for &(at, bytes) in &split.held {
+            let part = u128::from(split.length) * u128::from(bytes) / u128::from(all);
+            let bytes = u64::try_from(part).unwrap_or(split.length);
+            pieces.push(Piece { bytes, nodes: node(at).into_iter().collect() });
+        }
+    }
+    pieces
+}
+
+/// Seconds that a running job will still take: what its class takes, at most its limit.
+fn remaining_s(round: &Round<'_>, job: &Job, now_s: i64) -> f64 {
+    let seconds = |s: i64| f64::from(i32::try_from(s.max(0)).unwrap_or(i32::MAX));
+    let limit = if job.end_s > 0 { seconds(job.end_s - now_s) } else { f64::INFINITY };
+    let class = class_of(&JobTraits::of(job), &round.config.learn.class_by);
+    let known = round.speeds.seconds(&class, now_s);
+    let ran = seconds(now_s - job.start_s);
+    let expected = if known.count > 0.0 { (known.mean - ran).max(1.0) } else { limit };
+    expected.min(limit).min(86_400.0)
+}

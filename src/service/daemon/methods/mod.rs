@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The methods of placement in the daemon: each plans in its own way, in the plan thread, with
+//! the solver and the model of the planner's folder of its name.
+//!
+//! A method joins by one more entry in [`all`]. Its plan goes to the link, where
+//! [`preference::decide`](phalanx_planner::preference::decide) follows it.
+
+pub mod bags;
+mod data_jobs;
+mod gangs;
+mod round;
+
+use std::sync::{Arc, Mutex};
+
+use self::bags::Bags;
+use self::data_jobs::DataJobs;
+use self::gangs::Gangs;
+use crate::daemon::state::power::Power;
+use phalanx_planner::backfill_window;
+use phalanx_planner::preference::MethodPlan;
+
+pub use self::round::{PlacementMethod, Round};
+
+/// Every method, in the order in which they plan.
+pub fn all(power: &Arc<Mutex<Power>>) -> Vec<Box<dyn PlacementMethod>> {
+    let bags = Box::new(Bags::new(Arc::clone(power)));
+    vec![Box::new(DataJobs::default()), bags, Box::new(Gangs::default()), Box::new(BackfillWindow)]
+}
+
+/// Leaves the nodes of a waiting gang to jobs that end before it starts.
+struct BackfillWindow;
+
+impl PlacementMethod for BackfillWindow {
+    fn plan(&mut self, round: &Round<'_>) -> MethodPlan {
+        backfill_window::plan(&backfill_window::Inputs {
+            snapshot: round.snapshot,
+            usages: round.usages,
+            outlook: round.outlook,
+            now_ms: round.now_ms,
+            jobs_max: round.config.planner.plan_jobs_max as usize,
+            done: round.done,
+        })
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! One round of planning, as every method sees it.
+
+use crate::config::Config;
+use crate::daemon::measured_values::MeasuredValues;
+use crate::daemon::state::inputs::DataInputs;
+use phalanx_core::snapshot::Snapshot;
+use phalanx_methods::learn::Speeds;
+use phalanx_planner::ends::Outlook;
+use phalanx_planner::preference::MethodPlan;
+use phalanx_planner::usage::NodeUsage;
+
+/// Inputs of one round of planning.
+#[derive(Debug, Clone, Copy)]
+pub struct Round<'a> {
+    /// Configuration in force.
+    pub config: &'a Config,
+    /// Queue and nodes.
+    pub snapshot: &'a Snapshot,
+    /// Usage in the snapshot's node order.
+    pub usages: &'a [NodeUsage],
+    /// Learned from jobs that ended.
+    pub speeds: &'a Speeds,
+    /// Inputs of data-parallel jobs.
+    pub inputs: &'a DataInputs,
+    /// Measured on the nodes, for the methods that go by it.
+    pub measured: &'a MeasuredValues,
+    /// Expected ends of jobs by learned runtimes, as far as these decide.
+    pub outlook: &'a Outlook,
+    /// Mean seconds between two jobs on a slot while others wait.
+    pub pause_s: f64,
+    /// Plans of the methods before in this round.
+    pub done: &'a [MethodPlan],
+    /// Unix milliseconds.
+    pub now_ms: u64,
+}
+
+impl Round<'_> {
+    /// Unix seconds.
+    pub fn now_s(&self) -> i64 {
+        i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
+    }
+}
+
+/// A method; it may keep state for its next round.
+pub trait PlacementMethod: Send {
+    /// Plans the pending jobs.
+    fn plan(&mut self, round: &Round<'_>) -> MethodPlan;
+    /// Follows once the plan is in force at the link.
+    fn in_force(&mut self, _round: &Round<'_>) {}
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The sum of the data that the daemon's threads share. Threads take the parts that they need;
+//! the answers of the control socket and the plan take the whole.
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use crate::api::types::ReloadReport;
+use crate::collect::Now;
+use crate::config::Config;
+use crate::daemon::logging;
+use crate::daemon::settings::history_limits;
+use crate::daemon::state::cluster::Cluster;
+use crate::daemon::state::configuration::Configuration;
+use crate::daemon::state::decision_memory::DecisionMemory;
+use crate::daemon::state::energy::EnergyRequests;
+use crate::daemon::state::inputs::DataInputs;
+use crate::daemon::state::learned::Learned;
+use crate::daemon::state::order::StartOrder;
+use crate::daemon::state::plans::Plans;
+use crate::daemon::state::power::Power;
+use crate::daemon::threads::collect::{self, DataService};
+use crate::daemon::watchdog::Heartbeats;
+use crate::history::{HistoryReader, HistorySender};
+use crate::link::Responder;
+use crate::recordings::{self, link_settings};
+use phalanx_core::snapshot::Snapshot;
+use phalanx_planner::plan::usages_from_mirror;
+use phalanx_planner::usage::NodeUsage;
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) started: Instant,
+    pub(super) configuration: Configuration,
+    pub(super) cluster: Cluster,
+    pub(super) responder: Arc<Responder>,
+    pub(super) plans: Plans,
+    pub(super) order: StartOrder,
+    pub(super) decisions: Mutex<DecisionMemory>,
+    pub(super) history: Option<HistorySender>,
+    pub(super) reader: Option<HistoryReader>,
+    /// Absent where it is switched off.
+    pub(super) data_service: Option<DataService>,
+    pub(super) learned: Learned,
+    pub(super) energy: EnergyRequests,
+    /// Inputs of data-parallel jobs.
+    pub(super) inputs: DataInputs,
+    /// Power of nodes as it was measured.
+    pub(super) power: Arc<Mutex<Power>>,
+    pub(super) recording: Arc<recordings::Shared>,
+    pub(super) heartbeats: Heartbeats,
+}
+
+impl Shared {
+    pub(super) fn config(&self) -> Arc<Config> {
+        self.configuration.get()
+    }
+
+    /// Usage in the snapshot's node order, and whether it is exact because a plugin reports every
+    /// change.
+    pub(super) fn usages(&self, snapshot: &Snapshot) -> (Vec<NodeUsage>, bool) {
+        match self.responder.copy_usages() {
+            Some((table, usages)) => (usages_from_mirror(snapshot, &table, &usages), true),
+            None => (NodeUsage::of_snapshot(snapshot), false),
+        }
+    }
+
+    /// Puts the file of the configuration in force as it is now, or says why not.
+    pub(super) fn reload(&self) -> ReloadReport {
+        self.configuration.reload(|new, generation| {
+            self.responder
+                .set_settings(link_settings(new, generation))
+                .map_err(|error| format!("balance: {error}"))?;
+            logging::set_level(&new.log);
+            if let Some(history) = &self.history {
+                history.shared().set_limits(history_limits(&new.history));
+            }
+            if let Some(service) = &self.data_service {
+                service.collect.set_settings(collect::settings(new), Now::read());
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Inputs of data-parallel jobs: where they lie, and which task reads which block.
+//!
+//! The plan thread looks for jobs that declare an input and asks for it; the thread `hdfs` looks
+//! it up, whatever time that takes; the next plan has a preference for the job. A job that waits
+//! for this is held back by the link, within `data_jobs.wait_ms`. The thread `comments` then writes into
+//! the job's comment what is wrong, if so; the update also makes slurmctld look at the job again.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::config::Config;
+use crate::sync::lock;
+use phalanx_core::blocks::Located;
+use phalanx_core::limits::{DATA_INPUTS_MAX, DATA_MAPS_MAX, DATA_SAMPLES_MAX, SPLITS_MAX};
+use phalanx_core::number::as_f64;
+use phalanx_core::run::Run;
+use phalanx_core::shape::Shape;
+use phalanx_core::snapshot::{Job, Snapshot};
+use phalanx_methods::data_jobs::attenuation::{Attenuation, CoreSpeed, fit};
+use phalanx_methods::data_jobs::blockmap::{self, BlockMap, Declaration, Elements, Split};
+use phalanx_methods::learn::{ClassKey, JobTraits, class_of, teaches};
+use phalanx_planner::data_jobs::MB;
+use phalanx_planner::preference::DataNote;
+
+/// Begin of our text in a comment.
+const MARK: &str = ";phalanx: ";
+/// Bytes of our text in a comment.
+const WORDS_MAX: usize = 400;
+
+/// Whose input: one user must not see what another may read.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct InputKey {
+    pub user: String,
+    pub declaration: Declaration,
+}
+
+/// One input as it was found.
+#[derive(Debug, Default)]
+pub struct Input {
+    pub located: Located,
+    pub splits: Vec<Split>,
+    /// Node of each DataNode.
+    pub nodes: Vec<Option<Arc<str>>>,
+    pub note: DataNote,
+}
+
+/// The tasks of an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    pub min: u64,
+    pub max: u64,
+    pub count: u64,
+}
+
+/// One job with a declaration.
+#[derive(Debug, Clone)]
+pub struct JobData {
+    /// Absent when the declaration is wrong; then `error` says why.
+    pub key: Option<InputKey>,
+    pub error: Option<String>,
+    pub user_id: u32,
+    pub shape: Shape,
+    pub start_s: i64,
+    /// Of an array: all its tasks, as far as they were seen.
+    pub elements: Option<Span>,
+    /// Of one task of an array: the array and the task.
+    pub element: Option<(u32, u32)>,
+    /// Its comment was handed to the comment writer.
+    pub commented: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    inputs: HashMap<InputKey, (Instant, Arc<Input>)>,
+    wanted: VecDeque<(InputKey, u32)>,
+    queued: HashSet<InputKey>,
+    jobs: HashMap<u32, JobData>,
+    maps: HashMap<u32, (i64, Arc<BlockMap>)>,
+    /// Notes of the last plan, by job.
+    plans: HashMap<u32, DataNote>,
+    samples: HashMap<String, VecDeque<CoreSpeed>>,
+    /// Jobs that wait for the nodes of their input: since when, and their comments.
+    waiting: HashMap<u32, (Instant, String)>,
+}
+
+/// A job's comment to be written; the same text only makes slurmctld look again.
+#[derive(Debug, Clone)]
+pub struct CommentUpdate {
+    pub job_id: u32,
+    pub comment: String,
+    /// The job waits for the nodes of its input, within `data.require_wait_s`.
+    pub requires_nodes: bool,
+}
+
+/// Declarations of jobs, their inputs, and block maps that were handed out.
+#[derive(Debug)]
+pub struct DataInputs {
+    state: Mutex<State>,
+    comments: (Sender<CommentUpdate>, Receiver<CommentUpdate>),
+}
+
+impl Default for DataInputs {
+    fn default() -> Self {
+        Self { state: Mutex::default(), comments: bounded(1024) }
+    }
+}
+
+impl DataInputs {
+    /// Takes in which jobs declare what; asks for inputs that are not known or too old.
+    pub fn observe(&self, snapshot: &Snapshot, keep: Duration) {
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        let declares = |job: &&Job| {
+            job.comment.contains("hdfs-input=") || job.admin_comment.contains("hdfs-input=")
+        };
+        let mut seen = HashSet::new();
+        for job in snapshot.jobs.iter().filter(declares) {
+            seen.insert(job.id);
+            let known = state.jobs.get(&job.id);
+            let same = |data: &&JobData| data.start_s == job.start_s || job.start_s == 0;
+            if known.is_none_or(|data| !same(&data)) || job_changed(known, job) {
+                let commented = known.is_some_and(|data| data.commented);
+                let new = read(job);
+                // Tasks that started have left the array's record.
+                let elements = known.and_then(|data| data.elements).or(new.elements);
+                state.jobs.insert(job.id, JobData { commented, elements, ..new });
+            }
+        }
+        state.jobs.retain(|id, _| seen.contains(id));
+        state.maps.retain(|id, _| seen.contains(id));
+        state.plans.retain(|id, _| seen.contains(id));
+        state.waiting.retain(|id, _| seen.contains(id));
+        let waits =
+            |job: &&Job| seen.contains(&job.id) && phalanx_planner::data_jobs::may_start(job);
+        for job in snapshot.jobs.iter().filter(waits) {
+            let Some(key) = state.jobs.get(&job.id).and_then(|data| data.key.clone()) else {
+                continue;
+            };
+            if state.inputs.get(&key).is_none_or(|(at, _)| at.elapsed() >= keep) {
+                want(state, key, job.id);
+            }
+        }
+        let used: HashSet<&InputKey> = state.jobs.values().filter_map(|d| d.key.as_ref()).collect();
+        state.inputs.retain(|key, _| used.contains(key));
+    }
+
+    pub fn next(&self) -> Option<(InputKey, u32)> {
+        lock(&self.state).wanted.pop_front()
+    }
+
+    pub fn put(&self, key: InputKey, input: Input) {
+        let mut state = lock(&self.state);
+        state.queued.remove(&key);
+        if state.inputs.len() < DATA_INPUTS_MAX {
+            state.inputs.insert(key, (Instant::now(), Arc::new(input)));
+        }
+    }
+
+    /// The job's declaration, if it has one.
+    pub fn job(&self, job_id: u32) -> Option<JobData> {
+        lock(&self.state).jobs.get(&job_id).cloned()
+    }
+
+    /// The job's input, once it was looked up.
+    pub fn input(&self, key: &InputKey) -> Option<Arc<Input>> {
+        lock(&self.state).inputs.get(key).map(|(_, input)| Arc::clone(input))
+    }
+
+    /// The same for a job to be planned: what is older than `keep` does not count for one that was
+    /// not planned yet.
+    pub fn input_to_plan(
+        &self,
+        key: &InputKey,
+        keep: Duration,
+        planned: bool,
+    ) -> Option<Arc<Input>> {
+        let state = lock(&self.state);
+        let found = state.inputs.get(key).filter(|(at, _)| planned || at.elapsed() < keep);
+        found.map(|(_, input)| Arc::clone(input))
+    }
+
+    /// The same; when it is not there, it will be looked up.
+    pub fn input_or_ask(&self, key: &InputKey, job_id: u32) -> Option<Arc<Input>> {
+        let mut state = lock(&self.state);
+        let found = state.inputs.get(key).map(|(_, input)| Arc::clone(input));
+        if found.is_none() {
+            want(&mut state, key.clone(), job_id);
+        }
+        found
+    }
+
+    /// The map that was handed out for this start of a job.
+    pub fn map(&self, job_id: u32, start_s: i64) -> Option<Arc<BlockMap>> {
+        let state = lock(&self.state);
+        state.maps.get(&job_id).filter(|(at, _)| *at == start_s).map(|(_, map)| Arc::clone(map))
+    }
+
+    /// The last map that was handed out for a job.
+    pub fn last_map(&self, job_id: u32) -> Option<Arc<BlockMap>> {
+        lock(&self.state).maps.get(&job_id).map(|(_, map)| Arc::clone(map))
+    }
+
+    /// Keeps a new map and gives the one to hand out: of two made at once, the first.
+    pub fn keep_map(&self, job_id: u32, start_s: i64, map: BlockMap) -> Arc<BlockMap> {
+        let mut state = lock(&self.state);
+        if let Some((_, kept)) = state.maps.get(&job_id).filter(|(at, _)| *at == start_s) {
+            return Arc::clone(kept);
+        }
+        let map = Arc::new(map);
+        if state.maps.len() < DATA_MAPS_MAX {
+            state.maps.insert(job_id, (start_s, Arc::clone(&map)));
+        }
+        map
+    }
+
+    /// The range of `total` splits that the job reads; of a task of an array its part.
+    pub fn part(&self, data: &JobData, total: usize) -> Range<usize> {
+        let element = data.element.and_then(|(array, task)| {
+            let span = self.job(array)?.elements?;
+            Elements::of(task.into(), span.min, span.max, span.count)
+        });
+        element.map_or(0..total, |element| element.range(total))
+    }
+
+    /// Keeps the note of a plan on a job, or on the array.
+    pub fn planned(&self, job_id: u32, note: &DataNote) {
+        let mut state = lock(&self.state);
+        if state.jobs.contains_key(&job_id) {
+            state.plans.insert(job_id, note.clone());
+        }
+    }
+
+    /// The note of the last plan on a job.
+    pub fn plan_of(&self, job_id: u32) -> Option<DataNote> {
+        lock(&self.state).plans.get(&job_id).cloned()
+    }
+
+    /// Has a job's comment written once.
+    pub fn comment(&self, update: CommentUpdate) {
+        let mut state = lock(&self.state);
+        let Some(data) = state.jobs.get_mut(&update.job_id).filter(|data| !data.commented) else {
+            return;
+        };
+        data.commented = self.comments.0.try_send(update.clone()).is_ok();
+        if data.commented && update.requires_nodes {
+            state.waiting.insert(update.job_id, (Instant::now(), update.comment));
+        }
+    }
+
+    /// Comments to be written.
+    pub fn comments(&self) -> &Receiver<CommentUpdate> {
+        &self.comments.1
+    }
+
+    /// Jobs whose longest wait for their nodes has ended, each once. While nothing else changes,
+    /// slurmctld does not look at them again by itself.
+    pub fn overdue(&self, wait: Duration) -> Vec<CommentUpdate> {
+        let mut state = lock(&self.state);
+        let over = |(since, _): &(Instant, String)| since.elapsed() > wait;
+        let ids: Vec<u32> =
+            state.waiting.iter().filter(|(_, one)| over(one)).map(|(id, _)| *id).collect();
+        let take = |job_id| {
+            let (_, comment) = state.waiting.remove(&job_id)?;
+            Some(CommentUpdate { job_id, comment, requires_nodes: false })
+        };
+        ids.into_iter().filter_map(take).collect()
+    }
+
+    /// Megabytes that a job that ended has read, for its speed.
+    pub fn megabytes(&self, run: &Run) -> Option<f64> {
+        // How much a stopped one has read is not known.
+        if run.array_job_id.is_some() || !teaches(&run.state, false) {
+            return None;
+        }
+        let state = lock(&self.state);
+        let key = state.jobs.get(&run.job_id)?.key.as_ref()?;
+        let (_, input) = state.inputs.get(key)?;
+        (input.note.error.is_none() && input.note.bytes > 0).then(|| as_f64(input.note.bytes) / MB)
+    }
+
+    /// Forgets what runs taught.
+    pub fn forget(&self) {
+        lock(&self.state).samples.clear();
+    }
+
+    /// Learns from a run that reports work.
+    pub fn learn(&self, run: &Run, class_by: &[ClassKey]) {
+        let (Some(work), Ok(cores)) = (run.work, u32::try_from(run.cpus)) else { return };
+        if run.elapsed_ms == 0 || cores == 0 {
+            return;
+        }
+        let speed = work / (as_f64(run.elapsed_ms) / 1000.0 * f64::from(cores));
+        let class = pace_class(&JobTraits::of_run(run), class_by);
+        let mut state = lock(&self.state);
+        if state.samples.len() >= DATA_INPUTS_MAX && !state.samples.contains_key(&class) {
+            return;
+        }
+        let samples = state.samples.entry(class).or_default();
+        samples.push_back(CoreSpeed { cores, speed });
+        if samples.len() > DATA_SAMPLES_MAX {
+            samples.pop_front();
+        }
+    }
+
+    /// Speed of one core of a class, its attenuation, and the number of runs behind both.
+    pub fn pace(&self, class: &str, config: &Config) -> (f64, Attenuation, u64) {
+        let state = lock(&self.state);
+        let data = &config.data_jobs;
+        let samples: Vec<CoreSpeed> =
+            state.samples.get(class).into_iter().flatten().copied().collect();
+        match fit(&samples, data.alpha) {
+            None => (data.speed_mb_per_s, Attenuation::Linear(data.alpha), 0),
+            Some(found) => (found.speed, found.form, samples.len() as u64),
+        }
+    }
+}
+
+/// Class of jobs whose speeds with different numbers of cores are compared: the keys that tell
+/// requests apart are left out.
+pub fn pace_class(job: &JobTraits<'_>, class_by: &[ClassKey]) -> String {
+    let request = [ClassKey::Shape, ClassKey::Memory];
+    let keys: Vec<ClassKey> =
+        class_by.iter().copied().filter(|key| !request.contains(key)).collect();
+    class_of(job, if keys.is_empty() { &[ClassKey::Name] } else { &keys })
+}
+
+fn want(state: &mut State, key: InputKey, job_id: u32) {
+    if state.wanted.len() < DATA_INPUTS_MAX && state.queued.insert(key.clone()) {
+        state.wanted.push_back((key, job_id));
+    }
+}
+
+/// A changed declaration counts; our own text does not change it.
+fn job_changed(known: Option<&JobData>, job: &Job) -> bool {
+    let fresh = read(job);
+    known.is_none_or(|data| {
+        data.key != fresh.key || data.error != fresh.error || data.shape != fresh.shape
+    })
+}
+
+fn read(job: &Job) -> JobData {
+    let comment = without_words(&job.comment);
+    let user = if job.user.is_empty() { user_name(job.user_id) } else { job.user.to_string() };
+    let (key, error) = match blockmap::of_job(comment, &job.admin_comment) {
+        Ok(Some(declaration)) => (Some(InputKey { user, declaration }), None),
+        Ok(None) => (None, None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    JobData {
+        key,
+        error,
+        user_id: job.user_id,
+        shape: job.shape.clone(),
+        start_s: job.start_s,
+        elements: span(job),
+        element: job.array_job_id.zip(job.array_task_id),
+        commented: false,
+    }
+}
+
+/// Waiting tasks of an array's record.
+pub fn tasks_of(job: &Job) -> Option<Vec<u32>> {
+    let (_, list) = job.label.split_once("_[")?;
+    blockmap::array_tasks(list.strip_suffix(']')?, SPLITS_MAX)
+}
+
+fn span(job: &Job) -> Option<Span> {
+    let tasks = tasks_of(job)?;
+    let (min, max) = (u64::from(*tasks.iter().min()?), u64::from(*tasks.iter().max()?));
+    Some(Span { min, max, count: tasks.len() as u64 })
+}
+
+fn user_name(uid: u32) -> String {
+    let user = nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid));
+    user.ok().flatten().map_or_else(|| uid.to_string(), |user| user.name)
+}
+
+/// A comment without what we added.
+fn without_words(comment: &str) -> &str {
+    comment.split(MARK).next().unwrap_or(comment)
+}
+
+/// A comment with our text replaced by `words`, or without it.
+pub fn with_words(comment: &str, words: Option<&str>) -> String {
+    let own = without_words(comment);
+    let Some(words) = words else { return own.to_owned() };
+    let mut words: String =
+        words.chars().map(|c| if c == ';' || c.is_control() { ',' } else { c }).collect();
+    while words.len() > WORDS_MAX {
+        words.pop();
+    }
+    format!("{own}{MARK}{words}")
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Speeds and runtimes as the learn thread last published them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+
+use crate::config::Config;
+use crate::sync::{read, write};
+use phalanx_core::limits::RUNTIME_RUNS_MIN;
+use phalanx_core::snapshot::{Job, Snapshot};
+use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};
+use phalanx_methods::learn::{JobTraits, Speeds};
+use phalanx_planner::ends::Outlook;
+
+/// Pause after the last part of an import before the table is built anew.
+const IMPORT_PAUSE_MS: u64 = 300;
+
+/// Knowledge from runs that ended.
+#[derive(Debug, Default)]
+pub struct Learned {
+    speeds: RwLock<Arc<Speeds>>,
+    runtimes: RwLock<Runtimes>,
+    /// Events that found the learner's channel full.
+    pub dropped: AtomicU64,
+    /// Time at which the table is to be built anew, unix milliseconds; 0 for none.
+    rebuild_ms: AtomicU64,
+    /// Bits of an f64; see [`pause_s`](Self::pause_s).
+    pause_s: AtomicU64,
+}
+
+impl Learned {
+    /// Speeds of job classes by node.
+    pub fn speeds(&self) -> Arc<Speeds> {
+        Arc::clone(&read(&self.speeds))
+    }
+
+    pub fn set_speeds(&self, speeds: Speeds) {
+        *write(&self.speeds) = Arc::new(speeds);
+    }
+
+    /// Replaces the runtimes; returns those before.
+    pub fn replace_runtimes(&self, runtimes: Runtimes) -> Runtimes {
+        std::mem::replace(&mut *write(&self.runtimes), runtimes)
+    }
+
+    /// Adds the runtime of one run.
+    pub fn observe(&self, class: &JobClass, seconds: u64) {
+        write(&self.runtimes).observe(class, seconds);
+    }
+
+    /// Expected runtime of a job, and the number of runs of its user behind it; `None` while
+    /// nothing is known of the user.
+    pub fn expected(&self, job: &Job) -> Option<(Prediction, f64)> {
+        let class = JobClass::of(&JobTraits::of(job), job.time_limit_min);
+        let runtimes = read(&self.runtimes);
+        let seen = runtimes.seen(&class);
+        (seen > 0.0).then(|| (runtimes.predict(&class), seen))
+    }
+
+    /// The prediction from a user's runs, else from those of all users with such limits.
+    pub fn prediction(&self, job: &Job) -> Prediction {
+        let class = JobClass::of(&JobTraits::of(job), job.time_limit_min);
+        read(&self.runtimes).predict(&class)
+    }
+
+    /// Expected ends of the jobs of a snapshot whose users have enough ended runs. Empty where
+    /// `learn.runtimes_decide` is off.
+    pub fn outlook(&self, config: &Config, snapshot: &Snapshot, now_s: i64) -> Outlook {
+        if !config.learn.runtimes_decide {
+            return Outlook::default();
+        }
+        let expected = |job: &Job| {
+            let known = self.expected(job).filter(|(_, runs)| *runs >= RUNTIME_RUNS_MIN);
+            known.map(|(prediction, _)| prediction.mean_s)
+        };
+        Outlook::new(snapshot, now_s, config.planner.plan_jobs_max as usize, &expected)
+    }
+
+    /// Mean seconds between two jobs on a slot while others wait.
+    pub fn pause_s(&self) -> f64 {
+        f64::from_bits(self.pause_s.load(Ordering::Relaxed))
+    }
+
+    pub fn set_pause_s(&self, pause_s: f64) {
+        self.pause_s.store(pause_s.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Asks for the table to be built anew, once imports have paused.
+    pub fn imported(&self, now_ms: u64) {
+        self.rebuild_at(now_ms.saturating_add(IMPORT_PAUSE_MS));
+    }
+
+    /// Asks for the table to be built anew at a time, unix milliseconds.
+    pub fn rebuild_at(&self, due_ms: u64) {
+        self.rebuild_ms.store(due_ms, Ordering::Relaxed);
+    }
+
+    /// Whether the table is to be built anew by now; says so once.
+    pub fn rebuild_due(&self, now_ms: u64) -> bool {
+        let due = self.rebuild_ms.load(Ordering::Relaxed);
+        let is_due = due > 0 && due <= now_ms;
+        // Whoever asked again meanwhile is served later.
+        is_due
+            && self
+                .rebuild_ms
+                .compare_exchange(due, 0, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The data that threads share: a struct for each concern, each with its own lock. None knows
+//! another; `Shared` is their sum.
+
+pub mod cluster;
+pub mod configuration;
+pub mod decision_memory;
+pub mod energy;
+pub mod inputs;
+pub mod learned;
+pub mod order;
+pub mod plans;
+pub mod power;

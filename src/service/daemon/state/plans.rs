@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The last plan of the queue, as the plan thread made it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use log::warn;
+
+use crate::api::types::PlannerStatus;
+use crate::clock::{millis, now_ms};
+use crate::sync::lock;
+use phalanx_core::snapshot::Snapshot;
+use phalanx_planner::plan::Plan;
+use phalanx_planner::preference::{MethodReport, Note, StartRank};
+
+/// The last plan and how planning goes.
+#[derive(Debug, Default)]
+pub struct Plans(Mutex<PlanState>);
+
+/// The plan is the last sound one, also where the last round's was refused.
+#[derive(Debug, Default)]
+pub struct PlanState {
+    pub plan: Option<Arc<Plan>>,
+    /// Its nodes name the plan's node indexes.
+    pub snapshot: Option<Arc<Snapshot>>,
+    pub time_ms: u64,
+    pub took_ms: u64,
+    pub plans: u64,
+    pub of_round: OfRound,
+    made: Option<Instant>,
+    refused: u64,
+    last_error: Option<String>,
+}
+
+/// Results of the last round beside the plan.
+#[derive(Debug, Default)]
+pub struct OfRound {
+    /// Sequence in which the methods want jobs to start.
+    pub start_order: Vec<StartRank>,
+    /// Reports of the methods.
+    pub methods: Vec<MethodReport>,
+    /// Remarks of the methods on jobs that they have no preference for.
+    pub notes: HashMap<u32, Note>,
+}
+
+impl Plans {
+    pub fn lock(&self) -> MutexGuard<'_, PlanState> {
+        lock(&self.0)
+    }
+
+    /// Takes the results of a round; a plan that was refused leaves the last sound one in place.
+    pub fn publish(
+        &self,
+        of_round: OfRound,
+        snapshot: &Arc<Snapshot>,
+        made: Result<Plan, String>,
+        took: Duration,
+    ) {
+        let mut state = self.lock();
+        state.took_ms = millis(took);
+        state.plans += 1;
+        state.of_round = of_round;
+        match made {
+            Ok(plan) => {
+                state.plan = Some(Arc::new(plan));
+                state.snapshot = Some(Arc::clone(snapshot));
+                state.made = Some(Instant::now());
+                state.time_ms = now_ms();
+                state.last_error = None;
+            }
+            Err(error) => {
+                warn!("plan refused: {error}");
+                state.refused += 1;
+                state.last_error = Some(error);
+            }
+        }
+    }
+
+    pub fn status(&self) -> PlannerStatus {
+        let state = self.lock();
+        PlannerStatus {
+            plans: state.plans,
+            refused: state.refused,
+            last_plan_ms: state.took_ms,
+            plan_age_ms: state.made.map(|made| millis(made.elapsed())),
+            last_error: state.last_error.clone(),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The thread `comments` writes comments of jobs, by `scontrol`.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use log::{info, warn};
+
+use crate::daemon::state::cluster::Cluster;
+use crate::daemon::state::configuration::Configuration;
+use crate::daemon::state::inputs::{CommentUpdate, DataInputs};
+use crate::sync::TICK;
+use phalanx_core::snapshot::JobState;
+
+/// Writes until `stop`.
+pub fn run(
+    configuration: &Configuration,
+    cluster: &Cluster,
+    inputs: &DataInputs,
+    stop: &AtomicBool,
+) {
+    while !stop.load(Ordering::Relaxed) {
+        if let Ok(update) = inputs.comments().recv_timeout(TICK) {
+            write(&update);
+        }
+        let wait = Duration::from_secs(configuration.get().data_jobs.require_wait_s.into());
+        for update in inputs.overdue(wait) {
+            let snapshot = cluster.snapshot();
+            let job = snapshot.as_ref().and_then(|snapshot| snapshot.job(update.job_id));
+            if job.is_some_and(|job| job.state == JobState::Pending) {
+                info!("job {}: waited {wait:?} for the nodes of its input", update.job_id);
+                write(&update);
+            }
+        }
+    }
+}
+
+fn write(update: &CommentUpdate) {
+    let done = Command::new("scontrol")
+        .arg("update")
+        .arg(format!("JobId={}", update.job_id))
+        .arg(format!("Comment={}", update.comment))
+        .stdin(Stdio::null())
+        .output();
+    match done {
+        Ok(done) if done.status.success() => {}
+        Ok(done) => {
+            let text = String::from_utf8_lossy(&done.stderr);
+            // The job may have ended meanwhile.
+            info!("job {}: its comment was not updated: {}", update.job_id, text.trim());
+        }
+        Err(error) => warn!("scontrol: {error}; comments do not say what is wrong with inputs"),
+    }
+}

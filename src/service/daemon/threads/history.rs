@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The thread `history` turns the link's events into decision memory, which `phalanx explain`
+//! reads, and into the history's records. It is a thread of its own so that neither names nor
+//! JSON cost time between a question and its answer.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use phalanx_ffi::slurm::job_state_text;
+use phalanx_ffi::wire::{Cause, Reason};
+
+use super::learn::runs::RunEvent;
+use crate::api::types::DecisionReport;
+use crate::clock::now_ms;
+use crate::daemon::decision_views::{ask_report, decision_record, decision_report, job_ref, names};
+use crate::daemon::state::decision_memory::{Ask, DecisionMemory, Key, Start};
+use crate::daemon::state::learned::Learned;
+use crate::history::{HistorySender, JobEndRecord, OutcomeRecord, PlacementRecord, Record};
+use crate::link::{BeganEvent, Decision, LinkEvent, Mode, OutcomeEvent, Responder};
+use crate::sync::{TICK, lock};
+use phalanx_planner::cluster::Held;
+
+/// Turns link events into decision memory and records.
+pub struct HistoryWriter<'a> {
+    pub events: Receiver<LinkEvent>,
+    pub memory: &'a Mutex<DecisionMemory>,
+    pub history: Option<&'a HistorySender>,
+    pub responder: &'a Responder,
+    /// To the learn thread, if anything is learned.
+    pub runs: Option<Sender<RunEvent>>,
+    pub learned: &'a Learned,
+    /// Keys of asked decisions whose outcome is not yet known.
+    pub open: BTreeMap<u64, (Key, Option<f64>)>,
+}
+
+impl HistoryWriter<'_> {
+    /// Writes until `stop`, then what is left.
+    pub fn run(mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            match self.events.recv_timeout(TICK) {
+                Ok(event) => self.take(event),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+        while let Ok(event) = self.events.try_recv() {
+            self.take(event);
+        }
+    }
+
+    fn take(&mut self, event: LinkEvent) {
+        match event {
+            LinkEvent::Asked(ask) => self.asked(&ask),
+            LinkEvent::Outcome(outcome) => self.outcome(outcome),
+            LinkEvent::Began(began) => self.began(&began),
+            LinkEvent::Ended { job_id, state, end_s } => self.ended(job_id, state, end_s),
+        }
+    }
+
+    fn record(&self, record: Record) {
+        if let Some(history) = self.history {
+            history.send(record);
+        }
+    }
+
+    /// Hands an event to the learn thread; never waits.
+    fn send_run(&self, event: RunEvent) {
+        if self.runs.as_ref().is_some_and(|runs| runs.try_send(event).is_err()) {
+            self.learned.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn asked(&mut self, decision: &Decision) {
+        let time_ms = now_ms();
+        let question = &decision.question;
+        let key = Key::of(question.job_id, question.array);
+        let mode = self.responder.settings().tuning.params.mode;
+        let report = ask_report(decision, time_ms);
+        let scores = decision_report(decision, mode, time_ms);
+        self.open.insert(decision.id, (key, scores.as_ref().and_then(mean_after)));
+        while self.open.len() > OPEN_MAX {
+            self.open.pop_first();
+        }
+        let record = decision_record(decision, &report, scores.as_ref());
+        let partition = question.partition.to_string();
+        let ask = Ask { decision: decision.id, partition, report, scores, kept: false };
+        lock(self.memory).asked(key, ask);
+        self.record(Record::Decision(record));
+    }
+
+    fn outcome(&mut self, note: OutcomeEvent) {
+        let reason = match note.reason {
+            Some(Reason::None) => None,
+            Some(reason) => Some(reason.as_str().to_owned()),
+            None => Some("unknown".to_owned()),
+        };
+        let key = self.open.get(&note.decision).map(|(key, _)| *key);
+        if let Some(key) = key {
+            lock(self.memory).outcome(key, note.decision, reason.clone());
+        }
+        if note.decision == 0 {
+            return;
+        }
+        self.record(Record::Outcome(OutcomeRecord {
+            decision: note.decision,
+            time_ms: now_ms(),
+            job_id: note.job_id,
+            reason,
+            rc: note.rc,
+            node_count: note.count,
+            ask_ns: note.ask_ns,
+        }));
+    }
+
+    fn ended(&self, job_id: u32, state: u32, end_s: u64) {
+        let (time_ms, state) = (now_ms(), job_state_text(state));
+        self.send_run(RunEvent::Ended {
+            job_id,
+            state: state.split('+').next().unwrap_or_default().to_owned(),
+            end_s: i64::try_from(end_s).unwrap_or(i64::MAX),
+            at_ms: time_ms,
+        });
+        self.record(Record::JobEnd(JobEndRecord { time_ms, job_id, state }));
+    }
+
+    /// Hands the nodes of a job to the learn thread.
+    fn holds(&self, note: &BeganEvent, placed_by: &str, at_ms: u64) {
+        let name = |held: &Held| note.table.nodes.get(held.node).map(|n| Arc::clone(&n.name));
+        self.send_run(RunEvent::Holds {
+            job_id: note.job.id,
+            start_s: i64::try_from(note.job.start_s).unwrap_or(i64::MAX),
+            nodes: note.job.held.iter().filter_map(name).collect(),
+            placed_by: placed_by.to_owned(),
+            at_ms,
+            fresh: note.cause == Some(Cause::Begin),
+        });
+    }
+
+    fn began(&mut self, note: &BeganEvent) {
+        if note.cause != Some(Cause::Begin) {
+            self.holds(note, "", now_ms());
+            return;
+        }
+        let time_ms = now_ms();
+        let key = Key::of(note.job.id, note.job.array);
+        let nodes: Vec<u32> =
+            note.job.held.iter().filter_map(|h| u32::try_from(h.node).ok()).collect();
+        let text = names(&note.table, &nodes);
+        let start_ms = note.job.start_s.saturating_mul(1000);
+        let start = Start { job_id: note.job.id, nodes: text.clone(), start_ms, ask: None };
+        let ask = lock(self.memory).began(key, start);
+        let kept = ask.as_ref().filter(|ask| ask.kept);
+        let method = kept.and_then(|ask| ask.scores.as_ref()).map_or("stock", |s| &s.method);
+        self.holds(note, method, time_ms);
+        let partition = ask.as_ref().map(|a| a.partition.as_str()).unwrap_or_default();
+        let mode = self.responder.settings().mode_of(partition);
+        if mode == Mode::Off {
+            return;
+        }
+        let decision = ask.as_ref().map(|ask| ask.decision);
+        let decided = decision.and_then(|id| self.open.get(&id)).and_then(|(_, after)| *after);
+        self.record(Record::Placement(PlacementRecord {
+            time_ms,
+            job: job_ref(note.job.id, note.job.array, note.job.user_id, partition),
+            mode: mode.as_str().to_owned(),
+            nodes: text,
+            node_count: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
+            decision,
+            dispersion_actual: note.dispersion,
+            dispersion_decided: decided,
+        }));
+    }
+}
+
+/// Decisions kept open for their outcome.
+const OPEN_MAX: usize = 100_000;
+
+fn mean_after(report: &DecisionReport) -> Option<f64> {
+    let count = u32::try_from(report.chosen.len()).ok().filter(|n| *n > 0)?;
+    let sum: f64 = report.chosen.iter().map(|c| c.dispersion_after).sum();
+    Some(sum / f64::from(count))
+}

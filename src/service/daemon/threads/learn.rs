@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The thread `learn` joins events and polls into runs, records these, and keeps the table of
+//! speeds that planners read.
+//!
+//! The table holds what the history's runs say: it is built from them at the start, after an import
+//! and after a change of `[learn]`, and every run that ends is added to it.
+
+mod idle_times;
+pub mod runs;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use log::{info, warn};
+
+use self::runs::{Naming, RunEvent, Runs};
+use crate::clock::now_ms;
+use crate::config::LearnConfig;
+use crate::daemon::state::cluster::Cluster;
+use crate::daemon::state::configuration::Configuration;
+use crate::daemon::state::energy::{EnergyRequests, RunKey};
+use crate::daemon::state::inputs::DataInputs;
+use crate::daemon::state::learned::Learned;
+use crate::history::{HistoryReader, HistorySender, Record, split_node_classes};
+use crate::sync::TICK;
+use phalanx_core::hostlist;
+use phalanx_core::limits::HOSTLIST_NAMES_MAX;
+use phalanx_core::number::as_f64;
+use phalanx_core::problem::InputError;
+use phalanx_core::run::Run;
+use phalanx_core::snapshot::Snapshot;
+use phalanx_methods::learn::runtime::{JobClass, Runtimes, tells_runtime};
+use phalanx_methods::learn::{
+    JobTraits, Observation, RunNode, Speeds, class_of, family_of, node_class_of, teaches,
+};
+
+/// Longest wait for the first picture of the nodes before runs are read without.
+const FIRST_WAIT: Duration = Duration::from_secs(5);
+/// Age at which a run that was handed to the history is surely written.
+const WRITTEN_AFTER: Duration = Duration::from_secs(10);
+/// Pause before a history that could not be read is tried again.
+const RETRY_MS: u64 = 5000;
+/// Runs of an earlier daemon that a job still known to Slurm may be: newest ones.
+const KNOWN_MAX: usize = 200_000;
+
+/// The table and what it is made from.
+pub struct Learner<'a> {
+    known: Known<'a>,
+    config: LearnConfig,
+    runs: Runs,
+    speeds: Speeds,
+    /// Classes of the nodes as the last poll showed them.
+    classes: BTreeMap<Arc<str>, String>,
+    /// Their CPUs.
+    cpus: BTreeMap<Arc<str>, u64>,
+    /// Runs that the accounting is asked about.
+    unmetered: BTreeMap<RunKey, Run>,
+    epoch: u64,
+    built: bool,
+    changed: bool,
+    /// Runs that may not be in the file yet.
+    unwritten: Vec<(Instant, Run)>,
+    started: Instant,
+}
+
+/// The other threads' data that the learner reads, and where it publishes its own.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    pub configuration: &'a Configuration,
+    pub cluster: &'a Cluster,
+    pub inputs: &'a DataInputs,
+    pub energy: &'a EnergyRequests,
+    pub learned: &'a Learned,
+    pub history: Option<&'a HistorySender>,
+    pub reader: Option<&'a HistoryReader>,
+}
+
+impl<'a> Learner<'a> {
+    pub fn new(known: Known<'a>) -> Self {
+        let config = known.configuration.get().learn.clone();
+        Self {
+            known,
+            speeds: empty(&config),
+            config,
+            runs: Runs::default(),
+            classes: BTreeMap::new(),
+            cpus: BTreeMap::new(),
+            unmetered: BTreeMap::new(),
+            epoch: 0,
+            built: false,
+            changed: false,
+            unwritten: Vec::new(),
+            started: Instant::now(),
+        }
+    }
+
+    /// Learns until `stop`, or until the last sender of events is gone.
+    pub fn run(mut self, events: &Receiver<RunEvent>, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            match events.recv_timeout(TICK) {
+                Ok(event) => {
+                    self.runs.take(event);
+                    events.try_iter().for_each(|event| self.runs.take(event));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.turn();
+        }
+    }
+
+    fn turn(&mut self) {
+        let snapshot = self.known.cluster.snapshot();
+        if let Some(snapshot) = snapshot.as_ref().filter(|s| s.epoch != self.epoch) {
+            self.name_nodes(snapshot);
+        }
+        let waited = self.started.elapsed() > FIRST_WAIT;
+        if !self.built && snapshot.is_none() && !waited {
+            return;
+        }
+        let config = self.known.configuration.get();
+        let asked = self.known.learned.rebuild_due(now_ms());
+        if !self.built || asked || config.learn != self.config {
+            self.config.clone_from(&config.learn);
+            self.rebuild();
+        }
+        if let Some(snapshot) = snapshot.filter(|s| s.epoch != self.epoch) {
+            self.epoch = snapshot.epoch;
+            self.poll(&snapshot);
+        }
+        self.meter();
+        if std::mem::take(&mut self.changed) {
+            self.known.learned.set_speeds(self.speeds.clone());
+        }
+    }
+
+    fn name_nodes(&mut self, snapshot: &Snapshot) {
+        let by = &self.config.node_class_by;
+        let class =
+            |node: &phalanx_core::snapshot::Node| (Arc::clone(&node.name), node_class_of(node, by));
+        self.classes = snapshot.nodes.iter().map(class).collect();
+        self.cpus = snapshot.nodes.iter().map(|n| (Arc::clone(&n.name), n.cpus)).collect();
+    }
+
+    /// Adds the energy that Slurm's accounting has given since.
+    fn meter(&mut self) {
+        for (key, joules) in self.known.energy.take() {
+            let Some(mut run) = self.unmetered.remove(&key) else { continue };
+            run.joules = joules;
+            if joules.is_none() {
+                continue;
+            }
+            let (class, seen) = (self.class_of(&run), self.observation(&run));
+            if let Ok(names) = hostlist::expand(&run.nodes, HOSTLIST_NAMES_MAX) {
+                let then = split_node_classes(&run.node_class, &names);
+                let nodes = run_nodes(&self.classes, &names, &then);
+                self.changed |= self.speeds.learn_energy(&class, &nodes, &seen).is_ok();
+            }
+            if let Some(history) = self.known.history {
+                history.send(Record::Run(Box::new(run)));
+            }
+        }
+    }
+
+    /// Asks the accounting for the energy of a run that was learned without.
+    fn ask_energy(&mut self, run: &Run) {
+        if self.known.cluster.energy_accounted()
+            && run.joules.is_none()
+            && self.config.accounting_s > 0
+        {
+            let key = (run.job.clone(), run.start_s);
+            if self.known.energy.ask(key.clone(), run.end_s) {
+                self.unmetered.insert(key, run.clone());
+            }
+        }
+    }
+
+    /// Takes in a poll: records and learns the runs that it completes.
+    fn poll(&mut self, snapshot: &Arc<Snapshot>) {
+        let config = &self.config;
+        let naming = Naming { class_by: &config.class_by, node_class_by: &config.node_class_by };
+        let ended = self.runs.poll(snapshot, now_ms(), naming);
+        self.known.learned.set_pause_s(self.runs.idle_times.mean_s());
+        self.unwritten.retain(|(at, _)| at.elapsed() < WRITTEN_AFTER);
+        for mut run in ended {
+            run.work = run.work.or_else(|| self.known.inputs.megabytes(&run));
+            if self.learn(&run) {
+                self.ask_energy(&run);
+            }
+            if let Some(history) = self.known.history {
+                history.send(Record::Run(Box::new(run.clone())));
+                self.unwritten.push((Instant::now(), run));
+            }
+        }
+    }
+
+    /// Builds the table from the history's runs.
+    fn rebuild(&mut self) {
+        let began = Instant::now();
+        if let Some(snapshot) = self.known.cluster.snapshot() {
+            self.name_nodes(&snapshot);
+        }
+        let Known { inputs, learned, reader, .. } = self.known;
+        inputs.forget();
+        let before = std::mem::replace(&mut self.speeds, empty(&self.config));
+        let runtimes_before = learned.replace_runtimes(Runtimes::default());
+        let mut unwritten: BTreeMap<(String, i64), Run> = std::mem::take(&mut self.unwritten)
+            .into_iter()
+            .map(|(_, run)| ((run.job.clone(), run.start_s), run))
+            .collect();
+        let mut known = VecDeque::new();
+        let mut rows = 0_u64;
+        let visit = |run: Run| {
+            rows += 1;
+            self.learn(&run);
+            let key = (run.job, run.start_s);
+            unwritten.remove(&key);
+            known.push_back(key);
+            if known.len() > KNOWN_MAX {
+                known.pop_front();
+            }
+        };
+        let read = reader.map_or(Ok(()), |reader| reader.each_run(visit));
+        match read {
+            Ok(()) => unwritten.values().for_each(|run| {
+                self.learn(run);
+            }),
+            Err(error) => {
+                // The file may be being made, or the disk be full: what is known stays.
+                if self.built {
+                    warn!("speeds: {error}; what was learned so far stays");
+                }
+                self.speeds = before;
+                learned.replace_runtimes(runtimes_before);
+                learned.rebuild_at(now_ms().saturating_add(RETRY_MS));
+            }
+        }
+        self.unwritten = unwritten.into_values().map(|run| (Instant::now(), run)).collect();
+        self.runs.knows(known.into_iter().collect::<BTreeSet<_>>());
+        self.built = true;
+        self.changed = true;
+        if rows > 0 {
+            let (classes, ms) = (self.speeds.len(), began.elapsed().as_millis());
+            info!("speeds: {classes} job classes learned from {rows} runs in {ms} ms");
+        }
+    }
+
+    /// Adds a run to what is known; whether it taught a speed.
+    fn learn(&mut self, run: &Run) -> bool {
+        if tells_runtime(&run.state) && run.elapsed_ms > 0 {
+            let class = JobClass::of(&JobTraits::of_run(run), run.limit_min);
+            self.known.learned.observe(&class, (run.elapsed_ms / 1000).max(1));
+        }
+        self.changed |= self.speeds.saw_request(&run.tres_req, run.end_s);
+        if !teaches(&run.state, run.work.is_some()) || run.elapsed_ms == 0 {
+            return false;
+        }
+        let Ok(names) = hostlist::expand(&run.nodes, HOSTLIST_NAMES_MAX) else { return false };
+        let then = split_node_classes(&run.node_class, &names);
+        let (class, seen) = (self.class_of(run), self.observation(run));
+        self.changed = true;
+        self.known.inputs.learn(run, &self.config.class_by);
+        let nodes = run_nodes(&self.classes, &names, &then);
+        let family = family_of(&class, &self.config.class_by);
+        self.speeds.learn(&class, family.as_deref(), &nodes, &seen).is_ok()
+    }
+
+    fn class_of(&self, run: &Run) -> String {
+        class_of(&JobTraits::of_run(run), &self.config.class_by)
+    }
+
+    /// Slurm counts the energy of whole nodes: a job has its share by CPUs.
+    fn observation(&self, run: &Run) -> Observation {
+        let names = hostlist::expand(&run.nodes, HOSTLIST_NAMES_MAX).unwrap_or_default();
+        let cpus: Option<u64> = names.iter().map(|name| self.cpus.get(name.as_str())).sum();
+        let share = match cpus {
+            Some(cpus) if run.cpus > 0 && cpus > run.cpus => as_f64(run.cpus) / as_f64(cpus),
+            _ => 1.0,
+        };
+        Observation {
+            seconds: as_f64(run.elapsed_ms) / 1000.0,
+            work: run.work,
+            joules: run.joules.map(|joules| joules * share),
+            end_s: run.end_s,
+        }
+    }
+}
+
+/// Nodes with their classes: of today, else those of then.
+fn run_nodes<'a>(
+    classes: &'a BTreeMap<Arc<str>, String>,
+    names: &'a [String],
+    then: &'a [String],
+) -> Vec<RunNode<'a>> {
+    let node = |(name, then): (&'a String, &'a String)| RunNode {
+        name,
+        class: classes.get(name.as_str()).unwrap_or(then),
+    };
+    names.iter().zip(then).map(node).collect()
+}
+
+/// A table with nothing in it; options that the configuration allows are valid.
+fn empty(config: &LearnConfig) -> Speeds {
+    let made: Result<Speeds, InputError> = Speeds::new(config.speeds_options());
+    made.unwrap_or_default()
+}

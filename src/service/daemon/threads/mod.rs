@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The loops of the daemon's threads, a file for each; those of `link`, `api`, `recording`,
+//! `database` and `agent` lie in the modules that they serve.
+
+pub mod collect;
+pub mod comments;
+pub mod energy;
+pub mod hdfs;
+pub mod history;
+pub mod learn;
+pub mod order;
+mod order_file;
+pub mod plan;
+pub mod poll;

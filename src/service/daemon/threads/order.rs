@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The thread that decides the order of starts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
+
+use super::order_file::OrderFile;
+use crate::clock::now_ms;
+use crate::config::{Config, Mode, OrderBy};
+use crate::daemon::state::cluster::Cluster;
+use crate::daemon::state::configuration::Configuration;
+use crate::daemon::state::learned::Learned;
+use crate::daemon::state::order::StartOrder;
+use crate::daemon::state::plans::{PlanState, Plans};
+use crate::link::{QueueReport, Responder};
+use crate::sync::sleep_until;
+use phalanx_core::snapshot::{Job, JobState, Partition, Snapshot};
+use phalanx_methods::learn::runtime::Prediction;
+use phalanx_planner::backfill::Rank;
+use phalanx_planner::order::{Bounds, Decision, Waiting, decide};
+use phalanx_planner::preference::StartRank;
+
+/// A report that is older says nothing of the queue as it is.
+const REPORT_AGE_MAX: Duration = Duration::from_secs(5);
+
+/// Versions of what the last decision was made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Basis {
+    report: u64,
+    epoch: u64,
+    plans: u64,
+}
+
+/// The thread `order` decides the order of starts: the plugin's report of the pending jobs and
+/// the start order that the methods ask for go in, deltas come out.
+pub struct Order<'a> {
+    pub configuration: &'a Configuration,
+    pub cluster: &'a Cluster,
+    pub plans: &'a Plans,
+    pub learned: &'a Learned,
+    pub responder: &'a Responder,
+    pub order: &'a StartOrder,
+}
+
+impl Order<'_> {
+    /// Decides at most once per `order.interval_ms`, until `stop`.
+    pub fn run(&self, stop: &AtomicBool) {
+        let mut basis = None;
+        let mut file = OrderFile::beside(&self.configuration.get().history.path);
+        self.order.lock().guard = file.load();
+        while !stop.load(Ordering::Relaxed) {
+            let started = Instant::now();
+            let config = self.configuration.get();
+            self.turn(&config, &mut basis);
+            self.save(&mut file, false);
+            sleep_until(started + Duration::from_millis(config.order.interval_ms), stop);
+        }
+        self.save(&mut file, true);
+    }
+
+    fn save(&self, file: &mut OrderFile, last: bool) {
+        let due = file.due(&self.order.lock().guard, last);
+        if let Some(guard) = due {
+            file.save(guard);
+        }
+    }
+
+    /// Without a sound basis no order is asked for: the plugin gets an empty list while it listens,
+    /// and otherwise its lease ends.
+    fn turn(&self, config: &Config, basis: &mut Option<Basis>) {
+        let report = self.responder.order.report().filter(|r| usable(config, r));
+        let (Some(report), Some(snapshot)) = (report, self.cluster.snapshot()) else {
+            *basis = None;
+            self.order.lock().decision = Decision::default();
+            self.responder.order.want(&[]);
+            return;
+        };
+        let (start_order, plans) = {
+            let plan = self.plans.lock();
+            let start_order = match config.order.by {
+                OrderBy::Plan => planned(&plan),
+                OrderBy::Shortest => shortest(&snapshot),
+                OrderBy::Learned => learned(&snapshot, &|job| self.learned.prediction(job)),
+            };
+            (start_order, plan.plans)
+        };
+        let now = Basis { report: report.number, epoch: snapshot.epoch, plans };
+        let mut view = self.order.lock();
+        if *basis != Some(now) {
+            *basis = Some(now);
+            let waiting = waiting(&report.jobs, &snapshot, config);
+            let bounds = Bounds {
+                max_delta: config.order.max_delta,
+                max_overtakes: config.order.max_overtakes,
+                max_delay_s: config.order.max_delay_s,
+            };
+            let now_s = now_ms() / 1000;
+            let number = report.number;
+            view.decision = decide(&mut view.guard, number, &waiting, &start_order, &bounds, now_s);
+        }
+        self.responder.order.want(&view.decision.deltas);
+    }
+}
+
+fn usable(config: &Config, report: &QueueReport) -> bool {
+    config.order.enabled
+        && report.head.state == OrderState::Active.raw()
+        && report.received.elapsed() < REPORT_AGE_MAX
+}
+
+/// The start order of the methods, then the other jobs that the plan starts now.
+fn planned(state: &PlanState) -> Vec<StartRank> {
+    let mut start_order = state.of_round.start_order.clone();
+    let mut next = start_order.iter().map(|w| w.rank + 1).max().unwrap_or(0);
+    let known: BTreeSet<u32> = start_order.iter().map(|w| w.job_id).collect();
+    for job in state.plan.iter().flat_map(|plan| &plan.jobs) {
+        if !job.nodes.is_empty() && !known.contains(&job.job_id) {
+            start_order.push(StartRank { job_id: job.job_id, rank: next });
+            next += 1;
+        }
+    }
+    start_order
+}
+
+/// By time limit; jobs of the same limit, or without one, are in no order.
+fn shortest(snapshot: &Snapshot) -> Vec<StartRank> {
+    let rank_of = |job: &Job| Some(StartRank { job_id: job.id, rank: job.time_limit_min? });
+    snapshot.jobs.iter().filter(|job| is_eligible(job)).filter_map(rank_of).collect()
+}
+
+/// By predicted runtime, as the simulator's policy `phalanx` ranks; jobs that are predicted to
+/// run long are left out and keep Slurm's order.
+fn learned(snapshot: &Snapshot, predict: &dyn Fn(&Job) -> Prediction) -> Vec<StartRank> {
+    let jobs = snapshot.jobs.iter().filter(|job| is_eligible(job));
+    let mut ranks: Vec<(Rank, u32)> = jobs
+        .map(|job| (Rank::learned(&predict(job), job.submit_s), job.id))
+        .filter(|(rank, _)| rank.is_short())
+        .collect();
+    ranks.sort_unstable();
+    let mut place = 0;
+    let mut last = None;
+    let rank_of = |(rank, job_id)| {
+        if last.replace(rank).is_some_and(|last| last != rank) {
+            place += 1;
+        }
+        StartRank { job_id, rank: place }
+    };
+    ranks.into_iter().map(rank_of).collect()
+}
+
+fn is_eligible(job: &Job) -> bool {
+    let waits = &*job.reason == "Dependency" || &*job.reason == "BeginTime";
+    job.state == JobState::Pending && job.priority > 0 && !waits
+}
+
+/// The plugin's report with what the snapshot adds. A job that the snapshot
+/// does not know yet is left alone.
+fn waiting(jobs: &[Queued], snapshot: &Snapshot, config: &Config) -> Vec<Waiting> {
+    let pools = Pools::of(snapshot);
+    let mut partitions: BTreeMap<&str, u32> = BTreeMap::new();
+    let of = |job: &Queued| {
+        let names = snapshot.job(job.job_id).map_or("", |j| &*j.partitions);
+        let count = u32::try_from(partitions.len()).unwrap_or(u32::MAX);
+        let partition = *partitions.entry(names).or_insert(count);
+        let mut each = names.split(',').filter(|name| !name.is_empty()).peekable();
+        let known = each.peek().is_some();
+        Waiting {
+            job_id: job.job_id,
+            priority: job.priority,
+            priority_max: job.priority_max,
+            delta: job.delta,
+            hidden: job.hidden,
+            tier: job.tier,
+            tier_max: job.tier_max,
+            part_factor: job.part_factor,
+            partition,
+            pool: pools.of_job(names),
+            qos_id: job.qos_id,
+            qos_priority: job.qos_priority,
+            nice: job.nice,
+            site: job.site,
+            submit_s: job.submit_time,
+            tasks: job.tasks.max(1),
+            fixed: job.flags & (PHX_Q_FIXED | PHX_Q_QOSES) != 0,
+            enforced: known && each.all(|name| config.mode_for(name) == Mode::Enforce),
+        }
+    };
+    jobs.iter().map(of).collect()
+}
+
+/// Partitions that compete: those that share nodes, directly or through others or through a
+/// job that waits for several.
+struct Pools<'a> {
+    by_name: BTreeMap<&'a str, u32>,
+}
+
+impl<'a> Pools<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        let list: &[Partition] = &snapshot.partitions;
+        let mut pool: Vec<usize> = (0..list.len()).collect();
+        for (i, a) in list.iter().enumerate() {
+            for (j, b) in list.iter().enumerate().take(i) {
+                if !a.nodes.is_disjoint(&b.nodes) {
+                    join(&mut pool, i, j);
+                }
+            }
+        }
+        let index: BTreeMap<&str, usize> =
+            list.iter().enumerate().map(|(i, p)| (&*p.name, i)).collect();
+        let several = snapshot.jobs.iter().filter(|j| j.partitions.contains(','));
+        for job in several.filter(|j| j.state == JobState::Pending) {
+            let mut each = job.partitions.split(',').filter_map(|name| index.get(name));
+            let Some(&first) = each.next() else { continue };
+            each.for_each(|&other| join(&mut pool, first, other));
+        }
+        let number = |(name, i): (&'a str, usize)| {
+            (name, pool.get(i).map_or(0, |&p| u32::try_from(p + 1).unwrap_or(u32::MAX)))
+        };
+        Self { by_name: index.into_iter().map(number).collect() }
+    }
+
+    /// 0 for a job whose partition is not known: with others like it.
+    fn of_job(&self, names: &str) -> u32 {
+        let first = names.split(',').next().unwrap_or_default();
+        self.by_name.get(first).copied().unwrap_or(0)
+    }
+}
+
+/// Both get the lower number, and all that had the higher one.
+fn join(pool: &mut [usize], a: usize, b: usize) {
+    let (Some(&a), Some(&b)) = (pool.get(a), pool.get(b)) else { return };
+    let (low, high) = (a.min(b), a.max(b));
+    pool.iter_mut().filter(|p| **p == high).for_each(|p| *p = low);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_core::snapshot::Builder;
+
+    #[test]
+    fn short_jobs_start_by_their_predicted_runtime() {
+        let job = |id, reason: &str| Job {
+            id,
+            priority: 5,
+            reason: reason.into(),
+            time_limit_min: Some(60),
+            ..Job::default()
+        };
+        let jobs = [1, 2, 3, 4].map(|id| job(id, "Resources")).into_iter();
+        let waiting = [job(5, "Dependency"), Job { priority: 0, ..job(6, "None") }];
+        let mut builder = Builder::default();
+        builder.draft.jobs = jobs.chain(waiting).collect();
+        let snapshot = builder.build(1, 1).unwrap_or_default();
+        let predict = |job: &Job| {
+            let seconds = [0.0, 90.0, 30.0, 7200.0, 30.0][job.id as usize % 5];
+            Prediction { mean_s: seconds, urgency: 1.0 / f64::max(seconds, 1.0) }
+        };
+        let start_order = learned(&snapshot, &predict);
+        let of: Vec<(u32, u32)> = start_order.iter().map(|w| (w.job_id, w.rank)).collect();
+        assert_eq!(of, [(2, 0), (4, 0), (1, 1)], "the long one keeps its place");
+    }
+}

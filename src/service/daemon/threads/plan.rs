@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The thread `plan`: attribution of the queue, preferences of the methods, and the plan.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::clock::{millis, now_ms, now_s};
+use crate::daemon::measured_values::{self, MeasuredValues};
+use crate::daemon::methods::{self, PlacementMethod, Round};
+use crate::daemon::shared::Shared;
+use crate::daemon::state::plans::OfRound;
+use crate::sync::{TICK, sleep_until};
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use phalanx_core::snapshot::Snapshot;
+use phalanx_planner::attribution;
+use phalanx_planner::plan::{Inputs, Plan, plan, pools_of};
+use phalanx_planner::preference::MethodPlan;
+
+/// Planning takes at most this part of one CPU: a plan of `t` is followed by a
+/// pause of at least `(PLAN_SHARE - 1) t`.
+const PLAN_SHARE: u32 = 20;
+/// Age at which a plan of waiting jobs is made anew though nothing changed.
+const PLAN_AGE_MAX: Duration = Duration::from_secs(10);
+/// Longest pause for that reason.
+const PLAN_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Plans each newest snapshot, and again when the measured values or the configuration have
+/// changed or the plan is old; at most once per `planner.slot_ms` and with at most
+/// 1/[`PLAN_SHARE`] of a CPU. Ends with `stop`.
+pub fn run(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBool) {
+    let mut methods = methods::all(&shared.power);
+    let mut newest: Option<Arc<Snapshot>> = None;
+    let mut planned_with = MeasuredValues::new();
+    let mut planned = (0, Instant::now());
+    while !stop.load(Ordering::Relaxed) {
+        shared.heartbeats.plan.beat();
+        let fresh = match snapshots.recv_timeout(TICK) {
+            Ok(snapshot) => Some(snapshot),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let is_fresh = fresh.is_some();
+        newest = fresh.or(newest);
+        let Some(snapshot) = &newest else { continue };
+        let started = Instant::now();
+        let measured = match &shared.data_service {
+            Some(service) => measured_values::read(&service.collect, snapshot),
+            None => MeasuredValues::new(),
+        };
+        shared.responder.set_levels(measured_values::levels(&measured));
+        let generation = shared.configuration.generation();
+        // Prices and expectations change with the time alone.
+        let old = planned.1.elapsed() > PLAN_AGE_MAX && !snapshot.queue.is_empty();
+        if is_fresh || measured != planned_with || generation != planned.0 || old {
+            plan_once(shared, snapshot, &measured, &mut methods);
+            planned_with = measured;
+            planned = (generation, Instant::now());
+        } else if measured.is_empty() {
+            continue;
+        }
+        let slot = Duration::from_millis(shared.config().planner.slot_ms);
+        let share = started.elapsed().saturating_mul(PLAN_SHARE).min(PLAN_PAUSE_MAX);
+        let next = started + slot.max(share);
+        while Instant::now() < next && !stop.load(Ordering::Relaxed) {
+            shared.heartbeats.plan.beat();
+            sleep_until(next.min(Instant::now() + TICK), stop);
+        }
+    }
+}
+
+/// One round: what the queue lacks, the methods' preferences, and what would start now.
+fn plan_once(
+    shared: &Shared,
+    snapshot: &Arc<Snapshot>,
+    measured: &MeasuredValues,
+    methods: &mut [Box<dyn PlacementMethod>],
+) {
+    let started = Instant::now();
+    let (config, now_s) = (shared.config(), now_s());
+    let (usages, _) = shared.usages(snapshot);
+    let jobs_max = config.planner.plan_jobs_max as usize;
+    let pending = attribution::count(snapshot, &usages, now_s, jobs_max).demand(snapshot);
+    shared.responder.set_queue(pending.clone(), pools_of(snapshot));
+    let round = Round {
+        inputs: &shared.inputs,
+        config: &config,
+        snapshot,
+        usages: &usages,
+        speeds: &shared.learned.speeds(),
+        measured,
+        outlook: &shared.learned.outlook(&config, snapshot, now_s),
+        pause_s: shared.learned.pause_s(),
+        done: &[],
+        now_ms: now_ms(),
+    };
+    let mut plans = plan_methods(shared, &round, methods);
+    let of_round = OfRound {
+        notes: plans.iter_mut().flat_map(|p| std::mem::take(&mut p.notes)).collect(),
+        methods: plans.iter().map(|p| p.report.clone()).collect(),
+        start_order: plans.iter().flat_map(|p| p.start_order.iter().copied()).collect(),
+    };
+    let inputs = Inputs {
+        usages,
+        tuning: shared.responder.settings().tuning.clone(),
+        pending,
+        memory_tracked: shared.cluster.memory_tracked(),
+        jobs_max,
+        now_s,
+        preferences: plans.into_iter().map(|p| (p.method, p.preferences)).collect(),
+    };
+    let deadline = started + Duration::from_millis(config.planner.deadline_ms);
+    let made = match plan(snapshot, inputs, &|| Instant::now() >= deadline) {
+        Ok(Plan { violation: Some(violation), .. }) => Err(violation),
+        Ok(plan) => Ok(plan),
+        Err(error) => Err(error.to_string()),
+    };
+    shared.plans.publish(of_round, snapshot, made, started.elapsed());
+}
+
+/// Lets every method plan, and hands its preferences to the link.
+fn plan_methods(
+    shared: &Shared,
+    round: &Round<'_>,
+    methods: &mut [Box<dyn PlacementMethod>],
+) -> Vec<MethodPlan> {
+    let mut all = Vec::new();
+    for method in methods {
+        shared.heartbeats.plan.beat();
+        let started = Instant::now();
+        let mut plan = method.plan(&Round { done: &all, ..*round });
+        plan.report.took_ms = millis(started.elapsed());
+        shared.responder.set_preferences(plan.method, round.snapshot, plan.preferences.clone());
+        method.in_force(round);
+        all.push(plan);
+    }
+    all
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Locks, sleep and channels as the daemon's threads use them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+
+/// Longest sleep before a thread looks whether it should stop.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// Locks a mutex. A panic aborts the daemon, so a poisoned lock is never seen.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks for reading, as [`lock`].
+pub(crate) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks for writing, as [`lock`].
+pub(crate) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sleeps until `when`, or until `stop` is set.
+pub(crate) fn sleep_until(when: Instant, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let left = when.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        std::thread::sleep(left.min(TICK));
+    }
+}
+
+/// Sending end of a channel that holds one value, the newest.
+#[derive(Debug)]
+pub(crate) struct Newest<T> {
+    sender: Sender<T>,
+    receiver: Receiver<T>,
+}
+
+impl<T> Newest<T> {
+    /// Makes the channel.
+    pub(crate) fn channel() -> (Self, Receiver<T>) {
+        let (sender, receiver) = bounded(1);
+        (Self { sender, receiver: receiver.clone() }, receiver)
+    }
+
+    /// Puts a value into the channel; an older one that nobody took yet is dropped.
+    pub(crate) fn send(&self, value: T) {
+        if let Err(TrySendError::Full(newest)) = self.sender.try_send(value) {
+            // The taker may be quicker than this: both ends then are fine.
+            let _ = self.receiver.try_recv();
+            let _ = self.sender.try_send(newest);
+        }
+    }
+}
+
+impl<T> Clone for Newest<T> {
+    fn clone(&self) -> Self {
+        Self { sender: self.sender.clone(), receiver: self.receiver.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_of_one_holds_the_newest() {
+        let (sender, receiver) = Newest::channel();
+        (0..5).for_each(|value| sender.send(value));
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [4]);
+    }
+
+    #[test]
+    fn a_stop_ends_a_sleep() {
+        let began = Instant::now();
+        sleep_until(began + Duration::from_secs(60), &AtomicBool::new(true));
+        assert!(began.elapsed() < Duration::from_secs(30));
+    }
+}
