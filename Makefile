@@ -2,9 +2,10 @@
 # Phalanx. The two commands for a fresh Debian machine:
 #   make demo    install what is needed, build, and run one job list on stock
 #                Slurm and on Phalanx, on a real cluster of 16 nodes on this host
-#   make test    install what is needed, build, and test everything
-#   make demo-hdfs  word count over the blocks of a real HDFS, beside stock Slurm
-# Others: build, plugin, slurm-24.11, check, man, deb, install, bench-10k, bench-balance, clean.
+#   make test    install what is needed, build, and test what every change must pass
+# Others: test-all (with the long matrix), demo-hdfs (word count over the blocks of a real HDFS,
+# beside stock Slurm), build, plugin, slurm-24.11, check, man, deb, install, bench-10k,
+# bench-balance, clean.
 
 # The installed one; looked at when it is needed, as deps-build may be what installs it.
 INSTALLED = $(shell PATH=$$PATH:/usr/sbin slurmctld -V 2> /dev/null | awk '{ print $$2 }')
@@ -25,25 +26,25 @@ PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-d
 PACKAGES_RUN := $(PACKAGES_BUILD) python3 procps
 # A real HDFS: Java, Maven for Hadoop 3, pip for Hadoop 2 (tests/hdfs/minihdfs.py).
 PACKAGES_HDFS := openjdk-17-jdk-headless maven python3-pip python3-setuptools python3-wheel util-linux
+PACKAGES_DEB := debhelper dpkg-dev lintian python3
 PACKAGES_TEST := $(PACKAGES_RUN) clang libclang-rt-dev sqlite3 \
 	slurmdbd mariadb-server python3-venv chromium chromium-driver fonts-dejavu-core \
-	python3-prometheus-client $(PACKAGES_HDFS)
-PACKAGES_DEB := debhelper dpkg-dev lintian python3
-PACKAGES_DEB_TEST := $(PACKAGES_DEB) debootstrap
+	python3-prometheus-client shellcheck debootstrap $(PACKAGES_HDFS) $(PACKAGES_DEB)
 
 export CARGO_TERM_COLOR ?= never
+# What the suites and the benchmarks import.
+export PYTHONPATH := $(CURDIR)/tests/cluster:$(CURDIR)/tests/hdfs
 
 all: build
 
 # ---- what the machine must have
 
-.PHONY: deps-build deps-run deps-test deps-deb deps-deb-test rust
+.PHONY: deps-build deps-run deps-test deps-hdfs deps-deb rust
 deps-build: ; @tests/install-packages $(PACKAGES_BUILD)
 deps-run: ; @tests/install-packages $(PACKAGES_RUN)
 deps-test: ; @tests/install-packages $(PACKAGES_TEST)
 deps-hdfs: ; @tests/install-packages $(PACKAGES_HDFS)
 deps-deb: ; @tests/install-packages $(PACKAGES_DEB)
-deps-deb-test: ; @tests/install-packages $(PACKAGES_DEB_TEST)
 rust: ; @tests/need-rust 1.95
 
 # ---- building
@@ -51,16 +52,16 @@ rust: ; @tests/need-rust 1.95
 .PHONY: all build debug plugin man slurm-24.11
 build: deps-build rust plugin
 	$(CARGO) build --release --bins
-# What `debug` builds. Tests need features of some libraries that the programs do not: `make test`
-# builds both at once, so that nothing is compiled a second time when the tests' turn comes.
+# tests/run builds the tests as well: they need features of some libraries that the programs do
+# not, so that nothing is compiled a second time when their turn comes.
 DEBUG_BUILD ?= --bins
 debug: deps-build rust plugin
 	$(CARGO) build $(DEBUG_BUILD)
 plugin: deps-build
 	$(MAKE) -C plugin all SLURM_VERSION=$(SLURM_VERSION) SLURM_SOURCE=$(SLURM_SOURCE)
 # All three for Slurm 24.11.5, as Debian 13 has it, to run in a tree of its packages.
-slurm-24.11: debug
-	CARGO="$(CARGO)" MAKE="$(MAKE)" tests/cluster/build-other 24.11.5
+slurm-24.11: deps-test debug
+	CARGO="$(CARGO)" MAKE="$(MAKE)" DEBUG_BUILD="$(DEBUG_BUILD)" tests/cluster/build-other 24.11.5
 man: build
 	target/release/phalanx generate build/man
 
@@ -76,23 +77,36 @@ demo-hdfs: deps-run deps-hdfs build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/data_jobs.py --demo
 
-# ---- testing; the cluster suites run the debug build, which has all checks
+# ---- testing: tests/run has the table of what is built and tested, in which lane
 
-.PHONY: test check test-unit test-plugin test-page test-cluster test-hdfs test-cluster-24.11 test-24.11
-test: export DEBUG_BUILD = --workspace --bins --tests
-test: deps-test debug check test-unit test-plugin test-page test-cluster test-hdfs test-24.11 test-packages
-	@tests/twice --report
-	@echo "make test: everything passed"
+.PHONY: test test-all check test-unit test-plugin test-page test-cluster test-hdfs test-24.11 \
+	test-cluster-24.11 test-packages
+test: deps-build rust
+	tests/run
+test-all: deps-build rust
+	tests/run --all
 check: rust
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-test-unit: rust plugin
-	$(CARGO) test --workspace
-test-plugin: plugin
-	$(MAKE) -C plugin check SLURM_VERSION=$(SLURM_VERSION)
-
-test-page:
-	$(PYTHON) tests/page/page.py
+	$(PYTHON) tests/dependencies.py
+	$(PYTHON) tests/tidy.py
+# One row or one group of the table with what it needs; tests/run --list shows all.
+test-unit: deps-build rust
+	tests/run --only unit
+test-plugin: deps-build rust
+	tests/run --only plugin-check
+test-page: deps-build rust
+	tests/run --only page
+test-cluster: deps-build rust
+	tests/run --only cluster
+test-hdfs: deps-build rust
+	tests/run --only hdfs
+test-24.11: deps-build rust
+	tests/run --only 24.11
+test-cluster-24.11: deps-build rust
+	tests/run --all --only 24.11
+test-packages: deps-build rust
+	tests/run --only packages
 
 # Makes requests from the OpenAPI document; a version that is known to pass.
 SCHEMATHESIS := build/venv/bin/schemathesis
@@ -100,75 +114,17 @@ $(SCHEMATHESIS):
 	$(PYTHON) -m venv build/venv
 	build/venv/bin/pip install -q schemathesis==4.32.5
 
-CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
-	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
-# A suite that fails runs once more (tests/twice); the end of `make test` names it.
-SUITE = $(CLUSTER_ENV) tests/twice $(PYTHON) tests/cluster
-test-cluster: debug $(SCHEMATHESIS)
-	$(SUITE)/test_harness.py
-	$(SUITE)/placement.py
-	$(SUITE)/learn.py
-	$(SUITE)/transparency.py
-	$(SUITE)/faults.py
-	$(SUITE)/order.py
-	$(SUITE)/gangs.py
-	$(SUITE)/replay.py
-	$(SUITE)/data_jobs.py
-	$(SUITE)/bags.py
-	$(SUITE)/reality.py --together
-	$(SUITE)/ends.py & ends=$$!; \
-		$(SUITE)/energy.py; energy=$$?; wait $$ends && exit $$energy
-	PHALANX_NEED_MUNGED=1 $(CARGO) test -p phalanx-ffi --test munge
-	PHALANX_SCHEMATHESIS=$(CURDIR)/$(SCHEMATHESIS) $(SUITE)/data_service.py
-	$(SUITE)/agents.py
-	$(SUITE)/doctor.py
-	$(SUITE)/ha.py
+# ---- packages; lintian must be silent
 
-# ---- packages; lintian must be silent, and a fresh system must take and lose them
-
-.PHONY: deb test-packages
+.PHONY: deb
 # For another Slurm than the installed one: make deb SLURM_VERSION=24.11.5
 deb: deps-deb build
 	CARGO="$(CARGO)" MAKE="$(MAKE)" packaging/make-deb $(SLURM_VERSION) $(INSTALLED)
-# The debug build, which is there already: what is tested is the packaging.
-test-packages: deps-deb-test debug plugin slurm-24.11
-	packaging/build-deb 22.05.8 target/debug build/slurm-22.05.8/select_cons_tres.so \
-		build/deb-test/22.05.8
-	tests/packaging/tree bookworm build/trees/bookworm
-	$(PYTHON) tests/packaging/packages.py --tree build/trees/bookworm --debs build/deb-test/22.05.8
-	PHALANX_DEBIAN=13 PHALANX_GENERATE=$(CURDIR)/target/debug/phalanx \
-		packaging/build-deb 24.11.5 build/slurm-24.11.5/bin \
-		build/slurm-24.11.5/select_cons_tres.so build/deb-test/24.11.5
-	tests/packaging/tree trixie build/trees/trixie
-	$(PYTHON) tests/packaging/packages.py --tree build/trees/trixie --debs build/deb-test/24.11.5
-	$(PYTHON) tests/packaging/rebuild.py 22.05.8
-
-# Block locations from a real HDFS; fetches Hadoop into build/ once.
-test-hdfs: deps-test debug
-	PHALANX_BIN_DIR=$(CURDIR)/target/debug tests/twice $(PYTHON) tests/hdfs/test_client.py
-
-# The same on Slurm 24.11: all of it, and the part of it that every change runs.
-SUITE_2411 := PHALANX_TEST_SLURM=24.11 tests/twice $(PYTHON) tests/cluster
-SLICE_2411 := backfill reservation_cores het_mixed gres_typed preempt_requeue job_expand job_shrink \
-	suspend_resume exclusive exclusive_user nodelist_partial reconfigure restart_controller
-FAULTS_2411 := daemon-killed slurmctld-restarted overlay-wrong-version
-test-cluster-24.11: slurm-24.11
-	$(SUITE_2411)/test_harness.py
-	$(SUITE_2411)/placement.py
-	$(SUITE_2411)/transparency.py
-	$(SUITE_2411)/faults.py
-	$(SUITE_2411)/bags.py
-	$(SUITE_2411)/doctor.py
-	$(SUITE_2411)/ha.py
-test-24.11: slurm-24.11
-	$(MAKE) -C plugin check SLURM_VERSION=24.11.5
-	$(SUITE_2411)/test_harness.py OnSlurm.test_the_release_asked_for_runs_and_nothing_is_mounted
-	$(SUITE_2411)/placement.py
-	$(SUITE_2411)/transparency.py $(SLICE_2411:%=--only %)
-	$(SUITE_2411)/faults.py $(FAULTS_2411:%=--only %)
 
 # ---- measuring; nothing here passes or fails
 
+CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
+	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
 .PHONY: tuning-pictures bench-10k bench-balance bench-traces bench-reality bench-gangs bench-gang-method \
 	bench-share bench-agents bench-order bench-bag bench-bags-cluster
 # The data of the source paper's experiments, as BENCHMARKS.md names them.

@@ -23,7 +23,7 @@ const SYNTH_HEADER: &str = "shim/slurm_synth.h";
 const WIRE_HEADER: &str = "include/phalanx_wire.h";
 const MUNGE_HEADER: &str = "shim/munge_header.h";
 
-/// What every generated struct derives, so that bytes become typed references
+/// Derives of every generated struct, so that bytes become typed references
 /// without unsafe code.
 #[derive(Debug)]
 struct ZerocopyDerives;

@@ -36,7 +36,8 @@ fetch() {
 	command -v apt-get > /dev/null ||
 		fail "this is no Debian: give Slurm's source (SLURM_SOURCE=...)"
 	release=$(debian_release "$version") ||
-		fail "no Debian release with Slurm $version is known: give its source (SLURM_SOURCE=...)"
+		fail "no Debian release with Slurm $version is known:" \
+			"give its source (SLURM_SOURCE=...)"
 	debian_archives deb-src "$release" > "$tmp/archives"
 	[ -s "$tmp/archives" ] || fail "apt knows no Debian archive: run apt-get update first"
 	while read -r archive; do

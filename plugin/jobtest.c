@@ -154,11 +154,11 @@ static uint32_t _mode_index(uint16_t mode)
 /* Jobs may come after the start's self-check. */
 static bool _is_known(job_record_t *job_ptr)
 {
-	static bool told;
+	static bool logged;
 	const char *wrong = state_job_check(job_ptr);
 
-	if (wrong && !told) {
-		told = true;
+	if (wrong && !logged) {
+		logged = true;
 		error("phalanx: %s, left to Slurm", wrong);
 	}
 	return !wrong;
@@ -287,7 +287,7 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
 	out->mode = c->mode;
 	if (!out->rc && c->node_bitmap)
 		out->count = (uint32_t) bit_set_count(c->node_bitmap);
-	(void) link_send(&out->hdr); /* only told, not needed */
+	(void) link_send(&out->hdr); /* a report; its loss does no harm */
 }
 
 /*

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -21,6 +20,7 @@
 #include "link_io.h"
 #include "state.h"
 #include "stats.h"
+#include "thread.h"
 
 #define DEFAULT_SOCKET "/run/phalanx/plugin.sock"
 #define BACKOFF_MIN_MS 100u
@@ -30,12 +30,11 @@
 #define STATS_MS 1000u
 #define TABLE_MS 2000u        /* between comparisons of the node table */
 #define SEND_STALL_MS 5000u   /* a sync that makes no progress */
-#define STOP_S 5              /* longest wait for the thread to end */
 #define IDLE_MS 1000u
 #define SEND_BUFFER (1 << 20)
 #define NS_PER_MS 1000000ull
 
-/* ---- told by the operations */
+/* ---- called by the operations */
 
 static struct phx_hello hello;     /* io.lock */
 static uid_t slurm_uid;            /* io.lock */
@@ -45,8 +44,7 @@ static _Atomic bool table_hint;
 
 /* ---- of the thread alone */
 
-static pthread_t thread;
-static bool thread_started;
+static struct thread thread = { .name = "thread" };
 static bool inert;                 /* the self-check failed: for good */
 static struct pktbuf sync_buf;
 static struct state_info synced;
@@ -431,14 +429,13 @@ static void *_run(void *arg)
 	return NULL;
 }
 
-/* ---- told by the operations */
+/* ---- called by the operations */
 
 static void _start(void)
 {
-	sigset_t all, old;
 	int err;
 
-	if (thread_started)
+	if (thread.started)
 		return;
 	loaded = time(NULL);
 	io.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -447,10 +444,7 @@ static void _start(void)
 		return;
 	}
 	atomic_store(&stopping, false);
-	(void) sigfillset(&all); /* signals are slurmctld's business */
-	(void) pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, NULL, _run, NULL);
-	(void) pthread_sigmask(SIG_SETMASK, &old, NULL);
+	err = thread_start(&thread, _run);
 	if (err) {
 		error("phalanx: pthread_create: %s; no connection is made",
 		      strerror(err));
@@ -458,7 +452,6 @@ static void _start(void)
 		io.wake_fd = -1;
 		return;
 	}
-	thread_started = true;
 }
 
 extern void link_state_void(void)
@@ -499,21 +492,12 @@ extern void link_table_hint(void)
 
 extern bool link_stop(void)
 {
-	struct timespec until;
-
-	if (!thread_started)
+	if (!thread.started)
 		return true;
 	atomic_store(&stopping, true);
 	io_wake();
-	(void) clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += STOP_S;
-	/* It may wait for a lock that our caller holds: do not wait forever */
-	if (pthread_timedjoin_np(thread, NULL, &until)) {
-		(void) pthread_detach(thread);
-		error("phalanx: thread did not end within %d s", STOP_S);
+	if (!thread_join(&thread))
 		return false;
-	}
-	thread_started = false;
 	(void) close(io.wake_fd);
 	io.wake_fd = -1;
 	pktbuf_free(&io.backlog);

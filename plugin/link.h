@@ -35,7 +35,7 @@ struct link_limits {
 	uint32_t flags; /* enum phx_welcome_flags */
 };
 
-/* ---- slurmctld's state, told by the operations; locks held by the caller */
+/* ---- slurmctld's state, reported by the operations; locks held by the caller */
 
 /* The structures are being rebuilt: say and ask nothing.  Starts the thread
  * the first time. */

@@ -4,7 +4,6 @@
 #include "order_pass.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "link.h"
+#include "thread.h"
 
 #define LEDGER_FILE "phalanx_order"
 #define JOBS_FILE "job_state" /* where slurmctld saves its jobs */
@@ -21,11 +21,9 @@
 #define SAVE_MS 5000u         /* between two saves that are asked for */
 #define SEND_TRIES 100        /* of one part of a report */
 #define SEND_REST_US 5000
-#define STOP_S 5
 #define NS_PER_MS 1000000ull
 
-static pthread_t thread;
-static bool thread_started;
+static struct thread thread = { .name = "order thread" };
 static _Atomic bool stopping;
 static _Atomic bool loaded;      /* the ledger's file was looked at */
 
@@ -61,7 +59,8 @@ static void _load(void)
 	} else if (err != ENOENT) {
 		refused_file = true;
 		order.broken = true;
-		error("phalanx: %s: %s%s; not used, the order of starts is Slurm's until it is removed and slurmctld restarted",
+		error("phalanx: %s: %s%s; not used, the order of starts is "
+		      "Slurm's until it is removed and slurmctld restarted",
 		      order.path, why ? "expected " : "",
 		      why ? why : strerror(err));
 	}
@@ -230,23 +229,18 @@ static void *_run(void *arg)
 
 static void _start(void)
 {
-	sigset_t all, old;
 	int err;
 
-	if (thread_started)
+	if (thread.started)
 		return;
 	atomic_store(&stopping, false);
-	(void) sigfillset(&all); /* signals are slurmctld's business */
-	(void) pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, NULL, _run, NULL);
-	(void) pthread_sigmask(SIG_SETMASK, &old, NULL);
+	err = thread_start(&thread, _run);
 	if (err)
 		error("phalanx: pthread_create: %s; the order of starts is Slurm's",
 		      strerror(err));
-	thread_started = !err;
 }
 
-/* ---- told by the operations */
+/* ---- called by the operations */
 
 extern void order_void(void)
 {
@@ -341,21 +335,12 @@ extern void order_leave(void)
 
 extern bool order_stop(void)
 {
-	struct timespec until;
-
-	if (!thread_started)
+	if (!thread.started)
 		return true;
 	atomic_store(&stopping, true);
 	inbox_wake();
-	(void) clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += STOP_S;
-	/* It may wait for a lock that our caller holds: do not wait forever */
-	if (pthread_timedjoin_np(thread, NULL, &until)) {
-		(void) pthread_detach(thread);
-		error("phalanx: order thread did not end within %d s", STOP_S);
+	if (!thread_join(&thread))
 		return false;
-	}
-	thread_started = false;
 	/* At a shutdown the priority plugin is no more. */
 	if (pass_may() && atomic_load(&order.entries))
 		_restore_all();

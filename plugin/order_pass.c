@@ -84,7 +84,7 @@ static bool _touchable(const job_record_t *job_ptr)
 	       job_ptr->details;
 }
 
-/* How much a value of ours lies above what others set. */
+/* Distance of a value of ours above the one that others set. */
 static int32_t _delta_of(const struct ledger_entry *e, uint32_t site_factor)
 {
 	if (!e || e->state != LEDGER_ON || site_factor != e->written)

@@ -23,7 +23,7 @@
 #define PHX_BREAKER_OPEN_MS_MIN 100u
 #define PHX_BREAKER_OPEN_MS_MAX 600000u
 
-/* What packet_parse() found. */
+/* Result of packet_parse(). */
 enum packet_kind {
 	PACKET_BAD = 0,     /* close the connection */
 	PACKET_LIMITS = 1,  /* WELCOME or CONFIG: .welcome, already clamped */
@@ -52,7 +52,7 @@ struct packet {
 extern enum packet_kind packet_parse(const void *data, size_t len,
 				     struct packet *p);
 
-/* What the ask was, to judge its answer by. */
+/* The ask that an answer is held against. */
 struct answer_want {
 	uint32_t job_id;
 	uint32_t min_nodes;

@@ -37,7 +37,7 @@
 the table above, then add it to slots.h"
 #endif
 
-/* How many symbols Slurm looks for, plugin_id included: a check on the lists
+/* Number of symbols that Slurm looks for, plugin_id included: a check on the lists
  * below, where a missing one would end slurmctld. */
 #if SINCE(26, 5)
 #define OPERATIONS 14

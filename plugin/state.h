@@ -12,7 +12,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* What a sync carried. */
+/* Content of a sync. */
 struct state_info {
 	uint32_t nodes;
 	uint32_t jobs;

@@ -157,7 +157,7 @@ struct phx_nodes {
 	/* struct phx_node entries[count] */
 };
 
-/* What one job holds on one node. */
+/* Allocation of one job on one node. */
 struct phx_alloc {
 	uint32_t node;      /* index */
 	uint32_t cpus;      /* 0 while suspended */
@@ -336,7 +336,7 @@ struct phx_answer {
 	/* uint32_t nodes[count], ascending */
 };
 
-/* What became of an ask. */
+/* Outcome of an ask. */
 struct phx_outcome {
 	struct phx_hdr hdr;
 	uint64_t ask_seq;
@@ -409,7 +409,7 @@ enum phx_part {
 	PHX_PART_SAME = 4, /* alone: nothing but the head, the rest as before */
 };
 
-/* What is added to a pending job's site_factor. */
+/* Amount that is added to a pending job's site_factor. */
 struct phx_delta {
 	uint32_t job_id;
 	int32_t delta; /* not 0, within +- PHX_DELTA_MAX */

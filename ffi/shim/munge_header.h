@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What bindgen reads of libmunge: all of its public header. */
+/* The part of libmunge that bindgen reads: all of its public header. */
 #include <munge.h>

@@ -36,7 +36,7 @@ typedef hostlist_t pls_hostlist;
 typedef hostlist_t *pls_hostlist;
 #endif
 
-/* What jobs have been given of a node.  Up to 24.11 that is behind the select
+/* Allocations of a node.  Up to 24.11 that is behind the select
  * plugin's data; 25.05 has plain fields.  0 where the plugin has no answer. */
 static inline uint32_t pls_node_alloc_cpus(const node_info_t *node)
 {

@@ -86,7 +86,7 @@ void pls_fini(void)
 }
 
 /*
- * What a load call's return code means.  libslurm returns 0 and a message, or
+ * Meaning of a load call's return code.  libslurm returns 0 and a message, or
  * -1 and errno; a controller's empty reply (0 and no message) cannot be told
  * from a broken one.
  */

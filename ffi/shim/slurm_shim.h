@@ -240,7 +240,7 @@ struct pls_license {
 	struct pls_str name;
 };
 
-/* What the controller's configuration says that matters here. */
+/* The part of the controller's configuration that matters here. */
 struct pls_conf {
 	int64_t boot_time;
 	uint64_t debug_flags;
@@ -320,7 +320,7 @@ struct pls_load {
 #define PLS_UNCHANGED (-1) /* nothing changed since update_time */
 /* positive: an error number of Slurm's or errno.h's, for pls_strerror() */
 
-/* What pls_load_nodes() gathers beyond the cheap fields. */
+/* Fields that pls_load_nodes() gathers beyond the cheap ones. */
 #define PLS_NODE_GRES_USED 1u  /* gres_used, gres_drain: slow in slurmctld */
 #define PLS_NODE_PARTITIONS 2u /* partitions: one more request */
 

@@ -28,7 +28,7 @@ enum pls_synth_kind {
 int pls_synth_named(enum pls_synth_kind kind, uint32_t count,
 		    struct pls_load *load);
 
-/* What pls_synth_jobs() took. */
+/* Time and size of pls_synth_jobs(). */
 struct pls_synth_cost {
 	uint64_t flatten_ns;    /* wall time of the walk */
 	uint64_t message_bytes; /* structs and strings of the message */

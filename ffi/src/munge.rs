@@ -32,14 +32,14 @@ pub enum MungeError {
     Unavailable(String),
 }
 
-/// What a good credential says.
+/// Content of a valid credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
     /// User who made it.
     pub uid: u32,
     /// That user's group.
     pub gid: u32,
-    /// What it carries.
+    /// Its payload.
     pub payload: Vec<u8>,
 }
 
@@ -142,7 +142,7 @@ pub fn encode(payload: &[u8], socket: Option<&Path>, ttl_s: u16) -> Result<Strin
     text.ok_or_else(|| MungeError::Invalid("no credential".to_owned()))
 }
 
-/// Who made the credential and what it carries. It can be decoded once.
+/// Returns the credential's maker and payload. It can be decoded once.
 ///
 /// # Errors
 /// See [`MungeError`].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a child process needs before it runs a foreign program, and how its
+//! Preparation of a child process that runs a foreign program, and how its
 //! end is waited for.
 
 use std::io;
@@ -7,7 +7,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// What a child may use.
+/// Limits of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChildLimits {
     /// Processes and threads of its user, `RLIMIT_NPROC`; root is exempt.

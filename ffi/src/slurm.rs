@@ -67,7 +67,7 @@ pub use values::{
     CoreSpec, JobBase, JobState, Limit, Memory, NodeBase, NodeState, OverSubscribe, Sharing,
 };
 
-/// What [`Slurm::load_nodes`] gathers beyond the cheap fields.
+/// Fields that [`Slurm::load_nodes`] gathers beyond the cheap ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeDetail {
     /// Fill `gres_used` and `gres_drain`. slurmctld gathers them node by node

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What bindgen made of C headers. Each struct carries const
+//! Bindings that bindgen made of C headers. Each struct carries const
 //! assertions of its size, alignment and offsets, so a disagreement between C
 //! and Rust fails the build.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How the kernel schedules the calling thread. Nothing here needs a
+//! Scheduling class of the calling thread. Nothing here needs a
 //! privilege, and nothing depends on its success: each call says whether the
 //! kernel agreed.
 

@@ -66,7 +66,7 @@ pub type SyncBegin = sys::phx_sync_begin;
 pub type SyncEnd = sys::phx_sync_end;
 /// The job gave everything back.
 pub type JobEnd = sys::phx_job_end;
-/// What became of an ask.
+/// Outcome of an ask.
 pub type Outcome = sys::phx_outcome;
 /// The plugin's counters since it was loaded.
 pub type Stats = sys::phx_stats;
@@ -80,7 +80,7 @@ pub type QueueHead = sys::phx_queue;
 pub type Queued = sys::phx_queued;
 /// Fixed part of [`Order`].
 pub type OrderHead = sys::phx_order;
-/// What is added to one job's site_factor.
+/// Amount that is added to one job's site_factor.
 pub type Delta = sys::phx_delta;
 /// Fixed part of [`GresNames`].
 pub type GresNamesHead = sys::phx_gres_names;

@@ -51,7 +51,8 @@ macro_rules! rows {
 fn jobs_keep_every_field() {
     rows!(synth::named_jobs(500), 500, |row, i| {
         numbers! {row, i:
-            i64 { submit_time eligible_time accrue_time start_time end_time suspend_time pre_sus_time
+            i64 { submit_time eligible_time accrue_time start_time end_time suspend_time
+                pre_sus_time
                 preempt_time deadline last_sched_eval resize_time }
             u64 { bitflags pn_min_memory }
             u32 { job_id array_job_id array_task_id array_max_tasks het_job_id het_job_offset

@@ -6,8 +6,7 @@ use std::path::Path;
 
 use phalanx_ffi::munge::{MungeError, decode, encode};
 
-/// Whether munged answers; the cluster harness starts it, and then
-/// `tests/cluster/collect.py` runs these again with it.
+/// Whether munged answers; `make test` runs these again where the cluster harness has started it.
 fn munged() -> bool {
     encode(b"", None, 0).is_ok()
 }

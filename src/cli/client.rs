@@ -6,13 +6,14 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure};
 use phalanx_core::limits::REPLY_BYTES_MAX;
 use phalanx_core::target::Target;
 use phalanx_service::api::types::ErrorBody;
-pub(super) use phalanx_service::remote::Method;
+pub use phalanx_service::remote::Method;
 use phalanx_service::remote::{Answer, Connection};
 
 /// Longest time that a request may take, from connecting to the last byte.
@@ -22,20 +23,20 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where daemons listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Masters {
+pub struct Masters {
     /// In the order in which they are asked.
-    pub(super) targets: Vec<Target>,
+    pub targets: Vec<Target>,
     /// Socket of another munged than the machine's.
-    pub(super) munge_socket: Option<PathBuf>,
+    pub munge_socket: Option<PathBuf>,
 }
 
 impl Masters {
     /// A control socket of this host.
-    pub(super) fn local(socket: PathBuf) -> Masters {
+    pub fn local(socket: PathBuf) -> Masters {
         Masters { targets: vec![Target::Unix(socket)], munge_socket: None }
     }
 
-    /// For messages.
+    /// The addresses, for messages.
     fn names(&self) -> String {
         let names: Vec<String> = self.targets.iter().map(name).collect();
         names.join(", ")
@@ -49,17 +50,17 @@ fn name(target: &Target) -> String {
     }
 }
 
-/// Asks them.
+/// Puts questions to daemons.
 #[derive(Clone, Debug)]
-pub(super) struct Client {
+pub struct Client {
     masters: Masters,
 }
 
-/// What one answered.
+/// The answer of one daemon.
 #[derive(Clone, Debug)]
-pub(super) struct Reply {
+pub struct Reply {
     status: u16,
-    pub(super) body: Vec<u8>,
+    pub body: Vec<u8>,
 }
 
 impl Reply {
@@ -68,7 +69,7 @@ impl Reply {
     /// # Errors
     /// The daemon's message: [`Exit::Usage`] where it says that the request
     /// was bad, else [`Exit::Negative`].
-    pub(super) fn expect_success(&self) -> Result<&[u8], Failure> {
+    pub fn expect_success(&self) -> Result<&[u8], Failure> {
         if (200..300).contains(&self.status) {
             return Ok(&self.body);
         }
@@ -81,19 +82,20 @@ impl Reply {
     }
 
     /// Whether it said "not now".
-    pub(super) fn is_unavailable(&self) -> bool {
+    pub fn is_unavailable(&self) -> bool {
         self.status == 503
     }
 
     /// The body as JSON, if it is of this form.
-    pub(super) fn try_parse<T: DeserializeOwned>(&self) -> Option<T> {
+    pub fn try_parse<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&self.body).ok()
     }
 }
 
 impl Client {
-    pub(super) fn new(masters: &Masters) -> Client {
-        Client { masters: masters.clone() }
+    /// Asks these.
+    pub fn new(masters: Masters) -> Self {
+        Self { masters }
     }
 
     /// Parses the body of a success.
@@ -101,7 +103,7 @@ impl Client {
     /// # Errors
     /// [`Exit::Unreachable`]: whatever answers there does not speak as phalanxd
     /// of this version does.
-    pub(super) fn parse<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, Failure> {
+    pub fn parse<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, Failure> {
         serde_json::from_slice(body).map_err(|error| {
             let message = format!(
                 "unexpected answer at {}: {error}; are phalanx and phalanxd of the same version?",
@@ -111,17 +113,17 @@ impl Client {
         })
     }
 
-    /// Sends a request without a body and takes the whole answer.
+    /// Asks for a report.
     ///
     /// # Errors
-    /// [`Exit::Unreachable`] when none gives a complete answer within
-    /// [`TIMEOUT`] and [`REPLY_BYTES_MAX`].
-    pub(super) fn request(&self, method: Method, path: &str) -> Result<Reply, Failure> {
-        self.within(TIMEOUT, method, path, None)
+    /// As [`Client::ask`], [`Reply::expect_success`] and [`Client::parse`].
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        let reply = self.ask(Method::Get, path, None::<&()>)?;
+        self.parse(reply.expect_success()?)
     }
 
-    /// The control socket, if somebody listens there.
-    pub(super) fn is_listening(&self) -> bool {
+    /// Whether somebody listens at the control socket.
+    pub fn is_listening(&self) -> bool {
         let listens = |target: &Target| match target {
             Target::Unix(path) => std::os::unix::net::UnixStream::connect(path).is_ok(),
             Target::Tcp(_) => false,
@@ -129,17 +131,20 @@ impl Client {
         self.masters.targets.iter().any(listens)
     }
 
-    /// The same as [`Client::request`] with a JSON body.
+    /// Sends a request, with a JSON body or without, and takes the whole answer.
     ///
     /// # Errors
-    /// As there, within [`WRITE_TIMEOUT`].
-    pub(super) fn send(
+    /// [`Exit::Unreachable`] when none gives a complete answer within
+    /// [`TIMEOUT`] ([`WRITE_TIMEOUT`] with a body) and [`REPLY_BYTES_MAX`].
+    pub fn ask(
         &self,
         method: Method,
         path: &str,
-        body: Option<Vec<u8>>,
+        body: Option<&impl Serialize>,
     ) -> Result<Reply, Failure> {
         let limit = if body.is_none() { TIMEOUT } else { WRITE_TIMEOUT };
+        let body = body.map(serde_json::to_vec).transpose();
+        let body = body.map_err(|error| Failure::usage(error.to_string()))?;
         self.within(limit, method, path, body)
     }
 
@@ -147,7 +152,7 @@ impl Client {
     ///
     /// # Errors
     /// What each one said, if none answered.
-    pub(super) fn within(
+    pub fn within(
         &self,
         limit: Duration,
         method: Method,
@@ -158,7 +163,7 @@ impl Client {
         let (mut silent, mut busy) = (Vec::new(), None);
         for target in &self.masters.targets {
             let left = until.saturating_duration_since(Instant::now());
-            match self.ask(target, left, (method, path, body.clone())) {
+            match self.ask_one(target, left, (method, path, body.clone())) {
                 Ok(Answer { status, body, .. }) => {
                     let reply = Reply { status, body };
                     if !reply.is_unavailable() {
@@ -172,7 +177,7 @@ impl Client {
         busy.ok_or_else(|| unreachable(&silent.join("; ")))
     }
 
-    fn ask(
+    fn ask_one(
         &self,
         target: &Target,
         limit: Duration,

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Exit {
     /// Done.
     Ok = 0,
@@ -32,10 +33,10 @@ Exit status:
 }
 
 /// The exit codes for help texts and manual pages.
-pub(super) const EXIT_CODES: &str = exit_codes!();
+pub const EXIT_CODES: &str = exit_codes!();
 
 /// The same with files and environment, for the page of the whole program.
-pub(super) const ABOUT_ALL: &str = concat!(
+pub const ABOUT_ALL: &str = concat!(
     exit_codes!(),
     "
 
@@ -49,28 +50,15 @@ Files:
 );
 
 /// The exit codes of `doctor`, where they say how bad it is.
-pub(super) const DOCTOR_EXIT_CODES: &str = "\
+pub const DOCTOR_EXIT_CODES: &str = "\
 Exit status:
   0  nothing is wrong
   1  warnings
   2  errors";
 
-impl Exit {
-    /// The number.
-    pub fn code(self) -> u8 {
-        match self {
-            Exit::Ok => 0,
-            Exit::Negative => 1,
-            Exit::Usage => 2,
-            Exit::Infeasible => 3,
-            Exit::Unreachable => 4,
-        }
-    }
-}
-
 impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit.code())
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
     }
 }
 
@@ -85,7 +73,18 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub(super) fn new(exit: Exit, message: impl Into<String>) -> Failure {
-        Failure { exit, message: message.into() }
+    /// The program ends with `exit`.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into() }
+    }
+
+    /// Wrong arguments or input.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// Wrong arguments or input, in one line whatever the input contained.
+    pub fn usage_line(message: impl std::fmt::Display) -> Self {
+        Self::usage(message.to_string().replace(['\n', '\r'], " "))
     }
 }

@@ -224,8 +224,6 @@ pub const AGENT_RUNS_MAX: usize = 32;
 pub const AGENT_QUEUE_MAX: usize = 4096;
 /// Values of one sync: one request stays below [`COLLECT_BODY_BYTES_MAX`].
 pub const AGENT_BATCH_MAX: usize = 1024;
-/// Runs that end between two turns of an agent.
-pub const AGENT_EVENTS_MAX: usize = 256;
 /// Longest time an agent lets one sync be held, milliseconds.
 pub const AGENT_WAIT_MS_MAX: u64 = 30_000;
 /// Longest pause of an agent that cannot reach the data service, milliseconds.

@@ -16,6 +16,7 @@ mod failure;
 pub mod hdfs;
 pub mod history;
 pub mod link;
+mod locks;
 pub mod recordings;
 pub mod remote;
 pub mod source;

@@ -21,14 +21,10 @@ import os
 import random
 import resource
 import socket
-import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "cluster"))
-sys.dont_write_bytecode = True
-
-from slurmcluster import Cluster, procs  # noqa: E402
+from slurmcluster import Cluster, procs
 
 NAME = "cpu_free_ratio"
 READ_EVERY_S = 0.2

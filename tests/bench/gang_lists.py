@@ -9,8 +9,8 @@ a plan after 100 ms to the better of it and one after 5 s. `large`: 1,000 nodes,
 certified gap after 1 s. `listed`: the same in partitions as clusters have them, every edge written
 out, 40 to 190 MB. `alike`: the same on equal nodes, of which tasks take about half. `halves`: tasks
 that take a large part of a small node in several kinds at once, 200 or 1,000 nodes, equal or of two
-classes. `own`: 1,000 nodes, 5,000 tasks of gangs that have 10 to 300 nodes of their own and are worth
-something else on each. Deadlines are wall clock and include reading the list: idle machine.
+classes. `own`: 1,000 nodes, 5,000 tasks of gangs that have 10 to 300 nodes of their own and are
+worth something else on each. Deadlines are wall clock and include reading the list: idle machine.
 """
 import json
 import os
@@ -28,7 +28,8 @@ SHORT_MS, LONG_MS, LARGE_MS = 100, 5_000, 1_000
 def problem(rng, servers, jobs):
     return {"kinds": KINDS, "cost": [0.001, 0.0001, 0.01, 0.0], "slot": rng.randint(1, 2000),
             "g": rng.choice(["none", "source"]), "bonus_scale": 0.01,
-            "servers": [{"name": f"n{at}", "capacity": list(row)} for at, row in enumerate(servers)],
+            "servers": [{"name": f"n{at}", "capacity": list(row)}
+                        for at, row in enumerate(servers)],
             "jobs": [{"id": f"j{at}", "tasks": tasks} for at, tasks in enumerate(jobs)]}
 
 
@@ -90,7 +91,7 @@ def large(seed):
 
 
 def listed(seed):
-    """In turn: partitions that overlap; one of its own for each class, and one of all; runs of nodes."""
+    """In turn: partitions that overlap; one for each class, and one of all; runs of nodes."""
     rng = random.Random(seed)
     kind = ["overlap", "class", "run"][seed % 3]
     servers = [rng.choice(CLASSES) for _ in range(1000)]
@@ -112,7 +113,8 @@ def listed(seed):
         request = [rng.choice([2, 4, 8, 16, 32]), rng.choice([4, 8, 16, 32, 64, 128]),
                    rng.choice([0, 0, 0, 1, 2]), rng.randint(0, 8)]
         base, speed = rng.uniform(0.1, 1), {row: rng.uniform(0.5, 1) for row in CLASSES}
-        found = edges(rng, servers, request, rng.choice(parts), lambda at: base * speed[servers[at]])
+        found = edges(rng, servers, request, rng.choice(parts),
+                      lambda at: base * speed[servers[at]])
         if found:
             jobs.append([{"request": request, "edges": found}] * rng.choice([1, 2, 4, 4, 8, 8, 16]))
             tasks += len(jobs[-1])
@@ -122,7 +124,8 @@ def listed(seed):
 def alike(seed):
     """In turn: cores of a task as parts of a node's, from less than a third to more than half."""
     rng = random.Random(seed)
-    low, high = [(0.4, 0.6), (0.3, 0.5), (0.35, 0.65), (0.45, 0.7), (0.28, 0.6), (0.25, 0.45)][seed % 6]
+    low, high = [(0.4, 0.6), (0.3, 0.5), (0.35, 0.65), (0.45, 0.7), (0.28, 0.6),
+                 (0.25, 0.45)][seed % 6]
     servers, jobs, tasks = [CLASSES[0]] * 1000, [], 0
     while tasks < 5000:
         cores, memory = CLASSES[0][:2]
@@ -151,7 +154,7 @@ def halves(seed):
 
 
 def own(seed):
-    """In turn: nodes of some shapes, all different, all equal; 10, 30, 100 and 300 of them by gang."""
+    """In turn: nodes of some shapes, all different, all equal; 10, 30, 100 and 300 by gang."""
     rng = random.Random(seed)
     degree = [10, 30, 100, 300][seed // 3 % 4]
     kind, pick = ["shapes", "random", "equal"][seed % 3], rng.choice
@@ -164,7 +167,8 @@ def own(seed):
         if kind == "random":
             return [rng.randint(1, 8) for _ in KINDS]
         cores = 12 if kind == "shapes" else 16
-        return [rng.randint(1, cores), rng.randint(2, 4 * cores), pick([0, 0, 0, 1]), rng.randint(0, 8)]
+        return [rng.randint(1, cores), rng.randint(2, 4 * cores), pick([0, 0, 0, 1]),
+                rng.randint(0, 8)]
 
     while tasks < 5000:
         alike, mean, gang = rng.random() < 0.7, rng.uniform(0.2, 1), []
@@ -205,7 +209,8 @@ def main(phalanx, which, first=1, count=36):
                 known = max(answer["index"], solve(phalanx, path, LONG_MS)[0]["index"])
                 gap = (known - answer["index"]) / abs(known)
             gaps.append(100 * gap)
-            print(f"{seed:4} {kind:11} {len(listed['servers']):5} nodes {len(listed['jobs']):5} gangs"
+            print(f"{seed:4} {kind:11} {len(listed['servers']):5} nodes "
+                  f"{len(listed['jobs']):5} gangs"
                   f"  gap {gaps[-1]:6.3f} %  {took_s:.2f} s", flush=True)
     print(f"{len(gaps)} lists: mean {sum(gaps) / len(gaps):.3f} %, worst {max(gaps):.3f} %")
 

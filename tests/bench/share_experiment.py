@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The experiment of methods.md section 3 (d) on this machine.
+"""The experiment of docs/methods.md, 3 (d), on this machine.
 
 Four "nodes" are processes that really get different shares of a CPU: a controller stops and
 continues each so that its CPU time stays at its share of the wall-clock time. 400 like pieces
@@ -26,7 +26,7 @@ import threading
 import time
 
 NAMES = ["node1", "node2", "node3", "node4"]
-SHARES = [0.24, 0.18, 0.09, 0.15]       # of one CPU; the relation of methods.md's 8, 6, 3, 5
+SHARES = [0.24, 0.18, 0.09, 0.15]       # of one CPU; the relation 8, 6, 3, 5 of docs/methods.md
 START = [0.40, 0.30, 0.20, 0.10]        # of the items, where their data lie
 CPU_REQUIRED = 0.20                     # formula 1
 NEWEST = 0.5                            # weight of the newest run in the history

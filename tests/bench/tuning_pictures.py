@@ -65,8 +65,9 @@ def write_jobs(path, seed):
             tres += f",gres/gpu={gpus * nodes}" if gpus else ""
             end = now + datetime.timedelta(seconds=seconds)
             limit = seconds * draw.choice([1, 2, 4]) // 60 + 1
-            print("|".join([str(number), f"u{number % 17}", "main", now.isoformat(), now.isoformat(),
-                            end.isoformat(), "COMPLETED", f"{limit // 60:02}:{limit % 60:02}:00",
+            print("|".join([str(number), f"u{number % 17}", "main", now.isoformat(),
+                            now.isoformat(), end.isoformat(), "COMPLETED",
+                            f"{limit // 60:02}:{limit % 60:02}:00",
                             tres, tres, str(nodes), str(cpus * nodes), "n1"]), file=file)
     return kinds
 
@@ -77,8 +78,8 @@ def waits(program, directory, seed, policy, setting):
     kinds = write_jobs(jobs, seed)
     with open(config, "w", encoding="ascii") as file:
         print(setting, file=file)
-    done = subprocess.run([program, "simulate", "--config", config, "--jobs", jobs, "--nodes", NODES,
-                           "--policy", policy, "--out", directory, "--json"],
+    done = subprocess.run([program, "simulate", "--config", config, "--jobs", jobs,
+                           "--nodes", NODES, "--policy", policy, "--out", directory, "--json"],
                           capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{policy} {setting!r}: {done.stderr.strip()}")
@@ -98,7 +99,8 @@ def mean(program, directory, seeds, policy, setting=""):
 def setting_of(key, value):
     """phalanx.toml with one key."""
     if key.startswith("initial_weights"):
-        return f'[balance]\ninitial_weights = {{ cpu = 1.0, mem = 1.0, "gres/gpu" = {float(value)} }}\n'
+        weights = f'{{ cpu = 1.0, mem = 1.0, "gres/gpu" = {float(value)} }}'
+        return f"[balance]\ninitial_weights = {weights}\n"
     table, name = key.split(".")
     return f"[balance.{table}]\n{name} = {value}\n"
 
@@ -114,11 +116,13 @@ def panel(key, values, found, stock, highest):
     out = [f'<text x="{LEFT}" y="18" class="title">balance.{key}</text>']
     for tick in range(5):
         minutes = highest * tick / 4
-        out.append(f'<line x1="{LEFT}" x2="{WIDTH - 12}" y1="{y(minutes):.1f}" y2="{y(minutes):.1f}" '
-                   f'class="grid"/><text x="{LEFT - 6}" y="{y(minutes) + 4:.1f}" '
+        out.append(f'<line x1="{LEFT}" x2="{WIDTH - 12}" y1="{y(minutes):.1f}" '
+                   f'y2="{y(minutes):.1f}" class="grid"/>'
+                   f'<text x="{LEFT - 6}" y="{y(minutes) + 4:.1f}" '
                    f'text-anchor="end">{minutes:.0f}</text>')
     for index, value in enumerate(values):
-        out.append(f'<text x="{x(index):.1f}" y="{HEIGHT - 6}" text-anchor="middle">{value:g}</text>')
+        out.append(f'<text x="{x(index):.1f}" y="{HEIGHT - 6}" '
+                   f'text-anchor="middle">{value:g}</text>')
     for kind, colour, _ in LINES:
         points = " ".join(f"{x(i):.1f},{y(one[kind]):.1f}" for i, one in enumerate(found))
         out.append(f'<line x1="{LEFT}" x2="{WIDTH - 12}" y1="{y(stock[kind]):.1f}" '
@@ -146,7 +150,8 @@ def picture(panels):
     rows = (len(panels) + 2) // 3
     parts = [f'<g transform="translate({WIDTH * (i % 3)},{HEIGHT * (i // 3) + 10 * (i // 3)})">'
              f"\n{panel}\n</g>" for i, panel in enumerate(panels)]
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {3 * WIDTH} {rows * (HEIGHT + 10)}" '
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" '
+            f'viewBox="0 0 {3 * WIDTH} {rows * (HEIGHT + 10)}" '
             'font-family="sans-serif" font-size="11" fill="#333">\n<style>.title{font-size:13px;'
             'font-weight:bold}.grid{stroke:#ddd}.line{fill:none;stroke-width:2}'
             '.stock{stroke-dasharray:4 4;stroke-width:1.2}</style>\n'
@@ -164,14 +169,16 @@ def main():
     print("|---" * 4 + "|")
     with tempfile.TemporaryDirectory() as directory:
         def show(label, one):
-            print(f"| {label} | " + " | ".join(f"{value:.2f}" for value in one.values()) + " |", flush=True)
+            cells = " | ".join(f"{value:.2f}" for value in one.values())
+            print(f"| {label} | {cells} |", flush=True)
             return one
 
         stock = show("stock", mean(args.phalanx, directory, args.seeds, "stock"))
         results = []
         for key, values in KNOBS:
-            results.append([show(f"{key} = {value}", mean(args.phalanx, directory, args.seeds, "balance",
-                                                          setting_of(key, value)))
+            results.append([show(f"{key} = {value}",
+                                 mean(args.phalanx, directory, args.seeds, "balance",
+                                      setting_of(key, value)))
                             for value in values])
     top = max(max(one[name] for name, _, _ in LINES) for one in [stock, *sum(results, [])])
     highest = next(step for step in (4, 8, 12, 20, 40, 60, 80, 120, 200, 400, 800, 2000, 10**6)

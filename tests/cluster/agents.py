@@ -9,26 +9,21 @@ killed leaves stale values that fall back, and comes back; the page, /metrics an
 served, and /metrics is what Prometheus' own parser takes.
 """
 
-import http.client
+import contextlib
 import json
 import os
 import re
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
-import traceback
 import urllib.error
 import urllib.request
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
-
-from slurmcluster import Cluster, ClusterError  # noqa: E402
-from slurmcluster.ports import free_port  # noqa: E402
+from slurmcluster import Cluster
+from slurmcluster.http import UnixConnection
+from slurmcluster.ports import free_port
+from slurmcluster.suite import Cases, Suite, SuiteError, check, command_line, run
 
 NODES = ["n1", "n2", "n3", "n4", "n5", "n6"]
 FRAGMENT = """\
@@ -58,42 +53,16 @@ BAD = {
               "no end within"),
     "silent": ("true", "not a number"),
 }
-CHECKS = []
+FIRST = "a_new_collector_runs_everywhere_within_two_periods"      # adds the collector `speed`
+case = Cases()
 
 
-def check(function):
-    """Registers a check; they run in order on the same cluster."""
-    CHECKS.append(function)
-    return function
-
-
-class UnixConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket, on one connection."""
-
-    def __init__(self, path):
-        super().__init__("localhost", timeout=10)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(10)
-        self.sock.connect(self.path)
-
-    def ask(self, method, path, body=None):
-        """Status of one request."""
-        data = None if body is None else json.dumps(body)
-        self.request(method, path, data, {"Content-Type": "application/json"})
-        reply = self.getresponse()
-        reply.read()
-        return reply.status
-
-
-class Suite:
+class Agents(Suite):
     """The cluster with its agents, and ways to ask it."""
 
-    def __init__(self, cluster, directory, port):
-        self.cluster, self.port = cluster, port
-        self.commands, self.work = os.path.join(directory, "c"), os.path.join(directory, "w")
+    def __init__(self, cluster, root, port):
+        super().__init__(cluster)
+        self.port, self.commands, self.work = port, commands_of(root), os.path.join(root, "w")
         os.makedirs(self.work)
         self.agent_options = ["--master", f"http://127.0.0.1:{port}", "--command-dir",
                               self.commands]
@@ -140,14 +109,9 @@ class Suite:
         """The node's agent, as its unit would start it."""
         self.cluster.start_agent(name, *self.agent_options)
 
-    def until(self, what, condition, seconds):
-        """Waits for a condition; returns the seconds it took."""
-        started = time.monotonic()
-        while not condition():
-            if time.monotonic() - started > seconds:
-                raise AssertionError(f"{what}: not within {seconds:.1f} s")
-            time.sleep(0.05)
-        return time.monotonic() - started
+    def why(self):
+        """The last lines of the logs."""
+        return self.cluster.why()
 
     def fresh(self, name):
         """Nodes with a fresh value."""
@@ -171,7 +135,6 @@ class Suite:
         answer = json.loads(text)
         return [part["lines"] for part in answer["nodes"]], [p["from"] for p in answer["nodes"]]
 
-
     def ran_on(self, *options):
         """Node list of a job that starts now."""
         job = self.cluster.submit("-t1", *options, wrap="true")
@@ -180,8 +143,8 @@ class Suite:
     def places(self, expected, *options):
         """Waits until jobs go there, for as long as a run, a plan and a little more may take."""
         found = []
-        self.until(f"jobs on {expected}",
-                   lambda: found.append(self.ran_on(*options)) or found[-1] == expected,
+        self.until(lambda: found.append(self.ran_on(*options)) or found[-1] == expected,
+                   f"jobs on {expected}",
                    2 * EVERY_S + 2 * SLACK_S)
         return found
 
@@ -192,32 +155,31 @@ class Suite:
 
 
 def equal(found, expected, what):
-    """Raises AssertionError unless equal."""
-    if found != expected:
-        raise AssertionError(f"{what}: expected {expected!r}, found {found!r}")
+    """Raises SuiteError unless equal."""
+    check(found == expected, f"{what}: expected {expected!r}, found {found!r}")
 
 
-@check
+@case
 def a_new_collector_runs_everywhere_within_two_periods(suite):
     """And steers the next share; switching what share uses needs no restart."""
     path = suite.script("speed", SPEED)
     equal(suite.shares()[0], [110] * 4, "equal CPUs before")
     started = time.monotonic()
     suite.phalanx("collector", "add", "speed", "--cmd", path, "--every", f"{EVERY_S:g}s")
-    took = suite.until("speed on every node", lambda: suite.fresh("speed") == set(NODES),
-                       2 * EVERY_S + SLACK_S)
+    suite.until(lambda: suite.fresh("speed") == set(NODES), "speed on every node",
+                2 * EVERY_S + SLACK_S)
     print(f"    on {len(NODES)} nodes after {time.monotonic() - started:.1f} s, "
-          f"period {EVERY_S:g} s (waited {took:.1f} s)")
+          f"period {EVERY_S:g} s (waited {suite.waited_s:.1f} s)")
     wanted = [160, 120, 60, 100]
     equal(suite.shares("--capability", "speed"), (wanted, ["data"] * 4), "by speed")
     equal(suite.shares()[0], [110] * 4, "not switched yet")
     suite.phalanx("collector", "use", "share.capability", "speed")
     equal(suite.shares()[0], wanted, "switched")
     suite.script("speed", "#!/bin/sh\necho 1\n")
-    suite.until("the changed program", lambda: suite.shares()[0] == [110] * 4,
+    suite.until(lambda: suite.shares()[0] == [110] * 4, "the changed program",
                 2 * EVERY_S + SLACK_S)
     suite.script("speed", SPEED)
-    suite.until("the old program", lambda: suite.shares()[0] == wanted, 2 * EVERY_S + SLACK_S)
+    suite.until(lambda: suite.shares()[0] == wanted, "the old program", 2 * EVERY_S + SLACK_S)
 
 
 READ = """\
@@ -229,7 +191,7 @@ done > {out}/read.$SLURM_PROCID
 """
 
 
-@check
+@case(needs=[FIRST])
 def a_job_reads_its_parts_by_the_map(suite):
     """The block map of `share` as each task of a job on these nodes reads it: nothing is lost."""
     path, out = os.path.join(suite.work, "lines"), os.path.join(suite.work, "out")
@@ -254,29 +216,29 @@ GANG = ("-N2", "--ntasks-per-node=2")
 ONE = ("-N1", "-n1")
 
 
-@check
+@case(needs=[FIRST])
 def it_steers_gangs_and_balance(suite):
     """From the next plan on; switched by command line and by reload, back when it is stale."""
     suite.phalanx("collector", "use", "gang.speed", "speed")
     found = suite.places("n[1-2]", *GANG)
     print(f"    a gang by speed: {found}")
-    suite.until("its report", lambda: suite.terms("gang").get("nodes_measured") == 6, 5)
+    suite.until(lambda: suite.terms("gang").get("nodes_measured") == 6, "its report", 5)
     fast = "#!/bin/sh\ncase $PHALANX_NODE in n3|n5) echo 9 ;; *) echo 1 ;; esac\n"
     suite.script("speed", fast)
     print(f"    after the values changed: {suite.places('n[3,5]', *GANG)}")
     assert re.search(r"gang.speed +speed +history +choice +6 +0", suite.phalanx("collector", "use"))
     assert re.search(r"n3 +9 +speed", suite.phalanx("collector", "use", "gang.speed"))
     suite.phalanx("collector", "use", "gang.speed", "--reset")
-    suite.until("the old way", lambda: "nodes_measured" not in suite.terms("gang"), 5)
+    suite.until(lambda: "nodes_measured" not in suite.terms("gang"), "the old way", 5)
     text = suite.configure('[balance]\ncapability = "speed"\n[gang]\nenabled = false\n')
     suite.places("n3", "--exclude=n5", *ONE)
     suite.script("speed", "#!/bin/sh\n[ $PHALANX_NODE = n6 ] && echo 5 || echo 1\n")
     suite.places("n6", *ONE)
     suite.phalanx("collector", "stop", "speed")
     uses = lambda: {u["key"]: u["fresh"] for u in suite.json("/v1/use")["uses"]}  # noqa: E731
-    suite.until("its values to be stale", lambda: uses()["balance.capability"] == 0,
+    suite.until(lambda: uses()["balance.capability"] == 0, "its values to be stale",
                 3 * EVERY_S + SLACK_S)
-    suite.until("the fallback", lambda: suite.ran_on(*ONE) != "n6", 5)
+    suite.until(lambda: suite.ran_on(*ONE) != "n6", "the fallback", 5)
     suite.phalanx("collector", "start", "speed")
     suite.places("n6", *ONE)
     suite.configure("", text)
@@ -285,10 +247,10 @@ def it_steers_gangs_and_balance(suite):
     equal(refused.returncode != 0, True, "share knows no history")
     suite.script("speed", SPEED)
     wanted = [160, 120, 60, 100]
-    suite.until("the old program", lambda: suite.shares()[0] == wanted, 2 * EVERY_S + SLACK_S)
+    suite.until(lambda: suite.shares()[0] == wanted, "the old program", 2 * EVERY_S + SLACK_S)
 
 
-@check
+@case(needs=[FIRST])
 def it_tells_the_power_of_nodes(suite):
     """What busy nodes draw, for bags of tasks: by a datum, then by nothing again."""
     def sources():
@@ -297,14 +259,14 @@ def it_tells_the_power_of_nodes(suite):
     equal(sources(), {None}, "before")
     suite.phalanx("collector", "use", "bag.power_w", "speed")
     job = suite.cluster.submit("-t1", "-N6", "--ntasks-per-node=2", wrap="sleep 30")
-    suite.until("the power of busy nodes", lambda: sources() == {"metric"}, 15)
+    suite.until(lambda: sources() == {"metric"}, "the power of busy nodes", 15)
     suite.cluster.run("scancel", job)
     suite.phalanx("collector", "use", "bag.power_w", "--reset")
-    suite.until("nothing again", lambda: sources() == {None}, 5)
+    suite.until(lambda: sources() == {None}, "nothing again", 5)
     suite.cluster.wait_jobs([job], timeout=30)
 
 
-@check
+@case(needs=[FIRST])
 def the_methods_are_processors(suite):
     """cpu_free_ratio into capability_cpu_load on the nodes, a processor of lines on the master."""
     suite.phalanx("collector", "add", "cpu_free_ratio", "--cmd", "builtin:cpu_free_ratio",
@@ -320,16 +282,16 @@ for row in json.load(sys.stdin)["inputs"]["speed"]:
 """)
     suite.phalanx("collector", "add", "twice", "--kind", "processor", "--cmd", twice, "--inputs",
                   "speed", "--nodes", "@master", "--output", "nodes", "--every", "1s")
-    suite.until("method B", lambda: suite.fresh("capability_cpu_load") == set(NODES), 20)
+    suite.until(lambda: suite.fresh("capability_cpu_load") == set(NODES), "method B", 20)
     values = suite.json("/v1/data/capability_cpu_load")["values"]
     assert all(0 <= row["value"] <= 1 for row in values), values
-    suite.until("on the master", lambda: suite.fresh("twice") == set(NODES), 20)
+    suite.until(lambda: suite.fresh("twice") == set(NODES), "on the master", 20)
     equal([row["value"] for row in suite.json("/v1/data/twice")["values"]],
           [16, 12, 6, 10, 10, 10], "twice the speed")
     equal(len(suite.shares("--method", "B")[0]), 4, "share by method B")
 
 
-@check
+@case(needs=[FIRST])
 def bad_programs_hold_nothing_up(suite):
     """Each is seen as what it is; jobs start, the good collector goes on."""
     for name, (text, _) in BAD.items():
@@ -344,9 +306,9 @@ def bad_programs_hold_nothing_up(suite):
         found = errors()
         return all(why in found.get(name, "") for name, (_, why) in BAD.items())
     try:
-        suite.until("all errors", all_seen, 25)
-    except AssertionError:
-        raise AssertionError(f"errors: {errors()}") from None
+        suite.until(all_seen, "all errors", 25)
+    except SuiteError:
+        raise SuiteError(f"errors: {errors()}") from None
     equal(suite.fresh("speed"), set(NODES), "the good one")
     started = time.monotonic()
     suite.phalanx("status")
@@ -356,7 +318,7 @@ def bad_programs_hold_nothing_up(suite):
     assert "broken" in suite.get("/v1/collectors/fails")[1].decode(), "its standard error is kept"
     for name in BAD:
         suite.phalanx("collector", "remove", name)
-    suite.until("their processes to end", lambda: not strays(suite), 10)
+    suite.until(lambda: not strays(suite), "their processes to end", 10)
     equal(suite.fresh("speed"), set(NODES), "the good one")
 
 
@@ -368,48 +330,47 @@ def strays(suite):
             and line.rsplit("/", 1)[1] in BAD]
 
 
-@check
+@case(needs=[FIRST])
 def a_killed_agent_falls_back_and_returns(suite):
     """Its programs end with it; stale values are scaled from the configuration."""
     slow = suite.script("slow", f"#!/bin/sh\nexec sleep {NAP}\n")
     suite.phalanx("collector", "add", "slow", "--cmd", slow, "--every", "1s", "--timeout", "60s",
                   "--nodes", "n2")
-    suite.until("slow to run", lambda: strays(suite), 10)
+    suite.until(lambda: strays(suite), "slow to run", 10)
     suite.cluster.stop_agent("n2", kill=True)
-    suite.until("its program to end", lambda: not strays(suite), 5)
-    took = suite.until("n2 to be stale", lambda: suite.shares()[1][1] == "scaled",
-                       3 * EVERY_S + 5)
+    suite.until(lambda: not strays(suite), "its program to end", 5)
+    suite.until(lambda: suite.shares()[1][1] == "scaled", "n2 to be stale", 3 * EVERY_S + 5)
     counts, _ = suite.shares()
-    print(f"    stale after {took:.1f} s; shares then {counts}")
+    print(f"    stale after {suite.waited_s:.1f} s; shares then {counts}")
     # n2 counts as the median of the others' speed for the same CPUs: of 8, 3, 5, (5, 5).
     equal(sum(counts), 440, "nothing lost")
     assert counts[1] not in (0, 120), counts
-    suite.until("n2 to be seen as gone", lambda: suite.gone() == ["n2"], 30)
+    suite.until(lambda: suite.gone() == ["n2"], "n2 to be seen as gone", 30)
     suite.start_agent("n2")
     suite.phalanx("collector", "remove", "slow")
-    suite.until("n2 to be fresh", lambda: suite.shares() == ([160, 120, 60, 100], ["data"] * 4),
+    suite.until(lambda: suite.shares() == ([160, 120, 60, 100], ["data"] * 4), "n2 to be fresh",
                 2 * EVERY_S + SLACK_S)
 
 
-@check
+@case(needs=[FIRST])
 def phalanxd_restarts_under_the_agents(suite):
     """Registrations and what share uses stay; agents come back by themselves."""
     suite.cluster.stop_phalanxd(kill=True)
     time.sleep(2)
     suite.cluster.start_phalanxd()
-    took = suite.until("all to be fresh", lambda: suite.fresh("speed") == set(NODES), 15 + EVERY_S)
-    print(f"    fresh on all nodes {took:.1f} s after the start")
+    suite.until(lambda: suite.fresh("speed") == set(NODES), "all to be fresh", 15 + EVERY_S)
+    print(f"    fresh on all nodes {suite.waited_s:.1f} s after the start")
     equal(suite.shares()[0], [160, 120, 60, 100], "as before")
     suite.cluster.signal_phalanxd(signal.SIGSTOP)
     time.sleep(3)
     suite.cluster.signal_phalanxd(signal.SIGCONT)
-    suite.until("all to be fresh", lambda: suite.fresh("speed") == set(NODES), 15 + EVERY_S)
+    suite.until(lambda: suite.fresh("speed") == set(NODES), "all to be fresh", 15 + EVERY_S)
 
 
 DAY_S = 86400
 
 
-@check
+@case(needs=[FIRST])
 def a_clock_that_jumps_changes_nothing(suite):
     """phalanxd's wall clock a day ahead, then behind, an agent's always wrong: ages stay right."""
     shim, clock = os.path.join(suite.work, "clock.so"), os.path.join(suite.work, "clock")
@@ -433,8 +394,8 @@ def a_clock_that_jumps_changes_nothing(suite):
             return suite.json("/v1/data/speed")["values"]
         except OSError:
             return []
-    suite.until("the agents", lambda: [r["stale"] for r in rows()] == [False] * 6, 15 + EVERY_S)
-    suite.until("n1 a week ahead", lambda: rows()[0]["time_ms"] / 1000 - time.time() > 6 * DAY_S,
+    suite.until(lambda: [r["stale"] for r in rows()] == [False] * 6, "the agents", 15 + EVERY_S)
+    suite.until(lambda: rows()[0]["time_ms"] / 1000 - time.time() > 6 * DAY_S, "n1 a week ahead",
                 2 * EVERY_S + SLACK_S)
     limit_ms = 1000 * (2 * EVERY_S + SLACK_S)
     points = lambda: len(suite.json("/v1/data/speed/n2/history")["points"])  # noqa: E731
@@ -445,8 +406,8 @@ def a_clock_that_jumps_changes_nothing(suite):
         end = time.monotonic() + 2 * EVERY_S
         while time.monotonic() < end:
             found = [(r["node"], r["stale"], r["age_ms"]) for r in rows()]
-            assert len(found) == 6 and not any(stale or age > limit_ms for _, stale, age in found), \
-                found
+            check(len(found) == 6 and not any(stale or age > limit_ms
+                                              for _, stale, age in found), f"{found}")
             time.sleep(0.2)
         off = rows()[1]["received_ms"] / 1000 - time.time()
         equal(abs(off - ahead) < 60, True, f"the jump itself, {off:.0f} s")
@@ -458,10 +419,10 @@ def a_clock_that_jumps_changes_nothing(suite):
     cluster.start_phalanxd()
     cluster.stop_agent("n1")
     suite.start_agent("n1")
-    suite.until("all to be fresh", lambda: suite.fresh("speed") == set(NODES), 15 + EVERY_S)
+    suite.until(lambda: suite.fresh("speed") == set(NODES), "all to be fresh", 15 + EVERY_S)
 
 
-@check
+@case(needs=[FIRST])
 def a_thousand_registrations_are_nothing_special(suite):
     """On one node; all of them run there, and the others do not notice."""
     connection = UnixConnection(suite.cluster.paths.control_socket)
@@ -474,10 +435,10 @@ def a_thousand_registrations_are_nothing_special(suite):
     def fresh():
         names = suite.json("/v1/data")["names"]
         return sum(name["fresh"] for name in names if name["name"].startswith("many_"))
-    ran = suite.until("all to have run on n1", lambda: fresh() == 1000, 30)
+    suite.until(lambda: fresh() == 1000, "all to have run on n1", 30)
     asked = time.monotonic()
     listed = suite.phalanx("collector", "list")
-    print(f"    registered in {took:.1f} s, all ran {ran:.1f} s later, "
+    print(f"    registered in {took:.1f} s, all ran {suite.waited_s:.1f} s later, "
           f"listed in {time.monotonic() - asked:.2f} s; memory of the agent of n1 "
           f"{suite.memory_mib('agent:n1')} MiB, of n3 {suite.memory_mib('agent:n3')} MiB, "
           f"of phalanxd {suite.memory_mib('phalanxd')} MiB")
@@ -488,7 +449,7 @@ def a_thousand_registrations_are_nothing_special(suite):
     equal(suite.shares()[0], [160, 120, 60, 100], "as before")
 
 
-@check
+@case(needs=[FIRST])
 def metrics_are_openmetrics(suite):
     """By Prometheus' parser; what rules and dashboard name is there."""
     from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -515,10 +476,11 @@ def metrics_are_openmetrics(suite):
     equal(suite.get("/healthz")[1], b"ok\n", "health")
 
 
-@check
+@case
 def the_page_is_served(suite):
     """The same files as in the source, closed to other origins."""
-    source = os.path.join(os.path.dirname(__file__), "..", "..", "src", "api", "page")
+    source = os.path.join(os.path.dirname(__file__), "..", "..", "src", "service", "api",
+                          "page")
     for path, name in (("/", "index.html"), ("/page.js", "page.js"), ("/page.css", "page.css")):
         headers, body = suite.get(path)
         with open(os.path.join(source, name), "rb") as file:
@@ -529,39 +491,25 @@ def the_page_is_served(suite):
     equal([d["name"] for d in heat["dimensions"]][:2], ["cpu", "mem"], "dimensions")
 
 
-def main():
-    """Runs all checks on one cluster; returns the exit code."""
-    directory = tempfile.mkdtemp(prefix="phx-agents-")
-    os.chmod(directory, 0o755)
-    os.makedirs(os.path.join(directory, "c"))
-    port, failed = free_port(), 0
-    config = os.path.join(directory, "in.toml")
+def commands_of(root):
+    """The directory of collectors that the daemon allows."""
+    return os.path.join(root, "c")
+
+
+@contextlib.contextmanager
+def setting(root, _args):
+    """One cluster of six nodes, each with its agent."""
+    port, config = free_port(), os.path.join(root, "in.toml")
+    os.makedirs(commands_of(root))
     with open(config, "w", encoding="utf-8") as file:
         file.write(f'[control]\nlisten = "127.0.0.1:{port}"\nlisten_public_read = true\n'
-                   f'[collect]\ncommand_dirs = ["{directory}/c"]\n')
-    try:
-        with Cluster(os.path.join(directory, "s"), nodes=FRAGMENT, config=config) as cluster:
-            suite = Suite(cluster, directory, port)
-            for name in NODES:
-                suite.start_agent(name)
-            for function in CHECKS:
-                started = time.monotonic()
-                try:
-                    function(suite)
-                    verdict = "ok"
-                except (AssertionError, ClusterError, OSError, KeyError, ValueError):
-                    failed += 1
-                    verdict = "FAILED\n" + traceback.format_exc() + cluster.why()
-                print(f"{function.__name__} ({time.monotonic() - started:.1f} s): {verdict}",
-                      flush=True)
-    finally:
-        if failed:
-            print(f"kept: {directory}")
-        else:
-            shutil.rmtree(directory, ignore_errors=True)
-    print(f"agents.py: {len(CHECKS) - failed} of {len(CHECKS)} checks passed")
-    return 1 if failed else 0
+                   f'[collect]\ncommand_dirs = ["{commands_of(root)}"]\n')
+    with Cluster(os.path.join(root, "s"), nodes=FRAGMENT, config=config) as cluster:
+        suite = Agents(cluster, root, port)
+        for name in NODES:
+            suite.start_agent(name)
+        yield suite
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(command_line(__doc__, case), setting))

@@ -11,23 +11,19 @@ ended tasks earned is near what the planner promised and above that of stock Slu
 With --bench also against the methods greedy and average, with 200 tasks each.
 """
 
-import argparse
+import contextlib
 import json
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import time
 import traceback
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
-
-from gangs import Suite, seconds  # noqa: E402
-from slurmcluster import Cluster, ClusterError  # noqa: E402
-from slurmcluster.conf import PROMPT, write_config  # noqa: E402
-from transparency_status import phalanx, phalanx_json  # noqa: E402
+from slurmcluster import Cluster, ClusterError
+from slurmcluster.conf import PROMPT, write_config
+from slurmcluster.jobs import seconds
+from slurmcluster.phalanx import phalanx, phalanx_json
+from slurmcluster.suite import Cases, Suite, check, command_line, directory, run, until
 
 CLASSES = ("fast", "mid", "eco")
 CPUS = 2                                        # of a node; a task takes one
@@ -41,6 +37,8 @@ MARGIN = 3.0                # a task earns three times its least energy cost
 # the pauses between tasks, which the promise takes from the tasks before, are as long as the
 # machine is busy. (With 200 tasks it is within 0.15: BENCHMARKS.md.)
 BELOW, ABOVE = 0.25, 0.5
+TASKS = 12      # of each array of the case
+case = Cases()
 EXTRA = ["SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=100000,"
          "batch_sched_delay=0,bf_yield_interval=100000,bf_max_job_test=5000,"
          "default_queue_depth=2000,bf_continue,bf_max_job_array_resv=1,bf_min_age_reserve=3600",
@@ -83,14 +81,13 @@ def submit(cluster, name, tasks, *options):
 
 def wait_ended(cluster, ids, timeout):
     """Waits for arrays without asking for every task; returns the tasks' records."""
-    end, wanted = time.monotonic() + timeout, ",".join(map(str, ids))
-    while True:
+    wanted = ",".join(map(str, ids))
+
+    def ended():
         left = cluster.run("squeue", "-h", "-j", wanted, "-o", "%A", check=False)
-        if left.returncode == 0 and not left.stdout.strip():
-            break
-        if time.monotonic() > end:
-            raise ClusterError(f"arrays {wanted}: not ended after {timeout} s")
-        time.sleep(1.0)
+        return left.returncode == 0 and not left.stdout.strip()
+
+    until(ended, f"end of arrays {wanted}", timeout, every=1.0)
     arrays = set(map(str, ids))
     return [r for r in cluster.jobs() if r.get("ArrayJobId") in arrays]
 
@@ -115,7 +112,9 @@ def earned(records):
 def learn(cluster):
     """Tasks of every class of jobs on every class of nodes."""
     ids = [submit(cluster, name, 2, "-C", kind) for name in TYPES for kind in CLASSES]
-    return wait_ended(cluster, ids, 300)
+    wait_ended(cluster, ids, 300)
+    # A plan for less than all nodes would promise something else.
+    cluster.wait_idle(30)
 
 
 def knows(cluster):
@@ -124,23 +123,23 @@ def knows(cluster):
     return len([row for row in rows if row["runs"] >= 1.9]) >= len(TYPES) * len(CLASSES)
 
 
-def promise(cluster, arrays, timeout=30):
+def promise(cluster, arrays):
     """The first plan that has all arrays: its report of the method."""
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
+    def planned():
         done = phalanx(cluster, "plan", "--bags", "--json", check=False)
         methods = json.loads(done.stdout)["methods"] if done.returncode == 0 else []
         for method in methods:
             # On a busy machine all tasks of one may have begun before the others are there.
-            planned = {row["array"] for row in method.get("bags", [])
-                       if row["pending"] or row["running"]}
-            if method["method"] == "bag" and set(arrays) <= planned:
+            known = {row["array"] for row in method.get("bags", [])
+                     if row["pending"] or row["running"]}
+            if method["method"] == "bag" and set(arrays) <= known:
                 return method
-        time.sleep(0.1)
-    raise ClusterError(f"no plan has the arrays {arrays}")
+        return None
+
+    return until(planned, f"a plan that has the arrays {arrays}")
 
 
-def run(cluster, tasks, planned):
+def earn(cluster, tasks, planned):
     """Submits the five arrays; returns what was earned and promised."""
     ids = [submit(cluster, name, tasks, "--hold") for name in TYPES]
     # All at once: on a busy machine the first would have started before the last is there.
@@ -172,7 +171,7 @@ def stock_policy(root, nodes, tasks, up=None, begin=None):
         if up:
             up.set()
             begin.wait(300)
-        return run(cluster, tasks, False)[0]
+        return earn(cluster, tasks, False)[0]
 
 
 def policy(root, name, nodes, tasks):
@@ -182,26 +181,21 @@ def policy(root, name, nodes, tasks):
     config = write_config(root, config_of(name))
     with Cluster(root, nodes=conf(nodes), extra=EXTRA, config=config) as cluster:
         learn(cluster)
-        end = time.monotonic() + 30
-        while not knows(cluster) and time.monotonic() < end:
-            time.sleep(0.5)
-        return run(cluster, tasks, True)[0]
+        until(lambda: knows(cluster), "history energy has all times")
+        return earn(cluster, tasks, True)[0]
 
 
 def drain(suite, ids):
-    """Draining all nodes of a class moves its tasks elsewhere in the next plan."""
-    cluster = suite.cluster
-    cluster.run("scontrol", "update", "NodeName=eco[1-2]", "State=DRAIN", "Reason=test")
-    end = time.monotonic() + 15
-    left = None
-    while time.monotonic() < end:
-        left = sum(share["tasks"] for row in promise(cluster, ids)["bags"]
-                   for share in row["shares"] if share["nodes"].startswith("eco"))
-        if not left:
-            break
-        time.sleep(0.3)
-    suite.expect(left == 0, f"{left} tasks still planned on drained nodes")
-    cluster.run("scontrol", "update", "NodeName=eco[1-2]", "State=RESUME")
+    """Drains all nodes of a class until no task is planned there."""
+    def moved():
+        return not sum(share["tasks"] for row in promise(suite.cluster, ids)["bags"]
+                       for share in row["shares"] if share["nodes"].startswith("eco"))
+
+    suite.cluster.run("scontrol", "update", "NodeName=eco[1-2]", "State=DRAIN", "Reason=test")
+    try:
+        suite.until(moved, "no tasks planned on drained nodes", 15)
+    finally:
+        suite.cluster.run("scontrol", "update", "NodeName=eco[1-2]", "State=RESUME")
 
 
 def check_plan(suite, method, text, explained):
@@ -215,61 +209,80 @@ def check_plan(suite, method, text, explained):
     suite.expect(steer.get("method") == "bag", f"explain: {json.dumps(explained)[:500]}")
 
 
-def suites(suite, tasks, learned):
-    """Profit per hour near the promise"""
+class Bags(Suite):
+    """The cluster of the plan; beside it, on a thread, stock Slurm works off the same arrays."""
+
+    def __init__(self, cluster, root):
+        super().__init__(cluster)
+        self.stock, self.error = None, None
+        self._up, self._learned = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._work, args=(os.path.join(root, "stock"),))
+
+    def __enter__(self):
+        """The other cluster does not come up beside what is learned."""
+        self._thread.start()
+        self._up.wait(300)
+        return self
+
+    def __exit__(self, *_):
+        self.begin()
+        self._thread.join()
+
+    def begin(self):
+        """Lets the arrays begin on the other cluster."""
+        self._learned.set()
+
+    def result(self):
+        """What stock Slurm earned."""
+        self._thread.join()
+        check(self.stock, f"no result of stock Slurm: {self.error}")
+        return self.stock
+
+    def _work(self, place):
+        try:
+            self.stock = stock_policy(place, 2, TASKS, self._up, self._learned)
+        except Exception:   # pylint: disable=broad-except
+            self.error = traceback.format_exc()
+        finally:
+            self._up.set()
+
+
+@case
+def profit(suite):
+    """Profit per hour near the promise, and above that of stock Slurm"""
     cluster = suite.cluster
     learn(cluster)
-    end = time.monotonic() + 20
-    while not knows(cluster) and time.monotonic() < end:
-        time.sleep(0.3)
-    suite.expect(knows(cluster), "history energy lacks times")
+    suite.until(lambda: knows(cluster), "history energy has all times", 20)
     nodes = phalanx_json(cluster, "history", "energy")["nodes"]
     suite.expect({row["from"] for row in nodes} == {"configuration"}, f"{nodes}")
-    learned.set()
-    result, method, text, explained = run(cluster, tasks, True)
+    suite.begin()
+    result, method, text, explained = earn(cluster, TASKS, True)
     check_plan(suite, method, text, explained)
     print(f"    {text}\n    {json.dumps(result)}", flush=True)
     suite.expect(-BELOW <= result["off"] <= ABOVE, f"off the promise by {result['off']:+.1%}")
-    ids = [submit(cluster, name, 40, "--hold") for name in ("beta", "gamma")]
+    ours, stock = result["profit_per_hour"], suite.result()["profit_per_hour"]
+    print(f"    profit per hour: stock {stock:.2f}, best {ours:.2f}", flush=True)
+    suite.expect(ours > stock, f"stock earns more: {stock:.2f}, not {ours:.2f}")
+
+
+@case(needs=["profit"])
+def drained(suite):
+    """Draining all nodes of a class moves its tasks elsewhere in the next plan"""
+    ids = [submit(suite.cluster, name, 40, "--hold") for name in ("beta", "gamma")]
     for job in ids:
-        cluster.run("scontrol", "release", str(job))
+        suite.cluster.run("scontrol", "release", str(job))
     drain(suite, ids)
-    cluster.run("scancel", *map(str, ids))
-    return result
+    suite.cluster.run("scancel", *map(str, ids))
 
 
-def test(root):
-    """The short suite; the number of failed checks."""
-    results, up, learned = {}, threading.Event(), threading.Event()
-
-    def stock():
-        try:
-            results["stock"] = stock_policy(os.path.join(root, "stock"), 2, 12, up, learned)
-        finally:
-            up.set()
-
-    # Both lists run at the same time; the other cluster does not come up beside what is learned.
-    other = threading.Thread(target=stock)
-    config = write_config(os.path.join(root, "c"), config_of("best"))
-    with Cluster(os.path.join(root, "c"), nodes=conf(2), extra=EXTRA, config=config) as cluster:
-        suite, begin = Suite(cluster), time.monotonic()
-        other.start()
-        up.wait(300)
-        try:
-            results["best"] = suites(suite, 12, learned)
-        except (ClusterError, KeyError, ValueError):
-            suite.problems.append(traceback.format_exc())
-        learned.set()
-        other.join()
-        if suite.expect(len(results) == 2, "no results"):
-            ours, stocks = (results[name]["profit_per_hour"] for name in ("best", "stock"))
-            print(f"    profit per hour: stock {stocks:.2f}, best {ours:.2f}", flush=True)
-            suite.expect(ours > stocks, f"stock earns more: {stocks:.2f}, not {ours:.2f}")
-        spent = time.monotonic() - begin
-        print(f"{'FAIL' if suite.problems else 'ok  '} bags ({spent:.0f} s): {suites.__doc__}")
-        for problem in suite.problems:
-            print(f"       {problem}", flush=True)
-        return len(suite.problems)
+@contextlib.contextmanager
+def setting(root, _args):
+    """Both clusters."""
+    place = os.path.join(root, "c")
+    config = write_config(place, config_of("best"))
+    with Cluster(place, nodes=conf(2), extra=EXTRA, config=config) as cluster, \
+            Bags(cluster, root) as suite:
+        yield suite
 
 
 def bench(root, names, nodes, tasks):
@@ -297,23 +310,22 @@ def bench(root, names, nodes, tasks):
                   f"{row['makespan_s']:.0f} s, {row['energy_j']:.0f} J{promised}")
 
 
-def main():
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bench", type=int, metavar="TASKS", help="measure arrays of so many tasks")
+def options(parser):
+    """What this suite has beside the usual."""
+    parser.add_argument("--bench", type=int, metavar="TASKS",
+                        help="measure arrays of so many tasks")
     parser.add_argument("--nodes", type=int, default=4, help="nodes of each class in --bench")
     parser.add_argument("--modes", default="stock,best,greedy,average", help="policies of --bench")
-    args = parser.parse_args()
-    root = tempfile.mkdtemp(prefix="phx-bags-")
-    failed = 1
-    try:
-        if args.bench:
-            bench(root, args.modes.split(","), args.nodes, args.bench)
-            return 0
-        failed = test(root)
-        return 1 if failed else 0
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+
+
+def main():
+    """Runs the cases, or measures; returns the exit status."""
+    args = command_line(__doc__, case, options)
+    if not args.bench:
+        return run(args, setting)
+    with directory(args) as root:
+        bench(root, args.modes.split(","), args.nodes, args.bench)
+    return 0
 
 
 if __name__ == "__main__":

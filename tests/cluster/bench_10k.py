@@ -30,10 +30,7 @@ import tempfile
 import time
 from datetime import datetime
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
-
-from slurmcluster import Cluster, ClusterError, procs  # noqa: E402
+from slurmcluster import Cluster, ClusterError, procs
 
 PHASES = ("stock", "off", "enforce", "record", "no-mix", "stopped", "down")
 START_LIMIT_S = 600

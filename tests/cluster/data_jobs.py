@@ -12,28 +12,25 @@ silent hold no job up, and both `explain` and the job's comment tell. With --dem
 beside stock is printed instead.
 """
 
-import argparse
+import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-import traceback
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
+from data_suite import (BIG, BLOCK, COUNT, HOLDERS, HUGE, LOCAL_MIN, STRANGER, file_system,
+                        started)
+from slurmcluster import ClusterError
+from slurmcluster.nodes import expand_hostlist
+from slurmcluster.phalanx import phalanx, phalanx_json
+from slurmcluster.suite import Cases, command_line, directory, run
 
-from data_suite import (BIG, BLOCK, COUNT, HOLDERS, HUGE, LOCAL_MIN, NAMES, STRANGER,  # noqa: E402
-                        started, write_files)
-from minihdfs import HdfsError, MiniHdfs  # noqa: E402
-from slurmcluster import ClusterError  # noqa: E402
-from slurmcluster.nodes import expand_hostlist  # noqa: E402
-from transparency_status import phalanx, phalanx_json  # noqa: E402
+case = Cases()
 
 
+@case
 def lands_on_holders(suite):
     """One file of 64 blocks on 4 of 12 nodes: the job runs there, at least twice stock's share"""
     size = {"/data/one": 64 * BLOCK}
@@ -46,6 +43,7 @@ def lands_on_holders(suite):
     suite.near("nodes left open", "/data/one", "-n8", "--mem-per-cpu=10", size=size, tasks=8)
 
 
+@case
 def scattered(suite):
     """Blocks anywhere, replication 1 and 3, skewed"""
     suite.near("96 blocks on 12 nodes, replication 1", "/data/wide", "-N12", "-n24",
@@ -56,6 +54,7 @@ def scattered(suite):
     suite.near("skewed, 4 files", "/data/skew", "-N4", "-n4", size=sizes, tasks=4)
 
 
+@case
 def any_tasks(suite):
     """Every byte once: few tasks, many, part of the nodes, splits by number and size, an array"""
     size = {"/data/one": 64 * BLOCK}
@@ -80,13 +79,16 @@ def any_tasks(suite):
     suite.expect(share >= 0.9, f"skewed array: {share} local")
 
 
+@case
 def environment_is_set(suite):
     """Tasks have the names of Hadoop Streaming; `splits` prints and runs; the map is private"""
     out = os.path.join(suite.root, "env")
     os.makedirs(out)
-    wrap = (f"export PHALANX={suite.program} PHALANX_JOBS_DIR={suite.root}/jobs; srun sh -c 'env > {out}/env-$SLURM_PROCID; "
+    wrap = (f"export PHALANX={suite.program} PHALANX_JOBS_DIR={suite.root}/jobs; "
+            f"srun sh -c 'env > {out}/env-$SLURM_PROCID; "
             f"$PHALANX splits --dir $PHALANX_JOBS_DIR > {out}/all;"
-            f"$PHALANX splits --dir $PHALANX_JOBS_DIR --task $SLURM_PROCID > {out}/rows-$SLURM_PROCID;"
+            f"$PHALANX splits --dir $PHALANX_JOBS_DIR --task $SLURM_PROCID "
+            f"> {out}/rows-$SLURM_PROCID;"
             f"$PHALANX splits --dir $PHALANX_JOBS_DIR -- sh -c "
             f"\"echo \\$mapreduce_map_input_start\" > {out}/run-$SLURM_PROCID; "
             f"stat -c %a:%u $PHALANX_BLOCK_MAP > {out}/mode'")
@@ -109,6 +111,7 @@ def environment_is_set(suite):
     suite.expect(mode == f"400:{os.getuid()}", f"plan file {mode}")
 
 
+@case
 def told_to_users(suite):
     """Wrong declarations, missing files: the job runs, comment and explain say what is wrong"""
     for declared, says in (("/data/none", "no such file"), ("/data/one;split=x", "expected block"),
@@ -136,6 +139,7 @@ def told_to_users(suite):
     suite.expect(checked.returncode == 1 and "1 UNMAPPED" in checked.stdout, f"check: {checked}")
 
 
+@case
 def other_ways(suite):
     """#HDFS in the script, HDFS_INPUT, --hdfs-input: lifted into AdminComment by job_submit.lua"""
     script = "#!/bin/sh\n#SBATCH -t1\n#HDFS input=/data/one;split=8\nsleep 1\n"
@@ -157,6 +161,7 @@ def other_ways(suite):
         suite.expect("expected split=block" in str(error), f"refused without a word: {error}")
 
 
+@case
 def many_at_once(suite):
     """Jobs beyond the room on their nodes: all run, planned together"""
     jobs = [suite.submit("/data/one", "-N2", "-n8", command="srun TASK; sleep 1")[0]
@@ -169,6 +174,19 @@ def many_at_once(suite):
     suite.expect(all(r["JobState"] == "COMPLETED" for r in records), "not all completed")
 
 
+@case
+def learning(suite):
+    """Runs of one class on 1, 2, 4 and 8 CPUs, at 0.25 MB/s a core and less the more there are"""
+    suite.learning = []
+    for cpus, nodes in ((1, 1), (2, 1), (4, 1), (8, 2)):
+        # 4 MiB, and Amdahl's form with beta 0.25.
+        seconds = 16 * (1 + 0.25 * (cpus - 1)) / cpus
+        suite.learning.append(suite.cluster.submit(
+            "-t1", "-J", "learnt", f"-N{nodes}", f"-n{cpus}", "-x", ",".join(HOLDERS),
+            "--comment=hdfs-input=/data/one;locality=off", wrap=f"sleep {seconds}"))
+
+
+@case
 def from_other_hosts(suite):
     """Over TCP with MUNGE: own maps only; what is down, silent or refuses holds nothing up"""
     job = suite.cluster.submit("-t1", "-N2", "-n4", "--comment=hdfs-input=/data/one",
@@ -207,6 +225,71 @@ def from_other_hosts(suite):
     suite.expect(record["JobState"] == "COMPLETED", f"{record['JobState']}")
 
 
+@case(needs=["learning"])
+def learned(suite):
+    """What those runs teach is in the next plan: speed, form and its parameter, expected time"""
+    suite.cluster.wait_jobs(suite.learning, timeout=60)
+    end = time.monotonic() + 15
+    runs, note = 0, {}
+    while runs < 4 and time.monotonic() < end:
+        job = suite.cluster.submit("-t1", "-J", "learnt2", "-N1", "-n4", "--comment="
+                                   "hdfs-input=/data/one", wrap="sleep 60")
+        suite.cluster.wait_jobs([job], states=("RUNNING",), timeout=30)
+        note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
+        told = phalanx(suite.cluster, "explain", str(job)).stdout
+        # One that was stopped teaches nothing.
+        suite.cluster.run("scancel", str(job))
+        runs = note.get("speed_runs", 0)
+        time.sleep(0.5)
+    form, value = (note.get("attenuation", "") + " beta=0").split(" beta=")[:2]
+    speed, beta = note.get("speed_mb_per_s", 0), float(value.split()[0])
+    took = ((note.get("end_ms") or 0) - (note.get("start_ms") or 0)) / 1000
+    print(f"    {speed:.3f} MB/s a core, {note.get('attenuation')}, {runs} runs, "
+          f"4 CPUs expected to take {took:.1f} s", flush=True)
+    suite.expect(runs == 4 and form == "amdahl", f"{note}")
+    suite.expect(0.2 < speed < 0.3 and 0.15 < beta < 0.4, f"{speed} {beta}")
+    suite.expect(5 < took < 10, f"4 CPUs: expected {took} s, should be about 7")
+    suite.expect("amdahl beta=" in told, f"explain: {told}")
+
+
+@case
+def required(suite):
+    """locality=require waits for the nodes of its input, but not for ever, nor where none are"""
+    def block(seconds):
+        job = suite.cluster.submit("-t1", "-p", "stock", "-N4", "--exclusive", "-w",
+                                   ",".join(HOLDERS), wrap=f"sleep {seconds}")
+        suite.cluster.wait_jobs([job], states=("RUNNING",))
+        return job
+
+    block(8)
+    job, out = suite.submit("/data/one;locality=require", "-N4", "-n8")
+    near, _ = suite.submit("/data/one;locality=prefer", "-N4", "-n8")
+    suite.cluster.wait_jobs([near], timeout=20)
+    waits = suite.cluster.job(job)
+    suite.expect(waits["JobState"] == "PENDING", f"did not wait: {waits['JobState']}")
+    told = phalanx(suite.cluster, "explain", str(job)).stdout
+    suite.expect("waits at most 600 s" in told and "Planned local" in told,
+                 f"explain of the waiting: {told}")
+    record = suite.cluster.wait_jobs([job], timeout=60)[0]
+    suite.expect(record["JobState"] == "COMPLETED"
+                 and sorted(expand_hostlist(record["NodeList"])) == sorted(HOLDERS),
+                 f"after the wait: {record['JobState']} on {record['NodeList']}")
+    rows = suite.rows(out)
+    suite.expect(rows and suite.share(rows) == 1.0, f"local after the wait: {suite.share(rows)}")
+    with suite.settings("[planner]", "[data]\nrequire_wait_s = 2\n[planner]"):
+        blocker = block(30)
+        job, _ = suite.submit("/data/one;locality=require", "-N4", "-n8", command="true")
+        # Its only block lies on a host that is no node.
+        none, _ = suite.submit("/data/away/f1;locality=require", "-N1", "-n1", command="true")
+        records = suite.cluster.wait_jobs([job, none], timeout=20)
+        suite.cluster.run("scancel", str(blocker))
+    suite.expect(all(r["JobState"] == "COMPLETED" for r in records)
+                 and not set(HOLDERS) & set(expand_hostlist(records[0]["NodeList"])),
+                 f"after require_wait_s: {[(r['JobState'], r['NodeList']) for r in records]}")
+    suite.cluster.wait_jobs([blocker], timeout=20)
+
+
+@case
 def hundred_thousand_blocks(suite):
     """One file of 100,000 blocks, 3 replicas: placed, mapped, readable; limits named when over"""
     suite.hdfs.tool("claim /huge 3 " + suite.hdfs.datanode(*BIG))
@@ -249,78 +332,7 @@ def hundred_thousand_blocks(suite):
                  f"over the limit: {record['JobState']}, {note}")
 
 
-def required(suite):
-    """locality=require waits for the nodes of its input, but not for ever, nor where there are none"""
-    def block(seconds):
-        job = suite.cluster.submit("-t1", "-p", "stock", "-N4", "--exclusive", "-w",
-                                   ",".join(HOLDERS), wrap=f"sleep {seconds}")
-        suite.cluster.wait_jobs([job], states=("RUNNING",))
-        return job
-
-    block(8)
-    job, out = suite.submit("/data/one;locality=require", "-N4", "-n8")
-    near, _ = suite.submit("/data/one;locality=prefer", "-N4", "-n8")
-    suite.cluster.wait_jobs([near], timeout=20)
-    waits = suite.cluster.job(job)
-    suite.expect(waits["JobState"] == "PENDING", f"did not wait: {waits['JobState']}")
-    told = phalanx(suite.cluster, "explain", str(job)).stdout
-    suite.expect("waits at most 600 s" in told and "Planned local" in told, f"explain of the waiting: {told}")
-    record = suite.cluster.wait_jobs([job], timeout=60)[0]
-    suite.expect(record["JobState"] == "COMPLETED"
-                 and sorted(expand_hostlist(record["NodeList"])) == sorted(HOLDERS),
-                 f"after the wait: {record['JobState']} on {record['NodeList']}")
-    rows = suite.rows(out)
-    suite.expect(rows and suite.share(rows) == 1.0, f"local after the wait: {suite.share(rows)}")
-    with suite.settings("[planner]", "[data]\nrequire_wait_s = 2\n[planner]"):
-        blocker = block(30)
-        job, _ = suite.submit("/data/one;locality=require", "-N4", "-n8", command="true")
-        # Its only block lies on a host that is no node.
-        none, _ = suite.submit("/data/away/f1;locality=require", "-N1", "-n1", command="true")
-        records = suite.cluster.wait_jobs([job, none], timeout=20)
-        suite.cluster.run("scancel", str(blocker))
-    suite.expect(all(r["JobState"] == "COMPLETED" for r in records)
-                 and not set(HOLDERS) & set(expand_hostlist(records[0]["NodeList"])),
-                 f"after require_wait_s: {[(r['JobState'], r['NodeList']) for r in records]}")
-    suite.cluster.wait_jobs([blocker], timeout=20)
-
-
-def learning(suite):
-    """Runs of one class on 1, 2, 4 and 8 CPUs, at 0.25 MB/s a core and less the more there are"""
-    suite.learning = []
-    for cpus, nodes in ((1, 1), (2, 1), (4, 1), (8, 2)):
-        # 4 MiB, and Amdahl's form with beta 0.25.
-        seconds = 16 * (1 + 0.25 * (cpus - 1)) / cpus
-        suite.learning.append(suite.cluster.submit(
-            "-t1", "-J", "learnt", f"-N{nodes}", f"-n{cpus}", "-x", ",".join(HOLDERS),
-            "--comment=hdfs-input=/data/one;locality=off", wrap=f"sleep {seconds}"))
-
-
-def learned(suite):
-    """What those runs teach is in the next plan: speed, form and its parameter, expected time"""
-    suite.cluster.wait_jobs(suite.learning, timeout=60)
-    end = time.monotonic() + 15
-    runs, note = 0, {}
-    while runs < 4 and time.monotonic() < end:
-        job = suite.cluster.submit("-t1", "-J", "learnt2", "-N1", "-n4", "--comment="
-                                   "hdfs-input=/data/one", wrap="sleep 60")
-        suite.cluster.wait_jobs([job], states=("RUNNING",), timeout=30)
-        note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
-        told = phalanx(suite.cluster, "explain", str(job)).stdout
-        # One that was stopped teaches nothing.
-        suite.cluster.run("scancel", str(job))
-        runs = note.get("speed_runs", 0)
-        time.sleep(0.5)
-    form, value = (note.get("attenuation", "") + " beta=0").split(" beta=")[:2]
-    speed, beta = note.get("speed_mb_per_s", 0), float(value.split()[0])
-    took = ((note.get("end_ms") or 0) - (note.get("start_ms") or 0)) / 1000
-    print(f"    {speed:.3f} MB/s a core, {note.get('attenuation')}, {runs} runs, "
-          f"4 CPUs expected to take {took:.1f} s", flush=True)
-    suite.expect(runs == 4 and form == "amdahl", f"{note}")
-    suite.expect(0.2 < speed < 0.3 and 0.15 < beta < 0.4, f"{speed} {beta}")
-    suite.expect(5 < took < 10, f"4 CPUs: expected {took} s, should be about 7")
-    suite.expect("amdahl beta=" in told, f"explain: {told}")
-
-
+@case
 def datanode_dies(suite):
     """A DataNode stops: what only it held is told, what others hold too is read there"""
     suite.hdfs.kill("n8")
@@ -344,6 +356,7 @@ def datanode_dies(suite):
     suite.expect("cannot be read" in suite.cluster.job(job).get("Comment", ""), "comment")
 
 
+@case
 def namenode_dies(suite):
     """A silent NameNode, then a dead one: jobs start as stock would, and are told"""
     nn = suite.hdfs.processes["nn1"]
@@ -357,88 +370,52 @@ def namenode_dies(suite):
         print(f"    {number.name}: ended after {took:.1f} s", flush=True)
         suite.expect(record["JobState"] == "COMPLETED", f"{number.name}: {record['JobState']}")
         suite.expect(took < 25, f"{number.name}: {took:.0f} s")
-        note = {}
-        end = time.monotonic() + 15
-        while "error" not in note and time.monotonic() < end:
-            note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
-            note = note if note.get("error") else {}
-            time.sleep(0.3)
-        suite.expect(note.get("error"), f"{number.name}: explain says nothing ({says})")
-
-
-CHECKS = (lands_on_holders, scattered, any_tasks, environment_is_set, told_to_users, other_ways,
-          many_at_once, learning, from_other_hosts, learned, required,
-          hundred_thousand_blocks, datanode_dies, namenode_dies)
-
-
-def test(root, only):
-    """Runs the checks; the number of failed ones."""
-    failed = 0
-    hdfs = MiniHdfs(os.path.join(root, "hdfs"), [*NAMES, STRANGER], block_size=BLOCK, namenode_mb=384,
-                    image={"huge": (HUGE, 1024, 3)})
-    begun = time.monotonic()
-    try:
-        write_files(hdfs)
-        print(f"    HDFS of {COUNT} DataNodes and its files after "
-              f"{time.monotonic() - begun:.0f} s", flush=True)
-        with started(root, hdfs) as suite:
-            for check in CHECKS:
-                if only and check.__name__ not in only:
-                    continue
-                suite.problems, begun = [], time.monotonic()
-                try:
-                    check(suite)
-                except (ClusterError, HdfsError, KeyError, ValueError, OSError):
-                    suite.problems.append(traceback.format_exc())
-                spent = time.monotonic() - begun
-                name = check.__name__.replace("_", "-")
-                print(f"{'FAIL' if suite.problems else 'ok  '} {name} ({spent:.0f} s): "
-                      f"{check.__doc__}", flush=True)
-                for problem in suite.problems:
-                    print(f"       {problem}", flush=True)
-                failed += bool(suite.problems)
-    finally:
-        hdfs.stop()
-    return failed
+        suite.until(lambda job=job: (phalanx_json(suite.cluster, "explain", str(job))["input"]
+                                     or {}).get("error"),
+                    f"{number.name}: explain says what is wrong ({says})", 15)
 
 
 def demo(root):
     """A word count over blocks, on stock Slurm and on Phalanx; the number of problems."""
-    hdfs = MiniHdfs(os.path.join(root, "hdfs"), [*NAMES, STRANGER], block_size=BLOCK)
-    try:
-        write_files(hdfs)
-        with started(root, hdfs) as suite:
-            print(f"Word count of a file of 64 blocks on 4 of {COUNT} nodes, 8 tasks on 4 nodes")
-            size = {"/data/one": 64 * BLOCK}
-            for name, stock in (("stock", True), ("phalanx", False)):
-                record, rows, _ = suite.run("/data/one", "-N4", "-n8", stock=stock, size=size,
-                                            tasks=8, words=True)
-                local = sum(row["length"] for row in rows if row["local"])
-                remote = sum(row["length"] for row in rows) - local
-                words = sum(row["words"] for row in rows)
-                print(f"{name:8} on {record['NodeList']:12} {words} words, {local:9} bytes read "
-                      f"locally, {remote:9} from other nodes")
-            for problem in suite.problems:
-                print(problem)
-            return len(suite.problems)
-    finally:
-        hdfs.stop()
+    with started(root, file_system(root)) as suite:
+        print(f"Word count of a file of 64 blocks on 4 of {COUNT} nodes, 8 tasks on 4 nodes")
+        size = {"/data/one": 64 * BLOCK}
+        for name, stock in (("stock", True), ("phalanx", False)):
+            record, rows, _ = suite.run("/data/one", "-N4", "-n8", stock=stock, size=size,
+                                        tasks=8, words=True)
+            local = sum(row["length"] for row in rows if row["local"])
+            remote = sum(row["length"] for row in rows) - local
+            words = sum(row["words"] for row in rows)
+            print(f"{name:8} on {record['NodeList']:12} {words} words, {local:9} bytes read "
+                  f"locally, {remote:9} from other nodes")
+        for problem in suite.problems:
+            print(problem)
+        return len(suite.problems)
+
+
+@contextlib.contextmanager
+def setting(root, _args):
+    """HDFS with a huge file, and the cluster."""
+    begun = time.monotonic()
+    hdfs = file_system(root, namenode_mb=384, image={"huge": (HUGE, 1024, 3)})
+    with started(root, hdfs) as suite:
+        print(f"    HDFS of {COUNT} DataNodes, its files and the cluster after "
+              f"{time.monotonic() - begun:.0f} s", flush=True)
+        yield suite
+
+
+def options(parser):
+    """What this suite has beside the usual."""
+    parser.add_argument("--demo", action="store_true", help="a word count beside stock")
 
 
 def main():
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="*", help="checks to run, e.g. many_at_once")
-    parser.add_argument("--demo", action="store_true", help="a word count beside stock")
-    parser.add_argument("--keep", action="store_true", help="keep the directory")
-    args = parser.parse_args()
-    root = tempfile.mkdtemp(prefix="phx-data-")
-    os.chmod(root, 0o755)
-    try:
-        return 1 if (demo(root) if args.demo else test(root, args.only)) else 0
-    finally:
-        if not args.keep:
-            shutil.rmtree(root, ignore_errors=True)
+    """Runs the cases, or shows the word count; returns the exit status."""
+    args = command_line(__doc__, case, options)
+    if not args.demo:
+        return run(args, setting)
+    with directory(args) as root:
+        return 1 if demo(root) else 0
 
 
 if __name__ == "__main__":

@@ -10,86 +10,47 @@ nothing and outlive the daemon; what the API does must be what its OpenAPI docum
 programs and killed agents do is for agents.py.
 """
 
-import argparse
-import fnmatch
+import contextlib
 import hashlib
 import http.client
 import json
 import os
-import shutil
-import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
-import traceback
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
+from slurmcluster import Cluster
+from slurmcluster.http import UnixConnection
+from slurmcluster.phalanx import phalanx, phalanx_json
+from slurmcluster.ports import free_port
+from slurmcluster.suite import Cases, Suite, command_line, run
 
-from slurmcluster import Cluster, ClusterError, UsageError  # noqa: E402
-from slurmcluster.ports import free_port  # noqa: E402
-from transparency_status import phalanx, phalanx_json  # noqa: E402
-
-EXIT_FAILED, EXIT_USAGE = 1, 2
 NOBODY = 65534
 NODES = ["n1", "n2", "n3", "n4"]
 FRAGMENT = """\
 NodeName=n[1-4] CPUs=4 RealMemory=4000
 PartitionName=all Nodes=ALL Default=YES
 """
-CHECKS = {}
-
-
-def check(function):
-    """Registers a check under its function's name with - for _; they run in this order."""
-    CHECKS[function.__name__.replace("_", "-")] = function
-    return function
-
-
-class UnixConnection(http.client.HTTPConnection):
-    """HTTP over the control socket."""
-
-    def __init__(self, path):
-        super().__init__("localhost", timeout=30)
-        self.path = path
-
-    def connect(self):
-        """Connects to the socket instead of a host."""
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
+case = Cases()
 
 
 def credential(method, path, body=b"", user=None, ttl=0):
     """A MUNGE credential for one request, of this or another user; good for `ttl` seconds."""
     payload = f"phalanx/1\n{method}\n{path}\n{hashlib.sha256(body).hexdigest()}\n"
     who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-    done = subprocess.run(["munge", f"--ttl={ttl}"], input=payload.encode(), capture_output=True, check=True, **who)
+    done = subprocess.run(["munge", f"--ttl={ttl}"], input=payload.encode(), capture_output=True,
+                          check=True, **who)
     return done.stdout.decode().strip()
 
 
-class Suite:
-    """The cluster, its listener, and the problems of the check that runs."""
+class Service(Suite):
+    """The cluster, its listener, and ways to ask it."""
+
+    soon_s = 15.0
 
     def __init__(self, cluster, port, commands):
-        self.cluster, self.port, self.commands, self.problems = cluster, port, commands, []
-
-    def expect(self, condition, text):
-        """Notes a problem unless the condition holds; returns the condition."""
-        if not condition:
-            self.problems.append(text)
-        return bool(condition)
-
-    def wait(self, condition, what, limit=15.0):
-        """Waits for a condition; notes a problem if it does not come true."""
-        end = time.monotonic() + limit
-        while not condition():
-            if time.monotonic() > end:
-                return self.expect(False, f"not within {limit:.1f} s: {what}")
-            time.sleep(0.1)
-        return True
+        super().__init__(cluster)
+        self.port, self.commands = port, commands
 
     def send(self, connection, method, path, body=None, headers=None):
         """One request; returns (status, headers, JSON or text)."""
@@ -174,7 +135,7 @@ class Suite:
         return {value["node"]: value for value in report["values"]}
 
 
-@check
+@case
 def strangers_are_refused(suite):
     """No, wrong, foreign, mismatching, used and expired credentials: 401 or 403, nothing done."""
     cmd = suite.script("ok", "#!/bin/sh\necho 1\n")
@@ -228,7 +189,7 @@ def strangers_are_refused(suite):
     suite.expect(done.stdout.strip() in ("403", ""), f"nobody on the socket: {done.stdout}")
 
 
-@check
+@case
 def wrong_requests_are_refused(suite):
     """Malformed, oversized and impossible requests: 400, 404, 405, 409, 413, 415."""
     cmd = suite.script("ok", "#!/bin/sh\necho 1\n")
@@ -250,7 +211,8 @@ def wrong_requests_are_refused(suite):
                 (400, "POST", "/v1/collectors", {"name": "../x", "cmd": cmd}),
                 (400, "POST", "/v1/collectors", {"name": "x", "cmd": cmd, "every_ms": -1}),
                 (400, "POST", "/v1/collectors", {"name": "x", "cmd": cmd, "nodes": "n[1-"}),
-                (404, "GET", "/v1/collectors/nothing", None), (404, "GET", "/v1/data/nothing", None),
+                (404, "GET", "/v1/collectors/nothing", None),
+                (404, "GET", "/v1/data/nothing", None),
                 (404, "PATCH", "/v1/collectors/nothing", {}), (404, "GET", "/v1/nothing", None),
                 (404, "DELETE", "/v1/collectors/nothing", None),
                 (405, "DELETE", "/v1/data", None), (405, "PUT", "/v1/status", b""),
@@ -277,20 +239,20 @@ def wrong_requests_are_refused(suite):
                  f"batch: {stored}")
 
 
-@check
+@case
 def a_shell_script_steers_the_next_split(suite):
     """Five lines of shell, registered by the command line, run everywhere within two periods."""
     for node in NODES:
         suite.start_agent(node)
     agents = lambda: [a for a in suite.local("GET", "/v1/agents")[2]["agents"]  # noqa: E731
                       if a["connected"] and a["node"] in NODES]
-    suite.wait(lambda: len(agents()) == len(NODES), "four agents")
+    suite.until(lambda: len(agents()) == len(NODES), "four agents")
     cmd = suite.script("rank", "#!/bin/sh\n# the number in the node's name, as a measure\n"
                        "node=$PHALANX_NODE\nnumber=${node#n}\necho \"$number\"\n")
     suite.expect(all(v["value"] == 4.0 for v in suite.parts().values()), "before: not the CPUs")
     begin = time.monotonic()
     suite.add("rank", cmd, "--every", "2s")
-    suite.wait(lambda: len(suite.fresh("rank")) == len(NODES), "a value of every node", 4.0)
+    suite.until(lambda: len(suite.fresh("rank")) == len(NODES), "a value of every node", 4.0)
     print(f"    on {len(NODES)} nodes after {time.monotonic() - begin:.2f} s of a 2 s period")
     phalanx(suite.cluster, "collector", "use", "share.capability", "rank")
     parts = suite.parts()
@@ -303,7 +265,7 @@ def a_shell_script_steers_the_next_split(suite):
     suite.expect("rank" in text and "running" in text, text)
 
 
-@check
+@case(needs=["a_shell_script_steers_the_next_split"])
 def a_processor_reads_and_the_master_runs(suite):
     """A processor on the nodes and one on the master read what collectors gave."""
     read = ("#!/usr/bin/env python3\nimport json, sys\nrows = json.load(sys.stdin)['inputs']"
@@ -314,17 +276,17 @@ def a_processor_reads_and_the_master_runs(suite):
                           "for row in rows: print(row['node'], row['value'] * 100)")
     suite.add("hundredfold", suite.script("hundredfold", spread), "--kind", "processor",
               "--inputs", "rank", "--every", "1s", "--nodes", "@master", "--output", "nodes")
-    suite.wait(lambda: suite.fresh("tenfold") == {f"n{i}": 10.0 * i for i in range(1, 5)},
-               "ten times the rank of each node")
-    suite.wait(lambda: suite.fresh("hundredfold") == {f"n{i}": 100.0 * i for i in range(1, 5)},
-               "a hundred times the rank of each node, from the master")
+    suite.until(lambda: suite.fresh("tenfold") == {f"n{i}": 10.0 * i for i in range(1, 5)},
+                "ten times the rank of each node")
+    suite.until(lambda: suite.fresh("hundredfold") == {f"n{i}": 100.0 * i for i in range(1, 5)},
+                "a hundred times the rank of each node, from the master")
     suite.add("once", suite.script("once", "#!/bin/sh\necho 1\n"), "--every", "1s",
               "--replicas", "2")
-    suite.wait(lambda: len(suite.fresh("once")) == 2, "two replicas")
+    suite.until(lambda: len(suite.fresh("once")) == 2, "two replicas")
     suite.remove("tenfold", "hundredfold", "once")
 
 
-@check
+@case(needs=["a_shell_script_steers_the_next_split"])
 def a_thousand_registrations_and_a_restart(suite):
     """1,000 registrations are taken, listed and outlive kill -9; switching off goes by reload."""
     cmd = suite.script("ok", "#!/bin/sh\necho 1\n")
@@ -340,26 +302,27 @@ def a_thousand_registrations_and_a_restart(suite):
     connection.close()
     print(f"    1,000 registrations in {time.monotonic() - begin:.1f} s")
     suite.expect(len(suite.names()) == 1001, f"{len(suite.names())} registrations")
-    suite.wait(lambda: len(suite.fresh("rank")) == 4, "the agents go on")
+    suite.until(lambda: len(suite.fresh("rank")) == 4, "the agents go on")
     suite.cluster.stop_phalanxd(kill=True)
     suite.cluster.start_phalanxd()
     suite.expect(len(suite.names()) == 1001, f"{len(suite.names())} after kill -9")
-    suite.wait(lambda: len(suite.fresh("rank")) == 4, "the agents come back", 20.0)
-    suite.expect(suite.local("GET", "/v1/use")[2]["uses"][0]["name"] == "rank", "the choice is gone")
+    suite.until(lambda: len(suite.fresh("rank")) == 4, "the agents come back", 20.0)
+    uses = suite.local("GET", "/v1/use")[2]["uses"]
+    suite.expect(uses[0]["name"] == "rank", "the choice is gone")
     for i in range(1000):
         suite.local("DELETE", f"/v1/collectors/d{i}")
     with open(suite.cluster.paths.phalanx_toml, "a", encoding="utf-8") as file:
         file.write(f'\n[collector.of_file]\ncmd = "{cmd}"\nevery_ms = 1000\n')
     phalanx(suite.cluster, "reload")
-    suite.wait(lambda: len(suite.fresh("of_file")) == 4, "the file's registration runs")
+    suite.until(lambda: len(suite.fresh("of_file")) == 4, "the file's registration runs")
     suite.status_is(409, suite.local("DELETE", "/v1/collectors/of_file"), "remove the file's")
     phalanx(suite.cluster, "collector", "use", "share.capability", "--reset")
-    suite.wait(lambda: suite.parts()["n1"]["value"] == 4.0, "back to the configuration", 5.0)
+    suite.until(lambda: suite.parts()["n1"]["value"] == 4.0, "back to the configuration", 5.0)
     past = suite.local("GET", "/v1/data/rank/n1/history")[2]["points"]
     suite.expect(past and past[-1]["value"] == 1, f"history: {past[:3]}")
 
 
-@check
+@case
 def the_document_is_true(suite):
     """Requests made from the OpenAPI document never meet a 500 or an answer it does not list."""
     program = os.environ.get("PHALANX_SCHEMATHESIS")
@@ -380,65 +343,19 @@ def the_document_is_true(suite):
     suite.expect(suite.local("GET", "/v1/status")[0] == 200, "the daemon does not answer")
 
 
-def run_check(suite, function):
-    """The problems of one check."""
-    suite.problems = []
-    try:
-        function(suite)
-    except Exception:  # pylint: disable=broad-except
-        suite.problems.append(traceback.format_exc())
-    return suite.problems
-
-
-def arguments():
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", metavar="PATTERN", help="checks to run")
-    parser.add_argument("--dir", metavar="DIR", help="where files go, and stay")
-    return parser.parse_args()
-
-
-def main():
-    """Runs the checks; 0 if all passed, 1 if not, 2 on a bad command line."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    args = arguments()
-    names = [name for name in CHECKS
-             if not args.only or any(fnmatch.fnmatch(name, p) for p in args.only)]
-    if not names:
-        return EXIT_USAGE
-    root, failed = args.dir or tempfile.mkdtemp(prefix="phx-ds-"), []
-    # Programs run as nobody, who must be able to reach them.
-    commands, port = tempfile.mkdtemp(prefix="phx-cmd-"), free_port()
-    os.chmod(commands, 0o755)
-    try:
-        os.makedirs(root, exist_ok=True)
-        config = os.path.join(root, "data.toml")
-        with open(config, "w", encoding="utf-8") as file:
-            file.write(f'mode = "enforce"\n[source]\npoll_ms = 500\n[control]\n'
-                       f'listen = "127.0.0.1:{port}"\n[collect]\nhistory_step_s = 1\n'
-                       f'command_dirs = ["{commands}"]\n')
-        with Cluster(os.path.join(root, "cluster"), config=config, nodes=FRAGMENT) as cluster:
-            suite = Suite(cluster, port, commands)
-            for name in names:
-                started = time.monotonic()
-                problems = run_check(suite, CHECKS[name])
-                print(f"{name:<40} {'FAILED' if problems else 'ok':<7} "
-                      f"{time.monotonic() - started:.1f} s", flush=True)
-                for problem in problems[:20]:
-                    print(f"    {problem}", flush=True)
-                failed += [name] if problems else []
-    except (UsageError, ClusterError) as error:
-        print(f"data_service.py: {error}", file=sys.stderr)
-        failed = failed or ["cluster"]
-    shutil.rmtree(commands, ignore_errors=True)
-    if failed or args.dir:
-        print(f"files are in {root}")
-    else:
-        shutil.rmtree(root, ignore_errors=True)
-    print(f"{len(names) - len(failed)} passed, {len(failed)} failed")
-    return EXIT_FAILED if failed else 0
+@contextlib.contextmanager
+def setting(root, _args):
+    """One cluster of four nodes with a listener on TCP."""
+    port, config = free_port(), os.path.join(root, "data.toml")
+    commands = os.path.join(root, "commands")
+    os.makedirs(commands)
+    with open(config, "w", encoding="utf-8") as file:
+        file.write(f'mode = "enforce"\n[source]\npoll_ms = 500\n[control]\n'
+                   f'listen = "127.0.0.1:{port}"\n[collect]\nhistory_step_s = 1\n'
+                   f'command_dirs = ["{commands}"]\n')
+    with Cluster(os.path.join(root, "cluster"), config=config, nodes=FRAGMENT) as cluster:
+        yield Service(cluster, port, commands)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(command_line(__doc__, case), setting))

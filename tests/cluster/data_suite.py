@@ -5,17 +5,15 @@ import collections
 import contextlib
 import json
 import os
-import sys
+
+from minihdfs import MiniHdfs
+from slurmcluster import Cluster
+from slurmcluster.conf import PROMPT, write_config
+from slurmcluster.phalanx import phalanx, phalanx_json
+from slurmcluster.ports import free_ports
+from slurmcluster.suite import Suite
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "..", "hdfs")]
-
-from minihdfs import free_ports  # noqa: E402
-from slurmcluster import Cluster  # noqa: E402
-from slurmcluster.conf import PROMPT, write_config  # noqa: E402
-from slurmcluster.suite import Problems  # noqa: E402
-from transparency_status import phalanx, phalanx_json  # noqa: E402
-
 COUNT = 12
 NAMES = [f"n{i}" for i in range(1, COUNT + 1)]
 HOLDERS = ["n5", "n8", "n9", "n11"]
@@ -47,8 +45,8 @@ cache_s = 2
 """
 
 
-class Data(Problems):
-    """The cluster, the file system, and what went wrong."""
+class Data(Suite):
+    """The cluster and the file system."""
 
     def __init__(self, cluster, hdfs, root):
         super().__init__(cluster)
@@ -201,13 +199,20 @@ def write_files(hdfs):
 
 @contextlib.contextmanager
 def started(root, hdfs):
-    """The cluster on that file system."""
-    port, down = free_ports(2)
-    masters = f"http://127.0.0.1:{down},http://127.0.0.1:{port}"
-    place = os.path.join(root, "c")
-    config = write_config(place, CONFIG.format(port=port, conf=hdfs.conf))
-    with Cluster(place, nodes=NODES, config=config, files=files(),
-                 extra=extra(root, os.environ["PHALANX_BIN_DIR"], masters)) as cluster:
-        suite = Data(cluster, hdfs, root)
-        suite.masters = masters
-        yield suite
+    """The file system with its files, and the cluster on it."""
+    with contextlib.closing(hdfs):
+        write_files(hdfs)
+        port, down = free_ports(2)
+        masters = f"http://127.0.0.1:{down},http://127.0.0.1:{port}"
+        place = os.path.join(root, "c")
+        config = write_config(place, CONFIG.format(port=port, conf=hdfs.conf))
+        with Cluster(place, nodes=NODES, config=config, files=files(),
+                     extra=extra(root, os.environ["PHALANX_BIN_DIR"], masters)) as cluster:
+            suite = Data(cluster, hdfs, root)
+            suite.masters = masters
+            yield suite
+
+
+def file_system(root, **more):
+    """The HDFS, not yet started."""
+    return MiniHdfs(os.path.join(root, "hdfs"), [*NAMES, STRANGER], block_size=BLOCK, **more)

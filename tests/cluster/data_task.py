@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "config", "examples"))
 sys.dont_write_bytecode = True
 
-from wordcount import Hdfs, lines_of, splits  # noqa: E402
+from wordcount import Hdfs, lines_of, splits
 
 LINE = 64                # bytes of a line of HdfsTool's files
 

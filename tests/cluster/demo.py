@@ -14,14 +14,11 @@ import tempfile
 import threading
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
-
-from slurmcluster import Cluster, ClusterError  # noqa: E402
-from slurmcluster.jobs import DONE  # noqa: E402
-from slurmcluster.measure import Samples, job_values, node_values  # noqa: E402
-from slurmcluster.nodes import DEFAULT_FRAGMENT  # noqa: E402
-from slurmcluster.workload import last_week, mixed  # noqa: E402
+from slurmcluster import Cluster, ClusterError
+from slurmcluster.jobs import DONE
+from slurmcluster.measure import Samples, job_values, node_values
+from slurmcluster.nodes import DEFAULT_FRAGMENT
+from slurmcluster.workload import last_week, mixed
 
 SAMPLE_S = 1.0
 PLAIN_LINE_S = 10.0      # between two progress lines when the output is no terminal

@@ -12,34 +12,23 @@ import json
 import os
 import sys
 import tempfile
-import time
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
-
-from faults_tools import wrong_version_copy  # noqa: E402
-from slurmcluster import Cluster, ClusterError  # noqa: E402
+from faults_tools import wrong_version_copy
+from slurmcluster import Cluster, ClusterError
+from slurmcluster.suite import Cases, Suite, check, command_line, run
 
 NODES = """\
 NodeName=n[1-2] CPUs=4 RealMemory=4000
 PartitionName=main Nodes=ALL Default=YES State=UP
 """
-CASES = []
+case = Cases()
 CODES = {"ok": 0, "note": 0, "warning": 1, "error": 2}
 
 
-def case(function):
-    """Registers a case."""
-    CASES.append(function)
-    return function
-
-
-class Doctor:
+class Doctor(Suite):
     """The cluster and what the doctor says of it."""
 
-    def __init__(self, cluster):
-        self.cluster = cluster
-        self.first = ""   # comes before everything in PATH
+    first = ""   # comes before everything in PATH
 
     def report(self):
         """(exit code, the report)."""
@@ -52,33 +41,32 @@ class Doctor:
         except ValueError:
             raise ClusterError(f"doctor: {done.returncode}: {done.stdout}{done.stderr}") from None
 
-    def expect(self, level, check, *words, within=10.0):
-        """Wants a finding that holds these words; returns it."""
-        end = time.monotonic() + within
-        while True:
+    def finds(self, level, name, *words):
+        """Wants a finding of a check that holds these words; returns it."""
+        def found():
             code, report = self.report()
-            found = [f for f in report["findings"] if f["check"] == check and f["level"] == level
-                     and all(word in json.dumps(f) for word in words)]
-            if found and code >= CODES[level]:
-                print(f"ok   {level} {check}: {found[0]['what']}", flush=True)
-                return found[0]
-            if time.monotonic() > end:
-                bad = [f for f in report["findings"] if f["level"] != "ok"]
-                raise ClusterError(f"exit {code}, no {level} of {check} with {words} in "
-                                   f"{json.dumps(bad, indent=1)}")
-            time.sleep(0.2)
+            return next((f for f in report["findings"] if f["check"] == name
+                         and f["level"] == level and code >= CODES[level]
+                         and all(word in json.dumps(f) for word in words)), None)
 
-    def healthy(self, within=20.0):
+        finding = self.until(found, f"{level} of {name} with {words}", 10.0, every=0.2)
+        print(f"    {level} {name}: {finding['what']}", flush=True)
+        return finding
+
+    def healthy(self):
         """Wants neither error nor warning."""
-        end = time.monotonic() + within
-        while True:
-            code, report = self.report()
-            if code == 0:
-                return
-            if time.monotonic() > end:
-                bad = [f for f in report["findings"] if f["level"] in ("error", "warning")]
-                raise ClusterError(f"not healthy: {json.dumps(bad, indent=1)}")
-            time.sleep(0.2)
+        self.until(lambda: self.report()[0] == 0, "neither error nor warning", 20.0, every=0.2)
+
+    def why(self):
+        """What the doctor finds just now."""
+        bad = [f for f in self.report()[1]["findings"] if f["level"] in ("error", "warning")]
+        return json.dumps(bad, indent=1)
+
+    @contextlib.contextmanager
+    def around(self, case):
+        """What a case has broken is repaired in the end."""
+        yield
+        self.healthy()
 
     @contextlib.contextmanager
     def conf(self, change):
@@ -100,14 +88,18 @@ def write(path, text):
 
 
 @case
+def nothing_broken(_doctor):
+    """A healthy cluster has neither error nor warning."""
+
+
+@case
 def directory_missing(doctor):
     """An entry of PluginDir that does not exist: Slurm's own programs cannot even start."""
     directory = doctor.cluster.paths.overlay
     os.rename(directory, directory + ".away")
     try:
-        found = doctor.expect("error", "plugin-dir-exists", directory, "phalanx-common")
-        if "slurm.conf:" not in found["place"]:
-            raise ClusterError(f"no line in {found}")
+        found = doctor.finds("error", "plugin-dir-exists", directory, "phalanx-common")
+        check("slurm.conf:" in found["place"], f"no line in {found}")
     finally:
         os.rename(directory + ".away", directory)
 
@@ -117,8 +109,8 @@ def wrong_order(doctor):
     """Slurm's own directory first."""
     ours, stock = doctor.cluster.paths.overlay, doctor.cluster.release.plugin_dir()
     with doctor.conf(lambda text: text.replace(f"{ours}:{stock}", f"{stock}:{ours}")):
-        doctor.expect("error", "plugin-dir-order", f"PluginDir={ours}:{stock}", "slurm.conf:")
-        doctor.expect("warning", "plugin-dir-in-force")
+        doctor.finds("error", "plugin-dir-order", f"PluginDir={ours}:{stock}", "slurm.conf:")
+        doctor.finds("warning", "plugin-dir-in-force")
 
 
 @case
@@ -131,10 +123,10 @@ def other_micro_version(doctor):
         cluster.restart_slurmctld()
         job = cluster.submit("-n1", wrap="true")
         cluster.wait_jobs([job])
-        doctor.expect("error", "overlay-version", cluster.release.version,
+        doctor.finds("error", "overlay-version", cluster.release.version,
                       "apt install phalanx-slurm-plugin-")
         cluster.install_overlay()
-    doctor.expect("error", "overlay-loaded", "restart slurmctld")
+    doctor.finds("error", "overlay-loaded", "restart slurmctld")
     cluster.restart_slurmctld()
 
 
@@ -144,7 +136,7 @@ def overlay_gone(doctor):
     cluster = doctor.cluster
     os.rename(cluster.paths.overlay_file, cluster.paths.overlay_file + ".away")
     try:
-        doctor.expect("error", "overlay", "apt install phalanx-slurm-plugin-")
+        doctor.finds("error", "overlay", "apt install phalanx-slurm-plugin-")
     finally:
         os.rename(cluster.paths.overlay_file + ".away", cluster.paths.overlay_file)
 
@@ -153,7 +145,7 @@ def overlay_gone(doctor):
 def overlay_replaced(doctor):
     """A new build is there, the old one runs."""
     doctor.cluster.install_overlay()
-    doctor.expect("warning", "overlay-loaded", "restart slurmctld")
+    doctor.finds("warning", "overlay-loaded", "restart slurmctld")
     doctor.cluster.restart_slurmctld()
 
 
@@ -163,7 +155,7 @@ def overlay_writable(doctor):
     path = doctor.cluster.paths.overlay_file
     os.chmod(path, 0o666)
     try:
-        doctor.expect("error", "overlay-rights", path)
+        doctor.finds("error", "overlay-rights", path)
     finally:
         os.chmod(path, 0o644)
 
@@ -172,7 +164,7 @@ def overlay_writable(doctor):
 def daemon_down(doctor):
     """No daemon."""
     doctor.cluster.stop_phalanxd()
-    doctor.expect("error", "daemon", "phalanxd")
+    doctor.finds("error", "daemon", "phalanxd")
     doctor.cluster.start_phalanxd()
 
 
@@ -180,7 +172,7 @@ def daemon_down(doctor):
 def slurmctld_down(doctor):
     """No slurmctld."""
     doctor.cluster.stop_slurmctld()
-    doctor.expect("error", "slurmctld", "does not answer")
+    doctor.finds("error", "slurmctld", "does not answer")
     doctor.cluster.start_slurmctld()
 
 
@@ -192,7 +184,7 @@ def socket_elsewhere(doctor):
         before = file.read()
     write(toml, before.replace(cluster.paths.plugin_socket, cluster.paths.plugin_socket + "2"))
     try:
-        doctor.expect("error", "socket-path", cluster.paths.plugin_socket)
+        doctor.finds("error", "socket-path", cluster.paths.plugin_socket)
     finally:
         write(toml, before)
 
@@ -205,9 +197,9 @@ def toml_wrong(doctor):
         before = file.read()
     write(toml, "moed = \"off\"\n" + before)
     try:
-        doctor.expect("error", "config", "moed")
+        doctor.finds("error", "config", "moed")
         write(toml, before + "\n[partition.nope]\nmode = \"off\"\n")
-        doctor.expect("warning", "config-partition", "nope", "main")
+        doctor.finds("warning", "config-partition", "nope", "main")
     finally:
         write(toml, before)
 
@@ -223,12 +215,12 @@ def data_service(doctor):
                          'nodes = "n[1-3]"\n')
     try:
         cluster.run("phalanx", "reload")
-        doctor.expect("warning", "collector-nodes", "n3", "[collector.load] nodes")
-        doctor.expect("warning", "agent", "2 of 2 nodes: n1, n2", "phalanx-agent")
+        doctor.finds("warning", "collector-nodes", "n3", "[collector.load] nodes")
+        doctor.finds("warning", "agent", "2 of 2 nodes: n1, n2", "phalanx-agent")
         cluster.start_agent("n1", "--master", control)
         cluster.start_agent("node2", "--master", control)
-        doctor.expect("warning", "agent-node", "node2", "--node")
-        doctor.expect("warning", "agent", "1 of 2 nodes: n2", "phalanx-agent")
+        doctor.finds("warning", "agent-node", "node2", "--node")
+        doctor.finds("warning", "agent", "1 of 2 nodes: n2", "phalanx-agent")
     finally:
         write(toml, before)
         for name in ("n1", "node2"):
@@ -241,7 +233,7 @@ def no_bf_continue(doctor):
     """SchedulerParameters without bf_continue, in force."""
     with doctor.conf(lambda text: text.replace("bf_continue,", "")):
         doctor.cluster.run("scontrol", "reconfigure")
-        doctor.expect("warning", "bf-continue", "bf_continue", "slurm.conf:")
+        doctor.finds("warning", "bf-continue", "bf_continue", "slurm.conf:")
     doctor.cluster.run("scontrol", "reconfigure")
 
 
@@ -263,7 +255,7 @@ def in_its_place(doctor, program, script):
 def munge_broken(doctor):
     """The munge program does not reach a munged."""
     with in_its_place(doctor, "munge", "echo 'munge: Error: Failed to access socket' >&2; exit 6"):
-        doctor.expect("error", "munge", "Failed to access")
+        doctor.finds("error", "munge", "Failed to access")
 
 
 @case
@@ -271,26 +263,15 @@ def clock_wrong(doctor):
     """slurmctld's clock a minute ahead, as scontrol would say."""
     with in_its_place(doctor, "scontrol", "echo \"Configuration data as of "
                       "$(date -d '+1 minute' '+%Y-%m-%dT%H:%M:%S')\""):
-        doctor.expect("warning", "clock", "against this host")
+        doctor.finds("warning", "clock", "against this host")
 
 
-def main():
-    """Runs every case on one cluster."""
-    with tempfile.TemporaryDirectory(prefix="phx-doc-") as base:
-        os.chmod(base, 0o755)
-        with Cluster(os.path.join(base, "c"), nodes=NODES) as cluster:
-            doctor = Doctor(cluster)
-            doctor.healthy()
-            print("ok   a healthy cluster has neither error nor warning", flush=True)
-            for function in CASES:
-                try:
-                    function(doctor)
-                    doctor.healthy()
-                except ClusterError as error:
-                    print(f"FAIL {function.__name__}: {error}", flush=True)
-                    sys.exit(1)
-    print(f"doctor: {len(CASES)} cases")
+@contextlib.contextmanager
+def setting(root, _args):
+    """One cluster of two nodes."""
+    with Cluster(os.path.join(root, "c"), nodes=NODES) as cluster:
+        yield Doctor(cluster)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run(command_line(__doc__, case), setting))

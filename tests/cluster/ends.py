@@ -9,20 +9,17 @@ a moment, a job that runs longer goes to the node that the gang does not wait fo
 the gang starts in time; without predictions it takes one of the gang's nodes.
 """
 
+import contextlib
 import json
 import os
-import shutil
 import sys
-import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
-
-from gangs import Suite, seconds  # noqa: E402
-from slurmcluster import Cluster, ClusterError  # noqa: E402
-from slurmcluster.conf import PROMPT, write_config  # noqa: E402
-from transparency_status import phalanx, phalanx_json  # noqa: E402
+from slurmcluster import Cluster
+from slurmcluster.conf import PROMPT, write_config
+from slurmcluster.jobs import seconds
+from slurmcluster.phalanx import phalanx, phalanx_json
+from slurmcluster.suite import Cases, Suite, command_line, run
 
 # Slurm takes the last node last.
 NODES = ("NodeName=n[1-3] CPUs=2 Sockets=1 CoresPerSocket=2 RealMemory=4000 Weight=1\n"
@@ -39,10 +36,13 @@ by = "learned"
 runtimes_decide = true
 """
 RUNS = {"short": 1, "mid": 6, "long": 12}       # seconds that jobs of each name run
+case = Cases()
 
 
 class Ends(Suite):
-    """The cases, on one cluster."""
+    """Jobs of each kind, and what is said of them."""
+
+    soon_s = 20.0
 
     def submit(self, name, *options, run_s=None):
         """A job of a kind, with a limit of an hour unless it says otherwise."""
@@ -51,20 +51,10 @@ class Ends(Suite):
         return self.cluster.submit("-J", name, *limit, *options,
                                    wrap=f"exec sleep {run_s or RUNS[name]}")
 
-    def until(self, what, test, timeout=20):
-        """Waits for something; raises if it does not come."""
-        end = time.monotonic() + timeout
-        while time.monotonic() < end:
-            found = test()
-            if found:
-                return found
-            time.sleep(0.2)
-        raise ClusterError(f"{what}: not within {timeout} s")
-
     def running(self, *jobs):
         """Waits until these jobs run."""
-        self.until(f"start of {jobs}", lambda: all(
-            self.cluster.job(job)["JobState"] == "RUNNING" for job in jobs))
+        self.until(lambda: all(self.cluster.job(job)["JobState"] == "RUNNING" for job in jobs),
+                   f"start of {jobs}")
 
     def configure(self, old, new):
         """Changes the configuration in force."""
@@ -76,85 +66,92 @@ class Ends(Suite):
             file.write(text.replace(old, new))
         phalanx(self.cluster, "reload")
 
-    def learn(self):
-        """A few jobs of each kind"""
-        jobs = [self.submit(name) for name in RUNS for _ in range(3)]
-        self.cluster.wait_jobs(jobs, timeout=60)
-
     def explained(self, job):
         """What is said of a job's runtime; empty before the daemon knows the job."""
         done = phalanx(self.cluster, "explain", str(job), "--json", check=False)
         return json.loads(done.stdout).get("expected") or {} if done.returncode == 0 else {}
 
-    def order(self):
-        """Short jobs first, by prediction"""
-        begun = {}
-        for learned in (True, False):
-            if not learned:
-                self.configure('by = "learned"', 'by = "plan"')
-            # All CPUs are taken; the one that is given up can run one job after the other.
-            held = [self.submit("blocker", "-N3", "--exclusive", "-x", "n4", run_s=100),
-                    *[self.submit("blocker", "-n1", "-w", "n4", run_s=100) for _ in range(2)]]
-            self.running(*held)
-            jobs = [self.submit(name) for name in ("long", "mid", "short")]
-            if learned:
-                said = self.until("a prediction", lambda: self.explained(jobs[2]))
-                self.expect(said["runtime_s"] < 60 and said["runs"] >= 2 and said["limit_s"] == 3600
-                            and "the order of starts" in said["used_for"], f"explain: {said}")
-                text = phalanx(self.cluster, "explain", str(jobs[2])).stdout
-                self.expect("decides the order of starts" in text, text)
-                self.until("deltas", lambda: phalanx_json(self.cluster, "status")["order"]["active"])
-            time.sleep(1)
-            self.cluster.run("scancel", str(held[2]))
-            first = self.until("a start", lambda: [
-                j for j in jobs if self.cluster.job(j)["JobState"] in ("RUNNING", "COMPLETED")])
-            begun[learned] = ["long", "mid", "short"][jobs.index(first[0])]
-            self.cluster.run("scancel", *map(str, [*jobs, *held]))
-            self.until("an empty queue", lambda: not self.cluster.run("squeue", "-h").stdout.strip())
-        self.expect(begun == {True: "short", False: "long"}, f"started first: {begun}")
-
-    def gang(self):
-        """A gang is not delayed by a job that outlasts its predicted start"""
-        waited = {}
-        for decide in (True, False):
-            if not decide:
-                self.configure("runtimes_decide = true", "runtimes_decide = false")
-            jobs = [self.submit("mid", "-n1", "-w", "n3"), self.submit("mid", "-n1", "-w", "n3"),
-                    self.submit("long", "-n1", "-w", "n4")]
-            self.running(*jobs)
-            gang = self.submit("gang", "-N3", "--exclusive", "-x", "n4", run_s=1)
-            if decide:
-                self.until("the gang's nodes are spared", lambda: any(
-                    m["method"] == "spare" and m["terms"].get("gang") == gang
-                    for m in phalanx_json(self.cluster, "plan")["methods"]))
-                shown = phalanx_json(self.cluster, "explain", str(gang))["pending"]
-                self.expect(shown.get("expected_start_ms"), f"explain {gang}: {shown}")
-            outlasting = self.submit("long", "-n1", "-t10")
-            self.running(outlasting)
-            if decide:
-                node = self.cluster.job(outlasting)["NodeList"]
-                self.expect(node == "n4", f"the job that outlasts the gang's start is on {node}")
-            self.running(gang)
-            record = self.cluster.job(gang)
-            waited[decide] = seconds(record, "StartTime") - seconds(record, "SubmitTime")
-            self.cluster.run("scancel", *map(str, [*jobs, outlasting]))
-            self.until("an empty queue", lambda: not self.cluster.run("squeue", "-h").stdout.strip())
-        print(f"    the gang waited {waited[True]:.0f} s, without predictions {waited[False]:.0f} s")
-        self.expect(waited[True] + 3 < waited[False], f"the gang waited {waited}")
+    def emptied(self):
+        """Waits until no job is left."""
+        self.until(lambda: not self.cluster.run("squeue", "-h").stdout.strip(), "an empty queue")
 
 
-def main():
-    """The suite; 0 if all is well."""
-    root = tempfile.mkdtemp(prefix="phx-ends-")
-    try:
-        directory = os.path.join(root, "c")
-        config = write_config(directory, CONFIG)
-        with Cluster(directory, nodes=NODES, extra=EXTRA, config=config) as cluster:
-            suite = Ends(cluster)
-            return suite.run_cases("ends", (suite.learn, suite.order, suite.gang))
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+@case
+def learn(suite):
+    """A few jobs of each kind"""
+    jobs = [suite.submit(name) for name in RUNS for _ in range(3)]
+    suite.cluster.wait_jobs(jobs, timeout=60)
+
+
+@case(needs=["learn"])
+def order(suite):
+    """Short jobs first, by prediction"""
+    begun = {}
+    for learned in (True, False):
+        if not learned:
+            suite.configure('by = "learned"', 'by = "plan"')
+        # All CPUs are taken; the one that is given up can run one job after the other.
+        held = [suite.submit("blocker", "-N3", "--exclusive", "-x", "n4", run_s=100),
+                *[suite.submit("blocker", "-n1", "-w", "n4", run_s=100) for _ in range(2)]]
+        suite.running(*held)
+        jobs = [suite.submit(name) for name in ("long", "mid", "short")]
+        if learned:
+            said = suite.until(lambda: suite.explained(jobs[2]), "a prediction")
+            suite.expect(said["runtime_s"] < 60 and said["runs"] >= 2 and said["limit_s"] == 3600
+                         and "the order of starts" in said["used_for"], f"explain: {said}")
+            text = phalanx(suite.cluster, "explain", str(jobs[2])).stdout
+            suite.expect("decides the order of starts" in text, text)
+            suite.until(lambda: phalanx_json(suite.cluster, "status")["order"]["active"], "deltas")
+        time.sleep(1)
+        suite.cluster.run("scancel", str(held[2]))
+        first = suite.until(lambda: [j for j in jobs if suite.cluster.job(j)["JobState"]
+                                     in ("RUNNING", "COMPLETED")], "a start")
+        begun[learned] = ["long", "mid", "short"][jobs.index(first[0])]
+        suite.cluster.run("scancel", *map(str, [*jobs, *held]))
+        suite.emptied()
+    suite.expect(begun == {True: "short", False: "long"}, f"started first: {begun}")
+
+
+@case(needs=["learn"])
+def gang(suite):
+    """A gang is not delayed by a job that outlasts its predicted start"""
+    waited = {}
+    for decide in (True, False):
+        if not decide:
+            suite.configure("runtimes_decide = true", "runtimes_decide = false")
+        jobs = [suite.submit("mid", "-n1", "-w", "n3"), suite.submit("mid", "-n1", "-w", "n3"),
+                suite.submit("long", "-n1", "-w", "n4")]
+        suite.running(*jobs)
+        gang = suite.submit("gang", "-N3", "--exclusive", "-x", "n4", run_s=1)
+        if decide:
+            suite.until(lambda: any(
+                m["method"] == "spare" and m["terms"].get("gang") == gang
+                for m in phalanx_json(suite.cluster, "plan")["methods"]),
+                "the gang's nodes are spared")
+            shown = phalanx_json(suite.cluster, "explain", str(gang))["pending"]
+            suite.expect(shown.get("expected_start_ms"), f"explain {gang}: {shown}")
+        outlasting = suite.submit("long", "-n1", "-t10")
+        suite.running(outlasting)
+        if decide:
+            node = suite.cluster.job(outlasting)["NodeList"]
+            suite.expect(node == "n4", f"the job that outlasts the gang's start is on {node}")
+        suite.running(gang)
+        record = suite.cluster.job(gang)
+        waited[decide] = seconds(record, "StartTime") - seconds(record, "SubmitTime")
+        suite.cluster.run("scancel", *map(str, [*jobs, outlasting]))
+        suite.emptied()
+    print(f"    the gang waited {waited[True]:.0f} s, without predictions {waited[False]:.0f} s")
+    suite.expect(waited[True] + 3 < waited[False], f"the gang waited {waited}")
+
+
+@contextlib.contextmanager
+def setting(root, _args):
+    """One cluster of four nodes."""
+    place = os.path.join(root, "c")
+    config = write_config(place, CONFIG)
+    with Cluster(place, nodes=NODES, extra=EXTRA, config=config) as cluster:
+        yield Ends(cluster)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(command_line(__doc__, case), setting))

@@ -10,22 +10,19 @@ srun included. Then an array that makes a loss waits for a cheaper hour but not 
 longest wait, and a plan keeps to a limit of its power.
 """
 
+import contextlib
 import datetime
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
-
-from gangs import Suite  # noqa: E402
-from slurmcluster import Cluster  # noqa: E402
-from slurmcluster.conf import PROMPT, write_config  # noqa: E402
-from transparency_status import phalanx, phalanx_json  # noqa: E402
+from slurmcluster import Cluster
+from slurmcluster.conf import PROMPT, write_config
+from slurmcluster.phalanx import phalanx, phalanx_json
+from slurmcluster.suite import Cases, Suite, command_line, run
 
 WATTS = 150.0               # of each node
 COUNTERS = "/sys/cray/pm_counters"
@@ -47,6 +44,8 @@ watts = { fast = 400.0, eco = 40.0 }
 # end of [bag]
 """
 MORE, END = "# more", "# end of [bag]"
+INSIDE = "--inside"        # first on the command line in the name space
+case = Cases()
 
 
 def in_namespace():
@@ -59,7 +58,8 @@ def in_namespace():
     place = tempfile.mkdtemp(prefix="phx-sys-")
     try:
         return subprocess.run(["unshare", *user, "--mount", "--propagation", "private", "sh", "-ec",
-                               script, "sh", place, sys.executable, __file__, "--inside"],
+                               script, "sh", place, sys.executable, __file__, INSIDE,
+                               *sys.argv[1:]],
                               check=False).returncode
     finally:
         os.rmdir(place)
@@ -80,7 +80,7 @@ def measure(stop):
 
 
 class Energy(Suite):
-    """The cases, on one cluster."""
+    """Arrays, and what is planned for them."""
 
     def configure(self, more):
         """Puts a configuration with further keys of [bag] in force."""
@@ -92,18 +92,6 @@ class Energy(Suite):
             file.write(text[:begin] + MORE + "\n" + more + "\n" + text[end:])
         phalanx(self.cluster, "reload")
 
-    def until(self, what, test, timeout=30):
-        """Waits for something; a problem if it does not come."""
-        end = time.monotonic() + timeout
-        found = None
-        while time.monotonic() < end:
-            found = test()
-            if found:
-                return found
-            time.sleep(0.3)
-        self.problems.append(f"{what}: not within {timeout} s")
-        return found
-
     def array(self, name, tasks, *options, seconds=4):
         """Submits one array of one-CPU tasks."""
         return self.cluster.submit("-J", name, "-n1", f"--array=1-{tasks}", "-t5", *options,
@@ -114,47 +102,9 @@ class Energy(Suite):
         report = phalanx_json(self.cluster, "plan")
         return next((m for m in report["methods"] if m["method"] == "bag"), {})
 
-    def sources(self):
-        """Configuration, then CurrentWatts, then ConsumedEnergy"""
-        nodes = lambda: phalanx_json(self.cluster, "history", "energy")["nodes"]
-        rows = lambda: phalanx_json(self.cluster, "history", "energy")["rows"]
-        first = self.until("the nodes", nodes) or []
-        self.expect({n["from"] for n in first} == {"configuration"}, f"at first: {first}")
-        whole = self.array("whole", 4, "--exclusive")
-        seen = self.until("power of busy nodes", lambda: {n["from"] for n in nodes()} == {"slurm"}
-                          and nodes(), 15)
-        if seen:
-            near = all(abs(n["busy_w"] - WATTS) < 10 for n in seen)
-            self.expect(near, f"busy nodes draw {WATTS} W: {seen}")
-        half = [self.array("half", 2, "-C", kind) for kind in ("fast", "eco")]
-        for job in (whole, *half):
-            self.until(f"end of {job}", lambda job=job: not self.cluster.run(
-                "squeue", "-h", "-j", str(job), check=False).stdout.strip(), 40)
-        found = self.until("energy of all classes",
-                           lambda: len(rows()) == 4 and all(
-                               r["measured"] > r["runs"] - 0.1 for r in rows()) and rows())
-        for row in found or []:
-            # A task of one CPU has half of its node's energy.
-            wanted = WATTS / 2 if "/half/" in row["job_class"] else WATTS
-            good = row["from"] == "accounting" and abs(row["watts"] / wanted - 1) < 0.3
-            self.expect(good, f"{wanted} W: {row}")
-        text = phalanx(self.cluster, "history", "energy").stdout
-        self.expect("accounting" in text and "slurm" in text, text)
-        imported = phalanx(self.cluster, "history", "import", "--sacct", "--since", "1h").stdout
-        self.expect("energy or work added" not in imported, f"energy was there:\n{imported}")
-
-    def loss(self):
-        """A loss-making array waits for a cheaper hour, but not for ever"""
-        hour = datetime.datetime.now().hour
-        falling = ", ".join(f"{(hour + i) % 24} = {900 - 100 * i}" for i in range(4))
-        self.configure(f'loss = "wait"\nwait_max_s = 3600\ntariff = {{ {falling} }}')
-        job = self.until("an array that waits", self.waiting_array, 40)
-        time.sleep(2)
-        states = self.cluster.run("squeue", "-h", "-j", str(job), "-o", "%T").stdout.split()
-        self.expect(set(states) == {"PENDING"}, f"it waits for a cheaper hour: {states}")
-        self.configure(f'loss = "wait"\nwait_max_s = 5\ntariff = {{ {falling} }}')
-        self.until("the end of its wait", lambda: not self.cluster.run(
-            "squeue", "-h", "-j", str(job), check=False).stdout.strip())
+    def ended(self, job):
+        """Whether no task of an array is left."""
+        return not self.cluster.run("squeue", "-h", "-j", str(job), check=False).stdout.strip()
 
     def waiting_array(self):
         """A loss-making array that waits; None if its first plan came too late for it (a busy
@@ -167,42 +117,96 @@ class Energy(Suite):
         self.cluster.run("scancel", str(job), check=False)
         return None
 
-    def cap(self):
-        """A plan keeps to the limit of its power"""
-        self.configure("")
-        job = self.array("half", 80, "--comment=price=1.0", "--hold")
-        self.cluster.run("scontrol", "release", str(job))
 
-        def mean():
-            bag = self.bag()
-            rows = [b for b in bag.get("bags", []) if b["array"] == job and b["pending"] > 8]
-            terms = bag.get("terms", {})
-            return rows and terms["energy_j"] / terms["makespan_s"]
+@case
+def sources(suite):
+    """Configuration, then CurrentWatts, then ConsumedEnergy"""
+    def nodes():
+        return phalanx_json(suite.cluster, "history", "energy")["nodes"]
 
-        free = self.until("a plan", mean)
-        self.configure("power_cap_w = 400.0")
-        self.until(f"a plan below 400 W (without limit {free:.0f} W)",
-                   lambda: 0 < (mean() or 999) <= 420)
-        self.cluster.run("scancel", str(job))
+    def rows():
+        return phalanx_json(suite.cluster, "history", "energy")["rows"]
+
+    first = suite.until(nodes, "the nodes")
+    suite.expect({n["from"] for n in first} == {"configuration"}, f"at first: {first}")
+    whole = suite.array("whole", 4, "--exclusive")
+    seen = suite.until(lambda: {n["from"] for n in nodes()} == {"slurm"} and nodes(),
+                       "power of busy nodes", 15)
+    near = all(abs(n["busy_w"] - WATTS) < 10 for n in seen)
+    suite.expect(near, f"busy nodes draw {WATTS} W: {seen}")
+    half = [suite.array("half", 2, "-C", kind) for kind in ("fast", "eco")]
+    for job in (whole, *half):
+        suite.until(lambda job=job: suite.ended(job), f"end of {job}", 40)
+    found = suite.until(lambda: len(rows()) == 4 and all(
+        r["measured"] > r["runs"] - 0.1 for r in rows()) and rows(), "energy of all classes")
+    for row in found:
+        # A task of one CPU has half of its node's energy.
+        wanted = WATTS / 2 if "/half/" in row["job_class"] else WATTS
+        good = row["from"] == "accounting" and abs(row["watts"] / wanted - 1) < 0.3
+        suite.expect(good, f"{wanted} W: {row}")
+    text = phalanx(suite.cluster, "history", "energy").stdout
+    suite.expect("accounting" in text and "slurm" in text, text)
+    imported = phalanx(suite.cluster, "history", "import", "--sacct", "--since", "1h").stdout
+    suite.expect("energy or work added" not in imported, f"energy was there:\n{imported}")
 
 
-def inside():
-    """The suite; 0 if all is well."""
-    root, stop = tempfile.mkdtemp(prefix="phx-energy-"), threading.Event()
+@case(needs=["sources"])
+def loss(suite):
+    """A loss-making array waits for a cheaper hour, but not for ever"""
+    hour = datetime.datetime.now().hour
+    falling = ", ".join(f"{(hour + i) % 24} = {900 - 100 * i}" for i in range(4))
+    suite.configure(f'loss = "wait"\nwait_max_s = 3600\ntariff = {{ {falling} }}')
+    job = suite.until(suite.waiting_array, "an array that waits", 40)
+    time.sleep(2)
+    states = suite.cluster.run("squeue", "-h", "-j", str(job), "-o", "%T").stdout.split()
+    suite.expect(set(states) == {"PENDING"}, f"it waits for a cheaper hour: {states}")
+    suite.configure(f'loss = "wait"\nwait_max_s = 5\ntariff = {{ {falling} }}')
+    suite.until(lambda: suite.ended(job), "the end of its wait")
+
+
+@case(needs=["sources"])
+def cap(suite):
+    """A plan keeps to the limit of its power"""
+    suite.configure("")
+    job = suite.array("half", 80, "--comment=price=1.0", "--hold")
+    suite.cluster.run("scontrol", "release", str(job))
+
+    def mean():
+        bag = suite.bag()
+        rows = [b for b in bag.get("bags", []) if b["array"] == job and b["pending"] > 8]
+        terms = bag.get("terms", {})
+        return rows and terms["energy_j"] / terms["makespan_s"]
+
+    free = suite.until(mean, "a plan")
+    suite.configure("power_cap_w = 400.0")
+    suite.until(lambda: 0 < (mean() or 999) <= 420,
+                f"a plan below 400 W (without limit {free:.0f} W)")
+    suite.cluster.run("scancel", str(job))
+
+
+@contextlib.contextmanager
+def setting(root, _args):
+    """One cluster with accounting, and its sensors."""
+    place, stop = os.path.join(root, "c"), threading.Event()
     thread = threading.Thread(target=measure, args=(stop,))
     thread.start()
     try:
-        directory = os.path.join(root, "c")
-        config = write_config(directory, CONFIG)
-        with Cluster(directory, nodes=NODES, extra=EXTRA, config=config,
+        with Cluster(place, nodes=NODES, extra=EXTRA, config=write_config(place, CONFIG),
                      slurmdbd=True) as cluster:
-            suite = Energy(cluster)
-            return suite.run_cases("energy", (suite.sources, suite.loss, suite.cap))
+            yield Energy(cluster)
     finally:
         stop.set()
         thread.join()
-        shutil.rmtree(root, ignore_errors=True)
+
+
+def main():
+    """Runs the cases, in a name space of their own; returns the exit status."""
+    if sys.argv[1:2] != [INSIDE]:
+        command_line(__doc__, case)
+        return in_namespace()
+    del sys.argv[1]
+    return run(command_line(__doc__, case), setting)
 
 
 if __name__ == "__main__":
-    sys.exit(inside() if "--inside" in sys.argv else in_namespace())
+    sys.exit(main())

@@ -9,6 +9,7 @@ import threading
 import time
 
 from slurmcluster.procs import tasks_of
+from slurmcluster.suite import SuiteError
 
 FINISH_S = 90.0            # until the jobs of one fault must all have ended
 PROBE_S = 0.3              # between two calls of squeue
@@ -39,7 +40,7 @@ RUNNERS_S = 8              # longer than all of them take to start, and a restar
 REGISTER_S = 2.0
 
 
-class FaultError(Exception):
+class FaultError(SuiteError):
     """The stream did not get through: jobs lost, held or not COMPLETED."""
 
 
@@ -157,9 +158,9 @@ def favour(task):
 class Probe:
     """Calls squeue over and over on a thread of its own and keeps the longest time.
 
-    `noise_s` is the longest time of `scontrol ping` meanwhile: a program, munge and slurmctld as for
-    squeue, but none of the locks that slurmctld holds while it selects nodes. It is what any answer
-    takes on this machine just now, however long the overlay thinks.
+    `noise_s` is the longest time of `scontrol ping` meanwhile: a program, munge and slurmctld as
+    for squeue, but none of the locks that slurmctld holds while it selects nodes. It is what any
+    answer takes on this machine just now, however long the overlay thinks.
     """
 
     def __init__(self, cluster):
@@ -173,6 +174,10 @@ class Probe:
         return self
 
     def __exit__(self, *_):
+        self.end()
+
+    def end(self):
+        """Asks no more; what was seen stays."""
         self._stop.set()
         self._thread.join()
 

@@ -11,24 +11,19 @@ start complete or not at all under contention. With --bench the numbers of a lon
 list, against stock Slurm on the same list, are printed instead.
 """
 
-import argparse
+import contextlib
 import json
 import os
 import random
-import shutil
 import sys
-import tempfile
 import time
-import traceback
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
-
-from slurmcluster import Cluster, ClusterError  # noqa: E402
-from slurmcluster.conf import PROMPT, write_config  # noqa: E402
-from slurmcluster.nodes import expand_hostlist  # noqa: E402
-from slurmcluster.suite import Problems  # noqa: E402
-from transparency_status import phalanx_json  # noqa: E402
+from slurmcluster import Cluster
+from slurmcluster.conf import PROMPT, write_config
+from slurmcluster.jobs import seconds
+from slurmcluster.nodes import expand_hostlist
+from slurmcluster.phalanx import phalanx_json
+from slurmcluster.suite import Cases, Suite, command_line, directory, run
 
 NODES = """\
 NodeName=x[1-8] CPUs=8 Sockets=1 CoresPerSocket=8 RealMemory=16000 Feature=x
@@ -42,6 +37,8 @@ TYPES = (("alpha", 2, 1, 4), ("beta", 3, 4, 1), ("gamma", 2, 2, 2))
 GAP_S = 0.9              # mean time between two submissions: room on both classes most times
 FASTEST = {"alpha": "x", "beta": "y"}
 SHARE_MIN = 0.9
+LEARN, WHOLE = 36, 8      # jobs and gangs of the cases
+case = Cases()
 
 
 def script(name, on_x, on_y):
@@ -70,11 +67,6 @@ def run_list(cluster, jobs):
                                   wrap=text))
     records = {int(r["JobId"]): r for r in cluster.wait_jobs(ids, timeout=240)}
     return [records[job] for job in ids]
-
-
-def seconds(record, key):
-    """A time of a record in unix seconds."""
-    return time.mktime(time.strptime(record[key], "%Y-%m-%dT%H:%M:%S"))
 
 
 def classes_of(record):
@@ -123,7 +115,7 @@ def totals(records):
     return completion, makespan, ran
 
 
-class Suite(Problems):
+class Gangs(Suite):
     """Lists of jobs whose types differ in where they are fastest."""
 
     def learned(self, count, seed):
@@ -154,10 +146,11 @@ def restart(suite):
     time.sleep(2.0)
 
 
-def gangs_learn(suite, count):
+@case
+def gangs_learn(suite):
     """From no knowledge to the fastest nodes, and over a restart"""
-    suite.learned(count, 1)
-    suite.fast_share(suite.learned(max(24, count // 3), 2), "after learning")
+    suite.learned(LEARN, 1)
+    suite.fast_share(suite.learned(max(24, LEARN // 3), 2), "after learning")
     restart(suite)
     suite.fast_share(suite.learned(24, 3), "after a restart")
 
@@ -186,10 +179,11 @@ def check_terms(suite, note, planned, what):
             suite.expect(note[term] is None, f"{what}, {term}: {note}")
 
 
-def explain_het(suite, job):
+def explain_het(suite, blocker, job):
     """A het job is explained while it waits, and once it runs, with all its components."""
     for planned in (False, True):
         if planned:
+            suite.cluster.run("scancel", blocker)
             suite.cluster.wait_jobs([job], timeout=60)
         for component in (f"{job}+0", f"{job}+3"):
             report = phalanx_json(suite.cluster, "explain", component)
@@ -201,14 +195,15 @@ def explain_het(suite, job):
                 suite.expect(parts == set(range(5)), f"{component}: components {parts}")
 
 
-def gangs_explained(suite, _count):
+@case(needs=["gangs_learn"])
+def gangs_explained(suite):
     """explain names method, learned speeds and terms; plan names objective and gap"""
     # Behind a job on all nodes: planned before they start.
-    suite.cluster.submit("-N16", "--ntasks-per-node=8", "-t1", wrap="sleep 6")
-    time.sleep(1.0)
+    blocker = suite.cluster.submit("-N16", "--ntasks-per-node=8", "-t5", wrap="exec sleep 600")
+    suite.cluster.wait_jobs([blocker], states={"RUNNING"})
     waiting = het(suite)
     time.sleep(2.0)
-    explain_het(suite, waiting)
+    explain_het(suite, blocker, waiting)
     suite.cluster.submit("-N16", "--ntasks-per-node=8", "-t1", wrap="sleep 3")
     records = run_list(suite.cluster, [(0.0, *job[1:]) for job in work_list(2, 4)])
     for record in records:
@@ -258,7 +253,8 @@ def starts_whole(suite, submit, count, nodes, what):
     suite.cluster.wait_jobs(fillers, timeout=60)
 
 
-def gangs_start_whole(suite, count):
+@case
+def gangs_start_whole(suite, count=WHOLE):
     """Het jobs and -N8 jobs start complete or not at all under contention"""
     starts_whole(suite, lambda: het(suite), count, 5, "1 server + 4 workers")
     starts_whole(suite, lambda: suite.cluster.submit("-N8", "--ntasks-per-node=8", "-t1",
@@ -267,42 +263,25 @@ def gangs_start_whole(suite, count):
     suite.expect(status["plugin"]["synced"], "the mirror is lost")
 
 
-CHECKS = (gangs_learn, gangs_explained, gangs_start_whole)
+@contextlib.contextmanager
+def setting(root, _args, stock=False):
+    """One cluster of both classes."""
+    place = os.path.join(root, "c")
+    config = None if stock else write_config(place, PROMPT)
+    with Cluster(place, nodes=NODES, extra=EXTRA, stock=stock, config=config) as cluster:
+        yield Gangs(cluster)
 
 
-def test(directory):
-    """Runs the checks; the number of failed ones."""
-    failed = 0
-    with Cluster(directory, nodes=NODES, extra=EXTRA,
-                 config=write_config(directory, PROMPT)) as cluster:
-        for check, count in zip(CHECKS, (36, 0, 8)):
-            suite, begin = Suite(cluster), time.monotonic()
-            try:
-                check(suite, count)
-            except (ClusterError, KeyError, ValueError):
-                suite.problems.append(traceback.format_exc())
-            spent = time.monotonic() - begin
-            name = check.__name__.replace("_", "-")
-            print(f"{'FAIL' if suite.problems else 'ok  '} {name} ({spent:.0f} s): "
-                  f"{check.__doc__}", flush=True)
-            for problem in suite.problems:
-                print(f"       {problem}", flush=True)
-            failed += bool(suite.problems)
-    return failed
-
-
-def bench(directory, count, whole):
+def bench(root, count, whole):
     """The same list on stock and on Phalanx, and many gangs under contention.
 
     Returns what was not as it must be.
     """
     results, problems = {}, []
     for name, stock in (("stock", True), ("phalanx", False)):
-        root = os.path.join(directory, name)
-        config = None if stock else write_config(root, PROMPT)
-        with Cluster(root, nodes=NODES, extra=EXTRA, stock=stock, config=config) as cluster:
-            records = run_list(cluster, work_list(count, 1))
-            tail = run_list(cluster, work_list(count // 2, 2))
+        with setting(os.path.join(root, name), None, stock) as suite:
+            records = run_list(suite.cluster, work_list(count, 1))
+            tail = run_list(suite.cluster, work_list(count // 2, 2))
             chosen, right = landed(tail)
             completion, makespan, ran = totals(records)
             late = totals(tail)
@@ -312,7 +291,6 @@ def bench(directory, count, whole):
                 "then_sum_run_s": late[2], "then_choice": chosen, "then_fastest": right,
             }
             if not stock:
-                suite = Suite(cluster)
                 suite.fast_share(tail, "after learning")
                 restart(suite)
                 suite.fast_share(suite.learned(max(24, count // 4), 3), "after a restart")
@@ -328,19 +306,19 @@ def bench(directory, count, whole):
     return problems
 
 
-def main():
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def options(parser):
+    """What this suite has beside the usual."""
     parser.add_argument("--bench", type=int, metavar="JOBS", help="measure a list of so many jobs")
     parser.add_argument("--whole", type=int, default=100, help="gangs of each kind in --bench")
-    args = parser.parse_args()
-    root = tempfile.mkdtemp(prefix="phx-gangs-")
-    try:
-        if args.bench:
-            return 1 if bench(root, args.bench, args.whole) else 0
-        return 1 if test(os.path.join(root, "c")) else 0
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+
+
+def main():
+    """Runs the cases, or measures; returns the exit status."""
+    args = command_line(__doc__, case, options)
+    if not args.bench:
+        return run(args, setting)
+    with directory(args) as root:
+        return 1 if bench(root, args.bench, args.whole) else 0
 
 
 if __name__ == "__main__":

@@ -11,17 +11,15 @@ Then the first one comes back and takes over again.
 """
 
 import collections
+import contextlib
 import os
 import sys
-import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
-
-from slurmcluster import Cluster, ClusterError  # noqa: E402
-from slurmcluster import conf  # noqa: E402
-from transparency_status import phalanx_json  # noqa: E402
+from slurmcluster import Cluster, ClusterError, UsageError
+from slurmcluster import conf
+from slurmcluster.phalanx import phalanx_json
+from slurmcluster.suite import Cases, Suite, check, command_line, run
 
 HOSTS = {"ctla": "127.0.0.2", "ctlb": "127.0.0.3"}
 NODES = """\
@@ -134,107 +132,102 @@ def write(path, text):
         file.write(text)
 
 
-def ok(condition, text, more=""):
-    """Prints what holds; raises ClusterError with what does not."""
-    if not condition:
-        raise ClusterError(f"{text}: {more}")
-    print(f"ok   {text}", flush=True)
+case = Cases()
 
 
-def wait(condition, what, seconds=30.0):
-    """Waits for something; returns the seconds it took."""
-    begin = time.monotonic()
-    while not condition():
-        if time.monotonic() - begin > seconds:
-            raise ClusterError(f"not within {seconds:.0f} s: {what}")
-        time.sleep(0.1)
-    return time.monotonic() - begin
+class TakeOver(Suite):
+    """The pair of controllers and its jobs."""
+
+    def __init__(self, cluster, root):
+        super().__init__(cluster)
+        self.out, self.ids = os.path.join(root, "ran"), set()
+
+    def states(self):
+        """Number of job records by state."""
+        return collections.Counter(record["JobState"] for record in self.cluster.jobs())
+
+    def submit(self):
+        """The jobs, released together: each leaves one line when it has run."""
+        script = f'#!/bin/sh\nsleep {JOB_S}\necho "$SLURM_JOB_ID" >> {self.out}\n'
+        self.ids = {self.cluster.submit("--hold", "-n1", f"-c{1 + index % 2}", "--mem=500",
+                                        script=script) for index in range(JOBS)}
+        self.cluster.run("scontrol", "release", ",".join(map(str, sorted(self.ids))))
+
+    def why(self):
+        """What both controllers and their daemons have to say."""
+        text = f"jobs {dict(self.states())}{self.cluster.why()}"
+        for name in HOSTS:
+            status = self.cluster.status(name)
+            text += f"\n--- {name}: run_now {status.get('run_now')} {status.get('plugin')}\n"
+            with open(os.path.join(self.cluster.paths.log, f"slurmctld-{name}.log"),
+                      encoding="utf-8") as file:
+                text += "".join(file.readlines()[-25:])
+        return text
 
 
-def states(cluster):
-    """Number of job records by state."""
-    return collections.Counter(record["JobState"] for record in cluster.jobs())
-
-
-def submit(cluster, out):
-    """The jobs, released together: each leaves one line when it has run."""
-    script = f'#!/bin/sh\nsleep {JOB_S}\necho "$SLURM_JOB_ID" >> {out}\n'
-    ids = {cluster.submit("--hold", "-n1", f"-c{1 + index % 2}", "--mem=500", script=script)
-           for index in range(JOBS)}
-    cluster.run("scontrol", "release", ",".join(map(str, sorted(ids))))
-    return ids
-
-
-def take_over(cluster, ids):
-    """`scontrol takeover` under load."""
-    ok(cluster.connected("ctla") and not cluster.status("ctlb")["plugin"]["connected"],
-       "the overlay is connected on the primary and inert on the standby")
-    wait(lambda: states(cluster)["RUNNING"] >= 16, "jobs run")
-    before = states(cluster)
-    ok(before["PENDING"] >= 20 and sum(before.values()) == JOBS, f"before: {dict(before)}", before)
+@case
+def take_over(suite):
+    """`scontrol takeover` under load: no job is missing, the new controller places by its daemon"""
+    cluster = suite.cluster
+    suite.submit()
+    check(cluster.connected("ctla") and not cluster.status("ctlb")["plugin"]["connected"],
+          "the overlay is connected on the primary and inert on the standby")
+    suite.until(lambda: suite.states()["RUNNING"] >= 16, "jobs run")
+    before = suite.states()
+    check(before["PENDING"] >= 20 and sum(before.values()) == JOBS, f"before: {dict(before)}")
     begin = time.monotonic()
     cluster.run("scontrol", "takeover", "1")
     called = time.monotonic() - begin
-    wait(lambda: cluster.connected("ctlb"), "overlay of the new controller connected")
+    suite.until(lambda: cluster.connected("ctlb"), "overlay of the new controller connected")
     linked = time.monotonic() - begin
-    wait(lambda: cluster.narrowed("ctlb") > 0, "placement by the new controller's daemon")
+    suite.until(lambda: cluster.narrowed("ctlb") > 0, "placement by the new controller's daemon")
     placed = time.monotonic() - begin
-    ok(placed <= TAKEOVER_S, f"takeover returned after {called:.1f} s, overlay connected after "
-       f"{linked:.1f} s, first start placed after {placed:.1f} s", placed)
+    suite.summary = (f"returned after {called:.1f} s, overlay connected after {linked:.1f} s, "
+                     f"first start placed after {placed:.1f} s")
+    check(placed <= TAKEOVER_S, f"placed by the daemon after {placed:.1f} s")
     now = {int(record["JobId"]) for record in cluster.jobs()}
-    ok(ids <= now, "no job is missing", sorted(ids - now))
+    check(suite.ids <= now, f"missing: {sorted(suite.ids - now)}")
 
 
-def finish(cluster, ids, out):
-    """Every job completed, once."""
-    records = cluster.wait_jobs(ids, timeout=180)
+@case(needs=["take_over"])
+def all_jobs_complete(suite):
+    """Every job completed, once"""
+    records = suite.cluster.wait_jobs(suite.ids, timeout=180)
     bad = [(r["JobId"], r["JobState"], r["Restarts"]) for r in records
            if r["JobState"] != "COMPLETED" or r["Restarts"] != "0"]
-    with open(out, encoding="utf-8") as file:
+    with open(suite.out, encoding="utf-8") as file:
         lines = collections.Counter(int(line) for line in file)
-    ok(not bad and set(lines) == ids and max(lines.values()) == 1,
-       f"all {len(ids)} jobs completed, each once", bad or lines.most_common(3))
+    check(not bad, f"not completed, or started again: {bad}")
+    check(set(lines) == suite.ids and max(lines.values()) == 1, f"{lines.most_common(3)}")
 
 
-def come_back(cluster):
-    """The first controller starts again and takes over by itself."""
+@case(needs=["all_jobs_complete"])
+def come_back(suite):
+    """The first controller starts again, takes over by itself and places by its daemon"""
+    cluster = suite.cluster
     cluster.start_controller("ctla")
-    seconds = wait(lambda: cluster.connected("ctla"), "overlay of the first controller connected",
-                   60.0)
-    wait(lambda: not cluster.status("ctlb")["plugin"]["connected"], "the standby is inert again")
+    suite.until(lambda: cluster.connected("ctla"), "overlay of the first controller connected",
+                60.0)
+    suite.summary = f"back after {suite.waited_s:.1f} s"
+    suite.until(lambda: not cluster.status("ctlb")["plugin"]["connected"],
+                "the standby is inert again")
     before = cluster.narrowed("ctla")
     job = cluster.submit("-n1", wrap="true")
     cluster.wait_jobs([job])
-    ok(cluster.narrowed("ctla") > before,
-       f"the first controller is back after {seconds:.1f} s and places by its daemon")
+    check(cluster.narrowed("ctla") > before, "not placed by the daemon")
 
 
-def main():
-    """One pair of controllers, there and back."""
+@contextlib.contextmanager
+def setting(root, _args):
+    """The pair, both up."""
     if os.getuid() != 0:
-        sys.exit("ha.py: needs root for the name spaces of the two controllers")
-    with tempfile.TemporaryDirectory(prefix="phx-ha-") as base:
-        os.chmod(base, 0o755)
-        out = os.path.join(base, "ran")
-        with Pair(os.path.join(base, "c"), nodes=NODES) as cluster:
-            try:
-                wait(lambda: cluster.connected("ctla"), "overlay connected")
-                wait(lambda: "is UP" in cluster.ping("ctlb"), "the standby answers")
-                ids = submit(cluster, out)
-                take_over(cluster, ids)
-                finish(cluster, ids, out)
-                come_back(cluster)
-            except ClusterError as error:
-                print(f"FAIL {error}{cluster.why()}", flush=True)
-                for name in HOSTS:
-                    status = cluster.status(name)
-                    print(f"--- {name}: run_now {status.get('run_now')} {status.get('plugin')}\n"
-                          f"jobs {dict(states(cluster))}\n--- slurmctld-{name}.log")
-                    with open(os.path.join(cluster.paths.log, f"slurmctld-{name}.log"),
-                              encoding="utf-8") as file:
-                        print("".join(file.readlines()[-25:]), flush=True)
-                sys.exit(1)
+        raise UsageError("needs root for the name spaces of the two controllers")
+    with Pair(os.path.join(root, "c"), nodes=NODES) as cluster:
+        suite = TakeOver(cluster, root)
+        suite.until(lambda: cluster.connected("ctla"), "overlay connected")
+        suite.until(lambda: "is UP" in cluster.ping("ctlb"), "the standby answers")
+        yield suite
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run(command_line(__doc__, case), setting))

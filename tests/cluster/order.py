@@ -7,24 +7,21 @@ orders by time limit (`order.by = "shortest"`); what it may and may not do is re
 and `scontrol show job`. Then the daemon, and slurmctld itself, are killed, stopped and restarted.
 """
 
-import argparse
+import contextlib
 import os
 import signal
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
-
-from slurmcluster import Cluster  # noqa: E402
-from slurmcluster.conf import write_config  # noqa: E402
-from slurmcluster.suite import SuiteError, check, run_in_directory  # noqa: E402
-from transparency_status import phalanx_json  # noqa: E402
+from slurmcluster import Cluster
+from slurmcluster.conf import write_config
+from slurmcluster.phalanx import phalanx_json
+from slurmcluster.suite import (Cases, Suite, SuiteError, check, command_line, directory, run)
 
 GONE_S = 10.0       # after a loss of the daemon no delta is left for longer
 SAVED_S = 7.0       # slurmctld saves its jobs at most 5 s late
 BENCH_DELTAS = 4000  # of the jobs of --bench
-SOON_S = 30.0       # other things happen sooner than this, also on a busy machine
+case = Cases()
 NODES = """NodeName=n[1-4] CPUs=2 RealMemory=4000
 PartitionName=main Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
 PartitionName=shadowed Nodes=n[1-4] MaxTime=INFINITE State=UP
@@ -45,11 +42,19 @@ mode = "shadow"
 """
 
 
-class Suite:
-    """The cluster and what its queue looks like."""
+class Order(Suite):
+    """The cluster, what its queue looks like, and the three jobs that wait there."""
 
     def __init__(self, cluster):
-        self.cluster = cluster
+        super().__init__(cluster)
+        self.blocker = cluster.submit("-N4", "--exclusive", "-t600", wrap="exec sleep 600")
+        self.until(lambda: cluster.job(self.blocker)["JobState"] == "RUNNING", "nodes taken")
+        self.long = self.mid = self.short = None
+
+    @property
+    def wished(self):
+        """The jobs in the order in which they shall start."""
+        return [self.short, self.mid, self.long]
 
     def submit(self, minutes, *options):
         """A waiting job of so many minutes' limit; returns its id."""
@@ -76,19 +81,17 @@ class Suite:
         """A pending job's priority in slurmctld."""
         return int(self.cluster.job(job)["Priority"])
 
-    def until(self, condition, what, limit=SOON_S):
-        """Waits; returns the seconds that it took. Raises SuiteError with the last `sprio`."""
-        start = time.monotonic()
-        while not condition():
-            if time.monotonic() - start > limit:
-                raise SuiteError(f"not within {limit:.0f} s: {what}; sprio: {self.sprio()}")
-            time.sleep(0.1)
-        return time.monotonic() - start
+    def until(self, condition, what, limit=None, every=0.1):
+        """Waits; what is missed is told with the present `sprio`."""
+        try:
+            return super().until(condition, what, limit, every)
+        except SuiteError as error:
+            raise SuiteError(f"{error}; sprio: {self.sprio()}") from None
 
     def gone(self, why, own=None):
         """No delta is left within 10 s, only what administrators set themselves."""
-        took = self.until(lambda: self.sites() == (own or {}), f"none left after {why}", GONE_S)
-        print(f"    {why}: the last delta was gone after {took:.1f} s", flush=True)
+        self.until(lambda: self.sites() == (own or {}), f"none left after {why}", GONE_S)
+        print(f"    {why}: the last delta was gone after {self.waited_s:.1f} s", flush=True)
 
     def explain(self, job):
         """The place of a waiting job, as `phalanx explain` has it."""
@@ -111,10 +114,12 @@ class Suite:
             time.sleep(0.2)
 
 
+@case
 def in_order(s):
     """the wished sequence stands in sprio, explain, plan and status"""
     long, mid, short = (s.submit(minutes) for minutes in (60, 30, 10))
-    s.until(lambda: s.queue()[:3] == [short, mid, long], "shortest first")
+    s.long, s.mid, s.short = long, mid, short
+    s.until(lambda: s.queue()[:3] == s.wished, "shortest first")
     sites = s.sites()
     check(set(sites) == {short, mid} and min(sites.values()) > 0, f"two deltas, got {sites}")
     # What the plugin tells is up to a second old.
@@ -125,11 +130,12 @@ def in_order(s):
     check(status["state"] == "active" and status["active"] == 2, f"status: {status}")
     planned = {job["job_id"]: job for job in phalanx_json(s.cluster, "plan")["jobs"]}
     check(planned[short]["delta"] == sites[short], f"plan: {planned}")
-    return long, mid, short
 
 
-def administrators(s, long, mid, short):
+@case(needs=["in_order"])
+def administrators(s):
     """site factors, holds, priorities, top and nice keep their meaning"""
+    long, mid, short = s.long, s.mid, s.short
     delta = s.sites()[short]
     s.update(short, "SiteFactor=70")
     s.until(lambda: s.sites().get(short, 0) >= 70, "the site factor is kept")
@@ -140,7 +146,7 @@ def administrators(s, long, mid, short):
     s.until(lambda: s.sites().get(short, 0) == 0, "a held job has no delta")
     s.stays(lambda: s.cluster.job(short)["Priority"] == "0", "a held job stays held")
     s.cluster.run("scontrol", "release", short)
-    s.until(lambda: s.queue()[:3] == [short, mid, long], "released: in order again")
+    s.until(lambda: s.queue()[:3] == s.wished, "released: in order again")
     s.update(long, "Priority=3")
     s.until(lambda: s.explain(short).get("stop_job") == long, "explain names whom it may not pass")
     s.stays(lambda: s.priority(long) == 3, "a priority set by hand stays")
@@ -148,13 +154,13 @@ def administrators(s, long, mid, short):
     s.until(lambda: s.queue()[0] == long, "set by hand: passed no more")
     s.stays(lambda: s.queue()[0] == long and not s.sites().get(long), "nor touched")
     s.cluster.run("scontrol", "release", long)
-    s.until(lambda: s.queue()[:3] == [short, mid, long], "in order again")
+    s.until(lambda: s.queue()[:3] == s.wished, "in order again")
     s.cluster.run("scontrol", "top", long)
     s.until(lambda: s.queue()[0] == long, "a job put to the top is passed no more")
     s.stays(lambda: s.queue()[0] == long and not s.sites().get(long), "nor touched")
     for job in (long, mid, short):
         s.update(job, "Nice=0")
-    s.until(lambda: s.queue()[:3] == [short, mid, long], "in order again")
+    s.until(lambda: s.queue()[:3] == s.wished, "in order again")
     nice = s.submit(5, "--nice=40")
     s.stays(lambda: s.queue()[-1] == nice, "a job with a nice value passes nobody")
     s.update(nice, "Nice=0")
@@ -162,7 +168,8 @@ def administrators(s, long, mid, short):
     s.cancel(nice)
 
 
-def never_passed(s, long, mid, short):
+@case(needs=["in_order"])
+def never_passed(s):
     """QOS, shadow mode and PriorityTier are not crossed"""
     high = s.submit(90, "--qos=high")
     s.until(lambda: high in s.sprio(), "seen")
@@ -180,10 +187,11 @@ def never_passed(s, long, mid, short):
     s.until(lambda: s.sites().get(top[1]), "each tier has an order of its own")
     check(not s.sites().get(top[0]), "only in its tier")
     s.cancel(*top)
-    s.until(lambda: s.queue()[:3] == [short, mid, long], "as before")
+    s.until(lambda: s.queue()[:3] == s.wished, "as before")
 
 
-def arrays(s, long, mid, short):
+@case(needs=["in_order"])
+def arrays(s):
     """an array record has a delta; its split tasks have none"""
     array = s.submit(2, "--array=0-3")
     s.until(lambda: s.queue()[0] == array, "the array is first")
@@ -192,11 +200,13 @@ def arrays(s, long, mid, short):
     task = int(records["2"]["JobId"])
     s.until(lambda: s.sites().get(task, 0) == 0, "a task split off by a hold has none")
     s.cluster.run("scancel", array)
-    s.until(lambda: s.queue()[:3] == [short, mid, long], "as before")
+    s.until(lambda: s.queue()[:3] == s.wished, "as before")
 
 
-def daemon_lost(s, long, mid, short):
+@case(needs=["in_order"])
+def daemon_lost(s):
     """kill -9, kill -STOP and a regular end of the daemon"""
+    long, mid, short = s.long, s.mid, s.short
     since = s.explain(long)["overtaken_since_s"]
     for name, lose, back in (
             ("kill -9", lambda: s.cluster.signal_phalanxd(signal.SIGKILL),
@@ -208,13 +218,15 @@ def daemon_lost(s, long, mid, short):
         s.gone(name)
         check(s.queue()[:3] == [long, mid, short], f"{name}: Slurm's own order, {s.queue()}")
         back()
-        s.until(lambda: s.queue()[:3] == [short, mid, long], f"in order again after {name}")
+        s.until(lambda: s.queue()[:3] == s.wished, f"in order again after {name}")
         check(s.explain(long)["overtaken_since_s"] == since,
               f"{name}: since {since}, explain of {long}: {s.explain(long)}")
 
 
-def slurmctld_lost(s, long, mid, short):
+@case(needs=["in_order"])
+def slurmctld_lost(s):
     """a crash, a restart, a reconfigure and a removal of the overlay leave nothing behind"""
+    mid, short = s.mid, s.short
     own = {mid: 11, short: 11}
     for job, site in own.items():
         s.update(job, f"SiteFactor={site}")
@@ -243,9 +255,11 @@ def slurmctld_lost(s, long, mid, short):
     s.until(lambda: s.queue()[0] == short, "in order again with the overlay")
 
 
-def starts(s, blocker, long, mid, short):
+@case(needs=["in_order"])
+def starts(s):
     """the jobs start in the wished order, and started ones keep nothing"""
-    s.cluster.run("scancel", blocker)
+    long, mid, short = s.long, s.mid, s.short
+    s.cluster.run("scancel", s.blocker)
     done = s.cluster.wait_jobs([long, mid, short], timeout=60)
     began = {int(job["JobId"]): job["StartTime"] for job in done}
     check(began[short] < began[mid] < began[long], f"started at {began}")
@@ -253,34 +267,25 @@ def starts(s, blocker, long, mid, short):
             "status counts the start ahead of another")
 
 
-def run(directory):
-    """Everything on one cluster."""
-    place = os.path.join(directory, "c")
+@contextlib.contextmanager
+def setting(root, _args):
+    """One cluster with accounting, whose nodes are taken."""
+    place = os.path.join(root, "c")
     with Cluster(place, nodes=NODES, config=write_config(place, TOML), extra=EXTRA,
                  slurmdbd=True) as cluster:
-        suite = Suite(cluster)
-        blocker = cluster.submit("-N4", "--exclusive", "-t600", wrap="exec sleep 600")
-        suite.until(lambda: cluster.job(blocker)["JobState"] == "RUNNING", "the nodes are taken")
-        print("  in_order:", in_order.__doc__, flush=True)
-        jobs = in_order(suite)
-        for part in (administrators, never_passed, arrays, daemon_lost, slurmctld_lost):
-            print(f"  {part.__name__}: {part.__doc__}", flush=True)
-            part(suite, *jobs)
-        print("  starts:", starts.__doc__, flush=True)
-        starts(suite, blocker, *jobs)
+        yield Order(cluster)
 
 
-def bench(directory, count):
+def bench(root, count):
     """How long slurmctld's job lock is held for deltas on so many waiting jobs; nothing fails."""
-    place = os.path.join(directory, "c")
+    place = os.path.join(root, "c")
     config = write_config(place, TOML.replace("max_overtakes = 40", "max_overtakes = 1000000"))
     with Cluster(place, nodes=NODES, config=config, extra=EXTRA) as cluster:
-        suite = Suite(cluster)
-        blocker = cluster.submit("-N4", "--exclusive", "-t600", wrap="exec sleep 600")
-        suite.until(lambda: cluster.job(blocker)["JobState"] == "RUNNING", "the nodes are taken")
+        suite = Order(cluster)
         # Neighbours in the wrong order: one passes the other, and all in front rise to stay there.
-        script = (f"for i in $(seq 0 {count - 1}); do m=$i; [ $i -ge {BENCH_DELTAS} ] || m=$((i ^ 1)); "
-                  "sbatch -Q -o /dev/null -N4 --exclusive -t $((m + 1)) --wrap true > /dev/null; done")
+        script = (f"for i in $(seq 0 {count - 1}); do m=$i; "
+                  f"[ $i -ge {BENCH_DELTAS} ] || m=$((i ^ 1)); sbatch -Q -o /dev/null -N4 "
+                  "--exclusive -t $((m + 1)) --wrap true > /dev/null; done")
         cluster.run("sh", "-c", script, timeout=1800)
         suite.until(lambda: phalanx_json(cluster, "status")["order"]["pending"] >= count,
                     "all waiting", 120)
@@ -302,15 +307,20 @@ def bench(directory, count):
               f"{status['lock_max_ns'] / 1000:.0f} us")
 
 
-def main():
-    """Returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--keep", action="store_true", help="leave the logs behind")
+def options(parser):
+    """What this suite has beside the usual."""
     parser.add_argument("--bench", type=int, metavar="JOBS",
                         help="measure lock times with so many waiting jobs instead")
-    args = parser.parse_args()
-    work = (lambda directory: bench(directory, args.bench)) if args.bench else run
-    return run_in_directory("order", work, args.keep)
+
+
+def main():
+    """Runs the cases, or measures; returns the exit status."""
+    args = command_line(__doc__, case, options)
+    if not args.bench:
+        return run(args, setting)
+    with directory(args) as root:
+        bench(root, args.bench)
+    return 0
 
 
 if __name__ == "__main__":

@@ -9,32 +9,23 @@ weight must change the generation and the next decision; a bad file must be
 refused with line and column; each partition must follow its mode.
 """
 
-import argparse
-import fnmatch
+import contextlib
 import json
 import os
 import re
-import shutil
-import signal
 import sys
-import tempfile
 import time
-import traceback
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
+from slurmcluster import Cluster, ClusterError
+from slurmcluster.conf import write_config
+from slurmcluster.nodes import expand_hostlist
+from slurmcluster.phalanx import phalanx, phalanx_json, read_status
+from slurmcluster.suite import Cases, Suite, command_line, run
 
-from slurmcluster import Cluster, ClusterError, UsageError  # noqa: E402
-from slurmcluster.conf import write_config  # noqa: E402
-from slurmcluster.suite import Problems  # noqa: E402
-from slurmcluster.nodes import expand_hostlist  # noqa: E402
-from transparency_status import phalanx, phalanx_json, read_status  # noqa: E402
-
-EXIT_FAILED, EXIT_USAGE = 1, 2
 EXIT_NEGATIVE, EXIT_UNREACHABLE = 1, 4     # of the phalanx command line
 SETTLE_S = 10.0            # until a fact known to the plugin shows in the daemon's answers
 PLACED_MIN = 70            # jobs that the list below must lead to
-CHECKS = {}
+case = Cases()
 
 # (sbatch options, seconds): several kinds of jobs, several times each.
 JOBS = [
@@ -49,23 +40,10 @@ JOBS = [
 ROUNDS = 3
 
 
-def check(function):
-    """Registers a check under its function's name with - for _; they run in this order."""
-    CHECKS[function.__name__.replace("_", "-")] = function
-    return function
+class Placed(Suite):
+    """What Phalanx says of the cluster's jobs, and its configuration."""
 
-
-class Suite(Problems):
-    """The cluster and the problems of the check that runs."""
-
-    def wait(self, condition, what, limit=SETTLE_S):
-        """Waits for a condition; notes a problem if it does not come true."""
-        end = time.monotonic() + limit
-        while not condition():
-            if time.monotonic() > end:
-                return self.expect(False, f"not within {limit:.0f} s: {what}")
-            time.sleep(0.2)
-        return True
+    soon_s = SETTLE_S
 
     def explain(self, job_id):
         """`phalanx explain JOB --json` once it knows where the job was placed."""
@@ -86,7 +64,7 @@ class Suite(Problems):
         job = self.cluster.submit(*(options or ("-n1",)))
         record = self.cluster.wait_jobs([job], timeout=60)[0]
         # Where nothing is recorded (mode off), the daemon learns of a job from its next poll.
-        self.wait(lambda: self.explain(job)["mode"], f"job {job} is known")
+        self.until(lambda: self.explain(job)["mode"], f"job {job} is known")
         return record, self.explain(job)
 
     def decided(self, *options):
@@ -125,7 +103,7 @@ def nodes_of(text):
     return sorted(expand_hostlist(text)) if text and text != "(null)" else []
 
 
-@check
+@case
 def explained_nodes(suite):
     """Every job is on the nodes that `phalanx explain` names, with the scores behind it"""
     jobs = [suite.cluster.submit(*options, "-t5", wrap=f"exec sleep {seconds}")
@@ -167,7 +145,7 @@ def explained_decision(suite, job, nodes, decision):
                  f"job {job}: the runner-up was chosen")
 
 
-@check
+@case
 def score_terms(suite):
     """In mode best the terms of each chosen node's score are named and add up to it"""
     for options in (("-n1",), ("-p", "gpu", "-n1", "--gres=gpu:1"), ("-N2", "-n6")):
@@ -182,12 +160,12 @@ def score_terms(suite):
         suite.expect(decision.get("runner_up") or steered, f"{words}: no runner-up")
 
 
-@check
+@case
 def shares_add_up(suite):
     """asked = narrowed + fallen back, for both modes, and agree with the plugin's counters"""
     suite.one_job()
-    suite.wait(lambda: shares_of(suite)["run_now"][0], "run_now: asked = narrowed + fallen_back")
-    suite.wait(lambda: shares_of(suite)["will_run"][0], "will_run: asked = narrowed + fallen_back")
+    suite.until(lambda: shares_of(suite)["run_now"][0], "run_now: asked = narrowed + fallen_back")
+    suite.until(lambda: shares_of(suite)["will_run"][0], "will_run: asked = narrowed + fallen_back")
     raw = read_status(suite.cluster)["raw"]
     for mode in ("run_now", "will_run"):
         shares = raw[mode]
@@ -197,7 +175,7 @@ def shares_add_up(suite):
                      f"{mode}: odd reasons {shares['fallen_back']}")
     suite.expect(raw["run_now"]["narrowed"] > 0, "run_now: nothing was narrowed")
     plugin = raw["plugin"]
-    suite.wait(lambda: plugin_agrees(suite), "plugin.asks = run_now.asked + will_run.asked")
+    suite.until(lambda: plugin_agrees(suite), "plugin.asks = run_now.asked + will_run.asked")
     suite.expect(plugin["calls"]["run_now"] + plugin["calls"]["will_run"] >= plugin["asks"],
                  "plugin: more asks than calls")
     print(f"    run_now {raw['run_now']}")
@@ -221,7 +199,7 @@ def plugin_agrees(suite):
     return plugin["asks"] == status["asked"] and plugin["narrowed"] == status["narrowed"]
 
 
-@check
+@case
 def reload_changes_decision(suite):
     """A reload with a changed weight changes the generation and the next decision"""
     text = suite.read_toml()
@@ -252,7 +230,7 @@ def reload_changes_decision(suite):
     suite.reload()
 
 
-@check
+@case
 def bad_file_refused(suite):
     """A bad file is refused with line and column, the configuration in force stays"""
     text, before = suite.read_toml(), read_status(suite.cluster)["raw"]["config"]
@@ -287,7 +265,7 @@ def bad_file_refused(suite):
                  "last_error stays after a good reload")
 
 
-@check
+@case
 def partition_modes(suite):
     """Partitions off, shadow and enforce: who decides, and what is recorded"""
     text, since = suite.read_toml(), phalanx_json(suite.cluster, "shadow")
@@ -311,7 +289,7 @@ def partition_modes(suite):
     for reason in ("shadow", "off"):
         grown = after["fallen_back"].get(reason, 0) - before["fallen_back"].get(reason, 0)
         suite.expect(grown >= 3, f"status: fallen_back.{reason} grew by {grown}")
-    suite.wait(lambda: phalanx_json(suite.cluster, "shadow")["starts"] >= since["starts"] + 3,
+    suite.until(lambda: phalanx_json(suite.cluster, "shadow")["starts"] >= since["starts"] + 3,
                "phalanx shadow counts three starts more")
     shadow = phalanx_json(suite.cluster, "shadow")
     suite.expect(0 <= shadow["agreed"] <= shadow["starts"] and
@@ -324,7 +302,7 @@ def partition_modes(suite):
     suite.reload()
 
 
-@check
+@case
 def pending_explained(suite):
     """A waiting job: the filters and the nodes left add up, and the blocker is named"""
     holder = suite.cluster.submit("-p", "gpu", "-N4", "-C", "a100", "--gres=gpu:a100:4", "-t5",
@@ -333,9 +311,8 @@ def pending_explained(suite):
     job = suite.cluster.submit("-p", "gpu", "-C", "a100", "--gres=gpu:a100:2", "-n1", "-t5")
     try:
         suite.cluster.wait_jobs([job], states={"PENDING"})
-        if not suite.wait(lambda: suite.pending(job), "explain shows the waiting job"):
-            return
-        suite.wait(lambda: suite.pending(job).get("fits_now") == 0, "no node fits")
+        suite.until(lambda: suite.pending(job), "explain shows the waiting job")
+        suite.until(lambda: suite.pending(job).get("fits_now") == 0, "no node fits")
         pending = suite.pending(job)
         removed = sum(one["removed"] for one in pending["filters"])
         suite.expect(removed + pending["eligible"] == pending["nodes_total"] == 16,
@@ -350,7 +327,7 @@ def pending_explained(suite):
     suite.cluster.wait_jobs([job, holder], timeout=30)
 
 
-@check
+@case
 def whole_nodes_for_pending(suite):
     """A job of one GPU leaves a whole node to a pending job that needs whole nodes"""
     a100 = ("-p", "gpu", "-C", "a100", "-n1")
@@ -370,8 +347,7 @@ def whole_nodes_for_pending(suite):
         waits = suite.cluster.submit("-p", "gpu", "-C", "a100", "-N2", "--gres=gpu:a100:4", "-t5")
         jobs = [broken, *held, waits]
         try:
-            if not suite.wait(lambda: suite.pending(waits), "explain shows the waiting job"):
-                return
+            suite.until(lambda: suite.pending(waits), "explain shows the waiting job")
             # One round of planning, which tells the mix of the queue.
             time.sleep(2.5)
             one = suite.cluster.submit(*a100, "--gres=gpu:a100:1", "-t1", wrap="sleep 2")
@@ -387,7 +363,7 @@ def whole_nodes_for_pending(suite):
     suite.expect(not landed.get(0.0), "without the term: the same node, so that this shows nothing")
 
 
-@check
+@case
 def exit_codes(suite):
     """Exit codes: an unknown job, and a daemon that is not there; jobs run all the same"""
     done = phalanx(suite.cluster, "explain", "99999999", check=False)
@@ -401,68 +377,16 @@ def exit_codes(suite):
     suite.expect(suite.cluster.wait_jobs([job], timeout=30)[0]["JobState"] == "COMPLETED",
                  "a job without the daemon does not complete")
     suite.cluster.start_phalanxd()
-    suite.wait(lambda: read_status(suite.cluster)["raw"]["plugin"]["synced"], "plugin synced")
+    suite.until(lambda: read_status(suite.cluster)["raw"]["plugin"]["synced"], "plugin synced")
 
 
-def arguments():
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="placement.py", allow_abbrev=False,
-                                     description=__doc__.splitlines()[0])
-    parser.add_argument("--only", action="append", default=[], metavar="NAME",
-                        help="only the checks of this name (may hold * and ?); repeatable")
-    parser.add_argument("--list", action="store_true", help="list the checks and exit")
-    parser.add_argument("--dir", metavar="DIR", help="where the cluster lives (default: new)")
-    return parser.parse_args()
-
-
-def run_check(cluster, function):
-    """Runs one check; returns its problems."""
-    suite = Suite(cluster)
-    try:
-        function(suite)
-    except ClusterError as error:
-        suite.problems.append(str(error))
-    except Exception:  # a broken check must not end the suite
-        suite.problems += traceback.format_exc().splitlines()
-    return suite.problems
-
-
-def main():
-    """Runs the checks; 0 if all passed, 1 if not, 2 on a bad command line."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    args = arguments()
-    if args.list:
-        for name, function in CHECKS.items():
-            print(f"{name:<26} {function.__doc__.splitlines()[0]}")
-        return 0
-    names = [name for name in CHECKS
-             if not args.only or any(fnmatch.fnmatch(name, p) for p in args.only)]
-    if not names:
-        print("placement.py: --only matches no check (see --list)", file=sys.stderr)
-        return EXIT_USAGE
-    root, failed = args.dir or tempfile.mkdtemp(prefix="phx-pl-"), []
-    try:
-        # What is placed is looked at here, not how soon.
-        directory = os.path.join(root, "cluster")
-        with Cluster(directory, config=write_config(directory)) as cluster:
-            for name in names:
-                started = time.monotonic()
-                problems = run_check(cluster, CHECKS[name])
-                print(f"{name:<26} {'FAILED' if problems else 'ok':<7} "
-                      f"{time.monotonic() - started:.1f} s", flush=True)
-                for problem in problems[:20]:
-                    print(f"    {problem}", flush=True)
-                failed += [name] if problems else []
-    except (UsageError, ClusterError) as error:
-        print(f"placement.py: {error}", file=sys.stderr)
-        failed = failed or ["cluster"]
-    if failed or args.dir:
-        print(f"files are in {root}")
-    else:
-        shutil.rmtree(root, ignore_errors=True)
-    print(f"{len(names) - len(failed)} passed, {len(failed)} failed")
-    return EXIT_FAILED if failed else 0
+@contextlib.contextmanager
+def setting(root, _args):
+    """One cluster. What is placed is looked at, not how soon."""
+    place = os.path.join(root, "c")
+    with Cluster(place, config=write_config(place)) as cluster:
+        yield Placed(cluster)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(command_line(__doc__, case), setting))

@@ -7,22 +7,20 @@ and simulated from nothing but what was known beforehand: when each job was subm
 asked for and how long it sleeps. Makespan and order of starts are held against each other.
 """
 
-import argparse
+import contextlib
 import csv
+import functools
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
-
-from slurmcluster import Cluster, ClusterError  # noqa: E402
+from slurmcluster import Cluster, ClusterError
+from slurmcluster.jobs import seconds
+from slurmcluster.suite import Case, Cases, Suite, check, command_line, run
 
 # The default nodes of the harness, as --nodes takes them.
 SPEC = ("6x(cpu=8,mem=16000,weight=10)+4x(cpu=8,mem=64000,weight=20)"
@@ -66,11 +64,6 @@ def run_list(cluster, jobs):
     return [records[job] for job in ids]
 
 
-def seconds(record, key):
-    """A time of a record in unix seconds."""
-    return time.mktime(time.strptime(record[key], "%Y-%m-%dT%H:%M:%S"))
-
-
 def as_sacct(records, jobs):
     """The list as sacct would print it, but with the seconds that each job sleeps."""
     lines = ["JobID|User|JobName|State|Submit|Start|ElapsedRaw|TimelimitRaw|NodeList|ReqTRES"]
@@ -89,8 +82,8 @@ def simulate(cluster, policy, text, where, options):
         file.write(text)
     program = os.path.join(cluster.paths.bin_dir, "phalanx")
     done = subprocess.run([program, "simulate", "--jobs", path, "--format", "sacct", "--nodes",
-                           SPEC, "--policy", policy, "--turnaround", TURNAROUND_S, "--json", "--out",
-                           where, *options],
+                           SPEC, "--policy", policy, "--turnaround", TURNAROUND_S, "--json",
+                           "--out", where, *options],
                           capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
         raise ClusterError(f"simulate: {done.stderr.strip()}")
@@ -140,51 +133,59 @@ def compare(policy, cluster, jobs, records, where, options):
     return near and alike >= RANKS_MIN
 
 
-def work_through(policy, args, root):
-    """One cluster works the list off; whether it did what was foretold."""
-    jobs = work_list(args.jobs, args.gap, args.seed)
-    cluster = Cluster(os.path.join(root, policy), stock=policy == "stock").up()
-    try:
-        records = run_list(cluster, jobs)
-        where = os.path.join(args.keep or root, f"simulated-{policy}")
-        os.makedirs(where, exist_ok=True)
-        with open(os.path.join(where, "records.json"), "w", encoding="utf-8") as file:
-            json.dump(records, file)
-        return compare(policy, cluster, jobs, records, where, args.options)
-    finally:
-        cluster.down()
+class Reality(Suite):
+    """The lists under way, each on a cluster of its own."""
+
+    def __init__(self, root, args):
+        super().__init__()
+        self.root, self.args = root, args
+        pool = ThreadPoolExecutor(len(POLICIES) if args.together else 1)
+        self.ended = {one.name: pool.submit(self.work_through, one.name) for one in args.cases}
+        self.close = functools.partial(pool.shutdown, cancel_futures=True)
+
+    def work_through(self, policy):
+        """One cluster works the list off; whether it did what was foretold."""
+        args = self.args
+        jobs = work_list(args.jobs, args.gap, args.seed)
+        with Cluster(os.path.join(self.root, policy), stock=policy == "stock") as cluster:
+            records = run_list(cluster, jobs)
+            where = os.path.join(self.root, f"simulated-{policy}")
+            os.makedirs(where, exist_ok=True)
+            with open(os.path.join(where, "records.json"), "w", encoding="utf-8") as file:
+                json.dump(records, file)
+            return compare(policy, cluster, jobs, records, where, args.options)
 
 
-def arguments():
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+def foretold(policy, suite):
+    """What the cluster did was simulated beforehand."""
+    check(suite.ended[policy].result(), "not as foretold")
+
+
+case = Cases()
+for one_policy in POLICIES:
+    case.add(Case(one_policy, f"Makespan and order of starts under {one_policy} are foretold",
+                  functools.partial(foretold, one_policy)))
+
+
+def options(parser):
+    """What this suite has beside the usual."""
     parser.add_argument("--jobs", type=int, default=60, help="length of the list (default 60)")
     parser.add_argument("--gap", type=float, default=0.25, metavar="S",
                         help="mean time between two submissions (default 0.25)")
     parser.add_argument("--seed", type=int, default=1, help="of the list (default 1)")
-    parser.add_argument("--only", choices=POLICIES, help="one of the two")
     parser.add_argument("--together", action="store_true", help="both clusters at the same time")
-    parser.add_argument("--keep", metavar="DIR", help="leave what was simulated here")
     parser.add_argument("options", nargs="*", help="further options of `phalanx simulate`")
-    return parser.parse_args()
 
 
-def main():
+@contextlib.contextmanager
+def setting(root, args):
     """Both clusters, one after the other unless told otherwise."""
-    args = arguments()
-    root = tempfile.mkdtemp(prefix="phalanx-reality-")
-    policies = [args.only] if args.only else POLICIES
+    suite = Reality(root, args)
     try:
-        with ThreadPoolExecutor(len(policies) if args.together else 1) as pool:
-            good = all(list(pool.map(lambda policy: work_through(policy, args, root), policies)))
-    except ClusterError as error:
-        print(f"reality: {error}", file=sys.stderr)
-        return 1
+        yield suite
     finally:
-        shutil.rmtree(root, ignore_errors=True)
-    print("reality: " + ("as foretold" if good else "not as foretold"))
-    return 0 if good else 1
+        suite.close()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(command_line(__doc__, case, options), setting))

@@ -5,9 +5,9 @@
     relink.py PROFILE TARGET_DIR INCLUDE_DIR LIB_DIR OUT     (run by build-other)
 
 What depends on Slurm is the C shim of `ffi`; the Rust code sees the shim's own
-header. So the shim is built for the other release, and where the Rust view of it is the same for both, which is looked at, the programs
-of the installed release are linked once more with the other shim. Ends with 3
-where that cannot be done: then everything has to be built.
+header. So the shim is built for the other release, and where the Rust view of it is the same for
+both, which is looked at, the programs of the installed release are linked once more with the other
+shim. Ends with 3 where that cannot be done: then everything has to be built.
 """
 
 import filecmp
@@ -49,7 +49,8 @@ def library(messages, name):
 def shim_dir(messages):
     """Where the build script of ffi has written."""
     for message in messages:
-        if message["reason"] == "build-script-executed" and "#phalanx-ffi@" in message["package_id"]:
+        if message["reason"] == "build-script-executed" \
+                and "#phalanx-ffi@" in message["package_id"]:
             return message["out_dir"]
     return give_up("cargo tells no build directory of ffi")
 

@@ -9,21 +9,18 @@ another; it is cut and changed; it is the simulator's input; and `phalanx what-i
 with a thin history and with an imported one.
 """
 
-import argparse
+import contextlib
 import json
 import os
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
+from slurmcluster import Cluster
+from slurmcluster.conf import write_config
+from slurmcluster.phalanx import phalanx, phalanx_json
+from slurmcluster.suite import Cases, Suite, check, command_line, run
 
-from slurmcluster import Cluster  # noqa: E402
-from slurmcluster.conf import write_config  # noqa: E402
-from slurmcluster.suite import check, run_in_directory  # noqa: E402
-from transparency_status import phalanx, phalanx_json  # noqa: E402
-
-SOON_S = 60.0
+case = Cases()
 TOML = """mode = "enforce"
 [source]
 poll_ms = 300
@@ -39,19 +36,24 @@ idle_watts = { amd = 100, intel = 200 }
 """
 
 
-def until(condition, what, limit=SOON_S):
-    """Waits; raises SuiteError."""
-    start = time.monotonic()
-    while not condition():
-        check(time.monotonic() - start < limit, f"not within {limit:.0f} s: {what}")
-        time.sleep(0.2)
+class Replay(Suite):
+    """The cluster, and its recording once there is one."""
 
+    def __init__(self, cluster, root):
+        super().__init__(cluster)
+        self.root, self.files = root, []
 
-def status(cluster, *words, code=0):
-    """Exit status and text of a phalanx command."""
-    done = phalanx(cluster, *words, check=False)
-    check(done.returncode == code, f"phalanx {' '.join(words)}: {done.returncode} {done.stderr}")
-    return done.stderr if code and not done.stdout else done.stdout
+    @property
+    def other(self):
+        """Where the other configuration is."""
+        return os.path.join(self.root, "other.toml")
+
+    def status(self, *words, code=0):
+        """What a phalanx command prints; it must end with this status."""
+        done = phalanx(self.cluster, *words, check=False)
+        check(done.returncode == code,
+              f"phalanx {' '.join(words)}: {done.returncode} {done.stderr}")
+        return done.stderr if code and not done.stdout else done.stdout
 
 
 def contention(cluster, rounds):
@@ -65,79 +67,78 @@ def contention(cluster, rounds):
             cluster.submit("-a1-8", "-c2", "-t2", wrap="sleep 2")
 
 
-def idle(cluster):
-    """No job is left."""
-    return not cluster.run("squeue", "-h").stdout.strip()
-
-
-def record(cluster):
+@case
+def record(suite):
     """a period under contention is recorded, over a reload and a reconfigure"""
-    contention(cluster, 20)
-    begun = phalanx_json(cluster, "record", "start", "--for", "10min")
+    contention(suite.cluster, 20)
+    begun = phalanx_json(suite.cluster, "record", "start", "--for", "10min")
     check(begun["active"] and begun["until_ms"], f"record start: {begun}")
-    check("under way" in status(cluster, "record", "start", code=1), "a second one")
-    contention(cluster, 40)
-    status(cluster, "reload")
-    cluster.run("scontrol", "reconfigure")
-    contention(cluster, 20)
-    until(lambda: idle(cluster), "all jobs ended", 180)
+    check("under way" in suite.status("record", "start", code=1), "a second one")
+    contention(suite.cluster, 40)
+    suite.status("reload")
+    suite.cluster.run("scontrol", "reconfigure")
+    contention(suite.cluster, 20)
+    suite.until(lambda: not suite.cluster.run("squeue", "-h").stdout.strip(), "all jobs ended", 180)
     time.sleep(1)
-    ended = phalanx_json(cluster, "record", "stop")
+    ended = phalanx_json(suite.cluster, "record", "stop")
     check(not ended["active"] and ended["gaps"] == 0 and not ended["last_error"], f"{ended}")
-    check("nothing is being" in status(cluster, "record", "stop", code=1), "none to stop")
-    folder = os.path.join(cluster.paths.var, "recordings")
-    return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    check("nothing is being" in suite.status("record", "stop", code=1), "none to stop")
+    folder = os.path.join(suite.cluster.paths.var, "recordings")
+    suite.files = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
 
 
-def replays(cluster, directory, files):
+@case(needs=["record"])
+def replays(suite):
     """the same answers to the last bit; others under another configuration"""
-    same = phalanx_json(cluster, "replay", *files)
+    same = phalanx_json(suite.cluster, "replay", *suite.files)
     print(f"    {same['asks']} questions, {same['same']} same, {same['missed']} not recorded",
           flush=True)
     check(same["asks"] > 300 and same["differing"] == 0 and not same["broken"], f"{same}")
     check(same["same"] == same["asks"] and same["ends"][-1] == "it was told to end", f"{same}")
     check(same["missed"] * 10 < same["asks"], f"missed: {same}")
-    other = os.path.join(directory, "other.toml")
-    with open(other, "w", encoding="utf-8") as file:
+    with open(suite.other, "w", encoding="utf-8") as file:
         file.write(TOML.replace('mode = "enforce"',
                                 'mode = "enforce"\n[balance]\nmode = "seed"'))
-    then = json.loads(status(cluster, "replay", *files, "--config", other, "--json"))
+    then = json.loads(suite.status("replay", *suite.files, "--config", suite.other, "--json"))
     check(then["then"]["elsewhere"] > 0 and then["same"] == then["asks"], f"{then['then']}")
     check(then["first"] and then["first"][0]["recorded"] != then["first"][0]["now"], f"{then}")
-    text = status(cluster, "replay", *files, "--config", other)
+    text = suite.status("replay", *suite.files, "--config", suite.other)
     check("Placed elsewhere" in text and "First differences" in text, text)
 
 
-def broken(cluster, directory, files):
+@case(needs=["record"])
+def broken(suite):
     """a cut or changed file is used up to there, with the place"""
-    with open(files[0], "rb") as file:
+    with open(suite.files[0], "rb") as file:
         whole = file.read()
-    path = os.path.join(directory, "broken.phxrec")
+    path = os.path.join(suite.root, "broken.phxrec")
     for data, what in ((whole[:-40], "cut off within a frame"),
                        (whole[:-40] + bytes([whole[-40] ^ 1]) + whole[-39:], "damaged")):
         with open(path, "wb") as file:
             file.write(data)
-        text = status(cluster, "replay", path, code=1)
+        text = suite.status("replay", path, code=1)
         check(what in text and "Broken" in text and "record " in text, text)
         check("Differing    0" in text, text)
 
 
-def simulates(cluster, files):
+@case(needs=["record"])
+def simulates(suite):
     """the recorded jobs on the recorded nodes, simulated"""
     words = ["simulate", "--policy", "stock", "--policy", "phalanx"]
-    words += [word for file in files for word in ("--jobs", file)]
-    rows = [json.loads(line) for line in status(cluster, *words).splitlines()]
+    words += [word for file in suite.files for word in ("--jobs", file)]
+    rows = [json.loads(line) for line in suite.status(*words).splitlines()]
     check([row["policy"] for row in rows] == ["stock", "phalanx"], f"{rows}")
     print(f"    {rows[0]['jobs']} jobs, makespan {rows[0]['makespan_s']} s", flush=True)
     # 100 submissions and 25 of several nodes, and the arrays' tasks; those before count too.
     check(rows[0]["jobs"] > 130 and 10 < rows[0]["makespan_s"] < 400, f"{rows}")
 
 
-def looks_ahead(cluster, directory):
+@case(needs=["replays"])
+def looks_ahead(suite):
     """what-if with learned arrivals, and without where the history is thin"""
     # --config names the other configuration here, whose socket is not this daemon's.
-    ahead = ("what-if", "--config", os.path.join(directory, "other.toml"))
-    thin = json.loads(status(cluster, *ahead, "--json"))["arrivals"]
+    ahead = ("what-if", "--config", suite.other)
+    thin = json.loads(suite.status(*ahead, "--json"))["arrivals"]
     check("too thin" in thin["none"] and thin["jobs"] == 0, f"{thin}")
     now = time.time()
     rows = ["JobID|User|Account|JobName|Partition|Submit|Start|End|State|NodeList|NCPUS|ReqTRES|"
@@ -147,11 +148,11 @@ def looks_ahead(cluster, directory):
                  for s in (-5400, -5300, -3600)]
         rows.append("|".join([str(5_000_000 + i), "eve", "phys", "train", "main", *times,
                               "COMPLETED", "cpu1", "2", "cpu=2,mem=50M,node=1", "01:00:00"]))
-    path = os.path.join(directory, "runs.txt")
+    path = os.path.join(suite.root, "runs.txt")
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(rows) + "\n")
-    status(cluster, "history", "import", path)
-    report = json.loads(status(cluster, *ahead, "--json"))
+    suite.status("history", "import", path)
+    report = json.loads(suite.status(*ahead, "--json"))
     arrivals = report["arrivals"]
     check(arrivals["none"] is None and arrivals["rates_by"] == "week", f"{arrivals}")
     check(12 <= arrivals["jobs"] <= 60, f"24 were likely: {arrivals}")
@@ -161,31 +162,19 @@ def looks_ahead(cluster, directory):
     idle_j = (10 * 100 + 6 * 200) * report["hours"] * 3600
     for side in (today, report["then"]):
         check(idle_j < side["energy_j"] < idle_j * 4, f"idle nodes take {idle_j}: {side}")
-    again = json.loads(status(cluster, *ahead, "--json"))["arrivals"]
+    again = json.loads(suite.status(*ahead, "--json"))["arrivals"]
     check(abs(again["jobs"] - arrivals["jobs"]) <= 5, f"{again} after {arrivals}")
-    text = status(cluster, *ahead)
+    text = suite.status(*ahead)
     check("new jobs arrive" in text and "New jobs that start" in text, text)
 
 
-def run(directory):
-    """Everything on one cluster."""
-    place = os.path.join(directory, "c")
+@contextlib.contextmanager
+def setting(root, _args):
+    """One cluster."""
+    place = os.path.join(root, "c")
     with Cluster(place, config=write_config(place, TOML)) as cluster:
-        print("  record:", record.__doc__, flush=True)
-        files = record(cluster)
-        for part, args in ((replays, (directory, files)), (broken, (directory, files)),
-                           (simulates, (files,)), (looks_ahead, (directory,))):
-            print(f"  {part.__name__}: {part.__doc__}", flush=True)
-            part(cluster, *args)
-
-
-def main():
-    """Returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--keep", action="store_true", help="leave the logs behind")
-    args = parser.parse_args()
-    return run_in_directory("replay", run, args.keep)
+        yield Replay(cluster, root)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(command_line(__doc__, case), setting))

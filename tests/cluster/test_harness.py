@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tests of the cluster harness itself; those of class OnSlurm start a stock Slurm."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -13,15 +14,12 @@ import tomllib
 import unittest
 import unittest.mock
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, HERE)
-sys.dont_write_bytecode = True
+from slurmcluster import Cluster, ClusterError, UsageError, conf, core, measure, nodes
+from slurmcluster import ports, procs, workload
+from slurmcluster.paths import Paths
+from slurmcluster.suite import Cases, Suite, command_line, run
 
-from slurmcluster import Cluster, ClusterError, UsageError, conf, measure, nodes  # noqa: E402
-from slurmcluster import ports, procs, workload  # noqa: E402
-from slurmcluster.paths import Paths  # noqa: E402
-
-CLUSTER = os.path.join(HERE, "cluster")
+CLUSTER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "cluster")
 FOUR = "NodeName=a[1-2] CPUs=2 RealMemory=1000\nNodeName=g CPUs=2 RealMemory=1000 Gres=gpu:x:2\n"
 
 
@@ -161,10 +159,14 @@ def processes_of(directory):
     return [line for line in listed.stdout.splitlines() if directory in line]
 
 
-def mounts():
-    """What is mounted, as this process sees it."""
+def mounts(directory):
+    """What is mounted on /usr or below a directory, as this process sees it.
+
+    Other mounts come and go with what else runs on the machine.
+    """
     with open("/proc/self/mounts", encoding="utf-8") as file:
-        return file.read()
+        places = [line.split()[1] for line in file]
+    return [place for place in places if f"{place}/".startswith(("/usr/", f"{directory}/"))]
 
 
 class OnSlurm(unittest.TestCase):
@@ -207,7 +209,7 @@ class OnSlurm(unittest.TestCase):
         self.assertEqual(processes_of(self.root), [])
 
     def test_the_release_asked_for_runs_and_nothing_is_mounted(self):
-        before, out = mounts(), os.path.join(self.root, "out")
+        before, out = mounts(self.root), os.path.join(self.root, "out")
         with Cluster(self.first, stock=True, nodes=FOUR) as cluster:
             version = cluster.release.version
             self.assertIn(version, cluster.run("sinfo", "-V").stdout)
@@ -220,7 +222,7 @@ class OnSlurm(unittest.TestCase):
                 again = Cluster.load(self.first)
                 self.assertEqual(again.env_lines, cluster.env_lines)
                 self.assertIn(version, again.run("squeue", "-V").stdout)
-            self.assertEqual(mounts(), before)
+            self.assertEqual(mounts(self.root), before)
 
     def test_a_start_that_fails_leaves_nothing(self):
         bad = self.command("up", "--stock", "--dir", self.first, "--extra", "SelectType=select/no")
@@ -276,6 +278,23 @@ class OnSlurm(unittest.TestCase):
         self.assertEqual(up.wait(timeout=60), 128 + signal.SIGTERM)
         self.assertEqual(processes_of(self.first), [])
 
+    def test_clusters_of_a_killed_suite_are_ended(self):
+        code = ("import sys; from slurmcluster import Cluster; "
+                "Cluster(sys.argv[1], stock=True, nodes=sys.argv[2]).up(); "
+                "print('up', flush=True); sys.stdin.read()")
+        run_id = f"run-{os.getpid()}"
+        suite = subprocess.Popen([sys.executable, "-c", code, self.first, FOUR],
+                                 cwd=os.path.dirname(CLUSTER), stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, text=True,
+                                 env=os.environ | {ports.RUN: run_id})
+        self.assertEqual(suite.stdout.readline(), "up\n")
+        suite.kill()
+        suite.communicate()
+        core.end_run("another run")
+        self.assertNotEqual(processes_of(self.first), [])
+        core.end_run(run_id)
+        self.assertEqual(processes_of(self.first), [])
+
     def test_command_line(self):
         for words, code, text in (
                 (["up"], 2, "--dir"), (["up", "--dir", "x", "--bogus"], 2, "--bogus"),
@@ -301,5 +320,15 @@ class OnSlurm(unittest.TestCase):
         self.assertEqual(processes_of(self.first), [])
 
 
+case = Cases()
+case.unittests(Fragments, Files, Measures, Processes, OnSlurm)
+
+
+@contextlib.contextmanager
+def setting(_root, _args):
+    """Nothing: those that need a cluster start it."""
+    yield Suite()
+
+
 if __name__ == "__main__":
-    unittest.main()
+    sys.exit(run(command_line(__doc__, case), setting))

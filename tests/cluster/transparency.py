@@ -15,99 +15,62 @@ With --stock both sides are stock Slurm: the suite's own check, which must
 always find every case the same.
 """
 
-import argparse
-import fnmatch
 import os
-import shutil
-import signal
 import sys
-import tempfile
 import threading
 import time
-import traceback
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-sys.dont_write_bytecode = True
+import transparency_accounting  # noqa: F401
+import transparency_control  # noqa: F401
+import transparency_flow  # noqa: F401
+import transparency_select  # noqa: F401
+import transparency_shapes  # noqa: F401
+from slurmcluster import Cluster, ClusterError
+from slurmcluster.conf import write_config
+from slurmcluster.phalanx import read_status
+from slurmcluster.suite import Report, SuiteError, check, command_line, directory, text_of
+from transparency_bench import Case, Pair, Side
+from transparency_cases import CASES, fragment, variants
 
-import transparency_accounting  # noqa: E402,F401
-import transparency_control  # noqa: E402,F401
-import transparency_flow  # noqa: E402,F401
-import transparency_select  # noqa: E402,F401
-import transparency_shapes  # noqa: E402,F401
-from slurmcluster import Cluster, ClusterError, UsageError  # noqa: E402
-from slurmcluster.conf import write_config  # noqa: E402
-from transparency_bench import Case, CaseError, Pair, Side  # noqa: E402
-from transparency_cases import CASES, fragment, variants  # noqa: E402
-from transparency_status import read_status  # noqa: E402
-
-EXIT_DIFFERS, EXIT_USAGE = 1, 2
-CASES_MIN = 45             # fewer registered cases mean that a module was lost
+CASES_MIN = 100             # fewer registered cases mean that a module was lost
 
 
-def arguments():
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="transparency.py", allow_abbrev=False,
-                                     description=__doc__.splitlines()[0])
-    parser.add_argument("--only", action="append", default=[], metavar="NAME",
-                        help="run the cases of this name (may hold * and ?); repeatable")
-    parser.add_argument("--list", action="store_true", help="list the cases and exit")
+def options(parser):
+    """What this suite has beside the usual."""
     parser.add_argument("--stock", action="store_true", help="compare stock with stock")
     parser.add_argument("--verbose", action="store_true", help="print the notes of every case")
-    parser.add_argument("--keep", action="store_true", help="leave clusters and files behind")
-    parser.add_argument("--dir", metavar="DIR", help="where the clusters live (default: new)")
     parser.add_argument("--config", metavar="TOML", help="phalanx.toml of the second side")
-    return parser.parse_args()
 
 
-class Results:
-    """Prints each case as it ends, and counts."""
+class Results(Report):
+    """Prints both sides' times of each case."""
 
-    def __init__(self, verbose=False):
-        self._lock, self.verbose = threading.Lock(), verbose
-        self.passed, self.failed = 0, []
+    def __init__(self, args):
+        super().__init__(args.name)
+        self.verbose = args.verbose
 
-    def add(self, name, seconds, lines, notes=()):
+    def pair(self, case, outcomes, lines):
         """One case: no lines if both sides were the same."""
-        with self._lock:
-            for key, value in notes if self.verbose else ():
-                print(f"  {name} {key}: {value}")
-            if not lines:
-                self.passed += 1
-                print(f"{name:<26} same      {seconds[0]:5.1f} s {seconds[1]:5.1f} s", flush=True)
-                return
-            self.failed.append(name)
-            print(f"{name:<26} DIFFERS   {seconds[0]:5.1f} s {seconds[1]:5.1f} s", flush=True)
-            for line in lines:
-                print(f"    {line}", flush=True)
+        times = "   ".join(f"{name} {outcome[2]:.1f} s" for name, outcome in outcomes.items())
+        notes = next(iter(outcomes.values()))[0] if self.verbose else ()
+        self.add(case.name, lines, max(outcome[2] for outcome in outcomes.values()),
+                 "\n".join([times, *(f"    {key}: {value}" for key, value in notes)]))
 
-    def repeat(self, name, lines):
+    def repeat(self, case, lines):
         """A case that differed and is run again."""
-        with self._lock:
-            print(f"{name:<26} differs, once more", flush=True)
-            for line in lines:
-                print(f"    {line}", flush=True)
-
-
-def selected(patterns):
-    """The registered cases that match, in order. Raises UsageError for a name without one."""
-    for pattern in patterns:
-        if not fnmatch.filter(CASES, pattern):
-            raise UsageError(f"--only {pattern}: no such case (see --list)")
-    return [one for name, one in CASES.items()
-            if not patterns or any(fnmatch.fnmatch(name, p) for p in patterns)]
+        with self.lock:
+            print(f"     {case.name} differs, once more", *lines, sep="\n       ", flush=True)
 
 
 def run_side(one, side, room, pair, second, out):
     """Runs a case on one side; puts (notes, problem, seconds) into `out`."""
     context, problem = None, ""
     try:
-        context = Case(side, room, one.name, pair, second)
-        one.function(context)
+        context = Case(side, room, one.run.__name__, pair, second)
+        one.run(context)
         context.finish()
-    except (CaseError, ClusterError) as error:
-        problem = str(error)
-    except Exception:  # a broken case must not end the suite
-        problem = traceback.format_exc()
+    except Exception as error:  # pylint: disable=broad-except
+        problem = text_of(error)
     seconds = pair.elapsed()
     if not second:
         pair.first_s = seconds
@@ -117,7 +80,7 @@ def run_side(one, side, room, pair, second, out):
     try:
         if context:
             context.clean()
-    except (CaseError, ClusterError) as error:
+    except (SuiteError, ClusterError) as error:
         problem = problem or str(error)
     out[side.name] = (context.notes if context else [], problem, seconds)
 
@@ -127,11 +90,10 @@ def run_pair(one, sides, room, results):
     for again in (False, True):
         out = run_once(one, sides, room)
         lines = differences(sides, [out[side.name] for side in sides])
-        seconds, notes = [out[side.name][2] for side in sides], out[sides[0].name][0]
         if not lines or again:
-            results.add(one.name, seconds, lines, notes)
+            results.pair(one, {side.name: out[side.name] for side in sides}, lines)
             return
-        results.repeat(one.name, lines)
+        results.repeat(one, lines)
 
 
 def run_once(one, sides, room):
@@ -188,7 +150,7 @@ def boot(clusters):
     def up(cluster):
         try:
             cluster.up(timeout=120)
-        except Exception as error:  # whatever it is, nothing may be left running
+        except Exception as error:  # pylint: disable=broad-except
             errors.append(error)
 
     threads = [threading.Thread(target=up, args=(cluster,)) for cluster in clusters]
@@ -199,8 +161,7 @@ def boot(clusters):
     if errors:
         for cluster in clusters:
             cluster.down(quick=True)
-        raise errors[0] if isinstance(errors[0], (ClusterError, UsageError)) else \
-            ClusterError(f"{type(errors[0]).__name__}: {errors[0]}")
+        raise ClusterError(text_of(errors[0]))
 
 
 def check_asked(cluster, results, name):
@@ -215,7 +176,7 @@ def check_asked(cluster, results, name):
               f"narrowed {status['narrowed']}; others: {others}", flush=True)
     except (ClusterError, KeyError) as error:
         lines = [f"phalanx status: {error}"]
-    results.add(f"{name}: daemon was asked", [0.0, 0.0], lines)
+    results.add(f"daemon-was-asked ({name})", lines, 0.0)
 
 
 def run_variant(variant, cases, args, root, results):
@@ -250,40 +211,22 @@ def run_variant(variant, cases, args, root, results):
 
 
 def main():
-    """Runs the suite; 0 if every case was the same, 1 if not, 2 on a bad command line."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    args = arguments()
-    if args.list:
-        for one in CASES.values():
-            print(f"{one.name:<26} {one.variant:<11} {one.title}")
-        return 0
-    begin, results = time.monotonic(), Results(args.verbose)
-    try:
-        if len(CASES) < CASES_MIN:
-            raise UsageError(f"{len(CASES)} cases registered, at least {CASES_MIN} expected")
-        cases = selected(args.only)
-        root = args.dir or tempfile.mkdtemp(prefix="phx-tr-")
-        os.makedirs(root, exist_ok=True)
-        os.chmod(root, 0o755)  # jobs of other users write below it
-        for variant in variants().values():
-            mine = [one for one in cases if one.variant == variant.name]
-            if mine:
-                run_variant(variant, mine, args, root, results)
-    except UsageError as error:
-        print(f"transparency.py: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    except ClusterError as error:
-        print(f"transparency.py: {error}", file=sys.stderr)
-        results.failed.append("cluster")
-    if not args.keep and not args.dir and not results.failed:
-        shutil.rmtree(root, ignore_errors=True)
-    elif results.failed or args.keep:
-        print(f"files are in {root}")
-    if results.failed:
-        print(f"failed: {', '.join(results.failed)}")
-    print(f"{time.monotonic() - begin:.0f} s")
-    print(f"{results.passed} passed, {len(results.failed)} failed")
-    return EXIT_DIFFERS if results.failed else 0
+    """Runs the suite, one variant after the other; returns the exit status."""
+    args = command_line(__doc__, CASES, options)
+    results = Results(args)
+    with directory(args) as root:
+        try:
+            check(len(CASES) >= CASES_MIN,
+                  f"{len(CASES)} cases registered, at least {CASES_MIN} expected")
+            for variant in variants().values():
+                mine = [one for one in args.cases if one.where == variant.name]
+                if mine:
+                    run_variant(variant, mine, args, root, results)
+        except Exception as error:  # pylint: disable=broad-except
+            results.add("setting", [text_of(error)], 0.0)
+        status = results.close()
+        args.failed = status != 0
+    return status
 
 
 if __name__ == "__main__":

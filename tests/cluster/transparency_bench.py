@@ -18,6 +18,7 @@ import time
 
 from slurmcluster import ClusterError
 from slurmcluster.jobs import DONE, parse_record
+from slurmcluster.suite import SuiteError
 
 POLL_S = 0.35              # between two looks at all jobs
 WAIT_S = 60.0              # the usual bound of one wait
@@ -34,7 +35,7 @@ WAITING_LINES = re.compile(
     r"|Job step( \S+)? aborted: Waiting up to|Job allocation \d+ has been revoked)")
 
 
-class CaseError(Exception):
+class CaseError(SuiteError):
     """A case could not go on: a wait that did not come true, a command that failed."""
 
 

@@ -3,6 +3,8 @@
 
 from dataclasses import dataclass, field
 
+from slurmcluster.suite import Case, Cases, dashed, title_of
+
 
 @dataclass(frozen=True)
 class Room:
@@ -14,16 +16,12 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Registered:
-    """One case: its function, the kind of room it needs, and on which cluster it runs."""
+class RoomCase(Case):
+    """One case: beside what each has the kind of room it needs; `where` names its variant."""
 
-    name: str
-    title: str
-    function: object
-    kind: str
-    variant: str
-    solo: bool      # nothing else may run on the cluster meanwhile
-    slow: bool      # takes long, so it is started first
+    kind: str = "flat"
+    solo: bool = False      # nothing else may run on the cluster meanwhile
+    slow: bool = False      # takes long, so it is started first
 
 
 @dataclass
@@ -38,17 +36,14 @@ class Variant:
     slurmdbd: bool = False
 
 
-CASES = {}
+CASES = Cases()
 
 
-def case(kind="flat", variant="base", solo=False, slow=False):
-    """Registers a function of one Case as a transparency case."""
+def case(variant="base", **more):
+    """Registers a function of one transparency_bench.Case."""
     def register(function):
-        name = function.__name__
-        if name in CASES:
-            raise ValueError(f"two cases are named {name}")
-        CASES[name] = Registered(name, (function.__doc__ or "").strip().splitlines()[0],
-                                 function, kind, variant, solo, slow)
+        CASES.add(RoomCase(dashed(function.__name__), title_of(function), function,
+                           where=variant, **more))
         return function
     return register
 

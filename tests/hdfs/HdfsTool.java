@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // One JVM that does what the tests need done in a real HDFS: a command a line on standard input,
 // `ok [RESULT]` or `error MESSAGE` a line on standard output. Numbers are bytes.
-//   create PATH SIZE BLOCKSIZE REPLICATION [HOST:PORT...]   a file of text lines; replicas on these DataNodes
+//   create PATH SIZE BLOCKSIZE REPLICATION [HOST:PORT...]
+//                              a file of text lines; replicas on these DataNodes
 //   load LOCAL PATH BLOCKSIZE REPLICATION                   copy of a local file
 //   grow PATH SIZE BLOCKSIZE                                as create, synced and left open
-//   mkdir PATH | delete PATH | chmod PATH OCTAL | chown PATH USER | replicate PATH N | link PATH TARGET
+//   mkdir PATH | delete PATH | chmod PATH OCTAL | chown PATH USER | replicate PATH N
+//   link PATH TARGET
 //   policy PATH NAME                                        erasure coding policy of a directory
-//   claim PATH REPLICAS HOST:PORT...                        tells the NameNode that these DataNodes hold the file's blocks, in turns
+//   claim PATH REPLICAS HOST:PORT...
+//                              tells the NameNode that these DataNodes hold the file's blocks, in
+//                              turns
 //   as USER                                                 who does what follows
 import java.io.*;
 import java.net.*;
@@ -31,7 +35,8 @@ public class HdfsTool {
 
     public static void main(String[] args) throws Exception {
         fs = connect(UserGroupInformation.getCurrentUser());
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        BufferedReader in = new BufferedReader(
+                new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line; (line = in.readLine()) != null; ) {
             try {
                 System.out.println("ok " + run(line.trim().split(" ")));
@@ -72,7 +77,8 @@ public class HdfsTool {
                 }
                 return "";
             case "grow": {
-                FSDataOutputStream out = fs.create(path, true, 65536, (short) 1, Long.parseLong(w[3]));
+                FSDataOutputStream out = fs.create(
+                        path, true, 65536, (short) 1, Long.parseLong(w[3]));
                 lines(out, Long.parseLong(w[2]));
                 out.hsync();
                 open.add(out);
@@ -80,7 +86,9 @@ public class HdfsTool {
             }
             case "mkdir": return "" + fs.mkdirs(path);
             case "delete": return "" + fs.delete(path, true);
-            case "chmod": fs.setPermission(path, new FsPermission(Short.parseShort(w[2], 8))); return "";
+            case "chmod":
+                fs.setPermission(path, new FsPermission(Short.parseShort(w[2], 8)));
+                return "";
             case "chown": fs.setOwner(path, w[2], null); return "";
             case "replicate": return "" + fs.setReplication(path, Short.parseShort(w[2]));
             case "policy": // Absent from Hadoop 2.
@@ -88,7 +96,9 @@ public class HdfsTool {
                 fs.getClass().getMethod("setErasureCodingPolicy", Path.class, String.class)
                     .invoke(fs, path, w[2]);
                 return "";
-            case "claim": claim(w[1], Integer.parseInt(w[2]), Arrays.asList(w).subList(3, w.length)); return "";
+            case "claim":
+                claim(w[1], Integer.parseInt(w[2]), Arrays.asList(w).subList(3, w.length));
+                return "";
             case "as":
                 fs = connect(UserGroupInformation.createRemoteUser(w[1]));
                 return "";
@@ -100,15 +110,18 @@ public class HdfsTool {
     static void claim(String path, int replicas, List<String> order) throws Exception {
         DFSClient client = fs.getClient();
         URI uri = fs.getUri();
-        DatanodeProtocolClientSideTranslatorPB namenode = new DatanodeProtocolClientSideTranslatorPB(
+        DatanodeProtocolClientSideTranslatorPB namenode =
+                new DatanodeProtocolClientSideTranslatorPB(
             new InetSocketAddress(uri.getHost(), uri.getPort()), fs.getConf());
         NamespaceInfo namespace = namenode.versionRequest();
-        DatanodeStorageReport[] known = client.getDatanodeStorageReport(HdfsConstants.DatanodeReportType.LIVE);
+        DatanodeStorageReport[] known =
+                client.getDatanodeStorageReport(HdfsConstants.DatanodeReportType.LIVE);
         long length = fs.getFileStatus(new Path(path)).getLen();
         long size = fs.getFileStatus(new Path(path)).getBlockSize();
         long page = 10000 * size;
         for (long from = 0; from < length; from += page) {
-            List<LocatedBlock> blocks = client.getLocatedBlocks(path, from, page).getLocatedBlocks();
+            List<LocatedBlock> blocks =
+                    client.getLocatedBlocks(path, from, page).getLocatedBlocks();
             for (int at = 0; at < order.size(); at++) {
                 List<ReceivedDeletedBlockInfo> held = new ArrayList<>();
                 for (LocatedBlock block : blocks) {
@@ -131,7 +144,9 @@ public class HdfsTool {
                 }
             }
         }
-        for (int tries = 0; fs.getFileBlockLocations(new Path(path), length - 1, 1)[0].getHosts().length < replicas; ) {
+        for (int tries = 0;
+                fs.getFileBlockLocations(new Path(path), length - 1, 1)[0].getHosts().length
+                        < replicas; ) {
             if (++tries > 300) throw new IOException("the NameNode does not believe it");
             Thread.sleep(100);
         }
@@ -143,7 +158,8 @@ public class HdfsTool {
         for (long done = 0; done < size; ) {
             StringBuilder chunk = new StringBuilder();
             for (int i = 0; i < 1024; i++) {
-                chunk.append(String.format("%015d %47s%n", done / 64 + i, "lorem ipsum dolor sit amet consectetur elit"));
+                chunk.append(String.format("%015d %47s%n", done / 64 + i,
+                        "lorem ipsum dolor sit amet consectetur elit"));
             }
             text = chunk.toString().getBytes(StandardCharsets.US_ASCII);
             int n = (int) Math.min(text.length, size - done);

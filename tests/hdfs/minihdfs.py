@@ -7,11 +7,11 @@
 
 Hadoop 3.5.0 comes from Maven Central, 2.7.4 (the old end) from the PyPI source package of pyspark
 3.0.2, which carries its server jars; both are kept under build/hadoop-VERSION. Everything listens
-on 127.0.0.1. `python3 minihdfs.py DIR NODE...` starts one and waits for Enter.
+on 127.0.0.1. `python3 minihdfs.py DIR NODE...` starts one and waits for Enter; with `--fetch`
+alone it only fetches both. PYTHONPATH must have tests/cluster.
 """
 
 import json
-import os
 import re
 import shutil
 import socket
@@ -19,9 +19,11 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 import urllib.request
 from pathlib import Path
+
+from slurmcluster.ports import free_ports
+from slurmcluster.suite import until
 
 HERE = Path(__file__).resolve().parent
 BUILD = HERE.parent.parent / "build"
@@ -104,20 +106,6 @@ def run(command, **options):
     return done.stdout.decode()
 
 
-def free_ports(count):
-    """Ports that nobody has, below the range from which the kernel gives out its own."""
-    found, port = [], 20000 + os.getpid() % 5000
-    while len(found) < count:
-        port += 1
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            found.append(port)
-    return found
-
-
 def site(path, properties):
     rows = "".join(f"<property><name>{k}</name><value>{v}</value></property>\n"
                    for k, v in properties.items())
@@ -181,7 +169,7 @@ class MiniHdfs:
         return self
 
     def __exit__(self, *_):
-        self.stop()
+        self.close()
 
     def start(self):
         self.cache = jars(self.version)
@@ -194,7 +182,7 @@ class MiniHdfs:
                 self.start_datanode(node)
             self.wait(lambda: self.live() == len(self.nodes), "all DataNodes")
         except BaseException:
-            self.stop()
+            self.close()
             raise
 
     def start_namenodes(self):
@@ -255,7 +243,8 @@ class MiniHdfs:
         process.kill()
         process.wait()
 
-    def stop(self):
+    def close(self):
+        """Ends everything."""
         if self._tool:
             self._tool.kill()
             self._tool.wait()
@@ -302,14 +291,13 @@ class MiniHdfs:
         return bean["NumLiveDataNodes"] if bean else -1
 
     def wait(self, done, what):
-        end = time.monotonic() + START_S
-        while not done():
+        """Waits for something while all processes run; raises HdfsError or SuiteError."""
+        def looked():
             for name, process in self.processes.items():
                 if process.poll() is not None:
                     raise HdfsError(f"{name} ended: {self.tail(name)}")
-            if time.monotonic() > end:
-                raise HdfsError(f"{what}: not within {START_S} s; {self.tail('nn1')}")
-            time.sleep(0.2)
+            return done()
+        until(looked, what, START_S, every=0.2)
 
     # ---- parts
 
@@ -380,7 +368,16 @@ class MiniHdfs:
         site(self.conf / "hdfs-site.xml", properties)
 
 
-if __name__ == "__main__":
+def main():
+    """Fetches Hadoop, or runs a file system until Enter is pressed."""
+    if sys.argv[1:] == ["--fetch"]:
+        for version in (NEW, OLD):
+            print(jars(version))
+        return
     with MiniHdfs(sys.argv[1], sys.argv[2:]) as started:
         print(f"HADOOP_CONF_DIR={started.conf}; Enter ends it", flush=True)
         sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    main()

@@ -11,17 +11,18 @@ killed, the active NameNode is killed; each time the JSON of `phalanx hdfs ls|ch
 against what was written.
 """
 
+import contextlib
+import functools
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(__file__))
-from minihdfs import NEW, OLD, HdfsError, MiniHdfs  # noqa: E402
+from minihdfs import NEW, OLD, MiniHdfs
+from slurmcluster.suite import Case, Cases, Suite, command_line, dashed, run, title_of, until
 
 PHALANX = os.environ["PHALANX_BIN_DIR"] + "/phalanx"
 NODES = [f"n{i}" for i in range(1, 9)]
@@ -207,9 +208,7 @@ def check(hdfs):
 def dead_datanode(hdfs):
     """Its blocks have no readable replica any more; the others keep theirs."""
     hdfs.kill("n3")
-    end = time.monotonic() + 60
-    while hosts(ls(hdfs, "/data/one")) and time.monotonic() < end:
-        time.sleep(0.5)
+    until(lambda: not hosts(ls(hdfs, "/data/one")), "its blocks are seen as gone", 60, every=0.5)
     for prefix in both(hdfs):
         report = ls(hdfs, prefix + "/data/one", "--blocks")
         assert report["unreadable_blocks"] == 8 and not hosts(report), report
@@ -244,38 +243,51 @@ def failover(hdfs):
     assert hosts(ls(hdfs, "hdfs://phx/f")) == {"n2": 3}
     hdfs.kill("nn1")
     hdfs.activate("nn2")
-    end = time.monotonic() + 60
-    while hosts(ls(hdfs, "/f")) != {"n2": 3}:
-        assert time.monotonic() < end, ls(hdfs, "/f")
-        time.sleep(0.5)
+    until(lambda: hosts(ls(hdfs, "/f")) == {"n2": 3}, "the other one answers", 60, every=0.5)
 
 
-def run(title, hdfs, checks):
-    for one in checks:
-        started = time.monotonic()
-        one(hdfs)
-        print(f"ok {title}: {one.__name__.replace('_', ' ')} "
-              f"({time.monotonic() - started:.1f} s)", flush=True)
+case = Cases()
+IMAGE = {"huge": (100_000, KIB, 3)}
+# What each file system has beside its nodes, and the cases that run on it, in this order.
+SYSTEMS = {
+    "new": ({"version": NEW, "image": IMAGE},
+            (files_and_replicas, hundred_thousand_blocks, skewed, shares, refused, open_file,
+             erasure_coding, check, dead_datanode, hung_namenode, dead_namenode)),
+    "old": ({"version": OLD},
+            (files_and_replicas, pages_of_a_file, skewed, shares, refused, open_file, check)),
+    "ha": ({"version": NEW, "ha": True, "nodes": NODES[:2]}, (failover,)),
+}
+# A case needs what those before it have written.
+NEEDS = {shares: skewed, refused: files_and_replicas, check: files_and_replicas,
+         dead_datanode: files_and_replicas}
 
 
-def main():
-    with tempfile.TemporaryDirectory(prefix="phx-hdfs-") as work:
-        os.chmod(work, 0o755)  # Other users read the configuration.
-        huge = {"huge": (100_000, KIB, 3)}
-        with MiniHdfs(f"{work}/new", NODES, version=NEW, image=huge) as hdfs:
-            run(f"Hadoop {NEW}", hdfs, [files_and_replicas, hundred_thousand_blocks, skewed, shares,
-                                        refused, open_file, erasure_coding, check, dead_datanode,
-                                        hung_namenode, dead_namenode])
-        with MiniHdfs(f"{work}/old", NODES, version=OLD) as hdfs:
-            run(f"Hadoop {OLD}", hdfs, [files_and_replicas, pages_of_a_file, skewed, shares,
-                                        refused, open_file, check])
-        with MiniHdfs(f"{work}/ha", NODES[:2], version=NEW, ha=True) as hdfs:
-            run(f"Hadoop {NEW}, two NameNodes", hdfs, [failover])
-    print("hdfs client: everything passed")
+@contextlib.contextmanager
+def setting(more, root, _args):
+    """One file system."""
+    with MiniHdfs(root, **{"nodes": NODES} | more) as hdfs:
+        yield Client(hdfs)
 
+
+class Client(Suite):
+    """One file system."""
+
+    def __init__(self, hdfs):
+        super().__init__()
+        self.hdfs = hdfs
+
+
+def on_hdfs(function, suite):
+    """A case's function of the file system."""
+    function(suite.hdfs)
+
+
+for system, (of_system, functions) in SYSTEMS.items():
+    for each in functions:
+        needs = [f"{system}.{NEEDS[each].__name__}"] if each in NEEDS else []
+        case.add(Case(f"{system}.{dashed(each.__name__)}", title_of(each) or f"Hadoop {system}",
+                      functools.partial(on_hdfs, each), tuple(needs), system))
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (AssertionError, HdfsError) as error:
-        sys.exit(f"FAILED: {error!r}")
+    sys.exit(run(command_line(__doc__, case),
+                 {name: functools.partial(setting, more) for name, (more, _) in SYSTEMS.items()}))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The part of packages.py that runs in its own name spaces: inside.py TREE."""
+"""The cases of packages.py, which run in name spaces and a root directory of their own."""
 
+import contextlib
 import fcntl
 import glob
 import hashlib
@@ -11,14 +12,16 @@ import re
 import socket
 import struct
 import subprocess
-import sys
-import time
+
+from slurmcluster.suite import Cases, Suite, SuiteError, check, until
 
 HOST = "ctl1"
 NODES = ("n1", "n2", "n3", "n4")
 SIOCSIFFLAGS, SIOCSIFADDR, IFF_UP = 0x8914, 0x8916, 1
 ADDRESS = "127.1.1.1"   # with 127.0.0.1 alone, getaddrinfo() takes the host to have no network
 WAIT_S = 60.0
+LOGS = ("/var/log/slurm/slurmctld.log", "/var/log/slurm/slurmd-n1.log",
+        "/var/log/phalanx/phalanxd.log")
 SLURM_CONF = """\
 ClusterName=pkg
 SlurmctldHost=ctl1
@@ -43,19 +46,18 @@ NodeName=n[1-4] NodeHostname=ctl1 Port=[17001-17004] CPUs=8 RealMemory=8000
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 # Not of Phalanx: what apt, dpkg, Slurm and the C library write as they work.
-NOISE = re.compile(r"/(proc|sys|dev|run|tmp|debs)(/|$)|/var/(log|spool|cache|tmp|lib/(slurm|dpkg|apt|"
-                   r"munge|systemd|init.d))(/|$)|/var/lib/systemd|/etc/(ld.so.cache|rc\w\.d)|/root/")
+NOISE = re.compile(r"/(proc|sys|dev|run|tmp|debs)(/|$)"
+                   r"|/var/(log|spool|cache|tmp|lib/(slurm|dpkg|apt|munge|systemd|init.d))(/|$)"
+                   r"|/var/lib/systemd|/etc/(ld.so.cache|rc\w\.d)|/root/")
 
 
-class Failed(Exception):
-    """Something is not as it must be."""
+case = Cases()
 
 
 def ok(condition, text, more=""):
-    """Prints what holds; raises Failed with what does not."""
-    if not condition:
-        raise Failed(f"{text}{': ' + str(more) if more != '' else ''}")
-    print(f"ok   {text}", flush=True)
+    """Prints what holds; raises SuiteError with what does not."""
+    check(condition, f"{text}{': ' + str(more) if more != '' else ''}")
+    print(f"    {text}", flush=True)
 
 
 def sh(command, check=True, timeout=120):
@@ -64,17 +66,13 @@ def sh(command, check=True, timeout=120):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
                           timeout=timeout)
     if check and done.returncode:
-        raise Failed(f"{command}: exit {done.returncode}: {done.stdout[-2000:]}")
+        raise SuiteError(f"{command}: exit {done.returncode}: {done.stdout[-2000:]}")
     return done.stdout
 
 
 def wait(condition, what):
-    """Waits until something is true; raises Failed if it does not become so."""
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        if time.monotonic() > end:
-            raise Failed(f"not within {WAIT_S:.0f} s: {what}")
-        time.sleep(0.2)
+    """Waits until something is true; raises SuiteError if it does not become so."""
+    until(condition, what, WAIT_S, every=0.2)
 
 
 def enter(tree):
@@ -174,7 +172,22 @@ def triplet_dir():
     return glob.glob("/usr/lib/*/slurm-wlm")[0].replace("slurm-wlm", "phalanx/slurm")
 
 
-def check_install(running):
+class System(Suite):
+    """The fresh system: its files before anything was installed, and the jobs that run there."""
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.running = files(), submit(600)
+        self.jobs = [self.running]
+        wait(lambda: state(self.running) == "RUNNING", "a job by stock")
+
+    def why(self):
+        """The ends of the logs."""
+        return "\n".join(f"--- {log}\n{sh(f'tail -n 15 {log}', check=False)}" for log in LOGS)
+
+
+@case
+def install(system):
     """Installing changes nothing of Slurm and starts nothing."""
     before, conf = pids("slurmctld"), digest("/etc/slurm/slurm.conf")
     said = apt_install()
@@ -183,7 +196,7 @@ def check_install(running):
     ok(before == pids("slurmctld") and conf == digest("/etc/slurm/slurm.conf"),
        "slurmctld was not restarted and slurm.conf not changed")
     ok(not pids("phalanxd"), "the daemon was not started")
-    ok(state(running) == "RUNNING", "the job runs on")
+    ok(state(system.running) == "RUNNING", "the job runs on")
     for page in ("phalanx.1", "phalanxd.8", "phalanx.toml.5"):
         ok(glob.glob(f"/usr/share/man/man{page[-1]}/{page}.gz"), f"manual page {page}")
 
@@ -195,7 +208,8 @@ def add_lines():
           "SchedulerParameters=bf_continue\n")
 
 
-def check_use(running):
+@case(needs=["install"])
+def use(system):
     """Two lines, no systemctl: jobs are placed by Phalanx."""
     add_lines()
     sh("service phalanxd start")
@@ -205,17 +219,18 @@ def check_use(running):
     jobs = [submit(600, "-n1 -c2") for _ in range(4)]
     wait(lambda: all(state(job) == "RUNNING" for job in jobs), "new jobs run")
     wait(lambda: status()["run_now"]["narrowed"] >= 4, "jobs placed on the daemon's nodes")
-    ok(state(running) == "RUNNING", "jobs are placed, the older one runs on")
+    ok(state(system.running) == "RUNNING", "jobs are placed, the older one runs on")
     sh("service phalanxd reload && service phalanxd status")
     # Exit status 1: warnings only.
     done = sh("phalanx doctor --json > /tmp/doctor.json; echo $?").split()[-1]
     with open("/tmp/doctor.json", encoding="utf-8") as file:
         report = json.load(file)
     ok(done in ("0", "1") and not report["errors"], "phalanx doctor finds no error", report)
-    return jobs
+    system.jobs += jobs
 
 
-def check_upgrade():
+@case(needs=["use"])
+def upgrade(_system):
     """Installing the same packages again restarts the daemon only."""
     slurmctld, daemon = pids("slurmctld"), pids("phalanxd")
     sh("cd /debs && apt-get -y -q --no-install-recommends --reinstall install ./*.deb",
@@ -226,8 +241,10 @@ def check_upgrade():
     wait(lambda: plugin("connected") and plugin("synced"), "plugin connected again")
 
 
-def check_purge(jobs, before):
+@case(needs=["use"])
+def purge(system):
     """Purging under running jobs: they run on, Slurm alone schedules, nothing is left."""
+    jobs = system.jobs
     slurmctld, processes = pids("slurmctld"), steps_of_jobs()
     said = sh("apt-get -y -q purge --auto-remove 'phalanx*'", timeout=300)
     ok(not pids("phalanxd") and slurmctld == pids("slurmctld"),
@@ -248,38 +265,22 @@ def check_purge(jobs, before):
     wait(lambda: state(quick) == "COMPLETED", "a job by stock without the line")
     ok(processes == steps_of_jobs() and all(state(job) == "RUNNING" for job in jobs),
        "stock again, jobs never interrupted")
-    left = files() - before
+    left = files() - system.before
     ok(not left, "purge leaves nothing", sorted(left)[:20])
 
 
-def check_purge_in_order(before):
+@case(needs=["purge"])
+def purge_in_order(system):
     """The documented order, lines out first: purge alone leaves nothing."""
     apt_install()
     sh("apt-get -y -q purge --auto-remove 'phalanx*'", timeout=300)
-    left = files() - before
+    left = files() - system.before
     ok(not left, "with the lines out first, purge leaves nothing either", sorted(left)[:20])
 
 
-def main():
-    """All of it."""
-    enter(sys.argv[1])
-    try:
-        start_slurm()
-        before = files()
-        running = submit(600)
-        wait(lambda: state(running) == "RUNNING", "a job by stock")
-        check_install(running)
-        jobs = [running, *check_use(running)]
-        check_upgrade()
-        check_purge(jobs, before)
-        check_purge_in_order(before)
-    except Failed as failed:
-        print(f"FAIL {failed}", flush=True)
-        for log in ("/var/log/slurm/slurmctld.log", "/var/log/slurm/slurmd-n1.log",
-                    "/var/log/phalanx/phalanxd.log"):
-            print(f"--- {log}\n{sh(f'tail -n 15 {log}', check=False)}", flush=True)
-        sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()
+@contextlib.contextmanager
+def setting(tree):
+    """Enters the copy of the tree; everything ends with the name space of its processes."""
+    enter(tree)
+    start_slurm()
+    yield System()

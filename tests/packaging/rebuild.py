@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What phalanx-slurm-plugin-source does when Slurm changes: rebuild.py VERSION
+"""What phalanx-slurm-plugin-source does when Slurm changes
 
 Runs packaging/rebuild-overlay with its files below a temporary directory and
 Slurm's headers as `make plugin` has fetched them: it must build an overlay for
@@ -8,29 +8,29 @@ the slurmctld installed, build nothing twice, leave alone what others put
 there, end with 0 whatever happens, and take its own file away.
 """
 
+import contextlib
 import glob
 import os
 import shutil
 import struct
 import subprocess
 import sys
-import tempfile
+
+from slurmcluster.suite import Cases, Suite, check, command_line, run
 
 TOP = os.path.abspath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
 SCRIPT = os.path.join(TOP, "packaging", "rebuild-overlay")
 
 
-def ok(condition, text, more=""):
-    """Prints what holds, ends with what does not."""
-    if not condition:
-        sys.exit(f"FAIL {text}: {more}")
-    print(f"ok   {text}", flush=True)
+case = Cases()
 
 
-class Root:
+class Root(Suite):
     """The directory that stands for /."""
 
     def __init__(self, directory, version):
+        super().__init__()
+        self.version = version
         self.directory = directory
         triplet = subprocess.run(["dpkg-architecture", "-qDEB_HOST_MULTIARCH"], check=True,
                                  capture_output=True, text=True).stdout.strip()
@@ -53,7 +53,8 @@ class Root:
         """Runs the script, which must never fail; returns what it says."""
         done = subprocess.run([SCRIPT, *words], capture_output=True, text=True, check=False,
                               env=os.environ | {"PHALANX_REBUILD_ROOT": self.directory})
-        ok(done.returncode == 0, f"rebuild-overlay {' '.join(words)} ends with 0", done.stderr)
+        check(done.returncode == 0,
+              f"rebuild-overlay {' '.join(words)} ends with {done.returncode}: {done.stderr}")
         return done.stdout
 
     def stamp(self):
@@ -72,35 +73,59 @@ def release_in(path, version):
         return struct.pack("<I", numbers[0] << 16 | numbers[1] << 8 | numbers[2]) in file.read()
 
 
-def main():
-    """Builds, rebuilds, removes, and fails well."""
-    version = sys.argv[1]
-    with tempfile.TemporaryDirectory(prefix="phx-rebuild-") as directory:
-        root = Root(directory, version)
-        said = root.rebuild()
-        ok(root.stamp() and release_in(root.overlay, version) and "restart slurmctld" in said,
-           f"an overlay for {version} is built", said)
-        first = root.stamp()
-        ok(root.rebuild() == "" and root.stamp() == first, "nothing is built twice")
-        root.rebuild("--force")
-        ok(root.stamp() != first, "--force builds anew, as a new file")
-        os.unlink(root.headers)
-        os.makedirs(root.headers)
-        with open(os.path.join(root.headers, ".phalanx-headers"), "w", encoding="ascii"):
-            pass
-        before = root.stamp()
-        shutil.rmtree(os.path.join(root.build, f"slurm-{version}"))
-        said = root.rebuild("--force")
-        ok("the build failed" in said and root.stamp() == before,
-           "a build that fails says so and leaves what is there", said)
-        root.rebuild("--remove")
-        ok(root.stamp() is None, "--remove takes its own file away")
-        with open(root.overlay, "wb") as file:
-            file.write(b"another's")
-        said = root.rebuild()
-        root.rebuild("--remove")
-        ok("by hand" in said and root.stamp(), "another's file stays", said)
+@case
+def built(root):
+    """An overlay for the installed slurmctld is built"""
+    said = root.rebuild()
+    check(root.stamp() and release_in(root.overlay, root.version) and "restart slurmctld" in said,
+          said)
+
+
+@case(needs=["built"])
+def once(root):
+    """Nothing is built twice; --force builds anew, as a new file"""
+    first = root.stamp()
+    check(root.rebuild() == "" and root.stamp() == first, "built twice")
+    root.rebuild("--force")
+    check(root.stamp() != first, "--force: the same file")
+
+
+@case(needs=["built"])
+def fails_well(root):
+    """A build that fails says so and leaves what is there"""
+    os.unlink(root.headers)
+    os.makedirs(root.headers)
+    with open(os.path.join(root.headers, ".phalanx-headers"), "w", encoding="ascii"):
+        pass
+    before = root.stamp()
+    shutil.rmtree(os.path.join(root.build, f"slurm-{root.version}"))
+    said = root.rebuild("--force")
+    check("the build failed" in said and root.stamp() == before, said)
+
+
+@case(needs=["fails_well"])
+def removed(root):
+    """--remove takes its own file away and leaves another's"""
+    root.rebuild("--remove")
+    check(root.stamp() is None, "its own file is still there")
+    with open(root.overlay, "wb") as file:
+        file.write(b"another's")
+    said = root.rebuild()
+    root.rebuild("--remove")
+    check("by hand" in said and root.stamp(), said)
+
+
+def options(parser):
+    """What this suite has beside the usual."""
+    parser.add_argument("--slurm", default="22.05.8", metavar="VERSION",
+                        help="whose headers are used")
+
+
+@contextlib.contextmanager
+def setting(directory, args):
+    """Files below a temporary directory."""
+    yield Root(directory, args.slurm)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run(command_line(__doc__, case, options), setting))

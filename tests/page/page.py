@@ -8,16 +8,17 @@ Goal: everything that the page promises is there, by mouse and by keyboard, stay
 With `--pictures DIR` the screenshots are kept there.
 """
 
-import argparse
+import contextlib
 import os
 import sys
 import tempfile
-import time
 import unittest
 
+from slurmcluster.suite import Cases, Suite, command_line, run, until
 from stub import Answers, Stub
 from webdriver import Browser
 
+SOON_S = 15.0
 PICTURES = tempfile.gettempdir()
 KEEP = False
 DOWN, RIGHT, TAB, ENTER = "\ue015", "\ue014", "\ue004", "\ue007"
@@ -26,16 +27,8 @@ DOWN, RIGHT, TAB, ENTER = "\ue015", "\ue014", "\ue004", "\ue007"
 def settled(browser, url):
     """Loads the page and waits for its first refresh."""
     browser.open(url)
-    until(lambda: browser.run("return document.documentElement.dataset.loaded") == "yes")
-
-
-def until(condition, seconds=15):
-    """Waits for a condition. Raises AssertionError without it."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError("the page does not get there in time")
-        time.sleep(0.05)
+    until(lambda: browser.run("return document.documentElement.dataset.loaded") == "yes",
+          "the page is loaded", SOON_S)
 
 
 def picture(browser, name):
@@ -129,9 +122,10 @@ class PageTest(unittest.TestCase):
         """Opens by keyboard and stays open over a refresh."""
         browser.run("document.getElementById('why-41020').focus()")
         browser.press(ENTER)
-        until(lambda: "lacking on 398 nodes" in text(browser, "#jobs"))
+        explained = lambda: "lacking on 398 nodes" in text(browser, "#jobs")  # noqa: E731
+        until(explained, "the explanation opens", SOON_S)
         browser.run("refresh()")
-        until(lambda: "lacking on 398 nodes" in text(browser, "#jobs"))
+        until(explained, "it stays open", SOON_S)
         self.assertEqual(browser.run("return document.activeElement.id"), "why-41020")
 
     def test_ten_thousand_nodes_in_the_dark(self):
@@ -189,17 +183,24 @@ class PageTest(unittest.TestCase):
             self.assertEqual(len(stub.requests), before, "a paused page asks nothing")
 
 
-def main():
-    """Runs all."""
-    global PICTURES, KEEP  # pylint: disable=global-statement
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+case = Cases()
+case.unittests(PageTest)
+
+
+def options(parser):
+    """What this suite has beside the usual."""
     parser.add_argument("--pictures", metavar="DIR", help="keep screenshots there")
-    arguments, rest = parser.parse_known_args()
-    if arguments.pictures:
-        PICTURES, KEEP = arguments.pictures, True
+
+
+@contextlib.contextmanager
+def setting(_root, args):
+    """Nothing but where pictures go."""
+    global PICTURES, KEEP  # pylint: disable=global-statement
+    if args.pictures:
+        PICTURES, KEEP = args.pictures, True
         os.makedirs(PICTURES, exist_ok=True)
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    yield Suite()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run(command_line(__doc__, case, options), setting))

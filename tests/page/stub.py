@@ -9,7 +9,8 @@ import re
 import threading
 import time
 
-PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "src", "api", "page")
+PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "src", "service", "api",
+                        "page")
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 EVIL = '<img src=x onerror="document.title=`owned`">'
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What can go wrong with libslurm.
+//! Errors of libslurm.
 
 use std::ffi::CStr;
 
@@ -30,7 +30,7 @@ pub enum SlurmError {
     /// A request failed.
     #[error("cannot {attempt}: {text} (error {code})")]
     Call {
-        /// What was attempted, e.g. "load jobs".
+        /// The call that was attempted, e.g. "load jobs".
         attempt: &'static str,
         /// Number of `slurm_errno.h` or `errno.h`.
         code: i32,

@@ -14,7 +14,7 @@ pub type Jobs = Table<pls_job>;
 pub type JobRow<'a> = Row<'a, pls_job>;
 
 impl Jobs {
-    /// When backfill ran last, unix seconds.
+    /// Time of the last backfill cycle, unix seconds.
     pub fn last_backfill_s(&self) -> Option<i64> {
         self.last_backfill()
     }
@@ -154,7 +154,7 @@ impl<'a> Row<'a, pls_job> {
         contiguous = flag contiguous;
         /// Most switches that its nodes may span.
         switches_max = nonzero32 req_switch;
-        /// How long it waits for that, seconds.
+        /// Longest wait for that many switches, seconds.
         switches_wait_s = nonzero32 wait4switch;
 
         /// The user's comment.

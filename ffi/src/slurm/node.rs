@@ -64,7 +64,7 @@ impl<'a> Row<'a, pls_node> {
         partitions = text partitions;
         /// Why it is down or draining.
         reason = text reason;
-        /// When that was said, unix seconds.
+        /// Time of that reason, unix seconds.
         reason_s = time reason_time;
         /// Configured trackable resources, e.g. `cpu=4,mem=8G,gres/gpu=2`.
         tres = text tres_fmt_str;

@@ -7,7 +7,7 @@ use super::table::{Load, Table};
 use super::{Conf, Jobs, Licenses, Nodes, Partitions, Reservations, SlurmError};
 use crate::sys::shim;
 
-/// What an invented message of jobs took.
+/// Time and size of an invented message of jobs.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
     /// Wall time of the walk that makes the records, ns.

@@ -21,7 +21,7 @@ impl UpdateTime {
     }
 }
 
-/// What a load brought.
+/// Result of a load.
 #[derive(Debug)]
 pub enum Load<T> {
     /// Nothing changed since the time given.

@@ -122,17 +122,17 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// What `job_test()` was called for.
+    /// Mode of a call of `job_test()`.
     Mode: u16 {
         /// The job starts now if it can.
         RunNow = PHX_RUN_NOW, "run_now";
-        /// When could the job start?
+        /// Asks for the earliest start.
         WillRun = PHX_WILL_RUN, "will_run";
     }
 }
 
 wire_enum! {
-    /// What an answer says.
+    /// Verdict of an answer.
     Verdict: u16 {
         /// Slurm decides alone.
         NoOpinion = PHX_NO_OPINION, "no_opinion";

@@ -86,7 +86,7 @@ pub enum WireError {
         index: Option<usize>,
         /// Its value.
         got: u64,
-        /// What was expected.
+        /// The expected value.
         expected: &'static str,
     },
     /// A name fills its field without a final NUL.

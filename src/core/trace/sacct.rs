@@ -5,7 +5,7 @@
 //! Needed are `JobID` (or `JobIDRaw`), `State`, and two of `Start`, `End` and `Elapsed` (or
 //! `ElapsedRaw`); other columns are used where they are there. Fields are separated by whatever
 //! stands after the first column's name; separators and line ends inside free texts (job name,
-//! comment, command line) are told apart by whether the other fields can then be read. A line that
+//! comment, command line) are recognised by whether the other fields can then be read. A line that
 //! cannot be read is an error that names line and field; reading goes on behind it.
 
 mod column;

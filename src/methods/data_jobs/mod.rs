@@ -8,3 +8,14 @@
 pub mod attenuation;
 pub mod bisect;
 pub mod blockmap;
+
+/// Merges neighbours with equal keys: their values are added.
+fn merge_equal<K: PartialEq, V: Copy>(pairs: &mut Vec<(K, V)>, add: fn(V, V) -> V) {
+    pairs.dedup_by(|next, sum| {
+        let same = next.0 == sum.0;
+        if same {
+            sum.1 = add(sum.1, next.1);
+        }
+        same
+    });
+}

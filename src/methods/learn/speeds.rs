@@ -12,7 +12,7 @@ use super::index::{Exploration, variance_proxy};
 use super::moments::{Fading, Moments, Observation, Spread};
 use super::relative::{EFFECT, Expected, Noise, OWN_EFFECT, effects};
 use phalanx_core::limits;
-use phalanx_core::problem::InputError;
+use phalanx_core::problem::{InputError, refuse};
 
 /// Options of the table: forgetting, shrinkage and bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -590,5 +590,5 @@ fn check(run: &Observation) -> Result<(), InputError> {
 }
 
 fn bad<T>(name: &str, expected: &str, got: f64) -> Result<T, InputError> {
-    Err(InputError::new(name, format!("must be {expected}, got {got}")))
+    refuse(name, format!("must be {expected}, got {got}"))
 }

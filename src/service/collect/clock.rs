@@ -21,10 +21,7 @@ impl Now {
     pub fn read() -> Now {
         static START: OnceLock<Instant> = OnceLock::new();
         let mono = START.get_or_init(Instant::now).elapsed();
-        Now {
-            wall_ms: now_ms(),
-            mono_ms: i64::try_from(mono.as_millis()).unwrap_or(i64::MAX),
-        }
+        Now { wall_ms: now_ms(), mono_ms: i64::try_from(mono.as_millis()).unwrap_or(i64::MAX) }
     }
 
     /// Milliseconds since an earlier monotonic moment, never below 0.

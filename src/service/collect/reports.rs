@@ -5,7 +5,7 @@ use super::clock::Now;
 use super::service::Collect;
 use super::uses::{Use, resolve};
 use crate::failure::Failure;
-use crate::sync::{lock, read, write};
+use crate::locks::{lock, read, write};
 use phalanx_core::collect::{
     CLUSTER, CONFIGURATION, CollectorReport, CollectorsReport, InstanceReport, Instances, MASTER,
     Origin, Registration, State, TakenFrom, Totals, UseChange, UseReport, UsedValue, UsedValues,

@@ -19,7 +19,7 @@ use super::registry::Registry;
 use super::store;
 use super::uses::Use;
 use crate::failure::Failure;
-use crate::sync::{lock, read, write};
+use crate::locks::{lock, read, write};
 use phalanx_core::collect::{
     AgentsReport, Batch, CLUSTER, DataNames, DataReport, MASTER, Output, Past, Patch, Put, Refused,
     Registration, Stored, SyncReply, SyncRequest, UseChange, Value, ValueType, valid_name,

@@ -5,7 +5,7 @@
 use super::clock::Now;
 use super::database::CollectorStore;
 use super::service::{Collect, Settings};
-use crate::sync::{lock, read, write};
+use crate::locks::{lock, read, write};
 
 /// Time between two searches for past values to delete.
 const PRUNE_MS: u64 = 10_000;

@@ -7,15 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use super::section::section;
 use phalanx_core::collect::HISTORY;
+use phalanx_methods::gang::GaParams;
 use phalanx_methods::learn::BONUS_SCALE_SHIPPED;
 
 /// Form of the gang method that plans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GangMode {
-    /// Greedy and dual starts, local search, certified gap.
+    /// The genetic algorithm on whole gangs, with a certified gap.
     #[default]
-    Best,
+    #[serde(alias = "best")]
+    Ga,
     /// The published genetic algorithm.
     Seed,
 }
@@ -26,7 +28,7 @@ section! {
         /// Gangs are planned.
         enabled: bool = true,
         /// Form of the method that plans.
-        mode: GangMode = GangMode::Best,
+        mode: GangMode = GangMode::Ga,
         /// Longest time of the search of one plan, milliseconds.
         deadline_ms: u64 = 100,
         /// Seed of the search.
@@ -49,5 +51,7 @@ section! {
         speed: String = HISTORY.to_owned(),
         /// Substitute where the datum is stale.
         speed_fallback: String = HISTORY.to_owned(),
+        /// Parameters of mode `ga`.
+        ga: GaParams = GaParams::default(),
     }
 }

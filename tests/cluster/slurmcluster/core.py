@@ -452,6 +452,15 @@ class Cluster(jobs.JobsMixin):
         os.replace(self.paths.state_file + ".new", self.paths.state_file)
 
 
+def end_run(run):
+    """Ends the clusters that a run of tests/run has left running."""
+    for state in ports.states_of(run):
+        root = os.path.dirname(os.path.dirname(state))
+        print(f"ending the cluster left in {root}", flush=True)
+        with contextlib.suppress(ClusterError, UsageError):
+            Cluster.load(root).down(quick=True)
+
+
 def tail(path, lines):
     """The last lines of a file; all with 0, none if it cannot be read."""
     try:

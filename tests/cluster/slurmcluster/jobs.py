@@ -18,6 +18,11 @@ def parse_record(line):
     return dict(zip(pieces[1::2], (value.strip() for value in pieces[2::2])))
 
 
+def seconds(record, key):
+    """A time of a record in unix seconds."""
+    return time.mktime(time.strptime(record[key], "%Y-%m-%dT%H:%M:%S"))
+
+
 class JobsMixin:
     """What Cluster can do with jobs; uses its `run`."""
 

@@ -13,10 +13,12 @@ import json
 import os
 import socket
 import tempfile
+import uuid
 
 from .errors import ClusterError
 from .procs import Process, identify
 
+RUN = "PHALANX_TEST_RUN"    # which run of tests/run a cluster belongs to
 PORT_LOW = 10_000
 EPHEMERAL_DEFAULT = 32_768
 
@@ -92,7 +94,7 @@ def take(count, cluster_id, state_path):
         if len(ports) < count:
             raise ClusterError(f"{count} free TCP ports needed between {PORT_LOW} and "
                                f"{ephemeral_low() - 1}, found {len(ports)}")
-        entry = {"ports": ports, "state": state_path,
+        entry = {"ports": ports, "state": state_path, "run": os.environ.get(RUN),
                  "owner": identify("owner", os.getpid()).to_json()}
         path = os.path.join(register_dir(), f"{cluster_id}.json")
         with open(path, "w", encoding="utf-8") as file:
@@ -104,6 +106,13 @@ def release(cluster_id):
     """Gives a cluster's ports back."""
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(register_dir(), f"{cluster_id}.json"))
+
+
+def states_of(run):
+    """The state files of the clusters that a run of tests/run has left running."""
+    with locked():
+        return [entry["state"] for entry in _entries()
+                if entry.get("run") == run and entry["state"]]
 
 
 def _is_free(port):
@@ -118,8 +127,11 @@ def _is_free(port):
     return True
 
 
+def free_ports(count):
+    """Ports for other programs than Slurm's, reserved until this process ends."""
+    return take(count, f"other-{uuid.uuid4().hex}", "")
+
+
 def free_port():
-    """A port of loopback that nobody has now, for other programs than Slurm's."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One such port."""
+    return free_ports(1)[0]

@@ -71,7 +71,8 @@ class Release:
             done = subprocess.run([TREE_COMMAND, "make", self.tree, self.version], text=True,
                                   capture_output=True, check=False, timeout=TREE_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            raise ClusterError(f"no tree of Slurm {self.version} within {TREE_TIMEOUT_S} s") from None
+            raise ClusterError(f"no tree of Slurm {self.version} within "
+                               f"{TREE_TIMEOUT_S} s") from None
         if done.returncode:
             raise ClusterError(done.stderr.strip() or f"no tree of Slurm {self.version}")
 

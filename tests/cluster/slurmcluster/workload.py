@@ -18,7 +18,7 @@ WEEK_LISTS = 40     # lists that were worked through a week ago
 
 @dataclass(frozen=True)
 class Job:
-    """One submission: kind, program, seconds after the start, sbatch options, seconds it runs, tasks."""
+    """One submission: kind, program, second of submission, sbatch options, run time, tasks."""
 
     kind: str
     name: str

@@ -126,19 +126,19 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-fn phalanx(arguments: &[&str]) -> Output {
+pub fn phalanx(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
 
-fn code(output: &Output) -> i32 {
+pub fn code(output: &Output) -> i32 {
     output.status.code().expect("not ended by a signal")
 }
 
-fn out(output: &Output) -> String {
+pub fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn err(output: &Output) -> String {
+pub fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 

@@ -2,5 +2,6 @@
 //! The program `phalanx`, run as users run it.
 
 mod cli;
+mod commands;
 mod simulate;
 mod solve_balance;

@@ -23,7 +23,7 @@ const SMOOTH: [f64; 2] = [0.2, 1.0];
 /// A gap to the lower bound that is not worth more work.
 const CLOSE_ENOUGH: f64 = 1e-9;
 
-/// The same for other orders of large problems, where each probe is dear.
+/// The same for other orders of large problems, where each probe is expensive.
 const GAP_OF_ORDERS: f64 = 0.002;
 
 /// The best so far and how it was found.

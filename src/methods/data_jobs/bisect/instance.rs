@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::problem::{Problem, Start};
 use crate::data_jobs::attenuation::Attenuation;
+use crate::data_jobs::merge_equal;
 
 /// Milliseconds by which a time must be smaller to count as smaller, and by which
 /// an end may exceed the probed makespan.
@@ -167,13 +168,7 @@ impl Job {
             held.extend(block.replicas.iter().map(|&host| (host, block.size)));
         }
         held.sort_by_key(|&(host, _)| host);
-        held.dedup_by(|next, sum| {
-            let same = next.0 == sum.0;
-            if same {
-                sum.1 += next.1;
-            }
-            same
-        });
+        merge_equal(&mut held, |sum, next| sum + next);
         let mut falling: Vec<usize> = (0..blocks.len()).collect();
         falling.sort_by(|&a, &b| blocks[b].size.total_cmp(&blocks[a].size));
         let cores_max = decay.positive_up_to(cores.min(blocks.len()));

@@ -4,7 +4,8 @@
 //! The method of the module above with n fixed: jobs longest first, bisection on the makespan,
 //! hosts one by one. Here the weight of a host is the time that reading its blocks locally saves
 //! against the time until enough of its cores are free, and a probe leaves out hosts on which the
-//! job would end after the makespan. Blocks are assigned and migrate as there; cores begin together.
+//! job would end after the makespan. Blocks are assigned and migrate as there, and cores begin
+//! together.
 //!
 //! # Source
 //! `docs/methods.md`, section Data jobs, (b) 2 to 5, (c), (e): "choose by the resulting end time".

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::splits::Split;
+use crate::data_jobs::merge_equal;
 use phalanx_core::number::as_f64;
 
 /// Rounds of migration; each moves one split.
@@ -121,13 +122,7 @@ impl State {
             }
             held.sort_unstable();
             // Two DataNodes of one node hold no more than the split.
-            held.dedup_by(|next, kept| {
-                let same = next.0 == kept.0;
-                if same {
-                    kept.1 = kept.1.saturating_add(next.1);
-                }
-                same
-            });
+            merge_equal(&mut held, u64::saturating_add);
             let cost = |bytes: u64| {
                 let local = as_f64(bytes.min(split.length));
                 length + (length - local) * pace.remote_extra

@@ -219,10 +219,14 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_read_remotely_without_reason(input in inputs(), tasks in proptest::collection::vec(1u32..4, 1..9)) {
+    fn nothing_is_read_remotely_without_reason(
+        input in inputs(),
+        tasks in proptest::collection::vec(1u32..4, 1..9),
+    ) {
         let splits = cut(&input, SplitBy::Block).unwrap();
         let node_of: Vec<Option<usize>> = (0..9).map(|d| (d < tasks.len()).then_some(d)).collect();
-        let assignment = assign(&splits, &node_of, &tasks, Pace { remote_extra: 0.4, remote_share: 0.0 });
+        let pace = Pace { remote_extra: 0.4, remote_share: 0.0 };
+        let assignment = assign(&splits, &node_of, &tasks, pace);
         let owner: Vec<usize> = tasks.iter().enumerate()
             .flat_map(|(n, &c)| std::iter::repeat_n(n, c as usize)).collect();
         for (split, &task) in splits.iter().zip(&assignment.task) {

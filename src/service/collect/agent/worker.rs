@@ -15,7 +15,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::collect::builtin::{self, Builtin, Context, Memory, Tool};
 use crate::collect::slot::{Refused, Run, RunError, Slots};
-use crate::sync::lock;
+use crate::locks::lock;
 use phalanx_core::collect::Row;
 use phalanx_core::limits::AGENT_RUNS_MAX;
 

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The daemon: configuration, sockets, connection, and what it says itself.
+//! Only where slurmctld runs, or where a daemon answers.
+
+use super::facts::Facts;
+use super::report::Finding;
+use phalanx_service::api::types::Status;
+use phalanx_service::config::{Config, ConfigError, Mode};
+
+pub(super) fn all(facts: &Facts) -> Vec<Finding> {
+    if !facts.is_controller() && facts.status.is_err() {
+        return Vec::new();
+    }
+    let mut out = configuration(facts);
+    out.extend(plugin_socket(facts));
+    match &facts.status {
+        Ok(status) => {
+            out.extend(versions(status));
+            out.extend(plugin(facts, status));
+            out.extend(said(status));
+        }
+        Err(failure) => out.push(
+            Finding::error("daemon", failure.message.clone())
+                .why("without the daemon Slurm places jobs by itself")
+                .fix(
+                    "systemctl enable --now phalanxd    # without systemd: service phalanxd start",
+                ),
+        ),
+    }
+    out
+}
+
+fn configuration(facts: &Facts) -> Vec<Finding> {
+    let path = facts.config_path.display();
+    let config = match &facts.config {
+        Ok(config) => config,
+        Err(error @ ConfigError::Read { .. }) => {
+            return vec![
+                Finding::warning("config", error.to_string()).why("the defaults are looked at"),
+            ];
+        }
+        Err(error) => {
+            return vec![
+                Finding::error("config", error.to_string())
+                    .why("the daemon does not start with it, and refuses it at a reload")
+                    .fix(format!("phalanx config check {path}")),
+            ];
+        }
+    };
+    let mut out: Vec<Finding> = config
+        .warnings()
+        .into_iter()
+        .map(|text| Finding::warning("config", format!("{path}: {text}")))
+        .collect();
+    if config.any_active() && config.mode == Mode::Shadow {
+        out.push(
+            Finding::note("mode", format!("{path}: mode is \"shadow\""))
+                .why("decisions are recorded only: phalanx shadow")
+                .fix("mode = \"enforce\""),
+        );
+    }
+    out.extend(unknown_names(facts, config));
+    if out.is_empty() {
+        out.push(Finding::ok("config", format!("{path} is valid")));
+    }
+    out
+}
+
+/// Names of the configuration that this cluster does not have.
+fn unknown_names(facts: &Facts, config: &Config) -> Vec<Finding> {
+    let Ok(conf) = &facts.conf else { return Vec::new() };
+    let path = facts.config_path.display();
+    let partitions = conf.partitions();
+    let mut out = Vec::new();
+    for name in config.partition.keys().filter(|name| !partitions.contains(&name.as_str())) {
+        out.push(
+            Finding::warning(
+                "config-partition",
+                format!("{path}: [partition.{name}] is no partition of slurm.conf"),
+            )
+            .why("it has no effect")
+            .fix(format!("partitions: {}", partitions.join(", "))),
+        );
+    }
+    let known = conf.get("GresTypes").map_or("", |(value, _)| value);
+    for name in config.balance.initial_weights.keys() {
+        let Some(gres) = name.strip_prefix("gres/") else { continue };
+        let kind = gres.split(':').next().unwrap_or(gres);
+        if !known.split(',').any(|one| one.trim() == kind) {
+            out.push(
+                Finding::warning(
+                    "config-weights",
+                    format!("{path}: initial_weights names \"{name}\", which GresTypes does not"),
+                )
+                .why("the weight has no effect")
+                .at(facts.place("GresTypes")),
+            );
+        }
+    }
+    out
+}
+
+fn plugin_socket(facts: &Facts) -> Vec<Finding> {
+    let Ok(config) = &facts.config else { return Vec::new() };
+    let path = config.link.socket.display();
+    let mut out = Vec::new();
+    let slurmctld = facts.slurmctld.as_ref();
+    let variable = slurmctld.and_then(|one| one.socket.clone());
+    if let Some(asked) = variable {
+        let asked = asked.unwrap_or_else(|| Config::default().link.socket);
+        if asked != config.link.socket {
+            out.push(
+                Finding::error(
+                    "socket-path",
+                    format!("slurmctld looks for the daemon at {}, which listens at {path}", asked.display()),
+                )
+                .why("the plugin never connects")
+                .fix(format!("PHALANX_PLUGIN_SOCKET={path} in slurmctld's environment (/etc/default/slurmctld), or link.socket")),
+            );
+        }
+    }
+    let Some(socket) = facts.plugin_socket else {
+        if facts.status.is_ok() {
+            out.push(
+                Finding::error("socket", format!("{path} is not there, although the daemon runs"))
+                    .why("the plugin cannot connect")
+                    .fix("systemctl restart phalanxd"),
+            );
+        }
+        return out;
+    };
+    if !socket.is_socket {
+        out.push(
+            Finding::error("socket", format!("{path} is no socket"))
+                .fix(format!("rm {path}; systemctl restart phalanxd")),
+        );
+    }
+    let trusted = [Some(0), facts.slurm_uid, slurmctld.map(|one| one.uid)];
+    if !trusted.contains(&Some(socket.uid)) {
+        out.push(
+            Finding::error("socket-owner", format!("{path} belongs to user id {}", socket.uid))
+                .why("the overlay only trusts a daemon of root, SlurmUser or slurmctld's own user")
+                .fix("User= of phalanxd.service must be SlurmUser"),
+        );
+    }
+    if socket.mode & 0o007 != 0 {
+        out.push(
+            Finding::warning("socket-mode", format!("{path} has mode {:04o}", socket.mode))
+                .why("others than slurmctld need not connect; the daemon makes it 0660")
+                .fix(format!("chmod 660 {path}")),
+        );
+    }
+    out
+}
+
+fn versions(status: &Status) -> Option<Finding> {
+    let own = env!("CARGO_PKG_VERSION");
+    (status.version != own).then(|| {
+        Finding::warning(
+            "daemon-version",
+            format!("phalanxd is {}, this program is {own}", status.version),
+        )
+        .why("after an upgrade the old daemon runs until it is restarted")
+        .fix("systemctl restart phalanxd")
+    })
+}
+
+fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
+    let plugin = &status.plugin;
+    let mut out = Vec::new();
+    if !plugin.connected {
+        // Why not is mostly found by the checks of the overlay.
+        let why = match (&status.link.last_error, facts.slurmctld.is_some()) {
+            (Some(error), _) => format!("the last connection ended: {error}"),
+            (None, true) => "the overlay is not loaded, refuses, or looks elsewhere; its log lines begin with phalanx:".into(),
+            (None, false) => "slurmctld does not run on this host, or is the standby".into(),
+        };
+        let level = if facts.slurmctld.is_some() { Finding::error } else { Finding::note };
+        out.push(
+            level("plugin", "no slurmctld is connected to the daemon".to_owned())
+                .why(why)
+                .fix("grep phalanx in SlurmctldLogFile"),
+        );
+        return out;
+    }
+    if !plugin.synced {
+        out.push(
+            Finding::warning("plugin", "the plugin is connected, its state is not complete yet")
+                .why("asks get no answer until then"),
+        );
+    } else {
+        out.push(Finding::ok(
+            "plugin",
+            format!("connected, slurmctld {} (pid {})", plugin.slurm_version, plugin.pid),
+        ));
+    }
+    if plugin.breaker == "open" {
+        out.push(
+            Finding::warning("breaker", "the circuit breaker is open")
+                .why("the daemon did not answer in time several times in a row; it is asked again by itself")
+                .fix("look at the host's load; link.deadline_us"),
+        );
+    }
+    if plugin.overlay_version != status.version {
+        out.push(
+            Finding::warning(
+                "overlay-build",
+                format!(
+                    "the loaded overlay is {}, the daemon {}",
+                    plugin.overlay_version, status.version
+                ),
+            )
+            .fix("systemctl restart slurmctld    # jobs keep running"),
+        );
+    }
+    out
+}
+
+/// Problems that the daemon itself knows of.
+fn said(status: &Status) -> Vec<Finding> {
+    let mut out = Vec::new();
+    if !status.slurm.reachable {
+        let error = status.slurm.last_error.clone().unwrap_or_default();
+        out.push(
+            Finding::error("daemon-slurm", format!("the daemon does not reach slurmctld: {error}"))
+                .why("weights and explanations get old; placement goes on")
+                .fix("scontrol ping, as the daemon's user"),
+        );
+    }
+    if let Some(error) = &status.config.last_error {
+        out.push(
+            Finding::warning("daemon-config", format!("the last reload was refused: {error}"))
+                .why("the configuration before it stays in force")
+                .fix("phalanx config check && phalanx reload"),
+        );
+    }
+    if !status.config.needs_restart.is_empty() {
+        let keys = status.config.needs_restart.join(", ");
+        out.push(
+            Finding::warning(
+                "daemon-config",
+                format!("changed, and not in force before a restart: {keys}"),
+            )
+            .fix("systemctl restart phalanxd"),
+        );
+    }
+    if status.link.refused > 0 {
+        out.push(
+            Finding::warning(
+                "link-refused",
+                format!("{} connections to the plugin socket were refused", status.link.refused),
+            )
+            .why("somebody else than slurmctld connected, or SlurmUser is not known to the daemon")
+            .fix("link.allowed_uids, or restart phalanxd once slurmctld runs"),
+        );
+    }
+    if let Some(error) = &status.history.last_error {
+        out.push(
+            Finding::warning("history", error.clone())
+                .why("decisions are not recorded; placement goes on"),
+        );
+    }
+    out
+}

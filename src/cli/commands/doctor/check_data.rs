@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The data service and HDFS: names of nodes that registrations, agents and
+//! rules use against slurm.conf's, nodes without an agent, programs that fail.
+
+use std::collections::BTreeSet;
+
+use super::facts::Facts;
+use super::report::Finding;
+use phalanx_core::collect::{ALL, CollectorReport, MASTER, Origin, Registration, State};
+use phalanx_core::hostlist;
+use phalanx_core::limits::HOSTLIST_NAMES_MAX;
+
+/// Names written out in a finding.
+const NAMES_SHOWN: usize = 5;
+
+pub(super) fn all(facts: &Facts) -> Vec<Finding> {
+    let Ok(conf) = &facts.conf else { return Vec::new() };
+    let nodes: BTreeSet<String> = conf.nodes().into_iter().map(|(name, _)| name).collect();
+    let configured = || facts.config.as_ref().map(|c| c.registrations()).unwrap_or_default();
+    let registrations: Vec<Registration> = match &facts.collectors {
+        Some(report) => report.collectors.iter().map(|one| one.registration.clone()).collect(),
+        None => configured(),
+    };
+    let mut out: Vec<Finding> = registrations
+        .iter()
+        .filter(|registration| registration.enabled)
+        .filter_map(|registration| unknown_nodes(facts, registration, &nodes))
+        .collect();
+    out.extend(foreign_agents(facts, &nodes));
+    out.extend(no_agent(facts, &registrations, &nodes));
+    let reports = facts.collectors.iter().flat_map(|report| &report.collectors);
+    out.extend(reports.filter_map(failing));
+    let hdfs = hdfs_nodes(facts, &nodes);
+    if out.is_empty() && !registrations.is_empty() {
+        out.push(Finding::ok("collector", format!("{} registered, all well", registrations.len())));
+    }
+    out.extend(hdfs);
+    out
+}
+
+/// The nodes that a registration lists; `None` for all nodes or none of them.
+fn listed(registration: &Registration) -> Option<Vec<String>> {
+    if [ALL, MASTER].contains(&registration.nodes.as_str()) {
+        return None;
+    }
+    hostlist::expand(&registration.nodes, HOSTLIST_NAMES_MAX).ok()
+}
+
+fn unknown_nodes(
+    facts: &Facts,
+    registration: &Registration,
+    nodes: &BTreeSet<String>,
+) -> Option<Finding> {
+    let unknown: Vec<String> =
+        listed(registration)?.into_iter().filter(|name| !nodes.contains(name)).collect();
+    let name = &registration.name;
+    let (place, fix) = match registration.origin {
+        Origin::Config => (
+            Some(facts.config_path.display().to_string()),
+            format!("[collector.{name}] nodes = \"...\", with names of slurm.conf"),
+        ),
+        _ => (None, format!("phalanx collector update {name} --nodes LIST")),
+    };
+    (!unknown.is_empty()).then(|| {
+        Finding::warning(
+            "collector-nodes",
+            format!("{name} is to run on {}, no node of slurm.conf", some(&unknown)),
+        )
+        .why("Slurm knows data and agents by NodeName only")
+        .fix(fix)
+        .at(place)
+    })
+}
+
+/// Agents under names that Slurm does not have: what they send counts nowhere.
+fn foreign_agents(facts: &Facts, nodes: &BTreeSet<String>) -> Option<Finding> {
+    let agents = facts.agents.as_ref()?.agents.iter();
+    let foreign: Vec<String> = agents
+        .filter(|agent| agent.connected && agent.node != MASTER && !nodes.contains(&agent.node))
+        .map(|agent| agent.node.clone())
+        .collect();
+    (!foreign.is_empty()).then(|| {
+        Finding::warning(
+            "agent-node",
+            format!("agent of {}, no node of slurm.conf", some(&foreign)),
+        )
+        .why("what it measures is filed under a name that no job runs on")
+        .fix("phalanx agent --node NODENAME (/etc/default/phalanx-agent: PHALANX_AGENT_OPTIONS)")
+    })
+}
+
+/// Nodes on which something is to run, and nobody is there to run it.
+fn no_agent(
+    facts: &Facts,
+    registrations: &[Registration],
+    nodes: &BTreeSet<String>,
+) -> Option<Finding> {
+    let connected: BTreeSet<&str> = facts
+        .agents
+        .as_ref()?
+        .agents
+        .iter()
+        .filter(|agent| agent.connected)
+        .map(|agent| agent.node.as_str())
+        .collect();
+    let mut wanted: BTreeSet<String> = BTreeSet::new();
+    for registration in registrations.iter().filter(|one| one.enabled && one.replicas == 0) {
+        match listed(registration) {
+            Some(names) => wanted.extend(names.into_iter().filter(|name| nodes.contains(name))),
+            None if registration.nodes == ALL => wanted.extend(nodes.iter().cloned()),
+            None => {}
+        }
+    }
+    let without: Vec<String> =
+        wanted.iter().filter(|name| !connected.contains(name.as_str())).cloned().collect();
+    (!without.is_empty()).then(|| {
+        Finding::warning(
+            "agent",
+            format!("no agent on {} of {} nodes: {}", without.len(), wanted.len(), some(&without)),
+        )
+        .why("nothing is measured there; methods take their fallback")
+        .fix("systemctl enable --now phalanx-agent there; --node if the host is named otherwise")
+    })
+}
+
+fn failing(report: &CollectorReport) -> Option<Finding> {
+    if report.state != State::Failing {
+        return None;
+    }
+    let name = &report.registration.name;
+    let error = report.last_error.as_deref().unwrap_or("its values are stale");
+    Some(
+        Finding::warning("collector", format!("{name} fails: {error}"))
+            .why(format!(
+                "{} nodes with a fresh value, {} stale, {} failing",
+                report.instances.fresh, report.instances.stale, report.instances.failing
+            ))
+            .fix(format!("phalanx collector list {name}")),
+    )
+}
+
+/// Rules say which node a DataNode is; one that Slurm does not have loses its
+/// blocks without a word.
+fn hdfs_nodes(facts: &Facts, nodes: &BTreeSet<String>) -> Option<Finding> {
+    let rules = &facts.config.as_ref().ok()?.hdfs.host_map;
+    let named = rules.iter().filter_map(|rule| rule.split_whitespace().nth(1));
+    let unknown: Vec<String> = named
+        .flat_map(|list| hostlist::expand(list, HOSTLIST_NAMES_MAX).unwrap_or_default())
+        .filter(|name| !nodes.contains(name))
+        .collect();
+    (!unknown.is_empty()).then(|| {
+        Finding::warning(
+            "hdfs-nodes",
+            format!("hdfs.host_map names {}, no node of slurm.conf", some(&unknown)),
+        )
+        .why("jobs are not placed near the blocks of these DataNodes")
+        .fix("[hdfs] host_map = [\"DATANODES NODENAMES\"]; then: phalanx hdfs check")
+        .at(Some(facts.config_path.display().to_string()))
+    })
+}
+
+/// The first few names.
+fn some(names: &[String]) -> String {
+    let shown = names.iter().take(NAMES_SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > NAMES_SHOWN { format!("{shown}, ...") } else { shown }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The host itself: munge, clock, its name among the nodes.
+
+use super::facts::{Facts, same_host};
+use super::report::Finding;
+
+/// Difference of clocks from which on it is worth saying, seconds.
+const SKEW_WARN_S: i64 = 5;
+/// munged's default time to live: beyond it nothing authenticates.
+const SKEW_FATAL_S: i64 = 300;
+/// Hosts named in the reminder.
+const HOSTS_SHOWN: usize = 5;
+
+pub(super) fn all(facts: &Facts) -> Vec<Finding> {
+    let mut out = vec![munge(facts)];
+    out.extend(clock(facts));
+    out.extend(user(facts));
+    out.extend(node_name(facts));
+    out.extend(reminder(facts));
+    out
+}
+
+fn munge(facts: &Facts) -> Finding {
+    match &facts.munge {
+        Ok(()) => Finding::ok("munge", "munge encodes and decodes"),
+        Err(error) => Finding::error("munge", error.clone())
+            .why("Slurm's programs and the daemon authenticate with it")
+            .fix("systemctl restart munge; the same /etc/munge/munge.key on all hosts"),
+    }
+}
+
+fn clock(facts: &Facts) -> Option<Finding> {
+    let fix = "timedatectl; the same time service (chrony) on all hosts";
+    match &facts.running {
+        Ok(running) => {
+            let (theirs, ours) = running.clocks?;
+            let skew = theirs - ours;
+            let what = format!("slurmctld's clock is {skew:+} s against this host's");
+            if skew.abs() >= SKEW_FATAL_S {
+                return Some(
+                    Finding::error("clock", what)
+                        .why("munge refuses credentials that old")
+                        .fix(fix),
+                );
+            }
+            if skew.abs() >= SKEW_WARN_S {
+                let why = format!("from {SKEW_FATAL_S} s on munge refuses every credential");
+                return Some(Finding::warning("clock", what).why(why).fix(fix));
+            }
+            Some(Finding::ok("clock", "this host and slurmctld have the same time"))
+        }
+        // munge's words for credentials from another time.
+        Err(error)
+            if error.contains("Expired")
+                || error.contains("Rewound")
+                || error.contains("expired") =>
+        {
+            Some(
+                Finding::error("clock", "credentials are refused as too old or from the future")
+                    .why(error.clone())
+                    .fix(fix),
+            )
+        }
+        Err(_) => None,
+    }
+}
+
+/// The user of the daemon is the owner of its socket.
+fn user(facts: &Facts) -> Option<Finding> {
+    let private = facts
+        .setting("PrivateData")
+        .filter(|value| !["", "(null)", "none", "cloud"].contains(value))?;
+    let socket = facts.plugin_socket?;
+    let sees_all = socket.uid == 0 || Some(socket.uid) == facts.slurm_uid;
+    (!sees_all).then(|| {
+        Finding::warning(
+            "private-data",
+            format!("PrivateData={private}, and the daemon runs as user id {}", socket.uid),
+        )
+        .why("it sees its own jobs only")
+        .fix("User= of phalanxd.service must be SlurmUser")
+    })
+}
+
+/// Collectors, agents and block locations know hosts by their NodeName.
+fn node_name(facts: &Facts) -> Option<Finding> {
+    let conf = facts.conf.as_ref().ok()?;
+    if facts.is_controller() {
+        return None;
+    }
+    let nodes = conf.nodes();
+    let mine: Vec<&str> = nodes
+        .iter()
+        .filter(|(_, host)| same_host(host, &facts.host))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    match mine.as_slice() {
+        [] => Some(
+            Finding::note("node-name", format!("{} is no node of slurm.conf", facts.host))
+                .why("right for a login host; an agent or a data node here needs its NodeName")
+                .fix("NodeName=... NodeHostname=..., or phalanx agent --node NAME"),
+        ),
+        [name] if same_host(name, &facts.host) => {
+            Some(Finding::ok("node-name", format!("this host is node {name}")))
+        }
+        names => Some(
+            Finding::note(
+                "node-name",
+                format!("{} is the host of node {}", facts.host, names.join(", ")),
+            )
+            .why("what is collected here must be filed under the node's name")
+            .fix("phalanx agent --node NAME"),
+        ),
+    }
+}
+
+/// What cannot be seen from here.
+fn reminder(facts: &Facts) -> Option<Finding> {
+    let conf = facts.conf.as_ref().ok()?;
+    let first = facts.directories.first()?;
+    if !facts.is_controller() || facts.directories.len() < 2 {
+        return None;
+    }
+    let mut hosts: Vec<String> = conf.nodes().into_iter().map(|(_, host)| host).collect();
+    hosts.sort();
+    hosts.dedup();
+    hosts.retain(|host| !same_host(host, &facts.host));
+    if hosts.is_empty() {
+        return None;
+    }
+    let shown = hosts.iter().take(HOSTS_SHOWN).cloned().collect::<Vec<_>>().join(" ");
+    let more = if hosts.len() > HOSTS_SHOWN { " ..." } else { "" };
+    Some(
+        Finding::note(
+            "other-hosts",
+            format!("{} more hosts read slurm.conf: {shown}{more}", hosts.len()),
+        )
+        .why(format!("Slurm's programs stop on each of them that lacks {}", first.path.display()))
+        .fix("apt install phalanx-common there; or check with: phalanx doctor"),
+    )
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! PluginDir, the overlay's file, and whether slurmctld has it loaded.
+//!
+//! Slurm's loader takes the first file of the name in PluginDir that is of
+//! exactly its own release and whose `init()` succeeds, and goes on to the
+//! next directory otherwise; a directory that does not exist ends every
+//! program that reads slurm.conf (22.05 `src/common/read_config.c`).
+
+use std::path::Path;
+
+use super::facts::{Directory, Facts};
+use super::plugin::{FILE, PluginFile};
+use super::report::Finding;
+
+pub(super) fn all(facts: &Facts) -> Vec<Finding> {
+    let mut out = missing_directories(facts);
+    if facts.conf.is_err() {
+        return out;
+    }
+    let at = overlay_at(facts);
+    match at {
+        Some(at) => {
+            out.extend(order(facts, at));
+            out.extend(version(facts, at));
+            out.extend(rights(&facts.directories[at]));
+            if !facts.is_controller() {
+                out.push(on_another_host(&facts.directories[at].path));
+            }
+        }
+        None => out.extend(not_found(facts)),
+    }
+    out.extend(unreadable(facts));
+    if let (Some(at), Some(_)) = (at, &facts.slurmctld) {
+        out.extend(loaded(facts, &facts.directories[at]));
+    }
+    out
+}
+
+fn file(directory: &Directory) -> Option<&PluginFile> {
+    directory.plugin.as_ref()?.as_ref().ok()
+}
+
+fn overlay_at(facts: &Facts) -> Option<usize> {
+    facts.directories.iter().position(|dir| file(dir).is_some_and(|file| file.overlay))
+}
+
+fn stock_at(facts: &Facts) -> Option<usize> {
+    facts.directories.iter().position(|dir| file(dir).is_some_and(|file| !file.overlay))
+}
+
+/// The release that this host's Slurm has: of the plugin in PluginDir, else of
+/// the one in the usual place.
+fn installed(facts: &Facts) -> Option<&PluginFile> {
+    stock_at(facts)
+        .and_then(|at| file(&facts.directories[at]))
+        .or(facts.stock.as_ref().and_then(file))
+}
+
+/// `PluginDir=` as it should be: the overlay's directory first.
+fn line(facts: &Facts, overlay: &Path) -> String {
+    let mut entries = vec![overlay.display().to_string()];
+    let rest = facts.directories.iter().map(|dir| &dir.path).filter(|path| *path != overlay);
+    entries.extend(rest.map(|path| path.display().to_string()));
+    if stock_at(facts).is_none()
+        && let Some(stock) = &facts.stock
+    {
+        entries.push(stock.path.display().to_string());
+    }
+    format!("PluginDir={}", entries.join(":"))
+}
+
+fn missing_directories(facts: &Facts) -> Vec<Finding> {
+    let missing = facts.directories.iter().filter_map(|dir| Some((dir, dir.error.as_ref()?)));
+    let finding = |(dir, error): (&Directory, &String)| {
+        let path = dir.path.display();
+        Finding::error("plugin-dir-exists", format!("{path}, an entry of PluginDir, {error}"))
+            .why("every program of Slurm on this host stops with an error: slurmd, sbatch, squeue")
+            .fix(format!("apt install phalanx-common    # or: install -d -m 755 {path}"))
+            .at(facts.place("PluginDir"))
+    };
+    missing.map(finding).collect()
+}
+
+fn order(facts: &Facts, at: usize) -> Option<Finding> {
+    let path = &facts.directories[at].path;
+    match stock_at(facts) {
+        Some(stock) if stock < at => Some(
+            Finding::error(
+                "plugin-dir-order",
+                format!("{} comes after {} in PluginDir", path.display(), facts.directories[stock].path.display()),
+            )
+            .why("slurmctld takes the first file that fits: Slurm's own, and never the overlay")
+            .fix(line(facts, path))
+            .at(facts.place("PluginDir")),
+        ),
+        None => Some(
+            Finding::error("plugin-dir-stock", format!("no {FILE} of Slurm after {} in PluginDir", path.display()))
+                .why("the overlay hands every call on to Slurm's own plugin and refuses to load without it")
+                .fix(line(facts, path))
+                .at(facts.place("PluginDir")),
+        ),
+        Some(_) => Some(Finding::ok("plugin-dir-order", "PluginDir has the overlay before Slurm's own")),
+    }
+}
+
+fn version(facts: &Facts, at: usize) -> Option<Finding> {
+    let overlay = file(&facts.directories[at])?;
+    let stock = installed(facts)?;
+    let path = facts.directories[at].path.join(FILE);
+    if overlay.version == stock.version {
+        return Some(Finding::ok(
+            "overlay-version",
+            format!("overlay and Slurm are of {}", stock.version),
+        ));
+    }
+    let what = format!(
+        "{} is built for Slurm {}, but this host has Slurm {}",
+        path.display(),
+        overlay.version,
+        stock.version
+    );
+    Some(
+        Finding::error("overlay-version", what)
+            .why("slurmctld skips it, and Slurm places jobs by itself; no job is lost")
+            .fix(format!(
+                "apt install phalanx-slurm-plugin-{}    # or, to build it here: phalanx-slurm-plugin-source; \
+                 then restart slurmctld",
+                stock.version
+            )),
+    )
+}
+
+fn rights(directory: &Directory) -> Option<Finding> {
+    let file = file(directory)?;
+    let path = directory.path.join(FILE);
+    let open = file.mode & 0o022 != 0;
+    if !open && file.uid == 0 {
+        return None;
+    }
+    let what =
+        format!("{} belongs to user id {} with mode {:04o}", path.display(), file.uid, file.mode);
+    let why = "whoever may write it runs code inside slurmctld";
+    let fix = format!("chown root:root {0} && chmod 644 {0}", path.display());
+    let finding = if open {
+        Finding::error("overlay-rights", what)
+    } else {
+        Finding::warning("overlay-rights", what)
+    };
+    Some(finding.why(why).fix(fix))
+}
+
+fn on_another_host(path: &Path) -> Finding {
+    Finding::note(
+        "overlay-elsewhere",
+        format!("{} has the overlay, but slurmctld does not run here", path.display()),
+    )
+    .why("it does nothing here; until Slurm 24.11 slurmd and clients load it for nothing")
+    .fix("leave the directory empty on this host")
+}
+
+/// No overlay in PluginDir: nothing to say on hosts other than the controller.
+fn not_found(facts: &Facts) -> Option<Finding> {
+    if !facts.is_controller() {
+        return None;
+    }
+    let home = &facts.home.path;
+    let listed = facts.directories.iter().find(|dir| dir.path == *home);
+    let version = installed(facts).map_or("VERSION", |file| file.version.as_str());
+    if file(&facts.home).is_some_and(|file| file.overlay) {
+        let what = format!("slurm.conf does not name {}, where the overlay is", home.display());
+        return Some(
+            Finding::error("plugin-dir", what)
+                .why("slurmctld loads Slurm's own plugin only")
+                .fix(format!("{}    # then restart slurmctld", line(facts, home)))
+                .at(facts.place("PluginDir")),
+        );
+    }
+    let what = match listed {
+        Some(_) => format!("there is no overlay in {}", home.display()),
+        None => "no directory of PluginDir has the overlay, and none is installed".to_owned(),
+    };
+    Some(
+        Finding::error("overlay", what)
+            .why("Slurm places jobs by itself")
+            .fix(format!("apt install phalanx-slurm-plugin-{version}    # then restart slurmctld")),
+    )
+}
+
+fn unreadable(facts: &Facts) -> Vec<Finding> {
+    let bad = facts.directories.iter().filter_map(|dir| match &dir.plugin {
+        Some(Err(error)) => Some((dir, error)),
+        _ => None,
+    });
+    let finding = |(dir, error): (&Directory, &String)| {
+        Finding::error("plugin-file", format!("{} {error}", dir.path.join(FILE).display()))
+            .why("slurmctld goes on to the next directory")
+            .fix("install the package that it belongs to again")
+    };
+    bad.map(finding).collect()
+}
+
+/// Whether the running slurmctld has it, and has this one.
+fn loaded(facts: &Facts, overlay: &Directory) -> Option<Finding> {
+    let slurmctld = facts.slurmctld.as_ref()?;
+    let fits = file(overlay)?.version == installed(facts)?.version;
+    let pid = slurmctld.pid;
+    let Some(mapped) = &slurmctld.mapped else {
+        let connected = facts.status.as_ref().is_ok_and(|status| status.plugin.connected);
+        let what = format!("what slurmctld (pid {pid}) has loaded is visible to root only");
+        return (!connected)
+            .then(|| Finding::note("overlay-loaded", what).fix("sudo phalanx doctor"));
+    };
+    match mapped.first() {
+        Some((_, false)) => Some(Finding::ok("overlay-loaded", format!("slurmctld (pid {pid}) has the overlay loaded"))),
+        Some((path, true)) => Some(
+            Finding::warning(
+                "overlay-loaded",
+                format!("slurmctld (pid {pid}) runs a copy of {} that was replaced since", path.display()),
+            )
+            .why("it keeps working with the old one")
+            .fix("systemctl restart slurmctld    # jobs keep running"),
+        ),
+        // Another release: that is said elsewhere, and a restart does not help.
+        None if !fits => None,
+        None => Some(
+            Finding::error("overlay-loaded", format!("slurmctld (pid {pid}) has not loaded the overlay"))
+                .why("PluginDir is read at its start only; else its log says why: grep phalanx in SlurmctldLogFile")
+                .fix("systemctl restart slurmctld    # jobs keep running"),
+        ),
+    }
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The settings of slurm.conf that matter for placement; slurm.conf(5).
+
+use super::facts::Facts;
+use super::report::Finding;
+
+/// Largest `max_sched_time` that slurmctld takes is half of MessageTimeout.
+const MESSAGE_TIMEOUT_DEFAULT_S: u64 = 10;
+
+pub(super) fn all(facts: &Facts) -> Vec<Finding> {
+    let mut out = Vec::new();
+    match &facts.conf {
+        Err(error) => {
+            out.push(
+                Finding::error("slurm-conf", error.clone())
+                    .why(
+                        "without slurm.conf neither Slurm's programs nor the daemon find slurmctld",
+                    )
+                    .fix("phalanx doctor --slurm-conf FILE, or set SLURM_CONF"),
+            );
+            return out;
+        }
+        Ok(conf) => out.push(Finding::ok("slurm-conf", conf.path.display().to_string())),
+    }
+    if let Err(error) = &facts.running
+        && facts.directories.iter().all(|dir| dir.error.is_none())
+    {
+        out.push(
+            Finding::error("slurmctld", format!("slurmctld does not answer: {error}"))
+                .why("what follows is judged by the file alone")
+                .fix("systemctl status slurmctld; scontrol ping"),
+        );
+    }
+    out.extend(not_in_force(facts));
+    out.extend(select(facts));
+    out.extend(scheduler(facts));
+    out.extend(priority(facts));
+    out.extend(topology(facts));
+    out.extend(releases(facts));
+    out.extend(backup(facts));
+    out
+}
+
+/// A PluginDir that was changed after slurmctld began.
+fn not_in_force(facts: &Facts) -> Option<Finding> {
+    let running = facts.running.as_ref().ok()?.get("PluginDir")?;
+    let (file, place) = facts.in_file("PluginDir")?;
+    (running != file).then(|| {
+        Finding::warning("plugin-dir-in-force", format!("slurmctld works with PluginDir={running}"))
+            .why(format!(
+                "slurm.conf says PluginDir={file}; slurmctld reads that at its start only"
+            ))
+            .fix("systemctl restart slurmctld    # jobs keep running")
+            .at(Some(place))
+    })
+}
+
+fn select(facts: &Facts) -> Vec<Finding> {
+    let mut out = Vec::new();
+    match facts.setting("SelectType") {
+        Some("select/cons_tres") => {
+            out.push(Finding::ok("select-type", "SelectType is select/cons_tres"))
+        }
+        other => out.push(
+            Finding::error("select-type", format!("SelectType is {}", other.unwrap_or("not set")))
+                .why("the overlay stands before select/cons_tres; any other plugin never sees it")
+                .fix("SelectType=select/cons_tres    # changing it needs a cluster without jobs")
+                .at(facts.place("SelectType")),
+        ),
+    }
+    let parameters = facts.setting("SelectTypeParameters").unwrap_or("").to_ascii_uppercase();
+    if !parameters.contains("MEMORY") {
+        out.push(
+            Finding::warning("select-memory", "memory is no consumable resource")
+                .why("Slurm does not count the memory of jobs, so it cannot be balanced either")
+                .fix("SelectTypeParameters=CR_Core_Memory")
+                .at(facts.place("SelectTypeParameters")),
+        );
+    }
+    for (word, what) in [("CR_LLN", "least loaded nodes first"), ("CR_PACK_NODES", "packing")] {
+        if parameters.contains(word) {
+            out.push(Finding::note("select-parameters", format!("{word} ({what}) is set")).why(
+                "it counts only where Slurm decides alone; Phalanx chooses the nodes otherwise",
+            ));
+        }
+    }
+    out
+}
+
+/// One option of SchedulerParameters.
+fn option<'a>(parameters: &'a str, name: &str) -> Option<&'a str> {
+    parameters.split(',').map(str::trim).find_map(|option| {
+        let (key, value) = option.split_once('=').unwrap_or((option, ""));
+        key.eq_ignore_ascii_case(name).then_some(value)
+    })
+}
+
+fn scheduler(facts: &Facts) -> Vec<Finding> {
+    let mut out = Vec::new();
+    let empty = |text: &str| text.is_empty() || text == "(null)";
+    let parameters = facts.setting("SchedulerParameters").filter(|p| !empty(p)).unwrap_or("");
+    let place = facts.place("SchedulerParameters");
+    if facts.setting("SchedulerType").is_some_and(|value| value != "sched/backfill") {
+        out.push(
+            Finding::warning("scheduler", "SchedulerType is not sched/backfill")
+                .why("one large job at the head of the queue leaves the others waiting")
+                .fix("SchedulerType=sched/backfill")
+                .at(facts.place("SchedulerType")),
+        );
+    }
+    if option(parameters, "bf_continue").is_none() {
+        let line = if parameters.is_empty() { String::new() } else { format!("{parameters},") };
+        out.push(
+            Finding::warning("bf-continue", "SchedulerParameters lacks bf_continue")
+                .why("backfill begins again whenever a job changed while it slept, also by new priorities")
+                .fix(format!("SchedulerParameters={line}bf_continue"))
+                .at(place.clone()),
+        );
+    } else {
+        out.push(Finding::ok("bf-continue", "SchedulerParameters has bf_continue"));
+    }
+    let timeout = facts.setting("MessageTimeout").and_then(first_number);
+    let half = timeout.unwrap_or(MESSAGE_TIMEOUT_DEFAULT_S) / 2;
+    if let Some(max) = option(parameters, "max_sched_time").and_then(first_number)
+        && max > half
+    {
+        out.push(
+            Finding::warning(
+                "max-sched-time",
+                format!("max_sched_time={max} is above half of MessageTimeout"),
+            )
+            .why("slurmctld silently takes 2 s instead")
+            .fix(format!(
+                "max_sched_time={half} in SchedulerParameters, or a larger MessageTimeout"
+            ))
+            .at(place.clone()),
+        );
+    }
+    if let Some(depth) = option(parameters, "bf_max_job_test").and_then(first_number)
+        && depth < 100
+    {
+        out.push(
+            Finding::note("bf-max-job-test", format!("backfill tests {depth} jobs in a round"))
+                .why("jobs beyond that are not offered to Phalanx by backfill")
+                .fix("bf_max_job_test=1000 in SchedulerParameters")
+                .at(place),
+        );
+    }
+    out
+}
+
+/// The number at the beginning: `30 sec` is 30.
+fn first_number(text: &str) -> Option<u64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+fn priority(facts: &Facts) -> Vec<Finding> {
+    let mut out = Vec::new();
+    if facts.setting("PriorityType").is_some_and(|value| value != "priority/multifactor") {
+        out.push(
+            Finding::note("priority-type", "PriorityType is not priority/multifactor")
+                .why("placement works; the order of jobs can be changed with priority/multifactor only")
+                .fix("PriorityType=priority/multifactor")
+                .at(facts.place("PriorityType")),
+        );
+    }
+    if facts.setting("PriorityFlags").is_some_and(|flags| flags.contains("INCR_ONLY")) {
+        out.push(
+            Finding::note("priority-flags", "PriorityFlags has INCR_ONLY")
+                .why("Slurm then never lowers a priority again, also not one that Phalanx raised")
+                .at(facts.place("PriorityFlags")),
+        );
+    }
+    out
+}
+
+fn topology(facts: &Facts) -> Option<Finding> {
+    let value = facts.setting("TopologyPlugin")?;
+    let plain = ["", "(null)", "topology/none", "topology/default", "topology/flat"];
+    (!plain.contains(&value)).then(|| {
+        Finding::note("topology", format!("TopologyPlugin is {value}"))
+            .why("Phalanx knows no topology; jobs with --switches are left to Slurm")
+    })
+}
+
+/// slurmctld, this host's files and this program should be of one release.
+fn releases(facts: &Facts) -> Vec<Finding> {
+    let mut out = Vec::new();
+    let stock = facts.stock.as_ref().and_then(|dir| dir.plugin.as_ref()?.as_ref().ok());
+    let running = facts.running.as_ref().ok().and_then(|running| running.get("SLURM_VERSION"));
+    if let (Some(stock), Some(running)) = (stock, running)
+        && facts.is_controller()
+        && stock.version != running
+    {
+        out.push(
+            Finding::warning(
+                "slurmctld-version",
+                format!("slurmctld runs {running}, but Slurm {} is installed", stock.version),
+            )
+            .why("it was upgraded and not restarted: it cannot load a plugin of the new release")
+            .fix("systemctl restart slurmctld    # jobs keep running"),
+        );
+    }
+    let (major, minor, _) = facts.built_for;
+    let own = format!("{major}.{minor:02}");
+    if let Some(stock) = stock
+        && !stock.version.starts_with(&format!("{own}."))
+    {
+        out.push(
+            Finding::error(
+                "libslurm",
+                format!(
+                    "this phalanx is built for Slurm {own}, but {} is installed",
+                    stock.version
+                ),
+            )
+            .why("libslurm differs with every release: the daemon refuses to start")
+            .fix("install the phalanx package of this release of Debian"),
+        );
+    }
+    out
+}
+
+fn backup(facts: &Facts) -> Option<Finding> {
+    let conf = facts.conf.as_ref().ok()?;
+    let hosts = conf.controllers();
+    (hosts.len() > 1).then(|| {
+        Finding::note("backup", format!("controllers: {}", hosts.join(", ")))
+            .why(
+                "each needs the overlay and a daemon of its own; the overlay is inert on a standby",
+            )
+            .fix("phalanx doctor on each of them; docs/ha.md")
+    })
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Gathers what the checks judge. Nothing here decides anything, and nothing
+//! is changed; whatever cannot be found out is kept as a sentence.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
+use super::command;
+use super::conf::SlurmConf;
+use super::plugin::{self, PluginFile};
+use crate::client::{Client, Masters};
+use crate::exit::Failure;
+use phalanx_core::collect::{AgentsReport, CollectorsReport};
+use phalanx_service::api::types::Status;
+use phalanx_service::config::{Config, ConfigError};
+
+/// One entry of PluginDir.
+#[derive(Clone, Debug)]
+pub(super) struct Directory {
+    pub(super) path: PathBuf,
+    /// Why it is no usable directory.
+    pub(super) error: Option<String>,
+    /// Its `select_cons_tres.so`.
+    pub(super) plugin: Option<Result<PluginFile, String>>,
+}
+
+/// A slurmctld that runs on this host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Slurmctld {
+    pub(super) pid: u32,
+    pub(super) uid: u32,
+    /// The overlay files that it has mapped, and whether each was replaced
+    /// since; `None` if that may not be read.
+    pub(super) mapped: Option<Vec<(PathBuf, bool)>>,
+    /// `PHALANX_PLUGIN_SOCKET` of its environment; `None` if not readable.
+    pub(super) socket: Option<Option<PathBuf>>,
+}
+
+/// A socket's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Socket {
+    pub(super) is_socket: bool,
+    pub(super) uid: u32,
+    pub(super) mode: u32,
+}
+
+/// `scontrol show config` of the slurmctld that answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Running {
+    pub(super) values: BTreeMap<String, String>,
+    /// Clock of slurmctld's host when it answered, and ours, unix seconds.
+    pub(super) clocks: Option<(i64, i64)>,
+}
+
+impl Running {
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.values.get(&key.to_ascii_lowercase()).map(String::as_str)
+    }
+}
+
+/// Everything.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub(super) host: String,
+    pub(super) conf: Result<SlurmConf, String>,
+    /// Entries of PluginDir as slurm.conf of this host has it.
+    pub(super) directories: Vec<Directory>,
+    /// Where the packages put the overlay, and where Slurm's own plugins are.
+    pub(super) home: Directory,
+    pub(super) stock: Option<Directory>,
+    /// Major, minor, micro of the Slurm that this program was built with.
+    pub(super) built_for: (u32, u32, u32),
+    pub(super) slurmctld: Option<Slurmctld>,
+    pub(super) running: Result<Running, String>,
+    pub(super) config_path: PathBuf,
+    pub(super) config: Result<Config, ConfigError>,
+    pub(super) status: Result<Status, Failure>,
+    /// The daemon's registrations and agents; `None` without an answer.
+    pub(super) collectors: Option<CollectorsReport>,
+    pub(super) agents: Option<AgentsReport>,
+    pub(super) plugin_socket: Option<Socket>,
+    pub(super) slurm_uid: Option<u32>,
+    pub(super) munge: Result<(), String>,
+}
+
+impl Facts {
+    /// Looks at this host.
+    pub(super) fn gather(conf: &Path, config: &Path, control: &Path) -> Facts {
+        let conf = SlurmConf::read(conf);
+        let directories = conf.as_ref().map_or_else(|_| Vec::new(), plugin_dirs);
+        let stock = stock_directory().map(|path| directory(&path));
+        let home = match &stock {
+            Some(stock) => stock.path.with_file_name("phalanx").join("slurm"),
+            None => PathBuf::from("/usr/lib/phalanx/slurm"),
+        };
+        let config_path = config.to_path_buf();
+        let config = Config::load(config);
+        let socket = config.as_ref().ok().map(|config| config.link.socket.clone());
+        let slurm_user =
+            conf.as_ref().ok().and_then(|c| c.get("SlurmUser").map(|v| v.0.to_owned()));
+        // With a directory missing Slurm's programs only say that again.
+        let usable = directories.iter().all(|directory| directory.error.is_none());
+        Facts {
+            host: host(),
+            home: directory(&home),
+            stock,
+            built_for: phalanx_ffi::slurm::Slurm::built_for(),
+            slurmctld: slurmctld(conf.as_ref().ok()),
+            running: if usable {
+                running()
+            } else {
+                Err("a directory of PluginDir is missing".into())
+            },
+            status: asked(control, "/v1/status"),
+            collectors: asked(control, "/v1/collectors").ok(),
+            agents: asked(control, "/v1/agents").ok(),
+            plugin_socket: socket.as_deref().and_then(look_at_socket),
+            slurm_uid: user_id(slurm_user.as_deref().unwrap_or("root")),
+            munge: munge(),
+            conf,
+            directories,
+            config_path,
+            config,
+        }
+    }
+
+    /// The value of a setting that counts: slurmctld's, else the file's.
+    pub(super) fn setting(&self, key: &str) -> Option<&str> {
+        let running = self.running.as_ref().ok().and_then(|running| running.get(key));
+        running.or_else(|| self.in_file(key).map(|(value, _)| value))
+    }
+
+    /// The value in slurm.conf and where.
+    pub(super) fn in_file(&self, key: &str) -> Option<(&str, String)> {
+        let conf = self.conf.as_ref().ok()?;
+        conf.get(key).map(|(value, place)| (value, place.to_string()))
+    }
+
+    /// Where to write a setting: its line, else the file.
+    pub(super) fn place(&self, key: &str) -> Option<String> {
+        let file = || self.conf.as_ref().ok().map(|conf| conf.path.display().to_string());
+        self.in_file(key).map(|(_, place)| place).or_else(file)
+    }
+
+    /// Whether this host is to run slurmctld.
+    pub(super) fn is_controller(&self) -> bool {
+        let named =
+            |conf: &SlurmConf| conf.controllers().iter().any(|name| same_host(name, &self.host));
+        self.slurmctld.is_some() || self.conf.as_ref().is_ok_and(named)
+    }
+}
+
+/// Compares host names without their domains.
+pub(super) fn same_host(a: &str, b: &str) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or("").to_ascii_lowercase();
+    short(a) == short(b)
+}
+
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+fn plugin_dirs(conf: &SlurmConf) -> Vec<Directory> {
+    let value = conf.get("PluginDir").map_or("", |(value, _)| value);
+    value.split(':').filter(|entry| !entry.is_empty()).map(|e| directory(Path::new(e))).collect()
+}
+
+fn directory(path: &Path) -> Directory {
+    let error = match std::fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => None,
+        Ok(_) => Some("is no directory".to_owned()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Some("does not exist".to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    Directory { path: path.to_path_buf(), error, plugin: plugin::read(path) }
+}
+
+/// Slurm's own plugins: Debian's places, then those of rpm packages.
+fn stock_directory() -> Option<PathBuf> {
+    let mut places: Vec<PathBuf> = Vec::new();
+    for base in std::fs::read_dir("/usr/lib").into_iter().flatten().flatten() {
+        places.push(base.path().join("slurm-wlm"));
+        places.push(base.path().join("slurm"));
+    }
+    places.sort();
+    places.push("/usr/lib64/slurm".into());
+    places.push("/usr/lib/slurm".into());
+    places.into_iter().find(|place| place.join(plugin::FILE).is_file())
+}
+
+fn slurmctld(conf: Option<&SlurmConf>) -> Option<Slurmctld> {
+    let path = conf.map(|conf| conf.path.clone());
+    let mut found: Vec<Slurmctld> = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let base = entry.path();
+        let comm = std::fs::read_to_string(base.join("comm")).unwrap_or_default();
+        if comm.trim() != "slurmctld" || !serves(&base, path.as_deref()) {
+            continue;
+        }
+        let uid = std::fs::metadata(&base).map_or(0, |meta| meta.uid());
+        let mapped = std::fs::read_to_string(base.join("maps")).ok().map(|maps| overlays(&maps));
+        let socket =
+            variables(&base).map(|all| all.get("PHALANX_PLUGIN_SOCKET").map(PathBuf::from));
+        found.push(Slurmctld { pid, uid, mapped, socket });
+    }
+    // slurmctld forks a helper (slurmscriptd) first; the daemon has the plugin.
+    found.sort_by_key(|one| (one.mapped.as_ref().is_none_or(Vec::is_empty), one.pid));
+    found.into_iter().next()
+}
+
+/// Whether a slurmctld was started for this slurm.conf; also true where that
+/// cannot be told.
+fn serves(base: &Path, conf: Option<&Path>) -> bool {
+    let Some(conf) = conf else { return true };
+    let line = std::fs::read(base.join("cmdline")).unwrap_or_default();
+    let words: Vec<String> =
+        line.split(|b| *b == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    let given =
+        words.iter().position(|word| word == "-f").and_then(|at| words.get(at + 1).cloned());
+    let given = given.or_else(|| variables(base)?.get("SLURM_CONF").cloned());
+    let Some(given) = given else { return conf.starts_with("/etc") };
+    match (std::fs::canonicalize(&given), std::fs::canonicalize(conf)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => Path::new(&given) == conf,
+    }
+}
+
+fn variables(base: &Path) -> Option<BTreeMap<String, String>> {
+    let bytes = std::fs::read(base.join("environ")).ok()?;
+    let pairs = bytes.split(|b| *b == 0).filter_map(|pair| {
+        let pair = String::from_utf8_lossy(pair).into_owned();
+        pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
+    });
+    Some(pairs.collect())
+}
+
+/// The files `select_cons_tres.so` in a process's map, each once, but for
+/// Slurm's own; and whether each was replaced.
+fn overlays(maps: &str) -> Vec<(PathBuf, bool)> {
+    let mut out: Vec<(PathBuf, bool)> = Vec::new();
+    for line in maps.lines() {
+        let Some(at) = line.find('/') else { continue };
+        let (path, deleted) = match line[at..].strip_suffix(" (deleted)") {
+            Some(path) => (path, true),
+            None => (&line[at..], false),
+        };
+        let path = PathBuf::from(path);
+        // A file that was removed cannot be looked into: the one that is not
+        // in a directory of stock's name is taken for the overlay.
+        let stock = |dir: &Path| match plugin::read(dir) {
+            Some(Ok(file)) => !file.overlay,
+            _ => dir.ends_with("slurm-wlm") || dir.ends_with("lib64/slurm"),
+        };
+        if path.file_name().is_some_and(|name| name == plugin::FILE)
+            && path.parent().is_some_and(|dir| !stock(dir))
+            && !out.iter().any(|(known, _)| *known == path)
+        {
+            out.push((path, deleted));
+        }
+    }
+    out
+}
+
+fn running() -> Result<Running, String> {
+    let text = command::output("scontrol", &["show", "config"], b"")?;
+    Ok(parse_running(&text, Timestamp::now().as_second(), &TimeZone::system()))
+}
+
+/// `Key   = value` lines; the first line has slurmctld's clock.
+pub(super) fn parse_running(text: &str, now_s: i64, zone: &TimeZone) -> Running {
+    let mut out = Running::default();
+    for line in text.lines() {
+        if let Some(time) = line.strip_prefix("Configuration data as of ") {
+            let time = time.trim().parse::<DateTime>().ok();
+            let time = time.and_then(|time| zone.to_timestamp(time).ok());
+            out.clocks = time.map(|time| (time.as_second(), now_s));
+        } else if let Some((key, value)) = line.split_once('=') {
+            out.values.insert(key.trim().to_ascii_lowercase(), value.trim().to_owned());
+        }
+    }
+    out
+}
+
+/// What the daemon answers to a reading request.
+fn asked<T: serde::de::DeserializeOwned>(control: &Path, path: &str) -> Result<T, Failure> {
+    Client::new(Masters::local(control.to_path_buf())).get(path)
+}
+
+fn look_at_socket(path: &Path) -> Option<Socket> {
+    let meta = std::fs::metadata(path).ok()?;
+    let (uid, mode) = (meta.uid(), meta.mode() & 0o7777);
+    Some(Socket { is_socket: meta.file_type().is_socket(), uid, mode })
+}
+
+fn user_id(name: &str) -> Option<u32> {
+    if let Ok(number) = name.parse() {
+        return Some(number);
+    }
+    nix::unistd::User::from_name(name).ok().flatten().map(|user| user.uid.as_raw())
+}
+
+/// A credential made and read on this host.
+fn munge() -> Result<(), String> {
+    let credential = command::output("munge", &["-n"], b"")?;
+    command::output("unmunge", &["-o", "/dev/null"], credential.as_bytes()).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn running_configuration() {
+        let text = "Configuration data as of 2026-11-21T12:00:05\n\
+                    SelectType              = select/cons_tres\n\
+                    SchedulerParameters     = bf_interval=2,bf_continue\n\nCgroup Support\n";
+        let noon = "2026-11-21T11:00:00Z".parse::<Timestamp>().unwrap().as_second();
+        let zone = TimeZone::fixed(jiff::tz::offset(1));
+        let running = parse_running(text, noon, &zone);
+        assert_eq!(running.clocks, Some((noon + 5, noon)));
+        assert_eq!(running.get("SelectType"), Some("select/cons_tres"));
+        assert_eq!(running.get("SchedulerParameters"), Some("bf_interval=2,bf_continue"));
+    }
+
+    #[test]
+    fn overlays_of_a_map() {
+        let maps = "7f00-7f01 r-xp 0 fe:00 1 /usr/lib/x/slurm-wlm/select_cons_tres.so\n\
+                    7f02-7f03 r-xp 0 fe:00 2 /opt/o/select_cons_tres.so (deleted)\n\
+                    7f03-7f04 r--p 0 fe:00 2 /opt/o/select_cons_tres.so (deleted)\n\
+                    7f04-7f05 rw-p 0 00:00 0 [heap]\n";
+        assert_eq!(overlays(maps), [(PathBuf::from("/opt/o/select_cons_tres.so"), true)]);
+    }
+
+    #[test]
+    fn hosts() {
+        assert!(same_host("ctl1", "ctl1.example.org") && !same_host("ctl1", "ctl11"));
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Findings and the report of them.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Phalanx does not work, or Slurm's programs stop.
+    Error,
+    /// It works worse than it could, or will stop doing so.
+    Warning,
+    /// Worth knowing.
+    Note,
+    /// Looked at and good.
+    Ok,
+}
+
+impl Level {
+    /// The word in the report.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warning => "warning",
+            Level::Note => "note",
+            Level::Ok => "ok",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub level: Level,
+    /// Which check found it: stable, for scripts.
+    pub check: &'static str,
+    /// What is so.
+    pub what: String,
+    /// What follows from it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// The line to write or the command to run.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub fix: String,
+    /// File and line that the fix belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+}
+
+impl Finding {
+    fn new(level: Level, check: &'static str, what: impl Into<String>) -> Finding {
+        let (why, fix) = (String::new(), String::new());
+        Finding { level, check, what: what.into(), why, fix, place: None }
+    }
+
+    pub fn error(check: &'static str, what: impl Into<String>) -> Finding {
+        Finding::new(Level::Error, check, what)
+    }
+
+    pub fn warning(check: &'static str, what: impl Into<String>) -> Finding {
+        Finding::new(Level::Warning, check, what)
+    }
+
+    pub fn note(check: &'static str, what: impl Into<String>) -> Finding {
+        Finding::new(Level::Note, check, what)
+    }
+
+    pub fn ok(check: &'static str, what: impl Into<String>) -> Finding {
+        Finding::new(Level::Ok, check, what)
+    }
+
+    pub fn why(mut self, why: impl Into<String>) -> Finding {
+        self.why = why.into();
+        self
+    }
+
+    pub fn fix(mut self, fix: impl Into<String>) -> Finding {
+        self.fix = fix.into();
+        self
+    }
+
+    pub fn at(mut self, place: Option<String>) -> Finding {
+        self.place = place;
+        self
+    }
+}
+
+/// All findings, as `--json` prints them.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// This host.
+    pub host: String,
+    /// `controller`, or `other` for hosts that only read slurm.conf.
+    pub role: &'static str,
+    /// The slurm.conf that was read.
+    pub slurm_conf: PathBuf,
+    /// Number of errors.
+    pub errors: usize,
+    /// Number of warnings.
+    pub warnings: usize,
+    /// Worst first.
+    pub findings: Vec<Finding>,
+}

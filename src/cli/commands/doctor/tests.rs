@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Each thing that can be wrong, by itself, on an otherwise healthy controller.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+
+use super::conf::SlurmConf;
+use super::facts::{Directory, Facts, Running, Slurmctld, Socket};
+use super::judge;
+use super::plugin::PluginFile;
+use super::report::{Finding, Level};
+use crate::exit::{Exit, Failure};
+use phalanx_core::collect::{
+    AgentReport, AgentsReport, CollectorReport, CollectorsReport, Registration, State,
+};
+use phalanx_service::api::types::{PluginStatus, SlurmStatus, Status};
+use phalanx_service::config::Config;
+
+const OVERLAY: &str = "/usr/lib/x/phalanx/slurm";
+const STOCK: &str = "/usr/lib/x/slurm-wlm";
+
+fn dir(path: &str, version: &str, overlay: bool) -> Directory {
+    let plugin = PluginFile { version: version.into(), overlay, uid: 0, mode: 0o644 };
+    Directory { path: path.into(), error: None, plugin: Some(Ok(plugin)) }
+}
+
+fn empty(path: &str) -> Directory {
+    Directory { path: path.into(), error: None, plugin: None }
+}
+
+fn conf(more: &str) -> SlurmConf {
+    let text = format!(
+        "SlurmctldHost=ctl1\nSlurmUser=slurm\nPluginDir={OVERLAY}:{STOCK}\nGresTypes=gpu\n\
+         SelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\n\
+         SchedulerParameters=bf_continue\nNodeName=n[1-3]\nPartitionName=gpu Nodes=ALL\n{more}"
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    SlurmConf::read(file.path()).unwrap()
+}
+
+fn running(pairs: &[(&str, &str)]) -> Running {
+    let plugin_dir = format!("{OVERLAY}:{STOCK}");
+    let mut all = vec![
+        ("slurm_version", "22.05.8"),
+        ("plugindir", plugin_dir.as_str()),
+        ("selecttype", "select/cons_tres"),
+        ("selecttypeparameters", "CR_CORE_MEMORY"),
+        ("schedulerparameters", "bf_continue"),
+        ("prioritytype", "priority/multifactor"),
+        ("topologyplugin", "topology/none"),
+    ];
+    all.extend_from_slice(pairs);
+    let values = all.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+    Running { values, clocks: Some((100, 100)) }
+}
+
+fn status() -> Status {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    Status {
+        version: version.clone(),
+        slurm: SlurmStatus { reachable: true, ..SlurmStatus::default() },
+        plugin: PluginStatus {
+            connected: true,
+            synced: true,
+            overlay_version: version,
+            slurm_version: "22.05.8".into(),
+            ..PluginStatus::default()
+        },
+        ..Status::default()
+    }
+}
+
+fn healthy() -> Facts {
+    Facts {
+        host: "ctl1".into(),
+        conf: Ok(conf("")),
+        directories: vec![dir(OVERLAY, "22.05.8", true), dir(STOCK, "22.05.8", false)],
+        home: dir(OVERLAY, "22.05.8", true),
+        stock: Some(dir(STOCK, "22.05.8", false)),
+        built_for: (22, 5, 8),
+        slurmctld: Some(Slurmctld {
+            pid: 7,
+            uid: 64030,
+            mapped: Some(vec![(Path::new(OVERLAY).join("select_cons_tres.so"), false)]),
+            socket: Some(None),
+        }),
+        running: Ok(running(&[])),
+        config_path: "/etc/phalanx/phalanx.toml".into(),
+        config: Ok(Config::default()),
+        status: Ok(status()),
+        collectors: None,
+        agents: None,
+        plugin_socket: Some(Socket { is_socket: true, uid: 64030, mode: 0o660 }),
+        slurm_uid: Some(64030),
+        munge: Ok(()),
+    }
+}
+
+fn findings(facts: &Facts) -> Vec<Finding> {
+    judge(facts, Path::new("/etc/slurm/slurm.conf")).findings
+}
+
+/// The one finding of a check that is not good.
+fn one(facts: &Facts, check: &str, level: Level) -> Finding {
+    let all = findings(facts);
+    let found = all.iter().find(|f| f.check == check && f.level == level);
+    found.unwrap_or_else(|| panic!("no {level:?} of {check} in {all:#?}")).clone()
+}
+
+#[test]
+fn a_healthy_controller_has_no_complaints() {
+    let report = judge(&healthy(), Path::new("/etc/slurm/slurm.conf"));
+    assert_eq!((report.errors, report.warnings, report.role), (0, 0, "controller"), "{report:#?}");
+    let text = super::render::text(&report);
+    assert!(
+        text.starts_with("ctl1 (controller), /etc/slurm/slurm.conf: 0 errors, 0 warnings"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_missing_directory_stops_everything() {
+    let mut facts = healthy();
+    facts.directories[0] =
+        Directory { path: OVERLAY.into(), error: Some("does not exist".into()), plugin: None };
+    let finding = one(&facts, "plugin-dir-exists", Level::Error);
+    assert!(
+        finding.what.contains(OVERLAY) && finding.fix.contains("phalanx-common"),
+        "{finding:?}"
+    );
+    assert!(finding.place.unwrap().ends_with(":3"), "the line of PluginDir");
+}
+
+#[test]
+fn order_of_the_directories() {
+    let mut facts = healthy();
+    facts.directories.reverse();
+    let finding = one(&facts, "plugin-dir-order", Level::Error);
+    assert_eq!(finding.fix, format!("PluginDir={OVERLAY}:{STOCK}"));
+
+    facts.directories = vec![dir(OVERLAY, "22.05.8", true)];
+    let finding = one(&facts, "plugin-dir-stock", Level::Error);
+    assert_eq!(finding.fix, format!("PluginDir={OVERLAY}:{STOCK}"));
+
+    facts.directories = vec![dir(STOCK, "22.05.8", false)];
+    let finding = one(&facts, "plugin-dir", Level::Error);
+    assert!(finding.fix.starts_with(&format!("PluginDir={OVERLAY}:{STOCK}")), "{finding:?}");
+}
+
+#[test]
+fn overlay_of_another_release() {
+    let mut facts = healthy();
+    facts.directories[0] = dir(OVERLAY, "22.05.7", true);
+    facts.slurmctld.as_mut().unwrap().mapped = Some(Vec::new());
+    let finding = one(&facts, "overlay-version", Level::Error);
+    assert!(finding.what.contains("22.05.7") && finding.what.contains("22.05.8"), "{finding:?}");
+    assert!(finding.fix.contains("phalanx-slurm-plugin-22.05.8"), "{finding:?}");
+    // Restarting slurmctld would not help.
+    assert!(!findings(&facts).iter().any(|f| f.check == "overlay-loaded"));
+}
+
+#[test]
+fn no_overlay_at_all() {
+    let mut facts = healthy();
+    facts.directories[0] = empty(OVERLAY);
+    facts.home = empty(OVERLAY);
+    let finding = one(&facts, "overlay", Level::Error);
+    assert!(finding.fix.contains("apt install phalanx-slurm-plugin-22.05.8"), "{finding:?}");
+    // Another host is right to have none.
+    facts.host = "n2".into();
+    facts.slurmctld = None;
+    facts.status = Err(Failure { exit: Exit::Unreachable, message: "none".into() });
+    let report = judge(&facts, Path::new("/x"));
+    assert_eq!((report.errors, report.warnings, report.role), (0, 0, "other"), "{report:#?}");
+}
+
+#[test]
+fn what_slurmctld_has_loaded() {
+    let mut facts = healthy();
+    facts.slurmctld.as_mut().unwrap().mapped = Some(Vec::new());
+    assert!(one(&facts, "overlay-loaded", Level::Error).fix.contains("restart slurmctld"));
+    facts.slurmctld.as_mut().unwrap().mapped = Some(vec![(PathBuf::from("/o/x.so"), true)]);
+    one(&facts, "overlay-loaded", Level::Warning);
+    facts.running = Ok(running(&[("plugindir", STOCK)]));
+    one(&facts, "plugin-dir-in-force", Level::Warning);
+}
+
+#[test]
+fn a_file_that_others_may_write() {
+    let mut facts = healthy();
+    let Some(Ok(file)) = facts.directories[0].plugin.as_mut() else { panic!("no file") };
+    file.mode = 0o666;
+    one(&facts, "overlay-rights", Level::Error);
+}
+
+#[test]
+fn settings_of_slurm() {
+    let cases: [(&str, &str, &str, Level); 9] = [
+        ("selecttype", "select/linear", "select-type", Level::Error),
+        ("selecttypeparameters", "CR_CORE", "select-memory", Level::Warning),
+        ("selecttypeparameters", "CR_CORE_MEMORY,CR_LLN", "select-parameters", Level::Note),
+        ("schedulerparameters", "defer", "bf-continue", Level::Warning),
+        ("schedulerparameters", "bf_continue,max_sched_time=9", "max-sched-time", Level::Warning),
+        ("schedulerparameters", "bf_continue,bf_max_job_test=5", "bf-max-job-test", Level::Note),
+        ("prioritytype", "priority/basic", "priority-type", Level::Note),
+        ("topologyplugin", "topology/tree", "topology", Level::Note),
+        ("slurm_version", "22.05.7", "slurmctld-version", Level::Warning),
+    ];
+    for (key, value, check, level) in cases {
+        let facts = Facts { running: Ok(running(&[(key, value)])), ..healthy() };
+        one(&facts, check, level);
+    }
+    let facts = Facts { running: Ok(running(&[("schedulerparameters", "defer")])), ..healthy() };
+    let finding = one(&facts, "bf-continue", Level::Warning);
+    assert_eq!(finding.fix, "SchedulerParameters=defer,bf_continue");
+    assert!(finding.place.unwrap().ends_with(":7"), "the line to change");
+}
+
+#[test]
+fn the_daemon() {
+    let mut facts = healthy();
+    facts.status = Err(Failure { exit: Exit::Unreachable, message: "no answer".into() });
+    one(&facts, "daemon", Level::Error);
+
+    let with = |change: fn(&mut Status)| {
+        let mut facts = healthy();
+        change(facts.status.as_mut().unwrap());
+        facts
+    };
+    one(&with(|s| s.plugin.connected = false), "plugin", Level::Error);
+    one(&with(|s| s.plugin.synced = false), "plugin", Level::Warning);
+    one(&with(|s| s.plugin.breaker = "open".into()), "breaker", Level::Warning);
+    one(&with(|s| s.plugin.overlay_version = "0".into()), "overlay-build", Level::Warning);
+    one(&with(|s| s.version = "0".into()), "daemon-version", Level::Warning);
+    one(&with(|s| s.slurm.reachable = false), "daemon-slurm", Level::Error);
+    one(&with(|s| s.link.refused = 1), "link-refused", Level::Warning);
+    one(&with(|s| s.history.last_error = Some("full".into())), "history", Level::Warning);
+}
+
+#[test]
+fn sockets() {
+    let mut facts = healthy();
+    facts.plugin_socket = Some(Socket { is_socket: true, uid: 1000, mode: 0o666 });
+    one(&facts, "socket-owner", Level::Error);
+    one(&facts, "socket-mode", Level::Warning);
+    facts.plugin_socket = None;
+    one(&facts, "socket", Level::Error);
+    facts.slurmctld.as_mut().unwrap().socket = Some(Some("/elsewhere.sock".into()));
+    assert!(one(&facts, "socket-path", Level::Error).what.contains("/elsewhere.sock"));
+}
+
+#[test]
+fn configuration_of_the_daemon() {
+    let parse = |text: &str| Config::parse(text, Path::new("/p.toml"));
+    let facts = Facts { config: parse("mode = 1\n"), ..healthy() };
+    one(&facts, "config", Level::Error);
+    let text =
+        "[partition.nope]\nmode = \"off\"\n[balance]\ninitial_weights = { \"gres/tpu\" = 1.0 }\n";
+    let facts = Facts { config: parse(text), ..healthy() };
+    assert!(one(&facts, "config-partition", Level::Warning).what.contains("nope"));
+    assert!(one(&facts, "config-weights", Level::Warning).what.contains("gres/tpu"));
+    let facts = Facts { config: parse("mode = \"shadow\"\n"), ..healthy() };
+    one(&facts, "mode", Level::Note);
+}
+
+#[test]
+fn clocks_munge_and_names() {
+    let skewed = |seconds: i64| {
+        let clocks = Some((1000 + seconds, 1000));
+        Facts { running: Ok(Running { clocks, ..running(&[]) }), ..healthy() }
+    };
+    one(&skewed(2), "clock", Level::Ok);
+    assert!(one(&skewed(-60), "clock", Level::Warning).what.contains("-60 s"));
+    one(&skewed(400), "clock", Level::Error);
+    one(
+        &Facts { running: Err("scontrol: Rewound credential".into()), ..healthy() },
+        "clock",
+        Level::Error,
+    );
+    one(&Facts { munge: Err("munge: no socket".into()), ..healthy() }, "munge", Level::Error);
+    one(&healthy(), "other-hosts", Level::Note);
+    let mut facts = healthy();
+    facts.slurmctld = None;
+    facts.host = "n2.example.org".into();
+    one(&facts, "node-name", Level::Ok);
+    facts.host = "login".into();
+    one(&facts, "node-name", Level::Note);
+}
+
+#[test]
+fn other_slurm_and_backup() {
+    one(&Facts { built_for: (24, 11, 5), ..healthy() }, "libslurm", Level::Error);
+    let facts = Facts { conf: Ok(conf("SlurmctldHost=ctl2\n")), ..healthy() };
+    assert!(one(&facts, "backup", Level::Note).what.contains("ctl1, ctl2"));
+    let facts = Facts { conf: Err("/etc/slurm/slurm.conf: none".into()), ..healthy() };
+    one(&facts, "slurm-conf", Level::Error);
+}
+
+fn collectors(all: &[(&str, &str, State)]) -> Option<CollectorsReport> {
+    let report = |&(name, nodes, state): &(&str, &str, State)| CollectorReport {
+        registration: Registration {
+            name: name.into(),
+            nodes: nodes.into(),
+            enabled: true,
+            ..Registration::default()
+        },
+        state,
+        last_error: (state == State::Failing).then(|| "exit status 3".into()),
+        ..CollectorReport::default()
+    };
+    Some(CollectorsReport { generation: 1, collectors: all.iter().map(report).collect() })
+}
+
+fn agents(names: &[&str]) -> Option<AgentsReport> {
+    let agent = |name: &&str| AgentReport {
+        node: (*name).into(),
+        connected: true,
+        ..AgentReport::default()
+    };
+    Some(AgentsReport { agents: names.iter().map(agent).collect() })
+}
+
+#[test]
+fn names_of_the_data_service() {
+    let facts = Facts {
+        collectors: collectors(&[
+            ("free", "all", State::Running),
+            ("m", "@master", State::Running),
+        ]),
+        agents: agents(&["@master", "n1", "n2", "n3"]),
+        ..healthy()
+    };
+    one(&facts, "collector", Level::Ok);
+    let facts = Facts { agents: agents(&["@master", "n1", "node3.example.org"]), ..facts };
+    assert!(one(&facts, "agent-node", Level::Warning).what.contains("node3.example.org"));
+    assert!(one(&facts, "agent", Level::Warning).what.contains("2 of 3 nodes: n2, n3"));
+    let facts = Facts {
+        collectors: collectors(&[("x", "n[2-4]", State::Failing)]),
+        agents: agents(&["n2", "n3"]),
+        ..healthy()
+    };
+    assert!(one(&facts, "collector-nodes", Level::Warning).what.contains("run on n4, no node"));
+    assert!(one(&facts, "collector", Level::Warning).what.contains("exit status 3"));
+    assert!(!findings(&facts).iter().any(|f| f.check == "agent"), "n4 is no node");
+    // Without a daemon the file is looked at.
+    let text = "[collector.x]\ncmd = \"builtin:load1\"\nnodes = \"m1\"\n";
+    let facts = Facts { config: Config::parse(text, Path::new("/p.toml")), ..healthy() };
+    let finding = one(&facts, "collector-nodes", Level::Warning);
+    assert!(finding.fix.contains("[collector.x] nodes") && finding.place.is_some(), "{finding:?}");
+}
+
+#[test]
+fn names_of_hdfs() {
+    let with = |rule: &str| {
+        let text = format!("[hdfs]\nhost_map = [\"{rule}\"]\n");
+        Facts { config: Config::parse(&text, Path::new("/p.toml")), ..healthy() }
+    };
+    let good = with("dn[1-3].x n[1-3]");
+    assert!(!findings(&good).iter().any(|f| f.check == "hdfs-nodes"));
+    let finding = one(&with("dn[1-3].x n[2-4]"), "hdfs-nodes", Level::Warning);
+    assert!(finding.what.contains("names n4,") && finding.fix.contains("hdfs check"));
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The text of `phalanx explain`.
+
+use std::collections::BTreeSet;
+
+use crate::text::units::{amount, fraction, fraction_or_dash, time};
+use crate::text::{
+    Left, Right, Side, clean, clean_or_dash, facts, heading, lines, preference, table,
+};
+use phalanx_service::api::order::JobOrder;
+use phalanx_service::api::types::{
+    DecisionReport, ExpectedReport, Explain, PendingReport, Placed, ScoredNode,
+};
+
+/// The whole report.
+pub fn text(report: &Explain) -> String {
+    let mut out = String::new();
+    heading(&mut out, &format!("Job {}: {}", clean(&report.label), clean(&report.state)));
+    let mut list =
+        vec![("Partition", format!("{} (mode {})", clean(&report.partition), clean(&report.mode)))];
+    if let Some(user) = report.user_id {
+        list.push(("User id", user.to_string()));
+    }
+    for (index, (resource, asked)) in report.request.iter().enumerate() {
+        let name = if index == 0 { "Asks for" } else { "" };
+        list.push((name, format!("{}: {}", clean(resource), clean(asked))));
+    }
+    if let Some(expected) = &report.expected {
+        list.push(("Expected to run", runtime(expected)));
+    }
+    facts(&mut out, &list);
+    if let Some(input) = &report.input {
+        facts(&mut out, &preference::input(input));
+    }
+    if let Some(pending) = &report.pending {
+        waiting(&mut out, pending);
+    }
+    if let Some(order) = &report.order {
+        place(&mut out, order);
+    }
+    if let Some(placed) = &report.placed {
+        running(&mut out, placed);
+    }
+    asks(&mut out, report);
+    out
+}
+
+/// `12 min (from 7 runs of the user; limit 1 h), until 2026-11-21 10:00:00`
+fn runtime(expected: &ExpectedReport) -> String {
+    let limit = expected.limit_s.map_or("none".to_owned(), span);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a job's seconds
+    let mean = span(expected.runtime_s.max(0.0).round() as u64);
+    let mut text = format!("{mean} (from {:.0} runs of the user; limit {limit})", expected.runs);
+    if let Some(end_ms) = expected.end_ms {
+        text.push_str(&format!(", until {}", time(end_ms)));
+    }
+    if !expected.used_for.is_empty() {
+        text.push_str(&format!("; decides {}", expected.used_for.join(", ")));
+    }
+    text
+}
+
+/// Whole units that a person would say.
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", (seconds + 30) / 60),
+        7_200..172_800 => format!("{:.1} h", as_hours(seconds)),
+        _ => format!("{:.1} d", as_hours(seconds) / 24.0),
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // a job's seconds
+fn as_hours(seconds: u64) -> f64 {
+    seconds as f64 / 3600.0
+}
+
+fn waiting(out: &mut String, pending: &PendingReport) {
+    heading(out, &format!("Why it waits: {}", clean(&pending.summary)));
+    let position = pending
+        .queue_position
+        .map_or_else(|| "unknown".to_owned(), |position| position.to_string());
+    facts(
+        out,
+        &[
+            ("Slurm's reason", clean(&pending.slurm_reason)),
+            ("Place in the queue", position),
+            ("Nodes needed", pending.nodes_needed.to_string()),
+            (
+                "Nodes with room now",
+                format!("{} of {} eligible", pending.fits_now, pending.eligible),
+            ),
+        ],
+    );
+    if let Some(start_ms) = pending.expected_start_ms {
+        facts(out, &[("Enough expected free", time(start_ms))]);
+    }
+    if let Some(preferred) = &pending.preference {
+        preference::whole(out, preferred);
+    }
+    if let Some(note) = &pending.note {
+        facts(out, &preference::facts_of_note(note));
+        preference::tasks(out, note);
+    }
+    let mut rows = table(&[("Filter", Left), ("Asked", Left), ("Removed", Right), ("Left", Right)]);
+    let mut left = pending.nodes_total;
+    rows.add_row(["all nodes".to_owned(), "-".to_owned(), "-".to_owned(), left.to_string()]);
+    for filter in &pending.filters {
+        left = left.saturating_sub(filter.removed);
+        rows.add_row([
+            clean(&filter.filter),
+            clean(&filter.asked),
+            filter.removed.to_string(),
+            left.to_string(),
+        ]);
+    }
+    out.push('\n');
+    out.push_str(&lines(&rows));
+    if pending.blockers.is_empty() {
+        return;
+    }
+    let mut rows =
+        table(&[("Lacking resource", Left), ("Eligible nodes", Right), ("Least missing", Right)]);
+    for blocker in &pending.blockers {
+        rows.add_row([
+            clean(&blocker.dimension),
+            blocker.nodes_lacking.to_string(),
+            amount(blocker.least_missing),
+        ]);
+    }
+    out.push('\n');
+    out.push_str(&lines(&rows));
+}
+
+fn place(out: &mut String, order: &JobOrder) {
+    heading(out, "Place in the order of starts");
+    let rank = order.rank.map_or_else(|| "not wished".to_owned(), |rank| (rank + 1).to_string());
+    let mut list = vec![
+        ("Rank", rank),
+        ("Priority", format!("{}, {:+} of it ours", order.priority, order.delta_now)),
+        ("Delta", format!("{:+}, in front of {} jobs", order.delta, order.passes)),
+    ];
+    let mut overtaken = format!("{} times", order.overtaken);
+    if let Some(since) = order.overtaken_since_s {
+        overtaken.push_str(&format!(", first {}", time(since.saturating_mul(1000))));
+    }
+    list.push(("Overtaken", overtaken));
+    if let Some(stop) = &order.stop {
+        let behind = order.stop_job.map_or_else(String::new, |job| format!("behind {job}: "));
+        list.push(("Not further in front", format!("{behind}{}", clean(stop))));
+    }
+    facts(out, &list);
+}
+
+fn running(out: &mut String, placed: &Placed) {
+    let by = match (&placed.reason, placed.by_phalanx) {
+        (_, true) => "as Phalanx decided".to_owned(),
+        (Some(reason), false) => format!("by Slurm itself: {}", clean(reason)),
+        (None, false) => "by Slurm itself".to_owned(),
+    };
+    heading(out, &format!("Placed on {}, {by}", clean(&placed.nodes)));
+    facts(out, &[("Started", time(placed.start_ms))]);
+    if let Some(made) = &placed.decision {
+        decision(out, made);
+    }
+}
+
+fn decision(out: &mut String, made: &DecisionReport) {
+    heading(out, &format!("Decision {}: {}", made.id, clean(&made.nodes)));
+    let weights: Vec<String> = made
+        .dimensions
+        .iter()
+        .zip(&made.weights)
+        .map(|(name, weight)| format!("{} {}", clean(name), fraction(*weight)))
+        .collect();
+    facts(
+        out,
+        &[
+            ("Made", time(made.time_ms)),
+            (
+                "Method",
+                format!(
+                    "{} ({}), branch {}, utilisation {}, configuration generation {}",
+                    clean(&made.method),
+                    clean(&made.method_mode),
+                    clean(&made.branch),
+                    fraction(made.utilization),
+                    made.generation
+                ),
+            ),
+            ("Candidates", made.candidates.to_string()),
+            ("Weights", clean(&weights.join(", "))),
+            ("Margin", fraction_or_dash(made.margin)),
+        ],
+    );
+    if let Some(preferred) = &made.preference {
+        preference::whole(out, preferred);
+    }
+    out.push('\n');
+    scores(out, &made.chosen, made.runner_up.as_ref());
+}
+
+/// Chosen nodes and the runner-up, with one column for each term.
+fn scores(out: &mut String, chosen: &[ScoredNode], runner_up: Option<&ScoredNode>) {
+    let terms: BTreeSet<&String> =
+        chosen.iter().chain(runner_up).flat_map(|node| node.terms.keys()).collect();
+    let mut columns: Vec<(String, Side)> = vec![
+        ("Node".to_owned(), Left),
+        ("Role".to_owned(), Left),
+        ("Dispersion before".to_owned(), Right),
+        ("after".to_owned(), Right),
+        ("Score".to_owned(), Right),
+    ];
+    for (index, term) in terms.iter().enumerate() {
+        columns.push((format!("{} {term}", if index == 0 { "=" } else { "+" }), Right));
+    }
+    let mut rows = table(&columns);
+    let all = chosen.iter().map(|node| (node, "chosen"));
+    for (node, role) in all.chain(runner_up.map(|node| (node, "runner-up"))) {
+        let mut row = vec![
+            clean(&node.node),
+            role.to_owned(),
+            fraction(node.dispersion_before),
+            fraction(node.dispersion_after),
+            fraction(node.score),
+        ];
+        row.extend(terms.iter().map(|term| fraction_or_dash(node.terms.get(*term).copied())));
+        rows.add_row(row);
+    }
+    out.push_str(&lines(&rows));
+}
+
+fn asks(out: &mut String, report: &Explain) {
+    if report.asks.is_empty() {
+        out.push_str("\nSlurm has not asked about this job, or the history has no record of it.\n");
+        return;
+    }
+    heading(out, "Slurm's latest questions");
+    let mut rows = table(&[
+        ("Time", Left),
+        ("Call", Left),
+        ("Answer", Left),
+        ("Reason", Left),
+        ("Nodes", Left),
+        ("Preference", Left),
+    ]);
+    for ask in &report.asks {
+        rows.add_row([
+            time(ask.time_ms),
+            clean(&ask.mode),
+            clean(&ask.verdict),
+            clean_or_dash(ask.reason.as_deref()),
+            clean(&ask.nodes),
+            ask.preference.as_ref().map_or_else(|| "-".to_owned(), preference::became),
+        ]);
+    }
+    out.push_str(&lines(&rows));
+}

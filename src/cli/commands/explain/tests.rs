@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The texts of `phalanx explain`, from fixed reports.
+#![allow(clippy::unwrap_used)]
+
+use super::{job_id, render};
+use crate::exit::Exit;
+use crate::text::tests::{assert_text, gang_note, map, preference_report};
+use phalanx_service::api::order::JobOrder;
+use phalanx_service::api::types::*;
+
+#[test]
+fn explain_texts() {
+    assert_text(&render::text(&pending_report()), include_str!("snapshots/pending.txt"));
+    assert_text(&render::text(&placed_report()), include_str!("snapshots/placed.txt"));
+}
+
+#[test]
+fn jobs() {
+    for good in ["1", "4294967295", "120_7", "130+1", "120_7+0"] {
+        assert_eq!(job_id(good).unwrap(), good);
+    }
+    for bad in ["", "x", "-1", "+1", "1+", "_1", "1_", "1_[2-3]", "1.0", "4294967296", "1/2"] {
+        let failure = job_id(bad).unwrap_err();
+        assert_eq!(failure.exit, Exit::Usage, "{bad}");
+    }
+}
+
+fn pending_report() -> Explain {
+    Explain {
+        job_id: 123,
+        label: "120_7".into(),
+        state: "PENDING".into(),
+        user_id: Some(1000),
+        partition: "gpu".into(),
+        mode: "enforce".into(),
+        request: map(&[("cpu", "8 per node".to_owned()), ("gres/gpu", "2 per node".to_owned())]),
+        pending: Some(PendingReport {
+            expected_start_ms: None,
+            slurm_reason: "Resources".into(),
+            queue_position: Some(2),
+            nodes_total: 16,
+            filters: vec![
+                FilterReport { filter: "partition".into(), removed: 10, asked: "gpu".into() },
+                FilterReport { filter: "state".into(), removed: 1, ..FilterReport::default() },
+            ],
+            eligible: 5,
+            fits_now: 0,
+            nodes_needed: 1,
+            blockers: vec![BlockerReport {
+                dimension: "gres/gpu".into(),
+                nodes_lacking: 5,
+                least_missing: 1.0,
+            }],
+            preference: None,
+            steer: None,
+            note: Some(gang_note(None)),
+            summary: "every eligible node lacks gres/gpu".into(),
+        }),
+        order: Some(JobOrder {
+            rank: Some(2),
+            delta: 31,
+            delta_now: 30,
+            priority: 530,
+            passes: 2,
+            overtaken: 1,
+            overtaken_since_s: Some(0),
+            stop: Some("its QOS is another and not lower".into()),
+            stop_job: Some(99),
+        }),
+        asks: vec![AskReport {
+            time_ms: 0,
+            mode: "run_now".into(),
+            verdict: "no-opinion".into(),
+            reason: Some("no-fit".into()),
+            nodes: String::new(),
+            preference: None,
+            steer: None,
+        }],
+        ..Explain::default()
+    }
+}
+
+fn placed_report() -> Explain {
+    let scored = |node: &str, before: f64, after: f64, terms: &[(&str, f64)]| ScoredNode {
+        node: node.into(),
+        dispersion_before: before,
+        dispersion_after: after,
+        score: terms.iter().map(|(_, value)| value).sum(),
+        terms: map(terms),
+    };
+    Explain {
+        job_id: 9,
+        label: "9".into(),
+        state: "RUNNING".into(),
+        partition: "main".into(),
+        mode: "enforce".into(),
+        placed: Some(Placed {
+            nodes: "gpu[1-2]".into(),
+            by_phalanx: true,
+            reason: None,
+            start_ms: 0,
+            decision: Some(DecisionReport {
+                preference: Some(preference_report()),
+                steer: None,
+                id: 77,
+                time_ms: 0,
+                method: "balance".into(),
+                method_mode: "best".into(),
+                generation: 3,
+                nodes: "gpu[1-2]".into(),
+                candidates: 14,
+                branch: "best".into(),
+                utilization: 0.25,
+                dimensions: vec!["cpu".into(), "mem".into()],
+                weights: vec![0.75, 0.25],
+                chosen: vec![
+                    scored("gpu1", 0.1, 0.2, &[("dispersion", 0.2), ("packing", -0.05)]),
+                    scored("gpu2", 0.1, 0.25, &[("dispersion", 0.25), ("packing", -0.05)]),
+                ],
+                runner_up: Some(scored("gpu3", 0.0, 0.3, &[("dispersion", 0.3)])),
+                margin: Some(0.1),
+            }),
+        }),
+        ..Explain::default()
+    }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx hdfs ls`, `phalanx hdfs check`: need no daemon. They read as the user who calls.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Subcommand;
+use serde::Serialize;
+
+use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::global::Global;
+use crate::hdfs::{self, Access};
+use crate::outcome::Outcome;
+use crate::text::{Left, Right, clean, lines, table};
+use phalanx_core::blocks::Located;
+use phalanx_service::hdfs::DataNodeReport;
+
+/// Look into the HDFS of the site
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Directory of core-site.xml and hdfs-site.xml, may be repeated
+    /// [default: $HADOOP_CONF_DIR, else hdfs.conf_dirs of --config or
+    /// /etc/phalanx/phalanx.toml]
+    #[arg(long, global = true, value_name = "DIR")]
+    conf_dir: Vec<PathBuf>,
+    /// Names of DataNodes and the nodes they are: two hostlists with a space between, may be
+    /// repeated, e.g. 'dn[01-99].hdfs.example node[01-99]'; before hdfs.host_map
+    #[arg(long, global = true, value_name = "RULE")]
+    map: Vec<String>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show every DataNode with the Slurm node it is, or UNMAPPED
+    #[command(after_help = EXIT_CODES)]
+    Check {
+        /// File system: hdfs://host:port/ or hdfs://nameservice/ [default: fs.defaultFS]
+        #[arg(value_name = "URI", default_value = "/")]
+        uri: String,
+    },
+    /// Show the blocks of an input by node
+    #[command(after_help = EXIT_CODES)]
+    Ls {
+        /// File, directory or pattern: /data/in, hdfs://nn:8020/data/*.csv, webhdfs://...
+        #[arg(value_name = "URI")]
+        uri: String,
+        /// Directories within the directory too
+        #[arg(long)]
+        recursive: bool,
+        /// With --json: every block of every file too
+        #[arg(long)]
+        blocks: bool,
+    },
+}
+
+#[derive(Serialize)]
+struct CheckReport {
+    file_system: String,
+    unmapped: usize,
+    datanodes: Vec<CheckRow>,
+}
+
+#[derive(Serialize)]
+struct CheckRow {
+    host: String,
+    address: String,
+    rack: String,
+    state: &'static str,
+    node: Option<String>,
+}
+
+#[derive(Serialize)]
+struct LsReport {
+    uri: String,
+    files: usize,
+    bytes: u64,
+    blocks: usize,
+    unreadable_blocks: usize,
+    took_ms: u64,
+    warnings: Vec<String>,
+    nodes: Vec<LsRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    located: Option<Located>,
+}
+
+#[derive(Clone, Default, Serialize)]
+struct LsRow {
+    host: String,
+    node: Option<String>,
+    blocks: u64,
+    bytes: u64,
+}
+
+impl Args {
+    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        let mut access = Access::open(global, &self.conf_dir, &self.map)?;
+        let mut outcome = match &self.command {
+            Command::Check { uri } => check(global, &mut access, uri)?,
+            Command::Ls { uri, recursive, blocks } => {
+                let started = Instant::now();
+                let located = access.locate(uri, *recursive, "phalanx hdfs ls")?;
+                let mut report = ls(uri, &located, &access);
+                report.took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+                report.located = blocks.then_some(located);
+                global.show(&report, ls_text)?
+            }
+        };
+        if let (Some(error), false) = (access.no_nodes(), global.json) {
+            outcome.text.push_str(&format!("Slurm's nodes are not known: {error}\n"));
+        }
+        Ok(outcome)
+    }
+}
+
+fn check(global: &Global, access: &mut Access, uri: &str) -> Result<Outcome, Failure> {
+    let mut found = access.hdfs.datanodes(uri, &access.user).map_err(hdfs::failure)?;
+    found.sort_by(|a, b| a.datanode.cmp(&b.datanode));
+    let row = |report: &DataNodeReport| CheckRow {
+        host: report.datanode.host.clone(),
+        address: format!("{}:{}", report.datanode.ip, report.datanode.port),
+        rack: report.datanode.rack.clone(),
+        state: report.state,
+        node: access.node(&report.datanode),
+    };
+    let datanodes: Vec<CheckRow> = found.iter().map(row).collect();
+    let unmapped = datanodes.iter().filter(|row| row.node.is_none()).count();
+    let report = CheckReport { file_system: uri.to_owned(), unmapped, datanodes };
+    let exit = if unmapped > 0 { Exit::Negative } else { Exit::Ok };
+    Ok(global.show(&report, check_text)?.ends_with(exit))
+}
+
+fn check_text(report: &CheckReport) -> String {
+    let mut rows = table(&[
+        ("DataNode", Left),
+        ("Address", Left),
+        ("Rack", Left),
+        ("State", Left),
+        ("Node", Left),
+    ]);
+    for row in &report.datanodes {
+        let node = row.node.as_deref().unwrap_or("UNMAPPED");
+        rows.add_row([
+            clean(&row.host),
+            clean(&row.address),
+            clean(&row.rack),
+            row.state.into(),
+            clean(node),
+        ]);
+    }
+    let (all, bad) = (report.datanodes.len(), report.unmapped);
+    format!("{}{all} DataNodes, {bad} UNMAPPED\n", lines(&rows))
+}
+
+fn ls(uri: &str, located: &Located, access: &Access) -> LsReport {
+    let mut rows: Vec<LsRow> = Vec::new();
+    for datanode in &located.datanodes {
+        let node = access.node(datanode);
+        rows.push(LsRow { host: datanode.host.clone(), node, ..LsRow::default() });
+    }
+    let blocks = || located.files.iter().flat_map(|file| &file.blocks);
+    for replica in blocks().flat_map(|block| &block.replicas) {
+        let at = usize::try_from(replica.datanode).unwrap_or(usize::MAX);
+        if let Some(row) = rows.get_mut(at) {
+            row.blocks += 1;
+            row.bytes += replica.bytes;
+        }
+    }
+    rows.sort_by(|a, b| a.host.cmp(&b.host));
+    LsReport {
+        uri: uri.to_owned(),
+        files: located.files.len(),
+        bytes: located.length(),
+        blocks: located.blocks(),
+        unreadable_blocks: blocks().filter(|block| block.corrupt).count(),
+        took_ms: 0,
+        warnings: located.warnings.clone(),
+        nodes: rows,
+        located: None,
+    }
+}
+
+fn ls_text(report: &LsReport) -> String {
+    let mut rows =
+        table(&[("DataNode", Left), ("Node", Left), ("Replicas", Right), ("Bytes", Right)]);
+    for row in &report.nodes {
+        let node = row.node.as_deref().unwrap_or("UNMAPPED");
+        rows.add_row([
+            clean(&row.host),
+            clean(node),
+            row.blocks.to_string(),
+            row.bytes.to_string(),
+        ]);
+    }
+    let mut text = format!(
+        "{}: {} files, {} bytes, {} blocks\n",
+        clean(&report.uri),
+        report.files,
+        report.bytes,
+        report.blocks
+    );
+    text.push_str(&lines(&rows));
+    for warning in &report.warnings {
+        text.push_str(&format!("warning: {}\n", clean(warning)));
+    }
+    text
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx history import`: from sacct's text to runs of the history.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::BufReader;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+
+use jiff::tz::TimeZone;
+use nix::unistd::Uid;
+use serde::Serialize;
+
+use crate::client::{Client, Masters, Method};
+use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::global::Global;
+use crate::outcome::Outcome;
+use crate::time::since_ms;
+use phalanx_core::comment;
+use phalanx_core::limits::IMPORT_RUNS_MAX;
+use phalanx_core::run::Run;
+use phalanx_core::trace::sacct::{self, Row};
+use phalanx_methods::learn::{JobTraits, class_of};
+use phalanx_service::api::types::ImportReport;
+use phalanx_service::config::{self, Config};
+use phalanx_service::history::{History, Limits};
+use phalanx_service::source;
+use phalanx_sim::input;
+
+/// Add what sacct knows: its output, or with --sacct the accounting of this cluster
+///
+/// The text is that of `sacct --parsable2` or `--parsable`, with its header, plain or
+/// compressed (gzip, Zstandard); JobID, State, Start and End or Elapsed are needed, JobName,
+/// User, Account, NodeList and ReqTRES wanted. Times are of this machine's time zone. A run
+/// that is known already counts once. While phalanxd runs, it takes the runs in (root,
+/// SlurmUser and the users of [control] allowed_uids may do this); else they are written to
+/// the file of its configuration.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Args {
+    /// Text of sacct; - for standard input
+    #[arg(value_name = "FILE", required_unless_present = "sacct", conflicts_with = "sacct")]
+    file: Option<PathBuf>,
+    /// Run sacct, for all users
+    #[arg(long)]
+    sacct: bool,
+    /// With --sacct: begin of the period
+    #[arg(long, value_name = "TIME", default_value = "30d")]
+    since: String,
+}
+
+/// Lines that cannot be read and are shown.
+const BAD_SHOWN: usize = 10;
+/// Columns that are asked for.
+const FORMAT: &str = "JobID,JobIDRaw,Cluster,User,Account,JobName,Partition,QOS,Submit,Start,End,\
+     ElapsedRaw,State,ExitCode,NodeList,NCPUS,ReqTRES,AllocTRES,TimelimitRaw,ConsumedEnergyRaw,\
+     Comment,AdminComment";
+
+/// What became of the text.
+#[derive(Debug, Default, Serialize)]
+struct Summary {
+    /// Jobs that were read.
+    jobs: u64,
+    /// Runs not known before.
+    new: u64,
+    /// Known ones whose energy or work is known now.
+    filled: u64,
+    /// Known ones.
+    known: u64,
+    /// Jobs left out, by reason.
+    skipped: BTreeMap<&'static str, u64>,
+    /// Lines of steps, which belong to jobs.
+    steps: u64,
+    /// Lines that could not be read.
+    bad_lines: u64,
+    /// The first of them.
+    bad: Vec<String>,
+    /// Where the runs went: `phalanxd`, or the file.
+    into: String,
+}
+
+/// Where runs go.
+enum Sink {
+    Daemon(Client),
+    File(Box<(History, Config)>),
+}
+
+impl Sink {
+    fn open(global: &Global) -> Result<Sink, Failure> {
+        let socket = global.control_socket()?;
+        let client = Client::new(Masters::local(socket.clone()));
+        if client.is_listening() {
+            return Ok(Sink::Daemon(client));
+        }
+        let path = global.config.as_deref().unwrap_or(Path::new(config::DEFAULT_PATH));
+        let config = match Config::load(path) {
+            Ok(config) => config,
+            Err(error) => {
+                let message = format!(
+                    "phalanxd does not listen at {}, and the history's file is not known: {error}",
+                    socket.display()
+                );
+                return Err(Failure::new(Exit::Unreachable, message));
+            }
+        };
+        let kept = &config.history;
+        let limits = Limits {
+            retention_days: kept.retention_days,
+            runs_days: kept.runs_days,
+            max_mb: kept.max_mb,
+        };
+        give_to_directory(&kept.path)
+            .map_err(|e| Failure::new(Exit::Negative, format!("{}: {e}", kept.path.display())))?;
+        let history = History::open(&kept.path, limits)
+            .map_err(|error| Failure::new(Exit::Negative, error.to_string()))?;
+        Ok(Sink::File(Box::new((history, config))))
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Sink::Daemon(_) => "phalanxd".to_owned(),
+            Sink::File(file) => file.0.path().display().to_string(),
+        }
+    }
+
+    fn take(&mut self, runs: &mut Vec<Run>) -> Result<ImportReport, Failure> {
+        let runs = std::mem::take(runs);
+        match self {
+            Sink::Daemon(client) => {
+                let reply = client.ask(Method::Post, "/v1/history/import", Some(&runs))?;
+                client.parse(reply.expect_success()?)
+            }
+            Sink::File(file) => {
+                let (history, config) = &mut **file;
+                let named = runs.into_iter().map(|mut run| {
+                    run.class = class_of(&JobTraits::of_run(&run), &config.learn.class_by);
+                    run
+                });
+                let done = history
+                    .import(&named.collect::<Vec<_>>())
+                    .map_err(|error| Failure::new(Exit::Negative, error.to_string()))?;
+                Ok(ImportReport { new: done.new, filled: done.filled, known: done.known })
+            }
+        }
+    }
+}
+
+/// Makes the file, if it is missing, and gives it to the owner of its directory: root imports,
+/// and the daemon of another user is to go on with it.
+fn give_to_directory(path: &Path) -> std::io::Result<()> {
+    let Some(Ok(directory)) = path.parent().map(std::fs::metadata) else { return Ok(()) };
+    if path.exists() || !Uid::effective().is_root() {
+        return Ok(());
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o640).open(path)?;
+    std::os::unix::fs::chown(path, Some(directory.uid()), Some(directory.gid()))
+}
+
+impl Args {
+    /// # Errors
+    /// Text without header, a text or file that cannot be read, sacct that fails, a history that
+    /// cannot be written.
+    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        let since_ms = self.file.is_none().then(|| since_ms(&self.since)).transpose()?;
+        let mut sink = Sink::open(global)?;
+        let mut summary = Summary { into: sink.name(), ..Summary::default() };
+        match (&self.file, since_ms) {
+            (None, Some(since_ms)) => {
+                let mut child = sacct(since_ms)?;
+                let out = child.stdout.take();
+                let out = out.ok_or_else(|| Failure::usage("sacct: no output"))?;
+                let out = BufReader::new(out);
+                let fed = feed(out, "sacct", &TimeZone::UTC, &mut sink, &mut summary);
+                ended(child)?;
+                fed?;
+            }
+            (Some(path), _) if path.as_os_str() != "-" => {
+                let reader = input::open(path).map_err(|e| Failure::usage(e.to_string()))?;
+                let name = path.display().to_string();
+                feed(reader, &name, &TimeZone::system(), &mut sink, &mut summary)?;
+            }
+            _ => {
+                let reader = input::decode(std::io::stdin())
+                    .map_err(|error| Failure::usage(format!("standard input: {error}")))?;
+                feed(reader, "standard input", &TimeZone::system(), &mut sink, &mut summary)?;
+            }
+        }
+        global.show(&summary, text)
+    }
+}
+
+/// Starts the site's sacct.
+fn sacct(since_ms: i64) -> Result<Child, Failure> {
+    source::sacct::command(FORMAT, since_ms, None)
+        .spawn()
+        .map_err(|error| Failure::usage(format!("cannot run sacct: {error}")))
+}
+
+fn ended(child: Child) -> Result<(), Failure> {
+    let done = child
+        .wait_with_output()
+        .map_err(|error| Failure::new(Exit::Negative, format!("sacct: {error}")))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing");
+    Err(Failure::new(Exit::Negative, format!("sacct failed ({}): {line}", done.status)))
+}
+
+/// Reads a text to its end and hands its runs over.
+fn feed(
+    reader: impl std::io::BufRead,
+    name: &str,
+    zone: &TimeZone,
+    sink: &mut Sink,
+    summary: &mut Summary,
+) -> Result<(), Failure> {
+    let mut waiting = Vec::new();
+    let mut failed = None;
+    let mut bad = Vec::new();
+    let mut bad_lines = 0_u64;
+    let read = sacct::read(
+        reader,
+        zone,
+        |_, row| {
+            summary.jobs += 1;
+            if failed.is_some() {
+                return;
+            }
+            match run_of(row) {
+                Ok(run) => waiting.push(run),
+                Err(why) => *summary.skipped.entry(why).or_insert(0) += 1,
+            }
+            if waiting.len() == IMPORT_RUNS_MAX {
+                failed = hand_over(sink, &mut waiting, summary).err();
+            }
+        },
+        |line, what| {
+            bad_lines += 1;
+            if bad.len() < BAD_SHOWN {
+                bad.push(format!("{name}: line {line}: {what}"));
+            }
+        },
+    );
+    summary.bad_lines += bad_lines;
+    summary.bad.extend(bad);
+    if let Some(failure) = failed {
+        return Err(failure);
+    }
+    // What was read before the input broke is kept; importing again counts it once.
+    if !waiting.is_empty() {
+        hand_over(sink, &mut waiting, summary)?;
+    }
+    let steps = read.map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+    summary.steps += steps;
+    Ok(())
+}
+
+fn hand_over(sink: &mut Sink, runs: &mut Vec<Run>, summary: &mut Summary) -> Result<(), Failure> {
+    let done = sink.take(runs)?;
+    summary.new += done.new;
+    summary.filled += done.filled;
+    summary.known += done.known;
+    Ok(())
+}
+
+/// The run that a job of the accounting is, or why it is none.
+fn run_of(row: Row) -> Result<Run, &'static str> {
+    if !row.is_ended() {
+        return Err("not ended");
+    }
+    let (Some(start_s), Some(end_s)) = (row.start_s, row.end_s) else {
+        return Err("never started");
+    };
+    if row.nodes.is_empty() {
+        return Err("without nodes");
+    }
+    let of = |key| {
+        let found = comment::token(&row.comment, key);
+        found.or_else(|| comment::token(&row.admin_comment, key)).map(str::to_owned)
+    };
+    let work = comment::work_units(&row.admin_comment);
+    Ok(Run {
+        declared: of("class"),
+        work: work.or_else(|| comment::work_units(&row.comment)),
+        job: row.job,
+        job_id: row.job_id,
+        array_job_id: row.array.map(|(id, _)| id),
+        array_task_id: row.array.map(|(_, task)| task),
+        het_job_id: row.het_job_id,
+        user: row.user,
+        account: row.account,
+        name: row.name,
+        partition: row.partition,
+        qos: row.qos,
+        nodes: row.nodes,
+        node_count: row.node_count,
+        submit_s: row.submit_s.unwrap_or(0),
+        start_s,
+        end_s,
+        elapsed_ms: row.elapsed_s.saturating_mul(1000),
+        limit_min: row.limit_min,
+        state: row.state,
+        exit_code: row.exit.0,
+        exit_signal: row.exit.1,
+        cpus: row.cpus,
+        tres_req: row.tres_req,
+        tres_alloc: row.tres_alloc,
+        joules: row.joules,
+        source: "sacct".to_owned(),
+        ..Run::default()
+    })
+}
+
+fn text(summary: &Summary) -> String {
+    let mut out = format!("{} jobs read, into {}:\n", summary.jobs, summary.into);
+    let mut line = |count: u64, what: &str| out.push_str(&format!("  {count:>8}  {what}\n"));
+    line(summary.new, "imported");
+    line(summary.known, "known already");
+    if summary.filled > 0 {
+        line(summary.filled, "known already, energy or work added");
+    }
+    for (why, count) in &summary.skipped {
+        line(*count, &format!("skipped: {why}"));
+    }
+    if summary.bad_lines > 0 {
+        line(summary.bad_lines, "lines that cannot be read:");
+        summary.bad.iter().for_each(|bad| out.push_str(&format!("            {bad}\n")));
+        let more = summary.bad_lines.saturating_sub(summary.bad.len() as u64);
+        if more > 0 {
+            out.push_str(&format!("            and {more} more\n"));
+        }
+    }
+    out
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx plan --bags`
+
+use crate::text::units::{KWH, amount, fraction_or_dash, millis, seconds_fine, time, watts_from};
+use crate::text::{Left, Right, clean, facts, heading, lines, table};
+use phalanx_planner::preference::{BagRow, MethodReport};
+use phalanx_service::api::types::PlanReport;
+
+/// Arrays of the plan.
+pub fn text(report: &PlanReport) -> String {
+    let mut out = String::new();
+    let Some(method) = report.methods.iter().find(|method| method.method == "bag") else {
+        heading(&mut out, "Bags: the method is switched off");
+        return out;
+    };
+    let title = match &method.error {
+        Some(error) => format!("Bags: {}", clean(error)),
+        None => format!(
+            "Bags {} of {}, made in {}: {} arrays",
+            clean(&method.mode),
+            time(report.time_ms),
+            millis(method.took_ms),
+            method.bags.len()
+        ),
+    };
+    heading(&mut out, &title);
+    facts(&mut out, &totals(method));
+    if !method.bags.is_empty() {
+        out.push('\n');
+        out.push_str(&arrays(&method.bags));
+    }
+    out
+}
+
+fn totals(method: &MethodReport) -> Vec<(&'static str, String)> {
+    let term = |name: &str| method.terms.get(name).copied();
+    if method.objective.is_none() {
+        return Vec::new();
+    }
+    let hourly = |per_s: Option<f64>| fraction_or_dash(per_s.map(|per_s| per_s * 3600.0));
+    vec![
+        (
+            "Profit per hour",
+            format!("{} by whole tasks", fraction_or_dash(term("profit_per_hour"))),
+        ),
+        ("Solved for", format!("{} per hour, above idle", hourly(method.objective))),
+        (
+            "No plan exceeds",
+            format!("{} (gap {})", hourly(method.upper_bound), fraction_or_dash(method.gap)),
+        ),
+        ("Makespan", seconds_fine(term("makespan_s").unwrap_or(0.0))),
+        ("Revenue", fraction_or_dash(term("revenue"))),
+        (
+            "Energy",
+            format!("{} kWh above idle", fraction_or_dash(term("energy_j").map(|j| j / KWH))),
+        ),
+        ("Idle power", format!("{} W", amount(term("idle_w").unwrap_or(0.0)))),
+        ("Energy price", format!("{} per kWh", fraction_or_dash(term("energy_price_kwh")))),
+    ]
+}
+
+fn arrays(bags: &[BagRow]) -> String {
+    let mut rows = table(&[
+        ("Array", Right),
+        ("Job class", Left),
+        ("Waiting", Right),
+        ("Running", Right),
+        ("Node class", Left),
+        ("Tasks", Right),
+        ("Seconds", Right),
+        ("Watts", Right),
+        ("From", Left),
+    ]);
+    for bag in bags {
+        for (at, share) in bag.shares.iter().enumerate() {
+            let first = |text: String| if at == 0 { text } else { String::new() };
+            rows.add_row([
+                first(bag.array.to_string()),
+                first(clean(&bag.job_class)),
+                first(format!("{}{}", bag.pending, if bag.waits { " (cheaper hour)" } else { "" })),
+                first(bag.running.to_string()),
+                clean(&share.nodes),
+                share.tasks.to_string(),
+                seconds_fine(share.seconds),
+                amount(share.watts),
+                watts_from(share.watts_from).to_owned(),
+            ]);
+        }
+    }
+    lines(&rows)
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx plan`
+
+mod bags;
+#[cfg(test)]
+mod tests;
+
+use crate::exit::{EXIT_CODES, Failure};
+use crate::global::Global;
+use crate::outcome::Outcome;
+use crate::text::units::{amount, fraction_or_dash, millis, time};
+use crate::text::{Left, Right, clean, clean_or_dash, facts, heading, lines, preference, table};
+use phalanx_planner::preference::MethodReport;
+use phalanx_service::api::types::PlanReport;
+
+/// Show the plan for the pending jobs
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Args {
+    /// Only job arrays as bags of tasks: split, makespan, energy, profit and its bound
+    #[arg(long)]
+    bags: bool,
+}
+
+impl Args {
+    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        global.report("/v1/plan", if self.bags { bags::text } else { text })
+    }
+}
+
+fn text(report: &PlanReport) -> String {
+    let mut out = String::new();
+    heading(
+        &mut out,
+        &format!(
+            "Plan of {} from snapshot {}, made in {}: {} jobs, {} not planned",
+            time(report.time_ms),
+            report.epoch,
+            millis(report.took_ms),
+            report.jobs.len(),
+            report.not_planned
+        ),
+    );
+    for method in &report.methods {
+        methods(&mut out, method);
+    }
+    if report.jobs.is_empty() {
+        return out;
+    }
+    out.push('\n');
+    let mut rows = table(&[
+        ("Order", Right),
+        ("Job", Right),
+        ("Method", Left),
+        ("Rank", Right),
+        ("Delta", Right),
+        ("Nodes now", Left),
+        ("Waits for", Left),
+        ("Why there", Left),
+    ]);
+    for (index, job) in report.jobs.iter().enumerate() {
+        rows.add_row([
+            (index + 1).to_string(),
+            job.job_id.to_string(),
+            clean(&job.method),
+            job.rank.map_or_else(|| "-".to_owned(), |rank| (rank + 1).to_string()),
+            if job.delta == 0 { "-".to_owned() } else { format!("{:+}", job.delta) },
+            clean(&job.nodes),
+            clean_or_dash(job.reason.as_deref()),
+            job.preference.as_ref().map_or_else(|| "-".to_owned(), preference::short),
+        ]);
+    }
+    out.push_str(&lines(&rows));
+    out
+}
+
+/// Objective, terms and certified gap of one method.
+fn methods(out: &mut String, method: &MethodReport) {
+    let name = format!("Method {} {}", clean(&method.method), clean(&method.mode));
+    let text = match &method.error {
+        Some(error) => format!("{name}: {}", clean(error)),
+        None => format!(
+            "{}: {} jobs, {} start now, made in {}",
+            name.trim_end(),
+            method.jobs,
+            method.starts,
+            millis(method.took_ms)
+        ),
+    };
+    heading(out, &text);
+    let mut list = Vec::new();
+    if method.objective.is_some() {
+        list.push(("Objective", fraction_or_dash(method.objective)));
+        list.push(("No plan exceeds", fraction_or_dash(method.upper_bound)));
+        list.push(("Certified gap", fraction_or_dash(method.gap)));
+    }
+    for (at, (term, value)) in method.terms.iter().enumerate() {
+        let title = if at == 0 { "Terms" } else { "" };
+        list.push((title, format!("{} {}", clean(term), amount(*value))));
+    }
+    facts(out, &list);
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The texts of `phalanx plan`, from fixed reports.
+#![allow(clippy::unwrap_used)]
+
+use super::text;
+use crate::text::tests::{assert_text, preference_report};
+use phalanx_planner::preference::MethodReport;
+use phalanx_service::api::types::{PlanReport, PlannedJob};
+
+#[test]
+fn plan_text() {
+    assert_text(&text(&plan_report()), include_str!("snapshots/plan.txt"));
+}
+
+fn method_report() -> MethodReport {
+    MethodReport {
+        method: "gang".into(),
+        mode: "best".into(),
+        jobs: 9,
+        starts: 1,
+        objective: Some(2.375),
+        upper_bound: Some(2.5),
+        gap: Some(0.05),
+        terms: [("value".to_owned(), 2.5), ("cost".to_owned(), 0.25)].into(),
+        bags: Vec::new(),
+        took_ms: 3,
+        error: None,
+    }
+}
+
+fn plan_report() -> PlanReport {
+    let job = |job_id: u32, nodes: &str, reason: Option<&str>| PlannedJob {
+        job_id,
+        method: "balance".into(),
+        nodes: nodes.into(),
+        reason: reason.map(str::to_owned),
+        rank: (job_id == 5).then_some(0),
+        delta: if job_id == 5 { 31 } else { 0 },
+        preference: None,
+        steer: None,
+    };
+    let gang = PlannedJob {
+        method: "gang".into(),
+        preference: Some(preference_report()),
+        steer: None,
+        ..job(6, "x[1-2]", None)
+    };
+    PlanReport {
+        epoch: 12,
+        time_ms: 0,
+        took_ms: 7,
+        jobs: vec![job(5, "cpu1", None), gang, job(7, "", Some("every eligible node lacks cpu"))],
+        not_planned: 3,
+        methods: vec![method_report()],
+    }
+}

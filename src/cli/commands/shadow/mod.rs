@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx shadow`
+
+#[cfg(test)]
+mod tests;
+
+use crate::exit::{EXIT_CODES, Failure};
+use crate::global::Global;
+use crate::outcome::Outcome;
+use crate::text::units::{fraction_or_dash, share, time};
+use crate::text::{Left, Right, clean, facts, heading, lines, table};
+use crate::time::since_ms;
+use phalanx_service::api::types::ShadowReport;
+
+/// Show how often Slurm and the decisions of shadow mode agreed
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Args {
+    /// Begin of the period: a duration back from now (90min, 24h, 7d) or a time
+    /// (2026-11-20, 2026-11-20T08:00, 2026-11-20T08:00:00Z)
+    #[arg(long, value_name = "TIME", default_value = "24h")]
+    since: String,
+}
+
+impl Args {
+    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        global.report(&format!("/v1/shadow?since={}", since_ms(&self.since)?), text)
+    }
+}
+
+fn text(report: &ShadowReport) -> String {
+    let mut out = String::new();
+    heading(&mut out, &format!("Starts in shadow mode since {}", time(report.since_ms)));
+    if report.starts == 0 {
+        out.push_str("  none with a decision\n");
+        return out;
+    }
+    facts(
+        &mut out,
+        &[
+            ("Starts", report.starts.to_string()),
+            ("On the same nodes", report.agreed.to_string()),
+            ("Agreement [%]", share(report.agreed, report.starts)),
+            ("Mean dispersion, Slurm", fraction_or_dash(report.dispersion_slurm)),
+            ("Mean dispersion, Phalanx", fraction_or_dash(report.dispersion_phalanx)),
+        ],
+    );
+    if report.differing.is_empty() {
+        return out;
+    }
+    heading(&mut out, "Latest starts on other nodes");
+    let mut rows =
+        table(&[("Started", Left), ("Job", Right), ("Slurm's nodes", Left), ("Decided", Left)]);
+    for start in &report.differing {
+        rows.add_row([
+            time(start.time_ms),
+            start.job_id.to_string(),
+            clean(&start.slurm),
+            clean(&start.phalanx),
+        ]);
+    }
+    out.push_str(&lines(&rows));
+    out
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx solve balance`.
+
+use std::io::{self, Write};
+
+use super::{Method, Options, SolveError, input};
+use phalanx_methods::balance::Mode;
+use phalanx_methods::balance::{Problem, solve};
+
+/// This method's line of the table.
+pub const METHOD: Method = Method { name: "balance", modes: &["seed", "best"], run };
+
+fn run(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveError> {
+    let problem: Problem<'_> = input::parse(bytes)?;
+    let mode = if options.mode == "best" { Mode::Best } else { Mode::Seed };
+    let answer = solve(&problem, mode, options.explain)?;
+    serde_json::to_writer(&mut *out, &answer).map_err(io::Error::from)?;
+    out.write_all(b"\n")?;
+    Ok(())
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx solve METHOD`: one problem in, one answer out, without a daemon.
+//!
+//! A method is one entry of [`METHODS`] and one module beside `balance`. It
+//! gets the problem's bytes and writes the answer; reading, modes, error lines
+//! and exit codes are common.
+
+mod bag;
+mod balance;
+mod bisect;
+mod gang;
+mod input;
+mod share;
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::global::Global;
+use crate::outcome::Outcome;
+use phalanx_core::limits::PROBLEM_BYTES_MAX;
+use phalanx_core::problem::InputError;
+
+/// Size from which on a file is read by two threads.
+const HALVED_BYTES: u64 = 16 << 20;
+
+// Method and mode are checked by `run`, so that a wrong one is reported
+// like any other bad input: in one line, with exit code 2.
+/// Solve one problem given as JSON, without the daemon
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Args {
+    /// Method: bag, balance, bisect, gang, share
+    pub method: String,
+    /// JSON problem; `-` or nothing reads standard input
+    pub file: Option<PathBuf>,
+    /// Mode of the method (bag: best, seed, exact, integer, template, greedy, average;
+    /// balance: seed, best; bisect: best, seed, exact; gang: ga, seed, exact)
+    #[arg(long, value_name = "M")]
+    pub mode: Option<String>,
+    /// Seed of the random numbers, for methods that draw any
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// End a search this many milliseconds after process start
+    #[arg(long, value_name = "N")]
+    pub deadline_ms: Option<u64>,
+    /// Worker threads, for methods that use several; never changes the answer
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Add the field `explain` to the answer
+    #[arg(long)]
+    pub explain: bool,
+}
+
+/// What a method needs beside the problem.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// One of the method's modes.
+    pub mode: &'static str,
+    /// Whether the answer carries `explain`.
+    pub explain: bool,
+    /// Seed of the random numbers.
+    pub seed: u64,
+    /// When the answer is due.
+    pub deadline: Option<Instant>,
+    /// Worker threads; `None` = as many as there are processors.
+    pub threads: Option<usize>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum SolveError {
+    /// Bad input; the text begins with the field.
+    #[error("{0}")]
+    Input(String),
+    /// The problem has no feasible answer or is too large for the mode.
+    #[error("{0}")]
+    Infeasible(String),
+    /// Bad input found by the method itself.
+    #[error(transparent)]
+    Field(#[from] InputError),
+    /// Standard output failed.
+    #[error("standard output: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl SolveError {
+    /// Bad input in `field`.
+    pub fn input(field: impl std::fmt::Display, what: impl std::fmt::Display) -> Self {
+        Self::Input(format!("{field}: {what}"))
+    }
+}
+
+impl From<SolveError> for Failure {
+    fn from(error: SolveError) -> Self {
+        let exit = match error {
+            SolveError::Input(_) | SolveError::Field(_) => Exit::Usage,
+            SolveError::Infeasible(_) => Exit::Infeasible,
+            SolveError::Output(_) => Exit::Negative,
+        };
+        // One line, whatever the input contained.
+        Self::new(exit, error.to_string().replace(['\n', '\r'], " "))
+    }
+}
+
+/// One method of `phalanx solve`.
+pub struct Method {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Modes; the first is the default.
+    pub modes: &'static [&'static str],
+    /// Reads the problem and writes the answer, one JSON object and a newline.
+    pub run: fn(&[u8], Options, &mut dyn Write) -> Result<(), SolveError>,
+}
+
+/// The methods. Adding one is adding its line here.
+const METHODS: &[Method] =
+    &[bag::METHOD, balance::METHOD, bisect::METHOD, gang::METHOD, share::METHOD];
+
+impl Args {
+    /// Writes the answer itself: a reader that went away is an error here.
+    pub fn run(&self, _: &Global) -> Result<Outcome, Failure> {
+        let started = Instant::now();
+        let mut out = Vec::new();
+        solve(self, started, &mut out)?;
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(&out).and_then(|()| stdout.flush());
+        written.map_err(SolveError::Output)?;
+        Ok(Outcome::ok(""))
+    }
+}
+
+/// The answer is collected before anything is printed: a failure leaves
+/// standard output empty.
+fn solve(args: &Args, started: Instant, out: &mut dyn Write) -> Result<(), SolveError> {
+    let names = || METHODS.iter().map(|method| method.name).collect::<Vec<_>>().join(", ");
+    let method = METHODS.iter().find(|method| method.name == args.method).ok_or_else(|| {
+        SolveError::input("METHOD", format!("expected one of {}, got {:?}", names(), args.method))
+    })?;
+    let mode = match &args.mode {
+        None => method.modes.first().copied().unwrap_or_default(),
+        Some(wanted) => {
+            method.modes.iter().copied().find(|mode| mode == wanted).ok_or_else(|| {
+                let modes = method.modes.join(", ");
+                SolveError::input("--mode", format!("expected one of {modes}, got {wanted:?}"))
+            })?
+        }
+    };
+    if args.threads == Some(0) {
+        return Err(SolveError::input("--threads", "must be at least 1, got 0"));
+    }
+    // The process ends with the answer: giving memory back before it is printed takes longer than
+    // a deadline has left.
+    let problem: &'static [u8] = read_problem(args.file.as_deref())?.leak();
+    // A deadline too far away to be a time is none.
+    let limit = args.deadline_ms.map(Duration::from_millis);
+    let deadline = limit.and_then(|limit| started.checked_add(limit));
+    let (explain, seed, threads) = (args.explain, args.seed, args.threads);
+    (method.run)(problem, Options { mode, explain, seed, deadline, threads }, out)
+}
+
+/// Reads what a large file has now, its halves side by side: a copy takes a while, and each half
+/// keeps a processor busy. What there is of a smaller one is left to be read, or what has come since.
+fn read_halves(file: &mut File, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let size = file.metadata()?.len().min(PROBLEM_BYTES_MAX);
+    if size < HALVED_BYTES {
+        return Ok(());
+    }
+    // Zeroed by the system as it is written to, and not before.
+    *bytes = vec![0; usize::try_from(size).unwrap_or(0)];
+    let middle = bytes.len() / 2;
+    let (first, second) = bytes.split_at_mut(middle);
+    let whole = &*file;
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| whole.read_exact_at(second, middle as u64));
+        whole.read_exact_at(first, 0)?;
+        other.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    })?;
+    file.seek(SeekFrom::Start(bytes.len() as u64)).map(|_| ())
+}
+
+fn read_problem(file: Option<&Path>) -> Result<Vec<u8>, SolveError> {
+    let path = file.filter(|path| *path != Path::new("-"));
+    let mut bytes = Vec::new();
+    let read = match path {
+        Some(path) => File::open(path).and_then(|mut file| {
+            read_halves(&mut file, &mut bytes)?;
+            file.take(PROBLEM_BYTES_MAX + 1 - bytes.len() as u64).read_to_end(&mut bytes)
+        }),
+        None => io::stdin().lock().take(PROBLEM_BYTES_MAX + 1).read_to_end(&mut bytes),
+    };
+    let name = path.map_or_else(|| "standard input".into(), Path::to_string_lossy);
+    read.map_err(|error| SolveError::input(&name, error))?;
+    if bytes.len() as u64 > PROBLEM_BYTES_MAX {
+        return Err(SolveError::input(name, format!("larger than {PROBLEM_BYTES_MAX} bytes")));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::{HALVED_BYTES, read_problem};
+
+    #[test]
+    fn a_file_is_read_whole_whatever_its_size() {
+        let folder = tempfile::tempdir().unwrap();
+        for size in [0, 1, HALVED_BYTES - 1, HALVED_BYTES, HALVED_BYTES + 4097] {
+            let bytes: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+            let path = folder.path().join("problem.json");
+            std::fs::write(&path, &bytes).unwrap();
+            assert!(read_problem(Some(&path)).unwrap() == bytes, "{size} bytes");
+        }
+    }
+}

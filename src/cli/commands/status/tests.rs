@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The texts of `phalanx status`, from fixed reports.
+#![allow(clippy::unwrap_used)]
+
+use super::render;
+use crate::text::tests::{assert_text, map};
+use phalanx_service::api::order::OrderStatus;
+use phalanx_service::api::types::*;
+
+#[test]
+fn status_texts() {
+    assert_text(&render::text(&status_report()), include_str!("snapshots/status.txt"));
+    assert_text(&render::text(&Status::default()), include_str!("snapshots/status_empty.txt"));
+}
+
+fn status_report() -> Status {
+    Status {
+        recording: Default::default(),
+        collect: Default::default(),
+        version: "0.1.0".into(),
+        uptime_s: 90_061,
+        config: ConfigStatus {
+            path: "/etc/phalanx/phalanx.toml".into(),
+            generation: 3,
+            mode: "enforce".into(),
+            partition_modes: map(&[("debug", "shadow".to_owned())]),
+            needs_restart: vec!["link.socket".into()],
+            last_error: Some("p.toml:2:1: mod: unknown key\np.toml:3:1: x: bad".into()),
+        },
+        slurm: SlurmStatus {
+            cluster: "c1".into(),
+            version: "22.05.8".into(),
+            reachable: true,
+            snapshot_age_ms: Some(420),
+            snapshot_epoch: 17,
+            poll_ms: 3,
+            nodes: 16,
+            jobs_pending: 12,
+            jobs_running: 30,
+            ..SlurmStatus::default()
+        },
+        plugin: PluginStatus {
+            connected: true,
+            synced: true,
+            overlay_version: "0.1.0".into(),
+            slurm_version: "22.05.8".into(),
+            pid: 1234,
+            calls: map(&[("run_now", 1500), ("test_only", 40), ("will_run", 300)]),
+            asks: 1300,
+            answers: 1290,
+            narrowed: 1100,
+            reasons: map(&[("no-fit", 100), ("timeout", 10)]),
+            late_answers: 9,
+            events: 2100,
+            resyncs: 1,
+            connects: 1,
+            breaker_opens: 0,
+            breaker: "closed".into(),
+            ask_ns: Quantiles {
+                count: 1300,
+                mean: 0,
+                p50: 65_536,
+                p99: 131_072,
+                max: 262_144,
+                buckets: Vec::new(),
+            },
+            skip_ns: Quantiles {
+                count: 540,
+                mean: 0,
+                p50: 512,
+                p99: 1024,
+                max: 4096,
+                buckets: Vec::new(),
+            },
+            narrowed_stock: CallTime { calls: 1100, mean_ns: 812_345 },
+            full_stock: map(&[("run_now", CallTime { calls: 190, mean_ns: 90_000_000 })]),
+        },
+        run_now: CallShares {
+            asked: 1000,
+            answered: 920,
+            narrowed: 900,
+            fallen_back: map(&[("no-fit", 80), ("narrow-failed", 20)]),
+        },
+        will_run: CallShares {
+            asked: 300,
+            answered: 210,
+            narrowed: 200,
+            fallen_back: map(&[("no-fit", 90), ("timeout", 10)]),
+        },
+        link: LinkStatus {
+            socket: "/run/phalanx/plugin.sock".into(),
+            connections: 1,
+            events: 2100,
+            mirror_jobs: 30,
+            mirror_nodes: 16,
+            answer_ns: Quantiles {
+                count: 1300,
+                mean: 0,
+                p50: 16_384,
+                p99: 32_768,
+                max: 65_536,
+                buckets: Vec::new(),
+            },
+            ..LinkStatus::default()
+        },
+        order: OrderStatus {
+            enabled: true,
+            state: "active".to_owned(),
+            pending: 40,
+            active: 3,
+            decided: 3,
+            overtaken: 5,
+            starts_ahead: 7,
+            written: 20,
+            removed: 12,
+            started: 5,
+            lock_holds: 9,
+            lock_mean_ns: 41_000,
+            lock_max_ns: 230_000,
+            ..OrderStatus::default()
+        },
+        planner: PlannerStatus {
+            plans: 88,
+            last_plan_ms: 4,
+            plan_age_ms: Some(1500),
+            ..PlannerStatus::default()
+        },
+        history: HistoryStatus {
+            enabled: true,
+            path: "/var/lib/phalanx/history.sqlite".into(),
+            written: 4000,
+            dropped: 2,
+            errors: 1,
+            last_error: None,
+        },
+    }
+}

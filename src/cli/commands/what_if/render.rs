@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The text of `phalanx what-if`.
+
+use std::fmt::Write as _;
+
+use crate::text::{Left, Right, clean, heading, lines, table};
+use phalanx_sim::whatif::{Side, WhatIf};
+
+/// Name and value of a row; `None` where neither side has such a figure.
+type Row = (&'static str, fn(&Side) -> Option<String>);
+
+const ROWS: [Row; 12] = [
+    ("Pending jobs that start", |s| Some(s.starts.to_string())),
+    ("Mean time to their start [s]", |s| Some(format!("{:.0}", s.wait_mean_s))),
+    ("Longest [s]", |s| Some(s.wait_max_s.to_string())),
+    ("New jobs that start", |s| s.new_wait_mean_s.map(|_| s.new_starts.to_string())),
+    ("Mean time from their submission [s]", |s| s.new_wait_mean_s.map(|s| format!("{s:.0}"))),
+    ("CPUs in use [%]", |s| percent(s.utilization.cpu)),
+    ("Memory in use [%]", |s| percent(s.utilization.mem)),
+    ("GPUs in use [%]", |s| percent(s.utilization.gpu)),
+    ("GPUs free but unusable [%]", |s| s.gpu_fragmented_pct.map(|p| format!("{p:.2}"))),
+    ("CPUs stranded [%]", |s| s.stranded.get("cpu").map(|p| format!("{p:.2}"))),
+    ("GPUs stranded [%]", |s| s.stranded.get("gpu").map(|p| format!("{p:.2}"))),
+    ("Energy [kWh]", |s| s.energy_j.map(|j| format!("{:.1}", j / 3.6e6))),
+];
+
+fn percent(share: Option<f64>) -> Option<String> {
+    share.map(|share| format!("{:.1}", share * 100.0))
+}
+
+/// The whole report.
+pub fn text(report: &WhatIf) -> String {
+    let mut out = String::new();
+    heading(
+        &mut out,
+        &format!(
+            "The next {} h: {} jobs run, {} wait, {} are left out",
+            report.hours, report.running, report.pending, report.skipped
+        ),
+    );
+    let new = &report.arrivals;
+    out.push_str(&match &new.none {
+        Some(why) => format!("Nobody new arrives: {}.\n\n", clean(why)),
+        None => format!(
+            "{} new jobs arrive, as {} runs of {} classes in {} h say ({}).\n\n",
+            new.jobs,
+            new.runs,
+            new.classes,
+            new.hours,
+            match new.rates_by.as_str() {
+                "none" => "one rate for all hours".to_owned(),
+                by => format!("rates by hour of the {by}"),
+            }
+        ),
+    });
+    let mut rows = table(&[("Figure", Left), ("Today", Right), ("Then", Right)]);
+    for (name, of) in ROWS {
+        if let (Some(today), Some(then)) = (of(&report.today), of(&report.then)) {
+            rows.add_row([name.to_owned(), today, then]);
+        }
+    }
+    out.push_str(&lines(&rows));
+    if let Some(why) = &report.no_energy {
+        let _ = writeln!(out, "Energy is not told: {}.", clean(why));
+    }
+    heading(&mut out, &format!("{} jobs start earlier, {} later", report.earlier, report.later));
+    if report.changes.is_empty() {
+        return out;
+    }
+    let heads = [("Job", Left), ("User", Left), ("Today in [s]", Right), ("Then in [s]", Right)];
+    let mut rows = table(&heads);
+    let seconds = |wait: Option<i64>| wait.map_or("not started".to_owned(), |s| s.to_string());
+    for change in &report.changes {
+        let (today, then) = (seconds(change.today_s), seconds(change.then_s));
+        rows.add_row([clean(&change.job), clean(&change.user), today, then]);
+    }
+    out.push_str(&lines(&rows));
+    out
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Options that every command takes, and the daemon that they name.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::client::{Client, Masters, Method};
+use crate::exit::Failure;
+use crate::json;
+use crate::outcome::Outcome;
+use phalanx_core::target::Target;
+use phalanx_service::config::{self, Config};
+
+/// Environment variable with the control socket.
+const SOCKET_VARIABLE: &str = "PHALANX_SOCKET";
+/// Environment variable with the addresses of daemons on other hosts, with commas.
+const MASTER_VARIABLE: &str = "PHALANX_MASTER";
+
+/// Options that every command takes.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Global {
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Control socket of phalanxd [default: of --config, else $PHALANX_SOCKET, else of
+    /// /etc/phalanx/phalanx.toml]
+    #[arg(long, global = true, value_name = "SOCKET")]
+    pub socket: Option<PathBuf>,
+    /// Where phalanxd listens on another host (control.listen there): http://HOST[:PORT]; several
+    /// with commas are asked in turn [default: $PHALANX_MASTER, else control.masters of
+    /// /etc/phalanx/phalanx.toml, where there is no control socket]
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        value_delimiter = ',',
+        conflicts_with = "socket"
+    )]
+    pub master: Vec<Target>,
+    /// Configuration of phalanxd, which names the socket
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+impl Global {
+    /// The daemon that commands ask.
+    ///
+    /// # Errors
+    /// As [`Global::masters`].
+    pub fn client(&self) -> Result<Client, Failure> {
+        Ok(Client::new(self.masters()?))
+    }
+
+    /// Asks for a report and renders it, or passes its JSON on as it came.
+    ///
+    /// # Errors
+    /// No daemon, one that refuses, or one that answers something else.
+    pub fn report<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        text: fn(&T) -> String,
+    ) -> Result<Outcome, Failure> {
+        self.exchange(Method::Get, path, None::<&()>, text)
+    }
+
+    /// Asks for anything, with a JSON body or without, and shows the answer as
+    /// [`Global::report`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn exchange<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<Outcome, Failure> {
+        let client = self.client()?;
+        let reply = client.ask(method, path, body)?;
+        let body = reply.expect_success()?;
+        let report: T = client.parse(body)?;
+        Ok(Outcome::ok(if self.json { json::indent(body) } else { text(&report) }))
+    }
+
+    /// Shows a report of this program's own.
+    ///
+    /// # Errors
+    /// A report that JSON cannot have.
+    pub fn show<T: Serialize>(
+        &self,
+        report: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<Outcome, Failure> {
+        if self.json { Outcome::json(report) } else { Ok(Outcome::ok(text(report))) }
+    }
+
+    /// The configuration of `--config`, if it is given.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is wrong.
+    pub fn given_config(&self) -> Result<Option<Config>, Failure> {
+        let config = self.config.as_ref().map(|file| Config::load(file)).transpose();
+        config.map_err(|error| Failure::usage(error.to_string()))
+    }
+
+    /// The control socket: as given, else of the configuration given, else of the
+    /// environment, else of the default configuration if that can be read, else
+    /// the default one.
+    ///
+    /// # Errors
+    /// As [`Global::given_config`].
+    pub fn control_socket(&self) -> Result<PathBuf, Failure> {
+        if let Some(socket) = &self.socket {
+            return Ok(socket.clone());
+        }
+        if let Some(config) = self.given_config()? {
+            return Ok(config.control.socket);
+        }
+        Ok(variable(SOCKET_VARIABLE).map_or_else(|| default_config().control.socket, PathBuf::from))
+    }
+
+    /// Where the daemon is to be asked: as given, else of the configuration given, else of the
+    /// environment, else of the default configuration. Of a configuration, its own socket and then
+    /// its `control.masters`.
+    ///
+    /// # Errors
+    /// As [`Global::given_config`], or an environment variable that names no address.
+    pub fn masters(&self) -> Result<Masters, Failure> {
+        let given = |targets| Ok(Masters { targets, munge_socket: None });
+        if !self.master.is_empty() {
+            return given(self.master.clone());
+        }
+        if let Some(socket) = &self.socket {
+            return Ok(Masters::local(socket.clone()));
+        }
+        if let Some(config) = self.given_config()? {
+            return Ok(configured(&config));
+        }
+        let mut targets = Vec::new();
+        if let Some(socket) = variable(SOCKET_VARIABLE) {
+            targets.push(Target::Unix(socket.into()));
+        }
+        if let Some(urls) = variable(MASTER_VARIABLE) {
+            for url in urls.to_string_lossy().split(',') {
+                let target = url.trim().parse::<Target>();
+                targets.push(
+                    target
+                        .map_err(|error| Failure::usage(format!("{MASTER_VARIABLE}: {error}")))?,
+                );
+            }
+        }
+        if targets.is_empty() { Ok(configured(&default_config())) } else { given(targets) }
+    }
+}
+
+/// The file of the usual place, or the defaults: users need not be able to read it, and the daemon
+/// may well run while somebody edits it.
+pub fn default_config() -> Config {
+    Config::load(Path::new(config::DEFAULT_PATH)).unwrap_or_default()
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn configured(config: &Config) -> Masters {
+    let control = &config.control;
+    let mut masters = Masters::local(control.socket.clone());
+    // Checked with the configuration.
+    masters.targets.extend(control.masters.iter().filter_map(|url| url.parse::<Target>().ok()));
+    masters.munge_socket =
+        (!control.munge_socket.is_empty()).then(|| (&control.munge_socket).into());
+    masters
+}

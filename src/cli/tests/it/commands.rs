@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What every command has. To add one: write its module in `src/cli/commands` with `Args` (the
+//! options; their comments are the help text) and `Args::run`, add its line to the list of
+//! `src/cli/commands/mod.rs`, and its name to [`COMMANDS`] here, which lists them as the help text
+//! does.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use crate::cli::{code, err, out, phalanx};
+
+const COMMANDS: &[&str] = &[
+    "status",
+    "nodes",
+    "explain",
+    "shadow",
+    "plan",
+    "config check",
+    "history speeds",
+    "history energy",
+    "history runs",
+    "history import",
+    "reload",
+    "doctor",
+    "solve",
+    "splits",
+    "hdfs check",
+    "hdfs ls",
+    "agent",
+    "share",
+    "collector add",
+    "collector update",
+    "collector list",
+    "collector remove",
+    "collector start",
+    "collector stop",
+    "collector data",
+    "collector use",
+    "simulate",
+    "record start",
+    "record stop",
+    "record status",
+    "replay",
+    "what-if",
+];
+
+/// The commands that users see and that have none below them, each with its words.
+fn listed(command: &clap::Command, words: &[&str], found: &mut Vec<(String, clap::Command)>) {
+    let shown = |inner: &&clap::Command| !inner.is_hide_set() && inner.get_name() != "help";
+    for inner in command.get_subcommands().filter(shown) {
+        let words = [words, &[inner.get_name()]].concat();
+        if inner.has_subcommands() {
+            listed(inner, &words, found);
+        } else {
+            found.push((words.join(" "), inner.clone()));
+        }
+    }
+}
+
+fn all() -> Vec<(String, clap::Command)> {
+    let mut command = phalanx_cli::command();
+    command.build();
+    let mut found = Vec::new();
+    listed(&command, &[], &mut found);
+    found
+}
+
+#[test]
+fn all_commands_are_listed() {
+    let names: Vec<String> = all().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, COMMANDS);
+}
+
+#[test]
+fn every_command_and_option_has_help() {
+    for (name, mut command) in all() {
+        let about = command.get_about().unwrap().to_string();
+        assert!(about.starts_with(char::is_uppercase) && !about.ends_with('.'), "{name}: {about}");
+        for option in command.get_arguments() {
+            let help = option.get_help().or(option.get_long_help());
+            assert!(help.is_some(), "{name}: {} has no help", option.get_id());
+        }
+        let help = command.render_long_help().to_string();
+        assert!(help.starts_with(&about) && help.contains("Exit status:"), "{name}: {help}");
+    }
+}
+
+#[test]
+fn every_command_has_a_manual_page_and_completion() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = phalanx(&["generate", dir.path().to_str().unwrap()]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    let read = |path: &str| std::fs::read_to_string(dir.path().join(Path::new(path))).unwrap();
+    let scripts = ["bash/phalanx.bash", "zsh/_phalanx", "fish/phalanx.fish"].map(read);
+    for (name, command) in all() {
+        let page = read(&format!("man/man1/phalanx-{}.1", name.replace(' ', "-")));
+        let options = command.get_arguments().filter_map(|option| option.get_long());
+        for option in options {
+            // Roff writes a minus sign as `\-`.
+            let written = format!("\\-\\-{}", option.replace('-', "\\-"));
+            assert!(page.contains(&written), "{name}: --{option} is not in its page");
+            for script in &scripts {
+                assert!(script.contains(option), "{name}: --{option} is not completed");
+            }
+        }
+        let last = name.rsplit(' ').next().unwrap();
+        assert!(scripts.iter().all(|script| script.contains(last)), "{name} is not completed");
+    }
+}
+
+#[test]
+fn every_command_refuses_an_option_that_it_does_not_have() {
+    for (name, _) in all() {
+        let words: Vec<&str> = name.split(' ').chain(["--no-such-option"]).collect();
+        let output = phalanx(&words);
+        assert_eq!((code(&output), out(&output)), (2, String::new()), "{name}");
+        assert!(err(&output).contains("--no-such-option"), "{name}: {}", err(&output));
+    }
+}

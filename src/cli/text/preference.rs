@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A method's node preference for a job, in words.
+
+use super::units::{KWH, amount, fraction, fraction_or_dash, seconds_fine, time, watts_from};
+use super::{Left, Right, clean, facts, lines, table};
+use phalanx_planner::preference::{
+    BagNote, BagRow, BagShare, ClassSpeed, DataNote, GangNote, Note, TaskRow,
+};
+use phalanx_service::api::types::PreferenceReport;
+
+/// The whole preference.
+pub fn whole(out: &mut String, preference: &PreferenceReport) {
+    let made = format!("{} at {}", clean(&preference.method), time(preference.made_ms));
+    let mut list = vec![("Preferred by", made)];
+    list.push(("", became(preference)));
+    list.extend(facts_of_note(&preference.note));
+    facts(out, &list);
+    tasks(out, &preference.note);
+}
+
+/// Lines of a list of facts.
+pub fn facts_of_note(note: &Note) -> Vec<(&'static str, String)> {
+    let mut list = Vec::new();
+    match note {
+        Note::Gang(gang) => {
+            list.push(("Job type", clean(&gang.job_type)));
+            list.push(("Speeds known", speeds(gang)));
+            list.push(("Worth", worth(gang)));
+        }
+        Note::Data(data) => list.extend(input(data)),
+        Note::Bag(note) => list.extend(bag(note)),
+        Note::None => {}
+    }
+    list
+}
+
+/// The preference in a few words, for a table.
+pub fn short(preference: &PreferenceReport) -> String {
+    match &preference.note {
+        Note::Gang(gang) => format!("{}; {}", became(preference), speeds(gang)),
+        Note::Data(data) => match (&data.error, data.local_share) {
+            (Some(error), _) => format!("input not planned: {}", clean(error)),
+            (None, Some(share)) => format!("{}; {} local", became(preference), percent(share)),
+            (None, None) => became(preference),
+        },
+        Note::Bag(note) => format!("{}; {}", became(preference), shares(&note.bag)),
+        Note::None => became(preference),
+    }
+}
+
+pub fn became(preference: &PreferenceReport) -> String {
+    match (&preference.candidate_set, &preference.unused) {
+        (Some(set), None) => format!("to {}", clean(set)),
+        (Some(set), Some(why)) => format!("to {} ({})", clean(set), clean(why)),
+        (None, Some(why)) => format!("not followed ({})", clean(why)),
+        (None, None) => "not followed".to_owned(),
+    }
+}
+
+/// Input and plan of a data-parallel job.
+pub fn input(data: &DataNote) -> Vec<(&'static str, String)> {
+    let mut list = vec![("Input", clean(&data.input))];
+    if let Some(error) = &data.error {
+        list.push(("No plan", clean(error)));
+        return list;
+    }
+    list.push((
+        "",
+        format!(
+            "{} files, {} blocks, {} bytes, {} splits",
+            data.files, data.blocks, data.bytes, data.splits
+        ),
+    ));
+    if data.unreadable > 0 {
+        list.push(("Not readable", format!("{} blocks", data.unreadable)));
+    }
+    if !data.unmapped.is_empty() {
+        list.push(("UNMAPPED hosts", clean(&data.unmapped.join(", "))));
+    }
+    for warning in &data.warnings {
+        list.push(("Warning", clean(warning)));
+    }
+    if let (Some(share), Some(remote)) = (data.local_share, data.remote_mb) {
+        let text = format!("{} on {}", percent(share), clean(&data.nodes));
+        list.push(("Planned local", format!("{text}, {} MB from others", fraction(remote))));
+    }
+    if let (Some(start), Some(end)) = (data.start_ms, data.end_ms) {
+        list.push(("Planned time", format!("from {} s to {} s", seconds(start), seconds(end))));
+    }
+    if let (Some(makespan), Some(bound)) = (data.makespan_ms, data.bound_ms) {
+        let text = format!("{} s, at least {} s", seconds(makespan), seconds(bound));
+        list.push(("Makespan", text));
+    }
+    let known = match data.speed_runs {
+        0 => "as configured".to_owned(),
+        runs => format!("from {runs} runs"),
+    };
+    let kept = match data.attenuation.as_str() {
+        "" => String::new(),
+        form => format!(", {}", clean(form)),
+    };
+    let speed = fraction(data.speed_mb_per_s);
+    list.push(("Speed", format!("{speed} MB/s a core{kept}, {known}")));
+    list
+}
+
+/// Plan of a job array as a bag of tasks.
+fn bag(note: &BagNote) -> Vec<(&'static str, String)> {
+    let bag = &note.bag;
+    let mut list = vec![
+        ("Array", format!("{}, class {}", bag.array, clean(&bag.job_class))),
+        ("Waiting tasks", format!("{} of them: {}", bag.pending, shares(bag))),
+    ];
+    for (at, share) in bag.shares.iter().enumerate() {
+        let cost = share.seconds * share.watts / KWH * note.energy_price_kwh;
+        list.push((
+            if at == 0 { "A task" } else { "" },
+            format!(
+                "on {}: {}, {} W ({}), energy for {}",
+                clean(&share.nodes),
+                seconds_fine(share.seconds),
+                amount(share.watts),
+                watts_from(share.watts_from),
+                fraction(cost)
+            ),
+        ));
+    }
+    let loss = if bag.loss { ", below its energy cost" } else { "" };
+    list.push(("Worth", format!("{} a task{loss}", fraction(bag.price))));
+    list.push(("Plan's profit", format!("{} per hour", fraction_or_dash(note.profit_per_hour))));
+    list
+}
+
+/// Where an array's waiting tasks are to go, in a few words.
+fn shares(bag: &BagRow) -> String {
+    if bag.waits {
+        return "waits for cheaper energy".to_owned();
+    }
+    let used = bag.shares.iter().filter(|share| share.tasks > 0);
+    let one = |share: &BagShare| format!("{} to {}", share.tasks, clean(&share.nodes));
+    used.map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn seconds(ms: f64) -> String {
+    format!("{:.1}", ms / 1000.0)
+}
+
+pub fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+fn speeds(gang: &GangNote) -> String {
+    let known = |s: &ClassSpeed| match s.speed {
+        // Old runs count less than one.
+        Some(speed) => format!("{} {} ({:.1} runs)", clean(&s.nodes), fraction(speed), s.runs),
+        None => format!("{} never tried", clean(&s.nodes)),
+    };
+    let one = |s| format!("{}{}", known(s), reserved(s.reserved_for.as_deref()));
+    gang.speeds.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// The reason why a class comes late.
+fn reserved(reserved_for: Option<&str>) -> String {
+    let text = |gres| format!(" (reserved for jobs that ask for {})", clean(gres));
+    reserved_for.map(text).unwrap_or_default()
+}
+
+fn worth(gang: &GangNote) -> String {
+    match (gang.value, gang.cost, gang.bonus) {
+        (Some(value), Some(cost), Some(bonus)) => format!(
+            "value {} - cost {} + bonus {} = index {}, {} of {} tasks never tried there",
+            fraction(value),
+            fraction(cost),
+            fraction(bonus),
+            fraction(gang.index.unwrap_or(value - cost + bonus)),
+            gang.untried,
+            gang.tasks
+        ),
+        _ if gang.task_terms.is_empty() => "no plan has seen it".to_owned(),
+        _ => "not planned to start now".to_owned(),
+    }
+}
+
+/// The terms of each task of a gang: where it is planned, or while it waits by class of nodes.
+pub fn tasks(out: &mut String, note: &Note) {
+    let Note::Gang(gang) = note else { return };
+    if gang.task_terms.is_empty() {
+        return;
+    }
+    let mut rows = table(&[
+        ("Component", Right),
+        ("Tasks", Right),
+        ("Nodes", Left),
+        ("Node class", Left),
+        ("Speed", Right),
+        ("Runs", Right),
+        ("Each: value", Right),
+        ("- cost", Right),
+        ("+ bonus", Right),
+        ("= index", Right),
+    ]);
+    for row in &gang.task_terms {
+        rows.add_row(task(row));
+    }
+    out.push('\n');
+    out.push_str(&lines(&rows));
+}
+
+fn task(row: &TaskRow) -> [String; 10] {
+    let waits = || "-".to_owned();
+    [
+        row.component.to_string(),
+        if row.tasks > 0 { row.tasks.to_string() } else { waits() },
+        if row.nodes.is_empty() { waits() } else { clean(&row.nodes) },
+        clean(&row.class) + &reserved(row.reserved_for.as_deref()),
+        row.speed.map_or_else(|| "untried".to_owned(), fraction),
+        format!("{:.1}", row.runs),
+        fraction(row.value),
+        fraction(row.cost),
+        fraction(row.bonus),
+        fraction(row.index),
+    ]
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Texts are compared word for word with files of `snapshots/`, from fixed reports.
+
+use std::collections::BTreeMap;
+
+use super::units::time;
+use phalanx_planner::preference::{ClassSpeed, GangNote, Note, TaskRow};
+use phalanx_service::api::types::PreferenceReport;
+
+pub fn map<V: Clone>(entries: &[(&str, V)]) -> BTreeMap<String, V> {
+    entries.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+}
+
+/// Compares with an expected text, in which `{T0}` and `{T1}` stand for
+/// the first two seconds of 1970 in the local time zone, and holds that no line ends with a blank
+/// or has control characters.
+pub fn assert_text(actual: &str, expected: &str) {
+    let expected = expected.replace("{T0}", &time(0)).replace("{T1}", &time(1000));
+    assert!(actual == expected, "expected:\n{expected}\ngot:\n{actual}");
+    assert!(actual.ends_with('\n'));
+    for line in actual.lines() {
+        assert_eq!(line, line.trim_end());
+        assert!(!line.contains(char::is_control), "{line:?}");
+    }
+}
+
+/// Planned on these nodes, or waiting.
+pub fn gang_note(on: Option<&str>) -> Note {
+    let speed = |nodes: &str, speed: Option<f64>, runs| ClassSpeed {
+        reserved_for: speed.is_none().then(|| "gres/gpu".to_owned()),
+        nodes: nodes.into(),
+        speed,
+        runs,
+    };
+    let row = |class: &str, speed: Option<f64>, value| TaskRow {
+        tasks: if on.is_some() { 2 } else { 0 },
+        nodes: on.unwrap_or_default().into(),
+        class: class.into(),
+        speed,
+        runs: if speed.is_some() { 11.96 } else { 0.0 },
+        value,
+        cost: 0.125,
+        bonus: 0.0625,
+        index: value - 0.0625,
+        ..TaskRow::default()
+    };
+    let mut task_terms = vec![row("x/c8", Some(1.0), 1.25)];
+    if on.is_none() {
+        let reserved_for = Some("gres/gpu".to_owned());
+        task_terms.push(TaskRow { reserved_for, ..row("y/c8", None, 0.0) });
+    }
+    Note::Gang(GangNote {
+        job_type: "physics/lqcd/n2:c16".into(),
+        tasks: 2,
+        value: on.map(|_| 2.5),
+        cost: on.map(|_| 0.25),
+        bonus: on.map(|_| 0.125),
+        index: on.map(|_| 2.375),
+        untried: 0,
+        speeds: vec![speed("x/c8", Some(1.0), 12.0), speed("y/c8", None, 0.0)],
+        task_terms,
+    })
+}
+
+pub fn preference_report() -> PreferenceReport {
+    PreferenceReport {
+        method: "gang".into(),
+        made_ms: 0,
+        candidate_set: Some("x/c8".into()),
+        tier: None,
+        unused: Some("stale: x3 busy".into()),
+        note: gang_note(Some("x[1-2]")),
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Numbers, durations and times as text.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use phalanx_planner::bag::WattsFrom;
+
+/// Joules of a kilowatt hour.
+pub const KWH: f64 = 3.6e6;
+
+/// A resource amount: whole numbers without decimals, others with two.
+pub fn amount(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+/// `part` of `whole` in percent; a dash where there is no whole.
+pub fn percent(part: f64, whole: f64) -> String {
+    if whole > 0.0 { format!("{:.1}", part / whole * 100.0) } else { "-".to_owned() }
+}
+
+/// The same for counts.
+pub fn share(part: u64, whole: u64) -> String {
+    percent(count(part), count(whole))
+}
+
+/// A count as a double; exact below 2^53, and close enough above.
+#[allow(clippy::cast_precision_loss)]
+pub fn count(value: u64) -> f64 {
+    value as f64
+}
+
+/// A weight, dispersion, score or fraction.
+pub fn fraction(value: f64) -> String {
+    format!("{value:.4}")
+}
+
+/// The same where there may be none.
+pub fn fraction_or_dash(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), fraction)
+}
+
+/// Nanoseconds as microseconds with three significant decimals at most.
+pub fn micros(ns: u64) -> String {
+    let us = count(ns) / 1000.0;
+    if us >= 100.0 {
+        format!("{us:.0}")
+    } else if us >= 10.0 {
+        format!("{us:.1}")
+    } else {
+        format!("{us:.2}")
+    }
+}
+
+/// Seconds as `3d 04:05:06`, or `04:05:06` below a day.
+pub fn seconds(total: u64) -> String {
+    let (days, rest) = (total / 86_400, total % 86_400);
+    let clock = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
+    if days > 0 { format!("{days}d {clock}") } else { clock }
+}
+
+/// Seconds with their fraction, in three significant places or so.
+pub fn seconds_fine(value: f64) -> String {
+    if value < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") }
+}
+
+/// Milliseconds as `250 ms`, `1.5 s`, or a clock from a minute on.
+pub fn millis(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..60_000 => format!("{}.{} s", ms / 1000, ms / 100 % 10),
+        _ => seconds(ms / 1000),
+    }
+}
+
+/// Unix milliseconds as local time with its offset.
+pub fn time(ms: u64) -> String {
+    time_in(ms, &TimeZone::system())
+}
+
+fn time_in(ms: u64, zone: &TimeZone) -> String {
+    i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok()).map_or_else(
+        || format!("{ms} ms"),
+        |time| time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S%:z").to_string(),
+    )
+}
+
+/// The source of a power.
+pub fn watts_from(from: WattsFrom) -> &'static str {
+    match from {
+        WattsFrom::Accounting => "accounting",
+        WattsFrom::Slurm => "slurm",
+        WattsFrom::Metric => "metric",
+        WattsFrom::Configuration => "configuration",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        assert_eq!(amount(512.0), "512");
+        assert_eq!(amount(0.125), "0.12");
+        assert_eq!(share(1, 3), "33.3");
+        assert_eq!(share(0, 0), "-");
+        assert_eq!(percent(3.0, 4.0), "75.0");
+        assert_eq!(fraction_or_dash(Some(0.5)), "0.5000");
+        assert_eq!(fraction_or_dash(None), "-");
+        assert_eq!(micros(999), "1.00");
+        assert_eq!(micros(12_345), "12.3");
+        assert_eq!(micros(75_000_000), "75000");
+    }
+
+    #[test]
+    fn durations_and_times() {
+        assert_eq!(seconds(59), "00:00:59");
+        assert_eq!(seconds(2 * 86_400 + 3 * 3600 + 4 * 60 + 5), "2d 03:04:05");
+        assert_eq!(millis(999), "999 ms");
+        assert_eq!(millis(1550), "1.5 s");
+        assert_eq!(millis(61_000), "00:01:01");
+        let zone = TimeZone::fixed(jiff::tz::offset(1));
+        assert_eq!(time_in(1_795_262_400_000, &zone), "2026-11-21 13:00:00+01:00");
+        assert_eq!(time_in(u64::MAX, &zone), "18446744073709551615 ms");
+    }
+}

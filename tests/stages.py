@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The table of tests/run: one row for each thing that is built or tested.
+
+Seconds are what a row takes alone on two cores; they order the rows, nothing depends on them.
+"""
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PYTHON = "/usr/bin/python3"     # the suites need nothing beyond its standard library
+OLD, NEW = "22.05.8", "24.11.5"  # Slurm as Debian 12 and 13 have it
+MAKE = ("make", "-s")
+CARGO = os.environ.get("CARGO", "cargo")
+SCHEMATHESIS = "build/venv/bin/schemathesis"
+
+# What every change runs of the long suites. The rest of each is a row of its own for --all.
+FAULTS = ("daemon-killed", "daemon-stopped", "garbage-old", "slurmctld-restarted",
+          "overlay-wrong-version")
+FAULTS_NEW = ("daemon-killed", "slurmctld-restarted", "overlay-wrong-version")
+CASES_NEW = ("backfill", "reservation-cores", "het-mixed", "gres-typed", "preempt-requeue",
+             "job-expand", "job-shrink", "suspend-resume", "exclusive", "exclusive-user",
+             "nodelist-partial", "reconfigure", "restart-controller")
+HARNESS_NEW = ("OnSlurm.the-release-asked-for-*",)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row.
+
+    lane     `build`: needs the processors, one at a time; `any`: mostly waits; `quiet`: alone
+    seconds  what it is expected to take
+    needs    rows that must have passed before
+    env      variables of its own
+    gate     `test`: run by every change; `all`: only by --all
+    again    a failure is run once more, alone: a real cluster meets the clocks of slurmctld and
+             slurmd, and a machine that stands still for some seconds
+    """
+
+    name: str
+    group: str
+    lane: str
+    seconds: int
+    command: tuple
+    needs: tuple = ()
+    env: tuple = ()
+    gate: str = "test"
+    again: bool = False
+
+
+def build(name, seconds, *command, needs=(), lane="build", env=(), gate="test"):
+    """A row that makes what others need."""
+    return Row(name, "build", lane, seconds, command, tuple(needs), env, gate)
+
+
+def only(names):
+    """Options that choose these cases."""
+    return tuple(word for name in names for word in ("--only", name))
+
+
+def skip(names):
+    """Options that leave these cases out."""
+    return tuple(word for name in names for word in ("--skip", name))
+
+
+def programs():
+    """Variables that say where the programs and the overlay under test are."""
+    return (("PHALANX_BIN_DIR", os.path.join(TOP, "target", "debug")),
+            ("PHALANX_OVERLAY_DIR", os.path.join(TOP, "build", f"slurm-{slurm()}")))
+
+
+def slurm():
+    """The version of the installed Slurm, or the one that is going to be installed."""
+    program = shutil.which("slurmctld", path=os.environ.get("PATH", "") + ":/usr/sbin")
+    if not program:
+        return OLD
+    done = subprocess.run([program, "-V"], capture_output=True, text=True, check=False)
+    return done.stdout.split()[-1] if done.returncode == 0 and done.stdout else OLD
+
+
+def suite(name, seconds, *words, lane="any", needs=(), path="cluster", gate="test", env=()):
+    """A suite on the installed Slurm."""
+    program = words[0] if words and words[0].endswith(".py") else f"{name}.py"
+    options = words[1:] if words and words[0].endswith(".py") else words
+    return Row(name, path, lane, seconds, (PYTHON, f"tests/{path}/{program}", *options),
+               ("debug", "plugin", "packages", *needs), (*programs(), *env), gate, again=True)
+
+
+def suite_new(name, seconds, *options, lane="any", gate="test", rest=False):
+    """The same suite on the newer Slurm, in a tree; `rest`: what the gate leaves out."""
+    program = {"harness": "test_harness"}.get(name, name)
+    return Row(f"{name}-24.11{'-rest' if rest else ''}", "24.11", lane, seconds,
+               (PYTHON, f"tests/cluster/{program}.py", *options), ("slurm-24.11", "packages"),
+               (("PHALANX_TEST_SLURM", "24.11"),), gate, again=True)
+
+
+def packages(version, release, seconds, programs_dir, gate, needs):
+    """The rows of the packages for one release of Slurm."""
+    debs, tree = f"build/deb-test/{version}", f"build/trees/{release}"
+    overlay = f"build/slurm-{version}/select_cons_tres.so"
+    other = () if version == OLD else (
+        ("PHALANX_DEBIAN", "13"), ("PHALANX_GENERATE", f"{TOP}/target/debug/phalanx"))
+    return (
+        build(f"system-{release}", 90, "tests/packaging/tree", release, tree, lane="any",
+              needs=["packages"], gate=gate),
+        build(f"deb-{version}", 30, "packaging/build-deb", version, programs_dir, overlay, debs,
+              needs=["packages", *needs], env=other, gate=gate),
+        Row(f"packages-{version}", "packages", "any", seconds,
+            (PYTHON, "tests/packaging/packages.py", "--tree", tree, "--debs", debs),
+            (f"system-{release}", f"deb-{version}"), (), gate, again=True),
+    )
+
+
+ROWS = (
+    # What the others need. Packages, downloads and trees come while Rust is being compiled.
+    build("packages", 90, *MAKE, "deps-test", lane="any"),
+    build("plugin", 60, *MAKE, "plugin", lane="any"),
+    build("plugin-24.11", 60, *MAKE, "plugin", f"SLURM_VERSION={NEW}", lane="any"),
+    build("debug", 350, CARGO, "build", "--workspace", "--bins", "--tests"),
+    build("tree-24.11", 40, PYTHON, "-c",
+          "from slurmcluster.release import Release; Release('24.11').ensure_tree()",
+          lane="any", needs=["packages"]),
+    build("slurm-24.11", 30, "tests/cluster/build-other", NEW,
+          needs=["debug", "plugin-24.11", "tree-24.11"],
+          env=(("DEBUG_BUILD", "--workspace --bins --tests"),)),
+    build("hadoop", 60, PYTHON, "tests/hdfs/minihdfs.py", "--fetch", lane="any",
+          needs=["packages"]),
+    build("schemathesis", 30, *MAKE, SCHEMATHESIS, lane="any", needs=["packages"]),
+    build("munged", 1, PYTHON, "-c", "from slurmcluster import munge; munge.ensure()", lane="any",
+          needs=["packages"]),
+
+    # What the compilers and the unit tests say.
+    Row("runner", "check", "any", 8, (PYTHON, "tests/test_run.py")),
+    Row("lint", "check", "any", 10, ("tests/lint",), ("packages",)),
+    Row("check", "check", "build", 95, (*MAKE, "check"), ("debug",)),
+    Row("unit", "check", "build", 100, (CARGO, "test", "--workspace"),
+        ("debug", "plugin", "munged"), (("PHALANX_NEED_MUNGED", "1"),)),
+    Row("plugin-check", "check", "build", 70, (*MAKE, "-C", "plugin", "check"),
+        ("plugin", "packages", "debug")),
+    Row("plugin-check-24.11", "24.11", "build", 70,
+        (*MAKE, "-C", "plugin", "check", f"SLURM_VERSION={NEW}"), ("slurm-24.11", "packages")),
+    Row("page", "page", "any", 25, (PYTHON, "tests/page/page.py"), ("packages",), again=True),
+
+    # Suites on clusters of the installed Slurm.
+    Row("harness", "cluster", "any", 35, (PYTHON, "tests/cluster/test_harness.py"),
+        ("packages",), again=True),
+    suite("placement", 42),
+    suite("learn", 28),
+    suite("transparency", 173),
+    suite("order", 90),
+    suite("gangs", 113),
+    suite("replay", 25),
+    suite("data-jobs", 181, "data_jobs.py", needs=["hadoop"]),
+    suite("bags", 65),
+    suite("ends", 43),
+    suite("energy", 35),
+    suite("data-service", 20, "data_service.py", needs=["schemathesis"],
+          env=(("PHALANX_SCHEMATHESIS", f"{TOP}/{SCHEMATHESIS}"),)),
+    suite("agents", 60),
+    suite("doctor", 22),
+    suite("ha", 170),
+    suite("hdfs", 75, "test_client.py", path="hdfs", needs=["hadoop"]),
+    suite("faults", 100, *only(FAULTS), lane="quiet"),
+    suite("faults-rest", 150, "faults.py", *skip(FAULTS), lane="quiet", gate="all"),
+    suite("reality", 45, "--together", lane="quiet", gate="all"),
+
+    # The same on the newer Slurm.
+    suite_new("harness", 5, *only(HARNESS_NEW)),
+    suite_new("placement", 40),
+    suite_new("transparency", 90, *only(CASES_NEW)),
+    suite_new("faults", 60, *only(FAULTS_NEW), lane="quiet"),
+    suite_new("harness", 40, *skip(HARNESS_NEW), gate="all", rest=True),
+    suite_new("transparency", 170, *skip(CASES_NEW), gate="all", rest=True),
+    suite_new("faults", 180, *skip(FAULTS_NEW), lane="quiet", gate="all", rest=True),
+    suite_new("bags", 65, gate="all"),
+    suite_new("doctor", 30, gate="all"),
+    suite_new("ha", 170, gate="all"),
+
+    # Debian packages on fresh systems.
+    *packages(OLD, "bookworm", 66, "target/debug", "test", ["debug", "plugin"]),
+    *packages(NEW, "trixie", 66, f"build/slurm-{NEW}/bin", "all", ["slurm-24.11"]),
+    Row("rebuild", "packages", "build", 25, (PYTHON, "tests/packaging/rebuild.py"),
+        ("packages", "plugin")),
+)

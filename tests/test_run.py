@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tests of the runner on small tables: lanes, needs, second runs, and what an interrupt leaves."""
+
+import contextlib
+import importlib.machinery
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+
+from slurmcluster.suite import Cases, Suite, check, command_line, run, until
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+case = Cases()
+
+
+def loaded():
+    """The program tests/run as a module."""
+    loader = importlib.machinery.SourceFileLoader("run", os.path.join(HERE, "run"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("run", loader))
+    sys.modules["run"] = module
+    loader.exec_module(module)
+    return module
+
+
+RUN = loaded()
+
+
+class Table(Suite):
+    """Small tables, whose rows write when they begin and end."""
+
+    def __init__(self, root):
+        super().__init__()
+        self.root = root
+        RUN.LOGS = os.path.join(root, "log")
+        RUN.TIMES = os.path.join(root, "times.tsv")
+
+    def row(self, name, lane="any", seconds=1, command="sleep 0.4", needs=(), again=False):
+        """A row that notes its begin and end in a file."""
+        path = os.path.join(self.root, "events")
+        script = f"echo begin {name} >> {path}; {command}; code=$?; " \
+                 f"echo end {name} >> {path}; exit $code"
+        return RUN.stages.Row(name, "test", lane, seconds, ("sh", "-c", script), tuple(needs),
+                              again=again)
+
+    def work(self, *rows, lanes=3):
+        """Runs rows; returns (the runner, its exit status, the events)."""
+        path = os.path.join(self.root, "events")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        runner = RUN.Runner(rows, lanes, [])
+        status = runner.work()
+        runner.report()
+        with open(path, encoding="utf-8") as file:
+            return runner, status, [tuple(line.split()) for line in file]
+
+
+def at_once(events, names=None):
+    """The largest number of these rows that ran at once."""
+    most, running = 0, set()
+    for what, name in events:
+        if names is None or name in names:
+            running = running | {name} if what == "begin" else running - {name}
+            most = max(most, len(running))
+    return most
+
+
+@case
+def lanes_are_kept(table):
+    """Never more than there are lanes, one that builds, and quiet rows alone in the end"""
+    rows = [table.row(f"any{i}") for i in range(4)]
+    rows += [table.row(f"build{i}", "build") for i in range(3)]
+    rows.append(table.row("quiet", "quiet", 99))
+    _, status, events = table.work(*rows)
+    check(status == 0, f"status {status}")
+    check(at_once(events) == 3, f"{at_once(events)} at once, three lanes: {events}")
+    check(at_once(events, {f"build{i}" for i in range(3)}) == 1, f"builds at once: {events}")
+    check(events[-2:] == [("begin", "quiet"), ("end", "quiet")], f"quiet: {events}")
+
+
+@case
+def longest_chain_first(table):
+    """What others wait for comes before what takes longer itself"""
+    _, _, events = table.work(table.row("short", seconds=1), table.row("long", seconds=10),
+                              table.row("first", seconds=1),
+                              table.row("second", seconds=20, needs=["first"]), lanes=1)
+    order = [name for what, name in events if what == "begin"]
+    check(order == ["first", "second", "long", "short"], f"{order}")
+
+
+@case
+def failures_are_told(table):
+    """What needs a failed row is not run; a suite that fails runs once more, alone"""
+    flaky = os.path.join(table.root, "flaky")
+    runner, status, events = table.work(
+        table.row("bad", command="false"), table.row("needs-bad", needs=["bad"]),
+        table.row("flaky", command=f"[ -e {flaky} ] || {{ touch {flaky}; false; }}", again=True),
+        table.row("hopeless", command="false", again=True), table.row("good"))
+    check(status == 1, f"status {status}")
+    check(runner.failed == ["bad", "hopeless"], f"failed: {runner.failed}")
+    check(runner.skipped == ["needs-bad"], f"not run: {runner.skipped}")
+    check(runner.second == ["flaky", "hopeless"], f"twice: {runner.second}")
+    check("flaky" in runner.passed, "flaky did not pass the second time")
+    begun = [name for what, name in events if what == "begin"]
+    check(begun.count("hopeless") == 2 and begun.count("bad") == 1, f"{begun}")
+    check(set(begun[-2:]) == {"flaky", "hopeless"}, f"second runs come last: {begun}")
+    with open(RUN.TIMES, encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file]
+    check(rows[0] == RUN.COLUMNS.rstrip("\n").split("\t"), f"{rows[0]}")
+    check(len({len(row) for row in rows}) == 1, f"{rows}")
+
+
+@case
+def one_that_hangs_is_ended(table):
+    """A row that takes far too long fails, and the others go on"""
+    limits = RUN.LIMIT_S, RUN.LIMIT_FACTOR
+    RUN.LIMIT_S, RUN.LIMIT_FACTOR = 0.5, 0.0
+    try:
+        runner, status, _ = table.work(table.row("hangs", command="sleep 60"),
+                                       table.row("good", command="true"))
+    finally:
+        RUN.LIMIT_S, RUN.LIMIT_FACTOR = limits
+    check(status == 1 and runner.failed == ["hangs"], f"{status}, failed: {runner.failed}")
+    check(runner.times[-1][2] < 10, f"{runner.times}")
+
+
+@case
+def wrong_names_are_refused(_table):
+    """An unknown row ends with 2 and the list of what there is; a known one brings its needs"""
+    done = subprocess.run([os.path.join(HERE, "run"), "--only", "nothing"], capture_output=True,
+                          text=True, check=False)
+    check(done.returncode == 2 and "transparency" in done.stderr, f"{done}")
+    done = subprocess.run([os.path.join(HERE, "run"), "--only", "doctor", "--list"],
+                          capture_output=True, text=True, check=True)
+    found = [line.split()[0] for line in done.stdout.splitlines()[1:]]
+    check({"doctor", "debug", "plugin", "packages"} == set(found), f"{found}")
+
+
+@case
+def an_interrupt_ends_what_runs(table):
+    """After SIGINT the whole process group of a row is gone"""
+    nap = f"sleep 98{os.getpid()}"
+    # The program itself, with a table of one row.
+    code = (f"import runpy, sys; sys.path.insert(0, {HERE!r}); import stages; "
+            f"stages.ROWS = (stages.Row('nap', 'test', 'any', 1, ('sh', '-c', '{nap} & {nap}')),); "
+            f"stages.TOP = {table.root!r}; sys.argv = ['run']; "
+            f"runpy.run_path({os.path.join(HERE, 'run')!r}, run_name='__main__')")
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL)
+
+    def naps():
+        listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+        return listed.stdout.splitlines().count(nap)
+    until(lambda: naps() == 2, "the row runs", 10)
+    child.send_signal(signal.SIGINT)
+    check(child.wait(timeout=30) == 128 + signal.SIGINT, f"ended with {child.returncode}")
+    until(lambda: naps() == 0, "its processes are gone", 5)
+
+
+@contextlib.contextmanager
+def setting(root, _args):
+    """A place for logs and times."""
+    yield Table(root)
+
+
+if __name__ == "__main__":
+    sys.exit(run(command_line(__doc__, case), setting))

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Holds the sources to what a reader can take in at one sitting.
+
+    tests/tidy.py [--root DIR]
+
+Goal: files of at most 700 lines, functions of at most 70, lines of at most 100
+columns, cited files that exist, licence headers, and commit subjects that say
+what changed. Rust's functions are left to clippy (too_many_lines).
+
+Method: reads what git tracks. Every fault is one line, `file:line: what`.
+"""
+
+import argparse
+import ast
+import os
+import re
+import subprocess
+import sys
+
+LINES_MAX = 700
+FUNCTION_LINES_MAX = 70
+COLUMNS_MAX = 100
+SUBJECT_COLUMNS_MAX = 72
+# The first commit whose subject is held to the rules.
+SUBJECTS_FROM = "a410ca2"
+CODE = (".rs", ".c", ".h", ".py", ".sh", ".js", ".java", ".css")
+WIDE = (*CODE, ".md")
+TAB_COLUMNS = 8
+
+# Paths of the repository; those that begin like Slurm's own sources are Slurm's.
+CITED = re.compile(r"(?<![\w./@$-])((?:src(?!/(?:common|interfaces|slurmctld|plugins)/)|docs|tests"
+                   r"|plugin|ffi|config|packaging)/"
+                   r"[\w./-]+\.(?:rs|md|py|c|h|toml|svg|json|sh|java|js))\b")
+# A citation of the document that lies in docs/.
+METHODS = re.compile(r"(?<!docs/)(?<![\w/])methods\.md")
+SUBJECT = re.compile(r"^(?:Merge |Revert \"|[a-z0-9][\w/.,+ -]*: \S)")
+SPDX = "SPDX-License-Identifier: GPL-"
+
+
+def git(root, *words):
+    """The lines that git prints, or None where it fails."""
+    done = subprocess.run(["git", "-C", root, *words], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True, check=False)
+    return done.stdout.splitlines() if done.returncode == 0 else None
+
+
+def is_script(path):
+    """Whether a file without a known ending is a script."""
+    with open(path, "rb") as file:
+        return file.read(2) == b"#!"
+
+
+def lengths(path, lines):
+    """Faults of length and width."""
+    code = path.endswith(CODE) or "." not in os.path.basename(path)
+    if code and len(lines) > LINES_MAX:
+        yield 1, f"{len(lines)} lines; at most {LINES_MAX}"
+    for number, line in enumerate(lines, 1):
+        columns = len(line.expandtabs(TAB_COLUMNS))
+        if columns > COLUMNS_MAX:
+            yield number, f"{columns} columns; at most {COLUMNS_MAX}"
+
+
+def python_functions(text):
+    """Faults of length of Python's functions."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            length = node.end_lineno - node.lineno + 1
+            if length > FUNCTION_LINES_MAX:
+                yield node.lineno, f"{node.name}: {length} lines; at most {FUNCTION_LINES_MAX}"
+
+
+def c_functions(lines):
+    """Faults of length of C's functions: a brace in the first column begins and ends one."""
+    begin = None
+    for number, line in enumerate(lines, 1):
+        if line.startswith("{"):
+            begin = number
+        elif line.startswith("}") and begin is not None:
+            if number - begin + 1 > FUNCTION_LINES_MAX:
+                yield begin, f"function of {number - begin + 1} lines; at most {FUNCTION_LINES_MAX}"
+            begin = None
+
+
+def citations(root, path, lines):
+    """Faults of files that are named and do not exist."""
+    here = os.path.dirname(os.path.join(root, path))
+    for number, line in enumerate(lines, 1):
+        for name in CITED.findall(line):
+            places = (root, here, os.path.dirname(here))
+            if not any(os.path.exists(os.path.join(place, name)) for place in places):
+                yield number, f"names {name}, which does not exist"
+        if METHODS.search(line) and not path.startswith("docs/"):
+            yield number, "cites the document of methods without docs/ before its name"
+
+
+def of_file(root, path):
+    """All faults of one file."""
+    full = os.path.join(root, path)
+    try:
+        with open(full, encoding="utf-8") as file:
+            text = file.read()
+    except UnicodeDecodeError:
+        return []
+    lines = text.splitlines()
+    known = path.endswith(WIDE) or ("." not in os.path.basename(path) and is_script(full))
+    if not known:
+        return []
+    found = list(lengths(path, lines)) + list(citations(root, path, lines))
+    if path.endswith(".py"):
+        found += python_functions(text)
+    if path.endswith((".c", ".h")):
+        found += c_functions(lines)
+    if not path.endswith(".md") and not any(SPDX in line for line in lines[:5]):
+        found.append((1, f"no line {SPDX}... among the first five"))
+    return found
+
+
+def subjects(root):
+    """Faults of the subjects of commits."""
+    shown = git(root, "log", "--format=%h %s", f"{SUBJECTS_FROM}..HEAD")
+    if shown is None:
+        print(f"tidy: this clone does not have {SUBJECTS_FROM}: subjects are not looked at")
+        return
+    for line in shown:
+        commit, _, subject = line.partition(" ")
+        if len(subject) > SUBJECT_COLUMNS_MAX and not subject.startswith("Merge "):
+            yield f"commit {commit}: subject of {len(subject)} columns; at most 72: {subject}"
+        if not SUBJECT.match(subject) or re.match(r"(?i)wip\b", subject):
+            yield f"commit {commit}: expected `area: what it does`, found: {subject}"
+
+
+def main():
+    """Prints the faults; exit code 1 where there are any."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--root", default=os.path.join(os.path.dirname(__file__), ".."))
+    root = os.path.abspath(parser.parse_args().root)
+    paths = git(root, "ls-files")
+    if not paths:
+        sys.exit(f"tidy: {root} is no git checkout with files")
+    faults = []
+    for path in paths:
+        if os.path.isfile(os.path.join(root, path)):
+            faults += [f"{path}:{line}: {what}" for line, what in of_file(root, path)]
+    faults += subjects(root)
+    for fault in faults:
+        print(fault)
+    print(f"tidy: {len(paths)} files, {len(faults)} faults")
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()
