@@ -42,7 +42,7 @@ fn near(value: Result<f64, String>, expected: f64) {
     assert!((value - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{value} not {expected}");
 }
 
-/// Worked example 5 of methods.md section 3 (g).
+/// Worked example 5 of docs/methods.md section 3 (g).
 #[test]
 fn cpu_usage_of_two_readings() {
     let root = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ fn gpu_tools() {
     assert!(Tool::RocmSmi.parse("WARNING: no card").is_err());
 }
 
-/// Worked example 4 of methods.md section 3 (g).
+/// Worked example 4 of docs/methods.md section 3 (g).
 #[test]
 fn method_b_is_formula_1() {
     let memory = &mut Memory::default();
