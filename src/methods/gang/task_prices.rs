@@ -18,8 +18,8 @@ use super::clock::Clock;
 use super::dual::{Prices, ROUNDING};
 use super::instance::{Instance, narrow};
 use super::pattern::{Filling, Pattern};
-use super::rng::Stream;
 use super::values::Values;
+use phalanx_core::random::Stream;
 use rayon::prelude::*;
 
 /// Evaluations of the pattern search for one zone: in a step, and for a bound.
@@ -143,7 +143,7 @@ impl<'a> Descent<'a> {
             price,
             visits,
             known: vec![Vec::new(); instance.zones],
-            rng: Stream::new(seed, DESCENT_STREAM),
+            rng: Stream::numbered(seed, DESCENT_STREAM),
         }
     }
 
