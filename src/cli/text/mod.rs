@@ -54,13 +54,6 @@ pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// Percent-encodes all but the unreserved characters.
-pub fn percent_encode(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
-    let one = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
-    text.bytes().map(one).collect()
-}
-
 /// The same for optional text.
 pub fn clean_or_dash(text: Option<&str>) -> String {
     clean(text.unwrap_or(""))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A method's wish for a job, in words.
+//! A method's node preference for a job, in words.
 
 use super::units::{KWH, amount, fraction, fraction_or_dash, seconds_fine, time, watts_from};
 use super::{Left, Right, clean, facts, lines, table};
@@ -8,14 +8,14 @@ use phalanx_planner::preference::{
 };
 use phalanx_service::api::types::PreferenceReport;
 
-/// Everything of it.
-pub fn whole(out: &mut String, steer: &PreferenceReport) {
-    let made = format!("{} at {}", clean(&steer.method), time(steer.made_ms));
+/// The whole preference.
+pub fn whole(out: &mut String, preference: &PreferenceReport) {
+    let made = format!("{} at {}", clean(&preference.method), time(preference.made_ms));
     let mut list = vec![("Preferred by", made)];
-    list.push(("", became(steer)));
-    list.extend(facts_of_note(&steer.note));
+    list.push(("", became(preference)));
+    list.extend(facts_of_note(&preference.note));
     facts(out, &list);
-    tasks(out, &steer.note);
+    tasks(out, &preference.note);
 }
 
 /// Lines of a list of facts.
@@ -34,24 +34,24 @@ pub fn facts_of_note(note: &Note) -> Vec<(&'static str, String)> {
     list
 }
 
-/// In a few words, for a table.
-pub fn short(steer: &PreferenceReport) -> String {
-    match &steer.note {
-        Note::Gang(gang) => format!("{}; {}", became(steer), speeds(gang)),
+/// The preference in a few words, for a table.
+pub fn short(preference: &PreferenceReport) -> String {
+    match &preference.note {
+        Note::Gang(gang) => format!("{}; {}", became(preference), speeds(gang)),
         Note::Data(data) => match (&data.error, data.local_share) {
             (Some(error), _) => format!("input not planned: {}", clean(error)),
-            (None, Some(share)) => format!("{}; {} local", became(steer), percent(share)),
-            (None, None) => became(steer),
+            (None, Some(share)) => format!("{}; {} local", became(preference), percent(share)),
+            (None, None) => became(preference),
         },
-        Note::Bag(note) => format!("{}; {}", became(steer), shares(&note.bag)),
-        Note::None => became(steer),
+        Note::Bag(note) => format!("{}; {}", became(preference), shares(&note.bag)),
+        Note::None => became(preference),
     }
 }
 
-pub fn became(steer: &PreferenceReport) -> String {
-    match (&steer.candidate_set, &steer.unused) {
-        (Some(tier), None) => format!("to {}", clean(tier)),
-        (Some(tier), Some(why)) => format!("to {} ({})", clean(tier), clean(why)),
+pub fn became(preference: &PreferenceReport) -> String {
+    match (&preference.candidate_set, &preference.unused) {
+        (Some(set), None) => format!("to {}", clean(set)),
+        (Some(set), Some(why)) => format!("to {} ({})", clean(set), clean(why)),
         (None, Some(why)) => format!("not followed ({})", clean(why)),
         (None, None) => "not followed".to_owned(),
     }
@@ -95,12 +95,12 @@ pub fn input(data: &DataNote) -> Vec<(&'static str, String)> {
         0 => "as configured".to_owned(),
         runs => format!("from {runs} runs"),
     };
-    let rate = match data.attenuation.as_str() {
+    let kept = match data.attenuation.as_str() {
         "" => String::new(),
         form => format!(", {}", clean(form)),
     };
     let speed = fraction(data.speed_mb_per_s);
-    list.push(("Speed", format!("{speed} MB/s a core{rate}, {known}")));
+    list.push(("Speed", format!("{speed} MB/s a core{kept}, {known}")));
     list
 }
 

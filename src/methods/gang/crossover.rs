@@ -110,7 +110,7 @@ mod tests {
     fn children_keep_the_rules_and_the_best_plan() {
         let mut rng = Stream::new(17);
         let mut children = 0;
-        for case in 0..300 {
+        for case in 0..1_000 {
             let problem = random_problem(&mut rng);
             let instance = Instance::compile(&problem).unwrap();
             let values = Values::new(&instance, &share_prices(&instance, 0.3));

@@ -480,7 +480,8 @@ fn answers_where_every_server_differs_keep_the_rules() {
         }
         assert!(used.values().all(|sum| sum[0] <= 12.0 && sum[1] <= 7.0));
         assert_eq!(answer.assignment.len() + answer.pending.len(), jobs);
-        assert!(answer.index <= answer.upper_bound.unwrap() && answer.gap.unwrap() < 0.08);
+        assert!(answer.index <= answer.upper_bound.unwrap());
+        assert!(answer.gap.unwrap() < 0.08, "{servers} {jobs} {edges}: {:?}", answer.gap);
     }
 }
 
@@ -647,7 +648,9 @@ fn a_part_of_the_time_ends_with_its_share() {
     let quarter = all.for_share(0.25);
     set(700);
     let half = quarter.until(1.0).until(0.5);
-    assert_eq!((all.used(), quarter.used(), half.used()), (Some(0.3), Some(0.4), Some(0.0)));
+    for (clock, used) in [(all, 0.3), (quarter, 0.4), (half, 0.0)] {
+        assert!((clock.used().unwrap() - used).abs() < 1e-9);
+    }
     set(600);
     assert!(half.expired() && !quarter.expired());
     set(540);

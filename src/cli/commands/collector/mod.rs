@@ -12,9 +12,9 @@ use crate::client::Method;
 use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
-use crate::text::percent_encode;
 use how::How;
 use phalanx_core::collect::{Patch, Registration, UseChange, valid_name};
+use phalanx_core::text::percent_encode;
 
 /// Register programs that measure the nodes, and see what they give
 #[derive(clap::Args, Debug)]

@@ -95,8 +95,8 @@ fn waiting(out: &mut String, pending: &PendingReport) {
     if let Some(start_ms) = pending.expected_start_ms {
         facts(out, &[("Enough expected free", time(start_ms))]);
     }
-    if let Some(steer) = &pending.preference {
-        preference::whole(out, steer);
+    if let Some(preferred) = &pending.preference {
+        preference::whole(out, preferred);
     }
     if let Some(note) = &pending.note {
         facts(out, &preference::facts_of_note(note));
@@ -193,8 +193,8 @@ fn decision(out: &mut String, made: &DecisionReport) {
             ("Margin", fraction_or_dash(made.margin)),
         ],
     );
-    if let Some(steer) = &made.preference {
-        preference::whole(out, steer);
+    if let Some(preferred) = &made.preference {
+        preference::whole(out, preferred);
     }
     out.push('\n');
     scores(out, &made.chosen, made.runner_up.as_ref());
@@ -242,7 +242,7 @@ fn asks(out: &mut String, report: &Explain) {
         ("Answer", Left),
         ("Reason", Left),
         ("Nodes", Left),
-        ("Steer", Left),
+        ("Preference", Left),
     ]);
     for ask in &report.asks {
         rows.add_row([
