@@ -110,8 +110,7 @@ impl<'a> Line<'a> {
         self.saved.clear();
         self.inserted.clear();
         let unit = -self.rng.unit().max(1e-300).ln() * temperature * self.job_value;
-        let relocated =
-            self.rng.unit() < RELOCATIONS && self.relocate(unit * RELOCATION_HEAT);
+        let relocated = self.rng.unit() < RELOCATIONS && self.relocate(unit * RELOCATION_HEAT);
         if !relocated {
             let first = self.ruin();
             self.recreate(first);

@@ -185,7 +185,13 @@ impl State {
     }
 
     /// True when a task of type `ty` fits once one of type `other` has left `server`.
-    pub fn fits_without(&self, instance: &Instance, ty: usize, server: usize, other: usize) -> bool {
+    pub fn fits_without(
+        &self,
+        instance: &Instance,
+        ty: usize,
+        server: usize,
+        other: usize,
+    ) -> bool {
         let free = &self.free[server * instance.kinds..(server + 1) * instance.kinds];
         let rows = instance.row(ty).iter().zip(instance.row(other));
         rows.zip(free).all(|((a, leaving), f)| *a <= f + leaving)
