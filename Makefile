@@ -52,9 +52,9 @@ rust: ; @tests/need-rust 1.95
 .PHONY: all build debug plugin man slurm-24.11
 build: deps-build rust plugin
 	$(CARGO) build --release --bins
-# With the tests, which need features of some libraries that the programs do not: nothing is
-# compiled a second time when the tests' turn comes.
-DEBUG_BUILD ?= --workspace --bins --tests
+# tests/run builds the tests as well: they need features of some libraries that the programs do
+# not, so that nothing is compiled a second time when their turn comes.
+DEBUG_BUILD ?= --bins
 debug: deps-build rust plugin
 	$(CARGO) build $(DEBUG_BUILD)
 plugin: deps-build

@@ -67,9 +67,8 @@ def skip(names):
 
 def programs():
     """Variables that say where the programs and the overlay under test are."""
-    places = {"PHALANX_BIN_DIR": os.path.join(TOP, "target", "debug"),
-              "PHALANX_OVERLAY_DIR": os.path.join(TOP, "build", f"slurm-{slurm()}")}
-    return tuple((name, os.environ.get(name) or place) for name, place in places.items())
+    return (("PHALANX_BIN_DIR", os.path.join(TOP, "target", "debug")),
+            ("PHALANX_OVERLAY_DIR", os.path.join(TOP, "build", f"slurm-{slurm()}")))
 
 
 def slurm():
@@ -161,7 +160,7 @@ ROWS = (
           env=(("PHALANX_SCHEMATHESIS", f"{TOP}/{SCHEMATHESIS}"),)),
     suite("agents", 60),
     suite("doctor", 22),
-    suite("ha", 45),
+    suite("ha", 170),
     suite("hdfs", 75, "test_client.py", path="hdfs", needs=["hadoop"]),
     suite("faults", 100, *only(FAULTS), lane="quiet"),
     suite("faults-rest", 150, "faults.py", *skip(FAULTS), lane="quiet", gate="all"),
@@ -177,7 +176,7 @@ ROWS = (
     suite_new("faults", 180, *skip(FAULTS_NEW), lane="quiet", gate="all", rest=True),
     suite_new("bags", 65, gate="all"),
     suite_new("doctor", 30, gate="all"),
-    suite_new("ha", 45, gate="all"),
+    suite_new("ha", 170, gate="all"),
 
     # Debian packages on fresh systems.
     *packages(OLD, "bookworm", 66, "target/debug", "test", ["debug", "plugin"]),

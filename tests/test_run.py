@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 from slurmcluster.suite import Cases, Suite, check, command_line, run, until
 
@@ -111,6 +110,20 @@ def failures_are_told(table):
         rows = [line.rstrip("\n").split("\t") for line in file]
     check(rows[0] == RUN.COLUMNS.rstrip("\n").split("\t"), f"{rows[0]}")
     check(len({len(row) for row in rows}) == 1, f"{rows}")
+
+
+@case
+def one_that_hangs_is_ended(table):
+    """A row that takes far too long fails, and the others go on"""
+    limits = RUN.LIMIT_S, RUN.LIMIT_FACTOR
+    RUN.LIMIT_S, RUN.LIMIT_FACTOR = 0.5, 0.0
+    try:
+        runner, status, _ = table.work(table.row("hangs", command="sleep 60"),
+                                       table.row("good", command="true"))
+    finally:
+        RUN.LIMIT_S, RUN.LIMIT_FACTOR = limits
+    check(status == 1 and runner.failed == ["hangs"], f"{status}, failed: {runner.failed}")
+    check(runner.times[-1][2] < 10, f"{runner.times}")
 
 
 @case

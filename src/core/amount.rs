@@ -13,6 +13,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use crate::limits::AMOUNT_TICKS_MAX;
+use crate::number::whole;
 
 /// A non-negative number of ticks of one resource dimension, at most 2^52.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -157,8 +158,7 @@ impl Scale {
         if ticks >= AMOUNT_TICKS_MAX as f64 {
             return Ok(Amount::MAX);
         }
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0..2^52, whole
-        Ok(Amount((ticks as u64).max(1)))
+        Ok(Amount(whole(ticks).max(1)))
     }
 
     /// The amount in units, the double nearest to it.

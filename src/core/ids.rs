@@ -4,10 +4,15 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 macro_rules! index_type {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
         pub struct $name(u32);
 
         impl $name {
@@ -50,10 +55,10 @@ index_type! {
     NodeIdx
 }
 index_type! {
-    /// A job's position in the job table.
-    JobIdx
+    /// A GRES kind's position (`gpu`) among the kinds of the node table.
+    GresIdx
 }
 index_type! {
-    /// A resource dimension's position (cpu, memory, a GRES type, a licence).
-    DimIdx
+    /// A GRES type's position (`gpu:a100`) among the types of the node table.
+    GresTypeIdx
 }

@@ -17,7 +17,6 @@ mod node_set;
 pub mod number;
 pub mod problem;
 pub mod random;
-mod resources;
 pub mod run;
 pub mod shape;
 pub mod snapshot;
@@ -26,6 +25,5 @@ pub mod text;
 pub mod trace;
 
 pub use amount::{Amount, AmountError, Scale};
-pub use ids::{DimIdx, JobIdx, NodeIdx};
+pub use ids::{GresIdx, GresTypeIdx, NodeIdx};
 pub use node_set::NodeSet;
-pub use resources::ResourceVec;

@@ -117,8 +117,8 @@ pub const BISECT_SEED_STEPS_MAX: u64 = 4_000_000_000;
 pub const BISECT_BEST_UNITS: u64 = 600_000_000;
 /// Orders of jobs that mode `best` tries on large problems.
 pub const BISECT_ORDERS: usize = 60;
-/// Deals that one job may need in one probe of mode `best`.
-pub const BISECT_DEALS_MAX: usize = 12;
+/// Assignments of blocks that one job may need in one probe of mode `best`.
+pub const BISECT_ASSIGNMENTS_MAX: usize = 12;
 /// Migrations that refine one deal of mode `best`.
 pub const BISECT_REFINE_MAX: usize = 200;
 /// Jobs times hosts up to which mode `best` anneals.
@@ -224,8 +224,6 @@ pub const AGENT_RUNS_MAX: usize = 32;
 pub const AGENT_QUEUE_MAX: usize = 4096;
 /// Values of one sync: one request stays below [`COLLECT_BODY_BYTES_MAX`].
 pub const AGENT_BATCH_MAX: usize = 1024;
-/// Runs that end between two turns of an agent.
-pub const AGENT_EVENTS_MAX: usize = 256;
 /// Longest time an agent lets one sync be held, milliseconds.
 pub const AGENT_WAIT_MS_MAX: u64 = 30_000;
 /// Longest pause of an agent that cannot reach the data service, milliseconds.

@@ -137,18 +137,6 @@ impl NodeSet {
             })
         })
     }
-
-    /// The first member at or after `from`, if any.
-    #[must_use]
-    pub fn next_from(&self, from: usize) -> Option<NodeIdx> {
-        let mut at = from / WORD_BITS;
-        let mut word = self.words.get(at)? & (u64::MAX << (from % WORD_BITS));
-        while word == 0 {
-            at += 1;
-            word = *self.words.get(at)?;
-        }
-        Some(NodeIdx::new(at * WORD_BITS + word.trailing_zeros() as usize))
-    }
 }
 
 impl FromIterator<NodeIdx> for NodeSet {
@@ -176,16 +164,6 @@ mod tests {
         assert_eq!(NodeSet::from_words(66, &[1]).words(), [1, 0]);
         assert!(!set.contains(NodeIdx::new(66)));
         assert!(!set.contains(NodeIdx::new(1000)));
-    }
-
-    #[test]
-    fn members_are_walked_from_anywhere() {
-        let set: NodeSet = [3, 64, 130].map(NodeIdx::new).into_iter().collect();
-        assert_eq!(set.next_from(0), Some(NodeIdx::new(3)));
-        assert_eq!(set.next_from(4), Some(NodeIdx::new(64)));
-        assert_eq!(set.next_from(65), Some(NodeIdx::new(130)));
-        assert_eq!(set.next_from(131), None);
-        assert_eq!(set.next_from(10_000), None);
     }
 
     #[test]

@@ -25,6 +25,15 @@ impl InputError {
     }
 }
 
+/// Refuses an input: the error at `path`, as a result.
+///
+/// # Errors
+/// Fails always.
+#[cold]
+pub fn refuse<T>(path: impl fmt::Display, message: impl fmt::Display) -> Result<T, InputError> {
+    Err(InputError::new(path, message))
+}
+
 /// For optional fields that may be left out but not be `null`.
 ///
 /// # Errors

@@ -7,6 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::{GresIdx, GresTypeIdx};
+
 /// Memory request.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
@@ -37,15 +39,15 @@ pub enum Sharing {
     Owner,
 }
 
-/// One GRES request. `kind` and `gres_type` are the caller's dense ids.
+/// One GRES request, by the numbers of the node table.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct GresWant {
     /// Kind, e.g. the id of `gpu`.
-    pub kind: u32,
+    pub kind: GresIdx,
     /// Type, e.g. the id of `gpu:a100`; `None` for any.
-    pub gres_type: Option<u32>,
+    pub gres_type: Option<GresTypeIdx>,
     /// `--gres`, `--gpus-per-node`.
     pub per_node: u64,
     /// `--gpus`.
@@ -141,7 +143,7 @@ pub struct Need {
     /// All memory of the node, which must be unused.
     pub all_memory: bool,
     /// Count by GRES kind and type, in the order of the request.
-    pub gres: Vec<(u32, Option<u32>, u64)>,
+    pub gres: Vec<(GresIdx, Option<GresTypeIdx>, u64)>,
     /// The whole node, which must be idle.
     pub whole: bool,
 }
@@ -226,7 +228,7 @@ mod tests {
     #[test]
     fn gpus_bring_their_cpus_and_memory() {
         let want = GresWant {
-            kind: 7,
+            kind: 7.into(),
             per_job: 6,
             cpus_per_gres: 4,
             mem_per_gres_mb: 1000,
@@ -243,9 +245,9 @@ mod tests {
         };
         let one = shape.need(1);
         assert_eq!((one.cpus, one.memory_mb), (24, 6000));
-        assert_eq!(one.gres, vec![(7, None, 6)]);
+        assert_eq!(one.gres, vec![(7.into(), None, 6)]);
         let three = shape.need(3);
-        assert_eq!(three.gres, vec![(7, None, 2)]);
+        assert_eq!(three.gres, vec![(7.into(), None, 2)]);
         assert_eq!(three.cpus, 8);
         assert!(shape.node_count_is_free());
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Attribution of waiting jobs to the resource that they wait for.
 //!
-//! Slurm says `Resources`, not which one. The rule (`methods.md` section 5,
-//! ambiguity ix): among the nodes that the job may use and that could ever
+//! Slurm says `Resources`, not which one. The rule (docs/methods.md,
+//! Balance): among the nodes that the job may use and that could ever
 //! hold its share, take those with the fewest lacking dimensions and count
 //! every dimension lacking there. A job that fits now counts for nothing, nor
 //! does one that can never fit.
@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::eligible::{Eligible, eligible};
 use crate::usage::{Lack, NodeUsage};
+use phalanx_core::GresIdx;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::balance::fragment::{WHOLE, Want};
@@ -45,7 +46,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// As [`Placer::set_pending`](super::place::Placer::set_pending) takes it.
+    /// The demand, for [`Placer::set_pending`](super::place::Placer::set_pending).
     pub fn demand(&self, snapshot: &Snapshot) -> Demand {
         let mut by_name = BTreeMap::from([("cpu".into(), self.cpu), ("mem".into(), self.memory)]);
         for (kind, count) in snapshot.gres_kinds.iter().zip(&self.kinds) {
@@ -108,7 +109,7 @@ pub fn count(snapshot: &Snapshot, usages: &[NodeUsage], now_s: i64, requests_max
 
 /// The GPUs that jobs of a shape ask for on each node; `None` without any.
 #[allow(clippy::cast_precision_loss)] // counts stay below 2^53
-fn want_of(shape: &Shape, gpu: u32, tasks: u64) -> Option<Want> {
+fn want_of(shape: &Shape, gpu: GresIdx, tasks: u64) -> Option<Want> {
     let nodes = shape.wanted_nodes();
     let need = shape.need(nodes);
     let of_kind = need.gres.iter().filter(|(kind, ..)| *kind == gpu);
@@ -169,7 +170,7 @@ fn attribute(
             Lack::Cpu => counts.cpu += tasks,
             Lack::Memory => counts.memory += tasks,
             Lack::Kind(kind) => {
-                if let Some(count) = counts.kinds.get_mut(kind as usize) {
+                if let Some(count) = counts.kinds.get_mut(kind.at()) {
                     *count += tasks;
                 }
             }
@@ -259,7 +260,7 @@ mod tests {
     fn job(id: u32, nodes: u32, cpus: u32, gpus: u64) -> Job {
         let gres = match gpus {
             0 => vec![],
-            n => vec![GresWant { kind: 0, per_node: n, ..GresWant::default() }],
+            n => vec![GresWant { per_node: n, ..GresWant::default() }],
         };
         let shape = Shape {
             min_nodes: nodes,

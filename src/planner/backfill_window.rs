@@ -15,6 +15,7 @@ use crate::preference::{
     CandidateSet, JobKey, JobOrigin, Method, MethodPlan, MethodReport, Note, Preference,
 };
 use crate::usage::NodeUsage;
+use phalanx_core::NodeIdx;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 
 /// Waiting jobs among which the first gang is looked for.
@@ -101,11 +102,11 @@ fn has_preference(done: &[MethodPlan], job: &Job) -> bool {
 }
 
 fn others(snapshot: &Snapshot, gang: &Job, soonest: &Soonest) -> CandidateSet {
-    let spared = |node: &u32| soonest.nodes.binary_search(node).is_ok();
-    let all = 0..u32::try_from(snapshot.nodes.len()).unwrap_or(u32::MAX);
-    let nodes: Vec<u32> = all.filter(|node| !spared(node)).collect();
+    let spared = |node: &NodeIdx| soonest.nodes.binary_search(node).is_ok();
+    let all = (0..snapshot.nodes.len()).map(NodeIdx::new);
+    let nodes = all.filter(|node| !spared(node)).collect();
     let name: Arc<str> = format!("nodes that job {} does not wait for", gang.label).into();
-    CandidateSet { name, nodes: nodes.into(), quota: None }
+    CandidateSet { name, nodes, quota: None }
 }
 
 fn preference(inputs: &Inputs<'_>, job: &Job, set: &CandidateSet) -> Preference {
@@ -220,9 +221,9 @@ mod tests {
             job(22, 1, 5, 1),
         ];
         let method_plan = planned(&snapshot(queue), &expected);
-        let of: Vec<(JobKey, &[u32])> =
+        let of: Vec<(JobKey, &[NodeIdx])> =
             method_plan.preferences.iter().map(|s| (s.key, &*s.sets[0].nodes)).collect();
-        let c: &[u32] = &[2];
+        let c: &[NodeIdx] = &[NodeIdx::new(2)];
         assert_eq!(of, [(JobKey::Job(21), c), (JobKey::Job(22), c)]);
         assert!(method_plan.preferences.iter().all(|s| !s.required));
         assert_eq!(method_plan.report.terms["expected_wait_s"], 30.0);
@@ -245,6 +246,9 @@ mod tests {
         assert_eq!(outlook.ends.len(), 1);
         let usages = NodeUsage::of_snapshot(&snapshot);
         let found = outlook.soonest(&snapshot, &usages, snapshot.job(10).unwrap(), 100);
-        assert_eq!(found, Some(Soonest { at_s: 90 + 3600, nodes: vec![0, 1] }));
+        assert_eq!(
+            found,
+            Some(Soonest { at_s: 90 + 3600, nodes: [0, 1].map(NodeIdx::new).into() })
+        );
     }
 }

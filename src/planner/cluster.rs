@@ -12,69 +12,20 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::usage::{Level, NodeUsage};
-use phalanx_core::snapshot::Snapshot;
-
-/// One node of the table. Empty slots of Slurm's table have an empty name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TableNode {
-    /// NodeName.
-    pub name: Arc<str>,
-    /// Usable CPUs.
-    pub cpus: u64,
-    /// Hardware threads per core, at least 1.
-    pub threads: u32,
-    /// Usable memory, MiB.
-    pub memory_mb: u64,
-    /// Slurm's Weight: low ones are taken first.
-    pub weight: u32,
-    /// GRES counts: kind id and count.
-    pub kinds: Vec<(u32, u64)>,
-    /// GRES counts: type id and count.
-    pub types: Vec<(u32, u64)>,
-}
-
-/// The node table with the names of its GRES.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Table {
-    /// By Slurm's node index.
-    pub nodes: Vec<TableNode>,
-    /// Kind names (`gpu`) by id.
-    pub kinds: Vec<Arc<str>>,
-    /// Type names (`gpu:a100`) by id.
-    pub types: Vec<Arc<str>>,
-}
-
-impl Table {
-    /// The nodes of a snapshot, with its GRES ids.
-    pub fn of_snapshot(snapshot: &Snapshot) -> Self {
-        let nodes = snapshot.nodes.iter().map(|node| TableNode {
-            name: Arc::clone(&node.name),
-            cpus: node.cpus,
-            threads: 1,
-            memory_mb: node.memory_mb,
-            weight: node.weight,
-            kinds: Vec::new(),
-            types: Vec::new(),
-        });
-        Self {
-            nodes: nodes.collect(),
-            kinds: snapshot.gres_kinds.clone(),
-            types: snapshot.gres_types.clone(),
-        }
-    }
-}
+pub use phalanx_core::snapshot::{Table, TableNode};
+use phalanx_core::{GresIdx, GresTypeIdx, NodeIdx};
 
 /// Resources of a job on one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// Node index.
-    pub node: usize,
+    pub node: NodeIdx,
     /// CPUs, 0 while suspended.
     pub cpus: u64,
     /// Memory, MiB.
     pub memory_mb: u64,
     /// GRES: kind id, type id if typed, count.
-    pub gres: Vec<(u32, Option<u32>, u64)>,
+    pub gres: Vec<(GresIdx, Option<GresTypeIdx>, u64)>,
 }
 
 /// A running or suspended job.
@@ -107,16 +58,13 @@ pub struct Cluster {
     table: Arc<Table>,
     usages: Vec<NodeUsage>,
     jobs: BTreeMap<u32, RunningJob>,
-    index: BTreeMap<Arc<str>, usize>,
 }
 
 impl Cluster {
     /// An idle cluster with these nodes.
     pub fn new(table: Table) -> Self {
         let usages = table.nodes.iter().map(|node| idle_usage(&table, node)).collect();
-        let named = table.nodes.iter().enumerate().filter(|(_, n)| !n.name.is_empty());
-        let index = named.map(|(i, n)| (Arc::clone(&n.name), i)).collect();
-        Self { usages, jobs: BTreeMap::new(), index, table: Arc::new(table) }
+        Self { usages, jobs: BTreeMap::new(), table: Arc::new(table) }
     }
 
     /// A cluster whose usage is known but not who causes it.
@@ -126,6 +74,13 @@ impl Cluster {
             cluster.usages = usages;
         }
         cluster
+    }
+
+    /// The same cluster with `table` for its own one, if they are equal.
+    #[must_use]
+    pub fn with_equal_table(self, table: &Arc<Table>) -> Self {
+        let table = if *self.table == **table { Arc::clone(table) } else { self.table };
+        Self { table, ..self }
     }
 
     /// The node table.
@@ -143,17 +98,12 @@ impl Cluster {
         &self.jobs
     }
 
-    /// Index of a node.
-    pub fn node(&self, name: &str) -> Option<usize> {
-        self.index.get(name).copied()
-    }
-
     /// The job now holds exactly this. Calls `changed` for every node entry
     /// given back or taken.
     pub fn set_job(&mut self, job: RunningJob, mut changed: impl FnMut(Change<'_>)) {
         self.end_job(job.id, &mut changed);
         for held in &job.held {
-            if let Some(usage) = self.usages.get_mut(held.node) {
+            if let Some(usage) = self.usages.get_mut(held.node.at()) {
                 apply(usage, held, u64::saturating_add);
                 usage.jobs = usage.jobs.saturating_add(1);
                 changed(Change::Take(held));
@@ -166,7 +116,7 @@ impl Cluster {
     pub fn end_job(&mut self, id: u32, mut changed: impl FnMut(Change<'_>)) -> bool {
         let Some(job) = self.jobs.remove(&id) else { return false };
         for held in &job.held {
-            if let Some(usage) = self.usages.get_mut(held.node) {
+            if let Some(usage) = self.usages.get_mut(held.node.at()) {
                 give_back(usage, held);
                 changed(Change::Give(held));
             }
@@ -176,20 +126,23 @@ impl Cluster {
 }
 
 fn idle_usage(table: &Table, node: &TableNode) -> NodeUsage {
-    let levels = |len: usize, counts: &[(u32, u64)]| {
-        let mut levels = vec![Level::default(); len];
-        for &(id, total) in counts {
-            if let Some(level) = levels.get_mut(id as usize) {
-                level.total = total;
-            }
+    let mut kinds = vec![Level::default(); table.kinds.len()];
+    for &(kind, total) in &node.kinds {
+        if let Some(level) = kinds.get_mut(kind.at()) {
+            level.total = total;
         }
-        levels
-    };
+    }
+    let mut types = vec![Level::default(); table.types.len()];
+    for &(gres_type, total) in &node.types {
+        if let Some(level) = types.get_mut(gres_type.at()) {
+            level.total = total;
+        }
+    }
     NodeUsage {
         cpus: Level { total: node.cpus, used: 0 },
         memory_mb: Level { total: node.memory_mb, used: 0 },
-        kinds: levels(table.kinds.len(), &node.kinds),
-        types: levels(table.types.len(), &node.types),
+        kinds,
+        types,
         jobs: 0,
     }
 }
@@ -204,10 +157,10 @@ fn apply(usage: &mut NodeUsage, held: &Held, op: fn(u64, u64) -> u64) {
     usage.cpus.used = op(usage.cpus.used, held.cpus);
     usage.memory_mb.used = op(usage.memory_mb.used, held.memory_mb);
     for &(kind, gres_type, count) in &held.gres {
-        if let Some(level) = usage.kinds.get_mut(kind as usize) {
+        if let Some(level) = usage.kinds.get_mut(kind.at()) {
             level.used = op(level.used, count);
         }
-        if let Some(level) = gres_type.and_then(|t| usage.types.get_mut(t as usize)) {
+        if let Some(level) = gres_type.and_then(|t| usage.types.get_mut(t.at())) {
             level.used = op(level.used, count);
         }
     }
@@ -224,8 +177,8 @@ mod tests {
             threads: 1,
             memory_mb: 100,
             weight: 1,
-            kinds: vec![(0, 4)],
-            types: vec![(1, 4)],
+            kinds: vec![(0.into(), 4)],
+            types: vec![(1.into(), 4)],
         };
         Cluster::new(Table {
             nodes: vec![node("a"), TableNode::default(), node("c")],
@@ -234,8 +187,13 @@ mod tests {
         })
     }
 
-    fn job(id: u32, nodes: &[usize], cpus: u64) -> RunningJob {
-        let held = |&node: &usize| Held { node, cpus, memory_mb: 10, gres: vec![(0, Some(1), 2)] };
+    fn job(id: u32, nodes: &[u32], cpus: u64) -> RunningJob {
+        let held = |&node: &u32| Held {
+            node: node.into(),
+            cpus,
+            memory_mb: 10,
+            gres: vec![(0.into(), Some(1.into()), 2)],
+        };
         RunningJob { id, held: nodes.iter().map(held).collect(), ..RunningJob::default() }
     }
 
@@ -254,22 +212,20 @@ mod tests {
         cluster.end_job(2, |_| {});
         let idle = Cluster::new(Table::clone(cluster.table()));
         assert_eq!(cluster.usages(), idle.usages());
-        assert_eq!(cluster.node("c"), Some(2));
-        assert_eq!(cluster.node(""), None);
     }
 
     #[test]
-    fn every_change_is_told() {
+    fn every_change_is_reported() {
         let mut cluster = cluster();
-        let mut told = Vec::new();
-        let mut tell = |change: Change<'_>| {
-            told.push(match change {
-                Change::Take(h) => (h.node, i64::try_from(h.cpus).unwrap()),
-                Change::Give(h) => (h.node, -i64::try_from(h.cpus).unwrap()),
+        let mut changes = Vec::new();
+        let mut report = |change: Change<'_>| {
+            changes.push(match change {
+                Change::Take(h) => (h.node.at(), i64::try_from(h.cpus).unwrap()),
+                Change::Give(h) => (h.node.at(), -i64::try_from(h.cpus).unwrap()),
             });
         };
-        cluster.set_job(job(1, &[0, 2], 4), &mut tell);
-        cluster.set_job(job(1, &[2], 4), &mut tell);
-        assert_eq!(told, [(0, 4), (2, 4), (0, -4), (2, -4), (2, 4)]);
+        cluster.set_job(job(1, &[0, 2], 4), &mut report);
+        cluster.set_job(job(1, &[2], 4), &mut report);
+        assert_eq!(changes, [(0, 4), (2, 4), (0, -4), (2, -4), (2, 4)]);
     }
 }

@@ -108,7 +108,7 @@ fn named(snapshot: &Snapshot, text: &str) -> FixedBitSet {
     let names = hostlist::expand(text, limits::HOSTLIST_NAMES_MAX).unwrap_or_default();
     let mut nodes = FixedBitSet::with_capacity(snapshot.nodes.len());
     for index in names.iter().filter_map(|name| snapshot.node(name)) {
-        nodes.insert(index);
+        nodes.insert(index.at());
     }
     nodes
 }

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use crate::cluster::{Held, RunningJob, give_back};
 use crate::eligible::eligible;
 use crate::usage::NodeUsage;
-use phalanx_core::hostlist;
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_core::{NodeIdx, hostlist};
 
 /// A running job and its expected end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,8 +38,8 @@ pub struct Outlook {
 pub struct Soonest {
     /// Unix seconds.
     pub at_s: i64,
-    /// As many nodes as it wants, those that are free first; ascending.
-    pub nodes: Vec<u32>,
+    /// The wanted number of nodes, those that are free first; ascending.
+    pub nodes: Vec<NodeIdx>,
 }
 
 impl Outlook {
@@ -73,15 +73,14 @@ impl Outlook {
     ) -> Option<Soonest> {
         let wanted = job.shape.wanted_nodes();
         let need = job.shape.need(wanted);
-        let mut usages: BTreeMap<usize, NodeUsage> = eligible(snapshot, job, now_s)
+        let mut usages: BTreeMap<NodeIdx, NodeUsage> = eligible(snapshot, job, now_s)
             .nodes
             .ones()
-            .map_while(|n| Some((n, usages.get(n)?.clone())))
+            .map_while(|n| Some((NodeIdx::new(n), usages.get(n)?.clone())))
             .collect();
         let fits = |usage: &NodeUsage| usage.could_hold(&need) && !lacks(usage, &need);
-        let index = |node: usize| u32::try_from(node).unwrap_or(u32::MAX);
-        let mut nodes: Vec<u32> =
-            usages.iter().filter(|(_, usage)| fits(usage)).map(|(node, _)| index(*node)).collect();
+        let mut nodes: Vec<NodeIdx> =
+            usages.iter().filter(|(_, usage)| fits(usage)).map(|(node, _)| *node).collect();
         let mut at_s = now_s;
         for end in &self.ends {
             if nodes.len() >= wanted as usize {
@@ -93,7 +92,7 @@ impl Outlook {
                 let before = fits(usage);
                 give_back(usage, held);
                 if !before && fits(usage) {
-                    nodes.push(index(held.node));
+                    nodes.push(held.node);
                 }
             }
         }
@@ -127,7 +126,8 @@ fn held(snapshot: &Snapshot, job: &Job) -> Option<RunningJob> {
     let need = job.shape.need(u32::try_from(names.len()).ok()?);
     let held = |name: &String| {
         let node = snapshot.node(name)?;
-        let cpus = snapshot.nodes.get(node).filter(|_| need.whole).map_or(need.cpus, |n| n.cpus);
+        let cpus =
+            snapshot.nodes.get(node.at()).filter(|_| need.whole).map_or(need.cpus, |n| n.cpus);
         Some(Held { node, cpus, memory_mb: need.memory_mb, gres: need.gres.clone() })
     };
     let held = names.iter().filter_map(held).collect();

@@ -98,7 +98,7 @@ fn lack_name(snapshot: &Snapshot, lack: Lack) -> String {
         Lack::Cpu => "cpu".to_owned(),
         Lack::Memory => "mem".to_owned(),
         Lack::Kind(kind) => {
-            let name = snapshot.gres_kinds.get(kind as usize);
+            let name = snapshot.gres_kinds.get(kind.at());
             format!("gres/{}", name.map_or("?", |n| n))
         }
     }

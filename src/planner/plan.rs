@@ -6,7 +6,6 @@
 //! the answer to a question is always decided anew on the
 //! exact usage of that moment.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
@@ -14,11 +13,12 @@ use fixedbitset::FixedBitSet;
 use crate::attribution::Demand;
 use crate::cluster::{Cluster, Held, RunningJob, Table};
 use crate::eligible::eligible;
-use crate::place::{NoPlacement, Placement, Placer, Pool, Tuning};
+use crate::place::{Candidates, NoPlacement, Placement, Placer, Pool, Tuning};
 use crate::preference::{
     self, Method, Preference, PreferenceTable, PreferenceUse, Preferences, Question, Waits,
 };
 use crate::usage::NodeUsage;
+use phalanx_core::NodeIdx;
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::balance::EngineError;
@@ -30,7 +30,7 @@ pub struct Planned {
     /// Job id.
     pub job_id: u32,
     /// Node indexes of the snapshot; empty if it cannot start now.
-    pub nodes: Vec<u32>,
+    pub nodes: Vec<NodeIdx>,
     /// Reason why it cannot start.
     pub why: Option<&'static str>,
     /// Node preference for it, if a method has one, and whether it decided.
@@ -84,7 +84,7 @@ pub fn plan(
     placer.set_pending(inputs.pending)?;
     let mut preferences = Preferences::default();
     for (method, list) in inputs.preferences {
-        let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), snapshot, list);
+        let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), list);
         preferences.replace(method, table);
     }
     let mut plan = Plan { epoch: snapshot.epoch, ..Plan::default() };
@@ -133,10 +133,10 @@ fn one(
     }
     let mut nodes = eligible(snapshot, job, now_s).nodes;
     drop_occupied(&mut nodes, placer, &job.shape.need(job.shape.wanted_nodes()));
-    let words: Vec<u64> = words_of(&nodes);
+    let words: Vec<u64> = nodes.as_slice().iter().map(|word| *word as u64).collect();
     let question = Question::of(job, snapshot.nodes.len());
     let (decided, preference_use) =
-        preference::decide(placer, preferences, &question, &words, Waits::OVER);
+        preference::decide(placer, preferences, &question, Candidates::new(&words), Waits::OVER);
     let decided = decided.map_err(|why| match why {
         NoPlacement::Left(_) => "left to Slurm",
         NoPlacement::NoFit => "no room now",
@@ -160,19 +160,9 @@ fn drop_occupied(nodes: &mut FixedBitSet, placer: &Placer, need: &Need) {
     }
 }
 
-fn words_of(nodes: &FixedBitSet) -> Vec<u64> {
-    let mut words = vec![0u64; nodes.len().div_ceil(64)];
-    for node in nodes.ones() {
-        if let Some(word) = words.get_mut(node / 64) {
-            *word |= 1 << (node % 64);
-        }
-    }
-    words
-}
-
 fn pseudo_job(job: &Job, placement: &Placement) -> RunningJob {
-    let held = |(&node, need): (&u32, &Need)| Held {
-        node: node as usize,
+    let held = |(&node, need): (&NodeIdx, &Need)| Held {
+        node,
         cpus: need.cpus,
         memory_mb: need.memory_mb,
         gres: need.gres.clone(),
@@ -189,9 +179,9 @@ fn amounts_of(usage: &NodeUsage) -> (Vec<u64>, Vec<u64>) {
 /// One check for an even split, else one for each node.
 fn checks_of(job: &Job, placement: &Placement, usages: &[NodeUsage]) -> Vec<verify::Placement> {
     let kinds = usages.first().map_or(0, |r| r.kinds.len());
-    let check = |nodes: &[u32], need: &Need| verify::Placement {
+    let check = |nodes: &[NodeIdx], need: &Need| verify::Placement {
         job: job.label.to_string(),
-        nodes: nodes.iter().map(|&n| n as usize).collect(),
+        nodes: nodes.iter().map(|n| n.at()).collect(),
         nodes_wanted: nodes.len(),
         request: request_of(need, kinds),
         whole_node: need.whole,
@@ -217,37 +207,6 @@ fn request_of(need: &Need, kinds: usize) -> Vec<u64> {
     };
     add(0, need.cpus);
     add(1, need.memory_mb);
-    need.gres.iter().for_each(|&(kind, _, n)| add(2 + kind as usize, n));
+    need.gres.iter().for_each(|&(kind, _, n)| add(2 + kind.at(), n));
     amounts
-}
-
-/// Usage of the mirror in the snapshot's node order and GRES ids; nodes that
-/// the mirror does not know keep what the poll says.
-pub fn usages_from_mirror(
-    snapshot: &Snapshot,
-    table: &Table,
-    usages: &[NodeUsage],
-) -> Vec<NodeUsage> {
-    let map = |names: &[Arc<str>], own: &[Arc<str>]| -> Vec<Option<usize>> {
-        own.iter().map(|name| names.iter().position(|n| n == name)).collect()
-    };
-    let kinds = map(&table.kinds, &snapshot.gres_kinds);
-    let types = map(&table.types, &snapshot.gres_types);
-    let index: BTreeMap<&str, usize> =
-        table.nodes.iter().enumerate().map(|(i, n)| (&*n.name, i)).collect();
-    let mut result = NodeUsage::of_snapshot(snapshot);
-    for (node, own) in snapshot.nodes.iter().zip(&mut result) {
-        let Some(usage) = index.get(&*node.name).and_then(|&i| usages.get(i)) else { continue };
-        let pick = |levels: &[crate::usage::Level], map: &[Option<usize>]| {
-            map.iter().map(|i| i.and_then(|i| levels.get(i)).copied().unwrap_or_default()).collect()
-        };
-        *own = NodeUsage {
-            cpus: usage.cpus,
-            memory_mb: usage.memory_mb,
-            kinds: pick(&usage.kinds, &kinds),
-            types: pick(&usage.types, &types),
-            jobs: usage.jobs,
-        };
-    }
-    result
 }

@@ -3,6 +3,7 @@
 
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_core::{GresIdx, GresTypeIdx};
 
 /// Amount of one resource on a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,7 +44,7 @@ pub enum Lack {
     /// Memory.
     Memory,
     /// A GRES kind.
-    Kind(u32),
+    Kind(GresIdx),
 }
 
 impl NodeUsage {
@@ -61,14 +62,14 @@ impl NodeUsage {
             jobs: u32::from(node.cpus_used > 0),
         };
         for gres in &node.gres {
-            let kind = snapshot.gres_kind(&gres.kind).and_then(|k| usage.kinds.get_mut(k as usize));
+            let kind = snapshot.gres_kind(&gres.kind).and_then(|k| usage.kinds.get_mut(k.at()));
             if let Some(level) = kind {
                 level.total += gres.total;
                 level.used += gres.used;
             }
             let Some(gres_type) = &gres.gres_type else { continue };
             let id = snapshot.gres_type(&gres.kind, gres_type);
-            if let Some(level) = id.and_then(|t| usage.types.get_mut(t as usize)) {
+            if let Some(level) = id.and_then(|t| usage.types.get_mut(t.at())) {
                 level.total += gres.total;
                 level.used += gres.used;
             }
@@ -102,10 +103,15 @@ impl NodeUsage {
         }
     }
 
-    fn gres_free(&self, kind: u32, gres_type: Option<u32>, of: impl Fn(Level) -> u64) -> u64 {
-        let level = |levels: &[Level], id: u32| levels.get(id as usize).copied().map_or(0, &of);
-        let free = level(&self.kinds, kind);
-        gres_type.map_or(free, |t| free.min(level(&self.types, t)))
+    fn gres_free(
+        &self,
+        kind: GresIdx,
+        gres_type: Option<GresTypeIdx>,
+        of: impl Fn(Level) -> u64,
+    ) -> u64 {
+        let level = |levels: &[Level], at: usize| levels.get(at).copied().map_or(0, &of);
+        let free = level(&self.kinds, kind.at());
+        gres_type.map_or(free, |t| free.min(level(&self.types, t.at())))
     }
 
     fn totals_lack(&self, need: &Need) -> bool {
@@ -138,13 +144,18 @@ mod tests {
 
     #[test]
     fn every_lacking_dimension_is_named_with_what_is_missing() {
-        let need = Need { cpus: 4, memory_mb: 95, gres: vec![(0, Some(0), 2)], ..Need::default() };
-        let expected = [(Lack::Cpu, 2), (Lack::Memory, 5), (Lack::Kind(0), 1)];
+        let need = Need {
+            cpus: 4,
+            memory_mb: 95,
+            gres: vec![(0.into(), Some(0.into()), 2)],
+            ..Need::default()
+        };
+        let expected = [(Lack::Cpu, 2), (Lack::Memory, 5), (Lack::Kind(0.into()), 1)];
         assert_eq!(lacks(&need), expected);
         assert!(usage().could_hold(&need));
-        let fits = Need { cpus: 2, gres: vec![(0, None, 3)], ..Need::default() };
+        let fits = Need { cpus: 2, gres: vec![(0.into(), None, 3)], ..Need::default() };
         assert_eq!(lacks(&fits), []);
-        let never = Need { cpus: 2, gres: vec![(0, Some(1), 3)], ..Need::default() };
+        let never = Need { cpus: 2, gres: vec![(0.into(), Some(1.into()), 3)], ..Need::default() };
         assert!(!usage().could_hold(&never));
     }
 

@@ -15,6 +15,7 @@ pub mod daemon;
 pub mod hdfs;
 pub mod history;
 pub mod link;
+mod locks;
 pub mod recordings;
 pub mod remote;
 pub mod source;

@@ -1,29 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Locks, sleep and channels as the daemon's threads use them.
+//! Sleep and channels as the daemon's threads use them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 
 /// Longest sleep before a thread looks whether it should stop.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-
-/// Locks a mutex. A panic aborts the daemon, so a poisoned lock is never seen.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Locks for reading, as [`lock`].
-pub(crate) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Locks for writing, as [`lock`].
-pub(crate) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Sleeps until `when`, or until `stop` is set.
 pub(crate) fn sleep_until(when: Instant, stop: &AtomicBool) {

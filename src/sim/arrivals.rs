@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::nodes::load::shape_of;
 use super::nodes::{NodeJob, NodeLoad};
+use phalanx_core::number::whole;
 use phalanx_core::random::Stream;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::Job;
@@ -189,9 +190,8 @@ impl Sampler<'_> {
         }
     }
 
-    #[allow(clippy::cast_possible_truncation)] // hours of a person
     fn at_s(&self, hour: f64) -> i64 {
-        self.now_s.saturating_add((hour * 3600.0).clamp(0.0, 1e9) as i64)
+        self.now_s.saturating_add_unsigned(whole((hour * 3600.0).min(1e9)))
     }
 }
 

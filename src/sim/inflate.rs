@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::fleet::{FleetNode, PodShape, Spot, WHOLE};
+use super::lookahead::Window;
 use super::metrics::{Figures, Utilization};
 use super::policy::Policy;
 use super::reference::Scorer;
@@ -17,7 +18,6 @@ use phalanx_core::random::Stream;
 use phalanx_core::trace::openb::Pod;
 use phalanx_core::trace::spec::NodeSpec;
 use phalanx_methods::balance::fragment::{GPUS_MAX, Mix, Want};
-use phalanx_methods::balance::lookahead::Window;
 
 /// Parameters of the arrivals.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -107,7 +107,7 @@ pub fn read_sacct(
     cpus: Option<u64>,
     node_cpus: u64,
 ) -> Result<Workload, TraceError> {
-    let mut seen = Seen::default();
+    let mut seen = RunsRead::default();
     let mut load = Workload::default();
     let mut uses: Vec<(i64, i64)> = Vec::new();
     let (mut users, mut names) = (Ids::new(), Ids::new());
@@ -139,9 +139,9 @@ pub fn read_sacct(
 
 /// Runs read so far: a dump may list one twice. A requeued job has several.
 #[derive(Debug, Default)]
-pub(super) struct Seen(HashSet<(u32, u32, i64)>);
+pub(super) struct RunsRead(HashSet<(u32, u32, i64)>);
 
-impl Seen {
+impl RunsRead {
     /// Whether this run was not listed before.
     pub(super) fn is_first(&mut self, row: &sacct::Row, start_s: i64) -> bool {
         // The task of an array or the component of a het job, from 1; 0 for neither.

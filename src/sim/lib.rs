@@ -12,6 +12,7 @@ pub mod fleet;
 pub mod inflate;
 pub mod input;
 pub mod job;
+mod lookahead;
 pub mod metrics;
 pub mod nodes;
 pub mod policy;

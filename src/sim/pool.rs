@@ -4,6 +4,7 @@
 //! At one time come first the ends, then corrections of expected ends, then
 //! arrivals, then one pass of the planner over all that waits.
 
+use phalanx_core::number::whole;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::{Duration, Instant};
@@ -46,13 +47,13 @@ pub struct Schedule {
 }
 
 /// Runs all jobs; calls `progress` with the number of jobs ended so far.
-pub fn run(load: &Workload, policy: Policy, told: &dyn Fn(usize)) -> Schedule {
+pub fn run(load: &Workload, policy: Policy, progress: &dyn Fn(usize)) -> Schedule {
     let began = Instant::now();
     let mut state = State::new(load, order_of(policy));
     while let Some(now_s) = state.next_s() {
         state.step(now_s);
         if state.ended.is_multiple_of(1 << 12) {
-            told(state.ended);
+            progress(state.ended);
         }
     }
     let State { starts_s, pass_us, .. } = state;
@@ -236,8 +237,7 @@ impl<'a> State<'a> {
                 let prediction = self.runtimes.predict(&job.class());
                 request.rank = Rank::learned(&prediction, job.submit_s);
                 if let Some(guard) = &mut self.guard {
-                    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-                    guard.arrived(request, prediction.mean_s.round() as u64); // 1 to the limit
+                    guard.arrived(request, whole(prediction.mean_s.round()));
                 }
             }
         }

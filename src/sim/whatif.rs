@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The live queue under two configurations, side by side.
 
+use phalanx_core::number::whole;
 use serde::{Deserialize, Serialize};
 
 use super::arrivals::Arrivals;
@@ -45,7 +46,7 @@ pub struct Side {
     pub energy_j: Option<f64>,
 }
 
-/// Both, and who starts at another time.
+/// Both, and the jobs that start at another time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WhatIf {
     /// Length of the period, hours.
@@ -76,7 +77,7 @@ pub struct WhatIf {
 /// Simulates both.
 ///
 /// # Errors
-/// The balance engine's words for a tuning that it does not take.
+/// Fails with the balance engine's error for a tuning that it does not take.
 pub fn compare(
     load: &NodeLoad,
     today: &Setup,
@@ -84,8 +85,7 @@ pub fn compare(
     hours: f64,
     listed: usize,
 ) -> Result<WhatIf, String> {
-    #[allow(clippy::cast_possible_truncation)] // hours of a person
-    let until_s = load.begin_s.saturating_add((hours * 3600.0).clamp(1.0, 1e9) as i64);
+    let until_s = load.begin_s.saturating_add_unsigned(whole((hours * 3600.0).clamp(1.0, 1e9)));
     let run = |setup: &Setup| engine::run_until(load, setup, &NoBeliefs, Some(until_s), &|_| {});
     let outcomes = [run(today)?, run(then)?];
     let [before, after] = outcomes.each_ref().map(|outcome| waits(load, outcome, until_s));

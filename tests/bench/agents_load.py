@@ -21,7 +21,6 @@ import os
 import random
 import resource
 import socket
-import sys
 import tempfile
 import time
 

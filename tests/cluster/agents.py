@@ -10,7 +10,6 @@ served, and /metrics is what Prometheus' own parser takes.
 """
 
 import contextlib
-import http.client
 import json
 import os
 import re

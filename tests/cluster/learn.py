@@ -44,8 +44,8 @@ class Learning(Suite):
     def runs(self):
         """All runs by job, as users write it."""
         found = {}
-        for run in phalanx_json(self.cluster, "history", "runs", "--limit", "10000")["runs"]:
-            found.setdefault(run["job"], []).append(run)
+        for each in phalanx_json(self.cluster, "history", "runs", "--limit", "10000")["runs"]:
+            found.setdefault(each["job"], []).append(each)
         return found
 
     def ratio(self):

@@ -12,7 +12,6 @@ alone it only fetches both. PYTHONPATH must have tests/cluster.
 """
 
 import json
-import os
 import re
 import shutil
 import socket

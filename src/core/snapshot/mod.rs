@@ -8,6 +8,7 @@
 
 pub mod features;
 pub mod gres;
+mod table;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +19,9 @@ use thiserror::Error;
 
 use crate::limits;
 use crate::shape::Shape;
-use crate::text;
+use crate::{GresIdx, GresTypeIdx, NodeIdx, text};
+
+pub use table::{Table, TableNode};
 
 /// Reason for which a snapshot was refused.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
@@ -228,7 +231,11 @@ pub struct Snapshot {
     pub epoch: u64,
     /// Time at which it was taken.
     pub time_ms: u64,
-    /// Nodes in Slurm's order.
+    /// Node table of slurmctld whose order the nodes have and whose GRES ids count, where a
+    /// plugin reported it; else the order is that of slurmctld's answer to the poll.
+    #[serde(skip)]
+    pub table: Option<Arc<Table>>,
+    /// Nodes; one without a name is an empty slot of the node table.
     pub nodes: Vec<Node>,
     /// Partitions.
     pub partitions: Vec<Partition>,
@@ -253,15 +260,30 @@ pub struct Snapshot {
 impl Snapshot {
     /// Makes the indexes anew, as after reading a written one.
     pub fn reindex(&mut self) {
-        let nodes = (0u32..).zip(&self.nodes);
+        let nodes = (0u32..).zip(&self.nodes).filter(|(_, node)| !node.name.is_empty());
         self.node_index = nodes.map(|(index, node)| (Arc::clone(&node.name), index)).collect();
         let jobs = (0u32..).zip(&self.jobs);
         self.job_index = jobs.map(|(index, job)| (job.id, index)).collect();
     }
 
+    /// Nodes with their indexes, without the empty slots of the node table.
+    pub fn named(&self) -> impl Iterator<Item = (NodeIdx, &Node)> {
+        let all = self.nodes.iter().enumerate().filter(|(_, node)| !node.name.is_empty());
+        all.map(|(at, node)| (NodeIdx::new(at), node))
+    }
+
+    /// Whether nodes and GRES have the numbers of this table.
+    pub fn is_numbered_by(&self, table: &Arc<Table>) -> bool {
+        let names = || self.nodes.iter().map(|node| &node.name);
+        self.table.as_ref().is_some_and(|own| Arc::ptr_eq(own, table))
+            || (names().eq(table.nodes.iter().map(|node| &node.name))
+                && self.gres_kinds == table.kinds
+                && self.gres_types == table.types)
+    }
+
     /// Index of a node.
-    pub fn node(&self, name: &str) -> Option<usize> {
-        self.node_index.get(name).map(|&i| i as usize)
+    pub fn node(&self, name: &str) -> Option<NodeIdx> {
+        self.node_index.get(name).copied().map(NodeIdx::from)
     }
 
     /// A job by its id.
@@ -290,18 +312,18 @@ impl Snapshot {
     }
 
     /// Id of a GRES kind.
-    pub fn gres_kind(&self, kind: &str) -> Option<u32> {
-        position(&self.gres_kinds, kind)
+    pub fn gres_kind(&self, kind: &str) -> Option<GresIdx> {
+        position(&self.gres_kinds, kind).map(GresIdx::new)
     }
 
     /// Id of a GRES type, given as kind and type.
-    pub fn gres_type(&self, kind: &str, gres_type: &str) -> Option<u32> {
-        position(&self.gres_types, &format!("{kind}:{gres_type}"))
+    pub fn gres_type(&self, kind: &str, gres_type: &str) -> Option<GresTypeIdx> {
+        position(&self.gres_types, &format!("{kind}:{gres_type}")).map(GresTypeIdx::new)
     }
 }
 
-fn position(sorted: &[Arc<str>], name: &str) -> Option<u32> {
-    sorted.binary_search_by(|n| (**n).cmp(name)).ok().and_then(|i| u32::try_from(i).ok())
+fn position(sorted: &[Arc<str>], name: &str) -> Option<usize> {
+    sorted.binary_search_by(|n| (**n).cmp(name)).ok()
 }
 
 /// Shares equal strings: a queue of 100,000 jobs has few distinct users,
@@ -345,6 +367,9 @@ impl Builder {
         let mut kinds = BTreeMap::new();
         let mut types = BTreeMap::new();
         for (index, node) in (0u32..).zip(&nodes) {
+            if node.name.is_empty() {
+                continue;
+            }
             if self.draft.node_index.insert(Arc::clone(&node.name), index).is_some() {
                 return Err(duplicate("node", &node.name));
             }
@@ -361,13 +386,37 @@ impl Builder {
         Ok(())
     }
 
+    /// Nodes first, in the order of slurmctld's node table and with its GRES ids. A slot of the
+    /// table that was not polled gets a node that is not available; polled nodes that the table
+    /// does not have are left out.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn nodes_by(&mut self, table: &Arc<Table>, polled: Vec<Node>) -> Result<(), Refused> {
+        let mut by_name = BTreeMap::new();
+        for node in polled {
+            if let Some(twice) = by_name.insert(Arc::clone(&node.name), node) {
+                return Err(duplicate("node", &twice.name));
+            }
+        }
+        let node = |name: &Arc<str>| {
+            let absent = || Node { name: Arc::clone(name), ..Node::default() };
+            by_name.remove(name).unwrap_or_else(absent)
+        };
+        self.nodes(table.nodes.iter().map(|slot| &slot.name).map(node).collect())?;
+        self.draft.gres_kinds.clone_from(&table.kinds);
+        self.draft.gres_types.clone_from(&table.types);
+        self.draft.table = Some(Arc::clone(table));
+        Ok(())
+    }
+
     /// The set of named nodes; names without a node (Slurm may list future or
     /// dynamic ones) are passed over.
     pub fn node_set<'a>(&self, names: impl Iterator<Item = &'a str>) -> FixedBitSet {
         let mut set = FixedBitSet::with_capacity(self.draft.nodes.len());
         for name in names {
             if let Some(index) = self.draft.node(name) {
-                set.insert(index);
+                set.insert(index.at());
             }
         }
         set
@@ -433,8 +482,38 @@ mod tests {
         let ids: Vec<u32> = snapshot.queue.iter().map(|&i| snapshot.jobs[i as usize].id).collect();
         assert_eq!(ids, [4, 2, 1]);
         assert_eq!(snapshot.job(3).unwrap().priority, 0);
-        assert_eq!(snapshot.gres_type("gpu", "a100"), Some(0));
+        assert_eq!(snapshot.gres_type("gpu", "a100"), Some(0.into()));
         assert_eq!(snapshot.gres_kind("nic"), None);
+    }
+
+    /// Goal: nodes and GRES have slurmctld's numbers, whatever was polled.
+    #[test]
+    fn nodes_are_numbered_as_in_the_table() {
+        let slot = |name: &&str| TableNode { name: (*name).into(), ..TableNode::default() };
+        let table = Arc::new(Table {
+            nodes: ["a", "b", "", "c", "d"].iter().map(slot).collect(),
+            kinds: vec!["fpga".into(), "gpu".into()],
+            types: vec!["gpu:a100".into()],
+        });
+        let mut builder = Builder::default();
+        builder.nodes_by(&table, ["d", "c", "gone", "a"].map(node).into()).unwrap();
+        let set = builder.node_set(["a", "d", "gone"].into_iter());
+        assert_eq!(set.ones().collect::<Vec<_>>(), [0, 4]);
+        let snapshot = builder.build(1, 1).unwrap();
+        assert!(snapshot.is_numbered_by(&table));
+        let available: Vec<bool> = snapshot.nodes.iter().map(|node| node.available).collect();
+        assert_eq!(available, [true, false, false, true, true], "b is not polled yet");
+        assert_eq!(
+            (snapshot.node("d").map(NodeIdx::at), snapshot.node("gone"), snapshot.node("")),
+            (Some(4), None, None)
+        );
+        assert_eq!(snapshot.named().map(|(at, _)| at.at()).collect::<Vec<_>>(), [0, 1, 3, 4]);
+        assert_eq!(snapshot.gres_kind("gpu"), Some(1.into()));
+        let mut plain = Builder::default();
+        plain.nodes(["a", "b"].map(node).into()).unwrap();
+        assert!(!plain.build(1, 1).unwrap().is_numbered_by(&table));
+        let twice = Builder::default().nodes_by(&table, ["a", "a"].map(node).into()).unwrap_err();
+        assert_eq!(twice.to_string(), "node a appears twice");
     }
 
     #[test]

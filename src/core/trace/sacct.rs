@@ -5,7 +5,7 @@
 //! Needed are `JobID` (or `JobIDRaw`), `State`, and two of `Start`, `End` and `Elapsed` (or
 //! `ElapsedRaw`); other columns are used where they are there. Fields are separated by whatever
 //! stands after the first column's name; separators and line ends inside free texts (job name,
-//! comment, command line) are told apart by whether the other fields can then be read. A line that
+//! comment, command line) are recognised by whether the other fields can then be read. A line that
 //! cannot be read is an error that names line and field; reading goes on behind it.
 
 mod column;
@@ -45,7 +45,7 @@ impl Header {
     /// Reads the header line.
     ///
     /// # Errors
-    /// Number of bytes or fields that it lacks.
+    /// Fails with the columns that it lacks.
     pub fn parse(line: &str, zone: TimeZone) -> Result<Header, String> {
         let line = line.trim_end();
         let name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '%';
@@ -207,15 +207,12 @@ pub fn read_whole<R: BufRead>(
 fn each<R: BufRead>(
     reader: R,
     zone: &TimeZone,
-    mut job: impl FnMut(u64, Row),
-    mut bad: impl FnMut(u64, String) -> ControlFlow<()>,
+    job: impl FnMut(u64, Row),
+    bad: impl FnMut(u64, String) -> ControlFlow<()>,
 ) -> Result<u64, TraceError> {
     let mut lines = Lines::new(reader);
     let mut header = None;
-    let mut steps = 0;
-    // A job's steps follow it.
-    let mut latest: Option<(u64, Row)> = None;
-    let mut unread: Option<Unread> = None;
+    let mut entries = Entries { job, bad, latest: None, unread: None, steps: 0 };
     let broke = loop {
         let (number, line) = match lines.next_line() {
             Ok(Some(next)) => next,
@@ -229,57 +226,11 @@ fn each<R: BufRead>(
             }
             continue;
         };
-        let mut tell =
-            |unread: Unread| unread.bad.into_iter().try_for_each(|(line, what)| bad(line, what));
-        let mut told = ControlFlow::Continue(());
-        let entry = match (header.entry(&line), unread.take()) {
-            (Ok(entry), None) => entry,
-            (Err(_), None) if latest.is_some() && header.goes_on(&line) => None,
-            (Err(what), None) => {
-                unread = Some(Unread::new(header, number, &line, what));
-                continue;
-            }
-            // A line that can be read by itself belongs to no other.
-            (Ok(Some(entry)), Some(open)) => {
-                if !(header.is_free(0) && open.is_text()) {
-                    told = tell(open);
-                }
-                Some(entry)
-            }
-            (read, Some(mut open)) => {
-                let entry = open.add(header, number, &line, read.err());
-                match open.is_open() {
-                    _ if entry.is_some() => {}
-                    true => unread = Some(open),
-                    false => told = tell(open),
-                }
-                entry
-            }
-        };
-        match entry {
-            Some(Entry::Job(row)) => {
-                if let Some((line, whole)) = latest.replace((number, *row)) {
-                    job(line, whole);
-                }
-            }
-            Some(Entry::Step(step)) => {
-                steps += 1;
-                if let Some((_, row)) = &mut latest {
-                    row.add(&step);
-                }
-            }
-            None => {}
-        }
-        if told.is_break() {
+        if entries.take_line(header, number, &line).is_break() {
             break None;
         }
     };
-    let last = unread.into_iter().flat_map(|open| open.bad);
-    // Nothing follows that a break would end.
-    let _ = last.into_iter().try_for_each(|(line, what)| bad(line, what));
-    if let Some((line, whole)) = latest {
-        job(line, whole);
-    }
+    let steps = entries.end();
     if let Some(error) = broke {
         return Err(error);
     }
@@ -287,4 +238,76 @@ fn each<R: BufRead>(
         return Err(TraceError::Empty("the text is empty: expected output of sacct".to_owned()));
     }
     Ok(steps)
+}
+
+/// The entries of a text, and the lines that are not entries yet.
+struct Entries<J, B> {
+    job: J,
+    bad: B,
+    /// The latest job: its steps follow it.
+    latest: Option<(u64, Row)>,
+    unread: Option<Unread>,
+    steps: u64,
+}
+
+impl<J: FnMut(u64, Row), B: FnMut(u64, String) -> ControlFlow<()>> Entries<J, B> {
+    /// Takes the next line; breaks where `bad` does.
+    fn take_line(&mut self, header: &Header, number: u64, line: &str) -> ControlFlow<()> {
+        let mut flow = ControlFlow::Continue(());
+        let entry = match (header.entry(line), self.unread.take()) {
+            (Ok(entry), None) => entry,
+            (Err(_), None) if self.latest.is_some() && header.goes_on(line) => None,
+            (Err(what), None) => {
+                self.unread = Some(Unread::new(header, number, line, what));
+                None
+            }
+            // A line that can be read by itself belongs to no other.
+            (Ok(Some(entry)), Some(open)) => {
+                if !(header.is_free(0) && open.is_text()) {
+                    flow = self.report(open);
+                }
+                Some(entry)
+            }
+            (read, Some(mut open)) => {
+                let entry = open.add(header, number, line, read.err());
+                match open.is_open() {
+                    _ if entry.is_some() => {}
+                    true => self.unread = Some(open),
+                    false => flow = self.report(open),
+                }
+                entry
+            }
+        };
+        match entry {
+            Some(Entry::Job(row)) => {
+                if let Some((line, whole)) = self.latest.replace((number, *row)) {
+                    (self.job)(line, whole);
+                }
+            }
+            Some(Entry::Step(step)) => {
+                self.steps += 1;
+                if let Some((_, row)) = &mut self.latest {
+                    row.add(&step);
+                }
+            }
+            None => {}
+        }
+        flow
+    }
+
+    fn report(&mut self, unread: Unread) -> ControlFlow<()> {
+        unread.bad.into_iter().try_for_each(|(line, what)| (self.bad)(line, what))
+    }
+
+    /// Hands out what is left; returns the number of steps.
+    fn end(mut self) -> u64 {
+        if let Some(unread) = self.unread.take() {
+            // Nothing follows that a break would end.
+            let _ = self.report(unread);
+        }
+        if let Some((line, whole)) = self.latest {
+            (self.job)(line, whole);
+        }
+        self.steps
+    }
 }

@@ -28,7 +28,7 @@ pub struct Answer {
 pub struct UserAnswer {
     /// Tasks on each machine type.
     pub x: Vec<u64>,
-    /// Place, from 1, of the dearest machine in use when machines are ordered
+    /// Place, from 1, of the most expensive machine in use when machines are ordered
     /// by falling energy per task; `None` in modes that do not choose it.
     pub tau: Option<usize>,
     /// Seconds.

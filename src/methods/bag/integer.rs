@@ -70,7 +70,7 @@ impl Integer {
         self.x.clear();
         self.x.resize(arrival.len(), 0);
         let Some(peak) = myopic.exact(arrival) else { return false };
-        // A good first answer lets the walks end early.
+        // A good first answer lets the searches end early.
         myopic.round(tasks, peak.tau, &mut self.trial);
         self.offer(arrival);
         self.try_limit(arrival, Limit::Reaching(arrival.floor), tasks, None);

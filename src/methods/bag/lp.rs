@@ -414,9 +414,9 @@ impl Programme {
             let mut least: f64 = self.load.iter().zip(price).map(|(load, p)| load * p).sum();
             for i in 0..types {
                 let row = i * self.machines..(i + 1) * self.machines;
-                let dearest =
+                let costs =
                     row.clone().map(|at| self.cost[at] + self.work[at] * price[at - row.start]);
-                least += dearest.fold(f64::INFINITY, f64::min);
+                least += costs.fold(f64::INFINITY, f64::min);
             }
             least >= self.revenue
         };

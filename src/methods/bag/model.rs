@@ -5,7 +5,7 @@
 use super::problem::Problem;
 use phalanx_core::number::as_f64;
 
-/// One task type: its machines from the dearest to the cheapest energy per task.
+/// One task type: its machines from the most to the least energy per task.
 ///
 /// A *rank* is a place in that order; all vectors here are indexed by rank.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub(super) struct TaskType {
 }
 
 impl TaskType {
-    /// Sorts the usable machines by energy, dearest first, equal ones by index.
+    /// Sorts the usable machines by energy, most first, equal ones by index.
     /// `idle` watts are there with and without tasks: they do not count.
     fn new(times: &[f64], watts: &[f64], idle: Option<&[f64]>, counts: &[u64]) -> Self {
         let usable = counts.iter().enumerate().filter(|&(_, &count)| count > 0);

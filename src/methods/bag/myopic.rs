@@ -4,7 +4,7 @@
 //!
 //! # Source
 //! `docs/methods.md`, section Bags, (b) 6 to 11, (c), (e); Lemma 1 of the paper: machines
-//! are used from the cheapest on, and all but the dearest of the used ones are
+//! are used from the cheapest on, and all but the most expensive of the used ones are
 //! full up to the makespan.
 
 use super::model::Arrival;
@@ -14,7 +14,7 @@ use phalanx_core::number::as_f64;
 /// A fractional split of a bag. The shares are in the [`Myopic`] that made it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Split {
-    /// Rank of the dearest machine in use (the paper's tau, less 1).
+    /// Rank of the most expensive machine in use (the paper's tau, less 1).
     pub tau: usize,
     /// Makespan in seconds after the bag.
     pub makespan: f64,
@@ -150,9 +150,9 @@ impl Myopic {
             };
             placed += x[rank];
         }
-        if let Some(dearest) = x.get_mut(tau) {
+        if let Some(last) = x.get_mut(tau) {
             // Only the noise of the last digits can leave tasks over.
-            *dearest += tasks - placed;
+            *last += tasks - placed;
         }
     }
 }

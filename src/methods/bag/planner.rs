@@ -17,6 +17,8 @@ pub(super) struct Planner<'a> {
     state: State,
     revenue: f64,
     totals: Totals,
+    /// Place of each row of the rate matrices among those of `totals`.
+    place: Vec<usize>,
     rates: Rates,
     /// The offline optimum; `None` when nothing takes any time.
     pub optimum: Option<Optimum>,
@@ -35,10 +37,12 @@ impl<'a> Planner<'a> {
         let state = State::new(model);
         let bags = problem.users.iter().map(|user| (user.task_type, user.tasks));
         let totals = Totals::new(model.rows(), bags);
+        let mut place = vec![0; model.rows()];
+        totals.rows.iter().enumerate().for_each(|(i, &row)| place[row] = i);
         let rates = Rates::new(model, &totals);
         let revenue = problem.users.iter().map(|user| user.revenue).sum();
         let optimum = optimum(model, &rates, &totals, &state, revenue);
-        Self { problem, model, state, revenue, totals, rates, optimum }
+        Self { problem, model, state, revenue, totals, place, rates, optimum }
     }
 
     /// Bags split in the proportions of the offline optimum of the totals.
@@ -97,17 +101,13 @@ impl<'a> Planner<'a> {
     /// Adds a plan up by type, searches from there and deals the result.
     fn improve(&self, plan: &Plan, trials: usize) -> Plan {
         let machines = self.rates.machines;
-        let mut place = vec![0; self.model.rows()];
-        for (i, &row) in self.totals.rows.iter().enumerate() {
-            place[row] = i;
-        }
         let mut sum = vec![0; self.totals.rows.len() * machines];
         let rows = plan.x.chunks_exact(self.model.machines.max(1));
         for (user, x) in self.problem.users.iter().zip(rows) {
             if user.tasks == 0 {
                 continue;
             }
-            let at = place[user.task_type] * machines;
+            let at = self.place[user.task_type] * machines;
             for (column, &j) in self.model.usable.iter().enumerate() {
                 sum[at + column] += x[j];
             }
@@ -123,10 +123,6 @@ impl<'a> Planner<'a> {
     /// Gives each arriving bag its part of what is left of its type's tasks.
     fn deal(&self, plan: &[u64]) -> Plan {
         let machines = self.rates.machines;
-        let mut place = vec![0; self.model.rows()];
-        for (i, &row) in self.totals.rows.iter().enumerate() {
-            place[row] = i;
-        }
         let mut left = plan.to_vec();
         let mut state = self.state.clone();
         let mut x = vec![0; self.problem.users.len() * self.model.machines];
@@ -136,7 +132,7 @@ impl<'a> Planner<'a> {
             if user.tasks == 0 {
                 continue;
             }
-            let at = place[user.task_type] * machines;
+            let at = self.place[user.task_type] * machines;
             let left = &mut left[at..at + machines];
             apportion(user.tasks, left, &mut part);
             let row = &mut x[i * self.model.machines..(i + 1) * self.model.machines];

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use phalanx_core::limits::BAG_TASKS_MAX as TASKS_MAX;
 use phalanx_core::number::as_f64;
-use phalanx_core::problem::{InputError, distinct, length, present};
+use phalanx_core::problem::{InputError, distinct, length, present, refuse};
 
 /// Bags of identical tasks that arrive one after the other, and the machine
 /// types that can run them.
@@ -72,18 +72,12 @@ fn default_count() -> u64 {
     1
 }
 
-fn error<T>(path: impl std::fmt::Display, message: impl std::fmt::Display) -> Checked<T> {
-    Err(InputError::new(path, message))
-}
-
-type Checked<T> = Result<T, InputError>;
-
-fn amount(path: impl FnOnce() -> String, value: f64) -> Checked<()> {
+fn amount(path: impl FnOnce() -> String, value: f64) -> Result<(), InputError> {
     if !value.is_finite() {
-        return error(path(), format!("must be a finite number, got {value}"));
+        return refuse(path(), format!("must be a finite number, got {value}"));
     }
     if value < 0.0 {
-        return error(path(), format!("must be >= 0, got {value}"));
+        return refuse(path(), format!("must be >= 0, got {value}"));
     }
     Ok(())
 }
@@ -93,14 +87,14 @@ impl Problem {
     ///
     /// # Errors
     /// The first field, in document order, that breaks a rule.
-    pub fn validate(&self) -> Checked<()> {
+    pub fn validate(&self) -> Result<(), InputError> {
         amount(|| "energy_price".into(), self.energy_price)?;
         let names = self.machine_types.iter().map(|machine| machine.name.as_str());
         distinct(names, |j| format!("machine_types[{j}].name"))?;
         for (j, machine) in self.machine_types.iter().enumerate() {
             if machine.count > TASKS_MAX {
                 let path = format!("machine_types[{j}].count");
-                return error(path, format!("must be <= {TASKS_MAX}, got {}", machine.count));
+                return refuse(path, format!("must be <= {TASKS_MAX}, got {}", machine.count));
             }
         }
         self.validate_matrices()?;
@@ -109,7 +103,7 @@ impl Problem {
         self.validate_users()
     }
 
-    fn validate_matrices(&self) -> Checked<()> {
+    fn validate_matrices(&self) -> Result<(), InputError> {
         let machines = self.machine_types.len();
         length(|| "apc_w".into(), self.apc_w.len(), self.etc_s.len(), "etc_s")?;
         for (name, matrix) in [("etc_s", &self.etc_s), ("apc_w", &self.apc_w)] {
@@ -123,18 +117,18 @@ impl Problem {
         for (k, (times, watts)) in self.etc_s.iter().zip(&self.apc_w).enumerate() {
             for (j, (&time, &power)) in times.iter().zip(watts).enumerate() {
                 if time <= 0.0 || !(1.0 / time).is_finite() {
-                    return error(format!("etc_s[{k}][{j}]"), format!("must be > 0, got {time}"));
+                    return refuse(format!("etc_s[{k}][{j}]"), format!("must be > 0, got {time}"));
                 }
                 if !(time * power).is_finite() {
                     let path = format!("apc_w[{k}][{j}]");
-                    return error(path, format!("energy of one task overflows, got {power} W"));
+                    return refuse(path, format!("energy of one task overflows, got {power} W"));
                 }
             }
         }
         Ok(())
     }
 
-    fn validate_loads(&self) -> Checked<()> {
+    fn validate_loads(&self) -> Result<(), InputError> {
         let Some(loads) = &self.initial_load_s else { return Ok(()) };
         let machines = self.machine_types.len();
         length(|| "initial_load_s".into(), loads.len(), machines, "machine_types")?;
@@ -142,13 +136,13 @@ impl Problem {
             amount(|| format!("initial_load_s[{j}]"), load)?;
             if load > 0.0 && machine.count == 0 {
                 let reason = "must be 0: the machine type has count 0";
-                return error(format!("initial_load_s[{j}]"), format!("{reason}, got {load}"));
+                return refuse(format!("initial_load_s[{j}]"), format!("{reason}, got {load}"));
             }
         }
         Ok(())
     }
 
-    fn validate_power(&self) -> Checked<()> {
+    fn validate_power(&self) -> Result<(), InputError> {
         if let Some(cap) = self.power_cap_w {
             amount(|| "power_cap_w".into(), cap)?;
         }
@@ -161,11 +155,11 @@ impl Problem {
             if let Some(k) = self.apc_w.iter().position(|row| row[j] < watts) {
                 let limit = self.apc_w[k][j];
                 let what = format!("must be <= {limit}, apc_w[{k}][{j}], got {watts}");
-                return error(format!("idle_w[{j}]"), what);
+                return refuse(format!("idle_w[{j}]"), what);
             }
         }
         if !(total * self.energy_price.max(1.0)).is_finite() {
-            return error("idle_w", "the power of all machines overflows");
+            return refuse("idle_w", "the power of all machines overflows");
         }
         Ok(())
     }
@@ -176,30 +170,30 @@ impl Problem {
         idle.map(|(watts, machine)| watts * as_f64(machine.count)).sum()
     }
 
-    fn validate_users(&self) -> Checked<()> {
+    fn validate_users(&self) -> Result<(), InputError> {
         let mut total = 0_u64;
         for (i, user) in self.users.iter().enumerate() {
             if user.task_type >= self.etc_s.len() {
                 let path = format!("users[{i}].type");
                 let limit = self.etc_s.len();
                 let found = user.task_type;
-                return error(path, format!("must be < {limit}, the rows of etc_s, got {found}"));
+                return refuse(path, format!("must be < {limit}, the rows of etc_s, got {found}"));
             }
             if !user.revenue.is_finite() {
                 let path = format!("users[{i}].revenue");
-                return error(path, format!("must be a finite number, got {}", user.revenue));
+                return refuse(path, format!("must be a finite number, got {}", user.revenue));
             }
             total = total.saturating_add(user.tasks);
             if total > TASKS_MAX {
                 let path = format!("users[{i}].tasks");
-                return error(path, format!("all users together may have {TASKS_MAX} tasks"));
+                return refuse(path, format!("all users together may have {TASKS_MAX} tasks"));
             }
         }
         self.validate_sums(as_f64(total))
     }
 
     /// Refuses amounts whose sums are not finite: later steps rely on it.
-    fn validate_sums(&self, tasks: f64) -> Checked<()> {
+    fn validate_sums(&self, tasks: f64) -> Result<(), InputError> {
         let mut largest = 0.0_f64;
         for (times, watts) in self.etc_s.iter().zip(&self.apc_w) {
             for (&time, &power) in times.iter().zip(watts) {
@@ -209,7 +203,7 @@ impl Problem {
         let load: f64 = self.initial_load_s.iter().flatten().sum();
         let revenue: f64 = self.users.iter().map(|user| user.revenue.abs()).sum();
         if !(largest * tasks.max(1.0) * 4.0 + load + revenue).is_finite() {
-            return error("users", "the loads, energies or revenues of all users overflow");
+            return refuse("users", "the loads, energies or revenues of all users overflow");
         }
         Ok(())
     }

@@ -6,9 +6,17 @@
 //! are stranded. How much a dimension counts follows from three sources:
 //! configured weights, how many pending jobs lack it, how much of it is in use.
 //!
-//! [`Engine`] holds the nodes and decides one job at a time. `solve balance`
-//! and the daemon use the same engine. Everything is a pure function of what
-//! the engine was told: no clock, no random numbers, no I/O.
+//! [`Engine`] holds the nodes and decides one job at a time; [`solve`] places a
+//! list of jobs by it, as `phalanx solve balance` does. Decisions are a pure
+//! function of the calls before them: no clock, no random numbers, no I/O.
+//!
+//! The files build on each other in this order: `nodes`, `index` (nodes in
+//! blocks with bounds), `terms` (the score's weights and separable terms: a new
+//! one goes in there), `score`, `scorer`, `search`, `engine`; `plain` is the
+//! definition that `decide` must agree with.
+//!
+//! # Source
+//! `docs/methods.md`, section Balance.
 //!
 //! # Terms
 //! For a node with totals `c`, in use `b`, and a request `a`:
@@ -40,7 +48,6 @@ mod decision;
 mod engine;
 pub mod fragment;
 mod index;
-pub mod lookahead;
 mod nodes;
 mod params;
 pub mod pending;

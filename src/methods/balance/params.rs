@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Parameters that an administrator may tune.
 
+use serde::{Deserialize, Serialize};
+
 use super::terms::BestParams;
 
 /// The rules that choose the nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// The published method: ordinal charts, two branches, poll pointer.
     Seed,
@@ -13,7 +16,8 @@ pub enum Mode {
 }
 
 /// The rule below the threshold for a job for which no node's dispersion falls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum NoImprovement {
     /// Take the node with the least dispersion after placement.
     Fallback,

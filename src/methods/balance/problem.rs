@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::engine::Engine;
 use super::params::{Mode, NoImprovement, Params, Sources};
-use phalanx_core::problem::{InputError, Name, distinct, length, present};
+use phalanx_core::problem::{InputError, Name, distinct, length, present, refuse};
 use phalanx_core::{Amount, NodeIdx, Scale};
 
 /// A source of weights.
@@ -19,16 +19,6 @@ pub enum Source {
     Pending,
     /// Usage of each dimension.
     Usage,
-}
-
-/// The rule for a job for which no node's dispersion falls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Rule {
-    /// Least dispersion.
-    Fallback,
-    /// Pending, unless a node is idle.
-    Hold,
 }
 
 /// One node of a [`Problem`].
@@ -76,7 +66,7 @@ pub struct Problem<'a> {
     pub threshold: Option<f64>,
     /// Default fallback.
     #[serde(default, deserialize_with = "present")]
-    pub no_improvement: Option<Rule>,
+    pub no_improvement: Option<NoImprovement>,
     /// Position at which the first poll begins; default 0.
     #[serde(default, deserialize_with = "present")]
     pub start: Option<usize>,
@@ -141,7 +131,7 @@ fn scale(problem: &Problem<'_>, dim: usize) -> Scale {
 fn check_lists(problem: &Problem<'_>) -> Result<(), InputError> {
     let dims = problem.dimensions.len();
     if dims == 0 {
-        return Err(InputError::new("dimensions", "must not be empty"));
+        return refuse("dimensions", "must not be empty");
     }
     distinct(problem.dimensions.iter().map(|name| &*name.0), |at| format!("dimensions[{at}]"))?;
     distinct(problem.nodes.iter().map(|node| &*node.name.0), |at| format!("nodes[{at}].name"))?;
@@ -159,7 +149,7 @@ fn check_lists(problem: &Problem<'_>) -> Result<(), InputError> {
     for (at, job) in problem.jobs.iter().enumerate() {
         length(|| format!("jobs[{at}].request"), job.request.len(), dims, "dimensions")?;
         if job.nodes == Some(0) {
-            return Err(InputError::new(format!("jobs[{at}].nodes"), "must be >= 1, got 0"));
+            return refuse(format!("jobs[{at}].nodes"), "must be >= 1, got 0");
         }
     }
     let nodes = problem.nodes.len();
@@ -167,7 +157,7 @@ fn check_lists(problem: &Problem<'_>) -> Result<(), InputError> {
         && start >= nodes.max(1)
     {
         let what = format!("must be below the number of nodes, {nodes}, got {start}");
-        return Err(InputError::new("start", what));
+        return refuse("start", what);
     }
     Ok(())
 }
@@ -179,7 +169,7 @@ fn check_numbers(problem: &Problem<'_>) -> Result<(), InputError> {
         for (dim, (used, total)) in node.used.iter().zip(&node.total).enumerate() {
             if used > total {
                 let what = format!("must be <= the total {total}, got {used}");
-                return Err(InputError::new(format!("nodes[{at}].used[{dim}]"), what));
+                return refuse(format!("nodes[{at}].used[{dim}]"), what);
             }
         }
     }
@@ -190,13 +180,13 @@ fn check_numbers(problem: &Problem<'_>) -> Result<(), InputError> {
         not_negative(weights, || "initial_weights".to_owned())?;
         let sum: f64 = weights.iter().sum();
         if (sum - 1.0).abs() > 1e-9 {
-            return Err(InputError::new("initial_weights", format!("must sum to 1, got {sum}")));
+            return refuse("initial_weights", format!("must sum to 1, got {sum}"));
         }
     }
     if let Some(threshold) = problem.threshold
         && threshold < 0.0
     {
-        return Err(InputError::new("threshold", format!("must be >= 0, got {threshold}")));
+        return refuse("threshold", format!("must be >= 0, got {threshold}"));
     }
     Ok(())
 }
@@ -206,7 +196,7 @@ fn not_negative(numbers: &[f64], path: impl Fn() -> String) -> Result<(), InputE
         None => Ok(()),
         Some(at) => {
             let what = format!("must be >= 0, got {}", numbers[at]);
-            Err(InputError::new(format!("{}[{at}]", path()), what))
+            refuse(format!("{}[{at}]", path()), what)
         }
     }
 }
@@ -222,11 +212,11 @@ fn params(problem: &Problem<'_>, mode: Mode) -> Result<Params, InputError> {
                 Source::Usage => &mut sources.usage,
             };
             if std::mem::replace(flag, true) {
-                return Err(InputError::new(format!("weights_from[{at}]"), "listed twice"));
+                return refuse(format!("weights_from[{at}]"), "listed twice");
             }
         }
         if listed.is_empty() {
-            return Err(InputError::new("weights_from", "must not be empty"));
+            return refuse("weights_from", "must not be empty");
         }
     }
     Ok(Params {
@@ -234,10 +224,7 @@ fn params(problem: &Problem<'_>, mode: Mode) -> Result<Params, InputError> {
         initial_weights: problem.initial_weights.clone().unwrap_or_default(),
         sources,
         threshold: problem.threshold.unwrap_or(0.5),
-        no_improvement: match problem.no_improvement {
-            Some(Rule::Hold) => NoImprovement::Hold,
-            Some(Rule::Fallback) | None => NoImprovement::Fallback,
-        },
+        no_improvement: problem.no_improvement.unwrap_or(NoImprovement::Fallback),
         ..Params::default()
     })
 }

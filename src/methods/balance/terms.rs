@@ -28,7 +28,8 @@ pub const SHARPNESS_MAX: u32 = 16;
 /// of the whole cluster. The request is drawn to nodes that have most left of
 /// what it needs most (an alignment, as in multi-resource packing), and away
 /// from free GPUs that it does not use.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct BestParams {
     /// Power of a dimension's scarcity in its weight: scarcity is its usage
     /// plus its share of the pending jobs, as far as these are chosen as

@@ -44,10 +44,10 @@ impl Demand {
         }
     }
 
-    /// `factor` times the cost of a placement to the queue on this node: free GPUs that a request of the mix could
-    /// use before it and not after it, on average, in parts of the largest node's; at least 0.
-    /// Beside a constant for each request that is by how much the GPUs without use become more
-    /// (Weng et al., ATC'23).
+    /// `factor` times the cost of a placement to the queue on this node: free GPUs that a request
+    /// of the mix could use before it and not after it, on average, in parts of the largest
+    /// node's; at least 0. Beside a constant for each request that is the rise of the GPUs without
+    /// use (Weng et al., ATC'23).
     pub(super) fn term(&self, factor: f64, nodes: &Nodes, at: usize, amounts: &[Amount]) -> f64 {
         let level = |dim: usize| {
             let slot = at * nodes.dims + dim;

@@ -8,14 +8,16 @@
 //! updated; FIRST chooses the instances.
 //! `gang_quality one FAMILY SERVERS GANGS SEED WIDTH MS`: one instance.
 //! `gang_quality write FAMILY SERVERS GANGS SEED`: one instance as JSON.
-//! `gang_quality eval MS FILE...`: index of `best` on JSON files.
+//! `gang_quality eval MS FILE...`: index of `ga` on JSON files.
+//! `gang_quality table [MS] [LONG_MS]`: greedy, `seed`, and `ga` with and without its parts, each in
+//! the same time, as mean percent below the best value known, by family.
 //! GANG_CPU_CLOCK=1 measures deadlines in processor time (busy machines); GANG_WORK=N replaces
 //! them by a repeatable budget.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
 
 use nix::time::{ClockId, clock_gettime};
 use phalanx_methods::gang::{
-    Answer, AnyEdge, Edge, Job, Mode, Options, Problem, Server, SolveError, Task, solve,
+    Answer, AnyEdge, Edge, GaParams, Job, Mode, Options, Problem, Server, SolveError, Task, solve,
 };
 use phalanx_methods::learn::Growth;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -165,6 +167,15 @@ fn timed(
     threads: usize,
     seed: u64,
 ) -> Result<(Answer, f64), SolveError> {
+    timed_by(problem, mode, GaParams::default(), (ms, threads, seed))
+}
+
+fn timed_by(
+    problem: &Problem,
+    mode: Mode,
+    ga: GaParams,
+    (ms, threads, seed): (u64, usize, u64),
+) -> Result<(Answer, f64), SolveError> {
     let begin = Instant::now();
     let limit = Duration::from_millis(ms);
     let cpu = std::env::var_os("GANG_CPU_CLOCK").is_some();
@@ -181,6 +192,7 @@ fn timed(
     let work = std::env::var("GANG_WORK").ok().and_then(|w| w.parse().ok());
     let options = Options {
         mode,
+        ga,
         seed,
         threads,
         work_max: work,
@@ -198,8 +210,8 @@ fn gaps(deadline_ms: u64, long_ms: u64) -> Result<(), Fail> {
         for family in FAMILIES {
             for seed in 1..=2 {
                 let problem = instance(family, servers, gangs, seed * 1000 + 7, 16);
-                let (short, ms) = timed(&problem, Mode::Best, deadline_ms, 2, 1)?;
-                let (long, _) = timed(&problem, Mode::Best, long_ms, 2, 2)?;
+                let (short, ms) = timed(&problem, Mode::Ga, deadline_ms, 2, 1)?;
+                let (long, _) = timed(&problem, Mode::Ga, long_ms, 2, 2)?;
                 let best = short.index.max(long.index);
                 let gap = 100.0 * (best - short.index) / best;
                 sum += gap;
@@ -235,7 +247,7 @@ fn known(deadline_ms: u64, file: &str, seed: u64, first: u64) -> Result<(), Fail
             let mut family_sum = 0.0;
             for number in [first, first + 1000] {
                 let problem = instance(family, servers, gangs, number, 16);
-                let (answer, _) = timed(&problem, Mode::Best, deadline_ms, 2, seed)?;
+                let (answer, _) = timed(&problem, Mode::Ga, deadline_ms, 2, seed)?;
                 let name = format!("{family:?}.{servers}.{number}");
                 let known = best.entry(name).or_insert(answer.index);
                 *known = known.max(answer.index);
@@ -253,12 +265,71 @@ fn known(deadline_ms: u64, file: &str, seed: u64, first: u64) -> Result<(), Fail
     Ok(())
 }
 
+/// A column of the table.
+struct Column {
+    name: &'static str,
+    mode: Mode,
+    /// Whether the time counts; greedy orders are what is there when it is up at once.
+    timed: bool,
+    ga: GaParams,
+}
+
+fn columns() -> [Column; 5] {
+    let column = |name, mode, ga| Column { name, mode, timed: name != "greedy", ga };
+    let ga = GaParams::default();
+    [
+        column("greedy", Mode::Ga, ga),
+        column("seed", Mode::Seed, ga),
+        column("ga, no crossover", Mode::Ga, GaParams { crossover: 0.0, ..ga }),
+        column("ga, population 1", Mode::Ga, GaParams { population: 1, ..ga }),
+        column("ga", Mode::Ga, ga),
+    ]
+}
+
+/// Prints what each part of the method earns, by family.
+fn table(ms: u64, long_ms: u64) -> Result<(), Fail> {
+    let columns = columns();
+    let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+    println!("| family | {} | proven optimal |\n|---|{}---|", names.join(" | "), "---|".repeat(5));
+    for family in FAMILIES {
+        let (mut sums, mut worst) = ([0.0; 5], [0.0_f64; 5]);
+        let (mut count, mut proven) = (0.0, 0);
+        for (servers, gangs) in [(8, 24), (16, 48), (32, 96), (64, 192)] {
+            for number in [6007, 7007] {
+                let problem = instance(family, servers, gangs, number, 16);
+                let long = [11, 12].map(|seed| timed(&problem, Mode::Ga, long_ms, 2, seed));
+                let mut values = [0.0; 5];
+                for (value, column) in values.iter_mut().zip(&columns) {
+                    let ms = if column.timed { ms } else { 0 };
+                    *value = timed_by(&problem, column.mode, column.ga, (ms, 2, 1))?.0.index;
+                }
+                let mut best = values.iter().copied().fold(f64::MIN, f64::max);
+                for answer in long {
+                    let (answer, _) = answer?;
+                    best = best.max(answer.index);
+                    proven += usize::from(answer.proven_optimal);
+                }
+                count += 1.0;
+                for ((sum, worst), value) in sums.iter_mut().zip(&mut worst).zip(values) {
+                    let gap = 100.0 * (best - value) / best.abs();
+                    *sum += gap;
+                    *worst = worst.max(gap);
+                }
+            }
+        }
+        let cells = sums.iter().zip(worst).map(|(s, w)| format!("{:.2} ({w:.1})", s / count));
+        let cells: Vec<String> = cells.collect();
+        println!("| {family:?} | {} | {} of {count} |", cells.join(" | "), proven / 2);
+    }
+    Ok(())
+}
+
 fn large() -> Result<(), Fail> {
     for family in FAMILIES {
         let gangs = if family == Family::Sparse { 600 } else { 625 };
         let problem = instance(family, 1000, gangs, 11, 15);
         let tasks: usize = problem.jobs.iter().map(|j| j.tasks.len()).sum();
-        let (answer, ms) = timed(&problem, Mode::Best, 1000, 2, 1)?;
+        let (answer, ms) = timed(&problem, Mode::Ga, 1000, 2, 1)?;
         println!(
             "{family:?} 1000 servers {tasks} tasks: \
              index {:.4} gap {:.3} % in {ms:.0} ms, {} of {} gangs",
@@ -271,7 +342,7 @@ fn large() -> Result<(), Fail> {
     for family in [Family::Uniform, Family::Chunky] {
         let problem = instance(family, 10_000, 10_000, 12, 16);
         let tasks: usize = problem.jobs.iter().map(|j| j.tasks.len()).sum();
-        let (answer, ms) = timed(&problem, Mode::Best, 2000, 2, 1)?;
+        let (answer, ms) = timed(&problem, Mode::Ga, 2000, 2, 1)?;
         println!(
             "{family:?} 10000 servers {tasks} tasks: \
              index {:.4} gap {:.3} % in {ms:.0} ms, {} of {} gangs",
@@ -292,6 +363,7 @@ fn main() -> Result<(), Fail> {
     match args.first().map(String::as_str) {
         Some("gaps") => gaps(number(1, 100)?, number(2, 3000)?),
         Some("large") => large(),
+        Some("table") => table(number(1, 100)?, number(2, 1500)?),
         Some("one") => {
             let wanted = args.get(1).map_or("Uniform", String::as_str);
             let found = FAMILIES.into_iter().find(|f| format!("{f:?}") == wanted);
@@ -299,7 +371,7 @@ fn main() -> Result<(), Fail> {
             let size = |i: usize, d: u64| number(i, d).map(|n| usize::try_from(n).unwrap_or(0));
             let problem =
                 instance(family, size(2, 8)?, size(3, 24)?, number(4, 1007)?, number(5, 16)?);
-            let (answer, ms) = timed(&problem, Mode::Best, number(6, 100)?, 2, 1)?;
+            let (answer, ms) = timed(&problem, Mode::Ga, number(6, 100)?, 2, 1)?;
             println!("{} {:?} {:?} {ms:.0}", answer.index, answer.upper_bound, answer.gap);
             Ok(())
         }
@@ -318,11 +390,11 @@ fn main() -> Result<(), Fail> {
         Some("eval") => {
             for file in &args[2..] {
                 let problem: Problem = serde_json::from_slice(&std::fs::read(file)?)?;
-                let (answer, ms) = timed(&problem, Mode::Best, number(1, 100)?, 2, 1)?;
+                let (answer, ms) = timed(&problem, Mode::Ga, number(1, 100)?, 2, 1)?;
                 println!("{file} {} {:?} {ms:.0}", answer.index, answer.upper_bound);
             }
             Ok(())
         }
-        _ => Err("usage: gang_quality gaps|large|write|eval ...".into()),
+        _ => Err("usage: gang_quality gaps|large|table|write|eval ...".into()),
     }
 }

@@ -4,8 +4,8 @@
 //! Jobs, tasks and servers are tried in input order and "pending" last, and only a strictly better
 //! leaf replaces the incumbent, so among equal assignments the lexicographically first one wins.
 
+use super::dual::Prices;
 use super::instance::{Instance, NONE, narrow};
-use super::prices::Prices;
 use super::state::{Score, State};
 
 /// Tasks of one problem that `exact` accepts.
@@ -14,20 +14,20 @@ pub const EXACT_TASKS_MAX: usize = 256;
 pub const EXACT_SERVERS_MAX: usize = 64;
 
 /// True when the tree search accepts a problem of this size.
-pub(crate) fn fits(instance: &Instance) -> bool {
+pub fn fits(instance: &Instance) -> bool {
     instance.tasks() <= EXACT_TASKS_MAX
         && instance.servers <= EXACT_SERVERS_MAX
-        && !instance.dense_option.is_empty()
+        && !instance.option_table.is_empty()
 }
 
 /// Result of a tree search.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub struct Tree {
     /// The best assignment found that is as good as the start, if any.
-    pub(crate) server: Option<Vec<u32>>,
+    pub server: Option<Vec<u32>>,
     /// The whole tree was searched or pruned.
-    pub(crate) complete: bool,
-    pub(crate) nodes: u64,
+    pub complete: bool,
+    pub nodes: u64,
 }
 
 struct Search<'a> {
@@ -48,7 +48,7 @@ struct Search<'a> {
 }
 
 /// Searches for an assignment at least as good as `start`.
-pub(crate) fn search(
+pub fn search(
     instance: &Instance,
     prices: &Prices,
     start: &Score,
@@ -62,7 +62,7 @@ pub(crate) fn search(
     for ty in 0..instance.types {
         let request = &instance.request_f[ty * kinds..(ty + 1) * kinds];
         let reduced = |s: usize| {
-            let option = instance.dense_option[ty * n + s];
+            let option = instance.option_table[ty * n + s];
             let opt = instance.opts.get(option as usize)?;
             let row = &prices.lambda[opt.zone as usize * kinds..][..kinds];
             let price: f64 = row.iter().zip(request).map(|(l, a)| l * a).sum();
@@ -159,7 +159,7 @@ impl Search<'_> {
         let from = before.map_or(0, |t| instance.input_of[self.state.server[t] as usize] as usize);
         for input in from..n {
             let server = instance.internal_of[input] as usize;
-            let option = instance.dense_option[ty * n + server];
+            let option = instance.option_table[ty * n + server];
             if option == NONE || !self.state.fits(instance, ty, server) {
                 continue;
             }

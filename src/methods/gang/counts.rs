@@ -5,7 +5,7 @@ use super::instance::narrow;
 
 /// Types and numbers of tasks by gang.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// End of each gang's types.
     ends: Vec<u32>,
     types: Vec<(u32, f64)>,
@@ -13,7 +13,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// Adds a gang by the types of its tasks.
-    pub(super) fn push(&mut self, mut types: Vec<u32>) {
+    pub fn push(&mut self, mut types: Vec<u32>) {
         types.sort_unstable();
         let runs = types.chunk_by(|a, b| a == b);
         self.types.extend(runs.map(|run| (run[0], run.len() as f64)));
@@ -21,18 +21,25 @@ impl Counts {
     }
 
     /// Number of gangs.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.ends.len()
     }
 
     /// Types of one gang, each with its number of tasks.
-    pub(super) fn gang(&self, at: usize) -> &[(u32, f64)] {
+    pub fn gang(&self, at: usize) -> &[(u32, f64)] {
         let first = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.types[first as usize..self.ends[at] as usize]
     }
 
     /// Sum of what the tasks of a gang are worth by type.
-    pub(super) fn sum(&self, at: usize, worth: &[f64]) -> f64 {
+    pub fn sum(&self, at: usize, worth: &[f64]) -> f64 {
         self.gang(at).iter().map(|(ty, n)| worth[*ty as usize] * n).sum()
+    }
+
+    /// Tasks of each type in all gangs.
+    pub fn by_type(&self, types: usize) -> Vec<f64> {
+        let mut total = vec![0.0; types];
+        self.types.iter().for_each(|(ty, n)| total[*ty as usize] += n);
+        total
     }
 }

@@ -7,7 +7,6 @@
 //! it is one class unless the product of types and classes would not fit in memory.
 
 use super::counts::Counts;
-use super::edges::Edges;
 use super::problem::{InputError, Problem, ServerNames, Task};
 use super::units::{Unit, push_units};
 use crate::learn::{Exploration, variance_proxy};
@@ -18,103 +17,91 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 
 /// "No server", "no option", "no task".
-pub(crate) const NONE: u32 = u32::MAX;
+pub const NONE: u32 = u32::MAX;
 /// Tasks of one problem.
 pub const TASKS_MAX: usize = 1 << 26;
 /// Options (type, zone) kept; beyond it classes are merged into coarser zones.
 const OPTIONS_MAX: usize = 1_500_000;
-/// Up to this many servers every server is looked at for every task.
-pub(crate) const DENSE_SERVERS_MAX: usize = 256;
-/// Edges by (type, server) kept as a table, and the options of a type from which on looking at all
-/// servers in a table is faster than at the options, where servers are more than that.
-const TABLE_OPTIONS: usize = 64;
-const DENSE_EDGES_MAX: usize = 4_000_000;
-/// Edges of few servers from which on sweeps find prices sooner than steps of all together.
-const SWEPT_EDGES: usize = 8_000;
+/// Pairs of type and server up to which the option of each is kept in a table (16 MB).
+const TABLE_MAX: usize = 4_000_000;
 
 /// Index that fits by construction: all arrays are shorter than `NONE`.
-pub(crate) fn narrow(i: usize) -> u32 {
+pub fn narrow(i: usize) -> u32 {
     u32::try_from(i).unwrap_or(NONE)
 }
 
 /// A type may run on servers `lo..hi` with these terms.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Opt {
-    pub(crate) lo: u32,
-    pub(crate) hi: u32,
-    pub(crate) zone: u32,
+pub struct Opt {
+    pub lo: u32,
+    pub hi: u32,
+    pub zone: u32,
     /// 1 for an edge never tried while exploration is on.
-    pub(crate) untried: u32,
+    pub untried: u32,
     /// mean - cost.
-    pub(crate) lin: f64,
+    pub lin: f64,
     /// Variance proxy; 0 for untried edges.
-    pub(crate) s2: f64,
+    pub s2: f64,
 }
 
 /// The compiled problem. Arrays by type or server have `kinds` entries per row.
 #[derive(Debug, Clone)]
-pub(crate) struct Instance {
-    pub(crate) kinds: usize,
-    pub(crate) servers: usize,
+pub struct Instance {
+    pub kinds: usize,
+    pub servers: usize,
     /// Internal server -> index in the problem.
-    pub(crate) input_of: Vec<u32>,
+    pub input_of: Vec<u32>,
     /// Index in the problem -> internal server.
-    pub(crate) internal_of: Vec<u32>,
-    pub(crate) capacity: Vec<i32>,
-    pub(crate) class_of: Vec<u32>,
-    pub(crate) classes: usize,
-    pub(crate) zone_of: Vec<u32>,
-    pub(crate) zones: usize,
+    pub internal_of: Vec<u32>,
+    pub capacity: Vec<i32>,
+    pub class_of: Vec<u32>,
+    pub classes: usize,
+    pub zone_of: Vec<u32>,
+    pub zones: usize,
     /// First server of each zone, and `servers` at the end.
-    pub(crate) zone_start: Vec<u32>,
+    pub zone_start: Vec<u32>,
     /// Some zone holds servers with different edges.
-    pub(crate) merged: bool,
-    pub(crate) types: usize,
-    pub(crate) request: Vec<i32>,
+    pub merged: bool,
+    pub types: usize,
+    pub request: Vec<i32>,
     /// Requests divided by `kind_scale`.
-    pub(crate) request_f: Vec<f64>,
+    pub request_f: Vec<f64>,
     /// Largest capacity of each kind, in units, at least 1.
-    pub(crate) kind_scale: Vec<f64>,
-    pub(crate) opt_start: Vec<u32>,
-    pub(crate) opts: Vec<Opt>,
+    pub kind_scale: Vec<f64>,
+    pub opt_start: Vec<u32>,
+    pub opts: Vec<Opt>,
     /// Option by (type, server) or `NONE`; empty when the instance is too large for it.
-    pub(crate) dense_option: Vec<u32>,
-    /// Servers differ, and to types too.
-    pub(crate) various: bool,
-    /// Edges one by one, where that is so of many servers.
-    pub(crate) edges: Edges,
-    /// Few enough servers to look at all of them for every task.
-    pub(crate) few: bool,
-    pub(crate) task_type: Vec<u32>,
-    pub(crate) job_of: Vec<u32>,
+    pub option_table: Vec<u32>,
+    pub task_type: Vec<u32>,
+    pub job_of: Vec<u32>,
     /// First task of each job, and the number of tasks at the end.
-    pub(crate) job_start: Vec<u32>,
+    pub job_start: Vec<u32>,
     /// Tasks of each job, hardest first, in the ranges of `job_start`.
-    pub(crate) insert_order: Vec<u32>,
+    pub insert_order: Vec<u32>,
     /// Requests of whole jobs.
-    pub(crate) job_request: Vec<i64>,
+    pub job_request: Vec<i64>,
     /// Tasks by type of the possible jobs.
-    pub(super) counts: Counts,
+    pub counts: Counts,
     /// Jobs whose every task has an option.
-    pub(crate) possible: Vec<bool>,
+    pub possible: Vec<bool>,
     /// Jobs whose tasks must be on different servers.
-    pub(crate) spread: Vec<bool>,
-    pub(crate) delta: f64,
+    pub spread: Vec<bool>,
+    pub delta: f64,
     /// Weight of an untried edge in scalar objectives: above any difference of indexes.
-    pub(crate) untried_weight: f64,
+    pub untried_weight: f64,
     /// An untried edge with a preference exists.
-    pub(crate) has_untried: bool,
+    pub has_untried: bool,
 }
 
 /// Terms of one edge as given, before classes are known.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Terms {
+pub struct Terms {
     /// mean - cost.
-    pub(super) lin: f64,
+    pub lin: f64,
     /// Variance proxy; 0 for untried edges.
-    pub(super) s2: f64,
+    pub s2: f64,
     /// 1 for an edge never tried while exploration is on.
-    pub(super) untried: u32,
+    pub untried: u32,
 }
 
 struct TypeSpec<'a> {
@@ -186,33 +173,28 @@ impl TypeSpec<'_> {
 }
 
 impl Instance {
-    pub(crate) fn jobs(&self) -> usize {
+    pub fn jobs(&self) -> usize {
         self.job_start.len() - 1
     }
 
-    pub(crate) fn tasks(&self) -> usize {
+    pub fn tasks(&self) -> usize {
         self.task_type.len()
     }
 
-    /// Most servers are a class of their own.
-    pub(crate) fn own_classes(&self) -> bool {
-        self.zones * 2 > self.servers
-    }
-
     /// Task indexes of a job in input order.
-    pub(crate) fn job_tasks(&self, job: usize) -> std::ops::Range<usize> {
+    pub fn job_tasks(&self, job: usize) -> std::ops::Range<usize> {
         self.job_start[job] as usize..self.job_start[job + 1] as usize
     }
 
     /// Option indexes of a type, by ascending first server.
-    pub(crate) fn type_opts(&self, ty: usize) -> std::ops::Range<usize> {
+    pub fn type_opts(&self, ty: usize) -> std::ops::Range<usize> {
         self.opt_start[ty] as usize..self.opt_start[ty + 1] as usize
     }
 
     /// The option by which type `ty` runs on `server`, if it may.
-    pub(crate) fn option_on(&self, ty: usize, server: u32) -> Option<usize> {
-        if !self.dense_option.is_empty() {
-            let option = self.dense_option[ty * self.servers + server as usize];
+    pub fn option_on(&self, ty: usize, server: u32) -> Option<usize> {
+        if !self.option_table.is_empty() {
+            let option = self.option_table[ty * self.servers + server as usize];
             return (option != NONE).then_some(option as usize);
         }
         let range = self.type_opts(ty);
@@ -233,40 +215,23 @@ impl Instance {
         found
     }
 
-    /// The same with one more kind: what functions make of rows of requests and capacities.
-    pub(super) fn with_kind(
-        &self,
-        request: impl Fn(&[i32]) -> i32,
-        capacity: impl Fn(&[i32]) -> i32,
-    ) -> Instance {
-        let kinds = self.kinds;
-        let wider = |rows: &[i32], of: &dyn Fn(&[i32]) -> i32| -> Vec<i32> {
-            let rows = rows.chunks_exact(kinds);
-            rows.flat_map(|row| row.iter().copied().chain([of(row)])).collect()
-        };
-        let mut instance = Instance {
-            kinds: kinds + 1,
-            capacity: wider(&self.capacity, &capacity),
-            request: wider(&self.request, &request),
-            ..self.clone()
-        };
-        instance.set_scales();
-        instance.set_job_requests();
-        instance
+    /// Worth of an option before prices, with the tangent of slope `theta` for the root.
+    pub fn worth(&self, opt: &Opt, theta: f64) -> f64 {
+        opt.lin + theta * opt.s2 + f64::from(opt.untried) * self.untried_weight
     }
 
     /// Request of a type.
-    pub(crate) fn row(&self, ty: usize) -> &[i32] {
+    pub fn row(&self, ty: usize) -> &[i32] {
         &self.request[ty * self.kinds..(ty + 1) * self.kinds]
     }
 
     /// Request of a whole job.
-    pub(crate) fn job_row(&self, job: usize) -> &[i64] {
+    pub fn job_row(&self, job: usize) -> &[i64] {
         &self.job_request[job * self.kinds..(job + 1) * self.kinds]
     }
 
     /// True when the capacity of an empty `server` covers one task of type `ty`.
-    pub(crate) fn fits_empty(&self, ty: usize, server: usize) -> bool {
+    pub fn fits_empty(&self, ty: usize, server: usize) -> bool {
         let k = self.kinds;
         let request = &self.request[ty * k..(ty + 1) * k];
         let capacity = &self.capacity[server * k..(server + 1) * k];
@@ -274,7 +239,7 @@ impl Instance {
     }
 
     /// Compiles a problem that [`Problem::validate`] accepted.
-    pub(crate) fn compile(problem: &Problem) -> Result<Instance, InputError> {
+    pub fn compile(problem: &Problem) -> Result<Instance, InputError> {
         let tasks: usize = problem.jobs.iter().map(|job| job.tasks.len()).sum();
         if tasks > TASKS_MAX {
             let message = format!("{tasks} tasks in all, the limit TASKS_MAX is {TASKS_MAX}");
@@ -298,8 +263,7 @@ impl Instance {
         let by_zone = specs.iter().filter(|s| s.by_zone()).count();
         instance.set_zones(by_zone, &groups.of_server);
         instance.set_options(&specs, &listed, &groups.of_server);
-        instance.set_dense();
-        instance.set_edges();
+        instance.set_table();
         instance.set_jobs(problem, task_type);
         instance.set_untried_weight();
         Ok(instance)
@@ -324,10 +288,7 @@ impl Instance {
             kind_scale: Vec::new(),
             opt_start: vec![0],
             opts: Vec::new(),
-            dense_option: Vec::new(),
-            various: false,
-            edges: Edges::default(),
-            few: false,
+            option_table: Vec::new(),
             task_type: Vec::new(),
             job_of: Vec::new(),
             job_start: vec![0],
@@ -423,50 +384,21 @@ impl Instance {
         }
     }
 
-    /// Small instances look an edge up instead of searching it.
-    fn set_dense(&mut self) {
-        if self.types * self.servers > DENSE_EDGES_MAX {
+    /// Makes the table of options where it is small enough.
+    fn set_table(&mut self) {
+        if self.types * self.servers > TABLE_MAX {
             return;
         }
-        self.few = self.servers <= DENSE_SERVERS_MAX;
-        if !self.few && self.opts.len() < self.types * TABLE_OPTIONS {
-            return;
-        }
-        let mut dense = vec![NONE; self.types * self.servers];
+        let mut table = vec![NONE; self.types * self.servers];
         for ty in 0..self.types {
             for option in self.type_opts(ty) {
                 // Later options are the more specific ones; see `option_on`.
                 let first = ty * self.servers;
                 let opt = &self.opts[option];
-                dense[first + opt.lo as usize..first + opt.hi as usize].fill(narrow(option));
+                table[first + opt.lo as usize..first + opt.hi as usize].fill(narrow(option));
             }
         }
-        self.dense_option = dense;
-    }
-
-    /// Tells whether prices come from sweeps, and lists edges where servers are many: most servers
-    /// differ, to types too, which have edges to few of them or are worth on each something else.
-    /// Where a type is worth the same on many, prices by class of servers find more.
-    fn set_edges(&mut self) {
-        let edges: usize = self.opts.iter().map(|opt| (opt.hi - opt.lo) as usize).sum();
-        let own = edges < 2 * self.opts.len() && !self.merged;
-        let values = |ty: usize| {
-            let mut values: Vec<u64> =
-                self.opts[self.type_opts(ty)].iter().map(|opt| opt.lin.to_bits()).collect();
-            values.sort_unstable();
-            values.dedup();
-            values.len()
-        };
-        let choosy = || (0..self.types).into_par_iter().map(values).sum::<usize>() * 2 >= edges;
-        if self.few {
-            self.various = own && edges >= SWEPT_EDGES && choosy();
-            return;
-        }
-        let sparse = edges * 2 <= self.types * self.servers;
-        self.various = own && sparse && (edges < self.types * TABLE_OPTIONS || choosy());
-        if self.various {
-            self.edges = Edges::new(self);
-        }
+        self.option_table = table;
     }
 
     /// Adds an option for every zone that is not wholly listed and has terms, by its first server.
@@ -548,13 +480,13 @@ impl Instance {
 }
 
 /// g(t) where exploration is on.
-pub(super) fn used_g(exploration: &Exploration) -> Option<f64> {
+pub fn used_g(exploration: &Exploration) -> Option<f64> {
     exploration.is_on().then(|| exploration.g())
 }
 
 impl Terms {
     /// `g` is that of [`used_g`].
-    pub(super) fn new(mean: f64, count: f64, cost: f64, g: Option<f64>) -> Terms {
+    pub fn new(mean: f64, count: f64, cost: f64, g: Option<f64>) -> Terms {
         let tried = count > 0.0;
         let lin = if tried { mean } else { 0.0 } - cost;
         let Some(g) = g else {

@@ -4,40 +4,32 @@
 //! [`solve`] is a pure function of a problem, a seed and a clock given by the caller. Modes:
 //!
 //! - [`Mode::Seed`]: the document's genetic algorithm (`seed.rs`);
-//! - [`Mode::Best`]: dual prices, greedy starts, islands of local search (`best.rs`);
+//! - [`Mode::Ga`]: a genetic algorithm on whole gangs, seeded by dual prices (`ga.rs`);
 //! - [`Mode::Exact`]: branch and bound for small problems (`branch.rs`).
 //!
 //! All answers are complete gangs within capacity; all carry an upper bound from Lagrangian
-//! prices (`prices.rs`) that is valid whatever mode found the assignment.
+//! prices (`dual.rs`) that is valid whatever mode found the assignment.
 
-mod best;
 mod branch;
+mod clock;
 mod counts;
-mod cuts;
-mod edges;
+mod crossover;
+mod dual;
 mod fill;
-mod guide;
+mod ga;
 mod instance;
-mod lattice;
-mod market;
-mod offers;
-mod oust;
+mod moves;
 mod pattern;
-mod prices;
 mod problem;
-mod relax;
 mod rework;
 mod rng;
-mod scores;
-mod search;
 mod seed;
-mod shift;
-mod soft;
+mod start;
 mod state;
-mod table;
+mod task_prices;
 mod tree;
 mod units;
-mod wages;
+mod values;
 
 #[cfg(test)]
 mod tests;
@@ -45,21 +37,20 @@ mod tests;
 pub use branch::{EXACT_SERVERS_MAX, EXACT_TASKS_MAX};
 pub use instance::TASKS_MAX;
 pub use problem::{
-    Answer, AnyEdge, Edge, Explain, GroupEdge, InputError, Job, JobTerms, Mode, Mutation, Options,
-    Placement, Problem, Remaining, Server, SolveError, Stopped, Task, TaskTerms,
+    Answer, AnyEdge, Edge, Explain, GaParams, GroupEdge, InputError, Job, JobTerms, Mode, Mutation,
+    Options, Placement, Problem, Remaining, Server, SolveError, Stopped, Task, TaskTerms,
 };
 
 use crate::learn::Exploration;
 
-use best::{Clock, Found};
+use clock::Clock;
+use dual::Dual;
+use ga::Found;
 use instance::{Instance, NONE, Terms, used_g};
-use prices::Dual;
 use state::{Score, State};
 
 /// Search nodes of mode `exact` without a deadline; some ten seconds.
 const EXACT_NODES_MAX: u64 = 30_000_000;
-/// Bound steps of the modes that do not need prices themselves.
-const BOUND_STEPS: u64 = 400;
 
 /// Decides which gangs start and where their tasks run.
 ///
@@ -83,7 +74,7 @@ fn solve_here(problem: &Problem, options: &Options<'_>) -> Result<Answer, SolveE
     // Shares of the time are shares of what reading the problem left.
     let clock = Clock::new(options.remaining);
     let found = match options.mode {
-        Mode::Best => best::solve(&instance, options, clock),
+        Mode::Ga => ga::solve(&instance, options, clock),
         Mode::Seed => bounded(&instance, seed::solve(&instance, options, clock), clock),
         Mode::Exact => exact(&instance, options, clock)?,
     };
@@ -96,10 +87,8 @@ fn bounded(instance: &Instance, mut found: Found, clock: Clock<'_>) -> Found {
     state.adopt(instance, &found.server);
     let target = state.rescore(instance).scalar(instance);
     let mut dual = Dual::new(instance);
-    dual.scan(target, &|| clock.expired());
-    best::run_dual(instance, &mut dual, target, &|| clock.expired(), BOUND_STEPS);
-    let cut = cuts::widen(instance, &mut dual, target, &|| clock.expired());
-    found.bound = cut.map_or(dual.best.bound, |(_, prices)| prices.bound);
+    start::find_prices(&mut dual, target, clock);
+    found.bound = dual.best.bound;
     found
 }
 
@@ -118,8 +107,8 @@ fn exact(
         let limit = format!("{name} = {limit}");
         return Err(SolveError::TooLarge { mode: "exact", what, got, limit });
     }
-    let start = best::Start::new(instance, options, clock);
-    let (instance, score) = (&*start.instance, start.state.score());
+    let start = start::Start::new(instance, options, clock);
+    let score = start.state.score();
     let stop = || clock.expired();
     let tree = branch::search(instance, &start.prices, &score, EXACT_NODES_MAX, &stop);
     let stopped = match (tree.complete, clock.expired()) {
@@ -128,8 +117,8 @@ fn exact(
         (false, false) => Stopped::Limit,
     };
     Ok(Found {
+        bound: start.bound(),
         server: tree.server.unwrap_or(start.state.server),
-        bound: start.bound,
         proven: tree.complete,
         generations: tree.nodes,
         stopped,

@@ -1,30 +1,25 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The best filling of one server: an integer knapsack in all kinds, by branch and bound.
 //!
-//! Prices order the items and bound the search: those given, or those of the linear relaxation.
+//! Prices of the kinds order the items and bound the search. Items are taken greedily by profit per
+//! price, and then fewer and fewer of the last one, so that a search that is cut short has a good
+//! filling too; its bound stays valid, because what was not searched counts with its own bound.
 
 use super::instance::narrow;
 use super::problem::KINDS_MAX;
-use super::relax::Relaxation;
 
 /// Two kinds in one word, each with its highest bit free: what is free has it set, so that no
 /// difference borrows from the next kind, and keeps it wherever a request fits.
 type Pair = u64;
 const GUARDS: Pair = (1 << 63) | (1 << 31);
-/// Pairs of the widest row: all kinds of a problem, and one of the cuts.
-const PAIRS_MOST: usize = (KINDS_MAX + 1).div_ceil(2);
-/// Items that do not fit and take as long to pass as a look.
-const PASSED: usize = 16;
-/// Copies of an item that are counted one by one.
-const FEW: u32 = 4;
-/// Items, the best by the prices given, that make up the relaxation.
-const RELAXED: usize = 64;
-/// Least price of all of a kind, as a part of the largest profit: items are compared by size where
-/// nothing is scarce.
-const PRICE_LEAST: f64 = 1e-6;
-
-/// What is put on a server: (id, how often).
-pub(crate) type Filling = Vec<(u32, u32)>;
+/// Pairs of the widest row, which has all kinds of a problem.
+const PAIRS_MAX: usize = KINDS_MAX.div_ceil(2);
+/// Items that do not fit and take as long to pass over as one evaluation takes (measured).
+const SKIPPED_PER_EVALUATION: usize = 16;
+/// Copies of an item that are counted one by one, which is faster than a division for so few.
+const COUNTED_MAX: u32 = 4;
+/// Tasks of one server: type and number of each.
+pub type Filling = Vec<(u32, u32)>;
 
 /// Something that can be put on the server up to `most` times.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,38 +35,36 @@ struct Item {
 
 /// Scratch space and result of one search; reused, so that nothing is allocated per server.
 #[derive(Debug, Default)]
-pub(crate) struct Pattern {
+pub struct Pattern {
     items: Vec<Item>,
-    relaxation: Relaxation,
-    marks: Vec<Mark>,
+    candidates: Vec<Candidate>,
     /// Requests of `items`, and the least request of this and all later items.
     rows: Vec<Pair>,
     least: Vec<Pair>,
     capacity: Vec<i32>,
     price: Vec<f64>,
-    given: Vec<f64>,
     chosen: Vec<Chosen>,
     best_chosen: Vec<Chosen>,
-    /// Items that need nothing: always taken.
-    gratis: Filling,
+    /// Items that need no device: always taken.
+    costless: Filling,
     base: f64,
     known: Filling,
     known_value: f64,
     /// Best filling found.
-    pub(crate) best: Filling,
+    pub best: Filling,
     /// Its profit.
-    pub(crate) value: f64,
+    pub value: f64,
     /// No filling has more profit.
-    pub(crate) bound: f64,
-    /// Looks that the search did without.
-    pub(crate) looks_left: u32,
+    pub bound: f64,
+    /// Evaluations that the search did without.
+    pub evaluations_left: u32,
 }
 
 impl Pattern {
     /// Starts a new server with `free` units; `price` per unit orders and bounds the search.
-    pub(crate) fn clear(&mut self, free: &[i32], price: &[f64]) {
+    pub fn clear(&mut self, free: &[i32], price: &[f64]) {
         self.items.clear();
-        self.gratis.clear();
+        self.costless.clear();
         self.base = 0.0;
         self.known.clear();
         self.known_value = 0.0;
@@ -82,17 +75,17 @@ impl Pattern {
     }
 
     /// One item with this request fits.
-    pub(crate) fn admits(&self, request: &[i32]) -> bool {
+    pub fn admits(&self, request: &[i32]) -> bool {
         request.iter().zip(&self.capacity).all(|(a, f)| a <= f)
     }
 
-    /// Offers an item that fits once; those that bring nothing are left out.
-    pub(crate) fn offer(&mut self, id: u32, profit: f64, most: u32, request: &[i32]) {
+    /// Adds an item that fits once; those without profit are left out.
+    pub fn add(&mut self, id: u32, profit: f64, most: u32, request: &[i32]) {
         if profit <= 0.0 || most == 0 {
             return;
         }
         if request.iter().all(|a| *a == 0) {
-            self.gratis.push((id, most));
+            self.costless.push((id, most));
             self.base += profit * f64::from(most);
             return;
         }
@@ -101,16 +94,9 @@ impl Pattern {
         self.items.push(item);
     }
 
-    /// The same where the request is not nothing, and `size` is its price.
-    pub(crate) fn offer_sized(&mut self, id: u32, profit: f64, most: u32, size: f64) {
-        if profit > 0.0 && most > 0 {
-            self.items.push(Item { id, most, profit, size, ratio: profit / size });
-        }
-    }
-
-    /// Begins with a filling that fits, of which what is offered still counts: a search that is
-    /// cut short finds nothing worse. Comes right after offers with ascending ids.
-    pub(crate) fn begin_with(&mut self, filling: &[(u32, u32)]) {
+    /// Begins with a filling that fits, so that a search that is cut short finds nothing worse. Only
+    /// items that were added count; their ids must have been ascending.
+    pub fn begin_with(&mut self, filling: &[(u32, u32)]) {
         for (id, count) in filling {
             if let Ok(at) = self.items.binary_search_by_key(id, |item| item.id) {
                 self.known.push((*id, *count));
@@ -119,79 +105,34 @@ impl Pattern {
         }
     }
 
-    /// Begins as if nothing were worth less than `value`: a search that finds less finds nothing
-    /// (`best` is empty but for what needs nothing, and [`Self::value`] is what was asked for).
-    pub(crate) fn ask_for(&mut self, value: f64) {
+    /// Requires more than this value: a search that finds less finds nothing (`best` is empty but
+    /// for costless items, and [`Self::value`] is the requirement).
+    pub fn require(&mut self, value: f64) {
         self.known_value = self.known_value.max(value - self.base);
-    }
-
-    /// Takes the prices of the relaxation for those given where they prove more before the search:
-    /// more work, and far less of it to prove that nothing is better. `request` gives the row of an
-    /// id.
-    ///
-    /// With `some`, what is not in the relaxation is left out: faster, but `bound` is none.
-    pub(crate) fn relax<'r>(&mut self, some: bool, request: impl Fn(u32) -> &'r [i32]) {
-        if self.items.len() > RELAXED {
-            self.items.select_nth_unstable_by(RELAXED, Item::order);
-            if some {
-                self.items.truncate(RELAXED);
-            }
-        }
-        self.relaxation.clear(self.capacity.len());
-        let mut scale = 0.0_f64;
-        for item in self.items.iter().take(RELAXED) {
-            let part = |(a, c): (&i32, &i32)| f64::from(*a) / f64::from((*c).max(1));
-            let parts = request(item.id).iter().zip(&self.capacity).map(part);
-            self.relaxation.push(parts, item.profit, item.most);
-            scale = scale.max(item.profit);
-        }
-        let given = self.limit();
-        self.given.clone_from(&self.price);
-        let prices = self.relaxation.prices();
-        for ((unit, all), c) in self.price.iter_mut().zip(prices).zip(&self.capacity) {
-            *unit = all.max(PRICE_LEAST * scale) / f64::from((*c).max(1));
-        }
-        self.set_sizes(&request);
-        // Items outside of the relaxation may be worth more than its prices.
-        if self.limit() > given {
-            self.price.clone_from(&self.given);
-            self.set_sizes(&request);
-        }
-    }
-
-    fn set_sizes<'r>(&mut self, request: impl Fn(u32) -> &'r [i32]) {
-        for item in &mut self.items {
-            item.set_size(request(item.id), &self.price);
-        }
-    }
-
-    /// Price of the server, and what the profits of all items are above their sizes.
-    fn limit(&self) -> f64 {
-        self.room() + self.items.iter().map(Item::excess).sum::<f64>()
     }
 
     fn room(&self) -> f64 {
         self.capacity.iter().zip(&self.price).map(|(f, p)| f64::from(*f) * p).sum()
     }
 
-    /// Looks at about `looks` items for a filling that none beats by more than the part
+    /// Evaluates about so many items to find a filling that none beats by more than the part
     /// `tolerance`; `request` gives the row of an id.
-    pub(crate) fn search<'r>(
+    pub fn search<'r>(
         &mut self,
-        looks: u32,
+        evaluations: u32,
         tolerance: f64,
         request: impl Fn(u32) -> &'r [i32],
     ) {
         self.items.sort_unstable_by(Item::order);
         self.best_chosen.clear();
-        (self.value, self.bound, self.looks_left) = (self.known_value, 0.0, looks);
+        (self.value, self.bound, self.evaluations_left) = (self.known_value, 0.0, evaluations);
         let stretch = 1.0 + tolerance;
         match self.capacity.len().div_ceil(2) {
             0 | 1 => self.run::<1>(stretch, request),
             2 => self.run::<2>(stretch, request),
             3 => self.run::<3>(stretch, request),
             4..=8 => self.run::<8>(stretch, request),
-            _ => self.run::<PAIRS_MOST>(stretch, request),
+            _ => self.run::<PAIRS_MAX>(stretch, request),
         }
         self.finish();
     }
@@ -202,11 +143,11 @@ impl Pattern {
         for item in &self.items {
             self.rows.extend(pairs::<PAIRS>(request(item.id)));
         }
-        self.set_marks(PAIRS);
+        self.set_candidates(PAIRS);
         self.chosen.clear();
         let room = self.room();
         let mut tree = Tree::<PAIRS> {
-            marks: &self.marks,
+            candidates: &self.candidates,
             rows: self.rows.as_chunks().0,
             least: self.least.as_chunks().0,
             free: pairs(&self.capacity).map(|pair| pair | GUARDS),
@@ -218,26 +159,27 @@ impl Pattern {
             improved: false,
             bound: 0.0,
             stretch,
-            looks: self.looks_left,
+            evaluations: self.evaluations_left,
         };
         tree.search();
-        (self.value, self.bound, self.looks_left) = (tree.value, tree.bound, tree.looks);
+        (self.value, self.bound, self.evaluations_left) =
+            (tree.value, tree.bound, tree.evaluations);
     }
 
     /// What this and all later items need and bring.
-    fn set_marks(&mut self, pairs: usize) {
+    fn set_candidates(&mut self, pairs: usize) {
         self.least.clone_from(&self.rows);
         for at in (0..self.rows.len().saturating_sub(pairs)).rev() {
             self.least[at] = least(self.least[at], self.least[at + pairs]);
         }
-        self.marks.clear();
+        self.candidates.clear();
         let mut excess = 0.0;
         for item in self.items.iter().rev() {
             excess += item.excess();
             let Item { most, profit, size, ratio, .. } = *item;
-            self.marks.push(Mark { most, profit, size, ratio, excess });
+            self.candidates.push(Candidate { most, profit, size, ratio, excess });
         }
-        self.marks.reverse();
+        self.candidates.reverse();
     }
 
     fn finish(&mut self) {
@@ -247,7 +189,7 @@ impl Pattern {
         }
         let taken = self.best_chosen.iter();
         self.best.extend(taken.map(|chosen| (self.items[chosen.at as usize].id, chosen.count)));
-        self.best.extend_from_slice(&self.gratis);
+        self.best.extend_from_slice(&self.costless);
         self.value += self.base;
         self.bound = (self.bound + self.base).max(self.value);
     }
@@ -255,7 +197,7 @@ impl Pattern {
 
 /// An item as the search sees it.
 #[derive(Debug, Clone, Copy)]
-struct Mark {
+struct Candidate {
     most: u32,
     profit: f64,
     size: f64,
@@ -276,7 +218,7 @@ struct Chosen {
 /// The search of one pattern. Its node is what is chosen, in the order of the items; it has no
 /// recursion, because a server may have room for any number of tasks.
 struct Tree<'a, const PAIRS: usize> {
-    marks: &'a [Mark],
+    candidates: &'a [Candidate],
     rows: &'a [[Pair; PAIRS]],
     least: &'a [[Pair; PAIRS]],
     free: [Pair; PAIRS],
@@ -289,7 +231,7 @@ struct Tree<'a, const PAIRS: usize> {
     improved: bool,
     bound: f64,
     stretch: f64,
-    looks: u32,
+    evaluations: u32,
 }
 
 /// A row, filled up with zeros.
@@ -319,7 +261,7 @@ fn fits<const PAIRS: usize>(row: &[Pair; PAIRS], free: &[Pair; PAIRS]) -> bool {
 fn times<const PAIRS: usize>(row: &[Pair; PAIRS], mut free: [Pair; PAIRS], most: u32) -> u32 {
     let mut count = 0;
     while count < most && fits(row, &free) {
-        if count == FEW {
+        if count == COUNTED_MAX {
             return count + many(row, &free, most - count);
         }
         free.iter_mut().zip(row).for_each(|(f, r)| *f -= r);
@@ -353,8 +295,8 @@ impl<const PAIRS: usize> Tree<'_, PAIRS> {
             let Some(last) = self.chosen.last_mut() else { return };
             last.count -= 1;
             let (at, count) = (last.at as usize, f64::from(last.count));
-            self.profit = last.profit + count * self.marks[at].profit;
-            self.room = last.room - count * self.marks[at].size;
+            self.profit = last.profit + count * self.candidates[at].profit;
+            self.room = last.room - count * self.candidates[at].size;
             if last.count == 0 {
                 self.chosen.pop();
             }
@@ -368,11 +310,11 @@ impl<const PAIRS: usize> Tree<'_, PAIRS> {
     fn find(&mut self, next: usize) -> Option<(usize, u32)> {
         let at = self.first_fit(next);
         let found = at.filter(|at| self.pays(*at));
-        // Items passed take time too, on empty servers of large clusters most of it.
-        let passed = at.unwrap_or(self.marks.len()) - next.min(self.marks.len());
-        let looks = u32::from(found.is_some()) + narrow(passed / PASSED);
-        self.looks = self.looks.saturating_sub(looks);
-        found.map(|at| (at, times(&self.rows[at], self.free, self.marks[at].most)))
+        // Items skipped take time too, on empty servers of large clusters most of it.
+        let skipped = at.unwrap_or(self.candidates.len()) - next.min(self.candidates.len());
+        let evaluations = u32::from(found.is_some()) + narrow(skipped / SKIPPED_PER_EVALUATION);
+        self.evaluations = self.evaluations.saturating_sub(evaluations);
+        found.map(|at| (at, times(&self.rows[at], self.free, self.candidates[at].most)))
     }
 
     fn first_fit(&self, next: usize) -> Option<usize> {
@@ -387,16 +329,16 @@ impl<const PAIRS: usize> Tree<'_, PAIRS> {
         None
     }
 
-    /// More than the best can still be gained, and there are looks left.
+    /// More than the best can still be gained, and there are evaluations left.
     ///
     /// What can be gained is at most the room at the best ratio, and at most the room and what the
     /// profits of the items left are above their sizes.
     fn pays(&mut self, at: usize) -> bool {
-        let mark = &self.marks[at];
-        let by_ratio = self.profit + mark.ratio * self.room;
-        let by_room = self.profit + self.room + mark.excess;
+        let candidate = &self.candidates[at];
+        let by_ratio = self.profit + candidate.ratio * self.room;
+        let by_room = self.profit + self.room + candidate.excess;
         let limit = if by_ratio < by_room { by_ratio } else { by_room };
-        let pays = limit > self.value * self.stretch && self.looks > 0;
+        let pays = limit > self.value * self.stretch && self.evaluations > 0;
         if !pays {
             self.bound = self.bound.max(limit);
         }
@@ -404,11 +346,11 @@ impl<const PAIRS: usize> Tree<'_, PAIRS> {
     }
 
     fn take(&mut self, at: usize, count: u32) {
-        let (mark, n) = (&self.marks[at], f64::from(count));
+        let (candidate, n) = (&self.candidates[at], f64::from(count));
         let (profit, room) = (self.profit, self.room);
         self.chosen.push(Chosen { at: narrow(at), count, profit, room });
-        self.profit = profit + n * mark.profit;
-        self.room = room - n * mark.size;
+        self.profit = profit + n * candidate.profit;
+        self.room = room - n * candidate.size;
         let count = Pair::from(count);
         self.free.iter_mut().zip(&self.rows[at]).for_each(|(f, r)| *f -= count * r);
         self.improved |= self.profit > self.value;

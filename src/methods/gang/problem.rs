@@ -163,8 +163,9 @@ pub struct InputError {
 }
 
 impl InputError {
+    /// What was expected at this path, and what was found.
     #[cold]
-    pub(crate) fn new(path: impl Into<String>, message: impl Into<String>) -> InputError {
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> InputError {
         InputError { path: path.into(), message: message.into() }
     }
 }
@@ -203,9 +204,10 @@ pub enum SolveError {
 pub enum Mode {
     /// The document's genetic algorithm, with bounded retries and repair.
     Seed,
-    /// Greedy and dual warm starts, then islands of local search and crossover.
+    /// A genetic algorithm on whole gangs, with dual prices and a certified gap.
     #[default]
-    Best,
+    #[serde(alias = "best")]
+    Ga,
     /// Branch and bound; small problems only.
     Exact,
 }
@@ -223,6 +225,28 @@ pub enum Mutation {
 /// Time left before the answer is due; `None` = no deadline. Called from several threads.
 pub type Remaining<'a> = &'a (dyn Fn() -> Option<Duration> + Sync);
 
+/// Parameters of the genetic algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GaParams {
+    /// Lines of plans; above 256 servers at most two.
+    pub population: u32,
+    /// Generations, whatever the deadline: they become longer with it.
+    pub generations: u32,
+    /// Probability of a crossover for each child.
+    pub crossover: f64,
+    /// Part of the crossovers that take servers; the others take gangs.
+    pub by_servers: f64,
+    /// Part of the mutations in which a waiting gang takes its place on full servers.
+    pub oust: f64,
+}
+
+impl Default for GaParams {
+    fn default() -> Self {
+        Self { population: 4, generations: 40, crossover: 0.25, by_servers: 0.5, oust: 0.3 }
+    }
+}
+
 /// Arguments of [`super::solve`] beside the problem.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
@@ -234,7 +258,9 @@ pub struct Options<'a> {
     pub threads: usize,
     /// Clock of the caller.
     pub remaining: Remaining<'a>,
-    /// Work after which the search of `best` ends, in servers looked at (about 10^8 a second and
+    /// Parameters of the `ga` mode.
+    pub ga: GaParams,
+    /// Work after which the search of `ga` ends, in servers evaluated (about 10^8 a second and
     /// thread); `None` = the search's own limit. Unlike a deadline it keeps answers repeatable.
     pub work_max: Option<u64>,
     /// Mutation operator of the `seed` mode.
@@ -259,7 +285,7 @@ impl std::fmt::Debug for Options<'_> {
 
 impl Problem {
     /// Observations behind the edge of a task to a server; 0 where there is no edge.
-    pub(super) fn count_on(&self, task: &Task, server: &Server) -> f64 {
+    pub fn count_on(&self, task: &Task, server: &Server) -> f64 {
         let own = task.edges.iter().find(|edge| edge.server == server.name).map(|e| e.count);
         let group = || {
             let name = server.group.as_ref()?;
@@ -272,7 +298,8 @@ impl Problem {
 impl Default for Options<'_> {
     fn default() -> Self {
         Options {
-            mode: Mode::Best,
+            mode: Mode::Ga,
+            ga: GaParams::default(),
             seed: 1,
             threads: 1,
             remaining: &|| None,
@@ -389,14 +416,14 @@ pub struct Answer {
 }
 
 /// Servers by name.
-pub(crate) struct ServerNames<'a> {
+pub struct ServerNames<'a> {
     servers: &'a [Server],
     by_name: HashMap<&'a str, usize, RandomState>,
 }
 
 impl<'a> ServerNames<'a> {
     /// Of equal names the first counts.
-    pub(crate) fn of(servers: &'a [Server]) -> ServerNames<'a> {
+    pub fn of(servers: &'a [Server]) -> ServerNames<'a> {
         let mut by_name = HashMap::with_capacity_and_hasher(servers.len(), RandomState::default());
         for (i, server) in servers.iter().enumerate() {
             by_name.entry(server.name.as_str()).or_insert(i);
@@ -405,7 +432,7 @@ impl<'a> ServerNames<'a> {
     }
 
     /// Index of a server; that of the one found last saves the search for the next one.
-    pub(crate) fn find(&self, name: &str, last: Option<usize>) -> Option<usize> {
+    pub fn find(&self, name: &str, last: Option<usize>) -> Option<usize> {
         let next = last.map_or(0, |last| last + 1);
         let expected = self.servers.get(next).is_some_and(|server| server.name == name);
         if expected { Some(next) } else { self.by_name.get(name).copied() }
@@ -422,7 +449,7 @@ impl Problem {
     }
 
     /// Maintenance cost of a task, the same on all servers.
-    pub(super) fn cost_of(&self, task: &Task) -> f64 {
+    pub fn cost_of(&self, task: &Task) -> f64 {
         let prices = self.cost.iter().flatten();
         // From 0: an empty sum of doubles is -0.
         task.request.iter().zip(prices).fold(0.0, |sum, (a, f)| sum + a * f)

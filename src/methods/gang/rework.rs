@@ -5,149 +5,89 @@
 //! Between two repairs gangs may be incomplete, so that single tasks find their place before the
 //! gangs that lack most are dropped.
 
-use super::best::Clock;
+use super::clock::{Clock, READ_EVERY};
 use super::fill::Filler;
-use super::guide::Guide;
-use super::instance::{Instance, NONE, narrow};
-use super::prices::Prices;
-use super::rng::Stream;
-use super::state::State;
+use super::instance::{NONE, narrow};
+use super::state::{Saved, State};
 
-/// Reworks between two repairs: so many by server, within these bounds, the last one where they are
-/// far apart; in a large cluster one for so many servers.
-const TRIES_PER_SERVER: usize = 2;
-const TRIES_MIN: usize = 32;
-const TRIES_MAX: usize = 400;
-const TRIES_MANY_MAX: usize = 1_500;
-const TRIES_SERVERS: usize = 4;
-/// Reworks between two looks at the clock and at what is open.
-const TOP_UP_TRIES: usize = 32;
-/// Open tasks, as a part of the priced cluster.
+/// Reworks between two repairs: one for each server, since a repair takes time by the size of the
+/// cluster, but at least so many.
+const TRIES_MIN: usize = 64;
+/// Size of open tasks, as a part of the cluster's.
 const OPEN_SHARE: f64 = 0.05;
-/// Gangs looked at to open enough.
-const DRAWS_MAX: usize = 64;
-/// Servers of one rework: two and up to so many more.
-const WIDTH: usize = 3;
-/// Servers drawn for one that should be badly filled; where repairs are far apart.
+/// Servers of one rework: two and up to so many more; a pattern search for each.
+const MORE_SERVERS: usize = 3;
+/// Servers drawn for one that should be badly filled.
 const DRAWS: usize = 4;
-const DRAWS_MANY: usize = 6;
-/// How much more the tasks of nearly complete gangs count at the last rework before a repair.
-const PRESS: f64 = 1.0;
-/// How often that is set between two repairs, about.
-const PULLS: usize = 16;
-/// A repaired state that is worse by no more than this part is gone on from.
-const NEAR: f64 = 0.003;
-/// Step of the wages, as a part of a task's mean price, and its decay from pass to pass.
+/// Step of the price corrections, as a part of a task's mean size, and its decay by pass.
 const STEP: f64 = 0.05;
 const STEP_DECAY: f64 = 0.9;
 
-/// How long an island fills and reworks.
-#[derive(Clone, Copy)]
-pub(crate) struct Limits<'a> {
-    pub(crate) clock: Clock<'a>,
-    /// Most passes, and the share of the time after which they end, but for the first.
-    pub(crate) passes: usize,
-    pub(crate) passes_until: f64,
-    /// Most repairs, and the share of the time after which reworks end.
-    pub(crate) repairs: usize,
-    pub(crate) repairs_until: f64,
-    /// Many servers, and no task cares on which it runs: repairs are far apart, and gangs pull.
-    pub(crate) long: bool,
-}
-
-/// Best of some passes and reworks, or `start` when none beats it.
-///
-/// `wage` by type: where the passes begin to learn; none = from `prices`.
-pub(crate) fn improve(
-    instance: &Instance,
-    guide: (&Guide, &Prices),
-    wage: Option<&[f64]>,
-    start: &State,
-    rng: Stream,
-    limits: &Limits<'_>,
-) -> State {
-    let mut best = start.clone();
-    if limits.passes == 0 || limits.clock.past(limits.repairs_until) {
-        return best;
-    }
-    let mut filler = Filler::new(instance, guide, wage, rng);
-    let mut step = STEP;
-    for pass in 0..limits.passes {
-        // Reworks make more of one whole pass than of none.
-        let until = if pass == 0 { limits.repairs_until } else { limits.passes_until };
-        if !filler.pass(&|| limits.clock.past(until)) {
-            break;
-        }
-        filler.learn(step);
-        step *= STEP_DECAY;
-        filler.close();
-        filler.keep(&mut best);
-    }
-    mend(filler, &mut best, limits);
-    best
-}
-
-/// Reworks and repairs until the limits.
-fn mend(mut filler: Filler<'_>, best: &mut State, limits: &Limits<'_>) {
-    let servers = filler.instance.servers;
-    let expired = || limits.clock.past(limits.repairs_until);
-    filler.restart(best);
-    filler.aim_at_worth();
-    let room: f64 = (0..servers).map(|s| filler.room(s)).sum();
-    let (tries_max, draws, press, near) = match limits.long {
-        true => (TRIES_MANY_MAX, DRAWS_MANY, PRESS, NEAR),
-        false => (TRIES_MAX, DRAWS, 0.0, 0.0),
-    };
-    let tries = (servers * TRIES_PER_SERVER).clamp(TRIES_MIN, tries_max);
-    let tries = tries.max(servers / TRIES_SERVERS);
-    let stride = (tries / (TOP_UP_TRIES * PULLS)).max(1);
-    let mut scratch = Scratch::default();
-    for _ in 0..limits.repairs {
-        for at in 0..tries {
-            if at % TOP_UP_TRIES == 0 {
-                if expired() {
-                    break;
-                }
-                filler.top_up(OPEN_SHARE * room);
-                if (at / TOP_UP_TRIES).is_multiple_of(stride) {
-                    filler.set_pull(press * at as f64 / tries as f64);
-                }
-            }
-            filler.rework(&mut scratch, draws);
-        }
-        filler.set_pull(0.0);
-        filler.close();
-        filler.keep_near(best, near);
-        if expired() {
-            break;
-        }
-    }
-}
-
-/// A task and where it was.
-#[derive(Debug, Clone, Copy)]
-struct Saved {
-    task: u32,
-    server: u32,
-    option: u32,
-}
-
-#[derive(Debug, Default)]
-struct Scratch {
-    servers: Vec<u32>,
-    saved: Vec<Saved>,
-}
+/// Passes over all servers: later ones correct prices by less and less.
+const PASSES_MAX: usize = 6;
+/// Repairs without a deadline; some seconds in large clusters.
+const REPAIRS_MAX: usize = 12;
 
 impl Filler<'_> {
-    fn restart(&mut self, from: &State) {
-        self.state.copy_from(from);
-        self.forget_open();
+    /// Best of some passes and reworks, or `start` when none beats it. Passes but for the first end
+    /// at this share of the time: reworks make more of one whole pass than of none.
+    pub fn improve(&mut self, start: &State, clock: Clock<'_>, passes_share: f64) -> State {
+        let mut best = start.clone();
+        let mut step = STEP;
+        let passes = clock.until(passes_share);
+        for pass in 0..PASSES_MAX {
+            if !self.pass(if pass == 0 { clock } else { passes }) {
+                break;
+            }
+            self.correct_prices(step);
+            step *= STEP_DECAY;
+            self.complete();
+            self.keep(&mut best);
+        }
+        self.mend(&mut best, clock);
+        best
     }
 
-    /// Opens pending gangs, dense ones more often, until tasks of this price are open.
-    fn top_up(&mut self, wanted: f64) {
-        for _ in 0..DRAWS_MAX {
-            if self.pool >= wanted || self.order.is_empty() {
+    /// Reworks and repairs until time is up.
+    fn mend(&mut self, best: &mut State, clock: Clock<'_>) {
+        let servers = self.instance.servers;
+        self.mend_from(best);
+        let all: f64 = (0..servers).map(|s| self.server_size(s)).sum();
+        let tries = servers.max(TRIES_MIN);
+        let mut drawn = Vec::new();
+        let mut saved = Vec::new();
+        let repairs = if clock.is_limited() { usize::MAX } else { REPAIRS_MAX };
+        for _ in 0..repairs {
+            for at in 0..tries {
+                if at % READ_EVERY == 0 {
+                    if clock.expired() {
+                        break;
+                    }
+                    self.open_more(OPEN_SHARE * all);
+                }
+                self.rework(&mut drawn, &mut saved);
+            }
+            self.complete();
+            self.keep(best);
+            if clock.expired() {
+                break;
+            }
+        }
+    }
+
+    /// Keeps the state in `best` if it is better, else goes back to that.
+    fn keep(&mut self, best: &mut State) {
+        if self.state.score().beats(&best.score(), self.instance) {
+            best.copy_from(&self.state);
+        } else {
+            self.state.copy_from(best);
+        }
+    }
+
+    /// Opens pending gangs, dense ones more often, until tasks of this size are open.
+    fn open_more(&mut self, wanted: f64) {
+        for _ in 0..2 * READ_EVERY {
+            if self.open_size >= wanted || self.order.is_empty() {
                 return;
             }
             let at = self.rng.below(self.order.len()).min(self.rng.below(self.order.len()));
@@ -163,43 +103,43 @@ impl Filler<'_> {
     }
 
     /// Empties a few servers and fills them again; keeps what is not worse.
-    fn rework(&mut self, scratch: &mut Scratch, draws: usize) {
-        self.draw_servers(&mut scratch.servers, draws);
-        scratch.saved.clear();
+    fn rework(&mut self, drawn: &mut Vec<u32>, saved: &mut Vec<Saved>) {
+        self.draw_servers(drawn);
+        saved.clear();
         let mut before = 0.0;
-        for server in &scratch.servers {
-            before += self.empty_server(*server as usize, &mut scratch.saved);
+        for server in drawn.iter() {
+            before += self.empty_server(*server as usize, saved);
         }
         before -= 1e-12;
         let mut after = 0.0;
-        for (at, server) in scratch.servers.iter().enumerate() {
+        for (at, server) in drawn.iter().enumerate() {
             // The last one is not worth a search when it cannot make good what the others lost.
-            let last = at + 1 == scratch.servers.len();
+            let last = at + 1 == drawn.len();
             let least = if last { before - after - 1e-12 * before.abs() } else { 0.0 };
             after += self.fill_for_worth(*server, least);
         }
         if after >= before {
             return;
         }
-        let given_up = scratch.saved.len();
-        for server in &scratch.servers {
-            self.empty_server(*server as usize, &mut scratch.saved);
+        let given_up = saved.len();
+        for server in drawn.iter() {
+            self.empty_server(*server as usize, saved);
         }
-        scratch.saved.truncate(given_up);
-        for Saved { task, server, option } in &scratch.saved {
+        saved.truncate(given_up);
+        for Saved { task, server, option } in saved.iter() {
             self.close_task(*task);
             self.state.put(self.instance, *task as usize, *server, *option as usize);
         }
-        self.tidy();
+        self.drop_closed_types();
     }
 
-    /// Some different servers; half of them badly filled ones.
-    fn draw_servers(&mut self, servers: &mut Vec<u32>, draws: usize) {
-        servers.clear();
+    /// Draws some different servers; half of them badly filled ones.
+    fn draw_servers(&mut self, drawn: &mut Vec<u32>) {
+        drawn.clear();
         let all = self.instance.servers;
-        let count = (2 + self.rng.below(WIDTH + 1)).min(all);
+        let count = (2 + self.rng.below(MORE_SERVERS + 1)).min(all);
         for at in 0..count {
-            let draws = if at < count.div_ceil(2) { draws } else { 1 };
+            let draws = if at < count.div_ceil(2) { DRAWS } else { 1 };
             let mut best = (f64::NEG_INFINITY, 0);
             for _ in 0..draws {
                 let server = self.rng.below(all);
@@ -208,11 +148,11 @@ impl Filler<'_> {
                     best = (unused, narrow(server));
                 }
             }
-            if !servers.contains(&best.1) {
-                servers.push(best.1);
+            if !drawn.contains(&best.1) {
+                drawn.push(best.1);
             }
         }
-        self.rng.shuffle(servers);
+        self.rng.shuffle(drawn);
     }
 
     /// Takes all tasks off a server and opens them; returns their gain.

@@ -5,7 +5,8 @@
 //! Capacity holds in every chromosome, as in the document; the gang rule is restored by `repair`
 //! before a chromosome is valued. Every re-draw of the document is bounded.
 
-use super::best::{Clock, Found};
+use super::clock::Clock;
+use super::ga::Found;
 use super::instance::{Instance, NONE, narrow};
 use super::problem::{Mutation, Options, Stopped};
 use super::rng::Stream;
@@ -15,10 +16,9 @@ use super::state::{Score, State};
 const POPULATION: usize = 20;
 /// Iterations, NI in the document.
 const GENERATIONS: u64 = 400;
-/// Draws of one chromosome before the capacity is restored by dropping copies.
+/// Draws of one chromosome before the capacity is restored by dropping copies, and of one mutation
+/// before the chromosome stays as it is.
 const DRAWS_MAX: u32 = 16;
-/// Draws of one mutation before the chromosome stays as it is.
-const MUTATION_DRAWS_MAX: u32 = 16;
 /// Task copies looked at without a deadline; some seconds.
 const WORK_MAX: u64 = 400_000_000;
 /// Expected copies per chromosome above which the first draw is thinner than one half.
@@ -26,13 +26,13 @@ const COPIES_MAX: usize = 1 << 20;
 
 /// Copies by task: internal servers, ascending, without duplicates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Chromosome {
-    pub(crate) copies: Vec<Vec<u32>>,
+pub struct Chromosome {
+    pub copies: Vec<Vec<u32>>,
     free: Vec<i32>,
 }
 
 impl Chromosome {
-    pub(crate) fn empty(instance: &Instance) -> Chromosome {
+    pub fn empty(instance: &Instance) -> Chromosome {
         Chromosome { copies: vec![Vec::new(); instance.tasks()], free: instance.capacity.clone() }
     }
 
@@ -50,7 +50,7 @@ impl Chromosome {
     }
 
     /// Adds a copy, whatever the capacity; true when it was not there.
-    pub(crate) fn add(&mut self, instance: &Instance, task: usize, server: u32) -> bool {
+    pub fn add(&mut self, instance: &Instance, task: usize, server: u32) -> bool {
         let Err(at) = self.copies[task].binary_search(&server) else { return false };
         self.copies[task].insert(at, server);
         self.shift(instance, instance.task_type[task] as usize, server as usize, -1);
@@ -70,7 +70,7 @@ impl Chromosome {
     }
 
     /// Constraint (1): no server gives more than it has.
-    pub(crate) fn within_capacity(&self) -> bool {
+    pub fn within_capacity(&self) -> bool {
         self.free.iter().all(|f| *f >= 0)
     }
 }
@@ -164,7 +164,7 @@ fn mutate(
     if instance.jobs() == 0 {
         return;
     }
-    for _ in 0..MUTATION_DRAWS_MAX {
+    for _ in 0..DRAWS_MAX {
         let job = rng.below(instance.jobs());
         let range = instance.job_tasks(job);
         let kept: Vec<Vec<u32>> = chromosome.copies[range.clone()].to_vec();
@@ -196,12 +196,7 @@ fn mutate(
 }
 
 /// Crossover: the parents swap everything that they have on one server.
-pub(crate) fn swap_server(
-    instance: &Instance,
-    a: &mut Chromosome,
-    b: &mut Chromosome,
-    server: u32,
-) {
+pub fn swap_server(instance: &Instance, a: &mut Chromosome, b: &mut Chromosome, server: u32) {
     for task in 0..instance.tasks() {
         let (in_a, in_b) = (a.copies[task].contains(&server), b.copies[task].contains(&server));
         if in_a && !in_b {
@@ -219,7 +214,7 @@ pub(crate) fn swap_server(
 ///
 /// Of several copies the one with the highest value stays (ties: lowest server in input order);
 /// a missing task goes to the feasible server of the highest value, by the same ties.
-pub(crate) fn repair(instance: &Instance, chromosome: &Chromosome) -> State {
+pub fn repair(instance: &Instance, chromosome: &Chromosome) -> State {
     let mut fixed = chromosome.clone();
     for job in 0..instance.jobs() {
         keep_best_copies(instance, &mut fixed, job);
@@ -307,7 +302,7 @@ fn select(fitness: &[f64], rng: &mut Stream) -> usize {
     fitness.len().saturating_sub(1)
 }
 
-pub(crate) fn solve(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Found {
+pub fn solve(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Found {
     let mut rng = Stream::new(options.seed, 0);
     let reach: Vec<usize> = (0..instance.types).map(|ty| reachable(instance, ty)).collect();
     let mut work = 0;

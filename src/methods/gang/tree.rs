@@ -8,14 +8,14 @@ const VISITS_MAX: usize = 192;
 
 /// Maxima per kind over runs of servers; empty when the instance is small enough to scan.
 #[derive(Debug, Clone)]
-pub(crate) struct FreeTree {
+pub struct FreeTree {
     kinds: usize,
     leaves: usize,
     max: Vec<i32>,
 }
 
 impl FreeTree {
-    pub(crate) fn new(instance: &Instance, used: bool) -> FreeTree {
+    pub fn new(instance: &Instance, used: bool) -> FreeTree {
         let kinds = instance.kinds;
         if !used {
             return FreeTree { kinds, leaves: 0, max: Vec::new() };
@@ -31,11 +31,11 @@ impl FreeTree {
         tree
     }
 
-    pub(crate) fn is_used(&self) -> bool {
+    pub fn is_used(&self) -> bool {
         self.leaves > 0
     }
 
-    pub(crate) fn copy_from(&mut self, other: &FreeTree) {
+    pub fn copy_from(&mut self, other: &FreeTree) {
         self.max.copy_from_slice(&other.max);
     }
 
@@ -52,7 +52,7 @@ impl FreeTree {
     }
 
     /// Sets what is free on a server.
-    pub(crate) fn update(&mut self, server: usize, free: &[i32]) {
+    pub fn update(&mut self, server: usize, free: &[i32]) {
         if self.leaves == 0 {
             return;
         }
@@ -67,7 +67,7 @@ impl FreeTree {
     }
 
     /// First server in `lo..hi` with at least `request` free.
-    pub(crate) fn first_fit(&self, lo: usize, hi: usize, request: &[i32]) -> Option<usize> {
+    pub fn first_fit(&self, lo: usize, hi: usize, request: &[i32]) -> Option<usize> {
         let mut node = self.leaves + lo;
         // Servers below one node of the current level.
         let mut span = 1;

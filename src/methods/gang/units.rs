@@ -18,7 +18,7 @@ const STEPS_MAX: f64 = 4e15;
 
 /// Converts the amounts of one kind.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Unit {
+pub struct Unit {
     steps_per_device: f64,
     divisor: i64,
     /// Units per divided step: 1 where they are exact.
@@ -41,7 +41,7 @@ fn steps(x: f64, steps_per_device: f64) -> i64 {
 
 impl Unit {
     /// One unit per kind of `problem`.
-    pub(crate) fn of(problem: &Problem) -> Vec<Unit> {
+    pub fn of(problem: &Problem) -> Vec<Unit> {
         (0..problem.kinds.len()).map(|k| Unit::of_kind(problem, k)).collect()
     }
 
@@ -69,7 +69,7 @@ impl Unit {
     }
 
     /// The amount `x` in units, to the nearest; a positive amount never becomes 0.
-    pub(crate) fn count(&self, x: f64) -> i32 {
+    pub fn count(&self, x: f64) -> i32 {
         if x > self.max {
             return TOO_MUCH;
         }
@@ -81,7 +81,7 @@ impl Unit {
 }
 
 /// Appends a row of amounts; one zero when there are no kinds.
-pub(crate) fn push_units(rows: &mut Vec<i32>, amounts: &[f64], units: &[Unit]) {
+pub fn push_units(rows: &mut Vec<i32>, amounts: &[f64], units: &[Unit]) {
     if amounts.is_empty() {
         rows.push(0);
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use phalanx_core::comment;
 use phalanx_core::hash::fnv32;
+use phalanx_core::number::whole;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::{Job, Node};
 
@@ -185,7 +186,7 @@ fn gres_text(node: &Node) -> Option<String> {
     (!text.is_empty()).then(|| part(&text.join("+")))
 }
 
-/// One part of a key: without what separates parts or steers a terminal, cut, `-` if empty.
+/// One part of a key: without separators and control characters, cut, `-` if empty.
 fn part(text: &str) -> String {
     let odd = |c: char| c == '/' || c.is_whitespace() || c.is_control();
     let mut clean: String = text.trim().chars().map(|c| if odd(c) { '_' } else { c }).collect();
@@ -271,8 +272,7 @@ pub fn memory_mib(text: &str) -> Option<u64> {
     };
     let mib = digits.parse::<f64>().ok()? * 2.0_f64.powi(shift);
     // Cast of a checked range: below 2^53 it is exact.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    (mib.is_finite() && (0.0..9e15).contains(&mib)).then(|| mib.ceil() as u64)
+    (mib.is_finite() && (0.0..9e15).contains(&mib)).then(|| whole(mib.ceil()))
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use phalanx_core::problem::InputError;
+
 /// Statistic of one edge: number of trials and mean.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Stat {
@@ -42,17 +44,6 @@ impl Stat {
     }
 }
 
-/// An error of an observation; the estimate is unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub enum EstimateError {
-    /// The value is NaN or infinite.
-    #[error("observation must be a finite number, got {0}")]
-    Value(f64),
-    /// The decay is not in (0, 1].
-    #[error("decay per slot must be in (0, 1], got {0}")]
-    Decay(f64),
-}
-
 /// Running count and mean; with `decay` < 1 an observation counts `decay^age` after `age` slots.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,12 +61,12 @@ impl Estimate {
     ///
     /// # Errors
     /// A value that is not finite, or a decay outside (0, 1].
-    pub fn observe(&mut self, value: f64, slot: u64, decay: f64) -> Result<(), EstimateError> {
+    pub fn observe(&mut self, value: f64, slot: u64, decay: f64) -> Result<(), InputError> {
         if !value.is_finite() {
-            return Err(EstimateError::Value(value));
+            return Err(InputError::new("value", format!("must be finite, got {value}")));
         }
         if !(decay > 0.0 && decay <= 1.0) {
-            return Err(EstimateError::Decay(decay));
+            return Err(InputError::new("decay", format!("must be in (0, 1], got {decay}")));
         }
         let aged = self.at(slot, decay);
         let count = aged.count + 1.0;
@@ -92,25 +83,5 @@ impl Estimate {
         let factor = if age == 0 || decay >= 1.0 { 1.0 } else { decay.powf(age as f64) };
         let count = self.count * factor;
         if count > 0.0 { Stat { count, mean: self.mean } } else { Stat::default() }
-    }
-
-    /// Slot of the newest observation.
-    #[must_use]
-    pub fn last_slot(&self) -> u64 {
-        self.slot
-    }
-
-    /// Rebuilds an estimate from storage.
-    ///
-    /// # Errors
-    /// A count that is negative or not finite, or a mean that is not finite.
-    pub fn restore(stat: Stat, slot: u64) -> Result<Estimate, EstimateError> {
-        if !(stat.count.is_finite() && stat.count >= 0.0) {
-            return Err(EstimateError::Value(stat.count));
-        }
-        if !stat.mean.is_finite() {
-            return Err(EstimateError::Value(stat.mean));
-        }
-        Ok(Estimate { count: stat.count, mean: stat.mean, slot })
     }
 }

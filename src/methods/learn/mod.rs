@@ -14,7 +14,6 @@
 //! (ESDP, Zhao et al., arXiv 2204.04371, and ESCB, Cuvelier et al., arXiv 2002.07258).
 
 mod asked;
-pub mod attenuation;
 mod class;
 mod estimate;
 mod index;
@@ -29,10 +28,10 @@ pub use class::{
     CLASS_BY_DEFAULT, ClassKey, JobTraits, NODE_CLASS_BY_DEFAULT, NodeKey, account_key, class_of,
     family_of, memory_mib, name_key, node_class_of, shape, teaches, without_numbers,
 };
-pub use estimate::{Estimate, EstimateError, Stat};
+pub use estimate::{Estimate, Stat};
 pub use index::{Exploration, Growth, confidence_index, delta, variance_proxy};
 pub use moments::{Moments, Observation};
-pub use speeds::{Belief, ClassView, RunNode, Source, Speeds, SpeedsError, SpeedsOptions, Trust};
+pub use speeds::{Belief, ClassView, RunNode, Source, Speeds, SpeedsOptions, Trust};
 
 /// Bonus scale that the product ships with (`bonus_scale` of the daemon's configuration).
 ///

@@ -84,12 +84,8 @@ fn shares(newest_s: i64, end_s: i64, half_life_s: f64) -> (f64, f64) {
 /// accounting weighs as much as if it had been learned last month.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Moments {
-    /// Weight of all runs.
-    count: f64,
-    /// Mean seconds of a run.
-    seconds: f64,
-    /// Sum of weighted squared deviations from it.
-    spread: f64,
+    /// Seconds of a run, over all runs.
+    seconds: Spread,
     /// Mean of 1 / seconds.
     rate: f64,
     /// Logarithm of 1 / seconds.
@@ -118,12 +114,8 @@ impl Moments {
         self.fade(kept);
         self.newest_s = newest_s.max(run.end_s);
         self.runs = self.runs.saturating_add(1);
-        self.count += weight;
-        let part = weight / self.count;
-        let off = run.seconds - self.seconds;
-        self.seconds += part * off;
-        self.spread += weight * off * (run.seconds - self.seconds);
-        self.rate += part * (1.0 / run.seconds - self.rate);
+        self.seconds.add(run.seconds, weight);
+        self.rate += weight / self.seconds.count * (1.0 / run.seconds - self.rate);
         self.log_rate.add(-run.seconds.ln(), weight);
         if let Some(work) = run.work {
             self.work_count += weight;
@@ -148,8 +140,7 @@ impl Moments {
     }
 
     fn fade(&mut self, factor: f64) {
-        self.count *= factor;
-        self.spread *= factor;
+        self.seconds.fade(factor);
         self.log_rate.fade(factor);
         self.log_work_rate.fade(factor);
         self.work_count *= factor;
@@ -160,15 +151,18 @@ impl Moments {
     /// second.
     #[must_use]
     pub fn speed(&self, by_work: bool, now_s: i64, half_life_s: f64) -> Stat {
-        let (count, mean) =
-            if by_work { (self.work_count, self.work_rate) } else { (self.count, self.rate) };
+        let (count, mean) = if by_work {
+            (self.work_count, self.work_rate)
+        } else {
+            (self.seconds.count, self.rate)
+        };
         self.aged(count, mean, now_s, half_life_s)
     }
 
     /// Weight and mean seconds of a run as of `now_s`.
     #[must_use]
     pub fn seconds(&self, now_s: i64, half_life_s: f64) -> Stat {
-        self.aged(self.count, self.seconds, now_s, half_life_s)
+        self.aged(self.seconds.count, self.seconds.mean, now_s, half_life_s)
     }
 
     /// Weight and mean watts of a run, all its nodes together, as of `now_s`.
@@ -199,10 +193,10 @@ impl Moments {
     /// Standard deviation of the seconds of a run; 0 for less than two.
     #[must_use]
     pub fn deviation(&self) -> f64 {
-        if self.runs < 2 || self.count <= 0.0 {
+        if self.runs < 2 || self.seconds.count <= 0.0 {
             return 0.0;
         }
-        (self.spread / self.count).max(0.0).sqrt()
+        (self.seconds.squares / self.seconds.count).max(0.0).sqrt()
     }
 
     /// Whether a run reported its work.

@@ -12,6 +12,7 @@ use super::index::{Exploration, variance_proxy};
 use super::moments::{Fading, Moments, Observation, Spread};
 use super::relative::{EFFECT, Expected, Noise, OWN_EFFECT, effects};
 use phalanx_core::limits;
+use phalanx_core::problem::{InputError, refuse};
 
 /// Options of the table: forgetting, shrinkage and bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,18 +36,6 @@ impl Default for SpeedsOptions {
             classes_max: limits::LEARN_CLASSES_MAX,
         }
     }
-}
-
-/// An error of an option or a run; nothing changed.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("{name}: must be {expected}, got {got}")]
-pub struct SpeedsError {
-    /// Name of the value.
-    pub name: &'static str,
-    /// Accepted range.
-    pub expected: &'static str,
-    /// Given value.
-    pub got: f64,
 }
 
 /// A node that a run had, with the class it is of; empty where that is not known.
@@ -172,8 +161,7 @@ impl Speeds {
     ///
     /// # Errors
     /// A half-life that is not above 0, a negative strength, or no room for anything.
-    pub fn new(options: SpeedsOptions) -> Result<Speeds, SpeedsError> {
-        let bad = |name, expected, got| Err(SpeedsError { name, expected, got });
+    pub fn new(options: SpeedsOptions) -> Result<Speeds, InputError> {
         if options.half_life_s.is_nan() || options.half_life_s <= 0.0 {
             return bad("half_life_s", "above 0", options.half_life_s);
         }
@@ -201,7 +189,7 @@ impl Speeds {
         family: Option<&str>,
         nodes: &[RunNode<'_>],
         run: &Observation,
-    ) -> Result<(), SpeedsError> {
+    ) -> Result<(), InputError> {
         check(run)?;
         let taught = self.taught(class, nodes, run.end_s);
         let half_life_s = self.options.half_life_s;
@@ -253,7 +241,7 @@ impl Speeds {
         class: &str,
         nodes: &[RunNode<'_>],
         run: &Observation,
-    ) -> Result<(), SpeedsError> {
+    ) -> Result<(), InputError> {
         check(run)?;
         let half_life_s = self.options.half_life_s;
         let taught = self.taught(class, nodes, run.end_s);
@@ -587,8 +575,7 @@ fn named<'a>(of: &'a BTreeMap<u32, Moments>, names: &Names) -> Vec<(Arc<str>, &'
     list
 }
 
-fn check(run: &Observation) -> Result<(), SpeedsError> {
-    let bad = |name, expected, got| Err(SpeedsError { name, expected, got });
+fn check(run: &Observation) -> Result<(), InputError> {
     let positive = |x: f64| x.is_finite() && x > 0.0;
     if !positive(run.seconds) {
         return bad("seconds", "finite and above 0", run.seconds);
@@ -600,4 +587,8 @@ fn check(run: &Observation) -> Result<(), SpeedsError> {
         }
         _ => Ok(()),
     }
+}
+
+fn bad<T>(name: &str, expected: &str, got: f64) -> Result<T, InputError> {
+    refuse(name, format!("must be {expected}, got {got}"))
 }

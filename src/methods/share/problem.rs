@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use phalanx_core::limits::SHARE_LOAD_MAX;
-use phalanx_core::problem::{InputError, distinct, length, present};
+use phalanx_core::problem::{InputError, distinct, length, present, refuse};
 
 /// Nodes, what they can do, and the work: either `load` or `items`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ impl Problem {
         for (i, &capability) in self.capability.iter().enumerate() {
             if !capability.is_finite() || capability < 0.0 {
                 let what = format!("must be a number >= 0, got {capability}");
-                return Err(InputError::new(format!("capability[{i}]"), what));
+                return refuse(format!("capability[{i}]"), what);
             }
         }
         let index = self.nodes.iter().enumerate().map(|(i, name)| (name.as_str(), i)).collect();
@@ -60,10 +60,10 @@ impl Problem {
             (Some(load), None) => self.validate_load(load)?,
             (None, Some(items)) => validate_items(items, &index)?,
             (Some(_), Some(_)) => {
-                return Err(InputError::new("items", "give either load or items, not both"));
+                return refuse("items", "give either load or items, not both");
             }
             (None, None) => {
-                return Err(InputError::new("load", "missing; give either load or items"));
+                return refuse("load", "missing; give either load or items");
             }
         }
         Ok(index)
@@ -79,11 +79,11 @@ fn validate_items(items: &[Item], nodes: &BTreeMap<&str, usize>) -> Result<(), I
     distinct(items.iter().map(|item| item.id.as_str()), |i| format!("items[{i}].id"))?;
     for (i, item) in items.iter().enumerate() {
         if item.weight == 0 {
-            return Err(InputError::new(format!("items[{i}].weight"), "must be >= 1, got 0"));
+            return refuse(format!("items[{i}].weight"), "must be >= 1, got 0");
         }
         if item.replicas.is_empty() {
             let field = format!("items[{i}].replicas");
-            return Err(InputError::new(field, "must name at least one node"));
+            return refuse(field, "must name at least one node");
         }
         distinct(item.replicas.iter().map(String::as_str), |r| {
             format!("items[{i}].replicas[{r}]")
@@ -91,7 +91,7 @@ fn validate_items(items: &[Item], nodes: &BTreeMap<&str, usize>) -> Result<(), I
         for (r, replica) in item.replicas.iter().enumerate() {
             if !nodes.contains_key(replica.as_str()) {
                 let field = format!("items[{i}].replicas[{r}]");
-                return Err(InputError::new(field, format!("{replica:?} is not one of `nodes`")));
+                return refuse(field, format!("{replica:?} is not one of `nodes`"));
             }
         }
     }
@@ -101,7 +101,7 @@ fn validate_items(items: &[Item], nodes: &BTreeMap<&str, usize>) -> Result<(), I
 fn sum_within(field: &str, amounts: impl Iterator<Item = u64>) -> Result<(), InputError> {
     let sum = amounts.fold(0, u64::saturating_add);
     if sum > SHARE_LOAD_MAX {
-        return Err(InputError::new(field, format!("must add up to at most {SHARE_LOAD_MAX}")));
+        return refuse(field, format!("must add up to at most {SHARE_LOAD_MAX}"));
     }
     Ok(())
 }

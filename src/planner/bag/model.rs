@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use fixedbitset::FixedBitSet;
 
-use crate::bag::{Inputs, Loss, Seconds, Watts};
+use crate::bag::inputs::{Inputs, Loss, Seconds, Watts};
 use crate::eligible::eligible;
 use crate::usage::{Level, NodeUsage};
+use phalanx_core::NodeIdx;
 use phalanx_core::comment;
 use phalanx_core::limits::BAG_PLACES_MAX;
 use phalanx_core::number::as_f64;
@@ -20,6 +21,8 @@ use phalanx_methods::bag::{Answer, MachineType, Problem, User};
 
 /// A class that an array may not use is this much slower to it than any other.
 const FORBIDDEN: f64 = 1e4;
+/// Class of an empty slot of the node table.
+const NO_CLASS: usize = usize::MAX;
 /// Least part of a task's time that a running one is expected to need still.
 const OVERDUE: f64 = 0.1;
 
@@ -71,12 +74,12 @@ pub(super) struct Class {
     /// CPUs that are up and not taken by other jobs.
     pub(super) cpus: f64,
     /// Nodes that are up.
-    pub(super) nodes: Vec<u32>,
+    pub(super) nodes: Vec<NodeIdx>,
     /// CPU seconds that running tasks still need.
     pub(super) load: f64,
 }
 
-/// See the module.
+/// Arrays and classes of nodes of one plan.
 #[derive(Debug, Default)]
 pub(super) struct Model<'a> {
     /// In queue order; then those that only run.
@@ -113,7 +116,7 @@ impl<'a> Model<'a> {
                 (up, model.classes.get_mut(*class), inputs.usages.get(node))
             {
                 class.cpus += as_f64(usage.cpus.total.saturating_sub(foreign[node]));
-                class.nodes.push(u32::try_from(node).unwrap_or(u32::MAX));
+                class.nodes.push(NodeIdx::new(node));
             }
         }
         let mut places = Places::default();
@@ -132,13 +135,16 @@ impl<'a> Model<'a> {
 
     fn set_classes(&mut self, inputs: &Inputs<'_>) {
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
-        for node in &inputs.snapshot.nodes {
+        self.class_of = vec![NO_CLASS; inputs.snapshot.nodes.len()];
+        for (node_at, node) in inputs.snapshot.named() {
             let name = inputs.knowledge.node_class(node);
             let at = *known.entry(name.clone()).or_insert_with(|| {
                 self.classes.push(Class { name, ..Class::default() });
                 self.classes.len() - 1
             });
-            self.class_of.push(at);
+            if let Some(slot) = self.class_of.get_mut(node_at.at()) {
+                *slot = at;
+            }
         }
     }
 
@@ -158,8 +164,9 @@ impl<'a> Model<'a> {
                 break;
             }
             for held in &end.job.held {
-                let class = self.class_of.get(held.node).and_then(|at| self.classes.get_mut(*at));
-                let (Some(taken), Some(class)) = (foreign.get_mut(held.node), class) else {
+                let class =
+                    self.class_of.get(held.node.at()).and_then(|at| self.classes.get_mut(*at));
+                let (Some(taken), Some(class)) = (foreign.get_mut(held.node.at()), class) else {
                     continue;
                 };
                 let cpus = held.cpus.min(*taken);
@@ -238,10 +245,10 @@ impl<'a> Model<'a> {
         self.bags.push(bag);
     }
 
-    fn add_running(&mut self, inputs: &Inputs<'_>, bag: &mut Bag<'_>, running: &[(usize, &Job)]) {
+    fn add_running(&mut self, inputs: &Inputs<'_>, bag: &mut Bag<'_>, running: &[(NodeIdx, &Job)]) {
         let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
         for &(node, job) in running {
-            let Some(&at) = self.class_of.get(node) else { continue };
+            let Some(&at) = self.class_of.get(node.at()) else { continue };
             let Some(rate) = bag.rates.get(at).copied().flatten() else { continue };
             let ran = now_s.saturating_sub(job.start_s).saturating_sub(job.suspended_s).max(0);
             let ran = as_f64(ran.unsigned_abs());
@@ -371,7 +378,7 @@ struct Array<'a> {
     job: &'a Job,
     array: u32,
     pending: u64,
-    running: Vec<(usize, &'a Job)>,
+    running: Vec<(NodeIdx, &'a Job)>,
 }
 
 /// Earnings of a task: the price in its comment, the price of a task, that of its
@@ -390,7 +397,7 @@ fn price(inputs: &Inputs<'_>, bag: &Bag<'_>) -> f64 {
     let mut hourly =
         unit("cpu") * as_f64(need.cpus) + unit("mem") * as_f64(need.memory_mb) / 1024.0;
     for &(kind, _, count) in &need.gres {
-        let name = inputs.snapshot.gres_kinds.get(kind as usize);
+        let name = inputs.snapshot.gres_kinds.get(kind.at());
         hourly += name.map_or(0.0, |name| unit(&format!("gres/{name}"))) * as_f64(count);
     }
     if hourly > 0.0 {
@@ -420,7 +427,7 @@ fn waits(inputs: &Inputs<'_>, bag: &Bag<'_>) -> bool {
 fn foreign_cpus(inputs: &Inputs<'_>, arrays: &[Array<'_>]) -> Vec<u64> {
     let mut foreign: Vec<u64> = inputs.snapshot.nodes.iter().map(|node| node.cpus_used).collect();
     for (node, job) in arrays.iter().flat_map(|array| &array.running) {
-        if let Some(used) = foreign.get_mut(*node) {
+        if let Some(used) = foreign.get_mut(node.at()) {
             *used = used.saturating_sub(job.shape.need(1).cpus);
         }
     }
@@ -435,9 +442,12 @@ fn capacity(usage: &NodeUsage, foreign: u64, need: &Need) -> u64 {
     let mut holds = usage.cpus.total.saturating_sub(foreign) / need.cpus.max(1);
     let memory = usage.memory_mb.total.checked_div(need.memory_mb);
     holds = holds.min(memory.unwrap_or(u64::MAX));
-    let total = |levels: &[Level], at: u32| levels.get(at as usize).map_or(0, |l| l.total);
+    let total = |levels: &[Level], at: usize| levels.get(at).map_or(0, |l| l.total);
     for &(kind, gres_type, count) in &need.gres {
-        let has = gres_type.map_or_else(|| total(&usage.kinds, kind), |t| total(&usage.types, t));
+        let has = match gres_type {
+            Some(gres_type) => total(&usage.types, gres_type.at()),
+            None => total(&usage.kinds, kind.at()),
+        };
         holds = holds.min(has.checked_div(count).unwrap_or(u64::MAX));
     }
     holds

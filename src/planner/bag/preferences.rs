@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use crate::bag::Inputs;
+use crate::bag::inputs::Inputs;
 use crate::bag::model::{Bag, Model};
 use crate::preference::{BagNote, CandidateSet, JobKey, Method, MethodReport, Note, Preference};
+use phalanx_core::NodeIdx;
 use phalanx_core::limits::CANDIDATE_SETS_MAX;
 use phalanx_core::number::as_f64;
 
@@ -17,7 +18,7 @@ pub(super) fn make(
     split: &[Vec<u64>],
     report: &MethodReport,
 ) -> Vec<Preference> {
-    let nodes: Vec<Arc<[u32]>> =
+    let nodes: Vec<Arc<[NodeIdx]>> =
         model.classes.iter().map(|class| class.nodes.clone().into()).collect();
     let mut preferences = Vec::new();
     for ((bag, x), row) in model.bags.iter().zip(split).zip(&report.bags) {
@@ -42,7 +43,12 @@ pub(super) fn make(
 }
 
 /// The classes that get tasks; first the one that has most to do for its size.
-fn sets(model: &Model<'_>, bag: &Bag<'_>, x: &[u64], nodes: &[Arc<[u32]>]) -> Vec<CandidateSet> {
+fn sets(
+    model: &Model<'_>,
+    bag: &Bag<'_>,
+    x: &[u64],
+    nodes: &[Arc<[NodeIdx]>],
+) -> Vec<CandidateSet> {
     let rounds = |j: usize| {
         let slots = bag.rates.get(j).copied().flatten().map_or(1.0, |rate| rate.slots);
         as_f64(x[j]) / slots

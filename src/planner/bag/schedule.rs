@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::bag::Inputs;
+use crate::bag::inputs::Inputs;
 use crate::bag::model::Model;
 use crate::preference::{BagRow, BagShare, MethodReport};
 use phalanx_core::number::as_f64;

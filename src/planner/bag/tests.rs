@@ -7,8 +7,9 @@ use super::*;
 use crate::cluster::{Held, RunningJob};
 use crate::ends::{End, Outlook};
 use crate::preference::{JobKey, Note};
+use crate::usage::NodeUsage;
 use phalanx_core::shape::Shape;
-use phalanx_core::snapshot::{Builder, JobState, Partition};
+use phalanx_core::snapshot::{Builder, Job, JobState, Node, Partition, Snapshot};
 
 /// Seconds by account and node class (the first feature); watts of a full node.
 struct Known {
@@ -36,7 +37,7 @@ impl Knowledge for Known {
     }
 }
 
-/// The worked example 1 of methods.md section 4 (g): 3000 and 2000 J a task.
+/// The worked example 1 of docs/methods.md, Bags: 3000 and 2000 J a task.
 fn known() -> Known {
     Known {
         seconds: vec![("a", "fast", 10.0), ("a", "frugal", 20.0)],
@@ -199,7 +200,7 @@ fn nodes_that_another_job_gives_back_soon_are_waited_for() {
     let snapshot = snapshot(1, [1, 0], vec![array(5, 12, 40_000.0 / 12.0)]);
     let usages = NodeUsage::of_snapshot(&snapshot);
     let quotas_until = |end_s| {
-        let held = vec![Held { node: 0, cpus: 1, ..Held::default() }];
+        let held = vec![Held { node: 0.into(), cpus: 1, ..Held::default() }];
         let job = RunningJob { id: 99, held, ..RunningJob::default() };
         let outlook = &Outlook { ends: vec![End { end_s, job }], ..Outlook::default() };
         let (knowledge, settings) = (&known(), &settings(Mode::Best));

@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Pending data-parallel jobs near the blocks that they read.
 //!
-//! Source: `methods.md` section 2 (f). A job's numbers of nodes and CPUs are what the user asked
+//! Source: docs/methods.md, Data jobs. A job's numbers of nodes and CPUs are what the user asked
 //! for; which nodes is decided for all such jobs together by [`bisect::rigid`]: the running jobs'
 //! remaining times say when cores are free, speed and attenuation are what was learned of the
 //! job's class. Where the user left the number of nodes open, several are tried.
 
+mod layout;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+pub use layout::layout;
 
 use crate::eligible::eligible;
 use crate::preference::{
     CandidateSet, DataNote, JobKey, Method, MethodPlan, MethodReport, Note, Preference, StartRank,
 };
 use crate::usage::NodeUsage;
-use phalanx_core::hostlist;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::data_jobs::bisect::Attenuation;
 use phalanx_methods::data_jobs::bisect::rigid::{self, Block, Form, Placement, Problem};
 
@@ -33,7 +37,7 @@ pub struct Piece {
     /// Bytes.
     pub bytes: u64,
     /// Nodes (snapshot indexes) that hold it, ascending.
-    pub nodes: Vec<u32>,
+    pub nodes: Vec<NodeIdx>,
 }
 
 /// A pending job with a known input.
@@ -155,7 +159,7 @@ fn cores(inputs: &Inputs<'_>) -> Vec<Vec<f64>> {
         // Slurm gives the CPUs of a job in all, not by node.
         let share = (cpus / f64::from(u32::try_from(names.len().max(1)).unwrap_or(1))).ceil();
         for node in names.iter().filter_map(|name| snapshot.node(name)) {
-            if let Some(list) = busy.get_mut(node) {
+            if let Some(list) = busy.get_mut(node.at()) {
                 let mut left = share;
                 while left >= 1.0 {
                     list.push(left_ms);
@@ -187,8 +191,8 @@ fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job 
     let least = forms.iter().map(|form| form.hosts).min().unwrap_or(1);
     let only = data.required.then(|| holders(&data.pieces)).filter(|nodes| nodes.len() >= least);
     let may = |node: usize| {
-        let number = u32::try_from(node).unwrap_or(u32::MAX);
-        eligible.contains(node) && only.as_ref().is_none_or(|o| o.binary_search(&number).is_ok())
+        let index = NodeIdx::new(node);
+        eligible.contains(node) && only.as_ref().is_none_or(|o| o.binary_search(&index).is_ok())
     };
     let mut allowed = Vec::new();
     for (node, usage) in inputs.usages.iter().enumerate().filter(|(n, _)| may(*n)) {
@@ -206,7 +210,7 @@ fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job 
     }
     let block = |piece: &Piece| Block {
         size_mb: as_f64(piece.bytes) / MB,
-        replicas: piece.nodes.iter().map(|&n| n as usize).collect(),
+        replicas: piece.nodes.iter().map(|n| n.at()).collect(),
     };
     rigid::Job {
         speed_mb_per_s: data.speed_mb_per_s,
@@ -251,9 +255,8 @@ fn preference(
     let mut sets = Vec::new();
     let mut note = data.note;
     let nodes = placed.map_or_else(Vec::new, |p| p.hosts.clone());
-    let index = |&n: &usize| u32::try_from(n).unwrap_or(u32::MAX);
     if let Some(placed) = placed {
-        let own: Vec<u32> = nodes.iter().map(index).collect();
+        let own = nodes.iter().copied().map(NodeIdx::new).collect();
         let names: Vec<&str> = nodes
             .iter()
             .filter_map(|&n| inputs.snapshot.nodes.get(n))
@@ -265,7 +268,7 @@ fn preference(
         note.remote_mb = Some(placed.remote_mb);
         let total: f64 = data.pieces.iter().map(|p| as_f64(p.bytes)).sum::<f64>() / MB;
         note.local_share = (total > 0.0).then(|| 1.0 - placed.remote_mb / total);
-        sets.push(CandidateSet { name: "planned".into(), nodes: own.into(), quota: None });
+        sets.push(CandidateSet { name: "planned".into(), nodes: own, quota: None });
     }
     note.makespan_ms = Some(found.makespan_ms);
     note.bound_ms = Some(found.lower_bound_ms);
@@ -287,12 +290,9 @@ fn preference(
 }
 
 /// Nodes that hold anything, ascending.
-fn holders(pieces: &[Piece]) -> Vec<u32> {
-    let mut seen: HashMap<u32, ()> = HashMap::new();
-    for piece in pieces {
-        seen.extend(piece.nodes.iter().map(|&n| (n, ())));
-    }
-    let mut nodes: Vec<u32> = seen.into_keys().collect();
+fn holders(pieces: &[Piece]) -> Vec<NodeIdx> {
+    let nodes: HashSet<NodeIdx> = pieces.iter().flat_map(|piece| &piece.nodes).copied().collect();
+    let mut nodes: Vec<NodeIdx> = nodes.into_iter().collect();
     nodes.sort_unstable();
     nodes
 }
@@ -323,8 +323,8 @@ pub fn near(data: &DataJob<'_>, now_ms: u64) -> Preference {
 
 /// Names for the nodes of a snapshot.
 #[must_use]
-pub fn node_numbers(snapshot: &Snapshot) -> HashMap<Arc<str>, u32> {
-    (0u32..).zip(&snapshot.nodes).map(|(at, node)| (Arc::clone(&node.name), at)).collect()
+pub fn node_numbers(snapshot: &Snapshot) -> HashMap<Arc<str>, NodeIdx> {
+    snapshot.named().map(|(at, node)| (Arc::clone(&node.name), at)).collect()
 }
 
 #[cfg(test)]
@@ -381,7 +381,8 @@ mod tests {
             remaining_s: &|_| 1000.0,
             expired: &|| false,
         };
-        let pieces = || on.iter().map(|n| Piece { bytes: 64 << 20, nodes: n.to_vec() }).collect();
+        let nodes = |n: &[u32]| n.iter().copied().map(NodeIdx::from).collect();
+        let pieces = || on.iter().map(|n| Piece { bytes: 64 << 20, nodes: nodes(n) }).collect();
         let data = |job| DataJob {
             job,
             key: key_of(job),
@@ -395,10 +396,14 @@ mod tests {
         plan(&inputs, pending.map(data).collect())
     }
 
+    fn numbers(set: &CandidateSet) -> Vec<u32> {
+        set.nodes.iter().map(|node| node.raw()).collect()
+    }
+
     fn set(method_plan: &MethodPlan, id: u32) -> (Vec<u32>, DataNote) {
         let preference = method_plan.preferences.iter().find(|s| s.key == JobKey::Job(id)).unwrap();
         let Note::Data(note) = &preference.note else { panic!("no note") };
-        (preference.sets[0].nodes.to_vec(), note.clone())
+        (numbers(&preference.sets[0]), note.clone())
     }
 
     #[test]
@@ -431,7 +436,7 @@ mod tests {
         };
         // The busy node 0 is waited for, though another one would be sooner.
         let both = required(&on, 2);
-        assert_eq!((&*both.sets[0].nodes, both.required), (&[0, 3][..], true));
+        assert_eq!((numbers(&both.sets[0]), both.required), (vec![0, 3], true));
         assert_eq!(required(&on, 3).sets[0].nodes.len(), 3, "more nodes than hold anything");
         assert!(!required(&[&[], &[]], 1).required, "nothing to wait for");
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use phalanx_methods::data_jobs::bisect::Attenuation;
 use phalanx_methods::data_jobs::bisect::rigid::{Block, Form, Job, Problem, plan};
-use phalanx_methods::data_jobs::blockmap::{Pace, Split, deal};
+use phalanx_methods::data_jobs::blockmap::{Pace, Split, assign};
 
 /// Pseudo-random numbers that need no crate.
 struct Random(u64);
@@ -79,7 +79,7 @@ fn main() {
     let splits: Vec<Split> = (0..100_000).map(|i| split(i, &random.hosts(3, 64))).collect();
     let nodes: Vec<Option<usize>> = (0..64).map(Some).collect();
     let started = Instant::now();
-    let dealt = deal(&splits, &nodes, &[32; 64], Pace { remote_extra: 0.4, remote_share: 0.03 });
+    let dealt = assign(&splits, &nodes, &[32; 64], Pace { remote_extra: 0.4, remote_share: 0.03 });
     let most = dealt.loads.iter().copied().fold(0.0, f64::max) / f64::from(1 << 27);
     println!(
         "one input of 100,000 blocks to 2,048 tasks: {} ms, longest {most:.0} blocks (mean {:.1})",

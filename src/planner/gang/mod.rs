@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Pending multi-node and het jobs as gangs: who starts now, and on which nodes.
 //!
-//! Source: `methods.md` section 1 (f). A multi-node job is a gang of equal
+//! Source: docs/methods.md, Gangs. A multi-node job is a gang of equal
 //! tasks, one for each of its nodes; a het job is one gang of all its
 //! components' nodes, component 0 being the parameter server. Jobs of one node
 //! take part where knowledge tells their classes of nodes apart. Nodes that
@@ -11,125 +11,26 @@
 //! payment itself cancels between user and cluster.
 
 mod billing;
+mod inputs;
+mod learned;
 mod model;
 mod preferences;
 mod problem;
 mod reserved;
 mod terms;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::preference::{JobClassRule, Method, MethodPlan, MethodReport};
-use crate::usage::NodeUsage;
-use phalanx_core::number::as_f64;
-use phalanx_core::snapshot::{Job, Node, Snapshot};
-use phalanx_methods::gang::{self, Options, Remaining};
-use phalanx_methods::learn::Growth;
-
+pub use inputs::{Belief, Beliefs, Inputs, Last, Settings};
+pub use learned::Learned;
 use model::Model;
 
-/// Knowledge of one job type on one class of nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Belief {
-    /// Mean speed, 1 on the best class known.
-    pub speed: f64,
-    /// Runs behind it; 0 = never tried on this class.
-    pub count: f64,
-}
-
-/// Learned values, by names.
-pub trait Beliefs {
-    /// Type of a job.
-    fn job_type(&self, job: &Job) -> String;
-    /// The rule by which jobs are classed, as far as a question has the data.
-    fn job_class_rule(&self) -> JobClassRule;
-    /// Class of a node.
-    fn node_class(&self, node: &Node) -> String;
-    /// Knowledge of a job type on a class of nodes.
-    fn belief(&self, job_type: &str, node_class: &str) -> Belief;
-    /// Runs learned from: the slot t of the method, less one.
-    fn runs(&self) -> u64;
-    /// End of the latest run that asked for this GRES kind, unix seconds.
-    fn asked_s(&self, _gres: &str) -> Option<i64> {
-        None
-    }
-}
-
-/// Settings of the gang method.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// `best` or `seed`.
-    pub mode: gang::Mode,
-    /// Seed of the search.
-    pub seed: u64,
-    /// Threads of the search.
-    pub threads: usize,
-    /// Exploration; 0 switches it off.
-    pub bonus_scale: f64,
-    /// Payment per unit of a resource by dimension name, as TRESBillingWeights
-    /// (memory per GiB). Empty: those of the partitions; where none has any
-    /// the largest share of an average node.
-    pub billing: BTreeMap<String, f64>,
-    /// A job of the highest priority pays this much more than one of priority
-    /// 0, as a part.
-    pub priority_weight: f64,
-    /// Maintenance cost per unit, likewise by name.
-    pub cost: BTreeMap<String, f64>,
-    /// Multiplies what jobs of a QOS pay, by its name, as Slurm's UsageFactor; 1 where not listed.
-    pub qos: BTreeMap<String, f64>,
-    /// Jobs that one plan looks at, in queue order.
-    pub jobs_max: usize,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            mode: gang::Mode::Best,
-            seed: 1,
-            threads: 1,
-            bonus_scale: phalanx_methods::learn::BONUS_SCALE_SHIPPED,
-            billing: BTreeMap::new(),
-            priority_weight: 1.0,
-            cost: BTreeMap::new(),
-            qos: BTreeMap::new(),
-            jobs_max: 10_000,
-        }
-    }
-}
-
-/// Node names of each gang's tasks in an earlier plan, by job id.
-pub type Last = BTreeMap<u32, Vec<Arc<str>>>;
-
-/// Inputs of one plan.
-#[derive(Clone, Copy)]
-pub struct Inputs<'a> {
-    /// Queue and nodes.
-    pub snapshot: &'a Snapshot,
-    /// Usage in the snapshot's node order.
-    pub usages: &'a [NodeUsage],
-    /// Unix milliseconds.
-    pub now_ms: u64,
-    /// Learned values.
-    pub beliefs: &'a dyn Beliefs,
-    /// Settings.
-    pub settings: &'a Settings,
-    /// Time left.
-    pub remaining: Remaining<'a>,
-    /// The plan before this one, to start from.
-    pub last: &'a Last,
-}
-
-impl std::fmt::Debug for Inputs<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { now_ms, settings, .. } = self;
-        f.debug_struct("Inputs")
-            .field("now_ms", now_ms)
-            .field("settings", settings)
-            .finish_non_exhaustive()
-    }
-}
+use crate::preference::{Method, MethodPlan, MethodReport};
+use phalanx_core::NodeIdx;
+use phalanx_core::number::as_f64;
+use phalanx_core::snapshot::Snapshot;
+use phalanx_methods::gang::{self, Options};
 
 /// Plans the gangs of a snapshot.
 pub fn plan(inputs: &Inputs<'_>) -> (MethodPlan, Last) {
@@ -137,7 +38,7 @@ pub fn plan(inputs: &Inputs<'_>) -> (MethodPlan, Last) {
     let model = Model::new(inputs);
     let mode = match inputs.settings.mode {
         gang::Mode::Seed => "seed",
-        gang::Mode::Best => "best",
+        gang::Mode::Ga => "ga",
         gang::Mode::Exact => "exact",
     };
     let mut report = MethodReport {
@@ -158,6 +59,7 @@ pub fn plan(inputs: &Inputs<'_>) -> (MethodPlan, Last) {
     let remaining = || (inputs.remaining)().map(|left| left.saturating_sub(reserved));
     let options = Options {
         mode: inputs.settings.mode,
+        ga: inputs.settings.ga,
         seed: inputs.settings.seed,
         threads: inputs.settings.threads,
         remaining: &remaining,
@@ -184,8 +86,8 @@ pub fn plan(inputs: &Inputs<'_>) -> (MethodPlan, Last) {
     }
 }
 
-/// Time that the search leaves: to make preferences of its answer takes about as long as it took since
-/// `begun` to make the problem.
+/// Time that the search leaves: to make preferences of its answer takes about as long as it took
+/// since `begun` to make the problem.
 fn time_for_preferences(inputs: &Inputs<'_>, begun: Option<Duration>) -> Duration {
     let left = (inputs.remaining)().unwrap_or_default();
     begun.unwrap_or_default().saturating_sub(left).min(left / 2)
@@ -210,15 +112,10 @@ fn fill(report: &mut MethodReport, model: &Model<'_>, answer: &gang::Answer) {
     }
 }
 
-fn last_of(snapshot: &Snapshot, model: &Model<'_>, places: &[Vec<u32>]) -> Last {
-    let name = |&node: &u32| snapshot.nodes.get(node as usize).map(|n| Arc::clone(&n.name));
+fn last_of(snapshot: &Snapshot, model: &Model<'_>, places: &[Vec<NodeIdx>]) -> Last {
+    let name = |node: &NodeIdx| snapshot.nodes.get(node.at()).map(|n| Arc::clone(&n.name));
     let pairs = model.gangs.iter().zip(places).filter(|(_, nodes)| !nodes.is_empty());
     pairs.map(|(gang, nodes)| (gang.id, nodes.iter().filter_map(name).collect())).collect()
-}
-
-/// The method's growth of exploration.
-fn growth(settings: &Settings) -> Growth {
-    if settings.bonus_scale > 0.0 { Growth::Source } else { Growth::None }
 }
 
 #[cfg(test)]

@@ -4,15 +4,17 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::eligible::eligible;
+use crate::gang::inputs::{Belief, Inputs};
 use crate::gang::reserved::Reserved;
-use crate::gang::{Belief, Inputs};
-use phalanx_core::hostlist;
 use phalanx_core::limits::{GANG_ARRAY_TASKS_MAX, GANG_PLACES_MAX};
 use phalanx_core::shape::{LeftToSlurm, Need};
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_core::{NodeIdx, hostlist};
 
 /// "In no group".
 pub(super) const NONE: u32 = u32::MAX;
+/// Class of an empty slot of the node table.
+const NO_CLASS: usize = usize::MAX;
 
 /// Equal tasks of a gang: the nodes of one job.
 #[derive(Debug)]
@@ -53,7 +55,7 @@ pub(super) struct Group {
 /// Options of a job that decide which nodes it may use at all.
 type Where<'a> = (&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
-/// See the module.
+/// Gangs, groups of nodes and beliefs of one plan.
 #[derive(Debug, Default)]
 pub(super) struct Model<'a> {
     /// In queue order.
@@ -105,11 +107,14 @@ impl<'a> Model<'a> {
 
     fn set_classes(&mut self, inputs: &Inputs<'_>) {
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
-        for node in &inputs.snapshot.nodes {
+        self.class_of = vec![NO_CLASS; inputs.snapshot.nodes.len()];
+        for (at, node) in inputs.snapshot.named() {
             let name = inputs.beliefs.node_class(node);
             let next = known.len();
             let class = *known.entry(name).or_insert(next);
-            self.class_of.push(class);
+            if let Some(slot) = self.class_of.get_mut(at.at()) {
+                *slot = class;
+            }
         }
         self.classes = vec![String::new(); known.len()];
         for (name, class) in known {
@@ -184,7 +189,7 @@ impl<'a> Model<'a> {
         for job in inputs.snapshot.jobs.iter().filter(running) {
             let Some(&at) = types.get(inputs.beliefs.job_type(job).as_str()) else { continue };
             let Some(node) = first_node(inputs.snapshot, &job.nodes) else { continue };
-            let class = self.class_of.get(node).copied().unwrap_or(usize::MAX);
+            let class = self.class_of.get(node.at()).copied().unwrap_or(NO_CLASS);
             if let Some(belief) = self.beliefs.get_mut(at).and_then(|row| row.get_mut(class)) {
                 belief.count += 1.0;
             }
@@ -307,7 +312,7 @@ fn can_be_planned(job: &Job) -> bool {
         && (left.is_none() || left == Some(LeftToSlurm::HetJob))
 }
 
-fn first_node(snapshot: &Snapshot, nodes: &str) -> Option<usize> {
+fn first_node(snapshot: &Snapshot, nodes: &str) -> Option<NodeIdx> {
     if let Some(node) = snapshot.node(nodes) {
         return Some(node);
     }

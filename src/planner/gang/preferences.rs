@@ -4,12 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::gang::inputs::Inputs;
 use crate::gang::model::{Gang, Model, Part};
-use crate::gang::{Inputs, growth, terms};
+use crate::gang::terms;
 use crate::preference::{
     CandidateSet, ClassSpeed, GangNote, JobKey, JobOrigin, Method, Note, Preference, StartRank,
     TaskRow,
 };
+use phalanx_core::NodeIdx;
 use phalanx_core::limits::CANDIDATE_SETS_MAX;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::Snapshot;
@@ -29,7 +31,7 @@ pub(super) fn class_preferences(inputs: &Inputs<'_>, model: &Model<'_>) -> Vec<P
     let mut types: BTreeMap<JobKey, BTreeSet<String>> = BTreeMap::new();
     for job in &inputs.snapshot.jobs {
         if job.shape.left_to_slurm.is_none() && types.len() < JOB_CLASSES_MAX {
-            let key = by.key(JobOrigin::of(job), &job.shape);
+            let key = JobKey::Class(by.key(JobOrigin::of(job), &job.shape));
             types.entry(key).or_default().insert(inputs.beliefs.job_type(job));
         }
     }
@@ -58,21 +60,21 @@ fn agreed(
     model: &Model<'_>,
     names: BTreeSet<String>,
 ) -> Option<(Vec<Vec<usize>>, String)> {
-    let mut wished: Option<(Vec<Vec<usize>>, String)> = None;
+    let mut agreed: Option<(Vec<Vec<usize>>, String)> = None;
     for name in names {
         let known = model.classes.iter().enumerate().filter_map(|(class, text)| {
             let belief = inputs.beliefs.belief(&name, text);
             (belief.count > 0.0).then_some((belief.speed, class))
         });
         let sets = by_rank(known.collect());
-        match &wished {
+        match &agreed {
             _ if sets.is_empty() => {}
-            None => wished = Some((sets, name)),
+            None => agreed = Some((sets, name)),
             Some((others, _)) if *others == sets => {}
             Some(_) => return None,
         }
     }
-    wished
+    agreed
 }
 
 fn speeds_of(inputs: &Inputs<'_>, model: &Model<'_>, name: &str) -> Vec<ClassSpeed> {
@@ -120,12 +122,12 @@ fn set_of(
     set: Vec<usize>,
 ) -> CandidateSet {
     let make = |set: &Vec<usize>| {
-        let nodes = (0u32..).zip(&model.class_of).filter(|(_, c)| set.contains(c));
+        let nodes = (0..).map(NodeIdx::new).zip(&model.class_of).filter(|(_, c)| set.contains(c));
         let names: Vec<&str> =
             set.iter().filter_map(|c| model.classes.get(*c)).map(String::as_str).collect();
         CandidateSet {
             name: names.join(", ").into(),
-            nodes: nodes.map(|(node, _)| node).collect::<Vec<u32>>().into(),
+            nodes: nodes.map(|(node, _)| node).collect(),
             quota: None,
         }
     };
@@ -152,7 +154,7 @@ pub(super) fn make(
     inputs: &Inputs<'_>,
     model: &Model<'_>,
     problem: &Problem,
-    places: &[Vec<u32>],
+    places: &[Vec<NodeIdx>],
     explain: Option<&Explain>,
 ) -> (Vec<Preference>, Vec<(u32, Note)>) {
     let terms: HashMap<&str, &JobTerms> =
@@ -163,7 +165,7 @@ pub(super) fn make(
         problem,
         snapshot: inputs.snapshot,
         exploration: Exploration {
-            growth: growth(inputs.settings),
+            growth: inputs.settings.growth(),
             bonus_scale: inputs.settings.bonus_scale,
             slot: as_f64(inputs.beliefs.runs().saturating_add(1)),
             m: as_f64(tasks),
@@ -183,7 +185,7 @@ pub(super) fn make(
 }
 
 /// The start order: jobs that the plan starts now first, each part in queue order.
-pub(super) fn start_order(model: &Model<'_>, places: &[Vec<u32>]) -> Vec<StartRank> {
+pub(super) fn start_order(model: &Model<'_>, places: &[Vec<NodeIdx>]) -> Vec<StartRank> {
     let (mut first, mut later) = (Vec::new(), Vec::new());
     for (gang, nodes) in model.gangs.iter().zip(places) {
         let ids = gang.parts.iter().map(|part| part.job.id);
@@ -195,7 +197,13 @@ pub(super) fn start_order(model: &Model<'_>, places: &[Vec<u32>]) -> Vec<StartRa
 }
 
 impl Maker<'_, '_> {
-    fn add(&mut self, gang: &Gang<'_>, job: &gang::Job, nodes: &[u32], terms: Option<&JobTerms>) {
+    fn add(
+        &mut self,
+        gang: &Gang<'_>,
+        job: &gang::Job,
+        nodes: &[NodeIdx],
+        terms: Option<&JobTerms>,
+    ) {
         let mut left = nodes;
         let rows = self.task_terms(gang, job, nodes, terms);
         for part in &gang.parts {
@@ -221,8 +229,8 @@ impl Maker<'_, '_> {
         &mut self,
         gang: &Gang<'_>,
         part: &Part<'_>,
-        nodes: &[u32],
-        own: &[u32],
+        nodes: &[NodeIdx],
+        own: &[NodeIdx],
     ) -> Vec<CandidateSet> {
         let het = gang.parts.len() > 1;
         let mut sets = Vec::with_capacity(CANDIDATE_SETS_MAX);
@@ -243,7 +251,7 @@ impl Maker<'_, '_> {
         &self,
         gang: &Gang<'_>,
         job: &gang::Job,
-        nodes: &[u32],
+        nodes: &[NodeIdx],
         terms: Option<&JobTerms>,
     ) -> Vec<TaskRow> {
         match terms {
@@ -308,7 +316,7 @@ impl Maker<'_, '_> {
     }
 }
 
-fn planned(nodes: &[u32]) -> Option<CandidateSet> {
+fn planned(nodes: &[NodeIdx]) -> Option<CandidateSet> {
     if nodes.is_empty() {
         return None;
     }
@@ -318,7 +326,7 @@ fn planned(nodes: &[u32]) -> Option<CandidateSet> {
 }
 
 /// A class less the nodes planned for the gang's other components.
-fn without(set: &CandidateSet, taken: &[u32]) -> CandidateSet {
-    let left: Vec<u32> = set.nodes.iter().copied().filter(|n| !taken.contains(n)).collect();
-    CandidateSet { name: Arc::clone(&set.name), nodes: left.into(), quota: None }
+fn without(set: &CandidateSet, taken: &[NodeIdx]) -> CandidateSet {
+    let left = set.nodes.iter().copied().filter(|n| !taken.contains(n)).collect();
+    CandidateSet { name: Arc::clone(&set.name), nodes: left, quota: None }
 }

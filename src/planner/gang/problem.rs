@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::gang::billing::Billing;
+use crate::gang::inputs::Inputs;
 use crate::gang::model::{Gang, Model, NONE, Part};
-use crate::gang::{Inputs, growth};
 use crate::usage::{Level, NodeUsage};
+use phalanx_core::NodeIdx;
 use phalanx_core::number::as_f64;
 use phalanx_core::shape::Need;
 use phalanx_methods::gang::{self, Answer, GroupEdge, Problem, Server, Task};
@@ -21,7 +22,7 @@ const KINDS: usize = 3;
 pub(super) struct Built {
     pub(super) problem: Problem,
     /// Node of each server.
-    node_of: Vec<u32>,
+    node_of: Vec<NodeIdx>,
     /// Server by name.
     server_of: HashMap<String, u32>,
 }
@@ -35,7 +36,7 @@ pub(super) fn build(inputs: &Inputs<'_>, model: &Model<'_>) -> Built {
         if let (Some(own), true) = (inputs.snapshot.nodes.get(node), *group != NONE) {
             let name = own.name.to_string();
             servers.push(Server { name, capacity: free(usage), group: Some(group.to_string()) });
-            node_of.push(u32::try_from(node).unwrap_or(NONE));
+            node_of.push(NodeIdx::new(node));
         }
     }
     let prices = Prices::new(inputs, model, &kinds);
@@ -45,7 +46,7 @@ pub(super) fn build(inputs: &Inputs<'_>, model: &Model<'_>) -> Built {
     let problem = Problem {
         cost: Some(prices.cost.clone()),
         slot: inputs.beliefs.runs().saturating_add(1),
-        g: growth(inputs.settings),
+        g: inputs.settings.growth(),
         bonus_scale: inputs.settings.bonus_scale,
         // By gang, not by plan: with thousands of gangs at once the bonus of
         // each would drown what is known.
@@ -84,9 +85,9 @@ fn request(need: &Need, kinds: usize, dims: usize) -> Vec<f64> {
     add(1, as_f64(need.memory_mb));
     add(2, if need.whole || need.all_memory { IDLE } else { 1.0 });
     for &(kind, gres_type, count) in &need.gres {
-        add(KINDS + kind as usize, as_f64(count));
+        add(KINDS + kind.at(), as_f64(count));
         if let Some(gres_type) = gres_type {
-            add(KINDS + kinds + gres_type as usize, as_f64(count));
+            add(KINDS + kinds + gres_type.at(), as_f64(count));
         }
     }
     amounts
@@ -200,7 +201,7 @@ pub(super) fn warm_start(inputs: &Inputs<'_>, model: &Model<'_>, built: &Built) 
 }
 
 /// Node of each task of each gang; empty for the ones that wait.
-pub(super) fn places(built: &Built, model: &Model<'_>, answer: &Answer) -> Vec<Vec<u32>> {
+pub(super) fn places(built: &Built, model: &Model<'_>, answer: &Answer) -> Vec<Vec<NodeIdx>> {
     let mut places = vec![Vec::new(); model.gangs.len()];
     let mut started = answer.assignment.iter().peekable();
     for (job, place) in built.problem.jobs.iter().zip(&mut places) {

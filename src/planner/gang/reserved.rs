@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Nodes with GRES that others ask for: who does not, tries them late, or not at all.
 //!
-//! `methods.md` section 1 sends a type first wherever it never ran. That would put jobs on GPU
+//! docs/methods.md, Gangs sends a type first wherever it never ran. That would put jobs on GPU
 //! nodes that need no GPU, only to explore them. A class whose GRES a gang does not ask for is
 //! *reserved* when others do ask: it counts as somewhat slower, so that equal nodes without
 //! the GRES come first, and as known from some runs, so that it is not the first to be tried. As
@@ -10,9 +10,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::gang::{Belief, Inputs};
+use crate::gang::inputs::{Belief, Inputs};
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, JobState};
+use phalanx_core::{GresIdx, GresTypeIdx};
 
 /// A reserved class counts as this part slower: a smaller advantage, which a few runs differ by
 /// anyway, is no reason to take nodes that others ask for.
@@ -29,7 +30,7 @@ const LATELY_S: i64 = 14 * 86_400;
 /// A GRES kind that all nodes of a class have and that somebody asks for.
 #[derive(Debug)]
 struct Wanted {
-    kind: u32,
+    kind: GresIdx,
     /// `gres/gpu`
     name: String,
     /// A job waits for it now.
@@ -98,10 +99,11 @@ fn gres_of_classes(
     inputs: &Inputs<'_>,
     class_of: &[usize],
     classes: usize,
-) -> Vec<BTreeMap<u32, BTreeSet<u32>>> {
+) -> Vec<BTreeMap<GresIdx, BTreeSet<GresTypeIdx>>> {
     let snapshot = inputs.snapshot;
     let mut nodes = vec![0_usize; classes];
-    let mut found: Vec<BTreeMap<u32, (usize, BTreeSet<u32>)>> = vec![BTreeMap::new(); classes];
+    let mut found: Vec<BTreeMap<GresIdx, (usize, BTreeSet<GresTypeIdx>)>> =
+        vec![BTreeMap::new(); classes];
     for (node, &class) in snapshot.nodes.iter().zip(class_of) {
         let (Some(count), Some(kinds)) = (nodes.get_mut(class), found.get_mut(class)) else {
             continue;
@@ -116,7 +118,7 @@ fn gres_of_classes(
             types.extend(typed);
         }
     }
-    let all = |(kinds, count): (BTreeMap<u32, (usize, BTreeSet<u32>)>, usize)| {
+    let all = |(kinds, count): (BTreeMap<GresIdx, (usize, BTreeSet<GresTypeIdx>)>, usize)| {
         let held = kinds.into_iter().filter(|(_, (holders, _))| *holders == count);
         held.map(|(kind, (_, types))| (kind, types)).collect()
     };
@@ -126,9 +128,9 @@ fn gres_of_classes(
 /// GRES that jobs ask for, by kind and type.
 struct Requests<'a> {
     inputs: &'a Inputs<'a>,
-    waiting: BTreeSet<(u32, Option<u32>)>,
+    waiting: BTreeSet<(GresIdx, Option<GresTypeIdx>)>,
     /// Also by jobs that run, are held, or have just ended.
-    known: BTreeSet<(u32, Option<u32>)>,
+    known: BTreeSet<(GresIdx, Option<GresTypeIdx>)>,
 }
 
 impl<'a> Requests<'a> {
@@ -145,11 +147,11 @@ impl<'a> Requests<'a> {
     }
 
     /// Whether anybody asks for a kind that comes in these types.
-    fn of(&self, kind: u32, types: &BTreeSet<u32>) -> Option<Wanted> {
-        let suits = |set: &BTreeSet<(u32, Option<u32>)>| {
+    fn of(&self, kind: GresIdx, types: &BTreeSet<GresTypeIdx>) -> Option<Wanted> {
+        let suits = |set: &BTreeSet<(GresIdx, Option<GresTypeIdx>)>| {
             set.iter().any(|(k, t)| *k == kind && t.is_none_or(|t| types.contains(&t)))
         };
-        let name = self.inputs.snapshot.gres_kinds.get(kind as usize)?;
+        let name = self.inputs.snapshot.gres_kinds.get(kind.at())?;
         let waiting = suits(&self.waiting);
         let now_s = i64::try_from(self.inputs.now_ms / 1000).unwrap_or(i64::MAX);
         let lately = || {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::gang::model::{Gang, Model, Part};
 use crate::preference::TaskRow;
-use phalanx_core::hostlist;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::gang::{self, JobTerms, TaskTerms};
 use phalanx_methods::learn::Exploration;
 
@@ -15,7 +15,7 @@ pub(super) fn planned(
     model: &Model<'_>,
     snapshot: &Snapshot,
     gang: &Gang<'_>,
-    nodes: &[u32],
+    nodes: &[NodeIdx],
     terms: &JobTerms,
 ) -> Vec<TaskRow> {
     let mut rows = Vec::new();
@@ -23,8 +23,8 @@ pub(super) fn planned(
     for (component, part) in (0u32..).zip(&gang.parts) {
         let mut by_class: Vec<(usize, &TaskTerms, Vec<&str>)> = Vec::new();
         for (node, task) in tasks.by_ref().take(part.nodes as usize) {
-            let Some(&class) = model.class_of.get(node as usize) else { continue };
-            let name = snapshot.nodes.get(node as usize).map_or("", |n| &n.name);
+            let Some(&class) = model.class_of.get(node.at()) else { continue };
+            let name = snapshot.nodes.get(node.at()).map_or("", |n| &n.name);
             match by_class.iter_mut().find(|(known, ..)| *known == class) {
                 Some((.., names)) => names.push(name),
                 None => by_class.push((class, task, vec![name])),

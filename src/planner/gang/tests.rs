@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::preference::{JobKey, JobOrigin, Note, Preference};
+use crate::preference::{JobClassRule, JobKey, JobOrigin, Note, Preference};
+use crate::usage::NodeUsage;
 use phalanx_core::shape::{LeftToSlurm, Shape};
-use phalanx_core::snapshot::{Builder, JobState, Partition};
+use phalanx_core::snapshot::{Builder, Job, JobState, Node, Partition};
 use phalanx_methods::learn::ClassKey;
 
 /// Speeds by job name (the account here) and node class (the first feature).
@@ -121,6 +122,11 @@ fn preference_of(method_plan: &MethodPlan, id: u32) -> &Preference {
     method_plan.preferences.iter().find(|s| s.key == JobKey::Job(id)).unwrap()
 }
 
+/// Nodes of the first set of a job's preference.
+fn nodes_of(method_plan: &MethodPlan, id: u32) -> Vec<u32> {
+    preference_of(method_plan, id).sets[0].nodes.iter().map(|node| node.raw()).collect()
+}
+
 #[test]
 fn each_gang_goes_where_its_type_is_fastest() {
     let known = knows(&[
@@ -130,8 +136,8 @@ fn each_gang_goes_where_its_type_is_fastest() {
         ("b", "slow", 1.0, 9.0),
     ]);
     let method_plan = planned(&snapshot(vec![job(1, "a", 4), job(2, "b", 4)]), &known, &greedy());
-    assert_eq!(*preference_of(&method_plan, 1).sets[0].nodes, [0, 1, 2, 3]);
-    assert_eq!(*preference_of(&method_plan, 2).sets[0].nodes, [4, 5, 6, 7]);
+    assert_eq!(nodes_of(&method_plan, 1), [0, 1, 2, 3]);
+    assert_eq!(nodes_of(&method_plan, 2), [4, 5, 6, 7]);
     assert_eq!(&*preference_of(&method_plan, 2).sets[1].name, "slow");
     assert_eq!(method_plan.report.starts, 2);
     assert!(method_plan.report.gap.unwrap() < 1e-6);
@@ -170,8 +176,7 @@ fn a_het_job_is_planned_whole_on_different_nodes_or_not_at_all() {
     let known = knows(&[("a", "fast", 1.0, 9.0), ("a", "slow", 0.5, 9.0)]);
     let five: Vec<Job> = (0..5).map(|at| component(10, at, 1)).collect();
     let method_plan = planned(&snapshot(five.clone()), &known, &greedy());
-    let mut nodes: Vec<u32> =
-        (10..15).flat_map(|id| preference_of(&method_plan, id).sets[0].nodes.to_vec()).collect();
+    let mut nodes: Vec<u32> = (10..15).flat_map(|id| nodes_of(&method_plan, id)).collect();
     nodes.sort_unstable();
     nodes.dedup();
     assert_eq!(nodes.len(), 5);
@@ -279,7 +284,7 @@ fn jobs_not_seen_yet_go_as_their_like_where_all_types_agree() {
     ];
     let method_plan = planned(&snapshot(jobs.clone()), &known, &greedy());
     let like = |job: &Job| {
-        let key = known.job_class_rule().key(JobOrigin::of(job), &job.shape);
+        let key = JobKey::Class(known.job_class_rule().key(JobOrigin::of(job), &job.shape));
         method_plan.preferences.iter().find(|s| s.key == key)
     };
     assert_eq!(&*like(&jobs[0]).unwrap().sets[0].name, "fast");
@@ -317,11 +322,7 @@ fn nodes_with_gres_that_others_ask_for_are_not_explored() {
         let Note::Gang(note) = &preference_of(&method_plan, 1).note else { panic!("no gang") };
         let fast = note.speeds.iter().find(|s| s.nodes == "fast").unwrap();
         assert_eq!((fast.speed, fast.runs), (None, 0.0));
-        (
-            preference_of(&method_plan, 1).sets[0].nodes.to_vec(),
-            fast.reserved_for.clone(),
-            note.untried,
-        )
+        (nodes_of(&method_plan, 1), fast.reserved_for.clone(), note.untried)
     };
     let wanted = Some("gres/gpu".to_owned());
     // Nobody asks for GPUs: the untried class goes first.

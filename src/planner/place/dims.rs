@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Pool;
+use serde::{Deserialize, Serialize};
+
 use crate::cluster::{Change, Cluster, Held};
 use crate::usage::{Level, NodeUsage};
 use phalanx_core::{Amount, NodeIdx};
@@ -18,6 +19,17 @@ pub(super) const MEM: usize = 1;
 pub(super) const KINDS: usize = 2;
 /// Dimension of GPUs.
 pub(super) const GPU_DIM: &str = "gres/gpu";
+
+/// A licence pool as the last poll saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// Name without `license/`.
+    pub name: Arc<str>,
+    /// Configured.
+    pub total: u64,
+    /// In use.
+    pub used: u64,
+}
 
 pub(super) fn dimension_names(cluster: &Cluster, pools: &[Pool]) -> Vec<Arc<str>> {
     let mut names: Vec<Arc<str>> = vec!["cpu".into(), "mem".into()];
@@ -56,7 +68,7 @@ pub(super) fn follow(
     dims: usize,
     memory_tracked: bool,
     change: Change<'_>,
-) -> usize {
+) -> NodeIdx {
     let amounts = |held: &Held| {
         let mut amounts = vec![Amount::ZERO; dims];
         let mut set = |dim: usize, value: u64| {
@@ -67,14 +79,14 @@ pub(super) fn follow(
         set(CPU, held.cpus);
         set(MEM, if memory_tracked { held.memory_mb } else { 0 });
         for &(kind, _, count) in &held.gres {
-            set(KINDS + kind as usize, count);
+            set(KINDS + kind.at(), count);
         }
         amounts
     };
     // Both ends have the same dimensions and nodes, so the engine accepts.
     let (node, done) = match change {
-        Change::Take(held) => (held.node, engine.add_used(NodeIdx::new(held.node), &amounts(held))),
-        Change::Give(held) => (held.node, engine.sub_used(NodeIdx::new(held.node), &amounts(held))),
+        Change::Take(held) => (held.node, engine.add_used(held.node, &amounts(held))),
+        Change::Give(held) => (held.node, engine.sub_used(held.node, &amounts(held))),
     };
     debug_assert!(done.is_ok());
     node

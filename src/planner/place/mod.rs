@@ -6,6 +6,7 @@
 //! must give, lets the engine choose among the candidates, and falls back to
 //! an uneven split where the user left the number of nodes open.
 
+mod candidates;
 mod dims;
 #[cfg(test)]
 mod tests;
@@ -15,8 +16,9 @@ mod unfit;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use candidates::Candidates;
+pub use dims::Pool;
 use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, vector};
-use serde::{Deserialize, Serialize};
 pub use uneven::{capacity, may_split_otherwise};
 use unfit::Unfit;
 
@@ -31,17 +33,6 @@ use phalanx_methods::balance::{
 
 /// Chosen nodes whose terms are kept.
 const TERMS_MAX: usize = 16;
-
-/// A licence pool as the last poll saw it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pool {
-    /// Name without `license/`.
-    pub name: Arc<str>,
-    /// Configured.
-    pub total: u64,
-    /// In use.
-    pub used: u64,
-}
 
 /// Parameters of the balance method, by dimension name.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -66,7 +57,7 @@ pub struct Tuning {
 #[derive(Debug, Clone)]
 pub struct Placement {
     /// Node indexes, ascending.
-    pub nodes: Vec<u32>,
+    pub nodes: Vec<NodeIdx>,
     /// Candidates that Slurm offered.
     pub candidates: usize,
     /// Amounts that each of the nodes gives, in the same order.
@@ -82,7 +73,7 @@ pub struct Placement {
 pub type Terms = Vec<(&'static str, f64)>;
 
 /// Chosen nodes, what each gives, and the decision.
-type Split = (Vec<u32>, Vec<Need>, Decision);
+type Split = (Vec<NodeIdx>, Vec<Need>, Decision);
 
 /// Reason why there is no placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +107,7 @@ pub struct Placer {
     /// are of one class.
     up_to_class: Vec<NodeSet>,
     /// Nodes of one change; kept for its capacity.
-    touched: Vec<usize>,
+    touched: Vec<NodeIdx>,
 }
 
 impl Placer {
@@ -303,7 +294,7 @@ impl Placer {
 
     fn note_touched(&mut self) {
         for node in self.touched.drain(..) {
-            if let Some(usage) = self.cluster.usages().get(node) {
+            if let Some(usage) = self.cluster.usages().get(node.at()) {
                 self.unfit.set(node, usage);
             }
         }
@@ -333,25 +324,22 @@ impl Placer {
         self.engine.maintain();
     }
 
-    /// Chooses the nodes of a job among the candidates. `candidates` are the words of a
-    /// bitmap over the node table; `held_ms` is how long it waits already.
+    /// Chooses the nodes of a job among the candidates; `held_ms` is how long it waits already.
     ///
     /// # Errors
     /// A reason why there is no placement.
     pub fn decide(
         &mut self,
         shape: &Shape,
-        candidates: &[u64],
+        candidates: Candidates<'_>,
         held_ms: u64,
     ) -> Result<Placement, NoPlacement> {
         if let Some(why) = shape.left_to_slurm {
             return Err(NoPlacement::Left(why));
         }
-        if candidates.len() != self.cluster.usages().len().div_ceil(64) {
+        if !candidates.is_over(self.cluster.usages().len()) {
             return Err(NoPlacement::OtherTable);
         }
-        self.mask.assign_words(candidates);
-        let count = self.mask.count();
         let classes = self.up_to_class.len();
         let mut placed = Err(NoPlacement::NoFit);
         // Slurm takes the lightest nodes that hold the job; so does this.
@@ -363,14 +351,14 @@ impl Placer {
         }
         let (nodes, needs, decision) = placed?;
         let terms = self.terms(&nodes, &needs, &decision);
-        Ok(Placement { nodes, candidates: count, needs, decision, terms })
+        Ok(Placement { nodes, candidates: candidates.count(), needs, decision, terms })
     }
 
     /// Evenly, else unevenly, among the candidates of a class of Weight.
     fn split(
         &mut self,
         shape: &Shape,
-        candidates: &[u64],
+        candidates: Candidates<'_>,
         class: Option<usize>,
         held_ms: u64,
     ) -> Result<Split, NoPlacement> {
@@ -384,8 +372,8 @@ impl Placer {
         }
     }
 
-    fn offer(&mut self, candidates: &[u64], class: Option<usize>) {
-        self.mask.assign_words(candidates);
+    fn offer(&mut self, candidates: Candidates<'_>, class: Option<usize>) {
+        candidates.put_into(&mut self.mask);
         if let Some(light) = class.and_then(|class| self.up_to_class.get(class)) {
             self.mask.intersect_with(light);
         }
@@ -393,21 +381,21 @@ impl Placer {
 
     fn terms(
         &mut self,
-        nodes: &[u32],
+        nodes: &[NodeIdx],
         needs: &[Need],
         decision: &Decision,
     ) -> Vec<(NodeIdx, Terms)> {
         let mut terms = Vec::new();
         let chosen = nodes.iter().zip(needs).take(TERMS_MAX);
-        let runner_up = decision.runner_up.iter().map(|r| r.choice.node.raw());
-        let pairs: Vec<(u32, &Need)> = chosen
+        let runner_up = decision.runner_up.iter().map(|r| r.choice.node);
+        let pairs: Vec<(NodeIdx, &Need)> = chosen
             .map(|(node, need)| (*node, need))
             .chain(runner_up.filter_map(|node| Some((node, needs.first()?))))
             .collect();
         for (node, need) in pairs {
             if self.fill_amounts(need).is_ok() {
-                let of = self.engine.score_terms(node as usize, &self.amounts, &decision.weights);
-                terms.push((NodeIdx::from(node), of));
+                let of = self.engine.score_terms(node.at(), &self.amounts, &decision.weights);
+                terms.push((node, of));
             }
         }
         terms
@@ -434,7 +422,7 @@ impl Placer {
         let decision = decided.map_err(|_| NoPlacement::NoFit)?;
         match &decision.outcome {
             Outcome::Placed(choices) => {
-                let mut chosen: Vec<u32> = choices.iter().map(|c| c.node.raw()).collect();
+                let mut chosen: Vec<NodeIdx> = choices.iter().map(|c| c.node).collect();
                 chosen.sort_unstable();
                 let needs = vec![need; chosen.len()];
                 Ok((chosen, needs, decision))
@@ -456,7 +444,7 @@ impl Placer {
             set(MEM, need.memory_mb)?;
         }
         for &(kind, _, count) in &need.gres {
-            set(KINDS + kind as usize, count)?;
+            set(KINDS + kind.at(), count)?;
         }
         Ok(())
     }

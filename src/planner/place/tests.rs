@@ -26,14 +26,15 @@ fn nodes_of_one_weight_are_tried_by_level() {
     let mut placer = Placer::new(cluster, false, Tuning::default(), Vec::new()).unwrap();
     let decided = |placer: &mut Placer, cpus| {
         let shape = Shape { min_nodes: 1, max_nodes: 1, min_cpus: cpus, ..Shape::default() };
-        placer.decide(&shape, &[0b1111], 0).unwrap().nodes
+        let placed = placer.decide(&shape, Candidates::new(&[0b1111]), 0).unwrap();
+        placed.nodes.iter().map(|node| node.raw()).collect::<Vec<_>>()
     };
     let levels = [("heavy", 0), ("b", 1), ("c", 0)];
     placer.tune(leveled(&levels, false)).unwrap();
     assert_eq!(decided(&mut placer, 8), [2]);
     placer.tune(leveled(&levels, true)).unwrap();
     assert_ne!(decided(&mut placer, 8), [1]);
-    let held = |node| vec![Held { node, cpus: 8, ..Held::default() }];
+    let held = |node: u32| vec![Held { node: node.into(), cpus: 8, ..Held::default() }];
     let job = |id, node| RunningJob { id, held: held(node), ..RunningJob::default() };
     placer.tune(leveled(&levels, false)).unwrap();
     placer.set_job(job(1, 2));
@@ -49,11 +50,11 @@ fn nodes_of_one_weight_are_tried_by_level() {
 /// The rule in words: all nodes in order, most tasks first; as few as hold
 /// all tasks; the last one exchanged for the smallest that suffices.
 fn by_sorting(
-    mut tasks_on: Vec<(u64, u32)>,
+    mut tasks_on: Vec<(u64, NodeIdx)>,
     needed: u64,
     wanted: usize,
     max_nodes: usize,
-) -> Option<Vec<u32>> {
+) -> Option<Vec<NodeIdx>> {
     tasks_on.sort_unstable_by_key(|&(tasks, node)| (Reverse(tasks), node));
     let sum = |n: usize| tasks_on.iter().take(n).map(|(tasks, _)| tasks).sum::<u64>();
     let taken = (wanted..=tasks_on.len()).find(|&n| sum(n) >= needed)?;
@@ -62,7 +63,7 @@ fn by_sorting(
     }
     let missing = needed.saturating_sub(sum(taken - 1)).max(1);
     let last = tasks_on.iter().skip(taken - 1).rfind(|(tasks, _)| *tasks >= missing)?;
-    let mut nodes: Vec<u32> =
+    let mut nodes: Vec<NodeIdx> =
         tasks_on.iter().take(taken - 1).chain([last]).map(|(_, node)| *node).collect();
     nodes.sort_unstable();
     Some(nodes)
@@ -76,7 +77,8 @@ proptest! {
         wanted in 1usize..6,
         max_nodes in 1usize..40,
     ) {
-        let tasks_on: Vec<(u64, u32)> = tasks.iter().copied().zip(0..).collect();
+        let nodes = (0..).map(NodeIdx::new);
+        let tasks_on: Vec<(u64, NodeIdx)> = tasks.iter().copied().zip(nodes).collect();
         let shape = Shape {
             num_tasks: needed,
             min_nodes: 1,
@@ -86,10 +88,10 @@ proptest! {
         let needed = shape.tasks();
         let expected = by_sorting(tasks_on.clone(), needed, wanted, max_nodes);
         let found = fewest_nodes(tasks_on.clone(), &shape, u32::try_from(wanted).unwrap());
-        let nodes = |shares: &Vec<(u64, u32)>| shares.iter().map(|(_, n)| *n).collect();
+        let nodes = |shares: &Vec<(u64, NodeIdx)>| shares.iter().map(|(_, n)| *n).collect();
         prop_assert_eq!(found.as_ref().map(nodes), expected);
         for (share, node) in found.iter().flatten() {
-            prop_assert!(*share >= 1 && *share <= tasks_on[*node as usize].0);
+            prop_assert!(*share >= 1 && *share <= tasks_on[node.at()].0);
         }
         if let Some(shares) = found {
             prop_assert!(shares.iter().map(|(share, _)| share).sum::<u64>() >= needed);

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use super::{NoPlacement, Placer, Split};
 use crate::usage::NodeUsage;
 use phalanx_core::shape::{Memory, Need, Shape, Sharing};
-use phalanx_core::{NodeIdx, NodeSet};
+use phalanx_core::{GresTypeIdx, NodeIdx, NodeSet};
 use phalanx_methods::balance::{Decision, Outcome, Request};
 
 /// Nodes of one uneven split whose scores are kept.
@@ -25,19 +25,19 @@ impl Placer {
             return self.more_nodes(shape, wanted, held_ms);
         }
         let one = shape.need_for(1, 1, 1);
-        let mut tasks_on: Vec<(u64, u32)> = Vec::new();
+        let mut tasks_on: Vec<(u64, NodeIdx)> = Vec::new();
         for node in self.mask.iter() {
             let usage = self.cluster.usages().get(node.at());
             let tasks = usage.map_or(0, |usage| capacity(shape, &one, usage));
             if tasks > 0 {
-                tasks_on.push((tasks, node.raw()));
+                tasks_on.push((tasks, node));
             }
         }
         let shares = fewest_nodes(tasks_on, shape, wanted).ok_or(NoPlacement::NoFit)?;
         let nodes = shares.len() as u64;
-        let need = |&(tasks, _): &(u64, u32)| shape.need_for(tasks, 1, nodes);
+        let need = |&(tasks, _): &(u64, NodeIdx)| shape.need_for(tasks, 1, nodes);
         let needs: Vec<Need> = shares.iter().map(need).collect();
-        let chosen: Vec<u32> = shares.iter().map(|(_, node)| *node).collect();
+        let chosen: Vec<NodeIdx> = shares.iter().map(|(_, node)| *node).collect();
         let decision = self.score(&chosen, &needs)?;
         Ok((chosen, needs, decision))
     }
@@ -64,11 +64,11 @@ impl Placer {
     }
 
     /// Dispersions of nodes that were chosen by capacity.
-    fn score(&mut self, chosen: &[u32], needs: &[Need]) -> Result<Decision, NoPlacement> {
+    fn score(&mut self, chosen: &[NodeIdx], needs: &[Need]) -> Result<Decision, NoPlacement> {
         let mut scored: Option<Decision> = None;
         for (&node, need) in chosen.iter().zip(needs).take(SCORED_MAX) {
             let mut only = NodeSet::new(self.cluster.usages().len());
-            only.insert(NodeIdx::from(node));
+            only.insert(node);
             self.fill_amounts(need)?;
             let request = Request { held_ms: u64::MAX, ..Request::new(&self.amounts) };
             let decided = self.engine.decide(&only, &request).map_err(|_| NoPlacement::NoFit)?;
@@ -100,8 +100,8 @@ pub fn capacity(shape: &Shape, one: &Need, usage: &NodeUsage) -> u64 {
         _ => u64::MAX,
     });
     for want in &shape.gres {
-        let kind = usage.kinds.get(want.kind as usize).map_or(0, |level| level.free());
-        let of_type = |t: u32| usage.types.get(t as usize).map_or(0, |level| level.free());
+        let kind = usage.kinds.get(want.kind.at()).map_or(0, |level| level.free());
+        let of_type = |t: GresTypeIdx| usage.types.get(t.at()).map_or(0, |level| level.free());
         let free = want.gres_type.map_or(kind, |t| kind.min(of_type(t)));
         if want.per_node > free {
             return 0;
@@ -115,16 +115,16 @@ pub fn capacity(shape: &Shape, one: &Need, usage: &NodeUsage) -> u64 {
 /// and as the last one the smallest that still suffices. `None` if even all of
 /// them are too few. `tasks_on`: tasks and node.
 pub(super) fn fewest_nodes(
-    tasks_on: Vec<(u64, u32)>,
+    tasks_on: Vec<(u64, NodeIdx)>,
     shape: &Shape,
     wanted: u32,
-) -> Option<Vec<(u64, u32)>> {
+) -> Option<Vec<(u64, NodeIdx)>> {
     // A heap: of many nodes only the few largest have to be put in order.
     let largest_first = |(tasks, node)| (tasks, Reverse(node));
-    let mut rest: BinaryHeap<(u64, Reverse<u32>)> =
+    let mut rest: BinaryHeap<(u64, Reverse<NodeIdx>)> =
         tasks_on.into_iter().map(largest_first).collect();
     let needed = shape.tasks().max(u64::from(shape.min_cpus.div_ceil(shape.cpus_per_task.max(1))));
-    let mut chosen: Vec<(u64, u32)> = Vec::new();
+    let mut chosen: Vec<(u64, NodeIdx)> = Vec::new();
     let mut sum = 0u64;
     while chosen.len() < wanted as usize || sum < needed {
         if chosen.len() >= shape.max_nodes as usize {

@@ -9,7 +9,7 @@ use crate::usage::NodeUsage;
 use phalanx_core::shape::Need;
 use phalanx_core::{NodeIdx, NodeSet};
 
-/// See the module.
+/// Conditions by node that the balance engine does not know.
 #[derive(Debug)]
 pub(super) struct Unfit {
     /// Nodes with a job.
@@ -30,21 +30,20 @@ impl Unfit {
             free: vec![vec![0; usages.len()]; types],
         };
         for (node, usage) in usages.iter().enumerate() {
-            unfit.set(node, usage);
+            unfit.set(NodeIdx::new(node), usage);
         }
         unfit
     }
 
     /// Takes over what is in use on a node now.
-    pub(super) fn set(&mut self, node: usize, usage: &NodeUsage) {
+    pub(super) fn set(&mut self, node: NodeIdx, usage: &NodeUsage) {
         let put = |set: &mut NodeSet, member: bool| {
-            let node = NodeIdx::new(node);
             if member { set.insert(node) } else { set.remove(node) }
         };
         put(&mut self.busy, usage.jobs > 0);
         put(&mut self.memory_used, usage.memory_mb.used > 0);
         for (free, level) in self.free.iter_mut().zip(&usage.types) {
-            if let Some(free) = free.get_mut(node) {
+            if let Some(free) = free.get_mut(node.at()) {
                 *free = level.free();
             }
         }
@@ -60,7 +59,7 @@ impl Unfit {
         }
         for &(_, gres_type, count) in &need.gres {
             let Some(gres_type) = gres_type else { continue };
-            let free = self.free.get(gres_type as usize);
+            let free = self.free.get(gres_type.at());
             let short = |node: &NodeIdx| {
                 free.and_then(|free| free.get(node.at())).is_none_or(|free| *free < count)
             };
@@ -98,11 +97,12 @@ mod tests {
         assert_eq!(left(&unfit, &Need::default()), [0, 1, 2]);
         assert_eq!(left(&unfit, &Need { whole: true, ..Need::default() }), [0]);
         assert_eq!(left(&unfit, &Need { all_memory: true, ..Need::default() }), [0, 1]);
-        let typed = |t, n| Need { gres: vec![(0, Some(t), n)], ..Need::default() };
+        let typed =
+            |t: u32, n| Need { gres: vec![(0.into(), Some(t.into()), n)], ..Need::default() };
         assert_eq!(left(&unfit, &typed(0, 2)), [0, 2]);
         assert_eq!(left(&unfit, &typed(1, 1)), [0usize; 0]);
-        unfit.set(1, &usage(0, 0, 0));
-        unfit.set(0, &usage(1, 1, 4));
+        unfit.set(1.into(), &usage(0, 0, 0));
+        unfit.set(0.into(), &usage(1, 1, 4));
         assert_eq!(left(&unfit, &Need { whole: true, ..Need::default() }), [1]);
         assert_eq!(left(&unfit, &typed(0, 1)), [1, 2]);
     }

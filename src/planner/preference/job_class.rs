@@ -4,7 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::JobKey;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::Job;
 use phalanx_methods::learn::{ClassKey, account_key, name_key};
@@ -82,7 +81,7 @@ impl JobClassRule {
     }
 
     /// The key of the class of jobs with this origin and request.
-    pub fn key(self, origin: JobOrigin, shape: &Shape) -> JobKey {
+    pub fn key(self, origin: JobOrigin, shape: &Shape) -> JobClassKey {
         let JobOrigin { user_id, account_key: account, name_key } = origin;
         let who = match (self.account, self.user) {
             (false, false) => Owner::Anyone,
@@ -92,37 +91,20 @@ impl JobClassRule {
             (true, true) => Owner::Both(account, user_id),
         };
         let request = (shape.wanted_nodes(), shape.min_cpus, !shape.gres.is_empty());
-        JobKey::Class(JobClassKey {
+        JobClassKey {
             who,
             name_key: self.name.then_some(name_key),
             request: self.request.then_some(request),
-        })
+        }
     }
 
-    /// The rule behind a key; `None` for a key of certain jobs.
-    pub(super) fn of(key: &JobKey) -> Option<Self> {
-        let JobKey::Class(like) = key else { return None };
-        Some(Self {
-            account: matches!(like.who, Owner::Account(_) | Owner::NoAccount(_) | Owner::Both(..)),
-            user: matches!(like.who, Owner::User(_) | Owner::Both(..)),
-            name: like.name_key.is_some(),
-            request: like.request.is_some(),
-        })
-    }
-}
-
-impl JobKey {
-    /// Whether a job of the queue with this origin is one of these.
-    pub fn holds(&self, job: &Job, origin: JobOrigin) -> bool {
-        match self {
-            Self::Job(id) => *id == job.id,
-            Self::Element(array, task) => {
-                (job.array_job_id, job.array_task_id) == (Some(*array), Some(*task))
-            }
-            Self::Array(array) => job.array_job_id.unwrap_or(job.id) == *array,
-            Self::Class(_) => {
-                JobClassRule::of(self).is_some_and(|by| by.key(origin, &job.shape) == *self)
-            }
+    /// The rule behind a key.
+    pub(super) fn of(key: &JobClassKey) -> Self {
+        Self {
+            account: matches!(key.who, Owner::Account(_) | Owner::NoAccount(_) | Owner::Both(..)),
+            user: matches!(key.who, Owner::User(_) | Owner::Both(..)),
+            name: key.name_key.is_some(),
+            request: key.request.is_some(),
         }
     }
 }
@@ -130,6 +112,7 @@ impl JobKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::preference::JobKey;
 
     fn job(account: &str, user_id: u32, name: &str, cpus: u32) -> Job {
         let shape = Shape { min_cpus: cpus, ..Shape::default() };
@@ -158,7 +141,8 @@ mod tests {
         for (class_by, apart) in cases {
             let by = JobClassRule::new(class_by);
             let key = by.key(JobOrigin::of(&base), &base.shape);
-            assert_eq!(JobClassRule::of(&key), Some(by), "{class_by:?}");
+            assert_eq!(JobClassRule::of(&key), by, "{class_by:?}");
+            let key = JobKey::Class(key);
             assert!(key.holds(&base, JobOrigin::of(&base)));
             for (what, other) in &others {
                 assert_eq!(
@@ -176,7 +160,8 @@ mod tests {
         let [own, same, other] =
             [("x", 5), ("y", 5), ("x", 6)].map(|(name, user)| job("", user, name, 1));
         let key = by.key(JobOrigin::of(&own), &own.shape);
-        assert_eq!(JobClassRule::of(&key), Some(by));
+        assert_eq!(JobClassRule::of(&key), by);
+        let key = JobKey::Class(key);
         let holds = |job: &Job| key.holds(job, JobOrigin::of(job));
         assert!(holds(&same));
         assert!(!holds(&other));

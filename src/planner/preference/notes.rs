@@ -37,7 +37,7 @@ pub struct TaskRow {
     pub speed: Option<f64>,
     /// Runs behind it, those under way included.
     pub runs: f64,
-    /// As in [`ClassSpeed`].
+    /// GRES that the class is reserved for, see [`ClassSpeed`].
     #[serde(default, rename = "kept_for")]
     pub reserved_for: Option<String>,
     /// Payment times the speed that the plan uses; 0 when never tried and not reserved.
@@ -51,7 +51,7 @@ pub struct TaskRow {
     pub index: f64,
 }
 
-/// Terms of a gang in the objective (`methods.md` section 1, formulas 5 to 13).
+/// Terms of a gang in the objective (docs/methods.md, Gangs).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GangNote {
     /// Job type that the speeds were learned for.
@@ -76,7 +76,7 @@ pub struct GangNote {
     pub task_terms: Vec<TaskRow>,
 }
 
-/// Input of a data-parallel job and the plan for it (`methods.md` section 2).
+/// Input of a data-parallel job and the plan for it (docs/methods.md, Data jobs).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DataNote {
     /// The declaration.
@@ -95,7 +95,7 @@ pub struct DataNote {
     pub unmapped: Vec<String>,
     /// Warnings to the user.
     pub warnings: Vec<String>,
-    /// Why there is no plan; the job is placed as if it read nothing.
+    /// Reason why there is no plan; the job is placed as if it read nothing.
     pub error: Option<String>,
     /// Planned nodes, as a hostlist; empty if none.
     pub nodes: String,
@@ -137,7 +137,7 @@ pub struct BagShare {
     pub watts_from: WattsFrom,
 }
 
-/// One array in a plan of bags (`methods.md` section 4).
+/// One array in a plan of bags (docs/methods.md, Bags).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BagRow {
     /// Array job id.

@@ -4,8 +4,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{CandidateSet, JobClassRule, JobKey, Method, Preference, Question};
+use super::job_class::JobClassRule;
+use super::model::{CandidateSet, JobKey, Method, Preference};
+use super::question::Question;
 use crate::cluster::Table;
+use phalanx_core::NodeIdx;
 use phalanx_core::limits::{CANDIDATE_SETS_MAX, PREFERENCES_MAX};
 use phalanx_core::snapshot::Snapshot;
 
@@ -44,7 +47,12 @@ impl PreferenceTable {
             (preference.key, Entry { preference, taken })
         };
         let by_job: HashMap<_, _> = rows.into_iter().map(entry).collect();
-        Self::of_entries(table, by_job)
+        let class = |key: &JobKey| match key {
+            JobKey::Class(class) => Some(JobClassRule::of(class)),
+            _ => None,
+        };
+        let job_class_rule = by_job.keys().find_map(class);
+        Self { table, by_job, job_class_rule }
     }
 
     /// The node table that it was made for.
@@ -52,31 +60,21 @@ impl PreferenceTable {
         &self.table
     }
 
-    /// Puts a planner's answer on a node table. Nodes that the table does not
-    /// have are left out, as are preferences beyond [`PREFERENCES_MAX`].
-    pub fn new(table: Arc<Table>, snapshot: &Snapshot, preferences: Vec<Preference>) -> Self {
-        let renumber = Renumber::new(&table, snapshot);
-        let mut known = HashMap::new();
-        let mut by_job = HashMap::with_capacity(preferences.len().min(PREFERENCES_MAX));
-        for mut preference in preferences.into_iter().take(PREFERENCES_MAX) {
+    /// The preferences of a plan whose nodes are indexes of `table`. Those beyond
+    /// [`PREFERENCES_MAX`] are left out.
+    pub fn new(table: Arc<Table>, preferences: Vec<Preference>) -> Self {
+        let row = |mut preference: Preference| {
             preference.sets.truncate(CANDIDATE_SETS_MAX);
-            for set in &mut preference.sets {
-                set.nodes = renumber.nodes(&set.nodes, &mut known);
-            }
             let taken = vec![0; preference.sets.len()];
-            by_job.insert(preference.key, Entry { preference: Arc::new(preference), taken });
-        }
-        Self::of_entries(table, by_job)
-    }
-
-    pub(super) fn of_entries(table: Arc<Table>, by_job: HashMap<JobKey, Entry>) -> Self {
-        let job_class_rule = by_job.keys().find_map(JobClassRule::of);
-        Self { table, by_job, job_class_rule }
+            (Arc::new(preference), taken)
+        };
+        let rows = preferences.into_iter().take(PREFERENCES_MAX).map(row).collect();
+        Self::of_rows(table, rows)
     }
 
     /// The preference of the job class of the question.
     fn like(&self, ask: &Question<'_>) -> Option<&Entry> {
-        self.by_job.get(&self.job_class_rule?.key(ask.origin, &ask.shape))
+        self.by_job.get(&JobKey::Class(self.job_class_rule?.key(ask.origin, &ask.shape)))
     }
 
     /// Number of preferences.
@@ -90,53 +88,12 @@ impl PreferenceTable {
     }
 }
 
-/// From the snapshot's node indexes to those of a node table.
-struct Renumber {
-    /// `None` when both number the nodes alike.
-    to: Option<Vec<Option<u32>>>,
-}
-
-impl Renumber {
-    fn new(table: &Table, snapshot: &Snapshot) -> Self {
-        let own = snapshot.nodes.iter().map(|n| &n.name);
-        if own.clone().eq(table.nodes.iter().map(|n| &n.name)) {
-            return Self { to: None };
-        }
-        let index: BTreeMap<&str, u32> =
-            (0u32..).zip(&table.nodes).map(|(i, n)| (&*n.name, i)).collect();
-        Self { to: Some(own.map(|name| index.get(&**name).copied()).collect()) }
-    }
-
-    /// Lists are looked up by address, so that shared ones stay shared.
-    fn nodes(&self, nodes: &Arc<[u32]>, known: &mut HashMap<usize, Shared>) -> Arc<[u32]> {
-        let Some(to) = &self.to else { return Arc::clone(nodes) };
-        let address = nodes.as_ptr().addr();
-        if let Some(shared) = known.get(&address) {
-            return Arc::clone(&shared.new);
-        }
-        let mut new: Vec<u32> =
-            nodes.iter().filter_map(|&n| to.get(n as usize).copied().flatten()).collect();
-        new.sort_unstable();
-        let new: Arc<[u32]> = new.into();
-        let shared = Shared { _old: Arc::clone(nodes), new: Arc::clone(&new) };
-        known.insert(address, shared);
-        new
-    }
-}
-
-/// A list and its translation; holding the old one keeps its address taken.
-struct Shared {
-    _old: Arc<[u32]>,
-    new: Arc<[u32]>,
-}
-
 /// The preferences in force, by method.
 #[derive(Debug, Default)]
 pub struct Preferences {
     pub(super) tables: BTreeMap<Method, PreferenceTable>,
     /// Greatest job id that the latest plan knew.
     pub(super) newest: Option<u32>,
-    pub(super) words: Vec<u64>,
 }
 
 impl Preferences {
@@ -205,12 +162,11 @@ impl Preferences {
     }
 
     /// A task started on these nodes: its array's quota there shrinks.
-    pub fn began(&mut self, array_job_id: u32, nodes: impl Iterator<Item = usize> + Clone) {
+    pub fn began(&mut self, array_job_id: u32, nodes: impl Iterator<Item = NodeIdx> + Clone) {
         for table in self.tables.values_mut() {
             let Some(entry) = table.by_job.get_mut(&JobKey::Array(array_job_id)) else { continue };
             let inside = |set: &CandidateSet| {
-                let has = |node| u32::try_from(node).is_ok_and(|n| has(&set.nodes, n));
-                nodes.clone().all(has)
+                nodes.clone().all(|node| set.nodes.binary_search(&node).is_ok())
             };
             let at = entry.preference.sets.iter().position(inside);
             if let Some(taken) = at.and_then(|at| entry.taken.get_mut(at)) {
@@ -218,8 +174,4 @@ impl Preferences {
             }
         }
     }
-}
-
-fn has(sorted: &[u32], node: u32) -> bool {
-    sorted.binary_search(&node).is_ok()
 }

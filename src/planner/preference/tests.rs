@@ -2,10 +2,12 @@
 //! Tests of preferences: sets in order, quotas, waiting, other node tables.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::*;
 use crate::cluster::{Cluster, Held, RunningJob, Table, TableNode};
-use crate::place::{NoPlacement, Placement, Placer, Tuning};
+use crate::place::{Candidates, NoPlacement, Placement, Placer, Tuning};
+use phalanx_core::NodeIdx;
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::shape::{LeftToSlurm, Shape};
 use phalanx_core::snapshot::{Builder, Node, Snapshot};
@@ -36,7 +38,8 @@ fn snapshot(names: &[&str]) -> Snapshot {
 }
 
 fn set(nodes: &[u32], quota: Option<u32>) -> CandidateSet {
-    CandidateSet { name: "t".into(), nodes: nodes.into(), quota }
+    let nodes = nodes.iter().copied().map(NodeIdx::from).collect();
+    CandidateSet { name: "t".into(), nodes, quota }
 }
 
 fn preference(key: JobKey, sets: Vec<CandidateSet>) -> Preference {
@@ -45,8 +48,7 @@ fn preference(key: JobKey, sets: Vec<CandidateSet>) -> Preference {
 
 fn preferences(placer: &Placer, list: Vec<Preference>) -> Preferences {
     let mut preferences = Preferences::default();
-    let names = snapshot(&["a", "b", "c", "d"]);
-    let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), &names, list);
+    let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), list);
     preferences.replace(Method::Gang, table);
     preferences
 }
@@ -97,11 +99,16 @@ fn decide(
     preferences: &mut Preferences,
     ask: &Ask<'_>,
 ) -> (Result<Placement, NoPlacement>, Option<PreferenceUse>) {
-    super::decide(placer, preferences, &ask.question, ask.candidates, ask.waits)
+    let candidates = Candidates::new(ask.candidates);
+    super::decide(placer, preferences, &ask.question, candidates, ask.waits)
 }
 
-fn take(placer: &mut Placer, id: u32, node: usize, cpus: u64) {
-    let held = vec![Held { node, cpus, ..Held::default() }];
+fn numbers(nodes: &[NodeIdx]) -> Vec<u32> {
+    nodes.iter().map(|node| node.raw()).collect()
+}
+
+fn take(placer: &mut Placer, id: u32, node: u32, cpus: u64) {
+    let held = vec![Held { node: node.into(), cpus, ..Held::default() }];
     placer.set_job(RunningJob { id, held, ..RunningJob::default() });
 }
 
@@ -112,17 +119,17 @@ fn the_first_set_with_room_decides_then_anything() {
     let mut preferences = preferences(&placer, vec![preference(JobKey::Job(7), sets)]);
     let two = shape(2, 8);
     let (placed, seen) = decide(&mut placer, &mut preferences, &ask(&two, &[0b1111], None));
-    assert_eq!(placed.unwrap().nodes, [2, 3]);
+    assert_eq!(numbers(&placed.unwrap().nodes), [2, 3]);
     assert_eq!(seen.unwrap().set, Some(0));
     take(&mut placer, 1, 3, 1);
     let (placed, seen) = decide(&mut placer, &mut preferences, &ask(&two, &[0b1111], None));
     let (placed, seen) = (placed.unwrap(), seen.unwrap());
-    assert_eq!((placed.nodes.as_slice(), placed.candidates), ([1, 2].as_slice(), 4));
-    assert_eq!((seen.set, seen.unused), (Some(1), Some(Unused::Busy(3))));
+    assert_eq!((numbers(&placed.nodes), placed.candidates), (vec![1, 2], 4));
+    assert_eq!((seen.set, seen.unused), (Some(1), Some(Unused::Busy(3.into()))));
     let (placed, seen) = decide(&mut placer, &mut preferences, &ask(&two, &[0b0011], None));
-    assert_eq!(placed.unwrap().nodes, [0, 1]);
+    assert_eq!(numbers(&placed.unwrap().nodes), [0, 1]);
     let seen = seen.unwrap();
-    assert_eq!((seen.set, seen.unused), (None, Some(Unused::NotOffered(2))));
+    assert_eq!((seen.set, seen.unused), (None, Some(Unused::NotOffered(2.into()))));
     let other = ask(&two, &[0b1111], None).of(8);
     assert!(decide(&mut placer, &mut preferences, &other).1.is_none());
 }
@@ -135,11 +142,11 @@ fn quotas_count_starts_not_questions() {
     let one = shape(1, 1);
     for _ in 0..2 {
         let (placed, _) = decide(&mut placer, &mut preferences, &ask(&one, &[0b1111], Some(5)));
-        assert_eq!(placed.unwrap().nodes, [3]);
+        assert_eq!(numbers(&placed.unwrap().nodes), [3]);
     }
-    preferences.began(5, [3].into_iter());
+    preferences.began(5, [NodeIdx::from(3)].into_iter());
     let (placed, seen) = decide(&mut placer, &mut preferences, &ask(&one, &[0b1111], Some(5)));
-    assert_eq!(placed.unwrap().nodes, [1]);
+    assert_eq!(numbers(&placed.unwrap().nodes), [1]);
     assert_eq!(seen.unwrap().unused, Some(Unused::Quota));
 }
 
@@ -150,7 +157,7 @@ fn het_components_are_decided_only_with_a_preference() {
         preferences(&placer, vec![preference(JobKey::Job(7), vec![set(&[2], None)])]);
     let het = Shape { left_to_slurm: Some(LeftToSlurm::HetJob), ..shape(1, 1) };
     let (placed, _) = decide(&mut placer, &mut preferences, &ask(&het, &[0b1111], None));
-    assert_eq!(placed.unwrap().nodes, [2]);
+    assert_eq!(numbers(&placed.unwrap().nodes), [2]);
     let (placed, _) = decide(&mut placer, &mut preferences, &ask(&het, &[0b0011], None));
     assert_eq!(placed.unwrap_err(), NoPlacement::Left(LeftToSlurm::HetJob));
 }
@@ -169,14 +176,12 @@ fn a_job_with_an_input_waits_for_its_plan_but_not_for_ever() {
         let planned = vec![set(&[2, 3], None)];
         Preference { method: Method::Bisect, required, ..preference(JobKey::Job(7), planned) }
     };
-    let names = snapshot(&["a", "b", "c", "d"]);
     for required in [false, true] {
         let mut preferences = Preferences::default();
-        let table =
-            PreferenceTable::new(Arc::clone(placer.cluster().table()), &names, vec![own(required)]);
+        let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), vec![own(required)]);
         preferences.replace(Method::Bisect, table);
         let (placed, _) = decide(&mut placer, &mut preferences, &fresh);
-        assert_eq!(placed.unwrap().nodes, [2, 3]);
+        assert_eq!(numbers(&placed.unwrap().nodes), [2, 3]);
         let waits = Waits { require_ms: 500, ..fresh.waits };
         let elsewhere = Ask { candidates: &[0b0011], waits, ..fresh.clone() };
         let (placed, _) = decide(&mut placer, &mut preferences, &elsewhere);
@@ -191,14 +196,14 @@ fn a_job_not_planned_yet_follows_its_like() {
     let mut placer = placer(Tuning::default());
     let two = shape(2, 8);
     let by = JobClassRule::new(&CLASS_BY_DEFAULT);
-    let like = preference(by.key(ORIGIN, &two), vec![set(&[2, 3], None)]);
+    let like = preference(JobKey::Class(by.key(ORIGIN, &two)), vec![set(&[2, 3], None)]);
     let own = preference(JobKey::Job(7), vec![set(&[1, 2], None)]);
     let mut preferences = preferences(&placer, vec![like, own]);
     let planned = ask(&two, &[0b1111], None);
     let (placed, _) = decide(&mut placer, &mut preferences, &planned);
-    assert_eq!(placed.unwrap().nodes, [1, 2]);
+    assert_eq!(numbers(&placed.unwrap().nodes), [1, 2]);
     let (placed, _) = decide(&mut placer, &mut preferences, &planned.of(8));
-    assert_eq!(placed.unwrap().nodes, [2, 3]);
+    assert_eq!(numbers(&placed.unwrap().nodes), [2, 3]);
     let of = |origin| {
         let question = Question { job_id: 8, origin, ..planned.question.clone() };
         Ask { question, ..planned.clone() }
@@ -255,16 +260,13 @@ fn strict_waits_only_where_holding_is_allowed_and_not_for_ever() {
 }
 
 #[test]
-fn nodes_are_named_anew_and_another_table_voids_the_preference() {
+fn another_table_voids_the_preference() {
     let mut placer = placer(Tuning::default());
-    let list = vec![preference(JobKey::Job(7), vec![set(&[0, 1], None)])];
-    let turned = snapshot(&["d", "c", "gone", "a"]);
-    let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), &turned, list);
-    let mut preferences = Preferences::default();
-    preferences.replace(Method::Gang, table);
+    let list = vec![preference(JobKey::Job(7), vec![set(&[2, 3], None)])];
+    let mut preferences = preferences(&placer, list);
     let two = shape(2, 1);
     let (placed, _) = decide(&mut placer, &mut preferences, &ask(&two, &[0b1111], None));
-    assert_eq!(placed.unwrap().nodes, [2, 3]);
+    assert_eq!(numbers(&placed.unwrap().nodes), [2, 3]);
     let mut other = super::tests::placer(Tuning::default());
     let (_, seen) = decide(&mut other, &mut preferences, &ask(&two, &[0b1111], None));
     assert_eq!(seen.unwrap().unused, Some(Unused::OtherTable));

@@ -6,15 +6,17 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use phalanx_core::collect::HISTORY;
+use phalanx_methods::gang::GaParams;
 use phalanx_methods::learn::BONUS_SCALE_SHIPPED;
 
 /// Which form of the gang method plans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GangMode {
-    /// Greedy and dual starts, local search, certified gap.
+    /// The genetic algorithm on whole gangs, with a certified gap.
     #[default]
-    Best,
+    #[serde(alias = "best")]
+    Ga,
     /// The published genetic algorithm.
     Seed,
 }
@@ -49,13 +51,15 @@ pub struct GangConfig {
     pub speed: String,
     /// What stands in where it is stale.
     pub speed_fallback: String,
+    /// Parameters of mode `ga`.
+    pub ga: GaParams,
 }
 
 impl Default for GangConfig {
     fn default() -> Self {
         GangConfig {
             enabled: true,
-            mode: GangMode::Best,
+            mode: GangMode::Ga,
             deadline_ms: 100,
             seed: 1,
             threads: 1,
@@ -66,6 +70,7 @@ impl Default for GangConfig {
             qos: BTreeMap::new(),
             speed: HISTORY.to_owned(),
             speed_fallback: HISTORY.to_owned(),
+            ga: GaParams::default(),
         }
     }
 }

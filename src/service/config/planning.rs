@@ -57,9 +57,10 @@ impl Config {
         let gang = &self.gang;
         Settings {
             mode: match gang.mode {
-                GangMode::Best => Mode::Best,
+                GangMode::Ga => Mode::Ga,
                 GangMode::Seed => Mode::Seed,
             },
+            ga: gang.ga,
             seed: gang.seed,
             threads: gang.threads as usize,
             // Where nothing is learned, trying teaches nothing.

@@ -103,6 +103,14 @@ fn defaults_pass_their_own_checks() {
     assert_eq!(parse(&text).unwrap(), Config::default());
 }
 
+/// The name that mode `ga` had before is still read.
+#[test]
+fn the_old_name_of_the_gang_mode_is_read() {
+    assert_eq!(parse("[gang]\nmode = 'best'").unwrap(), Config::default());
+    let error = parse("[gang.ga]\npopulation = 0").unwrap_err();
+    assert!(error.contains("gang.ga.population"), "{error}");
+}
+
 /// A registration of the file is checked as one of the API.
 #[test]
 fn collectors_of_the_file_are_checked_as_a_whole() {

@@ -6,8 +6,8 @@ use phalanx_ffi::wire::Reason;
 use crate::api::types::{AskReport, DecisionReport, PreferenceReport, ScoredNode};
 use crate::history::{DecisionRecord, JobRef};
 use crate::link::Decision;
-use phalanx_core::hostlist;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::balance::{self, Branch, Choice};
 use phalanx_planner::cluster::Table;
 use phalanx_planner::place::Placement;
@@ -16,7 +16,7 @@ use phalanx_planner::preference::{PreferenceUse, Unused};
 /// Chosen nodes whose scores are reported.
 const SCORED_MAX: usize = 64;
 
-/// The question and what it was answered.
+/// The question and its answer.
 pub(super) fn ask_report(decision: &Decision, time_ms: u64) -> AskReport {
     let answer = &decision.answer;
     AskReport {
@@ -109,15 +109,15 @@ pub(super) fn job_ref(
 }
 
 /// Nodes of a table as a hostlist in Slurm's order.
-pub(super) fn names(table: &Table, nodes: &[u32]) -> String {
-    let names: Vec<String> = nodes.iter().map(|&node| name(table, node as usize)).collect();
+pub(super) fn names(table: &Table, nodes: &[NodeIdx]) -> String {
+    let names: Vec<String> = nodes.iter().map(|&node| name(table, node)).collect();
     hostlist::compress(&names)
 }
 
 /// A preference of the last plan, with nodes by the indexes of its snapshot.
 pub(super) fn planned_preference(snapshot: &Snapshot, used: &PreferenceUse) -> PreferenceReport {
     preference_report(used, |node| {
-        snapshot.nodes.get(node).map_or_else(|| format!("#{node}"), |n| n.name.to_string())
+        snapshot.nodes.get(node.at()).map_or_else(|| format!("#{node}"), |n| n.name.to_string())
     })
 }
 
@@ -125,7 +125,7 @@ fn preference(decision: &Decision, used: &PreferenceUse) -> PreferenceReport {
     preference_report(used, |node| name(&decision.table, node))
 }
 
-fn preference_report(used: &PreferenceUse, name: impl Fn(usize) -> String) -> PreferenceReport {
+fn preference_report(used: &PreferenceUse, name: impl Fn(NodeIdx) -> String) -> PreferenceReport {
     let preference = &used.preference;
     let set = used.set.and_then(|at| preference.sets.get(at));
     let set = set.map(|set| set.name.to_string());
@@ -135,8 +135,8 @@ fn preference_report(used: &PreferenceUse, name: impl Fn(usize) -> String) -> Pr
         candidate_set: set.clone(),
         tier: set,
         unused: used.unused.map(|why| match why {
-            Unused::NotOffered(node) => format!("stale: {} not offered", name(node as usize)),
-            Unused::Busy(node) => format!("stale: {} busy", name(node as usize)),
+            Unused::NotOffered(node) => format!("stale: {} not offered", name(node)),
+            Unused::Busy(node) => format!("stale: {} busy", name(node)),
             Unused::Quota => "its share of tasks has started".to_owned(),
             Unused::OtherTable => "stale: the nodes changed".to_owned(),
         }),
@@ -155,15 +155,15 @@ fn node_list(decision: &Decision, placement: &Placement) -> String {
     names(&decision.table, &placement.nodes)
 }
 
-fn name(table: &Table, node: usize) -> String {
-    table.nodes.get(node).map_or_else(|| format!("#{node}"), |n| n.name.to_string())
+fn name(table: &Table, node: NodeIdx) -> String {
+    table.nodes.get(node.at()).map_or_else(|| format!("#{node}"), |n| n.name.to_string())
 }
 
 fn scored(decision: &Decision, placement: &Placement, choice: &Choice) -> ScoredNode {
     let own = placement.terms.iter().filter(|(node, _)| *node == choice.node);
     let terms = own.flat_map(|(_, terms)| terms);
     ScoredNode {
-        node: name(&decision.table, choice.node.at()),
+        node: name(&decision.table, choice.node),
         dispersion_before: choice.before,
         dispersion_after: choice.after,
         score: choice.score,

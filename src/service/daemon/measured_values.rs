@@ -46,7 +46,7 @@ pub(super) fn uses(config: &Config) -> Vec<Use> {
 pub(super) fn cpus(snapshot: Option<&Snapshot>) -> BTreeMap<Arc<str>, f64> {
     #[allow(clippy::cast_precision_loss)]
     let of = |node: &phalanx_core::snapshot::Node| (Arc::clone(&node.name), node.cpus as f64);
-    snapshot.iter().flat_map(|s| &s.nodes).map(of).collect()
+    snapshot.iter().flat_map(|s| s.named()).map(|(_, node)| of(node)).collect()
 }
 
 /// The data that methods take in one round, by key; a key whose method goes by its own
@@ -59,7 +59,7 @@ pub(super) fn read(collect: &Collect, snapshot: &Snapshot) -> MeasuredValues {
     if wanted.is_empty() {
         return MeasuredValues::new();
     }
-    let nodes: Vec<String> = snapshot.nodes.iter().map(|node| node.name.to_string()).collect();
+    let nodes: Vec<String> = snapshot.named().map(|(_, node)| node.name.to_string()).collect();
     let cpus = cpus(Some(snapshot));
     let cpus = |node: &str| cpus.get(node).copied();
     let now = Now::read();

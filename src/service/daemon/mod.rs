@@ -65,13 +65,12 @@ use crate::daemon::state::learned::Learned;
 use crate::daemon::state::order::StartOrder;
 use crate::daemon::state::plans::Plans;
 use crate::daemon::threads::collect::{self, DataService};
-use crate::daemon::threads::hdfs::LookUp;
 use crate::daemon::threads::history::HistoryWriter;
 use crate::daemon::threads::learn::runs::RunEvent;
-use crate::daemon::threads::learn::{Known, Learner};
+use crate::daemon::threads::learn::{Learner, LearnerData};
 use crate::daemon::threads::order::Order;
 use crate::daemon::threads::poll::Poll;
-use crate::daemon::threads::{comments, energy, plan};
+use crate::daemon::threads::{comments, energy, hdfs, plan};
 use crate::daemon::watchdog::{Heartbeats, Watchdog};
 use crate::history::{HistoryReader, HistorySender, HistoryThread, ThreadOptions};
 use crate::link::{LinkEvent, Responder, Server as LinkServer, ServerConfig};
@@ -103,7 +102,7 @@ pub fn run(path: &Path) -> Result<()> {
     let mut source = Source::new(slurm);
     // The owner of the sockets is SlurmUser; if slurmctld is down, root's or
     // the daemon's own credentials have to do until the next start.
-    let first = source.poll(true, now_ms());
+    let first = source.poll(true, None, now_ms());
     if let Err(error) = &first {
         warn!("slurmctld: {error}; trying again");
     }
@@ -124,7 +123,7 @@ fn block_signals() -> Result<SignalFd> {
     SignalFd::with_flags(&signals, flags).context("signalfd")
 }
 
-/// The kernel's favour for a thread.
+/// Scheduling of a thread by the kernel.
 #[derive(Clone, Copy)]
 enum Turns {
     /// For the thread that answers: short turns.
@@ -149,7 +148,7 @@ impl Turns {
 
 type Work = Box<dyn FnOnce(&Arc<Shared>, &Arc<AtomicBool>) + Send>;
 
-/// A thread to be started.
+/// A row of the table of threads.
 struct Row {
     name: &'static str,
     turns: Turns,
@@ -176,7 +175,7 @@ struct Ends {
     events: Receiver<LinkEvent>,
 }
 
-/// Every thread but `main` and `database`.
+/// The table of threads, without `main` and `database`.
 fn rows(ends: Ends, config: &Config) -> Vec<Row> {
     use Turns::{Background, Short, Usual};
     let Ends { source, link, api, stop_api, recording, events } = ends;
@@ -191,12 +190,14 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
     let mut rows = vec![
         Row::new("history", Background, move |all, stop| writer(all, events, runs).run(stop)),
         Row::new("link", Short, move |all, stop| {
-            link.run(&all.responder, stop, &all.heartbeats.link.0);
+            link.run(&all.responder, stop, &all.heartbeats.link);
         }),
         Row::new("recording", Background, move |all, stop| {
             recording.run(&|| all.cluster.snapshot(), stop);
         }),
-        Row::new("hdfs", Background, move |all, stop| look_up(all, replan).run(stop)),
+        Row::new("hdfs", Background, move |all, stop| {
+            hdfs::run(&all.configuration, &all.cluster, &all.inputs, &replan, stop);
+        }),
         Row::new("comments", Background, |all, stop| {
             comments::run(&all.configuration, &all.cluster, &all.inputs, stop);
         }),
@@ -214,7 +215,7 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
     ];
     if let Some(ended) = ended {
         rows.push(Row::new("learn", Background, move |all, stop| {
-            Learner::new(known(all)).run(&ended, stop);
+            Learner::new(learner_data(all)).run(&ended, stop);
         }));
     }
     if config.collect.enabled {
@@ -248,11 +249,6 @@ fn writer(
     }
 }
 
-fn look_up(all: &Shared, to_plan: Newest<Arc<Snapshot>>) -> LookUp<'_> {
-    let Shared { configuration, cluster, inputs, .. } = all;
-    LookUp { configuration, cluster, inputs, to_plan }
-}
-
 fn poll(all: &Shared, source: Source, to_plan: Newest<Arc<Snapshot>>) -> Poll<'_> {
     let Shared { configuration, cluster, responder, .. } = all;
     Poll { source, configuration, cluster, responder, to_plan }
@@ -263,10 +259,10 @@ fn order(all: &Shared) -> Order<'_> {
     Order { configuration, cluster, plans, learned, responder, order }
 }
 
-fn known(all: &Shared) -> Known<'_> {
+fn learner_data(all: &Shared) -> LearnerData<'_> {
     let Shared { configuration, cluster, inputs, energy, learned, .. } = all;
     let (history, reader) = (all.history.as_ref(), all.reader.as_ref());
-    Known { configuration, cluster, inputs, energy, learned, history, reader }
+    LearnerData { configuration, cluster, inputs, energy, learned, history, reader }
 }
 
 struct Daemon {

@@ -25,7 +25,6 @@ use crate::history::{HistoryReader, HistorySender};
 use crate::link::Responder;
 use crate::recordings::{self, link_settings};
 use phalanx_core::snapshot::Snapshot;
-use phalanx_planner::plan::usages_from_mirror;
 use phalanx_planner::usage::NodeUsage;
 
 #[derive(Debug)]
@@ -60,8 +59,8 @@ impl Shared {
     /// change.
     pub(super) fn usages(&self, snapshot: &Snapshot) -> (Vec<NodeUsage>, bool) {
         match self.responder.copy_usages() {
-            Some((table, usages)) => (usages_from_mirror(snapshot, &table, &usages), true),
-            None => (NodeUsage::of_snapshot(snapshot), false),
+            Some((table, usages)) if snapshot.is_numbered_by(&table) => (usages, true),
+            _ => (NodeUsage::of_snapshot(snapshot), false),
         }
     }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Counters and limits that the history's thread shares with the rest of the daemon.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::{Sender, TrySendError};
 
 use super::records::Record;
 use super::store::Limits;
-use crate::sync::lock;
+use crate::locks::lock;
 
 /// Counters since the start, the state, and the limits in force.
 #[derive(Debug)]
@@ -30,9 +30,7 @@ pub struct HistoryShared {
     /// Whether the database is open and its last write succeeded.
     pub healthy: AtomicBool,
     last_error: Mutex<Option<String>>,
-    retention_days: AtomicU32,
-    runs_days: AtomicU32,
-    max_mb: AtomicU32,
+    limits: Mutex<Limits>,
 }
 
 impl HistoryShared {
@@ -48,27 +46,19 @@ impl HistoryShared {
             pruned: AtomicU64::new(0),
             healthy: AtomicBool::new(false),
             last_error: Mutex::new(None),
-            retention_days: AtomicU32::new(limits.retention_days),
-            runs_days: AtomicU32::new(limits.runs_days),
-            max_mb: AtomicU32::new(limits.max_mb),
+            limits: Mutex::new(limits),
         })
     }
 
     /// The limits in force.
     pub fn limits(&self) -> Limits {
-        Limits {
-            retention_days: self.retention_days.load(Relaxed),
-            runs_days: self.runs_days.load(Relaxed),
-            max_mb: self.max_mb.load(Relaxed),
-        }
+        *lock(&self.limits)
     }
 
     /// Puts other limits in force, as after a reload; the thread takes them up
     /// within a second or so.
     pub fn set_limits(&self, limits: Limits) {
-        self.retention_days.store(limits.retention_days, Relaxed);
-        self.runs_days.store(limits.runs_days, Relaxed);
-        self.max_mb.store(limits.max_mb, Relaxed);
+        *lock(&self.limits) = limits;
     }
 
     /// Records that are not in the database because the channel was full or the disk failed.

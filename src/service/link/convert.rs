@@ -8,6 +8,7 @@ use std::sync::Arc;
 use phalanx_ffi::wire::{self, WireName};
 
 use phalanx_core::shape::{GresWant, LeftToSlurm, Memory, Shape, Sharing};
+use phalanx_core::{GresIdx, GresTypeIdx, NodeIdx};
 use phalanx_planner::cluster::{Held, RunningJob, Table, TableNode};
 use phalanx_planner::preference::{JobOrigin, Question};
 
@@ -18,7 +19,7 @@ const NO_VAL: u32 = 0xffff_fffe;
 #[derive(Debug, Clone, Default)]
 pub(super) struct GresIds {
     names: BTreeMap<(u32, u32), Arc<str>>,
-    dense: BTreeMap<(u32, u32), u32>,
+    dense: BTreeMap<(u32, u32), usize>,
 }
 
 impl GresIds {
@@ -38,18 +39,19 @@ impl GresIds {
         types.sort_by_key(|(_, name)| Arc::clone(name));
         self.dense.clear();
         for sorted in [&kinds, &types] {
-            self.dense.extend((0u32..).zip(sorted).map(|(id, (key, _))| (**key, id)));
+            self.dense.extend(sorted.iter().enumerate().map(|(at, (key, _))| (**key, at)));
         }
         let kinds = kinds.into_iter().map(|(_, name)| Arc::clone(name)).collect();
         (kinds, types.into_iter().map(|(_, name)| Arc::clone(name)).collect())
     }
 
-    fn kind(&self, plugin_id: u32) -> Option<u32> {
-        self.dense.get(&(plugin_id, 0)).copied()
+    fn kind(&self, plugin_id: u32) -> Option<GresIdx> {
+        self.dense.get(&(plugin_id, 0)).copied().map(GresIdx::new)
     }
 
-    fn gres_type(&self, plugin_id: u32, type_id: u32) -> Option<u32> {
-        (type_id != 0).then(|| self.dense.get(&(plugin_id, type_id)).copied()).flatten()
+    fn gres_type(&self, plugin_id: u32, type_id: u32) -> Option<GresTypeIdx> {
+        let at = self.dense.get(&(plugin_id, type_id)).filter(|_| type_id != 0);
+        at.copied().map(GresTypeIdx::new)
     }
 }
 
@@ -117,7 +119,7 @@ pub(super) fn running_job(head: &wire::JobHead) -> RunningJob {
 /// Adds one message's allocations to the job.
 pub(super) fn add_allocs(job: &mut RunningJob, allocs: &[wire::Alloc]) {
     job.held.extend(allocs.iter().map(|alloc| Held {
-        node: alloc.node as usize,
+        node: alloc.node.into(),
         cpus: u64::from(alloc.cpus),
         memory_mb: alloc.memory_mb,
         gres: Vec::new(),
@@ -129,11 +131,11 @@ pub(super) fn add_gres(job: &mut RunningJob, gres: &[wire::JobGres], ids: &GresI
     if gres.is_empty() {
         return;
     }
-    let at: BTreeMap<usize, usize> =
+    let at: BTreeMap<NodeIdx, usize> =
         job.held.iter().enumerate().map(|(i, held)| (held.node, i)).collect();
     for entry in gres {
         let Some(kind) = ids.kind(entry.plugin_id) else { continue };
-        let held = at.get(&(entry.node as usize)).and_then(|&i| job.held.get_mut(i));
+        let held = at.get(&entry.node.into()).and_then(|&i| job.held.get_mut(i));
         if let Some(held) = held {
             held.gres.push((kind, ids.gres_type(entry.plugin_id, entry.type_id), entry.count));
         }

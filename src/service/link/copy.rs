@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::link::state::lock;
+use crate::locks::lock;
 use phalanx_core::limits::COPY_NODES;
 use phalanx_planner::cluster::{Cluster, Table};
 use phalanx_planner::usage::NodeUsage;

@@ -4,69 +4,16 @@
 //! The plugin's questions and those of a recording go through the same
 //! function: all that it depends on are its arguments.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use phalanx_ffi::wire::{self, AnswerHead, Reason};
+use phalanx_ffi::wire::Reason;
 
+use crate::link::decision::Answer;
 use crate::link::settings::{Mode, Settings};
 use crate::link::state::State;
 use phalanx_core::limits;
-use phalanx_planner::cluster::Table;
-use phalanx_planner::place::{NoPlacement, Placement};
+use phalanx_planner::place::{Candidates, NoPlacement, Placement};
 use phalanx_planner::preference::{self, PreferenceUse, Question, Waits};
-
-/// A question with its answer and the reasons for it. All that is recorded,
-/// remembered, stored or shown of it is made from this.
-#[derive(Debug, Clone)]
-pub struct Decision {
-    /// Its id, which the plugin's report on the answer names.
-    pub id: u64,
-    /// The question.
-    pub question: Question<'static>,
-    /// The answer and its reasons.
-    pub answer: Answer,
-    /// Mode of the partition.
-    pub mode: Mode,
-    /// Configuration generation.
-    pub generation: u64,
-    /// Names of the dimensions of the placement's figures.
-    pub dims: Arc<[Arc<str>]>,
-    /// Node table of the placement's indexes.
-    pub table: Arc<Table>,
-    /// Time from receiving the question to having the answer, nanoseconds.
-    pub took_ns: u64,
-}
-
-/// An answer and its reasons.
-#[derive(Debug, Clone)]
-pub struct Answer {
-    /// Reason why Slurm is to decide; `None`: it is to take the placement.
-    pub reason: Option<Reason>,
-    /// Detail of the reason, where it has one.
-    pub detail: Option<&'static str>,
-    /// The placement, also in shadow mode.
-    pub placement: Option<Placement>,
-    /// Node preference for the job, if there is one, and whether it decided.
-    pub preference_use: Option<PreferenceUse>,
-}
-
-impl Answer {
-    /// Nodes that Slurm is to take; empty if it is to decide.
-    pub(super) fn nodes(&self) -> &[u32] {
-        let placement = self.placement.as_ref().filter(|_| self.reason.is_none());
-        placement.map_or(&[], |placement| &placement.nodes)
-    }
-
-    /// Head of the answer to the plugin.
-    pub(super) fn head(&self, job_id: u32, id: u64, generation: u64) -> AnswerHead {
-        match self.reason {
-            None => wire::Answer::narrow_head(job_id, id, generation)
-                .with_all_nodes(self.preference_use.as_ref().is_some_and(PreferenceUse::all_nodes)),
-            Some(reason) => wire::Answer::no_opinion_head(job_id, reason, id, generation),
-        }
-    }
-}
 
 /// Answers a question that came at `now`; `candidates` are the words of a
 /// bitmap over the node table.
@@ -151,7 +98,7 @@ fn decide(
     }
     let preferences = &mut state.preferences;
     let (decided, preference_use) =
-        preference::decide(placer, preferences, question, candidates, waits);
+        preference::decide(placer, preferences, question, Candidates::new(candidates), waits);
     let held = matches!(decided, Err(NoPlacement::Held | NoPlacement::Unplanned));
     if held && state.first_seen.len() < limits::HELD_JOBS_MAX {
         state.first_seen.entry(question.job_id).or_insert(now);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use phalanx_ffi::wire::{Cause, Reason};
 
-use crate::link::decide::Decision;
+use crate::link::decision::Decision;
 use phalanx_planner::cluster::{RunningJob, Table};
 
 /// An event for the history.

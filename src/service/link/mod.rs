@@ -5,9 +5,11 @@
 mod convert;
 mod copy;
 mod decide;
+mod decision;
 mod events;
 mod hist;
 mod order;
+mod recorder;
 pub mod recording;
 mod replica;
 mod responder;
@@ -17,7 +19,7 @@ mod settings;
 mod state;
 mod view;
 
-pub use decide::{Answer, Decision};
+pub use decision::{Answer, Decision};
 pub use events::{BeganEvent, LinkEvent, OutcomeEvent};
 pub use hist::{Histogram, upper_edge_quantiles};
 pub use order::{OrderExchange, QueueReport};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use phalanx_ffi::wire::{self, Delta, Queue, QueueHead, Queued};
 
-use crate::link::state::lock;
+use crate::locks::lock;
 use phalanx_core::limits::ORDER_QUEUE_MAX;
 
 /// For so long the plugin keeps deltas without hearing of them again. It ends
@@ -55,7 +55,7 @@ struct State {
     wanted: Option<Wanted>,
 }
 
-/// See the module.
+/// The report and the deltas between the link thread and the order thread.
 #[derive(Debug, Default)]
 pub struct OrderExchange {
     state: Mutex<State>,

@@ -9,6 +9,7 @@ use crate::link::decide;
 use crate::link::recording::{AskOp, Op, PreferencesOp, RecordedAnswer, Rest, TableOp};
 use crate::link::settings::Settings;
 use crate::link::state::State;
+use phalanx_core::NodeIdx;
 use phalanx_planner::cluster::{Cluster, Table};
 use phalanx_planner::preference::{CandidateSet, Method, Note, Preference, PreferenceTable, Rows};
 
@@ -98,9 +99,9 @@ impl<'a> Replica<'a> {
     }
 
     /// Name of a node of the table in force.
-    pub fn node(&self, index: u32) -> String {
+    pub fn node(&self, index: NodeIdx) -> String {
         let table = self.state.placer.as_ref().map(|p| p.cluster().table());
-        let node = table.and_then(|t| t.nodes.get(index as usize));
+        let node = table.and_then(|t| t.nodes.get(index.at()));
         node.map_or_else(|| format!("#{index}"), |n| n.name.to_string())
     }
 
@@ -167,7 +168,8 @@ impl<'a> Replica<'a> {
     fn preferences(&mut self, op: &PreferencesOp) -> Result<(), String> {
         let current = self.state.placer.as_ref().filter(|_| op.current);
         let table = current.map(|p| Arc::clone(p.cluster().table())).unwrap_or_default();
-        let lists: Vec<Arc<[u32]>> = op.lists.iter().map(|list| list.as_slice().into()).collect();
+        let lists: Vec<Arc<[NodeIdx]>> =
+            op.lists.iter().map(|list| list.as_slice().into()).collect();
         let mut rows: Rows = Vec::with_capacity(op.rows.len());
         for row in op.rows.iter().filter(|_| !self.ignored.contains(&op.method)) {
             let mut sets = Vec::with_capacity(row.sets.len());

@@ -5,12 +5,12 @@
 //! planner and the status page for short copies. Nothing here blocks on I/O.
 //! Events for the history are returned to the link thread, which first
 //! answers and later, when no question waits, puts them into a bounded
-//! channel, so that the recorder does not compete for the CPU meanwhile.
-//! Notes are dropped, counted, when the channel is full.
+//! channel, so that the history thread does not compete for the CPU meanwhile.
+//! Events are dropped, and counted, when the channel is full.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Instant;
 
 use crossbeam_channel::Sender;
@@ -19,14 +19,16 @@ use phalanx_ffi::wire::{self, AnswerHead, Cause, Reason};
 
 use crate::link::convert;
 use crate::link::copy::{Copies, Piece, UsageCopy};
-use crate::link::decide::{self, Decision};
+use crate::link::decide;
+use crate::link::decision::Decision;
 use crate::link::events::{BeganEvent, LinkEvent, OutcomeEvent};
 use crate::link::order::OrderExchange;
 use crate::link::recording::{self, Event, EventKind, Op, Recording};
 use crate::link::session::{PluginCounters, Session, Step};
 use crate::link::settings::{Mode, Settings};
-use crate::link::state::{State, lock};
+use crate::link::state::State;
 use crate::link::view::LinkView;
+use crate::locks::{lock, read, write};
 use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
@@ -62,7 +64,7 @@ impl Responder {
 
     /// Settings in force.
     pub fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&read(&self.settings))
     }
 
     /// Puts a new configuration in force for the next decision.
@@ -79,7 +81,7 @@ impl Responder {
             placer.maintain();
         }
         let (generation, text) = (settings.generation, settings.config.clone());
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        *write(&self.settings) = Arc::new(settings);
         state.record(|_| EventKind::Op(Op::Settings(generation, text.to_string())));
         Ok(())
     }
@@ -92,7 +94,7 @@ impl Responder {
         }
         // Made outside the lock: questions wait for the swap only.
         let tuning = Tuning { levels: Arc::new(levels), ..before.tuning.clone() };
-        let table = self.with_placer(|placer| Arc::clone(placer.cluster().table()));
+        let table = self.table();
         let classes = table.as_ref().map(|table| up_to_class(table, &tuning));
         let mut state = lock(&self.state);
         let mut settings = Settings::clone(&self.settings());
@@ -110,7 +112,7 @@ impl Responder {
             }
         }
         state.record(|_| EventKind::Op(Op::Levels(recording::levels(&settings.tuning))));
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        *write(&self.settings) = Arc::new(settings);
     }
 
     /// Counts of the link, copied.
@@ -151,18 +153,23 @@ impl Responder {
         state.set_queue(pending, pools);
     }
 
-    /// Replaces the preferences of one method; their nodes are the snapshot's.
-    /// Without a complete mirror there is no preference.
+    /// Node table of the mirror, if it is complete.
+    pub fn table(&self) -> Option<Arc<Table>> {
+        self.with_placer(|placer| Arc::clone(placer.cluster().table()))
+    }
+
+    /// Replaces the preferences of one method. Where the mirror is not complete,
+    /// or the snapshot behind them is of another numbering, there are none.
     pub fn set_preferences(
         &self,
         method: Method,
         snapshot: &Snapshot,
         preferences: Vec<Preference>,
     ) {
-        let table = self.with_placer(|placer| Arc::clone(placer.cluster().table()));
+        let table = self.table().filter(|table| snapshot.is_numbered_by(table));
         let preferences = if table.is_some() { preferences } else { Vec::new() };
         // Made and dropped outside the lock: questions wait for the swap only.
-        let fresh = PreferenceTable::new(table.unwrap_or_default(), snapshot, preferences);
+        let fresh = PreferenceTable::new(table.unwrap_or_default(), preferences);
         let mut state = lock(&self.state);
         state.record(|state| EventKind::Preferences(state.raw_of(method, &fresh)));
         let old = state.preferences.replace(method, fresh);
@@ -225,12 +232,12 @@ impl Responder {
                 state.record_job(|| Op::Ended(job_id, job_state, end_s));
                 events.push(LinkEvent::Ended { job_id, state: job_state, end_s });
             }
-            Step::Outcome(outcome) => events.push(outcome_note(&mut state, outcome)),
+            Step::Outcome(outcome) => events.push(outcome_event(&mut state, outcome)),
             Step::Queue(queue) => self.order.take(&queue),
             Step::Stats(stats) => state.view.counters = Some(PluginCounters(Box::new(*stats))),
             Step::Ask(ask) => {
-                let (head, note) = self.answer(&mut state, session, &ask, received, nodes);
-                events.extend(note);
+                let (head, event) = self.answer(&mut state, session, &ask, received, nodes);
+                events.extend(event);
                 return Some(head);
             }
         }
@@ -262,7 +269,7 @@ impl Responder {
         let id = self.next_decision.fetch_add(1, Ordering::Relaxed);
         let answer = decide::answer(state, &settings, &question, ask.candidates, received);
         nodes.clear();
-        nodes.extend_from_slice(answer.nodes());
+        nodes.extend(answer.nodes().iter().map(|node| node.raw()));
         let head = answer.head(question.job_id, id, settings.generation);
         let took_ns = u64::try_from(received.elapsed().as_nanos()).unwrap_or(u64::MAX);
         state.view.answered(question.will_run, answer.reason.is_none(), took_ns);
@@ -284,11 +291,11 @@ impl Responder {
         (head, (mode != Mode::Off).then_some(LinkEvent::Asked(decision)))
     }
 
-    /// Hands notes to the recorder; what finds no room is counted.
+    /// Hands events to the history thread; those that do not fit into its channel are counted.
     pub(super) fn record(&self, events: &mut Vec<LinkEvent>) {
         let mut dropped = 0;
-        for note in events.drain(..) {
-            dropped += u64::from(self.events.try_send(note).is_err());
+        for event in events.drain(..) {
+            dropped += u64::from(self.events.try_send(event).is_err());
         }
         if dropped > 0 {
             lock(&self.state).view.notes_dropped += dropped;
@@ -320,7 +327,7 @@ impl Responder {
     /// there is more to do.
     pub(super) fn recording_step(&self) -> bool {
         let settings = self.settings();
-        lock(&self.state).recording_step(|state| recording::rest(state, &settings))
+        lock(&self.state).recording_step(&settings)
     }
 
     /// Nobody asks at the moment: time for what makes later answers fast.
@@ -339,14 +346,15 @@ fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<Lin
     let placer = state.placer.as_mut()?;
     let engine = placer.engine();
     let weights = engine.weights();
-    let dispersions = job.held.iter().filter_map(|held| engine.dispersion(held.node, &weights));
+    let dispersions =
+        job.held.iter().filter_map(|held| engine.dispersion(held.node.at(), &weights));
     let (sum, count) = dispersions.fold((0.0, 0u32), |(s, n), y| (s + y, n + 1));
     let dispersion = (count > 0).then(|| sum / f64::from(count));
     let table = Arc::clone(placer.cluster().table());
     Some(LinkEvent::Began(BeganEvent { job, cause, table, dispersion }))
 }
 
-fn outcome_note(state: &mut State, outcome: &wire::Outcome) -> LinkEvent {
+fn outcome_event(state: &mut State, outcome: &wire::Outcome) -> LinkEvent {
     let will_run = outcome.mode == wire::Mode::WillRun.raw();
     let reason = Reason::from_raw(outcome.reason);
     let shares = state.view.shares(will_run);
@@ -357,7 +365,7 @@ fn outcome_note(state: &mut State, outcome: &wire::Outcome) -> LinkEvent {
             *shares.fallen_back.entry(name).or_insert(0) += 1;
         }
     }
-    let note = OutcomeEvent {
+    let event = OutcomeEvent {
         decision: outcome.decision,
         job_id: outcome.job_id,
         will_run,
@@ -366,6 +374,6 @@ fn outcome_note(state: &mut State, outcome: &wire::Outcome) -> LinkEvent {
         count: outcome.count,
         ask_ns: outcome.ask_ns,
     };
-    state.record(|_| EventKind::Op(recording::outcome_op(&note)));
-    LinkEvent::Outcome(note)
+    state.record(|_| EventKind::Op(recording::outcome_op(&event)));
+    LinkEvent::Outcome(event)
 }

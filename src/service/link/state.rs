@@ -2,7 +2,7 @@
 //! The state behind the mirror's lock.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use log::warn;
@@ -60,6 +60,11 @@ impl State {
         memory_tracked: bool,
         tuning: Tuning,
     ) -> Result<(), EngineError> {
+        // The same table again keeps its identity, and with it the preferences.
+        let cluster = match &self.placer {
+            Some(old) => cluster.with_equal_table(old.cluster().table()),
+            None => cluster,
+        };
         let mut placer = Placer::new(cluster, memory_tracked, tuning, self.pools.clone())?;
         placer.set_pending(self.pending.clone())?;
         // Before the first question rather than during it.
@@ -102,9 +107,4 @@ impl State {
             placer.end_job(job_id);
         }
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic aborts the daemon, so a poisoned lock is never seen.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

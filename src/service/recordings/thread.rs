@@ -12,8 +12,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use log::{info, warn};
@@ -21,13 +21,14 @@ use log::{info, warn};
 use super::changes::Follower;
 use super::file::{Head, Writer};
 use crate::api::types::RecordingStatus;
+use crate::clock::{millis, now_ms};
 use crate::link::Responder;
 use crate::link::recording::{Event, Op};
+use crate::locks::lock;
+use crate::sync::TICK;
 use phalanx_core::limits::RECORDING_QUEUE_MAX;
 use phalanx_core::snapshot::Snapshot;
 
-/// Sleep before it looks for events, and whether it should stop.
-const TICK: Duration = Duration::from_millis(100);
 /// Events written before it looks at other things.
 const BURST: usize = 256;
 /// Records are on disk after so long.
@@ -67,21 +68,16 @@ pub struct Shared {
 impl Shared {
     /// Its status.
     pub fn status(&self) -> RecordingStatus {
-        self.lock().clone()
+        lock(&self.status).clone()
     }
 
     /// Gives an order; `false` if one is still waiting.
     pub fn order(&self, order: Order) -> bool {
         self.orders.try_send(order).is_ok()
     }
-
-    fn lock(&self) -> MutexGuard<'_, RecordingStatus> {
-        // A panic aborts the daemon, so a poisoned lock is never seen.
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// See the module.
+/// The thread that writes recordings.
 #[derive(Debug)]
 pub struct RecordingWriter {
     responder: Arc<Responder>,
@@ -134,14 +130,14 @@ impl RecordingWriter {
 
     fn record(&self, options: &Options, newest: Newest<'_>, stop: &AtomicBool) {
         let since_ms = now_ms();
-        let length = options.length.map(|l| u64::try_from(l.as_millis()).unwrap_or(u64::MAX));
+        let length = options.length.map(millis);
         let until_ms = length.map(|l| since_ms.saturating_add(l));
-        *self.shared.lock() =
+        *lock(&self.shared.status) =
             RecordingStatus { active: true, since_ms, until_ms, ..RecordingStatus::default() };
         let until = options.length.and_then(|length| Instant::now().checked_add(length));
         let ended = self.files(options, &name_of(since_ms), newest, until, stop);
         self.responder.stop_recording();
-        let mut status = self.shared.lock();
+        let mut status = lock(&self.shared.status);
         status.active = false;
         match ended {
             Ended::Told(why) => info!("recording ended: {why}; {}", status.file),
@@ -166,7 +162,7 @@ impl RecordingWriter {
         };
         info!("recording to {}", output.path.display());
         loop {
-            if let Some(why) = self.told(until, stop) {
+            if let Some(why) = self.end_reason(until, stop) {
                 self.responder.stop_recording();
                 return match output.finish(why).map(|()| self.count(&output)) {
                     Ok(()) => Ended::Told(why),
@@ -191,7 +187,7 @@ impl RecordingWriter {
     }
 
     /// The reason to end it now, if there is one.
-    fn told(&self, until: Option<Instant>, stop: &AtomicBool) -> Option<&'static str> {
+    fn end_reason(&self, until: Option<Instant>, stop: &AtomicBool) -> Option<&'static str> {
         if stop.load(Ordering::Relaxed) {
             return Some("phalanxd stops");
         }
@@ -210,7 +206,7 @@ impl RecordingWriter {
         mut output: Output,
         gap: bool,
     ) -> Result<Output, String> {
-        let mut number = self.shared.lock().files;
+        let mut number = lock(&self.shared.status).files;
         let mut next = None;
         if !gap {
             number += 1;
@@ -220,7 +216,7 @@ impl RecordingWriter {
         output.finish(why)?;
         if gap {
             warn!("{}: {GAP}", output.path.display());
-            let mut status = self.shared.lock();
+            let mut status = lock(&self.shared.status);
             status.gaps += 1;
             status.last_error = Some(GAP.to_owned());
         }
@@ -266,7 +262,7 @@ impl RecordingWriter {
             output.picture(self.responder.recording_ns(), snapshot)?;
         }
         self.responder.start_recording(sender, cut);
-        let mut status = self.shared.lock();
+        let mut status = lock(&self.shared.status);
         status.files = number;
         status.file = path.display().to_string();
         status.deleted += deleted;
@@ -274,7 +270,7 @@ impl RecordingWriter {
     }
 
     fn count(&self, output: &Output) {
-        let mut status = self.shared.lock();
+        let mut status = lock(&self.shared.status);
         (status.records, status.bytes) = output.counted();
     }
 }
@@ -357,11 +353,6 @@ fn make_room(dir: &Path, total_bytes: u64, file_bytes: u64) -> u64 {
         }
     }
     deleted
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// `2026-11-21T20-15-04.123Z`.

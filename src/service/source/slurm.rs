@@ -20,7 +20,7 @@ use phalanx_core::limits;
 use phalanx_core::shape::{GresWant, LeftToSlurm, Memory, Shape, Sharing};
 use phalanx_core::snapshot::{
     Builder, Job, JobState, License, Node, NodeGres, Partition, Refused, Reservation, Snapshot,
-    gres,
+    Table, gres,
 };
 
 /// Slurm's `CR_MEMORY` bit of SelectTypeParameters (`slurm/slurm.h`).
@@ -75,6 +75,8 @@ pub struct Source {
     detail: NodeDetail,
     /// Time of the last question for the nodes, and how long it took.
     nodes_asked: Option<(Instant, Duration)>,
+    /// Node table of the mirror, which the snapshots follow.
+    table: Option<Arc<Table>>,
     epoch: u64,
     /// Names of users that slurmctld did not send.
     users: BTreeMap<u32, Arc<str>>,
@@ -114,6 +116,7 @@ impl Source {
             licenses: None,
             detail: NodeDetail::default(),
             nodes_asked: None,
+            table: None,
             epoch: 0,
             users: BTreeMap::new(),
         }
@@ -146,6 +149,7 @@ impl Source {
     pub fn poll(
         &mut self,
         with_gres_used: bool,
+        table: Option<Arc<Table>>,
         now_ms: u64,
     ) -> Result<Option<Snapshot>, SourceError> {
         let slurm = &self.slurm;
@@ -165,6 +169,12 @@ impl Source {
         changed |=
             refresh(&mut self.reservations, |t| t.updated(), |s| slurm.load_reservations(s))?;
         changed |= refresh(&mut self.licenses, |t| t.updated(), |s| slurm.load_licenses(s))?;
+        // Without a mirror the last numbering stays.
+        if let Some(table) = table {
+            let is_known = self.table.as_ref().is_some_and(|own| Arc::ptr_eq(own, &table));
+            changed |= !is_known;
+            self.table = Some(table);
+        }
         if !changed && self.epoch > 0 {
             return Ok(None);
         }
@@ -187,7 +197,10 @@ impl Source {
         };
         // Slots of dynamic nodes that are gone have no name.
         let nodes = nodes.into_iter().filter(|node| !node.name.is_empty()).collect();
-        builder.nodes(nodes)?;
+        match &self.table {
+            Some(table) => builder.nodes_by(table, nodes)?,
+            None => builder.nodes(nodes)?,
+        }
         self.partitions(&mut builder);
         self.reservations(&mut builder);
         self.licenses(&mut builder);

@@ -4,6 +4,7 @@
 
 use crate::policy::Policy;
 use crate::reference::spread_of_used;
+use phalanx_core::GresIdx;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_methods::balance::fragment::{GPUS_MAX, Mix, WHOLE, Want};
 use phalanx_planner::cluster::Cluster;
@@ -158,13 +159,13 @@ fn left_share(level: Level, taken: u64) -> f64 {
 /// The mix of requests in whole GPUs, and which GRES kind the GPUs are.
 #[derive(Debug, Clone)]
 pub struct GpuMix {
-    kind: Option<u32>,
+    kind: Option<GresIdx>,
     mix: Mix,
 }
 
 impl GpuMix {
     /// Of these requests (shape and how often) on nodes with this GPU kind.
-    pub fn new<'a>(kind: Option<u32>, shapes: impl Iterator<Item = (&'a Shape, u64)>) -> Self {
+    pub fn new<'a>(kind: Option<GresIdx>, shapes: impl Iterator<Item = (&'a Shape, u64)>) -> Self {
         let mut mix = Self { kind, mix: Mix::new(&[]) };
         let wants: Vec<Want> = shapes.map(|(shape, count)| mix.want(shape, count)).collect();
         mix.mix = Mix::new(&wants);
@@ -189,7 +190,7 @@ impl GpuMix {
 
     /// GPUs of a node.
     pub fn level(&self, room: &NodeUsage) -> Level {
-        let kind = self.kind.and_then(|kind| room.kinds.get(kind as usize));
+        let kind = self.kind.and_then(|kind| room.kinds.get(kind.at()));
         kind.copied().unwrap_or_default()
     }
 

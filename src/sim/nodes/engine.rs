@@ -13,6 +13,8 @@ use super::line::Line;
 use super::reserve::{Reservation, reserve};
 use super::usage::Usage;
 use super::{Licences, NodeJob, NodeLoad, Order, Setup};
+use phalanx_core::NodeIdx;
+use phalanx_core::number::whole;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::learn::runtime::{Prediction, Runtimes};
@@ -21,14 +23,14 @@ use phalanx_planner::backfill::{Rank, Request, StarvationLimit};
 use phalanx_planner::cluster::{Cluster, Held, RunningJob, Table};
 use phalanx_planner::eligible::eligible;
 use phalanx_planner::gang::{self, Beliefs, Last};
-use phalanx_planner::place::{NoPlacement, Placer};
+use phalanx_planner::place::{Candidates, NoPlacement, Placer};
 use phalanx_planner::plan::pools_of;
 use phalanx_planner::preference::{self, Method, PreferenceTable, Preferences, Question, Waits};
 use phalanx_planner::usage::NodeUsage;
 
 use super::choose::Rule;
 
-/// Waiting jobs that one pass looks at, and that gangs and weights are made from.
+/// Waiting jobs in one pass; gangs and weights are made from these too.
 const LOOKED_AT: usize = 2_000;
 /// Rounds of planning over the whole time of a long log.
 const ROUNDS: i64 = 20_000;
@@ -53,14 +55,14 @@ pub struct Outcome {
 /// Runs all jobs; calls `progress` with the number of jobs ended so far.
 ///
 /// # Errors
-/// The balance engine's words for a tuning that it does not take.
+/// Fails with the balance engine's error for a tuning that it does not take.
 pub fn run(
     load: &NodeLoad,
     setup: &Setup,
     beliefs: &dyn Beliefs,
-    told: &dyn Fn(usize),
+    progress: &dyn Fn(usize),
 ) -> Result<Outcome, String> {
-    run_until(load, setup, beliefs, None, told)
+    run_until(load, setup, beliefs, None, progress)
 }
 
 /// The same, but at most to `until_s`, Unix seconds.
@@ -72,7 +74,7 @@ pub fn run_until(
     setup: &Setup,
     beliefs: &dyn Beliefs,
     until_s: Option<i64>,
-    told: &dyn Fn(usize),
+    progress: &dyn Fn(usize),
 ) -> Result<Outcome, String> {
     let began = Instant::now();
     let mut sim = Sim::new(load, setup, beliefs)?;
@@ -85,7 +87,7 @@ pub fn run_until(
         }
         sim.step(now_s);
         if sim.ended.is_multiple_of(1 << 8) {
-            told(sim.ended);
+            progress(sim.ended);
         }
     }
     let joules = sim.joules();
@@ -262,8 +264,7 @@ impl<'a> Sim<'a> {
                     rank: Rank::ARRIVAL,
                 };
                 if let Some(guard) = &mut self.guard {
-                    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-                    guard.arrived(request, prediction.mean_s as u64); // 1 to the limit
+                    guard.arrived(request, whole(prediction.mean_s));
                 }
                 Rank::learned(&prediction, submit_s)
             }
@@ -407,8 +408,11 @@ impl<'a> Sim<'a> {
             ..Question::of(&job.job, self.view.nodes.len())
         };
         let (placer, preferences) = (&mut self.placer, &mut self.preferences);
-        match preference::decide(placer, preferences, &question, &words, waits).0 {
-            Ok(placed) => Choice::Placed(placed.nodes.into_iter().zip(placed.needs).collect()),
+        match preference::decide(placer, preferences, &question, Candidates::new(&words), waits).0 {
+            Ok(placed) => {
+                let nodes = placed.nodes.iter().map(|node| node.raw());
+                Choice::Placed(nodes.zip(placed.needs).collect())
+            }
             Err(NoPlacement::Left(_)) => by_rule(Rule::First, self.placer.cluster()),
             Err(NoPlacement::Held) => {
                 let max_ms = self.setup.tuning.params.hold_max_ms.unwrap_or(0);
@@ -431,7 +435,7 @@ impl<'a> Sim<'a> {
     }
 
     fn start(&mut self, id: u32, job: &NodeJob, nodes: &[(u32, Need)], now_s: i64) {
-        let held = nodes.iter().map(|(node, need)| self.held(*node as usize, need)).collect();
+        let held = nodes.iter().map(|(node, need)| self.held((*node).into(), need)).collect();
         self.line.remove(id);
         self.hold(id, RunningJob { id, held, ..RunningJob::default() }, now_s);
         for (name, count) in &job.job.licenses {
@@ -440,8 +444,8 @@ impl<'a> Sim<'a> {
     }
 
     /// Amounts that a need takes of a node: all CPUs or memory where it says so.
-    fn held(&self, node: usize, need: &Need) -> Held {
-        let room = self.placer.cluster().usages().get(node);
+    fn held(&self, node: NodeIdx, need: &Need) -> Held {
+        let room = self.placer.cluster().usages().get(node.at());
         let total = |of: fn(&NodeUsage) -> u64| room.map_or(0, of);
         Held {
             node,
@@ -460,7 +464,7 @@ impl<'a> Sim<'a> {
         if let Some(slot) = self.starts_s.get_mut(id as usize) {
             *slot = Some(now_s);
         }
-        let indexes = running.held.iter().filter_map(|held| u32::try_from(held.node).ok());
+        let indexes = running.held.iter().map(|held| held.node.raw());
         if let Some(slot) = self.nodes.get_mut(id as usize) {
             *slot = indexes.collect();
         }
@@ -483,16 +487,18 @@ impl<'a> Sim<'a> {
 
     fn touch<'b>(&mut self, held: impl Iterator<Item = &'b Held>) {
         for held in held {
-            if let Some(room) = self.placer.cluster().usages().get(held.node) {
-                self.usage.touch(held.node, room, &self.mix);
+            if let Some(room) = self.placer.cluster().usages().get(held.node.at()) {
+                self.usage.touch(held.node.at(), room, &self.mix);
             }
         }
     }
 
     fn joules_of(&self, job: &RunningJob, run_s: u64) -> f64 {
         let of = |held: &Held| {
-            let (node, [idle, busy]) =
-                (self.load.cluster.nodes.get(held.node)?, *self.load.watts.get(held.node)?);
+            let (node, [idle, busy]) = (
+                self.load.cluster.nodes.get(held.node.at())?,
+                *self.load.watts.get(held.node.at())?,
+            );
             Some((busy - idle) * held.cpus as f64 / node.cpus.max(1) as f64 * run_s as f64)
         };
         job.held.iter().filter_map(of).sum()
@@ -540,7 +546,7 @@ impl<'a> Sim<'a> {
         let (method_plan, last) = gang::plan(&inputs);
         self.last = last;
         let table = Arc::clone(self.placer.cluster().table());
-        let preferences = PreferenceTable::new(table, &self.view, method_plan.preferences);
+        let preferences = PreferenceTable::new(table, method_plan.preferences);
         self.preferences.replace(Method::Gang, preferences);
     }
 }

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use super::{NodeJob, NodeLoad};
-use phalanx_core::hostlist;
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
+use phalanx_core::number::whole;
 use phalanx_core::snapshot::{Job, JobState, Node, Snapshot};
+use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::learn::runtime::{JobClass, NO_LIMIT_S};
 use phalanx_methods::learn::{JobTraits, NodeKey, node_class_of};
 use phalanx_planner::cluster::{Held, RunningJob};
@@ -58,7 +59,9 @@ pub fn watts(
 ) -> Result<Vec<[f64; 2]>, String> {
     let of = |node: &Node| {
         let class = node_class_of(node, by);
-        known.get(&class).copied().ok_or(class)
+        // An empty slot of the node table draws nothing.
+        let empty = node.name.is_empty().then_some([0.0; 2]);
+        known.get(&class).copied().or(empty).ok_or(class)
     };
     cluster.nodes.iter().map(of).collect()
 }
@@ -78,18 +81,13 @@ fn expected_s(state: &State, job: &Job, limit_s: u64) -> f64 {
     known.unwrap_or(limit).clamp(1.0, limit.max(1.0))
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped to the limit
-fn whole(seconds: f64) -> u64 {
-    seconds.ceil() as u64
-}
-
 fn waiting(state: &State, job: &Job, begin_s: i64) -> NodeJob {
     let class = class_of(job);
     let expected_s = expected_s(state, job, class.limit_s);
     NodeJob {
         // It has waited already; as far as the simulation goes, it arrives now.
         job: Job { submit_s: begin_s, ..job.clone() },
-        run_s: whole(expected_s).max(1),
+        run_s: whole(expected_s.ceil()).max(1),
         limit_s: class.limit_s,
         class,
         expected_s: Some(expected_s),
@@ -102,7 +100,7 @@ fn running(state: &State, job: &Job, held: RunningJob, begin_s: i64) -> NodeJob 
     let class = class_of(job);
     let elapsed_s = begin_s.saturating_sub(job.start_s).max(0).unsigned_abs();
     let limit_s = class.limit_s.min(NO_LIMIT_S.max(class.limit_s)).saturating_sub(elapsed_s).max(1);
-    let expected = whole(expected_s(state, job, class.limit_s));
+    let expected = whole(expected_s(state, job, class.limit_s).ceil());
     // Longer than expected already: then as long as it may.
     let run_s = if expected > elapsed_s { expected - elapsed_s } else { limit_s };
     NodeJob {
@@ -119,10 +117,10 @@ fn running(state: &State, job: &Job, held: RunningJob, begin_s: i64) -> NodeJob 
 /// Resources that a running job must hold by its request, where no plugin reports them.
 pub(super) fn held_of(cluster: &Snapshot, job: &Job) -> RunningJob {
     let names = hostlist::expand(&job.nodes, HOSTLIST_NAMES_MAX).unwrap_or_default();
-    let nodes: Vec<usize> = names.iter().filter_map(|name| cluster.node(name)).collect();
+    let nodes: Vec<NodeIdx> = names.iter().filter_map(|name| cluster.node(name)).collect();
     let need = job.shape.need(u32::try_from(nodes.len()).unwrap_or(1));
     let held = nodes.into_iter().map(|node| {
-        let whole = cluster.nodes.get(node).filter(|_| need.whole).map(|node| node.cpus);
+        let whole = cluster.nodes.get(node.at()).filter(|_| need.whole).map(|node| node.cpus);
         Held {
             node,
             cpus: whole.unwrap_or(need.cpus),

@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 
 use super::engine::Outcome;
 use super::{NodeJob, NodeLoad};
-use crate::job::{Dimension, Ids, Seen, SimJob, Workload, id_of};
+use crate::job::{Dimension, Ids, RunsRead, SimJob, Workload, id_of};
 use crate::metrics::{self, Figures};
 use crate::policy::Policy;
 use crate::pool::Schedule;
@@ -90,7 +90,7 @@ pub fn read_sacct(
     let mut first_bad = None;
     let mut jobs: Vec<NodeJob> = Vec::new();
     let mut too_many = false;
-    let mut seen = Seen::default();
+    let mut seen = RunsRead::default();
     let visit = |line, row: sacct::Row| {
         if jobs.len() >= TRACE_JOBS_MAX {
             too_many = true;
@@ -122,7 +122,7 @@ pub fn read_sacct(
     Ok(load)
 }
 
-/// `None`: it did not end or never ran.
+/// The job of a row; `None` if it did not end or never ran.
 fn job_of(
     row: &sacct::Row,
     load: &NodeLoad,

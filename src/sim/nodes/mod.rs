@@ -113,7 +113,7 @@ impl Setup {
         };
         let mode = match policy {
             Policy::GangSeed => Some(gang::Mode::Seed),
-            Policy::Gang | Policy::Phalanx => Some(gang::Mode::Best),
+            Policy::Gang | Policy::Phalanx => Some(gang::Mode::Ga),
             _ => None,
         };
         let gangs = mode.map(|mode| GangSettings { mode, ..gangs.clone() });

@@ -100,13 +100,11 @@ pub(super) fn reserve(
         start_s = end_s.max(now_s);
         let Some(job) = cluster.jobs().get(&id) else { continue };
         for held in &job.held {
-            let Some(own) = cluster.usages().get(held.node) else { continue };
-            let room = later.entry(held.node).or_insert_with(|| own.clone());
+            let Some(own) = cluster.usages().get(held.node.at()) else { continue };
+            let room = later.entry(held.node.at()).or_insert_with(|| own.clone());
             give_back(room, held);
-            if inside(held.node)
-                && let Ok(node) = u32::try_from(held.node)
-            {
-                progress.look(node, room);
+            if inside(held.node.at()) {
+                progress.look(held.node.raw(), room);
             }
         }
     }

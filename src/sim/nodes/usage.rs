@@ -3,6 +3,7 @@
 //! same sums on every run.
 
 use crate::metrics::{Figures, Utilization};
+use phalanx_core::number::whole;
 use phalanx_planner::usage::NodeUsage;
 
 use super::choose::GpuMix;
@@ -67,7 +68,6 @@ impl Usage {
         let (no_cpu, no_memory) = (none(0, room.cpus.total), none(1, room.memory_mb.total));
         let beside = |is: bool, amount: u64| if is { amount } else { 0 };
         let [cpus, memory, free_gpus] = free;
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // GPUs of one node
         let now = Now {
             used: [room.cpus.used, room.memory_mb.used, gpus.used],
             stranded: [
@@ -75,7 +75,7 @@ impl Usage {
                 beside(no_cpu, memory),
                 beside(no_cpu || no_memory, free_gpus),
             ],
-            unusable: mix.cost(room, 0, 0).max(0.0).round() as u64,
+            unusable: whole(mix.cost(room, 0, 0).round()),
         };
         let Some(slot) = self.nodes.get_mut(node) else { return };
         let before = std::mem::replace(slot, now);

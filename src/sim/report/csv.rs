@@ -7,34 +7,33 @@ use super::super::job::Workload;
 use super::super::metrics::{Figures, bounded_slowdown, wait_s};
 use super::Part;
 
+/// Name and figure of each column behind the policy's; whole numbers print without a fraction.
+const COLUMNS: [(&str, fn(&Figures) -> Option<f64>); 13] = [
+    ("jobs", |f| Some(f.jobs as f64)),
+    ("skipped", |f| Some(f.skipped as f64)),
+    ("makespan_s", |f| f.makespan_s.map(|s| s as f64)),
+    ("cpu_utilization", |f| f.utilization.cpu),
+    ("gpu_allocated_pct", |f| f.gpu_allocated_pct),
+    ("gpu_fragmented_pct", |f| f.gpu_fragmented_pct),
+    ("wait_mean_s", |f| f.wait_mean_s),
+    ("wait_p95_s", |f| f.wait_p95_s.map(|s| s as f64)),
+    ("wait_max_s", |f| f.wait_max_s.map(|s| s as f64)),
+    ("bounded_slowdown_mean", |f| f.bounded_slowdown_mean),
+    ("bounded_slowdown_p99", |f| f.bounded_slowdown_p99),
+    ("mem_utilization", |f| f.utilization.mem),
+    ("energy_j", |f| f.energy_j),
+];
+
 /// One line for each policy.
 pub(super) fn summary(figures: &[&Figures]) -> String {
-    let mut out = String::from(
-        "policy,jobs,skipped,makespan_s,cpu_utilization,gpu_allocated_pct,gpu_fragmented_pct,\
-         wait_mean_s,wait_p95_s,wait_max_s,bounded_slowdown_mean,bounded_slowdown_p99,\
-         mem_utilization,energy_j\n",
-    );
+    let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
+    let mut out = format!("policy,{}\n", names.join(","));
     for own in figures {
-        let float = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
-        let whole = |value: Option<i64>| value.map_or(String::new(), |v| v.to_string());
-        let fields = [
-            own.policy.clone(),
-            own.jobs.to_string(),
-            own.skipped.to_string(),
-            whole(own.makespan_s),
-            float(own.utilization.cpu),
-            float(own.gpu_allocated_pct),
-            float(own.gpu_fragmented_pct),
-            float(own.wait_mean_s),
-            whole(own.wait_p95_s),
-            whole(own.wait_max_s),
-            float(own.bounded_slowdown_mean),
-            float(own.bounded_slowdown_p99),
-            float(own.utilization.mem),
-            float(own.energy_j),
-        ];
-        out.push_str(&fields.join(","));
-        out.push('\n');
+        let field = |(_, of): &(&str, fn(&Figures) -> Option<f64>)| {
+            of(own).map_or(String::new(), |value| value.to_string())
+        };
+        let fields: Vec<String> = COLUMNS.iter().map(field).collect();
+        let _ = writeln!(out, "{},{}", own.policy, fields.join(","));
     }
     out
 }

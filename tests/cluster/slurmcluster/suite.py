@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 from .errors import ClusterError
 
-EXIT_FAILED, EXIT_USAGE = 1, 2
+EXIT_FAILED = 1
 SOON_S = 30.0       # the usual bound of a wait, also on a busy machine
 PROBLEMS_MAX = 30   # lines shown of one case
 

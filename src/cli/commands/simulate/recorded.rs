@@ -97,7 +97,7 @@ fn renumbered(found: &Period, table: Option<&TableOp>, job: RunningJob) -> Optio
         .held
         .iter()
         .map(|held| {
-            let name = &table.nodes.get(held.node)?.name;
+            let name = &table.nodes.get(held.node.at())?.name;
             Some(Held { node: found.first.node(name)?, ..held.clone() })
         })
         .collect();

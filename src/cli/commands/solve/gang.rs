@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx solve gang`.
 
-mod repeats;
-
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
@@ -10,7 +8,8 @@ use super::{Method, Options, SolveError, input};
 use phalanx_methods::gang::{self, Mode, Problem};
 
 /// This method's line of the table.
-pub(super) const METHOD: Method = Method { name: "gang", modes: &["best", "seed", "exact"], run };
+pub(super) const METHOD: Method =
+    Method { name: "gang", modes: &["ga", "seed", "exact", "best"], run };
 
 /// Time kept back from a deadline for ending the process, for each task written, and for giving
 /// back the memory of each megabyte read.
@@ -21,10 +20,7 @@ const RESERVE_PER_MB: Duration = Duration::from_micros(50);
 const THREADS_MAX: usize = 4;
 
 fn run(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveError> {
-    let problem: Problem = match repeats::read(bytes) {
-        Some(problem) => problem,
-        None => input::parse(bytes)?,
-    };
+    let problem: Problem = input::parse(bytes)?;
     let tasks: usize = problem.jobs.iter().map(|job| job.tasks.len()).sum();
     let per_task = RESERVE_PER_TASK.saturating_mul(u32::try_from(tasks).unwrap_or(u32::MAX));
     let per_mb =
@@ -39,7 +35,8 @@ fn run(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveE
     let mode = match options.mode {
         "seed" => Mode::Seed,
         "exact" => Mode::Exact,
-        _ => Mode::Best,
+        // `best` is the old name of `ga`.
+        _ => Mode::Ga,
     };
     let answer = gang::solve(
         &problem,

@@ -39,7 +39,7 @@ pub struct Args {
     /// JSON problem; `-` or nothing reads standard input
     pub file: Option<PathBuf>,
     /// Mode of the method (bag: best, seed, exact, integer, template, greedy, average;
-    /// balance: seed, best; bisect, gang: best, seed, exact)
+    /// balance: seed, best; bisect: best, seed, exact; gang: ga, seed, exact)
     #[arg(long, value_name = "M")]
     pub mode: Option<String>,
     /// Seed of the random numbers, for methods that draw any

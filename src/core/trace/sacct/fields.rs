@@ -7,6 +7,7 @@ use super::column::Column;
 use super::{Header, Row};
 use crate::hostlist;
 use crate::limits::HOSTLIST_NAMES_MAX;
+use crate::number::whole;
 use crate::trace::shorten;
 
 /// Slurm's NO_VAL64 and INFINITE64: no value.
@@ -246,8 +247,7 @@ pub fn count(text: &str) -> Option<u64> {
         _ => return None,
     };
     let number = digits.parse::<f64>().ok()? * factor;
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked
-    (0.0..1e15).contains(&number).then(|| number.round() as u64)
+    (0.0..1e15).contains(&number).then(|| whole(number.round()))
 }
 
 /// Seconds of `[DAYS-]HOURS:MINUTES:SECONDS[.FRACTION]`, `MINUTES:SECONDS` or `DAYS-HOURS`.

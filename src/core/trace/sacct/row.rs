@@ -101,9 +101,7 @@ impl Row {
             Some('T') => number * 1024.0 * 1024.0,
             Some(_) => return None,
         };
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most 1e18
-        let mb = mb.ceil() as u64;
-        Some(mb.saturating_mul(times.max(1)))
+        Some(crate::number::whole(mb.ceil()).saturating_mul(times.max(1)))
     }
 }
 

@@ -8,7 +8,8 @@
 use std::collections::HashMap;
 
 use super::budget::Budget;
-use super::construct::{best_deal, offsets};
+use super::construct::{best_assignment, offsets};
+use super::cores::{earliest, host_list, occupy, pick};
 use super::instance::{Instance, SLACK_MS};
 use super::schedule::{Placed, Schedule};
 use phalanx_core::limits::{BISECT_ANNEAL_RUNS, BISECT_ANNEAL_STEPS, BISECT_DURATIONS_MAX};
@@ -44,15 +45,7 @@ pub(super) fn improve(
     random: &mut Stream,
     budget: &mut Budget<'_>,
 ) -> Option<Schedule> {
-    let initial: Vec<Vec<f64>> = instance
-        .hosts
-        .iter()
-        .map(|host| {
-            let mut free = instance.available[host.first..host.first + host.cores].to_vec();
-            free.sort_by(f64::total_cmp);
-            free
-        })
-        .collect();
+    let initial = instance.free_times();
     let durations = vec![HashMap::new(); instance.jobs.len()];
     let free = initial.clone();
     let mut search = Search { instance, durations, remembered: 0, free, initial };
@@ -102,13 +95,17 @@ impl Search<'_> {
             return known;
         }
         let hosts = host_list(counts);
-        let deal =
-            best_deal(self.instance, &self.instance.jobs[job], &hosts, &vec![0.0; hosts.len()]);
+        let assignment = best_assignment(
+            self.instance,
+            &self.instance.jobs[job],
+            &hosts,
+            &vec![0.0; hosts.len()],
+        );
         if self.remembered < BISECT_DURATIONS_MAX {
-            self.durations[job].insert(counts.to_vec(), deal.longest());
+            self.durations[job].insert(counts.to_vec(), assignment.longest());
             self.remembered += 1;
         }
-        deal.longest()
+        assignment.longest()
     }
 
     /// The makespan, and the mean time at which cores become free; `None` when a job has
@@ -118,12 +115,7 @@ impl Search<'_> {
         let mut makespan = 0.0_f64;
         for &job in &genome.order {
             let counts = &genome.counts[job];
-            let mut start = 0.0_f64;
-            for (free, &count) in self.free.iter().zip(counts) {
-                if count > 0 {
-                    start = start.max(*free.get(count - 1)?);
-                }
-            }
+            let start = earliest(&self.free, counts)?;
             let end = start + self.duration(job, counts);
             makespan = makespan.max(end);
             for (free, &count) in self.free.iter_mut().zip(counts) {
@@ -236,8 +228,8 @@ impl Search<'_> {
             let hosts = host_list(&genome.counts[i]);
             let waits = offsets(self.instance, &cores, &available);
             let job = &self.instance.jobs[i];
-            let deal = best_deal(self.instance, job, &hosts, &waits);
-            schedule.placed.push(Placed::new(self.instance, i, cores, deal, &mut available));
+            let assignment = best_assignment(self.instance, job, &hosts, &waits);
+            schedule.placed.push(Placed::new(self.instance, i, cores, assignment, &mut available));
         }
         schedule.recompute(self.instance);
         schedule
@@ -255,45 +247,4 @@ impl Undo {
             Self::Counts { job, old } => genome.counts[job] = old,
         }
     }
-}
-
-/// Hosts of the cores, each as often as it has cores.
-pub(super) fn host_list(counts: &[usize]) -> Vec<usize> {
-    let repeated = counts.iter().enumerate();
-    repeated.flat_map(|(host, &count)| std::iter::repeat_n(host, count)).collect()
-}
-
-/// Occupies the `count` cores that become free last before `start`: the others can begin
-/// earlier with something else.
-pub(super) fn occupy(free: &mut Vec<f64>, count: usize, start: f64, end: f64) {
-    if count == 0 {
-        return;
-    }
-    let until = free.partition_point(|&at| at <= start);
-    free.drain(until - count..until);
-    let at = free.partition_point(|&other| other <= end);
-    free.splice(at..at, std::iter::repeat_n(end, count));
-}
-
-/// The same with the cores themselves: those of `host` for a job with `counts`.
-pub(super) fn pick(
-    instance: &Instance,
-    host: usize,
-    counts: &[usize],
-    available: &[f64],
-) -> Vec<usize> {
-    let mut start = 0.0_f64;
-    let mut wanted = Vec::new();
-    for (k, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-        let place = &instance.hosts[k];
-        let mut cores: Vec<usize> = (place.first..place.first + place.cores).collect();
-        cores.sort_by(|&a, &b| available[a].total_cmp(&available[b]));
-        start = start.max(available[cores[count - 1]]);
-        if k == host {
-            wanted = cores;
-        }
-    }
-    let until = wanted.partition_point(|&core| available[core] <= start);
-    let count = counts[host].min(until);
-    wanted[until - count..until].to_vec()
 }

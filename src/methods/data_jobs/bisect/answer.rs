@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::budget::Stopped;
 use super::instance::Instance;
 use super::problem::{Problem, Start};
 use super::schedule::{Placed, Schedule};
@@ -28,16 +29,6 @@ pub struct Answer<'a> {
     /// Reasons of the answer, when asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explain: Option<Explanation>,
-}
-
-/// Reason for which a search ended early.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stopped {
-    /// The deadline; then the quality may differ from run to run.
-    Deadline,
-    /// The limit of work; the answer is still repeatable.
-    Limit,
 }
 
 /// One job.
@@ -144,8 +135,8 @@ fn cores<'a>(
     let mut answers = Vec::with_capacity(placed.cores.len());
     for (c, &core) in placed.cores.iter().enumerate() {
         let host = instance.host_of[core];
-        let mut blocks = Vec::with_capacity(placed.deal.blocks[c].len());
-        for &b in &placed.deal.blocks[c] {
+        let mut blocks = Vec::with_capacity(placed.assignment.blocks[c].len());
+        for &b in &placed.assignment.blocks[c] {
             let remote = !job.blocks[b].is_on(host);
             if remote {
                 *transferred += job.blocks[b].size;

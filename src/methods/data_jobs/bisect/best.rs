@@ -5,7 +5,7 @@
 use super::anneal;
 use super::bound::JobBound;
 use super::budget::Budget;
-use super::construct::{Constructor, best_deal, offsets};
+use super::construct::{Constructor, best_assignment, offsets};
 use super::exact;
 use super::instance::Instance;
 use super::problem::Start;
@@ -23,7 +23,7 @@ const SMOOTH: [f64; 2] = [0.2, 1.0];
 /// A gap to the lower bound that is not worth more work.
 const CLOSE_ENOUGH: f64 = 1e-9;
 
-/// The same for other orders of large problems, where each probe is dear.
+/// The same for other orders of large problems, where each probe is expensive.
 const GAP_OF_ORDERS: f64 = 0.002;
 
 /// The best so far and how it was found.
@@ -120,8 +120,8 @@ fn probe_all(
         other_orders(best, &mut constructor, probes, &mut random, budget);
     }
     if instance.start == Start::Async {
-        let redealt = best.schedule.as_ref().map(|found| deal_again(instance, found));
-        best.offer(redealt, "dealt again");
+        let reassigned = best.schedule.as_ref().map(|found| assign_again(instance, found));
+        best.offer(reassigned, "dealt again");
     }
 }
 
@@ -158,20 +158,20 @@ fn other_orders(
     }
 }
 
-/// The same cores in the same order, with blocks dealt for when each core really begins.
-fn deal_again(instance: &Instance, schedule: &Schedule) -> Schedule {
+/// The same cores in the same order, with blocks assigned for when each core really begins.
+fn assign_again(instance: &Instance, schedule: &Schedule) -> Schedule {
     let mut available = instance.available.clone();
     let mut again = Schedule::default();
     for placed in &schedule.placed {
         let hosts = placed.hosts(instance);
         let waits = offsets(instance, &placed.cores, &available);
-        let mut deal = best_deal(instance, &instance.jobs[placed.job], &hosts, &waits);
-        let end = |deal| Placed::end_of(instance, &placed.cores, deal, &available);
-        if end(&placed.deal) < end(&deal) {
-            deal = placed.deal.clone();
+        let mut assignment = best_assignment(instance, &instance.jobs[placed.job], &hosts, &waits);
+        let end = |assignment| Placed::end_of(instance, &placed.cores, assignment, &available);
+        if end(&placed.assignment) < end(&assignment) {
+            assignment = placed.assignment.clone();
         }
         let cores = placed.cores.clone();
-        again.placed.push(Placed::new(instance, placed.job, cores, deal, &mut available));
+        again.placed.push(Placed::new(instance, placed.job, cores, assignment, &mut available));
     }
     again.recompute(instance);
     again

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The budget that ends a search.
 
-use super::answer::Stopped;
+use serde::Serialize;
+
+/// Reason for which a search ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stopped {
+    /// The deadline; then the quality may differ from run to run.
+    Deadline,
+    /// The limit of work; the answer is still repeatable.
+    Limit,
+}
 
 /// Work left, in units of some nanoseconds, and the deadline.
 pub(super) struct Budget<'a> {

@@ -1,30 +1,35 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A probe that chooses cores by the end that they lead to, in any order of jobs.
 
+use super::assignment::{Assignment, earliest_end, local_first, migrate};
 use super::bound::JobBound;
 use super::budget::Budget;
-use super::deal::{Deal, earliest_end, local_first, migrate};
 use super::instance::{Instance, Job, SLACK_MS};
 use super::problem::Start;
 use super::schedule::{Placed, Schedule};
-use phalanx_core::limits::{BISECT_DEALS_MAX, BISECT_REFINE_MAX};
+use phalanx_core::limits::{BISECT_ASSIGNMENTS_MAX, BISECT_REFINE_MAX};
 
-/// Deals the blocks in two ways and keeps the better; loads are without offsets, which
+/// Assigns the blocks in two ways and keeps the better; loads are without offsets, which
 /// are what each core has to wait for longer than the first one.
-pub(super) fn best_deal(instance: &Instance, job: &Job, hosts: &[usize], offsets: &[f64]) -> Deal {
-    let refined = |mut deal: Deal| {
-        migrate(instance, job, hosts, &mut deal, 0.0, BISECT_REFINE_MAX);
-        deal
+pub(super) fn best_assignment(
+    instance: &Instance,
+    job: &Job,
+    hosts: &[usize],
+    offsets: &[f64],
+) -> Assignment {
+    let refined = |mut assignment: Assignment| {
+        migrate(instance, job, hosts, &mut assignment, 0.0, BISECT_REFINE_MAX);
+        assignment
     };
     let free = refined(earliest_end(instance, job, hosts, offsets));
-    let mut deal = if offsets.iter().any(|&offset| offset > 0.0) {
+    let mut assignment = if offsets.iter().any(|&offset| offset > 0.0) {
         free
     } else {
         let local = refined(local_first(instance, job, hosts));
         if local.longest() < free.longest() - SLACK_MS { local } else { free }
     };
-    deal.recompute(instance, job, hosts);
-    deal
+    assignment.recompute(instance, job, hosts);
+    assignment
 }
 
 /// Offsets of cores that begin on their own; zeros when they begin together.
@@ -35,6 +40,38 @@ pub(super) fn offsets(instance: &Instance, cores: &[usize], available: &[f64]) -
             let free = || cores.iter().map(|&core| available[core]);
             let first = free().fold(f64::INFINITY, f64::min);
             free().map(|at| at - first).collect()
+        }
+    }
+}
+
+/// Megabytes of a job that each host holds and that no chosen core reads yet.
+pub(super) struct Coverage<'a> {
+    job: &'a Job,
+    /// By host.
+    pub(super) gain: Vec<f64>,
+    covered: Vec<bool>,
+}
+
+impl<'a> Coverage<'a> {
+    /// Before the first choice.
+    pub(super) fn new(job: &'a Job, hosts: usize) -> Self {
+        let mut gain = vec![0.0; hosts];
+        job.held.iter().for_each(|&(host, held)| gain[host] = held);
+        Self { job, gain, covered: vec![false; job.blocks.len()] }
+    }
+
+    /// Covers blocks of a chosen host, `share` megabytes of them.
+    pub(super) fn take(&mut self, on_host: &[usize], share: f64) {
+        let mut left = share;
+        for &b in on_host {
+            if left <= 0.0 {
+                break;
+            }
+            if !std::mem::replace(&mut self.covered[b], true) {
+                let block = &self.job.blocks[b];
+                left -= block.size;
+                block.replicas.iter().for_each(|&other| self.gain[other] -= block.size);
+            }
         }
     }
 }
@@ -97,7 +134,7 @@ impl<'a> Constructor<'a> {
     ) -> Option<Option<Placed>> {
         let job = &self.instance.jobs[i];
         let replicas = self.list_blocks(job);
-        let mut deals = 0;
+        let mut assignments = 0;
         let mut placed = None;
         for n in 1..=job.cores_max {
             if self.bounds[i].end[n - 1] > makespan + SLACK_MS {
@@ -110,14 +147,14 @@ impl<'a> Constructor<'a> {
             let cores = self.choose(job, n, available, free);
             let hosts: Vec<usize> = cores.iter().map(|&core| self.instance.host_of[core]).collect();
             let waits = offsets(self.instance, &cores, available);
-            let deal = best_deal(self.instance, job, &hosts, &waits);
-            let end = Placed::end_of(self.instance, &cores, &deal, available);
+            let assignment = best_assignment(self.instance, job, &hosts, &waits);
+            let end = Placed::end_of(self.instance, &cores, &assignment, available);
             if end <= makespan + SLACK_MS {
-                placed = Some(Placed::new(self.instance, i, cores, deal, available));
+                placed = Some(Placed::new(self.instance, i, cores, assignment, available));
                 break;
             }
-            deals += 1;
-            if deals == BISECT_DEALS_MAX {
+            assignments += 1;
+            if assignments == BISECT_ASSIGNMENTS_MAX {
                 break;
             }
         }
@@ -150,11 +187,7 @@ impl<'a> Constructor<'a> {
         let instance = self.instance;
         let share = job.total / n as f64;
         let saved_ms = 1000.0 / (instance.transfer * n as f64);
-        let mut gain = vec![0.0; instance.hosts.len()];
-        for &(host, held) in &job.held {
-            gain[host] = held;
-        }
-        let mut covered = vec![false; job.blocks.len()];
+        let mut coverage = Coverage::new(job, instance.hosts.len());
         let mut used = vec![0; instance.hosts.len()];
         let (mut cores, mut start) = (Vec::with_capacity(n), 0.0_f64);
         for _ in 0..n {
@@ -162,7 +195,7 @@ impl<'a> Constructor<'a> {
             for (host, list) in free.iter().enumerate() {
                 let Some(&core) = list.get(used[host]) else { continue };
                 let at = available[core];
-                let cost = (start.max(at) - gain[host].min(share) * saved_ms, -at);
+                let cost = (start.max(at) - coverage.gain[host].min(share) * saved_ms, -at);
                 if best.is_none_or(|(least, _, _)| cost < least) {
                     best = Some((cost, host, core));
                 }
@@ -171,19 +204,7 @@ impl<'a> Constructor<'a> {
             used[host] += 1;
             start = start.max(available[core]);
             cores.push(core);
-            let mut room = share;
-            for &b in &self.on_host[host] {
-                if room <= 0.0 {
-                    break;
-                }
-                if !covered[b] {
-                    covered[b] = true;
-                    room -= job.blocks[b].size;
-                    for &other in &job.blocks[b].replicas {
-                        gain[other] -= job.blocks[b].size;
-                    }
-                }
-            }
+            coverage.take(&self.on_host[host], share);
         }
         cores
     }

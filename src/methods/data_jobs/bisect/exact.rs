@@ -3,13 +3,13 @@
 //!
 //! Jobs are placed in the order of their starts. Cores of one host that are free by then
 //! are alike, and starting later than possible gains nothing, so that a schedule is an
-//! order and a number of cores per host for each job; blocks are dealt optimally.
+//! order and a number of cores per host for each job; blocks are assigned optimally.
 
-use super::anneal::{host_list, pick};
+use super::assignment::Assignment;
 use super::bound::JobBound;
 use super::budget::Budget;
-use super::construct::best_deal;
-use super::deal::Deal;
+use super::construct::best_assignment;
+use super::cores::{earliest, host_list, occupy, pick};
 use super::instance::{Instance, Job, SLACK_MS};
 use super::problem::Start;
 use super::schedule::{Placed, Schedule};
@@ -34,12 +34,12 @@ pub(super) fn is_small(instance: &Instance) -> Result<(), String> {
     over("blocks in one job", blocks, BISECT_EXACT_BLOCKS_MAX)
 }
 
-/// Cores per host of one job, and the optimal deal on them.
+/// Cores per host of one job, and the optimal assignment on them.
 struct Choice {
     counts: Vec<usize>,
     n: usize,
     duration: f64,
-    deal: Deal,
+    assignment: Assignment,
 }
 
 struct Search<'a, 'b> {
@@ -73,15 +73,7 @@ pub(super) fn search(
     let area = choices.iter().map(least).collect();
     let best = incumbent.map_or(f64::INFINITY, |schedule| schedule.end);
     let mut search = Search { choices, area, best, found: None, path: Vec::new(), budget };
-    let free: Vec<Vec<f64>> = instance
-        .hosts
-        .iter()
-        .map(|host| {
-            let mut free = instance.available[host.first..host.first + host.cores].to_vec();
-            free.sort_by(f64::total_cmp);
-            free
-        })
-        .collect();
+    let free = instance.free_times();
     let all = (1_usize << instance.queue.len()) - 1;
     let complete = search.extend(&free, all, 0.0, 0.0);
     match search.found.take() {
@@ -116,8 +108,8 @@ fn choices_of(
         if n == 0 {
             continue;
         }
-        let deal = optimal_deal(instance, job, &host_list(&counts), budget)?;
-        choices.push(Choice { counts, n, duration: deal.longest(), deal });
+        let assignment = optimal_assignment(instance, job, &host_list(&counts), budget)?;
+        choices.push(Choice { counts, n, duration: assignment.longest(), assignment });
     }
     choices.sort_by(|a, b| a.n.cmp(&b.n).then(a.duration.total_cmp(&b.duration)));
     let mut kept: Vec<Choice> = Vec::new();
@@ -134,59 +126,60 @@ fn choices_of(
     Some(kept)
 }
 
-/// Deals blocks so that the largest load is least.
-struct Dealer<'a, 'b, 'c> {
+/// Assigns blocks so that the largest load is least.
+struct AssignmentSearch<'a, 'b, 'c> {
     instance: &'a Instance,
     job: &'a Job,
     hosts: &'a [usize],
-    best: Deal,
+    best: Assignment,
     reached: f64,
     budget: &'b mut Budget<'c>,
 }
 
-fn optimal_deal(
+fn optimal_assignment(
     instance: &Instance,
     job: &Job,
     hosts: &[usize],
     budget: &mut Budget<'_>,
-) -> Option<Deal> {
-    let best = best_deal(instance, job, hosts, &vec![0.0; hosts.len()]);
+) -> Option<Assignment> {
+    let best = best_assignment(instance, job, hosts, &vec![0.0; hosts.len()]);
     let reached = best.longest();
-    let mut dealer = Dealer { instance, job, hosts, best, reached, budget };
-    let mut deal = Deal { blocks: vec![Vec::new(); hosts.len()], loads: vec![0.0; hosts.len()] };
-    dealer.extend(&mut deal, 0).then_some(dealer.best)
+    let mut search = AssignmentSearch { instance, job, hosts, best, reached, budget };
+    let mut assignment =
+        Assignment { blocks: vec![Vec::new(); hosts.len()], loads: vec![0.0; hosts.len()] };
+    search.extend(&mut assignment, 0).then_some(search.best)
 }
 
-impl Dealer<'_, '_, '_> {
-    /// Deals the blocks from `rank` on; false when the budget is used up.
-    fn extend(&mut self, deal: &mut Deal, rank: usize) -> bool {
+impl AssignmentSearch<'_, '_, '_> {
+    /// Assigns the blocks from `rank` on; false when the budget is used up.
+    fn extend(&mut self, assignment: &mut Assignment, rank: usize) -> bool {
         if !self.budget.spend(self.hosts.len()) {
             return false;
         }
         let Some(&b) = self.job.falling.get(rank) else {
-            let longest = deal.longest();
+            let longest = assignment.longest();
             if longest < self.reached {
                 self.reached = longest;
-                self.best = deal.clone();
+                self.best = assignment.clone();
             }
             return true;
         };
         for c in 0..self.hosts.len() {
             // Of cores of one host with equal loads the first stands for all.
             let alike = |d: &usize| self.hosts[*d] == self.hosts[c];
-            if (0..c).filter(alike).any(|d| deal.loads[d] == deal.loads[c]) {
+            if (0..c).filter(alike).any(|d| assignment.loads[d] == assignment.loads[c]) {
                 continue;
             }
-            let old = deal.loads[c];
+            let old = assignment.loads[c];
             let load = old + self.instance.block_ms(self.job, b, self.hosts[c], self.hosts.len());
             if load >= self.reached - SLACK_MS {
                 continue;
             }
-            deal.loads[c] = load;
-            deal.blocks[c].push(b);
-            let goes_on = self.extend(deal, rank + 1);
-            deal.blocks[c].pop();
-            deal.loads[c] = old;
+            assignment.loads[c] = load;
+            assignment.blocks[c].push(b);
+            let goes_on = self.extend(assignment, rank + 1);
+            assignment.blocks[c].pop();
+            assignment.loads[c] = old;
             if !goes_on {
                 return false;
             }
@@ -226,7 +219,7 @@ impl Search<'_, '_> {
                 }
                 let mut after = free.to_vec();
                 for (free, &count) in after.iter_mut().zip(&choice.counts) {
-                    super::anneal::occupy(free, count, begin, done);
+                    occupy(free, count, begin, done);
                 }
                 self.path.push((q, c));
                 let goes_on = self.extend(&after, open & !(1 << q), begin, end.max(done));
@@ -240,17 +233,6 @@ impl Search<'_, '_> {
     }
 }
 
-/// Earliest time at which so many cores of each host are free at once.
-fn earliest(free: &[Vec<f64>], counts: &[usize]) -> Option<f64> {
-    let mut start = 0.0_f64;
-    for (free, &count) in free.iter().zip(counts) {
-        if count > 0 {
-            start = start.max(*free.get(count - 1)?);
-        }
-    }
-    Some(start)
-}
-
 fn build(instance: &Instance, choices: &[Vec<Choice>], path: &[(usize, usize)]) -> Schedule {
     let mut available = instance.available.clone();
     let mut schedule = Schedule::default();
@@ -258,9 +240,9 @@ fn build(instance: &Instance, choices: &[Vec<Choice>], path: &[(usize, usize)]) 
         let choice = &choices[q][c];
         let hosts = 0..instance.hosts.len();
         let cores = hosts.flat_map(|host| pick(instance, host, &choice.counts, &available));
-        let (cores, deal) = (cores.collect(), choice.deal.clone());
+        let (cores, assignment) = (cores.collect(), choice.assignment.clone());
         let job = instance.queue[q];
-        schedule.placed.push(Placed::new(instance, job, cores, deal, &mut available));
+        schedule.placed.push(Placed::new(instance, job, cores, assignment, &mut available));
     }
     schedule.recompute(instance);
     schedule

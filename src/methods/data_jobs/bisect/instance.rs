@@ -3,67 +3,13 @@
 
 use std::collections::HashMap;
 
-use super::problem::{Attenuation, Problem, Start};
+use super::problem::{Problem, Start};
+use crate::data_jobs::attenuation::Attenuation;
+use crate::data_jobs::merge_equal;
 
 /// Milliseconds by which a time must be smaller to count as smaller, and by which
 /// an end may exceed the probed makespan.
 pub(super) const SLACK_MS: f64 = 1e-9;
-
-/// Part of its speed that a core keeps when the job has n of them.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Decay {
-    /// f(n) = 1 - alpha (n - 1).
-    Linear {
-        /// Loss per further core.
-        alpha: f64,
-    },
-    /// f(1), f(2), ...; what comes after is as the last.
-    Table(Vec<f64>),
-    /// f(n) = 1 / (1 + beta (n - 1)).
-    Amdahl {
-        /// Part of the work that cannot be shared, relative to the rest.
-        beta: f64,
-    },
-}
-
-impl Decay {
-    /// f(n); not positive where so many cores make no sense.
-    pub(super) fn factor(&self, n: usize) -> f64 {
-        let further = (n.max(1) - 1) as f64;
-        match self {
-            Self::Linear { alpha } => 1.0 - alpha * further,
-            Self::Table(values) => {
-                values.get(n.max(1) - 1).or(values.last()).copied().unwrap_or(1.0)
-            }
-            Self::Amdahl { beta } => 1.0 / (1.0 + beta * further),
-        }
-    }
-
-    /// A job's own value, else that of all jobs.
-    pub(super) fn of(given: Option<&Attenuation>, alpha: f64) -> Self {
-        match given {
-            None => Self::Linear { alpha },
-            Some(Attenuation::Linear(alpha)) => Self::Linear { alpha: *alpha },
-            Some(Attenuation::Table(values)) => Self::Table(values.clone()),
-            Some(Attenuation::Amdahl(beta)) => Self::Amdahl { beta: *beta },
-        }
-    }
-
-    /// Largest n <= `limit` with f(n) > 0.
-    pub(super) fn positive_up_to(&self, limit: usize) -> usize {
-        // f falls: the positive values are the first ones.
-        let (mut low, mut high) = (1, limit.max(1));
-        while low < high {
-            let middle = low + (high - low).div_ceil(2);
-            if self.factor(middle) > 1e-9 {
-                low = middle;
-            } else {
-                high = middle - 1;
-            }
-        }
-        low
-    }
-}
 
 /// One block.
 #[derive(Debug, Clone)]
@@ -80,7 +26,7 @@ pub(super) struct Job {
     /// MB/s.
     pub(super) speed: f64,
     /// f(n).
-    pub(super) decay: Decay,
+    pub(super) decay: Attenuation,
     /// The input.
     pub(super) blocks: Vec<Block>,
     /// Megabytes of all blocks.
@@ -128,28 +74,48 @@ pub(super) struct Instance {
 impl Instance {
     /// Indexes a valid problem.
     pub(super) fn new(problem: &Problem<'_>) -> Self {
-        let mut hosts = Vec::with_capacity(problem.hosts.len());
-        let (mut host_of, mut available) = (Vec::new(), Vec::new());
-        for (k, host) in problem.hosts.iter().enumerate() {
-            hosts.push(Host { first: host_of.len(), cores: host.cores });
-            host_of.resize(host_of.len() + host.cores, k);
-            match &host.available_ms {
-                Some(waits) => available.extend_from_slice(waits),
-                None => available.resize(host_of.len(), 0.0),
-            }
-        }
+        let waits = |host: &super::problem::Host<'_>| {
+            host.available_ms.clone().unwrap_or_else(|| vec![0.0; host.cores])
+        };
         let names = problem.hosts.iter().map(|host| host.name.0.as_ref());
         let known: HashMap<&str, usize> = names.enumerate().map(|(k, name)| (name, k)).collect();
-        let cores = host_of.len();
-        let jobs: Vec<Job> =
-            problem.jobs.iter().map(|job| index(job, &known, problem.alpha, cores)).collect();
-        let mut queue: Vec<usize> =
-            (0..jobs.len()).filter(|&i| !jobs[i].blocks.is_empty()).collect();
+        let cores = problem.hosts.iter().map(|host| host.cores).sum();
+        let jobs = problem.jobs.iter().map(|job| index(job, &known, problem.alpha, cores));
+        let (hosts, transfer) = (problem.hosts.iter().map(waits), problem.transfer_mb_per_s);
+        let mut all = Self::of(hosts, jobs.collect(), transfer, problem.start, problem.moment);
+        let Self { queue, jobs, .. } = &mut all;
+        queue.retain(|&i| !jobs[i].blocks.is_empty());
+        all
+    }
+
+    /// Hosts, given as the waits of their cores, and jobs; all of these are in the queue.
+    pub(super) fn of(
+        waits: impl Iterator<Item = Vec<f64>>,
+        jobs: Vec<Job>,
+        transfer: f64,
+        start: Start,
+        moment: u8,
+    ) -> Self {
+        let (mut hosts, mut host_of, mut available) = (Vec::new(), Vec::new(), Vec::new());
+        for (k, waits) in waits.enumerate() {
+            hosts.push(Host { first: host_of.len(), cores: waits.len() });
+            host_of.resize(host_of.len() + waits.len(), k);
+            available.extend(waits);
+        }
+        let mut queue: Vec<usize> = (0..jobs.len()).collect();
         let estimate = |i: usize| jobs[i].total / jobs[i].speed;
         queue.sort_by(|&a, &b| estimate(b).total_cmp(&estimate(a)));
-        let (start, moment) = (problem.start, problem.moment);
-        let transfer = problem.transfer_mb_per_s;
         Self { hosts, host_of, available, jobs, transfer, start, moment, queue }
+    }
+
+    /// Times at which the cores of each host are free, ascending.
+    pub(super) fn free_times(&self) -> Vec<Vec<f64>> {
+        let times = |host: &Host| {
+            let mut free = self.available[host.first..host.first + host.cores].to_vec();
+            free.sort_by(f64::total_cmp);
+            free
+        };
+        self.hosts.iter().map(times).collect()
     }
 
     /// Milliseconds of a block on a core of `host` when the job has `n` cores (formula 3).
@@ -190,25 +156,19 @@ fn index(
         replicas.sort_unstable();
         blocks.push(Block { size: block.size_mb, replicas });
     }
-    let decay = Decay::of(job.attenuation.as_ref(), alpha);
+    let decay = job.attenuation.clone().unwrap_or(Attenuation::Linear(alpha));
     Job::new(job.speed_mb_per_s, decay, blocks, cores)
 }
 
 impl Job {
     /// A job with what follows from its blocks, on a cluster of so many cores.
-    pub(super) fn new(speed: f64, decay: Decay, blocks: Vec<Block>, cores: usize) -> Self {
+    pub(super) fn new(speed: f64, decay: Attenuation, blocks: Vec<Block>, cores: usize) -> Self {
         let mut held: Vec<(usize, f64)> = Vec::new();
         for block in &blocks {
             held.extend(block.replicas.iter().map(|&host| (host, block.size)));
         }
         held.sort_by_key(|&(host, _)| host);
-        held.dedup_by(|next, sum| {
-            let same = next.0 == sum.0;
-            if same {
-                sum.1 += next.1;
-            }
-            same
-        });
+        merge_equal(&mut held, |sum, next| sum + next);
         let mut falling: Vec<usize> = (0..blocks.len()).collect();
         falling.sort_by(|&a, &b| blocks[b].size.total_cmp(&blocks[a].size));
         let cores_max = decay.positive_up_to(cores.min(blocks.len()));

@@ -14,11 +14,12 @@
 
 mod anneal;
 mod answer;
+mod assignment;
 mod best;
 mod bound;
 mod budget;
 mod construct;
-mod deal;
+mod cores;
 mod exact;
 mod instance;
 mod problem;
@@ -29,8 +30,10 @@ mod seed;
 mod tests;
 mod weights;
 
-pub use answer::{Answer, BlockAnswer, CoreAnswer, Explanation, JobAnswer, ProbeAnswer, Stopped};
-pub use problem::{Attenuation, Block, Host, Job, Problem, Start};
+pub use super::attenuation::Attenuation;
+pub use answer::{Answer, BlockAnswer, CoreAnswer, Explanation, JobAnswer, ProbeAnswer};
+pub use budget::Stopped;
+pub use problem::{Block, Host, Job, Problem, Start};
 
 use bound::JobBound;
 use budget::Budget;
@@ -116,6 +119,22 @@ struct Found {
 /// [`SolveError::Input`] when the problem breaks a rule of its format;
 /// [`SolveError::Infeasible`] when there are blocks but no cores;
 /// [`SolveError::TooLarge`] in mode `exact` only.
+///
+/// # Example
+/// ```
+/// use phalanx_methods::data_jobs::bisect::{Mode, Options, Problem, solve};
+/// let problem: Problem<'_> = serde_json::from_str(
+///     r#"{"hosts": [{"name": "a", "cores": 1}, {"name": "b", "cores": 1}],
+///         "jobs": [{"id": "sort", "speed_mb_per_s": 100, "blocks": [
+///             {"id": "left", "size_mb": 200, "replicas": ["a"]},
+///             {"id": "right", "size_mb": 200, "replicas": ["b"]}]}]}"#,
+/// )?;
+/// let options = Options { mode: Mode::Best, seed: 1, expired: &|| false, explain: false };
+/// let answer = solve(&problem, &options)?;
+/// assert_eq!(answer.jobs[0].cores.len(), 2, "each block is read where it lies");
+/// assert_eq!(answer.transferred_mb.0, 0.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn solve<'a>(
     problem: &'a Problem<'_>,
     options: &Options<'_>,

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::data_jobs::attenuation::Attenuation;
 use phalanx_core::limits::BISECT_CORES_MAX;
-use phalanx_core::problem::{InputError, Name, distinct, length, present};
+use phalanx_core::problem::{InputError, Name, distinct, length, present, refuse};
 
 /// Data-parallel jobs and the hosts that may run them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,34 +76,22 @@ pub struct Job<'a> {
     pub blocks: Vec<Block<'a>>,
 }
 
-/// Part of its speed that a core keeps when its job has n of them: f(n).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Attenuation {
-    /// 1 - alpha (n - 1), alpha in `[0, 1)`.
-    Linear(f64),
-    /// f(1), f(2), ...: in (0, 1], falling; the last one holds for all larger n.
-    Table(Vec<f64>),
-    /// 1 / (1 + beta (n - 1)), beta >= 0.
-    Amdahl(f64),
-}
-
 impl Attenuation {
-    fn validate(&self, path: impl Fn(&str) -> String) -> Checked<()> {
+    fn validate(&self, path: impl Fn(&str) -> String) -> Result<(), InputError> {
         match self {
             Self::Linear(alpha) if !(0.0..1.0).contains(alpha) => {
-                error(path("linear"), format!("must be in [0, 1), got {alpha}"))
+                refuse(path("linear"), format!("must be in [0, 1), got {alpha}"))
             }
             Self::Amdahl(beta) => amount(|| path("amdahl"), *beta),
             Self::Table(values) if values.is_empty() => {
-                error(path("table"), "must have at least f(1)")
+                refuse(path("table"), "must have at least f(1)")
             }
             Self::Table(values) => {
                 let mut most = 1.0;
                 for (n, &value) in values.iter().enumerate() {
                     if !(value > 0.0 && value <= most) {
                         let what = format!("must be in (0, {most}], got {value}");
-                        return error(path(&format!("table[{n}]")), what);
+                        return refuse(path(&format!("table[{n}]")), what);
                     }
                     most = value;
                 }
@@ -139,22 +128,16 @@ fn default_moment() -> u8 {
     2
 }
 
-type Checked<T> = Result<T, InputError>;
-
-fn error<T>(path: impl std::fmt::Display, message: impl std::fmt::Display) -> Checked<T> {
-    Err(InputError::new(path, message))
-}
-
-fn amount(path: impl FnOnce() -> String, value: f64) -> Checked<()> {
+fn amount(path: impl FnOnce() -> String, value: f64) -> Result<(), InputError> {
     if !value.is_finite() || value < 0.0 {
-        return error(path(), format!("must be a finite number >= 0, got {value}"));
+        return refuse(path(), format!("must be a finite number >= 0, got {value}"));
     }
     Ok(())
 }
 
-fn rate(path: impl FnOnce() -> String, value: f64) -> Checked<()> {
+fn rate(path: impl FnOnce() -> String, value: f64) -> Result<(), InputError> {
     if !value.is_finite() || value <= 0.0 || !(1.0 / value).is_finite() {
-        return error(path(), format!("must be a finite number > 0, got {value}"));
+        return refuse(path(), format!("must be a finite number > 0, got {value}"));
     }
     Ok(())
 }
@@ -164,13 +147,13 @@ impl Problem<'_> {
     ///
     /// # Errors
     /// The first field, in document order, that breaks a rule.
-    pub fn validate(&self) -> Checked<()> {
+    pub fn validate(&self) -> Result<(), InputError> {
         if !(0.0..1.0).contains(&self.alpha) {
-            return error("alpha", format!("must be in [0, 1), got {}", self.alpha));
+            return refuse("alpha", format!("must be in [0, 1), got {}", self.alpha));
         }
         rate(|| "transfer_mb_per_s".into(), self.transfer_mb_per_s)?;
         if !(1..=3).contains(&self.moment) {
-            return error("moment", format!("must be 1, 2 or 3, got {}", self.moment));
+            return refuse("moment", format!("must be 1, 2 or 3, got {}", self.moment));
         }
         self.validate_hosts()?;
         let names = self.hosts.iter().map(|host| host.name.0.as_ref());
@@ -184,12 +167,12 @@ impl Problem<'_> {
         // Twice: formulas take the mean of two times; f(n) may stretch a time, but no
         // schedule that is kept is longer than all jobs one after the other.
         if !(2.0 * (total_ms + waits.copied().fold(0.0, f64::max))).is_finite() {
-            return error("jobs", "the times of all jobs together overflow");
+            return refuse("jobs", "the times of all jobs together overflow");
         }
         Ok(())
     }
 
-    fn validate_hosts(&self) -> Checked<()> {
+    fn validate_hosts(&self) -> Result<(), InputError> {
         distinct(self.hosts.iter().map(|host| host.name.0.as_ref()), |k| {
             format!("hosts[{k}].name")
         })?;
@@ -198,7 +181,7 @@ impl Problem<'_> {
             cores = cores.saturating_add(host.cores);
             if cores > BISECT_CORES_MAX {
                 let path = format!("hosts[{k}].cores");
-                return error(path, format!("all hosts may have {BISECT_CORES_MAX} cores"));
+                return refuse(path, format!("all hosts may have {BISECT_CORES_MAX} cores"));
             }
             let Some(available) = &host.available_ms else { continue };
             let path = || format!("hosts[{k}].available_ms");
@@ -213,7 +196,12 @@ impl Problem<'_> {
 
 impl Job<'_> {
     /// Returns the milliseconds of the job on one core with every block remote.
-    fn validate(&self, i: usize, known: &HashMap<&str, usize>, transfer: f64) -> Checked<f64> {
+    fn validate(
+        &self,
+        i: usize,
+        known: &HashMap<&str, usize>,
+        transfer: f64,
+    ) -> Result<f64, InputError> {
         rate(|| format!("jobs[{i}].speed_mb_per_s"), self.speed_mb_per_s)?;
         if let Some(attenuation) = &self.attenuation {
             attenuation.validate(|field| format!("jobs[{i}].attenuation.{field}"))?;
@@ -227,14 +215,14 @@ impl Job<'_> {
             let path = |r: usize| format!("jobs[{i}].blocks[{b}].replicas[{r}]");
             if block.replicas.is_empty() {
                 let path = format!("jobs[{i}].blocks[{b}].replicas");
-                return error(path, "must name at least one host, got none");
+                return refuse(path, "must name at least one host, got none");
             }
             for (r, name) in block.replicas.iter().enumerate() {
                 if !known.contains_key(name.0.as_ref()) {
-                    return error(path(r), format!("no host has the name {:?}", name.0));
+                    return refuse(path(r), format!("no host has the name {:?}", name.0));
                 }
                 if block.replicas[..r].contains(name) {
-                    return error(path(r), format!("{:?} is given more than once", name.0));
+                    return refuse(path(r), format!("{:?} is given more than once", name.0));
                 }
             }
         }

@@ -4,16 +4,17 @@
 //! The method of the module above with n fixed: jobs longest first, bisection on the makespan,
 //! hosts one by one. Here the weight of a host is the time that reading its blocks locally saves
 //! against the time until enough of its cores are free, and a probe leaves out hosts on which the
-//! job would end after the makespan. Blocks are dealt and migrate as there; cores begin together.
+//! job would end after the makespan. Blocks are assigned and migrate as there, and cores begin
+//! together.
 //!
 //! # Source
 //! `docs/methods.md`, section Data jobs, (b) 2 to 5, (c), (e): "choose by the resulting end time".
 
 use super::budget::Budget;
-use super::deal::Deal;
-use super::instance::{self, Decay, Instance, SLACK_MS};
-use super::problem::{Attenuation, Start};
-use super::seed::Probe;
+use super::construct::{Coverage, best_assignment};
+use super::instance::{self, Instance, SLACK_MS};
+use super::problem::Start;
+use crate::data_jobs::attenuation::Attenuation;
 use phalanx_core::limits::{BISECT_PROBES_MAX, BISECT_RIGID_UNITS};
 
 /// One block: megabytes and the hosts that hold it.
@@ -96,7 +97,7 @@ pub struct Plan {
 #[must_use]
 pub fn plan(problem: &Problem, expired: &dyn Fn() -> bool) -> Plan {
     let instance = index(problem);
-    let mut search = Search { problem, instance: &instance, probes: Vec::new() };
+    let mut search = Search { problem, instance: &instance, probes: 0 };
     let mut first = Budget::new(u64::MAX, &|| false);
     let Some(mut best) = search.probe(f64::INFINITY, &mut first).flatten() else {
         return Plan::default();
@@ -118,35 +119,25 @@ pub fn plan(problem: &Problem, expired: &dyn Fn() -> bool) -> Plan {
     Plan {
         makespan_ms: best.makespan,
         lower_bound_ms: lower.min(best.makespan),
-        probes: search.probes.len(),
+        probes: search.probes,
         stopped: budget.deadline,
         jobs: best.jobs,
     }
 }
 
 fn index(problem: &Problem) -> Instance {
-    let mut hosts = Vec::with_capacity(problem.hosts.len());
-    let (mut host_of, mut available) = (Vec::new(), Vec::new());
-    for (k, cores) in problem.hosts.iter().enumerate() {
-        hosts.push(instance::Host { first: host_of.len(), cores: cores.len() });
-        host_of.resize(host_of.len() + cores.len(), k);
-        available.extend_from_slice(cores);
-    }
     let job = |job: &Job| {
         let block = |block: &Block| instance::Block {
             size: block.size_mb,
             replicas: block.replicas.clone(),
         };
-        let decay = Decay::of(Some(&job.attenuation), 0.0);
+        let (decay, blocks) = (job.attenuation.clone(), job.blocks.iter().map(block).collect());
         // The number of cores is given: what follows from it is not needed.
-        instance::Job::new(job.speed_mb_per_s, decay, job.blocks.iter().map(block).collect(), 1)
+        instance::Job::new(job.speed_mb_per_s, decay, blocks, 1)
     };
-    let jobs: Vec<instance::Job> = problem.jobs.iter().map(job).collect();
-    let mut queue: Vec<usize> = (0..jobs.len()).collect();
-    let estimate = |i: usize| jobs[i].total / jobs[i].speed;
-    queue.sort_by(|&a, &b| estimate(b).total_cmp(&estimate(a)));
-    let transfer = problem.transfer_mb_per_s;
-    Instance { hosts, host_of, available, jobs, transfer, start: Start::Gang, moment: 2, queue }
+    let jobs = problem.jobs.iter().map(job).collect();
+    let hosts = problem.hosts.iter().cloned();
+    Instance::of(hosts, jobs, problem.transfer_mb_per_s, Start::Gang, 2)
 }
 
 struct Found {
@@ -157,7 +148,7 @@ struct Found {
 struct Search<'a> {
     problem: &'a Problem,
     instance: &'a Instance,
-    probes: Vec<Probe>,
+    probes: usize,
 }
 
 impl Search<'_> {
@@ -182,8 +173,8 @@ impl Search<'_> {
                 }
             }
             let Some(placed) = best else {
-                if makespan.is_finite() && found.jobs.len() > i && self.fits(i) {
-                    self.probes.push(Probe { makespan, feasible: false });
+                if makespan.is_finite() && self.fits(i) {
+                    self.probes += 1;
                     return Some(None);
                 }
                 continue;
@@ -197,7 +188,7 @@ impl Search<'_> {
             found.makespan = found.makespan.max(placed.end_ms);
             found.jobs[i] = Some(placed);
         }
-        self.probes.push(Probe { makespan, feasible: true });
+        self.probes += 1;
         Some(Some(found))
     }
 
@@ -229,20 +220,16 @@ impl Search<'_> {
         hosts.sort_unstable();
         let on: Vec<usize> =
             hosts.iter().flat_map(|&h| std::iter::repeat_n(h, form.cores)).collect();
-        let deal = self.deal(job, &on);
-        let end = start + deal.longest();
+        let assignment = best_assignment(self.instance, job, &on, &vec![0.0; on.len()]);
+        let end = start + assignment.longest();
         if end > makespan + SLACK_MS {
             return None;
         }
-        let remote = deal.blocks.iter().zip(&on).flat_map(|(blocks, &host)| {
+        let remote = assignment.blocks.iter().zip(&on).flat_map(|(blocks, &host)| {
             blocks.iter().filter(move |&&b| !job.blocks[b].is_on(host))
         });
         let remote_mb = remote.map(|&b| job.blocks[b].size).sum();
         Some(Placement { hosts, cores: form.cores, start_ms: start, end_ms: end, remote_mb })
-    }
-
-    fn deal(&self, job: &instance::Job, on: &[usize]) -> Deal {
-        super::construct::best_deal(self.instance, job, on, &vec![0.0; on.len()])
     }
 
     /// Hosts one by one: the one whose blocks save most time against what it makes the job wait.
@@ -262,21 +249,17 @@ impl Search<'_> {
                 }
             }
         }
-        let mut gain = vec![0.0; self.instance.hosts.len()];
-        for &(host, held) in &job.held {
-            gain[host] = held;
-        }
+        let mut coverage = Coverage::new(job, self.instance.hosts.len());
         let share = job.total / form.hosts as f64;
         let saved_ms = 1000.0 / (self.instance.transfer * form.cores as f64);
-        let mut covered = vec![false; job.blocks.len()];
         let mut left: Vec<(usize, f64)> = candidates.to_vec();
         let (mut hosts, mut start) = (Vec::with_capacity(form.hosts), 0.0_f64);
         for _ in 0..form.hosts {
             let mut best: Option<((f64, f64, f64), usize)> = None;
             for (at, &(host, from)) in left.iter().enumerate() {
-                let useful = gain[host].min(share);
+                let useful = coverage.gain[host].min(share);
                 // More than its share still helps the balance of the others.
-                let key = (start.max(from) - useful * saved_ms, -gain[host], from);
+                let key = (start.max(from) - useful * saved_ms, -coverage.gain[host], from);
                 if best.is_none_or(|(least, _)| key < least) {
                     best = Some((key, at));
                 }
@@ -285,19 +268,7 @@ impl Search<'_> {
             let (host, from) = left.remove(at);
             start = start.max(from);
             hosts.push(host);
-            let mut room = share;
-            for &b in on_host.get(&host).into_iter().flatten() {
-                if room <= 0.0 {
-                    break;
-                }
-                if !covered[b] {
-                    covered[b] = true;
-                    room -= job.blocks[b].size;
-                    for &other in &job.blocks[b].replicas {
-                        gain[other] -= job.blocks[b].size;
-                    }
-                }
-            }
+            coverage.take(on_host.get(&host).map_or(&[], Vec::as_slice), share);
         }
         (hosts, start)
     }

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::deal::Deal;
+use super::assignment::Assignment;
 use super::instance::{Instance, SLACK_MS};
 use super::problem::Start;
 
@@ -16,7 +16,7 @@ pub(super) struct Placed {
     /// Its cores in the order of choice.
     pub(super) cores: Vec<usize>,
     /// Its blocks; loads without offsets.
-    pub(super) deal: Deal,
+    pub(super) assignment: Assignment,
     /// Start of each core, ms.
     pub(super) starts: Vec<f64>,
     /// Start of its first core, ms.
@@ -40,10 +40,10 @@ impl Placed {
         instance: &Instance,
         job: usize,
         cores: Vec<usize>,
-        deal: Deal,
+        assignment: Assignment,
         available: &mut [f64],
     ) -> Self {
-        let mut placed = Self { job, cores, deal, starts: Vec::new(), start: 0.0, end: 0.0 };
+        let mut placed = Self { job, cores, assignment, starts: Vec::new(), start: 0.0, end: 0.0 };
         placed.shift_left(instance, available);
         placed
     }
@@ -55,12 +55,12 @@ impl Placed {
             Start::Gang => {
                 self.start = free.fold(0.0, f64::max);
                 self.starts = vec![self.start; self.cores.len()];
-                self.end = self.start + self.deal.longest();
+                self.end = self.start + self.assignment.longest();
             }
             Start::Async => {
                 self.starts = free.collect();
                 self.start = self.starts.iter().copied().fold(f64::INFINITY, f64::min);
-                let ends = self.starts.iter().zip(&self.deal.loads).map(|(s, load)| s + load);
+                let ends = self.starts.iter().zip(&self.assignment.loads).map(|(s, load)| s + load);
                 self.end = ends.fold(0.0, f64::max);
             }
         }
@@ -73,13 +73,15 @@ impl Placed {
     pub(super) fn end_of(
         instance: &Instance,
         cores: &[usize],
-        deal: &Deal,
+        assignment: &Assignment,
         available: &[f64],
     ) -> f64 {
         let free = cores.iter().map(|&core| available[core]);
         match instance.start {
-            Start::Gang => free.fold(0.0, f64::max) + deal.longest(),
-            Start::Async => free.zip(&deal.loads).map(|(s, load)| s + load).fold(0.0, f64::max),
+            Start::Gang => free.fold(0.0, f64::max) + assignment.longest(),
+            Start::Async => {
+                free.zip(&assignment.loads).map(|(s, load)| s + load).fold(0.0, f64::max)
+            }
         }
     }
 
@@ -104,7 +106,7 @@ impl Schedule {
     pub(super) fn recompute(&mut self, instance: &Instance) {
         for placed in &mut self.placed {
             let hosts = placed.hosts(instance);
-            placed.deal.recompute(instance, &instance.jobs[placed.job], &hosts);
+            placed.assignment.recompute(instance, &instance.jobs[placed.job], &hosts);
         }
         self.shift_left(instance);
     }
@@ -131,8 +133,8 @@ pub(super) fn one_core_each(instance: &Instance) -> Schedule {
         let Some(Reverse((_, core))) = heap.pop() else { break };
         let job = &instance.jobs[i];
         let hosts = [instance.host_of[core]];
-        let deal = super::deal::local_first(instance, job, &hosts);
-        let placed = Placed::new(instance, i, vec![core], deal, &mut available);
+        let assignment = super::assignment::local_first(instance, job, &hosts);
+        let placed = Placed::new(instance, i, vec![core], assignment, &mut available);
         schedule.end = schedule.end.max(placed.end);
         heap.push(Reverse((key(placed.end), core)));
         schedule.placed.push(placed);

@@ -2,8 +2,8 @@
 //! The source's method: bisection on the makespan, with guards where its bounds are not
 //! bounds and its search does not end.
 
+use super::assignment::{Assignment, local_first, migrate};
 use super::budget::Budget;
-use super::deal::{Deal, local_first, migrate};
 use super::instance::{Instance, SLACK_MS};
 use super::schedule::{Placed, Schedule};
 use super::weights::Chooser;
@@ -134,7 +134,7 @@ fn place(
         return None;
     }
     let mut chooser = Chooser::new(instance, job, available, makespan, smooth);
-    let mut fits: Option<(Vec<usize>, Deal)> = None;
+    let mut fits: Option<(Vec<usize>, Assignment)> = None;
     for n in 1..=job.cap {
         if !budget.spend(instance.hosts.len() + job.blocks.len() * n) {
             return None;
@@ -143,21 +143,21 @@ fn place(
             break;
         }
         let hosts = host_list(instance, &chooser);
-        let mut deal = local_first(instance, job, &hosts);
+        let mut assignment = local_first(instance, job, &hosts);
         if instance.moment == 1 {
             let threshold = job.threshold_ms();
-            migrate(instance, job, &hosts, &mut deal, threshold, BISECT_MIGRATIONS_MAX);
+            migrate(instance, job, &hosts, &mut assignment, threshold, BISECT_MIGRATIONS_MAX);
         }
         let cores = chooser.chosen().to_vec();
         // A copy only of what the job would occupy: its end decides.
-        let end = Placed::end_of(instance, &cores, &deal, available);
+        let end = Placed::end_of(instance, &cores, &assignment, available);
         if end <= makespan + SLACK_MS {
-            fits = Some((cores, deal));
+            fits = Some((cores, assignment));
             break;
         }
     }
     drop(chooser);
-    Some(fits.map(|(cores, deal)| Placed::new(instance, i, cores, deal, available)))
+    Some(fits.map(|(cores, assignment)| Placed::new(instance, i, cores, assignment, available)))
 }
 
 /// Migration in every job, then the times anew.
@@ -166,8 +166,8 @@ pub(super) fn migrate_all(instance: &Instance, schedule: &mut Schedule) {
         let job = &instance.jobs[placed.job];
         let hosts = placed.hosts(instance);
         let threshold = job.threshold_ms();
-        let deal = &mut placed.deal;
-        migrate(instance, job, &hosts, deal, threshold, BISECT_MIGRATIONS_MAX);
+        let assignment = &mut placed.assignment;
+        migrate(instance, job, &hosts, assignment, threshold, BISECT_MIGRATIONS_MAX);
     }
     schedule.recompute(instance);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Worked examples 1 to 4 of `docs/methods.md`, section Data jobs, (g), formula by formula.
 
-use super::deal::{Deal, migrate};
+use super::assignment::{Assignment, migrate};
 use super::instance::Instance;
 use super::problem::Problem;
 use super::weights::Chooser;
@@ -46,11 +46,11 @@ fn block_time() {
     near(ms(1, 3), 3_868.444_444);
 }
 
-fn dealt(case: &Instance, job: usize, hosts: &[usize], blocks: &[&[usize]]) -> Deal {
+fn assignment(case: &Instance, job: usize, hosts: &[usize], blocks: &[&[usize]]) -> Assignment {
     let blocks: Vec<Vec<usize>> = blocks.iter().map(|blocks| blocks.to_vec()).collect();
-    let mut deal = Deal { loads: vec![0.0; blocks.len()], blocks };
-    deal.recompute(case, &case.jobs[job], hosts);
-    deal
+    let mut assignment = Assignment { loads: vec![0.0; blocks.len()], blocks };
+    assignment.recompute(case, &case.jobs[job], hosts);
+    assignment
 }
 
 #[test]
@@ -64,9 +64,9 @@ fn evaluator_of_one_host() {
     let jobs =
         [build(0, &[10.0, 20.0, 16.0]), build(1, &[9.0, 16.0]), build(2, &[10.0, 6.0, 20.0, 15.0])];
     let case = instance(0.03, 125.0, &[&[0.0; 4]], &jobs);
-    near(dealt(&case, 0, &[0; 3], &[&[0], &[1], &[2]]).longest(), 4_255.319_149);
-    near(dealt(&case, 1, &[0], &[&[0, 1]]).longest(), 5000.0);
-    let last = dealt(&case, 2, &[0; 4], &[&[0], &[1], &[2], &[3]]).longest();
+    near(assignment(&case, 0, &[0; 3], &[&[0], &[1], &[2]]).longest(), 4_255.319_149);
+    near(assignment(&case, 1, &[0], &[&[0, 1]]).longest(), 5000.0);
+    let last = assignment(&case, 2, &[0; 4], &[&[0], &[1], &[2], &[3]]).longest();
     near(5000.0 + last, 9_395.604_396);
 }
 
@@ -97,12 +97,13 @@ fn migration_moves() {
         [(30.0, &[0]), (20.0, &[0, 1]), (10.0, &[0]), (10.0, &[1]), (20.0, &[2])];
     let case = instance(0.05, 100.0, &[&[0.0], &[0.0], &[0.0]], &[job(0, 10.0, &blocks)]);
     let hosts = [0, 1, 2];
-    let mut deal = dealt(&case, 0, &hosts, &[&[0, 1, 2], &[3], &[4]]);
-    near(deal.loads[0], 6_666.666_667);
+    let mut assignment = assignment(&case, 0, &hosts, &[&[0, 1, 2], &[3], &[4]]);
+    near(assignment.loads[0], 6_666.666_667);
     near(case.jobs[0].threshold_ms(), 500.0);
-    assert!(migrate(&case, &case.jobs[0], &hosts, &mut deal, 500.0, 100));
-    assert_eq!(deal.blocks, [vec![0], vec![3, 1], vec![4, 2]]);
-    for (load, wanted) in deal.loads.iter().zip([3_333.333_333, 3_333.333_333, 3_433.333_333]) {
+    assert!(migrate(&case, &case.jobs[0], &hosts, &mut assignment, 500.0, 100));
+    assert_eq!(assignment.blocks, [vec![0], vec![3, 1], vec![4, 2]]);
+    for (load, wanted) in assignment.loads.iter().zip([3_333.333_333, 3_333.333_333, 3_433.333_333])
+    {
         near(*load, wanted);
     }
 }
@@ -111,8 +112,8 @@ fn migration_moves() {
 fn exchange_only() {
     let blocks: [(f64, &[usize]); 4] = [(50.0, &[0]), (40.0, &[0]), (31.0, &[0]), (29.0, &[0])];
     let case = instance(0.05, 125.0, &[&[0.0, 0.0]], &[job(0, 10.0, &blocks)]);
-    let mut deal = dealt(&case, 0, &[0, 0], &[&[0, 1], &[2, 3]]);
-    assert!(migrate(&case, &case.jobs[0], &[0, 0], &mut deal, 1450.0, 100));
-    near(deal.loads[0], 8_526.315_789);
-    near(deal.loads[1], 7_263.157_895);
+    let mut assignment = assignment(&case, 0, &[0, 0], &[&[0, 1], &[2, 3]]);
+    assert!(migrate(&case, &case.jobs[0], &[0, 0], &mut assignment, 1450.0, 100));
+    near(assignment.loads[0], 8_526.315_789);
+    near(assignment.loads[1], 7_263.157_895);
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::deal::Dealt;
+use super::assignment::Assignment;
 use super::splits::Split;
 use phalanx_core::blocks::{File, Located};
 
@@ -64,7 +64,7 @@ impl BlockMap {
         (job_id, user_id): (u32, u32),
         input: &Located,
         splits: &[Split],
-        dealt: &Dealt,
+        assignment: &Assignment,
         nodes: Vec<MapNode>,
         holder: impl Fn(u32) -> Option<String>,
     ) -> Self {
@@ -101,7 +101,7 @@ impl BlockMap {
                 held_by,
             }
         };
-        let ranges = splits.iter().zip(&dealt.task).map(range).collect();
+        let ranges = splits.iter().zip(&assignment.task).map(range).collect();
         let uri = |file: &File| format!("{}{}", input.base, file.path);
         let files = input.files.iter().map(uri).collect();
         Self { job_id, user_id, nodes, holders, files, ranges, warnings: input.warnings.clone() }

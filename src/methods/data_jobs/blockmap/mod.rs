@@ -3,23 +3,23 @@
 //! task reads which split.
 //!
 //! A split is a range of bytes of one file. [`cut`] covers every byte of the input exactly once;
-//! [`deal`] gives each split to one task of the job, near its blocks; [`BlockMap`] is the result
+//! [`assign`] gives each split to one task of the job, near its blocks; [`BlockMap`] is the result
 //! as the job gets it. A step of the job may have other tasks than were expected: then
-//! [`BlockMap::of_task`] deals again, and each task comes to the same answer by itself.
+//! [`BlockMap::of_task`] assigns again, and each task comes to the same answer by itself.
 //!
 //! # Source
 //! `docs/methods.md`, section Data jobs, (c), and `docs/hdfs.md`.
 
-mod deal;
-mod declare;
+mod assignment;
+mod declaration;
 mod map;
 mod splits;
 mod step;
 #[cfg(test)]
 mod tests;
 
-pub use deal::{Dealt, Pace, deal};
-pub use declare::{Declaration, DeclareError, Locality, SplitBy, declared, of_job};
+pub use assignment::{Assignment, Pace, assign};
+pub use declaration::{Declaration, DeclareError, Locality, SplitBy, declared, of_job};
 pub use map::{BlockMap, MapNode, Range};
 pub use splits::{Split, cut};
 pub use step::{Elements, Step, array_tasks};

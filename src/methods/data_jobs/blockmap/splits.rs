@@ -4,7 +4,8 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::declare::SplitBy;
+use super::declaration::SplitBy;
+use crate::data_jobs::merge_equal;
 use phalanx_core::blocks::{Block, File, Located, Storage};
 use phalanx_core::limits::SPLITS_MAX;
 
@@ -31,7 +32,7 @@ pub fn cut(input: &Located, by: SplitBy) -> Option<Vec<Split>> {
         _ => None,
     };
     for (at, file) in (0u32..).zip(&input.files) {
-        let mut blocks = Walk { blocks: &file.blocks, at: 0 };
+        let mut blocks = Cursor { blocks: &file.blocks, at: 0 };
         let mut push = |offset: u64, end: u64| {
             let held = blocks.held(offset, end);
             splits.push(Split { file: at, offset, length: end - offset, held });
@@ -117,13 +118,13 @@ fn pieces(input: &Located, count: u64) -> Vec<u64> {
     counts
 }
 
-/// Goes through a file's blocks once, while splits ascend.
-struct Walk<'a> {
+/// A position in a file's blocks that moves on as splits ascend.
+struct Cursor<'a> {
     blocks: &'a [Block],
     at: usize,
 }
 
-impl Walk<'_> {
+impl Cursor<'_> {
     /// Bytes of `offset..end` on each DataNode.
     fn held(&mut self, offset: u64, end: u64) -> Vec<(u32, u64)> {
         let over = |b: &Block| b.offset.saturating_add(b.length) <= offset;
@@ -144,13 +145,7 @@ impl Walk<'_> {
             }
         }
         held.sort_unstable();
-        held.dedup_by(|next, sum| {
-            let same = next.0 == sum.0;
-            if same {
-                sum.1 += next.1;
-            }
-            same
-        });
+        merge_equal(&mut held, |sum, next| sum + next);
         held
     }
 }

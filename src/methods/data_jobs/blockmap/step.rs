@@ -70,8 +70,8 @@ impl BlockMap {
     /// Splits (positions in [`Self::ranges`], ascending) of task `slot` on `node`.
     ///
     /// As planned when the step has the tasks that were expected. Else what was planned for a
-    /// node is dealt to the tasks that the step has there, and what was planned for nodes that
-    /// the step does not have is dealt to all: every split goes to exactly one task.
+    /// node is assigned to the tasks that the step has there, and what was planned for nodes that
+    /// the step does not have is assigned to all: every split goes to exactly one task.
     #[must_use]
     pub fn of_task(
         &self,
@@ -120,7 +120,7 @@ fn same_tasks(planned: &[MapNode], step: &[MapNode]) -> bool {
     sorted(planned) == sorted(step)
 }
 
-/// Deals to the tasks of a step: each time to the one with the least bytes.
+/// Assigns to the tasks of a step: each time to the one with the least bytes.
 struct Again {
     /// By node: (bytes, slot).
     nodes: BTreeMap<String, BinaryHeap<Reverse<(u64, u32)>>>,

@@ -38,10 +38,10 @@ fn map(input: &Located, by: SplitBy, tasks: &[u32]) -> BlockMap {
     let node_of: Vec<Option<usize>> =
         (0..input.datanodes.len()).map(|d| (d < tasks.len()).then_some(d)).collect();
     let pace = Pace { remote_extra: 0.4, remote_share: 0.05 };
-    let dealt = deal(&splits, &node_of, tasks, pace);
+    let assignment = assign(&splits, &node_of, tasks, pace);
     let node = |(at, &tasks): (usize, &u32)| MapNode { name: format!("n{at}"), tasks };
     let nodes = tasks.iter().enumerate().map(node).collect();
-    BlockMap::new((1, 1), input, &splits, &dealt, nodes, |d| Some(format!("n{d}")))
+    BlockMap::new((1, 1), input, &splits, &assignment, nodes, |d| Some(format!("n{d}")))
 }
 
 #[test]
@@ -219,13 +219,17 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_read_remotely_without_reason(input in inputs(), tasks in proptest::collection::vec(1u32..4, 1..9)) {
+    fn nothing_is_read_remotely_without_reason(
+        input in inputs(),
+        tasks in proptest::collection::vec(1u32..4, 1..9),
+    ) {
         let splits = cut(&input, SplitBy::Block).unwrap();
         let node_of: Vec<Option<usize>> = (0..9).map(|d| (d < tasks.len()).then_some(d)).collect();
-        let dealt = deal(&splits, &node_of, &tasks, Pace { remote_extra: 0.4, remote_share: 0.0 });
+        let pace = Pace { remote_extra: 0.4, remote_share: 0.0 };
+        let assignment = assign(&splits, &node_of, &tasks, pace);
         let owner: Vec<usize> = tasks.iter().enumerate()
             .flat_map(|(n, &c)| std::iter::repeat_n(n, c as usize)).collect();
-        for (split, &task) in splits.iter().zip(&dealt.task) {
+        for (split, &task) in splits.iter().zip(&assignment.task) {
             let near = |node: usize| split.held.iter().any(|h| h.0 as usize == node);
             let could = (0..tasks.len()).any(near);
             prop_assert!(!could || near(owner[task as usize]));

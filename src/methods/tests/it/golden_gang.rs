@@ -165,7 +165,7 @@ fn oracle_best_assignment() {
     assert_eq!(feasible, 37);
     assert_eq!(largest, 5);
     close(oracle::best(&problem).unwrap().unwrap().welfare, 2.85);
-    for mode in [Mode::Seed, Mode::Best, Mode::Exact] {
+    for mode in [Mode::Seed, Mode::Ga, Mode::Exact] {
         let got = answer(&problem, mode);
         assert_eq!(servers(&got), [0, 0, 0, 1, 2], "{mode:?}");
         close(got.mean_welfare, 2.85);
@@ -181,7 +181,7 @@ fn index_argmax_of_slot_9() {
         [&[0.47, 0.40], &[0.83, 0.52], &[0.70, 0.68], &[0.27, 0.45, 0.38], &[0.57, 0.75, 0.93]];
     for (g, expected) in [(Growth::Source, 9.752458), (Growth::Loglog, 9.468546)] {
         let problem = model(|at, s| (mean[at][s], count[at][s]), 9, g, 1.0);
-        for mode in [Mode::Seed, Mode::Best, Mode::Exact] {
+        for mode in [Mode::Seed, Mode::Ga, Mode::Exact] {
             let got = answer(&problem, mode);
             assert_eq!(servers(&got), [0, 0, 1, 1, 2], "{mode:?}");
             close(got.index, expected);

@@ -10,7 +10,7 @@ use phalanx_methods::learn::{Growth, Observation, RunNode, Source, Speeds, Speed
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-const MODES: [Mode; 3] = [Mode::Seed, Mode::Best, Mode::Exact];
+const MODES: [Mode; 3] = [Mode::Seed, Mode::Ga, Mode::Exact];
 
 fn run(problem: &Problem, mode: Mode, seed: u64, threads: usize) -> Answer {
     solve(problem, &Options { mode, seed, threads, ..Options::default() }).unwrap()
@@ -248,7 +248,7 @@ fn contended(servers: usize, jobs: usize) -> Problem {
 #[test]
 fn same_seed_same_bytes_for_one_and_two_threads() {
     let problem = contended(12, 40);
-    for mode in [Mode::Seed, Mode::Best] {
+    for mode in [Mode::Seed, Mode::Ga] {
         let text =
             |seed, threads| serde_json::to_string(&run(&problem, mode, seed, threads)).unwrap();
         let one = text(7, 1);
@@ -271,7 +271,7 @@ fn large_problems_use_windows_and_stay_valid() {
 #[test]
 fn a_warm_start_is_never_lost() {
     let problem = contended(12, 40);
-    let before = run(&problem, Mode::Best, 3, 1);
+    let before = run(&problem, Mode::Ga, 3, 1);
     let number: BTreeMap<&str, u32> =
         problem.servers.iter().zip(0..).map(|(s, i)| (s.name.as_str(), i)).collect();
     let place = |job: &Job| {

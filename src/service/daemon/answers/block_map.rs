@@ -7,12 +7,13 @@ use std::sync::Arc;
 use crate::api::Failure;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::inputs::{Input, JobData};
-use phalanx_core::hostlist;
 use phalanx_core::number::as_f64;
-use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::JobState;
-use phalanx_methods::data_jobs::blockmap::{BlockMap, Dealt, Locality, MapNode, Pace, Range, deal};
-use phalanx_planner::data_jobs::MB;
+use phalanx_core::{NodeIdx, hostlist};
+use phalanx_methods::data_jobs::blockmap::{
+    Assignment, BlockMap, Locality, MapNode, Pace, Range, assign,
+};
+use phalanx_planner::data_jobs::{MB, layout};
 use phalanx_planner::preference::DataNote;
 
 /// Nodes of a job with the CPUs that it has on each.
@@ -86,10 +87,11 @@ impl Shared {
         let by_plugin = self.responder.with_placer(|placer| {
             let job = placer.cluster().jobs().get(&job_id)?;
             let table = placer.cluster().table();
-            let mut held: Vec<(usize, u64)> = job.held.iter().map(|h| (h.node, h.cpus)).collect();
+            let mut held: Vec<(NodeIdx, u64)> = job.held.iter().map(|h| (h.node, h.cpus)).collect();
             held.sort_unstable();
-            let name =
-                |(node, cpus): (usize, u64)| Some((Arc::clone(&table.nodes.get(node)?.name), cpus));
+            let name = |(node, cpus): (NodeIdx, u64)| {
+                Some((Arc::clone(&table.nodes.get(node.at())?.name), cpus))
+            };
             let start_s = i64::try_from(job.start_s).unwrap_or(i64::MAX);
             Some((start_s, held.into_iter().filter_map(name).collect()))
         });
@@ -118,7 +120,7 @@ impl Shared {
         let speed = config.data.speed_mb_per_s;
         let pace =
             Pace { remote_extra: speed / config.data.transfer_mb_per_s, remote_share: share };
-        let dealt: Dealt = deal(&input.splits, &node_of, &tasks, pace);
+        let dealt: Assignment = assign(&input.splits, &node_of, &tasks, pace);
         let map_node = |((name, _), &tasks): (&(Arc<str>, u64), &u32)| MapNode {
             name: name.to_string(),
             tasks,
@@ -171,62 +173,5 @@ impl Shared {
             note.nodes = hostlist::compress(&names);
         }
         Some(note)
-    }
-}
-
-/// Tasks of each node, as Slurm's default distribution counts them: round by round, on nodes
-/// that still have CPUs. Source: `slurmctld`'s step layout, `_task_layout_block`.
-fn layout(shape: &Shape, cpus: &[u64]) -> Vec<u32> {
-    let nodes = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
-    let per_task = u64::from(shape.cpus_per_task.max(1));
-    let usage = |at: usize| {
-        let by_cpus = cpus.get(at).map_or(1, |cpus| cpus / per_task).max(1);
-        let by_node =
-            if shape.ntasks_per_node > 0 { shape.ntasks_per_node.into() } else { u64::MAX };
-        u32::try_from(by_cpus.min(by_node)).unwrap_or(u32::MAX)
-    };
-    let all = nodes.saturating_mul(shape.ntasks_per_node);
-    let mut left = shape.num_tasks.max(nodes).max(if shape.num_tasks == 0 { all } else { 0 });
-    let mut tasks = vec![0u32; cpus.len()];
-    while left > 0 {
-        let mut given = false;
-        for (at, count) in tasks.iter_mut().enumerate() {
-            if left > 0 && *count < usage(at) {
-                *count += 1;
-                left -= 1;
-                given = true;
-            }
-        }
-        // More tasks than CPUs (`--overcommit`): in turn.
-        if !given {
-            for count in &mut tasks {
-                if left > 0 {
-                    *count += 1;
-                    left -= 1;
-                }
-            }
-        }
-    }
-    tasks
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tasks_go_round_by_round() {
-        let shape = |num_tasks, ntasks_per_node, cpus_per_task| Shape {
-            num_tasks,
-            ntasks_per_node,
-            cpus_per_task,
-            ..Shape::default()
-        };
-        assert_eq!(layout(&shape(8, 0, 1), &[8, 8, 8, 8]), [2, 2, 2, 2]);
-        assert_eq!(layout(&shape(7, 0, 1), &[1, 4, 2]), [1, 4, 2]);
-        assert_eq!(layout(&shape(0, 3, 1), &[4, 4]), [3, 3]);
-        assert_eq!(layout(&shape(0, 0, 0), &[4, 4]), [1, 1]);
-        assert_eq!(layout(&shape(4, 0, 2), &[4, 4]), [2, 2]);
-        assert_eq!(layout(&shape(5, 0, 1), &[1, 1]), [3, 2]);
     }
 }

@@ -151,7 +151,7 @@ impl DataService for Shared {
             Some(nodes) => expand(nodes)?,
             None => {
                 let snapshot = snapshot.as_ref();
-                let names = snapshot.map(|s| s.nodes.iter().map(|node| node.name.to_string()));
+                let names = snapshot.map(|s| s.named().map(|(_, node)| node.name.to_string()));
                 names.map(Iterator::collect).ok_or_else(|| {
                     Failure::Unavailable("the nodes are not read from slurmctld yet".to_owned())
                 })?

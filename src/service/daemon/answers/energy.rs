@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::api::types::{EnergyReport, EnergyRow, NodePower};
 use crate::clock::now_ms;
-use crate::daemon::methods::bags::{Configured, Known, price_at, zoned};
+use crate::daemon::methods::bags::{BagKnowledge, Configured, price_at, zoned};
 use crate::daemon::shared::Shared;
-use crate::sync::lock;
+use crate::locks::lock;
 use phalanx_planner::bag::{Knowledge, WattsFrom};
 
 /// Power and energy as they are believed, and where the figures come from.
@@ -17,7 +17,7 @@ pub(super) fn report(shared: &Shared) -> EnergyReport {
     let snapshot = shared.cluster.snapshot();
     let speeds = shared.learned.speeds();
     let power = lock(&shared.power);
-    let known = Known {
+    let known = BagKnowledge {
         speeds: &speeds,
         config: &config,
         classes: snapshot
@@ -27,7 +27,7 @@ pub(super) fn report(shared: &Shared) -> EnergyReport {
         now_s: i64::try_from(time_ms / 1000).unwrap_or(i64::MAX),
     };
     let mut nodes: BTreeMap<String, NodePower> = BTreeMap::new();
-    for node in snapshot.iter().flat_map(|s| &s.nodes) {
+    for (_, node) in snapshot.iter().flat_map(|s| s.named()) {
         let class = known.node_class(node);
         let row = nodes.entry(class.clone()).or_insert_with(|| {
             let busy = known.node_watts(&class);

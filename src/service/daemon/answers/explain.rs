@@ -13,9 +13,9 @@ use crate::clock::now_s;
 use crate::config::OrderBy;
 use crate::daemon::decision_views::planned_preference;
 use crate::daemon::shared::Shared;
-use crate::daemon::state::decision_memory::{Key, Known};
+use crate::daemon::state::decision_memory::{JobMemory, Key};
 use crate::history::{DecisionRow, HistoryReader};
-use crate::sync::lock;
+use crate::locks::lock;
 use phalanx_core::limits::RUNTIME_RUNS_MIN;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
@@ -150,7 +150,7 @@ impl Shared {
         PendingReport {
             slurm_reason: job.reason.to_string(),
             queue_position: position.map(|p| p as u64 + 1),
-            nodes_total: snapshot.nodes.len() as u64,
+            nodes_total: snapshot.named().count() as u64,
             filters,
             eligible: (found.eligible.nodes.count_ones(..) - found.too_small) as u64,
             fits_now: found.fits_now as u64,
@@ -172,7 +172,7 @@ impl Shared {
     }
 
     /// Adds the job's asks and its start from memory, else from the history.
-    fn add_past(&self, report: &mut Explain, key: JobKey, known: Option<Known>) {
+    fn add_past(&self, report: &mut Explain, key: JobKey, known: Option<JobMemory>) {
         if let Some(known) = known {
             report.asks = known.asks.iter().rev().map(|ask| ask.report.clone()).collect();
             if let Some(start) = known.start {
@@ -330,11 +330,11 @@ fn request(snapshot: Option<&Snapshot>, job: &Job) -> BTreeMap<String, String> {
         words.insert("exclusive".to_owned(), "whole nodes".to_owned());
     }
     for (want, (_, _, count)) in shape.gres.iter().zip(&need.gres) {
-        let name = |of: fn(&Snapshot) -> &[Arc<str>], id: u32| {
-            snapshot.and_then(|s| of(s).get(id as usize)).map_or("?", |name| name)
+        let name = |of: fn(&Snapshot) -> &[Arc<str>], at: usize| {
+            snapshot.and_then(|s| of(s).get(at)).map_or("?", |name| name)
         };
-        let kind = name(|s| &s.gres_kinds, want.kind);
-        let full = want.gres_type.map_or(kind, |t| name(|s| &s.gres_types, t));
+        let kind = name(|s| &s.gres_kinds, want.kind.at());
+        let full = want.gres_type.map_or(kind, |t| name(|s| &s.gres_types, t.at()));
         words.insert(format!("gres/{full}"), format!("{count} per node"));
     }
     for (name, count) in &job.licenses {

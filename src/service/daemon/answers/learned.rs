@@ -74,7 +74,7 @@ pub(super) fn speeds(
     let snapshot = shared.cluster.snapshot();
     let node_class = |name: &str| {
         let of = |s: &Snapshot| {
-            let node = s.nodes.get(s.node(name)?)?;
+            let node = s.nodes.get(s.node(name)?.at())?;
             Some(node_class_of(node, &config.node_class_by))
         };
         snapshot.as_deref().and_then(of).unwrap_or_default()

@@ -21,12 +21,12 @@ use crate::api::{Backend, DataService, Failure};
 use crate::clock::now_ms;
 use crate::daemon::decision_views::planned_preference;
 use crate::daemon::shared::Shared;
-use phalanx_core::hostlist;
 use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::data_jobs::blockmap::BlockMap;
-use phalanx_planner::cluster::{Cluster, Held, RunningJob, Table};
+use phalanx_planner::cluster::{Cluster, RunningJob, Table};
 use phalanx_planner::place::Placer;
 use phalanx_planner::plan::pools_of;
 use phalanx_planner::state::State as LiveState;
@@ -35,22 +35,16 @@ use phalanx_planner::usage::NodeUsage;
 /// Differing starts that one shadow report lists.
 const SHADOW_LIST_MAX: u32 = 50;
 
-/// The mirror's jobs, with the snapshot's node indexes.
-fn held_in(snapshot: &Snapshot, placer: &Placer) -> Vec<RunningJob> {
+/// The mirror's jobs, if the snapshot has its numbering; simulations know no GRES types.
+fn running_jobs(snapshot: &Snapshot, placer: &Placer) -> Vec<RunningJob> {
     let cluster = placer.cluster();
-    let kinds = &cluster.table().kinds;
-    let renumber = |held: &Held| {
-        let node = snapshot.node(&cluster.table().nodes.get(held.node)?.name)?;
-        let gres = held.gres.iter().filter_map(|(kind, _, count)| {
-            Some((snapshot.gres_kind(kinds.get(*kind as usize)?)?, None, *count))
-        });
-        Some(Held { node, gres: gres.collect(), ..held.clone() })
-    };
-    let job = |job: &RunningJob| RunningJob {
-        held: job.held.iter().filter_map(renumber).collect(),
-        ..job.clone()
-    };
-    cluster.jobs().values().map(job).collect()
+    if !snapshot.is_numbered_by(cluster.table()) {
+        return Vec::new();
+    }
+    let mut jobs: Vec<RunningJob> = cluster.jobs().values().cloned().collect();
+    let held = jobs.iter_mut().flat_map(|job| &mut job.held);
+    held.flat_map(|held| &mut held.gres).for_each(|(_, gres_type, _)| *gres_type = None);
+    jobs
 }
 
 impl Backend for Shared {
@@ -151,7 +145,7 @@ impl Backend for Shared {
             config,
             memory_tracked: self.cluster.memory_tracked(),
             expected_s: expected.collect(),
-            running: self.responder.with_placer(|p| held_in(&snapshot, p)).unwrap_or_default(),
+            running: self.responder.with_placer(|p| running_jobs(&snapshot, p)).unwrap_or_default(),
             snapshot: Snapshot::clone(&snapshot),
         })
     }
@@ -202,8 +196,8 @@ fn no_snapshot() -> Failure {
     Failure::Unavailable("nothing read from slurmctld yet; see `phalanx status`".to_owned())
 }
 
-fn node_names(snapshot: &Snapshot, nodes: &[u32]) -> String {
-    let name = |&n: &u32| snapshot.nodes.get(n as usize).map(|node| node.name.to_string());
+fn node_names(snapshot: &Snapshot, nodes: &[NodeIdx]) -> String {
+    let name = |n: &NodeIdx| snapshot.nodes.get(n.at()).map(|node| node.name.to_string());
     let names: Vec<String> = nodes.iter().filter_map(name).collect();
     hostlist::compress(&names)
 }

@@ -22,8 +22,10 @@ pub(super) fn nodes_report(
     let dimensions = placer.dims().iter().enumerate();
     let dimensions =
         dimensions.map(|(at, name)| dimension(placer, at, name, &weights, &by_source)).collect();
-    let nodes = snapshot.nodes.iter().zip(placer.cluster().usages()).enumerate();
-    let nodes = nodes.map(|(at, (node, usage))| {
+    let usages = placer.cluster().usages();
+    let nodes =
+        snapshot.named().filter_map(|(at, node)| Some((at.at(), node, usages.get(at.at())?)));
+    let nodes = nodes.map(|(at, node, usage)| {
         let levels = [usage.cpus, usage.memory_mb].into_iter().chain(usage.kinds.iter().copied());
         let (total, used) = levels.map(|l| (as_f64(l.total), as_f64(l.used))).unzip();
         let inside = |p: &&Partition| p.nodes.contains(at);

@@ -5,22 +5,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::round::{PlacementMethod, Round};
-use crate::daemon::state::inputs::{
-    CommentUpdate, Input, JobData, pace_class, tasks_of, with_words,
-};
-use phalanx_core::comment;
+use super::round::{PlacementMethod, Round, no_plan};
+use crate::daemon::state::core_speeds::core_speed_class;
+use crate::daemon::state::inputs::{CommentUpdate, Input, JobData, tasks_of, with_words};
 use phalanx_core::limits::DATA_ELEMENTS_MAX;
+use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, JobState};
+use phalanx_core::{NodeIdx, comment};
 use phalanx_methods::data_jobs::bisect::Attenuation;
 use phalanx_methods::data_jobs::blockmap::{Elements, Locality, Split};
 use phalanx_methods::learn::{JobTraits, class_of};
 use phalanx_planner::data_jobs::{
     DataJob, Inputs, Piece, can_be_planned, key_of, may_start, near, node_numbers, nowhere, plan,
 };
-use phalanx_planner::preference::{
-    DataNote, JobKey, Method, MethodPlan, MethodReport, Note, Preference,
-};
+use phalanx_planner::preference::{DataNote, JobKey, Method, MethodPlan, Note, Preference};
 
 /// Plans data-parallel jobs.
 #[derive(Default)]
@@ -34,7 +32,7 @@ impl PlacementMethod for DataJobs {
         let config = &round.config.data;
         let keep = keep(round);
         if !config.enabled {
-            return nothing();
+            return no_plan(Method::Bisect);
         }
         round.inputs.observe(round.snapshot, keep);
         let numbers = node_numbers(round.snapshot);
@@ -53,7 +51,7 @@ impl PlacementMethod for DataJobs {
             }
         }
         if jobs.is_empty() && away.is_empty() {
-            return nothing();
+            return no_plan(Method::Bisect);
         }
         let deadline = Instant::now() + Duration::from_millis(config.deadline_ms.into());
         let now_s = round.now_s();
@@ -74,7 +72,7 @@ impl PlacementMethod for DataJobs {
                 round.inputs.planned(job, note);
             }
         }
-        method_plan.report.terms.insert("without_plan".to_owned(), count(away.len()));
+        method_plan.report.terms.insert("without_plan".to_owned(), as_f64(away.len() as u64));
         method_plan.preferences.extend(away);
         method_plan
     }
@@ -111,23 +109,13 @@ fn keep(round: &Round<'_>) -> Duration {
     Duration::from_secs(round.config.hdfs.cache_s.max(1).into())
 }
 
-fn count(n: usize) -> f64 {
-    f64::from(u32::try_from(n).unwrap_or(u32::MAX))
-}
-
-fn nothing() -> MethodPlan {
-    let method = Method::Bisect.as_str().to_owned();
-    let report = MethodReport { method, ..MethodReport::default() };
-    MethodPlan::new(Method::Bisect, report)
-}
-
 impl DataJobs {
     fn judge<'a>(
         &mut self,
         round: &Round<'a>,
         job: &'a Job,
         data: &JobData,
-        numbers: &HashMap<Arc<str>, u32>,
+        numbers: &HashMap<Arc<str>, NodeIdx>,
     ) -> Judged<'a> {
         let away = |note| Judged::Nowhere(Box::new(nowhere(job, round.now_ms, note)));
         let Some(key) = &data.key else {
@@ -155,7 +143,7 @@ impl DataJobs {
         if required {
             note.warnings.push(required_warning(&pieces, round.config.data.require_wait_s));
         }
-        let (speed, attenuation) = pace(round, job, &mut note);
+        let (speed, attenuation) = core_speed(round, job, &mut note);
         let whole = DataJob {
             job,
             key: key_of(job),
@@ -185,12 +173,12 @@ impl DataJobs {
 }
 
 /// Speed of a job's class and its attenuation; the note explains them.
-fn pace(round: &Round<'_>, job: &Job, note: &mut DataNote) -> (f64, Attenuation) {
+fn core_speed(round: &Round<'_>, job: &Job, note: &mut DataNote) -> (f64, Attenuation) {
     // Runs that report work of their own units say nothing of megabytes.
     let own_units = comment::work_units(&job.comment).is_some();
-    let class = pace_class(&JobTraits::of(job), &round.config.learn.class_by);
+    let class = core_speed_class(&JobTraits::of(job), &round.config.learn.class_by);
     let class = if own_units { "" } else { &class };
-    let (speed, attenuation, runs) = round.inputs.pace(class, round.config);
+    let (speed, attenuation, runs) = round.core_speeds.of(class, round.config);
     (note.speed_mb_per_s, note.speed_runs) = (speed, runs);
     note.attenuation = in_words(&attenuation);
     (speed, attenuation)
@@ -209,7 +197,7 @@ fn elements<'a>(
     whole: &DataJob<'a>,
     data: &JobData,
     input: &Input,
-    numbers: &HashMap<Arc<str>, u32>,
+    numbers: &HashMap<Arc<str>, NodeIdx>,
 ) -> Vec<DataJob<'a>> {
     let (JobKey::Array(array), Some(span)) = (whole.key, data.elements) else { return Vec::new() };
     let waiting = tasks_of(whole.job).unwrap_or_default();
@@ -240,14 +228,14 @@ fn comment_text(note: &DataNote) -> Option<String> {
 
 /// The splits with the nodes that hold them; one that no node holds whole counts as a part for
 /// each of its holders.
-fn pieces(input: &Input, splits: &[Split], numbers: &HashMap<Arc<str>, u32>) -> Vec<Piece> {
+fn pieces(input: &Input, splits: &[Split], numbers: &HashMap<Arc<str>, NodeIdx>) -> Vec<Piece> {
     let number = |node: &Option<Arc<str>>| numbers.get(node.as_ref()?).copied();
-    let nodes: Vec<Option<u32>> = input.nodes.iter().map(number).collect();
+    let nodes: Vec<Option<NodeIdx>> = input.nodes.iter().map(number).collect();
     let node = |at: u32| nodes.get(at as usize).copied().flatten();
     let mut pieces = Vec::with_capacity(splits.len());
     for split in splits {
         let whole = split.held.iter().filter(|(_, bytes)| *bytes >= split.length);
-        let mut on: Vec<u32> = whole.filter_map(|(at, _)| node(*at)).collect();
+        let mut on: Vec<NodeIdx> = whole.filter_map(|(at, _)| node(*at)).collect();
         on.sort_unstable();
         on.dedup();
         let all: u64 = split.held.iter().map(|(_, bytes)| *bytes).sum();

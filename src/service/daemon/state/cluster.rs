@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::api::types::SlurmStatus;
 use crate::clock::millis;
+use crate::locks::{lock, read, write};
 use crate::source::slurm::{ClusterInfo, SourceError};
-use crate::sync::{lock, read, write};
 use phalanx_core::snapshot::{JobState, Snapshot};
 
 /// The newest snapshot, and how polling goes.
@@ -81,7 +81,7 @@ impl Cluster {
             snapshot_epoch: snapshot.as_ref().map_or(0, |s| s.epoch),
             snapshots_refused: poll.refused,
             poll_ms: poll.poll_ms,
-            nodes: snapshot.as_ref().map_or(0, |s| s.nodes.len() as u64),
+            nodes: snapshot.as_ref().map_or(0, |s| s.named().count() as u64),
             jobs_pending: jobs(JobState::Pending),
             jobs_running: jobs(JobState::Running),
             last_error: poll.last_error.clone(),

@@ -9,7 +9,7 @@ use log::{info, warn};
 
 use crate::api::types::{ConfigStatus, ReloadReport};
 use crate::config::{Config, PartitionConfig};
-use crate::sync::{read, write};
+use crate::locks::{read, write};
 
 /// The configuration in force; [`reload`](Self::reload) replaces it.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use crate::sync::lock;
+use crate::locks::lock;
 use phalanx_core::limits::ENERGY_RUNS_MAX;
 
 /// Looks after which a run without energy is given up.

@@ -8,7 +8,7 @@ use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 
 use crate::api::order::{JobOrder, OrderStatus};
 use crate::link::QueueReport;
-use crate::sync::lock;
+use crate::locks::lock;
 use phalanx_planner::order::{Decision, OvertakeBudget};
 
 /// The last decision of the order thread, and who was overtaken how often.
@@ -18,7 +18,7 @@ pub struct StartOrder(Mutex<OrderView>);
 #[derive(Debug, Default)]
 pub struct OrderView {
     pub decision: Decision,
-    pub guard: OvertakeBudget,
+    pub budget: OvertakeBudget,
 }
 
 impl StartOrder {
@@ -41,7 +41,7 @@ impl StartOrder {
             active: u64::from(head.active),
             decided: view.decision.deltas.len() as u64,
             overtaken: u64::from(view.decision.overtaken),
-            starts_ahead: view.guard.starts(),
+            starts_ahead: view.budget.starts(),
             written: head.written,
             removed: head.removed,
             started: head.started,
@@ -69,8 +69,8 @@ impl StartOrder {
             delta_now: job.delta,
             priority: job.priority,
             passes: placed.passes,
-            overtaken: view.guard.overtaken(job_id),
-            overtaken_since_s: view.guard.since_s(job_id),
+            overtaken: view.budget.overtaken(job_id),
+            overtaken_since_s: view.budget.since_s(job_id),
             stop: placed.stop.map(|(stop, _)| stop.as_str().to_owned()).or_else(|| fixed(job)),
             stop_job: placed.stop.map(|(_, job)| job).filter(|job| *job != 0),
         })

@@ -9,7 +9,7 @@ use log::warn;
 
 use crate::api::types::PlannerStatus;
 use crate::clock::{millis, now_ms};
-use crate::sync::lock;
+use crate::locks::lock;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::plan::Plan;
 use phalanx_planner::preference::{MethodReport, Note, StartRank};

@@ -19,7 +19,9 @@ use crate::daemon::state::decision_memory::{Ask, DecisionMemory, Key, Start};
 use crate::daemon::state::learned::Learned;
 use crate::history::{HistorySender, JobEndRecord, OutcomeRecord, PlacementRecord, Record};
 use crate::link::{BeganEvent, Decision, LinkEvent, Mode, OutcomeEvent, Responder};
-use crate::sync::{TICK, lock};
+use crate::locks::lock;
+use crate::sync::TICK;
+use phalanx_core::NodeIdx;
 use phalanx_planner::cluster::Held;
 
 /// Turns link events into decision memory and records.
@@ -36,17 +38,14 @@ pub struct HistoryWriter<'a> {
 }
 
 impl HistoryWriter<'_> {
-    /// Writes until `stop`, then what is left.
+    /// Writes until `stop`, and then as long as events come.
     pub fn run(mut self, stop: &AtomicBool) {
-        while !stop.load(Ordering::Relaxed) {
+        loop {
             match self.events.recv_timeout(TICK) {
                 Ok(event) => self.take(event),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) if !stop.load(Ordering::Relaxed) => {}
+                Err(_) => return,
             }
-        }
-        while let Ok(event) = self.events.try_recv() {
-            self.take(event);
         }
     }
 
@@ -127,7 +126,7 @@ impl HistoryWriter<'_> {
 
     /// Hands the nodes of a job to the learn thread.
     fn holds(&self, note: &BeganEvent, placed_by: &str, at_ms: u64) {
-        let name = |held: &Held| note.table.nodes.get(held.node).map(|n| Arc::clone(&n.name));
+        let name = |held: &Held| note.table.nodes.get(held.node.at()).map(|n| Arc::clone(&n.name));
         self.send_run(RunEvent::Holds {
             job_id: note.job.id,
             start_s: i64::try_from(note.job.start_s).unwrap_or(i64::MAX),
@@ -145,8 +144,7 @@ impl HistoryWriter<'_> {
         }
         let time_ms = now_ms();
         let key = Key::of(note.job.id, note.job.array);
-        let nodes: Vec<u32> =
-            note.job.held.iter().filter_map(|h| u32::try_from(h.node).ok()).collect();
+        let nodes: Vec<NodeIdx> = note.job.held.iter().map(|held| held.node).collect();
         let text = names(&note.table, &nodes);
         let start_ms = note.job.start_s.saturating_mul(1000);
         let start = Start { job_id: note.job.id, nodes: text.clone(), start_ms, ask: None };
@@ -181,4 +179,40 @@ fn mean_after(report: &DecisionReport) -> Option<f64> {
     let count = u32::try_from(report.chosen.len()).ok().filter(|n| *n > 0)?;
     let sum: f64 = report.chosen.iter().map(|c| c.dispersion_after).sum();
     Some(sum / f64::from(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{HistoryThread, Limits, ThreadOptions};
+    use crate::recordings::link_settings;
+    use std::time::Duration;
+
+    #[test]
+    fn events_that_wait_at_the_end_reach_the_database() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = ThreadOptions::new(&dir.path().join("history.sqlite"));
+        let limits = Limits { retention_days: 1, runs_days: 1, max_mb: 64 };
+        let (history, database) = HistoryThread::start(options, limits).unwrap();
+        let (sender, events) = crossbeam_channel::bounded(10);
+        let settings = link_settings(&crate::config::Config::default(), 1);
+        let responder = Responder::new(settings, sender.clone(), 1);
+        for job_id in 1..=5 {
+            sender.send(LinkEvent::Ended { job_id, state: 3, end_s: 1 }).unwrap();
+        }
+        let writer = HistoryWriter {
+            events,
+            memory: &Mutex::default(),
+            history: Some(&history),
+            responder: &responder,
+            runs: None,
+            learned: &Learned::default(),
+            open: BTreeMap::new(),
+        };
+        writer.run(&AtomicBool::new(true));
+        let counters = std::sync::Arc::clone(history.shared());
+        drop(history);
+        database.join(Duration::from_secs(60));
+        assert_eq!((counters.written.load(Ordering::Relaxed), counters.not_written()), (5, 0));
+    }
 }

@@ -50,7 +50,7 @@ impl Order<'_> {
     pub fn run(&self, stop: &AtomicBool) {
         let mut basis = None;
         let mut file = OrderFile::beside(&self.configuration.get().history.path);
-        self.order.lock().guard = file.load();
+        self.order.lock().budget = file.load();
         while !stop.load(Ordering::Relaxed) {
             let started = Instant::now();
             let config = self.configuration.get();
@@ -62,9 +62,9 @@ impl Order<'_> {
     }
 
     fn save(&self, file: &mut OrderFile, last: bool) {
-        let due = file.due(&self.order.lock().guard, last);
-        if let Some(guard) = due {
-            file.save(guard);
+        let due = file.due(&self.order.lock().budget, last);
+        if let Some(budget) = due {
+            file.save(budget);
         }
     }
 
@@ -99,7 +99,8 @@ impl Order<'_> {
             };
             let now_s = now_ms() / 1000;
             let number = report.number;
-            view.decision = decide(&mut view.guard, number, &waiting, &start_order, &bounds, now_s);
+            view.decision =
+                decide(&mut view.budget, number, &waiting, &start_order, &bounds, now_s);
         }
         self.responder.order.want(&view.decision.deltas);
     }

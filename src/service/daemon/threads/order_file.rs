@@ -24,7 +24,8 @@ const WRITE_EVERY: Duration = Duration::from_secs(2);
 #[serde(deny_unknown_fields)]
 struct Content {
     version: u32,
-    guard: OvertakeBudget,
+    #[serde(rename = "guard")]
+    budget: OvertakeBudget,
 }
 
 /// The file and its content.
@@ -46,7 +47,7 @@ impl OrderFile {
     /// Reads the file; one that cannot be read is logged and counts as empty.
     pub fn load(&mut self) -> OvertakeBudget {
         match read(&self.path) {
-            Ok(guard) => self.held = guard,
+            Ok(budget) => self.held = budget,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => warn!(
                 "{}: {error}; who was overtaken before the restart is forgotten",
@@ -56,20 +57,20 @@ impl OrderFile {
         self.held.clone()
     }
 
-    /// A copy of `guard` if it is to be written now: it differs from what the
+    /// A copy of `budget` if it is to be written now: it differs from what the
     /// file holds, and the last write is long enough ago or `last` is set.
-    pub fn due(&self, guard: &OvertakeBudget, last: bool) -> Option<OvertakeBudget> {
+    pub fn due(&self, budget: &OvertakeBudget, last: bool) -> Option<OvertakeBudget> {
         let rests = self.not_before.is_some_and(|at| Instant::now() < at);
-        ((last || !rests) && *guard != self.held).then(|| guard.clone())
+        ((last || !rests) && *budget != self.held).then(|| budget.clone())
     }
 
     /// Replaces the file as one step; an error is logged once and tried again.
-    pub fn save(&mut self, guard: OvertakeBudget) {
+    pub fn save(&mut self, budget: OvertakeBudget) {
         self.not_before = Some(Instant::now() + WRITE_EVERY);
-        let content = Content { version: VERSION, guard };
+        let content = Content { version: VERSION, budget };
         match write(&self.path, &content) {
             Ok(()) => {
-                self.held = content.guard;
+                self.held = content.budget;
                 self.failing = false;
             }
             Err(error) if !self.failing => {
@@ -95,7 +96,7 @@ fn read(path: &Path) -> io::Result<OvertakeBudget> {
     if content.version != VERSION {
         return Err(io::Error::other(format!("expected version {VERSION}")));
     }
-    Ok(content.guard)
+    Ok(content.budget)
 }
 
 fn write(path: &Path, content: &Content) -> io::Result<()> {
@@ -116,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    fn guard(text: &str) -> OvertakeBudget {
+    fn budget(text: &str) -> OvertakeBudget {
         serde_json::from_str(text).unwrap()
     }
 
@@ -129,7 +130,7 @@ mod tests {
         let history = dir.path().join("history.sqlite");
         let mut file = OrderFile::beside(&history);
         assert_eq!(file.load(), OvertakeBudget::default());
-        let some = guard(SOME);
+        let some = budget(SOME);
         assert_eq!(some.overtaken(7), 3);
         let copy = file.due(&some, false).unwrap();
         file.save(copy);
@@ -151,8 +152,8 @@ mod tests {
             fs::write(&path, text).unwrap();
             let mut file = OrderFile::beside(&history);
             assert_eq!(file.load(), OvertakeBudget::default(), "{text}");
-            file.save(guard(SOME));
-            assert_eq!(OrderFile::beside(&history).load(), guard(SOME));
+            file.save(budget(SOME));
+            assert_eq!(OrderFile::beside(&history).load(), budget(SOME));
         }
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();

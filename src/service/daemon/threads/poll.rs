@@ -32,8 +32,8 @@ impl Poll<'_> {
         let mut is_queue_forgotten = false;
         while !stop.load(Ordering::Relaxed) {
             let started = Instant::now();
-            let has_mirror = self.responder.with_placer(|_| ()).is_some();
-            let polled = self.source.poll(!has_mirror, now_ms());
+            let table = self.responder.table();
+            let polled = self.source.poll(table.is_none(), table, now_ms());
             match polled {
                 Ok(fresh) => {
                     if answers.replace(true) != Some(true) {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use phalanx_ffi::wire::Reason;
 use serde::{Deserialize, Serialize};
 
-use crate::link::decide::{Answer, Decision};
-use crate::link::recording::RawPreferences;
+use crate::link::decision::{Answer, Decision};
+use phalanx_core::NodeIdx;
+use phalanx_core::hash::fnv64;
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_methods::balance::fragment::Want;
 use phalanx_planner::attribution::Demand;
@@ -115,6 +116,10 @@ impl QueueOp {
     }
 }
 
+/// Preferences of one method: the method, whether made for the table in force, rows.
+#[derive(Debug)]
+pub struct RawPreferences(pub Method, pub bool, pub Rows);
+
 /// Preferences of one method, as written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PreferencesOp {
@@ -123,7 +128,7 @@ pub struct PreferencesOp {
     /// Made for the node table in force.
     pub current: bool,
     /// Node lists that tiers refer to.
-    pub lists: Vec<Vec<u32>>,
+    pub lists: Vec<Vec<NodeIdx>>,
     /// By key.
     pub rows: Vec<PreferenceRow>,
 }
@@ -131,7 +136,7 @@ pub struct PreferencesOp {
 impl PreferencesOp {
     /// Lists that several tiers share are written once.
     pub(super) fn of(RawPreferences(method, current, rows): RawPreferences) -> Self {
-        let mut lists: Vec<Vec<u32>> = Vec::new();
+        let mut lists: Vec<Vec<NodeIdx>> = Vec::new();
         let mut known = HashMap::new();
         let mut row = |(preference, taken): (Arc<Preference>, Vec<u32>)| {
             let sets = preference.sets.iter().enumerate().map(|(at, set)| {
@@ -148,9 +153,9 @@ impl PreferencesOp {
             }
         };
         // The preferences stay alive until all are made: an address means one list.
-        let kept: Rows = rows.clone();
+        let alive: Rows = rows.clone();
         let rows = rows.into_iter().map(&mut row).collect();
-        drop(kept);
+        drop(alive);
         Self { method, current, lists, rows }
     }
 }
@@ -199,7 +204,7 @@ pub struct RecordedAnswer {
     /// Detail of the reason, where it has one.
     pub detail: String,
     /// Decided nodes, also in shadow mode; empty if none.
-    pub nodes: Vec<u32>,
+    pub nodes: Vec<NodeIdx>,
     /// Method of the job's preference; empty without one.
     pub method: String,
     /// Position of the candidate set that decided.
@@ -252,25 +257,16 @@ pub struct Change {
 /// FNV-1a over the bits of every figure of a decision.
 fn digest(placement: &Placement) -> u64 {
     let decision = &placement.decision;
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut add = |bits: u64| {
-        for byte in bits.to_le_bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
-    add(placement.candidates as u64);
-    add(decision.branch as u64);
-    add(decision.utilization.to_bits());
-    decision.weights.iter().for_each(|w| add(w.to_bits()));
+    let (candidates, branch) = (placement.candidates as u64, decision.branch as u64);
+    let mut figures = vec![candidates, branch, decision.utilization.to_bits()];
+    figures.extend(decision.weights.iter().map(|weight| weight.to_bits()));
     let runner_up = decision.runner_up.iter().map(|r| &r.choice);
     for choice in decision.choices().iter().chain(runner_up) {
-        add(u64::from(choice.node.raw()));
-        [choice.before, choice.after, choice.score].iter().for_each(|y| add(y.to_bits()));
+        figures.push(u64::from(choice.node.raw()));
+        figures.extend([choice.before, choice.after, choice.score].map(f64::to_bits));
     }
-    for need in &placement.needs {
-        [need.cpus, need.memory_mb].into_iter().for_each(&mut add);
-    }
-    hash
+    figures.extend(placement.needs.iter().flat_map(|need| [need.cpus, need.memory_mb]));
+    fnv64(figures.into_iter().flat_map(u64::to_le_bytes))
 }
 
 /// Words of a bitmap as hexadecimal text.

@@ -296,7 +296,7 @@ fn tres_count(tres: &str, name: &str) -> u64 {
 
 fn set_nodes(run: &mut Run, nodes: &[Arc<str>], snapshot: &Snapshot, naming: Naming<'_>) {
     let class = |name: &str| {
-        let node = snapshot.node(name).and_then(|index| snapshot.nodes.get(index));
+        let node = snapshot.node(name).and_then(|index| snapshot.nodes.get(index.at()));
         node.map_or(String::new(), |node| node_class_of(node, naming.node_class_by))
     };
     let pairs: Vec<(String, String)> =

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The blocks of one job on its cores: dealing, migration and exchange.
+//! The blocks of one job on its cores: assignment, migration and exchange.
 
 use super::instance::{Instance, Job, SLACK_MS};
 
 /// The blocks of each core of a job.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Deal {
+pub(super) struct Assignment {
     /// Blocks of each core.
     pub(super) blocks: Vec<Vec<usize>>,
     /// Milliseconds of each core: its blocks, and what it was given as an offset.
     pub(super) loads: Vec<f64>,
 }
 
-impl Deal {
-    /// Nothing dealt yet; `offsets` are the loads to begin with.
+impl Assignment {
+    /// Nothing assigned yet; `offsets` are the loads to begin with.
     fn empty(offsets: &[f64]) -> Self {
         Self { blocks: vec![Vec::new(); offsets.len()], loads: offsets.to_vec() }
     }
@@ -32,10 +32,10 @@ impl Deal {
     }
 }
 
-/// The source's dealing: largest block first, to the least loaded local core where there
+/// The source's assignment: largest block first, to the least loaded local core where there
 /// is one, else to the least loaded of all. `hosts[c]` is the host of the c-th core.
-pub(super) fn local_first(instance: &Instance, job: &Job, hosts: &[usize]) -> Deal {
-    let mut deal = Deal::empty(&vec![0.0; hosts.len()]);
+pub(super) fn local_first(instance: &Instance, job: &Job, hosts: &[usize]) -> Assignment {
+    let mut assignment = Assignment::empty(&vec![0.0; hosts.len()]);
     for &b in &job.falling {
         let block = &job.blocks[b];
         let local = hosts.iter().any(|&host| block.is_on(host));
@@ -44,8 +44,8 @@ pub(super) fn local_first(instance: &Instance, job: &Job, hosts: &[usize]) -> De
             if local && !block.is_on(host) {
                 continue;
             }
-            let load = deal.loads[c] + instance.block_ms(job, b, host, hosts.len());
-            let count = deal.blocks[c].len();
+            let load = assignment.loads[c] + instance.block_ms(job, b, host, hosts.len());
+            let count = assignment.blocks[c].len();
             if best
                 .is_none_or(|(least, fewest, _)| load < least || (load == least && count < fewest))
             {
@@ -53,11 +53,11 @@ pub(super) fn local_first(instance: &Instance, job: &Job, hosts: &[usize]) -> De
             }
         }
         if let Some((load, _, c)) = best {
-            deal.loads[c] = load;
-            deal.blocks[c].push(b);
+            assignment.loads[c] = load;
+            assignment.blocks[c].push(b);
         }
     }
-    deal
+    assignment
 }
 
 /// Largest block first, to the core that ends earliest with it, local or not.
@@ -66,8 +66,8 @@ pub(super) fn earliest_end(
     job: &Job,
     hosts: &[usize],
     offsets: &[f64],
-) -> Deal {
-    let mut deal = Deal::empty(offsets);
+) -> Assignment {
+    let mut assignment = Assignment::empty(offsets);
     let compute = 1000.0 / (job.speed * job.decay.factor(hosts.len()));
     let read = 1000.0 / instance.transfer;
     for &b in &job.falling {
@@ -75,7 +75,7 @@ pub(super) fn earliest_end(
         let mut best = (f64::INFINITY, 0);
         for (c, &host) in hosts.iter().enumerate() {
             // The lowest load that this core could have; most cores fail here.
-            let base = deal.loads[c] + block.size * compute;
+            let base = assignment.loads[c] + block.size * compute;
             if base >= best.0 {
                 continue;
             }
@@ -84,10 +84,10 @@ pub(super) fn earliest_end(
                 best = (load, c);
             }
         }
-        deal.loads[best.1] = best.0;
-        deal.blocks[best.1].push(b);
+        assignment.loads[best.1] = best.0;
+        assignment.blocks[best.1].push(b);
     }
-    deal
+    assignment
 }
 
 /// Migration and exchange (steps 201-207): moves blocks away from the core with the
@@ -97,21 +97,21 @@ pub(super) fn migrate(
     instance: &Instance,
     job: &Job,
     hosts: &[usize],
-    deal: &mut Deal,
+    assignment: &mut Assignment,
     threshold: f64,
     rounds_max: usize,
 ) -> bool {
     let mut changed = false;
     for _ in 0..rounds_max {
-        let Some(critical) = critical(&deal.loads) else { break };
+        let Some(critical) = critical(&assignment.loads) else { break };
         let mut targets: Vec<usize> = (0..hosts.len()).filter(|&c| c != critical).collect();
-        targets.retain(|&c| deal.loads[critical] - deal.loads[c] > threshold);
-        targets.sort_by(|&a, &b| deal.loads[a].total_cmp(&deal.loads[b]));
-        let mut rising = deal.blocks[critical].clone();
+        targets.retain(|&c| assignment.loads[critical] - assignment.loads[c] > threshold);
+        targets.sort_by(|&a, &b| assignment.loads[a].total_cmp(&assignment.loads[b]));
+        let mut rising = assignment.blocks[critical].clone();
         let size = |b: usize| job.blocks[b].size;
         rising.sort_by(|&a, &b| size(a).total_cmp(&size(b)).then(a.cmp(&b)));
         let step = Step { instance, job, hosts, critical, targets, rising };
-        if !step.shift(deal) && !step.exchange(deal) {
+        if !step.shift(assignment) && !step.exchange(assignment) {
             break;
         }
         changed = true;
@@ -146,17 +146,17 @@ impl Step<'_> {
     }
 
     /// Moves one block; false when no move helps.
-    fn shift(&self, deal: &mut Deal) -> bool {
-        let old = deal.loads[self.critical];
+    fn shift(&self, assignment: &mut Assignment) -> bool {
+        let old = assignment.loads[self.critical];
         for &target in &self.targets {
             for &b in &self.rising {
                 let source = old - self.ms(b, self.critical);
-                let reached = deal.loads[target] + self.ms(b, target);
+                let reached = assignment.loads[target] + self.ms(b, target);
                 if source.max(reached) < old - SLACK_MS {
-                    deal.blocks[self.critical].retain(|&other| other != b);
-                    deal.blocks[target].push(b);
-                    deal.loads[self.critical] = source;
-                    deal.loads[target] = reached;
+                    assignment.blocks[self.critical].retain(|&other| other != b);
+                    assignment.blocks[target].push(b);
+                    assignment.loads[self.critical] = source;
+                    assignment.loads[target] = reached;
                     return true;
                 }
             }
@@ -165,24 +165,24 @@ impl Step<'_> {
     }
 
     /// Swaps two blocks; false when no swap helps.
-    fn exchange(&self, deal: &mut Deal) -> bool {
-        let old = deal.loads[self.critical];
+    fn exchange(&self, assignment: &mut Assignment) -> bool {
+        let old = assignment.loads[self.critical];
         for &target in &self.targets {
-            let mut falling = deal.blocks[target].clone();
+            let mut falling = assignment.blocks[target].clone();
             let size = |b: usize| self.job.blocks[b].size;
             falling.sort_by(|&a, &b| size(b).total_cmp(&size(a)).then(a.cmp(&b)));
             for &b in &self.rising {
                 let (out, into) = (self.ms(b, self.critical), self.ms(b, target));
                 for &other in &falling {
                     let source = old - out + self.ms(other, self.critical);
-                    let reached = deal.loads[target] + into - self.ms(other, target);
+                    let reached = assignment.loads[target] + into - self.ms(other, target);
                     if source.max(reached) < old - SLACK_MS {
-                        deal.blocks[self.critical].retain(|&x| x != b);
-                        deal.blocks[target].retain(|&x| x != other);
-                        deal.blocks[self.critical].push(other);
-                        deal.blocks[target].push(b);
-                        deal.loads[self.critical] = source;
-                        deal.loads[target] = reached;
+                        assignment.blocks[self.critical].retain(|&x| x != b);
+                        assignment.blocks[target].retain(|&x| x != other);
+                        assignment.blocks[self.critical].push(other);
+                        assignment.blocks[target].push(b);
+                        assignment.loads[self.critical] = source;
+                        assignment.loads[target] = reached;
                         return true;
                     }
                 }

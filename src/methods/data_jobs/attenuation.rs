@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Part of its speed that a core keeps when its job has n of them, fitted to runs of one class
-//! (`docs/methods.md`, section Data jobs, formula 1: linear, table or Amdahl).
+//! f(n): the part of its speed that a core keeps when its job has n of them, and its fit to the
+//! runs of one class (`docs/methods.md`, section Data jobs, formula 1: linear, table or Amdahl).
 
 use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 /// One run: its cores, and work units per second and core.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,14 +16,44 @@ pub struct CoreSpeed {
 }
 
 /// A form of f(n), with f(1) = 1.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Form {
-    /// 1 - alpha (n - 1).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Attenuation {
+    /// 1 - alpha (n - 1), alpha in `[0, 1)`.
     Linear(f64),
-    /// f(1), f(2), ...; falling.
+    /// f(1), f(2), ...: in (0, 1], falling; the last one holds for all larger n.
     Table(Vec<f64>),
-    /// 1 / (1 + beta (n - 1)).
+    /// 1 / (1 + beta (n - 1)), beta >= 0.
     Amdahl(f64),
+}
+
+impl Attenuation {
+    /// f(n); not positive where so many cores make no sense.
+    pub(super) fn factor(&self, n: usize) -> f64 {
+        let further = (n.max(1) - 1) as f64;
+        match self {
+            Self::Linear(alpha) => 1.0 - alpha * further,
+            Self::Table(values) => {
+                values.get(n.max(1) - 1).or(values.last()).copied().unwrap_or(1.0)
+            }
+            Self::Amdahl(beta) => 1.0 / (1.0 + beta * further),
+        }
+    }
+
+    /// Largest n <= `limit` with f(n) > 0.
+    pub(super) fn positive_up_to(&self, limit: usize) -> usize {
+        // f falls: the positive values are the first ones.
+        let (mut low, mut high) = (1, limit.max(1));
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if self.factor(middle) > 1e-9 {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        low
+    }
 }
 
 /// Means of the runs of a class.
@@ -30,7 +62,7 @@ pub struct Fit {
     /// Work per second of one core alone.
     pub speed: f64,
     /// f(n).
-    pub form: Form,
+    pub form: Attenuation,
 }
 
 /// Numbers of cores with enough runs of their own that make a table of the means better than a
@@ -53,12 +85,17 @@ pub fn fit(runs: &[CoreSpeed], alpha: f64) -> Option<Fit> {
     }
     let points: Vec<Point> = sizes
         .iter()
-        .map(|(&cores, &(sum, runs))| Point { n: f64::from(cores), mean: sum / count(runs), runs })
+        .map(|(&cores, &(sum, runs))| Point {
+            cores: cores as usize,
+            n: f64::from(cores),
+            mean: sum / count(runs),
+            runs,
+        })
         .collect();
     let first = points.first()?;
     if points.len() == 1 {
         let kept = (1.0 - alpha * (first.n - 1.0)).max(0.05);
-        return Some(Fit { speed: first.mean / kept, form: Form::Linear(alpha) });
+        return Some(Fit { speed: first.mean / kept, form: Attenuation::Linear(alpha) });
     }
     let (linear, amdahl) = (linear(&points), amdahl(&points));
     let better = if error(&amdahl, &points) < error(&linear, &points) { amdahl } else { linear };
@@ -70,6 +107,7 @@ pub fn fit(runs: &[CoreSpeed], alpha: f64) -> Option<Fit> {
 }
 
 struct Point {
+    cores: usize,
     n: f64,
     mean: f64,
     runs: usize,
@@ -104,31 +142,23 @@ fn linear(points: &[Point]) -> Fit {
     let (speed, slope) = line(points, |p| p.mean);
     let most = points.last().map_or(1.0, |p| p.n);
     if speed <= 0.0 || slope >= 0.0 {
-        return Fit { speed: mean(points), form: Form::Linear(0.0) };
+        return Fit { speed: mean(points), form: Attenuation::Linear(0.0) };
     }
     // Not below a twentieth on what was seen.
     let alpha = (-slope / speed).min(0.95 / (most - 1.0).max(1.0));
-    Fit { speed, form: Form::Linear(alpha.min(0.99)) }
+    Fit { speed, form: Attenuation::Linear(alpha.min(0.99)) }
 }
 
 fn amdahl(points: &[Point]) -> Fit {
     let (inverse, slope) = line(points, |p| 1.0 / p.mean);
     if inverse <= 0.0 || slope <= 0.0 {
-        return Fit { speed: mean(points), form: Form::Amdahl(0.0) };
+        return Fit { speed: mean(points), form: Attenuation::Amdahl(0.0) };
     }
-    Fit { speed: 1.0 / inverse, form: Form::Amdahl(slope / inverse) }
-}
-
-fn value(form: &Form, n: f64) -> f64 {
-    match form {
-        Form::Linear(alpha) => 1.0 - alpha * (n - 1.0),
-        Form::Amdahl(beta) => 1.0 / (1.0 + beta * (n - 1.0)),
-        Form::Table(_) => 1.0,
-    }
+    Fit { speed: 1.0 / inverse, form: Attenuation::Amdahl(slope / inverse) }
 }
 
 fn error(fit: &Fit, points: &[Point]) -> f64 {
-    let off = |p: &Point| ((fit.speed * value(&fit.form, p.n) - p.mean) / p.mean).powi(2);
+    let off = |p: &Point| ((fit.speed * fit.form.factor(p.cores) - p.mean) / p.mean).powi(2);
     points.iter().map(|p| off(p) * count(p.runs)).sum()
 }
 
@@ -154,7 +184,7 @@ fn table(points: &[Point], formula: &Fit) -> Fit {
         }
     }
     values.push(least);
-    Fit { speed, form: Form::Table(values) }
+    Fit { speed, form: Attenuation::Table(values) }
 }
 
 #[cfg(test)]
@@ -169,23 +199,23 @@ mod tests {
     #[test]
     fn each_form_is_found_again() {
         let fitted = fit(&runs(&[1, 4, 9], 2, |n| 1.0 - 0.05 * (n - 1.0)), 0.1).unwrap();
-        let Form::Linear(alpha) = fitted.form else { panic!("{fitted:?}") };
+        let Attenuation::Linear(alpha) = fitted.form else { panic!("{fitted:?}") };
         assert!((alpha - 0.05).abs() < 1e-9 && (fitted.speed - 50.0).abs() < 1e-9);
         let fitted = fit(&runs(&[2, 8, 30], 1, |n| 1.0 / (1.0 + 0.2 * (n - 1.0))), 0.1).unwrap();
-        let Form::Amdahl(beta) = fitted.form else { panic!("{fitted:?}") };
+        let Attenuation::Amdahl(beta) = fitted.form else { panic!("{fitted:?}") };
         assert!((beta - 0.2).abs() < 1e-9 && (fitted.speed - 50.0).abs() < 1e-9);
         let steps = |n: f64| if n < 4.5 { 1.0 } else { 0.5 };
         let fitted = fit(&runs(&[1, 2, 4, 6], 3, steps), 0.1).unwrap();
-        assert_eq!(fitted.form, Form::Table(vec![1.0, 1.0, 1.0, 1.0, 0.75, 0.5]));
+        assert_eq!(fitted.form, Attenuation::Table(vec![1.0, 1.0, 1.0, 1.0, 0.75, 0.5]));
     }
 
     #[test]
     fn little_is_enough_and_nothing_breaks_it() {
         assert_eq!(fit(&[], 0.1), None);
         let one = fit(&[CoreSpeed { cores: 3, speed: 40.0 }], 0.1).unwrap();
-        assert_eq!((one.form, one.speed), (Form::Linear(0.1), 50.0));
+        assert_eq!((one.form, one.speed), (Attenuation::Linear(0.1), 50.0));
         let rising = fit(&runs(&[1, 8], 1, |n| n), 0.1).unwrap();
-        assert_eq!(rising.form, Form::Linear(0.0));
+        assert_eq!(rising.form, Attenuation::Linear(0.0));
         let odd = [CoreSpeed { cores: 0, speed: 1.0 }, CoreSpeed { cores: 1, speed: f64::NAN }];
         assert_eq!(fit(&odd, 0.1), None);
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Assignment of splits to tasks, on nodes that the job has: the dealing and migration of
+//! Assignment of splits to tasks, on nodes that the job has: the assignment and migration of
 //! `docs/methods.md`, section Data jobs, (c), with a floor under the share that is read locally.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::splits::Split;
+use crate::data_jobs::merge_equal;
 use phalanx_core::number::as_f64;
 
 /// Rounds of migration; each moves one split.
@@ -22,16 +23,16 @@ pub struct Pace {
     pub remote_share: f64,
 }
 
-/// The answer of [`deal`].
+/// The answer of [`assign`].
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Dealt {
+pub struct Assignment {
     /// Task of each split, numbered node by node.
     pub task: Vec<u32>,
     /// Bytes-equivalents of each task: local bytes count 1, remote ones more.
     pub loads: Vec<f64>,
 }
 
-/// One split as the dealing sees it.
+/// One split as the assignment sees it.
 struct Item {
     length: f64,
     /// (node, cost there), ascending by node: where some of it is held.
@@ -56,17 +57,22 @@ struct State {
     of_task: Vec<BTreeSet<usize>>,
 }
 
-/// Deals the splits to the tasks. `tasks` has the number of tasks of each node, `node_of` the
+/// Assigns the splits to the tasks. `tasks` has the number of tasks of each node, `node_of` the
 /// node of each DataNode of the splits (`None`: none of the job's).
 ///
 /// Largest split first, each to the least loaded task of the nodes that hold it; then tasks with
 /// the highest load hand splits on, first to other nodes that hold them, then, within
 /// [`Pace::remote_share`], to any.
 #[must_use]
-pub fn deal(splits: &[Split], node_of: &[Option<usize>], tasks: &[u32], pace: Pace) -> Dealt {
+pub fn assign(
+    splits: &[Split],
+    node_of: &[Option<usize>],
+    tasks: &[u32],
+    pace: Pace,
+) -> Assignment {
     let mut state = State::new(splits, node_of, tasks, pace);
     if state.loads.is_empty() {
-        return Dealt::default();
+        return Assignment::default();
     }
     let mut order: Vec<usize> = (0..splits.len()).collect();
     order.sort_by(|&a, &b| {
@@ -88,7 +94,7 @@ pub fn deal(splits: &[Split], node_of: &[Option<usize>], tasks: &[u32], pace: Pa
         moves -= 1;
     }
     let number = |&task: &usize| u32::try_from(task).unwrap_or(u32::MAX);
-    Dealt { task: state.task.iter().map(number).collect(), loads: state.loads }
+    Assignment { task: state.task.iter().map(number).collect(), loads: state.loads }
 }
 
 /// Orders loads, which are never negative, as integers.
@@ -116,13 +122,7 @@ impl State {
             }
             held.sort_unstable();
             // Two DataNodes of one node hold no more than the split.
-            held.dedup_by(|next, kept| {
-                let same = next.0 == kept.0;
-                if same {
-                    kept.1 = kept.1.saturating_add(next.1);
-                }
-                same
-            });
+            merge_equal(&mut held, u64::saturating_add);
             let cost = |bytes: u64| {
                 let local = as_f64(bytes.min(split.length));
                 length + (length - local) * pace.remote_extra

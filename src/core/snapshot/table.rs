@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The node table: the one numbering of nodes and GRES, which is slurmctld's where a plugin
+//! reports it.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Snapshot;
+use crate::{GresIdx, GresTypeIdx};
+
+/// One node of the table. Empty slots of Slurm's table have an empty name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableNode {
+    /// NodeName.
+    pub name: Arc<str>,
+    /// Usable CPUs.
+    pub cpus: u64,
+    /// Hardware threads per core, at least 1.
+    pub threads: u32,
+    /// Usable memory, MiB.
+    pub memory_mb: u64,
+    /// Slurm's Weight: low ones are taken first.
+    pub weight: u32,
+    /// GRES counts: kind id and count.
+    pub kinds: Vec<(GresIdx, u64)>,
+    /// GRES counts: type id and count.
+    pub types: Vec<(GresTypeIdx, u64)>,
+}
+
+/// The node table with the names of its GRES.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    /// By Slurm's node index.
+    pub nodes: Vec<TableNode>,
+    /// Kind names (`gpu`) by id.
+    pub kinds: Vec<Arc<str>>,
+    /// Type names (`gpu:a100`) by id.
+    pub types: Vec<Arc<str>>,
+}
+
+impl Table {
+    /// The nodes of a snapshot, with its GRES ids.
+    pub fn of_snapshot(snapshot: &Snapshot) -> Self {
+        let nodes = snapshot.nodes.iter().map(|node| TableNode {
+            name: Arc::clone(&node.name),
+            cpus: node.cpus,
+            threads: 1,
+            memory_mb: node.memory_mb,
+            weight: node.weight,
+            kinds: Vec::new(),
+            types: Vec::new(),
+        });
+        Self {
+            nodes: nodes.collect(),
+            kinds: snapshot.gres_kinds.clone(),
+            types: snapshot.gres_types.clone(),
+        }
+    }
+}

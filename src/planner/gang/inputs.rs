@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Inputs of a plan of gangs: queue, nodes, learned speeds and settings.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::preference::JobClassRule;
+use crate::usage::NodeUsage;
+use phalanx_core::snapshot::{Job, Node, Snapshot};
+use phalanx_methods::gang::{self, Remaining};
+use phalanx_methods::learn::Growth;
+
+/// Knowledge of one job type on one class of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Belief {
+    /// Mean speed, 1 on the best class known.
+    pub speed: f64,
+    /// Runs behind it; 0 = never tried on this class.
+    pub count: f64,
+}
+
+/// Learned values, by names.
+pub trait Beliefs {
+    /// Type of a job.
+    fn job_type(&self, job: &Job) -> String;
+    /// The rule by which jobs are classed, as far as a question has the data.
+    fn job_class_rule(&self) -> JobClassRule;
+    /// Class of a node.
+    fn node_class(&self, node: &Node) -> String;
+    /// Knowledge of a job type on a class of nodes.
+    fn belief(&self, job_type: &str, node_class: &str) -> Belief;
+    /// Runs learned from: the slot t of the method, less one.
+    fn runs(&self) -> u64;
+    /// End of the latest run that asked for this GRES kind, unix seconds.
+    fn asked_s(&self, _gres: &str) -> Option<i64> {
+        None
+    }
+}
+
+/// Settings of the gang method.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// `ga` or `seed`.
+    pub mode: gang::Mode,
+    /// Parameters of the genetic algorithm.
+    pub ga: gang::GaParams,
+    /// Seed of the search.
+    pub seed: u64,
+    /// Threads of the search.
+    pub threads: usize,
+    /// Exploration; 0 switches it off.
+    pub bonus_scale: f64,
+    /// Payment per unit of a resource by dimension name, as TRESBillingWeights
+    /// (memory per GiB). Empty: those of the partitions; where none has any
+    /// the largest share of an average node.
+    pub billing: BTreeMap<String, f64>,
+    /// A job of the highest priority pays this much more than one of priority
+    /// 0, as a part.
+    pub priority_weight: f64,
+    /// Maintenance cost per unit, likewise by name.
+    pub cost: BTreeMap<String, f64>,
+    /// Multiplies what jobs of a QOS pay, by its name, as Slurm's UsageFactor; 1 where not listed.
+    pub qos: BTreeMap<String, f64>,
+    /// Jobs that one plan looks at, in queue order.
+    pub jobs_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            mode: gang::Mode::Ga,
+            ga: gang::GaParams::default(),
+            seed: 1,
+            threads: 1,
+            bonus_scale: phalanx_methods::learn::BONUS_SCALE_SHIPPED,
+            billing: BTreeMap::new(),
+            priority_weight: 1.0,
+            cost: BTreeMap::new(),
+            qos: BTreeMap::new(),
+            jobs_max: 10_000,
+        }
+    }
+}
+
+/// Node names of each gang's tasks in an earlier plan, by job id.
+pub type Last = BTreeMap<u32, Vec<Arc<str>>>;
+
+/// Inputs of one plan.
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    /// Queue and nodes.
+    pub snapshot: &'a Snapshot,
+    /// Usage in the snapshot's node order.
+    pub usages: &'a [NodeUsage],
+    /// Unix milliseconds.
+    pub now_ms: u64,
+    /// Learned values.
+    pub beliefs: &'a dyn Beliefs,
+    /// Settings.
+    pub settings: &'a Settings,
+    /// Time left.
+    pub remaining: Remaining<'a>,
+    /// The plan before this one, to start from.
+    pub last: &'a Last,
+}
+
+impl std::fmt::Debug for Inputs<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { now_ms, settings, .. } = self;
+        f.debug_struct("Inputs")
+            .field("now_ms", now_ms)
+            .field("settings", settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    /// The growth of exploration.
+    pub(super) fn growth(&self) -> Growth {
+        if self.bonus_scale > 0.0 { Growth::Source } else { Growth::None }
+    }
+}

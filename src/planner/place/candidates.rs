@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The nodes that a job may get, borrowed from whoever asks.
+
+use phalanx_core::{NodeIdx, NodeSet};
+
+/// The words of a bitmap over the node table, all of it or within a list of nodes.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidates<'a> {
+    words: &'a [u64],
+    within: Option<&'a [NodeIdx]>,
+}
+
+impl<'a> Candidates<'a> {
+    /// All nodes whose bit is set.
+    pub fn new(words: &'a [u64]) -> Self {
+        Self { words, within: None }
+    }
+
+    /// Of these candidates, those among `nodes`.
+    pub fn within(self, nodes: &'a [NodeIdx]) -> Self {
+        Self { within: Some(nodes), ..self }
+    }
+
+    /// Whether the node's bit is set.
+    pub fn has(&self, node: NodeIdx) -> bool {
+        self.words.get(node.at() / 64).is_some_and(|word| word >> (node.at() % 64) & 1 == 1)
+    }
+
+    /// Number of bits that are set, also outside the list.
+    pub fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether the bitmap is of a table with this number of nodes.
+    pub(super) fn is_over(&self, nodes: usize) -> bool {
+        self.words.len() == nodes.div_ceil(64)
+    }
+
+    /// Makes `set` hold exactly the candidates.
+    pub(super) fn put_into(&self, set: &mut NodeSet) {
+        let Some(nodes) = self.within else {
+            set.assign_words(self.words);
+            return;
+        };
+        set.assign_words(&[]);
+        for &node in nodes.iter().filter(|node| self.has(**node)) {
+            set.insert(node);
+        }
+    }
+}

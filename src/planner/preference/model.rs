@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Preferences of one method, and its plan.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::job_class::{JobClassKey, JobClassRule, JobOrigin};
+use super::notes::{BagRow, Note};
+use phalanx_core::NodeIdx;
+use phalanx_core::snapshot::Job;
+
+/// The methods that have preferences; a job follows the first of them that has one for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// Blocks of data near the cores that read them.
+    Bisect,
+    /// Tasks of a job array by energy and time.
+    Bag,
+    /// Gangs by social welfare.
+    Gang,
+    /// Nodes of a waiting gang left to jobs that end before it starts.
+    #[serde(rename = "spare")]
+    BackfillWindow,
+}
+
+impl Method {
+    /// The method's name in reports and in the history.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Bisect => "bisect",
+            Self::Bag => "bag",
+            Self::Gang => "gang",
+            Self::BackfillWindow => "spare",
+        }
+    }
+}
+
+/// The job or jobs that a preference is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobKey {
+    /// A job, or one component of a het job.
+    Job(u32),
+    /// One waiting task of an array job.
+    Element(u32, u32),
+    /// Every waiting task of this array job.
+    Array(u32),
+    /// Jobs of one class that no plan has seen yet, where all types of jobs in the class prefer
+    /// the same nodes.
+    #[serde(rename = "like")]
+    Class(JobClassKey),
+}
+
+impl JobKey {
+    /// Whether a job of the queue with this origin is one of these.
+    pub fn holds(&self, job: &Job, origin: JobOrigin) -> bool {
+        match self {
+            Self::Job(id) => *id == job.id,
+            Self::Element(array, task) => {
+                (job.array_job_id, job.array_task_id) == (Some(*array), Some(*task))
+            }
+            Self::Array(array) => job.array_job_id.unwrap_or(job.id) == *array,
+            Self::Class(class) => JobClassRule::of(class).key(origin, &job.shape) == *class,
+        }
+    }
+}
+
+/// Nodes that suit a job equally well.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CandidateSet {
+    /// Name of the set in reports, e.g. `planned` or a node class.
+    pub name: Arc<str>,
+    /// Indexes, ascending. Equal sets of many jobs share one list.
+    pub nodes: Arc<[NodeIdx]>,
+    /// Tasks of an array that may still start here; `None`: no limit.
+    pub quota: Option<u32>,
+}
+
+/// Candidate sets of one job, in the order in which one method prefers them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Preference {
+    /// The job or jobs it is for.
+    pub key: JobKey,
+    /// The method that has it.
+    pub method: Method,
+    /// Sets of nodes, best first; those beyond
+    /// [`CANDIDATE_SETS_MAX`](phalanx_core::limits::CANDIDATE_SETS_MAX) are ignored.
+    pub sets: Vec<CandidateSet>,
+    /// The job waits for these nodes rather than going elsewhere, where that is allowed
+    /// ([`Placer::may_wait_for_preference`](crate::place::Placer::may_wait_for_preference)), and
+    /// no longer.
+    pub required: bool,
+    /// Time of the plan behind it, unix milliseconds.
+    pub made_ms: u64,
+    /// Terms behind it, for explanations.
+    pub note: Note,
+}
+
+/// One job of the sequence in which a method wants jobs to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StartRank {
+    /// Job id; of an array its record's.
+    pub job_id: u32,
+    /// Place from 0; between jobs of one rank Slurm's order stays.
+    pub rank: u32,
+}
+
+/// Report on one method's round of planning.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct MethodReport {
+    /// `gang`, `bag`, ...
+    pub method: String,
+    /// Form of the method, such as `best` or `seed`.
+    pub mode: String,
+    /// Jobs that it considered.
+    pub jobs: u64,
+    /// Of these, planned to start now.
+    pub starts: u64,
+    /// Value of the objective, which was maximised.
+    pub objective: Option<f64>,
+    /// No plan has a higher one.
+    pub upper_bound: Option<f64>,
+    /// (bound - objective) / |bound|.
+    pub gap: Option<f64>,
+    /// Terms of the objective, and sizes, by name.
+    pub terms: BTreeMap<String, f64>,
+    /// Arrays, for the bag method.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bags: Vec<BagRow>,
+    /// Time it took.
+    pub took_ms: u64,
+    /// Reason why there is no plan, if so.
+    pub error: Option<String>,
+}
+
+/// Result of one method's round of planning.
+#[derive(Debug, Clone)]
+pub struct MethodPlan {
+    /// The method.
+    pub method: Method,
+    /// Node preferences, at most one for each job.
+    pub preferences: Vec<Preference>,
+    /// Sequence in which jobs should start; empty: the method asks for none.
+    pub start_order: Vec<StartRank>,
+    /// Report for `phalanx plan`.
+    pub report: MethodReport,
+    /// Explanations of jobs without a preference, by job id.
+    pub notes: Vec<(u32, Note)>,
+}
+
+impl MethodPlan {
+    /// A plan without preferences.
+    pub fn new(method: Method, report: MethodReport) -> Self {
+        Self { method, preferences: Vec::new(), start_order: Vec::new(), report, notes: Vec::new() }
+    }
+}
+
+/// Reason why the first set of a preference did not decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unused {
+    /// A node of the first set is not among Slurm's candidates.
+    NotOffered(NodeIdx),
+    /// A node of the first set has too little free now.
+    Busy(NodeIdx),
+    /// No task of the array may start there any more.
+    Quota,
+    /// The nodes were numbered anew since it was made.
+    OtherTable,
+}
+
+/// The preference that applied to one question, and whether it decided.
+#[derive(Debug, Clone)]
+pub struct PreferenceUse {
+    /// The preference; its nodes are of the node table in force.
+    pub preference: Arc<Preference>,
+    /// Position of the set that decided; `None` if none did.
+    pub set: Option<usize>,
+    /// Reason why the first set did not decide.
+    pub unused: Option<Unused>,
+}
+
+impl PreferenceUse {
+    /// Whether the job must get every node of the answer, because each holds a part of its input.
+    pub fn all_nodes(&self) -> bool {
+        self.preference.method == Method::Bisect && self.set == Some(0)
+    }
+}

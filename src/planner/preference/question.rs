@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The question which nodes a job gets, as Slurm asks it.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::job_class::JobOrigin;
+use phalanx_core::shape::Shape;
+use phalanx_core::snapshot::Job;
+
+/// The question which nodes a job gets, but for the candidates.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Question<'a> {
+    /// Job id.
+    pub job_id: u32,
+    /// Its array, if it is of one.
+    pub array_job_id: Option<u32>,
+    /// Array job and task, if it is a single task.
+    pub array: Option<(u32, u32)>,
+    /// Origin of the job, by which its class is known.
+    #[serde(rename = "signs")]
+    pub origin: JobOrigin,
+    /// Partition; borrowed from the plugin's packet while the question is not kept.
+    pub partition: Cow<'a, str>,
+    /// WILL_RUN instead of RUN_NOW.
+    pub will_run: bool,
+    /// The job declares an input.
+    pub input: bool,
+    /// Nodes of the asker's table.
+    pub nodes: u32,
+    /// Request.
+    pub shape: Cow<'a, Shape>,
+}
+
+impl<'a> Question<'a> {
+    /// The question for a job of the queue, as Slurm would ask it.
+    pub fn of(job: &'a Job, nodes: usize) -> Self {
+        Self {
+            job_id: job.id,
+            array_job_id: job.array_job_id,
+            array: job.array_job_id.zip(job.array_task_id),
+            origin: JobOrigin::of(job),
+            partition: Cow::Borrowed(&job.partitions),
+            nodes: u32::try_from(nodes).unwrap_or(u32::MAX),
+            shape: Cow::Borrowed(&job.shape),
+            ..Self::default()
+        }
+    }
+
+    /// The same question, independent of what it borrowed from.
+    pub fn into_owned(self) -> Question<'static> {
+        Question {
+            partition: Cow::Owned(self.partition.into_owned()),
+            shape: Cow::Owned(self.shape.into_owned()),
+            job_id: self.job_id,
+            array_job_id: self.array_job_id,
+            array: self.array,
+            origin: self.origin,
+            will_run: self.will_run,
+            input: self.input,
+            nodes: self.nodes,
+        }
+    }
+}
+
+/// Time that a job was held back already, and how long it may be, milliseconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Waits {
+    /// Time that it was held back.
+    pub held_ms: u64,
+    /// Longest time until its input was looked up; 0 for a job that declares none.
+    pub input_ms: u64,
+    /// Longest time for the nodes of its input, where it insists on them.
+    pub require_ms: u64,
+}
+
+impl Waits {
+    /// A job that may be held back no longer.
+    pub const OVER: Self = Self { held_ms: u64::MAX, input_ms: 0, require_ms: 0 };
+}
