@@ -4,8 +4,8 @@
 use super::instance::{Instance, NONE};
 use super::moves::{Line, NOISE};
 use super::problem::GaParams;
-use super::rng::Stream;
 use super::state::{Score, State};
+use phalanx_core::random::Stream;
 
 /// Largest part of the servers that one crossover takes.
 const SERVERS_MAX: f64 = 0.34;
@@ -58,8 +58,8 @@ impl Part {
 impl Line<'_> {
     /// Makes the line's plan the child of its own best plan and of the better of two others.
     ///
-    /// A part of the own plan comes first, then whatever of the other still fits as it is there, and
-    /// the rest of the room goes to the densest gangs.
+    /// A part of the own plan comes first, then whatever of the other still fits as it is there,
+    /// and the rest of the room goes to the densest gangs.
     pub fn cross(&mut self, params: &GaParams, parents: &[Parent], own: usize) {
         if parents.len() < 2 || self.rng.unit() >= params.crossover {
             return;
@@ -108,9 +108,9 @@ mod tests {
     /// Every child is a plan of whole gangs within capacity, and no line loses its best plan.
     #[test]
     fn children_keep_the_rules_and_the_best_plan() {
-        let mut rng = Stream::new(17, 0);
+        let mut rng = Stream::new(17);
         let mut children = 0;
-        for case in 0..300 {
+        for case in 0..1_000 {
             let problem = random_problem(&mut rng);
             let instance = Instance::compile(&problem).unwrap();
             let values = Values::new(&instance, &share_prices(&instance, 0.3));
@@ -118,7 +118,7 @@ mod tests {
             let by_servers = (case % 3) as f64 / 2.0;
             let params = GaParams { crossover: 1.0, by_servers, ..GaParams::default() };
             let mut lines: Vec<Line<'_>> = (0..3)
-                .map(|at| Line::new(&instance, &values, Stream::new(case, at), 0.3, &start))
+                .map(|at| Line::new(&instance, &values, Stream::numbered(case, at), 0.3, &start))
                 .collect();
             lines[1].shake();
             lines[2].shake();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Mutation: ruin and recreate (Schrimpf and others 2000) of whole gangs at a temperature.
 //!
-//! A step removes some gangs, tries them and some pending ones again in a noisy order of density, and
-//! keeps the outcome by the rule of Metropolis, or takes it back. Every buffer is made once; steps do
-//! not allocate.
+//! A step removes some gangs, tries them and some pending ones again in a noisy order of density,
+//! and keeps the outcome by the rule of Metropolis, or takes it back. Every buffer is made once;
+//! steps do not allocate.
 
 use super::clock::{Clock, READ_EVERY};
 use super::instance::{Instance, NONE, narrow};
 use super::problem::KINDS_MAX;
-use super::rng::Stream;
 use super::state::{Fit, Place, Saved, Score, State};
 use super::values::Values;
+use phalanx_core::random::Stream;
 
 /// Gangs removed by one ruin; the smaller of two draws, so that most ruins are small.
 const RUIN_JOBS_MAX: usize = 12;
@@ -18,8 +18,15 @@ const RUIN_JOBS_MAX: usize = 12;
 const CANDIDATES: usize = 4;
 /// Most that noise changes a density in the order of recreation.
 pub const NOISE: f64 = 0.4;
-/// Weights of what stays free, one of which a recreation draws: no single one was best everywhere.
+/// Weights of what stays free, one of which a recreation draws.
 const TIGHT: [f32; 4] = [0.02, 0.1, 0.3, 1.0];
+/// Part of the steps that move one task to a better server, and their temperature as a part of that
+/// of whole gangs.
+const RELOCATIONS: f64 = 0.4;
+const RELOCATION_HEAT: f64 = 0.1;
+/// Options of a task that are tried, the best ones, and servers of each.
+const RELOCATION_OPTIONS: usize = 12;
+const RELOCATION_SERVERS: u32 = 6;
 /// Servers tried for a task that takes a place, and the most that the gangs which go for one that
 /// comes may be worth, as a multiple of it.
 const OUST_SERVERS: usize = 8;
@@ -102,12 +109,20 @@ impl<'a> Line<'a> {
         self.removed.clear();
         self.saved.clear();
         self.inserted.clear();
-        let first = self.ruin();
-        self.recreate(first);
+        let unit = -self.rng.unit().max(1e-300).ln() * temperature * self.job_value;
+        let relocated = self.rng.unit() < RELOCATIONS && self.relocate(unit * RELOCATION_HEAT);
+        if !relocated {
+            let first = self.ruin();
+            self.recreate(first);
+        }
+        let limit = if relocated { unit * RELOCATION_HEAT } else { unit };
         let loss = before.scalar(self.instance) - self.state.score().scalar(self.instance);
-        let limit = -self.rng.unit().max(1e-300).ln() * temperature * self.job_value;
         if loss > 0.0 && loss >= limit {
-            self.undo();
+            if relocated {
+                self.put_back();
+            } else {
+                self.undo();
+            }
             return;
         }
         self.accepted += 1;
@@ -121,6 +136,109 @@ impl<'a> Line<'a> {
         if self.state.score().beats(&self.best_score, self.instance) {
             self.best_score = self.state.rescore(self.instance);
             self.best.copy_from_slice(&self.state.server);
+        }
+    }
+
+    /// Moves one task to a server where it is worth more, at need in exchange with another task,
+    /// which goes elsewhere; false when nothing changed. Reduced values may fall by `slack`.
+    fn relocate(&mut self, slack: f64) -> bool {
+        if self.state.placed == 0 {
+            return false;
+        }
+        let job = self.state.queue[self.rng.below(self.state.placed)] as usize;
+        let tasks = self.instance.job_tasks(job);
+        let task = tasks.start + self.rng.below(tasks.len());
+        let ty = self.instance.task_type[task] as usize;
+        if !self.values.choosy[ty] {
+            return false;
+        }
+        let options = self.instance.type_opts(ty);
+        for at in options.take(RELOCATION_OPTIONS) {
+            let option = self.values.by_reduced[at];
+            if option == self.state.option[task] {
+                return false;
+            }
+            let opt = &self.instance.opts[option as usize];
+            for _ in 0..(opt.hi - opt.lo).min(RELOCATION_SERVERS) {
+                let server = opt.lo + narrow(self.rng.below((opt.hi - opt.lo) as usize));
+                if self.move_to(Saved { task: narrow(task), server, option }, slack) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Moves a task to this place; false when it does not fit there in exchange for any other
+    /// either.
+    fn move_to(&mut self, to: Saved, slack: f64) -> bool {
+        let (instance, server) = (self.instance, to.server as usize);
+        let ty = instance.task_type[to.task as usize] as usize;
+        self.state.work += 2;
+        if self.has_twin_on(to.task, to.server) {
+            return false;
+        }
+        if self.state.fits(instance, ty, server) {
+            self.lift(to.task);
+            self.state.put(instance, to.task as usize, to.server, to.option as usize);
+            return true;
+        }
+        self.going.clear();
+        let mut other = self.state.first_task(server);
+        while other != NONE {
+            let leaving = instance.task_type[other as usize] as usize;
+            if self.state.fits_without(instance, ty, server, leaving) {
+                self.going.push(other);
+            }
+            other = self.state.task_after(other);
+        }
+        (0..self.going.len()).any(|at| self.exchange(to, self.going[at], slack))
+    }
+
+    /// Moves a task to this place and the other one there to its next best.
+    fn exchange(&mut self, to: Saved, other: u32, slack: f64) -> bool {
+        let instance = self.instance;
+        let before = self.state.score().scalar(instance);
+        self.lift(to.task);
+        self.lift(other);
+        self.state.put(instance, to.task as usize, to.server, to.option as usize);
+        let ty = instance.task_type[other as usize] as usize;
+        let fit = Fit { start: narrow(self.rng.below(instance.servers)), ..Fit::default() };
+        let place = self.state.choose(instance, self.values, ty, fit);
+        let place = place.filter(|place| !self.has_twin_on(other, place.server));
+        if let Some(Place { server, option }) = place {
+            self.state.put(instance, other as usize, server, option);
+            if self.state.score().scalar(instance) > before - slack {
+                return true;
+            }
+        }
+        self.put_back();
+        false
+    }
+
+    /// Whether another task of a spread gang is on this server.
+    fn has_twin_on(&self, task: u32, server: u32) -> bool {
+        let job = self.instance.job_of[task as usize] as usize;
+        let servers = &self.state.server[self.instance.job_tasks(job)];
+        self.instance.spread[job] && servers.contains(&server)
+    }
+
+    /// Takes a task off and remembers where it was.
+    fn lift(&mut self, task: u32) {
+        let (server, option) = (self.state.server[task as usize], self.state.option[task as usize]);
+        self.saved.push(Saved { task, server, option });
+        self.state.take(self.instance, task as usize);
+    }
+
+    /// Puts lifted tasks back.
+    fn put_back(&mut self) {
+        for Saved { task, .. } in &self.saved {
+            if self.state.server[*task as usize] != NONE {
+                self.state.take(self.instance, *task as usize);
+            }
+        }
+        for Saved { task, server, option } in self.saved.drain(..) {
+            self.state.put(self.instance, task as usize, server, option as usize);
         }
     }
 
@@ -321,8 +439,8 @@ impl<'a> Line<'a> {
         self.inserted.push(narrow(job));
     }
 
-    /// Removes the gangs in the way of one task of `job` on the server, of some, where they are worth
-    /// least; none when that is more than `budget`, from which it is taken.
+    /// Removes the gangs in the way of one task of `job` on the server, of some, where they are
+    /// worth least; none when that is more than `budget`, from which it is taken.
     fn clear_for(&mut self, job: usize, ty: usize, budget: &mut f64) -> Option<Place> {
         let (mut least, mut found) = (f64::INFINITY, None);
         for _ in 0..OUST_SERVERS {
@@ -420,7 +538,7 @@ mod tests {
         for job in 0..4 {
             assert!(state.insert_job(instance, values, job, Fit { tight: 0.1, start: 0 }));
         }
-        let mut line = Line::new(instance, values, Stream::new(7, 0), 1.0, &state);
+        let mut line = Line::new(instance, values, Stream::new(7), 1.0, &state);
         line.take_place(4);
         line
     }

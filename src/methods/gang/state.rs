@@ -184,6 +184,19 @@ impl State {
         instance.row(ty).iter().zip(free).all(|(a, f)| a <= f)
     }
 
+    /// True when a task of type `ty` fits once one of type `other` has left `server`.
+    pub fn fits_without(
+        &self,
+        instance: &Instance,
+        ty: usize,
+        server: usize,
+        other: usize,
+    ) -> bool {
+        let free = &self.free[server * instance.kinds..(server + 1) * instance.kinds];
+        let rows = instance.row(ty).iter().zip(instance.row(other));
+        rows.zip(free).all(|((a, leaving), f)| *a <= f + leaving)
+    }
+
     /// Puts a task on a server that fits, by option `option`.
     pub fn put(&mut self, instance: &Instance, task: usize, server: u32, option: usize) {
         debug_assert!(self.server[task] == NONE);

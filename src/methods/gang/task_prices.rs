@@ -11,20 +11,22 @@
 //! because the relaxation lets servers run tasks that their jobs do not start and the other way
 //! round, in exchange for the price; a pattern is a multiset of tasks that fits the empty server.
 //! The best reduced values at resource prices (`dual.rs`) are such prices and prove at least as
-//! much. From there the descent is incremental (Nedic and Bertsekas 2001): a few servers and jobs at
-//! a time, each with a step of its own.
+//! much. From there the descent is incremental (Nedic and Bertsekas 2001): a few servers and jobs
+//! at a time, each with a step of its own.
 
 use super::clock::Clock;
 use super::dual::{Prices, ROUNDING};
 use super::instance::{Instance, narrow};
 use super::pattern::{Filling, Pattern};
-use super::rng::Stream;
 use super::values::Values;
+use phalanx_core::random::Stream;
 use rayon::prelude::*;
 
-/// Evaluations of the pattern search for one zone: in a step, and for a bound.
-const EVALUATIONS_STEP: u32 = 250;
-const EVALUATIONS_BOUND: u32 = 25_000;
+/// Evaluations of the pattern search by server of a zone, in a step and for a bound, and for one
+/// zone at most: where zones are few their patterns decide, and there is time for them.
+const EVALUATIONS_STEP: usize = 125;
+const EVALUATIONS_BOUND: usize = 25_000;
+const EVALUATIONS_MAX: usize = 250_000;
 /// Most passes: with few zones a pass is short, and later ones change nothing any more.
 const PASSES_MAX: u32 = 64;
 /// Steps of the first and of the last pass, as parts of what a task leaves to its server.
@@ -32,11 +34,13 @@ const STEP_FIRST: f64 = 0.1;
 const STEP_LAST: f64 = 0.004;
 /// Share of the descent's time for passes; the rest is for the last bound.
 const PASSES_SHARE: f64 = 0.8;
-/// A pass visits about so many servers, and of every zone at least four: the patterns of its servers
-/// differ little.
+/// A pass visits about so many servers, and of every zone at least four: the patterns of its
+/// servers differ little.
 const VISITS: usize = 256;
 /// Random stream of the descent, apart from those of the lines.
 const DESCENT_STREAM: usize = 1 << 7;
+/// Zones whose patterns go by the same prices at most, so that threads share the work.
+const TOGETHER_MAX: usize = 32;
 /// Options beyond which a pass takes longer than plans have.
 const OPTIONS_MAX: usize = 3_000_000;
 
@@ -93,7 +97,7 @@ pub fn descend(
     for pass in 0..PASSES_MAX {
         // Where steps are too long for a problem its first prices prove most.
         if pass.is_power_of_two() || pass == 0 {
-            descent.keep(&mut best, EVALUATIONS_STEP);
+            descent.keep(&mut best, EVALUATIONS_STEP, clock);
         }
         let progress = passes.used().unwrap_or(0.0).max(f64::from(pass) / f64::from(PASSES_MAX));
         if progress >= 1.0 {
@@ -101,8 +105,7 @@ pub fn descend(
         }
         descent.pass(unit * STEP_FIRST * (STEP_LAST / STEP_FIRST).powf(progress), passes);
     }
-    let evaluations = if clock.expired() { EVALUATIONS_STEP } else { EVALUATIONS_BOUND };
-    descent.keep(&mut best, evaluations);
+    descent.keep(&mut best, EVALUATIONS_BOUND, clock);
     (best.bound < prices.bound).then_some(best)
 }
 
@@ -143,7 +146,7 @@ impl<'a> Descent<'a> {
             price,
             visits,
             known: vec![Vec::new(); instance.zones],
-            rng: Stream::new(seed, DESCENT_STREAM),
+            rng: Stream::numbered(seed, DESCENT_STREAM),
         }
     }
 
@@ -168,8 +171,7 @@ impl<'a> Descent<'a> {
         let visits = self.visits.len();
         let mut order: Vec<u32> = (0..narrow(visits + self.instance.counts.len())).collect();
         self.rng.shuffle(&mut order);
-        // The patterns of a few zones go by the same prices, so that threads share the work.
-        let together = (self.instance.zones / 4).clamp(1, 32);
+        let together = (self.instance.zones / 4).clamp(1, TOGETHER_MAX);
         for group in order.chunks((together * order.len() / visits.max(1)).max(1)) {
             if clock.expired() {
                 return;
@@ -211,9 +213,11 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// Finds the best patterns of these zones' servers, which `known` keeps; returns bounds of their
-    /// profits.
-    fn fill(&mut self, zones: &[u32], evaluations: u32) -> Vec<f64> {
+    /// Finds the best patterns of these zones' servers, which `known` keeps; returns bounds of
+    /// their profits.
+    fn fill(&mut self, zones: &[u32], evaluations: usize) -> Vec<f64> {
+        let each = evaluations * self.instance.servers / self.instance.zones.max(1);
+        let evaluations = narrow(each.min(EVALUATIONS_MAX));
         let descent = &*self;
         let found: Vec<(f64, Filling)> = zones
             .par_iter()
@@ -244,13 +248,16 @@ impl<'a> Descent<'a> {
         (pattern.bound, pattern.best.clone())
     }
 
-    /// Keeps the current prices if they prove more.
-    fn keep(&mut self, best: &mut TaskPrices, evaluations: u32) {
+    /// Keeps the current prices if they prove more; out of time with the least evaluations.
+    fn keep(&mut self, best: &mut TaskPrices, evaluations: usize, clock: Clock<'_>) {
         let instance = self.instance;
         let zones: Vec<u32> = (0..narrow(instance.zones)).collect();
         let mut bound = if self.theta > 0.0 { 0.25 / self.theta } else { 0.0 };
-        for (zone, most) in self.fill(&zones, evaluations).into_iter().enumerate() {
-            bound += self.servers(zone) * most;
+        for zones in zones.chunks(TOGETHER_MAX) {
+            let evaluations = if clock.expired() { EVALUATIONS_STEP } else { evaluations };
+            let bounds = self.fill(zones, evaluations);
+            let servers = zones.iter().map(|zone| self.servers(*zone as usize));
+            bound += servers.zip(bounds).map(|(servers, most)| servers * most).sum::<f64>();
         }
         let counts = &instance.counts;
         bound += (0..counts.len()).map(|gang| counts.sum(gang, &self.price).max(0.0)).sum::<f64>();
