@@ -38,7 +38,8 @@ use phalanx_core::problem::InputError;
 use planner::{Contender, Planner};
 
 /// The rule that decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// The source paper's rule, fractional, rounded up.
     Seed,

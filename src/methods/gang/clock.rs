@@ -3,7 +3,7 @@
 
 use super::problem::Remaining;
 
-/// Servers, reworks or steps between two readings of the clock: some microseconds each, so that no
+/// Servers, reworks or steps between two readings of the clock: all are short, so that no
 /// search ends late and none spends its time on reading.
 pub const READ_EVERY: usize = 16;
 

@@ -58,8 +58,8 @@ impl Part {
 impl Line<'_> {
     /// Makes the line's plan the child of its own best plan and of the better of two others.
     ///
-    /// A part of the own plan comes first, then whatever of the other still fits as it is there, and
-    /// the rest of the room goes to the densest gangs.
+    /// A part of the own plan comes first, then whatever of the other still fits as it is there,
+    /// and the rest of the room goes to the densest gangs.
     pub fn cross(&mut self, params: &GaParams, parents: &[Parent], own: usize) {
         if parents.len() < 2 || self.rng.unit() >= params.crossover {
             return;

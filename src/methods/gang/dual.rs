@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Dual prices of resources by Lagrangian relaxation: a certified bound, and guidance for the search.
+//! Dual prices of resources by Lagrangian relaxation: a certified bound, and guidance for the
+//! search.
 //!
 //! With prices `lambda >= 0` per zone and kind, and `theta > 0` from the tangent
 //! `sqrt(u) <= theta u + 1 / (4 theta)`, every assignment's index is at most
@@ -22,12 +23,12 @@ use rayon::prelude::*;
 /// Evaluations of the search for a common scale of all prices, and for the price of one kind: each
 /// halves the interval, and the descent corrects what is left.
 const BALANCE_STEPS: u32 = 8;
-/// A second round over the kinds corrects what the first did to each other; a third changed nothing.
+/// Rounds over the kinds: the second corrects what the first did to each other.
 const BALANCE_ROUNDS: usize = 2;
 /// Steps without a better bound before the step is shortened by this factor.
 const PATIENCE: u32 = 8;
 const SHORTENED: f64 = 0.6;
-/// The step length at which the descent ends: the bound moves by less than rounding shows.
+/// The step length at which the descent ends.
 const STEP_LEAST: f64 = 1e-4;
 /// Part of the last direction that the next keeps, which damps zigzags.
 const MOMENTUM: f64 = 0.6;

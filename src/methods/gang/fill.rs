@@ -4,9 +4,9 @@
 //! Inserting gang by gang leaves on every server a remainder that nothing fits. Here a server is
 //! filled at once, by branch and bound (`pattern.rs`), from the tasks of many gangs; gangs open by
 //! density, and at the end those that lack most are dropped until the others are complete. Passes
-//! over all servers correct the prices of task types, by how early a type was gone or how much of it
-//! was left, as in sequential value correction for cutting stock (Mukhacheva and others 2000; Belov
-//! and Scheithauer 2007). `rework.rs` mends what a pass leaves.
+//! over all servers correct the prices of task types, by how early a type was gone or how much of
+//! it was left, as in sequential value correction for cutting stock (Mukhacheva and others 2000;
+//! Belov and Scheithauer 2007). `rework.rs` mends what a pass leaves.
 
 use super::clock::{Clock, READ_EVERY};
 use super::instance::{Instance, NONE, narrow};
@@ -15,8 +15,7 @@ use super::state::{Fit, State};
 use super::values::Values;
 use phalanx_core::random::Stream;
 
-/// Evaluations of the search for one server's pattern. Ten times as many fill a server no better;
-/// a third is enough where a search has fillings known before to beat.
+/// Evaluations of the search for one server's pattern; one that ends early has a good filling too.
 const EVALUATIONS: u32 = 1_000;
 /// Fillings of a server that differ by this part are as good as each other.
 const TOLERANCE: f64 = 0.004;
@@ -26,8 +25,8 @@ const OPEN_TYPES_MAX: usize = 400;
 const OPEN_SHARE: f64 = 0.9;
 /// Growth of a task's profit while a whole pass goes by after its gang opened.
 const URGENCY: f64 = 3.0;
-/// Pending gangs up to which a repair tries to insert all; of more it tries a tenth of that, so that
-/// it takes no longer than the reworks before it.
+/// Pending gangs up to which a repair tries to insert all; of more it tries a tenth of that, so
+/// that it takes no longer than the reworks before it.
 const INSERTS_MAX: usize = 1_000;
 
 /// What a filling maximises.
@@ -38,7 +37,8 @@ enum Goal {
     Reduced { now: f64 },
     /// The same and the sizes: whatever fits.
     Size,
-    /// The gangs' worth, shared among their tasks; a filling of less than `least` is as bad as none.
+    /// The gangs' worth, shared among their tasks; a filling of less than `least` is as bad as
+    /// none.
     Worth { least: f64 },
 }
 

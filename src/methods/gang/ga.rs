@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Mode `ga`: a genetic algorithm on plans, with a certified gap.
 //!
-//! A chromosome is a plan: whole gangs with the server of each task; a gang is placed whole or waits,
-//! and no server gives more than it has. Every chromosome of every generation is valid.
+//! A chromosome is a plan: whole gangs with the server of each task; a gang is placed whole or
+//! waits, and no server gives more than it has. Every chromosome of every generation is valid.
 //!
-//! - *Population*: seeded by greedy orders, by the dual prices and by the last plan (`start.rs`), each
-//!   seed improved by filling servers with patterns (`fill.rs`, `rework.rs`).
-//! - *Crossover*: a child takes over the best plan of a parent chosen by tournament, and then gangs of
-//!   its own line: those on a random run of servers, or a random subset. Gangs come whole; what they
-//!   displace is repaired gang by gang: it goes, and what fits is filled in by density.
-//! - *Mutation*: ruin and recreate, and taking a place, at a temperature that falls from generation to
-//!   generation (`moves.rs`), as in parallel recombinative simulated annealing (Mahfoud and Goldberg
-//!   1995).
-//! - *Selection*: a child replaces its own line (crowding); the best plan of all is never lost; of two
-//!   lines with equal plans one is shaken.
+//! - *Population*: seeded by greedy orders, by the dual prices and by the last plan (`start.rs`),
+//!   each seed improved by filling servers with patterns (`fill.rs`, `rework.rs`).
+//! - *Crossover*: a child takes over the best plan of a parent chosen by tournament, and then gangs
+//!   of its own line: those on a random run of servers, or a random subset. Gangs come whole; what
+//!   they displace is repaired gang by gang: it goes, and what fits is filled in by density.
+//! - *Mutation*: ruin and recreate, and taking a place, at a temperature that falls from generation
+//!   to generation (`moves.rs`), as in parallel recombinative simulated annealing (Mahfoud and
+//!   Goldberg 1995).
+//! - *Selection*: a child replaces its own line (crowding); the best plan of all is never lost; of
+//!   two lines with equal plans one is shaken.
 //!
 //! Lines have random streams and budgets of their own, so that answers are the same bytes for any
 //! number of threads; only a deadline cuts generations at other points.
@@ -32,8 +32,8 @@ use phalanx_core::random::Stream;
 use rayon::prelude::*;
 use std::hash::BuildHasher;
 
-/// Servers up to which every line of the population is a seed of its own. In larger clusters time is
-/// enough to fill them twice.
+/// Servers up to which every line of the population is a seed of its own. In larger clusters time
+/// is enough to fill them twice.
 const FEW_SERVERS: usize = 256;
 const LINES_MANY: usize = 2;
 /// Share of the time that the start left for seeds, the same where only patterns gain much, and the
@@ -46,8 +46,8 @@ const WORK_MAX: u64 = 120_000_000;
 /// Temperatures of the first and the last generation, in mean values of a placed gang.
 const TEMPERATURE_FIRST: f64 = 0.4;
 const TEMPERATURE_LAST: f64 = 0.008;
-/// Gangs up to which that holds; with more it falls, as there are too few steps for each to make good
-/// what a warm start would lose.
+/// Gangs up to which that holds; with more it falls, as there are too few steps for each to make
+/// good what a warm start would lose.
 const WARM_JOBS: f64 = 200.0;
 /// Part of the generations without a better plan at the end that counts as converged.
 const STALE_PART: u64 = 4;

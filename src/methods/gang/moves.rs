@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Mutation: ruin and recreate (Schrimpf and others 2000) of whole gangs at a temperature.
 //!
-//! A step removes some gangs, tries them and some pending ones again in a noisy order of density, and
-//! keeps the outcome by the rule of Metropolis, or takes it back. Every buffer is made once; steps do
-//! not allocate.
+//! A step removes some gangs, tries them and some pending ones again in a noisy order of density,
+//! and keeps the outcome by the rule of Metropolis, or takes it back. Every buffer is made once;
+//! steps do not allocate.
 
 use super::clock::{Clock, READ_EVERY};
 use super::instance::{Instance, NONE, narrow};
@@ -18,10 +18,10 @@ const RUIN_JOBS_MAX: usize = 12;
 const CANDIDATES: usize = 4;
 /// Most that noise changes a density in the order of recreation.
 pub const NOISE: f64 = 0.4;
-/// Weights of what stays free, one of which a recreation draws: no single one was best everywhere.
+/// Weights of what stays free, one of which a recreation draws.
 const TIGHT: [f32; 4] = [0.02, 0.1, 0.3, 1.0];
-/// Part of the steps that move one task to a better server: most where gangs are many, as whole gangs
-/// are too coarse there. Their temperature is this part of that of whole gangs.
+/// Part of the steps that move one task to a better server, and their temperature as a part of that
+/// of whole gangs.
 const RELOCATIONS: f64 = 0.4;
 const RELOCATION_HEAT: f64 = 0.1;
 /// Options of a task that are tried, the best ones, and servers of each.
@@ -139,8 +139,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Moves one task to a server where it is worth more, at need in exchange with another task, which
-    /// goes elsewhere; false when nothing changed. Reduced values may fall by `slack`.
+    /// Moves one task to a server where it is worth more, at need in exchange with another task,
+    /// which goes elsewhere; false when nothing changed. Reduced values may fall by `slack`.
     fn relocate(&mut self, slack: f64) -> bool {
         if self.state.placed == 0 {
             return false;
@@ -169,7 +169,8 @@ impl<'a> Line<'a> {
         false
     }
 
-    /// Moves a task to this place; false when it does not fit there in exchange for any other either.
+    /// Moves a task to this place; false when it does not fit there in exchange for any other
+    /// either.
     fn move_to(&mut self, to: Saved, slack: f64) -> bool {
         let (instance, server) = (self.instance, to.server as usize);
         let ty = instance.task_type[to.task as usize] as usize;
@@ -438,8 +439,8 @@ impl<'a> Line<'a> {
         self.inserted.push(narrow(job));
     }
 
-    /// Removes the gangs in the way of one task of `job` on the server, of some, where they are worth
-    /// least; none when that is more than `budget`, from which it is taken.
+    /// Removes the gangs in the way of one task of `job` on the server, of some, where they are
+    /// worth least; none when that is more than `budget`, from which it is taken.
     fn clear_for(&mut self, job: usize, ty: usize, budget: &mut f64) -> Option<Place> {
         let (mut least, mut found) = (f64::INFINITY, None);
         for _ in 0..OUST_SERVERS {

@@ -14,9 +14,9 @@ type Pair = u64;
 const GUARDS: Pair = (1 << 63) | (1 << 31);
 /// Pairs of the widest row, which has all kinds of a problem.
 const PAIRS_MAX: usize = KINDS_MAX.div_ceil(2);
-/// Items that do not fit and take as long to pass over as one evaluation takes (measured).
+/// Items that do not fit and take about as long to pass over as one evaluation takes.
 const SKIPPED_PER_EVALUATION: usize = 16;
-/// Copies of an item that are counted one by one, which is faster than a division for so few.
+/// Copies of an item that are counted one by one before a division tells the rest.
 const COUNTED_MAX: u32 = 4;
 /// Tasks of one server: type and number of each.
 pub type Filling = Vec<(u32, u32)>;
@@ -94,8 +94,8 @@ impl Pattern {
         self.items.push(item);
     }
 
-    /// Begins with a filling that fits, so that a search that is cut short finds nothing worse. Only
-    /// items that were added count; their ids must have been ascending.
+    /// Begins with a filling that fits, so that a search that is cut short finds nothing worse.
+    /// Only items that were added count; their ids must have been ascending.
     pub fn begin_with(&mut self, filling: &[(u32, u32)]) {
         for (id, count) in filling {
             if let Ok(at) = self.items.binary_search_by_key(id, |item| item.id) {

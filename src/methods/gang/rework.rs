@@ -23,9 +23,9 @@ const DRAWS: usize = 4;
 const STEP: f64 = 0.05;
 const STEP_DECAY: f64 = 0.9;
 
-/// Passes over all servers: later ones correct prices by less and less.
+/// Most passes over all servers; the corrections of later ones are ever smaller.
 const PASSES_MAX: usize = 6;
-/// Repairs without a deadline; some seconds in large clusters.
+/// Repairs without a deadline.
 const REPAIRS_MAX: usize = 12;
 
 impl Filler<'_> {

@@ -9,14 +9,13 @@ use super::state::{Fit, Score, State};
 use super::task_prices::{self, TaskPrices};
 use super::values::Values;
 
-/// Shares of all time for resource prices and for task prices. Longer descents prove tenths of a
-/// percent more and leave as much less to the search.
+/// Shares of all time for resource prices and for task prices; the search has the rest.
 const PRICES_SHARE: f64 = 0.1;
 const TASK_PRICES_SHARE: f64 = 0.2;
 /// Shortest deadline in seconds that leaves time for task prices: they need some passes to prove
 /// more than resource prices do.
 const TASK_PRICES_LEAST_S: f64 = 0.3;
-/// Most steps of the descent; later ones move the bound by less than rounding shows.
+/// Most steps of the descent.
 const STEPS_MAX: u32 = 600;
 /// Step length after a better plan is known.
 const NEW_TARGET_STEP: f64 = 0.1;

@@ -11,8 +11,8 @@
 //! because the relaxation lets servers run tasks that their jobs do not start and the other way
 //! round, in exchange for the price; a pattern is a multiset of tasks that fits the empty server.
 //! The best reduced values at resource prices (`dual.rs`) are such prices and prove at least as
-//! much. From there the descent is incremental (Nedic and Bertsekas 2001): a few servers and jobs at
-//! a time, each with a step of its own.
+//! much. From there the descent is incremental (Nedic and Bertsekas 2001): a few servers and jobs
+//! at a time, each with a step of its own.
 
 use super::clock::Clock;
 use super::dual::{Prices, ROUNDING};
@@ -22,8 +22,8 @@ use super::values::Values;
 use phalanx_core::random::Stream;
 use rayon::prelude::*;
 
-/// Evaluations of the pattern search by server of a zone, in a step and for a bound, and for one zone
-/// at most: where zones are few their patterns decide, and there is time for them.
+/// Evaluations of the pattern search by server of a zone, in a step and for a bound, and for one
+/// zone at most: where zones are few their patterns decide, and there is time for them.
 const EVALUATIONS_STEP: usize = 125;
 const EVALUATIONS_BOUND: usize = 25_000;
 const EVALUATIONS_MAX: usize = 250_000;
@@ -34,8 +34,8 @@ const STEP_FIRST: f64 = 0.1;
 const STEP_LAST: f64 = 0.004;
 /// Share of the descent's time for passes; the rest is for the last bound.
 const PASSES_SHARE: f64 = 0.8;
-/// A pass visits about so many servers, and of every zone at least four: the patterns of its servers
-/// differ little.
+/// A pass visits about so many servers, and of every zone at least four: the patterns of its
+/// servers differ little.
 const VISITS: usize = 256;
 /// Random stream of the descent, apart from those of the lines.
 const DESCENT_STREAM: usize = 1 << 7;
@@ -213,8 +213,8 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// Finds the best patterns of these zones' servers, which `known` keeps; returns bounds of their
-    /// profits.
+    /// Finds the best patterns of these zones' servers, which `known` keeps; returns bounds of
+    /// their profits.
     fn fill(&mut self, zones: &[u32], evaluations: usize) -> Vec<f64> {
         let each = evaluations * self.instance.servers / self.instance.zones.max(1);
         let evaluations = narrow(each.min(EVALUATIONS_MAX));

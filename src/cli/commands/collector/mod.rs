@@ -109,8 +109,6 @@ enum Command {
 }
 
 impl Args {
-    /// # Errors
-    /// What the daemon refuses, or a name that cannot be one.
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let of = |name: &str| part(name).map(|name| format!("/v1/collectors/{name}"));
         match &self.command {

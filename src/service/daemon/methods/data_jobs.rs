@@ -29,7 +29,7 @@ pub struct DataJobs {
 
 impl PlacementMethod for DataJobs {
     fn plan(&mut self, round: &Round<'_>) -> MethodPlan {
-        let config = &round.config.data;
+        let config = &round.config.data_jobs;
         let keep = keep(round);
         if !config.enabled {
             return no_plan(Method::Bisect);
@@ -141,7 +141,7 @@ impl DataJobs {
         let pieces = pieces(&input, input.splits.get(own).unwrap_or_default(), numbers);
         let required = key.declaration.locality == Locality::Require;
         if required {
-            note.warnings.push(required_warning(&pieces, round.config.data.require_wait_s));
+            note.warnings.push(required_warning(&pieces, round.config.data_jobs.require_wait_s));
         }
         let (speed, attenuation) = core_speed(round, job, &mut note);
         let whole = DataJob {

@@ -42,7 +42,7 @@ impl CoreSpeeds {
 
     /// Speed of one core of a class, its attenuation, and the number of runs behind both.
     pub fn of(&self, class: &str, config: &Config) -> (f64, Attenuation, u64) {
-        let data = &config.data;
+        let data = &config.data_jobs;
         let samples: Vec<CoreSpeed> =
             lock(&self.0).get(class).into_iter().flatten().copied().collect();
         match fit(&samples, data.alpha) {

@@ -3,8 +3,9 @@
 //!
 //! The plan thread looks for jobs that declare an input and asks for it; the thread `hdfs` looks
 //! it up, whatever time that takes; the next plan has a preference for the job. A job that waits
-//! for this is held back by the link, within `data.wait_ms`. The thread `comments` then writes into
-//! the job's comment what is wrong, if so; the update also makes slurmctld look at the job again.
+//! for this is held back by the link, within `data_jobs.wait_ms`. The thread `comments` then writes
+//! into the job's comment what is wrong, if so; the update also makes slurmctld look at the job
+//! again.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
