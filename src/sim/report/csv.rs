@@ -7,8 +7,11 @@ use super::super::job::Workload;
 use super::super::metrics::{Figures, bounded_slowdown, wait_s};
 use super::Part;
 
+/// Name and figure of a column.
+type Column = (&'static str, fn(&Figures) -> Option<f64>);
+
 /// Name and figure of each column behind the policy's; whole numbers print without a fraction.
-const COLUMNS: [(&str, fn(&Figures) -> Option<f64>); 13] = [
+const COLUMNS: [Column; 13] = [
     ("jobs", |f| Some(f.jobs as f64)),
     ("skipped", |f| Some(f.skipped as f64)),
     ("makespan_s", |f| f.makespan_s.map(|s| s as f64)),
@@ -29,7 +32,7 @@ pub(super) fn summary(figures: &[&Figures]) -> String {
     let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
     let mut out = format!("policy,{}\n", names.join(","));
     for own in figures {
-        let field = |(_, of): &(&str, fn(&Figures) -> Option<f64>)| {
+        let field = |(_, of): &Column| {
             of(own).map_or(String::new(), |value| value.to_string())
         };
         let fields: Vec<String> = COLUMNS.iter().map(field).collect();
