@@ -205,7 +205,7 @@ impl<'a> Population<'a> {
             let temperature = crowd * TEMPERATURE_FIRST * cooled;
             let clock = clock.until(end);
             lines.par_iter_mut().enumerate().for_each(|(at, line)| {
-                line.cross(params, &plans, number + at);
+                line.cross(params, &plans, number + at, temperature);
                 line.anneal(temperature, work, clock);
             });
             number += lines.len();

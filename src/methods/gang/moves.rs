@@ -109,15 +109,15 @@ impl<'a> Line<'a> {
         self.removed.clear();
         self.saved.clear();
         self.inserted.clear();
-        let unit = -self.rng.unit().max(1e-300).ln() * temperature * self.job_value;
-        let relocated = self.rng.unit() < RELOCATIONS && self.relocate(unit * RELOCATION_HEAT);
+        let cool = temperature * RELOCATION_HEAT;
+        let slack = self.slack(cool);
+        let relocated = self.rng.unit() < RELOCATIONS && self.relocate(slack);
         if !relocated {
             let first = self.ruin();
             self.recreate(first);
         }
-        let limit = if relocated { unit * RELOCATION_HEAT } else { unit };
         let loss = before.scalar(self.instance) - self.state.score().scalar(self.instance);
-        if loss > 0.0 && loss >= limit {
+        if !self.accepts(loss, if relocated { cool } else { temperature }) {
             if relocated {
                 self.put_back();
             } else {
@@ -130,6 +130,15 @@ impl<'a> Line<'a> {
             self.state.rescore(self.instance);
         }
         self.keep_best();
+    }
+
+    /// The rule of Metropolis: the larger a loss is, the less often it is accepted.
+    pub fn accepts(&mut self, loss: f64, temperature: f64) -> bool {
+        loss <= 0.0 || loss < self.slack(temperature)
+    }
+
+    fn slack(&mut self, temperature: f64) -> f64 {
+        -self.rng.unit().max(1e-300).ln() * temperature * self.job_value
     }
 
     pub fn keep_best(&mut self) {
