@@ -22,8 +22,8 @@ APT := DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-dev libmunge-dev libclang-dev \
-	slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
-PACKAGES_RUN := $(PACKAGES_BUILD) python3 procps
+	slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge python3
+PACKAGES_RUN := $(PACKAGES_BUILD) procps
 # A real HDFS: Java, Maven for Hadoop 3, pip for Hadoop 2 (tests/hdfs/minihdfs.py).
 PACKAGES_HDFS := openjdk-17-jdk-headless maven python3-pip python3-setuptools python3-wheel util-linux
 PACKAGES_DEB := debhelper dpkg-dev lintian python3

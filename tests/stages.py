@@ -160,7 +160,7 @@ ROWS = (
           env=(("PHALANX_SCHEMATHESIS", f"{TOP}/{SCHEMATHESIS}"),)),
     suite("agents", 60),
     suite("doctor", 22),
-    suite("ha", 45),
+    suite("ha", 170),
     suite("hdfs", 75, "test_client.py", path="hdfs", needs=["hadoop"]),
     suite("faults", 100, *only(FAULTS), lane="quiet"),
     suite("faults-rest", 150, "faults.py", *skip(FAULTS), lane="quiet", gate="all"),
@@ -176,7 +176,7 @@ ROWS = (
     suite_new("faults", 180, *skip(FAULTS_NEW), lane="quiet", gate="all", rest=True),
     suite_new("bags", 65, gate="all"),
     suite_new("doctor", 30, gate="all"),
-    suite_new("ha", 45, gate="all"),
+    suite_new("ha", 170, gate="all"),
 
     # Debian packages on fresh systems.
     *packages(OLD, "bookworm", 66, "target/debug", "test", ["debug", "plugin"]),

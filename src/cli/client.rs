@@ -18,29 +18,16 @@ use phalanx_service::remote::{Answer, Connection};
 
 /// Longest time that a request may take, from connecting to the last byte.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The same for one that brings a body with it, which is to be written.
+/// Longest time of a request with a body, which the daemon writes down.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where daemons listen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Masters {
+/// Puts questions to daemons.
+#[derive(Clone, Debug)]
+pub struct Client {
     /// In the order in which they are asked.
     pub targets: Vec<Target>,
     /// Socket of another munged than the machine's.
     pub munge_socket: Option<PathBuf>,
-}
-
-impl Masters {
-    /// A control socket of this host.
-    pub fn local(socket: PathBuf) -> Masters {
-        Masters { targets: vec![Target::Unix(socket)], munge_socket: None }
-    }
-
-    /// The addresses, for messages.
-    fn names(&self) -> String {
-        let names: Vec<String> = self.targets.iter().map(name).collect();
-        names.join(", ")
-    }
 }
 
 fn name(target: &Target) -> String {
@@ -48,12 +35,6 @@ fn name(target: &Target) -> String {
         Target::Unix(path) => path.display().to_string(),
         Target::Tcp(_) => target.to_string(),
     }
-}
-
-/// Puts questions to daemons.
-#[derive(Clone, Debug)]
-pub struct Client {
-    masters: Masters,
 }
 
 /// The answer of one daemon.
@@ -93,9 +74,9 @@ impl Reply {
 }
 
 impl Client {
-    /// Asks these.
-    pub fn new(masters: Masters) -> Self {
-        Self { masters }
+    /// Asks at a control socket of this host.
+    pub fn local(socket: PathBuf) -> Self {
+        Self { targets: vec![Target::Unix(socket)], munge_socket: None }
     }
 
     /// Parses the body of a success.
@@ -105,18 +86,16 @@ impl Client {
     /// of this version does.
     pub fn parse<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, Failure> {
         serde_json::from_slice(body).map_err(|error| {
+            let names: Vec<String> = self.targets.iter().map(name).collect();
             let message = format!(
                 "unexpected answer at {}: {error}; are phalanx and phalanxd of the same version?",
-                self.masters.names()
+                names.join(", ")
             );
             Failure::new(Exit::Unreachable, message)
         })
     }
 
     /// Asks for a report.
-    ///
-    /// # Errors
-    /// As [`Client::ask`], [`Reply::expect_success`] and [`Client::parse`].
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         let reply = self.ask(Method::Get, path, None::<&()>)?;
         self.parse(reply.expect_success()?)
@@ -128,7 +107,7 @@ impl Client {
             Target::Unix(path) => std::os::unix::net::UnixStream::connect(path).is_ok(),
             Target::Tcp(_) => false,
         };
-        self.masters.targets.iter().any(listens)
+        self.targets.iter().any(listens)
     }
 
     /// Sends a request, with a JSON body or without, and takes the whole answer.
@@ -144,14 +123,11 @@ impl Client {
     ) -> Result<Reply, Failure> {
         let limit = if body.is_none() { TIMEOUT } else { WRITE_TIMEOUT };
         let body = body.map(serde_json::to_vec).transpose();
-        let body = body.map_err(|error| Failure::usage(error.to_string()))?;
+        let body = body.map_err(Failure::usage)?;
         self.within(limit, method, path, body)
     }
 
     /// One round: each is asked until one answers, all within `limit`.
-    ///
-    /// # Errors
-    /// What each one said, if none answered.
     pub fn within(
         &self,
         limit: Duration,
@@ -161,7 +137,7 @@ impl Client {
     ) -> Result<Reply, Failure> {
         let until = Instant::now() + limit;
         let (mut silent, mut busy) = (Vec::new(), None);
-        for target in &self.masters.targets {
+        for target in &self.targets {
             let left = until.saturating_duration_since(Instant::now());
             match self.ask_one(target, left, (method, path, body.clone())) {
                 Ok(Answer { status, body, .. }) => {
@@ -186,7 +162,7 @@ impl Client {
         if limit.is_zero() {
             return Err("no time left".to_owned());
         }
-        let munge_socket = self.masters.munge_socket.clone();
+        let munge_socket = self.munge_socket.clone();
         let connection = Connection::new(target.clone(), munge_socket, REPLY_BYTES_MAX);
         connection.map_err(|error| error.to_string())?.ask(method, path, body, limit)
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Exit codes, and errors that carry one.
 
+use std::fmt::Display;
 use std::process::ExitCode;
 
-/// How the program ends.
+/// Exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
@@ -35,7 +36,7 @@ Exit status:
 /// The exit codes for help texts and manual pages.
 pub const EXIT_CODES: &str = exit_codes!();
 
-/// The same with files and environment, for the page of the whole program.
+/// Exit codes, environment and files, for the page of the whole program.
 pub const ABOUT_ALL: &str = concat!(
     exit_codes!(),
     "
@@ -62,29 +63,34 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command could not do what it was asked.
+/// Reason why a command could not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// How the program ends.
+    /// Exit code of the program.
     pub exit: Exit,
-    /// What went wrong and what to do.
+    /// Text for the user: the error, and the remedy where there is one.
     pub message: String,
 }
 
 impl Failure {
     /// The program ends with `exit`.
-    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into() }
+    pub fn new(exit: Exit, message: impl Display) -> Self {
+        Self { exit, message: message.to_string() }
     }
 
     /// Wrong arguments or input.
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub fn usage(message: impl Display) -> Self {
         Self::new(Exit::Usage, message)
     }
 
+    /// The answer is no.
+    pub fn negative(message: impl Display) -> Self {
+        Self::new(Exit::Negative, message)
+    }
+
     /// Wrong arguments or input, in one line whatever the input contained.
-    pub fn usage_line(message: impl std::fmt::Display) -> Self {
+    pub fn usage_line(message: impl Display) -> Self {
         Self::usage(message.to_string().replace(['\n', '\r'], " "))
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::client::{Client, Masters, Method};
+use crate::client::{Client, Method};
 use crate::exit::Failure;
 use crate::json;
 use crate::outcome::Outcome;
@@ -46,18 +46,7 @@ pub struct Global {
 }
 
 impl Global {
-    /// The daemon that commands ask.
-    ///
-    /// # Errors
-    /// As [`Global::masters`].
-    pub fn client(&self) -> Result<Client, Failure> {
-        Ok(Client::new(self.masters()?))
-    }
-
     /// Asks for a report and renders it, or passes its JSON on as it came.
-    ///
-    /// # Errors
-    /// No daemon, one that refuses, or one that answers something else.
     pub fn report<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -68,9 +57,6 @@ impl Global {
 
     /// Asks for anything, with a JSON body or without, and shows the answer as
     /// [`Global::report`] does.
-    ///
-    /// # Errors
-    /// As there.
     pub fn exchange<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -86,9 +72,6 @@ impl Global {
     }
 
     /// Shows a report of this program's own.
-    ///
-    /// # Errors
-    /// A report that JSON cannot have.
     pub fn show<T: Serialize>(
         &self,
         report: &T,
@@ -98,20 +81,14 @@ impl Global {
     }
 
     /// The configuration of `--config`, if it is given.
-    ///
-    /// # Errors
-    /// A file that cannot be read or is wrong.
     pub fn given_config(&self) -> Result<Option<Config>, Failure> {
         let config = self.config.as_ref().map(|file| Config::load(file)).transpose();
-        config.map_err(|error| Failure::usage(error.to_string()))
+        config.map_err(Failure::usage)
     }
 
     /// The control socket: as given, else of the configuration given, else of the
     /// environment, else of the default configuration if that can be read, else
     /// the default one.
-    ///
-    /// # Errors
-    /// As [`Global::given_config`].
     pub fn control_socket(&self) -> Result<PathBuf, Failure> {
         if let Some(socket) = &self.socket {
             return Ok(socket.clone());
@@ -122,19 +99,16 @@ impl Global {
         Ok(variable(SOCKET_VARIABLE).map_or_else(|| default_config().control.socket, PathBuf::from))
     }
 
-    /// Where the daemon is to be asked: as given, else of the configuration given, else of the
+    /// The daemon that commands ask: as given, else of the configuration given, else of the
     /// environment, else of the default configuration. Of a configuration, its own socket and then
     /// its `control.masters`.
-    ///
-    /// # Errors
-    /// As [`Global::given_config`], or an environment variable that names no address.
-    pub fn masters(&self) -> Result<Masters, Failure> {
-        let given = |targets| Ok(Masters { targets, munge_socket: None });
+    pub fn client(&self) -> Result<Client, Failure> {
+        let given = |targets| Ok(Client { targets, munge_socket: None });
         if !self.master.is_empty() {
             return given(self.master.clone());
         }
         if let Some(socket) = &self.socket {
-            return Ok(Masters::local(socket.clone()));
+            return Ok(Client::local(socket.clone()));
         }
         if let Some(config) = self.given_config()? {
             return Ok(configured(&config));
@@ -166,12 +140,12 @@ fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-fn configured(config: &Config) -> Masters {
+fn configured(config: &Config) -> Client {
     let control = &config.control;
-    let mut masters = Masters::local(control.socket.clone());
+    let mut client = Client::local(control.socket.clone());
     // Checked with the configuration.
-    masters.targets.extend(control.masters.iter().filter_map(|url| url.parse::<Target>().ok()));
-    masters.munge_socket =
+    client.targets.extend(control.masters.iter().filter_map(|url| url.parse::<Target>().ok()));
+    client.munge_socket =
         (!control.munge_socket.is_empty()).then(|| (&control.munge_socket).into());
-    masters
+    client
 }

@@ -36,9 +36,6 @@ impl Access {
     }
 
     /// The blocks of an input; `caller` names the command to the NameNode.
-    ///
-    /// # Errors
-    /// As [`Access::open`].
     pub fn locate(&mut self, uri: &str, recursive: bool, caller: &str) -> Result<Located, Failure> {
         self.hdfs.locate(uri, recursive, &self.user, caller).map_err(failure)
     }
@@ -49,13 +46,13 @@ impl Access {
         Some(self.nodes.as_ref().ok()?.get(at)?.name.clone())
     }
 
-    /// Why Slurm's nodes are not known.
+    /// The reason why Slurm's nodes are not known, if they are not.
     pub fn no_nodes(&self) -> Option<&str> {
         self.nodes.as_ref().err().map(String::as_str)
     }
 }
 
-/// What the caller of HDFS is told.
+/// The error as this program reports it.
 pub fn failure(error: HdfsError) -> Failure {
     let exit = match error {
         HdfsError::BadUri(_) | HdfsError::Configuration(_) | HdfsError::NotConfigured(_) => {
@@ -85,7 +82,7 @@ fn user() -> Result<String, Failure> {
     let uid = nix::unistd::geteuid();
     match nix::unistd::User::from_uid(uid) {
         Ok(Some(user)) => Ok(user.name),
-        _ => Err(Failure::new(Exit::Negative, format!("user id {uid} has no name"))),
+        _ => Err(Failure::negative(format!("user id {uid} has no name"))),
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 
-/// What a command prints and how the program ends.
+/// Output of a command, and exit code of the program.
 #[derive(Debug)]
 pub struct Outcome {
     /// Goes to standard output in one piece.
@@ -28,28 +28,19 @@ impl Outcome {
     }
 
     /// Indented JSON.
-    ///
-    /// # Errors
-    /// A report that JSON cannot have.
     pub fn json(report: &impl Serialize) -> Result<Self, Failure> {
         let text = serde_json::to_string_pretty(report);
-        Ok(Self::ok(text.map_err(|error| Failure::new(Exit::Negative, error.to_string()))? + "\n"))
+        Ok(Self::ok(text.map_err(Failure::negative)? + "\n"))
     }
 
     /// JSON in one line for each report.
-    ///
-    /// # Errors
-    /// A report that JSON cannot have.
     pub fn json_lines<T: Serialize>(reports: &[T]) -> Result<Self, Failure> {
         let lines: Result<Vec<String>, _> = reports.iter().map(serde_json::to_string).collect();
-        let lines = lines.map_err(|error| Failure::usage(error.to_string()))?;
+        let lines = lines.map_err(Failure::usage)?;
         Ok(Self::ok(lines.join("\n") + "\n"))
     }
 
     /// Prints the text.
-    ///
-    /// # Errors
-    /// Standard output cannot be written to.
     pub fn print(&self) -> Result<Exit, Failure> {
         let mut out = std::io::stdout().lock();
         match out.write_all(self.text.as_bytes()).and_then(|()| out.flush()) {

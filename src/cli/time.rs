@@ -16,9 +16,6 @@ pub fn duration(text: &str) -> Option<Duration> {
 }
 
 /// Unix milliseconds of the `--since` of a command: a time, or so long before now.
-///
-/// # Errors
-/// Neither a time nor a duration.
 pub fn since_ms(text: &str) -> Result<i64, Failure> {
     before(text, Timestamp::now(), &TimeZone::system()).ok_or_else(|| {
         Failure::usage(format!(

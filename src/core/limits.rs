@@ -216,7 +216,7 @@ pub const HDFS_CONF_BYTES_MAX: u64 = 8 << 20;
 /// Inputs whose blocks are remembered.
 pub const HDFS_CACHE_MAX: usize = 1000;
 /// Bytes of a Prometheus answer.
-pub const PROMETHEUS_BYTES_MAX: usize = 32 << 20;
+pub const PROMETHEUS_BYTES_MAX: u64 = 32 << 20;
 /// Programs that one agent runs at once.
 pub const AGENT_RUNS_MAX: usize = 32;
 /// Values that an agent keeps while the data service does not take them; the

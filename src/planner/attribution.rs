@@ -46,7 +46,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// As [`Placer::set_pending`](super::place::Placer::set_pending) takes it.
+    /// The demand, for [`Placer::set_pending`](super::place::Placer::set_pending).
     pub fn demand(&self, snapshot: &Snapshot) -> Demand {
         let mut by_name = BTreeMap::from([("cpu".into(), self.cpu), ("mem".into(), self.memory)]);
         for (kind, count) in snapshot.gres_kinds.iter().zip(&self.kinds) {

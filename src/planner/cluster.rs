@@ -215,17 +215,17 @@ mod tests {
     }
 
     #[test]
-    fn every_change_is_told() {
+    fn every_change_is_reported() {
         let mut cluster = cluster();
-        let mut told = Vec::new();
-        let mut tell = |change: Change<'_>| {
-            told.push(match change {
+        let mut changes = Vec::new();
+        let mut report = |change: Change<'_>| {
+            changes.push(match change {
                 Change::Take(h) => (h.node.at(), i64::try_from(h.cpus).unwrap()),
                 Change::Give(h) => (h.node.at(), -i64::try_from(h.cpus).unwrap()),
             });
         };
-        cluster.set_job(job(1, &[0, 2], 4), &mut tell);
-        cluster.set_job(job(1, &[2], 4), &mut tell);
-        assert_eq!(told, [(0, 4), (2, 4), (0, -4), (2, -4), (2, 4)]);
+        cluster.set_job(job(1, &[0, 2], 4), &mut report);
+        cluster.set_job(job(1, &[2], 4), &mut report);
+        assert_eq!(changes, [(0, 4), (2, 4), (0, -4), (2, -4), (2, 4)]);
     }
 }

@@ -38,7 +38,7 @@ pub struct Outlook {
 pub struct Soonest {
     /// Unix seconds.
     pub at_s: i64,
-    /// As many nodes as it wants, those that are free first; ascending.
+    /// The wanted number of nodes, those that are free first; ascending.
     pub nodes: Vec<NodeIdx>,
 }
 

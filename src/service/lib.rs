@@ -12,6 +12,7 @@ mod clock;
 pub mod collect;
 pub mod config;
 pub mod daemon;
+mod failure;
 pub mod hdfs;
 pub mod history;
 pub mod link;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! HTTP/1.1 to the daemon, from commands and agents: over its Unix socket, where the kernel says
-//! who asks, or over TCP, where each request carries a MUNGE credential. One connection, one
+//! HTTP/1.1 to the daemon, from commands and agents: over its Unix socket, where the kernel names
+//! the user, or over TCP, where each request carries a MUNGE credential. One connection, one
 //! request at a time.
 
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ impl Method {
     }
 }
 
-/// What the daemon answered.
+/// Answer of the daemon.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// HTTP status.
@@ -61,7 +61,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// See the module.
+/// A connection to the daemon, opened with the first request.
 #[derive(Debug)]
 pub struct Connection {
     target: Target,
@@ -72,10 +72,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// To be opened with the first request. `munge_socket`: of another munged than the machine's.
-    ///
-    /// # Errors
-    /// When there are no descriptors left.
+    /// `munge_socket` is that of another munged than the machine's.
     pub fn new(
         target: Target,
         munge_socket: Option<PathBuf>,
@@ -86,16 +83,12 @@ impl Connection {
         Ok(Self { target, munge_socket, reply_bytes_max, runtime, open: None })
     }
 
-    /// Where it leads.
-    #[must_use]
+    /// Address of the daemon.
     pub fn target(&self) -> &Target {
         &self.target
     }
 
     /// Sends a request and takes its whole answer, within `patience`. `body` is JSON.
-    ///
-    /// # Errors
-    /// Why there is no whole answer.
     pub fn ask(
         &mut self,
         method: Method,
@@ -153,7 +146,7 @@ async fn exchange(
     reply_bytes_max: usize,
 ) -> Result<Exchanged, String> {
     let mut sender = match open {
-        // Turns of the runtime only here: let it see a close since the last request.
+        // The runtime runs only here: this lets it see a close since the last request.
         Some(mut sender) => match tokio::time::timeout(READY, sender.ready()).await {
             Ok(Ok(())) => sender,
             _ => connect(target).await?,

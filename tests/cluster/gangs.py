@@ -179,10 +179,11 @@ def check_terms(suite, note, planned, what):
             suite.expect(note[term] is None, f"{what}, {term}: {note}")
 
 
-def explain_het(suite, job):
+def explain_het(suite, blocker, job):
     """A het job is explained while it waits, and once it runs, with all its components."""
     for planned in (False, True):
         if planned:
+            suite.cluster.run("scancel", blocker)
             suite.cluster.wait_jobs([job], timeout=60)
         for component in (f"{job}+0", f"{job}+3"):
             report = phalanx_json(suite.cluster, "explain", component)
@@ -198,11 +199,11 @@ def explain_het(suite, job):
 def gangs_explained(suite):
     """explain names method, learned speeds and terms; plan names objective and gap"""
     # Behind a job on all nodes: planned before they start.
-    suite.cluster.submit("-N16", "--ntasks-per-node=8", "-t1", wrap="sleep 6")
-    time.sleep(1.0)
+    blocker = suite.cluster.submit("-N16", "--ntasks-per-node=8", "-t5", wrap="exec sleep 600")
+    suite.cluster.wait_jobs([blocker], states={"RUNNING"})
     waiting = het(suite)
     time.sleep(2.0)
-    explain_het(suite, waiting)
+    explain_het(suite, blocker, waiting)
     suite.cluster.submit("-N16", "--ntasks-per-node=8", "-t1", wrap="sleep 3")
     records = run_list(suite.cluster, [(0.0, *job[1:]) for job in work_list(2, 4)])
     for record in records:

@@ -92,7 +92,7 @@ class PageTest(unittest.TestCase):
             self.assertIn("31 s", text(browser, "#collectors"), "age of the oldest value")
             self.assertIn("13 of 16 agents", text(browser, "#agents"))
             uses = text(browser, "#uses")
-            for words in ("What methods go by", "gang.speed", "8 of 16", "history", "none"):
+            for words in ("Data that methods use", "gang.speed", "8 of 16", "history", "none"):
                 self.assertIn(words, uses)
             self.assertIn("topology", text(browser, "#reasons"))
             self.assertIn("<img src=x", text(browser, "#collectors"), "markup stays text")

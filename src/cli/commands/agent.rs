@@ -37,7 +37,7 @@ pub struct Args {
     verbose: bool,
 }
 
-/// Where programs lie unless the arguments say otherwise.
+/// Directory of programs unless the arguments name another.
 const COMMAND_DIR: &str = "/etc/phalanx/collectors";
 /// Longest time from a signal to the end.
 const STOP: Duration = Duration::from_secs(2);

@@ -53,7 +53,7 @@ fn check(path: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let checked = Config::load(path);
     let (issues, warnings) = match &checked {
         Ok(config) => (&[][..], config.warnings()),
-        Err(error @ ConfigError::Read { .. }) => return Err(Failure::usage(error.to_string())),
+        Err(error @ ConfigError::Read { .. }) => return Err(Failure::usage(error)),
         Err(error) => (error.issues(), Vec::new()),
     };
     let file = path.display().to_string();
@@ -65,7 +65,7 @@ fn check(path: &Path, as_json: bool) -> Result<Outcome, Failure> {
     if let Err(error) = &checked {
         let problems = if issues.len() == 1 { "problem" } else { "problems" };
         let message = format!("{} {problems}\n{error}", issues.len());
-        return Err(Failure::new(Exit::Negative, message));
+        return Err(Failure::negative(message));
     }
     let mut text = format!("{file}: valid\n");
     for warning in warnings {

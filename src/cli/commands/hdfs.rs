@@ -11,7 +11,7 @@ use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::global::Global;
 use crate::hdfs::{self, Access};
 use crate::outcome::Outcome;
-use crate::text::{Left, Right, clean, lines, table};
+use crate::text::{clean, table_of};
 use phalanx_core::blocks::Located;
 use phalanx_service::hdfs::DataNodeReport;
 
@@ -132,25 +132,18 @@ fn check(global: &Global, access: &mut Access, uri: &str) -> Result<Outcome, Fai
 }
 
 fn check_text(report: &CheckReport) -> String {
-    let mut rows = table(&[
-        ("DataNode", Left),
-        ("Address", Left),
-        ("Rack", Left),
-        ("State", Left),
-        ("Node", Left),
-    ]);
-    for row in &report.datanodes {
-        let node = row.node.as_deref().unwrap_or("UNMAPPED");
-        rows.add_row([
-            clean(&row.host),
-            clean(&row.address),
-            clean(&row.rack),
-            row.state.into(),
-            clean(node),
-        ]);
-    }
-    let (all, bad) = (report.datanodes.len(), report.unmapped);
-    format!("{}{all} DataNodes, {bad} UNMAPPED\n", lines(&rows))
+    let rows = table_of(&report.datanodes)
+        .left("DataNode", |row| row.host.clone())
+        .left("Address", |row| row.address.clone())
+        .left("Rack", |row| row.rack.clone())
+        .left("State", |row| row.state)
+        .left("Node", |row| node_or_unmapped(&row.node))
+        .text();
+    format!("{rows}{} DataNodes, {} UNMAPPED\n", report.datanodes.len(), report.unmapped)
+}
+
+fn node_or_unmapped(node: &Option<String>) -> String {
+    node.clone().unwrap_or_else(|| "UNMAPPED".to_owned())
 }
 
 fn ls(uri: &str, located: &Located, access: &Access) -> LsReport {
@@ -182,25 +175,17 @@ fn ls(uri: &str, located: &Located, access: &Access) -> LsReport {
 }
 
 fn ls_text(report: &LsReport) -> String {
-    let mut rows =
-        table(&[("DataNode", Left), ("Node", Left), ("Replicas", Right), ("Bytes", Right)]);
-    for row in &report.nodes {
-        let node = row.node.as_deref().unwrap_or("UNMAPPED");
-        rows.add_row([
-            clean(&row.host),
-            clean(node),
-            row.blocks.to_string(),
-            row.bytes.to_string(),
-        ]);
-    }
-    let mut text = format!(
-        "{}: {} files, {} bytes, {} blocks\n",
-        clean(&report.uri),
-        report.files,
-        report.bytes,
-        report.blocks
+    let LsReport { files, bytes, blocks, .. } = report;
+    let uri = clean(&report.uri);
+    let mut text = format!("{uri}: {files} files, {bytes} bytes, {blocks} blocks\n");
+    text.push_str(
+        &table_of(&report.nodes)
+            .left("DataNode", |row| row.host.clone())
+            .left("Node", |row| node_or_unmapped(&row.node))
+            .right("Replicas", |row| row.blocks)
+            .right("Bytes", |row| row.bytes)
+            .text(),
     );
-    text.push_str(&lines(&rows));
     for warning in &report.warnings {
         text.push_str(&format!("warning: {}\n", clean(warning)));
     }

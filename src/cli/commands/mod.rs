@@ -51,9 +51,6 @@ macro_rules! commands {
 
         impl Command {
             /// Does what was asked.
-            ///
-            /// # Errors
-            /// What the command says went wrong.
             pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
                 match self {
                     $(Command::$name(args) => args.run(global),)*

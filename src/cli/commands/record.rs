@@ -102,6 +102,6 @@ fn text(status: &RecordingStatus) -> String {
     if let Some(error) = &status.last_error {
         rows.push(("Error", clean(error)));
     }
-    facts(&mut out, &rows);
+    out.push_str(&facts(&rows));
     out
 }

@@ -38,11 +38,11 @@ impl Args {
             "the new configuration was refused; generation {} stays in force\n{why}",
             report.generation
         );
-        Err(Failure::new(Exit::Negative, message))
+        Err(Failure::negative(message))
     }
 }
 
-/// What an accepted reload changed.
+/// The changes of an accepted reload.
 fn text(report: &ReloadReport) -> String {
     if report.changed.is_empty() {
         return format!("Generation {} is in force. Nothing changed.\n", report.generation);

@@ -3,7 +3,6 @@
 //! the daemon, on this host or another. It is also what prolog, task prolog and epilog call.
 
 use std::env;
-use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, chown};
@@ -12,24 +11,24 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::client::Method;
-use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use phalanx_core::hostlist;
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
 use phalanx_methods::data_jobs::blockmap::{BlockMap, Elements, MapNode, Range, Step};
 
-/// Where the prolog writes.
+/// Directory that the prolog writes to.
 const DIR: &str = "/run/phalanx/jobs";
-/// How long the prolog waits for a map that is being made.
+/// Longest time that the prolog waits for a map that is being made.
 const WAIT: Duration = Duration::from_secs(5);
-/// How long the prolog takes at most, whatever hangs.
+/// Longest time that the prolog takes, whatever hangs.
 const INSTALL: Duration = Duration::from_secs(8);
 /// Pause between two questions.
 const PAUSE: Duration = Duration::from_millis(200);
-/// The table of the map.
+/// File with the table of the map.
 const TABLE: &str = "plan.tsv";
-/// The same with who holds what.
+/// File with the whole map, replicas included.
 const WHOLE: &str = "plan.json";
 
 /// Show which task of a job reads which blocks of its input
@@ -63,8 +62,6 @@ pub struct Args {
 }
 
 impl Args {
-    /// # Errors
-    /// No job, no map, or a task that the step does not have.
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let job_id =
             match self.job {
@@ -222,12 +219,12 @@ fn elements() -> Result<Option<Elements>, Failure> {
     let found = Elements::of(id, min, max, count).ok_or_else(|| {
         let text =
             "splits: the array's indexes are not evenly spaced: expected such as 0-9 or 1-9:2";
-        Failure::new(Exit::Negative, text)
+        Failure::negative(text)
     })?;
     Ok(Some(found))
 }
 
-/// What the calling task reads.
+/// Splits of the calling task.
 fn mine(map: &BlockMap) -> Result<Vec<Row>, Failure> {
     let elements = elements()?;
     let node = text("SLURMD_NODENAME").unwrap_or_default();
@@ -247,7 +244,7 @@ fn mine(map: &BlockMap) -> Result<Vec<Row>, Failure> {
     Ok(rows.into_iter().map(|row| (row, Some((task, node.clone())))).collect())
 }
 
-/// What a task of the step, or of the job as planned, reads.
+/// Splits of a task of the step, or of the job as planned.
 fn rows_of(map: &BlockMap, task: u64) -> Result<Vec<Row>, Failure> {
     let step = step();
     if step.is_some() && number("SLURM_PROCID") == Some(task) {
@@ -291,39 +288,30 @@ fn place(step: &Step, task: u64, cyclic: bool) -> Option<(String, u32)> {
     None
 }
 
-/// Variables of one split, by the names of Hadoop Streaming.
-fn variables(map: &BlockMap, range: &Range) -> [(&'static str, String); 3] {
-    [
-        ("mapreduce_map_input_file", map.uri(range).to_owned()),
-        ("mapreduce_map_input_start", range.offset.to_string()),
-        ("mapreduce_map_input_length", range.length.to_string()),
-    ]
+/// Variables of a split, by the names of Hadoop Streaming.
+const VARIABLES: [&str; 3] =
+    ["mapreduce_map_input_file", "mapreduce_map_input_start", "mapreduce_map_input_length"];
+
+/// Values of [`VARIABLES`].
+fn values(map: &BlockMap, range: &Range) -> [String; 3] {
+    [map.uri(range).to_owned(), range.offset.to_string(), range.length.to_string()]
 }
 
-/// Lines for slurmstepd. What a batch script had must not reach its tasks.
+/// Lines for slurmstepd. Variables of the batch script must not reach its tasks.
 fn environment(map: &BlockMap, dir: &Path) -> String {
+    let rows = mine(map).ok();
+    let first = rows.as_ref().and_then(|rows| map.ranges.get(rows.first()?.0));
+    let count = rows.as_ref().map(|rows| rows.len().to_string());
+    let known = first.map_or([None, None, None], |range| values(map, range).map(Some));
     let mut out = format!("export PHALANX_BLOCK_MAP={}\n", dir.join(TABLE).display());
-    let rows = mine(map);
-    let first = rows.as_ref().ok().and_then(|rows| map.ranges.get(rows.first()?.0));
-    match &rows {
-        Ok(rows) => {
-            let _ = writeln!(out, "export PHALANX_SPLIT_COUNT={}", rows.len());
-        }
-        Err(_) => out.push_str("unset PHALANX_SPLIT_COUNT\n"),
-    }
-    let known = first.map(|range| variables(map, range));
-    for (at, name) in
-        ["mapreduce_map_input_file", "mapreduce_map_input_start", "mapreduce_map_input_length"]
-            .into_iter()
-            .enumerate()
-    {
-        let _ = match known.as_ref().and_then(|known| known.get(at)) {
-            // A line is a variable: a name with a line break would add another.
-            Some((_, value)) if !value.contains(char::is_control) => {
-                writeln!(out, "export {name}={value}")
-            }
-            _ => writeln!(out, "unset {name}"),
+    let names = ["PHALANX_SPLIT_COUNT"].into_iter().chain(VARIABLES);
+    for (name, value) in names.zip([count].into_iter().chain(known)) {
+        // A line is a variable: a name with a line break would add another.
+        let line = match value.filter(|value| !value.contains(char::is_control)) {
+            Some(value) => format!("export {name}={value}\n"),
+            None => format!("unset {name}\n"),
         };
+        out.push_str(&line);
     }
     out
 }
@@ -339,7 +327,7 @@ fn each(map: &BlockMap, dir: &Path, command: &[String]) -> Result<Outcome, Failu
         let node = reader.as_ref().map_or("", |(_, node)| node);
         let done = Command::new(program)
             .args(arguments)
-            .envs(variables(map, range))
+            .envs(VARIABLES.into_iter().zip(values(map, range)))
             .env("PHALANX_BLOCK_MAP", dir.join(TABLE))
             .env("PHALANX_SPLIT_COUNT", rows.len().to_string())
             .env("PHALANX_SPLIT_LOCAL", u8::from(map.is_local(range, node)).to_string())
@@ -347,7 +335,7 @@ fn each(map: &BlockMap, dir: &Path, command: &[String]) -> Result<Outcome, Failu
             .map_err(|error| Failure::usage(format!("{program}: {error}")))?;
         if !done.success() {
             let text = format!("{program}: {done} on {} from {}", map.uri(range), range.offset);
-            return Err(Failure::new(Exit::Negative, text));
+            return Err(Failure::negative(text));
         }
     }
     Ok(Outcome::ok(""))

@@ -9,43 +9,79 @@ pub mod units;
 
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 
-/// Alignment of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    Left,
-    Right,
-}
-pub use Side::{Left, Right};
+/// A cell that stays empty; an empty text is shown as `-`.
+pub const BLANK: &str = " ";
 
-/// A table with these columns.
-pub fn table<S: AsRef<str>>(columns: &[(S, Side)]) -> Table {
-    let line = LineStyle::none().fill('-').junction('-');
-    let mut table = Table::new();
-    table.load_style(TableStyle::new().header_separator(line));
-    table.set_header(columns.iter().map(|(name, _)| Cell::new(clean(name.as_ref()))));
-    for (index, (_, side)) in columns.iter().enumerate() {
-        if let Some(column) = table.column_mut(index) {
-            column.set_padding((0, 2));
-            column.set_cell_alignment(match side {
-                Side::Left => CellAlignment::Left,
-                Side::Right => CellAlignment::Right,
-            });
+/// A table that is made column by column.
+pub struct Columns<'a, T> {
+    rows: Vec<T>,
+    columns: Vec<Column<'a, T>>,
+}
+
+struct Column<'a, T> {
+    head: String,
+    side: CellAlignment,
+    cell: Box<dyn Fn(&T) -> String + 'a>,
+}
+
+/// A table with one line for each of these.
+pub fn table_of<'a, T>(rows: impl IntoIterator<Item = T>) -> Columns<'a, T> {
+    Columns { rows: rows.into_iter().collect(), columns: Vec::new() }
+}
+
+impl<'a, T> Columns<'a, T> {
+    /// Adds a column of texts.
+    pub fn left<S: ToString>(self, head: impl ToString, cell: impl Fn(&T) -> S + 'a) -> Self {
+        self.column(head.to_string(), CellAlignment::Left, move |row| cell(row).to_string())
+    }
+
+    /// Adds a column of numbers.
+    pub fn right<S: ToString>(self, head: impl ToString, cell: impl Fn(&T) -> S + 'a) -> Self {
+        self.column(head.to_string(), CellAlignment::Right, move |row| cell(row).to_string())
+    }
+
+    fn column(
+        mut self,
+        head: String,
+        side: CellAlignment,
+        cell: impl Fn(&T) -> String + 'a,
+    ) -> Self {
+        self.columns.push(Column { head, side, cell: Box::new(cell) });
+        self
+    }
+
+    /// Leaves out the columns without a value in any row.
+    pub fn without_empty_columns(mut self) -> Self {
+        let Self { rows, columns } = &mut self;
+        columns.retain(|column| rows.iter().any(|row| !(column.cell)(row).is_empty()));
+        self
+    }
+
+    /// The table, with a line below its heads and no blanks at the ends of lines.
+    pub fn text(self) -> String {
+        let line = LineStyle::none().fill('-').junction('-');
+        let mut table = Table::new();
+        table.load_style(TableStyle::new().header_separator(line));
+        table.set_header(self.columns.iter().map(|column| Cell::new(clean(&column.head))));
+        for (index, of) in self.columns.iter().enumerate() {
+            if let Some(column) = table.column_mut(index) {
+                column.set_padding((0, 2));
+                column.set_cell_alignment(of.side);
+            }
         }
+        for row in &self.rows {
+            table.add_row(self.columns.iter().map(|column| clean(&(column.cell)(row))));
+        }
+        table.lines().fold(String::new(), |out, line| out + line.trim_end() + "\n")
     }
-    table
+
+    /// Adds the table to a text.
+    pub fn add_to(self, out: &mut String) {
+        out.push_str(&self.text());
+    }
 }
 
-/// The table's lines without blanks at their ends.
-pub fn lines(table: &Table) -> String {
-    let mut out = String::new();
-    for line in table.lines() {
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
-    out
-}
-
-/// Text from elsewhere without control characters, which could steer a
+/// Text from elsewhere without control characters, which could change the
 /// terminal; `-` where there is none.
 pub fn clean(text: &str) -> String {
     if text.is_empty() {
@@ -54,14 +90,7 @@ pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// Percent-encodes all but the unreserved characters.
-pub fn percent_encode(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
-    let one = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
-    text.bytes().map(one).collect()
-}
-
-/// The same for optional text.
+/// Optional text, cleaned; `-` for none.
 pub fn clean_or_dash(text: Option<&str>) -> String {
     clean(text.unwrap_or(""))
 }
@@ -76,8 +105,9 @@ pub fn heading(out: &mut String, text: &str) {
 }
 
 /// Names and values, aligned.
-pub fn facts(out: &mut String, facts: &[(&str, String)]) {
+pub fn facts(facts: &[(&str, String)]) -> String {
     let width = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let mut out = String::new();
     for (name, value) in facts {
         let mut rest = value.lines();
         let first = rest.next().unwrap_or("");
@@ -87,4 +117,5 @@ pub fn facts(out: &mut String, facts: &[(&str, String)]) {
             out.push_str(&format!("  {:width$}  {line}\n", ""));
         }
     }
+    out
 }

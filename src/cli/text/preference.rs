@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A method's wish for a job, in words.
+//! A method's node preference for a job, in words.
 
 use super::units::{KWH, amount, fraction, fraction_or_dash, seconds_fine, time, watts_from};
-use super::{Left, Right, clean, facts, lines, table};
+use super::{clean, facts, table_of};
 use phalanx_planner::preference::{
-    BagNote, BagRow, BagShare, ClassSpeed, DataNote, GangNote, Note, TaskRow,
+    BagNote, BagRow, BagShare, ClassSpeed, DataNote, GangNote, Note,
 };
 use phalanx_service::api::types::PreferenceReport;
 
-/// Everything of it.
-pub fn whole(out: &mut String, steer: &PreferenceReport) {
-    let made = format!("{} at {}", clean(&steer.method), time(steer.made_ms));
+/// The whole preference.
+pub fn whole(out: &mut String, preference: &PreferenceReport) {
+    let made = format!("{} at {}", clean(&preference.method), time(preference.made_ms));
     let mut list = vec![("Preferred by", made)];
-    list.push(("", became(steer)));
-    list.extend(facts_of_note(&steer.note));
-    facts(out, &list);
-    tasks(out, &steer.note);
+    list.push(("", outcome(preference)));
+    list.extend(facts_of_note(&preference.note));
+    out.push_str(&facts(&list));
+    tasks(out, &preference.note);
 }
 
 /// Lines of a list of facts.
@@ -34,24 +34,25 @@ pub fn facts_of_note(note: &Note) -> Vec<(&'static str, String)> {
     list
 }
 
-/// In a few words, for a table.
-pub fn short(steer: &PreferenceReport) -> String {
-    match &steer.note {
-        Note::Gang(gang) => format!("{}; {}", became(steer), speeds(gang)),
+/// The preference in a few words, for a table.
+pub fn short(preference: &PreferenceReport) -> String {
+    match &preference.note {
+        Note::Gang(gang) => format!("{}; {}", outcome(preference), speeds(gang)),
         Note::Data(data) => match (&data.error, data.local_share) {
             (Some(error), _) => format!("input not planned: {}", clean(error)),
-            (None, Some(share)) => format!("{}; {} local", became(steer), percent(share)),
-            (None, None) => became(steer),
+            (None, Some(share)) => format!("{}; {} local", outcome(preference), percent(share)),
+            (None, None) => outcome(preference),
         },
-        Note::Bag(note) => format!("{}; {}", became(steer), shares(&note.bag)),
-        Note::None => became(steer),
+        Note::Bag(note) => format!("{}; {}", outcome(preference), shares(&note.bag)),
+        Note::None => outcome(preference),
     }
 }
 
-pub fn became(steer: &PreferenceReport) -> String {
-    match (&steer.candidate_set, &steer.unused) {
-        (Some(tier), None) => format!("to {}", clean(tier)),
-        (Some(tier), Some(why)) => format!("to {} ({})", clean(tier), clean(why)),
+/// The candidate set that was used, or the reason why none was.
+pub fn outcome(preference: &PreferenceReport) -> String {
+    match (&preference.candidate_set, &preference.unused) {
+        (Some(set), None) => format!("to {}", clean(set)),
+        (Some(set), Some(why)) => format!("to {} ({})", clean(set), clean(why)),
         (None, Some(why)) => format!("not followed ({})", clean(why)),
         (None, None) => "not followed".to_owned(),
     }
@@ -95,12 +96,12 @@ pub fn input(data: &DataNote) -> Vec<(&'static str, String)> {
         0 => "as configured".to_owned(),
         runs => format!("from {runs} runs"),
     };
-    let rate = match data.attenuation.as_str() {
+    let form = match data.attenuation.as_str() {
         "" => String::new(),
         form => format!(", {}", clean(form)),
     };
     let speed = fraction(data.speed_mb_per_s);
-    list.push(("Speed", format!("{speed} MB/s a core{rate}, {known}")));
+    list.push(("Speed", format!("{speed} MB/s a core{form}, {known}")));
     list
 }
 
@@ -131,7 +132,7 @@ fn bag(note: &BagNote) -> Vec<(&'static str, String)> {
     list
 }
 
-/// Where an array's waiting tasks are to go, in a few words.
+/// The planned nodes of an array's waiting tasks, in a few words.
 fn shares(bag: &BagRow) -> String {
     if bag.waits {
         return "waits for cheaper energy".to_owned();
@@ -187,37 +188,17 @@ pub fn tasks(out: &mut String, note: &Note) {
     if gang.task_terms.is_empty() {
         return;
     }
-    let mut rows = table(&[
-        ("Component", Right),
-        ("Tasks", Right),
-        ("Nodes", Left),
-        ("Node class", Left),
-        ("Speed", Right),
-        ("Runs", Right),
-        ("Each: value", Right),
-        ("- cost", Right),
-        ("+ bonus", Right),
-        ("= index", Right),
-    ]);
-    for row in &gang.task_terms {
-        rows.add_row(task(row));
-    }
     out.push('\n');
-    out.push_str(&lines(&rows));
-}
-
-fn task(row: &TaskRow) -> [String; 10] {
-    let waits = || "-".to_owned();
-    [
-        row.component.to_string(),
-        if row.tasks > 0 { row.tasks.to_string() } else { waits() },
-        if row.nodes.is_empty() { waits() } else { clean(&row.nodes) },
-        clean(&row.class) + &reserved(row.reserved_for.as_deref()),
-        row.speed.map_or_else(|| "untried".to_owned(), fraction),
-        format!("{:.1}", row.runs),
-        fraction(row.value),
-        fraction(row.cost),
-        fraction(row.bonus),
-        fraction(row.index),
-    ]
+    table_of(&gang.task_terms)
+        .right("Component", |row| row.component)
+        .right("Tasks", |row| if row.tasks > 0 { row.tasks.to_string() } else { String::new() })
+        .left("Nodes", |row| row.nodes.clone())
+        .left("Node class", |row| clean(&row.class) + &reserved(row.reserved_for.as_deref()))
+        .right("Speed", |row| row.speed.map_or_else(|| "untried".to_owned(), fraction))
+        .right("Runs", |row| format!("{:.1}", row.runs))
+        .right("Each: value", |row| fraction(row.value))
+        .right("- cost", |row| fraction(row.cost))
+        .right("+ bonus", |row| fraction(row.bonus))
+        .right("= index", |row| fraction(row.index))
+        .add_to(out);
 }

@@ -18,7 +18,7 @@ pub fn percent(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{:.1}", part / whole * 100.0) } else { "-".to_owned() }
 }
 
-/// The same for counts.
+/// A count in percent of another.
 pub fn share(part: u64, whole: u64) -> String {
     percent(count(part), count(whole))
 }
@@ -34,7 +34,7 @@ pub fn fraction(value: f64) -> String {
     format!("{value:.4}")
 }
 
-/// The same where there may be none.
+/// A fraction, or a dash for none.
 pub fn fraction_or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), fraction)
 }

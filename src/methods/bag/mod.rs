@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How many tasks of an arriving bag go to which machine type, so that profit
-//! per time is highest when energy costs money.
+//! Splits arriving bags of tasks over machine types, so that profit per time is
+//! highest when energy costs money.
 //!
 //! A *bag* is a set of identical independent tasks (in Slurm: a job array), a
 //! *machine type* a group of like nodes. Bags arrive one after the other; the
@@ -38,7 +38,8 @@ use phalanx_core::problem::InputError;
 use planner::{Contender, Planner};
 
 /// The rule that decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// The source paper's rule, fractional, rounded up.
     Seed,

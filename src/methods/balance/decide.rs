@@ -105,7 +105,7 @@ impl Engine {
     }
 
     fn low_one(&self, ask: &Ask<'_>, scratch: &mut Scratch) -> Outcome {
-        let mut search = Search::new(&self.scorer, scratch, &ask);
+        let mut search = Search::new(&self.scorer, scratch, ask);
         let first = search.first_accepting(1);
         if !first.is_empty() {
             return Outcome::Placed(first);
@@ -118,7 +118,7 @@ impl Engine {
     }
 
     fn low_many(&self, ask: &Ask<'_>, scratch: &mut Scratch, wanted: usize) -> Outcome {
-        let mut chosen = Search::new(&self.scorer, scratch, &ask).first_accepting(wanted);
+        let mut chosen = Search::new(&self.scorer, scratch, ask).first_accepting(wanted);
         if chosen.len() == wanted {
             return Outcome::Placed(chosen);
         }
@@ -135,19 +135,19 @@ impl Engine {
 
     fn best(&self, ask: &Ask<'_>, scratch: &mut Scratch, wanted: usize) -> Outcome {
         let hold = self.scorer.holds(ask.request);
-        let overall = Search::new(&self.scorer, scratch, &ask).least(wanted, None, hold);
+        let overall = Search::new(&self.scorer, scratch, ask).least(wanted, None, hold);
         if overall.len() < wanted {
             if !hold {
                 return placed(overall, wanted);
             }
-            let fitting = Search::new(&self.scorer, scratch, &ask).least(wanted, None, false);
+            let fitting = Search::new(&self.scorer, scratch, ask).least(wanted, None, false);
             return if fitting.len() < wanted { placed(fitting, wanted) } else { Outcome::Held };
         }
         if wanted == 1 || self.scorer.nodes.class_of.is_empty() || self.scorer.is_uniform(&overall)
         {
             return placed(overall, wanted);
         }
-        let mut search = Search::new(&self.scorer, scratch, &ask);
+        let mut search = Search::new(&self.scorer, scratch, ask);
         let by_class = ask.index.sections.iter().enumerate().map(|(at, _)| {
             let found = search.least(wanted, Some(at), hold);
             let class = found.first().map(|choice| self.scorer.nodes.class_of[choice.node.at()]);

@@ -4,6 +4,9 @@
 //! [`blockmap`] cuts a job's input into splits and assigns them to its tasks; [`bisect`] assigns
 //! blocks to hosts under a bound on the makespan; [`attenuation`] is what cores of one job cost
 //! each other.
+//!
+//! # Source
+//! `docs/methods.md`, section Data jobs.
 
 pub mod attenuation;
 pub mod bisect;

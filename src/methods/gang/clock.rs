@@ -30,16 +30,16 @@ impl<'a> Clock<'a> {
     /// From now on, until this share of the span is over.
     pub fn until(&self, share: f64) -> Self {
         let end = self.span.map(|(begin, end)| begin + (end - begin) * share);
-        self.ending(end)
+        self.starting_now(end)
     }
 
     /// From now on, for so long as this share of the span is, but not longer than that.
     pub fn for_share(&self, share: f64) -> Self {
         let end = self.span.map(|(begin, end)| (self.left() - (begin - end) * share).max(end));
-        self.ending(end)
+        self.starting_now(end)
     }
 
-    fn ending(&self, end: Option<f64>) -> Self {
+    fn starting_now(&self, end: Option<f64>) -> Self {
         let left = self.left();
         Self { span: end.map(|end| (left, end.min(left))), ..*self }
     }

@@ -4,8 +4,8 @@
 use super::instance::{Instance, NONE};
 use super::moves::{Line, NOISE};
 use super::problem::GaParams;
-use super::rng::Stream;
 use super::state::{Score, State};
+use phalanx_core::random::Stream;
 
 /// Largest part of the servers that one crossover takes.
 const SERVERS_MAX: f64 = 0.34;
@@ -117,7 +117,7 @@ mod tests {
     /// Every child is a plan of whole gangs within capacity, and no line loses its best plan.
     #[test]
     fn children_keep_the_rules_and_the_best_plan() {
-        let mut rng = Stream::new(17, 0);
+        let mut rng = Stream::new(17);
         let mut children = 0;
         for case in 0..300 {
             let problem = match case % 30 {
@@ -130,7 +130,7 @@ mod tests {
             let by_servers = (case % 3) as f64 / 2.0;
             let params = GaParams { crossover: 1.0, by_servers, ..GaParams::default() };
             let mut lines: Vec<Line<'_>> = (0..3)
-                .map(|at| Line::new(&instance, &values, Stream::new(case, at), 0.3, &start))
+                .map(|at| Line::new(&instance, &values, Stream::numbered(case, at), 0.3, &start))
                 .collect();
             lines[1].shake();
             lines[2].shake();

@@ -11,9 +11,9 @@
 use super::clock::{Clock, READ_EVERY};
 use super::instance::{Instance, NONE, narrow};
 use super::pattern::Pattern;
-use super::rng::Stream;
 use super::state::{Fit, State};
 use super::values::Values;
+use phalanx_core::random::Stream;
 
 /// Evaluations of the search for one server's pattern; one that ends early has a good filling too.
 const EVALUATIONS: u32 = 1_000;

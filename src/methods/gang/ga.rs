@@ -25,10 +25,10 @@ use super::fill::Filler;
 use super::instance::Instance;
 use super::moves::Line;
 use super::problem::{GaParams, Options, Stopped};
-use super::rng::Stream;
 use super::start::{Start, closes};
 use super::state::Score;
 use foldhash::fast::FixedState;
+use phalanx_core::random::Stream;
 use rayon::prelude::*;
 use std::hash::BuildHasher;
 
@@ -163,7 +163,7 @@ impl<'a> Population<'a> {
             let made: Vec<Line<'_>> = numbers
                 .par_iter()
                 .map(|number| {
-                    let stream = |at| Stream::new(options.seed, at);
+                    let stream = |at| Stream::numbered(options.seed, at);
                     let fill = stream(count + number);
                     let mut filler = Filler::new(instance, &start.values, &type_prices, fill);
                     let plan = filler.improve(&start.state, clock, FILL_SHARE);

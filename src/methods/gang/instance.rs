@@ -7,10 +7,11 @@
 //! it is one class unless the product of types and classes would not fit in memory.
 
 use super::counts::Counts;
-use super::problem::{InputError, Problem, ServerNames, Task};
+use super::problem::{Problem, ServerNames, Task};
 use super::units::{Unit, push_units};
 use crate::learn::{Exploration, variance_proxy};
 use foldhash::fast::RandomState;
+use phalanx_core::problem::InputError;
 use rayon::prelude::*;
 use std::cmp::Ordering;
 use std::collections::HashMap;

@@ -8,9 +8,9 @@
 use super::clock::{Clock, READ_EVERY};
 use super::instance::{Instance, NONE, narrow};
 use super::problem::KINDS_MAX;
-use super::rng::Stream;
 use super::state::{Fit, Place, Saved, Score, State};
 use super::values::Values;
+use phalanx_core::random::Stream;
 
 /// Gangs removed by one ruin; the smaller of two draws, so that most ruins are small.
 const RUIN_JOBS_MAX: usize = 12;
@@ -547,7 +547,7 @@ mod tests {
         for job in 0..4 {
             assert!(state.insert_job(instance, values, job, Fit { tight: 0.1, start: 0 }));
         }
-        let mut line = Line::new(instance, values, Stream::new(7, 0), 1.0, &state);
+        let mut line = Line::new(instance, values, Stream::new(7), 1.0, &state);
         line.take_place(4);
         line
     }

@@ -3,6 +3,7 @@
 
 use crate::learn::{Exploration, Growth};
 use foldhash::fast::RandomState;
+use phalanx_core::problem::InputError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -150,24 +151,6 @@ fn as_whole<S: Serializer>(count: &f64, serializer: S) -> Result<S::Ok, S::Error
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let rounded = count.round().max(0.0) as u64;
     serializer.serialize_u64(rounded)
-}
-
-/// A bad field: where it is and what was expected.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {message}")]
-pub struct InputError {
-    /// Path of the field, such as `jobs[3].tasks[0].request[1]`.
-    pub path: String,
-    /// What was expected and what was found.
-    pub message: String,
-}
-
-impl InputError {
-    /// What was expected at this path, and what was found.
-    #[cold]
-    pub fn new(path: impl Into<String>, message: impl Into<String>) -> InputError {
-        InputError { path: path.into(), message: message.into() }
-    }
 }
 
 /// Why there is no answer.

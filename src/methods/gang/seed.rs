@@ -9,8 +9,8 @@ use super::clock::Clock;
 use super::ga::Found;
 use super::instance::{Instance, NONE, narrow};
 use super::problem::{Mutation, Options, Stopped};
-use super::rng::Stream;
 use super::state::{Score, State};
+use phalanx_core::random::Stream;
 
 /// Chromosomes, P in the document.
 const POPULATION: usize = 20;
@@ -303,7 +303,7 @@ fn select(fitness: &[f64], rng: &mut Stream) -> usize {
 }
 
 pub fn solve(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Found {
-    let mut rng = Stream::new(options.seed, 0);
+    let mut rng = Stream::new(options.seed);
     let reach: Vec<usize> = (0..instance.types).map(|ty| reachable(instance, ty)).collect();
     let mut work = 0;
     let mut best = State::new(instance);

@@ -18,8 +18,8 @@ use super::clock::Clock;
 use super::dual::{Prices, ROUNDING};
 use super::instance::{Instance, narrow};
 use super::pattern::{Filling, Pattern};
-use super::rng::Stream;
 use super::values::Values;
+use phalanx_core::random::Stream;
 use rayon::prelude::*;
 
 /// Evaluations of the pattern search by server of a zone, in a step and for a bound, and for one
@@ -146,7 +146,7 @@ impl<'a> Descent<'a> {
             price,
             visits,
             known: vec![Vec::new(); instance.zones],
-            rng: Stream::new(seed, DESCENT_STREAM),
+            rng: Stream::numbered(seed, DESCENT_STREAM),
         }
     }
 

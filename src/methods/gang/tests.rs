@@ -9,13 +9,13 @@ use super::pattern::Pattern;
 use super::problem::{
     AnyEdge, Edge, GaParams, GroupEdge, Job, KINDS_MAX, Mode, Options, Problem, Server, Task,
 };
-use super::rng::Stream;
 use super::seed::{Chromosome, repair, swap_server};
 use super::start::{self, share_prices};
 use super::state::Fit;
 use super::values::Values;
 use super::{solve, task_prices};
 use crate::learn::Growth;
+use phalanx_core::random::Stream;
 
 /// The model of the worked examples, with true means and one observation each.
 fn model() -> Problem {
@@ -148,7 +148,7 @@ pub fn random_problem(rng: &mut Stream) -> Problem {
 
 #[test]
 fn no_prices_prove_less_than_the_optimum() {
-    let mut rng = Stream::new(5, 0);
+    let mut rng = Stream::new(5);
     let mut tighter = 0;
     for case in 0..300 {
         let problem = random_problem(&mut rng);
@@ -250,7 +250,7 @@ fn brute(free: &[i32], items: &[(f64, u32, [i32; 5])]) -> f64 {
 
 #[test]
 fn patterns_are_optimal_or_bounded() {
-    let mut rng = Stream::new(6, 0);
+    let mut rng = Stream::new(6);
     for case in 0..300 {
         let free: Vec<i32> = (0..5).map(|_| rng.below(12) as i32).collect();
         let items: Vec<(f64, u32, [i32; 5])> = (0..6)
@@ -297,7 +297,7 @@ fn patterns_are_optimal_or_bounded() {
 /// Rows of any width are searched alike: further kinds that bind nowhere change nothing.
 #[test]
 fn patterns_do_not_depend_on_the_number_of_kinds() {
-    let mut rng = Stream::new(7, 0);
+    let mut rng = Stream::new(7);
     for case in 0..50 {
         let free: Vec<i32> = (0..2).map(|_| 5 + rng.below(40) as i32).collect();
         let items: Vec<(f64, [i32; 2])> =
@@ -424,7 +424,7 @@ fn a_kind_that_was_free_gets_a_price_once_it_is_scarce() {
 
 /// Servers that all differ, and gangs that each list some of them.
 pub fn scattered(servers: usize, jobs: usize, edges: usize) -> Problem {
-    let mut rng = Stream::new(21, 0);
+    let mut rng = Stream::new(21);
     let server =
         |s| Server { name: format!("s{s}"), capacity: vec![12.0, 7.0], ..Server::default() };
     let job = |j: usize| {
@@ -525,7 +525,7 @@ fn of_all_servers_the_best_that_fits_is_chosen() {
     let instance = Instance::compile(&scattered(300, 600, 70)).unwrap();
     let values = Values::new(&instance, &share_prices(&instance, 0.0));
     let mut state = start::greedy(&instance, &values);
-    let mut rng = Stream::new(4, 0);
+    let mut rng = Stream::new(4);
     let (mut found, mut full) = (0, 0);
     for _ in 0..2_000 {
         let job = rng.below(instance.jobs());
@@ -562,7 +562,7 @@ fn of_all_servers_the_best_that_fits_is_chosen() {
 
 #[test]
 fn no_answer_is_below_greedy() {
-    let mut rng = Stream::new(13, 0);
+    let mut rng = Stream::new(13);
     let mut problems: Vec<Problem> = (0..100).map(|_| random_problem(&mut rng)).collect();
     problems
         .extend([(64, 200, 64), (300, 300, 8), (40, 300, 40)].map(|(s, j, e)| scattered(s, j, e)));
@@ -601,7 +601,7 @@ fn any_parameters_answer_the_same_for_any_number_of_threads() {
 
 #[test]
 fn the_table_of_edges_holds_what_a_search_finds() {
-    let mut rng = Stream::new(8, 0);
+    let mut rng = Stream::new(8);
     for case in 0..200 {
         let instance = Instance::compile(&random_problem(&mut rng)).unwrap();
         let searched = Instance { option_table: Vec::new(), ..instance.clone() };

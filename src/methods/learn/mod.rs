@@ -3,7 +3,7 @@
 //!
 //! Runs are remembered by job class ([`class_of`]) and node or node class ([`node_class_of`]) in
 //! [`Speeds`]; planners ask [`Speeds::trust`] and
-//! [`Speeds::estimate`]. What a run's comment says of it: see
+//! [`Speeds::estimate`]. A run's comment may name its class and work: see
 //! [`comment`](phalanx_core::comment).
 //!
 //! Everything here is a pure function of its arguments: the scheduling round ("slot") is given by

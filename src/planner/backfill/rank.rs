@@ -16,7 +16,7 @@ pub const SHORT_S: f64 = 3_600.0;
 /// [`Backfill::with_express`](super::Backfill::with_express).
 pub const EXPRESS_S: u64 = 24;
 
-/// See [`Backfill::with_lead`](super::Backfill::with_lead).
+/// Share of the starvation limit for [`Backfill::with_lead`](super::Backfill::with_lead), percent.
 pub const LEAD_PERCENT: i64 = 135;
 
 /// Place in the order; less starts first. Ties: by arrival.

@@ -79,7 +79,7 @@ pub(super) struct Class {
     pub(super) load: f64,
 }
 
-/// See the module.
+/// Arrays and classes of nodes of one plan.
 #[derive(Debug, Default)]
 pub(super) struct Model<'a> {
     /// In queue order; then those that only run.

@@ -55,7 +55,7 @@ pub(super) struct Group {
 /// Options of a job that decide which nodes it may use at all.
 type Where<'a> = (&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
-/// See the module.
+/// Gangs, groups of nodes and beliefs of one plan.
 #[derive(Debug, Default)]
 pub(super) struct Model<'a> {
     /// In queue order.

@@ -60,21 +60,21 @@ fn agreed(
     model: &Model<'_>,
     names: BTreeSet<String>,
 ) -> Option<(Vec<Vec<usize>>, String)> {
-    let mut wished: Option<(Vec<Vec<usize>>, String)> = None;
+    let mut agreed: Option<(Vec<Vec<usize>>, String)> = None;
     for name in names {
         let known = model.classes.iter().enumerate().filter_map(|(class, text)| {
             let belief = inputs.beliefs.belief(&name, text);
             (belief.count > 0.0).then_some((belief.speed, class))
         });
         let sets = by_rank(known.collect());
-        match &wished {
+        match &agreed {
             _ if sets.is_empty() => {}
-            None => wished = Some((sets, name)),
+            None => agreed = Some((sets, name)),
             Some((others, _)) if *others == sets => {}
             Some(_) => return None,
         }
     }
-    wished
+    agreed
 }
 
 fn speeds_of(inputs: &Inputs<'_>, model: &Model<'_>, name: &str) -> Vec<ClassSpeed> {

@@ -103,9 +103,9 @@ pub(super) fn arrange(
     }
     // Too entangled: everybody stays.
     let stop = (Stop::Room, 0);
-    let wished: Vec<u32> =
+    let ranked: Vec<u32> =
         group.rows.iter().filter(|r| r.rank.is_some()).map(|r| group.id(r)).collect();
-    group.left.extend(wished.into_iter().map(|id| (id, stop)));
+    group.left.extend(ranked.into_iter().map(|id| (id, stop)));
     let attempt = group.attempt();
     Some(group.finish(attempt, &BTreeMap::new()))
 }
@@ -132,9 +132,9 @@ impl Group<'_> {
     fn attempt(&self) -> Attempt {
         let mut attempt = Attempt { rows: self.rows.clone(), ..Attempt::default() };
         let mut added: BTreeMap<u32, u32> = BTreeMap::new();
-        let mut wished: Vec<&Row> = self.rows.iter().filter(|r| r.rank.is_some()).collect();
-        wished.sort_by_key(|row| row.rank); // stable: equal ranks keep their order
-        for row in wished {
+        let mut ranked: Vec<&Row> = self.rows.iter().filter(|r| r.rank.is_some()).collect();
+        ranked.sort_by_key(|row| row.rank); // stable: equal ranks keep their order
+        for row in ranked {
             let id = self.id(row);
             let own = self.own_stop(row).map(|stop| (stop, 0));
             match own.or_else(|| self.left.get(&id).copied()) {

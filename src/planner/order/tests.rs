@@ -27,8 +27,8 @@ fn preferred(ids: &[u32]) -> Vec<StartRank> {
     (0..).zip(ids).map(|(rank, &job_id)| StartRank { job_id, rank }).collect()
 }
 
-fn once(waiting: &[Waiting], wished: &[u32]) -> Decision {
-    decide(&mut OvertakeBudget::default(), 1, waiting, &preferred(wished), &BOUNDS, 100)
+fn once(waiting: &[Waiting], ranked: &[u32]) -> Decision {
+    decide(&mut OvertakeBudget::default(), 1, waiting, &preferred(ranked), &BOUNDS, 100)
 }
 
 /// Slurm's order with these deltas.
@@ -124,15 +124,15 @@ fn nobody_is_overtaken_too_often_or_for_too_long() {
     let mut budget = OvertakeBudget::default();
     let queue: Vec<Waiting> =
         [job(1, 500)].into_iter().chain((2..9).map(|id| job(id, 100))).collect();
-    let wished = preferred(&[2, 3, 4, 5, 6]);
-    let decision = decide(&mut budget, 1, &queue, &wished, &BOUNDS, 0);
+    let ranked = preferred(&[2, 3, 4, 5, 6]);
+    let decision = decide(&mut budget, 1, &queue, &ranked, &BOUNDS, 0);
     let moved: Vec<u32> = decision.deltas.iter().map(|d| d.0).collect();
     assert_eq!(moved, [2, 3, 4], "three at a time");
     assert_eq!(decision.jobs[&5].stop, Some((Stop::Overtakes, 1)));
     // Two of them start: two are counted, and one more may follow.
     let left: Vec<Waiting> =
         queue.iter().filter(|w| ![2, 3].contains(&w.job_id)).cloned().collect();
-    let decision = decide(&mut budget, 2, &left, &wished, &BOUNDS, 10);
+    let decision = decide(&mut budget, 2, &left, &ranked, &BOUNDS, 10);
     assert_eq!(budget.overtaken(1), 2);
     assert_eq!(decision.deltas.len(), 1);
     // The third was cancelled: counted as well, on the safe side.
@@ -258,8 +258,8 @@ proptest! {
         let mut budget = OvertakeBudget::default();
         let natural = order(&start, &[]);
         let mut overtaken: BTreeMap<u32, u32> = BTreeMap::new();
-        for (slot, (wished, starts)) in (0u64..).zip(slots) {
-            let mut ranks = preferred(&wished);
+        for (slot, (ranked, starts)) in (0u64..).zip(slots) {
+            let mut ranks = preferred(&ranked);
             ranks.sort_by_key(|w| w.job_id);
             ranks.dedup_by_key(|w| w.job_id);
             let decision = decide(&mut budget, 100 * slot, &queue, &ranks, &bounds, slot);
@@ -314,15 +314,15 @@ proptest! {
     #[test]
     fn a_free_queue_follows_the_wish(
         priorities in prop::collection::vec(2u32..50, 1..30),
-        wished in prop::collection::vec(1u32..30, 0..30).prop_shuffle(),
+        ranked in prop::collection::vec(1u32..30, 0..30).prop_shuffle(),
     ) {
         let queue: Vec<Waiting> = (1..).zip(&priorities).map(|(id, &p)| job(id, p)).collect();
-        let mut wished: Vec<u32> =
-            wished.into_iter().filter(|id| *id as usize <= queue.len()).collect();
+        let mut ranked: Vec<u32> =
+            ranked.into_iter().filter(|id| *id as usize <= queue.len()).collect();
         let mut seen = std::collections::BTreeSet::new();
-        wished.retain(|id| seen.insert(*id));
+        ranked.retain(|id| seen.insert(*id));
         let bounds = Bounds { max_overtakes: 1000, ..BOUNDS };
-        let decision = decide(&mut OvertakeBudget::default(), 1, &queue, &preferred(&wished), &bounds, 0);
-        prop_assert_eq!(&order(&queue, &decision.deltas)[..wished.len()], &wished[..]);
+        let decision = decide(&mut OvertakeBudget::default(), 1, &queue, &preferred(&ranked), &bounds, 0);
+        prop_assert_eq!(&order(&queue, &decision.deltas)[..ranked.len()], &ranked[..]);
     }
 }

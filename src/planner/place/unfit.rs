@@ -9,7 +9,7 @@ use crate::usage::NodeUsage;
 use phalanx_core::shape::Need;
 use phalanx_core::{NodeIdx, NodeSet};
 
-/// See the module.
+/// Conditions by node that the balance engine does not know.
 #[derive(Debug)]
 pub(super) struct Unfit {
     /// Nodes with a job.

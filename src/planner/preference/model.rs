@@ -132,7 +132,7 @@ pub struct MethodReport {
     pub bags: Vec<BagRow>,
     /// Time it took.
     pub took_ms: u64,
-    /// Why there is no plan, if so.
+    /// Reason why there is no plan, if so.
     pub error: Option<String>,
 }
 

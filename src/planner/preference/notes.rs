@@ -37,7 +37,7 @@ pub struct TaskRow {
     pub speed: Option<f64>,
     /// Runs behind it, those under way included.
     pub runs: f64,
-    /// As in [`ClassSpeed`].
+    /// GRES that the class is reserved for, see [`ClassSpeed`].
     #[serde(default, rename = "kept_for")]
     pub reserved_for: Option<String>,
     /// Payment times the speed that the plan uses; 0 when never tried and not reserved.
@@ -95,7 +95,7 @@ pub struct DataNote {
     pub unmapped: Vec<String>,
     /// Warnings to the user.
     pub warnings: Vec<String>,
-    /// Why there is no plan; the job is placed as if it read nothing.
+    /// Reason why there is no plan; the job is placed as if it read nothing.
     pub error: Option<String>,
     /// Planned nodes, as a hostlist; empty if none.
     pub nodes: String,

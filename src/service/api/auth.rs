@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Who asks: peer credentials on the Unix socket, MUNGE credentials over TCP.
+//! Authentication by MUNGE credentials over TCP, and bounds of bodies.
 //!
 //! A credential is good for one request: it carries the method, the path with
 //! its query, and the hash of the body, and munged decodes it once. Nothing of a
@@ -18,20 +18,20 @@ use hyper::body::Frame;
 use phalanx_ffi::munge::{self, MungeError};
 
 use super::extract::error;
-use super::server::Peer;
+use super::peer::Peer;
 use phalanx_core::collect::request_text;
 use phalanx_core::limits::{API_BODY_BYTES_MAX, COLLECT_BODY_BYTES_MAX, IMPORT_BODY_BYTES_MAX};
 
 /// Longest time that a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of a body that are read at most, kept or not.
+/// Bytes of a body that are read at most, stored or not.
 const DRAIN_BYTES_MAX: usize = 32 << 20;
 /// Name of the scheme in `Authorization`.
 const SCHEME: &str = "Munge";
 /// Paths that everybody may read.
 const OPEN: [&str; 2] = ["/healthz", "/openapi.json"];
 
-/// How strangers are told from friends on the TCP listener.
+/// Authentication on the TCP listener.
 #[derive(Debug, Clone, Default)]
 pub struct Gate {
     /// Reading needs no credential.
@@ -50,8 +50,8 @@ pub(super) fn body_bytes_max(path: &str) -> usize {
     }
 }
 
-/// Lets a request pass if it may, with the user that it is of.
-pub(super) async fn guard(gate: Gate, request: Request, next: Next) -> Response {
+/// Lets a request over TCP pass, with its user, if its credential is good or it needs none.
+pub(super) async fn authenticate(gate: Gate, request: Request, next: Next) -> Response {
     let reads = [Method::GET, Method::HEAD].contains(request.method());
     let open = reads && OPEN.contains(&request.uri().path());
     let given = request.headers().get(header::AUTHORIZATION);
@@ -139,6 +139,6 @@ async fn verified(gate: Gate, credential: String, request: Request) -> Result<Re
     if decoded.payload != request_text(parts.method.as_str(), &path, &body).as_bytes() {
         return Err(unauthorized("credential is for another request"));
     }
-    parts.extensions.insert(ConnectInfo(Peer::remote_user(decoded.uid)));
+    parts.extensions.insert(ConnectInfo(Peer { uid: Some(decoded.uid), remote: true }));
     Ok(Request::from_parts(parts, Body::from(body)))
 }

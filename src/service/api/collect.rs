@@ -1,108 +1,27 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The data service over HTTP: registrations, values, agents, and what methods
+//! The resources of the data service: registrations, values, agents, and the data that methods
 //! use.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{ConnectInfo, State};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::handler::Handler;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
-use tokio::sync::watch;
 
-use super::extract::{Arg, Ask, Body, error};
-use super::server::{Backend, Ctx, Failure, Peer, Shared, answer, change, read};
+use super::backend::{Backend, DataService, PastQuery, UseQuery};
+use super::extract::{Arg, Body, Params, error};
+use super::handler::{Change, Read, Shared};
+use super::peer::Peer;
+use crate::failure::Failure;
 use phalanx_core::collect::{
-    AgentsReport, Batch, CollectorReport, CollectorsReport, DataNames, DataReport, Past, Patch,
-    PutOne, Refused, Registration, Stored, SyncReply, SyncRequest, UseChange, UsedValues,
-    UsesReport,
+    Batch, DataReport, Patch, PutOne, Registration, SyncRequest, UseChange,
 };
 use phalanx_core::limits::COLLECT_HOLD_MS_MAX;
-
-/// The data service as the API asks it. Nothing here waits for a collection.
-pub trait DataService: Send + Sync + 'static {
-    /// Generation of the assignments, as it changes.
-    fn generations(&self) -> watch::Receiver<u64>;
-    /// Whether this user's agents may hand in values.
-    fn is_agent(&self, uid: u32) -> bool;
-    /// `GET /v1/collectors`
-    fn collectors(&self) -> CollectorsReport;
-    /// `GET /v1/collectors/{name}`
-    ///
-    /// # Errors
-    /// When there is none.
-    fn collector(&self, name: &str) -> Result<CollectorReport, Failure>;
-    /// `POST /v1/collectors`
-    ///
-    /// # Errors
-    /// When it is wrong or exists.
-    fn add_collector(&self, patch: Patch) -> Result<Registration, Failure>;
-    /// `PATCH /v1/collectors/{name}`, also start and stop.
-    ///
-    /// # Errors
-    /// When there is none, it is the configuration's, or the change is wrong.
-    fn update_collector(&self, name: &str, patch: Patch) -> Result<Registration, Failure>;
-    /// `DELETE /v1/collectors/{name}`
-    ///
-    /// # Errors
-    /// When there is none or it is the configuration's.
-    fn remove_collector(&self, name: &str) -> Result<Registration, Failure>;
-    /// `GET /v1/data`
-    fn data_names(&self) -> DataNames;
-    /// `GET /v1/data/{name}`, of these nodes (a hostlist) or of all.
-    ///
-    /// # Errors
-    /// When nothing has that name, or the nodes are no hostlist.
-    fn data(&self, name: &str, nodes: Option<&str>) -> Result<DataReport, Failure>;
-    /// `GET /v1/data/{name}/{node}/history`
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    fn past(&self, name: &str, node: &str, ask: &PastQuery) -> Result<Past, Failure>;
-    /// `POST /v1/data`
-    ///
-    /// # Errors
-    /// When there are too many.
-    fn store(&self, batch: &Batch) -> Result<Stored, Failure>;
-    /// `PUT /v1/data/{name}/{node}`, by the node's agent or an administrator.
-    ///
-    /// # Errors
-    /// When the value is wrong.
-    fn store_one(
-        &self,
-        name: &str,
-        node: &str,
-        put: PutOne,
-        admin: bool,
-    ) -> Result<Stored, Failure>;
-    /// `GET /v1/agents`
-    fn agents(&self) -> AgentsReport;
-    /// First half of `POST /v1/agents/{node}/sync`: the number of the agent's
-    /// turn, and what was refused.
-    ///
-    /// # Errors
-    /// When the node's name is none.
-    fn begin_sync(&self, node: &str, ask: &SyncRequest) -> Result<(u64, Vec<Refused>), Failure>;
-    /// Second half.
-    fn end_sync(&self, node: &str, had: u64, refused: Vec<Refused>) -> SyncReply;
-    /// The agent's connection broke in between.
-    fn lost(&self, node: &str, turn: u64);
-    /// `GET /v1/use`
-    fn uses(&self) -> UsesReport;
-    /// `GET /v1/use/{key}`
-    ///
-    /// # Errors
-    /// When there is no such key.
-    fn used(&self, key: &str, ask: &UseQuery) -> Result<UsedValues, Failure>;
-    /// `PUT` and `DELETE /v1/use/{key}`
-    ///
-    /// # Errors
-    /// When there is no such key or name.
-    fn choose(&self, key: &str, choice: Option<UseChange>) -> Result<(), Failure>;
-}
 
 /// Query of `GET /v1/data/{name}`
 #[derive(Debug, Default, Deserialize)]
@@ -111,206 +30,154 @@ struct DataQuery {
     nodes: Option<String>,
 }
 
-/// Query of `GET /v1/data/{name}/{node}/history`
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PastQuery {
-    /// Earliest receipt, unix milliseconds.
-    pub since_ms: Option<u64>,
-    /// Latest receipt, unix milliseconds.
-    pub until_ms: Option<u64>,
-    /// Most points.
-    pub limit: Option<usize>,
-}
-
-/// Query of `GET /v1/use/{key}`
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct UseQuery {
-    /// Hostlist; absent: every node of the cluster.
-    pub nodes: Option<String>,
-    /// Datum to take instead of the one in force.
-    pub name: Option<String>,
-}
-
-pub(super) fn routes<B: Backend>() -> Router<Arc<Shared<B>>> {
+pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new()
-        .route("/v1/collectors", get(collectors::<B>).post(add::<B>))
-        .route("/v1/collectors/{name}", get(collector::<B>).patch(update::<B>).delete(remove::<B>))
-        .route("/v1/collectors/{name}/start", post(start::<B>))
-        .route("/v1/collectors/{name}/stop", post(halt::<B>))
-        .route("/v1/data/{name}", get(data::<B>))
-        .route("/v1/data/{name}/{node}/history", get(past::<B>))
-        .route("/v1/agents", get(agents::<B>))
-        .route("/v1/use", get(uses::<B>))
-        .route("/v1/use/{key}", get(used::<B>).put(choose::<B>).delete(unchoose::<B>))
-        .route("/v1/data", get(data_names::<B>).post(store::<B>))
-        .route("/v1/data/{name}/{node}", get(data_of_node::<B>).put(store_one::<B>))
-        .route("/v1/agents/{node}/sync", post(sync::<B>))
+        .route("/v1/collectors", get(read(|s, ()| Ok(s.collectors()))).post(add))
+        .route(
+            "/v1/collectors/{name}",
+            get(read(|s, Arg(name): Arg<String>| s.collector(&name)))
+                .patch(change(|s, Arg(name): Arg<String>, Body(patch)| {
+                    s.update_collector(&name, patch)
+                }))
+                .delete(change(|s, Arg(name): Arg<String>, _: Request| s.remove_collector(&name))),
+        )
+        .route(
+            "/v1/collectors/{name}/start",
+            post(change(|s, Arg(name): Arg<String>, _: Request| enable(s, &name, true))),
+        )
+        .route(
+            "/v1/collectors/{name}/stop",
+            post(change(|s, Arg(name): Arg<String>, _: Request| enable(s, &name, false))),
+        )
+        .route(
+            "/v1/data",
+            get(read(|s, ()| Ok(s.data_names())))
+                .post(change(|s, (), Body(batch): Body<Batch>| s.store(&batch))),
+        )
+        .route(
+            "/v1/data/{name}",
+            get(read(|s, (Arg(name), Params(query)): (Arg<String>, Params<DataQuery>)| {
+                s.data(&name, query.nodes.as_deref())
+            })),
+        )
+        .route("/v1/data/{name}/{node}", get(read(data_of_node)).put(store_one))
+        .route(
+            "/v1/data/{name}/{node}/history",
+            get(read(|s, (Arg((name, node)), Params(query)): (OfNode, Params<PastQuery>)| {
+                s.past(&name, &node, &query)
+            })),
+        )
+        .route("/v1/agents", get(read(|s, ()| Ok(s.agents()))))
+        .route("/v1/agents/{node}/sync", post(sync))
+        .route("/v1/use", get(read(|s, ()| Ok(s.uses()))))
+        .route(
+            "/v1/use/{key}",
+            get(read(|s, (Arg(key), Params(query)): (Arg<String>, Params<UseQuery>)| {
+                s.used(&key, &query)
+            }))
+            .put(change(|s, Arg(key): Arg<String>, Body(choice)| choose(s, &key, Some(choice))))
+            .delete(change(|s, Arg(key): Arg<String>, _: Request| choose(s, &key, None))),
+        )
 }
 
-type From = ConnectInfo<Peer>;
+type OfNode = Arg<(String, String)>;
 
 /// The service, if it is switched on.
-fn service<B: Backend>(backend: &B) -> Result<&dyn DataService, Failure> {
+fn service(backend: &dyn Backend) -> Result<&dyn DataService, Failure> {
     backend.data_service().ok_or_else(|| Failure::Unavailable("collect.enabled is off".to_owned()))
 }
 
-async fn collectors<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): From) -> Response {
-    read(s, peer, |backend: &B| Ok(service(backend)?.collectors())).await
+fn read<A, T, F>(
+    ask: F,
+) -> Read<impl FnOnce(&dyn Backend, A) -> Result<T, Failure> + Clone + Send + Sync + 'static>
+where
+    F: FnOnce(&dyn DataService, A) -> Result<T, Failure> + Clone + Send + Sync + 'static,
+{
+    super::handler::read(move |backend: &dyn Backend, args| ask(service(backend)?, args))
 }
 
-async fn collector<B: Backend>(
-    State(s): Ctx<B>,
-    ConnectInfo(peer): From,
-    Arg(name): Arg<String>,
-) -> Response {
-    read(s, peer, move |backend: &B| service(backend)?.collector(&name)).await
+fn change<A, C, T, F>(
+    make: F,
+) -> Change<impl FnOnce(&dyn Backend, A, C) -> Result<T, Failure> + Clone + Send + Sync + 'static>
+where
+    F: FnOnce(&dyn DataService, A, C) -> Result<T, Failure> + Clone + Send + Sync + 'static,
+{
+    super::handler::change(move |backend: &dyn Backend, args, body| {
+        make(service(backend)?, args, body)
+    })
 }
 
-async fn add<B: Backend>(
-    State(s): Ctx<B>,
-    ConnectInfo(peer): From,
-    body: Result<Body<Patch>, Response>,
-) -> Response {
-    let done =
-        change(s, peer, body, |backend: &B, Body(patch)| service(backend)?.add_collector(patch));
-    let mut response = done.await;
+async fn add(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let add = change(|s, (), Body(patch): Body<Patch>| s.add_collector(patch));
+    let mut response = add.call(request, shared).await;
     if response.status() == StatusCode::OK {
         *response.status_mut() = StatusCode::CREATED;
     }
     response
 }
 
-async fn update<B: Backend>(
-    State(s): Ctx<B>,
-    ConnectInfo(peer): From,
-    Arg(name): Arg<String>,
-    body: Result<Body<Patch>, Response>,
-) -> Response {
-    change(s, peer, body, move |backend: &B, Body(patch)| {
-        service(backend)?.update_collector(&name, patch)
-    })
-    .await
+fn enable(service: &dyn DataService, name: &str, enabled: bool) -> Result<Registration, Failure> {
+    service.update_collector(name, Patch { enabled: Some(enabled), ..Patch::default() })
 }
 
-async fn remove<B: Backend>(
-    State(s): Ctx<B>,
-    ConnectInfo(peer): From,
-    Arg(name): Arg<String>,
-) -> Response {
-    change(s, peer, Ok(()), move |backend: &B, ()| service(backend)?.remove_collector(&name)).await
+fn choose(
+    service: &dyn DataService,
+    key: &str,
+    choice: Option<UseChange>,
+) -> Result<phalanx_core::collect::UsesReport, Failure> {
+    service.choose(key, choice)?;
+    Ok(service.uses())
 }
 
-async fn start<B: Backend>(s: Ctx<B>, peer: From, name: Arg<String>) -> Response {
-    switch(s, peer, name, true).await
+fn data_of_node(
+    service: &dyn DataService,
+    Arg((name, node)): OfNode,
+) -> Result<DataReport, Failure> {
+    let report = service.data(&name, Some(&node))?;
+    if report.values.is_empty() {
+        return Err(Failure::NotFound(format!("data {name} of {node}: there is none")));
+    }
+    Ok(report)
 }
 
-async fn halt<B: Backend>(s: Ctx<B>, peer: From, name: Arg<String>) -> Response {
-    switch(s, peer, name, false).await
-}
-
-async fn switch<B: Backend>(
-    State(s): Ctx<B>,
-    ConnectInfo(peer): From,
-    Arg(name): Arg<String>,
-    enabled: bool,
-) -> Response {
-    let patch = Patch { enabled: Some(enabled), ..Patch::default() };
-    change(s, peer, Ok(patch), move |backend: &B, patch| {
-        service(backend)?.update_collector(&name, patch)
-    })
-    .await
-}
-
-async fn data_names<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): From) -> Response {
-    read(s, peer, |backend: &B| Ok(service(backend)?.data_names())).await
-}
-
-async fn data<B: Backend>(
-    State(s): Ctx<B>,
-    ConnectInfo(peer): From,
-    Arg(name): Arg<String>,
-    Ask(ask): Ask<DataQuery>,
-) -> Response {
-    read(s, peer, move |backend: &B| service(backend)?.data(&name, ask.nodes.as_deref())).await
-}
-
-async fn data_of_node<B: Backend>(
-    State(s): Ctx<B>,
-    ConnectInfo(peer): From,
-    Arg((name, node)): Arg<(String, String)>,
-) -> Response {
-    let one = move |backend: &B| {
-        let report = service(backend)?.data(&name, Some(&node))?;
-        if report.values.is_empty() {
-            return Err(Failure::NotFound(format!("data {name} of {node}: there is none")));
-        }
-        Ok(report)
-    };
-    read(s, peer, one).await
-}
-
-async fn past<B: Backend>(
-    State(s): Ctx<B>,
-    ConnectInfo(peer): From,
-    Arg((name, node)): Arg<(String, String)>,
-    Ask(ask): Ask<PastQuery>,
-) -> Response {
-    read(s, peer, move |backend: &B| service(backend)?.past(&name, &node, &ask)).await
-}
-
-async fn store<B: Backend>(
-    State(s): Ctx<B>,
-    ConnectInfo(peer): From,
-    body: Result<Body<Batch>, Response>,
-) -> Response {
-    change(s, peer, body, |backend: &B, Body(batch)| service(backend)?.store(&batch)).await
-}
-
-/// Whether this user's agents may hand in values: administrators' always may.
-fn may_report<B: Backend>(shared: &Shared<B>, peer: Peer) -> bool {
-    let agent = |uid| shared.backend.data_service().is_some_and(|service| service.is_agent(uid));
-    peer.0.is_some_and(|uid| shared.access.may_change(uid) || agent(uid))
-}
-
-fn no_agent() -> Response {
+/// The refusal of a user whose agents may not hand in values; administrators' always may.
+fn no_agent(shared: &Shared, peer: Peer) -> Option<Response> {
+    let service = shared.backend.data_service();
+    let agent = peer.uid.is_some_and(|uid| service.is_some_and(|service| service.is_agent(uid)));
     let text = "handing in values needs root, SlurmUser, phalanxd's user, control.allowed_uids or \
                 collect.agent_uids";
-    error(StatusCode::FORBIDDEN, text)
+    let refused = || error(StatusCode::FORBIDDEN, text);
+    (!agent && !shared.access.may_change(peer)).then(refused)
 }
 
-async fn store_one<B: Backend>(
-    State(s): Ctx<B>,
-    ConnectInfo(peer): From,
-    Arg((name, node)): Arg<(String, String)>,
+async fn store_one(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    Arg((name, node)): OfNode,
     body: Result<Body<PutOne>, Response>,
 ) -> Response {
-    if !may_report(&s, peer) {
-        return no_agent();
+    if let Some(refused) = no_agent(&shared, peer) {
+        return refused;
     }
-    let admin = peer.0.is_some_and(|uid| s.access.may_change(uid));
-    let Body(put) = match body {
-        Ok(put) => put,
-        Err(response) => return response,
-    };
-    answer(s, move |backend: &B| service(backend)?.store_one(&name, &node, put, admin)).await
+    let admin = shared.access.may_change(peer);
+    match body {
+        Ok(Body(put)) => {
+            shared.answer(move |b| service(b)?.store_one(&name, &node, put, admin)).await
+        }
+        Err(response) => response,
+    }
 }
 
-async fn agents<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): From) -> Response {
-    read(s, peer, |backend: &B| Ok(service(backend)?.agents())).await
-}
-
-/// Tells the service when the connection breaks while its answer is held: then
-/// this is dropped before it is done.
-struct Held<B: Backend> {
-    shared: Arc<Shared<B>>,
+/// An answer that is held. Dropped before it is done, because the connection broke, it reports
+/// the agent as lost.
+struct Held {
+    shared: Arc<Shared>,
     node: String,
     turn: u64,
     done: bool,
 }
 
-impl<B: Backend> Drop for Held<B> {
+impl Drop for Held {
     fn drop(&mut self) {
         if !self.done
             && let Some(service) = self.shared.backend.data_service()
@@ -320,16 +187,16 @@ impl<B: Backend> Drop for Held<B> {
     }
 }
 
-/// Takes what an agent hands over at once, and holds the answer until its
-/// assignments change or its time is over.
-async fn sync<B: Backend>(
-    State(shared): Ctx<B>,
-    ConnectInfo(peer): From,
+/// Takes an agent's values at once, and holds the answer until its assignments change or its
+/// time is over.
+async fn sync(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
     Arg(node): Arg<String>,
     body: Result<Body<SyncRequest>, Response>,
 ) -> Response {
-    if !may_report(&shared, peer) {
-        return no_agent();
+    if let Some(refused) = no_agent(&shared, peer) {
+        return refused;
     }
     let Body(ask) = match body {
         Ok(ask) => ask,
@@ -350,50 +217,8 @@ async fn sync<B: Backend>(
         () = tokio::time::sleep(Duration::from_millis(ask.wait_ms.min(COLLECT_HOLD_MS_MAX))) => {}
     }
     held.done = true;
-    let reply = service(&*held.shared.backend)
-        .map(|service| service.end_sync(&held.node, ask.generation, refused));
-    match reply {
-        Ok(reply) => Json(reply).into_response(),
+    match service(&*held.shared.backend) {
+        Ok(service) => Json(service.end_sync(&held.node, ask.generation, refused)).into_response(),
         Err(failure) => failure.into_response(),
     }
-}
-
-async fn uses<B: Backend>(State(s): Ctx<B>, ConnectInfo(peer): From) -> Response {
-    read(s, peer, |backend: &B| Ok(service(backend)?.uses())).await
-}
-
-async fn used<B: Backend>(
-    State(s): Ctx<B>,
-    ConnectInfo(peer): From,
-    Arg(key): Arg<String>,
-    Ask(ask): Ask<UseQuery>,
-) -> Response {
-    read(s, peer, move |backend: &B| service(backend)?.used(&key, &ask)).await
-}
-
-async fn choose<B: Backend>(
-    State(s): Ctx<B>,
-    ConnectInfo(peer): From,
-    Arg(key): Arg<String>,
-    body: Result<Body<UseChange>, Response>,
-) -> Response {
-    change(s, peer, body, move |backend: &B, Body(choice)| {
-        let service = service(backend)?;
-        service.choose(&key, Some(choice))?;
-        Ok(service.uses())
-    })
-    .await
-}
-
-async fn unchoose<B: Backend>(
-    State(s): Ctx<B>,
-    ConnectInfo(peer): From,
-    Arg(key): Arg<String>,
-) -> Response {
-    change(s, peer, Ok(()), move |backend: &B, ()| {
-        let service = service(backend)?;
-        service.choose(&key, None)?;
-        Ok(service.uses())
-    })
-    .await
 }

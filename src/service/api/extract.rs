@@ -1,19 +1,36 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Parts of a request, with every refusal in the one form that clients know.
+//! Parts of a request, and errors, which all have one form.
 
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 
 use super::types::ErrorBody;
+use crate::failure::Failure;
 
 /// An error with its text.
 pub(super) fn error(status: StatusCode, text: impl Into<String>) -> Response {
     (status, Json(ErrorBody { error: text.into() })).into_response()
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let status = match self {
+            Failure::BadRequest(_) => StatusCode::BAD_REQUEST,
+            Failure::NotFound(_) => StatusCode::NOT_FOUND,
+            Failure::Conflict(_) => StatusCode::CONFLICT,
+            Failure::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        let mut response = error(status, self.to_string());
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        response
+    }
 }
 
 /// The variable parts of the path.
@@ -31,9 +48,9 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Arg<T> 
 }
 
 /// The query.
-pub(super) struct Ask<T>(pub(super) T);
+pub(super) struct Params<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Ask<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {

@@ -44,12 +44,11 @@ const USED_UP: f64 = 0.01;
 impl HeatReport {
     /// The same nodes in this form; dimensions that no node has (licences) are
     /// left out.
-    #[must_use]
     pub fn of(nodes: &NodesReport) -> Self {
         let stranded = stranded(nodes);
         let on_nodes = |d: &usize| nodes.nodes.iter().any(|node| at(&node.total, *d) > 0.0);
-        let kept: Vec<usize> = (0..nodes.dimensions.len()).filter(on_nodes).collect();
-        let dimensions = kept.iter().filter_map(|&d| {
+        let shown: Vec<usize> = (0..nodes.dimensions.len()).filter(on_nodes).collect();
+        let dimensions = shown.iter().filter_map(|&d| {
             let dimension = nodes.dimensions.get(d)?;
             Some(HeatDimension {
                 name: dimension.name.clone(),
@@ -75,7 +74,7 @@ impl HeatReport {
             names: nodes.nodes.iter().map(|node| node.name.clone()).collect(),
             state: nodes.nodes.iter().map(|node| state(&node.state)).collect(),
             jobs: nodes.nodes.iter().map(|node| node.jobs).collect(),
-            percent: kept.iter().map(row).collect(),
+            percent: shown.iter().map(row).collect(),
             states,
         }
     }
@@ -85,7 +84,7 @@ fn at(vector: &[f64], index: usize) -> f64 {
     vector.get(index).copied().unwrap_or_default()
 }
 
-/// What is used is never shown as 0, what is free never as 100.
+/// A share in percent; a small one is never shown as 0, nor a large one as 100.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
 fn percent(share: f64) -> u8 {
     let whole = (share * 100.0).round().clamp(0.0, 100.0);
@@ -93,8 +92,7 @@ fn percent(share: f64) -> u8 {
     (if share < 1.0 { whole.min(99.0) } else { whole }) as u8
 }
 
-/// By dimension, what is free on nodes that cannot use it.
-#[must_use]
+/// By dimension, the free amount on nodes that cannot use it.
 pub fn stranded(nodes: &NodesReport) -> Vec<f64> {
     let vital: Vec<usize> = (0..nodes.dimensions.len())
         .filter(|&d| nodes.dimensions.get(d).is_some_and(|d| ["cpu", "mem"].contains(&&*d.name)))

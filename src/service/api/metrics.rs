@@ -7,17 +7,16 @@
 //! # Source
 //! OpenMetrics 1.0.
 
-use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
 use super::heat::stranded;
-use super::types::{NodesReport, PlanReport, Quantiles, Status};
-use phalanx_core::collect::{AgentsReport, CollectorsReport, DataNames, State, UseReport};
+use super::types::{CallShares, DimensionReport, NodesReport, PlanReport, Quantiles, Status};
+use phalanx_core::collect::{AgentsReport, CollectorsReport, DataNames, State};
 
 /// Content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What the text is made of; what is `None` is left out.
+/// The reports behind the text; those that are `None` are left out.
 #[derive(Debug, Default)]
 pub struct Sources {
     /// `GET /v1/status`
@@ -35,30 +34,18 @@ pub struct Sources {
 }
 
 /// Upper edges of latency buckets, nanoseconds.
-const EDGES_NS: [u64; 19] = [
-    1_000,
-    2_500,
-    5_000,
-    10_000,
-    25_000,
-    50_000,
-    100_000,
-    250_000,
-    500_000,
-    1_000_000,
-    2_000_000,
-    5_000_000,
-    10_000_000,
-    25_000_000,
-    50_000_000,
-    100_000_000,
-    250_000_000,
-    500_000_000,
-    1_000_000_000,
-];
+const EDGES_NS: [u64; 19] = {
+    const US: u64 = 1_000;
+    const MS: u64 = 1_000_000;
+    #[rustfmt::skip]
+    let edges = [
+        US, 5 * US / 2, 5 * US, 10 * US, 25 * US, 50 * US, 100 * US, 250 * US, 500 * US,
+        MS, 2 * MS, 5 * MS, 10 * MS, 25 * MS, 50 * MS, 100 * MS, 250 * MS, 500 * MS, 1000 * MS,
+    ];
+    edges
+};
 
 /// The text, with its end mark.
-#[must_use]
 pub fn text(sources: &Sources) -> String {
     let mut text = Text::default();
     let status = &sources.status;
@@ -112,12 +99,25 @@ impl Text {
         self.sample(&format!("{name}_total"), &[], value);
     }
 
-    /// One counter with a label.
-    fn counters(&mut self, name: &str, help: &str, label: &str, values: &BTreeMap<String, u64>) {
-        self.family(name, "counter", "", help);
+    /// A family whose samples differ in one label.
+    fn labelled<L: AsRef<str>, V: Display>(
+        &mut self,
+        (name, kind, unit): (&str, &str, &str),
+        help: &str,
+        label: &str,
+        values: impl IntoIterator<Item = (L, V)>,
+    ) {
+        self.family(name, kind, unit, help);
+        let total = if kind == "counter" { "_total" } else { "" };
         for (key, value) in values {
-            self.sample(&format!("{name}_total"), &[(label, key)], value);
+            self.sample(&format!("{name}{total}"), &[(label, key.as_ref())], value);
         }
+    }
+
+    /// A state of which one holds.
+    fn states<const N: usize>(&mut self, name: &str, help: &str, states: [&str; N], now: &str) {
+        let values = states.map(|state| (state, flag(state == now)));
+        self.labelled((name, "stateset", ""), help, name, values);
     }
 
     /// A histogram; a sample counts at the upper edge of its fine bucket.
@@ -156,10 +156,8 @@ fn about(text: &mut Text, status: &Status) {
     let refused = flag(status.config.last_error.is_some());
     let help = "1 if the last reload was refused.";
     text.gauge("phalanx_config_reload_refused", "", help, refused);
-    text.family("phalanx_mode", "stateset", "", "Mode of partitions without one of their own.");
-    for mode in ["off", "shadow", "enforce"] {
-        text.sample("phalanx_mode", &[("phalanx_mode", mode)], flag(status.config.mode == mode));
-    }
+    let help = "Mode of partitions without one of their own.";
+    text.states("phalanx_mode", help, ["off", "shadow", "enforce"], &status.config.mode);
     let history = &status.history;
     text.counter("phalanx_history_written", "History records written.", history.written);
     text.counter("phalanx_history_dropped", "History records dropped.", history.dropped);
@@ -168,16 +166,15 @@ fn about(text: &mut Text, status: &Status) {
 
 fn placement(text: &mut Text, status: &Status) {
     let modes = [("run_now", &status.run_now), ("will_run", &status.will_run)];
-    for (name, help, of) in [
-        ("phalanx_asks", "Questions of the plugin.", 0),
-        ("phalanx_answers", "Questions answered with nodes.", 1),
-        ("phalanx_narrowed", "Calls that Slurm placed on the answered nodes.", 2),
-    ] {
-        text.family(name, "counter", "", help);
-        for (mode, shares) in modes {
-            let value = [shares.asked, shares.answered, shares.narrowed][of];
-            text.sample(&format!("{name}_total"), &[("mode", mode)], value);
-        }
+    type Pick = fn(&CallShares) -> u64;
+    let families: [(&str, &str, Pick); 3] = [
+        ("phalanx_asks", "Questions of the plugin.", |shares| shares.asked),
+        ("phalanx_answers", "Questions answered with nodes.", |shares| shares.answered),
+        ("phalanx_narrowed", "Calls that Slurm placed on the answered nodes.", |s| s.narrowed),
+    ];
+    for (name, help, pick) in families {
+        let values = modes.map(|(mode, shares)| (mode, pick(shares)));
+        text.labelled((name, "counter", ""), help, "mode", values);
     }
     let help = "Calls that Slurm placed by itself, by reason.";
     text.family("phalanx_fallbacks", "counter", "", help);
@@ -189,21 +186,18 @@ fn placement(text: &mut Text, status: &Status) {
     }
     let plugin = &status.plugin;
     text.gauge("phalanx_plugin_connected", "", "1 if the overlay is.", flag(plugin.connected));
-    let help = "1 if the mirror is complete.";
-    text.gauge("phalanx_plugin_synced", "", help, flag(plugin.synced));
-    text.family("phalanx_breaker", "stateset", "", "The plugin's circuit breaker.");
-    for state in ["closed", "half-open", "open"] {
-        let labels = [("phalanx_breaker", state)];
-        text.sample("phalanx_breaker", &labels, flag(plugin.breaker == state));
-    }
+    text.gauge("phalanx_plugin_synced", "", "1 if the mirror is complete.", flag(plugin.synced));
+    let help = "The plugin's circuit breaker.";
+    text.states("phalanx_breaker", help, ["closed", "half-open", "open"], &plugin.breaker);
     let opens = plugin.breaker_opens;
     text.counter("phalanx_breaker_opens", "Times the breaker opened.", opens);
     text.counter("phalanx_plugin_late_answers", "Answers too late.", plugin.late_answers);
     text.counter("phalanx_plugin_resyncs", "Full states sent.", plugin.resyncs);
-    let help = "Calls of job_test by mode.";
-    text.counters("phalanx_plugin_calls", help, "mode", &plugin.calls);
-    let help = "Calls not asked, answered or kept, by reason.";
-    text.counters("phalanx_plugin_reasons", help, "reason", &plugin.reasons);
+    let family = ("phalanx_plugin_calls", "counter", "");
+    text.labelled(family, "Calls of job_test by mode.", "mode", &plugin.calls);
+    let family = ("phalanx_plugin_reasons", "counter", "");
+    let help = "Calls not asked about, not answered or answered in vain, by reason.";
+    text.labelled(family, help, "reason", &plugin.reasons);
     let link = &status.link;
     text.counter("phalanx_link_events", "Events applied to the mirror.", link.events);
     text.counter("phalanx_link_refused", "Connections refused.", link.refused);
@@ -233,16 +227,15 @@ fn source(text: &mut Text, status: &Status) {
         text.gauge("phalanx_snapshot_age_seconds", "seconds", help, millis(age));
     }
     text.counter("phalanx_snapshots_refused", "Snapshots refused.", slurm.snapshots_refused);
-    text.family("phalanx_jobs", "gauge", "", "Jobs in Slurm.");
-    text.sample("phalanx_jobs", &[("state", "pending")], slurm.jobs_pending);
-    text.sample("phalanx_jobs", &[("state", "running")], slurm.jobs_running);
+    let jobs = [("pending", slurm.jobs_pending), ("running", slurm.jobs_running)];
+    text.labelled(("phalanx_jobs", "gauge", ""), "Jobs in Slurm.", "state", jobs);
     text.gauge("phalanx_nodes", "", "Nodes in Slurm.", slurm.nodes);
     let planner = &status.planner;
     text.counter("phalanx_plans", "Plans made.", planner.plans);
     let help = "Plans that the independent check refused.";
     text.counter("phalanx_plans_refused", help, planner.refused);
-    let help = "Time of the last plan.";
-    text.gauge("phalanx_plan_seconds", "seconds", help, millis(planner.last_plan_ms));
+    let took = millis(planner.last_plan_ms);
+    text.gauge("phalanx_plan_seconds", "seconds", "Time of the last plan.", took);
     if let Some(age) = planner.plan_age_ms {
         let help = "Age of the plan in force.";
         text.gauge("phalanx_plan_age_seconds", "seconds", help, millis(age));
@@ -251,88 +244,58 @@ fn source(text: &mut Text, status: &Status) {
 
 fn gaps(text: &mut Text, plan: &PlanReport) {
     let help = "(bound - objective) / bound of the plan in force, by method.";
-    text.family("phalanx_plan_gap_ratio", "gauge", "ratio", help);
-    for method in &plan.methods {
-        if let Some(gap) = method.gap.filter(|gap| gap.is_finite()) {
-            text.sample("phalanx_plan_gap_ratio", &[("method", &method.method)], gap);
-        }
-    }
-    text.family("phalanx_plan_method_jobs", "gauge", "", "Jobs that a method looked at.");
-    for method in &plan.methods {
-        let labels = [("method", method.method.as_str())];
-        text.sample("phalanx_plan_method_jobs", &labels, method.jobs);
-    }
+    let gaps = plan.methods.iter().filter_map(|method| Some((&method.method, method.gap?)));
+    let finite = gaps.filter(|(_, gap)| gap.is_finite());
+    text.labelled(("phalanx_plan_gap_ratio", "gauge", "ratio"), help, "method", finite);
+    let jobs = plan.methods.iter().map(|method| (&method.method, method.jobs));
+    let family = ("phalanx_plan_method_jobs", "gauge", "");
+    text.labelled(family, "Jobs that a method looked at.", "method", jobs);
 }
 
 fn resources(text: &mut Text, nodes: &NodesReport) {
     let stranded = stranded(nodes);
-    let of = |pick: fn(&super::types::DimensionReport, f64) -> f64| {
-        let pairs = nodes.dimensions.iter().zip(&stranded);
-        pairs.map(move |(dimension, stranded)| {
+    let pairs = || nodes.dimensions.iter().zip(&stranded);
+    type Pick = fn(&DimensionReport, f64) -> f64;
+    let help = "Configured on all nodes; memory in bytes.";
+    let help_stranded = "Free, but on nodes whose CPUs or memory are used up.";
+    let amounts: [(&str, &str, Pick); 3] = [
+        ("phalanx_resource_total_amount", help, |dimension, _| dimension.total),
+        ("phalanx_resource_used_amount", "In use.", |dimension, _| dimension.used),
+        ("phalanx_resource_stranded_amount", help_stranded, |_, stranded| stranded),
+    ];
+    for (name, help, pick) in amounts {
+        let values = pairs().map(|(dimension, stranded)| {
             // Memory is in MiB in the report.
             let factor = if dimension.unit == "MiB" { 1_048_576.0 } else { 1.0 };
-            (dimension.name.clone(), pick(dimension, *stranded) * factor)
-        })
-    };
-    let help_total = "Configured on all nodes; memory in bytes.";
-    let help_stranded = "Free, but on nodes whose CPUs or memory are used up.";
-    let families = [
-        ("phalanx_resource_total_amount", help_total, of(|d, _| d.total)),
-        ("phalanx_resource_used_amount", "In use.", of(|d, _| d.used)),
-        ("phalanx_resource_stranded_amount", help_stranded, of(|_, s| s)),
-    ];
-    for (name, help, values) in families {
-        text.family(name, "gauge", "", help);
-        for (dimension, value) in values {
-            text.sample(name, &[("dimension", &dimension)], value);
-        }
+            (&dimension.name, pick(dimension, *stranded) * factor)
+        });
+        text.labelled((name, "gauge", ""), help, "dimension", values);
     }
-    text.family("phalanx_resource_weight", "gauge", "", "Weight of balance in force.");
-    for dimension in &nodes.dimensions {
-        let labels = [("dimension", dimension.name.as_str())];
-        text.sample("phalanx_resource_weight", &labels, dimension.weight);
-    }
-    let help = "Pending jobs attributed to a shortage.";
-    text.family("phalanx_resource_pending_jobs", "gauge", "", help);
-    for dimension in &nodes.dimensions {
-        let labels = [("dimension", dimension.name.as_str())];
-        text.sample("phalanx_resource_pending_jobs", &labels, dimension.pending);
-    }
+    let weights = pairs().map(|(dimension, _)| (&dimension.name, dimension.weight));
+    let family = ("phalanx_resource_weight", "gauge", "");
+    text.labelled(family, "Weight of balance in force.", "dimension", weights);
+    let pending = pairs().map(|(dimension, _)| (&dimension.name, dimension.pending));
+    let family = ("phalanx_resource_pending_jobs", "gauge", "");
+    text.labelled(family, "Pending jobs attributed to a shortage.", "dimension", pending);
     let help = "Cluster utilisation of balance.";
     text.gauge("phalanx_utilization_ratio", "ratio", help, nodes.utilization);
 }
 
-fn used(text: &mut Text, uses: &[UseReport]) {
-    let help = "Nodes with a value of what a method goes by.";
-    text.family("phalanx_use_nodes", "gauge", "", help);
-    for used in uses {
-        for (state, count) in [("fresh", used.fresh), ("stale", used.stale)] {
-            let labels = [("key", &*used.key), ("name", &*used.name), ("state", state)];
-            text.sample("phalanx_use_nodes", &labels, count);
-        }
-    }
-}
-
 fn collected(text: &mut Text, sources: &Sources) {
     if let Some(report) = &sources.collectors {
-        let help = "Collectors and processors by state.";
-        text.family("phalanx_collectors", "gauge", "", help);
-        for (state, name) in [
-            (State::Running, "running"),
-            (State::Failing, "failing"),
-            (State::Waiting, "waiting"),
-            (State::Stopped, "stopped"),
-        ] {
-            let count = report.collectors.iter().filter(|c| c.state == state).count();
-            text.sample("phalanx_collectors", &[("state", name)], count);
-        }
-        let help = "Nodes where a collector's last run failed.";
-        text.family("phalanx_collector_failing_nodes", "gauge", "", help);
-        for collector in &report.collectors {
-            let labels = [("collector", collector.registration.name.as_str())];
-            let failing = collector.instances.failing;
-            text.sample("phalanx_collector_failing_nodes", &labels, failing);
-        }
+        let states = [
+            ("running", State::Running),
+            ("failing", State::Failing),
+            ("waiting", State::Waiting),
+            ("stopped", State::Stopped),
+        ];
+        let of = |state| report.collectors.iter().filter(|c| c.state == state).count();
+        let counts = states.map(|(name, state)| (name, of(state)));
+        let family = ("phalanx_collectors", "gauge", "");
+        text.labelled(family, "Collectors and processors by state.", "state", counts);
+        let failing = report.collectors.iter().map(|c| (&c.registration.name, c.instances.failing));
+        let family = ("phalanx_collector_failing_nodes", "gauge", "");
+        text.labelled(family, "Nodes where a collector's last run failed.", "collector", failing);
     }
     if let Some(report) = &sources.data {
         text.family("phalanx_data_nodes", "gauge", "", "Nodes with a value.");
@@ -342,23 +305,24 @@ fn collected(text: &mut Text, sources: &Sources) {
                 text.sample("phalanx_data_nodes", &labels, count);
             }
         }
-        let help = "Age of the oldest value.";
-        text.family("phalanx_data_oldest_age_seconds", "gauge", "seconds", help);
-        for name in &report.names {
-            let labels = [("name", name.name.as_str())];
-            let age = millis(name.oldest_age_ms);
-            text.sample("phalanx_data_oldest_age_seconds", &labels, age);
+        let ages = report.names.iter().map(|name| (&name.name, millis(name.oldest_age_ms)));
+        let family = ("phalanx_data_oldest_age_seconds", "gauge", "seconds");
+        text.labelled(family, "Age of the oldest value.", "name", ages);
+    }
+    let help = "Nodes with a value of the datum that a method uses.";
+    text.family("phalanx_use_nodes", "gauge", "", help);
+    for used in &sources.status.collect.uses {
+        for (state, count) in [("fresh", used.fresh), ("stale", used.stale)] {
+            let labels = [("key", &*used.key), ("name", &*used.name), ("state", state)];
+            text.sample("phalanx_use_nodes", &labels, count);
         }
     }
-    used(text, &sources.status.collect.uses);
     if let Some(report) = &sources.agents {
-        text.family("phalanx_agents", "gauge", "", "Agents by state.");
         let connected = report.agents.iter().filter(|agent| agent.connected).count();
-        text.sample("phalanx_agents", &[("state", "connected")], connected);
-        let gone = report.agents.len() - connected;
-        text.sample("phalanx_agents", &[("state", "gone")], gone);
+        let counts = [("connected", connected), ("gone", report.agents.len() - connected)];
+        text.labelled(("phalanx_agents", "gauge", ""), "Agents by state.", "state", counts);
         let dropped = report.agents.iter().map(|agent| agent.dropped).sum();
-        let help = "Values that agents dropped for want of room.";
+        let help = "Values that agents dropped because their queue was full.";
         text.counter("phalanx_agent_values_dropped", help, dropped);
     }
 }

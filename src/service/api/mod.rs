@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! HTTP over the control socket: what clients see.
+//! HTTP over the control socket and over TCP.
 
 mod auth;
+mod backend;
 mod collect;
 mod extract;
+mod handler;
 pub mod heat;
 pub mod metrics;
 pub mod order;
 mod page;
+mod peer;
+mod routes;
 mod server;
 mod tcp;
 pub mod types;
 
+pub use crate::failure::Failure;
 pub use auth::Gate;
-pub use collect::{DataService, PastQuery, UseQuery};
-pub use server::{Access, ApiError, Backend, Failure, Server};
+pub use backend::{Backend, DataService, PastQuery, UseQuery};
+pub use peer::Access;
+pub use server::{ApiError, Server};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the control socket tells about the order of starts.
+//! Reports about the order of starts.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct OrderStatus {
     /// `order.enabled`
     pub enabled: bool,
-    /// What the plugin says: `active`, or why no deltas are written.
+    /// State by the plugin: `active`, or the reason for which no deltas are written.
     pub state: String,
     /// Pending jobs of its last report.
     pub pending: u64,
@@ -41,7 +41,7 @@ pub struct OrderStatus {
 /// One pending job's place.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobOrder {
-    /// Rank in the wished sequence, from 0; none if nobody wished it.
+    /// Rank in the preferred start order, from 0; none if no method asks for one.
     pub rank: Option<u32>,
     /// Decided delta on its site factor.
     pub delta: i32,
@@ -53,9 +53,9 @@ pub struct JobOrder {
     pub passes: u32,
     /// Starts that got ahead of it because of a delta.
     pub overtaken: u32,
-    /// Since when others are or were in front of it, unix seconds.
+    /// Time since which others are or were in front of it, unix seconds.
     pub overtaken_since_s: Option<u64>,
-    /// Why it is not further in front.
+    /// Reason for which it is not further in front.
     pub stop: Option<String>,
     /// The job that it may not pass.
     pub stop_job: Option<u32>,

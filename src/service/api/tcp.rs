@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The TCP listener: bounded in connections and in the time that a silent one
-//! is kept, which `axum::serve` is not.
+//! The TCP listener. Unlike `axum::serve` it bounds the number of connections and the time of
+//! silent ones.
 
 use std::io;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use log::{debug, warn};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use super::server::Peer;
+use super::peer::Peer;
 use phalanx_core::limits::API_CONNECTIONS_MAX;
 
 /// Longest time for the head of a request, also of the next one on a connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(120);
 /// Most bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// Pause after the system refused to accept, for example for want of files.
+/// Pause after the system refused to accept, for example for lack of files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Serves until `stop` changes; what is under way then is cut off.
+/// Serves until `stop` changes; requests under way are cut off then.
 pub(super) async fn serve(
     listener: std::net::TcpListener,
     routes: Router,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
-    let routes = routes.layer(axum::Extension(ConnectInfo(Peer::stranger())));
-    let room = Arc::new(Semaphore::new(API_CONNECTIONS_MAX));
+    let routes = routes.layer(axum::Extension(ConnectInfo(Peer { uid: None, remote: true })));
+    let permits = Arc::new(Semaphore::new(API_CONNECTIONS_MAX));
     let stopped = stop.clone();
     loop {
         let accepted = tokio::select! {
@@ -42,7 +42,7 @@ pub(super) async fn serve(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => match Arc::clone(&room).try_acquire_owned() {
+            Ok((stream, _)) => match Arc::clone(&permits).try_acquire_owned() {
                 Ok(permit) => {
                     tokio::spawn(connection(stream, routes.clone(), stopped.clone(), permit));
                 }

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the daemon tells the command line and other clients: the JSON bodies
-//! of the control socket, one struct each.
+//! The JSON bodies of the API, one struct each.
 //!
 //! Durations carry their unit in the name, times are unix milliseconds,
 //! memory is in MiB, and a resource vector is always in the order of the
 //! `dimensions` beside it.
 
 mod explain;
-mod past;
+mod history;
 mod status;
 
 pub use explain::{
     AskReport, BlockerReport, DecisionReport, ExpectedReport, Explain, FilterReport, PendingReport,
     Placed, PreferenceReport, ScoredNode,
 };
-pub use past::{
+pub use history::{
     ClassSpeeds, EnergyReport, EnergyRow, ImportReport, NodePower, RunsReport, SpeedRow,
     SpeedsReport,
 };
@@ -31,13 +30,13 @@ use phalanx_planner::preference::MethodReport;
 pub struct NodesReport {
     /// The dimensions of every vector here.
     pub dimensions: Vec<DimensionReport>,
-    /// Cluster utilisation U of `methods.md` section 5, a fraction.
+    /// Cluster utilisation, a fraction.
     pub utilization: f64,
     /// Threshold of the configuration.
     pub threshold: f64,
     /// `low` or `high`: which branch a decision would take now.
     pub branch: String,
-    /// Where the numbers come from: `plugin` (exact) or `poll`.
+    /// Source of the numbers: `plugin` (exact) or `poll`.
     pub source: String,
     /// Nodes in Slurm's order.
     pub nodes: Vec<NodeReport>,
@@ -109,7 +108,7 @@ pub struct ShadowReport {
 pub struct ShadowDiff {
     /// Job id.
     pub job_id: u32,
-    /// When.
+    /// Time, unix milliseconds.
     pub time_ms: u64,
     /// Slurm's nodes.
     pub slurm: String,
@@ -122,9 +121,9 @@ pub struct ShadowDiff {
 pub struct PlanReport {
     /// Snapshot epoch it was made from.
     pub epoch: u64,
-    /// When.
+    /// Time, unix milliseconds.
     pub time_ms: u64,
-    /// Time it took.
+    /// Duration of the planning.
     pub took_ms: u64,
     /// Jobs in the order in which they are expected to start.
     pub jobs: Vec<PlannedJob>,
@@ -144,12 +143,12 @@ pub struct PlannedJob {
     pub method: String,
     /// Nodes if it could start now, else empty.
     pub nodes: String,
-    /// Why it cannot start now.
+    /// Reason for which it cannot start now.
     pub reason: Option<String>,
     /// Rank in the order of starts that the methods ask for, from 0.
     #[serde(default)]
     pub rank: Option<u32>,
-    /// What is added to its site factor for that.
+    /// Delta on its site factor for that rank.
     #[serde(default)]
     pub delta: i32,
     /// A method's node preference for it.
@@ -160,16 +159,16 @@ pub struct PlannedJob {
     pub steer: Option<PreferenceReport>,
 }
 
-/// How recording goes.
+/// State of the recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordingStatus {
     /// A recording is under way.
     pub active: bool,
     /// The file written now, or last; empty if there was none.
     pub file: String,
-    /// When this recording began, unix milliseconds.
+    /// Start of this recording, unix milliseconds.
     pub since_ms: u64,
-    /// When it ends by itself, unix milliseconds.
+    /// Time at which it ends by itself, unix milliseconds.
     pub until_ms: Option<u64>,
     /// Files of this recording.
     pub files: u32,
@@ -181,7 +180,7 @@ pub struct RecordingStatus {
     pub gaps: u64,
     /// Files deleted to stay within the limit.
     pub deleted: u64,
-    /// Why the last recording ended early, or its last gap.
+    /// Reason for which the last recording ended early, or its last gap.
     pub last_error: Option<String>,
 }
 
@@ -191,7 +190,7 @@ pub struct RecordingStatus {
 pub enum RecordRequest {
     /// Begin a recording.
     Start {
-        /// When it ends by itself, seconds.
+        /// Seconds after which it ends by itself.
         #[serde(default)]
         seconds: Option<u64>,
     },
@@ -202,7 +201,7 @@ pub enum RecordRequest {
 /// `POST /v1/reload`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReloadReport {
-    /// Whether the new configuration is in force.
+    /// The new configuration is in force.
     pub ok: bool,
     /// Generation in force afterwards.
     pub generation: u64,
@@ -210,13 +209,13 @@ pub struct ReloadReport {
     pub changed: Vec<String>,
     /// Of these, the ones that need a restart.
     pub needs_restart: Vec<String>,
-    /// Why it was refused: file, line, column, key, expectation.
+    /// Reason of a refusal: file, line, column, key, expectation.
     pub error: Option<String>,
 }
 
 /// Body of every error status.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ErrorBody {
-    /// What was wrong and what was expected.
+    /// Problem and expectation.
     pub error: String,
 }

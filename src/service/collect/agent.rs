@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The agent: runs what the data service assigns to its node and hands over
-//! the values. One per node, and one inside the daemon for [`MASTER`].
+//! The agent: it runs the registrations of its node and hands over
+//! the values. There is one per node, and one inside the daemon for [`MASTER`].
 //!
-//! One request at a time goes to the data service. It hands over what was
-//! made since the last one and is held there until something changes or the
+//! One request at a time goes to the data service. It hands over the values
+//! since the last one and is held there until something changes or the
 //! next run is due, so that an agent costs about one request per period and
 //! still hears of a change at once. Runs themselves go on in [`worker`]
 //! meanwhile; a run that hangs holds up nothing but itself.
 //!
 //! While the data service cannot be reached the runs go on, and the newest
-//! values are kept up to a bound.
+//! values are queued up to a bound.
 //!
 //! [`MASTER`]: phalanx_core::collect::MASTER
 
@@ -22,22 +22,25 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use log::{info, warn};
 
 pub use http::HttpService;
 
 use super::{Service, ServiceError};
+use crate::clock::{millis, now_ms};
 use crate::collect::builtin::{self, Memory};
-use crate::collect::command;
+use crate::collect::{command, slot};
 use outbox::Outbox;
-use phalanx_core::collect::{Kind, MASTER, Output, Registration, Row, SyncReply, SyncRequest};
+use phalanx_core::collect::{
+    DataReport, Kind, MASTER, Output, Registration, Row, SyncReply, SyncRequest,
+};
 use phalanx_core::limits::{AGENT_RETRY_MS_MAX, AGENT_WAIT_MS_MAX};
 use schedule::Schedule;
 use worker::{Job, Task, Worker};
 
-/// What an agent must know of its node.
+/// Settings of an agent.
 #[derive(Debug, Clone)]
 pub struct AgentOptions {
     /// The node's name in Slurm, or [`MASTER`].
@@ -46,23 +49,23 @@ pub struct AgentOptions {
     pub command_dirs: Vec<PathBuf>,
     /// User that programs run as unless their registration says otherwise.
     pub run_as: String,
-    /// How programs reach the data service, for `PHALANX_URL`.
+    /// Address of the data service for programs, as `PHALANX_URL`.
     pub service: String,
     /// Directory with `proc` and `sys`; `/` but in tests.
     pub root: PathBuf,
-    /// For the jitter; agents with different seeds spread their runs.
+    /// Seed of the jitter; agents with different seeds spread their runs.
     pub seed: u64,
 }
 
-/// How long a request waits for runs that were just started: most are done by
-/// then, and one request does for them.
+/// Time that a request waits for runs that were just started: most have ended by
+/// then, and one request serves all.
 const SETTLE: Duration = Duration::from_millis(100);
-/// So long an agent does not ask after a change.
+/// Pause after a change of the assignments.
 const GATHER_CHANGES: Duration = Duration::from_millis(250);
 /// First pause after a failed request, milliseconds.
 const RETRY_MS: u64 = 500;
 
-/// Runs until `stop`; then all programs have been killed. Waits in
+/// Runs the agent until `stop`; then all programs have been killed. It waits in
 /// [`Service::sync`] for most of the time, so that `stop` may be noticed only
 /// when that returns.
 pub fn run(mut service: impl Service, options: AgentOptions, stop: &AtomicBool) {
@@ -90,18 +93,12 @@ pub fn run(mut service: impl Service, options: AgentOptions, stop: &AtomicBool) 
     });
 }
 
-/// Unix milliseconds.
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 struct Agent {
     options: AgentOptions,
     schedule: Schedule,
     worker: Worker,
     outbox: Outbox,
-    /// What built-in registrations remember between their runs, by instance.
+    /// State of built-in registrations between their runs, by instance.
     memories: BTreeMap<u64, Arc<std::sync::Mutex<Memory>>>,
     generation: u64,
     /// Requests that failed in a row.
@@ -136,20 +133,20 @@ impl Agent {
         }
     }
 
-    /// How long the request may be held, milliseconds: until the next run is
-    /// due, or what runs now has probably ended.
+    /// Time that the request may be held, milliseconds: until the next run is
+    /// due, or the present ones have probably ended.
     fn wait(&self, now: Instant) -> u64 {
         if self.outbox.has_more() {
             return 0;
         }
         let gather = self.schedule.gather();
         let due = self.schedule.next_due().map(|due| due.saturating_duration_since(now));
-        // What has run for a second may well run for another one.
+        // A run that took a second may well take another one.
         let running = self.schedule.running_since().map(|at| now.saturating_duration_since(at));
         let longest = Duration::from_millis(AGENT_WAIT_MS_MAX);
         let wait = due.map_or(longest, |due| due.max(gather));
         let wait = wait.min(running.map_or(longest, |age| age.max(2 * SETTLE)));
-        u64::try_from(wait.min(longest).as_millis()).unwrap_or(AGENT_WAIT_MS_MAX)
+        millis(wait.min(longest))
     }
 
     fn assign(&mut self, reply: SyncReply) {
@@ -168,7 +165,7 @@ impl Agent {
         self.worker.sleep(GATHER_CHANGES, usize::MAX);
     }
 
-    /// After a failed request: what was to be handed over stays; runs go on.
+    /// Waits after a failed request. Its contents stay queued, and runs go on.
     fn pause(&mut self, error: &ServiceError, stop: &AtomicBool) {
         if self.failures == 0 {
             warn!("agent: {error}; trying again");
@@ -199,14 +196,14 @@ impl Agent {
             let Some(done) = self.schedule.finished(id, result.at, result.output.is_err()) else {
                 continue;
             };
-            // What was printed must be a value, too.
+            // The output must be a value, too.
             if !self.outbox.add(&done, result, now_ms()) {
                 self.schedule.failed_late(id);
             }
         }
     }
 
-    /// Starts what is due; gives how many.
+    /// Starts the due runs; returns their number.
     fn start_due(&mut self, service: &mut dyn Service) -> usize {
         let due = self.schedule.due(Instant::now());
         for (id, registration) in &due {
@@ -222,8 +219,7 @@ impl Agent {
         due.len()
     }
 
-    /// # Errors
-    /// Why it cannot be run now.
+    /// The work of a run; the error says why it cannot be done now.
     fn prepare(
         &mut self,
         id: u64,
@@ -252,8 +248,7 @@ impl Agent {
         }
         let own = nix::unistd::Uid::effective().as_raw();
         let path = std::path::Path::new(&registration.cmd);
-        let path = command::check(path, &self.options.command_dirs, own)
-            .map_err(|error| error.to_string())?;
+        let path = command::check(path, &self.options.command_dirs, own)?;
         let input = if registration.kind == Kind::Processor {
             let inputs: BTreeMap<&str, &[Row]> =
                 inputs.iter().map(|(name, rows)| (name.as_str(), rows.as_slice())).collect();
@@ -266,7 +261,7 @@ impl Agent {
         Ok(Task::Program(self.program(registration, path, args, input)?, None))
     }
 
-    /// What a processor reads. A name without any value is an empty list.
+    /// The inputs of a processor. A name without any value is an empty list.
     fn inputs(
         &self,
         registration: &Registration,
@@ -296,9 +291,9 @@ impl Agent {
         program: PathBuf,
         args: Vec<String>,
         input: Vec<u8>,
-    ) -> Result<super::slot::Run, String> {
+    ) -> Result<slot::Run, String> {
         let user = registration.run_as.as_deref().unwrap_or(&self.options.run_as);
-        let run_as = super::slot::RunAs::named(user).map_err(|error| format!("run_as: {error}"))?;
+        let run_as = slot::RunAs::named(user).map_err(|error| format!("run_as: {error}"))?;
         let variables = [
             ("PHALANX_NODE", self.options.node.clone()),
             ("PHALANX_NAME", registration.name.clone()),
@@ -308,7 +303,7 @@ impl Agent {
         ];
         let env = variables.map(|(name, value)| (name.to_owned(), value)).to_vec();
         let timeout = Duration::from_millis(registration.timeout_ms);
-        Ok(super::slot::Run { program, args, env, input, timeout, run_as })
+        Ok(slot::Run { program, args, env, input, timeout, run_as })
     }
 }
 
@@ -320,11 +315,7 @@ impl Service for Away {
         Err(ServiceError::Unreachable("not connected".to_owned()))
     }
 
-    fn read(
-        &mut self,
-        _: &str,
-        _: Option<&str>,
-    ) -> Result<phalanx_core::collect::DataReport, ServiceError> {
+    fn read(&mut self, _: &str, _: Option<&str>) -> Result<DataReport, ServiceError> {
         Err(ServiceError::Unreachable("not connected".to_owned()))
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The agents as the daemon knows them.
+//! The agents and their last reports.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,18 @@ use super::clock::Now;
 use phalanx_core::collect::{AgentReport, RunReport, SyncRequest};
 use phalanx_core::limits::{COLLECT_HOLD_MS_MAX, COLLECT_REPORT_BYTES_MAX, NODES_MAX};
 
-/// How long an agent may be silent beyond the time it said it would wait.
+/// Time that an agent may be silent beyond its announced wait.
 const GRACE_MS: u64 = 15_000;
 
 /// One agent.
 #[derive(Debug, Default)]
 pub(super) struct Agent {
-    version: String,
-    /// Monotonic; of the last sync.
+    /// Its version and counts; node, age and liveness are set in a report.
+    counts: AgentReport,
+    /// Monotonic time of the last sync.
     seen_ms: i64,
-    /// Monotonic; after it the agent counts as dead.
+    /// Monotonic time after which the agent counts as dead.
     alive_until_ms: i64,
-    generation: u64,
-    values: u64,
-    dropped: u64,
-    refused: u64,
     /// Counts syncs, so that a late loss of an old connection is known as such.
     turn: u64,
     /// Last report of each registration, with its monotonic time.
@@ -35,13 +32,13 @@ pub(super) struct Agents {
 }
 
 impl Agents {
-    /// Takes note of a sync that begins; `keep` says which runs are known.
+    /// Records the beginning of a sync; `known` tells which runs are known.
     /// Returns the number of this turn, `None` if there are too many agents.
     pub(super) fn begin(
         &mut self,
         node: &str,
         request: &SyncRequest,
-        keep: impl Fn(&str) -> bool,
+        known: impl Fn(&str) -> bool,
         now: Now,
     ) -> Option<u64> {
         if self.by_node.len() >= NODES_MAX && !self.by_node.contains_key(node) {
@@ -49,14 +46,14 @@ impl Agents {
         }
         let agent = self.by_node.entry(node.to_owned()).or_default();
         let wait = request.wait_ms.min(COLLECT_HOLD_MS_MAX);
-        agent.version = clip(&request.version, 64);
-        agent.generation = request.generation;
-        agent.dropped = request.dropped;
+        agent.counts.version = clip(&request.version, 64);
+        agent.counts.generation = request.generation;
+        agent.counts.dropped = request.dropped;
         agent.seen_ms = now.mono_ms;
         agent.alive_until_ms = now.ago(0) + i64::try_from(wait + GRACE_MS).unwrap_or(0);
         agent.turn += 1;
-        agent.runs.retain(|name, _| keep(name));
-        for run in request.runs.iter().filter(|run| keep(&run.name)) {
+        agent.runs.retain(|name, _| known(name));
+        for run in request.runs.iter().filter(|run| known(&run.name)) {
             let mut run = run.clone();
             run.stderr = clip(&run.stderr, COLLECT_REPORT_BYTES_MAX);
             run.error = run.error.map(|error| clip(&error, COLLECT_REPORT_BYTES_MAX));
@@ -65,19 +62,19 @@ impl Agents {
         Some(agent.turn)
     }
 
-    /// Counts what became of a sync's values.
+    /// Counts the stored and the refused values of a sync.
     pub(super) fn count(&mut self, node: &str, stored: usize, refused: usize) {
         if let Some(agent) = self.by_node.get_mut(node) {
-            agent.values += stored as u64;
-            agent.refused += refused as u64;
+            agent.counts.values += stored as u64;
+            agent.counts.refused += refused as u64;
         }
     }
 
-    /// Takes note of an answer that went out.
+    /// Records the answer to a sync.
     pub(super) fn end(&mut self, node: &str, generation: u64, now: Now) {
         if let Some(agent) = self.by_node.get_mut(node) {
             agent.seen_ms = now.mono_ms;
-            agent.generation = generation;
+            agent.counts.generation = generation;
         }
     }
 
@@ -103,13 +100,9 @@ impl Agents {
     pub(super) fn report(&self, now: Now) -> Vec<AgentReport> {
         let line = |(node, agent): (&String, &Agent)| AgentReport {
             node: node.clone(),
-            version: agent.version.clone(),
             last_seen_ms: now.since(agent.seen_ms),
             connected: agent.alive_until_ms > now.mono_ms,
-            generation: agent.generation,
-            values: agent.values,
-            dropped: agent.dropped,
-            refused: agent.refused,
+            ..agent.counts.clone()
         };
         self.by_node.iter().map(line).collect()
     }
@@ -117,11 +110,7 @@ impl Agents {
 
 /// At most so many bytes, at a character's end.
 fn clip(text: &str, bytes_max: usize) -> String {
-    let mut end = text.len().min(bytes_max);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
+    text[..text.floor_char_boundary(bytes_max)].to_owned()
 }
 
 #[cfg(test)]

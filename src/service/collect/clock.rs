@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The two clocks: the wall for stamps that people read, the monotonic one for
+//! The two clocks: the wall clock for times that people read, the monotonic one for
 //! ages, so that setting the wall clock makes nothing fresh or stale.
 
 use std::sync::OnceLock;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
+
+use crate::clock::now_ms;
 
 /// One moment by both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,25 +18,18 @@ pub struct Now {
 
 impl Now {
     /// Reads both clocks.
-    #[must_use]
     pub fn read() -> Now {
         static START: OnceLock<Instant> = OnceLock::new();
         let mono = START.get_or_init(Instant::now).elapsed();
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Now {
-            wall_ms: u64::try_from(wall.as_millis()).unwrap_or(u64::MAX),
-            mono_ms: i64::try_from(mono.as_millis()).unwrap_or(i64::MAX),
-        }
+        Now { wall_ms: now_ms(), mono_ms: i64::try_from(mono.as_millis()).unwrap_or(i64::MAX) }
     }
 
     /// Milliseconds since an earlier monotonic moment, never below 0.
-    #[must_use]
     pub fn since(self, mono_ms: i64) -> u64 {
         u64::try_from(self.mono_ms.saturating_sub(mono_ms)).unwrap_or(0)
     }
 
     /// The monotonic moment so many milliseconds ago.
-    #[must_use]
     pub fn ago(self, age_ms: u64) -> i64 {
         self.mono_ms.saturating_sub(i64::try_from(age_ms).unwrap_or(i64::MAX))
     }

@@ -1,87 +1,38 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which programs may be registered and run: those that only an administrator
-//! can have put where they are.
+//! The check of programs: only those that an administrator installed may be registered and run.
 
 use std::fs::Metadata;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Why a program is not run.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum CommandError {
-    /// It is not there, or cannot be looked at.
-    #[error("cmd {}: {reason}", path.display())]
-    Missing {
-        /// What was asked for.
-        path: PathBuf,
-        /// What the system said.
-        reason: String,
-    },
-    /// It lies elsewhere.
-    #[error("cmd {}: it is {}, outside collect.command_dirs ({dirs})", path.display(),
-        resolved.display())]
-    Outside {
-        /// What was asked for.
-        path: PathBuf,
-        /// Where that is without symbolic links.
-        resolved: PathBuf,
-        /// Where it may be.
-        dirs: String,
-    },
-    /// It is no file that can be executed.
-    #[error("cmd {}: expected an executable file", path.display())]
-    NotExecutable {
-        /// What was asked for.
-        path: PathBuf,
-    },
-    /// Somebody else could change it.
-    #[error("cmd {}: {} may be changed by others than root and the daemon's user (owner {uid}, \
-        mode {mode:o})", path.display(), part.display())]
-    Writable {
-        /// What was asked for.
-        path: PathBuf,
-        /// The file or directory that is not safe.
-        part: PathBuf,
-        /// Its owner.
-        uid: u32,
-        /// Its permissions.
-        mode: u32,
-    },
-}
-
 /// Checks that `path`, with every symbolic link resolved, is an executable file
 /// below one of `dirs`, and that neither it nor a directory between the two,
 /// nor that directory itself, can be changed by anybody but root and `owner`
 /// (the user that checks). Returns the resolved path, which is the one to run.
-///
-/// # Errors
-/// See [`CommandError`].
-pub fn check(path: &Path, dirs: &[PathBuf], owner: u32) -> Result<PathBuf, CommandError> {
-    let missing = |error: std::io::Error| CommandError::Missing {
-        path: path.to_path_buf(),
-        reason: error.to_string(),
-    };
+pub fn check(path: &Path, dirs: &[PathBuf], owner: u32) -> Result<PathBuf, String> {
+    let refused = |why: String| format!("cmd {}: {why}", path.display());
+    let missing = |error: std::io::Error| refused(error.to_string());
     let resolved = path.canonicalize().map_err(missing)?;
-    // A directory that is not there holds nothing.
-    let roots = dirs.iter().filter_map(|dir| dir.canonicalize().ok());
-    let Some(root) = roots.into_iter().find(|root| resolved.starts_with(root)) else {
+    // A directory that does not exist holds nothing.
+    let mut roots = dirs.iter().filter_map(|dir| dir.canonicalize().ok());
+    let Some(root) = roots.find(|root| resolved.starts_with(root)) else {
         let dirs: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
-        let dirs = dirs.join(", ");
-        return Err(CommandError::Outside { path: path.to_path_buf(), resolved, dirs });
+        let (place, dirs) = (resolved.display(), dirs.join(", "));
+        return Err(refused(format!("it is {place}, outside collect.command_dirs ({dirs})")));
     };
     let file = resolved.metadata().map_err(missing)?;
     if !file.is_file() || file.permissions().mode() & 0o111 == 0 {
-        return Err(CommandError::NotExecutable { path: path.to_path_buf() });
+        return Err(refused("expected an executable file".to_owned()));
     }
     for part in resolved.ancestors().take_while(|part| part.starts_with(&root)) {
         let metadata = part.metadata().map_err(missing)?;
         if !safe(&metadata, owner) {
-            return Err(CommandError::Writable {
-                path: path.to_path_buf(),
-                part: part.to_path_buf(),
-                uid: metadata.uid(),
-                mode: metadata.permissions().mode() & 0o7777,
-            });
+            return Err(refused(format!(
+                "{} may be changed by others than root and the daemon's user (owner {}, mode {:o})",
+                part.display(),
+                metadata.uid(),
+                metadata.permissions().mode() & 0o7777
+            )));
         }
     }
     Ok(resolved)
@@ -128,7 +79,7 @@ mod tests {
         symlink(&good, outside.join("link")).unwrap();
         assert_eq!(checked(&outside.join("link")), Ok(good.clone()));
 
-        let text = |path: &Path| checked(path).unwrap_err().to_string();
+        let text = |path: &Path| checked(path).unwrap_err();
         let elsewhere = make(&outside.join("evil"), 0o755);
         assert!(text(&elsewhere).contains("outside collect.command_dirs"));
         symlink(&elsewhere, inside.join("escape")).unwrap();

@@ -18,12 +18,12 @@ pub(super) struct Entry {
     pub(super) value: Value,
     pub(super) time_ms: u64,
     pub(super) received_ms: u64,
-    /// When it was measured, by the daemon's monotonic clock.
+    /// Time of the measurement, by the daemon's monotonic clock.
     pub(super) made_ms: i64,
     /// It is not in the database yet.
     dirty: bool,
-    /// When it last went into the history.
-    kept_ms: Option<i64>,
+    /// Time at which a value last went into the history, by the monotonic clock.
+    logged_ms: Option<i64>,
 }
 
 /// A value for the database.
@@ -34,8 +34,8 @@ pub(super) struct Unwritten {
     pub(super) value: Value,
     pub(super) time_ms: u64,
     pub(super) received_ms: u64,
-    /// Whether it goes into the history as well.
-    pub(super) keep: bool,
+    /// It goes into the history as well.
+    pub(super) historic: bool,
 }
 
 type Column = BTreeMap<Arc<str>, Entry>;
@@ -62,11 +62,8 @@ impl Latest {
         self.columns.get(name)?.get(node)
     }
 
-    /// Takes a value that is `age_ms` old. One that is older than the one there
-    /// changes nothing.
-    ///
-    /// # Errors
-    /// When there is no room for another node or name.
+    /// Takes a value that is `age_ms` old. One that is older than the stored one
+    /// changes nothing; a new node or name is refused when there are too many values.
     pub(super) fn put(
         &mut self,
         (name, node): (&str, &str),
@@ -81,7 +78,7 @@ impl Latest {
             received_ms: now.wall_ms,
             made_ms,
             dirty: true,
-            kept_ms: None,
+            logged_ms: None,
         };
         if let Some((name, column)) = entry_of(&mut self.columns, name)
             && let Some((node, old)) = entry_of(column, node)
@@ -92,11 +89,11 @@ impl Latest {
             if !old.dirty {
                 self.dirty.push((name, node));
             }
-            *old = Entry { kept_ms: old.kept_ms, ..new };
+            *old = Entry { logged_ms: old.logged_ms, ..new };
             return Ok(());
         }
         if self.count >= COLLECT_VALUES_MAX {
-            return Err(format!("there are {COLLECT_VALUES_MAX} values, the most that are kept"));
+            return Err(format!("there are {COLLECT_VALUES_MAX} values, the most that are stored"));
         }
         self.insert(name, node, new);
         Ok(())
@@ -105,11 +102,11 @@ impl Latest {
     /// Takes a value from the database.
     pub(super) fn load(&mut self, name: &str, node: &str, stored: (Value, u64, u64), now: Now) {
         let (value, time_ms, received_ms) = stored;
-        // From the future: the wall clock was set back, the age is anybody's guess.
+        // From the future: the wall clock was set back, the age is unknown.
         let age = now.wall_ms.checked_sub(received_ms).unwrap_or(AGE_UNKNOWN_MS);
         let made_ms = now.ago(age.min(AGE_UNKNOWN_MS));
         let entry =
-            Entry { value, time_ms, received_ms, made_ms, dirty: false, kept_ms: Some(made_ms) };
+            Entry { value, time_ms, received_ms, made_ms, dirty: false, logged_ms: Some(made_ms) };
         if self.count < COLLECT_VALUES_MAX {
             self.insert(name, node, entry);
         }
@@ -135,17 +132,17 @@ impl Latest {
         }
     }
 
-    /// What changed since the last call, for the database; values go into the
+    /// The changes since the last call, for the database; values go into the
     /// history at most once in `step_ms`.
     pub(super) fn take_dirty(&mut self, step_ms: u64, now: Now) -> Vec<Unwritten> {
         let mut out = Vec::new();
         for (name, node) in std::mem::take(&mut self.dirty) {
             let entry = self.columns.get_mut(&name).and_then(|column| column.get_mut(&node));
             let Some(entry) = entry else { continue };
-            let keep = entry.kept_ms.is_none_or(|kept| now.since(kept) >= step_ms);
+            let historic = entry.logged_ms.is_none_or(|at| now.since(at) >= step_ms);
             entry.dirty = false;
-            if keep {
-                entry.kept_ms = Some(now.mono_ms);
+            if historic {
+                entry.logged_ms = Some(now.mono_ms);
             }
             let (value, time_ms) = (entry.value.clone(), entry.time_ms);
             out.push(Unwritten {
@@ -154,7 +151,7 @@ impl Latest {
                 value,
                 time_ms,
                 received_ms: entry.received_ms,
-                keep,
+                historic,
             });
         }
         out
@@ -168,8 +165,8 @@ impl Latest {
                 && !entry.dirty
             {
                 entry.dirty = true;
-                if item.keep {
-                    entry.kept_ms = None;
+                if item.historic {
+                    entry.logged_ms = None;
                 }
                 self.dirty.push((Arc::clone(&item.name), Arc::clone(&item.node)));
             }
@@ -205,7 +202,7 @@ fn entry_of<'m, T>(map: &'m mut BTreeMap<Arc<str>, T>, key: &str) -> Option<(Arc
     Some((key, value))
 }
 
-/// As readers see it.
+/// A value as readers see it.
 pub(super) fn row(node: &str, entry: &Entry, stale_after_ms: u64, now: Now) -> Row {
     let age_ms = now.since(entry.made_ms);
     Row {
@@ -272,14 +269,14 @@ mod tests {
         put(&mut latest, ("a", "n2"), 3.0, 0, T0);
         let first = latest.take_dirty(60_000, T0);
         assert_eq!(first.len(), 2);
-        assert!(first[0].keep && first[0].value == Value::Number(2.0));
+        assert!(first[0].historic && first[0].value == Value::Number(2.0));
         assert!(latest.take_dirty(60_000, T0).is_empty());
         put(&mut latest, ("a", "n1"), 4.0, 0, later(T0, 1));
-        assert!(!latest.take_dirty(60_000, later(T0, 1))[0].keep);
+        assert!(!latest.take_dirty(60_000, later(T0, 1))[0].historic);
         latest.give_back(&first);
         let again = latest.take_dirty(60_000, later(T0, 2));
         assert_eq!(again.len(), 2);
-        assert!(again[0].keep && again[0].value == Value::Number(4.0));
+        assert!(again[0].historic && again[0].value == Value::Number(4.0));
         latest.drop_name("a");
         assert_eq!((latest.len(), latest.names(T0, |_| 0).len()), (0, 0));
     }

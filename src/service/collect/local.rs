@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The data service for the agent inside the daemon, which runs what is
-//! registered for `@master`.
+//! The data service for the agent inside the daemon, which runs the registrations of
+//! `@master`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::clock::Now;
-use super::registry::Refusal;
 use super::service::Collect;
 use super::{Service, ServiceError};
+use crate::failure::Failure;
 use phalanx_core::collect::{DataReport, MASTER, SyncReply, SyncRequest};
 use phalanx_core::limits::COLLECT_HOLD_MS_MAX;
 
-/// Time between two looks at the generation, which also bounds the time to stop.
-const LOOK: Duration = Duration::from_millis(50);
+/// Time between two checks of the generation, which also bounds the time to stop.
+const CHECK: Duration = Duration::from_millis(50);
 
 /// The service, called directly.
 #[derive(Clone, Debug)]
@@ -24,18 +24,17 @@ pub struct Local {
 }
 
 impl Local {
-    /// Waits end early when `stop` is set.
-    #[must_use]
+    /// A service whose waits end early when `stop` is set.
     pub fn new(collect: Arc<Collect>, stop: Arc<AtomicBool>) -> Local {
         Local { collect, stop }
     }
 }
 
-fn refused(refusal: Refusal) -> ServiceError {
+fn refused(refusal: Failure) -> ServiceError {
     match refusal {
-        Refusal::NotFound(text) => ServiceError::NotFound(text),
-        Refusal::Unavailable(text) => ServiceError::Unreachable(text),
-        Refusal::Invalid(text) | Refusal::Conflict(text) => ServiceError::Refused(text),
+        Failure::NotFound(text) => ServiceError::NotFound(text),
+        Failure::Unavailable(text) => ServiceError::Unreachable(text),
+        Failure::BadRequest(text) | Failure::Conflict(text) => ServiceError::Refused(text),
     }
 }
 
@@ -48,7 +47,7 @@ impl Service for Local {
             && Now::read().since(begun.mono_ms) < wait_ms
             && !self.stop.load(Ordering::Relaxed)
         {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK);
         }
         Ok(self.collect.end_sync(MASTER, request.generation, lost, Now::read()))
     }

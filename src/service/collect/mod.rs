@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The data service and what feeds it (`methods.md` section 3): registrations
-//! of collectors and processors, their latest values, and the runs.
+//! The data service and the agents: registrations of collectors and processors, their latest
+//! values, and their runs.
 
 pub mod agent;
 mod agents;
-pub mod builtin;
+mod builtin;
 mod clock;
-pub mod command;
-mod keeper;
+mod command;
+mod database;
 mod latest;
 mod local;
 mod registry;
@@ -17,17 +17,17 @@ pub mod slot;
 mod store;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 mod uses;
 
 pub use clock::Now;
 pub use local::Local;
-pub use registry::Refusal;
-pub use service::{Collect, From, Settings};
+pub use service::{Collect, Sender, Settings};
 pub use uses::{Use, resolve};
 
 use phalanx_core::collect::{DataReport, SyncReply, SyncRequest};
 
-/// Why the data service did not answer an agent.
+/// Reason for which the data service did not answer an agent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceError {
     /// It cannot be reached, or broke off: try again later.
@@ -48,15 +48,9 @@ pub enum ServiceError {
 /// daemon.
 pub trait Service: Send {
     /// Hands over values and reports; blocks for at most `request.wait_ms` until
-    /// the generation differs from the request's.
-    ///
-    /// # Errors
-    /// See [`ServiceError`]; then nothing of the request was taken.
+    /// the generation differs from the request's. After an error nothing of the request counts.
     fn sync(&mut self, request: &SyncRequest) -> Result<SyncReply, ServiceError>;
 
     /// The latest values of one name, of one node or of all.
-    ///
-    /// # Errors
-    /// See [`ServiceError`].
     fn read(&mut self, name: &str, node: Option<&str>) -> Result<DataReport, ServiceError>;
 }

@@ -1,28 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which programs there are and which node runs them.
+//! The registered programs and the nodes that run them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::failure::Failure;
 use phalanx_core::collect::{ALL, MASTER, Origin, Registration};
+use phalanx_core::hash::fnv64;
 use phalanx_core::hostlist;
 use phalanx_core::limits::{COLLECT_REGISTRATIONS_MAX, NODES_MAX};
-
-/// Why something about the data service was not done.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The request is wrong.
-    #[error("{0}")]
-    Invalid(String),
-    /// There is no such thing.
-    #[error("{0}")]
-    NotFound(String),
-    /// It would collide with what is there.
-    #[error("{0}")]
-    Conflict(String),
-    /// Not now.
-    #[error("{0}")]
-    Unavailable(String),
-}
 
 /// The nodes of a registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +42,7 @@ impl Nodes {
 struct Entry {
     registration: Registration,
     nodes: Nodes,
-    /// With `replicas`: the nodes that were chosen.
+    /// The chosen nodes, with `replicas`.
     chosen: BTreeSet<String>,
 }
 
@@ -103,7 +88,7 @@ impl Registry {
         all
     }
 
-    /// What one node runs, in the order of the names.
+    /// The registrations that one node runs, in the order of their names.
     pub(super) fn assigned(&self, node: &str) -> Vec<Registration> {
         let of = |registration: &&Registration| {
             self.entry(&registration.name).is_some_and(|entry| entry.runs_on(node))
@@ -111,18 +96,18 @@ impl Registry {
         self.all().into_iter().filter(of).cloned().collect()
     }
 
-    /// Whether a node runs it now.
+    /// True if a node runs it now.
     pub(super) fn runs_on(&self, name: &str, node: &str) -> bool {
         self.entry(name).is_some_and(|entry| entry.runs_on(node))
     }
 
-    /// Whether values of it may come from this node, even if it was stopped or
+    /// True if values of it may come from this node, even if it was stopped or
     /// moved just now.
     pub(super) fn may_come_from(&self, name: &str, node: &str) -> bool {
         self.entry(name).is_some_and(|entry| entry.nodes.has(node))
     }
 
-    /// Takes over what was read from the database.
+    /// Takes over the registrations of the database.
     pub(super) fn load(&mut self, registrations: Vec<Registration>) {
         for registration in registrations.into_iter().take(COLLECT_REGISTRATIONS_MAX) {
             self.api.insert(registration.name.clone(), Entry::new(registration));
@@ -153,16 +138,16 @@ impl Registry {
         changed
     }
 
-    /// Whether a new registration could be added.
-    pub(super) fn may_add(&self, registration: &Registration) -> Result<(), Refusal> {
+    /// Checks that a new registration can be added.
+    pub(super) fn may_add(&self, registration: &Registration) -> Result<(), Failure> {
         if self.entry(&registration.name).is_some() {
-            return Err(Refusal::Conflict(format!(
+            return Err(Failure::Conflict(format!(
                 "collector {}: it exists; update it instead",
                 registration.name
             )));
         }
         if self.api.len() >= COLLECT_REGISTRATIONS_MAX {
-            return Err(Refusal::Conflict(format!(
+            return Err(Failure::Conflict(format!(
                 "there are {COLLECT_REGISTRATIONS_MAX} registrations, the most that are taken"
             )));
         }
@@ -170,9 +155,9 @@ impl Registry {
     }
 
     /// The registration of this name if the API may change it.
-    pub(super) fn changeable(&self, name: &str) -> Result<&Registration, Refusal> {
+    pub(super) fn changeable(&self, name: &str) -> Result<&Registration, Failure> {
         if self.config.contains_key(name) {
-            return Err(Refusal::Conflict(format!(
+            return Err(Failure::Conflict(format!(
                 "collector {name}: it stands in the configuration as [collector.{name}]; change \
                  it there and reload"
             )));
@@ -180,7 +165,7 @@ impl Registry {
         self.api
             .get(name)
             .map(|entry| &entry.registration)
-            .ok_or_else(|| Refusal::NotFound(format!("collector {name}: there is none")))
+            .ok_or_else(|| Failure::NotFound(format!("collector {name}: there is none")))
     }
 
     pub(super) fn put(&mut self, registration: Registration) {
@@ -216,12 +201,9 @@ impl Registry {
     }
 }
 
-/// FNV-1a of both names, mixed: the same on every machine.
+/// A hash of both names, mixed: the same on every machine.
 fn rank(name: &str, node: &str) -> u64 {
-    let bytes = name.bytes().chain([0]).chain(node.bytes());
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = fnv64(name.bytes().chain([0]).chain(node.bytes()));
     (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
@@ -262,7 +244,7 @@ mod tests {
         assert!(!registry.set_config(vec![named("a", "n2", 0), named("b", ALL, 0)], 8));
         assert_eq!(registry.get("a").unwrap().nodes, "n2");
         assert_eq!(registry.get("a").unwrap().changed_ms, 7);
-        assert!(matches!(registry.changeable("a"), Err(Refusal::Conflict(_))));
+        assert!(matches!(registry.changeable("a"), Err(Failure::Conflict(_))));
         assert!(registry.set_config(vec![named("b", "n9", 0)], 9));
         assert_eq!(registry.get("a").unwrap().nodes, "n1");
         assert_eq!(registry.get("b").unwrap().version, 2);

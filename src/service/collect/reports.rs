@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the data service says about itself, and what methods take from it.
+//! Reports of the data service, and the data that methods take from it.
 
 use super::clock::Now;
-use super::registry::Refusal;
-use super::service::{Collect, lock, read, write};
+use super::service::Collect;
 use super::uses::{Use, resolve};
+use crate::failure::Failure;
+use crate::locks::{lock, read, write};
 use phalanx_core::collect::{
     CLUSTER, CONFIGURATION, CollectorReport, CollectorsReport, InstanceReport, Instances, MASTER,
     Origin, Registration, State, TakenFrom, Totals, UseChange, UseReport, UsedValue, UsedValues,
@@ -27,14 +28,11 @@ impl Collect {
     }
 
     /// One registration with the state of each instance.
-    ///
-    /// # Errors
-    /// When there is none of that name.
-    pub fn collector(&self, name: &str, now: Now) -> Result<CollectorReport, Refusal> {
+    pub fn collector(&self, name: &str, now: Now) -> Result<CollectorReport, Failure> {
         let registration = read(&self.registry).get(name).cloned();
         registration
             .map(|registration| self.report(registration, true, now))
-            .ok_or_else(|| Refusal::NotFound(format!("collector {name}: there is none")))
+            .ok_or_else(|| Failure::NotFound(format!("collector {name}: there is none")))
     }
 
     fn report(&self, registration: Registration, listed: bool, now: Now) -> CollectorReport {
@@ -90,8 +88,8 @@ impl Collect {
     pub fn totals(&self, now: Now) -> Totals {
         let names = self.names(now);
         let (written, errors, last_error, clock_jumps) = {
-            let keeper = lock(&self.keeper);
-            (keeper.written, keeper.errors, keeper.last_error.clone(), keeper.jumps)
+            let database = lock(&self.database);
+            (database.written, database.errors, database.last_error.clone(), database.jumps)
         };
         Totals {
             registrations: read(&self.registry).all().len() as u64,
@@ -105,10 +103,9 @@ impl Collect {
         }
     }
 
-    // ---- what methods use
+    // ---- the data that methods use
 
-    /// What is in force for a key: the choice made by REST, else the
-    /// configuration's.
+    /// The choice in force for a key: that made by REST, else the configuration's.
     fn in_force(&self, configured: &Use) -> (Use, Origin) {
         match read(&self.choices).get(&configured.key) {
             None => (configured.clone(), Origin::Config),
@@ -119,16 +116,16 @@ impl Collect {
         }
     }
 
-    fn configured(&self, key: &str) -> Result<Use, Refusal> {
+    fn configured(&self, key: &str) -> Result<Use, Failure> {
         let settings = read(&self.settings);
         let found = settings.uses.iter().find(|used| used.key == key);
         found.cloned().ok_or_else(|| {
             let keys: Vec<&str> = settings.uses.iter().map(|used| used.key.as_str()).collect();
-            Refusal::NotFound(format!("use {key}: expected one of {}", keys.join(", ")))
+            Failure::NotFound(format!("use {key}: expected one of {}", keys.join(", ")))
         })
     }
 
-    /// Which of these keys go by a datum now, not by the method's own knowledge.
+    /// Those of the keys that use a datum now instead of the method's own knowledge.
     pub fn wanted(&self, keys: &[&'static str]) -> Vec<&'static str> {
         let by_datum = |key: &&&'static str| {
             let used = self.configured(key).map(|configured| self.in_force(&configured).0);
@@ -137,7 +134,7 @@ impl Collect {
         keys.iter().filter(by_datum).copied().collect()
     }
 
-    /// What each method uses.
+    /// The datum that each method uses.
     pub fn uses(&self, now: Now) -> UsesReport {
         let configured = read(&self.settings).uses.clone();
         let line = |configured: &Use| {
@@ -151,12 +148,9 @@ impl Collect {
         UsesReport { uses: configured.iter().map(line).collect() }
     }
 
-    /// One number for each of these nodes, whatever is stale. `name` stands in
-    /// for the one in force; `configuration` gives what a node is configured to
-    /// have. Nodes for which the method's own knowledge counts are left out.
-    ///
-    /// # Errors
-    /// When there is no such key, or `name` is none.
+    /// One number for each of these nodes, also where values are stale. `name` replaces
+    /// the datum in force; `configuration` returns the configured amount of a node.
+    /// Nodes for which the method's own knowledge counts are left out.
     pub fn used(
         &self,
         key: &str,
@@ -164,7 +158,7 @@ impl Collect {
         nodes: &[String],
         configuration: &dyn Fn(&str) -> Option<f64>,
         now: Now,
-    ) -> Result<UsedValues, Refusal> {
+    ) -> Result<UsedValues, Failure> {
         let (mut used, _) = self.in_force(&self.configured(key)?);
         if let Some(name) = name {
             self.known_name(name, &used)?;
@@ -228,17 +222,15 @@ impl Collect {
         nodes.iter().map(of).collect()
     }
 
-    /// Switches what a method uses, or with `None` back to the configuration.
-    ///
-    /// # Errors
-    /// When there is no such key or name, or the choice cannot be made durable.
-    pub fn choose(&self, key: &str, choice: Option<UseChange>) -> Result<(), Refusal> {
+    /// Switches the datum that a method uses, or with `None` back to the configuration; the
+    /// choice is durable then.
+    pub fn choose(&self, key: &str, choice: Option<UseChange>) -> Result<(), Failure> {
         let configured = self.configured(key)?;
         if let Some(choice) = &choice {
             self.known_name(&choice.name, &configured)?;
             choice.fallback.as_deref().map_or(Ok(()), |name| self.known_name(name, &configured))?;
         }
-        lock(&self.keeper).write(|store| store.put_use(key, choice.as_ref()))?;
+        lock(&self.database).write(|store| store.put_use(key, choice.as_ref()))?;
         let mut choices = write(&self.choices);
         match choice {
             Some(choice) => choices.insert(key.to_owned(), choice),
@@ -247,8 +239,8 @@ impl Collect {
         Ok(())
     }
 
-    /// A word of the key, a registration, or something that has values.
-    fn known_name(&self, name: &str, used: &Use) -> Result<(), Refusal> {
+    /// Accepts a word of the key, a registration, or a name that has values.
+    fn known_name(&self, name: &str, used: &Use) -> Result<(), Failure> {
         let known = used.is_word(name)
             || read(&self.registry).get(name).is_some()
             || read(&self.latest).column(name).is_some();
@@ -256,7 +248,7 @@ impl Collect {
             return Ok(());
         }
         let name = phalanx_core::collect::short(name);
-        Err(Refusal::Invalid(format!("name: there is no datum {name:?}")))
+        Err(Failure::BadRequest(format!("name: there is no datum {name:?}")))
     }
 }
 

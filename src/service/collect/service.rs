@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The data service itself: one handle that everybody shares.
+//! The data service: one handle that all threads share.
 //!
 //! Values live in memory and go to the database once a second; a registration
-//! is in the database before it counts. Locks are taken in the order keeper,
-//! registry, agents, latest; only the keeper's is held while the disk works.
+//! is in the database before it counts. Locks are taken in the order database,
+//! registry, agents, latest; only the database's is held while the disk works.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, RwLock};
 
 use super::agents::Agents;
 use super::clock::Now;
 use super::command;
-use super::keeper::Keeper;
+use super::database::CollectorStore;
 use super::latest::{Latest, row};
-use super::registry::{Refusal, Registry};
+use super::registry::Registry;
 use super::store;
 use super::uses::Use;
+use crate::failure::Failure;
+use crate::locks::{lock, read, write};
 use phalanx_core::collect::{
     AgentsReport, Batch, CLUSTER, DataNames, DataReport, MASTER, Output, Past, Patch, Put, Refused,
     Registration, Stored, SyncReply, SyncRequest, UseChange, Value, ValueType, valid_name,
@@ -25,15 +27,15 @@ use phalanx_core::collect::{
 };
 use phalanx_core::limits::{COLLECT_BATCH_MAX, COLLECT_POINTS_MAX};
 
-/// Period that is taken for data without a registration, milliseconds.
+/// Assumed period of data without a registration, milliseconds.
 const EVERY_MS: u64 = 30_000;
 
-/// What can be set; a running service takes up all but the path.
+/// Settings; a running service takes up all but the path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     /// The database; `None`: everything is in memory only.
     pub path: Option<PathBuf>,
-    /// Where commands may lie.
+    /// Directories of commands.
     pub command_dirs: Vec<PathBuf>,
     /// User that may own commands besides root: the daemon's.
     pub owner: u32,
@@ -47,16 +49,16 @@ pub struct Settings {
     pub max_mb: u32,
     /// Registrations of the configuration.
     pub registrations: Vec<Registration>,
-    /// What the methods use.
+    /// The data that methods use.
     pub uses: Vec<Use>,
 }
 
-/// Who hands in values.
+/// The origin of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From<'n> {
-    /// An administrator: of any node.
+pub enum Sender<'n> {
+    /// An administrator, for any node.
     Admin,
-    /// The agent of this node: what runs there, of that node.
+    /// The agent of this node, for its own registrations and node.
     Agent(&'n str),
 }
 
@@ -65,7 +67,7 @@ type Changed = Box<dyn Fn(u64) + Send + Sync>;
 /// The data service.
 pub struct Collect {
     pub(super) settings: RwLock<Settings>,
-    pub(super) keeper: Mutex<Keeper>,
+    pub(super) database: Mutex<CollectorStore>,
     pub(super) registry: RwLock<Registry>,
     pub(super) agents: Mutex<Agents>,
     pub(super) latest: RwLock<Latest>,
@@ -81,27 +83,15 @@ impl std::fmt::Debug for Collect {
     }
 }
 
-// A panic aborts the daemon, so a poisoned lock is never seen.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(super) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(super) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Collect {
-    /// Starts with what the database holds; without one that can be opened,
-    /// everything is kept in memory until it can. `changed` is called with each
+    /// Starts with the contents of the database; while it cannot be opened,
+    /// everything stays in memory. `changed` is called with each
     /// new generation of the assignments.
-    #[must_use]
     pub fn new(settings: Settings, changed: Changed, now: Now) -> Collect {
-        let mut keeper = Keeper::default();
-        let held = keeper.open(&settings, now).unwrap_or_default();
+        let mut database = CollectorStore::default();
+        let path = settings.path.as_deref();
+        let held = path.and_then(|path| database.open(path, settings.max_mb, now));
+        let held = held.unwrap_or_default();
         let mut registry = Registry::default();
         registry.load(held.registrations);
         registry.set_config(settings.registrations.clone(), now.wall_ms);
@@ -111,7 +101,7 @@ impl Collect {
         }
         Collect {
             settings: RwLock::new(settings),
-            keeper: Mutex::new(keeper),
+            database: Mutex::new(database),
             registry: RwLock::new(registry),
             agents: Mutex::new(Agents::default()),
             latest: RwLock::new(latest),
@@ -127,7 +117,7 @@ impl Collect {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Tells the generation in force, which is otherwise told when it changes.
+    /// Passes the generation in force to `changed`, as each change does.
     pub fn announce(&self) {
         (self.changed)(self.generation());
     }
@@ -140,13 +130,13 @@ impl Collect {
     /// Takes up another configuration; the path stays as it was.
     pub fn set_settings(&self, settings: Settings, now: Now) {
         let registrations = settings.registrations.clone();
-        let mut keeper = lock(&self.keeper);
-        keeper.set_max_mb(settings.max_mb);
+        let mut database = lock(&self.database);
+        database.set_max_mb(settings.max_mb);
         {
             let mut current = write(&self.settings);
             *current = Settings { path: current.path.take(), ..settings };
         }
-        drop(keeper);
+        drop(database);
         if write(&self.registry).set_config(registrations, now.wall_ms) {
             self.bump();
         }
@@ -161,8 +151,8 @@ impl Collect {
 
     // ---- registrations
 
-    fn checked(&self, registration: &Registration) -> Result<(), Refusal> {
-        registration.check().map_err(Refusal::Invalid)?;
+    fn checked(&self, registration: &Registration) -> Result<(), Failure> {
+        registration.check().map_err(Failure::BadRequest)?;
         if registration.builtin().is_some() {
             return Ok(());
         }
@@ -170,39 +160,32 @@ impl Collect {
         let path = std::path::Path::new(&registration.cmd);
         command::check(path, &settings.command_dirs, settings.owner)
             .map(|_| ())
-            .map_err(|error| Refusal::Invalid(error.to_string()))
+            .map_err(Failure::BadRequest)
     }
 
-    /// Registers something new.
-    ///
-    /// # Errors
-    /// When it is wrong, exists, or cannot be made durable.
-    pub fn add(&self, patch: Patch, now: Now) -> Result<Registration, Refusal> {
+    /// Adds a registration, which is durable then.
+    pub fn add(&self, patch: Patch, now: Now) -> Result<Registration, Failure> {
         let name = patch.name.clone();
-        let name = name.ok_or_else(|| Refusal::Invalid("name: missing".to_owned()))?;
+        let name = name.ok_or_else(|| Failure::BadRequest("name: missing".to_owned()))?;
         if patch.cmd.is_none() {
-            return Err(Refusal::Invalid("cmd: missing".to_owned()));
+            return Err(Failure::BadRequest("cmd: missing".to_owned()));
         }
         let mut new = Registration { name, changed_ms: now.wall_ms, ..Registration::default() };
         patch.apply(&mut new);
         self.checked(&new)?;
-        let mut keeper = lock(&self.keeper);
+        let mut database = lock(&self.database);
         read(&self.registry).may_add(&new)?;
-        keeper.write(|store| store.put_registration(&new))?;
+        database.write(|store| store.put_registration(&new))?;
         self.put(new.clone(), now);
         Ok(new)
     }
 
-    /// Changes a registration.
-    ///
-    /// # Errors
-    /// When there is none, it is the configuration's, or the change is wrong or
-    /// cannot be made durable.
-    pub fn update(&self, name: &str, patch: Patch, now: Now) -> Result<Registration, Refusal> {
+    /// Changes a registration that is not the configuration's; the change is durable then.
+    pub fn update(&self, name: &str, patch: Patch, now: Now) -> Result<Registration, Failure> {
         if patch.name.as_deref().is_some_and(|other| other != name) {
-            return Err(Refusal::Invalid("name: cannot be changed".to_owned()));
+            return Err(Failure::BadRequest("name: cannot be changed".to_owned()));
         }
-        let mut keeper = lock(&self.keeper);
+        let mut database = lock(&self.database);
         let mut new = read(&self.registry).changeable(name)?.clone();
         let old = new.clone();
         patch.apply(&mut new);
@@ -212,7 +195,7 @@ impl Collect {
         }
         new.version += 1;
         new.changed_ms = now.wall_ms;
-        keeper.write(|store| store.put_registration(&new))?;
+        database.write(|store| store.put_registration(&new))?;
         self.put(new.clone(), now);
         Ok(new)
     }
@@ -226,14 +209,11 @@ impl Collect {
         self.bump();
     }
 
-    /// Forgets a registration and its latest values.
-    ///
-    /// # Errors
-    /// When there is none, it is the configuration's, or the disk fails.
-    pub fn remove(&self, name: &str) -> Result<Registration, Refusal> {
-        let mut keeper = lock(&self.keeper);
+    /// Removes a registration that is not the configuration's, and its latest values.
+    pub fn remove(&self, name: &str) -> Result<Registration, Failure> {
+        let mut database = lock(&self.database);
         let old = read(&self.registry).changeable(name)?.clone();
-        keeper.write(|store| store.remove_registration(name))?;
+        database.write(|store| store.remove_registration(name))?;
         write(&self.registry).remove(name);
         write(&self.latest).drop_name(name);
         self.bump();
@@ -242,8 +222,8 @@ impl Collect {
 
     // ---- values
 
-    /// Stores values; what is wrong with one is told by its index.
-    pub fn store(&self, values: &[Put], from: From<'_>, now: Now) -> Stored {
+    /// Stores values; the refused ones are listed by their index.
+    pub fn store(&self, values: &[Put], from: Sender<'_>, now: Now) -> Stored {
         let mut out = Stored::default();
         // Checked before the values are locked: readers wait for neither.
         let mut good = Vec::with_capacity(values.len().min(COLLECT_BATCH_MAX));
@@ -272,34 +252,28 @@ impl Collect {
         out
     }
 
-    /// The same for a request as it came.
-    ///
-    /// # Errors
-    /// When it has too many values.
-    pub fn store_batch(&self, batch: &Batch, now: Now) -> Result<Stored, Refusal> {
+    /// Stores the values of a request of an administrator, or none if there are too many.
+    pub fn store_batch(&self, batch: &Batch, now: Now) -> Result<Stored, Failure> {
         if batch.values.len() > COLLECT_BATCH_MAX {
             let text =
                 format!("values: expected at most {COLLECT_BATCH_MAX}, got {}", batch.values.len());
-            return Err(Refusal::Invalid(text));
+            return Err(Failure::BadRequest(text));
         }
-        Ok(self.store(&batch.values, From::Admin, now))
+        Ok(self.store(&batch.values, Sender::Admin, now))
     }
 
     /// The latest values of one name, of these nodes or of all.
-    ///
-    /// # Errors
-    /// When nothing has that name.
     pub fn data(
         &self,
         name: &str,
         nodes: Option<&[String]>,
         now: Now,
-    ) -> Result<DataReport, Refusal> {
+    ) -> Result<DataReport, Failure> {
         let (every_ms, stale_after_ms) = self.limits_of(name);
         let latest = read(&self.latest);
         let column = latest.column(name);
         if column.is_none() && every_ms.is_none() {
-            return Err(Refusal::NotFound(format!("data {name}: there is none")));
+            return Err(Failure::NotFound(format!("data {name}: there is none")));
         }
         let values = match (column, nodes) {
             (None, _) => Vec::new(),
@@ -314,9 +288,9 @@ impl Collect {
         Ok(DataReport { name: name.to_owned(), every_ms, stale_after_ms, values })
     }
 
-    /// Which data there are.
+    /// The names of all data.
     pub fn names(&self, now: Now) -> DataNames {
-        // Before the values are locked: no lock is waited for while that is held.
+        // Before the values are locked: nothing waits for a lock while that is held.
         let every: BTreeMap<String, u64> = {
             let registry = read(&self.registry);
             registry.all().into_iter().map(|r| (r.name.clone(), r.every_ms)).collect()
@@ -327,49 +301,43 @@ impl Collect {
         DataNames { names: read(&self.latest).names(now, limit) }
     }
 
-    /// Past values.
-    ///
-    /// # Errors
-    /// When there is no database, or it cannot be read.
+    /// Past values from the database.
     pub fn past(
         &self,
         (name, node): (&str, &str),
         period_ms: (u64, u64),
         limit: usize,
-    ) -> Result<Past, Refusal> {
+    ) -> Result<Past, Failure> {
         if !valid_name(name) || !valid_node(node) {
-            return Err(Refusal::NotFound(format!("data {name} of {node}: there is none")));
+            return Err(Failure::NotFound(format!("data {name} of {node}: there is none")));
         }
         let path = read(&self.settings).path.clone();
-        let path = path.ok_or_else(|| Refusal::Unavailable("there is no database".to_owned()))?;
+        let path = path.ok_or_else(|| Failure::Unavailable("there is no database".to_owned()))?;
         let points = store::past(&path, (name, node), period_ms, limit.min(COLLECT_POINTS_MAX))
-            .map_err(|error| Refusal::Unavailable(error.to_string()))?;
+            .map_err(|error| Failure::Unavailable(error.to_string()))?;
         Ok(Past { name: name.to_owned(), node: node.to_owned(), points })
     }
 
     // ---- agents
 
-    /// Takes up what an agent hands over. Returns the number of its turn, for
-    /// [`Collect::lost`], and what was refused.
-    ///
-    /// # Errors
-    /// When the node's name is none, or there are too many agents.
+    /// Takes the values and reports of an agent. Returns the number of its turn, for
+    /// [`Collect::lost`], and the refused values.
     pub fn begin_sync(
         &self,
         node: &str,
         request: &SyncRequest,
         now: Now,
-    ) -> Result<(u64, Vec<Refused>), Refusal> {
+    ) -> Result<(u64, Vec<Refused>), Failure> {
         if node != MASTER && (!valid_node(node) || node == CLUSTER) {
-            return Err(Refusal::Invalid(format!("{node:?}: expected the name of a node")));
+            return Err(Failure::BadRequest(format!("{node:?}: expected the name of a node")));
         }
         let turn = {
             let registry = read(&self.registry);
-            let keep = |name: &str| registry.may_come_from(name, node);
-            lock(&self.agents).begin(node, request, keep, now)
+            let known = |name: &str| registry.may_come_from(name, node);
+            lock(&self.agents).begin(node, request, known, now)
         };
-        let turn = turn.ok_or_else(|| Refusal::Unavailable("too many agents".to_owned()))?;
-        let stored = self.store(&request.values, From::Agent(node), now);
+        let turn = turn.ok_or_else(|| Failure::Unavailable("too many agents".to_owned()))?;
+        let stored = self.store(&request.values, Sender::Agent(node), now);
         lock(&self.agents).count(node, stored.stored, stored.refused.len());
         Ok((turn, stored.refused))
     }
@@ -398,7 +366,7 @@ impl Collect {
 /// The node and the value of a good put.
 fn accept<'p>(
     put: &'p Put,
-    from: From<'p>,
+    from: Sender<'p>,
     registry: &Registry,
 ) -> Result<(&'p str, Value), String> {
     if !valid_name(&put.name) {
@@ -406,8 +374,8 @@ fn accept<'p>(
     }
     let registration = registry.get(&put.name);
     let node = match from {
-        From::Admin => put.node.as_deref().ok_or("node: missing")?,
-        From::Agent(own) => {
+        Sender::Admin => put.node.as_deref().ok_or("node: missing")?,
+        Sender::Agent(own) => {
             if !registry.may_come_from(&put.name, own) {
                 return Err(format!("{}: not assigned to {own}", put.name));
             }

@@ -1,103 +1,49 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Run slots: foreign programs run one by one, or many at once, without ever
-//! blocking whoever runs them.
+//! Run slots: foreign programs run one by one, or many at once, and never block the caller.
 //!
 //! Each instance is started without a shell, in a process group of its own,
 //! as an unprivileged user, with an environment of documented variables only.
-//! What it prints is read up to a cap. At its end, at its timeout, or when it
-//! prints too much, all that is left of its process group is killed, and also
-//! what left the group but still descends from it. A program that even
+//! Its output is read up to a cap. At its end, at its timeout, or when it
+//! prints too much, the rest of its process group is killed, and also
+//! processes that left the group but still descend from it. A program that even
 //! SIGKILL does not end (waiting for a dead file server) is reported and set
 //! aside until the kernel lets it go.
-//!
-//! # Source
-//! methods.md section 3 (c): "allocates a run slot that runs the instance,
-//! wraps its output".
 
 mod child;
 mod orphans;
 mod pipes;
+mod run;
 mod user;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollTimeout, poll};
 
-pub use user::{RunAs, UserError};
+pub use run::{Run, RunError};
+pub use user::RunAs;
 
 use child::Child;
 use phalanx_core::limits::SLOT_EXIT_CHECK_MS;
 
-/// One run of one program.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run {
-    /// Absolute path of the executable.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// Its whole environment besides [`BASE_ENVIRONMENT`].
-    pub env: Vec<(String, String)>,
-    /// What it can read from its standard input.
-    pub input: Vec<u8>,
-    /// After so long it is killed.
-    pub timeout: Duration,
-    /// Who it runs as.
-    pub run_as: RunAs,
-}
-
-/// Environment that every instance has, whatever the daemon's is.
-pub const BASE_ENVIRONMENT: [(&str, &str); 3] = [
-    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-    ("LANG", "C.UTF-8"),
-    ("HOME", "/"),
-];
-
-/// Why a run gave no output.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RunError {
-    /// The program could not be started.
-    #[error("cannot start: {0}")]
-    Start(String),
-    /// It ended with a status other than 0.
-    #[error("exit status {0}")]
-    Exit(i32),
-    /// It was ended by a signal.
-    #[error("ended by signal {0}")]
-    Signal(i32),
-    /// It took too long.
-    #[error("no end within its timeout of {0} ms")]
-    Timeout(u128),
-    /// It printed too much.
-    #[error("printed more than {0} bytes")]
-    TooLong(usize),
-    /// What it printed is no text.
-    #[error("printed bytes that are not UTF-8, the first at byte {0}")]
-    NotUtf8(usize),
-    /// It was stopped because nobody wants its value any more.
-    #[error("stopped")]
-    Stopped,
-}
-
 /// One run that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
-    /// What [`Slots::start`] was given.
+    /// Id that [`Slots::start`] got.
     pub id: u64,
-    /// What it printed, without white space at both ends.
+    /// Its output, without white space at both ends.
     pub output: Result<String, RunError>,
     /// Last lines of its standard error.
     pub stderr: String,
-    /// How long it ran.
+    /// Duration of the run.
     pub took: Duration,
 }
 
-/// Why a run was not started.
+/// Reason for which a run was not started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// As many run as may.
+    /// The greatest number of programs runs.
     #[error("all run slots are taken")]
     Full,
     /// The last run of this id has not ended, or cannot be ended.
@@ -116,9 +62,8 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Room for `most` programs at once. Makes this process the parent of
+    /// Slots for `most` programs at once. This makes the process the parent of
     /// orphans among its descendants, so that none escapes.
-    #[must_use]
     pub fn new(most: usize) -> Self {
         if let Err(error) = phalanx_ffi::process::adopt_orphans() {
             log::warn!("run slots: processes that leave their group may stay: {error}");
@@ -127,35 +72,23 @@ impl Slots {
         Self { most, running, dying, finished: Vec::new() }
     }
 
-    /// Programs that run, counting those that do not end after SIGKILL.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.running.len() + self.dying.len()
-    }
-
-    /// Whether nothing runs.
-    #[must_use]
+    /// True if nothing runs.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.running.is_empty() && self.dying.is_empty()
     }
 
-    /// Whether as many run as may.
-    #[must_use]
+    /// True if the greatest number of programs runs.
     pub fn is_full(&self) -> bool {
-        self.len() >= self.most
+        self.running.len() + self.dying.len() >= self.most
     }
 
-    /// Whether the last run of this id has not ended.
-    #[must_use]
+    /// True if the last run of this id has not ended.
     pub fn busy(&self, id: u64) -> bool {
         self.running.contains_key(&id) || self.dying.contains_key(&id)
     }
 
-    /// Starts a program. That it cannot be started is told by [`Slots::wait`]
-    /// as for any other failure.
-    ///
-    /// # Errors
-    /// When there is no slot for it now.
+    /// Starts a program, unless there is no slot for it now. [`Slots::wait`] returns a failed
+    /// start as any other failure.
     pub fn start(&mut self, id: u64, run: Run, now: Instant) -> Result<(), Refused> {
         if self.busy(id) {
             return Err(Refused::Busy);
@@ -192,7 +125,7 @@ impl Slots {
     }
 
     /// Waits until a program has ended, `until` has come, or `wake` can be
-    /// read; gives what has ended.
+    /// read; returns the ended runs.
     pub fn wait(&mut self, until: Instant, wake: Option<BorrowedFd<'_>>) -> Vec<Finished> {
         if self.finished.is_empty() {
             self.sleep(until, wake);

@@ -2,8 +2,8 @@
 //! The tables on disk: registrations (`t_DP`), latest values (`t_Data`) and
 //! past ones.
 //!
-//! Supersets of the two tables of `methods.md` section 3 (c): their columns have
-//! the same names, times are in milliseconds.
+//! The first two have the columns of the source paper's tables, and more. Times are in
+//! milliseconds.
 
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ const PRUNE_ROWS: i64 = 20_000;
 /// Unused pages that are given back to the file system in one step.
 const PRUNE_PAGES: i64 = 2000;
 
-/// What a database held when it was opened.
+/// Contents of a database when it was opened.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pub(super) registrations: Vec<Registration>,
@@ -96,7 +96,7 @@ impl ToSql for Column<'_> {
     }
 }
 
-/// A number or text; what somebody else wrote there instead is left out.
+/// A number or text; anything else that another program wrote is left out.
 fn value_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Value>> {
     Ok(match row.get_ref(column)? {
         ValueRef::Real(number) if number.is_finite() => Some(Value::Number(number)),
@@ -106,7 +106,7 @@ fn value_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Value>> {
     })
 }
 
-/// Times from the file; what is negative there is 0.
+/// A time of the file; a negative one is 0.
 fn time_of(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
 }
@@ -131,7 +131,7 @@ impl Store {
         self.database.bound(self.max_bytes)
     }
 
-    /// Whether the file was deleted or replaced.
+    /// True if the file was deleted or replaced.
     pub(super) fn moved(&self) -> bool {
         self.database.moved()
     }
@@ -208,7 +208,7 @@ impl Store {
             for v in values {
                 let (time, received) = (time_to(v.time_ms), time_to(v.received_ms));
                 latest.execute(params![v.name, v.node, Column(&v.value), time, received])?;
-                if v.keep {
+                if v.historic {
                     key.execute(params![v.name, v.node])?;
                     past.execute(params![v.name, v.node, received, time, Column(&v.value)])?;
                 }
@@ -218,7 +218,7 @@ impl Store {
     }
 
     /// Deletes a bounded number of past values that are older than `before_ms`,
-    /// or the oldest ones if the file is too large. Returns whether there may be
+    /// or the oldest ones if the file is too large. Returns true if there may be
     /// more to do.
     pub(super) fn prune(&mut self, before_ms: u64) -> Result<bool, Error> {
         let path = self.path();
@@ -322,9 +322,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn item(name: &str, node: &str, value: Value, received_ms: u64, keep: bool) -> Unwritten {
+    fn item(name: &str, node: &str, value: Value, received_ms: u64, historic: bool) -> Unwritten {
         let (name, node) = (name.into(), node.into());
-        Unwritten { name, node, value, time_ms: received_ms - 1, received_ms, keep }
+        Unwritten { name, node, value, time_ms: received_ms - 1, received_ms, historic }
     }
 
     #[test]

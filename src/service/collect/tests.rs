@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::failure::Failure;
 use phalanx_core::collect::{
     CONFIGURATION, HISTORY, Patch, Put, Registration, RunReport, State, TakenFrom, UseChange, Value,
 };
@@ -105,15 +106,15 @@ fn a_registration_reaches_agents_and_outlives_the_daemon() {
     assert!(bench.collect.generation() > before.generation);
     assert_eq!(bench.changes.load(Ordering::Relaxed), bench.collect.generation());
     assert_eq!(bench.sync("n1", vec![], at(2)).assignments, Some(vec![made.clone()]));
-    assert!(matches!(bench.collect.add(bench.patch("a"), at(2)), Err(Refusal::Conflict(_))));
+    assert!(matches!(bench.collect.add(bench.patch("a"), at(2)), Err(Failure::Conflict(_))));
     let faster = Patch { every_ms: Some(500), ..Patch::default() };
     assert_eq!(bench.collect.update("a", faster, at(3)).unwrap().version, 2);
     let renamed = Patch { name: Some("b".into()), ..Patch::default() };
-    assert!(matches!(bench.collect.update("a", renamed, at(3)), Err(Refusal::Invalid(_))));
+    assert!(matches!(bench.collect.update("a", renamed, at(3)), Err(Failure::BadRequest(_))));
     let again = bench.again(at(4));
     assert_eq!(again.collector("a", at(4)).unwrap().registration.every_ms, 500);
     bench.collect.remove("a").unwrap();
-    assert!(matches!(bench.collect.remove("a"), Err(Refusal::NotFound(_))));
+    assert!(matches!(bench.collect.remove("a"), Err(Failure::NotFound(_))));
     assert!(bench.again(at(4)).collectors(at(4)).collectors.is_empty());
 }
 
@@ -151,7 +152,7 @@ fn wrong_registrations_change_nothing() {
     cases.push((Patch { cmd: path, ..bench.patch("a") }, "outside collect.command_dirs"));
     for (patch, expected) in cases {
         let error = bench.collect.add(patch.clone(), T0).unwrap_err();
-        assert!(matches!(error, Refusal::Invalid(_)), "{patch:?}");
+        assert!(matches!(error, Failure::BadRequest(_)), "{patch:?}");
         assert!(error.to_string().contains(expected), "{error}: expected {expected}");
     }
     assert!(bench.collect.collectors(T0).collectors.is_empty());
@@ -183,7 +184,7 @@ fn agents_hand_in_what_they_run_and_nothing_else() {
     assert_eq!(bench.sync("n3", vec![value("a", json!(1))], T0).refused.len(), 1);
     assert!(bench.collect.begin_sync("@cluster", &SyncRequest::default(), T0).is_err());
     assert!(bench.collect.begin_sync("a b", &SyncRequest::default(), T0).is_err());
-    assert!(matches!(bench.collect.data("zzz", None, T0), Err(Refusal::NotFound(_))));
+    assert!(matches!(bench.collect.data("zzz", None, T0), Err(Failure::NotFound(_))));
     let agents = bench.collect.agents(T0).agents;
     assert_eq!((agents[0].values, agents[0].refused), (1, 6));
 }
@@ -244,7 +245,7 @@ fn methods_get_a_number_for_every_node() {
     assert_eq!(used(at(4000))[0], (4.0, Data));
     let unknown = UseChange { name: "zzz".into(), fallback: None };
     assert!(bench.collect.choose("share.capability", Some(unknown)).is_err());
-    assert!(matches!(bench.collect.choose("x.y", None), Err(Refusal::NotFound(_))));
+    assert!(matches!(bench.collect.choose("x.y", None), Err(Failure::NotFound(_))));
 }
 
 /// Goal: where a method's own knowledge counts there is no number to mistake for it.
@@ -314,9 +315,9 @@ fn a_database_that_cannot_be_opened_stops_nothing_but_changes() {
         .unwrap();
     let broken = Settings { path: Some(path), ..settings(bench.dir.path()) };
     let collect = Collect::new(broken, Box::new(|_| {}), T0);
-    assert!(matches!(collect.add(bench.patch("a"), T0), Err(Refusal::Unavailable(_))));
+    assert!(matches!(collect.add(bench.patch("a"), T0), Err(Failure::Unavailable(_))));
     let put = Put { node: Some("n1".into()), ..value("z", json!(1)) };
-    assert_eq!(collect.store(&[put], From::Admin, T0).stored, 1);
+    assert_eq!(collect.store(&[put], Sender::Admin, T0).stored, 1);
     collect.tick(at(1));
     assert_eq!(collect.data("z", None, T0).unwrap().values.len(), 1);
     assert!(collect.totals(T0).last_error.is_some());
@@ -343,7 +344,8 @@ proptest! {
     #[test]
     fn checks_agree_over_json(name in ".{0,70}", cmd in ".{0,40}", nodes in ".{0,30}",
                               every_ms in any::<u64>(), run_as in proptest::option::of(".{0,40}")) {
-        let registration = Registration { name, cmd, nodes, every_ms, run_as, ..Registration::default() };
+        let registration =
+            Registration { name, cmd, nodes, every_ms, run_as, ..Registration::default() };
         let text = serde_json::to_string(&registration).unwrap();
         let back: Registration = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(back.check(), registration.check());
@@ -353,7 +355,9 @@ proptest! {
     /// Goal: a printed value is either finite and comes back as it was, or is
     /// refused.
     #[test]
-    fn printed_values_are_finite(printed in prop_oneof![".{0,20}", any::<f64>().prop_map(|x| x.to_string())]) {
+    fn printed_values_are_finite(
+        printed in prop_oneof![".{0,20}", any::<f64>().prop_map(|x| x.to_string())],
+    ) {
         if let Ok(value) = Value::parse(&printed, phalanx_core::collect::ValueType::Number) {
             let number = value.number().unwrap();
             prop_assert!(number.is_finite());

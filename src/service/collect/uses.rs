@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a method takes for each node when the datum it names is stale there.
+//! The number that a method uses for a node on which its datum is stale.
 
 use phalanx_core::collect::{CONFIGURATION, TakenFrom};
 
-/// A method's wish: one datum, and another where that is stale.
+/// The datum that a method uses, and another where that is stale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// What uses it, such as `share.capability`.
+    /// Key of the method, such as `share.capability`.
     pub key: String,
     /// Name of the datum.
     pub name: String,
-    /// Name of what stands in.
+    /// Name of the fallback.
     pub fallback: String,
-    /// Words for what the method knows by itself; they stand for no number.
+    /// Words for the method's own knowledge; they stand for no number.
     pub own: &'static [&'static str],
 }
 
 impl Use {
-    /// Whether the name stands for what the method knows by itself.
+    /// True if the name stands for the method's own knowledge.
     pub(super) fn is_own(&self, name: &str) -> bool {
         self.own.contains(&name)
     }
 
-    /// Whether the name can stand without a datum.
+    /// True if the name needs no datum.
     pub(super) fn is_word(&self, name: &str) -> bool {
         name == CONFIGURATION || self.is_own(name)
     }
@@ -33,9 +33,7 @@ impl Use {
 /// over the nodes that have both; with no such node all get the fallback.
 ///
 /// A free fraction of 0.5 next to a node of 16 cores would otherwise give the
-/// silent node 32 times the work. (Improvement over `methods.md` section 3 (e),
-/// which has whole methods fall back.)
-#[must_use]
+/// silent node 32 times the work. (In the source paper whole methods fall back.)
 pub fn resolve(own: &[Option<f64>], fallback: &[f64]) -> Vec<(f64, TakenFrom)> {
     let usable = |value: &Option<f64>| value.filter(|value| value.is_finite() && *value >= 0.0);
     let mut ratios: Vec<f64> = own

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What differs between two configurations.
+//! The differences between two configurations.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct Change {
     pub old: String,
     /// Value after as TOML, or `(none)`.
     pub new: String,
-    /// Whether the running daemon cannot take it up.
+    /// The running daemon cannot take it up.
     pub needs_restart: bool,
 }
 

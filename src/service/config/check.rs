@@ -9,13 +9,14 @@
 use std::ops::Range;
 
 use serde::Deserialize;
+use strsim::osa_distance;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Config;
 use super::error::Issue;
 use super::keys::{self, Kind, Place};
-use super::suggest::{edits, nearest};
+use super::suggest::nearest;
 use phalanx_core::collect::{CONFIGURATION, HISTORY, NONE, valid_name};
 use phalanx_core::hostlist;
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
@@ -24,21 +25,19 @@ use phalanx_core::target::Target;
 /// Most problems that are reported for one file.
 const ISSUES_MAX: usize = 50;
 
-/// Reads the text.
-///
-/// # Errors
-/// Every problem found, in the order of the text; at least one.
+/// Reads the text, or returns every problem, in the order of the text.
 pub(super) fn parse(text: &str) -> Result<Config, Vec<Issue>> {
     let tree = DeTable::parse(text).map_err(|error| vec![syntax(text, &error)])?;
     let mut checker = Checker { text, issues: Vec::new() };
     checker.table(tree.get_ref(), &mut Vec::new());
+    checker.renamed(tree.get_ref());
     if !checker.issues.is_empty() {
         return Err(checker.finish());
     }
     let config = Config::deserialize(toml::de::Deserializer::from(tree.clone()))
         .map_err(|error| vec![syntax(text, &error)])?;
     for (paths, message) in relations(&config) {
-        // The first of the keys that the file says is the one to point at.
+        // The error points at the first of the keys that the file sets.
         let (path, span) = paths
             .iter()
             .find_map(|path| Some((*path, find(tree.get_ref(), path)?)))
@@ -49,13 +48,13 @@ pub(super) fn parse(text: &str) -> Result<Config, Vec<Issue>> {
     if checker.issues.is_empty() { Ok(config) } else { Err(checker.finish()) }
 }
 
-/// What toml itself reports: text that is not TOML.
+/// The error of the TOML parser.
 fn syntax(text: &str, error: &toml::de::Error) -> Issue {
     let at = error.span().map_or(text.len(), |span| span.start);
     Issue::at(text, at, "", error.message().trim_end())
 }
 
-/// Requirements between keys: the keys concerned and what is wrong.
+/// Violated requirements between keys: the keys concerned and the message.
 fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
     let mut out = Vec::new();
     let (source, planner) = (&config.source, &config.planner);
@@ -113,7 +112,7 @@ fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
     out
 }
 
-/// Where the value of a path (without quoted parts) stands.
+/// Place of the value of a path (without quoted parts).
 fn find(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
     let mut table = table;
     let mut parts = path.split('.').peekable();
@@ -188,6 +187,18 @@ impl Checker<'_> {
                 }
             }
             parts.pop();
+        }
+    }
+
+    /// Refuses a section that stands there under its former name and under its present one.
+    fn renamed(&mut self, tree: &DeTable<'_>) {
+        for (former, present) in keys::RENAMED {
+            if let Some((key, _)) = tree.get_key_value(former)
+                && tree.contains_key(present)
+            {
+                let text = format!("the former name of [{present}], which the file has as well");
+                self.add(key.span(), former, &text);
+            }
         }
     }
 
@@ -385,7 +396,7 @@ fn file(kind: Kind, path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What a value of this kind looks like, in words.
+/// Description of the values of this kind.
 fn expected(kind: Kind) -> String {
     match kind {
         Kind::Choice(words) => one_of(words),
@@ -459,8 +470,8 @@ fn unknown(parts: &[&str]) -> String {
     let elsewhere = keys::KEYS
         .iter()
         .filter_map(|key| Some((key.path, key.path.rsplit_once('.')?)))
-        .filter(|(_, (table, leaf))| !table.contains('*') && edits(name, leaf) <= 1)
-        .min_by_key(|(_, (_, leaf))| edits(name, leaf));
+        .filter(|(_, (table, leaf))| !table.contains('*') && osa_distance(name, leaf) <= 1)
+        .min_by_key(|(_, (_, leaf))| osa_distance(name, leaf));
     if let Some((_, (table, leaf))) = elsewhere {
         return format!("unknown key here; did you mean `{leaf}` of [{table}]?");
     }

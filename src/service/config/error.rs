@@ -14,18 +14,14 @@ pub struct Issue {
     pub column: usize,
     /// Path of the key (`link.deadline_us`); empty when the text is not TOML.
     pub key: String,
-    /// What is wrong and what was expected.
+    /// Problem and expectation.
     pub message: String,
 }
 
 impl Issue {
     /// The problem at a byte offset of `text`.
     pub(super) fn at(text: &str, offset: usize, key: &str, message: &str) -> Issue {
-        let mut end = offset.min(text.len());
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        let head = &text[..end];
+        let head = &text[..text.floor_char_boundary(offset)];
         let line_start = head.rfind('\n').map_or(0, |at| at + 1);
         Issue {
             line: head.matches('\n').count() + 1,
@@ -46,7 +42,7 @@ impl std::fmt::Display for Issue {
     }
 }
 
-/// Why a configuration could not be taken.
+/// Reason for which a configuration was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read.
@@ -54,7 +50,7 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The file was read and is wrong; one line for each problem.
@@ -78,7 +74,6 @@ impl ConfigError {
 }
 
 fn lines(path: &std::path::Path, issues: &[Issue]) -> String {
-    let lines: Vec<String> =
-        issues.iter().map(|issue| format!("{}:{issue}", path.display())).collect();
-    lines.join("\n")
+    let lines = issues.iter().map(|issue| format!("{}:{issue}", path.display()));
+    lines.collect::<Vec<_>>().join("\n")
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The table of every key: its kind, its range, whether it needs a restart.
+//! The table of every key: its kind, its range and the need of a restart.
 
 use phalanx_core::collect::{CONFIGURATION, HISTORY, NONE};
 
-/// What a key's value must be.
+/// Type and range of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// One of these words.
@@ -40,7 +40,7 @@ pub enum Kind {
     MaybeFile,
     /// A list of different absolute paths.
     Dirs,
-    /// Text; what it means is checked with the whole.
+    /// Text; its meaning is checked with the whole file.
     Text,
     /// A list of texts.
     Texts,
@@ -59,9 +59,9 @@ pub enum Kind {
 pub struct Key {
     /// Path with dots; `*` stands for any partition's or collector's name.
     pub path: &'static str,
-    /// What its value must be.
+    /// Type and range of its value.
     pub kind: Kind,
-    /// Whether a running daemon cannot take up a new value.
+    /// A running daemon cannot take up a new value.
     pub needs_restart: bool,
 }
 
@@ -206,14 +206,14 @@ pub const KEYS: &[Key] = &[
     key("hdfs.call_ms", int(100, 300_000, "milliseconds")),
     key("hdfs.job_ms", int(100, 600_000, "milliseconds")),
     key("hdfs.cache_s", int(0, 86_400, "seconds")),
-    key("data.enabled", Kind::Bool),
-    key("data.wait_ms", int(0, 120_000, "milliseconds")),
-    key("data.require_wait_s", int(0, 3600, "seconds")),
-    key("data.remote_share", SHARE),
-    key("data.transfer_mb_per_s", RATE),
-    key("data.speed_mb_per_s", RATE),
-    key("data.alpha", Kind::Real { min: 0.0, max: 0.9 }),
-    key("data.deadline_ms", int(1, 30_000, "milliseconds")),
+    key("data_jobs.enabled", Kind::Bool),
+    key("data_jobs.wait_ms", int(0, 120_000, "milliseconds")),
+    key("data_jobs.require_wait_s", int(0, 3600, "seconds")),
+    key("data_jobs.remote_share", SHARE),
+    key("data_jobs.transfer_mb_per_s", RATE),
+    key("data_jobs.speed_mb_per_s", RATE),
+    key("data_jobs.alpha", Kind::Real { min: 0.0, max: 0.9 }),
+    key("data_jobs.deadline_ms", int(1, 30_000, "milliseconds")),
     fixed("collect.enabled", Kind::Bool),
     fixed("collect.path", Kind::File),
     key("collect.command_dirs", Kind::Dirs),
@@ -242,7 +242,7 @@ pub const KEYS: &[Key] = &[
     key("partition.*.mode", Kind::Choice(MODES)),
 ];
 
-/// What stands at a path of the file.
+/// Meaning of a path of the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Place {
     /// A key with a value.
@@ -276,18 +276,21 @@ pub fn names_below(parts: &[&str]) -> Vec<&'static str> {
     names
 }
 
-/// Whether a change of the key at this path (as [`join`] writes it) is taken
-/// up by a restart only.
+/// True if a change of the key at this path (as [`join`] writes it) needs a restart.
 pub fn needs_restart(path: &str) -> bool {
     KEYS.iter().any(|key| key.path == path && key.needs_restart)
 }
 
+/// Former names of sections and the present ones. The former are accepted for one release.
+pub const RENAMED: [(&str, &str); 1] = [("data", "data_jobs")];
+
 /// Number of the pattern's parts beyond `parts`, if these match its beginning.
 fn matches(pattern: &str, parts: &[&str]) -> Option<usize> {
     let mut pattern = pattern.split('.');
-    for part in parts {
+    for (depth, part) in parts.iter().enumerate() {
         let expected = pattern.next()?;
-        if expected != "*" && expected != *part {
+        let renamed = depth == 0 && RENAMED.contains(&(*part, expected));
+        if expected != "*" && expected != *part && !renamed {
             return None;
         }
     }

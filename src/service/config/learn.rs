@@ -1,48 +1,33 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `[learn]`: speeds of job classes on nodes, from jobs that ended.
 
-use serde::{Deserialize, Serialize};
-
+use super::section::section;
 use phalanx_methods::learn::{
     CLASS_BY_DEFAULT, ClassKey, NODE_CLASS_BY_DEFAULT, NodeKey, SpeedsOptions,
 };
 
-/// `[learn]`: speeds of job classes on nodes, from jobs that ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LearnConfig {
-    /// Whether anything is learned.
-    pub enabled: bool,
-    /// What jobs of one class have in common.
-    pub class_by: Vec<ClassKey>,
-    /// What nodes of one class have in common.
-    pub node_class_by: Vec<NodeKey>,
-    /// Age at which a run counts half, days; 0 never forgets.
-    pub half_life_days: f64,
-    /// Runs that the rest of a node's class counts as at most.
-    pub prior_strength: f64,
-    /// Time between two looks at Slurm's accounting, seconds; 0 for none.
-    pub accounting_s: u64,
-    /// Whether predicted runtimes decide, or are only shown.
-    pub runtimes_decide: bool,
-}
-
-impl Default for LearnConfig {
-    fn default() -> Self {
-        LearnConfig {
-            enabled: true,
-            class_by: CLASS_BY_DEFAULT.to_vec(),
-            node_class_by: NODE_CLASS_BY_DEFAULT.to_vec(),
-            half_life_days: 30.0,
-            prior_strength: 8.0,
-            accounting_s: 60,
-            runtimes_decide: true,
-        }
+section! {
+    /// `[learn]`: speeds of job classes on nodes, from jobs that ended.
+    LearnConfig {
+        /// Speeds are learned.
+        enabled: bool = true,
+        /// Properties that jobs of one class have in common.
+        class_by: Vec<ClassKey> = CLASS_BY_DEFAULT.to_vec(),
+        /// Properties that nodes of one class have in common.
+        node_class_by: Vec<NodeKey> = NODE_CLASS_BY_DEFAULT.to_vec(),
+        /// Age at which a run counts half, days; 0 never forgets.
+        half_life_days: f64 = 30.0,
+        /// Runs that the rest of a node's class counts as at most.
+        prior_strength: f64 = 8.0,
+        /// Time between two reads of Slurm's accounting, seconds; 0 for none.
+        accounting_s: u64 = 60,
+        /// Predicted runtimes decide; else they are only shown.
+        runtimes_decide: bool = true,
     }
 }
 
 impl LearnConfig {
-    /// How the table of speeds forgets and shrinks.
+    /// Half-life and prior of the table of speeds.
     pub fn speeds_options(&self) -> SpeedsOptions {
         let days = self.half_life_days;
         SpeedsOptions {

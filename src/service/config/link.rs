@@ -3,70 +3,42 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use super::section::section;
 
-/// `[link]`: the Unix socket between the overlay plugin and the daemon.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LinkConfig {
-    /// Path of the `SOCK_SEQPACKET` socket that the plugin connects to.
-    pub socket: PathBuf,
-    /// Longest time that the plugin waits for one answer, microseconds.
-    pub deadline_us: u32,
-    /// Misses in a row that make the plugin stop asking.
-    pub breaker_misses: u32,
-    /// How long it then does not ask, milliseconds.
-    pub breaker_open_ms: u32,
-    /// Whether backfill's questions ("when could it run") are asked too.
-    pub ask_will_run: bool,
-    /// User ids that may connect besides root, SlurmUser and the daemon's own.
-    pub allowed_uids: Vec<u32>,
-}
-
-impl Default for LinkConfig {
-    fn default() -> Self {
-        LinkConfig {
-            socket: "/run/phalanx/plugin.sock".into(),
-            deadline_us: 2000,
-            breaker_misses: 3,
-            breaker_open_ms: 5000,
-            ask_will_run: true,
-            allowed_uids: Vec::new(),
-        }
+section! {
+    /// `[link]`: the Unix socket between the overlay plugin and the daemon.
+    LinkConfig {
+        /// Path of the `SOCK_SEQPACKET` socket that the plugin connects to.
+        socket: PathBuf = "/run/phalanx/plugin.sock".into(),
+        /// Longest time that the plugin waits for one answer, microseconds.
+        deadline_us: u32 = 2000,
+        /// Misses in a row that make the plugin stop asking.
+        breaker_misses: u32 = 3,
+        /// Time for which the plugin then does not ask, milliseconds.
+        breaker_open_ms: u32 = 5000,
+        /// The plugin also asks when backfill wants to know when a job could run.
+        ask_will_run: bool = true,
+        /// User ids that may connect besides root, SlurmUser and the daemon's own.
+        allowed_uids: Vec<u32> = Vec::new(),
     }
 }
 
-/// `[control]`: the HTTP socket of the command line.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ControlConfig {
-    /// Path of the Unix socket.
-    pub socket: PathBuf,
-    /// User ids that may read and reload besides root, SlurmUser and the
-    /// daemon's own.
-    pub allowed_uids: Vec<u32>,
-    /// Whether every local user may read; reload is never public.
-    pub public_read: bool,
-    /// Address and port of a TCP listener for agents and others; empty: none.
-    pub listen: String,
-    /// Whether anybody who reaches that listener may read without a credential.
-    pub listen_public_read: bool,
-    /// Socket of munged; empty: the machine's own.
-    pub munge_socket: String,
-    /// Where commands on hosts without the socket reach a daemon: `http://HOST[:PORT]`, in order.
-    pub masters: Vec<String>,
-}
-
-impl Default for ControlConfig {
-    fn default() -> Self {
-        ControlConfig {
-            socket: "/run/phalanx/control.sock".into(),
-            allowed_uids: Vec::new(),
-            public_read: true,
-            listen: String::new(),
-            listen_public_read: false,
-            munge_socket: String::new(),
-            masters: Vec::new(),
-        }
+section! {
+    /// `[control]`: the HTTP socket of the command line.
+    ControlConfig {
+        /// Path of the Unix socket.
+        socket: PathBuf = "/run/phalanx/control.sock".into(),
+        /// User ids that may read and reload besides root, SlurmUser and the daemon's own.
+        allowed_uids: Vec<u32> = Vec::new(),
+        /// Every local user may read; reload is never public.
+        public_read: bool = true,
+        /// Address and port of a TCP listener for agents and others; empty: none.
+        listen: String = String::new(),
+        /// Anybody who reaches that listener may read without a credential.
+        listen_public_read: bool = false,
+        /// Socket of munged; empty: the machine's own.
+        munge_socket: String = String::new(),
+        /// Daemons that commands on hosts without the socket ask: `http://HOST[:PORT]`, in order.
+        masters: Vec<String> = Vec::new(),
     }
 }

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `[log]`: what is written to standard error, hence to the journal.
+//! `[log]`: messages on standard error, hence in the journal.
 
 use log::LevelFilter;
 use serde::{Deserialize, Serialize};
+
+use super::section::section;
 
 /// Least urgent message that is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// Only what stopped working.
+    /// Only parts that stopped working.
     Error,
-    /// Also what works worse than it should.
+    /// Also parts that work worse than they should.
     Warn,
-    /// Also what changed.
+    /// Also changes.
     #[default]
     Info,
     /// Also each decision.
@@ -44,12 +46,12 @@ pub enum LogFormat {
     Json,
 }
 
-/// `[log]`: what is written to standard error, hence to the journal.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LogConfig {
-    /// Least urgent message that is written.
-    pub level: LogLevel,
-    /// Form of a line.
-    pub format: LogFormat,
+section! {
+    /// `[log]`: messages on standard error, hence in the journal.
+    LogConfig {
+        /// Least urgent message that is written.
+        level: LogLevel = LogLevel::Info,
+        /// Form of a line.
+        format: LogFormat = LogFormat::Text,
+    }
 }

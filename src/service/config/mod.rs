@@ -2,7 +2,7 @@
 //! The daemon's configuration: typed, with defaults, checked as a whole.
 //!
 //! One TOML file (`/etc/phalanx/phalanx.toml`) holds everything. A file that
-//! does not say a key leaves it at its default, so an empty file is valid and
+//! does not set a key leaves it at its default, so an empty file is valid and
 //! equals [`Config::default`]. Every key, its range and whether a change needs
 //! a restart stand in one table ([`keys::KEYS`]); the annotated file
 //! `config/phalanx.toml` documents each of them, and tests hold the three
@@ -14,9 +14,10 @@ mod balance;
 mod change;
 mod check;
 mod collect;
-mod data;
+mod data_jobs;
 mod error;
 mod gang;
+mod hdfs;
 mod history;
 pub mod keys;
 mod learn;
@@ -25,6 +26,8 @@ mod log;
 mod order;
 mod planner;
 mod planning;
+mod section;
+mod share;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -37,26 +40,28 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use bag::{BagConfig, BagLoss, BagMode};
-pub use balance::{BalanceConfig, BalanceMode, BestConfig, NoImprovement, WeightSource};
+pub use balance::{BalanceConfig, BalanceMode, NoImprovement, WeightSource};
 pub use change::Change;
-pub use collect::{CollectConfig, ShareConfig};
-pub use data::{DataConfig, HdfsConfig};
+pub use collect::CollectConfig;
+pub use data_jobs::DataJobsConfig;
 pub use error::{ConfigError, Issue};
 pub use gang::{GangConfig, GangMode};
+pub use hdfs::HdfsConfig;
 pub use history::{HistoryConfig, RecordConfig};
 pub use learn::LearnConfig;
 pub use link::{ControlConfig, LinkConfig};
 pub use log::{LogConfig, LogFormat, LogLevel};
 pub use order::{OrderBy, OrderConfig};
 pub use planner::{PlannerConfig, SourceConfig};
+pub use share::ShareConfig;
 
 use phalanx_core::collect::{Origin, Patch, Registration};
 use phalanx_core::limits::CONFIG_BYTES_MAX;
 
-/// Where `phalanxd` looks when `--config` is not given.
+/// The file that `phalanxd` reads when `--config` is not given.
 pub const DEFAULT_PATH: &str = "/etc/phalanx/phalanx.toml";
 
-/// What the daemon does with a partition's jobs.
+/// Treatment of a partition's jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -108,29 +113,30 @@ pub struct Config {
     pub history: HistoryConfig,
     /// Recordings that can be replayed.
     pub record: RecordConfig,
-    /// What is learned from jobs that ended.
+    /// Speeds learned from jobs that ended.
     pub learn: LearnConfig,
     /// Multi-node and het jobs as gangs.
     pub gang: GangConfig,
     /// Job arrays as bags of tasks.
     pub bag: BagConfig,
-    /// HDFS, where jobs say what they read there.
+    /// HDFS, for jobs that declare an input there.
     pub hdfs: HdfsConfig,
-    /// Data-parallel jobs.
-    pub data: DataConfig,
+    /// Jobs that declare an input; `[data]` in releases before.
+    #[serde(alias = "data")]
+    pub data_jobs: DataJobsConfig,
     /// The data service.
     pub collect: CollectConfig,
-    /// Splitting data by what the nodes can do.
+    /// Splitting data by the nodes' capabilities.
     pub share: ShareConfig,
     /// Logging.
     pub log: LogConfig,
     /// `[collector.NAME]`: registrations of the data service.
     pub collector: BTreeMap<String, Patch>,
-    /// `[partition.NAME]`: what differs for one partition.
+    /// `[partition.NAME]`: settings of one partition.
     pub partition: BTreeMap<String, PartitionConfig>,
 }
 
-/// `[partition.NAME]`: what differs for one partition.
+/// `[partition.NAME]`: settings of one partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PartitionConfig {
@@ -140,11 +146,7 @@ pub struct PartitionConfig {
 }
 
 impl Config {
-    /// Reads and checks the file at `path`.
-    ///
-    /// # Errors
-    /// [`ConfigError::Read`] if it cannot be read or is larger than
-    /// [`CONFIG_BYTES_MAX`]; [`ConfigError::Invalid`] with every problem found.
+    /// Reads and checks the file at `path`, of at most [`CONFIG_BYTES_MAX`] bytes.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let read = |source| ConfigError::Read { path: path.to_path_buf(), source };
         let mut bytes = Vec::new();
@@ -166,9 +168,6 @@ impl Config {
     }
 
     /// Checks the text of a file; `path` is used in errors only.
-    ///
-    /// # Errors
-    /// [`ConfigError::Invalid`] with every problem found.
     pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         check::parse(text)
             .map_err(|issues| ConfigError::Invalid { path: path.to_path_buf(), issues })
@@ -193,18 +192,18 @@ impl Config {
         self.partition.get(partition).and_then(|p| p.mode).unwrap_or(self.mode)
     }
 
-    /// Whether any partition can get a decision.
+    /// True if any partition can get a decision.
     pub fn any_active(&self) -> bool {
         self.mode != Mode::Off
             || self.partition.values().any(|p| p.mode.is_some_and(|m| m != Mode::Off))
     }
 
-    /// Whether any partition's jobs can be touched.
+    /// True if any partition's jobs can be touched.
     pub fn any_enforced(&self) -> bool {
         self.mode == Mode::Enforce || self.partition.values().any(|p| p.mode == Some(Mode::Enforce))
     }
 
-    /// What is valid but probably not meant; one sentence each.
+    /// Sentences about settings that are valid but probably not meant.
     pub fn warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
         let balance = &self.balance;

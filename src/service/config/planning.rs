@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a configuration means to the planner.
+//! The planner's settings, made from a configuration.
 
 use std::sync::Arc;
 
-use super::{BalanceMode, Config, GangMode, NoImprovement, WeightSource};
-use phalanx_methods::balance::{
-    BestParams, Mode as BalanceRules, NoImprovement as Rule, Params, Sources,
-};
+use super::{Config, GangMode, WeightSource};
+use phalanx_methods::balance::{Params, Sources};
 use phalanx_methods::gang::Mode;
 use phalanx_planner::gang::Settings;
 use phalanx_planner::place::Tuning;
@@ -18,10 +16,7 @@ impl Config {
         let config = &self.balance;
         let has = |source| config.weights_from.contains(&source);
         let params = Params {
-            mode: match config.mode {
-                BalanceMode::Best => BalanceRules::Best,
-                BalanceMode::Seed => BalanceRules::Seed,
-            },
+            mode: config.mode,
             initial_weights: Vec::new(),
             sources: Sources {
                 initial: has(WeightSource::Initial),
@@ -29,18 +24,9 @@ impl Config {
                 usage: has(WeightSource::Usage),
             },
             threshold: config.threshold,
-            no_improvement: match config.no_improvement {
-                NoImprovement::Fallback => Rule::Fallback,
-                NoImprovement::Hold => Rule::Hold,
-            },
+            no_improvement: config.no_improvement,
             hold_max_ms: Some(config.hold_max_s.saturating_mul(1000)),
-            best: BestParams {
-                sharpness: config.best.sharpness,
-                packing: config.best.packing,
-                stranding: config.best.stranding,
-                fragment: config.best.fragment,
-                gang: config.best.gang,
-            },
+            best: config.best,
         };
         let hold = self.bag.enabled && self.bag.hold;
         Tuning {
@@ -52,7 +38,7 @@ impl Config {
         }
     }
 
-    /// How gangs are planned, where they are.
+    /// Settings of the gang method.
     pub fn gang_settings(&self) -> Settings {
         let gang = &self.gang;
         Settings {
@@ -63,7 +49,7 @@ impl Config {
             ga: gang.ga,
             seed: gang.seed,
             threads: gang.threads as usize,
-            // Where nothing is learned, trying teaches nothing.
+            // Without learning, exploration has no use.
             bonus_scale: if self.learn.enabled { gang.bonus_scale } else { 0.0 },
             billing: gang.billing.clone(),
             priority_weight: gang.priority_weight,

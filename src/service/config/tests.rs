@@ -418,24 +418,49 @@ fn warnings_for_what_has_no_effect() {
     assert!(config.warnings()[0].starts_with("balance.initial_weights has no effect"));
 }
 
-/// Whatever the bytes, the answer is a configuration or a message.
+/// Whatever the bytes, the answer is a configuration or a message. Each byte of the annotated file
+/// is damaged and is the end once, within its section: the other sections would only take time.
 #[test]
 fn damaged_files_never_panic() {
-    for at in 0..FILE.len() {
-        if let Some(head) = FILE.get(..at) {
-            let _ = parse(head);
+    let mut rest = FILE;
+    while !rest.is_empty() {
+        let end = rest.get(1..).and_then(|rest| rest.find("\n[")).map_or(rest.len(), |at| at + 2);
+        let (section, after) = rest.split_at(end);
+        for at in 0..section.len() {
+            if let Some(head) = section.get(..at) {
+                let _ = parse(head);
+            }
+            for byte in [b'"', b'=', b'[', b'\n', b'0', 0] {
+                let mut bytes = section.as_bytes().to_vec();
+                bytes[at] = byte;
+                let _ = parse(&String::from_utf8_lossy(&bytes));
+            }
         }
-        for byte in [b'"', b'=', b'[', b'\n', b'0', 0] {
-            let mut bytes = FILE.as_bytes().to_vec();
-            bytes[at] = byte;
-            let _ = parse(&String::from_utf8_lossy(&bytes));
-        }
+        rest = after;
     }
+}
+
+/// `[data]` was the name of `[data_jobs]` and is taken for one release.
+#[test]
+fn a_former_name_of_a_section_is_taken_but_not_beside_the_present_one() {
+    let (old, new) = ("[data]\nwait_ms = 7\n", "[data_jobs]\nwait_ms = 7\n");
+    assert_eq!(parse(old).unwrap().data_jobs.wait_ms, 7);
+    assert_eq!(parse(old), parse(new));
+    let unknown = parse("[data]\nwait_m = 7\n").unwrap_err();
+    assert_eq!(unknown, "p.toml:2:1: data.wait_m: unknown key; did you mean `wait_ms`?");
+    let range = parse("data.wait_ms = -1\n").unwrap_err();
+    assert!(range.starts_with("p.toml:1:16: data.wait_ms: expected an integer from 0"), "{range}");
+    let both = parse(&format!("{new}{old}")).unwrap_err();
+    assert_eq!(
+        both,
+        "p.toml:3:2: data: the former name of [data_jobs], which the file has as well"
+    );
 }
 
 #[test]
 fn suggestions_are_near() {
-    use super::suggest::{edits, nearest};
+    use super::suggest::nearest;
+    use strsim::osa_distance as edits;
     assert_eq!(edits("kitten", "sitting"), 3);
     assert_eq!(edits("ab", "ba"), 1);
     assert_eq!(edits("", "abc"), 3);

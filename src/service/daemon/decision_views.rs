@@ -16,7 +16,7 @@ use phalanx_planner::preference::{PreferenceUse, Unused};
 /// Chosen nodes whose scores are reported.
 const SCORED_MAX: usize = 64;
 
-/// The question and what it was answered.
+/// The question and its answer.
 pub(super) fn ask_report(decision: &Decision, time_ms: u64) -> AskReport {
     let answer = &decision.answer;
     AskReport {

@@ -65,13 +65,12 @@ use crate::daemon::state::learned::Learned;
 use crate::daemon::state::order::StartOrder;
 use crate::daemon::state::plans::Plans;
 use crate::daemon::threads::collect::{self, DataService};
-use crate::daemon::threads::hdfs::LookUp;
 use crate::daemon::threads::history::HistoryWriter;
 use crate::daemon::threads::learn::runs::RunEvent;
-use crate::daemon::threads::learn::{Known, Learner};
+use crate::daemon::threads::learn::{Learner, LearnerData};
 use crate::daemon::threads::order::Order;
 use crate::daemon::threads::poll::Poll;
-use crate::daemon::threads::{comments, energy, plan};
+use crate::daemon::threads::{comments, energy, hdfs, plan};
 use crate::daemon::watchdog::{Heartbeats, Watchdog};
 use crate::history::{HistoryReader, HistorySender, HistoryThread, ThreadOptions};
 use crate::link::{LinkEvent, Responder, Server as LinkServer, ServerConfig};
@@ -191,12 +190,14 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
     let mut rows = vec![
         Row::new("history", Background, move |all, stop| writer(all, events, runs).run(stop)),
         Row::new("link", Short, move |all, stop| {
-            link.run(&all.responder, stop, &all.heartbeats.link.0);
+            link.run(&all.responder, stop, &all.heartbeats.link);
         }),
         Row::new("recording", Background, move |all, stop| {
             recording.run(&|| all.cluster.snapshot(), stop);
         }),
-        Row::new("hdfs", Background, move |all, stop| look_up(all, replan).run(stop)),
+        Row::new("hdfs", Background, move |all, stop| {
+            hdfs::run(&all.configuration, &all.cluster, &all.inputs, &replan, stop);
+        }),
         Row::new("comments", Background, |all, stop| {
             comments::run(&all.configuration, &all.cluster, &all.inputs, stop);
         }),
@@ -214,7 +215,7 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
     ];
     if let Some(ended) = ended {
         rows.push(Row::new("learn", Background, move |all, stop| {
-            Learner::new(known(all)).run(&ended, stop);
+            Learner::new(learner_data(all)).run(&ended, stop);
         }));
     }
     if config.collect.enabled {
@@ -248,11 +249,6 @@ fn writer(
     }
 }
 
-fn look_up(all: &Shared, to_plan: Newest<Arc<Snapshot>>) -> LookUp<'_> {
-    let Shared { configuration, cluster, inputs, .. } = all;
-    LookUp { configuration, cluster, inputs, to_plan }
-}
-
 fn poll(all: &Shared, source: Source, to_plan: Newest<Arc<Snapshot>>) -> Poll<'_> {
     let Shared { configuration, cluster, responder, .. } = all;
     Poll { source, configuration, cluster, responder, to_plan }
@@ -263,10 +259,10 @@ fn order(all: &Shared) -> Order<'_> {
     Order { configuration, cluster, plans, learned, responder, order }
 }
 
-fn known(all: &Shared) -> Known<'_> {
+fn learner_data(all: &Shared) -> LearnerData<'_> {
     let Shared { configuration, cluster, inputs, energy, learned, .. } = all;
     let (history, reader) = (all.history.as_ref(), all.reader.as_ref());
-    Known { configuration, cluster, inputs, energy, learned, history, reader }
+    LearnerData { configuration, cluster, inputs, energy, learned, history, reader }
 }
 
 struct Daemon {

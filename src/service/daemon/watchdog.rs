@@ -20,25 +20,11 @@ const STUCK: Duration = Duration::from_secs(20);
 /// Time between two looks at the threads.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Turns that a thread has made.
-#[derive(Debug, Default)]
-pub(super) struct Heartbeat(pub(super) AtomicU64);
-
-impl Heartbeat {
-    pub(super) fn beat(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn turns(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// Turns of the threads that the watchdog looks at.
 #[derive(Debug, Default)]
 pub(super) struct Heartbeats {
-    pub(super) link: Heartbeat,
-    pub(super) plan: Heartbeat,
+    pub(super) link: AtomicU64,
+    pub(super) plan: AtomicU64,
 }
 
 /// Feeds systemd's watchdog.
@@ -68,8 +54,8 @@ impl Watchdog {
     pub(super) fn tick(&mut self, heartbeats: &Heartbeats) {
         let threads = [("link", &heartbeats.link), ("plan", &heartbeats.plan)];
         let mut stuck = None;
-        for ((name, heartbeat), (turns, since)) in threads.into_iter().zip(&mut self.seen) {
-            let now = heartbeat.turns();
+        for ((name, made), (turns, since)) in threads.into_iter().zip(&mut self.seen) {
+            let now = made.load(Ordering::Relaxed);
             if now != *turns {
                 (*turns, *since) = (now, Instant::now());
             } else if since.elapsed() > STUCK {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Hadoop's client configuration: which file systems there are and where their NameNodes listen.
+//! Hadoop's client configuration: the file systems and the addresses of their NameNodes.
 //!
 //! `core-site.xml` and `hdfs-site.xml` as Hadoop reads them: later files over earlier ones unless
 //! a property is `final`, `${name}` replaced, `xi:include` followed.
@@ -12,7 +12,7 @@ use super::HdfsError;
 use super::uri::Location;
 use phalanx_core::limits::HDFS_CONF_BYTES_MAX;
 
-/// Port of a NameNode where none is said.
+/// Port of a NameNode where none is given.
 const RPC_PORT: u16 = 8020;
 /// Replacements of `${}` in one value, and depth of inclusions.
 const DEPTH_MAX: usize = 20;
@@ -29,14 +29,12 @@ pub struct NameNode {
 }
 
 impl NameNode {
-    /// WebHDFS can be asked.
-    #[must_use]
+    /// True if WebHDFS can be asked.
     pub fn has_http(&self) -> bool {
         !self.http.is_empty()
     }
 
     /// `http://host:port` of each.
-    #[must_use]
     pub fn http_urls(&self) -> Vec<String> {
         self.http.iter().map(|address| format!("http://{address}")).collect()
     }
@@ -58,9 +56,6 @@ pub struct Site {
 impl Site {
     /// Reads the files that exist; `namenodes` are further `host[:port]` that may be asked, the
     /// first of them the default file system if the files name none.
-    ///
-    /// # Errors
-    /// [`HdfsError::Configuration`] with file and line.
     pub fn read(dirs: &[PathBuf], namenodes: &[String]) -> Result<Self, HdfsError> {
         let mut values = Values::default();
         for path in dirs.iter().flat_map(|d| [d.join("core-site.xml"), d.join("hdfs-site.xml")]) {
@@ -72,10 +67,8 @@ impl Site {
         Ok(Site { looked: looked.join(", "), ..values.site(namenodes)? })
     }
 
-    /// The NameNodes that a URI means.
-    ///
-    /// # Errors
-    /// [`HdfsError::NotConfigured`]: users cannot make the daemon connect anywhere.
+    /// The NameNodes that a URI means. Others than the configured ones are refused: users cannot
+    /// make the daemon connect anywhere.
     pub fn service(&self, location: &Location) -> Result<NameNode, HdfsError> {
         let unset = |what: &str| Err(HdfsError::Configuration(what.to_owned()));
         if self.services.is_empty() {
@@ -169,7 +162,7 @@ impl Values {
         self.values.insert(name, value);
     }
 
-    /// A value with `${...}` replaced; what has no value stays as it is, as in Hadoop.
+    /// A value with `${...}` replaced; a name without a value stays as it is, as in Hadoop.
     fn get(&self, name: &str) -> Option<String> {
         let mut value = self.values.get(name)?.clone();
         for _ in 0..DEPTH_MAX {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which Slurm node a DataNode is (`hdfs.md` section 2f). A mismatch would lose all locality
-//! without a word, so `phalanx hdfs check` prints every DataNode with its node or UNMAPPED.
+//! The Slurm node of each DataNode. A mismatch would lose all locality unnoticed, so
+//! `phalanx hdfs check` prints every DataNode with its node or UNMAPPED.
 
 use std::collections::HashMap;
 
@@ -20,9 +20,9 @@ pub struct HostNames {
     pub address: String,
 }
 
-/// See the module. In order: the site's rules; an exact NodeName, NodeHostName or NodeAddr,
-/// whatever the case; the short host name, if one node only has it; the IP address, if it is one
-/// node's NodeAddr.
+/// Nodes by the names of DataNodes. In order: the site's rules; an exact NodeName, NodeHostName or
+/// NodeAddr, whatever the case; the short host name, if only one node has it; the IP address, if
+/// it is the NodeAddr of one node.
 #[derive(Debug, Default)]
 pub struct HostMap {
     rules: HashMap<String, String>,
@@ -35,9 +35,6 @@ pub struct HostMap {
 impl HostMap {
     /// `rules`: names as DataNodes report themselves and the nodes they are, see
     /// [`hostlist::pairs`]. Node indexes are those of `nodes`.
-    ///
-    /// # Errors
-    /// [`HdfsError::Configuration`] for a rule that is none.
     pub fn new(rules: &[String], nodes: &[HostNames]) -> Result<Self, HdfsError> {
         let mut map = Self::default();
         for rule in rules {
@@ -49,16 +46,15 @@ impl HostMap {
             map.by_name.insert(node.name.clone(), at);
             for name in [&node.name, &node.hostname, &node.address] {
                 if !name.is_empty() {
-                    note(&mut map.exact, name, at);
-                    note(&mut map.short, short(name), at);
+                    add(&mut map.exact, name, at);
+                    add(&mut map.short, short(name), at);
                 }
             }
         }
         Ok(map)
     }
 
-    /// The node that a DataNode is.
-    #[must_use]
+    /// The Slurm node of a DataNode.
     pub fn node(&self, datanode: &DataNode) -> Option<u32> {
         let host = datanode.host.to_ascii_lowercase();
         for name in [&host, &datanode.ip] {
@@ -73,7 +69,7 @@ impl HostMap {
     }
 }
 
-fn note(map: &mut HashMap<String, Option<u32>>, name: &str, at: u32) {
+fn add(map: &mut HashMap<String, Option<u32>>, name: &str, at: u32) {
     let entry = map.entry(name.to_ascii_lowercase()).or_insert(Some(at));
     if *entry != Some(at) {
         *entry = None;

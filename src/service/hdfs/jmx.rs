@@ -8,7 +8,7 @@ use super::webhdfs::{agent, read, split};
 use super::{DataNodeReport, HdfsError};
 use phalanx_core::blocks::DataNode;
 
-/// The live DataNodes as the NameNode's status page tells everybody.
+/// The DataNodes of the NameNode's status page.
 pub(super) fn live_nodes(
     base: &str,
     timeouts: &Timeouts,

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Where the blocks of a job's input lie: HDFS as a client, read only.
+//! Block locations of a job's input: a client of HDFS that only reads.
 //!
 //! [`Hdfs`] knows the site's NameNodes from Hadoop's own configuration files and contacts no
 //! others, whatever a user writes. [`Hdfs::locate`] lists an input's files and their blocks within
 //! a time limit, by Hadoop RPC, or by WebHDFS where the input says `webhdfs://`, or where RPC
-//! cannot be had and the configuration names an HTTP address. Every question is paged.
-//! [`HostMap`] says which Slurm node a DataNode is.
-//!
-//! # Source
-//! `hdfs.md` sections 2b to 2f. Limits: [`phalanx_core::limits`].
+//! fails and the configuration names an HTTP address. Every request is paged.
+//! [`HostMap`] says which Slurm node a DataNode is. Limits: [`phalanx_core::limits`].
 
 mod cache;
 mod conf;
@@ -29,19 +26,19 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub use cache::Cache;
-pub use conf::{NameNode, Site};
+use conf::{NameNode, Site};
 pub use hosts::{HostMap, HostNames};
-pub use uri::{Location, Scheme, parse as parse_uri};
+use uri::Scheme;
 
 use crate::config::HdfsConfig;
 use phalanx_core::blocks::{DataNode, Located};
 use phalanx_core::limits::HDFS_PAGE_BLOCKS;
 use rpc::Timeouts;
 
-/// A call may give up so long before its limit.
+/// Time before the limit at which a call may give up.
 const CLOSE: Duration = Duration::from_millis(20);
 
-/// Why an input could not be located.
+/// A reason for which an input could not be located.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HdfsError {
     /// The URI is not one.
@@ -58,7 +55,7 @@ pub enum HdfsError {
     Unreachable {
         /// Host and port.
         address: String,
-        /// The system's words.
+        /// The system's error text.
         error: String,
     },
     /// The connection broke, or what came was not understood.
@@ -114,11 +111,11 @@ impl HdfsError {
 /// Time limits of one input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// For one connection.
+    /// Longest wait for one connection.
     pub connect: Duration,
-    /// For one answer.
+    /// Longest wait for one answer.
     pub call: Duration,
-    /// For the whole input.
+    /// Longest time for the whole input.
     pub job: Duration,
 }
 
@@ -126,14 +123,6 @@ impl From<&HdfsConfig> for Limits {
     fn from(config: &HdfsConfig) -> Self {
         let ms = |ms| Duration::from_millis(u64::from(ms));
         Self { connect: ms(config.connect_ms), call: ms(config.call_ms), job: ms(config.job_ms) }
-    }
-}
-
-impl Default for Limits {
-    /// 5 s, 15 s, 20 s (`hdfs.md` section 2e).
-    fn default() -> Self {
-        let s = Duration::from_secs;
-        Self { connect: s(5), call: s(15), job: s(20) }
     }
 }
 
@@ -147,7 +136,7 @@ struct Entry {
     modified_ms: u64,
     replication: u32,
     block_size: u64,
-    /// How it is striped, if it is erasure-coded.
+    /// Striping, if the file is erasure-coded.
     striping: Option<resolve::Striping>,
 }
 
@@ -159,6 +148,15 @@ impl Entry {
     }
 }
 
+/// The path of an entry of a directory; the empty name is the directory itself.
+fn path_of(directory: &str, name: &str) -> String {
+    match (directory, name) {
+        (path, "") => path.to_owned(),
+        ("/", name) => format!("/{name}"),
+        (path, name) => format!("{path}/{name}"),
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Directory,
@@ -166,7 +164,7 @@ enum Kind {
     Link,
 }
 
-/// What the resolver asks a NameNode, by whatever protocol.
+/// The requests of the resolver to a NameNode, by either protocol.
 trait BlockSource {
     /// One file or directory; `None` if there is none.
     fn status(&mut self, path: &str) -> Result<Option<Entry>, HdfsError>;
@@ -193,29 +191,23 @@ pub struct DataNodeReport {
     pub state: &'static str,
 }
 
-/// The site's file systems. See the module.
+/// The site's file systems.
 #[derive(Debug)]
 pub struct Hdfs {
     site: Site,
     limits: Limits,
-    /// Which NameNode of a service was active last.
+    /// Index of the NameNode of each service that was active last.
     active: BTreeMap<String, usize>,
 }
 
 impl Hdfs {
     /// Reads `core-site.xml` and `hdfs-site.xml` of these directories, later ones over earlier
     /// ones; a directory without them says nothing. `namenodes` (`host:port`) are allowed besides.
-    ///
-    /// # Errors
-    /// [`HdfsError::Configuration`], with the file and the place.
     pub fn new(dirs: &[PathBuf], namenodes: &[String], limits: Limits) -> Result<Self, HdfsError> {
         Ok(Self { site: Site::read(dirs, namenodes)?, limits, active: BTreeMap::new() })
     }
 
     /// The file systems of `[hdfs]`.
-    ///
-    /// # Errors
-    /// See [`Hdfs::new`].
     pub fn configured(config: &HdfsConfig) -> Result<Self, HdfsError> {
         Self::new(&config.conf_dirs, &config.namenodes, config.into())
     }
@@ -225,17 +217,9 @@ impl Hdfs {
         self.limits.job = job;
     }
 
-    /// What is configured.
-    #[must_use]
-    pub fn site(&self) -> &Site {
-        &self.site
-    }
-
     /// The file and its blocks, or those of a directory or pattern, as `user` may read them.
     /// `context` stands in the NameNode's audit log.
-    ///
-    /// # Errors
-    /// See [`HdfsError`]; it takes no longer than [`Limits::job`].
+    /// It takes no longer than [`Limits::job`].
     pub fn locate(
         &mut self,
         uri: &str,
@@ -279,7 +263,7 @@ impl Hdfs {
             Err(error) if error.try_next() && service.has_http() => error,
             other => return other,
         };
-        // If both fail, the first error tells what is wrong.
+        // If both fail, the first error is the one to report.
         let mut located = by_http(self).map_err(|_| error.clone())?;
         located.warnings.insert(0, format!("read by WebHDFS, because by RPC: {error}"));
         Ok(located)
@@ -287,9 +271,6 @@ impl Hdfs {
 
     /// Every DataNode of a name service: by RPC if `user` is the file system's superuser, else as
     /// the NameNode's status page has them.
-    ///
-    /// # Errors
-    /// See [`HdfsError`].
     pub fn datanodes(&mut self, uri: &str, user: &str) -> Result<Vec<DataNodeReport>, HdfsError> {
         let timeouts = self.timeouts();
         let service = self.site.service(&uri::parse(uri)?)?;

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `ClientProtocol` calls, paged, as the resolver wants them.
+//! Calls of `ClientProtocol`, in pages.
 
 use super::proto::{
     DatanodeInfo, EcPolicy, FileStatus, GetBlockLocationsRequest, GetBlockLocationsResponse,
     GetDatanodeReportRequest, GetDatanodeReportResponse, GetFileInfoRequest, GetFileInfoResponse,
-    GetListingRequest, GetListingResponse, LocatedBlock, LocatedBlocks,
+    GetListingRequest, GetListingResponse, LocatedBlock,
 };
 use super::resolve::{Found, FoundReplica, Sink, Striping};
 use super::rpc::{Connection, Timeouts};
-use super::{BlockSource, DataNodeReport, Entry, HdfsError, Kind};
+use super::{BlockSource, DataNodeReport, Entry, HdfsError, Kind, path_of};
 use phalanx_core::blocks::{DataNode, Storage};
-use phalanx_core::limits::HDFS_PAGE_BLOCKS;
 
 /// One NameNode.
 #[derive(Debug)]
@@ -77,7 +76,7 @@ impl Client {
             let Some(last) = entries.last() else { break };
             after.clone_from(&last.path);
             for status in entries {
-                let path = path_of(directory, &status.path);
+                let path = path_of(directory, &String::from_utf8_lossy(&status.path));
                 // Both are in the NameNode's order, by name.
                 while let Some(file) = wanted.next_if(|f| f.path.as_bytes() < path.as_bytes()) {
                     sink.gone(file);
@@ -86,7 +85,8 @@ impl Client {
                 let blocks = status.locations.unwrap_or_default();
                 let policy = status.ec_policy.or_else(|| blocks.ec_policy.clone());
                 sink.begin(file, blocks.under_construction)?;
-                add(sink, blocks.blocks, policy.as_ref())?;
+                let mut found = blocks.blocks.iter().map(|block| found(block, policy.as_ref()));
+                found.try_for_each(|block| sink.block(block))?;
                 sink.end();
             }
             if remaining == 0 || wanted.peek().is_none() {
@@ -97,33 +97,15 @@ impl Client {
         Ok(())
     }
 
-    /// The blocks of one file, page by page.
     fn located_file(&mut self, file: &Entry, sink: &mut Sink) -> Result<(), HdfsError> {
-        let step = file.block_size.max(1).saturating_mul(HDFS_PAGE_BLOCKS);
-        let mut begun = false;
-        let mut cursor = 0;
-        loop {
-            let request =
-                GetBlockLocationsRequest { src: file.path.clone(), offset: cursor, length: step };
+        sink.pages(file, |offset, length| {
+            let request = GetBlockLocationsRequest { src: file.path.clone(), offset, length };
             let reply: GetBlockLocationsResponse =
                 self.connection.call("getBlockLocations", &request, &self.timeouts)?;
-            let blocks: LocatedBlocks =
-                reply.locations.ok_or_else(|| HdfsError::NotFound(file.path.clone()))?;
-            if !begun {
-                sink.begin(file, blocks.under_construction)?;
-                begun = true;
-            }
-            let fresh: Vec<LocatedBlock> =
-                blocks.blocks.into_iter().filter(|b| b.offset >= cursor).collect();
-            let end = fresh.last().map(|b| b.offset.saturating_add(bytes(b)));
-            add(sink, fresh, blocks.ec_policy.as_ref())?;
-            match end {
-                Some(end) if end > cursor && end < file.length => cursor = end,
-                _ => break,
-            }
-        }
-        sink.end();
-        Ok(())
+            let page = reply.locations.ok_or_else(|| HdfsError::NotFound(file.path.clone()))?;
+            let of = |block| found(block, page.ec_policy.as_ref());
+            Ok((page.under_construction, page.blocks.iter().map(of).collect()))
+        })
     }
 }
 
@@ -143,7 +125,9 @@ impl BlockSource for Client {
             let (entries, remaining) = self.page(path, &after, false)?;
             let Some(last) = entries.last() else { break };
             after.clone_from(&last.path);
-            found.extend(entries.iter().map(|status| entry(path_of(path, &status.path), status)));
+            found.extend(entries.iter().map(|status| {
+                entry(path_of(path, &String::from_utf8_lossy(&status.path)), status)
+            }));
             if found.len() > most {
                 return Err(HdfsError::TooMuch(format!("{path}: more than {most} entries")));
             }
@@ -170,32 +154,21 @@ impl BlockSource for Client {
     }
 }
 
-fn add(
-    sink: &mut Sink,
-    blocks: Vec<LocatedBlock>,
-    policy: Option<&EcPolicy>,
-) -> Result<(), HdfsError> {
-    for block in blocks {
-        let replicas = block.locations.iter().enumerate().map(|(at, info)| FoundReplica {
-            datanode: datanode(info),
-            storage: storage(block.storage_types.get(at).copied().unwrap_or(1)),
-            cached: block.cached.get(at).copied().unwrap_or(false),
-            leaving: info.admin_state.unwrap_or(0) != 0,
-            unit: block.block_indices.as_ref().and_then(|i| i.get(at)).map(|&i| u32::from(i)),
-        });
-        sink.block(Found {
-            offset: block.offset,
-            length: bytes(&block),
-            corrupt: block.corrupt,
-            striping: policy.map(striping),
-            replicas: replicas.collect(),
-        })?;
+fn found(block: &LocatedBlock, policy: Option<&EcPolicy>) -> Found {
+    let replicas = block.locations.iter().enumerate().map(|(at, info)| FoundReplica {
+        datanode: datanode(info),
+        storage: storage(block.storage_types.get(at).copied().unwrap_or(1)),
+        cached: block.cached.get(at).copied().unwrap_or(false),
+        leaving: info.admin_state.unwrap_or(0) != 0,
+        unit: block.block_indices.as_ref().and_then(|i| i.get(at)).map(|&i| u32::from(i)),
+    });
+    Found {
+        offset: block.offset,
+        length: block.block.as_ref().and_then(|b| b.bytes).unwrap_or(0),
+        corrupt: block.corrupt,
+        striping: policy.map(striping),
+        replicas: replicas.collect(),
     }
-    Ok(())
-}
-
-fn bytes(block: &LocatedBlock) -> u64 {
-    block.block.as_ref().and_then(|b| b.bytes).unwrap_or(0)
 }
 
 /// Of the built-in policies only the id is sent (`SystemErasureCodingPolicies`), with cells of
@@ -247,16 +220,6 @@ fn entry(path: String, status: &FileStatus) -> Entry {
         replication: status.replication.unwrap_or(1),
         block_size: status.block_size.unwrap_or(0),
         striping: status.ec_policy.as_ref().map(striping),
-    }
-}
-
-/// Names within a directory; the empty name is the path itself.
-fn path_of(directory: &str, name: &[u8]) -> String {
-    let name = String::from_utf8_lossy(name);
-    match (directory, &*name) {
-        (path, "") => path.to_owned(),
-        ("/", name) => format!("/{name}"),
-        (path, name) => format!("{path}/{name}"),
     }
 }
 

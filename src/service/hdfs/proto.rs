@@ -46,8 +46,6 @@ pub struct RpcResponseHeader {
 pub struct UserInformation {
     #[prost(string, optional, tag = "1")]
     pub effective_user: Option<String>,
-    #[prost(string, optional, tag = "2")]
-    pub real_user: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -156,8 +154,6 @@ pub struct FileStatus {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct LocatedBlocks {
-    #[prost(uint64, required, tag = "1")]
-    pub file_length: u64,
     #[prost(message, repeated, tag = "2")]
     pub blocks: Vec<LocatedBlock>,
     #[prost(bool, required, tag = "3")]
@@ -186,8 +182,6 @@ pub struct LocatedBlock {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct ExtendedBlock {
-    #[prost(uint64, required, tag = "2")]
-    pub block_id: u64,
     #[prost(uint64, optional, tag = "4")]
     pub bytes: Option<u64>,
 }
@@ -215,8 +209,6 @@ pub struct DatanodeId {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct EcPolicy {
-    #[prost(string, optional, tag = "1")]
-    pub name: Option<String>,
     #[prost(message, optional, tag = "2")]
     pub schema: Option<EcSchema>,
     #[prost(uint32, optional, tag = "3")]

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From a path or pattern to files and blocks (`hdfs.md` section 2e), by any [`BlockSource`].
+//! From a path or pattern to files and blocks, by any [`BlockSource`].
 
 use std::collections::BTreeSet;
 
 use super::glob::{self, Component};
 use super::{BlockSource, Entry, HdfsError, Kind};
 use phalanx_core::blocks::{Block, DataNode, File, Interner, Located, Replica, Storage};
-use phalanx_core::limits::{HDFS_BLOCKS_MAX, HDFS_DIRECTORIES_MAX, HDFS_FILES_MAX};
+use phalanx_core::limits::{
+    HDFS_BLOCKS_MAX, HDFS_DIRECTORIES_MAX, HDFS_FILES_MAX, HDFS_PAGE_BLOCKS,
+};
 
-/// Warnings of one kind that are told.
+/// Greatest number of warnings.
 const WARNINGS_MAX: usize = 10;
 
-/// One replica as a source tells it.
+/// One replica as a source reports it.
 #[derive(Debug)]
 pub(super) struct FoundReplica {
     pub(super) datanode: DataNode,
     pub(super) storage: Storage,
     pub(super) cached: bool,
     pub(super) leaving: bool,
-    /// Of an erasure-coded group: which internal block.
+    /// Index of the internal block, of an erasure-coded group.
     pub(super) unit: Option<u32>,
 }
 
@@ -40,18 +42,18 @@ impl Striping {
     }
 }
 
-/// One block as a source tells it.
+/// One block as a source reports it.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) offset: u64,
     pub(super) length: u64,
     pub(super) corrupt: bool,
-    /// How an erasure-coded group is striped.
+    /// Striping of an erasure-coded group.
     pub(super) striping: Option<Striping>,
     pub(super) replicas: Vec<FoundReplica>,
 }
 
-/// Takes what a source finds, within the limits.
+/// Collects the findings of a source, within the limits.
 #[derive(Debug, Default)]
 pub(super) struct Sink {
     located: Located,
@@ -84,8 +86,8 @@ impl Sink {
         if !found.corrupt {
             let (length, striping) = (found.length, found.striping);
             let among = u64::try_from(found.replicas.len()).unwrap_or(u64::MAX);
-            let keep = |r| replica(r, (length, among), striping, &mut self.interner);
-            replicas.extend(found.replicas.into_iter().filter_map(keep));
+            let with_bytes = |r| replica(r, (length, among), striping, &mut self.interner);
+            replicas.extend(found.replicas.into_iter().filter_map(with_bytes));
         }
         replicas.sort_unstable_by_key(|r| r.datanode);
         let corrupt = replicas.is_empty() && found.length > 0;
@@ -94,6 +96,36 @@ impl Sink {
             let (offset, length) = (found.offset, found.length);
             file.blocks.push(Block { offset, length, corrupt, replicas });
         }
+        Ok(())
+    }
+
+    /// Takes the blocks of one file in pages: `ask` gets the offset and the length of a page and
+    /// returns whether the file is being written, and the blocks.
+    pub(super) fn pages(
+        &mut self,
+        file: &Entry,
+        mut ask: impl FnMut(u64, u64) -> Result<(bool, Vec<Found>), HdfsError>,
+    ) -> Result<(), HdfsError> {
+        let length = file.block_size.max(1).saturating_mul(HDFS_PAGE_BLOCKS);
+        let (mut cursor, mut begun) = (0, false);
+        loop {
+            let (open, found) = ask(cursor, length)?;
+            if !begun {
+                self.begin(file, open)?;
+                begun = true;
+            }
+            let mut end = cursor;
+            // A page may begin with a block that the one before had.
+            for block in found.into_iter().filter(|block| block.offset >= cursor) {
+                end = block.offset.saturating_add(block.length);
+                self.block(block)?;
+            }
+            if end <= cursor || end >= file.length {
+                break;
+            }
+            cursor = end;
+        }
+        self.end();
         Ok(())
     }
 
@@ -157,7 +189,8 @@ fn missing(offset: u64, length: u64) -> Block {
 }
 
 /// Of an erasure-coded group each data unit holds its cells, and parity nothing that is read; if
-/// it is not told who is which, all hold as much. `(length, among)`: bytes and hosts of the block.
+/// the source does not say which is which, all hold the same. `(length, among)`: bytes and hosts
+/// of the block.
 fn replica(
     found: FoundReplica,
     (length, among): (u64, u64),
@@ -181,7 +214,8 @@ fn replica(
     })
 }
 
-/// See the module. Hidden files (`_x`, `.x`) of directories are left out, as MapReduce does.
+/// The files of a path or pattern with their blocks. Hidden files (`_x`, `.x`) of directories are
+/// left out, as MapReduce does.
 pub(super) fn locate(
     source: &mut impl BlockSource,
     path: &str,
@@ -251,17 +285,9 @@ fn directory(
 /// The files and directories that a path or pattern means.
 fn expand(source: &mut impl BlockSource, path: &str) -> Result<Vec<Entry>, HdfsError> {
     let components = glob::parse(path)?;
-    let names: Option<Vec<&str>> = components
-        .iter()
-        .map(|c| match c {
-            Component::Name(name) => Some(name.as_str()),
-            Component::Any(_) => None,
-        })
-        .collect();
     let nothing = || HdfsError::NotFound(path.to_owned());
-    if let Some(names) = names {
-        let path = format!("/{}", names.join("/"));
-        return Ok(vec![source.status(&path)?.ok_or_else(nothing)?]);
+    if components.iter().all(|component| matches!(component, Component::Name(_))) {
+        return Ok(vec![source.status(path)?.ok_or_else(nothing)?]);
     }
     let mut found = vec![String::new()];
     let mut entries = Vec::new();
@@ -291,7 +317,7 @@ fn expand(source: &mut impl BlockSource, path: &str) -> Result<Vec<Entry>, HdfsE
     if entries.is_empty() { Err(nothing()) } else { Ok(entries) }
 }
 
-/// What of a directory (without `/` at its end) a component matches.
+/// The entries of a directory (without `/` at its end) that a component matches.
 fn step(
     source: &mut impl BlockSource,
     directory: &str,

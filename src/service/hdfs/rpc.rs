@@ -37,16 +37,16 @@ pub(super) struct Connection {
 /// Longest waits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timeouts {
-    /// For a connection.
+    /// Longest wait for a connection.
     pub(super) connect: Duration,
-    /// For one answer.
+    /// Longest wait for one answer.
     pub(super) call: Duration,
-    /// When everything must be over.
+    /// Time at which everything must be over.
     pub(super) end: Instant,
 }
 
 impl Timeouts {
-    /// The wait that is left of `most`, or that nothing is.
+    /// The time that is left, at most `most`; an error if none is left.
     pub(super) fn left(&self, most: Duration) -> Result<Duration, HdfsError> {
         let left = self.end.saturating_duration_since(Instant::now()).min(most);
         if left.is_zero() { Err(HdfsError::OutOfTime) } else { Ok(left) }
@@ -70,7 +70,7 @@ impl Connection {
         let client_id = client_id(&stream);
         let mut connection = Self { stream, client_id, next_call: 0, context: context.to_owned() };
         let mut hello = PREAMBLE.to_vec();
-        let user = UserInformation { effective_user: Some(user.to_owned()), real_user: None };
+        let user = UserInformation { effective_user: Some(user.to_owned()) };
         let whom = IpcConnectionContext { user: Some(user), protocol: Some(PROTOCOL.to_owned()) };
         let header = connection.header(CONTEXT_CALL);
         hello.extend(frame(&[
@@ -177,8 +177,8 @@ fn connect(address: &str, timeouts: &Timeouts) -> Result<TcpStream, HdfsError> {
     Err(unreachable(last))
 }
 
-/// Sixteen bytes that tell this connection from others: the NameNode's retry cache, which reads
-/// them, does not concern calls that change nothing.
+/// Sixteen bytes that distinguish this connection: the NameNode's retry cache, which reads them,
+/// does not concern calls that change nothing.
 fn client_id(stream: &TcpStream) -> Vec<u8> {
     let port = stream.local_addr().map_or(0, |a| a.port());
     let mut id = vec![0u8; 8];

@@ -4,7 +4,7 @@
 use super::HdfsError;
 use super::conf::NameNode;
 
-/// How to ask.
+/// Protocol of a URI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// Hadoop RPC.
@@ -16,7 +16,7 @@ pub enum Scheme {
 /// A parsed URI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
-    /// How to ask.
+    /// Protocol.
     pub scheme: Scheme,
     /// `host`, `host:port` or a name service; `None`: the default file system.
     pub authority: Option<String>,
@@ -25,17 +25,13 @@ pub struct Location {
 }
 
 impl Location {
-    /// What stands before a path to make it a full URI.
-    #[must_use]
+    /// Prefix that makes a path a full URI.
     pub fn base(&self, service: &NameNode) -> String {
         format!("hdfs://{}", service.name)
     }
 }
 
-/// Takes a URI apart.
-///
-/// # Errors
-/// [`HdfsError::BadUri`], with what was expected.
+/// Takes a URI apart; the error says what was expected.
 pub fn parse(uri: &str) -> Result<Location, HdfsError> {
     let bad = |why: &str| HdfsError::BadUri(format!("`{uri}`: {why}"));
     if uri.len() > 8192 {
@@ -54,12 +50,12 @@ pub fn parse(uri: &str) -> Result<Location, HdfsError> {
             let at = rest.find('/').ok_or_else(|| bad("expected a path after the host"))?;
             let (authority, path) = rest.split_at(at);
             if authority.contains('@') {
-                return Err(bad("user names in URIs are not taken; the job's user reads"));
+                return Err(bad("user names are not allowed in URIs; the job's user reads"));
             }
             (Some(authority).filter(|a| !a.is_empty()).map(str::to_owned), path)
         }
     };
-    let path = normal(path).ok_or_else(|| bad("`.` and `..` are not taken in paths"))?;
+    let path = normal(path).ok_or_else(|| bad("`.` and `..` are not allowed in paths"))?;
     Ok(Location { scheme, authority, path })
 }
 

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! WebHDFS: one GET a page. `GET_BLOCK_LOCATIONS` is what Hadoop's own client asks (1.x to 3.5),
-//! `GETFILEBLOCKLOCATIONS` the documented one of 3.2 and later, tried where the first is refused.
+//! WebHDFS: one GET a page. Hadoop's own client asks `GET_BLOCK_LOCATIONS` (1.x to 3.5);
+//! `GETFILEBLOCKLOCATIONS`, documented since 3.2, is tried where the first is refused.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
 
 use super::resolve::{Found, FoundReplica, Sink, Striping};
 use super::rpc::Timeouts;
-use super::{BlockSource, Entry, HdfsError, Kind};
+use super::{BlockSource, Entry, HdfsError, Kind, path_of};
 use phalanx_core::blocks::{DataNode, Storage};
-use phalanx_core::limits::{HDFS_FRAME_BYTES_MAX, HDFS_PAGE_BLOCKS};
+use phalanx_core::limits::HDFS_FRAME_BYTES_MAX;
+use phalanx_core::text::percent_encode;
 
-/// A NameNode's HTTP address, and who asks.
+/// A client of one NameNode's HTTP address for one user.
 #[derive(Debug)]
 pub(super) struct Client {
     base: String,
@@ -22,20 +24,28 @@ pub(super) struct Client {
     agent: ureq::Agent,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Refusal {
-    remote_exception: RemoteException,
+/// The value of an object that has one member, as WebHDFS wraps its answers.
+#[derive(Debug)]
+struct Only<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Only<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let members = BTreeMap::<String, T>::deserialize(deserializer)?;
+        members.into_values().next().map(Only).ok_or_else(|| D::Error::custom("an empty object"))
+    }
 }
 
+/// Answer of a refused request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RemoteException {
-    #[serde(default)]
     exception: String,
     #[serde(default)]
     message: String,
 }
+
+/// `FileStatuses`, which holds `FileStatus`, which is a list.
+type Statuses = Only<Only<Vec<Status>>>;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -63,40 +73,10 @@ struct EcPolicy {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct OneStatus {
-    file_status: Status,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Statuses {
-    file_statuses: StatusList,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct StatusList {
-    file_status: Vec<Status>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Batch {
-    directory_listing: Page,
-}
-
-#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Page {
     partial_listing: Statuses,
     remaining_entries: u64,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Blocks {
-    located_blocks: LocatedBlocks,
 }
 
 #[derive(Debug, Deserialize)]
@@ -144,19 +124,6 @@ struct Location {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Documented {
-    block_locations: DocumentedList,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct DocumentedList {
-    #[serde(default)]
-    block_location: Vec<DocumentedBlock>,
-}
-
-#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct DocumentedBlock {
     offset: u64,
@@ -182,7 +149,7 @@ impl Client {
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T, HdfsError> {
-        let path: Vec<String> = path.split('/').map(escape).collect();
+        let path: Vec<String> = path.split('/').map(percent_encode).collect();
         let url = format!("{}/webhdfs/v1{}", self.base, path.join("/"));
         let mut request = self.agent.get(&url).query("user.name", &self.user);
         for (key, value) in query {
@@ -191,70 +158,36 @@ impl Client {
         read(&self.base, request, &self.timeouts)
     }
 
-    fn by_documented(&self, file: &Entry, sink: &mut Sink) -> Result<(), HdfsError> {
-        self.pages(
-            file,
-            |offset, length| {
-                let query =
-                    [("op", "GETFILEBLOCKLOCATIONS"), ("offset", offset), ("length", length)];
-                let reply: Documented = self.get(&file.path, &query)?;
-                Ok((
-                    false,
-                    reply.block_locations.block_location.into_iter().map(Found::from).collect(),
-                ))
-            },
-            sink,
-        )
-    }
-
-    fn by_client_op(&self, file: &Entry, sink: &mut Sink) -> Result<(), HdfsError> {
-        self.pages(
-            file,
-            |offset, length| {
-                let query = [("op", "GET_BLOCK_LOCATIONS"), ("offset", offset), ("length", length)];
-                let reply: Blocks = self.get(&file.path, &query)?;
-                let blocks = reply.located_blocks;
-                let found = blocks.located_blocks.into_iter().map(Found::from).collect();
-                Ok((blocks.is_under_construction, found))
-            },
-            sink,
-        )
-    }
-
-    fn pages(
+    /// The blocks of a file by the documented operation, or by that of Hadoop's own client.
+    fn located_file(
         &self,
         file: &Entry,
-        ask: impl Fn(&str, &str) -> Result<(bool, Vec<Found>), HdfsError>,
+        documented: bool,
         sink: &mut Sink,
     ) -> Result<(), HdfsError> {
-        let step = file.block_size.max(1).saturating_mul(HDFS_PAGE_BLOCKS).to_string();
-        let (mut cursor, mut begun) = (0u64, false);
-        loop {
-            let (open, found) = ask(&cursor.to_string(), &step)?;
-            if !begun {
-                sink.begin(file, open)?;
-                begun = true;
-            }
-            let mut end = cursor;
-            for mut block in found.into_iter().filter(|b| b.offset >= cursor) {
-                block.striping = file.striping;
-                end = block.offset.saturating_add(block.length);
-                sink.block(block)?;
-            }
-            if end <= cursor || end >= file.length {
-                break;
-            }
-            cursor = end;
-        }
-        sink.end();
-        Ok(())
+        let op = if documented { "GETFILEBLOCKLOCATIONS" } else { "GET_BLOCK_LOCATIONS" };
+        sink.pages(file, |offset, length| {
+            let (offset, length) = (offset.to_string(), length.to_string());
+            let query = [("op", op), ("offset", &offset), ("length", &length)];
+            let (open, mut found): (bool, Vec<Found>) = if documented {
+                type Reply = Only<BTreeMap<String, Vec<DocumentedBlock>>>;
+                let Only(lists) = self.get::<Reply>(&file.path, &query)?;
+                (false, lists.into_values().flatten().map(Found::from).collect())
+            } else {
+                let Only(page) = self.get::<Only<LocatedBlocks>>(&file.path, &query)?;
+                let blocks = page.located_blocks.into_iter().map(Found::from);
+                (page.is_under_construction, blocks.collect())
+            };
+            found.iter_mut().for_each(|block| block.striping = file.striping);
+            Ok((open, found))
+        })
     }
 }
 
 impl BlockSource for Client {
     fn status(&mut self, path: &str) -> Result<Option<Entry>, HdfsError> {
-        match self.get::<OneStatus>(path, &[("op", "GETFILESTATUS")]) {
-            Ok(reply) => Ok(Some(entry(path, reply.file_status))),
+        match self.get::<Only<Status>>(path, &[("op", "GETFILESTATUS")]) {
+            Ok(Only(status)) => Ok(Some(entry(path, status))),
             Err(error) if error.is_remote("FileNotFoundException") => Ok(None),
             Err(error) => Err(error),
         }
@@ -264,17 +197,15 @@ impl BlockSource for Client {
         let (mut found, mut after) = (Vec::new(), String::new());
         loop {
             let query = [("op", "LISTSTATUS_BATCH"), ("startAfter", after.as_str())];
-            let page: Batch = match self.get(path, &query) {
+            let Only(page) = match self.get::<Only<Page>>(path, &query) {
                 // Hadoop 2 cannot page; its directories come whole, within the size of a reply.
                 Err(error) if error.is_remote("IllegalArgumentException") => {
-                    let all: Statuses = self.get(path, &[("op", "LISTSTATUS")])?;
-                    let page = Page { partial_listing: all, remaining_entries: 0 };
-                    Batch { directory_listing: page }
+                    let partial_listing = self.get(path, &[("op", "LISTSTATUS")])?;
+                    Only(Page { partial_listing, remaining_entries: 0 })
                 }
                 other => other?,
             };
-            let Page { partial_listing, remaining_entries } = page.directory_listing;
-            let entries = partial_listing.file_statuses.file_status;
+            let Page { partial_listing: Only(Only(entries)), remaining_entries } = page;
             let Some(last) = entries.last() else { break };
             after.clone_from(&last.path_suffix);
             found.extend(entries.into_iter().map(|status| entry(path, status)));
@@ -290,9 +221,9 @@ impl BlockSource for Client {
 
     fn blocks(&mut self, files: &[Entry], _: bool, sink: &mut Sink) -> Result<(), HdfsError> {
         for file in files {
-            let found = match self.by_client_op(file, sink) {
+            let found = match self.located_file(file, false, sink) {
                 Err(error) if error.is_remote("IllegalArgumentException") => {
-                    self.by_documented(file, sink)
+                    self.located_file(file, true, sink)
                 }
                 other => other,
             };
@@ -335,8 +266,8 @@ pub(super) fn read<T: DeserializeOwned>(
         return serde_json::from_slice(&body)
             .map_err(|error| HdfsError::Broken(format!("{base}: {error}")));
     }
-    match serde_json::from_slice::<Refusal>(&body) {
-        Ok(Refusal { remote_exception: RemoteException { exception, message } }) => {
+    match serde_json::from_slice::<Only<RemoteException>>(&body) {
+        Ok(Only(RemoteException { exception, message })) => {
             let message = message.lines().next().unwrap_or_default().to_owned();
             Err(HdfsError::Remote { class: exception, message })
         }
@@ -344,28 +275,9 @@ pub(super) fn read<T: DeserializeOwned>(
     }
 }
 
-/// A path component in a URL.
-fn escape(part: &str) -> String {
-    let mut out = String::new();
-    for byte in part.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
-}
-
 fn entry(directory: &str, status: Status) -> Entry {
-    let path = match (directory, status.path_suffix.as_str()) {
-        (path, "") => path.to_owned(),
-        ("/", name) => format!("/{name}"),
-        (path, name) => format!("{path}/{name}"),
-    };
     Entry {
-        path,
+        path: path_of(directory, &status.path_suffix),
         kind: match status.r#type.as_str() {
             "FILE" => Kind::File,
             "DIRECTORY" => Kind::Directory,

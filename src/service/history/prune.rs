@@ -16,28 +16,12 @@ const TABLES: [&str; 3] = ["decisions", "placements", "job_ends"];
 const RUNS: [&str; 1] = ["runs"];
 
 impl History {
-    /// Deletes everything that is older than the retention or beyond the size.
-    /// Returns the number of rows deleted.
-    ///
-    /// # Errors
-    /// SQLite's; the steps before it remain done.
-    pub fn prune(&mut self, now_ms: u64) -> Result<u64, HistoryError> {
-        let mut total = 0;
-        loop {
-            let (deleted, more) = self.prune_step(now_ms)?;
-            total += deleted;
-            if !more {
-                return Ok(total);
-            }
-        }
-    }
-
-    /// One short step of [`prune`](History::prune): the rows deleted, and
-    /// whether there is more to do.
+    /// Deletes, in one short step, rows that are older than the retention or beyond the size:
+    /// returns the number of rows deleted, and whether there is more to do.
     ///
     /// # Errors
     /// SQLite's.
-    pub fn prune_step(&mut self, now_ms: u64) -> Result<(u64, bool), HistoryError> {
+    pub(super) fn prune_step(&mut self, now_ms: u64) -> Result<(u64, bool), HistoryError> {
         let cutoff = |days: u32| now_ms.saturating_sub(u64::from(days) * DAY_MS).cast_signed();
         let limits = self.limits;
         let mut deleted = self.delete_before(&TABLES, cutoff(limits.retention_days))?;
@@ -112,7 +96,7 @@ impl History {
     ///
     /// # Errors
     /// SQLite's.
-    pub fn used_bytes(&self) -> Result<u64, HistoryError> {
+    pub(super) fn used_bytes(&self) -> Result<u64, HistoryError> {
         let failed = HistoryError::sql(&self.database.path, "measure it");
         let pages = pragma(&self.database.connection, "page_count").map_err(&failed)?;
         let unused = pragma(&self.database.connection, "freelist_count").map_err(&failed)?;

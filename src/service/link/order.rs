@@ -55,7 +55,7 @@ struct State {
     wanted: Option<Wanted>,
 }
 
-/// See the module.
+/// The report and the deltas between the link thread and the order thread.
 #[derive(Debug, Default)]
 pub struct OrderExchange {
     state: Mutex<State>,

@@ -5,8 +5,8 @@
 //! planner and the status page for short copies. Nothing here blocks on I/O.
 //! Events for the history are returned to the link thread, which first
 //! answers and later, when no question waits, puts them into a bounded
-//! channel, so that the recorder does not compete for the CPU meanwhile.
-//! Notes are dropped, counted, when the channel is full.
+//! channel, so that the history thread does not compete for the CPU meanwhile.
+//! Events are dropped, and counted, when the channel is full.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -232,12 +232,12 @@ impl Responder {
                 state.record_job(|| Op::Ended(job_id, job_state, end_s));
                 events.push(LinkEvent::Ended { job_id, state: job_state, end_s });
             }
-            Step::Outcome(outcome) => events.push(outcome_note(&mut state, outcome)),
+            Step::Outcome(outcome) => events.push(outcome_event(&mut state, outcome)),
             Step::Queue(queue) => self.order.take(&queue),
             Step::Stats(stats) => state.view.counters = Some(PluginCounters(Box::new(*stats))),
             Step::Ask(ask) => {
-                let (head, note) = self.answer(&mut state, session, &ask, received, nodes);
-                events.extend(note);
+                let (head, event) = self.answer(&mut state, session, &ask, received, nodes);
+                events.extend(event);
                 return Some(head);
             }
         }
@@ -291,11 +291,11 @@ impl Responder {
         (head, (mode != Mode::Off).then_some(LinkEvent::Asked(decision)))
     }
 
-    /// Hands notes to the recorder; what finds no room is counted.
+    /// Hands events to the history thread; those that do not fit into its channel are counted.
     pub(super) fn record(&self, events: &mut Vec<LinkEvent>) {
         let mut dropped = 0;
-        for note in events.drain(..) {
-            dropped += u64::from(self.events.try_send(note).is_err());
+        for event in events.drain(..) {
+            dropped += u64::from(self.events.try_send(event).is_err());
         }
         if dropped > 0 {
             lock(&self.state).view.notes_dropped += dropped;
@@ -354,7 +354,7 @@ fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<Lin
     Some(LinkEvent::Began(BeganEvent { job, cause, table, dispersion }))
 }
 
-fn outcome_note(state: &mut State, outcome: &wire::Outcome) -> LinkEvent {
+fn outcome_event(state: &mut State, outcome: &wire::Outcome) -> LinkEvent {
     let will_run = outcome.mode == wire::Mode::WillRun.raw();
     let reason = Reason::from_raw(outcome.reason);
     let shares = state.view.shares(will_run);
@@ -365,7 +365,7 @@ fn outcome_note(state: &mut State, outcome: &wire::Outcome) -> LinkEvent {
             *shares.fallen_back.entry(name).or_insert(0) += 1;
         }
     }
-    let note = OutcomeEvent {
+    let event = OutcomeEvent {
         decision: outcome.decision,
         job_id: outcome.job_id,
         will_run,
@@ -374,6 +374,6 @@ fn outcome_note(state: &mut State, outcome: &wire::Outcome) -> LinkEvent {
         count: outcome.count,
         ask_ns: outcome.ask_ns,
     };
-    state.record(|_| EventKind::Op(recording::outcome_op(&note)));
-    LinkEvent::Outcome(note)
+    state.record(|_| EventKind::Op(recording::outcome_op(&event)));
+    LinkEvent::Outcome(event)
 }

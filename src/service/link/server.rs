@@ -27,12 +27,12 @@ use crate::link::session::{ProtocolError, Session, Step};
 
 /// Interval at which the thread does other things than packets.
 const TICK: Duration = Duration::from_millis(200);
-/// Without a packet for so long, no question is near: then notes are handed
+/// Without a packet for so long, no question is near: then events are handed
 /// over and the index is put in order.
 const QUIET: Duration = Duration::from_millis(10);
-/// Longest time that notes are kept back while questions keep coming.
+/// Longest time that events are held back while questions keep coming.
 const EVENTS_AGE: Duration = Duration::from_millis(200);
-/// Notes kept back at most.
+/// Events held back at most.
 const EVENTS_HELD_MAX: usize = 1024;
 /// Interval of the check that its socket is still at its path.
 const PATH_CHECK: Duration = Duration::from_secs(1);
@@ -228,7 +228,7 @@ struct Buffers {
 }
 
 impl Buffers {
-    /// Hands the notes over when it is quiet, or when they are many or old.
+    /// Hands the events over when it is quiet, or when they are many or old.
     fn record(&mut self, responder: &Responder, quiet: bool) {
         if quiet {
             self.busy = false;

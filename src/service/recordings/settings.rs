@@ -15,9 +15,9 @@ pub fn link_settings(config: &Config, generation: u64) -> Settings {
         breaker_misses: config.link.breaker_misses,
         breaker_open_ms: config.link.breaker_open_ms,
         ask_will_run: config.link.ask_will_run,
-        input_wait_ms: if config.data.enabled { config.data.wait_ms.into() } else { 0 },
-        require_wait_ms: if config.data.enabled {
-            u64::from(config.data.require_wait_s) * 1000
+        input_wait_ms: if config.data_jobs.enabled { config.data_jobs.wait_ms.into() } else { 0 },
+        require_wait_ms: if config.data_jobs.enabled {
+            u64::from(config.data_jobs.require_wait_s) * 1000
         } else {
             0
         },

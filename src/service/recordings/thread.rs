@@ -77,7 +77,7 @@ impl Shared {
     }
 }
 
-/// See the module.
+/// The thread that writes recordings.
 #[derive(Debug)]
 pub struct RecordingWriter {
     responder: Arc<Responder>,
@@ -162,7 +162,7 @@ impl RecordingWriter {
         };
         info!("recording to {}", output.path.display());
         loop {
-            if let Some(why) = self.told(until, stop) {
+            if let Some(why) = self.end_reason(until, stop) {
                 self.responder.stop_recording();
                 return match output.finish(why).map(|()| self.count(&output)) {
                     Ok(()) => Ended::Told(why),
@@ -187,7 +187,7 @@ impl RecordingWriter {
     }
 
     /// The reason to end it now, if there is one.
-    fn told(&self, until: Option<Instant>, stop: &AtomicBool) -> Option<&'static str> {
+    fn end_reason(&self, until: Option<Instant>, stop: &AtomicBool) -> Option<&'static str> {
         if stop.load(Ordering::Relaxed) {
             return Some("phalanxd stops");
         }

@@ -13,10 +13,10 @@ use super::line::Line;
 use super::reserve::{Reservation, reserve};
 use super::usage::Usage;
 use super::{Licences, NodeJob, NodeLoad, Order, Setup};
-use phalanx_core::NodeIdx;
 use phalanx_core::number::whole;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
+use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_methods::learn::runtime::{Prediction, Runtimes};
 use phalanx_planner::attribution;
 use phalanx_planner::backfill::{Rank, Request, StarvationLimit};
@@ -98,7 +98,7 @@ pub fn run_until(
 /// Requests that are alike in shape and in the nodes that they may use.
 struct Class {
     shape: Shape,
-    words: Vec<u64>,
+    nodes: NodeSet,
     /// One of its jobs, for the filters.
     job: usize,
 }
@@ -358,7 +358,7 @@ impl<'a> Sim<'a> {
 
     fn reserve(&self, class: u32, now_s: i64) -> Option<Reservation> {
         let class = self.classes.get(class as usize)?;
-        reserve(self.placer.cluster(), &self.expected, &class.shape, &class.words, now_s)
+        reserve(self.placer.cluster(), &self.expected, &class.shape, &class.nodes, now_s)
     }
 
     /// Time that a job is expected to hold its nodes.
@@ -381,17 +381,18 @@ impl<'a> Sim<'a> {
             return Choice::NoFit;
         }
         let Some(class) = self.classes.get(class as usize) else { return Choice::NoFit };
-        let mut words = class.words.clone();
+        let mut candidates = class.nodes.clone();
         if let Some(reservation) = beside {
-            words.iter_mut().zip(&reservation.words).for_each(|(own, kept)| *own &= !kept);
+            candidates.subtract(&reservation.nodes);
         }
         let shape = &class.shape;
         let rooms = self.placer.cluster().usages();
         if shape.need(shape.wanted_nodes()).whole {
-            drop_busy(&mut words, rooms);
+            let busy = rooms.iter().enumerate().filter(|(_, room)| room.jobs > 0);
+            busy.for_each(|(node, _)| _ = candidates.remove(NodeIdx::new(node)));
         }
         let by_rule = |rule: Rule, cluster: &Cluster| {
-            let nodes: Vec<u32> = ones(&words).collect();
+            let nodes: Vec<u32> = candidates.iter().map(NodeIdx::raw).collect();
             rule.choose(cluster, &self.mix, shape, &nodes).map_or(Choice::NoFit, Choice::Placed)
         };
         let first = job.job.partitions.split(',').next().unwrap_or_default();
@@ -408,7 +409,15 @@ impl<'a> Sim<'a> {
             ..Question::of(&job.job, self.view.nodes.len())
         };
         let (placer, preferences) = (&mut self.placer, &mut self.preferences);
-        match preference::decide(placer, preferences, &question, Candidates::new(&words), waits).0 {
+        match preference::decide(
+            placer,
+            preferences,
+            &question,
+            Candidates::new(candidates.words()),
+            waits,
+        )
+        .0
+        {
             Ok(placed) => {
                 let nodes = placed.nodes.iter().map(|node| node.raw());
                 Choice::Placed(nodes.zip(placed.needs).collect())
@@ -575,14 +584,10 @@ fn classes_of(load: &NodeLoad) -> (Vec<Class>, Vec<u32>) {
         let class = *numbers.entry(key).or_insert(next);
         if class == next {
             let nodes = eligible(&load.cluster, job, load.begin_s).nodes;
-            let mut words = vec![0u64; load.cluster.nodes.len().div_ceil(64)];
-            for node in nodes.ones() {
-                if let Some(word) = words.get_mut(node / 64) {
-                    *word |= 1 << (node % 64);
-                }
-            }
+            let mut set = NodeSet::new(load.cluster.nodes.len());
+            nodes.ones().for_each(|node| _ = set.insert(NodeIdx::new(node)));
             let shape = Shape { left_to_slurm: None, ..job.shape.clone() };
-            classes.push(Class { shape, words, job: at });
+            classes.push(Class { shape, nodes: set, job: at });
         }
         class_of.push(class);
     }
@@ -603,7 +608,7 @@ impl NodeLoad {
         let idle = Cluster::with_usages(Table::of_snapshot(&self.cluster), idle_rooms(self));
         let mix = self.mix();
         let fits = |class: &Class| {
-            let nodes: Vec<u32> = ones(&class.words).collect();
+            let nodes: Vec<u32> = class.nodes.iter().map(NodeIdx::raw).collect();
             Rule::First.choose(&idle, &mix, &class.shape, &nodes).is_some()
                 && self.jobs.get(class.job).is_some_and(|job| self.has_licences(&job.job))
         };
@@ -623,20 +628,6 @@ impl NodeLoad {
             pool.is_none_or(|pool| *wanted <= pool.total)
         })
     }
-}
-
-fn drop_busy(words: &mut [u64], rooms: &[NodeUsage]) {
-    for (node, _) in rooms.iter().enumerate().filter(|(_, room)| room.jobs > 0) {
-        if let Some(word) = words.get_mut(node / 64) {
-            *word &= !(1 << (node % 64));
-        }
-    }
-}
-
-fn ones(words: &[u64]) -> impl Iterator<Item = u32> {
-    (0u32..).zip(words).flat_map(|(at, word)| {
-        (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
-    })
 }
 
 fn seconds(s: u64) -> i64 {

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx_core::shape::{Need, Shape};
+use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_planner::cluster::{Cluster, give_back};
 use phalanx_planner::place::{capacity, may_split_otherwise};
 use phalanx_planner::usage::NodeUsage;
@@ -16,8 +17,8 @@ use super::choose::fits;
 pub(super) struct Reservation {
     /// Unix seconds.
     pub(super) start_s: i64,
-    /// Words of a bitmap over the nodes.
-    pub(super) words: Vec<u64>,
+    /// The nodes.
+    pub(super) nodes: NodeSet,
 }
 
 /// Distance of a request from fitting.
@@ -81,13 +82,13 @@ pub(super) fn reserve(
     cluster: &Cluster,
     ends: &BTreeSet<(i64, u32)>,
     shape: &Shape,
-    candidates: &[u64],
+    candidates: &NodeSet,
     now_s: i64,
 ) -> Option<Reservation> {
-    let inside = |node: usize| candidates.get(node / 64).is_some_and(|w| w >> (node % 64) & 1 == 1);
+    let inside = |node: NodeIdx| candidates.contains(node);
     let mut progress = Progress::new(shape);
     for (node, room) in (0u32..).zip(cluster.usages()) {
-        if inside(node as usize) {
+        if inside(node.into()) {
             progress.look(node, room);
         }
     }
@@ -103,7 +104,7 @@ pub(super) fn reserve(
             let Some(own) = cluster.usages().get(held.node.at()) else { continue };
             let room = later.entry(held.node.at()).or_insert_with(|| own.clone());
             give_back(room, held);
-            if inside(held.node.at()) {
+            if inside(held.node) {
                 progress.look(held.node.raw(), room);
             }
         }
@@ -111,11 +112,7 @@ pub(super) fn reserve(
     if !progress.done() {
         return None;
     }
-    let mut words = vec![0u64; candidates.len()];
-    for node in progress.nodes() {
-        if let Some(word) = words.get_mut(node as usize / 64) {
-            *word |= 1 << (node % 64);
-        }
-    }
-    Some(Reservation { start_s, words })
+    let mut nodes = NodeSet::new(candidates.len());
+    progress.nodes().into_iter().for_each(|node| _ = nodes.insert(node.into()));
+    Some(Reservation { start_s, nodes })
 }

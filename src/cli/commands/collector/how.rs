@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Options of a registration.
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde::de::DeserializeOwned;
 
 use crate::time::duration;
 use phalanx_core::collect::{Kind, Output, Patch, ValueType};
 
-/// How a registered program runs.
+/// Options of a registered program.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct How {
     /// Time between two runs, such as 500ms, 30s, 5m [default: 30s]
@@ -16,8 +17,8 @@ pub struct How {
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     timeout: Option<u64>,
     /// Whether it measures, or computes from its inputs [default: collector]
-    #[arg(long, value_enum)]
-    kind: Option<KindWord>,
+    #[arg(long, value_parser = one_of::<Kind>(["collector", "processor"]))]
+    kind: Option<Kind>,
     /// Where it runs: all, a hostlist, or @master [default: all]
     #[arg(long, value_name = "LIST")]
     nodes: Option<String>,
@@ -34,29 +35,19 @@ pub struct How {
     #[arg(long, value_name = "USER")]
     run_as: Option<String>,
     /// One value, or lines NODE VALUE (with --nodes @master) [default: value]
-    #[arg(long, value_enum)]
-    output: Option<OutputWord>,
+    #[arg(long, value_parser = one_of::<Output>(["value", "nodes"]))]
+    output: Option<Output>,
     /// Type of the value [default: number]
-    #[arg(long = "type", value_enum)]
-    value_type: Option<TypeWord>,
+    #[arg(long = "type", value_parser = one_of::<ValueType>(["number", "text"]))]
+    value_type: Option<ValueType>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum KindWord {
-    Collector,
-    Processor,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum OutputWord {
-    Value,
-    Nodes,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum TypeWord {
-    Number,
-    Text,
+/// An enumeration by the words that it has in JSON.
+fn one_of<T>(words: [&'static str; 2]) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(words).try_map(|word| serde_json::from_value(word.into()))
 }
 
 /// A duration in milliseconds; a number alone is seconds.
@@ -75,10 +66,7 @@ impl How {
         Patch {
             name,
             cmd,
-            kind: self.kind.map(|kind| match kind {
-                KindWord::Collector => Kind::Collector,
-                KindWord::Processor => Kind::Processor,
-            }),
+            kind: self.kind,
             args: self.args,
             every_ms: self.every,
             timeout_ms: self.timeout,
@@ -86,14 +74,8 @@ impl How {
             inputs: self.inputs,
             replicas: self.replicas,
             run_as: self.run_as,
-            output: self.output.map(|output| match output {
-                OutputWord::Value => Output::Value,
-                OutputWord::Nodes => Output::Nodes,
-            }),
-            value_type: self.value_type.map(|value_type| match value_type {
-                TypeWord::Number => ValueType::Number,
-                TypeWord::Text => ValueType::Text,
-            }),
+            output: self.output,
+            value_type: self.value_type,
             enabled: None,
         }
     }

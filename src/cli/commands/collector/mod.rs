@@ -12,9 +12,9 @@ use crate::client::Method;
 use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
-use crate::text::percent_encode;
 use how::How;
 use phalanx_core::collect::{Patch, Registration, UseChange, valid_name};
+use phalanx_core::text::percent_encode;
 
 /// Register programs that measure the nodes, and see what they give
 #[derive(clap::Args, Debug)]
@@ -109,8 +109,6 @@ enum Command {
 }
 
 impl Args {
-    /// # Errors
-    /// What the daemon refuses, or a name that cannot be one.
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let of = |name: &str| part(name).map(|name| format!("/v1/collectors/{name}"));
         match &self.command {

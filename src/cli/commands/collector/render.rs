@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The texts of `phalanx collector`.
 
-use crate::text::{Left, Right, clean, clean_or_dash, facts, lines, table};
+use crate::text::{BLANK, clean, clean_or_dash, facts, table_of};
 use phalanx_core::collect::{
     CollectorReport, CollectorsReport, DataNames, DataReport, InstanceReport, Kind, Origin, State,
     TakenFrom, UsedValues, UsesReport, Value,
@@ -12,38 +12,18 @@ pub fn list(report: &CollectorsReport) -> String {
     if report.collectors.is_empty() {
         return "Nothing is registered.\n".to_owned();
     }
-    let columns = [
-        ("NAME", Left),
-        ("KIND", Left),
-        ("STATE", Left),
-        ("EVERY", Right),
-        ("NODES", Left),
-        ("FRESH", Right),
-        ("STALE", Right),
-        ("FAILING", Right),
-        ("COMMAND", Left),
-        ("LAST ERROR", Left),
-    ];
-    let mut out = table(&columns);
-    for report in &report.collectors {
-        let of = &report.registration;
-        let counts = report.instances;
-        let fresh = format!("{}/{}", counts.fresh, counts.assigned);
-        let row = [
-            clean(&of.name),
-            kind(of.kind).to_owned(),
-            state(report.state).to_owned(),
-            seconds(of.every_ms),
-            clean(&of.nodes),
-            fresh,
-            counts.stale.to_string(),
-            counts.failing.to_string(),
-            clean(&of.cmd),
-            clean_or_dash(report.last_error.as_deref()),
-        ];
-        out.add_row(row);
-    }
-    lines(&out)
+    table_of(&report.collectors)
+        .left("NAME", |one| one.registration.name.clone())
+        .left("KIND", |one| kind(one.registration.kind))
+        .left("STATE", |one| state(one.state))
+        .right("EVERY", |one| seconds(one.registration.every_ms))
+        .left("NODES", |one| one.registration.nodes.clone())
+        .right("FRESH", |one| format!("{}/{}", one.instances.fresh, one.instances.assigned))
+        .right("STALE", |one| one.instances.stale)
+        .right("FAILING", |one| one.instances.failing)
+        .left("COMMAND", |one| one.registration.cmd.clone())
+        .left("LAST ERROR", |one| one.last_error.clone().unwrap_or_default())
+        .text()
 }
 
 /// `phalanx collector list NAME`
@@ -68,7 +48,7 @@ pub fn one(report: &CollectorReport) -> String {
         ("origin", format!("{origin}, version {}", of.version)),
         ("last error", clean_or_dash(report.last_error.as_deref())),
     ];
-    facts(&mut out, &known);
+    out.push_str(&facts(&known));
     if !report.nodes_state.is_empty() {
         out.push('\n');
         out.push_str(&instances(&report.nodes_state));
@@ -77,30 +57,20 @@ pub fn one(report: &CollectorReport) -> String {
 }
 
 fn instances(nodes: &[InstanceReport]) -> String {
-    let columns = [
-        ("NODE", Left),
-        ("STATE", Left),
-        ("AGE", Right),
-        ("EXIT", Right),
-        ("FAILURES", Right),
-        ("ERROR", Left),
-    ];
-    let mut out = table(&columns);
-    for node in nodes {
-        let run = node.run.as_ref();
-        let ended = run.and_then(|run| {
-            run.signal.map(|signal| format!("signal {signal}")).or(run.exit.map(|e| e.to_string()))
-        });
-        out.add_row([
-            clean(&node.node),
-            state(node.state).to_owned(),
-            node.age_ms.map_or("-".to_owned(), seconds),
-            clean_or_dash(ended.as_deref()),
-            run.map_or("0".to_owned(), |run| run.failures.to_string()),
-            clean_or_dash(run.and_then(|run| run.error.as_deref())),
-        ]);
-    }
-    lines(&out)
+    let run = |node: &InstanceReport| node.run.clone().unwrap_or_default();
+    let ended = |node: &InstanceReport| {
+        let run = run(node);
+        let signal = run.signal.map(|signal| format!("signal {signal}"));
+        signal.or(run.exit.map(|exit| exit.to_string())).unwrap_or_default()
+    };
+    table_of(nodes)
+        .left("NODE", |node| node.node.clone())
+        .left("STATE", |node| state(node.state))
+        .right("AGE", |node| node.age_ms.map(seconds).unwrap_or_default())
+        .right("EXIT", |node| ended(node))
+        .right("FAILURES", |node| run(node).failures)
+        .left("ERROR", |node| run(node).error.unwrap_or_default())
+        .text()
 }
 
 /// `phalanx collector data`
@@ -108,61 +78,44 @@ pub fn names(report: &DataNames) -> String {
     if report.names.is_empty() {
         return "There are no data.\n".to_owned();
     }
-    let columns =
-        [("NAME", Left), ("NODES", Right), ("FRESH", Right), ("STALE", Right), ("AGES", Right)];
-    let mut out = table(&columns);
-    for name in &report.names {
-        out.add_row([
-            clean(&name.name),
-            name.nodes.to_string(),
-            name.fresh.to_string(),
-            name.stale.to_string(),
-            format!("{} to {}", seconds(name.newest_age_ms), seconds(name.oldest_age_ms)),
-        ]);
-    }
-    lines(&out)
+    let ages = |newest, oldest| format!("{} to {}", seconds(newest), seconds(oldest));
+    table_of(&report.names)
+        .left("NAME", |name| name.name.clone())
+        .right("NODES", |name| name.nodes)
+        .right("FRESH", |name| name.fresh)
+        .right("STALE", |name| name.stale)
+        .right("AGES", |name| ages(name.newest_age_ms, name.oldest_age_ms))
+        .text()
 }
 
 /// `phalanx collector data NAME`
 pub fn data(report: &DataReport) -> String {
-    let mut out = table(&[("NODE", Left), ("VALUE", Right), ("AGE", Right), ("", Left)]);
-    for row in &report.values {
-        let value = match &row.value {
-            Value::Number(number) => number.to_string(),
-            Value::Text(text) => text.clone(),
-        };
-        let note = if row.stale { "stale" } else { "" };
-        out.add_row([clean(&row.node), clean(&value), seconds(row.age_ms), note.to_owned()]);
-    }
-    lines(&out)
+    let value = |value: &Value| match value {
+        Value::Number(number) => number.to_string(),
+        Value::Text(text) => text.clone(),
+    };
+    table_of(&report.values)
+        .left("NODE", |row| row.node.clone())
+        .right("VALUE", |row| value(&row.value))
+        .right("AGE", |row| seconds(row.age_ms))
+        .left("", |row| if row.stale { "stale" } else { BLANK })
+        .text()
 }
 
 /// `phalanx collector use`
 pub fn uses(report: &UsesReport) -> String {
-    let columns = [
-        ("KEY", Left),
-        ("DATUM", Left),
-        ("FALLBACK", Left),
-        ("FROM", Left),
-        ("FRESH", Right),
-        ("STALE", Right),
-    ];
-    let mut out = table(&columns);
-    for used in &report.uses {
-        let origin = match used.origin {
-            Origin::Config => "configuration",
-            Origin::Api => "choice",
-        };
-        out.add_row([
-            clean(&used.key),
-            clean(&used.name),
-            clean(&used.fallback),
-            origin.to_owned(),
-            used.fresh.to_string(),
-            used.stale.to_string(),
-        ]);
-    }
-    lines(&out)
+    let origin = |origin| match origin {
+        Origin::Config => "configuration",
+        Origin::Api => "choice",
+    };
+    table_of(&report.uses)
+        .left("KEY", |used| used.key.clone())
+        .left("DATUM", |used| used.name.clone())
+        .left("FALLBACK", |used| used.fallback.clone())
+        .left("FROM", |used| origin(used.origin))
+        .right("FRESH", |used| used.fresh)
+        .right("STALE", |used| used.stale)
+        .text()
 }
 
 /// `phalanx collector use KEY`
@@ -171,22 +124,17 @@ pub fn used(report: &UsedValues) -> String {
         let (key, name) = (clean(&report.key), clean(&report.name));
         return format!("{key} goes by {name}: no node has a number for it now.\n");
     }
-    let mut out = table(&[("NODE", Left), ("VALUE", Right), ("FROM", Left), ("AGE", Right)]);
-    for value in &report.values {
-        let from = match value.from {
-            TakenFrom::Data => &report.name,
-            TakenFrom::Scaled | TakenFrom::Fallback => &report.fallback,
-        };
-        let scaled = if value.from == TakenFrom::Scaled { ", scaled" } else { "" };
-        let age = value.age_ms.map_or("-".to_owned(), seconds);
-        out.add_row([
-            clean(&value.node),
-            value.value.to_string(),
-            format!("{}{scaled}", clean(from)),
-            age,
-        ]);
-    }
-    lines(&out)
+    let from = |from| match from {
+        TakenFrom::Data => report.name.clone(),
+        TakenFrom::Scaled => format!("{}, scaled", clean(&report.fallback)),
+        TakenFrom::Fallback => report.fallback.clone(),
+    };
+    table_of(&report.values)
+        .left("NODE", |value| value.node.clone())
+        .right("VALUE", |value| value.value)
+        .left("FROM", |value| from(value.from))
+        .right("AGE", |value| value.age_ms.map(seconds).unwrap_or_default())
+        .text()
 }
 
 fn kind(kind: Kind) -> &'static str {

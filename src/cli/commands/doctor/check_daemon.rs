@@ -36,7 +36,8 @@ fn configuration(facts: &Facts) -> Vec<Finding> {
         Ok(config) => config,
         Err(error @ ConfigError::Read { .. }) => {
             return vec![
-                Finding::warning("config", error.to_string()).why("the defaults are looked at"),
+                Finding::warning("config", error.to_string())
+                    .why("the defaults are checked instead"),
             ];
         }
         Err(error) => {
@@ -112,10 +113,16 @@ fn plugin_socket(facts: &Facts) -> Vec<Finding> {
             out.push(
                 Finding::error(
                     "socket-path",
-                    format!("slurmctld looks for the daemon at {}, which listens at {path}", asked.display()),
+                    format!(
+                        "slurmctld looks for the daemon at {}, which listens at {path}",
+                        asked.display()
+                    ),
                 )
                 .why("the plugin never connects")
-                .fix(format!("PHALANX_PLUGIN_SOCKET={path} in slurmctld's environment (/etc/default/slurmctld), or link.socket")),
+                .fix(format!(
+                    "PHALANX_PLUGIN_SOCKET={path} in slurmctld's environment \
+                     (/etc/default/slurmctld), or link.socket"
+                )),
             );
         }
     }
@@ -172,7 +179,9 @@ fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
         // Why not is mostly found by the checks of the overlay.
         let why = match (&status.link.last_error, facts.slurmctld.is_some()) {
             (Some(error), _) => format!("the last connection ended: {error}"),
-            (None, true) => "the overlay is not loaded, refuses, or looks elsewhere; its log lines begin with phalanx:".into(),
+            (None, true) => "the overlay is not loaded, refuses, or looks elsewhere; its log \
+                             lines begin with phalanx:"
+                .into(),
             (None, false) => "slurmctld does not run on this host, or is the standby".into(),
         };
         let level = if facts.slurmctld.is_some() { Finding::error } else { Finding::note };
@@ -197,8 +206,11 @@ fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
     if plugin.breaker == "open" {
         out.push(
             Finding::warning("breaker", "the circuit breaker is open")
-                .why("the daemon did not answer in time several times in a row; it is asked again by itself")
-                .fix("look at the host's load; link.deadline_us"),
+                .why(
+                    "the daemon did not answer in time several times in a row; it is asked again \
+                     by itself",
+                )
+                .fix("check the host's load; link.deadline_us"),
         );
     }
     if plugin.overlay_version != status.version {

@@ -114,7 +114,7 @@ fn node_name(facts: &Facts) -> Option<Finding> {
     }
 }
 
-/// What cannot be seen from here.
+/// A reminder of the other hosts, which this one cannot see.
 fn reminder(facts: &Facts) -> Option<Finding> {
     let conf = facts.conf.as_ref().ok()?;
     let first = facts.directories.first()?;

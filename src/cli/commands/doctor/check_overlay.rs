@@ -20,7 +20,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     let at = overlay_at(facts);
     match at {
         Some(at) => {
-            out.extend(order(facts, at));
+            out.push(order(facts, at));
             out.extend(version(facts, at));
             out.extend(rights(&facts.directories[at]));
             if !facts.is_controller() {
@@ -81,26 +81,28 @@ fn missing_directories(facts: &Facts) -> Vec<Finding> {
     missing.map(finding).collect()
 }
 
-fn order(facts: &Facts, at: usize) -> Option<Finding> {
+fn order(facts: &Facts, at: usize) -> Finding {
     let path = &facts.directories[at].path;
-    match stock_at(facts) {
-        Some(stock) if stock < at => Some(
-            Finding::error(
-                "plugin-dir-order",
-                format!("{} comes after {} in PluginDir", path.display(), facts.directories[stock].path.display()),
+    let finding = match stock_at(facts) {
+        Some(stock) if stock < at => {
+            let (late, early) = (path.display(), facts.directories[stock].path.display());
+            let what = format!("{late} comes after {early} in PluginDir");
+            Finding::error("plugin-dir-order", what)
+                .why("slurmctld takes the first file that fits: Slurm's own, and never the overlay")
+        }
+        Some(_) => {
+            let what = "PluginDir has the overlay before Slurm's own";
+            return Finding::ok("plugin-dir-order", what);
+        }
+        None => {
+            let what = format!("no {FILE} of Slurm after {} in PluginDir", path.display());
+            Finding::error("plugin-dir-stock", what).why(
+                "the overlay hands every call on to Slurm's own plugin and refuses to load \
+                 without it",
             )
-            .why("slurmctld takes the first file that fits: Slurm's own, and never the overlay")
-            .fix(line(facts, path))
-            .at(facts.place("PluginDir")),
-        ),
-        None => Some(
-            Finding::error("plugin-dir-stock", format!("no {FILE} of Slurm after {} in PluginDir", path.display()))
-                .why("the overlay hands every call on to Slurm's own plugin and refuses to load without it")
-                .fix(line(facts, path))
-                .at(facts.place("PluginDir")),
-        ),
-        Some(_) => Some(Finding::ok("plugin-dir-order", "PluginDir has the overlay before Slurm's own")),
-    }
+        }
+    };
+    finding.fix(line(facts, path)).at(facts.place("PluginDir"))
 }
 
 fn version(facts: &Facts, at: usize) -> Option<Finding> {
@@ -123,8 +125,8 @@ fn version(facts: &Facts, at: usize) -> Option<Finding> {
         Finding::error("overlay-version", what)
             .why("slurmctld skips it, and Slurm places jobs by itself; no job is lost")
             .fix(format!(
-                "apt install phalanx-slurm-plugin-{}    # or, to build it here: phalanx-slurm-plugin-source; \
-                 then restart slurmctld",
+                "apt install phalanx-slurm-plugin-{}    # or, to build it here: \
+                 phalanx-slurm-plugin-source; then restart slurmctld",
                 stock.version
             )),
     )
@@ -210,22 +212,26 @@ fn loaded(facts: &Facts, overlay: &Directory) -> Option<Finding> {
         return (!connected)
             .then(|| Finding::note("overlay-loaded", what).fix("sudo phalanx doctor"));
     };
+    let restart = "systemctl restart slurmctld    # jobs keep running";
     match mapped.first() {
-        Some((_, false)) => Some(Finding::ok("overlay-loaded", format!("slurmctld (pid {pid}) has the overlay loaded"))),
-        Some((path, true)) => Some(
-            Finding::warning(
-                "overlay-loaded",
-                format!("slurmctld (pid {pid}) runs a copy of {} that was replaced since", path.display()),
-            )
-            .why("it keeps working with the old one")
-            .fix("systemctl restart slurmctld    # jobs keep running"),
-        ),
+        Some((_, false)) => {
+            let what = format!("slurmctld (pid {pid}) has the overlay loaded");
+            Some(Finding::ok("overlay-loaded", what))
+        }
+        Some((path, true)) => {
+            let path = path.display();
+            let what =
+                format!("slurmctld (pid {pid}) runs a copy of {path} that was replaced since");
+            let finding = Finding::warning("overlay-loaded", what);
+            Some(finding.why("it keeps working with the old one").fix(restart))
+        }
         // Another release: that is said elsewhere, and a restart does not help.
         None if !fits => None,
-        None => Some(
-            Finding::error("overlay-loaded", format!("slurmctld (pid {pid}) has not loaded the overlay"))
-                .why("PluginDir is read at its start only; else its log says why: grep phalanx in SlurmctldLogFile")
-                .fix("systemctl restart slurmctld    # jobs keep running"),
-        ),
+        None => {
+            let what = format!("slurmctld (pid {pid}) has not loaded the overlay");
+            let why = "PluginDir is read at its start only; else its log says why: grep phalanx in \
+                       SlurmctldLogFile";
+            Some(Finding::error("overlay-loaded", what).why(why).fix(restart))
+        }
     }
 }

@@ -112,7 +112,10 @@ fn scheduler(facts: &Facts) -> Vec<Finding> {
         let line = if parameters.is_empty() { String::new() } else { format!("{parameters},") };
         out.push(
             Finding::warning("bf-continue", "SchedulerParameters lacks bf_continue")
-                .why("backfill begins again whenever a job changed while it slept, also by new priorities")
+                .why(
+                    "backfill begins again whenever a job changed while it slept, also by new \
+                     priorities",
+                )
                 .fix(format!("SchedulerParameters={line}bf_continue"))
                 .at(place.clone()),
         );
@@ -159,7 +162,10 @@ fn priority(facts: &Facts) -> Vec<Finding> {
     if facts.setting("PriorityType").is_some_and(|value| value != "priority/multifactor") {
         out.push(
             Finding::note("priority-type", "PriorityType is not priority/multifactor")
-                .why("placement works; the order of jobs can be changed with priority/multifactor only")
+                .why(
+                    "placement works; the order of jobs can be changed with priority/multifactor \
+                     only",
+                )
                 .fix("PriorityType=priority/multifactor")
                 .at(facts.place("PriorityType")),
         );

@@ -10,9 +10,9 @@ use phalanx_core::limits::DOCTOR_OUTPUT_BYTES_MAX;
 
 /// Longest time that one program may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Time between two looks whether it has ended.
-const LOOK: Duration = Duration::from_millis(10);
-/// Where administrators' programs are, whatever the caller's path says.
+/// Pause between two checks whether the program has ended.
+const POLL: Duration = Duration::from_millis(10);
+/// Directories of administrators' programs; they are added to the caller's path.
 const MORE_PATH: &str = ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The file of a program.
@@ -47,7 +47,7 @@ pub(super) fn output(program: &str, arguments: &[&str], input: &[u8]) -> Result<
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < end => std::thread::sleep(LOOK),
+            Ok(None) if Instant::now() < end => std::thread::sleep(POLL),
             _ => {
                 let _ = child.kill();
                 let _ = child.wait();

@@ -59,7 +59,7 @@ impl SlurmConf {
         })
     }
 
-    /// The same with the reader given.
+    /// Reads a file and what it includes by means of `read`.
     fn parse(
         path: &Path,
         read: &mut dyn FnMut(&Path) -> Result<String, String>,

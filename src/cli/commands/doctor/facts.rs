@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Gathers what the checks judge. Nothing here decides anything, and nothing
-//! is changed; whatever cannot be found out is kept as a sentence.
+//! is changed; a sentence stands for whatever cannot be found out.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -14,7 +14,7 @@ use jiff::tz::TimeZone;
 use super::command;
 use super::conf::SlurmConf;
 use super::plugin::{self, PluginFile};
-use crate::client::{Client, Masters};
+use crate::client::Client;
 use crate::exit::Failure;
 use phalanx_core::collect::{AgentsReport, CollectorsReport};
 use phalanx_service::api::types::Status;
@@ -24,7 +24,7 @@ use phalanx_service::config::{Config, ConfigError};
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     pub(super) path: PathBuf,
-    /// Why it is no usable directory.
+    /// The reason why it is no usable directory.
     pub(super) error: Option<String>,
     /// Its `select_cons_tres.so`.
     pub(super) plugin: Option<Result<PluginFile, String>>,
@@ -64,14 +64,14 @@ impl Running {
     }
 }
 
-/// Everything.
+/// The facts of this host.
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) host: String,
     pub(super) conf: Result<SlurmConf, String>,
     /// Entries of PluginDir as slurm.conf of this host has it.
     pub(super) directories: Vec<Directory>,
-    /// Where the packages put the overlay, and where Slurm's own plugins are.
+    /// Directories of the overlay's packages and of Slurm's own plugins.
     pub(super) home: Directory,
     pub(super) stock: Option<Directory>,
     /// Major, minor, micro of the Slurm that this program was built with.
@@ -90,7 +90,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Looks at this host.
+    /// Gathers the facts of this host.
     pub(super) fn gather(conf: &Path, config: &Path, control: &Path) -> Facts {
         let conf = SlurmConf::read(conf);
         let directories = conf.as_ref().map_or_else(|_| Vec::new(), plugin_dirs);
@@ -120,7 +120,7 @@ impl Facts {
             status: asked(control, "/v1/status"),
             collectors: asked(control, "/v1/collectors").ok(),
             agents: asked(control, "/v1/agents").ok(),
-            plugin_socket: socket.as_deref().and_then(look_at_socket),
+            plugin_socket: socket.as_deref().and_then(socket_file),
             slurm_uid: user_id(slurm_user.as_deref().unwrap_or("root")),
             munge: munge(),
             conf,
@@ -142,7 +142,7 @@ impl Facts {
         conf.get(key).map(|(value, place)| (value, place.to_string()))
     }
 
-    /// Where to write a setting: its line, else the file.
+    /// The place of a setting: its line, else the file.
     pub(super) fn place(&self, key: &str) -> Option<String> {
         let file = || self.conf.as_ref().ok().map(|conf| conf.path.display().to_string());
         self.in_file(key).map(|(_, place)| place).or_else(file)
@@ -291,12 +291,12 @@ pub(super) fn parse_running(text: &str, now_s: i64, zone: &TimeZone) -> Running 
     out
 }
 
-/// What the daemon answers to a reading request.
+/// The answer of the daemon to a reading request.
 fn asked<T: serde::de::DeserializeOwned>(control: &Path, path: &str) -> Result<T, Failure> {
-    Client::new(Masters::local(control.to_path_buf())).get(path)
+    Client::local(control.to_path_buf()).get(path)
 }
 
-fn look_at_socket(path: &Path) -> Option<Socket> {
+fn socket_file(path: &Path) -> Option<Socket> {
     let meta = std::fs::metadata(path).ok()?;
     let (uid, mode) = (meta.uid(), meta.mode() & 0o7777);
     Some(Socket { is_socket: meta.file_type().is_socket(), uid, mode })

@@ -2,7 +2,7 @@
 //! `phalanx doctor`: is this host set up so that Slurm uses Phalanx, and if
 //! not, which line is to be changed?
 //!
-//! [`facts`] looks, the checks judge what was found (pure functions, one file
+//! [`facts`] gathers, the checks judge what was found (pure functions, one file
 //! for each part), and the report lists their findings, worst first. Nothing
 //! is changed and no plugin is loaded. The rules come from Slurm's loader
 //! (`src/common/plugin.c`) and slurm.conf(5).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a plugin's file says of itself, read from its ELF symbols: opening it
+//! Release and origin of a plugin's file, read from its ELF symbols: opening it
 //! with the loader would run its code and needs slurmctld's symbols.
 
 use std::os::unix::fs::MetadataExt;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -15,7 +15,7 @@ pub enum Level {
     Warning,
     /// Worth knowing.
     Note,
-    /// Looked at and good.
+    /// Checked and good.
     Ok,
 }
 
@@ -31,16 +31,16 @@ impl Level {
     }
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity.
     pub level: Level,
     /// Which check found it: stable, for scripts.
     pub check: &'static str,
-    /// What is so.
+    /// The fact.
     pub what: String,
-    /// What follows from it.
+    /// Its consequence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
     /// The line to write or the command to run.

@@ -170,7 +170,7 @@ fn no_overlay_at_all() {
     // Another host is right to have none.
     facts.host = "n2".into();
     facts.slurmctld = None;
-    facts.status = Err(Failure { exit: Exit::Unreachable, message: "none".into() });
+    facts.status = Err(Failure::new(Exit::Unreachable, "none"));
     let report = judge(&facts, Path::new("/x"));
     assert_eq!((report.errors, report.warnings, report.role), (0, 0, "other"), "{report:#?}");
 }
@@ -220,7 +220,7 @@ fn settings_of_slurm() {
 #[test]
 fn the_daemon() {
     let mut facts = healthy();
-    facts.status = Err(Failure { exit: Exit::Unreachable, message: "no answer".into() });
+    facts.status = Err(Failure::new(Exit::Unreachable, "no answer"));
     one(&facts, "daemon", Level::Error);
 
     let with = |change: fn(&mut Status)| {

@@ -4,12 +4,10 @@
 use std::collections::BTreeSet;
 
 use crate::text::units::{amount, fraction, fraction_or_dash, time};
-use crate::text::{
-    Left, Right, Side, clean, clean_or_dash, facts, heading, lines, preference, table,
-};
+use crate::text::{clean, facts, heading, preference, table_of};
 use phalanx_service::api::order::JobOrder;
 use phalanx_service::api::types::{
-    DecisionReport, ExpectedReport, Explain, PendingReport, Placed, ScoredNode,
+    DecisionReport, ExpectedReport, Explain, PendingReport, Placed, PreferenceReport, ScoredNode,
 };
 
 /// The whole report.
@@ -28,9 +26,9 @@ pub fn text(report: &Explain) -> String {
     if let Some(expected) = &report.expected {
         list.push(("Expected to run", runtime(expected)));
     }
-    facts(&mut out, &list);
+    out.push_str(&facts(&list));
     if let Some(input) = &report.input {
-        facts(&mut out, &preference::input(input));
+        out.push_str(&facts(&preference::input(input)));
     }
     if let Some(pending) = &report.pending {
         waiting(&mut out, pending);
@@ -60,7 +58,7 @@ fn runtime(expected: &ExpectedReport) -> String {
     text
 }
 
-/// Whole units that a person would say.
+/// A duration in the unit that a person would choose.
 fn span(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -80,61 +78,49 @@ fn waiting(out: &mut String, pending: &PendingReport) {
     let position = pending
         .queue_position
         .map_or_else(|| "unknown".to_owned(), |position| position.to_string());
-    facts(
-        out,
-        &[
-            ("Slurm's reason", clean(&pending.slurm_reason)),
-            ("Place in the queue", position),
-            ("Nodes needed", pending.nodes_needed.to_string()),
-            (
-                "Nodes with room now",
-                format!("{} of {} eligible", pending.fits_now, pending.eligible),
-            ),
-        ],
-    );
+    out.push_str(&facts(&[
+        ("Slurm's reason", clean(&pending.slurm_reason)),
+        ("Place in the queue", position),
+        ("Nodes needed", pending.nodes_needed.to_string()),
+        ("Nodes with room now", format!("{} of {} eligible", pending.fits_now, pending.eligible)),
+    ]));
     if let Some(start_ms) = pending.expected_start_ms {
-        facts(out, &[("Enough expected free", time(start_ms))]);
+        out.push_str(&facts(&[("Enough expected free", time(start_ms))]));
     }
-    if let Some(steer) = &pending.preference {
-        preference::whole(out, steer);
+    if let Some(preferred) = &pending.preference {
+        preference::whole(out, preferred);
     }
     if let Some(note) = &pending.note {
-        facts(out, &preference::facts_of_note(note));
+        out.push_str(&facts(&preference::facts_of_note(note)));
         preference::tasks(out, note);
     }
-    let mut rows = table(&[("Filter", Left), ("Asked", Left), ("Removed", Right), ("Left", Right)]);
-    let mut left = pending.nodes_total;
-    rows.add_row(["all nodes".to_owned(), "-".to_owned(), "-".to_owned(), left.to_string()]);
-    for filter in &pending.filters {
-        left = left.saturating_sub(filter.removed);
-        rows.add_row([
-            clean(&filter.filter),
-            clean(&filter.asked),
-            filter.removed.to_string(),
-            left.to_string(),
-        ]);
-    }
+    let mut left_over = pending.nodes_total;
+    let mut rows = vec![("all nodes", "", String::new(), left_over)];
+    rows.extend(pending.filters.iter().map(|filter| {
+        left_over = left_over.saturating_sub(filter.removed);
+        (filter.filter.as_str(), filter.asked.as_str(), filter.removed.to_string(), left_over)
+    }));
     out.push('\n');
-    out.push_str(&lines(&rows));
+    table_of(rows)
+        .left("Filter", |(filter, ..)| *filter)
+        .left("Asked", |(_, asked, ..)| *asked)
+        .right("Removed", |(.., removed, _)| removed.clone())
+        .right("Left", |(.., nodes)| *nodes)
+        .add_to(out);
     if pending.blockers.is_empty() {
         return;
     }
-    let mut rows =
-        table(&[("Lacking resource", Left), ("Eligible nodes", Right), ("Least missing", Right)]);
-    for blocker in &pending.blockers {
-        rows.add_row([
-            clean(&blocker.dimension),
-            blocker.nodes_lacking.to_string(),
-            amount(blocker.least_missing),
-        ]);
-    }
     out.push('\n');
-    out.push_str(&lines(&rows));
+    table_of(&pending.blockers)
+        .left("Lacking resource", |blocker| blocker.dimension.clone())
+        .right("Eligible nodes", |blocker| blocker.nodes_lacking)
+        .right("Least missing", |blocker| amount(blocker.least_missing))
+        .add_to(out);
 }
 
 fn place(out: &mut String, order: &JobOrder) {
     heading(out, "Place in the order of starts");
-    let rank = order.rank.map_or_else(|| "not wished".to_owned(), |rank| (rank + 1).to_string());
+    let rank = order.rank.map_or_else(|| "none".to_owned(), |rank| (rank + 1).to_string());
     let mut list = vec![
         ("Rank", rank),
         ("Priority", format!("{}, {:+} of it ours", order.priority, order.delta_now)),
@@ -149,7 +135,7 @@ fn place(out: &mut String, order: &JobOrder) {
         let behind = order.stop_job.map_or_else(String::new, |job| format!("behind {job}: "));
         list.push(("Not further in front", format!("{behind}{}", clean(stop))));
     }
-    facts(out, &list);
+    out.push_str(&facts(&list));
 }
 
 fn running(out: &mut String, placed: &Placed) {
@@ -159,7 +145,7 @@ fn running(out: &mut String, placed: &Placed) {
         (None, false) => "by Slurm itself".to_owned(),
     };
     heading(out, &format!("Placed on {}, {by}", clean(&placed.nodes)));
-    facts(out, &[("Started", time(placed.start_ms))]);
+    out.push_str(&facts(&[("Started", time(placed.start_ms))]));
     if let Some(made) = &placed.decision {
         decision(out, made);
     }
@@ -173,28 +159,25 @@ fn decision(out: &mut String, made: &DecisionReport) {
         .zip(&made.weights)
         .map(|(name, weight)| format!("{} {}", clean(name), fraction(*weight)))
         .collect();
-    facts(
-        out,
-        &[
-            ("Made", time(made.time_ms)),
-            (
-                "Method",
-                format!(
-                    "{} ({}), branch {}, utilisation {}, configuration generation {}",
-                    clean(&made.method),
-                    clean(&made.method_mode),
-                    clean(&made.branch),
-                    fraction(made.utilization),
-                    made.generation
-                ),
+    out.push_str(&facts(&[
+        ("Made", time(made.time_ms)),
+        (
+            "Method",
+            format!(
+                "{} ({}), branch {}, utilisation {}, configuration generation {}",
+                clean(&made.method),
+                clean(&made.method_mode),
+                clean(&made.branch),
+                fraction(made.utilization),
+                made.generation
             ),
-            ("Candidates", made.candidates.to_string()),
-            ("Weights", clean(&weights.join(", "))),
-            ("Margin", fraction_or_dash(made.margin)),
-        ],
-    );
-    if let Some(steer) = &made.preference {
-        preference::whole(out, steer);
+        ),
+        ("Candidates", made.candidates.to_string()),
+        ("Weights", clean(&weights.join(", "))),
+        ("Margin", fraction_or_dash(made.margin)),
+    ]));
+    if let Some(preferred) = &made.preference {
+        preference::whole(out, preferred);
     }
     out.push('\n');
     scores(out, &made.chosen, made.runner_up.as_ref());
@@ -202,32 +185,20 @@ fn decision(out: &mut String, made: &DecisionReport) {
 
 /// Chosen nodes and the runner-up, with one column for each term.
 fn scores(out: &mut String, chosen: &[ScoredNode], runner_up: Option<&ScoredNode>) {
-    let terms: BTreeSet<&String> =
-        chosen.iter().chain(runner_up).flat_map(|node| node.terms.keys()).collect();
-    let mut columns: Vec<(String, Side)> = vec![
-        ("Node".to_owned(), Left),
-        ("Role".to_owned(), Left),
-        ("Dispersion before".to_owned(), Right),
-        ("after".to_owned(), Right),
-        ("Score".to_owned(), Right),
-    ];
-    for (index, term) in terms.iter().enumerate() {
-        columns.push((format!("{} {term}", if index == 0 { "=" } else { "+" }), Right));
+    let all: Vec<(&ScoredNode, &str)> = chosen.iter().map(|node| (node, "chosen")).collect();
+    let all = [all, runner_up.map(|node| (node, "runner-up")).into_iter().collect()].concat();
+    let terms: BTreeSet<&String> = all.iter().flat_map(|(node, _)| node.terms.keys()).collect();
+    let mut table = table_of(all)
+        .left("Node", |(node, _)| node.node.clone())
+        .left("Role", |(_, role)| *role)
+        .right("Dispersion before", |(node, _)| fraction(node.dispersion_before))
+        .right("after", |(node, _)| fraction(node.dispersion_after))
+        .right("Score", |(node, _)| fraction(node.score));
+    for (index, term) in terms.into_iter().enumerate() {
+        let head = format!("{} {term}", if index == 0 { "=" } else { "+" });
+        table = table.right(head, move |(node, _)| fraction_or_dash(node.terms.get(term).copied()));
     }
-    let mut rows = table(&columns);
-    let all = chosen.iter().map(|node| (node, "chosen"));
-    for (node, role) in all.chain(runner_up.map(|node| (node, "runner-up"))) {
-        let mut row = vec![
-            clean(&node.node),
-            role.to_owned(),
-            fraction(node.dispersion_before),
-            fraction(node.dispersion_after),
-            fraction(node.score),
-        ];
-        row.extend(terms.iter().map(|term| fraction_or_dash(node.terms.get(*term).copied())));
-        rows.add_row(row);
-    }
-    out.push_str(&lines(&rows));
+    table.add_to(out);
 }
 
 fn asks(out: &mut String, report: &Explain) {
@@ -236,23 +207,15 @@ fn asks(out: &mut String, report: &Explain) {
         return;
     }
     heading(out, "Slurm's latest questions");
-    let mut rows = table(&[
-        ("Time", Left),
-        ("Call", Left),
-        ("Answer", Left),
-        ("Reason", Left),
-        ("Nodes", Left),
-        ("Steer", Left),
-    ]);
-    for ask in &report.asks {
-        rows.add_row([
-            time(ask.time_ms),
-            clean(&ask.mode),
-            clean(&ask.verdict),
-            clean_or_dash(ask.reason.as_deref()),
-            clean(&ask.nodes),
-            ask.preference.as_ref().map_or_else(|| "-".to_owned(), preference::became),
-        ]);
-    }
-    out.push_str(&lines(&rows));
+    let preferred = |preference: &Option<PreferenceReport>| {
+        preference.as_ref().map(preference::outcome).unwrap_or_default()
+    };
+    table_of(&report.asks)
+        .left("Time", |ask| time(ask.time_ms))
+        .left("Call", |ask| ask.mode.clone())
+        .left("Answer", |ask| ask.verdict.clone())
+        .left("Reason", |ask| ask.reason.clone().unwrap_or_default())
+        .left("Nodes", |ask| ask.nodes.clone())
+        .left("Preference", |ask| preferred(&ask.preference))
+        .add_to(out);
 }

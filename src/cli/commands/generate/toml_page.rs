@@ -92,7 +92,7 @@ fn heading(name: &str, value: &str, key: Option<&Key>) -> Vec<Inline> {
     out
 }
 
-/// What a value may be.
+/// The values that are allowed.
 fn kind(kind: Kind) -> String {
     match kind {
         Kind::Choice(words) => words.join(", "),

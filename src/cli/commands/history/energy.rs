@@ -2,7 +2,7 @@
 //! The text of `phalanx history energy`.
 
 use crate::text::units::{amount, fraction, seconds_fine, time, watts_from};
-use crate::text::{Left, Right, clean, facts, heading, lines, table};
+use crate::text::{facts, heading, table_of};
 use phalanx_service::api::types::EnergyReport;
 
 /// The whole report.
@@ -14,49 +14,28 @@ pub fn text(report: &EnergyReport) -> String {
         false => format!("{} times the least energy cost, where no price is given", report.margin),
     };
     let per_kwh = format!("{} per kWh", fraction(report.energy_price_kwh));
-    facts(&mut out, &[("Energy price", per_kwh), ("Tasks earn", price)]);
-    let mut rows = table(&[
-        ("Node class", Left),
-        ("Nodes", Right),
-        ("Full [W]", Right),
-        ("Idle [W]", Right),
-        ("From", Left),
-    ]);
-    for node in &report.nodes {
-        rows.add_row([
-            clean(&node.class),
-            node.nodes.to_string(),
-            node.busy_w.map_or_else(|| "-".to_owned(), amount),
-            amount(node.idle_w),
-            node.from.map_or("-", watts_from).to_owned(),
-        ]);
-    }
+    out.push_str(&facts(&[("Energy price", per_kwh), ("Tasks earn", price)]));
     out.push('\n');
-    out.push_str(&lines(&rows));
+    table_of(&report.nodes)
+        .left("Node class", |node| node.class.clone())
+        .right("Nodes", |node| node.nodes)
+        .right("Full [W]", |node| node.busy_w.map(amount).unwrap_or_default())
+        .right("Idle [W]", |node| amount(node.idle_w))
+        .left("From", |node| node.from.map(watts_from).unwrap_or_default())
+        .add_to(&mut out);
     if report.rows.is_empty() {
         return out;
     }
-    let mut rows = table(&[
-        ("Job class", Left),
-        ("Node class", Left),
-        ("Runs", Right),
-        ("Seconds", Right),
-        ("Watts", Right),
-        ("Of runs", Right),
-        ("From", Left),
-    ]);
-    for row in &report.rows {
-        rows.add_row([
-            clean(&row.job_class),
-            clean(&row.nodes),
-            amount(row.runs),
-            seconds_fine(row.seconds),
-            row.watts.map_or_else(|| "by share of the node".to_owned(), amount),
-            amount(row.measured),
-            row.from.map_or("-", watts_from).to_owned(),
-        ]);
-    }
+    let watts = |watts: Option<f64>| watts.map_or("by share of the node".to_owned(), amount);
     out.push('\n');
-    out.push_str(&lines(&rows));
+    table_of(&report.rows)
+        .left("Job class", |row| row.job_class.clone())
+        .left("Node class", |row| row.nodes.clone())
+        .right("Runs", |row| amount(row.runs))
+        .right("Seconds", |row| seconds_fine(row.seconds))
+        .right("Watts", |row| watts(row.watts))
+        .right("Of runs", |row| amount(row.measured))
+        .left("From", |row| row.from.map(watts_from).unwrap_or_default())
+        .add_to(&mut out);
     out
 }

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use nix::unistd::Uid;
 use serde::Serialize;
 
-use crate::client::{Client, Masters, Method};
+use crate::client::{Client, Method};
 use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
@@ -57,7 +57,7 @@ const FORMAT: &str = "JobID,JobIDRaw,Cluster,User,Account,JobName,Partition,QOS,
      ElapsedRaw,State,ExitCode,NodeList,NCPUS,ReqTRES,AllocTRES,TimelimitRaw,ConsumedEnergyRaw,\
      Comment,AdminComment";
 
-/// What became of the text.
+/// Counts of what was read and imported.
 #[derive(Debug, Default, Serialize)]
 struct Summary {
     /// Jobs that were read.
@@ -76,11 +76,11 @@ struct Summary {
     bad_lines: u64,
     /// The first of them.
     bad: Vec<String>,
-    /// Where the runs went: `phalanxd`, or the file.
+    /// Receiver of the runs: `phalanxd`, or the file.
     into: String,
 }
 
-/// Where runs go.
+/// Receiver of runs.
 enum Sink {
     Daemon(Client),
     File(Box<(History, Config)>),
@@ -89,7 +89,7 @@ enum Sink {
 impl Sink {
     fn open(global: &Global) -> Result<Sink, Failure> {
         let socket = global.control_socket()?;
-        let client = Client::new(Masters::local(socket.clone()));
+        let client = Client::local(socket.clone());
         if client.is_listening() {
             return Ok(Sink::Daemon(client));
         }
@@ -104,16 +104,15 @@ impl Sink {
                 return Err(Failure::new(Exit::Unreachable, message));
             }
         };
-        let kept = &config.history;
+        let settings = &config.history;
         let limits = Limits {
-            retention_days: kept.retention_days,
-            runs_days: kept.runs_days,
-            max_mb: kept.max_mb,
+            retention_days: settings.retention_days,
+            runs_days: settings.runs_days,
+            max_mb: settings.max_mb,
         };
-        give_to_directory(&kept.path)
-            .map_err(|e| Failure::new(Exit::Negative, format!("{}: {e}", kept.path.display())))?;
-        let history = History::open(&kept.path, limits)
-            .map_err(|error| Failure::new(Exit::Negative, error.to_string()))?;
+        give_to_directory(&settings.path)
+            .map_err(|e| Failure::negative(format!("{}: {e}", settings.path.display())))?;
+        let history = History::open(&settings.path, limits).map_err(Failure::negative)?;
         Ok(Sink::File(Box::new((history, config))))
     }
 
@@ -137,9 +136,7 @@ impl Sink {
                     run.class = class_of(&JobTraits::of_run(&run), &config.learn.class_by);
                     run
                 });
-                let done = history
-                    .import(&named.collect::<Vec<_>>())
-                    .map_err(|error| Failure::new(Exit::Negative, error.to_string()))?;
+                let done = history.import(&named.collect::<Vec<_>>()).map_err(Failure::negative)?;
                 Ok(ImportReport { new: done.new, filled: done.filled, known: done.known })
             }
         }
@@ -158,9 +155,6 @@ fn give_to_directory(path: &Path) -> std::io::Result<()> {
 }
 
 impl Args {
-    /// # Errors
-    /// Text without header, a text or file that cannot be read, sacct that fails, a history that
-    /// cannot be written.
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let since_ms = self.file.is_none().then(|| since_ms(&self.since)).transpose()?;
         let mut sink = Sink::open(global)?;
@@ -176,7 +170,7 @@ impl Args {
                 fed?;
             }
             (Some(path), _) if path.as_os_str() != "-" => {
-                let reader = input::open(path).map_err(|e| Failure::usage(e.to_string()))?;
+                let reader = input::open(path).map_err(Failure::usage)?;
                 let name = path.display().to_string();
                 feed(reader, &name, &TimeZone::system(), &mut sink, &mut summary)?;
             }
@@ -198,15 +192,14 @@ fn sacct(since_ms: i64) -> Result<Child, Failure> {
 }
 
 fn ended(child: Child) -> Result<(), Failure> {
-    let done = child
-        .wait_with_output()
-        .map_err(|error| Failure::new(Exit::Negative, format!("sacct: {error}")))?;
+    let done =
+        child.wait_with_output().map_err(|error| Failure::negative(format!("sacct: {error}")))?;
     if done.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&done.stderr);
     let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing");
-    Err(Failure::new(Exit::Negative, format!("sacct failed ({}): {line}", done.status)))
+    Err(Failure::negative(format!("sacct failed ({}): {line}", done.status)))
 }
 
 /// Reads a text to its end and hands its runs over.
@@ -249,7 +242,7 @@ fn feed(
     if let Some(failure) = failed {
         return Err(failure);
     }
-    // What was read before the input broke is kept; importing again counts it once.
+    // Runs before the break of an input are imported; importing again counts them once.
     if !waiting.is_empty() {
         hand_over(sink, &mut waiting, summary)?;
     }

@@ -11,8 +11,8 @@ use clap::Subcommand;
 use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
-use crate::text::percent_encode;
 use crate::time::since_ms;
+use phalanx_core::text::percent_encode;
 
 /// Show what ran, what was learned from it, and add what ran before
 #[derive(clap::Args, Debug)]

@@ -2,10 +2,10 @@
 //! The text of `phalanx history runs`.
 
 use crate::text::units::{amount, count, seconds_fine, time};
-use crate::text::{Left, Right, clean, heading, lines, table};
+use crate::text::{heading, table_of};
 use phalanx_service::api::types::RunsReport;
 
-/// Runs, newest first.
+/// The runs, newest first.
 pub fn text(report: &RunsReport) -> String {
     let mut out = String::new();
     heading(&mut out, &format!("Runs that ended since {}", time(report.since_ms)));
@@ -13,31 +13,17 @@ pub fn text(report: &RunsReport) -> String {
         out.push_str("  none\n");
         return out;
     }
-    let mut rows = table(&[
-        ("Ended", Left),
-        ("Job", Left),
-        ("Class", Left),
-        ("Nodes", Left),
-        ("State", Left),
-        ("Elapsed [s]", Right),
-        ("Work", Right),
-        ("Energy [J]", Right),
-        ("Placed by", Left),
-    ]);
-    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), amount);
-    for run in &report.runs {
-        rows.add_row([
-            time(u64::try_from(run.end_s).unwrap_or(0).saturating_mul(1000)),
-            clean(&run.job),
-            clean(&run.class),
-            clean(&run.nodes),
-            clean(&run.state),
-            seconds_fine(count(run.elapsed_ms) / 1000.0),
-            number(run.work),
-            number(run.joules),
-            clean(&run.placed_by),
-        ]);
-    }
-    out.push_str(&lines(&rows));
+    let ended = |end_s: i64| time(u64::try_from(end_s).unwrap_or(0).saturating_mul(1000));
+    table_of(&report.runs)
+        .left("Ended", |run| ended(run.end_s))
+        .left("Job", |run| run.job.clone())
+        .left("Class", |run| run.class.clone())
+        .left("Nodes", |run| run.nodes.clone())
+        .left("State", |run| run.state.clone())
+        .right("Elapsed [s]", |run| seconds_fine(count(run.elapsed_ms) / 1000.0))
+        .right("Work", |run| run.work.map(amount).unwrap_or_default())
+        .right("Energy [J]", |run| run.joules.map(amount).unwrap_or_default())
+        .left("Placed by", |run| run.placed_by.clone())
+        .add_to(&mut out);
     out
 }

@@ -2,21 +2,18 @@
 //! The text of `phalanx history speeds`.
 
 use crate::text::units::{fraction, seconds_fine, time};
-use crate::text::{Left, Right, clean, facts, heading, lines, table};
+use crate::text::{clean, facts, heading, table_of};
 use phalanx_service::api::types::{ClassSpeeds, SpeedRow, SpeedsReport};
 
 /// The whole report.
 pub fn text(report: &SpeedsReport) -> String {
     let mut out = String::new();
     heading(&mut out, "Learned speeds");
-    facts(
-        &mut out,
-        &[
-            ("Round", format!("{} (delta {})", report.round, fraction(report.delta))),
-            ("Job classes", report.classes.len().to_string()),
-            ("Pairs of job class and node", report.pairs.to_string()),
-        ],
-    );
+    out.push_str(&facts(&[
+        ("Round", format!("{} (delta {})", report.round, fraction(report.delta))),
+        ("Job classes", report.classes.len().to_string()),
+        ("Pairs of job class and node", report.pairs.to_string()),
+    ]));
     for class in &report.classes {
         one(&mut out, class);
     }
@@ -28,17 +25,14 @@ pub fn text(report: &SpeedsReport) -> String {
 
 fn one(out: &mut String, class: &ClassSpeeds) {
     heading(out, &format!("Job class {}", clean(&class.class)));
-    facts(
-        out,
-        &[
-            ("Runs", class.runs.to_string()),
-            (
-                "Seconds of a run",
-                format!("{} +- {}", seconds_fine(class.seconds), seconds_fine(class.deviation_s)),
-            ),
-            ("Newest ended", time(u64::try_from(class.newest_s).unwrap_or(0) * 1000)),
-        ],
-    );
+    out.push_str(&facts(&[
+        ("Runs", class.runs.to_string()),
+        (
+            "Seconds of a run",
+            format!("{} +- {}", seconds_fine(class.seconds), seconds_fine(class.deviation_s)),
+        ),
+        ("Newest ended", time(u64::try_from(class.newest_s).unwrap_or(0) * 1000)),
+    ]));
     for (name, list) in [("Node class", &class.node_classes), ("Node", &class.nodes)] {
         if !list.is_empty() {
             out.push_str(&rows(name, &class.unit, list));
@@ -47,28 +41,14 @@ fn one(out: &mut String, class: &ClassSpeeds) {
 }
 
 fn rows(name: &str, unit: &str, list: &[SpeedRow]) -> String {
-    let unit = format!("Speed [{unit}]");
-    let mut rows = table(&[
-        (name, Left),
-        ("Runs", Right),
-        ("Weight", Right),
-        ("Seconds", Right),
-        (&unit, Right),
-        ("Believed", Right),
-        ("Bonus", Right),
-        ("Index", Right),
-    ]);
-    for row in list {
-        rows.add_row([
-            clean(&row.name),
-            row.runs.to_string(),
-            format!("{:.1}", row.count),
-            seconds_fine(row.seconds),
-            fraction(row.mean),
-            fraction(row.speed),
-            fraction(row.bonus),
-            fraction(row.index),
-        ]);
-    }
-    lines(&rows)
+    table_of(list)
+        .left(name, |row| row.name.clone())
+        .right("Runs", |row| row.runs)
+        .right("Weight", |row| format!("{:.1}", row.count))
+        .right("Seconds", |row| seconds_fine(row.seconds))
+        .right(format!("Speed [{unit}]"), |row| fraction(row.mean))
+        .right("Believed", |row| fraction(row.speed))
+        .right("Bonus", |row| fraction(row.bonus))
+        .right("Index", |row| fraction(row.index))
+        .text()
 }

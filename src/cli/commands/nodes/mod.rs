@@ -8,7 +8,7 @@ use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{amount, fraction, percent};
-use crate::text::{Left, Right, Side, clean, heading, lines, table};
+use crate::text::{clean, heading, table_of};
 use phalanx_service::api::types::NodesReport;
 
 /// Show usage and weight of each resource, and usage and dispersion of each node
@@ -48,71 +48,41 @@ fn text(report: &NodesReport) -> String {
 }
 
 fn dimensions(out: &mut String, report: &NodesReport) {
-    let mut rows = table(&[
-        ("Resource", Left),
-        ("Unit", Left),
-        ("Total", Right),
-        ("Used", Right),
-        ("Used [%]", Right),
-        ("Jobs lacking", Right),
-        ("Weight", Right),
-        ("from initial", Right),
-        ("from pending", Right),
-        ("from usage", Right),
-    ]);
-    for dimension in &report.dimensions {
-        rows.add_row([
-            clean(&dimension.name),
-            clean(&dimension.unit),
-            amount(dimension.total),
-            amount(dimension.used),
-            percent(dimension.used, dimension.total),
-            dimension.pending.to_string(),
-            fraction(dimension.weight),
-            fraction(dimension.weight_initial),
-            fraction(dimension.weight_pending),
-            fraction(dimension.weight_usage),
-        ]);
-    }
-    out.push_str(&lines(&rows));
+    table_of(&report.dimensions)
+        .left("Resource", |d| d.name.clone())
+        .left("Unit", |d| d.unit.clone())
+        .right("Total", |d| amount(d.total))
+        .right("Used", |d| amount(d.used))
+        .right("Used [%]", |d| percent(d.used, d.total))
+        .right("Jobs lacking", |d| d.pending)
+        .right("Weight", |d| fraction(d.weight))
+        .right("from initial", |d| fraction(d.weight_initial))
+        .right("from pending", |d| fraction(d.weight_pending))
+        .right("from usage", |d| fraction(d.weight_usage))
+        .add_to(out);
 }
 
 fn nodes(out: &mut String, report: &NodesReport) {
-    let mut columns: Vec<(String, Side)> = vec![
-        ("Node".to_owned(), Left),
-        ("State".to_owned(), Left),
-        ("Partitions".to_owned(), Left),
-        ("Jobs".to_owned(), Right),
-        ("Dispersion".to_owned(), Right),
-    ];
-    for dimension in &report.dimensions {
-        let unit = if dimension.unit == "count" || dimension.unit.is_empty() {
-            String::new()
-        } else {
-            format!(" [{}]", dimension.unit)
+    let mut table = table_of(&report.nodes)
+        .left("Node", |node| node.name.clone())
+        .left("State", |node| node.state.clone())
+        .left("Partitions", |node| node.partitions.join(","))
+        .right("Jobs", |node| node.jobs)
+        .right("Dispersion", |node| fraction(node.dispersion));
+    for (index, dimension) in report.dimensions.iter().enumerate() {
+        let unit = match dimension.unit.as_str() {
+            "count" | "" => String::new(),
+            unit => format!(" [{unit}]"),
         };
-        columns.push((format!("{}{unit}", dimension.name), Right));
-    }
-    let mut rows = table(&columns);
-    for node in &report.nodes {
-        let mut row = vec![
-            clean(&node.name),
-            clean(&node.state),
-            clean(&node.partitions.join(",")),
-            node.jobs.to_string(),
-            fraction(node.dispersion),
-        ];
-        for index in 0..report.dimensions.len() {
+        table = table.right(format!("{}{unit}", dimension.name), move |node| {
             let of = |vector: &[f64]| vector.get(index).copied().unwrap_or(0.0);
             let (used, total) = (of(&node.used), of(&node.total));
             // A node without the resource, or one of the whole cluster.
-            row.push(if total == 0.0 && used == 0.0 {
-                "-".to_owned()
-            } else {
-                format!("{}/{}", amount(used), amount(total))
-            });
-        }
-        rows.add_row(row);
+            match used == 0.0 && total == 0.0 {
+                true => String::new(),
+                false => format!("{}/{}", amount(used), amount(total)),
+            }
+        });
     }
-    out.push_str(&lines(&rows));
+    table.add_to(out);
 }

@@ -2,7 +2,7 @@
 //! `phalanx plan --bags`
 
 use crate::text::units::{KWH, amount, fraction_or_dash, millis, seconds_fine, time, watts_from};
-use crate::text::{Left, Right, clean, facts, heading, lines, table};
+use crate::text::{BLANK, clean, facts, heading, table_of};
 use phalanx_planner::preference::{BagRow, MethodReport};
 use phalanx_service::api::types::PlanReport;
 
@@ -24,7 +24,7 @@ pub fn text(report: &PlanReport) -> String {
         ),
     };
     heading(&mut out, &title);
-    facts(&mut out, &totals(method));
+    out.push_str(&facts(&totals(method)));
     if !method.bags.is_empty() {
         out.push('\n');
         out.push_str(&arrays(&method.bags));
@@ -60,32 +60,22 @@ fn totals(method: &MethodReport) -> Vec<(&'static str, String)> {
 }
 
 fn arrays(bags: &[BagRow]) -> String {
-    let mut rows = table(&[
-        ("Array", Right),
-        ("Job class", Left),
-        ("Waiting", Right),
-        ("Running", Right),
-        ("Node class", Left),
-        ("Tasks", Right),
-        ("Seconds", Right),
-        ("Watts", Right),
-        ("From", Left),
-    ]);
-    for bag in bags {
-        for (at, share) in bag.shares.iter().enumerate() {
-            let first = |text: String| if at == 0 { text } else { String::new() };
-            rows.add_row([
-                first(bag.array.to_string()),
-                first(clean(&bag.job_class)),
-                first(format!("{}{}", bag.pending, if bag.waits { " (cheaper hour)" } else { "" })),
-                first(bag.running.to_string()),
-                clean(&share.nodes),
-                share.tasks.to_string(),
-                seconds_fine(share.seconds),
-                amount(share.watts),
-                watts_from(share.watts_from).to_owned(),
-            ]);
-        }
-    }
-    lines(&rows)
+    let pending =
+        |bag: &BagRow| format!("{}{}", bag.pending, if bag.waits { " (cheaper hour)" } else { "" });
+    // An array is named in the first of its lines only.
+    let first = |at: usize, text: String| if at == 0 { text } else { BLANK.to_owned() };
+    let lines = bags
+        .iter()
+        .flat_map(|bag| bag.shares.iter().enumerate().map(move |(at, share)| (bag, at, share)));
+    table_of(lines)
+        .right("Array", |(bag, at, _)| first(*at, bag.array.to_string()))
+        .left("Job class", |(bag, at, _)| first(*at, clean(&bag.job_class)))
+        .right("Waiting", |(bag, at, _)| first(*at, pending(bag)))
+        .right("Running", |(bag, at, _)| first(*at, bag.running.to_string()))
+        .left("Node class", |(.., share)| share.nodes.clone())
+        .right("Tasks", |(.., share)| share.tasks)
+        .right("Seconds", |(.., share)| seconds_fine(share.seconds))
+        .right("Watts", |(.., share)| amount(share.watts))
+        .left("From", |(.., share)| watts_from(share.watts_from))
+        .text()
 }

@@ -9,7 +9,7 @@ use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{amount, fraction_or_dash, millis, time};
-use crate::text::{Left, Right, clean, clean_or_dash, facts, heading, lines, preference, table};
+use crate::text::{clean, facts, heading, preference, table_of};
 use phalanx_planner::preference::MethodReport;
 use phalanx_service::api::types::PlanReport;
 
@@ -48,29 +48,19 @@ fn text(report: &PlanReport) -> String {
         return out;
     }
     out.push('\n');
-    let mut rows = table(&[
-        ("Order", Right),
-        ("Job", Right),
-        ("Method", Left),
-        ("Rank", Right),
-        ("Delta", Right),
-        ("Nodes now", Left),
-        ("Waits for", Left),
-        ("Why there", Left),
-    ]);
-    for (index, job) in report.jobs.iter().enumerate() {
-        rows.add_row([
-            (index + 1).to_string(),
-            job.job_id.to_string(),
-            clean(&job.method),
-            job.rank.map_or_else(|| "-".to_owned(), |rank| (rank + 1).to_string()),
-            if job.delta == 0 { "-".to_owned() } else { format!("{:+}", job.delta) },
-            clean(&job.nodes),
-            clean_or_dash(job.reason.as_deref()),
-            job.preference.as_ref().map_or_else(|| "-".to_owned(), preference::short),
-        ]);
-    }
-    out.push_str(&lines(&rows));
+    let delta = |delta: i32| if delta == 0 { String::new() } else { format!("{delta:+}") };
+    table_of(report.jobs.iter().enumerate())
+        .right("Order", |(index, _)| index + 1)
+        .right("Job", |(_, job)| job.job_id)
+        .left("Method", |(_, job)| job.method.clone())
+        .right("Rank", |(_, job)| job.rank.map_or(String::new(), |rank| (rank + 1).to_string()))
+        .right("Delta", |(_, job)| delta(job.delta))
+        .left("Nodes now", |(_, job)| job.nodes.clone())
+        .left("Waits for", |(_, job)| job.reason.clone().unwrap_or_default())
+        .left("Why there", |(_, job)| {
+            job.preference.as_ref().map(preference::short).unwrap_or_default()
+        })
+        .add_to(&mut out);
     out
 }
 
@@ -98,5 +88,5 @@ fn methods(out: &mut String, method: &MethodReport) {
         let title = if at == 0 { "Terms" } else { "" };
         list.push((title, format!("{} {}", clean(term), amount(*value))));
     }
-    facts(out, &list);
+    out.push_str(&facts(&list));
 }

@@ -42,6 +42,7 @@ fn plan_report() -> PlanReport {
     let gang = PlannedJob {
         method: "gang".into(),
         preference: Some(preference_report()),
+        steer: None,
         ..job(6, "x[1-2]", None)
     };
     PlanReport {

@@ -2,7 +2,7 @@
 //! The text of `phalanx replay`.
 
 use crate::text::units::{fraction_or_dash, time};
-use crate::text::{Left, Right, clean, facts, heading, lines, table};
+use crate::text::{clean, facts, heading, table_of};
 use phalanx_service::recordings::{Difference, Report, Then};
 
 #[allow(clippy::cast_precision_loss)] // shares for people
@@ -37,7 +37,7 @@ pub fn text(report: &Report) -> String {
     for broken in &report.broken {
         rows.push(("Broken", clean(broken)));
     }
-    facts(&mut out, &rows);
+    out.push_str(&facts(&rows));
     if let Some(then) = &report.then {
         changed(&mut out, then, report.same);
     }
@@ -51,39 +51,38 @@ pub fn text(report: &Report) -> String {
 fn changed(out: &mut String, then: &Then, asks: u64) {
     heading(out, "Under the other configuration");
     let [recorded, now] = then.dispersion;
-    facts(
-        out,
-        &[
-            ("Same answer", format!("{} ({})", then.same, share(then.same, asks))),
-            ("Placed elsewhere", format!("{}, {} jobs", then.elsewhere, then.jobs_elsewhere)),
-            ("Placed only now", then.placed.to_string()),
-            ("No longer placed", then.not_placed.to_string()),
-            ("Other reason", then.other_reason.to_string()),
-            (
-                "Mean dispersion",
-                format!("{} recorded, {} now", fraction_or_dash(recorded), fraction_or_dash(now)),
-            ),
-        ],
-    );
-    let mut rows = table(&[("Answer", Left), ("Recorded", Right), ("Now", Right)]);
-    for (word, [recorded, now]) in &then.answers {
-        rows.add_row([clean(word), recorded.to_string(), now.to_string()]);
-    }
-    out.push_str(&lines(&rows));
+    out.push_str(&facts(&[
+        ("Same answer", format!("{} ({})", then.same, share(then.same, asks))),
+        ("Placed elsewhere", format!("{}, {} jobs", then.elsewhere, then.jobs_elsewhere)),
+        ("Placed only now", then.placed.to_string()),
+        ("No longer placed", then.not_placed.to_string()),
+        ("Other reason", then.other_reason.to_string()),
+        (
+            "Mean dispersion",
+            format!("{} recorded, {} now", fraction_or_dash(recorded), fraction_or_dash(now)),
+        ),
+    ]));
+    table_of(&then.answers)
+        .left("Answer", |(word, _)| word.to_string())
+        .right("Recorded", |(_, [recorded, _])| *recorded)
+        .right("Now", |(_, [_, now])| *now)
+        .add_to(out);
 }
 
 fn differences(all: &[Difference]) -> String {
-    let heads =
-        [("Record", Right), ("Time", Left), ("Job", Right), ("Recorded", Left), ("Now", Left)];
-    let mut rows = table(&heads);
-    for one in all {
-        let record = match one.file.as_str() {
-            "" => one.record.to_string(),
-            file => format!("{}:{}", clean(file), one.record),
-        };
-        let job = if one.will_run { format!("{} (when)", one.job) } else { one.job.to_string() };
-        let cells = [record, time(one.time_ms), job, clean(&one.recorded), clean(&one.now)];
-        rows.add_row(cells);
-    }
-    lines(&rows)
+    let record = |one: &Difference| match one.file.as_str() {
+        "" => one.record.to_string(),
+        file => format!("{}:{}", clean(file), one.record),
+    };
+    let job = |one: &Difference| match one.will_run {
+        true => format!("{} (when)", one.job),
+        false => one.job.to_string(),
+    };
+    table_of(all)
+        .right("Record", |one| record(one))
+        .left("Time", |one| time(one.time_ms))
+        .right("Job", |one| job(one))
+        .left("Recorded", |one| one.recorded.clone())
+        .left("Now", |one| one.now.clone())
+        .text()
 }

@@ -8,7 +8,7 @@ use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{fraction_or_dash, share, time};
-use crate::text::{Left, Right, clean, facts, heading, lines, table};
+use crate::text::{facts, heading, table_of};
 use crate::time::since_ms;
 use phalanx_service::api::types::ShadowReport;
 
@@ -35,30 +35,22 @@ fn text(report: &ShadowReport) -> String {
         out.push_str("  none with a decision\n");
         return out;
     }
-    facts(
-        &mut out,
-        &[
-            ("Starts", report.starts.to_string()),
-            ("On the same nodes", report.agreed.to_string()),
-            ("Agreement [%]", share(report.agreed, report.starts)),
-            ("Mean dispersion, Slurm", fraction_or_dash(report.dispersion_slurm)),
-            ("Mean dispersion, Phalanx", fraction_or_dash(report.dispersion_phalanx)),
-        ],
-    );
+    out.push_str(&facts(&[
+        ("Starts", report.starts.to_string()),
+        ("On the same nodes", report.agreed.to_string()),
+        ("Agreement [%]", share(report.agreed, report.starts)),
+        ("Mean dispersion, Slurm", fraction_or_dash(report.dispersion_slurm)),
+        ("Mean dispersion, Phalanx", fraction_or_dash(report.dispersion_phalanx)),
+    ]));
     if report.differing.is_empty() {
         return out;
     }
     heading(&mut out, "Latest starts on other nodes");
-    let mut rows =
-        table(&[("Started", Left), ("Job", Right), ("Slurm's nodes", Left), ("Decided", Left)]);
-    for start in &report.differing {
-        rows.add_row([
-            time(start.time_ms),
-            start.job_id.to_string(),
-            clean(&start.slurm),
-            clean(&start.phalanx),
-        ]);
-    }
-    out.push_str(&lines(&rows));
+    table_of(&report.differing)
+        .left("Started", |start| time(start.time_ms))
+        .right("Job", |start| start.job_id)
+        .left("Slurm's nodes", |start| start.slurm.clone())
+        .left("Decided", |start| start.phalanx.clone())
+        .add_to(&mut out);
     out
 }

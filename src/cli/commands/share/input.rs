@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What `phalanx share` splits.
+//! The input that `phalanx share` splits.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -14,7 +14,7 @@ use crate::hdfs::Access;
 use phalanx_core::blocks::{self, Located, Replica};
 use phalanx_methods::share::targets;
 
-/// How a file is cut.
+/// Unit of the cuts of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Unit {
     /// Like shares of bytes, cut after the end of a line.
@@ -40,7 +40,7 @@ pub struct Blocks {
     pub files: Vec<String>,
     /// By file and offset, without gaps.
     pub all: Vec<Block>,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ pub struct Block {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     pub task: usize,
-    /// As in [`Block`]; 0 for a file here.
+    /// Position of its file among [`Blocks::files`]; 0 for a local file.
     pub file: usize,
     pub offset: u64,
     pub length: u64,
@@ -100,8 +100,6 @@ pub struct LocalFile {
 }
 
 impl Input {
-    /// # Errors
-    /// What cannot be read, or is no input.
     pub fn open(global: &Global, name: &str, locations: Option<&Path>) -> Result<Self, Failure> {
         if let Some(path) = locations {
             let files = vec![name.to_owned()];
@@ -145,7 +143,7 @@ struct LocationList {
     blocks: Vec<Block>,
 }
 
-/// As WebHDFS writes them, or the list alone; without gaps and overlaps.
+/// Reads block locations as WebHDFS writes them, or their list alone; without gaps and overlaps.
 fn listed(path: &Path) -> Result<Vec<Block>, Failure> {
     let wrong = |what: String| Failure::usage(format!("--locations {}: {what}", path.display()));
     let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
@@ -171,9 +169,6 @@ impl LocalFile {
     }
 
     /// Cuts the file into one piece for each node with a share.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn cut(&self, capability: &[f64], unit: Unit) -> Result<Vec<Piece>, Failure> {
         let ends = match unit {
             Unit::Bytes => self.by_bytes(capability, |_, at| Ok(at)),
@@ -233,9 +228,6 @@ impl LocalFile {
     }
 
     /// Writes pieces into a file of their own.
-    ///
-    /// # Errors
-    /// When either cannot be read or written.
     pub fn copy(&self, pieces: &[&Piece], to: &Path) -> Result<(), Failure> {
         let done = || -> std::io::Result<()> {
             let mut out = std::io::BufWriter::new(File::create(to)?);

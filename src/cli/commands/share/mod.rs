@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
-use crate::text::{clean, percent_encode};
+use crate::text::clean;
 use input::{Block, Input, Piece, Unit};
 use phalanx_core::collect::UsedValues;
 use phalanx_core::hostlist;
 use phalanx_core::limits::NODES_MAX;
+use phalanx_core::text::percent_encode;
 use phalanx_methods::share::{Item, Problem, solve};
 
 /// Split an input over nodes by what each can do
@@ -53,7 +54,7 @@ pub struct Args {
     out: Option<PathBuf>,
 }
 
-/// The evaluation methods of the source (methods.md section 3 (b) 4).
+/// The evaluation methods of the source (docs/methods.md, section 3 (b)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Method {
     /// Processor configuration.
@@ -71,7 +72,7 @@ enum Method {
 #[derive(Debug, Serialize)]
 struct Shares {
     input: String,
-    /// Where the capability came from.
+    /// Name of the datum that gave the capability.
     capability_name: String,
     nodes: Vec<Part>,
     map: Vec<Row>,
@@ -107,16 +108,13 @@ struct Row {
     local: Option<bool>,
 }
 
-/// What a node can do and how that is known.
+/// Capability of each node and its origin.
 struct Capability {
     name: String,
     values: Vec<(f64, String)>,
 }
 
 impl Args {
-    /// # Errors
-    /// Wrong arguments, an input that cannot be read, a daemon that does not
-    /// answer.
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let nodes = hostlist::expand(&self.nodes, NODES_MAX)
             .map_err(|error| Failure::usage(format!("--nodes: {error}")))?;
@@ -170,7 +168,7 @@ fn capability(global: &Global, arguments: &Args, nodes: &[String]) -> Result<Cap
     let values = nodes.iter().map(|node| {
         value_of(node).ok_or_else(|| {
             let message = format!("phalanxd has no {} of {node}", used.name);
-            Failure::new(Exit::Negative, message)
+            Failure::negative(message)
         })
     });
     Ok(Capability { values: values.collect::<Result<_, _>>()?, name: used.name.clone() })

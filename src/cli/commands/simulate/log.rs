@@ -19,7 +19,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// By its name in `--format`, else by that of the file; `None` if only the content tells.
+    /// By its name in `--format`, else by that of the file; `None` if only the content shows it.
     fn by_name(path: &Path, given: Option<&str>) -> Result<Option<Self>, Failure> {
         let name = input::plain_name(path);
         let extension = Path::new(&name).extension().map(|e| e.to_string_lossy().into_owned());
@@ -55,7 +55,7 @@ impl Format {
     }
 }
 
-/// What is simulated: the first of `--jobs`, read from its beginning. It is opened once, for it may
+/// The log: the first of `--jobs`, read from its beginning. It is opened once, for it may
 /// be a pipe.
 pub struct Log {
     /// The name in errors.
@@ -65,11 +65,8 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens a log whose format is `given`, or else told by its name, by `has_arrivals` (openb
-    /// alone has them) or by its content.
-    ///
-    /// # Errors
-    /// A log that cannot be read, or is of no known format.
+    /// Opens a log whose format is `given`, or else follows from its name, from `has_arrivals`
+    /// (openb alone has them) or from its content.
     pub fn open(path: &Path, given: Option<&str>, has_arrivals: bool) -> Result<Self, Failure> {
         let (name, format) = (input::shown(path), Format::by_name(path, given)?);
         let reader = input::open(path)?;
@@ -97,7 +94,7 @@ impl Log {
     }
 }
 
-/// Bytes of a log that tell its format.
+/// Bytes of a log from which its format is recognised.
 const SNIFFED: u64 = 1 << 16;
 
 /// Wrong arguments or input, in one line whatever the input contained.

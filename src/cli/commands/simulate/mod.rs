@@ -171,8 +171,8 @@ fn batch(args: &Args, log: Log, policies: &[Policy]) -> Result<Vec<Figures>, Fai
         _ => job::read_swf(log.reader, cpus),
     };
     let load = load.map_err(Log::failed(log.name))?;
-    let found = each(args.threads, policies, load.jobs.len(), |policy, told| {
-        let schedule = pool::run(&load, policy, told);
+    let found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
+        let schedule = pool::run(&load, policy, progress);
         (metrics::of_pool(policy, &load, &schedule), schedule)
     });
     write_report(args, &load, &found)?;
@@ -194,9 +194,9 @@ fn on_nodes(
     // Nothing was learned of speeds: trying nodes teaches nothing.
     let gangs = GangSettings { seed: args.seed, bonus_scale: 0.0, ..config.gang_settings() };
     let pool = load.workload();
-    let found = each(args.threads, policies, load.jobs.len(), |policy, told| {
+    let found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
         let setup = Setup::of(policy, &config.tuning(), &gangs);
-        let outcome = nodes::engine::run(&load, &setup, &NoBeliefs, told)?;
+        let outcome = nodes::engine::run(&load, &setup, &NoBeliefs, progress)?;
         Ok(nodes::load::figures(policy, &pool, &outcome))
     });
     let found: Result<Vec<_>, String> = found.into_iter().collect();
@@ -307,8 +307,8 @@ fn each<T: Send>(
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(&policy) = policies.get(at) else { break };
-            let told = |done: usize| progress(shown, policy, done, steps);
-            let figures = simulate(policy, &told);
+            let progress = |done: usize| show_progress(shown, policy, done, steps);
+            let figures = simulate(policy, &progress);
             if let Ok(mut found) = found.lock() {
                 found.push((at, figures));
             }
@@ -328,7 +328,7 @@ fn each<T: Send>(
     found.into_iter().map(|(_, figures)| figures).collect()
 }
 
-fn progress(shown: bool, policy: Policy, done: usize, steps: usize) {
+fn show_progress(shown: bool, policy: Policy, done: usize, steps: usize) {
     if shown {
         let percent = done * 100 / steps.max(1);
         let bar = "#".repeat(percent / 5);

@@ -11,9 +11,6 @@ use phalanx_sim::nodes::recorded::Period;
 
 /// Reads the files of one recording, in their order. The second value says
 /// where one breaks off: what was read before is used.
-///
-/// # Errors
-/// A file cannot be read at all, or there is no picture of the queue.
 pub fn period(files: &[PathBuf]) -> Result<(Period, Option<FileError>), FileError> {
     let mut found = Period::default();
     let mut broken = None;
@@ -93,7 +90,7 @@ fn see(found: &mut Period, jobs: Vec<Job>) {
     }
 }
 
-/// What a job holds, by the first picture's indexes.
+/// A job with its nodes by the first picture's indexes.
 fn renumbered(found: &Period, table: Option<&TableOp>, job: RunningJob) -> Option<RunningJob> {
     let table = &table?.table;
     let held: Option<Vec<Held>> = job

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx solve bag`.
 
-use std::io::{self, Write};
+use std::io::Write;
 
-use super::{Method, Options, SolveError, input};
+use super::input;
+use super::method::{Method, Options, SolveError, write};
 use phalanx_methods::bag::{self, Mode, Problem};
 
 /// This method's line of the table.
@@ -21,7 +22,5 @@ fn run(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveE
         bag::SolveError::Input(field) => SolveError::Field(field),
         bag::SolveError::Infeasible(field) => SolveError::Infeasible(field.to_string()),
     })?;
-    serde_json::to_writer(&mut *out, &answer).map_err(io::Error::from)?;
-    out.write_all(b"\n")?;
-    Ok(())
+    write(out, &answer)
 }

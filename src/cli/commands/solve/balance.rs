@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx solve balance`.
 
-use std::io::{self, Write};
+use std::io::Write;
 
-use super::{Method, Options, SolveError, input};
+use super::input;
+use super::method::{Method, Options, SolveError, write};
 use phalanx_methods::balance::Mode;
 use phalanx_methods::balance::{Problem, solve};
 
@@ -14,7 +15,5 @@ fn run(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveE
     let problem: Problem<'_> = input::parse(bytes)?;
     let mode = if options.mode == "best" { Mode::Best } else { Mode::Seed };
     let answer = solve(&problem, mode, options.explain)?;
-    serde_json::to_writer(&mut *out, &answer).map_err(io::Error::from)?;
-    out.write_all(b"\n")?;
-    Ok(())
+    write(out, &answer)
 }

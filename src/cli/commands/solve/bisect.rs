@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx solve bisect`.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
-use super::{Method, Options, SolveError, input};
+use super::input;
+use super::method::{Method, Options, SolveError, write};
 use phalanx_methods::data_jobs::bisect::{self, Mode, Problem};
 
 /// This method's line of the table.
 pub const METHOD: Method = Method { name: "bisect", modes: &["best", "seed", "exact"], run };
 
-/// Time kept back from a deadline for writing the answer, at most a quarter of what is left.
+/// Time reserved before a deadline for writing the answer, at most a quarter of what is left.
 const RESERVE: Duration = Duration::from_millis(5);
 
 fn run(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveError> {
@@ -28,7 +29,5 @@ fn run(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveE
         bisect::SolveError::Infeasible(field) => SolveError::Infeasible(field.to_string()),
         bisect::SolveError::TooLarge(_) => SolveError::Infeasible(error.to_string()),
     })?;
-    serde_json::to_writer(&mut *out, &answer).map_err(io::Error::from)?;
-    out.write_all(b"\n")?;
-    Ok(())
+    write(out, &answer)
 }

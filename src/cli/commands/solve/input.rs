@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 
-use super::SolveError;
+use super::method::SolveError;
 
 /// Parses `bytes` as a `T`.
 ///
@@ -181,7 +181,8 @@ mod tests {
             (r#"{"jobs":[{"id":"a","id":"b"}]}"#, "jobs[0].id: given more than once"),
             (
                 "{\"jobs\":[\n{\"id\":\"a\",\"request\":[true]}]}",
-                "jobs[0].request[0]: invalid type: boolean `true`, expected f64 (line 2, column 25)",
+                "jobs[0].request[0]: invalid type: boolean `true`, expected f64 \
+                 (line 2, column 25)",
             ),
             (r#"{"jobs":[{"id":"a\"]}","request":[{}]}]}"#, "jobs[0].request[0]: invalid"),
             (r#"{"jobs":[]} x"#, "problem: trailing characters"),

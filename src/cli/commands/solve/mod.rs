@@ -10,6 +10,7 @@ mod balance;
 mod bisect;
 mod gang;
 mod input;
+mod method;
 mod share;
 
 use std::fs::File;
@@ -18,11 +19,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
+use method::{Method, Options, SolveError};
 use phalanx_core::limits::PROBLEM_BYTES_MAX;
-use phalanx_core::problem::InputError;
 
 /// Size from which on a file is read by two threads.
 const HALVED_BYTES: u64 = 16 << 20;
@@ -53,67 +54,6 @@ pub struct Args {
     /// Add the field `explain` to the answer
     #[arg(long)]
     pub explain: bool,
-}
-
-/// What a method needs beside the problem.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// One of the method's modes.
-    pub mode: &'static str,
-    /// Whether the answer carries `explain`.
-    pub explain: bool,
-    /// Seed of the random numbers.
-    pub seed: u64,
-    /// When the answer is due.
-    pub deadline: Option<Instant>,
-    /// Worker threads; `None` = as many as there are processors.
-    pub threads: Option<usize>,
-}
-
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum SolveError {
-    /// Bad input; the text begins with the field.
-    #[error("{0}")]
-    Input(String),
-    /// The problem has no feasible answer or is too large for the mode.
-    #[error("{0}")]
-    Infeasible(String),
-    /// Bad input found by the method itself.
-    #[error(transparent)]
-    Field(#[from] InputError),
-    /// Standard output failed.
-    #[error("standard output: {0}")]
-    Output(#[from] io::Error),
-}
-
-impl SolveError {
-    /// Bad input in `field`.
-    pub fn input(field: impl std::fmt::Display, what: impl std::fmt::Display) -> Self {
-        Self::Input(format!("{field}: {what}"))
-    }
-}
-
-impl From<SolveError> for Failure {
-    fn from(error: SolveError) -> Self {
-        let exit = match error {
-            SolveError::Input(_) | SolveError::Field(_) => Exit::Usage,
-            SolveError::Infeasible(_) => Exit::Infeasible,
-            SolveError::Output(_) => Exit::Negative,
-        };
-        // One line, whatever the input contained.
-        Self::new(exit, error.to_string().replace(['\n', '\r'], " "))
-    }
-}
-
-/// One method of `phalanx solve`.
-pub struct Method {
-    /// Name on the command line.
-    pub name: &'static str,
-    /// Modes; the first is the default.
-    pub modes: &'static [&'static str],
-    /// Reads the problem and writes the answer, one JSON object and a newline.
-    pub run: fn(&[u8], Options, &mut dyn Write) -> Result<(), SolveError>,
 }
 
 /// The methods. Adding one is adding its line here.
@@ -163,7 +103,7 @@ fn solve(args: &Args, started: Instant, out: &mut dyn Write) -> Result<(), Solve
 }
 
 /// Reads what a large file has now, its halves side by side: a copy takes a while, and each half
-/// keeps a processor busy. What there is of a smaller one is left to be read, or what has come since.
+/// keeps a processor busy. A smaller file, and what has come since, are left to be read.
 fn read_halves(file: &mut File, bytes: &mut Vec<u8>) -> io::Result<()> {
     let size = file.metadata()?.len().min(PROBLEM_BYTES_MAX);
     if size < HALVED_BYTES {

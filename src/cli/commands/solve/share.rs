@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx solve share`.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use serde::Serialize;
 
-use super::{Method, Options, SolveError, input};
+use super::input;
+use super::method::{Method, Options, SolveError, write};
 use phalanx_methods::share::{self, Answer, Problem};
 
 /// This method's line of the table.
 pub const METHOD: Method = Method { name: "share", modes: &["seed"], run };
 
-/// What `--explain` adds.
+/// Answer with the field that `--explain` adds.
 #[derive(Serialize)]
 struct Explained {
     #[serde(flatten)]
@@ -28,13 +29,9 @@ struct Explanation {
 fn run(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveError> {
     let problem: Problem = input::parse(bytes)?;
     let answer = share::solve(&problem)?;
-    let written = if options.explain {
-        let moved = answer.transfers.iter().map(|transfer| transfer.count).sum();
-        serde_json::to_writer(&mut *out, &Explained { answer, explain: Explanation { moved } })
-    } else {
-        serde_json::to_writer(&mut *out, &answer)
-    };
-    written.map_err(io::Error::from)?;
-    out.write_all(b"\n")?;
-    Ok(())
+    if !options.explain {
+        return write(out, &answer);
+    }
+    let moved = answer.transfers.iter().map(|transfer| transfer.count).sum();
+    write(out, &Explained { answer, explain: Explanation { moved } })
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The text of `phalanx status`.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use crate::text::units::{micros, millis, seconds, share};
-use crate::text::{Left, Right, clean, facts, heading, lines, table};
+use crate::text::{clean, facts, heading, table_of};
 use phalanx_service::api::order::OrderStatus;
-use phalanx_service::api::types::{CallShares, CallTime, PluginStatus, Quantiles, Status};
+use phalanx_service::api::types::{
+    CallShares, CallTime, HistoryStatus, LinkStatus, PluginStatus, Quantiles, SlurmStatus, Status,
+};
 
 /// The whole report.
 pub fn text(status: &Status) -> String {
@@ -46,17 +48,13 @@ fn daemon(out: &mut String, status: &Status) {
             list.push(("Problem", format!("{name}: {}", text.join("\n"))));
         }
     }
-    facts(out, &list);
+    out.push_str(&facts(&list));
 }
 
 fn configuration(status: &Status) -> String {
     let config = &status.config;
-    let mut text = format!(
-        "mode {}, generation {}, {}",
-        clean(&config.mode),
-        config.generation,
-        clean(&config.path)
-    );
+    let (mode, path) = (clean(&config.mode), clean(&config.path));
+    let mut text = format!("mode {mode}, generation {}, {path}", config.generation);
     for (partition, mode) in &config.partition_modes {
         text.push_str(&format!("\npartition {}: mode {}", clean(partition), clean(mode)));
     }
@@ -67,27 +65,19 @@ fn configuration(status: &Status) -> String {
 }
 
 fn slurm(status: &Status) -> String {
+    let SlurmStatus { nodes, jobs_pending, jobs_running, .. } = status.slurm;
+    let SlurmStatus { snapshot_epoch: epoch, snapshots_refused: refused, .. } = status.slurm;
     let slurm = &status.slurm;
-    let mut text = format!(
-        "{} {}, {}\n{} nodes, {} jobs pending, {} running",
-        clean(&slurm.cluster),
-        clean(&slurm.version),
-        if slurm.reachable { "reachable" } else { "NOT reachable" },
-        slurm.nodes,
-        slurm.jobs_pending,
-        slurm.jobs_running
-    );
-    match slurm.snapshot_age_ms {
-        Some(age) => text.push_str(&format!(
-            "\nsnapshot {} of {} ago, read in {}, {} refused",
-            slurm.snapshot_epoch,
-            millis(age),
-            millis(slurm.poll_ms),
-            slurm.snapshots_refused
-        )),
-        None => text.push_str("\nno snapshot yet"),
-    }
-    text
+    let reachable = if slurm.reachable { "reachable" } else { "NOT reachable" };
+    let snapshot = slurm.snapshot_age_ms.map_or("no snapshot yet".to_owned(), |age| {
+        let (age, took) = (millis(age), millis(slurm.poll_ms));
+        format!("snapshot {epoch} of {age} ago, read in {took}, {refused} refused")
+    });
+    let (cluster, version) = (clean(&slurm.cluster), clean(&slurm.version));
+    format!(
+        "{cluster} {version}, {reachable}\n\
+         {nodes} nodes, {jobs_pending} jobs pending, {jobs_running} running\n{snapshot}"
+    )
 }
 
 fn plugin(plugin: &PluginStatus) -> String {
@@ -105,17 +95,12 @@ fn plugin(plugin: &PluginStatus) -> String {
 }
 
 fn link(status: &Status) -> String {
-    let link = &status.link;
+    let LinkStatus { mirror_nodes, mirror_jobs, events, .. } = status.link;
+    let LinkStatus { connections, refused, protocol_errors, .. } = status.link;
     format!(
-        "{}\n{} nodes and {} running jobs mirrored, {} events\n\
-         {} connections, {} refused, {} protocol errors",
-        clean(&link.socket),
-        link.mirror_nodes,
-        link.mirror_jobs,
-        link.events,
-        link.connections,
-        link.refused,
-        link.protocol_errors
+        "{}\n{mirror_nodes} nodes and {mirror_jobs} running jobs mirrored, {events} events\n\
+         {connections} connections, {refused} refused, {protocol_errors} protocol errors",
+        clean(&status.link.socket)
     )
 }
 
@@ -132,145 +117,102 @@ fn order(order: &OrderStatus) -> String {
     if !order.enabled {
         return "off: Slurm's own order of starts".to_owned();
     }
+    let OrderStatus { active, pending, overtaken, starts_ahead, lock_holds, .. } = *order;
+    let OrderStatus { written, removed, started, refused, deferred, .. } = *order;
     format!(
-        "{}\n{} of {} pending jobs with a delta, {} passed, {} started ahead of another\n\
-         {} written, {} removed, {} started, {} refused now, {} put off\n\
-         slurmctld's job lock held {} times, mean {} us, longest {} us",
+        "{}\n{active} of {pending} pending jobs with a delta, {overtaken} passed, \
+         {starts_ahead} started ahead of another\n\
+         {written} written, {removed} removed, {started} started, {refused} refused now, \
+         {deferred} put off\n\
+         slurmctld's job lock held {lock_holds} times, mean {} us, longest {} us",
         clean(&order.state),
-        order.active,
-        order.pending,
-        order.overtaken,
-        order.starts_ahead,
-        order.written,
-        order.removed,
-        order.started,
-        order.refused,
-        order.deferred,
-        order.lock_holds,
         micros(order.lock_mean_ns),
         micros(order.lock_max_ns)
     )
 }
 
 fn history(status: &Status) -> String {
-    let history = &status.history;
-    if !history.enabled {
+    let HistoryStatus { enabled, written, dropped, errors, .. } = status.history;
+    if !enabled {
         return "off".to_owned();
     }
-    format!(
-        "{}\n{} records written, {} dropped, {} failed writes",
-        clean(&history.path),
-        history.written,
-        history.dropped,
-        history.errors
-    )
+    let path = clean(&status.history.path);
+    format!("{path}\n{written} records written, {dropped} dropped, {errors} failed writes")
 }
 
 /// RUN_NOW and WILL_RUN side by side, with shares of the asked calls.
 fn calls(out: &mut String, status: &Status) {
     let (run, will) = (&status.run_now, &status.will_run);
-    let mut rows = table(&[
-        ("Calls", Left),
-        ("RUN_NOW", Right),
-        ("% of asked", Right),
-        ("WILL_RUN", Right),
-        ("% of asked", Right),
-    ]);
     let fallen = |calls: &CallShares| calls.fallen_back.values().sum::<u64>();
-    let mut add = |name: &str, a: u64, b: u64| {
-        rows.add_row([
-            clean(name),
-            a.to_string(),
-            share(a, run.asked),
-            b.to_string(),
-            share(b, will.asked),
-        ]);
-    };
-    add("asked", run.asked, will.asked);
-    add("answered with nodes", run.answered, will.answered);
-    add("placed on these nodes", run.narrowed, will.narrowed);
-    add("fallen back to Slurm", fallen(run), fallen(will));
-    let mut reasons: BTreeMap<&String, (u64, u64)> = BTreeMap::new();
-    for (reason, count) in &run.fallen_back {
-        reasons.entry(reason).or_default().0 = *count;
-    }
-    for (reason, count) in &will.fallen_back {
-        reasons.entry(reason).or_default().1 = *count;
-    }
-    for (reason, (a, b)) in reasons {
-        add(&format!("  {reason}"), a, b);
-    }
-    out.push_str(&lines(&rows));
+    let mut rows = vec![
+        ("asked".to_owned(), run.asked, will.asked),
+        ("answered with nodes".to_owned(), run.answered, will.answered),
+        ("placed on these nodes".to_owned(), run.narrowed, will.narrowed),
+        ("fallen back to Slurm".to_owned(), fallen(run), fallen(will)),
+    ];
+    let reasons: BTreeSet<&String> =
+        run.fallen_back.keys().chain(will.fallen_back.keys()).collect();
+    rows.extend(reasons.into_iter().map(|reason| {
+        let count = |calls: &CallShares| calls.fallen_back.get(reason).copied().unwrap_or(0);
+        (format!("  {reason}"), count(run), count(will))
+    }));
+    table_of(rows)
+        .left("Calls", |(name, ..)| name.clone())
+        .right("RUN_NOW", |(_, count, _)| *count)
+        .right("% of asked", |(_, count, _)| share(*count, run.asked))
+        .right("WILL_RUN", |(.., count)| *count)
+        .right("% of asked", |(.., count)| share(*count, will.asked))
+        .add_to(out);
 }
 
 fn plugin_calls(out: &mut String, plugin: &PluginStatus) {
     let calls: Vec<String> =
         plugin.calls.iter().map(|(mode, count)| format!("{count} {}", clean(mode))).collect();
     let calls = if calls.is_empty() { "none".to_owned() } else { calls.join(", ") };
-    facts(
-        out,
-        &[
-            ("Calls", calls),
-            (
-                "Asked",
-                format!(
-                    "{}, {} answered in time, {} late, {} placed as answered",
-                    plugin.asks, plugin.answers, plugin.late_answers, plugin.narrowed
-                ),
-            ),
-            (
-                "Link",
-                format!(
-                    "{} connections, state sent anew {} times, {} events sent, breaker opened {} times",
-                    plugin.connects, plugin.resyncs, plugin.events, plugin.breaker_opens
-                ),
-            ),
-        ],
+    let PluginStatus { asks, answers, late_answers, narrowed, .. } = *plugin;
+    let PluginStatus { connects, resyncs, events, breaker_opens, .. } = *plugin;
+    let asked = format!(
+        "{asks}, {answers} answered in time, {late_answers} late, {narrowed} placed as answered"
     );
+    let link = format!(
+        "{connects} connections, state sent anew {resyncs} times, {events} events sent, \
+         breaker opened {breaker_opens} times"
+    );
+    out.push_str(&facts(&[("Calls", calls), ("Asked", asked), ("Link", link)]));
     if plugin.reasons.is_empty() {
         return;
     }
-    let mut rows = table(&[("Left to Slurm because", Left), ("Calls", Right)]);
-    for (reason, count) in &plugin.reasons {
-        rows.add_row([clean(reason), count.to_string()]);
-    }
     out.push('\n');
-    out.push_str(&lines(&rows));
+    table_of(&plugin.reasons)
+        .left("Left to Slurm because", |row| row.0.clone())
+        .right("Calls", |row| row.1)
+        .add_to(out);
 }
 
 fn times(out: &mut String, status: &Status) {
-    let mut rows = table(&[
-        ("Per call", Left),
-        ("Calls", Right),
-        ("Mean [us]", Right),
-        ("p50 [us]", Right),
-        ("p99 [us]", Right),
-        ("Max [us]", Right),
-    ]);
-    let mut quantiles = |name: &str, q: &Quantiles| {
-        let value = |ns: u64| {
-            if q.count > 0 { micros(ns) } else { "-".to_owned() }
-        };
-        rows.add_row([
-            name.to_owned(),
-            q.count.to_string(),
-            "-".to_owned(),
-            value(q.p50),
-            value(q.p99),
-            value(q.max),
-        ]);
+    let dash = || "-".to_owned();
+    let quantiles = |name: &str, q: &Quantiles| {
+        let value = |ns| if q.count > 0 { micros(ns) } else { dash() };
+        (name.to_owned(), q.count, [dash(), value(q.p50), value(q.p99), value(q.max)])
     };
-    quantiles("plugin's own, asked", &status.plugin.ask_ns);
-    quantiles("plugin's own, not asked", &status.plugin.skip_ns);
-    quantiles("daemon's answer", &status.link.answer_ns);
-    let mut mean = |name: &str, time: &CallTime| {
-        let dash = || "-".to_owned();
+    let mean = |name: String, time: &CallTime| {
         let value = if time.calls > 0 { micros(time.mean_ns) } else { dash() };
-        rows.add_row([name.to_owned(), time.calls.to_string(), value, dash(), dash(), dash()]);
+        (name, time.calls, [value, dash(), dash(), dash()])
     };
-    mean("Slurm's, narrowed", &status.plugin.narrowed_stock);
-    for (mode, time) in &status.plugin.full_stock {
-        mean(&format!("Slurm's, all candidates, {}", clean(mode)), time);
-    }
-    out.push_str(&lines(&rows));
+    let mut rows = vec![
+        quantiles("plugin's own, asked", &status.plugin.ask_ns),
+        quantiles("plugin's own, not asked", &status.plugin.skip_ns),
+        quantiles("daemon's answer", &status.link.answer_ns),
+        mean("Slurm's, narrowed".to_owned(), &status.plugin.narrowed_stock),
+    ];
+    let full = &status.plugin.full_stock;
+    rows.extend(full.iter().map(|(mode, t)| mean(format!("Slurm's, all candidates, {mode}"), t)));
+    table_of(rows)
+        .left("Per call", |(name, ..)| name.clone())
+        .right("Calls", |(_, calls, _)| *calls)
+        .right("Mean [us]", |(.., [mean, ..])| mean.clone())
+        .right("p50 [us]", |(.., [_, p50, ..])| p50.clone())
+        .right("p99 [us]", |(.., [.., p99, _])| p99.clone())
+        .right("Max [us]", |(.., [.., max])| max.clone())
+        .add_to(out);
 }

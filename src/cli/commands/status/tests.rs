@@ -39,42 +39,7 @@ fn status_report() -> Status {
             jobs_running: 30,
             ..SlurmStatus::default()
         },
-        plugin: PluginStatus {
-            connected: true,
-            synced: true,
-            overlay_version: "0.1.0".into(),
-            slurm_version: "22.05.8".into(),
-            pid: 1234,
-            calls: map(&[("run_now", 1500), ("test_only", 40), ("will_run", 300)]),
-            asks: 1300,
-            answers: 1290,
-            narrowed: 1100,
-            reasons: map(&[("no-fit", 100), ("timeout", 10)]),
-            late_answers: 9,
-            events: 2100,
-            resyncs: 1,
-            connects: 1,
-            breaker_opens: 0,
-            breaker: "closed".into(),
-            ask_ns: Quantiles {
-                count: 1300,
-                mean: 0,
-                p50: 65_536,
-                p99: 131_072,
-                max: 262_144,
-                buckets: Vec::new(),
-            },
-            skip_ns: Quantiles {
-                count: 540,
-                mean: 0,
-                p50: 512,
-                p99: 1024,
-                max: 4096,
-                buckets: Vec::new(),
-            },
-            narrowed_stock: CallTime { calls: 1100, mean_ns: 812_345 },
-            full_stock: map(&[("run_now", CallTime { calls: 190, mean_ns: 90_000_000 })]),
-        },
+        plugin: plugin_status(),
         run_now: CallShares {
             asked: 1000,
             answered: 920,
@@ -87,38 +52,8 @@ fn status_report() -> Status {
             narrowed: 200,
             fallen_back: map(&[("no-fit", 90), ("timeout", 10)]),
         },
-        link: LinkStatus {
-            socket: "/run/phalanx/plugin.sock".into(),
-            connections: 1,
-            events: 2100,
-            mirror_jobs: 30,
-            mirror_nodes: 16,
-            answer_ns: Quantiles {
-                count: 1300,
-                mean: 0,
-                p50: 16_384,
-                p99: 32_768,
-                max: 65_536,
-                buckets: Vec::new(),
-            },
-            ..LinkStatus::default()
-        },
-        order: OrderStatus {
-            enabled: true,
-            state: "active".to_owned(),
-            pending: 40,
-            active: 3,
-            decided: 3,
-            overtaken: 5,
-            starts_ahead: 7,
-            written: 20,
-            removed: 12,
-            started: 5,
-            lock_holds: 9,
-            lock_mean_ns: 41_000,
-            lock_max_ns: 230_000,
-            ..OrderStatus::default()
-        },
+        link: link_status(),
+        order: order_status(),
         planner: PlannerStatus {
             plans: 88,
             last_plan_ms: 4,
@@ -134,4 +69,64 @@ fn status_report() -> Status {
             last_error: None,
         },
     }
+}
+
+fn plugin_status() -> PluginStatus {
+    PluginStatus {
+        connected: true,
+        synced: true,
+        overlay_version: "0.1.0".into(),
+        slurm_version: "22.05.8".into(),
+        pid: 1234,
+        calls: map(&[("run_now", 1500), ("test_only", 40), ("will_run", 300)]),
+        asks: 1300,
+        answers: 1290,
+        narrowed: 1100,
+        reasons: map(&[("no-fit", 100), ("timeout", 10)]),
+        late_answers: 9,
+        events: 2100,
+        resyncs: 1,
+        connects: 1,
+        breaker_opens: 0,
+        breaker: "closed".into(),
+        ask_ns: quantiles(1300, 65_536, 131_072, 262_144),
+        skip_ns: quantiles(540, 512, 1024, 4096),
+        narrowed_stock: CallTime { calls: 1100, mean_ns: 812_345 },
+        full_stock: map(&[("run_now", CallTime { calls: 190, mean_ns: 90_000_000 })]),
+    }
+}
+
+fn link_status() -> LinkStatus {
+    LinkStatus {
+        socket: "/run/phalanx/plugin.sock".into(),
+        connections: 1,
+        events: 2100,
+        mirror_jobs: 30,
+        mirror_nodes: 16,
+        answer_ns: quantiles(1300, 16_384, 32_768, 65_536),
+        ..LinkStatus::default()
+    }
+}
+
+fn order_status() -> OrderStatus {
+    OrderStatus {
+        enabled: true,
+        state: "active".to_owned(),
+        pending: 40,
+        active: 3,
+        decided: 3,
+        overtaken: 5,
+        starts_ahead: 7,
+        written: 20,
+        removed: 12,
+        started: 5,
+        lock_holds: 9,
+        lock_mean_ns: 41_000,
+        lock_max_ns: 230_000,
+        ..OrderStatus::default()
+    }
+}
+
+fn quantiles(count: u64, p50: u64, p99: u64, max: u64) -> Quantiles {
+    Quantiles { count, p50, p99, max, ..Quantiles::default() }
 }

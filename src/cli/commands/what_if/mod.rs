@@ -42,9 +42,9 @@ pub struct Args {
     no_arrivals: bool,
 }
 
-/// Runs that rates of arrivals come from at most, and their age.
+/// Most runs from which rates of arrivals are estimated.
 const HISTORY_RUNS: u32 = 20_000;
-/// See [`HISTORY_RUNS`].
+/// Largest age of these runs.
 const HISTORY_MS: u64 = 56 * 86_400_000;
 
 impl Args {
@@ -91,9 +91,6 @@ fn arrivals(client: &Client, args: &Args, now_ms: u64, load: &mut NodeLoad) -> A
 }
 
 /// Power of each node, as the daemon believes it.
-///
-/// # Errors
-/// Why it is not known.
 fn power(client: &Client, config: &Config, load: &mut NodeLoad) -> Result<(), String> {
     let report = client.get::<EnergyReport>("/v1/history/energy");
     let classes = report.map_err(|failure| failure.message)?.nodes.into_iter();
@@ -105,7 +102,7 @@ fn power(client: &Client, config: &Config, load: &mut NodeLoad) -> Result<(), St
     Ok(())
 }
 
-/// What the daemon would do under this configuration.
+/// Settings of the simulation that stand for this configuration.
 fn setup(config: &Config, state: &State) -> Setup {
     let partitions = state.snapshot.partitions.iter().map(|partition| partition.name.to_string());
     let by_slurm = |name: &String| config.mode_for(name) != Mode::Enforce;

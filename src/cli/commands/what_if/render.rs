@@ -3,7 +3,8 @@
 
 use std::fmt::Write as _;
 
-use crate::text::{Left, Right, clean, heading, lines, table};
+use crate::text::units::KWH;
+use crate::text::{clean, heading, table_of};
 use phalanx_sim::whatif::{Side, WhatIf};
 
 /// Name and value of a row; `None` where neither side has such a figure.
@@ -21,7 +22,7 @@ const ROWS: [Row; 12] = [
     ("GPUs free but unusable [%]", |s| s.gpu_fragmented_pct.map(|p| format!("{p:.2}"))),
     ("CPUs stranded [%]", |s| s.stranded.get("cpu").map(|p| format!("{p:.2}"))),
     ("GPUs stranded [%]", |s| s.stranded.get("gpu").map(|p| format!("{p:.2}"))),
-    ("Energy [kWh]", |s| s.energy_j.map(|j| format!("{:.1}", j / 3.6e6))),
+    ("Energy [kWh]", |s| s.energy_j.map(|j| format!("{:.1}", j / KWH))),
 ];
 
 fn percent(share: Option<f64>) -> Option<String> {
@@ -53,27 +54,26 @@ pub fn text(report: &WhatIf) -> String {
             }
         ),
     });
-    let mut rows = table(&[("Figure", Left), ("Today", Right), ("Then", Right)]);
-    for (name, of) in ROWS {
-        if let (Some(today), Some(then)) = (of(&report.today), of(&report.then)) {
-            rows.add_row([name.to_owned(), today, then]);
-        }
-    }
-    out.push_str(&lines(&rows));
+    let figures =
+        ROWS.iter().filter_map(|(name, of)| Some((*name, of(&report.today)?, of(&report.then)?)));
+    table_of(figures)
+        .left("Figure", |(name, ..)| *name)
+        .right("Today", |(_, today, _)| today.clone())
+        .right("Then", |(.., then)| then.clone())
+        .add_to(&mut out);
     if let Some(why) = &report.no_energy {
-        let _ = writeln!(out, "Energy is not told: {}.", clean(why));
+        let _ = writeln!(out, "Energy is left out: {}.", clean(why));
     }
     heading(&mut out, &format!("{} jobs start earlier, {} later", report.earlier, report.later));
     if report.changes.is_empty() {
         return out;
     }
-    let heads = [("Job", Left), ("User", Left), ("Today in [s]", Right), ("Then in [s]", Right)];
-    let mut rows = table(&heads);
     let seconds = |wait: Option<i64>| wait.map_or("not started".to_owned(), |s| s.to_string());
-    for change in &report.changes {
-        let (today, then) = (seconds(change.today_s), seconds(change.then_s));
-        rows.add_row([clean(&change.job), clean(&change.user), today, then]);
-    }
-    out.push_str(&lines(&rows));
+    table_of(&report.changes)
+        .left("Job", |change| change.job.clone())
+        .left("User", |change| change.user.clone())
+        .right("Today in [s]", |change| seconds(change.today_s))
+        .right("Then in [s]", |change| seconds(change.then_s))
+        .add_to(&mut out);
     out
 }

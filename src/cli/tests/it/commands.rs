@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What every command has. To add one: write its module in `src/cli/commands` with `Args` (the
-//! options; their comments are the help text) and `Args::run`, add its line to the list of
-//! `src/cli/commands/mod.rs`, and its name to [`COMMANDS`] here, which lists them as the help text
-//! does.
+//! Every command has help, a manual page and completion. To add one: write its module in
+//! `src/cli/commands` with `Args` (the options; their comments are the help text) and `Args::run`,
+//! add its line to the list of `src/cli/commands/mod.rs`, and its name to [`COMMANDS`] here, which
+//! lists them as the help text does.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;

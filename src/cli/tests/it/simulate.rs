@@ -148,7 +148,7 @@ fn compressed_logs_are_known_by_their_content() {
     refused(&["--jobs", none.to_str().unwrap()], "head.swf.zst: ");
 }
 
-/// What a log on standard input gives.
+/// Output for a log on standard input.
 fn piped(log: &[u8], arguments: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
     command.args(["simulate", "--jobs"]).args(arguments);
@@ -305,7 +305,7 @@ fn the_report_is_whole_and_the_same_every_time() {
     refused(&blocked, "/proc/no");
 }
 
-/// As `sacct --format=ALL` tells a job whose name has a separator, and a command line of lines.
+/// Text of `sacct --format=ALL` for a job whose name has a separator, and a command line of lines.
 fn text_of_several_lines(directory: &Path) -> String {
     let times = "COMPLETED|2026-11-01T10:00:00|2026-11-01T10:00:00|2026-11-01T10:10:00";
     let text = format!(
@@ -322,7 +322,8 @@ fn accounting_goes_in_as_sacct_prints_it() {
     let row = |id: &str, submit: &str, start: &str, end: &str, elapsed: &str, cpus: u32| {
         let day = "2026-11-01T";
         format!(
-            "{id}|ann|md|{day}{submit}|{day}{start}|{day}{end}|{elapsed}|COMPLETED|{cpus}|n1|01:00:00\n"
+            "{id}|ann|md|{day}{submit}|{day}{start}|{day}{end}|{elapsed}|COMPLETED|{cpus}|n1|\
+             01:00:00\n"
         )
     };
     let text = head.to_owned()
@@ -352,7 +353,8 @@ fn accounting_goes_in_as_sacct_prints_it() {
 fn accounting_runs_on_nodes_under_every_policy() {
     let directory = tempfile::tempdir().unwrap();
     let mut text =
-        "JobID|User|JobName|Submit|Start|End|Elapsed|State|NCPUS|NNodes|NodeList|ReqTRES|Timelimit\n"
+        "JobID|User|JobName|Submit|Start|End|Elapsed|State|NCPUS|NNodes|NodeList|ReqTRES|\
+         Timelimit\n"
             .to_owned();
     let mut row = |id: u32, start: &str, end: &str, tres: &str| {
         let day = "2026-11-01T";

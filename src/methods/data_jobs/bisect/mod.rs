@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which cores data-parallel jobs get, when, and which core reads which block, so that
-//! the last job ends as early as possible.
+//! Assigns cores, start times and blocks to data-parallel jobs, so that the last job ends
+//! as early as possible.
 //!
 //! A job is a set of blocks; a block is read locally where a replica is, else over the
 //! network first. Cores of one job slow each other down (f(n)), so more is not better.

@@ -7,17 +7,37 @@ const PERIOD_MS = 5000;
 const JOBS_SHOWN = 200;
 // A ramp whose lightness grows or falls steadily: readable without colours.
 const RAMP = matchMedia("(prefers-color-scheme: dark)");
-const LIGHT = [[236, 243, 251], [158, 201, 226], [66, 146, 198], [8, 81, 156], [6, 30, 68]];
-const DARK = [[31, 44, 61], [34, 82, 130], [49, 130, 189], [130, 190, 230], [235, 246, 255]];
+const LIGHT = [
+  [236, 243, 251],
+  [158, 201, 226],
+  [66, 146, 198],
+  [8, 81, 156],
+  [6, 30, 68],
+];
+const DARK = [
+  [31, 44, 61],
+  [34, 82, 130],
+  [49, 130, 189],
+  [130, 190, 230],
+  [235, 246, 255],
+];
 const UNUSABLE = /DOWN|DRAIN|FAIL|UNKNOWN|NOT_RESPONDING|NO_RESPOND|ERROR/;
 
 const $ = (id) => document.getElementById(id);
-const state = { heat: null, dimension: "cpu", cursor: -1, open: new Set(), paused: false, cells: null };
+const state = {
+  heat: null,
+  dimension: "cpu",
+  cursor: -1,
+  open: new Set(),
+  paused: false,
+  cells: null,
+};
 
 function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (name === "class") node.className = value; else node.setAttribute(name, value);
+    if (name === "class") node.className = value;
+    else node.setAttribute(name, value);
   }
   node.append(...children);
   return node;
@@ -30,7 +50,10 @@ function amount(value, unit) {
   if (unit !== "MiB") return count(Math.round(value * 100) / 100);
   const units = ["MiB", "GiB", "TiB", "PiB"];
   let at = 0;
-  while (value >= 1024 && at < units.length - 1) { value /= 1024; at += 1; }
+  while (value >= 1024 && at < units.length - 1) {
+    value /= 1024;
+    at += 1;
+  }
   return `${value >= 100 ? Math.round(value) : Math.round(value * 10) / 10} ${units[at]}`;
 }
 
@@ -48,6 +71,8 @@ function nanoseconds(ns) {
   return `${(ns / 1e6).toPrecision(3)} ms`;
 }
 
+const quantiles = (of) => `half within ${nanoseconds(of.p50)}, 99 % within ${nanoseconds(of.p99)}`;
+
 // ---- reading
 
 async function get(path) {
@@ -61,13 +86,15 @@ async function get(path) {
   return reply.json();
 }
 
-const optional = (path) => get(path).catch((error) => (error.status ? { error: error.message } : Promise.reject(error)));
+const optional = (path) =>
+  get(path).catch((error) => (error.status ? { error: error.message } : Promise.reject(error)));
 
 async function refresh() {
   if (state.paused || document.hidden) return;
   try {
     const [status, heat, plan, collectors, data, agents] = await Promise.all([
-      get("v1/status"), ...["heat", "plan", "collectors", "data", "agents"].map((name) => optional(`v1/${name}`)),
+      get("v1/status"),
+      ...["heat", "plan", "collectors", "data", "agents"].map((name) => optional(`v1/${name}`)),
     ]);
     showStatus(status);
     showHeat(heat);
@@ -77,7 +104,9 @@ async function refresh() {
     $("problem").hidden = true;
     $("updated").textContent = `Updated ${new Date().toLocaleTimeString("en-GB")}`;
   } catch (error) {
-    $("problem").textContent = `phalanxd does not answer (${error.message}). What you see is old; Slurm places jobs by itself meanwhile.`;
+    $("problem").textContent =
+      `phalanxd does not answer (${error.message}). What you see is old; ` +
+      "Slurm places jobs by itself meanwhile.";
     $("problem").hidden = false;
   }
   document.documentElement.dataset.loaded = "yes";
@@ -90,7 +119,9 @@ async function run() {
 
 // ---- status
 
-function chip(text, mood) { return el("li", { class: mood }, text); }
+function chip(text, mood) {
+  return el("li", { class: mood }, text);
+}
 
 function showStatus(status) {
   $("cluster").textContent = status.slurm.cluster;
@@ -98,44 +129,82 @@ function showStatus(status) {
   const { mode, last_error: refused } = status.config;
   const chips = [chip(`mode ${mode}`, mode === "enforce" ? "good" : "warn")];
   const plugin = status.plugin;
-  chips.push(plugin.connected
-    ? chip(plugin.synced ? "plugin in step" : "plugin connecting", plugin.synced ? "good" : "warn")
-    : chip("plugin not connected", "bad"));
-  if (plugin.connected) chips.push(chip(`breaker ${plugin.breaker || "unknown"}`, plugin.breaker === "closed" ? "good" : "bad"));
-  chips.push(status.slurm.reachable
-    ? chip(`slurmctld ${status.slurm.version}`, "good")
-    : chip("slurmctld does not answer", "bad"));
+  chips.push(
+    plugin.connected
+      ? chip(
+          plugin.synced ? "plugin in step" : "plugin connecting",
+          plugin.synced ? "good" : "warn",
+        )
+      : chip("plugin not connected", "bad"),
+  );
+  if (plugin.connected)
+    chips.push(
+      chip(`breaker ${plugin.breaker || "unknown"}`, plugin.breaker === "closed" ? "good" : "bad"),
+    );
+  chips.push(
+    status.slurm.reachable
+      ? chip(`slurmctld ${status.slurm.version}`, "good")
+      : chip("slurmctld does not answer", "bad"),
+  );
   if (refused) chips.push(chip("configuration refused", "bad"));
   if (status.history.last_error) chips.push(chip("history fails", "warn"));
   $("chips").replaceChildren(...chips);
 
-  const shares = (calls) => calls.asked
-    ? `${count(calls.narrowed)} of ${plural(calls.asked, "question")} placed on the answered nodes (${Math.round(100 * calls.narrowed / calls.asked)} %)`
-    : "no questions yet";
+  const shares = (calls) =>
+    calls.asked
+      ? `${count(calls.narrowed)} of ${plural(calls.asked, "question")} placed on the answered ` +
+        `nodes (${Math.round((100 * calls.narrowed) / calls.asked)} %)`
+      : "no questions yet";
   const rows = [
     ["Starts", shares(status.run_now)],
     ["Forecasts", shares(status.will_run)],
-    ["Answers", status.link.answer_ns.count
-      ? `half within ${nanoseconds(status.link.answer_ns.p50)}, 99 % within ${nanoseconds(status.link.answer_ns.p99)}` : "none yet"],
-    ["In slurmctld", plugin.ask_ns.count
-      ? `half within ${nanoseconds(plugin.ask_ns.p50)}, 99 % within ${nanoseconds(plugin.ask_ns.p99)} for each question` : "no questions yet"],
-    ["Jobs", `${count(status.slurm.jobs_running)} running, ${count(status.slurm.jobs_pending)} pending`],
+    ["Answers", status.link.answer_ns.count ? quantiles(status.link.answer_ns) : "none yet"],
+    [
+      "In slurmctld",
+      plugin.ask_ns.count ? `${quantiles(plugin.ask_ns)} for each question` : "no questions yet",
+    ],
+    [
+      "Jobs",
+      `${count(status.slurm.jobs_running)} running, ${count(status.slurm.jobs_pending)} pending`,
+    ],
     ["Running for", age(status.uptime_s * 1000)],
   ];
-  $("placement").replaceChildren(...rows.flatMap(([term, text]) => [el("dt", {}, term), el("dd", {}, text)]));
-  const reasons = new Set([...Object.keys(status.run_now.fallen_back), ...Object.keys(status.will_run.fallen_back)]);
-  const lines = [...reasons].map((reason) => [reason, status.run_now.fallen_back[reason] || 0, status.will_run.fallen_back[reason] || 0]);
+  $("placement").replaceChildren(
+    ...rows.flatMap(([term, text]) => [el("dt", {}, term), el("dd", {}, text)]),
+  );
+  const reasons = new Set([
+    ...Object.keys(status.run_now.fallen_back),
+    ...Object.keys(status.will_run.fallen_back),
+  ]);
+  const lines = [...reasons].map((reason) => [
+    reason,
+    status.run_now.fallen_back[reason] || 0,
+    status.will_run.fallen_back[reason] || 0,
+  ]);
   lines.sort((a, b) => b[1] + b[2] - a[1] - a[2]);
-  fill("reasons", lines.map(([reason, starts, forecasts]) => el("tr", {},
-    el("th", { scope: "row" }, reason), el("td", { class: "n" }, count(starts)), el("td", { class: "n" }, count(forecasts)))),
-    3, "None so far.");
+  fill(
+    "reasons",
+    lines.map(([reason, starts, forecasts]) =>
+      el(
+        "tr",
+        {},
+        el("th", { scope: "row" }, reason),
+        el("td", { class: "n" }, count(starts)),
+        el("td", { class: "n" }, count(forecasts)),
+      ),
+    ),
+    3,
+    "None so far.",
+  );
 }
 
 /** Puts rows into a table's body; without any, one that says so. */
 function fill(table, rows, columns, none) {
   const body = $(table).tBodies[0];
   const focused = body.contains(document.activeElement) ? document.activeElement.id : "";
-  body.replaceChildren(...(rows.length ? rows : [el("tr", {}, el("td", { colspan: columns, class: "quiet" }, none))]));
+  body.replaceChildren(
+    ...(rows.length ? rows : [el("tr", {}, el("td", { colspan: columns, class: "quiet" }, none))]),
+  );
   if (focused && $(focused)) $(focused).focus();
 }
 
@@ -143,7 +212,7 @@ function fill(table, rows, columns, none) {
 
 function colour(percent) {
   const ramp = RAMP.matches ? DARK : LIGHT;
-  const at = percent / 100 * (ramp.length - 1);
+  const at = (percent / 100) * (ramp.length - 1);
   const low = Math.min(Math.floor(at), ramp.length - 2);
   const mix = ramp[low].map((c, i) => Math.round(c + (ramp[low + 1][i] - c) * (at - low)));
   return `rgb(${mix.join(",")})`;
@@ -157,14 +226,26 @@ function showHeat(heat) {
   }
   state.heat = heat;
   $("nodes-count").textContent = plural(heat.names.length, "node");
-  if (!heat.dimensions.some((d) => d.name === state.dimension) && heat.dimensions.length) state.dimension = heat.dimensions[0].name;
+  if (!heat.dimensions.some((d) => d.name === state.dimension) && heat.dimensions.length)
+    state.dimension = heat.dimensions[0].name;
   showDimensions(heat);
-  fill("resources", heat.dimensions.map((d) => {
-    const share = d.total > 0 ? 100 * d.used / d.total : 0;
-    return el("tr", {}, el("th", { scope: "row" }, d.name), el("td", { class: "n" }, amount(d.total, d.unit)),
-      el("td", { class: "n" }, amount(d.used, d.unit)), el("td", {}, meter(share, `${Math.round(share)} %`)),
-      el("td", { class: "n" }, amount(d.stranded, d.unit)));
-  }), 5, "No nodes.");
+  fill(
+    "resources",
+    heat.dimensions.map((d) => {
+      const share = d.total > 0 ? (100 * d.used) / d.total : 0;
+      return el(
+        "tr",
+        {},
+        el("th", { scope: "row" }, d.name),
+        el("td", { class: "n" }, amount(d.total, d.unit)),
+        el("td", { class: "n" }, amount(d.used, d.unit)),
+        el("td", {}, meter(share, `${Math.round(share)} %`)),
+        el("td", { class: "n" }, amount(d.stranded, d.unit)),
+      );
+    }),
+    5,
+    "No nodes.",
+  );
   draw();
   describe();
 }
@@ -181,7 +262,11 @@ function showDimensions(heat) {
   const group = $("dimensions");
   if (group.dataset.names !== names.join()) {
     group.dataset.names = names.join();
-    group.replaceChildren(...names.map((name) => el("button", { type: "button", role: "radio", "data-name": name }, name)));
+    group.replaceChildren(
+      ...names.map((name) =>
+        el("button", { type: "button", role: "radio", "data-name": name }, name),
+      ),
+    );
   }
   for (const button of group.children) {
     const chosen = button.dataset.name === state.dimension;
@@ -212,11 +297,16 @@ $("dimensions").addEventListener("keydown", (event) => {
 /** Cell size and columns so that all nodes fit into a map of moderate height. */
 function layout(width, nodes) {
   const height = Math.max(120, Math.min(420, innerHeight * 0.45));
-  let size = Math.floor(Math.sqrt(width * height / Math.max(nodes, 1)));
+  let size = Math.floor(Math.sqrt((width * height) / Math.max(nodes, 1)));
   size = Math.max(4, Math.min(size, 34));
   let columns = Math.max(1, Math.floor(width / size));
   if (nodes <= columns) columns = Math.max(nodes, 1);
-  return { size, columns, rows: Math.ceil(nodes / columns), gap: size > 7 ? (size > 16 ? 2 : 1) : (size > 4 ? 0.5 : 0) };
+  return {
+    size,
+    columns,
+    rows: Math.ceil(nodes / columns),
+    gap: size > 7 ? (size > 16 ? 2 : 1) : size > 4 ? 0.5 : 0,
+  };
 }
 
 function draw() {
@@ -246,7 +336,11 @@ function draw() {
     const y = Math.floor(i / cells.columns) * cells.size;
     const percent = row[i];
     const dead = unusable[heat.state[i]];
-    context.fillStyle = dead ? down : percent === null || percent === undefined ? none : colours[percent];
+    context.fillStyle = dead
+      ? down
+      : percent === null || percent === undefined
+        ? none
+        : colours[percent];
     context.fillRect(x, y, side, side);
     if (dead && side >= 6) {
       context.strokeStyle = styles.getPropertyValue("--card");
@@ -272,14 +366,21 @@ function draw() {
 
 function outline(context, i, cells) {
   const side = Math.max(cells.size - cells.gap, 5);
-  context.strokeRect((i % cells.columns) * cells.size + 1, Math.floor(i / cells.columns) * cells.size + 1, side - 2, side - 2);
+  context.strokeRect(
+    (i % cells.columns) * cells.size + 1,
+    Math.floor(i / cells.columns) * cells.size + 1,
+    side - 2,
+    side - 2,
+  );
 }
 
 function matches() {
   const text = $("find").value.trim().toLowerCase();
   if (!text || !state.heat) return [];
   const found = [];
-  state.heat.names.forEach((name, i) => { if (name.toLowerCase().includes(text)) found.push(i); });
+  state.heat.names.forEach((name, i) => {
+    if (name.toLowerCase().includes(text)) found.push(i);
+  });
   return found;
 }
 
@@ -287,11 +388,15 @@ function describe() {
   const heat = state.heat;
   const i = state.cursor;
   if (!heat || i < 0 || i >= heat.names.length) return;
-  const uses = heat.dimensions.map((d, at) => {
-    const percent = heat.percent[at][i];
-    return percent === null ? null : `${d.name} ${percent} %`;
-  }).filter(Boolean);
-  $("node").textContent = `${heat.names[i]}: ${heat.states[heat.state[i]].toLowerCase()}, ${plural(heat.jobs[i], "job")}; in use: ${uses.join(", ")}`;
+  const uses = heat.dimensions
+    .map((d, at) => {
+      const percent = heat.percent[at][i];
+      return percent === null ? null : `${d.name} ${percent} %`;
+    })
+    .filter(Boolean);
+  $("node").textContent =
+    `${heat.names[i]}: ${heat.states[heat.state[i]].toLowerCase()}, ` +
+    `${plural(heat.jobs[i], "job")}; in use: ${uses.join(", ")}`;
 }
 
 function moveTo(i) {
@@ -319,9 +424,11 @@ $("heat").addEventListener("keydown", (event) => {
 });
 $("find").addEventListener("input", () => {
   const found = matches();
-  if (found.length) moveTo(found[0]); else draw();
+  if (found.length) moveTo(found[0]);
+  else draw();
   if ($("find").value.trim()) {
-    $("nodes-count").textContent = `${count(found.length)} of ${plural(state.heat ? state.heat.names.length : 0, "node")}`;
+    $("nodes-count").textContent =
+      `${count(found.length)} of ${plural(state.heat ? state.heat.names.length : 0, "node")}`;
   }
 });
 addEventListener("resize", draw);
@@ -337,17 +444,35 @@ function showPlan(plan) {
     return;
   }
   const waiting = plan.jobs.length + plan.not_planned;
-  $("queue-count").textContent = `${plural(waiting, "pending job")}, plan of ${new Date(plan.time_ms).toLocaleTimeString("en-GB")} in ${age(plan.took_ms)}`;
+  $("queue-count").textContent =
+    `${plural(waiting, "pending job")}, plan of ` +
+    `${new Date(plan.time_ms).toLocaleTimeString("en-GB")} in ${age(plan.took_ms)}`;
   const shown = plan.jobs.slice(0, JOBS_SHOWN);
   const alive = new Set(shown.map((job) => job.job_id));
   for (const id of state.open.keys()) if (!alive.has(id)) state.open.delete(id);
   const rows = shown.flatMap((job, i) => {
     const open = state.open.has(job.job_id);
     const why = job.nodes ? job.nodes : job.reason || "waits";
-    const button = el("button", { type: "button", "aria-expanded": open, id: `why-${job.job_id}`, "data-job": job.job_id,
-      "aria-label": `Why, job ${job.job_id}` }, "Why");
-    const row = el("tr", {}, el("td", { class: "n" }, String(i + 1)), el("th", { scope: "row" }, String(job.job_id)),
-      el("td", {}, job.method), el("td", { class: "why" }, job.nodes ? el("strong", {}, why) : why), el("td", {}, button));
+    const button = el(
+      "button",
+      {
+        type: "button",
+        "aria-expanded": open,
+        id: `why-${job.job_id}`,
+        "data-job": job.job_id,
+        "aria-label": `Why, job ${job.job_id}`,
+      },
+      "Why",
+    );
+    const row = el(
+      "tr",
+      {},
+      el("td", { class: "n" }, String(i + 1)),
+      el("th", { scope: "row" }, String(job.job_id)),
+      el("td", {}, job.method),
+      el("td", { class: "why" }, job.nodes ? el("strong", {}, why) : why),
+      el("td", {}, button),
+    );
     return open ? [row, detail(job.job_id)] : [row];
   });
   fill("jobs", rows, 5, "No job waits.");
@@ -359,23 +484,51 @@ const explained = new Map();
 
 function detail(id) {
   const cell = el("td", { colspan: 5 }, ...(explained.get(id) || ["..."]));
-  get(`v1/explain/${id}`).then((report) => {
-    explained.set(id, explanation(report));
-    cell.replaceChildren(...explained.get(id));
-  }, (error) => cell.replaceChildren(error.message));
+  get(`v1/explain/${id}`).then(
+    (report) => {
+      explained.set(id, explanation(report));
+      cell.replaceChildren(...explained.get(id));
+    },
+    (error) => cell.replaceChildren(error.message),
+  );
   return el("tr", { class: "detail" }, cell);
 }
 
 function explanation(report) {
   const parts = [];
-  const asked = Object.entries(report.request).map(([name, text]) => `${name}: ${text}`).join(", ");
-  parts.push(el("div", {}, `${report.state.toLowerCase()} in ${report.partition}; asks for ${asked || "nothing known"}`));
+  const asked = Object.entries(report.request)
+    .map(([name, text]) => `${name}: ${text}`)
+    .join(", ");
+  parts.push(
+    el(
+      "div",
+      {},
+      `${report.state.toLowerCase()} in ${report.partition}; asks for ${asked || "nothing known"}`,
+    ),
+  );
   const pending = report.pending;
   if (pending) {
     parts.push(el("div", {}, el("strong", {}, pending.summary)));
-    const list = pending.filters.filter((f) => f.removed > 0).map((f) => el("li", {}, `${f.filter} (${f.asked}) rules out ${plural(f.removed, "node")}`));
-    list.push(el("li", {}, `${plural(pending.eligible, "node")} may run it, ${count(pending.fits_now)} have room now, ${count(pending.nodes_needed)} needed`));
-    for (const b of pending.blockers) list.push(el("li", {}, `${b.dimension}: lacking on ${plural(b.nodes_lacking, "node")}, at least ${count(b.least_missing)} more`));
+    const list = pending.filters
+      .filter((f) => f.removed > 0)
+      .map((f) => el("li", {}, `${f.filter} (${f.asked}) rules out ${plural(f.removed, "node")}`));
+    list.push(
+      el(
+        "li",
+        {},
+        `${plural(pending.eligible, "node")} may run it, ${count(pending.fits_now)} have room ` +
+          `now, ${count(pending.nodes_needed)} needed`,
+      ),
+    );
+    for (const b of pending.blockers)
+      list.push(
+        el(
+          "li",
+          {},
+          `${b.dimension}: lacking on ${plural(b.nodes_lacking, "node")}, ` +
+            `at least ${count(b.least_missing)} more`,
+        ),
+      );
     parts.push(el("ul", {}, ...list));
   } else if (report.placed) {
     parts.push(el("div", {}, `runs on ${report.placed.nodes}`));
@@ -388,7 +541,10 @@ $("jobs").addEventListener("click", (event) => {
   if (!id) return;
   const row = event.target.closest("tr");
   if (state.open.delete(id)) row.nextElementSibling.remove();
-  else { state.open.add(id); row.after(detail(id)); }
+  else {
+    state.open.add(id);
+    row.after(detail(id));
+  }
   event.target.setAttribute("aria-expanded", state.open.has(id));
 });
 
@@ -401,33 +557,60 @@ function showCollectors(report, data, agents) {
     return;
   }
   const ages = new Map((data.names || []).map((name) => [name.name, name.oldest_age_ms]));
-  const moods = { running: "good", failing: "bad", waiting: "warn", stopped: "" };
+  const classes = { running: "good", failing: "bad", waiting: "warn", stopped: "" };
   $("data-count").textContent = plural(report.collectors.length, "registration");
-  fill("collectors", report.collectors.map((c) => {
-    const { assigned, fresh, stale } = c.instances;
-    const of = Math.max(assigned, fresh + stale);
-    const share = of ? 100 * fresh / of : 0;
-    const error = c.last_error ? `${c.last_error}`.slice(0, 300) : "";
-    return el("tr", {}, el("th", { scope: "row" }, c.name), el("td", {}, c.kind),
-      el("td", {}, el("span", { class: `state ${moods[c.state] ?? ""}` }, c.state)), el("td", { class: "n" }, age(c.every_ms)),
-      el("td", {}, meter(share, `${count(fresh)} of ${count(of)}`, fresh < of)),
-      el("td", { class: "n" }, age(ages.get(c.name))), el("td", { class: "error" }, error));
-  }), 7, "None registered: phalanx collector add.");
+  fill(
+    "collectors",
+    report.collectors.map((c) => {
+      const { assigned, fresh, stale } = c.instances;
+      const of = Math.max(assigned, fresh + stale);
+      const share = of ? (100 * fresh) / of : 0;
+      const error = c.last_error ? `${c.last_error}`.slice(0, 300) : "";
+      return el(
+        "tr",
+        {},
+        el("th", { scope: "row" }, c.name),
+        el("td", {}, c.kind),
+        el("td", {}, el("span", { class: `state ${classes[c.state] ?? ""}` }, c.state)),
+        el("td", { class: "n" }, age(c.every_ms)),
+        el("td", {}, meter(share, `${count(fresh)} of ${count(of)}`, fresh < of)),
+        el("td", { class: "n" }, age(ages.get(c.name))),
+        el("td", { class: "error" }, error),
+      );
+    }),
+    7,
+    "None registered: phalanx collector add.",
+  );
   if (agents && !agents.error) {
     const alive = agents.agents.filter((a) => a.connected).length;
-    $("agents").textContent = `${count(alive)} of ${plural(agents.agents.length, "agent")} connected`;
+    $("agents").textContent =
+      `${count(alive)} of ${plural(agents.agents.length, "agent")} connected`;
   }
 }
 
 // Words such as "history" are the method's own knowledge: nothing of them is fresh or stale.
 function showUses(uses) {
   $("uses-box").hidden = !uses.length;
-  fill("uses", uses.map(({ key, name, fallback, fresh, stale }) => {
-    const of = fresh + stale;
-    return el("tr", {}, el("th", { scope: "row" }, key), el("td", {}, name),
-      el("td", {}, of ? meter(100 * fresh / of, `${count(fresh)} of ${count(of)}`, stale > 0) : "–"),
-      el("td", {}, fallback));
-  }), 4, "");
+  fill(
+    "uses",
+    uses.map(({ key, name, fallback, fresh, stale }) => {
+      const of = fresh + stale;
+      return el(
+        "tr",
+        {},
+        el("th", { scope: "row" }, key),
+        el("td", {}, name),
+        el(
+          "td",
+          {},
+          of ? meter((100 * fresh) / of, `${count(fresh)} of ${count(of)}`, stale > 0) : "–",
+        ),
+        el("td", {}, fallback),
+      );
+    }),
+    4,
+    "",
+  );
 }
 
 $("pause").addEventListener("click", () => {

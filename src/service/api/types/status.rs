@@ -43,7 +43,7 @@ pub struct Status {
     pub recording: RecordingStatus,
 }
 
-/// Which configuration is in force.
+/// The configuration in force.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ConfigStatus {
     /// File it came from.
@@ -67,7 +67,7 @@ pub struct SlurmStatus {
     pub cluster: String,
     /// Version that libslurm reports, e.g. `22.05.8`.
     pub version: String,
-    /// Whether the last poll succeeded.
+    /// The last poll succeeded.
     pub reachable: bool,
     /// Age of the newest good snapshot, if there is one.
     pub snapshot_age_ms: Option<u64>,
@@ -90,9 +90,9 @@ pub struct SlurmStatus {
 /// The overlay's own counters, as of its last report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PluginStatus {
-    /// Whether it is connected now.
+    /// It is connected now.
     pub connected: bool,
-    /// Whether the mirror is complete.
+    /// The mirror is complete.
     pub synced: bool,
     /// Version of the overlay.
     pub overlay_version: String,
@@ -108,7 +108,7 @@ pub struct PluginStatus {
     pub answers: u64,
     /// Calls placed on the narrowed set.
     pub narrowed: u64,
-    /// Why calls were not asked, answered or kept, by reason.
+    /// Calls not asked about, not answered, or answered in vain, by reason.
     pub reasons: BTreeMap<String, u64>,
     /// Answers after the deadline.
     pub late_answers: u64,
@@ -161,7 +161,7 @@ pub struct CallTime {
     pub mean_ns: u64,
 }
 
-/// What became of the calls of one mode since the daemon started:
+/// Outcomes of the calls of one mode since the daemon started:
 /// `asked = narrowed + sum of fallen_back`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CallShares {
@@ -216,7 +216,7 @@ pub struct PlannerStatus {
 /// The data service.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CollectStatus {
-    /// Whether it is switched on.
+    /// It is switched on.
     pub enabled: bool,
     /// Database.
     pub path: String,
@@ -224,17 +224,17 @@ pub struct CollectStatus {
     pub listen: String,
     /// Generation of the assignments in force.
     pub generation: u64,
-    /// How much there is.
+    /// Numbers of registrations, agents and values.
     #[serde(flatten)]
     pub totals: Totals,
-    /// What methods use.
+    /// The data that methods use.
     pub uses: Vec<UseReport>,
 }
 
 /// The decision history.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HistoryStatus {
-    /// Whether it is switched on.
+    /// It is switched on.
     pub enabled: bool,
     /// File.
     pub path: String,

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause where the answer does not name one.
 const BUSY_MS: u64 = 1000;
 
-/// See the module.
+/// A connection to the data service for one agent.
 #[derive(Debug)]
 pub struct HttpService {
     connection: Connection,
@@ -25,10 +25,7 @@ pub struct HttpService {
 }
 
 impl HttpService {
-    /// For the agent of this node.
-    ///
-    /// # Errors
-    /// When there are no descriptors left.
+    /// The service for the agent of this node.
     pub fn new(target: Target, node: &str, munge_socket: Option<PathBuf>) -> std::io::Result<Self> {
         let connection = Connection::new(target, munge_socket, AGENT_REPLY_BYTES_MAX)?;
         Ok(Self { connection, node: node.to_owned() })

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What waits for the data service: values, the newest ones if there is not
-//! room for all, and the latest report of each registration that fails.
+//! The queue to the data service: values, the newest ones if there are too many, and the
+//! latest report of each registration that fails.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use super::schedule::{Done, backoff_ms};
 use super::worker::RunResult;
+use crate::clock::millis;
 use crate::collect::slot::RunError;
 use phalanx_core::collect::{Output, Put, Registration, RunReport, Value};
 use phalanx_core::limits::{AGENT_BATCH_MAX, AGENT_QUEUE_MAX};
 
-/// See the module.
+/// Values and reports that wait for a request.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     values: VecDeque<(Instant, Put)>,
     runs: BTreeMap<String, (Instant, RunReport)>,
     dropped: u64,
-    /// What the request under way has: the first values, and these reports.
+    /// Contents of the request under way: the first values, and these reports.
     sent_values: usize,
     sent_runs: Vec<String>,
 }
 
 impl Outbox {
-    /// Values dropped for want of room.
+    /// Values dropped because the queue was full.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Takes what a run gave; false if that is no value.
+    /// Takes the result of a run; false if it is no value.
     pub(super) fn add(&mut self, done: &Done, result: RunResult, now_ms: u64) -> bool {
         let name = &done.registration.name;
         let time_ms = now_ms.saturating_sub(age_ms(result.at, Instant::now()));
@@ -70,7 +71,7 @@ impl Outbox {
         self.values.push_back((at, put));
     }
 
-    /// Whether there are more values than one request takes.
+    /// True if there are more values than one request takes.
     pub(super) fn has_more(&self) -> bool {
         self.values.len() > AGENT_BATCH_MAX
     }
@@ -94,7 +95,7 @@ impl Outbox {
         self.runs.values().map(aged).collect()
     }
 
-    /// The request was taken: what it had is done with.
+    /// Drops the contents of the request, which succeeded.
     pub(super) fn handed_over(&mut self) {
         let values = std::mem::take(&mut self.sent_values);
         self.values.drain(..values.min(self.values.len()));
@@ -108,7 +109,7 @@ fn report(done: &Done, result: &RunResult, time_ms: u64, failures: u32) -> RunRe
     RunReport {
         name: done.registration.name.clone(),
         time_ms,
-        took_ms: u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX),
+        took_ms: millis(result.took),
         stderr: result.stderr.clone(),
         failures: u64::from(failures),
         backoff_ms: backoff_ms(done.registration.every_ms, failures),
@@ -117,7 +118,7 @@ fn report(done: &Done, result: &RunResult, time_ms: u64, failures: u32) -> RunRe
 }
 
 fn age_ms(at: Instant, now: Instant) -> u64 {
-    u64::try_from(now.saturating_duration_since(at).as_millis()).unwrap_or(u64::MAX)
+    millis(now.saturating_duration_since(at))
 }
 
 fn put(name: &str, node: Option<String>, value: Value, time_ms: u64) -> Put {
@@ -128,7 +129,7 @@ fn put(name: &str, node: Option<String>, value: Value, time_ms: u64) -> Put {
     Put { name: name.to_owned(), node, value, time_ms: Some(time_ms), age_ms: 0 }
 }
 
-/// The values in what was printed.
+/// The values in the output of a run.
 fn values(
     registration: &Registration,
     printed: &str,

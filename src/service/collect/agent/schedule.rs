@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! When what runs. Works on monotonic times that it is given, so that a jump
+//! The schedule of runs. It works on monotonic times that it is given, so that a jump
 //! of the clock changes nothing.
 
 use std::collections::BTreeMap;
@@ -17,10 +17,10 @@ const FIRST_MAX_MS: u64 = 30_000;
 const JITTER_PERCENT: u64 = 5;
 /// Bounds of [`Schedule::gather`].
 const GATHER_MS: (u64, u64) = (200, 2_000);
-/// So long after its timeout a run counts as lost.
+/// Time after its timeout at which a run counts as lost.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What a run belonged to, and how it stands with it.
+/// An ended run.
 #[derive(Debug, Clone)]
 pub(super) struct Done {
     pub(super) registration: Registration,
@@ -66,12 +66,12 @@ impl Schedule {
         self.instances.len()
     }
 
-    /// When the run that goes on longest was started.
+    /// Start of the run that goes on longest.
     pub(super) fn running_since(&self) -> Option<Instant> {
         self.instances.values().filter_map(|instance| instance.started).min()
     }
 
-    /// Runs whose end nobody has told, though their time is over.
+    /// Runs without an end, though their time is over.
     pub(super) fn lost(&self, now: Instant) -> Vec<(u64, Duration)> {
         let lost = |i: &Instance| {
             let timeout = Duration::from_millis(i.registration.timeout_ms);
@@ -80,7 +80,7 @@ impl Schedule {
         self.instances.values().filter_map(lost).collect()
     }
 
-    /// Takes over the complete list; gives the ids of what no longer runs.
+    /// Takes over the complete list; returns the ids of removed instances.
     pub(super) fn assign(&mut self, all: Vec<Registration>, now: Instant) -> Vec<u64> {
         let mut before = std::mem::take(&mut self.instances);
         let mut gone = Vec::new();
@@ -127,13 +127,13 @@ impl Schedule {
         Duration::from_millis(shortest.map_or(most, |every| (every / 8).clamp(least, most)))
     }
 
-    /// When the next run that is not going on is due.
+    /// Time at which the next run that is not going on is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let waiting = self.instances.values().filter(|instance| instance.started.is_none());
         waiting.map(|instance| instance.due).min()
     }
 
-    /// What is due and does not run.
+    /// Registrations that are due and do not run.
     pub(super) fn due(&self, now: Instant) -> Vec<(u64, Registration)> {
         let waiting = self.instances.values().filter(|i| i.started.is_none() && i.due <= now);
         waiting.map(|instance| (instance.id, instance.registration.clone())).collect()
@@ -149,8 +149,8 @@ impl Schedule {
         }
     }
 
-    /// Takes note of an end and plans the next run; `None` for a run that no
-    /// assignment wants any more, or that was given up before.
+    /// Records an end and plans the next run; `None` for a run that no
+    /// assignment needs any more, or that was given up before.
     pub(super) fn finished(&mut self, id: u64, now: Instant, failed: bool) -> Option<Done> {
         let random = self.random.next_u64();
         let instance = self.by_id(id)?;
@@ -161,7 +161,7 @@ impl Schedule {
         let span = every * JITTER_PERCENT / 100;
         let period = every - span + random % (2 * span + 1);
         let extra = backoff_ms(every, instance.failures);
-        // What was missed is not made up for.
+        // Missed runs are not made up for.
         let due = started + Duration::from_millis(period.saturating_add(extra));
         instance.due = due.max(now);
         let failures_before = instance.failures_before;
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(schedule.by_id(id).unwrap().failures, 1);
     }
 
-    /// Goal: a run whose end is never told does not stop its registration.
+    /// Goal: a run whose end is never reported does not stop its registration.
     #[test]
     fn a_lost_run_is_noticed() {
         let (mut schedule, now) = (Schedule::new(3), Instant::now());

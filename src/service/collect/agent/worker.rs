@@ -8,20 +8,21 @@ use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::collect::builtin::{self, Builtin, Context, Memory, Tool};
 use crate::collect::slot::{Refused, Run, RunError, Slots};
+use crate::locks::lock;
 use phalanx_core::collect::Row;
 use phalanx_core::limits::AGENT_RUNS_MAX;
 
-/// What is to be run.
+/// The work of a run.
 #[derive(Debug)]
 pub(super) enum Task {
-    /// A program, and how to read what it prints if not as it is.
+    /// A program, and the parser of its output if that is not a plain value.
     Program(Run, Option<Tool>),
     /// A part of the agent.
     Builtin {
@@ -42,14 +43,14 @@ pub(super) struct Job {
     pub(super) timeout: Duration,
 }
 
-/// What became of one.
+/// Result of a run.
 #[derive(Debug)]
 pub(super) struct RunResult {
     pub(super) id: u64,
     pub(super) output: Result<String, RunError>,
     pub(super) stderr: String,
     pub(super) took: Duration,
-    /// When it ended.
+    /// Time of its end.
     pub(super) at: Instant,
 }
 
@@ -59,18 +60,13 @@ enum Order {
     Stop(u64),
 }
 
-/// What goes between the threads. There is at most one run of each
+/// Messages between the threads. There is at most one run of each
 /// registration, which bounds both lists.
 #[derive(Debug, Default)]
 struct Board {
     orders: Mutex<Vec<Order>>,
     results: Mutex<Vec<RunResult>>,
     news: Condvar,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Both lists are whole between any two statements.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Board {
@@ -95,8 +91,7 @@ pub(super) struct SlotThread {
 }
 
 impl Worker {
-    /// # Errors
-    /// Without a pipe.
+    /// Both ends.
     pub(super) fn new() -> std::io::Result<(Self, SlotThread)> {
         let (reader, writer) = std::io::pipe()?;
         for end in [writer.as_fd(), reader.as_fd()] {
@@ -121,12 +116,12 @@ impl Worker {
         self.order(Order::Stop(id));
     }
 
-    /// Tells that something could not even be started.
+    /// Reports that a run could not be started.
     pub(super) fn fail(&mut self, id: u64, why: String) {
         self.board.report(id, Err(RunError::Start(why)), String::new(), Duration::ZERO);
     }
 
-    /// Tells that a run took too long.
+    /// Reports that a run took too long.
     pub(super) fn lose(&mut self, id: u64, timeout: Duration) {
         let error = RunError::Timeout(timeout.as_millis());
         self.board.report(id, Err(error), String::new(), timeout);
@@ -138,12 +133,12 @@ impl Worker {
         let _ = self.wake.write(&[1]);
     }
 
-    /// What has ended since the last call.
+    /// The runs that ended since the last call.
     pub(super) fn results(&self) -> Vec<RunResult> {
         std::mem::take(&mut *lock(&self.board.results))
     }
 
-    /// Waits so long, or until so many have ended.
+    /// Waits for this time, or until so many runs have ended.
     pub(super) fn sleep(&self, time: Duration, ends: usize) {
         let results = lock(&self.board.results);
         let few = |results: &mut Vec<RunResult>| results.len() < ends;
@@ -181,12 +176,12 @@ fn start_builtin(job: Job, board: &Arc<Board>) {
 impl SlotThread {
     /// Runs programs until `stop`, then kills what runs.
     pub(super) fn run(mut self, stop: &AtomicBool) {
-        const LOOK: Duration = Duration::from_millis(250);
+        const CHECK: Duration = Duration::from_millis(250);
         let mut slots = Slots::new(AGENT_RUNS_MAX);
         let mut waiting: Vec<Job> = Vec::new();
         let mut tools: BTreeMap<u64, Tool> = BTreeMap::new();
         while !stop.load(Ordering::Relaxed) {
-            let finished = slots.wait(Instant::now() + LOOK, Some(self.wake.as_fd()));
+            let finished = slots.wait(Instant::now() + CHECK, Some(self.wake.as_fd()));
             // An empty pipe is no error.
             let _ = self.wake.read(&mut [0; 64]);
             for end in finished {
@@ -212,7 +207,7 @@ impl SlotThread {
         slots.stop_all(Instant::now());
     }
 
-    /// Starts what there is room for; gives back the rest.
+    /// Starts jobs while there are slots; returns the others.
     fn start(
         &self,
         slots: &mut Slots,

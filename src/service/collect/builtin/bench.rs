@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Benchmark speed: what one thread of the node computes now, all its other
-//! load included.
+//! Benchmark speed: the speed of one thread of the node now, besides all its other load.
 
 use std::time::{Duration, Instant};
 
-use super::Context;
+use super::context::Context;
 
 /// Rows and columns of the matrices.
 const N: usize = 64;
@@ -20,7 +19,7 @@ pub(super) fn speed(context: &Context<'_>) -> Result<f64, String> {
     let (mut rounds, mut elapsed) = (0_u32, Duration::ZERO);
     while elapsed < LEAST && Instant::now() < context.deadline {
         b = multiply(&a, &b);
-        // Keeps the numbers finite, and the compiler from leaving work out.
+        // This keeps the numbers finite, and the compiler from leaving work out.
         let largest = b.iter().copied().fold(1.0, f64::max);
         b.iter_mut().for_each(|x| *x /= std::hint::black_box(largest));
         rounds += 1;

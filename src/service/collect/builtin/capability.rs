@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The three evaluation methods of methods.md section 3 (b) 4 as processors.
+//! The three evaluation methods of capabilities as processors.
 
-use super::{Context, proc};
+use super::context::Context;
+use super::proc;
 use phalanx_core::collect::Row;
 use phalanx_methods::share::capability::{by_configuration, by_cpu_load, by_history};
 
@@ -20,7 +21,7 @@ pub(super) fn cpu_load(context: &Context<'_>) -> Result<f64, String> {
 }
 
 /// Method C: the first input is the program's speed in its last run; `mean` is
-/// what the runs before gave.
+/// that of the runs before.
 pub(super) fn history(context: &Context<'_>, mean: &mut Option<(f64, u64)>) -> Result<f64, String> {
     let weight = share_of(context, 0.5)?;
     let (name, row) = newest(context)?;
@@ -30,7 +31,7 @@ pub(super) fn history(context: &Context<'_>, mean: &mut Option<(f64, u64)>) -> R
         Some((mean, time_ms)) if time_ms == row.time_ms => Some(mean),
         Some((mean, _)) => by_history(&[mean, speed], weight),
         None => {
-            // After a restart of the agent, what it had computed before.
+            // After a restart of the agent its own last value is the mean so far.
             let own = context.inputs.iter().find(|(name, _)| name == OWN);
             let before = own.and_then(|(_, rows)| rows.first()?.value.number());
             by_history(&before.into_iter().chain([speed]).collect::<Vec<_>>(), weight)

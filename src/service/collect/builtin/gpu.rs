@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Use of the GPUs by their makers' tools.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::Plan;
-
-/// The tools, and where packages put them.
+/// The tools, their paths in packages, and their arguments.
 const TOOLS: [(Tool, &[&str], &[&str]); 2] = [
     (
         Tool::NvidiaSmi,
@@ -19,7 +17,16 @@ const TOOLS: [(Tool, &[&str], &[&str]); 2] = [
     ),
 ];
 
-/// Whose output it is.
+/// The way to run a built-in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Plan {
+    /// A call of [`run`](super::run), which may block for a while.
+    Call,
+    /// A run of this program with these arguments, then [`Tool::parse`].
+    Program(PathBuf, &'static [&'static str], Tool),
+}
+
+/// A maker's tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     /// NVIDIA's.
@@ -40,10 +47,7 @@ pub(super) fn plan(root: &Path) -> Result<Plan, String> {
 }
 
 impl Tool {
-    /// Mean use of the GPUs, 0 to 1; those that do not tell are left out.
-    ///
-    /// # Errors
-    /// When none tells.
+    /// Mean use of the GPUs, 0 to 1; those that report no use are left out.
     pub fn parse(self, printed: &str) -> Result<f64, String> {
         let percents: Vec<f64> = match self {
             Tool::NvidiaSmi => {
@@ -54,7 +58,7 @@ impl Tool {
         let valid: Vec<f64> =
             percents.into_iter().filter(|percent| (0.0..=100.0).contains(percent)).collect();
         if valid.is_empty() {
-            return Err("no GPU tells its use".to_owned());
+            return Err("no GPU reports its use".to_owned());
         }
         Ok(valid.iter().sum::<f64>() / valid.len() as f64 / 100.0)
     }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Counters, text};
+use super::context::{Counters, text};
 
 const POWERCAP: &str = "sys/class/powercap";
 

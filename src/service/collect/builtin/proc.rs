@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the kernel tells below `/proc` and `/sys`.
+//! Readings of the kernel below `/proc` and `/sys`.
 
 use std::path::Path;
 
-use super::{Context, Counters, text};
+use super::context::{Context, Counters, text};
 use phalanx_methods::share::capability::CpuTimes;
 
 /// Bytes of a sector in `/proc/diskstats`, whatever the disk's are.
@@ -16,13 +16,18 @@ pub(super) fn cpu(root: &Path) -> Result<Counters, String> {
     Ok(Counters { values: values.map(|(k, v)| (k.to_owned(), v)).into(), ..Counters::default() })
 }
 
-/// Formula 5 of methods.md section 3.
+/// The share of CPU time that was not idle.
 pub(super) fn cpu_usage(earlier: &Counters, now: &Counters, _seconds: f64) -> Option<f64> {
     let times = |counters: &Counters| {
         let of = |name: &str| counters.values.get(name).copied();
         Some(CpuTimes { busy_ticks: of("busy")?, idle_ticks: of("idle")? })
     };
     times(now)?.usage_since(&times(earlier)?)
+}
+
+/// The share of CPU time that was idle.
+pub(super) fn cpu_free(earlier: &Counters, now: &Counters, seconds: f64) -> Option<f64> {
+    cpu_usage(earlier, now, seconds).map(|usage| 1.0 - usage)
 }
 
 pub(super) fn cpu_ghz(context: &Context<'_>) -> Result<f64, String> {

@@ -6,15 +6,11 @@
 //! With a URL that ends in `/api/v1/query` QUERY is PromQL and the answer must
 //! be one number. Several matching samples are added up.
 
-use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::Context;
+use super::context::Context;
 use phalanx_core::limits::PROMETHEUS_BYTES_MAX;
-
-/// Why there is no number.
-pub type PrometheusError = String;
+use phalanx_core::text::percent_encode;
 
 pub(super) fn read(context: &Context<'_>) -> Result<f64, String> {
     let [url, query] = context.args else {
@@ -23,17 +19,10 @@ pub(super) fn read(context: &Context<'_>) -> Result<f64, String> {
     let url = url.replace("{node}", context.node);
     let query = query.replace("{node}", context.node);
     if url.ends_with("/api/v1/query") {
-        let body = fetch(&format!("{url}?query={}", escape(&query)), context.deadline)?;
+        let body = fetch(&format!("{url}?query={}", percent_encode(&query)), context.deadline)?;
         return api_answer(&body);
     }
     sample(&fetch(&url, context.deadline)?, &query)
-}
-
-/// Everything but unreserved characters as `%XX` (RFC 3986 section 2.3).
-fn escape(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
-    let byte = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
-    text.bytes().map(byte).collect()
 }
 
 fn api_answer(body: &str) -> Result<f64, String> {
@@ -58,11 +47,8 @@ fn number(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| format!("expected a number, got {text:?}"))
 }
 
-/// Sum of the samples of a text exposition that match a selector.
-///
-/// # Errors
-/// When the selector is none, or nothing matches.
-pub fn sample(exposition: &str, selector: &str) -> Result<f64, PrometheusError> {
+/// Sum of the samples of a text exposition that match a selector; an error if none matches.
+pub(super) fn sample(exposition: &str, selector: &str) -> Result<f64, String> {
     let (name, labels) = series(selector).ok_or_else(|| {
         format!("QUERY: expected NAME or NAME{{LABEL=\"VALUE\",...}}, got {selector:?}")
     })?;
@@ -99,7 +85,7 @@ fn series(text: &str) -> Option<(String, Labels)> {
     (!name.is_empty()).then(|| (name.trim().to_owned(), labels))
 }
 
-/// A value in quotes with `\\`, `\"` and `\n` in it, and what follows.
+/// A value in quotes with `\\`, `\"` and `\n` in it, and the text behind it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.strip_prefix('"')?.char_indices();
@@ -119,49 +105,20 @@ fn quoted(text: &str) -> Option<(String, &str)> {
 /// One GET over plain HTTP. Encrypted or authenticated servers need a program
 /// of the site's own.
 fn fetch(url: &str, deadline: Instant) -> Result<String, String> {
-    let rest = url
-        .strip_prefix("http://")
-        .ok_or_else(|| format!("URL: expected http://HOST[:PORT]/PATH, got {url:?}"))?;
-    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let path = if path.is_empty() { "/" } else { path };
-    if host.is_empty() || url.bytes().any(|b| b <= b' ' || b == 127) {
+    if !url.starts_with("http://") {
         return Err(format!("URL: expected http://HOST[:PORT]/PATH, got {url:?}"));
     }
-    let with_port = |text: &str| match text.rsplit_once(':') {
-        Some((_, port)) if port.bytes().all(|b| b.is_ascii_digit()) => text.to_owned(),
-        _ => format!("{text}:80"),
-    };
-    let place = |error: std::io::Error| format!("{host}: {error}");
-    let address = with_port(host).to_socket_addrs().map_err(place)?.next();
-    let address = address.ok_or_else(|| format!("{host}: no address"))?;
-    let mut stream = TcpStream::connect_timeout(&address, left(deadline)?).map_err(place)?;
-    stream.set_write_timeout(Some(left(deadline)?)).map_err(place)?;
-    // HTTP/1.0: the answer ends with the connection, and is in one piece.
-    let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\nAccept: */*\r\n\r\n");
-    stream.write_all(request.as_bytes()).map_err(place)?;
-    let mut bytes = Vec::new();
-    let mut chunk = [0; 16 * 1024];
-    loop {
-        stream.set_read_timeout(Some(left(deadline)?)).map_err(place)?;
-        match stream.read(&mut chunk).map_err(place)? {
-            0 => break,
-            read => bytes.extend_from_slice(chunk.get(..read).unwrap_or_default()),
-        }
-        if bytes.len() > PROMETHEUS_BYTES_MAX {
-            return Err(format!("{host}: more than {PROMETHEUS_BYTES_MAX} bytes"));
-        }
+    let failed = |error: ureq::Error| format!("{url}: {error}");
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .timeout_global(Some(deadline.saturating_duration_since(Instant::now())))
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .proxy(None)
+        .build()
+        .into();
+    let mut reply = agent.get(url).call().map_err(failed)?;
+    if reply.status() != 200 {
+        return Err(format!("{url}: status {}", reply.status().as_u16()));
     }
-    body(&bytes).map_err(|what| format!("{host}: {what}"))
-}
-
-fn left(deadline: Instant) -> Result<Duration, String> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err("no answer in time".to_owned()) } else { Ok(left) }
-}
-
-fn body(bytes: &[u8]) -> Result<String, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "the answer is not UTF-8".to_owned())?;
-    let (head, body) = text.split_once("\r\n\r\n").ok_or("the answer is not HTTP")?;
-    let status = head.split(' ').nth(1).unwrap_or_default();
-    if status == "200" { Ok(body.to_owned()) } else { Err(format!("status {status}")) }
+    reply.body_mut().with_config().limit(PROMETHEUS_BYTES_MAX).read_to_string().map_err(failed)
 }

@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::prometheus::sample;
 use super::*;
 use phalanx_core::collect::{Row, Value};
 
@@ -41,7 +42,7 @@ fn near(value: Result<f64, String>, expected: f64) {
     assert!((value - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{value} not {expected}");
 }
 
-/// Worked example 5 of methods.md section 3 (g).
+/// Worked example 5 of docs/methods.md section 3 (g).
 #[test]
 fn cpu_usage_of_two_readings() {
     let root = tempfile::tempdir().unwrap();
@@ -142,7 +143,7 @@ fn gpu_tools() {
     assert!(Tool::RocmSmi.parse("WARNING: no card").is_err());
 }
 
-/// Worked example 4 of methods.md section 3 (g).
+/// Worked example 4 of docs/methods.md section 3 (g).
 #[test]
 fn method_b_is_formula_1() {
     let memory = &mut Memory::default();
@@ -225,7 +226,7 @@ fn prometheus_over_http() {
     let (address, server) = serve("HTTP/1.1 200 OK\r\n\r\nnode_load1 0.75\n");
     let url = format!("http://{address}/metrics");
     near(get(root, "prometheus", &[&url, "node_load1"], &[], memory), 0.75);
-    assert_eq!(server.join().unwrap(), "GET /metrics HTTP/1.0");
+    assert_eq!(server.join().unwrap(), "GET /metrics HTTP/1.1");
     let (address, server) = serve(
         "HTTP/1.1 200 OK\r\n\r\n{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\
          \"result\":[{\"metric\":{},\"value\":[1790000000,\"0.25\"]}]}}",
@@ -233,7 +234,7 @@ fn prometheus_over_http() {
     let url = format!("http://{address}/api/v1/query");
     near(get(root, "prometheus", &[&url, "up{host=\"{node}\"}"], &[], memory), 0.25);
     let line = server.join().unwrap();
-    assert_eq!(line, "GET /api/v1/query?query=up%7Bhost%3D%22n1%22%7D HTTP/1.0");
+    assert_eq!(line, "GET /api/v1/query?query=up%7Bhost%3D%22n1%22%7D HTTP/1.1");
     let (address, _server) = serve("HTTP/1.1 500 Oops\r\n\r\n");
     let url = format!("http://{address}/metrics");
     assert!(get(root, "prometheus", &[&url, "x"], &[], memory).unwrap_err().contains("500"));

@@ -14,7 +14,7 @@ use nix::unistd::{Pid, Uid};
 use phalanx_ffi::process::{ChildLimits, pidfd, restrict};
 
 use super::pipes::{Input, Output, Tail, unblock};
-use super::{BASE_ENVIRONMENT, Run, RunError};
+use super::run::{BASE_ENVIRONMENT, Run, RunError};
 use phalanx_core::limits::{
     SLOT_FILE_BYTES_MAX, SLOT_FILES_MAX, SLOT_OUTPUT_BYTES_MAX, SLOT_PROCESSES_MAX,
 };
@@ -29,14 +29,13 @@ pub(super) struct Child {
     stderr: Tail,
     started: Instant,
     timeout: Duration,
-    /// Why it was killed.
+    /// Reason for which it was killed.
     killed: Option<RunError>,
     status: Option<ExitStatus>,
 }
 
 impl Child {
-    /// # Errors
-    /// What the system refused, in words.
+    /// Starts the program; the error says what the system refused.
     pub(super) fn start(run: Run, now: Instant) -> Result<Self, String> {
         let mut process = command(&run)?.spawn().map_err(|error| {
             let path = run.program.display();
@@ -101,7 +100,7 @@ impl Child {
     pub(super) fn turn(&mut self, now: Instant) -> bool {
         self.input.turn();
         let over = self.exited();
-        // After the exit, what it printed before is complete in the pipe.
+        // After the exit the pipe holds all of its output.
         let flood = self.output.turn();
         self.stderr.turn();
         if flood {
@@ -118,7 +117,7 @@ impl Child {
         false
     }
 
-    /// Whether it has ended; it stays a zombie, so that its id names its
+    /// True if it has ended; it stays a zombie, so that its id names its
     /// group until that has been killed.
     fn exited(&self) -> bool {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
@@ -128,7 +127,7 @@ impl Child {
         )
     }
 
-    /// Kills it with all of its group and keeps why.
+    /// Kills it with all of its group and remembers the reason.
     pub(super) fn give_up(&mut self, why: RunError) {
         self.killed.get_or_insert(why);
         self.kill_group();
@@ -141,7 +140,7 @@ impl Child {
         }
     }
 
-    /// What is left of the group is killed and the exit status taken; false
+    /// Kills the rest of the group and takes the exit status; false
     /// while the kernel still holds the process.
     pub(super) fn reap(&mut self) -> bool {
         if self.status.is_none() {
@@ -156,7 +155,7 @@ impl Child {
         true
     }
 
-    /// What the run gave, and the end of its standard error.
+    /// The result of the run, and the end of its standard error.
     pub(super) fn result(&mut self) -> (Result<String, RunError>, String) {
         let stderr = self.stderr.text();
         if let Some(why) = self.killed.clone() {

@@ -20,7 +20,7 @@ pub(super) fn unblock(fd: impl AsFd) -> nix::Result<()> {
     fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(|_| ())
 }
 
-/// What is still to be written, and where to.
+/// The rest of the input and its pipe.
 #[derive(Debug)]
 pub(super) struct Input {
     pub(super) pipe: Option<ChildStdin>,
@@ -65,8 +65,8 @@ impl Output {
     pub(super) fn turn(&mut self) -> bool {
         let bytes = &mut self.bytes;
         drain(&mut self.pipe, |chunk| {
-            let room = (SLOT_OUTPUT_BYTES_MAX + 1).saturating_sub(bytes.len());
-            bytes.extend_from_slice(chunk.get(..room).unwrap_or(chunk));
+            let left = (SLOT_OUTPUT_BYTES_MAX + 1).saturating_sub(bytes.len());
+            bytes.extend_from_slice(chunk.get(..left).unwrap_or(chunk));
             bytes.len() <= SLOT_OUTPUT_BYTES_MAX
         });
         self.bytes.len() > SLOT_OUTPUT_BYTES_MAX
@@ -95,8 +95,8 @@ impl Tail {
         });
     }
 
-    /// As text; bytes that are none are replaced, control characters other
-    /// than line ends and tabs too.
+    /// The bytes as text. Malformed bytes are replaced, and control characters other
+    /// than line ends and tabs.
     pub(super) fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.bytes);
         let odd = |c: char| c.is_control() && c != '\n' && c != '\t';

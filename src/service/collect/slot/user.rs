@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Who a program runs as.
+//! The user of a program.
 
 use nix::unistd::{Gid, Uid, User};
 
@@ -12,38 +12,22 @@ pub struct RunAs {
     pub gid: u32,
 }
 
-/// Why a user cannot be had.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UserError {
-    /// There is no such user.
-    #[error("there is no user {0:?}")]
-    Unknown(String),
-    /// The user database cannot be read.
-    #[error("user {0:?}: {1}")]
-    Lookup(String, nix::Error),
-}
-
 impl RunAs {
     /// This process's own user and group.
-    #[must_use]
     pub fn own() -> Self {
         Self { uid: Uid::effective().as_raw(), gid: Gid::effective().as_raw() }
     }
 
-    /// The user of this name.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn named(name: &str) -> Result<Self, UserError> {
+    /// The user of this name; the error says why there is none.
+    pub fn named(name: &str) -> Result<Self, String> {
         match User::from_name(name) {
             Ok(Some(user)) => Ok(Self { uid: user.uid.as_raw(), gid: user.gid.as_raw() }),
-            Ok(None) => Err(UserError::Unknown(name.to_owned())),
-            Err(error) => Err(UserError::Lookup(name.to_owned(), error)),
+            Ok(None) => Err(format!("there is no user {name:?}")),
+            Err(error) => Err(format!("user {name:?}: {error}")),
         }
     }
 
-    /// Whether this process must change its user for that.
-    #[must_use]
+    /// True if this process must change its user for that.
     pub fn differs(self) -> bool {
         self != Self::own()
     }

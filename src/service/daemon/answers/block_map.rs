@@ -116,10 +116,10 @@ impl Shared {
             input.nodes.iter().map(|node| position.get(node.as_deref()?).copied()).collect();
         let locality = data.key.as_ref().map(|key| key.declaration.locality);
         let share =
-            if locality == Some(Locality::Require) { 0.0 } else { config.data.remote_share };
-        let speed = config.data.speed_mb_per_s;
+            if locality == Some(Locality::Require) { 0.0 } else { config.data_jobs.remote_share };
+        let speed = config.data_jobs.speed_mb_per_s;
         let pace =
-            Pace { remote_extra: speed / config.data.transfer_mb_per_s, remote_share: share };
+            Pace { remote_extra: speed / config.data_jobs.transfer_mb_per_s, remote_share: share };
         let dealt: Assignment = assign(&input.splits, &node_of, &tasks, pace);
         let map_node = |((name, _), &tasks): (&(Arc<str>, u64), &u32)| MapNode {
             name: name.to_string(),

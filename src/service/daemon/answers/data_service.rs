@@ -5,7 +5,7 @@ use tokio::sync::watch;
 
 use crate::api::types::CollectStatus;
 use crate::api::{DataService, Failure, PastQuery, UseQuery};
-use crate::collect::{Collect, From as Sender, Now, Refusal};
+use crate::collect::{Collect, Now, Sender};
 use crate::daemon::measured_values;
 use crate::daemon::shared::Shared;
 use phalanx_core::collect::{
@@ -18,15 +18,6 @@ use phalanx_core::limits::{COLLECT_POINTS_MAX, NODES_MAX};
 
 /// Past values of an answer that asks for no number.
 const POINTS: usize = 1000;
-
-fn failure(refusal: Refusal) -> Failure {
-    match refusal {
-        Refusal::Invalid(text) => Failure::BadRequest(text),
-        Refusal::NotFound(text) => Failure::NotFound(text),
-        Refusal::Conflict(text) => Failure::Conflict(text),
-        Refusal::Unavailable(text) => Failure::Unavailable(text),
-    }
-}
 
 fn expand(nodes: &str) -> Result<Vec<String>, Failure> {
     hostlist::expand(nodes, NODES_MAX)
@@ -50,23 +41,23 @@ impl DataService for Shared {
     }
 
     fn collector(&self, name: &str) -> Result<CollectorReport, Failure> {
-        self.collect()?.collector(name, Now::read()).map_err(failure)
+        self.collect()?.collector(name, Now::read())
     }
 
     fn add_collector(&self, patch: Patch) -> Result<Registration, Failure> {
-        let added = self.collect()?.add(patch, Now::read()).map_err(failure)?;
+        let added = self.collect()?.add(patch, Now::read())?;
         log::info!("collector {}: registered {}", added.name, added.cmd);
         Ok(added)
     }
 
     fn update_collector(&self, name: &str, patch: Patch) -> Result<Registration, Failure> {
-        let updated = self.collect()?.update(name, patch, Now::read()).map_err(failure)?;
+        let updated = self.collect()?.update(name, patch, Now::read())?;
         log::info!("collector {}: changed to version {}", updated.name, updated.version);
         Ok(updated)
     }
 
     fn remove_collector(&self, name: &str) -> Result<Registration, Failure> {
-        let removed = self.collect()?.remove(name).map_err(failure)?;
+        let removed = self.collect()?.remove(name)?;
         log::info!("collector {}: removed", removed.name);
         Ok(removed)
     }
@@ -82,7 +73,7 @@ impl DataService for Shared {
             Some(nodes) => Some(expand(nodes)?),
             None => None,
         };
-        self.collect()?.data(name, nodes.as_deref(), Now::read()).map_err(failure)
+        self.collect()?.data(name, nodes.as_deref(), Now::read())
     }
 
     fn past(&self, name: &str, node: &str, ask: &PastQuery) -> Result<Past, Failure> {
@@ -92,11 +83,11 @@ impl DataService for Shared {
             let text = format!("limit: expected 1 to {COLLECT_POINTS_MAX}, got {limit}");
             return Err(Failure::BadRequest(text));
         }
-        self.collect()?.past((name, node), period, limit).map_err(failure)
+        self.collect()?.past((name, node), period, limit)
     }
 
     fn store(&self, batch: &Batch) -> Result<Stored, Failure> {
-        self.collect()?.store_batch(batch, Now::read()).map_err(failure)
+        self.collect()?.store_batch(batch, Now::read())
     }
 
     fn store_one(
@@ -125,7 +116,7 @@ impl DataService for Shared {
         if node.starts_with('@') {
             return Err(Failure::BadRequest(format!("{node}: no node has that name")));
         }
-        self.collect()?.begin_sync(node, ask, Now::read()).map_err(failure)
+        self.collect()?.begin_sync(node, ask, Now::read())
     }
 
     fn end_sync(&self, node: &str, had: u64, refused: Vec<Refused>) -> SyncReply {
@@ -159,11 +150,11 @@ impl DataService for Shared {
         };
         let cpus = measured_values::cpus(snapshot.as_deref());
         let cpus = |node: &str| cpus.get(node).copied();
-        self.collect()?.used(key, ask.name.as_deref(), &nodes, &cpus, Now::read()).map_err(failure)
+        self.collect()?.used(key, ask.name.as_deref(), &nodes, &cpus, Now::read())
     }
 
     fn choose(&self, key: &str, choice: Option<UseChange>) -> Result<(), Failure> {
-        self.collect()?.choose(key, choice).map_err(failure)
+        self.collect()?.choose(key, choice)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::api::types::{EnergyReport, EnergyRow, NodePower};
 use crate::clock::now_ms;
-use crate::daemon::methods::bags::{Configured, Known, price_at, zoned};
+use crate::daemon::methods::bags::{BagKnowledge, Configured, price_at, zoned};
 use crate::daemon::shared::Shared;
 use crate::locks::lock;
 use phalanx_planner::bag::{Knowledge, WattsFrom};
@@ -17,7 +17,7 @@ pub(super) fn report(shared: &Shared) -> EnergyReport {
     let snapshot = shared.cluster.snapshot();
     let speeds = shared.learned.speeds();
     let power = lock(&shared.power);
-    let known = Known {
+    let known = BagKnowledge {
         speeds: &speeds,
         config: &config,
         classes: snapshot

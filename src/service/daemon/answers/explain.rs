@@ -13,7 +13,7 @@ use crate::clock::now_s;
 use crate::config::OrderBy;
 use crate::daemon::decision_views::planned_preference;
 use crate::daemon::shared::Shared;
-use crate::daemon::state::decision_memory::{Key, Known};
+use crate::daemon::state::decision_memory::{JobMemory, Key};
 use crate::history::{DecisionRow, HistoryReader};
 use crate::locks::lock;
 use phalanx_core::limits::RUNTIME_RUNS_MIN;
@@ -172,7 +172,7 @@ impl Shared {
     }
 
     /// Adds the job's asks and its start from memory, else from the history.
-    fn add_past(&self, report: &mut Explain, key: JobKey, known: Option<Known>) {
+    fn add_past(&self, report: &mut Explain, key: JobKey, known: Option<JobMemory>) {
         if let Some(known) = known {
             report.asks = known.asks.iter().rev().map(|ask| ask.report.clone()).collect();
             if let Some(start) = known.start {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 
-use super::round::{PlacementMethod, Round};
+use super::round::{PlacementMethod, Round, no_plan};
 use crate::config::{BagConfig, BagLoss, BagMode, Config};
 use crate::daemon::measured_values::BAG_POWER_W;
 use crate::daemon::state::power::{Power, configured};
@@ -18,7 +18,7 @@ use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_methods::bag::Mode;
 use phalanx_methods::learn::{JobTraits, Source, Speeds, class_of, node_class_of};
 use phalanx_planner::bag::{Inputs, Knowledge, Loss, Seconds, Settings, Watts, WattsFrom, plan};
-use phalanx_planner::preference::{Method, MethodPlan, MethodReport};
+use phalanx_planner::preference::{Method, MethodPlan};
 
 /// Joules of a kilowatt hour.
 const KWH: f64 = 3.6e6;
@@ -40,13 +40,13 @@ impl PlacementMethod for Bags {
     fn plan(&mut self, round: &Round<'_>) -> MethodPlan {
         let config = &round.config.bag;
         if !config.enabled || !round.config.learn.enabled {
-            return nothing();
+            return no_plan(Method::Bag);
         }
         let mut power = lock(&self.power);
         let collected = round.measured.get(BAG_POWER_W).map(|measured| &measured.of);
         power.see(round.config, round.snapshot, collected);
         let classes = Configured::new(round.config, round.snapshot);
-        let known = Known {
+        let known = BagKnowledge {
             speeds: round.speeds,
             config: round.config,
             classes,
@@ -113,12 +113,6 @@ impl Tempo {
             *self = Self { down: self.down.saturating_sub(1), quick: 0 };
         }
     }
-}
-
-fn nothing() -> MethodPlan {
-    let report =
-        MethodReport { method: Method::Bag.as_str().to_owned(), ..MethodReport::default() };
-    MethodPlan::new(Method::Bag, report)
 }
 
 fn settings(bag: &BagConfig, now_ms: u64) -> Settings {
@@ -200,7 +194,7 @@ impl Configured {
     }
 }
 
-pub struct Known<'a> {
+pub struct BagKnowledge<'a> {
     pub speeds: &'a Speeds,
     pub config: &'a Config,
     pub classes: Configured,
@@ -208,7 +202,7 @@ pub struct Known<'a> {
     pub now_s: i64,
 }
 
-impl Known<'_> {
+impl BagKnowledge<'_> {
     /// Power of a fully used node.
     pub fn node_watts(&self, class: &str) -> Option<(f64, WattsFrom)> {
         let slurm = self.power.by_slurm(class).map(|w| (w, WattsFrom::Slurm));
@@ -218,7 +212,7 @@ impl Known<'_> {
     }
 }
 
-impl Knowledge for Known<'_> {
+impl Knowledge for BagKnowledge<'_> {
     fn job_class(&self, job: &Job) -> String {
         class_of(&JobTraits::of(job), &self.config.learn.class_by)
     }

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::round::{PlacementMethod, Round};
-use crate::daemon::state::inputs::{
-    CommentUpdate, Input, JobData, pace_class, tasks_of, with_words,
-};
+use super::round::{PlacementMethod, Round, no_plan};
+use crate::daemon::state::core_speeds::core_speed_class;
+use crate::daemon::state::inputs::{CommentUpdate, Input, JobData, tasks_of, with_words};
 use phalanx_core::limits::DATA_ELEMENTS_MAX;
+use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, JobState};
 use phalanx_core::{NodeIdx, comment};
 use phalanx_methods::data_jobs::bisect::Attenuation;
@@ -18,9 +18,7 @@ use phalanx_methods::learn::{JobTraits, class_of};
 use phalanx_planner::data_jobs::{
     DataJob, Inputs, Piece, can_be_planned, key_of, may_start, near, node_numbers, nowhere, plan,
 };
-use phalanx_planner::preference::{
-    DataNote, JobKey, Method, MethodPlan, MethodReport, Note, Preference,
-};
+use phalanx_planner::preference::{DataNote, JobKey, Method, MethodPlan, Note, Preference};
 
 /// Plans data-parallel jobs.
 #[derive(Default)]
@@ -31,10 +29,10 @@ pub struct DataJobs {
 
 impl PlacementMethod for DataJobs {
     fn plan(&mut self, round: &Round<'_>) -> MethodPlan {
-        let config = &round.config.data;
+        let config = &round.config.data_jobs;
         let keep = keep(round);
         if !config.enabled {
-            return nothing();
+            return no_plan(Method::Bisect);
         }
         round.inputs.observe(round.snapshot, keep);
         let numbers = node_numbers(round.snapshot);
@@ -53,7 +51,7 @@ impl PlacementMethod for DataJobs {
             }
         }
         if jobs.is_empty() && away.is_empty() {
-            return nothing();
+            return no_plan(Method::Bisect);
         }
         let deadline = Instant::now() + Duration::from_millis(config.deadline_ms.into());
         let now_s = round.now_s();
@@ -74,7 +72,7 @@ impl PlacementMethod for DataJobs {
                 round.inputs.planned(job, note);
             }
         }
-        method_plan.report.terms.insert("without_plan".to_owned(), count(away.len()));
+        method_plan.report.terms.insert("without_plan".to_owned(), as_f64(away.len() as u64));
         method_plan.preferences.extend(away);
         method_plan
     }
@@ -111,16 +109,6 @@ fn keep(round: &Round<'_>) -> Duration {
     Duration::from_secs(round.config.hdfs.cache_s.max(1).into())
 }
 
-fn count(n: usize) -> f64 {
-    f64::from(u32::try_from(n).unwrap_or(u32::MAX))
-}
-
-fn nothing() -> MethodPlan {
-    let method = Method::Bisect.as_str().to_owned();
-    let report = MethodReport { method, ..MethodReport::default() };
-    MethodPlan::new(Method::Bisect, report)
-}
-
 impl DataJobs {
     fn judge<'a>(
         &mut self,
@@ -153,9 +141,9 @@ impl DataJobs {
         let pieces = pieces(&input, input.splits.get(own).unwrap_or_default(), numbers);
         let required = key.declaration.locality == Locality::Require;
         if required {
-            note.warnings.push(required_warning(&pieces, round.config.data.require_wait_s));
+            note.warnings.push(required_warning(&pieces, round.config.data_jobs.require_wait_s));
         }
-        let (speed, attenuation) = pace(round, job, &mut note);
+        let (speed, attenuation) = core_speed(round, job, &mut note);
         let whole = DataJob {
             job,
             key: key_of(job),
@@ -185,12 +173,12 @@ impl DataJobs {
 }
 
 /// Speed of a job's class and its attenuation; the note explains them.
-fn pace(round: &Round<'_>, job: &Job, note: &mut DataNote) -> (f64, Attenuation) {
+fn core_speed(round: &Round<'_>, job: &Job, note: &mut DataNote) -> (f64, Attenuation) {
     // Runs that report work of their own units say nothing of megabytes.
     let own_units = comment::work_units(&job.comment).is_some();
-    let class = pace_class(&JobTraits::of(job), &round.config.learn.class_by);
+    let class = core_speed_class(&JobTraits::of(job), &round.config.learn.class_by);
     let class = if own_units { "" } else { &class };
-    let (speed, attenuation, runs) = round.inputs.pace(class, round.config);
+    let (speed, attenuation, runs) = round.core_speeds.of(class, round.config);
     (note.speed_mb_per_s, note.speed_runs) = (speed, runs);
     note.attenuation = in_words(&attenuation);
     (speed, attenuation)

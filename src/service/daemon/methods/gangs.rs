@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::round::{PlacementMethod, Round};
+use super::round::{PlacementMethod, Round, no_plan};
 use crate::daemon::measured_values::GANG_SPEED;
 use phalanx_planner::gang::{Inputs, Last, Learned, plan};
-use phalanx_planner::preference::{Method, MethodPlan, MethodReport};
+use phalanx_planner::preference::{Method, MethodPlan};
 
 /// Plans gangs, each time from the plan before.
 #[derive(Default)]
@@ -19,7 +19,7 @@ impl PlacementMethod for Gangs {
         let config = &round.config.gang;
         if !config.enabled {
             self.last.clear();
-            return nothing();
+            return no_plan(Method::Gang);
         }
         let deadline = Instant::now() + Duration::from_millis(config.deadline_ms);
         let settings = round.config.gang_settings();
@@ -43,10 +43,4 @@ impl PlacementMethod for Gangs {
         }
         method_plan
     }
-}
-
-fn nothing() -> MethodPlan {
-    let report =
-        MethodReport { method: Method::Gang.as_str().to_owned(), ..MethodReport::default() };
-    MethodPlan::new(Method::Gang, report)
 }

@@ -3,11 +3,12 @@
 
 use crate::config::Config;
 use crate::daemon::measured_values::MeasuredValues;
+use crate::daemon::state::core_speeds::CoreSpeeds;
 use crate::daemon::state::inputs::DataInputs;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_methods::learn::Speeds;
 use phalanx_planner::ends::Outlook;
-use phalanx_planner::preference::MethodPlan;
+use phalanx_planner::preference::{Method, MethodPlan, MethodReport};
 use phalanx_planner::usage::NodeUsage;
 
 /// Inputs of one round of planning.
@@ -21,6 +22,8 @@ pub struct Round<'a> {
     pub usages: &'a [NodeUsage],
     /// Learned from jobs that ended.
     pub speeds: &'a Speeds,
+    /// Speeds of data-parallel jobs.
+    pub core_speeds: &'a CoreSpeeds,
     /// Inputs of data-parallel jobs.
     pub inputs: &'a DataInputs,
     /// Measured on the nodes, for the methods that go by it.
@@ -48,4 +51,10 @@ pub trait PlacementMethod: Send {
     fn plan(&mut self, round: &Round<'_>) -> MethodPlan;
     /// Follows once the plan is in force at the link.
     fn in_force(&mut self, _round: &Round<'_>) {}
+}
+
+/// The plan of a method that is switched off or has nothing to plan.
+pub fn no_plan(method: Method) -> MethodPlan {
+    let report = MethodReport { method: method.as_str().to_owned(), ..MethodReport::default() };
+    MethodPlan::new(method, report)
 }

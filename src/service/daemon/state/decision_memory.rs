@@ -48,7 +48,7 @@ pub struct Start {
 
 /// One job's asks and its start.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct JobMemory {
     /// Newest last.
     pub asks: VecDeque<Ask>,
     pub start: Option<Start>,
@@ -57,14 +57,14 @@ pub struct Known {
 /// Bounded memory of jobs, the ones not heard of for longest forgotten first.
 #[derive(Debug, Default)]
 pub struct DecisionMemory {
-    jobs: BTreeMap<Key, (u64, Known)>,
+    jobs: BTreeMap<Key, (u64, JobMemory)>,
     by_age: BTreeMap<u64, Key>,
     task_of: BTreeMap<u32, Key>,
     clock: u64,
 }
 
 impl DecisionMemory {
-    fn touch(&mut self, key: Key) -> &mut Known {
+    fn touch(&mut self, key: Key) -> &mut JobMemory {
         self.clock += 1;
         let clock = self.clock;
         if self.jobs.len() >= RECENT_JOBS_MAX
@@ -118,7 +118,7 @@ impl DecisionMemory {
     }
 
     /// By the key of its asks, or by the id that a started task got.
-    pub fn get(&self, key: Key) -> Option<&Known> {
+    pub fn get(&self, key: Key) -> Option<&JobMemory> {
         let renamed = match key {
             Key::Job(id) => self.task_of.get(&id).copied(),
             Key::Task(..) => None,

@@ -3,8 +3,9 @@
 //!
 //! The plan thread looks for jobs that declare an input and asks for it; the thread `hdfs` looks
 //! it up, whatever time that takes; the next plan has a preference for the job. A job that waits
-//! for this is held back by the link, within `data.wait_ms`. The thread `comments` then writes into
-//! the job's comment what is wrong, if so; the update also makes slurmctld look at the job again.
+//! for this is held back by the link, within `data_jobs.wait_ms`. The thread `comments` then writes
+//! into the job's comment what is wrong, if so; the update also makes slurmctld look at the job
+//! again.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -13,17 +14,15 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::config::Config;
 use crate::locks::lock;
 use phalanx_core::blocks::Located;
-use phalanx_core::limits::{DATA_INPUTS_MAX, DATA_MAPS_MAX, DATA_SAMPLES_MAX, SPLITS_MAX};
+use phalanx_core::limits::{DATA_INPUTS_MAX, DATA_MAPS_MAX, SPLITS_MAX};
 use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::{Job, Snapshot};
-use phalanx_methods::data_jobs::attenuation::{Attenuation, CoreSpeed, fit};
 use phalanx_methods::data_jobs::blockmap::{self, BlockMap, Declaration, Elements, Split};
-use phalanx_methods::learn::{ClassKey, JobTraits, class_of, teaches};
+use phalanx_methods::learn::teaches;
 use phalanx_planner::data_jobs::MB;
 use phalanx_planner::preference::DataNote;
 
@@ -83,7 +82,6 @@ struct State {
     maps: HashMap<u32, (i64, Arc<BlockMap>)>,
     /// Notes of the last plan, by job.
     plans: HashMap<u32, DataNote>,
-    samples: HashMap<String, VecDeque<CoreSpeed>>,
     /// Jobs that wait for the nodes of their input: since when, and their comments.
     waiting: HashMap<u32, (Instant, String)>,
 }
@@ -282,51 +280,6 @@ impl DataInputs {
         let (_, input) = state.inputs.get(key)?;
         (input.note.error.is_none() && input.note.bytes > 0).then(|| as_f64(input.note.bytes) / MB)
     }
-
-    /// Forgets what runs taught.
-    pub fn forget(&self) {
-        lock(&self.state).samples.clear();
-    }
-
-    /// Learns from a run that reports work.
-    pub fn learn(&self, run: &Run, class_by: &[ClassKey]) {
-        let (Some(work), Ok(cores)) = (run.work, u32::try_from(run.cpus)) else { return };
-        if run.elapsed_ms == 0 || cores == 0 {
-            return;
-        }
-        let speed = work / (as_f64(run.elapsed_ms) / 1000.0 * f64::from(cores));
-        let class = pace_class(&JobTraits::of_run(run), class_by);
-        let mut state = lock(&self.state);
-        if state.samples.len() >= DATA_INPUTS_MAX && !state.samples.contains_key(&class) {
-            return;
-        }
-        let samples = state.samples.entry(class).or_default();
-        samples.push_back(CoreSpeed { cores, speed });
-        if samples.len() > DATA_SAMPLES_MAX {
-            samples.pop_front();
-        }
-    }
-
-    /// Speed of one core of a class, its attenuation, and the number of runs behind both.
-    pub fn pace(&self, class: &str, config: &Config) -> (f64, Attenuation, u64) {
-        let state = lock(&self.state);
-        let data = &config.data;
-        let samples: Vec<CoreSpeed> =
-            state.samples.get(class).into_iter().flatten().copied().collect();
-        match fit(&samples, data.alpha) {
-            None => (data.speed_mb_per_s, Attenuation::Linear(data.alpha), 0),
-            Some(found) => (found.speed, found.form, samples.len() as u64),
-        }
-    }
-}
-
-/// Class of jobs whose speeds with different numbers of cores are compared: the keys that tell
-/// requests apart are left out.
-pub fn pace_class(job: &JobTraits<'_>, class_by: &[ClassKey]) -> String {
-    let request = [ClassKey::Shape, ClassKey::Memory];
-    let keys: Vec<ClassKey> =
-        class_by.iter().copied().filter(|key| !request.contains(key)).collect();
-    class_of(job, if keys.is_empty() { &[ClassKey::Name] } else { &keys })
 }
 
 fn want(state: &mut State, key: InputKey, job_id: u32) {

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
+use super::core_speeds::CoreSpeeds;
 use crate::config::Config;
 use crate::locks::{read, write};
 use phalanx_core::limits::RUNTIME_RUNS_MIN;
@@ -20,6 +21,7 @@ const IMPORT_PAUSE_MS: u64 = 300;
 pub struct Learned {
     speeds: RwLock<Arc<Speeds>>,
     runtimes: RwLock<Runtimes>,
+    pub core_speeds: CoreSpeeds,
     /// Events that found the learner's channel full.
     pub dropped: AtomicU64,
     /// Time at which the table is to be built anew, unix milliseconds; 0 for none.

@@ -4,6 +4,7 @@
 
 pub mod cluster;
 pub mod configuration;
+pub mod core_speeds;
 pub mod decision_memory;
 pub mod energy;
 pub mod inputs;

@@ -21,29 +21,26 @@ use phalanx_planner::preference::DataNote;
 /// Hosts without a node that are named.
 const UNMAPPED_MAX: usize = 20;
 
-pub struct LookUp<'a> {
-    pub configuration: &'a Configuration,
-    pub cluster: &'a Cluster,
-    pub inputs: &'a DataInputs,
-    pub to_plan: Newest<Arc<Snapshot>>,
-}
-
-impl LookUp<'_> {
-    /// Looks inputs up until `stop`; each is followed by a new plan.
-    pub fn run(&self, stop: &AtomicBool) {
-        let mut client = Client::default();
-        while !stop.load(Ordering::Relaxed) {
-            let Some((key, job_id)) = self.inputs.next() else {
-                std::thread::sleep(TICK);
-                continue;
-            };
-            let started = Instant::now();
-            let (config, snapshot) = (self.configuration.get(), self.cluster.snapshot());
-            let input = client.input(&config, snapshot.as_deref(), &key, job_id);
-            log(job_id, &input, started.elapsed());
-            self.inputs.put(key, input);
-            self.cluster.snapshot().into_iter().for_each(|snapshot| self.to_plan.send(snapshot));
-        }
+/// Looks inputs up until `stop`; each is followed by a new plan.
+pub fn run(
+    configuration: &Configuration,
+    cluster: &Cluster,
+    inputs: &DataInputs,
+    to_plan: &Newest<Arc<Snapshot>>,
+    stop: &AtomicBool,
+) {
+    let mut client = Client::default();
+    while !stop.load(Ordering::Relaxed) {
+        let Some((key, job_id)) = inputs.next() else {
+            std::thread::sleep(TICK);
+            continue;
+        };
+        let started = Instant::now();
+        let (config, snapshot) = (configuration.get(), cluster.snapshot());
+        let input = client.input(&config, snapshot.as_deref(), &key, job_id);
+        log(job_id, &input, started.elapsed());
+        inputs.put(key, input);
+        cluster.snapshot().into_iter().for_each(|snapshot| to_plan.send(snapshot));
     }
 }
 

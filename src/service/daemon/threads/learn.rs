@@ -48,7 +48,7 @@ const KNOWN_MAX: usize = 200_000;
 
 /// The table and what it is made from.
 pub struct Learner<'a> {
-    known: Known<'a>,
+    data: LearnerData<'a>,
     config: LearnConfig,
     runs: Runs,
     speeds: Speeds,
@@ -68,7 +68,7 @@ pub struct Learner<'a> {
 
 /// The other threads' data that the learner reads, and where it publishes its own.
 #[derive(Clone, Copy)]
-pub struct Known<'a> {
+pub struct LearnerData<'a> {
     pub configuration: &'a Configuration,
     pub cluster: &'a Cluster,
     pub inputs: &'a DataInputs,
@@ -79,10 +79,10 @@ pub struct Known<'a> {
 }
 
 impl<'a> Learner<'a> {
-    pub fn new(known: Known<'a>) -> Self {
-        let config = known.configuration.get().learn.clone();
+    pub fn new(data: LearnerData<'a>) -> Self {
+        let config = data.configuration.get().learn.clone();
         Self {
-            known,
+            data,
             speeds: empty(&config),
             config,
             runs: Runs::default(),
@@ -113,7 +113,7 @@ impl<'a> Learner<'a> {
     }
 
     fn turn(&mut self) {
-        let snapshot = self.known.cluster.snapshot();
+        let snapshot = self.data.cluster.snapshot();
         if let Some(snapshot) = snapshot.as_ref().filter(|s| s.epoch != self.epoch) {
             self.name_nodes(snapshot);
         }
@@ -121,8 +121,8 @@ impl<'a> Learner<'a> {
         if !self.built && snapshot.is_none() && !waited {
             return;
         }
-        let config = self.known.configuration.get();
-        let asked = self.known.learned.rebuild_due(now_ms());
+        let config = self.data.configuration.get();
+        let asked = self.data.learned.rebuild_due(now_ms());
         if !self.built || asked || config.learn != self.config {
             self.config.clone_from(&config.learn);
             self.rebuild();
@@ -133,7 +133,7 @@ impl<'a> Learner<'a> {
         }
         self.meter();
         if std::mem::take(&mut self.changed) {
-            self.known.learned.set_speeds(self.speeds.clone());
+            self.data.learned.set_speeds(self.speeds.clone());
         }
     }
 
@@ -147,7 +147,7 @@ impl<'a> Learner<'a> {
 
     /// Adds the energy that Slurm's accounting has given since.
     fn meter(&mut self) {
-        for (key, joules) in self.known.energy.take() {
+        for (key, joules) in self.data.energy.take() {
             let Some(mut run) = self.unmetered.remove(&key) else { continue };
             run.joules = joules;
             if joules.is_none() {
@@ -159,7 +159,7 @@ impl<'a> Learner<'a> {
                 let nodes = run_nodes(&self.classes, &names, &then);
                 self.changed |= self.speeds.learn_energy(&class, &nodes, &seen).is_ok();
             }
-            if let Some(history) = self.known.history {
+            if let Some(history) = self.data.history {
                 history.send(Record::Run(Box::new(run)));
             }
         }
@@ -167,12 +167,12 @@ impl<'a> Learner<'a> {
 
     /// Asks the accounting for the energy of a run that was learned without.
     fn ask_energy(&mut self, run: &Run) {
-        if self.known.cluster.energy_accounted()
+        if self.data.cluster.energy_accounted()
             && run.joules.is_none()
             && self.config.accounting_s > 0
         {
             let key = (run.job.clone(), run.start_s);
-            if self.known.energy.ask(key.clone(), run.end_s) {
+            if self.data.energy.ask(key.clone(), run.end_s) {
                 self.unmetered.insert(key, run.clone());
             }
         }
@@ -183,14 +183,14 @@ impl<'a> Learner<'a> {
         let config = &self.config;
         let naming = Naming { class_by: &config.class_by, node_class_by: &config.node_class_by };
         let ended = self.runs.poll(snapshot, now_ms(), naming);
-        self.known.learned.set_pause_s(self.runs.idle_times.mean_s());
+        self.data.learned.set_pause_s(self.runs.idle_times.mean_s());
         self.unwritten.retain(|(at, _)| at.elapsed() < WRITTEN_AFTER);
         for mut run in ended {
-            run.work = run.work.or_else(|| self.known.inputs.megabytes(&run));
+            run.work = run.work.or_else(|| self.data.inputs.megabytes(&run));
             if self.learn(&run) {
                 self.ask_energy(&run);
             }
-            if let Some(history) = self.known.history {
+            if let Some(history) = self.data.history {
                 history.send(Record::Run(Box::new(run.clone())));
                 self.unwritten.push((Instant::now(), run));
             }
@@ -200,11 +200,11 @@ impl<'a> Learner<'a> {
     /// Builds the table from the history's runs.
     fn rebuild(&mut self) {
         let began = Instant::now();
-        if let Some(snapshot) = self.known.cluster.snapshot() {
+        if let Some(snapshot) = self.data.cluster.snapshot() {
             self.name_nodes(&snapshot);
         }
-        let Known { inputs, learned, reader, .. } = self.known;
-        inputs.forget();
+        let LearnerData { learned, reader, .. } = self.data;
+        learned.core_speeds.clear();
         let before = std::mem::replace(&mut self.speeds, empty(&self.config));
         let runtimes_before = learned.replace_runtimes(Runtimes::default());
         let mut unwritten: BTreeMap<(String, i64), Run> = std::mem::take(&mut self.unwritten)
@@ -252,7 +252,7 @@ impl<'a> Learner<'a> {
     fn learn(&mut self, run: &Run) -> bool {
         if tells_runtime(&run.state) && run.elapsed_ms > 0 {
             let class = JobClass::of(&JobTraits::of_run(run), run.limit_min);
-            self.known.learned.observe(&class, (run.elapsed_ms / 1000).max(1));
+            self.data.learned.observe(&class, (run.elapsed_ms / 1000).max(1));
         }
         self.changed |= self.speeds.saw_request(&run.tres_req, run.end_s);
         if !teaches(&run.state, run.work.is_some()) || run.elapsed_ms == 0 {
@@ -262,7 +262,7 @@ impl<'a> Learner<'a> {
         let then = split_node_classes(&run.node_class, &names);
         let (class, seen) = (self.class_of(run), self.observation(run));
         self.changed = true;
-        self.known.inputs.learn(run, &self.config.class_by);
+        self.data.learned.core_speeds.learn(run, &self.config.class_by);
         let nodes = run_nodes(&self.classes, &names, &then);
         let family = family_of(&class, &self.config.class_by);
         self.speeds.learn(&class, family.as_deref(), &nodes, &seen).is_ok()

@@ -34,7 +34,7 @@ pub fn run(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBo
     let mut planned_with = MeasuredValues::new();
     let mut planned = (0, Instant::now());
     while !stop.load(Ordering::Relaxed) {
-        shared.heartbeats.plan.beat();
+        shared.heartbeats.plan.fetch_add(1, Ordering::Relaxed);
         let fresh = match snapshots.recv_timeout(TICK) {
             Ok(snapshot) => Some(snapshot),
             Err(RecvTimeoutError::Timeout) => None,
@@ -63,7 +63,7 @@ pub fn run(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBo
         let share = started.elapsed().saturating_mul(PLAN_SHARE).min(PLAN_PAUSE_MAX);
         let next = started + slot.max(share);
         while Instant::now() < next && !stop.load(Ordering::Relaxed) {
-            shared.heartbeats.plan.beat();
+            shared.heartbeats.plan.fetch_add(1, Ordering::Relaxed);
             sleep_until(next.min(Instant::now() + TICK), stop);
         }
     }
@@ -83,6 +83,7 @@ fn plan_once(
     let pending = attribution::count(snapshot, &usages, now_s, jobs_max).demand(snapshot);
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
     let round = Round {
+        core_speeds: &shared.learned.core_speeds,
         inputs: &shared.inputs,
         config: &config,
         snapshot,
@@ -126,7 +127,7 @@ fn plan_methods(
 ) -> Vec<MethodPlan> {
     let mut all = Vec::new();
     for method in methods {
-        shared.heartbeats.plan.beat();
+        shared.heartbeats.plan.fetch_add(1, Ordering::Relaxed);
         let started = Instant::now();
         let mut plan = method.plan(&Round { done: &all, ..*round });
         plan.report.took_ms = millis(started.elapsed());

@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
+use super::super::conf::Site;
 use super::super::glob;
-use super::super::{Hdfs, HdfsError, HostMap, HostNames, Limits, Scheme, Site, parse_uri};
+use super::super::uri::{Scheme, parse as parse_uri};
+use super::super::{Hdfs, HdfsError, HostMap, HostNames, Limits};
+use crate::config::HdfsConfig;
 use phalanx_core::blocks::DataNode;
 
 #[test]
@@ -52,11 +55,14 @@ fn patterns() {
             assert!(!matches(pattern, name), "{pattern} {name}");
         }
     }
+    assert!(matches("[é-]?", "éé") && matches("[]x]", "]") && matches(r"[\]^]", "^"));
     for pattern in ["{a", "[a", r"a\", "{a,b}{c"] {
         assert!(matches!(glob::parse(pattern), Err(HdfsError::BadUri(_))), "{pattern}");
     }
+    // 8 to the power of 12 alternatives must not be spelled out.
     let explosion = "{a,b,c,d,e,f,g,h}".repeat(12);
-    assert!(glob::parse(&explosion).is_err());
+    assert!(matches(&explosion, "abcdefghabcd"));
+    assert!(!matches(&explosion, "abcdefghabcx"));
 }
 
 proptest! {
@@ -149,7 +155,7 @@ fn configurations_that_are_none() {
 #[test]
 fn nothing_configured_is_told() {
     let gone = PathBuf::from("/nonexistent/conf");
-    let mut hdfs = Hdfs::new(&[gone], &[], Limits::default()).unwrap();
+    let mut hdfs = Hdfs::new(&[gone], &[], Limits::from(&HdfsConfig::default())).unwrap();
     let error = hdfs.locate("/x", false, "u", "c").unwrap_err().to_string();
     assert_eq!(error, "no NameNode is configured in /nonexistent/conf");
 }

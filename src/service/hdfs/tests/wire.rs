@@ -36,7 +36,7 @@ fn file(path: &str, length: u64) -> FileStatus {
 fn block(offset: u64, length: u64) -> LocatedBlock {
     let id = DatanodeId { ip: "10.0.0.1".into(), host: "n1".into(), port: 9866 };
     LocatedBlock {
-        block: Some(ExtendedBlock { block_id: offset, bytes: Some(length) }),
+        block: Some(ExtendedBlock { bytes: Some(length) }),
         offset,
         locations: vec![DatanodeInfo { id: Some(id), ..DatanodeInfo::default() }],
         ..LocatedBlock::default()
@@ -61,7 +61,7 @@ fn honest(calls: Arc<AtomicU32>) -> Box<Answer> {
         let end = length.min(range.offset + range.length);
         let offsets = (first..end).step_by(100);
         let blocks = offsets.map(|offset| block(offset, BLOCK.min(length - offset))).collect();
-        let located = LocatedBlocks { file_length: length, blocks, ..LocatedBlocks::default() };
+        let located = LocatedBlocks { blocks, ..LocatedBlocks::default() };
         let locations = Some(located);
         Some(fake::reply(call, &GetBlockLocationsResponse { locations }))
     })
@@ -103,7 +103,7 @@ fn large_directories_come_in_pages() {
         if request.need_location {
             for entry in &mut entries {
                 let blocks = vec![block(0, 100), block(100, 50)];
-                let located = LocatedBlocks { file_length: 150, blocks, ..Default::default() };
+                let located = LocatedBlocks { blocks, ..LocatedBlocks::default() };
                 entry.locations = Some(located);
             }
         }
@@ -239,8 +239,7 @@ proptest! {
         cut in any::<bool>(),
     ) {
         let blocks = vec![block(0, 100), block(100, 7)];
-        let locations =
-            Some(LocatedBlocks { file_length: 107, blocks, ..LocatedBlocks::default() });
+        let locations = Some(LocatedBlocks { blocks, ..LocatedBlocks::default() });
         let mut bytes = fake::reply(0, &GetBlockLocationsResponse { locations })[4..].to_vec();
         let at = at.index(bytes.len());
         if cut { bytes.truncate(at) } else { bytes[at] ^= flip }
@@ -315,7 +314,7 @@ fn webhdfs_stands_in_for_rpc() {
 }
 
 /// A file system with nobody at its RPC port.
-fn with_http(address: &str) -> super::super::Site {
+fn with_http(address: &str) -> super::super::conf::Site {
     let dir = tempfile::tempdir().unwrap();
     let text = format!(
         "<configuration>\
@@ -324,7 +323,7 @@ fn with_http(address: &str) -> super::super::Site {
          </configuration>"
     );
     std::fs::write(dir.path().join("hdfs-site.xml"), text).unwrap();
-    super::super::Site::read(&[dir.path().to_owned()], &[]).unwrap()
+    super::super::conf::Site::read(&[dir.path().to_owned()], &[]).unwrap()
 }
 
 #[test]

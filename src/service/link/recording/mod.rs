@@ -125,16 +125,16 @@ pub(super) fn queue(pending: &Demand, pools: &[Pool]) -> Op {
     Op::Queue(QueueOp::of(pending), pools.to_vec())
 }
 
-pub(super) fn outcome_op(note: &OutcomeEvent) -> Op {
-    let reason = match note.reason {
+pub(super) fn outcome_op(event: &OutcomeEvent) -> Op {
+    let reason = match event.reason {
         Some(Reason::None) => "",
         Some(reason) => reason.as_str(),
         None => "unknown",
     };
     Op::Outcome(OutcomeOp {
-        decision: note.decision,
-        job_id: note.job_id,
-        will_run: note.will_run,
+        decision: event.decision,
+        job_id: event.job_id,
+        will_run: event.will_run,
         reason: reason.to_owned(),
     })
 }

@@ -153,9 +153,9 @@ impl PreferencesOp {
             }
         };
         // The preferences stay alive until all are made: an address means one list.
-        let kept: Rows = rows.clone();
+        let alive: Rows = rows.clone();
         let rows = rows.into_iter().map(&mut row).collect();
-        drop(kept);
+        drop(alive);
         Self { method, current, lists, rows }
     }
 }

@@ -15,8 +15,13 @@ use crossbeam_channel::{Receiver, bounded};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, socket,
 };
+use phalanx_core::NodeIdx;
+use phalanx_core::snapshot::{Builder, Node, TableNode};
 use phalanx_ffi::wire::{self, Message, PacketBuf, Reason, Verdict};
 use phalanx_planner::attribution::Demand;
+use phalanx_planner::preference::{
+    CandidateSet, JobKey, Method, Note as PreferenceNote, Preference, Unused,
+};
 use phalanx_service::config::Config;
 use phalanx_service::link::{LinkEvent, Mode, Responder, Server, ServerConfig, Settings};
 use phalanx_service::recordings::{Options, Order, RecordingWriter, replay, text};
@@ -413,6 +418,57 @@ fn a_second_daemon_does_not_take_the_socket() {
     assert!(file.exists());
 }
 
+/// Puts a preference of job 99 in force: the nodes from `first` on, then all from 10 to 19.
+fn prefer(responder: &Responder, first: u32) {
+    let table = responder.table().unwrap();
+    let mut builder = Builder::default();
+    let node = |slot: &TableNode| Node { name: Arc::clone(&slot.name), ..Node::default() };
+    builder.nodes_by(&table, table.nodes.iter().map(node).collect()).unwrap();
+    let snapshot = builder.build(1, 1).unwrap();
+    let set = |nodes: std::ops::Range<u32>| CandidateSet {
+        name: "planned".into(),
+        nodes: nodes.map(NodeIdx::from).collect(),
+        quota: None,
+    };
+    let preference = Preference {
+        key: JobKey::Job(99),
+        method: Method::Gang,
+        sets: vec![set(first..first + 3), set(10..20)],
+        required: false,
+        made_ms: 1,
+        note: PreferenceNote::None,
+    };
+    responder.set_preferences(Method::Gang, &snapshot, vec![preference]);
+}
+
+/// Goal: a new full state of the same nodes leaves preferences in force, one of other nodes voids
+/// them until the next plan.
+#[test]
+fn preferences_outlive_a_new_full_state_of_the_same_nodes() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(4);
+    plugin.sync(&[8; 4], &[]);
+    until("mirror", || daemon.responder.table().is_some());
+    prefer(&daemon.responder, 2);
+    assert_eq!(plugin.ask(1, 0, 4, 0b1111).2.len(), 1);
+    plugin.sync(&[8; 4], &[(1, 2, 1)]);
+    plugin.ask(1, 0, 4, 0b1111);
+    plugin.sync(&[8, 8, 8, 9], &[]);
+    plugin.ask(1, 0, 4, 0b1111);
+    let mut uses = Vec::new();
+    while let Ok(event) = daemon.events.recv_timeout(Duration::from_secs(20)) {
+        if let LinkEvent::Asked(decision) = event {
+            let used = decision.answer.preference_use.as_ref().unwrap();
+            uses.push((used.set, used.unused));
+        }
+        if uses.len() == 3 {
+            break;
+        }
+    }
+    assert_eq!(uses, [(Some(0), None), (Some(0), None), (None, Some(Unused::OtherTable))]);
+}
+
 /// Plays a random session to the daemon while it records, and gives the files.
 fn recorded(dir: &Path, file_bytes: u64, rounds: u32) -> Vec<PathBuf> {
     let daemon = Daemon::start(Mode::Enforce);
@@ -444,6 +500,9 @@ fn recorded(dir: &Path, file_bytes: u64, rounds: u32) -> Vec<PathBuf> {
                 plugin.sync(&[8; 40], &jobs[..10]);
                 // Several looks of the writer, which may begin a new file then.
                 std::thread::sleep(Duration::from_millis(400));
+            }
+            if round % 20 == 10 {
+                prefer(&daemon.responder, round % 30);
             }
             if round % 20 == 0 {
                 let lacks = [("cpu".into(), u64::from(next(9))), ("mem".into(), 3)].into();

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 const DOCUMENT: &str = include_str!("../../api/openapi.json");
 const SOURCES: [&str; 2] =
-    [include_str!("../../api/server.rs"), include_str!("../../api/collect.rs")];
+    [include_str!("../../api/routes.rs"), include_str!("../../api/collect.rs")];
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
 /// `METHOD path` of each `.route("path", method(...).method(...))` of a source.

@@ -3,7 +3,8 @@
 //!
 //! Works on the problem as given, in floating point, without classes, prices or fixed point.
 
-use phalanx_methods::gang::{Edge, InputError, Problem};
+use phalanx_core::problem::InputError;
+use phalanx_methods::gang::{Edge, Problem};
 use phalanx_methods::learn::{confidence_index, variance_proxy};
 use std::collections::HashMap;
 

@@ -182,7 +182,8 @@ fn a_hanging_program_ends_at_its_timeout_with_its_children() {
     fs::write(&notes, "").unwrap();
     fs::set_permissions(&notes, fs::Permissions::from_mode(0o666)).unwrap();
     let mut hangs = case.run_of(&format!(
-        "trap '' TERM INT HUP; sleep 600 & echo $! >> {0}; (trap '' TERM; sleep 600 & echo $! >> {0}; wait) & sleep 600",
+        "trap '' TERM INT HUP; sleep 600 & echo $! >> {0}; \
+         (trap '' TERM; sleep 600 & echo $! >> {0}; wait) & sleep 600",
         notes.display()
     ));
     hangs.timeout = Duration::from_millis(700);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What ran, and what was learned from it.
+//! Runs of jobs, and the speeds and powers learned from them.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ pub struct ImportReport {
 /// `GET /v1/history/speeds?class=&node=`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpeedsReport {
-    /// When it was made, unix milliseconds.
+    /// Time of the report, unix milliseconds.
     pub time_ms: u64,
     /// Scheduling round t: one more than the runs learned.
     pub round: u64,
@@ -39,7 +39,7 @@ pub struct SpeedsReport {
     pub g: f64,
     /// (job class, node) pairs known.
     pub pairs: u64,
-    /// Job classes dropped for room.
+    /// Job classes dropped for lack of space.
     pub evicted: u64,
     /// Events that found the learner's channel full.
     pub dropped: u64,
@@ -50,13 +50,13 @@ pub struct SpeedsReport {
 /// `GET /v1/history/energy`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EnergyReport {
-    /// When it was made, unix milliseconds.
+    /// Time of the report, unix milliseconds.
     pub time_ms: u64,
     /// Money per kWh now.
     pub energy_price_kwh: f64,
     /// Money per task.
     pub task_price: f64,
-    /// What a task without any price earns, in least energy costs.
+    /// Earnings of a task without any price, as a multiple of its least energy cost.
     pub margin: f64,
     /// Classes of nodes.
     pub nodes: Vec<NodePower>,
@@ -75,7 +75,7 @@ pub struct NodePower {
     pub busy_w: Option<f64>,
     /// Watts of an idle node.
     pub idle_w: f64,
-    /// Where `busy_w` comes from.
+    /// Source of `busy_w`.
     pub from: Option<WattsFrom>,
 }
 
@@ -95,12 +95,12 @@ pub struct EnergyRow {
     pub watts: Option<f64>,
     /// Runs behind that.
     pub measured: f64,
-    /// Where the power of these runs comes from; `None`: it is not known.
+    /// Source of the power of these runs; `None`: it is not known.
     #[serde(default)]
     pub from: Option<WattsFrom>,
 }
 
-/// What is known of one job class.
+/// Speeds of one job class.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassSpeeds {
     /// Its name.
@@ -134,7 +134,7 @@ pub struct SpeedRow {
     pub seconds: f64,
     /// Mean speed in the class's unit.
     pub mean: f64,
-    /// What planners believe: part of the fastest node class's speed, shrunk towards the class.
+    /// Believed speed: part of the fastest node class's speed, shrunk towards the class.
     pub speed: f64,
     /// Weight behind that.
     pub believed_count: f64,

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The resources of the API.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde::{Deserialize, Serialize};
+
+use super::extract::{Arg, Body, Params, error};
+use super::handler::{Shared, change, read};
+use super::peer::Peer;
+use super::{collect, metrics, page};
+use crate::failure::Failure;
+use phalanx_core::limits::IMPORT_RUNS_MAX;
+use phalanx_core::run::Run;
+use phalanx_methods::data_jobs::blockmap::BlockMap;
+
+/// The description of every resource (OpenAPI 3.1).
+const OPENAPI: &str = include_str!("openapi.json");
+
+pub(super) fn routes(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/v1/status", get(read(|b, ()| Ok(b.status()))))
+        .route("/v1/nodes", get(read(|b, ()| b.nodes())))
+        .route("/v1/heat", get(read(|b, ()| b.heat())))
+        .route("/v1/explain/{job}", get(read(|b, Arg(job): Arg<String>| b.explain(&job))))
+        .route("/v1/jobs/{id}/blocks", get(block_map))
+        .route("/v1/shadow", get(read(|b, Params(q): Params<ShadowQuery>| b.shadow(q.since))))
+        .route("/v1/plan", get(read(|b, ()| b.plan())))
+        .route("/v1/state", get(read(|b, ()| b.state())))
+        .route(
+            "/v1/history/runs",
+            get(read(|b, Params(q): Params<RunsQuery>| b.runs(q.since, q.limit))),
+        )
+        .route(
+            "/v1/history/speeds",
+            get(read(|b, Params(q): Params<SpeedsQuery>| {
+                b.speeds(q.class.as_deref(), q.node.as_deref())
+            })),
+        )
+        .route("/v1/history/energy", get(read(|b, ()| b.energy())))
+        .route(
+            "/v1/history/import",
+            post(change(|b, (), Body(runs): Body<Vec<Run>>| {
+                if runs.len() > IMPORT_RUNS_MAX {
+                    let text = format!("expected at most {IMPORT_RUNS_MAX} runs");
+                    return Err(Failure::BadRequest(text));
+                }
+                b.import(runs)
+            })),
+        )
+        .route("/v1/reload", post(change(|b, (), _: Request| Ok(b.reload()))))
+        .route("/v1/record", post(change(|b, (), Body(request)| b.record(request))))
+        .merge(collect::routes())
+        .route("/openapi.json", get(openapi))
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(healthz))
+        .route("/", get(page::index))
+        .route("/page.css", get(page::style))
+        .route("/page.js", get(page::script))
+        .fallback(not_found)
+        .method_not_allowed_fallback(wrong_method)
+        // Bodies are bounded by the path, where their user is known.
+        .layer(DefaultBodyLimit::disable())
+        .with_state(shared)
+}
+
+async fn not_found() -> Response {
+    error(StatusCode::NOT_FOUND, "no such resource; see phalanx(1)")
+}
+
+async fn wrong_method() -> Response {
+    error(StatusCode::METHOD_NOT_ALLOWED, "this resource has other methods; see /openapi.json")
+}
+
+async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], OPENAPI).into_response()
+}
+
+async fn metrics(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+) -> Response {
+    if let Some(refused) = shared.unreadable(peer) {
+        return refused;
+    }
+    let kind = [(header::CONTENT_TYPE, metrics::CONTENT_TYPE)];
+    shared.off_thread(move |b| Ok((kind, metrics::text(&b.sources())).into_response())).await
+}
+
+/// An answer shows that the daemon lives; the watchdog finds threads that hang.
+async fn healthz() -> Response {
+    "ok\n".into_response()
+}
+
+/// A block map is for its job's user, also where reading is public.
+async fn block_map(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    Arg(job): Arg<u32>,
+) -> Response {
+    let Some(uid) = peer.uid else {
+        return error(StatusCode::FORBIDDEN, "a block map is for its job's user");
+    };
+    let user = (!shared.access.may_change(peer)).then_some(uid);
+    shared.answer(move |b| b.block_map(job, user).map(SharedMap)).await
+}
+
+/// A map that the daemon holds, which is not copied for each node that asks.
+struct SharedMap(Arc<BlockMap>);
+
+impl Serialize for SharedMap {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShadowQuery {
+    /// Unix milliseconds.
+    since: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunsQuery {
+    /// Unix milliseconds.
+    since: Option<u64>,
+    limit: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SpeedsQuery {
+    class: Option<String>,
+    node: Option<String>,
+}

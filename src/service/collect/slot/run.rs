@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A run of a program, and the reasons for which it has no output.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::user::RunAs;
+
+/// One run of one program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Absolute path of the executable.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its environment besides `PATH`, `LANG` and `HOME`.
+    pub env: Vec<(String, String)>,
+    /// Bytes of its standard input.
+    pub input: Vec<u8>,
+    /// Time after which it is killed.
+    pub timeout: Duration,
+    /// Its user.
+    pub run_as: RunAs,
+}
+
+/// Environment of every run, whatever the daemon's is.
+pub(super) const BASE_ENVIRONMENT: [(&str, &str); 3] = [
+    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    ("LANG", "C.UTF-8"),
+    ("HOME", "/"),
+];
+
+/// Reason for which a run has no output.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// The program could not be started.
+    #[error("cannot start: {0}")]
+    Start(String),
+    /// It ended with a status other than 0.
+    #[error("exit status {0}")]
+    Exit(i32),
+    /// It was ended by a signal.
+    #[error("ended by signal {0}")]
+    Signal(i32),
+    /// It took too long.
+    #[error("no end within its timeout of {0} ms")]
+    Timeout(u128),
+    /// It printed too much.
+    #[error("printed more than {0} bytes")]
+    TooLong(usize),
+    /// Its output is no text.
+    #[error("printed bytes that are not UTF-8, the first at byte {0}")]
+    NotUtf8(usize),
+    /// It was stopped because its value is no longer needed.
+    #[error("stopped")]
+    Stopped,
+}

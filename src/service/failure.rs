@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The reason for which a request to the daemon was not fulfilled, with the text for the user.
+
+/// The reason for which a request was not fulfilled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The request is wrong (HTTP 400).
+    #[error("{0}")]
+    BadRequest(String),
+    /// The thing does not exist (404).
+    #[error("{0}")]
+    NotFound(String),
+    /// The request collides with an existing thing (409).
+    #[error("{0}")]
+    Conflict(String),
+    /// The daemon cannot answer now (503).
+    #[error("{0}")]
+    Unavailable(String),
+}
