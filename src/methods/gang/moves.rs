@@ -362,7 +362,7 @@ impl<'a> Line<'a> {
         if let Some(job) = first {
             self.insert(job, fit);
         }
-        self.insert_candidates(fit);
+        self.insert_candidates(fit, &|_| false);
     }
 
     fn draw_fit(&mut self) -> Fit {
@@ -375,9 +375,12 @@ impl<'a> Line<'a> {
         self.candidates.push((key, job));
     }
 
-    fn insert_candidates(&mut self, fit: Fit) {
+    fn insert_candidates(&mut self, fit: Fit, stop: &dyn Fn(usize) -> bool) {
         self.candidates.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         for at in 0..self.candidates.len() {
+            if stop(at) {
+                return;
+            }
             self.insert(self.candidates[at].1 as usize, fit);
         }
     }
@@ -403,14 +406,14 @@ impl<'a> Line<'a> {
     }
 
     /// Tries all pending gangs, in the order of their density changed by so much noise.
-    pub fn refill(&mut self, noise: f64) {
+    pub fn refill(&mut self, noise: f64, clock: Clock<'_>) {
         self.inserted.clear();
         self.candidates.clear();
         for at in self.state.placed..self.state.queue.len() {
             self.push_candidate(self.state.queue[at], noise);
         }
         let fit = self.draw_fit();
-        self.insert_candidates(fit);
+        self.insert_candidates(fit, &|at| at % READ_EVERY == 0 && clock.expired());
         self.state.rescore(self.instance);
     }
 
