@@ -83,7 +83,7 @@ pub fn solve(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Fo
     let generations = u64::from(options.ga.generations);
     for generation in 0..generations {
         population.breed(generation, clock);
-        population.select();
+        population.select(clock);
         found.generations += population.lines.len() as u64;
         found.proven = closes(instance, found.bound, &population.best_score);
         if found.proven || clock.expired() {
@@ -205,7 +205,7 @@ impl<'a> Population<'a> {
             let temperature = crowd * TEMPERATURE_FIRST * cooled;
             let clock = clock.until(end);
             lines.par_iter_mut().enumerate().for_each(|(at, line)| {
-                line.cross(params, &plans, number + at);
+                line.cross(params, &plans, number + at, (temperature, clock));
                 line.anneal(temperature, work, clock);
             });
             number += lines.len();
@@ -213,7 +213,7 @@ impl<'a> Population<'a> {
     }
 
     /// Keeps the best plan, and lines apart: of equal ones the later is shaken.
-    fn select(&mut self) {
+    fn select(&mut self, clock: Clock<'_>) {
         self.stale = if self.keep_best() { 0 } else { self.stale + 1 };
         let hashes = FixedState::default();
         let mut seen: Vec<(u64, u64)> = Vec::with_capacity(self.lines.len());
@@ -221,7 +221,7 @@ impl<'a> Population<'a> {
             let value = line.best_score.scalar(self.instance).to_bits();
             let key = (value, hashes.hash_one(&line.best));
             if seen.contains(&key) {
-                line.shake();
+                line.shake(clock);
             } else {
                 seen.push(key);
             }

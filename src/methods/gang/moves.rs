@@ -109,15 +109,15 @@ impl<'a> Line<'a> {
         self.removed.clear();
         self.saved.clear();
         self.inserted.clear();
-        let unit = -self.rng.unit().max(1e-300).ln() * temperature * self.job_value;
-        let relocated = self.rng.unit() < RELOCATIONS && self.relocate(unit * RELOCATION_HEAT);
+        let cool = temperature * RELOCATION_HEAT;
+        let slack = self.slack(cool);
+        let relocated = self.rng.unit() < RELOCATIONS && self.relocate(slack);
         if !relocated {
             let first = self.ruin();
             self.recreate(first);
         }
-        let limit = if relocated { unit * RELOCATION_HEAT } else { unit };
         let loss = before.scalar(self.instance) - self.state.score().scalar(self.instance);
-        if loss > 0.0 && loss >= limit {
+        if !self.accepts(loss, if relocated { cool } else { temperature }) {
             if relocated {
                 self.put_back();
             } else {
@@ -130,6 +130,15 @@ impl<'a> Line<'a> {
             self.state.rescore(self.instance);
         }
         self.keep_best();
+    }
+
+    /// The rule of Metropolis: the larger a loss is, the less often it is accepted.
+    pub fn accepts(&mut self, loss: f64, temperature: f64) -> bool {
+        loss <= 0.0 || loss < self.slack(temperature)
+    }
+
+    fn slack(&mut self, temperature: f64) -> f64 {
+        -self.rng.unit().max(1e-300).ln() * temperature * self.job_value
     }
 
     pub fn keep_best(&mut self) {
@@ -353,7 +362,7 @@ impl<'a> Line<'a> {
         if let Some(job) = first {
             self.insert(job, fit);
         }
-        self.insert_candidates(fit);
+        self.insert_candidates(fit, &|_| false);
     }
 
     fn draw_fit(&mut self) -> Fit {
@@ -366,9 +375,12 @@ impl<'a> Line<'a> {
         self.candidates.push((key, job));
     }
 
-    fn insert_candidates(&mut self, fit: Fit) {
+    fn insert_candidates(&mut self, fit: Fit, stop: &dyn Fn(usize) -> bool) {
         self.candidates.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         for at in 0..self.candidates.len() {
+            if stop(at) {
+                return;
+            }
             self.insert(self.candidates[at].1 as usize, fit);
         }
     }
@@ -394,14 +406,14 @@ impl<'a> Line<'a> {
     }
 
     /// Tries all pending gangs, in the order of their density changed by so much noise.
-    pub fn refill(&mut self, noise: f64) {
+    pub fn refill(&mut self, noise: f64, clock: Clock<'_>) {
         self.inserted.clear();
         self.candidates.clear();
         for at in self.state.placed..self.state.queue.len() {
             self.push_candidate(self.state.queue[at], noise);
         }
         let fit = self.draw_fit();
-        self.insert_candidates(fit);
+        self.insert_candidates(fit, &|at| at % READ_EVERY == 0 && clock.expired());
         self.state.rescore(self.instance);
     }
 

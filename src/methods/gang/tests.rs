@@ -423,7 +423,7 @@ fn a_kind_that_was_free_gets_a_price_once_it_is_scarce() {
 }
 
 /// Servers that all differ, and gangs that each list some of them.
-fn scattered(servers: usize, jobs: usize, edges: usize) -> Problem {
+pub fn scattered(servers: usize, jobs: usize, edges: usize) -> Problem {
     let mut rng = Stream::new(21);
     let server =
         |s| Server { name: format!("s{s}"), capacity: vec![12.0, 7.0], ..Server::default() };
