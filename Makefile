@@ -45,7 +45,7 @@ deps-run: ; @tests/install-packages $(PACKAGES_RUN)
 deps-test: ; @tests/install-packages $(PACKAGES_TEST)
 deps-hdfs: ; @tests/install-packages $(PACKAGES_HDFS)
 deps-deb: ; @tests/install-packages $(PACKAGES_DEB)
-rust: ; @tests/need-rust 1.95
+rust: ; @tests/need-rust 1.95.0
 
 # ---- building
 

@@ -23,7 +23,7 @@ FUNCTION_LINES_MAX = 70
 COLUMNS_MAX = 100
 SUBJECT_COLUMNS_MAX = 72
 # The first commit whose subject is held to the rules.
-SUBJECTS_FROM = "a410ca2"
+SUBJECTS_FROM = "ba6beb5"
 CODE = (".rs", ".c", ".h", ".py", ".sh", ".js", ".java", ".css")
 WIDE = (*CODE, ".md")
 TAB_COLUMNS = 8

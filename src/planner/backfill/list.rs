@@ -128,7 +128,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_are_an_ordered_set(ops in proptest::collection::vec((any::<bool>(), 0u64..2_000), 0..1_500)) {
+        fn blocks_are_an_ordered_set(
+            ops in proptest::collection::vec((any::<bool>(), 0u64..2_000), 0..1_500),
+        ) {
             let mut blocks: Blocks<u64, Largest> = Blocks::new();
             let mut set = BTreeSet::new();
             for (add, value) in ops {

@@ -322,7 +322,8 @@ proptest! {
         let mut seen = std::collections::BTreeSet::new();
         ranked.retain(|id| seen.insert(*id));
         let bounds = Bounds { max_overtakes: 1000, ..BOUNDS };
-        let decision = decide(&mut OvertakeBudget::default(), 1, &queue, &preferred(&ranked), &bounds, 0);
+        let (mut budget, wanted) = (OvertakeBudget::default(), preferred(&ranked));
+        let decision = decide(&mut budget, 1, &queue, &wanted, &bounds, 0);
         prop_assert_eq!(&order(&queue, &decision.deltas)[..ranked.len()], &ranked[..]);
     }
 }

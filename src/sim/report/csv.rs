@@ -32,9 +32,7 @@ pub(super) fn summary(figures: &[&Figures]) -> String {
     let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
     let mut out = format!("policy,{}\n", names.join(","));
     for own in figures {
-        let field = |(_, of): &Column| {
-            of(own).map_or(String::new(), |value| value.to_string())
-        };
+        let field = |(_, of): &Column| of(own).map_or(String::new(), |value| value.to_string());
         let fields: Vec<String> = COLUMNS.iter().map(field).collect();
         let _ = writeln!(out, "{},{}", own.policy, fields.join(","));
     }
