@@ -159,13 +159,18 @@ fn decision(out: &mut String, made: &DecisionReport) {
         .zip(&made.weights)
         .map(|(name, weight)| format!("{} {}", clean(name), fraction(*weight)))
         .collect();
+    // Whichever method prefers the nodes, balance chooses among them, in its own mode.
+    let methods = match made.method.as_str() {
+        "balance" => "balance".to_owned(),
+        first => format!("{first}, then balance"),
+    };
     out.push_str(&facts(&[
         ("Made", time(made.time_ms)),
         (
             "Method",
             format!(
                 "{} ({}), branch {}, utilisation {}, configuration generation {}",
-                clean(&made.method),
+                clean(&methods),
                 clean(&made.method_mode),
                 clean(&made.branch),
                 fraction(made.utilization),

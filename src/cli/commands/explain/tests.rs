@@ -104,7 +104,7 @@ fn placed_report() -> Explain {
                 steer: None,
                 id: 77,
                 time_ms: 0,
-                method: "balance".into(),
+                method: "gang".into(),
                 method_mode: "best".into(),
                 generation: 3,
                 nodes: "gpu[1-2]".into(),
