@@ -25,8 +25,10 @@ import transparency_control  # noqa: F401
 import transparency_flow  # noqa: F401
 import transparency_select  # noqa: F401
 import transparency_shapes  # noqa: F401
+import transparency_state  # noqa: F401
 from slurmcluster import Cluster, ClusterError
 from slurmcluster.conf import write_config
+from slurmcluster.pair import boot
 from slurmcluster.phalanx import read_status
 from slurmcluster.suite import Report, SuiteError, check, command_line, directory, text_of
 from transparency_bench import Case, Pair, Side
@@ -141,27 +143,6 @@ def run_rooms(cases, rooms, sides, results):
         thread.start()
     for thread in threads:
         thread.join()
-
-
-def boot(clusters):
-    """Starts clusters at once; raises the first error after ending those that came up."""
-    errors = []
-
-    def up(cluster):
-        try:
-            cluster.up(timeout=120)
-        except Exception as error:  # pylint: disable=broad-except
-            errors.append(error)
-
-    threads = [threading.Thread(target=up, args=(cluster,)) for cluster in clusters]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        for cluster in clusters:
-            cluster.down(quick=True)
-        raise ClusterError(text_of(errors[0]))
 
 
 def check_asked(cluster, results, name):

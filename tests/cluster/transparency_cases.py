@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The register of transparency cases and the rooms they run in."""
 
+import os
 from dataclasses import dataclass, field
 
 from slurmcluster.suite import Case, Cases, dashed, title_of
@@ -65,6 +66,14 @@ KINDS = {
     "smt": (3, (
         "NodeName={room}n[1-3] CPUs=8 Sockets=2 CoresPerSocket=2 ThreadsPerCore=2 "
         "RealMemory=8000 Weight=5 Feature=s,x",
+    )),
+    "plain": (4, (
+        "NodeName={room}n[1-4] CPUs=4 Sockets=1 CoresPerSocket=4 RealMemory=8000",
+    )),
+    # The first two are powered down, and nothing ever boots them.
+    "cloud": (4, (
+        "NodeName={room}n[1-2] CPUs=4 Sockets=1 CoresPerSocket=4 RealMemory=8000 State=CLOUD",
+        "NodeName={room}n[3-4] CPUs=4 Sockets=1 CoresPerSocket=4 RealMemory=8000",
     )),
 }
 
@@ -147,6 +156,17 @@ def variants():
             "SchedulerTimeSlice=5",
             "PriorityWeightPartition=10000",
         ], partitions=GANG_PARTITIONS),
+        "state": Variant("state", make_rooms(plain=4, cloud=3), [
+            SCHEDULER,
+            f"Epilog={os.path.join(os.path.dirname(os.path.abspath(__file__)), 'epilog')}",
+            "PrivateData=cloud",
+            "RebootProgram=/bin/true",
+            "ResumeProgram=/bin/true",
+            "ResumeTimeout=3000",
+            "SuspendProgram=/bin/true",
+            "SuspendTime=36000",
+            "SuspendTimeout=1",
+        ]),
         "accounting": Variant("accounting", accounting, [
             SCHEDULER,
             "PreemptType=preempt/qos",
