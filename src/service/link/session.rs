@@ -7,10 +7,12 @@
 
 use std::collections::BTreeMap;
 
+use log::debug;
 use phalanx_ffi::wire::{self, Message, WireName};
 use thiserror::Error;
 
 use crate::link::convert::{self, GresIds};
+use crate::link::topology::Topologies;
 use phalanx_planner::cluster::{Cluster, RunningJob};
 
 /// Slurm's `CR_MEMORY` bit of SelectTypeParameters (`slurm/slurm.h`).
@@ -88,6 +90,7 @@ struct Sync {
     node_hash: u64,
     nodes: Vec<wire::Node>,
     have: usize,
+    topologies: Topologies,
     jobs: BTreeMap<u32, PendingJob>,
 }
 
@@ -146,6 +149,11 @@ impl Session {
                 sync.add_nodes(&nodes);
                 Ok(Step::None)
             }
+            Message::Topology(topology) => {
+                let sync = self.sync.as_mut().ok_or_else(|| order("outside a full state"))?;
+                sync.topologies.add(&topology)?;
+                Ok(Step::None)
+            }
             Message::Job(job) => Ok(self.job(&job)),
             Message::JobEnd(end) => Ok(self.job_end(end)),
             Message::Ask(ask) => Ok(Step::Ask(ask)),
@@ -183,6 +191,7 @@ impl Session {
             node_hash: begin.node_hash,
             nodes: vec![wire::Node::empty(); begin.node_count as usize],
             have: 0,
+            topologies: Topologies::default(),
             jobs: BTreeMap::new(),
         });
     }
@@ -198,6 +207,9 @@ impl Session {
         expect("complete jobs", sync.complete_jobs(), u64::from(end.job_count))?;
         let names = sync.nodes.iter().map(|node| node.name.name_bytes().to_vec());
         expect("hash of the node names", wire::node_hash(names), sync.node_hash)?;
+        for topology in sync.topologies.finish()? {
+            debug!("topology: {topology:?}");
+        }
         let mut cluster = Cluster::new(convert::table(&sync.nodes, &mut self.ids));
         for pending in sync.jobs.into_values() {
             let mut job = pending.job;
