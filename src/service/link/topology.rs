@@ -1,41 +1,71 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The topologies of a full state, joined from their parts.
 
+use log::warn;
+use phalanx_core::snapshot::Table;
+use phalanx_core::topology::{self, Kind, Parts, Topology};
 use phalanx_ffi::wire::{self, WireName};
 
 use crate::link::session::ProtocolError;
 
 /// One topology as the plugin sent it.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RawTopology {
-    /// The index that asks name.
-    pub(super) index: u16,
+    index: u16,
     /// Its name, `default` before Slurm 25.05.
-    pub(super) name: String,
+    name: String,
     /// `flat`, `tree`, `block` or another.
-    pub(super) plugin: String,
+    plugin: String,
     /// Of the partitions that name none.
-    pub(super) default: bool,
+    default: bool,
     /// Slurm could not tell it: what depends on it is left to Slurm.
-    pub(super) unknown: bool,
+    unknown: bool,
     /// BlockSizes of the configuration where the text lacks them; else empty.
-    pub(super) block_sizes: Vec<u32>,
+    block_sizes: Vec<u32>,
     /// What `scontrol show topology` prints.
-    pub(super) text: Vec<u8>,
+    text: Vec<u8>,
 }
 
-impl std::fmt::Debug for RawTopology {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RawTopology")
-            .field("index", &self.index)
-            .field("name", &self.name)
-            .field("plugin", &self.plugin)
-            .field("default", &self.default)
-            .field("unknown", &self.unknown)
-            .field("block_sizes", &self.block_sizes)
-            .field("bytes", &self.text.len())
-            .finish()
+impl RawTopology {
+    /// Reads its text; what is not understood makes it unknown, and is logged.
+    fn read(&self, slurm: u32, table: &Table) -> Topology {
+        let unknown = || Topology::from(Parts { kind: Kind::Unknown, ..self.head(slurm) });
+        if self.unknown {
+            warn!("topology {}: Slurm cannot tell it", self.name);
+            return unknown();
+        }
+        let text = match std::str::from_utf8(&self.text) {
+            Ok(text) => text,
+            Err(error) => {
+                warn!("topology {}: {error}", self.name);
+                return unknown();
+            }
+        };
+        topology::parse(text, self.head(slurm), table).unwrap_or_else(|error| {
+            warn!("{}: {error}", self.name);
+            unknown()
+        })
     }
+
+    fn head(&self, slurm: u32) -> Parts {
+        let base = self.block_sizes.first().copied().unwrap_or(0);
+        let levels =
+            self.block_sizes.iter().filter_map(|size| size.checked_div(base)?.checked_ilog2());
+        Parts {
+            name: self.name.as_str().into(),
+            plugin: self.plugin.as_str().into(),
+            is_default: self.default,
+            slurm,
+            block_size: base,
+            block_levels: levels.collect(),
+            ..Parts::default()
+        }
+    }
+}
+
+/// Reads all topologies of a full state.
+pub(super) fn read(raw: &[RawTopology], slurm: u32, table: &Table) -> Vec<Topology> {
+    raw.iter().map(|topology| topology.read(slurm, table)).collect()
 }
 
 /// The topologies of a sync, in the order of their index.
@@ -98,6 +128,7 @@ impl Topologies {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use phalanx_core::snapshot::TableNode;
     use wire::{PHX_PART_FIRST, PHX_PART_LAST, PHX_TOPOLOGY_DEFAULT, TopologyHead};
     use zerocopy::FromZeros;
 
@@ -165,5 +196,43 @@ mod tests {
         }
         let error = add(&mut topologies, 0, PHX_PART_LAST, b"x").unwrap_err();
         assert_eq!(error, "TOPOLOGY came with too long a text");
+    }
+
+    #[test]
+    fn texts_become_topologies_over_the_table() {
+        let node = |name: &str| TableNode { name: name.into(), ..TableNode::default() };
+        let nodes = ["n0", "n1", "n2", "n3"].map(node).to_vec();
+        let table = Table { nodes, ..Table::default() };
+        let raw = |plugin: &str, text: &[u8]| RawTopology {
+            name: "top".into(),
+            plugin: plugin.into(),
+            text: text.to_vec(),
+            block_sizes: vec![2, 4],
+            ..RawTopology::default()
+        };
+        let tree = "SwitchName=s0 Level=0 LinkSpeed=1 Nodes=n[0-1]\n\
+                    SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[2-3]\n\
+                    SwitchName=s2 Level=1 LinkSpeed=1 Nodes=n[0-3] Switches=s[0-1]\n";
+        let blocks =
+            "BlockName=b0 BlockIndex=0 Nodes=n[0-1]\nBlockName=b1 BlockIndex=1 Nodes=n[2-3]\n";
+        let found = read(
+            &[
+                raw("tree", tree.as_bytes()),
+                raw("block", blocks.as_bytes()),
+                raw("tree", b"Switch"),
+                raw("tree", &[0xff]),
+                RawTopology { unknown: true, ..raw("tree", b"") },
+                raw("flat", b""),
+            ],
+            0x0017_0b00,
+            &table,
+        );
+        let kinds: Vec<Kind> = found.iter().map(Topology::kind).collect();
+        use Kind::{Block, Flat, Tree, Unknown};
+        assert_eq!(kinds, [Tree, Block, Unknown, Unknown, Unknown, Flat]);
+        assert_eq!(found[0].leaf_count(), 2);
+        assert_eq!(found[1].parts().block_size, 2);
+        assert_eq!(found[1].parts().block_levels, [0, 1]);
+        assert_eq!(&**found[2].name(), "top");
     }
 }
