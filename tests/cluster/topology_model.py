@@ -80,7 +80,7 @@ def fewest_of(free, count):
 
 
 def tree(*pods, root=True):
-    """topology.conf of switches: a tuple of leaf sizes per pod; one pod has no switch of its own."""
+    """topology.conf of switches: leaf sizes per pod; a single pod has no switch of its own."""
     lines, first, tops = [], 1, []
     for pod, sizes in enumerate(pods, 1):
         names = []

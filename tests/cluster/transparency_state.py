@@ -107,7 +107,7 @@ def state_reboot_requested(t):
     t.wait("busy", "RUNNING")
     t.scontrol("reboot", t.nodes[0])
     t.undo("scontrol", "cancel_reboot", t.nodes[0])
-    for label, options in (("one", ("-n1",)), ("three", ("-N3", "-n3")), ("spread", ("-N3", "-n9"))):
+    for label, options in (("one", ("-n1",)), ("three", ("-N3", "-n3")), ("more", ("-N3", "-n9"))):
         # It is as good as the others here, so that either may be chosen.
         t.sbatch(label, *options)
         t.ended(label)
