@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * topology.c - see topology.h.  The text is that of `scontrol show topology`.
- * Source: src/api/topo_info.c, slurmctld/proc_req.c of 22.05.8;
- * src/interfaces/topology.c and plugins/topology/ of 23.11 to 26.05.
+ * Source: topo_info.c and proc_req.c of 22.05.8; topology.c and the topology
+ * plugins of 23.11 to 26.05.
  */
 
 #include "slurm_api.h"

@@ -321,6 +321,8 @@ extern void test_asks(void)
 	test_closed();
 	test_many_classes();
 	test_long_topology();
+	daemon_reply(REPLY_NODES);
+	daemon_nodes((uint32_t[]) { 3, 6 }, 2);
 }
 
 /* ---- records of another layout */
