@@ -28,6 +28,9 @@ pub struct Status {
     pub will_run: CallShares,
     /// The daemon's side of the socket.
     pub link: LinkStatus,
+    /// The control socket and the TCP listener.
+    #[serde(default)]
+    pub control: ControlStatus,
     /// The background planner.
     pub planner: PlannerStatus,
     /// The order of starts.
@@ -190,6 +193,15 @@ pub struct LinkStatus {
     pub last_error: Option<String>,
     /// Events applied to the mirror.
     pub events: u64,
+    /// Nodes of which mirror and polls say different things for long.
+    #[serde(default)]
+    pub differing_nodes: u64,
+    /// Whole states asked of the plugin because of that.
+    #[serde(default)]
+    pub resyncs_asked: u64,
+    /// Jobs not held for their input because their user's jobs were held long enough.
+    #[serde(default)]
+    pub holds_refused: u64,
     /// Running jobs in the mirror.
     pub mirror_jobs: u64,
     /// Nodes in the mirror.
@@ -229,6 +241,21 @@ pub struct CollectStatus {
     pub totals: Totals,
     /// The data that methods use.
     pub uses: Vec<UseReport>,
+}
+
+/// The control socket and the TCP listener: what was refused.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ControlStatus {
+    /// Connections beyond a bound.
+    pub connections_refused: u64,
+    /// Requests of users without the right to make them.
+    pub forbidden: u64,
+    /// Bodies and answers for which there was no memory.
+    pub no_room: u64,
+    /// Connections closed because their client did not read.
+    pub slow_readers: u64,
+    /// Why the TCP listener that is configured does not listen.
+    pub listen_error: Option<String>,
 }
 
 /// The decision history.
