@@ -209,6 +209,7 @@ pub const KEYS: &[Key] = &[
     key("data_jobs.enabled", Kind::Bool),
     key("data_jobs.wait_ms", int(0, 120_000, "milliseconds")),
     key("data_jobs.require_wait_s", int(0, 3600, "seconds")),
+    key("data_jobs.hold_budget_s", int(0, 3600, "seconds")),
     key("data_jobs.remote_share", SHARE),
     key("data_jobs.transfer_mb_per_s", RATE),
     key("data_jobs.speed_mb_per_s", RATE),

@@ -60,6 +60,9 @@ pub struct Settings {
     /// Longest time that a job waits for the nodes of its input where it insists on them,
     /// milliseconds.
     pub require_wait_ms: u64,
+    /// Longest time that the jobs of one user may hold one partition for their inputs,
+    /// milliseconds; see [`phalanx_planner::preference::HoldBudget`].
+    pub hold_budget_ms: u64,
 }
 
 impl Settings {

@@ -47,6 +47,7 @@ fn settings(mode: Mode) -> Settings {
         ask_will_run: true,
         input_wait_ms: 0,
         require_wait_ms: 0,
+        hold_budget_ms: 10_000,
         order: true,
         config: text(&Config::default()).into(),
         tuning: Config::default().tuning(),
