@@ -9,6 +9,7 @@ pub mod decision_memory;
 pub mod energy;
 pub mod inputs;
 pub mod learned;
+mod lookup_queue;
 pub mod order;
 pub mod plans;
 pub mod power;
