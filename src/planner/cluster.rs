@@ -184,6 +184,7 @@ mod tests {
             nodes: vec![node("a"), TableNode::default(), node("c")],
             kinds: vec!["gpu".into()],
             types: vec!["gpu:a100".into(), "gpu:v100".into()],
+            ..Table::default()
         })
     }
 

@@ -494,6 +494,7 @@ mod tests {
             nodes: ["a", "b", "", "c", "d"].iter().map(slot).collect(),
             kinds: vec!["fpga".into(), "gpu".into()],
             types: vec!["gpu:a100".into()],
+            ..Table::default()
         });
         let mut builder = Builder::default();
         builder.nodes_by(&table, ["d", "c", "gone", "a"].map(node).into()).unwrap();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Snapshot;
+use crate::topology::Topology;
 use crate::{GresIdx, GresTypeIdx};
 
 /// One node of the table. Empty slots of Slurm's table have an empty name.
@@ -37,6 +38,9 @@ pub struct Table {
     pub kinds: Vec<Arc<str>>,
     /// Type names (`gpu:a100`) by id.
     pub types: Vec<Arc<str>>,
+    /// Topologies by slurmctld's index; empty if none was reported.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topologies: Vec<Topology>,
 }
 
 impl Table {
@@ -55,6 +59,13 @@ impl Table {
             nodes: nodes.collect(),
             kinds: snapshot.gres_kinds.clone(),
             types: snapshot.gres_types.clone(),
+            topologies: Vec::new(),
         }
+    }
+
+    /// The topology with this index, or the default one.
+    pub fn topology(&self, index: Option<u16>) -> Option<&Topology> {
+        let default = || self.topologies.iter().position(|t| t.parts().is_default).unwrap_or(0);
+        self.topologies.get(index.map_or_else(default, usize::from))
     }
 }

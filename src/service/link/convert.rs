@@ -59,7 +59,7 @@ impl GresIds {
 pub(super) fn table(raw: &[wire::Node], ids: &mut GresIds) -> Table {
     let (kinds, types) = ids.number();
     let nodes = raw.iter().map(|node| table_node(node, ids)).collect();
-    Table { nodes, kinds, types }
+    Table { nodes, kinds, types, ..Table::default() }
 }
 
 fn table_node(raw: &wire::Node, ids: &GresIds) -> TableNode {
@@ -173,6 +173,7 @@ fn shape(ask: &wire::Ask<'_>, ids: &GresIds) -> Shape {
         sharing,
         overcommit: ask.has(wire::PHX_ASK_OVERCOMMIT),
         left_to_slurm: left,
+        ..Shape::default()
     }
 }
 

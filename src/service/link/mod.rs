@@ -18,6 +18,7 @@ mod server;
 mod session;
 mod settings;
 mod state;
+mod topology;
 mod view;
 
 pub use agreement::{Agreement, Look};

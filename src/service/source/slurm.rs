@@ -436,6 +436,7 @@ fn shape(builder: &Builder, row: &JobRow<'_>, memory_tracked: bool) -> Shape {
         sharing,
         overcommit: false,
         left_to_slurm: unknown.then_some(LeftToSlurm::Gres),
+        ..Shape::default()
     }
 }
 
