@@ -30,6 +30,9 @@ pub struct Question<'a> {
     /// It may not wait for its input: its user's jobs have held the queue long enough.
     #[serde(default, skip_serializing_if = "is_false")]
     pub no_wait: bool,
+    /// The asker's Slurm was not tested: whatever the mode, Slurm places.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub shadow_only: bool,
     /// Nodes of the asker's table.
     pub nodes: u32,
     /// Request.
@@ -68,6 +71,7 @@ impl<'a> Question<'a> {
             will_run: self.will_run,
             input: self.input,
             no_wait: self.no_wait,
+            shadow_only: self.shadow_only,
             nodes: self.nodes,
         }
     }

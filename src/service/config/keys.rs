@@ -119,6 +119,7 @@ pub const KEYS: &[Key] = &[
     key("link.breaker_open_ms", int(100, 600_000, "milliseconds")),
     key("link.ask_will_run", Kind::Bool),
     fixed("link.allowed_uids", Kind::Uids),
+    key("link.untested_release", Kind::Bool),
     fixed("control.socket", Kind::Socket),
     fixed("control.allowed_uids", Kind::Uids),
     fixed("control.public_read", Kind::Bool),

@@ -101,6 +101,7 @@ pub(super) fn question<'a>(ask: &wire::Ask<'a>, ids: &GresIds) -> Question<'a> {
         will_run: ask.mode() == Some(wire::Mode::WillRun),
         input: ask.has(wire::PHX_ASK_INPUT),
         no_wait: false,
+        shadow_only: false,
         nodes: head.node_bits,
         shape: Cow::Owned(shape(ask, ids)),
     }

@@ -24,7 +24,7 @@ pub(super) fn answer(
     candidates: &[u64],
     now: Instant,
 ) -> Answer {
-    let mode = settings.mode_of(&question.partition);
+    let mode = mode_of(settings, question);
     let (decided, preference_use) = decide(state, settings, mode, question, candidates, now);
     let by_method =
         preference_use.as_ref().is_some_and(|s| s.preference.required && s.set.is_none());
@@ -101,6 +101,14 @@ fn decide(
         other => other.map_err(Why::No),
     };
     (decided, preference_use)
+}
+
+/// Mode for this question.
+pub(super) fn mode_of(settings: &Settings, question: &Question<'_>) -> Mode {
+    match settings.mode_of(&question.partition) {
+        Mode::Enforce if question.shadow_only => Mode::Shadow,
+        mode => mode,
+    }
 }
 
 /// How long the job has waited and may wait.

@@ -26,7 +26,7 @@ use crate::link::events::{BeganEvent, LinkEvent, OutcomeEvent};
 use crate::link::order::OrderExchange;
 use crate::link::recording::{self, Event, EventKind, Op, Recording};
 use crate::link::session::{PluginCounters, Session, Step};
-use crate::link::settings::{Mode, Settings};
+use crate::link::settings::{Mode, Settings, is_tested};
 use crate::link::state::{Gone, State};
 use crate::link::view::LinkView;
 use crate::locks::{lock, read, write};
@@ -55,6 +55,8 @@ pub struct Responder {
     pending: Mutex<Arc<Demand>>,
     /// Name of the cluster, as slurmctld says when it is polled; empty before.
     cluster_name: Mutex<String>,
+    /// The plugin's Slurm is of a release on which nothing was tested.
+    untested: AtomicBool,
     /// The plugin is to send its whole state.
     pub(super) resync: AtomicBool,
     /// Jobs that left the queue unheard.
@@ -76,6 +78,7 @@ impl Responder {
             job_copies: Copies::default(),
             pending: Mutex::default(),
             cluster_name: Mutex::default(),
+            untested: AtomicBool::new(false),
             resync: AtomicBool::new(false),
             gone: Mutex::default(),
             order: OrderExchange::default(),
@@ -212,6 +215,11 @@ impl Responder {
         drop(old);
     }
 
+    /// Nothing is placed or ordered, whatever the mode: the plugin's Slurm was not tested.
+    pub fn is_shadow_only(&self) -> bool {
+        self.untested.load(Ordering::Relaxed) && !self.settings().untested_release
+    }
+
     /// Whether the plugin said that this job declares an input.
     pub fn declared_input(&self, job_id: u32) -> bool {
         lock(&self.state).inputs.contains(&job_id)
@@ -288,7 +296,17 @@ impl Responder {
         let mut state = lock(&self.state);
         match step {
             Step::None => {}
-            Step::Hello(plugin) => state.view.plugin = plugin,
+            Step::Hello(plugin) => {
+                self.untested.store(!is_tested(&plugin.slurm_version), Ordering::Relaxed);
+                if self.is_shadow_only() {
+                    warn!(
+                        "Slurm {}: nothing was tested on this release: decisions are recorded \
+                         only, until link.untested_release = true",
+                        plugin.slurm_version
+                    );
+                }
+                state.view.plugin = plugin;
+            }
             Step::Synced(cluster, memory_tracked) => {
                 self.synced(&mut state, *cluster, memory_tracked);
             }
@@ -332,7 +350,8 @@ impl Responder {
     ) -> (AnswerHead, Option<LinkEvent>) {
         let settings = self.settings();
         let mut question = convert::question(ask, session.ids());
-        let mode = settings.mode_of(&question.partition);
+        question.shadow_only = self.is_shadow_only();
+        let mode = decide::mode_of(&settings, &question);
         let id = self.next_decision.fetch_add(1, Ordering::Relaxed);
         question.no_wait = !state.may_hold(&question, &settings, received);
         let answer = decide::answer(state, &settings, &question, ask.candidates, received);

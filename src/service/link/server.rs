@@ -421,7 +421,8 @@ impl Connection {
     /// renews their lease as long as whoever decides them is alive.
     fn order(&mut self, responder: &Responder, reply: &mut PacketBuf) -> Result<(), Closed> {
         let Some(wanted) = responder.order.wanted().filter(Wanted::alive) else { return Ok(()) };
-        if self.generation_sent == 0 || !responder.settings().order {
+        let allowed = responder.settings().order && !responder.is_shadow_only();
+        if self.generation_sent == 0 || !allowed {
             return Ok(());
         }
         let whole = match self.order_sent {
@@ -522,8 +523,13 @@ fn listen_at(config: &ServerConfig) -> Result<UnixListener, LinkError> {
     let fd =
         socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).map_err(errno("socket"))?;
     bind(fd.as_raw_fd(), &address).map_err(errno("bind"))?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))
-        .map_err(fail("set mode 0660"))?;
+    // Whoever else may connect needs the file's permission too; each is asked who it is anyway.
+    let own = Uid::effective().as_raw();
+    let known = |uid: &&u32| **uid == 0 || **uid == own || Some(**uid) == config.owner;
+    let others = config.allowed_uids.iter().any(|uid| !known(&uid));
+    let mode = if others { 0o666 } else { 0o660 };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+        .map_err(fail("set the socket's mode"))?;
     if let Some(owner) = config.owner.filter(|_| Uid::effective().is_root()) {
         std::os::unix::fs::chown(path, Some(owner), None).map_err(fail("give to SlurmUser"))?;
     }

@@ -101,6 +101,9 @@ pub struct PluginStatus {
     pub overlay_version: String,
     /// Slurm that it was built for.
     pub slurm_version: String,
+    /// Nothing was tested on that release: Slurm places, whatever the mode.
+    #[serde(default)]
+    pub shadow_only: bool,
     /// Process id of slurmctld.
     pub pid: u32,
     /// Calls of job_test by mode: `run_now`, `test_only`, `will_run`, `other`.

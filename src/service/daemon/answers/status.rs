@@ -23,7 +23,10 @@ impl Shared {
             uptime_s: self.started.elapsed().as_secs(),
             config: self.configuration.status(),
             slurm: self.cluster.status(),
-            plugin: plugin_status(&view),
+            plugin: PluginStatus {
+                shadow_only: self.responder.is_shadow_only(),
+                ..plugin_status(&view)
+            },
             run_now: shares(&view.run_now),
             will_run: shares(&view.will_run),
             link: self.link_status(&view),
