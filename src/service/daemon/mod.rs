@@ -323,7 +323,7 @@ impl Daemon {
             data_service: DataService::start(&config),
             learned: Learned::default(),
             energy: EnergyRequests::default(),
-            inputs: DataInputs::default(),
+            inputs: DataInputs::with_maps(config.history.path.with_file_name("maps")),
             power: Arc::default(),
             recording,
             control,

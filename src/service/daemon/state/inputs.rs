@@ -9,11 +9,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use super::kept_maps::KeptMaps;
 use super::lookup_queue::LookupQueue;
 use crate::locks::lock;
 use phalanx_core::blocks::Located;
@@ -31,6 +33,8 @@ use phalanx_planner::preference::DataNote;
 const MARK: &str = ";phalanx: ";
 /// An input that was not found in time is kept so many times as long as others.
 const SLOW_FACTOR: u32 = 10;
+/// Interval at which files of maps are removed.
+const TIDY_EVERY: Duration = Duration::from_secs(60);
 /// Bytes of our text in a comment.
 const WORDS_MAX: usize = 400;
 
@@ -84,6 +88,8 @@ struct State {
     lookups: LookupQueue,
     jobs: HashMap<u32, JobData>,
     maps: HashMap<u32, (i64, Arc<BlockMap>)>,
+    /// When files of maps were removed last.
+    tidied: Option<Instant>,
     /// Notes of the last plan, by job.
     plans: HashMap<u32, DataNote>,
     /// Jobs that wait for the nodes of their input: since when, and their comments.
@@ -103,16 +109,22 @@ pub struct CommentUpdate {
 #[derive(Debug)]
 pub struct DataInputs {
     state: Mutex<State>,
+    kept: KeptMaps,
     comments: (Sender<CommentUpdate>, Receiver<CommentUpdate>),
 }
 
 impl Default for DataInputs {
     fn default() -> Self {
-        Self { state: Mutex::default(), comments: bounded(1024) }
+        Self { state: Mutex::default(), kept: KeptMaps::default(), comments: bounded(1024) }
     }
 }
 
 impl DataInputs {
+    /// Block maps are kept in this directory, too.
+    pub fn with_maps(dir: PathBuf) -> Self {
+        Self { kept: KeptMaps::new(dir), ..Self::default() }
+    }
+
     /// Takes in which jobs declare what; asks for inputs that are not known or too old.
     pub fn observe(&self, snapshot: &Snapshot, keep: Duration) {
         let mut state = lock(&self.state);
@@ -135,6 +147,10 @@ impl DataInputs {
         }
         state.jobs.retain(|id, _| seen.contains(id));
         state.maps.retain(|id, _| seen.contains(id));
+        if state.tidied.is_none_or(|tidied| tidied.elapsed() > TIDY_EVERY) {
+            state.tidied = Some(Instant::now());
+            self.kept.retain(|id| seen.contains(&id));
+        }
         state.plans.retain(|id, _| seen.contains(id));
         state.waiting.retain(|id, _| seen.contains(id));
         let waits =
@@ -202,8 +218,12 @@ impl DataInputs {
 
     /// The map that was handed out for this start of a job.
     pub fn map(&self, job_id: u32, start_s: i64) -> Option<Arc<BlockMap>> {
-        let state = lock(&self.state);
-        state.maps.get(&job_id).filter(|(at, _)| *at == start_s).map(|(_, map)| Arc::clone(map))
+        let known = lock(&self.state).maps.get(&job_id).filter(|(at, _)| *at == start_s).cloned();
+        match known {
+            Some((_, map)) => Some(map),
+            // A daemon before this one has handed it out.
+            None => self.put_map(job_id, start_s, self.kept.read(job_id, start_s)?),
+        }
     }
 
     /// The last map that was handed out for a job.
@@ -214,6 +234,14 @@ impl DataInputs {
     /// Keeps a new map and gives the one to hand out: of two made at once, the first.
     /// `None` where there is no room: one that is not kept could be another for the next node.
     pub fn keep_map(&self, job_id: u32, start_s: i64, map: BlockMap) -> Option<Arc<BlockMap>> {
+        let map = self.put_map(job_id, start_s, map)?;
+        if let Err(error) = self.kept.write(job_id, start_s, &map) {
+            log::warn!("job {job_id}: its block map is lost with a restart: {error}");
+        }
+        Some(map)
+    }
+
+    fn put_map(&self, job_id: u32, start_s: i64, map: BlockMap) -> Option<Arc<BlockMap>> {
         let mut state = lock(&self.state);
         if let Some((_, kept)) = state.maps.get(&job_id).filter(|(at, _)| *at == start_s) {
             return Some(Arc::clone(kept));

@@ -8,6 +8,7 @@ pub mod core_speeds;
 pub mod decision_memory;
 pub mod energy;
 pub mod inputs;
+mod kept_maps;
 pub mod learned;
 mod lookup_queue;
 pub mod order;
