@@ -20,11 +20,11 @@ from slurmcluster.pair import boot
 from slurmcluster.release import Release
 from slurmcluster.suite import Cases, command_line, directory, run
 from topology_model import Topology, blocks, tree
-from topology_steps import Steps, allocate, backfilled, backfill_only
+from topology_steps import NODE_CPUS, Steps, allocate, backfill_only, backfilled
 
 SEED = 1
 ASKED_SHARE = 0.5       # of the starts that Phalanx must have decided, else equality says nothing
-NODE = "CPUs=4 Sockets=1 CoresPerSocket=4 RealMemory=8000"
+NODE = f"CPUs={NODE_CPUS} Sockets=1 CoresPerSocket={NODE_CPUS} RealMemory=8000"
 PARTITION = "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
 PLAIN = f"NodeName=n[1-32] {NODE}\n{PARTITION}\n"
 # Lighter nodes first, whatever the switches: half a leaf is light.
@@ -73,12 +73,17 @@ def sizes(rng, most=10):
     """Mostly a fixed number of nodes, now and then a range, one node, or --switches."""
     count, kind = rng.randint(2, most), rng.random()
     if kind < 0.1:
-        return 1, ()
+        return 1, (), NODE_CPUS
     if kind < 0.2:
-        return count, (f"-N{count}-{count + 3}",)
+        return count, (f"-N{count}-{count + 3}",), NODE_CPUS
     if kind < 0.3 and count <= 8:
-        return count, ("--switches=1",)
-    return count, ()
+        return count, ("--switches=1",), NODE_CPUS
+    return count, (), NODE_CPUS
+
+
+def shared(rng):
+    """Jobs of one to four CPUs on each of their nodes."""
+    return rng.randint(1, 10), (), rng.randint(1, NODE_CPUS)
 
 
 def segments(rng):
@@ -86,8 +91,8 @@ def segments(rng):
     count = rng.randint(1, 12)
     options = [size for size in (2, 4) if count % size == 0 and count > size]
     if options and rng.random() < 0.6:
-        return count, (f"--segment={rng.choice(options)}",)
-    return count, ()
+        return count, (f"--segment={rng.choice(options)}",), NODE_CPUS
+    return count, (), NODE_CPUS
 
 
 def compare(suite, steps, least=True):
@@ -125,7 +130,7 @@ def walk(suite, starts, choose, least=True, **more):
     started = sum(bool(step.got["ours"]) for step in steps)
     suite.expect(narrowed >= ASKED_SHARE * started, f"Phalanx chose {narrowed} of {started} jobs")
     suite.expect(not refused, f"slurmctld refused {refused} of the sets that Phalanx chose")
-    suite.summary += f"; {narrowed} of {started} by Phalanx"
+    suite.summary += f"; {narrowed} choices by Phalanx for {started} jobs"
 
 
 @case(where="tree")
@@ -135,10 +140,16 @@ def leaves(suite):
 
 
 @case(where="tree")
+def leaves_shared(suite):
+    """The same on nodes that several jobs share"""
+    walk(suite, 40, shared)
+
+
+@case(where="tree")
 def leaves_backfilled(suite):
     """The same where backfill starts the jobs"""
     backfill_only(suite)
-    walk(suite, 6, lambda rng: (rng.randint(2, 9), ()), begin=backfilled)
+    walk(suite, 6, lambda rng: (rng.randint(2, 9), (), NODE_CPUS), begin=backfilled)
 
 
 @case(where="tree")
@@ -216,7 +227,7 @@ def lighter_first(suite):
     def weight(nodes):
         return sum(10 + 10 * ((int(node[1:]) - 1) // 4 % 2) for node in nodes)
     before = suite.narrowed()
-    steps = list(suite.walk(SEED, 30, lambda rng: (rng.randint(2, 10), ())))
+    steps = list(suite.walk(SEED, 30, lambda rng: (rng.randint(2, 10), (), NODE_CPUS)))
     for step in steps:
         stock, ours = weight(step.got["stock"]), weight(step.got["ours"])
         suite.expect(stock == ours, f"weights add up to {ours}, stock {stock}: {step}")

@@ -18,6 +18,7 @@ from slurmcluster.nodes import expand_hostlist
 from slurmcluster.phalanx import read_status
 from slurmcluster.suite import Suite
 
+NODE_CPUS = 4
 BUSY_SHARE = 0.8        # of the nodes, about which starts and ends balance
 GRANTED = re.compile(r"Granted job allocation (\d+)")
 IDLE_S = 30.0
@@ -46,7 +47,7 @@ class Steps(Suite):
         self.sides = {"stock": stock, "ours": ours}
         self.topology = topology
         self.nodes = frozenset(node.name for node in ours.fragment.nodes)
-        self.running = []       # [({side: job id}, nodes)]
+        self.running = []       # [({side: job id}, nodes, CPUs of each)]
         self.keep = "stock"     # whose nodes both get where they chose different ones
         self.pool = ThreadPoolExecutor(2)
 
@@ -84,20 +85,29 @@ class Steps(Suite):
         self.both(wait)
 
     @property
-    def idle(self):
-        """The nodes that no job has, on either side."""
-        return self.nodes - {node for _, nodes in self.running for node in nodes}
+    def used(self):
+        """The CPUs that jobs have, by node, the same on both sides."""
+        used = dict.fromkeys(self.nodes, 0)
+        for _, nodes, cpus in self.running:
+            for node in nodes:
+                used[node] += cpus
+        return used
 
-    def start(self, count, *options, begin=None):
-        """Starts one job on both sides; returns the Step. Both then run on the same nodes."""
-        step = Step(count, options, self.idle)
+    def start(self, count, *options, cpus=NODE_CPUS, begin=None):
+        """Starts one job on both sides; returns the Step. Both then run on the same nodes.
+
+        cpus  that it has of each node; all of them: the whole node
+        """
+        options = ("--exclusive" if cpus == NODE_CPUS else f"--ntasks-per-node={cpus}", *options)
+        fitting = {node for node, used in self.used.items() if used + cpus <= NODE_CPUS}
+        step = Step(count, options, frozenset(fitting))
         begun = self.both(lambda cluster: (begin or allocate)(cluster, f"-N{count}", *options))
         step.got = {name: nodes for name, (_, nodes) in begun.items()}
         jobs = {name: job for name, (job, _) in begun.items()}
         if all(step.got.values()):
             if step.got["stock"] != step.got["ours"]:
                 self.align(step, jobs, begin or allocate)
-            self.running.append((jobs, step.got[self.keep]))
+            self.running.append((jobs, step.got[self.keep], cpus))
         else:
             for name, job in jobs.items():
                 if job:
@@ -120,7 +130,7 @@ class Steps(Suite):
 
     def end(self, index):
         """Ends one of the running jobs on both sides."""
-        jobs, _ = self.running.pop(index)
+        jobs, _, _ = self.running.pop(index)
         for name, cluster in self.sides.items():
             cluster.run("scancel", jobs[name])
         self.settle()
@@ -128,22 +138,22 @@ class Steps(Suite):
     def walk(self, seed, starts, choose, **more):
         """A seeded walk of starts and ends; yields each Step.
 
-        choose  of a random number generator: the options of the next job, its count first
+        choose  of a random number generator: nodes, options and CPUs per node of the next job
         """
         rng = random.Random(seed)
         while starts:
-            busy = 1.0 - len(self.idle) / len(self.nodes)
+            busy = sum(self.used.values()) / (NODE_CPUS * len(self.nodes))
             if self.running and rng.random() < busy / (2 * BUSY_SHARE):
                 self.end(rng.randrange(len(self.running)))
                 continue
-            count, options = choose(rng)
-            if count > len(self.idle):
+            count, options, cpus = choose(rng)
+            if count > sum(used + cpus <= NODE_CPUS for used in self.used.values()):
                 if self.running:
                     self.end(rng.randrange(len(self.running)))
                 continue
             self.keep = rng.choice(("stock", "ours"))
             starts -= 1
-            yield self.start(count, *options, **more)
+            yield self.start(count, *options, cpus=cpus, **more)
 
     def narrowed(self):
         """How often the daemon's answer was followed, and how often slurmctld refused it."""
@@ -158,7 +168,7 @@ def without(nodes):
 
 def allocate(cluster, *options):
     """An allocation at once, or none: (job id, nodes)."""
-    done = cluster.run("salloc", "--no-shell", "-I", "-t", "60", "--exclusive", *options,
+    done = cluster.run("salloc", "--no-shell", "-I", "-t", "60", *options,
                        check=False)
     granted = GRANTED.search(done.stderr + done.stdout)
     if not granted:
@@ -175,7 +185,7 @@ def backfill_only(suite):
 
 def backfilled(cluster, *options):
     """A job below one that waits for all nodes, so that only backfill starts it."""
-    job = cluster.submit("--exclusive", "-t10", *options, wrap="exec sleep 600")
+    job = cluster.submit("-t10", *options, wrap="exec sleep 600")
     end = time.monotonic() + BACKFILL_S
     while time.monotonic() < end:
         state = cluster.run("squeue", "-h", "-j", job, "-o", "%T").stdout.strip()

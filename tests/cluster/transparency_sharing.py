@@ -69,6 +69,9 @@ def partition_lln(t):
 @case("layout", kind="flat")
 def partition_max_cpus(t):
     """MaxCPUsPerNode=2 counts the CPUs of the partition's own jobs only"""
+    # 24.11 holds the first job that a partition with such a limit ever gets until others end.
+    t.sbatch("first", "-n1", "-t1", part="_max")
+    t.ended("first")
     hold(t, "others", "-N4", "-n4")
     hold(t, "six", "-n6", part="_max")
     t.note("nodes", spread(t, "six"))
@@ -138,6 +141,7 @@ def contiguous_gap(t):
 def contiguous_range(t):
     """--contiguous with a range of nodes and with tasks"""
     t.sbatch("range", "-N2-3", "--contiguous")
+    t.ended("range")
     t.sbatch("tasks", "-n7", "--contiguous")
     t.ended()
     hold(t, "gap", "-w", t.nodes[1], "--exclusive")

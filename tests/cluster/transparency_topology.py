@@ -155,7 +155,7 @@ def block_range(t):
     t.sbatch("tasks", "-n10")
     t.ended("tasks")
     hold(t, "busy", "-N1", "-n3")
-    t.sbatch("more", "-N1-3", "-n3", "-t1")
+    t.sbatch("more", "-N2-3", "-n2", "-t1")
     t.ended("more")
     t.forget("busy")
 
