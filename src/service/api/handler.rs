@@ -19,6 +19,9 @@ use super::extract::{error, no_room};
 use super::peer::{Access, Peer};
 use crate::failure::Failure;
 
+/// The bytes of an answer, or a response in their place.
+type Made = Result<Result<Vec<u8>, Response>, Failure>;
+
 /// The state behind all routes.
 pub(super) struct Shared {
     pub(super) backend: Arc<dyn Backend>,
@@ -77,7 +80,7 @@ impl Shared {
         &self,
         peer: Peer,
         kind: &'static str,
-        ask: impl FnOnce(&dyn Backend) -> Result<Result<Vec<u8>, Response>, Failure> + Send + 'static,
+        ask: impl FnOnce(&dyn Backend) -> Made + Send + 'static,
     ) -> Response {
         let Some(turn) = self.doors.turn(self.access.client(peer)).await else {
             return error(StatusCode::SERVICE_UNAVAILABLE, "stopping");

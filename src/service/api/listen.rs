@@ -45,7 +45,8 @@ const LISTEN_PAUSE: (Duration, Duration) =
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// Answer to those who find no place.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\n\
-    Content-Type: application/json\r\nContent-Length: 32\r\n\r\n{\"error\":\"too many connections\"}";
+    Content-Type: application/json\r\nContent-Length: 32\r\n\r\n\
+    {\"error\":\"too many connections\"}";
 
 /// What both listeners need.
 #[derive(Clone)]
