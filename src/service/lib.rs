@@ -23,3 +23,6 @@ pub mod remote;
 pub mod source;
 pub mod sqlite;
 mod sync;
+mod version;
+
+pub use version::version;
