@@ -29,7 +29,8 @@ BODY_BYTES = 60_000_000
 BODIES = 12
 RSS_MAX_MB = 250
 RUNNING, PENDING = 120, 2000
-READ_S = 20
+COMPARISONS = 6     # of mirror and poll; a difference counts from the fifth on
+READ_S = 12
 LATE_SHARE_MAX = 0.01
 case = Cases()
 
@@ -258,6 +259,18 @@ def impostor(suite):
                                    os.path.join(suite.cluster.paths.run, "jobs"), check=False)
     for done in (agent, prolog):
         suite.expect("no proof" in done.stderr and "generation 7" not in done.stderr, done.stderr)
+
+
+@case(needs=["queue"])
+def mirror(suite):
+    """The mirror is what slurmctld says"""
+    def link():
+        return phalanx_json(suite.cluster, "status")["link"]
+
+    before = link()["comparisons"]
+    suite.until(lambda: link()["comparisons"] >= before + COMPARISONS, "comparisons")
+    after = link()
+    suite.expect(after["differing_nodes"] == 0 and after["resyncs_asked"] == 0, f"{after}")
 
 
 @contextlib.contextmanager

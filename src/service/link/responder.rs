@@ -276,6 +276,7 @@ impl Responder {
     /// if that helps.
     pub fn compared(&self, found: &Look) {
         let mut state = lock(&self.state);
+        state.view.comparisons += 1;
         state.view.differing_nodes = found.differing;
         if !found.repair.is_empty() && state.view.synced {
             state.view.resyncs_asked += 1;

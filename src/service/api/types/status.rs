@@ -196,6 +196,9 @@ pub struct LinkStatus {
     pub last_error: Option<String>,
     /// Events applied to the mirror.
     pub events: u64,
+    /// Comparisons of mirror and polls.
+    #[serde(default)]
+    pub comparisons: u64,
     /// Nodes of which mirror and polls say different things for long.
     #[serde(default)]
     pub differing_nodes: u64,

@@ -47,6 +47,7 @@ impl Shared {
             protocol_errors: view.protocol_errors,
             last_error: view.last_error.clone(),
             events: view.events,
+            comparisons: view.comparisons,
             differing_nodes: view.differing_nodes,
             resyncs_asked: view.resyncs_asked,
             holds_refused: view.holds_refused,
