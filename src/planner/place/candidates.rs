@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The nodes that a job may get, borrowed from whoever asks.
 
+use super::fitting::Excluded;
 use phalanx_core::{NodeIdx, NodeSet};
 
 /// The words of a bitmap over the node table, all of it or within a list of nodes.
@@ -8,17 +9,28 @@ use phalanx_core::{NodeIdx, NodeSet};
 pub struct Candidates<'a> {
     words: &'a [u64],
     within: Option<&'a [NodeIdx]>,
+    excluded: &'a [Excluded],
 }
 
 impl<'a> Candidates<'a> {
     /// All nodes whose bit is set.
     pub fn new(words: &'a [u64]) -> Self {
-        Self { words, within: None }
+        Self { words, within: None, excluded: &[] }
     }
 
     /// Of these candidates, those among `nodes`.
     pub fn within(self, nodes: &'a [NodeIdx]) -> Self {
         Self { within: Some(nodes), ..self }
+    }
+
+    /// The same candidates without these cores.
+    pub fn without(self, excluded: &'a [Excluded]) -> Self {
+        Self { excluded, ..self }
+    }
+
+    /// Cores that the job may not have.
+    pub(super) fn excluded(&self) -> &'a [Excluded] {
+        self.excluded
     }
 
     /// Whether the node's bit is set.

@@ -8,6 +8,7 @@
 
 mod candidates;
 mod dims;
+mod fitting;
 #[cfg(test)]
 mod tests;
 mod uneven;
@@ -19,6 +20,8 @@ use std::sync::Arc;
 pub use candidates::Candidates;
 pub use dims::Pool;
 use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, vector};
+use fitting::CoreKinds;
+pub use fitting::Excluded;
 pub use uneven::{capacity, may_split_otherwise};
 use unfit::Unfit;
 
@@ -103,6 +106,9 @@ pub struct Placer {
     mask: NodeSet,
     amounts: Vec<Amount>,
     unfit: Unfit,
+    kinds: CoreKinds,
+    /// Cores that the job of the question may not have; kept for its capacity.
+    excluded: Vec<Excluded>,
     /// Nodes up to each class of Weight and level, lightest first; empty if all
     /// are of one class.
     up_to_class: Vec<NodeSet>,
@@ -133,6 +139,8 @@ impl Placer {
             amounts: vec![Amount::ZERO; dims.len()],
             mask: NodeSet::new(len),
             unfit: Unfit::new(cluster.usages()),
+            kinds: CoreKinds::new(cluster.usages()),
+            excluded: Vec::new(),
             up_to_class: Vec::new(),
             touched: Vec::new(),
             cluster,
@@ -340,6 +348,8 @@ impl Placer {
         if !candidates.is_over(self.cluster.usages().len()) {
             return Err(NoPlacement::OtherTable);
         }
+        self.excluded.clear();
+        self.excluded.extend_from_slice(candidates.excluded());
         let classes = self.up_to_class.len();
         let mut placed = Err(NoPlacement::NoFit);
         // Slurm takes the lightest nodes that hold the job; so does this.
@@ -409,8 +419,8 @@ impl Placer {
         held_ms: u64,
     ) -> Result<Split, NoPlacement> {
         let need = shape.need(nodes);
-        self.unfit.drop_from(&mut self.mask, &need);
-        self.fill_amounts(&need)?;
+        let least = self.fitting(&need);
+        self.fill_amounts(&least)?;
         let request = Request {
             amounts: &self.amounts,
             nodes: nodes as usize,
@@ -424,7 +434,7 @@ impl Placer {
             Outcome::Placed(choices) => {
                 let mut chosen: Vec<NodeIdx> = choices.iter().map(|c| c.node).collect();
                 chosen.sort_unstable();
-                let needs = vec![need; chosen.len()];
+                let needs = chosen.iter().map(|node| self.need_on(*node, &need)).collect();
                 Ok((chosen, needs, decision))
             }
             Outcome::NoFit { .. } => Err(NoPlacement::NoFit),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use phalanx_ffi::wire::{self, WireName};
 
 use phalanx_core::shape::{GresWant, LeftToSlurm, Memory, Shape, Sharing};
+use phalanx_core::snapshot::parts_of_devices;
 use phalanx_core::{GresIdx, GresTypeIdx, NodeIdx};
 use phalanx_planner::cluster::{Held, RunningJob, Table, TableNode};
 use phalanx_planner::preference::{JobOrigin, Question};
@@ -59,7 +60,7 @@ impl GresIds {
 pub(super) fn table(raw: &[wire::Node], ids: &mut GresIds) -> Table {
     let (kinds, types) = ids.number();
     let nodes = raw.iter().map(|node| table_node(node, ids)).collect();
-    Table { nodes, kinds, types }
+    Table { parts: parts_of_devices(&kinds), nodes, kinds, types }
 }
 
 fn table_node(raw: &wire::Node, ids: &GresIds) -> TableNode {
@@ -123,6 +124,7 @@ pub(super) fn add_allocs(job: &mut RunningJob, allocs: &[wire::Alloc]) {
         cpus: u64::from(alloc.cpus),
         memory_mb: alloc.memory_mb,
         gres: Vec::new(),
+        ..Held::default()
     }));
 }
 
@@ -172,6 +174,7 @@ fn shape(ask: &wire::Ask<'_>, ids: &GresIds) -> Shape {
         sharing,
         overcommit: ask.has(wire::PHX_ASK_OVERCOMMIT),
         left_to_slurm: left,
+        ..Shape::default()
     }
 }
 
