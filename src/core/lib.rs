@@ -23,6 +23,7 @@ pub mod shape;
 pub mod snapshot;
 pub mod target;
 pub mod text;
+pub mod topology;
 pub mod trace;
 
 pub use amount::{Amount, AmountError, Scale};

@@ -21,6 +21,14 @@ pub const PLUGIN_BYTES_MAX: u64 = 16 << 20;
 pub const DOCTOR_OUTPUT_BYTES_MAX: u64 = 1 << 20;
 /// Nodes of one cluster (the wire format's `PHX_NODES_MAX`).
 pub const NODES_MAX: usize = 131_072;
+/// Topologies of one cluster (the wire format's `PHX_TOPOLOGIES_MAX`).
+pub const TOPOLOGIES_MAX: usize = 16;
+/// Switches, or blocks with their aggregates, of one topology.
+pub const TOPOLOGY_DOMAINS_MAX: usize = 65_535;
+/// Switches above a leaf switch; Slurm refuses more.
+pub const TOPOLOGY_DEPTH_MAX: usize = 20;
+/// Bytes of a topology's text (the wire format's `PHX_TOPOLOGY_BYTES_MAX`).
+pub const TOPOLOGY_BYTES_MAX: usize = 4 << 20;
 /// Resource dimensions of one problem: cpu, memory, each GRES type, licences.
 pub const DIMENSIONS_MAX: usize = 32;
 /// Jobs of one `phalanx solve` problem or one snapshot.

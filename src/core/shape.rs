@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::layout::{CoreAsk, Layout, NodeCores};
+use crate::topology::TopologyAsk;
 use crate::{GresIdx, GresTypeIdx};
 
 /// Memory request.
@@ -86,6 +87,22 @@ pub enum LeftToSlurm {
     CoreLayout,
     /// Too many GRES requests, or of a kind that no node has.
     Gres,
+    /// `--spread-job`.
+    Spread,
+    /// Several sizes, `-N 2,4,8`.
+    Sizes,
+    /// Least loaded nodes first, where there is a topology.
+    Lln,
+    /// `--segment` that the block topology cannot answer.
+    Segment,
+    /// `--exclusive=topo`, or a partition with `ExclusiveTopo`.
+    ExclusiveTopology,
+    /// Several nodes, and the topology could not be read.
+    TopologyUnknown,
+    /// Several nodes, and a topology plugin whose rules are not known.
+    TopologyOther,
+    /// Several nodes under `topology.policy = "leave"`.
+    TopologyPolicy,
 }
 
 impl LeftToSlurm {
@@ -100,6 +117,14 @@ impl LeftToSlurm {
             Self::HetJob => "het job",
             Self::CoreLayout => "core layout options",
             Self::Gres => "--gres",
+            Self::Spread => "--spread-job",
+            Self::Sizes => "several sizes",
+            Self::Lln => "least loaded nodes",
+            Self::Segment => "--segment",
+            Self::ExclusiveTopology => "--exclusive=topo",
+            Self::TopologyUnknown => "topology not known",
+            Self::TopologyOther => "topology plugin",
+            Self::TopologyPolicy => "topology.policy",
         }
     }
 }
@@ -139,6 +164,9 @@ pub struct Shape {
     /// `--gres-flags=enforce-binding`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub enforce_binding: bool,
+    /// What it asks of the topology.
+    #[serde(default, skip_serializing_if = "TopologyAsk::is_default")]
+    pub topology: TopologyAsk,
 }
 
 /// Amounts that one node must give.

@@ -208,6 +208,17 @@ def add_lines():
           "SchedulerParameters=bf_continue\n")
 
 
+def placed_jobs():
+    """Jobs that run, four of them on the daemon's nodes; a busy machine may miss a deadline."""
+    jobs = []
+    while len(jobs) < 12 and status()["run_now"]["narrowed"] < 4:
+        jobs += [submit(600, "-n1 -c1") for _ in range(4)]
+        wait(lambda: all(state(job) == "RUNNING" for job in jobs), "new jobs run")
+        wait(lambda: status()["run_now"]["asked"] >= len(jobs), "slurmctld asked for each")
+    ok(status()["run_now"]["narrowed"] >= 4, "jobs placed on the daemon's nodes", status())
+    return jobs
+
+
 @case(needs=["install"])
 def use(system):
     """Two lines, no systemctl: jobs are placed by Phalanx."""
@@ -216,9 +227,7 @@ def use(system):
     sh("service slurmctld restart")
     wait(lambda: plugin("connected") and plugin("synced"), "plugin connected and synchronised")
     ok(True, "started without systemctl, the plugin is connected")
-    jobs = [submit(600, "-n1 -c2") for _ in range(4)]
-    wait(lambda: all(state(job) == "RUNNING" for job in jobs), "new jobs run")
-    wait(lambda: status()["run_now"]["narrowed"] >= 4, "jobs placed on the daemon's nodes")
+    jobs = placed_jobs()
     ok(state(system.running) == "RUNNING", "jobs are placed, the older one runs on")
     sh("service phalanxd reload && service phalanxd status")
     # Exit status 1: warnings only.

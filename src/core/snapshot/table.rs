@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Snapshot;
 use crate::layout::NodeCores;
+use crate::topology::Topology;
 use crate::{GresIdx, GresTypeIdx};
 
 /// One node of the table. Empty slots of Slurm's table have an empty name.
@@ -45,6 +46,9 @@ pub struct Table {
     /// Kinds that are parts of devices of another kind, and that kind: `shard` or `mps` of `gpu`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<(GresIdx, GresIdx)>,
+    /// Topologies by slurmctld's index; empty if none was reported.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topologies: Vec<Topology>,
 }
 
 /// Of these names of kinds, those that are parts of another's devices, with that one.
@@ -73,6 +77,13 @@ impl Table {
             kinds: snapshot.gres_kinds.clone(),
             types: snapshot.gres_types.clone(),
             parts: parts_of_devices(&snapshot.gres_kinds),
+            topologies: Vec::new(),
         }
+    }
+
+    /// The topology with this index, or the default one.
+    pub fn topology(&self, index: Option<u16>) -> Option<&Topology> {
+        let default = || self.topologies.iter().position(|t| t.parts().is_default).unwrap_or(0);
+        self.topologies.get(index.map_or_else(default, usize::from))
     }
 }

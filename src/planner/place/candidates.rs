@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The nodes that a job may get, borrowed from whoever asks.
 
+use super::classes::Classes;
 use super::fitting::Excluded;
 use phalanx_core::{NodeIdx, NodeSet};
 
@@ -10,12 +11,23 @@ pub struct Candidates<'a> {
     words: &'a [u64],
     within: Option<&'a [NodeIdx]>,
     excluded: &'a [Excluded],
+    classes: Option<Classes<'a>>,
 }
 
 impl<'a> Candidates<'a> {
     /// All nodes whose bit is set.
     pub fn new(words: &'a [u64]) -> Self {
-        Self { words, within: None, excluded: &[] }
+        Self { words, within: None, excluded: &[], classes: None }
+    }
+
+    /// The same candidates in these classes instead of those of the node table.
+    pub fn in_classes(self, classes: Classes<'a>) -> Self {
+        Self { classes: Some(classes), ..self }
+    }
+
+    /// Classes that the asker gave.
+    pub fn classes(&self) -> Option<Classes<'a>> {
+        self.classes
     }
 
     /// Of these candidates, those among `nodes`.

@@ -7,6 +7,7 @@
 //! an uneven split where the user left the number of nodes open.
 
 mod candidates;
+mod classes;
 mod dims;
 mod fitting;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use candidates::Candidates;
+pub use classes::Classes;
 pub use dims::Pool;
 use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, vector};
 use fitting::CoreKinds;

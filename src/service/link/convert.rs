@@ -60,7 +60,7 @@ impl GresIds {
 pub(super) fn table(raw: &[wire::Node], ids: &mut GresIds) -> Table {
     let (kinds, types) = ids.number();
     let nodes = raw.iter().map(|node| table_node(node, ids)).collect();
-    Table { parts: parts_of_devices(&kinds), nodes, kinds, types }
+    Table { parts: parts_of_devices(&kinds), nodes, kinds, types, ..Table::default() }
 }
 
 fn table_node(raw: &wire::Node, ids: &GresIds) -> TableNode {

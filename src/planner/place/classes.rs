@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Classes of candidates: Slurm takes the lightest first.
+
+use phalanx_core::NodeIdx;
+
+/// The classes of one question's candidates, borrowed from whoever asks.
+///
+/// Candidate `i` is of the class whose position in `keys` has bit `p` set exactly
+/// if plane `p` has bit `i`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Classes<'a> {
+    /// Tier and Weight, ascending. Tier 0 is ready; above are what Slurm takes last, such as
+    /// nodes that are powered down.
+    pub keys: &'a [(u32, u32)],
+    /// The planes' words, one plane after the other.
+    pub planes: &'a [u64],
+    /// Words of one plane.
+    pub words: usize,
+}
+
+impl Classes<'_> {
+    /// Position in `keys` of the node's class.
+    #[must_use]
+    pub fn of(&self, node: NodeIdx) -> usize {
+        let (word, bit) = (node.at() / 64, node.at() % 64);
+        let planes = self.planes.chunks_exact(self.words.max(1));
+        let bits = planes.map(|plane| plane.get(word).map_or(0, |word| word >> bit & 1));
+        bits.enumerate().fold(0, |class, (plane, bit)| class | usize::from(bit != 0) << plane)
+    }
+}
