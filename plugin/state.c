@@ -161,6 +161,8 @@ static void _fill_node(struct phx_node *out, const node_record_t *node_ptr)
 				 node_ptr->mem_spec_limit;
 	out->state = node_ptr->node_state;
 	out->weight = node_ptr->config_ptr->weight;
+	out->cpus_per_core = node_ptr->tpc;
+	out->spec_cores = node_ptr->core_spec_cnt;
 	if (node_ptr->gres_list)
 		(void) list_for_each(node_ptr->gres_list, _node_gres, out);
 }

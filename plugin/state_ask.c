@@ -136,6 +136,8 @@ extern void state_ask(struct phx_ask *ask, job_record_t *job_ptr, uint16_t mode,
 			ask->mem_per_node_mb = d->pn_min_memory;
 	}
 	field_copy_name(ask->partition, job_ptr->part_ptr->name);
+	ask->topology = INFINITE16; /* not known */
+	ask->max_share = job_ptr->part_ptr->max_share;
 }
 
 extern uint32_t state_bitmap_words(bitstr_t *bitmap, uint32_t bits,

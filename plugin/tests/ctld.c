@@ -159,7 +159,7 @@ extern void ctld_nodes(int count)
 		n->config_ptr = config;
 		n->cpus = n->cpus_efctv = 8;
 		n->tot_cores = 4;
-		n->threads = 2;
+		n->threads = n->tpc = 2;
 		n->tot_sockets = 1;
 		n->real_memory = 1000;
 		n->mem_spec_limit = 100;

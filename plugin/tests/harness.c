@@ -279,6 +279,7 @@ static void test_sync(void)
 	CHECK_EQ(n[1].cpus, 8);
 	CHECK_EQ(n[1].memory_mb, 900);
 	CHECK_EQ(n[1].weight, 7);
+	CHECK_EQ(n[1].cpus_per_core, 2);
 	CHECK_EQ(n[1].gres_count, 3);
 	CHECK_EQ(n[1].gres[0].count, 4);
 	CHECK_EQ(n[1].gres[1].type_id, 0xa100);

@@ -79,6 +79,8 @@ wire_enum! {
         Stats = PHX_STATS, "STATS";
         /// See [`super::Queue`].
         Queue = PHX_QUEUE, "QUEUE";
+        /// See [`super::Topology`].
+        Topology = PHX_TOPOLOGY, "TOPOLOGY";
         /// See [`super::Welcome`].
         Welcome = PHX_WELCOME, "WELCOME";
         /// See [`super::Welcome`].
