@@ -147,6 +147,7 @@ ROWS = (
     Row("harness", "cluster", "any", 35, (PYTHON, "tests/cluster/test_harness.py"),
         ("packages",), again=True),
     suite("placement", 42),
+    suite("layout", 60),
     suite("learn", 28),
     suite("transparency", 173),
     suite("order", 90),
@@ -169,6 +170,7 @@ ROWS = (
     # The same on the newer Slurm.
     suite_new("harness", 5, *only(HARNESS_NEW)),
     suite_new("placement", 40),
+    suite_new("layout", 60, gate="all"),
     suite_new("transparency", 90, *only(CASES_NEW)),
     suite_new("faults", 60, *only(FAULTS_NEW), lane="quiet"),
     suite_new("harness", 40, *skip(HARNESS_NEW), gate="all", rest=True),

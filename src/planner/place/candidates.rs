@@ -40,8 +40,13 @@ impl<'a> Candidates<'a> {
         Self { excluded, ..self }
     }
 
+    /// The words of the bitmap.
+    pub fn words(&self) -> &'a [u64] {
+        self.words
+    }
+
     /// Cores that the job may not have.
-    pub(super) fn excluded(&self) -> &'a [Excluded] {
+    pub fn excluded(&self) -> &'a [Excluded] {
         self.excluded
     }
 

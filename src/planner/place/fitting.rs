@@ -2,6 +2,8 @@
 //! Which candidates give what a job needs, where that is not the same amount on every node:
 //! whole cores, sockets, cores of reservations, parts of devices.
 
+use serde::{Deserialize, Serialize};
+
 use super::Placer;
 use crate::usage::NodeUsage;
 use phalanx_core::layout::{BySocket, NodeCores};
@@ -9,7 +11,7 @@ use phalanx_core::shape::Need;
 use phalanx_core::{NodeIdx, NodeSet};
 
 /// Cores of a node that reservations keep from a job, by socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Excluded {
     /// The node.
     pub node: NodeIdx,

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use log::warn;
 
-use crate::link::recording::Recording;
+use crate::link::recording::{Recording, nanos};
+use crate::link::refusals::Refusals;
 use crate::link::view::LinkView;
 use phalanx_methods::balance::EngineError;
 use phalanx_planner::attribution::Demand;
@@ -27,6 +28,7 @@ pub(super) struct State {
     /// Jobs that declare an input, as the plugin says, until they end.
     pub(super) inputs: BTreeSet<u32>,
     pub(super) preferences: Preferences,
+    pub(super) refusals: Refusals,
     /// Zero of the times in a recording.
     pub(super) born: Instant,
     /// The recording under way.
@@ -45,8 +47,25 @@ impl State {
             first_seen: BTreeMap::new(),
             inputs: BTreeSet::new(),
             preferences: Preferences::default(),
+            refusals: Refusals::default(),
             born,
             recording: None,
+        }
+    }
+
+    /// Milliseconds of the times in a recording.
+    pub(super) fn ms(&self, at: Instant) -> u64 {
+        nanos(self.born, at) / 1_000_000
+    }
+
+    /// Stock took the nodes of an answer, or refused them.
+    pub(super) fn outcome(&mut self, decision: u64, refused: bool, at: Instant) {
+        let now_ms = self.ms(at);
+        for option in self.refusals.outcome(decision, refused, now_ms) {
+            warn!(
+                "Slurm refused too many answers to requests with {option}: these are left to it \
+                 for an hour"
+            );
         }
     }
 
@@ -91,6 +110,7 @@ impl State {
     /// A job holds exactly this, since just now if it has `begun`.
     pub(super) fn set_job(&mut self, job: RunningJob, begun: bool) {
         self.first_seen.remove(&job.id);
+        self.refusals.forget(job.id);
         if let (Some((array, _)), true) = (job.array, begun) {
             self.preferences.began(array, job.held.iter().map(|held| held.node));
         }
@@ -103,6 +123,7 @@ impl State {
     pub(super) fn end_job(&mut self, job_id: u32) {
         self.first_seen.remove(&job_id);
         self.inputs.remove(&job_id);
+        self.refusals.forget(job_id);
         if let Some(placer) = &mut self.placer {
             placer.end_job(job_id);
         }
