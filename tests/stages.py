@@ -22,7 +22,14 @@ FAULTS = ("daemon-killed", "daemon-stopped", "garbage-old", "slurmctld-restarted
 FAULTS_NEW = ("daemon-killed", "slurmctld-restarted", "overlay-wrong-version")
 CASES_NEW = ("backfill", "reservation-cores", "het-mixed", "gres-typed", "preempt-requeue",
              "job-expand", "job-shrink", "suspend-resume", "exclusive", "exclusive-user",
-             "nodelist-partial", "reconfigure", "restart-controller")
+             "nodelist-partial", "reconfigure", "restart-controller",
+             "hint-nomultithread-fill", "ntasks-per-socket-busy", "partition-exclusive",
+             "node-count-lists", "tree-pair", "tree-switches-range", "block-*")
+STATE_NEW = ("state-completing-backfill", "state-powered-down", "state-powered-down-backfill",
+             "state-powering-up", "state-flex")
+TOPOLOGY_NEW = ("leaves", "base-blocks")
+LAYOUTS = ("layout", "packed", "tree", "block")
+OTHERS = ("base", "gang", "accounting")
 HARNESS_NEW = ("OnSlurm.the-release-asked-for-*",)
 
 
@@ -65,6 +72,11 @@ def skip(names):
     return tuple(word for name in names for word in ("--skip", name))
 
 
+def variants(names):
+    """Options that choose these configurations of Slurm of the transparency suite."""
+    return tuple(word for name in names for word in ("--variant", name))
+
+
 def programs():
     """Variables that say where the programs and the overlay under test are."""
     return (("PHALANX_BIN_DIR", os.path.join(TOP, "target", "debug")),
@@ -90,7 +102,7 @@ def suite(name, seconds, *words, lane="any", needs=(), path="cluster", gate="tes
 
 def suite_new(name, seconds, *options, lane="any", gate="test", rest=False):
     """The same suite on the newer Slurm, in a tree; `rest`: what the gate leaves out."""
-    program = {"harness": "test_harness"}.get(name, name)
+    program = {"harness": "test_harness", "node-state": "transparency"}.get(name, name)
     return Row(f"{name}-24.11{'-rest' if rest else ''}", "24.11", lane, seconds,
                (PYTHON, f"tests/cluster/{program}.py", *options), ("slurm-24.11", "packages"),
                (("PHALANX_TEST_SLURM", "24.11"),), gate, again=True)
@@ -149,7 +161,11 @@ ROWS = (
     suite("placement", 42),
     suite("layout", 60),
     suite("learn", 28),
-    suite("transparency", 173),
+    suite("transparency", 173, *variants(OTHERS)),
+    suite("transparency-layout", 80, "transparency.py", *variants(LAYOUTS)),
+    # Of --all until the choice of nodes knows node states and switches.
+    suite("node-state", 45, "transparency.py", *variants(["state"]), gate="all"),
+    suite("topology", 55, gate="all"),
     suite("order", 90),
     suite("gangs", 113),
     suite("replay", 25),
@@ -171,10 +187,15 @@ ROWS = (
     suite_new("harness", 5, *only(HARNESS_NEW)),
     suite_new("placement", 40),
     suite_new("layout", 60, gate="all"),
-    suite_new("transparency", 90, *only(CASES_NEW)),
+    suite_new("transparency", 110, *variants(OTHERS + LAYOUTS), *only(CASES_NEW)),
+    suite_new("node-state", 30, *only(STATE_NEW), gate="all"),
+    suite_new("topology", 45, *only(TOPOLOGY_NEW), gate="all"),
     suite_new("faults", 60, *only(FAULTS_NEW), lane="quiet"),
     suite_new("harness", 40, *skip(HARNESS_NEW), gate="all", rest=True),
-    suite_new("transparency", 170, *skip(CASES_NEW), gate="all", rest=True),
+    suite_new("transparency", 260, *variants(OTHERS + LAYOUTS), *skip(CASES_NEW), gate="all",
+              rest=True),
+    suite_new("node-state", 30, *variants(["state"]), *skip(STATE_NEW), gate="all", rest=True),
+    suite_new("topology", 90, *skip(TOPOLOGY_NEW), gate="all", rest=True),
     suite_new("faults", 180, *skip(FAULTS_NEW), lane="quiet", gate="all", rest=True),
     suite_new("bags", 65, gate="all"),
     suite_new("doctor", 30, gate="all"),

@@ -181,7 +181,7 @@ fn calls(out: &mut String, status: &Status) {
     }
     if !status.refused.is_empty() {
         out.push('\n');
-        let left = |row: &OptionRefusals| match row.left_s {
+        let left = |row: &&OptionRefusals| match row.left_s {
             0 => String::new(),
             left => format!("for {}", seconds(left)),
         };
