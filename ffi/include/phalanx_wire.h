@@ -287,6 +287,7 @@ enum phx_ask_flags {
 	/* Candidates that are completing or about to reboot were left out:
 	 * backfill would only reserve them. */
 	PHX_ASK_LEFT_OUT = 16777216,
+	PHX_ASK_DRAGONFLY = 33554432, /* TopologyParam=dragonfly */
 };
 
 /*
@@ -408,6 +409,8 @@ enum phx_reason {
 	PHX_R_NARROW_FAILED = 23, /* stock refused the narrowed set */
 	PHX_R_NARROW_LATER = 24,  /* WILL_RUN: narrowed set only later */
 	PHX_R_SYNCING = 25,     /* connected, state not yet sent */
+	PHX_R_CLASSES = 26,     /* its candidates are of too many classes */
+	PHX_R_LAYOUT = 27,      /* slurmctld's structures are others: inert */
 };
 
 enum phx_answer_flags {
