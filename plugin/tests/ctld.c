@@ -35,11 +35,19 @@ part_record_t ctld_part = { .name = "batch", .priority_tier = 1,
 static _Atomic bool writing;
 static pthread_rwlock_t big_lock = PTHREAD_RWLOCK_INITIALIZER;
 
+#if SINCE(25, 5)
+extern bool slurm_run_in_daemon(uint32_t daemons);
+bool slurm_run_in_daemon(uint32_t daemons)
+{
+	return in_slurmctld && (daemons & IS_SLURMCTLD);
+}
+#else
 extern bool slurm_running_in_slurmctld(void);
 bool slurm_running_in_slurmctld(void)
 {
 	return in_slurmctld;
 }
+#endif
 
 void lock_slurmctld(slurmctld_lock_t levels)
 {

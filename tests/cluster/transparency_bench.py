@@ -154,7 +154,7 @@ class Case:
     def plain(self, text):
         """Text without job ids, times, directories and the room's number."""
         text = text.replace(self.dir, "DIR").replace(self.cluster.paths.root, "DIR")
-        text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", "TIME", text)
+        text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?", "TIME", text)
         text = re.sub(rf"\b{re.escape(self.room.name)}(?=n\d|n\[|\b|_)", "R", text)
         text = re.sub(r"(?i)\b(job|jobid|allocation|stepid)([ =])\d+([.+_]\d+)?",
                       r"\1\2ID", text)

@@ -172,7 +172,7 @@ def variants():
             SCHEDULER,
             "PreemptType=preempt/partition_prio",
             "PreemptMode=REQUEUE",
-            "Licenses=alpha:4,beta:1,gamma:2",
+            "Licenses=alpha:4,beta:1,gamma:2,delta:2",
             "AllowSpecResourcesUsage=1",
             "PriorityWeightPartition=10000",
         ]),
