@@ -283,7 +283,8 @@ proptest! {
         prop_assert_eq!(found.map(|on| on.cpus), model(&node, &map, &ask));
         // What the node gives holds what the job gets.
         if let Some(on) = found {
-            let held = CoreAsk { tasks: on.tasks, cpus: on.tasks * u64::from(cpus_per_task.max(1)), ..ask };
+            let cpus = on.tasks * u64::from(cpus_per_task.max(1));
+            let held = CoreAsk { tasks: on.tasks, cpus, ..ask };
             prop_assert!(held.fits(&node, &free));
             if on.tasks > 0 {
                 prop_assert!(held.cpus_taken(&node).unwrap()
