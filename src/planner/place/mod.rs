@@ -9,6 +9,7 @@
 mod candidates;
 mod classes;
 mod dims;
+mod fitting;
 #[cfg(test)]
 mod tests;
 mod uneven;
@@ -21,6 +22,8 @@ pub use candidates::Candidates;
 pub use classes::Classes;
 pub use dims::Pool;
 use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, vector};
+use fitting::CoreKinds;
+pub use fitting::Excluded;
 pub use uneven::{capacity, may_split_otherwise};
 use unfit::Unfit;
 
@@ -105,6 +108,9 @@ pub struct Placer {
     mask: NodeSet,
     amounts: Vec<Amount>,
     unfit: Unfit,
+    kinds: CoreKinds,
+    /// Cores that the job of the question may not have; kept for its capacity.
+    excluded: Vec<Excluded>,
     /// Nodes up to each class of Weight and level, lightest first; empty if all
     /// are of one class.
     up_to_class: Vec<NodeSet>,
@@ -135,6 +141,8 @@ impl Placer {
             amounts: vec![Amount::ZERO; dims.len()],
             mask: NodeSet::new(len),
             unfit: Unfit::new(cluster.usages()),
+            kinds: CoreKinds::new(cluster.usages()),
+            excluded: Vec::new(),
             up_to_class: Vec::new(),
             touched: Vec::new(),
             cluster,
@@ -342,6 +350,8 @@ impl Placer {
         if !candidates.is_over(self.cluster.usages().len()) {
             return Err(NoPlacement::OtherTable);
         }
+        self.excluded.clear();
+        self.excluded.extend_from_slice(candidates.excluded());
         let classes = self.up_to_class.len();
         let mut placed = Err(NoPlacement::NoFit);
         // Slurm takes the lightest nodes that hold the job; so does this.
@@ -411,8 +421,8 @@ impl Placer {
         held_ms: u64,
     ) -> Result<Split, NoPlacement> {
         let need = shape.need(nodes);
-        self.unfit.drop_from(&mut self.mask, &need);
-        self.fill_amounts(&need)?;
+        let least = self.fitting(&need);
+        self.fill_amounts(&least)?;
         let request = Request {
             amounts: &self.amounts,
             nodes: nodes as usize,
@@ -426,7 +436,7 @@ impl Placer {
             Outcome::Placed(choices) => {
                 let mut chosen: Vec<NodeIdx> = choices.iter().map(|c| c.node).collect();
                 chosen.sort_unstable();
-                let needs = vec![need; chosen.len()];
+                let needs = chosen.iter().map(|node| self.need_on(*node, &need)).collect();
                 Ok((chosen, needs, decision))
             }
             Outcome::NoFit { .. } => Err(NoPlacement::NoFit),
