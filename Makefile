@@ -11,6 +11,8 @@
 INSTALLED = $(shell PATH=$$PATH:/usr/sbin slurmctld -V 2> /dev/null | awk '{ print $$2 }')
 SLURM_VERSION ?= $(or $(INSTALLED),22.05.8)
 SLURM_SOURCE ?=
+# The prefix of a site's own Slurm, for slurm-root and test-cluster.
+SLURM_ROOT ?=
 PREFIX ?= /usr
 DESTDIR ?=
 TRIPLET = $(shell gcc -print-multiarch 2> /dev/null || echo x86_64-linux-gnu)
@@ -49,7 +51,7 @@ rust: ; @tests/need-rust 1.95.0
 
 # ---- building
 
-.PHONY: all build debug plugin man slurm-24.11
+.PHONY: all build debug plugin man slurm-24.11 slurm-26.05 slurm-root
 build: deps-build rust plugin
 	$(CARGO) build --release --bins
 # tests/run builds the tests as well: they need features of some libraries that the programs do
@@ -59,9 +61,21 @@ debug: deps-build rust plugin
 	$(CARGO) build $(DEBUG_BUILD)
 plugin: deps-build
 	$(MAKE) -C plugin all SLURM_VERSION=$(SLURM_VERSION) SLURM_SOURCE=$(SLURM_SOURCE)
-# All three for Slurm 24.11.5, as Debian 13 has it, to run in a tree of its packages.
-slurm-24.11: deps-test debug
-	CARGO="$(CARGO)" MAKE="$(MAKE)" DEBUG_BUILD="$(DEBUG_BUILD)" tests/cluster/build-other 24.11.5
+# All three for Slurm as Debian 13 has it, and as Debian's next release, to run in trees of their
+# packages; and for the one under SLURM_ROOT. For the last two the overlay needs SLURM_SOURCE.
+BUILD_OTHER = CARGO="$(CARGO)" MAKE="$(MAKE)" DEBUG_BUILD="$(DEBUG_BUILD)" \
+	SLURM_SOURCE=$(SLURM_SOURCE) tests/cluster/build-other
+slurm-24.11 slurm-26.05 slurm-root: deps-test debug-installed
+# SLURM_SOURCE is the other's.
+.PHONY: debug-installed
+debug-installed:
+	$(MAKE) debug SLURM_SOURCE=
+slurm-24.11:
+	$(BUILD_OTHER) 24.11.5
+slurm-26.05:
+	$(BUILD_OTHER) 26.05.5
+slurm-root:
+	$(BUILD_OTHER) $(or $(abspath $(SLURM_ROOT)),$(error SLURM_ROOT is not set: the prefix of a Slurm))
 man: build
 	target/release/phalanx generate build/man
 
@@ -79,8 +93,8 @@ demo-hdfs: deps-run deps-hdfs build
 
 # ---- testing: tests/run has the table of what is built and tested, in which lane
 
-.PHONY: test test-all check test-unit test-plugin test-page test-cluster test-hdfs test-24.11 \
-	test-cluster-24.11 test-packages
+.PHONY: test test-all check test-unit test-plugin test-page test-cluster test-hdfs test-24.11 test-26.05 \
+	test-cluster-24.11 test-cluster-26.05 test-packages
 test: deps-build rust
 	tests/run
 test-all: deps-build rust
@@ -97,14 +111,16 @@ test-plugin: deps-build rust
 	tests/run --only plugin-check
 test-page: deps-build rust
 	tests/run --only page
+# With SLURM_ROOT, and SLURM_SOURCE of exactly that Slurm, on a site's own: docs/releases.md.
 test-cluster: deps-build rust
-	tests/run --only cluster
+	$(if $(SLURM_ROOT),SLURM_ROOT=$(SLURM_ROOT) SLURM_SOURCE=$(SLURM_SOURCE) tests/run --all --only site,\
+		tests/run --only cluster)
 test-hdfs: deps-build rust
 	tests/run --only hdfs
-test-24.11: deps-build rust
-	tests/run --only 24.11
-test-cluster-24.11: deps-build rust
-	tests/run --all --only 24.11
+test-24.11 test-26.05: test-%: deps-build rust
+	tests/run --only $*
+test-cluster-24.11 test-cluster-26.05: test-cluster-%: deps-build rust
+	tests/run --all --only $*
 test-packages: deps-build rust
 	tests/run --only packages
 

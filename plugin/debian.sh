@@ -15,8 +15,15 @@ debian_release() { # VERSION
 	case $1 in
 	22.05.*) echo bookworm ;;
 	24.11.*) echo trixie ;;
+	26.05.*) echo forky ;;
 	*) return 1 ;;
 	esac
+}
+
+# The same if its source can be had there as well.  forky is still being tested:
+# what it has today it need not have tomorrow.
+debian_source() { # VERSION
+	debian_release "$1" | grep -vx forky
 }
 
 # Its number.
@@ -24,6 +31,7 @@ debian_number() { # VERSION
 	case $(debian_release "$1") in
 	bookworm) echo 12 ;;
 	trixie) echo 13 ;;
+	forky) echo 14 ;;
 	*) return 1 ;;
 	esac
 }

@@ -35,9 +35,9 @@ trap 'exit 1' HUP INT TERM
 fetch() {
 	command -v apt-get > /dev/null ||
 		fail "this is no Debian: give Slurm's source (SLURM_SOURCE=...)"
-	release=$(debian_release "$version") ||
-		fail "no Debian release with Slurm $version is known:" \
-			"give its source (SLURM_SOURCE=...)"
+	release=$(debian_source "$version") ||
+		fail "no Debian release keeps the source of Slurm $version:" \
+			"give it, an archive or a tree (SLURM_SOURCE=...)"
 	debian_archives deb-src "$release" > "$tmp/archives"
 	[ -s "$tmp/archives" ] || fail "apt knows no Debian archive: run apt-get update first"
 	while read -r archive; do

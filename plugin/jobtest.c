@@ -14,13 +14,13 @@
 #include <time.h>
 
 #include "ask.h"
+#include "layout.h"
 #include "link.h"
 #include "overlay.h"
 #include "state.h"
 #include "stats.h"
 
 #define MODE_OTHER 3u /* index of the calls that have no mode of their own */
-#define WORDS_MAX ((PHX_NODES_MAX + 63) / 64)
 
 /* The arguments of one call, as the caller gave them. */
 struct call {
@@ -32,7 +32,7 @@ struct call {
 	uint16_t mode;
 	list_t *candidates;
 	list_t **preemptees;
-	bool exc; /* reservations keep some of the cores or gres */
+	exc_t *exc; /* cores or gres that reservations keep, or NULL */
 	bool later; /* the nodes are not meant for now */
 	uint64_t start_ns;
 	/* errno as it would be without us: slurmctld looks at it where nothing
@@ -72,9 +72,9 @@ struct saved {
 
 /* Scratch of the one call that may be narrowing at a time. */
 static pthread_mutex_t scratch_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct {
+static union {
 	struct phx_ask ask;
-	uint64_t words[WORDS_MAX];
+	uint64_t room[PHX_PACKET_MAX / sizeof(uint64_t)];
 } packet;
 static uint32_t chosen[PHX_ANSWER_NODES_MAX];
 
@@ -151,19 +151,6 @@ static uint32_t _mode_index(uint16_t mode)
 	return mode <= SELECT_MODE_WILL_RUN ? mode : MODE_OTHER;
 }
 
-/* Jobs may come after the start's self-check. */
-static bool _is_known(job_record_t *job_ptr)
-{
-	static bool logged;
-	const char *wrong = state_job_check(job_ptr);
-
-	if (wrong && !logged) {
-		logged = true;
-		error("phalanx: %s, left to Slurm", wrong);
-	}
-	return !wrong;
-}
-
 /* RET PHX_R_NONE if the daemon may be asked about this call, else why not */
 static uint16_t _may_ask(const struct call *c)
 {
@@ -173,10 +160,15 @@ static uint16_t _may_ask(const struct call *c)
 		return PHX_R_SKIPPED;
 	if (!overlay_active())
 		return PHX_R_DOWN;
-	if (c->later || !c->max_nodes || !c->node_bitmap || !job_ptr ||
-	    !job_ptr->job_id || !_is_known(job_ptr) ||
-	    !job_ptr->part_ptr || !job_ptr->details ||
-	    IS_WHOLE_TOPO(job_ptr->details->whole_node))
+	if (c->later || !c->max_nodes || !c->node_bitmap || !job_ptr)
+		return PHX_R_SKIPPED;
+	if (!layout_has_job(job_ptr))
+		return PHX_R_LAYOUT;
+	if (!job_ptr->job_id || !job_ptr->part_ptr || !job_ptr->details)
+		return PHX_R_SKIPPED;
+	/* Which blocks are closed to others only stock knows. */
+	if (IS_WHOLE_TOPO(job_ptr->details->whole_node) ||
+	    PART_IS_TOPO(job_ptr->part_ptr))
 		return PHX_R_SKIPPED;
 	if (bit_size(c->node_bitmap) != node_record_count ||
 	    node_record_count <= 0 ||
@@ -187,26 +179,26 @@ static uint16_t _may_ask(const struct call *c)
 	return ask_allowed(c->mode, c->start_ns);
 }
 
-/* Fill the ASK in `packet`. RET number of candidate nodes */
-static uint32_t _fill_ask(const struct call *c)
+/* Fill the ASK in `packet`. RET PHX_R_NONE, or why it is not sent */
+static uint16_t _fill_ask(const struct call *c)
 {
+	const struct ask_call call = {
+		.job_ptr = c->job_ptr,
+		.mode = c->mode,
+		.node_bitmap = c->node_bitmap,
+		.preemptees = c->candidates,
+		.exc = c->exc,
+	};
 	struct phx_ask *ask = &packet.ask;
-	uint32_t bits = (uint32_t) node_record_count;
 
 	memset(ask, 0, sizeof(*ask));
-	state_ask(ask, c->job_ptr, c->mode, c->candidates != NULL,
-		  c->exc);
-	ask->min_nodes = c->min_nodes;
-	ask->max_nodes = c->max_nodes;
-	ask->req_nodes = c->req_nodes;
-	ask->node_bits = bits;
-	ask->word_count = (bits + 63) / 64;
 	ask->hdr.magic = PHX_MAGIC;
 	ask->hdr.version = PHX_VERSION;
 	ask->hdr.type = PHX_ASK;
-	ask->hdr.length = (uint32_t) (sizeof(*ask) +
-				      ask->word_count * sizeof(uint64_t));
-	return state_bitmap_words(c->node_bitmap, bits, packet.words);
+	ask->min_nodes = c->min_nodes;
+	ask->max_nodes = c->max_nodes;
+	ask->req_nodes = c->req_nodes;
+	return state_ask(ask, &call);
 }
 
 /*
@@ -304,28 +296,26 @@ static bool _may_hold(const struct call *c)
 	       time(NULL) - eligible < PHX_HOLD_S_MAX;
 }
 
-/* Ask and act on the answer. */
+/* Send what _fill_ask() wrote, and act on the answer. */
 static int _narrow(struct call *c JOB_TEST_TAIL_PARAMS)
 {
 	struct phx_outcome out = {0};
 	struct phx_answer answer;
 	struct answer_want want;
-	uint32_t candidates;
 	uint64_t start;
 
-	candidates = _fill_ask(c);
 	want = (struct answer_want) {
 		.job_id = c->job_ptr->job_id,
 		.min_nodes = c->min_nodes,
 		.max_nodes = c->max_nodes,
 		.node_bits = packet.ask.node_bits,
-		.candidates = packet.words,
+		.candidates = (const uint64_t *) (&packet.ask + 1),
 	};
-	out.reason = ask_daemon(&packet.ask, &want, c->start_ns, chosen,
-				&answer);
+	out.reason = ask_daemon(&packet.ask, &want, now_ns(), chosen, &answer);
 	out.ask_seq = packet.ask.hdr.seq;
 	out.decision = answer.decision;
-	if (!out.reason && answer.count == candidates)
+	if (!out.reason &&
+	    answer.count == (uint32_t) bit_set_count(c->node_bitmap))
 		out.reason = PHX_R_NO_CHOICE;
 	start = now_ns();
 	out.ask_ns = start - c->start_ns;
@@ -357,7 +347,7 @@ static int _decide(struct call *c JOB_TEST_TAIL_PARAMS)
 {
 	uint16_t reason;
 	uint64_t full_ns;
-	int rc;
+	int rc = SLURM_ERROR;
 
 	stat_add(&overlay_stats.calls[_mode_index(c->mode)], 1);
 	reason = _may_ask(c);
@@ -368,9 +358,14 @@ static int _decide(struct call *c JOB_TEST_TAIL_PARAMS)
 		reason = PHX_R_SKIPPED;
 	}
 	if (!reason) {
-		rc = _narrow(c JOB_TEST_TAIL_ARGS);
+		reason = _fill_ask(c);
+		if (!reason)
+			rc = _narrow(c JOB_TEST_TAIL_ARGS);
+		else
+			breaker_cancel(&overlay_breaker);
 		pthread_mutex_unlock(&scratch_lock);
-		return rc;
+		if (!reason)
+			return rc;
 	}
 	stat_add(&overlay_stats.reasons[reason], 1);
 	stat_hist(overlay_stats.skip_ns_hist, now_ns() - c->start_ns);
@@ -392,7 +387,7 @@ extern int overlay_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
 		.mode = mode,
 		.candidates = preemptee_candidates,
 		.preemptees = preemptee_job_list,
-		.exc = JOB_TEST_HAS_EXC,
+		.exc = HAS_EXC(JOB_TEST_EXC) ? JOB_TEST_EXC : NULL,
 		.later = JOB_TEST_IS_LATER(time(NULL)),
 		.start_ns = now_ns(),
 		.err = errno,

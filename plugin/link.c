@@ -17,10 +17,12 @@
 #include <unistd.h>
 
 #include "inbox.h"
+#include "layout.h"
 #include "link_io.h"
 #include "state.h"
 #include "stats.h"
 #include "thread.h"
+#include "topology.h"
 
 #define DEFAULT_SOCKET "/run/phalanx/plugin.sock"
 #define BACKOFF_MIN_MS 100u
@@ -195,6 +197,39 @@ static bool _send_all(struct pktbuf *b)
 	return true;
 }
 
+static void _fill_stats(struct phx_stats *s)
+{
+	*s = (struct phx_stats) {
+		.hdr = { .magic = PHX_MAGIC, .version = PHX_VERSION,
+			 .type = PHX_STATS, .length = sizeof(*s) },
+	};
+	stats_fill(s);
+}
+
+static void _send_stats(void)
+{
+	struct phx_stats s;
+
+	_fill_stats(&s);
+	(void) link_send(&s.hdr); /* the next one says the same and more */
+}
+
+/* For good: slurmctld's structures are others.  The last word to the daemon
+ * says so. */
+static void _become_inert(void)
+{
+	struct phx_stats s;
+
+	inert = true;
+	stat_add(&overlay_stats.reasons[PHX_R_LAYOUT], 1);
+	_fill_stats(&s);
+	pthread_mutex_lock(&io.lock);
+	if (link_state() == LINK_STALE || link_state() == LINK_READY)
+		(void) io_send_locked(&s.hdr);
+	pthread_mutex_unlock(&io.lock);
+	link_lose("the self-check failed", EPROTO);
+}
+
 /* Under slurmctld's READ locks: nothing changes until they are released, and
  * what changes then goes to the io.backlog. */
 static bool _build_sync(void)
@@ -211,8 +246,9 @@ static bool _build_sync(void)
 	pktbuf_reset(&sync_buf);
 	lock_slurmctld(locks);
 	if (atomic_load(&usable))
-		wrong = state_self_check();
+		wrong = layout_check();
 	if (atomic_load(&usable) && !wrong) {
+		topology_refresh();
 		pthread_mutex_lock(&io.lock);
 		mine = link_state() == LINK_STALE;
 		if (mine) {
@@ -223,13 +259,14 @@ static bool _build_sync(void)
 		table_checked = time(NULL);
 		atomic_store(&table_hint, false);
 		ok = mine && state_build(&sync_buf, &synced);
+		wrong = layout_wrong();
 	}
 	unlock_slurmctld(locks);
 
 	if (wrong) {
-		error("phalanx: %s; this overlay stays inert", wrong);
-		inert = true;
-		link_lose("the self-check failed", EPROTO);
+		if (!layout_wrong()) /* else it was said */
+			error("phalanx: %s; this overlay stays inert", wrong);
+		_become_inert();
 	} else if (mine && !ok) {
 		link_lose("no memory to send the state", ENOMEM);
 	}
@@ -283,17 +320,6 @@ static void _sync(void)
 		     (uint32_t) (_now_ms() - start));
 }
 
-static void _send_stats(void)
-{
-	struct phx_stats s = {
-		.hdr = { .magic = PHX_MAGIC, .version = PHX_VERSION,
-			 .type = PHX_STATS, .length = sizeof(s) },
-	};
-
-	stats_fill(&s);
-	(void) link_send(&s.hdr); /* the next one says the same and more */
-}
-
 static void _log_breaker(void)
 {
 	static uint64_t opens_seen;
@@ -312,14 +338,17 @@ static void _log_breaker(void)
 /* Nodes register, change and go without a call of any operation. */
 static void _check_table(void)
 {
-	slurmctld_lock_t locks = { .conf = READ_LOCK, .node = READ_LOCK };
+	slurmctld_lock_t locks = { .conf = READ_LOCK, .node = READ_LOCK,
+				   .part = READ_LOCK };
 	time_t now = time(NULL);
 	bool hint = atomic_exchange(&table_hint, false), changed = false;
 
 	lock_slurmctld(locks);
 	/* A change in the second of the last look may have come after it. */
-	if (atomic_load(&usable) && (hint || last_node_update >= table_checked)) {
+	if (atomic_load(&usable) &&
+	    (hint || MAX(last_node_update, last_part_update) >= table_checked)) {
 		table_checked = now;
+		topology_refresh();
 		changed = state_table_hash() != synced.table_hash;
 	}
 	unlock_slurmctld(locks);
@@ -338,6 +367,10 @@ static void _serve(void)
 	while (_running()) {
 		if (slurmctld_config.shutdown_time) {
 			link_leave();
+			break;
+		}
+		if (layout_wrong()) {
+			_become_inert();
 			break;
 		}
 		if (link_state() == LINK_STALE && atomic_load(&usable))
@@ -470,6 +503,7 @@ extern void link_state_whole(void)
 			 .type = PHX_HELLO, .length = sizeof(h) },
 	};
 
+	topology_stale();
 	state_hello(&h, loaded);
 	pthread_mutex_lock(&io.lock);
 	hello = h;

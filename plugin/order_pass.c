@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* order_pass.c - see order_pass.h. */
 
+#include "layout.h"
 #include "order_pass.h"
 
 #include <dlfcn.h>
@@ -65,6 +66,14 @@ extern int pass_priorities(const job_record_t *job_ptr, uint32_t **priorities)
 	if (!*priorities)
 		return 0;
 	return (parts ? list_count(parts) : 1) * (qos ? list_count(qos) : 1);
+}
+
+/* RET NULL if there is none, or its record is not what is expected */
+static job_record_t *_find_job(uint32_t job_id)
+{
+	job_record_t *job_ptr = order_api.find_job_record(job_id);
+
+	return job_ptr && layout_has_job(job_ptr) ? job_ptr : NULL;
 }
 
 static uint32_t _add(uint32_t site_factor, int32_t delta)
@@ -146,7 +155,7 @@ static void _note(job_record_t *job_ptr, uint32_t base, uint32_t next)
 static void _consider(uint32_t job_id, int32_t delta)
 {
 	struct ledger_entry *e = ledger_find(&order.ledger, job_id);
-	job_record_t *job_ptr = order_api.find_job_record(job_id);
+	job_record_t *job_ptr = _find_job(job_id);
 	uint32_t now, others, next;
 	bool touch;
 
@@ -335,6 +344,8 @@ static int _scan_job(void *x, void *arg)
 	job_record_t *job_ptr = x;
 	struct order_queue *queue = arg;
 
+	if (!layout_has_job(job_ptr))
+		return -1;
 	if (order.ledger.count)
 		_adopt(job_ptr);
 	if (queue && IS_JOB_PENDING(job_ptr) && job_ptr->priority &&
@@ -452,7 +463,7 @@ static void _drop_unsafe(void)
 /* locks: WRITE job, READ node, part; order.  RET true if the job changed */
 static bool _write(const struct change *c)
 {
-	job_record_t *job_ptr = order_api.find_job_record(c->job_id);
+	job_record_t *job_ptr = _find_job(c->job_id);
 	struct ledger_entry *e = ledger_find(&order.ledger, c->job_id);
 	bool ours = c->next != c->base, touch;
 
@@ -567,7 +578,7 @@ extern void pass_restore_all(void)
 
 		if (e->state == LEDGER_OFF)
 			continue;
-		job_ptr = order_api.find_job_record(e->job_id);
+		job_ptr = _find_job(e->job_id);
 		if (job_ptr && e->state == LEDGER_LOADED)
 			_resolve(e, job_ptr->site_factor);
 		if (job_ptr && e->state == LEDGER_ON) {

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "layout.h"
 #include "link.h"
 #include "order.h"
 #include "overlay.h"
@@ -42,7 +43,9 @@ node_record_t **node_record_table_ptr;
 int node_record_count;
 time_t last_node_update;
 time_t last_job_update;
+time_t last_part_update;
 list_t *job_list;
+list_t *part_list;
 slurmctld_config_t slurmctld_config;
 #if HAS_TEST_CONFIG
 bool test_config;
@@ -344,9 +347,9 @@ extern int select_p_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
 static pthread_mutex_t event_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pktbuf event_buf;
 
-static bool _wanted(void)
+static bool _wanted(job_record_t *job_ptr)
 {
-	return active && link_wants_events();
+	return active && link_wants_events() && layout_has_job(job_ptr);
 }
 
 static bool _holds_nodes(job_record_t *job_ptr)
@@ -364,7 +367,7 @@ static void _tell(job_record_t *job_ptr, job_record_t *other, uint32_t cause,
 	pktbuf_reset(&event_buf);
 	if (_holds_nodes(job_ptr))
 		(void) state_job(&event_buf, job_ptr, cause, suspended);
-	if (other && _holds_nodes(other))
+	if (other && layout_has_job(other) && _holds_nodes(other))
 		(void) state_job(&event_buf, other, cause,
 				 state_job_suspended(other));
 	link_events(&event_buf);
@@ -382,13 +385,14 @@ extern int select_p_select_nodeinfo_set(job_record_t *job_ptr)
 {
 	int rc = (*(stock_ops.select_nodeinfo_set))(job_ptr);
 
-	if (active && IS_JOB_RUNNING(job_ptr)) {
+	if (active && layout_has_job(job_ptr) && IS_JOB_RUNNING(job_ptr)) {
 		int err = errno;
 
 		order_started(job_ptr);
 		errno = err;
 	}
-	if (_wanted() && (IS_JOB_RUNNING(job_ptr) || IS_JOB_SUSPENDED(job_ptr)))
+	if (_wanted(job_ptr) &&
+	    (IS_JOB_RUNNING(job_ptr) || IS_JOB_SUSPENDED(job_ptr)))
 		_tell(job_ptr, NULL, PHX_CAUSE_BEGIN,
 		      state_job_suspended(job_ptr));
 	return rc;
@@ -398,7 +402,7 @@ extern int select_p_job_fini(job_record_t *job_ptr)
 {
 	int rc = (*(stock_ops.job_fini))(job_ptr), err = errno;
 
-	if (_wanted() && _holds_nodes(job_ptr)) {
+	if (_wanted(job_ptr) && _holds_nodes(job_ptr)) {
 		pthread_mutex_lock(&event_lock);
 		pktbuf_reset(&event_buf);
 		state_job_end(&event_buf, job_ptr);
@@ -413,7 +417,7 @@ extern int select_p_job_resized(job_record_t *job_ptr, node_record_t *node_ptr)
 {
 	int rc = (*(stock_ops.job_resized))(job_ptr, node_ptr);
 
-	if (rc == SLURM_SUCCESS && _wanted())
+	if (rc == SLURM_SUCCESS && _wanted(job_ptr))
 		_tell(job_ptr, NULL, PHX_CAUSE_RESIZE,
 		      state_job_suspended(job_ptr));
 	return rc;
@@ -425,7 +429,7 @@ extern int select_p_job_expand(job_record_t *from_job_ptr,
 {
 	int rc = (*(stock_ops.job_expand))(from_job_ptr, to_job_ptr);
 
-	if (rc == SLURM_SUCCESS && _wanted())
+	if (rc == SLURM_SUCCESS && _wanted(from_job_ptr))
 		_tell(from_job_ptr, to_job_ptr, PHX_CAUSE_EXPAND,
 		      state_job_suspended(from_job_ptr));
 	return rc;
@@ -435,7 +439,7 @@ extern int select_p_job_expand(job_record_t *from_job_ptr,
 extern void select_p_job_mem_reduce(job_record_t *job_ptr)
 {
 	(*(stock_ops.job_mem_reduce))(job_ptr);
-	if (_wanted())
+	if (_wanted(job_ptr))
 		_tell(job_ptr, NULL, PHX_CAUSE_RESIZE,
 		      state_job_suspended(job_ptr));
 }
@@ -446,7 +450,7 @@ extern int select_p_job_suspend(job_record_t *job_ptr, bool indf_susp)
 {
 	int rc = (*(stock_ops.job_suspend))(job_ptr, indf_susp);
 
-	if (rc == SLURM_SUCCESS && indf_susp && _wanted())
+	if (rc == SLURM_SUCCESS && indf_susp && _wanted(job_ptr))
 		_tell(job_ptr, NULL, PHX_CAUSE_SUSPEND, true);
 	return rc;
 }
@@ -455,7 +459,7 @@ extern int select_p_job_resume(job_record_t *job_ptr, bool indf_susp)
 {
 	int rc = (*(stock_ops.job_resume))(job_ptr, indf_susp);
 
-	if (rc == SLURM_SUCCESS && indf_susp && _wanted())
+	if (rc == SLURM_SUCCESS && indf_susp && _wanted(job_ptr))
 		_tell(job_ptr, NULL, PHX_CAUSE_RESUME, false);
 	return rc;
 }

@@ -2,7 +2,8 @@
 /*
  * slots.h - all that differs between releases of Slurm: the operations of the
  * select plugin API, the end of job_test()'s parameters, renamed constants.
- * Nothing else in the overlay asks for a release.
+ * release.h has what differs in the structures; nothing else in the overlay asks
+ * for a release.
  *
  *   release        operations   job_test() ends with
  *   22.05          37           bitstr_t *exc_core_bitmap
@@ -67,15 +68,6 @@ typedef struct job_details job_details_t;
 #else
 #define JOB_TEST_TAIL_PARAMS , bitstr_t *exc_core_bitmap
 #define JOB_TEST_TAIL_ARGS , exc_core_bitmap
-#endif
-
-/* Whether reservations keep part of the candidates' cores or gres. */
-#if SINCE(23, 11)
-#define JOB_TEST_HAS_EXC \
-	(resv_exc && (resv_exc->core_bitmap || resv_exc->exc_cores || \
-		      resv_exc->gres_list_exc || resv_exc->gres_list_inc))
-#else
-#define JOB_TEST_HAS_EXC (exc_core_bitmap != NULL)
 #endif
 
 /* Whether the caller knows that the nodes are not free yet: then stock does
@@ -185,10 +177,15 @@ typedef struct job_details job_details_t;
 	 (value) & WHOLE_NODE_USER ? 2u : (value) & WHOLE_NODE_MCS ? 3u : 0u)
 #define IS_WHOLE_NODE(value) (((value) & WHOLE_NODE_REQUIRED) != 0)
 #define IS_WHOLE_TOPO(value) (((value) & WHOLE_TOPO) != 0)
+#define PART_IS_TOPO(part_ptr) \
+	(((part_ptr)->flags & PART_FLAG_EXCLUSIVE_TOPO) != 0)
+#define SEGMENT_SIZE(details) ((details)->segment_size)
 #else
 #define WHOLE_NODE_WIRE(value) ((uint32_t) (value))
 #define IS_WHOLE_NODE(value) ((value) == WHOLE_NODE_REQUIRED)
-#define IS_WHOLE_TOPO(value) false
+#define IS_WHOLE_TOPO(value) ((void) (value), false)
+#define PART_IS_TOPO(part_ptr) false
+#define SEGMENT_SIZE(details) 0
 #endif
 
 #if SINCE(25, 11)

@@ -22,11 +22,15 @@
 #if SINCE(23, 2)
 #include "src/interfaces/gres.h"
 #include "src/interfaces/select.h"
+#include "src/interfaces/topology.h"
 #else
 #include "src/common/gres.h"
 #include "src/common/select.h"
+#include "src/common/slurm_topology.h"
 #endif
 #include "src/slurmctld/locks.h"
 #include "src/slurmctld/slurmctld.h"
+
+#include "release.h"
 
 #endif

@@ -17,8 +17,10 @@
 #include <unistd.h>
 
 #include "fields.h"
+#include "layout.h"
 #include "packet.h"
 #include "state.h"
+#include "topology.h"
 
 #define FNV_OFFSET 0xcbf29ce484222325ull
 #define FNV_PRIME 0x100000001b3ull
@@ -27,80 +29,6 @@
 #ifndef PHALANX_OVERLAY_VERSION
 #define PHALANX_OVERLAY_VERSION "0.1.0"
 #endif
-
-/*
- * Slurm's allocator keeps each record's size before it, and each record starts
- * with a number of its own: together they tell whether slurmctld was compiled
- * with the structures that this file was compiled with.
- */
-#define LOOKS_LIKE(record, number) \
-	((record)->magic == (number) && xsize(record) == sizeof(*(record)))
-
-extern const char *state_job_check(job_record_t *job_ptr)
-{
-	if (!LOOKS_LIKE(job_ptr, JOB_MAGIC))
-		return "a job record is not laid out as expected";
-	if (job_ptr->details && !LOOKS_LIKE(job_ptr->details, DETAILS_MAGIC))
-		return "a job's details are not laid out as expected";
-	if (job_ptr->job_resrcs &&
-	    xsize(job_ptr->job_resrcs) != sizeof(*job_ptr->job_resrcs))
-		return "a job's resources are not laid out as expected";
-	return NULL;
-}
-
-static const char *_node_check(node_record_t *node_ptr, uint32_t index)
-{
-	if (!LOOKS_LIKE(node_ptr, NODE_MAGIC) || !node_ptr->name ||
-	    !node_ptr->config_ptr)
-		return "a node record is not laid out as expected";
-	if ((uint32_t) node_ptr->index != index)
-		return "a node record has another index";
-	if (!LOOKS_LIKE(node_ptr->config_ptr, CONFIG_MAGIC))
-		return "a config record is not laid out as expected";
-	return NULL;
-}
-
-/* Bits are read as words, past bitstring.c. */
-static bool _reads_bitmaps(void)
-{
-	bitstr_t *bitmap = bit_alloc(130);
-	uint64_t words[3];
-	bool ok;
-
-	bit_set(bitmap, 3);
-	bit_set(bitmap, 129);
-	ok = state_bitmap_words(bitmap, 130, words) == 2 && words[0] == 8 &&
-	     words[2] == 2;
-	bit_free(bitmap);
-	return ok;
-}
-
-extern const char *state_self_check(void)
-{
-	const char *wrong = NULL;
-	job_record_t *job_ptr;
-	bool seen = false;
-
-	if (!node_record_table_ptr || node_record_count <= 0 ||
-	    (uint32_t) node_record_count > PHX_NODES_MAX)
-		return "node table is empty or too large";
-	for (int i = 0; i < node_record_count && !wrong; i++) {
-		if (!node_record_table_ptr[i])
-			continue;
-		wrong = _node_check(node_record_table_ptr[i], (uint32_t) i);
-		seen = true;
-	}
-	if (wrong)
-		return wrong;
-	if (!seen)
-		return "node table has no node";
-	if (!_reads_bitmaps())
-		return "a bitmap is not laid out as expected";
-	if (!job_list)
-		return "job list is missing";
-	job_ptr = list_peek(job_list);
-	return job_ptr ? state_job_check(job_ptr) : NULL;
-}
 
 /* ---- generic resources of nodes ---- */
 
@@ -161,6 +89,8 @@ static void _fill_node(struct phx_node *out, const node_record_t *node_ptr)
 				 node_ptr->mem_spec_limit;
 	out->state = node_ptr->node_state;
 	out->weight = node_ptr->config_ptr->weight;
+	out->cpus_per_core = node_ptr->tpc;
+	out->spec_cores = node_ptr->core_spec_cnt;
 	if (node_ptr->gres_list)
 		(void) list_for_each(node_ptr->gres_list, _node_gres, out);
 }
@@ -187,7 +117,7 @@ extern uint64_t state_table_hash(void)
 		node.state = 0;
 		hash = _hash_node(hash, &node);
 	}
-	return hash;
+	return hash ^ topology_hash();
 }
 
 static uint64_t _name_hash(uint64_t hash, const char *name)
@@ -347,26 +277,34 @@ static bool _room(void **array, uint32_t *cap, uint32_t need, size_t size)
 	return true;
 }
 
-/* CPUs that the job keeps from others on its n-th node. */
-static uint32_t _cpus_held(const job_resources_t *res,
-			   const node_record_t *node_ptr, uint32_t core_first)
+/* CPUs and cores that the job keeps from others on its n-th node, whose cores
+ * begin at `core_first` of the job's. */
+static void _cores_held(struct phx_alloc *out, const job_resources_t *res,
+			const node_record_t *node_ptr, uint32_t core_first)
 {
-	uint32_t cores = node_ptr->tot_cores, cpus;
+	uint32_t cores = node_ptr->tot_cores, sockets = node_ptr->tot_sockets;
 	bitoff_t size = res->core_bitmap ? bit_size(res->core_bitmap) : 0;
+	bool whole = IS_WHOLE_NODE(res->whole_node);
+	uint32_t held = 0, each;
 
-	if (!IS_WHOLE_NODE(res->whole_node)) {
-		if ((bitoff_t) core_first + node_ptr->tot_cores > size)
-			return 0;
-		if (cores)
-			cores = (uint32_t) bit_set_count_range(
-				res->core_bitmap, (int32_t) core_first,
-				(int32_t) (core_first + cores));
+	if (!whole && (bitoff_t) core_first + node_ptr->tot_cores > size)
+		return;
+	if (!sockets || sockets > PHX_SOCKETS_MAX || cores % sockets)
+		sockets = 1;
+	each = cores / sockets;
+	for (uint32_t s = 0; each && s < sockets; s++) {
+		uint32_t count = each;
+
+		if (!whole)
+			count = (uint32_t) bit_set_count_range(
+				res->core_bitmap,
+				(int32_t) (core_first + s * each),
+				(int32_t) (core_first + (s + 1) * each));
+		held += count;
+		if (node_ptr->tot_sockets <= PHX_SOCKETS_MAX)
+			out->cores[s] = (uint16_t) count;
 	}
-	cpus = cores;
-	/* A core's threads belong to one job where CPUs are threads. */
-	if (node_ptr->tot_cores < node_ptr->cpus)
-		cpus *= node_ptr->threads;
-	return MIN(cpus, node_ptr->cpus_efctv);
+	out->cpus = MIN(held * node_ptr->tpc, node_ptr->cpus_efctv);
 }
 
 static int _job_gres(void *x, void *arg)
@@ -427,9 +365,10 @@ static bool _collect(struct held *h, job_record_t *job_ptr, bool suspended)
 		if (node_ptr && res->cpus[n]) { /* 0: lost by resizing */
 			h->node_of[n] = (uint32_t) i;
 			out = &h->alloc[h->alloc_count++];
+			memset(out, 0, sizeof(*out));
 			out->node = (uint32_t) i;
-			out->cpus = suspended ? 0 : _cpus_held(res, node_ptr,
-							       core_first);
+			if (!suspended)
+				_cores_held(out, res, node_ptr, core_first);
 			out->memory_mb = res->memory_allocated ?
 					 res->memory_allocated[n] : 0;
 		}
@@ -462,6 +401,9 @@ static void _fill_job(struct phx_job *msg, job_record_t *job_ptr,
 	if (IS_WHOLE_NODE(res->whole_node) ||
 	    res->node_req == NODE_CR_RESERVED)
 		msg->flags |= PHX_JOB_WHOLE;
+	if (IS_WHOLE_TOPO(res->whole_node) ||
+	    (job_ptr->part_ptr && PART_IS_TOPO(job_ptr->part_ptr)))
+		msg->flags |= PHX_JOB_TOPOLOGY;
 }
 
 /* Split what is held into messages, FIRST to LAST. */
@@ -542,6 +484,8 @@ static int _sync_job(void *x, void *arg)
 	job_record_t *job_ptr = x;
 	struct job_walk *walk = arg;
 
+	if (!layout_has_job(job_ptr))
+		return -1;
 	if (!IS_JOB_RUNNING(job_ptr) && !IS_JOB_SUSPENDED(job_ptr))
 		return 0;
 	if (state_job(walk->out, job_ptr, PHX_CAUSE_SYNC,
@@ -560,12 +504,14 @@ extern bool state_build(struct pktbuf *out, struct state_info *info)
 
 	memset(info, 0, sizeof(*info));
 	if (!pktbuf_add(out, PHX_SYNC_BEGIN, sizeof(*begin)) ||
-	    !_put_gres_names(out) || !_put_nodes(out, info, &name_hash))
+	    !_put_gres_names(out) || !_put_nodes(out, info, &name_hash) ||
+	    !topology_put(out))
 		return false;
+	info->table_hash ^= topology_hash();
 	if (job_list)
 		(void) list_for_each(job_list, _sync_job, &walk);
 	end = pktbuf_add(out, PHX_SYNC_END, sizeof(*end));
-	if (!end || out->failed)
+	if (!end || out->failed || layout_wrong())
 		return false;
 	info->jobs = walk.jobs;
 	end->node_count = info->nodes;

@@ -19,22 +19,12 @@ struct state_info {
 	uint64_t table_hash; /* state_table_hash() of what was sent */
 };
 
-/*
- * Do the structures look as this overlay was compiled for?  Magic numbers,
- * sizes and indexes of all nodes and of the first job.
- * RET NULL, or what is wrong; locks: READ job, node
- */
-extern const char *state_self_check(void);
-
-/* The same of one job. */
-extern const char *state_job_check(job_record_t *job_ptr);
-
 /* Append SYNC_BEGIN .. SYNC_END; locks: READ conf, job, node, part.
  * RET false if memory ran out */
 extern bool state_build(struct pktbuf *out, struct state_info *info);
 
-/* Hash of all that NODES would say, but for node_state, which changes with
- * every job; locks: READ conf, node */
+/* Hash of all that NODES and TOPOLOGY would say, but for node_state, which
+ * changes with every job; locks: READ conf, node */
 extern uint64_t state_table_hash(void);
 
 /*
@@ -52,12 +42,21 @@ extern void state_job_end(struct pktbuf *out, job_record_t *job_ptr);
  * user or administrator, not by gang scheduling. */
 extern bool state_job_suspended(job_record_t *job_ptr);
 
+/* What of job_test()'s arguments an ASK tells beside the job. */
+struct ask_call {
+	job_record_t *job_ptr;
+	uint16_t mode;
+	bitstr_t *node_bitmap;
+	list_t *preemptees; /* that may be, or NULL */
+	exc_t *exc;         /* what reservations keep, or NULL */
+};
+
 /*
- * Fill an ASK's fixed part (its header is left alone) from a job and the
- * arguments of job_test().
+ * Write a whole ASK but for its numbers of nodes.
+ * IN/OUT ask - zeroed but for its arrays; PHX_PACKET_MAX bytes of room
+ * RET PHX_R_NONE, or why this call is not asked about
  */
-extern void state_ask(struct phx_ask *ask, job_record_t *job_ptr, uint16_t mode,
-		      bool preempt, bool exc);
+extern uint16_t state_ask(struct phx_ask *ask, const struct ask_call *call);
 
 /* Copy a bitmap to words, bit i of word w being 64*w+i; unused bits are 0.
  * RET bits set */

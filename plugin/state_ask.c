@@ -7,10 +7,13 @@
 #include "slurm_api.h"
 
 #include <string.h>
+#include <time.h>
 
+#include "ask_arrays.h"
 #include "fields.h"
 #include "packet.h"
 #include "state.h"
+#include "topology.h"
 
 struct gres_walk {
 	struct phx_ask *ask;
@@ -68,51 +71,108 @@ static bool _declares_input(const job_record_t *job_ptr)
 		strstr(job_ptr->admin_comment, "hdfs-input="));
 }
 
-static void _ask_flags(struct phx_ask *ask, const job_record_t *job_ptr,
-		       bool preempt, bool exc)
+static bool _has_param(const char *params, const char *name)
+{
+	return params && xstrcasestr(params, name);
+}
+
+static uint32_t _flag(bool set, uint32_t flag)
+{
+	return set ? flag : 0;
+}
+
+static uint32_t _job_flags(const job_record_t *job_ptr)
 {
 	const job_details_t *d = job_ptr->details;
+	uint64_t bits = job_ptr->bit_flags;
+
+	return _flag(d->overcommit, PHX_ASK_OVERCOMMIT) |
+	       _flag(d->contiguous, PHX_ASK_CONTIGUOUS) |
+	       _flag(job_ptr->req_switch, PHX_ASK_SWITCHES) |
+	       _flag(job_ptr->het_job_id, PHX_ASK_HET) |
+	       _flag(job_ptr->array_job_id, PHX_ASK_ARRAY) |
+	       _flag(_declares_input(job_ptr), PHX_ASK_INPUT) |
+	       _flag(bits & SPREAD_JOB, PHX_ASK_SPREAD) |
+	       _flag(JOB_SIZES(d) != NULL, PHX_ASK_SIZES) |
+	       _flag(bits & GRES_ENFORCE_BIND, PHX_ASK_ENFORCE_BIND) |
+	       _flag(bits & CONSOLIDATE_SEGMENTS, PHX_ASK_CONSOLIDATE) |
+	       _flag(bits & SPREAD_SEGMENTS, PHX_ASK_SPREAD_SEGMENTS) |
+	       _flag(IS_WHOLE_TOPO(d->whole_node), PHX_ASK_TOPO_EXCLUSIVE);
+}
+
+/* What the partition and the cluster say. */
+static uint32_t _site_flags(const job_record_t *job_ptr)
+{
+	const part_record_t *part_ptr = job_ptr->part_ptr;
+	uint16_t type = slurm_conf.select_type_param;
 	uint16_t cr_type = _cr_type(job_ptr);
 
-	ask->flags = (d->overcommit ? PHX_ASK_OVERCOMMIT : 0) |
-		     (d->contiguous ? PHX_ASK_CONTIGUOUS : 0) |
-		     (preempt ? PHX_ASK_PREEMPT : 0) |
-		     (exc ? PHX_ASK_EXC_CORES : 0) |
-		     (job_ptr->req_switch ? PHX_ASK_SWITCHES : 0) |
-		     (job_ptr->het_job_id ? PHX_ASK_HET : 0) |
-		     (cr_type & CR_MEMORY ? PHX_ASK_MEM_TRACKED : 0) |
-		     (cr_type & (CR_CORE | CR_SOCKET) ? PHX_ASK_CORES : 0) |
-		     (job_ptr->array_job_id ? PHX_ASK_ARRAY : 0) |
-		     (_declares_input(job_ptr) ? PHX_ASK_INPUT : 0);
+	return _flag(cr_type & CR_MEMORY, PHX_ASK_MEM_TRACKED) |
+	       _flag(cr_type & (CR_CORE | CR_SOCKET), PHX_ASK_CORES) |
+	       _flag(cr_type & CR_SOCKET, PHX_ASK_SOCKETS) |
+	       _flag((type & CR_LLN) || (part_ptr->flags & PART_FLAG_LLN),
+		     PHX_ASK_LLN) |
+	       _flag(type & CR_ONE_TASK_PER_CORE, PHX_ASK_ONE_PER_CORE) |
+	       _flag(type & CR_PACK_NODES, PHX_ASK_PACK_NODES) |
+	       _flag(PART_IS_TOPO(part_ptr), PHX_ASK_TOPO_EXCLUSIVE) |
+	       _flag(_has_param(slurm_conf.sched_params,
+				"pack_serial_at_end"), PHX_ASK_PACK_SERIAL) |
+	       _flag(_has_param(slurm_conf.topology_param, "TopoOptional"),
+		     PHX_ASK_TOPO_OPTIONAL) |
+	       _flag(_has_param(slurm_conf.topology_param, "dragonfly"),
+		     PHX_ASK_DRAGONFLY);
+}
+
+static void _ask_layout(struct phx_ask *ask, const multi_core_data_t *mc)
+{
+	if (!mc)
+		return;
+	ask->ntasks_per_socket = field_given16(mc->ntasks_per_socket);
+	ask->ntasks_per_core = field_given16(mc->ntasks_per_core);
+	ask->threads_per_core = field_given16(mc->threads_per_core);
+	ask->sockets_per_node = (uint16_t) field_given16(mc->sockets_per_node);
+	ask->cores_per_socket = (uint16_t) field_given16(mc->cores_per_socket);
 }
 
 static void _ask_details(struct phx_ask *ask, const job_details_t *d)
 {
-	const multi_core_data_t *mc = d->mc_ptr;
-
 	ask->min_cpus = d->min_cpus;
 	ask->max_cpus = d->max_cpus;
 	ask->num_tasks = d->num_tasks;
 	ask->pn_min_cpus = d->pn_min_cpus;
 	ask->cpus_per_task = field_given16(d->cpus_per_task);
 	ask->ntasks_per_node = field_given16(d->ntasks_per_node);
-	if (mc) {
-		ask->ntasks_per_socket = field_given16(mc->ntasks_per_socket);
-		ask->ntasks_per_core = field_given16(mc->ntasks_per_core);
-		ask->threads_per_core = field_given16(mc->threads_per_core);
-	}
+	_ask_layout(ask, d->mc_ptr);
 	ask->core_spec = field_given16(d->core_spec);
+	if (ask->core_spec & CORE_SPEC_THREAD) {
+		ask->core_spec &= ~(uint32_t) CORE_SPEC_THREAD;
+		ask->flags |= PHX_ASK_CORE_SPEC_THREADS;
+	}
 	ask->whole_node = WHOLE_NODE_WIRE(d->whole_node);
 	ask->share_res = d->share_res;
 	ask->tmp_disk_mb = d->pn_min_tmp_disk;
+	ask->segment_size = (uint16_t) field_given16(SEGMENT_SIZE(d));
 }
 
-extern void state_ask(struct phx_ask *ask, job_record_t *job_ptr, uint16_t mode,
-		      bool preempt, bool exc)
+/* stock counts from the job's first test on, which this may be. */
+static void _ask_switches(struct phx_ask *ask, const job_record_t *job_ptr)
 {
-	const job_details_t *d = job_ptr->details;
-	struct gres_walk walk = { .ask = ask };
+	time_t start = job_ptr->wait4switch_start;
+	int64_t waited = start ? (int64_t) (time(NULL) - start) : 0;
 
+	if (!job_ptr->req_switch)
+		return;
+	ask->switches = job_ptr->req_switch;
+	if (job_ptr->wait4switch == INFINITE)
+		ask->switch_wait_left_s = INFINITE;
+	else if (waited < (int64_t) job_ptr->wait4switch)
+		ask->switch_wait_left_s =
+			(uint32_t) ((int64_t) job_ptr->wait4switch -
+				    MAX(waited, 0));
+}
+
+static void _ask_job(struct phx_ask *ask, const job_record_t *job_ptr)
+{
 	ask->job_id = job_ptr->job_id;
 	ask->array_job_id = job_ptr->array_job_id;
 	ask->array_task_id = job_ptr->array_job_id ? job_ptr->array_task_id :
@@ -122,10 +182,25 @@ extern void state_ask(struct phx_ask *ask, job_record_t *job_ptr, uint16_t mode,
 	ask->name_key = phx_name_key(job_ptr->name);
 	ask->account_key = phx_account_key(job_ptr->account);
 	ask->priority = job_ptr->priority;
-	ask->mode = mode;
 	ask->time_limit_min = job_ptr->time_limit;
-	_ask_flags(ask, job_ptr, preempt, exc);
+	ask->topology = topology_of(job_ptr->part_ptr);
+	ask->max_share = job_ptr->part_ptr->max_share;
+	field_copy_name(ask->partition, job_ptr->part_ptr->name);
+}
+
+extern uint16_t state_ask(struct phx_ask *ask, const struct ask_call *call)
+{
+	job_record_t *job_ptr = call->job_ptr;
+	const job_details_t *d = job_ptr->details;
+	struct gres_walk walk = { .ask = ask };
+
+	ask->mode = call->mode;
+	ask->flags = _job_flags(job_ptr) | _site_flags(job_ptr) |
+		     _flag(call->preemptees, PHX_ASK_PREEMPT) |
+		     _flag(HAS_EXC(call->exc), PHX_ASK_EXC_CORES);
+	_ask_job(ask, job_ptr);
 	_ask_details(ask, d);
+	_ask_switches(ask, job_ptr);
 	if (job_ptr->gres_list_req)
 		(void) list_for_each(job_ptr->gres_list_req, _ask_gres, &walk);
 	/* A default of memory gives way to the memory its gres bring. */
@@ -135,7 +210,7 @@ extern void state_ask(struct phx_ask *ask, job_record_t *job_ptr, uint16_t mode,
 		else
 			ask->mem_per_node_mb = d->pn_min_memory;
 	}
-	field_copy_name(ask->partition, job_ptr->part_ptr->name);
+	return ask_put_arrays(ask, call);
 }
 
 extern uint32_t state_bitmap_words(bitstr_t *bitmap, uint32_t bits,

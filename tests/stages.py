@@ -5,13 +5,21 @@ Seconds are what a row takes alone on two cores; they order the rows, nothing de
 """
 
 import os
+import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+import tarfile
+from dataclasses import dataclass, replace
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON = "/usr/bin/python3"     # the suites need nothing beyond its standard library
 OLD, NEW = "22.05.8", "24.11.5"  # Slurm as Debian 12 and 13 have it
+NEWEST = "26.05.5"               # and Debian's next release, whose source has to be given
+# Of the caller: the source of a Slurm, and the prefix of one. No row sees them but its own.
+SOURCE, ROOT = (value and os.path.abspath(value) for value in
+                (os.environ.pop("SLURM_SOURCE", ""), os.environ.pop("SLURM_ROOT", "")))
+os.environ.pop("MAKEFLAGS", "")  # has them too, if they are of make's command line
+NOT_RUN = []                     # what cannot be tested here, in sentences
 MAKE = ("make", "-s")
 CARGO = os.environ.get("CARGO", "cargo")
 SCHEMATHESIS = "build/venv/bin/schemathesis"
@@ -22,7 +30,14 @@ FAULTS = ("daemon-killed", "daemon-stopped", "garbage-old", "slurmctld-restarted
 FAULTS_NEW = ("daemon-killed", "slurmctld-restarted", "overlay-wrong-version")
 CASES_NEW = ("backfill", "reservation-cores", "het-mixed", "gres-typed", "preempt-requeue",
              "job-expand", "job-shrink", "suspend-resume", "exclusive", "exclusive-user",
-             "nodelist-partial", "reconfigure", "restart-controller")
+             "nodelist-partial", "reconfigure", "restart-controller",
+             "hint-nomultithread-fill", "ntasks-per-socket-busy", "partition-exclusive",
+             "node-count-lists", "tree-pair", "tree-switches-range", "block-*")
+STATE_NEW = ("state-completing-backfill", "state-powered-down", "state-powered-down-backfill",
+             "state-powering-up", "state-flex")
+TOPOLOGY_NEW = ("leaves", "base-blocks")
+LAYOUTS = ("layout", "packed", "tree", "block")
+OTHERS = ("base", "gang", "accounting")
 HARNESS_NEW = ("OnSlurm.the-release-asked-for-*",)
 
 
@@ -65,6 +80,11 @@ def skip(names):
     return tuple(word for name in names for word in ("--skip", name))
 
 
+def variants(names):
+    """Options that choose these configurations of Slurm of the transparency suite."""
+    return tuple(word for name in names for word in ("--variant", name))
+
+
 def programs():
     """Variables that say where the programs and the overlay under test are."""
     return (("PHALANX_BIN_DIR", os.path.join(TOP, "target", "debug")),
@@ -74,10 +94,33 @@ def programs():
 def slurm():
     """The version of the installed Slurm, or the one that is going to be installed."""
     program = shutil.which("slurmctld", path=os.environ.get("PATH", "") + ":/usr/sbin")
-    if not program:
-        return OLD
-    done = subprocess.run([program, "-V"], capture_output=True, text=True, check=False)
-    return done.stdout.split()[-1] if done.returncode == 0 and done.stdout else OLD
+    return program and version_of(program) or OLD
+
+
+def version_of(program):
+    """The version that a slurmctld tells, or an empty text."""
+    try:
+        done = subprocess.run([program, "-V"], capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.split()[-1] if done.returncode == 0 and done.stdout else ""
+
+
+def version_of_source(path):
+    """The version of a source of Slurm, an archive or a tree, by its META; else an empty text."""
+    try:
+        if os.path.isdir(path):
+            with open(os.path.join(path, "META"), encoding="utf-8") as file:
+                text = file.read()
+        else:
+            with tarfile.open(path) as archive:
+                name = next(entry for entry in archive if entry.name.count("/") == 1
+                            and entry.name.endswith("/META"))
+                text = archive.extractfile(name).read().decode()
+    except (OSError, ValueError, tarfile.TarError, StopIteration):
+        return ""
+    found = re.search(r"^\s*Version:\s*(\S+)", text, re.MULTILINE)
+    return found.group(1) if found else ""
 
 
 def suite(name, seconds, *words, lane="any", needs=(), path="cluster", gate="test", env=()):
@@ -88,12 +131,64 @@ def suite(name, seconds, *words, lane="any", needs=(), path="cluster", gate="tes
                ("debug", "plugin", "packages", *needs), (*programs(), *env), gate, again=True)
 
 
-def suite_new(name, seconds, *options, lane="any", gate="test", rest=False):
-    """The same suite on the newer Slurm, in a tree; `rest`: what the gate leaves out."""
-    program = {"harness": "test_harness"}.get(name, name)
-    return Row(f"{name}-24.11{'-rest' if rest else ''}", "24.11", lane, seconds,
-               (PYTHON, f"tests/cluster/{program}.py", *options), ("slurm-24.11", "packages"),
-               (("PHALANX_TEST_SLURM", "24.11"),), gate, again=True)
+def suite_on(release, name, seconds, *options, lane="any", gate="test", rest=False):
+    """The same suite on another Slurm, in a tree; `rest`: what the gate leaves out."""
+    program = {"harness": "test_harness", "node-state": "transparency"}.get(name, name)
+    return Row(f"{name}-{release}{'-rest' if rest else ''}", release, lane, seconds,
+               (PYTHON, f"tests/cluster/{program}.py", *options), (f"slurm-{release}", "packages"),
+               (("PHALANX_TEST_SLURM", release),), gate, again=True)
+
+
+def suite_new(*words, **options):
+    """On Debian 13's."""
+    return suite_on("24.11", *words, **options)
+
+
+def overlay_newest():
+    """The overlay's suites on the newest Slurm, where its source is given."""
+    if version_of_source(SOURCE) != NEWEST:
+        found = version_of_source(SOURCE)
+        NOT_RUN.append(f"the overlay on Slurm {NEWEST}: SLURM_SOURCE is "
+                       + (f"{SOURCE}, the source of {found or 'no Slurm'}" if SOURCE
+                          else "not set; it has to be the source of exactly this version"))
+        return ()
+    source = (("SLURM_SOURCE", SOURCE),)
+    return (
+        Row("plugin-check-26.05", "26.05", "build", 70,
+            (*MAKE, "-C", "plugin", "check", f"SLURM_VERSION={NEWEST}"),
+            ("slurm-26.05", "packages"), source),
+        suite_on("26.05", "placement", 40),
+        suite_on("26.05", "transparency", 110, *variants(OTHERS + LAYOUTS), *only(CASES_NEW)),
+        suite_on("26.05", "faults", 60, *only(FAULTS_NEW), lane="quiet"),
+        suite_on("26.05", "transparency", 240, *variants(OTHERS + LAYOUTS), *skip(CASES_NEW),
+                 gate="all", rest=True),
+        suite_on("26.05", "faults", 180, *skip(FAULTS_NEW), lane="quiet", gate="all", rest=True),
+        *(suite_on("26.05", name, seconds, gate="all") for name, seconds in
+          (("bags", 65), ("doctor", 30), ("ha", 170), ("order", 90), ("gangs", 113))),
+    )
+
+
+def site(rows):
+    """All suites on the Slurm under SLURM_ROOT, which has to be built from SLURM_SOURCE."""
+    if not ROOT:
+        return ()
+    version, given = version_of(f"{ROOT}/sbin/slurmctld"), version_of_source(SOURCE)
+    own = (("PHALANX_TEST_SLURM_ROOT", ROOT),)
+    built = build("slurm-site", 60, "tests/cluster/build-other", ROOT, needs=["debug", "packages"],
+                  env=(("SLURM_SOURCE", SOURCE), ("DEBUG_BUILD", "--workspace --bins --tests")),
+                  gate="all")
+    check = Row("plugin-check-site", "site", "build", 70,
+                (*MAKE, "-C", "plugin", "check", f"SLURM_VERSION={version}", f"SLURM_ROOT={ROOT}"),
+                ("slurm-site", "packages"), (("SLURM_SOURCE", SOURCE),), "all")
+    suites = [replace(row, name=f"{row.name}-site", group="site", gate="all", env=(*row.env, *own),
+                      needs=("slurm-site", *(need for need in row.needs
+                                             if need not in ("debug", "plugin"))))
+              for row in rows if row.group in ("cluster", "beside")]
+    if given != version and version not in (OLD, NEW):
+        NOT_RUN.append(f"the overlay on {ROOT}, which is Slurm {version or 'none'}: SLURM_SOURCE "
+                       + (f"is the source of {given or 'no Slurm'}" if SOURCE else "is not set"))
+        return built, *(row for row in suites if row.name in ("harness-site", "beside-site"))
+    return built, check, *suites
 
 
 def packages(version, release, seconds, programs_dir, gate, needs):
@@ -125,6 +220,13 @@ ROWS = (
     build("slurm-24.11", 30, "tests/cluster/build-other", NEW,
           needs=["debug", "plugin-24.11", "tree-24.11"],
           env=(("DEBUG_BUILD", "--workspace --bins --tests"),)),
+    build("tree-26.05", 30, PYTHON, "-c",
+          "from slurmcluster.release import Release; Release('26.05').ensure_tree()",
+          lane="any", needs=["packages"]),
+    build("slurm-26.05", 30, "tests/cluster/build-other", NEWEST,
+          needs=["debug", "tree-26.05"],
+          env=(("DEBUG_BUILD", "--workspace --bins --tests"),
+               ("SLURM_SOURCE", SOURCE if version_of_source(SOURCE) == NEWEST else ""))),
     build("hadoop", 60, PYTHON, "tests/hdfs/minihdfs.py", "--fetch", lane="any",
           needs=["packages"]),
     build("schemathesis", 30, *MAKE, SCHEMATHESIS, lane="any", needs=["packages"]),
@@ -148,7 +250,11 @@ ROWS = (
         ("packages",), again=True),
     suite("placement", 42),
     suite("learn", 28),
-    suite("transparency", 173),
+    suite("transparency", 173, *variants(OTHERS)),
+    suite("transparency-layout", 80, "transparency.py", *variants(LAYOUTS)),
+    # Of --all until the choice of nodes knows node states and switches.
+    suite("node-state", 45, "transparency.py", *variants(["state"]), gate="all"),
+    suite("topology", 55, gate="all"),
     suite("order", 90),
     suite("gangs", 113),
     suite("replay", 25),
@@ -169,14 +275,27 @@ ROWS = (
     # The same on the newer Slurm.
     suite_new("harness", 5, *only(HARNESS_NEW)),
     suite_new("placement", 40),
-    suite_new("transparency", 90, *only(CASES_NEW)),
+    suite_new("transparency", 110, *variants(OTHERS + LAYOUTS), *only(CASES_NEW)),
+    suite_new("node-state", 30, *only(STATE_NEW), gate="all"),
+    suite_new("topology", 45, *only(TOPOLOGY_NEW), gate="all"),
     suite_new("faults", 60, *only(FAULTS_NEW), lane="quiet"),
     suite_new("harness", 40, *skip(HARNESS_NEW), gate="all", rest=True),
-    suite_new("transparency", 170, *skip(CASES_NEW), gate="all", rest=True),
+    suite_new("transparency", 260, *variants(OTHERS + LAYOUTS), *skip(CASES_NEW), gate="all",
+              rest=True),
+    suite_new("node-state", 30, *variants(["state"]), *skip(STATE_NEW), gate="all", rest=True),
+    suite_new("topology", 90, *skip(TOPOLOGY_NEW), gate="all", rest=True),
     suite_new("faults", 180, *skip(FAULTS_NEW), lane="quiet", gate="all", rest=True),
     suite_new("bags", 65, gate="all"),
     suite_new("doctor", 30, gate="all"),
     suite_new("ha", 170, gate="all"),
+
+    # The newest Slurm, whose own headers nobody need have: all that only reads.
+    suite_on("26.05", "harness", 5, *only(HARNESS_NEW)),
+    suite_on("26.05", "beside", 26),
+    suite_on("26.05", "harness", 40, *skip(HARNESS_NEW), gate="all", rest=True),
+    replace(suite("beside", 26, gate="all"), group="beside"),
+    suite_new("beside", 26, gate="all"),
+    *overlay_newest(),
 
     # Debian packages on fresh systems.
     *packages(OLD, "bookworm", 66, "target/debug", "test", ["debug", "plugin"]),
@@ -184,3 +303,6 @@ ROWS = (
     Row("rebuild", "packages", "build", 25, (PYTHON, "tests/packaging/rebuild.py"),
         ("packages", "plugin")),
 )
+
+# A site's own.
+ROWS += site(ROWS)

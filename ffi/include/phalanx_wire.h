@@ -11,7 +11,7 @@
  * The daemon listens, the plugin connects.  After connecting:
  *   plugin: HELLO
  *   daemon: WELCOME (limits in force; sent again as CONFIG after a reload)
- *   plugin: SYNC_BEGIN, GRES_NAMES*, NODES*, JOB*, SYNC_END
+ *   plugin: SYNC_BEGIN, GRES_NAMES*, NODES*, TOPOLOGY*, JOB*, SYNC_END
  *   then any of JOB, JOB_END, ASK, OUTCOME, STATS, QUEUE; a new SYNC_BEGIN ..
  *   SYNC_END at any time replaces everything the daemon knew.
  *   daemon: ANSWER to each ASK, in order; RESYNC when it lost track; ORDER
@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #define PHX_MAGIC 0x31584850u /* "PHX1" in memory on little endian */
-#define PHX_VERSION 2u
+#define PHX_VERSION 3u
 
 /* Upper bounds; both ends check against the same numbers. */
 #define PHX_NAME_LEN 64u         /* bytes of a name with its final NUL */
@@ -37,7 +37,7 @@
 #define PHX_NODES_MAX 131072u    /* nodes of a cluster */
 #define PHX_NODES_PER_MSG 256u   /* entries of one NODES message */
 #define PHX_ALLOCS_PER_MSG 1024u /* node entries of one JOB message */
-#define PHX_JOB_GRES_PER_MSG 4096u /* gres entries of one JOB message */
+#define PHX_JOB_GRES_PER_MSG 3072u /* gres entries of one JOB message */
 #define PHX_GRES_PER_NODE 16u    /* gres kinds on one node */
 #define PHX_GRES_PER_JOB 16u     /* gres requests of one job */
 #define PHX_GRES_NAMES_PER_MSG 512u
@@ -45,6 +45,13 @@
 #define PHX_LAT_SUB_BITS 3u      /* 8 latency buckets for each power of two */
 #define PHX_LAT_BUCKETS 240u     /* up to 2^32 ns; see phx_stats */
 #define PHX_REASONS 32u
+#define PHX_TOPOLOGIES_MAX 16u   /* topologies of a cluster */
+#define PHX_TOPOLOGY_TEXT_MAX 65536u /* bytes of text of one TOPOLOGY message */
+#define PHX_TOPOLOGY_BYTES_MAX 4194304u /* bytes of one topology's whole text */
+#define PHX_SOCKETS_MAX 8u       /* sockets of a node that are told apart */
+#define PHX_CLASS_PLANES_MAX 6u  /* bitmaps that number a candidate's class */
+#define PHX_EXC_MAX 1024u        /* nodes of an ASK with excluded cores */
+#define PHX_PREEMPT_MAX 64u      /* jobs of an ASK that may be preempted */
 #define PHX_ORDER_JOBS_MAX 8192u /* jobs with a delta at one time */
 #define PHX_ORDER_PER_MSG 4096u  /* deltas of one ORDER message */
 #define PHX_QUEUE_PER_MSG 1024u  /* entries of one QUEUE message */
@@ -68,6 +75,7 @@ enum phx_type {
 	PHX_OUTCOME = 9,
 	PHX_STATS = 10,
 	PHX_QUEUE = 11,
+	PHX_TOPOLOGY = 12,
 	PHX_WELCOME = 64,
 	PHX_CONFIG = 65,
 	PHX_ANSWER = 66,
@@ -146,7 +154,9 @@ struct phx_node {
 	uint32_t state;          /* node_state */
 	uint32_t weight;         /* config_ptr->weight */
 	uint32_t gres_count;
-	uint32_t pad;
+	uint16_t cpus_per_core;  /* that jobs are given: 1 where CPUs are cores,
+	                          * else threads */
+	uint16_t spec_cores;     /* kept for the system, core_spec_cnt */
 	struct phx_gres_count gres[PHX_GRES_PER_NODE];
 };
 
@@ -157,11 +167,40 @@ struct phx_nodes {
 	/* struct phx_node entries[count] */
 };
 
+enum phx_topology_flags {
+	/* FIRST and LAST of enum phx_part, and: */
+	PHX_TOPOLOGY_DEFAULT = 8, /* of partitions that name none */
+	/* It cannot be told, or is too large: no text follows.  What depends on
+	 * it is left to Slurm. */
+	PHX_TOPOLOGY_UNKNOWN = 16,
+};
+
+/*
+ * A topology as `scontrol show topology` prints it, in parts FIRST .. LAST that
+ * join to one text.  A cluster without switches or blocks sends one with
+ * plugin "flat" (whatever its release calls that) and no text.
+ */
+struct phx_topology {
+	struct phx_hdr hdr;
+	uint16_t index; /* the one that ASKs name */
+	uint16_t flags; /* enum phx_topology_flags, enum phx_part */
+	uint32_t bytes; /* of text in this message */
+	char name[PHX_NAME_LEN];   /* "default" before 25.05 */
+	char plugin[PHX_NAME_LEN]; /* "flat", "tree", "block", ... */
+	/* BlockSizes of the configuration, from the base up, where the text
+	 * lacks them (23.11, 24.05); else zeros. */
+	uint32_t block_sizes[8];
+	/* char text[bytes], zeros to a multiple of 8 */
+};
+
 /* Allocation of one job on one node. */
 struct phx_alloc {
 	uint32_t node;      /* index */
 	uint32_t cpus;      /* 0 while suspended */
 	uint64_t memory_mb; /* 0 when memory is not tracked */
+	/* Cores by socket, zeros while suspended and where the node has more
+	 * than PHX_SOCKETS_MAX sockets. */
+	uint16_t cores[PHX_SOCKETS_MAX];
 };
 
 struct phx_job_gres {
@@ -177,6 +216,7 @@ enum phx_job_flags {
 	PHX_JOB_LAST = 2,      /* last one: the state is complete */
 	PHX_JOB_SUSPENDED = 4, /* its CPUs are free, its memory is not */
 	PHX_JOB_WHOLE = 8,     /* exclusive: nobody may share its nodes */
+	PHX_JOB_TOPOLOGY = 16, /* exclusive: nor the blocks that they are in */
 };
 
 enum phx_job_cause {
@@ -231,6 +271,44 @@ enum phx_ask_flags {
 	PHX_ASK_ARRAY = 256,
 	PHX_ASK_MORE_GRES = 512, /* more than PHX_GRES_PER_JOB: some are left out */
 	PHX_ASK_INPUT = 1024,    /* a comment of the job declares "hdfs-input=" */
+	PHX_ASK_SPREAD = 2048,   /* --spread-job */
+	PHX_ASK_SIZES = 4096,    /* several sizes: -N 2,4,8 */
+	PHX_ASK_LLN = 8192,      /* least loaded nodes, CR_LLN or the partition's */
+	PHX_ASK_ENFORCE_BIND = 16384, /* --gres-flags=enforce-binding */
+	PHX_ASK_SOCKETS = 32768, /* whole sockets are allocated, CR_SOCKET */
+	PHX_ASK_ONE_PER_CORE = 65536, /* CR_ONE_TASK_PER_CORE */
+	PHX_ASK_PACK_SERIAL = 131072, /* pack_serial_at_end */
+	PHX_ASK_CONSOLIDATE = 262144, /* segments in one aggregated block */
+	PHX_ASK_SPREAD_SEGMENTS = 524288, /* one segment to a block */
+	PHX_ASK_TOPO_EXCLUSIVE = 1048576, /* --exclusive=topo or the partition's */
+	PHX_ASK_TOPO_OPTIONAL = 2097152, /* TopologyParam=TopoOptional */
+	PHX_ASK_PACK_NODES = 4194304, /* CR_PACK_NODES */
+	PHX_ASK_CORE_SPEC_THREADS = 8388608, /* core_spec counts threads */
+	/* Candidates that are completing or about to reboot were left out:
+	 * backfill would only reserve them. */
+	PHX_ASK_LEFT_OUT = 16777216,
+	PHX_ASK_DRAGONFLY = 33554432, /* TopologyParam=dragonfly */
+};
+
+/*
+ * A class of candidates: Slurm's scheduling weight, in order.  The classes of an
+ * ASK ascend by tier, then weight; candidate i is of the class whose position
+ * has bit p set exactly if plane p has bit i, and every candidate is of one.
+ * Bits of nodes that are no candidates mean nothing.  Without classes all
+ * candidates are of tier 0 and of the Weight in the node table.
+ */
+struct phx_class {
+	uint32_t tier;   /* 0 ready; above: outside a FLEX reservation, powered
+	                  * down or to be rebooted, in Slurm's order */
+	uint32_t weight; /* Weight, as this call counts it */
+};
+
+/* Cores of a candidate that reservations keep from this job. */
+struct phx_exc {
+	uint32_t node; /* index */
+	uint16_t cores;
+	uint16_t pad;
+	uint16_t sockets[PHX_SOCKETS_MAX]; /* the same by socket */
 };
 
 struct phx_ask_gres {
@@ -269,7 +347,7 @@ struct phx_ask {
 	uint32_t ntasks_per_socket; /* 0 if not given */
 	uint32_t ntasks_per_core;   /* 0 if not given */
 	uint32_t threads_per_core;  /* 0 if not given */
-	uint32_t core_spec;         /* 0 if not given */
+	uint32_t core_spec;         /* cores or threads; 0 if not given */
 	uint32_t whole_node; /* 0, or WHOLE_NODE_REQUIRED 1, USER 2, MCS 3 */
 	uint32_t share_res;  /* details->share_res */
 	uint32_t time_limit_min;
@@ -278,12 +356,27 @@ struct phx_ask {
 	uint32_t tmp_disk_mb;
 	uint32_t gres_count;
 	uint32_t account_key; /* of the job's account: phx_account_key() */
-	uint32_t pad;         /* zero */
+	uint16_t topology;    /* index; 0xffff if not known */
+	uint16_t max_share;   /* of the partition: 0 EXCLUSIVE, 1 NO; bit 15 FORCE */
+	uint32_t switches;    /* most leaf switches, --switches; 0 if not given */
+	uint32_t switch_wait_left_s; /* until more are fine too; 0xffffffff: never */
+	uint16_t sockets_per_node; /* least; 0 if not given */
+	uint16_t cores_per_socket; /* least; 0 if not given */
+	uint16_t segment_size;     /* --segment; 0 if not given */
+	uint16_t class_planes;     /* bits of a class's position */
+	uint32_t class_count;      /* 0: see struct phx_class */
+	uint32_t exc_count;
+	uint32_t preempt_count;    /* of this message */
+	uint32_t preempt_all;      /* jobs that may be preempted, all told */
 	struct phx_ask_gres gres[PHX_GRES_PER_JOB];
 	char partition[PHX_NAME_LEN];
 	uint32_t node_bits;  /* node_record_count */
 	uint32_t word_count; /* (node_bits + 63) / 64 */
-	/* uint64_t candidates[word_count]; bit i of word w is node 64*w+i */
+	/* uint64_t candidates[word_count]; bit i of word w is node 64*w+i
+	 * struct phx_class classes[class_count];
+	 * uint64_t planes[class_planes][word_count];
+	 * struct phx_exc exc[exc_count], nodes ascending;
+	 * uint32_t preempt[preempt_count], a zero more where it is odd */
 };
 
 enum phx_verdict {
@@ -316,6 +409,8 @@ enum phx_reason {
 	PHX_R_NARROW_FAILED = 23, /* stock refused the narrowed set */
 	PHX_R_NARROW_LATER = 24,  /* WILL_RUN: narrowed set only later */
 	PHX_R_SYNCING = 25,     /* connected, state not yet sent */
+	PHX_R_CLASSES = 26,     /* its candidates are of too many classes */
+	PHX_R_LAYOUT = 27,      /* slurmctld's structures are others: inert */
 };
 
 enum phx_answer_flags {
@@ -502,12 +597,15 @@ _Static_assert(sizeof(struct phx_gres_names) == 32, "phx_gres_names");
 _Static_assert(sizeof(struct phx_gres_count) == 16, "phx_gres_count");
 _Static_assert(sizeof(struct phx_node) == 64 + 40 + 256, "phx_node");
 _Static_assert(sizeof(struct phx_nodes) == 32, "phx_nodes");
-_Static_assert(sizeof(struct phx_alloc) == 16, "phx_alloc");
+_Static_assert(sizeof(struct phx_topology) == 24 + 8 + 128 + 32, "phx_topology");
+_Static_assert(sizeof(struct phx_alloc) == 32, "phx_alloc");
+_Static_assert(sizeof(struct phx_class) == 8, "phx_class");
+_Static_assert(sizeof(struct phx_exc) == 24, "phx_exc");
 _Static_assert(sizeof(struct phx_job_gres) == 24, "phx_job_gres");
 _Static_assert(sizeof(struct phx_job) == 24 + 32 + 16, "phx_job");
 _Static_assert(sizeof(struct phx_job_end) == 40, "phx_job_end");
 _Static_assert(sizeof(struct phx_ask_gres) == 56, "phx_ask_gres");
-_Static_assert(sizeof(struct phx_ask) == 24 + 128 + 16 * 56 + 64 + 8,
+_Static_assert(sizeof(struct phx_ask) == 24 + 160 + 16 * 56 + 64 + 8,
 	       "phx_ask");
 _Static_assert(sizeof(struct phx_answer) == 24 + 32, "phx_answer");
 _Static_assert(sizeof(struct phx_outcome) == 24 + 56, "phx_outcome");

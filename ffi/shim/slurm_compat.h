@@ -2,9 +2,23 @@
 /*
  * slurm_compat.h - everything of the shim that depends on Slurm's release.
  *
+ *   release  libslurm  host list     allocations of    name of a reason for    frees the
+ *                      is            a node are        waiting comes from      configuration
+ *   22.05    .so.38    hostlist_t    in the select     job_reason_string       free_ctl_conf
+ *                                    plugin's data
+ *   24.11    .so.42    hostlist_t *  the same          job_state_reason_string the same
+ *   25.05    .so.43    the same      plain fields      the same                the same
+ *   25.11    .so.44    the same      the same          the same                the same
+ *   26.05    .so.45    the same      the same          the same                free_conf
+ *
+ * The functions begin with slurm_ in each.  All else that the shim reads has
+ * one name in all of these; job ids too: 25.11 moved them into step_id, and
+ * its libslurm still fills in job_id.
+ *
  * The other files of the shim include this one instead of slurm/slurm.h.
- * A new release gets a branch here, after its slurm.h was compared with the
- * one before; a release that nobody compared does not compile.
+ * A new release gets a line above and a branch below, after its slurm.h was
+ * compared with the one before; a release that nobody compared does not
+ * compile.
  */
 #ifndef PHALANX_SLURM_COMPAT_H
 #define PHALANX_SLURM_COMPAT_H
@@ -24,9 +38,15 @@
 #define LIBSLURM_API 38u
 #elif PLS_RELEASE == PLS_RELEASE_OF(24, 11)
 #define LIBSLURM_API 42u
+#elif PLS_RELEASE == PLS_RELEASE_OF(25, 5)
+#define LIBSLURM_API 43u
+#elif PLS_RELEASE == PLS_RELEASE_OF(25, 11)
+#define LIBSLURM_API 44u
+#elif PLS_RELEASE == PLS_RELEASE_OF(26, 5)
+#define LIBSLURM_API 45u
 #else
 #error "this release of Slurm is not known to the shim: compare its slurm.h \
-with 22.05's, then add it to slurm_compat.h"
+with 26.05's, then add it to slurm_compat.h"
 #endif
 
 /* A host list as libslurm's functions take it. */
@@ -36,8 +56,8 @@ typedef hostlist_t pls_hostlist;
 typedef hostlist_t *pls_hostlist;
 #endif
 
-/* Allocations of a node.  Up to 24.11 that is behind the select
- * plugin's data; 25.05 has plain fields.  0 where the plugin has no answer. */
+/* Allocations of a node, 0 where the select plugin has no answer. */
+#if LIBSLURM_API < 43
 static inline uint32_t pls_node_alloc_cpus(const node_info_t *node)
 {
 	uint16_t cpus = 0;
@@ -61,15 +81,24 @@ static inline uint64_t pls_node_alloc_memory(const node_info_t *node)
 		memory = 0;
 	return memory;
 }
+#else
+#define pls_node_alloc_cpus(node) ((node)->alloc_cpus)
+#define pls_node_alloc_memory(node) ((node)->alloc_memory)
+#endif
 
-/* Exported by libslurm but not declared in its public headers.  24.11 renamed
- * it. */
+/* Exported by libslurm but not declared in its public headers. */
 #if LIBSLURM_API < 42
 extern char *slurm_job_reason_string(uint32_t reason);
 #define pls_job_reason slurm_job_reason_string
 #else
 extern const char *slurm_job_state_reason_string(uint32_t reason);
 #define pls_job_reason slurm_job_state_reason_string
+#endif
+
+#if LIBSLURM_API < 45
+#define pls_free_conf slurm_free_ctl_conf
+#else
+#define pls_free_conf slurm_free_conf
 #endif
 
 #endif

@@ -195,7 +195,7 @@ int pls_load_conf(int64_t update_time, struct pls_load *load)
 	if ((rc = _failure(rc, conf)))
 		return rc;
 	rc = pls_flatten_conf(conf, load);
-	slurm_free_ctl_conf(conf);
+	pls_free_conf(conf);
 	return rc;
 }
 

@@ -42,18 +42,24 @@ pub use packet::PacketBuf;
 pub use parse::{WireError, parse};
 
 pub use sys::{
-    PHX_A_ALL_NODES, PHX_ASK_ARRAY, PHX_ASK_CONTIGUOUS, PHX_ASK_CORES, PHX_ASK_EXC_CORES,
-    PHX_ASK_HET, PHX_ASK_INPUT, PHX_ASK_MEM_TRACKED, PHX_ASK_MORE_GRES, PHX_ASK_OVERCOMMIT,
-    PHX_ASK_PREEMPT, PHX_ASK_SWITCHES, PHX_JOB_FIRST, PHX_JOB_LAST, PHX_JOB_SUSPENDED,
+    PHX_A_ALL_NODES, PHX_ASK_ARRAY, PHX_ASK_CONSOLIDATE, PHX_ASK_CONTIGUOUS,
+    PHX_ASK_CORE_SPEC_THREADS, PHX_ASK_CORES, PHX_ASK_DRAGONFLY, PHX_ASK_ENFORCE_BIND,
+    PHX_ASK_EXC_CORES, PHX_ASK_HET, PHX_ASK_INPUT, PHX_ASK_LEFT_OUT, PHX_ASK_LLN,
+    PHX_ASK_MEM_TRACKED, PHX_ASK_MORE_GRES, PHX_ASK_ONE_PER_CORE, PHX_ASK_OVERCOMMIT,
+    PHX_ASK_PACK_NODES, PHX_ASK_PACK_SERIAL, PHX_ASK_PREEMPT, PHX_ASK_SIZES, PHX_ASK_SOCKETS,
+    PHX_ASK_SPREAD, PHX_ASK_SPREAD_SEGMENTS, PHX_ASK_SWITCHES, PHX_ASK_TOPO_EXCLUSIVE,
+    PHX_ASK_TOPO_OPTIONAL, PHX_JOB_FIRST, PHX_JOB_LAST, PHX_JOB_SUSPENDED, PHX_JOB_TOPOLOGY,
     PHX_JOB_WHOLE, PHX_PART_FIRST, PHX_PART_LAST, PHX_PART_SAME, PHX_Q_ARRAY, PHX_Q_FIXED,
-    PHX_Q_HET, PHX_Q_QOSES, PHX_W_ASK_RUN_NOW, PHX_W_ASK_WILL_RUN, PHX_W_MAY_HOLD, PHX_W_ORDER,
+    PHX_Q_HET, PHX_Q_QOSES, PHX_TOPOLOGY_DEFAULT, PHX_TOPOLOGY_UNKNOWN, PHX_W_ASK_RUN_NOW,
+    PHX_W_ASK_WILL_RUN, PHX_W_MAY_HOLD, PHX_W_ORDER,
 };
 pub use sys::{
-    PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_DELTA_MAX, PHX_GRES_NAMES_PER_MSG,
-    PHX_GRES_PER_JOB, PHX_GRES_PER_NODE, PHX_JOB_GRES_PER_MSG, PHX_LAT_BUCKETS, PHX_LAT_SUB_BITS,
-    PHX_LEASE_MS_MAX, PHX_MAGIC, PHX_NAME_LEN, PHX_NODES_MAX, PHX_NODES_PER_MSG,
-    PHX_ORDER_JOBS_MAX, PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_QUEUE_PER_MSG, PHX_REASONS,
-    PHX_VERSION,
+    PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_CLASS_PLANES_MAX, PHX_DELTA_MAX, PHX_EXC_MAX,
+    PHX_GRES_NAMES_PER_MSG, PHX_GRES_PER_JOB, PHX_GRES_PER_NODE, PHX_JOB_GRES_PER_MSG,
+    PHX_LAT_BUCKETS, PHX_LAT_SUB_BITS, PHX_LEASE_MS_MAX, PHX_MAGIC, PHX_NAME_LEN, PHX_NODES_MAX,
+    PHX_NODES_PER_MSG, PHX_ORDER_JOBS_MAX, PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_PREEMPT_MAX,
+    PHX_QUEUE_PER_MSG, PHX_REASONS, PHX_SOCKETS_MAX, PHX_TOPOLOGIES_MAX, PHX_TOPOLOGY_BYTES_MAX,
+    PHX_TOPOLOGY_TEXT_MAX, PHX_VERSION,
 };
 
 /// Header of every packet.
@@ -86,6 +92,8 @@ pub type Delta = sys::phx_delta;
 pub type GresNamesHead = sys::phx_gres_names;
 /// Fixed part of [`Nodes`].
 pub type NodesHead = sys::phx_nodes;
+/// Fixed part of [`Topology`].
+pub type TopologyHead = sys::phx_topology;
 /// Fixed part of [`Job`].
 pub type JobHead = sys::phx_job;
 /// Fixed part of [`Ask`].
@@ -98,12 +106,16 @@ pub type GresName = sys::phx_gres_name;
 pub type GresCount = sys::phx_gres_count;
 /// One node of slurmctld's table; an empty slot has an empty name and zeros.
 pub type Node = sys::phx_node;
-/// CPUs and memory that a job holds on one node.
+/// CPUs, memory and cores that a job holds on one node.
 pub type Alloc = sys::phx_alloc;
 /// Generic resources that a job holds on one node.
 pub type JobGres = sys::phx_job_gres;
 /// One generic resource that a job asks for.
 pub type AskGres = sys::phx_ask_gres;
+/// Class of candidates: Slurm's scheduling weight.
+pub type Class = sys::phx_class;
+/// Cores of a candidate that reservations keep from the job.
+pub type Exc = sys::phx_exc;
 
 /// Names of generic resources.
 #[derive(Debug, Clone, Copy)]
@@ -121,6 +133,16 @@ pub struct Nodes<'a> {
     pub head: &'a NodesHead,
     /// At most [`PHX_NODES_PER_MSG`].
     pub entries: &'a [Node],
+}
+
+/// One topology as `scontrol show topology` prints it, or a part of it
+/// (`PHX_PART_FIRST` .. `PHX_PART_LAST` in `head.flags`).
+#[derive(Debug, Clone, Copy)]
+pub struct Topology<'a> {
+    /// Fixed part.
+    pub head: &'a TopologyHead,
+    /// At most [`PHX_TOPOLOGY_TEXT_MAX`]; empty where the topology is unknown.
+    pub text: &'a [u8],
 }
 
 /// The present allocation of one job, or a part of it (`PHX_JOB_FIRST` ..
@@ -143,6 +165,16 @@ pub struct Ask<'a> {
     /// Bitmap of candidates: bit `i` of word `w` is node `64 * w + i`. Bits
     /// from `head.node_bits` on are zero.
     pub candidates: &'a [u64],
+    /// Ascending by tier, then weight; empty if the candidates differ by the
+    /// Weight of the node table alone.
+    pub classes: &'a [Class],
+    /// `head.class_planes` bitmaps as long as `candidates`: bit `p` of a
+    /// candidate's position in `classes` is its bit of plane `p`.
+    pub planes: &'a [u64],
+    /// Nodes ascending, at most [`PHX_EXC_MAX`].
+    pub exc: &'a [Exc],
+    /// Jobs that may be preempted, at most [`PHX_PREEMPT_MAX`].
+    pub preempt: &'a [u32],
 }
 
 /// The daemon's reply to an ask.
@@ -182,6 +214,7 @@ pub enum Message<'a> {
     SyncBegin(&'a SyncBegin),
     GresNames(GresNames<'a>),
     Nodes(Nodes<'a>),
+    Topology(Topology<'a>),
     Job(Job<'a>),
     JobEnd(&'a JobEnd),
     SyncEnd(&'a SyncEnd),
@@ -204,6 +237,7 @@ impl<'a> Message<'a> {
             Message::SyncBegin(_) => Type::SyncBegin,
             Message::GresNames(_) => Type::GresNames,
             Message::Nodes(_) => Type::Nodes,
+            Message::Topology(_) => Type::Topology,
             Message::Job(_) => Type::Job,
             Message::JobEnd(_) => Type::JobEnd,
             Message::SyncEnd(_) => Type::SyncEnd,
@@ -226,6 +260,7 @@ impl<'a> Message<'a> {
             Message::SyncBegin(m) => &m.hdr,
             Message::GresNames(m) => &m.head.hdr,
             Message::Nodes(m) => &m.head.hdr,
+            Message::Topology(m) => &m.head.hdr,
             Message::Job(m) => &m.head.hdr,
             Message::JobEnd(m) => &m.hdr,
             Message::SyncEnd(m) => &m.hdr,
@@ -276,6 +311,23 @@ impl Nodes<'_> {
     }
 }
 
+impl Topology<'_> {
+    /// First message of this topology.
+    pub fn is_first(&self) -> bool {
+        u32::from(self.head.flags) & PHX_PART_FIRST != 0
+    }
+
+    /// Last message of this topology: its text is complete.
+    pub fn is_last(&self) -> bool {
+        u32::from(self.head.flags) & PHX_PART_LAST != 0
+    }
+
+    /// Whether the plugin set this flag of `PHX_TOPOLOGY_*`.
+    pub fn has(&self, flag: u32) -> bool {
+        u32::from(self.head.flags) & flag != 0
+    }
+}
+
 impl Job<'_> {
     /// As [`Message::check_nodes`].
     ///
@@ -314,7 +366,12 @@ impl Job<'_> {
     }
 }
 
-impl Ask<'_> {
+impl<'a> Ask<'a> {
+    /// An ask with nothing but candidates.
+    pub fn new(head: &'a AskHead, candidates: &'a [u64]) -> Self {
+        Ask { head, candidates, classes: &[], planes: &[], exc: &[], preempt: &[] }
+    }
+
     /// As [`Message::check_nodes`].
     ///
     /// # Errors
@@ -352,6 +409,14 @@ impl Ask<'_> {
     /// Number of candidate nodes.
     pub fn candidate_count(&self) -> u32 {
         self.candidates.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// Position in `classes` of a candidate; 0 if there are none.
+    pub fn class_of(&self, node: u32) -> usize {
+        let (word, bit) = (node as usize / 64, node % 64);
+        let planes = self.planes.chunks(self.candidates.len().max(1));
+        let bits = planes.map(|plane| plane.get(word).map_or(0, |w| w >> bit & 1));
+        bits.enumerate().map(|(p, bit)| usize::from(bit == 1) << p).sum()
     }
 
     /// Indexes of the candidate nodes, ascending.

@@ -42,7 +42,7 @@ fn from_ask_to_answer_nothing_is_allocated() {
     let mut sent = PacketBuf::new();
     let words = vec![!0u64; PHX_NODES_MAX as usize / 64];
     let head = AskHead { node_bits: PHX_NODES_MAX, job_id: 5, ..AskHead::new_zeroed() };
-    let ask = Message::Ask(Ask { head: &head, candidates: &words });
+    let ask = Message::Ask(Ask::new(&head, &words));
     build(&mut received, 11, &ask).unwrap();
 
     let before = CALLS.get();

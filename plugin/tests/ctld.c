@@ -15,6 +15,9 @@ node_record_t **node_record_table_ptr;
 int node_record_count;
 time_t last_node_update;
 time_t last_job_update;
+time_t last_part_update;
+bitstr_t *cg_node_bitmap;
+bitstr_t *rs_node_bitmap;
 list_t *job_list;
 list_t *part_list;
 slurmctld_config_t slurmctld_config;
@@ -26,15 +29,25 @@ bool in_slurmctld;
 int ctld_prios, ctld_saves, ctld_writes;
 
 static config_record_t *config;
-part_record_t ctld_part = { .name = "batch", .priority_tier = 1 };
+size_t ctld_job_bytes = sizeof(job_record_t);
+part_record_t ctld_part = { .name = "batch", .priority_tier = 1,
+			    .max_share = 1 };
 static _Atomic bool writing;
 static pthread_rwlock_t big_lock = PTHREAD_RWLOCK_INITIALIZER;
 
+#if SINCE(25, 5)
+extern bool slurm_run_in_daemon(uint32_t daemons);
+bool slurm_run_in_daemon(uint32_t daemons)
+{
+	return in_slurmctld && (daemons & IS_SLURMCTLD);
+}
+#else
 extern bool slurm_running_in_slurmctld(void);
 bool slurm_running_in_slurmctld(void)
 {
 	return in_slurmctld;
 }
+#endif
 
 void lock_slurmctld(slurmctld_lock_t levels)
 {
@@ -159,17 +172,173 @@ extern void ctld_nodes(int count)
 		n->config_ptr = config;
 		n->cpus = n->cpus_efctv = 8;
 		n->tot_cores = 4;
-		n->threads = 2;
+		n->threads = n->tpc = 2;
 		n->tot_sockets = 1;
 		n->real_memory = 1000;
 		n->mem_spec_limit = 100;
 		n->node_state = NODE_STATE_IDLE;
+		n->weight = config->weight;
+		n->sched_weight = (uint64_t) config->weight << 8 | 0xff;
 		if (i < 2)
 			n->gres_list = _node_gres();
 	}
 	if (!job_list)
 		job_list = list_create(NULL);
+	FREE_NULL_BITMAP(cg_node_bitmap);
+	FREE_NULL_BITMAP(rs_node_bitmap);
+	cg_node_bitmap = bit_alloc(count);
+	rs_node_bitmap = bit_alloc(count);
 }
+
+/* ---- what the overlay looks up by name */
+
+extern job_record_t *job_record_create(void);
+job_record_t *job_record_create(void)
+{
+	job_record_t *j = xmalloc(ctld_job_bytes);
+
+	j->magic = JOB_MAGIC;
+	j->array_task_id = NO_VAL;
+	j->site_factor = NICE_OFFSET;
+	j->prio_factors = xmalloc(sizeof(*j->prio_factors));
+	j->details = xmalloc(sizeof(*j->details));
+	j->details->magic = DETAILS_MAGIC;
+	return j;
+}
+
+extern void job_record_delete(void *x);
+void job_record_delete(void *x)
+{
+	job_record_t *j = x;
+
+	xfree(j->prio_factors);
+	xfree(j->details);
+	xfree(j);
+}
+
+#if TOPOLOGY_TABLE
+
+switch_record_t *switch_record_table;
+int switch_record_cnt;
+static switch_record_t table[3];
+
+extern void ctld_switches(void)
+{
+	table[0] = (switch_record_t) { .name = "s0", .link_speed = 1,
+				       .nodes = "n[0-3]" };
+	table[1] = (switch_record_t) { .name = "s1", .link_speed = 1,
+				       .nodes = "n[4,6-7]" };
+	table[2] = (switch_record_t) { .name = "s2", .link_speed = 1,
+				       .level = 1, .nodes = "n[0-4,6-7]",
+				       .switches = "s[0-1]" };
+	switch_record_table = table;
+	switch_record_cnt = 3;
+}
+
+extern void ctld_long_topology(char *nodes)
+{
+	table[0].nodes = nodes;
+	switch_record_cnt = 1;
+}
+
+#else
+
+static const char *text;
+static int gotten;
+
+extern void ctld_switches(void)
+{
+	text = CTLD_SWITCHES;
+}
+
+extern void ctld_long_topology(char *nodes)
+{
+	static char *all;
+
+	free(all);
+	CHECK(asprintf(&all, "SwitchName=s0 Level=0 LinkSpeed=1 Nodes=%s\n",
+		       nodes) > 0);
+	text = all;
+}
+
+static dynamic_plugin_data_t *_get(void)
+{
+	dynamic_plugin_data_t *info = xmalloc(sizeof(*info));
+
+	gotten++;
+	info->plugin_id = TOPOLOGY_PLUGIN_TREE;
+	return info;
+}
+
+static int _print(char **out)
+{
+	CHECK(!getenv("SLURM_TOPO_LEN"));
+	*out = text ? xstrdup(text) : NULL;
+	return 0;
+}
+
+static int _free(dynamic_plugin_data_t *info)
+{
+	CHECK_EQ(gotten--, 1);
+	xfree(info);
+	return 0;
+}
+
+#if SINCE(25, 5)
+int topology_g_get(topology_data_t type, char *name, void *data)
+{
+	CHECK(type == TOPO_DATA_TOPOLOGY_PTR && !name);
+	*(dynamic_plugin_data_t **) data = _get();
+	return 0;
+}
+#elif SINCE(24, 5)
+int topology_g_get(topology_data_t type, void *data)
+{
+	CHECK(type == TOPO_DATA_TOPOLOGY_PTR);
+	*(dynamic_plugin_data_t **) data = _get();
+	return 0;
+}
+#else
+int topology_g_topology_get(dynamic_plugin_data_t **info)
+{
+	*info = _get();
+	return 0;
+}
+#endif
+#if SINCE(25, 11)
+int topology_g_topoinfo_print(dynamic_plugin_data_t *info, char *nodes,
+			      char *unit, char **out)
+{
+	CHECK(info && !nodes && !unit);
+	return _print(out);
+}
+int topology_g_topoinfo_free(dynamic_plugin_data_t *info)
+{
+	return _free(info);
+}
+#elif SINCE(25, 5)
+int topology_g_topology_print(dynamic_plugin_data_t *info, char *nodes,
+			      char *unit, char **out)
+{
+	CHECK(info && !nodes && !unit);
+	return _print(out);
+}
+#else
+int topology_g_topology_print(dynamic_plugin_data_t *info, char *nodes,
+			      char **out)
+{
+	CHECK(info && !nodes);
+	return _print(out);
+}
+#endif
+#if !SINCE(25, 11)
+int topology_g_topology_free(dynamic_plugin_data_t *info)
+{
+	return _free(info);
+}
+#endif
+
+#endif
 
 extern job_record_t *ctld_job(uint32_t job_id, uint32_t min_nodes)
 {

@@ -13,6 +13,19 @@ extern bool in_slurmctld; /* what running_in_slurmctld() says */
  * first two have gpu:a100 and gpu:v100. */
 extern void ctld_nodes(int count);
 
+/* Bytes of the job record that job_record_create() makes. */
+extern size_t ctld_job_bytes;
+extern bitstr_t *cg_node_bitmap, *rs_node_bitmap;
+
+/* Two switches and one above them, as CTLD_SWITCHES; or one with nodes of this
+ * name. */
+#define CTLD_SWITCHES \
+	"SwitchName=s0 Level=0 LinkSpeed=1 Nodes=n[0-3]\n" \
+	"SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[4,6-7]\n" \
+	"SwitchName=s2 Level=1 LinkSpeed=1 Nodes=n[0-4,6-7] Switches=s[0-1]\n"
+extern void ctld_switches(void);
+extern void ctld_long_topology(char *nodes);
+
 /* Append a job to job_list: pending, asking for `min_nodes`. */
 extern job_record_t *ctld_job(uint32_t job_id, uint32_t min_nodes);
 

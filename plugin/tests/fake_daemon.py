@@ -18,17 +18,19 @@ import struct
 import sys
 import time
 
-MAGIC, VERSION = 0x31584850, 2
+MAGIC, VERSION = 0x31584850, 3
 HDR = struct.Struct("<IHHIIQ")
 NAMES = {1: "HELLO", 2: "SYNC_BEGIN", 3: "GRES_NAMES", 4: "NODES", 5: "JOB", 6: "JOB_END",
-         7: "SYNC_END", 8: "ASK", 9: "OUTCOME", 10: "STATS"}
-ASK = struct.Struct("<6I2H17IQQ4I")
+         7: "SYNC_END", 8: "ASK", 9: "OUTCOME", 10: "STATS", 11: "QUEUE", 12: "TOPOLOGY"}
+ASK = struct.Struct("<6I2H17IQQ3I2H2I4H4I")
 ASK_GRES = struct.Struct("<2I5Q2I")
 ASK_FIELDS = ("job_id array_job_id array_task_id het_job_id user_id priority mode name_key flags "
               "min_nodes max_nodes req_nodes min_cpus max_cpus num_tasks pn_min_cpus "
               "cpus_per_task ntasks_per_node ntasks_per_socket ntasks_per_core threads_per_core "
               "core_spec whole_node share_res time_limit_min mem_per_node_mb mem_per_cpu_mb "
-              "tmp_disk_mb gres_count account_key pad").split()
+              "tmp_disk_mb gres_count account_key topology max_share switches "
+              "switch_wait_left_s sockets_per_node cores_per_socket segment_size class_planes "
+              "class_count exc_count preempt_count preempt_all").split()
 RULES = ("last", "first", "none", "silent", "garbage", "version", "foreign", "many", "few",
          "unsorted", "oldseq", "futureseq", "otherjob", "truncated", "huge", "close")
 
@@ -47,12 +49,12 @@ class Mirror:
         _, count = struct.unpack_from("<II", body)
         for i in range(count):
             at = 8 + 360 * i
-            cpus, cores, threads, sockets, mem, state, weight, gres, _ = struct.unpack_from(
-                "<4IQ4I", body, at + 64)
+            cpus, cores, threads, sockets, mem, state, weight, gres, tpc, spec = (
+                struct.unpack_from("<4IQ3I2H", body, at + 64))
             found = [struct.unpack_from("<IIQ", body, at + 104 + 16 * g) for g in range(gres)]
             self.nodes.append({"name": text(body[at:at + 64]), "cpus": cpus, "cores": cores,
                                "threads": threads, "sockets": sockets, "mem": mem,
-                               "state": state, "weight": weight,
+                               "state": state, "weight": weight, "tpc": tpc, "spec": spec,
                                "gres": {self.gres_name(p, t): n for p, t, n in found}})
 
     def gres_name(self, plugin, kind):
@@ -70,9 +72,9 @@ class Mirror:
                "flags": f[5] & ~3, "cause": f[6], "limit": f[7], "start": f[8]}
         at, allocs, gres = 48, {}, {}
         for _ in range(f[9]):
-            node, cpus, mem = struct.unpack_from("<IIQ", body, at)
-            allocs[node] = (cpus, mem)
-            at += 16
+            node, cpus, mem, *cores = struct.unpack_from("<IIQ8H", body, at)
+            allocs[node] = (cpus, mem, *cores)
+            at += 32
         for _ in range(f[10]):
             node, plugin, kind, _, count = struct.unpack_from("<4IQ", body, at)
             gres.setdefault(node, {})[self.gres_name(plugin, kind)] = count
@@ -130,14 +132,33 @@ class Daemon:
         at = ASK.size + 56 * 16
         part = text(body[at:at + 64])
         bits, words = struct.unpack_from("<II", body, at + 64)
-        assert len(body) == at + 72 + 8 * words, "ASK length"
         bitmap = struct.unpack_from(f"<{words}Q", body, at + 72)
         candidates = [i for i in range(bits) if bitmap[i // 64] >> (i % 64) & 1]
+        arrays = self.arrays(ask, body, at + 72 + 8 * words, words, candidates)
         nodes = self.choose(ask, candidates)
         self.say(msg="ASK", seq=seq, part=part, gres=gres, candidates=len(candidates),
-                 nodes=[self.mirror.nodes[n]["name"] for n in nodes], **ask)
+                 nodes=[self.mirror.nodes[n]["name"] for n in nodes], **ask, **arrays)
         self.decisions += 1
         self.reply(seq, ask, nodes, bits)
+
+    def arrays(self, ask, body, at, words, candidates):
+        """What follows the candidates; classes by the names of their nodes."""
+        pairs = struct.iter_unpack("<2I", body[at:at + 8 * ask["class_count"]])
+        classes = [[pair, []] for pair in pairs]
+        at += 8 * ask["class_count"]
+        planes = [struct.unpack_from(f"<{words}Q", body, at + 8 * words * p)
+                  for p in range(ask["class_planes"])]
+        at += 8 * words * ask["class_planes"]
+        for node in candidates if classes else ():
+            place = sum((plane[node // 64] >> node % 64 & 1) << p
+                        for p, plane in enumerate(planes))
+            classes[place][1].append(self.mirror.nodes[node]["name"])
+        exc = list(struct.iter_unpack("<I2H8H", body[at:at + 24 * ask["exc_count"]]))
+        at += 24 * ask["exc_count"]
+        preempt = struct.unpack_from(f"<{ask['preempt_count']}I", body, at)
+        at += 4 * (ask["preempt_count"] + ask["preempt_count"] % 2)
+        assert at == len(body), "ASK length"
+        return {"classes": classes, "exc": exc, "preempt": preempt}
 
     def reply(self, seq, ask, nodes, bits):
         rule, job, version = self.args.rule, ask["job_id"], VERSION
@@ -187,6 +208,12 @@ class Daemon:
         elif kind == 7:
             fields = dict(zip(("nodes", "jobs"), struct.unpack("<II", body)))
             assert fields["nodes"] == len(m.nodes) and fields["jobs"] == len(m.jobs)
+        elif kind == 12:
+            index, flags, length = struct.unpack_from("<2HI", body)
+            fields = {"index": index, "flags": flags, "name": text(body[8:72]),
+                      "plugin": text(body[72:136]),
+                      "block_sizes": struct.unpack_from("<8I", body, 136),
+                      "text": body[168:168 + length].decode()}
         elif kind == 9:
             fields = dict(zip(("ask", "decision", "job", "mode", "reason", "rc", "count",
                                "ask_ns", "narrowed_ns", "full_ns"),

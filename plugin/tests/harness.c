@@ -240,6 +240,20 @@ static void test_self_check(void)
 	stays_inert("size", NODE_MAGIC, sizeof(void *));
 }
 
+/* That of the last sync. */
+static void expect_topology(void)
+{
+	const struct phx_topology *t =
+		daemon_wait(PHX_TOPOLOGY, daemon_count(PHX_TOPOLOGY));
+
+	CHECK_EQ(t->index, 0);
+	CHECK_EQ(t->flags, PHX_PART_FIRST | PHX_PART_LAST |
+		 PHX_TOPOLOGY_DEFAULT);
+	CHECK(!strcmp(t->name, "default") && !strcmp(t->plugin, "tree"));
+	CHECK_EQ(t->bytes, strlen(CTLD_SWITCHES));
+	CHECK(!memcmp(t + 1, CTLD_SWITCHES, t->bytes));
+}
+
 static void test_sync(void)
 {
 	const struct phx_hello *hello;
@@ -279,11 +293,13 @@ static void test_sync(void)
 	CHECK_EQ(n[1].cpus, 8);
 	CHECK_EQ(n[1].memory_mb, 900);
 	CHECK_EQ(n[1].weight, 7);
+	CHECK_EQ(n[1].cpus_per_core, 2);
 	CHECK_EQ(n[1].gres_count, 3);
 	CHECK_EQ(n[1].gres[0].count, 4);
 	CHECK_EQ(n[1].gres[1].type_id, 0xa100);
 	CHECK_EQ(n[1].gres[1].count, 3);
 	CHECK_EQ(n[2].gres_count, 0);
+	expect_topology();
 	j = daemon_wait(PHX_JOB, 1);
 	CHECK_EQ(j->job_id, 50);
 	CHECK_EQ(j->flags, PHX_JOB_FIRST | PHX_JOB_LAST | PHX_JOB_WHOLE);
@@ -291,6 +307,7 @@ static void test_sync(void)
 	CHECK_EQ(j->gres_count, 2);
 	CHECK_EQ(((const struct phx_alloc *) (j + 1))[1].node, 2);
 	CHECK_EQ(((const struct phx_alloc *) (j + 1))[1].cpus, 8);
+	CHECK_EQ(((const struct phx_alloc *) (j + 1))[1].cores[0], 4);
 	j = daemon_wait(PHX_JOB, 2);
 	CHECK_EQ(j->flags, PHX_JOB_FIRST | PHX_JOB_LAST | PHX_JOB_SUSPENDED);
 	CHECK_EQ(((const struct phx_alloc *) (j + 1))->cpus, 0);
@@ -340,6 +357,9 @@ int main(int argc, char **argv)
 	setenv("PHALANX_PLUGIN_SOCKET", sock_path, 1);
 	slurm_conf.select_type_param = CR_CORE | CR_MEMORY;
 	slurm_conf.cluster_name = "test";
+	slurm_conf.topology_plugin = "topology/tree";
+	setenv("SLURM_TOPO_LEN", "10", 1);
+	ctld_switches();
 	slurm_conf.priority_type = "priority/multifactor";
 	slurm_conf.state_save_location = harness_root;
 	slurmctld_config.thread_id_save = pthread_self();
@@ -355,11 +375,13 @@ int main(int argc, char **argv)
 	test_self_check();
 	test_sync();
 	test_calls();
+	test_asks();
 	test_events();
 	test_loss();
 	test_order();
 	test_end();
 	test_order_end();
+	test_layout();
 	daemon_stop();
 	remove_root();
 	puts("harness: ok");

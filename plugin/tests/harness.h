@@ -44,6 +44,11 @@ extern int stock_takes(void *job, void *bitmap, uint32_t min, uint32_t max,
 /* One job_test() on all nodes but the empty slot; RET its code */
 extern int call(uint32_t min, uint32_t max, uint32_t req, uint16_t mode);
 
+/* The same with these other arguments. */
+extern int call_tailed(uint32_t min, uint32_t max, uint32_t req, uint16_t mode,
+		       struct call_tail *tail);
+extern bitstr_t *bm; /* node_bitmap of the last call */
+
 /* Stock was called so often, at last with all nodes. */
 extern void expect_full(int calls);
 
@@ -51,6 +56,8 @@ extern void expect_full(int calls);
 extern const struct phx_outcome *outcome(void);
 
 extern void test_calls(void);  /* test_calls.c */
+extern void test_asks(void);   /* test_asks.c */
+extern void test_layout(void); /* test_asks.c */
 extern void test_events(void); /* test_link.c */
 extern void test_loss(void);   /* test_link.c */
 extern void test_order(void);  /* test_order.c */

@@ -22,3 +22,6 @@ pub mod remote;
 pub mod source;
 pub mod sqlite;
 mod sync;
+mod version;
+
+pub use version::version;

@@ -15,14 +15,14 @@ import threading
 from dataclasses import dataclass
 from random import Random
 
-MAGIC, VERSION, PACKET_MAX = 0x31584850, 2, 131072
+MAGIC, VERSION, PACKET_MAX = 0x31584850, 3, 131072
 HELLO, ASK, STATS, WELCOME, ANSWER = 1, 8, 10, 64, 66
 NARROW = 1
 HEADER = struct.Struct("<IHHIIQ")                  # phx_hdr
 ANSWER_FIXED = struct.Struct("<IHHQQII")           # phx_answer after its header
 WELCOME_FIXED = struct.Struct("<QIIII")            # phx_welcome after its header
 ASK_JOB_AT, ASK_LIMITS_AT = 24, 56                 # job_id; min_nodes, max_nodes, req_nodes
-ASK_FIXED = 24 + 128 + 16 * 56 + 64 + 8            # sizeof(struct phx_ask)
+ASK_FIXED = 24 + 160 + 16 * 56 + 64 + 8            # sizeof(struct phx_ask)
 STATS_COUNTERS = struct.Struct("<4Q3Q32QQ")        # calls .. reasons, late_answers
 DEADLINE_US, BREAKER_MISSES, BREAKER_OPEN_MS = 10_000, 10, 300
 INVALID, TIMEOUT = 19, 18                          # enum phx_reason

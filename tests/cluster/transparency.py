@@ -23,22 +23,30 @@ import time
 import transparency_accounting  # noqa: F401
 import transparency_control  # noqa: F401
 import transparency_flow  # noqa: F401
+import transparency_layout  # noqa: F401
 import transparency_select  # noqa: F401
 import transparency_shapes  # noqa: F401
+import transparency_sharing  # noqa: F401
+import transparency_state  # noqa: F401
+import transparency_topology  # noqa: F401
 from slurmcluster import Cluster, ClusterError
 from slurmcluster.conf import write_config
+from slurmcluster.pair import boot
 from slurmcluster.phalanx import read_status
+from slurmcluster.release import Release
 from slurmcluster.suite import Report, SuiteError, check, command_line, directory, text_of
 from transparency_bench import Case, Pair, Side
 from transparency_cases import CASES, fragment, variants
 
-CASES_MIN = 100             # fewer registered cases mean that a module was lost
+CASES_MIN = 170             # fewer registered cases mean that a module was lost
 
 
 def options(parser):
     """What this suite has beside the usual."""
     parser.add_argument("--stock", action="store_true", help="compare stock with stock")
     parser.add_argument("--verbose", action="store_true", help="print the notes of every case")
+    parser.add_argument("--variant", action="append", metavar="NAME", choices=list(variants()),
+                        help="only the cases of this configuration of Slurm; repeatable")
     parser.add_argument("--config", metavar="TOML", help="phalanx.toml of the second side")
 
 
@@ -143,27 +151,6 @@ def run_rooms(cases, rooms, sides, results):
         thread.join()
 
 
-def boot(clusters):
-    """Starts clusters at once; raises the first error after ending those that came up."""
-    errors = []
-
-    def up(cluster):
-        try:
-            cluster.up(timeout=120)
-        except Exception as error:  # pylint: disable=broad-except
-            errors.append(error)
-
-    threads = [threading.Thread(target=up, args=(cluster,)) for cluster in clusters]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        for cluster in clusters:
-            cluster.down(quick=True)
-        raise ClusterError(text_of(errors[0]))
-
-
 def check_asked(cluster, results, name):
     """The daemon must have been asked and followed, else equality says nothing."""
     try:
@@ -210,6 +197,12 @@ def run_variant(variant, cases, args, root, results):
                 cluster.down()
 
 
+def chosen_variants(args):
+    """The variants that were asked for and that this release of Slurm can have."""
+    return [variant for name, variant in variants().items()
+            if name in (args.variant or variants()) and Release().number >= variant.since]
+
+
 def main():
     """Runs the suite, one variant after the other; returns the exit status."""
     args = command_line(__doc__, CASES, options)
@@ -218,7 +211,7 @@ def main():
         try:
             check(len(CASES) >= CASES_MIN,
                   f"{len(CASES)} cases registered, at least {CASES_MIN} expected")
-            for variant in variants().values():
+            for variant in chosen_variants(args):
                 mine = [one for one in args.cases if one.where == variant.name]
                 if mine:
                     run_variant(variant, mine, args, root, results)

@@ -17,7 +17,7 @@ import threading
 import time
 
 from slurmcluster import ClusterError
-from slurmcluster.jobs import DONE, parse_record
+from slurmcluster.jobs import DONE, IDLE, parse_record
 from slurmcluster.suite import SuiteError
 
 POLL_S = 0.35              # between two looks at all jobs
@@ -132,6 +132,7 @@ class Case:
         self.name, self.pair, self.second = name, pair, second
         self.part, self.nodes = room.name, room.nodes
         self.notes, self.labels, self._undo, self._children = [], [], [], []
+        self._silent = set()        # labels of jobs whose ends are not compared
         self.dir = os.path.join(side.cluster.paths.root, "cases", name)
         self._earlier = set()       # ids of the jobs of an earlier run of the case
         if os.path.exists(self.dir):
@@ -153,7 +154,7 @@ class Case:
     def plain(self, text):
         """Text without job ids, times, directories and the room's number."""
         text = text.replace(self.dir, "DIR").replace(self.cluster.paths.root, "DIR")
-        text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", "TIME", text)
+        text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?", "TIME", text)
         text = re.sub(rf"\b{re.escape(self.room.name)}(?=n\d|n\[|\b|_)", "R", text)
         text = re.sub(r"(?i)\b(job|jobid|allocation|stepid)([ =])\d+([.+_]\d+)?",
                       r"\1\2ID", text)
@@ -275,6 +276,12 @@ class Case:
         for label in labels:
             self.run("scancel", "-n", self.job_name(label))
 
+    def forget(self, *labels):
+        """Cancels jobs, and does not compare what they ended with."""
+        self._silent |= set(labels)
+        self.cancel(*labels)
+        self.ended(*labels)
+
     def block(self, label="blocker", *options, part=""):
         """Starts a job that holds what it gets until it is cancelled; waits until it runs."""
         self.sbatch(label, *(options or ("-N", str(len(self.nodes)), "--exclusive")),
@@ -374,6 +381,8 @@ class Case:
         """Waits for the jobs of the case and notes what each one came to."""
         self.ended()
         for label in self.labels:
+            if label in self._silent:
+                continue
             lines = [final_text(record) for record in self.records(label)]
             self.note(label, " | ".join(sorted(lines)) or "no record")
 
@@ -404,7 +413,7 @@ class Case:
         done = self.cluster.run("scontrol", "-o", "show", "node", ",".join(self.nodes),
                                 check=False, timeout=COMMAND_S)
         states = dict(re.findall(r"^NodeName=(\S+).*? State=(\S+)", done.stdout, re.MULTILINE))
-        busy = {name: state for name, state in states.items() if state != "IDLE"}
+        busy = {name: state for name, state in states.items() if state not in IDLE}
         return busy or ({} if states else {"all": "unknown"})
 
 

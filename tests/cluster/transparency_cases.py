@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The register of transparency cases and the rooms they run in."""
 
+import os
 from dataclasses import dataclass, field
 
 from slurmcluster.suite import Case, Cases, dashed, title_of
@@ -34,6 +35,7 @@ class Variant:
     files: dict = field(default_factory=dict)
     partitions: dict = field(default_factory=dict)   # beside PARTITIONS
     slurmdbd: bool = False
+    since: tuple = (22, 5)  # the first release that can have it
 
 
 CASES = Cases()
@@ -66,6 +68,23 @@ KINDS = {
         "NodeName={room}n[1-3] CPUs=8 Sockets=2 CoresPerSocket=2 ThreadsPerCore=2 "
         "RealMemory=8000 Weight=5 Feature=s,x",
     )),
+    "plain": (4, (
+        "NodeName={room}n[1-4] CPUs=4 Sockets=1 CoresPerSocket=4 RealMemory=8000",
+    )),
+    # What a whole GPU is shared as; GPUs of no type.
+    "shard": (3, (
+        "NodeName={room}n[1-3] CPUs=8 Sockets=2 CoresPerSocket=4 RealMemory=32000 "
+        "Gres=gpu:2,shard:8",
+    )),
+    "mps": (3, (
+        "NodeName={room}n[1-3] CPUs=8 Sockets=2 CoresPerSocket=4 RealMemory=32000 "
+        "Gres=gpu:2,mps:200",
+    )),
+    # The first two are powered down, and nothing ever boots them.
+    "cloud": (4, (
+        "NodeName={room}n[1-2] CPUs=4 Sockets=1 CoresPerSocket=4 RealMemory=8000 State=CLOUD",
+        "NodeName={room}n[3-4] CPUs=4 Sockets=1 CoresPerSocket=4 RealMemory=8000",
+    )),
 }
 
 # Partitions of every room: a suffix of its name and the keys that make it special.
@@ -81,6 +100,15 @@ PARTITIONS = {
 # Only where the gang scheduler runs: it now and then suspends a job of any partition
 # for a moment, so that the other cases would not be the same twice even on stock.
 GANG_PARTITIONS = {"_susp": "PreemptMode=SUSPEND OverSubscribe=FORCE:1"}
+
+# Partitions that share, spread or limit nodes.
+SHARING = {
+    "_excl": "PreemptMode=OFF OverSubscribe=EXCLUSIVE",
+    "_force": "PreemptMode=OFF OverSubscribe=FORCE:2",
+    "_user": "PreemptMode=OFF ExclusiveUser=YES",
+    "_lln": "PreemptMode=OFF LLN=YES",
+    "_max": "PreemptMode=OFF MaxCPUsPerNode=2",
+}
 
 SCHEDULER = ("SchedulerParameters=bf_interval=1,bf_continue,bf_window=1440,"
              "bf_yield_interval=1000000,sched_interval=1,batch_sched_delay=1,"
@@ -127,16 +155,24 @@ def topology(rooms):
     return "\n".join([*lines, f"SwitchName=top Switches={','.join(leaves)}"]) + "\n"
 
 
+def block_topology(rooms):
+    """topology.conf: two base blocks of two nodes per room."""
+    halves = [nodes for room in rooms for nodes in (room.nodes[:2], room.nodes[2:])]
+    lines = [f"BlockName=b{number} Nodes={','.join(nodes)}" for number, nodes in enumerate(halves)]
+    return "\n".join([*lines, "BlockSizes=2,4"]) + "\n"
+
+
 def variants():
     """Every variant by name."""
     base = make_rooms(flat=6, gpu=2, smt=1)
-    accounting = make_rooms(flat=5)
+    accounting, tree, block = make_rooms(flat=5), make_rooms(plain=4), make_rooms(plain=3)
+    preempting = ["PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE"]
     return {
         "base": Variant("base", base, [
             SCHEDULER,
             "PreemptType=preempt/partition_prio",
             "PreemptMode=REQUEUE",
-            "Licenses=alpha:4,beta:1,gamma:2",
+            "Licenses=alpha:4,beta:1,gamma:2,delta:2",
             "AllowSpecResourcesUsage=1",
             "PriorityWeightPartition=10000",
         ]),
@@ -147,6 +183,30 @@ def variants():
             "SchedulerTimeSlice=5",
             "PriorityWeightPartition=10000",
         ], partitions=GANG_PARTITIONS),
+        "layout": Variant("layout", make_rooms(smt=4, gpu=2, flat=4, shard=1, mps=1), [
+            SCHEDULER, *preempting, "AllowSpecResourcesUsage=1",
+        ], partitions=SHARING),
+        "packed": Variant("packed", make_rooms(plain=3), [
+            f"{SCHEDULER},pack_serial_at_end",
+            "SelectTypeParameters=CR_Core_Memory,CR_Pack_Nodes",
+        ], partitions=SHARING),
+        "tree": Variant("tree", tree, [
+            SCHEDULER, *preempting, "TopologyPlugin=topology/tree",
+        ], {"topology.conf": topology(tree)}, SHARING),
+        "block": Variant("block", block, [
+            SCHEDULER, *preempting, "TopologyPlugin=topology/block",
+        ], {"topology.conf": block_topology(block)}, since=(24, 11)),
+        "state": Variant("state", make_rooms(plain=4, cloud=3), [
+            SCHEDULER,
+            f"Epilog={os.path.join(os.path.dirname(os.path.abspath(__file__)), 'epilog')}",
+            "PrivateData=cloud",
+            "RebootProgram=/bin/true",
+            "ResumeProgram=/bin/true",
+            "ResumeTimeout=3000",
+            "SuspendProgram=/bin/true",
+            "SuspendTime=36000",
+            "SuspendTimeout=1",
+        ]),
         "accounting": Variant("accounting", accounting, [
             SCHEDULER,
             "PreemptType=preempt/qos",

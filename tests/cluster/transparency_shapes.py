@@ -115,7 +115,7 @@ def exclusive_user(t):
     t.wait("first", "RUNNING")
     t.sbatch("same", "-n1", "--exclusive=user")
     t.ended("same")
-    t.sbatch("other", "--uid=nobody", "-n1", "-D", "/tmp")
+    t.sbatch("other", "--uid=daemon", "-n1", "-D", "/tmp")
     t.wait("other", "PENDING", reason="Resources")
     t.never_started("other", 2)
     t.cancel("first")

@@ -7,9 +7,10 @@ use super::kinds::{Reason, Type, Verdict};
 use super::{
     Alloc, AnswerHead, AskHead, Delta, GresName, GresNamesHead, Header, JobGres, JobHead, Message,
     Node, NodesHead, OrderHead, PHX_A_ALL_NODES, PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX,
-    PHX_GRES_NAMES_PER_MSG, PHX_JOB_GRES_PER_MSG, PHX_MAGIC, PHX_NODES_MAX, PHX_NODES_PER_MSG,
-    PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_QUEUE_PER_MSG, PHX_VERSION, PacketBuf, QueueHead,
-    Queued, Welcome, WireError,
+    PHX_CLASS_PLANES_MAX, PHX_EXC_MAX, PHX_GRES_NAMES_PER_MSG, PHX_JOB_GRES_PER_MSG, PHX_MAGIC,
+    PHX_NODES_MAX, PHX_NODES_PER_MSG, PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_PREEMPT_MAX,
+    PHX_QUEUE_PER_MSG, PHX_TOPOLOGY_TEXT_MAX, PHX_VERSION, PacketBuf, QueueHead, Queued,
+    TopologyHead, Welcome, WireError,
 };
 
 /// Writes `message` with the sequence number `seq` into `buf` and returns the
@@ -66,11 +67,12 @@ fn write(space: &mut [u8], seq: u64, message: &Message<'_>) -> Result<usize, Wir
             out.put(m.allocs)?;
             out.put(m.gres)?;
         }
-        Message::Ask(m) => {
-            let words_max = PHX_NODES_MAX.div_ceil(u64::BITS);
-            let word_count = out.count("word_count", m.candidates.len(), words_max)?;
-            out.put(&AskHead { word_count, ..*m.head })?;
-            out.put(m.candidates)?;
+        Message::Ask(m) => write_ask(&mut out, m)?,
+        Message::Topology(m) => {
+            let bytes = out.count("bytes", m.text.len(), PHX_TOPOLOGY_TEXT_MAX)?;
+            out.put(&TopologyHead { bytes, ..*m.head })?;
+            out.put(m.text)?;
+            out.pad()?;
         }
         Message::Queue(m) => {
             let count = out.count("count", m.jobs.len(), PHX_QUEUE_PER_MSG)?;
@@ -96,6 +98,39 @@ fn write(space: &mut [u8], seq: u64, message: &Message<'_>) -> Result<usize, Wir
     Ok(len)
 }
 
+fn write_ask(out: &mut Writer<'_>, m: &super::Ask<'_>) -> Result<(), WireError> {
+    let words_max = PHX_NODES_MAX.div_ceil(u64::BITS);
+    let word_count = out.count("word_count", m.candidates.len(), words_max)?;
+    let classes_max = 1 << PHX_CLASS_PLANES_MAX;
+    let class_count = out.count("class_count", m.classes.len(), classes_max)?;
+    let exc_count = out.count("exc_count", m.exc.len(), PHX_EXC_MAX)?;
+    let preempt_count = out.count("preempt_count", m.preempt.len(), PHX_PREEMPT_MAX)?;
+    let class_planes = planes(m)?;
+    let head =
+        AskHead { word_count, class_count, class_planes, exc_count, preempt_count, ..*m.head };
+    out.put(&head)?;
+    out.put(m.candidates)?;
+    out.put(m.classes)?;
+    out.put(m.planes)?;
+    out.put(m.exc)?;
+    out.put(m.preempt)?;
+    out.pad()
+}
+
+/// Bitmaps of an ask's classes: whole ones, as long as that of the candidates.
+fn planes(ask: &super::Ask<'_>) -> Result<u16, WireError> {
+    let (have, each) = (ask.planes.len(), ask.candidates.len());
+    let count = have.checked_div(each).unwrap_or(ask.head.class_planes.into());
+    let max = PHX_CLASS_PLANES_MAX;
+    match u16::try_from(count) {
+        Ok(planes) if u32::from(planes) <= max && count * each == have => Ok(planes),
+        _ => {
+            let expected = "a multiple of word_count, at most PHX_CLASS_PLANES_MAX of it";
+            Err(WireError::value(Type::Ask, "planes", None, have as u64, expected))
+        }
+    }
+}
+
 /// Appends parts of one packet.
 struct Writer<'s> {
     space: &'s mut [u8],
@@ -113,6 +148,12 @@ impl Writer<'_> {
         room.copy_from_slice(bytes);
         self.at = end;
         Ok(())
+    }
+
+    /// Zeros to a multiple of 8.
+    fn pad(&mut self) -> Result<(), WireError> {
+        let missing = self.at.next_multiple_of(8) - self.at;
+        self.put(&[0u8; 8][..missing])
     }
 
     fn count(&self, field: &'static str, len: usize, max: u32) -> Result<u32, WireError> {
@@ -207,7 +248,13 @@ const fn fits<H, E>(entries: u32) -> bool {
 }
 const _: () = assert!(fits::<GresNamesHead, GresName>(PHX_GRES_NAMES_PER_MSG));
 const _: () = assert!(fits::<NodesHead, Node>(PHX_NODES_PER_MSG));
-const _: () = assert!(fits::<AskHead, u64>(PHX_NODES_MAX.div_ceil(u64::BITS)));
+// Excluded cores come on top of this, and may not all fit: then no ask is made.
+const _: () = assert!(fits::<AskHead, u64>(
+    (1 + PHX_CLASS_PLANES_MAX) * PHX_NODES_MAX.div_ceil(u64::BITS)
+        + (1 << PHX_CLASS_PLANES_MAX)
+        + PHX_PREEMPT_MAX
+));
+const _: () = assert!(fits::<TopologyHead, u8>(PHX_TOPOLOGY_TEXT_MAX));
 const _: () = assert!(fits::<AnswerHead, u32>(PHX_ANSWER_NODES_MAX));
 const _: () = assert!(fits::<QueueHead, Queued>(PHX_QUEUE_PER_MSG));
 const _: () = assert!(fits::<OrderHead, Delta>(PHX_ORDER_PER_MSG));

@@ -79,6 +79,8 @@ wire_enum! {
         Stats = PHX_STATS, "STATS";
         /// See [`super::Queue`].
         Queue = PHX_QUEUE, "QUEUE";
+        /// See [`super::Topology`].
+        Topology = PHX_TOPOLOGY, "TOPOLOGY";
         /// See [`super::Welcome`].
         Welcome = PHX_WELCOME, "WELCOME";
         /// See [`super::Welcome`].
@@ -201,5 +203,9 @@ wire_enum! {
         NarrowLater = PHX_R_NARROW_LATER, "narrow_later";
         /// Connected, state not yet sent.
         Syncing = PHX_R_SYNCING, "syncing";
+        /// The candidates are of too many classes.
+        Classes = PHX_R_CLASSES, "classes";
+        /// slurmctld's structures are not those of the overlay: it is inert.
+        Layout = PHX_R_LAYOUT, "layout";
     }
 }

@@ -5,14 +5,15 @@ use std::ffi::c_char;
 
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
+mod ask;
+
 use super::kinds::{Mode, OrderState, Type, Verdict};
 use super::{
-    Answer, AnswerHead, Ask, AskHead, GresName, GresNames, GresNamesHead, Header, Hello, Job,
-    JobHead, Message, Nodes, NodesHead, Order, OrderHead, Outcome, PHX_ALLOCS_PER_MSG,
-    PHX_ANSWER_NODES_MAX, PHX_DELTA_MAX, PHX_GRES_NAMES_PER_MSG, PHX_GRES_PER_JOB,
-    PHX_GRES_PER_NODE, PHX_JOB_GRES_PER_MSG, PHX_MAGIC, PHX_NODES_MAX, PHX_NODES_PER_MSG,
-    PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_PART_FIRST, PHX_PART_LAST, PHX_PART_SAME,
-    PHX_QUEUE_PER_MSG, PHX_REASONS, PHX_VERSION, Queue, QueueHead,
+    Answer, AnswerHead, GresName, GresNames, GresNamesHead, Header, Hello, Job, JobHead, Message,
+    Nodes, NodesHead, Order, OrderHead, Outcome, PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX,
+    PHX_DELTA_MAX, PHX_GRES_NAMES_PER_MSG, PHX_GRES_PER_NODE, PHX_JOB_GRES_PER_MSG, PHX_MAGIC,
+    PHX_NODES_MAX, PHX_NODES_PER_MSG, PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_PART_FIRST,
+    PHX_PART_LAST, PHX_PART_SAME, PHX_QUEUE_PER_MSG, PHX_REASONS, PHX_VERSION, Queue, QueueHead,
 };
 
 /// Why the bytes of a packet are no message.
@@ -153,7 +154,8 @@ pub fn parse(packet: &[u8]) -> Result<Message<'_>> {
             node_count(kind, m)?;
             Ok(Message::SyncEnd(m))
         }
-        Type::Ask => ask(packet),
+        Type::Topology => ask::topology(packet),
+        Type::Ask => ask::ask(packet),
         Type::Outcome => outcome(packet),
         Type::Stats => Ok(Message::Stats(fixed(packet, kind)?)),
         Type::Welcome => Ok(Message::Welcome(fixed(packet, kind)?)),
@@ -310,31 +312,6 @@ fn job(packet: &[u8]) -> Result<Message<'_>> {
     let job = Job { head, allocs, gres };
     job.check_nodes(PHX_NODES_MAX)?;
     Ok(Message::Job(job))
-}
-
-fn ask(packet: &[u8]) -> Result<Message<'_>> {
-    let kind = Type::Ask;
-    let (head, rest) = head::<AskHead>(packet, kind.as_str())?;
-    at_most(kind, "node_bits", head.node_bits, PHX_NODES_MAX)?;
-    at_most(kind, "gres_count", head.gres_count, PHX_GRES_PER_JOB)?;
-    let words = head.node_bits.div_ceil(u64::BITS);
-    if head.word_count != words {
-        let got = u64::from(head.word_count);
-        return Err(WireError::value(kind, "word_count", None, got, "(node_bits + 63) / 64"));
-    }
-    mode(kind, head.mode)?;
-    nul(kind, "partition", None, &head.partition)?;
-    let (candidates, rest) = entries::<u64>(kind, packet, rest, words)?;
-    length(kind, packet.len() - rest.len(), packet.len(), rest.is_empty())?;
-    let used_bits = head.node_bits % u64::BITS;
-    if let Some((at, &last)) = candidates.iter().enumerate().next_back()
-        && used_bits != 0
-        && last >> used_bits != 0
-    {
-        let expected = "no bits from node_bits on";
-        return Err(WireError::value(kind, "candidates", Some(at), last, expected));
-    }
-    Ok(Message::Ask(Ask { head, candidates }))
 }
 
 fn mode(kind: Type, raw: u16) -> Result<()> {

@@ -25,7 +25,8 @@ Environment:
 /// Decides which nodes Slurm's jobs get; asked by the overlay plugin inside
 /// slurmctld over a Unix socket.
 #[derive(Debug, Parser)]
-#[command(name = "phalanxd", version, after_long_help = ABOUT_DAEMON)]
+#[command(name = "phalanxd", version, long_version = crate::version())]
+#[command(after_long_help = ABOUT_DAEMON)]
 pub struct Args {
     /// Configuration file.
     #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]

@@ -17,6 +17,7 @@ mod server;
 mod session;
 mod settings;
 mod state;
+mod topology;
 mod view;
 
 pub use decision::{Answer, Decision};

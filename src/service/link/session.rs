@@ -11,6 +11,7 @@ use phalanx_ffi::wire::{self, Message, WireName};
 use thiserror::Error;
 
 use crate::link::convert::{self, GresIds};
+use crate::link::topology::{self, Topologies};
 use phalanx_planner::cluster::{Cluster, RunningJob};
 
 /// Slurm's `CR_MEMORY` bit of SelectTypeParameters (`slurm/slurm.h`).
@@ -88,6 +89,7 @@ struct Sync {
     node_hash: u64,
     nodes: Vec<wire::Node>,
     have: usize,
+    topologies: Topologies,
     jobs: BTreeMap<u32, PendingJob>,
 }
 
@@ -103,6 +105,7 @@ struct PendingJob {
 #[derive(Debug, Default)]
 pub(super) struct Session {
     greeted: bool,
+    slurm_version: u32,
     node_count: u32,
     memory_tracked: bool,
     ids: GresIds,
@@ -146,6 +149,11 @@ impl Session {
                 sync.add_nodes(&nodes);
                 Ok(Step::None)
             }
+            Message::Topology(topology) => {
+                let sync = self.sync.as_mut().ok_or_else(|| order("outside a full state"))?;
+                sync.topologies.add(&topology)?;
+                Ok(Step::None)
+            }
             Message::Job(job) => Ok(self.job(&job)),
             Message::JobEnd(end) => Ok(self.job_end(end)),
             Message::Ask(ask) => Ok(Step::Ask(ask)),
@@ -165,6 +173,7 @@ impl Session {
         self.node_count = hello.node_count;
         self.memory_tracked = hello.select_param & CR_MEMORY != 0;
         let v = hello.slurm_version;
+        self.slurm_version = v;
         PluginState {
             overlay_version: hello.overlay_version.name().into_owned(),
             slurm_version: format!("{}.{:02}.{}", v >> 16 & 0xff, v >> 8 & 0xff, v & 0xff),
@@ -183,6 +192,7 @@ impl Session {
             node_hash: begin.node_hash,
             nodes: vec![wire::Node::empty(); begin.node_count as usize],
             have: 0,
+            topologies: Topologies::default(),
             jobs: BTreeMap::new(),
         });
     }
@@ -198,7 +208,9 @@ impl Session {
         expect("complete jobs", sync.complete_jobs(), u64::from(end.job_count))?;
         let names = sync.nodes.iter().map(|node| node.name.name_bytes().to_vec());
         expect("hash of the node names", wire::node_hash(names), sync.node_hash)?;
-        let mut cluster = Cluster::new(convert::table(&sync.nodes, &mut self.ids));
+        let mut table = convert::table(&sync.nodes, &mut self.ids);
+        table.topologies = topology::read(&sync.topologies.finish()?, self.slurm_version, &table);
+        let mut cluster = Cluster::new(table);
         for pending in sync.jobs.into_values() {
             let mut job = pending.job;
             convert::add_gres(&mut job, &pending.gres, &self.ids);

@@ -35,16 +35,18 @@ class Cluster(jobs.JobsMixin):
     cloud      number of State=CLOUD nodes without slurmd
     slurmdbd   True: with mariadb and slurmdbd, a user, an account and two QOS
     files      {name: text} put beside slurm.conf (topology.conf ...)
-    overlay    directory of select_cons_tres.so (default: the build's)
+    overlay    directory of select_cons_tres.so (default: the build's); False: there is none, and
+               its directory stays empty
     nodes_where  what errors call the fragment (its file's name)
     daemon     False: overlay, but phalanxd is left to `start_phalanxd()`
-    slurm      release of Slurm, `22.05` or `24.11`; None: PHALANX_TEST_SLURM, else 22.05
+    slurm      release of Slurm, `22.05`, `24.11` or `26.05`; None: PHALANX_TEST_SLURM, else 22.05
+    slurm_root  prefix of a Slurm to use instead; None: PHALANX_TEST_SLURM_ROOT
     """
 
     def __init__(self, directory, *, stock=False, nodes=None, config=None, extra=(), cloud=0,
                  slurmdbd=False, files=None, overlay=None, daemon=True, nodes_where="nodes",
-                 slurm=None):
-        self.release = Release(slurm)
+                 slurm=None, slurm_root=None):
+        self.release = Release(slurm, slurm_root)
         self.paths = Paths(directory, self.release)
         self.stock, self.config, self.extra = stock, config, list(extra)
         self.nodes_text, self.cloud, self.with_dbd = nodes, cloud, slurmdbd
@@ -113,7 +115,8 @@ class Cluster(jobs.JobsMixin):
                 saved = json.load(file)
             cluster = cls(directory, stock=saved["stock"], cloud=saved["cloud"],
                           nodes=saved["nodes"], slurmdbd=saved["slurmdbd"],
-                          slurm=saved["slurm"])
+                          slurm=saved["slurm"] if not saved["slurm_root"] else None,
+                          slurm_root=saved["slurm_root"])
             cluster.id, cluster.ports = saved["id"], saved["ports"]
             cluster.processes = [procs.Process(**entry) for entry in saved["processes"]]
         except OSError:
@@ -137,7 +140,7 @@ class Cluster(jobs.JobsMixin):
         result = {"SLURM_CONF": self.paths.slurm_conf, "PHALANX_CLUSTER_DIR": self.paths.root}
         if not self.stock:
             result["PHALANX_SOCKET"] = self.paths.control_socket
-        if self.paths.in_tree or not self.stock:
+        if self.paths.apart or not self.stock:
             if binaries not in path.split(os.pathsep):
                 path = binaries + os.pathsep + path
         result["PATH"] = path
@@ -276,12 +279,13 @@ class Cluster(jobs.JobsMixin):
 
     def install_overlay(self, source=None):
         """Puts the overlay where slurmctld finds it at its next start."""
+        if self.overlay is False and not source:
+            return
         directory = source or self.overlay or self.paths.overlay_source
         plugin = os.path.join(directory, "select_cons_tres.so")
         if not os.path.isfile(plugin):
-            hint = (f"`make slurm-{self.release.name}`" if self.paths.in_tree
-                    else "`make plugin`, or set PHALANX_OVERLAY_DIR")
-            raise ClusterError(f"{plugin} is missing: run {hint}, or use --stock")
+            raise ClusterError(f"{plugin} is missing: run {self.release.how_to_build()}, "
+                               "or use --stock")
         # A new inode: a slurmctld that has the old file mapped keeps it.
         shutil.copy(plugin, self.paths.overlay + "/.new")
         os.replace(self.paths.overlay + "/.new", self.paths.overlay_file)
@@ -346,6 +350,8 @@ class Cluster(jobs.JobsMixin):
         if self.with_dbd:
             dbd.start(self, self.cluster_name)
         self.start_slurmctld(timeout=max(5.0, end - time.monotonic()))
+        if self.release.root and count > 1:
+            self._check_multiple()
         for node in self.fragment.nodes:
             if node.has_slurmd:
                 os.makedirs(os.path.join(self.paths.spool, node.name), exist_ok=True)
@@ -354,6 +360,13 @@ class Cluster(jobs.JobsMixin):
             self.start_phalanxd()
         self.wait_idle(end - time.monotonic())
         self._check_survivors()
+
+    def _check_multiple(self):
+        """Raises ClusterError unless this Slurm lets several slurmd run on one host."""
+        if "MULTIPLE_SLURMD" not in self.run("scontrol", "show", "config").stdout:
+            raise ClusterError(f"{self.release.root}: this Slurm is configured without "
+                               "--enable-multiple-slurmd, which several nodes on one host need: "
+                               "see docs/releases.md")
 
     def _write_files(self):
         paths = self.paths
@@ -446,7 +459,7 @@ class Cluster(jobs.JobsMixin):
     def _save(self):
         state = {"id": self.id, "stock": self.stock, "cloud": self.cloud,
                  "nodes": self.nodes_text, "slurmdbd": self.with_dbd, "ports": self.ports,
-                 "slurm": self.release.name,
+                 "slurm": self.release.name, "slurm_root": self.release.root,
                  "processes": [process.to_json() for process in self.processes]}
         _write(self.paths.state_file + ".new", json.dumps(state, indent=1))
         os.replace(self.paths.state_file + ".new", self.paths.state_file)

@@ -43,14 +43,14 @@ class Paths:
         self.overlay_file = os.path.join(self.overlay, "select_cons_tres.so")
 
     @property
-    def in_tree(self):
-        """True if the cluster's programs run in a tree, through wrappers in `bin`."""
-        return bool(self.release and self.release.tree)
+    def apart(self):
+        """True if the cluster's programs are not the installed ones, but wrappers in `bin`."""
+        return bool(self.release and self.release.apart)
 
     @property
     def bin_dir(self):
         """Directory of phalanxd and phalanx."""
-        if self.in_tree:
+        if self.apart:
             return self.bin
         default = os.path.join(repository(), "target", "release")
         return os.path.abspath(os.environ.get("PHALANX_BIN_DIR") or default)
@@ -58,7 +58,7 @@ class Paths:
     @property
     def overlay_source(self):
         """Directory of the built overlay."""
-        if self.in_tree:
+        if self.apart:
             return self.release.build
         default = self.release.build if self.release else ""
         return os.path.abspath(os.environ.get("PHALANX_OVERLAY_DIR") or default)

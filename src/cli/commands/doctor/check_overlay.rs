@@ -56,6 +56,14 @@ fn installed(facts: &Facts) -> Option<&PluginFile> {
         .or(facts.stock.as_ref().and_then(file))
 }
 
+/// What puts an overlay of a version there.
+fn how_to_get(version: &str) -> String {
+    format!(
+        "apt install phalanx-slurm-plugin-{version}    # or build it, from the source of exactly \
+         this Slurm: phalanx-overlay build --source DIR; then restart slurmctld"
+    )
+}
+
 /// `PluginDir=` as it should be: the overlay's directory first.
 fn line(facts: &Facts, overlay: &Path) -> String {
     let mut entries = vec![overlay.display().to_string()];
@@ -124,11 +132,7 @@ fn version(facts: &Facts, at: usize) -> Option<Finding> {
     Some(
         Finding::error("overlay-version", what)
             .why("slurmctld skips it, and Slurm places jobs by itself; no job is lost")
-            .fix(format!(
-                "apt install phalanx-slurm-plugin-{}    # or, to build it here: \
-                 phalanx-slurm-plugin-source; then restart slurmctld",
-                stock.version
-            )),
+            .fix(how_to_get(&stock.version)),
     )
 }
 
@@ -167,7 +171,8 @@ fn not_found(facts: &Facts) -> Option<Finding> {
     }
     let home = &facts.home.path;
     let listed = facts.directories.iter().find(|dir| dir.path == *home);
-    let version = installed(facts).map_or("VERSION", |file| file.version.as_str());
+    let running = || facts.running.as_ref().ok()?.get("SLURM_VERSION");
+    let version = installed(facts).map(|file| file.version.as_str()).or_else(running);
     if file(&facts.home).is_some_and(|file| file.overlay) {
         let what = format!("slurm.conf does not name {}, where the overlay is", home.display());
         return Some(
@@ -177,14 +182,18 @@ fn not_found(facts: &Facts) -> Option<Finding> {
                 .at(facts.place("PluginDir")),
         );
     }
+    let version = version.unwrap_or("VERSION");
     let what = match listed {
-        Some(_) => format!("there is no overlay in {}", home.display()),
-        None => "no directory of PluginDir has the overlay, and none is installed".to_owned(),
+        Some(_) => format!("there is no overlay for Slurm {version} in {}", home.display()),
+        None => {
+            format!(
+                "no directory of PluginDir has the overlay for Slurm {version}, and none is \
+                     installed"
+            )
+        }
     };
     Some(
-        Finding::error("overlay", what)
-            .why("Slurm places jobs by itself")
-            .fix(format!("apt install phalanx-slurm-plugin-{version}    # then restart slurmctld")),
+        Finding::error("overlay", what).why("Slurm places jobs by itself").fix(how_to_get(version)),
     )
 }
 

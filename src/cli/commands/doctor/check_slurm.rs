@@ -209,20 +209,24 @@ fn releases(facts: &Facts) -> Vec<Finding> {
     }
     let (major, minor, _) = facts.built_for;
     let own = format!("{major}.{minor:02}");
-    if let Some(stock) = stock
-        && !stock.version.starts_with(&format!("{own}."))
-    {
-        out.push(
+    let version = stock.map(|stock| stock.version.as_str()).or(running);
+    match version {
+        Some(version) if !version.starts_with(&format!("{own}.")) => out.push(
             Finding::error(
                 "libslurm",
-                format!(
-                    "this phalanx is built for Slurm {own}, but {} is installed",
-                    stock.version
-                ),
+                format!("this phalanx is built for Slurm {own}, but {version} is installed"),
             )
             .why("libslurm differs with every release: the daemon refuses to start")
-            .fix("install the phalanx package of this release of Debian"),
-        );
+            .fix(
+                "install the phalanx package of this release of Debian    # or build it with \
+                 SLURM_INCLUDE_DIR and SLURM_LIB_DIR of this Slurm: docs/install.md",
+            ),
+        ),
+        Some(version) => {
+            let what = format!("phalanx is built for Slurm {own}, and {version} is installed");
+            out.push(Finding::ok("libslurm", what));
+        }
+        None => {}
     }
     out
 }

@@ -94,7 +94,12 @@ impl Facts {
     pub(super) fn gather(conf: &Path, config: &Path, control: &Path) -> Facts {
         let conf = SlurmConf::read(conf);
         let directories = conf.as_ref().map_or_else(|_| Vec::new(), plugin_dirs);
-        let stock = stock_directory().map(|path| directory(&path));
+        // With a directory missing Slurm's programs only say that again.
+        let running = match directories.iter().all(|directory| directory.error.is_none()) {
+            true => running(),
+            false => Err("a directory of PluginDir is missing".into()),
+        };
+        let stock = stock_directory(running.as_ref().ok()).map(|path| directory(&path));
         let home = match &stock {
             Some(stock) => stock.path.with_file_name("phalanx").join("slurm"),
             None => PathBuf::from("/usr/lib/phalanx/slurm"),
@@ -104,19 +109,13 @@ impl Facts {
         let socket = config.as_ref().ok().map(|config| config.link.socket.clone());
         let slurm_user =
             conf.as_ref().ok().and_then(|c| c.get("SlurmUser").map(|v| v.0.to_owned()));
-        // With a directory missing Slurm's programs only say that again.
-        let usable = directories.iter().all(|directory| directory.error.is_none());
         Facts {
             host: host(),
             home: directory(&home),
             stock,
             built_for: phalanx_ffi::slurm::Slurm::built_for(),
             slurmctld: slurmctld(conf.as_ref().ok()),
-            running: if usable {
-                running()
-            } else {
-                Err("a directory of PluginDir is missing".into())
-            },
+            running,
             status: asked(control, "/v1/status"),
             collectors: asked(control, "/v1/collectors").ok(),
             agents: asked(control, "/v1/agents").ok(),
@@ -182,17 +181,21 @@ fn directory(path: &Path) -> Directory {
     Directory { path: path.to_path_buf(), error, plugin: plugin::read(path) }
 }
 
-/// Slurm's own plugins: Debian's places, then those of rpm packages.
-fn stock_directory() -> Option<PathBuf> {
-    let mut places: Vec<PathBuf> = Vec::new();
+/// Slurm's own plugins: where the slurmctld that answers has them, be it under a prefix of the
+/// site's own; else Debian's places, then those of rpm packages.
+fn stock_directory(running: Option<&Running>) -> Option<PathBuf> {
+    let in_force = running.and_then(|running| running.get("PluginDir")).unwrap_or_default();
+    let mut places: Vec<PathBuf> = in_force.split(':').map(PathBuf::from).collect();
+    let mut usual: Vec<PathBuf> = Vec::new();
     for base in std::fs::read_dir("/usr/lib").into_iter().flatten().flatten() {
-        places.push(base.path().join("slurm-wlm"));
-        places.push(base.path().join("slurm"));
+        usual.push(base.path().join("slurm-wlm"));
+        usual.push(base.path().join("slurm"));
     }
-    places.sort();
+    usual.sort();
+    places.append(&mut usual);
     places.push("/usr/lib64/slurm".into());
     places.push("/usr/lib/slurm".into());
-    places.into_iter().find(|place| place.join(plugin::FILE).is_file())
+    places.into_iter().find(|place| matches!(plugin::read(place), Some(Ok(file)) if !file.overlay))
 }
 
 fn slurmctld(conf: Option<&SlurmConf>) -> Option<Slurmctld> {

@@ -167,7 +167,17 @@ fn no_overlay_at_all() {
     facts.home = empty(OVERLAY);
     let finding = one(&facts, "overlay", Level::Error);
     assert!(finding.fix.contains("apt install phalanx-slurm-plugin-22.05.8"), "{finding:?}");
+    assert!(finding.fix.contains("phalanx-overlay build --source"), "{finding:?}");
+    // Slurm somewhere else, which only slurmctld itself tells of.
+    facts.directories.clear();
+    facts.stock = None;
+    facts.running = Ok(running(&[("slurm_version", "26.05.5")]));
+    let finding = one(&facts, "overlay", Level::Error);
+    assert!(finding.what.contains("26.05.5") && finding.fix.contains("26.05.5"), "{finding:?}");
+    let finding = one(&facts, "libslurm", Level::Error);
+    assert!(finding.what.contains("22.05, but 26.05.5"), "{finding:?}");
     // Another host is right to have none.
+    facts.built_for = (26, 5, 3);
     facts.host = "n2".into();
     facts.slurmctld = None;
     facts.status = Err(Failure::new(Exit::Unreachable, "none"));

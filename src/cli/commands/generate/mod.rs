@@ -42,10 +42,11 @@ fn write(directory: &Path) -> std::io::Result<String> {
     for section in ["man1", "man5", "man8"] {
         fs::create_dir_all(man.join(section))?;
     }
-    let mut command = Cli::command();
+    // The pages do not depend on the release of Slurm.
+    let mut command = Cli::command().long_version(None);
     command.build();
     pages(&command, &man.join("man1"), &mut text)?;
-    let daemon = clap_mangen::Man::new(DaemonArgs::command()).section("8");
+    let daemon = clap_mangen::Man::new(DaemonArgs::command().long_version(None)).section("8");
     let mut bytes = Vec::new();
     daemon.render(&mut bytes)?;
     put(&man.join("man8/phalanxd.8"), &bytes, &mut text)?;

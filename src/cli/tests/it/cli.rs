@@ -340,7 +340,16 @@ fn usage_errors_end_with_2_and_help_with_0() {
         assert!(out(&output).contains("Exit status:"), "{right:?}");
         assert!(!out(&output).contains("generate"), "{right:?}");
     }
-    assert_eq!(out(&phalanx(&["--version"])), concat!("phalanx ", env!("CARGO_PKG_VERSION"), "\n"));
+    assert_eq!(out(&phalanx(&["-V"])), concat!("phalanx ", env!("CARGO_PKG_VERSION"), "\n"));
+    // The long one says in one line which Slurm the build is for.
+    let long = out(&phalanx(&["--version"]));
+    let (major, minor, micro) = phalanx_ffi::slurm::Slurm::built_for();
+    let release =
+        format!("built for Slurm {major}.{minor:02} (headers of {major}.{minor:02}.{micro})");
+    assert_eq!(
+        long,
+        concat!("phalanx ", env!("CARGO_PKG_VERSION"), ", ").to_owned() + &release + "\n"
+    );
 }
 
 /// Goal: whatever is wrong with `solve`, standard error gets one line.

@@ -164,6 +164,8 @@ impl Plugin {
             .collect();
         let head = wire::NodesHead::new_zeroed();
         self.send(&Message::Nodes(wire::Nodes { head: &head, entries: &nodes }));
+        self.topology(wire::PHX_PART_FIRST, b"SwitchName=s0 Level=0 LinkSpeed=1");
+        self.topology(wire::PHX_PART_LAST, b" Nodes=n[0-1]\n");
         for &(id, node, cpus) in jobs {
             self.job(id, node, cpus);
         }
@@ -173,13 +175,21 @@ impl Plugin {
         self.send(&Message::SyncEnd(&end));
     }
 
+    fn topology(&mut self, part: u32, text: &[u8]) {
+        let mut head = wire::TopologyHead::new_zeroed();
+        head.flags = u16::try_from(part | wire::PHX_TOPOLOGY_DEFAULT).unwrap();
+        head.name = wire::wire_name("default").unwrap();
+        head.plugin = wire::wire_name("tree").unwrap();
+        self.send(&Message::Topology(wire::Topology { head: &head, text }));
+    }
+
     fn job(&mut self, id: u32, node: u32, cpus: u32) {
         let mut head = wire::JobHead::new_zeroed();
         head.job_id = id;
         head.array_task_id = 0xffff_fffe;
         head.flags = wire::PHX_JOB_FIRST | wire::PHX_JOB_LAST;
         head.cause = wire::Cause::Begin.raw();
-        let alloc = wire::Alloc { node, cpus, memory_mb: 10 };
+        let alloc = wire::Alloc { node, cpus, memory_mb: 10, cores: [0; 8] };
         self.send(&Message::Job(wire::Job { head: &head, allocs: &[alloc], gres: &[] }));
     }
 
@@ -222,7 +232,7 @@ impl Plugin {
             head.gres[0].plugin_id = 7;
             head.gres[0].per_node = gpus;
         }
-        let seq = self.send(&Message::Ask(wire::Ask { head: &head, candidates: &[candidates] }));
+        let seq = self.send(&Message::Ask(wire::Ask::new(&head, &[candidates])));
         match self.receive() {
             Message::Answer(answer) => {
                 assert_eq!((answer.seq(), answer.head.job_id), (seq, 99));
@@ -373,6 +383,14 @@ fn malformed_messages_close_the_connection_and_the_next_one_works() {
     until("errors counted", || daemon.responder.view().protocol_errors == 6);
     let text = daemon.responder.view().last_error.unwrap();
     assert!(text.contains("allocs.node[0] is 70"), "{text}");
+    let mut outside = Plugin::connect(&daemon.socket);
+    outside.greet(2);
+    let head = wire::TopologyHead::new_zeroed();
+    outside.send(&Message::Topology(wire::Topology { head: &head, text: b"" }));
+    assert!(outside.closed(), "a topology outside a full state");
+    until("errors counted", || daemon.responder.view().protocol_errors == 7);
+    let text = daemon.responder.view().last_error.unwrap();
+    assert!(text.contains("TOPOLOGY came outside a full state"), "{text}");
     let mut plugin = Plugin::connect(&daemon.socket);
     plugin.greet(2);
     plugin.sync(&[8, 8], &[]);

@@ -4,199 +4,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::cast_possible_truncation, reason = "test values are small")]
 
+mod messages;
+
+use messages::any_message;
 use phalanx_ffi::wire::*;
 use proptest::prelude::*;
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
-
-/// A message that owns its parts, for generators.
-#[derive(Debug, Clone)]
-enum Owned {
-    Hello(Box<Hello>),
-    SyncBegin(SyncBegin),
-    GresNames(GresNamesHead, Vec<GresName>),
-    Nodes(NodesHead, Vec<Node>),
-    Job(JobHead, Vec<Alloc>, Vec<JobGres>),
-    JobEnd(JobEnd),
-    SyncEnd(SyncEnd),
-    Ask(Box<AskHead>, Vec<u64>),
-    Outcome(Outcome),
-    Stats(Box<Stats>),
-    Welcome(Welcome),
-    Config(Welcome),
-    Answer(AnswerHead, Vec<u32>),
-    Resync(Resync),
-    Queue(QueueHead, Vec<Queued>),
-    Order(OrderHead, Vec<Delta>),
-}
-
-impl Owned {
-    fn message(&self) -> Message<'_> {
-        match self {
-            Owned::Hello(m) => Message::Hello(m),
-            Owned::SyncBegin(m) => Message::SyncBegin(m),
-            Owned::GresNames(head, entries) => Message::GresNames(GresNames { head, entries }),
-            Owned::Nodes(head, entries) => Message::Nodes(Nodes { head, entries }),
-            Owned::Job(head, allocs, gres) => Message::Job(Job { head, allocs, gres }),
-            Owned::JobEnd(m) => Message::JobEnd(m),
-            Owned::SyncEnd(m) => Message::SyncEnd(m),
-            Owned::Ask(head, candidates) => Message::Ask(Ask { head, candidates }),
-            Owned::Outcome(m) => Message::Outcome(m),
-            Owned::Stats(m) => Message::Stats(m),
-            Owned::Welcome(m) => Message::Welcome(m),
-            Owned::Config(m) => Message::Config(m),
-            Owned::Answer(head, nodes) => Message::Answer(Answer { head, nodes }),
-            Owned::Resync(m) => Message::Resync(m),
-            Owned::Queue(head, jobs) => Message::Queue(Queue { head, jobs }),
-            Owned::Order(head, deltas) => Message::Order(Order { head, deltas }),
-        }
-    }
-}
-
-/// A struct of random bytes: every field takes every value.
-fn random<T: FromBytes + std::fmt::Debug>() -> impl Strategy<Value = T> {
-    prop::collection::vec(any::<u8>(), size_of::<T>())
-        .prop_map(|bytes| T::read_from_bytes(&bytes).unwrap())
-}
-
-fn end_name(name: &mut [std::ffi::c_char]) {
-    *name.last_mut().unwrap() = 0;
-}
-
-fn hello() -> impl Strategy<Value = Owned> {
-    (random::<Hello>(), 0..=PHX_NODES_MAX).prop_map(|(mut m, node_count)| {
-        m.node_count = node_count;
-        end_name(&mut m.cluster);
-        end_name(&mut m.overlay_version);
-        Owned::Hello(Box::new(m))
-    })
-}
-
-fn sync() -> impl Strategy<Value = Owned> {
-    (random::<SyncBegin>(), random::<SyncEnd>(), 0..=PHX_NODES_MAX, any::<bool>()).prop_map(
-        |(mut begin, mut end, node_count, first)| {
-            begin.node_count = node_count;
-            end.node_count = node_count;
-            if first { Owned::SyncBegin(begin) } else { Owned::SyncEnd(end) }
-        },
-    )
-}
-
-fn gres_names() -> impl Strategy<Value = Owned> {
-    (random(), prop::collection::vec(random::<GresName>(), 0..4)).prop_map(|(head, mut entries)| {
-        entries.iter_mut().for_each(|e| end_name(&mut e.name));
-        Owned::GresNames(head, entries)
-    })
-}
-
-fn nodes() -> impl Strategy<Value = Owned> {
-    let entry = (random::<Node>(), 0..=PHX_GRES_PER_NODE).prop_map(|(mut node, gres_count)| {
-        end_name(&mut node.name);
-        node.gres_count = gres_count;
-        node
-    });
-    let first = 0..PHX_NODES_MAX - PHX_NODES_PER_MSG;
-    (random::<NodesHead>(), first, prop::collection::vec(entry, 0..4)).prop_map(
-        |(mut head, first, entries)| {
-            head.first = first;
-            Owned::Nodes(head, entries)
-        },
-    )
-}
-
-fn job() -> impl Strategy<Value = Owned> {
-    let node = || 0..PHX_NODES_MAX;
-    let alloc = (random::<Alloc>(), node()).prop_map(|(a, node)| Alloc { node, ..a });
-    let gres = (random::<JobGres>(), node()).prop_map(|(g, node)| JobGres { node, ..g });
-    let allocs = prop::collection::vec(alloc, 0..5);
-    (random(), allocs, prop::collection::vec(gres, 0..5))
-        .prop_map(|(head, allocs, gres)| Owned::Job(head, allocs, gres))
-}
-
-fn mode() -> impl Strategy<Value = u16> {
-    prop::sample::select(Mode::ALL).prop_map(Mode::raw)
-}
-
-fn ask() -> impl Strategy<Value = Owned> {
-    let bitmap = (0u32..300).prop_flat_map(|bits| {
-        (Just(bits), prop::collection::vec(any::<u64>(), bits.div_ceil(64) as usize))
-    });
-    (random::<AskHead>(), 0..=PHX_GRES_PER_JOB, mode(), bitmap).prop_map(
-        |(mut head, gres_count, mode, (node_bits, mut candidates))| {
-            head.gres_count = gres_count;
-            head.mode = mode;
-            head.node_bits = node_bits;
-            end_name(&mut head.partition);
-            if let Some(last) = candidates.last_mut().filter(|_| node_bits % 64 != 0) {
-                *last &= (1 << (node_bits % 64)) - 1;
-            }
-            Owned::Ask(Box::new(head), candidates)
-        },
-    )
-}
-
-fn outcome() -> impl Strategy<Value = Owned> {
-    (random::<Outcome>(), mode(), 0..PHX_REASONS)
-        .prop_map(|(m, mode, reason)| Owned::Outcome(Outcome { mode, reason: reason as u16, ..m }))
-}
-
-fn answer() -> impl Strategy<Value = Owned> {
-    let nodes = prop::collection::btree_set(0..PHX_NODES_MAX, 0..6);
-    (random::<AnswerHead>(), 0..PHX_REASONS, nodes).prop_map(|(mut head, reason, nodes)| {
-        head.reason = reason as u16;
-        let narrow = !nodes.is_empty();
-        head.verdict = if narrow { Verdict::Narrow } else { Verdict::NoOpinion }.raw();
-        Owned::Answer(head, nodes.into_iter().collect())
-    })
-}
-
-fn part(flags: u32, empty: bool) -> u32 {
-    if flags == PHX_PART_SAME && !empty { PHX_PART_FIRST } else { flags }
-}
-
-fn queue() -> impl Strategy<Value = Owned> {
-    let state = prop::sample::select(OrderState::ALL);
-    let jobs = prop::collection::vec(random::<Queued>(), 0..4);
-    (random::<QueueHead>(), 0..=PHX_PART_SAME, state, jobs).prop_map(
-        |(mut head, flags, state, jobs)| {
-            head.flags = part(flags, jobs.is_empty());
-            head.state = state.raw();
-            Owned::Queue(head, jobs)
-        },
-    )
-}
-
-fn order() -> impl Strategy<Value = Owned> {
-    let delta = 1..=i32::try_from(PHX_DELTA_MAX).unwrap();
-    let delta = (delta, any::<bool>()).prop_map(|(d, below)| if below { -d } else { d });
-    let deltas = prop::collection::btree_map(1u32.., delta, 0..6);
-    (1u64.., any::<u32>(), 0..=PHX_PART_SAME, deltas).prop_map(
-        |(generation, lease_ms, flags, deltas)| {
-            let head = Order::head(generation, lease_ms, part(flags, deltas.is_empty()));
-            let deltas = deltas.into_iter().map(|(job_id, delta)| Delta { job_id, delta });
-            Owned::Order(head, deltas.collect())
-        },
-    )
-}
-
-fn any_message() -> impl Strategy<Value = Owned> {
-    prop_oneof![
-        hello(),
-        sync(),
-        gres_names(),
-        nodes(),
-        job(),
-        random().prop_map(Owned::JobEnd),
-        ask(),
-        outcome(),
-        random().prop_map(|m| Owned::Stats(Box::new(m))),
-        random().prop_map(Owned::Welcome),
-        random().prop_map(Owned::Config),
-        answer(),
-        random().prop_map(Owned::Resync),
-        queue(),
-        order(),
-    ]
-}
+use zerocopy::{FromZeros, IntoBytes};
 
 fn packet(seq: u64, message: &Message<'_>) -> Vec<u8> {
     let mut buf = PacketBuf::new();
@@ -242,7 +55,14 @@ proptest! {
             }
             if let (Message::Ask(a), Message::Ask(b)) = (&parsed, &message) {
                 assert_eq!(a.candidates, b.candidates);
+                assert_eq!((a.planes, a.preempt), (b.planes, b.preempt));
+                assert_eq!(a.classes.as_bytes(), b.classes.as_bytes());
+                assert_eq!(a.exc.as_bytes(), b.exc.as_bytes());
                 assert_eq!(a.head.gres.as_bytes(), b.head.gres.as_bytes());
+            }
+            if let (Message::Topology(a), Message::Topology(b)) = (&parsed, &message) {
+                assert_eq!(a.text, b.text);
+                assert_eq!(a.head.block_sizes, b.head.block_sizes);
             }
             if let (Message::Answer(a), Message::Answer(b)) = (&parsed, &message) {
                 assert_eq!(a.nodes, b.nodes);
@@ -305,7 +125,7 @@ proptest! {
     fn candidates_are_the_bits(words in prop::collection::vec(any::<u64>(), 0..5)) {
         let mut head = AskHead::new_zeroed();
         head.node_bits = 64 * words.len() as u32;
-        let ask = Ask { head: &head, candidates: &words };
+        let ask = Ask::new(&head, &words);
         let want: Vec<u32> =
             (0..head.node_bits).filter(|n| words[*n as usize / 64] >> (n % 64) & 1 == 1).collect();
         prop_assert_eq!(ask.candidate_count() as usize, want.len());
@@ -394,13 +214,15 @@ fn values_beyond_their_limits_are_refused() {
     refused(&job, "JOB: allocs.node[0] is 131072, expected an index of the node table");
 
     let head = AskHead { mode: 1, ..valid_ask() };
-    let ask = Message::Ask(Ask { head: &head, candidates: &[0, 0] });
+    let ask = Message::Ask(Ask::new(&head, &[0, 0]));
     refused(&ask, "ASK: mode is 1, expected one of enum phx_mode");
     let head = valid_ask();
-    let ask = Message::Ask(Ask { head: &head, candidates: &[0, 1 << 6] });
+    let ask = Message::Ask(Ask::new(&head, &[0, 1 << 6]));
     refused(&ask, "ASK: candidates[1] is 64, expected no bits from node_bits on");
-    let ask = Message::Ask(Ask { head: &head, candidates: &[0] });
+    let ask = Message::Ask(Ask::new(&head, &[0]));
     refused(&ask, "ASK: word_count is 1, expected (node_bits + 63) / 64");
+
+    values_beyond_an_asks_arrays(refused);
 
     let head = Answer::narrow_head(1, 2, 3);
     let answer = |nodes| Message::Answer(Answer { head: &head, nodes });
@@ -417,6 +239,72 @@ fn values_beyond_their_limits_are_refused() {
     refused(&answer, "ANSWER: verdict is 2, expected one of enum phx_verdict");
 }
 
+/// Goal: classes, excluded cores and topologies that mean nothing are refused.
+fn values_beyond_an_asks_arrays(refused: impl Fn(&Message<'_>, &str)) {
+    let class = |tier, weight| Class { tier, weight };
+    let classes = [class(0, 1), class(0, 7), class(2, 1)];
+    let head = AskHead { class_planes: 2, ..valid_ask() };
+    let good = Ask { classes: &classes, planes: &[1, 0, 2, 0], ..Ask::new(&head, &[7, 0]) };
+    assert_eq!([0, 1, 2].map(|node| good.class_of(node)), [1, 2, 0]);
+    packet(1, &Message::Ask(good));
+    let bad = |ask: Ask<'_>, text: &str| refused(&Message::Ask(ask), text);
+    bad(
+        Ask { planes: &[1, 0, 1, 0], ..good },
+        "ASK: planes[0] is 1, expected a class for every candidate",
+    );
+    bad(
+        Ask { planes: &[1, 1 << 6, 2, 0], ..good },
+        "ASK: planes[1] is 64, expected no bits from node_bits on",
+    );
+    bad(Ask { planes: &[1, 0], ..good }, "ASK: class_count is 3, at most 2 allowed");
+    bad(
+        Ask { planes: &[1, 0, 2], ..good },
+        "ASK: planes is 3, expected a multiple of word_count, at most PHX_CLASS_PLANES_MAX of it",
+    );
+    bad(Ask { classes: &[], ..good }, "ASK: class_planes is 2, expected 0 without classes");
+    bad(
+        Ask { classes: &[class(0, 7), class(0, 7)], ..good },
+        "ASK: classes[1] is 7, expected more than the one before, by tier, then weight",
+    );
+    let exc = |node| Exc { node, cores: 2, ..Exc::new_zeroed() };
+    packet(1, &Message::Ask(Ask { exc: &[exc(0), exc(69)], ..good }));
+    bad(
+        Ask { exc: &[exc(3), exc(3)], ..good },
+        "ASK: exc.node[1] is 3, expected more than the one before",
+    );
+    bad(Ask { exc: &[exc(70)], ..good }, "ASK: exc.node[0] is 70, expected below node_bits");
+    bad(Ask { exc: &[Exc { pad: 1, ..exc(0) }], ..good }, "ASK: exc.pad[0] is 1, expected 0");
+    bad(Ask { preempt: &[4], ..good }, "ASK: preempt_all is 0, expected at least preempt_count");
+
+    let head = TopologyHead { index: 3, ..TopologyHead::new_zeroed() };
+    let topology = |head: TopologyHead, text: &[u8], error: &str| {
+        refused(&Message::Topology(Topology { head: &head, text }), error);
+    };
+    let long = vec![b'x'; PHX_TOPOLOGY_TEXT_MAX as usize + 1];
+    topology(head, &long, "TOPOLOGY: bytes is 65537, at most 65536 allowed");
+    let far = TopologyHead { index: 16, ..head };
+    topology(far, b"", "TOPOLOGY: index is 16, at most 15 allowed");
+    let same = TopologyHead { flags: PHX_PART_SAME as u16, ..head };
+    topology(same, b"", "TOPOLOGY: flags is 4, expected FIRST, LAST, DEFAULT or UNKNOWN");
+    let unknown = TopologyHead { flags: PHX_TOPOLOGY_UNKNOWN as u16, ..head };
+    topology(unknown, b"x", "TOPOLOGY: bytes is 1, expected 0 where it is unknown");
+    let named = TopologyHead { plugin: [1; 64], ..head };
+    topology(named, b"", "TOPOLOGY: plugin has no final NUL");
+}
+
+/// Goal: what fills up a packet to a multiple of 8 must be zeros.
+#[test]
+fn padding_is_zeros() {
+    let text = Topology { head: &TopologyHead::new_zeroed(), text: b"abc" };
+    let good = packet(1, &Message::Topology(text));
+    let error = broken(&good, good.len() - 1, &[5]);
+    assert_eq!(error.to_string(), "TOPOLOGY: padding is 5, expected zeros");
+    let head = AskHead { preempt_all: 1, ..valid_ask() };
+    let good = packet(1, &Message::Ask(Ask { preempt: &[9], ..Ask::new(&head, &[0, 0]) }));
+    let error = broken(&good, good.len() - 4, &[1]);
+    assert_eq!(error.to_string(), "ASK: padding is 1, expected zeros");
+}
+
 #[test]
 fn indexes_are_checked_against_the_table() {
     let head = Answer::narrow_head(1, 2, 3);
@@ -427,7 +315,7 @@ fn indexes_are_checked_against_the_table() {
         "ANSWER: nodes[1] is 9, expected an index of the node table"
     );
     let head = valid_ask();
-    let ask = Message::Ask(Ask { head: &head, candidates: &[0, 0] });
+    let ask = Message::Ask(Ask::new(&head, &[0, 0]));
     assert_eq!(ask.check_nodes(70), Ok(()));
     assert!(ask.check_nodes(71).is_err());
 }
@@ -443,7 +331,17 @@ fn the_largest_messages_fit() {
     packet(1, &Message::Answer(Answer { head: &head, nodes: &nodes }));
     let head = AskHead { node_bits: PHX_NODES_MAX, ..valid_ask() };
     let candidates = vec![!0; PHX_NODES_MAX as usize / 64];
-    packet(1, &Message::Ask(Ask { head: &head, candidates: &candidates }));
+    let classes: Vec<Class> = (0..64).map(|weight| Class { tier: 0, weight }).collect();
+    let head = AskHead { preempt_all: PHX_PREEMPT_MAX, ..head };
+    let ask = Ask {
+        classes: &classes,
+        planes: &vec![!0; 6 * candidates.len()],
+        preempt: &[7; PHX_PREEMPT_MAX as usize],
+        ..Ask::new(&head, &candidates)
+    };
+    packet(1, &Message::Ask(ask));
+    let text = vec![b'x'; PHX_TOPOLOGY_TEXT_MAX as usize];
+    packet(1, &Message::Topology(Topology { head: &TopologyHead::new_zeroed(), text: &text }));
 }
 
 #[test]
@@ -549,7 +447,20 @@ fn array_seeds<S>(named: impl Fn(&Message<'_>) -> S) -> Vec<S> {
     let alloc = Alloc { node: 3, ..Alloc::new_zeroed() };
     let gres = JobGres { node: 3, ..JobGres::new_zeroed() };
     let job = Job { head: &JobHead::new_zeroed(), allocs: &[alloc], gres: &[gres] };
-    let ask = Ask { head: &valid_ask(), candidates: &[!0, 1] };
+    let mut topology = TopologyHead::new_zeroed();
+    topology.name = wire_name("default").unwrap();
+    topology.plugin = wire_name("tree").unwrap();
+    topology.flags = (PHX_PART_FIRST | PHX_PART_LAST | PHX_TOPOLOGY_DEFAULT) as u16;
+    let text = b"SwitchName=s0 Level=0 LinkSpeed=1 Nodes=n[0-3]\n";
+    let topology = Topology { head: &topology, text };
+    let head = AskHead { preempt_all: 1, ..valid_ask() };
+    let ask = Ask {
+        classes: &[Class { tier: 0, weight: 1 }, Class { tier: 2, weight: 1 }],
+        planes: &[5, 0],
+        exc: &[Exc { node: 3, cores: 2, ..Exc::new_zeroed() }],
+        preempt: &[8],
+        ..Ask::new(&head, &[!0, 1])
+    };
     let answer = Answer { head: &Answer::narrow_head(9, 4, 1), nodes: &[1, 5] };
     let queued = Queued { job_id: 7, priority: 100, ..Queued::new_zeroed() };
     let order = Order::head(1, 5000, PHX_PART_FIRST | PHX_PART_LAST);
@@ -557,6 +468,7 @@ fn array_seeds<S>(named: impl Fn(&Message<'_>) -> S) -> Vec<S> {
         named(&Message::Hello(&hello)),
         named(&Message::GresNames(names)),
         named(&Message::Nodes(nodes)),
+        named(&Message::Topology(topology)),
         named(&Message::Job(job)),
         named(&Message::Ask(ask)),
         named(&Message::Answer(answer)),

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ask_arrays.c - see ask_arrays.h. */
+
+#include "slurm_api.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "ask_arrays.h"
+#include "layout.h"
+
+#define CLASSES_MAX (1u << PHX_CLASS_PLANES_MAX)
+
+/* Room behind what is written so far. */
+struct room {
+	struct phx_ask *ask;
+	size_t used; /* bytes of the packet */
+};
+
+static void *_take(struct room *r, size_t bytes)
+{
+	void *at = (uint8_t *) r->ask + r->used;
+
+	if (bytes > PHX_PACKET_MAX - r->used)
+		return NULL;
+	r->used += bytes;
+	return at;
+}
+
+/* ---- candidates */
+
+/* Clear the nodes of one of slurmctld's bitmaps, if it has that. */
+static void _without(uint64_t *words, uint32_t bits, bitstr_t **bitmap)
+{
+	static uint64_t other[PHX_NODES_MAX / 64];
+
+	if (!bitmap || !*bitmap || bit_size(*bitmap) != (bitoff_t) bits)
+		return;
+	(void) state_bitmap_words(*bitmap, bits, other);
+	for (uint32_t w = 0; w < (bits + 63) / 64; w++)
+		words[w] &= ~other[w];
+}
+
+/* Backfill would reserve these at the next second instead of starting the job,
+ * again in each cycle. */
+static bool _is_left_out(const node_record_t *node_ptr)
+{
+	return !node_ptr || IS_NODE_COMPLETING(node_ptr) ||
+	       IS_NODE_REBOOT_REQUESTED(node_ptr) ||
+	       IS_NODE_REBOOT_ISSUED(node_ptr);
+}
+
+/* RET candidates that are left */
+static uint32_t _leave_out(uint64_t *words, uint32_t bits)
+{
+	static bitstr_t **completing, **resuming;
+	static bool known;
+	uint32_t left = 0;
+
+	if (!known) {
+		completing = dlsym(RTLD_DEFAULT, "cg_node_bitmap");
+		resuming = dlsym(RTLD_DEFAULT, "rs_node_bitmap");
+		known = true;
+	}
+	_without(words, bits, completing);
+	_without(words, bits, resuming);
+	for (uint32_t w = 0; w < (bits + 63) / 64; w++) {
+		for (uint64_t rest = words[w]; rest; rest &= rest - 1) {
+			uint32_t bit = (uint32_t) __builtin_ctzll(rest);
+
+			if (_is_left_out(node_record_table_ptr[64 * w + bit]))
+				words[w] &= ~(1ull << bit);
+		}
+		left += (uint32_t) __builtin_popcountll(words[w]);
+	}
+	return left;
+}
+
+/* ---- classes */
+
+struct classes {
+	struct phx_class of[CLASSES_MAX]; /* in the order of their finding */
+	uint8_t place[CLASSES_MAX];       /* in the order of the wire */
+	uint32_t count;
+	bool plain; /* the node table says the same */
+};
+
+/* Of each candidate, its class by the order of finding. */
+static uint8_t found[PHX_NODES_MAX]; /* of the one call at a time */
+
+static struct phx_class _class_of(const node_record_t *node_ptr, uint16_t mode)
+{
+	if (mode == SELECT_MODE_RUN_NOW)
+		return (struct phx_class) { RUN_NOW_TIER(node_ptr),
+					    RUN_NOW_WEIGHT(node_ptr) };
+	return (struct phx_class) {
+		WILL_RUN_IS_LAST(node_ptr) ? WILL_RUN_TIER_LAST : 0,
+		WILL_RUN_WEIGHT(node_ptr)
+	};
+}
+
+/* RET position of the class, CLASSES_MAX if there are too many */
+static uint32_t _find_class(struct classes *c, struct phx_class key)
+{
+	uint32_t i = 0;
+
+	while (i < c->count && (c->of[i].tier != key.tier ||
+				c->of[i].weight != key.weight))
+		i++;
+	if (i == c->count && i < CLASSES_MAX)
+		c->of[c->count++] = key;
+	return i;
+}
+
+/* RET false if there are too many classes, or a candidate is no node */
+static bool _find_all(struct classes *c, const uint64_t *words, uint32_t bits,
+		      uint16_t mode)
+{
+	struct phx_class last = { UINT32_MAX, 0 };
+	uint32_t at = 0;
+
+	for (uint32_t w = 0; w < (bits + 63) / 64; w++) {
+		for (uint64_t rest = words[w]; rest; rest &= rest - 1) {
+			uint32_t i = 64 * w +
+				     (uint32_t) __builtin_ctzll(rest);
+			node_record_t *node_ptr = node_record_table_ptr[i];
+			struct phx_class key;
+
+			if (!node_ptr)
+				return false;
+			key = _class_of(node_ptr, mode);
+			if (key.tier || key.weight !=
+					node_ptr->config_ptr->weight)
+				c->plain = false;
+			if (key.tier != last.tier || key.weight != last.weight)
+				at = _find_class(c, key);
+			if (at == CLASSES_MAX)
+				return false;
+			last = key;
+			found[i] = (uint8_t) at;
+		}
+	}
+	return true;
+}
+
+static bool _before(const struct phx_class *a, const struct phx_class *b)
+{
+	return a->tier != b->tier ? a->tier < b->tier : a->weight < b->weight;
+}
+
+/* RET false if there is no room */
+static bool _put_classes(struct room *r, struct classes *c,
+			 const uint64_t *words)
+{
+	struct phx_ask *ask = r->ask;
+	uint32_t count = ask->word_count, planes = 0;
+	struct phx_class *out;
+	uint64_t *bits;
+
+	while (1u << planes < c->count)
+		planes++;
+	out = _take(r, c->count * sizeof(*out));
+	bits = _take(r, planes * count * sizeof(*bits));
+	if (!out || !bits)
+		return false;
+	for (uint32_t i = 0; i < c->count; i++) {
+		c->place[i] = 0;
+		for (uint32_t k = 0; k < c->count; k++)
+			c->place[i] += _before(&c->of[k], &c->of[i]);
+		out[c->place[i]] = c->of[i];
+	}
+	memset(bits, 0, planes * count * sizeof(*bits));
+	for (uint32_t w = 0; w < count; w++) {
+		for (uint64_t rest = words[w]; rest; rest &= rest - 1) {
+			uint64_t bit = rest & -rest;
+			uint32_t i = 64 * w +
+				     (uint32_t) __builtin_ctzll(rest);
+			uint8_t place = c->place[found[i]];
+
+			for (uint32_t p = 0; p < planes; p++)
+				bits[p * count + w] |=
+					place >> p & 1 ? bit : 0;
+		}
+	}
+	ask->class_count = c->count;
+	ask->class_planes = (uint16_t) planes;
+	return true;
+}
+
+/* ---- excluded cores */
+
+/* Cores of one node that `bitmap` has from bit `first` on. */
+static void _count_exc(struct phx_exc *out, bitstr_t *bitmap, uint32_t first,
+		       const node_record_t *node_ptr)
+{
+	uint32_t sockets = node_ptr->tot_sockets, cores = node_ptr->tot_cores;
+
+	for (uint32_t core = 0; core < cores &&
+	     (bitoff_t) (first + core) < bit_size(bitmap); core++) {
+		if (!bit_test(bitmap, (bitoff_t) (first + core)))
+			continue;
+		out->cores++;
+		if (sockets && sockets <= PHX_SOCKETS_MAX &&
+		    !(cores % sockets))
+			out->sockets[core / (cores / sockets)]++;
+	}
+}
+
+/* Too many are not sent: then only the flag says that there are some. */
+static void _put_exc(struct room *r, exc_t *exc, const uint64_t *words)
+{
+	struct phx_ask *ask = r->ask;
+	bitstr_t **by_node = EXC_BY_NODE(exc);
+	size_t used = r->used;
+	uint32_t first = 0;
+
+	if (!by_node && !EXC_BITMAP(exc))
+		return;
+	for (uint32_t i = 0; i < ask->node_bits; i++) {
+		const node_record_t *node_ptr = node_record_table_ptr[i];
+		bitstr_t *bitmap = by_node ? by_node[i] : EXC_BITMAP(exc);
+		struct phx_exc one = { .node = i };
+
+		if (!node_ptr)
+			continue;
+		if (bitmap && words[i / 64] >> (i % 64) & 1)
+			_count_exc(&one, bitmap, by_node ? 0 : first, node_ptr);
+		first += node_ptr->tot_cores;
+		if (one.cores) {
+			struct phx_exc *out = _take(r, sizeof(*out));
+
+			if (!out || ask->exc_count == PHX_EXC_MAX) {
+				r->used = used;
+				ask->exc_count = 0;
+				return;
+			}
+			*out = one;
+			ask->exc_count++;
+		}
+	}
+}
+
+/* ---- jobs that may be preempted */
+
+static int _preemptee(void *x, void *arg)
+{
+	job_record_t *job_ptr = x;
+	struct room *r = arg;
+	struct phx_ask *ask = r->ask;
+	uint32_t *out;
+
+	ask->preempt_all++;
+	if (ask->preempt_count < PHX_PREEMPT_MAX && layout_has_job(job_ptr) &&
+	    (out = _take(r, sizeof(*out)))) {
+		*out = job_ptr->job_id;
+		ask->preempt_count++;
+	}
+	return 0;
+}
+
+extern uint16_t ask_put_arrays(struct phx_ask *ask, const struct ask_call *call)
+{
+	uint32_t bits = (uint32_t) bit_size(call->node_bitmap), all, left;
+	struct room r = { .ask = ask, .used = sizeof(*ask) };
+	struct classes classes = { .plain = true };
+	uint64_t *words;
+
+	ask->node_bits = bits;
+	ask->word_count = (bits + 63) / 64;
+	words = _take(&r, ask->word_count * sizeof(*words));
+	if (!words)
+		return PHX_R_SKIPPED;
+	all = left = state_bitmap_words(call->node_bitmap, bits, words);
+	if (call->mode == SELECT_MODE_WILL_RUN)
+		left = _leave_out(words, bits);
+	if (left < all)
+		ask->flags |= PHX_ASK_LEFT_OUT;
+	if (!left)
+		return PHX_R_SKIPPED;
+	if (!_find_all(&classes, words, bits, call->mode))
+		return PHX_R_CLASSES;
+	if (!classes.plain && !_put_classes(&r, &classes, words))
+		return PHX_R_CLASSES;
+	if (call->exc)
+		_put_exc(&r, call->exc, words);
+	if (call->preemptees)
+		(void) list_for_each(call->preemptees, _preemptee, &r);
+	if (r.used % sizeof(uint64_t)) {
+		uint32_t *pad = _take(&r, sizeof(*pad));
+
+		if (!pad)
+			return PHX_R_CLASSES;
+		*pad = 0;
+	}
+	ask->hdr.length = (uint32_t) r.used;
+	return PHX_R_NONE;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * release.h - what differs between releases in slurmctld's structures, and in
+ * the functions that the overlay looks up.  The last of slurm_api.h.
+ */
+#ifndef PHALANX_RELEASE_H
+#define PHALANX_RELEASE_H
+
+#include "slots.h"
+
+/* What reservations keep from the job; and of it cores by node, or as one
+ * bitmap over the cores of all nodes. */
+#if SINCE(23, 11)
+#define JOB_TEST_EXC resv_exc
+typedef resv_exc_t exc_t;
+#define EXC_BY_NODE(exc) ((exc)->exc_cores)
+#define EXC_BITMAP(exc) ((exc)->core_bitmap)
+/* Cores or gres. */
+#define HAS_EXC(exc) \
+	((exc) && ((exc)->core_bitmap || (exc)->exc_cores || \
+		   (exc)->gres_list_exc || (exc)->gres_list_inc))
+#else
+#define JOB_TEST_EXC exc_core_bitmap
+typedef bitstr_t exc_t;
+#define EXC_BY_NODE(exc) ((bitstr_t **) NULL)
+#define EXC_BITMAP(exc) (exc)
+#define HAS_EXC(exc) ((exc) != NULL)
+#endif
+
+/* A job that may have several sizes, "-N 2,4,8". */
+#if SINCE(23, 2)
+#define JOB_SIZES(details) ((details)->job_size_bitmap)
+#else
+#define JOB_SIZES(details) NULL
+#endif
+
+/*
+ * Classes of nodes, as the scheduling weight that stock sorts them by.  In
+ * RUN_NOW the caller has just written it: Weight in bits 8 to 39, above what
+ * comes before it.  WILL_RUN makes its own since 23.11 (select/cons_tres,
+ * _set_sched_weight()); before, it finds what the last RUN_NOW left there, so
+ * that the same order is as good.
+ */
+#define RUN_NOW_TIER(node_ptr) ((uint32_t) ((node_ptr)->sched_weight >> 40))
+#define RUN_NOW_WEIGHT(node_ptr) ((uint32_t) ((node_ptr)->sched_weight >> 8))
+#define WILL_RUN_TIER_LAST 3u
+#if SINCE(25, 5) || !SINCE(23, 11)
+#define WILL_RUN_IS_LAST(node_ptr) \
+	(IS_NODE_POWERED_DOWN(node_ptr) || IS_NODE_POWERING_DOWN(node_ptr) || \
+	 IS_NODE_POWERING_UP(node_ptr))
+#else
+#define WILL_RUN_IS_LAST(node_ptr) \
+	(IS_NODE_POWERED_DOWN(node_ptr) || IS_NODE_POWERING_DOWN(node_ptr))
+#endif
+#if SINCE(23, 11)
+#define WILL_RUN_WEIGHT(node_ptr) ((node_ptr)->weight)
+#else
+#define WILL_RUN_WEIGHT(node_ptr) ((node_ptr)->config_ptr->weight)
+#endif
+
+/*
+ * How slurmctld's topology is read.  To 23.02 there is one table of switches;
+ * later a plugin's own data are got, printed and freed through functions whose
+ * names and parameters these are.
+ */
+#if !SINCE(23, 11)
+#define TOPOLOGY_TABLE 1
+#else
+#define TOPOLOGY_TABLE 0
+#endif
+#if SINCE(25, 5) /* several, each with a name that partitions choose by */
+#define TOPOLOGY_NAMED 1
+#define TOPOLOGY_GET "topology_g_get"
+typedef int (*topology_get_t)(topology_data_t type, char *name, void *data);
+typedef int (*topology_print_t)(dynamic_plugin_data_t *topoinfo, char *nodes,
+				char *unit, char **out);
+#define TOPOLOGY_GET_CALL(get, name, out) \
+	(*(get))(TOPO_DATA_TOPOLOGY_PTR, name, out)
+#define TOPOLOGY_PRINT_CALL(print, info, out) (*(print))(info, NULL, NULL, out)
+#define PART_TOPOLOGY(part_ptr) ((part_ptr)->topology_idx)
+#define PART_TOPOLOGY_NAME(part_ptr) ((part_ptr)->topology_name)
+#else
+#define TOPOLOGY_NAMED 0
+#define PART_TOPOLOGY(part_ptr) ((void) (part_ptr), 0)
+#define PART_TOPOLOGY_NAME(part_ptr) ((char *) NULL)
+#endif
+#if SINCE(23, 11) && !SINCE(25, 5)
+typedef int (*topology_print_t)(dynamic_plugin_data_t *topoinfo, char *nodes,
+				char **out);
+#define TOPOLOGY_PRINT_CALL(print, info, out) (*(print))(info, NULL, out)
+#if SINCE(24, 5)
+#define TOPOLOGY_GET "topology_g_get"
+typedef int (*topology_get_t)(topology_data_t type, void *data);
+#define TOPOLOGY_GET_CALL(get, name, out) \
+	((void) (name), (*(get))(TOPO_DATA_TOPOLOGY_PTR, out))
+#else
+#define TOPOLOGY_GET "topology_g_topology_get"
+typedef int (*topology_get_t)(dynamic_plugin_data_t **topoinfo);
+#define TOPOLOGY_GET_CALL(get, name, out) ((void) (name), (*(get))(out))
+#endif
+#endif
+#if SINCE(25, 11)
+#define TOPOLOGY_PRINT "topology_g_topoinfo_print"
+#define TOPOLOGY_FREE "topology_g_topoinfo_free"
+#else
+#define TOPOLOGY_PRINT "topology_g_topology_print"
+#define TOPOLOGY_FREE "topology_g_topology_free"
+#endif
+/* The text says how large blocks are. */
+#define TOPOLOGY_SIZES_PRINTED SINCE(24, 11)
+
+#if SINCE(25, 11)
+#define CR_LLN SELECT_LLN
+#define CR_ONE_TASK_PER_CORE SELECT_ONE_TASK_PER_CORE
+#define CR_PACK_NODES SELECT_PACK_NODES
+#else
+#define SPREAD_SEGMENTS 0
+#define CONSOLIDATE_SEGMENTS 0
+#endif
+
+#endif

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a program says of its build.
+
+use std::sync::LazyLock;
+
+use phalanx_ffi::slurm::Slurm;
+
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let (major, minor, micro) = Slurm::built_for();
+    let own = env!("CARGO_PKG_VERSION");
+    format!("{own}, built for Slurm {major}.{minor:02} (headers of {major}.{minor:02}.{micro})")
+});
+
+/// This version and the release of Slurm that it was built for, in one line.
+pub fn version() -> &'static str {
+    VERSION.as_str()
+}
