@@ -24,6 +24,8 @@ use counts::Counts;
 pub(super) use route::{Route, Routes, block_nodes};
 use tree::Tree;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Candidates, Classes, NoPlacement, Placer, Split};
 use phalanx_core::NodeSet;
 use phalanx_core::shape::{LeftToSlurm, Shape};
@@ -32,7 +34,8 @@ use phalanx_core::topology::Kind;
 use phalanx_methods::balance::{Decision, Request};
 
 /// What the placement does with a topology.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum TopologyPolicy {
     /// Few leaves for a job, and whole leaves for the next one.
     #[default]
