@@ -240,7 +240,8 @@ proptest! {
         some_forced in any::<bool>(),
     ) {
         let leaves = free.len();
-        let forced: Vec<u32> = forced[..leaves].iter().map(|f| f * u32::from(some_forced)).collect();
+        let some = u32::from(some_forced);
+        let forced: Vec<u32> = forced[..leaves].iter().map(|f| f * some).collect();
         let sizes: Vec<u32> = free.iter().zip(&forced).map(|(a, b)| a + b).collect();
         prop_assume!(forced.iter().sum::<u32>() < wanted);
         for slurm in [0x0016_0508, 0x0018_0b05] {
@@ -273,7 +274,8 @@ proptest! {
         wanted in 2u32..25,
     ) {
         let count = free.len();
-        let forced: Vec<u32> = forced[..count].iter().map(|f| f * u32::from(some_forced)).collect();
+        let some = u32::from(some_forced);
+        let forced: Vec<u32> = forced[..count].iter().map(|f| f * some).collect();
         let sizes: Vec<u32> = free.iter().zip(&forced).map(|(a, b)| a + b).collect();
         prop_assume!(forced.iter().sum::<u32>() < wanted);
         let (topology, b) = blocks(&sizes, size, &levels);
