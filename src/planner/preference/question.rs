@@ -27,10 +27,31 @@ pub struct Question<'a> {
     pub will_run: bool,
     /// The job declares an input.
     pub input: bool,
+    /// It may not wait for its input: its user's jobs have held the queue long enough.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub no_wait: bool,
+    /// The asker's Slurm was not tested: whatever the mode, Slurm places.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub shadow_only: bool,
     /// Nodes of the asker's table.
     pub nodes: u32,
+    /// Candidates that are completing or about to reboot were left out: all candidates are
+    /// not all that stock would look at.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left_out: bool,
+    /// Some of the jobs that Slurm may preempt for this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preemptable: Vec<u32>,
+    /// All of them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub preemptable_all: u32,
     /// Request.
     pub shape: Cow<'a, Shape>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl<'a> Question<'a> {
@@ -59,9 +80,19 @@ impl<'a> Question<'a> {
             origin: self.origin,
             will_run: self.will_run,
             input: self.input,
+            no_wait: self.no_wait,
+            shadow_only: self.shadow_only,
             nodes: self.nodes,
+            left_out: self.left_out,
+            preemptable: self.preemptable,
+            preemptable_all: self.preemptable_all,
         }
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde gives references
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Time that a job was held back already, and how long it may be, milliseconds.

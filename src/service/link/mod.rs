@@ -2,6 +2,7 @@
 //! The plugin's side of the daemon: its socket, its protocol, the mirror of
 //! the nodes that its events keep exact, and the answers to its questions.
 
+mod agreement;
 mod convert;
 mod copy;
 mod decide;
@@ -11,6 +12,7 @@ mod hist;
 mod order;
 mod recorder;
 pub mod recording;
+mod refusals;
 mod replica;
 mod responder;
 mod server;
@@ -20,10 +22,12 @@ mod state;
 mod topology;
 mod view;
 
+pub use agreement::{Agreement, Look};
 pub use decision::{Answer, Decision};
 pub use events::{BeganEvent, LinkEvent, OutcomeEvent};
 pub use hist::{Histogram, upper_edge_quantiles};
 pub use order::{OrderExchange, QueueReport};
+pub use refusals::{OptionCount, Refusals};
 pub use replica::{Replayed, Replica};
 pub use responder::Responder;
 pub use server::{LinkError, Server, ServerConfig};

@@ -2,12 +2,14 @@
 //! The text of `phalanx status`.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use crate::text::units::{micros, millis, seconds, share};
 use crate::text::{clean, facts, heading, table_of};
 use phalanx_service::api::order::OrderStatus;
 use phalanx_service::api::types::{
-    CallShares, CallTime, HistoryStatus, LinkStatus, PluginStatus, Quantiles, SlurmStatus, Status,
+    CallShares, CallTime, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus, Quantiles,
+    SlurmStatus, Status,
 };
 
 /// The whole report.
@@ -84,24 +86,44 @@ fn plugin(plugin: &PluginStatus) -> String {
     if !plugin.connected {
         return "NOT connected: Slurm places jobs by itself".to_owned();
     }
-    format!(
+    let text = format!(
         "connected, {}, breaker {}\nversion {} for Slurm {} in slurmctld {}",
         if plugin.synced { "synchronised" } else { "NOT synchronised" },
         clean(&plugin.breaker),
         clean(&plugin.overlay_version),
         clean(&plugin.slurm_version),
         plugin.pid
-    )
+    );
+    if plugin.shadow_only {
+        return format!(
+            "{text}\nnothing was tested on this release: Slurm places jobs by itself \
+             (link.untested_release)"
+        );
+    }
+    text
 }
 
 fn link(status: &Status) -> String {
     let LinkStatus { mirror_nodes, mirror_jobs, events, .. } = status.link;
     let LinkStatus { connections, refused, protocol_errors, .. } = status.link;
-    format!(
+    let mut text = format!(
         "{}\n{mirror_nodes} nodes and {mirror_jobs} running jobs mirrored, {events} events\n\
          {connections} connections, {refused} refused, {protocol_errors} protocol errors",
         clean(&status.link.socket)
-    )
+    );
+    let LinkStatus { differing_nodes, resyncs_asked, .. } = status.link;
+    // Writing to a String cannot fail.
+    if differing_nodes + resyncs_asked > 0 {
+        let _ = write!(
+            text,
+            "\n{differing_nodes} nodes differ from what slurmctld says, {resyncs_asked} whole \
+             states asked for"
+        );
+    }
+    if let Some(error) = &status.control.listen_error {
+        let _ = write!(text, "\ncontrol.listen: {}; trying again", clean(error));
+    }
+    text
 }
 
 fn planner(status: &Status) -> String {
@@ -140,11 +162,12 @@ fn history(status: &Status) -> String {
     format!("{path}\n{written} records written, {dropped} dropped, {errors} failed writes")
 }
 
-/// RUN_NOW and WILL_RUN side by side, with shares of the asked calls.
+/// RUN_NOW and WILL_RUN side by side, with shares of all calls.
 fn calls(out: &mut String, status: &Status) {
     let (run, will) = (&status.run_now, &status.will_run);
     let fallen = |calls: &CallShares| calls.fallen_back.values().sum::<u64>();
     let mut rows = vec![
+        ("all".to_owned(), run.calls, will.calls),
         ("asked".to_owned(), run.asked, will.asked),
         ("answered with nodes".to_owned(), run.answered, will.answered),
         ("placed on these nodes".to_owned(), run.narrowed, will.narrowed),
@@ -156,13 +179,41 @@ fn calls(out: &mut String, status: &Status) {
         let count = |calls: &CallShares| calls.fallen_back.get(reason).copied().unwrap_or(0);
         (format!("  {reason}"), count(run), count(will))
     }));
+    let options: BTreeSet<&String> = run.options.keys().chain(will.options.keys()).collect();
+    rows.extend(options.into_iter().map(|option| {
+        let count = |calls: &CallShares| calls.options.get(option).copied().unwrap_or(0);
+        (format!("    {option}"), count(run), count(will))
+    }));
+    let unasked = |calls: &CallShares| calls.calls.saturating_sub(calls.asked);
+    rows.push(("not asked about".to_owned(), unasked(run), unasked(will)));
     table_of(rows)
         .left("Calls", |(name, ..)| name.clone())
         .right("RUN_NOW", |(_, count, _)| *count)
-        .right("% of asked", |(_, count, _)| share(*count, run.asked))
+        .right("% of all", |(_, count, _)| share(*count, run.calls))
         .right("WILL_RUN", |(.., count)| *count)
-        .right("% of asked", |(.., count)| share(*count, will.asked))
+        .right("% of all", |(.., count)| share(*count, will.calls))
         .add_to(out);
+    if !status.not_asked.is_empty() {
+        out.push('\n');
+        table_of(&status.not_asked)
+            .left("Not asked about, or in vain", |row| row.0.clone())
+            .right("Calls", |row| row.1)
+            .add_to(out);
+    }
+    if !status.refused.is_empty() {
+        out.push('\n');
+        let left = |row: &&OptionRefusals| match row.left_s {
+            0 => String::new(),
+            left => format!("for {}", seconds(left)),
+        };
+        table_of(&status.refused)
+            .left("Option of the request", |row| row.option.clone())
+            .right("Answers", |row| row.answered)
+            .right("Refused", |row| row.refused)
+            .right("% refused", |row| share(row.refused, row.answered))
+            .left("Left to Slurm", left)
+            .add_to(out);
+    }
 }
 
 fn plugin_calls(out: &mut String, plugin: &PluginStatus) {

@@ -26,8 +26,17 @@ pub struct Status {
     pub run_now: CallShares,
     /// WILL_RUN calls and what became of them.
     pub will_run: CallShares,
+    /// Calls of any mode that the plugin did not ask about, or in vain, by reason.
+    #[serde(default)]
+    pub not_asked: BTreeMap<String, u64>,
+    /// Answers that Slurm refused, by option of the request.
+    #[serde(default)]
+    pub refused: Vec<OptionRefusals>,
     /// The daemon's side of the socket.
     pub link: LinkStatus,
+    /// The control socket and the TCP listener.
+    #[serde(default)]
+    pub control: ControlStatus,
     /// The background planner.
     pub planner: PlannerStatus,
     /// The order of starts.
@@ -98,6 +107,9 @@ pub struct PluginStatus {
     pub overlay_version: String,
     /// Slurm that it was built for.
     pub slurm_version: String,
+    /// Nothing was tested on that release: Slurm places, whatever the mode.
+    #[serde(default)]
+    pub shadow_only: bool,
     /// Process id of slurmctld.
     pub pid: u32,
     /// Calls of job_test by mode: `run_now`, `test_only`, `will_run`, `other`.
@@ -161,6 +173,19 @@ pub struct CallTime {
     pub mean_ns: u64,
 }
 
+/// Answers to requests with one option, and how often Slurm refused them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OptionRefusals {
+    /// The option; `none` for requests without any.
+    pub option: String,
+    /// Answers of which the outcome is known.
+    pub answered: u64,
+    /// Of these, refused.
+    pub refused: u64,
+    /// Seconds for which such requests are left to Slurm from now on.
+    pub left_s: u64,
+}
+
 /// Outcomes of the calls of one mode since the daemon started:
 /// `asked = narrowed + sum of fallen_back`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -173,6 +198,20 @@ pub struct CallShares {
     pub narrowed: u64,
     /// The others by reason.
     pub fallen_back: BTreeMap<String, u64>,
+    /// Of these, those that are left to Slurm for an option of the request, by option.
+    #[serde(default)]
+    pub options: BTreeMap<String, u64>,
+    /// Calls of job_test in this mode, asked about or not.
+    #[serde(default)]
+    pub calls: u64,
+}
+
+impl CallShares {
+    /// Share of all calls that was answered with nodes; `None` without calls.
+    #[allow(clippy::cast_precision_loss)] // counts stay below 2^53
+    pub fn coverage(&self) -> Option<f64> {
+        (self.calls > 0).then(|| self.answered as f64 / self.calls as f64)
+    }
 }
 
 /// The daemon's side of the plugin socket.
@@ -190,6 +229,18 @@ pub struct LinkStatus {
     pub last_error: Option<String>,
     /// Events applied to the mirror.
     pub events: u64,
+    /// Comparisons of mirror and polls.
+    #[serde(default)]
+    pub comparisons: u64,
+    /// Nodes of which mirror and polls say different things for long.
+    #[serde(default)]
+    pub differing_nodes: u64,
+    /// Whole states asked of the plugin because of that.
+    #[serde(default)]
+    pub resyncs_asked: u64,
+    /// Jobs not held for their input because their user's jobs were held long enough.
+    #[serde(default)]
+    pub holds_refused: u64,
     /// Running jobs in the mirror.
     pub mirror_jobs: u64,
     /// Nodes in the mirror.
@@ -229,6 +280,21 @@ pub struct CollectStatus {
     pub totals: Totals,
     /// The data that methods use.
     pub uses: Vec<UseReport>,
+}
+
+/// The control socket and the TCP listener: what was refused.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ControlStatus {
+    /// Connections beyond a bound.
+    pub connections_refused: u64,
+    /// Requests of users without the right to make them.
+    pub forbidden: u64,
+    /// Bodies and answers for which there was no memory.
+    pub no_room: u64,
+    /// Connections closed because their client did not read.
+    pub slow_readers: u64,
+    /// Why the TCP listener that is configured does not listen.
+    pub listen_error: Option<String>,
 }
 
 /// The decision history.
