@@ -69,7 +69,8 @@ class Fresh(Suite):
         files = " ".join(f"$(dpkg -L {part})" for part in parts)
         self.sh(f"mkdir -p {root}/DEBIAN && printf '{control}' > {root}/DEBIAN/control && "
                 f"for f in {files}; do [ -d $f ] && [ ! -L $f ] || echo $f; done | "
-                f"grep '^/usr' | grep -v '^/usr/share' | tar -C / -cf - -T - | tar -C {root} -xf - && "
+                f"grep '^/usr' | grep -v '^/usr/share' | tar -C / -cf - -T - | "
+                f"tar -C {root} -xf - && "
                 f"for d in {root}/usr/lib/*/slurm-wlm; do "
                 f"[ ! -d $d ] || mv $d ${{d%-wlm}}; done && "
                 f"dpkg-deb --root-owner-group --build {root} /smd > /dev/null")
