@@ -2,6 +2,7 @@
 //! The nodes that a job may get, borrowed from whoever asks.
 
 use super::classes::Classes;
+use super::fitting::Excluded;
 use phalanx_core::{NodeIdx, NodeSet};
 
 /// The words of a bitmap over the node table, all of it or within a list of nodes.
@@ -9,13 +10,14 @@ use phalanx_core::{NodeIdx, NodeSet};
 pub struct Candidates<'a> {
     words: &'a [u64],
     within: Option<&'a [NodeIdx]>,
+    excluded: &'a [Excluded],
     classes: Option<Classes<'a>>,
 }
 
 impl<'a> Candidates<'a> {
     /// All nodes whose bit is set.
     pub fn new(words: &'a [u64]) -> Self {
-        Self { words, within: None, classes: None }
+        Self { words, within: None, excluded: &[], classes: None }
     }
 
     /// The same candidates in these classes instead of those of the node table.
@@ -31,6 +33,21 @@ impl<'a> Candidates<'a> {
     /// Of these candidates, those among `nodes`.
     pub fn within(self, nodes: &'a [NodeIdx]) -> Self {
         Self { within: Some(nodes), ..self }
+    }
+
+    /// The same candidates without these cores.
+    pub fn without(self, excluded: &'a [Excluded]) -> Self {
+        Self { excluded, ..self }
+    }
+
+    /// The words of the bitmap.
+    pub fn words(&self) -> &'a [u64] {
+        self.words
+    }
+
+    /// Cores that the job may not have.
+    pub fn excluded(&self) -> &'a [Excluded] {
+        self.excluded
     }
 
     /// Whether the node's bit is set.

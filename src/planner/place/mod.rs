@@ -9,6 +9,7 @@
 mod candidates;
 mod classes;
 mod dims;
+mod fitting;
 #[cfg(test)]
 mod tests;
 mod topology;
@@ -22,6 +23,8 @@ pub use candidates::Candidates;
 pub use classes::Classes;
 pub use dims::Pool;
 use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, vector};
+use fitting::CoreKinds;
+pub use fitting::Excluded;
 use topology::{Route, Routes, Topologies};
 pub use topology::{TopologyPolicy, TopologyUse};
 pub use uneven::{capacity, may_split_otherwise};
@@ -112,6 +115,9 @@ pub struct Placer {
     mask: NodeSet,
     amounts: Vec<Amount>,
     unfit: Unfit,
+    kinds: CoreKinds,
+    /// Cores that the job of the question may not have; kept for its capacity.
+    excluded: Vec<Excluded>,
     /// Nodes up to each class of Weight and level, lightest first; empty if all
     /// are of one class.
     up_to_class: Vec<NodeSet>,
@@ -145,6 +151,8 @@ impl Placer {
             amounts: vec![Amount::ZERO; dims.len()],
             mask: NodeSet::new(len),
             unfit: Unfit::new(cluster.usages()),
+            kinds: CoreKinds::new(cluster.usages()),
+            excluded: Vec::new(),
             up_to_class: Vec::new(),
             topologies: Topologies::new(cluster.table()),
             routes: Routes { one: Route::Any, many: Route::Any },
@@ -354,6 +362,8 @@ impl Placer {
         if !candidates.is_over(self.cluster.usages().len()) {
             return Err(NoPlacement::OtherTable);
         }
+        self.excluded.clear();
+        self.excluded.extend_from_slice(candidates.excluded());
         let table = Arc::clone(self.cluster.table());
         self.routes = Routes::new(&table, self.tuning.topology, shape);
         let wanted = match self.routes.many {
@@ -464,8 +474,8 @@ impl Placer {
         held_ms: u64,
     ) -> Result<Split, NoPlacement> {
         let need = shape.need(nodes);
-        self.unfit.drop_from(&mut self.mask, &need);
-        self.fill_amounts(&need)?;
+        let least = self.fitting(&need);
+        self.fill_amounts(&least)?;
         let amounts = std::mem::take(&mut self.amounts);
         let request = Request {
             amounts: &amounts,
@@ -481,7 +491,7 @@ impl Placer {
             Outcome::Placed(choices) => {
                 let mut chosen: Vec<NodeIdx> = choices.iter().map(|c| c.node).collect();
                 chosen.sort_unstable();
-                let needs = vec![need; chosen.len()];
+                let needs = chosen.iter().map(|node| self.need_on(*node, &need)).collect();
                 Ok((chosen, needs, decision))
             }
             Outcome::NoFit { .. } => Err(NoPlacement::NoFit),

@@ -25,6 +25,8 @@ pub(super) fn ask_report(decision: &Decision, time_ms: u64) -> AskReport {
         verdict: if answer.reason.is_none() { "narrow" } else { "no-opinion" }.to_owned(),
         reason: answer.reason.map(|reason| reason_text(reason, answer.detail)),
         nodes: answer.placement.as_ref().map(|p| node_list(decision, p)).unwrap_or_default(),
+        preemptable: decision.question.preemptable.clone(),
+        preemptable_all: decision.question.preemptable_all,
         preference: answer.preference_use.as_ref().map(|used| preference(decision, used)),
         steer: None,
     }

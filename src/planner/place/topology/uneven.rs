@@ -2,6 +2,7 @@
 //! Leaves for a job whose nodes are open: `-n` without `-N`.
 
 use super::Form;
+use crate::place::uneven::excluded_on;
 use crate::place::{NoPlacement, Placer, Split, capacity};
 use phalanx_core::NodeSet;
 use phalanx_core::shape::Shape;
@@ -54,7 +55,8 @@ impl Placer {
             let leaf = topology.leaf_of(node).map(|leaf| leaf as usize);
             let slot = leaf.and_then(|leaf| counts.free.get_mut(leaf));
             if let (Some(slot), Some(usage)) = (slot, self.cluster.usages().get(node.at())) {
-                let tasks = capacity(shape, &one, usage).min(shape.tasks());
+                let excluded = excluded_on(&self.excluded, node);
+                let tasks = capacity(shape, &one, usage, &excluded).min(shape.tasks());
                 *slot = slot.saturating_add(u32::try_from(tasks).unwrap_or(u32::MAX));
             }
         }
