@@ -19,8 +19,8 @@ pub use history::{
 };
 use serde::{Deserialize, Serialize};
 pub use status::{
-    CallShares, CallTime, CollectStatus, ConfigStatus, HistoryStatus, LinkStatus, OptionRefusals,
-    PlannerStatus, PluginStatus, Quantiles, SlurmStatus, Status,
+    CallShares, CallTime, CollectStatus, ConfigStatus, ControlStatus, HistoryStatus, LinkStatus,
+    OptionRefusals, PlannerStatus, PluginStatus, Quantiles, SlurmStatus, Status,
 };
 
 use phalanx_planner::preference::MethodReport;

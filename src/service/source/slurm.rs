@@ -67,6 +67,8 @@ pub struct ClusterInfo {
     pub select_param: u32,
     /// Nodes measure energy, and slurmdbd keeps what jobs took.
     pub energy_accounted: bool,
+    /// `PRIVATE_DATA_*` of slurm.h: what is hidden from other users.
+    pub private_data: u32,
 }
 
 /// Reads slurmctld, keeping what did not change.
@@ -140,6 +142,7 @@ impl Source {
             slurm_user_id: Some(row.slurm_user_id()),
             memory_tracked: row.select_type_param() & CR_MEMORY != 0,
             select_param: row.select_type_param(),
+            private_data: row.private_data(),
             energy_accounted: is_energy_accounted(
                 row.acct_gather_energy_type().unwrap_or_default(),
                 row.accounting_storage_type().unwrap_or_default(),
