@@ -356,13 +356,13 @@ impl Responder {
         question.shadow_only = self.is_shadow_only();
         let mode = decide::mode_of(&settings, &question);
         let id = self.next_decision.fetch_add(1, Ordering::Relaxed);
+        question.no_wait = !state.may_hold(&question, &settings, received);
         let (keys, excluded) = (convert::class_keys(ask), convert::excluded(ask));
         let mut candidates = Candidates::new(ask.candidates).without(&excluded);
         if !keys.is_empty() {
             let words = ask.candidates.len();
             candidates = candidates.in_classes(Classes { keys: &keys, planes: ask.planes, words });
         }
-        question.no_wait = !state.may_hold(&question, &settings, received);
         let answer = decide::answer(state, &settings, id, &question, candidates, received);
         state.count_hold(&question, &answer, mode, received);
         nodes.clear();

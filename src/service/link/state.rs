@@ -33,9 +33,9 @@ pub(super) struct State {
     /// Jobs that declare an input, as the plugin says, until they end.
     pub(super) inputs: BTreeSet<u32>,
     pub(super) preferences: Preferences,
-    pub(super) refusals: Refusals,
     /// Time for which users' jobs were held for their inputs.
     pub(super) holds: HoldBudget,
+    pub(super) refusals: Refusals,
     /// Zero of the times in a recording.
     pub(super) born: Instant,
     /// The recording under way.
@@ -54,8 +54,8 @@ impl State {
             first_seen: BTreeMap::new(),
             inputs: BTreeSet::new(),
             preferences: Preferences::default(),
-            refusals: Refusals::default(),
             holds: HoldBudget::default(),
+            refusals: Refusals::default(),
             born,
             recording: None,
         }
@@ -135,11 +135,6 @@ impl State {
         if let Some(placer) = &mut self.placer {
             placer.end_job(job_id);
         }
-    }
-
-    fn ms(&self, now: Instant) -> u64 {
-        let ms = now.saturating_duration_since(self.born).as_millis();
-        u64::try_from(ms).unwrap_or(u64::MAX)
     }
 
     /// Whether a job may be held for its input, by what its user's jobs have had.

@@ -141,8 +141,8 @@ impl Source {
             version: row.version().unwrap_or_default().to_owned(),
             slurm_user_id: Some(row.slurm_user_id()),
             memory_tracked: row.select_type_param() & CR_MEMORY != 0,
-            select_param: row.select_type_param(),
             private_data: row.private_data(),
+            select_param: row.select_type_param(),
             energy_accounted: is_energy_accounted(
                 row.acct_gather_energy_type().unwrap_or_default(),
                 row.accounting_storage_type().unwrap_or_default(),
