@@ -81,9 +81,10 @@ impl Table {
         }
     }
 
-    /// The topology with this index, or the default one.
-    pub fn topology(&self, index: Option<u16>) -> Option<&Topology> {
+    /// The topology with this index, or the default one, and its position.
+    pub fn topology_at(&self, index: Option<u16>) -> Option<(usize, &Topology)> {
         let default = || self.topologies.iter().position(|t| t.parts().is_default).unwrap_or(0);
-        self.topologies.get(index.map_or_else(default, usize::from))
+        let at = index.map_or_else(default, usize::from);
+        Some((at, self.topologies.get(at)?))
     }
 }

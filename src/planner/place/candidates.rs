@@ -65,6 +65,11 @@ impl<'a> Candidates<'a> {
         self.words.len() == nodes.div_ceil(64)
     }
 
+    /// Makes `set` hold the candidates, also those outside the list.
+    pub(super) fn put_all_into(&self, set: &mut NodeSet) {
+        set.assign_words(self.words);
+    }
+
     /// Makes `set` hold exactly the candidates.
     pub(super) fn put_into(&self, set: &mut NodeSet) {
         let Some(nodes) = self.within else {

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{NoPlacement, Placer, Split};
+use super::{Excluded, NoPlacement, Placer, Split};
 use crate::usage::NodeUsage;
 use phalanx_core::layout::{self, BySocket};
 use phalanx_core::shape::{Memory, Need, Shape, Sharing};
@@ -29,8 +29,7 @@ impl Placer {
         let mut tasks_on: Vec<(u64, NodeIdx)> = Vec::new();
         for node in self.mask.iter() {
             let usage = self.cluster.usages().get(node.at());
-            let excluded = self.excluded.iter().find(|excluded| excluded.node == node);
-            let excluded = excluded.map_or_else(BySocket::default, |excluded| excluded.cores);
+            let excluded = excluded_on(&self.excluded, node);
             let tasks = usage.map_or(0, |usage| capacity(shape, &one, usage, &excluded));
             if tasks > 0 {
                 tasks_on.push((tasks, node));
@@ -84,6 +83,12 @@ impl Placer {
         }
         scored.ok_or(NoPlacement::NoFit)
     }
+}
+
+/// Cores of a node that the job may not have.
+pub(super) fn excluded_on(excluded: &[Excluded], node: NodeIdx) -> BySocket {
+    let on = excluded.iter().find(|excluded| excluded.node == node);
+    on.map_or_else(BySocket::default, |excluded| excluded.cores)
 }
 
 /// Whether another number of nodes or an uneven number of tasks is allowed.

@@ -140,6 +140,7 @@ fn preference_report(used: &PreferenceUse, name: impl Fn(NodeIdx) -> String) -> 
             Unused::NotOffered(node) => format!("stale: {} not offered", name(node)),
             Unused::Busy(node) => format!("stale: {} busy", name(node)),
             Unused::Quota => "its share of tasks has started".to_owned(),
+            Unused::Leaves => "it needs more switches than other nodes".to_owned(),
             Unused::OtherTable => "stale: the nodes changed".to_owned(),
         }),
         note: preference.note.clone(),
