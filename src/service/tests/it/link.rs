@@ -206,16 +206,6 @@ impl Plugin {
         self.send(&Message::Job(wire::Job { head: &head, allocs: &[alloc], gres: &[] }));
     }
 
-    /// A job of so many cores on each socket of one node, with two threads each.
-    pub fn job_on(&mut self, id: u32, node: u32, cores: [u16; 8]) {
-        let mut head = wire::JobHead::new_zeroed();
-        (head.job_id, head.array_task_id) = (id, 0xffff_fffe);
-        head.flags = wire::PHX_JOB_FIRST | wire::PHX_JOB_LAST;
-        let cpus = 2 * cores.iter().map(|&count| u32::from(count)).sum::<u32>();
-        let alloc = wire::Alloc { node, cpus, memory_mb: 10, cores };
-        self.send(&Message::Job(wire::Job { head: &head, allocs: &[alloc], gres: &[] }));
-    }
-
     pub fn end(&mut self, id: u32) {
         let mut end = wire::JobEnd::new_zeroed();
         end.job_id = id;
