@@ -93,6 +93,8 @@ pub enum LeftToSlurm {
     Sizes,
     /// Least loaded nodes first, where there is a topology.
     Lln,
+    /// A job of one CPU under `pack_serial_at_end`.
+    PackSerial,
     /// `--segment` that the block topology cannot answer.
     Segment,
     /// `--exclusive=topo`, or a partition with `ExclusiveTopo`.
@@ -120,6 +122,7 @@ impl LeftToSlurm {
             Self::Spread => "--spread-job",
             Self::Sizes => "several sizes",
             Self::Lln => "least loaded nodes",
+            Self::PackSerial => "pack_serial_at_end",
             Self::Segment => "--segment",
             Self::ExclusiveTopology => "--exclusive=topo",
             Self::TopologyUnknown => "topology not known",

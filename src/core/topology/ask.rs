@@ -26,6 +26,8 @@ pub struct TopologyAsk {
     pub contiguous: bool,
     /// Least loaded nodes first: `CR_LLN` or the partition's `LLN`.
     pub lln: bool,
+    /// One CPU under `pack_serial_at_end`: Slurm takes the last nodes of the table.
+    pub pack_serial: bool,
     /// Several sizes, `-N 2,4,8`.
     pub sizes: bool,
     /// `--spread-job`.

@@ -233,11 +233,10 @@ fn layout(ask: &wire::Ask<'_>) -> Layout {
 }
 
 fn topology(ask: &wire::Ask<'_>) -> TopologyAsk {
-    /// A topology that is not known.
-    const UNKNOWN: u16 = u16::MAX;
     let head = ask.head;
     TopologyAsk {
-        index: Some(head.topology).filter(|index| *index != UNKNOWN),
+        // One that is not known is beyond the table, and so left to Slurm.
+        index: Some(head.topology),
         switches: head.switches,
         switch_wait_left_s: head.switch_wait_left_s,
         segment: head.segment_size.into(),
@@ -245,11 +244,12 @@ fn topology(ask: &wire::Ask<'_>) -> TopologyAsk {
         consolidate_segments: ask.has(wire::PHX_ASK_CONSOLIDATE),
         contiguous: ask.has(wire::PHX_ASK_CONTIGUOUS),
         lln: ask.has(wire::PHX_ASK_LLN),
+        pack_serial: ask.has(wire::PHX_ASK_PACK_SERIAL) && head.min_cpus <= 1,
         sizes: ask.has(wire::PHX_ASK_SIZES),
         spread: ask.has(wire::PHX_ASK_SPREAD),
         exclusive: ask.has(wire::PHX_ASK_TOPO_EXCLUSIVE),
         optional: ask.has(wire::PHX_ASK_TOPO_OPTIONAL),
-        ..TopologyAsk::default()
+        dragonfly: ask.has(wire::PHX_ASK_DRAGONFLY),
     }
 }
 
@@ -272,11 +272,6 @@ fn memory(ask: &wire::Ask<'_>) -> Memory {
 
 fn left_to_slurm(ask: &wire::Ask<'_>) -> Option<LeftToSlurm> {
     let checks = [
-        (ask.has(wire::PHX_ASK_CONTIGUOUS), LeftToSlurm::Contiguous),
-        (ask.has(wire::PHX_ASK_SWITCHES), LeftToSlurm::Switches),
-        (ask.has(wire::PHX_ASK_SPREAD), LeftToSlurm::Spread),
-        (ask.has(wire::PHX_ASK_SIZES), LeftToSlurm::Sizes),
-        (ask.has(wire::PHX_ASK_TOPO_EXCLUSIVE), LeftToSlurm::ExclusiveTopology),
         (ask.gres().iter().any(|g| g.per_socket > 0), LeftToSlurm::PerSocket),
         (ask.has(wire::PHX_ASK_MORE_GRES), LeftToSlurm::Gres),
         // Last: a component with a preference is decided all the same.

@@ -41,6 +41,23 @@ impl Routes {
     /// The rules for this request.
     pub(in crate::place) fn new(table: &Table, policy: TopologyPolicy, shape: &Shape) -> Self {
         let ask = &shape.topology;
+        let routes = Self::by_topology(table, policy, shape);
+        let is_block = matches!(routes.many, Route::Block(_));
+        match routes.one {
+            Route::Left(_) => routes,
+            // The site asked for another order of nodes; a block comes before it.
+            _ if ask.lln && !is_block => {
+                Self { one: Route::Left(LeftToSlurm::Lln), many: Route::Left(LeftToSlurm::Lln) }
+            }
+            _ if ask.pack_serial && !is_block => {
+                Self { one: Route::Left(LeftToSlurm::PackSerial), ..routes }
+            }
+            _ => routes,
+        }
+    }
+
+    fn by_topology(table: &Table, policy: TopologyPolicy, shape: &Shape) -> Self {
+        let ask = &shape.topology;
         if table.topologies.is_empty() || policy == TopologyPolicy::Ignore {
             let left = [
                 (ask.contiguous, LeftToSlurm::Contiguous),
@@ -80,7 +97,7 @@ impl Routes {
 
 fn one(kind: Kind, at: usize, shape: &Shape) -> Route {
     let ask = &shape.topology;
-    let plain = ask.contiguous || ask.lln || (ask.optional && ask.switches == 0);
+    let plain = ask.contiguous || (ask.optional && ask.switches == 0);
     match kind {
         Kind::Tree if !plain => Route::Tree(at),
         Kind::Block if ask.segment > 1 => Route::Left(LeftToSlurm::Segment),
@@ -101,7 +118,6 @@ fn many(kind: Kind, at: usize, shape: &Shape) -> Route {
         Kind::Flat | Kind::Tree if ask.contiguous => Route::Run,
         Kind::Flat => Route::Any,
         Kind::Tree if ask.optional && ask.switches == 0 => Route::Any,
-        Kind::Tree if ask.lln => Route::Left(LeftToSlurm::Lln),
         Kind::Tree => Route::Tree(at),
     }
 }
@@ -113,4 +129,25 @@ pub(in crate::place) fn block_nodes(shape: &Shape) -> u32 {
         per_node => shape.num_tasks.div_ceil(per_node),
     };
     shape.min_nodes.max(tasks).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn routes(set: impl FnOnce(&mut Shape)) -> Routes {
+        let mut shape = Shape { min_nodes: 1, max_nodes: 4, ..Shape::default() };
+        set(&mut shape);
+        Routes::new(&Table::default(), TopologyPolicy::Pack, &shape)
+    }
+
+    #[test]
+    fn an_order_of_nodes_that_the_site_asked_for_is_slurms() {
+        assert_eq!(routes(|_| ()), Routes { one: Route::Any, many: Route::Any });
+        let lln = Route::Left(LeftToSlurm::Lln);
+        assert_eq!(routes(|shape| shape.topology.lln = true), Routes { one: lln, many: lln });
+        let serial = routes(|shape| shape.topology.pack_serial = true);
+        let left = Route::Left(LeftToSlurm::PackSerial);
+        assert_eq!(serial, Routes { one: left, many: Route::Any });
+    }
 }
