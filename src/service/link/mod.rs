@@ -24,7 +24,7 @@ pub use decision::{Answer, Decision};
 pub use events::{BeganEvent, LinkEvent, OutcomeEvent};
 pub use hist::{Histogram, upper_edge_quantiles};
 pub use order::{OrderExchange, QueueReport};
-pub use replica::{Replayed, Replica};
+pub use replica::{Replayed, Replica, TopologyOf};
 pub use responder::Responder;
 pub use server::{LinkError, Server, ServerConfig};
 pub use session::{PluginCounters, PluginState};
