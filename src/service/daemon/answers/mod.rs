@@ -9,6 +9,7 @@ mod learned;
 mod nodes;
 mod recording;
 mod status;
+mod topology;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use crate::daemon::shared::Shared;
 use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
@@ -47,6 +49,18 @@ fn running_jobs(snapshot: &Snapshot, placer: &Placer) -> Vec<RunningJob> {
     jobs
 }
 
+impl Shared {
+    /// Topologies over the snapshot's nodes; none where no plugin reports them.
+    pub(super) fn topologies(&self, snapshot: &Snapshot) -> Vec<Topology> {
+        let of = |placer: &Placer| {
+            let table = placer.cluster().table();
+            let same = snapshot.is_numbered_by(table);
+            if same { table.topologies.clone() } else { Vec::new() }
+        };
+        self.responder.with_placer(of).unwrap_or_default()
+    }
+}
+
 impl Backend for Shared {
     fn data_service(&self) -> Option<&dyn DataService> {
         self.data_service.as_ref().map(|_| self as &dyn DataService)
@@ -63,7 +77,8 @@ impl Backend for Shared {
         // An engine on the snapshot's nodes: names, features and partitions
         // are there, and the mirror stays free for questions.
         let placer = self.placer_for(&snapshot, usages).map_err(Failure::Unavailable)?;
-        Ok(nodes_report(&snapshot, &placer, threshold, exact))
+        let topologies = self.topologies(&snapshot);
+        Ok(nodes_report(&snapshot, &placer, &topologies, threshold, exact))
     }
 
     fn explain(&self, job: &str) -> Result<Explain, Failure> {
@@ -146,6 +161,7 @@ impl Backend for Shared {
             memory_tracked: self.cluster.memory_tracked(),
             expected_s: expected.collect(),
             running: self.responder.with_placer(|p| running_jobs(&snapshot, p)).unwrap_or_default(),
+            topology: self.topologies(&snapshot).into_iter().find(|t| t.parts().is_default),
             snapshot: Snapshot::clone(&snapshot),
         })
     }
