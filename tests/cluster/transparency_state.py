@@ -118,6 +118,24 @@ def state_reboot_requested(t):
     t.forget("busy")
 
 
+@case("state", kind="plain")
+def state_reboot_asap(t):
+    """A busy node that is to be rebooted as soon as possible gets no other job"""
+    t.sbatch("busy", "-w", t.nodes[0], "-n1", "-t600", run=SLEEP)
+    t.wait("busy", "RUNNING")
+    t.scontrol("reboot", "ASAP", "nextstate=RESUME", t.nodes[0])
+    t.undo("scontrol", "cancel_reboot", t.nodes[0])
+    t.sbatch("three", "-N3", "-n3", run=SLEEP)
+    runs_on(t, "three", {1}, "to be rebooted")
+    t.sbatch("four", "-N4", "-n4", "-t2")
+    t.never_started("four", 2)
+    t.scontrol("cancel_reboot", t.nodes[0])
+    # Up to 23.02 the node goes on draining.
+    t.run("scontrol", "update", f"NodeName={t.nodes[0]}", "State=RESUME")
+    t.ended("four")
+    t.forget("busy")
+
+
 @case("state", kind="plain", slow=True)
 def state_reboot_backfill(t):
     """Backfill beside a node that is to be rebooted"""
