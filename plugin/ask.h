@@ -14,7 +14,7 @@ extern uint16_t ask_allowed(uint16_t mode, uint64_t now);
 /*
  * Send an ASK and wait for its ANSWER until the deadline.
  * IN/OUT ask - whole packet; its seq is set
- * IN start_ns - when this call of job_test() began, the deadline's origin
+ * IN start_ns - the deadline's origin
  * OUT nodes - room for PHX_ANSWER_NODES_MAX
  * OUT answer - valid unless the reason is one of the plugin's
  * RET PHX_R_NONE: try nodes[0 .. answer->count); else why there is no opinion

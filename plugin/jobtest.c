@@ -311,8 +311,7 @@ static int _narrow(struct call *c JOB_TEST_TAIL_PARAMS)
 		.node_bits = packet.ask.node_bits,
 		.candidates = (const uint64_t *) (&packet.ask + 1),
 	};
-	out.reason = ask_daemon(&packet.ask, &want, c->start_ns, chosen,
-				&answer);
+	out.reason = ask_daemon(&packet.ask, &want, now_ns(), chosen, &answer);
 	out.ask_seq = packet.ask.hdr.seq;
 	out.decision = answer.decision;
 	if (!out.reason &&

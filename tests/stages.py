@@ -267,6 +267,7 @@ ROWS = (
     suite("agents", 60),
     suite("doctor", 22),
     suite("ha", 170),
+    suite("trust", 60, lane="quiet"),
     suite("hdfs", 75, "test_client.py", path="hdfs", needs=["hadoop"]),
     suite("faults", 100, *only(FAULTS), lane="quiet"),
     suite("faults-rest", 150, "faults.py", *skip(FAULTS), lane="quiet", gate="all"),

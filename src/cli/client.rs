@@ -28,6 +28,8 @@ pub struct Client {
     pub targets: Vec<Target>,
     /// Socket of another munged than the machine's.
     pub munge_socket: Option<PathBuf>,
+    /// Users whose answers over TCP count; `None`: everybody's.
+    pub answered_by: Option<Vec<u32>>,
 }
 
 fn name(target: &Target) -> String {
@@ -76,7 +78,14 @@ impl Reply {
 impl Client {
     /// Asks at a control socket of this host.
     pub fn local(socket: PathBuf) -> Self {
-        Self { targets: vec![Target::Unix(socket)], munge_socket: None }
+        Self { targets: vec![Target::Unix(socket)], munge_socket: None, answered_by: None }
+    }
+
+    /// The same, but over TCP only answers of these users count.
+    #[must_use]
+    pub fn answered_by(mut self, uids: Vec<u32>) -> Self {
+        self.answered_by = Some(uids);
+        self
     }
 
     /// Parses the body of a success.
@@ -164,7 +173,11 @@ impl Client {
         }
         let munge_socket = self.munge_socket.clone();
         let connection = Connection::new(target.clone(), munge_socket, REPLY_BYTES_MAX);
-        connection.map_err(|error| error.to_string())?.ask(method, path, body, limit)
+        let mut connection = connection.map_err(|error| error.to_string())?;
+        if let Some(uids) = &self.answered_by {
+            connection = connection.answered_by(uids.clone());
+        }
+        connection.ask(method, path, body, limit)
     }
 }
 

@@ -103,7 +103,7 @@ impl Global {
     /// environment, else of the default configuration. Of a configuration, its own socket and then
     /// its `control.masters`.
     pub fn client(&self) -> Result<Client, Failure> {
-        let given = |targets| Ok(Client { targets, munge_socket: None });
+        let given = |targets| Ok(Client { targets, munge_socket: None, answered_by: None });
         if !self.master.is_empty() {
             return given(self.master.clone());
         }

@@ -354,6 +354,29 @@ pub fn short(text: &str) -> String {
     text.chars().take(CHARS).chain("...".chars()).collect()
 }
 
+/// Header by which a client asks for a proof of the answer, and in which the proof comes.
+pub const PROOF_HEADER: &str = "phalanx-proof";
+
+/// Content of the MUNGE credential that proves an answer: it is good for the request with this
+/// credential, this status and body only.
+#[must_use]
+pub fn answer_text(request_credential: &str, status: u16, body: &[u8]) -> String {
+    use sha2::Digest;
+    use std::fmt::Write as _;
+    let mut hash = sha2::Sha256::new();
+    // Of known length, so that nothing of the body counts as credential.
+    hash.update((request_credential.len() as u64).to_le_bytes());
+    hash.update(request_credential.as_bytes());
+    hash.update(body);
+    let mut text = format!("phalanx-answer/1\n{status}\n");
+    for byte in hash.finalize() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.push('\n');
+    text
+}
+
 /// Content of a request's MUNGE credential: it is good for this request
 /// only. `path` is the path with its query as sent.
 #[must_use]

@@ -53,10 +53,28 @@ const _: () = assert!(NODES_MAX < u32::MAX as usize);
 pub const HELD_JOBS_MAX: usize = 100_000;
 /// Bytes of one request body on the control socket.
 pub const API_BODY_BYTES_MAX: usize = 128 << 10;
-/// Connections of the TCP listener.
+/// Bytes of the body of a request that only reads.
+pub const API_READ_BODY_BYTES_MAX: usize = 4 << 10;
+/// Bytes of all bodies that are taken at one time.
+pub const API_BODIES_BYTES_MAX: usize = 160 << 20;
+/// Bytes of all answers that were made and not read yet.
+pub const API_ANSWERS_BYTES_MAX: usize = 1 << 30;
+/// Connections over TCP, and of those who may change things.
 pub const API_CONNECTIONS_MAX: usize = 20_000;
-/// Questions on the control socket that are worked on at once.
+/// Connections over TCP from one address.
+pub const API_ADDRESS_CONNECTIONS_MAX: usize = 1024;
+/// Connections to the control socket of all users who may only read.
+pub const API_LOCAL_CONNECTIONS_MAX: usize = 512;
+/// Those of one of these users.
+pub const API_USER_CONNECTIONS_MAX: usize = 32;
+/// Questions of one of these users that are worked on, or whose answer is not read yet.
+pub const API_USER_QUESTIONS_MAX: usize = 2;
+/// Questions of all of these users that are worked on at once.
+pub const API_PUBLIC_THREADS: usize = 2;
+/// Questions of those who may change things that are worked on at once.
 pub const API_BLOCKING_THREADS: usize = 4;
+/// Threads that may wait for munged at once.
+pub const MUNGE_THREADS: usize = 4;
 /// Notes of the link that wait for the recorder.
 pub const NOTES_QUEUE_MAX: usize = 65_536;
 /// Jobs whose latest decisions are kept in memory for `explain`.
@@ -67,6 +85,8 @@ pub const RECENT_ASKS_MAX: usize = 8;
 pub const LEARN_PAIRS_MAX: usize = 500_000;
 /// Job classes whose speeds are remembered.
 pub const LEARN_CLASSES_MAX: usize = 20_000;
+/// Events that wait while the table of speeds is built anew.
+pub const LEARN_EVENTS_MAX: usize = 1_000_000;
 /// Ended runs whose energy Slurm's accounting is asked for at a time.
 pub const ENERGY_RUNS_MAX: usize = 20_000;
 /// Ended runs that wait for a poll of slurmctld; the oldest are given up.
@@ -75,6 +95,9 @@ pub const RUNS_WAITING_MAX: usize = 65_536;
 pub const IMPORT_RUNS_MAX: usize = 1000;
 /// Bytes of one such request.
 pub const IMPORT_BODY_BYTES_MAX: usize = 64 << 20;
+
+const _: () = assert!(2 * IMPORT_BODY_BYTES_MAX <= API_BODIES_BYTES_MAX);
+const _: () = assert!(API_USER_CONNECTIONS_MAX < API_LOCAL_CONNECTIONS_MAX);
 /// Runs that one report lists.
 pub const RUNS_LIST_MAX: u32 = 100_000;
 /// Node preferences of one method.
@@ -96,6 +119,8 @@ pub const BAG_REVISED_ARRAYS_MAX: usize = 16;
 pub const BAG_PLACES_MAX: usize = 256;
 /// Nodes copied from the mirror while its lock is held once.
 pub const COPY_NODES: usize = 512;
+/// Nodes of the jobs that are copied from the mirror while its lock is held once.
+pub const COPY_JOB_NODES: usize = 256;
 
 /// Sizes of requests for parts of a GPU that a mix tells apart when it prices them.
 pub const FRAGMENT_SIZES_MAX: usize = 96;
@@ -252,6 +277,8 @@ pub const TRACE_JOBS_MAX: usize = 32_000_000;
 pub const RUNTIME_RUNS_MIN: f64 = 2.5;
 /// Streams (users, users by class) whose runtimes are remembered.
 pub const RUNTIME_STREAMS_MAX: usize = 1_000_000;
+/// Those of one user.
+pub const RUNTIME_USER_STREAMS_MAX: u32 = 10_000;
 
 /// URIs of one `hdfs-input=`.
 pub const DATA_URIS_MAX: usize = 1000;
@@ -263,6 +290,14 @@ pub const DATA_ELEMENTS_MAX: usize = 64;
 pub const BISECT_RIGID_UNITS: u64 = 400_000_000;
 /// Inputs of data-parallel jobs that are kept, and that wait to be looked up.
 pub const DATA_INPUTS_MAX: usize = 10_000;
+/// Inputs of one user that wait to be looked up.
+pub const DATA_INPUTS_USER_MAX: usize = 500;
+/// Threads that look inputs up.
+pub const DATA_LOOKUP_THREADS: usize = 3;
+/// Inputs of one user that are looked up at once.
+pub const DATA_LOOKUPS_USER: usize = 2;
+
+const _: () = assert!(DATA_LOOKUPS_USER < DATA_LOOKUP_THREADS);
 /// Block maps that are kept for jobs that run.
 pub const DATA_MAPS_MAX: usize = 1000;
 /// Runs of one class that its attenuation is fitted to.

@@ -3,6 +3,7 @@
 //! read.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,7 @@ pub struct State {
     /// Whether memory is a consumable resource.
     pub memory_tracked: bool,
     /// Nodes and jobs by the last poll.
-    pub snapshot: Snapshot,
+    pub snapshot: Arc<Snapshot>,
     /// Allocations of running jobs, exact where a plugin reports them; node indexes
     /// are the snapshot's.
     pub running: Vec<RunningJob>,

@@ -17,6 +17,7 @@ pub mod hdfs;
 pub mod history;
 pub mod link;
 mod locks;
+pub mod own_children;
 pub mod recordings;
 pub mod remote;
 pub mod source;

@@ -3,7 +3,7 @@
 //! the user, or over TCP, where each request carries a MUNGE credential. One connection, one
 //! request at a time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 
-use phalanx_core::collect::request_text;
+use phalanx_core::collect::{PROOF_HEADER, answer_text, request_text};
 use phalanx_core::target::Target;
 
 /// Longest time for a connection to a host that may be down.
@@ -59,6 +59,8 @@ pub struct Answer {
     pub retry_ms: Option<u64>,
     /// The whole body.
     pub body: Vec<u8>,
+    /// Credential that proves who gave it.
+    pub proof: Option<String>,
 }
 
 /// A connection to the daemon, opened with the first request.
@@ -67,6 +69,8 @@ pub struct Connection {
     target: Target,
     munge_socket: Option<PathBuf>,
     reply_bytes_max: usize,
+    /// Users whose answers over TCP count; `None`: everybody's.
+    answered_by: Option<Vec<u32>>,
     runtime: Runtime,
     open: Option<SendRequest<Full<Bytes>>>,
 }
@@ -80,7 +84,15 @@ impl Connection {
     ) -> std::io::Result<Self> {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_io().enable_time().build()?;
-        Ok(Self { target, munge_socket, reply_bytes_max, runtime, open: None })
+        Ok(Self { target, munge_socket, reply_bytes_max, answered_by: None, runtime, open: None })
+    }
+
+    /// Over TCP only answers count that carry a proof of one of these users: anybody may listen
+    /// at a port while phalanxd does not.
+    #[must_use]
+    pub fn answered_by(mut self, uids: Vec<u32>) -> Self {
+        self.answered_by = Some(uids);
+        self
     }
 
     /// Address of the daemon.
@@ -96,7 +108,7 @@ impl Connection {
         body: Option<Vec<u8>>,
         patience: Duration,
     ) -> Result<Answer, String> {
-        let request = self.request(method, path, body)?;
+        let (request, credential) = self.request(method, path, body)?;
         let open = self.open.take();
         let (target, max) = (&self.target, self.reply_bytes_max);
         let exchanged = self.runtime.block_on(async {
@@ -105,6 +117,9 @@ impl Connection {
         let (open, answer) =
             exchanged.map_err(|_| format!("no answer within {} s", seconds(patience)))??;
         self.open = Some(open);
+        if let (Some(uids), Some(credential)) = (&self.answered_by, credential) {
+            check_proof(&answer, &credential, self.munge_socket.as_deref(), uids)?;
+        }
         Ok(answer)
     }
 
@@ -113,7 +128,8 @@ impl Connection {
         method: Method,
         path: &str,
         body: Option<Vec<u8>>,
-    ) -> Result<hyper::Request<Full<Bytes>>, String> {
+    ) -> Result<(hyper::Request<Full<Bytes>>, Option<String>), String> {
+        let mut sent = None;
         let method = method.http();
         let mut request = hyper::Request::builder().method(method.clone()).uri(path);
         if body.is_some() {
@@ -130,10 +146,40 @@ impl Connection {
                 request = request
                     .header(HOST, authority)
                     .header(AUTHORIZATION, format!("Munge {credential}"));
+                if self.answered_by.is_some() {
+                    request = request.header(PROOF_HEADER, "munge");
+                }
+                sent = Some(credential);
             }
         }
-        request.body(Full::new(Bytes::from(body))).map_err(|error| format!("{path}: {error}"))
+        let request = request.body(Full::new(Bytes::from(body)));
+        request.map(|request| (request, sent)).map_err(|error| format!("{path}: {error}"))
     }
+}
+
+/// The error says why the answer does not count.
+fn check_proof(
+    answer: &Answer,
+    credential: &str,
+    munge_socket: Option<&Path>,
+    uids: &[u32],
+) -> Result<(), String> {
+    let proof = answer.proof.as_deref().ok_or(
+        "the answer has no proof that it is phalanxd's: another program at its port, or an \
+         older version",
+    )?;
+    let decoded = phalanx_ffi::munge::decode(proof, munge_socket)
+        .map_err(|error| format!("proof of the answer: {error}"))?;
+    if !uids.contains(&decoded.uid) {
+        return Err(format!(
+            "the answer is of user id {}: expected root or SlurmUser",
+            decoded.uid
+        ));
+    }
+    if decoded.payload != answer_text(credential, answer.status, &answer.body).as_bytes() {
+        return Err("the proof is of another answer".to_owned());
+    }
+    Ok(())
 }
 
 type Exchanged = (SendRequest<Full<Bytes>>, Answer);
@@ -157,12 +203,14 @@ async fn exchange(
     let status = response.status().as_u16();
     let seconds = response.headers().get(RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
     let retry_ms = seconds.map(|seconds: u64| seconds.saturating_mul(1000));
+    let proof = response.headers().get(PROOF_HEADER).and_then(|value| value.to_str().ok());
+    let proof = proof.map(str::to_owned);
     let body = Limited::new(response.into_body(), reply_bytes_max)
         .collect()
         .await
         .map_err(|error| error.to_string())?
         .to_bytes();
-    Ok((sender, Answer { status, retry_ms, body: body.to_vec() }))
+    Ok((sender, Answer { status, retry_ms, body: body.to_vec(), proof }))
 }
 
 async fn connect(target: &Target) -> Result<SendRequest<Full<Bytes>>, String> {

@@ -9,7 +9,7 @@ use super::{
     Node, NodesHead, OrderHead, PHX_A_ALL_NODES, PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX,
     PHX_CLASS_PLANES_MAX, PHX_EXC_MAX, PHX_GRES_NAMES_PER_MSG, PHX_JOB_GRES_PER_MSG, PHX_MAGIC,
     PHX_NODES_MAX, PHX_NODES_PER_MSG, PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_PREEMPT_MAX,
-    PHX_QUEUE_PER_MSG, PHX_TOPOLOGY_TEXT_MAX, PHX_VERSION, PacketBuf, QueueHead, Queued,
+    PHX_QUEUE_PER_MSG, PHX_TOPOLOGY_TEXT_MAX, PHX_VERSION, PacketBuf, QueueHead, Queued, Resync,
     TopologyHead, Welcome, WireError,
 };
 
@@ -208,6 +208,20 @@ impl super::Order<'_> {
     /// still holds (`PHX_PART_SAME`, no deltas).
     pub fn head(generation: u64, lease_ms: u32, flags: u32) -> OrderHead {
         OrderHead { generation, lease_ms, flags, ..OrderHead::new_zeroed() }
+    }
+}
+
+impl Resync {
+    /// Body of RESYNC.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::new_zeroed()
+    }
+}
+
+impl Default for Resync {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -29,6 +29,12 @@ pub struct Args {
     /// User that programs run as unless their registration names another
     #[arg(long, value_name = "USER", default_value = "nobody")]
     run_as: String,
+    /// Another user that registrations may name; may be given several times
+    #[arg(long, value_name = "USER")]
+    allow_run_as: Vec<String>,
+    /// User that phalanxd runs as, if not root: nobody else's answers over TCP count
+    #[arg(long, value_name = "USER", default_value = "slurm")]
+    server_user: String,
     /// Socket of another munged than the machine's
     #[arg(long, value_name = "SOCKET")]
     munge_socket: Option<PathBuf>,
@@ -62,8 +68,13 @@ fn start(global: &Global, arguments: &Args) -> Result<(), Failure> {
     signals.thread_block().map_err(|error| cannot("signals", &error))?;
     let (target, options) = options(global, arguments)?;
     log::info!("agent of {} for {target}", options.node);
-    let service = HttpService::new(target, &options.node, arguments.munge_socket.clone())
-        .map_err(|error| cannot("agent", &error))?;
+    let service = HttpService::new(
+        target,
+        &options.node,
+        arguments.munge_socket.clone(),
+        servers(&arguments.server_user),
+    )
+    .map_err(|error| cannot("agent", &error))?;
     static STOPPED: AtomicBool = AtomicBool::new(false);
     let thread = std::thread::Builder::new()
         .name("agent".to_owned())
@@ -102,6 +113,7 @@ fn options(global: &Global, arguments: &Args) -> Result<(Target, AgentOptions), 
     let options = AgentOptions {
         command_dirs,
         run_as: arguments.run_as.clone(),
+        run_as_allowed: Some(arguments.allow_run_as.clone()),
         service: target.to_string(),
         root: "/".into(),
         // Different on each node and at each start.
@@ -109,6 +121,13 @@ fn options(global: &Global, arguments: &Args) -> Result<(Target, AgentOptions), 
         node,
     };
     Ok((target, options))
+}
+
+/// User ids whose answers over TCP count: root's, and that of phalanxd's user where there is one.
+pub(super) fn servers(user: &str) -> Vec<u32> {
+    let named = nix::unistd::User::from_name(user).ok().flatten();
+    let id = named.map(|user| user.uid.as_raw()).or_else(|| user.parse().ok());
+    std::iter::once(0).chain(id).collect()
 }
 
 fn own_name() -> Result<String, Failure> {

@@ -5,11 +5,12 @@
 use std::env;
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use super::agent::servers;
 use crate::client::Method;
 use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
@@ -53,6 +54,9 @@ pub struct Args {
     /// For an epilog: delete what --install wrote
     #[arg(long, conflicts_with = "run")]
     remove: bool,
+    /// User that phalanxd runs as, if not root: nobody else's maps over TCP count
+    #[arg(long, value_name = "USER", default_value = "slurm")]
+    server_user: String,
     /// Directory of the maps on this node
     #[arg(long, value_name = "DIR", default_value = DIR)]
     dir: PathBuf,
@@ -72,7 +76,7 @@ impl Args {
             };
         let dir = self.dir.join(job_id.to_string());
         if self.install {
-            return Ok(install(global, job_id, &dir));
+            return Ok(install(global, job_id, &dir, &self.server_user));
         }
         if self.remove {
             let _ = fs::remove_dir_all(&dir);
@@ -81,7 +85,7 @@ impl Args {
         let map = match read_file(&dir) {
             // A task prolog must not keep a task waiting for what the prolog did not get.
             None if self.env => return Ok(Outcome::ok("")),
-            None => fetch(global, job_id)?,
+            None => fetch(global, job_id, &self.server_user)?,
             Some(map) => map,
         };
         if self.env {
@@ -131,8 +135,8 @@ fn read_file(dir: &Path) -> Option<BlockMap> {
 }
 
 /// Asks for as long as the daemon says "not now", at most [`WAIT`] in all.
-fn fetch(global: &Global, job_id: u32) -> Result<BlockMap, Failure> {
-    let client = global.client()?;
+fn fetch(global: &Global, job_id: u32, server_user: &str) -> Result<BlockMap, Failure> {
+    let client = global.client()?.answered_by(servers(server_user));
     let path = format!("/v1/jobs/{job_id}/blocks");
     let until = Instant::now() + WAIT;
     loop {
@@ -147,14 +151,18 @@ fn fetch(global: &Global, job_id: u32) -> Result<BlockMap, Failure> {
 
 /// A prolog that fails takes the node out of service, and one that hangs keeps the job waiting:
 /// say what is wrong, and let the job start.
-fn install(global: &Global, job_id: u32, dir: &Path) -> Outcome {
+fn install(global: &Global, job_id: u32, dir: &Path, server_user: &str) -> Outcome {
     let (sender, done) = std::sync::mpsc::sync_channel(1);
-    let (global, into) = (global.clone(), dir.to_owned());
+    let (global, into, user) = (global.clone(), dir.to_owned(), server_user.to_owned());
     // munged and the disk know no deadline: a thread that waits for them ends with the process.
     std::thread::spawn(move || {
-        let written = fetch(&global, job_id).map_err(|failure| failure.message).and_then(|map| {
-            write_files(&map, &into).map_err(|error| format!("{}: {error}", into.display()))
-        });
+        let written =
+            fetch(&global, job_id, &user).map_err(|failure| failure.message).and_then(|map| {
+                if map.job_id != job_id {
+                    return Err(format!("the map is of job {}", map.job_id));
+                }
+                write_files(&map, &into).map_err(|error| format!("{}: {error}", into.display()))
+            });
         let _ = sender.send(written);
     });
     let written = done
@@ -169,18 +177,23 @@ fn install(global: &Global, job_id: u32, dir: &Path) -> Outcome {
 /// For the job's user only: paths are nobody else's business.
 fn write_files(map: &BlockMap, dir: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(dir)?;
+    // Only root, or whoever calls, may have made what is written to: no link of anybody's.
+    let made = fs::symlink_metadata(dir)?;
+    let own = nix::unistd::geteuid().as_raw();
+    if !made.is_dir() || (made.uid() != own && made.uid() != 0) || made.mode() & 0o022 != 0 {
+        let text = "expected a directory of root's that others may not write to";
+        return Err(std::io::Error::other(text));
+    }
     let whole = serde_json::to_vec(map)?;
     for (name, content) in [(WHOLE, whole), (TABLE, map.to_tsv().into_bytes())] {
         let part = dir.join(format!(".{name}.{}", std::process::id()));
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o400)
-            .open(&part)?;
+        // What is left of a prolog that was killed.
+        let _ = fs::remove_file(&part);
+        let mut file =
+            fs::OpenOptions::new().write(true).create_new(true).mode(0o400).open(&part)?;
         file.write_all(&content)?;
         if nix::unistd::geteuid().is_root() {
-            chown(&part, Some(map.user_id), None)?;
+            fchown(&file, Some(map.user_id), None)?;
         }
         fs::rename(&part, dir.join(name))?;
     }

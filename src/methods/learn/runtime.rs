@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use super::class::{JobTraits, without_numbers};
 use phalanx_core::hash::fnv64;
-use phalanx_core::limits::RUNTIME_STREAMS_MAX;
+use phalanx_core::limits::{RUNTIME_STREAMS_MAX, RUNTIME_USER_STREAMS_MAX};
 use phalanx_core::number::as_f64;
 
 /// Runtimes below this count as this, seconds: the tau of the bounded slowdown.
@@ -124,6 +124,8 @@ struct User {
     errors: [f64; 2],
     /// The two latest runtimes, the newest first.
     latest: [Option<u64>; 2],
+    /// Streams that it began.
+    streams: u32,
 }
 
 /// Level of a stream, then what tells it from others of the level.
@@ -180,12 +182,15 @@ impl Runtimes {
         let (urgency, limit) = (1.0 / run.max(SHORTEST_S), as_f64(job.limit_s.max(1)));
         let user = self.users.get(&job.user).copied().unwrap_or_default();
         let guesses = [self.by_runtime(job).1, self.by_share(job, &user).1];
-        let room = self.streams.len() < RUNTIME_STREAMS_MAX;
+        let room =
+            self.streams.len() < RUNTIME_STREAMS_MAX && user.streams < RUNTIME_USER_STREAMS_MAX;
+        let mut new = 0;
         for key in streams_of(job).into_iter().flatten() {
             let fade = if key.0 == 0 { FADE_COMMON } else { FADE };
             if let Some(tally) = self.streams.get_mut(&key) {
                 tally.add(run, urgency, fade);
             } else if room {
+                new += u32::from(key.0 > 0);
                 self.streams.entry(key).or_default().add(run, urgency, fade);
             }
         }
@@ -195,6 +200,7 @@ impl Runtimes {
             return;
         }
         let user = self.users.entry(job.user).or_default();
+        user.streams += new;
         user.shares.add(share, inverse, FADE);
         for (error, guess) in user.errors.iter_mut().zip(guesses) {
             let guessed = (1.0 / guess).max(SHORTEST_S);

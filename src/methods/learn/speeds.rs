@@ -96,6 +96,15 @@ struct JobClass {
     nodes: BTreeMap<u32, Moments>,
     classes: BTreeMap<u32, Moments>,
     all: Moments,
+    /// Who taught it first; empty where that is not known.
+    owner: Arc<str>,
+}
+
+/// Job classes of one user, when some have to go.
+#[derive(Debug, Default)]
+struct Owned {
+    pairs: usize,
+    newest_first: Vec<Arc<str>>,
 }
 
 /// Statistics of node classes over the job classes of one program, whatever their shapes.
@@ -177,6 +186,28 @@ impl Speeds {
         Ok(Speeds { options, ..Speeds::default() })
     }
 
+    /// [`Speeds::learn`] of a run of this user. Where there are too many job classes, those of the
+    /// user with the most of them go first: names without end push out nobody else's.
+    ///
+    /// # Errors
+    /// Those of [`Speeds::learn`].
+    pub fn learn_of(
+        &mut self,
+        owner: &str,
+        class: &str,
+        family: Option<&str>,
+        nodes: &[RunNode<'_>],
+        run: &Observation,
+    ) -> Result<(), InputError> {
+        let is_new = !self.jobs.contains_key(class);
+        self.learn_unbounded(class, family, nodes, run)?;
+        if is_new && let Some(job) = self.jobs.get_mut(class) {
+            Arc::make_mut(job).owner = Arc::from(owner);
+        }
+        self.bound();
+        Ok(())
+    }
+
     /// Takes an ended run of job class `class` on `nodes`. `family` names the job classes that
     /// differ from it in their shape only (see [`family_of`](super::family_of)).
     ///
@@ -184,6 +215,16 @@ impl Speeds {
     /// Seconds or work that are not finite and above 0, or joules that are not finite and at
     /// least 0; the table is unchanged.
     pub fn learn(
+        &mut self,
+        class: &str,
+        family: Option<&str>,
+        nodes: &[RunNode<'_>],
+        run: &Observation,
+    ) -> Result<(), InputError> {
+        self.learn_of("", class, family, nodes, run)
+    }
+
+    fn learn_unbounded(
         &mut self,
         class: &str,
         family: Option<&str>,
@@ -226,10 +267,13 @@ impl Speeds {
             }
         }
         self.rounds += 1;
+        Ok(())
+    }
+
+    fn bound(&mut self) {
         if self.pairs > self.options.pairs_max || self.jobs.len() > self.options.classes_max {
             self.evict();
         }
-        Ok(())
     }
 
     /// Adds the energy of a run that was learned before it was known.
@@ -294,24 +338,35 @@ impl Speeds {
         nodes
     }
 
-    /// Drops the job classes heard of longest ago (ties: smallest name) until a sixteenth of the
-    /// room is free, so that a full table is not sorted at every run.
+    /// Drops job classes until a sixteenth of the room is free, so that a full table is not sorted
+    /// at every run: each time one of the user who has the most (ties: the first name) the one
+    /// heard of longest ago (ties: the smallest name).
     fn evict(&mut self) {
         let (pairs_max, classes_max) = (self.options.pairs_max, self.options.classes_max);
         let (pairs, classes) = (pairs_max - pairs_max / 16, classes_max - classes_max / 16);
-        let mut oldest: Vec<(i64, Arc<str>)> =
+        let mut newest_first: Vec<(i64, Arc<str>)> =
             self.jobs.iter().map(|(name, job)| (job.all.newest_s(), Arc::clone(name))).collect();
-        oldest.sort_unstable();
+        newest_first.sort_unstable_by(|a, b| b.cmp(a));
+        let mut owned: BTreeMap<Arc<str>, Owned> = BTreeMap::new();
         // The newest stays, whatever its size.
-        oldest.pop();
-        for (_, name) in oldest {
-            if self.pairs <= pairs && self.jobs.len() <= classes {
+        for (_, name) in newest_first.into_iter().skip(1) {
+            let Some(job) = self.jobs.get(&name) else { continue };
+            let owned = owned.entry(Arc::clone(&job.owner)).or_default();
+            owned.pairs += job.nodes.len();
+            owned.newest_first.push(name);
+        }
+        while self.pairs > pairs || self.jobs.len() > classes {
+            // By what there is too much of.
+            let by_classes = self.jobs.len() > classes;
+            let has = |o: &Owned| if by_classes { o.newest_first.len() } else { o.pairs };
+            let rows = owned.iter_mut().rev().filter(|(_, o)| !o.newest_first.is_empty());
+            let Some((_, of)) = rows.max_by_key(|(_, of)| has(of)) else { break };
+            let Some(job) = of.newest_first.pop().and_then(|name| self.jobs.remove(&name)) else {
                 break;
-            }
-            if let Some(job) = self.jobs.remove(&name) {
-                self.pairs -= job.nodes.len();
-                self.evicted += 1;
-            }
+            };
+            of.pairs -= job.nodes.len();
+            self.pairs -= job.nodes.len();
+            self.evicted += 1;
         }
         let from = self.jobs.values().map(|job| job.all.newest_s()).min().unwrap_or(i64::MIN);
         self.families.retain(|_, family| family.newest_s >= from);

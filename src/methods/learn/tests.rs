@@ -235,3 +235,23 @@ fn energy_that_comes_late_counts_as_if_it_had_been_known() {
     assert_eq!(late.etc("t", "fast", 80), known.etc("t", "fast", 80), "its time counts once");
     assert!(late.learn_energy("x", &nodes, &metered(1.0, 1)).is_ok() && !late.knows("x"));
 }
+
+/// Goal: a user with any number of job names does not push out what others have taught.
+#[test]
+fn random_names_push_out_only_their_own() {
+    let options = SpeedsOptions { classes_max: 200, ..SpeedsOptions::default() };
+    let mut speeds = Speeds::new(options).unwrap();
+    let node = [RunNode { name: "n1", class: "a" }];
+    for at in 0..100 {
+        let (owner, class) = (format!("user{}", at % 10), format!("known{at}"));
+        speeds.learn_of(&owner, &class, None, &node, &run(10.0, at)).unwrap();
+    }
+    for at in 0..5_000 {
+        speeds.learn_of("mallory", &format!("x{at}"), None, &node, &run(1.0, 1000 + at)).unwrap();
+    }
+    for at in 0..100 {
+        let belief = speeds.estimate(&format!("known{at}"), "n1", "a", 6000);
+        assert!(belief.count > 0.0, "known{at} is forgotten");
+    }
+    assert!(speeds.len() <= 200 && speeds.estimate("x4999", "n1", "a", 6000).count > 0.0);
+}

@@ -12,6 +12,7 @@
 //! methods have a preference for follows the first of [`Method`]'s order.
 
 mod decide;
+mod hold_budget;
 mod job_class;
 mod model;
 mod notes;
@@ -21,6 +22,7 @@ mod table;
 mod tests;
 
 pub use decide::decide;
+pub use hold_budget::HoldBudget;
 pub use job_class::{JobClassKey, JobClassRule, JobOrigin, Owner};
 pub use model::{
     CandidateSet, JobKey, Method, MethodPlan, MethodReport, Preference, PreferenceUse, StartRank,

@@ -27,10 +27,21 @@ pub struct Question<'a> {
     pub will_run: bool,
     /// The job declares an input.
     pub input: bool,
+    /// It may not wait for its input: its user's jobs have held the queue long enough.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub no_wait: bool,
+    /// The asker's Slurm was not tested: whatever the mode, Slurm places.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub shadow_only: bool,
     /// Nodes of the asker's table.
     pub nodes: u32,
     /// Request.
     pub shape: Cow<'a, Shape>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl<'a> Question<'a> {
@@ -59,6 +70,8 @@ impl<'a> Question<'a> {
             origin: self.origin,
             will_run: self.will_run,
             input: self.input,
+            no_wait: self.no_wait,
+            shadow_only: self.shadow_only,
             nodes: self.nodes,
         }
     }

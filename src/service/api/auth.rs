@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Authentication by MUNGE credentials over TCP, and bounds of bodies.
+//! Authentication by MUNGE credentials over TCP, rights, and bounds of bodies.
 //!
 //! A credential is good for one request: it carries the method, the path with
 //! its query, and the hash of the body, and munged decodes it once. Nothing of a
-//! body is read before the credential is good.
+//! body is read before the user is known and may make the request.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -17,15 +19,25 @@ use http_body_util::BodyExt;
 use hyper::body::Frame;
 use phalanx_ffi::munge::{self, MungeError};
 
-use super::extract::error;
-use super::peer::Peer;
-use phalanx_core::collect::request_text;
-use phalanx_core::limits::{API_BODY_BYTES_MAX, COLLECT_BODY_BYTES_MAX, IMPORT_BODY_BYTES_MAX};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::doors::{Counters, Doors};
+use super::extract::{error, no_room};
+use super::handler::Shared;
+use super::peer::{Peer, Right};
+use phalanx_core::collect::{PROOF_HEADER, answer_text, request_text};
+use phalanx_core::limits::{
+    API_BODY_BYTES_MAX, API_READ_BODY_BYTES_MAX, COLLECT_BODY_BYTES_MAX, IMPORT_BODY_BYTES_MAX,
+};
 
 /// Longest time that a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of a body that are read at most, stored or not.
 const DRAIN_BYTES_MAX: usize = 32 << 20;
+/// The same of one that is not allowed: enough for a client to see the answer.
+const REFUSED_BYTES_MAX: usize = 1 << 20;
+/// Longest wait for munged: for a thread that may ask it, and for its answer.
+const MUNGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Name of the scheme in `Authorization`.
 const SCHEME: &str = "Munge";
 /// Paths that everybody may read.
@@ -40,10 +52,11 @@ pub struct Gate {
     pub munge_socket: Option<PathBuf>,
 }
 
-/// Largest body of a request to this path.
-pub(super) fn body_bytes_max(path: &str) -> usize {
+/// Largest body of a request.
+fn body_bytes_max(method: &Method, path: &str) -> usize {
     let values = ["/v1/data", "/v1/agents/"].iter().any(|start| path.starts_with(start));
     match path {
+        _ if Right::of(method, path) == Right::Read => API_READ_BODY_BYTES_MAX,
         "/v1/history/import" => IMPORT_BODY_BYTES_MAX,
         _ if values => COLLECT_BODY_BYTES_MAX,
         _ => API_BODY_BYTES_MAX,
@@ -51,8 +64,13 @@ pub(super) fn body_bytes_max(path: &str) -> usize {
 }
 
 /// Lets a request over TCP pass, with its user, if its credential is good or it needs none.
-pub(super) async fn authenticate(gate: Gate, request: Request, next: Next) -> Response {
-    let reads = [Method::GET, Method::HEAD].contains(request.method());
+pub(super) async fn authenticate(
+    shared: Arc<Shared>,
+    gate: Gate,
+    request: Request,
+    next: Next,
+) -> Response {
+    let reads = Right::of(request.method(), request.uri().path()) == Right::Read;
     let open = reads && OPEN.contains(&request.uri().path());
     let given = request.headers().get(header::AUTHORIZATION);
     if given.is_none() && (open || (reads && gate.public_read)) {
@@ -63,26 +81,84 @@ pub(super) async fn authenticate(gate: Gate, request: Request, next: Next) -> Re
         Some(None) => return unauthorized("Authorization: expected `Munge CREDENTIAL`"),
         Some(Some(credential)) => credential,
     };
-    match verified(gate, credential, request).await {
-        Ok(request) => next.run(request).await,
+    let asks_proof = request.headers().contains_key(PROOF_HEADER);
+    let answer = match verified(&shared, &gate, credential.clone(), request).await {
+        // The room for the body is kept until the answer is there.
+        Ok((request, _room)) => next.run(request).await,
         Err(response) => response,
+    };
+    if asks_proof { proven(&shared, &gate, &credential, answer).await } else { answer }
+}
+
+/// The answer with the proof that it is this daemon's, and to this request.
+async fn proven(shared: &Shared, gate: &Gate, credential: &str, answer: Response) -> Response {
+    let (mut parts, body) = answer.into_parts();
+    let Ok(body) = body.collect().await.map(http_body_util::Collected::to_bytes) else {
+        return error(StatusCode::INTERNAL_SERVER_ERROR, "question failed");
+    };
+    let text = answer_text(credential, parts.status.as_u16(), &body);
+    let socket = gate.munge_socket.clone();
+    let encode = move || munge::encode(text.as_bytes(), socket.as_deref(), 0);
+    match ask_munged(&shared.doors, encode).await.map(|proof| HeaderValue::from_str(&proof)) {
+        Ok(Ok(proof)) => {
+            parts.headers.insert(PROOF_HEADER, proof);
+            Response::from_parts(parts, Body::from(body))
+        }
+        Ok(Err(_)) => error(StatusCode::INTERNAL_SERVER_ERROR, "no proof"),
+        Err(wrong) => error(StatusCode::SERVICE_UNAVAILABLE, format!("munged: {wrong}")),
     }
 }
 
-/// Takes the body of a request on the control socket, whose user is known.
-pub(super) async fn bounded(request: Request, next: Next) -> Response {
+/// Takes the body of a request on the control socket, whose user is known, if it may make it.
+pub(super) async fn bounded(shared: Arc<Shared>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    match whole(body, body_bytes_max(parts.uri.path())).await {
-        Ok(body) => next.run(Request::from_parts(parts, Body::from(body))).await,
+    let body = match permitted(&shared, &parts, body).await {
+        Ok(body) => body,
+        Err(refused) => return refused,
+    };
+    match whole(&shared.doors, body, &parts).await {
+        Ok((body, _room)) => next.run(Request::from_parts(parts, Body::from(body))).await,
         Err(refused) => refused,
     }
 }
 
-/// A body of at most `max` bytes. Of a larger one the rest is read and thrown
-/// away, within reason: a client that cannot send it would not see the answer.
-async fn whole(mut body: Body, max: usize) -> Result<Bytes, Response> {
+/// The body, if its user may make the request.
+async fn permitted(shared: &Shared, parts: &Parts, body: Body) -> Result<Body, Response> {
+    let peer = parts.extensions.get::<ConnectInfo<Peer>>().map(|info| info.0).unwrap_or_default();
+    let refused = match Right::of(&parts.method, parts.uri.path()) {
+        Right::Read => None,
+        Right::HandIn => shared.no_agent(peer),
+        Right::Change => shared.unchangeable(peer),
+    };
+    let Some(refused) = refused else { return Ok(body) };
+    Counters::count(&shared.doors.counters.forbidden);
+    // Who waits for leave to send gets the answer without it.
+    if !parts.headers.contains_key(header::EXPECT) {
+        let _ = tokio::time::timeout(BODY_TIMEOUT, drain(body, REFUSED_BYTES_MAX)).await;
+    }
+    Err(refused)
+}
+
+/// Reads so much of a body and throws it away.
+async fn drain(mut body: Body, max: usize) {
+    let mut seen = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        seen += frame.data_ref().map_or(0, Bytes::len);
+        if seen > max {
+            return;
+        }
+    }
+}
+
+type Taken = (Bytes, Vec<OwnedSemaphorePermit>);
+
+/// A body within its bound, and the room that it takes. Of a larger one the rest is read and
+/// thrown away, within reason: a client that cannot send it would not see the answer.
+async fn whole(doors: &Doors, mut body: Body, parts: &Parts) -> Result<Taken, Response> {
+    let max = body_bytes_max(&parts.method, parts.uri.path());
     let take = async {
-        let (mut taken, mut seen) = (Vec::new(), 0_usize);
+        let (mut taken, mut rooms) = (Vec::new(), Vec::new());
+        let (mut seen, mut room) = (0_usize, 0_usize);
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map(Frame::into_data) else {
                 return Err(error(StatusCode::BAD_REQUEST, "the body broke off"));
@@ -90,6 +166,13 @@ async fn whole(mut body: Body, max: usize) -> Result<Bytes, Response> {
             let data = data.unwrap_or_default();
             seen += data.len();
             if seen <= max {
+                if seen > room {
+                    // As a vector grows: twice what there is.
+                    let more = seen.max(2 * room).max(4096) - room;
+                    rooms.push(doors.body(more).ok_or_else(no_room)?);
+                    room += more;
+                    taken.reserve_exact(room - taken.len());
+                }
                 taken.extend_from_slice(&data);
             } else if seen > DRAIN_BYTES_MAX {
                 break;
@@ -99,7 +182,7 @@ async fn whole(mut body: Body, max: usize) -> Result<Bytes, Response> {
             let text = format!("expected a body of at most {max} bytes");
             return Err(error(StatusCode::PAYLOAD_TOO_LARGE, text));
         }
-        Ok(Bytes::from(taken))
+        Ok((Bytes::from(taken), rooms))
     };
     match tokio::time::timeout(BODY_TIMEOUT, take).await {
         Ok(taken) => taken,
@@ -118,16 +201,39 @@ fn unauthorized(text: &str) -> Response {
     response
 }
 
-/// The request with its user, if the credential is good and meant for it.
-async fn verified(gate: Gate, credential: String, request: Request) -> Result<Request, Response> {
-    let decode = move || munge::decode(&credential, gate.munge_socket.as_deref());
-    let decoded = match tokio::task::spawn_blocking(decode).await {
-        Ok(Ok(decoded)) => decoded,
-        Ok(Err(MungeError::Unavailable(text))) => {
+/// Asks munged on a thread of its own. One that hangs keeps only the few such threads.
+pub(super) async fn ask_munged<T: Send + 'static>(
+    doors: &Doors,
+    ask: impl FnOnce() -> Result<T, MungeError> + Send + 'static,
+) -> Result<T, MungeError> {
+    let late = || MungeError::Unavailable("no answer".to_owned());
+    let turn = tokio::time::timeout(MUNGE_TIMEOUT, Arc::clone(&doors.munge).acquire_owned());
+    let turn = turn.await.map_err(|_| late())?.map_err(|_| late())?;
+    let work = move || {
+        let answer = ask();
+        drop(turn);
+        answer
+    };
+    let answer = tokio::time::timeout(MUNGE_TIMEOUT, tokio::task::spawn_blocking(work));
+    answer.await.map_err(|_| late())?.unwrap_or_else(|_| Err(late()))
+}
+
+/// The request with its user, if the credential is good and meant for it, and its user may make
+/// it.
+async fn verified(
+    shared: &Shared,
+    gate: &Gate,
+    credential: String,
+    request: Request,
+) -> Result<(Request, Vec<OwnedSemaphorePermit>), Response> {
+    let socket = gate.munge_socket.clone();
+    let decode = move || munge::decode(&credential, socket.as_deref());
+    let decoded = match ask_munged(&shared.doors, decode).await {
+        Ok(decoded) => decoded,
+        Err(MungeError::Unavailable(text)) => {
             return Err(error(StatusCode::SERVICE_UNAVAILABLE, format!("munged: {text}")));
         }
-        Ok(Err(refused)) => return Err(unauthorized(&refused.to_string())),
-        Err(_) => return Err(error(StatusCode::SERVICE_UNAVAILABLE, "stopping")),
+        Err(refused) => return Err(unauthorized(&refused.to_string())),
     };
     let (mut parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
@@ -135,10 +241,13 @@ async fn verified(gate: Gate, credential: String, request: Request) -> Result<Re
     if !decoded.payload.starts_with(head.as_bytes()) {
         return Err(unauthorized("credential is for another request"));
     }
-    let body = whole(body, body_bytes_max(parts.uri.path())).await?;
+    let before = parts.extensions.get::<ConnectInfo<Peer>>().map(|info| info.0);
+    let peer = Peer { uid: Some(decoded.uid), remote: true, ..before.unwrap_or_default() };
+    parts.extensions.insert(ConnectInfo(peer));
+    let body = permitted(shared, &parts, body).await?;
+    let (body, room) = whole(&shared.doors, body, &parts).await?;
     if decoded.payload != request_text(parts.method.as_str(), &path, &body).as_bytes() {
         return Err(unauthorized("credential is for another request"));
     }
-    parts.extensions.insert(ConnectInfo(Peer { uid: Some(decoded.uid), remote: true }));
-    Ok(Request::from_parts(parts, Body::from(body)))
+    Ok((Request::from_parts(parts, Body::from(body)), room))
 }

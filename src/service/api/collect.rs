@@ -14,7 +14,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 
 use super::backend::{Backend, DataService, PastQuery, UseQuery};
-use super::extract::{Arg, Body, Params, error};
+use super::extract::{Arg, Body, Params};
 use super::handler::{Change, Read, Shared};
 use super::peer::Peer;
 use crate::failure::Failure;
@@ -140,29 +140,19 @@ fn data_of_node(
     Ok(report)
 }
 
-/// The refusal of a user whose agents may not hand in values; administrators' always may.
-fn no_agent(shared: &Shared, peer: Peer) -> Option<Response> {
-    let service = shared.backend.data_service();
-    let agent = peer.uid.is_some_and(|uid| service.is_some_and(|service| service.is_agent(uid)));
-    let text = "handing in values needs root, SlurmUser, phalanxd's user, control.allowed_uids or \
-                collect.agent_uids";
-    let refused = || error(StatusCode::FORBIDDEN, text);
-    (!agent && !shared.access.may_change(peer)).then(refused)
-}
-
 async fn store_one(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(peer): ConnectInfo<Peer>,
     Arg((name, node)): OfNode,
     body: Result<Body<PutOne>, Response>,
 ) -> Response {
-    if let Some(refused) = no_agent(&shared, peer) {
+    if let Some(refused) = shared.no_agent(peer) {
         return refused;
     }
     let admin = shared.access.may_change(peer);
     match body {
         Ok(Body(put)) => {
-            shared.answer(move |b| service(b)?.store_one(&name, &node, put, admin)).await
+            shared.answer(peer, move |b| service(b)?.store_one(&name, &node, put, admin)).await
         }
         Err(response) => response,
     }
@@ -195,7 +185,7 @@ async fn sync(
     Arg(node): Arg<String>,
     body: Result<Body<SyncRequest>, Response>,
 ) -> Response {
-    if let Some(refused) = no_agent(&shared, peer) {
+    if let Some(refused) = shared.no_agent(peer) {
         return refused;
     }
     let Body(ask) = match body {

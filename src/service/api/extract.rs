@@ -17,6 +17,11 @@ pub(super) fn error(status: StatusCode, text: impl Into<String>) -> Response {
     (status, Json(ErrorBody { error: text.into() })).into_response()
 }
 
+/// The refusal for lack of memory.
+pub(super) fn no_room() -> Response {
+    Failure::Unavailable("what is asked at once fills the memory for it".to_owned()).into_response()
+}
+
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let status = match self {

@@ -4,6 +4,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Request};
 use axum::handler::Handler;
 use axum::http::{StatusCode, header};
@@ -13,53 +14,91 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use super::backend::Backend;
-use super::extract::error;
+use super::doors::Doors;
+use super::extract::{error, no_room};
 use super::peer::{Access, Peer};
 use crate::failure::Failure;
+
+/// The bytes of an answer, or a response in their place.
+type Made = Result<Result<Vec<u8>, Response>, Failure>;
 
 /// The state behind all routes.
 pub(super) struct Shared {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) access: Access,
+    pub(super) doors: Arc<Doors>,
     pub(super) stop: watch::Receiver<bool>,
 }
 
 impl Shared {
     /// The refusal of a user who may not read.
     pub(super) fn unreadable(&self, peer: Peer) -> Option<Response> {
-        let refused = || error(StatusCode::FORBIDDEN, "control.public_read is off");
-        (!self.access.may_read(peer)).then(refused)
+        if !self.access.may_read(peer) {
+            return Some(error(StatusCode::FORBIDDEN, "control.public_read is off"));
+        }
+        let text = "slurm.conf's PrivateData hides this from users, or was not read yet";
+        let hidden = !self.doors.counters.is_shown() && !self.access.may_change(peer);
+        hidden.then(|| error(StatusCode::FORBIDDEN, text))
+    }
+
+    /// The refusal of a user who may not change anything.
+    pub(super) fn unchangeable(&self, peer: Peer) -> Option<Response> {
+        let text = "changes need root, SlurmUser, phalanxd's user or control.allowed_uids";
+        (!self.access.may_change(peer)).then(|| error(StatusCode::FORBIDDEN, text))
+    }
+
+    /// The refusal of a user whose agents may not hand in values; administrators' always may.
+    pub(super) fn no_agent(&self, peer: Peer) -> Option<Response> {
+        let service = self.backend.data_service();
+        let agent =
+            peer.uid.is_some_and(|uid| service.is_some_and(|service| service.is_agent(uid)));
+        let text = "handing in values needs root, SlurmUser, phalanxd's user, \
+                    control.allowed_uids or collect.agent_uids";
+        let refused = || error(StatusCode::FORBIDDEN, text);
+        (!agent && !self.access.may_change(peer)).then(refused)
     }
 
     /// Answers in JSON, off the runtime's thread: `ask` may read a database, and its answer may
     /// be large.
     pub(super) async fn answer<T: Serialize>(
         &self,
+        peer: Peer,
         ask: impl FnOnce(&dyn Backend) -> Result<T, Failure> + Send + 'static,
     ) -> Response {
-        self.off_thread(move |backend| {
-            Ok(match serde_json::to_vec(&ask(backend)?) {
-                Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
-                Err(wrong) => {
-                    warn!("control: answer: {wrong}");
-                    error(StatusCode::INTERNAL_SERVER_ERROR, "question failed")
-                }
-            })
-        })
-        .await
+        let json = |backend: &dyn Backend| {
+            Ok(serde_json::to_vec(&ask(backend)?).map_err(|wrong| {
+                warn!("control: answer: {wrong}");
+                error(StatusCode::INTERNAL_SERVER_ERROR, "question failed")
+            }))
+        };
+        self.off_thread(peer, "application/json", json).await
     }
 
-    /// Answers off the runtime's thread, in any form.
+    /// Answers off the runtime's thread, in any form, when it is the user's turn. The memory of
+    /// the answer is counted until it was sent.
     pub(super) async fn off_thread(
         &self,
-        ask: impl FnOnce(&dyn Backend) -> Result<Response, Failure> + Send + 'static,
+        peer: Peer,
+        kind: &'static str,
+        ask: impl FnOnce(&dyn Backend) -> Made + Send + 'static,
     ) -> Response {
+        let Some(turn) = self.doors.turn(self.access.client(peer)).await else {
+            return error(StatusCode::SERVICE_UNAVAILABLE, "stopping");
+        };
         let backend = Arc::clone(&self.backend);
-        let work = move || ask(&*backend).unwrap_or_else(IntoResponse::into_response);
-        tokio::task::spawn_blocking(work).await.unwrap_or_else(|join| {
-            warn!("control: question failed: {join}");
-            error(StatusCode::INTERNAL_SERVER_ERROR, "question failed")
-        })
+        let work = move || ask(&*backend);
+        match tokio::task::spawn_blocking(work).await {
+            Ok(Ok(Ok(body))) => match self.doors.answer(body, turn.own) {
+                Some(body) => ([(header::CONTENT_TYPE, kind)], Body::from(body)).into_response(),
+                None => no_room(),
+            },
+            Ok(Ok(Err(response))) => response,
+            Ok(Err(failure)) => failure.into_response(),
+            Err(join) => {
+                warn!("control: question failed: {join}");
+                error(StatusCode::INTERNAL_SERVER_ERROR, "question failed")
+            }
+        }
     }
 }
 
@@ -88,12 +127,13 @@ where
     fn call(self, request: Request, shared: Arc<Shared>) -> Answer {
         Box::pin(async move {
             let (mut parts, _) = request.into_parts();
-            if let Some(refused) = shared.unreadable(peer_of(&parts.extensions)) {
+            let peer = peer_of(&parts.extensions);
+            if let Some(refused) = shared.unreadable(peer) {
                 return refused;
             }
             let args = A::from_request_parts(&mut parts, &shared).await;
             match args.map_err(IntoResponse::into_response) {
-                Ok(args) => shared.answer(move |backend| (self.0)(backend, args)).await,
+                Ok(args) => shared.answer(peer, move |backend| (self.0)(backend, args)).await,
                 Err(rejected) => rejected,
             }
         })
@@ -125,9 +165,9 @@ where
     fn call(self, request: Request, shared: Arc<Shared>) -> Answer {
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
-            if !shared.access.may_change(peer_of(&parts.extensions)) {
-                let text = "changes need root, SlurmUser, phalanxd's user or control.allowed_uids";
-                return error(StatusCode::FORBIDDEN, text);
+            let peer = peer_of(&parts.extensions);
+            if let Some(refused) = shared.unchangeable(peer) {
+                return refused;
             }
             let args = match A::from_request_parts(&mut parts, &shared).await {
                 Ok(args) => args,
@@ -135,7 +175,7 @@ where
             };
             let body = C::from_request(Request::from_parts(parts, body), &shared).await;
             match body.map_err(IntoResponse::into_response) {
-                Ok(body) => shared.answer(move |backend| (self.0)(backend, args, body)).await,
+                Ok(body) => shared.answer(peer, move |backend| (self.0)(backend, args, body)).await,
                 Err(rejected) => rejected,
             }
         })

@@ -10,7 +10,9 @@
 use std::fmt::{Display, Write};
 
 use super::heat::stranded;
-use super::types::{CallShares, DimensionReport, NodesReport, PlanReport, Quantiles, Status};
+use super::types::{
+    CallShares, ControlStatus, DimensionReport, NodesReport, PlanReport, Quantiles, Status,
+};
 use phalanx_core::collect::{AgentsReport, CollectorsReport, DataNames, State};
 
 /// Content type of the text.
@@ -164,6 +166,21 @@ fn about(text: &mut Text, status: &Status) {
     text.counter("phalanx_history_errors", "Failed history transactions.", history.errors);
 }
 
+/// What the control socket and the TCP listener refused.
+fn refusals(text: &mut Text, control: &ControlStatus) {
+    let reasons = [
+        ("connections", control.connections_refused),
+        ("forbidden", control.forbidden),
+        ("no_room", control.no_room),
+        ("slow_readers", control.slow_readers),
+    ];
+    let help = "Requests and connections refused, by reason.";
+    text.labelled(("phalanx_control_refused", "counter", ""), help, "reason", reasons);
+    let help = "1 if the TCP listener that is configured does not listen.";
+    let failed = flag(control.listen_error.is_some());
+    text.gauge("phalanx_listen_failed", "", help, failed);
+}
+
 fn placement(text: &mut Text, status: &Status) {
     let modes = [("run_now", &status.run_now), ("will_run", &status.will_run)];
     type Pick = fn(&CallShares) -> u64;
@@ -203,6 +220,13 @@ fn placement(text: &mut Text, status: &Status) {
     text.counter("phalanx_link_refused", "Connections refused.", link.refused);
     let help = "Connections closed for a malformed message.";
     text.counter("phalanx_link_protocol_errors", help, link.protocol_errors);
+    let help = "Nodes of which the mirror and polls say different things for long.";
+    text.gauge("phalanx_differing_nodes", "", help, link.differing_nodes);
+    let help = "Whole states asked of the plugin because the mirror differed.";
+    text.counter("phalanx_resyncs_asked", help, link.resyncs_asked);
+    let help = "Jobs not held for their input: their user's jobs were held long enough.";
+    text.counter("phalanx_holds_refused", help, link.holds_refused);
+    refusals(text, &status.control);
 }
 
 fn latencies(text: &mut Text, status: &Status) {

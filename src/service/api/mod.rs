@@ -4,20 +4,22 @@
 mod auth;
 mod backend;
 mod collect;
+mod doors;
 mod extract;
 mod handler;
 pub mod heat;
+mod listen;
 pub mod metrics;
 pub mod order;
 mod page;
 mod peer;
 mod routes;
 mod server;
-mod tcp;
 pub mod types;
 
 pub use crate::failure::Failure;
 pub use auth::Gate;
 pub use backend::{Backend, DataService, PastQuery, UseQuery};
+pub use doors::Counters;
 pub use peer::Access;
 pub use server::{ApiError, Server};

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The user of a request and that user's rights.
 
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
+use std::net::IpAddr;
+
+use axum::http::Method;
 use nix::unistd::Uid;
-use tokio::net::UnixListener;
+
+use super::doors::Client;
 
 /// Rights of users.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +30,17 @@ impl Access {
         let stranger = peer.remote && peer.uid.is_none();
         self.public_read || stranger || self.may_change(peer)
     }
+
+    /// Whose bounds hold for this peer.
+    pub(super) fn client(&self, peer: Peer) -> Client {
+        match (peer.uid, peer.address) {
+            _ if self.may_change(peer) => Client::Trusted,
+            (Some(uid), _) => Client::User(uid),
+            (None, Some(address)) => Client::Address(address),
+            // Nobody in particular.
+            (None, None) => Client::User(u32::MAX),
+        }
+    }
 }
 
 /// The user at the other end of a connection.
@@ -37,11 +50,52 @@ pub(super) struct Peer {
     pub(super) uid: Option<u32>,
     /// The request came over TCP.
     pub(super) remote: bool,
+    /// From there.
+    pub(super) address: Option<IpAddr>,
 }
 
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        let uid = stream.io().peer_cred().ok().map(|credentials| credentials.uid());
-        Self { uid, remote: false }
+/// What a request needs, known before anything of its body is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Right {
+    /// Reading; the resource itself knows who may.
+    Read,
+    /// Handing in values of a node.
+    HandIn,
+    /// Changing something.
+    Change,
+}
+
+impl Right {
+    pub(super) fn of(method: &Method, path: &str) -> Self {
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        match (method.as_str(), parts.as_slice()) {
+            ("GET" | "HEAD" | "OPTIONS", _) => Self::Read,
+            ("POST", ["v1", "agents", _, "sync"]) | ("PUT", ["v1", "data", _, _]) => Self::HandIn,
+            _ => Self::Change,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_follow_from_method_and_path() {
+        let right = |method: &str, path| Right::of(&method.parse().unwrap(), path);
+        assert_eq!(right("GET", "/v1/history/import"), Right::Read);
+        assert_eq!(right("POST", "/v1/agents/n1/sync"), Right::HandIn);
+        assert_eq!(right("PUT", "/v1/data/load/n1"), Right::HandIn);
+        for (method, path) in [
+            ("POST", "/v1/history/import"),
+            ("POST", "/v1/data"),
+            ("PUT", "/v1/use/power"),
+            ("POST", "/v1/agents/n1"),
+            ("PUT", "/v1/agents/n1/sync"),
+            ("POST", "/nothing"),
+            ("BREW", "/v1/status"),
+        ] {
+            assert_eq!(right(method, path), Right::Change, "{method} {path}");
+        }
     }
 }

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 
+use super::backend::Backend;
 use super::extract::{Arg, Body, Params, error};
 use super::handler::{Shared, change, read};
 use super::peer::Peer;
@@ -88,8 +89,8 @@ async fn metrics(
     if let Some(refused) = shared.unreadable(peer) {
         return refused;
     }
-    let kind = [(header::CONTENT_TYPE, metrics::CONTENT_TYPE)];
-    shared.off_thread(move |b| Ok((kind, metrics::text(&b.sources())).into_response())).await
+    let text = |b: &dyn Backend| Ok(Ok(metrics::text(&b.sources()).into_bytes()));
+    shared.off_thread(peer, metrics::CONTENT_TYPE, text).await
 }
 
 /// An answer shows that the daemon lives; the watchdog finds threads that hang.
@@ -107,7 +108,7 @@ async fn block_map(
         return error(StatusCode::FORBIDDEN, "a block map is for its job's user");
     };
     let user = (!shared.access.may_change(peer)).then_some(uid);
-    shared.answer(move |b| b.block_map(job, user).map(SharedMap)).await
+    shared.answer(peer, move |b| b.block_map(job, user).map(SharedMap)).await
 }
 
 /// A map that the daemon holds, which is not copied for each node that asks.

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use thiserror::Error;
 use tokio::net::UnixListener;
@@ -17,11 +18,15 @@ use tokio::sync::watch;
 
 use super::auth::{self, Gate};
 use super::backend::Backend;
+use super::doors::{Counters, Doors};
 use super::handler::Shared;
-use super::peer::{Access, Peer};
+use super::listen::Serving;
+use super::peer::Access;
 use super::routes::routes;
-use super::tcp;
-use phalanx_core::limits::API_BLOCKING_THREADS;
+use phalanx_core::limits::{API_BLOCKING_THREADS, API_PUBLIC_THREADS, MUNGE_THREADS};
+
+/// Longest wait at the end for threads that make answers.
+const LAST_THREADS: Duration = Duration::from_secs(2);
 
 /// Reason for which there is no control socket.
 #[derive(Debug, Error)]
@@ -37,8 +42,9 @@ pub struct ApiError {
 pub struct Server {
     path: PathBuf,
     listener: std::os::unix::net::UnixListener,
-    tcp: Option<(std::net::TcpListener, Gate)>,
+    tcp: Option<(SocketAddr, Gate)>,
     access: Access,
+    counters: Arc<Counters>,
 }
 
 impl Server {
@@ -57,47 +63,66 @@ impl Server {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
             .map_err(fail("set the socket's mode"))?;
         listener.set_nonblocking(true).map_err(fail("set non-blocking"))?;
-        Ok(Self { path: path.to_path_buf(), listener, tcp: None, access })
+        Ok(Self { path: path.to_path_buf(), listener, tcp: None, access, counters: Arc::default() })
     }
 
-    /// Listens on a TCP address as well.
-    pub fn with_tcp(mut self, address: SocketAddr, gate: Gate) -> Result<Self, ApiError> {
-        let fail = |what| move |source| ApiError { path: address.to_string().into(), what, source };
-        let listener = std::net::TcpListener::bind(address).map_err(fail("listen"))?;
-        listener.set_nonblocking(true).map_err(fail("set non-blocking"))?;
-        self.tcp = Some((listener, gate));
-        Ok(self)
+    /// Listens on a TCP address as well, as soon as that can be had.
+    #[must_use]
+    pub fn with_tcp(mut self, address: SocketAddr, gate: Gate) -> Self {
+        self.tcp = Some((address, gate));
+        self
     }
 
-    /// Serves until `stop` changes, on this thread.
+    /// Counts of this server.
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Serves until `stop` changes, on this thread; answers are made on threads that `prepare`
+    /// was called on.
     pub fn run(
         self,
         backend: Arc<impl Backend>,
-        mut stop: watch::Receiver<bool>,
+        stop: watch::Receiver<bool>,
+        prepare: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(API_BLOCKING_THREADS)
+            .on_thread_start(prepare)
+            .max_blocking_threads(API_BLOCKING_THREADS + API_PUBLIC_THREADS + MUNGE_THREADS)
             .build()?;
-        let shared = Arc::new(Shared { backend, access: self.access, stop: stop.clone() });
-        let routes = routes(shared);
-        let local = routes.clone().layer(axum::middleware::from_fn(auth::bounded));
-        let service = local.into_make_service_with_connect_info::<Peer>();
-        let path = self.path;
-        runtime.block_on(async move {
-            if let Some((listener, gate)) = self.tcp {
-                let check = move |request, next| auth::authenticate(gate.clone(), request, next);
-                let routes = routes.layer(axum::middleware::from_fn(check));
-                tokio::spawn(tcp::serve(listener, routes, stop.clone()));
+        let Self { path, listener, tcp, access, counters } = self;
+        let doors = Arc::new(Doors::new(counters));
+        let shared = Arc::new(Shared {
+            backend,
+            access: access.clone(),
+            doors: Arc::clone(&doors),
+            stop: stop.clone(),
+        });
+        let all = routes(Arc::clone(&shared));
+        let serving = |routes| Serving {
+            routes,
+            access: access.clone(),
+            doors: Arc::clone(&doors),
+            stop: stop.clone(),
+        };
+        let done = runtime.block_on(async {
+            if let Some((address, gate)) = tcp {
+                let shared = Arc::clone(&shared);
+                let check = move |request, next| {
+                    auth::authenticate(Arc::clone(&shared), gate.clone(), request, next)
+                };
+                let routes = all.clone().layer(axum::middleware::from_fn(check));
+                tokio::spawn(serving(routes).remote(address));
             }
-            let listener = UnixListener::from_std(self.listener)?;
-            let stopped = async move {
-                // An error means that the sender is gone: stop as well.
-                let _ = stop.wait_for(|stop| *stop).await;
-            };
-            axum::serve(listener, service).with_graceful_shutdown(stopped).await
-        })?;
+            let check = move |request, next| auth::bounded(Arc::clone(&shared), request, next);
+            let routes = all.layer(axum::middleware::from_fn(check));
+            serving(routes).local(UnixListener::from_std(listener)?).await;
+            Ok(())
+        });
+        // A thread that waits for munged must not keep the daemon from ending.
+        runtime.shutdown_timeout(LAST_THREADS);
         let _ = std::fs::remove_file(path);
-        Ok(())
+        done
     }
 }

@@ -20,8 +20,8 @@ pub use history::{
 };
 use serde::{Deserialize, Serialize};
 pub use status::{
-    CallShares, CallTime, CollectStatus, ConfigStatus, HistoryStatus, LinkStatus, PlannerStatus,
-    PluginStatus, Quantiles, SlurmStatus, Status,
+    CallShares, CallTime, CollectStatus, ConfigStatus, ControlStatus, HistoryStatus, LinkStatus,
+    PlannerStatus, PluginStatus, Quantiles, SlurmStatus, Status,
 };
 pub use topology::{DomainReport, NodeCounts, TopologyReport};
 

@@ -49,6 +49,8 @@ pub struct AgentOptions {
     pub command_dirs: Vec<PathBuf>,
     /// User that programs run as unless their registration says otherwise.
     pub run_as: String,
+    /// Users that registrations may name besides; `None`: any.
+    pub run_as_allowed: Option<Vec<String>>,
     /// Address of the data service for programs, as `PHALANX_URL`.
     pub service: String,
     /// Directory with `proc` and `sys`; `/` but in tests.
@@ -292,7 +294,11 @@ impl Agent {
         args: Vec<String>,
         input: Vec<u8>,
     ) -> Result<slot::Run, String> {
-        let user = registration.run_as.as_deref().unwrap_or(&self.options.run_as);
+        let user = registration.run_as.as_ref().unwrap_or(&self.options.run_as);
+        let allowed = self.options.run_as_allowed.as_ref();
+        if *user != self.options.run_as && allowed.is_some_and(|users| !users.contains(user)) {
+            return Err(format!("run_as: {user} is not among the users that this agent allows"));
+        }
         let run_as = slot::RunAs::named(user).map_err(|error| format!("run_as: {error}"))?;
         let variables = [
             ("PHALANX_NODE", self.options.node.clone()),

@@ -20,6 +20,8 @@ section! {
         ask_will_run: bool = true,
         /// User ids that may connect besides root, SlurmUser and the daemon's own.
         allowed_uids: Vec<u32> = Vec::new(),
+        /// Jobs are placed also on a release of Slurm on which nothing was tested.
+        untested_release: bool = false,
     }
 }
 

@@ -279,7 +279,7 @@ const BAD: &[(&str, &str)] = &[
     (
         "[link]\nxyzzyx = 1\n",
         "p.toml:2:1: link.xyzzyx: unknown key, expected one of `socket`, `deadline_us`, \
-      `breaker_misses`, `breaker_open_ms`, `ask_will_run`, `allowed_uids`",
+      `breaker_misses`, `breaker_open_ms`, `ask_will_run`, `allowed_uids`, `untested_release`",
     ),
     (
         "# größer\n[link]\n\"dädline_us\" = 1\n",

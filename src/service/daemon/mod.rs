@@ -55,7 +55,7 @@ use crate::api::{Access, Gate, Server as ApiServer};
 use crate::clock::now_ms;
 use crate::collect::{Local, agent};
 use crate::config::Config;
-use crate::daemon::settings::{history_limits, record_options};
+use crate::daemon::settings::{history_limits, record_options, settings_of_link};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
@@ -74,7 +74,7 @@ use crate::daemon::threads::{comments, energy, hdfs, plan};
 use crate::daemon::watchdog::{Heartbeats, Watchdog};
 use crate::history::{HistoryReader, HistorySender, HistoryThread, ThreadOptions};
 use crate::link::{LinkEvent, Responder, Server as LinkServer, ServerConfig};
-use crate::recordings::{Order as Recording, RecordingWriter, link_settings};
+use crate::recordings::{Order as Recording, RecordingWriter};
 use crate::source::slurm::Source;
 use crate::sync::Newest;
 use phalanx_core::limits::NOTES_QUEUE_MAX;
@@ -84,6 +84,8 @@ use phalanx_core::snapshot::Snapshot;
 const BACKGROUND_NICE: i32 = 10;
 /// Turn of the thread that answers questions, nanoseconds.
 const ANSWER_TURN_NS: u64 = 100_000;
+/// The system has refused a thread's turns.
+static TURNS_REFUSED: AtomicBool = AtomicBool::new(false);
 /// Longest wait at the end for the last records to be written.
 const LAST_RECORDS_MAX: Duration = Duration::from_secs(2);
 
@@ -141,7 +143,17 @@ impl Turns {
             Self::Background => phalanx_ffi::thread::yield_to_others(BACKGROUND_NICE),
         };
         if let Err(error) = done {
-            debug!("thread keeps the usual turns: {error}");
+            // Without them planning takes the processor from answers. Said once, not for each.
+            let thread = std::thread::current();
+            let name = thread.name().unwrap_or_default();
+            if TURNS_REFUSED.swap(true, Ordering::Relaxed) {
+                debug!("thread {name} keeps the usual turns: {error}");
+            } else {
+                warn!(
+                    "thread {name} keeps the usual turns: {error}; does the unit's \
+                     SystemCallFilter refuse setpriority and sched_setattr?"
+                );
+            }
         }
     }
 }
@@ -208,7 +220,8 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
         Row::new("order", Background, |all, stop| order(all).run(stop)),
         Row::new("plan", Background, move |all, stop| plan::run(all, &snapshots, stop)),
         Row::new("api", Usual, move |all, _| {
-            if let Err(error) = api.run(Arc::clone(all), stop_api) {
+            let prepare = || Turns::Background.take();
+            if let Err(error) = api.run(Arc::clone(all), stop_api, prepare) {
                 error!("control socket: {error}");
             }
         }),
@@ -250,8 +263,8 @@ fn writer(
 }
 
 fn poll(all: &Shared, source: Source, to_plan: Newest<Arc<Snapshot>>) -> Poll<'_> {
-    let Shared { configuration, cluster, responder, .. } = all;
-    Poll { source, configuration, cluster, responder, to_plan }
+    let Shared { configuration, cluster, responder, control, .. } = all;
+    Poll { source, configuration, cluster, responder, to_plan, control }
 }
 
 fn order(all: &Shared) -> Order<'_> {
@@ -279,15 +292,17 @@ impl Daemon {
         let (notes, events) = bounded::<LinkEvent>(NOTES_QUEUE_MAX);
         // Ids grow over restarts and stay below 2^53, exact in JSON.
         let first_decision = (now_ms() / 1000) << 20;
-        let responder = Responder::new(link_settings(&config, 1), notes, first_decision);
+        let responder = Responder::new(settings_of_link(&config, 1), notes, first_decision);
         let responder = Arc::new(responder);
         let (history, database) = start_history(&config)?;
         let (writer, recording) = RecordingWriter::new(Arc::clone(&responder));
         let (stop_api, api_stops) = watch::channel(false);
+        let api = bind_api(&config, owner)?;
+        let control = api.counters();
         let ends = Ends {
             source,
             link: bind_link(&config, owner)?,
-            api: bind_api(&config, owner)?,
+            api,
             stop_api: api_stops,
             recording: writer,
             events,
@@ -308,9 +323,10 @@ impl Daemon {
             data_service: DataService::start(&config),
             learned: Learned::default(),
             energy: EnergyRequests::default(),
-            inputs: DataInputs::default(),
+            inputs: DataInputs::with_maps(config.history.path.with_file_name("maps")),
             power: Arc::default(),
             recording,
+            control,
             heartbeats: Heartbeats::default(),
         });
         let stop = Arc::new(AtomicBool::new(false));
@@ -387,8 +403,7 @@ fn bind_api(config: &Config, owner: Option<u32>) -> Result<ApiServer> {
     if let Ok(address) = config.control.listen.parse() {
         let public_read = config.control.listen_public_read;
         let gate = Gate { public_read, munge_socket: collect::munge_socket(config) };
-        server = server.with_tcp(address, gate)?;
-        info!("control: listening on {address}");
+        server = server.with_tcp(address, gate);
     }
     Ok(server)
 }

@@ -4,8 +4,21 @@
 use std::time::Duration;
 
 use crate::config::{Config, HistoryConfig};
+use crate::hdfs::Hdfs;
 use crate::history::Limits;
-use crate::recordings::Options;
+use crate::link::Settings;
+use crate::recordings::{Options, link_settings};
+
+/// The link's settings. Where no NameNode is configured no input is known, so no job waits for
+/// one, whatever its user declares.
+pub(super) fn settings_of_link(config: &Config, generation: u64) -> Settings {
+    if !config.data_jobs.enabled || Hdfs::is_configured(&config.hdfs) {
+        return link_settings(config, generation);
+    }
+    let mut without = config.clone();
+    without.data_jobs.enabled = false;
+    link_settings(&without, generation)
+}
 
 /// Age and size at which the history deletes records.
 pub(super) fn history_limits(config: &HistoryConfig) -> Limits {
@@ -23,5 +36,24 @@ pub(super) fn record_options(config: &Config, length: Option<Duration>) -> Optio
         file_bytes: u64::from(config.record.file_mb) << 20,
         total_bytes: u64::from(config.record.max_mb) << 20,
         length,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: without HDFS no user can hold the queue by declaring an input.
+    #[test]
+    fn nobody_waits_for_inputs_that_cannot_be_known() {
+        let mut config = Config::default();
+        config.hdfs.conf_dirs = vec!["/nonexistent".into()];
+        let settings = settings_of_link(&config, 3);
+        assert_eq!((settings.input_wait_ms, settings.require_wait_ms), (0, 0));
+        assert_eq!(settings.generation, 3);
+        config.hdfs.namenodes = vec!["nn:8020".to_owned()];
+        let settings = settings_of_link(&config, 3);
+        assert_eq!((settings.input_wait_ms, settings.require_wait_ms), (10_000, 600_000));
+        assert_eq!(settings.hold_budget_ms, 10_000);
     }
 }

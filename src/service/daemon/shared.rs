@@ -5,11 +5,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use crate::api::Counters;
 use crate::api::types::ReloadReport;
 use crate::collect::Now;
 use crate::config::Config;
 use crate::daemon::logging;
-use crate::daemon::settings::history_limits;
+use crate::daemon::settings::{history_limits, settings_of_link};
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::decision_memory::DecisionMemory;
@@ -23,7 +24,7 @@ use crate::daemon::threads::collect::{self, DataService};
 use crate::daemon::watchdog::Heartbeats;
 use crate::history::{HistoryReader, HistorySender};
 use crate::link::Responder;
-use crate::recordings::{self, link_settings};
+use crate::recordings;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::usage::NodeUsage;
 
@@ -47,6 +48,8 @@ pub(super) struct Shared {
     /// Power of nodes as it was measured.
     pub(super) power: Arc<Mutex<Power>>,
     pub(super) recording: Arc<recordings::Shared>,
+    /// Counts of the control socket and the TCP listener.
+    pub(super) control: Arc<Counters>,
     pub(super) heartbeats: Heartbeats,
 }
 
@@ -68,7 +71,7 @@ impl Shared {
     pub(super) fn reload(&self) -> ReloadReport {
         self.configuration.reload(|new, generation| {
             self.responder
-                .set_settings(link_settings(new, generation))
+                .set_settings(settings_of_link(new, generation))
                 .map_err(|error| format!("balance: {error}"))?;
             logging::set_level(&new.log);
             if let Some(history) = &self.history {

@@ -212,6 +212,11 @@ impl Hdfs {
         Self::new(&config.conf_dirs, &config.namenodes, config.into())
     }
 
+    /// Whether `[hdfs]` names any NameNode; no input can be looked up otherwise.
+    pub fn is_configured(config: &HdfsConfig) -> bool {
+        Site::read(&config.conf_dirs, &config.namenodes).is_ok_and(|site| !site.services.is_empty())
+    }
+
     /// Changes [`Limits::job`], for a job with several inputs that has spent a part of it.
     pub fn limit_job(&mut self, job: Duration) {
         self.limits.job = job;

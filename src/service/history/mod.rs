@@ -10,6 +10,7 @@
 //!
 //! [`crate::sqlite`] makes the file and brings it up to date.
 
+mod proven;
 mod prune;
 mod queries;
 mod records;

@@ -45,6 +45,25 @@ impl History {
         Ok((deleted, deleted > 0 || given))
     }
 
+    /// Time of the newest record of any kind that is not from after `now_ms`.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub(super) fn newest_ms(&self, now_ms: u64) -> Result<Option<u64>, HistoryError> {
+        let failed = HistoryError::sql(&self.database.path, "find its newest record");
+        let mut newest = None;
+        for table in TABLES.iter().chain(&RUNS) {
+            let sql = format!("SELECT max(time_ms) FROM {table} WHERE time_ms <= ?1");
+            let of: Option<i64> = self
+                .database
+                .connection
+                .query_row(&sql, [now_ms.cast_signed()], |row| row.get(0))
+                .map_err(&failed)?;
+            newest = newest.max(of.and_then(|ms| u64::try_from(ms).ok()));
+        }
+        Ok(newest)
+    }
+
     /// Deletes the oldest rows whatever their age; returns their number.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 
+use super::proven::ProvenClock;
 use super::records::Record;
 use super::shared::{HistorySender, HistoryShared};
 use super::store::{History, Limits};
@@ -119,6 +120,9 @@ struct Writer {
     options: ThreadOptions,
     shared: Arc<HistoryShared>,
     database: Option<History>,
+    /// Time by which old records are deleted; made with the first file.
+    clock: Option<ProvenClock>,
+    started: Instant,
     /// No attempt to open or write before this time.
     retry_at: Instant,
     retry_wait: Duration,
@@ -136,6 +140,8 @@ impl Writer {
             options,
             shared,
             database: None,
+            clock: None,
+            started: now,
             retry_at: now,
             failing: false,
             logged_at: None,
@@ -219,6 +225,11 @@ impl Writer {
             match History::open(&self.options.path, self.shared.limits()) {
                 Ok(database) => {
                     self.shared.opens.fetch_add(1, Relaxed);
+                    if self.clock.is_none() {
+                        let newest = database.newest_ms(now_ms()).unwrap_or_default();
+                        let monotonic = monotonic_ms(self.started);
+                        self.clock = Some(ProvenClock::new(newest, now_ms(), monotonic));
+                    }
                     self.database = Some(database);
                     if !self.failing {
                         self.shared.healthy.store(true, Relaxed);
@@ -313,11 +324,13 @@ impl Writer {
             return;
         }
         let limits = self.shared.limits();
+        let (wall, monotonic) = (now_ms(), monotonic_ms(self.started));
+        let now = self.clock.as_mut().map_or(wall, |clock| clock.now(wall, monotonic));
         // Short steps, and none while records wait.
         while let Some(database) = self.database.as_mut() {
             let changed = database.limits != limits;
             let step = if changed { database.set_limits(limits) } else { Ok(()) }
-                .and_then(|()| database.prune_step(now_ms()));
+                .and_then(|()| database.prune_step(now));
             match step {
                 Ok((deleted, more)) => {
                     self.shared.pruned.fetch_add(deleted, Relaxed);
@@ -332,6 +345,10 @@ impl Writer {
             }
         }
     }
+}
+
+fn monotonic_ms(started: Instant) -> u64 {
+    u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Renames a damaged database to `NAME.corrupt-SECONDS` and removes its

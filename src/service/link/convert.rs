@@ -100,6 +100,8 @@ pub(super) fn question<'a>(ask: &wire::Ask<'a>, ids: &GresIds) -> Question<'a> {
         partition: head.partition.name(),
         will_run: ask.mode() == Some(wire::Mode::WillRun),
         input: ask.has(wire::PHX_ASK_INPUT),
+        no_wait: false,
+        shadow_only: false,
         nodes: head.node_bits,
         shape: Cow::Owned(shape(ask, ids)),
     }

@@ -6,6 +6,7 @@
 //! link thread itself makes the copy, a piece after each answer; otherwise who
 //! wants it does, in pieces too.
 
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,20 +14,35 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::locks::lock;
-use phalanx_core::limits::COPY_NODES;
-use phalanx_planner::cluster::{Cluster, Table};
+use phalanx_core::limits::{COPY_JOB_NODES, COPY_NODES};
+use phalanx_planner::cluster::{Cluster, RunningJob, Table};
 use phalanx_planner::usage::NodeUsage;
 
 /// Longest wait for the link thread before the copy is made without it.
 const WAIT: Duration = Duration::from_millis(500);
 
-type Whole = Option<(Arc<Table>, Vec<NodeUsage>)>;
+/// Something that is copied from the mirror piece by piece.
+pub(super) trait Partial: Default + Send {
+    /// Adds the next piece; begins anew when the node table is another one than that of the
+    /// piece before.
+    fn add(&mut self, cluster: &Cluster) -> Piece;
+    /// Nothing was added yet.
+    fn is_new(&self) -> bool;
+}
 
-/// A copy in the making.
+/// A copy of the nodes' usage in the making.
 #[derive(Debug, Default)]
 pub(super) struct UsageCopy {
     table: Option<Arc<Table>>,
     usages: Vec<NodeUsage>,
+}
+
+/// A copy of the running jobs in the making. Those that start or end meanwhile may be in it or
+/// not.
+#[derive(Debug, Default)]
+pub(super) struct JobsCopy {
+    table: Option<Arc<Table>>,
+    jobs: Vec<RunningJob>,
 }
 
 /// Result of a step.
@@ -40,41 +56,82 @@ pub(super) enum Piece {
     Void,
 }
 
-impl UsageCopy {
-    /// Adds the next [`COPY_NODES`] nodes; begins anew when the table is
-    /// another one than that of the piece before.
-    pub(super) fn add(&mut self, cluster: &Cluster) -> Piece {
-        let current = cluster.table();
-        if !self.table.as_ref().is_some_and(|t| Arc::ptr_eq(t, current)) {
+/// True if the copy has to begin anew on the present table.
+fn renewed(table: &mut Option<Arc<Table>>, current: &Arc<Table>) -> bool {
+    let same = table.as_ref().is_some_and(|table| Arc::ptr_eq(table, current));
+    if !same {
+        *table = Some(Arc::clone(current));
+    }
+    !same
+}
+
+impl Partial for UsageCopy {
+    /// The next [`COPY_NODES`] nodes.
+    fn add(&mut self, cluster: &Cluster) -> Piece {
+        if renewed(&mut self.table, cluster.table()) {
             self.usages.clear();
-            self.table = Some(Arc::clone(current));
         }
         let all = cluster.usages();
         self.usages.extend(all.iter().skip(self.usages.len()).take(COPY_NODES).cloned());
         if self.usages.len() == all.len() { Piece::Done } else { Piece::More }
     }
 
-    fn into_whole(self) -> Whole {
+    fn is_new(&self) -> bool {
+        self.table.is_none()
+    }
+}
+
+impl Partial for JobsCopy {
+    /// The next jobs, of about [`COPY_JOB_NODES`] nodes together.
+    fn add(&mut self, cluster: &Cluster) -> Piece {
+        if renewed(&mut self.table, cluster.table()) {
+            self.jobs.clear();
+        }
+        let after = self.jobs.last().map_or(Bound::Unbounded, |job| Bound::Excluded(job.id));
+        let mut left = COPY_JOB_NODES;
+        for job in cluster.jobs().range((after, Bound::Unbounded)).map(|(_, job)| job) {
+            if left == 0 {
+                return Piece::More;
+            }
+            left = left.saturating_sub(1 + job.held.len());
+            self.jobs.push(job.clone());
+        }
+        Piece::Done
+    }
+
+    fn is_new(&self) -> bool {
+        self.table.is_none()
+    }
+}
+
+impl UsageCopy {
+    pub(super) fn into_whole(self) -> Option<(Arc<Table>, Vec<NodeUsage>)> {
         self.table.map(|table| (table, self.usages))
+    }
+}
+
+impl JobsCopy {
+    pub(super) fn into_whole(self) -> Option<(Arc<Table>, Vec<RunningJob>)> {
+        self.table.map(|table| (table, self.jobs))
     }
 }
 
 /// The copies under way between the threads.
 #[derive(Debug)]
-pub(super) struct Copies {
+pub(super) struct Copies<C> {
     /// Questions come at present.
     busy: AtomicBool,
     /// Somebody waits for the link thread's copy.
     wanted: AtomicBool,
     /// One at a time.
     turn: Mutex<()>,
-    send: Sender<Whole>,
-    receive: Receiver<Whole>,
+    send: Sender<Option<C>>,
+    receive: Receiver<Option<C>>,
     /// The link thread's copy so far.
-    part: Mutex<UsageCopy>,
+    part: Mutex<C>,
 }
 
-impl Default for Copies {
+impl<C: Partial> Default for Copies<C> {
     fn default() -> Self {
         let (send, receive) = bounded(1);
         Self {
@@ -88,9 +145,9 @@ impl Default for Copies {
     }
 }
 
-impl Copies {
+impl<C: Partial> Copies<C> {
     /// A whole copy, made by the link thread or with `step`.
-    pub(super) fn whole(&self, step: impl Fn(&mut UsageCopy) -> Piece) -> Whole {
+    pub(super) fn whole(&self, step: impl Fn(&mut C) -> Piece) -> Option<C> {
         let _turn = lock(&self.turn);
         if self.busy.load(Ordering::Acquire) {
             // One that came too late for whoever wanted it.
@@ -102,11 +159,11 @@ impl Copies {
                 return copy;
             }
         }
-        let mut copy = UsageCopy::default();
+        let mut copy = C::default();
         loop {
             match step(&mut copy) {
                 Piece::More => {}
-                Piece::Done => return copy.into_whole(),
+                Piece::Done => return Some(copy),
                 Piece::Void => return None,
             }
         }
@@ -118,11 +175,11 @@ impl Copies {
     }
 
     /// One step of the link thread; true if there is more to do.
-    pub(super) fn serve(&self, step: impl Fn(&mut UsageCopy) -> Piece) -> bool {
+    pub(super) fn serve(&self, step: impl Fn(&mut C) -> Piece) -> bool {
         let mut part = lock(&self.part);
         if !self.wanted.load(Ordering::Acquire) {
-            if part.table.is_some() {
-                *part = UsageCopy::default();
+            if !part.is_new() {
+                *part = C::default();
             }
             return false;
         }
@@ -133,7 +190,7 @@ impl Copies {
         let copy = std::mem::take(&mut *part);
         self.wanted.store(false, Ordering::Release);
         // Full: an old one, which the next one who wants a copy drops.
-        let _ = self.send.try_send(copy.into_whole().filter(|_| piece == Piece::Done));
+        let _ = self.send.try_send((piece == Piece::Done).then_some(copy));
         false
     }
 }
@@ -160,9 +217,33 @@ mod tests {
     }
 
     #[test]
+    fn jobs_are_copied_a_few_at_a_time() {
+        let mut whole = cluster(4);
+        let nodes = 40;
+        for id in 1..=100 {
+            let held = (0..nodes).map(|_| phalanx_planner::cluster::Held::default()).collect();
+            whole.set_job(RunningJob { id, held, ..RunningJob::default() }, |_| ());
+        }
+        let mut copy = JobsCopy::default();
+        let mut pieces = 1;
+        let mut before = 0;
+        while copy.add(&whole) == Piece::More {
+            let cloned = copy.jobs.len() - before;
+            assert!(cloned * nodes <= COPY_JOB_NODES + nodes, "{cloned} jobs at once");
+            // One that ends in between moves nobody else.
+            whole.end_job(u32::try_from(pieces).unwrap(), |_| ());
+            before = copy.jobs.len();
+            pieces += 1;
+        }
+        assert!(pieces >= 100 * nodes / COPY_JOB_NODES, "{pieces}");
+        let ids: Vec<u32> = copy.into_whole().unwrap().1.iter().map(|job| job.id).collect();
+        assert_eq!(ids, (1..=100).collect::<Vec<u32>>());
+    }
+
+    #[test]
     fn while_questions_come_the_link_thread_copies() {
         let cluster = cluster(3 * COPY_NODES);
-        let copies = Copies::default();
+        let copies = Copies::<UsageCopy>::default();
         assert!(!copies.serve(|_| panic!("nobody wants a copy")));
         copies.set_busy(true);
         std::thread::scope(|scope| {
@@ -177,12 +258,12 @@ mod tests {
                 steps
             });
             let whole = copies.whole(|_| panic!("made by the link thread"));
-            assert_eq!(whole.unwrap().1.len(), 3 * COPY_NODES);
+            assert_eq!(whole.unwrap().usages.len(), 3 * COPY_NODES);
             assert_eq!(link.join().unwrap(), 1);
         });
         copies.set_busy(false);
         let own = copies.whole(|copy| copy.add(&cluster));
-        assert_eq!(own.unwrap().1.len(), 3 * COPY_NODES);
+        assert_eq!(own.unwrap().usages.len(), 3 * COPY_NODES);
         assert!(copies.whole(|_| Piece::Void).is_none());
     }
 }

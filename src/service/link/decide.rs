@@ -24,7 +24,7 @@ pub(super) fn answer(
     candidates: &[u64],
     now: Instant,
 ) -> Answer {
-    let mode = settings.mode_of(&question.partition);
+    let mode = mode_of(settings, question);
     let (decided, preference_use) = decide(state, settings, mode, question, candidates, now);
     let by_method =
         preference_use.as_ref().is_some_and(|s| s.preference.required && s.set.is_none());
@@ -78,21 +78,13 @@ fn decide(
     if mode == Mode::Off {
         return (Err(Why::Off), None);
     }
+    let waits = waits(state, settings, question, now);
     let Some(placer) = state.placer.as_mut().filter(|_| state.view.synced) else {
         return (Err(Why::NotSynced), None);
     };
     if question.nodes as usize != placer.cluster().usages().len() {
         return (Err(Why::NotSynced), None);
     }
-    let held_ms = match state.first_seen.get(&question.job_id) {
-        Some(first) => now.saturating_duration_since(*first).as_millis(),
-        None => 0,
-    };
-    let waits = Waits {
-        held_ms: u64::try_from(held_ms).unwrap_or(u64::MAX),
-        input_ms: if question.input { settings.input_wait_ms } else { 0 },
-        require_ms: settings.require_wait_ms,
-    };
     if question.input && state.inputs.len() < limits::HELD_JOBS_MAX {
         state.inputs.insert(question.job_id);
     }
@@ -100,7 +92,7 @@ fn decide(
     let (decided, preference_use) =
         preference::decide(placer, preferences, question, Candidates::new(candidates), waits);
     let held = matches!(decided, Err(NoPlacement::Held | NoPlacement::Unplanned));
-    if held && state.first_seen.len() < limits::HELD_JOBS_MAX {
+    if held {
         state.first_seen.entry(question.job_id).or_insert(now);
     }
     let decided = match decided {
@@ -109,4 +101,28 @@ fn decide(
         other => other.map_err(Why::No),
     };
     (decided, preference_use)
+}
+
+/// Mode for this question.
+pub(super) fn mode_of(settings: &Settings, question: &Question<'_>) -> Mode {
+    match settings.mode_of(&question.partition) {
+        Mode::Enforce if question.shadow_only => Mode::Shadow,
+        mode => mode,
+    }
+}
+
+/// How long the job has waited and may wait.
+fn waits(state: &State, settings: &Settings, question: &Question<'_>, now: Instant) -> Waits {
+    let held_ms = match state.first_seen.get(&question.job_id) {
+        Some(first) => now.saturating_duration_since(*first).as_millis(),
+        // Its wait could not be measured, and so would not end.
+        None if state.first_seen.len() >= limits::HELD_JOBS_MAX => return Waits::OVER,
+        None => 0,
+    };
+    let wait = |ms| if question.no_wait { 0 } else { ms };
+    Waits {
+        held_ms: u64::try_from(held_ms).unwrap_or(u64::MAX),
+        input_ms: if question.input { wait(settings.input_wait_ms) } else { 0 },
+        require_ms: wait(settings.require_wait_ms),
+    }
 }

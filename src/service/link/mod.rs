@@ -2,6 +2,7 @@
 //! The plugin's side of the daemon: its socket, its protocol, the mirror of
 //! the nodes that its events keep exact, and the answers to its questions.
 
+mod agreement;
 mod convert;
 mod copy;
 mod decide;
@@ -20,6 +21,7 @@ mod state;
 mod topology;
 mod view;
 
+pub use agreement::{Agreement, Look};
 pub use decision::{Answer, Decision};
 pub use events::{BeganEvent, LinkEvent, OutcomeEvent};
 pub use hist::{Histogram, upper_edge_quantiles};

@@ -11,22 +11,23 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use log::warn;
 use phalanx_ffi::wire::{self, AnswerHead, Cause, Reason};
 
+use crate::link::agreement::Look;
 use crate::link::convert;
-use crate::link::copy::{Copies, Piece, UsageCopy};
+use crate::link::copy::{Copies, JobsCopy, Partial, Piece, UsageCopy};
 use crate::link::decide;
 use crate::link::decision::Decision;
 use crate::link::events::{BeganEvent, LinkEvent, OutcomeEvent};
 use crate::link::order::OrderExchange;
 use crate::link::recording::{self, Event, EventKind, Op, Recording};
 use crate::link::session::{PluginCounters, Session, Step};
-use crate::link::settings::{Mode, Settings};
-use crate::link::state::State;
+use crate::link::settings::{Mode, Settings, is_tested};
+use crate::link::state::{Gone, State};
 use crate::link::view::LinkView;
 use crate::locks::{lock, read, write};
 use phalanx_core::snapshot::Snapshot;
@@ -36,6 +37,11 @@ use phalanx_planner::place::{Placer, Pool, Tuning, up_to_class};
 use phalanx_planner::preference::{Method, Preference, PreferenceTable};
 use phalanx_planner::usage::NodeUsage;
 
+/// Interval at which jobs are forgotten that left the queue unheard.
+const FORGET_EVERY: Duration = Duration::from_secs(30);
+/// Jobs that are looked at meanwhile while questions wait.
+const FORGET_AT_ONCE: usize = 512;
+
 /// The mirror behind its lock, and the answers.
 #[derive(Debug)]
 pub struct Responder {
@@ -43,7 +49,18 @@ pub struct Responder {
     pub(super) state: Mutex<State>,
     events: Sender<LinkEvent>,
     next_decision: AtomicU64,
-    pub(super) copies: Copies,
+    pub(super) copies: Copies<UsageCopy>,
+    pub(super) job_copies: Copies<JobsCopy>,
+    /// Demand of the queue, as the mirror has it.
+    pending: Mutex<Arc<Demand>>,
+    /// Name of the cluster, as slurmctld says when it is polled; empty before.
+    cluster_name: Mutex<String>,
+    /// The plugin's Slurm is of a release on which nothing was tested.
+    untested: AtomicBool,
+    /// The plugin is to send its whole state.
+    pub(super) resync: AtomicBool,
+    /// Jobs that left the queue unheard.
+    gone: Mutex<(Option<Instant>, Gone)>,
     /// The order of starts.
     pub order: OrderExchange,
 }
@@ -58,6 +75,12 @@ impl Responder {
             events,
             next_decision: AtomicU64::new(first_decision),
             copies: Copies::default(),
+            job_copies: Copies::default(),
+            pending: Mutex::default(),
+            cluster_name: Mutex::default(),
+            untested: AtomicBool::new(false),
+            resync: AtomicBool::new(false),
+            gone: Mutex::default(),
             order: OrderExchange::default(),
         }
     }
@@ -123,6 +146,7 @@ impl Responder {
             view.mirror_jobs = placer.cluster().jobs().len() as u64;
             view.mirror_nodes = placer.cluster().usages().len() as u64;
         }
+        view.holds_refused = state.holds.refused;
         view
     }
 
@@ -136,11 +160,22 @@ impl Responder {
     /// Node table and usage, if the mirror is complete. Copied in pieces, so
     /// that no question waits for the whole of a large cluster.
     pub fn copy_usages(&self) -> Option<(Arc<Table>, Vec<NodeUsage>)> {
-        self.copies.whole(|copy| self.copy_piece(copy))
+        self.copies.whole(|copy| self.copy_piece(copy))?.into_whole()
     }
 
-    /// Adds the next nodes to a copy; see [`UsageCopy::add`].
-    pub(super) fn copy_piece(&self, copy: &mut UsageCopy) -> Piece {
+    /// Node table and running jobs, if the mirror is complete; copied in pieces too, and so not
+    /// of one moment.
+    pub fn copy_jobs(&self) -> Option<(Arc<Table>, Vec<RunningJob>)> {
+        self.job_copies.whole(|copy| self.copy_piece(copy))?.into_whole()
+    }
+
+    /// Demand of the queue as of the last poll.
+    pub fn pending(&self) -> Arc<Demand> {
+        Arc::clone(&lock(&self.pending))
+    }
+
+    /// Adds the next piece to a copy.
+    pub(super) fn copy_piece(&self, copy: &mut impl Partial) -> Piece {
         let state = lock(&self.state);
         let placer = state.placer.as_ref().filter(|_| state.view.synced);
         placer.map_or(Piece::Void, |placer| copy.add(placer.cluster()))
@@ -148,6 +183,7 @@ impl Responder {
 
     /// Takes the demand of the queue and the licence pools of a poll.
     pub fn set_queue(&self, pending: Demand, pools: Vec<Pool>) {
+        *lock(&self.pending) = Arc::new(pending.clone());
         let mut state = lock(&self.state);
         state.record(|_| EventKind::Op(recording::queue(&pending, &pools)));
         state.set_queue(pending, pools);
@@ -179,6 +215,11 @@ impl Responder {
         drop(old);
     }
 
+    /// Nothing is placed or ordered, whatever the mode: the plugin's Slurm was not tested.
+    pub fn is_shadow_only(&self) -> bool {
+        self.untested.load(Ordering::Relaxed) && !self.settings().untested_release
+    }
+
     /// Whether the plugin said that this job declares an input.
     pub fn declared_input(&self, job_id: u32) -> bool {
         lock(&self.state).inputs.contains(&job_id)
@@ -202,10 +243,45 @@ impl Responder {
         }
     }
 
-    pub(super) fn refused(&self, why: String) {
+    /// Notes that somebody may not connect; whether that is something new.
+    pub(super) fn refused(&self, why: String) -> bool {
         let mut state = lock(&self.state);
         state.view.refused += 1;
-        state.view.last_error = Some(why);
+        state.view.last_error.replace(why.clone()) != Some(why)
+    }
+
+    /// Takes the name of the cluster that is polled: plugins of others are refused.
+    pub fn set_cluster_name(&self, name: &str) {
+        let mut known = lock(&self.cluster_name);
+        if *known != name {
+            name.clone_into(&mut known);
+        }
+    }
+
+    /// Why a plugin may not connect, if it is of another cluster.
+    pub(super) fn of_another_cluster(&self, plugin: &str) -> Option<String> {
+        let known = lock(&self.cluster_name);
+        // A name on the wire may be cut off.
+        let cut = wire::PHX_NAME_LEN as usize - 1;
+        let same = plugin == known.as_str() || (plugin.len() == cut && known.starts_with(plugin));
+        (!same && !known.is_empty() && !plugin.is_empty()).then(|| {
+            format!(
+                "a plugin of cluster {plugin:?} may not connect: this is the daemon of {known:?}; \
+                 give each cluster of this host a link.socket of its own"
+            )
+        })
+    }
+
+    /// Notes what a comparison of mirror and poll has found; asks the plugin for its whole state
+    /// if that helps.
+    pub fn compared(&self, found: &Look) {
+        let mut state = lock(&self.state);
+        state.view.comparisons += 1;
+        state.view.differing_nodes = found.differing;
+        if !found.repair.is_empty() && state.view.synced {
+            state.view.resyncs_asked += 1;
+            self.resync.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Applies one step of a session. The answer to send, if any, has its
@@ -221,7 +297,17 @@ impl Responder {
         let mut state = lock(&self.state);
         match step {
             Step::None => {}
-            Step::Hello(plugin) => state.view.plugin = plugin,
+            Step::Hello(plugin) => {
+                self.untested.store(!is_tested(&plugin.slurm_version), Ordering::Relaxed);
+                if self.is_shadow_only() {
+                    warn!(
+                        "Slurm {}: nothing was tested on this release: decisions are recorded \
+                         only, until link.untested_release = true",
+                        plugin.slurm_version
+                    );
+                }
+                state.view.plugin = plugin;
+            }
             Step::Synced(cluster, memory_tracked) => {
                 self.synced(&mut state, *cluster, memory_tracked);
             }
@@ -264,10 +350,13 @@ impl Responder {
         nodes: &mut Vec<u32>,
     ) -> (AnswerHead, Option<LinkEvent>) {
         let settings = self.settings();
-        let question = convert::question(ask, session.ids());
-        let mode = settings.mode_of(&question.partition);
+        let mut question = convert::question(ask, session.ids());
+        question.shadow_only = self.is_shadow_only();
+        let mode = decide::mode_of(&settings, &question);
         let id = self.next_decision.fetch_add(1, Ordering::Relaxed);
+        question.no_wait = !state.may_hold(&question, &settings, received);
         let answer = decide::answer(state, &settings, &question, ask.candidates, received);
+        state.count_hold(&question, &answer, mode, received);
         nodes.clear();
         nodes.extend(answer.nodes().iter().map(|node| node.raw()));
         let head = answer.head(question.job_id, id, settings.generation);
@@ -321,6 +410,27 @@ impl Responder {
     /// Records the snapshot of the last poll.
     pub fn saw_snapshot(&self, snapshot: &Arc<Snapshot>) {
         lock(&self.state).record(|_| EventKind::Snapshot(Arc::clone(snapshot)));
+    }
+
+    /// Forgets, from time to time, jobs that left the queue without an event.
+    pub fn forget_gone(&self, snapshot: &Snapshot, now: Instant) {
+        let mut gone = lock(&self.gone);
+        let (last, gone) = &mut *gone;
+        if last.is_some_and(|last| now.saturating_duration_since(last) < FORGET_EVERY) {
+            return;
+        }
+        *last = Some(now);
+        let (mut ids, mut after) = (Vec::new(), 0);
+        loop {
+            // A few at a time: questions wait meanwhile.
+            let some = lock(&self.state).remembered(after, FORGET_AT_ONCE);
+            let Some(newest) = some.last() else { break };
+            after = *newest;
+            ids.extend(some);
+        }
+        for some in gone.sort_out(&ids, snapshot).chunks(FORGET_AT_ONCE) {
+            lock(&self.state).forget(some);
+        }
     }
 
     /// Copies the next piece of the state for a recording that begins; whether

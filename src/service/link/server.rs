@@ -17,7 +17,7 @@ use nix::sys::socket::{
     listen, recv, send, socket, sockopt,
 };
 use nix::unistd::Uid;
-use phalanx_ffi::wire::{self, Message, PacketBuf};
+use phalanx_ffi::wire::{self, Message, PacketBuf, WireName};
 use thiserror::Error;
 
 use crate::link::events::LinkEvent;
@@ -34,6 +34,10 @@ const QUIET: Duration = Duration::from_millis(10);
 const EVENTS_AGE: Duration = Duration::from_millis(200);
 /// Events held back at most.
 const EVENTS_HELD_MAX: usize = 1024;
+/// Longest wait for the first word of somebody who connects beside a plugin.
+const HELLO_WAIT: Duration = Duration::from_secs(5);
+/// Pause after the system refused to accept, for example for lack of files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// Interval of the check that its socket is still at its path.
 const PATH_CHECK: Duration = Duration::from_secs(1);
 
@@ -75,6 +79,8 @@ pub struct Server {
     config: ServerConfig,
     listener: UnixListener,
     inode: (u64, u64),
+    /// The system refused to accept: not before then again.
+    accept_after: Option<Instant>,
 }
 
 struct Connection {
@@ -94,13 +100,14 @@ impl Server {
     pub fn bind(config: ServerConfig) -> Result<Self, LinkError> {
         let listener = listen_at(&config)?;
         let inode = inode_of(&config.socket).unwrap_or_default();
-        Ok(Self { config, listener, inode })
+        Ok(Self { config, listener, inode, accept_after: None })
     }
 
     /// Serves until `stop`. `alive` is set to `now_ms()` at every turn, for
     /// the watchdog.
     pub fn run(mut self, responder: &Responder, stop: &AtomicBool, beat: &AtomicU64) {
         let mut connection: Option<Connection> = None;
+        let mut caller: Option<Caller> = None;
         let mut buffers = Buffers::default();
         let mut path_checked = Instant::now();
         while !stop.load(Ordering::Relaxed) {
@@ -114,7 +121,8 @@ impl Server {
                 (false, true) => QUIET,
                 (false, false) => TICK,
             };
-            let ready = self.wait(connection.as_ref(), pause);
+            self.accept_after = self.accept_after.filter(|after| Instant::now() < *after);
+            let ready = self.wait([connection.as_ref(), caller.as_ref().map(|c| &c.0)], pause);
             if ready == Ready::Nothing && !buffers.copying && !buffers.recording {
                 if buffers.busy {
                     responder.quiet();
@@ -124,9 +132,17 @@ impl Server {
             if ready == Ready::Peer
                 && let Some(fresh) = self.accept(responder)
             {
-                // slurmctld was restarted before the old end was seen closed.
-                connection = Some(fresh);
-                responder.connected();
+                caller = Some((fresh, Instant::now()));
+            }
+            if let Some(calls) = caller.take() {
+                match receive(calls, connection.is_some(), responder, &mut buffers) {
+                    Received::Connected(fresh) => {
+                        connection = Some(fresh);
+                        responder.connected();
+                    }
+                    Received::Waits(calls) => caller = Some(calls),
+                    Received::Refused => {}
+                }
             }
             if let Some(mut open) = connection.take() {
                 match open.serve(responder, &mut buffers) {
@@ -137,7 +153,9 @@ impl Server {
             // What can wait, after the answers.
             buffers.record(responder, false);
             responder.copies.set_busy(buffers.busy);
-            buffers.copying = responder.copies.serve(|copy| responder.copy_piece(copy));
+            responder.job_copies.set_busy(buffers.busy);
+            buffers.copying = responder.copies.serve(|copy| responder.copy_piece(copy))
+                | responder.job_copies.serve(|copy| responder.copy_piece(copy));
             buffers.recording = responder.recording_step();
         }
         buffers.record(responder, true);
@@ -145,14 +163,18 @@ impl Server {
     }
 
     /// Waits for something to do.
-    fn wait(&self, connection: Option<&Connection>, pause: Duration) -> Ready {
-        let listener = PollFd::new(self.listener.as_fd(), PollFlags::POLLIN);
+    fn wait(&self, connections: [Option<&Connection>; 2], pause: Duration) -> Ready {
+        let none = self.accept_after.is_some();
+        let events = if none { PollFlags::empty() } else { PollFlags::POLLIN };
+        let listener = PollFd::new(self.listener.as_fd(), events);
         let timeout = PollTimeout::try_from(pause).unwrap_or(PollTimeout::ZERO);
-        let mut fds = [listener.clone(), listener];
+        let mut fds = [listener.clone(), listener.clone(), listener];
         let mut count = 1;
-        if let (Some(connection), Some(slot)) = (connection, fds.get_mut(1)) {
-            *slot = PollFd::new(connection.fd.as_fd(), PollFlags::POLLIN);
-            count = 2;
+        for connection in connections.into_iter().flatten() {
+            if let Some(slot) = fds.get_mut(count) {
+                *slot = PollFd::new(connection.fd.as_fd(), PollFlags::POLLIN);
+                count += 1;
+            }
         }
         match poll(fds.get_mut(..count).unwrap_or_default(), timeout) {
             Ok(0) => Ready::Nothing,
@@ -162,8 +184,18 @@ impl Server {
         }
     }
 
-    fn accept(&self, responder: &Responder) -> Option<Connection> {
-        let (stream, _) = self.listener.accept().ok()?;
+    fn accept(&mut self, responder: &Responder) -> Option<Connection> {
+        let (stream, _) = match self.listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Lack of files stays for a while: without a pause this would be all it does.
+                if error.kind() != io::ErrorKind::WouldBlock {
+                    warn!("plugin socket: accept: {error}");
+                    self.accept_after = Some(Instant::now() + ACCEPT_PAUSE);
+                }
+                return None;
+            }
+        };
         let fd = OwnedFd::from(stream);
         let peer = getsockopt(&fd, sockopt::PeerCredentials).ok()?;
         let own = Uid::effective().as_raw();
@@ -174,8 +206,9 @@ impl Server {
                  SlurmUser or one of link.allowed_uids",
                 peer.pid()
             );
-            warn!("{why}");
-            responder.refused(why);
+            if responder.refused(why.clone()) {
+                warn!("{why}");
+            }
             return None;
         }
         info!("plugin connected: pid {} user id {uid}", peer.pid());
@@ -209,6 +242,52 @@ impl Server {
             let _ = std::fs::remove_file(&self.config.socket);
         }
     }
+}
+
+/// Somebody who connected while a plugin is connected, since when.
+type Caller = (Connection, Instant);
+
+enum Received {
+    Connected(Connection),
+    Waits(Caller),
+    Refused,
+}
+
+/// Takes a new connection. slurmctld may have been restarted before the old end was seen closed;
+/// but a plugin that is connected gives way only to one that says it is of the same cluster, or
+/// two of them would displace each other for ever.
+fn receive(
+    (fresh, since): Caller,
+    occupied: bool,
+    responder: &Responder,
+    buffers: &mut Buffers,
+) -> Received {
+    if !occupied {
+        return Received::Connected(fresh);
+    }
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC | MsgFlags::MSG_PEEK;
+    let why = match recv(fresh.fd.as_raw_fd(), buffers.packet.space_mut(), flags) {
+        Err(Errno::EAGAIN | Errno::EINTR) if since.elapsed() < HELLO_WAIT => {
+            return Received::Waits((fresh, since));
+        }
+        Ok(len @ 1..) => {
+            let hello = buffers.packet.set_len(len).and_then(|()| buffers.packet.message());
+            match hello {
+                Ok(Message::Hello(hello)) => {
+                    match responder.of_another_cluster(&hello.cluster.name()) {
+                        None => return Received::Connected(fresh),
+                        Some(why) => why,
+                    }
+                }
+                _ => "somebody connected beside the plugin and did not say HELLO".to_owned(),
+            }
+        }
+        _ => "somebody connected beside the plugin and said nothing".to_owned(),
+    };
+    if responder.refused(why.clone()) {
+        warn!("{why}");
+    }
+    Received::Refused
 }
 
 #[derive(Default)]
@@ -256,6 +335,7 @@ enum Ready {
 enum Closed {
     ByPeer,
     Error(String),
+    Refused(String),
 }
 
 impl Closed {
@@ -263,6 +343,12 @@ impl Closed {
         match self {
             Self::ByPeer => {
                 info!("plugin disconnected");
+                responder.disconnected(None);
+            }
+            Self::Refused(why) => {
+                if responder.refused(why.clone()) {
+                    warn!("{why}");
+                }
                 responder.disconnected(None);
             }
             Self::Error(text) => {
@@ -301,6 +387,11 @@ impl Connection {
             let seq = message.seq();
             let step = self.session.take(message)?;
             let greeting = matches!(step, Step::Hello(_));
+            if let Step::Hello(plugin) = &step
+                && let Some(why) = responder.of_another_cluster(&plugin.cluster)
+            {
+                return Err(Closed::Refused(why));
+            }
             let synced = matches!(step, Step::Synced(..));
             buffers.busy = true;
             let (nodes, events) = (&mut buffers.nodes, &mut buffers.events);
@@ -318,6 +409,11 @@ impl Connection {
             }
         }
         self.configure(responder, &mut buffers.reply, false)?;
+        if self.generation_sent > 0 && responder.resync.swap(false, Ordering::Relaxed) {
+            self.sent += 1;
+            let resync = wire::Resync::new();
+            self.send(&mut buffers.reply, self.sent, &Message::Resync(&resync))?;
+        }
         self.order(responder, &mut buffers.reply)
     }
 
@@ -325,7 +421,8 @@ impl Connection {
     /// renews their lease as long as whoever decides them is alive.
     fn order(&mut self, responder: &Responder, reply: &mut PacketBuf) -> Result<(), Closed> {
         let Some(wanted) = responder.order.wanted().filter(Wanted::alive) else { return Ok(()) };
-        if self.generation_sent == 0 || !responder.settings().order {
+        let allowed = responder.settings().order && !responder.is_shadow_only();
+        if self.generation_sent == 0 || !allowed {
             return Ok(());
         }
         let whole = match self.order_sent {
@@ -426,8 +523,13 @@ fn listen_at(config: &ServerConfig) -> Result<UnixListener, LinkError> {
     let fd =
         socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).map_err(errno("socket"))?;
     bind(fd.as_raw_fd(), &address).map_err(errno("bind"))?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))
-        .map_err(fail("set mode 0660"))?;
+    // Whoever else may connect needs the file's permission too; each is asked who it is anyway.
+    let own = Uid::effective().as_raw();
+    let known = |uid: &&u32| **uid == 0 || **uid == own || Some(**uid) == config.owner;
+    let others = config.allowed_uids.iter().any(|uid| !known(&uid));
+    let mode = if others { 0o666 } else { 0o660 };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+        .map_err(fail("set the socket's mode"))?;
     if let Some(owner) = config.owner.filter(|_| Uid::effective().is_root()) {
         std::os::unix::fs::chown(path, Some(owner), None).map_err(fail("give to SlurmUser"))?;
     }

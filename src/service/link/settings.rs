@@ -60,6 +60,19 @@ pub struct Settings {
     /// Longest time that a job waits for the nodes of its input where it insists on them,
     /// milliseconds.
     pub require_wait_ms: u64,
+    /// Longest time that the jobs of one user may hold one partition for their inputs,
+    /// milliseconds; see [`phalanx_planner::preference::HoldBudget`].
+    pub hold_budget_ms: u64,
+    /// Place jobs also on a release of Slurm on which nothing was tested.
+    pub untested_release: bool,
+}
+
+/// Releases of Slurm on which the overlay was tested.
+const TESTED: [&str; 4] = ["22.05.", "24.11.", "25.11.", "26.05."];
+
+/// Whether the overlay was tested on this version of Slurm.
+pub(super) fn is_tested(slurm_version: &str) -> bool {
+    TESTED.iter().any(|release| slurm_version.starts_with(release))
 }
 
 impl Settings {

@@ -2,18 +2,23 @@
 //! The state behind the mirror's lock.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Instant;
 
 use log::warn;
+use phalanx_ffi::wire::Reason;
 
+use crate::link::decision::Answer;
 use crate::link::recording::Recording;
+use crate::link::settings::{Mode, Settings};
 use crate::link::view::LinkView;
+use phalanx_core::snapshot::{JobState, Snapshot};
 use phalanx_methods::balance::EngineError;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob};
 use phalanx_planner::place::{Placer, Pool, Tuning};
-use phalanx_planner::preference::Preferences;
+use phalanx_planner::preference::{HoldBudget, Preferences, Question};
 
 /// All that answers depend on, but for the settings.
 #[derive(Debug)]
@@ -27,6 +32,8 @@ pub(super) struct State {
     /// Jobs that declare an input, as the plugin says, until they end.
     pub(super) inputs: BTreeSet<u32>,
     pub(super) preferences: Preferences,
+    /// Time for which users' jobs were held for their inputs.
+    pub(super) holds: HoldBudget,
     /// Zero of the times in a recording.
     pub(super) born: Instant,
     /// The recording under way.
@@ -45,6 +52,7 @@ impl State {
             first_seen: BTreeMap::new(),
             inputs: BTreeSet::new(),
             preferences: Preferences::default(),
+            holds: HoldBudget::default(),
             born,
             recording: None,
         }
@@ -106,5 +114,122 @@ impl State {
         if let Some(placer) = &mut self.placer {
             placer.end_job(job_id);
         }
+    }
+
+    fn ms(&self, now: Instant) -> u64 {
+        let ms = now.saturating_duration_since(self.born).as_millis();
+        u64::try_from(ms).unwrap_or(u64::MAX)
+    }
+
+    /// Whether a job may be held for its input, by what its user's jobs have had.
+    pub(super) fn may_hold(
+        &mut self,
+        question: &Question<'_>,
+        settings: &Settings,
+        now: Instant,
+    ) -> bool {
+        let (user, partition) = (question.origin.user_id, &*question.partition);
+        let may = self.holds.allows(user, partition, self.ms(now), settings.hold_budget_ms);
+        self.holds.refused += u64::from(!may && question.input && !question.will_run);
+        may
+    }
+
+    /// Counts an answer that holds the queue of a partition for an input.
+    pub(super) fn count_hold(
+        &mut self,
+        question: &Question<'_>,
+        answer: &Answer,
+        mode: Mode,
+        now: Instant,
+    ) {
+        let holds = answer.reason == Some(Reason::Held) && !question.will_run;
+        if holds && question.input && mode == Mode::Enforce {
+            let (user, ms) = (question.origin.user_id, self.ms(now));
+            self.holds.held(question.job_id, user, &question.partition, ms);
+        }
+    }
+
+    /// The next ids, after `after`, of jobs that waited or declared an input.
+    pub(super) fn remembered(&self, after: u32, count: usize) -> Vec<u32> {
+        let range = (Bound::Excluded(after), Bound::Unbounded);
+        let seen = self.first_seen.range(range).map(|(id, _)| *id);
+        let mut ids: Vec<u32> = seen.take(count).collect();
+        ids.extend(self.inputs.range(range).take(count));
+        ids.sort_unstable();
+        ids.dedup();
+        // Beyond the first so many the two lists may have a gap.
+        ids.truncate(count);
+        ids
+    }
+
+    /// Forgets jobs that left the queue without having held anything.
+    pub(super) fn forget(&mut self, gone: &[u32]) {
+        for id in gone {
+            self.first_seen.remove(id);
+            self.inputs.remove(id);
+        }
+    }
+}
+
+/// Finds jobs that were cancelled while they waited: no event of the plugin says so.
+#[derive(Debug, Default)]
+pub(super) struct Gone {
+    /// Those that the look before did not find either. A job may be younger than a snapshot.
+    missing: BTreeSet<u32>,
+}
+
+impl Gone {
+    /// Of these jobs those that two looks have not found in the queue.
+    pub(super) fn sort_out(&mut self, ids: &[u32], snapshot: &Snapshot) -> Vec<u32> {
+        let missing = |id: &&u32| snapshot.job(**id).is_none_or(|job| job.state == JobState::Ended);
+        let now: BTreeSet<u32> = ids.iter().filter(missing).copied().collect();
+        let gone = now.intersection(&self.missing).copied().collect();
+        self.missing = now;
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_core::limits::HELD_JOBS_MAX;
+    use phalanx_core::snapshot::{Builder, Job};
+
+    fn snapshot(pending: &[u32]) -> Snapshot {
+        let mut builder = Builder::default();
+        builder.draft.jobs = pending.iter().map(|&id| Job { id, ..Job::default() }).collect();
+        builder.build(1, 0).unwrap()
+    }
+
+    /// Goal: who is cancelled while pending is forgotten, and nobody else.
+    #[test]
+    fn jobs_that_left_the_queue_are_forgotten() {
+        let now = Instant::now();
+        let mut state = State::new(now);
+        for id in 1..=2000 {
+            state.first_seen.insert(id, now);
+            state.inputs.insert(id + 1000);
+        }
+        let (mut ids, mut after) = (Vec::new(), 0);
+        while let Some(&last) = {
+            let some = state.remembered(after, 300);
+            ids.extend(&some);
+            some
+        }
+        .last()
+        {
+            after = last;
+        }
+        assert_eq!(ids, (1..=3000).collect::<Vec<u32>>());
+        let mut gone = Gone::default();
+        let left = snapshot(&[5, 2500]);
+        assert!(gone.sort_out(&ids, &left).is_empty(), "they may be younger than the snapshot");
+        let known: Vec<u32> = (1..=2900).collect();
+        let found = gone.sort_out(&known, &left);
+        assert_eq!(found.len(), 2898);
+        state.forget(&found);
+        assert_eq!(state.first_seen.keys().copied().collect::<Vec<_>>(), [5]);
+        assert_eq!(state.inputs.len(), 101, "2500 and those that were not asked about");
+        assert!(state.first_seen.len() < HELD_JOBS_MAX);
     }
 }

@@ -50,6 +50,14 @@ pub struct LinkView {
     pub protocol_errors: u64,
     /// Text of the last of these.
     pub last_error: Option<String>,
+    /// Comparisons of mirror and polls.
+    pub comparisons: u64,
+    /// Nodes of which mirror and polls say different things for long.
+    pub differing_nodes: u64,
+    /// Whole states asked for because of that.
+    pub resyncs_asked: u64,
+    /// Jobs that were not held for their input because their user's jobs were held long enough.
+    pub holds_refused: u64,
     /// Notes dropped because the recorder was behind.
     pub notes_dropped: u64,
 }

@@ -21,6 +21,8 @@ pub fn link_settings(config: &Config, generation: u64) -> Settings {
         } else {
             0
         },
+        hold_budget_ms: u64::from(config.data_jobs.hold_budget_s) * 1000,
+        untested_release: config.link.untested_release,
         order: config.order.enabled && config.any_enforced(),
         config: text(config).into(),
         tuning: config.tuning(),

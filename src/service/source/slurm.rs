@@ -60,6 +60,8 @@ pub struct ClusterInfo {
     pub memory_tracked: bool,
     /// Nodes measure energy, and slurmdbd keeps what jobs took.
     pub energy_accounted: bool,
+    /// `PRIVATE_DATA_*` of slurm.h: what is hidden from other users.
+    pub private_data: u32,
 }
 
 /// Reads slurmctld, keeping what did not change.
@@ -132,6 +134,7 @@ impl Source {
             version: row.version().unwrap_or_default().to_owned(),
             slurm_user_id: Some(row.slurm_user_id()),
             memory_tracked: row.select_type_param() & CR_MEMORY != 0,
+            private_data: row.private_data(),
             energy_accounted: is_energy_accounted(
                 row.acct_gather_energy_type().unwrap_or_default(),
                 row.accounting_storage_type().unwrap_or_default(),

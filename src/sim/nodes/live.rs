@@ -20,7 +20,7 @@ const ARRAY_TASKS: u64 = 1_000;
 /// Running jobs first, then the queue in Slurm's order. Jobs that wait for
 /// something else than resources are skipped.
 pub fn load(state: &State) -> NodeLoad {
-    let mut cluster = state.snapshot.clone();
+    let mut cluster = Snapshot::clone(&state.snapshot);
     cluster.reindex();
     let begin_s = i64::try_from(state.time_ms / 1000).unwrap_or(0);
     let exact: BTreeMap<u32, &RunningJob> = state.running.iter().map(|job| (job.id, job)).collect();

@@ -2,6 +2,7 @@
 //! The text of `phalanx status`.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use crate::text::units::{micros, millis, seconds, share};
 use crate::text::{clean, facts, heading, table_of};
@@ -84,24 +85,44 @@ fn plugin(plugin: &PluginStatus) -> String {
     if !plugin.connected {
         return "NOT connected: Slurm places jobs by itself".to_owned();
     }
-    format!(
+    let text = format!(
         "connected, {}, breaker {}\nversion {} for Slurm {} in slurmctld {}",
         if plugin.synced { "synchronised" } else { "NOT synchronised" },
         clean(&plugin.breaker),
         clean(&plugin.overlay_version),
         clean(&plugin.slurm_version),
         plugin.pid
-    )
+    );
+    if plugin.shadow_only {
+        return format!(
+            "{text}\nnothing was tested on this release: Slurm places jobs by itself \
+             (link.untested_release)"
+        );
+    }
+    text
 }
 
 fn link(status: &Status) -> String {
     let LinkStatus { mirror_nodes, mirror_jobs, events, .. } = status.link;
     let LinkStatus { connections, refused, protocol_errors, .. } = status.link;
-    format!(
+    let mut text = format!(
         "{}\n{mirror_nodes} nodes and {mirror_jobs} running jobs mirrored, {events} events\n\
          {connections} connections, {refused} refused, {protocol_errors} protocol errors",
         clean(&status.link.socket)
-    )
+    );
+    let LinkStatus { differing_nodes, resyncs_asked, .. } = status.link;
+    // Writing to a String cannot fail.
+    if differing_nodes + resyncs_asked > 0 {
+        let _ = write!(
+            text,
+            "\n{differing_nodes} nodes differ from what slurmctld says, {resyncs_asked} whole \
+             states asked for"
+        );
+    }
+    if let Some(error) = &status.control.listen_error {
+        let _ = write!(text, "\ncontrol.listen: {}; trying again", clean(error));
+    }
+    text
 }
 
 fn planner(status: &Status) -> String {

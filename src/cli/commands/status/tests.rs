@@ -16,6 +16,7 @@ fn status_texts() {
 fn status_report() -> Status {
     Status {
         recording: Default::default(),
+        control: Default::default(),
         collect: Default::default(),
         version: "0.1.0".into(),
         uptime_s: 90_061,
@@ -78,6 +79,7 @@ fn plugin_status() -> PluginStatus {
         overlay_version: "0.1.0".into(),
         slurm_version: "22.05.8".into(),
         pid: 1234,
+        shadow_only: false,
         calls: map(&[("run_now", 1500), ("test_only", 40), ("will_run", 300)]),
         asks: 1300,
         answers: 1290,

@@ -28,6 +28,9 @@ pub struct Status {
     pub will_run: CallShares,
     /// The daemon's side of the socket.
     pub link: LinkStatus,
+    /// The control socket and the TCP listener.
+    #[serde(default)]
+    pub control: ControlStatus,
     /// The background planner.
     pub planner: PlannerStatus,
     /// The order of starts.
@@ -98,6 +101,9 @@ pub struct PluginStatus {
     pub overlay_version: String,
     /// Slurm that it was built for.
     pub slurm_version: String,
+    /// Nothing was tested on that release: Slurm places, whatever the mode.
+    #[serde(default)]
+    pub shadow_only: bool,
     /// Process id of slurmctld.
     pub pid: u32,
     /// Calls of job_test by mode: `run_now`, `test_only`, `will_run`, `other`.
@@ -190,6 +196,18 @@ pub struct LinkStatus {
     pub last_error: Option<String>,
     /// Events applied to the mirror.
     pub events: u64,
+    /// Comparisons of mirror and polls.
+    #[serde(default)]
+    pub comparisons: u64,
+    /// Nodes of which mirror and polls say different things for long.
+    #[serde(default)]
+    pub differing_nodes: u64,
+    /// Whole states asked of the plugin because of that.
+    #[serde(default)]
+    pub resyncs_asked: u64,
+    /// Jobs not held for their input because their user's jobs were held long enough.
+    #[serde(default)]
+    pub holds_refused: u64,
     /// Running jobs in the mirror.
     pub mirror_jobs: u64,
     /// Nodes in the mirror.
@@ -229,6 +247,21 @@ pub struct CollectStatus {
     pub totals: Totals,
     /// The data that methods use.
     pub uses: Vec<UseReport>,
+}
+
+/// The control socket and the TCP listener: what was refused.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ControlStatus {
+    /// Connections beyond a bound.
+    pub connections_refused: u64,
+    /// Requests of users without the right to make them.
+    pub forbidden: u64,
+    /// Bodies and answers for which there was no memory.
+    pub no_room: u64,
+    /// Connections closed because their client did not read.
+    pub slow_readers: u64,
+    /// Why the TCP listener that is configured does not listen.
+    pub listen_error: Option<String>,
 }
 
 /// The decision history.

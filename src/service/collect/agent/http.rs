@@ -25,9 +25,16 @@ pub struct HttpService {
 }
 
 impl HttpService {
-    /// The service for the agent of this node.
-    pub fn new(target: Target, node: &str, munge_socket: Option<PathBuf>) -> std::io::Result<Self> {
+    /// The service for the agent of this node. What it says counts only if one of the users
+    /// `answered_by` said it: an agent may run as root.
+    pub fn new(
+        target: Target,
+        node: &str,
+        munge_socket: Option<PathBuf>,
+        answered_by: Vec<u32>,
+    ) -> std::io::Result<Self> {
         let connection = Connection::new(target, munge_socket, AGENT_REPLY_BYTES_MAX)?;
+        let connection = connection.answered_by(answered_by);
         Ok(Self { connection, node: node.to_owned() })
     }
 

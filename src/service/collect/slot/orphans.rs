@@ -5,33 +5,40 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use crate::own_children;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
 /// Kills and reaps the children of this process that are neither the leader of
 /// a run nor in the group of one that goes on (`alive`, `dying`: process ids
-/// of leaders). The caller must have no other children.
+/// of leaders). Those of [`own_children`] are spared.
 ///
 /// Orphans of a run that goes on are spared as long as they stay in its group;
 /// those that left it are killed with the next run that ends.
 pub(super) fn end(alive: &BTreeSet<u32>, dying: &BTreeSet<u32>) {
     // A killed one hands its own children to us: look again until there is none.
     for _ in 0..ROUNDS_MAX {
-        let strays: Vec<u32> = children()
-            .into_iter()
-            .filter(|pid| !alive.contains(pid) && !dying.contains(pid))
-            .filter(|pid| group_of(*pid).is_none_or(|group| !alive.contains(&group)))
-            .collect();
-        if strays.is_empty() {
+        let ended = own_children::with_ids(|own| end_others(alive, dying, own));
+        if ended == 0 {
             return;
         }
-        for pid in strays.into_iter().filter_map(|pid| i32::try_from(pid).ok()).map(Pid::from_raw) {
-            // It may have ended in the meantime.
-            let _ = kill(pid, Signal::SIGKILL);
-            let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
-        }
     }
+}
+
+fn end_others(alive: &BTreeSet<u32>, dying: &BTreeSet<u32>, own: &BTreeSet<u32>) -> usize {
+    let strays: Vec<u32> = children()
+        .into_iter()
+        .filter(|pid| !alive.contains(pid) && !dying.contains(pid) && !own.contains(pid))
+        .filter(|pid| group_of(*pid).is_none_or(|group| !alive.contains(&group)))
+        .collect();
+    let count = strays.len();
+    for pid in strays.into_iter().filter_map(|pid| i32::try_from(pid).ok()).map(Pid::from_raw) {
+        // It may have ended in the meantime.
+        let _ = kill(pid, Signal::SIGKILL);
+        let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
+    }
+    count
 }
 
 /// Generations of daemons that start daemons.

@@ -71,7 +71,10 @@ impl Shared {
             return Err(Failure::NotFound(format!("job {job_id}: no block map: {error}")));
         }
         let map = self.make_map(job_id, &data, &input, &nodes);
-        Ok(self.inputs.keep_map(job_id, start_s, map))
+        self.inputs.keep_map(job_id, start_s, map).ok_or_else(|| {
+            let text = format!("job {job_id}: too many jobs with block maps run; try again later");
+            Failure::Unavailable(text)
+        })
     }
 
     /// An array task that started may be known only as part of its array.
@@ -85,17 +88,20 @@ impl Shared {
     /// Start and nodes of a running job by the plugin, else by the last poll.
     fn allocation(&self, job_id: u32) -> Option<(i64, Allocation)> {
         let by_plugin = self.responder.with_placer(|placer| {
-            let job = placer.cluster().jobs().get(&job_id)?;
-            let table = placer.cluster().table();
+            let cluster = placer.cluster();
+            Some((cluster.jobs().get(&job_id)?.clone(), Arc::clone(cluster.table())))
+        });
+        // Questions wait for no more than the copy.
+        let by_plugin = by_plugin.flatten().map(|(job, table)| {
             let mut held: Vec<(NodeIdx, u64)> = job.held.iter().map(|h| (h.node, h.cpus)).collect();
             held.sort_unstable();
             let name = |(node, cpus): (NodeIdx, u64)| {
                 Some((Arc::clone(&table.nodes.get(node.at())?.name), cpus))
             };
             let start_s = i64::try_from(job.start_s).unwrap_or(i64::MAX);
-            Some((start_s, held.into_iter().filter_map(name).collect()))
+            (start_s, held.into_iter().filter_map(name).collect())
         });
-        if let Some(found) = by_plugin.flatten() {
+        if let Some(found) = by_plugin {
             return Some(found);
         }
         let snapshot = self.cluster.snapshot()?;

@@ -22,12 +22,14 @@ use crate::api::{Backend, DataService, Failure};
 use crate::clock::now_ms;
 use crate::daemon::decision_views::planned_preference;
 use crate::daemon::shared::Shared;
+use crate::link::Responder;
 use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::data_jobs::blockmap::BlockMap;
+use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
 use phalanx_planner::place::Placer;
 use phalanx_planner::plan::pools_of;
@@ -38,12 +40,12 @@ use phalanx_planner::usage::NodeUsage;
 const SHADOW_LIST_MAX: u32 = 50;
 
 /// The mirror's jobs, if the snapshot has its numbering; simulations know no GRES types.
-fn running_jobs(snapshot: &Snapshot, placer: &Placer) -> Vec<RunningJob> {
-    let cluster = placer.cluster();
-    if !snapshot.is_numbered_by(cluster.table()) {
+fn running_jobs(snapshot: &Snapshot, responder: &Responder) -> Vec<RunningJob> {
+    let Some((_, mut jobs)) =
+        responder.copy_jobs().filter(|(table, _)| snapshot.is_numbered_by(table))
+    else {
         return Vec::new();
-    }
-    let mut jobs: Vec<RunningJob> = cluster.jobs().values().cloned().collect();
+    };
     let held = jobs.iter_mut().flat_map(|job| &mut job.held);
     held.flat_map(|held| &mut held.gres).for_each(|(_, gres_type, _)| *gres_type = None);
     jobs
@@ -52,12 +54,8 @@ fn running_jobs(snapshot: &Snapshot, placer: &Placer) -> Vec<RunningJob> {
 impl Shared {
     /// Topologies over the snapshot's nodes; none where no plugin reports them.
     pub(super) fn topologies(&self, snapshot: &Snapshot) -> Vec<Topology> {
-        let of = |placer: &Placer| {
-            let table = placer.cluster().table();
-            let same = snapshot.is_numbered_by(table);
-            if same { table.topologies.clone() } else { Vec::new() }
-        };
-        self.responder.with_placer(of).unwrap_or_default()
+        let table = self.responder.table().filter(|table| snapshot.is_numbered_by(table));
+        table.map(|table| table.topologies.clone()).unwrap_or_default()
     }
 }
 
@@ -160,9 +158,9 @@ impl Backend for Shared {
             config,
             memory_tracked: self.cluster.memory_tracked(),
             expected_s: expected.collect(),
-            running: self.responder.with_placer(|p| running_jobs(&snapshot, p)).unwrap_or_default(),
+            running: running_jobs(&snapshot, &self.responder),
             topology: self.topologies(&snapshot).into_iter().find(|t| t.parts().is_default),
-            snapshot: Snapshot::clone(&snapshot),
+            snapshot,
         })
     }
 
@@ -200,7 +198,7 @@ impl Shared {
         let settings = self.responder.settings();
         let cluster = Cluster::with_usages(Table::of_snapshot(snapshot), usages);
         let tracked = self.cluster.memory_tracked();
-        let pending = self.responder.with_placer(|p| p.pending().clone()).unwrap_or_default();
+        let pending = Demand::clone(&self.responder.pending());
         let mut placer = Placer::new(cluster, tracked, settings.tuning.clone(), pools_of(snapshot))
             .map_err(|e| e.to_string())?;
         placer.set_pending(pending).map_err(|e| e.to_string())?;

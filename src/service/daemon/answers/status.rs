@@ -2,15 +2,17 @@
 //! The answer to `phalanx status`.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use phalanx_ffi::wire::{Reason, Stats};
 
+use crate::api::Counters;
 use crate::api::types::{
-    CallShares, CallTime, HistoryStatus, LinkStatus, PluginStatus, Quantiles, Status,
+    CallShares, CallTime, ControlStatus, HistoryStatus, LinkStatus, PluginStatus, Quantiles, Status,
 };
 use crate::daemon::shared::Shared;
 use crate::link::{Histogram, LinkView, Shares, upper_edge_quantiles};
+use crate::locks::lock;
 
 impl Shared {
     /// Everything on one page.
@@ -21,10 +23,14 @@ impl Shared {
             uptime_s: self.started.elapsed().as_secs(),
             config: self.configuration.status(),
             slurm: self.cluster.status(),
-            plugin: plugin_status(&view),
+            plugin: PluginStatus {
+                shadow_only: self.responder.is_shadow_only(),
+                ..plugin_status(&view)
+            },
             run_now: shares(&view.run_now),
             will_run: shares(&view.will_run),
             link: self.link_status(&view),
+            control: self.control_status(),
             planner: self.plans.status(),
             order: self.order.status(self.config().order.enabled, queue.as_ref()),
             history: self.history_status(),
@@ -41,9 +47,25 @@ impl Shared {
             protocol_errors: view.protocol_errors,
             last_error: view.last_error.clone(),
             events: view.events,
+            comparisons: view.comparisons,
+            differing_nodes: view.differing_nodes,
+            resyncs_asked: view.resyncs_asked,
+            holds_refused: view.holds_refused,
             mirror_jobs: view.mirror_jobs,
             mirror_nodes: view.mirror_nodes,
             answer_ns: quantiles(&view.answer_ns),
+        }
+    }
+
+    fn control_status(&self) -> ControlStatus {
+        let Counters { connections_refused, forbidden, no_room, slow_readers, .. } = &*self.control;
+        let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ControlStatus {
+            connections_refused: value(connections_refused),
+            forbidden: value(forbidden),
+            no_room: value(no_room),
+            slow_readers: value(slow_readers),
+            listen_error: lock(&self.control.listen_error).clone(),
         }
     }
 

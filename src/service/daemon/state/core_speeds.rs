@@ -2,7 +2,7 @@
 //! Speeds of data-parallel jobs by their number of cores, learned from runs that report work.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use crate::config::Config;
 use crate::locks::lock;
@@ -17,8 +17,9 @@ use phalanx_methods::learn::{ClassKey, JobTraits, class_of};
 pub struct CoreSpeeds(Mutex<HashMap<String, VecDeque<CoreSpeed>>>);
 
 impl CoreSpeeds {
-    pub fn clear(&self) {
-        lock(&self.0).clear();
+    /// Takes these in place of what there is.
+    pub fn replace(&self, new: Self) {
+        *lock(&self.0) = new.0.into_inner().unwrap_or_else(PoisonError::into_inner);
     }
 
     /// Learns from a run that reports work.

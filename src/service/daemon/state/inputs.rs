@@ -7,13 +7,16 @@
 //! into the job's comment what is wrong, if so; the update also makes slurmctld look at the job
 //! again.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use super::kept_maps::KeptMaps;
+use super::lookup_queue::LookupQueue;
 use crate::locks::lock;
 use phalanx_core::blocks::Located;
 use phalanx_core::limits::{DATA_INPUTS_MAX, DATA_MAPS_MAX, SPLITS_MAX};
@@ -28,6 +31,10 @@ use phalanx_planner::preference::DataNote;
 
 /// Begin of our text in a comment.
 const MARK: &str = ";phalanx: ";
+/// An input that was not found in time is kept so many times as long as others.
+const SLOW_FACTOR: u32 = 10;
+/// Interval at which files of maps are removed.
+const TIDY_EVERY: Duration = Duration::from_secs(60);
 /// Bytes of our text in a comment.
 const WORDS_MAX: usize = 400;
 
@@ -46,6 +53,8 @@ pub struct Input {
     /// Node of each DataNode.
     pub nodes: Vec<Option<Arc<str>>>,
     pub note: DataNote,
+    /// It was not found within its time: not asked again soon.
+    pub slow: bool,
 }
 
 /// The tasks of an array.
@@ -76,10 +85,11 @@ pub struct JobData {
 #[derive(Debug, Default)]
 struct State {
     inputs: HashMap<InputKey, (Instant, Arc<Input>)>,
-    wanted: VecDeque<(InputKey, u32)>,
-    queued: HashSet<InputKey>,
+    lookups: LookupQueue,
     jobs: HashMap<u32, JobData>,
     maps: HashMap<u32, (i64, Arc<BlockMap>)>,
+    /// When files of maps were removed last.
+    tidied: Option<Instant>,
     /// Notes of the last plan, by job.
     plans: HashMap<u32, DataNote>,
     /// Jobs that wait for the nodes of their input: since when, and their comments.
@@ -99,16 +109,22 @@ pub struct CommentUpdate {
 #[derive(Debug)]
 pub struct DataInputs {
     state: Mutex<State>,
+    kept: KeptMaps,
     comments: (Sender<CommentUpdate>, Receiver<CommentUpdate>),
 }
 
 impl Default for DataInputs {
     fn default() -> Self {
-        Self { state: Mutex::default(), comments: bounded(1024) }
+        Self { state: Mutex::default(), kept: KeptMaps::default(), comments: bounded(1024) }
     }
 }
 
 impl DataInputs {
+    /// Block maps are kept in this directory, too.
+    pub fn with_maps(dir: PathBuf) -> Self {
+        Self { kept: KeptMaps::new(dir), ..Self::default() }
+    }
+
     /// Takes in which jobs declare what; asks for inputs that are not known or too old.
     pub fn observe(&self, snapshot: &Snapshot, keep: Duration) {
         let mut state = lock(&self.state);
@@ -131,6 +147,10 @@ impl DataInputs {
         }
         state.jobs.retain(|id, _| seen.contains(id));
         state.maps.retain(|id, _| seen.contains(id));
+        if state.tidied.is_none_or(|tidied| tidied.elapsed() > TIDY_EVERY) {
+            state.tidied = Some(Instant::now());
+            self.kept.retain(|id| seen.contains(&id));
+        }
         state.plans.retain(|id, _| seen.contains(id));
         state.waiting.retain(|id, _| seen.contains(id));
         let waits =
@@ -139,21 +159,25 @@ impl DataInputs {
             let Some(key) = state.jobs.get(&job.id).and_then(|data| data.key.clone()) else {
                 continue;
             };
-            if state.inputs.get(&key).is_none_or(|(at, _)| at.elapsed() >= keep) {
-                want(state, key, job.id);
+            let keep_of = |input: &Input| if input.slow { SLOW_FACTOR * keep } else { keep };
+            if state.inputs.get(&key).is_none_or(|(at, input)| at.elapsed() >= keep_of(input)) {
+                state.lookups.want(key, job.id);
             }
         }
         let used: HashSet<&InputKey> = state.jobs.values().filter_map(|d| d.key.as_ref()).collect();
         state.inputs.retain(|key, _| used.contains(key));
     }
 
+    /// The next input to look up, and a job that has it. Users take turns by the time that their
+    /// inputs took.
     pub fn next(&self) -> Option<(InputKey, u32)> {
-        lock(&self.state).wanted.pop_front()
+        lock(&self.state).lookups.next()
     }
 
-    pub fn put(&self, key: InputKey, input: Input) {
+    /// Keeps an input that [`DataInputs::next`] named, which took this time.
+    pub fn put(&self, key: InputKey, input: Input, took: Duration) {
         let mut state = lock(&self.state);
-        state.queued.remove(&key);
+        state.lookups.done(&key, took);
         if state.inputs.len() < DATA_INPUTS_MAX {
             state.inputs.insert(key, (Instant::now(), Arc::new(input)));
         }
@@ -187,15 +211,19 @@ impl DataInputs {
         let mut state = lock(&self.state);
         let found = state.inputs.get(key).map(|(_, input)| Arc::clone(input));
         if found.is_none() {
-            want(&mut state, key.clone(), job_id);
+            state.lookups.want(key.clone(), job_id);
         }
         found
     }
 
     /// The map that was handed out for this start of a job.
     pub fn map(&self, job_id: u32, start_s: i64) -> Option<Arc<BlockMap>> {
-        let state = lock(&self.state);
-        state.maps.get(&job_id).filter(|(at, _)| *at == start_s).map(|(_, map)| Arc::clone(map))
+        let known = lock(&self.state).maps.get(&job_id).filter(|(at, _)| *at == start_s).cloned();
+        match known {
+            Some((_, map)) => Some(map),
+            // A daemon before this one has handed it out.
+            None => self.put_map(job_id, start_s, self.kept.read(job_id, start_s)?),
+        }
     }
 
     /// The last map that was handed out for a job.
@@ -204,16 +232,26 @@ impl DataInputs {
     }
 
     /// Keeps a new map and gives the one to hand out: of two made at once, the first.
-    pub fn keep_map(&self, job_id: u32, start_s: i64, map: BlockMap) -> Arc<BlockMap> {
+    /// `None` where there is no room: one that is not kept could be another for the next node.
+    pub fn keep_map(&self, job_id: u32, start_s: i64, map: BlockMap) -> Option<Arc<BlockMap>> {
+        let map = self.put_map(job_id, start_s, map)?;
+        if let Err(error) = self.kept.write(job_id, start_s, &map) {
+            log::warn!("job {job_id}: its block map is lost with a restart: {error}");
+        }
+        Some(map)
+    }
+
+    fn put_map(&self, job_id: u32, start_s: i64, map: BlockMap) -> Option<Arc<BlockMap>> {
         let mut state = lock(&self.state);
         if let Some((_, kept)) = state.maps.get(&job_id).filter(|(at, _)| *at == start_s) {
-            return Arc::clone(kept);
+            return Some(Arc::clone(kept));
+        }
+        if state.maps.len() >= DATA_MAPS_MAX && !state.maps.contains_key(&job_id) {
+            return None;
         }
         let map = Arc::new(map);
-        if state.maps.len() < DATA_MAPS_MAX {
-            state.maps.insert(job_id, (start_s, Arc::clone(&map)));
-        }
-        map
+        state.maps.insert(job_id, (start_s, Arc::clone(&map)));
+        Some(map)
     }
 
     /// The range of `total` splits that the job reads; of a task of an array its part.
@@ -282,12 +320,6 @@ impl DataInputs {
     }
 }
 
-fn want(state: &mut State, key: InputKey, job_id: u32) {
-    if state.wanted.len() < DATA_INPUTS_MAX && state.queued.insert(key.clone()) {
-        state.wanted.push_back((key, job_id));
-    }
-}
-
 /// A changed declaration counts; our own text does not change it.
 fn job_changed(known: Option<&JobData>, job: &Job) -> bool {
     let fresh = read(job);
@@ -348,4 +380,21 @@ pub fn with_words(comment: &str, words: Option<&str>) -> String {
         words.pop();
     }
     format!("{own}{MARK}{words}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: every node of a job reads the same map, also where there are many such jobs.
+    #[test]
+    fn a_map_that_cannot_be_kept_is_not_handed_out() {
+        let inputs = DataInputs::default();
+        for job in 0..u32::try_from(DATA_MAPS_MAX).unwrap() {
+            assert!(inputs.keep_map(job, 7, BlockMap::default()).is_some());
+        }
+        assert!(inputs.keep_map(u32::MAX, 7, BlockMap::default()).is_none());
+        assert!(inputs.keep_map(0, 7, BlockMap::default()).is_some(), "the one that is kept");
+        assert!(inputs.keep_map(0, 8, BlockMap::default()).is_some(), "it began again");
+    }
 }

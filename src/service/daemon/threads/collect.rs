@@ -64,6 +64,8 @@ pub fn agent_options(config: &Config) -> AgentOptions {
         node: MASTER.to_owned(),
         command_dirs: config.collect.command_dirs.clone(),
         run_as: config.collect.run_as.clone(),
+        // Who registers for this host may change things here anyway.
+        run_as_allowed: None,
         service: config.control.socket.display().to_string(),
         root: PathBuf::from("/"),
         seed: Now::read().wall_ms,

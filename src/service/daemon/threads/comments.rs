@@ -10,6 +10,7 @@ use log::{info, warn};
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::inputs::{CommentUpdate, DataInputs};
+use crate::own_children;
 use crate::sync::TICK;
 use phalanx_core::snapshot::JobState;
 
@@ -37,12 +38,15 @@ pub fn run(
 }
 
 fn write(update: &CommentUpdate) {
-    let done = Command::new("scontrol")
+    let mut command = Command::new("scontrol");
+    command
         .arg("update")
         .arg(format!("JobId={}", update.job_id))
         .arg(format!("Comment={}", update.comment))
         .stdin(Stdio::null())
-        .output();
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let done = own_children::output(&mut command);
     match done {
         Ok(done) if done.status.success() => {}
         Ok(done) => {

@@ -17,6 +17,7 @@ use log::{info, warn};
 
 use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::energy::{EnergyRequests, Joules};
+use crate::own_children::OwnChild;
 use crate::source::sacct::command;
 use crate::sync::TICK;
 use phalanx_core::trace::sacct;
@@ -62,10 +63,11 @@ pub fn run(configuration: &Configuration, requests: &EnergyRequests, stop: &Atom
 fn look(first_s: i64, last_s: i64, stop: &AtomicBool) -> Result<Joules, String> {
     let ms = |seconds: i64| seconds.saturating_mul(1000);
     let mut command = command(FORMAT, ms(first_s - MARGIN_S), Some(ms(last_s + MARGIN_S)));
-    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let mut own = OwnChild::spawn(&mut command).map_err(|error| error.to_string())?;
+    let child = own.child().ok_or("no process")?;
     let out = child.stdout.take().ok_or("no output")?;
-    let found = within(&mut child, out, stop);
-    let done = child.wait_with_output().map_err(|error| error.to_string())?;
+    let found = within(child, out, stop);
+    let done = own.wait_with_output().map_err(|error| error.to_string())?;
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr);
         return Err(format!("{}: {}", done.status, said.lines().next().unwrap_or_default()));

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use log::{info, warn};
@@ -14,6 +15,7 @@ use crate::daemon::state::inputs::{DataInputs, Input, InputKey};
 use crate::hdfs::{Cache, Hdfs, HdfsError, HostMap, HostNames};
 use crate::sync::{Newest, TICK};
 use phalanx_core::blocks::Located;
+use phalanx_core::limits::DATA_LOOKUP_THREADS;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_methods::data_jobs::blockmap;
 use phalanx_planner::preference::DataNote;
@@ -21,8 +23,26 @@ use phalanx_planner::preference::DataNote;
 /// Hosts without a node that are named.
 const UNMAPPED_MAX: usize = 20;
 
-/// Looks inputs up until `stop`; each is followed by a new plan.
+/// Looks inputs up until `stop`, on several threads; each is followed by a new plan.
 pub fn run(
+    configuration: &Configuration,
+    cluster: &Cluster,
+    inputs: &DataInputs,
+    to_plan: &Newest<Arc<Snapshot>>,
+    stop: &AtomicBool,
+) {
+    std::thread::scope(|scope| {
+        for _ in 1..DATA_LOOKUP_THREADS {
+            let work = || look_up(configuration, cluster, inputs, to_plan, stop);
+            if let Err(error) = Builder::new().name("hdfs".to_owned()).spawn_scoped(scope, work) {
+                warn!("a thread that looks inputs up: {error}; one less does it");
+            }
+        }
+        look_up(configuration, cluster, inputs, to_plan, stop);
+    });
+}
+
+fn look_up(
     configuration: &Configuration,
     cluster: &Cluster,
     inputs: &DataInputs,
@@ -37,9 +57,12 @@ pub fn run(
         };
         let started = Instant::now();
         let (config, snapshot) = (configuration.get(), cluster.snapshot());
-        let input = client.input(&config, snapshot.as_deref(), &key, job_id);
-        log(job_id, &input, started.elapsed());
-        inputs.put(key, input);
+        let mut input = client.input(&config, snapshot.as_deref(), &key, job_id);
+        let took = started.elapsed();
+        let limit = Duration::from_millis(config.hdfs.job_ms.into());
+        input.slow = input.note.error.is_some() && took >= limit / 10 * 9;
+        log(job_id, &input, took);
+        inputs.put(key, input, took);
         cluster.snapshot().into_iter().for_each(|snapshot| to_plan.send(snapshot));
     }
 }
@@ -113,7 +136,7 @@ impl Client {
             warnings: located.warnings.clone(),
             ..note
         };
-        Input { located, splits, nodes, note }
+        Input { located, splits, nodes, note, slow: false }
     }
 
     /// All URIs together; file paths become full URIs, because bases may differ.

@@ -21,13 +21,14 @@ use crate::clock::now_ms;
 use crate::config::LearnConfig;
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
+use crate::daemon::state::core_speeds::CoreSpeeds;
 use crate::daemon::state::energy::{EnergyRequests, RunKey};
 use crate::daemon::state::inputs::DataInputs;
 use crate::daemon::state::learned::Learned;
 use crate::history::{HistoryReader, HistorySender, Record, split_node_classes};
 use crate::sync::TICK;
 use phalanx_core::hostlist;
-use phalanx_core::limits::HOSTLIST_NAMES_MAX;
+use phalanx_core::limits::{HOSTLIST_NAMES_MAX, LEARN_EVENTS_MAX};
 use phalanx_core::number::as_f64;
 use phalanx_core::problem::InputError;
 use phalanx_core::run::Run;
@@ -43,6 +44,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(5);
 const WRITTEN_AFTER: Duration = Duration::from_secs(10);
 /// Pause before a history that could not be read is tried again.
 const RETRY_MS: u64 = 5000;
+/// Runs that are read between two looks for events.
+const EVENTS_EVERY: u64 = 4096;
 /// Runs of an earlier daemon that a job still known to Slurm may be: newest ones.
 const KNOWN_MAX: usize = 200_000;
 
@@ -63,7 +66,16 @@ pub struct Learner<'a> {
     changed: bool,
     /// Runs that may not be in the file yet.
     unwritten: Vec<(Instant, Run)>,
+    /// What the runs being read say of runtimes and speeds by cores; planners read the former.
+    building: Option<Building>,
     started: Instant,
+}
+
+/// Tables that are being built anew.
+#[derive(Debug, Default)]
+struct Building {
+    runtimes: Runtimes,
+    core_speeds: CoreSpeeds,
 }
 
 /// The other threads' data that the learner reads, and where it publishes its own.
@@ -93,6 +105,7 @@ impl<'a> Learner<'a> {
             built: false,
             changed: false,
             unwritten: Vec::new(),
+            building: None,
             started: Instant::now(),
         }
     }
@@ -108,11 +121,11 @@ impl<'a> Learner<'a> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.turn();
+            self.turn(events);
         }
     }
 
-    fn turn(&mut self) {
+    fn turn(&mut self, events: &Receiver<RunEvent>) {
         let snapshot = self.data.cluster.snapshot();
         if let Some(snapshot) = snapshot.as_ref().filter(|s| s.epoch != self.epoch) {
             self.name_nodes(snapshot);
@@ -125,7 +138,7 @@ impl<'a> Learner<'a> {
         let asked = self.data.learned.rebuild_due(now_ms());
         if !self.built || asked || config.learn != self.config {
             self.config.clone_from(&config.learn);
-            self.rebuild();
+            self.rebuild(events);
         }
         if let Some(snapshot) = snapshot.filter(|s| s.epoch != self.epoch) {
             self.epoch = snapshot.epoch;
@@ -198,15 +211,15 @@ impl<'a> Learner<'a> {
     }
 
     /// Builds the table from the history's runs.
-    fn rebuild(&mut self) {
+    fn rebuild(&mut self, events: &Receiver<RunEvent>) {
         let began = Instant::now();
         if let Some(snapshot) = self.data.cluster.snapshot() {
             self.name_nodes(&snapshot);
         }
         let LearnerData { learned, reader, .. } = self.data;
-        learned.core_speeds.clear();
         let before = std::mem::replace(&mut self.speeds, empty(&self.config));
-        let runtimes_before = learned.replace_runtimes(Runtimes::default());
+        self.building = Some(Building::default());
+        let mut late = Vec::new();
         let mut unwritten: BTreeMap<(String, i64), Run> = std::mem::take(&mut self.unwritten)
             .into_iter()
             .map(|(_, run)| ((run.job.clone(), run.start_s), run))
@@ -215,6 +228,10 @@ impl<'a> Learner<'a> {
         let mut rows = 0_u64;
         let visit = |run: Run| {
             rows += 1;
+            if rows.is_multiple_of(EVENTS_EVERY) && late.len() < LEARN_EVENTS_MAX {
+                // Reading takes minutes where there are many: the channel must not fill.
+                late.extend(events.try_iter());
+            }
             self.learn(&run);
             let key = (run.job, run.start_s);
             unwritten.remove(&key);
@@ -225,19 +242,26 @@ impl<'a> Learner<'a> {
         };
         let read = reader.map_or(Ok(()), |reader| reader.each_run(visit));
         match read {
-            Ok(()) => unwritten.values().for_each(|run| {
-                self.learn(run);
-            }),
+            Ok(()) => {
+                unwritten.values().for_each(|run| {
+                    self.learn(run);
+                });
+                if let Some(Building { runtimes, core_speeds }) = self.building.take() {
+                    learned.replace_runtimes(runtimes);
+                    learned.core_speeds.replace(core_speeds);
+                }
+            }
             Err(error) => {
                 // The file may be being made, or the disk be full: what is known stays.
                 if self.built {
                     warn!("speeds: {error}; what was learned so far stays");
                 }
                 self.speeds = before;
-                learned.replace_runtimes(runtimes_before);
+                self.building = None;
                 learned.rebuild_at(now_ms().saturating_add(RETRY_MS));
             }
         }
+        late.into_iter().for_each(|event| self.runs.take(event));
         self.unwritten = unwritten.into_values().map(|run| (Instant::now(), run)).collect();
         self.runs.knows(known.into_iter().collect::<BTreeSet<_>>());
         self.built = true;
@@ -252,7 +276,11 @@ impl<'a> Learner<'a> {
     fn learn(&mut self, run: &Run) -> bool {
         if tells_runtime(&run.state) && run.elapsed_ms > 0 {
             let class = JobClass::of(&JobTraits::of_run(run), run.limit_min);
-            self.data.learned.observe(&class, (run.elapsed_ms / 1000).max(1));
+            let seconds = (run.elapsed_ms / 1000).max(1);
+            match &mut self.building {
+                Some(building) => building.runtimes.observe(&class, seconds),
+                None => self.data.learned.observe(&class, seconds),
+            }
         }
         self.changed |= self.speeds.saw_request(&run.tres_req, run.end_s);
         if !teaches(&run.state, run.work.is_some()) || run.elapsed_ms == 0 {
@@ -262,10 +290,11 @@ impl<'a> Learner<'a> {
         let then = split_node_classes(&run.node_class, &names);
         let (class, seen) = (self.class_of(run), self.observation(run));
         self.changed = true;
-        self.data.learned.core_speeds.learn(run, &self.config.class_by);
+        let core_speeds = self.building.as_ref().map(|building| &building.core_speeds);
+        core_speeds.unwrap_or(&self.data.learned.core_speeds).learn(run, &self.config.class_by);
         let nodes = run_nodes(&self.classes, &names, &then);
         let family = family_of(&class, &self.config.class_by);
-        self.speeds.learn(&class, family.as_deref(), &nodes, &seen).is_ok()
+        self.speeds.learn_of(&run.user, &class, family.as_deref(), &nodes, &seen).is_ok()
     }
 
     fn class_of(&self, run: &Run) -> String {

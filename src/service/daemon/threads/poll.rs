@@ -7,14 +7,21 @@ use std::time::{Duration, Instant};
 
 use log::{info, warn};
 
+use crate::api::Counters;
 use crate::clock::now_ms;
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
-use crate::link::Responder;
+use crate::link::{Agreement, Responder};
 use crate::source::slurm::Source;
 use crate::sync::{Newest, sleep_until};
 use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::attribution::Demand;
+use phalanx_planner::usage::NodeUsage;
+
+/// Interval at which the mirror is compared with polls.
+const COMPARE_EVERY: Duration = Duration::from_secs(3);
+/// The part of slurm.conf's PrivateData that hides nothing here (slurm.h).
+const PRIVATE_CLOUD_NODES: u32 = 1 << 7;
 
 pub struct Poll<'a> {
     pub source: Source,
@@ -22,6 +29,8 @@ pub struct Poll<'a> {
     pub cluster: &'a Cluster,
     pub responder: &'a Responder,
     pub to_plan: Newest<Arc<Snapshot>>,
+    /// Told whether slurm.conf hides things from users.
+    pub control: &'a Counters,
 }
 
 impl Poll<'_> {
@@ -30,6 +39,7 @@ impl Poll<'_> {
         // Whether slurmctld answered the last time.
         let mut answers = None;
         let mut is_queue_forgotten = false;
+        let (mut agreement, mut compared) = (Agreement::default(), Instant::now());
         while !stop.load(Ordering::Relaxed) {
             let started = Instant::now();
             let table = self.responder.table();
@@ -40,8 +50,15 @@ impl Poll<'_> {
                         info!("slurmctld answers");
                     }
                     is_queue_forgotten = false;
-                    self.cluster.answered(started.elapsed(), self.source.info());
+                    let info = self.source.info();
+                    self.responder.set_cluster_name(&info.cluster);
+                    self.control.hide(info.private_data & !PRIVATE_CLOUD_NODES != 0);
+                    self.cluster.answered(started.elapsed(), info);
                     fresh.into_iter().for_each(|snapshot| self.publish(Arc::new(snapshot)));
+                    if compared.elapsed() >= COMPARE_EVERY {
+                        compared = Instant::now();
+                        self.compare(&mut agreement);
+                    }
                 }
                 Err(error) => {
                     if answers.replace(false) != Some(false) {
@@ -56,9 +73,38 @@ impl Poll<'_> {
         }
     }
 
+    /// Compares the mirror with the last poll.
+    fn compare(&self, agreement: &mut Agreement) {
+        let Some(snapshot) = self.cluster.snapshot() else { return };
+        let Some((table, mirror)) = self.responder.copy_usages() else { return };
+        if !snapshot.is_numbered_by(&table) {
+            return;
+        }
+        let polled = NodeUsage::of_snapshot(&snapshot);
+        let tracked = self.cluster.memory_tracked();
+        let found = agreement.look(&mirror, &polled, tracked, Instant::now());
+        self.responder.compared(&found);
+        let name = |at: usize| snapshot.nodes.get(at).map_or("?", |node| &node.name);
+        for &(at, (cpus, memory), (cpus_polled, memory_polled)) in &found.repair {
+            warn!(
+                "node {}: the mirror has {cpus} CPUs and {memory} MiB in use, slurmctld \
+                 {cpus_polled} and {memory_polled}; asking the plugin for its whole state",
+                name(at)
+            );
+        }
+        for &(at, (cpus, memory), (cpus_polled, memory_polled)) in &found.unrepaired {
+            warn!(
+                "node {}: {cpus} CPUs and {memory} MiB in use by the plugin's whole state, \
+                 {cpus_polled} and {memory_polled} by slurmctld's report: not repaired",
+                name(at)
+            );
+        }
+    }
+
     fn publish(&self, snapshot: Arc<Snapshot>) {
         self.cluster.set_snapshot(Arc::clone(&snapshot));
         self.responder.saw_snapshot(&snapshot);
+        self.responder.forget_gone(&snapshot, Instant::now());
         self.to_plan.send(snapshot);
     }
 

@@ -75,3 +75,58 @@ fn systemd_accepts_the_unit() {
     let security = security.unwrap();
     assert!(security.status.success(), "{}", String::from_utf8_lossy(&security.stdout));
 }
+
+/// System calls of a group as systemd knows it; none where there is no systemd.
+fn group(name: &str, depth: u32) -> Option<std::collections::BTreeSet<String>> {
+    let listed = Command::new("systemd-analyze").args(["syscall-filter", name]).output().ok()?;
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let mut calls = std::collections::BTreeSet::new();
+    for word in text.lines().map(str::trim).filter(|l| !l.starts_with('#')).skip(1) {
+        match word.strip_prefix('@') {
+            Some(_) if depth < 5 => calls.extend(group(word, depth + 1)?),
+            _ => drop(calls.insert(word.to_owned())),
+        }
+    }
+    Some(calls)
+}
+
+/// Goal: the unit's filter leaves the calls by which threads give way to answers. It once denied
+/// @resources, and all threads ran alike.
+#[test]
+fn the_filter_leaves_priorities_alone() {
+    let filters = UNIT.lines().filter_map(|line| line.strip_prefix("SystemCallFilter="));
+    let mut allowed = std::collections::BTreeSet::new();
+    for filter in filters {
+        let (deny, names) = match filter.strip_prefix('~') {
+            Some(names) => (true, names),
+            None => (false, filter),
+        };
+        for name in names.split_whitespace() {
+            let Some(calls) = group(name, 0) else {
+                eprintln!("not run: there is no systemd-analyze here");
+                return;
+            };
+            assert!(!calls.is_empty(), "{name}");
+            if deny {
+                allowed.retain(|call| !calls.contains(call));
+            } else {
+                allowed.extend(calls);
+            }
+        }
+    }
+    for call in ["setpriority", "sched_setattr", "prlimit64", "clone3", "prctl", "waitid"] {
+        assert!(allowed.contains(call), "{call}");
+    }
+    for call in ["ptrace", "mount", "reboot", "bpf", "init_module"] {
+        assert!(!allowed.contains(call), "{call}");
+    }
+}
+
+/// Goal: nothing that users do makes the daemon take the host from slurmctld.
+#[test]
+fn the_unit_bounds_what_the_daemon_takes() {
+    for key in ["MemoryHigh", "MemoryMax", "TasksMax", "CPUWeight", "LimitNOFILE"] {
+        assert!(!value(key).is_empty());
+    }
+    assert_eq!(value("OOMScoreAdjust"), "500");
+}

@@ -15,6 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use phalanx_service::collect::slot::{Finished, Refused, Run, RunAs, RunError, Slots};
+use phalanx_service::own_children::OwnChild;
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -288,4 +289,19 @@ fn waiting_ends_at_its_time_and_on_a_wake() {
     let wake = std::os::fd::AsFd::as_fd(&reader);
     assert!(case.slots.wait(started + Duration::from_secs(60), Some(wake)).is_empty());
     assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+/// Goal: what the daemon runs for itself, such as sacct, outlives the end of a collector.
+#[test]
+fn programs_of_the_daemon_are_spared() {
+    let mut case = case();
+    let mut sacct = std::process::Command::new("sh");
+    sacct.args(["-c", "sleep 1; echo rows"]).stdout(std::process::Stdio::piped());
+    let own = OwnChild::spawn(&mut sacct).unwrap();
+    for _ in 0..3 {
+        assert_eq!(case.one("echo 7").output.unwrap(), "7");
+    }
+    let done = own.wait_with_output().unwrap();
+    assert!(done.status.success(), "{:?}", done.status);
+    assert_eq!(done.stdout, b"rows\n");
 }

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The two listeners. Unlike `axum::serve` they bound the number of connections, the time of
+//! silent ones and that of answers which nobody reads.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::ConnectInfo;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use log::{debug, info, warn};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
+use tokio::time::{Sleep, sleep};
+
+use super::doors::{Client, Counters, Doors, Place};
+use super::peer::{Access, Peer};
+use crate::locks::lock;
+
+/// Longest time for the head of a request, also of the next one on a connection.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(120);
+/// Most bytes of a request's head.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Longest time for [`WRITE_BYTES`] of an answer, or for its end.
+const WRITE_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 10_000 });
+/// Bytes that a client must take in that time.
+const WRITE_BYTES: usize = 64 << 10;
+/// Pause after the system refused to accept, for example for lack of files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+/// First and longest pause between attempts to listen.
+const LISTEN_PAUSE: (Duration, Duration) =
+    (Duration::from_millis(if cfg!(test) { 50 } else { 1000 }), Duration::from_secs(60));
+/// Longest time for answers under way at the end.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+/// Answer to those who find no place.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\n\
+    Content-Type: application/json\r\nContent-Length: 32\r\n\r\n\
+    {\"error\":\"too many connections\"}";
+
+/// What both listeners need.
+#[derive(Clone)]
+pub(super) struct Serving {
+    pub(super) routes: Router,
+    pub(super) access: Access,
+    pub(super) doors: Arc<Doors>,
+    pub(super) stop: watch::Receiver<bool>,
+}
+
+impl Serving {
+    async fn stopped(&self) {
+        // An error means that the sender is gone: stop as well.
+        let _ = self.stop.clone().wait_for(|stop| *stop).await;
+    }
+
+    /// Serves the control socket until the stop, and gives answers under way a moment.
+    pub(super) async fn local(self, listener: UnixListener) {
+        loop {
+            let accepted = tokio::select! {
+                () = self.stopped() => break,
+                accepted = listener.accept() => accepted,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    pause(&error).await;
+                    continue;
+                }
+            };
+            let uid = stream.peer_cred().ok().map(|credentials| credentials.uid());
+            let peer = Peer { uid, ..Peer::default() };
+            match self.doors.connect(self.access.client(peer)) {
+                Some(place) => drop(tokio::spawn(self.clone().connection(stream, peer, place))),
+                // It is told if it listens.
+                None => drop(stream.try_write(FULL)),
+            }
+        }
+        let end = tokio::time::Instant::now() + LAST_ANSWERS;
+        while self.doors.connected() > 0 && tokio::time::Instant::now() < end {
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Listens at an address until the stop. While the address is taken it tries again, and
+    /// everything else goes on.
+    pub(super) async fn remote(self, address: SocketAddr) {
+        let mut wait = LISTEN_PAUSE.0;
+        let listener = loop {
+            match TcpListener::bind(address).await {
+                Ok(listener) => break listener,
+                Err(error) => {
+                    let text = format!("{address}: {error}");
+                    let known = lock(&self.doors.counters.listen_error).replace(text.clone());
+                    if known.as_ref() != Some(&text) {
+                        warn!("control: listen at {text}; trying again");
+                    }
+                }
+            }
+            tokio::select! {
+                () = self.stopped() => return,
+                () = sleep(wait) => wait = (wait * 2).min(LISTEN_PAUSE.1),
+            }
+        };
+        info!("control: listening on {address}");
+        *lock(&self.doors.counters.listen_error) = None;
+        loop {
+            let accepted = tokio::select! {
+                () = self.stopped() => return,
+                accepted = listener.accept() => accepted,
+            };
+            let (stream, from) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    pause(&error).await;
+                    continue;
+                }
+            };
+            let peer = Peer { uid: None, remote: true, address: Some(from.ip()) };
+            match self.doors.connect(Client::Address(from.ip())) {
+                Some(place) => {
+                    // Small answers go out at once.
+                    let _ = stream.set_nodelay(true);
+                    tokio::spawn(self.clone().connection(stream, peer, place));
+                }
+                None => drop(stream.try_write(FULL)),
+            }
+        }
+    }
+
+    async fn connection<S>(self, stream: S, peer: Peer, _place: Place)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let routes = TowerToHyperService::new(self.routes.clone());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(ConnectInfo(peer));
+            routes.call(request)
+        });
+        let counters = Arc::clone(&self.doors.counters);
+        let stream = Impatient { inner: TokioIo::new(stream), counters, wait: None, taken: 0 };
+        let mut serving = pin!(
+            http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT)
+                .max_buf_size(HEAD_BYTES_MAX)
+                .serve_connection(stream, service)
+        );
+        let done = tokio::select! {
+            () = self.stopped() => {
+                serving.as_mut().graceful_shutdown();
+                serving.await
+            }
+            done = serving.as_mut() => done,
+        };
+        if let Err(error) = done {
+            debug!("control: connection: {error}");
+        }
+    }
+}
+
+async fn pause(error: &io::Error) {
+    warn!("control: accept: {error}");
+    sleep(ACCEPT_PAUSE).await;
+}
+
+/// A stream whose other side must read.
+struct Impatient<S> {
+    inner: TokioIo<S>,
+    counters: Arc<Counters>,
+    /// Runs since the other side has not read enough.
+    wait: Option<Pin<Box<Sleep>>>,
+    /// Bytes taken meanwhile.
+    taken: usize,
+}
+
+impl<S> Impatient<S> {
+    fn progress(
+        &mut self,
+        written: Poll<io::Result<usize>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        match written {
+            Poll::Ready(Ok(count)) => {
+                self.taken += count;
+                if self.taken >= WRITE_BYTES {
+                    (self.wait, self.taken) = (None, 0);
+                }
+                written
+            }
+            Poll::Ready(Err(_)) => written,
+            Poll::Pending => {
+                let wait = self.wait.get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT)));
+                match wait.as_mut().poll(context) {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(()) => {
+                        Counters::count(&self.counters.slow_readers);
+                        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Read for Impatient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(context, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Write for Impatient<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write(context, buf);
+        self.progress(written, context)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // All of the answer has left.
+        (self.wait, self.taken) = (None, 0);
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write_vectored(context, bufs);
+        self.progress(written, context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::sync::atomic::Ordering;
+    use std::time::Instant;
+
+    const ANSWER_BYTES: usize = 16 << 20;
+
+    fn serving() -> (Serving, watch::Sender<bool>) {
+        let (stop, stopped) = watch::channel(false);
+        let answer = axum::routing::get(|| async { vec![b'x'; ANSWER_BYTES] });
+        let serving = Serving {
+            routes: Router::new().route("/", answer),
+            access: Access { public_read: true, allowed_uids: Vec::new() },
+            doors: Arc::new(Doors::new(Arc::default())),
+            stop: stopped,
+        };
+        (serving, stop)
+    }
+
+    fn run(work: impl Future<Output = ()> + Send + 'static) -> std::thread::JoinHandle<()> {
+        std::thread::spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(work);
+        })
+    }
+
+    fn until(what: &str, mut done: impl FnMut() -> bool) {
+        let begin = Instant::now();
+        while !done() {
+            assert!(begin.elapsed() < Duration::from_secs(10), "{what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn a_taken_port_is_waited_for() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let (serving, stop) = serving();
+        let counters = Arc::clone(&serving.doors.counters);
+        let thread = run(serving.remote(address));
+        until("an error is said", || lock(&counters.listen_error).is_some());
+        drop(taken);
+        until("it listens", || lock(&counters.listen_error).is_none());
+        let mut client = std::net::TcpStream::connect(address).unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).unwrap();
+        assert!(answer.len() > ANSWER_BYTES && answer.starts_with(b"HTTP/1.1 200"));
+        stop.send(true).unwrap();
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn who_does_not_read_is_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (serving, stop) = serving();
+        let doors = Arc::clone(&serving.doors);
+        let thread = run(async { serving.local(UnixListener::from_std(listener).unwrap()).await });
+        let mut client = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        until("it is cut off", || doors.counters.slow_readers.load(Ordering::Relaxed) == 1);
+        until("its place is free", || doors.connected() == 0);
+        stop.send(true).unwrap();
+        thread.join().unwrap();
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Block maps that were handed out, as files: all nodes of a job must read the same one, also
+//! when the daemon is restarted between their prologs.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+use phalanx_methods::data_jobs::blockmap::BlockMap;
+
+/// A directory of maps; without one nothing is kept.
+#[derive(Debug, Default)]
+pub(super) struct KeptMaps {
+    dir: Option<PathBuf>,
+}
+
+impl KeptMaps {
+    pub(super) fn new(dir: PathBuf) -> Self {
+        Self { dir: Some(dir) }
+    }
+
+    fn path(&self, job_id: u32, start_s: i64) -> Option<PathBuf> {
+        self.dir.as_ref().map(|dir| dir.join(format!("{job_id}-{start_s}.json")))
+    }
+
+    /// The map of this start of a job, if it was kept.
+    pub(super) fn read(&self, job_id: u32, start_s: i64) -> Option<BlockMap> {
+        let text = fs::read(self.path(job_id, start_s)?).ok()?;
+        serde_json::from_slice(&text).ok().filter(|map: &BlockMap| map.job_id == job_id)
+    }
+
+    /// Keeps a map; a half-written one is never seen.
+    pub(super) fn write(&self, job_id: u32, start_s: i64, map: &BlockMap) -> io::Result<()> {
+        let Some(path) = self.path(job_id, start_s) else { return Ok(()) };
+        if let Some(dir) = &self.dir {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        }
+        let part = path.with_extension("part");
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&part)?;
+        file.write_all(&serde_json::to_vec(map)?)?;
+        file.sync_data()?;
+        fs::rename(&part, &path)
+    }
+
+    /// Removes the maps of other jobs than these.
+    pub(super) fn retain(&self, stays: impl Fn(u32) -> bool) {
+        let Some(entries) = self.dir.as_ref().and_then(|dir| fs::read_dir(dir).ok()) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let job = name.split('-').next().and_then(|id| id.parse().ok());
+            if job.is_some_and(|job| !stays(job)) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_outlives_the_daemon_and_not_its_job() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("maps");
+        let map = BlockMap { job_id: 7, user_id: 1000, ..BlockMap::default() };
+        KeptMaps::new(dir.clone()).write(7, 100, &map).unwrap();
+        let after = KeptMaps::new(dir.clone());
+        assert_eq!(after.read(7, 100), Some(map));
+        assert_eq!(after.read(7, 101), None);
+        after.retain(|job| job == 7);
+        assert!(after.read(7, 100).is_some());
+        after.retain(|_| false);
+        assert_eq!(after.read(7, 100), None);
+        fs::write(dir.join("8-1.json"), "{").unwrap();
+        assert_eq!(after.read(8, 1), None);
+        assert_eq!(KeptMaps::default().read(7, 100), None);
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Whether the mirror agrees with what slurmctld says when it is polled.
+//!
+//! Polls and events come at different times, so a difference counts only when it lasts while
+//! neither side changes. Then the plugin is asked for its whole state. What still differs after
+//! that the mirror does not cause: it is counted, and nobody asks again because of it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use phalanx_planner::usage::NodeUsage;
+
+/// Looks without a change that a difference must last. Polls of nodes may be 10 s old.
+const LOOKS: u32 = 5;
+/// First and longest time between two requests for the whole state.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
+/// Without a request for so long, the pause begins anew.
+const CALM: Duration = Duration::from_secs(2 * 3600);
+/// Nodes that are named.
+const NAMED_MAX: usize = 8;
+
+/// CPUs and memory in use on one node, as one side says.
+type Used = (u64, u64);
+
+/// What one look finds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Nodes that differ for so long that it counts.
+    pub differing: u64,
+    /// The whole state is to be asked for, because of these nodes: the node's index, what the
+    /// mirror says, what the poll says.
+    pub repair: Vec<(usize, Used, Used)>,
+    /// Nodes that a whole state did not put right, each said once.
+    pub unrepaired: Vec<(usize, Used, Used)>,
+}
+
+/// Compares look by look.
+#[derive(Debug)]
+pub struct Agreement {
+    /// Nodes that differ: both sides, and looks for which they did not change.
+    differing: BTreeMap<usize, (Used, Used, u32)>,
+    /// Differences that a whole state was asked for.
+    asked: BTreeMap<usize, (Used, Used)>,
+    /// Those that it did not put right.
+    unrepaired: BTreeMap<usize, (Used, Used)>,
+    pause: Duration,
+    last: Option<Instant>,
+}
+
+impl Default for Agreement {
+    fn default() -> Self {
+        Self {
+            differing: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            unrepaired: BTreeMap::new(),
+            pause: PAUSE.0,
+            last: None,
+        }
+    }
+}
+
+impl Agreement {
+    /// Compares both, node by node in the same order.
+    pub fn look(
+        &mut self,
+        mirror: &[NodeUsage],
+        polled: &[NodeUsage],
+        memory_tracked: bool,
+        now: Instant,
+    ) -> Look {
+        let used = |usage: &NodeUsage| -> Used {
+            (usage.cpus.used, if memory_tracked { usage.memory_mb.used } else { 0 })
+        };
+        let mut fresh = BTreeMap::new();
+        for (at, (ours, theirs)) in mirror.iter().zip(polled).enumerate() {
+            let (ours, theirs) = (used(ours), used(theirs));
+            if ours != theirs {
+                let looks = match self.differing.get(&at) {
+                    Some((a, b, looks)) if (*a, *b) == (ours, theirs) => looks + 1,
+                    _ => 1,
+                };
+                fresh.insert(at, (ours, theirs, looks));
+            }
+        }
+        self.differing = fresh;
+        // What changed since may be repaired again.
+        let same = |at: &usize, pair: &mut (Used, Used)| {
+            self.differing.get(at).is_some_and(|(a, b, _)| (*a, *b) == *pair)
+        };
+        self.unrepaired.retain(same);
+        let mut found = Look::default();
+        let lasting = self.differing.iter().filter(|(_, (_, _, looks))| *looks >= LOOKS);
+        for (&at, &(ours, theirs, looks)) in lasting {
+            found.differing += 1;
+            let pair = (ours, theirs);
+            if self.unrepaired.contains_key(&at) {
+                continue;
+            }
+            if self.asked.get(&at) == Some(&pair) {
+                // The state that was asked for has come by now.
+                if looks >= 2 * LOOKS {
+                    self.asked.remove(&at);
+                    self.unrepaired.insert(at, pair);
+                    found.unrepaired.push((at, ours, theirs));
+                }
+            } else {
+                found.repair.push((at, ours, theirs));
+            }
+        }
+        self.ask(&mut found, now);
+        found.repair.truncate(NAMED_MAX);
+        found.unrepaired.truncate(NAMED_MAX);
+        found
+    }
+
+    /// Whether it is time to ask for the whole state.
+    fn ask(&mut self, found: &mut Look, now: Instant) {
+        let since = self.last.map(|last| now.saturating_duration_since(last));
+        if since.is_some_and(|since| since >= CALM) {
+            self.pause = PAUSE.0;
+        }
+        if found.repair.is_empty() || since.is_some_and(|since| since < self.pause) {
+            found.repair.clear();
+            return;
+        }
+        if self.last.replace(now).is_some() {
+            self.pause = (2 * self.pause).min(PAUSE.1);
+        }
+        self.asked = found.repair.iter().map(|&(at, a, b)| (at, (a, b))).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usages(cpus: &[u64]) -> Vec<NodeUsage> {
+        let usage = |&used| {
+            let mut usage = NodeUsage::default();
+            usage.cpus.used = used;
+            usage
+        };
+        cpus.iter().map(usage).collect()
+    }
+
+    #[test]
+    fn only_a_lasting_difference_is_repaired() {
+        let (mut agreement, start) = (Agreement::default(), Instant::now());
+        let mut look = |second: u64, mirror: &[u64], polled: &[u64]| {
+            let now = start + Duration::from_secs(second);
+            agreement.look(&usages(mirror), &usages(polled), true, now)
+        };
+        for second in 0..100 {
+            // Jobs come and go, and the poll is late.
+            let found = look(second, &[second, 0], &[second.saturating_sub(3), 0]);
+            assert_eq!(found, Look::default(), "{second}");
+        }
+        for second in 100..104 {
+            assert_eq!(look(second, &[4, 2], &[4, 0]), Look::default());
+        }
+        let found = look(104, &[4, 2], &[4, 0]);
+        assert_eq!((found.differing, found.repair), (1, vec![(1, (2, 0), (0, 0))]));
+        // The whole state has put it right.
+        assert_eq!(look(105, &[4, 0], &[4, 0]), Look::default());
+    }
+
+    #[test]
+    fn what_cannot_be_repaired_is_asked_for_once() {
+        let (mut agreement, start) = (Agreement::default(), Instant::now());
+        let (mut asked, mut said) = (0, 0);
+        for second in 0..1000 {
+            let now = start + Duration::from_secs(second);
+            let found = agreement.look(&usages(&[2]), &usages(&[1]), true, now);
+            asked += found.repair.len();
+            said += found.unrepaired.len();
+        }
+        assert_eq!((asked, said), (1, 1));
+        let now = start + Duration::from_secs(1001);
+        let found = agreement.look(&usages(&[2]), &usages(&[1]), true, now);
+        assert_eq!((found.differing, found.repair.len()), (1, 0));
+    }
+
+    #[test]
+    fn requests_are_ever_rarer() {
+        let (mut agreement, start) = (Agreement::default(), Instant::now());
+        let mut times = Vec::new();
+        for second in 0..2000_u64 {
+            let now = start + Duration::from_secs(second);
+            // A node that is wrong in another way each ten looks.
+            let found = agreement.look(&usages(&[2 + second / 10]), &usages(&[1]), true, now);
+            times.extend((!found.repair.is_empty()).then_some(second));
+        }
+        assert!((5..15).contains(&times.len()), "{times:?}");
+    }
+}

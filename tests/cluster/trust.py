@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a user without rights can do to the daemon and to placement: nothing.
+
+Requests come from processes of `nobody`, as any local user could send them. With PHALANX_BIN_DIR of
+an older build the same cases show what was possible there.
+"""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import pwd
+import socket
+import sys
+import time
+
+from slurmcluster import Cluster
+from slurmcluster.conf import write_config
+from slurmcluster.phalanx import phalanx_json
+from slurmcluster.suite import Cases, Suite, check, command_line, run
+
+NODES = ("NodeName=n[1-4] CPUs=48 Sockets=1 CoresPerSocket=48 RealMemory=64000\n"
+         "PartitionName=main Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP\n")
+EXTRA = ["SchedulerParameters=bf_interval=1,sched_interval=1,bf_continue,default_queue_depth=300"]
+CONFIG = 'mode = "enforce"\n'
+NOBODY = pwd.getpwnam("nobody").pw_uid
+BODY_BYTES = 60_000_000
+BODIES = 12
+RSS_MAX_MB = 250
+RUNNING, PENDING = 120, 2000
+COMPARISONS = 6     # of mirror and poll; a difference counts from the fifth on
+READ_S = 12
+LATE_SHARE_MAX = 0.01
+case = Cases()
+
+
+class Trust(Suite):
+    """A cluster, and what others do to it."""
+
+    port = 0    # where phalanxd listens
+
+    @property
+    def control(self):
+        """The control socket."""
+        return os.path.join(self.cluster.paths.run, "control.sock")
+
+    def memory_mb(self):
+        """Memory of the daemon."""
+        pid = self.cluster.process("phalanxd").pid
+        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+            line = next(line for line in file if line.startswith("VmRSS:"))
+        return int(line.split()[1]) / 1024
+
+    @contextlib.contextmanager
+    def nobody(self, count, work, *args):
+        """So many processes of `nobody` do `work(control, *args)` meanwhile."""
+        context = multiprocessing.get_context("fork")
+        workers = [context.Process(target=as_nobody, args=(work, self.control, *args), daemon=True)
+                   for _ in range(count)]
+        for worker in workers:
+            worker.start()
+        try:
+            yield workers
+        finally:
+            for worker in workers:
+                worker.terminate()
+                worker.join()
+
+
+def as_nobody(work, *args):
+    """Gives every right up."""
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+    with contextlib.suppress(OSError):
+        work(*args)
+
+
+def connected(path):
+    """A connection to the control socket."""
+    stream = socket.socket(socket.AF_UNIX)
+    stream.settimeout(20)
+    stream.connect(path)
+    return stream
+
+
+def send_body(path):
+    """One import of runs that is not allowed, which does not end."""
+    with connected(path) as stream:
+        stream.sendall(b"POST /v1/history/import HTTP/1.1\r\nHost: x\r\n"
+                       b"Content-Type: application/json\r\n"
+                       b"Content-Length: %d\r\n\r\n" % (BODY_BYTES + 1))
+        piece = b"0" * 1_000_000
+        for _ in range(BODY_BYTES // len(piece)):
+            stream.sendall(piece)
+        time.sleep(20)
+
+
+def read_state(path):
+    """Reads /v1/state again and again."""
+    while True:
+        with connected(path) as stream:
+            stream.sendall(b"GET /v1/state HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            while stream.recv(1 << 20):
+                pass
+
+
+def hold_answer(path):
+    """Asks, and reads no answer."""
+    with connected(path) as stream:
+        while True:
+            stream.sendall(b"GET /v1/state HTTP/1.1\r\nHost: x\r\n\r\n")
+            time.sleep(0.05)
+
+
+def stay(path):
+    """Connects and says nothing."""
+    streams = []
+    with contextlib.suppress(OSError):
+        for _ in range(400):
+            streams.append(connected(path))
+    time.sleep(60)
+
+
+@case
+def bodies(suite):
+    """Bodies of users without rights take no memory"""
+    before = suite.memory_mb()
+    most = before
+    with suite.nobody(BODIES, send_body):
+        end = time.monotonic() + 6
+        while time.monotonic() < end:
+            most = max(most, suite.memory_mb())
+            time.sleep(0.05)
+    suite.summary = f"{before:.0f} MB before, at most {most:.0f} MB"
+    suite.expect(most <= RSS_MAX_MB, f"the daemon took {most:.0f} MB")
+
+
+@case
+def connections(suite):
+    """Silent connections of one user leave room for others"""
+    with suite.nobody(3, stay):
+        time.sleep(1.5)
+        pid = suite.cluster.process("phalanxd").pid
+        files = len(os.listdir(f"/proc/{pid}/fd"))
+        suite.summary = f"{files} open files"
+        suite.expect(files < 200, f"the daemon has {files} open files")
+        phalanx_json(suite.cluster, "status")
+
+
+@case
+def holds(suite):
+    """Where there is no HDFS nobody waits for an input"""
+    jobs = [suite.cluster.submit("-n1", "-t1", "--mem=10", "--comment=x hdfs-input=/a",
+                                 wrap="exit 0") for _ in range(5)]
+    suite.cluster.wait_jobs(jobs)
+    suite.until(lambda: phalanx_json(suite.cluster, "status")["plugin"]["asks"] >= len(jobs),
+                "the plugin's counters")
+    reasons = phalanx_json(suite.cluster, "status")["plugin"]["reasons"]
+    suite.expect("held" not in reasons, f"calls that were not placed: {reasons}")
+
+
+@case
+def queue(suite):
+    """Many jobs run and wait"""
+    submit = suite.cluster.submit
+    submit("-a", f"0-{RUNNING - 1}", "-n1", "-t60", "--mem=100", wrap="exec sleep 600")
+    suite.until(lambda: phalanx_json(suite.cluster, "status")["slurm"]["jobs_running"] == RUNNING,
+                "all run", limit=60, every=0.5)
+    for at in range(20):
+        submit("-a", f"0-{PENDING // 20 - 1}", f"-n{29 + at}", "-N1", "--exclusive", "-t60",
+               "--mem=60000", wrap="exec sleep 1")
+
+
+@case(needs=["queue"])
+def readers(suite):
+    """Readers of the whole state delay no answer"""
+    def counts():
+        plugin = phalanx_json(suite.cluster, "status")["plugin"]
+        return plugin["asks"], plugin["reasons"].get("timeout", 0), plugin["breaker_opens"]
+
+    def stream(length_s):
+        """Asks, late ones and openings of the breaker while jobs come."""
+        before = counts()
+        end = time.monotonic() + length_s
+        while time.monotonic() < end:
+            suite.cluster.submit("-n1", "-t1", "--mem=10", wrap="exit 0")
+        time.sleep(1.5)
+        return [new - old for old, new in zip(before, counts())]
+
+    quiet = stream(READ_S / 2)
+    with suite.nobody(2, read_state), suite.nobody(2, hold_answer):
+        time.sleep(1)
+        asks, late, opens = stream(READ_S)
+        memory = suite.memory_mb()
+    suite.summary = (f"{asks} asks, {late} late, breaker opened {opens} times, {memory:.0f} MB; "
+                     f"without readers {quiet[0]}, {quiet[1]}, {quiet[2]}")
+    suite.expect(asks > 50, f"only {asks} asks")
+    # A busy machine makes some answers late by itself.
+    allowed = LATE_SHARE_MAX + quiet[1] / max(1, quiet[0])
+    suite.expect(late <= allowed * asks, f"{late} of {asks} asks were late")
+    suite.expect(opens <= 4 * quiet[2], f"the breaker opened {opens} times")
+    suite.expect(memory <= RSS_MAX_MB, f"the daemon took {memory:.0f} MB")
+
+
+def take_port(_path, port, ready):
+    """Listens at the daemon's port."""
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        ready.set()
+        listener.accept()
+        time.sleep(60)
+
+
+def be_the_service(_path, port, ready):
+    """Answers an agent as phalanxd would, with an order to run something as root."""
+    task = {"name": "secret", "kind": "collector", "cmd": "/bin/cat", "args": ["/etc/shadow"],
+            "every_ms": 100, "timeout_ms": 1000, "run_as": "root", "type": "text"}
+    body = json.dumps({"generation": 7, "assignments": [task], "refused": []}).encode()
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        ready.set()
+        while True:
+            stream, _ = listener.accept()
+            with stream:
+                stream.recv(1 << 20)
+                stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                               b"Content-Length: %d\r\n\r\n" % len(body) + body)
+
+
+@case
+def listener(suite):
+    """Who takes the TCP port stops nothing"""
+    cluster, ready = suite.cluster, multiprocessing.Event()
+    cluster.stop_phalanxd()
+    with suite.nobody(1, take_port, suite.port, ready):
+        check(ready.wait(10), "the port is not taken")
+        cluster.start_phalanxd()
+        suite.until(lambda: phalanx_json(cluster, "status")["plugin"]["synced"], "the mirror")
+        control = phalanx_json(cluster, "status")["control"]
+        suite.expect("in use" in (control["listen_error"] or ""), f"status says {control}")
+    suite.until(lambda: not phalanx_json(cluster, "status")["control"]["listen_error"], "listening")
+    url = f"http://127.0.0.1:{suite.port}"
+    suite.expect("version" in phalanx_json(cluster, "--master", url, "status"), "no answer")
+
+
+@case
+def impostor(suite):
+    """Root's agent and prolog believe nobody but phalanxd"""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    ready = multiprocessing.Event()
+    program = os.path.join(suite.cluster.paths.bin_dir, "phalanx")
+    master = ["--master", f"http://127.0.0.1:{port}"]
+    with suite.nobody(1, be_the_service, port, ready):
+        check(ready.wait(10), "nobody listens")
+        agent = suite.cluster.run("timeout", "2", program, *master, "agent", "--node", "n1",
+                                  check=False)
+        prolog = suite.cluster.run(program, *master, "splits", "--install", "--job", "7", "--dir",
+                                   os.path.join(suite.cluster.paths.run, "jobs"), check=False)
+    for done in (agent, prolog):
+        suite.expect("no proof" in done.stderr and "generation 7" not in done.stderr, done.stderr)
+
+
+@case(needs=["queue"])
+def mirror(suite):
+    """The mirror is what slurmctld says"""
+    def link():
+        return phalanx_json(suite.cluster, "status")["link"]
+
+    before = link()["comparisons"]
+    suite.until(lambda: link()["comparisons"] >= before + COMPARISONS, "comparisons")
+    after = link()
+    suite.expect(after["differing_nodes"] == 0 and after["resyncs_asked"] == 0, f"{after}")
+
+
+@contextlib.contextmanager
+def setting(root, _args):
+    """One cluster."""
+    check(os.getuid() == 0, "this suite becomes `nobody`: run it as root")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    place = os.path.join(root, "c")
+    config = write_config(place, CONFIG + f'[control]\nlisten = "127.0.0.1:{port}"\n')
+    with Cluster(place, nodes=NODES, extra=EXTRA, config=config) as cluster:
+        suite = Trust(cluster)
+        suite.port = port
+        yield suite
+
+
+if __name__ == "__main__":
+    sys.exit(run(command_line(__doc__, case), setting))
