@@ -249,6 +249,7 @@ ROWS = (
     Row("harness", "cluster", "any", 35, (PYTHON, "tests/cluster/test_harness.py"),
         ("packages",), again=True),
     suite("placement", 42),
+    suite("layout", 60),
     suite("learn", 28),
     suite("transparency", 173, *variants(OTHERS)),
     suite("transparency-layout", 80, "transparency.py", *variants(LAYOUTS)),
@@ -276,6 +277,7 @@ ROWS = (
     # The same on the newer Slurm.
     suite_new("harness", 5, *only(HARNESS_NEW)),
     suite_new("placement", 40),
+    suite_new("layout", 60, gate="all"),
     suite_new("transparency", 110, *variants(OTHERS + LAYOUTS), *only(CASES_NEW)),
     suite_new("node-state", 30, *only(STATE_NEW), gate="all"),
     suite_new("topology", 45, *only(TOPOLOGY_NEW), gate="all"),

@@ -12,6 +12,7 @@ pub mod comment;
 pub mod hash;
 pub mod hostlist;
 mod ids;
+pub mod layout;
 pub mod limits;
 mod node_set;
 pub mod number;

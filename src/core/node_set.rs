@@ -116,11 +116,38 @@ impl NodeSet {
         }
     }
 
+    /// Adds the members that `other` has, as far as they are below `len`.
+    pub fn union_with(&mut self, other: &Self) {
+        for (word, more) in self.words.iter_mut().zip(&other.words) {
+            *word |= more;
+        }
+        self.clear_tail();
+    }
+
     /// Removes the members of `other`.
     pub fn subtract(&mut self, other: &Self) {
         for (word, gone) in self.words.iter_mut().zip(&other.words) {
             *word &= !gone;
         }
+    }
+
+    /// Keeps only the members for which `keep` says so.
+    pub fn retain(&mut self, mut keep: impl FnMut(NodeIdx) -> bool) {
+        for (at, word) in self.words.iter_mut().enumerate() {
+            let mut rest = *word;
+            while rest != 0 {
+                let bit = rest.trailing_zeros() as usize;
+                rest &= rest - 1;
+                if !keep(NodeIdx::new(at * WORD_BITS + bit)) {
+                    *word &= !(1 << bit);
+                }
+            }
+        }
+    }
+
+    /// Removes all members.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
     }
 
     /// The members in ascending order.

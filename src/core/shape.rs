@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::layout::{CoreAsk, Layout, NodeCores};
 use crate::topology::TopologyAsk;
 use crate::{GresIdx, GresTypeIdx};
 
@@ -36,7 +37,8 @@ pub enum Sharing {
     Shared,
     /// `--exclusive`: whole idle nodes.
     Whole,
-    /// `--exclusive=user` or `=mcs`: left to Slurm.
+    /// `--exclusive=user` or `=mcs` in recordings of before the plugin filtered by owner: left
+    /// to Slurm.
     Owner,
 }
 
@@ -66,22 +68,22 @@ pub struct GresWant {
 }
 
 /// Options of a request that are left to Slurm because they depend on what
-/// the daemon does not model (core layout, switches, owners).
+/// the daemon does not model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LeftToSlurm {
     /// `--contiguous`.
     Contiguous,
     /// `--switches`.
     Switches,
-    /// `--core-spec`, `--thread-spec`.
+    /// `--core-spec`, `--thread-spec`; in old recordings.
     CoreSpec,
     /// `--gpus-per-socket`.
     PerSocket,
-    /// `--exclusive=user|mcs`.
+    /// `--exclusive=user|mcs`; in old recordings.
     Owner,
     /// Component of a het job.
     HetJob,
-    /// `--threads-per-core`, `--ntasks-per-core`, `--ntasks-per-socket`.
+    /// `--threads-per-core`, `--ntasks-per-core`, `--ntasks-per-socket`; in old recordings.
     CoreLayout,
     /// Too many GRES requests, or of a kind that no node has.
     Gres,
@@ -156,6 +158,12 @@ pub struct Shape {
     pub overcommit: bool,
     /// First option that is left to Slurm, if any.
     pub left_to_slurm: Option<LeftToSlurm>,
+    /// What it asks of cores and sockets.
+    #[serde(default, skip_serializing_if = "Layout::is_default")]
+    pub layout: Layout,
+    /// `--gres-flags=enforce-binding`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub enforce_binding: bool,
     /// What it asks of the topology.
     #[serde(default, skip_serializing_if = "TopologyAsk::is_default")]
     pub topology: TopologyAsk,
@@ -164,9 +172,11 @@ pub struct Shape {
 /// Amounts that one node must give.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Need {
-    /// CPUs.
+    /// CPUs that the job may use, of those of each core that it may use; what a node gives
+    /// for them is [`cpus_on`](Self::cpus_on).
     pub cpus: u64,
-    /// Memory in MiB; 0 when untracked or all of it.
+    /// Memory in MiB; 0 when untracked or all of it. By CPU it is that of
+    /// [`cpus`](Self::cpus), see [`memory_on`](Self::memory_on).
     pub memory_mb: u64,
     /// All memory of the node, which must be unused.
     pub all_memory: bool,
@@ -174,6 +184,36 @@ pub struct Need {
     pub gres: Vec<(GresIdx, Option<GresTypeIdx>, u64)>,
     /// The whole node, which must be idle.
     pub whole: bool,
+    /// What the cores depend on.
+    pub cores: CoreAsk,
+    /// MiB for each CPU that is charged; 0 where memory is not asked for by CPU.
+    pub mem_per_cpu_mb: u64,
+}
+
+impl Need {
+    /// CPUs that a node gives: whole cores or sockets; `None` if it can never hold the job.
+    pub fn cpus_on(&self, node: &NodeCores) -> Option<u64> {
+        self.cores.cpus_taken(node)
+    }
+
+    /// Memory that a node gives, MiB.
+    pub fn memory_on(&self, node: &NodeCores) -> u64 {
+        if self.mem_per_cpu_mb == 0 {
+            return self.memory_mb;
+        }
+        self.memory_mb.max(self.mem_per_cpu_mb.saturating_mul(self.cores.cpus_charged(node)))
+    }
+
+    /// The same with another number of CPUs and one task.
+    pub fn with_cpus(self, cpus: u64) -> Self {
+        Self { cpus, cores: CoreAsk { cpus, tasks: 1, ..self.cores }, ..self }
+    }
+
+    /// The amounts of this node; `None` if it can never hold the job.
+    pub fn on(&self, node: &NodeCores) -> Option<Self> {
+        let (cpus, memory_mb) = (self.cpus_on(node)?, self.memory_on(node));
+        Some(Self { cpus, memory_mb, ..self.clone() })
+    }
 }
 
 impl Shape {
@@ -229,7 +269,29 @@ impl Shape {
             Memory::PerCpu(mb) => mb.saturating_mul(cpus).max(gres_memory),
         };
         let all_memory = tracked && memory_mb == 0;
-        Need { cpus, memory_mb, all_memory, gres, whole: self.sharing == Sharing::Whole }
+        let mem_per_cpu_mb = match self.memory {
+            Memory::PerCpu(mb) => mb,
+            _ => 0,
+        };
+        let whole = self.sharing == Sharing::Whole;
+        let cores = CoreAsk { tasks, cpus, ..self.core_ask() };
+        Need { cpus, memory_mb, all_memory, gres, whole, cores, mem_per_cpu_mb }
+    }
+
+    /// The request for one node as far as its cores go, but for tasks and CPUs.
+    fn core_ask(&self) -> CoreAsk {
+        CoreAsk {
+            tasks: 0,
+            cpus: 0,
+            cpus_per_task: self.cpus_per_task,
+            pn_min_cpus: self.pn_min_cpus,
+            ntasks_per_node: self.ntasks_per_node,
+            overcommit: self.overcommit,
+            whole: self.sharing == Sharing::Whole,
+            gres: !self.gres.is_empty(),
+            cpus_per_gres: self.gres.iter().any(|want| want.cpus_per_gres > 0),
+            layout: self.layout,
+        }
     }
 }
 

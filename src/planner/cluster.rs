@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::usage::{Level, NodeUsage};
+use crate::usage::{Level, NodeUsage, Parts};
+use phalanx_core::layout::{self, BySocket};
 pub use phalanx_core::snapshot::{Table, TableNode};
 use phalanx_core::{GresIdx, GresTypeIdx, NodeIdx};
 
@@ -24,6 +25,9 @@ pub struct Held {
     pub cpus: u64,
     /// Memory, MiB.
     pub memory_mb: u64,
+    /// Cores by socket; zeros while suspended or not known.
+    #[serde(default, skip_serializing_if = "layout::is_zero")]
+    pub cores: BySocket,
     /// GRES: kind id, type id if typed, count.
     pub gres: Vec<(GresIdx, Option<GresTypeIdx>, u64)>,
 }
@@ -104,7 +108,7 @@ impl Cluster {
         self.end_job(job.id, &mut changed);
         for held in &job.held {
             if let Some(usage) = self.usages.get_mut(held.node.at()) {
-                apply(usage, held, u64::saturating_add);
+                apply(usage, held, u64::saturating_add, u16::saturating_add);
                 usage.jobs = usage.jobs.saturating_add(1);
                 changed(Change::Take(held));
             }
@@ -144,17 +148,28 @@ fn idle_usage(table: &Table, node: &TableNode) -> NodeUsage {
         kinds,
         types,
         jobs: 0,
+        cores: node.cores,
+        cores_used: BySocket::default(),
+        parts: Parts::of(&table.parts),
     }
 }
 
 /// Takes back from the usage of a node what a job held there.
 pub fn give_back(usage: &mut NodeUsage, held: &Held) {
-    apply(usage, held, u64::saturating_sub);
+    apply(usage, held, u64::saturating_sub, u16::saturating_sub);
     usage.jobs = usage.jobs.saturating_sub(1);
 }
 
-fn apply(usage: &mut NodeUsage, held: &Held, op: fn(u64, u64) -> u64) {
+fn apply(
+    usage: &mut NodeUsage,
+    held: &Held,
+    op: fn(u64, u64) -> u64,
+    on_socket: fn(u16, u16) -> u16,
+) {
     usage.cpus.used = op(usage.cpus.used, held.cpus);
+    for (used, held) in usage.cores_used.iter_mut().zip(held.cores) {
+        *used = on_socket(*used, held);
+    }
     usage.memory_mb.used = op(usage.memory_mb.used, held.memory_mb);
     for &(kind, gres_type, count) in &held.gres {
         if let Some(level) = usage.kinds.get_mut(kind.at()) {
@@ -179,6 +194,7 @@ mod tests {
             weight: 1,
             kinds: vec![(0.into(), 4)],
             types: vec![(1.into(), 4)],
+            ..TableNode::default()
         };
         Cluster::new(Table {
             nodes: vec![node("a"), TableNode::default(), node("c")],
@@ -193,6 +209,7 @@ mod tests {
             node: node.into(),
             cpus,
             memory_mb: 10,
+            cores: [u16::try_from(cpus).unwrap(), 1, 0, 0, 0, 0, 0, 0],
             gres: vec![(0.into(), Some(1.into()), 2)],
         };
         RunningJob { id, held: nodes.iter().map(held).collect(), ..RunningJob::default() }
@@ -206,6 +223,7 @@ mod tests {
         cluster.set_job(job(2, &[2], 3), |_| {});
         assert_eq!(cluster.usages()[2].cpus.used, 7);
         assert_eq!(cluster.usages()[2].types[1].used, 4);
+        assert_eq!(cluster.usages()[2].cores_used, [7, 2, 0, 0, 0, 0, 0, 0]);
         cluster.set_job(job(1, &[0], 1), |_| {});
         assert_eq!((cluster.usages()[0].cpus.used, cluster.usages()[2].cpus.used), (1, 3));
         assert!(cluster.end_job(1, |_| {}));

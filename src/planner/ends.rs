@@ -202,9 +202,11 @@ fn held(snapshot: &Snapshot, job: &Job) -> Option<RunningJob> {
     let need = job.shape.need(u32::try_from(names.len()).ok()?);
     let held = |name: &String| {
         let node = snapshot.node(name)?;
-        let cpus =
-            snapshot.nodes.get(node.at()).filter(|_| need.whole).map_or(need.cpus, |n| n.cpus);
-        Some(Held { node, cpus, memory_mb: need.memory_mb, gres: need.gres.clone() })
+        let of = snapshot.nodes.get(node.at())?;
+        let on = need.on(&of.cores);
+        let Need { cpus, memory_mb, gres, .. } = on.unwrap_or_else(|| need.clone());
+        let cpus = if need.whole { of.cpus } else { cpus };
+        Some(Held { node, cpus, memory_mb, gres, ..Held::default() })
     };
     let held = names.iter().filter_map(held).collect();
     Some(RunningJob { id: job.id, held, ..RunningJob::default() })

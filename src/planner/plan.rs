@@ -166,6 +166,7 @@ fn pseudo_job(job: &Job, placement: &Placement) -> RunningJob {
         cpus: need.cpus,
         memory_mb: need.memory_mb,
         gres: need.gres.clone(),
+        ..Held::default()
     };
     let held = placement.nodes.iter().zip(&placement.needs).map(held).collect();
     RunningJob { id: job.id, held, ..RunningJob::default() }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Usage of a node, and the amounts that a need lacks there.
 
+use phalanx_core::layout::{BySocket, FreeCores, NodeCores};
 use phalanx_core::shape::Need;
-use phalanx_core::snapshot::Snapshot;
+use phalanx_core::snapshot::{Snapshot, parts_of_devices};
 use phalanx_core::{GresIdx, GresTypeIdx};
 
 /// Amount of one resource on a node.
@@ -34,6 +35,32 @@ pub struct NodeUsage {
     pub types: Vec<Level>,
     /// Jobs on the node.
     pub jobs: u32,
+    /// Cores and sockets.
+    pub cores: NodeCores,
+    /// Cores in use by socket, as far as known.
+    pub cores_used: BySocket,
+    /// Kinds that are parts of devices.
+    pub parts: Parts,
+}
+
+/// Kinds that are parts of devices of another kind, as a shard of a GPU is: a device is
+/// given whole or in parts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Parts([Option<(GresIdx, GresIdx)>; 2]);
+
+impl Parts {
+    /// From pairs of a kind and the kind whose devices it divides; the first two count.
+    pub fn of(pairs: &[(GresIdx, GresIdx)]) -> Self {
+        let mut parts = Self::default();
+        for (slot, pair) in parts.0.iter_mut().zip(pairs) {
+            *slot = Some(*pair);
+        }
+        parts
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (GresIdx, GresIdx)> {
+        self.0.iter().flatten().copied()
+    }
 }
 
 /// A dimension that a node can lack.
@@ -60,6 +87,9 @@ impl NodeUsage {
             kinds: vec![Level::default(); snapshot.gres_kinds.len()],
             types: vec![Level::default(); snapshot.gres_types.len()],
             jobs: u32::from(node.cpus_used > 0),
+            cores: node.cores,
+            cores_used: BySocket::default(),
+            parts: Parts::of(&parts_of_devices(&snapshot.gres_kinds)),
         };
         for gres in &node.gres {
             let kind = snapshot.gres_kind(&gres.kind).and_then(|k| usage.kinds.get_mut(k.at()));
@@ -87,23 +117,63 @@ impl NodeUsage {
     pub fn lacks(&self, need: &Need, mut each: impl FnMut(Lack, u64)) {
         if need.whole && self.jobs > 0 {
             each(Lack::Cpu, self.cpus.used.max(1));
-        } else if need.cpus > self.cpus.free() {
-            each(Lack::Cpu, need.cpus - self.cpus.free());
+        } else if let Some(missing) = self.cpus_missing(need, &BySocket::default()) {
+            each(Lack::Cpu, missing);
         }
+        let memory_mb = need.memory_on(&self.cores);
         if need.all_memory && self.memory_mb.used > 0 {
             each(Lack::Memory, self.memory_mb.used);
-        } else if need.memory_mb > self.memory_mb.free() {
-            each(Lack::Memory, need.memory_mb - self.memory_mb.free());
+        } else if memory_mb > self.memory_mb.free() {
+            each(Lack::Memory, memory_mb - self.memory_mb.free());
         }
         for &(kind, gres_type, count) in &need.gres {
-            let free = self.gres_free(kind, gres_type, |level| level.free());
+            let free = self.gres_free(kind, gres_type);
             if count > free {
                 each(Lack::Kind(kind), count - free);
             }
         }
     }
 
-    fn gres_free(
+    /// CPUs that are missing for `need` beside these cores that it may not have, at least 1;
+    /// `None`: none.
+    pub fn cpus_missing(&self, need: &Need, excluded: &BySocket) -> Option<u64> {
+        let Some(cpus) = need.cpus_on(&self.cores) else { return Some(need.cpus.max(1)) };
+        let kept: u64 = excluded.iter().map(|&cores| u64::from(cores)).sum();
+        let free = self.cpus.free().saturating_sub(kept * self.cores.per_core());
+        if cpus > free {
+            return Some(cpus - free);
+        }
+        let by_socket = need.cores.is_by_socket(&self.cores);
+        (by_socket && !need.cores.fits(&self.cores, &self.free_cores(need, excluded))).then_some(1)
+    }
+
+    /// Cores by socket that `need` may have, all but the excluded ones.
+    pub fn free_cores(&self, need: &Need, excluded: &BySocket) -> FreeCores {
+        self.cores.free(&need.cores, self.cpus.used, &self.cores_used, excluded)
+    }
+
+    /// Free count of a GRES kind, or of a type of it. Of devices that are given in parts too
+    /// no more is known than how many are in use at least.
+    pub fn gres_free(&self, kind: GresIdx, gres_type: Option<GresTypeIdx>) -> u64 {
+        let free = self.gres_level(kind, gres_type, Level::free);
+        let level = |kind: GresIdx| self.kinds.get(kind.at()).copied().unwrap_or_default();
+        self.parts.iter().fold(free, |free, (part, device)| {
+            let (parts, devices) = (level(part), level(device));
+            let each = parts.total.checked_div(devices.total).unwrap_or(0);
+            if each == 0 {
+                free
+            } else if kind == device {
+                free.min(devices.free().saturating_sub(parts.used.div_ceil(each)))
+            } else if kind == part {
+                // All of one job are of one device.
+                free.min(each).min((devices.free() * each).saturating_sub(parts.used))
+            } else {
+                free
+            }
+        })
+    }
+
+    fn gres_level(
         &self,
         kind: GresIdx,
         gres_type: Option<GresTypeIdx>,
@@ -116,9 +186,14 @@ impl NodeUsage {
 
     fn totals_lack(&self, need: &Need) -> bool {
         let total = |level: Level| level.total;
-        need.cpus > self.cpus.total
-            || need.memory_mb > self.memory_mb.total
-            || need.gres.iter().any(|&(k, t, count)| count > self.gres_free(k, t, total))
+        let idle = || {
+            let none = BySocket::default();
+            need.cores.fits(&self.cores, &self.cores.free(&need.cores, 0, &none, &none))
+        };
+        need.cpus_on(&self.cores).is_none_or(|cpus| cpus > self.cpus.total)
+            || need.memory_on(&self.cores) > self.memory_mb.total
+            || need.gres.iter().any(|&(k, t, count)| count > self.gres_level(k, t, total))
+            || (need.cores.is_by_socket(&self.cores) && !idle())
     }
 }
 
@@ -133,7 +208,12 @@ mod tests {
             kinds: vec![Level { total: 4, used: 1 }],
             types: vec![Level { total: 2, used: 1 }, Level { total: 2, used: 0 }],
             jobs: 1,
+            ..NodeUsage::default()
         }
+    }
+
+    fn of_cpus(cpus: u64) -> Need {
+        Need::default().with_cpus(cpus)
     }
 
     fn lacks(need: &Need) -> Vec<(Lack, u64)> {
@@ -144,26 +224,58 @@ mod tests {
 
     #[test]
     fn every_lacking_dimension_is_named_with_what_is_missing() {
-        let need = Need {
-            cpus: 4,
-            memory_mb: 95,
-            gres: vec![(0.into(), Some(0.into()), 2)],
-            ..Need::default()
-        };
+        let need = Need { memory_mb: 95, gres: vec![(0.into(), Some(0.into()), 2)], ..of_cpus(4) };
         let expected = [(Lack::Cpu, 2), (Lack::Memory, 5), (Lack::Kind(0.into()), 1)];
         assert_eq!(lacks(&need), expected);
         assert!(usage().could_hold(&need));
-        let fits = Need { cpus: 2, gres: vec![(0.into(), None, 3)], ..Need::default() };
+        let fits = Need { gres: vec![(0.into(), None, 3)], ..of_cpus(2) };
         assert_eq!(lacks(&fits), []);
-        let never = Need { cpus: 2, gres: vec![(0.into(), Some(1.into()), 3)], ..Need::default() };
+        let never = Need { gres: vec![(0.into(), Some(1.into()), 3)], ..of_cpus(2) };
         assert!(!usage().could_hold(&never));
     }
 
     #[test]
     fn whole_nodes_must_be_idle_and_all_memory_unused() {
-        let whole = Need { cpus: 1, whole: true, ..Need::default() };
+        let whole = Need { whole: true, ..of_cpus(1) };
         assert_eq!(lacks(&whole), [(Lack::Cpu, 6)]);
-        let memory = Need { cpus: 1, all_memory: true, ..Need::default() };
+        let memory = Need { all_memory: true, ..of_cpus(1) };
         assert_eq!(lacks(&memory), [(Lack::Memory, 10)]);
+    }
+
+    #[test]
+    fn whole_cores_are_taken_and_sockets_looked_at() {
+        let cores = NodeCores { cpus_per_core: 2, sockets: 2, cores: 4, spec_cores: 0 };
+        let cores_used = [2, 1, 0, 0, 0, 0, 0, 0];
+        let smt = NodeUsage { cores, cores_used, ..usage() };
+        let missing = |need: &Need| smt.cpus_missing(need, &BySocket::default());
+        assert_eq!((missing(&of_cpus(2)), missing(&of_cpus(3))), (None, Some(2)));
+        let mut spread = of_cpus(2);
+        spread.cores.layout.sockets_per_node = 2;
+        assert_eq!((missing(&spread), smt.could_hold(&spread)), (Some(1), true));
+        spread.cores.layout.sockets_per_node = 3;
+        assert!(!smt.could_hold(&spread));
+        assert_eq!(smt.cpus_missing(&of_cpus(2), &[0, 1, 0, 0, 0, 0, 0, 0]), Some(2));
+        let by_cpu = Need { memory_mb: 93, mem_per_cpu_mb: 93, ..of_cpus(1) };
+        assert_eq!(by_cpu.memory_on(&cores), 93);
+        let mut charged = by_cpu.clone();
+        charged.cores.layout.whole_cores = true;
+        assert_eq!(charged.memory_on(&cores), 186);
+    }
+
+    #[test]
+    fn a_gpu_is_given_whole_or_in_shards() {
+        let of = |gpus, shards| NodeUsage {
+            kinds: vec![Level { total: 4, used: gpus }, Level { total: 16, used: shards }],
+            parts: Parts::of(&[(1.into(), 0.into())]),
+            ..NodeUsage::default()
+        };
+        let free = |gpus, shards| {
+            let usage = of(gpus, shards);
+            (usage.gres_free(0.into(), None), usage.gres_free(1.into(), None))
+        };
+        assert_eq!(free(0, 0), (4, 4));
+        assert_eq!(free(4, 0), (0, 0));
+        assert_eq!(free(1, 5), (1, 4));
+        assert_eq!(free(3, 3), (0, 1));
     }
 }

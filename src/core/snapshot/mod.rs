@@ -17,11 +17,12 @@ use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::layout::NodeCores;
 use crate::limits;
 use crate::shape::Shape;
 use crate::{GresIdx, GresTypeIdx, NodeIdx, text};
 
-pub use table::{Table, TableNode};
+pub use table::{Table, TableNode, parts_of_devices};
 
 /// Reason for which a snapshot was refused.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
@@ -68,6 +69,9 @@ pub struct Node {
     pub cpus: u64,
     /// Allocated CPUs.
     pub cpus_used: u64,
+    /// Cores and sockets.
+    #[serde(default, skip_serializing_if = "NodeCores::is_unknown")]
+    pub cores: NodeCores,
     /// Usable memory, MiB.
     pub memory_mb: u64,
     /// Allocated memory, MiB.

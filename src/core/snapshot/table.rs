@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Snapshot;
+use crate::layout::NodeCores;
 use crate::topology::Topology;
 use crate::{GresIdx, GresTypeIdx};
 
@@ -17,8 +18,12 @@ pub struct TableNode {
     pub name: Arc<str>,
     /// Usable CPUs.
     pub cpus: u64,
-    /// Hardware threads per core, at least 1.
+    /// Hardware threads per core, at least 1; see [`NodeCores::cpus_per_core`] for those that
+    /// jobs are given.
     pub threads: u32,
+    /// Cores and sockets.
+    #[serde(default, skip_serializing_if = "NodeCores::is_unknown")]
+    pub cores: NodeCores,
     /// Usable memory, MiB.
     pub memory_mb: u64,
     /// Slurm's Weight: low ones are taken first.
@@ -38,9 +43,20 @@ pub struct Table {
     pub kinds: Vec<Arc<str>>,
     /// Type names (`gpu:a100`) by id.
     pub types: Vec<Arc<str>>,
+    /// Kinds that are parts of devices of another kind, and that kind: `shard` or `mps` of `gpu`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<(GresIdx, GresIdx)>,
     /// Topologies by slurmctld's index; empty if none was reported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topologies: Vec<Topology>,
+}
+
+/// Of these names of kinds, those that are parts of another's devices, with that one.
+#[must_use]
+pub fn parts_of_devices(kinds: &[Arc<str>]) -> Vec<(GresIdx, GresIdx)> {
+    let at = |name: &str| kinds.iter().position(|kind| &**kind == name).map(GresIdx::new);
+    let Some(gpu) = at("gpu") else { return Vec::new() };
+    ["mps", "shard"].into_iter().filter_map(at).map(|part| (part, gpu)).collect()
 }
 
 impl Table {
@@ -50,6 +66,7 @@ impl Table {
             name: Arc::clone(&node.name),
             cpus: node.cpus,
             threads: 1,
+            cores: node.cores,
             memory_mb: node.memory_mb,
             weight: node.weight,
             kinds: Vec::new(),
@@ -59,13 +76,15 @@ impl Table {
             nodes: nodes.collect(),
             kinds: snapshot.gres_kinds.clone(),
             types: snapshot.gres_types.clone(),
+            parts: parts_of_devices(&snapshot.gres_kinds),
             topologies: Vec::new(),
         }
     }
 
-    /// The topology with this index, or the default one.
-    pub fn topology(&self, index: Option<u16>) -> Option<&Topology> {
+    /// The topology with this index, or the default one, and its position.
+    pub fn topology_at(&self, index: Option<u16>) -> Option<(usize, &Topology)> {
         let default = || self.topologies.iter().position(|t| t.parts().is_default).unwrap_or(0);
-        self.topologies.get(index.map_or_else(default, usize::from))
+        let at = index.map_or_else(default, usize::from);
+        Some((at, self.topologies.get(at)?))
     }
 }

@@ -278,7 +278,8 @@ impl<'a> Model<'a> {
             let holds = capacity(usage, foreign.get(node).copied().unwrap_or(0), need);
             if holds > 0 {
                 slots[class].0 += as_f64(holds);
-                let cpus = if need.whole { usage.cpus.total } else { need.cpus };
+                let given = need.cpus_on(&usage.cores).unwrap_or(need.cpus);
+                let cpus = if need.whole { usage.cpus.total } else { given };
                 slots[class].1 = as_f64(cpus) / as_f64(usage.cpus.total.max(1));
             }
         }
@@ -427,8 +428,11 @@ fn waits(inputs: &Inputs<'_>, bag: &Bag<'_>) -> bool {
 fn foreign_cpus(inputs: &Inputs<'_>, arrays: &[Array<'_>]) -> Vec<u64> {
     let mut foreign: Vec<u64> = inputs.snapshot.nodes.iter().map(|node| node.cpus_used).collect();
     for (node, job) in arrays.iter().flat_map(|array| &array.running) {
+        let cores = inputs.snapshot.nodes.get(node.at()).map(|node| node.cores);
+        let need = job.shape.need(1);
         if let Some(used) = foreign.get_mut(node.at()) {
-            *used = used.saturating_sub(job.shape.need(1).cpus);
+            let given = cores.and_then(|cores| need.cpus_on(&cores));
+            *used = used.saturating_sub(given.unwrap_or(need.cpus));
         }
     }
     foreign
@@ -439,8 +443,9 @@ fn capacity(usage: &NodeUsage, foreign: u64, need: &Need) -> u64 {
     if need.whole || need.all_memory {
         return u64::from(usage.could_hold(need) && foreign == 0);
     }
-    let mut holds = usage.cpus.total.saturating_sub(foreign) / need.cpus.max(1);
-    let memory = usage.memory_mb.total.checked_div(need.memory_mb);
+    let Some(cpus) = need.cpus_on(&usage.cores) else { return 0 };
+    let mut holds = usage.cpus.total.saturating_sub(foreign) / cpus.max(1);
+    let memory = usage.memory_mb.total.checked_div(need.memory_on(&usage.cores));
     holds = holds.min(memory.unwrap_or(u64::MAX));
     let total = |levels: &[Level], at: usize| levels.get(at).map_or(0, |l| l.total);
     for &(kind, gres_type, count) in &need.gres {

@@ -197,7 +197,7 @@ fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job 
     let mut allowed = Vec::new();
     for (node, usage) in inputs.usages.iter().enumerate().filter(|(n, _)| may(*n)) {
         let Some(need) = &need else { break };
-        let other = phalanx_core::shape::Need { cpus: need.cpus.min(1), ..need.clone() };
+        let other = need.clone().with_cpus(need.cpus.min(1));
         if !usage.could_hold(&other) {
             continue;
         }

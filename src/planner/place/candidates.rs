@@ -2,6 +2,7 @@
 //! The nodes that a job may get, borrowed from whoever asks.
 
 use super::classes::Classes;
+use super::fitting::Excluded;
 use phalanx_core::{NodeIdx, NodeSet};
 
 /// The words of a bitmap over the node table, all of it or within a list of nodes.
@@ -9,13 +10,14 @@ use phalanx_core::{NodeIdx, NodeSet};
 pub struct Candidates<'a> {
     words: &'a [u64],
     within: Option<&'a [NodeIdx]>,
+    excluded: &'a [Excluded],
     classes: Option<Classes<'a>>,
 }
 
 impl<'a> Candidates<'a> {
     /// All nodes whose bit is set.
     pub fn new(words: &'a [u64]) -> Self {
-        Self { words, within: None, classes: None }
+        Self { words, within: None, excluded: &[], classes: None }
     }
 
     /// The same candidates in these classes instead of those of the node table.
@@ -33,6 +35,21 @@ impl<'a> Candidates<'a> {
         Self { within: Some(nodes), ..self }
     }
 
+    /// The same candidates without these cores.
+    pub fn without(self, excluded: &'a [Excluded]) -> Self {
+        Self { excluded, ..self }
+    }
+
+    /// The words of the bitmap.
+    pub fn words(&self) -> &'a [u64] {
+        self.words
+    }
+
+    /// Cores that the job may not have.
+    pub fn excluded(&self) -> &'a [Excluded] {
+        self.excluded
+    }
+
     /// Whether the node's bit is set.
     pub fn has(&self, node: NodeIdx) -> bool {
         self.words.get(node.at() / 64).is_some_and(|word| word >> (node.at() % 64) & 1 == 1)
@@ -46,6 +63,11 @@ impl<'a> Candidates<'a> {
     /// Whether the bitmap is of a table with this number of nodes.
     pub(super) fn is_over(&self, nodes: usize) -> bool {
         self.words.len() == nodes.div_ceil(64)
+    }
+
+    /// Makes `set` hold the candidates, also those outside the list.
+    pub(super) fn put_all_into(&self, set: &mut NodeSet) {
+        set.assign_words(self.words);
     }
 
     /// Makes `set` hold exactly the candidates.

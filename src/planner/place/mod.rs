@@ -9,8 +9,10 @@
 mod candidates;
 mod classes;
 mod dims;
+mod fitting;
 #[cfg(test)]
 mod tests;
+mod topology;
 mod uneven;
 mod unfit;
 
@@ -21,6 +23,10 @@ pub use candidates::Candidates;
 pub use classes::Classes;
 pub use dims::Pool;
 use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, vector};
+use fitting::CoreKinds;
+pub use fitting::Excluded;
+use topology::{Route, Routes, Topologies};
+pub use topology::{TopologyPolicy, TopologyUse};
 pub use uneven::{capacity, may_split_otherwise};
 use unfit::Unfit;
 
@@ -53,6 +59,8 @@ pub struct Tuning {
     /// nodes of one Weight those of the least levels that hold the job are
     /// compared. One without a level comes last. Empty: no levels.
     pub levels: Arc<BTreeMap<Arc<str>, u32>>,
+    /// What switches and blocks count for.
+    pub topology: TopologyPolicy,
 }
 
 /// A decision for one job.
@@ -69,6 +77,8 @@ pub struct Placement {
     /// Terms of the scores of the first chosen nodes, and last of the score
     /// of the runner-up; empty in mode seed.
     pub terms: Vec<(NodeIdx, Terms)>,
+    /// Switches or blocks, where there are some.
+    pub topology: Option<TopologyUse>,
 }
 
 /// Named terms of a score.
@@ -105,9 +115,15 @@ pub struct Placer {
     mask: NodeSet,
     amounts: Vec<Amount>,
     unfit: Unfit,
+    kinds: CoreKinds,
+    /// Cores that the job of the question may not have; kept for its capacity.
+    excluded: Vec<Excluded>,
     /// Nodes up to each class of Weight and level, lightest first; empty if all
     /// are of one class.
     up_to_class: Vec<NodeSet>,
+    topologies: Topologies,
+    /// Rules of the question at hand.
+    routes: Routes,
     /// Nodes of one change; kept for its capacity.
     touched: Vec<NodeIdx>,
 }
@@ -135,7 +151,11 @@ impl Placer {
             amounts: vec![Amount::ZERO; dims.len()],
             mask: NodeSet::new(len),
             unfit: Unfit::new(cluster.usages()),
+            kinds: CoreKinds::new(cluster.usages()),
+            excluded: Vec::new(),
             up_to_class: Vec::new(),
+            topologies: Topologies::new(cluster.table()),
+            routes: Routes { one: Route::Any, many: Route::Any },
             touched: Vec::new(),
             cluster,
             dims,
@@ -342,41 +362,84 @@ impl Placer {
         if !candidates.is_over(self.cluster.usages().len()) {
             return Err(NoPlacement::OtherTable);
         }
-        let classes = self.up_to_class.len();
-        let mut placed = Err(NoPlacement::NoFit);
-        // Slurm takes the lightest nodes that hold the job; so does this.
-        for class in 0..classes.max(1) {
-            placed = self.split(shape, candidates, (classes > 0).then_some(class), held_ms);
-            if !matches!(placed, Err(NoPlacement::NoFit)) {
-                break;
-            }
+        self.excluded.clear();
+        self.excluded.extend_from_slice(candidates.excluded());
+        let table = Arc::clone(self.cluster.table());
+        self.routes = Routes::new(&table, self.tuning.topology, shape);
+        let wanted = match self.routes.many {
+            Route::Block(_) => topology::block_nodes(shape),
+            _ => shape.wanted_nodes(),
+        };
+        if let Route::Left(why) = self.routes.of(wanted) {
+            return Err(NoPlacement::Left(why));
         }
+        if self.routes.one != Route::Any || self.routes.many != Route::Any {
+            candidates.put_all_into(&mut self.mask);
+            self.unfit.drop_busy(&mut self.mask);
+            self.topologies.set_idle(&self.mask);
+        }
+        let own = std::mem::take(&mut self.up_to_class);
+        let given = candidates.classes().map(|classes| self.classes_up_to(candidates, classes));
+        let (class, placed) =
+            self.by_class(shape, candidates, wanted, given.as_ref().unwrap_or(&own), held_ms);
+        self.up_to_class = own;
         let (nodes, needs, decision) = placed?;
         let terms = self.terms(&nodes, &needs, &decision);
-        Ok(Placement { nodes, candidates: candidates.count(), needs, decision, terms })
+        let route = self.routes.of(u32::try_from(nodes.len()).unwrap_or(u32::MAX));
+        let topology = self.topology_use(route, &nodes, class);
+        Ok(Placement { nodes, candidates: candidates.count(), needs, decision, terms, topology })
     }
 
-    /// Evenly, else unevenly, among the candidates of a class of Weight.
+    /// Slurm takes the lightest nodes that hold the job; so does this. Returns the last
+    /// class that was tried, too.
+    fn by_class(
+        &mut self,
+        shape: &Shape,
+        candidates: Candidates<'_>,
+        wanted: u32,
+        up_to: &[NodeSet],
+        held_ms: u64,
+    ) -> (usize, Result<Split, NoPlacement>) {
+        // A run may go over nodes of all classes.
+        let all = wanted > 1 && self.routes.many == Route::Run;
+        let up_to = if all { &[] } else { up_to };
+        let mut placed = Err(NoPlacement::NoFit);
+        for class in 0..up_to.len().max(1) {
+            let lighter = class.checked_sub(1).and_then(|before| up_to.get(before));
+            self.topologies.set_lighter(lighter);
+            placed = self.split(shape, candidates, wanted, up_to.get(class), held_ms);
+            if !matches!(placed, Err(NoPlacement::NoFit)) {
+                return (class, placed);
+            }
+        }
+        (0, placed)
+    }
+
+    /// Evenly, else unevenly, among the candidates up to a class of Weight.
     fn split(
         &mut self,
         shape: &Shape,
         candidates: Candidates<'_>,
-        class: Option<usize>,
+        wanted: u32,
+        up_to: Option<&NodeSet>,
         held_ms: u64,
     ) -> Result<Split, NoPlacement> {
-        self.offer(candidates, class);
-        match self.even_split(shape, shape.wanted_nodes(), held_ms) {
+        self.offer(candidates, up_to);
+        match self.even_split(shape, wanted, held_ms) {
+            Err(NoPlacement::NoFit) if self.waits_for_switches(shape, wanted) => {
+                self.fewer_nodes(shape, candidates, wanted, up_to, held_ms)
+            }
             Err(NoPlacement::NoFit) if may_split_otherwise(shape) => {
-                self.offer(candidates, class);
-                self.other_split(shape, shape.wanted_nodes(), held_ms)
+                self.offer(candidates, up_to);
+                self.other_split_by_route(shape, wanted, held_ms)
             }
             other => other,
         }
     }
 
-    fn offer(&mut self, candidates: Candidates<'_>, class: Option<usize>) {
+    fn offer(&mut self, candidates: Candidates<'_>, up_to: Option<&NodeSet>) {
         candidates.put_into(&mut self.mask);
-        if let Some(light) = class.and_then(|class| self.up_to_class.get(class)) {
+        if let Some(light) = up_to {
             self.mask.intersect_with(light);
         }
     }
@@ -411,22 +474,24 @@ impl Placer {
         held_ms: u64,
     ) -> Result<Split, NoPlacement> {
         let need = shape.need(nodes);
-        self.unfit.drop_from(&mut self.mask, &need);
-        self.fill_amounts(&need)?;
+        let least = self.fitting(&need);
+        self.fill_amounts(&least)?;
+        let amounts = std::mem::take(&mut self.amounts);
         let request = Request {
-            amounts: &self.amounts,
+            amounts: &amounts,
             nodes: nodes as usize,
             whole_node: need.whole,
             held_ms,
             runner_up: true,
         };
-        let decided = self.engine.decide(&self.mask, &request);
-        let decision = decided.map_err(|_| NoPlacement::NoFit)?;
+        let decided = self.by_route(shape, &request);
+        self.amounts = amounts;
+        let decision = decided?;
         match &decision.outcome {
             Outcome::Placed(choices) => {
                 let mut chosen: Vec<NodeIdx> = choices.iter().map(|c| c.node).collect();
                 chosen.sort_unstable();
-                let needs = vec![need; chosen.len()];
+                let needs = chosen.iter().map(|node| self.need_on(*node, &need)).collect();
                 Ok((chosen, needs, decision))
             }
             Outcome::NoFit { .. } => Err(NoPlacement::NoFit),

@@ -98,3 +98,149 @@ proptest! {
         }
     }
 }
+
+/// Nodes `n0`, `n1`, ... of these Weights, and a topology.conf.
+fn on(weights: &[u32], conf: &str) -> Placer {
+    let nodes = weights.iter().enumerate().map(|(at, weight)| node(&format!("n{at}"), *weight));
+    let mut table = Table { nodes: nodes.collect(), ..Table::default() };
+    if !conf.is_empty() {
+        table.topologies = vec![phalanx_core::topology::parse_conf(conf, 0, &table).unwrap()];
+    }
+    Placer::new(Cluster::new(table), false, Tuning::default(), Vec::new()).unwrap()
+}
+
+fn of_nodes(nodes: u32) -> Shape {
+    Shape { min_nodes: nodes, max_nodes: nodes, req_nodes: nodes, min_cpus: nodes, ..whole() }
+}
+
+fn whole() -> Shape {
+    Shape { sharing: phalanx_core::shape::Sharing::Whole, ..Shape::default() }
+}
+
+fn answer(placer: &mut Placer, shape: &Shape) -> Result<Vec<usize>, NoPlacement> {
+    let all = NodeSet::full(placer.cluster().usages().len());
+    let placed = placer.decide(shape, Candidates::new(all.words()), 0)?;
+    Ok(placed.nodes.iter().map(|node| node.at()).collect())
+}
+
+fn occupy(placer: &mut Placer, nodes: &[usize]) {
+    for &node in nodes {
+        let held = vec![Held { node: NodeIdx::new(node), cpus: 4, ..Held::default() }];
+        let id = u32::try_from(node).unwrap() + 100;
+        placer.set_job(RunningJob { id, held, ..RunningJob::default() });
+    }
+}
+
+const TWO_SWITCHES: &str =
+    "SwitchName=a Nodes=n[0-3]\nSwitchName=b Nodes=n[4-7]\nSwitchName=top Switches=a,b\n";
+
+/// Before, balance chose freely among all nodes up to the class that completes a job.
+#[test]
+fn jobs_of_several_nodes_take_lighter_nodes_whole() {
+    let mut placer = on(&[5, 5, 5, 1, 1], "");
+    // Nodes 3 and 4 are the worse ones for balance.
+    let busy = |node: usize| RunningJob {
+        id: 1,
+        held: vec![Held { node: NodeIdx::new(node), cpus: 7, ..Held::default() }],
+        ..RunningJob::default()
+    };
+    placer.set_job(busy(3));
+    let shape = Shape { sharing: phalanx_core::shape::Sharing::Shared, ..of_nodes(3) };
+    let chosen = answer(&mut placer, &shape).unwrap();
+    assert!(chosen.contains(&3) && chosen.contains(&4), "{chosen:?}");
+    assert_eq!(chosen.len(), 3);
+}
+
+#[test]
+fn a_job_stays_on_the_leaf_that_fits_tightest() {
+    let mut placer = on(&[1; 8], TWO_SWITCHES);
+    occupy(&mut placer, &[4]);
+    assert_eq!(answer(&mut placer, &of_nodes(3)).unwrap(), [5, 6, 7]);
+    assert_eq!(answer(&mut placer, &of_nodes(4)).unwrap(), [0, 1, 2, 3]);
+    let five = answer(&mut placer, &of_nodes(5)).unwrap();
+    assert_eq!(five[..4], [0, 1, 2, 3]);
+    let all = NodeSet::full(8);
+    let placed = placer.decide(&of_nodes(5), Candidates::new(all.words()), 0).unwrap();
+    let used = placed.topology.unwrap();
+    assert_eq!((used.leaves.len(), used.fewest, used.level), (2, 2, Some(1)));
+}
+
+#[test]
+fn one_node_goes_where_no_whole_leaf_is_broken() {
+    let mut placer = on(&[1; 8], TWO_SWITCHES);
+    occupy(&mut placer, &[6]);
+    assert_eq!(answer(&mut placer, &Shape { min_cpus: 2, ..of_shared(1) }).unwrap(), [6]);
+    let chosen = answer(&mut placer, &of_nodes(1)).unwrap();
+    assert!([4, 5, 7].contains(&chosen[0]), "{chosen:?}");
+}
+
+fn of_shared(nodes: u32) -> Shape {
+    Shape { sharing: phalanx_core::shape::Sharing::Shared, ..of_nodes(nodes) }
+}
+
+#[test]
+fn switches_wait_while_they_may_and_contiguous_is_a_run() {
+    let mut placer = on(&[1; 8], TWO_SWITCHES);
+    let mut shape = of_nodes(5);
+    (shape.topology.switches, shape.topology.switch_wait_left_s) = (1, 60);
+    assert_eq!(answer(&mut placer, &shape), Err(NoPlacement::NoFit));
+    shape.min_nodes = 2;
+    assert_eq!(answer(&mut placer, &shape).unwrap().len(), 4, "the most that one switch holds");
+    shape.topology.switch_wait_left_s = 0;
+    assert_eq!(answer(&mut placer, &shape).unwrap().len(), 5);
+    occupy(&mut placer, &[2]);
+    let mut shape = of_nodes(2);
+    shape.topology.contiguous = true;
+    assert_eq!(answer(&mut placer, &shape).unwrap(), [0, 1]);
+    let mut none = on(&[1; 4], "");
+    let left = NoPlacement::Left(LeftToSlurm::Contiguous);
+    assert_eq!(answer(&mut none, &shape), Err(left));
+}
+
+#[test]
+fn tasks_without_a_number_of_nodes_stay_on_few_leaves() {
+    let mut placer = on(&[1; 8], TWO_SWITCHES);
+    occupy(&mut placer, &[0, 1, 4]);
+    let shape = Shape {
+        min_nodes: 1,
+        max_nodes: 8,
+        req_nodes: 1,
+        min_cpus: 26,
+        num_tasks: 26,
+        ..Shape::default()
+    };
+    let chosen = answer(&mut placer, &shape).unwrap();
+    assert!(chosen.iter().all(|node| *node >= 4), "{chosen:?}");
+}
+
+#[test]
+fn blocks_are_answered_as_stock_accepts_and_the_rest_is_left() {
+    let conf = "BlockName=a Nodes=n[0-3]\nBlockName=b Nodes=n[4-7]\nBlockName=c Nodes=n[8-11]\n\
+                BlockSizes=4,8\n";
+    let mut placer = on(&[1; 12], conf);
+    occupy(&mut placer, &[0, 8]);
+    assert_eq!(answer(&mut placer, &of_nodes(4)).unwrap(), [4, 5, 6, 7]);
+    assert_eq!(answer(&mut placer, &of_nodes(7)).unwrap(), [1, 2, 3, 4, 5, 6, 7]);
+    let mut shape = of_nodes(4);
+    shape.topology.segment = 3;
+    assert_eq!(answer(&mut placer, &shape), Err(NoPlacement::Left(LeftToSlurm::Segment)));
+    shape.topology.segment = 2;
+    assert_eq!(answer(&mut placer, &shape).unwrap().len(), 4);
+    let leave = Tuning { topology: TopologyPolicy::Leave, ..Tuning::default() };
+    placer.tune(leave).unwrap();
+    let left = NoPlacement::Left(LeftToSlurm::TopologyPolicy);
+    assert_eq!(answer(&mut placer, &of_nodes(4)), Err(left));
+    assert_eq!(answer(&mut placer, &of_nodes(1)).unwrap().len(), 1);
+}
+
+#[test]
+fn tiers_come_before_weights() {
+    let mut placer = on(&[1, 1, 9, 9], "");
+    let keys = [(0, 9), (3, 1)];
+    let classes = Classes { keys: &keys, planes: &[0b0011], words: 1 };
+    let candidates = Candidates::new(&[0b1111]).in_classes(classes);
+    let placed = placer.decide(&of_nodes(2), candidates, 0).unwrap();
+    assert_eq!(placed.nodes, [2, 3].map(NodeIdx::new));
+    let placed = placer.decide(&of_nodes(3), candidates, 0).unwrap();
+    assert_eq!(placed.nodes[1..], [2, 3].map(NodeIdx::new));
+}

@@ -4,10 +4,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{NoPlacement, Placer, Split};
+use super::{Excluded, NoPlacement, Placer, Split};
 use crate::usage::NodeUsage;
+use phalanx_core::layout::{self, BySocket};
 use phalanx_core::shape::{Memory, Need, Shape, Sharing};
-use phalanx_core::{GresTypeIdx, NodeIdx, NodeSet};
+use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_methods::balance::{Decision, Outcome, Request};
 
 /// Nodes of one uneven split whose scores are kept.
@@ -28,14 +29,16 @@ impl Placer {
         let mut tasks_on: Vec<(u64, NodeIdx)> = Vec::new();
         for node in self.mask.iter() {
             let usage = self.cluster.usages().get(node.at());
-            let tasks = usage.map_or(0, |usage| capacity(shape, &one, usage));
+            let excluded = excluded_on(&self.excluded, node);
+            let tasks = usage.map_or(0, |usage| capacity(shape, &one, usage, &excluded));
             if tasks > 0 {
                 tasks_on.push((tasks, node));
             }
         }
         let shares = fewest_nodes(tasks_on, shape, wanted).ok_or(NoPlacement::NoFit)?;
         let nodes = shares.len() as u64;
-        let need = |&(tasks, _): &(u64, NodeIdx)| shape.need_for(tasks, 1, nodes);
+        let need =
+            |&(tasks, node): &(u64, NodeIdx)| self.need_on(node, &shape.need_for(tasks, 1, nodes));
         let needs: Vec<Need> = shares.iter().map(need).collect();
         let chosen: Vec<NodeIdx> = shares.iter().map(|(_, node)| *node).collect();
         let decision = self.score(&chosen, &needs)?;
@@ -82,33 +85,70 @@ impl Placer {
     }
 }
 
+/// Cores of a node that the job may not have.
+pub(super) fn excluded_on(excluded: &[Excluded], node: NodeIdx) -> BySocket {
+    let on = excluded.iter().find(|excluded| excluded.node == node);
+    on.map_or_else(BySocket::default, |excluded| excluded.cores)
+}
+
 /// Whether another number of nodes or an uneven number of tasks is allowed.
 pub fn may_split_otherwise(shape: &Shape) -> bool {
-    shape.sharing == Sharing::Shared
+    // Whole nodes have been split since the daemon knows their cores.
+    (shape.sharing == Sharing::Shared || shape.layout.whole_cores)
         && (shape.node_count_is_free() || shape.tasks() > 1)
         && shape.ntasks_per_node == 0
 }
 
-/// Tasks that fit on a node now, by every resource. `one` is what one task
-/// needs.
-pub fn capacity(shape: &Shape, one: &Need, usage: &NodeUsage) -> u64 {
+/// Tasks that fit on a node now, by every resource, beside cores that the job may not have.
+/// `one` is what one task needs.
+pub fn capacity(shape: &Shape, one: &Need, usage: &NodeUsage, excluded: &BySocket) -> u64 {
     let per = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
-    let mut tasks = per(usage.cpus.free(), one.cpus).min(match shape.memory {
-        Memory::PerCpu(_) => per(usage.memory_mb.free(), one.memory_mb),
+    let free_mb = usage.memory_mb.free();
+    let by_memory = match shape.memory {
+        Memory::PerCpu(_) => by_memory(one, usage),
         Memory::All if usage.memory_mb.used > 0 => 0,
-        _ if one.memory_mb > usage.memory_mb.free() => 0,
+        _ if one.memory_mb > free_mb => 0,
         _ => u64::MAX,
-    });
+    };
+    let mut tasks = by_memory.min(by_cores(one, usage, excluded));
     for want in &shape.gres {
-        let kind = usage.kinds.get(want.kind.at()).map_or(0, |level| level.free());
-        let of_type = |t: GresTypeIdx| usage.types.get(t.at()).map_or(0, |level| level.free());
-        let free = want.gres_type.map_or(kind, |t| kind.min(of_type(t)));
+        let free = usage.gres_free(want.kind, want.gres_type);
         if want.per_node > free {
             return 0;
         }
         tasks = tasks.min(per(free, want.per_task));
     }
-    if usage.cpus.free() < u64::from(shape.pn_min_cpus) { 0 } else { tasks }
+    let is_busy = one.whole && usage.jobs > 0;
+    if is_busy || usage.cpus.free() < u64::from(shape.pn_min_cpus) { 0 } else { tasks }
+}
+
+/// Tasks that a node's CPUs hold now.
+fn by_cores(one: &Need, usage: &NodeUsage, excluded: &BySocket) -> u64 {
+    let kept: u64 = excluded.iter().map(|&cores| u64::from(cores)).sum();
+    let per_core = usage.cores.per_core();
+    let free = usage.cpus.free().saturating_sub(kept * per_core);
+    let each = one.cpus.max(1);
+    if usage.cores.cores == 0 {
+        return free / each;
+    }
+    let Some(usable) = one.cores.cpus_per_core(&usage.cores) else { return 0 };
+    let on = layout::tasks_on(&usage.cores, &usage.free_cores(one, excluded), &one.cores);
+    on.map_or(0, |on| on.cpus.min(free / per_core * usable) / each)
+}
+
+/// Tasks whose memory by CPU a node has now.
+fn by_memory(one: &Need, usage: &NodeUsage) -> u64 {
+    let free_mb = usage.memory_mb.free();
+    let Some(usable) = one.cores.cpus_per_core(&usage.cores) else { return 0 };
+    let per_core = usage.cores.per_core();
+    let by_thread = free_mb.checked_div(one.memory_mb).unwrap_or(u64::MAX);
+    if per_core == 1 || !one.cores.layout.whole_cores {
+        return by_thread;
+    }
+    let threads = u64::from(one.cores.layout.threads_per_core);
+    let charged = if threads > 0 { per_core.min(threads) } else { per_core };
+    let cores = free_mb.checked_div(one.mem_per_cpu_mb.saturating_mul(charged));
+    by_thread.min(cores.map_or(u64::MAX, |cores| cores * usable / one.cpus.max(1)))
 }
 
 /// The fewest nodes that hold all tasks, each with its tasks: largest first,

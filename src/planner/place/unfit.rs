@@ -49,6 +49,11 @@ impl Unfit {
         }
     }
 
+    /// Leaves only idle nodes.
+    pub(super) fn drop_busy(&self, nodes: &mut NodeSet) {
+        nodes.subtract(&self.busy);
+    }
+
     /// Removes the nodes from `candidates` that cannot give `need` now.
     pub(super) fn drop_from(&self, candidates: &mut NodeSet, need: &Need) {
         if need.whole {

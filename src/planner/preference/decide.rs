@@ -78,6 +78,9 @@ fn follow(
         let shape = spread.as_ref().unwrap_or(shape);
         // Waiting is decided below, for all sets together.
         match placer.decide(shape, candidates.within(&set.nodes), u64::MAX) {
+            Ok(placement) if uses_more_leaves(placer, shape, &placement, candidates) => {
+                unused = unused.or(Some(Unused::Leaves));
+            }
             Ok(placement) => return (Ok(placement), preference_use(Some(at), unused)),
             Err(NoPlacement::NoFit | NoPlacement::Held) => {
                 unused = unused.or_else(|| why(placer, shape, set, candidates));
@@ -93,6 +96,19 @@ fn follow(
             placer.decide(&question.shape, candidates, waits.held_ms)
         };
     (decided, preference_use(None, unused))
+}
+
+/// Whether all candidates together would need fewer switches or blocks.
+fn uses_more_leaves(
+    placer: &mut Placer,
+    shape: &Shape,
+    placement: &Placement,
+    candidates: Candidates<'_>,
+) -> bool {
+    let leaves = |placement: &Placement| placement.topology.as_ref().map(|t| t.leaves.len());
+    let Some(used) = leaves(placement).filter(|_| placement.nodes.len() > 1) else { return false };
+    let best = placer.decide(shape, candidates, u64::MAX);
+    best.ok().and_then(|best| leaves(&best)).is_some_and(|fewest| used > fewest)
 }
 
 /// The same request on exactly so many nodes, if it allows that.

@@ -167,6 +167,8 @@ pub enum Unused {
     Busy(NodeIdx),
     /// No task of the array may start there any more.
     Quota,
+    /// It needs more switches or blocks than other nodes do.
+    Leaves,
     /// The nodes were numbered anew since it was made.
     OtherTable,
 }

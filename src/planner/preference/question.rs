@@ -35,6 +35,16 @@ pub struct Question<'a> {
     pub shadow_only: bool,
     /// Nodes of the asker's table.
     pub nodes: u32,
+    /// Candidates that are completing or about to reboot were left out: all candidates are
+    /// not all that stock would look at.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left_out: bool,
+    /// Some of the jobs that Slurm may preempt for this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preemptable: Vec<u32>,
+    /// All of them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub preemptable_all: u32,
     /// Request.
     pub shape: Cow<'a, Shape>,
 }
@@ -73,8 +83,16 @@ impl<'a> Question<'a> {
             no_wait: self.no_wait,
             shadow_only: self.shadow_only,
             nodes: self.nodes,
+            left_out: self.left_out,
+            preemptable: self.preemptable,
+            preemptable_all: self.preemptable_all,
         }
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde gives references
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Time that a job was held back already, and how long it may be, milliseconds.

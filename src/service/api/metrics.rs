@@ -184,7 +184,8 @@ fn refusals(text: &mut Text, control: &ControlStatus) {
 fn placement(text: &mut Text, status: &Status) {
     let modes = [("run_now", &status.run_now), ("will_run", &status.will_run)];
     type Pick = fn(&CallShares) -> u64;
-    let families: [(&str, &str, Pick); 3] = [
+    let families: [(&str, &str, Pick); 4] = [
+        ("phalanx_calls", "Calls of job_test, asked about or not.", |shares| shares.calls),
         ("phalanx_asks", "Questions of the plugin.", |shares| shares.asked),
         ("phalanx_answers", "Questions answered with nodes.", |shares| shares.answered),
         ("phalanx_narrowed", "Calls that Slurm placed on the answered nodes.", |s| s.narrowed),
@@ -201,6 +202,7 @@ fn placement(text: &mut Text, status: &Status) {
             text.sample("phalanx_fallbacks_total", &labels, count);
         }
     }
+    options(text, status, modes);
     let plugin = &status.plugin;
     text.gauge("phalanx_plugin_connected", "", "1 if the overlay is.", flag(plugin.connected));
     text.gauge("phalanx_plugin_synced", "", "1 if the mirror is complete.", flag(plugin.synced));
@@ -227,6 +229,30 @@ fn placement(text: &mut Text, status: &Status) {
     let help = "Jobs not held for their input: their user's jobs were held long enough.";
     text.counter("phalanx_holds_refused", help, link.holds_refused);
     refusals(text, &status.control);
+}
+
+/// What is left to Slurm or refused by it, by option of the request.
+fn options(text: &mut Text, status: &Status, modes: [(&str, &CallShares); 2]) {
+    let help = "Questions left to Slurm for an option of the request.";
+    text.family("phalanx_left_options", "counter", "", help);
+    for (mode, shares) in modes {
+        for (option, count) in &shares.options {
+            let labels = [("mode", mode), ("option", option.as_str())];
+            text.sample("phalanx_left_options_total", &labels, count);
+        }
+    }
+    let help = "Calls not asked about, or in vain, by the plugin's reason.";
+    text.labelled(("phalanx_not_asked", "counter", ""), help, "reason", &status.not_asked);
+    let known = || status.refused.iter();
+    let help = "Answers whose outcome is known, by option of the request.";
+    let answered = known().map(|row| (row.option.as_str(), row.answered));
+    text.labelled(("phalanx_option_answers", "counter", ""), help, "option", answered);
+    let help = "Answers that Slurm refused, by option of the request.";
+    let refused = known().map(|row| (row.option.as_str(), row.refused));
+    text.labelled(("phalanx_option_refused", "counter", ""), help, "option", refused);
+    let help = "1 while requests with the option are left to Slurm.";
+    let left = known().map(|row| (row.option.as_str(), flag(row.left_s > 0)));
+    text.labelled(("phalanx_option_left", "gauge", ""), help, "option", left);
 }
 
 fn latencies(text: &mut Text, status: &Status) {

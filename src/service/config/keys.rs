@@ -225,6 +225,7 @@ pub const KEYS: &[Key] = &[
     key("collect.history_step_s", int(0, 86_400, "seconds")),
     key("collect.retention_hours", int(1, 87_600, "hours")),
     key("collect.max_mb", int(1, 1_048_576, "MiB")),
+    key("topology.policy", Kind::Choice(&["pack", "leave", "ignore"])),
     key("share.capability", CONFIGURED),
     key("share.capability_fallback", CONFIGURED),
     key("log.level", Kind::Choice(&["error", "warn", "info", "debug", "trace"])),

@@ -31,6 +31,7 @@ mod share;
 mod suggest;
 #[cfg(test)]
 mod tests;
+mod topology;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -54,6 +55,7 @@ pub use log::{LogConfig, LogFormat, LogLevel};
 pub use order::{OrderBy, OrderConfig};
 pub use planner::{PlannerConfig, SourceConfig};
 pub use share::ShareConfig;
+pub use topology::{TopologyConfig, TopologyPolicy};
 
 use phalanx_core::collect::{Origin, Patch, Registration};
 use phalanx_core::limits::CONFIG_BYTES_MAX;
@@ -109,6 +111,8 @@ pub struct Config {
     pub order: OrderConfig,
     /// Placement by weighted balance.
     pub balance: BalanceConfig,
+    /// Switches and blocks.
+    pub topology: TopologyConfig,
     /// The record of decisions.
     pub history: HistoryConfig,
     /// Recordings that can be replayed.

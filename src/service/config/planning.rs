@@ -35,6 +35,7 @@ impl Config {
             ignore_node_weight: !config.respect_node_weight,
             preference_hold_ms: hold.then(|| self.bag.hold_max_s.saturating_mul(1000)),
             levels: Arc::default(),
+            topology: self.topology.policy,
         }
     }
 

@@ -28,6 +28,8 @@ pub(super) fn ask_report(decision: &Decision, time_ms: u64) -> AskReport {
         verdict: if answer.reason.is_none() { "narrow" } else { "no-opinion" }.to_owned(),
         reason: answer.reason.map(|reason| reason_text(reason, answer.detail)),
         nodes: answer.placement.as_ref().map(|p| node_list(decision, p)).unwrap_or_default(),
+        preemptable: decision.question.preemptable.clone(),
+        preemptable_all: decision.question.preemptable_all,
         preference: answer.preference_use.as_ref().map(|used| preference(decision, used)),
         steer: None,
     }
@@ -73,8 +75,9 @@ pub(super) fn decision_report(
 
 /// Leaf switches or blocks of a decision.
 fn leaves(decision: &Decision, placement: &Placement) -> Option<LeavesReport> {
-    let topology = decision.table.topology(decision.question.shape.topology.index)?;
-    leaves_report(topology, &placement.nodes)
+    let (_, topology) = decision.table.topology_at(decision.question.shape.topology.index)?;
+    let fewest = placement.topology.as_ref().map(|used| used.fewest).filter(|fewest| *fewest > 0);
+    leaves_report(topology, &placement.nodes).map(|report| LeavesReport { fewest, ..report })
 }
 
 /// Leaf switches or blocks of several nodes.
@@ -170,6 +173,7 @@ fn preference_report(used: &PreferenceUse, name: impl Fn(NodeIdx) -> String) -> 
             Unused::NotOffered(node) => format!("stale: {} not offered", name(node)),
             Unused::Busy(node) => format!("stale: {} busy", name(node)),
             Unused::Quota => "its share of tasks has started".to_owned(),
+            Unused::Leaves => "it needs more switches than other nodes".to_owned(),
             Unused::OtherTable => "stale: the nodes changed".to_owned(),
         }),
         note: preference.note.clone(),

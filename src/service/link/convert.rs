@@ -7,9 +7,13 @@ use std::sync::Arc;
 
 use phalanx_ffi::wire::{self, WireName};
 
+use phalanx_core::layout::{Layout, NodeCores};
 use phalanx_core::shape::{GresWant, LeftToSlurm, Memory, Shape, Sharing};
+use phalanx_core::snapshot::parts_of_devices;
+use phalanx_core::topology::TopologyAsk;
 use phalanx_core::{GresIdx, GresTypeIdx, NodeIdx};
 use phalanx_planner::cluster::{Held, RunningJob, Table, TableNode};
+use phalanx_planner::place::Excluded;
 use phalanx_planner::preference::{JobOrigin, Question};
 
 /// Slurm's NO_VAL: the value was not given.
@@ -59,7 +63,7 @@ impl GresIds {
 pub(super) fn table(raw: &[wire::Node], ids: &mut GresIds) -> Table {
     let (kinds, types) = ids.number();
     let nodes = raw.iter().map(|node| table_node(node, ids)).collect();
-    Table { nodes, kinds, types, ..Table::default() }
+    Table { parts: parts_of_devices(&kinds), nodes, kinds, types, ..Table::default() }
 }
 
 fn table_node(raw: &wire::Node, ids: &GresIds) -> TableNode {
@@ -67,6 +71,12 @@ fn table_node(raw: &wire::Node, ids: &GresIds) -> TableNode {
         name: Arc::from(&*raw.name.name()),
         cpus: u64::from(raw.cpus),
         threads: raw.threads.max(1),
+        cores: NodeCores {
+            cpus_per_core: raw.cpus_per_core,
+            sockets: u16::try_from(raw.sockets).unwrap_or(0),
+            cores: raw.cores,
+            spec_cores: u32::from(raw.spec_cores),
+        },
         memory_mb: raw.memory_mb,
         weight: raw.weight,
         ..TableNode::default()
@@ -103,6 +113,9 @@ pub(super) fn question<'a>(ask: &wire::Ask<'a>, ids: &GresIds) -> Question<'a> {
         no_wait: false,
         shadow_only: false,
         nodes: head.node_bits,
+        left_out: ask.has(wire::PHX_ASK_LEFT_OUT),
+        preemptable: ask.preempt.to_vec(),
+        preemptable_all: head.preempt_all,
         shape: Cow::Owned(shape(ask, ids)),
     }
 }
@@ -124,6 +137,7 @@ pub(super) fn add_allocs(job: &mut RunningJob, allocs: &[wire::Alloc]) {
         node: alloc.node.into(),
         cpus: u64::from(alloc.cpus),
         memory_mb: alloc.memory_mb,
+        cores: alloc.cores,
         gres: Vec::new(),
     }));
 }
@@ -144,15 +158,36 @@ pub(super) fn add_gres(job: &mut RunningJob, gres: &[wire::JobGres], ids: &GresI
     }
 }
 
+/// Classes of an ask's candidates.
+pub(super) fn class_keys(ask: &wire::Ask<'_>) -> Vec<(u32, u32)> {
+    ask.classes.iter().map(|class| (class.tier, class.weight)).collect()
+}
+
+/// Cores that reservations keep from an ask's job.
+pub(super) fn excluded(ask: &wire::Ask<'_>) -> Vec<Excluded> {
+    let of = |exc: &wire::Exc| {
+        let mut cores = exc.sockets;
+        // Nodes with too many sockets to be told apart count as one socket.
+        if cores.iter().all(|count| *count == 0) {
+            cores[0] = exc.cores;
+        }
+        Excluded { node: exc.node.into(), cores }
+    };
+    ask.exc.iter().map(of).collect()
+}
+
 /// The request of an ask.
 fn shape(ask: &wire::Ask<'_>, ids: &GresIds) -> Shape {
     let head = ask.head;
+    let layout = layout(ask);
     let sharing = match head.whole_node {
+        // OverSubscribe=EXCLUSIVE, and specialised cores, are of whole nodes.
+        _ if head.max_share == 0 || layout.core_spec > 0 => Sharing::Whole,
         0 => Sharing::Shared,
         1 => Sharing::Whole,
         _ => Sharing::Owner,
     };
-    let mut left = left_to_slurm(ask, sharing);
+    let mut left = left_to_slurm(ask);
     let mut gres = Vec::with_capacity(ask.gres().len());
     for raw in ask.gres() {
         match gres_want(raw, ids) {
@@ -174,7 +209,47 @@ fn shape(ask: &wire::Ask<'_>, ids: &GresIds) -> Shape {
         sharing,
         overcommit: ask.has(wire::PHX_ASK_OVERCOMMIT),
         left_to_slurm: left,
-        ..Shape::default()
+        layout,
+        enforce_binding: ask.has(wire::PHX_ASK_ENFORCE_BIND),
+        topology: topology(ask),
+    }
+}
+
+fn layout(ask: &wire::Ask<'_>) -> Layout {
+    let head = ask.head;
+    let count = |value| u16::try_from(given(value)).unwrap_or(0);
+    Layout {
+        threads_per_core: count(head.threads_per_core),
+        ntasks_per_core: count(head.ntasks_per_core),
+        ntasks_per_socket: count(head.ntasks_per_socket),
+        sockets_per_node: count(head.sockets_per_node.into()),
+        cores_per_socket: count(head.cores_per_socket.into()),
+        core_spec: count(head.core_spec),
+        spec_is_threads: ask.has(wire::PHX_ASK_CORE_SPEC_THREADS),
+        one_task_per_core: ask.has(wire::PHX_ASK_ONE_PER_CORE),
+        whole_cores: ask.has(wire::PHX_ASK_CORES),
+        whole_sockets: ask.has(wire::PHX_ASK_SOCKETS),
+    }
+}
+
+fn topology(ask: &wire::Ask<'_>) -> TopologyAsk {
+    /// A topology that is not known.
+    const UNKNOWN: u16 = u16::MAX;
+    let head = ask.head;
+    TopologyAsk {
+        index: Some(head.topology).filter(|index| *index != UNKNOWN),
+        switches: head.switches,
+        switch_wait_left_s: head.switch_wait_left_s,
+        segment: head.segment_size.into(),
+        spread_segments: ask.has(wire::PHX_ASK_SPREAD_SEGMENTS),
+        consolidate_segments: ask.has(wire::PHX_ASK_CONSOLIDATE),
+        contiguous: ask.has(wire::PHX_ASK_CONTIGUOUS),
+        lln: ask.has(wire::PHX_ASK_LLN),
+        sizes: ask.has(wire::PHX_ASK_SIZES),
+        spread: ask.has(wire::PHX_ASK_SPREAD),
+        exclusive: ask.has(wire::PHX_ASK_TOPO_EXCLUSIVE),
+        optional: ask.has(wire::PHX_ASK_TOPO_OPTIONAL),
+        ..TopologyAsk::default()
     }
 }
 
@@ -195,15 +270,13 @@ fn memory(ask: &wire::Ask<'_>) -> Memory {
     }
 }
 
-fn left_to_slurm(ask: &wire::Ask<'_>, sharing: Sharing) -> Option<LeftToSlurm> {
-    let head = ask.head;
-    let layout = [head.ntasks_per_socket, head.ntasks_per_core, head.threads_per_core];
+fn left_to_slurm(ask: &wire::Ask<'_>) -> Option<LeftToSlurm> {
     let checks = [
         (ask.has(wire::PHX_ASK_CONTIGUOUS), LeftToSlurm::Contiguous),
         (ask.has(wire::PHX_ASK_SWITCHES), LeftToSlurm::Switches),
-        (given(head.core_spec) > 0, LeftToSlurm::CoreSpec),
-        (sharing == Sharing::Owner, LeftToSlurm::Owner),
-        (layout.iter().any(|&v| given(v) > 0), LeftToSlurm::CoreLayout),
+        (ask.has(wire::PHX_ASK_SPREAD), LeftToSlurm::Spread),
+        (ask.has(wire::PHX_ASK_SIZES), LeftToSlurm::Sizes),
+        (ask.has(wire::PHX_ASK_TOPO_EXCLUSIVE), LeftToSlurm::ExclusiveTopology),
         (ask.gres().iter().any(|g| g.per_socket > 0), LeftToSlurm::PerSocket),
         (ask.has(wire::PHX_ASK_MORE_GRES), LeftToSlurm::Gres),
         // Last: a component with a preference is decided all the same.

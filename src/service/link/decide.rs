@@ -9,23 +9,29 @@ use std::time::Instant;
 use phalanx_ffi::wire::Reason;
 
 use crate::link::decision::Answer;
+use crate::link::refusals;
 use crate::link::settings::{Mode, Settings};
 use crate::link::state::State;
 use phalanx_core::limits;
 use phalanx_planner::place::{Candidates, NoPlacement, Placement};
 use phalanx_planner::preference::{self, PreferenceUse, Question, Waits};
 
-/// Answers a question that came at `now`; `candidates` are the words of a
-/// bitmap over the node table.
+/// Answers a question that came at `now` by the decision with this id.
 pub(super) fn answer(
     state: &mut State,
     settings: &Settings,
+    id: u64,
     question: &Question<'_>,
-    candidates: &[u64],
+    candidates: Candidates<'_>,
     now: Instant,
 ) -> Answer {
     let mode = mode_of(settings, question);
-    let (decided, preference_use) = decide(state, settings, mode, question, candidates, now);
+    let options = refusals::options(&question.shape, !candidates.excluded().is_empty());
+    let left = state.refusals.left(question.job_id, &options, state.ms(now));
+    let (decided, preference_use) = match left {
+        Some(option) if mode != Mode::Off => (Err(Why::Refused(option)), None),
+        _ => decide(state, settings, mode, question, candidates, now),
+    };
     let by_method =
         preference_use.as_ref().is_some_and(|s| s.preference.required && s.set.is_none());
     let (reason, detail) = match &decided {
@@ -38,10 +44,16 @@ pub(super) fn answer(
         Err(Why::No(NoPlacement::Held)) if question.will_run && !by_method => {
             (Some(Reason::NoFit), Some("would wait"))
         }
+        Err(Why::No(NoPlacement::NoFit)) if question.preemptable_all > 0 => {
+            (Some(Reason::NoFit), Some("Slurm may preempt"))
+        }
         Err(why) => why.reason(),
         Ok(_) if mode == Mode::Shadow => (Some(Reason::Shadow), None),
         Ok(_) => (None, None),
     };
+    if reason.is_none() {
+        state.refusals.answered(id, question.job_id, &options);
+    }
     Answer { reason, detail, placement: decided.ok(), preference_use }
 }
 
@@ -49,6 +61,8 @@ enum Why {
     Off,
     NotSynced,
     NoChoice,
+    /// Stock refused too many answers to requests with this option.
+    Refused(&'static str),
     No(NoPlacement),
 }
 
@@ -58,6 +72,7 @@ impl Why {
             Self::Off => (Reason::Off, None),
             Self::NotSynced | Self::No(NoPlacement::OtherTable) => (Reason::NotSynced, None),
             Self::No(NoPlacement::Left(option)) => (Reason::Unsupported, Some(option.option())),
+            Self::Refused(option) => (Reason::Unsupported, Some(*option)),
             Self::No(NoPlacement::NoFit) => (Reason::NoFit, None),
             Self::NoChoice => (Reason::NoChoice, None),
             Self::No(NoPlacement::Held) => (Reason::Held, None),
@@ -72,7 +87,7 @@ fn decide(
     settings: &Settings,
     mode: Mode,
     question: &Question<'_>,
-    candidates: &[u64],
+    candidates: Candidates<'_>,
     now: Instant,
 ) -> (Result<Placement, Why>, Option<PreferenceUse>) {
     if mode == Mode::Off {
@@ -90,14 +105,16 @@ fn decide(
     }
     let preferences = &mut state.preferences;
     let (decided, preference_use) =
-        preference::decide(placer, preferences, question, Candidates::new(candidates), waits);
+        preference::decide(placer, preferences, question, candidates, waits);
     let held = matches!(decided, Err(NoPlacement::Held | NoPlacement::Unplanned));
     if held {
         state.first_seen.entry(question.job_id).or_insert(now);
     }
     let decided = match decided {
         // Stock would come to the same set: nothing to try first.
-        Ok(placement) if placement.nodes.len() == placement.candidates => Err(Why::NoChoice),
+        Ok(placement) if placement.nodes.len() == placement.candidates && !question.left_out => {
+            Err(Why::NoChoice)
+        }
         other => other.map_err(Why::No),
     };
     (decided, preference_use)

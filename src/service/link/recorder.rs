@@ -8,11 +8,12 @@ use std::time::Instant;
 
 use crate::link::decision::Decision;
 use crate::link::recording::{
-    Event, EventKind, Op, Phase, QueueOp, RawPreferences, Recording, Rest, levels, nanos,
+    Event, EventKind, Offer, Op, Phase, QueueOp, RawPreferences, Recording, Rest, levels, nanos,
 };
 use crate::link::settings::Settings;
 use crate::link::state::State;
 use phalanx_planner::cluster::{RunningJob, Table};
+use phalanx_planner::place::Candidates;
 use phalanx_planner::preference::{Method, PreferenceTable};
 
 /// Jobs copied at a time.
@@ -45,10 +46,15 @@ impl State {
     }
 
     /// Records a decision, if the state recorded so far is complete.
-    pub(super) fn record_ask(&mut self, at: Instant, decision: &Arc<Decision>, words: &[u64]) {
+    pub(super) fn record_ask(
+        &mut self,
+        at: Instant,
+        decision: &Arc<Decision>,
+        offer: Candidates<'_>,
+    ) {
         match &mut self.recording {
             Some(recording) if recording.is_whole() => {
-                self.send_event(at, EventKind::Ask(Arc::clone(decision), words.to_vec()));
+                self.send_event(at, EventKind::Ask(Arc::clone(decision), Offer::of(offer)));
             }
             Some(recording) => recording.missed += 1,
             None => {}
@@ -120,6 +126,7 @@ fn rest(state: &State, settings: &Settings) -> Rest {
         first_seen: first_seen.map(|(job, at)| (*job, nanos(state.born, *at))).collect(),
         inputs: state.inputs.iter().copied().collect(),
         newest: state.preferences.newest(),
+        refusals: state.refusals.clone(),
         preferences: Vec::new(),
         missed: 0,
     }

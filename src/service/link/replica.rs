@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use phalanx_ffi::wire::Reason;
+
 use crate::link::decide;
-use crate::link::recording::{AskOp, Op, PreferencesOp, RecordedAnswer, Rest, TableOp};
+use crate::link::recording::{AskOp, Op, OutcomeOp, PreferencesOp, RecordedAnswer, Rest, TableOp};
 use crate::link::settings::Settings;
 use crate::link::state::State;
 use phalanx_core::NodeIdx;
@@ -106,7 +108,8 @@ impl<'a> Replica<'a> {
                 self.state.end_job(*job_id);
             }
             Op::Ask(ask) => return self.ask(at_ns, ask).map(Some),
-            Op::Outcome(_) | Op::Picture(_) | Op::Change(_) | Op::End(_) => {}
+            Op::Outcome(outcome) => self.outcome(at_ns, outcome),
+            Op::Picture(_) | Op::Change(_) | Op::End(_) => {}
         }
         Ok(None)
     }
@@ -121,7 +124,8 @@ impl<'a> Replica<'a> {
     /// Number of leaf switches or blocks of these nodes; `None` without a topology.
     pub fn leaves(&self, nodes: &[NodeIdx]) -> Option<usize> {
         let table = self.state.placer.as_ref().map(|p| p.cluster().table())?;
-        let topology = table.topology(None).filter(|topology| topology.has_leaves())?;
+        let (_, topology) =
+            table.topology_at(None).filter(|(_, topology)| topology.has_leaves())?;
         Some(topology.leaves(nodes.iter().copied()).len())
     }
 
@@ -157,6 +161,7 @@ impl<'a> Replica<'a> {
         let at = |ns: u64| base.checked_add(Duration::from_nanos(ns)).unwrap_or(base);
         self.state.first_seen = rest.first_seen.iter().map(|&(job, ns)| (job, at(ns))).collect();
         self.state.inputs = rest.inputs.iter().copied().collect();
+        self.state.refusals = rest.refusals.clone();
         self.state.preferences = Default::default();
         rest.preferences.iter().try_for_each(|preferences| self.preferences(preferences))?;
         self.state.preferences.set_newest(rest.newest);
@@ -219,12 +224,26 @@ impl<'a> Replica<'a> {
         Ok(())
     }
 
+    fn at(&self, at_ns: u64) -> Instant {
+        let base = self.state.born;
+        base.checked_add(Duration::from_nanos(at_ns)).unwrap_or(base)
+    }
+
+    fn outcome(&mut self, at_ns: u64, outcome: &OutcomeOp) {
+        let refused = [Reason::NarrowFailed, Reason::NarrowLater].map(Reason::as_str);
+        let refused = refused.contains(&&*outcome.reason);
+        if refused || outcome.reason.is_empty() {
+            self.state.outcome(outcome.decision, refused, self.at(at_ns));
+        }
+    }
+
     fn ask(&mut self, at_ns: u64, ask: &AskOp) -> Result<Replayed, String> {
         let settings = self.settings.as_ref().ok_or("a question before the state")?;
-        let base = self.state.born;
-        let now = base.checked_add(Duration::from_nanos(at_ns)).unwrap_or(base);
-        let (question, words) = (&ask.question, &ask.candidates);
-        let answer = decide::answer(&mut self.state, settings, question, words, now);
+        let now = self.at(at_ns);
+        let offer = &ask.offer;
+        let (state, question) = (&mut self.state, &ask.question);
+        let candidates = offer.candidates();
+        let answer = decide::answer(state, settings, ask.decision, question, candidates, now);
         let choices = answer.placement.as_ref().map(|p| p.decision.choices()).unwrap_or_default();
         let sum: f64 = choices.iter().map(|choice| choice.after).sum();
         let count = u32::try_from(choices.len()).ok().filter(|count| *count > 0);

@@ -33,7 +33,7 @@ use crate::locks::{lock, read, write};
 use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
-use phalanx_planner::place::{Placer, Pool, Tuning, up_to_class};
+use phalanx_planner::place::{Candidates, Classes, Placer, Pool, Tuning, up_to_class};
 use phalanx_planner::preference::{Method, Preference, PreferenceTable};
 use phalanx_planner::usage::NodeUsage;
 
@@ -142,6 +142,8 @@ impl Responder {
     pub fn view(&self) -> LinkView {
         let state = lock(&self.state);
         let mut view = state.view.clone();
+        view.options = state.refusals.counts().clone();
+        view.now_ms = state.ms(Instant::now());
         if let Some(placer) = &state.placer {
             view.mirror_jobs = placer.cluster().jobs().len() as u64;
             view.mirror_nodes = placer.cluster().usages().len() as u64;
@@ -306,7 +308,7 @@ impl Responder {
                         plugin.slurm_version
                     );
                 }
-                state.view.plugin = plugin;
+                state.view.greeted(plugin);
             }
             Step::Synced(cluster, memory_tracked) => {
                 self.synced(&mut state, *cluster, memory_tracked);
@@ -320,7 +322,7 @@ impl Responder {
             }
             Step::Outcome(outcome) => events.push(outcome_event(&mut state, outcome)),
             Step::Queue(queue) => self.order.take(&queue),
-            Step::Stats(stats) => state.view.counters = Some(PluginCounters(Box::new(*stats))),
+            Step::Stats(stats) => state.view.counted(PluginCounters(Box::new(*stats))),
             Step::Ask(ask) => {
                 let (head, event) = self.answer(&mut state, session, &ask, received, nodes);
                 events.extend(event);
@@ -355,13 +357,19 @@ impl Responder {
         let mode = decide::mode_of(&settings, &question);
         let id = self.next_decision.fetch_add(1, Ordering::Relaxed);
         question.no_wait = !state.may_hold(&question, &settings, received);
-        let answer = decide::answer(state, &settings, &question, ask.candidates, received);
+        let (keys, excluded) = (convert::class_keys(ask), convert::excluded(ask));
+        let mut candidates = Candidates::new(ask.candidates).without(&excluded);
+        if !keys.is_empty() {
+            let words = ask.candidates.len();
+            candidates = candidates.in_classes(Classes { keys: &keys, planes: ask.planes, words });
+        }
+        let answer = decide::answer(state, &settings, id, &question, candidates, received);
         state.count_hold(&question, &answer, mode, received);
         nodes.clear();
         nodes.extend(answer.nodes().iter().map(|node| node.raw()));
         let head = answer.head(question.job_id, id, settings.generation);
         let took_ns = u64::try_from(received.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        state.view.answered(question.will_run, answer.reason.is_none(), took_ns);
+        state.view.answered(question.will_run, &answer, took_ns);
         if mode == Mode::Off && state.recording.is_none() {
             return (head, None);
         }
@@ -376,7 +384,7 @@ impl Responder {
             table: state.placer.as_ref().map(table).unwrap_or_default(),
             took_ns,
         });
-        state.record_ask(received, &decision, ask.candidates);
+        state.record_ask(received, &decision, candidates);
         (head, (mode != Mode::Off).then_some(LinkEvent::Asked(decision)))
     }
 
@@ -484,6 +492,16 @@ fn outcome_event(state: &mut State, outcome: &wire::Outcome) -> LinkEvent {
         count: outcome.count,
         ask_ns: outcome.ask_ns,
     };
-    state.record(|_| EventKind::Op(recording::outcome_op(&event)));
+    let now = Instant::now();
+    if state.recording.as_ref().is_some_and(Recording::is_whole) {
+        state.send_event(now, EventKind::Op(recording::outcome_op(&event)));
+    }
+    match reason {
+        Some(Reason::None) => state.outcome(event.decision, false, now),
+        Some(Reason::NarrowFailed | Reason::NarrowLater) => {
+            state.outcome(event.decision, true, now);
+        }
+        _ => {}
+    }
     LinkEvent::Outcome(event)
 }

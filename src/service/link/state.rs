@@ -10,7 +10,8 @@ use log::warn;
 use phalanx_ffi::wire::Reason;
 
 use crate::link::decision::Answer;
-use crate::link::recording::Recording;
+use crate::link::recording::{Recording, nanos};
+use crate::link::refusals::Refusals;
 use crate::link::settings::{Mode, Settings};
 use crate::link::view::LinkView;
 use phalanx_core::snapshot::{JobState, Snapshot};
@@ -34,6 +35,7 @@ pub(super) struct State {
     pub(super) preferences: Preferences,
     /// Time for which users' jobs were held for their inputs.
     pub(super) holds: HoldBudget,
+    pub(super) refusals: Refusals,
     /// Zero of the times in a recording.
     pub(super) born: Instant,
     /// The recording under way.
@@ -53,8 +55,25 @@ impl State {
             inputs: BTreeSet::new(),
             preferences: Preferences::default(),
             holds: HoldBudget::default(),
+            refusals: Refusals::default(),
             born,
             recording: None,
+        }
+    }
+
+    /// Milliseconds of the times in a recording.
+    pub(super) fn ms(&self, at: Instant) -> u64 {
+        nanos(self.born, at) / 1_000_000
+    }
+
+    /// Stock took the nodes of an answer, or refused them.
+    pub(super) fn outcome(&mut self, decision: u64, refused: bool, at: Instant) {
+        let now_ms = self.ms(at);
+        for option in self.refusals.outcome(decision, refused, now_ms) {
+            warn!(
+                "Slurm refused too many answers to requests with {option}: these are left to it \
+                 for an hour"
+            );
         }
     }
 
@@ -99,6 +118,7 @@ impl State {
     /// A job holds exactly this, since just now if it has `begun`.
     pub(super) fn set_job(&mut self, job: RunningJob, begun: bool) {
         self.first_seen.remove(&job.id);
+        self.refusals.forget(job.id);
         if let (Some((array, _)), true) = (job.array, begun) {
             self.preferences.began(array, job.held.iter().map(|held| held.node));
         }
@@ -111,14 +131,10 @@ impl State {
     pub(super) fn end_job(&mut self, job_id: u32) {
         self.first_seen.remove(&job_id);
         self.inputs.remove(&job_id);
+        self.refusals.forget(job_id);
         if let Some(placer) = &mut self.placer {
             placer.end_job(job_id);
         }
-    }
-
-    fn ms(&self, now: Instant) -> u64 {
-        let ms = now.saturating_duration_since(self.born).as_millis();
-        u64::try_from(ms).unwrap_or(u64::MAX)
     }
 
     /// Whether a job may be held for its input, by what its user's jobs have had.

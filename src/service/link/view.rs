@@ -3,8 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use phalanx_ffi::wire::Reason;
+
+use crate::link::decision::Answer;
 use crate::link::hist::Histogram;
+use crate::link::refusals::OptionCount;
 use crate::link::session::{PluginCounters, PluginState};
+
+/// The first reason that is the plugin's.
+const PLUGINS: u16 = 16;
 
 /// Calls of one mode.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +24,10 @@ pub struct Shares {
     pub narrowed: u64,
     /// The others by reason.
     pub fallen_back: BTreeMap<&'static str, u64>,
+    /// Of these, those left to Slurm for an option of the request, by option.
+    pub options: BTreeMap<&'static str, u64>,
+    /// Calls of job_test, asked about or not.
+    pub calls: u64,
 }
 
 /// Counts of the link; a copy.
@@ -30,6 +41,12 @@ pub struct LinkView {
     pub plugin: PluginState,
     /// Its counters.
     pub counters: Option<PluginCounters>,
+    /// Calls of any mode that were not asked about or in vain, by the plugin's reasons.
+    pub not_asked: BTreeMap<&'static str, u64>,
+    /// Outcomes by option.
+    pub options: BTreeMap<String, OptionCount>,
+    /// Time of the view, in that of [`OptionCount::left_until_ms`].
+    pub now_ms: u64,
     /// RUN_NOW asks.
     pub run_now: Shares,
     /// WILL_RUN asks.
@@ -64,11 +81,42 @@ pub struct LinkView {
 
 impl LinkView {
     /// Counts an answer, with nodes or without.
-    pub(super) fn answered(&mut self, will_run: bool, with_nodes: bool, took_ns: u64) {
+    pub(super) fn answered(&mut self, will_run: bool, answer: &Answer, took_ns: u64) {
         let shares = self.shares(will_run);
         shares.asked += 1;
-        shares.answered += u64::from(with_nodes);
+        shares.answered += u64::from(answer.reason.is_none());
+        if answer.reason == Some(Reason::Unsupported) {
+            *shares.options.entry(answer.detail.unwrap_or("unknown")).or_insert(0) += 1;
+        }
         self.answer_ns.add(took_ns);
+    }
+
+    /// A plugin connects: another slurmctld counts from zero.
+    pub(super) fn greeted(&mut self, plugin: PluginState) {
+        if plugin.pid != self.plugin.pid {
+            self.counters = None;
+        }
+        self.plugin = plugin;
+    }
+
+    /// Takes the plugin's counters: what they say more than the last ones is new. The first
+    /// ones may count what was before this daemon.
+    pub(super) fn counted(&mut self, counters: PluginCounters) {
+        if let Some(before) = &self.counters {
+            let more = |new: u64, old: u64| if new < old { new } else { new - old };
+            let (new, old) = (&counters.0, &before.0);
+            self.run_now.calls += more(new.calls[0], old.calls[0]);
+            self.will_run.calls += more(new.calls[2], old.calls[2]);
+            let reasons = new.reasons.iter().zip(&old.reasons);
+            for (number, (new, old)) in (0u16..).zip(reasons).filter(|(n, _)| *n >= PLUGINS) {
+                let count = more(*new, *old);
+                if count > 0 {
+                    let name = Reason::from_raw(number).map_or("unknown", Reason::as_str);
+                    *self.not_asked.entry(name).or_insert(0) += count;
+                }
+            }
+        }
+        self.counters = Some(counters);
     }
 
     /// Counts of RUN_NOW or WILL_RUN asks.

@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::{Uid, User};
 use phalanx_ffi::slurm::{
-    Conf, JobBase, JobRow, Jobs, Licenses, Load, Memory as RawMemory, NodeDetail, NodeRow, Nodes,
-    Partitions, Reservations, Sharing as RawSharing, Slurm, SlurmError, UpdateTime, reason_text,
+    Conf, CoreSpec, JobBase, JobRow, Jobs, Licenses, Load, Memory as RawMemory, NodeDetail,
+    NodeRow, Nodes, Partitions, Reservations, Sharing as RawSharing, Slurm, SlurmError, UpdateTime,
+    reason_text,
 };
 use thiserror::Error;
 
 use phalanx_core::hostlist;
+use phalanx_core::layout::{Layout, NodeCores};
 use phalanx_core::limits;
 use phalanx_core::shape::{GresWant, LeftToSlurm, Memory, Shape, Sharing};
 use phalanx_core::snapshot::{
@@ -23,8 +25,11 @@ use phalanx_core::snapshot::{
     Table, gres,
 };
 
-/// Slurm's `CR_MEMORY` bit of SelectTypeParameters (`slurm/slurm.h`).
+/// Bits of SelectTypeParameters (`slurm/slurm.h`).
+const CR_SOCKET: u32 = 0x2;
+const CR_CORE: u32 = 0x4;
 const CR_MEMORY: u32 = 0x10;
+const CR_ONE_TASK_PER_CORE: u32 = 0x100;
 /// `RESERVE_FLAG_PART_NODES`-like flags do not matter here; this one does:
 /// the reservation is of cores, not of whole nodes.
 const MINUTES_UNLIMITED: u32 = u32::MAX;
@@ -58,6 +63,8 @@ pub struct ClusterInfo {
     pub slurm_user_id: Option<u32>,
     /// Memory is a consumable resource.
     pub memory_tracked: bool,
+    /// SelectTypeParameters, as bits.
+    pub select_param: u32,
     /// Nodes measure energy, and slurmdbd keeps what jobs took.
     pub energy_accounted: bool,
     /// `PRIVATE_DATA_*` of slurm.h: what is hidden from other users.
@@ -135,6 +142,7 @@ impl Source {
             slurm_user_id: Some(row.slurm_user_id()),
             memory_tracked: row.select_type_param() & CR_MEMORY != 0,
             private_data: row.private_data(),
+            select_param: row.select_type_param(),
             energy_accounted: is_energy_accounted(
                 row.acct_gather_energy_type().unwrap_or_default(),
                 row.accounting_storage_type().unwrap_or_default(),
@@ -207,12 +215,12 @@ impl Source {
         self.partitions(&mut builder);
         self.reservations(&mut builder);
         self.licenses(&mut builder);
-        let memory_tracked = self.info().memory_tracked;
+        let select_param = self.info().select_param;
         if let Some(table) = &self.jobs {
             let now_s = i64::try_from(now_ms / 1000).unwrap_or(i64::MAX);
             let users = &mut self.users;
             let jobs = table.iter().map(|row| {
-                let mut job = job(&mut builder, &row, memory_tracked, now_s);
+                let mut job = job(&mut builder, &row, select_param, now_s);
                 if job.user.is_empty() {
                     job.user = user_name(users, job.user_id);
                 }
@@ -296,6 +304,7 @@ fn node(builder: &mut Builder, row: &NodeRow<'_>) -> Node {
         available: row.state().is_available(),
         cpus: u64::from(row.cpus_usable()),
         cpus_used: u64::from(row.cpus_allocated()),
+        cores: cores(row),
         memory_mb: row.memory_usable_mib(),
         memory_used_mb: row.memory_allocated_mib(),
         weight: row.weight(),
@@ -314,10 +323,10 @@ fn user_name(known: &mut BTreeMap<u32, Arc<str>>, user_id: u32) -> Arc<str> {
     Arc::clone(known.entry(user_id).or_insert_with(ask))
 }
 
-fn job(builder: &mut Builder, row: &JobRow<'_>, memory_tracked: bool, now_s: i64) -> Job {
+fn job(builder: &mut Builder, row: &JobRow<'_>, select_param: u32, now_s: i64) -> Job {
     let state = row.state();
     let until_s = row.end_s().filter(|_| state.is_finished()).unwrap_or(now_s);
-    let shape = shape(builder, row, memory_tracked);
+    let shape = shape(builder, row, select_param);
     let names = &mut builder.names;
     let mut text = |t: Option<&str>| names.get(t.unwrap_or_default());
     let label = label(row);
@@ -409,14 +418,16 @@ fn licenses_of(
     wanted
 }
 
-fn shape(builder: &Builder, row: &JobRow<'_>, memory_tracked: bool) -> Shape {
+fn shape(builder: &Builder, row: &JobRow<'_>, select_param: u32) -> Shape {
     let (gres, unknown) = gres_wants(builder, row);
     let sharing = match row.sharing() {
         RawSharing::Exclusive => Sharing::Whole,
         RawSharing::User | RawSharing::Mcs => Sharing::Owner,
+        // Specialised cores are of whole nodes.
+        _ if row.core_spec().is_some() => Sharing::Whole,
         RawSharing::Default | RawSharing::OverSubscribe => Sharing::Shared,
     };
-    let memory = match (memory_tracked, row.memory()) {
+    let memory = match (select_param & CR_MEMORY != 0, row.memory()) {
         (false, _) => Memory::Untracked,
         (true, RawMemory::Unset) => Memory::All,
         (true, RawMemory::PerNodeMib(mib)) => Memory::PerNode(mib),
@@ -436,7 +447,40 @@ fn shape(builder: &Builder, row: &JobRow<'_>, memory_tracked: bool) -> Shape {
         sharing,
         overcommit: false,
         left_to_slurm: unknown.then_some(LeftToSlurm::Gres),
+        layout: layout(row, select_param),
         ..Shape::default()
+    }
+}
+
+fn layout(row: &JobRow<'_>, select_param: u32) -> Layout {
+    let (core_spec, spec_is_threads) = match row.core_spec() {
+        Some(CoreSpec::Cores(count)) => (count, false),
+        Some(CoreSpec::Threads(count)) => (count, true),
+        None => (0, false),
+    };
+    Layout {
+        threads_per_core: row.threads_per_core().unwrap_or(0),
+        ntasks_per_core: row.tasks_per_core().unwrap_or(0),
+        ntasks_per_socket: row.tasks_per_socket().unwrap_or(0),
+        sockets_per_node: row.sockets_per_node().unwrap_or(0),
+        cores_per_socket: row.cores_per_socket().unwrap_or(0),
+        core_spec,
+        spec_is_threads,
+        one_task_per_core: select_param & CR_ONE_TASK_PER_CORE != 0,
+        whole_cores: select_param & (CR_CORE | CR_SOCKET) != 0,
+        whole_sockets: select_param & CR_SOCKET != 0,
+    }
+}
+
+/// Where there are as many cores as CPUs, jobs are given cores.
+fn cores(row: &NodeRow<'_>) -> NodeCores {
+    let cores = row.sockets().saturating_mul(row.cores_per_socket());
+    let threads = u16::try_from(row.threads_per_core()).unwrap_or(1);
+    NodeCores {
+        cpus_per_core: if cores >= row.cpus() { 1 } else { threads.max(1) },
+        sockets: u16::try_from(row.sockets()).unwrap_or(0),
+        cores,
+        spec_cores: row.core_spec_count(),
     }
 }
 

@@ -95,7 +95,7 @@ impl Rule {
         let mut fitting: Vec<(f64, u32, u32)> = Vec::new();
         for &node in candidates {
             let Some(room) = cluster.usages().get(node as usize) else { continue };
-            if capacity(shape, &one, room) > 0 {
+            if capacity(shape, &one, room, &[0; 8]) > 0 {
                 fitting.push((self.score(room, mix, &one), weight(cluster, node), node));
             }
         }
@@ -106,7 +106,7 @@ impl Rule {
                 break;
             }
             let Some(room) = cluster.usages().get(node as usize) else { continue };
-            let tasks = capacity(shape, &one, room).min(left);
+            let tasks = capacity(shape, &one, room, &[0; 8]).min(left);
             left -= tasks;
             chosen.push((node, shape.need_for(tasks, 1, 1)));
         }

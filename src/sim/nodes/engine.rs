@@ -552,12 +552,17 @@ impl<'a> Sim<'a> {
         let total = |of: fn(&NodeUsage) -> u64| room.map_or(0, of);
         Held {
             node,
-            cpus: if need.whole { total(|r| r.cpus.total) } else { need.cpus },
+            cpus: match (need.whole, room) {
+                (true, _) => total(|r| r.cpus.total),
+                (false, Some(room)) => need.cpus_on(&room.cores).unwrap_or(need.cpus),
+                (false, None) => need.cpus,
+            },
             memory_mb: match need.all_memory {
                 true => total(|r| r.memory_mb.total),
                 false => need.memory_mb,
             },
             gres: need.gres.clone(),
+            ..Held::default()
         }
     }
 

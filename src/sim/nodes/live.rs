@@ -122,12 +122,15 @@ pub(super) fn held_of(cluster: &Snapshot, job: &Job) -> RunningJob {
     let nodes: Vec<NodeIdx> = names.iter().filter_map(|name| cluster.node(name)).collect();
     let need = job.shape.need(u32::try_from(nodes.len()).unwrap_or(1));
     let held = nodes.into_iter().map(|node| {
-        let whole = cluster.nodes.get(node.at()).filter(|_| need.whole).map(|node| node.cpus);
+        let of = cluster.nodes.get(node.at());
+        let whole = of.filter(|_| need.whole).map(|node| node.cpus);
+        let on = of.and_then(|node| need.on(&node.cores)).unwrap_or_else(|| need.clone());
         Held {
             node,
-            cpus: whole.unwrap_or(need.cpus),
-            memory_mb: need.memory_mb,
-            gres: need.gres.clone(),
+            cpus: whole.unwrap_or(on.cpus),
+            memory_mb: on.memory_mb,
+            gres: on.gres,
+            ..Held::default()
         }
     });
     RunningJob { id: job.id, held: held.collect(), ..RunningJob::default() }

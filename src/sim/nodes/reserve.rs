@@ -66,7 +66,7 @@ impl<'a> Progress<'a> {
             }
         }
         if let Some(one) = &self.one {
-            let tasks = capacity(self.shape, one, room);
+            let tasks = capacity(self.shape, one, room, &[0; 8]);
             let before = self.tasks.insert(node, tasks).unwrap_or(0);
             self.tasks_sum = self.tasks_sum.saturating_sub(before).saturating_add(tasks);
         }

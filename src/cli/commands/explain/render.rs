@@ -292,4 +292,11 @@ fn asks(out: &mut String, report: &Explain) {
         .left("Nodes", |ask| ask.nodes.clone())
         .left("Preference", |ask| preferred(&ask.preference))
         .add_to(out);
+    if let Some(ask) = report.asks.first().filter(|ask| ask.preemptable_all > 0) {
+        let jobs: Vec<String> = ask.preemptable.iter().map(u32::to_string).collect();
+        let more = (ask.preemptable_all as usize).saturating_sub(jobs.len());
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let jobs = jobs.join(", ");
+        out.push_str(&format!("\nWhere it does not fit, Slurm may preempt jobs {jobs}{more}.\n"));
+    }
 }

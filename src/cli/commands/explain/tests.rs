@@ -84,8 +84,9 @@ fn pending_report() -> Explain {
             verdict: "no-opinion".into(),
             reason: Some("no-fit".into()),
             nodes: String::new(),
-            preference: None,
-            steer: None,
+            preemptable: vec![41, 43],
+            preemptable_all: 70,
+            ..AskReport::default()
         }],
         ..Explain::default()
     }

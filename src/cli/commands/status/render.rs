@@ -8,7 +8,8 @@ use crate::text::units::{micros, millis, seconds, share};
 use crate::text::{clean, facts, heading, table_of};
 use phalanx_service::api::order::OrderStatus;
 use phalanx_service::api::types::{
-    CallShares, CallTime, HistoryStatus, LinkStatus, PluginStatus, Quantiles, SlurmStatus, Status,
+    CallShares, CallTime, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus, Quantiles,
+    SlurmStatus, Status,
 };
 
 /// The whole report.
@@ -161,11 +162,12 @@ fn history(status: &Status) -> String {
     format!("{path}\n{written} records written, {dropped} dropped, {errors} failed writes")
 }
 
-/// RUN_NOW and WILL_RUN side by side, with shares of the asked calls.
+/// RUN_NOW and WILL_RUN side by side, with shares of all calls.
 fn calls(out: &mut String, status: &Status) {
     let (run, will) = (&status.run_now, &status.will_run);
     let fallen = |calls: &CallShares| calls.fallen_back.values().sum::<u64>();
     let mut rows = vec![
+        ("all".to_owned(), run.calls, will.calls),
         ("asked".to_owned(), run.asked, will.asked),
         ("answered with nodes".to_owned(), run.answered, will.answered),
         ("placed on these nodes".to_owned(), run.narrowed, will.narrowed),
@@ -177,13 +179,41 @@ fn calls(out: &mut String, status: &Status) {
         let count = |calls: &CallShares| calls.fallen_back.get(reason).copied().unwrap_or(0);
         (format!("  {reason}"), count(run), count(will))
     }));
+    let options: BTreeSet<&String> = run.options.keys().chain(will.options.keys()).collect();
+    rows.extend(options.into_iter().map(|option| {
+        let count = |calls: &CallShares| calls.options.get(option).copied().unwrap_or(0);
+        (format!("    {option}"), count(run), count(will))
+    }));
+    let unasked = |calls: &CallShares| calls.calls.saturating_sub(calls.asked);
+    rows.push(("not asked about".to_owned(), unasked(run), unasked(will)));
     table_of(rows)
         .left("Calls", |(name, ..)| name.clone())
         .right("RUN_NOW", |(_, count, _)| *count)
-        .right("% of asked", |(_, count, _)| share(*count, run.asked))
+        .right("% of all", |(_, count, _)| share(*count, run.calls))
         .right("WILL_RUN", |(.., count)| *count)
-        .right("% of asked", |(.., count)| share(*count, will.asked))
+        .right("% of all", |(.., count)| share(*count, will.calls))
         .add_to(out);
+    if !status.not_asked.is_empty() {
+        out.push('\n');
+        table_of(&status.not_asked)
+            .left("Not asked about, or in vain", |row| row.0.clone())
+            .right("Calls", |row| row.1)
+            .add_to(out);
+    }
+    if !status.refused.is_empty() {
+        out.push('\n');
+        let left = |row: &&OptionRefusals| match row.left_s {
+            0 => String::new(),
+            left => format!("for {}", seconds(left)),
+        };
+        table_of(&status.refused)
+            .left("Option of the request", |row| row.option.clone())
+            .right("Answers", |row| row.answered)
+            .right("Refused", |row| row.refused)
+            .right("% refused", |row| share(row.refused, row.answered))
+            .left("Left to Slurm", left)
+            .add_to(out);
+    }
 }
 
 fn plugin_calls(out: &mut String, plugin: &PluginStatus) {

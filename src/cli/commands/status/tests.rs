@@ -45,14 +45,28 @@ fn status_report() -> Status {
             asked: 1000,
             answered: 920,
             narrowed: 900,
-            fallen_back: map(&[("no-fit", 80), ("narrow-failed", 20)]),
+            fallen_back: map(&[("no-fit", 77), ("unsupported", 3), ("narrow-failed", 20)]),
+            options: map(&[("--gpus-per-socket", 3)]),
+            calls: 1200,
         },
         will_run: CallShares {
             asked: 300,
             answered: 210,
             narrowed: 200,
             fallen_back: map(&[("no-fit", 90), ("timeout", 10)]),
+            calls: 300,
+            ..CallShares::default()
         },
+        not_asked: map(&[("req-nodes", 150), ("skipped", 50)]),
+        refused: vec![
+            OptionRefusals { option: "none".into(), answered: 900, refused: 2, left_s: 0 },
+            OptionRefusals {
+                option: "--core-spec".into(),
+                answered: 200,
+                refused: 20,
+                left_s: 3000,
+            },
+        ],
         link: link_status(),
         order: order_status(),
         planner: PlannerStatus {

@@ -260,6 +260,12 @@ pub struct AskReport {
     pub reason: Option<String>,
     /// Answered nodes.
     pub nodes: String,
+    /// Some of the jobs that Slurm may preempt for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preemptable: Vec<u32>,
+    /// All of them.
+    #[serde(default)]
+    pub preemptable_all: u32,
     /// The node preference for the job, if a method had one, and whether it decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preference: Option<PreferenceReport>,

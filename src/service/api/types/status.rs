@@ -26,6 +26,12 @@ pub struct Status {
     pub run_now: CallShares,
     /// WILL_RUN calls and what became of them.
     pub will_run: CallShares,
+    /// Calls of any mode that the plugin did not ask about, or in vain, by reason.
+    #[serde(default)]
+    pub not_asked: BTreeMap<String, u64>,
+    /// Answers that Slurm refused, by option of the request.
+    #[serde(default)]
+    pub refused: Vec<OptionRefusals>,
     /// The daemon's side of the socket.
     pub link: LinkStatus,
     /// The control socket and the TCP listener.
@@ -167,6 +173,19 @@ pub struct CallTime {
     pub mean_ns: u64,
 }
 
+/// Answers to requests with one option, and how often Slurm refused them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OptionRefusals {
+    /// The option; `none` for requests without any.
+    pub option: String,
+    /// Answers of which the outcome is known.
+    pub answered: u64,
+    /// Of these, refused.
+    pub refused: u64,
+    /// Seconds for which such requests are left to Slurm from now on.
+    pub left_s: u64,
+}
+
 /// Outcomes of the calls of one mode since the daemon started:
 /// `asked = narrowed + sum of fallen_back`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -179,6 +198,20 @@ pub struct CallShares {
     pub narrowed: u64,
     /// The others by reason.
     pub fallen_back: BTreeMap<String, u64>,
+    /// Of these, those that are left to Slurm for an option of the request, by option.
+    #[serde(default)]
+    pub options: BTreeMap<String, u64>,
+    /// Calls of job_test in this mode, asked about or not.
+    #[serde(default)]
+    pub calls: u64,
+}
+
+impl CallShares {
+    /// Share of all calls that was answered with nodes; `None` without calls.
+    #[allow(clippy::cast_precision_loss)] // counts stay below 2^53
+    pub fn coverage(&self) -> Option<f64> {
+        (self.calls > 0).then(|| self.answered as f64 / self.calls as f64)
+    }
 }
 
 /// The daemon's side of the plugin socket.

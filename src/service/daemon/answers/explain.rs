@@ -321,7 +321,7 @@ fn ask_of(row: &DecisionRow) -> AskReport {
         reason: reason_of(row),
         nodes: row.decision.nodes.clone(),
         preference: scores_of(row).and_then(|scores| scores.preference),
-        steer: None,
+        ..AskReport::default()
     }
 }
 

@@ -8,10 +8,11 @@ use phalanx_ffi::wire::{Reason, Stats};
 
 use crate::api::Counters;
 use crate::api::types::{
-    CallShares, CallTime, ControlStatus, HistoryStatus, LinkStatus, PluginStatus, Quantiles, Status,
+    CallShares, CallTime, ControlStatus, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus,
+    Quantiles, Status,
 };
 use crate::daemon::shared::Shared;
-use crate::link::{Histogram, LinkView, Shares, upper_edge_quantiles};
+use crate::link::{Histogram, LinkView, OptionCount, Shares, upper_edge_quantiles};
 use crate::locks::lock;
 
 impl Shared {
@@ -29,6 +30,8 @@ impl Shared {
             },
             run_now: shares(&view.run_now),
             will_run: shares(&view.will_run),
+            not_asked: named(&view.not_asked),
+            refused: refused(&view),
             link: self.link_status(&view),
             control: self.control_status(),
             planner: self.plans.status(),
@@ -146,6 +149,23 @@ fn shares(shares: &Shares) -> CallShares {
         asked: shares.asked,
         answered: shares.answered,
         narrowed: shares.narrowed,
-        fallen_back: shares.fallen_back.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect(),
+        fallen_back: named(&shares.fallen_back),
+        options: named(&shares.options),
+        // The plugin reports its calls once a second.
+        calls: shares.calls.max(shares.asked),
     }
+}
+
+fn named(counts: &BTreeMap<&'static str, u64>) -> BTreeMap<String, u64> {
+    counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+}
+
+fn refused(view: &LinkView) -> Vec<OptionRefusals> {
+    let option = |(option, count): (&String, &OptionCount)| OptionRefusals {
+        option: option.clone(),
+        answered: count.answered,
+        refused: count.refused,
+        left_s: count.left_until_ms.saturating_sub(view.now_ms).div_ceil(1000),
+    };
+    view.options.iter().map(option).collect()
 }

@@ -20,7 +20,7 @@ use crossbeam_channel::Sender;
 use phalanx_ffi::wire::Reason;
 
 pub use ops::{
-    AskOp, Change, Op, OutcomeOp, PreferenceRow, PreferencesOp, QueueOp, RawPreferences,
+    AskOp, Change, Offer, Op, OutcomeOp, PreferenceRow, PreferencesOp, QueueOp, RawPreferences,
     RecordedAnswer, Rest, TableOp,
 };
 
@@ -42,8 +42,8 @@ pub enum EventKind {
     Rest(Box<Rest>, Vec<RawPreferences>),
     /// Preferences of one method, for [`Op::Preferences`].
     Preferences(RawPreferences),
-    /// A decision and the words of the candidates, for [`Op::Ask`].
-    Ask(Arc<Decision>, Vec<u64>),
+    /// A decision and what was offered, for [`Op::Ask`].
+    Ask(Arc<Decision>, Offer),
     /// A picture of the queue; the writer makes it into changes.
     Snapshot(Arc<Snapshot>),
 }
@@ -70,7 +70,7 @@ impl EventKind {
                 Op::Rest(rest)
             }
             Self::Preferences(raw) => Op::Preferences(PreferencesOp::of(raw)),
-            Self::Ask(decision, candidates) => Op::Ask(Box::new(AskOp::of(&decision, candidates))),
+            Self::Ask(decision, offer) => Op::Ask(Box::new(AskOp::of(&decision, offer))),
             Self::Snapshot(snapshot) => return Err(snapshot),
         })
     }

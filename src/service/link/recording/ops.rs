@@ -8,13 +8,14 @@ use phalanx_ffi::wire::Reason;
 use serde::{Deserialize, Serialize};
 
 use crate::link::decision::{Answer, Decision};
+use crate::link::refusals::Refusals;
 use phalanx_core::NodeIdx;
 use phalanx_core::hash::fnv64;
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_methods::balance::fragment::Want;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{RunningJob, Table};
-use phalanx_planner::place::{Placement, Pool};
+use phalanx_planner::place::{Candidates, Classes, Excluded, Placement, Pool};
 use phalanx_planner::preference::{JobKey, Method, Preference, Question, Rows};
 
 /// One record of a recording, as it is written.
@@ -88,6 +89,9 @@ pub struct Rest {
     pub inputs: Vec<u32>,
     /// Greatest job id that plans know.
     pub newest: Option<u32>,
+    /// Outcomes by option.
+    #[serde(default, skip_serializing_if = "Refusals::is_empty")]
+    pub refusals: Refusals,
     /// Preferences of all methods.
     #[serde(rename = "steers")]
     pub preferences: Vec<PreferencesOp>,
@@ -181,18 +185,58 @@ pub struct AskOp {
     /// The question.
     #[serde(rename = "asked")]
     pub question: Question<'static>,
-    /// Words of the bitmap of candidates.
-    #[serde(with = "words")]
-    pub candidates: Vec<u64>,
+    /// What was offered.
+    #[serde(flatten)]
+    pub offer: Offer,
     /// The answer.
     pub answer: RecordedAnswer,
 }
 
+/// The candidates of a question.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Words of the bitmap of candidates.
+    #[serde(with = "words")]
+    pub candidates: Vec<u64>,
+    /// Tier and Weight of their classes, ascending; empty: those of the node table.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<(u32, u32)>,
+    /// Words of the bitmaps that number the class of each candidate.
+    #[serde(default, with = "words", skip_serializing_if = "Vec::is_empty")]
+    pub planes: Vec<u64>,
+    /// Cores that the job may not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excluded: Vec<Excluded>,
+}
+
+impl Offer {
+    /// A copy.
+    pub(in crate::link) fn of(candidates: Candidates<'_>) -> Self {
+        let classes = candidates.classes();
+        Self {
+            candidates: candidates.words().to_vec(),
+            classes: classes.map(|c| c.keys.to_vec()).unwrap_or_default(),
+            planes: classes.map(|c| c.planes.to_vec()).unwrap_or_default(),
+            excluded: candidates.excluded().to_vec(),
+        }
+    }
+
+    /// The candidates, as they were asked about.
+    pub(in crate::link) fn candidates(&self) -> Candidates<'_> {
+        let candidates = Candidates::new(&self.candidates).without(&self.excluded);
+        if self.classes.is_empty() {
+            return candidates;
+        }
+        let words = self.candidates.len();
+        candidates.in_classes(Classes { keys: &self.classes, planes: &self.planes, words })
+    }
+}
+
 impl AskOp {
-    /// The record of a decision among these candidates.
-    pub(super) fn of(decision: &Decision, candidates: Vec<u64>) -> Self {
+    /// The record of a decision on this offer.
+    pub(super) fn of(decision: &Decision, offer: Offer) -> Self {
         let Decision { id, question, answer, .. } = decision;
-        Self { decision: *id, question: question.clone(), candidates, answer: answer.into() }
+        Self { decision: *id, question: question.clone(), offer, answer: answer.into() }
     }
 }
 

@@ -27,12 +27,12 @@ use phalanx_service::link::{LinkEvent, Look, Mode, Responder, Server, ServerConf
 use phalanx_service::recordings::{Options, Order, Other, RecordingWriter, replay, text};
 use zerocopy::FromZeros;
 
-struct Daemon {
-    responder: Arc<Responder>,
+pub struct Daemon {
+    pub responder: Arc<Responder>,
     events: Receiver<LinkEvent>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    socket: PathBuf,
+    pub socket: PathBuf,
     _dir: tempfile::TempDir,
 }
 
@@ -56,7 +56,7 @@ fn settings(mode: Mode) -> Settings {
 }
 
 impl Daemon {
-    fn start(mode: Mode) -> Self {
+    pub fn start(mode: Mode) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("plugin.sock");
         let (sender, events) = bounded(1000);
@@ -78,13 +78,13 @@ impl Drop for Daemon {
     }
 }
 
-struct Plugin {
+pub struct Plugin {
     fd: OwnedFd,
     buf: PacketBuf,
     seq: u64,
 }
 
-fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
         assert!(start.elapsed() < Duration::from_secs(20), "{what} did not happen");
@@ -93,14 +93,14 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 impl Plugin {
-    fn connect(path: &Path) -> Self {
+    pub fn connect(path: &Path) -> Self {
         let flags = SockFlag::SOCK_CLOEXEC;
         let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
         connect(fd.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
         Self { fd, buf: PacketBuf::new(), seq: 0 }
     }
 
-    fn send(&mut self, message: &Message<'_>) -> u64 {
+    pub fn send(&mut self, message: &Message<'_>) -> u64 {
         self.seq += 1;
         let bytes = wire::build(&mut self.buf, self.seq, message).unwrap();
         send(self.fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL).unwrap();
@@ -115,14 +115,14 @@ impl Plugin {
         matches!(recv(self.fd.as_raw_fd(), self.buf.space_mut(), MsgFlags::empty()), Ok(0) | Err(_))
     }
 
-    fn receive(&mut self) -> Message<'_> {
+    pub fn receive(&mut self) -> Message<'_> {
         let len = recv(self.fd.as_raw_fd(), self.buf.space_mut(), MsgFlags::empty()).unwrap();
         assert!(len > 0, "the daemon closed the connection");
         self.buf.set_len(len).unwrap();
         self.buf.message().unwrap()
     }
 
-    fn greet(&mut self, nodes: u32) {
+    pub fn greet(&mut self, nodes: u32) {
         let mut hello = wire::Hello::new_zeroed();
         hello.slurm_version = 0x16_05_08;
         hello.node_count = nodes;
@@ -140,6 +140,16 @@ impl Plugin {
 
     /// `cpus` usable CPUs and 1000 MiB on each node, 4 GPUs on every second.
     fn sync(&mut self, cpus: &[u32], jobs: &[(u32, u32, u32)]) {
+        self.sync_nodes(cpus, jobs, |_| {});
+    }
+
+    /// The same with nodes that are changed in some way.
+    pub fn sync_nodes(
+        &mut self,
+        cpus: &[u32],
+        jobs: &[(u32, u32, u32)],
+        change: fn(&mut wire::Node),
+    ) {
         let count = u32::try_from(cpus.len()).unwrap();
         let names: Vec<String> = (0..count).map(|i| format!("n{i}")).collect();
         let mut begin = wire::SyncBegin::new_zeroed();
@@ -161,6 +171,7 @@ impl Plugin {
                     node.gres_count = 1;
                     node.gres[0] = wire::GresCount { plugin_id: 7, type_id: 0, count: 4 };
                 }
+                change(&mut node);
                 node
             })
             .collect();
@@ -195,7 +206,17 @@ impl Plugin {
         self.send(&Message::Job(wire::Job { head: &head, allocs: &[alloc], gres: &[] }));
     }
 
-    fn end(&mut self, id: u32) {
+    /// A job of so many cores on each socket of one node, with two threads each.
+    pub fn job_on(&mut self, id: u32, node: u32, cores: [u16; 8]) {
+        let mut head = wire::JobHead::new_zeroed();
+        (head.job_id, head.array_task_id) = (id, 0xffff_fffe);
+        head.flags = wire::PHX_JOB_FIRST | wire::PHX_JOB_LAST;
+        let cpus = 2 * cores.iter().map(|&count| u32::from(count)).sum::<u32>();
+        let alloc = wire::Alloc { node, cpus, memory_mb: 10, cores };
+        self.send(&Message::Job(wire::Job { head: &head, allocs: &[alloc], gres: &[] }));
+    }
+
+    pub fn end(&mut self, id: u32) {
         let mut end = wire::JobEnd::new_zeroed();
         end.job_id = id;
         self.send(&Message::JobEnd(&end));
@@ -226,7 +247,7 @@ impl Plugin {
         (head.min_nodes, head.max_nodes, head.req_nodes) = (1, 1, 1);
         (head.min_cpus, head.num_tasks, head.cpus_per_task) = (cpus, 1, cpus);
         head.flags = wire::PHX_ASK_MEM_TRACKED;
-        head.mem_per_node_mb = 100;
+        (head.mem_per_node_mb, head.max_share) = (100, 1);
         head.partition = wire::wire_name(partition).unwrap();
         head.node_bits = bits;
         if gpus > 0 {

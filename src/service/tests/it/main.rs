@@ -2,6 +2,7 @@
 //! The daemon's parts over real sockets, processes and files.
 
 mod agent;
+mod layout;
 mod link;
 mod openapi;
 mod service;

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a question offers on each leaf, and what a choice there takes away.
+
+/// Nodes by leaf, of one question and one class.
+#[derive(Debug, Clone, Default)]
+pub(in crate::place) struct Counts {
+    /// Nodes that are taken whatever is chosen: candidates of lighter classes.
+    pub forced: Vec<u32>,
+    /// Of these, idle ones.
+    pub forced_idle: Vec<u32>,
+    /// Candidates of the class that completes the job.
+    pub free: Vec<u32>,
+    /// Of these, idle ones.
+    pub free_idle: Vec<u32>,
+    /// All idle nodes that Slurm offers, whether or not the job fits there.
+    pub idle: Vec<u32>,
+}
+
+impl Counts {
+    /// No nodes on any leaf.
+    pub(in crate::place) fn reset(&mut self, leaves: usize) {
+        let lists = [
+            &mut self.forced,
+            &mut self.forced_idle,
+            &mut self.free,
+            &mut self.free_idle,
+            &mut self.idle,
+        ];
+        for list in lists {
+            list.clear();
+            list.resize(leaves, 0);
+        }
+    }
+
+    /// What the leaf loses by the forced nodes and `take` others: with f idle nodes
+    /// before and x of them taken, f² - (f - x)², the ordered pairs of idle nodes
+    /// that no longer share the leaf.
+    pub(super) fn loss(&self, leaf: usize, take: u32) -> u64 {
+        let busy = self.free[leaf] - self.free_idle[leaf];
+        let idle = u64::from(self.idle[leaf]);
+        let taken = u64::from(self.forced_idle[leaf] + take.saturating_sub(busy)).min(idle);
+        idle * idle - (idle - taken) * (idle - taken)
+    }
+
+    /// Idle nodes of a leaf that are no candidates of this class.
+    fn others_idle(&self, leaf: usize) -> u32 {
+        self.idle[leaf].saturating_sub(self.free_idle[leaf])
+    }
+}
+
+/// Nodes to take of each leaf.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::place) struct Plan {
+    /// Leaf, and how many of its candidates beside the forced ones; ascending.
+    pub take: Vec<(u32, u32)>,
+    /// Leaves that the job then has, those of forced nodes included.
+    pub leaves: u32,
+    /// Root of the switches above them; `None` for blocks.
+    pub root: Option<u32>,
+    /// Level of the lowest domain above all of them; `None`: there is none.
+    pub level: Option<u32>,
+    /// Sum of [`Counts::loss`] over the leaves.
+    pub loss: u64,
+}
+
+/// Takes `wanted` nodes of as few of `leaves` as hold them: the largest whole, as stock
+/// does, and the last part of the smallest that holds it. `None`: too few.
+///
+/// Other leaves of the same number may leave more idle nodes together now; but a leaf
+/// that one job has whole is whole again when it ends. Measured, that counts for more.
+pub(super) fn largest_first(
+    counts: &Counts,
+    leaves: &[u32],
+    wanted: u32,
+) -> Option<Vec<(u32, u32)>> {
+    let size = |leaf: &u32| counts.free[*leaf as usize];
+    let mut sorted: Vec<u32> = leaves.iter().copied().filter(|leaf| size(leaf) > 0).collect();
+    sorted.sort_unstable_by_key(|leaf| (std::cmp::Reverse(size(leaf)), *leaf));
+    let count = fewest(sorted.iter().map(size), wanted)?;
+    let (whole, rest) = sorted.split_at(count - 1);
+    let mut take: Vec<(u32, u32)> = whole.iter().map(|leaf| (*leaf, size(leaf))).collect();
+    let left = wanted - take.iter().map(|(_, take)| take).sum::<u32>();
+    let holds = rest.iter().filter(|leaf| size(leaf) >= left);
+    let last = holds.min_by_key(|leaf| (counts.loss(**leaf as usize, left), **leaf))?;
+    take.push((*last, left));
+    take.sort_unstable();
+    Some(take)
+}
+
+/// Takes `wanted` nodes of as few of `leaves` as hold them, so that little is
+/// lost: of leaves in ascending order the first neighbours that suffice; then,
+/// the largest first, each is replaced by the smallest other that suffices too.
+/// What is too much stays on the leaf where most idle nodes do. `None`: too few.
+///
+/// Within a few percent of the least loss; the number of leaves is the least.
+pub(super) fn pick(counts: &Counts, leaves: &[u32], wanted: u32) -> Option<Vec<(u32, u32)>> {
+    pick_by(counts, leaves, wanted, |leaf| counts.free[leaf])
+}
+
+/// [`pick`] where a leaf holds `size` of what is wanted.
+pub(super) fn pick_by(
+    counts: &Counts,
+    leaves: &[u32],
+    wanted: u32,
+    size: impl Fn(usize) -> u32,
+) -> Option<Vec<(u32, u32)>> {
+    let mut sorted: Vec<(u32, u32, u32)> = leaves
+        .iter()
+        .map(|&leaf| (size(leaf as usize), counts.idle[leaf as usize], leaf))
+        .filter(|(size, ..)| *size > 0)
+        .collect();
+    sorted.sort_unstable();
+    let fewest = fewest(sorted.iter().rev().map(|(size, ..)| *size), wanted)?;
+    let first = first_window(&sorted, fewest, wanted)?;
+    let mut chosen: Vec<usize> = (first..first + fewest).collect();
+    let mut sum: u32 = chosen.iter().map(|&at| sorted[at].0).sum();
+    for slot in (0..fewest).rev() {
+        let old = sorted[chosen[slot]].0;
+        let least = wanted.saturating_sub(sum - old);
+        let from = sorted.partition_point(|(size, ..)| *size < least);
+        let other = (from..sorted.len()).find(|at| !chosen.contains(at));
+        if let Some(other) = other.filter(|&other| sorted[other].0 < old) {
+            sum = sum - old + sorted[other].0;
+            chosen[slot] = other;
+        }
+    }
+    let excess = sum - wanted;
+    let others = |at: usize| counts.others_idle(sorted[at].2 as usize);
+    let rest = chosen.iter().copied().filter(|&at| sorted[at].0 > excess);
+    let rest = rest.max_by_key(|&at| (others(at), sorted[at].0, sorted[at].2));
+    let taken = |at: usize| sorted[at].0 - if Some(at) == rest { excess } else { 0 };
+    let mut take: Vec<(u32, u32)> = chosen.iter().map(|&at| (sorted[at].2, taken(at))).collect();
+    take.sort_unstable();
+    Some(take)
+}
+
+/// How many of the sizes, in this order, reach what is wanted.
+fn fewest(sizes: impl Iterator<Item = u32>, wanted: u32) -> Option<usize> {
+    let mut sum = 0;
+    for (count, size) in (1..).zip(sizes) {
+        sum += size;
+        if sum >= wanted {
+            return Some(count);
+        }
+    }
+    None
+}
+
+/// Where the first `count` neighbours begin that hold what is wanted.
+fn first_window(sorted: &[(u32, u32, u32)], count: usize, wanted: u32) -> Option<usize> {
+    let mut sum: u32 = sorted.iter().take(count).map(|(size, ..)| *size).sum();
+    for first in 0.. {
+        if sum >= wanted {
+            return Some(first);
+        }
+        sum = sum - sorted.get(first)?.0 + sorted.get(first + count)?.0;
+    }
+    None
+}
+
+/// Takes `wanted` nodes of leaves that the job has anyway, the emptiest first.
+pub(super) fn fill(counts: &Counts, leaves: &[u32], wanted: u32) -> Vec<(u32, u32)> {
+    let rest = |leaf: &u32| {
+        let leaf = *leaf as usize;
+        (counts.idle[leaf].saturating_sub(counts.forced_idle[leaf]), leaf)
+    };
+    let mut sorted = leaves.to_vec();
+    sorted.sort_unstable_by_key(rest);
+    let mut left = wanted;
+    let mut take = Vec::new();
+    for leaf in sorted {
+        let taken = counts.free[leaf as usize].min(left);
+        if taken > 0 {
+            take.push((leaf, taken));
+            left -= taken;
+        }
+    }
+    take.sort_unstable();
+    take
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The leaves that stock Slurm would take under topology/tree, by its own steps.
+//!
+//! Sources: `plugins/select/cons_tres/job_test.c` `_eval_nodes_topo` (22.05 to
+//! 23.11), `plugins/topology/tree/eval_nodes_tree.c` `_eval_nodes_topo` (24.05 on).
+
+use super::counts::Counts;
+use super::tree::Tree;
+
+/// Not to be reached.
+const FAR: u32 = u32::MAX;
+/// Steps towards the root before two switches count as equal: before 24.05.3 the
+/// parent of a root is switch 0, and the steps may go round.
+const STEPS_MAX: usize = 64;
+
+/// What changed in 24.05.3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::place) enum Rules {
+    /// 22.05 to 24.05.2.
+    Old,
+    /// 24.05.3 and later.
+    New,
+}
+
+impl Rules {
+    /// Of a release as in [`Parts::slurm`](phalanx_core::topology::Parts::slurm).
+    pub(in crate::place) fn of(slurm: u32) -> Self {
+        if slurm != 0 && slurm < 0x0018_0503 { Self::Old } else { Self::New }
+    }
+}
+
+struct Greedy<'a> {
+    tree: &'a Tree,
+    rules: Rules,
+    /// Candidates left below each domain.
+    count: Vec<u32>,
+    /// Distance of each leaf from those taken.
+    distance: Vec<u32>,
+    missing: u32,
+}
+
+/// Leaves that stock takes in turn below a root for `missing` free nodes, after those
+/// of forced nodes. `None`: it fails.
+pub(in crate::place) fn tree_greedy(
+    tree: &Tree,
+    rules: Rules,
+    leaves: &[u32],
+    counts: &Counts,
+    missing: u32,
+) -> Option<Vec<u32>> {
+    let mut greedy = Greedy {
+        tree,
+        rules,
+        count: vec![0; tree.domain_count()],
+        distance: vec![0; counts.free.len()],
+        missing,
+    };
+    for &leaf in leaves {
+        if counts.forced[leaf as usize] > 0 {
+            greedy.add_distance(leaf, leaves);
+            continue;
+        }
+        for &domain in tree.above(leaf) {
+            greedy.count[domain as usize] += counts.free[leaf as usize];
+        }
+    }
+    let mut taken = Vec::new();
+    while greedy.missing > 0 {
+        let leaf = greedy.best(leaves)?;
+        let domain = tree.domain_of(leaf);
+        let here = greedy.count[domain as usize];
+        greedy.missing -= here.min(greedy.missing);
+        greedy.add_distance(leaf, leaves);
+        let emptied = if rules == Rules::New { tree.above(leaf).len() } else { 1 };
+        for &domain in tree.above(leaf).iter().take(emptied) {
+            greedy.count[domain as usize] -= here;
+        }
+        taken.push(leaf);
+    }
+    Some(taken)
+}
+
+impl Greedy<'_> {
+    fn add_distance(&mut self, from: u32, leaves: &[u32]) {
+        for &leaf in leaves {
+            let hops = self.tree.hops(from, leaf).unwrap_or(FAR);
+            let slot = &mut self.distance[leaf as usize];
+            *slot = slot.saturating_add(hops);
+        }
+    }
+
+    fn best(&self, leaves: &[u32]) -> Option<u32> {
+        let mut best: Option<u32> = None;
+        for &leaf in leaves {
+            let at = leaf as usize;
+            if self.count[self.tree.domain_of(leaf) as usize] == 0 || self.distance[at] == FAR {
+                continue;
+            }
+            let Some(other) = best else {
+                best = Some(leaf);
+                continue;
+            };
+            let (order, fits) = self.compare(leaf, other);
+            let (here, there) = (self.distance[at], self.distance[other as usize]);
+            let wins = match self.rules {
+                Rules::Old => order >= 0,
+                Rules::New => fits,
+            };
+            if (here < there && wins) || (here == there && order > 0) {
+                best = Some(leaf);
+            }
+        }
+        best
+    }
+
+    /// Above 0 if the first leaf is the better one; and whether it, or the last
+    /// switch above it that was looked at, holds all that is missing.
+    fn compare(&self, first: u32, second: u32) -> (i32, bool) {
+        let (mut i, mut j) = (self.tree.domain_of(first), self.tree.domain_of(second));
+        let mut fits = false;
+        for _ in 0..STEPS_MAX {
+            let (a, b) = (self.count[i as usize], self.count[j as usize]);
+            fits = a >= self.missing;
+            match (fits, b >= self.missing) {
+                (true, true) if a != b => return (if a < b { 1 } else { -1 }, fits),
+                (true, true) => break,
+                (true, false) => return (1, fits),
+                (false, true) => return (-1, fits),
+                (false, false) => {}
+            }
+            match (self.parent(i), self.parent(j)) {
+                (Some(up), Some(other)) if up != other => (i, j) = (up, other),
+                _ => break,
+            }
+        }
+        let (a, b) = (self.count[i as usize], self.count[j as usize]);
+        let (low, high) = (self.tree.level(i), self.tree.level(j));
+        let sign = |order: std::cmp::Ordering| order as i32;
+        (sign(a.cmp(&b).then(high.cmp(&low))), fits)
+    }
+
+    fn parent(&self, domain: u32) -> Option<u32> {
+        let root = (self.rules == Rules::Old).then_some(0);
+        self.tree.parent(domain).or(root)
+    }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `[topology]`: switches and blocks.
+
+use super::section::section;
+pub use phalanx_planner::place::TopologyPolicy;
+
+section! {
+    /// `[topology]`: switches and blocks.
+    TopologyConfig {
+        /// What they count for.
+        policy: TopologyPolicy = TopologyPolicy::Pack,
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Questions that name cores, sockets and threads, from the plugin's packet to the answer.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation ends a test")]
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::link::{Daemon, Plugin, until};
+use phalanx_ffi::wire::{self, AskHead, Exc, Message, Reason};
+use phalanx_service::link::Mode;
+use phalanx_service::recordings::{Options, Order, RecordingWriter, replay};
+use zerocopy::FromZeros;
+
+/// Two sockets of four cores with two threads each.
+fn smt(node: &mut wire::Node) {
+    (node.cores, node.sockets, node.threads, node.cpus_per_core) = (8, 2, 2, 2);
+}
+
+/// A request for `tasks` tasks of one CPU on one node.
+fn tasks(tasks: u32) -> AskHead {
+    let mut head = AskHead::new_zeroed();
+    (head.job_id, head.array_task_id, head.max_share) = (99, 0xffff_fffe, 1);
+    (head.min_nodes, head.max_nodes, head.req_nodes) = (1, 1, 1);
+    (head.min_cpus, head.num_tasks, head.cpus_per_task) = (tasks, tasks, 1);
+    head.flags = wire::PHX_ASK_CORES;
+    head.partition = wire::wire_name("main").unwrap();
+    head
+}
+
+struct Asked {
+    /// Decision.
+    id: u64,
+    reason: Reason,
+    nodes: Vec<u32>,
+}
+
+fn ask(plugin: &mut Plugin, head: &AskHead, candidates: u64, exc: &[Exc]) -> Asked {
+    let mut head = *head;
+    head.node_bits = 4;
+    let candidates = [candidates];
+    let ask = wire::Ask { exc, ..wire::Ask::new(&head, &candidates) };
+    plugin.send(&Message::Ask(ask));
+    match plugin.receive() {
+        Message::Answer(answer) => Asked {
+            id: answer.head.decision,
+            reason: answer.reason().unwrap(),
+            nodes: answer.nodes.to_vec(),
+        },
+        other => panic!("expected ANSWER, got {other:?}"),
+    }
+}
+
+fn outcome(plugin: &mut Plugin, decision: u64, reason: Reason) {
+    let mut outcome = wire::Outcome::new_zeroed();
+    (outcome.decision, outcome.job_id) = (decision, 99);
+    outcome.mode = wire::Mode::RunNow.raw();
+    outcome.reason = reason.raw();
+    plugin.send(&Message::Outcome(&outcome));
+}
+
+/// Four nodes of 16 CPUs; n0 has half a socket left, n1 half of each.
+fn busy(daemon: &Daemon) -> Plugin {
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(4);
+    plugin.sync_nodes(&[16; 4], &[], smt);
+    plugin.job_on(1, 0, [4, 2, 0, 0, 0, 0, 0, 0]);
+    plugin.job_on(2, 1, [2, 2, 0, 0, 0, 0, 0, 0]);
+    plugin
+}
+
+/// Goal: what of a node a job gets follows from the options that the packet has.
+#[test]
+fn options_of_the_packet_are_heeded() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = busy(&daemon);
+    let mut on = |head: &AskHead, candidates: u64| ask(&mut plugin, head, candidates, &[]).nodes;
+    // Bit 3 is idle, and there so that not every candidate is chosen.
+    let (left, right) = (0b0001, 0b0010);
+    assert_eq!((on(&tasks(4), left | right), on(&tasks(5), left)), (vec![0], vec![]));
+    let one = AskHead { threads_per_core: 1, ..tasks(3) };
+    assert_eq!(on(&one, left | right), [1]);
+    let by_socket = AskHead { ntasks_per_socket: 1, ..tasks(2) };
+    assert_eq!(on(&by_socket, left | right), [1]);
+    let sockets = AskHead { sockets_per_node: 2, ..tasks(2) };
+    assert_eq!(on(&sockets, left | right), [1]);
+    let cores = AskHead { cores_per_socket: 3, ..tasks(2) };
+    assert_eq!((on(&cores, left | right), on(&cores, 0b1001)), (vec![], vec![3]));
+    let spec = AskHead { core_spec: 1, ..tasks(14) };
+    assert_eq!(
+        (on(&spec, 0b1011), on(&AskHead { core_spec: 2, ..spec }, 0b1011)),
+        (vec![3], vec![])
+    );
+    let partition = AskHead { max_share: 0, ..tasks(1) };
+    assert_eq!(on(&partition, 0b1011), [3]);
+    let user = AskHead { whole_node: 2, ..tasks(4) };
+    assert_eq!(on(&user, left | right), [0]);
+    let sockets = AskHead { flags: wire::PHX_ASK_CORES | wire::PHX_ASK_SOCKETS, ..tasks(1) };
+    assert_eq!((on(&sockets, left | right), on(&sockets, 0b1001)), (vec![], vec![3]));
+}
+
+/// Goal: cores of reservations are not offered, and jobs that may be preempted are told of.
+#[test]
+fn reserved_cores_and_preemption() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = busy(&daemon);
+    let exc = Exc { node: 1, cores: 3, pad: 0, sockets: [2, 1, 0, 0, 0, 0, 0, 0] };
+    let answer = ask(&mut plugin, &tasks(3), 0b0110, &[exc]);
+    assert_eq!(answer.nodes, [2]);
+    let head = AskHead { preempt_all: 7, ..tasks(17) };
+    let answer = ask(&mut plugin, &head, 0b1111, &[]);
+    assert_eq!((answer.reason, answer.nodes), (Reason::NoFit, vec![]));
+}
+
+/// Goal: an option whose answers Slurm refuses is left to it, others are not.
+#[test]
+fn refused_options_are_left_to_slurm() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = busy(&daemon);
+    let head = AskHead { ntasks_per_socket: 1, ..tasks(2) };
+    for _ in 0..20 {
+        let answer = ask(&mut plugin, &head, 0b1110, &[]);
+        assert_eq!(answer.reason, Reason::None);
+        outcome(&mut plugin, answer.id, Reason::NarrowFailed);
+    }
+    assert_eq!(ask(&mut plugin, &head, 0b1110, &[]).reason, Reason::Unsupported);
+    assert_eq!(ask(&mut plugin, &tasks(2), 0b1110, &[]).reason, Reason::None);
+    let view = daemon.responder.view();
+    let count = &view.options["--ntasks-per-socket"];
+    assert_eq!((count.answered, count.refused, count.left), (20, 20, 1));
+    assert_eq!(view.run_now.options["--ntasks-per-socket"], 1);
+}
+
+/// Goal: questions with core layout, reserved cores and refusals are decided again to the
+/// last bit.
+#[test]
+fn a_recording_with_core_layout_is_replayed_bit_for_bit() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start(Mode::Enforce);
+    let (writer, recording) = RecordingWriter::new(Arc::clone(&daemon.responder));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| writer.run(&|| None, &stop));
+        let mut plugin = busy(&daemon);
+        let path = dir.path().to_path_buf();
+        let options =
+            Options { dir: path, file_bytes: 1 << 30, total_bytes: 1 << 30, length: None };
+        assert!(recording.order(Order::Start(options)));
+        until("recording", || recording.status().active);
+        let mut random = 7u32;
+        let mut next = |below: u32| {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (random >> 8) % below
+        };
+        let small = |count: u32| u16::try_from(count).unwrap();
+        for round in 0..600 {
+            let head = AskHead {
+                threads_per_core: next(3),
+                ntasks_per_core: next(2),
+                ntasks_per_socket: next(3),
+                sockets_per_node: small(next(3)),
+                cores_per_socket: small(next(4)),
+                core_spec: next(8) / 6,
+                ..tasks(1 + next(6))
+            };
+            let cores = small(next(2));
+            let exc = Exc { node: next(4), cores, pad: 0, sockets: [cores, 0, 0, 0, 0, 0, 0, 0] };
+            let exc = if next(3) == 0 { vec![exc] } else { Vec::new() };
+            let answer = ask(&mut plugin, &head, 0b1111, &exc);
+            if answer.reason == Reason::None {
+                let refused = [Reason::NarrowFailed, Reason::None, Reason::None][next(3) as usize];
+                outcome(&mut plugin, answer.id, refused);
+            }
+            plugin.job_on(
+                10 + next(6),
+                next(4),
+                [small(next(3)), small(next(3)), 0, 0, 0, 0, 0, 0],
+            );
+            plugin.end(10 + next(6));
+            if round == 300 {
+                plugin.sync_nodes(&[16; 4], &[], smt);
+            }
+        }
+        until("refusals", || daemon.responder.view().options.values().any(|c| c.left > 0));
+        assert!(recording.order(Order::Stop));
+        until("end of the recording", || !recording.status().active);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let files: Vec<_> =
+        std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let same = replay(&files, None, 5, &|_| {}).unwrap();
+    assert!(same.asks > 500, "{same:?}");
+    assert_eq!((same.same, same.differing, &same.broken), (same.asks, 0, &Vec::new()), "{same:?}");
+}
