@@ -16,6 +16,7 @@ mod json;
 mod outcome;
 mod text;
 mod time;
+mod topology;
 
 use std::ffi::OsString;
 use std::io::Write;

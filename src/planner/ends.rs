@@ -12,6 +12,7 @@ use crate::eligible::eligible;
 use crate::usage::NodeUsage;
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
 
 /// A running job and its expected end.
@@ -102,6 +103,81 @@ impl Outlook {
         nodes.truncate(wanted as usize);
         nodes.sort_unstable();
         Some(Soonest { at_s, nodes })
+    }
+}
+
+/// The leaf that first holds a waiting job of several nodes as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SoonestLeaf {
+    /// Leaf of the topology.
+    pub leaf: u32,
+    /// Unix seconds; now if it holds the job already.
+    pub at_s: i64,
+    /// Jobs that end there before, by id.
+    pub jobs: Vec<u32>,
+}
+
+/// Room on leaves for a waiting job of several nodes, if no other job came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeafOutlook {
+    /// Fewest leaves that hold it now; `None`: they do not.
+    pub fewest: Option<u32>,
+    /// The first leaf to hold all of it; `None`: as far as is known none does.
+    pub one: Option<SoonestLeaf>,
+}
+
+impl Outlook {
+    /// By nodes alone, as [`soonest`](Self::soonest).
+    pub fn on_leaves(
+        &self,
+        snapshot: &Snapshot,
+        usages: &[NodeUsage],
+        topology: &Topology,
+        job: &Job,
+        now_s: i64,
+    ) -> LeafOutlook {
+        let wanted = job.shape.wanted_nodes();
+        let need = job.shape.need(wanted);
+        let fits = |usage: &NodeUsage| usage.could_hold(&need) && !lacks(usage, &need);
+        let mut free = vec![0u32; topology.leaf_count()];
+        let mut ended: Vec<Vec<u32>> = vec![Vec::new(); free.len()];
+        let mut later: BTreeMap<NodeIdx, NodeUsage> = BTreeMap::new();
+        let leaf_of = |node| topology.leaf_of(node).map(|leaf| leaf as usize);
+        for node in eligible(snapshot, job, now_s).nodes.ones().map(NodeIdx::new) {
+            let Some(usage) = usages.get(node.at()) else { continue };
+            if let Some(count) = leaf_of(node).and_then(|leaf| free.get_mut(leaf)) {
+                *count += u32::from(fits(usage));
+                later.insert(node, usage.clone());
+            }
+        }
+        let fewest = topology.fewest(&[], &free, wanted);
+        let holds = |free: &[u32]| free.iter().position(|count| *count >= wanted);
+        let (mut found, mut at_s) = (holds(&free), now_s);
+        for end in &self.ends {
+            if found.is_some() {
+                break;
+            }
+            at_s = end.end_s;
+            for held in &end.job.held {
+                let Some(usage) = later.get_mut(&held.node) else { continue };
+                let before = fits(usage);
+                give_back(usage, held);
+                let freed = u32::from(!before && fits(usage));
+                let Some(leaf) = leaf_of(held.node) else { continue };
+                if let (Some(count), Some(jobs)) = (free.get_mut(leaf), ended.get_mut(leaf)) {
+                    *count += freed;
+                    if jobs.last() != Some(&end.job.id) {
+                        jobs.push(end.job.id);
+                    }
+                }
+            }
+            found = holds(&free);
+        }
+        let one = found.and_then(|leaf| {
+            let jobs = ended.get_mut(leaf).map(std::mem::take).unwrap_or_default();
+            Some(SoonestLeaf { leaf: u32::try_from(leaf).ok()?, at_s, jobs })
+        });
+        LeafOutlook { fewest, one }
     }
 }
 

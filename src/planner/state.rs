@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::RunningJob;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_core::topology::Topology;
 
 /// The live cluster at one moment.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -24,6 +25,9 @@ pub struct State {
     /// Allocations of running jobs, exact where a plugin reports them; node indexes
     /// are the snapshot's.
     pub running: Vec<RunningJob>,
+    /// Leaf switches or blocks by the snapshot's node indexes, where a plugin reports them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
     /// Learned runtimes by job id, seconds; absent where nothing is known.
     pub expected_s: BTreeMap<u32, f64>,
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::job::{SimJob, Workload};
+use super::nodes::LeafFigures;
 use super::policy::Policy;
 use super::pool::Schedule;
 
@@ -69,6 +70,9 @@ pub struct Figures {
     /// Most often that one pod was overtaken (openb).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overtaken_max: Option<u32>,
+    /// Leaf switches or blocks, where there is a topology.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology: Option<LeafFigures>,
 }
 
 /// Wait of a job, seconds.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::arrivals::Arrivals;
 use super::metrics::Figures;
 use super::nodes::engine::{self, Outcome};
-use super::nodes::{NoBeliefs, NodeLoad, Setup};
+use super::nodes::{LeafFigures, NoBeliefs, NodeLoad, Setup};
 
 /// Change of one job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub struct Side {
     pub gpu_fragmented_pct: Option<f64>,
     /// By resource: free beside others that are used up, percent.
     pub stranded: std::collections::BTreeMap<String, f64>,
+    /// Leaf switches or blocks, where there is a topology.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<LeafFigures>,
     /// Joules of all nodes over the whole period, where their power is known.
     pub energy_j: Option<f64>,
 }
@@ -155,6 +158,7 @@ fn side(
         gpu_fragmented_pct: figures.gpu_fragmented_pct,
         stranded: figures.stranded,
         energy_j: figures.energy_j,
+        topology: outcome.leaves.clone(),
         ..Side::default()
     }
 }

@@ -22,6 +22,7 @@ SOON_S = 15.0
 PICTURES = tempfile.gettempdir()
 KEEP = False
 DOWN, RIGHT, TAB, ENTER = "\ue015", "\ue014", "\ue004", "\ue007"
+END, HOME = "\ue010", "\ue011"
 
 
 def settled(browser, url):
@@ -40,6 +41,12 @@ def picture(browser, name):
 def text(browser, selector):
     """Visible text of an element."""
     return browser.run("return document.querySelector(arguments[0]).innerText", selector)
+
+
+def heat_name(answers, node):
+    """Name of a node, and its leaf, as the page writes them."""
+    heat = answers.bodies["v1/heat"]
+    return f"{heat['names'][node]}, {heat['leaves'][heat['leaf'][node]]}:"
 
 
 # Relative luminance contrast of WCAG 2 for every visible text of the page.
@@ -152,6 +159,58 @@ class PageTest(unittest.TestCase):
             self.assertGreater(drawn, 20, "colours of the map")
             picture(browser, "large-dark")
             self.check_common(browser)
+
+    def test_nodes_lie_by_leaf_switch(self):
+        """Names of the leaves, keys and pointer within them, and the button that ends it."""
+        answers = Answers(200).on_leaves([64, 64, 32, 8, 1, 1, 1, 16])
+        heat = answers.bodies["v1/heat"]
+        heat["jobs"][168] = heat["jobs"][169] = 0
+        with Stub(answers) as stub, Browser(dark=True) as browser:
+            settled(browser, stub.url)
+            idle = sum(all(heat["jobs"][i] == 0 and heat["state"][i] for i in nodes)
+                       for nodes in self.leaves(heat).values())
+            self.assertGreater(idle, 0, "an idle leaf to be counted")
+            self.assertEqual(text(browser, "#leaves"),
+                             f"8 leaf switches, {idle} wholly idle; 13 nodes on none.")
+            browser.run("document.getElementById('heat').focus()")
+            browser.press(END)
+            self.assertTrue(text(browser, "#node").startswith(heat["names"][199] + ":"))
+            browser.press(HOME, *[RIGHT] * 64)
+            self.assertTrue(text(browser, "#node").startswith(heat["names"][64] + ", leaf002:"))
+            self.point(browser, 170)
+            self.assertTrue(text(browser, "#node").startswith(heat["names"][170] + ", leaf007:"))
+            picture(browser, "leaves")
+            browser.run("document.getElementById('by-leaf').click()")
+            self.point(browser, 130)
+            self.assertTrue(text(browser, "#node").startswith(heat["names"][130] + ", leaf003:"))
+            self.check_common(browser)
+        answers = Answers(10_000).on_leaves([25] * 400, "block")
+        with Stub(answers) as stub, Browser() as browser:
+            settled(browser, stub.url)
+            self.assertIn("400 blocks", text(browser, "#leaves"))
+            self.point(browser, 9999)
+            self.assertTrue(text(browser, "#node").startswith(heat_name(answers, 9999)))
+            took = browser.run("const t = performance.now(); for (let i = 0; i < 5; i++) draw();"
+                               "return (performance.now() - t) / 5")
+            self.assertLess(took, 500, "ms to draw the map once")
+            picture(browser, "blocks")
+            self.check_common(browser)
+
+    def leaves(self, heat):
+        """Nodes of each leaf."""
+        found = {}
+        for node, leaf in enumerate(heat["leaf"]):
+            if leaf is not None:
+                found.setdefault(leaf, []).append(node)
+        return found
+
+    def point(self, browser, node):
+        """Moves the pointer to the middle of a node's cell."""
+        browser.run("const [x, y] = corner(arguments[0], state.cells);"
+                    "const box = document.getElementById('heat').getBoundingClientRect();"
+                    "const at = state.cells.size / 2 - 0.5;"
+                    "document.getElementById('heat').dispatchEvent(new PointerEvent('pointermove',"
+                    " {clientX: box.x + x + at, clientY: box.y + y + at}))", node)
 
     def test_narrow_window(self):
         """A telephone: one column, nothing cut off."""

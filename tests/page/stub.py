@@ -80,6 +80,15 @@ class Answers:
         return {"dimensions": dimensions, "states": ["DOWN", "IDLE", "MIXED"], "names": names,
                 "state": state, "jobs": jobs, "percent": percent}
 
+    def on_leaves(self, sizes, topology="tree"):
+        """Puts the first nodes on leaves of these sizes; the rest is on none."""
+        heat = self.bodies["v1/heat"]
+        leaf = [at for at, size in enumerate(sizes) for _ in range(size)]
+        heat["leaves"] = [f"leaf{at + 1:03}" for at in range(len(sizes))]
+        heat["leaf"] = (leaf + [None] * len(heat["names"]))[:len(heat["names"])]
+        heat["topology"] = topology
+        return self
+
     def plan(self):
         """Some start, most wait."""
         jobs = []

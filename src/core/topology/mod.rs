@@ -7,15 +7,18 @@
 //! most one leaf: where Slurm names it on several, the first counts.
 
 mod ask;
+mod file;
 mod parse;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 pub use ask::TopologyAsk;
+pub use file::{node_names, parse_file};
 pub use parse::{TopologyError, parse, parse_conf};
 
 use crate::{NodeIdx, NodeSet};
@@ -271,6 +274,44 @@ impl Topology {
             }
         }
         counts
+    }
+
+    /// The leaves below each switch that has none above; of blocks all of them. No job of several
+    /// nodes lies on leaves of two of these.
+    #[must_use]
+    pub fn regions(&self) -> Vec<Vec<u32>> {
+        let leaves = 0..u32::try_from(self.leaves.len()).unwrap_or(NONE);
+        if self.parts.kind == Kind::Block {
+            return vec![leaves.collect()];
+        }
+        let mut below: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for leaf in leaves {
+            let root = self.above(leaf).last().unwrap_or(NONE);
+            below.entry(root).or_default().push(leaf);
+        }
+        below.into_values().collect()
+    }
+
+    /// Fewest leaves of one region that give `wanted` nodes, where a leaf gives all of `held` and
+    /// any of `free`; `None` if none does. Rules of blocks are not looked at.
+    #[must_use]
+    pub fn fewest(&self, held: &[u32], free: &[u32], wanted: u32) -> Option<u32> {
+        let of = |list: &[u32], leaf: u32| list.get(leaf as usize).copied().unwrap_or(0);
+        let fewest_of = |leaves: &Vec<u32>| {
+            let (holding, others): (Vec<u32>, Vec<u32>) =
+                leaves.iter().partition(|leaf| of(held, **leaf) > 0);
+            let given: u32 = holding.iter().map(|&leaf| of(held, leaf) + of(free, leaf)).sum();
+            let mut missing = wanted.saturating_sub(given);
+            let mut used = u32::try_from(holding.len()).unwrap_or(NONE);
+            let mut sizes: Vec<u32> = others.iter().map(|&leaf| of(free, leaf)).collect();
+            sizes.sort_unstable();
+            while missing > 0 {
+                missing = missing.saturating_sub(sizes.pop().filter(|size| *size > 0)?);
+                used += 1;
+            }
+            Some(used)
+        };
+        self.regions().iter().filter_map(fewest_of).min()
     }
 
     /// Nodes of the largest leaf.

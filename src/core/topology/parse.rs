@@ -19,7 +19,7 @@ const BLOCK_LEVELS_DEFAULT: u32 = 5;
 
 /// An error of a topology's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("topology, line {line}: {what}")]
+#[error("topology{}: {what}", at(*line))]
 pub struct TopologyError {
     /// Line, from 1; 0 if none is at fault.
     pub line: usize,
@@ -27,18 +27,22 @@ pub struct TopologyError {
     pub what: String,
 }
 
-fn error<T>(line: usize, what: impl Into<String>) -> Result<T, TopologyError> {
+fn at(line: usize) -> String {
+    if line == 0 { String::new() } else { format!(", line {line}") }
+}
+
+pub(super) fn error<T>(line: usize, what: impl Into<String>) -> Result<T, TopologyError> {
     Err(TopologyError { line, what: what.into() })
 }
 
 /// One line: keys in lower case and values.
-struct Line {
+pub(super) struct Line {
     number: usize,
     fields: Vec<(String, String)>,
 }
 
 impl Line {
-    fn get(&self, key: &str) -> Option<&str> {
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
         let found = self.fields.iter().find(|(name, _)| name == key);
         found.map(|(_, value)| &**value).filter(|value| !value.is_empty() && *value != "(null)")
     }
@@ -103,7 +107,7 @@ pub fn parse_conf(text: &str, slurm: u32, table: &Table) -> Result<Topology, Top
     read(&lines, head, table, false)
 }
 
-fn lines(text: &str) -> Result<Vec<Line>, TopologyError> {
+pub(super) fn lines(text: &str) -> Result<Vec<Line>, TopologyError> {
     let mut found = Vec::new();
     let mut joined = String::new();
     let mut begin = 0;
@@ -197,7 +201,7 @@ impl Names<'_> {
     }
 }
 
-fn expand(line: &Line, key: &str) -> Result<Vec<String>, TopologyError> {
+pub(super) fn expand(line: &Line, key: &str) -> Result<Vec<String>, TopologyError> {
     let names = hostlist::expand(line.get(key).unwrap_or(""), HOSTLIST_NAMES_MAX);
     names.or_else(|why| error(line.number, format!("{key}: {why}")))
 }

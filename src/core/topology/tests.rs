@@ -53,6 +53,18 @@ fn switches_become_a_forest() {
 }
 
 #[test]
+fn fewest_leaves_lie_in_one_region_and_held_nodes_count() {
+    let topology = parse(TREE, head("tree"), &table(7)).unwrap();
+    assert_eq!(topology.regions(), [vec![3], vec![0, 1, 2]]);
+    let fewest = |held: [u32; 4], free: [u32; 4], wanted| topology.fewest(&held, &free, wanted);
+    assert_eq!(fewest([0; 4], [2, 3, 0, 1], 3), Some(1));
+    assert_eq!(fewest([0; 4], [2, 3, 0, 1], 5), Some(2));
+    assert_eq!(fewest([0; 4], [2, 3, 0, 1], 6), None, "nothing joins the last one");
+    assert_eq!(fewest([1, 0, 0, 0], [1, 3, 0, 0], 3), Some(2));
+    assert_eq!(fewest([1, 1, 0, 0], [1, 2, 0, 0], 5), Some(2));
+}
+
+#[test]
 fn a_node_on_two_leaves_is_on_the_first() {
     let text = "SwitchName=a Level=0 LinkSpeed=1 Nodes=n[1-2]\n\
                 SwitchName=b Level=0 LinkSpeed=1 Nodes=n[2-3],gone\n";

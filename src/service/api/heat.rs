@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The nodes' use in a compact form, for maps of thousands of them.
 
+use std::collections::BTreeMap;
+
+use phalanx_core::topology::Kind;
 use serde::{Deserialize, Serialize};
 
-use super::types::NodesReport;
+use super::types::{NodeReport, NodesReport};
 
 /// `GET /v1/heat`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -18,6 +21,15 @@ pub struct HeatReport {
     pub state: Vec<usize>,
     /// Of each node, the jobs on it.
     pub jobs: Vec<u32>,
+    /// Leaf switches or blocks by name; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaves: Vec<String>,
+    /// Of each node, its position in `leaves`; absent without these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaf: Vec<Option<usize>>,
+    /// `tree` or `block`; absent without leaves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Kind>,
     /// Of each dimension and node, use in percent; `null` where the node has
     /// nothing of it.
     pub percent: Vec<Vec<Option<u8>>>,
@@ -63,19 +75,34 @@ impl HeatReport {
         states.dedup();
         let state = |name: &String| states.binary_search(name).unwrap_or_default();
         let row = |&d: &usize| {
-            let use_of = |node: &super::types::NodeReport| {
+            let use_of = |node: &NodeReport| {
                 let total = at(&node.total, d);
                 (total > 0.0).then(|| percent(at(&node.used, d) / total))
             };
             nodes.nodes.iter().map(use_of).collect()
         };
+        let topology = nodes.topologies.iter().find(|topology| topology.is_default);
+        let kind = topology.map(|t| t.kind).filter(|kind| [Kind::Tree, Kind::Block].contains(kind));
+        let topology = topology.filter(|_| kind.is_some());
+        let domains = topology.iter().flat_map(|topology| &topology.domains);
+        let leaves: Vec<String> =
+            domains.filter(|domain| domain.level == 0).map(|domain| domain.name.clone()).collect();
+        let by_name: BTreeMap<&str, usize> =
+            leaves.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
+        let leaf = |node: &NodeReport| by_name.get(node.leaf.as_deref()?).copied();
         Self {
+            leaf: match leaves.is_empty() {
+                true => Vec::new(),
+                false => nodes.nodes.iter().map(leaf).collect(),
+            },
+            topology: kind.filter(|_| !leaves.is_empty()),
             dimensions: dimensions.collect(),
             names: nodes.nodes.iter().map(|node| node.name.clone()).collect(),
             state: nodes.nodes.iter().map(|node| state(&node.state)).collect(),
             jobs: nodes.nodes.iter().map(|node| node.jobs).collect(),
             percent: shown.iter().map(row).collect(),
             states,
+            leaves,
         }
     }
 }
@@ -117,7 +144,7 @@ pub fn stranded(nodes: &NodesReport) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::types::{DimensionReport, NodeReport};
+    use crate::api::types::{DimensionReport, DomainReport, TopologyReport};
 
     fn report() -> NodesReport {
         let dimension = |name: &str| DimensionReport { name: name.into(), ..Default::default() };
@@ -137,6 +164,27 @@ mod tests {
             ],
             ..Default::default()
         }
+    }
+
+    #[test]
+    fn nodes_name_their_leaves_by_number() {
+        let mut nodes = report();
+        nodes.nodes[0].leaf = Some("s2".into());
+        nodes.nodes[2].leaf = Some("s1".into());
+        let domain = |name: &str, level| DomainReport {
+            name: name.into(),
+            level,
+            ..DomainReport::default()
+        };
+        nodes.topologies = vec![TopologyReport {
+            kind: Kind::Tree,
+            is_default: true,
+            domains: vec![domain("s1", 0), domain("top", 1), domain("s2", 0)],
+            ..TopologyReport::default()
+        }];
+        let heat = HeatReport::of(&nodes);
+        assert_eq!(heat.leaves, ["s1", "s2"]);
+        assert_eq!((heat.leaf, heat.topology), (vec![Some(1), None, Some(0)], Some(Kind::Tree)));
     }
 
     #[test]

@@ -8,10 +8,11 @@
 mod explain;
 mod history;
 mod status;
+mod topology;
 
 pub use explain::{
-    AskReport, BlockerReport, DecisionReport, ExpectedReport, Explain, FilterReport, PendingReport,
-    Placed, PreferenceReport, ScoredNode,
+    AskReport, BlockerReport, DecisionReport, ExpectedReport, Explain, FilterReport, LeafAhead,
+    LeafNodes, LeavesAhead, LeavesReport, PendingReport, Placed, PreferenceReport, ScoredNode,
 };
 pub use history::{
     ClassSpeeds, EnergyReport, EnergyRow, ImportReport, NodePower, RunsReport, SpeedRow,
@@ -22,6 +23,7 @@ pub use status::{
     CallShares, CallTime, CollectStatus, ConfigStatus, ControlStatus, HistoryStatus, LinkStatus,
     OptionRefusals, PlannerStatus, PluginStatus, Quantiles, SlurmStatus, Status,
 };
+pub use topology::{DomainReport, NodeCounts, TopologyReport};
 
 use phalanx_planner::preference::MethodReport;
 
@@ -40,6 +42,9 @@ pub struct NodesReport {
     pub source: String,
     /// Nodes in Slurm's order.
     pub nodes: Vec<NodeReport>,
+    /// Leaf switches and blocks, where the plugin reports them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topologies: Vec<TopologyReport>,
 }
 
 /// One resource dimension of the cluster.
@@ -82,6 +87,9 @@ pub struct NodeReport {
     pub dispersion: f64,
     /// Jobs on it.
     pub jobs: u32,
+    /// Its leaf switch or block in the default topology.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaf: Option<String>,
 }
 
 /// `GET /v1/shadow`

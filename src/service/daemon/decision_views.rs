@@ -3,10 +3,13 @@
 
 use phalanx_ffi::wire::Reason;
 
-use crate::api::types::{AskReport, DecisionReport, PreferenceReport, ScoredNode};
+use crate::api::types::{
+    AskReport, DecisionReport, LeafNodes, LeavesReport, PreferenceReport, ScoredNode,
+};
 use crate::history::{DecisionRecord, JobRef};
 use crate::link::Decision;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::balance::{self, Branch, Choice};
 use phalanx_planner::cluster::Table;
@@ -55,6 +58,7 @@ pub(super) fn decision_report(
         candidates: placement.candidates as u64,
         preference: used.map(|used| preference(decision, used)),
         steer: None,
+        topology: leaves(decision, placement),
         branch: match figures.branch {
             Branch::Low => "low".to_owned(),
             Branch::High => "high".to_owned(),
@@ -66,6 +70,35 @@ pub(super) fn decision_report(
         chosen: figures.choices().iter().take(SCORED_MAX).map(scored).collect(),
         runner_up: figures.runner_up.as_ref().map(|runner_up| scored(&runner_up.choice)),
         margin: figures.runner_up.as_ref().map(|runner_up| runner_up.margin),
+    })
+}
+
+/// Leaf switches or blocks of a decision.
+fn leaves(decision: &Decision, placement: &Placement) -> Option<LeavesReport> {
+    let (_, topology) = decision.table.topology_at(decision.question.shape.topology.index)?;
+    let fewest = placement.topology.as_ref().map(|used| used.fewest).filter(|fewest| *fewest > 0);
+    leaves_report(topology, &placement.nodes).map(|report| LeavesReport { fewest, ..report })
+}
+
+/// Leaf switches or blocks of several nodes.
+pub(super) fn leaves_report(topology: &Topology, nodes: &[NodeIdx]) -> Option<LeavesReport> {
+    if nodes.len() < 2 || !topology.has_leaves() {
+        return None;
+    }
+    let on = topology.leaves(nodes.iter().copied());
+    let above = topology.common(on.iter().map(|(leaf, _)| *leaf));
+    let above = above.and_then(|at| topology.domains().get(at as usize));
+    let of = |&(leaf, nodes): &(u32, u32)| LeafNodes {
+        name: topology.leaf_name(leaf).to_owned(),
+        nodes,
+    };
+    Some(LeavesReport {
+        topology: topology.name().to_string(),
+        kind: topology.kind(),
+        leaves: on.iter().map(of).collect(),
+        fewest: None,
+        above: above.map(|domain| domain.name.to_string()),
+        level: above.map(|domain| domain.level),
     })
 }
 

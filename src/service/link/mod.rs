@@ -28,7 +28,7 @@ pub use events::{BeganEvent, LinkEvent, OutcomeEvent};
 pub use hist::{Histogram, upper_edge_quantiles};
 pub use order::{OrderExchange, QueueReport};
 pub use refusals::{OptionCount, Refusals};
-pub use replica::{Replayed, Replica};
+pub use replica::{Replayed, Replica, TopologyOf};
 pub use responder::Responder;
 pub use server::{LinkError, Server, ServerConfig};
 pub use session::{PluginCounters, PluginState};

@@ -12,6 +12,7 @@ use crate::link::recording::{AskOp, Op, OutcomeOp, PreferencesOp, RecordedAnswer
 use crate::link::settings::Settings;
 use crate::link::state::State;
 use phalanx_core::NodeIdx;
+use phalanx_core::topology::Topology;
 use phalanx_planner::cluster::{Cluster, Table};
 use phalanx_planner::preference::{CandidateSet, Method, Note, Preference, PreferenceTable, Rows};
 
@@ -27,6 +28,9 @@ pub struct Replayed {
 /// The source of settings, for a recorded generation and text.
 pub type SettingsOf<'a> = dyn Fn(u64, &str) -> Result<Settings, String> + 'a;
 
+/// A topology over a recorded node table.
+pub type TopologyOf<'a> = dyn Fn(&Table) -> Result<Topology, String> + 'a;
+
 /// A mirror that follows the records of a recording.
 pub struct Replica<'a> {
     state: State,
@@ -34,6 +38,8 @@ pub struct Replica<'a> {
     settings_of: &'a SettingsOf<'a>,
     /// Methods whose recorded preferences are ignored.
     ignored: BTreeSet<Method>,
+    /// Another topology than the recorded one.
+    topology: Option<&'a TopologyOf<'a>>,
     /// The mirror whose jobs are being read.
     coming: Option<(Cluster, bool)>,
 }
@@ -58,8 +64,15 @@ impl<'a> Replica<'a> {
             settings: None,
             settings_of,
             ignored: ignored.into_iter().collect(),
+            topology: None,
             coming: None,
         }
+    }
+
+    /// Decides under this topology instead of the recorded one.
+    #[must_use]
+    pub fn with_topology(self, topology: Option<&'a TopologyOf<'a>>) -> Self {
+        Self { topology, ..self }
     }
 
     /// Takes one record; the answer if it is a question.
@@ -68,7 +81,7 @@ impl<'a> Replica<'a> {
     /// The record does not fit those before.
     pub fn take(&mut self, at_ns: u64, op: &Op) -> Result<Option<Replayed>, String> {
         match op {
-            Op::Table(table) => self.table(table),
+            Op::Table(table) => self.table(table)?,
             Op::Jobs(jobs) => {
                 let (cluster, _) = self.coming.as_mut().ok_or("jobs without a node table")?;
                 for job in jobs {
@@ -108,9 +121,24 @@ impl<'a> Replica<'a> {
         node.map_or_else(|| format!("#{index}"), |n| n.name.to_string())
     }
 
-    fn table(&mut self, table: &TableOp) {
-        let cluster = Cluster::new(Table::clone(&table.table));
-        self.coming = Some((cluster, table.memory_tracked));
+    /// Number of leaf switches or blocks of these nodes; `None` without a topology.
+    pub fn leaves(&self, nodes: &[NodeIdx]) -> Option<usize> {
+        let table = self.state.placer.as_ref().map(|p| p.cluster().table())?;
+        let (_, topology) =
+            table.topology_at(None).filter(|(_, topology)| topology.has_leaves())?;
+        Some(topology.leaves(nodes.iter().copied()).len())
+    }
+
+    fn table(&mut self, table: &TableOp) -> Result<(), String> {
+        let memory_tracked = table.memory_tracked;
+        let mut table = Table::clone(&table.table);
+        if let Some(topology) = self.topology {
+            let other = topology(&table)?;
+            // Whichever of them a partition names.
+            table.topologies = vec![other; table.topologies.len().max(1)];
+        }
+        self.coming = Some((Cluster::new(table), memory_tracked));
+        Ok(())
     }
 
     fn rest(&mut self, rest: &Rest) -> Result<(), String> {

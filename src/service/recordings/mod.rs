@@ -10,6 +10,6 @@ mod thread;
 
 pub use changes::Follower;
 pub use file::{FileError, Head, MAGIC, Reader, Record, Writer};
-pub use replay::{Difference, Report, Then, replay};
+pub use replay::{Difference, Other, Report, Then, replay};
 pub use settings::{link_settings, text};
 pub use thread::{Options, Order, RecordingWriter, Shared};

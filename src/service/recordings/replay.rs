@@ -12,7 +12,7 @@ use super::file::{FileError, Reader};
 use super::settings::link_settings;
 use crate::config::Config;
 use crate::link::recording::{AskOp, Op, RecordedAnswer};
-use crate::link::{Replica, Settings};
+use crate::link::{Replica, Settings, TopologyOf};
 use phalanx_planner::preference::Method;
 
 /// One answer that is another one.
@@ -53,6 +53,25 @@ pub struct Then {
     pub answers: BTreeMap<String, [u64; 2]>,
     /// Mean dispersion of the decided nodes, recorded and then.
     pub dispersion: [Option<f64>; 2],
+    /// Mean leaf switches or blocks of answers of several nodes, recorded and then, under the
+    /// topology of the latter; null if there is none.
+    #[serde(default)]
+    pub leaves: [Option<f64>; 2],
+}
+
+/// What is to be otherwise than it was recorded.
+#[derive(Clone, Copy, Default)]
+pub struct Other<'a> {
+    /// The configuration.
+    pub config: Option<&'a Config>,
+    /// The topology.
+    pub topology: Option<&'a TopologyOf<'a>>,
+}
+
+impl std::fmt::Debug for Other<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Other").field("config", &self.config).finish_non_exhaustive()
+    }
 }
 
 /// Result of a replay.
@@ -114,17 +133,18 @@ struct Tally {
     report: Report,
     listed: usize,
     means: [Mean; 2],
+    leaves: [Mean; 2],
     elsewhere: std::collections::BTreeSet<u32>,
 }
 
-/// Plays files in their order. `other`: decide under this configuration too.
+/// Plays files in their order. `other`: decide under this too.
 /// At most `listed` differences are listed.
 ///
 /// # Errors
 /// The first file cannot be read at all. What breaks later is in the report.
 pub fn replay(
     files: &[PathBuf],
-    other: Option<&Config>,
+    other: Option<&Other<'_>>,
     listed: usize,
     progress: &dyn Fn(u64),
 ) -> Result<Report, FileError> {
@@ -136,9 +156,10 @@ pub fn replay(
         tally.report.files += 1;
         play(path, &name, reader, other, &mut tally, progress);
     }
-    let Tally { mut report, means, elsewhere, .. } = tally;
+    let Tally { mut report, means, leaves, elsewhere, .. } = tally;
     if let Some(then) = &mut report.then {
         then.dispersion = means.map(Mean::value);
+        then.leaves = leaves.map(Mean::value);
         then.jobs_elsewhere = elsewhere.len() as u64;
     }
     Ok(report)
@@ -165,18 +186,22 @@ fn play(
     path: &Path,
     name: &str,
     mut reader: Reader,
-    other: Option<&Config>,
+    other: Option<&Other<'_>>,
     tally: &mut Tally,
     progress: &dyn Fn(u64),
 ) {
     let base = Instant::now();
     let zero_ms = reader.head().zero_ms;
-    let other_settings = |generation: u64, _: &str| match other {
+    let config = other.and_then(|other| other.config);
+    let other_settings = |generation: u64, text: &str| match config {
         Some(config) => Ok(link_settings(config, generation)),
-        None => Err("no other configuration".to_owned()),
+        None => recorded_settings(generation, text),
     };
     let mut replica = Replica::new(base, &recorded_settings, []);
-    let mut then = other.map(|config| Replica::new(base, &other_settings, switched_off(config)));
+    let mut then = other.map(|other| {
+        let ignored = config.map(switched_off).unwrap_or_default();
+        Replica::new(base, &other_settings, ignored).with_topology(other.topology)
+    });
     let mut end = None;
     let broken_before = tally.report.broken.len();
     loop {
@@ -222,6 +247,9 @@ fn play(
         if let (Some(now), true) = (again_then, same) {
             tally.means[0].add(again.dispersion);
             tally.means[1].add(now.dispersion);
+            if let Some(then) = &then {
+                tally.add_leaves([&ask.answer, &now.answer], then);
+            }
             tally.compare(ask, &now.answer, place, &replica);
         }
     }
@@ -231,6 +259,16 @@ fn play(
 }
 
 impl Tally {
+    /// Leaves of the recorded answer and of the one now, where both have several nodes.
+    #[allow(clippy::cast_precision_loss)] // leaves stay below 2^53
+    fn add_leaves(&mut self, answers: [&RecordedAnswer; 2], then: &Replica<'_>) {
+        if answers.iter().all(|answer| answer.nodes.len() > 1) {
+            for (mean, answer) in self.leaves.iter_mut().zip(answers) {
+                mean.add(then.leaves(&answer.nodes).map(|leaves| leaves as f64));
+            }
+        }
+    }
+
     /// Whether the answer is the recorded one.
     fn judge(
         &mut self,

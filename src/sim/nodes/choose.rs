@@ -2,6 +2,7 @@
 //! Choice of a job's nodes under other schedulers' rules, on the planner's
 //! picture of the nodes.
 
+use super::stock::Stock;
 use crate::policy::Policy;
 use crate::reference::spread_of_used;
 use phalanx_core::GresIdx;
@@ -39,16 +40,28 @@ impl Rule {
         }
     }
 
-    /// Nodes for a job among the candidates, each with what it gives.
-    pub fn choose(
+    /// Nodes for a job among the candidates, each with what it gives. `stock`: the rule of the
+    /// topology, which Slurm's own choice keeps.
+    pub(super) fn choose(
         self,
         cluster: &Cluster,
         mix: &GpuMix,
+        stock: Option<&Stock>,
         shape: &Shape,
         candidates: &[u32],
     ) -> Option<Vec<(u32, Need)>> {
         let wanted = shape.wanted_nodes();
         let need = shape.need(wanted);
+        if let Some(stock) = stock.filter(|_| self == Self::First) {
+            let chosen = stock.choose(&fitting(cluster, &need, candidates), wanted);
+            return match chosen {
+                Some(nodes) => Some(nodes.into_iter().map(|node| (node, need.clone())).collect()),
+                None if may_split_otherwise(shape) => {
+                    self.unevenly(cluster, mix, shape, candidates)
+                }
+                None => None,
+            };
+        }
         let rooms = cluster.usages();
         let mut fitting: Vec<(f64, u32, u32)> = Vec::new();
         for &node in candidates {
@@ -131,6 +144,22 @@ impl Rule {
             }
         }
     }
+}
+
+/// Weight and index of the candidates that have room for this now, lightest first.
+pub(super) fn fitting(cluster: &Cluster, need: &Need, candidates: &[u32]) -> Vec<(u32, u32)> {
+    let rooms = cluster.usages();
+    let has_room = |node: &u32| rooms.get(*node as usize).is_some_and(|room| fits(room, need));
+    let found: Vec<u32> = candidates.iter().copied().filter(has_room).collect();
+    by_weight(cluster, &found)
+}
+
+/// Nodes with their weights, lightest first.
+pub(super) fn by_weight(cluster: &Cluster, nodes: &[u32]) -> Vec<(u32, u32)> {
+    let mut found: Vec<(u32, u32)> =
+        nodes.iter().map(|&node| (weight(cluster, node), node)).collect();
+    found.sort_unstable();
+    found
 }
 
 /// Whether the node has room for this now.

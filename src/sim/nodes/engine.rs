@@ -8,9 +8,12 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::choose::GpuMix;
+use super::choose::{GpuMix, Rule, fitting};
+use super::classes::{Class, classes_of, idle_rooms};
+use super::leaves::{LeafFigures, LeafUse};
 use super::line::Line;
 use super::reserve::{Reservation, reserve};
+use super::stock::Stock;
 use super::usage::Usage;
 use super::{Licences, NodeJob, NodeLoad, Order, Setup};
 use phalanx_core::number::whole;
@@ -20,15 +23,12 @@ use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_methods::learn::runtime::{Prediction, Runtimes};
 use phalanx_planner::attribution;
 use phalanx_planner::backfill::{Rank, Request, StarvationLimit};
-use phalanx_planner::cluster::{Cluster, Held, RunningJob, Table};
-use phalanx_planner::eligible::eligible;
+use phalanx_planner::cluster::{Cluster, Held, RunningJob};
 use phalanx_planner::gang::{self, Beliefs, Last};
 use phalanx_planner::place::{Candidates, NoPlacement, Placer};
 use phalanx_planner::plan::pools_of;
 use phalanx_planner::preference::{self, Method, PreferenceTable, Preferences, Question, Waits};
 use phalanx_planner::usage::NodeUsage;
-
-use super::choose::Rule;
 
 /// Waiting jobs in one pass; gangs and weights are made from these too.
 const LOOKED_AT: usize = 2_000;
@@ -46,6 +46,8 @@ pub struct Outcome {
     pub usage: Usage,
     /// Joules, if the nodes' power is known.
     pub joules: Option<f64>,
+    /// Leaf switches or blocks, where there is a topology.
+    pub leaves: Option<LeafFigures>,
     /// Real time of each pass that started jobs, microseconds.
     pub pass_us: Vec<f32>,
     /// Real time of everything.
@@ -82,7 +84,7 @@ pub fn run_until(
     sim.begin();
     while let Some(now_s) = sim.next_s() {
         if let Some(until_s) = until_s.filter(|until_s| now_s >= *until_s) {
-            sim.usage.advance(until_s);
+            sim.advance(until_s);
             break;
         }
         sim.step(now_s);
@@ -91,23 +93,30 @@ pub fn run_until(
         }
     }
     let joules = sim.joules();
+    let leaves = sim.leaves.as_ref().map(LeafUse::figures);
     let Sim { starts_s, nodes, usage, pass_us, .. } = sim;
-    Ok(Outcome { starts_s, nodes, usage, joules, pass_us, wall: began.elapsed() })
-}
-
-/// Requests that are alike in shape and in the nodes that they may use.
-struct Class {
-    shape: Shape,
-    nodes: NodeSet,
-    /// One of its jobs, for the filters.
-    job: usize,
+    Ok(Outcome { starts_s, nodes, usage, joules, leaves, pass_us, wall: began.elapsed() })
 }
 
 enum Choice {
-    Placed(Vec<(u32, Need)>),
-    NoFit,
+    Placed(Placed),
+    NoFit(NoFit),
     /// Waits for a node that it improves.
     Held,
+}
+
+/// Nodes with what each gives.
+struct Placed {
+    nodes: Vec<(u32, Need)>,
+    /// Fewest leaves that would have done.
+    fewest: Option<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NoFit {
+    TooFew,
+    /// Enough nodes, but no switch is above them, or no blocks are accepted.
+    Refused,
 }
 
 struct Sim<'a> {
@@ -135,7 +144,14 @@ struct Sim<'a> {
     expected: BTreeSet<(i64, u32)>,
     expected_of: BTreeMap<u32, i64>,
     /// Classes that do not fit until something ends.
-    failed: BTreeSet<u32>,
+    failed: BTreeMap<u32, NoFit>,
+    /// How Slurm itself chooses, where there is a topology.
+    stock: Option<Stock>,
+    leaves: Option<LeafUse<'a>>,
+    /// Jobs that were refused for their topology.
+    refused: BTreeSet<u32>,
+    /// Fewest leaves on the idle cluster, by class and nodes.
+    ideal: BTreeMap<(u32, usize), Option<u32>>,
     wake_s: Option<i64>,
     starts_s: Vec<Option<i64>>,
     nodes: Vec<Vec<u32>>,
@@ -148,7 +164,7 @@ struct Sim<'a> {
 
 impl<'a> Sim<'a> {
     fn new(load: &'a NodeLoad, setup: &'a Setup, beliefs: &'a dyn Beliefs) -> Result<Self, String> {
-        let idle = Cluster::with_usages(Table::of_snapshot(&load.cluster), idle_rooms(load));
+        let idle = Cluster::with_usages(load.table(), idle_rooms(load));
         let mix = load.mix();
         let usage = Usage::new(idle.usages(), &mix, load.begin_s);
         let pools = pools_of(&load.cluster);
@@ -179,7 +195,11 @@ impl<'a> Sim<'a> {
             ends: BinaryHeap::new(),
             expected: BTreeSet::new(),
             expected_of: BTreeMap::new(),
-            failed: BTreeSet::new(),
+            failed: BTreeMap::new(),
+            stock: load.stock(),
+            leaves: load.leaves(),
+            refused: BTreeSet::new(),
+            ideal: BTreeMap::new(),
             wake_s: None,
             starts_s: vec![None; load.jobs.len()],
             nodes: vec![Vec::new(); load.jobs.len()],
@@ -217,8 +237,16 @@ impl<'a> Sim<'a> {
         [arrival, end, fair, self.wake_s].into_iter().flatten().min()
     }
 
-    fn step(&mut self, now_s: i64) {
+    /// Time passes.
+    fn advance(&mut self, now_s: i64) {
         self.usage.advance(now_s);
+        if let Some(leaves) = &mut self.leaves {
+            leaves.advance(now_s);
+        }
+    }
+
+    fn step(&mut self, now_s: i64) {
+        self.advance(now_s);
         if self.wake_s.is_some_and(|at| at <= now_s) {
             self.wake_s = None;
             self.failed.clear();
@@ -317,7 +345,7 @@ impl<'a> Sim<'a> {
         self.plan(now_s);
         let order: Vec<u32> = self.line.order().take(LOOKED_AT).collect();
         let mut reservation: Option<Reservation> = None;
-        let mut failed_beside: BTreeSet<u32> = BTreeSet::new();
+        let mut failed_beside: BTreeMap<u32, NoFit> = BTreeMap::new();
         let mut started = false;
         for id in order {
             let (Some(job), Some(&class)) = (self.job(id), self.class_of.get(id as usize)) else {
@@ -325,23 +353,25 @@ impl<'a> Sim<'a> {
             };
             let ends_s = now_s.saturating_add(self.window_s(job));
             let beside = reservation.as_ref().filter(|r| ends_s > r.start_s);
-            let known = self.failed.contains(&class)
-                || (beside.is_some() && failed_beside.contains(&class));
+            let known = self.failed.get(&class).copied();
+            let known = known.or_else(|| beside.and_then(|_| failed_beside.get(&class).copied()));
             let choice = match known {
-                true => Choice::NoFit,
-                false => self.choose(id, job, class, beside, now_s),
+                Some(why) => Choice::NoFit(why),
+                None => self.choose(id, job, class, beside, now_s),
             };
             match choice {
-                Choice::Placed(nodes) => {
+                Choice::Placed(placed) => {
                     started = true;
-                    self.start(id, job, &nodes, now_s);
+                    self.count_leaves(class, job, &placed, now_s);
+                    self.start(id, job, &placed.nodes, now_s);
                 }
                 Choice::Held => {}
-                Choice::NoFit => {
+                Choice::NoFit(why) => {
                     match beside {
-                        Some(_) => failed_beside.insert(class),
-                        None => self.failed.insert(class),
+                        Some(_) => failed_beside.insert(class, why),
+                        None => self.failed.insert(class, why),
                     };
+                    self.count_refused(id, why);
                     if self.setup.order == Order::Fcfs {
                         break;
                     }
@@ -358,7 +388,9 @@ impl<'a> Sim<'a> {
 
     fn reserve(&self, class: u32, now_s: i64) -> Option<Reservation> {
         let class = self.classes.get(class as usize)?;
-        reserve(self.placer.cluster(), &self.expected, &class.shape, &class.nodes, now_s)
+        let stock = self.stock.as_ref().filter(|_| self.keeps_topology());
+        let cluster = self.placer.cluster();
+        reserve(cluster, stock, &self.expected, &class.shape, &class.nodes, now_s)
     }
 
     /// Time that a job is expected to hold its nodes.
@@ -367,6 +399,11 @@ impl<'a> Sim<'a> {
             Order::Shortest => self.runtimes.mean_of_two(&job.class),
             _ => job.limit_s,
         })
+    }
+
+    /// Whether nodes are chosen by a rule that knows the topology.
+    fn keeps_topology(&self) -> bool {
+        self.setup.rule.is_none_or(|rule| rule == Rule::First)
     }
 
     fn choose(
@@ -378,27 +415,61 @@ impl<'a> Sim<'a> {
         now_s: i64,
     ) -> Choice {
         if self.lacks_licence(&job.job) {
-            return Choice::NoFit;
+            return Choice::NoFit(NoFit::TooFew);
         }
-        let Some(class) = self.classes.get(class as usize) else { return Choice::NoFit };
+        let Some(class) = self.classes.get(class as usize) else {
+            return Choice::NoFit(NoFit::TooFew);
+        };
         let mut candidates = class.nodes.clone();
         if let Some(reservation) = beside {
             candidates.subtract(&reservation.nodes);
         }
-        let shape = &class.shape;
+        let shape = class.shape.clone();
         let rooms = self.placer.cluster().usages();
         if shape.need(shape.wanted_nodes()).whole {
             let busy = rooms.iter().enumerate().filter(|(_, room)| room.jobs > 0);
             busy.for_each(|(node, _)| _ = candidates.remove(NodeIdx::new(node)));
         }
-        let by_rule = |rule: Rule, cluster: &Cluster| {
-            let nodes: Vec<u32> = candidates.iter().map(NodeIdx::raw).collect();
-            rule.choose(cluster, &self.mix, shape, &nodes).map_or(Choice::NoFit, Choice::Placed)
+        let offered = self.offered(&shape, &candidates);
+        let nodes = match self.nodes_for(id, job, &shape, &candidates, now_s) {
+            Ok(nodes) => nodes,
+            Err(NoPlacement::Held) => {
+                let max_ms = self.setup.tuning.params.hold_max_ms.unwrap_or(0);
+                let wake_s = job.job.submit_s.saturating_add_unsigned(max_ms.div_ceil(1000));
+                let wake_s = wake_s.max(now_s + 1);
+                self.wake_s = Some(self.wake_s.map_or(wake_s, |at| at.min(wake_s)));
+                return Choice::Held;
+            }
+            Err(_) => {
+                let enough = offered.is_some_and(|o| o.len() >= shape.wanted_nodes() as usize);
+                return Choice::NoFit(if enough { NoFit::Refused } else { NoFit::TooFew });
+            }
         };
+        let several = self.leaves.as_ref().filter(|_| nodes.len() > 1);
+        let fewest = several.and_then(|leaves| leaves.fewest(&offered?, nodes.len()));
+        Choice::Placed(Placed { nodes, fewest })
+    }
+
+    /// Weight and node of the candidates with room, where there is a topology.
+    fn offered(&self, shape: &Shape, candidates: &NodeSet) -> Option<Vec<(u32, u32)>> {
+        self.leaves.as_ref()?;
+        let need = shape.need(shape.wanted_nodes());
+        let nodes: Vec<u32> = candidates.iter().map(NodeIdx::raw).collect();
+        Some(fitting(self.placer.cluster(), &need, &nodes))
+    }
+
+    fn nodes_for(
+        &mut self,
+        id: u32,
+        job: &NodeJob,
+        shape: &Shape,
+        candidates: &NodeSet,
+        now_s: i64,
+    ) -> Result<Vec<(u32, Need)>, NoPlacement> {
         let first = job.job.partitions.split(',').next().unwrap_or_default();
         let by_slurm = self.setup.left_to_slurm.contains(first).then_some(Rule::First);
         if let Some(rule) = self.setup.rule.or(by_slurm) {
-            return by_rule(rule, self.placer.cluster());
+            return self.by_rule(rule, shape, candidates);
         }
         let waited_s = u64::try_from(now_s.saturating_sub(job.job.submit_s)).unwrap_or(0);
         let waits = Waits { held_ms: waited_s.saturating_mul(1000), ..Waits::default() };
@@ -408,29 +479,52 @@ impl<'a> Sim<'a> {
             array: None,
             ..Question::of(&job.job, self.view.nodes.len())
         };
+        let offered = Candidates::new(candidates.words());
         let (placer, preferences) = (&mut self.placer, &mut self.preferences);
-        match preference::decide(
-            placer,
-            preferences,
-            &question,
-            Candidates::new(candidates.words()),
-            waits,
-        )
-        .0
-        {
+        match preference::decide(placer, preferences, &question, offered, waits).0 {
             Ok(placed) => {
                 let nodes = placed.nodes.iter().map(|node| node.raw());
-                Choice::Placed(nodes.zip(placed.needs).collect())
+                Ok(nodes.zip(placed.needs).collect())
             }
-            Err(NoPlacement::Left(_)) => by_rule(Rule::First, self.placer.cluster()),
-            Err(NoPlacement::Held) => {
-                let max_ms = self.setup.tuning.params.hold_max_ms.unwrap_or(0);
-                let wake_s = job.job.submit_s.saturating_add_unsigned(max_ms.div_ceil(1000));
-                let wake_s = wake_s.max(now_s + 1);
-                self.wake_s = Some(self.wake_s.map_or(wake_s, |at| at.min(wake_s)));
-                Choice::Held
-            }
-            Err(_) => Choice::NoFit,
+            Err(NoPlacement::Left(_)) => self.by_rule(Rule::First, shape, candidates),
+            Err(why) => Err(why),
+        }
+    }
+
+    fn by_rule(
+        &self,
+        rule: Rule,
+        shape: &Shape,
+        candidates: &NodeSet,
+    ) -> Result<Vec<(u32, Need)>, NoPlacement> {
+        let nodes: Vec<u32> = candidates.iter().map(NodeIdx::raw).collect();
+        let (cluster, stock) = (self.placer.cluster(), self.stock.as_ref());
+        rule.choose(cluster, &self.mix, stock, shape, &nodes).ok_or(NoPlacement::NoFit)
+    }
+
+    /// A job of several nodes starts: its leaves count.
+    fn count_leaves(&mut self, class: u32, job: &NodeJob, placed: &Placed, now_s: i64) {
+        let Some(leaves) = &mut self.leaves else { return };
+        let count = placed.nodes.len();
+        if count < 2 {
+            return;
+        }
+        let eligible = || {
+            let nodes = &self.classes.get(class as usize)?.nodes;
+            let alike: Vec<(u32, u32)> = nodes.iter().map(|node| (0, node.raw())).collect();
+            leaves.fewest(&alike, count)
+        };
+        let ideal = *self.ideal.entry((class, count)).or_insert_with(eligible);
+        let nodes: Vec<u32> = placed.nodes.iter().map(|(node, _)| *node).collect();
+        let wait_s = now_s.saturating_sub(job.job.submit_s);
+        let (fewest, ideal) = (placed.fewest.unwrap_or(u32::MAX), ideal.unwrap_or(u32::MAX));
+        leaves.started(&nodes, fewest, ideal, job.run_s, wait_s);
+    }
+
+    fn count_refused(&mut self, id: u32, why: NoFit) {
+        let Some(leaves) = &mut self.leaves else { return };
+        if why == NoFit::Refused && self.refused.insert(id) {
+            leaves.refused();
         }
     }
 
@@ -503,6 +597,9 @@ impl<'a> Sim<'a> {
         for held in held {
             if let Some(room) = self.placer.cluster().usages().get(held.node.at()) {
                 self.usage.touch(held.node.at(), room, &self.mix);
+                if let Some(leaves) = &mut self.leaves {
+                    leaves.touch(held.node, room.jobs == 0);
+                }
             }
         }
     }
@@ -562,76 +659,6 @@ impl<'a> Sim<'a> {
         let table = Arc::clone(self.placer.cluster().table());
         let preferences = PreferenceTable::new(table, method_plan.preferences);
         self.preferences.replace(Method::Gang, preferences);
-    }
-}
-
-fn idle_rooms(load: &NodeLoad) -> Vec<NodeUsage> {
-    let mut rooms = NodeUsage::of_snapshot(&load.cluster);
-    for room in &mut rooms {
-        room.cpus.used = 0;
-        room.memory_mb.used = 0;
-        room.jobs = 0;
-        room.kinds.iter_mut().chain(&mut room.types).for_each(|level| level.used = 0);
-    }
-    rooms
-}
-
-/// Classes of the jobs, and which job is of which.
-fn classes_of(load: &NodeLoad) -> (Vec<Class>, Vec<u32>) {
-    type Key<'a> = (&'a Shape, &'a str, [Option<&'a str>; 4]);
-    let mut numbers: BTreeMap<Key<'_>, u32> = BTreeMap::new();
-    let mut classes: Vec<Class> = Vec::new();
-    let mut class_of = Vec::with_capacity(load.jobs.len());
-    for (at, NodeJob { job, .. }) in load.jobs.iter().enumerate() {
-        let texts = [&job.constraint, &job.required_nodes, &job.excluded_nodes, &job.reservation];
-        let key = (&job.shape, &*job.partitions, texts.map(|text| text.as_deref()));
-        let next = u32::try_from(classes.len()).unwrap_or(u32::MAX);
-        let class = *numbers.entry(key).or_insert(next);
-        if class == next {
-            let nodes = eligible(&load.cluster, job, load.begin_s).nodes;
-            let mut set = NodeSet::new(load.cluster.nodes.len());
-            nodes.ones().for_each(|node| _ = set.insert(NodeIdx::new(node)));
-            let shape = Shape { left_to_slurm: None, ..job.shape.clone() };
-            classes.push(Class { shape, nodes: set, job: at });
-        }
-        class_of.push(class);
-    }
-    (classes, class_of)
-}
-
-impl NodeLoad {
-    /// The mix of the jobs' requests in GPUs.
-    pub fn mix(&self) -> GpuMix {
-        let mut counts: BTreeMap<&Shape, u64> = BTreeMap::new();
-        self.jobs.iter().for_each(|job| *counts.entry(&job.job.shape).or_default() += 1);
-        GpuMix::new(self.cluster.gres_kind("gpu"), counts.into_iter())
-    }
-
-    /// Leaves out jobs that do not fit even on the idle cluster.
-    pub fn drop_impossible(&mut self) {
-        let (classes, class_of) = classes_of(self);
-        let idle = Cluster::with_usages(Table::of_snapshot(&self.cluster), idle_rooms(self));
-        let mix = self.mix();
-        let fits = |class: &Class| {
-            let nodes: Vec<u32> = class.nodes.iter().map(NodeIdx::raw).collect();
-            Rule::First.choose(&idle, &mix, &class.shape, &nodes).is_some()
-                && self.jobs.get(class.job).is_some_and(|job| self.has_licences(&job.job))
-        };
-        let fits: Vec<bool> = classes.iter().map(fits).collect();
-        let before = self.jobs.len();
-        let mut class = class_of.into_iter();
-        self.jobs.retain(|job| {
-            let fits = class.next().and_then(|at| fits.get(at as usize).copied());
-            job.held.is_some() || fits.unwrap_or(false)
-        });
-        self.skipped += (before - self.jobs.len()) as u64;
-    }
-
-    fn has_licences(&self, job: &Job) -> bool {
-        job.licenses.iter().all(|(name, wanted)| {
-            let pool = self.cluster.licenses.iter().find(|pool| pool.name == *name);
-            pool.is_none_or(|pool| *wanted <= pool.total)
-        })
     }
 }
 

@@ -7,6 +7,7 @@ use super::{NodeJob, NodeLoad};
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
 use phalanx_core::number::whole;
 use phalanx_core::snapshot::{Job, JobState, Node, Snapshot};
+use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::learn::runtime::{JobClass, NO_LIMIT_S};
 use phalanx_methods::learn::{JobTraits, NodeKey, node_class_of};
@@ -25,6 +26,7 @@ pub fn load(state: &State) -> NodeLoad {
     let exact: BTreeMap<u32, &RunningJob> = state.running.iter().map(|job| (job.id, job)).collect();
     let mut load =
         NodeLoad { memory_tracked: state.memory_tracked, begin_s, ..NodeLoad::default() };
+    load.topology = state.topology.clone().filter(Topology::has_leaves);
     let jobs = std::mem::take(&mut cluster.jobs);
     let queue = std::mem::take(&mut cluster.queue);
     for job in jobs.iter().filter(|job| job.state == JobState::Running) {

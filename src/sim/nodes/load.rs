@@ -2,6 +2,7 @@
 //! Clusters from node specifications, and the jobs of an accounting text on
 //! them.
 
+use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::metrics::{self, Figures};
 use crate::policy::Policy;
 use crate::pool::Schedule;
 use phalanx_core::limits::TRACE_JOBS_MAX;
-use phalanx_core::shape::{GresWant, Memory, Shape};
+use phalanx_core::shape::{GresWant, Memory, Shape, Sharing};
 use phalanx_core::snapshot::{Builder, Job, Node, NodeGres, Partition, Snapshot};
 use phalanx_core::trace::spec::NodeSpec;
 use phalanx_core::trace::{TraceError, sacct};
@@ -118,6 +119,53 @@ pub fn read_sacct(
     jobs.sort_by_key(|job| job.job.submit_s);
     load.begin_s = jobs.first().map_or(0, |job| job.job.submit_s);
     load.jobs = jobs;
+    load.drop_impossible();
+    Ok(load)
+}
+
+/// The jobs of a pool on whole nodes: as many as hold a job's CPUs, where each has as many as
+/// most nodes have. A job of less than a node shares one with others.
+///
+/// # Errors
+/// Fails as [`cluster`] does.
+pub fn of_pool(pool: &Workload, nodes: &[NodeSpec]) -> Result<NodeLoad, String> {
+    let mut load = idle(nodes)?;
+    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+    load.cluster.nodes.iter().for_each(|node| *counts.entry(node.cpus).or_default() += 1);
+    let usual = counts.into_iter().max_by_key(|(_, count)| *count).map_or(1, |(cpus, _)| cpus);
+    let job = |job: &SimJob| {
+        let count = u32::try_from(job.size.div_ceil(usual.max(1))).unwrap_or(u32::MAX);
+        let whole = job.size >= usual;
+        let shape = Shape {
+            min_nodes: count,
+            max_nodes: count,
+            req_nodes: count,
+            min_cpus: u32::try_from(job.size).unwrap_or(u32::MAX),
+            sharing: if whole { Sharing::Whole } else { Sharing::Shared },
+            ..Shape::default()
+        };
+        NodeJob {
+            job: Job {
+                id: u32::try_from(job.number).unwrap_or(0),
+                task_count: 1,
+                user_id: u32::try_from(job.user).unwrap_or(0),
+                name: job.class.to_string().into(),
+                partitions: PARTITION.into(),
+                priority: 1,
+                submit_s: job.submit_s,
+                time_limit_min: u32::try_from(job.limit_s.div_ceil(60)).ok(),
+                shape,
+                ..Job::default()
+            },
+            run_s: job.run_s,
+            limit_s: job.limit_s,
+            class: job.class(),
+            ..NodeJob::default()
+        }
+    };
+    load.jobs = pool.jobs.iter().map(job).collect();
+    load.begin_s = pool.jobs.first().map_or(0, |job| job.submit_s);
+    load.skipped = pool.skipped;
     load.drop_impossible();
     Ok(load)
 }
@@ -284,6 +332,7 @@ pub fn figures(policy: Policy, load: &Workload, outcome: &Outcome) -> (Figures, 
     };
     let mut figures = metrics::of_pool(policy, load, &schedule);
     outcome.usage.fill(&mut figures, outcome.joules);
+    figures.topology.clone_from(&outcome.leaves);
     (figures, schedule)
 }
 

@@ -6,17 +6,23 @@
 //! placement rules of other schedulers, [`usage`] adds up what was in use.
 
 pub mod choose;
+mod classes;
 pub mod engine;
+mod leaves;
 pub mod line;
 pub mod live;
 pub mod load;
 pub mod recorded;
 pub mod reserve;
+mod stock;
 pub mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use leaves::LeafFigures;
+
 use phalanx_core::snapshot::{Job, Node, Snapshot};
+use phalanx_core::topology::Topology;
 use phalanx_methods::balance::Mode as BalanceMode;
 use phalanx_methods::gang;
 use phalanx_methods::learn::ClassKey;
@@ -67,6 +73,8 @@ pub struct NodeLoad {
     pub turnaround_s: u64,
     /// Its beginning, Unix seconds.
     pub begin_s: i64,
+    /// Leaf switches or blocks of the nodes, if they matter.
+    pub topology: Option<Topology>,
 }
 
 /// Order of the waiting jobs.

@@ -10,7 +10,8 @@ use phalanx_planner::cluster::{Cluster, give_back};
 use phalanx_planner::place::{capacity, may_split_otherwise};
 use phalanx_planner::usage::NodeUsage;
 
-use super::choose::fits;
+use super::choose::{by_weight, fits};
+use super::stock::Stock;
 
 /// Nodes kept free for a job.
 #[derive(Debug, Clone)]
@@ -23,6 +24,10 @@ pub(super) struct Reservation {
 
 /// Distance of a request from fitting.
 struct Progress<'a> {
+    cluster: &'a Cluster,
+    /// The rule of the topology, and the nodes with room by leaf.
+    stock: Option<&'a Stock>,
+    by_leaf: Vec<u32>,
     shape: &'a Shape,
     need: Need,
     wanted: usize,
@@ -35,10 +40,13 @@ struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    fn new(shape: &'a Shape) -> Self {
+    fn new(cluster: &'a Cluster, stock: Option<&'a Stock>, shape: &'a Shape) -> Self {
         let wanted = shape.wanted_nodes();
         let per_task = shape.cpus_per_task.max(1);
         Self {
+            cluster,
+            stock,
+            by_leaf: vec![0; stock.map_or(0, |stock| stock.topology().leaf_count())],
             shape,
             need: shape.need(wanted),
             wanted: wanted as usize,
@@ -51,8 +59,11 @@ impl<'a> Progress<'a> {
     }
 
     fn look(&mut self, node: u32, room: &NodeUsage) {
-        if fits(room, &self.need) {
-            self.fitting.insert(node);
+        if fits(room, &self.need) && self.fitting.insert(node) {
+            let leaf = self.stock.and_then(|stock| stock.topology().leaf_of(node.into()));
+            if let Some(count) = leaf.and_then(|leaf| self.by_leaf.get_mut(leaf as usize)) {
+                *count += 1;
+            }
         }
         if let Some(one) = &self.one {
             let tasks = capacity(self.shape, one, room, &[0; 8]);
@@ -63,12 +74,22 @@ impl<'a> Progress<'a> {
 
     fn done(&self) -> bool {
         let unevenly = self.one.is_some() && self.tasks_sum >= self.tasks_wanted;
-        self.fitting.len() >= self.wanted || unevenly
+        let wanted = u32::try_from(self.wanted).unwrap_or(u32::MAX);
+        let evenly = self.fitting.len() >= self.wanted
+            && self.stock.is_none_or(|stock| stock.holds(&self.by_leaf, wanted));
+        evenly || unevenly
     }
 
     /// Nodes to keep: as many as are wanted; of an uneven split all that count.
     fn nodes(&self) -> Vec<u32> {
-        if self.fitting.len() >= self.wanted {
+        if let Some(stock) = self.stock {
+            let fitting: Vec<u32> = self.fitting.iter().copied().collect();
+            let fitting = by_weight(self.cluster, &fitting);
+            let wanted = u32::try_from(self.wanted).unwrap_or(u32::MAX);
+            if let Some(nodes) = stock.choose(&fitting, wanted) {
+                return nodes;
+            }
+        } else if self.fitting.len() >= self.wanted {
             // The ones that became free last: others may use the rest.
             return self.fitting.iter().rev().take(self.wanted).copied().collect();
         }
@@ -77,16 +98,18 @@ impl<'a> Progress<'a> {
 }
 
 /// Looks ahead over the expected ends of the running jobs (time and id, in
-/// order). `None`: it does not fit even then.
+/// order). `stock`: the rule of the topology, if the nodes are chosen by it. `None`: it does not
+/// fit even then.
 pub(super) fn reserve(
     cluster: &Cluster,
+    stock: Option<&Stock>,
     ends: &BTreeSet<(i64, u32)>,
     shape: &Shape,
     candidates: &NodeSet,
     now_s: i64,
 ) -> Option<Reservation> {
     let inside = |node: NodeIdx| candidates.contains(node);
-    let mut progress = Progress::new(shape);
+    let mut progress = Progress::new(cluster, stock, shape);
     for (node, room) in (0u32..).zip(cluster.usages()) {
         if inside(node.into()) {
             progress.look(node, room);

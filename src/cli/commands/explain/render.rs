@@ -5,10 +5,15 @@ use std::collections::BTreeSet;
 
 use crate::text::units::{amount, fraction, fraction_or_dash, time};
 use crate::text::{clean, facts, heading, preference, table_of};
+use phalanx_core::topology::Kind;
 use phalanx_service::api::order::JobOrder;
 use phalanx_service::api::types::{
-    DecisionReport, ExpectedReport, Explain, PendingReport, Placed, PreferenceReport, ScoredNode,
+    DecisionReport, ExpectedReport, Explain, LeafAhead, LeafNodes, LeavesAhead, LeavesReport,
+    PendingReport, Placed, PreferenceReport, ScoredNode,
 };
+
+/// Leaves, or jobs that end there, which are named.
+const LEAVES_SHOWN: usize = 4;
 
 /// The whole report.
 pub fn text(report: &Explain) -> String {
@@ -87,6 +92,9 @@ fn waiting(out: &mut String, pending: &PendingReport) {
     if let Some(start_ms) = pending.expected_start_ms {
         out.push_str(&facts(&[("Enough expected free", time(start_ms))]));
     }
+    if let Some(topology) = &pending.topology {
+        out.push_str(&facts(&leaves_ahead(topology)));
+    }
     if let Some(preferred) = &pending.preference {
         preference::whole(out, preferred);
     }
@@ -146,9 +154,70 @@ fn running(out: &mut String, placed: &Placed) {
     };
     heading(out, &format!("Placed on {}, {by}", clean(&placed.nodes)));
     out.push_str(&facts(&[("Started", time(placed.start_ms))]));
+    if let Some(topology) = &placed.topology {
+        out.push_str(&facts(&leaves(topology)));
+    }
     if let Some(made) = &placed.decision {
         decision(out, made);
     }
+}
+
+fn leaf_words(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::Block => ("Blocks", "block"),
+        _ => ("Leaf switches", "leaf switch"),
+    }
+}
+
+/// Leaves that a job has: `leaf1 (4 nodes), leaf2 (1 node); fewest possible then: 1`.
+fn leaves(report: &LeavesReport) -> Vec<(&'static str, String)> {
+    let (name, _) = leaf_words(report.kind);
+    let of = |leaf: &LeafNodes| {
+        let nodes = if leaf.nodes == 1 { "node" } else { "nodes" };
+        format!("{} ({} {nodes})", clean(&leaf.name), leaf.nodes)
+    };
+    let shown: Vec<String> = report.leaves.iter().take(LEAVES_SHOWN).map(of).collect();
+    let more = report.leaves.len().saturating_sub(shown.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let mut rows = vec![(name, format!("{}: {}{more}", report.leaves.len(), shown.join(", ")))];
+    if let Some(fewest) = report.fewest {
+        rows.push(("Fewest possible then", fewest.to_string()));
+    }
+    if report.leaves.len() > 1 {
+        let above = report.above.as_ref().zip(report.level);
+        let text = above.map_or_else(
+            || "none".to_owned(),
+            |(above, level)| format!("{} (level {level})", clean(above)),
+        );
+        rows.push(("Joined by", text));
+    }
+    rows
+}
+
+/// Leaves that a waiting job could have, and what one of its own waits for.
+fn leaves_ahead(report: &LeavesAhead) -> Vec<(&'static str, String)> {
+    let (name, word) = leaf_words(report.kind);
+    let now = report.fewest_now.map_or_else(
+        || "too few nodes have room".to_owned(),
+        |fewest| format!("at least {fewest} now"),
+    );
+    let alone = match &report.one_leaf {
+        None => format!("no {word} is expected to hold all of it"),
+        Some(LeafAhead { name, at_ms: None, .. }) => format!("{} holds all of it now", clean(name)),
+        Some(LeafAhead { name, at_ms: Some(at_ms), after_jobs }) => {
+            let jobs: Vec<String> =
+                after_jobs.iter().take(LEAVES_SHOWN).map(u32::to_string).collect();
+            let more = after_jobs.len().saturating_sub(jobs.len());
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!(
+                "{} will, expected {}, after jobs {}{more}",
+                clean(name),
+                time(*at_ms),
+                jobs.join(", ")
+            )
+        }
+    };
+    vec![(name, now), ("All on one", alone)]
 }
 
 fn decision(out: &mut String, made: &DecisionReport) {

@@ -5,6 +5,7 @@
 use super::{job_id, render};
 use crate::exit::Exit;
 use crate::text::tests::{assert_text, gang_note, map, preference_report};
+use phalanx_core::topology::Kind;
 use phalanx_service::api::order::JobOrder;
 use phalanx_service::api::types::*;
 
@@ -36,6 +37,16 @@ fn pending_report() -> Explain {
         request: map(&[("cpu", "8 per node".to_owned()), ("gres/gpu", "2 per node".to_owned())]),
         pending: Some(PendingReport {
             expected_start_ms: None,
+            topology: Some(LeavesAhead {
+                topology: "default".into(),
+                kind: Kind::Block,
+                fewest_now: None,
+                one_leaf: Some(LeafAhead {
+                    name: "b3".into(),
+                    at_ms: Some(1000),
+                    after_jobs: vec![7, 8, 9, 10, 11, 12],
+                }),
+            }),
             slurm_reason: "Resources".into(),
             queue_position: Some(2),
             nodes_total: 16,
@@ -100,6 +111,16 @@ fn placed_report() -> Explain {
             by_phalanx: true,
             reason: None,
             start_ms: 0,
+            topology: Some(LeavesReport {
+                topology: "default".into(),
+                kind: Kind::Tree,
+                leaves: ["leaf1", "leaf\u{1b}2"]
+                    .map(|name| LeafNodes { name: name.into(), nodes: 1 })
+                    .to_vec(),
+                fewest: Some(1),
+                above: Some("core".into()),
+                level: Some(1),
+            }),
             decision: Some(DecisionReport {
                 preference: Some(preference_report()),
                 steer: None,
@@ -110,6 +131,7 @@ fn placed_report() -> Explain {
                 generation: 3,
                 nodes: "gpu[1-2]".into(),
                 candidates: 14,
+                topology: None,
                 branch: "best".into(),
                 utilization: 0.25,
                 dimensions: vec!["cpu".into(), "mem".into()],

@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod tests;
+mod topology;
 
 use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
@@ -14,11 +15,15 @@ use phalanx_service::api::types::NodesReport;
 /// Show usage and weight of each resource, and usage and dispersion of each node
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
-pub struct Args;
+pub struct Args {
+    /// Show leaf switches or blocks instead, and how many of their nodes are idle
+    #[arg(long)]
+    topology: bool,
+}
 
 impl Args {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        global.report("/v1/nodes", text)
+        global.report("/v1/nodes", if self.topology { topology::text } else { text })
     }
 }
 

@@ -4,11 +4,69 @@
 
 use super::text;
 use crate::text::tests::assert_text;
+use phalanx_core::topology::Kind;
 use phalanx_service::api::types::*;
 
 #[test]
 fn nodes_text() {
     assert_text(&text(&nodes_report()), include_str!("snapshots/nodes.txt"));
+}
+
+#[test]
+fn topology_text() {
+    let report = NodesReport { topologies: vec![tree(), blocks()], ..NodesReport::default() };
+    assert_text(&super::topology::text(&report), include_str!("snapshots/topology.txt"));
+    let none = "No topology is known: only a connected plugin reports it.\n";
+    assert_eq!(super::topology::text(&NodesReport::default()), none);
+}
+
+fn counts([total, idle, mixed, allocated, unavailable]: [u32; 5]) -> NodeCounts {
+    NodeCounts { total, idle, mixed, allocated, unavailable }
+}
+
+fn domain(name: &str, level: u32, parent: &str, of: [u32; 5], leaves: [u32; 2]) -> DomainReport {
+    DomainReport {
+        name: name.into(),
+        level,
+        parent: (!parent.is_empty()).then(|| parent.into()),
+        counts: counts(of),
+        leaves: leaves[0],
+        whole_leaves: leaves[1],
+        ..DomainReport::default()
+    }
+}
+
+fn tree() -> TopologyReport {
+    TopologyReport {
+        name: "default".into(),
+        plugin: "topology/tree".into(),
+        kind: Kind::Tree,
+        is_default: true,
+        domains: vec![
+            domain("leaf1", 0, "core", [32, 32, 0, 0, 0], [1, 1]),
+            domain("leaf2\u{1b}[31m", 0, "core", [32, 7, 20, 4, 1], [1, 0]),
+            domain("leaf3", 0, "", [0, 0, 0, 0, 0], [1, 0]),
+            domain("core", 1, "", [64, 39, 20, 4, 1], [2, 1]),
+        ],
+        outside: counts([3, 2, 0, 1, 0]),
+        unknown_nodes: vec!["gone1".into()],
+        ..TopologyReport::default()
+    }
+}
+
+fn blocks() -> TopologyReport {
+    TopologyReport {
+        name: "gpu".into(),
+        plugin: "topology/block".into(),
+        kind: Kind::Block,
+        block_size: Some(18),
+        domains: vec![
+            domain("b1", 0, "b[1-2]", [18, 0, 0, 18, 0], [1, 0]),
+            domain("b2", 0, "b[1-2]", [18, 18, 0, 0, 0], [1, 1]),
+            domain("b[1-2]", 1, "", [36, 18, 0, 18, 0], [2, 1]),
+        ],
+        ..TopologyReport::default()
+    }
 }
 
 fn nodes_report() -> NodesReport {
@@ -33,6 +91,7 @@ fn nodes_report() -> NodesReport {
         threshold: 0.5,
         branch: "low".into(),
         source: "plugin".into(),
+        topologies: Vec::new(),
         nodes: vec![
             NodeReport {
                 name: "cpu1".into(),
@@ -42,6 +101,7 @@ fn nodes_report() -> NodesReport {
                 used: vec![8.5, 16_000.0, 0.0],
                 dispersion: 0.25,
                 jobs: 2,
+                leaf: None,
             },
             NodeReport {
                 name: "gpu\u{1b}[31m1".into(),

@@ -49,9 +49,9 @@ pub fn text(report: &Report) -> String {
 }
 
 fn changed(out: &mut String, then: &Then, asks: u64) {
-    heading(out, "Under the other configuration");
+    heading(out, "Decided otherwise");
     let [recorded, now] = then.dispersion;
-    out.push_str(&facts(&[
+    let mut rows = vec![
         ("Same answer", format!("{} ({})", then.same, share(then.same, asks))),
         ("Placed elsewhere", format!("{}, {} jobs", then.elsewhere, then.jobs_elsewhere)),
         ("Placed only now", then.placed.to_string()),
@@ -61,7 +61,12 @@ fn changed(out: &mut String, then: &Then, asks: u64) {
             "Mean dispersion",
             format!("{} recorded, {} now", fraction_or_dash(recorded), fraction_or_dash(now)),
         ),
-    ]));
+    ];
+    if let [Some(recorded), Some(now)] = then.leaves {
+        let text = format!("{recorded:.3} recorded, {now:.3} now, of answers of several nodes");
+        rows.push(("Mean leaves", text));
+    }
+    out.push_str(&facts(&rows));
     table_of(&then.answers)
         .left("Answer", |(word, _)| word.to_string())
         .right("Recorded", |(_, [recorded, _])| *recorded)

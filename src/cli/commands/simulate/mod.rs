@@ -15,6 +15,7 @@ use jiff::tz::TimeZone;
 use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
+use crate::topology::TopologyFile;
 use log::{Format, Log, usage};
 use phalanx_core::problem::InputError;
 use phalanx_core::trace::openb;
@@ -51,6 +52,11 @@ pub struct Args {
     /// a recording its own]
     #[arg(long, value_name = "FILE|SPEC")]
     nodes: Option<String>,
+    /// Leaf switches or blocks of the nodes: a topology.conf, or what scontrol show topology
+    /// printed; the nodes of a specification get its names, in its order, and an SWF log runs
+    /// on whole nodes
+    #[arg(long, value_name = "FILE")]
+    topology: Option<PathBuf>,
     /// Policy, may be repeated: fcfs, easy, easy++, stock, best-fit, dot-product, k8s-balanced,
     /// fgd, balance-seed, balance, gang-seed, gang, phalanx [default: easy and phalanx]
     #[arg(long, value_name = "P")]
@@ -104,7 +110,11 @@ impl Args {
                 return Err(usage("--arrivals: only for an openb pod list"));
             }
             Format::Sacct if self.nodes.is_some() => on_nodes(&config, self, log, &policies)?,
+            Format::Swf if self.topology.is_some() => on_nodes(&config, self, log, &policies)?,
             Format::Recording => on_nodes(&config, self, log, &policies)?,
+            Format::Sacct | Format::Openb if self.topology.is_some() => {
+                return Err(usage(self.no_topology(log.format)));
+            }
             Format::Swf | Format::Sacct => batch(self, log, &policies)?,
             Format::Openb => openb(self, log, &policies)?,
         };
@@ -124,6 +134,13 @@ impl Args {
             Outcome::ok(render::text(&figures))
         };
         Ok(outcome.ends_with(exit))
+    }
+
+    fn no_topology(&self, format: Format) -> &'static str {
+        match format {
+            Format::Openb => "--topology: an openb pod list has no jobs of several nodes",
+            _ => "--topology needs --nodes, for its nodes have CPUs",
+        }
     }
 
     /// The one log.
@@ -186,10 +203,15 @@ fn on_nodes(
     log: Log,
     policies: &[Policy],
 ) -> Result<Vec<Figures>, Failure> {
+    let topology = TopologyFile::given(args.topology.as_deref())?;
     let mut load = match log.format {
-        Format::Recording => recorded(args)?,
-        _ => accounted(args, log)?,
+        Format::Recording => recorded(args, topology.as_ref())?,
+        Format::Swf => of_swf(args, log, topology.as_ref())?,
+        _ => accounted(args, log, topology.as_ref())?,
     };
+    if let Some(file) = topology {
+        load.set_topology(file.over(&load.table())?);
+    }
     load.turnaround_s = args.turnaround;
     // Nothing was learned of speeds: trying nodes teaches nothing.
     let gangs = GangSettings { seed: args.seed, bonus_scale: 0.0, ..config.gang_settings() };
@@ -205,21 +227,30 @@ fn on_nodes(
     Ok(found.into_iter().map(|(figures, _)| figures).collect())
 }
 
-fn accounted(args: &Args, log: Log) -> Result<NodeLoad, Failure> {
-    let specs = nodes_of(args.nodes.as_deref().unwrap_or_default())?;
+/// Jobs of an SWF log on whole nodes.
+fn of_swf(args: &Args, log: Log, names: Option<&TopologyFile>) -> Result<NodeLoad, Failure> {
+    let text = args.nodes.as_deref();
+    let specs = named(text.ok_or_else(|| usage(args.no_topology(log.format)))?, names)?;
+    let cpus = specs.iter().map(|node| node.cpu_milli / 1000).sum();
+    let pool = job::read_swf(log.reader, Some(cpus)).map_err(Log::failed(log.name))?;
+    nodes::load::of_pool(&pool, &specs).map_err(|what| usage(format!("--nodes: {what}")))
+}
+
+fn accounted(args: &Args, log: Log, names: Option<&TopologyFile>) -> Result<NodeLoad, Failure> {
+    let specs = named(args.nodes.as_deref().unwrap_or_default(), names)?;
     let load = nodes::load::read_sacct(log.reader, &TimeZone::system(), &specs);
     load.map_err(Log::failed(log.name))
 }
 
 /// The period of a recording, as far as it can be read.
-fn recorded(args: &Args) -> Result<NodeLoad, Failure> {
+fn recorded(args: &Args, names: Option<&TopologyFile>) -> Result<NodeLoad, Failure> {
     let (period, broken) = recorded::period(&args.jobs).map_err(usage)?;
     if let Some(error) = broken {
         // Nothing can be done where standard error is closed.
         let _ = writeln!(std::io::stderr(), "phalanx: {error}; what comes before is used");
     }
     let other = match args.nodes.as_deref() {
-        Some(text) => Some(nodes::load::idle(&nodes_of(text)?).map_err(usage)?),
+        Some(text) => Some(nodes::load::idle(&named(text, names)?).map_err(usage)?),
         None => None,
     };
     let load = nodes::recorded::load(&period, other);
@@ -283,6 +314,22 @@ fn nodes_of(text: &str) -> Result<Vec<NodeSpec>, Failure> {
     }
     let nodes = openb::nodes(input::open(Path::new(text))?);
     Ok(nodes.map_err(|error| InputError::new(text, error))?)
+}
+
+/// The same; of a specification they get the names of the topology's nodes, in its order.
+fn named(text: &str, topology: Option<&TopologyFile>) -> Result<Vec<NodeSpec>, Failure> {
+    let mut nodes = nodes_of(text)?;
+    let Some(topology) = topology.filter(|_| !Path::new(text).exists()) else { return Ok(nodes) };
+    let names = topology.node_names()?;
+    if names.len() != nodes.len() {
+        let (own, there) = (nodes.len(), names.len());
+        let what = format!("expected the {there} nodes of the topology, got {own}");
+        return Err(usage(format!("--nodes {text:?}: {what}")));
+    }
+    for (node, name) in nodes.iter_mut().zip(names) {
+        node.name = name;
+    }
+    Ok(nodes)
 }
 
 /// CPUs of a specification or node list.

@@ -3,12 +3,15 @@
 
 mod render;
 
+use std::path::PathBuf;
+
 use jiff::tz::TimeZone;
 
 use crate::client::Client;
 use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
+use crate::topology::TopologyFile;
 use phalanx_planner::state::State;
 use phalanx_service::api::types::{EnergyReport, RunsReport};
 use phalanx_service::config::{Config, Mode};
@@ -37,6 +40,10 @@ pub struct Args {
     /// Seed of the jobs that are likely to be submitted within the period
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// Leaf switches or blocks of the nodes, instead of Slurm's: a topology.conf, or what
+    /// scontrol show topology printed
+    #[arg(long, value_name = "FILE")]
+    topology: Option<PathBuf>,
     /// Only the jobs that are there: nobody new arrives
     #[arg(long)]
     no_arrivals: bool,
@@ -58,11 +65,15 @@ impl Args {
             let what = format!("--hours: expected above 0 and at most {HOURS_MAX}");
             return Err(Failure::usage(format!("{what}, got {}", self.hours)));
         }
+        let file = TopologyFile::given(self.topology.as_deref())?;
         // The file is the other configuration: it says nothing of the daemon that runs.
         let client = Global { config: None, ..global.clone() }.client()?;
         let state: State = client.get("/v1/state")?;
         let today: Config = client.parse(state.config.to_string().as_bytes())?;
         let mut load = live::load(&state);
+        if let Some(file) = file {
+            load.set_topology(file.over(&load.table())?);
+        }
         let arrivals = arrivals(&client, self, state.time_ms, &mut load);
         let no_energy = power(&client, &today, &mut load).err();
         let (today, then) = (setup(&today, &state), setup(&then, &state));

@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 
 use crate::text::units::KWH;
 use crate::text::{clean, heading, table_of};
+use phalanx_sim::nodes::LeafFigures;
 use phalanx_sim::whatif::{Side, WhatIf};
 
 /// Name and value of a row; `None` where neither side has such a figure.
 type Row = (&'static str, fn(&Side) -> Option<String>);
 
-const ROWS: [Row; 12] = [
+const ROWS: [Row; 17] = [
     ("Pending jobs that start", |s| Some(s.starts.to_string())),
     ("Mean time to their start [s]", |s| Some(format!("{:.0}", s.wait_mean_s))),
     ("Longest [s]", |s| Some(s.wait_max_s.to_string())),
@@ -22,8 +23,17 @@ const ROWS: [Row; 12] = [
     ("GPUs free but unusable [%]", |s| s.gpu_fragmented_pct.map(|p| format!("{p:.2}"))),
     ("CPUs stranded [%]", |s| s.stranded.get("cpu").map(|p| format!("{p:.2}"))),
     ("GPUs stranded [%]", |s| s.stranded.get("gpu").map(|p| format!("{p:.2}"))),
+    ("Extra leaves of jobs of several nodes", |s| leaf(s, |l| l.extra_leaves_mean)),
+    ("Such jobs on the fewest leaves [%]", |s| leaf(s, |l| l.fewest_leaves_pct)),
+    ("Whole leaves idle", |s| leaf(s, |l| l.whole_leaves_mean)),
+    ("Largest job that could start [nodes]", |s| leaf(s, |l| l.largest_at_once_mean)),
+    ("Jobs refused for their leaves", |s| Some(s.topology.as_ref()?.refused_jobs.to_string())),
     ("Energy [kWh]", |s| s.energy_j.map(|j| format!("{:.1}", j / KWH))),
 ];
+
+fn leaf(side: &Side, figure: fn(&LeafFigures) -> Option<f64>) -> Option<String> {
+    side.topology.as_ref().and_then(figure).map(|value| format!("{value:.2}"))
+}
 
 fn percent(share: Option<f64>) -> Option<String> {
     share.map(|share| format!("{:.1}", share * 100.0))

@@ -398,3 +398,74 @@ fn accounting_runs_on_nodes_under_every_policy() {
     assert_eq!(timeless(found), timeless(again));
     refused(&["--jobs", log.to_str().unwrap(), "--nodes", "1x(cpu=8,idle=x)"], "watts");
 }
+
+/// Two leaf switches of two nodes of 2 CPUs; `above`: a switch that joins them.
+fn leaves(directory: &Path, above: &str) -> PathBuf {
+    let text = format!("SwitchName=a Nodes=x[1-2]\nSwitchName=b Nodes=y[1-2]\n{above}");
+    file(directory, "topology.conf", text.as_bytes())
+}
+
+#[test]
+fn jobs_keep_to_switches_and_their_leaves_are_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    // 1 and 2 share leaf a, 3 has half of b; 4 needs a leaf of its own.
+    let log = line(1, 0, 100, 2, 100)
+        + &line(2, 1, 10, 2, 10)
+        + &line(3, 2, 100, 2, 100)
+        + &line(4, 12, 50, 4, 50)
+        + &line(5, 300, 10, 1, 10)
+        + &line(6, 301, 10, 6, 10);
+    let log = file(directory.path(), "leaves.swf", log.as_bytes());
+    let conf = leaves(directory.path(), "");
+    let run = |conf: &Path, policy: &str| {
+        let (log, conf) = (log.to_str().unwrap(), conf.to_str().unwrap());
+        let nodes = ["--nodes", "4x(cpu=2)", "--topology", conf, "--policy", policy];
+        figures(&["--jobs", log].into_iter().chain(nodes).collect::<Vec<_>>()).remove(0)
+    };
+    let forest = run(&conf, "stock");
+    let leaf = &forest["topology"];
+    // The two free nodes at 12 s are on different leaves, and no switch joins three nodes.
+    assert_eq!((forest["jobs"].as_u64(), forest["skipped"].as_u64()), (Some(5), Some(1)));
+    assert_eq!((forest["wait_max_s"].as_i64(), leaf["refused_jobs"].as_u64()), (Some(88), Some(1)));
+    assert_eq!((leaf["kind"].as_str(), leaf["leaves"].as_u64()), (Some("tree"), Some(2)));
+    assert_eq!(
+        (leaf["multi_node_jobs"].as_u64(), leaf["largest_leaf"].as_u64()),
+        (Some(1), Some(2))
+    );
+    assert_eq!(number(leaf, "whole_leaf_in_one_pct"), 100.0);
+    assert_eq!(
+        (number(leaf, "extra_leaves_mean"), number(leaf, "half_leaf_wait_mean_s")),
+        (0.0, 88.0)
+    );
+
+    let conf = leaves(directory.path(), "SwitchName=top Switches=a,b\n");
+    let tree = run(&conf, "easy");
+    let leaf = &tree["topology"];
+    assert_eq!((tree["jobs"].as_u64(), tree["wait_max_s"].as_i64()), (Some(6), Some(0)));
+    assert_eq!(
+        (leaf["multi_node_jobs"].as_u64(), leaf["refused_jobs"].as_u64()),
+        (Some(2), Some(0))
+    );
+    // Job 4 got two leaves, as few as there were then; job 6 needs two.
+    assert_eq!((number(leaf, "extra_choice_mean"), number(leaf, "extra_frag_mean")), (0.0, 0.5));
+    assert_eq!(number(leaf, "whole_leaf_in_one_pct"), 0.0);
+    assert_eq!(number(leaf, "fewest_leaves_pct"), 100.0);
+}
+
+#[test]
+fn a_topology_of_other_nodes_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = file(directory.path(), "one.swf", line(1, 0, 10, 1, 10).as_bytes());
+    let (log, conf) = (log.to_str().unwrap(), leaves(directory.path(), ""));
+    let conf = conf.to_str().unwrap();
+    let with = |nodes: &'static str| ["--jobs", log, "--topology", conf, "--nodes", nodes];
+    refused(&with("3x(cpu=1)"), "expected the 4 nodes of the topology, got 3");
+    refused(&["--jobs", log, "--topology", conf], "--topology needs --nodes");
+    let bad = file(directory.path(), "bad.conf", b"SwitchName=a Nodes=x[1-\n");
+    let arguments = ["--jobs", log, "--topology", bad.to_str().unwrap(), "--nodes", "1x(cpu=1)"];
+    refused(&arguments, "bad.conf: topology, line 1: nodes: hostlist");
+    let nodes =
+        file(directory.path(), "n.csv", b"sn,cpu_milli,memory_mib,gpu,model\nz,1000,0,0,\n");
+    let arguments = ["--jobs", log, "--topology", conf, "--nodes", nodes.to_str().unwrap()];
+    refused(&arguments, "none of its nodes, such as \"x1\", is one of the cluster");
+}

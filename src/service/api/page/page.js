@@ -30,6 +30,7 @@ const state = {
   cursor: -1,
   open: new Set(),
   paused: false,
+  byLeaf: true,
   cells: null,
 };
 
@@ -229,6 +230,7 @@ function showHeat(heat) {
   if (!heat.dimensions.some((d) => d.name === state.dimension) && heat.dimensions.length)
     state.dimension = heat.dimensions[0].name;
   showDimensions(heat);
+  showLeaves(heat);
   fill(
     "resources",
     heat.dimensions.map((d) => {
@@ -248,6 +250,30 @@ function showHeat(heat) {
   );
   draw();
   describe();
+}
+
+/** How many leaf switches or blocks there are, and how many of them are wholly idle. */
+function showLeaves(heat) {
+  const shown = Boolean(heat.leaves);
+  $("by-leaf").hidden = !shown;
+  $("leaves").hidden = !shown;
+  if (!shown) return;
+  const block = heat.topology === "block";
+  $("by-leaf").textContent = block ? "By block" : "By leaf switch";
+  const busy = new Set();
+  const used = new Set();
+  const unusable = heat.states.map((text) => UNUSABLE.test(text));
+  heat.leaf.forEach((leaf, i) => {
+    if (leaf === null) return;
+    used.add(leaf);
+    if (heat.jobs[i] > 0 || unusable[heat.state[i]]) busy.add(leaf);
+  });
+  const word = block ? "block" : "leaf switch";
+  const outside = heat.leaf.filter((leaf) => leaf === null).length;
+  $("leaves").textContent =
+    `${plural(used.size, word, block ? "blocks" : "leaf switches")}, ` +
+    `${count(used.size - busy.size)} wholly idle` +
+    (outside ? `; ${plural(outside, "node")} on none.` : ".");
 }
 
 function meter(share, text, partial = false) {
@@ -294,19 +320,62 @@ $("dimensions").addEventListener("keydown", (event) => {
   choose(names[(names.indexOf(state.dimension) + step + names.length) % names.length], true);
 });
 
-/** Cell size and columns so that all nodes fit into a map of moderate height. */
-function layout(width, nodes) {
+/** Nodes by leaf switch or block, those on none last; without leaves all in one. */
+function groupsOf(heat) {
+  if (!state.byLeaf || !heat.leaves) return [{ name: "", nodes: heat.names.map((_, i) => i) }];
+  const groups = heat.leaves.map((name) => ({ name, nodes: [] }));
+  const outside = { name: "others", nodes: [] };
+  heat.leaf.forEach((leaf, i) => (leaf === null ? outside : groups[leaf]).nodes.push(i));
+  return [...groups, outside].filter((group) => group.nodes.length);
+}
+
+/** Puts groups of cells of one size into rows; `label`: height of their names. */
+function place(groups, width, size, label) {
+  const space = groups.length > 1 ? Math.max(5, size / 2) : 0;
+  const boxes = [];
+  let [x, y, tall] = [0, 0, 0];
+  for (const { name, nodes } of groups) {
+    const most = Math.max(1, Math.floor(width / size));
+    const square = groups.length > 1 ? Math.ceil(Math.sqrt(1.8 * nodes.length)) : most;
+    const columns = Math.min(nodes.length, square, most);
+    const wide = Math.max(columns * size, label ? Math.min(7 * name.length + 4, 110) : 0);
+    if (x > 0 && x + wide > width) [x, y, tall] = [0, y + tall + space, 0];
+    boxes.push({ name, nodes, columns, x, y: y + label, wide });
+    x += wide + space;
+    tall = Math.max(tall, label + Math.ceil(nodes.length / columns) * size);
+  }
+  return { size, boxes, label, height: y + tall };
+}
+
+/** Cells as large as a map of moderate height allows, names of groups where there is room. */
+function layout(width, heat) {
+  const groups = groupsOf(heat);
   const height = Math.max(120, Math.min(420, innerHeight * 0.45));
-  let size = Math.floor(Math.sqrt((width * height) / Math.max(nodes, 1)));
-  size = Math.max(4, Math.min(size, 34));
-  let columns = Math.max(1, Math.floor(width / size));
-  if (nodes <= columns) columns = Math.max(nodes, 1);
-  return {
-    size,
-    columns,
-    rows: Math.ceil(nodes / columns),
-    gap: size > 7 ? (size > 16 ? 2 : 1) : size > 4 ? 0.5 : 0,
-  };
+  const names = groups.length > 1 ? 16 : 0;
+  let cells = null;
+  for (let size = 34; size >= 4 && !(cells && cells.height <= height); size -= 1)
+    cells = place(groups, width, size, size >= 6 ? names : 0);
+  const { size } = cells;
+  cells.gap = size > 7 ? (size > 16 ? 2 : 1) : size > 4 ? 0.5 : 0;
+  cells.order = cells.boxes.flatMap((box) => box.nodes);
+  cells.box = [];
+  cells.at = [];
+  for (const box of cells.boxes)
+    box.nodes.forEach((i, at) => {
+      cells.box[i] = box;
+      cells.at[i] = at;
+    });
+  return cells;
+}
+
+/** Upper left corner of a node's cell. */
+function corner(i, cells) {
+  const box = cells.box[i];
+  const at = cells.at[i];
+  return [
+    box.x + (at % box.columns) * cells.size,
+    box.y + Math.floor(at / box.columns) * cells.size,
+  ];
 }
 
 function draw() {
@@ -314,10 +383,10 @@ function draw() {
   const heat = state.heat;
   if (!heat) return;
   const width = canvas.parentElement.clientWidth;
-  const cells = layout(width, heat.names.length);
+  const cells = layout(width, heat);
   state.cells = cells;
   const scale = devicePixelRatio || 1;
-  const height = Math.max(cells.rows * cells.size, 1);
+  const height = Math.max(cells.height, 1);
   canvas.width = Math.round(width * scale);
   canvas.height = Math.round(height * scale);
   canvas.style.height = `${height}px`;
@@ -332,8 +401,7 @@ function draw() {
   const unusable = heat.states.map((text) => UNUSABLE.test(text));
   const side = cells.size - cells.gap;
   for (let i = 0; i < heat.names.length; i += 1) {
-    const x = (i % cells.columns) * cells.size;
-    const y = Math.floor(i / cells.columns) * cells.size;
+    const [x, y] = corner(i, cells);
     const percent = row[i];
     const dead = unusable[heat.state[i]];
     context.fillStyle = dead
@@ -351,6 +419,7 @@ function draw() {
       context.stroke();
     }
   }
+  if (cells.label) drawNames(context, cells, styles.getPropertyValue("--quiet"));
   const found = matches();
   context.strokeStyle = styles.getPropertyValue("--bad");
   context.lineWidth = 2;
@@ -366,12 +435,20 @@ function draw() {
 
 function outline(context, i, cells) {
   const side = Math.max(cells.size - cells.gap, 5);
-  context.strokeRect(
-    (i % cells.columns) * cells.size + 1,
-    Math.floor(i / cells.columns) * cells.size + 1,
-    side - 2,
-    side - 2,
-  );
+  const [x, y] = corner(i, cells);
+  context.strokeRect(x + 1, y + 1, side - 2, side - 2);
+}
+
+/** Names of groups above them, cut to their width. */
+function drawNames(context, cells, colour) {
+  context.fillStyle = colour;
+  context.font = "12px system-ui, 'DejaVu Sans', sans-serif";
+  for (const box of cells.boxes) {
+    let text = box.name;
+    while (text.length > 1 && context.measureText(text).width > box.wide)
+      text = `${text.slice(0, text.endsWith("…") ? -2 : -1)}…`;
+    context.fillText(text, box.x, box.y - 4);
+  }
 }
 
 function matches() {
@@ -394,8 +471,9 @@ function describe() {
       return percent === null ? null : `${d.name} ${percent} %`;
     })
     .filter(Boolean);
+  const leaf = heat.leaves && heat.leaf[i] !== null ? `, ${heat.leaves[heat.leaf[i]]}` : "";
   $("node").textContent =
-    `${heat.names[i]}: ${heat.states[heat.state[i]].toLowerCase()}, ` +
+    `${heat.names[i]}${leaf}: ${heat.states[heat.state[i]].toLowerCase()}, ` +
     `${plural(heat.jobs[i], "job")}; in use: ${uses.join(", ")}`;
 }
 
@@ -409,18 +487,33 @@ function moveTo(i) {
 $("heat").addEventListener("pointermove", (event) => {
   const cells = state.cells;
   if (!cells) return;
-  const column = Math.floor(event.offsetX / cells.size);
-  const i = Math.floor(event.offsetY / cells.size) * cells.columns + column;
-  if (column < cells.columns && i < state.heat.names.length && i !== state.cursor) moveTo(i);
+  const [x, y] = [event.offsetX, event.offsetY];
+  for (const box of cells.boxes) {
+    const column = Math.floor((x - box.x) / cells.size);
+    const at = Math.floor((y - box.y) / cells.size) * box.columns + column;
+    const i = box.nodes[at];
+    if (column < 0 || column >= box.columns || y < box.y || i === undefined) continue;
+    if (i !== state.cursor) moveTo(i);
+    return;
+  }
 });
 $("heat").addEventListener("keydown", (event) => {
-  const columns = state.cells ? state.cells.columns : 1;
+  const cells = state.cells;
+  if (!cells) return;
+  const last = cells.order.length - 1;
+  const columns = state.cursor < 0 ? 1 : cells.box[state.cursor].columns;
   const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns }[event.key];
-  if (step) moveTo(state.cursor < 0 ? 0 : state.cursor + step);
-  else if (event.key === "Home") moveTo(0);
-  else if (event.key === "End") moveTo(Infinity);
+  const to = (at) => moveTo(cells.order[Math.max(0, Math.min(at, last))]);
+  if (step) to(state.cursor < 0 ? 0 : cells.order.indexOf(state.cursor) + step);
+  else if (event.key === "Home") to(0);
+  else if (event.key === "End") to(last);
   else return;
   event.preventDefault();
+});
+$("by-leaf").addEventListener("click", () => {
+  state.byLeaf = !state.byLeaf;
+  $("by-leaf").setAttribute("aria-pressed", state.byLeaf);
+  draw();
 });
 $("find").addEventListener("input", () => {
   const found = matches();

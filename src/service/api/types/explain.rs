@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::api::order::JobOrder;
+use phalanx_core::topology::Kind;
 use phalanx_planner::preference::{DataNote, Note};
 
 /// `GET /v1/explain/{job}`
@@ -72,6 +73,59 @@ pub struct Placed {
     pub start_ms: u64,
     /// The decision behind it, if there was one.
     pub decision: Option<DecisionReport>,
+    /// Leaf switches or blocks of its nodes, where it has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<LeavesReport>,
+}
+
+/// Leaf switches or blocks of a job of several nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LeavesReport {
+    /// Name of the topology.
+    pub topology: String,
+    /// `tree` or `block`.
+    pub kind: Kind,
+    /// Leaves in Slurm's order.
+    pub leaves: Vec<LeafNodes>,
+    /// Fewest leaves that the candidates allowed at that moment.
+    pub fewest: Option<u32>,
+    /// The lowest switch or block above all of them; absent if there is none.
+    pub above: Option<String>,
+    /// Its level; 0 is a leaf.
+    pub level: Option<u32>,
+}
+
+/// A leaf switch or block with a job's nodes on it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LeafNodes {
+    /// Its name.
+    pub name: String,
+    /// Nodes of the job there.
+    pub nodes: u32,
+}
+
+/// Leaf switches or blocks that a waiting job of several nodes could have.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LeavesAhead {
+    /// Name of the topology.
+    pub topology: String,
+    /// `tree` or `block`.
+    pub kind: Kind,
+    /// Fewest leaves that hold it now; null if they do not.
+    pub fewest_now: Option<u32>,
+    /// The first leaf to hold all of it; null if none is known.
+    pub one_leaf: Option<LeafAhead>,
+}
+
+/// The first leaf to hold a whole job.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LeafAhead {
+    /// Its name.
+    pub name: String,
+    /// Expected time, unix milliseconds; null: now.
+    pub at_ms: Option<u64>,
+    /// Jobs there that are expected to end before.
+    pub after_jobs: Vec<u32>,
 }
 
 /// One decision with its scores.
@@ -97,6 +151,9 @@ pub struct DecisionReport {
     /// The same under its former name, in answers of this release only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steer: Option<PreferenceReport>,
+    /// Its leaf switches or blocks, where it has several nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<LeavesReport>,
     /// `low`, `high`, or `best` for the improved mode.
     pub branch: String,
     /// Cluster utilisation just before.
@@ -163,6 +220,9 @@ pub struct PendingReport {
     /// learned runtimes alone; absent where not enough is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_start_ms: Option<u64>,
+    /// Leaf switches or blocks for it, where it wants several nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<LeavesAhead>,
 }
 
 /// One filter of `PendingReport`.

@@ -6,19 +6,21 @@ use std::sync::Arc;
 
 use crate::api::Failure;
 use crate::api::types::{
-    AskReport, BlockerReport, DecisionReport, ExpectedReport, Explain, FilterReport, PendingReport,
-    Placed, PreferenceReport,
+    AskReport, BlockerReport, DecisionReport, ExpectedReport, Explain, FilterReport, LeafAhead,
+    LeavesAhead, LeavesReport, PendingReport, Placed, PreferenceReport,
 };
 use crate::clock::now_s;
 use crate::config::OrderBy;
-use crate::daemon::decision_views::planned_preference;
+use crate::daemon::decision_views::{leaves_report, planned_preference};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::decision_memory::{JobMemory, Key};
 use crate::history::{DecisionRow, HistoryReader};
 use crate::locks::lock;
-use phalanx_core::limits::RUNTIME_RUNS_MIN;
+use phalanx_core::limits::{HOSTLIST_NAMES_MAX, RUNTIME_RUNS_MIN};
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_core::topology::Topology;
+use phalanx_core::{NodeIdx, hostlist};
 use phalanx_planner::ends::expected_end_s;
 use phalanx_planner::pending::waiting;
 use phalanx_planner::usage::NodeUsage;
@@ -52,11 +54,69 @@ impl Shared {
         report.input = in_queue.and_then(|job| self.input_note(job.id));
         let found = in_queue.is_some() || known.is_some();
         self.add_past(&mut report, key, known);
+        if let (Some(snapshot), Some(placed)) = (&snapshot, &mut report.placed) {
+            placed.topology = self.leaves(snapshot, in_queue, placed);
+        }
         if !found && report.placed.is_none() && report.asks.is_empty() {
             let text = format!("job {job}: Slurm does not know it, nor does the history");
             return Err(Failure::NotFound(text));
         }
         Ok(report)
+    }
+
+    /// Leaf switches or blocks of a job that started.
+    fn leaves(
+        &self,
+        snapshot: &Snapshot,
+        job: Option<&Job>,
+        placed: &Placed,
+    ) -> Option<LeavesReport> {
+        let decided = placed.decision.as_ref().filter(|_| placed.by_phalanx);
+        if let Some(leaves) = decided.and_then(|decision| decision.topology.clone()) {
+            return Some(leaves);
+        }
+        let topology = self.topology_of(snapshot, job)?;
+        let names = hostlist::expand(&placed.nodes, HOSTLIST_NAMES_MAX).ok()?;
+        let nodes: Vec<NodeIdx> = names.iter().filter_map(|name| snapshot.node(name)).collect();
+        leaves_report(&topology, &nodes)
+    }
+
+    /// The topology that a job's partition uses.
+    fn topology_of(&self, snapshot: &Snapshot, job: Option<&Job>) -> Option<Topology> {
+        let all = self.topologies(snapshot);
+        let index = job.and_then(|job| job.shape.topology.index);
+        let default = || all.iter().position(|topology| topology.parts().is_default).unwrap_or(0);
+        all.get(index.map_or_else(default, usize::from)).cloned()
+    }
+
+    /// Leaf switches or blocks that a waiting job of several nodes could have.
+    fn leaves_ahead(
+        &self,
+        snapshot: &Snapshot,
+        usages: &[NodeUsage],
+        job: &Job,
+    ) -> Option<LeavesAhead> {
+        let topology = self.topology_of(snapshot, Some(job))?;
+        if job.shape.wanted_nodes() < 2 || !topology.has_leaves() {
+            return None;
+        }
+        let now_s = now_s();
+        let outlook = self.learned.outlook(&self.config(), snapshot, now_s);
+        let found = outlook.on_leaves(snapshot, usages, &topology, job, now_s);
+        let one_leaf = found.one.map(|one| LeafAhead {
+            name: topology.leaf_name(one.leaf).to_owned(),
+            at_ms: u64::try_from(one.at_s)
+                .ok()
+                .filter(|_| one.at_s > now_s)
+                .map(|at_s| at_s.saturating_mul(1000)),
+            after_jobs: one.jobs,
+        });
+        Some(LeavesAhead {
+            topology: topology.name().to_string(),
+            kind: topology.kind(),
+            fewest_now: found.fewest,
+            one_leaf,
+        })
     }
 
     fn of_job(&self, snapshot: Option<&Snapshot>, job: &Job) -> Explain {
@@ -161,6 +221,7 @@ impl Shared {
             steer: None,
             note: self.plans.lock().of_round.notes.get(&job.id).cloned(),
             expected_start_ms: self.expected_start_ms(snapshot, &usages, job),
+            topology: self.leaves_ahead(snapshot, &usages, job),
         }
     }
 
@@ -237,7 +298,7 @@ fn placed(
         (false, None) if decision.is_some() => Some("Slurm took other nodes".to_owned()),
         (false, None) => Some("not asked".to_owned()),
     };
-    Placed { nodes, by_phalanx: kept && same, reason, start_ms, decision }
+    Placed { nodes, by_phalanx: kept && same, reason, start_ms, decision, topology: None }
 }
 
 fn reason_of(row: &DecisionRow) -> Option<String> {

@@ -9,6 +9,7 @@ mod learned;
 mod nodes;
 mod recording;
 mod status;
+mod topology;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use crate::link::Responder;
 use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::attribution::Demand;
@@ -49,6 +51,14 @@ fn running_jobs(snapshot: &Snapshot, responder: &Responder) -> Vec<RunningJob> {
     jobs
 }
 
+impl Shared {
+    /// Topologies over the snapshot's nodes; none where no plugin reports them.
+    pub(super) fn topologies(&self, snapshot: &Snapshot) -> Vec<Topology> {
+        let table = self.responder.table().filter(|table| snapshot.is_numbered_by(table));
+        table.map(|table| table.topologies.clone()).unwrap_or_default()
+    }
+}
+
 impl Backend for Shared {
     fn data_service(&self) -> Option<&dyn DataService> {
         self.data_service.as_ref().map(|_| self as &dyn DataService)
@@ -65,7 +75,8 @@ impl Backend for Shared {
         // An engine on the snapshot's nodes: names, features and partitions
         // are there, and the mirror stays free for questions.
         let placer = self.placer_for(&snapshot, usages).map_err(Failure::Unavailable)?;
-        Ok(nodes_report(&snapshot, &placer, threshold, exact))
+        let topologies = self.topologies(&snapshot);
+        Ok(nodes_report(&snapshot, &placer, &topologies, threshold, exact))
     }
 
     fn explain(&self, job: &str) -> Result<Explain, Failure> {
@@ -148,6 +159,7 @@ impl Backend for Shared {
             memory_tracked: self.cluster.memory_tracked(),
             expected_s: expected.collect(),
             running: running_jobs(&snapshot, &self.responder),
+            topology: self.topologies(&snapshot).into_iter().find(|t| t.parts().is_default),
             snapshot,
         })
     }

@@ -3,15 +3,19 @@
 
 use std::sync::Arc;
 
+use super::topology;
 use crate::api::types::{DimensionReport, NodeReport, NodesReport};
+use phalanx_core::NodeIdx;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Partition, Snapshot};
+use phalanx_core::topology::Topology;
 use phalanx_methods::balance::WeightsBySource;
 use phalanx_planner::place::Placer;
 
 pub(super) fn nodes_report(
     snapshot: &Snapshot,
     placer: &Placer,
+    topologies: &[Topology],
     threshold: f64,
     exact: bool,
 ) -> NodesReport {
@@ -23,6 +27,11 @@ pub(super) fn nodes_report(
     let dimensions =
         dimensions.map(|(at, name)| dimension(placer, at, name, &weights, &by_source)).collect();
     let usages = placer.cluster().usages();
+    let default = topologies.iter().find(|topology| topology.parts().is_default);
+    let leaf_of = |node| {
+        let topology = default.filter(|topology| topology.has_leaves())?;
+        topology.leaf_of(node).map(|leaf| topology.leaf_name(leaf).to_owned())
+    };
     let nodes =
         snapshot.named().filter_map(|(at, node)| Some((at.at(), node, usages.get(at.at())?)));
     let nodes = nodes.map(|(at, node, usage)| {
@@ -42,6 +51,7 @@ pub(super) fn nodes_report(
             used,
             dispersion: engine.dispersion(at, &weights).unwrap_or(0.0),
             jobs: usage.jobs,
+            leaf: leaf_of(NodeIdx::new(at)),
         }
     });
     NodesReport {
@@ -51,6 +61,7 @@ pub(super) fn nodes_report(
         branch: if utilization >= threshold { "high" } else { "low" }.to_owned(),
         source: if exact { "plugin" } else { "poll" }.to_owned(),
         nodes: nodes.collect(),
+        topologies: topologies.iter().map(|one| topology::report(snapshot, usages, one)).collect(),
     }
 }
 

@@ -24,7 +24,7 @@ use phalanx_planner::preference::{
 };
 use phalanx_service::config::Config;
 use phalanx_service::link::{LinkEvent, Mode, Responder, Server, ServerConfig, Settings};
-use phalanx_service::recordings::{Options, Order, RecordingWriter, replay, text};
+use phalanx_service::recordings::{Options, Order, Other, RecordingWriter, replay, text};
 use zerocopy::FromZeros;
 
 pub struct Daemon {
@@ -567,7 +567,8 @@ fn a_recording_is_replayed_bit_for_bit() {
     assert!(same.asks > 2000, "{same:?}");
     let mut other = Config::default();
     other.balance.mode = phalanx_service::config::BalanceMode::Seed;
-    let then = replay(&files, Some(&other), 5, &|_| {}).unwrap();
+    let config = Other { config: Some(&other), ..Other::default() };
+    let then = replay(&files, Some(&config), 5, &|_| {}).unwrap();
     assert_eq!(then.same, same.same);
     let changes = then.then.unwrap();
     assert!(changes.elsewhere > 0 && then.first.len() == 5, "{changes:?}");

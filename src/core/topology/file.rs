@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A topology from a file of either form: topology.conf, or what
+//! `scontrol show topology` printed.
+
+use std::collections::HashSet;
+
+use super::parse::{Line, error, expand, lines};
+use super::{Parts, Topology, TopologyError, parse, parse_conf};
+use crate::snapshot::Table;
+
+/// Reads either form: a printed switch has a level, a printed block an index.
+///
+/// # Errors
+/// The first line that is not understood; a file without a switch or a block, or that
+/// names no node of the table.
+///
+/// # Example
+/// ```
+/// use phalanx_core::snapshot::{Table, TableNode};
+/// use phalanx_core::topology::parse_file;
+/// let node = |name: &str| TableNode { name: name.into(), ..TableNode::default() };
+/// let table = Table { nodes: vec![node("n1"), node("n2")], ..Table::default() };
+/// let printed = "SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[1-2]\n\
+///                SwitchName=top Level=1 LinkSpeed=1 Nodes=n[1-2] Switches=s1\n";
+/// let of_conf = "SwitchName=s1 Nodes=n[1-2]\nSwitchName=top Switches=s1\n";
+/// assert_eq!(parse_file(printed, &table)?, parse_file(of_conf, &table)?);
+/// assert!(parse_file("SwitchName=s1 Nodes=x[1-2]", &table).is_err());
+/// # Ok::<(), phalanx_core::topology::TopologyError>(())
+/// ```
+pub fn parse_file(text: &str, table: &Table) -> Result<Topology, TopologyError> {
+    let lines = lines(text)?;
+    let topology = if is_printed(&lines) {
+        let blocks = lines.iter().any(|line| line.get("blockname").is_some());
+        let plugin = if blocks { "block" } else { "tree" };
+        let (name, plugin) = ("default".into(), plugin.into());
+        parse(text, Parts { name, plugin, is_default: true, ..Parts::default() }, table)?
+    } else {
+        parse_conf(text, 0, table)?
+    };
+    if !topology.has_leaves() {
+        return error(0, "expected a switch or a block, found none");
+    }
+    if topology.domains().iter().all(|domain| domain.nodes.is_empty()) {
+        let unknown = topology.parts().unknown_nodes.first();
+        let such = unknown.map_or(String::new(), |name| format!(", such as \"{name}\","));
+        return error(0, format!("none of its nodes{such} is one of the cluster"));
+    }
+    Ok(topology)
+}
+
+/// The nodes of the leaves of either form, each once, in the order of the file.
+///
+/// # Errors
+/// The first line that is not understood.
+pub fn node_names(text: &str) -> Result<Vec<String>, TopologyError> {
+    let mut names = Vec::new();
+    let mut seen = HashSet::new();
+    for line in &lines(text)? {
+        if line.get("switches").is_some() || line.get("aggregatedblock").is_some() {
+            continue;
+        }
+        for name in expand(line, "nodes")? {
+            if seen.insert(name.clone()) {
+                names.push(name);
+            }
+        }
+    }
+    Ok(names)
+}
+
+fn is_printed(lines: &[Line]) -> bool {
+    let printed = |line: &Line| line.get("level").is_some() || line.get("blockindex").is_some();
+    lines.iter().any(printed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::TableNode;
+
+    fn table(names: &[&str]) -> Table {
+        let node = |name: &&str| TableNode { name: (*name).into(), ..TableNode::default() };
+        Table { nodes: names.iter().map(node).collect(), ..Table::default() }
+    }
+
+    #[test]
+    fn both_forms_of_blocks_give_the_same_topology() {
+        let table = table(&["a1", "a2", "b1", "b2"]);
+        let of_conf = "BlockName=a Nodes=a[1-2]\nBlockName=b Nodes=b[1-2]\nBlockSizes=2,4\n";
+        let printed = "BlockName=a BlockIndex=0 Nodes=a[1-2] BlockSize=2\n\
+                       BlockName=b BlockIndex=1 Nodes=b[1-2] BlockSize=2\n\
+                       AggregatedBlock=a,b BlockIndex=2 Nodes=a[1-2],b[1-2] BlockSize=4\n";
+        assert_eq!(parse_file(of_conf, &table).unwrap(), parse_file(printed, &table).unwrap());
+        assert_eq!(node_names(of_conf).unwrap(), ["a1", "a2", "b1", "b2"]);
+        assert_eq!(node_names(printed).unwrap(), ["a1", "a2", "b1", "b2"]);
+    }
+
+    #[test]
+    fn a_file_of_another_cluster_or_without_switches_is_an_error() {
+        let table = table(&["a1"]);
+        let other = parse_file("SwitchName=s Nodes=x[1-3]", &table).unwrap_err();
+        let what = "topology: none of its nodes, such as \"x1\", is one of the cluster";
+        assert_eq!(other.to_string(), what);
+        let empty = parse_file("# nothing\n", &table).unwrap_err();
+        assert_eq!(empty.to_string(), "topology: expected a switch or a block, found none");
+        assert_eq!(node_names("SwitchName=s Nodes=n[2,1],n2").unwrap(), ["n2", "n1"]);
+    }
+}

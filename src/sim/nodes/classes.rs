@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Jobs that ask for the same, and jobs that can never run.
+
+use std::collections::BTreeMap;
+
+use phalanx_core::shape::Shape;
+use phalanx_core::snapshot::{Job, Table};
+use phalanx_core::topology::Topology;
+use phalanx_core::{NodeIdx, NodeSet};
+use phalanx_planner::cluster::Cluster;
+use phalanx_planner::eligible::eligible;
+use phalanx_planner::usage::NodeUsage;
+
+use super::choose::{GpuMix, Rule};
+use super::leaves::LeafUse;
+use super::stock::Stock;
+use super::{NodeJob, NodeLoad};
+
+/// Requests that are alike in shape and in the nodes that they may use.
+pub(super) struct Class {
+    pub(super) shape: Shape,
+    pub(super) nodes: NodeSet,
+    /// One of its jobs, for the filters.
+    job: usize,
+}
+
+pub(super) fn idle_rooms(load: &NodeLoad) -> Vec<NodeUsage> {
+    let mut rooms = NodeUsage::of_snapshot(&load.cluster);
+    for room in &mut rooms {
+        room.cpus.used = 0;
+        room.memory_mb.used = 0;
+        room.jobs = 0;
+        room.kinds.iter_mut().chain(&mut room.types).for_each(|level| level.used = 0);
+    }
+    rooms
+}
+
+/// Classes of the jobs, and which job is of which.
+pub(super) fn classes_of(load: &NodeLoad) -> (Vec<Class>, Vec<u32>) {
+    type Key<'a> = (&'a Shape, &'a str, [Option<&'a str>; 4]);
+    let mut numbers: BTreeMap<Key<'_>, u32> = BTreeMap::new();
+    let mut classes: Vec<Class> = Vec::new();
+    let mut class_of = Vec::with_capacity(load.jobs.len());
+    for (at, NodeJob { job, .. }) in load.jobs.iter().enumerate() {
+        let texts = [&job.constraint, &job.required_nodes, &job.excluded_nodes, &job.reservation];
+        let key = (&job.shape, &*job.partitions, texts.map(|text| text.as_deref()));
+        let next = u32::try_from(classes.len()).unwrap_or(u32::MAX);
+        let class = *numbers.entry(key).or_insert(next);
+        if class == next {
+            let nodes = eligible(&load.cluster, job, load.begin_s).nodes;
+            let mut set = NodeSet::new(load.cluster.nodes.len());
+            nodes.ones().for_each(|node| _ = set.insert(NodeIdx::new(node)));
+            let shape = Shape { left_to_slurm: None, ..job.shape.clone() };
+            classes.push(Class { shape, nodes: set, job: at });
+        }
+        class_of.push(class);
+    }
+    (classes, class_of)
+}
+
+impl NodeLoad {
+    /// Runs the jobs on nodes with this topology, those of them that it ever lets start.
+    pub fn set_topology(&mut self, topology: Topology) {
+        self.topology = Some(topology);
+        self.drop_impossible();
+    }
+
+    /// The node table, with the topology.
+    pub fn table(&self) -> Table {
+        let topologies = self.topology.iter().cloned().collect();
+        Table { topologies, ..Table::of_snapshot(&self.cluster) }
+    }
+
+    /// How Slurm itself chooses, where there is a topology.
+    pub(super) fn stock(&self) -> Option<Stock> {
+        self.topology.as_ref().and_then(Stock::new)
+    }
+
+    /// Counts leaf switches or blocks, where there is a topology.
+    pub(super) fn leaves(&self) -> Option<LeafUse<'_>> {
+        let topology = self.topology.as_ref().filter(|topology| topology.has_leaves());
+        topology.map(|topology| LeafUse::new(topology, self.begin_s))
+    }
+
+    /// The mix of the jobs' requests in GPUs.
+    pub fn mix(&self) -> GpuMix {
+        let mut counts: BTreeMap<&Shape, u64> = BTreeMap::new();
+        self.jobs.iter().for_each(|job| *counts.entry(&job.job.shape).or_default() += 1);
+        GpuMix::new(self.cluster.gres_kind("gpu"), counts.into_iter())
+    }
+
+    /// Leaves out jobs that do not fit even on the idle cluster.
+    pub fn drop_impossible(&mut self) {
+        let (classes, class_of) = classes_of(self);
+        let idle = Cluster::with_usages(self.table(), idle_rooms(self));
+        let mix = self.mix();
+        let stock = self.stock();
+        let fits = |class: &Class| {
+            let nodes: Vec<u32> = class.nodes.iter().map(NodeIdx::raw).collect();
+            Rule::First.choose(&idle, &mix, stock.as_ref(), &class.shape, &nodes).is_some()
+                && self.jobs.get(class.job).is_some_and(|job| self.has_licences(&job.job))
+        };
+        let fits: Vec<bool> = classes.iter().map(fits).collect();
+        let before = self.jobs.len();
+        let mut class = class_of.into_iter();
+        self.jobs.retain(|job| {
+            let fits = class.next().and_then(|at| fits.get(at as usize).copied());
+            job.held.is_some() || fits.unwrap_or(false)
+        });
+        self.skipped += (before - self.jobs.len()) as u64;
+    }
+
+    fn has_licences(&self, job: &Job) -> bool {
+        job.licenses.iter().all(|(name, wanted)| {
+            let pool = self.cluster.licenses.iter().find(|pool| pool.name == *name);
+            pool.is_none_or(|pool| *wanted <= pool.total)
+        })
+    }
+}
