@@ -272,11 +272,6 @@ fn memory(ask: &wire::Ask<'_>) -> Memory {
 
 fn left_to_slurm(ask: &wire::Ask<'_>) -> Option<LeftToSlurm> {
     let checks = [
-        (ask.has(wire::PHX_ASK_CONTIGUOUS), LeftToSlurm::Contiguous),
-        (ask.has(wire::PHX_ASK_SWITCHES), LeftToSlurm::Switches),
-        (ask.has(wire::PHX_ASK_SPREAD), LeftToSlurm::Spread),
-        (ask.has(wire::PHX_ASK_SIZES), LeftToSlurm::Sizes),
-        (ask.has(wire::PHX_ASK_TOPO_EXCLUSIVE), LeftToSlurm::ExclusiveTopology),
         (ask.gres().iter().any(|g| g.per_socket > 0), LeftToSlurm::PerSocket),
         (ask.has(wire::PHX_ASK_MORE_GRES), LeftToSlurm::Gres),
         // Last: a component with a preference is decided all the same.
