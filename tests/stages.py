@@ -303,6 +303,9 @@ ROWS = (
     # Debian packages on fresh systems.
     *packages(OLD, "bookworm", 66, "target/debug", "test", ["debug", "plugin"]),
     *packages(NEW, "trixie", 66, f"build/slurm-{NEW}/bin", "all", ["slurm-24.11"]),
+    Row("packages-smd", "packages", "any", 45,
+        (PYTHON, "tests/packaging/smd.py", "--tree", "build/trees/bookworm",
+         "--debs", f"build/deb-test/{OLD}"), ("system-bookworm", f"deb-{OLD}"), (), "all"),
     Row("rebuild", "packages", "build", 25, (PYTHON, "tests/packaging/rebuild.py"),
         ("packages", "plugin")),
 )

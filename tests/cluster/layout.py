@@ -8,6 +8,7 @@ cores, jobs with each option run side by side. Where a job starts, Phalanx must 
 """
 
 import contextlib
+import json
 import os
 import random
 import sys
@@ -15,7 +16,7 @@ import time
 
 from slurmcluster import Cluster
 from slurmcluster.conf import PATIENT, write_config
-from slurmcluster.phalanx import phalanx_json
+from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.suite import Cases, Suite, command_line, run
 
 NODES = """\
@@ -72,6 +73,11 @@ class Layout(Suite):
     def placed(self, job):
         """How the job's start was decided, by `phalanx explain`."""
         return phalanx_json(self.cluster, "explain", str(job)).get("placed")
+
+    def pending(self, job):
+        """What explain says of a waiting job; nothing while the daemon does not know it yet."""
+        done = phalanx(self.cluster, "explain", str(job), "--json", check=False)
+        return json.loads(done.stdout).get("pending") if done.returncode == 0 else None
 
     def outcome(self, job):
         """`ours`, or why Slurm placed the job."""
@@ -136,9 +142,7 @@ def wholly_used(suite):
     suite.cluster.wait_jobs([fits], states={"RUNNING"})
     waits = suite.cluster.submit("-N1", "-n1", "-x", spread, "-t5", wrap="exec sleep 600")
     try:
-        pending = suite.until(
-            lambda: phalanx_json(suite.cluster, "explain", str(waits)).get("pending"),
-            "explain shows the waiting job")
+        pending = suite.until(lambda: suite.pending(waits), "explain shows the waiting job")
         suite.expect(pending["fits_now"] == 0, f"{pending['fits_now']} nodes have room")
         blockers = [row["dimension"] for row in pending["blockers"]]
         suite.expect(blockers == ["cpu"], f"blockers are {blockers}")

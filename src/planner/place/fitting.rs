@@ -131,7 +131,7 @@ impl Placer {
 
     fn drop_where(&mut self, is_short: impl Fn(&NodeUsage) -> bool) {
         let usages = self.cluster.usages();
-        let short = |node: &NodeIdx| usages.get(node.at()).is_none_or(|usage| is_short(usage));
+        let short = |node: &NodeIdx| usages.get(node.at()).is_none_or(&is_short);
         let short: Vec<NodeIdx> = self.mask.iter().filter(short).collect();
         for node in short {
             self.mask.remove(node);

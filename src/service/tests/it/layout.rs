@@ -28,6 +28,18 @@ fn tasks(tasks: u32) -> AskHead {
     head
 }
 
+impl Plugin {
+    /// A job of so many cores on each socket of one node, with two threads each.
+    fn job_on(&mut self, id: u32, node: u32, cores: [u16; 8]) {
+        let mut head = wire::JobHead::new_zeroed();
+        (head.job_id, head.array_task_id) = (id, 0xffff_fffe);
+        head.flags = wire::PHX_JOB_FIRST | wire::PHX_JOB_LAST;
+        let cpus = 2 * cores.iter().map(|&count| u32::from(count)).sum::<u32>();
+        let alloc = wire::Alloc { node, cpus, memory_mb: 10, cores };
+        self.send(&Message::Job(wire::Job { head: &head, allocs: &[alloc], gres: &[] }));
+    }
+}
+
 struct Asked {
     /// Decision.
     id: u64,

@@ -23,7 +23,7 @@ use phalanx_planner::preference::{
     CandidateSet, JobKey, Method, Note as PreferenceNote, Preference, Unused,
 };
 use phalanx_service::config::Config;
-use phalanx_service::link::{LinkEvent, Look, Mode, Responder, Server, ServerConfig, Settings};
+use phalanx_service::link::{LinkEvent, Mode, Responder, Server, ServerConfig, Settings};
 use phalanx_service::recordings::{Options, Order, RecordingWriter, replay, text};
 use zerocopy::FromZeros;
 
@@ -36,7 +36,7 @@ pub struct Daemon {
     _dir: tempfile::TempDir,
 }
 
-fn settings(mode: Mode) -> Settings {
+pub fn settings(mode: Mode) -> Settings {
     Settings {
         generation: 1,
         mode,
@@ -111,7 +111,7 @@ impl Plugin {
         let _ = send(self.fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL);
     }
 
-    fn closed(&mut self) -> bool {
+    pub fn closed(&mut self) -> bool {
         matches!(recv(self.fd.as_raw_fd(), self.buf.space_mut(), MsgFlags::empty()), Ok(0) | Err(_))
     }
 
@@ -139,7 +139,7 @@ impl Plugin {
     }
 
     /// `cpus` usable CPUs and 1000 MiB on each node, 4 GPUs on every second.
-    fn sync(&mut self, cpus: &[u32], jobs: &[(u32, u32, u32)]) {
+    pub fn sync(&mut self, cpus: &[u32], jobs: &[(u32, u32, u32)]) {
         self.sync_nodes(cpus, jobs, |_| {});
     }
 
@@ -206,16 +206,6 @@ impl Plugin {
         self.send(&Message::Job(wire::Job { head: &head, allocs: &[alloc], gres: &[] }));
     }
 
-    /// A job of so many cores on each socket of one node, with two threads each.
-    pub fn job_on(&mut self, id: u32, node: u32, cores: [u16; 8]) {
-        let mut head = wire::JobHead::new_zeroed();
-        (head.job_id, head.array_task_id) = (id, 0xffff_fffe);
-        head.flags = wire::PHX_JOB_FIRST | wire::PHX_JOB_LAST;
-        let cpus = 2 * cores.iter().map(|&count| u32::from(count)).sum::<u32>();
-        let alloc = wire::Alloc { node, cpus, memory_mb: 10, cores };
-        self.send(&Message::Job(wire::Job { head: &head, allocs: &[alloc], gres: &[] }));
-    }
-
     pub fn end(&mut self, id: u32) {
         let mut end = wire::JobEnd::new_zeroed();
         end.job_id = id;
@@ -223,7 +213,7 @@ impl Plugin {
     }
 
     /// Asks for `cpus` CPUs and `gpus` GPUs on one of the candidates.
-    fn ask(
+    pub fn ask(
         &mut self,
         cpus: u32,
         gpus: u64,
@@ -628,78 +618,4 @@ fn a_slow_disk_cuts_the_recording() {
         assert_eq!(plugin.ask(1, 0, 4, 0b1111).0, Verdict::Narrow);
     }
     assert!(cut.load(Ordering::Relaxed));
-}
-
-fn hello_of(cluster: &str) -> wire::Hello {
-    let mut hello = wire::Hello::new_zeroed();
-    hello.slurm_version = 0x16_05_08;
-    hello.node_count = 2;
-    hello.cluster = wire::wire_name(cluster).unwrap();
-    hello
-}
-
-/// Goal: plugins of two clusters do not displace each other, and a restarted slurmctld comes in
-/// although the old end still seems open.
-#[test]
-fn two_clusters_at_one_socket() {
-    let daemon = Daemon::start(Mode::Enforce);
-    daemon.responder.set_cluster_name("one");
-    let mut wrong = Plugin::connect(&daemon.socket);
-    wrong.send(&Message::Hello(&hello_of("two")));
-    assert!(wrong.closed());
-    let mut plugin = Plugin::connect(&daemon.socket);
-    plugin.send(&Message::Hello(&hello_of("one")));
-    assert!(matches!(plugin.receive(), Message::Welcome(_)));
-    plugin.sync(&[8, 8], &[]);
-    assert_eq!(plugin.ask(1, 0, 2, 0b11).0, Verdict::Narrow);
-    for _ in 0..3 {
-        let mut other = Plugin::connect(&daemon.socket);
-        other.send(&Message::Hello(&hello_of("two")));
-        assert!(other.closed());
-    }
-    assert_eq!(plugin.ask(2, 0, 2, 0b11).0, Verdict::Narrow, "the first is still served");
-    let view = daemon.responder.view();
-    assert!(view.connected && view.refused == 4 && view.plugin.cluster == "one", "{view:?}");
-    assert!(view.last_error.unwrap().contains("\"two\""));
-    let mut again = Plugin::connect(&daemon.socket);
-    again.send(&Message::Hello(&hello_of("one")));
-    assert!(matches!(again.receive(), Message::Welcome(_)));
-    assert!(plugin.closed());
-}
-
-/// Goal: a mirror that stays different from polls is put right by a whole state.
-#[test]
-fn a_lasting_difference_asks_for_the_whole_state() {
-    let daemon = Daemon::start(Mode::Enforce);
-    let mut plugin = Plugin::connect(&daemon.socket);
-    plugin.greet(2);
-    plugin.sync(&[8, 8], &[]);
-    until("the mirror", || daemon.responder.view().synced);
-    let look = Look { differing: 1, repair: vec![(1, (2, 0), (0, 0))], ..Look::default() };
-    daemon.responder.compared(&look);
-    assert!(matches!(plugin.receive(), Message::Resync(_)));
-    let view = daemon.responder.view();
-    assert_eq!((view.differing_nodes, view.resyncs_asked), (1, 1));
-    plugin.sync(&[8, 8], &[]);
-    daemon.responder.compared(&Look::default());
-    assert_eq!(plugin.ask(1, 0, 2, 0b11).0, Verdict::Narrow);
-    assert_eq!(daemon.responder.view().differing_nodes, 0);
-}
-
-/// Goal: on a release of Slurm that nobody has tested nothing is placed before it is allowed.
-#[test]
-fn an_untested_release_stays_in_shadow() {
-    let daemon = Daemon::start(Mode::Enforce);
-    let mut plugin = Plugin::connect(&daemon.socket);
-    let mut hello = hello_of("");
-    hello.slurm_version = 0x17_02_07;
-    plugin.send(&Message::Hello(&hello));
-    assert!(matches!(plugin.receive(), Message::Welcome(_)));
-    plugin.sync(&[8, 8], &[]);
-    assert_ne!(plugin.ask(1, 0, 2, 0b11).0, Verdict::Narrow);
-    assert!(daemon.responder.is_shadow_only());
-    let allowed = Settings { generation: 2, untested_release: true, ..settings(Mode::Enforce) };
-    daemon.responder.set_settings(allowed).unwrap();
-    assert!(matches!(plugin.receive(), Message::Config(_)));
-    assert_eq!(plugin.ask(2, 0, 2, 0b11).0, Verdict::Narrow);
 }

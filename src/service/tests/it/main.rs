@@ -4,5 +4,6 @@
 mod agent;
 mod layout;
 mod link;
+mod link_trust;
 mod openapi;
 mod service;

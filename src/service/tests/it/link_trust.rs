@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Whom the daemon serves at the plugin's socket, and what it does about a mirror that is wrong.
+
+#![allow(clippy::unwrap_used, reason = "a failed expectation ends a test")]
+
+use phalanx_ffi::wire::{self, Message, Verdict};
+use phalanx_service::link::{Look, Mode, Settings};
+use zerocopy::FromZeros;
+
+use crate::link::{Daemon, Plugin, settings, until};
+
+fn hello_of(cluster: &str) -> wire::Hello {
+    let mut hello = wire::Hello::new_zeroed();
+    hello.slurm_version = 0x16_05_08;
+    hello.node_count = 2;
+    hello.cluster = wire::wire_name(cluster).unwrap();
+    hello
+}
+
+/// Goal: plugins of two clusters do not displace each other, and a restarted slurmctld comes in
+/// although the old end still seems open.
+#[test]
+fn two_clusters_at_one_socket() {
+    let daemon = Daemon::start(Mode::Enforce);
+    daemon.responder.set_cluster_name("one");
+    let mut wrong = Plugin::connect(&daemon.socket);
+    wrong.send(&Message::Hello(&hello_of("two")));
+    assert!(wrong.closed());
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.send(&Message::Hello(&hello_of("one")));
+    assert!(matches!(plugin.receive(), Message::Welcome(_)));
+    plugin.sync(&[8, 8], &[]);
+    assert_eq!(plugin.ask(1, 0, 2, 0b11).0, Verdict::Narrow);
+    for _ in 0..3 {
+        let mut other = Plugin::connect(&daemon.socket);
+        other.send(&Message::Hello(&hello_of("two")));
+        assert!(other.closed());
+    }
+    assert_eq!(plugin.ask(2, 0, 2, 0b11).0, Verdict::Narrow, "the first is still served");
+    let view = daemon.responder.view();
+    assert!(view.connected && view.refused == 4 && view.plugin.cluster == "one", "{view:?}");
+    assert!(view.last_error.unwrap().contains("\"two\""));
+    let mut again = Plugin::connect(&daemon.socket);
+    again.send(&Message::Hello(&hello_of("one")));
+    assert!(matches!(again.receive(), Message::Welcome(_)));
+    assert!(plugin.closed());
+}
+
+/// Goal: a mirror that stays different from polls is put right by a whole state.
+#[test]
+fn a_lasting_difference_asks_for_the_whole_state() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(2);
+    plugin.sync(&[8, 8], &[]);
+    until("the mirror", || daemon.responder.view().synced);
+    let look = Look { differing: 1, repair: vec![(1, (2, 0), (0, 0))], ..Look::default() };
+    daemon.responder.compared(&look);
+    assert!(matches!(plugin.receive(), Message::Resync(_)));
+    let view = daemon.responder.view();
+    assert_eq!((view.differing_nodes, view.resyncs_asked), (1, 1));
+    plugin.sync(&[8, 8], &[]);
+    daemon.responder.compared(&Look::default());
+    assert_eq!(plugin.ask(1, 0, 2, 0b11).0, Verdict::Narrow);
+    assert_eq!(daemon.responder.view().differing_nodes, 0);
+}
+
+/// Goal: on a release of Slurm that nobody has tested nothing is placed before it is allowed.
+#[test]
+fn an_untested_release_stays_in_shadow() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = Plugin::connect(&daemon.socket);
+    let mut hello = hello_of("");
+    hello.slurm_version = 0x17_02_07;
+    plugin.send(&Message::Hello(&hello));
+    assert!(matches!(plugin.receive(), Message::Welcome(_)));
+    plugin.sync(&[8, 8], &[]);
+    assert_ne!(plugin.ask(1, 0, 2, 0b11).0, Verdict::Narrow);
+    assert!(daemon.responder.is_shadow_only());
+    let allowed = Settings { generation: 2, untested_release: true, ..settings(Mode::Enforce) };
+    daemon.responder.set_settings(allowed).unwrap();
+    assert!(matches!(plugin.receive(), Message::Config(_)));
+    assert_eq!(plugin.ask(2, 0, 2, 0b11).0, Verdict::Narrow);
+}

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Installs and purges the Debian packages beside SchedMD's, on a fresh system.
+
+    smd.py --tree build/trees/bookworm --debs build/deb-test/22.05.8
+
+SchedMD's packages of Slurm are named slurm-smd*, conflict with Debian's and have their plugins in
+/usr/lib/TRIPLET/slurm. Stand-ins with these names, conflicts and paths, made of the files of
+Debian's packages, are installed in a copy of the tree in place of Debian's: apt must then take
+Phalanx's packages and none of Debian's Slurm, and give them back. Needs root, no network.
+"""
+
+import contextlib
+import glob
+import os
+import shutil
+import subprocess
+import sys
+
+from slurmcluster.suite import Cases, Suite, check, command_line, run
+
+# Stand-in: the packages whose files it has, what it conflicts with, what it needs.
+STAND_INS = {
+    "slurm-smd": (("slurm-wlm-basic-plugins", "libslurm38"),
+                  "slurm-wlm, slurm-wlm-basic-plugins", "munge"),
+    "slurm-smd-client": (("slurm-client",), "slurm-client", "slurm-smd (= {version})"),
+    "slurm-smd-slurmctld": (("slurmctld",), "slurmctld", "slurm-smd (= {version})"),
+    "slurm-smd-slurmd": (("slurmd",), "slurmd", "slurm-smd (= {version})"),
+}
+FOREIGN = "slurm-wlm-basic-plugins", "slurmctld", "slurmd", "slurm-client", "libslurm38"
+OURS = ("phalanx-common", "phalanx", "phalanx-agent", "phalanx-slurm-plugin-{slurm}",
+        "phalanx-slurm-plugin-source")
+case = Cases()
+
+
+class Fresh(Suite):
+    """A copy of the tree, with the stand-ins."""
+
+    def __init__(self, tree, slurm):
+        super().__init__()
+        self.tree, self.slurm = tree, slurm
+
+    def sh(self, command, fails=False):
+        """Runs a shell command in the tree; returns its output."""
+        done = subprocess.run(["unshare", "--mount", "--net", "--pid", "--fork", "chroot",
+                               self.tree, "sh", "-c",
+                               f"mount -t proc proc /proc && {command}"],
+                              text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=False, timeout=240,
+                              env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8",
+                                   "DEBIAN_FRONTEND": "noninteractive", "HOME": "/root"})
+        check(bool(done.returncode) == fails,
+              f"{command}: exit {done.returncode}: {done.stdout[-3000:]}")
+        return done.stdout
+
+    def installed(self):
+        """Names of the packages that are installed."""
+        lines = self.sh("dpkg-query -W -f '${Package} ${db:Status-Status}\\n'").splitlines()
+        return {line.split()[0] for line in lines if line.endswith(" installed")}
+
+    def make(self, name):
+        """One stand-in as a package in /smd."""
+        parts, conflicts, needs = STAND_INS[name]
+        version, root = f"{self.slurm}-1", f"/smd/{name}"
+        needs = needs.format(version=version)
+        control = (f"Package: {name}\\nVersion: {version}\\nArchitecture: amd64\\n"
+                   f"Maintainer: nobody <nobody@example.org>\\nDepends: {needs}\\n"
+                   f"Conflicts: {conflicts}\\nDescription: stand-in\\n")
+        files = " ".join(f"$(dpkg -L {part})" for part in parts)
+        self.sh(f"mkdir -p {root}/DEBIAN && printf '{control}' > {root}/DEBIAN/control && "
+                f"for f in {files}; do [ -d $f ] && [ ! -L $f ] || echo $f; done | "
+                f"grep '^/usr' | grep -v '^/usr/share' | tar -C / -cf - -T - | "
+                f"tar -C {root} -xf - && "
+                f"for d in {root}/usr/lib/*/slurm-wlm; do "
+                f"[ ! -d $d ] || mv $d ${{d%-wlm}}; done && "
+                f"dpkg-deb --root-owner-group --build {root} /smd > /dev/null")
+
+
+@case
+def made(suite):
+    """Stand-ins of SchedMD's packages take the place of Debian's"""
+    for name in STAND_INS:
+        suite.make(name)
+    suite.sh("dpkg --purge --force-depends " + " ".join(FOREIGN))
+    suite.sh("dpkg -i /smd/*.deb")
+    check(set(STAND_INS) <= suite.installed(), f"{suite.installed()}")
+    check("Conflicts" not in suite.sh("apt-get check"), "conflicts")
+
+
+@case(needs=["made"])
+def installs(suite):
+    """apt takes Phalanx's packages, all of them, and nothing of Debian's Slurm"""
+    said = suite.sh("apt-get install -y --no-install-recommends /debs/*.deb")
+    there = suite.installed()
+    ours = {name.format(slurm=suite.slurm) for name in OURS}
+    check(ours <= there, f"missing: {ours - there}: {said}")
+    check(set(STAND_INS) <= there, f"removed: {set(STAND_INS) - there}")
+    check(not there & set(FOREIGN), f"Debian's came: {there & set(FOREIGN)}")
+    place = suite.sh("ls -d /usr/lib/*/slurm/select_cons_tres.so").strip()
+    check(f"slurm:{os.path.dirname(place)}" in said, f"PluginDir in: {said}")
+    suite.sh("apt-get check")
+
+
+@case(needs=["installs"])
+def another_slurm(suite):
+    """Another version of theirs is held back by the plugin's dependency"""
+    said = suite.sh("sed -i 's/^Version: .*/Version: 23.02.1-1/; s/(= .*)/(= 23.02.1-1)/' "
+                    "/smd/*/DEBIAN/control && mkdir -p /smd2 && for d in /smd/*/; do dpkg-deb "
+                    "--root-owner-group --build $d /smd2 > /dev/null; done; "
+                    "apt-get install -s /smd2/*.deb", fails=False)
+    check(f"Remv phalanx-slurm-plugin-{suite.slurm}" in said, said)
+    check("Remv phalanx " not in said or "libslurm" in said, said)
+
+
+@case(needs=["installs"])
+def purged(suite):
+    """Purged, they leave SchedMD's as they were"""
+    before = suite.sh("dpkg -V " + " ".join(STAND_INS))
+    suite.sh("apt-get purge -y 'phalanx*'")
+    there = suite.installed()
+    check(not [name for name in there if name.startswith("phalanx")], f"{there}")
+    check(set(STAND_INS) <= there, "theirs are gone")
+    check(suite.sh("dpkg -V " + " ".join(STAND_INS)) == before, "their files changed")
+    left = suite.sh("find / -xdev -name '*phalanx*' -not -path '/debs/*' -not -path '/proc/*' "
+                    "-not -path '/var/lib/apt/*' -not -path '/var/log/*'").split()
+    check(not left, f"left: {left}")
+
+
+def options(parser):
+    """What this suite has beside the usual."""
+    parser.add_argument("--tree", required="--list" not in sys.argv,
+                        help="fresh system, made by tests/packaging/tree")
+    parser.add_argument("--debs", default="", help="directory of the packages")
+
+
+@contextlib.contextmanager
+def setting(directory, args):
+    """A copy of the tree."""
+    copy = os.path.join(directory, "tree")
+    subprocess.run(["cp", "-a", "--reflink=auto", args.tree, copy], check=True)
+    os.makedirs(os.path.join(copy, "debs"))
+    for deb in glob.glob(os.path.join(args.debs, "*.deb")):
+        shutil.copy(deb, os.path.join(copy, "debs"))
+    yield Fresh(copy, os.path.basename(args.debs.rstrip("/")))
+
+
+if __name__ == "__main__":
+    sys.exit(run(command_line(__doc__, case, options), setting))
