@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Classes of candidates: Slurm takes the lightest first.
 
-use phalanx_core::NodeIdx;
+use phalanx_core::{NodeIdx, NodeSet};
 
 /// The classes of one question's candidates, borrowed from whoever asks.
 ///
@@ -27,4 +27,33 @@ impl Classes<'_> {
         let bits = planes.map(|plane| plane.get(word).map_or(0, |word| word >> bit & 1));
         bits.enumerate().fold(0, |class, (plane, bit)| class | usize::from(bit != 0) << plane)
     }
+}
+
+/// The nodes up to a class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpToClass {
+    pub(super) nodes: NodeSet,
+    /// How many classes before have a lower tier or Weight; those between have only better
+    /// measured levels, of which stock knows nothing.
+    pub(super) lighter: usize,
+}
+
+/// Classes by key and level, ascending, each with all before; empty if there is only one.
+pub(super) fn up_to<K: PartialEq>(
+    classes: impl Iterator<Item = (K, NodeSet)>,
+    len: usize,
+) -> Vec<UpToClass> {
+    let mut all = NodeSet::new(len);
+    let mut last: Option<(K, usize)> = None;
+    let mut steps = Vec::new();
+    for (at, (key, members)) in classes.enumerate() {
+        let lighter = match last {
+            Some((ref known, first)) if *known == key => first,
+            _ => at,
+        };
+        all.union_with(&members);
+        steps.push(UpToClass { nodes: all.clone(), lighter });
+        last = Some((key, lighter));
+    }
+    if steps.len() < 2 { Vec::new() } else { steps }
 }

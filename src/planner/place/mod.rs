@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use candidates::Candidates;
-pub use classes::Classes;
+pub use classes::{Classes, UpToClass};
 pub use dims::Pool;
 use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, vector};
 use fitting::CoreKinds;
@@ -120,7 +120,7 @@ pub struct Placer {
     excluded: Vec<Excluded>,
     /// Nodes up to each class of Weight and level, lightest first; empty if all
     /// are of one class.
-    up_to_class: Vec<NodeSet>,
+    up_to_class: Vec<UpToClass>,
     topologies: Topologies,
     /// Rules of the question at hand.
     routes: Routes,
@@ -199,7 +199,11 @@ impl Placer {
 
     /// Replaces [`Tuning::levels`] alone: quick, because `up_to_class` was made
     /// before from this very node table and these levels, by [`up_to_class`].
-    pub fn set_levels(&mut self, levels: Arc<BTreeMap<Arc<str>, u32>>, up_to_class: Vec<NodeSet>) {
+    pub fn set_levels(
+        &mut self,
+        levels: Arc<BTreeMap<Arc<str>, u32>>,
+        up_to_class: Vec<UpToClass>,
+    ) {
         self.tuning.levels = levels;
         self.up_to_class = up_to_class;
     }
@@ -397,7 +401,7 @@ impl Placer {
         shape: &Shape,
         candidates: Candidates<'_>,
         wanted: u32,
-        up_to: &[NodeSet],
+        up_to: &[UpToClass],
         held_ms: u64,
     ) -> (usize, Result<Split, NoPlacement>) {
         // A run may go over nodes of all classes.
@@ -405,9 +409,11 @@ impl Placer {
         let up_to = if all { &[] } else { up_to };
         let mut placed = Err(NoPlacement::NoFit);
         for class in 0..up_to.len().max(1) {
-            let lighter = class.checked_sub(1).and_then(|before| up_to.get(before));
-            self.topologies.set_lighter(lighter);
-            placed = self.split(shape, candidates, wanted, up_to.get(class), held_ms);
+            let step = up_to.get(class);
+            let lighter = step.and_then(|step| up_to.get(step.lighter.checked_sub(1)?));
+            self.topologies.set_lighter(lighter.map(|lighter| &lighter.nodes));
+            let nodes = step.map(|step| &step.nodes);
+            placed = self.split(shape, candidates, wanted, nodes, held_ms);
             if !matches!(placed, Err(NoPlacement::NoFit)) {
                 return (class, placed);
             }
@@ -520,7 +526,7 @@ impl Placer {
 /// Nodes up to each class of Weight and level, lightest first; empty if all are
 /// of one class.
 #[must_use]
-pub fn up_to_class(table: &Table, tuning: &Tuning) -> Vec<NodeSet> {
+pub fn up_to_class(table: &Table, tuning: &Tuning) -> Vec<UpToClass> {
     let nodes = &table.nodes;
     let mut by_class: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
     for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.name.is_empty()) {
@@ -531,15 +537,12 @@ pub fn up_to_class(table: &Table, tuning: &Tuning) -> Vec<NodeSet> {
         };
         by_class.entry((weight, level)).or_default().push(at);
     }
-    if by_class.len() < 2 {
-        return Vec::new();
-    }
-    let mut up_to = NodeSet::new(nodes.len());
-    let add = |members: Vec<usize>| {
+    let keyed = by_class.into_iter().map(|((weight, _), members)| {
+        let mut set = NodeSet::new(nodes.len());
         for at in members {
-            up_to.insert(NodeIdx::new(at));
+            set.insert(NodeIdx::new(at));
         }
-        up_to.clone()
-    };
-    by_class.into_values().map(add).collect()
+        (weight, set)
+    });
+    classes::up_to(keyed, nodes.len())
 }

@@ -26,7 +26,7 @@ use tree::Tree;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Candidates, Classes, NoPlacement, Placer, Split};
+use super::{Candidates, Classes, NoPlacement, Placer, Split, UpToClass, classes};
 use phalanx_core::NodeSet;
 use phalanx_core::shape::{LeftToSlurm, Shape};
 use phalanx_core::snapshot::{Table, TableNode};
@@ -251,7 +251,7 @@ impl Placer {
         &self,
         candidates: Candidates<'_>,
         classes: Classes<'_>,
-    ) -> Vec<NodeSet> {
+    ) -> Vec<UpToClass> {
         let levels = &self.tuning.levels;
         let mut by_class: BTreeMap<(u32, u32, u32), NodeSet> = BTreeMap::new();
         let table = self.cluster.table();
@@ -271,14 +271,7 @@ impl Placer {
             let set = by_class.entry((tier, weight, level));
             set.or_insert_with(|| NodeSet::new(all.len())).insert(node);
         }
-        if by_class.len() < 2 {
-            return Vec::new();
-        }
-        let mut up_to = NodeSet::new(all.len());
-        let add = |members: NodeSet| {
-            up_to.union_with(&members);
-            up_to.clone()
-        };
-        by_class.into_values().map(add).collect()
+        let keyed = by_class.into_iter().map(|((tier, weight, _), set)| ((tier, weight), set));
+        classes::up_to(keyed, all.len())
     }
 }
