@@ -178,7 +178,8 @@ impl Plugin {
         let head = wire::NodesHead::new_zeroed();
         self.send(&Message::Nodes(wire::Nodes { head: &head, entries: &nodes }));
         self.topology(wire::PHX_PART_FIRST, b"SwitchName=s0 Level=0 LinkSpeed=1");
-        self.topology(wire::PHX_PART_LAST, b" Nodes=n[0-1]\n");
+        let last = format!(" Nodes=n[0-{}]\n", count.saturating_sub(1));
+        self.topology(wire::PHX_PART_LAST, last.as_bytes());
         for &(id, node, cpus) in jobs {
             self.job(id, node, cpus);
         }
