@@ -33,6 +33,8 @@ CASES_NEW = ("backfill", "reservation-cores", "het-mixed", "gres-typed", "preemp
              "nodelist-partial", "reconfigure", "restart-controller",
              "hint-nomultithread-fill", "ntasks-per-socket-busy", "partition-exclusive",
              "node-count-lists", "tree-pair", "tree-switches-range", "block-*")
+# On 22.05 the nodes of these two drain after the reboot, with stock too: the cases hang.
+STATE_REBOOT = ("state-reboot-asap", "state-reboot-backfill")
 STATE_NEW = ("state-completing-backfill", "state-powered-down", "state-powered-down-backfill",
              "state-powering-up", "state-flex")
 TOPOLOGY_NEW = ("leaves", "base-blocks")
@@ -254,8 +256,8 @@ ROWS = (
     suite("transparency", 173, *variants(OTHERS)),
     suite("transparency-layout", 80, "transparency.py", *variants(LAYOUTS)),
     # Of --all until the choice of nodes knows node states and switches.
-    suite("node-state", 45, "transparency.py", *variants(["state"]), gate="all"),
-    suite("topology", 55, gate="all"),
+    suite("node-state", 80, "transparency.py", *variants(["state"]), *skip(STATE_REBOOT)),
+    suite("topology", 55),
     suite("order", 90),
     suite("gangs", 113),
     suite("replay", 25),

@@ -276,7 +276,8 @@ def required(suite):
                  f"after the wait: {record['JobState']} on {record['NodeList']}")
     rows = suite.rows(out)
     suite.expect(rows and suite.share(rows) == 1.0, f"local after the wait: {suite.share(rows)}")
-    with suite.settings("[planner]", "[data]\nrequire_wait_s = 2\n[planner]"):
+    budget = "hold_budget_s = 3600"
+    with suite.settings(budget, f"{budget}\nrequire_wait_s = 2"):
         blocker = block(30)
         job, _ = suite.submit("/data/one;locality=require", "-N4", "-n8", command="true")
         # Its only block lies on a host that is no node.

@@ -42,6 +42,9 @@ connect_ms = 2000
 call_ms = 3000
 job_ms = 6000
 cache_s = 2
+# All jobs here are of one user, who waits far more than the default allows.
+[data_jobs]
+hold_budget_s = 3600
 """
 
 

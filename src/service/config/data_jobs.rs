@@ -14,7 +14,7 @@ section! {
         require_wait_s: u32 = 600,
         /// Longest time that the jobs of one user hold one partition's queue for their inputs,
         /// seconds; it is had again within twenty times as long.
-        hold_budget_s: u32 = 10,
+        hold_budget_s: u32 = 60,
         /// Part of the bytes that could be local which may be read remotely for balance.
         remote_share: f64 = 0.03,
         /// MB/s from another node.

@@ -54,6 +54,6 @@ mod tests {
         config.hdfs.namenodes = vec!["nn:8020".to_owned()];
         let settings = settings_of_link(&config, 3);
         assert_eq!((settings.input_wait_ms, settings.require_wait_ms), (10_000, 600_000));
-        assert_eq!(settings.hold_budget_ms, 10_000);
+        assert_eq!(settings.hold_budget_ms, 60_000);
     }
 }
