@@ -201,6 +201,7 @@ fn a_recording_with_core_layout_is_replayed_bit_for_bit() {
     let files: Vec<_> =
         std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     let same = replay(&files, None, 5, &|_| {}).unwrap();
-    assert!(same.asks > 500, "{same:?}");
+    // Those that came while the state was being copied are counted only.
+    assert!(same.asks > 200 && same.asks + same.missed == 600, "{same:?}");
     assert_eq!((same.same, same.differing, &same.broken), (same.asks, 0, &Vec::new()), "{same:?}");
 }
