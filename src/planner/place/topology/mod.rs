@@ -10,8 +10,6 @@ mod leaves;
 mod route;
 mod run;
 #[cfg(test)]
-mod stream;
-#[cfg(test)]
 mod tests;
 mod tree;
 mod uneven;

@@ -76,7 +76,8 @@ fn light_nodes_are_taken_first_and_then_those_beside_them() {
 fn blocks_keep_to_pairs() {
     let pairs = topology("BlockName", &[4, 4, 4, 4], "BlockSizes=4,8\n");
     let stock = Stock::new(&pairs).unwrap();
-    let cases: [(&[usize], u32, Option<&[usize]>); 6] = [
+    type Case<'a> = (&'a [usize], u32, Option<&'a [usize]>);
+    let cases: [Case<'_>; 6] = [
         (&[4, 3, 2, 4], 3, Some(&[0, 3, 0, 0])),
         (&[4, 3, 2, 4], 5, Some(&[0, 0, 1, 4])),
         (&[4, 3, 2, 4], 7, Some(&[4, 3, 0, 0])),
