@@ -77,11 +77,11 @@ fn select(facts: &Facts) -> Vec<Finding> {
                 .at(facts.place("SelectTypeParameters")),
         );
     }
-    for (word, what) in [("CR_LLN", "least loaded nodes first"), ("CR_PACK_NODES", "packing")] {
+    let lln = "all jobs are left to Slurm, which then takes the least loaded nodes";
+    let packing = "it counts only where Slurm decides alone; Phalanx chooses the nodes otherwise";
+    for (word, why) in [("CR_LLN", lln), ("CR_PACK_NODES", packing)] {
         if parameters.contains(word) {
-            out.push(Finding::note("select-parameters", format!("{word} ({what}) is set")).why(
-                "it counts only where Slurm decides alone; Phalanx chooses the nodes otherwise",
-            ));
+            out.push(Finding::note("select-parameters", format!("{word} is set")).why(why));
         }
     }
     out
@@ -183,10 +183,14 @@ fn priority(facts: &Facts) -> Vec<Finding> {
 fn topology(facts: &Facts) -> Option<Finding> {
     let value = facts.setting("TopologyPlugin")?;
     let plain = ["", "(null)", "topology/none", "topology/default", "topology/flat"];
-    (!plain.contains(&value)).then(|| {
-        Finding::note("topology", format!("TopologyPlugin is {value}"))
-            .why("Phalanx knows no topology; jobs with --switches are left to Slurm")
-    })
+    let why = match value {
+        "topology/tree" | "topology/block" => {
+            "jobs get no more leaf switches or blocks than with Slurm alone: [topology] policy"
+        }
+        _ => "Phalanx does not know its rules: jobs of several nodes are left to Slurm",
+    };
+    (!plain.contains(&value))
+        .then(|| Finding::note("topology", format!("TopologyPlugin is {value}")).why(why))
 }
 
 /// slurmctld, this host's files and this program should be of one release.
