@@ -36,6 +36,5 @@ pub(super) async fn style() -> Response {
 
 /// `GET /page.js`
 pub(super) async fn script() -> Response {
-    let script = concat!(include_str!("page/format.js"), include_str!("page/page.js"));
-    file("text/javascript; charset=utf-8", script)
+    file("text/javascript; charset=utf-8", include_str!("page/page.js"))
 }

@@ -44,6 +44,36 @@ function el(tag, attributes = {}, ...children) {
   return node;
 }
 
+const count = (n) => Number(n).toLocaleString("en");
+const plural = (n, one, many = one + "s") => `${count(n)} ${n === 1 ? one : many}`;
+
+function amount(value, unit) {
+  if (unit !== "MiB") return count(Math.round(value * 100) / 100);
+  const units = ["MiB", "GiB", "TiB", "PiB"];
+  let at = 0;
+  while (value >= 1024 && at < units.length - 1) {
+    value /= 1024;
+    at += 1;
+  }
+  return `${value >= 100 ? Math.round(value) : Math.round(value * 10) / 10} ${units[at]}`;
+}
+
+function age(ms) {
+  if (ms === null || ms === undefined) return "–";
+  if (ms < 1000) return `${ms} ms`;
+  if (ms < 120000) return `${Math.round(ms / 1000)} s`;
+  if (ms < 7200000) return `${Math.round(ms / 60000)} min`;
+  return `${Math.round(ms / 3600000)} h`;
+}
+
+function nanoseconds(ns) {
+  if (ns < 1000) return `${ns} ns`;
+  if (ns < 1e6) return `${(ns / 1e3).toPrecision(3)} µs`;
+  return `${(ns / 1e6).toPrecision(3)} ms`;
+}
+
+const quantiles = (of) => `half within ${nanoseconds(of.p50)}, 99 % within ${nanoseconds(of.p99)}`;
+
 // ---- reading
 
 async function get(path) {
@@ -224,25 +254,21 @@ function showHeat(heat) {
 
 /** How many leaf switches or blocks there are, and how many of them are wholly idle. */
 function showLeaves(heat) {
-  const shown = Boolean(heat.leaves);
-  $("by-leaf").hidden = !shown;
-  $("leaves").hidden = !shown;
-  if (!shown) return;
+  $("by-leaf").hidden = $("leaves").hidden = !heat.leaves;
+  if (!heat.leaves) return;
   const block = heat.topology === "block";
   $("by-leaf").textContent = block ? "By block" : "By leaf switch";
-  const busy = new Set();
-  const used = new Set();
+  const [busy, used] = [new Set(), new Set()];
   const unusable = heat.states.map((text) => UNUSABLE.test(text));
   heat.leaf.forEach((leaf, i) => {
-    if (leaf === null) return;
     used.add(leaf);
     if (heat.jobs[i] > 0 || unusable[heat.state[i]]) busy.add(leaf);
   });
-  const word = block ? "block" : "leaf switch";
+  for (const leaves of [busy, used]) leaves.delete(null);
   const outside = heat.leaf.filter((leaf) => leaf === null).length;
   $("leaves").textContent =
-    `${plural(used.size, word, block ? "blocks" : "leaf switches")}, ` +
-    `${count(used.size - busy.size)} wholly idle` +
+    (block ? plural(used.size, "block") : plural(used.size, "leaf switch", "leaf switches")) +
+    `, ${count(used.size - busy.size)} wholly idle` +
     (outside ? `; ${plural(outside, "node")} on none.` : ".");
 }
 
@@ -293,10 +319,9 @@ $("dimensions").addEventListener("keydown", (event) => {
 /** Nodes by leaf switch or block, those on none last; without leaves all in one. */
 function groupsOf(heat) {
   if (!state.byLeaf || !heat.leaves) return [{ name: "", nodes: heat.names.map((_, i) => i) }];
-  const groups = heat.leaves.map((name) => ({ name, nodes: [] }));
-  const outside = { name: "others", nodes: [] };
-  heat.leaf.forEach((leaf, i) => (leaf === null ? outside : groups[leaf]).nodes.push(i));
-  return [...groups, outside].filter((group) => group.nodes.length);
+  const groups = [...heat.leaves, "others"].map((name) => ({ name, nodes: [] }));
+  heat.leaf.forEach((leaf, i) => groups[leaf ?? groups.length - 1].nodes.push(i));
+  return groups.filter((group) => group.nodes.length);
 }
 
 /** Puts groups of cells of one size into rows; `label`: height of their names. */
@@ -321,15 +346,12 @@ function place(groups, width, size, label) {
 function layout(width, heat) {
   const groups = groupsOf(heat);
   const height = Math.max(120, Math.min(420, innerHeight * 0.45));
-  const names = groups.length > 1 ? 16 : 0;
   let cells = null;
   for (let size = 34; size >= 4 && !(cells && cells.height <= height); size -= 1)
-    cells = place(groups, width, size, size >= 6 ? names : 0);
-  const { size } = cells;
-  cells.gap = size > 7 ? (size > 16 ? 2 : 1) : size > 4 ? 0.5 : 0;
+    cells = place(groups, width, size, size >= 6 && groups.length > 1 ? 16 : 0);
+  cells.gap = cells.size > 7 ? (cells.size > 16 ? 2 : 1) : cells.size > 4 ? 0.5 : 0;
   cells.order = cells.boxes.flatMap((box) => box.nodes);
-  cells.box = [];
-  cells.at = [];
+  [cells.box, cells.at] = [[], []];
   for (const box of cells.boxes)
     box.nodes.forEach((i, at) => {
       cells.box[i] = box;
@@ -340,12 +362,8 @@ function layout(width, heat) {
 
 /** Upper left corner of a node's cell. */
 function corner(i, cells) {
-  const box = cells.box[i];
-  const at = cells.at[i];
-  return [
-    box.x + (at % box.columns) * cells.size,
-    box.y + Math.floor(at / box.columns) * cells.size,
-  ];
+  const [box, at, { size }] = [cells.box[i], cells.at[i], cells];
+  return [box.x + (at % box.columns) * size, box.y + Math.floor(at / box.columns) * size];
 }
 
 function draw() {
@@ -404,8 +422,7 @@ function draw() {
 }
 
 function outline(context, i, cells) {
-  const side = Math.max(cells.size - cells.gap, 5);
-  const [x, y] = corner(i, cells);
+  const [[x, y], side] = [corner(i, cells), Math.max(cells.size - cells.gap, 5)];
   context.strokeRect(x + 1, y + 1, side - 2, side - 2);
 }
 
@@ -457,18 +474,16 @@ function moveTo(i) {
 $("heat").addEventListener("pointermove", (event) => {
   const cells = state.cells;
   if (!cells) return;
-  const [x, y] = [event.offsetX, event.offsetY];
   for (const box of cells.boxes) {
-    const column = Math.floor((x - box.x) / cells.size);
-    const at = Math.floor((y - box.y) / cells.size) * box.columns + column;
-    const i = box.nodes[at];
-    if (column < 0 || column >= box.columns || y < box.y || i === undefined) continue;
+    const column = Math.floor((event.offsetX - box.x) / cells.size);
+    const row = Math.floor((event.offsetY - box.y) / cells.size);
+    const i = box.nodes[row * box.columns + column];
+    if (column < 0 || column >= box.columns || row < 0 || i === undefined) continue;
     if (i !== state.cursor) moveTo(i);
-    return;
   }
 });
 $("heat").addEventListener("keydown", (event) => {
-  const cells = state.cells;
+  const { cells } = state;
   if (!cells) return;
   const last = cells.order.length - 1;
   const columns = state.cursor < 0 ? 1 : cells.box[state.cursor].columns;
