@@ -194,13 +194,14 @@ def readers(suite):
         time.sleep(1)
         asks, late, opens = stream(READ_S)
         memory = suite.memory_mb()
+    quiet = [sum(both) for both in zip(quiet, stream(READ_S / 2))]
     suite.summary = (f"{asks} asks, {late} late, breaker opened {opens} times, {memory:.0f} MB; "
                      f"without readers {quiet[0]}, {quiet[1]}, {quiet[2]}")
     suite.expect(asks > 50, f"only {asks} asks")
-    # A busy machine makes some answers late by itself.
-    allowed = LATE_SHARE_MAX + quiet[1] / max(1, quiet[0])
+    # A busy machine makes some answers late by itself, in bursts.
+    allowed = LATE_SHARE_MAX + 2 * quiet[1] / max(1, quiet[0])
     suite.expect(late <= allowed * asks, f"{late} of {asks} asks were late")
-    suite.expect(opens <= 4 * quiet[2], f"the breaker opened {opens} times")
+    suite.expect(opens <= 2 + 2 * quiet[2], f"the breaker opened {opens} times")
     suite.expect(memory <= RSS_MAX_MB, f"the daemon took {memory:.0f} MB")
 
 
