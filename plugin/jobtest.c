@@ -14,12 +14,14 @@
 #include <time.h>
 
 #include "ask.h"
+#include "dump.h"
 #include "layout.h"
 #include "link.h"
 #include "overlay.h"
 #include "state.h"
 #include "stats.h"
 
+#define HELD_SAMPLED 8u /* of so many held calls stock is asked once */
 #define MODE_OTHER 3u /* index of the calls that have no mode of their own */
 
 /* The arguments of one call, as the caller gave them. */
@@ -280,6 +282,14 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
 	if (!out->rc && c->node_bitmap)
 		out->count = (uint32_t) bit_set_count(c->node_bitmap);
 	(void) link_send(&out->hdr); /* a report; its loss does no harm */
+	dump_note(out);
+	if (out->reason == PHX_R_NONE || out->reason == PHX_R_NARROW_FAILED ||
+	    out->reason == PHX_R_NARROW_LATER) {
+		struct link_limits limits = link_limits();
+
+		breaker_tried(&overlay_breaker, now_ns(), !out->reason,
+			      &limits.breaker);
+	}
 }
 
 /*
@@ -290,10 +300,49 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
  */
 static bool _may_hold(const struct call *c)
 {
-	time_t eligible = c->job_ptr->details->begin_time;
+	const job_record_t *job_ptr = c->job_ptr;
+	time_t eligible = job_ptr->details->begin_time;
+	struct link_limits limits = link_limits();
 
-	return (link_flags() & PHX_W_MAY_HOLD) && eligible &&
-	       time(NULL) - eligible < PHX_HOLD_S_MAX;
+	if (!(limits.flags & PHX_W_MAY_HOLD) || !eligible ||
+	    time(NULL) - eligible >= PHX_HOLD_S_MAX)
+		return false;
+	if (!breaker_hold(&overlay_breaker, now_ns(), job_ptr->user_id,
+			  phx_account_key(job_ptr->part_ptr->name),
+			  &limits.breaker))
+		return false;
+	stat_add(&overlay_stats.held_calls, 1);
+	return true;
+}
+
+/*
+ * Would stock have started the job that is held?  The only way in which a job
+ * starts later than with stock is a hold, so that a sample of them says how
+ * often.  It is the call that backfill makes, which leaves nothing in the job.
+ */
+static void _sample_held(const struct call *c JOB_TEST_TAIL_PARAMS)
+{
+	static uint32_t turn; /* under scratch_lock */
+	job_record_t *job_ptr = c->job_ptr;
+	struct saved saved;
+	bitstr_t *nodes;
+	int rc;
+
+	if (c->mode != SELECT_MODE_RUN_NOW || turn++ % HELD_SAMPLED)
+		return;
+	nodes = bit_copy(c->node_bitmap);
+	_save(&saved, job_ptr);
+	job_ptr->bit_flags |= TEST_NOW_ONLY;
+	errno = c->err;
+	rc = (*(stock_ops.job_test))(job_ptr, nodes, c->min_nodes, c->max_nodes,
+				     c->req_nodes, SELECT_MODE_WILL_RUN, NULL,
+				     NULL JOB_TEST_TAIL_ARGS);
+	stat_add(&overlay_stats.held_sampled, 1);
+	if (rc == SLURM_SUCCESS && job_ptr->start_time <= time(NULL))
+		stat_add(&overlay_stats.held_startable, 1);
+	_settle_preempt(&saved, job_ptr, false);
+	_restore(&saved, job_ptr);
+	bit_free(nodes);
 }
 
 /* Send what _fill_ask() wrote, and act on the answer. */
@@ -334,6 +383,7 @@ static int _narrow(struct call *c JOB_TEST_TAIL_PARAMS)
 	}
 	stat_add(&overlay_stats.reasons[out.reason], 1);
 	if (out.reason == PHX_R_HELD && _may_hold(c)) {
+		_sample_held(c JOB_TEST_TAIL_ARGS);
 		/* What stock returns, and leaves, when no node is free. */
 		bit_clear_all(c->node_bitmap);
 		out.rc = SLURM_ERROR;

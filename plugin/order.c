@@ -176,6 +176,7 @@ static bool _asked(void)
 	enum link_state state = link_state();
 
 	return (link_flags() & PHX_W_ORDER) &&
+	       !breaker_is_ejected(&overlay_breaker) &&
 	       (state == LINK_READY || state == LINK_SYNCING ||
 		state == LINK_STALE);
 }

@@ -45,6 +45,7 @@
 #define PHX_LAT_SUB_BITS 3u      /* 8 latency buckets for each power of two */
 #define PHX_LAT_BUCKETS 240u     /* up to 2^32 ns; see phx_stats */
 #define PHX_REASONS 32u
+#define PHX_BREACHES 8u
 #define PHX_TOPOLOGIES_MAX 16u   /* topologies of a cluster */
 #define PHX_TOPOLOGY_TEXT_MAX 65536u /* bytes of text of one TOPOLOGY message */
 #define PHX_TOPOLOGY_BYTES_MAX 4194304u /* bytes of one topology's whole text */
@@ -413,6 +414,15 @@ enum phx_reason {
 	PHX_R_LAYOUT = 27,      /* slurmctld's structures are others: inert */
 };
 
+/* Why the circuit breaker opened. */
+enum phx_breach {
+	PHX_B_NONE = 0,
+	PHX_B_LATE = 1,    /* time waited in vain */
+	PHX_B_REFUSED = 2, /* share of answers that stock refused */
+	PHX_B_SYNCS = 3,   /* whole states sent */
+	PHX_B_HELD = 4,    /* time that one user's jobs were held in a partition */
+};
+
 enum phx_answer_flags {
 	/* The job is to have all of these nodes, also where fewer would do:
 	 * each holds a part of its data. */
@@ -464,12 +474,20 @@ struct phx_stats {
 	uint64_t resyncs;
 	uint64_t connects;
 	uint64_t breaker_opens;
-	uint32_t breaker_open; /* 0 closed, 1 open, 2 half open */
-	uint32_t pad;
+	uint32_t breaker_open; /* 0 closed, 1 open, 2 half open, 3 ejected */
+	uint32_t breach;       /* enum phx_breach of the last crossing */
 	uint64_t ask_ns_hist[PHX_LAT_BUCKETS];  /* plugin's own time, asked */
 	uint64_t skip_ns_hist[PHX_LAT_BUCKETS]; /* own time, not asked */
 	uint64_t narrowed_calls, narrowed_ns; /* successful, on narrowed sets */
 	uint64_t full_calls[4], full_ns[4];   /* stock on all candidates, by mode */
+	uint64_t breaches[PHX_BREACHES]; /* openings by enum phx_breach */
+	uint64_t ejections;
+	uint64_t late_ns;        /* slurmctld waited in vain */
+	uint64_t breaker_left_ms; /* until it asks again, if open */
+	uint64_t held_calls;     /* calls that failed because a job is held */
+	uint64_t held_ns;        /* jobs of one user in one partition were held */
+	uint64_t held_sampled;   /* held calls of which stock was asked as well */
+	uint64_t held_startable; /* of these: stock would have started the job */
 };
 
 /* Limits in force. */
@@ -477,9 +495,16 @@ struct phx_welcome {
 	struct phx_hdr hdr;
 	uint64_t generation;
 	uint32_t deadline_us;    /* longest wait for an answer */
-	uint32_t breaker_misses; /* misses in a row that open the breaker */
-	uint32_t breaker_open_ms;
+	uint32_t breaker_open_ms; /* its first opening; then twice as long */
 	uint32_t flags; /* enum phx_welcome_flags */
+	/* What opens the breaker; 0: no limit, except for late_budget_ms. */
+	uint32_t late_budget_ms; /* a minute, waited in vain */
+	uint32_t refused_pct;    /* of the answers tried */
+	uint32_t syncs;          /* whole states a minute */
+	uint32_t held_s;         /* an hour, of one user in one partition */
+	uint32_t eject_openings; /* within the window: until PHX_W_ENABLE */
+	uint32_t eject_window_s;
+	uint32_t pad;
 };
 
 enum phx_welcome_flags {
@@ -491,6 +516,8 @@ enum phx_welcome_flags {
 	PHX_W_MAY_HOLD = 4,
 	/* ORDER may come; the plugin sends QUEUE. */
 	PHX_W_ORDER = 8,
+	/* Of one CONFIG: forget what opened the breaker, and close it. */
+	PHX_W_ENABLE = 16,
 };
 
 struct phx_resync {
@@ -610,10 +637,11 @@ _Static_assert(sizeof(struct phx_ask) == 24 + 160 + 16 * 56 + 64 + 8,
 _Static_assert(sizeof(struct phx_answer) == 24 + 32, "phx_answer");
 _Static_assert(sizeof(struct phx_outcome) == 24 + 56, "phx_outcome");
 _Static_assert(sizeof(struct phx_stats) ==
-	       24 + 44 * 8 + 8 + 8 * (2 * PHX_LAT_BUCKETS + 2 + 8), "phx_stats");
+	       24 + 44 * 8 + 8 +
+	       8 * (2 * PHX_LAT_BUCKETS + 2 + 8 + PHX_BREACHES + 7), "phx_stats");
 _Static_assert(PHX_LAT_BUCKETS % (1u << PHX_LAT_SUB_BITS) == 0,
 	       "PHX_LAT_BUCKETS: whole powers of two");
-_Static_assert(sizeof(struct phx_welcome) == 24 + 24, "phx_welcome");
+_Static_assert(sizeof(struct phx_welcome) == 24 + 48, "phx_welcome");
 _Static_assert(sizeof(struct phx_resync) == 24, "phx_resync");
 _Static_assert(sizeof(struct phx_delta) == 8, "phx_delta");
 _Static_assert(sizeof(struct phx_order) == 24 + 24, "phx_order");

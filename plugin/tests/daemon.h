@@ -34,6 +34,10 @@ extern void daemon_reply(enum reply reply);
 extern void daemon_nodes(const uint32_t *nodes, uint32_t count);
 extern void daemon_limits(uint32_t deadline_us, uint32_t misses,
 			  uint32_t open_ms, uint32_t flags);
+/* The other limits of the breaker; 0 each at first: none. */
+extern void daemon_watch(uint32_t refused_pct, uint32_t syncs, uint32_t held_s,
+			 uint32_t eject_openings);
+extern void daemon_enable(void);      /* CONFIG with PHX_W_ENABLE */
 extern void daemon_late_ms(uint32_t ms);
 extern void daemon_pause(bool pause); /* do not read */
 extern void daemon_welcome(bool welcome);
