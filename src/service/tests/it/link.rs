@@ -23,7 +23,9 @@ use phalanx_planner::preference::{
     CandidateSet, JobKey, Method, Note as PreferenceNote, Preference, Unused,
 };
 use phalanx_service::config::Config;
-use phalanx_service::link::{LinkEvent, Mode, Responder, Server, ServerConfig, Settings};
+use phalanx_service::link::{
+    BreakerLimits, LinkEvent, Mode, Responder, Server, ServerConfig, Settings,
+};
 use phalanx_service::recordings::{Options, Order, Other, RecordingWriter, replay, text};
 use zerocopy::FromZeros;
 
@@ -42,8 +44,7 @@ pub fn settings(mode: Mode) -> Settings {
         mode,
         partition_modes: [("gpu".to_owned(), Mode::Off)].into(),
         deadline_us: 2000,
-        breaker_misses: 3,
-        breaker_open_ms: 5000,
+        breaker: BreakerLimits::default(),
         ask_will_run: true,
         input_wait_ms: 0,
         require_wait_ms: 0,
@@ -130,7 +131,8 @@ impl Plugin {
         self.send(&Message::Hello(&hello));
         match self.receive() {
             Message::Welcome(welcome) => {
-                assert_eq!((welcome.deadline_us, welcome.breaker_misses), (2000, 3));
+                assert_eq!((welcome.deadline_us, welcome.late_budget_ms), (2000, 300));
+                assert_eq!((welcome.held_s, welcome.eject_openings), (620, 6));
                 let asks = wire::PHX_W_ASK_RUN_NOW | wire::PHX_W_ASK_WILL_RUN;
                 assert_eq!(welcome.flags, asks | wire::PHX_W_ORDER);
             }
