@@ -141,7 +141,7 @@ deb: deps-deb build
 
 CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
-.PHONY: tuning-pictures bench-10k bench-balance bench-traces bench-reality bench-gangs bench-gang-method \
+.PHONY: tuning-pictures bench-10k bench-backfill bench-balance bench-proof bench-traces bench-reality bench-gangs bench-gang-method \
 	bench-share bench-agents bench-order bench-bag bench-bags-cluster
 # The data of the source paper's experiments, as BENCHMARKS.md names them.
 BAG_DATA ?= ../shared/data/eapm
@@ -152,6 +152,9 @@ bench-bags-cluster: deps-test debug plugin
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py
+bench-backfill: deps-run build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/proofs.py --bench 10000
 bench-order: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/order.py --bench 5000
@@ -164,6 +167,8 @@ bench-gang-method: rust
 	$(CARGO) run --release -p phalanx-methods --example gang_regret -- 3000 20 docs/gang-regret.svg
 bench-balance: rust
 	$(CARGO) bench -p phalanx-methods --bench balance
+bench-proof: rust
+	$(CARGO) bench -p phalanx-planner --bench proof
 # TRACES: directory with swf/ and gpu_clusters/alibaba-openb-2023/ (see the script)
 bench-traces: build
 	$(PYTHON) tests/bench/traces.py target/release/phalanx $(TRACES)

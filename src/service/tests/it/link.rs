@@ -45,6 +45,7 @@ pub fn settings(mode: Mode) -> Settings {
         breaker_misses: 3,
         breaker_open_ms: 5000,
         ask_will_run: true,
+        proving: Default::default(),
         input_wait_ms: 0,
         require_wait_ms: 0,
         hold_budget_ms: 10_000,
