@@ -25,6 +25,7 @@ static struct phx_end *slots;
 static uint32_t slot_count, used;
 static struct phx_end *changed; /* room for half as many */
 static bool incomplete; /* memory ran out */
+static bool uneven; /* components of a het job end apart */
 
 static time_t told_update; /* last_job_update at the last comparison */
 static time_t told_at;
@@ -87,19 +88,19 @@ static __typeof__(find_job_record) *_find_job_record(void)
 	return found;
 }
 
+/* Stock's future test lets a component go with its leader. */
+static time_t _leader_end(const job_record_t *job_ptr)
+{
+	job_record_t *leader = NULL;
+
+	if (job_ptr->het_job_id && _find_job_record())
+		leader = _find_job_record()(job_ptr->het_job_id);
+	return leader ? leader->end_time : job_ptr->end_time;
+}
+
 extern uint64_t ends_of(const job_record_t *job_ptr)
 {
-	time_t end = job_ptr->end_time;
-
-	/* For a start that is wanted later, a component is gone with its
-	 * leader. */
-	if (JOB_TEST_HAS_UNTIL && job_ptr->het_job_id && _find_job_record()) {
-		job_record_t *leader = _find_job_record()(job_ptr->het_job_id);
-
-		if (leader)
-			end = MIN(end, leader->end_time);
-	}
-	return (uint64_t) end;
+	return (uint64_t) MIN(job_ptr->end_time, _leader_end(job_ptr));
 }
 
 extern void ends_told(const job_record_t *job_ptr)
@@ -177,6 +178,7 @@ static uint32_t _compare(__typeof__(find_job_record) *find)
 {
 	uint32_t count = 0;
 
+	uneven = false;
 	for (uint32_t i = 0; i < slot_count; i++) {
 		job_record_t *job_ptr;
 		uint64_t end_time;
@@ -184,6 +186,7 @@ static uint32_t _compare(__typeof__(find_job_record) *find)
 		if (!slots[i].job_id || !(job_ptr = find(slots[i].job_id)))
 			continue;
 		end_time = ends_of(job_ptr);
+		uneven |= job_ptr->end_time != _leader_end(job_ptr);
 		if (end_time != slots[i].end_time) {
 			slots[i].end_time = end_time;
 			changed[count++] = slots[i];
@@ -220,6 +223,7 @@ extern bool ends_tell(void)
 		else if (out.len)
 			link_events(&out);
 	}
+	ok = ok && !uneven;
 	told_by = pthread_self();
 	told_ns = now_ns();
 	pthread_mutex_unlock(&lock);

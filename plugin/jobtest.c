@@ -460,6 +460,7 @@ static int _decide(struct call *c JOB_TEST_TAIL_PARAMS)
 
 	stat_add(&overlay_stats.calls[_mode_index(c->mode)], 1);
 	c->prove = overlay_active() && c->job_ptr &&
+		   layout_has_job(c->job_ptr) && c->job_ptr->details &&
 		   proof_allowed(c->job_ptr, c->mode, c->candidates, c->exc);
 	reason = _may_ask(c);
 	/* slurmctld's locks let one call in at a time; should that change, the

@@ -26,11 +26,20 @@ static bool _cpus_are_shared(void)
 	       list_find_first(part_list, _is_shared, NULL);
 }
 
+/* The calls of one such request build on each other's nodes, so that other
+ * nodes in one of them may be what another fails for. */
+static bool _counts_features(const job_details_t *d)
+{
+	return d->features && strpbrk(d->features, "[*");
+}
+
 extern bool proof_allowed(const job_record_t *job_ptr, uint16_t mode,
 			  bool preempt, bool exc)
 {
 	uint32_t flags = link_flags();
 
+	if (_counts_features(job_ptr->details))
+		return false;
 	if (mode == SELECT_MODE_TEST_ONLY) /* no job, no licence counts here */
 		return flags & PHX_W_PROVE_TEST_ONLY;
 	if (!(flags & (mode == SELECT_MODE_WILL_RUN ? PHX_W_PROVE_WILL_RUN :

@@ -182,7 +182,7 @@ static void test_not_proved(void)
 	part_record_t *part = job->part_ptr;
 
 	TEST("not proved: preemption, excluded cores, licences, switches, "
-	     "shared CPUs");
+	     "counted features, shared CPUs");
 	says(0, time(NULL), 0, time(NULL));
 	unproved(candidates, &none);
 	unproved(NULL, &exc);
@@ -192,6 +192,13 @@ static void test_not_proved(void)
 	job->req_switch = 1;
 	unproved(NULL, &none);
 	job->req_switch = 0;
+	job->details->features = "[a*2&b*1]";
+	unproved(NULL, &none);
+	job->details->features = "a&b";
+	(void) call_with(SELECT_MODE_WILL_RUN, NULL, &none);
+	CHECK(last_ask()->flags & PHX_ASK_PROVE);
+	(void) outcome();
+	job->details->features = NULL;
 	part->max_share = 4;
 	unproved(NULL, &none);
 	part->max_share = SHARED_FORCE | 1;
@@ -265,6 +272,37 @@ static void test_ends(void)
 	ctld_remove(run);
 }
 
+static void test_het_ends(void)
+{
+	job_record_t *leader = ctld_job(80, 1), *part = ctld_job(81, 1);
+	struct call_tail none = {0};
+	time_t now = time(NULL);
+	uint64_t end = 0;
+	int count;
+
+	TEST("components that end apart: nothing is proved until they agree");
+	says(0, now, 0, now);
+	ctld_run(leader, 1, 1);
+	ctld_run(part, 3, 1);
+	leader->het_job_id = part->het_job_id = 80;
+	leader->end_time = now + 300;
+	part->end_time = now + 600;
+	CHECK_EQ(o.nodeinfo_set(leader), 0);
+	CHECK_EQ(o.nodeinfo_set(part), 0);
+	usleep(2000);
+	unproved(NULL, &none);
+	count = told_ends(81, &end);
+	leader->end_time = now + 600;
+	asks_after(time(NULL));
+	CHECK(last_ask()->flags & PHX_ASK_PROVE);
+	CHECK_EQ(told_ends(81, &end), count + 1); /* it went with its leader */
+	CHECK_EQ(end, (uint64_t) now + 600);
+	CHECK_EQ(o.job_fini(part), 0);
+	CHECK_EQ(o.job_fini(leader), 0);
+	ctld_remove(part);
+	ctld_remove(leader);
+}
+
 extern void test_proofs(void)
 {
 	list_t *parts = list_create(NULL);
@@ -282,6 +320,7 @@ extern void test_proofs(void)
 	test_no_fit();
 	test_not_proved();
 	test_ends();
+	test_het_ends();
 	part_list = NULL;
 	job->part_ptr->max_share = max_share;
 	list_destroy(parts);
