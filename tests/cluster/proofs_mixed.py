@@ -9,6 +9,7 @@ and nodes drain while backfill goes over the queue. One cluster a seed; ends at 
 that Slurm refutes, and says it.
 """
 
+import argparse
 import os
 import random
 import sys
@@ -19,7 +20,6 @@ from proofs import BACKFILL, KINDS, config
 from slurmcluster import Cluster, ClusterError
 from slurmcluster.conf import write_config
 from slurmcluster.phalanx import phalanx_json
-from slurmcluster.suite import Cases, command_line
 
 NODES = """\
 NodeName=c[1-560] CPUs=64 Sockets=2 CoresPerSocket=32 RealMemory=256000 Weight=1 Feature=amd \
@@ -53,7 +53,7 @@ def place(rng):
 
 def size(rng, running):
     """Nodes, tasks, CPUs, memory, GRES."""
-    nodes = rng.choice([1, 2, 3, 5, 8] if running else [1, 1, 2, 3, 8, 20, 60])
+    nodes = rng.choice([2, 5, 8, 16, 40] if running else [1, 1, 2, 3, 8, 20, 60])
     words = [f"-N{nodes}"]
     words += rng.choice([[f"--ntasks-per-node={rng.choice([1, 2, 4, 16])}"],
                          [f"-n{nodes * rng.choice([1, 3, 7]) + rng.choice([0, 1])}"],
@@ -87,6 +87,9 @@ class Mixed:
         """One job; what cannot be is refused by Slurm, and counted."""
         rng = self.rng
         words = place(rng) + size(rng, running) + rest(rng)
+        if running and rng.random() < 0.6:  # whole nodes, so that the others wait
+            words = [f"--partition={rng.choice(['cpu', 'gpu', 'all', 'top'])}", "--exclusive",
+                     f"-N{rng.choice([8, 16, 40])}", f"--time={rng.randint(2, 900)}"]
         if not running and rng.random() < 0.06:
             words += [":", "-N1", f"--cpus-per-task={rng.choice([2, 8])}", "--partition=cpu"]
         try:
@@ -106,7 +109,7 @@ class Mixed:
     def disturb(self):
         """Something that an administrator or a user does."""
         rng = self.rng
-        running = self.cluster.run("squeue", "-h", "-t", "R", "-o", "%A").stdout.split()
+        running = self.cluster.run("squeue", "-h", "-t", "R,CF", "-o", "%A").stdout.split()
         if not running:
             return
         for job in rng.sample(running, min(4, len(running))):
@@ -129,7 +132,7 @@ class Mixed:
     def go(self, seconds):
         """The list for so long, or until a proof is refuted."""
         end = time.monotonic() + seconds
-        for _ in range(260):
+        for _ in range(300):
             self.submit(running=True)
         for number in range(4):
             self.reserve(number)
@@ -158,21 +161,24 @@ def one(root, seed, seconds):
         list_of = Mixed(cluster, seed)
         counts = list_of.go(seconds)
         short = {kind: (c["verified"], c["rejected"], c["refuted"]) for kind, c in counts.items()}
-        print(f"seed {seed}: verified, rejected, refuted: {short}; {list_of.refused} submissions "
-              "refused", flush=True)
+        jobs = cluster.run("squeue", "-h", "-t", "R,CF", "-o", "%A").stdout.split()
+        print(f"seed {seed}: verified, rejected, refuted: {short}; {len(jobs)} jobs run, "
+              f"{list_of.refused} submissions refused", flush=True)
         return counts, said(cluster)
 
 
-def options(parser):
-    """What the suite has beside the usual options."""
+def options():
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
     parser.add_argument("--seed", type=int, default=1, help="the first")
     parser.add_argument("--seeds", type=int, default=1, help="how many")
     parser.add_argument("--seconds", type=float, default=120.0, help="of each")
+    return parser.parse_args()
 
 
 def main():
     """All seeds."""
-    args = command_line(__doc__, Cases(), options)
+    args = options()
     total = dict.fromkeys((*KINDS, "no_fit"), 0)
     with tempfile.TemporaryDirectory(prefix="phalanx-mixed-") as root:
         for seed in range(args.seed, args.seed + args.seeds):

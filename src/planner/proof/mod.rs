@@ -204,10 +204,18 @@ impl Prover {
         if candidates.count() < 2 * count {
             return;
         }
-        let holds = |node: &NodeIdx| {
-            cluster.usages().get(node.at()).is_some_and(|usage| could_hold(usage, &need))
+        let holding = |need: &Need, nodes: &mut Vec<NodeIdx>| {
+            let holds = |node: &NodeIdx| {
+                cluster.usages().get(node.at()).is_some_and(|usage| could_hold(usage, need))
+            };
+            nodes.extend(candidates.iter().filter(holds).take(count));
         };
-        nodes.extend(candidates.iter().filter(holds).take(count));
+        // Any nodes will do; those that hold an equal share most likely satisfy Slurm.
+        holding(&shape.need(shape.wanted_nodes()), nodes);
+        if nodes.len() < shape.wanted_nodes() as usize {
+            nodes.clear();
+            holding(&need, nodes);
+        }
     }
 
     /// Whether too few candidates could hold the request now, whatever Slurm does.

@@ -381,7 +381,8 @@ impl Responder {
         nodes.clear();
         nodes.extend(answer.nodes().iter().map(|node| node.raw()));
         let mut head = answer.head(question.job_id, id, settings.generation);
-        if prove && answer.reason == Some(Reason::NoFit) && answer.detail.is_none() {
+        // A proof stands on what runs and what is asked for, not on why no nodes were chosen.
+        if prove && matches!(answer.reason, Some(Reason::NoFit | Reason::Unsupported)) {
             let proof = prove_it(state, &settings, ask, &question.shape, nodes);
             head = proof.map_or(head, |proof| proof.head(ask, nodes, id, settings.generation));
         }
