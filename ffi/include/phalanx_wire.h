@@ -652,6 +652,9 @@ struct phx_queue {
 	uint64_t holds;      /* times that slurmctld's write lock was held */
 	uint64_t hold_ns;
 	uint64_t hold_ns_max;
+	uint64_t reads; /* the same of its read locks */
+	uint64_t read_ns;
+	uint64_t read_ns_max;
 	/* struct phx_queued jobs[count] */
 };
 
@@ -688,7 +691,7 @@ _Static_assert(sizeof(struct phx_resync) == 24, "phx_resync");
 _Static_assert(sizeof(struct phx_delta) == 8, "phx_delta");
 _Static_assert(sizeof(struct phx_order) == 24 + 24, "phx_order");
 _Static_assert(sizeof(struct phx_queued) == 72, "phx_queued");
-_Static_assert(sizeof(struct phx_queue) == 24 + 24 + 72, "phx_queue");
+_Static_assert(sizeof(struct phx_queue) == 24 + 24 + 96, "phx_queue");
 #endif
 
 #endif

@@ -140,17 +140,20 @@ fn order(order: &OrderStatus) -> String {
     if !order.enabled {
         return "off: Slurm's own order of starts".to_owned();
     }
-    let OrderStatus { active, pending, overtaken, starts_ahead, lock_holds, .. } = *order;
+    let OrderStatus { active, pending, overtaken, starts_ahead, lock_holds, read_holds, .. } = *order;
     let OrderStatus { written, removed, started, refused, deferred, .. } = *order;
     format!(
         "{}\n{active} of {pending} pending jobs with a delta, {overtaken} passed, \
          {starts_ahead} started ahead of another\n\
          {written} written, {removed} removed, {started} started, {refused} refused now, \
          {deferred} put off\n\
-         slurmctld's job lock held {lock_holds} times, mean {} us, longest {} us",
+         slurmctld's job lock held {lock_holds} times to write, mean {} us, longest {} us,\n\
+         {read_holds} times to read, mean {} us, longest {} us",
         clean(&order.state),
         micros(order.lock_mean_ns),
-        micros(order.lock_max_ns)
+        micros(order.lock_max_ns),
+        micros(order.read_mean_ns),
+        micros(order.read_max_ns)
     )
 }
 

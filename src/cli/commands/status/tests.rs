@@ -151,6 +151,9 @@ fn order_status() -> OrderStatus {
         lock_holds: 9,
         lock_mean_ns: 41_000,
         lock_max_ns: 230_000,
+        read_holds: 90,
+        read_mean_ns: 12_000,
+        read_max_ns: 80_000,
         ..OrderStatus::default()
     }
 }
