@@ -88,8 +88,8 @@ class Waits(Row):
            "accounting")
     explain = ("history", "speeds")
     measures = (Measure("wait_mean_s", "mean wait", "s", 1, False, 0.06),
-                Measure("wait_max_s", "longest wait", "s", 0, False, 0.15, False),
-                Measure("makespan_s", "makespan", "s", 0, False, 0.06, False))
+                Measure("wait_max_s", "longest wait", "s", 0, False, 0.17, False),
+                Measure("makespan_s", "makespan", "s", 0, False, 0.17, False))
     cluster = {
         # The default nodes as slurm.conf has them when nobody wrote a Weight.
         "nodes": re.sub(r"Weight=\d+ ", "", DEFAULT_FRAGMENT),
@@ -122,8 +122,8 @@ class Speeds(Row):
     name, title = "speeds", "multi-node jobs, each kind fast on other nodes"
     why = "which nodes are fast for which jobs is learned from the first ones that end"
     explain = ("history", "speeds")
-    measures = (Measure("turnaround_s", "mean turnaround", "s", 1, False, 0.08),
-                Measure("run_s", "mean run time", "s", 1, False, 0.08, False))
+    measures = (Measure("turnaround_s", "mean turnaround", "s", 1, False, 0.12),
+                Measure("run_s", "mean run time", "s", 1, False, 0.10, False))
     cluster = {"nodes": gangs.NODES, "extra": gangs.EXTRA}
     config = ENFORCE + "[source]\npoll_ms = 300\n[planner]\nslot_ms = 300\n"
     jobs = 72
@@ -163,7 +163,7 @@ class Profit(Row):
     name, title = "profit", "five job arrays on fast, middle and thrifty nodes"
     why = "tasks go where they earn most an hour after the price of their energy"
     explain = ("history", "energy")
-    measures = (Measure("profit_per_hour", "profit an hour", "", 2, True, 0.05),
+    measures = (Measure("profit_per_hour", "profit an hour", "", 2, True, 0.12),
                 Measure("energy_j", "energy", "J", 0, False, 0.05, False),
                 Measure("makespan_s", "makespan", "s", 0, False, 0.05, False))
     cluster = {"nodes": bags.conf(2), "extra": bags.EXTRA}
@@ -192,7 +192,7 @@ class Starts(Large):
     name, title = "starts", "GPU jobs on 4,000 nodes that are free"
     why = "the daemon names the nodes, so that slurmctld need not look at thousands"
     explain = ("status",)
-    measures = (Measure("starts_per_s", "jobs started a second", "", 0, True, 0.2),)
+    measures = (Measure("starts_per_s", "jobs started a second", "", 0, True, 0.45),)
     cluster = {"cloud": Large.nodes, "extra": bench_10k.EXTRA}
     jobs = 150
 
@@ -209,8 +209,8 @@ class Backfill(Large):
     name, title = "backfill", "GPU jobs that wait for 4,000 busy nodes"
     why = "the daemon proves when each can start at the earliest; Slurm looks at few nodes then"
     explain = ("status",)
-    measures = (Measure("backfill_ms", "one backfill cycle", "ms", 0, False, 0.2),
-                Measure("sbatch_ms", "a submission beyond process start", "ms", 1, False, 0.5))
+    measures = (Measure("backfill_ms", "one backfill cycle", "ms", 0, False, 0.35),
+                Measure("sbatch_ms", "a submission beyond process start", "ms", 1, False, 0.3))
     cluster = {"cloud": Large.nodes, "extra": (
         "MessageTimeout=200", "SchedulerParameters=bf_interval=2,bf_continue,bf_window=10080,"
         "bf_resolution=60,bf_max_time=300,sched_interval=60,batch_sched_delay=1")}
