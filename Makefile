@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Phalanx. The two commands for a fresh Debian machine:
-#   make demo    install what is needed, build, and run one job list on stock
-#                Slurm and on Phalanx, on a real cluster of 16 nodes on this host
+#   make demo    install what is needed, build, and do the same work on stock Slurm
+#                and on Phalanx, on real clusters on this host: a table of what is gained
 #   make test    install what is needed, build, and test what every change must pass
 # Others: test-all (with the long matrix), demo-hdfs (word count over the blocks of a real HDFS,
 # beside stock Slurm), build, plugin, slurm-24.11, check, man, deb, install, bench-10k,
@@ -41,13 +41,16 @@ all: build
 
 # ---- what the machine must have
 
-.PHONY: deps-build deps-run deps-test deps-hdfs deps-deb rust
+.PHONY: deps-build deps-run deps-test deps-hdfs deps-deb rust crates
 deps-build: ; @tests/install-packages $(PACKAGES_BUILD)
 deps-run: ; @tests/install-packages $(PACKAGES_RUN)
 deps-test: ; @tests/install-packages $(PACKAGES_TEST)
 deps-hdfs: ; @tests/install-packages $(PACKAGES_HDFS)
 deps-deb: ; @tests/install-packages $(PACKAGES_DEB)
 rust: ; @tests/need-rust 1.95.0
+# Downloads beside what installs packages.
+crates: rust
+	$(CARGO) fetch
 
 # ---- building
 
@@ -81,10 +84,16 @@ man: build
 
 # ---- running
 
-.PHONY: demo demo-hdfs
-demo: deps-run build
-	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
-		$(PYTHON) tests/cluster/demo.py
+.PHONY: demo demo-programs demo-hdfs
+# Options for demo.py, as in: make demo DEMO="--repeat 3 --seed 2"
+DEMO ?=
+demo: rust
+	$(MAKE) -j2 deps-run crates
+	$(MAKE) -j2 plugin demo-programs
+	PHALANX_BIN_DIR=$(CURDIR)/target/demo PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/demo.py --page build/demo.html $(DEMO)
+demo-programs: deps-build
+	$(CARGO) build --profile demo --bins
 
 # A word count over the blocks of a real HDFS, beside stock Slurm.
 demo-hdfs: deps-run deps-hdfs build
