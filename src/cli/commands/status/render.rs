@@ -140,7 +140,8 @@ fn order(order: &OrderStatus) -> String {
     if !order.enabled {
         return "off: Slurm's own order of starts".to_owned();
     }
-    let OrderStatus { active, pending, overtaken, starts_ahead, lock_holds, read_holds, .. } = *order;
+    let OrderStatus { active, pending, overtaken, starts_ahead, lock_holds, read_holds, .. } =
+        *order;
     let OrderStatus { written, removed, started, refused, deferred, .. } = *order;
     format!(
         "{}\n{active} of {pending} pending jobs with a delta, {overtaken} passed, \
