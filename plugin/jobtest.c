@@ -369,7 +369,8 @@ static uint16_t _follow(struct call *c, const struct phx_answer *answer,
 	if (answer->flags & PHX_A_PROOF)
 		out->start = (uint64_t) trial.start;
 	if (!reason) {
-		stat_add(&overlay_stats.narrowed, 1);
+		if (!(answer->flags & PHX_A_PROOF))
+			stat_add(&overlay_stats.narrowed, 1);
 		stat_add(&overlay_stats.narrowed_calls, 1);
 		stat_add(&overlay_stats.narrowed_ns, out->narrowed_ns);
 	}

@@ -259,7 +259,8 @@ fn options(text: &mut Text, status: &Status, modes: [(&str, &CallShares); 2]) {
 
 fn proofs(text: &mut Text, status: &Status) {
     type Pick = fn(&ProofStatus) -> u64;
-    let families: [(&str, &str, Pick); 5] = [
+    let families: [(&str, &str, Pick); 6] = [
+        ("phalanx_proof_asks", "Asks that a proof may answer.", |proof| proof.asked),
         ("phalanx_proofs", "Proofs given.", |proof| proof.proved),
         ("phalanx_proofs_accepted", "Proofs taken for Slurm's answer in full.", |p| p.accepted),
         ("phalanx_proofs_rejected", "Proofs not taken: Slurm was asked in full.", |p| p.rejected),

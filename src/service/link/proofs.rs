@@ -30,6 +30,8 @@ pub struct Proving {
 /// How the proofs of one kind fared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProofCounts {
+    /// Asks that a proof may answer.
+    pub asked: u64,
     /// Given.
     pub proved: u64,
     /// Taken in place of stock's answer in full, those that were verified included.
@@ -104,6 +106,15 @@ impl Proofs {
         self.counts.get_mut(usize::try_from(kind.raw().checked_sub(1)?).ok()?)
     }
 
+    /// Counts an ask that a proof may answer.
+    pub(super) fn asked(&mut self, ask: &wire::Ask<'_>) {
+        if ask.has(wire::PHX_ASK_PROVE)
+            && let Some(counts) = ask.mode().and_then(|mode| self.of(kind_of(mode)))
+        {
+            counts.asked += 1;
+        }
+    }
+
     /// A proof for this ask, if there is one; puts the nodes to try into `nodes`.
     pub(super) fn prove(
         &mut self,
@@ -139,10 +150,11 @@ impl Proofs {
         now_s: u64,
         nodes: &mut Vec<NodeIdx>,
     ) -> Option<Proved> {
-        let (kind, wanted) = match ask.mode()? {
-            wire::Mode::TestOnly => (Proof::TestOnly, proving.test_only),
-            wire::Mode::WillRun => (Proof::WillRun, proving.will_run),
-            wire::Mode::RunNow => (Proof::NoFit, proving.no_fit),
+        let kind = kind_of(ask.mode()?);
+        let wanted = match kind {
+            Proof::TestOnly => proving.test_only,
+            Proof::WillRun => proving.will_run,
+            Proof::NoFit | Proof::None => proving.no_fit,
         };
         if !wanted || !ask.has(wire::PHX_ASK_PROVE) || self.of(kind)?.off {
             return None;
@@ -226,6 +238,15 @@ impl Proofs {
              all candidates {full_start}",
             given.job_id, given.partition, given.shape, given.earliest,
         );
+    }
+}
+
+/// What can be proved of a call.
+fn kind_of(mode: wire::Mode) -> Proof {
+    match mode {
+        wire::Mode::TestOnly => Proof::TestOnly,
+        wire::Mode::WillRun => Proof::WillRun,
+        wire::Mode::RunNow => Proof::NoFit,
     }
 }
 

@@ -361,7 +361,9 @@ impl Responder {
         question.shadow_only = self.is_shadow_only();
         let mode = decide::mode_of(&settings, &question);
         let prove = mode == Mode::Enforce && ask.has(wire::PHX_ASK_PROVE);
+        state.proofs.asked(ask);
         if !asks_for_nodes_now(ask) {
+            state.view.will_run.asked += u64::from(question.will_run);
             let (job_id, generation) = (question.job_id, settings.generation);
             let no_opinion = wire::Answer::no_opinion_head(job_id, Reason::NoFit, 0, generation);
             let proof = prove.then(|| prove_it(state, &settings, ask, &question.shape, nodes));

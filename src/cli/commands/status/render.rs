@@ -237,6 +237,7 @@ fn proofs(out: &mut String, status: &Status) {
     table_of(rows)
         .left("Calls", |(kind, _)| clean(kind))
         .left("Given", |(_, proof)| state(proof).to_owned())
+        .right("Asked", |(_, proof)| proof.asked)
         .right("Proved", |(_, proof)| proof.proved)
         .right("Accepted", |(_, proof)| proof.accepted)
         .right("Rejected", |(_, proof)| proof.rejected)

@@ -90,6 +90,7 @@ fn proofs() -> ProofStatus {
     ProofStatus {
         enabled: true,
         off: true,
+        asked: 70,
         proved: 60,
         accepted: 55,
         rejected: 4,

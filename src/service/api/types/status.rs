@@ -224,6 +224,8 @@ pub struct ProofStatus {
     pub enabled: bool,
     /// Given no longer until the next reload, since one was refuted.
     pub off: bool,
+    /// Asks that a proof may answer.
+    pub asked: u64,
     /// Given.
     pub proved: u64,
     /// Taken in place of Slurm's answer in full.

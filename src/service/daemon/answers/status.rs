@@ -50,6 +50,7 @@ impl Shared {
         let status = |counts: &ProofCounts, enabled| ProofStatus {
             enabled,
             off: counts.off,
+            asked: counts.asked,
             proved: counts.proved,
             accepted: counts.accepted,
             rejected: counts.rejected,
