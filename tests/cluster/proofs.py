@@ -18,6 +18,7 @@ import time
 
 from slurmcluster import Cluster
 from slurmcluster.conf import PATIENT, write_config
+from slurmcluster.measure import seconds_of
 from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.suite import Cases, Suite, command_line, run
 
@@ -134,8 +135,15 @@ def backfill_ms(cluster):
     return int(CYCLE.search(part)[1]) / 1e3, int(DEPTH.search(part)[1])
 
 
+def planned(cluster, zero):
+    """Planned start of each waiting job by id, in seconds from `zero`."""
+    lines = cluster.run("squeue", "-h", "-t", "PD", "-o", "%A %S").stdout.splitlines()
+    starts = {job: seconds_of(start) for job, start in (line.split() for line in lines)}
+    return {job: start - zero for job, start in starts.items() if start}
+
+
 def measure(cluster, args):
-    """Median of cycles of equal depth, and time of a submission."""
+    """Median of cycles of equal depth, time of a submission, planned starts."""
     rng = random.Random(5)
     for _ in range(args.running):
         size = max(1, args.bench // args.running)
@@ -150,6 +158,8 @@ def measure(cluster, args):
         if found[1] >= args.waiting and (not cycles or found != cycles[-1]):
             cycles.append(found)
         time.sleep(1)
+    zero = min(seconds_of(r["StartTime"]) for r in cluster.jobs() if r["JobState"] != "PENDING")
+    starts = planned(cluster, zero)
     submits = []
     for _ in range(20):
         begin = time.monotonic()
@@ -160,7 +170,7 @@ def measure(cluster, args):
         cluster.run("sbatch", "--version")
     start = (time.monotonic() - begin) / 20
     times = sorted(ms for ms, _ in cycles)
-    return times[len(times) // 2], 1e3 * (sorted(submits)[10] - start)
+    return times[len(times) // 2], 1e3 * (sorted(submits)[10] - start), starts
 
 
 def bench(args, root):
@@ -179,6 +189,11 @@ def bench(args, root):
                 print(phalanx(cluster, "status").stdout)
     for at, what in enumerate(("backfill cycle", "sbatch")):
         print(f"{what}: stock / proofs = {rows['stock'][at] / rows['proofs'][at]:.1f}")
+    stock, ours = rows["stock"][2], rows["proofs"][2]
+    later = sorted(ours[job] - stock[job] for job in stock.keys() & ours.keys())
+    print(f"planned starts of {len(later)} jobs (stock {len(stock)}, proofs {len(ours)}): from "
+          f"{-later[0]:.0f} s earlier to {later[-1]:.0f} s later than stock's, mean "
+          f"{sum(later) / len(later):+.1f} s")
 
 
 def options(parser):
