@@ -15,6 +15,7 @@ import re
 import sys
 import tempfile
 import time
+from statistics import median
 
 from slurmcluster import Cluster
 from slurmcluster.conf import PATIENT, write_config
@@ -160,17 +161,15 @@ def measure(cluster, args):
         time.sleep(1)
     zero = min(seconds_of(r["StartTime"]) for r in cluster.jobs() if r["JobState"] != "PENDING")
     starts = planned(cluster, zero)
-    submits = []
+    submits, starts_only = [], []
     for _ in range(20):
         begin = time.monotonic()
         cluster.submit("-N2", "--gres=gpu:2", "--time=60", "--ntasks-per-node=1")
         submits.append(time.monotonic() - begin)
-    begin = time.monotonic()
-    for _ in range(20):
+        begin = time.monotonic()
         cluster.run("sbatch", "--version")
-    start = (time.monotonic() - begin) / 20
-    times = sorted(ms for ms, _ in cycles)
-    return times[len(times) // 2], 1e3 * (sorted(submits)[10] - start), starts
+        starts_only.append(time.monotonic() - begin)
+    return median(ms for ms, _ in cycles), 1e3 * (median(submits) - median(starts_only)), starts
 
 
 def bench(args, root):
