@@ -4,9 +4,9 @@
 
 use proptest::prelude::*;
 
+use super::TopologyUse;
 use super::accept::place_one;
 use super::tests::{blocks, counts};
-use super::TopologyUse;
 use crate::cluster::{Cluster, Held, RunningJob, Table, TableNode};
 use crate::place::{Candidates, Placement, Placer, Tuning};
 use phalanx_core::NodeIdx;
@@ -124,7 +124,8 @@ impl Small {
     /// By trying every set of nodes: fewest leaves, and fewest below the lowest switch that
     /// will do, of the lightest class that completes the job.
     fn exact(&self, topology: &Topology, wanted: u32, cpus: u64) -> Option<(u32, u32)> {
-        let root = |node: usize| topology.above(topology.leaf_of(NodeIdx::new(node)).unwrap()).last();
+        let root =
+            |node: usize| topology.above(topology.leaf_of(NodeIdx::new(node)).unwrap()).last();
         let fitting: Vec<usize> =
             (0..self.nodes.len()).filter(|&node| self.fits(node, cpus)).collect();
         for class in 1..=2 {
