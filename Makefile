@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Phalanx. The two commands for a fresh Debian machine:
-#   make demo    install what is needed, build, and run one job list on stock
-#                Slurm and on Phalanx, on a real cluster of 16 nodes on this host
+#   make demo    install what is needed, build, and do the same work on stock Slurm
+#                and on Phalanx, on real clusters on this host: a table of what is gained
 #   make test    install what is needed, build, and test what every change must pass
 # Others: test-all (with the long matrix), demo-hdfs (word count over the blocks of a real HDFS,
 # beside stock Slurm), build, plugin, slurm-24.11, check, man, deb, install, bench-10k,
@@ -41,13 +41,16 @@ all: build
 
 # ---- what the machine must have
 
-.PHONY: deps-build deps-run deps-test deps-hdfs deps-deb rust
+.PHONY: deps-build deps-run deps-test deps-hdfs deps-deb rust crates
 deps-build: ; @tests/install-packages $(PACKAGES_BUILD)
 deps-run: ; @tests/install-packages $(PACKAGES_RUN)
 deps-test: ; @tests/install-packages $(PACKAGES_TEST)
 deps-hdfs: ; @tests/install-packages $(PACKAGES_HDFS)
 deps-deb: ; @tests/install-packages $(PACKAGES_DEB)
 rust: ; @tests/need-rust 1.95.0
+# Downloads beside what installs packages.
+crates: rust
+	$(CARGO) fetch
 
 # ---- building
 
@@ -81,10 +84,16 @@ man: build
 
 # ---- running
 
-.PHONY: demo demo-hdfs
-demo: deps-run build
-	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
-		$(PYTHON) tests/cluster/demo.py
+.PHONY: demo demo-programs demo-hdfs
+# Options for demo.py, as in: make demo DEMO="--repeat 3 --seed 2"
+DEMO ?=
+demo: rust
+	$(MAKE) -j2 deps-run crates
+	$(MAKE) -j2 plugin demo-programs
+	PHALANX_BIN_DIR=$(CURDIR)/target/demo PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/demo.py --page build/demo.html $(DEMO)
+demo-programs: deps-build
+	$(CARGO) build --profile demo --bins
 
 # A word count over the blocks of a real HDFS, beside stock Slurm.
 demo-hdfs: deps-run deps-hdfs build
@@ -141,7 +150,7 @@ deb: deps-deb build
 
 CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
-.PHONY: tuning-pictures bench-10k bench-balance bench-traces bench-reality bench-gangs bench-gang-method \
+.PHONY: tuning-pictures bench-10k bench-backfill bench-balance bench-proof bench-traces bench-reality bench-gangs bench-gang-method \
 	bench-share bench-agents bench-order bench-bag bench-bags-cluster
 # The data of the source paper's experiments, as BENCHMARKS.md names them.
 BAG_DATA ?= ../shared/data/eapm
@@ -152,6 +161,9 @@ bench-bags-cluster: deps-test debug plugin
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py
+bench-backfill: deps-run build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/proofs.py --bench 10000
 bench-order: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/order.py --bench 5000
@@ -164,6 +176,8 @@ bench-gang-method: rust
 	$(CARGO) run --release -p phalanx-methods --example gang_regret -- 3000 20 docs/gang-regret.svg
 bench-balance: rust
 	$(CARGO) bench -p phalanx-methods --bench balance
+bench-proof: rust
+	$(CARGO) bench -p phalanx-planner --bench proof
 # TRACES: directory with swf/ and gpu_clusters/alibaba-openb-2023/ (see the script)
 bench-traces: build
 	$(PYTHON) tests/bench/traces.py target/release/phalanx $(TRACES)

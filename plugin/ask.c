@@ -60,7 +60,8 @@ extern uint16_t ask_allowed(uint16_t mode, uint64_t now)
 {
 	enum link_state state = link_state();
 	uint32_t flag = mode == PHX_RUN_NOW ? PHX_W_ASK_RUN_NOW :
-					      PHX_W_ASK_WILL_RUN;
+			mode == PHX_WILL_RUN ? PHX_W_ASK_WILL_RUN :
+					       PHX_W_PROVE_TEST_ONLY;
 
 	if (state == LINK_STALE || state == LINK_SYNCING)
 		return PHX_R_SYNCING;

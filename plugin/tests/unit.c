@@ -97,7 +97,9 @@ static void test_parse(void)
 	REFUSED(a.count, 2);
 	REFUSED(a.count, PHX_ANSWER_NODES_MAX + 1);
 	REFUSED(a.count, 0xffffffffu);
-	REFUSED(a.flags, 2);
+	REFUSED(a.flags, 8);
+	REFUSED(a.proof, PHX_PROOFS);
+	REFUSED(a.pad, 1);
 	REFUSED(a.verdict, 2);
 	REFUSED(a.verdict, PHX_NO_OPINION);
 	REFUSED(a.reason, PHX_REASONS);
@@ -124,7 +126,7 @@ static void test_limits(void)
 	w.deadline_us = 0;
 	CHECK_EQ(packet_parse(&w, sizeof(w), &p), PACKET_LIMITS);
 	CHECK_EQ(p.welcome.deadline_us, PHX_DEADLINE_US_MIN);
-	w.flags = 16;
+	w.flags = 128;
 	CHECK_EQ(packet_parse(&w, sizeof(w), &p), PACKET_BAD);
 }
 

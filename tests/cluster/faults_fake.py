@@ -19,7 +19,7 @@ MAGIC, VERSION, PACKET_MAX = 0x31584850, 3, 131072
 HELLO, ASK, STATS, WELCOME, ANSWER = 1, 8, 10, 64, 66
 NARROW = 1
 HEADER = struct.Struct("<IHHIIQ")                  # phx_hdr
-ANSWER_FIXED = struct.Struct("<IHHQQII")           # phx_answer after its header
+ANSWER_FIXED = struct.Struct("<IHHQQIIIIQQ")       # phx_answer after its header
 WELCOME_FIXED = struct.Struct("<QIIII")            # phx_welcome after its header
 ASK_JOB_AT, ASK_LIMITS_AT = 24, 56                 # job_id; min_nodes, max_nodes, req_nodes
 ASK_FIXED = 24 + 160 + 16 * 56 + 64 + 8            # sizeof(struct phx_ask)
@@ -64,7 +64,7 @@ def packet(kind, seq, body, *, version=VERSION, length=None):
 
 def answer(ask, nodes, *, seq=None, **header):
     """An ANSWER that narrows to these node indexes."""
-    body = ANSWER_FIXED.pack(ask.job_id, NARROW, 0, 1, 1, len(nodes), 0)
+    body = ANSWER_FIXED.pack(ask.job_id, NARROW, 0, 1, 1, len(nodes), 0, 0, 0, 0, 0)
     body += struct.pack(f"<{len(nodes)}I", *nodes)
     return packet(ANSWER, ask.seq if seq is None else seq, body, **header)
 

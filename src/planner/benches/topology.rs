@@ -8,15 +8,18 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
 #![allow(clippy::unwrap_used)]
 
+mod timing;
+
 use std::time::{Duration, Instant};
 
-use phalanx_core::random::Stream;
 use phalanx_core::shape::{Shape, Sharing};
-use phalanx_core::snapshot::{Table, TableNode};
 use phalanx_core::topology::parse_conf;
 use phalanx_core::{NodeIdx, NodeSet};
-use phalanx_planner::cluster::{Cluster, Held, RunningJob};
+use phalanx_planner::cluster::{Cluster, Held, RunningJob, Table, TableNode};
 use phalanx_planner::place::{Candidates, Placer, TopologyPolicy, Tuning};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus as Rng;
+use timing::percentile;
 
 const NODES: usize = 10_000;
 const LEAF: usize = 25;
@@ -79,10 +82,10 @@ fn shape(nodes: u32, sharing: Sharing) -> Shape {
 /// Times of decisions, ascending, where two nodes of five are busy, at least in part.
 fn times(with_switches: bool, shape: &Shape) -> Vec<Duration> {
     let mut placer = placer(with_switches);
-    let mut random = Stream::new(1);
+    let mut rng = Rng::seed_from_u64(1);
     let mut job = |placer: &mut Placer, id: u32| {
-        let node = NodeIdx::new(random.below(NODES));
-        let cpus = 1 + random.below(64) as u64;
+        let node = NodeIdx::new(rng.random_range(0..NODES));
+        let cpus = rng.random_range(1..=64);
         let held = vec![Held { node, cpus, memory_mb: 1000, ..Held::default() }];
         placer.set_job(RunningJob { id, held, ..RunningJob::default() });
     };
@@ -115,8 +118,8 @@ fn main() {
             let shape = shape(nodes, sharing);
             let [with, without] = [true, false].map(|with_switches| {
                 let times = times(with_switches, &shape);
-                let at = |share: usize| times[times.len() * share / 100];
-                format!("{:?} {:?}", at(50), at(99))
+                let at = |share| percentile(&times, share);
+                format!("{:9.1?} {:9.1?}", at(0.5), at(0.99))
             });
             println!("{nodes:4} {sharing:?}: {with}, {without}");
         }

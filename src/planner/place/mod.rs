@@ -307,6 +307,11 @@ impl Placer {
         self.note_touched();
     }
 
+    /// The job ends at another time; nothing that is decided here depends on it.
+    pub fn set_end(&mut self, id: u32, end_s: u64) {
+        self.cluster.set_end(id, end_s);
+    }
+
     /// The job gave everything back.
     pub fn end_job(&mut self, id: u32) -> bool {
         let (engine, dims, tracked) = (&mut self.engine, self.dims.len(), self.memory_tracked);

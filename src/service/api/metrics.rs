@@ -11,7 +11,8 @@ use std::fmt::{Display, Write};
 
 use super::heat::stranded;
 use super::types::{
-    CallShares, ControlStatus, DimensionReport, NodesReport, PlanReport, Quantiles, Status,
+    CallShares, ControlStatus, DimensionReport, NodesReport, PlanReport, ProofStatus, Quantiles,
+    Status,
 };
 use phalanx_core::collect::{AgentsReport, CollectorsReport, DataNames, State};
 
@@ -202,6 +203,7 @@ fn placement(text: &mut Text, status: &Status) {
             text.sample("phalanx_fallbacks_total", &labels, count);
         }
     }
+    proofs(text, status);
     options(text, status, modes);
     let plugin = &status.plugin;
     text.gauge("phalanx_plugin_connected", "", "1 if the overlay is.", flag(plugin.connected));
@@ -253,6 +255,25 @@ fn options(text: &mut Text, status: &Status, modes: [(&str, &CallShares); 2]) {
     let help = "1 while requests with the option are left to Slurm.";
     let left = known().map(|row| (row.option.as_str(), flag(row.left_s > 0)));
     text.labelled(("phalanx_option_left", "gauge", ""), help, "option", left);
+}
+
+fn proofs(text: &mut Text, status: &Status) {
+    type Pick = fn(&ProofStatus) -> u64;
+    let families: [(&str, &str, Pick); 6] = [
+        ("phalanx_proof_asks", "Asks that a proof may answer.", |proof| proof.asked),
+        ("phalanx_proofs", "Proofs given.", |proof| proof.proved),
+        ("phalanx_proofs_accepted", "Proofs taken for Slurm's answer in full.", |p| p.accepted),
+        ("phalanx_proofs_rejected", "Proofs not taken: Slurm was asked in full.", |p| p.rejected),
+        ("phalanx_proofs_verified", "Proofs that Slurm's answer in full bore out.", |p| p.verified),
+        ("phalanx_proofs_refuted", "Proofs that Slurm's answer in full refuted.", |p| p.refuted),
+    ];
+    for (name, help, pick) in families {
+        let values = status.proofs.iter().map(|(kind, proof)| (kind.as_str(), pick(proof)));
+        text.labelled((name, "counter", ""), help, "kind", values);
+    }
+    let help = "1 while a kind is given no longer because a proof was refuted.";
+    let values = status.proofs.iter().map(|(kind, proof)| (kind.as_str(), flag(proof.off)));
+    text.labelled(("phalanx_proofs_off", "gauge", ""), help, "kind", values);
 }
 
 fn latencies(text: &mut Text, status: &Status) {

@@ -21,7 +21,7 @@ pub use history::{
 use serde::{Deserialize, Serialize};
 pub use status::{
     CallShares, CallTime, CollectStatus, ConfigStatus, ControlStatus, HistoryStatus, LinkStatus,
-    OptionRefusals, PlannerStatus, PluginStatus, Quantiles, SlurmStatus, Status,
+    OptionRefusals, PlannerStatus, PluginStatus, ProofStatus, Quantiles, SlurmStatus, Status,
 };
 pub use topology::{DomainReport, NodeCounts, TopologyReport};
 

@@ -279,7 +279,9 @@ const BAD: &[(&str, &str)] = &[
     (
         "[link]\nxyzzyx = 1\n",
         "p.toml:2:1: link.xyzzyx: unknown key, expected one of `socket`, `deadline_us`, \
-      `breaker_misses`, `breaker_open_ms`, `ask_will_run`, `allowed_uids`, `untested_release`",
+      `breaker_misses`, `breaker_open_ms`, `ask_will_run`, `prove_test_only`, \
+      `prove_will_run`, `prove_no_fit`, `verify_every`, `allowed_uids`, \
+      `untested_release`",
     ),
     (
         "# größer\n[link]\n\"dädline_us\" = 1\n",

@@ -8,8 +8,8 @@ use crate::text::units::{micros, millis, seconds, share};
 use crate::text::{clean, facts, heading, table_of};
 use phalanx_service::api::order::OrderStatus;
 use phalanx_service::api::types::{
-    CallShares, CallTime, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus, Quantiles,
-    SlurmStatus, Status,
+    CallShares, CallTime, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus, ProofStatus,
+    Quantiles, SlurmStatus, Status,
 };
 
 /// The whole report.
@@ -20,6 +20,7 @@ pub fn text(status: &Status) -> String {
     daemon(&mut out, status);
     heading(&mut out, "Placement calls of slurmctld since the daemon started");
     calls(&mut out, status);
+    proofs(&mut out, status);
     heading(&mut out, "Calls of slurmctld since the plugin was loaded");
     plugin_calls(&mut out, &status.plugin);
     heading(&mut out, "Times");
@@ -139,17 +140,21 @@ fn order(order: &OrderStatus) -> String {
     if !order.enabled {
         return "off: Slurm's own order of starts".to_owned();
     }
-    let OrderStatus { active, pending, overtaken, starts_ahead, lock_holds, .. } = *order;
+    let OrderStatus { active, pending, overtaken, starts_ahead, lock_holds, read_holds, .. } =
+        *order;
     let OrderStatus { written, removed, started, refused, deferred, .. } = *order;
     format!(
         "{}\n{active} of {pending} pending jobs with a delta, {overtaken} passed, \
          {starts_ahead} started ahead of another\n\
          {written} written, {removed} removed, {started} started, {refused} refused now, \
          {deferred} put off\n\
-         slurmctld's job lock held {lock_holds} times, mean {} us, longest {} us",
+         slurmctld's job lock held {lock_holds} times to write, mean {} us, longest {} us,\n\
+         {read_holds} times to read, mean {} us, longest {} us",
         clean(&order.state),
         micros(order.lock_mean_ns),
-        micros(order.lock_max_ns)
+        micros(order.lock_max_ns),
+        micros(order.read_mean_ns),
+        micros(order.read_max_ns)
     )
 }
 
@@ -214,6 +219,31 @@ fn calls(out: &mut String, status: &Status) {
             .left("Left to Slurm", left)
             .add_to(out);
     }
+}
+
+/// The proofs that are wanted or were given.
+fn proofs(out: &mut String, status: &Status) {
+    let rows: Vec<_> =
+        status.proofs.iter().filter(|(_, proof)| proof.enabled || proof.proved > 0).collect();
+    if rows.is_empty() {
+        return;
+    }
+    heading(out, "Proofs: few nodes asked about for all candidates");
+    let state = |proof: &ProofStatus| match (proof.off, proof.enabled) {
+        (true, _) => "OFF: one was refuted",
+        (false, true) => "on",
+        (false, false) => "off",
+    };
+    table_of(rows)
+        .left("Calls", |(kind, _)| clean(kind))
+        .left("Given", |(_, proof)| state(proof).to_owned())
+        .right("Asked", |(_, proof)| proof.asked)
+        .right("Proved", |(_, proof)| proof.proved)
+        .right("Accepted", |(_, proof)| proof.accepted)
+        .right("Rejected", |(_, proof)| proof.rejected)
+        .right("Verified", |(_, proof)| proof.verified)
+        .right("Refuted", |(_, proof)| proof.refuted)
+        .add_to(out);
 }
 
 fn plugin_calls(out: &mut String, plugin: &PluginStatus) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Whole decisions on clusters of at most 12 nodes against all sets of nodes there are, and
 //! against the same cluster in another order.
+#![allow(clippy::cast_possible_truncation)] // a few nodes
 
 use proptest::prelude::*;
 
@@ -224,7 +225,8 @@ proptest! {
         let (topology, rule) = blocks(&vec![4; free.len()], 4, &levels);
         let none = vec![0; free.len()];
         let plan = rule.choose(&topology, &counts(&none, &free), wanted);
-        let accepted = |take: &Vec<u32>| place_one(&rule, &none, take, wanted).as_ref() == Some(take);
+        let accepted =
+            |take: &Vec<u32>| place_one(&rule, &none, take, wanted).as_ref() == Some(take);
         let used = |take: &Vec<u32>| take.iter().filter(|take| **take > 0).count() as u32;
         let least = takes(&free, wanted).into_iter().filter(accepted).map(|take| used(&take)).min();
         prop_assert_eq!(plan.map(|plan| plan.leaves), least);

@@ -26,6 +26,9 @@ pub struct Status {
     pub run_now: CallShares,
     /// WILL_RUN calls and what became of them.
     pub will_run: CallShares,
+    /// Proofs by kind: `test_only`, `will_run`, `no_fit`.
+    #[serde(default)]
+    pub proofs: BTreeMap<String, ProofStatus>,
     /// Calls of any mode that the plugin did not ask about, or in vain, by reason.
     #[serde(default)]
     pub not_asked: BTreeMap<String, u64>,
@@ -212,6 +215,27 @@ impl CallShares {
     pub fn coverage(&self) -> Option<f64> {
         (self.calls > 0).then(|| self.answered as f64 / self.calls as f64)
     }
+}
+
+/// Proofs of one kind since the daemon started.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProofStatus {
+    /// The configuration wants them.
+    pub enabled: bool,
+    /// Given no longer until the next reload, since one was refuted.
+    pub off: bool,
+    /// Asks that a proof may answer.
+    pub asked: u64,
+    /// Given.
+    pub proved: u64,
+    /// Taken in place of Slurm's answer in full.
+    pub accepted: u64,
+    /// Not taken: Slurm was asked in full.
+    pub rejected: u64,
+    /// Held against Slurm's answer in full, and right.
+    pub verified: u64,
+    /// Held against it, and wrong.
+    pub refuted: u64,
 }
 
 /// The daemon's side of the plugin socket.

@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use phalanx_ffi::wire::{Reason, Stats};
+use phalanx_ffi::wire::{Proof, Reason, Stats};
 
 use crate::api::Counters;
 use crate::api::types::{
     CallShares, CallTime, ControlStatus, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus,
-    Quantiles, Status,
+    ProofStatus, Quantiles, Status,
 };
 use crate::daemon::shared::Shared;
-use crate::link::{Histogram, LinkView, OptionCount, Shares, upper_edge_quantiles};
+use crate::link::{Histogram, LinkView, OptionCount, ProofCounts, Shares, upper_edge_quantiles};
 use crate::locks::lock;
 
 impl Shared {
@@ -30,6 +30,7 @@ impl Shared {
             },
             run_now: shares(&view.run_now),
             will_run: shares(&view.will_run),
+            proofs: self.proofs(&view),
             not_asked: named(&view.not_asked),
             refused: refused(&view),
             link: self.link_status(&view),
@@ -40,6 +41,24 @@ impl Shared {
             collect: self.collect_status(),
             recording: self.recording.status(),
         }
+    }
+
+    fn proofs(&self, view: &LinkView) -> BTreeMap<String, ProofStatus> {
+        let proving = self.responder.settings().proving;
+        let enabled = [proving.test_only, proving.will_run, proving.no_fit];
+        let kinds = [Proof::TestOnly, Proof::WillRun, Proof::NoFit];
+        let status = |counts: &ProofCounts, enabled| ProofStatus {
+            enabled,
+            off: counts.off,
+            asked: counts.asked,
+            proved: counts.proved,
+            accepted: counts.accepted,
+            rejected: counts.rejected,
+            verified: counts.verified,
+            refuted: counts.refuted,
+        };
+        let each = kinds.iter().zip(view.proofs.iter().zip(enabled));
+        each.map(|(kind, (counts, on))| (kind.to_string(), status(counts, on))).collect()
     }
 
     fn link_status(&self, view: &LinkView) -> LinkStatus {

@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation ends a test")]
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, socket,
 };
@@ -23,7 +24,9 @@ use phalanx_planner::preference::{
     CandidateSet, JobKey, Method, Note as PreferenceNote, Preference, Unused,
 };
 use phalanx_service::config::Config;
-use phalanx_service::link::{LinkEvent, Mode, Responder, Server, ServerConfig, Settings};
+use phalanx_service::link::{
+    LinkEvent, Mode, OrderExchange, Responder, Server, ServerConfig, Settings,
+};
 use phalanx_service::recordings::{Options, Order, Other, RecordingWriter, replay, text};
 use zerocopy::FromZeros;
 
@@ -45,6 +48,7 @@ pub fn settings(mode: Mode) -> Settings {
         breaker_misses: 3,
         breaker_open_ms: 5000,
         ask_will_run: true,
+        proving: Default::default(),
         input_wait_ms: 0,
         require_wait_ms: 0,
         hold_budget_ms: 10_000,
@@ -120,6 +124,19 @@ impl Plugin {
         assert!(len > 0, "the daemon closed the connection");
         self.buf.set_len(len).unwrap();
         self.buf.message().unwrap()
+    }
+
+    /// The next ORDER, while `wanted` is asked for again and again as whoever decides would.
+    fn order(&mut self, desk: &OrderExchange, wanted: &[(u32, i32)]) -> wire::Order<'_> {
+        until("ORDER", || {
+            desk.want(wanted);
+            let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
+            poll(&mut fds, 100u8).unwrap() > 0
+        });
+        match self.receive() {
+            Message::Order(order) => order,
+            other => panic!("expected ORDER, got {other:?}"),
+        }
     }
 
     pub fn greet(&mut self, nodes: u32) {
@@ -266,33 +283,19 @@ fn orders_go_out_and_reports_come_in() {
     let desk = &daemon.responder.order;
     let mut plugin = Plugin::connect(&daemon.socket);
     plugin.greet(4);
-    desk.want(&[(3, 5), (9, -2)]);
-    let generation = match plugin.receive() {
-        Message::Order(order) => {
-            let deltas: Vec<_> = order.deltas.iter().map(|d| (d.job_id, d.delta)).collect();
-            assert_eq!(deltas, [(3, 5), (9, -2)]);
-            assert_eq!(order.head.flags, wire::PHX_PART_FIRST | wire::PHX_PART_LAST);
-            assert_eq!(order.head.lease_ms, 5000);
-            order.head.generation
-        }
-        other => panic!("expected ORDER, got {other:?}"),
-    };
-    match plugin.receive() {
-        Message::Order(order) => {
-            assert_eq!(
-                (order.head.generation, order.head.flags),
-                (generation, wire::PHX_PART_SAME)
-            );
-        }
-        other => panic!("expected ORDER, got {other:?}"),
-    }
+    let few = [(3, 5), (9, -2)];
+    let order = plugin.order(desk, &few);
+    let deltas: Vec<_> = order.deltas.iter().map(|d| (d.job_id, d.delta)).collect();
+    assert_eq!(deltas, few);
+    assert_eq!(order.head.flags, wire::PHX_PART_FIRST | wire::PHX_PART_LAST);
+    assert_eq!(order.head.lease_ms, 5000);
+    let generation = order.head.generation;
+    let renewed = plugin.order(desk, &few).head;
+    assert_eq!((renewed.generation, renewed.flags), (generation, wire::PHX_PART_SAME));
     let many: Vec<(u32, i32)> = (1..=5000).map(|id| (id, 1)).collect();
-    desk.want(&many);
     let mut got = 0;
     while got < many.len() {
-        if let Message::Order(order) = plugin.receive() {
-            got += order.deltas.len();
-        }
+        got += plugin.order(desk, &many).deltas.len();
     }
 
     let queued = |job_id| wire::Queued { job_id, ..wire::Queued::new_zeroed() };
@@ -307,12 +310,7 @@ fn orders_go_out_and_reports_come_in() {
     // Generation 0: the plugin forgot its set, so it is sent anew, not renewed.
     std::thread::sleep(Duration::from_millis(600));
     part(wire::PHX_PART_SAME, &[]);
-    let mut whole = false;
-    while !whole {
-        if let Message::Order(order) = plugin.receive() {
-            whole = order.head.flags & wire::PHX_PART_FIRST != 0;
-        }
-    }
+    while plugin.order(desk, &many).head.flags & wire::PHX_PART_FIRST == 0 {}
     drop(plugin);
     until("no report", || desk.report().is_none());
 }
