@@ -150,8 +150,8 @@ deb: deps-deb build
 
 CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
-.PHONY: tuning-pictures bench-10k bench-backfill bench-balance bench-proof bench-traces bench-reality bench-gangs bench-gang-method \
-	bench-share bench-agents bench-order bench-bag bench-bags-cluster
+.PHONY: tuning-pictures bench-10k bench-backfill bench-balance bench-proof bench-topology \
+	bench-traces bench-reality bench-gangs bench-gang-method bench-share bench-agents bench-order bench-bag bench-bags-cluster
 # The data of the source paper's experiments, as BENCHMARKS.md names them.
 BAG_DATA ?= ../shared/data/eapm
 bench-bag: rust
@@ -178,6 +178,8 @@ bench-balance: rust
 	$(CARGO) bench -p phalanx-methods --bench balance
 bench-proof: rust
 	$(CARGO) bench -p phalanx-planner --bench proof
+bench-topology: rust
+	$(CARGO) bench -p phalanx-planner --bench topology
 # TRACES: directory with swf/ and gpu_clusters/alibaba-openb-2023/ (see the script)
 bench-traces: build
 	$(PYTHON) tests/bench/traces.py target/release/phalanx $(TRACES)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Time of one decision on 10,000 nodes in 400 leaf switches, and the memory that these take:
-//! `cargo bench -p phalanx-planner --bench topology`.
+//! Time of one decision on 10,000 nodes in 400 leaf switches or blocks, and the memory that these
+//! take: `cargo bench -p phalanx-planner --bench topology`.
 //!
-//! Jobs begin between the decisions. Every decision is timed by itself, once with the switches
-//! and once without; the order of the index is renewed outside the timed part, as the daemon
-//! does.
+//! Jobs begin between the decisions. Every decision is timed by itself; the order of the index
+//! is renewed outside the timed part, as the daemon does.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
 #![allow(clippy::unwrap_used)]
 
@@ -26,13 +25,27 @@ const LEAF: usize = 25;
 /// Leaves below one switch of the middle level.
 const POD: usize = 20;
 const DECISIONS: u32 = 5_000;
+/// Clusters of each kind whose memory is measured.
+const COPIES: u64 = 16;
 
-fn switches() -> String {
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    None,
+    Tree,
+    Block,
+}
+
+/// topology.conf: three levels of switches, or three of blocks.
+fn conf(kind: Kind) -> String {
     let leaves = NODES / LEAF;
     let mut text = String::new();
     for leaf in 0..leaves {
+        let word = if matches!(kind, Kind::Block) { "Block" } else { "Switch" };
         let (first, last) = (leaf * LEAF, (leaf + 1) * LEAF - 1);
-        text.push_str(&format!("SwitchName=s{leaf} Nodes=n[{first}-{last}]\n"));
+        text.push_str(&format!("{word}Name=s{leaf} Nodes=n[{first}-{last}]\n"));
+    }
+    if matches!(kind, Kind::Block) {
+        return text + &format!("BlockSizes={LEAF},{},{}\n", 2 * LEAF, 4 * LEAF);
     }
     for pod in 0..leaves / POD {
         let (first, last) = (pod * POD, (pod + 1) * POD - 1);
@@ -41,7 +54,7 @@ fn switches() -> String {
     text + &format!("SwitchName=top Switches=p[0-{}]\n", leaves / POD - 1)
 }
 
-fn table(with_switches: bool) -> Table {
+fn table(kind: Kind) -> Table {
     let node = |at: usize| TableNode {
         name: format!("n{at}").into(),
         cpus: 64,
@@ -50,15 +63,15 @@ fn table(with_switches: bool) -> Table {
         ..TableNode::default()
     };
     let mut table = Table { nodes: (0..NODES).map(node).collect(), ..Table::default() };
-    if with_switches {
-        table.topologies = vec![parse_conf(&switches(), 0, &table).unwrap()];
+    if !matches!(kind, Kind::None) {
+        table.topologies = vec![parse_conf(&conf(kind), 0, &table).unwrap()];
     }
     table
 }
 
-fn placer(with_switches: bool) -> Placer {
+fn placer(kind: Kind) -> Placer {
     let tuning = Tuning { topology: TopologyPolicy::Pack, ..Tuning::default() };
-    Placer::new(Cluster::new(table(with_switches)), true, tuning, Vec::new()).unwrap()
+    Placer::new(Cluster::new(table(kind)), true, tuning, Vec::new()).unwrap()
 }
 
 /// Resident memory of this process in KiB.
@@ -79,9 +92,10 @@ fn shape(nodes: u32, sharing: Sharing) -> Shape {
     }
 }
 
-/// Times of decisions, ascending, where two nodes of five are busy, at least in part.
-fn times(with_switches: bool, shape: &Shape) -> Vec<Duration> {
-    let mut placer = placer(with_switches);
+/// Times of decisions, ascending, where two nodes of five are busy, at least in part; and how
+/// many found nodes.
+fn times(kind: Kind, shape: &Shape) -> (Vec<Duration>, usize) {
+    let mut placer = placer(kind);
     let mut rng = Rng::seed_from_u64(1);
     let mut job = |placer: &mut Placer, id: u32| {
         let node = NodeIdx::new(rng.random_range(0..NODES));
@@ -92,36 +106,37 @@ fn times(with_switches: bool, shape: &Shape) -> Vec<Duration> {
     (0..DECISIONS).for_each(|id| job(&mut placer, id));
     let all = NodeSet::full(NODES);
     let mut times: Vec<Duration> = Vec::new();
+    let mut placed = 0;
     for id in 0..DECISIONS {
         job(&mut placer, id);
         placer.maintain();
         let begin = Instant::now();
-        let placed = placer.decide(shape, Candidates::new(all.words()), 0);
+        let decided = placer.decide(shape, Candidates::new(all.words()), 0);
         times.push(begin.elapsed());
-        assert!(placed.is_ok());
+        placed += usize::from(decided.is_ok());
     }
     times.sort_unstable();
-    times
+    (times, placed)
 }
 
 fn main() {
-    let before = resident_kib();
-    let without = placer(false);
-    let middle = resident_kib();
-    let with = placer(true);
-    let after = resident_kib();
-    println!("memory: {} KiB without switches, {} KiB with", middle - before, after - middle);
-    drop((without, with));
-    println!("nodes, sharing: p50 and p99 with switches, p50 and p99 without");
+    for kind in [Kind::None, Kind::Tree, Kind::Block] {
+        let before = resident_kib();
+        let placers: Vec<Placer> = (0..COPIES).map(|_| placer(kind)).collect();
+        let each = (resident_kib() - before) / COPIES;
+        println!("{kind:?}: {each} KiB for the nodes and what is kept of them");
+        // The next kind must not reuse it.
+        std::mem::forget(placers);
+    }
     for nodes in [1, 4, 25, 64, 1000] {
         for sharing in [Sharing::Shared, Sharing::Whole] {
-            let shape = shape(nodes, sharing);
-            let [with, without] = [true, false].map(|with_switches| {
-                let times = times(with_switches, &shape);
-                let at = |share| percentile(&times, share);
-                format!("{:9.1?} {:9.1?}", at(0.5), at(0.99))
-            });
-            println!("{nodes:4} {sharing:?}: {with}, {without}");
+            print!("{nodes:4} {sharing:7?}");
+            for kind in [Kind::None, Kind::Tree, Kind::Block] {
+                let (times, placed) = times(kind, &shape(nodes, sharing));
+                let [p50, p99] = [0.5, 0.99].map(|share| percentile(&times, share));
+                print!(" | {kind:?} p50 {p50:8.1?} p99 {p99:8.1?} placed {placed}");
+            }
+            println!();
         }
     }
 }
