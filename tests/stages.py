@@ -259,7 +259,7 @@ ROWS = (
     suite("node-state", 80, "transparency.py", *variants(["state"]), *skip(STATE_REBOOT)),
     suite("topology", 55),
     suite("order", 90),
-    suite("gangs", 113),
+    suite("gangs", 129),
     suite("replay", 25),
     suite("data-jobs", 181, "data_jobs.py", needs=["hadoop"]),
     suite("bags", 65),
