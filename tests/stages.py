@@ -316,6 +316,8 @@ ROWS = (
         (PYTHON, "tests/packaging/rpms.py", "--tree", "build/trees/bookworm",
          "--programs", "target/debug"),
         ("system-bookworm", "packages-rpm", "debug", "plugin"), (), "all"),
+    Row("overlay", "packages", "build", 50, (PYTHON, "tests/packaging/overlay.py"),
+        ("packages", "plugin"), (), "all"),
     Row("rebuild", "packages", "build", 25, (PYTHON, "tests/packaging/rebuild.py"),
         ("packages", "plugin")),
 )
