@@ -311,6 +311,11 @@ ROWS = (
     Row("packages-smd", "packages", "any", 45,
         (PYTHON, "tests/packaging/smd.py", "--tree", "build/trees/bookworm",
          "--debs", f"build/deb-test/{OLD}"), ("system-bookworm", f"deb-{OLD}"), (), "all"),
+    build("packages-rpm", 30, *MAKE, "deps-rpm", lane="any", needs=["packages"], gate="all"),
+    Row("rpms", "packages", "any", 70,
+        (PYTHON, "tests/packaging/rpms.py", "--tree", "build/trees/bookworm",
+         "--programs", "target/debug"),
+        ("system-bookworm", "packages-rpm", "debug", "plugin"), (), "all"),
     Row("rebuild", "packages", "build", 25, (PYTHON, "tests/packaging/rebuild.py"),
         ("packages", "plugin")),
 )
