@@ -29,6 +29,7 @@ PACKAGES_RUN := $(PACKAGES_BUILD) procps
 # A real HDFS: Java, Maven for Hadoop 3, pip for Hadoop 2 (tests/hdfs/minihdfs.py).
 PACKAGES_HDFS := openjdk-17-jdk-headless maven python3-pip python3-setuptools python3-wheel util-linux
 PACKAGES_DEB := debhelper dpkg-dev lintian python3
+PACKAGES_RPM := rpm rpmlint cpio
 PACKAGES_TEST := $(PACKAGES_RUN) clang libclang-rt-dev sqlite3 \
 	slurmdbd mariadb-server python3-venv chromium chromium-driver fonts-dejavu-core \
 	python3-prometheus-client shellcheck debootstrap $(PACKAGES_HDFS) $(PACKAGES_DEB)
@@ -41,12 +42,13 @@ all: build
 
 # ---- what the machine must have
 
-.PHONY: deps-build deps-run deps-test deps-hdfs deps-deb rust crates
+.PHONY: deps-build deps-run deps-test deps-hdfs deps-deb deps-rpm rust crates
 deps-build: ; @tests/install-packages $(PACKAGES_BUILD)
 deps-run: ; @tests/install-packages $(PACKAGES_RUN)
 deps-test: ; @tests/install-packages $(PACKAGES_TEST)
 deps-hdfs: ; @tests/install-packages $(PACKAGES_HDFS)
 deps-deb: ; @tests/install-packages $(PACKAGES_DEB)
+deps-rpm: ; @tests/install-packages $(PACKAGES_RPM)
 rust: ; @tests/need-rust 1.95.0
 # Downloads beside what installs packages.
 crates: rust
@@ -150,8 +152,9 @@ deb: deps-deb build
 
 CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
-.PHONY: tuning-pictures bench-10k bench-backfill bench-pending bench-balance bench-proof bench-traces bench-reality bench-gangs bench-gang-method \
-	bench-share bench-agents bench-order bench-bag bench-bags-cluster campaign-proofs
+.PHONY: tuning-pictures bench-10k bench-backfill bench-pending bench-balance bench-proof \
+	bench-topology bench-traces bench-reality bench-gangs bench-gang-method bench-share bench-agents \
+	bench-order bench-bag bench-bags-cluster campaign-proofs
 # The data of the source paper's experiments, as BENCHMARKS.md names them.
 BAG_DATA ?= ../shared/data/eapm
 bench-bag: rust
@@ -186,6 +189,8 @@ bench-balance: rust
 	$(CARGO) bench -p phalanx-methods --bench balance
 bench-proof: rust
 	$(CARGO) bench -p phalanx-planner --bench proof
+bench-topology: rust
+	$(CARGO) bench -p phalanx-planner --bench topology
 # TRACES: directory with swf/ and gpu_clusters/alibaba-openb-2023/ (see the script)
 bench-traces: build
 	$(PYTHON) tests/bench/traces.py target/release/phalanx $(TRACES)

@@ -447,7 +447,9 @@ static int _narrow(struct call *c JOB_TEST_TAIL_PARAMS)
 	out.ask_ns = now_ns() - c->start_ns;
 	stat_hist(overlay_stats.ask_ns_hist, out.ask_ns);
 	_act(c, &answer, &out JOB_TEST_TAIL_ARGS);
-	stat_add(&overlay_stats.reasons[out.reason], 1);
+	/* Of a proof no nodes were chosen that stock could have refused. */
+	stat_add(&overlay_stats.reasons[out.proof_result == PHX_PR_REJECTED ?
+						PHX_R_NO_FIT : out.reason], 1);
 	_finish(c, &answer, &out JOB_TEST_TAIL_ARGS);
 	_send_outcome(c, &out);
 	return out.rc;

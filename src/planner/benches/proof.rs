@@ -7,7 +7,8 @@
 //! Times every question by itself and prints percentiles.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
 #![allow(clippy::unwrap_used)]
-#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // ranks of percentiles
+
+mod timing;
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +19,11 @@ use phalanx_planner::place::Candidates;
 use phalanx_planner::proof::{Prover, Times};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus as Rng;
+use timing::percentile;
 
 const NODES: u32 = 10_000;
 const JOBS: u32 = 20_000;
-const QUESTIONS: usize = 20_000;
+const QUESTIONS: u32 = 20_000;
 const NOW: u32 = 1_700_000_000;
 
 fn table() -> Table {
@@ -74,10 +76,6 @@ fn shape(rng: &mut Rng) -> Shape {
     }
 }
 
-fn percentile(sorted: &[Duration], share: f64) -> Duration {
-    sorted[((sorted.len() - 1) as f64 * share) as usize]
-}
-
 fn measure(name: &str, candidates: &NodeSet, windows: bool) {
     let mut rng = Rng::seed_from_u64(7);
     let mut cluster = Cluster::new(table());
@@ -93,10 +91,10 @@ fn measure(name: &str, candidates: &NodeSet, windows: bool) {
         add(&mut cluster, &mut prover, &mut rng);
     }
     let times = Times { now_s: NOW, from_s: 0, windows };
-    let (mut took, mut proved, mut few) = (Vec::with_capacity(QUESTIONS), 0usize, 0);
+    let (mut took, mut proved, mut few) = (Vec::with_capacity(QUESTIONS as usize), 0usize, 0);
     let mut nodes: Vec<NodeIdx> = Vec::new();
     for turn in 0..QUESTIONS {
-        let ended = cluster.jobs().keys().nth(turn % 50).copied().unwrap();
+        let ended = cluster.jobs().keys().nth(turn as usize % 50).copied().unwrap();
         prover.end_job(&cluster.jobs()[&ended].clone());
         cluster.end_job(ended, |_| {});
         add(&mut cluster, &mut prover, &mut rng);
@@ -109,7 +107,7 @@ fn measure(name: &str, candidates: &NodeSet, windows: bool) {
         few += nodes.len();
     }
     took.sort_unstable();
-    let mean = took.iter().sum::<Duration>() / QUESTIONS as u32;
+    let mean = took.iter().sum::<Duration>() / QUESTIONS;
     println!(
         "{name:28} proved {proved:6} of {QUESTIONS}, {:6.1} nodes; mean {mean:9.1?} p50 {:9.1?} \
          p99 {:9.1?} max {:9.1?}",

@@ -230,6 +230,7 @@ pub const KEYS: &[Key] = &[
     key("collect.retention_hours", int(1, 87_600, "hours")),
     key("collect.max_mb", int(1, 1_048_576, "MiB")),
     key("topology.policy", Kind::Choice(&["pack", "leave", "ignore"])),
+    key("topology.leaf_cost", Kind::Real { min: 0.0, max: 1.0 }),
     key("share.capability", CONFIGURED),
     key("share.capability_fallback", CONFIGURED),
     key("log.level", Kind::Choice(&["error", "warn", "info", "debug", "trace"])),

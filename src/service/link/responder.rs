@@ -525,13 +525,15 @@ fn outcome_event(state: &mut State, outcome: &wire::Outcome) -> Option<LinkEvent
     let will_run = outcome.mode == wire::Mode::WillRun.raw();
     let reason = Reason::from_raw(outcome.reason);
     let shares = state.view.shares(will_run);
-    let proved = outcome.proof != 0 && matches!(reason, Some(Reason::None | Reason::NoFit));
+    let name = match reason {
+        Some(Reason::None | Reason::NoFit) if outcome.proof != 0 => "proved",
+        // No nodes were chosen that Slurm could have refused.
+        Some(Reason::NarrowFailed | Reason::NarrowLater) if outcome.proof != 0 => "not_proved",
+        other => other.map_or("unknown", Reason::as_str),
+    };
     match reason {
-        Some(Reason::None) if !proved => shares.narrowed += 1,
-        other => {
-            let name = if proved { "proved" } else { other.map_or("unknown", Reason::as_str) };
-            *shares.fallen_back.entry(name).or_insert(0) += 1;
-        }
+        Some(Reason::None) if outcome.proof == 0 => shares.narrowed += 1,
+        _ => *shares.fallen_back.entry(name).or_insert(0) += 1,
     }
     // No decision was made, and none was lost either.
     if outcome.decision == 0 && outcome.reason < wire::Reason::Down.raw() {

@@ -265,6 +265,7 @@ impl Source {
                 up: row.starts_jobs(),
                 max_nodes: row.nodes_max().value(),
                 billing: builder.names.get(row.billing_weights().unwrap_or_default()),
+                topology: builder.names.get(row.topology().unwrap_or_default()),
             };
             builder.draft.partitions.push(partition);
         }

@@ -464,6 +464,7 @@ fn prefer(responder: &Responder, first: u32) {
         key: JobKey::Job(99),
         method: Method::Gang,
         sets: vec![set(first..first + 3), set(10..20)],
+        worth: Vec::new(),
         required: false,
         made_ms: 1,
         note: PreferenceNote::None,
