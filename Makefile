@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Phalanx. The two commands for a fresh Debian machine:
-#   make demo    install what is needed, build, and run one job list on stock
-#                Slurm and on Phalanx, on a real cluster of 16 nodes on this host
+#   make demo    install what is needed, build, and do the same work on stock Slurm
+#                and on Phalanx, on real clusters on this host: a table of what is gained
 #   make test    install what is needed, build, and test what every change must pass
 # Others: test-all (with the long matrix), demo-hdfs (word count over the blocks of a real HDFS,
 # beside stock Slurm), build, plugin, slurm-24.11, check, man, deb, install, bench-10k,
@@ -29,6 +29,7 @@ PACKAGES_RUN := $(PACKAGES_BUILD) procps
 # A real HDFS: Java, Maven for Hadoop 3, pip for Hadoop 2 (tests/hdfs/minihdfs.py).
 PACKAGES_HDFS := openjdk-17-jdk-headless maven python3-pip python3-setuptools python3-wheel util-linux
 PACKAGES_DEB := debhelper dpkg-dev lintian python3
+PACKAGES_RPM := rpm rpmlint cpio
 PACKAGES_TEST := $(PACKAGES_RUN) clang libclang-rt-dev sqlite3 \
 	slurmdbd mariadb-server python3-venv chromium chromium-driver fonts-dejavu-core \
 	python3-prometheus-client shellcheck debootstrap $(PACKAGES_HDFS) $(PACKAGES_DEB)
@@ -41,13 +42,17 @@ all: build
 
 # ---- what the machine must have
 
-.PHONY: deps-build deps-run deps-test deps-hdfs deps-deb rust
+.PHONY: deps-build deps-run deps-test deps-hdfs deps-deb deps-rpm rust crates
 deps-build: ; @tests/install-packages $(PACKAGES_BUILD)
 deps-run: ; @tests/install-packages $(PACKAGES_RUN)
 deps-test: ; @tests/install-packages $(PACKAGES_TEST)
 deps-hdfs: ; @tests/install-packages $(PACKAGES_HDFS)
 deps-deb: ; @tests/install-packages $(PACKAGES_DEB)
+deps-rpm: ; @tests/install-packages $(PACKAGES_RPM)
 rust: ; @tests/need-rust 1.95.0
+# Downloads beside what installs packages.
+crates: rust
+	$(CARGO) fetch
 
 # ---- building
 
@@ -81,10 +86,16 @@ man: build
 
 # ---- running
 
-.PHONY: demo demo-hdfs
-demo: deps-run build
-	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
-		$(PYTHON) tests/cluster/demo.py
+.PHONY: demo demo-programs demo-hdfs
+# Options for demo.py, as in: make demo DEMO="--repeat 3 --seed 2"
+DEMO ?=
+demo: rust
+	$(MAKE) -j2 deps-run crates
+	$(MAKE) -j2 plugin demo-programs
+	PHALANX_BIN_DIR=$(CURDIR)/target/demo PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/demo.py --page build/demo.html $(DEMO)
+demo-programs: deps-build
+	$(CARGO) build --profile demo --bins
 
 # A word count over the blocks of a real HDFS, beside stock Slurm.
 demo-hdfs: deps-run deps-hdfs build
@@ -141,8 +152,9 @@ deb: deps-deb build
 
 CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
-.PHONY: tuning-pictures bench-10k bench-balance bench-traces bench-reality bench-gangs bench-gang-method \
-	bench-share bench-agents bench-order bench-bag bench-bags-cluster
+.PHONY: tuning-pictures bench-10k bench-backfill bench-pending bench-balance bench-proof \
+	bench-topology bench-traces bench-reality bench-gangs bench-gang-method bench-share bench-agents \
+	bench-order bench-bag bench-bags-cluster campaign-proofs
 # The data of the source paper's experiments, as BENCHMARKS.md names them.
 BAG_DATA ?= ../shared/data/eapm
 bench-bag: rust
@@ -152,6 +164,17 @@ bench-bags-cluster: deps-test debug plugin
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py
+bench-backfill: deps-run build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/proofs.py --bench 10000
+bench-pending: deps-run build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/pending.py
+# Mixed lists, every proof held against Slurm in full: SEEDS lists of 90 s.
+SEEDS ?= 40
+campaign-proofs: deps-run build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/proofs_mixed.py --seeds $(SEEDS) --seconds 90
 bench-order: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/order.py --bench 5000
@@ -164,6 +187,10 @@ bench-gang-method: rust
 	$(CARGO) run --release -p phalanx-methods --example gang_regret -- 3000 20 docs/gang-regret.svg
 bench-balance: rust
 	$(CARGO) bench -p phalanx-methods --bench balance
+bench-proof: rust
+	$(CARGO) bench -p phalanx-planner --bench proof
+bench-topology: rust
+	$(CARGO) bench -p phalanx-planner --bench topology
 # TRACES: directory with swf/ and gpu_clusters/alibaba-openb-2023/ (see the script)
 bench-traces: build
 	$(PYTHON) tests/bench/traces.py target/release/phalanx $(TRACES)

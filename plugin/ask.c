@@ -60,7 +60,8 @@ extern uint16_t ask_allowed(uint16_t mode, uint64_t now)
 {
 	enum link_state state = link_state();
 	uint32_t flag = mode == PHX_RUN_NOW ? PHX_W_ASK_RUN_NOW :
-					      PHX_W_ASK_WILL_RUN;
+			mode == PHX_WILL_RUN ? PHX_W_ASK_WILL_RUN :
+					       PHX_W_PROVE_TEST_ONLY;
 
 	if (state == LINK_STALE || state == LINK_SYNCING)
 		return PHX_R_SYNCING;
@@ -158,8 +159,8 @@ extern uint16_t ask_daemon(struct phx_ask *ask, const struct answer_want *want,
 		breaker_miss(&overlay_breaker, now, now - start_ns,
 			     &limits.breaker);
 		if (reason == PHX_R_INVALID)
-			breaker_tried(&overlay_breaker, now, false,
-				      &limits.breaker);
+			breaker_tried(&overlay_breaker, now, ask->job_id,
+				      false, &limits.breaker);
 	} else {
 		stat_add(&overlay_stats.answers, 1);
 		breaker_hit(&overlay_breaker, now_ns());

@@ -258,6 +258,22 @@ static int _preemptee(void *x, void *arg)
 	return 0;
 }
 
+/* The nodes that are no candidates of ours, but of stock. */
+static bool _put_left_out(struct room *r, const struct ask_call *call,
+			  const uint64_t *words)
+{
+	uint32_t count = r->ask->word_count;
+	uint64_t *out = _take(r, count * sizeof(*out));
+
+	if (!out)
+		return false;
+	(void) state_bitmap_words(call->node_bitmap, r->ask->node_bits, out);
+	for (uint32_t w = 0; w < count; w++)
+		out[w] &= ~words[w];
+	r->ask->left_count = count;
+	return true;
+}
+
 extern uint16_t ask_put_arrays(struct phx_ask *ask, const struct ask_call *call)
 {
 	uint32_t bits = (uint32_t) bit_size(call->node_bitmap), all, left;
@@ -275,9 +291,13 @@ extern uint16_t ask_put_arrays(struct phx_ask *ask, const struct ask_call *call)
 		left = _leave_out(words, bits);
 	if (left < all)
 		ask->flags |= PHX_ASK_LEFT_OUT;
-	if (!left)
+	if (left < all && call->prove && !_put_left_out(&r, call, words))
 		return PHX_R_SKIPPED;
-	if (!_find_all(&classes, words, bits, call->mode))
+	if (!left && !ask->left_count)
+		return PHX_R_SKIPPED;
+	/* Whether a job could ever run does not depend on classes. */
+	if (left && call->mode != SELECT_MODE_TEST_ONLY &&
+	    !_find_all(&classes, words, bits, call->mode))
 		return PHX_R_CLASSES;
 	if (!classes.plain && !_put_classes(&r, &classes, words))
 		return PHX_R_CLASSES;

@@ -136,12 +136,19 @@ extern void breaker_cancel(struct breaker *b)
 					      BREAKER_OPEN);
 }
 
-extern void breaker_tried(struct breaker *b, uint64_t now_ns, bool kept,
-			  const struct breaker_limits *limits)
+extern void breaker_tried(struct breaker *b, uint64_t now_ns, uint32_t job_id,
+			  bool kept, const struct breaker_limits *limits)
 {
+	uint32_t *job = &b->refused_jobs[job_id % BREAKER_REFUSED];
 	uint64_t minutes;
 
 	pthread_mutex_lock(&b->lock);
+	if (!kept && *job == job_id) {
+		pthread_mutex_unlock(&b->lock);
+		return;
+	}
+	if (!kept)
+		*job = job_id;
 	minutes = now_ns > b->tried_ns ? (now_ns - b->tried_ns) / MINUTE_NS : 0;
 	b->tried_ns += minutes * MINUTE_NS;
 	for (; minutes && b->tried >= 1; minutes--) {
@@ -206,10 +213,12 @@ extern bool breaker_hold(struct breaker *b, uint64_t now_ns, uint32_t user,
 
 /* ---- whole states */
 
-extern uint64_t breaker_sync_at(struct breaker *b, uint64_t now_ns)
+extern uint64_t breaker_sync_at(struct breaker *b, uint64_t now_ns, bool caused)
 {
 	uint64_t at = 0, pause = 0;
 
+	if (!caused)
+		return breaker_is_ejected(b) ? UINT64_MAX : 0;
 	pthread_mutex_lock(&b->lock);
 	if (b->syncs_near > 1) {
 		uint32_t steps = b->syncs_near - 2;
@@ -232,13 +241,15 @@ extern uint64_t breaker_sync_at(struct breaker *b, uint64_t now_ns)
 extern void breaker_sync(struct breaker *b, uint64_t now_ns, bool caused,
 			 const struct breaker_limits *limits)
 {
+	if (!caused)
+		return;
 	pthread_mutex_lock(&b->lock);
 	if (b->sync_ns && now_ns - b->sync_ns < BREAKER_SYNC_NEAR_NS)
 		b->syncs_near++;
 	else
 		b->syncs_near = 0;
 	b->sync_ns = now_ns;
-	if (caused && limits->syncs &&
+	if (limits->syncs &&
 	    _spend(&b->syncs, now_ns, MINUTE_NS, limits->syncs, 1))
 		_cross(b, now_ns, PHX_B_SYNCS, limits);
 	pthread_mutex_unlock(&b->lock);
@@ -256,6 +267,7 @@ extern void breaker_enable(struct breaker *b, uint64_t now_ns)
 	b->breach = PHX_B_NONE;
 	b->closed_ns = now_ns;
 	memset(b->holders, 0, sizeof(b->holders));
+	memset(b->refused_jobs, 0, sizeof(b->refused_jobs));
 	atomic_store_explicit(&b->state, BREAKER_CLOSED, memory_order_release);
 	pthread_mutex_unlock(&b->lock);
 }

@@ -31,6 +31,7 @@
 #define BREAKER_OPEN_MS_MAX 600000u      /* longest opening */
 #define BREAKER_CROSSINGS_MAX 16u        /* of eject_openings */
 #define BREAKER_TRIED_MIN 50u            /* answers before a share counts */
+#define BREAKER_REFUSED 1024u            /* jobs of which a refusal counted */
 #define BREAKER_SYNC_NEAR_NS 10000000000ull /* syncs nearer than this wait */
 #define BREAKER_SYNC_PAUSE_MAX_NS 4000000000ull
 #define BREAKER_HOLDERS 256u             /* users in partitions remembered */
@@ -85,6 +86,7 @@ struct breaker {
 	struct bucket late, syncs;
 	double tried, refused; /* answers; halved each minute */
 	uint64_t tried_ns;
+	uint32_t refused_jobs[BREAKER_REFUSED]; /* job ids, by their remainder */
 	uint64_t sync_ns;   /* of the last sync; 0: none */
 	uint32_t syncs_near;
 	struct holder holders[BREAKER_HOLDERS];
@@ -104,9 +106,13 @@ extern void breaker_miss(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
 /* The ask was not made after all: decides nothing. */
 extern void breaker_cancel(struct breaker *b);
 
-/* Stock was tried on the nodes of an answer. IN kept - its result was */
-extern void breaker_tried(struct breaker *b, uint64_t now_ns, bool kept,
-			  const struct breaker_limits *limits);
+/*
+ * Stock was tried on the nodes of an answer.  A job that is refused again and
+ * again, as each pass of backfill tries it, counts once.
+ * IN kept - the result of stock was
+ */
+extern void breaker_tried(struct breaker *b, uint64_t now_ns, uint32_t job_id,
+			  bool kept, const struct breaker_limits *limits);
 
 /*
  * A job shall be held. IN user, partition - whose; any number of its own
@@ -116,12 +122,16 @@ extern bool breaker_hold(struct breaker *b, uint64_t now_ns, uint32_t user,
 			 uint32_t partition,
 			 const struct breaker_limits *limits);
 
-/* RET the time until which no whole state may be sent, 0: it may now;
- * UINT64_MAX: not before breaker_enable() */
-extern uint64_t breaker_sync_at(struct breaker *b, uint64_t now_ns);
+/*
+ * IN caused - by the daemon or its connection, not by a change in slurmctld,
+ *     which is sent at once
+ * RET the time until which no whole state may be sent, 0: it may now;
+ *     UINT64_MAX: not before breaker_enable()
+ */
+extern uint64_t breaker_sync_at(struct breaker *b, uint64_t now_ns,
+				bool caused);
 
-/* A whole state is sent. IN caused - by the daemon or its connection, not by
- * a change in slurmctld */
+/* A whole state is sent. */
 extern void breaker_sync(struct breaker *b, uint64_t now_ns, bool caused,
 			 const struct breaker_limits *limits);
 

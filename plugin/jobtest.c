@@ -15,9 +15,11 @@
 
 #include "ask.h"
 #include "dump.h"
+#include "ends.h"
 #include "layout.h"
 #include "link.h"
 #include "overlay.h"
+#include "proof.h"
 #include "state.h"
 #include "stats.h"
 
@@ -36,6 +38,9 @@ struct call {
 	list_t **preemptees;
 	exc_t *exc; /* cores or gres that reservations keep, or NULL */
 	bool later; /* the nodes are not meant for now */
+	bool prove; /* its result may be proved */
+	time_t from; /* start and end that the caller knows of, or 0 */
+	time_t to;
 	uint64_t start_ns;
 	/* errno as it would be without us: slurmctld looks at it where nothing
 	 * has set it, so what our own system calls leave must not be seen. */
@@ -70,6 +75,15 @@ struct saved {
 #if HAS_NODE_BITMAP_PREEMPT
 	bitstr_t *node_bitmap_preempt; /* taken out of the job */
 #endif
+};
+
+/* A call on the chosen nodes alone. */
+struct trial {
+	uint32_t count;
+	bool all;     /* the job is to have all of them */
+	bool keep;    /* keep what is accepted; else only look */
+	time_t until; /* WILL_RUN: starts up to this are as good as any; 0: now */
+	time_t start; /* WILL_RUN: what stock said */
 };
 
 /* Scratch of the one call that may be narrowing at a time. */
@@ -158,11 +172,11 @@ static uint16_t _may_ask(const struct call *c)
 {
 	job_record_t *job_ptr = c->job_ptr;
 
-	if (c->mode != SELECT_MODE_RUN_NOW && c->mode != SELECT_MODE_WILL_RUN)
+	if (c->mode > SELECT_MODE_WILL_RUN)
 		return PHX_R_SKIPPED;
 	if (!overlay_active())
 		return PHX_R_DOWN;
-	if (c->later || !c->max_nodes || !c->node_bitmap || !job_ptr)
+	if (!c->max_nodes || !c->node_bitmap || !job_ptr)
 		return PHX_R_SKIPPED;
 	if (!layout_has_job(job_ptr))
 		return PHX_R_LAYOUT;
@@ -178,7 +192,20 @@ static uint16_t _may_ask(const struct call *c)
 		return PHX_R_SKIPPED;
 	if (job_ptr->details->req_node_bitmap)
 		return PHX_R_REQ_NODES;
+	if ((c->later && !c->prove) ||
+	    (c->mode == SELECT_MODE_TEST_ONLY &&
+	     (!c->prove ||
+	      bit_set_count(c->node_bitmap) < PROOF_TEST_ONLY_MIN)))
+		return PHX_R_SKIPPED;
 	return ask_allowed(c->mode, c->start_ns);
+}
+
+/* What a proof of this call's result must be. */
+static uint32_t _proof_kind(const struct call *c)
+{
+	return c->mode == SELECT_MODE_TEST_ONLY ? PHX_P_TEST_ONLY :
+	       c->mode == SELECT_MODE_WILL_RUN ? PHX_P_WILL_RUN :
+						 PHX_P_NO_FIT;
 }
 
 /* Fill the ASK in `packet`. RET PHX_R_NONE, or why it is not sent */
@@ -190,8 +217,10 @@ static uint16_t _fill_ask(const struct call *c)
 		.node_bitmap = c->node_bitmap,
 		.preemptees = c->candidates,
 		.exc = c->exc,
+		.prove = c->prove,
 	};
 	struct phx_ask *ask = &packet.ask;
+	uint16_t reason;
 
 	memset(ask, 0, sizeof(*ask));
 	ask->hdr.magic = PHX_MAGIC;
@@ -200,49 +229,66 @@ static uint16_t _fill_ask(const struct call *c)
 	ask->min_nodes = c->min_nodes;
 	ask->max_nodes = c->max_nodes;
 	ask->req_nodes = c->req_nodes;
-	return state_ask(ask, &call);
+	ask->from_time = (uint64_t) c->from;
+	ask->to_time = (uint64_t) c->to;
+	reason = state_ask(ask, &call);
+	if (c->prove)
+		ask->flags |= PHX_ASK_PROVE |
+			      (proof_windows() ? PHX_ASK_WINDOWS : 0);
+	return reason;
+}
+
+/* Whether what stock says of the chosen nodes stands for all. */
+static uint16_t _accept(const struct call *c, int rc, time_t until)
+{
+	if (rc != SLURM_SUCCESS)
+		return PHX_R_NARROW_FAILED;
+	if (c->mode != SELECT_MODE_WILL_RUN ||
+	    c->job_ptr->start_time <= MAX(until, time(NULL)))
+		return PHX_R_NONE;
+	return PHX_R_NARROW_LATER;
 }
 
 /*
  * Try the chosen nodes alone, without preemption.
- * RET PHX_R_NONE: accepted, node_bitmap and the job are stock's result;
- *     else everything is as before
+ * IN/OUT trial - how; start is set
+ * RET PHX_R_NONE: accepted, node_bitmap and the job are stock's result, unless
+ *     it is not to be kept; else everything is as before
  */
-static uint16_t _try_narrow(struct call *c, uint32_t count,
-			    bool all JOB_TEST_TAIL_PARAMS)
+static uint16_t _try_narrow(struct call *c, struct trial *trial
+			    JOB_TEST_TAIL_PARAMS)
 {
 	job_record_t *job_ptr = c->job_ptr;
 	bitstr_t *orig = bit_copy(c->node_bitmap);
-	uint16_t reason = PHX_R_NARROW_FAILED;
+	bool now = c->mode == SELECT_MODE_WILL_RUN && !trial->until;
+	uint32_t count = trial->count;
 	struct saved saved;
+	uint16_t reason;
 	int rc, err;
 
 	_save(&saved, job_ptr);
 	bit_clear_all(c->node_bitmap);
 	for (uint32_t i = 0; i < count; i++)
 		bit_set(c->node_bitmap, chosen[i]);
-	/* These nodes are meant for now: when stock does not find them free it
-	 * need not work out when they will be, the full call does. */
-	if (c->mode == SELECT_MODE_WILL_RUN)
+	/* Nodes meant for now: when stock does not find them free it need not
+	 * work out when they will be, the full call does. */
+	if (now)
 		job_ptr->bit_flags |= TEST_NOW_ONLY;
 	errno = c->err;
 	rc = (*(stock_ops.job_test))(job_ptr, c->node_bitmap,
-				     all ? count : c->min_nodes, c->max_nodes,
-				     all ? count : MIN(c->req_nodes, count),
-				     c->mode, NULL, NULL JOB_TEST_TAIL_ARGS);
+				     trial->all ? count : c->min_nodes,
+				     c->max_nodes,
+				     trial->all ? count : MIN(c->req_nodes, count),
+				     c->mode, NULL, NULL
+				     JOB_TEST_TAIL_ARGS_UNTIL(trial->until));
 	err = errno;
-	if (rc == SLURM_SUCCESS) {
-		if (c->mode == SELECT_MODE_RUN_NOW ||
-		    job_ptr->start_time <= time(NULL))
-			reason = PHX_R_NONE;
-		else
-			reason = PHX_R_NARROW_LATER;
-	}
-	_settle_preempt(&saved, job_ptr, reason == PHX_R_NONE);
-	if (reason == PHX_R_NONE) {
+	reason = _accept(c, rc, trial->until);
+	trial->start = rc == SLURM_SUCCESS ? job_ptr->start_time : 0;
+	trial->keep = trial->keep && reason == PHX_R_NONE;
+	_settle_preempt(&saved, job_ptr, trial->keep);
+	if (trial->keep) {
 		c->err = err;
-		if (c->mode == SELECT_MODE_WILL_RUN &&
-		    !(saved.bit_flags & TEST_NOW_ONLY))
+		if (now && !(saved.bit_flags & TEST_NOW_ONLY))
 			job_ptr->bit_flags &= ~TEST_NOW_ONLY;
 	} else {
 		_restore(&saved, job_ptr);
@@ -283,12 +329,16 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
 		out->count = (uint32_t) bit_set_count(c->node_bitmap);
 	(void) link_send(&out->hdr); /* a report; its loss does no harm */
 	dump_note(out);
-	if (out->reason == PHX_R_NONE || out->reason == PHX_R_NARROW_FAILED ||
-	    out->reason == PHX_R_NARROW_LATER) {
+	/* A proof that does not hold is no refusal: it was a try on nodes that
+	 * nobody is to have, and the daemon itself gives up a kind of proof
+	 * that was wrong. */
+	if (!out->proof_result &&
+	    (out->reason == PHX_R_NONE || out->reason == PHX_R_NARROW_FAILED ||
+	     out->reason == PHX_R_NARROW_LATER)) {
 		struct link_limits limits = link_limits();
 
-		breaker_tried(&overlay_breaker, now_ns(), !out->reason,
-			      &limits.breaker);
+		breaker_tried(&overlay_breaker, now_ns(), out->job_id,
+			      !out->reason, &limits.breaker);
 	}
 }
 
@@ -320,7 +370,7 @@ static bool _may_hold(const struct call *c)
  * starts later than with stock is a hold, so that a sample of them says how
  * often.  It is the call that backfill makes, which leaves nothing in the job.
  */
-static void _sample_held(const struct call *c JOB_TEST_TAIL_PARAMS)
+static void _sample_held(struct call *c JOB_TEST_TAIL_PARAMS)
 {
 	static uint32_t turn; /* under scratch_lock */
 	job_record_t *job_ptr = c->job_ptr;
@@ -337,6 +387,7 @@ static void _sample_held(const struct call *c JOB_TEST_TAIL_PARAMS)
 	rc = (*(stock_ops.job_test))(job_ptr, nodes, c->min_nodes, c->max_nodes,
 				     c->req_nodes, SELECT_MODE_WILL_RUN, NULL,
 				     NULL JOB_TEST_TAIL_ARGS);
+	c->err = errno;
 	stat_add(&overlay_stats.held_sampled, 1);
 	if (rc == SLURM_SUCCESS && job_ptr->start_time <= time(NULL))
 		stat_add(&overlay_stats.held_startable, 1);
@@ -345,50 +396,116 @@ static void _sample_held(const struct call *c JOB_TEST_TAIL_PARAMS)
 	bit_free(nodes);
 }
 
+/* Fail as stock does, and leave what it leaves, when no node is free. */
+static int _fail(struct call *c)
+{
+	bit_clear_all(c->node_bitmap);
+	return SLURM_ERROR;
+}
+
+/* Try the nodes of an answer.  RET PHX_R_NONE: the call is done, or, not to be
+ * kept, would be */
+static uint16_t _follow(struct call *c, const struct phx_answer *answer,
+			struct phx_outcome *out JOB_TEST_TAIL_PARAMS)
+{
+	uint64_t start = now_ns();
+	struct trial trial = {
+		.count = answer->count,
+		.all = answer->flags & PHX_A_ALL_NODES,
+		.keep = !(answer->flags & PHX_A_VERIFY),
+		.until = answer->flags & PHX_A_PROOF &&
+			 c->mode == SELECT_MODE_WILL_RUN ?
+				 (time_t) answer->until : 0,
+	};
+	uint16_t reason = _try_narrow(c, &trial JOB_TEST_TAIL_ARGS);
+
+	out->narrowed_ns = now_ns() - start;
+	if (answer->flags & PHX_A_PROOF)
+		out->start = (uint64_t) trial.start;
+	if (!reason) {
+		if (!(answer->flags & PHX_A_PROOF))
+			stat_add(&overlay_stats.narrowed, 1);
+		stat_add(&overlay_stats.narrowed_calls, 1);
+		stat_add(&overlay_stats.narrowed_ns, out->narrowed_ns);
+	}
+	return reason;
+}
+
+/* What the answer to an ask came to: out->reason, and of a proof its result. */
+static void _act(struct call *c, const struct phx_answer *answer,
+		 struct phx_outcome *out JOB_TEST_TAIL_PARAMS)
+{
+	bool proved = answer->flags & PHX_A_PROOF;
+
+	if (!out->reason &&
+	    answer->count == (uint32_t) bit_set_count(c->node_bitmap))
+		out->reason = PHX_R_NO_CHOICE;
+	else if (!out->reason)
+		out->reason = _follow(c, answer, out JOB_TEST_TAIL_ARGS);
+	else if (out->reason != PHX_R_NO_FIT)
+		proved = false;
+	if (!proved)
+		return;
+	out->proof = (uint16_t) answer->proof;
+	out->proof_result = out->reason == PHX_R_NONE ||
+			    out->reason == PHX_R_NO_FIT ?
+				    PHX_PR_ACCEPTED : PHX_PR_REJECTED;
+}
+
+/* Stock in full, where the answer did not do or is to be verified. */
+static void _finish(struct call *c, const struct phx_answer *answer,
+		    struct phx_outcome *out JOB_TEST_TAIL_PARAMS)
+{
+	bool accepted = out->proof_result == PHX_PR_ACCEPTED;
+	bool verify = answer->flags & PHX_A_VERIFY;
+	struct proof_full full;
+
+	if (out->reason == PHX_R_HELD && _may_hold(c)) {
+		_sample_held(c JOB_TEST_TAIL_ARGS);
+		out->rc = _fail(c);
+		return;
+	}
+	if (!out->reason && !(accepted && verify))
+		return;
+	if (accepted && !verify) { /* proved not to fit */
+		out->rc = _fail(c);
+		return;
+	}
+	out->rc = _full(c, &out->full_ns JOB_TEST_TAIL_ARGS);
+	full.found = out->rc == SLURM_SUCCESS;
+	full.start = c->job_ptr->start_time;
+	if (out->proof_result)
+		proof_judge(out, answer, &full, c->from);
+}
+
 /* Send what _fill_ask() wrote, and act on the answer. */
 static int _narrow(struct call *c JOB_TEST_TAIL_PARAMS)
 {
 	struct phx_outcome out = {0};
 	struct phx_answer answer;
 	struct answer_want want;
-	uint64_t start;
 
 	want = (struct answer_want) {
 		.job_id = c->job_ptr->job_id,
 		.min_nodes = c->min_nodes,
 		.max_nodes = c->max_nodes,
 		.node_bits = packet.ask.node_bits,
+		.proof = c->prove ? _proof_kind(c) : PHX_P_NONE,
 		.candidates = (const uint64_t *) (&packet.ask + 1),
+		.left_out = packet.ask.left_count ?
+			(const uint64_t *) (&packet.ask + 1) +
+			packet.ask.word_count : NULL,
 	};
 	out.reason = ask_daemon(&packet.ask, &want, now_ns(), chosen, &answer);
 	out.ask_seq = packet.ask.hdr.seq;
 	out.decision = answer.decision;
-	if (!out.reason &&
-	    answer.count == (uint32_t) bit_set_count(c->node_bitmap))
-		out.reason = PHX_R_NO_CHOICE;
-	start = now_ns();
-	out.ask_ns = start - c->start_ns;
+	out.ask_ns = now_ns() - c->start_ns;
 	stat_hist(overlay_stats.ask_ns_hist, out.ask_ns);
-
-	if (!out.reason) {
-		out.reason = _try_narrow(c, answer.count,
-					 answer.flags & PHX_A_ALL_NODES
-					 JOB_TEST_TAIL_ARGS);
-		out.narrowed_ns = now_ns() - start;
-		if (!out.reason) {
-			stat_add(&overlay_stats.narrowed, 1);
-			stat_add(&overlay_stats.narrowed_calls, 1);
-			stat_add(&overlay_stats.narrowed_ns, out.narrowed_ns);
-		}
-	}
-	stat_add(&overlay_stats.reasons[out.reason], 1);
-	if (out.reason == PHX_R_HELD && _may_hold(c)) {
-		_sample_held(c JOB_TEST_TAIL_ARGS);
-		/* What stock returns, and leaves, when no node is free. */
-		bit_clear_all(c->node_bitmap);
-		out.rc = SLURM_ERROR;
-	} else if (out.reason)
-		out.rc = _full(c, &out.full_ns JOB_TEST_TAIL_ARGS);
+	_act(c, &answer, &out JOB_TEST_TAIL_ARGS);
+	/* Of a proof no nodes were chosen that stock could have refused. */
+	stat_add(&overlay_stats.reasons[out.proof_result == PHX_PR_REJECTED ?
+						PHX_R_NO_FIT : out.reason], 1);
+	_finish(c, &answer, &out JOB_TEST_TAIL_ARGS);
 	_send_outcome(c, &out);
 	return out.rc;
 }
@@ -400,6 +517,9 @@ static int _decide(struct call *c JOB_TEST_TAIL_PARAMS)
 	int rc = SLURM_ERROR;
 
 	stat_add(&overlay_stats.calls[_mode_index(c->mode)], 1);
+	c->prove = overlay_active() && c->job_ptr &&
+		   layout_has_job(c->job_ptr) && c->job_ptr->details &&
+		   proof_allowed(c->job_ptr, c->mode, c->candidates, c->exc);
 	reason = _may_ask(c);
 	/* slurmctld's locks let one call in at a time; should that change, the
 	 * second one is stock's. */
@@ -408,6 +528,8 @@ static int _decide(struct call *c JOB_TEST_TAIL_PARAMS)
 		reason = PHX_R_SKIPPED;
 	}
 	if (!reason) {
+		if (c->prove && c->mode == SELECT_MODE_WILL_RUN)
+			c->prove = ends_tell();
 		reason = _fill_ask(c);
 		if (!reason)
 			rc = _narrow(c JOB_TEST_TAIL_ARGS);
@@ -439,6 +561,8 @@ extern int overlay_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
 		.preemptees = preemptee_job_list,
 		.exc = HAS_EXC(JOB_TEST_EXC) ? JOB_TEST_EXC : NULL,
 		.later = JOB_TEST_IS_LATER(time(NULL)),
+		.from = JOB_TEST_FROM,
+		.to = JOB_TEST_TO,
 		.start_ns = now_ns(),
 		.err = errno,
 	};

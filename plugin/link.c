@@ -425,7 +425,8 @@ static void _serve(void)
 			break;
 		}
 		if (link_state() == LINK_STALE && atomic_load(&usable) &&
-		    !breaker_sync_at(&overlay_breaker, now_ns()))
+		    !breaker_sync_at(&overlay_breaker, now_ns(),
+				     !atomic_load(&ours)))
 			_sync();
 		else /* in READY an answer must not wake this thread */
 			_sleep(TICK_MS, link_state() == LINK_READY ? -1 : io.sock,

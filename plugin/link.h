@@ -74,6 +74,9 @@ extern uint32_t link_flags(void);
  */
 extern int link_send(struct phx_hdr *hdr);
 
+/* RET true if the daemon has read all that was sent, or is gone */
+extern bool link_idle(void);
+
 /* Become the one who reads. RET false if that took until the deadline */
 extern bool link_rx_begin(uint64_t deadline_ns);
 extern void link_rx_end(void);

@@ -8,6 +8,8 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -163,6 +165,17 @@ extern int link_send(struct phx_hdr *hdr)
 	}
 	pthread_mutex_unlock(&io.lock);
 	return err;
+}
+
+extern bool link_idle(void)
+{
+	int left = 0;
+	bool idle;
+
+	pthread_mutex_lock(&io.lock);
+	idle = io.sock < 0 || (!ioctl(io.sock, SIOCOUTQ, &left) && !left);
+	pthread_mutex_unlock(&io.lock);
+	return idle;
 }
 
 extern bool link_wants_events(void)

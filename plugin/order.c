@@ -19,8 +19,12 @@
 #define IDLE_MS 1000u
 #define QUEUE_MS 1000u        /* between two reports */
 #define SAVE_MS 5000u         /* between two saves that are asked for */
-#define SEND_TRIES 100        /* of one part of a report */
-#define SEND_REST_US 5000
+#define QUEUE_PART 256u       /* jobs in one part of a report */
+#define SEND_TRIES 500        /* of one part */
+#define SEND_REST_US 1000
+#define READ_SHARE 100u       /* of READ locks: 1 part of so many */
+#define LOOK_PAUSE_MAX_NS 1000000000ull
+#define SCAN_PAUSE_MAX_NS 10000000000ull
 #define NS_PER_MS 1000000ull
 
 static struct thread thread = { .name = "order thread" };
@@ -33,6 +37,10 @@ static bool refused_file;        /* and is not to be touched: for good */
 static struct inbox_set wanted;
 static struct order_queue queue;
 static uint64_t queue_at, save_at; /* ms: not before */
+static uint64_t look_at, scan_at;  /* ns: not before */
+static bool save_seen;           /* one that is not counted yet */
+static uint32_t save_scans;      /* order.scans that it takes to count one */
+static time_t told;              /* the walk that was reported; 0: none */
 static struct stat saved;        /* the jobs' file when last seen */
 
 static uint64_t _now_ms(void)
@@ -82,9 +90,16 @@ static void _watch_saves(void)
 		    (st.st_ino != saved.st_ino ||
 		     st.st_mtim.tv_sec != saved.st_mtim.tv_sec ||
 		     st.st_mtim.tv_nsec != saved.st_mtim.tv_nsec)) {
-			order.saves += saved.st_ino != 0;
+			save_seen = save_seen || saved.st_ino;
 			saved = st;
 		}
+	}
+	/* Between two that count all jobs are looked at: what was split off a
+	 * job is known before that one is forgotten. */
+	if (save_seen && (int32_t) (order.scans - save_scans) >= 0) {
+		save_seen = false;
+		save_scans = order.scans + 1 + scan_under_way();
+		order.saves++;
 	}
 	if (ledger_prune(&order.ledger, order.saves))
 		order.dirty = true;
@@ -114,21 +129,24 @@ static void _fill_head(struct phx_queue *m, uint32_t state)
 	m->holds = atomic_load(&order.holds);
 	m->hold_ns = atomic_load(&order.hold_ns);
 	m->hold_ns_max = atomic_load(&order.hold_ns_max);
+	m->reads = atomic_load(&order.reads);
+	m->read_ns = atomic_load(&order.read_ns);
+	m->read_ns_max = atomic_load(&order.read_ns_max);
 	pthread_mutex_lock(&order.lock);
 	m->active = ledger_count(&order.ledger, LEDGER_ON);
 	pthread_mutex_unlock(&order.lock);
 }
 
-/* A full socket would cost an event its way, and the daemon a resync: parts
- * go out with pauses. RET false if the connection does not take them */
+/* A part waits until the daemon has read all before it, so that no ask and no
+ * event finds the socket full.  RET false if the connection does not take it */
 static bool _send(struct phx_queue *m)
 {
 	for (int i = 0; i < SEND_TRIES; i++) {
-		int err = link_send(&m->hdr);
+		int err = link_idle() ? link_send(&m->hdr) : EAGAIN;
 
-		(void) usleep(SEND_REST_US);
 		if (err != EAGAIN)
 			return !err;
+		(void) usleep(SEND_REST_US);
 	}
 	return false;
 }
@@ -139,14 +157,14 @@ static bool _report(uint32_t state, bool all)
 	static union {
 		struct phx_queue head;
 		uint8_t bytes[sizeof(struct phx_queue) +
-			      PHX_QUEUE_PER_MSG * sizeof(struct phx_queued)];
+			      QUEUE_PART * sizeof(struct phx_queued)];
 	} m;
 	uint32_t at = 0, count;
 
 	memset(&m.head, 0, sizeof(m.head));
 	_fill_head(&m.head, state);
 	do {
-		count = all ? MIN(queue.count - at, PHX_QUEUE_PER_MSG) : 0;
+		count = all ? MIN(queue.count - at, QUEUE_PART) : 0;
 		m.head.count = count;
 		m.head.flags = (at ? 0 : PHX_PART_FIRST) |
 			       (at + count < queue.count ? 0 : PHX_PART_LAST);
@@ -181,32 +199,47 @@ static bool _asked(void)
 		state == LINK_STALE);
 }
 
+/* RET when locks that were held for so long may be taken again */
+static uint64_t _rested(uint64_t held_ns, uint64_t most)
+{
+	return now_ns() + MIN(held_ns * READ_SHARE, most);
+}
+
+static void _tell(enum phx_order_state state)
+{
+	if (link_state() != LINK_READY || _now_ms() < queue_at)
+		return;
+	queue_at = _now_ms() + QUEUE_MS;
+	told = _report(state, queue.taken != told) ? queue.taken : 0;
+}
+
 static void _turn(void)
 {
+	static enum phx_order_state state = PHX_O_OFF;
 	static uint64_t connects;
-	bool asked = _asked(), report, write;
-	enum phx_order_state state = PHX_O_OFF;
-	time_t taken;
+	bool asked = _asked();
 
 	if (connects != atomic_load(&overlay_stats.connects))
-		queue.taken = 0; /* another daemon: it knows nothing yet */
+		told = 0; /* another daemon: it knows nothing yet */
 	connects = atomic_load(&overlay_stats.connects);
-	taken = queue.taken;
 	if (!asked && !atomic_load(&order.entries))
 		return;
 	inbox_get(&wanted, now_ns());
 	if (!asked)
 		wanted.count = 0;
 	_watch_saves();
-	report = asked && link_state() == LINK_READY && _now_ms() >= queue_at;
-	write = pass_look(&wanted, report ? &queue : NULL, &state);
-	if (report) {
-		queue_at = _now_ms() + QUEUE_MS;
-		if (!_report(state, queue.taken != taken))
-			queue.taken = 0; /* all of it the next time */
+	if (now_ns() >= scan_at)
+		scan_at = _rested(scan_some(&queue, asked && link_state() ==
+						    LINK_READY),
+				  SCAN_PAUSE_MAX_NS);
+	if (now_ns() >= look_at) {
+		look_at = _rested(pass_look(&wanted, &state),
+				  LOOK_PAUSE_MAX_NS);
+		if (!refused_file && pass_write())
+			inbox_wake();
 	}
-	if (write && !refused_file && pass_write())
-		inbox_wake();
+	if (asked)
+		_tell(state);
 	if (!refused_file)
 		pass_store();
 }
@@ -346,6 +379,7 @@ extern bool order_stop(void)
 	if (pass_may() && atomic_load(&order.entries))
 		_restore_all();
 	_unload();
+	scan_stop();
 	free(queue.jobs);
 	queue = (struct order_queue) {0};
 	return true;

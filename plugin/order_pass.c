@@ -14,7 +14,6 @@
 #define BATCH_JOBS 2000u
 #define BATCH_NS 20000000ull
 #define LOOK_AT_CLOCK 16u /* jobs between two looks at the clock */
-#define QUEUE_MAX 1000000u
 #define REST_SHARE 4u     /* after a hold, rest so many times as long */
 #define REST_MIN_NS 1000000ull
 
@@ -91,14 +90,6 @@ static bool _touchable(const job_record_t *job_ptr)
 	return IS_JOB_PENDING(job_ptr) && job_ptr->priority &&
 	       !job_ptr->direct_set_prio && !JOB_QOS_LIST(job_ptr) &&
 	       job_ptr->details;
-}
-
-/* Distance of a value of ours above the one that others set. */
-static int32_t _delta_of(const struct ledger_entry *e, uint32_t site_factor)
-{
-	if (!e || e->state != LEDGER_ON || site_factor != e->written)
-		return 0;
-	return (int32_t) ((int64_t) e->written - e->base);
 }
 
 static void _off(struct ledger_entry *e)
@@ -205,200 +196,66 @@ static void _compare(const struct phx_delta *want, uint32_t count)
 	}
 }
 
-/* A task that was split off a record with a delta, other than by starting. */
-static void _adopt(job_record_t *job_ptr)
-{
-	uint32_t site = job_ptr->site_factor;
-	struct ledger_entry copy, *e;
-
-	if (!job_ptr->array_job_id || job_ptr->array_job_id == job_ptr->job_id)
-		return;
-	e = ledger_find(&order.ledger, job_ptr->array_job_id);
-	if (!e || !ledger_is_ours(e, site) ||
-	    ledger_find(&order.ledger, job_ptr->job_id))
-		return;
-	copy = *e;
-	e = ledger_add(&order.ledger, job_ptr->job_id);
-	if (!e)
-		return; /* full: tried again by the next look */
-	e->array_job_id = job_ptr->array_job_id;
-	e->base = copy.base;
-	e->written = site;
-	e->state = LEDGER_ON;
-	e->saves = order.saves;
-	(void) ledger_note(e, site);
-	order.dirty = true;
-	stat_add(&order.adopted, 1);
-}
-
-struct tiers {
-	uint32_t low, high;
-};
-
-static int _tier(void *x, void *arg)
-{
-	const part_record_t *part_ptr = x;
-	struct tiers *t = arg;
-
-	t->low = MIN(t->low, part_ptr->priority_tier);
-	t->high = MAX(t->high, part_ptr->priority_tier);
-	return 0;
-}
-
-static void _fill_parts(struct phx_queued *q, job_record_t *job_ptr)
-{
-	struct tiers t = { UINT32_MAX, 0 };
-	uint32_t *priorities;
-	int count = pass_priorities(job_ptr, &priorities);
-
-	if (job_ptr->part_ptr) {
-		(void) _tier(job_ptr->part_ptr, &t);
-		q->part_factor = job_ptr->part_ptr->priority_job_factor;
-	}
-	if (job_ptr->part_ptr_list)
-		(void) list_for_each(job_ptr->part_ptr_list, _tier, &t);
-	q->tier = MIN(t.low, t.high);
-	q->tier_max = t.high;
-	q->priority = q->priority_max = job_ptr->priority;
-	for (int i = 0; i < count; i++) {
-		q->priority = MIN(q->priority, priorities[i]);
-		q->priority_max = MAX(q->priority_max, priorities[i]);
-	}
-}
-
-/* Slurm shows no priority below 1: what the sum of the factors is below that
- * (_get_priority_internal() of priority_multifactor.c). */
-static uint32_t _hidden(const job_record_t *job_ptr, int32_t delta)
-{
-	/* the type's name is another one in later releases */
-	const __auto_type f = job_ptr->prio_factors;
-	double sum, below;
-
-	if (!f || job_ptr->direct_set_prio)
-		return 0;
-	sum = f->priority_age + f->priority_assoc + f->priority_fs +
-	      f->priority_js + f->priority_part + f->priority_qos +
-	      ((double) job_ptr->site_factor - NICE_OFFSET) -
-	      ((double) job_ptr->details->nice - NICE_OFFSET) - delta;
-	for (uint32_t i = 0; f->priority_tres && i < f->tres_cnt; i++)
-		sum += f->priority_tres[i];
-	if (sum >= 1)
-		return 0;
-	below = MIN(1 - sum, (double) INT32_MAX - 1);
-	return (uint32_t) below + ((double) (uint32_t) below < below);
-}
-
-static void _fill(struct phx_queued *q, job_record_t *job_ptr)
-{
-	const struct ledger_entry *e = ledger_find(&order.ledger,
-						   job_ptr->job_id);
-	const slurmdb_qos_rec_t *qos = job_ptr->qos_ptr;
-	int32_t delta = _delta_of(e, job_ptr->site_factor);
-
-	*q = (struct phx_queued) {
-		.submit_time = (uint64_t) job_ptr->details->submit_time,
-		.job_id = job_ptr->job_id,
-		.het_job_id = job_ptr->het_job_id,
-		.qos_id = job_ptr->qos_id,
-		.qos_priority = qos ? qos->priority : 0,
-		.tasks = 1,
-		.site = (int32_t) ((int64_t) job_ptr->site_factor - delta -
-				   NICE_OFFSET),
-		.delta = delta,
-		.nice = (int32_t) ((int64_t) job_ptr->details->nice -
-				   NICE_OFFSET),
-		.hidden = _hidden(job_ptr, delta),
-	};
-	if (job_ptr->direct_set_prio)
-		q->flags |= PHX_Q_FIXED;
-	if (JOB_QOS_LIST(job_ptr))
-		q->flags |= PHX_Q_QOSES;
-	if (job_ptr->het_job_id)
-		q->flags |= PHX_Q_HET;
-	if (job_ptr->array_recs && job_ptr->array_recs->task_cnt) {
-		q->flags |= PHX_Q_ARRAY;
-		q->tasks = job_ptr->array_recs->task_cnt;
-	}
-	_fill_parts(q, job_ptr);
-}
-
-static bool _room(struct order_queue *queue)
-{
-	uint32_t cap = queue->cap ? 2 * queue->cap : 1024;
-	struct phx_queued *jobs;
-
-	if (queue->count < queue->cap)
-		return true;
-	if (queue->count >= QUEUE_MAX)
-		return false;
-	jobs = realloc(queue->jobs, cap * sizeof(*jobs));
-	if (!jobs)
-		return false;
-	queue->jobs = jobs;
-	queue->cap = cap;
-	return true;
-}
-
-static int _scan_job(void *x, void *arg)
-{
-	job_record_t *job_ptr = x;
-	struct order_queue *queue = arg;
-
-	if (!layout_has_job(job_ptr))
-		return -1;
-	if (order.ledger.count)
-		_adopt(job_ptr);
-	if (queue && IS_JOB_PENDING(job_ptr) && job_ptr->priority &&
-	    job_ptr->details && _room(queue))
-		_fill(&queue->jobs[queue->count++], job_ptr);
-	return 0;
-}
-
 /* locks: READ conf, job, node, part; order */
-static void _look(const struct inbox_set *want, struct order_queue *queue,
-		  enum phx_order_state *state)
+static void _look(const struct inbox_set *want, enum phx_order_state *state)
 {
-	/* A change in the second of the last scan may have come after it. */
-	if (queue && last_job_update < queue->taken)
-		queue = NULL;
 	*state = _ability();
 	if (*state == PHX_O_SYMBOL)
 		return;
 	if (ledger_count(&order.ledger, LEDGER_LOADED))
 		*state = PHX_O_RESIDUE;
-	if (queue) {
-		queue->count = 0;
-		queue->taken = time(NULL);
-	}
-	if (queue || order.ledger.count)
-		(void) list_for_each(job_list, _scan_job, queue);
 	_compare(want->deltas, *state == PHX_O_ACTIVE ? want->count : 0);
 	atomic_store(&order.entries, order.ledger.count);
 }
 
-extern bool pass_look(const struct inbox_set *want, struct order_queue *queue,
-		      enum phx_order_state *state)
+extern uint64_t pass_read(void (*look)(void *), void *arg)
 {
 	slurmctld_lock_t locks = { .conf = READ_LOCK, .job = READ_LOCK,
 				   .node = READ_LOCK, .part = READ_LOCK };
 	assoc_mgr_lock_t qos = { .qos = READ_LOCK };
+	uint64_t start, ns;
+
+	lock_slurmctld(locks);
+	start = now_ns();
+	if (order_api.assoc_mgr_lock)
+		order_api.assoc_mgr_lock(&qos);
+	pthread_mutex_lock(&order.lock);
+	look(arg);
+	pthread_mutex_unlock(&order.lock);
+	if (order_api.assoc_mgr_unlock)
+		order_api.assoc_mgr_unlock(&qos);
+	unlock_slurmctld(locks);
+	ns = now_ns() - start;
+	stat_add(&order.reads, 1);
+	stat_add(&order.read_ns, ns);
+	if (ns > atomic_load(&order.read_ns_max))
+		atomic_store(&order.read_ns_max, ns);
+	return ns;
+}
+
+struct look {
+	const struct inbox_set *want;
+	enum phx_order_state *state;
+};
+
+static void _look_locked(void *arg)
+{
+	const struct look *l = arg;
+
+	if (pass_may() && job_list)
+		_look(l->want, l->state);
+}
+
+extern uint64_t pass_look(const struct inbox_set *want,
+			  enum phx_order_state *state)
+{
+	struct look l = { want, state };
 
 	change_count = 0;
 	more = false;
 	atomic_store(&order.refused, 0);
 	atomic_store(&order.deferred, 0);
-	lock_slurmctld(locks);
-	if (pass_may() && job_list) {
-		if (order_api.assoc_mgr_lock)
-			order_api.assoc_mgr_lock(&qos);
-		pthread_mutex_lock(&order.lock);
-		_look(want, queue, state);
-		pthread_mutex_unlock(&order.lock);
-		if (order_api.assoc_mgr_unlock)
-			order_api.assoc_mgr_unlock(&qos);
-	}
-	unlock_slurmctld(locks);
-	return change_count > 0;
+	return pass_read(_look_locked, &l);
 }
 
 /* ---- the ledger ahead of the jobs */
@@ -547,6 +404,8 @@ extern bool pass_write(void)
 	}
 	atomic_store(&order.entries, order.ledger.count);
 	pthread_mutex_unlock(&order.lock);
+	if (!count)
+		return false;
 	pass_store();
 	if (order.broken)
 		_drop_unsafe();
@@ -571,6 +430,7 @@ extern void pass_forget(void)
 extern void pass_restore_all(void)
 {
 	pthread_mutex_lock(&order.lock);
+	scan_adopt_all();
 	for (uint32_t i = 0; i < order.ledger.count; i++) {
 		struct ledger_entry *e = &order.ledger.entries[i];
 		job_record_t *job_ptr;

@@ -36,7 +36,9 @@ struct order {
 	char path[PATH_MAX];      /* lock: of the ledger */
 	counter_t written, removed, started, adopted;
 	counter_t refused, deferred; /* of the last look */
-	counter_t holds, hold_ns, hold_ns_max;
+	counter_t holds, hold_ns, hold_ns_max; /* of the WRITE lock */
+	counter_t reads, read_ns, read_ns_max; /* of the READ locks */
+	uint32_t scans;           /* thread: whole walks over all jobs */
 };
 
 extern struct order order;
@@ -63,15 +65,38 @@ extern int pass_priorities(const job_record_t *job_ptr, uint32_t **priorities);
 extern bool pass_symbols(void);
 
 /*
- * Compare the jobs with what is wanted and with the ledger, and note what is
- * to be changed.  Takes slurmctld's READ locks.
- * IN want - deltas to be in force
- * OUT queue - filled if not NULL and something may have changed since
- * OUT state - whether deltas can be written at all; if not, none is wanted
- * RET true if there is something to write
+ * Call look(arg) under slurmctld's READ locks and `order`, and count how long
+ * they were held.  RET ns for which they were
  */
-extern bool pass_look(const struct inbox_set *want, struct order_queue *queue,
-		      enum phx_order_state *state);
+extern uint64_t pass_read(void (*look)(void *), void *arg);
+
+/*
+ * Compare the jobs of the ledger and those that are wanted, and note what is
+ * to be changed.
+ * IN want - deltas to be in force
+ * OUT state - whether deltas can be written at all; if not, none is wanted
+ * RET ns for which slurmctld's READ locks were held
+ */
+extern uint64_t pass_look(const struct inbox_set *want,
+			  enum phx_order_state *state);
+
+/*
+ * Go on with a walk over all jobs, or begin one if something may have changed
+ * since the last: tasks that were split off a record with a delta enter the
+ * ledger.
+ * IN/OUT queue - if `fill`, replaced at the end of a walk
+ * RET ns for which slurmctld's READ locks were held
+ */
+extern uint64_t scan_some(struct order_queue *queue, bool fill);
+
+/* RET true between begin and end of a walk */
+extern bool scan_under_way(void);
+
+/* The same of all jobs at once; locks: WRITE job; order. */
+extern void scan_adopt_all(void);
+
+/* Forget the walk; after the thread has ended. */
+extern void scan_stop(void);
 
 /*
  * Write what the last look found, the ledger's file first.  Takes slurmctld's

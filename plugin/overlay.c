@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "ends.h"
 #include "layout.h"
 #include "link.h"
 #include "order.h"
@@ -402,6 +403,7 @@ extern int select_p_job_fini(job_record_t *job_ptr)
 {
 	int rc = (*(stock_ops.job_fini))(job_ptr), err = errno;
 
+	ends_drop(job_ptr->job_id);
 	if (_wanted(job_ptr) && _holds_nodes(job_ptr)) {
 		pthread_mutex_lock(&event_lock);
 		pktbuf_reset(&event_buf);

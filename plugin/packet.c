@@ -31,7 +31,9 @@ static enum packet_kind _limits(const void *data, size_t len, struct packet *p)
 	memcpy(w, data, sizeof(*w));
 	if (w->flags & ~(uint32_t) (PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN |
 				    PHX_W_MAY_HOLD | PHX_W_ORDER |
-				    PHX_W_ENABLE))
+				    PHX_W_ENABLE | PHX_W_PROVE_TEST_ONLY |
+				    PHX_W_PROVE_WILL_RUN |
+				    PHX_W_PROVE_NO_FIT))
 		return _bad(p, "known flags in a WELCOME or CONFIG");
 	w->deadline_us = _clamp(w->deadline_us, PHX_DEADLINE_US_MIN,
 				PHX_DEADLINE_US_MAX);
@@ -57,7 +59,9 @@ static enum packet_kind _answer(const void *data, size_t len, struct packet *p)
 		return _bad(p, "node count of an ANSWER within its maximum");
 	if (len != sizeof(*a) + a->count * sizeof(uint32_t))
 		return _bad(p, "length of an ANSWER with its nodes");
-	if (a->reason >= PHX_REASONS || (a->flags & ~PHX_A_ALL_NODES))
+	if (a->reason >= PHX_REASONS || a->proof >= PHX_PROOFS || a->pad ||
+	    (a->flags & ~(uint32_t) (PHX_A_ALL_NODES | PHX_A_PROOF |
+				     PHX_A_VERIFY)))
 		return _bad(p, "known reason and flags in an ANSWER");
 	if (a->verdict == PHX_NO_OPINION ? a->count != 0 :
 					   a->verdict != PHX_NARROW)
@@ -144,18 +148,30 @@ extern enum packet_kind packet_parse(const void *data, size_t len,
 	}
 }
 
+static bool _may_name(const struct answer_want *want, bool proof, uint32_t n)
+{
+	uint64_t word = want->candidates[n / 64];
+
+	if (proof && want->left_out)
+		word |= want->left_out[n / 64];
+	return word >> (n % 64) & 1;
+}
+
 extern uint16_t answer_check(const struct packet *p,
 			     const struct answer_want *want, uint32_t *nodes)
 {
 	const struct phx_answer *a = &p->answer;
 
-	if (a->job_id != want->job_id)
+	if (a->job_id != want->job_id ||
+	    (a->flags & PHX_A_PROOF &&
+	     (!want->proof || a->proof != want->proof ||
+	      a->until < a->not_before)))
 		return PHX_R_INVALID;
 	if (a->verdict != PHX_NARROW) /* a reason below 16 is the daemon's */
 		return a->reason && a->reason < PHX_R_DOWN ? a->reason :
 							     PHX_R_INVALID;
 	if (!a->count || a->count < want->min_nodes ||
-	    a->count > want->max_nodes)
+	    (a->count > want->max_nodes && !(a->flags & PHX_A_PROOF)))
 		return PHX_R_INVALID;
 	memcpy(nodes, p->nodes, a->count * sizeof(uint32_t));
 	for (uint32_t i = 0; i < a->count; i++) {
@@ -163,7 +179,7 @@ extern uint16_t answer_check(const struct packet *p,
 
 		if (n >= want->node_bits || (i && n <= nodes[i - 1]))
 			return PHX_R_INVALID;
-		if (!(want->candidates[n / 64] >> (n % 64) & 1))
+		if (!_may_name(want, a->flags & PHX_A_PROOF, n))
 			return PHX_R_INVALID;
 	}
 	return PHX_R_NONE;

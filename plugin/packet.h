@@ -59,6 +59,8 @@ struct answer_want {
 	uint32_t min_nodes;
 	uint32_t max_nodes;
 	uint32_t node_bits;         /* nodes of the table */
+	const uint64_t *left_out;   /* as many that a proof may name too, or NULL */
+	uint32_t proof;             /* enum phx_proof that may come */
 	const uint64_t *candidates; /* (node_bits + 63) / 64 words */
 };
 

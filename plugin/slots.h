@@ -78,6 +78,28 @@ typedef struct job_details job_details_t;
 #define JOB_TEST_IS_LATER(now) false
 #endif
 
+/* Times that the caller knows of: no start before the one is wanted, none
+ * after the other; 0 if not given. */
+#if SINCE(24, 11)
+#define JOB_TEST_FROM (will_run ? will_run->start : 0)
+#define JOB_TEST_TO (will_run ? will_run->end : 0)
+#else
+#define JOB_TEST_FROM ((time_t) 0)
+#define JOB_TEST_TO ((time_t) 0)
+#endif
+
+/* Whether stock can be told to look at no end after `until` (0: the caller's
+ * own bound); else it looks at ends in windows. */
+#if SINCE(24, 11)
+#define JOB_TEST_HAS_UNTIL true
+#define JOB_TEST_TAIL_ARGS_UNTIL(until) \
+	, resv_exc, (until) ? &(will_run_data_t) { \
+		.start = JOB_TEST_FROM, .end = (until) } : will_run
+#else
+#define JOB_TEST_HAS_UNTIL false
+#define JOB_TEST_TAIL_ARGS_UNTIL(until) JOB_TEST_TAIL_ARGS
+#endif
+
 /* ---- operations that the overlay listens to: X(type, name, (parameters)) */
 
 #define HANDLED_OPERATIONS(X) \

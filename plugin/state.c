@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ends.h"
 #include "fields.h"
 #include "layout.h"
 #include "packet.h"
@@ -396,6 +397,7 @@ static void _fill_job(struct phx_job *msg, job_record_t *job_ptr,
 	msg->cause = cause;
 	msg->time_limit_min = job_ptr->time_limit;
 	msg->start_time = (uint64_t) job_ptr->start_time;
+	msg->end_time = ends_of(job_ptr);
 	if (suspended)
 		msg->flags |= PHX_JOB_SUSPENDED;
 	if (IS_WHOLE_NODE(res->whole_node) ||
@@ -453,7 +455,9 @@ extern bool state_job(struct pktbuf *out, job_record_t *job_ptr, uint32_t cause,
 	ok = _collect(&held, job_ptr, suspended) &&
 	     _put_job(out, &held, job_ptr, cause, suspended);
 	pthread_mutex_unlock(&held_lock);
-	if (!ok)
+	if (ok)
+		ends_told(job_ptr);
+	else
 		out->failed = true;
 	return ok;
 }
@@ -503,6 +507,7 @@ extern bool state_build(struct pktbuf *out, struct state_info *info)
 	uint64_t name_hash = 0;
 
 	memset(info, 0, sizeof(*info));
+	ends_clear();
 	if (!pktbuf_add(out, PHX_SYNC_BEGIN, sizeof(*begin)) ||
 	    !_put_gres_names(out) || !_put_nodes(out, info, &name_hash) ||
 	    !topology_put(out))

@@ -49,6 +49,7 @@ struct ask_call {
 	bitstr_t *node_bitmap;
 	list_t *preemptees; /* that may be, or NULL */
 	exc_t *exc;         /* what reservations keep, or NULL */
+	bool prove; /* tell the nodes that are left out too */
 };
 
 /*

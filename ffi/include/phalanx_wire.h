@@ -12,7 +12,7 @@
  *   plugin: HELLO
  *   daemon: WELCOME (limits in force; sent again as CONFIG after a reload)
  *   plugin: SYNC_BEGIN, GRES_NAMES*, NODES*, TOPOLOGY*, JOB*, SYNC_END
- *   then any of JOB, JOB_END, ASK, OUTCOME, STATS, QUEUE; a new SYNC_BEGIN ..
+ *   then any of JOB, JOB_END, ENDS, ASK, OUTCOME, STATS, QUEUE; a new SYNC_BEGIN ..
  *   SYNC_END at any time replaces everything the daemon knew.
  *   daemon: ANSWER to each ASK, in order; RESYNC when it lost track; ORDER
  *   while the order of starts is its business (PHX_W_ORDER).
@@ -29,13 +29,14 @@
 #include <stdint.h>
 
 #define PHX_MAGIC 0x31584850u /* "PHX1" in memory on little endian */
-#define PHX_VERSION 3u
+#define PHX_VERSION 4u
 
 /* Upper bounds; both ends check against the same numbers. */
 #define PHX_NAME_LEN 64u         /* bytes of a name with its final NUL */
 #define PHX_PACKET_MAX 131072u   /* bytes of one packet */
 #define PHX_NODES_MAX 131072u    /* nodes of a cluster */
 #define PHX_NODES_PER_MSG 256u   /* entries of one NODES message */
+#define PHX_ENDS_PER_MSG 4096u   /* entries of one ENDS message */
 #define PHX_ALLOCS_PER_MSG 1024u /* node entries of one JOB message */
 #define PHX_JOB_GRES_PER_MSG 3072u /* gres entries of one JOB message */
 #define PHX_GRES_PER_NODE 16u    /* gres kinds on one node */
@@ -77,6 +78,7 @@ enum phx_type {
 	PHX_STATS = 10,
 	PHX_QUEUE = 11,
 	PHX_TOPOLOGY = 12,
+	PHX_ENDS = 13,
 	PHX_WELCOME = 64,
 	PHX_CONFIG = 65,
 	PHX_ANSWER = 66,
@@ -242,6 +244,7 @@ struct phx_job {
 	uint32_t cause; /* enum phx_job_cause */
 	uint32_t time_limit_min; /* 0xffffffff unlimited, 0xfffffffe unknown */
 	uint64_t start_time;     /* unix seconds */
+	uint64_t end_time;       /* unix seconds, by its limit */
 	uint32_t alloc_count;    /* of this message */
 	uint32_t gres_count;     /* of this message */
 	/* struct phx_alloc allocs[alloc_count]; struct phx_job_gres gres[gres_count] */
@@ -255,8 +258,23 @@ struct phx_job_end {
 	uint64_t end_time;  /* unix seconds */
 };
 
+/* A job that ends at another time than it was told. */
+struct phx_end {
+	uint32_t job_id;
+	uint32_t pad;
+	uint64_t end_time; /* unix seconds, by its limit */
+};
+
+struct phx_ends {
+	struct phx_hdr hdr;
+	uint32_t count;
+	uint32_t pad;
+	/* struct phx_end entries[count] */
+};
+
 enum phx_mode {
 	PHX_RUN_NOW = 0,  /* SELECT_MODE_RUN_NOW */
+	PHX_TEST_ONLY = 1, /* SELECT_MODE_TEST_ONLY */
 	PHX_WILL_RUN = 2, /* SELECT_MODE_WILL_RUN */
 };
 
@@ -289,6 +307,12 @@ enum phx_ask_flags {
 	 * backfill would only reserve them. */
 	PHX_ASK_LEFT_OUT = 16777216,
 	PHX_ASK_DRAGONFLY = 33554432, /* TopologyParam=dragonfly */
+	/* A proof may stand for the call on all candidates: none may be
+	 * preempted, no cores are excluded, no CPU has several jobs. */
+	PHX_ASK_PROVE = 67108864,
+	/* WILL_RUN looks at the ends of running jobs in windows that double, so
+	 * that it may answer a later end than the one that makes room. */
+	PHX_ASK_WINDOWS = 134217728,
 };
 
 /*
@@ -373,7 +397,15 @@ struct phx_ask {
 	char partition[PHX_NAME_LEN];
 	uint32_t node_bits;  /* node_record_count */
 	uint32_t word_count; /* (node_bits + 63) / 64 */
+	/* WILL_RUN: unix seconds or 0; the caller takes an earlier start for the
+	 * first, and wants none after the second. */
+	uint64_t from_time;
+	uint64_t to_time;
+	uint32_t left_count; /* word_count, or 0: no nodes were left out of the
+	                      * candidates, or it is not told which */
+	uint32_t pad;
 	/* uint64_t candidates[word_count]; bit i of word w is node 64*w+i
+	 * uint64_t left_out[left_count]: the others that a proof is to cover;
 	 * struct phx_class classes[class_count];
 	 * uint64_t planes[class_planes][word_count];
 	 * struct phx_exc exc[exc_count], nodes ascending;
@@ -423,10 +455,33 @@ enum phx_breach {
 	PHX_B_HELD = 4,    /* time that one user's jobs were held in a partition */
 };
 
+/* A proof that a call on few candidates, or none, has the result of the call on
+ * all of them. */
+enum phx_proof {
+	PHX_P_NONE = 0,
+	PHX_P_TEST_ONLY = 1, /* a success on some is a success on all */
+	PHX_P_WILL_RUN = 2,  /* a start up to `until` is not later than on all */
+	PHX_P_NO_FIT = 3,    /* RUN_NOW: too few have room */
+};
+#define PHX_PROOFS 4u
+
+enum phx_proof_result {
+	PHX_PR_NONE = 0,     /* no proof, or the ask was not followed */
+	PHX_PR_ACCEPTED = 1, /* the result is that of the few */
+	PHX_PR_REJECTED = 2, /* the few did not do: stock was asked in full */
+	PHX_PR_VERIFIED = 3, /* accepted, and stock in full said no better */
+	PHX_PR_REFUTED = 4,  /* stock in full said better than was proved */
+};
+
 enum phx_answer_flags {
 	/* The job is to have all of these nodes, also where fewer would do:
 	 * each holds a part of its data. */
 	PHX_A_ALL_NODES = 1,
+	/* By `proof`: with NARROW the result on these nodes may stand for that
+	 * on all; without an opinion the call fails. */
+	PHX_A_PROOF = 2,
+	/* Ask stock in full as well, compare, and take what it says. */
+	PHX_A_VERIFY = 4,
 };
 
 struct phx_answer {
@@ -438,6 +493,10 @@ struct phx_answer {
 	uint64_t generation; /* of the configuration in force */
 	uint32_t count;
 	uint32_t flags; /* enum phx_answer_flags */
+	uint32_t proof; /* enum phx_proof */
+	uint32_t pad;
+	uint64_t not_before; /* WILL_RUN: unix seconds, no start is earlier */
+	uint64_t until;      /* one up to this is as good as any */
 	/* uint32_t nodes[count], ascending */
 };
 
@@ -454,6 +513,11 @@ struct phx_outcome {
 	uint64_t ask_ns;      /* the plugin's own time: ask, wait, checks */
 	uint64_t narrowed_ns; /* stock call on the narrowed set */
 	uint64_t full_ns;     /* stock call on all candidates, 0 if none */
+	uint16_t proof;        /* enum phx_proof */
+	uint16_t proof_result; /* enum phx_proof_result */
+	uint32_t pad;
+	uint64_t start;      /* WILL_RUN: on the few, unix seconds, 0 if none */
+	uint64_t full_start; /* the same of stock in full */
 };
 
 /* Counters since the overlay was loaded; sent about once a second.
@@ -516,8 +580,12 @@ enum phx_welcome_flags {
 	PHX_W_MAY_HOLD = 4,
 	/* ORDER may come; the plugin sends QUEUE. */
 	PHX_W_ORDER = 8,
+	/* Which proofs are wanted: TEST_ONLY calls are asked only for these. */
+	PHX_W_PROVE_TEST_ONLY = 16,
+	PHX_W_PROVE_WILL_RUN = 32,
+	PHX_W_PROVE_NO_FIT = 64,
 	/* Of one CONFIG: forget what opened the breaker, and close it. */
-	PHX_W_ENABLE = 16,
+	PHX_W_ENABLE = 128,
 };
 
 struct phx_resync {
@@ -611,6 +679,9 @@ struct phx_queue {
 	uint64_t holds;      /* times that slurmctld's write lock was held */
 	uint64_t hold_ns;
 	uint64_t hold_ns_max;
+	uint64_t reads; /* the same of its read locks */
+	uint64_t read_ns;
+	uint64_t read_ns_max;
 	/* struct phx_queued jobs[count] */
 };
 
@@ -629,13 +700,15 @@ _Static_assert(sizeof(struct phx_alloc) == 32, "phx_alloc");
 _Static_assert(sizeof(struct phx_class) == 8, "phx_class");
 _Static_assert(sizeof(struct phx_exc) == 24, "phx_exc");
 _Static_assert(sizeof(struct phx_job_gres) == 24, "phx_job_gres");
-_Static_assert(sizeof(struct phx_job) == 24 + 32 + 16, "phx_job");
+_Static_assert(sizeof(struct phx_job) == 24 + 32 + 24, "phx_job");
+_Static_assert(sizeof(struct phx_end) == 16, "phx_end");
+_Static_assert(sizeof(struct phx_ends) == 32, "phx_ends");
 _Static_assert(sizeof(struct phx_job_end) == 40, "phx_job_end");
 _Static_assert(sizeof(struct phx_ask_gres) == 56, "phx_ask_gres");
-_Static_assert(sizeof(struct phx_ask) == 24 + 160 + 16 * 56 + 64 + 8,
+_Static_assert(sizeof(struct phx_ask) == 24 + 160 + 16 * 56 + 64 + 8 + 24,
 	       "phx_ask");
-_Static_assert(sizeof(struct phx_answer) == 24 + 32, "phx_answer");
-_Static_assert(sizeof(struct phx_outcome) == 24 + 56, "phx_outcome");
+_Static_assert(sizeof(struct phx_answer) == 24 + 56, "phx_answer");
+_Static_assert(sizeof(struct phx_outcome) == 24 + 80, "phx_outcome");
 _Static_assert(sizeof(struct phx_stats) ==
 	       24 + 44 * 8 + 8 +
 	       8 * (2 * PHX_LAT_BUCKETS + 2 + 8 + PHX_BREACHES + 7), "phx_stats");
@@ -646,7 +719,7 @@ _Static_assert(sizeof(struct phx_resync) == 24, "phx_resync");
 _Static_assert(sizeof(struct phx_delta) == 8, "phx_delta");
 _Static_assert(sizeof(struct phx_order) == 24 + 24, "phx_order");
 _Static_assert(sizeof(struct phx_queued) == 72, "phx_queued");
-_Static_assert(sizeof(struct phx_queue) == 24 + 24 + 72, "phx_queue");
+_Static_assert(sizeof(struct phx_queue) == 24 + 24 + 96, "phx_queue");
 #endif
 
 #endif

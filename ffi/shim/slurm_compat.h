@@ -86,6 +86,13 @@ static inline uint64_t pls_node_alloc_memory(const node_info_t *node)
 #define pls_node_alloc_memory(node) ((node)->alloc_memory)
 #endif
 
+/* The topology that a partition names; before 25.05 there is only one. */
+#if LIBSLURM_API < 43
+#define pls_part_topology(part) ((void) (part), (const char *) NULL)
+#else
+#define pls_part_topology(part) ((part)->topology_name)
+#endif
+
 /* Exported by libslurm but not declared in its public headers. */
 #if LIBSLURM_API < 42
 extern char *slurm_job_reason_string(uint32_t reason);

@@ -343,6 +343,7 @@ static void _partition(struct table *t, struct pls_partition *r,
 	PUT(billing_weights, part->billing_weights_str);
 	PUT(job_defaults, part->job_defaults_str);
 	PUT(tres_fmt_str, part->tres_fmt_str);
+	PUT(topology, pls_part_topology(part));
 }
 
 int pls_flatten_partitions(const partition_info_msg_t *msg,

@@ -208,6 +208,7 @@ struct pls_partition {
 	struct pls_str billing_weights;
 	struct pls_str job_defaults;
 	struct pls_str tres_fmt_str;
+	struct pls_str topology;
 };
 
 struct pls_reservation {

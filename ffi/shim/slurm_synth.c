@@ -148,6 +148,9 @@ static void _named_part(struct pool *pool, partition_info_t *r, uint32_t i)
 	S(allow_accounts), S(deny_accounts), S(allow_groups), S(allow_qos);
 	S(deny_qos), S(alternate), S(qos_char), S(billing_weights_str);
 	S(job_defaults_str), S(tres_fmt_str);
+#if LIBSLURM_API >= 43
+	S(topology_name);
+#endif
 }
 
 static void _named_resv(struct pool *pool, reserve_info_t *r, uint32_t i)

@@ -36,30 +36,31 @@ mod parse;
 use crate::sys::wire as sys;
 
 pub use build::build;
-pub use kinds::{Cause, Mode, OrderState, Reason, Type, Verdict};
+pub use kinds::{Cause, Mode, OrderState, Proof, ProofResult, Reason, Type, Verdict};
 pub use name::{NameTooLong, WireName, node_hash, wire_name};
 pub use packet::PacketBuf;
 pub use parse::{WireError, parse};
 
 pub use sys::{
-    PHX_A_ALL_NODES, PHX_ASK_ARRAY, PHX_ASK_CONSOLIDATE, PHX_ASK_CONTIGUOUS,
-    PHX_ASK_CORE_SPEC_THREADS, PHX_ASK_CORES, PHX_ASK_DRAGONFLY, PHX_ASK_ENFORCE_BIND,
-    PHX_ASK_EXC_CORES, PHX_ASK_HET, PHX_ASK_INPUT, PHX_ASK_LEFT_OUT, PHX_ASK_LLN,
-    PHX_ASK_MEM_TRACKED, PHX_ASK_MORE_GRES, PHX_ASK_ONE_PER_CORE, PHX_ASK_OVERCOMMIT,
-    PHX_ASK_PACK_NODES, PHX_ASK_PACK_SERIAL, PHX_ASK_PREEMPT, PHX_ASK_SIZES, PHX_ASK_SOCKETS,
-    PHX_ASK_SPREAD, PHX_ASK_SPREAD_SEGMENTS, PHX_ASK_SWITCHES, PHX_ASK_TOPO_EXCLUSIVE,
-    PHX_ASK_TOPO_OPTIONAL, PHX_JOB_FIRST, PHX_JOB_LAST, PHX_JOB_SUSPENDED, PHX_JOB_TOPOLOGY,
-    PHX_JOB_WHOLE, PHX_PART_FIRST, PHX_PART_LAST, PHX_PART_SAME, PHX_Q_ARRAY, PHX_Q_FIXED,
-    PHX_Q_HET, PHX_Q_QOSES, PHX_TOPOLOGY_DEFAULT, PHX_TOPOLOGY_UNKNOWN, PHX_W_ASK_RUN_NOW,
-    PHX_W_ASK_WILL_RUN, PHX_W_MAY_HOLD, PHX_W_ORDER,
+    PHX_A_ALL_NODES, PHX_A_PROOF, PHX_A_VERIFY, PHX_ASK_ARRAY, PHX_ASK_CONSOLIDATE,
+    PHX_ASK_CONTIGUOUS, PHX_ASK_CORE_SPEC_THREADS, PHX_ASK_CORES, PHX_ASK_DRAGONFLY,
+    PHX_ASK_ENFORCE_BIND, PHX_ASK_EXC_CORES, PHX_ASK_HET, PHX_ASK_INPUT, PHX_ASK_LEFT_OUT,
+    PHX_ASK_LLN, PHX_ASK_MEM_TRACKED, PHX_ASK_MORE_GRES, PHX_ASK_ONE_PER_CORE, PHX_ASK_OVERCOMMIT,
+    PHX_ASK_PACK_NODES, PHX_ASK_PACK_SERIAL, PHX_ASK_PREEMPT, PHX_ASK_PROVE, PHX_ASK_SIZES,
+    PHX_ASK_SOCKETS, PHX_ASK_SPREAD, PHX_ASK_SPREAD_SEGMENTS, PHX_ASK_SWITCHES,
+    PHX_ASK_TOPO_EXCLUSIVE, PHX_ASK_TOPO_OPTIONAL, PHX_ASK_WINDOWS, PHX_JOB_FIRST, PHX_JOB_LAST,
+    PHX_JOB_SUSPENDED, PHX_JOB_TOPOLOGY, PHX_JOB_WHOLE, PHX_PART_FIRST, PHX_PART_LAST,
+    PHX_PART_SAME, PHX_Q_ARRAY, PHX_Q_FIXED, PHX_Q_HET, PHX_Q_QOSES, PHX_TOPOLOGY_DEFAULT,
+    PHX_TOPOLOGY_UNKNOWN, PHX_W_ASK_RUN_NOW, PHX_W_ASK_WILL_RUN, PHX_W_ENABLE, PHX_W_MAY_HOLD,
+    PHX_W_ORDER, PHX_W_PROVE_NO_FIT, PHX_W_PROVE_TEST_ONLY, PHX_W_PROVE_WILL_RUN,
 };
 pub use sys::{
-    PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_CLASS_PLANES_MAX, PHX_DELTA_MAX, PHX_EXC_MAX,
-    PHX_GRES_NAMES_PER_MSG, PHX_GRES_PER_JOB, PHX_GRES_PER_NODE, PHX_JOB_GRES_PER_MSG,
-    PHX_LAT_BUCKETS, PHX_LAT_SUB_BITS, PHX_LEASE_MS_MAX, PHX_MAGIC, PHX_NAME_LEN, PHX_NODES_MAX,
-    PHX_NODES_PER_MSG, PHX_ORDER_JOBS_MAX, PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_PREEMPT_MAX,
-    PHX_QUEUE_PER_MSG, PHX_REASONS, PHX_SOCKETS_MAX, PHX_TOPOLOGIES_MAX, PHX_TOPOLOGY_BYTES_MAX,
-    PHX_TOPOLOGY_TEXT_MAX, PHX_VERSION,
+    PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_CLASS_PLANES_MAX, PHX_DELTA_MAX,
+    PHX_ENDS_PER_MSG, PHX_EXC_MAX, PHX_GRES_NAMES_PER_MSG, PHX_GRES_PER_JOB, PHX_GRES_PER_NODE,
+    PHX_JOB_GRES_PER_MSG, PHX_LAT_BUCKETS, PHX_LAT_SUB_BITS, PHX_LEASE_MS_MAX, PHX_MAGIC,
+    PHX_NAME_LEN, PHX_NODES_MAX, PHX_NODES_PER_MSG, PHX_ORDER_JOBS_MAX, PHX_ORDER_PER_MSG,
+    PHX_PACKET_MAX, PHX_PREEMPT_MAX, PHX_QUEUE_PER_MSG, PHX_REASONS, PHX_SOCKETS_MAX,
+    PHX_TOPOLOGIES_MAX, PHX_TOPOLOGY_BYTES_MAX, PHX_TOPOLOGY_TEXT_MAX, PHX_VERSION,
 };
 
 /// Header of every packet.
@@ -96,6 +97,10 @@ pub type NodesHead = sys::phx_nodes;
 pub type TopologyHead = sys::phx_topology;
 /// Fixed part of [`Job`].
 pub type JobHead = sys::phx_job;
+/// Fixed part of [`Ends`].
+pub type EndsHead = sys::phx_ends;
+/// A running job that ends at another time than was told.
+pub type End = sys::phx_end;
 /// Fixed part of [`Ask`].
 pub type AskHead = sys::phx_ask;
 /// Fixed part of [`Answer`].
@@ -157,6 +162,15 @@ pub struct Job<'a> {
     pub gres: &'a [JobGres],
 }
 
+/// Running jobs that end at another time than was told.
+#[derive(Debug, Clone, Copy)]
+pub struct Ends<'a> {
+    /// Fixed part.
+    pub head: &'a EndsHead,
+    /// At most [`PHX_ENDS_PER_MSG`].
+    pub entries: &'a [End],
+}
+
 /// One `job_test()` call whose candidate set may be narrowed.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
@@ -165,6 +179,9 @@ pub struct Ask<'a> {
     /// Bitmap of candidates: bit `i` of word `w` is node `64 * w + i`. Bits
     /// from `head.node_bits` on are zero.
     pub candidates: &'a [u64],
+    /// As many words, or none: the nodes that were left out of the candidates,
+    /// but are Slurm's.
+    pub left_out: &'a [u64],
     /// Ascending by tier, then weight; empty if the candidates differ by the
     /// Weight of the node table alone.
     pub classes: &'a [Class],
@@ -217,6 +234,7 @@ pub enum Message<'a> {
     Topology(Topology<'a>),
     Job(Job<'a>),
     JobEnd(&'a JobEnd),
+    Ends(Ends<'a>),
     SyncEnd(&'a SyncEnd),
     Ask(Ask<'a>),
     Outcome(&'a Outcome),
@@ -240,6 +258,7 @@ impl<'a> Message<'a> {
             Message::Topology(_) => Type::Topology,
             Message::Job(_) => Type::Job,
             Message::JobEnd(_) => Type::JobEnd,
+            Message::Ends(_) => Type::Ends,
             Message::SyncEnd(_) => Type::SyncEnd,
             Message::Ask(_) => Type::Ask,
             Message::Outcome(_) => Type::Outcome,
@@ -263,6 +282,7 @@ impl<'a> Message<'a> {
             Message::Topology(m) => &m.head.hdr,
             Message::Job(m) => &m.head.hdr,
             Message::JobEnd(m) => &m.hdr,
+            Message::Ends(m) => &m.head.hdr,
             Message::SyncEnd(m) => &m.hdr,
             Message::Ask(m) => &m.head.hdr,
             Message::Outcome(m) => &m.hdr,
@@ -369,7 +389,7 @@ impl Job<'_> {
 impl<'a> Ask<'a> {
     /// An ask with nothing but candidates.
     pub fn new(head: &'a AskHead, candidates: &'a [u64]) -> Self {
-        Ask { head, candidates, classes: &[], planes: &[], exc: &[], preempt: &[] }
+        Ask { head, candidates, left_out: &[], classes: &[], planes: &[], exc: &[], preempt: &[] }
     }
 
     /// As [`Message::check_nodes`].

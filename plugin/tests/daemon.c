@@ -23,6 +23,7 @@ static int record_count;
 static _Atomic enum reply reply;
 static uint32_t nodes[PHX_ANSWER_NODES_MAX], node_count;
 static struct phx_welcome welcome;
+static struct phx_answer proof;
 static _Atomic uint32_t late_ms;
 static _Atomic bool paused, no_welcome;
 
@@ -55,6 +56,10 @@ static void _answer(const struct phx_ask *ask, uint64_t seq, bool opinion)
 	m.a.reason = opinion ? PHX_R_NONE :
 		     reply == REPLY_HELD ? PHX_R_HELD : PHX_R_NO_FIT;
 	m.a.decision = 42;
+	m.a.flags = proof.flags;
+	m.a.proof = proof.proof;
+	m.a.not_before = proof.not_before;
+	m.a.until = proof.until;
 	m.a.count = n;
 	memcpy(m.nodes, nodes, n * sizeof(uint32_t));
 	_put(&m, reply == REPLY_TRUNCATED ? len - 1 : len);
@@ -218,6 +223,18 @@ extern void daemon_nodes(const uint32_t *list, uint32_t count)
 {
 	memcpy(nodes, list, count * sizeof(*list));
 	node_count = count;
+}
+
+extern void daemon_proof(uint32_t kind, bool verify, uint64_t not_before,
+			 uint64_t until)
+{
+	proof = (struct phx_answer) {
+		.flags = !kind ? 0 :
+			 PHX_A_PROOF | (verify ? PHX_A_VERIFY : 0),
+		.proof = kind,
+		.not_before = not_before,
+		.until = until,
+	};
 }
 
 extern void daemon_limits(uint32_t deadline_us, uint32_t misses,

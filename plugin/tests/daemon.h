@@ -32,6 +32,9 @@ extern void daemon_stop(void);
 
 extern void daemon_reply(enum reply reply);
 extern void daemon_nodes(const uint32_t *nodes, uint32_t count);
+/* Answers carry this proof; of kind PHX_P_NONE: none. */
+extern void daemon_proof(uint32_t proof, bool verify, uint64_t not_before,
+			 uint64_t until);
 extern void daemon_limits(uint32_t deadline_us, uint32_t misses,
 			  uint32_t open_ms, uint32_t flags);
 /* The other limits of the breaker; 0 each at first: none. */

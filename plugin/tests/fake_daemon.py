@@ -21,7 +21,8 @@ import time
 MAGIC, VERSION = 0x31584850, 3
 HDR = struct.Struct("<IHHIIQ")
 NAMES = {1: "HELLO", 2: "SYNC_BEGIN", 3: "GRES_NAMES", 4: "NODES", 5: "JOB", 6: "JOB_END",
-         7: "SYNC_END", 8: "ASK", 9: "OUTCOME", 10: "STATS", 11: "QUEUE", 12: "TOPOLOGY"}
+         7: "SYNC_END", 8: "ASK", 9: "OUTCOME", 10: "STATS", 11: "QUEUE", 12: "TOPOLOGY",
+         13: "ENDS"}
 ASK = struct.Struct("<6I2H17IQQ3I2H2I4H4I")
 ASK_GRES = struct.Struct("<2I5Q2I")
 ASK_FIELDS = ("job_id array_job_id array_task_id het_job_id user_id priority mode name_key flags "
@@ -67,15 +68,15 @@ class Mirror:
             self.gres_names[(plugin, kind)] = text(body[16 + 72 * i:80 + 72 * i])
 
     def put_job(self, body):
-        f = struct.unpack_from("<8IQII", body)
+        f = struct.unpack_from("<8IQQII", body)
         job = {"job": f[0], "array": f[1], "task": f[2], "het": f[3], "uid": f[4],
-               "flags": f[5] & ~3, "cause": f[6], "limit": f[7], "start": f[8]}
-        at, allocs, gres = 48, {}, {}
-        for _ in range(f[9]):
+               "flags": f[5] & ~3, "cause": f[6], "limit": f[7], "start": f[8], "end": f[9]}
+        at, allocs, gres = 56, {}, {}
+        for _ in range(f[10]):
             node, cpus, mem, *cores = struct.unpack_from("<IIQ8H", body, at)
             allocs[node] = (cpus, mem, *cores)
             at += 32
-        for _ in range(f[10]):
+        for _ in range(f[11]):
             node, plugin, kind, _, count = struct.unpack_from("<4IQ", body, at)
             gres.setdefault(node, {})[self.gres_name(plugin, kind)] = count
             at += 24
@@ -132,9 +133,10 @@ class Daemon:
         at = ASK.size + 56 * 16
         part = text(body[at:at + 64])
         bits, words = struct.unpack_from("<II", body, at + 64)
-        bitmap = struct.unpack_from(f"<{words}Q", body, at + 72)
+        bitmap = struct.unpack_from(f"<{words}Q", body, at + 96)
+        left, = struct.unpack_from("<I", body, at + 88)
         candidates = [i for i in range(bits) if bitmap[i // 64] >> (i % 64) & 1]
-        arrays = self.arrays(ask, body, at + 72 + 8 * words, words, candidates)
+        arrays = self.arrays(ask, body, at + 96 + 8 * (words + left), words, candidates)
         nodes = self.choose(ask, candidates)
         self.say(msg="ASK", seq=seq, part=part, gres=gres, candidates=len(candidates),
                  nodes=[self.mirror.nodes[n]["name"] for n in nodes], **ask, **arrays)
@@ -176,8 +178,8 @@ class Daemon:
         job += rule == "otherjob"
         version += rule == "version"
         nodes = nodes if verdict else []
-        body = struct.pack("<IHHQQII", job, verdict, 0 if verdict else 3, self.decisions, 1,
-                           len(nodes), 0) + struct.pack(f"<{len(nodes)}I", *nodes)
+        body = struct.pack("<IHHQQIIIIQQ", job, verdict, 0 if verdict else 3, self.decisions, 1,
+                           len(nodes), 0, 0, 0, 0, 0) + struct.pack(f"<{len(nodes)}I", *nodes)
         self.send(66, body[:-2] if rule == "truncated" else body, seq, version)
 
     def handle(self, data):
@@ -217,7 +219,7 @@ class Daemon:
         elif kind == 9:
             fields = dict(zip(("ask", "decision", "job", "mode", "reason", "rc", "count",
                                "ask_ns", "narrowed_ns", "full_ns"),
-                              struct.unpack("<QQIHHiIQQQ", body)))
+                              struct.unpack("<QQIHHiIQQQHHIQQ", body)))
         elif kind == 10:
             f = struct.unpack("<" + "Q" * 44 + "II" + "Q" * 490, body)
             fields = {"calls": f[:4], "asks": f[4], "answers": f[5], "narrowed": f[6],

@@ -27,6 +27,7 @@ static void _check_answer(const struct packet *p, size_t len)
 		.min_nodes = p->answer.hdr.seq & 3,
 		.max_nodes = 1 + (p->answer.hdr.seq >> 2 & 63),
 		.node_bits = NODE_BITS,
+		.proof = p->answer.hdr.seq >> 8 & 3,
 		.candidates = words,
 	};
 	uint16_t reason;
@@ -38,7 +39,9 @@ static void _check_answer(const struct packet *p, size_t len)
 	if (reason != PHX_R_NONE)
 		return;
 	_expect(p->answer.count >= want.min_nodes &&
-		p->answer.count <= want.max_nodes && p->answer.count > 0);
+		p->answer.count > 0 &&
+		(p->answer.count <= want.max_nodes ||
+		 (want.proof && p->answer.flags & PHX_A_PROOF)));
 	for (uint32_t i = 0; i < p->answer.count; i++) {
 		_expect(nodes[i] < NODE_BITS);
 		_expect(!i || nodes[i] > nodes[i - 1]);

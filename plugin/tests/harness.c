@@ -376,6 +376,7 @@ int main(int argc, char **argv)
 	test_sync();
 	test_calls();
 	test_asks();
+	test_proofs();
 	test_events();
 	test_loss();
 	test_order();

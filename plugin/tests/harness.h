@@ -44,6 +44,9 @@ extern int stock_takes(void *job, void *bitmap, uint32_t min, uint32_t max,
 /* One job_test() on all nodes but the empty slot; RET its code */
 extern int call(uint32_t min, uint32_t max, uint32_t req, uint16_t mode);
 
+/* The same with more arguments. */
+extern int call_with(uint16_t mode, list_t *candidates, struct call_tail *tail);
+
 /* The same with these other arguments. */
 extern int call_tailed(uint32_t min, uint32_t max, uint32_t req, uint16_t mode,
 		       struct call_tail *tail);
@@ -56,6 +59,7 @@ extern void expect_full(int calls);
 extern const struct phx_outcome *outcome(void);
 
 extern void test_calls(void);  /* test_calls.c */
+extern void test_proofs(void); /* test_proofs.c */
 extern void test_asks(void);   /* test_asks.c */
 extern void test_layout(void); /* test_asks.c */
 extern void test_events(void); /* test_link.c */

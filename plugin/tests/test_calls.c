@@ -127,9 +127,11 @@ static int stock_later(void *job, void *bitmap, uint32_t min, uint32_t max,
 
 bitstr_t *bm;
 
-extern int call_tailed(uint32_t min, uint32_t max, uint32_t req, uint16_t mode,
-		       struct call_tail *tail)
+static int call_candidates(uint32_t min, uint32_t max, uint32_t req,
+			   uint16_t mode, list_t *candidates,
+			   struct call_tail *tail)
 {
+	list_t *preempted = NULL;
 	int rc;
 
 	memset(&seen, 0, sizeof(seen));
@@ -138,7 +140,8 @@ extern int call_tailed(uint32_t min, uint32_t max, uint32_t req, uint16_t mode,
 	bm = bit_alloc(node_record_count);
 	bit_nset(bm, 0, node_record_count - 1);
 	bit_clear(bm, 5);
-	rc = ctld_job_test(&o, job, bm, min, max, req, mode, NULL, NULL, tail);
+	rc = ctld_job_test(&o, job, bm, min, max, req, mode, candidates,
+			   candidates ? &preempted : NULL, tail);
 	/* Whatever the overlay did meanwhile, slurmctld sees what stock left. */
 	CHECK_EQ(errno, seen.calls ? ERRNO_STOCK : ERRNO_BEFORE);
 	return rc;
@@ -149,6 +152,17 @@ extern int call(uint32_t min, uint32_t max, uint32_t req, uint16_t mode)
 	struct call_tail tail = {0};
 
 	return call_tailed(min, max, req, mode, &tail);
+}
+
+extern int call_tailed(uint32_t min, uint32_t max, uint32_t req, uint16_t mode,
+		       struct call_tail *tail)
+{
+	return call_candidates(min, max, req, mode, NULL, tail);
+}
+
+extern int call_with(uint16_t mode, list_t *candidates, struct call_tail *tail)
+{
+	return call_candidates(2, 4, 3, mode, candidates, tail);
 }
 
 extern void expect_full(int calls)
@@ -596,6 +610,7 @@ static void test_ejected(void)
 {
 	const struct phx_stats *stats;
 	int asks, syncs = daemon_count(PHX_SYNC_END);
+	uint32_t id = job->job_id;
 	char path[128], line[256];
 	FILE *f;
 
@@ -604,10 +619,12 @@ static void test_ejected(void)
 	daemon_enable();
 	usleep(300000);
 	fake.job_test = stock_takes_all_only;
-	for (int i = 0; i < 50; i++) {
+	for (uint32_t i = 0; i < 50; i++) {
+		job->job_id = id + i;
 		CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
 		expect_full(2);
 	}
+	job->job_id = id;
 	asks = daemon_count(PHX_ASK);
 	stats = fresh_stats();
 	CHECK_EQ(stats->breaker_open, BREAKER_EJECTED);

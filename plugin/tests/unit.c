@@ -64,7 +64,9 @@ static void test_parse(void)
 	REFUSED(a.count, 2);
 	REFUSED(a.count, PHX_ANSWER_NODES_MAX + 1);
 	REFUSED(a.count, 0xffffffffu);
-	REFUSED(a.flags, 2);
+	REFUSED(a.flags, 8);
+	REFUSED(a.proof, PHX_PROOFS);
+	REFUSED(a.pad, 1);
 	REFUSED(a.verdict, 2);
 	REFUSED(a.verdict, PHX_NO_OPINION);
 	REFUSED(a.reason, PHX_REASONS);
@@ -96,7 +98,7 @@ static void test_limits(void)
 	CHECK_EQ(packet_parse(&w, sizeof(w), &p), PACKET_LIMITS);
 	CHECK_EQ(p.welcome.deadline_us, PHX_DEADLINE_US_MIN);
 	CHECK_EQ(p.welcome.late_budget_ms, PHX_LATE_MS_MAX);
-	w.flags = 32;
+	w.flags = 256;
 	CHECK_EQ(packet_parse(&w, sizeof(w), &p), PACKET_BAD);
 }
 

@@ -114,6 +114,7 @@ fn preference(inputs: &Inputs<'_>, job: &Job, set: &CandidateSet) -> Preference 
         key: job.array_job_id.map_or(JobKey::Job(job.id), JobKey::Array),
         method: Method::BackfillWindow,
         sets: vec![set.clone()],
+        worth: Vec::new(),
         required: false,
         made_ms: inputs.now_ms,
         note: Note::None,

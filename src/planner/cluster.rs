@@ -43,6 +43,9 @@ pub struct RunningJob {
     pub user_id: u32,
     /// Unix seconds.
     pub start_s: u64,
+    /// Unix second at which Slurm takes it for ended; 0 if it has none.
+    #[serde(default)]
+    pub end_s: u64,
     /// Nodes in index order.
     pub held: Vec<Held>,
 }
@@ -114,6 +117,11 @@ impl Cluster {
             }
         }
         self.jobs.insert(job.id, job);
+    }
+
+    /// The job ends at another time. False if it was not known.
+    pub fn set_end(&mut self, id: u32, end_s: u64) -> bool {
+        self.jobs.get_mut(&id).map(|job| job.end_s = end_s).is_some()
     }
 
     /// The job gave everything back. False if it was not known.

@@ -18,5 +18,6 @@ pub mod pending;
 pub mod place;
 pub mod plan;
 pub mod preference;
+pub mod proof;
 pub mod state;
 pub mod usage;

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The same jobs on stock Slurm and on Phalanx, side by side, on two 16-node clusters."""
+"""What Phalanx gains on this machine: the same work on stock Slurm and on Phalanx, side by side.
+
+Every row of the table is measured here and now on two real clusters; what the rows are is in
+demo_rows. Those of a large machine come last and alone.
+"""
 
 import argparse
+import contextlib
 import json
 import os
-import pwd
-import re
 import shutil
 import signal
 import sys
@@ -14,287 +17,224 @@ import tempfile
 import threading
 import time
 
-from slurmcluster import Cluster, ClusterError
-from slurmcluster.jobs import DONE
-from slurmcluster.measure import Samples, job_values, node_values
-from slurmcluster.nodes import DEFAULT_FRAGMENT
-from slurmcluster.workload import last_week, mixed
+import demo_page
+from demo_rows import ROWS, SIDES
+from slurmcluster import ClusterError
+from slurmcluster.pair import boot
+from slurmcluster.release import Release
+from slurmcluster.suite import text_of
 
-SAMPLE_S = 1.0
 PLAIN_LINE_S = 10.0      # between two progress lines when the output is no terminal
-RUN_LIMIT_S = 420        # a list that takes longer is stuck
-BAR_WIDTH = 24
+LOOK_S = 2.0             # between two looks at the queues
 REPEAT_MAX = 100
-TITLES = {"stock": "stock Slurm", "phalanx": "Phalanx"}
-ROWS = (("makespan_s", "makespan", "s", 0), ("wait_mean_s", "mean wait", "s", 1),
-        ("wait_max_s", "longest wait", "s", 0), ("running_mean", "jobs running at once", "", 1),
-        ("used_cpus", "CPUs in use", "", 1), ("used_gpus", "GPUs in use", "", 1),
-        ("stranded_gpus", "stranded GPUs", "", 2), ("stranded_cpus", "stranded CPUs", "", 2),
-        ("dispersion", "mean dispersion", "", 3))
-# On both clusters: priorities that can be changed, by themselves first come first served.
-EXTRA = ["PriorityType=priority/multifactor", "PriorityWeightAge=0"]
-# The queue follows what was learned of each program's runtime, within bounds; the rest is default.
-CONFIG = """\
-mode = "enforce"
-[order]
-enabled = true
-by = "learned"
-max_overtakes = 20
-max_delay_s = 60
-"""
-EXPLAINED = ("gpu", "multi-node", "memory")
+WIDTH = 96
+VERDICTS = {1: "gain", 0: "no gain", -1: "loss"}
 
 
-class Run(threading.Thread):
-    """One cluster working through the list, in a thread of its own."""
+class Side(threading.Thread):
+    """One cluster of a row, in a thread of its own."""
 
-    def __init__(self, name, cluster, jobs):
-        super().__init__(name=name, daemon=True)
-        self.cluster, self.jobs, self.samples = cluster, jobs, Samples()
-        self.ids, self.records, self.error = {}, [], None
-        self.counts = {"pending": sum(job.tasks for job in jobs), "running": 0, "done": 0}
-        self.used, self.stopping, self.origin = (0, 0), threading.Event(), 0.0
-        self.ended = None
+    def __init__(self, row, side, cluster):
+        super().__init__(name=f"{row.name}-{side}", daemon=True)
+        self.row, self.side, self.cluster = row, side, cluster
+        self.numbers, self.error, self.begun, self.ended = {}, None, None, None
+        self.queue = ""
 
     def run(self):
-        """Submits on time, samples once a second, ends when every job has."""
+        self.begun = time.monotonic()
         try:
-            self._work()
-        except (ClusterError, KeyError, ValueError) as error:
-            self.error = f"{type(error).__name__}: {error}"
+            self.numbers = self.row.work(self.cluster)
+        except Exception as error:  # pylint: disable=broad-except
+            self.error = f"{self.row.name}, {SIDES[self.side]}: {text_of(error)}"
         finally:
             self.ended = time.monotonic()
 
-    def _work(self):
-        waiting, next_sample = list(self.jobs), self.origin
-        while not self.stopping.is_set():
-            now = time.monotonic()
-            while waiting and waiting[0].at_s <= now - self.origin:
-                self._submit(waiting.pop(0))
-            if now >= next_sample:
-                self._sample(waiting)
-                next_sample += SAMPLE_S
-                if not waiting and not self.counts["pending"] and not self.counts["running"]:
-                    return
-            if now - self.origin > RUN_LIMIT_S:
-                raise ClusterError(f"jobs are left after {RUN_LIMIT_S} s: {self.counts}")
-            due = [next_sample] + [self.origin + job.at_s for job in waiting[:1]]
-            time.sleep(max(0.0, min(due) - time.monotonic()))
-
-    def _submit(self, job):
-        job_id = self.cluster.submit("-J", job.name, "--time=2", *job.options,
-                                     wrap=f"sleep {job.sleep_s}")
-        self.ids[job_id] = job
-
-    def _sample(self, waiting):
-        nodes = self.cluster.scontrol_records("node", "-d")
-        values = node_values(nodes)
-        self.samples.add(time.monotonic(), values)
-        self.used = (values["used_cpus"], values["used_gpus"])
-        self.records = [record for record in self.cluster.jobs()
-                        if int(record.get("ArrayJobId", record["JobId"])) in self.ids]
-        running = sum(r["JobState"] in ("RUNNING", "COMPLETING") for r in self.records)
-        done = sum(r["JobState"] in DONE for r in self.records)
-        total = sum(job.tasks for job in self.jobs)
-        self.counts = {"pending": total - running - done, "running": running, "done": done}
-
-    def metrics(self):
-        """Every number of the table."""
-        result = job_values(self.records)
-        for key in ("used_cpus", "used_gpus", "stranded_gpus", "stranded_cpus", "dispersion"):
-            result[key] = self.samples.mean(key)
-        states = {}
-        for record in self.records:
-            states[record["JobState"]] = states.get(record["JobState"], 0) + 1
-        return result | {"states": states}
+    def look(self):
+        """Takes note of how many jobs wait and run."""
+        with contextlib.suppress(ClusterError):
+            states = self.cluster.run("squeue", "-h", "-r", "-o", "%t", check=False).stdout.split()
+            self.queue = f"{states.count('PD'):4} waiting {states.count('R'):3} running"
 
     def line(self):
-        """The status line."""
-        total = sum(self.counts.values())
-        filled = round(BAR_WIDTH * self.counts["done"] / max(1, total))
-        bar = "#" * filled + "." * (BAR_WIDTH - filled)
-        seconds = (self.ended or time.monotonic()) - self.origin
-        return (f"{TITLES[self.name]:12} [{bar}] {seconds:4.0f} s  {self.counts['pending']:3} "
-                f"waiting {self.counts['running']:3} running {self.counts['done']:3} done  "
-                f"{self.used[0]:3} CPUs {self.used[1]:2} GPUs")
+        """One line of progress."""
+        seconds = (self.ended or time.monotonic()) - (self.begun or time.monotonic())
+        state = self.error and "failed" or self.ended and "done" or self.queue
+        return f"  {self.row.name:8} {SIDES[self.side]:12} {seconds:4.0f} s  {state}"
 
 
-def show_progress(runs):
-    """Refreshes one line per cluster until all threads have ended."""
-    terminal, next_plain, drawn = sys.stdout.isatty(), 0.0, False
+def watch(sides):
+    """Shows a line per cluster until all have ended."""
+    terminal, next_look, next_plain, drawn = sys.stdout.isatty(), 0.0, 0.0, False
     while True:
-        alive = any(run.is_alive() for run in runs)
+        alive = [side for side in sides if side.is_alive()]
         now = time.monotonic()
+        if now >= next_look:
+            for side in alive:
+                if not side.row.alone:      # nobody asks a slurmctld whose time is taken
+                    side.look()
+            next_look = now + LOOK_S
         if terminal:
-            width = shutil.get_terminal_size().columns - 1
-            print(f"\033[{len(runs)}A" if drawn else "", end="")
-            for run in runs:
-                print("\033[2K" + run.line()[:width])
+            print(f"\033[{len(sides)}A" if drawn else "", end="")
+            for side in sides:
+                print("\033[2K" + side.line()[:WIDTH])
             drawn = True
         elif now >= next_plain or not alive:
-            for run in runs:
-                print(run.line(), flush=True)
+            for side in sides:
+                print(side.line(), flush=True)
             next_plain = now + PLAIN_LINE_S
-        if not alive or any(run.error for run in runs):
+        if not alive:
             return
         time.sleep(0.25)
 
 
-def mean_of(runs):
-    """The mean of several runs' numbers; their job states are added up."""
-    result = {"states": {}}
-    for key, *_ in ROWS:
-        values = [run[key] for run in runs if run.get(key) is not None]
-        result[key] = sum(values) / len(values) if values else None
-    for run in runs:
-        for state, count in run["states"].items():
-            result["states"][state] = result["states"].get(state, 0) + count
-    return result
+def measured(rows, null):
+    """Boots the clusters of rows, lets them work, ends them; {row: {side: numbers}}, texts."""
+    clusters = {(row.name, side): row.make(side, null or side == "stock")
+                for row in rows for side in SIDES}
+    print(f"booting {len(clusters)} clusters: {', '.join(row.name for row in rows)}", flush=True)
+    boot(list(clusters.values()))
+    try:
+        for row in rows:
+            if not null:
+                row.prepare(clusters[row.name, "phalanx"])
+        sides = [Side(row, side, clusters[row.name, side]) for row in rows for side in SIDES]
+        for batch in [sides] if len(rows) > 1 or not rows[0].alone else [[one] for one in sides]:
+            for side in batch:
+                side.start()
+            watch(batch)
+        errors = [side.error for side in sides if side.error]
+        if errors:
+            raise ClusterError("; ".join(errors))
+        texts = {} if null else {row.name: row.explained(clusters[row.name, "phalanx"])
+                                 for row in rows}
+        found = {row.name: {} for row in rows}
+        for side in sides:
+            found[side.row.name][side.side] = side.numbers
+        return found, texts
+    finally:
+        for cluster in clusters.values():
+            cluster.down(quick=True)
 
 
-def table(results):
-    """The comparison as text lines."""
-    names = list(results)
-    head = f"{'':22}" + "".join(f"{TITLES[name]:>14}" for name in names)
-    lines = [head + (f"{'difference':>14}" if len(names) == 2 else "")]
-    for key, title, unit, digits in ROWS:
-        values = [results[name].get(key) for name in names]
-        cells = ["-" if v is None else f"{v:.{digits}f}{' ' + unit if unit else ''}"
-                 for v in values]
-        text = f"{title:22}" + "".join(f"{cell:>14}" for cell in cells)
-        if len(values) == 2 and None not in values and values[0]:
-            text += f"{(values[1] - values[0]) / values[0]:>+13.0%} "
-        lines.append(text.rstrip())
-    lines.append("Means over time; stranded: free GPUs of nodes without free CPUs or memory,")
-    lines.append("and free CPUs of nodes without free memory. Lower dispersion: better balance.")
+def compare(measure, runs):
+    """What came of a measure in all runs: means, difference, range, verdict."""
+    values = {side: [run[side].get(measure.key) for run in runs] for side in SIDES}
+    if any(value is None for found in values.values() for value in found):
+        return None
+    stock, ours = (sum(found) / len(found) for found in values.values())
+    change = (ours - stock) / stock if stock else 0.0
+    better = change if measure.more else -change
+    verdict = 0 if abs(change) <= measure.spread else 1 if better > 0 else -1
+    return {"key": measure.key, "title": measure.title, "unit": measure.unit,
+            "digits": measure.digits, "headline": measure.headline, "stock": stock,
+            "phalanx": ours, "change": change, "spread": measure.spread, "runs": values,
+            "verdict": VERDICTS[verdict]}
+
+
+def result_of(args, rows, runs, texts):
+    """Everything that was found, as JSON."""
+    found = []
+    for row in rows:
+        measures = [compare(measure, [run[row.name] for run in runs]) for measure in row.measures]
+        found.append({"name": row.name, "title": row.title, "why": row.why,
+                      "explain": " ".join(("phalanx", *row.explain)),
+                      "measures": [one for one in measures if one],
+                      "explained": texts.get(row.name, "")})
+    return {"seed": args.seed, "repeat": args.repeat, "null": args.null, "rows": found,
+            "slurm": Release().version}
+
+
+def number(value, one):
+    """A number with its unit."""
+    return f"{value:,.{one['digits']}f}{' ' + one['unit'] if one['unit'] else ''}"
+
+
+def difference(one):
+    """How many times, or how many per cent."""
+    if not one["stock"] or not one["phalanx"]:
+        return "-"
+    times = max(one["phalanx"] / one["stock"], one["stock"] / one["phalanx"])
+    return f"x {times:.1f}" if times >= 3 else f"{one['change']:+.0%}"
+
+
+def table(result):
+    """The scoreboard as text lines."""
+    lines = [f"{'':50}{'stock Slurm':>13}{'Phalanx':>12}{'':>9}"]
+    for row in result["rows"]:
+        lines.append(row["title"])
+        for one in row["measures"]:
+            if one["headline"]:
+                lines.append(f"  {one['title']:48}{number(one['stock'], one):>13}"
+                             f"{number(one['phalanx'], one):>12}{difference(one):>9}  "
+                             f"{one['verdict']}")
+        lines += [f"    {row['why']}", f"    {row['explain']}"]
+    lines.append("gain: better by more than two runs of stock Slurm differ on the same list")
     return lines
-
-
-def explain(run):
-    """Prints `phalanx explain` of three placements. Returns False if one fails."""
-    good = True
-    for kind in EXPLAINED:
-        job_id = next((i for i, job in sorted(run.ids.items()) if job.kind == kind), None)
-        if job_id is None:
-            continue
-        job = run.ids[job_id]
-        print(f"\n$ phalanx explain {job_id}      # {kind}: sbatch {' '.join(job.options)}")
-        phalanx = os.path.join(run.cluster.paths.bin_dir, "phalanx")
-        done = run.cluster.run(phalanx, "explain", str(job_id), check=False, timeout=30)
-        print((done.stdout + done.stderr).rstrip())
-        good &= done.returncode == 0
-    return good
 
 
 def arguments():
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("--seed", type=int, default=1, help="of the job list (default 1)")
-    parser.add_argument("--only", choices=sorted(TITLES), help="one of the two clusters")
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1, help="of the job lists (default 1)")
+    parser.add_argument("--only", nargs="+", choices=list(ROWS), metavar="ROW",
+                        help=f"these rows: {', '.join(ROWS)}")
     parser.add_argument("--repeat", type=int, default=1, metavar="N",
-                        help="run the list N times and show the means (default 1)")
-    parser.add_argument("--weights", action="store_true",
-                        help="give the nodes a Weight: CPU-only nodes first, then large memory, "
-                             "then GPUs (default: none, Slurm's default)")
+                        help="measure N times and show the means (default 1)")
+    parser.add_argument("--null", action="store_true",
+                        help="stock Slurm on both sides: how far two runs are apart")
     parser.add_argument("--dir", help="where the clusters live (default: a temporary directory)")
     parser.add_argument("--json", metavar="FILE", help="write the numbers here as well")
+    parser.add_argument("--page", metavar="FILE", help="write a page of the result, which opens "
+                                                       "without network")
     args = parser.parse_args()
     if not 1 <= args.repeat <= REPEAT_MAX:
         parser.error(f"--repeat: expected 1 to {REPEAT_MAX}")
     return args
 
 
-def unweighted():
-    """The default nodes as slurm.conf has them when nobody wrote a Weight."""
-    return re.sub(r"Weight=\d+ ", "", DEFAULT_FRAGMENT)
+def work(args, root):
+    """Measures what is asked for, as often as is asked for."""
+    rows = [ROWS[name](args.seed, root) for name in args.only or ROWS]
+    together, runs, texts = [row for row in rows if not row.alone], [], {}
+    for at in range(args.repeat):
+        run = {}
+        for some in filter(None, [together, *([row] for row in rows if row.alone)]):
+            for row in some:
+                row.root = os.path.join(root, str(at), row.name)
+                os.makedirs(row.root)
+            found, said = measured(some, args.null)
+            run |= found
+            texts |= said
+        runs.append(run)
+    return result_of(args, rows, runs, texts)
 
 
 def main():
-    """Boots, runs, compares, explains; ends everything whatever happens."""
+    """Boots, measures, compares; ends everything whatever happens."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     args = arguments()
-    names = [args.only] if args.only else ["stock", "phalanx"]
     root = args.dir or tempfile.mkdtemp(prefix="phalanx-demo-")
-    jobs, clusters, runs = mixed(args.seed), {}, []
-    nodes = None if args.weights else unweighted()
-    os.makedirs(root, exist_ok=True)
     try:
-        for name in names:
-            print(f"booting 16 nodes: {TITLES[name]}", flush=True)
-            clusters[name] = Cluster(os.path.join(root, name), stock=name == "stock",
-                                     nodes=nodes, config=write_config(root), extra=EXTRA).up()
-        if "phalanx" in clusters:
-            teach(clusters["phalanx"], root, args.seed)
-        print(f"submitting {len(jobs)} jobs ({sum(job.tasks for job in jobs)} with array tasks)"
-              f", seed {args.seed}", flush=True)
-        for _ in range(args.repeat):
-            runs.append([Run(name, cluster, jobs) for name, cluster in clusters.items()])
-            work_through(runs[-1])
-        return report(runs, args)
+        result = work(args, root)
+        print("", *table(result), sep="\n")
+        if args.json:
+            with open(args.json, "w", encoding="utf-8") as file:
+                json.dump(result, file, indent=1)
+        if args.page:
+            os.makedirs(os.path.dirname(os.path.abspath(args.page)), exist_ok=True)
+            with open(args.page, "w", encoding="utf-8") as file:
+                file.write(demo_page.page(result))
+            print(f"\nThe same with all numbers: {args.page}")
+        return 0
     except (ClusterError, OSError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     finally:
-        for run in (run for pair in runs for run in pair if run.ident):
-            run.stopping.set()
-            run.join(timeout=60)
-        for cluster in clusters.values():
-            cluster.down()
         if not args.dir:
             shutil.rmtree(root, ignore_errors=True)
-
-
-def write_config(root):
-    """The configuration of the demo's phalanxd."""
-    path = os.path.join(root, "phalanx.toml")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(CONFIG)
-    return path
-
-
-def teach(cluster, root, seed):
-    """What an administrator would do: import what Slurm's accounting knows of last week."""
-    path = os.path.join(root, "last-week.txt")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(last_week(seed, pwd.getpwuid(os.getuid()).pw_name))
-    phalanx = os.path.join(cluster.paths.bin_dir, "phalanx")
-    print(f"\n$ phalanx history import {os.path.basename(path)}")
-    print(cluster.run(phalanx, "history", "import", path, timeout=60).stdout.rstrip())
-
-
-def work_through(runs):
-    """Runs the list on every cluster at once, showing progress. Raises ClusterError."""
-    origin = time.monotonic()
-    for run in runs:
-        run.origin = origin
-        run.start()
-    show_progress(runs)
-    failed = [f"{TITLES[run.name]}: {run.error}" for run in runs if run.error]
-    if failed:
-        raise ClusterError("; ".join(failed))
-
-
-def report(runs, args):
-    """Prints what came of all runs. Returns the exit code."""
-    every = {run.name: [pair[at].metrics() for pair in runs] for at, run in enumerate(runs[0])}
-    results = {name: mean_of(found) for name, found in every.items()}
-    print("", *table(results), sep="\n")
-    print("One run: timing alone moves these numbers, see --repeat." if args.repeat == 1
-          else f"Means of {args.repeat} runs of the same list.")
-    if args.json:
-        with open(args.json, "w", encoding="utf-8") as file:
-            json.dump({"seed": args.seed, "results": results, "runs": every}, file, indent=1)
-    code = 0
-    for run in runs[-1]:
-        states = results[run.name]["states"]
-        if set(states) != {"COMPLETED"}:
-            print(f"{TITLES[run.name]}: not every job completed: {states}", file=sys.stderr)
-            code = 1
-        if run.name == "phalanx" and not explain(run):
-            code = 1
-    return code
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from slurmcluster import Cluster
 from slurmcluster.conf import PROMPT, write_config
 from slurmcluster.jobs import seconds
 from slurmcluster.nodes import expand_hostlist
-from slurmcluster.phalanx import phalanx_json
+from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.suite import Cases, Suite, command_line, directory, run
 
 NODES = """\
@@ -38,6 +38,13 @@ GAP_S = 0.9              # mean time between two submissions: room on both class
 FASTEST = {"alpha": "x", "beta": "y"}
 SHARE_MIN = 0.9
 LEARN, WHOLE = 36, 8      # jobs and gangs of the cases
+# The fast class x has one node on each leaf.
+LEAVES = """\
+NodeName=x[1-2],y[1-4] CPUs=4 Sockets=1 CoresPerSocket=4 RealMemory=8000
+PartitionName=main Nodes=x[1-2],y[1-4] Default=YES MaxTime=INFINITE State=UP
+"""
+SWITCHES = "SwitchName=s1 Nodes=x1,y[1-2]\nSwitchName=s2 Nodes=x2,y[3-4]\n" \
+    "SwitchName=top Switches=s[1-2]\n"
 case = Cases()
 
 
@@ -146,7 +153,7 @@ def restart(suite):
     time.sleep(2.0)
 
 
-@case
+@case(where="types")
 def gangs_learn(suite):
     """From no knowledge to the fastest nodes, and over a restart"""
     suite.learned(LEARN, 1)
@@ -195,7 +202,7 @@ def explain_het(suite, blocker, job):
                 suite.expect(parts == set(range(5)), f"{component}: components {parts}")
 
 
-@case(needs=["gangs_learn"])
+@case(needs=["gangs_learn"], where="types")
 def gangs_explained(suite):
     """explain names method, learned speeds and terms; plan names objective and gap"""
     # Behind a job on all nodes: planned before they start.
@@ -253,7 +260,7 @@ def starts_whole(suite, submit, count, nodes, what):
     suite.cluster.wait_jobs(fillers, timeout=60)
 
 
-@case
+@case(where="types")
 def gangs_start_whole(suite, count=WHOLE):
     """Het jobs and -N8 jobs start complete or not at all under contention"""
     starts_whole(suite, lambda: het(suite), count, 5, "1 server + 4 workers")
@@ -263,12 +270,53 @@ def gangs_start_whole(suite, count=WHOLE):
     suite.expect(status["plugin"]["synced"], "the mirror is lost")
 
 
+def pair(suite, *options, wrap="sleep 1"):
+    """Submits a job of two whole nodes, always of one type."""
+    return suite.cluster.submit("-N2", "--exclusive", "-J", "pair", "-t2", *options, wrap=wrap)
+
+
+def switches_of(suite):
+    """Nodes of a job of two nodes on the idle cluster, and how many leaves these are."""
+    record, = suite.cluster.wait_jobs([pair(suite)], timeout=60)
+    nodes = set(expand_hostlist(record["NodeList"]))
+    return nodes, len({int(node[1:]) > (1 if node[0] == "x" else 2) for node in nodes})
+
+
+@case(where="leaves")
+def leaf_cost(suite):
+    """Faster nodes on two leaves are left alone, and taken with topology.leaf_cost"""
+    text = script("pair", 1, 4)
+    runs = [pair(suite, "-w", nodes, wrap=text)
+            for nodes in 2 * ("x1,x2", "y1,y2", "y3,y4")]
+    suite.cluster.wait_jobs(runs, timeout=60)
+    suite.until(lambda: any(len(row["node_classes"]) == 2 for row in phalanx_json(
+        suite.cluster, "history", "speeds")["classes"]), "speeds of both classes")
+    nodes, leaves = switches_of(suite)
+    suite.expect(leaves == 1, f"by default on {sorted(nodes)}, {leaves} leaves")
+    with open(suite.cluster.paths.phalanx_toml, "a", encoding="utf-8") as file:
+        file.write("[topology]\nleaf_cost = 0.3\n")
+    phalanx(suite.cluster, "reload")
+    time.sleep(2.0)
+    nodes, leaves = switches_of(suite)
+    suite.expect(nodes == {"x1", "x2"}, f"with leaf_cost 0.3 on {sorted(nodes)}")
+
+
 @contextlib.contextmanager
 def setting(root, _args, stock=False):
     """One cluster of both classes."""
     place = os.path.join(root, "c")
     config = None if stock else write_config(place, PROMPT)
     with Cluster(place, nodes=NODES, extra=EXTRA, stock=stock, config=config) as cluster:
+        yield Gangs(cluster)
+
+
+@contextlib.contextmanager
+def on_leaves(root, _args):
+    """Two leaf switches below one."""
+    place = os.path.join(root, "c")
+    extra = [*EXTRA, "TopologyPlugin=topology/tree"]
+    with Cluster(place, nodes=LEAVES, extra=extra, files={"topology.conf": SWITCHES},
+                 config=write_config(place, PROMPT)) as cluster:
         yield Gangs(cluster)
 
 
@@ -316,7 +364,7 @@ def main():
     """Runs the cases, or measures; returns the exit status."""
     args = command_line(__doc__, case, options)
     if not args.bench:
-        return run(args, setting)
+        return run(args, {"types": setting, "leaves": on_leaves})
     with directory(args) as root:
         return 1 if bench(root, args.bench, args.whole) else 0
 

@@ -14,6 +14,9 @@ import tomllib
 import unittest
 import unittest.mock
 
+import demo
+import demo_page
+import demo_rows
 from slurmcluster import Cluster, ClusterError, UsageError, conf, core, measure, nodes
 from slurmcluster import ports, procs, workload
 from slurmcluster.paths import Paths
@@ -96,25 +99,6 @@ class Files(unittest.TestCase):
 class Measures(unittest.TestCase):
     """Numbers of the demo."""
 
-    def test_samples_are_weighted_by_time(self):
-        samples = measure.Samples()
-        for now, value in ((0.0, 1.0), (1.0, 4.0), (4.0, None), (9.0, 100.0)):
-            samples.add(now, {"x": value})
-        self.assertAlmostEqual(samples.mean("x"), (1 * 1 + 4 * 3) / 4)
-        self.assertIsNone(samples.mean("y"))
-
-    def test_dispersion(self):
-        self.assertAlmostEqual(measure.dispersion([(1, 4), (3, 4), (0, 0)]), 0.25)
-        self.assertAlmostEqual(measure.dispersion([(2, 4), (50, 100), (4, 8)]), 0.0)
-
-    def test_stranded(self):
-        def node(cpus, memory, gpus):
-            return {"CPUAlloc": cpus, "CPUTot": "8", "AllocMem": memory, "RealMemory": "32000",
-                    "GresUsed": f"gpu:a100:{gpus}(IDX:0-1)", "Gres": "gpu:a100:4(S:0)"}
-        values = measure.node_values([node("8", "100", 1), node("2", "31800", 2),
-                                      node("2", "31000", 2)])
-        self.assertEqual((values["stranded_gpus"], values["stranded_cpus"]), (3 + 2, 6))
-
     def test_job_records(self):
         base = "2026-01-01T00:00:"
         rows = [{"SubmitTime": base + "00", "StartTime": base + "02", "EndTime": base + "12"},
@@ -128,6 +112,40 @@ class Measures(unittest.TestCase):
         self.assertEqual(workload.mixed(3), workload.mixed(3))
         self.assertNotEqual(workload.mixed(3), workload.mixed(4))
         self.assertEqual(len(workload.mixed(3)), 60)
+
+    def test_pace_changes_times_alone(self):
+        for slow, quick in zip(workload.mixed(3), workload.mixed(3, pace=0.5)):
+            self.assertEqual((slow.name, slow.at_s, slow.options),
+                             (quick.name, quick.at_s, quick.options))
+            self.assertLessEqual(abs(quick.sleep_s - slow.sleep_s / 2), 1)
+
+    def test_verdicts(self):
+        wait = demo_rows.Measure("wait", "wait", "s", 1, False, 0.05)
+        rate = demo_rows.Measure("rate", "rate", "", 0, True, 0.05)
+        for one, stock, ours, verdict in ((wait, 10, 8, "gain"), (wait, 10, 9.6, "no gain"),
+                                          (wait, 10, 12, "loss"), (rate, 10, 300, "gain"),
+                                          (rate, 10, 9, "loss"), (wait, 0, 0, "no gain")):
+            found = demo.compare(one, [{"stock": {one.key: stock}, "phalanx": {one.key: ours}}])
+            self.assertEqual(found["verdict"], verdict, f"{one.key} {stock} {ours}")
+        self.assertIsNone(demo.compare(wait, [{"stock": {}, "phalanx": {"wait": 1}}]))
+        runs = [{"stock": {"wait": 2}, "phalanx": {"wait": 1}},
+                {"stock": {"wait": 4}, "phalanx": {"wait": 2}}]
+        found = demo.compare(wait, runs)
+        self.assertEqual((found["stock"], found["phalanx"], found["change"]), (3, 1.5, -0.5))
+
+    def test_table_and_page(self):
+        wait = demo_rows.Measure("wait", "wait", "s", 1, False, 0.05)
+        one = demo.compare(wait, [{"stock": {"wait": 10}, "phalanx": {"wait": 2}}])
+        row = {"name": "x", "title": "a <b>", "why": "because", "explain": "phalanx status",
+               "measures": [one], "explained": "x < y"}
+        result = {"rows": [row], "seed": 1, "repeat": 1, "null": False, "slurm": "22.05.8"}
+        lines = demo.table(result)
+        self.assertLessEqual(max(map(len, lines)), 100)
+        self.assertRegex(lines[2], r"^  wait +10\.0 s +2\.0 s +x 5\.0  gain$")
+        html = demo_page.page(result)
+        self.assertIn("a &lt;b&gt;", html)
+        self.assertIn("x &lt; y", html)
+        self.assertNotRegex(html, r"(src|href)=|https?:")
 
 
 class Processes(unittest.TestCase):

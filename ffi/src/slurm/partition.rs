@@ -75,6 +75,8 @@ impl<'a> Row<'a, pls_partition> {
         tres = text tres_fmt_str;
         /// Partition for its jobs when it is down.
         alternate = text alternate;
+        /// Topology that it names; `None`: the default one, as always before 25.05.
+        topology = text topology;
     }
 
     /// Jobs may be submitted to it.

@@ -3,14 +3,14 @@
 
 use zerocopy::{FromZeros, Immutable, IntoBytes};
 
-use super::kinds::{Reason, Type, Verdict};
+use super::kinds::{Proof, Reason, Type, Verdict};
 use super::{
-    Alloc, AnswerHead, AskHead, Delta, GresName, GresNamesHead, Header, JobGres, JobHead, Message,
-    Node, NodesHead, OrderHead, PHX_A_ALL_NODES, PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX,
-    PHX_CLASS_PLANES_MAX, PHX_EXC_MAX, PHX_GRES_NAMES_PER_MSG, PHX_JOB_GRES_PER_MSG, PHX_MAGIC,
-    PHX_NODES_MAX, PHX_NODES_PER_MSG, PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_PREEMPT_MAX,
-    PHX_QUEUE_PER_MSG, PHX_TOPOLOGY_TEXT_MAX, PHX_VERSION, PacketBuf, QueueHead, Queued, Resync,
-    TopologyHead, Welcome, WireError,
+    Alloc, AnswerHead, AskHead, Delta, End, EndsHead, GresName, GresNamesHead, Header, JobGres,
+    JobHead, Message, Node, NodesHead, OrderHead, PHX_A_ALL_NODES, PHX_A_PROOF, PHX_A_VERIFY,
+    PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_CLASS_PLANES_MAX, PHX_ENDS_PER_MSG, PHX_EXC_MAX,
+    PHX_GRES_NAMES_PER_MSG, PHX_JOB_GRES_PER_MSG, PHX_MAGIC, PHX_NODES_MAX, PHX_NODES_PER_MSG,
+    PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_PREEMPT_MAX, PHX_QUEUE_PER_MSG, PHX_TOPOLOGY_TEXT_MAX,
+    PHX_VERSION, PacketBuf, QueueHead, Queued, Resync, TopologyHead, Welcome, WireError,
 };
 
 /// Writes `message` with the sequence number `seq` into `buf` and returns the
@@ -67,6 +67,11 @@ fn write(space: &mut [u8], seq: u64, message: &Message<'_>) -> Result<usize, Wir
             out.put(m.allocs)?;
             out.put(m.gres)?;
         }
+        Message::Ends(m) => {
+            let count = out.count("count", m.entries.len(), PHX_ENDS_PER_MSG)?;
+            out.put(&EndsHead { count, ..*m.head })?;
+            out.put(m.entries)?;
+        }
         Message::Ask(m) => write_ask(&mut out, m)?,
         Message::Topology(m) => {
             let bytes = out.count("bytes", m.text.len(), PHX_TOPOLOGY_TEXT_MAX)?;
@@ -106,10 +111,19 @@ fn write_ask(out: &mut Writer<'_>, m: &super::Ask<'_>) -> Result<(), WireError> 
     let exc_count = out.count("exc_count", m.exc.len(), PHX_EXC_MAX)?;
     let preempt_count = out.count("preempt_count", m.preempt.len(), PHX_PREEMPT_MAX)?;
     let class_planes = planes(m)?;
-    let head =
-        AskHead { word_count, class_count, class_planes, exc_count, preempt_count, ..*m.head };
+    let left_count = out.count("left_count", m.left_out.len(), words_max)?;
+    let head = AskHead {
+        word_count,
+        left_count,
+        class_count,
+        class_planes,
+        exc_count,
+        preempt_count,
+        ..*m.head
+    };
     out.put(&head)?;
     out.put(m.candidates)?;
+    out.put(m.left_out)?;
     out.put(m.classes)?;
     out.put(m.planes)?;
     out.put(m.exc)?;
@@ -196,6 +210,20 @@ impl super::Answer<'_> {
 }
 
 impl AnswerHead {
+    /// The same, with a proof: its kind, whether to verify it, and of WILL_RUN the times before
+    /// which there is no start and up to which one is as good as any.
+    #[must_use]
+    pub fn with_proof(self, proof: Proof, verify: bool, times: (u64, u64)) -> Self {
+        let verify = if verify { PHX_A_VERIFY } else { 0 };
+        Self {
+            flags: PHX_A_PROOF | verify,
+            proof: proof.raw(),
+            not_before: times.0,
+            until: times.1,
+            ..self
+        }
+    }
+
     /// The same, for a job that is to have all of these nodes.
     #[must_use]
     pub fn with_all_nodes(self, all: bool) -> Self {
@@ -255,6 +283,7 @@ const _: () = assert!(fits::<AskHead, u64>(
 ));
 const _: () = assert!(fits::<TopologyHead, u8>(PHX_TOPOLOGY_TEXT_MAX));
 const _: () = assert!(fits::<AnswerHead, u32>(PHX_ANSWER_NODES_MAX));
+const _: () = assert!(fits::<EndsHead, End>(PHX_ENDS_PER_MSG));
 const _: () = assert!(fits::<QueueHead, Queued>(PHX_QUEUE_PER_MSG));
 const _: () = assert!(fits::<OrderHead, Delta>(PHX_ORDER_PER_MSG));
 const _: () = assert!(

@@ -81,6 +81,8 @@ wire_enum! {
         Queue = PHX_QUEUE, "QUEUE";
         /// See [`super::Topology`].
         Topology = PHX_TOPOLOGY, "TOPOLOGY";
+        /// See [`super::Ends`].
+        Ends = PHX_ENDS, "ENDS";
         /// See [`super::Welcome`].
         Welcome = PHX_WELCOME, "WELCOME";
         /// See [`super::Welcome`].
@@ -128,8 +130,40 @@ wire_enum! {
     Mode: u16 {
         /// The job starts now if it can.
         RunNow = PHX_RUN_NOW, "run_now";
+        /// Asks whether the job could ever run.
+        TestOnly = PHX_TEST_ONLY, "test_only";
         /// Asks for the earliest start.
         WillRun = PHX_WILL_RUN, "will_run";
+    }
+}
+
+wire_enum! {
+    /// What an answer proves.
+    Proof: u32 {
+        /// Nothing.
+        None = PHX_P_NONE, "none";
+        /// A success on some candidates is a success on all.
+        TestOnly = PHX_P_TEST_ONLY, "test_only";
+        /// No start on all candidates is earlier.
+        WillRun = PHX_P_WILL_RUN, "will_run";
+        /// Too few candidates have room.
+        NoFit = PHX_P_NO_FIT, "no_fit";
+    }
+}
+
+wire_enum! {
+    /// What became of a proof.
+    ProofResult: u16 {
+        /// There was none.
+        None = PHX_PR_NONE, "none";
+        /// The result is that of the few.
+        Accepted = PHX_PR_ACCEPTED, "accepted";
+        /// Stock was asked in full.
+        Rejected = PHX_PR_REJECTED, "rejected";
+        /// Accepted, and stock in full said no better.
+        Verified = PHX_PR_VERIFIED, "verified";
+        /// Stock in full said better.
+        Refuted = PHX_PR_REFUTED, "refuted";
     }
 }
 

@@ -7,13 +7,14 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 mod ask;
 
-use super::kinds::{Mode, OrderState, Type, Verdict};
+use super::kinds::{Mode, OrderState, Proof, ProofResult, Type, Verdict};
 use super::{
-    Answer, AnswerHead, GresName, GresNames, GresNamesHead, Header, Hello, Job, JobHead, Message,
-    Nodes, NodesHead, Order, OrderHead, Outcome, PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX,
-    PHX_DELTA_MAX, PHX_GRES_NAMES_PER_MSG, PHX_GRES_PER_NODE, PHX_JOB_GRES_PER_MSG, PHX_MAGIC,
-    PHX_NODES_MAX, PHX_NODES_PER_MSG, PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_PART_FIRST,
-    PHX_PART_LAST, PHX_PART_SAME, PHX_QUEUE_PER_MSG, PHX_REASONS, PHX_VERSION, Queue, QueueHead,
+    Answer, AnswerHead, End, Ends, EndsHead, GresName, GresNames, GresNamesHead, Header, Hello,
+    Job, JobHead, Message, Nodes, NodesHead, Order, OrderHead, Outcome, PHX_ALLOCS_PER_MSG,
+    PHX_ANSWER_NODES_MAX, PHX_DELTA_MAX, PHX_ENDS_PER_MSG, PHX_GRES_NAMES_PER_MSG,
+    PHX_GRES_PER_NODE, PHX_JOB_GRES_PER_MSG, PHX_MAGIC, PHX_NODES_MAX, PHX_NODES_PER_MSG,
+    PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_PART_FIRST, PHX_PART_LAST, PHX_PART_SAME,
+    PHX_QUEUE_PER_MSG, PHX_REASONS, PHX_VERSION, Queue, QueueHead,
 };
 
 /// Why the bytes of a packet are no message.
@@ -148,6 +149,7 @@ pub fn parse(packet: &[u8]) -> Result<Message<'_>> {
         Type::GresNames => gres_names(packet),
         Type::Nodes => nodes(packet),
         Type::Job => job(packet),
+        Type::Ends => ends(packet),
         Type::JobEnd => Ok(Message::JobEnd(fixed(packet, kind)?)),
         Type::SyncEnd => {
             let m = fixed(packet, kind)?;
@@ -314,6 +316,15 @@ fn job(packet: &[u8]) -> Result<Message<'_>> {
     Ok(Message::Job(job))
 }
 
+fn ends(packet: &[u8]) -> Result<Message<'_>> {
+    let kind = Type::Ends;
+    let (head, rest) = head::<EndsHead>(packet, kind.as_str())?;
+    at_most(kind, "count", head.count, PHX_ENDS_PER_MSG)?;
+    let (entries, rest) = entries::<End>(kind, packet, rest, head.count)?;
+    length(kind, packet.len() - rest.len(), packet.len(), rest.is_empty())?;
+    Ok(Message::Ends(Ends { head, entries }))
+}
+
 fn mode(kind: Type, raw: u16) -> Result<()> {
     match Mode::from_raw(raw) {
         Some(_) => Ok(()),
@@ -329,10 +340,23 @@ fn reason(kind: Type, raw: u16) -> Result<()> {
     Err(WireError::value(kind, "reason", None, u64::from(raw), "below PHX_REASONS"))
 }
 
+fn proof(kind: Type, raw: u32) -> Result<()> {
+    match Proof::from_raw(raw) {
+        Some(_) => Ok(()),
+        None => Err(WireError::value(kind, "proof", None, raw.into(), "one of enum phx_proof")),
+    }
+}
+
 fn outcome(packet: &[u8]) -> Result<Message<'_>> {
     let m: &Outcome = fixed(packet, Type::Outcome)?;
     mode(Type::Outcome, m.mode)?;
     reason(Type::Outcome, m.reason)?;
+    proof(Type::Outcome, u32::from(m.proof))?;
+    if ProofResult::from_raw(m.proof_result).is_none() {
+        let got = u64::from(m.proof_result);
+        let expected = "one of enum phx_proof_result";
+        return Err(WireError::value(Type::Outcome, "proof_result", None, got, expected));
+    }
     Ok(Message::Outcome(m))
 }
 
@@ -341,6 +365,7 @@ fn answer(packet: &[u8]) -> Result<Message<'_>> {
     let (head, rest) = head::<AnswerHead>(packet, kind.as_str())?;
     at_most(kind, "count", head.count, PHX_ANSWER_NODES_MAX)?;
     reason(kind, head.reason)?;
+    proof(kind, head.proof)?;
     let count = u64::from(head.count);
     match Verdict::from_raw(head.verdict) {
         Some(Verdict::NoOpinion) if count != 0 => {

@@ -213,9 +213,9 @@ fn values_beyond_their_limits_are_refused() {
     let job = Message::Job(Job { head: &head, allocs: &[alloc], gres: &[] });
     refused(&job, "JOB: allocs.node[0] is 131072, expected an index of the node table");
 
-    let head = AskHead { mode: 1, ..valid_ask() };
+    let head = AskHead { mode: 3, ..valid_ask() };
     let ask = Message::Ask(Ask::new(&head, &[0, 0]));
-    refused(&ask, "ASK: mode is 1, expected one of enum phx_mode");
+    refused(&ask, "ASK: mode is 3, expected one of enum phx_mode");
     let head = valid_ask();
     let ask = Message::Ask(Ask::new(&head, &[0, 1 << 6]));
     refused(&ask, "ASK: candidates[1] is 64, expected no bits from node_bits on");
@@ -418,7 +418,7 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     fn named(message: &Message<'_>) -> (&'static str, Vec<u8>) {
         (message.kind().as_str(), packet(1, message))
     }
-    let welcome = |generation| Welcome::new(generation, 2000, 3, 5000, PHX_W_ASK_RUN_NOW);
+    let welcome = |generation| Welcome::new(generation, PHX_W_ASK_RUN_NOW);
     let mut seeds = array_seeds(named);
     seeds.extend([
         named(&Message::SyncBegin(&SyncBegin::new_zeroed())),
@@ -447,6 +447,7 @@ fn array_seeds<S>(named: impl Fn(&Message<'_>) -> S) -> Vec<S> {
     let alloc = Alloc { node: 3, ..Alloc::new_zeroed() };
     let gres = JobGres { node: 3, ..JobGres::new_zeroed() };
     let job = Job { head: &JobHead::new_zeroed(), allocs: &[alloc], gres: &[gres] };
+    let end = End { job_id: 7, end_time: 60, ..End::new_zeroed() };
     let mut topology = TopologyHead::new_zeroed();
     topology.name = wire_name("default").unwrap();
     topology.plugin = wire_name("tree").unwrap();
@@ -470,6 +471,7 @@ fn array_seeds<S>(named: impl Fn(&Message<'_>) -> S) -> Vec<S> {
         named(&Message::Nodes(nodes)),
         named(&Message::Topology(topology)),
         named(&Message::Job(job)),
+        named(&Message::Ends(Ends { head: &EndsHead::new_zeroed(), entries: &[end] })),
         named(&Message::Ask(ask)),
         named(&Message::Answer(answer)),
         named(&Message::Queue(Queue { head: &QueueHead::new_zeroed(), jobs: &[queued] })),

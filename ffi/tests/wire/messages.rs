@@ -14,6 +14,7 @@ pub enum Owned {
     Nodes(NodesHead, Vec<Node>),
     Job(JobHead, Vec<Alloc>, Vec<JobGres>),
     JobEnd(JobEnd),
+    Ends(EndsHead, Vec<End>),
     SyncEnd(SyncEnd),
     Topology(Box<TopologyHead>, Vec<u8>),
     Ask(Box<OwnedAsk>),
@@ -31,6 +32,7 @@ pub enum Owned {
 pub struct OwnedAsk {
     head: AskHead,
     candidates: Vec<u64>,
+    left_out: Vec<u64>,
     classes: Vec<Class>,
     planes: Vec<u64>,
     exc: Vec<Exc>,
@@ -42,6 +44,7 @@ impl OwnedAsk {
         Ask {
             head: &self.head,
             candidates: &self.candidates,
+            left_out: &self.left_out,
             classes: &self.classes,
             planes: &self.planes,
             exc: &self.exc,
@@ -59,6 +62,7 @@ impl Owned {
             Owned::Nodes(head, entries) => Message::Nodes(Nodes { head, entries }),
             Owned::Job(head, allocs, gres) => Message::Job(Job { head, allocs, gres }),
             Owned::JobEnd(m) => Message::JobEnd(m),
+            Owned::Ends(head, entries) => Message::Ends(Ends { head, entries }),
             Owned::SyncEnd(m) => Message::SyncEnd(m),
             Owned::Topology(head, text) => Message::Topology(Topology { head, text }),
             Owned::Ask(ask) => Message::Ask(ask.ask()),
@@ -171,6 +175,7 @@ fn ask_arrays(node_bits: u32) -> impl Strategy<Value = OwnedAsk> {
             let exc = exc.into_iter().filter(|_| node_bits > 0);
             OwnedAsk {
                 head,
+                left_out: if more % 2 == 0 { candidates.clone() } else { Vec::new() },
                 candidates,
                 classes: classes.into_iter().map(|(tier, weight)| Class { tier, weight }).collect(),
                 planes: bits,
@@ -188,6 +193,7 @@ fn ask() -> impl Strategy<Value = Owned> {
             head.gres_count = gres_count;
             head.mode = mode;
             head.node_bits = node_bits;
+            head.pad = 0;
             head.class_planes = ask.head.class_planes;
             head.preempt_all = ask.head.preempt_all;
             end_name(&mut head.partition);
@@ -214,15 +220,26 @@ fn topology() -> impl Strategy<Value = Owned> {
     )
 }
 
+fn proof() -> impl Strategy<Value = u32> {
+    prop::sample::select(Proof::ALL).prop_map(Proof::raw)
+}
+
 fn outcome() -> impl Strategy<Value = Owned> {
-    (random::<Outcome>(), mode(), 0..PHX_REASONS)
-        .prop_map(|(m, mode, reason)| Owned::Outcome(Outcome { mode, reason: reason as u16, ..m }))
+    let result = prop::sample::select(ProofResult::ALL);
+    (random::<Outcome>(), mode(), 0..PHX_REASONS, proof(), result).prop_map(
+        |(m, mode, reason, proof, result)| {
+            let (reason, proof, proof_result) = (reason as u16, proof as u16, result.raw());
+            Owned::Outcome(Outcome { mode, reason, proof, proof_result, ..m })
+        },
+    )
 }
 
 fn answer() -> impl Strategy<Value = Owned> {
     let nodes = prop::collection::btree_set(0..PHX_NODES_MAX, 0..6);
-    (random::<AnswerHead>(), 0..PHX_REASONS, nodes).prop_map(|(mut head, reason, nodes)| {
+    let head = random::<AnswerHead>();
+    (head, 0..PHX_REASONS, proof(), nodes).prop_map(|(mut head, reason, proof, nodes)| {
         head.reason = reason as u16;
+        head.proof = proof;
         let narrow = !nodes.is_empty();
         head.verdict = if narrow { Verdict::Narrow } else { Verdict::NoOpinion }.raw();
         Owned::Answer(head, nodes.into_iter().collect())
@@ -266,6 +283,8 @@ pub fn any_message() -> impl Strategy<Value = Owned> {
         nodes(),
         job(),
         random().prop_map(Owned::JobEnd),
+        (random(), prop::collection::vec(random::<End>(), 0..5))
+            .prop_map(|(h, e)| Owned::Ends(h, e)),
         topology(),
         ask(),
         outcome(),

@@ -114,6 +114,9 @@ pub struct Partition {
     /// TRESBillingWeights: `CPU=1.0,Mem=0.25G`; empty if it has none.
     #[serde(default)]
     pub billing: Arc<str>,
+    /// Topology that it names; empty: the default one.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub topology: Arc<str>,
 }
 
 /// An advance reservation that is active now or will be.

@@ -34,6 +34,7 @@ pub(super) fn make(
             key: JobKey::Array(bag.array),
             method: Method::Bag,
             sets: sets(model, bag, x, &nodes),
+            worth: Vec::new(),
             required: inputs.settings.required,
             made_ms: inputs.now_ms,
             note,

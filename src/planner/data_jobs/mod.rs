@@ -253,6 +253,7 @@ fn preference(
     found: &rigid::Plan,
 ) -> Preference {
     let mut sets = Vec::new();
+    let mut worth = Vec::new();
     let mut note = data.note;
     let nodes = placed.map_or_else(Vec::new, |p| p.hosts.clone());
     if let Some(placed) = placed {
@@ -269,6 +270,7 @@ fn preference(
         let total: f64 = data.pieces.iter().map(|p| as_f64(p.bytes)).sum::<f64>() / MB;
         note.local_share = (total > 0.0).then(|| 1.0 - placed.remote_mb / total);
         sets.push(CandidateSet { name: "planned".into(), nodes: own, quota: None });
+        worth.push(note.local_share);
     }
     note.makespan_ms = Some(found.makespan_ms);
     note.bound_ms = Some(found.lower_bound_ms);
@@ -277,13 +279,16 @@ fn preference(
     let held = !holders.is_empty();
     if holders.len() >= wanted && holders.len() > nodes.len() {
         sets.push(CandidateSet { name: "holders".into(), nodes: holders.into(), quota: None });
+        worth.push(None);
     }
+    worth.push(Some(0.0));
     Preference {
         key: data.key,
         method: Method::Bisect,
         // Where nobody holds anything there is nothing to wait for.
         required: data.required && held && !sets.is_empty(),
         sets,
+        worth,
         made_ms: inputs.now_ms,
         note: Note::Data(note),
     }
@@ -304,6 +309,7 @@ pub fn nowhere(job: &Job, now_ms: u64, note: DataNote) -> Preference {
         key: key_of(job),
         method: Method::Bisect,
         sets: Vec::new(),
+        worth: Vec::new(),
         required: false,
         made_ms: now_ms,
         note: Note::Data(note),

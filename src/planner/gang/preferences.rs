@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::gang::inputs::Inputs;
+use crate::gang::inputs::{Beliefs, Inputs};
 use crate::gang::model::{Gang, Model, Part};
 use crate::gang::terms;
 use crate::preference::{
@@ -38,14 +38,23 @@ pub(super) fn class_preferences(inputs: &Inputs<'_>, model: &Model<'_>) -> Vec<P
     let mut sets: HashMap<Vec<usize>, CandidateSet> = HashMap::new();
     let mut preferences = Vec::new();
     for (key, names) in types {
-        let Some((ranked, name)) = agreed(inputs, model, names) else { continue };
+        let one_type = names.len() == 1;
+        let Some((mut ranked, name)) = agreed(inputs, model, names) else { continue };
+        ranked.truncate(CANDIDATE_SETS_MAX);
         let speeds = speeds_of(inputs, model, &name);
+        let worth = match one_type {
+            true => worth(&ranked, 0..model.classes.len(), |class| {
+                known_speed(inputs.beliefs, &name, model.classes.get(class)?)
+            }),
+            false => Vec::new(),
+        };
         let note = GangNote { job_type: name, speeds, ..GangNote::default() };
         let set = |set| set_of(model, &mut sets, set);
         preferences.push(Preference {
             key,
             method: Method::Gang,
-            sets: ranked.into_iter().map(set).take(CANDIDATE_SETS_MAX).collect(),
+            sets: ranked.into_iter().map(set).collect(),
+            worth,
             required: false,
             made_ms: inputs.now_ms,
             note: Note::Gang(note),
@@ -115,6 +124,24 @@ fn by_rank(mut ranked: Vec<(f64, usize)>) -> Vec<Vec<usize>> {
     sets
 }
 
+fn known_speed(beliefs: &dyn Beliefs, job_type: &str, class: &str) -> Option<f64> {
+    let belief = beliefs.belief(job_type, class);
+    (belief.count > 0.0).then_some(belief.speed)
+}
+
+/// Speed of the slowest class of each set, and last that of the fastest of the others; `None`
+/// where one of them was not tried.
+fn worth(
+    sets: &[Vec<usize>],
+    classes: impl Iterator<Item = usize>,
+    speed: impl Fn(usize) -> Option<f64>,
+) -> Vec<Option<f64>> {
+    let slowest = |set: &Vec<usize>| set.iter().map(|&c| speed(c)).reduce(|a, b| Some(a?.min(b?)));
+    let others = classes.filter(|class| !sets.iter().any(|set| set.contains(class)));
+    let fastest = others.map(&speed).reduce(|a, b| Some(a?.max(b?)));
+    sets.iter().map(slowest).chain([fastest]).map(Option::flatten).collect()
+}
+
 /// The nodes of these classes, one list for all jobs.
 fn set_of(
     model: &Model<'_>,
@@ -136,6 +163,7 @@ fn set_of(
 
 struct Maker<'m, 'a> {
     model: &'m Model<'a>,
+    beliefs: &'m dyn Beliefs,
     problem: &'m Problem,
     snapshot: &'m Snapshot,
     exploration: Exploration,
@@ -162,6 +190,7 @@ pub(super) fn make(
     let tasks = model.gangs.iter().map(Gang::tasks).max().unwrap_or(1);
     let mut maker = Maker {
         model,
+        beliefs: inputs.beliefs,
         problem,
         snapshot: inputs.snapshot,
         exploration: Exploration {
@@ -210,7 +239,7 @@ impl Maker<'_, '_> {
             let (own, rest) = left.split_at((part.nodes as usize).min(left.len()));
             left = rest;
             let note = Note::Gang(self.note(gang, part, terms, &rows));
-            let sets = self.sets(gang, part, nodes, own);
+            let (sets, worth) = self.sets(gang, part, nodes, own);
             if sets.is_empty() {
                 self.notes.push((part.job.id, note));
                 continue;
@@ -219,32 +248,60 @@ impl Maker<'_, '_> {
                 Some(array) if part.job.array_task_id.is_none() => JobKey::Array(array),
                 _ => JobKey::Job(part.job.id),
             };
-            let (method, made_ms) = (Method::Gang, self.made_ms);
-            self.preferences.push(Preference { key, method, sets, required: false, made_ms, note });
+            self.preferences.push(Preference {
+                key,
+                method: Method::Gang,
+                sets,
+                worth,
+                required: false,
+                made_ms: self.made_ms,
+                note,
+            });
         }
     }
 
-    /// The candidate sets of a part, best first; `own` of the gang's `nodes` are its own.
+    /// The candidate sets of a part, best first, and their worth; `own` of the gang's `nodes` are
+    /// its own.
     fn sets(
         &mut self,
         gang: &Gang<'_>,
         part: &Part<'_>,
         nodes: &[NodeIdx],
         own: &[NodeIdx],
-    ) -> Vec<CandidateSet> {
+    ) -> (Vec<CandidateSet>, Vec<Option<f64>>) {
         let het = gang.parts.len() > 1;
         let mut sets = Vec::with_capacity(CANDIDATE_SETS_MAX);
         // One node among equal ones: the balance method chooses better.
         if part.nodes > 1 || het {
             sets.extend(planned(own));
         }
+        let mut ranked = self.classes(part);
+        ranked.truncate(CANDIDATE_SETS_MAX - sets.len());
+        let worth = if het { Vec::new() } else { self.worth(part, own, &sets, &ranked) };
+        let ranked = ranked.into_iter().map(|set| set_of(self.model, &mut self.sets, set));
         if !het {
-            sets.extend(self.classes(part));
+            sets.extend(ranked);
         } else if !nodes.is_empty() {
-            sets.extend(self.classes(part).into_iter().map(|set| without(&set, nodes)));
+            sets.extend(ranked.map(|set| without(&set, nodes)));
         }
-        sets.truncate(CANDIDATE_SETS_MAX);
-        sets
+        (sets, worth)
+    }
+
+    /// Of the nodes that are planned, if any, then of the ranked classes and of the others.
+    fn worth(
+        &self,
+        part: &Part<'_>,
+        own: &[NodeIdx],
+        planned: &[CandidateSet],
+        ranked: &[Vec<usize>],
+    ) -> Vec<Option<f64>> {
+        let Some(job_type) = self.model.types.get(part.job_type) else { return Vec::new() };
+        let speed =
+            |class: usize| known_speed(self.beliefs, job_type, self.model.classes.get(class)?);
+        let of = |node: &NodeIdx| speed(*self.model.class_of.get(node.at())?);
+        let slowest = own.iter().map(of).reduce(|a, b| Some(a?.min(b?))).flatten();
+        let classes = self.model.classes_of(part.place).iter().copied();
+        planned.iter().map(|_| slowest).chain(worth(ranked, classes, speed)).collect()
     }
 
     fn task_terms(
@@ -261,13 +318,12 @@ impl Maker<'_, '_> {
     }
 
     /// The classes that the job may use, best first, if they differ.
-    fn classes(&mut self, part: &Part<'_>) -> Vec<CandidateSet> {
+    fn classes(&mut self, part: &Part<'_>) -> Vec<Vec<usize>> {
         let mut ranked: Vec<(f64, usize)> = Vec::new();
         for &class in self.model.classes_of(part.place) {
             ranked.push((self.index(part, class), class));
         }
-        let sets = by_rank(ranked);
-        sets.into_iter().map(|set| set_of(self.model, &mut self.sets, set)).collect()
+        by_rank(ranked)
     }
 
     /// Optimistic speed; an untried class goes first, for one job at a time, unless it is reserved

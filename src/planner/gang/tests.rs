@@ -372,3 +372,19 @@ fn kept_nodes_are_learned_late_and_used_where_they_are_faster() {
     let faster = knows(&[("a", "slow", 0.7, 200.0), ("a", "fast", 1.0, 5.0)]);
     assert_eq!(first(&faster, &waits), "fast");
 }
+
+#[test]
+fn sets_of_nodes_are_worth_the_speed_of_their_slowest() {
+    let known = knows(&[("a", "fast", 1.0, 9.0), ("a", "slow", 0.4, 9.0), ("b", "fast", 1.0, 9.0)]);
+    let worth = |job: Job| {
+        let plan = planned(&snapshot(vec![job]), &known, &greedy());
+        let found = preference_of(&plan, 1);
+        let names: Vec<String> = found.sets.iter().map(|set| set.name.to_string()).collect();
+        (names, found.worth.clone())
+    };
+    let names = vec!["planned".to_owned(), "fast".to_owned()];
+    assert_eq!(worth(job(1, "a", 2)), (names.clone(), vec![Some(1.0), Some(1.0), Some(0.4)]));
+    // Two of its six nodes are slow.
+    assert_eq!(worth(job(1, "a", 6)), (names, vec![Some(0.4), Some(1.0), Some(0.4)]));
+    assert_eq!(worth(job(1, "b", 2)).1.last(), Some(&None), "never tried");
+}

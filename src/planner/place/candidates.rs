@@ -55,6 +55,20 @@ impl<'a> Candidates<'a> {
         self.words.get(node.at() / 64).is_some_and(|word| word >> (node.at() % 64) & 1 == 1)
     }
 
+    /// The nodes whose bit is set, ascending, also outside the list.
+    pub fn iter(&self) -> impl Iterator<Item = NodeIdx> + 'a {
+        self.words.iter().enumerate().flat_map(|(at, &word)| {
+            let mut left = word;
+            std::iter::from_fn(move || {
+                let bit = left.trailing_zeros() as usize;
+                (left != 0).then(|| {
+                    left &= left - 1;
+                    NodeIdx::new(at * 64 + bit)
+                })
+            })
+        })
+    }
+
     /// Number of bits that are set, also outside the list.
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()

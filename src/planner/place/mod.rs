@@ -61,6 +61,9 @@ pub struct Tuning {
     pub levels: Arc<BTreeMap<Arc<str>, u32>>,
     /// What switches and blocks count for.
     pub topology: TopologyPolicy,
+    /// Least gain for which a preference may use one leaf more than it must, per leaf:
+    /// a share of speed, or of input read where it lies. `None`: none is enough.
+    pub leaf_cost: Option<f64>,
 }
 
 /// A decision for one job.
@@ -307,6 +310,11 @@ impl Placer {
         self.note_touched();
     }
 
+    /// The job ends at another time; nothing that is decided here depends on it.
+    pub fn set_end(&mut self, id: u32, end_s: u64) {
+        self.cluster.set_end(id, end_s);
+    }
+
     /// The job gave everything back.
     pub fn end_job(&mut self, id: u32) -> bool {
         let (engine, dims, tracked) = (&mut self.engine, self.dims.len(), self.memory_tracked);
@@ -331,6 +339,11 @@ impl Placer {
         let params = &self.tuning.params;
         params.no_improvement == NoImprovement::Hold
             && params.hold_max_ms.is_none_or(|max| held_ms < max)
+    }
+
+    /// [`Tuning::leaf_cost`].
+    pub fn leaf_cost(&self) -> Option<f64> {
+        self.tuning.leaf_cost
     }
 
     /// Whether a job may wait for its preferred nodes, by the balance method's setting or by that

@@ -244,3 +244,32 @@ fn tiers_come_before_weights() {
     let placed = placer.decide(&of_nodes(3), candidates, 0).unwrap();
     assert_eq!(placed.nodes[1..], [2, 3].map(NodeIdx::new));
 }
+
+/// Slurm 25.05 and later: topology.yaml, and `Topology=` of the partition.
+#[test]
+fn each_partition_has_its_own_topology() {
+    let mut table = Table { nodes: vec![node("x", 1); 4], ..Table::default() };
+    for (at, node) in table.nodes.iter_mut().enumerate() {
+        node.name = format!("n{at}").into();
+    }
+    let top = "SwitchName=top Switches=a,b\n";
+    let confs = [
+        "SwitchName=a Nodes=n[0-1]\nSwitchName=b Nodes=n[2-3]\n",
+        "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n0,n3\n",
+    ];
+    let read = |conf| phalanx_core::topology::parse_conf(&format!("{conf}{top}"), 0, &table);
+    table.topologies = confs.map(|conf| read(conf).unwrap()).to_vec();
+    let tuning = Tuning::default();
+    let mut placer = Placer::new(Cluster::new(table), false, tuning, Vec::new()).unwrap();
+    occupy(&mut placer, &[3]);
+    let mut on = |index| {
+        let mut shape = of_nodes(2);
+        shape.topology.index = index;
+        answer(&mut placer, &shape)
+    };
+    assert_eq!(on(Some(0)), Ok(vec![0, 1]));
+    assert_eq!(on(Some(1)), Ok(vec![1, 2]));
+    assert_eq!(on(None), Ok(vec![0, 1]), "the default");
+    // One that the plugin did not report.
+    assert_eq!(on(Some(2)), Err(NoPlacement::Left(LeftToSlurm::TopologyUnknown)));
+}

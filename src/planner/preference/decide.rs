@@ -8,6 +8,7 @@ use super::question::{Question, Waits};
 use super::table::{Entry, Preferences};
 use crate::place::{Candidates, NoPlacement, Placement, Placer};
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
+use phalanx_core::number::as_f64;
 use phalanx_core::shape::{LeftToSlurm, Shape};
 
 /// [`Placer::decide`], but with the preferred sets first.
@@ -78,10 +79,15 @@ fn follow(
         let shape = spread.as_ref().unwrap_or(shape);
         // Waiting is decided below, for all sets together.
         match placer.decide(shape, candidates.within(&set.nodes), u64::MAX) {
-            Ok(placement) if uses_more_leaves(placer, shape, &placement, candidates) => {
-                unused = unused.or(Some(Unused::Leaves));
+            Ok(placement) => {
+                let Some(placement) = at_its_leaves(placer, shape, placement, candidates, |best| {
+                    preference.gain(at, &best.nodes)
+                }) else {
+                    unused = unused.or(Some(Unused::Leaves));
+                    continue;
+                };
+                return (Ok(placement), preference_use(Some(at), unused));
             }
-            Ok(placement) => return (Ok(placement), preference_use(Some(at), unused)),
             Err(NoPlacement::NoFit | NoPlacement::Held) => {
                 unused = unused.or_else(|| why(placer, shape, set, candidates));
             }
@@ -98,17 +104,23 @@ fn follow(
     (decided, preference_use(None, unused))
 }
 
-/// Whether all candidates together would need fewer switches or blocks.
-fn uses_more_leaves(
+/// The placement, if all candidates together would not need fewer switches or blocks, or if the
+/// gain over what these would give is worth the difference.
+fn at_its_leaves(
     placer: &mut Placer,
     shape: &Shape,
-    placement: &Placement,
+    mut placement: Placement,
     candidates: Candidates<'_>,
-) -> bool {
-    let leaves = |placement: &Placement| placement.topology.as_ref().map(|t| t.leaves.len());
-    let Some(used) = leaves(placement).filter(|_| placement.nodes.len() > 1) else { return false };
-    let best = placer.decide(shape, candidates, u64::MAX);
-    best.ok().and_then(|best| leaves(&best)).is_some_and(|fewest| used > fewest)
+    gain: impl FnOnce(&Placement) -> Option<f64>,
+) -> Option<Placement> {
+    let several = placement.nodes.len() > 1;
+    let Some(own) = placement.topology.as_mut().filter(|_| several) else { return Some(placement) };
+    let Ok(best) = placer.decide(shape, candidates, u64::MAX) else { return Some(placement) };
+    let Some(theirs) = &best.topology else { return Some(placement) };
+    own.fewest = theirs.fewest;
+    let more = own.leaves.len().saturating_sub(theirs.leaves.len());
+    let pays = |cost: f64| gain(&best).is_some_and(|gain| gain > cost * as_f64(more as u64));
+    (more == 0 || placer.leaf_cost().is_some_and(pays)).then_some(placement)
 }
 
 /// The same request on exactly so many nodes, if it allows that.

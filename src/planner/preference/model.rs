@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::job_class::{JobClassKey, JobClassRule, JobOrigin};
 use super::notes::{BagRow, Note};
 use phalanx_core::NodeIdx;
+use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::Job;
 
 /// The methods that have preferences; a job follows the first of them that has one for it.
@@ -89,6 +90,9 @@ pub struct Preference {
     /// Sets of nodes, best first; those beyond
     /// [`CANDIDATE_SETS_MAX`](phalanx_core::limits::CANDIDATE_SETS_MAX) are ignored.
     pub sets: Vec<CandidateSet>,
+    /// What the job has of each set and, last, of nodes in none, 0 to 1: speed of its slowest
+    /// node, or share of its input that it reads where it lies. `None`, or missing: not known.
+    pub worth: Vec<Option<f64>>,
     /// The job waits for these nodes rather than going elsewhere, where that is allowed
     /// ([`Placer::may_wait_for_preference`](crate::place::Placer::may_wait_for_preference)), and
     /// no longer.
@@ -182,6 +186,26 @@ pub struct PreferenceUse {
     pub set: Option<usize>,
     /// Reason why the first set did not decide.
     pub unused: Option<Unused>,
+}
+
+impl Preference {
+    /// How much more the job has of a set than of other nodes; `None`: not known. Nodes of
+    /// unknown worth count as no worse.
+    pub fn gain(&self, set: usize, others: &[NodeIdx]) -> Option<f64> {
+        let worth = |at: usize| self.worth.get(at).copied().flatten();
+        let own = worth(set)?;
+        let of = |node: &NodeIdx| {
+            let inside = |set: &CandidateSet| set.nodes.binary_search(node).is_ok();
+            worth(self.sets.iter().position(inside).unwrap_or(self.sets.len())).unwrap_or(own)
+        };
+        let theirs = others.iter().map(of);
+        let theirs = match self.method {
+            // Parts of the input are read by each node for itself.
+            Method::Bisect => theirs.sum::<f64>() / as_f64(others.len() as u64),
+            _ => theirs.fold(f64::INFINITY, f64::min),
+        };
+        Some(own - theirs)
+    }
 }
 
 impl PreferenceUse {

@@ -11,6 +11,7 @@ use phalanx_core::NodeIdx;
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::shape::{LeftToSlurm, Shape};
 use phalanx_core::snapshot::{Builder, Node, Snapshot};
+use phalanx_core::topology::parse_conf;
 use phalanx_methods::balance::{NoImprovement, Params};
 use phalanx_methods::learn::CLASS_BY_DEFAULT;
 
@@ -43,7 +44,15 @@ fn set(nodes: &[u32], quota: Option<u32>) -> CandidateSet {
 }
 
 fn preference(key: JobKey, sets: Vec<CandidateSet>) -> Preference {
-    Preference { key, method: Method::Gang, sets, required: false, made_ms: 1, note: Note::None }
+    Preference {
+        key,
+        method: Method::Gang,
+        sets,
+        worth: Vec::new(),
+        required: false,
+        made_ms: 1,
+        note: Note::None,
+    }
 }
 
 fn preferences(placer: &Placer, list: Vec<Preference>) -> Preferences {
@@ -270,4 +279,53 @@ fn another_table_voids_the_preference() {
     let mut other = super::tests::placer(Tuning::default());
     let (_, seen) = decide(&mut other, &mut preferences, &ask(&two, &[0b1111], None));
     assert_eq!(seen.unwrap().unused, Some(Unused::OtherTable));
+}
+
+/// Leaves {a, b} and {c, d}, and a preference for b and c.
+fn over_two_leaves(
+    method: Method,
+    leaf_cost: Option<f64>,
+    worth: Vec<Option<f64>>,
+) -> (Placement, PreferenceUse) {
+    let mut table = table(&["a", "b", "c", "d"]);
+    let text = "SwitchName=l Nodes=a,b\nSwitchName=r Nodes=c,d\nSwitchName=top Switches=l,r\n";
+    table.topologies = vec![parse_conf(text, 0, &table).unwrap()];
+    let tuning = Tuning { leaf_cost, ..Tuning::default() };
+    let mut placer = Placer::new(Cluster::new(table), false, tuning, Vec::new()).unwrap();
+    let planned = preference(JobKey::Job(7), vec![set(&[1, 2], None)]);
+    let mut preferences =
+        preferences(&placer, vec![Preference { method, worth, ..planned.clone() }]);
+    let two = shape(2, 8);
+    let (placed, used) = decide(&mut placer, &mut preferences, &ask(&two, &[0b1111], None));
+    (placed.unwrap(), used.unwrap())
+}
+
+#[test]
+fn an_extra_leaf_is_taken_where_the_gain_is_worth_it() {
+    let gang = |cost, worth| over_two_leaves(Method::Gang, cost, worth);
+    let is_planned = |(placed, used): &(Placement, PreferenceUse)| {
+        let leaves = placed.topology.clone().unwrap();
+        let taken = used.set == Some(0);
+        // What was possible is said either way.
+        assert_eq!((leaves.fewest, leaves.leaves.len()), (1, 1 + usize::from(taken)));
+        assert_eq!(numbers(&placed.nodes) == [1, 2], taken);
+        assert_eq!(used.unused, (!taken).then_some(Unused::Leaves));
+        taken
+    };
+    let fast = vec![Some(1.0), Some(0.6)];
+    assert!(!is_planned(&gang(None, fast.clone())), "never, by default");
+    assert!(is_planned(&gang(Some(0.3), fast.clone())));
+    assert!(!is_planned(&gang(Some(0.4), fast)), "not more than that");
+    assert!(!is_planned(&gang(Some(0.0), vec![Some(0.5), Some(0.6)])), "nothing gained");
+    // What is not known is no reason.
+    assert!(!is_planned(&gang(Some(0.0), Vec::new())));
+    assert!(!is_planned(&gang(Some(0.0), vec![None, Some(0.1)])));
+    assert!(!is_planned(&gang(Some(0.0), vec![Some(1.0), None])));
+
+    // Either leaf has one node of the two: of the input it would read half as much.
+    let data = |cost| over_two_leaves(Method::Bisect, Some(cost), vec![Some(0.8), Some(0.0)]);
+    assert!(is_planned(&data(0.3)));
+    assert!(!is_planned(&data(0.5)));
+    // A gang is as slow as its slowest node.
+    assert!(is_planned(&gang(Some(0.5), vec![Some(0.8), Some(0.0)])));
 }

@@ -11,7 +11,8 @@ use std::fmt::{Display, Write};
 
 use super::heat::stranded;
 use super::types::{
-    CallShares, ControlStatus, DimensionReport, NodesReport, PlanReport, Quantiles, Status,
+    CallShares, ControlStatus, DimensionReport, NodesReport, PlanReport, ProofStatus, Quantiles,
+    Status,
 };
 use phalanx_core::collect::{AgentsReport, CollectorsReport, DataNames, State};
 
@@ -202,13 +203,24 @@ fn placement(text: &mut Text, status: &Status) {
             text.sample("phalanx_fallbacks_total", &labels, count);
         }
     }
+    proofs(text, status);
     options(text, status, modes);
     let plugin = &status.plugin;
     text.gauge("phalanx_plugin_connected", "", "1 if the overlay is.", flag(plugin.connected));
     text.gauge("phalanx_plugin_synced", "", "1 if the mirror is complete.", flag(plugin.synced));
     let help = "The plugin's circuit breaker.";
-    text.states("phalanx_breaker", help, ["closed", "half-open", "open"], &plugin.breaker);
+    let states = ["closed", "half-open", "open", "ejected"];
+    text.states("phalanx_breaker", help, states, &plugin.breaker);
     let opens = plugin.breaker_opens;
+    let family = ("phalanx_breaker_breaches", "counter", "");
+    text.labelled(family, "Openings of the breaker by cause.", "cause", &plugin.breaches);
+    text.counter("phalanx_plugin_ejections", "Times the plugin was ejected.", plugin.ejections);
+    let help = "Calls that failed for a job that is held.";
+    text.counter("phalanx_held_calls", help, plugin.held_calls);
+    let help = "Held calls of which Slurm was asked as well.";
+    text.counter("phalanx_held_sampled", help, plugin.held_sampled);
+    let help = "Of these, the ones that Slurm would have started.";
+    text.counter("phalanx_held_startable", help, plugin.held_startable);
     text.counter("phalanx_breaker_opens", "Times the breaker opened.", opens);
     text.counter("phalanx_plugin_late_answers", "Answers too late.", plugin.late_answers);
     text.counter("phalanx_plugin_resyncs", "Full states sent.", plugin.resyncs);
@@ -253,6 +265,25 @@ fn options(text: &mut Text, status: &Status, modes: [(&str, &CallShares); 2]) {
     let help = "1 while requests with the option are left to Slurm.";
     let left = known().map(|row| (row.option.as_str(), flag(row.left_s > 0)));
     text.labelled(("phalanx_option_left", "gauge", ""), help, "option", left);
+}
+
+fn proofs(text: &mut Text, status: &Status) {
+    type Pick = fn(&ProofStatus) -> u64;
+    let families: [(&str, &str, Pick); 6] = [
+        ("phalanx_proof_asks", "Asks that a proof may answer.", |proof| proof.asked),
+        ("phalanx_proofs", "Proofs given.", |proof| proof.proved),
+        ("phalanx_proofs_accepted", "Proofs taken for Slurm's answer in full.", |p| p.accepted),
+        ("phalanx_proofs_rejected", "Proofs not taken: Slurm was asked in full.", |p| p.rejected),
+        ("phalanx_proofs_verified", "Proofs that Slurm's answer in full bore out.", |p| p.verified),
+        ("phalanx_proofs_refuted", "Proofs that Slurm's answer in full refuted.", |p| p.refuted),
+    ];
+    for (name, help, pick) in families {
+        let values = status.proofs.iter().map(|(kind, proof)| (kind.as_str(), pick(proof)));
+        text.labelled((name, "counter", ""), help, "kind", values);
+    }
+    let help = "1 while a kind is given no longer because a proof was refuted.";
+    let values = status.proofs.iter().map(|(kind, proof)| (kind.as_str(), flag(proof.off)));
+    text.labelled(("phalanx_proofs_off", "gauge", ""), help, "kind", values);
 }
 
 fn latencies(text: &mut Text, status: &Status) {

@@ -36,6 +36,15 @@ pub struct OrderStatus {
     pub lock_mean_ns: u64,
     /// The longest of these, nanoseconds.
     pub lock_max_ns: u64,
+    /// The same for reading: looks at the jobs.
+    #[serde(default)]
+    pub read_holds: u64,
+    /// Mean of these, nanoseconds.
+    #[serde(default)]
+    pub read_mean_ns: u64,
+    /// The longest of these, nanoseconds.
+    #[serde(default)]
+    pub read_max_ns: u64,
 }
 
 /// One pending job's place.

@@ -21,7 +21,7 @@ pub use history::{
 use serde::{Deserialize, Serialize};
 pub use status::{
     CallShares, CallTime, CollectStatus, ConfigStatus, ControlStatus, HistoryStatus, LinkStatus,
-    OptionRefusals, PlannerStatus, PluginStatus, Quantiles, SlurmStatus, Status,
+    OptionRefusals, PlannerStatus, PluginStatus, ProofStatus, Quantiles, SlurmStatus, Status,
 };
 pub use topology::{DomainReport, NodeCounts, TopologyReport};
 
@@ -204,6 +204,15 @@ pub enum RecordRequest {
     },
     /// End it.
     Stop,
+}
+
+/// `POST /v1/plugin/enable`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnableReport {
+    /// The breaker before, as in [`PluginStatus::breaker`].
+    pub before: String,
+    /// What had opened it last; empty if nothing had.
+    pub cause: String,
 }
 
 /// `POST /v1/reload`

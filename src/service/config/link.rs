@@ -23,11 +23,19 @@ section! {
         /// Time for which the plugin at first does not ask, milliseconds; then twice as long.
         breaker_open_ms: u32 = 5000,
         /// So many openings of the breaker within the window eject the plugin; 0: never.
-        eject_openings: u32 = 6,
+        eject_openings: u32 = 10,
         /// That window, seconds.
         eject_window_s: u32 = 3600,
         /// The plugin also asks when backfill wants to know when a job could run.
         ask_will_run: bool = true,
+        /// The plugin asks whether a job could ever run about few nodes first.
+        prove_test_only: bool = true,
+        /// The plugin asks when a job could run about few nodes first, where a proof allows it.
+        prove_will_run: bool = true,
+        /// A start that is proved not to fit is not tried.
+        prove_no_fit: bool = false,
+        /// One proof in so many is held against Slurm's own answer; 0: none.
+        verify_every: u32 = 256,
         /// User ids that may connect besides root, SlurmUser and the daemon's own.
         allowed_uids: Vec<u32> = Vec::new(),
         /// Jobs are placed also on a release of Slurm on which nothing was tested.

@@ -36,6 +36,7 @@ impl Config {
             preference_hold_ms: hold.then(|| self.bag.hold_max_s.saturating_mul(1000)),
             levels: Arc::default(),
             topology: self.topology.policy,
+            leaf_cost: Some(self.topology.leaf_cost).filter(|cost| *cost < 1.0),
         }
     }
 

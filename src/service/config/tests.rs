@@ -280,7 +280,8 @@ const BAD: &[(&str, &str)] = &[
         "[link]\nxyzzyx = 1\n",
         "p.toml:2:1: link.xyzzyx: unknown key, expected one of `socket`, `deadline_us`, \
       `late_budget_ms`, `breaker_misses`, `refused_share`, `syncs_a_minute`, `breaker_open_ms`, \
-      `eject_openings`, `eject_window_s`, `ask_will_run`, `allowed_uids`, `untested_release`",
+      `eject_openings`, `eject_window_s`, `ask_will_run`, `prove_test_only`, `prove_will_run`, \
+      `prove_no_fit`, `verify_every`, `allowed_uids`, `untested_release`",
     ),
     (
         "# größer\n[link]\n\"dädline_us\" = 1\n",

@@ -9,5 +9,7 @@ section! {
     TopologyConfig {
         /// What they count for.
         policy: TopologyPolicy = TopologyPolicy::Pack,
+        /// Least gain in speed or locality for one leaf more; 1: none is enough.
+        leaf_cost: f64 = 1.0,
     }
 }

@@ -127,6 +127,7 @@ pub(super) fn running_job(head: &wire::JobHead) -> RunningJob {
         array: array_task(head.array_job_id, head.array_task_id),
         user_id: head.user_id,
         start_s: head.start_time,
+        end_s: head.end_time,
         held: Vec::new(),
     }
 }

@@ -216,8 +216,9 @@ impl<'a> Replica<'a> {
                 taken.push(*started);
             }
             let (key, required, method) = (row.key, row.required, op.method);
+            let worth = row.worth.clone();
             let preference =
-                Preference { key, method, sets, required, made_ms: 0, note: Note::None };
+                Preference { key, method, sets, worth, required, made_ms: 0, note: Note::None };
             rows.push((Arc::new(preference), taken));
         }
         self.state.preferences.replace(op.method, PreferenceTable::of_rows(table, rows));

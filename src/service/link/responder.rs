@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::Sender;
 use log::warn;
@@ -24,12 +24,14 @@ use crate::link::decide;
 use crate::link::decision::Decision;
 use crate::link::events::{BeganEvent, LinkEvent, OutcomeEvent};
 use crate::link::order::OrderExchange;
+use crate::link::proofs::Proved;
 use crate::link::recording::{self, Event, EventKind, Op, Recording};
 use crate::link::session::{PluginCounters, Session, Step};
 use crate::link::settings::{Mode, Settings, is_tested};
 use crate::link::state::{Gone, State};
 use crate::link::view::LinkView;
 use crate::locks::{lock, read, write};
+use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
@@ -59,6 +61,8 @@ pub struct Responder {
     untested: AtomicBool,
     /// The plugin is to send its whole state.
     pub(super) resync: AtomicBool,
+    /// The plugin is to forget what opened its breaker.
+    pub(super) enable: AtomicBool,
     /// Jobs that left the queue unheard.
     gone: Mutex<(Option<Instant>, Gone)>,
     /// The order of starts.
@@ -80,6 +84,7 @@ impl Responder {
             cluster_name: Mutex::default(),
             untested: AtomicBool::new(false),
             resync: AtomicBool::new(false),
+            enable: AtomicBool::new(false),
             gone: Mutex::default(),
             order: OrderExchange::default(),
         }
@@ -103,6 +108,7 @@ impl Responder {
             placer.tune(settings.tuning.clone()).map_err(|e| e.to_string())?;
             placer.maintain();
         }
+        state.proofs.forgive();
         let (generation, text) = (settings.generation, settings.config.clone());
         *write(&self.settings) = Arc::new(settings);
         state.record(|_| EventKind::Op(Op::Settings(generation, text.to_string())));
@@ -142,6 +148,7 @@ impl Responder {
     pub fn view(&self) -> LinkView {
         let state = lock(&self.state);
         let mut view = state.view.clone();
+        view.proofs = state.proofs.counts();
         view.options = state.refusals.counts().clone();
         view.now_ms = state.ms(Instant::now());
         if let Some(placer) = &state.placer {
@@ -215,6 +222,12 @@ impl Responder {
         state.record(|state| EventKind::Op(Op::Newest(state.preferences.newest())));
         drop(state);
         drop(old);
+    }
+
+    /// Closes the plugin's breaker, also where it was ejected, and forgets what opened it. The
+    /// connection in place does it, or the next one.
+    pub fn enable(&self) {
+        self.enable.store(true, Ordering::Relaxed);
     }
 
     /// Nothing is placed or ordered, whatever the mode: the plugin's Slurm was not tested.
@@ -320,7 +333,8 @@ impl Responder {
                 state.record_job(|| Op::Ended(job_id, job_state, end_s));
                 events.push(LinkEvent::Ended { job_id, state: job_state, end_s });
             }
-            Step::Outcome(outcome) => events.push(outcome_event(&mut state, outcome)),
+            Step::Ends(ends) => ends.iter().for_each(|e| state.set_end(e.job_id, e.end_time)),
+            Step::Outcome(outcome) => events.extend(outcome_event(&mut state, outcome)),
             Step::Queue(queue) => self.order.take(&queue),
             Step::Stats(stats) => state.view.counted(PluginCounters(Box::new(*stats))),
             Step::Ask(ask) => {
@@ -355,6 +369,16 @@ impl Responder {
         let mut question = convert::question(ask, session.ids());
         question.shadow_only = self.is_shadow_only();
         let mode = decide::mode_of(&settings, &question);
+        let prove = mode == Mode::Enforce && ask.has(wire::PHX_ASK_PROVE);
+        state.proofs.asked(ask);
+        if !asks_for_nodes_now(ask) {
+            state.view.will_run.asked += u64::from(question.will_run);
+            let (job_id, generation) = (question.job_id, settings.generation);
+            let no_opinion = wire::Answer::no_opinion_head(job_id, Reason::NoFit, 0, generation);
+            let proof = prove.then(|| prove_it(state, &settings, ask, &question.shape, nodes));
+            let head = proof.flatten().map(|proof| proof.head(ask, nodes, 0, generation));
+            return (head.unwrap_or(no_opinion), None);
+        }
         let id = self.next_decision.fetch_add(1, Ordering::Relaxed);
         question.no_wait = !state.may_hold(&question, &settings, received);
         let (keys, excluded) = (convert::class_keys(ask), convert::excluded(ask));
@@ -367,7 +391,12 @@ impl Responder {
         state.count_hold(&question, &answer, mode, received);
         nodes.clear();
         nodes.extend(answer.nodes().iter().map(|node| node.raw()));
-        let head = answer.head(question.job_id, id, settings.generation);
+        let mut head = answer.head(question.job_id, id, settings.generation);
+        // A proof stands on what runs and what is asked for, not on why no nodes were chosen.
+        if prove && matches!(answer.reason, Some(Reason::NoFit | Reason::Unsupported)) {
+            let proof = prove_it(state, &settings, ask, &question.shape, nodes);
+            head = proof.map_or(head, |proof| proof.head(ask, nodes, id, settings.generation));
+        }
         let took_ns = u64::try_from(received.elapsed().as_nanos()).unwrap_or(u64::MAX);
         state.view.answered(question.will_run, &answer, took_ns);
         if mode == Mode::Off && state.recording.is_none() {
@@ -472,22 +501,59 @@ fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<Lin
     Some(LinkEvent::Began(BeganEvent { job, cause, table, dispersion }))
 }
 
-fn outcome_event(state: &mut State, outcome: &wire::Outcome) -> LinkEvent {
+/// Whether the ask is for nodes to start on now: the balance method's business.
+fn asks_for_nodes_now(ask: &wire::Ask<'_>) -> bool {
+    ask.mode() != Some(wire::Mode::TestOnly) && ask.head.from_time <= unix_s()
+}
+
+fn unix_s() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs())
+}
+
+/// A proof for the ask, its nodes in `nodes`.
+fn prove_it(
+    state: &mut State,
+    settings: &Settings,
+    ask: &wire::Ask<'_>,
+    shape: &Shape,
+    nodes: &mut Vec<u32>,
+) -> Option<Proved> {
+    let cluster = state.placer.as_ref().filter(|_| state.view.synced)?.cluster();
+    if ask.head.node_bits as usize != cluster.usages().len() {
+        return None;
+    }
+    state.proofs.prove(settings.proving, cluster, ask, shape, unix_s(), nodes)
+}
+
+fn outcome_event(state: &mut State, outcome: &wire::Outcome) -> Option<LinkEvent> {
+    state.proofs.outcome(outcome);
+    if outcome.mode == wire::Mode::TestOnly.raw() {
+        return None;
+    }
     let will_run = outcome.mode == wire::Mode::WillRun.raw();
     let reason = Reason::from_raw(outcome.reason);
     let shares = state.view.shares(will_run);
+    let name = match reason {
+        Some(Reason::None | Reason::NoFit) if outcome.proof != 0 => "proved",
+        // No nodes were chosen that Slurm could have refused.
+        Some(Reason::NarrowFailed | Reason::NarrowLater) if outcome.proof != 0 => "not_proved",
+        other => other.map_or("unknown", Reason::as_str),
+    };
     match reason {
-        Some(Reason::None) => shares.narrowed += 1,
-        other => {
-            let name = other.map_or("unknown", Reason::as_str);
-            *shares.fallen_back.entry(name).or_insert(0) += 1;
-        }
+        Some(Reason::None) if outcome.proof == 0 => shares.narrowed += 1,
+        _ => *shares.fallen_back.entry(name).or_insert(0) += 1,
+    }
+    // No decision was made, and none was lost either.
+    if outcome.decision == 0 && outcome.reason < wire::Reason::Down.raw() {
+        return None;
     }
     let event = OutcomeEvent {
         decision: outcome.decision,
         job_id: outcome.job_id,
         will_run,
-        reason,
+        // What was proved is when there is room, not that there is now.
+        reason: if outcome.proof == 0 { reason } else { Some(Reason::NoFit) },
         rc: outcome.rc,
         count: outcome.count,
         ask_ns: outcome.ask_ns,
@@ -496,12 +562,12 @@ fn outcome_event(state: &mut State, outcome: &wire::Outcome) -> LinkEvent {
     if state.recording.as_ref().is_some_and(Recording::is_whole) {
         state.send_event(now, EventKind::Op(recording::outcome_op(&event)));
     }
-    match reason {
+    match event.reason {
         Some(Reason::None) => state.outcome(event.decision, false, now),
         Some(Reason::NarrowFailed | Reason::NarrowLater) => {
             state.outcome(event.decision, true, now);
         }
         _ => {}
     }
-    LinkEvent::Outcome(event)
+    Some(LinkEvent::Outcome(event))
 }

@@ -73,6 +73,8 @@ pub(super) enum Step<'a> {
     Job(RunningJob, Option<wire::Cause>),
     /// A job ended: id, Slurm's state, unix seconds.
     Ended(u32, u32, u64),
+    /// Running jobs end at other times.
+    Ends(&'a [wire::End]),
     /// Something to answer.
     Ask(wire::Ask<'a>),
     /// The plugin's report on an answer.
@@ -156,6 +158,7 @@ impl Session {
             }
             Message::Job(job) => Ok(self.job(&job)),
             Message::JobEnd(end) => Ok(self.job_end(end)),
+            Message::Ends(ends) => Ok(Step::Ends(ends.entries)),
             Message::Ask(ask) => Ok(Step::Ask(ask)),
             Message::Outcome(outcome) => Ok(Step::Outcome(outcome)),
             Message::Stats(stats) => Ok(Step::Stats(stats)),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use phalanx_ffi::wire;
 
+use crate::link::proofs::Proving;
 use phalanx_methods::balance::NoImprovement;
 use phalanx_planner::place::Tuning;
 
@@ -46,6 +47,8 @@ pub struct Settings {
     pub breaker: BreakerLimits,
     /// Whether planning calls are asked too.
     pub ask_will_run: bool,
+    /// Which proofs are given.
+    pub proving: Proving,
     /// Whether the order of starts is ours to change.
     pub order: bool,
     /// The configuration that this is of, as TOML; for recordings.
@@ -89,7 +92,7 @@ impl Default for BreakerLimits {
             open_ms: 5000,
             refused_pct: 50,
             syncs_a_minute: 10,
-            eject_openings: 6,
+            eject_openings: 10,
             eject_window_s: 3600,
         }
     }
@@ -115,12 +118,19 @@ impl Settings {
     /// The settings that the plugin needs.
     pub(super) fn welcome(&self) -> wire::Welcome {
         let will_run = if self.ask_will_run { wire::PHX_W_ASK_WILL_RUN } else { 0 };
+        let proving = &self.proving;
+        let proofs = [
+            (proving.test_only, wire::PHX_W_PROVE_TEST_ONLY),
+            (proving.will_run, wire::PHX_W_PROVE_WILL_RUN),
+            (proving.no_fit, wire::PHX_W_PROVE_NO_FIT),
+        ];
+        let proofs = proofs.iter().filter(|(given, _)| *given).map(|(_, flag)| flag).sum::<u32>();
         let order = if self.order { wire::PHX_W_ORDER } else { 0 };
         let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold
             || self.tuning.preference_hold_ms.is_some()
             || self.input_wait_ms.max(self.require_wait_ms) > 0;
         let hold = if may_hold { wire::PHX_W_MAY_HOLD } else { 0 };
-        let flags = wire::PHX_W_ASK_RUN_NOW | will_run | hold | order;
+        let flags = wire::PHX_W_ASK_RUN_NOW | will_run | hold | order | proofs;
         let BreakerLimits { late_budget_ms, open_ms, refused_pct, syncs_a_minute, .. } =
             self.breaker;
         wire::Welcome {

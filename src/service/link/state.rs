@@ -10,6 +10,7 @@ use log::warn;
 use phalanx_ffi::wire::Reason;
 
 use crate::link::decision::Answer;
+use crate::link::proofs::Proofs;
 use crate::link::recording::{Recording, nanos};
 use crate::link::refusals::Refusals;
 use crate::link::settings::{Mode, Settings};
@@ -33,6 +34,8 @@ pub(super) struct State {
     /// Jobs that declare an input, as the plugin says, until they end.
     pub(super) inputs: BTreeSet<u32>,
     pub(super) preferences: Preferences,
+    /// Proofs of what Slurm would answer.
+    pub(super) proofs: Proofs,
     /// Time for which users' jobs were held for their inputs.
     pub(super) holds: HoldBudget,
     pub(super) refusals: Refusals,
@@ -54,6 +57,7 @@ impl State {
             first_seen: BTreeMap::new(),
             inputs: BTreeSet::new(),
             preferences: Preferences::default(),
+            proofs: Proofs::default(),
             holds: HoldBudget::default(),
             refusals: Refusals::default(),
             born,
@@ -97,6 +101,7 @@ impl State {
         // Before the first question rather than during it.
         placer.maintain();
         self.dims = placer.dims().into();
+        self.proofs.set_cluster(placer.cluster());
         self.placer = Some(placer);
         self.view.synced = true;
         Ok(())
@@ -123,8 +128,18 @@ impl State {
             self.preferences.began(array, job.held.iter().map(|held| held.node));
         }
         if let Some(placer) = &mut self.placer {
+            self.proofs.set_job(placer.cluster(), &job);
             placer.set_job(job);
         }
+    }
+
+    /// A job ends at another time than was known.
+    pub(super) fn set_end(&mut self, job_id: u32, end_s: u64) {
+        let Some(placer) = &mut self.placer else { return };
+        let Some(job) = placer.cluster().jobs().get(&job_id) else { return };
+        let job = RunningJob { end_s, ..job.clone() };
+        self.proofs.set_job(placer.cluster(), &job);
+        placer.set_end(job_id, end_s);
     }
 
     /// A job gave everything back.
@@ -133,6 +148,7 @@ impl State {
         self.inputs.remove(&job_id);
         self.refusals.forget(job_id);
         if let Some(placer) = &mut self.placer {
+            self.proofs.end_job(placer.cluster(), job_id);
             placer.end_job(job_id);
         }
     }

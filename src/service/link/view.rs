@@ -7,6 +7,7 @@ use phalanx_ffi::wire::Reason;
 
 use crate::link::decision::Answer;
 use crate::link::hist::Histogram;
+use crate::link::proofs::ProofCounts;
 use crate::link::refusals::OptionCount;
 use crate::link::session::{PluginCounters, PluginState};
 
@@ -51,6 +52,8 @@ pub struct LinkView {
     pub run_now: Shares,
     /// WILL_RUN asks.
     pub will_run: Shares,
+    /// Proofs by kind, in the order of the protocol.
+    pub proofs: [ProofCounts; 3],
     /// Time to answer.
     pub answer_ns: Histogram,
     /// Events applied.

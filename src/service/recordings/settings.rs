@@ -2,7 +2,7 @@
 //! The link's settings.
 
 use crate::config::{Config, LinkConfig, Mode};
-use crate::link::{BreakerLimits, Mode as LinkMode, Settings};
+use crate::link::{BreakerLimits, Mode as LinkMode, Proving, Settings};
 
 /// The link's settings under this configuration.
 pub fn link_settings(config: &Config, generation: u64) -> Settings {
@@ -14,6 +14,12 @@ pub fn link_settings(config: &Config, generation: u64) -> Settings {
         deadline_us: config.link.deadline_us,
         breaker: breaker(&config.link),
         ask_will_run: config.link.ask_will_run,
+        proving: Proving {
+            test_only: config.link.prove_test_only && config.any_enforced(),
+            will_run: config.link.prove_will_run && config.any_enforced(),
+            no_fit: config.link.prove_no_fit && config.any_enforced(),
+            verify_every: config.link.verify_every,
+        },
         input_wait_ms: if config.data_jobs.enabled { config.data_jobs.wait_ms.into() } else { 0 },
         require_wait_ms: if config.data_jobs.enabled {
             u64::from(config.data_jobs.require_wait_s) * 1000

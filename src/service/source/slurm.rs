@@ -40,6 +40,12 @@ const MINUTES_UNLIMITED: u32 = u32::MAX;
 const NODES_SHARE: u32 = 200;
 /// Longest pause for that reason.
 const NODES_PAUSE_MAX: Duration = Duration::from_secs(10);
+/// The same of jobs: slurmctld packs all of them under its job lock. The time is that until the
+/// answer is read, which is more than the lock is held.
+const JOBS_SHARE: u32 = 100;
+const JOBS_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// So few jobs are packed in a few milliseconds: `source.poll_ms` is bound enough.
+const JOBS_FEW: usize = 2000;
 
 /// Why there is no new snapshot.
 #[derive(Debug, Error)]
@@ -84,6 +90,8 @@ pub struct Source {
     detail: NodeDetail,
     /// Time of the last question for the nodes, and how long it took.
     nodes_asked: Option<(Instant, Duration)>,
+    /// The same for the jobs.
+    jobs_asked: Option<(Instant, Duration)>,
     /// Node table of the mirror, which the snapshots follow.
     table: Option<Arc<Table>>,
     epoch: u64,
@@ -112,6 +120,11 @@ fn refresh<T>(
     }
 }
 
+/// Whether the pause after a question is over: `share` times as long as that took.
+fn is_rested(last: Option<(Instant, Duration)>, share: u32, most: Duration) -> bool {
+    last.is_none_or(|(asked, took)| asked.elapsed() >= took.saturating_mul(share).min(most))
+}
+
 impl Source {
     /// Takes the process's handle on libslurm.
     pub fn new(slurm: Slurm) -> Self {
@@ -125,6 +138,7 @@ impl Source {
             licenses: None,
             detail: NodeDetail::default(),
             nodes_asked: None,
+            jobs_asked: None,
             table: None,
             epoch: 0,
             users: BTreeMap::new(),
@@ -170,7 +184,14 @@ impl Source {
             self.nodes = None;
         }
         let mut changed = refresh(&mut self.conf, |t| t.updated(), |s| slurm.load_conf(s))?;
-        changed |= refresh(&mut self.jobs, |t| t.updated(), |s| slurm.load_jobs(s))?;
+        if self.jobs_due() {
+            let asked = Instant::now();
+            let jobs = refresh(&mut self.jobs, |t| t.updated(), |s| slurm.load_jobs(s))?;
+            changed |= jobs;
+            // That nothing changed is said without the lock being held for long.
+            let took = if jobs { asked.elapsed() } else { Duration::ZERO };
+            self.jobs_asked = Some((asked, took));
+        }
         if with_gres_used || self.nodes_due() {
             let asked = Instant::now();
             changed |= refresh(&mut self.nodes, |t| t.updated(), |s| slurm.load_nodes(s, detail))?;
@@ -195,9 +216,12 @@ impl Source {
     }
 
     fn nodes_due(&self) -> bool {
-        let pause = |took: Duration| took.saturating_mul(NODES_SHARE).min(NODES_PAUSE_MAX);
-        self.nodes.is_none()
-            || self.nodes_asked.is_none_or(|(asked, took)| asked.elapsed() >= pause(took))
+        self.nodes.is_none() || is_rested(self.nodes_asked, NODES_SHARE, NODES_PAUSE_MAX)
+    }
+
+    fn jobs_due(&self) -> bool {
+        self.jobs.as_ref().is_none_or(|jobs| jobs.len() <= JOBS_FEW)
+            || is_rested(self.jobs_asked, JOBS_SHARE, JOBS_PAUSE_MAX)
     }
 
     fn build(&mut self, now_ms: u64) -> Result<Snapshot, SourceError> {
@@ -241,6 +265,7 @@ impl Source {
                 up: row.starts_jobs(),
                 max_nodes: row.nodes_max().value(),
                 billing: builder.names.get(row.billing_weights().unwrap_or_default()),
+                topology: builder.names.get(row.topology().unwrap_or_default()),
             };
             builder.draft.partitions.push(partition);
         }
@@ -529,6 +554,17 @@ fn covers_whole_nodes(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_pause_grows_with_the_time_it_took() {
+        let ago = |ms| Instant::now().checked_sub(Duration::from_millis(ms));
+        let took = Duration::from_millis(30);
+        let rested = |ms| is_rested(ago(ms).map(|at| (at, took)), 100, JOBS_PAUSE_MAX);
+        assert!(rested(3001) && !rested(1000));
+        let long = ago(61_000).map(|at| (at, Duration::from_secs(5)));
+        assert!(is_rested(long, 100, JOBS_PAUSE_MAX));
+        assert!(is_rested(None, 100, JOBS_PAUSE_MAX));
+    }
 
     #[test]
     fn array_tasks_are_counted() {

@@ -68,8 +68,8 @@ MIX = (("single", 13, _single), ("multi-node", 8, _multi_node), ("array", 7, _ar
        ("exclusive", 4, _exclusive))
 
 
-def mixed(seed, mix=MIX):
-    """The list in order of submission."""
+def mixed(seed, mix=MIX, pace=1.0):
+    """The list in order of submission; run times are multiplied by `pace`."""
     rng = random.Random(seed)
     drawn = [(kind, draw(rng), rng.choice(PROGRAMS)) for kind, count, draw in mix
              for _ in range(count)]
@@ -78,7 +78,7 @@ def mixed(seed, mix=MIX):
     for kind, options, program in drawn:
         tasks = int(options[0].split("-")[-1]) if kind == "array" else 1
         name = f"{kind.replace(' ', '-')}-{program}"
-        sleep = round(typical_s(name) * rng.uniform(1 - SPREAD, 1 + SPREAD))
+        sleep = round(pace * typical_s(name) * rng.uniform(1 - SPREAD, 1 + SPREAD))
         jobs.append(Job(kind, name, at, tuple(options), sleep, tasks))
         at += rng.expovariate(1 / MEAN_GAP_S)
     return jobs
@@ -89,13 +89,13 @@ def typical_s(name):
     return random.Random(name).randint(*SLEEP_S)
 
 
-def last_week(seed, user):
+def last_week(seed, user, pace=1.0):
     """What `sacct --parsable2` says of such lists of a week ago."""
     nodes, rng = parse_fragment(DEFAULT_FRAGMENT).nodes, random.Random(seed)
     lines = ["JobID|User|JobName|State|Start|End|NodeList|ReqTRES"]
     job_id, now = 900_000, time.time() - WEEK_S
     for week_seed in range(seed + 1000, seed + 1000 + WEEK_LISTS):
-        for job in mixed(week_seed):
+        for job in mixed(week_seed, pace=pace):
             start, job_id = now + job.at_s, job_id + 1
             begun, ended = (time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
                             for at in (start, start + job.sleep_s))

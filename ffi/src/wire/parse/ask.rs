@@ -19,13 +19,15 @@ pub(super) fn ask(packet: &[u8]) -> Result<Message<'_>> {
     nul(ASK, "partition", None, &head.partition)?;
     let planes = u32::from(head.class_planes) * head.word_count;
     let (candidates, rest) = entries::<u64>(ASK, packet, rest, head.word_count)?;
+    let (left_out, rest) = entries::<u64>(ASK, packet, rest, head.left_count)?;
     let (classes, rest) = entries::<Class>(ASK, packet, rest, head.class_count)?;
     let (planes, rest) = entries::<u64>(ASK, packet, rest, planes)?;
     let (exc, rest) = entries::<Exc>(ASK, packet, rest, head.exc_count)?;
     let (preempt, rest) = entries::<u32>(ASK, packet, rest, head.preempt_count)?;
     padding(ASK, packet, rest)?;
     spare(head, "candidates", candidates)?;
-    let ask = Ask { head, candidates, classes, planes, exc, preempt };
+    spare(head, "left_out", left_out)?;
+    let ask = Ask { head, candidates, left_out, classes, planes, exc, preempt };
     check_classes(&ask)?;
     check_exc(&ask)?;
     Ok(Message::Ask(ask))
@@ -45,6 +47,12 @@ fn counts(head: &AskHead) -> Result<()> {
     };
     if head.word_count != head.node_bits.div_ceil(u64::BITS) {
         return refused("word_count", head.word_count, "(node_bits + 63) / 64");
+    }
+    if head.left_count != 0 && head.left_count != head.word_count {
+        return refused("left_count", head.left_count, "0 or word_count");
+    }
+    if head.pad != 0 {
+        return refused("pad", head.pad, "0");
     }
     if head.class_count == 0 && head.class_planes != 0 {
         return refused("class_planes", u32::from(head.class_planes), "0 without classes");

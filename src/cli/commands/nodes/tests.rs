@@ -42,6 +42,7 @@ fn tree() -> TopologyReport {
         plugin: "topology/tree".into(),
         kind: Kind::Tree,
         is_default: true,
+        partitions: vec!["main".into(), "all".into()],
         domains: vec![
             domain("leaf1", 0, "core", [32, 32, 0, 0, 0], [1, 1]),
             domain("leaf2\u{1b}[31m", 0, "core", [32, 7, 20, 4, 1], [1, 0]),
@@ -60,6 +61,7 @@ fn blocks() -> TopologyReport {
         plugin: "topology/block".into(),
         kind: Kind::Block,
         block_size: Some(18),
+        partitions: vec!["gpu".into()],
         domains: vec![
             domain("b1", 0, "b[1-2]", [18, 0, 0, 18, 0], [1, 0]),
             domain("b2", 0, "b[1-2]", [18, 18, 0, 0, 0], [1, 1]),

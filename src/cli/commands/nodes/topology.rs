@@ -12,15 +12,19 @@ pub fn text(report: &NodesReport) -> String {
     }
     let mut out = String::new();
     for topology in &report.topologies {
-        one(&mut out, topology);
+        one(&mut out, topology, report.topologies.len() > 1);
     }
     out
 }
 
-fn one(out: &mut String, topology: &TopologyReport) {
+fn one(out: &mut String, topology: &TopologyReport, of_several: bool) {
     let default = if topology.is_default { ", the default" } else { "" };
     let name = format!("Topology {} ({}{default})", clean(&topology.name), clean(&topology.plugin));
     heading(out, &format!("{name}: {}", summary(topology)));
+    if of_several && !topology.partitions.is_empty() {
+        let names = clean(&topology.partitions.join(", "));
+        out.push_str(&format!("Partitions: {names}.\n"));
+    }
     if !has_leaves(topology) {
         return;
     }

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::text::units::{micros, millis, seconds, share};
-use crate::text::{clean, facts, heading, table_of};
+use crate::text::{breaker_cause, clean, facts, heading, table_of};
 use phalanx_service::api::order::OrderStatus;
 use phalanx_service::api::types::{
-    CallShares, CallTime, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus, Quantiles,
-    SlurmStatus, Status,
+    CallShares, CallTime, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus, ProofStatus,
+    Quantiles, SlurmStatus, Status,
 };
 
 /// The whole report.
@@ -20,6 +20,7 @@ pub fn text(status: &Status) -> String {
     daemon(&mut out, status);
     heading(&mut out, "Placement calls of slurmctld since the daemon started");
     calls(&mut out, status);
+    proofs(&mut out, status);
     heading(&mut out, "Calls of slurmctld since the plugin was loaded");
     plugin_calls(&mut out, &status.plugin);
     heading(&mut out, "Times");
@@ -94,6 +95,12 @@ fn plugin(plugin: &PluginStatus) -> String {
         clean(&plugin.slurm_version),
         plugin.pid
     );
+    if plugin.breaker == "ejected" {
+        return format!(
+            "{text}\nEJECTED for {}: Slurm places jobs by itself until `phalanx enable`",
+            breaker_cause(&plugin.breaker_cause)
+        );
+    }
     if plugin.shadow_only {
         return format!(
             "{text}\nnothing was tested on this release: Slurm places jobs by itself \
@@ -139,17 +146,21 @@ fn order(order: &OrderStatus) -> String {
     if !order.enabled {
         return "off: Slurm's own order of starts".to_owned();
     }
-    let OrderStatus { active, pending, overtaken, starts_ahead, lock_holds, .. } = *order;
+    let OrderStatus { active, pending, overtaken, starts_ahead, lock_holds, read_holds, .. } =
+        *order;
     let OrderStatus { written, removed, started, refused, deferred, .. } = *order;
     format!(
         "{}\n{active} of {pending} pending jobs with a delta, {overtaken} passed, \
          {starts_ahead} started ahead of another\n\
          {written} written, {removed} removed, {started} started, {refused} refused now, \
          {deferred} put off\n\
-         slurmctld's job lock held {lock_holds} times, mean {} us, longest {} us",
+         slurmctld's job lock held {lock_holds} times to write, mean {} us, longest {} us,\n\
+         {read_holds} times to read, mean {} us, longest {} us",
         clean(&order.state),
         micros(order.lock_mean_ns),
-        micros(order.lock_max_ns)
+        micros(order.lock_max_ns),
+        micros(order.read_mean_ns),
+        micros(order.read_max_ns)
     )
 }
 
@@ -216,6 +227,31 @@ fn calls(out: &mut String, status: &Status) {
     }
 }
 
+/// The proofs that are wanted or were given.
+fn proofs(out: &mut String, status: &Status) {
+    let rows: Vec<_> =
+        status.proofs.iter().filter(|(_, proof)| proof.enabled || proof.proved > 0).collect();
+    if rows.is_empty() {
+        return;
+    }
+    heading(out, "Proofs: few nodes asked about for all candidates");
+    let state = |proof: &ProofStatus| match (proof.off, proof.enabled) {
+        (true, _) => "OFF: one was refuted",
+        (false, true) => "on",
+        (false, false) => "off",
+    };
+    table_of(rows)
+        .left("Calls", |(kind, _)| clean(kind))
+        .left("Given", |(_, proof)| state(proof).to_owned())
+        .right("Asked", |(_, proof)| proof.asked)
+        .right("Proved", |(_, proof)| proof.proved)
+        .right("Accepted", |(_, proof)| proof.accepted)
+        .right("Rejected", |(_, proof)| proof.rejected)
+        .right("Verified", |(_, proof)| proof.verified)
+        .right("Refuted", |(_, proof)| proof.refuted)
+        .add_to(out);
+}
+
 fn plugin_calls(out: &mut String, plugin: &PluginStatus) {
     let calls: Vec<String> =
         plugin.calls.iter().map(|(mode, count)| format!("{count} {}", clean(mode))).collect();
@@ -226,10 +262,26 @@ fn plugin_calls(out: &mut String, plugin: &PluginStatus) {
         "{asks}, {answers} answered in time, {late_answers} late, {narrowed} placed as answered"
     );
     let link = format!(
-        "{connects} connections, state sent anew {resyncs} times, {events} events sent, \
-         breaker opened {breaker_opens} times"
+        "{connects} connections, state sent anew {resyncs} times, {events} events sent"
     );
-    out.push_str(&facts(&[("Calls", calls), ("Asked", asked), ("Link", link)]));
+    let causes: Vec<String> = plugin
+        .breaches
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(cause, count)| format!(", {count} times for {}", breaker_cause(cause)))
+        .collect();
+    let breaker = format!(
+        "opened {breaker_opens} times{}, ejected {} times; waited in vain {}",
+        causes.concat(),
+        plugin.ejections,
+        millis(plugin.late_ns / 1_000_000)
+    );
+    out.push_str(&facts(&[
+        ("Calls", calls),
+        ("Asked", asked),
+        ("Link", link),
+        ("Breaker", breaker),
+    ]));
     if plugin.reasons.is_empty() {
         return;
     }

@@ -57,15 +57,11 @@ fn status_report() -> Status {
             calls: 300,
             ..CallShares::default()
         },
+        proofs: map(&[("will_run", proofs())]),
         not_asked: map(&[("req-nodes", 150), ("skipped", 50)]),
         refused: vec![
             OptionRefusals { option: "none".into(), answered: 900, refused: 2, left_s: 0 },
-            OptionRefusals {
-                option: "--core-spec".into(),
-                answered: 200,
-                refused: 20,
-                left_s: 3000,
-            },
+            refused_core_spec(),
         ],
         link: link_status(),
         order: order_status(),
@@ -83,6 +79,23 @@ fn status_report() -> Status {
             errors: 1,
             last_error: None,
         },
+    }
+}
+
+fn refused_core_spec() -> OptionRefusals {
+    OptionRefusals { option: "--core-spec".into(), answered: 200, refused: 20, left_s: 3000 }
+}
+
+fn proofs() -> ProofStatus {
+    ProofStatus {
+        enabled: true,
+        off: true,
+        asked: 70,
+        proved: 60,
+        accepted: 55,
+        rejected: 4,
+        verified: 3,
+        refuted: 1,
     }
 }
 
@@ -109,6 +122,7 @@ fn plugin_status() -> PluginStatus {
         skip_ns: quantiles(540, 512, 1024, 4096),
         narrowed_stock: CallTime { calls: 1100, mean_ns: 812_345 },
         full_stock: map(&[("run_now", CallTime { calls: 190, mean_ns: 90_000_000 })]),
+        ..PluginStatus::default()
     }
 }
 
@@ -139,6 +153,9 @@ fn order_status() -> OrderStatus {
         lock_holds: 9,
         lock_mean_ns: 41_000,
         lock_max_ns: 230_000,
+        read_holds: 90,
+        read_mean_ns: 12_000,
+        read_max_ns: 80_000,
         ..OrderStatus::default()
     }
 }

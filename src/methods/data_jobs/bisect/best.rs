@@ -7,7 +7,7 @@ use super::bound::JobBound;
 use super::budget::Budget;
 use super::construct::{Constructor, best_assignment, offsets};
 use super::exact;
-use super::instance::Instance;
+use super::instance::{Instance, whole_ms};
 use super::problem::Start;
 use super::schedule::{Placed, Schedule, one_core_each};
 use super::seed::{self, Probe};
@@ -147,7 +147,7 @@ fn other_orders(
         keyed.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let order: Vec<usize> = keyed.into_iter().map(|(_, i)| i).collect();
         for part in [0.5, 0.9] {
-            let makespan = (best.lower + part * (best.end() - best.lower)).ceil();
+            let makespan = whole_ms(best.lower + part * (best.end() - best.lower));
             if makespan >= best.end() {
                 continue;
             }

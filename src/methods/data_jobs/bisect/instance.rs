@@ -11,6 +11,11 @@ use crate::data_jobs::merge_equal;
 /// an end may exceed the probed makespan.
 pub(super) const SLACK_MS: f64 = 1e-9;
 
+/// The next whole millisecond; a time that is one but for rounding stays itself.
+pub(super) fn whole_ms(time_ms: f64) -> f64 {
+    (time_ms - SLACK_MS - time_ms.abs() * 1e-14).ceil()
+}
+
 /// One block.
 #[derive(Debug, Clone)]
 pub(super) struct Block {

@@ -12,7 +12,7 @@
 
 use super::budget::Budget;
 use super::construct::{Coverage, best_assignment};
-use super::instance::{self, Instance, SLACK_MS};
+use super::instance::{self, Instance, SLACK_MS, whole_ms};
 use super::problem::Start;
 use crate::data_jobs::attenuation::Attenuation;
 use phalanx_core::limits::{BISECT_PROBES_MAX, BISECT_RIGID_UNITS};
@@ -106,7 +106,7 @@ pub fn plan(problem: &Problem, expired: &dyn Fn() -> bool) -> Plan {
     let mut budget = Budget::new(BISECT_RIGID_UNITS, expired);
     let mut low = lower;
     for _ in 0..BISECT_PROBES_MAX {
-        let makespan = ((best.makespan + low) / 2.0).ceil();
+        let makespan = whole_ms((best.makespan + low) / 2.0);
         if best.makespan - low <= (0.001 * best.makespan).max(1.0) || makespan >= best.makespan {
             break;
         }

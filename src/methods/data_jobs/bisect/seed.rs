@@ -4,7 +4,7 @@
 
 use super::assignment::{Assignment, local_first, migrate};
 use super::budget::Budget;
-use super::instance::{Instance, SLACK_MS};
+use super::instance::{Instance, SLACK_MS, whole_ms};
 use super::schedule::{Placed, Schedule};
 use super::weights::Chooser;
 use phalanx_core::limits::{BISECT_MIGRATIONS_MAX, BISECT_PROBES_MAX};
@@ -62,7 +62,7 @@ pub(super) fn bisect(
     budget: &mut Budget<'_>,
 ) -> Option<Schedule> {
     let mut best: Option<Schedule> = None;
-    let mut makespan = up.ceil().max(1.0);
+    let mut makespan = whole_ms(up).max(1.0);
     let (mut up, mut down) = (makespan, down.min(makespan));
     let (mut previous, mut expanding) = (f64::NAN, true);
     for _ in 0..BISECT_PROBES_MAX {
@@ -86,7 +86,7 @@ pub(super) fn bisect(
             }
         }
         previous = makespan;
-        makespan = if expanding { up } else { ((up + down) / 2.0).ceil() };
+        makespan = if expanding { up } else { whole_ms((up + down) / 2.0) };
         if tighten && !expanding && (makespan >= up || up - down <= 1.0) {
             break;
         }

@@ -2,7 +2,7 @@
 //! Worked examples 1 to 4 of `docs/methods.md`, section Data jobs, (g), formula by formula.
 
 use super::assignment::{Assignment, migrate};
-use super::instance::Instance;
+use super::instance::{Instance, whole_ms};
 use super::problem::Problem;
 use super::weights::Chooser;
 use serde_json::{Value, json};
@@ -28,6 +28,15 @@ fn instance(alpha: f64, transfer: f64, hosts: &[&[f64]], jobs: &[Value]) -> Inst
     let problem: Problem<'_> = serde_json::from_str(&text).unwrap();
     problem.validate().unwrap();
     Instance::new(&problem)
+}
+
+#[test]
+fn whole_milliseconds_do_not_jump_on_rounding() {
+    let time_ms = 1000.0 * (8.8 + 0.256);
+    assert!(time_ms > 9056.0, "the sum is not exact in binary");
+    assert!((whole_ms(time_ms) - 9056.0).abs() < f64::EPSILON);
+    assert!((whole_ms(9056.01) - 9057.0).abs() < f64::EPSILON);
+    assert!((whole_ms(1e9 * (0.1 + 0.2)) - 3e8).abs() < f64::EPSILON);
 }
 
 #[track_caller]

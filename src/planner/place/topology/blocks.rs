@@ -25,9 +25,10 @@ impl Blocks {
         let forced: u32 = counts.forced.iter().sum();
         let missing = wanted.checked_sub(forced)?;
         let rule = self.rule(wanted);
+        let held = held(counts);
         let mut best: Option<Plan> = None;
         let mut consider = |take: Vec<(u32, u32)>| {
-            let plan = self.plan(topology, counts, take);
+            let plan = plan(counts, &held, take);
             let better = |known: &Plan| (plan.leaves, plan.loss) < (known.leaves, known.loss);
             if best.as_ref().is_none_or(better) && self.accepts(counts, &plan, wanted) {
                 best = Some(plan);
@@ -38,7 +39,7 @@ impl Blocks {
             consider(taken.collect());
         }
         for group in self.groups(rule) {
-            if forced > 0 && !self.holds_forced(counts, &group) {
+            if !held.iter().all(|leaf| group.contains(&(*leaf as usize))) {
                 continue;
             }
             if let Some(take) = take_of(counts, group.clone(), missing) {
@@ -51,7 +52,7 @@ impl Blocks {
                 }
             }
         }
-        best
+        best.map(|plan| with_level(topology, &held, plan))
     }
 
     /// Blocks for segments of `segment` nodes, each of which must lie in one block;
@@ -73,11 +74,8 @@ impl Blocks {
         for (_, segments) in &mut take {
             *segments *= segment;
         }
-        Some(self.plan(topology, counts, take))
-    }
-
-    fn holds_forced(&self, counts: &Counts, group: &std::ops::Range<usize>) -> bool {
-        (0..self.count).all(|at| counts.forced[at] == 0 || group.contains(&at))
+        let held = held(counts);
+        Some(with_level(topology, &held, plan(counts, &held, take)))
     }
 
     /// Whether stock takes exactly this plan's nodes.
@@ -88,23 +86,39 @@ impl Blocks {
         }
         place_one(self, &counts.forced, &free, wanted).is_some()
     }
+}
 
-    fn plan(&self, topology: &Topology, counts: &Counts, take: Vec<(u32, u32)>) -> Plan {
-        let mut taken = vec![0; self.count];
-        for &(leaf, take) in &take {
-            taken[leaf as usize] = take;
-        }
-        let used: Vec<usize> =
-            (0..self.count).filter(|&at| taken[at] + counts.forced[at] > 0).collect();
-        let leaves = used.iter().filter_map(|&at| u32::try_from(at).ok());
-        Plan {
-            root: None,
-            level: topology.common_level(leaves),
-            loss: used.iter().map(|&at| counts.loss(at, taken[at])).sum(),
-            leaves: u32::try_from(used.len()).unwrap_or(u32::MAX),
-            take,
-        }
+/// The blocks of forced nodes, ascending.
+fn held(counts: &Counts) -> Vec<u32> {
+    (0u32..).zip(&counts.forced).filter(|(_, forced)| **forced > 0).map(|(leaf, _)| leaf).collect()
+}
+
+/// The blocks of a plan, those of forced nodes included.
+fn blocks_of(held: &[u32], take: &[(u32, u32)]) -> Vec<u32> {
+    let mut leaves: Vec<u32> =
+        take.iter().map(|(leaf, _)| *leaf).chain(held.iter().copied()).collect();
+    leaves.sort_unstable();
+    leaves.dedup();
+    leaves
+}
+
+/// A plan of which only the level is not known yet.
+fn plan(counts: &Counts, held: &[u32], take: Vec<(u32, u32)>) -> Plan {
+    let leaves = blocks_of(held, &take);
+    let taken =
+        |leaf: u32| take.binary_search_by_key(&leaf, |(leaf, _)| *leaf).map_or(0, |at| take[at].1);
+    Plan {
+        root: None,
+        level: None,
+        loss: leaves.iter().map(|&leaf| counts.loss(leaf as usize, taken(leaf))).sum(),
+        leaves: u32::try_from(leaves.len()).unwrap_or(u32::MAX),
+        take,
     }
+}
+
+fn with_level(topology: &Topology, held: &[u32], plan: Plan) -> Plan {
+    let level = topology.common_level(blocks_of(held, &plan.take));
+    Plan { level, ..plan }
 }
 
 /// Blocks of forced nodes first, then as few others as hold the rest.

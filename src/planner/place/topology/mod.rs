@@ -5,6 +5,8 @@
 mod accept;
 mod blocks;
 mod counts;
+#[cfg(test)]
+mod exact;
 mod greedy;
 mod leaves;
 mod route;

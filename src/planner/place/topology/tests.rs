@@ -117,7 +117,7 @@ fn separate_roots_are_never_joined() {
     assert_eq!(tree.choose(&idle(&free), 8, None), None);
 }
 
-fn blocks(sizes: &[u32], size: u32, levels: &[u32]) -> (Topology, Blocks) {
+pub(super) fn blocks(sizes: &[u32], size: u32, levels: &[u32]) -> (Topology, Blocks) {
     let mut topology = tree(sizes, "", 0);
     let mut parts = topology.parts().clone();
     parts.kind = phalanx_core::topology::Kind::Block;

@@ -26,6 +26,9 @@ pub struct Status {
     pub run_now: CallShares,
     /// WILL_RUN calls and what became of them.
     pub will_run: CallShares,
+    /// Proofs by kind: `test_only`, `will_run`, `no_fit`.
+    #[serde(default)]
+    pub proofs: BTreeMap<String, ProofStatus>,
     /// Calls of any mode that the plugin did not ask about, or in vain, by reason.
     #[serde(default)]
     pub not_asked: BTreeMap<String, u64>,
@@ -132,8 +135,32 @@ pub struct PluginStatus {
     pub connects: u64,
     /// Times the circuit breaker opened.
     pub breaker_opens: u64,
-    /// `closed`, `open` or `half-open`.
+    /// `closed`, `open`, `half-open`, or `ejected`: open until `POST /v1/plugin/enable`.
     pub breaker: String,
+    /// What opened the breaker last: `late`, `refused`, `syncs` or `held`; empty: nothing.
+    #[serde(default)]
+    pub breaker_cause: String,
+    /// Openings by cause.
+    #[serde(default)]
+    pub breaches: BTreeMap<String, u64>,
+    /// How often it was ejected.
+    #[serde(default)]
+    pub ejections: u64,
+    /// Time for which slurmctld waited in vain, nanoseconds.
+    #[serde(default)]
+    pub late_ns: u64,
+    /// Calls that failed because a job is held.
+    #[serde(default)]
+    pub held_calls: u64,
+    /// Of these, the ones of which Slurm was asked as well, and would have started the job.
+    #[serde(default)]
+    pub held_startable: u64,
+    /// Of these calls, the ones of which Slurm was asked as well.
+    #[serde(default)]
+    pub held_sampled: u64,
+    /// Time for which jobs of one user in one partition were held, in all, nanoseconds.
+    #[serde(default)]
+    pub held_ns: u64,
     /// The plugin's own time per asked call, nanoseconds.
     pub ask_ns: Quantiles,
     /// The plugin's own time per call that was not asked, nanoseconds.
@@ -212,6 +239,27 @@ impl CallShares {
     pub fn coverage(&self) -> Option<f64> {
         (self.calls > 0).then(|| self.answered as f64 / self.calls as f64)
     }
+}
+
+/// Proofs of one kind since the daemon started.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProofStatus {
+    /// The configuration wants them.
+    pub enabled: bool,
+    /// Given no longer until the next reload, since one was refuted.
+    pub off: bool,
+    /// Asks that a proof may answer.
+    pub asked: u64,
+    /// Given.
+    pub proved: u64,
+    /// Taken in place of Slurm's answer in full.
+    pub accepted: u64,
+    /// Not taken: Slurm was asked in full.
+    pub rejected: u64,
+    /// Held against Slurm's answer in full, and right.
+    pub verified: u64,
+    /// Held against it, and wrong.
+    pub refuted: u64,
 }
 
 /// The daemon's side of the plugin socket.

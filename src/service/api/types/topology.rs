@@ -15,6 +15,9 @@ pub struct TopologyReport {
     pub kind: Kind,
     /// Partitions that name no topology use it.
     pub is_default: bool,
+    /// Partitions that use it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partitions: Vec<String>,
     /// Nodes of a base block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_size: Option<u32>,

@@ -84,9 +84,9 @@ impl Shared {
     /// The topology that a job's partition uses.
     fn topology_of(&self, snapshot: &Snapshot, job: Option<&Job>) -> Option<Topology> {
         let all = self.topologies(snapshot);
-        let index = job.and_then(|job| job.shape.topology.index);
-        let default = || all.iter().position(|topology| topology.parts().is_default).unwrap_or(0);
-        all.get(index.map_or_else(default, usize::from)).cloned()
+        let first = job.and_then(|job| job.partitions.split(',').next());
+        let partition = snapshot.partitions.iter().find(|p| Some(&*p.name) == first);
+        super::topology::of_partition(&all, partition).cloned()
     }
 
     /// Leaf switches or blocks that a waiting job of several nodes could have.

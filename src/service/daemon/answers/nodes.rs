@@ -61,7 +61,7 @@ pub(super) fn nodes_report(
         branch: if utilization >= threshold { "high" } else { "low" }.to_owned(),
         source: if exact { "plugin" } else { "poll" }.to_owned(),
         nodes: nodes.collect(),
-        topologies: topologies.iter().map(|one| topology::report(snapshot, usages, one)).collect(),
+        topologies: topology::reports(snapshot, usages, topologies),
     }
 }
 

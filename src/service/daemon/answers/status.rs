@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use phalanx_ffi::wire::{Reason, Stats};
+use phalanx_ffi::wire::{Proof, Reason, Stats};
 
 use crate::api::Counters;
 use crate::api::types::{
     CallShares, CallTime, ControlStatus, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus,
-    Quantiles, Status,
+    ProofStatus, Quantiles, Status,
 };
 use crate::daemon::shared::Shared;
-use crate::link::{Histogram, LinkView, OptionCount, Shares, upper_edge_quantiles};
+use crate::link::{Histogram, LinkView, OptionCount, ProofCounts, Shares, upper_edge_quantiles};
 use crate::locks::lock;
 
 impl Shared {
@@ -30,6 +30,7 @@ impl Shared {
             },
             run_now: shares(&view.run_now),
             will_run: shares(&view.will_run),
+            proofs: self.proofs(&view),
             not_asked: named(&view.not_asked),
             refused: refused(&view),
             link: self.link_status(&view),
@@ -40,6 +41,24 @@ impl Shared {
             collect: self.collect_status(),
             recording: self.recording.status(),
         }
+    }
+
+    fn proofs(&self, view: &LinkView) -> BTreeMap<String, ProofStatus> {
+        let proving = self.responder.settings().proving;
+        let enabled = [proving.test_only, proving.will_run, proving.no_fit];
+        let kinds = [Proof::TestOnly, Proof::WillRun, Proof::NoFit];
+        let status = |counts: &ProofCounts, enabled| ProofStatus {
+            enabled,
+            off: counts.off,
+            asked: counts.asked,
+            proved: counts.proved,
+            accepted: counts.accepted,
+            rejected: counts.rejected,
+            verified: counts.verified,
+            refuted: counts.refuted,
+        };
+        let each = kinds.iter().zip(view.proofs.iter().zip(enabled));
+        each.map(|(kind, (counts, on))| (kind.to_string(), status(counts, on))).collect()
     }
 
     fn link_status(&self, view: &LinkView) -> LinkStatus {
@@ -106,6 +125,9 @@ fn plugin_status(view: &LinkView) -> PluginStatus {
 
 const MODES: [&str; 4] = ["run_now", "test_only", "will_run", "other"];
 
+/// What opens the plugin's breaker, by the protocol's numbers.
+const BREACHES: [&str; 5] = ["", "late", "refused", "syncs", "held"];
+
 fn fill_counters(status: &mut PluginStatus, stats: &Stats) {
     let by_mode = |counts: &[u64; 4]| -> BTreeMap<String, u64> {
         MODES.iter().zip(counts).map(|(mode, n)| ((*mode).to_owned(), *n)).collect()
@@ -124,9 +146,20 @@ fn fill_counters(status: &mut PluginStatus, stats: &Stats) {
     status.breaker = match stats.breaker_open {
         0 => "closed",
         1 => "open",
-        _ => "half-open",
+        2 => "half-open",
+        _ => "ejected",
     }
     .to_owned();
+    let cause = usize::try_from(stats.breach).ok().and_then(|breach| BREACHES.get(breach));
+    status.breaker_cause = cause.copied().unwrap_or_default().to_owned();
+    let breaches = BREACHES.iter().zip(&stats.breaches).skip(1);
+    status.breaches = breaches.map(|(cause, n)| ((*cause).to_owned(), *n)).collect();
+    status.ejections = stats.ejections;
+    status.late_ns = stats.late_ns;
+    status.held_calls = stats.held_calls;
+    status.held_startable = stats.held_startable;
+    status.held_sampled = stats.held_sampled;
+    status.held_ns = stats.held_ns;
     // Reason 0 counts what was placed as answered: no reason at all.
     for (number, count) in (0u16..).zip(&stats.reasons).skip(1).filter(|(_, n)| **n > 0) {
         let name = Reason::from_raw(number).map_or("unknown", Reason::as_str);

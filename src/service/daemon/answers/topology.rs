@@ -2,17 +2,38 @@
 //! Leaf switches and blocks with the nodes below them.
 
 use crate::api::types::{DomainReport, NodeCounts, TopologyReport};
-use phalanx_core::snapshot::{Node, Snapshot};
+use phalanx_core::snapshot::{Node, Partition, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
 use phalanx_planner::usage::NodeUsage;
 
-/// One topology over the snapshot's nodes.
-pub(super) fn report(
+/// The topology that a partition names, else the default one.
+pub(super) fn of_partition<'a>(
+    all: &'a [Topology],
+    partition: Option<&Partition>,
+) -> Option<&'a Topology> {
+    let named = partition.map_or("", |partition| &partition.topology);
+    let own = all.iter().find(|topology| !named.is_empty() && **topology.name() == *named);
+    own.or_else(|| all.iter().find(|topology| topology.parts().is_default)).or(all.first())
+}
+
+/// All topologies over the snapshot's nodes.
+pub(super) fn reports(
     snapshot: &Snapshot,
     usages: &[NodeUsage],
-    topology: &Topology,
-) -> TopologyReport {
+    all: &[Topology],
+) -> Vec<TopologyReport> {
+    let one = |topology: &Topology| {
+        let uses = |partition: &&Partition| {
+            of_partition(all, Some(partition)).is_some_and(|own| std::ptr::eq(own, topology))
+        };
+        let partitions = snapshot.partitions.iter().filter(uses).map(|p| p.name.to_string());
+        TopologyReport { partitions: partitions.collect(), ..report(snapshot, usages, topology) }
+    };
+    all.iter().map(one).collect()
+}
+
+fn report(snapshot: &Snapshot, usages: &[NodeUsage], topology: &Topology) -> TopologyReport {
     let domains = topology.domains();
     let name = |at: u32| domains.get(at as usize).map(|domain| domain.name.to_string());
     let mut found: Vec<DomainReport> = domains
@@ -49,6 +70,7 @@ pub(super) fn report(
         plugin: parts.plugin.to_string(),
         kind: topology.kind(),
         is_default: parts.is_default,
+        partitions: Vec::new(),
         block_size: Some(parts.block_size).filter(|size| *size > 0),
         domains: found,
         outside,
@@ -120,5 +142,27 @@ mod tests {
         assert_eq!((top.counts, &*top.nodes), (counts([5, 2, 1, 1, 1]), ""));
         assert_eq!((a.parent.as_deref(), top.parent.as_deref()), (Some("top"), None));
         assert_eq!((found.outside.idle, &*found.unknown_nodes), (1, &["gone".to_owned()][..]));
+    }
+
+    /// Slurm 25.05 and later: topology.yaml.
+    #[test]
+    fn partitions_use_the_topology_that_they_name() {
+        let partition = |name: &str, topology: &str| Partition {
+            name: name.into(),
+            topology: topology.into(),
+            ..Partition::default()
+        };
+        let mut snapshot = Snapshot::default();
+        snapshot.partitions =
+            vec![partition("a", ""), partition("b", "ib"), partition("c", "gone")];
+        let one = |name: &str, is_default| {
+            let kind = phalanx_core::topology::Kind::Tree;
+            let parts = Topology::without_domains(name, "tree", kind).parts().clone();
+            Topology::from(phalanx_core::topology::Parts { is_default, ..parts })
+        };
+        let found = reports(&snapshot, &[], &[one("default", true), one("ib", false)]);
+        let used: Vec<&[String]> = found.iter().map(|topology| &*topology.partitions).collect();
+        assert_eq!(used, [&["a".to_owned(), "c".to_owned()][..], &["b".to_owned()][..]]);
+        assert!(of_partition(&[], None).is_none());
     }
 }

@@ -50,6 +50,9 @@ impl StartOrder {
             lock_holds: head.holds,
             lock_mean_ns: head.hold_ns.checked_div(head.holds).unwrap_or(0),
             lock_max_ns: head.hold_ns_max,
+            read_holds: head.reads,
+            read_mean_ns: head.read_ns.checked_div(head.reads).unwrap_or(0),
+            read_max_ns: head.read_ns_max,
         }
     }
 

@@ -154,6 +154,7 @@ impl PreferencesOp {
                 key: preference.key,
                 required: preference.required,
                 sets: sets.collect(),
+                worth: preference.worth.clone(),
             }
         };
         // The preferences stay alive until all are made: an address means one list.
@@ -175,6 +176,9 @@ pub struct PreferenceRow {
     /// Name, number of the node list, quota, tasks started.
     #[serde(rename = "tiers")]
     pub sets: Vec<(String, usize, Option<u32>, u32)>,
+    /// What the job has of each set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worth: Vec<Option<f64>>,
 }
 
 /// A question and its answer, for [`Op::Ask`].

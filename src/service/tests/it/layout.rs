@@ -136,11 +136,18 @@ fn refused_options_are_left_to_slurm() {
         outcome(&mut plugin, answer.id, Reason::NarrowFailed);
     }
     assert_eq!(ask(&mut plugin, &head, 0b1110, &[]).reason, Reason::Unsupported);
+    // Of a proof no nodes were chosen that it could have refused.
+    let mut unproved = wire::Outcome::new_zeroed();
+    (unproved.job_id, unproved.mode) = (99, wire::Mode::RunNow.raw());
+    (unproved.reason, unproved.proof) = (Reason::NarrowFailed.raw(), 1);
+    plugin.send(&Message::Outcome(&unproved));
     assert_eq!(ask(&mut plugin, &tasks(2), 0b1110, &[]).reason, Reason::None);
     let view = daemon.responder.view();
     let count = &view.options["--ntasks-per-socket"];
     assert_eq!((count.answered, count.refused, count.left), (20, 20, 1));
     assert_eq!(view.run_now.options["--ntasks-per-socket"], 1);
+    let fallen_back = |name| view.run_now.fallen_back.get(name).copied();
+    assert_eq!((fallen_back("narrow_failed"), fallen_back("not_proved")), (Some(20), Some(1)));
 }
 
 /// Goal: questions with core layout, reserved cores and refusals are decided again to the

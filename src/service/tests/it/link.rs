@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation ends a test")]
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, socket,
 };
@@ -24,7 +25,7 @@ use phalanx_planner::preference::{
 };
 use phalanx_service::config::Config;
 use phalanx_service::link::{
-    BreakerLimits, LinkEvent, Mode, Responder, Server, ServerConfig, Settings,
+    BreakerLimits, LinkEvent, Mode, OrderExchange, Responder, Server, ServerConfig, Settings,
 };
 use phalanx_service::recordings::{Options, Order, Other, RecordingWriter, replay, text};
 use zerocopy::FromZeros;
@@ -46,6 +47,7 @@ pub fn settings(mode: Mode) -> Settings {
         deadline_us: 2000,
         breaker: BreakerLimits::default(),
         ask_will_run: true,
+        proving: Default::default(),
         input_wait_ms: 0,
         require_wait_ms: 0,
         hold_budget_ms: 10_000,
@@ -123,6 +125,19 @@ impl Plugin {
         self.buf.message().unwrap()
     }
 
+    /// The next ORDER, while `wanted` is asked for again and again as whoever decides would.
+    fn order(&mut self, desk: &OrderExchange, wanted: &[(u32, i32)]) -> wire::Order<'_> {
+        until("ORDER", || {
+            desk.want(wanted);
+            let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
+            poll(&mut fds, 100u8).unwrap() > 0
+        });
+        match self.receive() {
+            Message::Order(order) => order,
+            other => panic!("expected ORDER, got {other:?}"),
+        }
+    }
+
     pub fn greet(&mut self, nodes: u32) {
         let mut hello = wire::Hello::new_zeroed();
         hello.slurm_version = 0x16_05_08;
@@ -132,7 +147,7 @@ impl Plugin {
         match self.receive() {
             Message::Welcome(welcome) => {
                 assert_eq!((welcome.deadline_us, welcome.late_budget_ms), (2000, 300));
-                assert_eq!((welcome.held_s, welcome.eject_openings), (620, 6));
+                assert_eq!((welcome.held_s, welcome.eject_openings), (620, 10));
                 let asks = wire::PHX_W_ASK_RUN_NOW | wire::PHX_W_ASK_WILL_RUN;
                 assert_eq!(welcome.flags, asks | wire::PHX_W_ORDER);
             }
@@ -268,33 +283,19 @@ fn orders_go_out_and_reports_come_in() {
     let desk = &daemon.responder.order;
     let mut plugin = Plugin::connect(&daemon.socket);
     plugin.greet(4);
-    desk.want(&[(3, 5), (9, -2)]);
-    let generation = match plugin.receive() {
-        Message::Order(order) => {
-            let deltas: Vec<_> = order.deltas.iter().map(|d| (d.job_id, d.delta)).collect();
-            assert_eq!(deltas, [(3, 5), (9, -2)]);
-            assert_eq!(order.head.flags, wire::PHX_PART_FIRST | wire::PHX_PART_LAST);
-            assert_eq!(order.head.lease_ms, 5000);
-            order.head.generation
-        }
-        other => panic!("expected ORDER, got {other:?}"),
-    };
-    match plugin.receive() {
-        Message::Order(order) => {
-            assert_eq!(
-                (order.head.generation, order.head.flags),
-                (generation, wire::PHX_PART_SAME)
-            );
-        }
-        other => panic!("expected ORDER, got {other:?}"),
-    }
+    let few = [(3, 5), (9, -2)];
+    let order = plugin.order(desk, &few);
+    let deltas: Vec<_> = order.deltas.iter().map(|d| (d.job_id, d.delta)).collect();
+    assert_eq!(deltas, few);
+    assert_eq!(order.head.flags, wire::PHX_PART_FIRST | wire::PHX_PART_LAST);
+    assert_eq!(order.head.lease_ms, 5000);
+    let generation = order.head.generation;
+    let renewed = plugin.order(desk, &few).head;
+    assert_eq!((renewed.generation, renewed.flags), (generation, wire::PHX_PART_SAME));
     let many: Vec<(u32, i32)> = (1..=5000).map(|id| (id, 1)).collect();
-    desk.want(&many);
     let mut got = 0;
     while got < many.len() {
-        if let Message::Order(order) = plugin.receive() {
-            got += order.deltas.len();
-        }
+        got += plugin.order(desk, &many).deltas.len();
     }
 
     let queued = |job_id| wire::Queued { job_id, ..wire::Queued::new_zeroed() };
@@ -309,12 +310,7 @@ fn orders_go_out_and_reports_come_in() {
     // Generation 0: the plugin forgot its set, so it is sent anew, not renewed.
     std::thread::sleep(Duration::from_millis(600));
     part(wire::PHX_PART_SAME, &[]);
-    let mut whole = false;
-    while !whole {
-        if let Message::Order(order) = plugin.receive() {
-            whole = order.head.flags & wire::PHX_PART_FIRST != 0;
-        }
-    }
+    while plugin.order(desk, &many).head.flags & wire::PHX_PART_FIRST == 0 {}
     drop(plugin);
     until("no report", || desk.report().is_none());
 }
@@ -439,6 +435,26 @@ fn a_reload_reaches_the_plugin_and_the_next_decision() {
 }
 
 #[test]
+fn enable_reaches_the_plugin_once() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(2);
+    plugin.sync(&[8, 8], &[]);
+    daemon.responder.enable();
+    match plugin.receive() {
+        Message::Config(config) => assert_ne!(config.flags & wire::PHX_W_ENABLE, 0),
+        other => panic!("expected CONFIG, got {other:?}"),
+    }
+    // The next CONFIG, of a reload, does not close a breaker by the way.
+    let changed = Settings { generation: 2, ..settings(Mode::Enforce) };
+    daemon.responder.set_settings(changed).unwrap();
+    match plugin.receive() {
+        Message::Config(config) => assert_eq!(config.flags & wire::PHX_W_ENABLE, 0),
+        other => panic!("expected CONFIG, got {other:?}"),
+    }
+}
+
+#[test]
 fn a_second_daemon_does_not_take_the_socket() {
     let daemon = Daemon::start(Mode::Enforce);
     let config =
@@ -468,6 +484,7 @@ fn prefer(responder: &Responder, first: u32) {
         key: JobKey::Job(99),
         method: Method::Gang,
         sets: vec![set(first..first + 3), set(10..20)],
+        worth: Vec::new(),
         required: false,
         made_ms: 1,
         note: PreferenceNote::None,

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Proofs that Slurm, asked about all candidates, could not start a job earlier than what it
+//! answers for a few of them.
+//!
+//! A job needs a number of nodes with a least amount on each ([`least`]). From the ends of the
+//! running jobs follows the time before which too few candidates can give that: no answer of
+//! Slurm is earlier. A small set of nodes that can give it then is enough to ask Slurm about;
+//! what it answers for these is as good as its answer for all if it is not later than that
+//! time, or than the end of the window in which Slurm would find it ([`Ends::window`]).
+//!
+//! Nothing here says that a job *can* start: that is what Slurm is asked.
+
+mod ends;
+mod least;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+
+pub use ends::{NEVER, Second};
+
+use crate::cluster::{Cluster, RunningJob};
+use crate::place::Candidates;
+use ends::Ends;
+use least::{Largest, least};
+use phalanx_core::NodeIdx;
+use phalanx_core::shape::{Need, Shape};
+use slots::{Slots, could_hold};
+
+/// Classes of request whose times are kept.
+const CLASSES_MAX: usize = 32;
+/// Nodes that a job which could run is asked about at least.
+const COULD_RUN_LEAST: usize = 16;
+
+/// The earliest start of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Earliest {
+    /// No start before this: unix seconds, [`NEVER`] if too few candidates could ever
+    /// hold it.
+    pub not_before_s: Second,
+    /// A start up to this is no later than Slurm's own; at least `not_before_s`.
+    pub until_s: Second,
+}
+
+/// Times of a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// Now.
+    pub now_s: Second,
+    /// Slurm wants to know of no start before this.
+    pub from_s: Second,
+    /// Slurm goes by windows: it may answer a later end than the one that makes room.
+    pub windows: bool,
+}
+
+/// Ends of the running jobs, and what follows from them.
+#[derive(Debug, Clone, Default)]
+pub struct Prover {
+    ends: Ends,
+    slots: Slots,
+    largest: Largest,
+    classes: Vec<Class>,
+    /// Nodes that changed, in order; those before `dropped` are forgotten.
+    changed: Vec<NodeIdx>,
+    dropped: usize,
+    asked: u64,
+    times: Vec<Second>,
+    nodes: Vec<(u32, Reverse<Second>, NodeIdx)>,
+}
+
+/// Times of all nodes for one need.
+#[derive(Debug, Clone)]
+struct Class {
+    need: Need,
+    /// Changes that are in `earliest`.
+    seen: usize,
+    /// Last question about it.
+    asked: u64,
+    earliest: Vec<Second>,
+}
+
+impl Prover {
+    /// All jobs of a cluster.
+    pub fn new(cluster: &Cluster) -> Self {
+        let mut prover = Self {
+            slots: Slots::new(cluster.usages().len()),
+            largest: Largest::of(cluster.table()),
+            ..Self::default()
+        };
+        for job in cluster.jobs().values() {
+            prover.add(job);
+        }
+        prover
+    }
+
+    /// A job began, or holds something else, or ends at another time: what was known of it,
+    /// and how it is now.
+    pub fn set_job(&mut self, before: Option<&RunningJob>, job: &RunningJob) {
+        if let Some(before) = before {
+            self.end_job(before);
+        }
+        self.add(job);
+    }
+
+    fn add(&mut self, job: &RunningJob) {
+        let end_s = end_of(job);
+        self.ends.set(job.id, end_s);
+        self.slots.add(job, end_s);
+        self.touch(job);
+    }
+
+    /// A job ended.
+    pub fn end_job(&mut self, job: &RunningJob) {
+        self.ends.remove(job.id);
+        self.slots.remove(job);
+        self.touch(job);
+    }
+
+    fn touch(&mut self, job: &RunningJob) {
+        if self.classes.is_empty() {
+            return;
+        }
+        self.changed.extend(job.held.iter().map(|held| held.node));
+        // Longer than the table, a list of changes saves nothing.
+        if self.changed.len() > self.classes.first().map_or(0, |class| class.earliest.len()) {
+            self.dropped += self.changed.len();
+            self.changed.clear();
+        }
+    }
+
+    /// Earliest start of a request among the candidates; puts the nodes to ask Slurm about into
+    /// `nodes`, ascending, none if it can never start. `cluster` is the one whose jobs are known
+    /// here.
+    ///
+    /// `None`: nothing is certain, nothing speaks against a start now, or the nodes are more
+    /// than half of the candidates.
+    pub fn earliest(
+        &mut self,
+        cluster: &Cluster,
+        shape: &Shape,
+        candidates: Candidates<'_>,
+        times: Times,
+        nodes: &mut Vec<NodeIdx>,
+    ) -> Option<Earliest> {
+        let earliest = self.find(cluster, shape, candidates, times, nodes)?;
+        let few = 2 * nodes.len() <= candidates.count();
+        few.then_some(earliest)
+    }
+
+    fn find(
+        &mut self,
+        cluster: &Cluster,
+        shape: &Shape,
+        candidates: Candidates<'_>,
+        times: Times,
+        nodes: &mut Vec<NodeIdx>,
+    ) -> Option<Earliest> {
+        nodes.clear();
+        let (count, need) = least(shape, &self.largest)?;
+        if need.gres.len() > slots::GRES_MAX || self.slots.has_suspended(candidates.words()) {
+            return None;
+        }
+        let at = self.class(cluster, need);
+        let mut scratch = std::mem::take(&mut self.times);
+        let nth_s = self.nth(at, count, candidates, &mut scratch);
+        self.times = scratch;
+        if nth_s <= times.now_s {
+            return None;
+        }
+        if nth_s == NEVER {
+            return Some(Earliest { not_before_s: NEVER, until_s: NEVER });
+        }
+        let not_before_s = nth_s.max(times.from_s);
+        let wanted = count.max(shape.wanted_nodes() as usize);
+        self.choose(cluster, at, wanted, candidates, not_before_s, nodes);
+        nodes.sort_unstable();
+        if !times.windows || nth_s <= times.from_s {
+            return Some(Earliest { not_before_s, until_s: not_before_s });
+        }
+        let window = self.ends.window(nth_s, |id| on(cluster, id, candidates).is_some());
+        let until_s = window.map_or(not_before_s, |window| {
+            // With these two Slurm's windows on the few nodes are those on all.
+            for id in [window.first, window.last] {
+                anchor(cluster, id, candidates, nodes);
+            }
+            window.end_s
+        });
+        Some(Earliest { not_before_s, until_s: until_s.max(not_before_s) })
+    }
+
+    /// Candidates that could hold the request if nothing ran: twice as many as it needs. None
+    /// if these are more than half of all, or nothing can be said of the request.
+    pub fn could_run(
+        &self,
+        cluster: &Cluster,
+        shape: &Shape,
+        candidates: Candidates<'_>,
+        nodes: &mut Vec<NodeIdx>,
+    ) {
+        nodes.clear();
+        let Some((count, need)) = least(shape, &self.largest) else { return };
+        let count = COULD_RUN_LEAST.max(2 * count.max(shape.wanted_nodes() as usize));
+        if candidates.count() < 2 * count {
+            return;
+        }
+        let holding = |need: &Need, nodes: &mut Vec<NodeIdx>| {
+            let holds = |node: &NodeIdx| {
+                cluster.usages().get(node.at()).is_some_and(|usage| could_hold(usage, need))
+            };
+            nodes.extend(candidates.iter().filter(holds).take(count));
+        };
+        // Any nodes will do; those that hold an equal share most likely satisfy Slurm.
+        holding(&shape.need(shape.wanted_nodes()), nodes);
+        if nodes.len() < shape.wanted_nodes() as usize {
+            nodes.clear();
+            holding(&need, nodes);
+        }
+    }
+
+    /// Whether too few candidates could hold the request now, whatever Slurm does.
+    pub fn cannot_fit(
+        &mut self,
+        cluster: &Cluster,
+        shape: &Shape,
+        candidates: Candidates<'_>,
+    ) -> bool {
+        let Some((count, need)) = least(shape, &self.largest) else { return false };
+        if need.gres.len() > slots::GRES_MAX || self.slots.has_suspended(candidates.words()) {
+            return false;
+        }
+        let at = self.class(cluster, need);
+        let Some(class) = self.classes.get(at) else { return false };
+        let fits = |node: &NodeIdx| class.earliest.get(node.at()) == Some(&0);
+        candidates.iter().filter(fits).take(count).count() < count
+    }
+
+    /// The N-th smallest of the candidates' times.
+    fn nth(
+        &self,
+        at: usize,
+        count: usize,
+        candidates: Candidates<'_>,
+        times: &mut Vec<Second>,
+    ) -> Second {
+        times.clear();
+        let Some(class) = self.classes.get(at) else { return NEVER };
+        let of = |node: NodeIdx| class.earliest.get(node.at()).copied().unwrap_or(NEVER);
+        times.extend(candidates.iter().map(of));
+        if times.len() < count {
+            return NEVER;
+        }
+        *times.select_nth_unstable(count - 1).1
+    }
+
+    /// Of the nodes that can give the need at `time`: the lightest, of these the ones that
+    /// became free last, for those that are free sooner may serve others until then.
+    fn choose(
+        &mut self,
+        cluster: &Cluster,
+        at: usize,
+        count: usize,
+        candidates: Candidates<'_>,
+        time: Second,
+        nodes: &mut Vec<NodeIdx>,
+    ) {
+        let Some(class) = self.classes.get(at) else { return };
+        let table = &cluster.table().nodes;
+        self.nodes.clear();
+        for node in candidates.iter() {
+            let end_s = class.earliest.get(node.at()).copied().unwrap_or(NEVER);
+            if end_s <= time {
+                let weight = table.get(node.at()).map_or(0, |node| node.weight);
+                self.nodes.push((weight, Reverse(end_s), node));
+            }
+        }
+        if self.nodes.len() > count {
+            self.nodes.select_nth_unstable(count - 1);
+            self.nodes.truncate(count);
+        }
+        nodes.extend(self.nodes.iter().map(|(_, _, node)| *node));
+    }
+
+    /// Index of the class of a need, brought up to date.
+    fn class(&mut self, cluster: &Cluster, need: Need) -> usize {
+        self.asked += 1;
+        let now = self.dropped + self.changed.len();
+        let usages = cluster.usages();
+        let found = self.classes.iter().position(|class| class.need == need);
+        let at = found.unwrap_or_else(|| self.new_class(need, usages.len()));
+        let Some(class) = self.classes.get_mut(at) else { return at };
+        class.asked = self.asked;
+        let renew = |node: NodeIdx, earliest: &mut Vec<Second>| {
+            if let (Some(slot), Some(usage)) = (earliest.get_mut(node.at()), usages.get(node.at()))
+            {
+                *slot = self.slots.earliest(node, usage, &class.need);
+            }
+        };
+        if found.is_none() || class.seen < self.dropped {
+            (0..usages.len()).for_each(|node| renew(NodeIdx::new(node), &mut class.earliest));
+        } else {
+            let missed = self.changed.get(class.seen - self.dropped..).unwrap_or(&[]);
+            missed.iter().for_each(|node| renew(*node, &mut class.earliest));
+        }
+        class.seen = now;
+        at
+    }
+
+    /// Room for another class, in place of the one that was not asked about for longest.
+    fn new_class(&mut self, need: Need, nodes: usize) -> usize {
+        let class = Class { need, seen: 0, asked: self.asked, earliest: vec![NEVER; nodes] };
+        if self.classes.len() < CLASSES_MAX {
+            self.classes.push(class);
+            return self.classes.len() - 1;
+        }
+        let oldest = self.classes.iter().enumerate().min_by_key(|(_, class)| class.asked);
+        let at = oldest.map_or(0, |(at, _)| at);
+        if let Some(slot) = self.classes.get_mut(at) {
+            *slot = class;
+        }
+        at
+    }
+}
+
+/// Unix second at which Slurm takes the job for ended.
+fn end_of(job: &RunningJob) -> Second {
+    match job.end_s {
+        0 => NEVER,
+        end_s => Second::try_from(end_s).unwrap_or(NEVER).min(NEVER - 1),
+    }
+}
+
+/// First node of a job among the candidates.
+fn on(cluster: &Cluster, id: u32, candidates: Candidates<'_>) -> Option<NodeIdx> {
+    let held = &cluster.jobs().get(&id)?.held;
+    held.iter().map(|held| held.node).find(|node| candidates.has(*node))
+}
+
+/// Adds a node of the job to the ascending nodes, if none of it is there.
+fn anchor(cluster: &Cluster, id: u32, candidates: Candidates<'_>, nodes: &mut Vec<NodeIdx>) {
+    let Some(job) = cluster.jobs().get(&id) else { return };
+    let mut of_job = job.held.iter().map(|held| held.node).filter(|node| candidates.has(*node));
+    let Some(node) = of_job.clone().next() else { return };
+    if of_job.any(|node| nodes.binary_search(&node).is_ok()) {
+        return;
+    }
+    if let Err(at) = nodes.binary_search(&node) {
+        nodes.insert(at, node);
+    }
+}

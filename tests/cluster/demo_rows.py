@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rows of the demo: what is measured on stock Slurm and on Phalanx, and what to look at then.
+
+A row is a pair of clusters that do the same work. `measures` says what is compared; `work` does
+it on one cluster and returns the numbers.
+"""
+
+import os
+import pwd
+import random
+import re
+import time
+from dataclasses import dataclass
+
+import bags
+import bench_10k
+import gangs
+import topology_model
+import topology_stream
+from slurmcluster import Cluster
+from slurmcluster.conf import write_config
+from slurmcluster.measure import job_values
+from slurmcluster.nodes import DEFAULT_FRAGMENT
+from slurmcluster.suite import until
+from slurmcluster.workload import last_week, mixed
+
+SIDES = {"stock": "stock Slurm", "phalanx": "Phalanx"}
+PACE = 0.6      # of the mixed list's run times, so that the demo takes a minute and a half
+ENFORCE = 'mode = "enforce"\n'
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number that is compared: its name, unit, digits, and whether more of it is better.
+
+    spread   how far two runs of stock Slurm on the same list are apart (`--null`), as a share of
+             the number: less than that is no gain and no loss
+    headline whether the table has it; the others are in JSON and on the page
+    """
+
+    key: str
+    title: str
+    unit: str
+    digits: int
+    more: bool
+    spread: float
+    headline: bool = True
+
+
+class Row:
+    """One row; a subclass says what its clusters are and what they do."""
+
+    name = title = why = ""
+    explain = ()        # a phalanx command that shows what made the difference
+    alone = False       # measured without anything beside it, one side after the other
+    measures = ()
+    cluster = {}        # arguments of both clusters
+    config = ENFORCE
+
+    def __init__(self, seed, root):
+        self.seed, self.root = seed, os.path.join(root, self.name)
+
+    def make(self, side, stock):
+        """A cluster that has not been started."""
+        place = os.path.join(self.root, side)
+        config = None if stock else write_config(place, self.config)
+        return Cluster(place, stock=stock, config=config, **self.cluster)
+
+    def prepare(self, cluster):
+        """What Phalanx is told before the clock runs."""
+
+    def work(self, cluster):
+        """Does the row's work on one cluster; returns {key: number}."""
+        raise NotImplementedError
+
+    def explained(self, cluster):
+        """What the command that explains says, after the work."""
+        program = os.path.join(cluster.paths.bin_dir, "phalanx")
+        done = cluster.run(program, *self.explain, check=False, timeout=30)
+        return (done.stdout + done.stderr).rstrip()
+
+
+class Waits(Row):
+    """A mixed queue, ordered by what Phalanx has learned of its programs' runtimes."""
+
+    name, title = "waits", "60 mixed jobs on 16 nodes of four kinds"
+    why = ("short programs start first, within limits: runtimes are learned from last week's "
+           "accounting")
+    explain = ("history", "speeds")
+    measures = (Measure("wait_mean_s", "mean wait", "s", 1, False, 0.06),
+                Measure("wait_max_s", "longest wait", "s", 0, False, 0.17, False),
+                Measure("makespan_s", "makespan", "s", 0, False, 0.17, False))
+    cluster = {
+        # The default nodes as slurm.conf has them when nobody wrote a Weight.
+        "nodes": re.sub(r"Weight=\d+ ", "", DEFAULT_FRAGMENT),
+        # Priorities that can be changed, by themselves first come first served.
+        "extra": ["PriorityType=priority/multifactor", "PriorityWeightAge=0"]}
+    config = ENFORCE + ("[order]\nenabled = true\nby = \"learned\"\nmax_overtakes = 20\n"
+                        "max_delay_s = 60\n")
+
+    def prepare(self, cluster):
+        """Imports what Slurm's accounting knows of last week, as an administrator would."""
+        path = os.path.join(self.root, "last-week.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(last_week(self.seed, pwd.getpwuid(os.getuid()).pw_name, PACE))
+        program = os.path.join(cluster.paths.bin_dir, "phalanx")
+        cluster.run(program, "history", "import", path, timeout=60)
+
+    def work(self, cluster):
+        """Submits on time and waits for the last end."""
+        ids, begin = [], time.monotonic()
+        for job in mixed(self.seed, pace=PACE):
+            time.sleep(max(0.0, begin + job.at_s - time.monotonic()))
+            ids.append(cluster.submit("-J", job.name, "--time=2", *job.options,
+                                      wrap=f"sleep {job.sleep_s}"))
+        return job_values(wait_all(cluster, ids))
+
+
+class Speeds(Row):
+    """Multi-node jobs on nodes of unequal speed, from no knowledge."""
+
+    name, title = "speeds", "multi-node jobs, each kind fast on other nodes"
+    why = "which nodes are fast for which jobs is learned from the first ones that end"
+    explain = ("history", "speeds")
+    measures = (Measure("turnaround_s", "mean turnaround", "s", 1, False, 0.12),
+                Measure("run_s", "mean run time", "s", 1, False, 0.10, False))
+    cluster = {"nodes": gangs.NODES, "extra": gangs.EXTRA}
+    config = ENFORCE + "[source]\npoll_ms = 300\n[planner]\nslot_ms = 300\n"
+    jobs = 72
+
+    def work(self, cluster):
+        """Submits on time and waits for the last end."""
+        records = gangs.run_list(cluster, gangs.work_list(self.jobs, self.seed))
+        completion, _, ran = gangs.totals(records)
+        return {"turnaround_s": completion / self.jobs, "run_s": ran / self.jobs}
+
+
+class Leaves(Row):
+    """Multi-node jobs under leaf switches."""
+
+    name, title = "leaves", "multi-node jobs under four leaf switches"
+    why = "jobs of few nodes stay off whole leaves, so that large ones find them"
+    explain = ("nodes", "--topology")
+    measures = (Measure("extra", "switches a job beyond the fewest", "", 2, False, 0.25),
+                Measure("makespan s", "makespan", "s", 0, False, 0.08, False))
+    conf = topology_model.tree((8, 8, 8, 8))
+    cluster = {"nodes": "NodeName=n[1-32] CPUs=4 Sockets=1 CoresPerSocket=4 RealMemory=8000\n"
+                        "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n",
+               "extra": ["TopologyPlugin=topology/tree", *topology_stream.EXTRA],
+               "files": {"topology.conf": conf}}
+    jobs = 100
+
+    def work(self, cluster):
+        """Runs the list to its end."""
+        topology = topology_model.Topology.of_conf(self.conf)
+        return topology_stream.measure(cluster, topology,
+                                       topology_stream.job_list(self.seed, self.jobs))
+
+
+class Profit(Row):
+    """Job arrays on nodes of different speed and power."""
+
+    name, title = "profit", "five job arrays on fast, middle and thrifty nodes"
+    why = "tasks go where they earn most an hour after the price of their energy"
+    explain = ("history", "energy")
+    measures = (Measure("profit_per_hour", "profit an hour", "", 2, True, 0.12),
+                Measure("energy_j", "energy", "J", 0, False, 0.05, False),
+                Measure("makespan_s", "makespan", "s", 0, False, 0.05, False))
+    cluster = {"nodes": bags.conf(2), "extra": bags.EXTRA}
+    config = bags.config_of("best")
+
+    def prepare(self, cluster):
+        """A few tasks of every array on every kind of node."""
+        bags.learn(cluster)
+        until(lambda: bags.knows(cluster), "history energy has all times")
+
+    def work(self, cluster):
+        """Submits all arrays and waits for their last tasks."""
+        return bags.earn(cluster, bags.TASKS, False)[0]
+
+
+class Large(Row):
+    """A machine of thousands of nodes, on which slurmctld's own time counts."""
+
+    alone = True
+    nodes = 4_000
+
+
+class Starts(Large):
+    """How fast slurmctld starts what fits."""
+
+    name, title = "starts", "GPU jobs on 4,000 nodes that are free"
+    why = "the daemon names the nodes, so that slurmctld need not look at thousands"
+    explain = ("status",)
+    measures = (Measure("starts_per_s", "jobs started a second", "", 0, True, 0.45),)
+    cluster = {"cloud": Large.nodes, "extra": bench_10k.EXTRA}
+    jobs = 150
+
+    def work(self, cluster):
+        """Lets a list start at once."""
+        if not cluster.stock:
+            bench_10k.wait_ready(cluster)
+        return bench_10k.run_list(cluster, bench_10k.job_options(self.seed, self.jobs))
+
+
+class Backfill(Large):
+    """How long slurmctld takes to plan what does not fit."""
+
+    name, title = "backfill", "GPU jobs that wait for 4,000 busy nodes"
+    why = "the daemon proves when each can start at the earliest; Slurm looks at few nodes then"
+    explain = ("status",)
+    measures = (Measure("backfill_ms", "one backfill cycle", "ms", 0, False, 0.35),
+                Measure("sbatch_ms", "a submission beyond process start", "ms", 1, False, 0.3))
+    cluster = {"cloud": Large.nodes, "extra": (
+        "MessageTimeout=200", "SchedulerParameters=bf_interval=2,bf_continue,bf_window=10080,"
+        "bf_resolution=60,bf_max_time=300,sched_interval=60,batch_sched_delay=1")}
+    running, waiting = 40, 60
+
+    def work(self, cluster):
+        """Fills the machine and queues more."""
+        if not cluster.stock:
+            bench_10k.wait_ready(cluster)
+        rng, size = random.Random(self.seed), self.nodes // self.running
+        for _ in range(self.running):
+            cluster.submit(f"-N{size}", "--ntasks-per-node=1", "--gres=gpu:4",
+                           f"--time={rng.randint(60, 3000)}")
+        for _ in range(self.waiting):
+            cluster.submit(f"-N{rng.choice([1, 2, 4, 8])}", "--gres=gpu:2", "--time=60",
+                           "--ntasks-per-node=1")
+        return {"backfill_ms": self.backfill_ms(cluster), "sbatch_ms": sbatch_ms(cluster)}
+
+    def backfill_ms(self, cluster):
+        """The shorter one of two cycles that looked at all that waits."""
+        cycles = {}
+
+        def enough():
+            text = cluster.run("sdiag").stdout
+            text = text[text.index("Backfilling stats"):]
+            depth = int(re.search(r"Last depth cycle: (\d+)", text)[1])
+            if depth >= self.waiting:
+                cycles[re.search(r"Last cycle when: (.+)", text)[1]] = \
+                    int(re.search(r"Last cycle: (\d+)", text)[1]) / 1e3
+            return len(cycles) >= 2
+
+        until(enough, "two backfill cycles", 90, every=0.5)
+        return min(cycles.values())
+
+
+def sbatch_ms(cluster):
+    """The median time of a submission less that of a program that asks nobody."""
+    def median(work, count=9):
+        times = []
+        for _ in range(count):
+            begin = time.monotonic()
+            work()
+            times.append(time.monotonic() - begin)
+        return sorted(times)[count // 2] * 1e3
+
+    submitted = median(lambda: cluster.submit("-N2", "--gres=gpu:2", "--time=60",
+                                              "--ntasks-per-node=1"))
+    return submitted - median(lambda: cluster.run("sbatch", "--version"))
+
+
+def wait_all(cluster, ids, limit=420):
+    """Waits until jobs and arrays have ended; returns their records."""
+    wanted = ",".join(map(str, ids))
+
+    def ended():
+        left = cluster.run("squeue", "-h", "-j", wanted, "-o", "%A", check=False)
+        return left.returncode == 0 and not left.stdout.strip()
+
+    until(ended, "the end of the list", limit, every=1.0)
+    mine = set(map(str, ids))
+    return [record for record in cluster.jobs()
+            if record.get("ArrayJobId", record["JobId"]) in mine]
+
+
+ROWS = {row.name: row for row in (Waits, Speeds, Leaves, Profit, Starts, Backfill)}
+
