@@ -23,7 +23,6 @@ extern void stats_fill(struct phx_stats *out)
 {
 	struct stats *s = &overlay_stats;
 	struct breaker *b = &overlay_breaker;
-	uint64_t until, now = now_ns();
 
 	_copy(out->calls, s->calls, 4);
 	out->asks = _get(&s->asks);
@@ -38,9 +37,6 @@ extern void stats_fill(struct phx_stats *out)
 	out->breaker_opens = _get(&b->opens);
 	out->breaker_open = atomic_load(&b->state);
 	out->breach = b->breach;
-	until = atomic_load(&b->until_ns);
-	out->breaker_left_ms = out->breaker_open == BREAKER_OPEN && until > now ?
-			       (until - now) / 1000000 : 0;
 	memcpy(out->breaches, b->breaches, sizeof(out->breaches));
 	out->ejections = b->ejections;
 	out->late_ns = b->late_ns;

@@ -134,8 +134,7 @@ struct phx_gres_name {
 
 struct phx_gres_names {
 	struct phx_hdr hdr;
-	uint32_t count;
-	uint32_t pad;
+	uint32_t count, pad;
 	/* struct phx_gres_name entries[count] */
 };
 
@@ -208,9 +207,7 @@ struct phx_alloc {
 
 struct phx_job_gres {
 	uint32_t node; /* index */
-	uint32_t plugin_id;
-	uint32_t type_id;
-	uint32_t pad;
+	uint32_t plugin_id, type_id, pad;
 	uint64_t count;
 };
 
@@ -245,8 +242,7 @@ struct phx_job {
 	uint32_t time_limit_min; /* 0xffffffff unlimited, 0xfffffffe unknown */
 	uint64_t start_time;     /* unix seconds */
 	uint64_t end_time;       /* unix seconds, by its limit */
-	uint32_t alloc_count;    /* of this message */
-	uint32_t gres_count;     /* of this message */
+	uint32_t alloc_count, gres_count; /* of this message */
 	/* struct phx_alloc allocs[alloc_count]; struct phx_job_gres gres[gres_count] */
 };
 
@@ -260,15 +256,13 @@ struct phx_job_end {
 
 /* A job that ends at another time than it was told. */
 struct phx_end {
-	uint32_t job_id;
-	uint32_t pad;
+	uint32_t job_id, pad;
 	uint64_t end_time; /* unix seconds, by its limit */
 };
 
 struct phx_ends {
 	struct phx_hdr hdr;
-	uint32_t count;
-	uint32_t pad;
+	uint32_t count, pad;
 	/* struct phx_end entries[count] */
 };
 
@@ -339,10 +333,7 @@ struct phx_exc {
 struct phx_ask_gres {
 	uint32_t plugin_id;
 	uint32_t type_id; /* 0: any type */
-	uint64_t per_job;
-	uint64_t per_node;
-	uint64_t per_socket;
-	uint64_t per_task;
+	uint64_t per_job, per_node, per_socket, per_task;
 	uint64_t mem_per_gres_mb;
 	uint32_t cpus_per_gres;
 	uint32_t ntasks_per_gres; /* 0 if not given */
@@ -360,9 +351,7 @@ struct phx_ask {
 	uint16_t mode;  /* enum phx_mode */
 	uint16_t name_key; /* of the job's name: phx_name_key() */
 	uint32_t flags; /* enum phx_ask_flags */
-	uint32_t min_nodes; /* the call's arguments */
-	uint32_t max_nodes;
-	uint32_t req_nodes;
+	uint32_t min_nodes, max_nodes, req_nodes; /* the call's arguments */
 	uint32_t min_cpus; /* of the whole job */
 	uint32_t max_cpus; /* 0xfffffffe if not given */
 	uint32_t num_tasks;
@@ -376,8 +365,7 @@ struct phx_ask {
 	uint32_t whole_node; /* 0, or WHOLE_NODE_REQUIRED 1, USER 2, MCS 3 */
 	uint32_t share_res;  /* details->share_res */
 	uint32_t time_limit_min;
-	uint64_t mem_per_node_mb; /* 0 if not given */
-	uint64_t mem_per_cpu_mb;  /* 0 if not given */
+	uint64_t mem_per_node_mb, mem_per_cpu_mb; /* 0 if not given */
 	uint32_t tmp_disk_mb;
 	uint32_t gres_count;
 	uint32_t account_key; /* of the job's account: phx_account_key() */
@@ -529,15 +517,12 @@ struct phx_outcome {
 struct phx_stats {
 	struct phx_hdr hdr;
 	uint64_t calls[4];     /* job_test() by mode; [3] any other */
-	uint64_t asks;
-	uint64_t answers;      /* valid ones in time */
+	uint64_t asks, answers; /* valid ones in time */
 	uint64_t narrowed;     /* calls placed on the narrowed set */
 	uint64_t reasons[PHX_REASONS]; /* enum phx_reason */
 	uint64_t late_answers; /* came after the deadline, dropped */
 	uint64_t events;       /* JOB and JOB_END sent */
-	uint64_t resyncs;
-	uint64_t connects;
-	uint64_t breaker_opens;
+	uint64_t resyncs, connects, breaker_opens;
 	uint32_t breaker_open; /* 0 closed, 1 open, 2 half open, 3 ejected */
 	uint32_t breach;       /* enum phx_breach of the last crossing */
 	uint64_t ask_ns_hist[PHX_LAT_BUCKETS];  /* plugin's own time, asked */
@@ -547,7 +532,6 @@ struct phx_stats {
 	uint64_t breaches[PHX_BREACHES]; /* openings by enum phx_breach */
 	uint64_t ejections;
 	uint64_t late_ns;        /* slurmctld waited in vain */
-	uint64_t breaker_left_ms; /* until it asks again, if open */
 	uint64_t held_calls;     /* calls that failed because a job is held */
 	uint64_t held_ns;        /* jobs of one user in one partition were held */
 	uint64_t held_sampled;   /* held calls of which stock was asked as well */
@@ -567,8 +551,7 @@ struct phx_welcome {
 	uint32_t syncs;          /* whole states a minute */
 	uint32_t held_s;         /* an hour, of one user in one partition */
 	uint32_t eject_openings; /* within the window: until PHX_W_ENABLE */
-	uint32_t eject_window_s;
-	uint32_t pad;
+	uint32_t eject_window_s, pad;
 };
 
 enum phx_welcome_flags {
@@ -615,8 +598,7 @@ struct phx_order {
 	uint64_t generation; /* counts sets of deltas, from 1 */
 	uint32_t lease_ms;   /* from now on */
 	uint32_t flags;      /* enum phx_part */
-	uint32_t count;
-	uint32_t pad;
+	uint32_t count, pad;
 	/* struct phx_delta deltas[count], job ids ascending over all parts */
 };
 
@@ -646,13 +628,10 @@ struct phx_queued {
 	uint32_t job_id;
 	uint32_t het_job_id;  /* 0 if not of a het job */
 	uint32_t flags;       /* enum phx_queued_flags */
-	uint32_t priority;    /* now; the lowest of its partitions */
-	uint32_t priority_max; /* the highest of its partitions */
-	uint32_t tier;        /* PriorityTier; the lowest of its partitions */
-	uint32_t tier_max;
+	/* Now, and PriorityTier; the lowest and the highest of its partitions. */
+	uint32_t priority, priority_max, tier, tier_max;
 	uint32_t part_factor; /* PriorityJobFactor of its partition */
-	uint32_t qos_id;      /* 0 if there is none */
-	uint32_t qos_priority;
+	uint32_t qos_id, qos_priority; /* 0 if there is none */
 	uint32_t tasks;       /* 1 if not a record of several */
 	int32_t site;         /* site_factor of others, 0 is neutral */
 	int32_t delta;        /* of ours, in force */
@@ -671,17 +650,13 @@ struct phx_queue {
 	uint32_t count;      /* of this message */
 	uint32_t active;     /* jobs with a delta */
 	uint64_t written;    /* since the overlay was loaded: deltas written */
-	uint64_t removed;    /* jobs that lost their delta while pending */
-	uint64_t started;    /* jobs that started with one */
+	uint64_t removed, started; /* jobs that lost theirs pending, or started */
 	uint64_t refused;    /* now: wanted, but held, set by hand or started */
 	uint64_t deferred;   /* now: wanted, but put off to a later turn */
 	uint64_t adopted;    /* copies of array records that were cleaned */
-	uint64_t holds;      /* times that slurmctld's write lock was held */
-	uint64_t hold_ns;
-	uint64_t hold_ns_max;
-	uint64_t reads; /* the same of its read locks */
-	uint64_t read_ns;
-	uint64_t read_ns_max;
+	/* Times that slurmctld's write and read locks were held. */
+	uint64_t holds, hold_ns, hold_ns_max;
+	uint64_t reads, read_ns, read_ns_max;
 	/* struct phx_queued jobs[count] */
 };
 
@@ -711,7 +686,7 @@ _Static_assert(sizeof(struct phx_answer) == 24 + 56, "phx_answer");
 _Static_assert(sizeof(struct phx_outcome) == 24 + 80, "phx_outcome");
 _Static_assert(sizeof(struct phx_stats) ==
 	       24 + 44 * 8 + 8 +
-	       8 * (2 * PHX_LAT_BUCKETS + 2 + 8 + PHX_BREACHES + 7), "phx_stats");
+	       8 * (2 * PHX_LAT_BUCKETS + 2 + 8 + PHX_BREACHES + 6), "phx_stats");
 _Static_assert(PHX_LAT_BUCKETS % (1u << PHX_LAT_SUB_BITS) == 0,
 	       "PHX_LAT_BUCKETS: whole powers of two");
 _Static_assert(sizeof(struct phx_welcome) == 24 + 48, "phx_welcome");

@@ -313,7 +313,8 @@ def ejected(run):
         run.stream.finish()
         run.expect(fake.asks == asks, "asked after it was ejected")
         run.problems += fake.problems()
-    said = log_since(run.cluster, "slurmctld", run.logs["slurmctld"]).count("until `phalanx enable`")
+    log = log_since(run.cluster, "slurmctld", run.logs["slurmctld"])
+    said = log.count("until `phalanx enable`")
     run.expect(said == 1, f"log of slurmctld: {said} lines of an ejection, expected 1")
     run.cluster.start_phalanxd()
     run.until(lambda: run.status().get("plugin", {}).get("breaker") == "ejected",

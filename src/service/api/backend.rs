@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use super::heat::HeatReport;
 use super::metrics::Sources;
 use super::types::{
-    EnableReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport, RecordRequest, RecordingStatus,
-    ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
+    EnableReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport, RecordRequest,
+    RecordingStatus, ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
 };
 use crate::failure::Failure;
 use phalanx_core::collect::{

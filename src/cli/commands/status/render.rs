@@ -261,9 +261,8 @@ fn plugin_calls(out: &mut String, plugin: &PluginStatus) {
     let asked = format!(
         "{asks}, {answers} answered in time, {late_answers} late, {narrowed} placed as answered"
     );
-    let link = format!(
-        "{connects} connections, state sent anew {resyncs} times, {events} events sent"
-    );
+    let link =
+        format!("{connects} connections, state sent anew {resyncs} times, {events} events sent");
     let causes: Vec<String> = plugin
         .breaches
         .iter()

@@ -14,7 +14,8 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use phalanx_service::api::types::{
-    EnableReport, ErrorBody, Explain, NodeReport, NodesReport, PlanReport, ReloadReport, ShadowReport, Status,
+    EnableReport, ErrorBody, Explain, NodeReport, NodesReport, PlanReport, ReloadReport,
+    ShadowReport, Status,
 };
 
 type Requests = Arc<Mutex<Vec<String>>>;

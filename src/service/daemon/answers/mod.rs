@@ -15,8 +15,9 @@ use std::sync::Arc;
 
 use self::nodes::nodes_report;
 use crate::api::types::{
-    EnableReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport, PlannedJob, RecordRequest,
-    RecordingStatus, ReloadReport, RunsReport, ShadowDiff, ShadowReport, SpeedsReport, Status,
+    EnableReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport, PlannedJob,
+    RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowDiff, ShadowReport,
+    SpeedsReport, Status,
 };
 use crate::api::{Backend, DataService, Failure};
 use crate::clock::now_ms;
