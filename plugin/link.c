@@ -54,6 +54,7 @@ static bool inert;                 /* the self-check failed: for good */
 static struct pktbuf sync_buf;
 static struct state_info synced;
 static time_t table_checked;       /* unix time */
+static time_t node_seen, part_seen; /* slurmctld's last updates, then */
 static uint32_t syncs_here;        /* on this connection */
 static bool told_ejected;          /* the connection was given up for it */
 static time_t loaded;
@@ -241,6 +242,14 @@ static void _become_inert(void)
 	link_lose("the self-check failed", EPROTO);
 }
 
+/* Under slurmctld's locks. */
+static void _table_seen(void)
+{
+	table_checked = time(NULL);
+	node_seen = last_node_update;
+	part_seen = last_part_update;
+}
+
 /* Under slurmctld's READ locks: nothing changes until they are released, and
  * what changes then goes to the io.backlog. */
 static bool _build_sync(void)
@@ -267,7 +276,7 @@ static bool _build_sync(void)
 			io_set_state(LINK_SYNCING);
 		}
 		pthread_mutex_unlock(&io.lock);
-		table_checked = time(NULL);
+		_table_seen();
 		atomic_store(&table_hint, false);
 		ok = mine && state_build(&sync_buf, &synced);
 		wrong = layout_wrong();
@@ -383,14 +392,16 @@ static void _check_table(void)
 {
 	slurmctld_lock_t locks = { .conf = READ_LOCK, .node = READ_LOCK,
 				   .part = READ_LOCK };
-	time_t now = time(NULL);
 	bool hint = atomic_exchange(&table_hint, false), changed = false;
 
 	lock_slurmctld(locks);
-	/* A change in the second of the last look may have come after it. */
+	/* A change in the second of the last look may have come after it.  A
+	 * clock that was set back gives changes earlier times than that. */
 	if (atomic_load(&usable) &&
-	    (hint || MAX(last_node_update, last_part_update) >= table_checked)) {
-		table_checked = now;
+	    (hint || last_node_update != node_seen ||
+	     last_part_update != part_seen ||
+	     MAX(node_seen, part_seen) >= table_checked)) {
+		_table_seen();
 		topology_refresh();
 		changed = state_table_hash() != synced.table_hash;
 	}

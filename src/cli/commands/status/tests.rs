@@ -13,6 +13,18 @@ fn status_texts() {
     assert_text(&render::text(&Status::default()), include_str!("snapshots/status_empty.txt"));
 }
 
+#[test]
+fn ejected_says_why_and_what_to_do() {
+    let mut status = status_report();
+    status.plugin.breaker = "ejected".into();
+    status.plugin.breaker_cause = "refused".into();
+    status.plugin.breaches = map(&[("late", 0), ("refused", 3)]);
+    let text = render::text(&status);
+    assert!(text.contains("EJECTED for nodes that Slurm refused"), "{text}");
+    assert!(text.contains("until `phalanx enable`"), "{text}");
+    assert!(text.contains("opened 0 times, 3 times for nodes that Slurm refused, ej"), "{text}");
+}
+
 fn status_report() -> Status {
     Status {
         recording: Default::default(),
