@@ -274,6 +274,7 @@ ROWS = (
     suite("ends", 43),
     suite("proofs", 30, *only(["queue"])),
     suite("proofs-changes", 90, "proofs.py", gate="all"),
+    suite("starvation", 390, gate="all"),
     suite("energy", 35),
     suite("data-service", 20, "data_service.py", needs=["schemathesis"],
           env=(("PHALANX_SCHEMATHESIS", f"{TOP}/{SCHEMATHESIS}"),)),
