@@ -251,6 +251,7 @@ def three_block_sizes(suite):
 @case(where="block")
 def closed_blocks(suite):
     """topology/block: no job is offered nodes of a block that --exclusive=topo has closed"""
+    suite.until(lambda: asked_again(suite), "Phalanx decides", limit=CHANGED_S)
     before = suite.narrowed()
     jobs = suite.both(lambda cluster: allocate(cluster, "-N1", "--exclusive=topo"))
     closed = {node for _, nodes in jobs.values() for node in nodes}
