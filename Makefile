@@ -152,8 +152,9 @@ deb: deps-deb build
 
 CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
-.PHONY: tuning-pictures bench-10k bench-backfill bench-balance bench-proof bench-topology \
-	bench-traces bench-reality bench-gangs bench-gang-method bench-share bench-agents bench-order bench-bag bench-bags-cluster
+.PHONY: tuning-pictures bench-10k bench-backfill bench-pending bench-balance bench-proof \
+	bench-topology bench-traces bench-reality bench-gangs bench-gang-method bench-share bench-agents \
+	bench-order bench-bag bench-bags-cluster campaign-proofs
 # The data of the source paper's experiments, as BENCHMARKS.md names them.
 BAG_DATA ?= ../shared/data/eapm
 bench-bag: rust
@@ -166,6 +167,14 @@ bench-10k: deps-run build
 bench-backfill: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/proofs.py --bench 10000
+bench-pending: deps-run build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/pending.py
+# Mixed lists, every proof held against Slurm in full: SEEDS lists of 90 s.
+SEEDS ?= 40
+campaign-proofs: deps-run build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/proofs_mixed.py --seeds $(SEEDS) --seconds 90
 bench-order: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/order.py --bench 5000

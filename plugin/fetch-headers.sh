@@ -64,15 +64,18 @@ else
 		fail "$source does not unpack, see $log"
 fi
 cd "$tmp/tree"
-grep -q "^[[:space:]]*Version:[[:space:]]*$version\$" META 2> /dev/null ||
-	fail "$source is not the source of Slurm $version"
+[ -e META ] || fail "$source is no source of Slurm: it has no META"
+given=$(sed -n 's/^[[:space:]]*Version:[[:space:]]*//p' META)
+[ "$given" = "$version" ] ||
+	fail "$source is the source of Slurm ${given:-that tells no version}, not of $version"
 
 # Debian's options, but for what only adds libraries.
 munge=--without-munge
 [ -e /usr/include/munge.h ] && munge=--with-munge
 ./configure --prefix=/usr --libdir="/usr/lib/$(cc -print-multiarch)" \
 	--sysconfdir=/etc/slurm --enable-multiple-slurmd --disable-debug --without-rpath \
-	--disable-pam $munge >> "$log" 2>&1 || fail "configure failed, see $log"
+	--disable-pam $munge >> "$log" 2>&1 ||
+	fail "configure failed, see $log: $(grep 'configure: error:' "$log" | tail -n 1)"
 grep -q '^#define MULTIPLE_SLURMD 1' config.h || fail "configure did not take Debian's options"
 
 mkdir ../headers

@@ -266,6 +266,7 @@ ROWS = (
     suite("ends", 43),
     suite("proofs", 30, *only(["queue"])),
     suite("proofs-changes", 90, "proofs.py", gate="all"),
+    suite("starvation", 390, gate="all"),
     suite("energy", 35),
     suite("data-service", 20, "data_service.py", needs=["schemathesis"],
           env=(("PHALANX_SCHEMATHESIS", f"{TOP}/{SCHEMATHESIS}"),)),
@@ -316,6 +317,8 @@ ROWS = (
         (PYTHON, "tests/packaging/rpms.py", "--tree", "build/trees/bookworm",
          "--programs", "target/debug"),
         ("system-bookworm", "packages-rpm", "debug", "plugin"), (), "all"),
+    Row("overlay", "packages", "build", 50, (PYTHON, "tests/packaging/overlay.py"),
+        ("packages", "plugin"), (), "all"),
     Row("rebuild", "packages", "build", 25, (PYTHON, "tests/packaging/rebuild.py"),
         ("packages", "plugin")),
 )

@@ -15,9 +15,11 @@ import re
 import sys
 import tempfile
 import time
+from statistics import median
 
 from slurmcluster import Cluster
 from slurmcluster.conf import PATIENT, write_config
+from slurmcluster.measure import seconds_of
 from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.suite import Cases, Suite, command_line, run
 
@@ -134,8 +136,15 @@ def backfill_ms(cluster):
     return int(CYCLE.search(part)[1]) / 1e3, int(DEPTH.search(part)[1])
 
 
+def planned(cluster, zero):
+    """Planned start of each waiting job by id, in seconds from `zero`."""
+    lines = cluster.run("squeue", "-h", "-t", "PD", "-o", "%A %S").stdout.splitlines()
+    starts = {job: seconds_of(start) for job, start in (line.split() for line in lines)}
+    return {job: start - zero for job, start in starts.items() if start}
+
+
 def measure(cluster, args):
-    """Median of cycles of equal depth, and time of a submission."""
+    """Median of cycles of equal depth, time of a submission, planned starts."""
     rng = random.Random(5)
     for _ in range(args.running):
         size = max(1, args.bench // args.running)
@@ -150,17 +159,17 @@ def measure(cluster, args):
         if found[1] >= args.waiting and (not cycles or found != cycles[-1]):
             cycles.append(found)
         time.sleep(1)
-    submits = []
+    zero = min(seconds_of(r["StartTime"]) for r in cluster.jobs() if r["JobState"] != "PENDING")
+    starts = planned(cluster, zero)
+    submits, starts_only = [], []
     for _ in range(20):
         begin = time.monotonic()
         cluster.submit("-N2", "--gres=gpu:2", "--time=60", "--ntasks-per-node=1")
         submits.append(time.monotonic() - begin)
-    begin = time.monotonic()
-    for _ in range(20):
+        begin = time.monotonic()
         cluster.run("sbatch", "--version")
-    start = (time.monotonic() - begin) / 20
-    times = sorted(ms for ms, _ in cycles)
-    return times[len(times) // 2], 1e3 * (sorted(submits)[10] - start)
+        starts_only.append(time.monotonic() - begin)
+    return median(ms for ms, _ in cycles), 1e3 * (median(submits) - median(starts_only)), starts
 
 
 def bench(args, root):
@@ -179,6 +188,11 @@ def bench(args, root):
                 print(phalanx(cluster, "status").stdout)
     for at, what in enumerate(("backfill cycle", "sbatch")):
         print(f"{what}: stock / proofs = {rows['stock'][at] / rows['proofs'][at]:.1f}")
+    stock, ours = rows["stock"][2], rows["proofs"][2]
+    later = sorted(ours[job] - stock[job] for job in stock.keys() & ours.keys())
+    print(f"planned starts of {len(later)} jobs (stock {len(stock)}, proofs {len(ours)}): from "
+          f"{-later[0]:.0f} s earlier to {later[-1]:.0f} s later than stock's, mean "
+          f"{sum(later) / len(later):+.1f} s")
 
 
 def options(parser):

@@ -21,15 +21,16 @@ from slurmcluster import Cluster, ClusterError
 from slurmcluster.conf import write_config
 from slurmcluster.phalanx import phalanx_json
 
-NODES = """\
-NodeName=c[1-560] CPUs=64 Sockets=2 CoresPerSocket=32 RealMemory=256000 Weight=1 Feature=amd \
-State=CLOUD
+# An address that answers at once, that there is nobody: else each end of a job waits for names.
+AT = "NodeAddr=127.0.0.1 Port=9 State=CLOUD"
+NODES = f"""\
+NodeName=c[1-560] CPUs=64 Sockets=2 CoresPerSocket=32 RealMemory=256000 Weight=1 Feature=amd {AT}
 NodeName=h[1-120] CPUs=64 Sockets=2 CoresPerSocket=16 ThreadsPerCore=2 RealMemory=512000 \
-Weight=5 Feature=intel,big State=CLOUD
+Weight=5 Feature=intel,big {AT}
 NodeName=a[1-200] CPUs=64 Sockets=2 CoresPerSocket=32 RealMemory=512000 Gres=gpu:a100:4 \
-Weight=20 Feature=amd,nvlink State=CLOUD
+Weight=20 Feature=amd,nvlink {AT}
 NodeName=v[1-120] CPUs=32 Sockets=2 CoresPerSocket=16 RealMemory=192000 Gres=gpu:v100:8 \
-Weight=10 Feature=intel State=CLOUD
+Weight=10 Feature=intel {AT}
 PartitionName=cpu Nodes=c[1-560],h[1-120] Default=YES MaxTime=INFINITE State=UP
 PartitionName=gpu Nodes=a[1-200],v[1-120] MaxTime=INFINITE State=UP
 PartitionName=all Nodes=c[1-560],h[1-120],a[1-200],v[1-120] MaxTime=INFINITE State=UP

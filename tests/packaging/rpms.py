@@ -17,9 +17,9 @@ import shutil
 import subprocess
 import sys
 
+import sites
 from slurmcluster.suite import Cases, Suite, check, command_line, run
 
-TOP = os.path.abspath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
 OVERLAY_DIR = "usr/lib64/phalanx/slurm"
 OVERLAY = f"{OVERLAY_DIR}/select_cons_tres.so"
 STOCK = "usr/lib64/slurm/select_cons_tres.so"
@@ -70,7 +70,7 @@ class Root(Suite):
     def sh(self, *command, fails=False):
         """Runs a command on this host; returns what it says."""
         done = subprocess.run(command, text=True, stdin=subprocess.DEVNULL, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=TOP)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=sites.TOP)
         check(bool(done.returncode) == fails,
               f"{' '.join(command)}: exit {done.returncode}: {done.stdout[-3000:]}")
         return done.stdout
@@ -147,23 +147,12 @@ class Root(Suite):
             "%description\nStand-in.\n%files"))
 
 
-def source_of(suite):
-    """The source of Slurm as a site gives it: here its headers, which are configured already."""
-    name = f"slurm-{suite.args.slurm}"
-    tree = os.path.join(suite.directory, name)
-    shutil.copytree(os.path.join(TOP, "build", f"slurm-src-{suite.args.slurm}"), tree)
-    with open(f"{tree}/configure", "w", encoding="ascii") as file:
-        file.write("#!/bin/sh\n")
-    os.chmod(f"{tree}/configure", 0o755)
-    suite.sh("tar", "-C", suite.directory, "-cjf", f"{tree}.tar.bz2", name)
-    return f"{tree}.tar.bz2"
-
-
 @case
 def built(suite):
     """rpmbuild makes every package, from the source of a Slurm"""
     programs = ("--programs", suite.args.programs)
-    suite.sh("packaging/build-rpm", "--source", source_of(suite), *programs, suite.out)
+    source = sites.archive(sites.source_tree(suite.directory, suite.args.slurm))
+    suite.sh("packaging/build-rpm", "--source", source, *programs, suite.out)
     for name in PACKAGES:
         suite.named(name)
     said = suite.sh("packaging/build-rpm", "--source", "README.md", *programs,
