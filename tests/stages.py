@@ -207,6 +207,14 @@ def packages(version, release, seconds, programs_dir, gate, needs):
         Row(f"packages-{version}", "packages", "any", seconds,
             (PYTHON, "tests/packaging/packages.py", "--tree", tree, "--debs", debs),
             (f"system-{release}", f"deb-{version}"), (), gate, again=True),
+        # Beside stand-ins of SchedMD's: what apt does, and jobs on a Slurm of theirs.
+        Row(f"smd-{version}", "packages", "any", 45,
+            (PYTHON, "tests/packaging/smd.py", "--tree", tree, "--debs", debs),
+            (f"system-{release}", f"deb-{version}"), (), "all"),
+        Row(f"packages-smd-{version}", "packages", "any", seconds,
+            (PYTHON, "tests/packaging/packages.py", "--tree", tree, "--debs", debs, "--smd",
+             "--skip", "lintian"),
+            (f"system-{release}", f"deb-{version}"), (), "all", again=True),
     )
 
 
@@ -309,12 +317,13 @@ ROWS = (
     # Debian packages on fresh systems.
     *packages(OLD, "bookworm", 66, "target/debug", "test", ["debug", "plugin"]),
     *packages(NEW, "trixie", 66, f"build/slurm-{NEW}/bin", "all", ["slurm-24.11"]),
-    Row("packages-smd", "packages", "any", 45,
-        (PYTHON, "tests/packaging/smd.py", "--tree", "build/trees/bookworm",
-         "--debs", f"build/deb-test/{OLD}"), ("system-bookworm", f"deb-{OLD}"), (), "all"),
     build("packages-rpm", 30, *MAKE, "deps-rpm", lane="any", needs=["packages"], gate="all"),
     Row("rpms", "packages", "any", 70,
         (PYTHON, "tests/packaging/rpms.py", "--tree", "build/trees/bookworm",
+         "--programs", "target/debug"),
+        ("system-bookworm", "packages-rpm", "debug", "plugin"), (), "all"),
+    Row("containers", "packages", "any", 120,
+        (PYTHON, "tests/packaging/containers.py", "--tree", "build/trees/bookworm",
          "--programs", "target/debug"),
         ("system-bookworm", "packages-rpm", "debug", "plugin"), (), "all"),
     Row("overlay", "packages", "build", 50, (PYTHON, "tests/packaging/overlay.py"),

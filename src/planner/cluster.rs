@@ -46,6 +46,9 @@ pub struct RunningJob {
     /// Unix second at which Slurm takes it for ended; 0 if it has none.
     #[serde(default)]
     pub end_s: u64,
+    /// The blocks that it is in are closed to other jobs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub closes_blocks: bool,
     /// Nodes in index order.
     pub held: Vec<Held>,
 }

@@ -248,6 +248,24 @@ def three_block_sizes(suite):
     walk(suite, 40, segments, least=False)
 
 
+@case(where="block")
+def closed_blocks(suite):
+    """topology/block: no job is offered nodes of a block that --exclusive=topo has closed"""
+    suite.until(lambda: asked_again(suite), "Phalanx decides", limit=CHANGED_S)
+    before = suite.narrowed()
+    jobs = suite.both(lambda cluster: allocate(cluster, "-N1", "--exclusive=topo"))
+    closed = {node for _, nodes in jobs.values() for node in nodes}
+    suite.expect(len(closed) == 1, f"--exclusive=topo is on {jobs}")
+    closed = set(suite.topology.leaf_of[closed.pop()].nodes)
+    others = [allocate(suite.cluster, "-N2", "--exclusive") for _ in range(10)]
+    for job, nodes in others:
+        suite.expect(nodes and not closed & set(nodes), f"job {job} is on {nodes}")
+    time.sleep(1.0)
+    narrowed, refused = (now - then for now, then in zip(suite.narrowed(), before))
+    suite.expect(narrowed >= len(others), f"Phalanx chose {narrowed} of {len(others)} jobs")
+    suite.expect(not refused, f"slurmctld refused {refused} of the sets that Phalanx chose")
+
+
 def options(parser):
     """What this suite has beside the usual."""
     parser.add_argument("--bench", type=int, metavar="N", help="a table of N freely scheduled jobs")

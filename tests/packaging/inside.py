@@ -13,6 +13,7 @@ import socket
 import struct
 import subprocess
 
+import standins
 from slurmcluster.suite import Cases, Suite, SuiteError, check, until
 
 HOST = "ctl1"
@@ -101,10 +102,17 @@ def write(path, text):
         file.write(text)
 
 
+def configure(*lines):
+    """slurm.conf, with more lines."""
+    if not any(line.startswith("PluginDir=") for line in lines):
+        lines = f"PluginDir={stock_dir()}", *lines
+    write("/etc/slurm/slurm.conf", SLURM_CONF + "".join(f"{line}\n" for line in lines))
+
+
 def start_slurm():
     """munge and Slurm as Debian's own init scripts and programs start them."""
     sh("install -d -o munge -g munge -m 755 /run/munge && service munge start")
-    write("/etc/slurm/slurm.conf", SLURM_CONF)
+    configure()
     if "slurm-wlm 22." not in sh("slurmd -V"):
         write("/etc/slurm/cgroup.conf", "CgroupPlugin=disabled\n")
     sh("service slurmctld start")
@@ -167,9 +175,16 @@ def apt_install():
     return sh("cd /debs && apt-get -y -q --no-install-recommends install ./*.deb", timeout=300)
 
 
+def stock_dir():
+    """The directory of Slurm's plugins: Debian's or SchedMD's."""
+    found = [name for place in ("slurm-wlm", "slurm")
+             for name in glob.glob(f"/usr/lib/*/{place}/select_cons_tres.so")]
+    return os.path.dirname(found[0])
+
+
 def triplet_dir():
     """The overlay's directory."""
-    return glob.glob("/usr/lib/*/slurm-wlm")[0].replace("slurm-wlm", "phalanx/slurm")
+    return os.path.join(os.path.dirname(stock_dir()), "phalanx/slurm")
 
 
 class System(Suite):
@@ -203,9 +218,7 @@ def install(system):
 
 def add_lines():
     """The two lines, at the end of slurm.conf."""
-    stock = triplet_dir().replace("phalanx/slurm", "slurm-wlm")
-    write("/etc/slurm/slurm.conf", SLURM_CONF + f"PluginDir={triplet_dir()}:{stock}\n"
-          "SchedulerParameters=bf_continue\n")
+    configure(f"PluginDir={triplet_dir()}:{stock_dir()}", "SchedulerParameters=bf_continue")
 
 
 def placed_jobs():
@@ -268,7 +281,7 @@ def purge(system):
     sh("service slurmctld restart")
     quick = submit(0)
     wait(lambda: state(quick) == "COMPLETED", "a job by stock after a restart")
-    write("/etc/slurm/slurm.conf", SLURM_CONF)
+    configure()
     sh(f"service slurmctld restart && rm -r {os.path.dirname(triplet_dir())}")
     quick = submit(0)
     wait(lambda: state(quick) == "COMPLETED", "a job by stock without the line")
@@ -288,8 +301,10 @@ def purge_in_order(system):
 
 
 @contextlib.contextmanager
-def setting(tree):
+def setting(tree, smd=False):
     """Enters the copy of the tree; everything ends with the name space of its processes."""
     enter(tree)
+    if smd:
+        standins.replace(sh, sh("slurmctld -V").split()[-1] + "-1")
     start_slurm()
     yield System()

@@ -50,6 +50,8 @@ def options(parser):
     """What this suite has beside the usual."""
     parser.add_argument("--tree", help="fresh system, made by tests/packaging/tree")
     parser.add_argument("--debs", default="", help="directory of the packages")
+    parser.add_argument("--smd", action="store_true",
+                        help="beside stand-ins of SchedMD's packages instead of Debian's")
     parser.add_argument("--inside", metavar="DIR", help="go on in this copy of the tree")
 
 
@@ -65,7 +67,8 @@ def run_inside(args, debs, cases):
         init = ["sh", "-c", '"$@" & wait $!', "init"]
         only = [word for one in cases for word in ("--only", one.name)]
         return subprocess.run(["unshare", *SPACES, *init, sys.executable, "-B",
-                               os.path.abspath(__file__), "--inside", copy, *only],
+                               os.path.abspath(__file__), "--inside", copy,
+                               *(["--smd"] if args.smd else []), *only],
                               check=False).returncode
 
 
@@ -85,7 +88,7 @@ def main():
     """Runs the cases, those on a system in name spaces of their own; returns the exit status."""
     args = command_line(__doc__, case, options)
     if args.inside:
-        return run_cases(args, args.cases, lambda: inside.setting(args.inside))
+        return run_cases(args, args.cases, lambda: inside.setting(args.inside, args.smd))
     debs = sorted(glob.glob(os.path.join(args.debs, "*.deb")))
     if not debs or not os.path.isdir(args.tree or ""):
         sys.exit(f"packages.py: no packages in {args.debs!r}, or no tree at {args.tree!r}")

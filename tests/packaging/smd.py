@@ -4,10 +4,9 @@
 
     smd.py --tree build/trees/bookworm --debs build/deb-test/22.05.8
 
-SchedMD's packages of Slurm are named slurm-smd*, conflict with Debian's and have their plugins in
-/usr/lib/TRIPLET/slurm. Stand-ins with these names, conflicts and paths, made of the files of
-Debian's packages, are installed in a copy of the tree in place of Debian's: apt must then take
-Phalanx's packages and none of Debian's Slurm, and give them back. Needs root, no network.
+In a copy of the tree stand-ins (standins.py) take the place of Debian's Slurm: apt must then take
+Phalanx's packages and none of Debian's Slurm, and give them back. That jobs are placed there too is
+for packages.py --smd. Needs root, no network.
 """
 
 import contextlib
@@ -17,19 +16,12 @@ import shutil
 import subprocess
 import sys
 
+import standins
 from slurmcluster.suite import Cases, Suite, check, command_line, run
 
-# Stand-in: the packages whose files it has, what it conflicts with, what it needs.
-STAND_INS = {
-    "slurm-smd": (("slurm-wlm-basic-plugins", "libslurm38"),
-                  "slurm-wlm, slurm-wlm-basic-plugins", "munge"),
-    "slurm-smd-client": (("slurm-client",), "slurm-client", "slurm-smd (= {version})"),
-    "slurm-smd-slurmctld": (("slurmctld",), "slurmctld", "slurm-smd (= {version})"),
-    "slurm-smd-slurmd": (("slurmd",), "slurmd", "slurm-smd (= {version})"),
-}
-FOREIGN = "slurm-wlm-basic-plugins", "slurmctld", "slurmd", "slurm-client", "libslurm38"
 OURS = ("phalanx-common", "phalanx", "phalanx-agent", "phalanx-slurm-plugin-{slurm}",
         "phalanx-slurm-plugin-source")
+STAND_INS, FOREIGN = standins.STAND_INS, standins.FOREIGN
 case = Cases()
 
 
@@ -58,31 +50,11 @@ class Fresh(Suite):
         lines = self.sh("dpkg-query -W -f '${Package} ${db:Status-Status}\\n'").splitlines()
         return {line.split()[0] for line in lines if line.endswith(" installed")}
 
-    def make(self, name):
-        """One stand-in as a package in /smd."""
-        parts, conflicts, needs = STAND_INS[name]
-        version, root = f"{self.slurm}-1", f"/smd/{name}"
-        needs = needs.format(version=version)
-        control = (f"Package: {name}\\nVersion: {version}\\nArchitecture: amd64\\n"
-                   f"Maintainer: nobody <nobody@example.org>\\nDepends: {needs}\\n"
-                   f"Conflicts: {conflicts}\\nDescription: stand-in\\n")
-        files = " ".join(f"$(dpkg -L {part})" for part in parts)
-        self.sh(f"mkdir -p {root}/DEBIAN && printf '{control}' > {root}/DEBIAN/control && "
-                f"for f in {files}; do [ -d $f ] && [ ! -L $f ] || echo $f; done | "
-                f"grep '^/usr' | grep -v '^/usr/share' | tar -C / -cf - -T - | "
-                f"tar -C {root} -xf - && "
-                f"for d in {root}/usr/lib/*/slurm-wlm; do "
-                f"[ ! -d $d ] || mv $d ${{d%-wlm}}; done && "
-                f"dpkg-deb --root-owner-group --build {root} /smd > /dev/null")
-
 
 @case
 def made(suite):
     """Stand-ins of SchedMD's packages take the place of Debian's"""
-    for name in STAND_INS:
-        suite.make(name)
-    suite.sh("dpkg --purge --force-depends " + " ".join(FOREIGN))
-    suite.sh("dpkg -i /smd/*.deb")
+    standins.replace(suite.sh, f"{suite.slurm}-1")
     check(set(STAND_INS) <= suite.installed(), f"{suite.installed()}")
     check("Conflicts" not in suite.sh("apt-get check"), "conflicts")
 

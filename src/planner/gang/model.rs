@@ -3,13 +3,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use fixedbitset::FixedBitSet;
+
 use crate::eligible::eligible;
 use crate::gang::inputs::{Belief, Inputs};
 use crate::gang::reserved::Reserved;
 use phalanx_core::limits::{GANG_ARRAY_TASKS_MAX, GANG_PLACES_MAX};
 use phalanx_core::shape::{LeftToSlurm, Need};
-use phalanx_core::snapshot::{Job, JobState, Snapshot};
-use phalanx_core::{NodeIdx, hostlist};
+use phalanx_core::snapshot::{Job, JobState, Node, NodeGres, Snapshot};
+use phalanx_core::{GresIdx, GresTypeIdx, NodeIdx, hostlist};
 
 /// "In no group".
 pub(super) const NONE: u32 = u32::MAX;
@@ -52,8 +54,9 @@ pub(super) struct Group {
     pub(super) places: u64,
 }
 
-/// Options of a job that decide which nodes it may use at all.
-type Where<'a> = (&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>);
+/// What of a job decides which nodes it may use at all: options, and the GRES that each has to have.
+type Where<'a> = (&'a str, [Option<&'a str>; 3], Vec<Gres>);
+type Gres = (GresIdx, Option<GresTypeIdx>);
 
 /// Gangs, groups of nodes and beliefs of one plan.
 #[derive(Debug, Default)]
@@ -245,7 +248,7 @@ impl<'a> Model<'a> {
 #[derive(Default)]
 struct Finder<'a> {
     known: HashMap<Where<'a>, usize>,
-    places: Vec<fixedbitset::FixedBitSet>,
+    places: Vec<FixedBitSet>,
     types: HashMap<String, usize>,
 }
 
@@ -253,12 +256,9 @@ impl<'a> Finder<'a> {
     /// The nodes that the job may use; `None` once there are too many different
     /// answers.
     fn place(&mut self, inputs: &Inputs<'_>, job: &'a Job) -> Option<usize> {
-        let key = (
-            &*job.partitions,
-            job.constraint.as_deref(),
-            job.excluded_nodes.as_deref(),
-            job.reservation.as_deref(),
-        );
+        let gres: Vec<Gres> = job.shape.gres.iter().map(|g| (g.kind, g.gres_type)).collect();
+        let options = [&job.constraint, &job.excluded_nodes, &job.reservation];
+        let key = (&*job.partitions, options.map(Option::as_deref), gres);
         if let Some(&place) = self.known.get(&key) {
             return Some(place);
         }
@@ -266,7 +266,11 @@ impl<'a> Finder<'a> {
             return None;
         }
         let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
-        self.places.push(eligible(inputs.snapshot, job, now_s).nodes);
+        let mut nodes = eligible(inputs.snapshot, job, now_s).nodes;
+        for gres in &key.2 {
+            nodes.intersect_with(&nodes_with(inputs.snapshot, *gres));
+        }
+        self.places.push(nodes);
         self.known.insert(key, self.places.len() - 1);
         Some(self.places.len() - 1)
     }
@@ -279,6 +283,21 @@ impl<'a> Finder<'a> {
         self.types.insert(name, types.len() - 1);
         types.len() - 1
     }
+}
+
+/// The nodes that have some of a GRES, of this type where one is said.
+fn nodes_with(snapshot: &Snapshot, (kind, gres_type): Gres) -> FixedBitSet {
+    let is = |gres: &NodeGres| {
+        let of_type = || snapshot.gres_type(&gres.kind, gres.gres_type.as_deref()?);
+        gres.total > 0
+            && snapshot.gres_kind(&gres.kind) == Some(kind)
+            && (gres_type.is_none() || of_type() == gres_type)
+    };
+    let has = |node: &Node| node.gres.iter().any(is);
+    let nodes = snapshot.nodes.iter().enumerate();
+    let mut found: FixedBitSet = nodes.filter(|(_, n)| has(n)).map(|(at, _)| at).collect();
+    found.grow(snapshot.nodes.len());
+    found
 }
 
 /// Leader and offset of a component of a het job: `130+1`.

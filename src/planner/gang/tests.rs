@@ -348,11 +348,27 @@ fn nodes_with_gres_that_others_ask_for_are_not_explored() {
 #[test]
 fn a_job_that_asks_for_the_gres_explores_as_ever() {
     let known = knows(&[("a", "slow", 1.0, 3.0), ("g", "slow", 1.0, 3.0)]);
-    let jobs = vec![gpu_job(1, 1, 0), gpu_job(2, 9, 1)];
+    let jobs = vec![gpu_job(1, 2, 1), gpu_job(2, 9, 1)];
     let method_plan = planned(&snapshot_with_gpus(jobs), &known, &Settings::default());
-    assert_eq!(&*preference_of(&method_plan, 1).sets[0].name, "fast");
+    assert_eq!(nodes_of(&method_plan, 1), [0, 1]);
     let Note::Gang(note) = &preference_of(&method_plan, 1).note else { panic!("no gang") };
     assert!(note.speeds.iter().all(|s| s.reserved_for.is_none()));
+}
+
+/// However fast the others were for it, a job is not sent where its GRES is not, and no class
+/// without is named.
+#[test]
+fn classes_without_the_gres_are_no_choice() {
+    let known = knows(&[("g", "slow", 1.0, 9.0), ("g", "fast", 0.2, 9.0)]);
+    let method_plan =
+        planned(&snapshot_with_gpus(vec![gpu_job(1, 2, 1), gpu_job(2, 1, 1)]), &known, &greedy());
+    let preference = preference_of(&method_plan, 1);
+    assert!(preference.sets.iter().all(|set| set.nodes.iter().all(|node| node.raw() < 4)));
+    let Note::Gang(note) = &preference.note else { panic!("no gang") };
+    let named: Vec<&str> = note.speeds.iter().map(|s| s.nodes.as_str()).collect();
+    assert_eq!(named, ["fast"]);
+    let single = method_plan.preferences.iter().find(|p| p.key == JobKey::Job(2));
+    assert!(single.is_none(), "one class alone is no choice");
 }
 
 /// Where somebody asks at times, the class is tried once the others are well known; where it is

@@ -25,7 +25,7 @@ pub use dims::Pool;
 use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, vector};
 use fitting::CoreKinds;
 pub use fitting::Excluded;
-use topology::{Route, Routes, Topologies};
+use topology::{Closed, Route, Routes, Topologies};
 pub use topology::{TopologyPolicy, TopologyUse};
 pub use uneven::{capacity, may_split_otherwise};
 use unfit::Unfit;
@@ -125,6 +125,7 @@ pub struct Placer {
     /// are of one class.
     up_to_class: Vec<UpToClass>,
     topologies: Topologies,
+    closed: Closed,
     /// Rules of the question at hand.
     routes: Routes,
     /// Nodes of one change; kept for its capacity.
@@ -158,6 +159,7 @@ impl Placer {
             excluded: Vec::new(),
             up_to_class: Vec::new(),
             topologies: Topologies::new(cluster.table()),
+            closed: Closed::new(&cluster),
             routes: Routes { one: Route::Any, many: Route::Any },
             touched: Vec::new(),
             cluster,
@@ -304,9 +306,11 @@ impl Placer {
     pub fn set_job(&mut self, job: RunningJob) {
         let (engine, dims, tracked) = (&mut self.engine, self.dims.len(), self.memory_tracked);
         let touched = &mut self.touched;
+        let id = job.id;
         self.cluster.set_job(job, |change| {
             touched.push(follow(engine, dims, tracked, change));
         });
+        self.closed.follow(&self.cluster, id);
         self.note_touched();
     }
 
@@ -322,6 +326,7 @@ impl Placer {
         let known = self.cluster.end_job(id, |change| {
             touched.push(follow(engine, dims, tracked, change));
         });
+        self.closed.follow(&self.cluster, id);
         self.note_touched();
         known
     }
@@ -458,6 +463,7 @@ impl Placer {
 
     fn offer(&mut self, candidates: Candidates<'_>, up_to: Option<&NodeSet>) {
         candidates.put_into(&mut self.mask);
+        self.closed.drop_from(&mut self.mask);
         if let Some(light) = up_to {
             self.mask.intersect_with(light);
         }

@@ -233,6 +233,28 @@ fn blocks_are_answered_as_stock_accepts_and_the_rest_is_left() {
     assert_eq!(answer(&mut placer, &of_nodes(1)).unwrap().len(), 1);
 }
 
+/// `--exclusive=topo`.
+#[test]
+fn closed_blocks_are_not_offered() {
+    let conf = "BlockName=a Nodes=n[0-3]\nBlockName=b Nodes=n[4-7]\nBlockName=c Nodes=n[8-11]\n\
+                BlockSizes=4,8\n";
+    let mut placer = on(&[1; 12], conf);
+    let held = vec![Held { node: NodeIdx::new(9), cpus: 1, ..Held::default() }];
+    let job = RunningJob { id: 1, held, closes_blocks: true, ..RunningJob::default() };
+    placer.set_job(job.clone());
+    let spread = |placer: &mut Placer, nodes| answer(placer, &of_nodes(nodes));
+    assert_eq!(spread(&mut placer, 8), Ok((0..8).collect()));
+    assert_eq!(spread(&mut placer, 9), Err(NoPlacement::NoFit));
+    occupy(&mut placer, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(spread(&mut placer, 1), Err(NoPlacement::NoFit));
+    // The same job without the option, and none at all.
+    placer.set_job(RunningJob { closes_blocks: false, ..job.clone() });
+    assert_eq!(spread(&mut placer, 3), Ok(vec![8, 10, 11]));
+    placer.set_job(job);
+    placer.end_job(1);
+    assert_eq!(spread(&mut placer, 4), Ok(vec![8, 9, 10, 11]));
+}
+
 #[test]
 fn tiers_come_before_weights() {
     let mut placer = on(&[1, 1, 9, 9], "");

@@ -128,6 +128,7 @@ pub(super) fn running_job(head: &wire::JobHead) -> RunningJob {
         user_id: head.user_id,
         start_s: head.start_time,
         end_s: head.end_time,
+        closes_blocks: head.flags & wire::PHX_JOB_TOPOLOGY != 0,
         held: Vec::new(),
     }
 }

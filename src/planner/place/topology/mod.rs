@@ -4,6 +4,7 @@
 
 mod accept;
 mod blocks;
+mod closed;
 mod counts;
 #[cfg(test)]
 mod exact;
@@ -20,6 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use accept::Blocks;
+pub(super) use closed::Closed;
 use counts::Counts;
 pub(super) use route::{Route, Routes, block_nodes};
 use tree::Tree;
