@@ -22,6 +22,7 @@ from faults_fake import EJECTED, GARBAGE, FakeDaemon
 from faults_stream import Probe, Stream
 from faults_tools import filled_disk, log_since, log_size, maps_overlay, wrong_version_copy
 from slurmcluster import Cluster, ClusterError
+from slurmcluster.conf import write_config
 from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.suite import Case, Cases, Suite, command_line, run as run_suite
 
@@ -331,7 +332,11 @@ def ejected(run):
 @contextlib.contextmanager
 def setting(root, _args):
     """One cluster of 16 nodes."""
-    with Cluster(os.path.join(root, "cluster"), extra=[
+    place = os.path.join(root, "cluster")
+    # A stopped daemon is to open the breaker also where few jobs come.
+    config = write_config(place, 'mode = "enforce"\n[link]\nlate_budget_ms = 50\n'
+                                 '[source]\npoll_ms = 500\n')
+    with Cluster(place, config=config, extra=[
             "MinJobAge=30", "JobCompType=jobcomp/filetxt",
             f"JobCompLoc={os.path.join(root, 'jobcomp.log')}",
             "SchedulerParameters=bf_interval=2,bf_continue,sched_interval=2,batch_sched_delay=1,"

@@ -13,7 +13,7 @@ section! {
         /// Longest time that the plugin waits for one answer, microseconds.
         deadline_us: u32 = 2000,
         /// Time a minute for which slurmctld may wait in vain, milliseconds.
-        late_budget_ms: u32 = 300,
+        late_budget_ms: u32 = 1000,
         /// Former key: at least so many deadlines are within that time.
         breaker_misses: u32 = 0,
         /// Share of the answers that Slurm may refuse.

@@ -88,7 +88,7 @@ pub struct BreakerLimits {
 impl Default for BreakerLimits {
     fn default() -> Self {
         Self {
-            late_budget_ms: 300,
+            late_budget_ms: 1000,
             open_ms: 5000,
             refused_pct: 50,
             syncs_a_minute: 10,

@@ -146,7 +146,7 @@ impl Plugin {
         self.send(&Message::Hello(&hello));
         match self.receive() {
             Message::Welcome(welcome) => {
-                assert_eq!((welcome.deadline_us, welcome.late_budget_ms), (2000, 300));
+                assert_eq!((welcome.deadline_us, welcome.late_budget_ms), (2000, 1000));
                 assert_eq!((welcome.held_s, welcome.eject_openings), (620, 10));
                 let asks = wire::PHX_W_ASK_RUN_NOW | wire::PHX_W_ASK_WILL_RUN;
                 assert_eq!(welcome.flags, asks | wire::PHX_W_ORDER);
