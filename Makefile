@@ -29,7 +29,8 @@ PACKAGES_RUN := $(PACKAGES_BUILD) procps
 # A real HDFS: Java, Maven for Hadoop 3, pip for Hadoop 2 (tests/hdfs/minihdfs.py).
 PACKAGES_HDFS := openjdk-17-jdk-headless maven python3-pip python3-setuptools python3-wheel util-linux
 PACKAGES_DEB := debhelper dpkg-dev lintian python3
-PACKAGES_RPM := rpm rpmlint cpio
+# What only test-all needs of them: rpms and images.
+PACKAGES_RPM := rpm rpmlint cpio buildah
 PACKAGES_TEST := $(PACKAGES_RUN) clang libclang-rt-dev sqlite3 \
 	slurmdbd mariadb-server python3-venv chromium chromium-driver fonts-dejavu-core \
 	python3-prometheus-client shellcheck debootstrap $(PACKAGES_HDFS) $(PACKAGES_DEB)

@@ -219,7 +219,8 @@ def slurm_upgraded(suite):
           said, said)
     said = suite.rpm("-U", "--nodeps", *newer)
     check(said.count("phalanx: slurmctld was changed") == 1 and "overlay-version" in said
-          and "23.02.7" in said and "phalanx-overlay build --source" in said, said)
+          and "23.02.7" in said and "phalanx-overlay build --source" in said
+          and "dnf install phalanx-slurm-plugin-23.02.7" in said, said)
     check(os.path.exists(suite.path(OVERLAY)), "the overlay is gone")
     said = suite.rpm("-U", "--oldpackage", *suite.slurm(suite.args.slurm))
     check("overlay-version" not in said, f"back at the release that fits: {said}")

@@ -48,7 +48,9 @@ pub struct Settings {
     pub seed: u64,
     /// Threads of the search.
     pub threads: usize,
-    /// Exploration; 0 switches it off.
+    /// How the exploration bonus grows.
+    pub g: Growth,
+    /// Multiplies the bonus; 0 switches it off.
     pub bonus_scale: f64,
     /// Payment per unit of a resource by dimension name, as TRESBillingWeights
     /// (memory per GiB). Empty: those of the partitions; where none has any
@@ -72,6 +74,7 @@ impl Default for Settings {
             ga: gang::GaParams::default(),
             seed: 1,
             threads: 1,
+            g: Growth::Source,
             bonus_scale: phalanx_methods::learn::BONUS_SCALE_SHIPPED,
             billing: BTreeMap::new(),
             priority_weight: 1.0,
@@ -117,6 +120,6 @@ impl std::fmt::Debug for Inputs<'_> {
 impl Settings {
     /// The growth of exploration.
     pub(super) fn growth(&self) -> Growth {
-        if self.bonus_scale > 0.0 { Growth::Source } else { Growth::None }
+        if self.bonus_scale > 0.0 { self.g } else { Growth::None }
     }
 }

@@ -54,7 +54,7 @@ pub(super) struct Group {
     pub(super) places: u64,
 }
 
-/// What of a job decides which nodes it may use at all: options, and the GRES that each has to have.
+/// What of a job decides which nodes it may use: options, and the GRES that each has to have.
 type Where<'a> = (&'a str, [Option<&'a str>; 3], Vec<Gres>);
 type Gres = (GresIdx, Option<GresTypeIdx>);
 

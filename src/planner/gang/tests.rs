@@ -8,7 +8,7 @@ use crate::preference::{JobClassRule, JobKey, JobOrigin, Note, Preference};
 use crate::usage::NodeUsage;
 use phalanx_core::shape::{LeftToSlurm, Shape};
 use phalanx_core::snapshot::{Builder, Job, JobState, Node, Partition};
-use phalanx_methods::learn::ClassKey;
+use phalanx_methods::learn::{ClassKey, Growth};
 
 /// Speeds by job name (the account here) and node class (the first feature).
 #[derive(Default)]
@@ -353,6 +353,21 @@ fn a_job_that_asks_for_the_gres_explores_as_ever() {
     assert_eq!(nodes_of(&method_plan, 1), [0, 1]);
     let Note::Gang(note) = &preference_of(&method_plan, 1).note else { panic!("no gang") };
     assert!(note.speeds.iter().all(|s| s.reserved_for.is_none()));
+}
+
+/// A class that was never tried goes first as long as trying it is worth something.
+#[test]
+fn growth_none_goes_by_the_mean_alone() {
+    let known = knows(&[("a", "slow", 1.0, 3.0)]);
+    let first = |g: Growth| {
+        let settings = Settings { g, ..Settings::default() };
+        nodes_of(&planned(&snapshot(vec![job(1, "a", 2)]), &known, &settings), 1)
+    };
+    assert_eq!((first(Growth::Source), first(Growth::Loglog)), (vec![0, 1], vec![0, 1]));
+    let settings = Settings { g: Growth::None, ..Settings::default() };
+    let plan = planned(&snapshot(vec![job(1, "a", 2)]), &known, &settings);
+    let Note::Gang(note) = &preference_of(&plan, 1).note else { panic!("no gang") };
+    assert_eq!(note.bonus, Some(0.0));
 }
 
 /// However fast the others were for it, a job is not sent where its GRES is not, and no class

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::section::section;
 use phalanx_core::collect::HISTORY;
 use phalanx_methods::gang::GaParams;
-use phalanx_methods::learn::BONUS_SCALE_SHIPPED;
+use phalanx_methods::learn::{BONUS_SCALE_SHIPPED, Growth};
 
 /// Form of the gang method that plans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -35,6 +35,8 @@ section! {
         seed: u64 = 1,
         /// Threads of the search.
         threads: u32 = 1,
+        /// Growth of the preference for little-tried nodes.
+        g: Growth = Growth::Source,
         /// Strength of the preference for little-tried nodes; 0 never explores.
         bonus_scale: f64 = BONUS_SCALE_SHIPPED,
         /// Additional weight of a job of the highest priority over one of none.

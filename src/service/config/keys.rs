@@ -177,6 +177,7 @@ pub const KEYS: &[Key] = &[
     key("gang.deadline_ms", int(1, 30_000, "milliseconds")),
     key("gang.seed", int(0, 1 << 53, "")),
     key("gang.threads", int(1, 64, "threads")),
+    key("gang.g", Kind::Choice(&["source", "loglog", "none"])),
     key("gang.bonus_scale", FACTOR),
     key("gang.priority_weight", FACTOR),
     key("gang.billing", Kind::Weights),

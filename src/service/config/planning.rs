@@ -51,6 +51,7 @@ impl Config {
             ga: gang.ga,
             seed: gang.seed,
             threads: gang.threads as usize,
+            g: gang.g,
             // Without learning, exploration has no use.
             bonus_scale: if self.learn.enabled { gang.bonus_scale } else { 0.0 },
             billing: gang.billing.clone(),
