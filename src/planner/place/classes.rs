@@ -27,6 +27,12 @@ impl Classes<'_> {
         let bits = planes.map(|plane| plane.get(word).map_or(0, |word| word >> bit & 1));
         bits.enumerate().fold(0, |class, (plane, bit)| class | usize::from(bit != 0) << plane)
     }
+
+    /// Whether the node is above tier 0.
+    #[must_use]
+    pub fn is_last(&self, node: NodeIdx) -> bool {
+        self.keys.get(self.of(node)).is_some_and(|(tier, _)| *tier > 0)
+    }
 }
 
 /// The nodes up to a class.

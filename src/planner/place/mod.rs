@@ -82,6 +82,9 @@ pub struct Placement {
     pub terms: Vec<(NodeIdx, Terms)>,
     /// Switches or blocks, where there are some.
     pub topology: Option<TopologyUse>,
+    /// Candidates, and of them chosen nodes, that Slurm takes last whatever their Weight: those
+    /// above tier 0 of [`Classes::keys`].
+    pub not_ready: (usize, usize),
 }
 
 /// Named terms of a score.
@@ -402,6 +405,7 @@ impl Placer {
         }
         let own = std::mem::take(&mut self.up_to_class);
         let given = candidates.classes().map(|classes| self.classes_up_to(candidates, classes));
+        let (given, last) = given.map_or((None, 0), |(given, last)| (Some(given), last));
         let (class, placed) =
             self.by_class(shape, candidates, wanted, given.as_ref().unwrap_or(&own), held_ms);
         self.up_to_class = own;
@@ -409,7 +413,10 @@ impl Placer {
         let terms = self.terms(&nodes, &needs, &decision);
         let route = self.routes.of(u32::try_from(nodes.len()).unwrap_or(u32::MAX));
         let topology = self.topology_use(route, &nodes, class);
-        Ok(Placement { nodes, candidates: candidates.count(), needs, decision, terms, topology })
+        let is_last = |node: &&NodeIdx| candidates.classes().is_some_and(|c| c.is_last(**node));
+        let not_ready = (last, nodes.iter().filter(is_last).count());
+        let candidates = candidates.count();
+        Ok(Placement { nodes, candidates, needs, decision, terms, topology, not_ready })
     }
 
     /// Slurm takes the lightest nodes that hold the job; so does this. Returns the last

@@ -262,9 +262,9 @@ fn tiers_come_before_weights() {
     let classes = Classes { keys: &keys, planes: &[0b0011], words: 1 };
     let candidates = Candidates::new(&[0b1111]).in_classes(classes);
     let placed = placer.decide(&of_nodes(2), candidates, 0).unwrap();
-    assert_eq!(placed.nodes, [2, 3].map(NodeIdx::new));
+    assert_eq!((placed.nodes, placed.not_ready), ([2, 3].map(NodeIdx::new).to_vec(), (2, 0)));
     let placed = placer.decide(&of_nodes(3), candidates, 0).unwrap();
-    assert_eq!(placed.nodes[1..], [2, 3].map(NodeIdx::new));
+    assert_eq!((&placed.nodes[1..], placed.not_ready), (&[2, 3].map(NodeIdx::new)[..], (2, 1)));
 }
 
 /// Slurm 25.05 and later: topology.yaml, and `Topology=` of the partition.

@@ -56,6 +56,8 @@ pub(super) fn decision_report(
         generation: decision.generation,
         nodes: node_list(decision, placement),
         candidates: placement.candidates as u64,
+        not_ready: placement.not_ready.0 as u64,
+        not_ready_chosen: placement.not_ready.1 as u64,
         preference: used.map(|used| preference(decision, used)),
         steer: None,
         topology: leaves(decision, placement),

@@ -162,6 +162,19 @@ fn running(out: &mut String, placed: &Placed) {
     }
 }
 
+/// How many there were, and of how many the state of their node made Slurm take them last.
+fn candidates(made: &DecisionReport) -> String {
+    let taken = made.not_ready_chosen;
+    match made.not_ready {
+        0 => made.candidates.to_string(),
+        last => format!(
+            "{}; {last} of them powered down, booting, to be rebooted or outside FLEX come last, \
+             {taken} taken",
+            made.candidates
+        ),
+    }
+}
+
 fn leaf_words(kind: Kind) -> (&'static str, &'static str) {
     match kind {
         Kind::Block => ("Blocks", "block"),
@@ -246,7 +259,7 @@ fn decision(out: &mut String, made: &DecisionReport) {
                 made.generation
             ),
         ),
-        ("Candidates", made.candidates.to_string()),
+        ("Candidates", candidates(made)),
         ("Weights", clean(&weights.join(", "))),
         ("Margin", fraction_or_dash(made.margin)),
     ]));

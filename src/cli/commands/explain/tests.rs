@@ -131,6 +131,8 @@ fn placed_report() -> Explain {
                 generation: 3,
                 nodes: "gpu[1-2]".into(),
                 candidates: 14,
+                not_ready: 3,
+                not_ready_chosen: 1,
                 topology: None,
                 branch: "best".into(),
                 utilization: 0.25,

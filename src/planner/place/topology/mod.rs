@@ -248,12 +248,12 @@ impl Placer {
     }
 
     /// The given classes of the candidates, each with all lighter ones, by tier, Weight and
-    /// level; empty if all are of one class.
+    /// level; empty if all are of one class. And how many are above tier 0.
     pub(super) fn classes_up_to(
         &self,
         candidates: Candidates<'_>,
         classes: Classes<'_>,
-    ) -> Vec<UpToClass> {
+    ) -> (Vec<UpToClass>, usize) {
         let levels = &self.tuning.levels;
         let mut by_class: BTreeMap<(u32, u32, u32), NodeSet> = BTreeMap::new();
         let table = self.cluster.table();
@@ -273,7 +273,9 @@ impl Placer {
             let set = by_class.entry((tier, weight, level));
             set.or_insert_with(|| NodeSet::new(all.len())).insert(node);
         }
+        let last = by_class.iter().filter(|((tier, ..), _)| *tier > 0);
+        let last = last.map(|(_, set)| set.count()).sum();
         let keyed = by_class.into_iter().map(|((tier, weight, _), set)| ((tier, weight), set));
-        classes::up_to(keyed, all.len())
+        (classes::up_to(keyed, all.len()), last)
     }
 }

@@ -145,6 +145,13 @@ pub struct DecisionReport {
     pub nodes: String,
     /// Candidates that Slurm offered.
     pub candidates: u64,
+    /// Of these, nodes that Slurm takes last whatever their Weight: powered down, booting, to be
+    /// rebooted, or outside a FLEX reservation.
+    #[serde(default)]
+    pub not_ready: u64,
+    /// Decided nodes among them.
+    #[serde(default)]
+    pub not_ready_chosen: u64,
     /// The node preference that narrowed the candidates, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preference: Option<PreferenceReport>,
