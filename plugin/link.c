@@ -517,6 +517,11 @@ static void *_run(void *arg)
 		}
 		if (atomic_exchange(&io.proved, false))
 			backoff = BACKOFF_MIN_MS;
+		/* The loss woke this thread, which knows it: without this
+		 * a daemon that closes at once is met again at once. */
+		_sleep(0, -1, 0);
+		if (atomic_load(&stopping))
+			break;
 		/* Jitter of a quarter, so that daemons are not met in step */
 		_sleep(backoff + (uint32_t) rand_r(&seed) % (backoff / 4), -1,
 		       0);

@@ -290,6 +290,14 @@ static void test_resync(void)
 	(void) daemon_wait(PHX_HELLO, hellos + 3);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
 	expect_full(1);
+
+	TEST("closed instead of WELCOME: tried ever more rarely");
+	hellos = daemon_count(PHX_HELLO);
+	for (int i = 0; i < 200; i++) {
+		daemon_drop();
+		usleep(5000);
+	}
+	CHECK(daemon_count(PHX_HELLO) <= hellos + 20);
 	daemon_welcome(true);
 	wait_synced(++syncs);
 }
