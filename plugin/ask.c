@@ -154,11 +154,16 @@ extern uint16_t ask_daemon(struct phx_ask *ask, const struct answer_want *want,
 		link_rx_end();
 	}
 	if (_is_miss(reason)) {
-		breaker_miss(&overlay_breaker, now_ns(), limits.breaker_misses,
-			     limits.breaker_open_ms);
+		uint64_t now = now_ns();
+
+		breaker_miss(&overlay_breaker, now, now - start_ns,
+			     &limits.breaker);
+		if (reason == PHX_R_INVALID)
+			breaker_tried(&overlay_breaker, now, ask->job_id,
+				      false, &limits.breaker);
 	} else {
 		stat_add(&overlay_stats.answers, 1);
-		breaker_hit(&overlay_breaker);
+		breaker_hit(&overlay_breaker, now_ns());
 		link_proved();
 	}
 	return reason;

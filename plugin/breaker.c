@@ -3,7 +3,81 @@
 
 #include "breaker.h"
 
+#include <string.h>
+
 #define NS_PER_MS 1000000ull
+#define NS_PER_S 1000000000ull
+#define MINUTE_NS (60 * NS_PER_S)
+#define HOUR_NS (3600 * NS_PER_S)
+
+/* Forget evenly, `full` over the period; then spend. RET true if above full */
+static bool _spend(struct bucket *k, uint64_t now_ns, uint64_t period_ns,
+		   double full, double amount)
+{
+	uint64_t since = now_ns > k->at_ns ? now_ns - k->at_ns : 0;
+
+	k->level -= full * ((double) since / (double) period_ns);
+	if (k->level < 0)
+		k->level = 0;
+	k->level += amount;
+	if (now_ns > k->at_ns)
+		k->at_ns = now_ns;
+	return k->level > full;
+}
+
+/* ---- opening and closing; under the lock */
+
+static void _open(struct breaker *b, uint64_t now_ns,
+		  const struct breaker_limits *limits)
+{
+	uint64_t first = limits->open_ms ? limits->open_ms : 1, ms = b->open_ms;
+
+	if (!ms)
+		ms = first < BREAKER_OPEN_MS_MAX ? first : BREAKER_OPEN_MS_MAX;
+	b->open_ms = (uint32_t) (2 * ms < BREAKER_OPEN_MS_MAX ?
+				 2 * ms : BREAKER_OPEN_MS_MAX);
+	atomic_store_explicit(&b->until_ns, now_ns + ms * NS_PER_MS,
+			      memory_order_relaxed);
+	atomic_fetch_add_explicit(&b->opens, 1, memory_order_relaxed);
+	atomic_store_explicit(&b->state, BREAKER_OPEN, memory_order_release);
+}
+
+static bool _too_often(const struct breaker *b, uint64_t now_ns,
+		       const struct breaker_limits *limits)
+{
+	uint32_t n = limits->eject_openings;
+	uint64_t first;
+
+	if (!n || n > BREAKER_CROSSINGS_MAX || b->crossings < n)
+		return false;
+	first = b->crossed_ns[(b->crossings - n) % BREAKER_CROSSINGS_MAX];
+	return now_ns - first <= limits->eject_window_s * NS_PER_S;
+}
+
+static void _cross(struct breaker *b, uint64_t now_ns, enum phx_breach breach,
+		   const struct breaker_limits *limits)
+{
+	uint32_t state = atomic_load(&b->state);
+
+	if (state == BREAKER_EJECTED)
+		return;
+	if (state == BREAKER_CLOSED &&
+	    now_ns - b->closed_ns >= BREAKER_QUIET_NS)
+		b->open_ms = 0;
+	b->breach = breach;
+	b->breaches[breach]++;
+	b->crossed_ns[b->crossings++ % BREAKER_CROSSINGS_MAX] = now_ns;
+	/* The next one has to be crossed anew. */
+	b->late.level = b->syncs.level = b->tried = b->refused = 0;
+	_open(b, now_ns, limits);
+	if (_too_often(b, now_ns, limits)) {
+		b->ejections++;
+		atomic_store_explicit(&b->state, BREAKER_EJECTED,
+				      memory_order_release);
+	}
+}
+
+/* ---- asks */
 
 extern bool breaker_allows(struct breaker *b, uint64_t now_ns)
 {
@@ -11,8 +85,8 @@ extern bool breaker_allows(struct breaker *b, uint64_t now_ns)
 
 	if (state == BREAKER_CLOSED)
 		return true;
-	if (state == BREAKER_HALF_OPEN)
-		return false; /* one ask is on its way and decides */
+	if (state != BREAKER_OPEN)
+		return false; /* half open: one ask is on its way and decides */
 	if (now_ns < atomic_load_explicit(&b->until_ns, memory_order_relaxed))
 		return false;
 	/* Of several callers only the one that makes this change may ask. */
@@ -20,35 +94,37 @@ extern bool breaker_allows(struct breaker *b, uint64_t now_ns)
 					      BREAKER_HALF_OPEN);
 }
 
-extern void breaker_hit(struct breaker *b)
+extern void breaker_hit(struct breaker *b, uint64_t now_ns)
 {
-	atomic_store_explicit(&b->misses, 0, memory_order_relaxed);
-	atomic_store_explicit(&b->state, BREAKER_CLOSED, memory_order_release);
-}
-
-static void _open(struct breaker *b, uint64_t now_ns, uint32_t open_ms)
-{
-	atomic_store_explicit(&b->until_ns, now_ns + open_ms * NS_PER_MS,
-			      memory_order_relaxed);
-	atomic_store_explicit(&b->misses, 0, memory_order_relaxed);
-	atomic_fetch_add_explicit(&b->opens, 1, memory_order_relaxed);
-	atomic_store_explicit(&b->state, BREAKER_OPEN, memory_order_release);
-}
-
-extern void breaker_miss(struct breaker *b, uint64_t now_ns, uint32_t limit,
-			 uint32_t open_ms)
-{
-	uint32_t misses;
-
 	if (atomic_load_explicit(&b->state, memory_order_acquire) !=
-	    BREAKER_CLOSED) {
-		_open(b, now_ns, open_ms);
+	    BREAKER_HALF_OPEN)
 		return;
+	pthread_mutex_lock(&b->lock);
+	if (atomic_load(&b->state) == BREAKER_HALF_OPEN) {
+		b->closed_ns = now_ns;
+		atomic_store_explicit(&b->state, BREAKER_CLOSED,
+				      memory_order_release);
 	}
-	misses = atomic_fetch_add_explicit(&b->misses, 1,
-					   memory_order_relaxed) + 1;
-	if (misses >= (limit ? limit : 1))
-		_open(b, now_ns, open_ms);
+	pthread_mutex_unlock(&b->lock);
+}
+
+extern void breaker_miss(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
+			 const struct breaker_limits *limits)
+{
+	double full = (double) (limits->late_ms ? limits->late_ms : 1) *
+		      (double) NS_PER_MS;
+	uint32_t state;
+	bool above;
+
+	pthread_mutex_lock(&b->lock);
+	b->late_ns += waited_ns;
+	state = atomic_load(&b->state);
+	above = _spend(&b->late, now_ns, MINUTE_NS, full, (double) waited_ns);
+	if (state == BREAKER_HALF_OPEN) /* nothing new: it lasts */
+		_open(b, now_ns, limits);
+	else if (state == BREAKER_CLOSED && above)
+		_cross(b, now_ns, PHX_B_LATE, limits);
+	pthread_mutex_unlock(&b->lock);
 }
 
 extern void breaker_cancel(struct breaker *b)
@@ -58,4 +134,162 @@ extern void breaker_cancel(struct breaker *b)
 	/* until_ns has passed, so that the next ask is let through again. */
 	(void) atomic_compare_exchange_strong(&b->state, &half_open,
 					      BREAKER_OPEN);
+}
+
+extern void breaker_tried(struct breaker *b, uint64_t now_ns, uint32_t job_id,
+			  bool kept, const struct breaker_limits *limits)
+{
+	uint32_t *job = &b->refused_jobs[job_id % BREAKER_REFUSED];
+	uint64_t minutes;
+
+	pthread_mutex_lock(&b->lock);
+	if (!kept && *job == job_id) {
+		pthread_mutex_unlock(&b->lock);
+		return;
+	}
+	if (!kept)
+		*job = job_id;
+	minutes = now_ns > b->tried_ns ? (now_ns - b->tried_ns) / MINUTE_NS : 0;
+	b->tried_ns += minutes * MINUTE_NS;
+	for (; minutes && b->tried >= 1; minutes--) {
+		b->tried /= 2;
+		b->refused /= 2;
+	}
+	b->tried++;
+	b->refused += !kept;
+	if (atomic_load(&b->state) == BREAKER_CLOSED && limits->refused_pct &&
+	    limits->refused_pct < 100 && b->tried >= BREAKER_TRIED_MIN &&
+	    b->refused * 100 > b->tried * limits->refused_pct)
+		_cross(b, now_ns, PHX_B_REFUSED, limits);
+	pthread_mutex_unlock(&b->lock);
+}
+
+/* ---- holds */
+
+/* RET the entry of this key; of the one held longest ago if it is new */
+static struct holder *_holder(struct breaker *b, uint64_t key)
+{
+	struct holder *oldest = b->holders;
+
+	for (uint32_t i = 0; i < BREAKER_HOLDERS; i++) {
+		struct holder *h = &b->holders[i];
+
+		if (h->key == key)
+			return h;
+		if (!h->key || (oldest->key && h->last_ns < oldest->last_ns))
+			oldest = h;
+	}
+	*oldest = (struct holder) { .key = key };
+	return oldest;
+}
+
+extern bool breaker_hold(struct breaker *b, uint64_t now_ns, uint32_t user,
+			 uint32_t partition,
+			 const struct breaker_limits *limits)
+{
+	uint64_t key = (1ull << 63) | (uint64_t) partition << 32 | user;
+	double full = limits->held_s * (double) NS_PER_S;
+	struct holder *h;
+	uint64_t since;
+	bool above = false;
+
+	pthread_mutex_lock(&b->lock);
+	h = _holder(b, key);
+	since = h->last_ns && now_ns > h->last_ns ? now_ns - h->last_ns : 0;
+	if (since > BREAKER_HOLD_GAP_NS)
+		since = 0;
+	h->last_ns = now_ns;
+	b->held_ns += since;
+	if (limits->held_s)
+		above = _spend(&h->held, now_ns, HOUR_NS, full,
+			       (double) since);
+	if (above) {
+		h->held.level = 0;
+		_cross(b, now_ns, PHX_B_HELD, limits);
+	}
+	pthread_mutex_unlock(&b->lock);
+	return !above;
+}
+
+/* ---- whole states */
+
+extern uint64_t breaker_sync_at(struct breaker *b, uint64_t now_ns, bool caused)
+{
+	uint64_t at = 0, pause = 0;
+
+	if (!caused)
+		return breaker_is_ejected(b) ? UINT64_MAX : 0;
+	pthread_mutex_lock(&b->lock);
+	if (b->syncs_near > 1) {
+		uint32_t steps = b->syncs_near - 2;
+
+		pause = steps > 2 ? BREAKER_SYNC_PAUSE_MAX_NS :
+				    NS_PER_S << steps;
+	}
+	if (b->sync_ns)
+		at = b->sync_ns + pause;
+	if (b->breach == PHX_B_SYNCS &&
+	    atomic_load(&b->state) == BREAKER_OPEN &&
+	    atomic_load(&b->until_ns) > at)
+		at = atomic_load(&b->until_ns);
+	if (atomic_load(&b->state) == BREAKER_EJECTED)
+		at = UINT64_MAX;
+	pthread_mutex_unlock(&b->lock);
+	return at > now_ns ? at : 0;
+}
+
+extern void breaker_sync(struct breaker *b, uint64_t now_ns, bool caused,
+			 const struct breaker_limits *limits)
+{
+	if (!caused)
+		return;
+	pthread_mutex_lock(&b->lock);
+	if (b->sync_ns && now_ns - b->sync_ns < BREAKER_SYNC_NEAR_NS)
+		b->syncs_near++;
+	else
+		b->syncs_near = 0;
+	b->sync_ns = now_ns;
+	if (limits->syncs &&
+	    _spend(&b->syncs, now_ns, MINUTE_NS, limits->syncs, 1))
+		_cross(b, now_ns, PHX_B_SYNCS, limits);
+	pthread_mutex_unlock(&b->lock);
+}
+
+/* ---- ejection */
+
+extern void breaker_enable(struct breaker *b, uint64_t now_ns)
+{
+	pthread_mutex_lock(&b->lock);
+	b->late.level = b->syncs.level = b->tried = b->refused = 0;
+	b->crossings = 0;
+	b->open_ms = 0;
+	b->syncs_near = 0;
+	b->breach = PHX_B_NONE;
+	b->closed_ns = now_ns;
+	memset(b->holders, 0, sizeof(b->holders));
+	memset(b->refused_jobs, 0, sizeof(b->refused_jobs));
+	atomic_store_explicit(&b->state, BREAKER_CLOSED, memory_order_release);
+	pthread_mutex_unlock(&b->lock);
+}
+
+extern bool breaker_is_ejected(struct breaker *b)
+{
+	return atomic_load_explicit(&b->state, memory_order_acquire) ==
+	       BREAKER_EJECTED;
+}
+
+extern const char *breaker_word(uint32_t breach)
+{
+	switch (breach) {
+	case PHX_B_LATE:
+		return "answers that came too late or not at all";
+	case PHX_B_REFUSED:
+		return "nodes that Slurm refused";
+	case PHX_B_SYNCS:
+		return "whole states asked for";
+	case PHX_B_HELD:
+		return "jobs held back";
+	default:
+		return "nothing";
+	}
 }

@@ -1,33 +1,95 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * breaker.h - circuit breaker of the ask.  Knows nothing of Slurm or sockets;
- * the caller passes the time, so that tests need no clock.
+ * breaker.h - circuit breaker of the ask, and the watchdog over what the daemon
+ * costs.  Knows nothing of Slurm or sockets; the caller passes the time, so
+ * that tests need no clock.
  *
- * Closed: asks are made.  `misses` misses in a row open it.  Open: no ask is
- * made until its time has passed; then it is half open and exactly one ask is
- * let through: a hit closes it, a miss opens it again.
+ * Closed: asks are made.  It opens when one of these is crossed (enum
+ * phx_breach): the time waited in vain, the share of answers that stock
+ * refused, the whole states sent, the time for which jobs of one user were
+ * held in one partition.  Each is a bucket that leaks: what is spent is
+ * forgotten evenly over its period, and all of it when the breaker opens.
+ * Open: no ask is made until its time has passed; then it is half open and
+ * exactly one ask is let through: a hit closes it, a miss opens it again.
+ * Each time it opens for twice as long, until it has been closed for
+ * BREAKER_QUIET_NS.  So many crossings within a window eject: then it stays
+ * open until breaker_enable().
  */
 #ifndef PHALANX_BREAKER_H
 #define PHALANX_BREAKER_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "phalanx_wire.h"
+
 #pragma GCC visibility push(hidden)
+
+#define BREAKER_QUIET_NS 600000000000ull /* then the next opening is a first */
+#define BREAKER_OPEN_MS_MAX 600000u      /* longest opening */
+#define BREAKER_CROSSINGS_MAX 16u        /* of eject_openings */
+#define BREAKER_TRIED_MIN 50u            /* answers before a share counts */
+#define BREAKER_REFUSED 1024u            /* jobs of which a refusal counted */
+#define BREAKER_SYNC_NEAR_NS 10000000000ull /* syncs nearer than this wait */
+#define BREAKER_SYNC_PAUSE_MAX_NS 4000000000ull
+#define BREAKER_HOLDERS 256u             /* users in partitions remembered */
+#define BREAKER_HOLD_GAP_NS 120000000000ull /* a longer time was no hold */
 
 /* The numbers are those of phx_stats.breaker_open. */
 enum breaker_state {
 	BREAKER_CLOSED = 0,
 	BREAKER_OPEN = 1,
 	BREAKER_HALF_OPEN = 2,
+	BREAKER_EJECTED = 3,
+};
+
+/* 0 means no limit, except for late_ms and open_ms, where it is 1. */
+struct breaker_limits {
+	uint32_t late_ms;      /* a minute: waited in vain */
+	uint32_t open_ms;      /* first opening */
+	uint32_t refused_pct;  /* of the answers tried; 100: no limit either */
+	uint32_t syncs;        /* a minute */
+	uint32_t held_s;       /* an hour, of one user in one partition */
+	uint32_t eject_openings;
+	uint32_t eject_window_s;
+};
+
+/* What is spent, in the unit of its limit, and when that was so. */
+struct bucket {
+	double level;
+	uint64_t at_ns;
+};
+
+struct holder {
+	uint64_t key;     /* 0: free */
+	uint64_t last_ns; /* when it last was held */
+	struct bucket held; /* ns */
 };
 
 struct breaker {
 	_Atomic uint32_t state;    /* enum breaker_state */
-	_Atomic uint32_t misses;   /* in a row, while closed */
 	_Atomic uint64_t until_ns; /* monotonic time at which open ends */
 	_Atomic uint64_t opens;    /* how often it opened */
+
+	pthread_mutex_t lock; /* of what follows */
+	uint64_t breaches[PHX_BREACHES]; /* crossings by cause */
+	uint64_t ejections;
+	uint64_t late_ns;   /* waited in vain, in all */
+	uint64_t held_ns;   /* jobs of one user in one partition held, in all */
+	uint32_t breach;    /* enum phx_breach of the last crossing */
+	uint32_t open_ms;   /* of the next opening; 0: the first */
+	uint64_t closed_ns; /* since when it is closed */
+	uint64_t crossed_ns[BREAKER_CROSSINGS_MAX];
+	uint64_t crossings;
+	struct bucket late, syncs;
+	double tried, refused; /* answers; halved each minute */
+	uint64_t tried_ns;
+	uint32_t refused_jobs[BREAKER_REFUSED]; /* job ids, by their remainder */
+	uint64_t sync_ns;   /* of the last sync; 0: none */
+	uint32_t syncs_near;
+	struct holder holders[BREAKER_HOLDERS];
 };
 
 /* RET true if an ask may be made now; the caller must then report its result
@@ -35,16 +97,51 @@ struct breaker {
 extern bool breaker_allows(struct breaker *b, uint64_t now_ns);
 
 /* A valid answer came in time. */
-extern void breaker_hit(struct breaker *b);
+extern void breaker_hit(struct breaker *b, uint64_t now_ns);
 
-/* No valid answer in time.
- * IN limit - misses in a row that open it (0 counts as 1)
- * IN open_ms - for how long */
-extern void breaker_miss(struct breaker *b, uint64_t now_ns, uint32_t limit,
-			 uint32_t open_ms);
+/* No valid answer in time. IN waited_ns - what that took */
+extern void breaker_miss(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
+			 const struct breaker_limits *limits);
 
 /* The ask was not made after all: decides nothing. */
 extern void breaker_cancel(struct breaker *b);
+
+/*
+ * Stock was tried on the nodes of an answer.  A job that is refused again and
+ * again, as each pass of backfill tries it, counts once.
+ * IN kept - the result of stock was
+ */
+extern void breaker_tried(struct breaker *b, uint64_t now_ns, uint32_t job_id,
+			  bool kept, const struct breaker_limits *limits);
+
+/*
+ * A job shall be held. IN user, partition - whose; any number of its own
+ * RET false if its user's jobs were held for long enough: stock decides
+ */
+extern bool breaker_hold(struct breaker *b, uint64_t now_ns, uint32_t user,
+			 uint32_t partition,
+			 const struct breaker_limits *limits);
+
+/*
+ * IN caused - by the daemon or its connection, not by a change in slurmctld,
+ *     which is sent at once
+ * RET the time until which no whole state may be sent, 0: it may now;
+ *     UINT64_MAX: not before breaker_enable()
+ */
+extern uint64_t breaker_sync_at(struct breaker *b, uint64_t now_ns,
+				bool caused);
+
+/* A whole state is sent. */
+extern void breaker_sync(struct breaker *b, uint64_t now_ns, bool caused,
+			 const struct breaker_limits *limits);
+
+/* Everything as at the beginning, except for the counters. */
+extern void breaker_enable(struct breaker *b, uint64_t now_ns);
+
+extern bool breaker_is_ejected(struct breaker *b);
+
+/* RET a word for the log */
+extern const char *breaker_word(uint32_t breach);
 
 #pragma GCC visibility pop
 

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "ask.h"
+#include "dump.h"
 #include "ends.h"
 #include "layout.h"
 #include "link.h"
@@ -22,6 +23,7 @@
 #include "state.h"
 #include "stats.h"
 
+#define HELD_SAMPLED 8u /* of so many held calls stock is asked once */
 #define MODE_OTHER 3u /* index of the calls that have no mode of their own */
 
 /* The arguments of one call, as the caller gave them. */
@@ -326,6 +328,18 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
 	if (!out->rc && c->node_bitmap)
 		out->count = (uint32_t) bit_set_count(c->node_bitmap);
 	(void) link_send(&out->hdr); /* a report; its loss does no harm */
+	dump_note(out);
+	/* A proof that does not hold is no refusal: it was a try on nodes that
+	 * nobody is to have, and the daemon itself gives up a kind of proof
+	 * that was wrong. */
+	if (!out->proof_result &&
+	    (out->reason == PHX_R_NONE || out->reason == PHX_R_NARROW_FAILED ||
+	     out->reason == PHX_R_NARROW_LATER)) {
+		struct link_limits limits = link_limits();
+
+		breaker_tried(&overlay_breaker, now_ns(), out->job_id,
+			      !out->reason, &limits.breaker);
+	}
 }
 
 /*
@@ -336,10 +350,50 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
  */
 static bool _may_hold(const struct call *c)
 {
-	time_t eligible = c->job_ptr->details->begin_time;
+	const job_record_t *job_ptr = c->job_ptr;
+	time_t eligible = job_ptr->details->begin_time;
+	struct link_limits limits = link_limits();
 
-	return (link_flags() & PHX_W_MAY_HOLD) && eligible &&
-	       time(NULL) - eligible < PHX_HOLD_S_MAX;
+	if (!(limits.flags & PHX_W_MAY_HOLD) || !eligible ||
+	    time(NULL) - eligible >= PHX_HOLD_S_MAX)
+		return false;
+	if (!breaker_hold(&overlay_breaker, now_ns(), job_ptr->user_id,
+			  phx_account_key(job_ptr->part_ptr->name),
+			  &limits.breaker))
+		return false;
+	stat_add(&overlay_stats.held_calls, 1);
+	return true;
+}
+
+/*
+ * Would stock have started the job that is held?  The only way in which a job
+ * starts later than with stock is a hold, so that a sample of them says how
+ * often.  It is the call that backfill makes, which leaves nothing in the job.
+ */
+static void _sample_held(struct call *c JOB_TEST_TAIL_PARAMS)
+{
+	static uint32_t turn; /* under scratch_lock */
+	job_record_t *job_ptr = c->job_ptr;
+	struct saved saved;
+	bitstr_t *nodes;
+	int rc;
+
+	if (c->mode != SELECT_MODE_RUN_NOW || turn++ % HELD_SAMPLED)
+		return;
+	nodes = bit_copy(c->node_bitmap);
+	_save(&saved, job_ptr);
+	job_ptr->bit_flags |= TEST_NOW_ONLY;
+	errno = c->err;
+	rc = (*(stock_ops.job_test))(job_ptr, nodes, c->min_nodes, c->max_nodes,
+				     c->req_nodes, SELECT_MODE_WILL_RUN, NULL,
+				     NULL JOB_TEST_TAIL_ARGS);
+	c->err = errno;
+	stat_add(&overlay_stats.held_sampled, 1);
+	if (rc == SLURM_SUCCESS && job_ptr->start_time <= time(NULL))
+		stat_add(&overlay_stats.held_startable, 1);
+	_settle_preempt(&saved, job_ptr, false);
+	_restore(&saved, job_ptr);
+	bit_free(nodes);
 }
 
 /* Fail as stock does, and leave what it leaves, when no node is free. */
@@ -407,6 +461,7 @@ static void _finish(struct call *c, const struct phx_answer *answer,
 	struct proof_full full;
 
 	if (out->reason == PHX_R_HELD && _may_hold(c)) {
+		_sample_held(c JOB_TEST_TAIL_ARGS);
 		out->rc = _fail(c);
 		return;
 	}

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "dump.h"
 #include "inbox.h"
 #include "layout.h"
 #include "link_io.h"
@@ -43,6 +44,8 @@ static uid_t slurm_uid;            /* io.lock */
 static _Atomic bool usable;        /* slurmctld's structures are whole */
 static _Atomic bool stopping;
 static _Atomic bool table_hint;
+static _Atomic bool ours = true;   /* the next state is sent for a change in
+				    * slurmctld, not for the daemon */
 
 /* ---- of the thread alone */
 
@@ -51,7 +54,9 @@ static bool inert;                 /* the self-check failed: for good */
 static struct pktbuf sync_buf;
 static struct state_info synced;
 static time_t table_checked;       /* unix time */
+static time_t node_seen, part_seen; /* slurmctld's last updates, then */
 static uint32_t syncs_here;        /* on this connection */
+static bool told_ejected;          /* the connection was given up for it */
 static time_t loaded;
 
 /* ---- the thread */
@@ -206,12 +211,19 @@ static void _fill_stats(struct phx_stats *s)
 	stats_fill(s);
 }
 
+/* Also where no state is sent: the daemon is to know why not. */
 static void _send_stats(void)
 {
 	struct phx_stats s;
+	enum link_state state;
 
 	_fill_stats(&s);
-	(void) link_send(&s.hdr); /* the next one says the same and more */
+	pthread_mutex_lock(&io.lock);
+	state = link_state();
+	/* The next one says the same and more. */
+	if (state == LINK_STALE || state == LINK_READY)
+		(void) io_send_locked(&s.hdr);
+	pthread_mutex_unlock(&io.lock);
 }
 
 /* For good: slurmctld's structures are others.  The last word to the daemon
@@ -228,6 +240,14 @@ static void _become_inert(void)
 		(void) io_send_locked(&s.hdr);
 	pthread_mutex_unlock(&io.lock);
 	link_lose("the self-check failed", EPROTO);
+}
+
+/* Under slurmctld's locks. */
+static void _table_seen(void)
+{
+	table_checked = time(NULL);
+	node_seen = last_node_update;
+	part_seen = last_part_update;
 }
 
 /* Under slurmctld's READ locks: nothing changes until they are released, and
@@ -256,7 +276,7 @@ static bool _build_sync(void)
 			io_set_state(LINK_SYNCING);
 		}
 		pthread_mutex_unlock(&io.lock);
-		table_checked = time(NULL);
+		_table_seen();
 		atomic_store(&table_hint, false);
 		ok = mine && state_build(&sync_buf, &synced);
 		wrong = layout_wrong();
@@ -305,9 +325,12 @@ static bool _send_backlog(void)
 
 static void _sync(void)
 {
+	struct link_limits limits = link_limits();
 	uint64_t start = _now_ms();
 	bool sent;
 
+	breaker_sync(&overlay_breaker, now_ns(), !atomic_exchange(&ours, false),
+		     &limits.breaker);
 	if (!_build_sync())
 		return;
 	if (syncs_here++)
@@ -320,18 +343,47 @@ static void _sync(void)
 		     (uint32_t) (_now_ms() - start));
 }
 
+/* Say what the breaker did since the last look, and leave a file about it. */
 static void _log_breaker(void)
 {
-	static uint64_t opens_seen;
+	static uint64_t opens_seen, crossings_seen, ejections_seen;
 	static bool open_seen;
-	uint64_t opens = atomic_load(&overlay_breaker.opens);
-	bool closed = atomic_load(&overlay_breaker.state) == BREAKER_CLOSED;
+	struct breaker *b = &overlay_breaker;
+	uint64_t opens = atomic_load(&b->opens), crossings = 0, ejections;
+	bool closed = atomic_load(&b->state) == BREAKER_CLOSED;
+	char head[200], path[PATH_MAX];
+	const char *why;
+	int err;
 
-	if (!open_seen && opens != opens_seen)
-		info("phalanx: breaker opened, Slurm decides alone");
-	if ((open_seen || opens != opens_seen) && closed)
+	if (opens == opens_seen && closed == !open_seen)
+		return;
+	pthread_mutex_lock(&b->lock);
+	for (uint32_t i = 0; i < PHX_BREACHES; i++)
+		crossings += b->breaches[i];
+	ejections = b->ejections;
+	why = breaker_word(b->breach);
+	pthread_mutex_unlock(&b->lock);
+	if (crossings != crossings_seen) {
+		bool out = ejections != ejections_seen;
+
+		(void) snprintf(head, sizeof(head),
+				"phalanx: breaker opened, Slurm decides alone%s: too much of %s",
+				out ? " until `phalanx enable`" : "", why);
+		err = dump_write(head, path);
+		if (out)
+			error("%s; it opened too often, %s%s", head,
+			      err ? "no file: " : "see ",
+			      err ? strerror(err) : path);
+		else
+			info("%s", head);
+	}
+	if ((open_seen || opens != opens_seen) && closed) {
 		info("phalanx: breaker closed");
+		told_ejected = false;
+	}
 	opens_seen = opens;
+	crossings_seen = crossings;
+	ejections_seen = ejections;
 	open_seen = !closed;
 }
 
@@ -340,20 +392,23 @@ static void _check_table(void)
 {
 	slurmctld_lock_t locks = { .conf = READ_LOCK, .node = READ_LOCK,
 				   .part = READ_LOCK };
-	time_t now = time(NULL);
 	bool hint = atomic_exchange(&table_hint, false), changed = false;
 
 	lock_slurmctld(locks);
-	/* A change in the second of the last look may have come after it. */
+	/* A change in the second of the last look may have come after it.  A
+	 * clock that was set back gives changes earlier times than that. */
 	if (atomic_load(&usable) &&
-	    (hint || MAX(last_node_update, last_part_update) >= table_checked)) {
-		table_checked = now;
+	    (hint || last_node_update != node_seen ||
+	     last_part_update != part_seen ||
+	     MAX(node_seen, part_seen) >= table_checked)) {
+		_table_seen();
 		topology_refresh();
 		changed = state_table_hash() != synced.table_hash;
 	}
 	unlock_slurmctld(locks);
 	if (!changed)
 		return;
+	atomic_store(&ours, true);
 	pthread_mutex_lock(&io.lock);
 	io_stale_locked();
 	pthread_mutex_unlock(&io.lock);
@@ -373,7 +428,16 @@ static void _serve(void)
 			_become_inert();
 			break;
 		}
-		if (link_state() == LINK_STALE && atomic_load(&usable))
+		if (breaker_is_ejected(&overlay_breaker) && !told_ejected) {
+			/* The next connection gets no state, and so the daemon
+			 * keeps none. */
+			told_ejected = true;
+			link_lose("ejected", 0);
+			break;
+		}
+		if (link_state() == LINK_STALE && atomic_load(&usable) &&
+		    !breaker_sync_at(&overlay_breaker, now_ns(),
+				     !atomic_load(&ours)))
 			_sync();
 		else /* in READY an answer must not wake this thread */
 			_sleep(TICK_MS, link_state() == LINK_READY ? -1 : io.sock,
@@ -381,13 +445,11 @@ static void _serve(void)
 		io_drain();
 		_log_breaker();
 		now = _now_ms();
-		if (link_state() != LINK_READY)
-			continue;
 		if (now >= stats_at) {
 			_send_stats();
 			stats_at = now + STATS_MS;
 		}
-		if (now >= table_at) {
+		if (link_state() == LINK_READY && now >= table_at) {
 			_check_table();
 			table_at = _now_ms() + TABLE_MS;
 		}
@@ -432,6 +494,7 @@ static void *_run(void *arg)
 		bool welcomed;
 		int fd;
 
+		_log_breaker();
 		if (inert || !atomic_load(&usable) ||
 		    slurmctld_config.shutdown_time) {
 			_sleep(IDLE_MS, -1, 0);
@@ -504,7 +567,9 @@ extern void link_state_whole(void)
 	};
 
 	topology_stale();
+	dump_place(slurm_conf.state_save_location);
 	state_hello(&h, loaded);
+	atomic_store(&ours, true);
 	pthread_mutex_lock(&io.lock);
 	hello = h;
 	slurm_uid = slurm_conf.slurm_user_id;

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "breaker.h"
 #include "packet.h"
 #include "pktbuf.h"
 
@@ -30,9 +31,8 @@ enum link_state {
 /* Limits in force, from WELCOME and CONFIG. */
 struct link_limits {
 	uint32_t deadline_us;
-	uint32_t breaker_misses;
-	uint32_t breaker_open_ms;
 	uint32_t flags; /* enum phx_welcome_flags */
+	struct breaker_limits breaker;
 };
 
 /* ---- slurmctld's state, reported by the operations; locks held by the caller */

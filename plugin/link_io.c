@@ -28,7 +28,9 @@ struct link_io io = {
 };
 
 static _Atomic uint32_t cur_state; /* enum link_state; written under io.lock */
-static _Atomic uint32_t lim_deadline_us, lim_misses, lim_open_ms, lim_flags;
+static _Atomic uint32_t lim_deadline_us, lim_flags;
+static _Atomic uint32_t lim_late_ms, lim_open_ms, lim_refused_pct, lim_syncs;
+static _Atomic uint32_t lim_held_s, lim_eject_openings, lim_eject_window_s;
 static uint8_t rx_buf[PHX_PACKET_MAX] __attribute__((aligned(8))); /* rx */
 
 extern void io_set_state(enum link_state state)
@@ -45,9 +47,16 @@ extern struct link_limits link_limits(void)
 {
 	return (struct link_limits) {
 		.deadline_us = atomic_load(&lim_deadline_us),
-		.breaker_misses = atomic_load(&lim_misses),
-		.breaker_open_ms = atomic_load(&lim_open_ms),
 		.flags = atomic_load(&lim_flags),
+		.breaker = {
+			.late_ms = atomic_load(&lim_late_ms),
+			.open_ms = atomic_load(&lim_open_ms),
+			.refused_pct = atomic_load(&lim_refused_pct),
+			.syncs = atomic_load(&lim_syncs),
+			.held_s = atomic_load(&lim_held_s),
+			.eject_openings = atomic_load(&lim_eject_openings),
+			.eject_window_s = atomic_load(&lim_eject_window_s),
+		},
 	};
 }
 
@@ -56,20 +65,29 @@ extern uint32_t link_flags(void)
 	return atomic_load_explicit(&lim_flags, memory_order_relaxed);
 }
 
-static void _set_limits(const struct phx_welcome *w)
-{
-	atomic_store(&lim_deadline_us, w->deadline_us);
-	atomic_store(&lim_misses, w->breaker_misses);
-	atomic_store(&lim_open_ms, w->breaker_open_ms);
-	atomic_store(&lim_flags, w->flags);
-}
-
 extern void io_wake(void)
 {
 	uint64_t one = 1;
 
 	if (io.wake_fd >= 0)
 		(void) !write(io.wake_fd, &one, sizeof(one));
+}
+
+static void _set_limits(const struct phx_welcome *w)
+{
+	atomic_store(&lim_deadline_us, w->deadline_us);
+	atomic_store(&lim_late_ms, w->late_budget_ms);
+	atomic_store(&lim_open_ms, w->breaker_open_ms);
+	atomic_store(&lim_refused_pct, w->refused_pct);
+	atomic_store(&lim_syncs, w->syncs);
+	atomic_store(&lim_held_s, w->held_s);
+	atomic_store(&lim_eject_openings, w->eject_openings);
+	atomic_store(&lim_eject_window_s, w->eject_window_s);
+	atomic_store(&lim_flags, w->flags & ~(uint32_t) PHX_W_ENABLE);
+	if (w->flags & PHX_W_ENABLE) {
+		breaker_enable(&overlay_breaker, now_ns());
+		io_wake();
+	}
 }
 
 extern void io_lose_locked(const char *why, int err)

@@ -48,14 +48,27 @@ static uint64_t _now_ms(void)
 	return now_ns() / NS_PER_MS;
 }
 
+static void _path(char *path)
+{
+	pthread_mutex_lock(&order.lock);
+	strcpy(path, order.path);
+	pthread_mutex_unlock(&order.lock);
+}
+
 static void _load(void)
 {
+	struct ledger fresh = {0};
+	char path[PATH_MAX];
 	const char *why;
 	int err;
 
+	/* Without the lock, for which slurmctld waits: the file may be on a
+	 * server that does not answer. */
+	_path(path);
+	err = *path ? ledger_load(&fresh, path, &why) : ENOENT;
 	pthread_mutex_lock(&order.lock);
-	err = *order.path ? ledger_load(&order.ledger, order.path, &why) :
-			    ENOENT;
+	ledger_free(&order.ledger);
+	order.ledger = fresh;
 	atomic_store(&order.entries, order.ledger.count);
 	pthread_mutex_unlock(&order.lock);
 	atomic_store(&loaded, true);
@@ -82,9 +95,8 @@ static void _watch_saves(void)
 	struct stat st;
 	bool waits = false;
 
-	pthread_mutex_lock(&order.lock);
-	if (order.path[0]) { /* JOBS_FILE is the shorter name */
-		strcpy(path, order.path);
+	_path(path);
+	if (*path) { /* JOBS_FILE is the shorter name */
 		strcpy(strrchr(path, '/') + 1, JOBS_FILE);
 		if (!stat(path, &st) &&
 		    (st.st_ino != saved.st_ino ||
@@ -94,6 +106,7 @@ static void _watch_saves(void)
 			saved = st;
 		}
 	}
+	pthread_mutex_lock(&order.lock);
 	/* Between two that count all jobs are looked at: what was split off a
 	 * job is known before that one is forgotten. */
 	if (save_seen && (int32_t) (order.scans - save_scans) >= 0) {
@@ -194,6 +207,7 @@ static bool _asked(void)
 	enum link_state state = link_state();
 
 	return (link_flags() & PHX_W_ORDER) &&
+	       !breaker_is_ejected(&overlay_breaker) &&
 	       (state == LINK_READY || state == LINK_SYNCING ||
 		state == LINK_STALE);
 }

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "breaker.h"
+
 static uint32_t _clamp(uint32_t value, uint32_t low, uint32_t high)
 {
 	if (value < low)
@@ -29,14 +31,17 @@ static enum packet_kind _limits(const void *data, size_t len, struct packet *p)
 	memcpy(w, data, sizeof(*w));
 	if (w->flags & ~(uint32_t) (PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN |
 				    PHX_W_MAY_HOLD | PHX_W_ORDER |
-				    PHX_W_PROVE_TEST_ONLY |
+				    PHX_W_ENABLE | PHX_W_PROVE_TEST_ONLY |
 				    PHX_W_PROVE_WILL_RUN |
 				    PHX_W_PROVE_NO_FIT))
 		return _bad(p, "known flags in a WELCOME or CONFIG");
 	w->deadline_us = _clamp(w->deadline_us, PHX_DEADLINE_US_MIN,
 				PHX_DEADLINE_US_MAX);
-	w->breaker_misses = _clamp(w->breaker_misses, 1,
-				   PHX_BREAKER_MISSES_MAX);
+	w->late_budget_ms = _clamp(w->late_budget_ms, 1, PHX_LATE_MS_MAX);
+	w->eject_openings = _clamp(w->eject_openings, 0,
+				   BREAKER_CROSSINGS_MAX);
+	w->eject_window_s = _clamp(w->eject_window_s, 1,
+				   PHX_EJECT_WINDOW_S_MAX);
 	w->breaker_open_ms = _clamp(w->breaker_open_ms,
 				    PHX_BREAKER_OPEN_MS_MIN,
 				    PHX_BREAKER_OPEN_MS_MAX);

@@ -3,6 +3,8 @@
 
 #include "stats.h"
 
+#include <string.h>
+
 struct stats overlay_stats;
 struct breaker overlay_breaker;
 
@@ -20,6 +22,7 @@ static void _copy(uint64_t *out, counter_t *in, uint32_t n)
 extern void stats_fill(struct phx_stats *out)
 {
 	struct stats *s = &overlay_stats;
+	struct breaker *b = &overlay_breaker;
 
 	_copy(out->calls, s->calls, 4);
 	out->asks = _get(&s->asks);
@@ -30,9 +33,18 @@ extern void stats_fill(struct phx_stats *out)
 	out->events = _get(&s->events);
 	out->resyncs = _get(&s->resyncs);
 	out->connects = _get(&s->connects);
-	out->breaker_opens = _get(&overlay_breaker.opens);
-	out->breaker_open = atomic_load(&overlay_breaker.state);
-	out->pad = 0;
+	pthread_mutex_lock(&b->lock);
+	out->breaker_opens = _get(&b->opens);
+	out->breaker_open = atomic_load(&b->state);
+	out->breach = b->breach;
+	memcpy(out->breaches, b->breaches, sizeof(out->breaches));
+	out->ejections = b->ejections;
+	out->late_ns = b->late_ns;
+	out->held_ns = b->held_ns;
+	pthread_mutex_unlock(&b->lock);
+	out->held_calls = _get(&s->held_calls);
+	out->held_sampled = _get(&s->held_sampled);
+	out->held_startable = _get(&s->held_startable);
 	_copy(out->ask_ns_hist, s->ask_ns_hist, PHX_LAT_BUCKETS);
 	_copy(out->skip_ns_hist, s->skip_ns_hist, PHX_LAT_BUCKETS);
 	out->narrowed_calls = _get(&s->narrowed_calls);

@@ -32,6 +32,7 @@ struct stats {
 	counter_t skip_ns_hist[PHX_LAT_BUCKETS];
 	counter_t narrowed_calls, narrowed_ns;
 	counter_t full_calls[4], full_ns[4];
+	counter_t held_calls, held_sampled, held_startable;
 };
 
 extern struct stats overlay_stats;

@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #define PHX_MAGIC 0x31584850u /* "PHX1" in memory on little endian */
-#define PHX_VERSION 3u
+#define PHX_VERSION 4u
 
 /* Upper bounds; both ends check against the same numbers. */
 #define PHX_NAME_LEN 64u         /* bytes of a name with its final NUL */
@@ -46,6 +46,7 @@
 #define PHX_LAT_SUB_BITS 3u      /* 8 latency buckets for each power of two */
 #define PHX_LAT_BUCKETS 240u     /* up to 2^32 ns; see phx_stats */
 #define PHX_REASONS 32u
+#define PHX_BREACHES 8u
 #define PHX_TOPOLOGIES_MAX 16u   /* topologies of a cluster */
 #define PHX_TOPOLOGY_TEXT_MAX 65536u /* bytes of text of one TOPOLOGY message */
 #define PHX_TOPOLOGY_BYTES_MAX 4194304u /* bytes of one topology's whole text */
@@ -133,8 +134,7 @@ struct phx_gres_name {
 
 struct phx_gres_names {
 	struct phx_hdr hdr;
-	uint32_t count;
-	uint32_t pad;
+	uint32_t count, pad;
 	/* struct phx_gres_name entries[count] */
 };
 
@@ -207,9 +207,7 @@ struct phx_alloc {
 
 struct phx_job_gres {
 	uint32_t node; /* index */
-	uint32_t plugin_id;
-	uint32_t type_id;
-	uint32_t pad;
+	uint32_t plugin_id, type_id, pad;
 	uint64_t count;
 };
 
@@ -244,8 +242,7 @@ struct phx_job {
 	uint32_t time_limit_min; /* 0xffffffff unlimited, 0xfffffffe unknown */
 	uint64_t start_time;     /* unix seconds */
 	uint64_t end_time;       /* unix seconds, by its limit */
-	uint32_t alloc_count;    /* of this message */
-	uint32_t gres_count;     /* of this message */
+	uint32_t alloc_count, gres_count; /* of this message */
 	/* struct phx_alloc allocs[alloc_count]; struct phx_job_gres gres[gres_count] */
 };
 
@@ -259,15 +256,13 @@ struct phx_job_end {
 
 /* A job that ends at another time than it was told. */
 struct phx_end {
-	uint32_t job_id;
-	uint32_t pad;
+	uint32_t job_id, pad;
 	uint64_t end_time; /* unix seconds, by its limit */
 };
 
 struct phx_ends {
 	struct phx_hdr hdr;
-	uint32_t count;
-	uint32_t pad;
+	uint32_t count, pad;
 	/* struct phx_end entries[count] */
 };
 
@@ -338,10 +333,7 @@ struct phx_exc {
 struct phx_ask_gres {
 	uint32_t plugin_id;
 	uint32_t type_id; /* 0: any type */
-	uint64_t per_job;
-	uint64_t per_node;
-	uint64_t per_socket;
-	uint64_t per_task;
+	uint64_t per_job, per_node, per_socket, per_task;
 	uint64_t mem_per_gres_mb;
 	uint32_t cpus_per_gres;
 	uint32_t ntasks_per_gres; /* 0 if not given */
@@ -359,9 +351,7 @@ struct phx_ask {
 	uint16_t mode;  /* enum phx_mode */
 	uint16_t name_key; /* of the job's name: phx_name_key() */
 	uint32_t flags; /* enum phx_ask_flags */
-	uint32_t min_nodes; /* the call's arguments */
-	uint32_t max_nodes;
-	uint32_t req_nodes;
+	uint32_t min_nodes, max_nodes, req_nodes; /* the call's arguments */
 	uint32_t min_cpus; /* of the whole job */
 	uint32_t max_cpus; /* 0xfffffffe if not given */
 	uint32_t num_tasks;
@@ -375,8 +365,7 @@ struct phx_ask {
 	uint32_t whole_node; /* 0, or WHOLE_NODE_REQUIRED 1, USER 2, MCS 3 */
 	uint32_t share_res;  /* details->share_res */
 	uint32_t time_limit_min;
-	uint64_t mem_per_node_mb; /* 0 if not given */
-	uint64_t mem_per_cpu_mb;  /* 0 if not given */
+	uint64_t mem_per_node_mb, mem_per_cpu_mb; /* 0 if not given */
 	uint32_t tmp_disk_mb;
 	uint32_t gres_count;
 	uint32_t account_key; /* of the job's account: phx_account_key() */
@@ -443,6 +432,15 @@ enum phx_reason {
 	PHX_R_SYNCING = 25,     /* connected, state not yet sent */
 	PHX_R_CLASSES = 26,     /* its candidates are of too many classes */
 	PHX_R_LAYOUT = 27,      /* slurmctld's structures are others: inert */
+};
+
+/* Why the circuit breaker opened. */
+enum phx_breach {
+	PHX_B_NONE = 0,
+	PHX_B_LATE = 1,    /* time waited in vain */
+	PHX_B_REFUSED = 2, /* share of answers that stock refused */
+	PHX_B_SYNCS = 3,   /* whole states sent */
+	PHX_B_HELD = 4,    /* time that one user's jobs were held in a partition */
 };
 
 /* A proof that a call on few candidates, or none, has the result of the call on
@@ -519,21 +517,25 @@ struct phx_outcome {
 struct phx_stats {
 	struct phx_hdr hdr;
 	uint64_t calls[4];     /* job_test() by mode; [3] any other */
-	uint64_t asks;
-	uint64_t answers;      /* valid ones in time */
+	uint64_t asks, answers; /* valid ones in time */
 	uint64_t narrowed;     /* calls placed on the narrowed set */
 	uint64_t reasons[PHX_REASONS]; /* enum phx_reason */
 	uint64_t late_answers; /* came after the deadline, dropped */
 	uint64_t events;       /* JOB and JOB_END sent */
-	uint64_t resyncs;
-	uint64_t connects;
-	uint64_t breaker_opens;
-	uint32_t breaker_open; /* 0 closed, 1 open, 2 half open */
-	uint32_t pad;
+	uint64_t resyncs, connects, breaker_opens;
+	uint32_t breaker_open; /* 0 closed, 1 open, 2 half open, 3 ejected */
+	uint32_t breach;       /* enum phx_breach of the last crossing */
 	uint64_t ask_ns_hist[PHX_LAT_BUCKETS];  /* plugin's own time, asked */
 	uint64_t skip_ns_hist[PHX_LAT_BUCKETS]; /* own time, not asked */
 	uint64_t narrowed_calls, narrowed_ns; /* successful, on narrowed sets */
 	uint64_t full_calls[4], full_ns[4];   /* stock on all candidates, by mode */
+	uint64_t breaches[PHX_BREACHES]; /* openings by enum phx_breach */
+	uint64_t ejections;
+	uint64_t late_ns;        /* slurmctld waited in vain */
+	uint64_t held_calls;     /* calls that failed because a job is held */
+	uint64_t held_ns;        /* jobs of one user in one partition were held */
+	uint64_t held_sampled;   /* held calls of which stock was asked as well */
+	uint64_t held_startable; /* of these: stock would have started the job */
 };
 
 /* Limits in force. */
@@ -541,9 +543,15 @@ struct phx_welcome {
 	struct phx_hdr hdr;
 	uint64_t generation;
 	uint32_t deadline_us;    /* longest wait for an answer */
-	uint32_t breaker_misses; /* misses in a row that open the breaker */
-	uint32_t breaker_open_ms;
+	uint32_t breaker_open_ms; /* its first opening; then twice as long */
 	uint32_t flags; /* enum phx_welcome_flags */
+	/* What opens the breaker; 0: no limit, except for late_budget_ms. */
+	uint32_t late_budget_ms; /* a minute, waited in vain */
+	uint32_t refused_pct;    /* of the answers tried */
+	uint32_t syncs;          /* whole states a minute */
+	uint32_t held_s;         /* an hour, of one user in one partition */
+	uint32_t eject_openings; /* within the window: until PHX_W_ENABLE */
+	uint32_t eject_window_s, pad;
 };
 
 enum phx_welcome_flags {
@@ -559,6 +567,8 @@ enum phx_welcome_flags {
 	PHX_W_PROVE_TEST_ONLY = 16,
 	PHX_W_PROVE_WILL_RUN = 32,
 	PHX_W_PROVE_NO_FIT = 64,
+	/* Of one CONFIG: forget what opened the breaker, and close it. */
+	PHX_W_ENABLE = 128,
 };
 
 struct phx_resync {
@@ -588,8 +598,7 @@ struct phx_order {
 	uint64_t generation; /* counts sets of deltas, from 1 */
 	uint32_t lease_ms;   /* from now on */
 	uint32_t flags;      /* enum phx_part */
-	uint32_t count;
-	uint32_t pad;
+	uint32_t count, pad;
 	/* struct phx_delta deltas[count], job ids ascending over all parts */
 };
 
@@ -619,13 +628,10 @@ struct phx_queued {
 	uint32_t job_id;
 	uint32_t het_job_id;  /* 0 if not of a het job */
 	uint32_t flags;       /* enum phx_queued_flags */
-	uint32_t priority;    /* now; the lowest of its partitions */
-	uint32_t priority_max; /* the highest of its partitions */
-	uint32_t tier;        /* PriorityTier; the lowest of its partitions */
-	uint32_t tier_max;
+	/* Now, and PriorityTier; the lowest and the highest of its partitions. */
+	uint32_t priority, priority_max, tier, tier_max;
 	uint32_t part_factor; /* PriorityJobFactor of its partition */
-	uint32_t qos_id;      /* 0 if there is none */
-	uint32_t qos_priority;
+	uint32_t qos_id, qos_priority; /* 0 if there is none */
 	uint32_t tasks;       /* 1 if not a record of several */
 	int32_t site;         /* site_factor of others, 0 is neutral */
 	int32_t delta;        /* of ours, in force */
@@ -644,17 +650,13 @@ struct phx_queue {
 	uint32_t count;      /* of this message */
 	uint32_t active;     /* jobs with a delta */
 	uint64_t written;    /* since the overlay was loaded: deltas written */
-	uint64_t removed;    /* jobs that lost their delta while pending */
-	uint64_t started;    /* jobs that started with one */
+	uint64_t removed, started; /* jobs that lost theirs pending, or started */
 	uint64_t refused;    /* now: wanted, but held, set by hand or started */
 	uint64_t deferred;   /* now: wanted, but put off to a later turn */
 	uint64_t adopted;    /* copies of array records that were cleaned */
-	uint64_t holds;      /* times that slurmctld's write lock was held */
-	uint64_t hold_ns;
-	uint64_t hold_ns_max;
-	uint64_t reads; /* the same of its read locks */
-	uint64_t read_ns;
-	uint64_t read_ns_max;
+	/* Times that slurmctld's write and read locks were held. */
+	uint64_t holds, hold_ns, hold_ns_max;
+	uint64_t reads, read_ns, read_ns_max;
 	/* struct phx_queued jobs[count] */
 };
 
@@ -683,10 +685,11 @@ _Static_assert(sizeof(struct phx_ask) == 24 + 160 + 16 * 56 + 64 + 8 + 24,
 _Static_assert(sizeof(struct phx_answer) == 24 + 56, "phx_answer");
 _Static_assert(sizeof(struct phx_outcome) == 24 + 80, "phx_outcome");
 _Static_assert(sizeof(struct phx_stats) ==
-	       24 + 44 * 8 + 8 + 8 * (2 * PHX_LAT_BUCKETS + 2 + 8), "phx_stats");
+	       24 + 44 * 8 + 8 +
+	       8 * (2 * PHX_LAT_BUCKETS + 2 + 8 + PHX_BREACHES + 6), "phx_stats");
 _Static_assert(PHX_LAT_BUCKETS % (1u << PHX_LAT_SUB_BITS) == 0,
 	       "PHX_LAT_BUCKETS: whole powers of two");
-_Static_assert(sizeof(struct phx_welcome) == 24 + 24, "phx_welcome");
+_Static_assert(sizeof(struct phx_welcome) == 24 + 48, "phx_welcome");
 _Static_assert(sizeof(struct phx_resync) == 24, "phx_resync");
 _Static_assert(sizeof(struct phx_delta) == 8, "phx_delta");
 _Static_assert(sizeof(struct phx_order) == 24 + 24, "phx_order");

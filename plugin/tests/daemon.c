@@ -241,9 +241,27 @@ extern void daemon_limits(uint32_t deadline_us, uint32_t misses,
 			  uint32_t open_ms, uint32_t flags)
 {
 	welcome.deadline_us = deadline_us;
-	welcome.breaker_misses = misses;
+	/* That many take more than this, and one less does not. */
+	welcome.late_budget_ms = (misses * deadline_us - deadline_us / 2) / 1000;
 	welcome.breaker_open_ms = open_ms;
 	welcome.flags = flags;
+}
+
+extern void daemon_watch(uint32_t refused_pct, uint32_t syncs, uint32_t held_s,
+			 uint32_t eject_openings)
+{
+	welcome.refused_pct = refused_pct;
+	welcome.syncs = syncs;
+	welcome.held_s = held_s;
+	welcome.eject_openings = eject_openings;
+	welcome.eject_window_s = 3600;
+}
+
+extern void daemon_enable(void)
+{
+	welcome.flags |= PHX_W_ENABLE;
+	daemon_send_config();
+	welcome.flags &= ~(uint32_t) PHX_W_ENABLE;
 }
 
 extern void daemon_late_ms(uint32_t ms)

@@ -37,6 +37,10 @@ extern void daemon_proof(uint32_t proof, bool verify, uint64_t not_before,
 			 uint64_t until);
 extern void daemon_limits(uint32_t deadline_us, uint32_t misses,
 			  uint32_t open_ms, uint32_t flags);
+/* The other limits of the breaker; 0 each at first: none. */
+extern void daemon_watch(uint32_t refused_pct, uint32_t syncs, uint32_t held_s,
+			 uint32_t eject_openings);
+extern void daemon_enable(void);      /* CONFIG with PHX_W_ENABLE */
 extern void daemon_late_ms(uint32_t ms);
 extern void daemon_pause(bool pause); /* do not read */
 extern void daemon_welcome(bool welcome);

@@ -76,7 +76,8 @@ static void _parse(const uint8_t *data, size_t len)
 	case PACKET_LIMITS:
 		_expect(p.welcome.deadline_us <= PHX_DEADLINE_US_MAX);
 		_expect(p.welcome.deadline_us >= PHX_DEADLINE_US_MIN);
-		_expect(p.welcome.breaker_misses >= 1);
+		_expect(p.welcome.late_budget_ms >= 1);
+		_expect(p.welcome.late_budget_ms <= PHX_LATE_MS_MAX);
 		_expect(p.welcome.breaker_open_ms <= PHX_BREAKER_OPEN_MS_MAX);
 		break;
 	case PACKET_ANSWER:

@@ -330,6 +330,8 @@ static void passes(uint32_t min, uint32_t max, uint16_t mode)
 /* Waiting is better: only where allowed, for a start, and for a while. */
 static void test_hold(void)
 {
+	time_t start;
+
 	TEST("held: without leave the call is stock's");
 	fake.job_test = stock_takes;
 	job->details->begin_time = time(NULL);
@@ -343,6 +345,12 @@ static void test_hold(void)
 		      PHX_W_ASK_WILL_RUN | PHX_W_MAY_HOLD);
 	daemon_send_config();
 	usleep(300000);
+	start = job->start_time;
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
+	/* Once in a while stock is asked what it would have done. */
+	CHECK_EQ(seen.calls, 1);
+	CHECK_EQ(job->start_time, start);
+	CHECK_EQ(bit_set_count(bm), 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
 	CHECK_EQ(seen.calls, 0);
 	CHECK_EQ(bit_set_count(bm), 0);
@@ -528,6 +536,8 @@ static void test_breaker(void)
 	int asks;
 
 	TEST("silence: three timeouts, then the breaker is open");
+	daemon_enable(); /* forgets what was waited before */
+	usleep(300000);
 	daemon_reply(REPLY_SILENT);
 	for (int i = 0; i < 3; i++) {
 		CHECK(timed_call() >= DEADLINE_US);
@@ -554,6 +564,9 @@ static void test_breaker(void)
 	daemon_reply(REPLY_NODES);
 	usleep(320000);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	expect_full(1); /* this time twice as long */
+	usleep(320000);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
 	CHECK_EQ(seen.bits[0], 2);
 	CHECK_EQ(outcome()->reason, PHX_R_NONE);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
@@ -563,11 +576,84 @@ static void test_breaker(void)
 	stats = daemon_wait(PHX_STATS, daemon_count(PHX_STATS) + 2);
 	CHECK_EQ(stats->breaker_opens, 2);
 	CHECK_EQ(stats->breaker_open, 0);
+	CHECK_EQ(stats->breaches[PHX_B_LATE], 1);
+	CHECK_EQ(stats->breach, PHX_B_LATE);
+	CHECK(stats->late_ns >= 4 * DEADLINE_US * 1000ull);
 	CHECK(stats->reasons[PHX_R_BREAKER] >= 101);
 	CHECK(stats->reasons[PHX_R_TIMEOUT] >= 4);
 	CHECK(stats->reasons[PHX_R_REQ_NODES] == 1);
 	CHECK(stats->late_answers >= 1);
+	CHECK_EQ(stats->held_calls, 3);
+	CHECK_EQ(stats->held_sampled, 1);
+	CHECK_EQ(stats->held_startable, 1);
 	CHECK(stats->calls[1] == 1 && stats->calls[3] == 2);
+}
+
+/* Stock, which takes no nodes that somebody chose. */
+static int stock_takes_all_only(void *job, void *bitmap, uint32_t min,
+				uint32_t max, uint32_t req, uint16_t mode,
+				void *candidates, void *preemptees, void *exc)
+{
+	uint32_t bits = (uint32_t) bit_set_count(bitmap);
+	int rc = stock_takes(job, bitmap, min, max, req, mode, candidates,
+			     preemptees, exc);
+
+	return bits > 2 ? rc : SLURM_ERROR;
+}
+
+static const struct phx_stats *fresh_stats(void)
+{
+	return daemon_wait(PHX_STATS, daemon_count(PHX_STATS) + 2);
+}
+
+static void test_ejected(void)
+{
+	const struct phx_stats *stats;
+	int asks, syncs = daemon_count(PHX_SYNC_END);
+	uint32_t id = job->job_id;
+	char path[128], line[256];
+	FILE *f;
+
+	TEST("too many refusals by stock: ejected, with a file about it");
+	daemon_watch(50, 0, 0, 1);
+	daemon_enable();
+	usleep(300000);
+	fake.job_test = stock_takes_all_only;
+	for (uint32_t i = 0; i < 50; i++) {
+		job->job_id = id + i;
+		CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+		expect_full(2);
+	}
+	job->job_id = id;
+	asks = daemon_count(PHX_ASK);
+	stats = fresh_stats();
+	CHECK_EQ(stats->breaker_open, BREAKER_EJECTED);
+	CHECK_EQ(stats->breach, PHX_B_REFUSED);
+	CHECK_EQ(stats->ejections, 1);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	expect_full(1);
+	CHECK_EQ(daemon_count(PHX_ASK), asks);
+	/* Connected anew, for the daemon to see it, and nothing else is said. */
+	CHECK_EQ(daemon_count(PHX_SYNC_END), syncs);
+	snprintf(path, sizeof(path), "%s/phalanx_breaker", harness_root);
+	f = fopen(path, "r");
+	CHECK(f && fgets(line, sizeof(line), f));
+	CHECK(strstr(line, "until `phalanx enable`"));
+	CHECK(strstr(line, "nodes that Slurm refused"));
+	for (int i = 0; fgets(line, sizeof(line), f);)
+		CHECK(++i < 400);
+	CHECK(strstr(line, " narrow-failed 0 "));
+	fclose(f);
+	CHECK(!unlink(path));
+
+	TEST("enabled again: the state is sent, and asks are made");
+	daemon_watch(0, 0, 0, 0);
+	fake.job_test = stock_takes;
+	daemon_enable();
+	wait_synced(syncs + 1);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	CHECK_EQ(outcome()->reason, PHX_R_NONE);
+	CHECK_EQ(fresh_stats()->breaker_open, BREAKER_CLOSED);
 }
 
 extern void test_calls(void)
@@ -581,4 +667,5 @@ extern void test_calls(void)
 	test_malformed();
 	test_late();
 	test_breaker();
+	test_ejected();
 }

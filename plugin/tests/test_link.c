@@ -269,6 +269,13 @@ static void test_resync(void)
 	usleep(2500000);
 	CHECK_EQ(daemon_count(PHX_SYNC_END), syncs);
 
+	TEST("a change by a clock that was set back: noticed as well");
+	ctld_write_lock();
+	node_record_table_ptr[2]->real_memory = 5100;
+	last_node_update = time(NULL) - 3600;
+	ctld_write_unlock();
+	wait_synced(++syncs);
+
 	TEST("connection lost: a new one, a new sync, seq from 1");
 	hellos = daemon_count(PHX_HELLO);
 	daemon_drop();

@@ -12,40 +12,6 @@
 
 #define MS 1000000ull
 
-static void test_breaker(void)
-{
-	struct breaker b = {0};
-
-	CHECK(breaker_allows(&b, 0));
-	breaker_miss(&b, 0, 3, 100);
-	breaker_miss(&b, 0, 3, 100);
-	breaker_hit(&b); /* only misses in a row count */
-	breaker_miss(&b, 0, 3, 100);
-	breaker_miss(&b, 0, 3, 100);
-	CHECK(breaker_allows(&b, 0));
-	breaker_miss(&b, 10 * MS, 3, 100);
-	CHECK_EQ(b.state, BREAKER_OPEN);
-	CHECK_EQ(b.opens, 1);
-	CHECK(!breaker_allows(&b, 109 * MS));
-	/* Half open: one ask, no second until it has decided. */
-	CHECK(breaker_allows(&b, 110 * MS));
-	CHECK(!breaker_allows(&b, 111 * MS));
-	CHECK_EQ(b.state, BREAKER_HALF_OPEN);
-	breaker_miss(&b, 112 * MS, 3, 100);
-	CHECK_EQ(b.opens, 2);
-	CHECK(!breaker_allows(&b, 211 * MS));
-	CHECK(breaker_allows(&b, 212 * MS));
-	breaker_cancel(&b); /* not asked after all: may ask again */
-	CHECK(breaker_allows(&b, 213 * MS));
-	breaker_hit(&b);
-	CHECK_EQ(b.state, BREAKER_CLOSED);
-	CHECK(breaker_allows(&b, 214 * MS));
-	breaker_cancel(&b); /* nothing to do when closed */
-	CHECK(breaker_allows(&b, 214 * MS));
-	breaker_miss(&b, 300 * MS, 0, 1); /* no limit counts as one */
-	CHECK_EQ(b.state, BREAKER_OPEN);
-}
-
 struct message {
 	struct phx_answer a;
 	uint32_t nodes[8];
@@ -64,7 +30,8 @@ static struct message good(uint32_t count)
 	return m;
 }
 
-extern void test_orders(void); /* unit_order.c */
+extern void test_orders(void);  /* unit_order.c */
+extern void test_breaker(void); /* unit_breaker.c */
 
 static enum packet_kind parse(const struct message *m)
 {
@@ -113,7 +80,8 @@ static void test_limits(void)
 	struct phx_welcome w = {
 		.hdr = { .magic = PHX_MAGIC, .version = PHX_VERSION,
 			 .type = PHX_WELCOME, .length = sizeof(w) },
-		.deadline_us = 0xffffffffu, .breaker_misses = 0,
+		.deadline_us = 0xffffffffu, .late_budget_ms = 0,
+		.eject_openings = 0xffffffffu, .eject_window_s = 0,
 		.breaker_open_ms = 0xffffffffu, .flags = PHX_W_ASK_RUN_NOW,
 	};
 	struct packet p;
@@ -121,12 +89,16 @@ static void test_limits(void)
 	/* A daemon cannot make slurmctld wait beyond the overlay's bounds. */
 	CHECK_EQ(packet_parse(&w, sizeof(w), &p), PACKET_LIMITS);
 	CHECK_EQ(p.welcome.deadline_us, PHX_DEADLINE_US_MAX);
-	CHECK_EQ(p.welcome.breaker_misses, 1);
+	CHECK_EQ(p.welcome.late_budget_ms, 1);
+	CHECK_EQ(p.welcome.eject_openings, BREAKER_CROSSINGS_MAX);
+	CHECK_EQ(p.welcome.eject_window_s, 1);
 	CHECK_EQ(p.welcome.breaker_open_ms, PHX_BREAKER_OPEN_MS_MAX);
 	w.deadline_us = 0;
+	w.late_budget_ms = 0xffffffffu;
 	CHECK_EQ(packet_parse(&w, sizeof(w), &p), PACKET_LIMITS);
 	CHECK_EQ(p.welcome.deadline_us, PHX_DEADLINE_US_MIN);
-	w.flags = 128;
+	CHECK_EQ(p.welcome.late_budget_ms, PHX_LATE_MS_MAX);
+	w.flags = 256;
 	CHECK_EQ(packet_parse(&w, sizeof(w), &p), PACKET_BAD);
 }
 

@@ -18,11 +18,12 @@ import sys
 import tempfile
 import time
 
-from faults_fake import GARBAGE, FakeDaemon
+from faults_fake import EJECTED, GARBAGE, FakeDaemon
 from faults_stream import Probe, Stream
 from faults_tools import filled_disk, log_since, log_size, maps_overlay, wrong_version_copy
 from slurmcluster import Cluster, ClusterError
-from slurmcluster.phalanx import phalanx_json
+from slurmcluster.conf import write_config
+from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.suite import Case, Cases, Suite, command_line, run as run_suite
 
 SQUEUE_LIMIT_S = 1.0
@@ -299,10 +300,43 @@ for one_kind in GARBAGE:
     fault.add(garbage(one_kind))
 
 
+@fault
+def ejected(run):
+    """A false daemon is wrong until it is ejected: stock decides, until `phalanx enable`"""
+    wrong = next(kind for kind in GARBAGE if kind.name == "foreign")
+    run.cluster.stop_phalanxd()
+    with FakeDaemon(run.cluster.paths.plugin_socket, wrong, eject_openings=1) as fake:
+        run.stream.waves(4)
+        run.stream.finish()
+        run.until(lambda: fake.breaker == EJECTED, "the plugin tells the false daemon")
+        asks = fake.asks
+        run.stream.one()
+        run.stream.finish()
+        run.expect(fake.asks == asks, "asked after it was ejected")
+        run.problems += fake.problems()
+    log = log_since(run.cluster, "slurmctld", run.logs["slurmctld"])
+    said = log.count("until `phalanx enable`")
+    run.expect(said == 1, f"log of slurmctld: {said} lines of an ejection, expected 1")
+    run.cluster.start_phalanxd()
+    run.until(lambda: run.status().get("plugin", {}).get("breaker") == "ejected",
+              "a true daemon is told that the plugin is ejected")
+    run.counted("plugin", "ejections")
+    run.expect(not run.in_use(), "status: synced although ejected")
+    with open(os.path.join(run.cluster.paths.state, "phalanx_breaker"), encoding="utf-8") as dump:
+        head = dump.readline()
+    run.expect("until `phalanx enable`" in head, f"phalanx_breaker begins {head[:200]!r}")
+    phalanx(run.cluster, "enable")
+    run.recovered()
+
+
 @contextlib.contextmanager
 def setting(root, _args):
     """One cluster of 16 nodes."""
-    with Cluster(os.path.join(root, "cluster"), extra=[
+    place = os.path.join(root, "cluster")
+    # A stopped daemon is to open the breaker also where few jobs come.
+    config = write_config(place, 'mode = "enforce"\n[link]\nlate_budget_ms = 50\n'
+                                 '[source]\npoll_ms = 500\n')
+    with Cluster(place, config=config, extra=[
             "MinJobAge=30", "JobCompType=jobcomp/filetxt",
             f"JobCompLoc={os.path.join(root, 'jobcomp.log')}",
             "SchedulerParameters=bf_interval=2,bf_continue,sched_interval=2,batch_sched_delay=1,"

@@ -15,16 +15,20 @@ import threading
 from dataclasses import dataclass
 from random import Random
 
-MAGIC, VERSION, PACKET_MAX = 0x31584850, 3, 131072
+MAGIC, VERSION, PACKET_MAX = 0x31584850, 4, 131072
 HELLO, ASK, STATS, WELCOME, ANSWER = 1, 8, 10, 64, 66
 NARROW = 1
 HEADER = struct.Struct("<IHHIIQ")                  # phx_hdr
 ANSWER_FIXED = struct.Struct("<IHHQQIIIIQQ")       # phx_answer after its header
-WELCOME_FIXED = struct.Struct("<QIIII")            # phx_welcome after its header
+WELCOME_FIXED = struct.Struct("<Q10I")             # phx_welcome after its header
 ASK_JOB_AT, ASK_LIMITS_AT = 24, 56                 # job_id; min_nodes, max_nodes, req_nodes
-ASK_FIXED = 24 + 160 + 16 * 56 + 64 + 8            # sizeof(struct phx_ask)
+ASK_BITS_AT = 24 + 160 + 16 * 56 + 64               # node_bits, word_count
+ASK_FIXED = ASK_BITS_AT + 8 + 24                   # sizeof(struct phx_ask)
 STATS_COUNTERS = struct.Struct("<4Q3Q32QQ")        # calls .. reasons, late_answers
-DEADLINE_US, BREAKER_MISSES, BREAKER_OPEN_MS = 10_000, 10, 300
+STATS_BREAKER_AT = HEADER.size + STATS_COUNTERS.size + 32    # breaker_open
+EJECTED = 3                                        # enum breaker_state
+DEADLINE_US, LATE_BUDGET_MS, REFUSED_PCT, BREAKER_OPEN_MS = 10_000, 100, 50, 300
+ASK_BOTH = 3                                       # PHX_W_ASK_RUN_NOW, PHX_W_ASK_WILL_RUN
 INVALID, TIMEOUT = 19, 18                          # enum phx_reason
 
 
@@ -112,8 +116,9 @@ GARBAGE = (
 class FakeDaemon:
     """Listens on the socket's path on a thread while in a `with` block."""
 
-    def __init__(self, path, kind):
+    def __init__(self, path, kind, *, eject_openings=0):
         self.path, self.kind, self.random = path, kind, Random(2)
+        self.eject_openings, self.breaker = eject_openings, 0
         self.asks, self.hellos, self.error, self._first, self._last = 0, 0, "", None, None
         self._stop = threading.Event()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -171,7 +176,8 @@ class FakeDaemon:
             if kind == HELLO:
                 self.hellos += 1
                 client.send(packet(WELCOME, 1, WELCOME_FIXED.pack(
-                    1, DEADLINE_US, BREAKER_MISSES, BREAKER_OPEN_MS, 3)))
+                    1, DEADLINE_US, BREAKER_OPEN_MS, ASK_BOTH, LATE_BUDGET_MS, REFUSED_PCT, 0, 0,
+                    self.eject_openings, 3600, 0)))
             elif kind == ASK:
                 self.asks += 1
                 for reply in self.kind.answer(self, parse_ask(data, seq)):
@@ -179,6 +185,7 @@ class FakeDaemon:
             elif kind == STATS:
                 self._last = STATS_COUNTERS.unpack_from(data, HEADER.size)
                 self._first = self._first or self._last
+                self.breaker, = struct.unpack_from("<I", data, STATS_BREAKER_AT)
         except OSError:
             return False
         return True
@@ -188,7 +195,7 @@ def parse_ask(data, seq):
     """The fields of an ASK that bad answers are made from."""
     job_id, = struct.unpack_from("<I", data, ASK_JOB_AT)
     least, most, _ = struct.unpack_from("<III", data, ASK_LIMITS_AT)
-    bits, words = struct.unpack_from("<II", data, ASK_FIXED - 8)
+    bits, words = struct.unpack_from("<II", data, ASK_BITS_AT)
     bitmap = struct.unpack_from(f"<{words}Q", data, ASK_FIXED)
     candidates = [i for i in range(bits) if bitmap[i // 64] >> (i % 64) & 1]
     return Ask(seq, job_id, least, most, bits, candidates)

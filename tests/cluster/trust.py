@@ -15,8 +15,9 @@ import socket
 import sys
 import time
 
+from faults_tools import log_since, log_size
 from slurmcluster import Cluster
-from slurmcluster.conf import write_config
+from slurmcluster.conf import set_toml_raw, write_config
 from slurmcluster.phalanx import phalanx_json
 from slurmcluster.suite import Cases, Suite, check, command_line, run
 
@@ -29,6 +30,7 @@ BODY_BYTES = 60_000_000
 BODIES = 12
 RSS_MAX_MB = 250
 RUNNING, PENDING = 120, 2000
+REACHED = multiprocessing.get_context("fork").Value("i", 0)
 COMPARISONS = 6     # of mirror and poll; a difference counts from the fifth on
 READ_S = 12
 LATE_SHARE_MAX = 0.01
@@ -58,23 +60,37 @@ class Trust(Suite):
         context = multiprocessing.get_context("fork")
         workers = [context.Process(target=as_nobody, args=(work, self.control, *args), daemon=True)
                    for _ in range(count)]
+        before = REACHED.value
         for worker in workers:
             worker.start()
         try:
             yield workers
         finally:
+            ended = [worker for worker in workers if not worker.is_alive()]
             for worker in workers:
                 worker.terminate()
                 worker.join()
+        self.expect(not ended, f"{len(ended)} processes of nobody ended before the case did")
+        self.expect(REACHED.value - before >= count,
+                    f"{count} processes of nobody reached their socket "
+                    f"{REACHED.value - before} times")
 
 
 def as_nobody(work, *args):
-    """Gives every right up."""
+    """Gives every right up, and works on, whatever the daemon refuses."""
     os.setgroups([])
     os.setgid(NOBODY)
     os.setuid(NOBODY)
-    with contextlib.suppress(OSError):
-        work(*args)
+    while True:
+        with contextlib.suppress(OSError):
+            work(*args)
+        time.sleep(0.05)
+
+
+def reached():
+    """A process of `nobody` has the socket that it wanted."""
+    with REACHED.get_lock():
+        REACHED.value += 1
 
 
 def connected(path):
@@ -82,6 +98,7 @@ def connected(path):
     stream = socket.socket(socket.AF_UNIX)
     stream.settimeout(20)
     stream.connect(path)
+    reached()
     return stream
 
 
@@ -208,6 +225,7 @@ def readers(suite):
 def take_port(_path, port, ready):
     """Listens at the daemon's port."""
     with socket.create_server(("127.0.0.1", port)) as listener:
+        reached()
         ready.set()
         listener.accept()
         time.sleep(60)
@@ -219,6 +237,7 @@ def be_the_service(_path, port, ready):
             "every_ms": 100, "timeout_ms": 1000, "run_as": "root", "type": "text"}
     body = json.dumps({"generation": 7, "assignments": [task], "refused": []}).encode()
     with socket.create_server(("127.0.0.1", port)) as listener:
+        reached()
         ready.set()
         while True:
             stream, _ = listener.accept()
@@ -260,6 +279,56 @@ def impostor(suite):
                                    os.path.join(suite.cluster.paths.run, "jobs"), check=False)
     for done in (agent, prolog):
         suite.expect("no proof" in done.stderr and "generation 7" not in done.stderr, done.stderr)
+
+
+def try_plugin_socket(path, found):
+    """What `nobody` meets at the plugin's socket: 1 no permission, 2 closed at once, 3 stays."""
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stream:
+        stream.settimeout(3)
+        try:
+            stream.connect(path)
+            stream.recv(1)
+            found.value = 2
+        except PermissionError:
+            found.value = 1
+        except ConnectionError:
+            found.value = 2
+        except TimeoutError:
+            found.value = 3
+
+
+@case
+def plugin_socket(suite):
+    """The plugin's socket is for link.allowed_uids"""
+    cluster, context = suite.cluster, multiprocessing.get_context("fork")
+    with open(cluster.paths.phalanx_toml, encoding="utf-8") as file:
+        kept = file.read()
+    for allowed, expected in ([], (1,)), ([NOBODY + 7], (2,)), ([NOBODY], (2, 3)):
+        cluster.stop_phalanxd()
+        seen = log_size(cluster, "phalanxd")
+        with open(cluster.paths.phalanx_toml, "w", encoding="utf-8") as file:
+            file.write(set_toml_raw(kept, "link", "allowed_uids", allowed))
+        cluster.start_phalanxd()
+        suite.until(lambda: os.path.exists(cluster.paths.plugin_socket), "the plugin's socket")
+        found, path = context.Value("i", 0), cluster.paths.plugin_socket
+        worker = context.Process(target=try_plugin_socket, args=(path, found))
+        worker.start()
+        worker.join(20)
+        suite.expect(found.value in expected,
+                     f"allowed_uids = {allowed}: {found.value}, expected {expected}")
+        # Who may connect still gives way to slurmctld.
+        taken = f"user id {NOBODY}\n" in log_since(cluster, "phalanxd", seen)
+        suite.expect(taken == (NOBODY in allowed), f"allowed_uids = {allowed}: taken {taken}")
+        refused = phalanx_json(cluster, "status")["link"]["refused"]
+        suite.expect(refused == (expected == (2,)), f"allowed_uids = {allowed}: {refused} refused")
+    cluster.stop_phalanxd()
+    with open(cluster.paths.phalanx_toml, "w", encoding="utf-8") as file:
+        file.write(kept)
+    cluster.start_phalanxd()
+    suite.until(lambda: phalanx_json(cluster, "status")["plugin"]["synced"], "the mirror")
 
 
 @case(needs=["queue"])

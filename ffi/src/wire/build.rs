@@ -254,24 +254,9 @@ impl Default for Resync {
 }
 
 impl Welcome {
-    /// Body of WELCOME or CONFIG. `deadline_us` is the longest wait for an
-    /// answer; `breaker_misses` in a row open the breaker for
-    /// `breaker_open_ms`; `flags` are `PHX_W_*`.
-    pub fn new(
-        generation: u64,
-        deadline_us: u32,
-        breaker_misses: u32,
-        breaker_open_ms: u32,
-        flags: u32,
-    ) -> Self {
-        Self {
-            generation,
-            deadline_us,
-            breaker_misses,
-            breaker_open_ms,
-            flags,
-            ..Self::new_zeroed()
-        }
+    /// Body of WELCOME or CONFIG; `flags` are `PHX_W_*`. The caller fills in the limits.
+    pub fn new(generation: u64, flags: u32) -> Self {
+        Self { generation, flags, ..Self::new_zeroed() }
     }
 }
 

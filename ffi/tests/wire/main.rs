@@ -418,7 +418,7 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     fn named(message: &Message<'_>) -> (&'static str, Vec<u8>) {
         (message.kind().as_str(), packet(1, message))
     }
-    let welcome = |generation| Welcome::new(generation, 2000, 3, 5000, PHX_W_ASK_RUN_NOW);
+    let welcome = |generation| Welcome::new(generation, PHX_W_ASK_RUN_NOW);
     let mut seeds = array_seeds(named);
     seeds.extend([
         named(&Message::SyncBegin(&SyncBegin::new_zeroed())),

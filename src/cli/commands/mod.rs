@@ -7,6 +7,7 @@ mod agent;
 mod collector;
 mod config;
 mod doctor;
+mod enable;
 mod explain;
 mod generate;
 mod hdfs;
@@ -71,6 +72,7 @@ commands! {
     Config(config::Args),
     History(history::Args),
     Reload(reload::Args),
+    Enable(enable::Args),
     Doctor(doctor::Args),
     Generate(generate::Args),
     Solve(solve::Args),

@@ -81,6 +81,17 @@ impl<'a, T> Columns<'a, T> {
     }
 }
 
+/// What opened the plugin's breaker, in words.
+pub fn breaker_cause(cause: &str) -> String {
+    match cause {
+        "late" => "answers that came too late or not at all".to_owned(),
+        "refused" => "nodes that Slurm refused".to_owned(),
+        "syncs" => "whole states that had to be sent".to_owned(),
+        "held" => "jobs held back".to_owned(),
+        other => format!("`{}`", clean(other)),
+    }
+}
+
 /// Text from elsewhere without control characters, which could change the
 /// terminal; `-` where there is none.
 pub fn clean(text: &str) -> String {

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use super::heat::HeatReport;
 use super::metrics::Sources;
 use super::types::{
-    EnergyReport, Explain, ImportReport, NodesReport, PlanReport, RecordRequest, RecordingStatus,
-    ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
+    EnableReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport, RecordRequest,
+    RecordingStatus, ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
 };
 use crate::failure::Failure;
 use phalanx_core::collect::{
@@ -50,6 +50,8 @@ pub trait Backend: Send + Sync + 'static {
     fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure>;
     /// `POST /v1/reload`
     fn reload(&self) -> ReloadReport;
+    /// `POST /v1/plugin/enable`; fails if no plugin is connected.
+    fn enable(&self) -> Result<EnableReport, Failure>;
     /// `POST /v1/record`; fails if there is a recording already, or none to stop.
     fn record(&self, request: RecordRequest) -> Result<RecordingStatus, Failure>;
     /// The data service, if it is switched on.

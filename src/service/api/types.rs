@@ -206,6 +206,15 @@ pub enum RecordRequest {
     Stop,
 }
 
+/// `POST /v1/plugin/enable`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnableReport {
+    /// The breaker before, as in [`PluginStatus::breaker`].
+    pub before: String,
+    /// What had opened it last; empty if nothing had.
+    pub cause: String,
+}
+
 /// `POST /v1/reload`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReloadReport {

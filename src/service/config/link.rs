@@ -12,10 +12,20 @@ section! {
         socket: PathBuf = "/run/phalanx/plugin.sock".into(),
         /// Longest time that the plugin waits for one answer, microseconds.
         deadline_us: u32 = 2000,
-        /// Misses in a row that make the plugin stop asking.
-        breaker_misses: u32 = 3,
-        /// Time for which the plugin then does not ask, milliseconds.
+        /// Time a minute for which slurmctld may wait in vain, milliseconds.
+        late_budget_ms: u32 = 1000,
+        /// Former key: at least so many deadlines are within that time.
+        breaker_misses: u32 = 0,
+        /// Share of the answers that Slurm may refuse.
+        refused_share: f64 = 0.5,
+        /// Whole states a minute that the plugin may have to send for the daemon's sake.
+        syncs_a_minute: u32 = 10,
+        /// Time for which the plugin at first does not ask, milliseconds; then twice as long.
         breaker_open_ms: u32 = 5000,
+        /// So many openings of the breaker within the window eject the plugin; 0: never.
+        eject_openings: u32 = 10,
+        /// That window, seconds.
+        eject_window_s: u32 = 3600,
         /// The plugin also asks when backfill wants to know when a job could run.
         ask_will_run: bool = true,
         /// The plugin asks whether a job could ever run about few nodes first.

@@ -167,7 +167,7 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "[link]\nbreaker_misses = -3\n",
-        "p.toml:2:18: link.breaker_misses: expected an integer from 1 to 100, got integer -3",
+        "p.toml:2:18: link.breaker_misses: expected an integer from 0 to 100, got integer -3",
     ),
     (
         "[link]\nask_will_run = \"yes\"\n",
@@ -279,9 +279,9 @@ const BAD: &[(&str, &str)] = &[
     (
         "[link]\nxyzzyx = 1\n",
         "p.toml:2:1: link.xyzzyx: unknown key, expected one of `socket`, `deadline_us`, \
-      `breaker_misses`, `breaker_open_ms`, `ask_will_run`, `prove_test_only`, \
-      `prove_will_run`, `prove_no_fit`, `verify_every`, `allowed_uids`, \
-      `untested_release`",
+      `late_budget_ms`, `breaker_misses`, `refused_share`, `syncs_a_minute`, `breaker_open_ms`, \
+      `eject_openings`, `eject_window_s`, `ask_will_run`, `prove_test_only`, `prove_will_run`, \
+      `prove_no_fit`, `verify_every`, `allowed_uids`, `untested_release`",
     ),
     (
         "# größer\n[link]\n\"dädline_us\" = 1\n",
@@ -306,7 +306,7 @@ fn wrong_files_are_refused_with_place_and_expectation() {
 
 #[test]
 fn all_problems_are_reported_in_the_order_of_the_file() {
-    let text = "mode = 1\n[link]\nbreaker_misses = 0\nfoo_bar_baz = 1\n[log]\nlevel = 2\n";
+    let text = "mode = 1\n[link]\nbreaker_misses = -1\nfoo_bar_baz = 1\n[log]\nlevel = 2\n";
     let error = Config::parse(text, Path::new("p.toml")).unwrap_err();
     let places: Vec<(usize, usize, &str)> =
         error.issues().iter().map(|i| (i.line, i.column, i.key.as_str())).collect();

@@ -34,5 +34,5 @@ pub use replica::{Replayed, Replica, TopologyOf};
 pub use responder::Responder;
 pub use server::{LinkError, Server, ServerConfig};
 pub use session::{PluginCounters, PluginState};
-pub use settings::{Mode, Settings};
+pub use settings::{BreakerLimits, Mode, Settings};
 pub use view::{LinkView, Shares};

@@ -463,7 +463,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Sends WELCOME once and CONFIG after each change.
+    /// Sends WELCOME once and CONFIG after each change, or to close the breaker.
     fn configure(
         &mut self,
         responder: &Responder,
@@ -471,11 +471,17 @@ impl Connection {
         first: bool,
     ) -> Result<(), Closed> {
         let settings = responder.settings();
-        let greeted = self.generation_sent > 0;
-        if (!first && !greeted) || self.generation_sent == settings.generation {
+        if !first && self.generation_sent == 0 {
             return Ok(());
         }
-        let welcome = settings.welcome();
+        let enable = responder.enable.swap(false, Ordering::Relaxed);
+        if self.generation_sent == settings.generation && !enable {
+            return Ok(());
+        }
+        let mut welcome = settings.welcome();
+        if enable {
+            welcome.flags |= wire::PHX_W_ENABLE;
+        }
         self.generation_sent = settings.generation;
         self.sent += 1;
         let message = if first { Message::Welcome(&welcome) } else { Message::Config(&welcome) };

@@ -43,10 +43,8 @@ pub struct Settings {
     pub partition_modes: BTreeMap<String, Mode>,
     /// Longest wait of the plugin, microseconds.
     pub deadline_us: u32,
-    /// Misses in a row that open its breaker.
-    pub breaker_misses: u32,
-    /// Time that the breaker stays open, milliseconds.
-    pub breaker_open_ms: u32,
+    /// What opens the plugin's circuit breaker.
+    pub breaker: BreakerLimits,
     /// Whether planning calls are asked too.
     pub ask_will_run: bool,
     /// Which proofs are given.
@@ -69,6 +67,39 @@ pub struct Settings {
     /// Place jobs also on a release of Slurm on which nothing was tested.
     pub untested_release: bool,
 }
+
+/// What opens the plugin's circuit breaker, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BreakerLimits {
+    /// Time for which slurmctld may wait in vain, milliseconds a minute.
+    pub late_budget_ms: u32,
+    /// Time that the breaker stays open at first, milliseconds; then twice as long.
+    pub open_ms: u32,
+    /// Share of the answers that Slurm may refuse, percent; 0 or 100: any.
+    pub refused_pct: u32,
+    /// Whole states a minute that are not sent for changes in slurmctld; 0: any number.
+    pub syncs_a_minute: u32,
+    /// Openings within the window that eject; 0: never.
+    pub eject_openings: u32,
+    /// The window, seconds.
+    pub eject_window_s: u32,
+}
+
+impl Default for BreakerLimits {
+    fn default() -> Self {
+        Self {
+            late_budget_ms: 1000,
+            open_ms: 5000,
+            refused_pct: 50,
+            syncs_a_minute: 10,
+            eject_openings: 10,
+            eject_window_s: 3600,
+        }
+    }
+}
+
+/// What the budget of held data jobs lets through in an hour beyond the budget, twice.
+const HELD_ROOM_S: u64 = 600;
 
 /// Releases of Slurm on which the overlay was tested.
 const TESTED: [&str; 4] = ["22.05.", "24.11.", "25.11.", "26.05."];
@@ -99,12 +130,32 @@ impl Settings {
             || self.tuning.preference_hold_ms.is_some()
             || self.input_wait_ms.max(self.require_wait_ms) > 0;
         let hold = if may_hold { wire::PHX_W_MAY_HOLD } else { 0 };
-        wire::Welcome::new(
-            self.generation,
-            self.deadline_us,
-            self.breaker_misses,
-            self.breaker_open_ms,
-            wire::PHX_W_ASK_RUN_NOW | will_run | hold | order | proofs,
-        )
+        let flags = wire::PHX_W_ASK_RUN_NOW | will_run | hold | order | proofs;
+        let BreakerLimits { late_budget_ms, open_ms, refused_pct, syncs_a_minute, .. } =
+            self.breaker;
+        wire::Welcome {
+            deadline_us: self.deadline_us,
+            breaker_open_ms: open_ms,
+            late_budget_ms,
+            refused_pct,
+            syncs: syncs_a_minute,
+            held_s: self.held_limit_s(),
+            eject_openings: self.breaker.eject_openings,
+            eject_window_s: self.breaker.eject_window_s,
+            ..wire::Welcome::new(self.generation, flags)
+        }
+    }
+
+    /// Seconds an hour for which the plugin lets one user's jobs be held in one partition. It is
+    /// what the budget of data jobs comes to at most, with room; 0, no limit, where the
+    /// administrator lets other methods hold jobs.
+    fn held_limit_s(&self) -> u32 {
+        let others = self.tuning.params.no_improvement == NoImprovement::Hold
+            || self.tuning.preference_hold_ms.is_some();
+        if others || self.hold_budget_ms == 0 {
+            return 0;
+        }
+        let s = 2 * self.hold_budget_ms / 1000 + HELD_ROOM_S;
+        u32::try_from(s).unwrap_or(u32::MAX)
     }
 }

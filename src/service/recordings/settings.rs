@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The link's settings.
 
-use crate::config::{Config, Mode};
-use crate::link::{Mode as LinkMode, Proving, Settings};
+use crate::config::{Config, LinkConfig, Mode};
+use crate::link::{BreakerLimits, Mode as LinkMode, Proving, Settings};
 
 /// The link's settings under this configuration.
 pub fn link_settings(config: &Config, generation: u64) -> Settings {
@@ -12,8 +12,7 @@ pub fn link_settings(config: &Config, generation: u64) -> Settings {
         mode: link_mode(config.mode),
         partition_modes: modes.map(|(name, mode)| (name, link_mode(mode))).collect(),
         deadline_us: config.link.deadline_us,
-        breaker_misses: config.link.breaker_misses,
-        breaker_open_ms: config.link.breaker_open_ms,
+        breaker: breaker(&config.link),
         ask_will_run: config.link.ask_will_run,
         proving: Proving {
             test_only: config.link.prove_test_only && config.any_enforced(),
@@ -32,6 +31,27 @@ pub fn link_settings(config: &Config, generation: u64) -> Settings {
         order: config.order.enabled && config.any_enforced(),
         config: text(config).into(),
         tuning: config.tuning(),
+    }
+}
+
+fn breaker(link: &LinkConfig) -> BreakerLimits {
+    // The former key still makes room for so many misses in a row.
+    let misses_ms = (link.breaker_misses * link.deadline_us).div_ceil(1000);
+    BreakerLimits {
+        late_budget_ms: link.late_budget_ms.max(misses_ms),
+        open_ms: link.breaker_open_ms,
+        refused_pct: percent(link.refused_share),
+        syncs_a_minute: link.syncs_a_minute,
+        eject_openings: link.eject_openings,
+        eject_window_s: link.eject_window_s,
+    }
+}
+
+/// A share from 0 to 1 in percent.
+fn percent(share: f64) -> u32 {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+    {
+        (share.clamp(0.0, 1.0) * 100.0).round() as u32
     }
 }
 

@@ -16,7 +16,9 @@ PATIENT = """\
 mode = "enforce"
 [link]
 deadline_us = 20000
-breaker_misses = 100
+late_budget_ms = 6000
+syncs_a_minute = 0
+eject_openings = 0
 [source]
 poll_ms = 500
 """

@@ -4,6 +4,7 @@
 
 use super::facts::Facts;
 use super::report::Finding;
+use crate::text::breaker_cause;
 use phalanx_service::api::types::Status;
 use phalanx_service::config::{Config, ConfigError, Mode};
 
@@ -203,14 +204,20 @@ fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
             format!("connected, slurmctld {} (pid {})", plugin.slurm_version, plugin.pid),
         ));
     }
-    if plugin.breaker == "open" {
+    if plugin.breaker == "ejected" {
+        out.push(
+            Finding::error("breaker", "the plugin was ejected: Slurm places jobs by itself")
+                .why(format!("it opened too often for {}", breaker_cause(&plugin.breaker_cause)))
+                .fix("see phalanx_breaker in StateSaveLocation; then phalanx enable"),
+        );
+    } else if plugin.breaker == "open" {
         out.push(
             Finding::warning("breaker", "the circuit breaker is open")
-                .why(
-                    "the daemon did not answer in time several times in a row; it is asked again \
-                     by itself",
-                )
-                .fix("check the host's load; link.deadline_us"),
+                .why(format!(
+                    "it opened for {}; the daemon is asked again by itself",
+                    breaker_cause(&plugin.breaker_cause)
+                ))
+                .fix("check the host's load; link.deadline_us, link.late_budget_ms"),
         );
     }
     if plugin.overlay_version != status.version {

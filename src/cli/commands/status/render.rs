@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::text::units::{micros, millis, seconds, share};
-use crate::text::{clean, facts, heading, table_of};
+use crate::text::{breaker_cause, clean, facts, heading, table_of};
 use phalanx_service::api::order::OrderStatus;
 use phalanx_service::api::types::{
     CallShares, CallTime, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus, ProofStatus,
@@ -95,6 +95,12 @@ fn plugin(plugin: &PluginStatus) -> String {
         clean(&plugin.slurm_version),
         plugin.pid
     );
+    if plugin.breaker == "ejected" {
+        return format!(
+            "{text}\nEJECTED for {}: Slurm places jobs by itself until `phalanx enable`",
+            breaker_cause(&plugin.breaker_cause)
+        );
+    }
     if plugin.shadow_only {
         return format!(
             "{text}\nnothing was tested on this release: Slurm places jobs by itself \
@@ -255,11 +261,26 @@ fn plugin_calls(out: &mut String, plugin: &PluginStatus) {
     let asked = format!(
         "{asks}, {answers} answered in time, {late_answers} late, {narrowed} placed as answered"
     );
-    let link = format!(
-        "{connects} connections, state sent anew {resyncs} times, {events} events sent, \
-         breaker opened {breaker_opens} times"
+    let link =
+        format!("{connects} connections, state sent anew {resyncs} times, {events} events sent");
+    let causes: Vec<String> = plugin
+        .breaches
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(cause, count)| format!(", {count} times for {}", breaker_cause(cause)))
+        .collect();
+    let breaker = format!(
+        "opened {breaker_opens} times{}, ejected {} times; waited in vain {}",
+        causes.concat(),
+        plugin.ejections,
+        millis(plugin.late_ns / 1_000_000)
     );
-    out.push_str(&facts(&[("Calls", calls), ("Asked", asked), ("Link", link)]));
+    out.push_str(&facts(&[
+        ("Calls", calls),
+        ("Asked", asked),
+        ("Link", link),
+        ("Breaker", breaker),
+    ]));
     if plugin.reasons.is_empty() {
         return;
     }

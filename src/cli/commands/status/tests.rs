@@ -13,6 +13,18 @@ fn status_texts() {
     assert_text(&render::text(&Status::default()), include_str!("snapshots/status_empty.txt"));
 }
 
+#[test]
+fn ejected_says_why_and_what_to_do() {
+    let mut status = status_report();
+    status.plugin.breaker = "ejected".into();
+    status.plugin.breaker_cause = "refused".into();
+    status.plugin.breaches = map(&[("late", 0), ("refused", 3)]);
+    let text = render::text(&status);
+    assert!(text.contains("EJECTED for nodes that Slurm refused"), "{text}");
+    assert!(text.contains("until `phalanx enable`"), "{text}");
+    assert!(text.contains("opened 0 times, 3 times for nodes that Slurm refused, ej"), "{text}");
+}
+
 fn status_report() -> Status {
     Status {
         recording: Default::default(),
@@ -122,6 +134,7 @@ fn plugin_status() -> PluginStatus {
         skip_ns: quantiles(540, 512, 1024, 4096),
         narrowed_stock: CallTime { calls: 1100, mean_ns: 812_345 },
         full_stock: map(&[("run_now", CallTime { calls: 190, mean_ns: 90_000_000 })]),
+        ..PluginStatus::default()
     }
 }
 

@@ -14,7 +14,8 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use phalanx_service::api::types::{
-    ErrorBody, Explain, NodeReport, NodesReport, PlanReport, ReloadReport, ShadowReport, Status,
+    EnableReport, ErrorBody, Explain, NodeReport, NodesReport, PlanReport, ReloadReport,
+    ShadowReport, Status,
 };
 
 type Requests = Arc<Mutex<Vec<String>>>;
@@ -89,6 +90,10 @@ async fn answer(State(requests): State<Requests>, request: Request) -> (StatusCo
         "GET /v1/explain/3" => (StatusCode::OK, "{\"label\": 3}".into()),
         "GET /v1/plan" => (StatusCode::OK, json(&PlanReport::default())),
         "POST /v1/reload" => (StatusCode::OK, reload_report(requests.lock().unwrap().len())),
+        "POST /v1/plugin/enable" => {
+            let report = EnableReport { before: "ejected".into(), cause: "late".into() };
+            (StatusCode::OK, json(&report))
+        }
         line if line.starts_with("GET /v1/shadow?since=") => {
             (StatusCode::OK, json(&ShadowReport::default()))
         }
@@ -183,6 +188,15 @@ fn negative_answers_end_with_1_and_bad_requests_with_2() {
             assert_eq!(out(&output), "");
         }
     }
+}
+
+#[test]
+fn enable_says_what_was_wrong() {
+    let server = Server::start();
+    let done = server.run(&["enable"]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    assert_eq!(server.last_request(), "POST /v1/plugin/enable");
+    assert!(out(&done).contains("before: ejected, last opened by: late"), "{}", out(&done));
 }
 
 #[test]

@@ -21,6 +21,7 @@ const COMMANDS: &[&str] = &[
     "history runs",
     "history import",
     "reload",
+    "enable",
     "doctor",
     "solve",
     "splits",

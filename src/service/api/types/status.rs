@@ -135,8 +135,32 @@ pub struct PluginStatus {
     pub connects: u64,
     /// Times the circuit breaker opened.
     pub breaker_opens: u64,
-    /// `closed`, `open` or `half-open`.
+    /// `closed`, `open`, `half-open`, or `ejected`: open until `POST /v1/plugin/enable`.
     pub breaker: String,
+    /// What opened the breaker last: `late`, `refused`, `syncs` or `held`; empty: nothing.
+    #[serde(default)]
+    pub breaker_cause: String,
+    /// Openings by cause.
+    #[serde(default)]
+    pub breaches: BTreeMap<String, u64>,
+    /// How often it was ejected.
+    #[serde(default)]
+    pub ejections: u64,
+    /// Time for which slurmctld waited in vain, nanoseconds.
+    #[serde(default)]
+    pub late_ns: u64,
+    /// Calls that failed because a job is held.
+    #[serde(default)]
+    pub held_calls: u64,
+    /// Of these, the ones of which Slurm was asked as well, and would have started the job.
+    #[serde(default)]
+    pub held_startable: u64,
+    /// Of these calls, the ones of which Slurm was asked as well.
+    #[serde(default)]
+    pub held_sampled: u64,
+    /// Time for which jobs of one user in one partition were held, in all, nanoseconds.
+    #[serde(default)]
+    pub held_ns: u64,
     /// The plugin's own time per asked call, nanoseconds.
     pub ask_ns: Quantiles,
     /// The plugin's own time per call that was not asked, nanoseconds.

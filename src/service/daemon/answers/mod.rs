@@ -15,8 +15,9 @@ use std::sync::Arc;
 
 use self::nodes::nodes_report;
 use crate::api::types::{
-    EnergyReport, Explain, ImportReport, NodesReport, PlanReport, PlannedJob, RecordRequest,
-    RecordingStatus, ReloadReport, RunsReport, ShadowDiff, ShadowReport, SpeedsReport, Status,
+    EnableReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport, PlannedJob,
+    RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowDiff, ShadowReport,
+    SpeedsReport, Status,
 };
 use crate::api::{Backend, DataService, Failure};
 use crate::clock::now_ms;
@@ -186,6 +187,15 @@ impl Backend for Shared {
 
     fn record(&self, request: RecordRequest) -> Result<RecordingStatus, Failure> {
         recording::record(self, &request)
+    }
+
+    fn enable(&self) -> Result<EnableReport, Failure> {
+        let plugin = self.status_report().plugin;
+        if !plugin.connected {
+            return Err(Failure::Unavailable("no plugin is connected".into()));
+        }
+        self.responder.enable();
+        Ok(EnableReport { before: plugin.breaker, cause: plugin.breaker_cause })
     }
 
     fn reload(&self) -> ReloadReport {

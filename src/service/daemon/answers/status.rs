@@ -125,6 +125,9 @@ fn plugin_status(view: &LinkView) -> PluginStatus {
 
 const MODES: [&str; 4] = ["run_now", "test_only", "will_run", "other"];
 
+/// What opens the plugin's breaker, by the protocol's numbers.
+const BREACHES: [&str; 5] = ["", "late", "refused", "syncs", "held"];
+
 fn fill_counters(status: &mut PluginStatus, stats: &Stats) {
     let by_mode = |counts: &[u64; 4]| -> BTreeMap<String, u64> {
         MODES.iter().zip(counts).map(|(mode, n)| ((*mode).to_owned(), *n)).collect()
@@ -143,9 +146,20 @@ fn fill_counters(status: &mut PluginStatus, stats: &Stats) {
     status.breaker = match stats.breaker_open {
         0 => "closed",
         1 => "open",
-        _ => "half-open",
+        2 => "half-open",
+        _ => "ejected",
     }
     .to_owned();
+    let cause = usize::try_from(stats.breach).ok().and_then(|breach| BREACHES.get(breach));
+    status.breaker_cause = cause.copied().unwrap_or_default().to_owned();
+    let breaches = BREACHES.iter().zip(&stats.breaches).skip(1);
+    status.breaches = breaches.map(|(cause, n)| ((*cause).to_owned(), *n)).collect();
+    status.ejections = stats.ejections;
+    status.late_ns = stats.late_ns;
+    status.held_calls = stats.held_calls;
+    status.held_startable = stats.held_startable;
+    status.held_sampled = stats.held_sampled;
+    status.held_ns = stats.held_ns;
     // Reason 0 counts what was placed as answered: no reason at all.
     for (number, count) in (0u16..).zip(&stats.reasons).skip(1).filter(|(_, n)| **n > 0) {
         let name = Reason::from_raw(number).map_or("unknown", Reason::as_str);

@@ -25,7 +25,7 @@ use phalanx_planner::preference::{
 };
 use phalanx_service::config::Config;
 use phalanx_service::link::{
-    LinkEvent, Mode, OrderExchange, Responder, Server, ServerConfig, Settings,
+    BreakerLimits, LinkEvent, Mode, OrderExchange, Responder, Server, ServerConfig, Settings,
 };
 use phalanx_service::recordings::{Options, Order, Other, RecordingWriter, replay, text};
 use zerocopy::FromZeros;
@@ -45,8 +45,7 @@ pub fn settings(mode: Mode) -> Settings {
         mode,
         partition_modes: [("gpu".to_owned(), Mode::Off)].into(),
         deadline_us: 2000,
-        breaker_misses: 3,
-        breaker_open_ms: 5000,
+        breaker: BreakerLimits::default(),
         ask_will_run: true,
         proving: Default::default(),
         input_wait_ms: 0,
@@ -147,7 +146,8 @@ impl Plugin {
         self.send(&Message::Hello(&hello));
         match self.receive() {
             Message::Welcome(welcome) => {
-                assert_eq!((welcome.deadline_us, welcome.breaker_misses), (2000, 3));
+                assert_eq!((welcome.deadline_us, welcome.late_budget_ms), (2000, 1000));
+                assert_eq!((welcome.held_s, welcome.eject_openings), (620, 10));
                 let asks = wire::PHX_W_ASK_RUN_NOW | wire::PHX_W_ASK_WILL_RUN;
                 assert_eq!(welcome.flags, asks | wire::PHX_W_ORDER);
             }
@@ -432,6 +432,26 @@ fn a_reload_reaches_the_plugin_and_the_next_decision() {
         other => panic!("expected CONFIG, got {other:?}"),
     }
     assert_eq!(plugin.ask(1, 0, 2, 0b11).1, Reason::Off);
+}
+
+#[test]
+fn enable_reaches_the_plugin_once() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(2);
+    plugin.sync(&[8, 8], &[]);
+    daemon.responder.enable();
+    match plugin.receive() {
+        Message::Config(config) => assert_ne!(config.flags & wire::PHX_W_ENABLE, 0),
+        other => panic!("expected CONFIG, got {other:?}"),
+    }
+    // The next CONFIG, of a reload, does not close a breaker by the way.
+    let changed = Settings { generation: 2, ..settings(Mode::Enforce) };
+    daemon.responder.set_settings(changed).unwrap();
+    match plugin.receive() {
+        Message::Config(config) => assert_eq!(config.flags & wire::PHX_W_ENABLE, 0),
+        other => panic!("expected CONFIG, got {other:?}"),
+    }
 }
 
 #[test]

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* dump.c - see dump.h. */
+
+#include "dump.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "stats.h"
+
+#define ASKS_KEPT 256u
+
+struct kept {
+	struct phx_outcome out;
+	time_t at;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kept kept[ASKS_KEPT]; /* a ring, under the lock */
+static uint64_t count;              /* of all, under the lock */
+static char place[PATH_MAX];        /* under the lock */
+
+extern void dump_note(const struct phx_outcome *out)
+{
+	pthread_mutex_lock(&lock);
+	kept[count++ % ASKS_KEPT] = (struct kept) { *out, time(NULL) };
+	pthread_mutex_unlock(&lock);
+}
+
+extern void dump_place(const char *dir)
+{
+	size_t room = sizeof(place) - sizeof("/" DUMP_FILE ".new");
+
+	pthread_mutex_lock(&lock);
+	place[0] = '\0';
+	if (dir && strlen(dir) < room)
+		strcpy(place, dir);
+	pthread_mutex_unlock(&lock);
+}
+
+static const char *_reason(uint16_t reason)
+{
+	static const char *const words[PHX_REASONS] = {
+		[PHX_R_NONE] = "placed", [PHX_R_OFF] = "off",
+		[PHX_R_SHADOW] = "shadow", [PHX_R_NO_FIT] = "no-fit",
+		[PHX_R_UNSUPPORTED] = "unsupported",
+		[PHX_R_NOT_SYNCED] = "not-synced",
+		[PHX_R_NO_CHOICE] = "no-choice", [PHX_R_HELD] = "held",
+		[PHX_R_LATE] = "late", [PHX_R_DOWN] = "down",
+		[PHX_R_TIMEOUT] = "timeout", [PHX_R_INVALID] = "invalid",
+		[PHX_R_SEND] = "send", [PHX_R_NARROW_FAILED] = "narrow-failed",
+		[PHX_R_NARROW_LATER] = "narrow-later",
+	};
+
+	return reason < PHX_REASONS && words[reason] ? words[reason] : "other";
+}
+
+static void _counters(FILE *f)
+{
+	struct phx_stats s;
+
+	memset(&s, 0, sizeof(s));
+	stats_fill(&s);
+#define LINE(name) fprintf(f, #name " %llu\n", (unsigned long long) s.name)
+	LINE(asks);
+	LINE(answers);
+	LINE(narrowed);
+	LINE(late_answers);
+	LINE(resyncs);
+	LINE(connects);
+	LINE(breaker_opens);
+	LINE(ejections);
+	LINE(late_ns);
+	LINE(held_calls);
+	LINE(held_ns);
+#undef LINE
+	for (uint32_t i = PHX_B_LATE; i < PHX_BREACHES; i++)
+		if (s.breaches[i])
+			fprintf(f, "opened by %s: %llu\n", breaker_word(i),
+				(unsigned long long) s.breaches[i]);
+	for (uint16_t i = 1; i < PHX_REASONS; i++)
+		if (s.reasons[i])
+			fprintf(f, "reason %u %s %llu\n", i, _reason(i),
+				(unsigned long long) s.reasons[i]);
+}
+
+static void _asks(FILE *f)
+{
+	static struct kept last[ASKS_KEPT]; /* of the thread */
+	uint64_t n;
+
+	pthread_mutex_lock(&lock);
+	n = count;
+	memcpy(last, kept, sizeof(last));
+	pthread_mutex_unlock(&lock);
+	fputs("# unix_s job mode decision reason rc nodes ask_us narrowed_us full_us\n",
+	      f);
+	for (uint64_t i = n > ASKS_KEPT ? n - ASKS_KEPT : 0; i < n; i++) {
+		const struct phx_outcome *o = &last[i % ASKS_KEPT].out;
+
+		fprintf(f, "%lld %u %s %llu %s %d %u %llu %llu %llu\n",
+			(long long) last[i % ASKS_KEPT].at, o->job_id,
+			o->mode == PHX_RUN_NOW ? "run_now" : "will_run",
+			(unsigned long long) o->decision, _reason(o->reason),
+			o->rc, o->count,
+			(unsigned long long) o->ask_ns / 1000,
+			(unsigned long long) o->narrowed_ns / 1000,
+			(unsigned long long) o->full_ns / 1000);
+	}
+}
+
+static int _write(const char *path, const char *head)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		      0600);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+	int err = 0;
+
+	if (!f) {
+		err = errno;
+		if (fd >= 0)
+			(void) close(fd);
+		return err;
+	}
+	fprintf(f, "%s\n", head);
+	_counters(f);
+	_asks(f);
+	if (ferror(f))
+		err = EIO;
+	if (fclose(f) && !err)
+		err = errno;
+	return err;
+}
+
+extern int dump_write(const char *head, char *path)
+{
+	char fresh[PATH_MAX + sizeof("/" DUMP_FILE ".new")];
+	char dir[PATH_MAX];
+	int err;
+
+	path[0] = '\0';
+	pthread_mutex_lock(&lock);
+	strcpy(dir, place);
+	pthread_mutex_unlock(&lock);
+	if (!*dir)
+		return ENOENT;
+	/* dump_place() left room for the names */
+	(void) snprintf(fresh, sizeof(fresh), "%s/" DUMP_FILE ".new", dir);
+	(void) snprintf(path, PATH_MAX, "%.*s/" DUMP_FILE,
+			PATH_MAX - (int) sizeof("/" DUMP_FILE), dir);
+	(void) unlink(fresh);
+	err = _write(fresh, head);
+	if (!err && rename(fresh, path))
+		err = errno;
+	if (err)
+		(void) unlink(fresh);
+	return err;
+}

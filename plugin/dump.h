@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * dump.h - what an administrator looks at when the breaker has opened: the
+ * counters, and the last asks with their answers and times.  Kept in memory,
+ * written to a file by the overlay's thread, of which no lock is held then.
+ */
+#ifndef PHALANX_DUMP_H
+#define PHALANX_DUMP_H
+
+#include "phalanx_wire.h"
+
+#pragma GCC visibility push(hidden)
+
+#define DUMP_FILE "phalanx_breaker"
+
+/* Remember what came of an ask. */
+extern void dump_note(const struct phx_outcome *out);
+
+/* Where the file is to be: a directory; NULL or a long one: nowhere.
+ * Called while slurmctld's configuration is held. */
+extern void dump_place(const char *dir);
+
+/*
+ * Write the file anew.
+ * IN head - a line of why
+ * OUT path - room for PATH_MAX: where it is
+ * RET 0 or an errno value
+ */
+extern int dump_write(const char *head, char *path);
+
+#pragma GCC visibility pop
+
+#endif

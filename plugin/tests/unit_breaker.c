@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* unit_breaker.c - the breaker, with a time of the test's own. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../breaker.h"
+#include "check.h"
+
+#define MS 1000000ull
+#define S (1000 * MS)
+
+extern void test_breaker(void);
+
+static const struct breaker_limits limits = {
+	.late_ms = 300, .open_ms = 1000, .refused_pct = 50, .syncs = 10,
+	.held_s = 600, .eject_openings = 4, .eject_window_s = 3600,
+};
+
+/* One miss of 2 ms. RET true if an ask was allowed at all */
+static bool miss(struct breaker *b, uint64_t now)
+{
+	if (!breaker_allows(b, now))
+		return false;
+	breaker_miss(b, now, 2 * MS, &limits);
+	return true;
+}
+
+static void test_late(void)
+{
+	struct breaker b = {0};
+	uint64_t now = 5 * S;
+	int misses = 0;
+
+	/* Three in a row, which once cost five seconds without placement. */
+	for (int i = 0; i < 3; i++)
+		CHECK(miss(&b, now += 2 * MS));
+	CHECK_EQ(b.state, BREAKER_CLOSED);
+	/* As much late time as the budget has, evenly, is within it for ever. */
+	for (int i = 0; i < 10000; i++)
+		CHECK(miss(&b, now += 400 * MS));
+	CHECK_EQ(b.opens, 0);
+	/* Only misses: it opens when the budget is spent. */
+	while (miss(&b, now += 2 * MS))
+		misses++;
+	CHECK(misses >= 145 && misses <= 155);
+	CHECK_EQ(b.opens, 1);
+	CHECK_EQ(b.breach, PHX_B_LATE);
+	CHECK_EQ(b.breaches[PHX_B_LATE], 1);
+}
+
+static void test_half_open(void)
+{
+	struct breaker b = {0};
+	uint64_t now = 5 * S;
+
+	while (miss(&b, now += 2 * MS))
+		;
+	CHECK(!breaker_allows(&b, now + 900 * MS));
+	now += S;
+	/* One ask, no second until it has decided. */
+	CHECK(breaker_allows(&b, now));
+	CHECK_EQ(b.state, BREAKER_HALF_OPEN);
+	CHECK(!breaker_allows(&b, now));
+	breaker_cancel(&b); /* not asked after all: may ask again */
+	CHECK(breaker_allows(&b, now));
+	breaker_miss(&b, now, 2 * MS, &limits);
+	CHECK_EQ(b.opens, 2);
+	/* It lasts twice as long, and that is no new crossing. */
+	CHECK_EQ(b.breaches[PHX_B_LATE], 1);
+	CHECK(!breaker_allows(&b, now + 1999 * MS));
+	CHECK(breaker_allows(&b, now += 2 * S));
+	breaker_hit(&b, now);
+	CHECK_EQ(b.state, BREAKER_CLOSED);
+	breaker_cancel(&b); /* nothing to do when closed */
+	CHECK(breaker_allows(&b, now));
+	/* Soon again: twice as long once more.  After quiet: as at first. */
+	while (miss(&b, now += 2 * MS))
+		;
+	CHECK(!breaker_allows(&b, now + 3900 * MS));
+	CHECK(breaker_allows(&b, now += 4 * S));
+	breaker_hit(&b, now);
+	now += BREAKER_QUIET_NS;
+	while (miss(&b, now += 2 * MS))
+		;
+	CHECK(breaker_allows(&b, now += S));
+}
+
+static void test_refused(void)
+{
+	struct breaker b = {0};
+	uint64_t now = 5 * S;
+
+	for (int i = 0; i < 1000; i++)
+		breaker_tried(&b, now += MS, i, i % 3, &limits);
+	CHECK_EQ(b.state, BREAKER_CLOSED);
+	/* One job that each pass tries in vain says nothing of the others. */
+	for (int i = 0; i < 5000; i++)
+		breaker_tried(&b, now += MS, 7, false, &limits);
+	CHECK_EQ(b.state, BREAKER_CLOSED);
+	for (int i = 2000; i < 2500 && b.state == BREAKER_CLOSED; i++)
+		breaker_tried(&b, now += MS, i, false, &limits);
+	CHECK_EQ(b.breach, PHX_B_REFUSED);
+	CHECK_EQ(b.state, BREAKER_OPEN);
+	/* Too few say nothing, and what is old is forgotten. */
+	b = (struct breaker) {0};
+	for (uint32_t i = 0; i < BREAKER_TRIED_MIN - 1; i++)
+		breaker_tried(&b, now += MS, i, false, &limits);
+	now += 3600 * S;
+	for (uint32_t i = 0; i < BREAKER_TRIED_MIN; i++)
+		breaker_tried(&b, now += MS, i, true, &limits);
+	CHECK_EQ(b.opens, 0);
+}
+
+static void test_syncs(void)
+{
+	struct breaker b = {0};
+	uint64_t now = 5 * S, at;
+	int sent = 0;
+
+	/* What changes in slurmctld costs nothing and waits for nothing. */
+	for (int i = 0; i < 100; i++) {
+		CHECK(!breaker_sync_at(&b, now += MS, false));
+		breaker_sync(&b, now, false, &limits);
+	}
+	CHECK_EQ(b.opens, 0);
+	/* A daemon that asks again and again. */
+	b = (struct breaker) {0};
+	for (now = 5 * S; b.state == BREAKER_CLOSED && sent < 100; sent++) {
+		at = breaker_sync_at(&b, now, true);
+		now = at ? at : now + MS;
+		breaker_sync(&b, now, true, &limits);
+	}
+	CHECK(sent > 10 && sent < 40);
+	CHECK_EQ(b.breach, PHX_B_SYNCS);
+	at = breaker_sync_at(&b, now, true);
+	CHECK(at >= now + S); /* open: none before its time */
+	CHECK_EQ(breaker_sync_at(&b, now + 60 * S, true), 0);
+}
+
+static void test_held(void)
+{
+	struct breaker b = {0};
+	uint64_t now = 5 * S;
+	int held = 0;
+
+	/* 600 s an hour of one user in one partition, called each 10 s ... */
+	while (breaker_hold(&b, now += 10 * S, 7, 1, &limits) && held < 1000)
+		held++;
+	CHECK(held >= 60 && held <= 75);
+	CHECK_EQ(b.breach, PHX_B_HELD);
+	/* ... and what others hold, or a job once a quarter of an hour, is
+	 * nothing to it. */
+	b = (struct breaker) {0};
+	for (uint32_t user = 0; user < 2000; user++)
+		CHECK(breaker_hold(&b, now += S, user, 1, &limits));
+	for (int i = 0; i < 1000; i++)
+		CHECK(breaker_hold(&b, now += 900 * S, 7, 1, &limits));
+	CHECK_EQ(b.opens, 0);
+}
+
+static void test_eject(void)
+{
+	struct breaker b = {0};
+	uint64_t now = 5 * S;
+
+	for (int i = 0; i < 4; i++) {
+		CHECK(!breaker_is_ejected(&b));
+		while (miss(&b, now += 2 * MS))
+			;
+		now += 600 * S;
+		if (breaker_allows(&b, now))
+			breaker_hit(&b, now);
+	}
+	CHECK(breaker_is_ejected(&b));
+	CHECK_EQ(b.ejections, 1);
+	CHECK(!breaker_allows(&b, now + 86400 * S)); /* for good */
+	CHECK_EQ(breaker_sync_at(&b, now + 86400 * S, false), UINT64_MAX);
+	breaker_enable(&b, now);
+	CHECK(breaker_allows(&b, now));
+	CHECK_EQ(breaker_sync_at(&b, now, true), 0);
+	CHECK_EQ(b.ejections, 1); /* counters stay */
+	/* As many, further apart: it stays in use. */
+	for (int i = 0; i < 20; i++) {
+		while (miss(&b, now += 2 * MS))
+			;
+		now += 1300 * S;
+		CHECK(breaker_allows(&b, now));
+		breaker_hit(&b, now);
+	}
+	CHECK_EQ(b.ejections, 1);
+}
+
+/* A daemon that stands still costs its budget once, then one deadline at each
+ * opening: 0.6 s on the first day. */
+static void test_frozen(void)
+{
+	struct breaker b = {0};
+	uint64_t now = 5 * S;
+
+	while (miss(&b, now += 2 * MS))
+		;
+	for (; now < 86400 * S; now += 50 * MS)
+		(void) miss(&b, now);
+	CHECK(b.late_ns <= 302 * MS + (86400 / 600 + 12) * 2 * MS);
+	CHECK(!breaker_is_ejected(&b));
+}
+
+/*
+ * Whatever the daemon does: in no minute is more waited in vain than the
+ * budget and one ask more, before it is ejected no more than its openings
+ * allow, afterwards nothing; and closed means that an ask is made.
+ */
+static void test_any(unsigned int seed)
+{
+	struct breaker b = {0};
+	uint64_t now = 5 * S, late = 0, minute = 0, spent = 0;
+
+	for (int i = 0; i < 20000; i++) {
+		uint32_t state = b.state;
+		int what = rand_r(&seed) % 100;
+		uint64_t waited = 2 * MS;
+
+		now += (uint64_t) (rand_r(&seed) % 20000) * 1000;
+		if (now / (60 * S) != minute) {
+			minute = now / (60 * S);
+			spent = 0;
+		}
+		if (!breaker_allows(&b, now)) {
+			CHECK(state != BREAKER_CLOSED);
+			continue;
+		}
+		CHECK(state != BREAKER_EJECTED);
+		if (what < 60) {
+			breaker_miss(&b, now, waited, &limits);
+			late += waited;
+			spent += waited;
+		} else if (what < 65) {
+			breaker_cancel(&b);
+		} else {
+			breaker_hit(&b, now);
+			if (what < 80)
+				breaker_tried(&b, now, i, what & 1,
+					      &limits);
+		}
+		/* A bucket that leaks lets twice its budget through at most,
+		 * and it is empty after each opening. */
+		CHECK(spent <= (2 + b.crossings) * 302 * MS);
+	}
+	CHECK_EQ(b.late_ns, late);
+	CHECK(b.opens >= b.breaches[PHX_B_LATE] + b.breaches[PHX_B_REFUSED]);
+}
+
+extern void test_breaker(void)
+{
+	test_late();
+	test_half_open();
+	test_refused();
+	test_syncs();
+	test_held();
+	test_eject();
+	test_frozen();
+	for (unsigned int seed = 0; seed < 100; seed++)
+		test_any(seed);
+}
