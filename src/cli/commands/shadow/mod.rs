@@ -4,10 +4,12 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt::Write;
+
 use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
-use crate::text::units::{fraction_or_dash, share, time};
+use crate::text::units::{count, fraction_or_dash, share, time};
 use crate::text::{facts, heading, table_of};
 use crate::time::since_ms;
 use phalanx_service::api::types::ShadowReport;
@@ -35,6 +37,7 @@ fn text(report: &ShadowReport) -> String {
         out.push_str("  none with a decision\n");
         return out;
     }
+    let _ = writeln!(out, "  {}", verdict(report));
     out.push_str(&facts(&[
         ("Starts", report.starts.to_string()),
         ("On the same nodes", report.agreed.to_string()),
@@ -53,4 +56,28 @@ fn text(report: &ShadowReport) -> String {
         .left("Decided", |start| start.phalanx.clone())
         .add_to(&mut out);
     out
+}
+
+/// How often the decision differs, with Wilson's 95 % interval (Wilson 1927), which holds for few
+/// starts too. It takes starts as independent: where they are not, less is certain than it says.
+fn verdict(report: &ShadowReport) -> String {
+    let differ = report.starts.saturating_sub(report.agreed);
+    let (low, high) = wilson_95(differ, report.starts);
+    let percent = share(differ, report.starts);
+    format!(
+        "Other nodes than Slurm for {percent} % of starts (95 % interval {:.0} to {:.0} %).",
+        low * 100.0,
+        high * 100.0
+    )
+}
+
+/// The interval of the share of which `hits` of `of` are a sample, 0 to 1.
+fn wilson_95(hits: u64, of: u64) -> (f64, f64) {
+    const Z: f64 = 1.959_964;
+    let n = count(of.max(1));
+    let p = count(hits) / n;
+    let scale = 1.0 + Z * Z / n;
+    let centre = (p + Z * Z / (2.0 * n)) / scale;
+    let half = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt() / scale;
+    ((centre - half).max(0.0), (centre + half).min(1.0))
 }
