@@ -80,9 +80,11 @@ KINDS = {
         "NodeName={room}n[1-3] CPUs=8 Sockets=2 CoresPerSocket=4 RealMemory=32000 "
         "Gres=gpu:2,mps:200",
     )),
-    # The first two are powered down, and nothing ever boots them.
+    # The first two are powered down, and nothing ever boots them. At this address nobody answers
+    # at once: where a name has to be looked up in vain, messages to other nodes wait as well.
     "cloud": (4, (
-        "NodeName={room}n[1-2] CPUs=4 Sockets=1 CoresPerSocket=4 RealMemory=8000 State=CLOUD",
+        "NodeName={room}n[1-2] NodeAddr=127.0.0.1 Port=9 CPUs=4 Sockets=1 CoresPerSocket=4 "
+        "RealMemory=8000 State=CLOUD",
         "NodeName={room}n[3-4] CPUs=4 Sockets=1 CoresPerSocket=4 RealMemory=8000",
     )),
 }
