@@ -60,9 +60,25 @@ fn gres_and_features() {
 #[test]
 fn sacct_texts() {
     let words = [
-        "|", "\n", "JobID", "State", "Start", "End", "ElapsedRaw", "Unknown", "2026-11-21T10:00:00",
-        "1-00:00:00", "UNLIMITED", "CANCELLED by 1000", "Partition_Limit", "_[1-9]", "+1", ".batch",
-        "cpu=8,mem=4G", "n[1-2]", "9223372036854775807",
+        "|",
+        "\n",
+        "JobID",
+        "State",
+        "Start",
+        "End",
+        "ElapsedRaw",
+        "Unknown",
+        "2026-11-21T10:00:00",
+        "1-00:00:00",
+        "UNLIMITED",
+        "CANCELLED by 1000",
+        "Partition_Limit",
+        "_[1-9]",
+        "+1",
+        ".batch",
+        "cpu=8,mem=4G",
+        "n[1-2]",
+        "9223372036854775807",
     ];
     run("sacct", &words, |input| {
         let (mut jobs, mut kinds) = (0, 0_u64);
@@ -81,8 +97,19 @@ fn sacct_texts() {
 
 #[test]
 fn swf_and_gpu_traces() {
-    let words = ["; MaxNodes: 100\n", ";MaxProcs:", " -1", "\n", "9007199254740993", "1e300",
-        "cpu_milli", "num_gpu", "\"", ",", "gpu_milli"];
+    let words = [
+        "; MaxNodes: 100\n",
+        ";MaxProcs:",
+        " -1",
+        "\n",
+        "9007199254740993",
+        "1e300",
+        "cpu_milli",
+        "num_gpu",
+        "\"",
+        ",",
+        "gpu_milli",
+    ];
     run("swf", &words, |input| {
         let mut reader = swf::SwfReader::new(input);
         let (mut jobs, mut longest) = (0, 0_i64);
@@ -123,8 +150,21 @@ fn topologies() {
     let node = |at: usize| TableNode { name: format!("n{at}").into(), ..TableNode::default() };
     let table = Table { nodes: (0..40).map(node).collect(), ..Table::default() };
     let words = [
-        "SwitchName=", "Switches=", "Nodes=", "n[0-39]", "Level=", "LinkSpeed=1", "BlockName=",
-        "BlockSizes=", "BlockSize=", "AggregatedBlock=", "BlockIndex=", "\n", "s[0-9]", ",", "#",
+        "SwitchName=",
+        "Switches=",
+        "Nodes=",
+        "n[0-39]",
+        "Level=",
+        "LinkSpeed=1",
+        "BlockName=",
+        "BlockSizes=",
+        "BlockSize=",
+        "AggregatedBlock=",
+        "BlockIndex=",
+        "\n",
+        "s[0-9]",
+        ",",
+        "#",
     ];
     run("topology", &words, |input| {
         let text = text(input);
