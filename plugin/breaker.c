@@ -27,19 +27,22 @@ static bool _spend(struct bucket *k, uint64_t now_ns, uint64_t period_ns,
 
 /* ---- opening and closing; under the lock */
 
-static void _open(struct breaker *b, uint64_t now_ns,
-		  const struct breaker_limits *limits)
+static void _open(struct breaker *b, uint64_t now_ns)
 {
-	uint64_t first = limits->open_ms ? limits->open_ms : 1, ms = b->open_ms;
-
-	if (!ms)
-		ms = first < BREAKER_OPEN_MS_MAX ? first : BREAKER_OPEN_MS_MAX;
-	b->open_ms = (uint32_t) (2 * ms < BREAKER_OPEN_MS_MAX ?
-				 2 * ms : BREAKER_OPEN_MS_MAX);
-	atomic_store_explicit(&b->until_ns, now_ns + ms * NS_PER_MS,
+	atomic_store_explicit(&b->until_ns, now_ns + b->open_ms * NS_PER_MS,
 			      memory_order_relaxed);
 	atomic_fetch_add_explicit(&b->opens, 1, memory_order_relaxed);
 	atomic_store_explicit(&b->state, BREAKER_OPEN, memory_order_release);
+}
+
+/* Each crossing opens for twice as long as the one before. */
+static void _lengthen(struct breaker *b, const struct breaker_limits *limits)
+{
+	uint64_t ms = b->open_ms ? 2ull * b->open_ms :
+		      limits->open_ms ? limits->open_ms : 1;
+
+	b->open_ms = (uint32_t) (ms < BREAKER_OPEN_MS_MAX ?
+				 ms : BREAKER_OPEN_MS_MAX);
 }
 
 static bool _too_often(const struct breaker *b, uint64_t now_ns,
@@ -69,7 +72,9 @@ static void _cross(struct breaker *b, uint64_t now_ns, enum phx_breach breach,
 	b->crossed_ns[b->crossings++ % BREAKER_CROSSINGS_MAX] = now_ns;
 	/* The next one has to be crossed anew. */
 	b->late.level = b->syncs.level = b->tried = b->refused = 0;
-	_open(b, now_ns, limits);
+	b->silent = 0;
+	_lengthen(b, limits);
+	_open(b, now_ns);
 	if (_too_often(b, now_ns, limits)) {
 		b->ejections++;
 		atomic_store_explicit(&b->state, BREAKER_EJECTED,
@@ -97,8 +102,10 @@ extern bool breaker_allows(struct breaker *b, uint64_t now_ns)
 extern void breaker_hit(struct breaker *b, uint64_t now_ns)
 {
 	if (atomic_load_explicit(&b->state, memory_order_acquire) !=
-	    BREAKER_HALF_OPEN)
+	    BREAKER_HALF_OPEN) {
+		atomic_store_explicit(&b->silent, 0, memory_order_relaxed);
 		return;
+	}
 	pthread_mutex_lock(&b->lock);
 	if (atomic_load(&b->state) == BREAKER_HALF_OPEN) {
 		b->closed_ns = now_ns;
@@ -120,8 +127,11 @@ extern void breaker_miss(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
 	b->late_ns += waited_ns;
 	state = atomic_load(&b->state);
 	above = _spend(&b->late, now_ns, MINUTE_NS, full, (double) waited_ns);
+	if (atomic_fetch_add_explicit(&b->silent, 1, memory_order_relaxed) + 1 >=
+	    BREAKER_SILENT)
+		above = true;
 	if (state == BREAKER_HALF_OPEN) /* nothing new: it lasts */
-		_open(b, now_ns, limits);
+		_open(b, now_ns);
 	else if (state == BREAKER_CLOSED && above)
 		_cross(b, now_ns, PHX_B_LATE, limits);
 	pthread_mutex_unlock(&b->lock);

@@ -9,10 +9,11 @@
  * refused, the whole states sent, the time for which jobs of one user were
  * held in one partition.  Each is a bucket that leaks: what is spent is
  * forgotten evenly over its period, and all of it when the breaker opens.
+ * BREAKER_SILENT asks in a row without an answer in time open it as well.
  * Open: no ask is made until its time has passed; then it is half open and
- * exactly one ask is let through: a hit closes it, a miss opens it again.
- * Each time it opens for twice as long, until it has been closed for
- * BREAKER_QUIET_NS.  So many crossings within a window eject: then it stays
+ * exactly one ask is let through: a hit closes it, a miss opens it for as long
+ * again.  Each crossing opens it for twice as long as the one before, until it
+ * has been closed for BREAKER_QUIET_NS.  So many crossings within a window eject: then it stays
  * open until breaker_enable().
  */
 #ifndef PHALANX_BREAKER_H
@@ -30,6 +31,7 @@
 #define BREAKER_QUIET_NS 600000000000ull /* then the next opening is a first */
 #define BREAKER_OPEN_MS_MAX 600000u      /* longest opening */
 #define BREAKER_CROSSINGS_MAX 16u        /* of eject_openings */
+#define BREAKER_SILENT 50u               /* misses in a row: it hangs */
 #define BREAKER_TRIED_MIN 50u            /* answers before a share counts */
 #define BREAKER_REFUSED 1024u            /* jobs of which a refusal counted */
 #define BREAKER_SYNC_NEAR_NS 10000000000ull /* syncs nearer than this wait */
@@ -72,6 +74,7 @@ struct breaker {
 	_Atomic uint32_t state;    /* enum breaker_state */
 	_Atomic uint64_t until_ns; /* monotonic time at which open ends */
 	_Atomic uint64_t opens;    /* how often it opened */
+	_Atomic uint32_t silent;   /* misses since the last answer in time */
 
 	pthread_mutex_t lock; /* of what follows */
 	uint64_t breaches[PHX_BREACHES]; /* crossings by cause */
@@ -79,7 +82,7 @@ struct breaker {
 	uint64_t late_ns;   /* waited in vain, in all */
 	uint64_t held_ns;   /* jobs of one user in one partition held, in all */
 	uint32_t breach;    /* enum phx_breach of the last crossing */
-	uint32_t open_ms;   /* of the next opening; 0: the first */
+	uint32_t open_ms;   /* of the last opening; 0: none, or long ago */
 	uint64_t closed_ns; /* since when it is closed */
 	uint64_t crossed_ns[BREAKER_CROSSINGS_MAX];
 	uint64_t crossings;

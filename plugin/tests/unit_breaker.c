@@ -37,16 +37,44 @@ static void test_late(void)
 		CHECK(miss(&b, now += 2 * MS));
 	CHECK_EQ(b.state, BREAKER_CLOSED);
 	/* As much late time as the budget has, evenly, is within it for ever. */
-	for (int i = 0; i < 10000; i++)
+	for (int i = 0; i < 10000; i++) {
 		CHECK(miss(&b, now += 400 * MS));
+		if (i % 10 == 0)
+			breaker_hit(&b, now);
+	}
 	CHECK_EQ(b.opens, 0);
-	/* Only misses: it opens when the budget is spent. */
-	while (miss(&b, now += 2 * MS))
-		misses++;
+	/* Mostly misses: it opens when the budget is spent. */
+	for (; miss(&b, now += 2 * MS); misses++)
+		breaker_hit(&b, now);
 	CHECK(misses >= 145 && misses <= 155);
 	CHECK_EQ(b.opens, 1);
 	CHECK_EQ(b.breach, PHX_B_LATE);
 	CHECK_EQ(b.breaches[PHX_B_LATE], 1);
+}
+
+/* No answer at all costs far less than the budget, whenever the asks come. */
+static void test_silent(void)
+{
+	static const uint64_t pauses[] = { 2 * MS, 400 * MS, 900 * S };
+
+	for (int i = 0; i < 3; i++) {
+		struct breaker b = {0};
+		uint64_t now = 5 * S;
+		uint32_t misses = 0;
+
+		for (; b.state == BREAKER_CLOSED; misses++)
+			CHECK(miss(&b, now += pauses[i]));
+		CHECK_EQ(misses, BREAKER_SILENT);
+		CHECK_EQ(b.breach, PHX_B_LATE);
+		CHECK(breaker_allows(&b, now += S));
+		breaker_hit(&b, now);
+		/* One answer among so many, and it is not silent. */
+		for (uint32_t n = 1; n < 2 * BREAKER_SILENT; n++) {
+			CHECK(miss(&b, now += pauses[i]));
+			if (n == BREAKER_SILENT - 1)
+				breaker_hit(&b, now);
+		}
+	}
 }
 
 static void test_half_open(void)
@@ -66,19 +94,23 @@ static void test_half_open(void)
 	CHECK(breaker_allows(&b, now));
 	breaker_miss(&b, now, 2 * MS, &limits);
 	CHECK_EQ(b.opens, 2);
-	/* It lasts twice as long, and that is no new crossing. */
+	/* That is no new crossing, and once the daemon is well it is soon seen,
+	 * however long it was not. */
 	CHECK_EQ(b.breaches[PHX_B_LATE], 1);
-	CHECK(!breaker_allows(&b, now + 1999 * MS));
-	CHECK(breaker_allows(&b, now += 2 * S));
+	for (int i = 0; i < 100; i++) {
+		CHECK(!breaker_allows(&b, now + 999 * MS));
+		CHECK(miss(&b, now += S));
+	}
+	CHECK(breaker_allows(&b, now += S));
 	breaker_hit(&b, now);
 	CHECK_EQ(b.state, BREAKER_CLOSED);
 	breaker_cancel(&b); /* nothing to do when closed */
 	CHECK(breaker_allows(&b, now));
-	/* Soon again: twice as long once more.  After quiet: as at first. */
+	/* Crossed soon again: twice as long.  After quiet: as at first. */
 	while (miss(&b, now += 2 * MS))
 		;
-	CHECK(!breaker_allows(&b, now + 3900 * MS));
-	CHECK(breaker_allows(&b, now += 4 * S));
+	CHECK(!breaker_allows(&b, now + 1900 * MS));
+	CHECK(breaker_allows(&b, now += 2 * S));
 	breaker_hit(&b, now);
 	now += BREAKER_QUIET_NS;
 	while (miss(&b, now += 2 * MS))
@@ -191,8 +223,8 @@ static void test_eject(void)
 	CHECK_EQ(b.ejections, 1);
 }
 
-/* A daemon that stands still costs its budget once, then one deadline at each
- * opening: 0.6 s on the first day. */
+/* A daemon that stands still costs little at first, then one deadline for each
+ * time of opening: with 1 s two thousandths of the time. */
 static void test_frozen(void)
 {
 	struct breaker b = {0};
@@ -202,7 +234,7 @@ static void test_frozen(void)
 		;
 	for (; now < 86400 * S; now += 50 * MS)
 		(void) miss(&b, now);
-	CHECK(b.late_ns <= 302 * MS + (86400 / 600 + 12) * 2 * MS);
+	CHECK(b.late_ns <= (BREAKER_SILENT + 86400) * 2 * MS);
 	CHECK(!breaker_is_ejected(&b));
 }
 
@@ -254,6 +286,7 @@ static void test_any(unsigned int seed)
 extern void test_breaker(void)
 {
 	test_late();
+	test_silent();
 	test_half_open();
 	test_refused();
 	test_syncs();
