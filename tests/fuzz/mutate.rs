@@ -35,7 +35,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -45,7 +45,7 @@ impl Random {
 
     /// A number below `end`; 0 where that is 0.
     pub fn below(&mut self, end: usize) -> usize {
-        let wide = u128::from(self.next()) * end as u128;
+        let wide = u128::from(self.number()) * end as u128;
         usize::try_from(wide >> 64).unwrap_or(0)
     }
 
@@ -56,7 +56,7 @@ impl Random {
 
     #[allow(clippy::cast_possible_truncation)] // the low bits are meant
     fn byte(&mut self) -> u8 {
-        self.next() as u8
+        self.number() as u8
     }
 }
 
@@ -127,8 +127,8 @@ fn number(input: &mut [u8], at: usize, random: &mut Random) {
     bytes[..len].copy_from_slice(place);
     let there = u64::from_le_bytes(bytes);
     let new = match random.below(3) {
-        0 => there.wrapping_add(1 + random.next() % 16),
-        1 => there.wrapping_sub(1 + random.next() % 16),
+        0 => there.wrapping_add(1 + random.number() % 16),
+        1 => there.wrapping_sub(1 + random.number() % 16),
         _ => *random.of(&NUMBERS),
     };
     place.copy_from_slice(&new.to_le_bytes()[..len]);
@@ -145,7 +145,7 @@ fn digits(input: &mut Vec<u8>, at: usize, random: &mut Random) {
     let len = input[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let new = match random.below(2) {
         0 => random.of(&NUMBERS).to_string(),
-        _ => (random.next() >> random.below(64)).to_string(),
+        _ => (random.number() >> random.below(64)).to_string(),
     };
     input.splice(start..start + len, new.bytes());
 }

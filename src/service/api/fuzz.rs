@@ -31,6 +31,39 @@ use phalanx_core::run::Run;
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::state::State as LiveState;
 
+const WORDS: [&str; 30] = [
+    "GET ",
+    "POST ",
+    "PUT ",
+    "PATCH ",
+    "DELETE ",
+    "OPTIONS ",
+    " HTTP/1.1\r\n",
+    "\r\n",
+    ": ",
+    "Content-Length: 3\r\n",
+    "Transfer-Encoding: chunked\r\n",
+    "Expect: 100-continue\r\n",
+    "Content-Type: application/json\r\n",
+    "/v1/status",
+    "/v1/history/import",
+    "/v1/record",
+    "/v1/agents/n1/sync",
+    "/v1/data/x/n1",
+    "/v1/use/share.capability",
+    "/metrics",
+    "%2e%2e%2f",
+    "?",
+    "since=",
+    "&limit=",
+    "null",
+    "[{}]",
+    "\"",
+    "18446744073709551616",
+    "1e400",
+    "0\r\n\r\n",
+];
+
 /// A daemon that knows nothing yet.
 struct Empty;
 
@@ -180,39 +213,7 @@ fn requests() {
     };
     let routes = routes(shared).layer(from_fn(count)).layer(from_fn(check));
     let serving = Serving { routes, access, doors: Arc::clone(&doors), stop };
-    let words = [
-        "GET ",
-        "POST ",
-        "PUT ",
-        "PATCH ",
-        "DELETE ",
-        "OPTIONS ",
-        " HTTP/1.1\r\n",
-        "\r\n",
-        ": ",
-        "Content-Length: 3\r\n",
-        "Transfer-Encoding: chunked\r\n",
-        "Expect: 100-continue\r\n",
-        "Content-Type: application/json\r\n",
-        "/v1/status",
-        "/v1/history/import",
-        "/v1/record",
-        "/v1/agents/n1/sync",
-        "/v1/data/x/n1",
-        "/v1/use/share.capability",
-        "/metrics",
-        "%2e%2e%2f",
-        "?",
-        "since=",
-        "&limit=",
-        "null",
-        "[{}]",
-        "\"",
-        "18446744073709551616",
-        "1e400",
-        "0\r\n\r\n",
-    ];
-    run("http", &words, |input| {
+    run("http", &WORDS, |input| {
         let ways = [7, 8].map(|uid| {
             let peer = Peer { uid: Some(uid), ..Peer::default() };
             let answered =

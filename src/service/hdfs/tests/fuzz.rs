@@ -79,7 +79,7 @@ fn answers_of_hadoop_rpc() {
         });
         let method = "getDatanodeReport";
         let nodes = way(rpc::parse::<GetDatanodeReportResponse>(frame, 0, method), |reply| {
-            size_of(reply.datanodes.iter().map(namenode::datanode).count())
+            reply.datanodes.iter().map(|info| size_of(namenode::datanode(info).host.len())).sum()
         });
         info ^ list.rotate_left(11) ^ blocks.rotate_left(23) ^ nodes.rotate_left(37)
     });
@@ -99,7 +99,7 @@ fn seeds_of_hadoop_rpc_are_current() {
         block_indices: Some(vec![0, 1]),
         ..LocatedBlock::default()
     };
-    let schema = EcSchema { data_units: 2, ..EcSchema::default() };
+    let schema = EcSchema { data_units: 2 };
     let policy = EcPolicy { schema: Some(schema), cell: Some(64), ..EcPolicy::default() };
     let locations = LocatedBlocks {
         blocks: vec![LocatedBlock { offset: 0, ..block.clone() }, block],
@@ -168,7 +168,7 @@ fn answers_of_webhdfs() {
             size_of(file("/f", status).path.len())
         });
         let list = way(understood::<Statuses>("b", status, body), |Only(Only(entries))| {
-            size_of(entries.into_iter().map(|status| file("/d", status)).count())
+            entries.into_iter().map(|status| size_of(file("/d", status).path.len())).sum()
         });
         let page = way(understood::<Only<Page>>("b", status, body), |Only(page)| {
             page.remaining_entries.min(1)
