@@ -51,6 +51,39 @@ static bool _fails(const char *name)
 	return true;
 }
 
+static _Atomic bool stall;
+static _Atomic int stalled;
+
+extern void nth_stall(bool on)
+{
+	atomic_store(&stall, on);
+}
+
+extern int nth_stalled(void)
+{
+	return atomic_load(&stalled);
+}
+
+static void _wait(void)
+{
+	if (!atomic_load(&stall))
+		return;
+	atomic_fetch_add(&stalled, 1);
+	while (atomic_load(&stall))
+		usleep(1000);
+	atomic_fetch_sub(&stalled, 1);
+}
+
+/* Of a file. */
+#define WRAP_FILE(ret, failure, name, params, args) \
+	extern ret __real_##name params; \
+	extern ret __wrap_##name params; \
+	ret __wrap_##name params \
+	{ \
+		_wait(); \
+		return _fails(#name) ? (failure) : __real_##name args; \
+	}
+
 #define WRAP(ret, failure, name, params, args) \
 	extern ret __real_##name params; \
 	extern ret __wrap_##name params; \
@@ -62,15 +95,15 @@ static bool _fails(const char *name)
 WRAP(void *, NULL, calloc, (size_t n, size_t size), (n, size))
 WRAP(void *, NULL, realloc, (void *p, size_t size), (p, size))
 WRAP(char *, NULL, strdup, (const char *text), (text))
-WRAP(FILE *, NULL, fopen, (const char *path, const char *mode), (path, mode))
+WRAP_FILE(FILE *, NULL, fopen, (const char *path, const char *mode), (path, mode))
 WRAP(FILE *, NULL, fdopen, (int fd, const char *mode), (fd, mode))
 WRAP(ssize_t, -1, write, (int fd, const void *p, size_t len), (fd, p, len))
 WRAP(ssize_t, -1, read, (int fd, void *p, size_t len), (fd, p, len))
-WRAP(int, -1, fsync, (int fd), (fd))
-WRAP(int, -1, rename, (const char *from, const char *to), (from, to))
-WRAP(int, -1, unlink, (const char *path), (path))
-WRAP(int, -1, fstat, (int fd, struct stat *st), (fd, st))
-WRAP(int, -1, stat, (const char *path, struct stat *st), (path, st))
+WRAP_FILE(int, -1, fsync, (int fd), (fd))
+WRAP_FILE(int, -1, rename, (const char *from, const char *to), (from, to))
+WRAP_FILE(int, -1, unlink, (const char *path), (path))
+WRAP_FILE(int, -1, fstat, (int fd, struct stat *st), (fd, st))
+WRAP_FILE(int, -1, stat, (const char *path, struct stat *st), (path, st))
 WRAP(int, -1, socket, (int domain, int type, int proto), (domain, type, proto))
 WRAP(int, -1, connect, (int fd, const struct sockaddr *to, socklen_t len),
      (fd, to, len))
@@ -91,6 +124,7 @@ int __wrap_open(const char *path, int flags, ...)
 	va_list list;
 	mode_t mode;
 
+	_wait();
 	if (_fails("open"))
 		return -1;
 	va_start(list, flags);

@@ -18,4 +18,10 @@ extern bool nth_failed(void);
 /* RET the name of the function that failed last */
 extern const char *nth_what(void);
 
+/* Files hang: each call for one waits until they do not. */
+extern void nth_stall(bool stall);
+
+/* RET how many calls wait */
+extern int nth_stalled(void);
+
 #endif

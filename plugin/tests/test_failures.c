@@ -120,6 +120,52 @@ static bool one(int n, int error, job_record_t *run, job_record_t *pending)
 	return hit;
 }
 
+/* StateSaveLocation on a file server that hangs: the thread that writes the
+ * ledger waits, slurmctld does not.  Were it to, the alarm would end this. */
+static void test_stalled_files(job_record_t *run, job_record_t *pending)
+{
+	struct phx_delta delta = { pending->job_id, 100 };
+	void (*stall)(bool);
+	int (*stalled)(void);
+
+	o = overlay_open(layout("stalled", "good.so"));
+	*(void **) &stall = dlsym(o.handle, "nth_stall");
+	*(void **) &stalled = dlsym(o.handle, "nth_stalled");
+	CHECK(stall && stalled);
+	CHECK_EQ(o.init(), 0);
+	CHECK_EQ(o.node_init(), 0);
+	CHECK_EQ(o.reconfigure(), 0);
+	CHECK(places());
+	ordered(pending, 1, true);
+	delta.delta = 50;
+	stall(true);
+	for (int i = 0; i < WAIT_STEPS && !stalled(); i++) {
+		if (i % 50 == 0)
+			daemon_send_order(2000 + (uint64_t) i,
+					  PHX_PART_FIRST | PHX_PART_LAST, 60000,
+					  &delta, 1);
+		usleep(10000);
+	}
+	CHECK(stalled());
+	(void) alarm(60);
+	ctld_write_lock();
+	events(run);
+	pending->job_state = JOB_RUNNING; /* it starts, with its delta */
+	CHECK_EQ(o.nodeinfo_set(pending), 0);
+	pending->job_state = JOB_PENDING;
+	CHECK(narrowed());
+	CHECK_EQ(o.node_init(), 0);
+	CHECK_EQ(o.reconfigure(), 0);
+	ctld_write_unlock();
+	(void) alarm(0);
+	CHECK(stalled());
+	stall(false);
+	CHECK(places());
+	CHECK_EQ(o.fini(), 0);
+	CHECK_EQ(pending->site_factor, SITE(0));
+	dlclose(o.handle);
+}
+
 extern void test_failures(int every)
 {
 	static const int errors[] = { ENOMEM, EIO, ENOSPC, EMFILE };
@@ -137,6 +183,7 @@ extern void test_failures(int every)
 	while (one(n, errors[n % 4], run, pending))
 		n += every;
 	fprintf(stderr, "  each %d. of %d calls failed once\n", every, n - 1);
+	test_stalled_files(run, pending);
 	ctld_remove(run);
 	ctld_remove(pending);
 }

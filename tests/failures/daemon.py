@@ -21,6 +21,7 @@ import http.client
 import json
 import mmap
 import os
+import pwd
 import random
 import shutil
 import signal
@@ -96,7 +97,8 @@ class Daemon:
         self.runs, self.values, self.collectors, self.number = set(), {}, set(), 0
         for name, text in (("slurm.conf", SLURM), ("phalanx.toml", CONFIG)):
             with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
-                file.write(text.format(dir=directory, port=port, user=os.environ.get("USER", "root")))
+                user = pwd.getpwuid(os.geteuid()).pw_name
+                file.write(text.format(dir=directory, port=port, user=user))
         path = os.path.join(directory, "control")
         with open(path, "wb") as file:
             file.write(bytes(CONTROL.size))
