@@ -311,7 +311,12 @@ def main():
                         os.path.join(HERE, "nth.c"), "-ldl"], check=True)
         daemon = Daemon(directory, hang_up(), shim)
         begin = time.monotonic()
-        done = [starts(daemon, picks, True), starts(daemon, picks, False), rounds(daemon, picks)]
+        try:
+            done = [starts(daemon, picks, True), starts(daemon, picks, False),
+                    rounds(daemon, picks)]
+        finally:
+            if daemon.process and daemon.process.poll() is None:
+                daemon.process.kill()
         print(f"failures: seed {args.seed}, each {args.every}th call: {done[0]} starts on no "
               f"files, {done[1]} on files, {done[2]} rounds of work, "
               f"{time.monotonic() - begin:.0f} s: ok")
