@@ -251,7 +251,7 @@ ROWS = (
         ("debug", "plugin", "munged"), (("PHALANX_NEED_MUNGED", "1"),)),
     # Each call in turn: make campaign-failures.
     Row("failures", "check", "any", 15,
-        (PYTHON, "tests/failures/daemon.py", "--every", "40"), ("debug", "packages"), programs()),
+        (PYTHON, "tests/failures/daemon.py", "--every", "60"), ("debug", "packages"), programs()),
     Row("plugin-check", "check", "build", 85, (*MAKE, "-C", "plugin", "check"),
         ("plugin", "packages", "debug")),
     Row("plugin-check-24.11", "24.11", "build", 70,

@@ -10,7 +10,8 @@ whole. `--every K`: only each Kth call, from one that the seed picks.
 
 Method: the real program with tests/failures/nth.c preloaded, and a slurmctld that hangs up. First
 the start on no files is repeated, then that on files which exist, then rounds of work with one
-running daemon: runs imported, a collector registered, values stored, a recording begun and ended.
+running daemon: a job's end that the plugin tells of, runs imported, a collector registered, values
+stored, a recording begun and ended. Each end is counted as written or as dropped.
 One call fails at a time, with ENOSPC, EIO and EMFILE in turn.
 """
 
@@ -39,6 +40,8 @@ TOP = os.path.dirname(os.path.dirname(HERE))
 PROGRAM = os.path.join(os.environ.get("PHALANX_BIN_DIR", os.path.join(TOP, "target", "debug")),
                        "phalanxd")
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EMFILE)
+PACKETS = os.path.join(TOP, "tests", "fuzz", "seeds", "wire_parse")
+NO_NAMES = 14695981039346656037     # FNV-1a 64 of nothing
 CONTROL = struct.Struct("qqqq104s")
 WAIT_S = 60
 
@@ -87,11 +90,38 @@ def until(what, done, complain=sys.exit):
         time.sleep(0.01)
 
 
+class Plugin:
+    """An overlay of a cluster without nodes, whose jobs only end."""
+
+    def __init__(self, path):
+        self.seq, self.ends = 0, 0
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.connect(path)
+        self.send("HELLO")
+        self.send("SYNC_BEGIN", 32, NO_NAMES)
+        self.send("SYNC_END")
+
+    def send(self, name, at=None, value=0):
+        """A seed of the fuzz targets as the next packet, with another number at a place."""
+        with open(os.path.join(PACKETS, name), "rb") as file:
+            packet = bytearray(file.read())
+        self.seq += 1
+        struct.pack_into("<Q", packet, 16, self.seq)
+        if at is not None:
+            struct.pack_into("<Q", packet, at, value)
+        self.socket.send(packet)
+
+    def end(self):
+        """Tells of the end of a job."""
+        self.ends += 1
+        self.send("JOB_END", 24, self.ends)
+
+
 class Daemon:
     """phalanxd with its files in a directory, and what it promised to keep."""
 
     def __init__(self, directory, port, shim):
-        self.dir, self.process, self.log = directory, None, None
+        self.dir, self.process, self.log, self.plugin = directory, None, None, None
         self.state = os.path.join(directory, "state")
         self.socket = os.path.join(directory, "control.sock")
         self.runs, self.values, self.collectors, self.number = set(), {}, set(), 0
@@ -126,6 +156,7 @@ class Daemon:
             stdout=self.log, stderr=self.log)
         until("phalanxd listens", lambda: self.alive() and os.path.exists(self.socket))
         until("phalanxd answers", lambda: self.alive() and self.answers())
+        self.plugin = Plugin(os.path.join(self.dir, "plugin.sock"))
 
     def answers(self):
         """Whether the control socket serves."""
@@ -175,6 +206,7 @@ class Daemon:
     def work(self, strict=False):
         """One round. What is accepted is promised; what is refused has to say why, and where
         nothing fails (`strict`) nothing may be refused."""
+        self.plugin.end()
         self.number += 1
         number = self.number
         start = int(time.time()) - 100_000 + number
@@ -208,7 +240,12 @@ class Daemon:
             self.alive()
             nonlocal status
             status = self.ask("GET", "/v1/status")[1]
-            return (status["collect"]["last_error"] is None
+            history = status["history"]
+            if history["last_error"] and self.plugin.ends < 1000:
+                self.plugin.end()   # it recovers with the next that is written
+            return (history["last_error"] is None and status["collect"]["last_error"] is None
+                    and history["written"] + history["dropped"] == self.plugin.ends
+                    and bool(history["errors"]) >= bool(history["dropped"])
                     and not status["recording"]["active"])
         until("phalanxd recovers", done, lambda what: self.complain(
             f"{what}: {status['history']} {status['collect']} {status['recording']}"))
