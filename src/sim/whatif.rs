@@ -187,8 +187,7 @@ mod tests {
     #[test]
     fn energy_counts_over_the_period_and_no_longer() {
         let rules = Rules::default();
-        let setup =
-            Setup::of(Policy::Balance, &Tuning::default(), &Settings::default(), &rules);
+        let setup = Setup::of(Policy::Balance, &Tuning::default(), &Settings::default(), &rules);
         let joules = |hours: f64| {
             let report = compare(&load(), &setup, &setup, hours, 9).unwrap();
             assert_eq!((report.earlier, report.later, &report.today), (0, 0, &report.then));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The clock of a cluster of nodes: ends, arrivals, one pass over all that
-//! waits. Decisions are the planner's: filters, attribution, balance, gangs,
-//! rank and guard.
+//! The clock of a cluster of nodes: ends, arrivals, one pass over all that waits. Decisions are
+//! the planner's: filters, attribution, balance, gangs, rank and guard.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -28,7 +27,9 @@ use phalanx_planner::cluster::{Cluster, Held, RunningJob};
 use phalanx_planner::gang::{self, Beliefs, Last};
 use phalanx_planner::place::{Candidates, NoPlacement, Placer};
 use phalanx_planner::plan::pools_of;
-use phalanx_planner::preference::{self, Method, PreferenceTable, Preferences, Question, StartRank, Waits};
+use phalanx_planner::preference::{
+    self, Method, PreferenceTable, Preferences, Question, StartRank, Waits,
+};
 use phalanx_planner::usage::NodeUsage;
 
 /// Waiting jobs in one pass; gangs and weights are made from these too.
@@ -58,7 +59,7 @@ pub struct Outcome {
 /// Runs all jobs; calls `progress` with the number of jobs ended so far.
 ///
 /// # Errors
-/// Fails with the balance engine's error for a tuning that it does not take.
+/// The balance engine's, for a tuning that it does not take.
 pub fn run(
     load: &NodeLoad,
     setup: &Setup,
@@ -135,7 +136,7 @@ pub(super) struct Sim<'a> {
     view: Snapshot,
     planned_s: Option<i64>,
     plan_every_s: i64,
-    line: Line,
+    pub(super) line: Line,
     guard: Option<StarvationLimit>,
     /// Slurm's clock and queue, where jobs start as slurmctld lets them.
     pub(super) slurmctld: Option<Slurmctld>,
@@ -278,11 +279,10 @@ impl<'a> Sim<'a> {
             guard.advance(now_s);
             self.line.age(now_s, guard.limit_s());
         }
-        if !self.line.is_empty() {
-            match self.slurmctld {
-                Some(_) => self.slurm_passes(now_s),
-                None => self.pass(now_s),
-            }
+        if self.slurmctld.is_some() {
+            self.slurm_passes(now_s);
+        } else if !self.line.is_empty() {
+            self.pass(now_s);
         }
     }
 
@@ -428,16 +428,6 @@ impl<'a> Sim<'a> {
     /// Whether nodes are chosen by a rule that knows the topology.
     pub(super) fn keeps_topology(&self) -> bool {
         self.setup.rule.is_none_or(|rule| rule == Rule::First)
-    }
-
-    /// Nodes of a class that are not kept for another job.
-    pub(super) fn free_for(&self, class: u32, beside: Option<&Reservation>) -> NodeSet {
-        let class = self.classes.get(class as usize);
-        let mut nodes = class.map_or_else(|| NodeSet::new(0), |class| class.nodes.clone());
-        if let Some(reservation) = beside {
-            nodes.subtract(&reservation.nodes);
-        }
-        nodes
     }
 
     pub(super) fn choose(

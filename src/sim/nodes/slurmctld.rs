@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::engine::{Choice, NoFit, Sim};
-use super::reserve::will_run;
+use super::reserve::{Reservation, will_run};
 use super::{NodeJob, NodeLoad, Order};
 use crate::slurm::{Clock, Due, Planned, Queue, Rules, Slots};
 use phalanx_core::{NodeIdx, NodeSet};
@@ -106,6 +106,9 @@ impl Sim<'_> {
     pub(super) fn slurm_passes(&mut self, now_s: i64) {
         let due = self.slurmctld.as_mut().map(|slurmctld| slurmctld.clock.take(now_s));
         let Some(Due { order, main, backfill }) = due else { return };
+        if self.line.is_empty() {
+            return;
+        }
         let (began, before) = (Instant::now(), self.ends.len());
         self.plan(now_s);
         if order {
@@ -176,8 +179,7 @@ impl Sim<'_> {
         let mut waiting = self.waiting(now_s);
         waiting.truncate(parameters.bf_max_job_test);
         let all = NodeSet::full(self.load.cluster.nodes.len());
-        let mut slots =
-            Slots::new(all, now_s, parameters.bf_window_s, parameters.bf_resolution_s);
+        let mut slots = Slots::new(all, now_s, parameters.bf_window_s, parameters.bf_resolution_s);
         for (at, &id) in waiting.iter().enumerate() {
             if !waiting.get(at..).unwrap_or_default().iter().any(|id| self.may_fit(*id)) {
                 return;
@@ -187,14 +189,23 @@ impl Sim<'_> {
             let limit_s = i64::try_from(job.limit_s).unwrap_or(i64::MAX);
             let (cluster, expected) = (self.placer.cluster(), &self.expected);
             let stock = self.stock.as_ref().filter(|_| self.keeps_topology());
-            let mut start = |nodes: &NodeSet| {
-                will_run(cluster, stock, expected, &own.shape, nodes, now_s)
-            };
+            let mut start =
+                |nodes: &NodeSet| will_run(cluster, stock, expected, &own.shape, nodes, now_s);
             let planned = slots.plan(&own.nodes, limit_s, &mut start);
             if let Planned::Now(nodes) = planned {
                 self.try_now(id, job, Some(&nodes), now_s);
             }
         }
+    }
+
+    /// Nodes of a class that are not kept for another job.
+    pub(super) fn free_for(&self, class: u32, beside: Option<&Reservation>) -> NodeSet {
+        let class = self.classes.get(class as usize);
+        let mut nodes = class.map_or_else(|| NodeSet::new(0), |class| class.nodes.clone());
+        if let Some(reservation) = beside {
+            nodes.subtract(&reservation.nodes);
+        }
+        nodes
     }
 
     /// It was not seen since the last end that jobs like it do not fit.

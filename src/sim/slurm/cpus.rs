@@ -41,7 +41,11 @@ impl Cpus {
             if begin < end {
                 found.push((begin, end));
             }
-            if a_end <= b_end { a.next() } else { b.next() };
+            if a_end <= b_end {
+                a.next()
+            } else {
+                b.next()
+            };
         }
         Self(found)
     }

@@ -44,3 +44,6 @@ impl Rules {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -158,7 +158,8 @@ mod tests {
         let Priority::Multifactor { weight_age: 0, .. } = empty.priority else {
             panic!("{empty:?}");
         };
-        let text = "bf_continue,bf_interval=2, bf_window=10,defer,bf_resolution=1,bf_max_job_test=7";
+        let text =
+            "bf_continue,bf_interval=2, bf_window=10,defer,bf_resolution=1,bf_max_job_test=7";
         let found = of(&[
             ("SchedulerParameters", text),
             ("PriorityWeightAge", "10"),
@@ -168,8 +169,7 @@ mod tests {
         .unwrap();
         assert_eq!((found.bf_interval_s, found.bf_window_s), (Some(2), 600));
         assert_eq!((found.bf_resolution_s, found.bf_max_job_test, found.defer), (1, 7, true));
-        let priority =
-            Priority::Multifactor { weight_age: 10, max_age_s: 86_400, period_s: 120 };
+        let priority = Priority::Multifactor { weight_age: 10, max_age_s: 86_400, period_s: 120 };
         assert_eq!(found.priority, priority);
         assert!(!of(&[("PriorityType", "priority/basic")]).unwrap().takes_order());
         assert_eq!(of(&[("SchedulerType", "sched/builtin")]).unwrap().bf_interval_s, None);

@@ -172,12 +172,8 @@ impl<'a> State<'a> {
         let fits = |state: &Self, id: &u32| {
             state.job(*id).is_some_and(|job| job.size <= state.free.count())
         };
-        let mut slots = Slots::new(
-            self.all.clone(),
-            now_s,
-            parameters.bf_window_s,
-            parameters.bf_resolution_s,
-        );
+        let mut slots =
+            Slots::new(self.all.clone(), now_s, parameters.bf_window_s, parameters.bf_resolution_s);
         let mut last = looked_at.iter().rposition(|id| fits(self, id));
         let mut at = 0;
         while let Some(&id) = last.filter(|last| at <= *last).and_then(|_| looked_at.get(at)) {

@@ -118,8 +118,12 @@ impl Args {
             Format::Swf | Format::Sacct | Format::Recording if self.arrivals.is_some() => {
                 return Err(usage("--arrivals: only for an openb pod list"));
             }
-            Format::Sacct if self.nodes.is_some() => on_nodes(&config, &rules, self, log, &policies)?,
-            Format::Swf if self.topology.is_some() => on_nodes(&config, &rules, self, log, &policies)?,
+            Format::Sacct if self.nodes.is_some() => {
+                on_nodes(&config, &rules, self, log, &policies)?
+            }
+            Format::Swf if self.topology.is_some() => {
+                on_nodes(&config, &rules, self, log, &policies)?
+            }
             Format::Recording => on_nodes(&config, &rules, self, log, &policies)?,
             Format::Sacct | Format::Openb if self.topology.is_some() => {
                 return Err(usage(self.no_topology(log.format)));

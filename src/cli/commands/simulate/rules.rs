@@ -15,7 +15,8 @@ pub fn rules(config: Option<&Config>, slurm_conf: Option<&Path>) -> Result<Rules
     let parameters = match slurm_conf {
         None => Parameters::default(),
         Some(path) => {
-            let conf = SlurmConf::read(path).map_err(|what| usage(format!("--slurm-conf {what}")))?;
+            let conf =
+                SlurmConf::read(path).map_err(|what| usage(format!("--slurm-conf {what}")))?;
             Parameters::of_conf(&|key| conf.get(key).map(|(value, _)| value))
                 .map_err(|what| usage(format!("--slurm-conf {}: {what}", path.display())))?
         }
