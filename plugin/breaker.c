@@ -10,16 +10,21 @@
 #define MINUTE_NS (60 * NS_PER_S)
 #define HOUR_NS (3600 * NS_PER_S)
 
-/* Forget evenly, `full` over the period; then spend. RET true if above full */
+/* RET what is left when it is forgotten evenly, `full` over the period */
+static double _left(const struct bucket *k, uint64_t now_ns, uint64_t period_ns,
+		    double full)
+{
+	uint64_t since = now_ns > k->at_ns ? now_ns - k->at_ns : 0;
+	double left = k->level - full * ((double) since / (double) period_ns);
+
+	return left > 0 ? left : 0;
+}
+
+/* Forget, then spend. RET true if above full */
 static bool _spend(struct bucket *k, uint64_t now_ns, uint64_t period_ns,
 		   double full, double amount)
 {
-	uint64_t since = now_ns > k->at_ns ? now_ns - k->at_ns : 0;
-
-	k->level -= full * ((double) since / (double) period_ns);
-	if (k->level < 0)
-		k->level = 0;
-	k->level += amount;
+	k->level = _left(k, now_ns, period_ns, full) + amount;
 	if (now_ns > k->at_ns)
 		k->at_ns = now_ns;
 	return k->level > full;
@@ -27,19 +32,22 @@ static bool _spend(struct bucket *k, uint64_t now_ns, uint64_t period_ns,
 
 /* ---- opening and closing; under the lock */
 
-static void _open(struct breaker *b, uint64_t now_ns,
-		  const struct breaker_limits *limits)
+static void _open(struct breaker *b, uint64_t now_ns)
 {
-	uint64_t first = limits->open_ms ? limits->open_ms : 1, ms = b->open_ms;
-
-	if (!ms)
-		ms = first < BREAKER_OPEN_MS_MAX ? first : BREAKER_OPEN_MS_MAX;
-	b->open_ms = (uint32_t) (2 * ms < BREAKER_OPEN_MS_MAX ?
-				 2 * ms : BREAKER_OPEN_MS_MAX);
-	atomic_store_explicit(&b->until_ns, now_ns + ms * NS_PER_MS,
+	atomic_store_explicit(&b->until_ns, now_ns + b->open_ms * NS_PER_MS,
 			      memory_order_relaxed);
 	atomic_fetch_add_explicit(&b->opens, 1, memory_order_relaxed);
 	atomic_store_explicit(&b->state, BREAKER_OPEN, memory_order_release);
+}
+
+/* Each crossing opens for twice as long as the one before. */
+static void _lengthen(struct breaker *b, const struct breaker_limits *limits)
+{
+	uint64_t ms = b->open_ms ? 2ull * b->open_ms :
+		      limits->open_ms ? limits->open_ms : 1;
+
+	b->open_ms = (uint32_t) (ms < BREAKER_OPEN_MS_MAX ?
+				 ms : BREAKER_OPEN_MS_MAX);
 }
 
 static bool _too_often(const struct breaker *b, uint64_t now_ns,
@@ -69,7 +77,9 @@ static void _cross(struct breaker *b, uint64_t now_ns, enum phx_breach breach,
 	b->crossed_ns[b->crossings++ % BREAKER_CROSSINGS_MAX] = now_ns;
 	/* The next one has to be crossed anew. */
 	b->late.level = b->syncs.level = b->tried = b->refused = 0;
-	_open(b, now_ns, limits);
+	b->silent = 0;
+	_lengthen(b, limits);
+	_open(b, now_ns);
 	if (_too_often(b, now_ns, limits)) {
 		b->ejections++;
 		atomic_store_explicit(&b->state, BREAKER_EJECTED,
@@ -97,8 +107,10 @@ extern bool breaker_allows(struct breaker *b, uint64_t now_ns)
 extern void breaker_hit(struct breaker *b, uint64_t now_ns)
 {
 	if (atomic_load_explicit(&b->state, memory_order_acquire) !=
-	    BREAKER_HALF_OPEN)
+	    BREAKER_HALF_OPEN) {
+		atomic_store_explicit(&b->silent, 0, memory_order_relaxed);
 		return;
+	}
 	pthread_mutex_lock(&b->lock);
 	if (atomic_load(&b->state) == BREAKER_HALF_OPEN) {
 		b->closed_ns = now_ns;
@@ -120,8 +132,11 @@ extern void breaker_miss(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
 	b->late_ns += waited_ns;
 	state = atomic_load(&b->state);
 	above = _spend(&b->late, now_ns, MINUTE_NS, full, (double) waited_ns);
+	if (atomic_fetch_add_explicit(&b->silent, 1, memory_order_relaxed) + 1 >=
+	    BREAKER_SILENT)
+		above = true;
 	if (state == BREAKER_HALF_OPEN) /* nothing new: it lasts */
-		_open(b, now_ns, limits);
+		_open(b, now_ns);
 	else if (state == BREAKER_CLOSED && above)
 		_cross(b, now_ns, PHX_B_LATE, limits);
 	pthread_mutex_unlock(&b->lock);
@@ -183,32 +198,68 @@ static struct holder *_holder(struct breaker *b, uint64_t key)
 	return oldest;
 }
 
+/* Its own holds end; those of so many users are the daemon's fault. */
+static void _end_holds(struct breaker *b, struct holder *h, uint64_t now_ns,
+		       double full, const struct breaker_limits *limits)
+{
+	uint32_t users[BREAKER_HELD_USERS], count = 0;
+
+	h->over = HOLDER_NEW;
+	for (uint32_t i = 0; i < BREAKER_HOLDERS; i++) {
+		const struct holder *other = &b->holders[i];
+		uint32_t user = (uint32_t) other->key, seen = 0;
+
+		if (other->over != HOLDER_NEW ||
+		    _left(&other->held, now_ns, HOUR_NS, full) <= full / 2)
+			continue;
+		while (seen < count && users[seen] != user)
+			seen++;
+		if (seen < count)
+			continue;
+		users[count++] = user;
+		if (count == BREAKER_HELD_USERS)
+			break;
+	}
+	if (count < BREAKER_HELD_USERS)
+		return;
+	for (uint32_t i = 0; i < BREAKER_HOLDERS; i++)
+		if (b->holders[i].over)
+			b->holders[i].over = HOLDER_COUNTED;
+	_cross(b, now_ns, PHX_B_HELD, limits);
+}
+
 extern bool breaker_hold(struct breaker *b, uint64_t now_ns, uint32_t user,
 			 uint32_t partition,
-			 const struct breaker_limits *limits)
+			 const struct breaker_limits *limits, bool *ended)
 {
 	uint64_t key = (1ull << 63) | (uint64_t) partition << 32 | user;
 	double full = limits->held_s * (double) NS_PER_S;
 	struct holder *h;
 	uint64_t since;
-	bool above = false;
+	bool may;
 
+	*ended = false;
 	pthread_mutex_lock(&b->lock);
 	h = _holder(b, key);
 	since = h->last_ns && now_ns > h->last_ns ? now_ns - h->last_ns : 0;
-	if (since > BREAKER_HOLD_GAP_NS)
+	/* While its holds were ended nothing was held. */
+	if (since > BREAKER_HOLD_GAP_NS || h->over)
 		since = 0;
 	h->last_ns = now_ns;
 	b->held_ns += since;
-	if (limits->held_s)
-		above = _spend(&h->held, now_ns, HOUR_NS, full,
-			       (double) since);
-	if (above) {
-		h->held.level = 0;
-		_cross(b, now_ns, PHX_B_HELD, limits);
+	if (!limits->held_s) {
+		h->over = HOLDER_UNDER;
+	} else if (_spend(&h->held, now_ns, HOUR_NS, full, (double) since)) {
+		if (!h->over) {
+			*ended = true;
+			_end_holds(b, h, now_ns, full, limits);
+		}
+	} else if (h->held.level <= full / 2) {
+		h->over = HOLDER_UNDER;
 	}
+	may = !h->over;
 	pthread_mutex_unlock(&b->lock);
-	return !above;
+	return may;
 }
 
 /* ---- whole states */

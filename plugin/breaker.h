@@ -6,13 +6,14 @@
  *
  * Closed: asks are made.  It opens when one of these is crossed (enum
  * phx_breach): the time waited in vain, the share of answers that stock
- * refused, the whole states sent, the time for which jobs of one user were
- * held in one partition.  Each is a bucket that leaks: what is spent is
+ * refused, the whole states sent, the users whose jobs were held in one
+ * partition for longer than they may.  Each is a bucket that leaks: what is spent is
  * forgotten evenly over its period, and all of it when the breaker opens.
+ * BREAKER_SILENT asks in a row without an answer in time open it as well.
  * Open: no ask is made until its time has passed; then it is half open and
- * exactly one ask is let through: a hit closes it, a miss opens it again.
- * Each time it opens for twice as long, until it has been closed for
- * BREAKER_QUIET_NS.  So many crossings within a window eject: then it stays
+ * exactly one ask is let through: a hit closes it, a miss opens it for as long
+ * again.  Each crossing opens it for twice as long as the one before, until it
+ * has been closed for BREAKER_QUIET_NS.  So many crossings within a window eject: then it stays
  * open until breaker_enable().
  */
 #ifndef PHALANX_BREAKER_H
@@ -30,11 +31,13 @@
 #define BREAKER_QUIET_NS 600000000000ull /* then the next opening is a first */
 #define BREAKER_OPEN_MS_MAX 600000u      /* longest opening */
 #define BREAKER_CROSSINGS_MAX 16u        /* of eject_openings */
+#define BREAKER_SILENT 50u               /* misses in a row: it hangs */
 #define BREAKER_TRIED_MIN 50u            /* answers before a share counts */
 #define BREAKER_REFUSED 1024u            /* jobs of which a refusal counted */
 #define BREAKER_SYNC_NEAR_NS 10000000000ull /* syncs nearer than this wait */
 #define BREAKER_SYNC_PAUSE_MAX_NS 4000000000ull
 #define BREAKER_HOLDERS 256u             /* users in partitions remembered */
+#define BREAKER_HELD_USERS 4u           /* that many open it */
 #define BREAKER_HOLD_GAP_NS 120000000000ull /* a longer time was no hold */
 
 /* The numbers are those of phx_stats.breaker_open. */
@@ -62,8 +65,16 @@ struct bucket {
 	uint64_t at_ns;
 };
 
+/* Whether the holds of a user in a partition are ended. */
+enum holder_over {
+	HOLDER_UNDER = 0,
+	HOLDER_NEW = 1,
+	HOLDER_COUNTED = 2, /* among the users for whom the breaker opened */
+};
+
 struct holder {
-	uint64_t key;     /* 0: free */
+	uint64_t key;     /* 0: free; its low half is the user */
+	enum holder_over over;
 	uint64_t last_ns; /* when it last was held */
 	struct bucket held; /* ns */
 };
@@ -72,6 +83,7 @@ struct breaker {
 	_Atomic uint32_t state;    /* enum breaker_state */
 	_Atomic uint64_t until_ns; /* monotonic time at which open ends */
 	_Atomic uint64_t opens;    /* how often it opened */
+	_Atomic uint32_t silent;   /* misses since the last answer in time */
 
 	pthread_mutex_t lock; /* of what follows */
 	uint64_t breaches[PHX_BREACHES]; /* crossings by cause */
@@ -79,7 +91,7 @@ struct breaker {
 	uint64_t late_ns;   /* waited in vain, in all */
 	uint64_t held_ns;   /* jobs of one user in one partition held, in all */
 	uint32_t breach;    /* enum phx_breach of the last crossing */
-	uint32_t open_ms;   /* of the next opening; 0: the first */
+	uint32_t open_ms;   /* of the last opening; 0: none, or long ago */
 	uint64_t closed_ns; /* since when it is closed */
 	uint64_t crossed_ns[BREAKER_CROSSINGS_MAX];
 	uint64_t crossings;
@@ -115,12 +127,18 @@ extern void breaker_tried(struct breaker *b, uint64_t now_ns, uint32_t job_id,
 			  bool kept, const struct breaker_limits *limits);
 
 /*
- * A job shall be held. IN user, partition - whose; any number of its own
- * RET false if its user's jobs were held for long enough: stock decides
+ * A job shall be held.  If its user's jobs were held in this partition for
+ * longer than held_s of an hour, stock decides there for this user alone until
+ * half of that is forgotten: one user must not end placement for all.  Where
+ * this befalls BREAKER_HELD_USERS at a time, it is the daemon that does not keep
+ * to its own budget, and the breaker opens.
+ * IN user, partition - whose; any number of its own
+ * OUT ended - true once, when it begins
+ * RET false if stock decides
  */
 extern bool breaker_hold(struct breaker *b, uint64_t now_ns, uint32_t user,
 			 uint32_t partition,
-			 const struct breaker_limits *limits);
+			 const struct breaker_limits *limits, bool *ended);
 
 /*
  * IN caused - by the daemon or its connection, not by a change in slurmctld,

@@ -97,14 +97,15 @@ def failures_are_told(table):
     runner, status, events = table.work(
         table.row("bad", command="false"), table.row("needs-bad", needs=["bad"]),
         table.row("flaky", command=f"[ -e {flaky} ] || {{ touch {flaky}; echo FAIL leaf; "
-                  "echo more; false; }", again=True),
+                  "echo '       why'; echo more; echo '       no'; false; }", again=True),
         table.row("hopeless", command="false", again=True), table.row("good"))
     check(status == 1, f"status {status}")
     check(runner.failed == ["bad", "hopeless"], f"failed: {runner.failed}")
     check(runner.skipped == ["needs-bad"], f"not run: {runner.skipped}")
     check(runner.second == ["flaky", "hopeless"], f"twice: {runner.second}")
     check("flaky" in runner.passed, "flaky did not pass the second time")
-    check(runner.said["flaky"] == ["    flaky: FAIL leaf"], f"said: {runner.said}")
+    check(runner.said["flaky"] == ["    flaky: FAIL leaf", "    flaky:        why"],
+          f"said: {runner.said}")
     begun = [name for what, name in events if what == "begin"]
     check(begun.count("hopeless") == 2 and begun.count("bad") == 1, f"{begun}")
     check(set(begun[-2:]) == {"flaky", "hopeless"}, f"second runs come last: {begun}")

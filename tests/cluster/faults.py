@@ -333,9 +333,7 @@ def ejected(run):
 def setting(root, _args):
     """One cluster of 16 nodes."""
     place = os.path.join(root, "cluster")
-    # A stopped daemon is to open the breaker also where few jobs come.
-    config = write_config(place, 'mode = "enforce"\n[link]\nlate_budget_ms = 50\n'
-                                 '[source]\npoll_ms = 500\n')
+    config = write_config(place, 'mode = "enforce"\n[source]\npoll_ms = 500\n')
     with Cluster(place, config=config, extra=[
             "MinJobAge=30", "JobCompType=jobcomp/filetxt",
             f"JobCompLoc={os.path.join(root, 'jobcomp.log')}",

@@ -20,7 +20,8 @@ section! {
         refused_share: f64 = 0.5,
         /// Whole states a minute that the plugin may have to send for the daemon's sake.
         syncs_a_minute: u32 = 10,
-        /// Time for which the plugin at first does not ask, milliseconds; then twice as long.
+        /// Time for which the plugin does not ask, milliseconds; twice as long when a
+        /// limit is crossed anew.
         breaker_open_ms: u32 = 5000,
         /// So many openings of the breaker within the window eject the plugin; 0: never.
         eject_openings: u32 = 10,

@@ -73,7 +73,8 @@ pub struct Settings {
 pub struct BreakerLimits {
     /// Time for which slurmctld may wait in vain, milliseconds a minute.
     pub late_budget_ms: u32,
-    /// Time that the breaker stays open at first, milliseconds; then twice as long.
+    /// Time that the breaker stays open, milliseconds; twice as long when a
+    /// limit is crossed anew.
     pub open_ms: u32,
     /// Share of the answers that Slurm may refuse, percent; 0 or 100: any.
     pub refused_pct: u32,
