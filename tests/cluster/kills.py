@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kills of phalanxd and slurmctld at random points under a stream of jobs, beside stock.
+"""Kills of phalanxd and slurmctld under jobs, also in bad conditions, beside stock.
 
 Both clusters have the same jobs and the same blows from one seed; those on phalanxd fall on one
-side only. Blows fall on a sound cluster, or in a spell in which the state directory is full or
-hangs, files are few, memory is short, or the clock has jumped by up to a minute. slurmctld is
-also ended at a random step on the ledger of the order of starts, and by failing allocations. Each
-job has a name of its own. One that slurmctld had saved, which is seen by the time of its state
-file, must end as COMPLETED; what was not saved may be lost with stock too, and both are
-counted. Audits see that no delta stays where the daemon is dead.
+side only. Slurm itself, killed within the 5 s in which its state is not saved, gives job ids twice,
+drains nodes for it and holds jobs. So each round fills all nodes with jobs, lets others wait, and
+blows fall on slurmctld once its state is saved: at once, at a random step on the ledger of the order
+of starts, or by want of memory; in some rounds with a state directory that is full or hangs,
+few files, or a clock that jumped by up to a minute. phalanxd is killed at any time. Every job must
+then end as COMPLETED, once, and no later than with stock by more than the stated limits. Audits
+see that no delta stays where the daemon is dead.
 """
 
 import contextlib
@@ -17,7 +18,6 @@ import os
 import random
 import re
 import resource
-import shutil
 import signal
 import struct
 import subprocess
@@ -28,8 +28,6 @@ import time
 from slurmcluster import Cluster, ClusterError
 from slurmcluster.conf import write_config
 from slurmcluster.pair import boot
-from slurmcluster.phalanx import phalanx_json
-from slurmcluster.procs import Process
 from slurmcluster.suite import Cases, Suite, SuiteError, command_line, run, until
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -52,19 +50,23 @@ syncs_a_minute = 0
 [source]
 poll_ms = 300
 """
-WAITING = 24            # pending jobs that the stream keeps
-DISK_MB = 4             # of the state directory
-SAVED_AFTER_S = 1.1     # a state file so much younger than a job's submission has it
-DRAIN_S = 150.0         # until all jobs have ended after the last blow
+RUN_S, AUDIT_RUN_S = 14.0, 30.0     # of the jobs that fill the nodes while blows fall
+REGISTER_S = 4.0        # before they end: nodes register anew, and no job may start just then
+DISK_MB = 4            # of the state directory
+SAVED_AFTER_S = 1.1     # a state file so much younger than a change has it
+DRAIN_S = 90.0          # until all jobs of a round have ended
+LATER_S = 15.0          # than with stock: a lease, a breaker that is open, a poll
 GONE_S = 12.0           # deltas without a daemon: a lease of 5 s, removed within a second or so
-AUDIT_EVERY = 40
-SPELL_MOST = 5          # blows in one spell
+AUDIT_EVERY = 8         # rounds
 GOOD = "COMPLETED"
-# Blow and its weight; in one third of all a spell is on.
-BLOWS = (("daemon", 30), ("slurmctld", 22), ("both", 8), ("ledger", 24), ("daemon-stop", 6),
-         ("daemon-term", 5), ("slurmctld-term", 5))
-SPELLS = ("full", "frozen", "files", "daemon-files", "memory", "daemon-memory", "clock",
-          "daemon-clock")
+# What waits meanwhile: sbatch options, seconds.
+WAIT = ((("-n1",), 0), (("-n1", "--array=1-3"), 0.3), (("-N2", "-n2"), 0.5), (("-N1", "-n3"), 0.2),
+        (("-N1", "--exclusive"), 0), (("-n5",), 1), (("-N3", "-n6"), 0.5))
+# Blows and their weights. On slurmctld in the saved state, on phalanxd at any time.
+BLOWS = {"slurmctld": 6, "both": 3, "ledger": 8, "slurmctld-term": 2, "daemon": 3}
+DAEMON_BLOWS = {"daemon": 8, "daemon-stop": 1, "daemon-term": 2}
+SPELLS = ("full", "frozen", "files", "memory", "clock")
+DAEMON_SPELLS = ("daemon-files", "daemon-memory", "daemon-clock")
 case = Cases()
 
 
@@ -135,97 +137,55 @@ class Meddled(Cluster):
 
 
 class Side:
-    """One cluster: its stream, what became of it, and the blows."""
+    """One cluster: its jobs, what became of them, and the blows."""
 
-    def __init__(self, cluster, seed):
-        self.cluster, self.rng = cluster, random.Random(seed)
+    def __init__(self, cluster):
+        self.cluster = cluster
         self.name = "stock" if cluster.stock else "phalanx"
-        self.submitted, self.saved, self.refused = {}, set(), 0
-        self.blows, self.late_s = 0, 0.0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._stream, name=self.name, daemon=True)
+        self.expected, self.begun, self.after_s = {}, 0.0, []
 
-    def start(self):
-        """Begins the stream."""
-        self._thread.start()
+    def submit(self, jobs):
+        """Submits [(name, options, seconds)]."""
+        for name, options, seconds in jobs:
+            tasks = next((int(word.split("-")[-1]) for word in options if "--array" in word), 1)
+            self.cluster.run("sbatch", "-J", name, "-o", "/dev/null", *options, "--wrap",
+                             f"exec sleep {seconds}")
+            self.expected[name] = tasks
 
-    def end(self):
-        """No more jobs come."""
-        self._stop.set()
-        self._thread.join()
-
-    def _stream(self):
-        number = 0
-        while not self._stop.wait(0.1):
-            self.note_saved()
-            waiting = self.names("-t", "PD")
-            if waiting is None or len(waiting) >= WAITING:
-                continue
-            for _ in range(6):
-                number += 1
-                self._submit(f"j{number}")
-
-    def _submit(self, name):
-        size = self.rng.choice((["-n1"], ["-n1"], ["-n1", "--array=1-3"], ["-N2", "-n2"],
-                                ["-N1", "-n3"], ["-N1", "--exclusive"], ["-n5"]))
-        words = ["sbatch", "-J", name, "-o", "/dev/null", f"-t{self.rng.choice((30, 40, 60))}",
-                 "--requeue", *size, "--wrap", f"exec sleep {self.rng.choice((0, 0.2, 0.5, 1.5))}"]
-        try:
-            done = self.cluster.run(*words, check=False, timeout=20)
-        except ClusterError:
-            done = None
-        if done and not done.returncode:
-            self.submitted[name] = time.time()
-        else:   # slurmctld is away just now, or may have taken it all the same
-            self.refused += 1
-
-    def names(self, *words):
-        """Names of jobs in the queue; None while slurmctld does not answer."""
-        try:
-            done = self.cluster.run("squeue", "-h", "-r", *words, "-o", "%j", check=False,
-                                    timeout=20)
-        except ClusterError:
-            return None
-        return done.stdout.split() if not done.returncode else None
-
-    def note_saved(self):
-        """Jobs that are in slurmctld's state file are safe from then on."""
-        with contextlib.suppress(OSError):
-            at = os.stat(os.path.join(self.cluster.paths.state, "job_state")).st_mtime
-            self.saved |= {name for name, when in list(self.submitted.items())
-                           if at > when + SAVED_AFTER_S}
+    def settle(self, names):
+        """Waits until jobs of these names run and slurmctld has saved that."""
+        def running():
+            done = self.cluster.run("squeue", "-h", "-t", "R", "-n", ",".join(names), "-o", "%i",
+                                    check=False)
+            return len(done.stdout.split()) == len(names)
+        until(running, "the jobs that fill the nodes run", 20.0)
+        self.begun = time.time()
+        state = os.path.join(self.cluster.paths.state, "job_state")
+        until(lambda: os.path.exists(state)
+              and os.stat(state).st_mtime > self.begun + SAVED_AFTER_S, "a saved state", 20.0)
 
     # --- blows
 
     def up(self):
-        """What has died is started again."""
+        """What has died is started again. Nothing starts while its state directory hangs."""
         for role, start in (("slurmctld", self.cluster.start_slurmctld),
                             ("phalanxd", self.cluster.start_phalanxd)):
             if role == "phalanxd" and self.cluster.stock:
                 continue
-            for attempt in range(4):
-                if self.cluster.alive(role):
-                    break
-                with contextlib.suppress(ClusterError):
-                    start()
-                    break
-                if attempt == 2:    # it does not start in this spell, with stock neither
-                    self.ease()
+            if not self.cluster.alive(role):
+                self.cluster.meddle[role].set(frozen=0)
+                start()
 
     def blow(self, kind, after_s, steps):
-        """One blow; both sides take the same time for it."""
+        """One blow; both sides wait the same time for it."""
         cluster, ours = self.cluster, not self.cluster.stock
         time.sleep(after_s)
-        self.blows += 1
-        if kind == "ledger" and ours:
-            self._in_the_ledger(steps)
-        elif kind in ("slurmctld", "both", "ledger"):
+        if kind in ("slurmctld", "both", "ledger"):
             cluster.process("slurmctld").signal(signal.SIGKILL)
+            until(lambda: not cluster.alive("slurmctld"), "the end of slurmctld", 10.0)
         elif kind == "slurmctld-term":
-            with contextlib.suppress(ClusterError):
-                cluster.stop_slurmctld()
-            if cluster.alive("slurmctld"):  # it hangs in its state directory
-                cluster.process("slurmctld").signal(signal.SIGKILL)
+            cluster.meddle["slurmctld"].set(frozen=0)
+            cluster.stop_slurmctld()
         if ours and kind in ("daemon", "both"):
             cluster.process("phalanxd").signal(signal.SIGKILL)
         if ours and kind == "daemon-term":
@@ -234,19 +194,22 @@ class Side:
             cluster.process("phalanxd").signal(signal.SIGSTOP)
             time.sleep(1.0)
             cluster.process("phalanxd").signal(signal.SIGCONT)
-        until(lambda: kind not in ("slurmctld", "both", "ledger") or not cluster.alive("slurmctld"),
-              "the end of slurmctld", 10.0)
+        if ours and kind == "ledger":
+            self._in_the_ledger(steps)
         self.up()
 
     def _in_the_ledger(self, steps):
-        """SIGKILL at a step on the ledger, or soon where none comes."""
+        """Starts slurmctld, and ends it at a step on the ledger, or soon where none comes."""
         meddle = self.cluster.meddle["slurmctld"]
-        meddle.set(kill_at=steps)
-        end = time.monotonic() + 2.5
+        meddle.set(kill_at=steps, frozen=0)
+        with contextlib.suppress(ClusterError):
+            self.cluster.start_slurmctld()
+        end = time.monotonic() + 1.5
         while time.monotonic() < end and self.cluster.alive("slurmctld"):
             time.sleep(0.02)
         meddle.set(kill_at=0)
         self.cluster.process("slurmctld").signal(signal.SIGKILL)
+        until(lambda: not self.cluster.alive("slurmctld"), "the end of slurmctld", 10.0)
 
     # --- spells
 
@@ -299,38 +262,37 @@ class Side:
 
     # --- what became of it
 
-    def ended(self):
-        """{name: [states of its jobs that ended]} and the longest wait of a start."""
-        found, longest = {}, 0.0
+    def drain(self):
+        """Waits until no job is left, and notes how long after the nodes became free."""
+        def empty():
+            done = self.cluster.run("squeue", "-h", "-o", "%i", check=False)
+            return not done.returncode and not done.stdout.split()
+        begin = time.monotonic()
+        try:
+            until(empty, "no job left", DRAIN_S, every=0.3)
+        except SuiteError as error:
+            left = self.cluster.run("squeue", "-h", "-o", "%i %T %r %N", check=False).stdout
+            left += self.cluster.run("sinfo", "-h", "-N", "-o", "%N %T %E", check=False).stdout
+            raise SuiteError(f"{error}:\n{left}") from None
+        self.after_s.append(time.monotonic() - begin)
+
+    def verdict(self):
+        """{what is wrong: [names]} of the jobs so far."""
+        found = {}
         with contextlib.suppress(FileNotFoundError), \
                 open(self.cluster.completions, encoding="utf-8", errors="replace") as file:
             for line in file:
                 match = re.match(r"JobId=\S+ .*?Name=(\S+) JobState=(\S+)", line)
                 if match:
                     found.setdefault(match.group(1), []).append(match.group(2))
-        return found, longest
-
-    def drain(self):
-        """Waits until no job is left; seconds that it took."""
-        begin = time.monotonic()
-        until(lambda: self.names() == [], f"{self.name}: no job left", DRAIN_S, every=0.5)
-        return time.monotonic() - begin
-
-    def verdict(self):
-        """({state: saved jobs with it}, saved jobs that never ended, others that were lost)."""
-        ended, _ = self.ended()
-        bad, lost, unsaved = {}, [], 0
-        for name in self.submitted:
-            states = ended.get(name, [])
-            if not states:
-                if name in self.saved:
-                    lost.append(name)
-                else:
-                    unsaved += 1
-            for state in states if name in self.saved else ():
-                if state != GOOD:
-                    bad.setdefault(state, []).append(name)
-        return bad, lost, unsaved
+        wrong = {}
+        for name, tasks in self.expected.items():
+            states = found.get(name, [])
+            for state in set(states) - {GOOD}:
+                wrong.setdefault(state, []).append(name)
+            if states.count(GOOD) != tasks:
+                wrong.setdefault("lost" if len(states) < tasks else "twice", []).append(name)
+        return wrong
 
 
 class Kills(Suite):
@@ -339,8 +301,8 @@ class Kills(Suite):
     def __init__(self, clusters, args):
         super().__init__(clusters[0])
         self.args, self.rng = args, random.Random(args.seed)
-        self.sides = [Side(cluster, args.seed) for cluster in clusters]
-        self.audits, self.counts, self.spells = 0, {}, {}
+        self.sides = [Side(cluster) for cluster in clusters]
+        self.blows, self.rounds, self.audits, self.counts, self.spells = 0, 0, 0, {}, {}
 
     def both(self, work):
         """The same on both sides at once; raises what one raises."""
@@ -357,17 +319,60 @@ class Kills(Suite):
         for thread in threads:
             thread.join()
         if errors:
-            raise SuiteError("; ".join(errors))
+            raise SuiteError(f"round {self.rounds} of seed {self.args.seed}: {'; '.join(errors)}")
 
-    def blow(self):
+    def blow(self, kinds):
         """One blow, drawn from the seed."""
-        kind = self.rng.choices([name for name, _ in BLOWS], [weight for _, weight in BLOWS])[0]
-        after, steps = self.rng.random() * self.args.gap, self.rng.randint(1, 20)
+        kind = self.rng.choices(list(kinds), list(kinds.values()))[0]
+        after, steps = self.rng.random() * 0.6, self.rng.randint(1, 20)
         self.counts[kind] = self.counts.get(kind, 0) + 1
+        self.blows += 1
         self.both(lambda side: side.blow(kind, after, steps))
 
+    def spell(self, kinds):
+        """With a chance of one third something bad begins; what."""
+        if self.rng.random() > 1 / 3:
+            return
+        kind, how = self.rng.choice(kinds), self.rng.random()
+        self.spells[kind] = self.spells.get(kind, 0) + 1
+        self.both(lambda side: side.spell(kind, how))
+
+    def ease(self):
+        """All is well again, but for what was killed."""
+        self.both(lambda side: (side.ease(), side.up()))
+
+    def at_the_daemon(self):
+        """Some blows at any time, on phalanxd alone."""
+        self.spell(DAEMON_SPELLS)
+        for _ in range(self.rng.randint(1, 4)):
+            self.blow(DAEMON_BLOWS)
+        self.ease()
+
+    def one_round(self):
+        """Jobs that fill the nodes, jobs that wait, blows, and all jobs end."""
+        audit = self.rounds % AUDIT_EVERY == 0
+        self.rounds += 1
+        run_s = AUDIT_RUN_S if audit else RUN_S
+        fill = [(f"r{self.rounds}f{i}", ("-N1", "--exclusive", "-t60"), run_s) for i in range(6)]
+        wait = [(f"r{self.rounds}w{i}", (*options, f"-t{self.rng.choice((5, 20, 40))}"), seconds)
+                for i, (options, seconds) in enumerate(self.rng.choices(WAIT, k=12))]
+        self.both(lambda side: side.submit(fill))
+        self.both(lambda side: side.submit(wait))
+        self.at_the_daemon()
+        self.both(lambda side: side.settle([name for name, _, _ in fill]))
+        end = min(side.begun for side in self.sides) + run_s - REGISTER_S
+        self.spell(SPELLS)
+        while time.time() < end - (17 if audit else 3):
+            self.blow(BLOWS)
+        self.ease()
+        if audit:
+            self.audit()
+        time.sleep(max(0.0, end + REGISTER_S - time.time()))
+        self.at_the_daemon()
+        self.both(Side.drain)
+
     def audit(self):
-        """Where the daemon is dead no delta stays, nor a ledger that names one."""
+        """Where the daemon is dead no delta stays."""
         ours = self.sides[0]
         ours.cluster.process("phalanxd").signal(signal.SIGKILL)
         sites = {}
@@ -376,65 +381,36 @@ class Kills(Suite):
             text = ours.cluster.run("sprio", "-h", "-o", "%i %S", check=False).stdout
             sites.clear()
             sites.update(line.split() for line in text.splitlines() if len(line.split()) == 2)
-            return not any(int(site) for site in sites.values())
+            return sites and not any(int(site) for site in sites.values())
         try:
             until(gone, "no delta left without a daemon", GONE_S, every=0.3)
         except SuiteError as error:
-            self.problems.append(f"{error}: {sites}")
+            self.problems.append(f"round {self.rounds}: {error}: {sites}")
         self.audits += 1
         ours.up()
-
-    def go(self):
-        """All blows, with spells and audits between them."""
-        left = 0
-        for number in range(self.args.kills):
-            if not left and self.rng.random() < 0.15:
-                kind, how, left = (self.rng.choice(SPELLS), self.rng.random(),
-                                   self.rng.randint(1, SPELL_MOST))
-                self.spells[kind] = self.spells.get(kind, 0) + 1
-                self.both(lambda side, kind=kind, how=how: side.spell(kind, how))
-            self.blow()
-            left = max(0, left - 1)
-            if not left:
-                self.both(lambda side: (side.ease(), side.up()))
-            if not left and number % AUDIT_EVERY == AUDIT_EVERY // 2:
-                self.audit()
-            if number % 50 == 49:
-                print(f"    {number + 1} blows", flush=True)
-        self.both(lambda side: (side.ease(), side.up()))
 
 
 @case
 def kills(suite):
-    """Every job that was saved completes, whatever is killed"""
+    """Every job completes, whatever is killed"""
     ours, stock = suite.sides
-    for side in suite.sides:
-        side.start()
-    until(lambda: len(ours.saved) and len(stock.saved), "a saved job", 30.0)
-    try:
-        suite.go()
-    finally:
-        for side in suite.sides:
-            side.end()
-    suite.until(lambda: phalanx_json(ours.cluster, "status")["plugin"]["synced"], "the mirror")
-    suite.audit()
-    took = []
-    suite.both(lambda side: took.append((side.name, round(side.drain(), 1))))
-    told = []
-    for side in suite.sides:
-        bad, lost, unsaved = side.verdict()
-        told.append((sum(map(len, bad.values())), len(lost)))
-        print(f"    {side.name}: {len(side.submitted)} submissions, {len(side.saved)} saved before "
-              f"a blow; of these not {GOOD}: {({k: len(v) for k, v in bad.items()})}, "
-              f"lost: {len(lost)} {lost[:5]}; not saved and lost: {unsaved}; not taken: "
-              f"{side.refused}", flush=True)
-    killed = ours.cluster.meddle["slurmctld"].killed
-    print(f"    seed {suite.args.seed}: {suite.args.kills} blows {suite.counts}, in the ledger's "
-          f"window {killed}, spells {suite.spells}, {suite.audits} audits; drained {took}")
-    suite.summary = f"{suite.args.kills} blows, {len(ours.saved)} saved jobs"
-    (our_bad, our_lost), (stock_bad, stock_lost) = told
-    suite.expect(our_bad <= stock_bad, f"{our_bad} saved jobs not {GOOD}, stock {stock_bad}")
-    suite.expect(our_lost <= stock_lost, f"{our_lost} saved jobs lost, stock {stock_lost}")
+    while suite.blows < suite.args.kills:
+        suite.one_round()
+        if suite.rounds % 10 == 0:
+            print(f"    {suite.blows} blows, {suite.rounds} rounds", flush=True)
+    wrong = [side.verdict() for side in suite.sides]
+    print(f"    seed {suite.args.seed}: {suite.blows} blows {suite.counts}, in the ledger's window "
+          f"{ours.cluster.meddle['slurmctld'].killed}; spells {suite.spells}; {suite.audits} audits;"
+          f" {sum(ours.expected.values())} jobs on each side")
+    for side, found in zip(suite.sides, wrong):
+        print(f"    {side.name}: wrong {found}; drained in at most {max(side.after_s):.1f} s, "
+              f"{sum(side.after_s) / suite.rounds:.1f} s on average", flush=True)
+    suite.summary = f"{suite.blows} blows, {sum(ours.expected.values())} jobs"
+    for kind, names in wrong[0].items():
+        suite.expect(len(names) <= len(wrong[1].get(kind, ())),
+                     f"{kind}: {names[:8]}, with stock {wrong[1].get(kind, [])[:8]}")
+    later = max(ours.after_s) - max(stock.after_s)
+    suite.expect(later <= LATER_S, f"drained {later:.1f} s later than with stock")
 
 
 @contextlib.contextmanager
@@ -459,7 +435,6 @@ def more(parser):
     """Options of its own."""
     parser.add_argument("--kills", type=int, default=1000, help="blows on each side")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--gap", type=float, default=1.0, help="most seconds before a blow")
 
 
 if __name__ == "__main__":
