@@ -474,7 +474,7 @@ static void _disconnect(bool welcomed)
 	inbox_forget();
 	pthread_mutex_unlock(&io.rx_lock);
 	if (!welcomed && !told_unwelcome)
-		info("phalanx: phalanxd does not take this overlay: %s; `phalanx doctor` on this host says why",
+		info("phalanx: phalanxd does not take this overlay: %s; see `phalanx doctor`",
 		     why);
 	told_unwelcome = !welcomed;
 	if (!welcomed)

@@ -189,14 +189,14 @@ fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
         let level = if facts.slurmctld.is_some() { Finding::error } else { Finding::note };
         let other = status.link.last_error.as_ref().is_some_and(|e| e.contains(OTHER_PROTOCOL));
         let fix = match other {
-            true => "apt install --only-upgrade 'phalanx*'; systemctl restart phalanxd slurmctld    \
-                     # jobs keep running",
+            true => {
+                "apt install --only-upgrade 'phalanx*'; systemctl restart phalanxd slurmctld    \
+                 # jobs keep running"
+            }
             false => "grep phalanx in SlurmctldLogFile",
         };
         out.push(
-            level("plugin", "no slurmctld is connected to the daemon".to_owned())
-                .why(why)
-                .fix(fix),
+            level("plugin", "no slurmctld is connected to the daemon".to_owned()).why(why).fix(fix),
         );
         return out;
     }
