@@ -11,8 +11,7 @@
  *   plugin: HELLO
  *   daemon: WELCOME (limits in force; sent again as CONFIG after a reload)
  *   plugin: SYNC_BEGIN, GRES_NAMES*, NODES*, TOPOLOGY*, JOB*, SYNC_END
- *   then any of JOB, JOB_END, ENDS, ASK, OUTCOME, STATS, QUEUE; a new state
- *   at any time replaces everything the daemon knew.
+ *   then any of JOB, JOB_END, ENDS, ASK, OUTCOME, STATS, QUEUE; or a new state
  *   daemon: ANSWER to each ASK, in order; RESYNC when it lost track; ORDER
  *   while the order of starts is its business (PHX_W_ORDER).
  * Events carry the order in which slurmctld made the changes: an ASK is

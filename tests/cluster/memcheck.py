@@ -92,8 +92,10 @@ def work(cluster, args):
     pieces = max(1, args.jobs // 25)
     for piece in range(pieces):
         submit(cluster, rng, args.jobs // pieces)
-        if piece % 3 == 0:
+        if piece % 3 == 0:  # a launch that falls into slurmd's own reconfigure may get lost
+            time.sleep(4)
             cluster.run("scontrol", "reconfigure", timeout=120)
+            time.sleep(2)
         if piece % 3 == 1 and not cluster.stock:
             cluster.signal_phalanxd(signal.SIGKILL)
             time.sleep(2)

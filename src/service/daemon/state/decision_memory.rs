@@ -5,9 +5,10 @@
 //! a full disk; what happened just now must be explainable all the same.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use crate::api::types::{AskReport, DecisionReport};
-use phalanx_core::limits::{RECENT_ASKS_MAX, RECENT_JOBS_MAX};
+use phalanx_core::limits::{RECENT_ASKS_MAX, RECENT_BYTES_MAX, RECENT_JOBS_MAX};
 
 /// A job as asks name it: the tasks of an array share the id of its record
 /// until they start.
@@ -31,9 +32,21 @@ pub struct Ask {
     pub decision: u64,
     pub partition: String,
     pub report: AskReport,
-    pub scores: Option<DecisionReport>,
+    /// Its scores, a `DecisionReport` as JSON: a fifth of what it takes in memory otherwise.
+    pub scores: Option<Arc<str>>,
     /// Placed on the answered nodes.
     pub kept: bool,
+}
+
+impl Ask {
+    /// Its scores, if they are kept.
+    pub fn scores(&self) -> Option<DecisionReport> {
+        serde_json::from_str(self.scores.as_ref()?).ok()
+    }
+
+    fn bytes(&self) -> usize {
+        ASK_BYTES + self.report.nodes.len() + self.scores.as_ref().map_or(0, |text| text.len())
+    }
 }
 
 /// A start.
@@ -46,6 +59,9 @@ pub struct Start {
     pub ask: Option<Ask>,
 }
 
+/// About what an ask takes beside its nodes and scores, and a job beside its asks.
+const ASK_BYTES: usize = 600;
+
 /// One job's asks and its start.
 #[derive(Debug, Clone, Default)]
 pub struct JobMemory {
@@ -54,11 +70,21 @@ pub struct JobMemory {
     pub start: Option<Start>,
 }
 
-/// A job with its user and when it was last heard of.
+impl JobMemory {
+    fn bytes(&self) -> usize {
+        let start = self.start.as_ref().map_or(0, |start| {
+            start.nodes.len() + start.ask.as_ref().map_or(0, Ask::bytes)
+        });
+        ASK_BYTES + start + self.asks.iter().map(Ask::bytes).sum::<usize>()
+    }
+}
+
+/// A job with its user, when it was last heard of, and what it takes.
 #[derive(Debug, Default)]
 struct Remembered {
     user: u32,
     age: u64,
+    bytes: usize,
     memory: JobMemory,
 }
 
@@ -70,6 +96,7 @@ pub struct DecisionMemory {
     by_age: BTreeMap<u32, BTreeMap<u64, Key>>,
     by_count: BTreeSet<(usize, u32)>,
     task_of: BTreeMap<u32, Key>,
+    bytes: usize,
     clock: u64,
 }
 
@@ -104,18 +131,37 @@ impl DecisionMemory {
     fn make_room(&mut self) {
         let Some((_, user)) = self.by_count.last().copied() else { return };
         let Some((_, key)) = self.change(user, BTreeMap::pop_first) else { return };
-        let known = self.jobs.remove(&key);
-        if let Some(start) = known.and_then(|known| known.memory.start) {
+        let Some(known) = self.jobs.remove(&key) else { return };
+        self.bytes -= known.bytes;
+        if let Some(start) = known.memory.start {
             self.task_of.remove(&start.job_id);
         }
     }
 
-    pub fn asked(&mut self, key: Key, user: u32, ask: Ask) {
+    /// Counts what a job takes now, and makes room where all take too much.
+    fn weigh(&mut self, key: Key) {
+        let Some(known) = self.jobs.get_mut(&key) else { return };
+        let bytes = known.memory.bytes();
+        self.bytes = self.bytes + bytes - known.bytes;
+        known.bytes = bytes;
+        while self.bytes > RECENT_BYTES_MAX && self.jobs.len() > 1 {
+            self.make_room();
+        }
+    }
+
+    /// Takes an ask. Only the latest RUN_NOW can be the one behind a start: no other keeps scores.
+    pub fn asked(&mut self, key: Key, user: u32, mut ask: Ask) {
         let known = self.touch(key, user);
         if known.asks.len() >= RECENT_ASKS_MAX {
             known.asks.pop_front();
         }
+        if ask.report.mode == "run_now" {
+            known.asks.iter_mut().for_each(|earlier| earlier.scores = None);
+        } else {
+            ask.scores = None;
+        }
         known.asks.push_back(ask);
+        self.weigh(key);
     }
 
     /// Takes the plugin's outcome of an answer; `None` means that the job got these nodes.
@@ -135,8 +181,10 @@ impl DecisionMemory {
         self.task_of.insert(start.job_id, key);
         let known = self.touch(key, user);
         let ask = known.asks.iter().rev().find(|ask| ask.report.mode == "run_now").cloned();
+        known.asks.iter_mut().for_each(|earlier| earlier.scores = None);
         start.ask.clone_from(&ask);
         known.start = Some(start);
+        self.weigh(key);
         ask
     }
 
@@ -204,7 +252,7 @@ mod tests {
             memory.asked(Key::Job(id), 1 + id % 3, ask(1, "run_now"));
             memory.began(Key::Job(id), 1 + id % 3, start(id));
         }
-        for id in 1000..101_000 {
+        for id in 1000..101_000_u32 {
             memory.asked(Key::Job(id), 99, ask(1, "run_now"));
         }
         for id in 0..100 {
@@ -214,5 +262,25 @@ mod tests {
         assert_eq!(memory.jobs.len(), RECENT_JOBS_MAX);
         assert_eq!(memory.by_count.iter().map(|(count, _)| count).sum::<usize>(), RECENT_JOBS_MAX);
         assert_eq!(memory.task_of.len(), 100);
+    }
+
+    #[test]
+    fn scores_take_little_and_no_more_than_the_bound() {
+        let mut memory = DecisionMemory::default();
+        let scores: Arc<str> = "x".repeat(16 << 10).into();
+        let with = |mode| Ask { scores: Some(Arc::clone(&scores)), ..ask(1, mode) };
+        for id in 0..10_000 {
+            for mode in ["run_now", "will_run", "run_now"] {
+                memory.asked(Key::Job(id), 7, with(mode));
+            }
+            let kept = memory.jobs[&Key::Job(id)].memory.asks.iter().filter(|a| a.scores.is_some());
+            assert_eq!(kept.count(), 1);
+            assert!(memory.began(Key::Job(id), 7, start(id)).unwrap().scores.is_some());
+        }
+        assert!(memory.bytes <= RECENT_BYTES_MAX, "{} bytes", memory.bytes);
+        let counted: usize = memory.jobs.values().map(|known| known.memory.bytes()).sum();
+        assert_eq!(memory.bytes, counted);
+        assert!((2_000..3_000).contains(&memory.jobs.len()), "{} jobs", memory.jobs.len());
+        assert!(memory.get(Key::Job(9_999)).unwrap().start.as_ref().unwrap().ask.is_some());
     }
 }
