@@ -330,12 +330,13 @@ class Kills(Suite):
         self.both(lambda side: side.blow(kind, after, steps))
 
     def spell(self, kinds):
-        """With a chance of one third something bad begins; what."""
+        """With a chance of one third something bad begins; what, else an empty text."""
         if self.rng.random() > 1 / 3:
-            return
+            return ""
         kind, how = self.rng.choice(kinds), self.rng.random()
         self.spells[kind] = self.spells.get(kind, 0) + 1
         self.both(lambda side: side.spell(kind, how))
+        return kind
 
     def ease(self):
         """All is well again, but for what was killed."""
@@ -361,10 +362,12 @@ class Kills(Suite):
         self.at_the_daemon()
         self.both(lambda side: side.settle([name for name, _, _ in fill]))
         end = min(side.begun for side in self.sides) + run_s - REGISTER_S
-        self.spell(SPELLS)
+        kind = self.spell(SPELLS)
         while time.time() < end - (17 if audit else 3):
             self.blow(BLOWS)
         self.ease()
+        if kind == "clock":     # set back, slurmctld saves nothing more until it is restarted
+            self.both(lambda side: side.blow("slurmctld-term", 0, 0))
         if audit:
             self.audit()
         time.sleep(max(0.0, end + REGISTER_S - time.time()))

@@ -187,7 +187,10 @@ fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
             (None, false) => "slurmctld does not run on this host, or is the standby".into(),
         };
         let level = if facts.slurmctld.is_some() { Finding::error } else { Finding::note };
-        let other = status.link.last_error.as_ref().is_some_and(|e| e.contains(OTHER_PROTOCOL));
+        let other = status.link.last_error.as_ref().is_some_and(|e| {
+            // A phalanxd that is older says it without a word of what to do.
+            e.contains(OTHER_PROTOCOL) || e.starts_with("header: version is ")
+        });
         let fix = match other {
             true => {
                 "apt install --only-upgrade 'phalanx*'; systemctl restart phalanxd slurmctld    \
