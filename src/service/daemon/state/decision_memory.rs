@@ -72,9 +72,10 @@ pub struct JobMemory {
 
 impl JobMemory {
     fn bytes(&self) -> usize {
-        let start = self.start.as_ref().map_or(0, |start| {
-            start.nodes.len() + start.ask.as_ref().map_or(0, Ask::bytes)
-        });
+        let start = self
+            .start
+            .as_ref()
+            .map_or(0, |start| start.nodes.len() + start.ask.as_ref().map_or(0, Ask::bytes));
         ASK_BYTES + start + self.asks.iter().map(Ask::bytes).sum::<usize>()
     }
 }
