@@ -10,7 +10,7 @@ use phalanx_core::limits::{SLURM_CONF_BYTES_MAX, SLURM_CONF_INCLUDES_MAX};
 
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// File.
     pub(super) file: PathBuf,
     /// Line, from 1.
@@ -36,7 +36,7 @@ struct Entry {
 
 /// slurm.conf with what it includes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct SlurmConf {
+pub(crate) struct SlurmConf {
     /// The file it began with.
     pub(super) path: PathBuf,
     entries: Vec<Entry>,
@@ -47,7 +47,7 @@ impl SlurmConf {
     ///
     /// # Errors
     /// A sentence with the file that cannot be read, or that is too large.
-    pub(super) fn read(path: &Path) -> Result<SlurmConf, String> {
+    pub(crate) fn read(path: &Path) -> Result<SlurmConf, String> {
         SlurmConf::parse(path, &mut |file| {
             let size = std::fs::metadata(file).map_err(|e| format!("{}: {e}", file.display()))?;
             if size.len() > SLURM_CONF_BYTES_MAX {
@@ -102,7 +102,7 @@ impl SlurmConf {
     }
 
     /// The value in force and its place: Slurm takes the last one.
-    pub(super) fn get(&self, key: &str) -> Option<(&str, &Place)> {
+    pub(crate) fn get(&self, key: &str) -> Option<(&str, &Place)> {
         let key = key.to_ascii_lowercase();
         let entry = self.entries.iter().rev().find(|entry| entry.key == key)?;
         Some((&entry.value, &entry.place))

@@ -13,7 +13,7 @@ mod check_host;
 mod check_overlay;
 mod check_slurm;
 mod command;
-mod conf;
+pub(crate) mod conf;
 mod facts;
 mod plugin;
 mod render;
