@@ -286,23 +286,34 @@ static const char *_check_entries(struct ledger *l)
 	return NULL;
 }
 
-/* RET NULL, or what was expected */
-static const char *_read_entries(struct ledger *l, int fd, off_t size)
+/* RET NULL, or what was expected
+ * OUT err - of the system, else unchanged */
+static const char *_read_entries(struct ledger *l, int fd, off_t size, int *err)
 {
 	struct file_head head;
-	ssize_t len;
+	ssize_t len, got = _read(fd, &head, sizeof(head));
 
-	if (_read(fd, &head, sizeof(head)) != (ssize_t) sizeof(head) ||
-	    head.magic != MAGIC)
+	if (got < 0) {
+		*err = errno;
+		return NULL;
+	}
+	if (got != (ssize_t) sizeof(head) || head.magic != MAGIC)
 		return "a ledger of this version";
 	if (head.entry_size != sizeof(*l->entries) || head.count > LEDGER_MAX)
 		return "entries of this version within their maximum";
 	len = (ssize_t) (head.count * sizeof(*l->entries));
 	if (size != (off_t) sizeof(head) + len)
 		return "the length that its head says";
-	if (!_reserve(l, head.count))
-		return "memory for it";
-	if (_read(fd, l->entries, (size_t) len) != len)
+	if (!_reserve(l, head.count)) {
+		*err = ENOMEM;
+		return NULL;
+	}
+	got = _read(fd, l->entries, (size_t) len);
+	if (got < 0) {
+		*err = errno;
+		return NULL;
+	}
+	if (got != len)
 		return "to be read whole";
 	l->count = head.count;
 	if (_hash(l) != head.hash)
@@ -331,8 +342,9 @@ extern int ledger_load(struct ledger *l, const char *path, const char **why)
 		*why = "to be written by slurmctld's user only";
 		err = EPERM;
 	} else {
-		*why = _read_entries(l, fd, st.st_size);
-		err = *why ? EINVAL : 0;
+		*why = _read_entries(l, fd, st.st_size, &err);
+		if (*why)
+			err = EINVAL;
 	}
 	(void) close(fd);
 	if (err)

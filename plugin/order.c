@@ -33,6 +33,7 @@ static _Atomic bool loaded;      /* the ledger's file was looked at */
 
 /* ---- of the thread alone */
 
+static bool unread;              /* the file could not be read, and is tried again */
 static bool refused_file;        /* and is not to be touched: for good */
 static struct inbox_set wanted;
 static struct order_queue queue;
@@ -66,6 +67,16 @@ static void _load(void)
 	 * server that does not answer. */
 	_path(path);
 	err = *path ? ledger_load(&fresh, path, &why) : ENOENT;
+	/* What the file is stays so; what the system says of it may pass. */
+	if (err && err != ENOENT && err != ELOOP && !why) {
+		ledger_free(&fresh);
+		if (!unread)
+			error("phalanx: %s: %s; the order of starts is Slurm's until it is read",
+			      path, strerror(err));
+		unread = true;
+		return;
+	}
+	unread = false;
 	pthread_mutex_lock(&order.lock);
 	ledger_free(&order.ledger);
 	order.ledger = fresh;
@@ -269,7 +280,8 @@ static void *_run(void *arg)
 			continue;
 		if (!atomic_load(&loaded))
 			_load();
-		_turn();
+		if (atomic_load(&loaded))
+			_turn();
 	}
 	return NULL;
 }

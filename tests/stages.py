@@ -252,7 +252,7 @@ ROWS = (
     # Each call in turn: make campaign-failures.
     Row("failures", "check", "any", 15,
         (PYTHON, "tests/failures/daemon.py", "--every", "60"), ("debug", "packages"), programs()),
-    Row("plugin-check", "check", "build", 70, (*MAKE, "-C", "plugin", "check"),
+    Row("plugin-check", "check", "build", 85, (*MAKE, "-C", "plugin", "check"),
         ("plugin", "packages", "debug")),
     Row("plugin-check-24.11", "24.11", "build", 70,
         (*MAKE, "-C", "plugin", "check", f"SLURM_VERSION={NEW}"), ("slurm-24.11", "packages")),

@@ -3,7 +3,7 @@
  * harness.c - the overlay, opened as Slurm opens it, between a slurmctld in
  * small, a scripted stock plugin and a scripted daemon.
  *
- * usage: harness OVERLAY.so DIRECTORY-OF-FAKE-STOCKS
+ * usage: harness OVERLAY.so DIRECTORY-OF-FAKE-STOCKS [K: each Kth call fails]
  */
 
 #include "harness.h"
@@ -346,7 +346,7 @@ int main(int argc, char **argv)
 {
 	log_options_t log = LOG_OPTS_INITIALIZER;
 
-	CHECK_EQ(argc, 3);
+	CHECK(argc == 3 || argc == 4);
 	overlay_file = argv[1];
 	stock_dir = argv[2];
 	log.stderr_level = getenv("VERBOSE") ? LOG_LEVEL_DEBUG :
@@ -366,6 +366,15 @@ int main(int argc, char **argv)
 	ctld_nodes(8);
 	job = ctld_job(100, 2);
 
+	if (argc == 4) {
+		in_slurmctld = true;
+		daemon_start(sock_path);
+		test_failures(atoi(argv[3]));
+		daemon_stop();
+		remove_root();
+		puts("harness: failures: ok");
+		return 0;
+	}
 	test_init();
 	test_forwarding();
 	daemon_limits(DEADLINE_US, 3, 300, PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN);
