@@ -202,8 +202,9 @@ campaign-flood: deps-test build
 		$(PYTHON) tests/cluster/trust.py --only flood --flood 120
 campaign-tsan: deps-test plugin
 	$(MAKE) -C plugin check-tsan SLURM_VERSION=$(SLURM_VERSION) T=$(CURDIR)/$(dir $(OVERLAY))tsan
-# Every call of phalanxd that writes its files fails once, in turn.
+# Every call of the overlay and of phalanxd to the system fails once, in turn.
 campaign-failures: deps-test debug
+	$(MAKE) -C plugin failures SLURM_VERSION=$(SLURM_VERSION)
 	PHALANX_BIN_DIR=$(CURDIR)/target/debug $(PYTHON) tests/failures/daemon.py --every 1
 bench-order: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \

@@ -104,9 +104,9 @@ static bool one(int n, int error, job_record_t *run, job_record_t *pending)
 	}
 	locks_are_free();
 	hit = failed();
-	fail(0, 0);
 	if (getenv("VERBOSE"))
 		fprintf(stderr, "  %d: %s\n", n, what());
+	fail(0, 0);
 	/* A thread that could not start is tried again by a reconfigure. */
 	CHECK_EQ(o.node_init(), 0);
 	CHECK_EQ(o.reconfigure(), 0);
