@@ -286,6 +286,8 @@ ROWS = (
     suite("faults", 100, *only(FAULTS), lane="quiet"),
     suite("faults-rest", 150, "faults.py", *skip(FAULTS), lane="quiet", gate="all"),
     suite("reality", 45, "--together", lane="quiet", gate="all"),
+    suite("replay-log", 130, "replay_log.py", "--jobs=60", "--slots=16", "--span=40",
+          lane="quiet", gate="all"),
 
     # The same on the newer Slurm.
     suite_new("harness", 5, *only(HARNESS_NEW)),
