@@ -282,7 +282,7 @@ ROWS = (
     suite("data-service", 20, "data_service.py", needs=["schemathesis"],
           env=(("PHALANX_SCHEMATHESIS", f"{TOP}/{SCHEMATHESIS}"),)),
     suite("agents", 60),
-    suite("doctor", 22),
+    suite("doctor", 36),
     suite("ha", 170),
     suite("trust", 60, *skip(["flood"]), lane="quiet"),
     suite("hdfs", 75, "test_client.py", path="hdfs", needs=["hadoop"]),
