@@ -252,6 +252,9 @@ ROWS = (
     # Each call in turn: make campaign-failures.
     Row("failures", "check", "any", 15,
         (PYTHON, "tests/failures/daemon.py", "--every", "60"), ("debug", "packages"), programs()),
+    # Overlay and link in one thread of virtual time: some seeds, and each check seen to fail.
+    Row("sim-link", "check", "build", 15, ("tests/campaign-link", "--sabotage"),
+        ("debug", "plugin")),
     Row("plugin-check", "check", "build", 85, (*MAKE, "-C", "plugin", "check"),
         ("plugin", "packages", "debug")),
     Row("plugin-check-24.11", "24.11", "build", 70,
@@ -282,7 +285,7 @@ ROWS = (
     suite("data-service", 20, "data_service.py", needs=["schemathesis"],
           env=(("PHALANX_SCHEMATHESIS", f"{TOP}/{SCHEMATHESIS}"),)),
     suite("agents", 60),
-    suite("doctor", 22),
+    suite("doctor", 36),
     suite("ha", 170),
     suite("trust", 60, *skip(["flood"]), lane="quiet"),
     suite("hdfs", 75, "test_client.py", path="hdfs", needs=["hadoop"]),
@@ -292,6 +295,8 @@ ROWS = (
     suite("flood", 60, "trust.py", *only(["flood"]), lane="quiet", gate="all"),
     suite("faults-rest", 150, "faults.py", *skip(FAULTS), lane="quiet", gate="all"),
     suite("reality", 45, "--together", lane="quiet", gate="all"),
+    suite("replay-log", 130, "replay_log.py", "--jobs=60", "--slots=16", "--span=40",
+          lane="quiet", gate="all"),
 
     # The same on the newer Slurm.
     suite_new("harness", 5, *only(HARNESS_NEW)),
