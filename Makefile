@@ -156,7 +156,8 @@ CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 .PHONY: tuning-pictures bench-10k bench-backfill bench-pending bench-balance bench-proof \
 	bench-topology bench-traces bench-reality bench-replay bench-gangs bench-gang-method bench-share \
 	bench-agents bench-order bench-bag bench-bags-cluster campaign-proofs campaign-kills \
-	campaign-memcheck campaign-soak campaign-flood campaign-tsan campaign-fuzz campaign-failures
+	campaign-memcheck campaign-soak campaign-flood campaign-tsan campaign-fuzz campaign-failures \
+	campaign-link
 # The data of the source paper's experiments, as BENCHMARKS.md names them.
 BAG_DATA ?= ../shared/data/eapm
 bench-bag: rust
@@ -205,6 +206,10 @@ campaign-tsan: deps-test plugin
 # Every call of phalanxd that writes its files fails once, in turn.
 campaign-failures: deps-test debug
 	PHALANX_BIN_DIR=$(CURDIR)/target/debug $(PYTHON) tests/failures/daemon.py --every 1
+# Overlay and daemon's link in one thread of virtual time: make campaign-link SEEDS=1000000; the
+# history of one seed: make campaign-link SEEDS=1 SEED=4711
+campaign-link: deps-run rust
+	tests/campaign-link --release --seeds $(SEEDS) --seed $(SEED)
 bench-order: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/order.py --bench 5000

@@ -206,23 +206,26 @@ static ssize_t _read(int fd, void *data, size_t len)
 	return (ssize_t) got;
 }
 
-/* A rename is on disk when its directory is. */
-static void _sync_dir(const char *path)
+/* A rename is on disk when its directory is. RET 0 or an errno value */
+static int _sync_dir(const char *path)
 {
 	char dir[PATH_MAX];
 	char *slash;
-	int fd;
+	int fd, err = 0;
 
 	snprintf(dir, sizeof(dir), "%s", path);
 	slash = strrchr(dir, '/');
 	if (!slash)
-		return;
+		return 0;
 	*slash = '\0';
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return;
-	(void) fsync(fd);
+		return errno;
+	/* EINVAL: this file system has no such thing */
+	if (fsync(fd) && errno != EINVAL)
+		err = errno;
 	(void) close(fd);
+	return err;
 }
 
 static int _store_new(const struct ledger *l, const char *path)
@@ -263,11 +266,11 @@ extern int ledger_store(const struct ledger *l, const char *path)
 	err = _store_new(l, new_path);
 	if (!err && rename(new_path, path))
 		err = errno;
-	if (err)
+	if (err) {
 		(void) unlink(new_path);
-	else
-		_sync_dir(path);
-	return err;
+		return err;
+	}
+	return _sync_dir(path);
 }
 
 static const char *_check_entries(struct ledger *l)

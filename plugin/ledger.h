@@ -15,9 +15,9 @@
 
 #define LEDGER_MAX 16384u /* entries, those that only wait included */
 #define LEDGER_VALUES 8u
-/* Saves after which every saved state was taken after a change: the first
- * may have begun before it. */
-#define LEDGER_SAVES 2u
+/* Saves after which every saved state was taken after a change: the first that
+ * is seen may have ended before it, the second have begun before it. */
+#define LEDGER_SAVES 3u
 
 enum ledger_state {
 	LEDGER_ON = 1,     /* the job has `written` */

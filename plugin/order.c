@@ -58,8 +58,9 @@ static void _path(char *path)
 static void _load(void)
 {
 	struct ledger fresh = {0};
+	bool was = order.broken;
 	char path[PATH_MAX];
-	const char *why;
+	const char *why = NULL;
 	int err;
 
 	/* Without the lock, for which slurmctld waits: the file may be on a
@@ -71,19 +72,24 @@ static void _load(void)
 	order.ledger = fresh;
 	atomic_store(&order.entries, order.ledger.count);
 	pthread_mutex_unlock(&order.lock);
-	atomic_store(&loaded, true);
+	/* A file that cannot be opened or read now may be in a while. */
+	order.broken = err && err != ENOENT;
+	atomic_store(&loaded, !order.broken || why);
+	if (order.broken && !why && was)
+		return;
 	if (!pass_symbols())
 		info("phalanx: slurmctld lacks a function, the order of starts is Slurm's");
 	if (!err) {
 		info("phalanx: removing what is left of %u earlier deltas",
 		     order.ledger.count);
 	} else if (err != ENOENT) {
-		refused_file = true;
-		order.broken = true;
+		refused_file = why;
 		error("phalanx: %s: %s%s; not used, the order of starts is "
-		      "Slurm's until it is removed and slurmctld restarted",
+		      "Slurm's until it %s",
 		      order.path, why ? "expected " : "",
-		      why ? why : strerror(err));
+		      why ? why : strerror(err),
+		      why ? "is removed and slurmctld restarted" :
+			    "can be read");
 	}
 }
 
@@ -226,6 +232,12 @@ static void _tell(enum phx_order_state state)
 	told = _report(state, queue.taken != told) ? queue.taken : 0;
 }
 
+/* RET true if the file may be replaced */
+static bool _file_known(void)
+{
+	return atomic_load(&loaded) && !refused_file;
+}
+
 static void _turn(void)
 {
 	static enum phx_order_state state = PHX_O_OFF;
@@ -248,12 +260,12 @@ static void _turn(void)
 	if (now_ns() >= look_at) {
 		look_at = _rested(pass_look(&wanted, &state),
 				  LOOK_PAUSE_MAX_NS);
-		if (!refused_file && pass_write())
+		if (_file_known() && pass_write())
 			inbox_wake();
 	}
 	if (asked)
 		_tell(state);
-	if (!refused_file)
+	if (_file_known())
 		pass_store();
 }
 
@@ -335,7 +347,8 @@ extern void order_started(job_record_t *job_ptr)
 	if (!atomic_load(&order.entries))
 		return;
 	pthread_mutex_lock(&order.lock);
-	e = ledger_find(&order.ledger, job_ptr->job_id);
+	e = scan_adopt(job_ptr);
+	atomic_store(&order.entries, order.ledger.count);
 	if (e && e->state == LEDGER_ON) {
 		if (job_ptr->site_factor == e->written)
 			_take_back(job_ptr, e);

@@ -157,6 +157,7 @@ static void _consider(uint32_t job_id, int32_t delta)
 			e->recalc = 0;
 		return;
 	}
+	e = scan_adopt(job_ptr);
 	now = job_ptr->site_factor;
 	if (e && e->state == LEDGER_LOADED)
 		_resolve(e, now);
@@ -189,10 +190,13 @@ static void _compare(const struct phx_delta *want, uint32_t count)
 		uint32_t known = k < l->count ? l->entries[k].job_id :
 						UINT32_MAX;
 		bool take = wanted <= known;
+		uint32_t job_id = take ? wanted : known;
 
-		_consider(take ? wanted : known, take ? want[i].delta : 0);
+		_consider(job_id, take ? want[i].delta : 0);
 		i += take;
-		k += known <= wanted;
+		/* It may have entered only now. */
+		while (k < l->count && l->entries[k].job_id <= job_id)
+			k++;
 	}
 }
 

@@ -50,6 +50,7 @@ struct order_queue {
 	uint32_t count;
 	uint32_t cap;
 	time_t taken;
+	time_t update; /* last_job_update, then */
 };
 
 /* RET true while slurmctld has read its state, runs its threads (which end
@@ -91,6 +92,13 @@ extern uint64_t scan_some(struct order_queue *queue, bool fill);
 
 /* RET true between begin and end of a walk */
 extern bool scan_under_way(void);
+
+/*
+ * A task that was split off a record with a delta has it too, until it enters
+ * the ledger; locks: READ job; order.
+ * RET its entry, valid until the next one is added; NULL if it has none
+ */
+extern struct ledger_entry *scan_adopt(job_record_t *job_ptr);
 
 /* The same of all jobs at once; locks: WRITE job; order. */
 extern void scan_adopt_all(void);

@@ -22,6 +22,7 @@ static struct {
 	bool fill;
 } walk;
 static time_t walked; /* begin of the last whole walk; 0: none was */
+static time_t walked_update; /* last_job_update, then */
 
 /* Distance of a value of ours above the one that others set. */
 static int32_t _delta_of(const struct ledger_entry *e, uint32_t site_factor)
@@ -31,22 +32,23 @@ static int32_t _delta_of(const struct ledger_entry *e, uint32_t site_factor)
 	return (int32_t) ((int64_t) e->written - e->base);
 }
 
-/* A task that was split off a record with a delta, other than by starting. */
-static void _adopt(job_record_t *job_ptr)
+extern struct ledger_entry *scan_adopt(job_record_t *job_ptr)
 {
+	struct ledger_entry *own = ledger_find(&order.ledger, job_ptr->job_id);
 	uint32_t site = job_ptr->site_factor;
 	struct ledger_entry copy, *e;
 
 	if (!job_ptr->array_job_id || job_ptr->array_job_id == job_ptr->job_id)
-		return;
+		return own;
+	/* OFF may be of an earlier job: after a crash numbers come again. */
 	e = ledger_find(&order.ledger, job_ptr->array_job_id);
 	if (!e || !ledger_is_ours(e, site) ||
-	    ledger_find(&order.ledger, job_ptr->job_id))
-		return;
+	    (own && (own->state != LEDGER_OFF || !ledger_note(own, site))))
+		return own;
 	copy = *e;
-	e = ledger_add(&order.ledger, job_ptr->job_id);
+	e = own ? own : ledger_add(&order.ledger, job_ptr->job_id);
 	if (!e)
-		return; /* full: tried again by the next look */
+		return NULL; /* full: tried again by the next look */
 	e->array_job_id = job_ptr->array_job_id;
 	e->base = copy.base;
 	e->written = site;
@@ -55,6 +57,7 @@ static void _adopt(job_record_t *job_ptr)
 	(void) ledger_note(e, site);
 	order.dirty = true;
 	stat_add(&order.adopted, 1);
+	return e;
 }
 
 struct tiers {
@@ -168,7 +171,7 @@ static bool _room(struct order_queue *queue)
 static void _scan_job(job_record_t *job_ptr)
 {
 	if (order.ledger.count)
-		_adopt(job_ptr);
+		(void) scan_adopt(job_ptr);
 	if (walk.fill && IS_JOB_PENDING(job_ptr) && job_ptr->priority &&
 	    job_ptr->details && _room(&walk.queue))
 		_fill(&walk.queue.jobs[walk.queue.count++], job_ptr);
@@ -191,6 +194,7 @@ static void _begin_walk(bool fill)
 	walk.queue.count = 0;
 	/* A change in the second of a walk may come after it. */
 	walk.queue.taken = time(NULL);
+	walk.queue.update = last_job_update;
 }
 
 /* locks: READ conf, job, node, part; order.  RET true if the walk is over */
@@ -214,6 +218,7 @@ static void _take(struct order_queue *queue)
 	struct order_queue old = *queue;
 
 	walked = walk.queue.taken;
+	walked_update = walk.queue.update;
 	if (!walk.fill)
 		return;
 	*queue = walk.queue;
@@ -225,11 +230,17 @@ struct some {
 	bool fill;
 };
 
+/* A clock that was set back gives changes earlier times than the walk's. */
+static bool _changed(time_t taken, time_t update)
+{
+	return last_job_update >= taken || last_job_update != update;
+}
+
 /* RET true if a walk may find what the last one did not */
 static bool _due(const struct some *s)
 {
-	return s->fill ? last_job_update >= s->queue->taken :
-			 order.ledger.count && last_job_update >= walked;
+	return s->fill ? _changed(s->queue->taken, s->queue->update) :
+			 order.ledger.count && _changed(walked, walked_update);
 }
 
 static void _walk(void *arg)
@@ -243,7 +254,7 @@ static void _walk(void *arg)
 	if (!pass_may() || !job_list)
 		return;
 	if (!walk.list && !_due(s)) {
-		order.scans += walked && last_job_update < walked;
+		order.scans += walked && !_changed(walked, walked_update);
 		return;
 	}
 	if (!walk.list)
@@ -272,7 +283,7 @@ static int _adopt_one(void *x, void *arg)
 	(void) arg;
 	if (!layout_has_job(x))
 		return -1;
-	_adopt(x);
+	(void) scan_adopt(x);
 	return 0;
 }
 
@@ -287,5 +298,5 @@ extern void scan_stop(void)
 	_end_walk();
 	free(walk.queue.jobs);
 	memset(&walk, 0, sizeof(walk));
-	walked = 0;
+	walked = walked_update = 0;
 }

@@ -252,6 +252,9 @@ ROWS = (
     # Each call in turn: make campaign-failures.
     Row("failures", "check", "any", 15,
         (PYTHON, "tests/failures/daemon.py", "--every", "60"), ("debug", "packages"), programs()),
+    # Overlay and link in one thread of virtual time: some seeds, and each check seen to fail.
+    Row("sim-link", "check", "build", 15, ("tests/campaign-link", "--sabotage"),
+        ("debug", "plugin")),
     Row("plugin-check", "check", "build", 70, (*MAKE, "-C", "plugin", "check"),
         ("plugin", "packages", "debug")),
     Row("plugin-check-24.11", "24.11", "build", 70,

@@ -20,6 +20,8 @@
 
 pub mod munge;
 pub mod process;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod slurm;
 pub mod sys;
 pub mod thread;

@@ -166,7 +166,7 @@ static void test_admin(void)
 
 static void test_arrays(void)
 {
-	job_record_t *task = ctld_job(690, 1);
+	job_record_t *task = ctld_job(690, 1), *started = ctld_job(691, 1);
 	uint32_t by_part[] = { 950, 1950 };
 
 	TEST("order: a task that was split off keeps no copy of the delta");
@@ -199,7 +199,17 @@ static void test_arrays(void)
 	ctld_write_unlock();
 	SOON(array->site_factor == SITE(-50));
 	SOON(last_queue()->started == 1);
+
+	TEST("order: so has a task that starts as it is split off");
 	ctld_write_lock();
+	started->array_job_id = 601;
+	started->site_factor = SITE(-50);
+	started->priority = 950;
+	started->job_state = JOB_RUNNING;
+	CHECK_EQ(o.nodeinfo_set(started), 0);
+	CHECK_EQ(started->site_factor, SITE(0));
+	CHECK_EQ(started->priority, 1000);
+	ctld_remove(started);
 	ctld_remove(task);
 	ctld_write_unlock();
 }
@@ -345,7 +355,8 @@ static void test_batches(void)
 	again();
 }
 
-/* Two saves of the jobs: the ledger has nothing left to remember. */
+/* Three saves of the jobs beside the one that is there: the ledger has nothing
+ * left to remember. */
 static void test_forgotten(void)
 {
 	char path[160];
@@ -356,7 +367,7 @@ static void test_forgotten(void)
 	SOON(a->site_factor == SITE(7));
 	snprintf(path, sizeof(path), "%s/job_state", harness_root);
 	CHECK(!stat(ledger, &st));
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		FILE *f = fopen(path, "w");
 
 		CHECK(f && !fclose(f));
@@ -442,6 +453,23 @@ extern void test_order_end(void)
 	CHECK_EQ(array->site_factor, SITE(4));
 	CHECK_EQ(x.fini(), 0);
 	dlclose(x.handle);
+
+	TEST("order: a ledger that cannot be read is tried again");
+	a->site_factor = SITE(108);
+	(void) unlink(ledger);
+	CHECK(!symlink(ledger_copy, ledger));
+	x = overlay_open(layout("unreadable", "good.so"));
+	CHECK_EQ(x.init(), 0);
+	CHECK_EQ(x.node_init(), 0);
+	CHECK_EQ(x.reconfigure(), 0);
+	usleep(1500000);
+	CHECK_EQ(a->site_factor, SITE(108));
+	CHECK(!unlink(ledger));
+	copy_ledger(ledger_copy, ledger);
+	SOON(a->site_factor == SITE(7));
+	CHECK_EQ(x.fini(), 0);
+	dlclose(x.handle);
+	copy_ledger(ledger_copy, ledger);
 
 	TEST("order: a ledger of somebody else is not believed");
 	CHECK(!chmod(ledger, 0666));

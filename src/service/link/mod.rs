@@ -3,6 +3,9 @@
 //! the nodes that its events keep exact, and the answers to its questions.
 
 mod agreement;
+#[cfg(test)]
+mod campaign;
+mod clock;
 mod convert;
 mod copy;
 mod decide;

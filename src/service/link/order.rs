@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use phalanx_ffi::wire::{self, Delta, Queue, QueueHead, Queued};
 
+use crate::link::clock;
 use crate::locks::lock;
 use phalanx_core::limits::ORDER_QUEUE_MAX;
 
@@ -42,7 +43,7 @@ pub(super) struct Wanted {
 impl Wanted {
     /// Whether its lease is to be renewed.
     pub(super) fn alive(&self) -> bool {
-        self.renewed.elapsed() < SILENCE
+        clock::since(self.renewed) < SILENCE
     }
 }
 
@@ -79,12 +80,12 @@ impl OrderExchange {
                 if wanted.deltas.len() == fresh.len()
                     && wanted.deltas.iter().zip(&fresh).all(|(a, b)| same(a, b)) =>
             {
-                wanted.renewed = Instant::now();
+                wanted.renewed = clock::now();
             }
             slot => {
                 let generation = slot.as_ref().map_or(0, |w| w.generation) + 1;
                 let deltas = Arc::new(fresh);
-                *slot = Some(Wanted { generation, deltas, renewed: Instant::now() });
+                *slot = Some(Wanted { generation, deltas, renewed: clock::now() });
             }
         }
     }
@@ -110,7 +111,7 @@ impl OrderExchange {
         if flags & wire::PHX_PART_SAME != 0 {
             if let Some(report) = &mut state.report {
                 report.head = *queue.head;
-                report.received = Instant::now();
+                report.received = clock::now();
             }
             return;
         }
@@ -128,7 +129,7 @@ impl OrderExchange {
             let jobs = Arc::new(state.parts.take().unwrap_or_default());
             state.number += 1;
             let number = state.number;
-            let (head, received) = (*queue.head, Instant::now());
+            let (head, received) = (*queue.head, clock::now());
             state.report = Some(QueueReport { head, jobs, number, received });
         }
     }

@@ -11,13 +11,14 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use log::warn;
 use phalanx_ffi::wire::{self, AnswerHead, Cause, Reason};
 
 use crate::link::agreement::Look;
+use crate::link::clock;
 use crate::link::convert;
 use crate::link::copy::{Copies, JobsCopy, Partial, Piece, UsageCopy};
 use crate::link::decide;
@@ -75,7 +76,7 @@ impl Responder {
     pub fn new(settings: Settings, events: Sender<LinkEvent>, first_decision: u64) -> Self {
         Self {
             settings: RwLock::new(Arc::new(settings)),
-            state: Mutex::new(State::new(Instant::now())),
+            state: Mutex::new(State::new(clock::now())),
             events,
             next_decision: AtomicU64::new(first_decision),
             copies: Copies::default(),
@@ -150,7 +151,7 @@ impl Responder {
         let mut view = state.view.clone();
         view.proofs = state.proofs.counts();
         view.options = state.refusals.counts().clone();
-        view.now_ms = state.ms(Instant::now());
+        view.now_ms = state.ms(clock::now());
         if let Some(placer) = &state.placer {
             view.mirror_jobs = placer.cluster().jobs().len() as u64;
             view.mirror_nodes = placer.cluster().usages().len() as u64;
@@ -397,7 +398,7 @@ impl Responder {
             let proof = prove_it(state, &settings, ask, &question.shape, nodes);
             head = proof.map_or(head, |proof| proof.head(ask, nodes, id, settings.generation));
         }
-        let took_ns = u64::try_from(received.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let took_ns = u64::try_from(clock::since(received).as_nanos()).unwrap_or(u64::MAX);
         state.view.answered(question.will_run, &answer, took_ns);
         if mode == Mode::Off && state.recording.is_none() {
             return (head, None);
@@ -441,7 +442,7 @@ impl Responder {
 
     /// Time of the recording now, nanoseconds.
     pub fn recording_ns(&self) -> u64 {
-        recording::nanos(lock(&self.state).born, Instant::now())
+        recording::nanos(lock(&self.state).born, clock::now())
     }
 
     /// Records the snapshot of the last poll.
@@ -503,12 +504,7 @@ fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<Lin
 
 /// Whether the ask is for nodes to start on now: the balance method's business.
 fn asks_for_nodes_now(ask: &wire::Ask<'_>) -> bool {
-    ask.mode() != Some(wire::Mode::TestOnly) && ask.head.from_time <= unix_s()
-}
-
-fn unix_s() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    now.map_or(0, |now| now.as_secs())
+    ask.mode() != Some(wire::Mode::TestOnly) && ask.head.from_time <= clock::unix_s()
 }
 
 /// A proof for the ask, its nodes in `nodes`.
@@ -523,7 +519,7 @@ fn prove_it(
     if ask.head.node_bits as usize != cluster.usages().len() {
         return None;
     }
-    state.proofs.prove(settings.proving, cluster, ask, shape, unix_s(), nodes)
+    state.proofs.prove(settings.proving, cluster, ask, shape, clock::unix_s(), nodes)
 }
 
 fn outcome_event(state: &mut State, outcome: &wire::Outcome) -> Option<LinkEvent> {
@@ -558,7 +554,7 @@ fn outcome_event(state: &mut State, outcome: &wire::Outcome) -> Option<LinkEvent
         count: outcome.count,
         ask_ns: outcome.ask_ns,
     };
-    let now = Instant::now();
+    let now = clock::now();
     if state.recording.as_ref().is_some_and(Recording::is_whole) {
         state.send_event(now, EventKind::Op(recording::outcome_op(&event)));
     }

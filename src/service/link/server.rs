@@ -20,6 +20,7 @@ use nix::unistd::Uid;
 use phalanx_ffi::wire::{self, Message, PacketBuf, WireName};
 use thiserror::Error;
 
+use crate::link::clock;
 use crate::link::events::LinkEvent;
 use crate::link::order::{LEASE, RENEW, Wanted};
 use crate::link::responder::Responder;
@@ -83,7 +84,7 @@ pub struct Server {
     accept_after: Option<Instant>,
 }
 
-struct Connection {
+pub(super) struct Connection {
     fd: OwnedFd,
     session: Session,
     generation_sent: u64,
@@ -106,9 +107,7 @@ impl Server {
     /// Serves until `stop`. `alive` is set to `now_ms()` at every turn, for
     /// the watchdog.
     pub fn run(mut self, responder: &Responder, stop: &AtomicBool, beat: &AtomicU64) {
-        let mut connection: Option<Connection> = None;
-        let mut caller: Option<Caller> = None;
-        let mut buffers = Buffers::default();
+        let mut peers = Peers::default();
         let mut path_checked = Instant::now();
         while !stop.load(Ordering::Relaxed) {
             beat.fetch_add(1, Ordering::Relaxed);
@@ -116,49 +115,12 @@ impl Server {
                 path_checked = Instant::now();
                 self.keep_path();
             }
-            let pause = match (buffers.copying || buffers.recording, buffers.busy) {
-                (true, _) => Duration::ZERO,
-                (false, true) => QUIET,
-                (false, false) => TICK,
-            };
             self.accept_after = self.accept_after.filter(|after| Instant::now() < *after);
-            let ready = self.wait([connection.as_ref(), caller.as_ref().map(|c| &c.0)], pause);
-            if ready == Ready::Nothing && !buffers.copying && !buffers.recording {
-                if buffers.busy {
-                    responder.quiet();
-                }
-                buffers.record(responder, true);
-            }
-            if ready == Ready::Peer
-                && let Some(fresh) = self.accept(responder)
-            {
-                caller = Some((fresh, Instant::now()));
-            }
-            if let Some(calls) = caller.take() {
-                match receive(calls, connection.is_some(), responder, &mut buffers) {
-                    Received::Connected(fresh) => {
-                        connection = Some(fresh);
-                        responder.connected();
-                    }
-                    Received::Waits(calls) => caller = Some(calls),
-                    Received::Refused => {}
-                }
-            }
-            if let Some(mut open) = connection.take() {
-                match open.serve(responder, &mut buffers) {
-                    Ok(()) => connection = Some(open),
-                    Err(closed) => closed.report(responder),
-                }
-            }
-            // What can wait, after the answers.
-            buffers.record(responder, false);
-            responder.copies.set_busy(buffers.busy);
-            responder.job_copies.set_busy(buffers.busy);
-            buffers.copying = responder.copies.serve(|copy| responder.copy_piece(copy))
-                | responder.job_copies.serve(|copy| responder.copy_piece(copy));
-            buffers.recording = responder.recording_step();
+            let ready = self.wait(peers.open(), peers.pause());
+            let fresh = if ready == Ready::Peer { self.accept(responder) } else { None };
+            peers.turn(responder, fresh, ready == Ready::Nothing);
         }
-        buffers.record(responder, true);
+        peers.buffers.record(responder, true);
         self.unlink();
     }
 
@@ -212,13 +174,7 @@ impl Server {
             return None;
         }
         info!("plugin connected: pid {} user id {uid}", peer.pid());
-        Some(Connection {
-            fd,
-            session: Session::default(),
-            generation_sent: 0,
-            sent: 0,
-            order_sent: None,
-        })
+        Some(Connection::new(fd))
     }
 
     /// Someone may delete the socket: then listen anew, or nobody could ever
@@ -241,6 +197,67 @@ impl Server {
         if inode_of(&self.config.socket) == Some(self.inode) {
             let _ = std::fs::remove_file(&self.config.socket);
         }
+    }
+}
+
+/// Who is connected, and what the thread keeps from turn to turn.
+#[derive(Default)]
+pub(super) struct Peers {
+    connection: Option<Connection>,
+    caller: Option<Caller>,
+    buffers: Buffers,
+}
+
+impl Peers {
+    /// Whose packets are waited for.
+    fn open(&self) -> [Option<&Connection>; 2] {
+        [self.connection.as_ref(), self.caller.as_ref().map(|caller| &caller.0)]
+    }
+
+    /// How long a turn may wait for something to do.
+    pub(super) fn pause(&self) -> Duration {
+        match (self.buffers.copying || self.buffers.recording, self.buffers.busy) {
+            (true, _) => Duration::ZERO,
+            (false, true) => QUIET,
+            (false, false) => TICK,
+        }
+    }
+
+    /// One turn: somebody may have connected, packets may have come, or `nothing` has.
+    pub(super) fn turn(&mut self, responder: &Responder, fresh: Option<Connection>, nothing: bool) {
+        let buffers = &mut self.buffers;
+        if nothing && !buffers.copying && !buffers.recording {
+            if buffers.busy {
+                responder.quiet();
+            }
+            buffers.record(responder, true);
+        }
+        if let Some(fresh) = fresh {
+            self.caller = Some((fresh, clock::now()));
+        }
+        if let Some(calls) = self.caller.take() {
+            match receive(calls, self.connection.is_some(), responder, buffers) {
+                Received::Connected(fresh) => {
+                    self.connection = Some(fresh);
+                    responder.connected();
+                }
+                Received::Waits(calls) => self.caller = Some(calls),
+                Received::Refused => {}
+            }
+        }
+        if let Some(mut open) = self.connection.take() {
+            match open.serve(responder, buffers) {
+                Ok(()) => self.connection = Some(open),
+                Err(closed) => closed.report(responder),
+            }
+        }
+        // What can wait, after the answers.
+        buffers.record(responder, false);
+        responder.copies.set_busy(buffers.busy);
+        responder.job_copies.set_busy(buffers.busy);
+        buffers.copying = responder.copies.serve(|copy| responder.copy_piece(copy))
+            | responder.job_copies.serve(|copy| responder.copy_piece(copy));
+        buffers.recording = responder.recording_step();
     }
 }
 
@@ -267,7 +284,7 @@ fn receive(
     }
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC | MsgFlags::MSG_PEEK;
     let why = match recv(fresh.fd.as_raw_fd(), buffers.packet.space_mut(), flags) {
-        Err(Errno::EAGAIN | Errno::EINTR) if since.elapsed() < HELLO_WAIT => {
+        Err(Errno::EAGAIN | Errno::EINTR) if clock::since(since) < HELLO_WAIT => {
             return Received::Waits((fresh, since));
         }
         Ok(len @ 1..) => {
@@ -315,8 +332,8 @@ impl Buffers {
         if self.events.is_empty() {
             return;
         }
-        let since = *self.events_since.get_or_insert_with(Instant::now);
-        if quiet || self.events.len() >= EVENTS_HELD_MAX || since.elapsed() >= EVENTS_AGE {
+        let since = *self.events_since.get_or_insert_with(clock::now);
+        if quiet || self.events.len() >= EVENTS_HELD_MAX || clock::since(since) >= EVENTS_AGE {
             responder.record(&mut self.events);
             self.events_since = None;
         }
@@ -369,6 +386,11 @@ impl From<ProtocolError> for Closed {
 const BURST: usize = 256;
 
 impl Connection {
+    /// One that was accepted.
+    pub(super) fn new(fd: OwnedFd) -> Self {
+        Self { fd, session: Session::default(), generation_sent: 0, sent: 0, order_sent: None }
+    }
+
     /// Handles what has arrived.
     fn serve(&mut self, responder: &Responder, buffers: &mut Buffers) -> Result<(), Closed> {
         for _ in 0..BURST {
@@ -381,7 +403,7 @@ impl Connection {
                 Err(Errno::ECONNRESET | Errno::EPIPE) => return Err(Closed::ByPeer),
                 Err(error) => return Err(Closed::Error(format!("receive: {error}"))),
             };
-            let received = Instant::now();
+            let received = clock::now();
             buffers.packet.set_len(len).map_err(ProtocolError::from)?;
             let message = buffers.packet.message().map_err(ProtocolError::from)?;
             let seq = message.seq();
@@ -427,13 +449,13 @@ impl Connection {
         }
         let whole = match self.order_sent {
             Some((sent, _)) if sent != wanted.generation => true,
-            Some((_, at)) if at.elapsed() < RENEW => return Ok(()),
+            Some((_, at)) if clock::since(at) < RENEW => return Ok(()),
             // A report may have been under way when the set was sent.
             Some((sent, at)) => responder.order.lost(sent, at + RENEW / 2),
             None => true,
         };
         if self.send_order(&wanted, whole, reply)? {
-            self.order_sent = Some((wanted.generation, Instant::now()));
+            self.order_sent = Some((wanted.generation, clock::now()));
         }
         Ok(())
     }

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Classes of seeds: what goes wrong in their episodes, and how often.
+
+use rand::RngExt;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::config::Config;
+use crate::link::{BreakerLimits, Mode, Proving, Settings};
+use crate::recordings::text;
+use phalanx_ffi::sim::Params;
+
+/// A seed's class is its remainder.
+pub(super) const CLASSES: [&str; 10] =
+    ["calm", "cuts", "slow", "wrong", "crashes", "full", "order", "holds", "storms", "all"];
+
+/// What goes wrong; times are mean intervals in milliseconds, 0: never.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Faults {
+    /// The connection is cut.
+    pub cut_ms: u64,
+    /// The daemon is killed, and comes back after as long at most.
+    pub daemon_ms: u64,
+    /// slurmctld is killed.
+    pub crash_ms: u64,
+    /// Of 100 such kills take the machine with them.
+    pub power: u32,
+    /// The daemon asks for the whole state.
+    pub resync_ms: u64,
+    /// Its configuration is read again.
+    pub reload_ms: u64,
+    /// Of 1000 turns of the daemon are late, by so many microseconds at most.
+    pub late: u32,
+    /// See `late`.
+    pub late_us: u64,
+    /// Of 1000 messages of the daemon are not what they should be.
+    pub wrong: u32,
+    /// Of 1000 events are told twice, or after the next one.
+    pub twice: u32,
+    /// Seconds an hour for which jobs may be held, instead of the daemon's own number.
+    pub held_s: Option<u32>,
+    /// Of 100 answers say that the job is to wait.
+    pub hold: u32,
+    /// Whether the daemon orders starts.
+    pub order: bool,
+}
+
+/// All that is drawn for one episode.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub params: Params,
+    pub faults: Faults,
+    pub settings: Settings,
+    /// Virtual time until it becomes quiet, nanoseconds.
+    pub active_ns: u64,
+    /// What becomes of the daemon when it is quiet.
+    pub end: End,
+}
+
+/// See [`Plan::end`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The administrator closes the breaker.
+    Enabled,
+    /// Nobody does: it has to close by itself. Not where it may be ejected.
+    Alone,
+    /// It is gone for good.
+    Dead,
+}
+
+fn faults(class: &str, rng: &mut Xoshiro256PlusPlus) -> Faults {
+    let base = Faults { order: rng.random_bool(0.7), ..Faults::default() };
+    match class {
+        "cuts" => Faults { cut_ms: 2500, daemon_ms: 6000, twice: 100, ..base },
+        "slow" => {
+            let late = rng.random_range(20..400);
+            Faults { late, late_us: rng.random_range(500..400_000), ..base }
+        }
+        "wrong" => Faults { wrong: rng.random_range(20..400), twice: 100, hold: 5, ..base },
+        "crashes" => Faults { crash_ms: 3500, power: 30, ..base },
+        "full" => Faults { late: 300, late_us: rng.random_range(10_000..3_000_000), ..base },
+        "order" => Faults { crash_ms: 4000, power: 40, daemon_ms: 9000, order: true, ..base },
+        "holds" => {
+            Faults { hold: rng.random_range(40..100), held_s: Some(rng.random_range(1..6)), ..base }
+        }
+        "storms" => {
+            Faults { resync_ms: rng.random_range(100..3000), reload_ms: 2000, cut_ms: 4000, ..base }
+        }
+        "all" => Faults {
+            cut_ms: 6000,
+            daemon_ms: 9000,
+            crash_ms: 9000,
+            power: 30,
+            resync_ms: 4000,
+            reload_ms: 5000,
+            late: 40,
+            late_us: 100_000,
+            wrong: 20,
+            twice: 30,
+            held_s: Some(2),
+            hold: 20,
+            ..base
+        },
+        _ => base,
+    }
+}
+
+fn breaker(class: &str, rng: &mut Xoshiro256PlusPlus) -> BreakerLimits {
+    if class == "calm" {
+        return BreakerLimits::default();
+    }
+    BreakerLimits {
+        late_budget_ms: rng.random_range(5..1000),
+        open_ms: rng.random_range(50..2000),
+        refused_pct: if rng.random_bool(0.5) { 50 } else { 0 },
+        syncs_a_minute: rng.random_range(2..12),
+        eject_openings: if rng.random_bool(0.5) { rng.random_range(2..6) } else { 0 },
+        eject_window_s: rng.random_range(10..3600),
+    }
+}
+
+/// Draws an episode. The configuration is the default one but for what is drawn.
+pub(super) fn draw(seed: u64, rng: &mut Xoshiro256PlusPlus, config: &Config) -> Plan {
+    let class = CLASSES[usize::try_from(seed % CLASSES.len() as u64).unwrap()];
+    let faults = faults(class, rng);
+    let disk = matches!(class, "crashes" | "order" | "all");
+    let params = Params {
+        seed,
+        nodes: rng.random_range(2..=12),
+        jobs: rng.random_range(4..=30),
+        processors: rng.random_range(1..=2),
+        pause_us: rng.random_range(20_000..200_000),
+        socket_bytes: if class == "full" { rng.random_range(4000..30_000) } else { 200_000 },
+        disk_us: if disk { rng.random_range(100..200_000) } else { 200 },
+        disk_fail: if disk && rng.random_bool(0.5) { 50 } else { 0 },
+        inputs: if class == "holds" || class == "all" { 40 } else { 0 },
+        old: if class == "holds" || class == "all" { 40 } else { 0 },
+        clock_jumps: if class == "all" { 5 } else { 0 },
+        sabotage: 0,
+        log: 0,
+    };
+    let settings = Settings {
+        generation: 1,
+        mode: Mode::Enforce,
+        partition_modes: [].into(),
+        deadline_us: rng.random_range(300..3000),
+        breaker: breaker(class, rng),
+        ask_will_run: rng.random_bool(0.7),
+        proving: Proving { test_only: false, will_run: false, no_fit: false, verify_every: 0 },
+        input_wait_ms: 60_000,
+        require_wait_ms: 0,
+        hold_budget_ms: 10_000,
+        untested_release: false,
+        order: faults.order,
+        config: text(&Config::default()).into(),
+        tuning: config.tuning(),
+    };
+    let end = match rng.random_range(0..64) {
+        0..8 => End::Dead,
+        8 if settings.breaker.eject_openings == 0 => End::Alone,
+        _ => End::Enabled,
+    };
+    let active_ns = rng.random_range(2_000_000_000..12_000_000_000);
+    Plan { params, faults, settings, active_ns, end }
+}
