@@ -17,6 +17,7 @@ mod plan;
 mod record;
 mod reload;
 mod replay;
+mod report;
 mod shadow;
 mod share;
 mod simulate;
@@ -68,6 +69,7 @@ commands! {
     Nodes(nodes::Args),
     Explain(explain::Args),
     Shadow(shadow::Args),
+    Report(report::Args),
     Plan(plan::Args),
     Config(config::Args),
     History(history::Args),

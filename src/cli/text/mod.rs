@@ -115,6 +115,30 @@ pub fn heading(out: &mut String, text: &str) {
     out.push('\n');
 }
 
+/// Columns of a terminal that every text fits into, names of users aside.
+pub const WIDTH: usize = 100;
+
+/// Lines of at most so many characters, broken at blanks; a longer word stays whole.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// A paragraph within [`WIDTH`], each line behind an indent.
+pub fn wrapped(text: &str, indent: &str) -> String {
+    let lines = wrap(text, WIDTH - indent.chars().count());
+    lines.iter().fold(String::new(), |out, line| out + indent + line + "\n")
+}
+
 /// Names and values, aligned.
 pub fn facts(facts: &[(&str, String)]) -> String {
     let width = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);

@@ -30,7 +30,8 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
         .route("/v1/heat", get(read(|b, ()| b.heat())))
         .route("/v1/explain/{job}", get(read(|b, Arg(job): Arg<String>| b.explain(&job))))
         .route("/v1/jobs/{id}/blocks", get(block_map))
-        .route("/v1/shadow", get(read(|b, Params(q): Params<ShadowQuery>| b.shadow(q.since))))
+        .route("/v1/shadow", get(read(|b, Params(q): Params<SinceQuery>| b.shadow(q.since))))
+        .route("/v1/report", get(read(|b, Params(q): Params<SinceQuery>| b.report(q.since))))
         .route("/v1/plan", get(read(|b, ()| b.plan())))
         .route("/v1/state", get(read(|b, ()| b.state())))
         .route(
@@ -123,7 +124,7 @@ impl Serialize for SharedMap {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ShadowQuery {
+struct SinceQuery {
     /// Unix milliseconds.
     since: Option<u64>,
 }

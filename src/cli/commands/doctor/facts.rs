@@ -12,10 +12,10 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use super::command;
-use super::conf::SlurmConf;
 use super::plugin::{self, PluginFile};
 use crate::client::Client;
 use crate::exit::Failure;
+use crate::slurm_conf::SlurmConf;
 use phalanx_core::collect::{AgentsReport, CollectorsReport};
 use phalanx_service::api::types::Status;
 use phalanx_service::config::{Config, ConfigError};

@@ -13,7 +13,6 @@ mod check_host;
 mod check_overlay;
 mod check_slurm;
 mod command;
-mod conf;
 mod facts;
 mod plugin;
 mod render;

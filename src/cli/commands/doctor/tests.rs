@@ -4,12 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::conf::SlurmConf;
 use super::facts::{Directory, Facts, Running, Slurmctld, Socket};
 use super::judge;
 use super::plugin::PluginFile;
 use super::report::{Finding, Level};
 use crate::exit::{Exit, Failure};
+use crate::slurm_conf::SlurmConf;
 use phalanx_core::collect::{
     AgentReport, AgentsReport, CollectorReport, CollectorsReport, Registration, State,
 };

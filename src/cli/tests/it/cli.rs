@@ -14,8 +14,8 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use phalanx_service::api::types::{
-    EnableReport, ErrorBody, Explain, NodeReport, NodesReport, PlanReport, ReloadReport,
-    ShadowReport, Status,
+    ActivityReport, EnableReport, ErrorBody, Explain, NodeReport, NodesReport, PlanReport,
+    ReloadReport, ShadowReport, Status,
 };
 
 type Requests = Arc<Mutex<Vec<String>>>;
@@ -94,6 +94,13 @@ async fn answer(State(requests): State<Requests>, request: Request) -> (StatusCo
             let report = EnableReport { before: "ejected".into(), cause: "late".into() };
             (StatusCode::OK, json(&report))
         }
+        line if line.starts_with("GET /v1/report?since=1000") => {
+            (StatusCode::OK, json(&ActivityReport { cluster: "c1".into(), ..<_>::default() }))
+        }
+        line if line.starts_with("GET /v1/report?since=") => {
+            let error = "no such resource; see phalanx(1)".into();
+            (StatusCode::NOT_FOUND, json(&ErrorBody { error }))
+        }
         line if line.starts_with("GET /v1/shadow?since=") => {
             (StatusCode::OK, json(&ShadowReport::default()))
         }
@@ -169,6 +176,70 @@ fn reports_are_rendered_or_passed_on() {
     let since = server.run(&["shadow", "--since", "1970-01-01T00:01:00Z"]);
     assert_eq!(code(&since), 0);
     assert_eq!(server.last_request(), "GET /v1/shadow?since=60000");
+}
+
+/// Two jobs of two nodes on two nodes, the second waits for the first.
+const ACCOUNTING: &str = "JobID|User|Submit|Start|End|Elapsed|Timelimit|State|NNodes|NCPUS|ReqTRES\n\
+    1|a|2026-11-01T00:00:00|2026-11-01T00:00:00|2026-11-01T00:10:00|00:10:00|00:20:00|COMPLETED\
+    |2|8|cpu=8,mem=2G,node=2\n\
+    2|b|2026-11-01T00:01:00|2026-11-01T00:30:00|2026-11-01T00:40:00|00:10:00|00:20:00|COMPLETED\
+    |2|8|cpu=8,mem=2G,node=2\n";
+
+#[test]
+fn a_report_says_what_happened_and_what_would_have() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let since = ["report", "--since", "1970-01-01T00:00:01Z"];
+    let text = server.run(&since);
+    assert_eq!((code(&text), err(&text)), (0, String::new()));
+    assert!(out(&text).starts_with("Nothing is recorded in this period"), "{}", out(&text));
+
+    // On the nodes of slurm.conf, as text, JSON and page.
+    let sacct = file("month.txt", ACCOUNTING);
+    let conf = file("slurm.conf", "NodeName=n[1-2] CPUs=4 RealMemory=4000\n");
+    let page = dir.path().join("report.html");
+    let what = ["--sacct", &sacct, "--slurm-conf", &conf];
+    let whole = [&since[..], &what, &["--html", page.to_str().unwrap()]].concat();
+    let text = server.run(&whole);
+    assert_eq!((code(&text), err(&text)), (0, String::new()));
+    let said = out(&text);
+    // The second of two jobs waits 540 s.
+    assert!(said.contains("the simulated mean wait is 00:04:30 with Phalanx"), "{said}");
+    assert!(said.contains("2 nodes with 8 CPUs"), "{said}");
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains("<svg") && html.contains("Slurm alone"), "{html}");
+    let json = server.run(&[&whole[..], &["--json"]].concat());
+    let value: serde_json::Value = serde_json::from_str(&out(&json)).unwrap();
+    assert_eq!(value["simulated"]["slurm"]["wait_mean_s"], 270.0);
+    assert_eq!(value["activity"]["leaves"], serde_json::Value::Null, "unknown is not zero");
+
+    // Without a daemon, or with one of another version, half of it.
+    let gone = [&["--socket", "/nowhere/control.sock"], &since[..], &what].concat();
+    let half = phalanx(&gone);
+    assert_eq!(code(&half), 0, "{}", err(&half));
+    assert!(out(&half).starts_with("What Phalanx did is unknown.\n"), "{}", out(&half));
+    assert_eq!(code(&phalanx(&["--socket", "/nowhere/control.sock", "report"])), 4);
+    let older = server.run(&["report", "--since", "1970-01-01T00:01:00Z"]);
+    assert_eq!(code(&older), 1);
+    assert!(err(&older).contains("restart phalanxd"), "{}", err(&older));
+
+    // What is wrong is named.
+    let empty = file("slurm-empty.conf", "ClusterName=x\n");
+    for (arguments, said) in [
+        (["--sacct", "/nowhere/month.txt", "--slurm-conf", &conf], "/nowhere/month.txt"),
+        (["--sacct", &sacct, "--slurm-conf", &empty], "no NodeName line"),
+        (["--sacct", &conf, "--slurm-conf", &conf], "slurm.conf"),
+    ] {
+        let wrong = server.run(&[&since[..], &arguments].concat());
+        assert_eq!(code(&wrong), 2, "{}", out(&wrong));
+        assert!(err(&wrong).contains(said), "{}", err(&wrong));
+        assert_eq!(err(&wrong).lines().count(), 1, "{}", err(&wrong));
+    }
 }
 
 #[test]

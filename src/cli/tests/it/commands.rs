@@ -14,6 +14,7 @@ const COMMANDS: &[&str] = &[
     "nodes",
     "explain",
     "shadow",
+    "report",
     "plan",
     "config check",
     "history speeds",

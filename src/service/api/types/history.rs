@@ -1,10 +1,37 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Runs of jobs, and the speeds and powers learned from them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use phalanx_core::run::Run;
 use phalanx_planner::bag::WattsFrom;
+
+use super::ShadowReport;
+use crate::history::activity::Activity;
+
+/// `GET /v1/report?since=`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ActivityReport {
+    /// ClusterName.
+    pub cluster: String,
+    /// Version of Slurm.
+    pub slurm: String,
+    /// Version of phalanxd.
+    pub version: String,
+    /// `off`, `shadow` or `enforce` now.
+    pub mode: String,
+    /// Partitions with a mode of their own.
+    pub partition_modes: BTreeMap<String, String>,
+    /// Days after which the history deletes all but runs.
+    pub retention_days: u32,
+    /// What happened.
+    #[serde(flatten)]
+    pub activity: Activity,
+    /// Starts in shadow mode beside what was decided.
+    pub shadow: ShadowReport,
+}
 
 /// `GET /v1/history/runs?since=&limit=`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Answers to the questions of the control socket: a file for each, `Backend` names them all.
 
+mod activity;
 mod block_map;
 mod data_service;
 mod energy;
@@ -15,8 +16,8 @@ use std::sync::Arc;
 
 use self::nodes::nodes_report;
 use crate::api::types::{
-    EnableReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport, PlannedJob,
-    RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowDiff, ShadowReport,
+    ActivityReport, EnableReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport,
+    PlannedJob, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowDiff, ShadowReport,
     SpeedsReport, Status,
 };
 use crate::api::{Backend, DataService, Failure};
@@ -112,6 +113,10 @@ impl Backend for Shared {
             dispersion_phalanx: summary.dispersion_decided,
             differing: summary.differing.into_iter().map(diff).collect(),
         })
+    }
+
+    fn report(&self, since_ms: Option<u64>) -> Result<ActivityReport, Failure> {
+        activity::report(self, since_ms)
     }
 
     fn plan(&self) -> Result<PlanReport, Failure> {
