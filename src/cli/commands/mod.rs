@@ -5,6 +5,7 @@
 
 mod agent;
 mod collector;
+mod complete;
 mod config;
 mod doctor;
 mod enable;
@@ -24,6 +25,7 @@ mod simulate;
 mod solve;
 mod splits;
 mod status;
+mod top;
 mod what_if;
 
 use clap::{Parser, Subcommand};
@@ -66,6 +68,7 @@ macro_rules! commands {
 // In the order of the help text.
 commands! {
     Status(status::Args),
+    Top(top::Args),
     Nodes(nodes::Args),
     Explain(explain::Args),
     Shadow(shadow::Args),
@@ -77,6 +80,7 @@ commands! {
     Enable(enable::Args),
     Doctor(doctor::Args),
     Generate(generate::Args),
+    Complete(complete::Args),
     Solve(solve::Args),
     Splits(splits::Args),
     Hdfs(hdfs::Args),

@@ -18,8 +18,8 @@ pub use explain::{
     LeafNodes, LeavesAhead, LeavesReport, PendingReport, Placed, PreferenceReport, ScoredNode,
 };
 pub use history::{
-    ActivityReport, ClassSpeeds, EnergyReport, EnergyRow, ImportReport, NodePower, RunsReport,
-    SpeedRow, SpeedsReport,
+    ActivityReport, ClassSpeeds, DecisionsReport, EnergyReport, EnergyRow, ImportReport,
+    LatestDecision, NodePower, RunsReport, SpeedRow, SpeedsReport,
 };
 use serde::{Deserialize, Serialize};
 pub use status::{

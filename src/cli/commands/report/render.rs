@@ -52,22 +52,13 @@ fn happened(out: &mut String, report: &ActivityReport) {
     let cluster = clean(&report.cluster);
     let _ = writeln!(out, "Cluster {cluster}, {}", period(report));
     out.push('\n');
-    let width = 100 - 20;
-    let lines: Vec<(&str, String)> = facts::facts(report)
-        .into_iter()
-        .map(|(name, value)| (name, wrapped_to(&value, width)))
-        .collect();
-    out.push_str(&fact_lines(&lines));
+    out.push_str(&fact_lines(&facts::facts(report)));
     if report.activity.runs.is_empty() {
         return;
     }
     heading(out, "By who chose the nodes");
     by_method(&report.activity.runs.iter().collect::<Vec<_>>()).add_to(out);
     let _ = writeln!(out, "{NOT_COMPARED}");
-}
-
-fn wrapped_to(text: &str, width: usize) -> String {
-    crate::text::wrap(text, width).join("\n")
 }
 
 /// One row for each method.

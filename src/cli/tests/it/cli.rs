@@ -13,22 +13,24 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use phalanx_service::api::heat::HeatReport;
 use phalanx_service::api::types::{
     ActivityReport, EnableReport, ErrorBody, Explain, NodeReport, NodesReport, PlanReport,
     ReloadReport, ShadowReport, Status,
 };
+use phalanx_service::api::types::{DecisionsReport, LatestDecision, PlannedJob};
 
 type Requests = Arc<Mutex<Vec<String>>>;
 
 /// Answers each request by its path; keeps what was asked.
-struct Server {
+pub struct Server {
     _dir: tempfile::TempDir,
     socket: PathBuf,
     requests: Requests,
 }
 
 impl Server {
-    fn start() -> Server {
+    pub fn start() -> Server {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("control.sock");
         let requests = Requests::default();
@@ -47,6 +49,10 @@ impl Server {
             });
         });
         Server { _dir: dir, socket, requests }
+    }
+
+    pub fn socket(&self) -> &Path {
+        &self.socket
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -88,7 +94,19 @@ async fn answer(State(requests): State<Requests>, request: Request) -> (StatusCo
         }
         "GET /v1/explain/500" => (StatusCode::INTERNAL_SERVER_ERROR, "oops".into()),
         "GET /v1/explain/3" => (StatusCode::OK, "{\"label\": 3}".into()),
-        "GET /v1/plan" => (StatusCode::OK, json(&PlanReport::default())),
+        "GET /v1/plan" => {
+            let job = |job_id| PlannedJob { job_id, ..PlannedJob::default() };
+            let report = PlanReport { jobs: vec![job(41), job(42)], ..PlanReport::default() };
+            (StatusCode::OK, json(&report))
+        }
+        "GET /v1/decisions?limit=500" => {
+            let made = LatestDecision { job: "413_7".into(), ..LatestDecision::default() };
+            (StatusCode::OK, json(&DecisionsReport { decisions: vec![made] }))
+        }
+        "GET /v1/heat" => {
+            let names = ["cpu1", "gpu1", "gpu2"].map(str::to_owned).to_vec();
+            (StatusCode::OK, json(&HeatReport { names, ..HeatReport::default() }))
+        }
         "POST /v1/reload" => (StatusCode::OK, reload_report(requests.lock().unwrap().len())),
         "POST /v1/plugin/enable" => {
             let report = EnableReport { before: "ejected".into(), cause: "late".into() };
@@ -170,8 +188,8 @@ fn reports_are_rendered_or_passed_on() {
     assert_eq!(report.version, "9.9.9");
 
     assert!(out(&server.run(&["explain", "130+1"])).starts_with("Job 130+1: PENDING\n"));
-    assert!(out(&server.run(&["plan"])).starts_with("Plan of "));
-    assert!(out(&server.run(&["nodes"])).starts_with("Utilisation 0.0000"));
+    assert!(out(&server.run(&["plan"])).starts_with("2 of 2 waiting jobs could start now."));
+    assert!(out(&server.run(&["nodes"])).contains("Utilisation 0.0000"));
     assert!(out(&server.run(&["shadow"])).starts_with("Starts in shadow mode"));
     let since = server.run(&["shadow", "--since", "1970-01-01T00:01:00Z"]);
     assert_eq!(code(&since), 0);

@@ -33,6 +33,38 @@ pub struct ActivityReport {
     pub shadow: ShadowReport,
 }
 
+/// `GET /v1/decisions?limit=`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DecisionsReport {
+    /// Newest first.
+    pub decisions: Vec<LatestDecision>,
+}
+
+/// One of the latest decisions, and what became of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatestDecision {
+    /// Time, unix milliseconds.
+    pub time_ms: u64,
+    /// Job as users write it.
+    pub job: String,
+    /// Partition.
+    pub partition: String,
+    /// Kind of call: `run_now` or `will_run`.
+    pub ask: String,
+    /// Mode in force for the partition.
+    pub mode: String,
+    /// Decided nodes; empty without an opinion.
+    pub nodes: String,
+    /// Why there was no opinion.
+    pub reason: Option<String>,
+    /// Why Slurm did not take the nodes, if it was told and did not.
+    pub outcome: Option<String>,
+    /// Whether Slurm's call succeeded; absent while that is not known.
+    pub placed: Option<bool>,
+    /// Time of the answer, microseconds.
+    pub latency_us: u64,
+}
+
 /// `GET /v1/history/runs?since=&limit=`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunsReport {

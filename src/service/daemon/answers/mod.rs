@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use self::nodes::nodes_report;
 use crate::api::types::{
-    ActivityReport, EnableReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport,
-    PlannedJob, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowDiff, ShadowReport,
-    SpeedsReport, Status,
+    ActivityReport, DecisionsReport, EnableReport, EnergyReport, Explain, ImportReport,
+    NodesReport, PlanReport, PlannedJob, RecordRequest, RecordingStatus, ReloadReport, RunsReport,
+    ShadowDiff, ShadowReport, SpeedsReport, Status,
 };
 use crate::api::{Backend, DataService, Failure};
 use crate::clock::now_ms;
@@ -117,6 +117,10 @@ impl Backend for Shared {
 
     fn report(&self, since_ms: Option<u64>) -> Result<ActivityReport, Failure> {
         activity::report(self, since_ms)
+    }
+
+    fn latest(&self, limit: Option<u32>) -> Result<DecisionsReport, Failure> {
+        activity::latest(self, limit)
     }
 
     fn plan(&self) -> Result<PlanReport, Failure> {
