@@ -159,7 +159,7 @@ CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
 .PHONY: tuning-pictures bench-10k bench-backfill bench-pending bench-balance bench-proof \
 	bench-topology bench-traces bench-reality bench-gangs bench-gang-method bench-share bench-agents \
-	bench-order bench-bag bench-bags-cluster campaign-proofs
+	bench-order bench-bag bench-bags-cluster campaign-proofs campaign-fuzz
 # The data of the source paper's experiments, as BENCHMARKS.md names them.
 BAG_DATA ?= ../shared/data/eapm
 bench-bag: rust
@@ -180,6 +180,13 @@ SEEDS ?= 40
 campaign-proofs: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/proofs_mixed.py --seeds $(SEEDS) --seconds 90
+# Damaged inputs to every parser, of the plugin too: RUNS for each, made from SEED, at most
+# SECONDS each; 0: no limit.
+RUNS ?= 100000000
+SEED ?= 1
+SECONDS ?= 0
+campaign-fuzz: deps-test rust
+	$(PYTHON) tests/fuzz/campaign.py --runs $(RUNS) --seed $(SEED) --seconds $(SECONDS)
 bench-order: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/order.py --bench 5000

@@ -10,16 +10,21 @@
 #define MINUTE_NS (60 * NS_PER_S)
 #define HOUR_NS (3600 * NS_PER_S)
 
-/* Forget evenly, `full` over the period; then spend. RET true if above full */
+/* RET what is left when it is forgotten evenly, `full` over the period */
+static double _left(const struct bucket *k, uint64_t now_ns, uint64_t period_ns,
+		    double full)
+{
+	uint64_t since = now_ns > k->at_ns ? now_ns - k->at_ns : 0;
+	double left = k->level - full * ((double) since / (double) period_ns);
+
+	return left > 0 ? left : 0;
+}
+
+/* Forget, then spend. RET true if above full */
 static bool _spend(struct bucket *k, uint64_t now_ns, uint64_t period_ns,
 		   double full, double amount)
 {
-	uint64_t since = now_ns > k->at_ns ? now_ns - k->at_ns : 0;
-
-	k->level -= full * ((double) since / (double) period_ns);
-	if (k->level < 0)
-		k->level = 0;
-	k->level += amount;
+	k->level = _left(k, now_ns, period_ns, full) + amount;
 	if (now_ns > k->at_ns)
 		k->at_ns = now_ns;
 	return k->level > full;
@@ -193,32 +198,68 @@ static struct holder *_holder(struct breaker *b, uint64_t key)
 	return oldest;
 }
 
+/* Its own holds end; those of so many users are the daemon's fault. */
+static void _end_holds(struct breaker *b, struct holder *h, uint64_t now_ns,
+		       double full, const struct breaker_limits *limits)
+{
+	uint32_t users[BREAKER_HELD_USERS], count = 0;
+
+	h->over = HOLDER_NEW;
+	for (uint32_t i = 0; i < BREAKER_HOLDERS; i++) {
+		const struct holder *other = &b->holders[i];
+		uint32_t user = (uint32_t) other->key, seen = 0;
+
+		if (other->over != HOLDER_NEW ||
+		    _left(&other->held, now_ns, HOUR_NS, full) <= full / 2)
+			continue;
+		while (seen < count && users[seen] != user)
+			seen++;
+		if (seen < count)
+			continue;
+		users[count++] = user;
+		if (count == BREAKER_HELD_USERS)
+			break;
+	}
+	if (count < BREAKER_HELD_USERS)
+		return;
+	for (uint32_t i = 0; i < BREAKER_HOLDERS; i++)
+		if (b->holders[i].over)
+			b->holders[i].over = HOLDER_COUNTED;
+	_cross(b, now_ns, PHX_B_HELD, limits);
+}
+
 extern bool breaker_hold(struct breaker *b, uint64_t now_ns, uint32_t user,
 			 uint32_t partition,
-			 const struct breaker_limits *limits)
+			 const struct breaker_limits *limits, bool *ended)
 {
 	uint64_t key = (1ull << 63) | (uint64_t) partition << 32 | user;
 	double full = limits->held_s * (double) NS_PER_S;
 	struct holder *h;
 	uint64_t since;
-	bool above = false;
+	bool may;
 
+	*ended = false;
 	pthread_mutex_lock(&b->lock);
 	h = _holder(b, key);
 	since = h->last_ns && now_ns > h->last_ns ? now_ns - h->last_ns : 0;
-	if (since > BREAKER_HOLD_GAP_NS)
+	/* While its holds were ended nothing was held. */
+	if (since > BREAKER_HOLD_GAP_NS || h->over)
 		since = 0;
 	h->last_ns = now_ns;
 	b->held_ns += since;
-	if (limits->held_s)
-		above = _spend(&h->held, now_ns, HOUR_NS, full,
-			       (double) since);
-	if (above) {
-		h->held.level = 0;
-		_cross(b, now_ns, PHX_B_HELD, limits);
+	if (!limits->held_s) {
+		h->over = HOLDER_UNDER;
+	} else if (_spend(&h->held, now_ns, HOUR_NS, full, (double) since)) {
+		if (!h->over) {
+			*ended = true;
+			_end_holds(b, h, now_ns, full, limits);
+		}
+	} else if (h->held.level <= full / 2) {
+		h->over = HOLDER_UNDER;
 	}
+	may = !h->over;
 	pthread_mutex_unlock(&b->lock);
-	return !above;
+	return may;
 }
 
 /* ---- whole states */

@@ -6,8 +6,8 @@
  *
  * Closed: asks are made.  It opens when one of these is crossed (enum
  * phx_breach): the time waited in vain, the share of answers that stock
- * refused, the whole states sent, the time for which jobs of one user were
- * held in one partition.  Each is a bucket that leaks: what is spent is
+ * refused, the whole states sent, the users whose jobs were held in one
+ * partition for longer than they may.  Each is a bucket that leaks: what is spent is
  * forgotten evenly over its period, and all of it when the breaker opens.
  * BREAKER_SILENT asks in a row without an answer in time open it as well.
  * Open: no ask is made until its time has passed; then it is half open and
@@ -37,6 +37,7 @@
 #define BREAKER_SYNC_NEAR_NS 10000000000ull /* syncs nearer than this wait */
 #define BREAKER_SYNC_PAUSE_MAX_NS 4000000000ull
 #define BREAKER_HOLDERS 256u             /* users in partitions remembered */
+#define BREAKER_HELD_USERS 4u           /* that many open it */
 #define BREAKER_HOLD_GAP_NS 120000000000ull /* a longer time was no hold */
 
 /* The numbers are those of phx_stats.breaker_open. */
@@ -64,8 +65,16 @@ struct bucket {
 	uint64_t at_ns;
 };
 
+/* Whether the holds of a user in a partition are ended. */
+enum holder_over {
+	HOLDER_UNDER = 0,
+	HOLDER_NEW = 1,
+	HOLDER_COUNTED = 2, /* among the users for whom the breaker opened */
+};
+
 struct holder {
-	uint64_t key;     /* 0: free */
+	uint64_t key;     /* 0: free; its low half is the user */
+	enum holder_over over;
 	uint64_t last_ns; /* when it last was held */
 	struct bucket held; /* ns */
 };
@@ -118,12 +127,18 @@ extern void breaker_tried(struct breaker *b, uint64_t now_ns, uint32_t job_id,
 			  bool kept, const struct breaker_limits *limits);
 
 /*
- * A job shall be held. IN user, partition - whose; any number of its own
- * RET false if its user's jobs were held for long enough: stock decides
+ * A job shall be held.  If its user's jobs were held in this partition for
+ * longer than held_s of an hour, stock decides there for this user alone until
+ * half of that is forgotten: one user must not end placement for all.  Where
+ * this befalls BREAKER_HELD_USERS at a time, it is the daemon that does not keep
+ * to its own budget, and the breaker opens.
+ * IN user, partition - whose; any number of its own
+ * OUT ended - true once, when it begins
+ * RET false if stock decides
  */
 extern bool breaker_hold(struct breaker *b, uint64_t now_ns, uint32_t user,
 			 uint32_t partition,
-			 const struct breaker_limits *limits);
+			 const struct breaker_limits *limits, bool *ended);
 
 /*
  * IN caused - by the daemon or its connection, not by a change in slurmctld,

@@ -353,13 +353,19 @@ static bool _may_hold(const struct call *c)
 	const job_record_t *job_ptr = c->job_ptr;
 	time_t eligible = job_ptr->details->begin_time;
 	struct link_limits limits = link_limits();
+	bool may, ended;
 
 	if (!(limits.flags & PHX_W_MAY_HOLD) || !eligible ||
 	    time(NULL) - eligible >= PHX_HOLD_S_MAX)
 		return false;
-	if (!breaker_hold(&overlay_breaker, now_ns(), job_ptr->user_id,
-			  phx_account_key(job_ptr->part_ptr->name),
-			  &limits.breaker))
+	may = breaker_hold(&overlay_breaker, now_ns(), job_ptr->user_id,
+			   phx_account_key(job_ptr->part_ptr->name),
+			   &limits.breaker, &ended);
+	if (ended)
+		info("phalanx: user %u in partition %s: held for %u s of an hour, Slurm decides",
+		     job_ptr->user_id, job_ptr->part_ptr->name,
+		     limits.breaker.held_s);
+	if (!may)
 		return false;
 	stat_add(&overlay_stats.held_calls, 1);
 	return true;

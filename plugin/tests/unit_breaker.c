@@ -170,25 +170,98 @@ static void test_syncs(void)
 	CHECK_EQ(breaker_sync_at(&b, now + 60 * S, true), 0);
 }
 
+/* RET true if a job of the user is held */
+static bool hold(struct breaker *b, uint64_t now, uint32_t user, uint32_t part)
+{
+	bool ended, may = breaker_hold(b, now, user, part, &limits, &ended);
+
+	CHECK(!(may && ended));
+	return may;
+}
+
+/* Hold jobs of the user each 10 s until it is over. RET the time then */
+static uint64_t hold_long(struct breaker *b, uint64_t now, uint32_t user,
+			  uint32_t part)
+{
+	int held = 0;
+
+	while (hold(b, now += 10 * S, user, part) && held < 1000)
+		held++;
+	/* 600 s an hour of one user in one partition. */
+	CHECK(held >= 60 && held <= 75);
+	return now;
+}
+
 static void test_held(void)
 {
 	struct breaker b = {0};
-	uint64_t now = 5 * S;
-	int held = 0;
+	uint64_t now = hold_long(&b, 5 * S, 7, 1), begin = now, held_ns;
+	bool ended;
 
-	/* 600 s an hour of one user in one partition, called each 10 s ... */
-	while (breaker_hold(&b, now += 10 * S, 7, 1, &limits) && held < 1000)
-		held++;
-	CHECK(held >= 60 && held <= 75);
-	CHECK_EQ(b.breach, PHX_B_HELD);
-	/* ... and what others hold, or a job once a quarter of an hour, is
-	 * nothing to it. */
+	/* Stock decides for this user there, and only for this one ... */
+	CHECK_EQ(b.state, BREAKER_CLOSED);
+	CHECK_EQ(b.opens, 0);
+	held_ns = b.held_ns;
+	CHECK(!breaker_hold(&b, now += S, 7, 1, &limits, &ended) && !ended);
+	CHECK(hold(&b, now, 7, 2) && hold(&b, now, 8, 1));
+	CHECK(breaker_allows(&b, now));
+	/* ... until half of it is forgotten; what is not held costs nothing. */
+	while (!hold(&b, now += 10 * S, 7, 1))
+		;
+	CHECK(now - begin >= 1750 * S && now - begin <= 1850 * S);
+	CHECK_EQ(b.held_ns, held_ns);
+	/* Then it may be held for as long as half of the hour's budget. */
+	begin = now;
+	while (hold(&b, now += 10 * S, 7, 1))
+		;
+	CHECK(now - begin >= 300 * S && now - begin <= 400 * S);
+	CHECK_EQ(b.opens, 0);
+	/* What others hold, or a job once a quarter of an hour, is nothing. */
 	b = (struct breaker) {0};
 	for (uint32_t user = 0; user < 2000; user++)
-		CHECK(breaker_hold(&b, now += S, user, 1, &limits));
+		CHECK(hold(&b, now += S, user, 1));
 	for (int i = 0; i < 1000; i++)
-		CHECK(breaker_hold(&b, now += 900 * S, 7, 1, &limits));
+		CHECK(hold(&b, now += 900 * S, 7, 1));
 	CHECK_EQ(b.opens, 0);
+}
+
+/* Jobs of users [from, to) held each 10 s for 800 s. RET the time then */
+static uint64_t hold_all(struct breaker *b, uint64_t now, uint32_t from,
+			 uint32_t to)
+{
+	for (int i = 0; i < 80; i++, now += 10 * S)
+		for (uint32_t user = from; user < to; user++)
+			(void) hold(b, now, user, 1);
+	return now;
+}
+
+static void test_held_by_many(void)
+{
+	struct breaker b = {0};
+	uint64_t now = 5 * S;
+
+	/* One user in many partitions does not open it, nor do others who
+	 * come one after the other. */
+	for (uint32_t part = 0; part < 2 * BREAKER_HELD_USERS; part++)
+		(void) hold_long(&b, now, 7, part);
+	for (uint32_t user = 0; user < 2 * BREAKER_HELD_USERS; user++)
+		now = hold_all(&b, now + 900 * S, user, user + 1);
+	CHECK_EQ(b.opens, 0);
+	/* Some more at a time do: the daemon holds whom it likes. */
+	b = (struct breaker) {0};
+	now = hold_all(&b, now, 10, 10 + BREAKER_HELD_USERS - 1);
+	CHECK_EQ(b.opens, 0);
+	now = hold_all(&b, now, 20, 21);
+	CHECK_EQ(b.opens, 1);
+	CHECK_EQ(b.breach, PHX_B_HELD);
+	/* The next crossing needs as many others. */
+	now = hold_all(&b, now, 30, 30 + BREAKER_HELD_USERS - 1);
+	CHECK_EQ(b.breaches[PHX_B_HELD], 1);
+	CHECK(!hold(&b, now, 10, 1) && !hold(&b, now, 30, 1));
+	(void) hold_all(&b, now, 40, 41);
+	CHECK_EQ(b.breaches[PHX_B_HELD], 2);
+	breaker_enable(&b, now);
+	CHECK(hold(&b, now, 10, 1) && hold(&b, now, 30, 1));
 }
 
 static void test_eject(void)
@@ -291,6 +364,7 @@ extern void test_breaker(void)
 	test_refused();
 	test_syncs();
 	test_held();
+	test_held_by_many();
 	test_eject();
 	test_frozen();
 	for (unsigned int seed = 0; seed < 100; seed++)

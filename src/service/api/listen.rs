@@ -137,7 +137,7 @@ impl Serving {
         }
     }
 
-    async fn connection<S>(self, stream: S, peer: Peer, _place: Place)
+    pub(super) async fn connection<S>(self, stream: S, peer: Peer, _place: Place)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

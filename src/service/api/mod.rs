@@ -6,6 +6,8 @@ mod backend;
 mod collect;
 mod doors;
 mod extract;
+#[cfg(test)]
+mod fuzz;
 mod handler;
 pub mod heat;
 mod listen;

@@ -8,6 +8,8 @@ mod builtin;
 mod clock;
 mod command;
 mod database;
+#[cfg(test)]
+mod fuzz;
 mod latest;
 mod local;
 mod registry;

@@ -154,7 +154,7 @@ impl BlockSource for Client {
     }
 }
 
-fn found(block: &LocatedBlock, policy: Option<&EcPolicy>) -> Found {
+pub(super) fn found(block: &LocatedBlock, policy: Option<&EcPolicy>) -> Found {
     let replicas = block.locations.iter().enumerate().map(|(at, info)| FoundReplica {
         datanode: datanode(info),
         storage: storage(block.storage_types.get(at).copied().unwrap_or(1)),
@@ -197,7 +197,7 @@ fn storage(number: i32) -> Storage {
     }
 }
 
-fn datanode(info: &DatanodeInfo) -> DataNode {
+pub(super) fn datanode(info: &DatanodeInfo) -> DataNode {
     let id = info.id.clone().unwrap_or_default();
     DataNode {
         host: id.host,
@@ -207,7 +207,7 @@ fn datanode(info: &DatanodeInfo) -> DataNode {
     }
 }
 
-fn entry(path: String, status: &FileStatus) -> Entry {
+pub(super) fn entry(path: String, status: &FileStatus) -> Entry {
     Entry {
         path,
         kind: match status.kind {

@@ -172,7 +172,7 @@ impl Sink {
         }
     }
 
-    fn finish(mut self, base: &str) -> Located {
+    pub(super) fn finish(mut self, base: &str) -> Located {
         if self.unreadable > 0 {
             let text = format!("{} blocks have no readable replica", self.unreadable);
             self.warn(text);

@@ -26,7 +26,7 @@ pub(super) struct Client {
 
 /// The value of an object that has one member, as WebHDFS wraps its answers.
 #[derive(Debug)]
-struct Only<T>(T);
+pub(super) struct Only<T>(pub(super) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Only<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -45,11 +45,11 @@ struct RemoteException {
 }
 
 /// `FileStatuses`, which holds `FileStatus`, which is a list.
-type Statuses = Only<Only<Vec<Status>>>;
+pub(super) type Statuses = Only<Only<Vec<Status>>>;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+pub(super) struct Status {
     #[serde(default)]
     path_suffix: String,
     r#type: String,
@@ -74,23 +74,23 @@ struct EcPolicy {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Page {
+pub(super) struct Page {
     partial_listing: Statuses,
-    remaining_entries: u64,
+    pub(super) remaining_entries: u64,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct LocatedBlocks {
+pub(super) struct LocatedBlocks {
     #[serde(default)]
-    is_under_construction: bool,
+    pub(super) is_under_construction: bool,
     #[serde(default)]
-    located_blocks: Vec<LocatedBlock>,
+    pub(super) located_blocks: Vec<LocatedBlock>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct LocatedBlock {
+pub(super) struct LocatedBlock {
     start_offset: u64,
     #[serde(default)]
     is_corrupt: bool,
@@ -125,7 +125,7 @@ struct Location {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct DocumentedBlock {
+pub(super) struct DocumentedBlock {
     offset: u64,
     length: u64,
     #[serde(default)]
@@ -262,20 +262,29 @@ pub(super) fn read<T: DeserializeOwned>(
     let bytes = u64::try_from(HDFS_FRAME_BYTES_MAX).unwrap_or(u64::MAX);
     let body = reply.body_mut().with_config().limit(bytes).read_to_vec().map_err(failed)?;
     log::trace!("{base}: {} bytes in {:?}", body.len(), started.elapsed());
-    if reply.status().is_success() {
-        return serde_json::from_slice(&body)
+    understood(base, reply.status().as_u16(), &body)
+}
+
+/// The JSON of an answer, or the refusal in it.
+pub(super) fn understood<T: DeserializeOwned>(
+    base: &str,
+    status: u16,
+    body: &[u8],
+) -> Result<T, HdfsError> {
+    if (200..300).contains(&status) {
+        return serde_json::from_slice(body)
             .map_err(|error| HdfsError::Broken(format!("{base}: {error}")));
     }
-    match serde_json::from_slice::<Only<RemoteException>>(&body) {
+    match serde_json::from_slice::<Only<RemoteException>>(body) {
         Ok(Only(RemoteException { exception, message })) => {
             let message = message.lines().next().unwrap_or_default().to_owned();
             Err(HdfsError::Remote { class: exception, message })
         }
-        Err(_) => Err(HdfsError::Broken(format!("{base}: HTTP {}", reply.status()))),
+        Err(_) => Err(HdfsError::Broken(format!("{base}: HTTP {status}"))),
     }
 }
 
-fn entry(directory: &str, status: Status) -> Entry {
+pub(super) fn entry(directory: &str, status: Status) -> Entry {
     Entry {
         path: path_of(directory, &status.path_suffix),
         kind: match status.r#type.as_str() {

@@ -2,6 +2,7 @@
 //! Worked examples, properties and exact oracles of the methods.
 
 mod exact;
+mod fuzz_declaration;
 mod golden_bag;
 mod golden_balance;
 mod golden_bisect;

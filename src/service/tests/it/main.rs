@@ -2,6 +2,7 @@
 //! The daemon's parts over real sockets, processes and files.
 
 mod agent;
+mod fuzz;
 mod layout;
 mod link;
 mod link_trust;

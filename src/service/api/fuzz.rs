@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Damaged requests on a connection, through everything before the daemon's answer.
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use phalanx_fuzz::{kind_of, run};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
+
+use super::auth;
+use super::backend::Backend;
+use super::doors::{Client, Doors};
+use super::handler::Shared;
+use super::listen::Serving;
+use super::peer::{Access, Peer};
+use super::routes::routes;
+use super::types::{
+    EnableReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport, RecordRequest,
+    RecordingStatus, ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
+};
+use crate::failure::Failure;
+use phalanx_core::run::Run;
+use phalanx_methods::data_jobs::blockmap::BlockMap;
+use phalanx_planner::state::State as LiveState;
+
+const WORDS: [&str; 30] = [
+    "GET ",
+    "POST ",
+    "PUT ",
+    "PATCH ",
+    "DELETE ",
+    "OPTIONS ",
+    " HTTP/1.1\r\n",
+    "\r\n",
+    ": ",
+    "Content-Length: 3\r\n",
+    "Transfer-Encoding: chunked\r\n",
+    "Expect: 100-continue\r\n",
+    "Content-Type: application/json\r\n",
+    "/v1/status",
+    "/v1/history/import",
+    "/v1/record",
+    "/v1/agents/n1/sync",
+    "/v1/data/x/n1",
+    "/v1/use/share.capability",
+    "/metrics",
+    "%2e%2e%2f",
+    "?",
+    "since=",
+    "&limit=",
+    "null",
+    "[{}]",
+    "\"",
+    "18446744073709551616",
+    "1e400",
+    "0\r\n\r\n",
+];
+
+/// A daemon that knows nothing yet.
+struct Empty;
+
+fn none<T>() -> Result<T, Failure> {
+    Err(Failure::Unavailable("nothing yet".to_owned()))
+}
+
+impl Backend for Empty {
+    fn status(&self) -> Status {
+        Status::default()
+    }
+    fn nodes(&self) -> Result<NodesReport, Failure> {
+        none()
+    }
+    fn explain(&self, _: &str) -> Result<Explain, Failure> {
+        none()
+    }
+    fn block_map(&self, _: u32, _: Option<u32>) -> Result<Arc<BlockMap>, Failure> {
+        none()
+    }
+    fn shadow(&self, _: Option<u64>) -> Result<ShadowReport, Failure> {
+        none()
+    }
+    fn plan(&self) -> Result<PlanReport, Failure> {
+        none()
+    }
+    fn state(&self) -> Result<LiveState, Failure> {
+        none()
+    }
+    fn runs(&self, _: Option<u64>, _: Option<u32>) -> Result<RunsReport, Failure> {
+        none()
+    }
+    fn speeds(&self, _: Option<&str>, _: Option<&str>) -> Result<SpeedsReport, Failure> {
+        none()
+    }
+    fn energy(&self) -> Result<EnergyReport, Failure> {
+        none()
+    }
+    fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure> {
+        Err(Failure::Conflict(format!("{} runs", runs.len())))
+    }
+    fn reload(&self) -> ReloadReport {
+        ReloadReport::default()
+    }
+    fn enable(&self) -> Result<EnableReport, Failure> {
+        none()
+    }
+    fn record(&self, _: RecordRequest) -> Result<RecordingStatus, Failure> {
+        none()
+    }
+}
+
+/// A client that sends these bytes, waits for what is answered, and then goes.
+struct Wire {
+    input: Vec<u8>,
+    sent: usize,
+    /// Requests that are being answered: while there are, it stays.
+    under_way: Arc<AtomicUsize>,
+    /// How often more was asked for in vain.
+    idle: u32,
+    answer: Arc<Mutex<Vec<u8>>>,
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.sent == self.input.len() {
+            // Its task goes on when the answer is there, or at once.
+            if self.under_way.load(Relaxed) > 0 {
+                return Poll::Pending;
+            }
+            self.idle += 1;
+            if self.idle < 4 {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            return Poll::Ready(Ok(()));
+        }
+        let end = self.input.len().min(self.sent + buf.remaining());
+        buf.put_slice(&self.input[self.sent..end]);
+        self.sent = end;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.answer.lock().unwrap().extend_from_slice(buf);
+        Poll::Ready(Ok(buf.len()))
+    }
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The answer to these bytes.
+async fn answer(
+    serving: Serving,
+    input: &[u8],
+    peer: Peer,
+    under_way: Arc<AtomicUsize>,
+) -> Vec<u8> {
+    let place = serving.doors.connect(Client::Trusted).unwrap();
+    let answer = Arc::new(Mutex::new(Vec::new()));
+    let (input, answered) = (input.to_vec(), Arc::clone(&answer));
+    let wire = Wire { input, sent: 0, under_way, idle: 0, answer: answered };
+    serving.connection(wire, peer, place).await;
+    std::mem::take(&mut answer.lock().unwrap())
+}
+
+#[test]
+fn requests() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (_stop, stop) = watch::channel(false);
+    let doors = Arc::new(Doors::new(Arc::default()));
+    doors.counters.hide(false);
+    let access = Access { public_read: true, allowed_uids: vec![7] };
+    let shared = Arc::new(Shared {
+        backend: Arc::new(Empty),
+        access: access.clone(),
+        doors: Arc::clone(&doors),
+        stop: stop.clone(),
+    });
+    let bounded = Arc::clone(&shared);
+    let check = move |request, next| auth::bounded(Arc::clone(&bounded), request, next);
+    let under_way = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&under_way);
+    // Inside of the one that reads bodies, which the client may cut off.
+    let count = move |request: Request, next: Next| {
+        let counted = Arc::clone(&counted);
+        async move {
+            counted.fetch_add(1, Relaxed);
+            let answer = next.run(request).await;
+            counted.fetch_sub(1, Relaxed);
+            answer
+        }
+    };
+    let routes = routes(shared).layer(from_fn(count)).layer(from_fn(check));
+    let serving = Serving { routes, access, doors: Arc::clone(&doors), stop };
+    run("http", &WORDS, |input| {
+        let ways = [7, 8].map(|uid| {
+            let peer = Peer { uid: Some(uid), ..Peer::default() };
+            let answered =
+                runtime.block_on(answer(serving.clone(), input, peer, Arc::clone(&under_way)));
+            let text = String::from_utf8_lossy(&answered);
+            let body = text.rsplit("\r\n\r\n").next().unwrap_or_default();
+            let known = text.is_empty() || text.starts_with("HTTP/1.");
+            assert!(known && !text.starts_with("HTTP/1.1 500"), "{text}");
+            kind_of(text.lines().next().unwrap_or_default())
+                ^ kind_of(&body.replace(['"', '`'], " ")).rotate_left(9)
+        });
+        assert_eq!(doors.connected(), 0);
+        ways[0] ^ ways[1].rotate_left(21)
+    });
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Damaged configurations and recordings.
+#![allow(clippy::unwrap_used, reason = "a failed expectation ends a test")]
+
+use std::io::Write;
+use std::path::Path;
+
+use flate2::write::DeflateEncoder;
+use flate2::{Compression, Crc};
+use phalanx_fuzz::{kind_of, run, size_of};
+use phalanx_service::config::Config;
+use phalanx_service::recordings::{MAGIC, Reader, link_settings, replay};
+
+#[test]
+fn configurations() {
+    let words = [
+        "[link]",
+        "[[collector]]",
+        "[partition.x]",
+        "=",
+        "\n",
+        "\"",
+        "'",
+        "true",
+        "0",
+        "-1",
+        "1e9",
+        "inf",
+        "nan",
+        "[",
+        "]",
+        "{",
+        "}",
+        "enabled",
+        "mode",
+        "deadline_ms",
+        "9223372036854775807",
+        "1979-05-27",
+        "#",
+        ".",
+        "\"\"\"",
+    ];
+    run("toml", &words, |input| {
+        let text = String::from_utf8_lossy(input);
+        match Config::parse(&text, Path::new("p.toml")) {
+            Ok(config) => {
+                let warnings = config.warnings().len();
+                let _ = (link_settings(&config, 1), config.registrations().len());
+                size_of(warnings) + 2
+            }
+            Err(error) => {
+                let error = error.to_string();
+                assert!(error.contains("p.toml"), "{error}");
+                kind_of(error.lines().next().unwrap_or_default())
+            }
+        }
+    });
+}
+
+/// A frame of a recording around `text`.
+fn frame(text: &[u8]) -> Vec<u8> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text).unwrap();
+    let data = encoder.finish().unwrap();
+    let mut head = u32::try_from(text.len()).unwrap().to_le_bytes().to_vec();
+    head.extend(u32::try_from(data.len()).unwrap().to_le_bytes());
+    let mut crc = Crc::new();
+    crc.update(&head);
+    crc.update(&data);
+    head.extend(crc.sum().to_le_bytes());
+    [head, data].concat()
+}
+
+/// The seeds are whole, and their questions are played.
+#[test]
+fn seeds_of_recordings_are_good() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fuzz/seeds/recording/file");
+    let report = replay(&[Path::new(file).to_owned()], None, 3, &|_| ()).unwrap();
+    assert!(report.asks == 2 && report.broken.is_empty(), "{report:?}");
+}
+
+/// Files as they are if they begin like one, else the lines of a file whose frames are right.
+#[test]
+fn recordings() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("r.phxrec");
+    let words = [
+        "\n",
+        "{",
+        "}",
+        "[",
+        "]",
+        "null",
+        "0",
+        "-1",
+        "18446744073709551615",
+        "4294967295",
+        "1e99",
+        "\"nodes\":",
+        "\"job_id\":",
+        "\"t\":",
+        "true",
+        ",",
+    ];
+    run("recording", &words, |input| {
+        let whole;
+        let bytes = if input.starts_with(MAGIC.get(..4).unwrap()) {
+            input
+        } else {
+            whole = [MAGIC.to_vec(), frame(input)].concat();
+            &whole
+        };
+        std::fs::write(&path, bytes).unwrap();
+        let read = match Reader::open(&path) {
+            Err(error) => return kind_of(&error.what),
+            Ok(mut reader) => loop {
+                match reader.next_record() {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break size_of(usize::try_from(reader.records()).unwrap()),
+                    Err(error) => {
+                        let what = error.what.rsplit("byte").next().unwrap_or_default();
+                        break kind_of(what) ^ reader.records();
+                    }
+                }
+            },
+        };
+        let report = replay(std::slice::from_ref(&path), None, 3, &|_| ()).unwrap();
+        read ^ (size_of(usize::try_from(report.asks).unwrap()) << 50)
+    });
+}
