@@ -55,6 +55,8 @@ pub enum NodeKey {
     Gres,
     /// Weight of slurm.conf.
     Weight,
+    /// NodeName: each node is a class of its own.
+    Name,
 }
 
 /// The default.
@@ -169,6 +171,7 @@ pub fn node_class_of(node: &Node, by: &[NodeKey]) -> String {
         NodeKey::Memory => Some(format!("m{}", node.memory_mb.saturating_add(512) / 1024)),
         NodeKey::Gres => gres_text(node),
         NodeKey::Weight => Some(format!("w{}", node.weight)),
+        NodeKey::Name => Some(part(&node.name)),
     });
     parts.collect::<Vec<_>>().join("/")
 }

@@ -31,7 +31,7 @@ pub use class::{
 pub use estimate::{Estimate, Stat};
 pub use index::{Exploration, Growth, confidence_index, delta, variance_proxy};
 pub use moments::{Moments, Observation};
-pub use speeds::{Belief, ClassView, RunNode, Source, Speeds, SpeedsOptions, Trust};
+pub use speeds::{Belief, ClassView, Estimator, RunNode, Source, Speeds, SpeedsOptions, Trust};
 
 /// Bonus scale that the product ships with (`bonus_scale` of the daemon's configuration).
 ///

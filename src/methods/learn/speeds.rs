@@ -14,9 +14,22 @@ use super::relative::{EFFECT, Expected, Noise, OWN_EFFECT, effects};
 use phalanx_core::limits;
 use phalanx_core::problem::{InputError, refuse};
 
+/// How speeds are estimated from runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Estimator {
+    /// Differences between node classes are believed as far as they exceed the noise.
+    #[default]
+    Shrunk,
+    /// Formula 9 of `docs/methods.md`, section Gangs: the plain mean, 0 where nothing ran.
+    Document,
+}
+
 /// Options of the table: forgetting, shrinkage and bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpeedsOptions {
+    /// How [`Speeds::trust`] estimates.
+    pub estimator: Estimator,
     /// Age at which a run counts half, seconds; infinite never forgets.
     pub half_life_s: f64,
     /// The node class counts as at most this many runs of a node; 0 = nodes stand alone.
@@ -30,6 +43,7 @@ pub struct SpeedsOptions {
 impl Default for SpeedsOptions {
     fn default() -> Self {
         SpeedsOptions {
+            estimator: Estimator::Shrunk,
             half_life_s: f64::INFINITY,
             prior_strength: 8.0,
             pairs_max: limits::LEARN_PAIRS_MAX,
@@ -410,9 +424,13 @@ impl Speeds {
 
     /// Beliefs about a job class of this family on every class of nodes: the
     /// measured speeds, as far as they differ by more than runs differ anyway. See `relative.rs`.
+    /// Those of [`Estimator::Document`] are the measured ones, and nobody's family counts.
     #[must_use]
     pub fn trust(&self, class: &str, family: Option<&str>, now_s: i64) -> Trust<'_> {
         let job = self.jobs.get(class);
+        if self.options.estimator == Estimator::Document {
+            return self.measured(job.map(Arc::as_ref), now_s);
+        }
         let by_work = job.is_some_and(|job| job.all.has_work());
         let own = |m: &Moments| (*m.log_speed(by_work), m.speed(by_work, now_s, self.half_life()));
         let own: BTreeMap<u32, (Spread, Stat)> =
@@ -441,6 +459,17 @@ impl Speeds {
             effects.iter().map(|(id, e)| (*id, (e.prior, count(id)))).collect();
         let top = by_class.values().map(|(effect, _)| *effect).fold(f64::NEG_INFINITY, f64::max);
         Trust { table: self, by_class, top: if top.is_finite() { top } else { 0.0 } }
+    }
+
+    fn measured(&self, job: Option<&JobClass>, now_s: i64) -> Trust<'_> {
+        let by_work = job.is_some_and(|job| job.all.has_work());
+        let speed = |m: &Moments| m.speed(by_work, now_s, self.half_life());
+        let known = job.iter().flat_map(|job| &job.classes).map(|(id, m)| (*id, speed(m)));
+        let known = known.filter(|(_, stat)| stat.count > 0.0);
+        let by_class: BTreeMap<u32, (f64, f64)> =
+            known.map(|(id, stat)| (id, (stat.mean.ln(), stat.count))).collect();
+        let top = by_class.values().map(|(log, _)| *log).fold(f64::NEG_INFINITY, f64::max);
+        Trust { table: self, by_class, top }
     }
 
     fn half_life(&self) -> f64 {
@@ -579,7 +608,11 @@ impl Trust<'_> {
     #[must_use]
     pub fn on(&self, node_class: &str) -> Stat {
         let id = self.table.classes.id(node_class);
-        let (effect, count) = id.and_then(|id| self.by_class.get(&id)).copied().unwrap_or_default();
+        let known = id.and_then(|id| self.by_class.get(&id)).copied();
+        if known.is_none() && self.table.options.estimator == Estimator::Document {
+            return Stat::default();
+        }
+        let (effect, count) = known.unwrap_or_default();
         Stat { count, mean: (effect - self.top).min(0.0).exp() }
     }
 }

@@ -255,3 +255,35 @@ fn random_names_push_out_only_their_own() {
     }
     assert!(speeds.len() <= 200 && speeds.estimate("x4999", "n1", "a", 6000).count > 0.0);
 }
+
+/// Goal: formula 9. Method: means by hand, beside what shrinkage believes of the same runs.
+#[test]
+fn the_documents_estimator_is_the_plain_mean() {
+    let plain = SpeedsOptions {
+        estimator: Estimator::Document,
+        half_life_s: FOREVER,
+        prior_strength: 0.0,
+        ..SpeedsOptions::default()
+    };
+    let mut tables = [speeds(plain), speeds(SpeedsOptions::default())];
+    for table in &mut tables {
+        for (node, seconds, at_s) in [("fast", 2.0, 1), ("fast", 4.0, 2), ("slow", 8.0, 900_000)] {
+            let nodes = on(&[(node, node)]);
+            table.learn("me/t/n1", Some("me/t"), &nodes, &run(seconds, at_s)).unwrap();
+        }
+    }
+    let [document, shrunk] = &tables;
+    let believed = document.trust("me/t/n1", Some("me/t"), 900_000);
+    assert_eq!(believed.on("fast"), Stat { count: 2.0, mean: 1.0 });
+    // (1/8) / ((1/2 + 1/4) / 2)
+    let slow = believed.on("slow");
+    assert!(close(slow.count, 1.0) && close(slow.mean, 1.0 / 3.0), "{slow:?}");
+    assert_eq!(believed.on("untried"), Stat::default());
+    let own = document.estimate("me/t/n1", "fast", "fast", 900_000);
+    assert!(close(own.count, 2.0) && close(own.seconds, 3.0), "{own:?}");
+    // Another size of the same program teaches nothing here.
+    assert_eq!(document.trust("me/t/n9", Some("me/t"), 900_000).on("fast"), Stat::default());
+    assert!(shrunk.trust("me/t/n9", Some("me/t"), 900_000).on("fast").count > 0.0);
+    assert!(shrunk.trust("me/t/n1", None, 900_000).on("slow").mean > 1.0 / 3.0);
+    assert!(shrunk.trust("me/t/n1", None, 900_000).on("untried").mean > 0.0);
+}

@@ -71,7 +71,7 @@ pub const MODES: &[&str] = &["off", "shadow", "enforce"];
 /// Words of `learn.class_by`.
 pub const CLASS_BY: &[&str] = &["account", "user", "name", "shape", "memory", "partition", "qos"];
 /// Words of `learn.node_class_by`.
-pub const NODE_CLASS_BY: &[&str] = &["features", "cpus", "memory", "gres", "weight"];
+pub const NODE_CLASS_BY: &[&str] = &["features", "cpus", "memory", "gres", "weight", "name"];
 
 /// Words of `bag.mode`.
 pub const BAG_MODES: &[&str] =
@@ -173,6 +173,7 @@ pub const KEYS: &[Key] = &[
     fixed("learn.enabled", Kind::Bool),
     key("learn.class_by", Kind::Choices(CLASS_BY)),
     key("learn.node_class_by", Kind::Choices(NODE_CLASS_BY)),
+    key("learn.estimator", Kind::Choice(&["shrunk", "document"])),
     key("learn.half_life_days", Kind::Real { min: 0.0, max: 36_500.0 }),
     key("learn.prior_strength", Kind::Real { min: 0.0, max: 1000.0 }),
     key("learn.accounting_s", int(0, 86_400, "seconds")),

@@ -3,7 +3,7 @@
 
 use super::section::section;
 use phalanx_methods::learn::{
-    CLASS_BY_DEFAULT, ClassKey, NODE_CLASS_BY_DEFAULT, NodeKey, SpeedsOptions,
+    CLASS_BY_DEFAULT, ClassKey, Estimator, NODE_CLASS_BY_DEFAULT, NodeKey, SpeedsOptions,
 };
 
 section! {
@@ -15,6 +15,8 @@ section! {
         class_by: Vec<ClassKey> = CLASS_BY_DEFAULT.to_vec(),
         /// Properties that nodes of one class have in common.
         node_class_by: Vec<NodeKey> = NODE_CLASS_BY_DEFAULT.to_vec(),
+        /// How speeds are estimated.
+        estimator: Estimator = Estimator::Shrunk,
         /// Age at which a run counts half, days; 0 never forgets.
         half_life_days: f64 = 30.0,
         /// Runs that the rest of a node's class counts as at most.
@@ -27,12 +29,14 @@ section! {
 }
 
 impl LearnConfig {
-    /// Half-life and prior of the table of speeds.
+    /// Half-life and prior of the table of speeds; the published mean has neither.
     pub fn speeds_options(&self) -> SpeedsOptions {
-        let days = self.half_life_days;
+        let plain = self.estimator == Estimator::Document;
+        let days = if plain { 0.0 } else { self.half_life_days };
         SpeedsOptions {
+            estimator: self.estimator,
             half_life_s: if days > 0.0 { days * 86_400.0 } else { f64::INFINITY },
-            prior_strength: self.prior_strength,
+            prior_strength: if plain { 0.0 } else { self.prior_strength },
             ..SpeedsOptions::default()
         }
     }
