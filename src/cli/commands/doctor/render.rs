@@ -33,7 +33,8 @@ pub fn text(report: &Report) -> String {
         for (name, text) in lines {
             if let Some(text) = text.filter(|text| !text.is_empty()) {
                 // What is to be done may be a line to copy: it stays whole.
-                let whole = || text.lines().map(clean).collect::<Vec<_>>().join(&indent(INDENT));
+                let whole =
+                    || text.lines().map(clean).collect::<Vec<_>>().join(indent(INDENT).as_str());
                 let text = if name == "do" { whole() } else { many(text, INDENT) };
                 out.push_str(&format!("{:<8}   {name:<4} {text}\n", ""));
             }
@@ -52,5 +53,5 @@ fn indent(columns: usize) -> String {
 /// Text within the terminal's width behind so many columns.
 fn many(text: &str, columns: usize) -> String {
     let lines = text.lines().flat_map(|line| wrap(&clean(line), WIDTH - columns));
-    lines.collect::<Vec<_>>().join(&indent(columns))
+    lines.collect::<Vec<_>>().join(indent(columns).as_str())
 }

@@ -29,10 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// The first part comes from the history of phalanxd. With --sacct, the jobs of the accounting are
 /// simulated on the nodes of slurm.conf as well, under Slurm's own rules and with Phalanx; this
-/// needs no daemon:
-///
-///   sacct --allusers --starttime now-30days --parsable2 --format ALL > month.txt
-///   phalanx report --since 30d --sacct month.txt --html report.html
+/// needs no daemon.
 ///
 /// What is not known is said to be so; it is never counted as zero.
 #[derive(clap::Args, Debug)]

@@ -121,8 +121,9 @@ fn bash_completes_jobs_and_nodes() {
     let complete = |words: &[&str], socket: &Path| {
         let script = dir.path().join("bash/phalanx.bash");
         let text = format!(
-            "source {}; COMP_WORDS=({}); COMP_CWORD={}; _phalanx_names phalanx; \
-             echo \"${{COMPREPLY[*]}}\"",
+            "source {}; COMP_WORDS=({}); COMP_CWORD={}; \
+             _phalanx_names phalanx \"${{COMP_WORDS[COMP_CWORD]}}\" \
+             \"${{COMP_WORDS[COMP_CWORD-1]}}\"; echo \"${{COMPREPLY[*]}}\"",
             script.display(),
             words.join(" "),
             words.len() - 1
