@@ -188,7 +188,7 @@ impl SlurmConf {
     }
 }
 
-/// A node by the settings of its line and of the DEFAULT lines before it, as slurm.conf(5) has them.
+/// A node by the settings of its line and of the DEFAULT lines before it (slurm.conf(5)).
 fn node_spec<'a>(value: &impl Fn(&str) -> Option<&'a str>) -> Result<NodeSpec, String> {
     let number = |key: &str, default: u64| match value(&key.to_ascii_lowercase()) {
         None => Ok(default),

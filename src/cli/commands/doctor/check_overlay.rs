@@ -60,8 +60,8 @@ fn installed(facts: &Facts) -> Option<&PluginFile> {
 fn how_to_get(facts: &Facts, version: &str) -> String {
     let installer = facts.installer;
     format!(
-        "{installer} install phalanx-slurm-plugin-{version}    # or build it, from the source of exactly \
-         this Slurm: phalanx-overlay build --source DIR; then restart slurmctld"
+        "{installer} install phalanx-slurm-plugin-{version}    # or build it, from the source of \
+         exactly this Slurm: phalanx-overlay build --source DIR; then restart slurmctld"
     )
 }
 

@@ -37,7 +37,8 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("What Phalanx did in the last 30 days", "phalanx report"),
             (
                 "With what it would have done to last month's jobs, as a page",
-                "sacct -a -X -P -S now-30days -E now -o ALL | phalanx report --sacct - --html r.html",
+                "sacct -a -X -P -S now-30days -E now -o ALL | phalanx report --sacct - \
+                 --html r.html",
             ),
         ],
     ),

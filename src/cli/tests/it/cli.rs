@@ -197,7 +197,8 @@ fn reports_are_rendered_or_passed_on() {
 }
 
 /// Two jobs of two nodes on two nodes, the second waits for the first.
-const ACCOUNTING: &str = "JobID|User|Submit|Start|End|Elapsed|Timelimit|State|NNodes|NCPUS|ReqTRES\n\
+const ACCOUNTING: &str = "\
+    JobID|User|Submit|Start|End|Elapsed|Timelimit|State|NNodes|NCPUS|ReqTRES\n\
     1|a|2026-11-01T00:00:00|2026-11-01T00:00:00|2026-11-01T00:10:00|00:10:00|00:20:00|COMPLETED\
     |2|8|cpu=8,mem=2G,node=2\n\
     2|b|2026-11-01T00:01:00|2026-11-01T00:30:00|2026-11-01T00:40:00|00:10:00|00:20:00|COMPLETED\

@@ -50,9 +50,14 @@ function gains(of) {
     ],
     [
       "Mean wait",
-      all.wait === null ? unknown("no job ended") : `${lasting(all.wait)} (${plural(all.runs, "job")})`,
+      all.wait === null
+        ? unknown("no job ended")
+        : `${lasting(all.wait)} (${plural(all.runs, "job")})`,
     ],
-    ["GPUs stranded", gpu ? `${percent(gpu.stranded)}, mean over time` : unknown("no GPUs sampled")],
+    [
+      "GPUs stranded",
+      gpu ? `${percent(gpu.stranded)}, mean over time` : unknown("no GPUs sampled"),
+    ],
     [
       "Leaf switches",
       of.leaves
@@ -117,7 +122,11 @@ function showPast(of) {
   picture.replaceChildren(
     ...[0, most / 2, most].flatMap((value) => [
       shape("line", { class: "grid", x1: left, x2: width, y1: y(value), y2: y(value) }),
-      shape("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, count(Math.round(value))),
+      shape(
+        "text",
+        { x: left - 6, y: y(value) + 4, "text-anchor": "end" },
+        count(Math.round(value)),
+      ),
     ]),
     shape("text", { x: left, y: height - 4 }, clock(first)),
     shape("text", { x: width, y: height - 4, "text-anchor": "end" }, clock(last)),
@@ -201,7 +210,11 @@ function showMethods(plan) {
           { class: "n" },
           method.gap === null || method.gap === undefined ? "not known" : percent(method.gap),
         ),
-        el("td", { class: method.error ? "error" : "" }, method.error || `in ${age(method.took_ms)}`),
+        el(
+          "td",
+          { class: method.error ? "error" : "" },
+          method.error || `in ${age(method.took_ms)}`,
+        ),
       ),
     ),
     5,
