@@ -23,15 +23,16 @@ use super::listen::Serving;
 use super::peer::{Access, Peer};
 use super::routes::routes;
 use super::types::{
-    EnableReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport, RecordRequest,
-    RecordingStatus, ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
+    ActivityReport, DecisionsReport, EnableReport, EnergyReport, Explain, ImportReport,
+    NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunsReport,
+    ShadowReport, SpeedsReport, Status,
 };
 use crate::failure::Failure;
 use phalanx_core::run::Run;
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::state::State as LiveState;
 
-const WORDS: [&str; 30] = [
+const WORDS: [&str; 32] = [
     "GET ",
     "POST ",
     "PUT ",
@@ -47,6 +48,8 @@ const WORDS: [&str; 30] = [
     "Content-Type: application/json\r\n",
     "/v1/status",
     "/v1/history/import",
+    "/v1/report",
+    "/v1/decisions",
     "/v1/record",
     "/v1/agents/n1/sync",
     "/v1/data/x/n1",
@@ -85,6 +88,12 @@ impl Backend for Empty {
         none()
     }
     fn shadow(&self, _: Option<u64>) -> Result<ShadowReport, Failure> {
+        none()
+    }
+    fn report(&self, _: Option<u64>) -> Result<ActivityReport, Failure> {
+        none()
+    }
+    fn latest(&self, _: Option<u32>) -> Result<DecisionsReport, Failure> {
         none()
     }
     fn plan(&self) -> Result<PlanReport, Failure> {
