@@ -32,7 +32,7 @@ use phalanx_core::run::Run;
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::state::State as LiveState;
 
-const WORDS: [&str; 32] = [
+const WORDS: [&str; 30] = [
     "GET ",
     "POST ",
     "PUT ",
@@ -48,8 +48,6 @@ const WORDS: [&str; 32] = [
     "Content-Type: application/json\r\n",
     "/v1/status",
     "/v1/history/import",
-    "/v1/report",
-    "/v1/decisions",
     "/v1/record",
     "/v1/agents/n1/sync",
     "/v1/data/x/n1",
