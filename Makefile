@@ -159,7 +159,7 @@ CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
 .PHONY: tuning-pictures bench-10k bench-backfill bench-pending bench-balance bench-proof \
 	bench-topology bench-traces bench-reality bench-gangs bench-gang-method bench-share bench-agents \
-	bench-order bench-bag bench-bags-cluster campaign-proofs campaign-fuzz
+	bench-order bench-bag bench-bags-cluster campaign-proofs campaign-fuzz campaign-failures
 # The data of the source paper's experiments, as BENCHMARKS.md names them.
 BAG_DATA ?= ../shared/data/eapm
 bench-bag: rust
@@ -187,6 +187,9 @@ SEED ?= 1
 SECONDS ?= 0
 campaign-fuzz: deps-test rust
 	$(PYTHON) tests/fuzz/campaign.py --runs $(RUNS) --seed $(SEED) --seconds $(SECONDS)
+# Every call of phalanxd that writes its files fails once, in turn.
+campaign-failures: deps-test debug
+	PHALANX_BIN_DIR=$(CURDIR)/target/debug $(PYTHON) tests/failures/daemon.py --every 1
 bench-order: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/order.py --bench 5000

@@ -249,6 +249,9 @@ ROWS = (
     Row("check", "check", "build", 95, (*MAKE, "check"), ("debug",)),
     Row("unit", "check", "build", 100, (CARGO, "test", "--workspace"),
         ("debug", "plugin", "munged"), (("PHALANX_NEED_MUNGED", "1"),)),
+    # Each call in turn: make campaign-failures.
+    Row("failures", "check", "any", 15,
+        (PYTHON, "tests/failures/daemon.py", "--every", "60"), ("debug", "packages"), programs()),
     Row("plugin-check", "check", "build", 70, (*MAKE, "-C", "plugin", "check"),
         ("plugin", "packages", "debug")),
     Row("plugin-check-24.11", "24.11", "build", 70,

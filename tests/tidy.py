@@ -5,8 +5,9 @@
     tests/tidy.py [--root DIR]
 
 Goal: files of at most 700 lines, functions of at most 70, lines of at most 100
-columns, cited files that exist, licence headers, and commit subjects that say
-what changed. Rust's functions are left to clippy (too_many_lines).
+columns, cited files that exist, licence headers, rows of the threat model whose
+tests exist, and commit subjects that say what changed. Rust's functions are left
+to clippy (too_many_lines).
 
 Method: reads what git tracks. Every fault is one line, `file:line: what`.
 """
@@ -117,6 +118,58 @@ def of_file(root, path):
     return found
 
 
+def test_names(root, paths):
+    """Test functions of Rust and C; Rust's modules that have some; cases of suites."""
+    functions, modules, cases = set(), set(), set()
+    for path in paths:
+        name = os.path.splitext(os.path.basename(path))[0]
+        wanted = path.endswith((".rs", ".py")) or path.startswith("plugin/tests/")
+        if not wanted or not os.path.isfile(os.path.join(root, path)):
+            continue
+        with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
+            text = file.read()
+        if path.endswith(".rs"):
+            found = re.findall(r"#\[test\](?:\s*#\[[^\n]*\])*\s*fn (\w+)", text)
+            functions.update(found)
+            if found:
+                modules.add("::".join([*path.split("/")[:-1], name]))
+        elif path.startswith("plugin/tests/"):
+            functions.update(re.findall(r"void (test_\w+)\(", text))
+        elif path.startswith("tests/"):
+            cases.update(f"{name} {case}" for case in
+                         re.findall(r"@(?:case|fault)[^\n]*\n(?:@[^\n]*\n)*def (\w+)", text))
+    return functions, modules, cases
+
+
+def threats(root, paths):
+    """Faults of the rows of docs/security.md: each names its tests, which exist."""
+    path = os.path.join(root, "docs", "security.md")
+    if not os.path.exists(path):
+        return
+    with open(path, encoding="utf-8") as file:
+        model = file.read().partition("\n## Who could do what")[2].partition("\n## ")[0]
+    functions, modules, cases = test_names(root, paths)
+
+    def exists(name):
+        if "/" in name:
+            return os.path.exists(os.path.join(root, name))
+        if "::" in name:
+            return any(module.endswith(f"::{name}") for module in modules)
+        if " " in name:
+            return name in cases or name.replace("-", "_") in cases
+        return name in functions
+
+    rows = [" ".join(row.split()) for row in re.split(r"^- |\n\n", model, flags=re.MULTILINE)[1:]]
+    for row in rows:
+        if not row.startswith(("Reading shows", "The daemon changes")) and " could " in row:
+            groups = re.findall(r"\((`[^()]*`)\)", row)
+            names = [name for group in groups for name in re.findall(r"`([^`]*)`", group)]
+            for name in [name for name in names if not exists(name)]:
+                yield f"docs/security.md: `{row[:50]}...` names {name}, which is no test"
+            if not names:
+                yield f"docs/security.md: `{row[:50]}...` names no test"
+
+
 def subjects(root):
     """Faults of the subjects of commits."""
     shown = git(root, "log", "--format=%h %s", f"{SUBJECTS_FROM}..HEAD")
@@ -143,6 +196,7 @@ def main():
     for path in paths:
         if os.path.isfile(os.path.join(root, path)):
             faults += [f"{path}:{line}: {what}" for line, what in of_file(root, path)]
+    faults += threats(root, paths)
     faults += subjects(root)
     for fault in faults:
         print(fault)

@@ -19,4 +19,5 @@ pub mod policy;
 pub mod pool;
 pub mod reference;
 pub mod report;
+pub mod slurm;
 pub mod whatif;

@@ -28,12 +28,16 @@ pub enum Policy {
     GangSeed,
     /// The improved gang method.
     Gang,
-    /// Everything on.
+    /// Slurm's own scheduling: main pass, backfill with limits, first node that fits.
+    Slurm,
+    /// The same with the daemon: its order of starts and its choice of nodes.
     Phalanx,
+    /// The order and the backfill of the research: more than Slurm can be made to do.
+    Research,
 }
 
 /// All policies with their names.
-pub const POLICIES: [(&str, Policy); 13] = [
+pub const POLICIES: [(&str, Policy); 15] = [
     ("fcfs", Policy::Fcfs),
     ("easy", Policy::Easy),
     ("easy++", Policy::EasyPlus),
@@ -46,7 +50,9 @@ pub const POLICIES: [(&str, Policy); 13] = [
     ("balance", Policy::Balance),
     ("gang-seed", Policy::GangSeed),
     ("gang", Policy::Gang),
+    ("slurm", Policy::Slurm),
     ("phalanx", Policy::Phalanx),
+    ("research", Policy::Research),
 ];
 
 impl Policy {

@@ -30,7 +30,7 @@ fn order_of(policy: Policy) -> Order {
     match policy {
         Policy::Fcfs => Order::Fcfs,
         Policy::EasyPlus => Order::EasyPlus,
-        Policy::Phalanx => Order::Learned,
+        Policy::Research => Order::Learned,
         _ => Order::Easy,
     }
 }

@@ -47,7 +47,7 @@ impl Scorer {
             Policy::DotProduct => Self::Product { largest: largest(nodes) },
             Policy::K8sBalanced | Policy::BalanceSeed => Self::Spread,
             Policy::Fgd => Self::Mix { mix: Box::new(Mix::new(&typical(wants))), fgd: true },
-            Policy::Balance | Policy::Phalanx => {
+            Policy::Balance | Policy::Phalanx | Policy::Research => {
                 Self::Mix { mix: Box::new(Mix::for_packing(wants)), fgd: false }
             }
             _ => Self::First,

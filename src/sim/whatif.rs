@@ -170,6 +170,7 @@ mod tests {
     use super::*;
     use crate::nodes::load::read_sacct;
     use crate::policy::Policy;
+    use crate::slurm::Rules;
     use phalanx_core::trace::spec;
     use phalanx_planner::gang::Settings;
     use phalanx_planner::place::Tuning;
@@ -185,7 +186,8 @@ mod tests {
 
     #[test]
     fn energy_counts_over_the_period_and_no_longer() {
-        let setup = Setup::of(Policy::Balance, &Tuning::default(), &Settings::default());
+        let rules = Rules::default();
+        let setup = Setup::of(Policy::Balance, &Tuning::default(), &Settings::default(), &rules);
         let joules = |hours: f64| {
             let report = compare(&load(), &setup, &setup, hours, 9).unwrap();
             assert_eq!((report.earlier, report.later, &report.today), (0, 0, &report.then));

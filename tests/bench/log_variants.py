@@ -79,10 +79,10 @@ def main():
         head, jobs = lines_of(path)
         slowdowns, waits, luck = [], [], []
         for variant in variants(jobs):
-            easy, phalanx = simulate(program, head, variant, ["easy", "phalanx"])
+            easy, research = simulate(program, head, variant, ["easy", "research"])
             again, = simulate(program, head, jittered(variant, 1, 60), ["easy"])
-            slowdowns.append(ratio(phalanx, easy, "bounded_slowdown_mean"))
-            waits.append(ratio(phalanx, easy, "wait_max_s"))
+            slowdowns.append(ratio(research, easy, "bounded_slowdown_mean"))
+            waits.append(ratio(research, easy, "wait_max_s"))
             luck.append(ratio(again, easy, "wait_max_s"))
         mean = math.exp(sum(map(math.log, slowdowns)) / len(slowdowns))
         worse = sum(each > 1 for each in slowdowns)

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-POLICIES = ("stock", "balance", "phalanx")
+POLICIES = ("stock", "balance", "research")
 # Log, its machine's processors, topology, copies of it, kind.
 CASES = (
     ("ANL-Intrepid-2009-1", 163840, "topograph-model-large", 107, "tree"),

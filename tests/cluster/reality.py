@@ -25,7 +25,7 @@ from slurmcluster.suite import Case, Cases, Suite, check, command_line, run
 # The default nodes of the harness, as --nodes takes them.
 SPEC = ("6x(cpu=8,mem=16000,weight=10)+4x(cpu=8,mem=64000,weight=20)"
         "+4x(cpu=8,mem=32000,gpu=4,weight=50)+2x(cpu=16,mem=64000,gpu=2,weight=80)")
-POLICIES = ("stock", "phalanx")
+POLICIES = ("slurm", "phalanx")
 TURNAROUND_S = "1"          # epilog, and a pass of the scheduler each second
 SLEEP_S = (3, 18)
 MAKESPAN_OFF_MAX = 0.10     # of the real makespan
@@ -81,9 +81,12 @@ def simulate(cluster, policy, text, where, options):
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     program = os.path.join(cluster.paths.bin_dir, "phalanx")
+    words = ["--slurm-conf", cluster.paths.slurm_conf]
+    if policy == "phalanx":
+        words += ["--config", cluster.paths.phalanx_toml]
     done = subprocess.run([program, "simulate", "--jobs", path, "--format", "sacct", "--nodes",
                            SPEC, "--policy", policy, "--turnaround", TURNAROUND_S, "--json",
-                           "--out", where, *options],
+                           "--out", where, *words, *options],
                           capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
         raise ClusterError(f"simulate: {done.stderr.strip()}")
@@ -147,7 +150,7 @@ class Reality(Suite):
         """One cluster works the list off; whether it did what was foretold."""
         args = self.args
         jobs = work_list(args.jobs, args.gap, args.seed)
-        with Cluster(os.path.join(self.root, policy), stock=policy == "stock") as cluster:
+        with Cluster(os.path.join(self.root, policy), stock=policy == "slurm") as cluster:
             records = run_list(cluster, jobs)
             where = os.path.join(self.root, f"simulated-{policy}")
             os.makedirs(where, exist_ok=True)

@@ -13,10 +13,14 @@
 
 mod arrange;
 mod overtakes;
+mod pools;
+mod ranks;
 
 use std::collections::BTreeMap;
 
 pub use overtakes::OvertakeBudget;
+pub use pools::Pools;
+pub use ranks::by_learned_runtime;
 
 use crate::preference::StartRank;
 use phalanx_core::limits::ORDER_DELTAS_MAX;

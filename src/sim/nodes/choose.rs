@@ -31,7 +31,9 @@ impl Rule {
     /// The rule of a policy; `None` where the balance engine chooses.
     pub fn of(policy: Policy) -> Option<Self> {
         match policy {
-            Policy::Fcfs | Policy::Easy | Policy::EasyPlus | Policy::Stock => Some(Self::First),
+            Policy::Fcfs | Policy::Easy | Policy::EasyPlus | Policy::Stock | Policy::Slurm => {
+                Some(Self::First)
+            }
             Policy::BestFit => Some(Self::Tightest),
             Policy::DotProduct => Some(Self::Product),
             Policy::K8sBalanced => Some(Self::Spread),

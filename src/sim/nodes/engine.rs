@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The clock of a cluster of nodes: ends, arrivals, one pass over all that
-//! waits. Decisions are the planner's: filters, attribution, balance, gangs,
-//! rank and guard.
+//! The clock of a cluster of nodes: ends, arrivals, one pass over all that waits. Decisions are
+//! the planner's: filters, attribution, balance, gangs, rank and guard.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -13,6 +12,7 @@ use super::classes::{Class, classes_of, idle_rooms};
 use super::leaves::{LeafFigures, LeafUse};
 use super::line::Line;
 use super::reserve::{Reservation, reserve};
+use super::slurmctld::Slurmctld;
 use super::stock::Stock;
 use super::usage::Usage;
 use super::{Licences, NodeJob, NodeLoad, Order, Setup};
@@ -27,7 +27,9 @@ use phalanx_planner::cluster::{Cluster, Held, RunningJob};
 use phalanx_planner::gang::{self, Beliefs, Last};
 use phalanx_planner::place::{Candidates, NoPlacement, Placer};
 use phalanx_planner::plan::pools_of;
-use phalanx_planner::preference::{self, Method, PreferenceTable, Preferences, Question, Waits};
+use phalanx_planner::preference::{
+    self, Method, PreferenceTable, Preferences, Question, StartRank, Waits,
+};
 use phalanx_planner::usage::NodeUsage;
 
 /// Waiting jobs in one pass; gangs and weights are made from these too.
@@ -57,7 +59,7 @@ pub struct Outcome {
 /// Runs all jobs; calls `progress` with the number of jobs ended so far.
 ///
 /// # Errors
-/// Fails with the balance engine's error for a tuning that it does not take.
+/// The balance engine's, for a tuning that it does not take.
 pub fn run(
     load: &NodeLoad,
     setup: &Setup,
@@ -98,7 +100,7 @@ pub fn run_until(
     Ok(Outcome { starts_s, nodes, usage, joules, leaves, pass_us, wall: began.elapsed() })
 }
 
-enum Choice {
+pub(super) enum Choice {
     Placed(Placed),
     NoFit(NoFit),
     /// Waits for a node that it improves.
@@ -106,26 +108,26 @@ enum Choice {
 }
 
 /// Nodes with what each gives.
-struct Placed {
-    nodes: Vec<(u32, Need)>,
+pub(super) struct Placed {
+    pub(super) nodes: Vec<(u32, Need)>,
     /// Fewest leaves that would have done.
     fewest: Option<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum NoFit {
+pub(super) enum NoFit {
     TooFew,
     /// Enough nodes, but no switch is above them, or no blocks are accepted.
     Refused,
 }
 
-struct Sim<'a> {
-    load: &'a NodeLoad,
+pub(super) struct Sim<'a> {
+    pub(super) load: &'a NodeLoad,
     setup: &'a Setup,
     beliefs: &'a dyn Beliefs,
-    placer: Placer,
+    pub(super) placer: Placer,
     mix: GpuMix,
-    classes: Vec<Class>,
+    pub(super) classes: Vec<Class>,
     class_of: Vec<u32>,
     licences: Licences,
     preferences: Preferences,
@@ -134,19 +136,23 @@ struct Sim<'a> {
     view: Snapshot,
     planned_s: Option<i64>,
     plan_every_s: i64,
-    line: Line,
+    pub(super) line: Line,
     guard: Option<StarvationLimit>,
+    /// Slurm's clock and queue, where jobs start as slurmctld lets them.
+    pub(super) slurmctld: Option<Slurmctld>,
+    /// What the gang planner asks for.
+    pub(super) start_order: Vec<StartRank>,
     runtimes: Runtimes,
     arrived: usize,
     ended: usize,
-    ends: BinaryHeap<Reverse<(i64, u32)>>,
+    pub(super) ends: BinaryHeap<Reverse<(i64, u32)>>,
     /// Expected ends, for reservations.
-    expected: BTreeSet<(i64, u32)>,
+    pub(super) expected: BTreeSet<(i64, u32)>,
     expected_of: BTreeMap<u32, i64>,
     /// Classes that do not fit until something ends.
-    failed: BTreeMap<u32, NoFit>,
+    pub(super) failed: BTreeMap<u32, NoFit>,
     /// How Slurm itself chooses, where there is a topology.
-    stock: Option<Stock>,
+    pub(super) stock: Option<Stock>,
     leaves: Option<LeafUse<'a>>,
     /// Jobs that were refused for their topology.
     refused: BTreeSet<u32>,
@@ -159,7 +165,7 @@ struct Sim<'a> {
     /// Latest time of its end.
     until_s: Option<i64>,
     usage: Usage,
-    pass_us: Vec<f32>,
+    pub(super) pass_us: Vec<f32>,
 }
 
 impl<'a> Sim<'a> {
@@ -189,6 +195,8 @@ impl<'a> Sim<'a> {
             plan_every_s: ((last_s - load.begin_s) / ROUNDS).max(1),
             line: Line::default(),
             guard: (setup.order == Order::Learned).then(|| StarvationLimit::new(cpus)),
+            slurmctld: Slurmctld::new(load, &setup.order),
+            start_order: Vec::new(),
             runtimes: Runtimes::new(),
             arrived: 0,
             ended: 0,
@@ -221,7 +229,11 @@ impl<'a> Sim<'a> {
         }
     }
 
-    fn job(&self, id: u32) -> Option<&'a NodeJob> {
+    pub(super) fn class_of(&self, id: u32) -> Option<u32> {
+        self.class_of.get(id as usize).copied()
+    }
+
+    pub(super) fn job(&self, id: u32) -> Option<&'a NodeJob> {
         self.load.jobs.get(id as usize)
     }
 
@@ -234,7 +246,9 @@ impl<'a> Sim<'a> {
         let end = self.ends.peek().map(|Reverse((end_s, _))| *end_s);
         let fair =
             self.guard.as_ref().and_then(StarvationLimit::next_s).filter(|_| !self.line.is_empty());
-        [arrival, end, fair, self.wake_s].into_iter().flatten().min()
+        let slurm = self.slurmctld.as_ref().and_then(Slurmctld::next_s);
+        let slurm = slurm.filter(|_| !self.line.is_empty());
+        [arrival, end, fair, self.wake_s, slurm].into_iter().flatten().min()
     }
 
     /// Time passes.
@@ -250,6 +264,7 @@ impl<'a> Sim<'a> {
         if self.wake_s.is_some_and(|at| at <= now_s) {
             self.wake_s = None;
             self.failed.clear();
+            self.slurmctld.iter_mut().for_each(|slurmctld| slurmctld.ended(now_s));
         }
         self.end_jobs(now_s);
         let load = self.load;
@@ -257,27 +272,32 @@ impl<'a> Sim<'a> {
             let id = u32::try_from(self.arrived).unwrap_or(u32::MAX);
             self.arrived += 1;
             if job.held.is_none() {
-                self.arrive(id, job);
+                self.arrive(id, job, now_s);
             }
         }
         if let Some(guard) = &mut self.guard {
             guard.advance(now_s);
             self.line.age(now_s, guard.limit_s());
         }
-        if !self.line.is_empty() {
+        if self.slurmctld.is_some() {
+            self.slurm_passes(now_s);
+        } else if !self.line.is_empty() {
             self.pass(now_s);
         }
     }
 
-    fn arrive(&mut self, id: u32, job: &NodeJob) {
+    fn arrive(&mut self, id: u32, job: &NodeJob, now_s: i64) {
         let rank = self.expect_guard(id, job, job.job.submit_s);
         self.line.push(id, rank, job.job.submit_s);
+        if self.slurmctld.is_some() {
+            self.submit(id, job, now_s);
+        }
     }
 
     /// Rank of a job on its arrival; the guard hears of it too.
     fn expect_guard(&mut self, id: u32, job: &NodeJob, submit_s: i64) -> Rank {
         match self.setup.order {
-            Order::Fcfs | Order::Arrival => Rank::ARRIVAL,
+            Order::Fcfs | Order::Arrival | Order::Slurm(_) => Rank::ARRIVAL,
             Order::Shortest => Rank::shortest(self.runtimes.mean_of_two(&job.class)),
             Order::Learned => {
                 let prediction = match job.expected_s {
@@ -321,6 +341,10 @@ impl<'a> Sim<'a> {
             if matches!(self.setup.order, Order::Shortest | Order::Learned) {
                 self.runtimes.observe(&job.class, job.run_s);
             }
+            if let Some(slurmctld) = &mut self.slurmctld {
+                slurmctld.observe(&job.class, job.run_s);
+                slurmctld.ended(now_s);
+            }
             if let Some(guard) = &mut self.guard {
                 guard.ended(id, seconds(job.run_s), now_s);
             }
@@ -357,7 +381,7 @@ impl<'a> Sim<'a> {
             let known = known.or_else(|| beside.and_then(|_| failed_beside.get(&class).copied()));
             let choice = match known {
                 Some(why) => Choice::NoFit(why),
-                None => self.choose(id, job, class, beside, now_s),
+                None => self.choose(id, job, class, self.free_for(class, beside), now_s),
             };
             match choice {
                 Choice::Placed(placed) => {
@@ -402,16 +426,16 @@ impl<'a> Sim<'a> {
     }
 
     /// Whether nodes are chosen by a rule that knows the topology.
-    fn keeps_topology(&self) -> bool {
+    pub(super) fn keeps_topology(&self) -> bool {
         self.setup.rule.is_none_or(|rule| rule == Rule::First)
     }
 
-    fn choose(
+    pub(super) fn choose(
         &mut self,
         id: u32,
         job: &NodeJob,
         class: u32,
-        beside: Option<&Reservation>,
+        mut candidates: NodeSet,
         now_s: i64,
     ) -> Choice {
         if self.lacks_licence(&job.job) {
@@ -420,10 +444,6 @@ impl<'a> Sim<'a> {
         let Some(class) = self.classes.get(class as usize) else {
             return Choice::NoFit(NoFit::TooFew);
         };
-        let mut candidates = class.nodes.clone();
-        if let Some(reservation) = beside {
-            candidates.subtract(&reservation.nodes);
-        }
         let shape = class.shape.clone();
         let rooms = self.placer.cluster().usages();
         if shape.need(shape.wanted_nodes()).whole {
@@ -503,7 +523,7 @@ impl<'a> Sim<'a> {
     }
 
     /// A job of several nodes starts: its leaves count.
-    fn count_leaves(&mut self, class: u32, job: &NodeJob, placed: &Placed, now_s: i64) {
+    pub(super) fn count_leaves(&mut self, class: u32, job: &NodeJob, placed: &Placed, now_s: i64) {
         let Some(leaves) = &mut self.leaves else { return };
         let count = placed.nodes.len();
         if count < 2 {
@@ -521,7 +541,7 @@ impl<'a> Sim<'a> {
         leaves.started(&nodes, fewest, ideal, job.run_s, wait_s);
     }
 
-    fn count_refused(&mut self, id: u32, why: NoFit) {
+    pub(super) fn count_refused(&mut self, id: u32, why: NoFit) {
         let Some(leaves) = &mut self.leaves else { return };
         if why == NoFit::Refused && self.refused.insert(id) {
             leaves.refused();
@@ -537,9 +557,12 @@ impl<'a> Sim<'a> {
         })
     }
 
-    fn start(&mut self, id: u32, job: &NodeJob, nodes: &[(u32, Need)], now_s: i64) {
+    pub(super) fn start(&mut self, id: u32, job: &NodeJob, nodes: &[(u32, Need)], now_s: i64) {
         let held = nodes.iter().map(|(node, need)| self.held((*node).into(), need)).collect();
         self.line.remove(id);
+        if let Some(slurmctld) = &mut self.slurmctld {
+            slurmctld.started(id, now_s);
+        }
         self.hold(id, RunningJob { id, held, ..RunningJob::default() }, now_s);
         for (name, count) in &job.job.licenses {
             *self.licences.entry(Arc::clone(name)).or_default() += count;
@@ -625,7 +648,7 @@ impl<'a> Sim<'a> {
     }
 
     /// Weights of the queue and gangs, as the daemon makes them in each round.
-    fn plan(&mut self, now_s: i64) {
+    pub(super) fn plan(&mut self, now_s: i64) {
         if self.setup.rule.is_some() {
             return;
         }
@@ -656,6 +679,7 @@ impl<'a> Sim<'a> {
         };
         let (method_plan, last) = gang::plan(&inputs);
         self.last = last;
+        self.start_order = method_plan.start_order;
         let table = Arc::clone(self.placer.cluster().table());
         let preferences = PreferenceTable::new(table, method_plan.preferences);
         self.preferences.replace(Method::Gang, preferences);

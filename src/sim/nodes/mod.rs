@@ -14,6 +14,7 @@ pub mod live;
 pub mod load;
 pub mod recorded;
 pub mod reserve;
+mod slurmctld;
 mod stock;
 pub mod usage;
 
@@ -33,6 +34,7 @@ use phalanx_planner::place::Tuning;
 use phalanx_planner::preference::JobClassRule;
 
 use super::policy::Policy;
+use super::slurm::Rules;
 use choose::Rule;
 
 /// A job, and what becomes of it once it runs.
@@ -78,7 +80,7 @@ pub struct NodeLoad {
 }
 
 /// Order of the waiting jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
     /// By arrival (or as the queue stands); the first that does not fit blocks.
     Fcfs,
@@ -88,6 +90,8 @@ pub enum Order {
     Shortest,
     /// Learned runtimes and the guard (`planner::backfill`).
     Learned,
+    /// As slurmctld does it, under these rules.
+    Slurm(Box<Rules>),
 }
 
 /// Rules of a policy.
@@ -106,12 +110,13 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A policy under a configuration's tuning and gang settings.
-    pub fn of(policy: Policy, tuning: &Tuning, gangs: &GangSettings) -> Self {
-        let order = match policy {
-            Policy::Fcfs => Order::Fcfs,
-            Policy::EasyPlus => Order::Shortest,
-            Policy::Phalanx => Order::Learned,
+    /// A policy under a configuration's tuning, gang settings and rules of order.
+    pub fn of(policy: Policy, tuning: &Tuning, gangs: &GangSettings, rules: &Rules) -> Self {
+        let order = match (policy, rules.of(policy)) {
+            (_, Some(rules)) => Order::Slurm(Box::new(rules)),
+            (Policy::Fcfs, _) => Order::Fcfs,
+            (Policy::EasyPlus, _) => Order::Shortest,
+            (Policy::Research, _) => Order::Learned,
             _ => Order::Arrival,
         };
         let mut tuning = tuning.clone();
@@ -121,7 +126,7 @@ impl Setup {
         };
         let mode = match policy {
             Policy::GangSeed => Some(gang::Mode::Seed),
-            Policy::Gang | Policy::Phalanx => Some(gang::Mode::Ga),
+            Policy::Gang | Policy::Phalanx | Policy::Research => Some(gang::Mode::Ga),
             _ => None,
         };
         let gangs = mode.map(|mode| GangSettings { mode, ..gangs.clone() });

@@ -12,6 +12,7 @@ use phalanx_planner::usage::NodeUsage;
 
 use super::choose::{by_weight, fits};
 use super::stock::Stock;
+use crate::slurm::Windows;
 
 /// Nodes kept free for a job.
 #[derive(Debug, Clone)]
@@ -80,6 +81,16 @@ impl<'a> Progress<'a> {
         evenly || unevenly
     }
 
+    /// The nodes that Slurm would take: the lightest and first ones.
+    fn first_nodes(&self) -> Vec<u32> {
+        if self.stock.is_none() && self.fitting.len() >= self.wanted {
+            let fitting: Vec<u32> = self.fitting.iter().copied().collect();
+            let lightest = by_weight(self.cluster, &fitting).into_iter();
+            return lightest.take(self.wanted).map(|(_, node)| node).collect();
+        }
+        self.nodes()
+    }
+
     /// Nodes to keep: as many as are wanted; of an uneven split all that count.
     fn nodes(&self) -> Vec<u32> {
         if let Some(stock) = self.stock {
@@ -138,4 +149,55 @@ pub(super) fn reserve(
     let mut nodes = NodeSet::new(candidates.len());
     progress.nodes().into_iter().for_each(|node| _ = nodes.insert(node.into()));
     Some(Reservation { start_s, nodes })
+}
+
+/// The start that Slurm's backfill finds on these nodes by the limits of what runs (`ends`), and
+/// the nodes. `None`: there is none.
+pub(super) fn will_run(
+    cluster: &Cluster,
+    stock: Option<&Stock>,
+    ends: &BTreeSet<(i64, u32)>,
+    shape: &Shape,
+    candidates: &NodeSet,
+    now_s: i64,
+) -> Option<(i64, NodeSet)> {
+    let mut progress = Progress::new(cluster, stock, shape);
+    for node in candidates.iter() {
+        if let Some(room) = cluster.usages().get(node.at()) {
+            progress.look(node.raw(), room);
+        }
+    }
+    let chosen = |progress: &Progress<'_>| {
+        let mut nodes = NodeSet::new(candidates.len());
+        progress.first_nodes().into_iter().for_each(|node| _ = nodes.insert(node.into()));
+        nodes
+    };
+    if progress.done() {
+        return Some((now_s, chosen(&progress)));
+    }
+    let mut later: BTreeMap<usize, NodeUsage> = BTreeMap::new();
+    let (mut windows, mut last_s) = (Windows::new(), None);
+    let mut ends = ends.iter().peekable();
+    while let Some(&(end_s, id)) = ends.next() {
+        let next_s = ends.peek().map(|(end_s, _)| *end_s);
+        let held = cluster.jobs().get(&id).map(|job| &*job.held).unwrap_or_default();
+        let mut overlaps = false;
+        for held in held.iter().filter(|held| candidates.contains(held.node)) {
+            let Some(own) = cluster.usages().get(held.node.at()) else { continue };
+            let room = later.entry(held.node.at()).or_insert_with(|| own.clone());
+            give_back(room, held);
+            progress.look(held.node.raw(), room);
+            overlaps = true;
+        }
+        if overlaps {
+            last_s = Some(end_s);
+        } else if next_s.is_some() {
+            continue;
+        }
+        let last_s = last_s?;
+        if windows.is_full(last_s, next_s) && progress.done() {
+            return Some((last_s.max(now_s + 1), chosen(&progress)));
+        }
+    }
+    None
 }

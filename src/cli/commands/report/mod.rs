@@ -45,7 +45,7 @@ pub struct Args {
     /// input)
     #[arg(long, value_name = "FILE")]
     sacct: Option<PathBuf>,
-    /// Nodes for it [default: those that phalanxd knows, else /etc/slurm/slurm.conf]
+    /// Nodes and scheduling for it [default: nodes those that phalanxd knows, else /etc/slurm/slurm.conf]
     #[arg(long, value_name = "FILE", requires = "sacct")]
     slurm_conf: Option<PathBuf>,
 }
@@ -76,7 +76,8 @@ impl Args {
             Some(file) => {
                 let known = || client.get::<NodesReport>("/v1/nodes").ok();
                 let conf = self.slurm_conf.as_deref();
-                Some(Simulation::run(file, conf, known, &global.given_config()?)?)
+                let config = global.given_config()?;
+                Some(Simulation::run(file, conf, known, config.as_ref())?)
             }
             None => None,
         };

@@ -6,6 +6,7 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
+use crate::commands::simulate::rules::rules;
 use crate::exit::Failure;
 use crate::slurm_conf::SlurmConf;
 use phalanx_core::problem::InputError;
@@ -24,7 +25,7 @@ use phalanx_sim::report::{self, Part};
 /// Slurm's file where neither `--slurm-conf` nor the daemon says what nodes there are.
 const SLURM_CONF: &str = "/etc/slurm/slurm.conf";
 /// What stands for Slurm alone, and for Slurm with the daemon.
-const POLICIES: [Policy; 2] = [Policy::Easy, Policy::Phalanx];
+const POLICIES: [Policy; 2] = [Policy::Slurm, Policy::Phalanx];
 
 /// Figures of both sides.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -59,10 +60,11 @@ impl Simulation {
         file: &Path,
         conf: Option<&Path>,
         known: impl FnOnce() -> Option<NodesReport>,
-        config: &Option<Config>,
+        config: Option<&Config>,
     ) -> Result<Self, Failure> {
         let (specs, nodes_from) = specs(conf, known)?;
-        let config = config.clone().unwrap_or_default();
+        let rules = rules(config, conf)?;
+        let config = config.cloned().unwrap_or_default();
         let name = input::shown(file);
         let load = nodes::load::read_sacct(input::open(file)?, &TimeZone::system(), &specs)
             .map_err(|error| Failure::usage_line(InputError::new(&name, error)))?;
@@ -76,7 +78,7 @@ impl Simulation {
         }
         let gangs = GangSettings { bonus_scale: 0.0, ..config.gang_settings() };
         let simulate = |policy: Policy| {
-            let setup = Setup::of(policy, &config.tuning(), &gangs);
+            let setup = Setup::of(policy, &config.tuning(), &gangs, &rules);
             let outcome = nodes::engine::run(&load, &setup, &NoBeliefs, &|_| {})
                 .map_err(|error| Failure::usage_line(format!("balance: {error}")))?;
             Ok::<_, Failure>(nodes::load::figures(policy, &pool, &outcome))

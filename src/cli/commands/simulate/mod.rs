@@ -4,6 +4,7 @@
 mod log;
 mod recorded;
 mod render;
+pub(super) mod rules;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ use phalanx_sim::nodes::{self, NoBeliefs, NodeLoad, Setup};
 use phalanx_sim::policy::Policy;
 use phalanx_sim::pool::{self, Schedule};
 use phalanx_sim::report::{self, Part};
+use phalanx_sim::slurm::{self, Rules};
 
 /// Largest `--target`.
 const TARGET_MAX: f64 = 100.0;
@@ -58,9 +60,14 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
     /// Policy, may be repeated: fcfs, easy, easy++, stock, best-fit, dot-product, k8s-balanced,
-    /// fgd, balance-seed, balance, gang-seed, gang, phalanx [default: easy and phalanx]
+    /// fgd, balance-seed, balance, gang-seed, gang, slurm, phalanx, research
+    /// [default: slurm and phalanx]
     #[arg(long, value_name = "P")]
     policy: Vec<String>,
+    /// slurm and phalanx: the slurm.conf whose scheduling and priorities count [default: Slurm's
+    /// defaults, with priorities by age]
+    #[arg(long, value_name = "FILE")]
+    slurm_conf: Option<PathBuf>,
     /// Format of the log: swf, openb, sacct or recording [default: by its name, else content]
     #[arg(long, value_name = "F")]
     format: Option<String>,
@@ -96,7 +103,9 @@ impl Args {
         let policies = policies(self)?;
         check(self)?;
         // A wrong file is an error, whether the format needs it or not.
-        let config = global.given_config().map_err(usage)?.unwrap_or_default();
+        let given = global.given_config().map_err(usage)?;
+        let rules = rules::rules(given.as_ref(), self.slurm_conf.as_deref())?;
+        let config = given.unwrap_or_default();
         let log = Log::open(self.log()?, self.format.as_deref(), self.arrivals.is_some())?;
         let name = log.name.clone();
         if self.jobs.len() > 1 && log.format != Format::Recording {
@@ -109,13 +118,17 @@ impl Args {
             Format::Swf | Format::Sacct | Format::Recording if self.arrivals.is_some() => {
                 return Err(usage("--arrivals: only for an openb pod list"));
             }
-            Format::Sacct if self.nodes.is_some() => on_nodes(&config, self, log, &policies)?,
-            Format::Swf if self.topology.is_some() => on_nodes(&config, self, log, &policies)?,
-            Format::Recording => on_nodes(&config, self, log, &policies)?,
+            Format::Sacct if self.nodes.is_some() => {
+                on_nodes(&config, &rules, self, log, &policies)?
+            }
+            Format::Swf if self.topology.is_some() => {
+                on_nodes(&config, &rules, self, log, &policies)?
+            }
+            Format::Recording => on_nodes(&config, &rules, self, log, &policies)?,
             Format::Sacct | Format::Openb if self.topology.is_some() => {
                 return Err(usage(self.no_topology(log.format)));
             }
-            Format::Swf | Format::Sacct => batch(self, log, &policies)?,
+            Format::Swf | Format::Sacct => batch(&rules, self, log, &policies)?,
             Format::Openb => openb(self, log, &policies)?,
         };
         let exit = if figures.iter().all(|figures| figures.jobs == 0) {
@@ -174,14 +187,19 @@ fn check(args: &Args) -> Result<(), Failure> {
 
 fn policies(args: &Args) -> Result<Vec<Policy>, Failure> {
     if args.policy.is_empty() {
-        return Ok(vec![Policy::Easy, Policy::Phalanx]);
+        return Ok(vec![Policy::Slurm, Policy::Phalanx]);
     }
     let parse =
         |name: &String| Policy::parse(name).map_err(|what| usage(format!("--policy: {what}")));
     args.policy.iter().map(parse).collect()
 }
 
-fn batch(args: &Args, log: Log, policies: &[Policy]) -> Result<Vec<Figures>, Failure> {
+fn batch(
+    rules: &Rules,
+    args: &Args,
+    log: Log,
+    policies: &[Policy],
+) -> Result<Vec<Figures>, Failure> {
     let cpus = args.nodes.as_deref().map(cpus_of).transpose()?;
     let load = match log.format {
         Format::Sacct => job::read_sacct(log.reader, &TimeZone::system(), cpus, 1),
@@ -189,7 +207,10 @@ fn batch(args: &Args, log: Log, policies: &[Policy]) -> Result<Vec<Figures>, Fai
     };
     let load = load.map_err(Log::failed(log.name))?;
     let found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
-        let schedule = pool::run(&load, policy, progress);
+        let schedule = match rules.of(policy) {
+            Some(rules) => slurm::pool::run(&load, &rules, progress),
+            None => pool::run(&load, policy, progress),
+        };
         (metrics::of_pool(policy, &load, &schedule), schedule)
     });
     write_report(args, &load, &found)?;
@@ -199,6 +220,7 @@ fn batch(args: &Args, log: Log, policies: &[Policy]) -> Result<Vec<Figures>, Fai
 /// Jobs with CPUs, memory and GRES on a cluster of nodes.
 fn on_nodes(
     config: &Config,
+    rules: &Rules,
     args: &Args,
     log: Log,
     policies: &[Policy],
@@ -217,7 +239,7 @@ fn on_nodes(
     let gangs = GangSettings { seed: args.seed, bonus_scale: 0.0, ..config.gang_settings() };
     let pool = load.workload();
     let found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
-        let setup = Setup::of(policy, &config.tuning(), &gangs);
+        let setup = Setup::of(policy, &config.tuning(), &gangs, rules);
         let outcome = nodes::engine::run(&load, &setup, &NoBeliefs, progress)?;
         Ok(nodes::load::figures(policy, &pool, &outcome))
     });

@@ -227,14 +227,17 @@ fn a_report_says_what_happened_and_what_would_have() {
     let text = server.run(&whole);
     assert_eq!((code(&text), err(&text)), (0, String::new()));
     let said = out(&text);
-    // The second of two jobs waits 540 s.
-    assert!(said.contains("the simulated mean wait is 00:04:30 with Phalanx"), "{said}");
+    assert!(said.contains("On 2 jobs of this accounting the simulated mean wait is"), "{said}");
     assert!(said.contains("2 nodes with 8 CPUs"), "{said}");
     let html = std::fs::read_to_string(&page).unwrap();
     assert!(html.contains("<svg") && html.contains("Slurm alone"), "{html}");
     let json = server.run(&[&whole[..], &["--json"]].concat());
     let value: serde_json::Value = serde_json::from_str(&out(&json)).unwrap();
-    assert_eq!(value["simulated"]["slurm"]["wait_mean_s"], 270.0);
+    // The second of two jobs waits for 540 s, and for a pass of the scheduler.
+    for side in ["slurm", "phalanx"] {
+        let wait = value["simulated"][side]["wait_mean_s"].as_f64().unwrap();
+        assert!((270.0..400.0).contains(&wait), "{side}: {wait}");
+    }
     assert_eq!(value["activity"]["leaves"], serde_json::Value::Null, "unknown is not zero");
 
     // Without a daemon, or with one of another version, half of it.

@@ -17,10 +17,9 @@ use crate::daemon::state::order::StartOrder;
 use crate::daemon::state::plans::{PlanState, Plans};
 use crate::link::{QueueReport, Responder};
 use crate::sync::sleep_until;
-use phalanx_core::snapshot::{Job, JobState, Partition, Snapshot};
+use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_methods::learn::runtime::Prediction;
-use phalanx_planner::backfill::Rank;
-use phalanx_planner::order::{Bounds, Decision, Waiting, decide};
+use phalanx_planner::order::{Bounds, Decision, Pools, Waiting, by_learned_runtime, decide};
 use phalanx_planner::preference::StartRank;
 
 /// A report that is older says nothing of the queue as it is.
@@ -132,24 +131,10 @@ fn shortest(snapshot: &Snapshot) -> Vec<StartRank> {
     snapshot.jobs.iter().filter(|job| is_eligible(job)).filter_map(rank_of).collect()
 }
 
-/// By predicted runtime, as the simulator's policy `phalanx` ranks; jobs that are predicted to
-/// run long are left out and keep Slurm's order.
+/// By predicted runtime; jobs that are predicted to run long are left out.
 fn learned(snapshot: &Snapshot, predict: &dyn Fn(&Job) -> Prediction) -> Vec<StartRank> {
     let jobs = snapshot.jobs.iter().filter(|job| is_eligible(job));
-    let mut ranks: Vec<(Rank, u32)> = jobs
-        .map(|job| (Rank::learned(&predict(job), job.submit_s), job.id))
-        .filter(|(rank, _)| rank.is_short())
-        .collect();
-    ranks.sort_unstable();
-    let mut place = 0;
-    let mut last = None;
-    let rank_of = |(rank, job_id)| {
-        if last.replace(rank).is_some_and(|last| last != rank) {
-            place += 1;
-        }
-        StartRank { job_id, rank: place }
-    };
-    ranks.into_iter().map(rank_of).collect()
+    by_learned_runtime(jobs.map(|job| (job.id, job.submit_s, predict(job))))
 }
 
 fn is_eligible(job: &Job) -> bool {
@@ -190,51 +175,6 @@ fn waiting(jobs: &[Queued], snapshot: &Snapshot, config: &Config) -> Vec<Waiting
         }
     };
     jobs.iter().map(of).collect()
-}
-
-/// Partitions that compete: those that share nodes, directly or through others or through a
-/// job that waits for several.
-struct Pools<'a> {
-    by_name: BTreeMap<&'a str, u32>,
-}
-
-impl<'a> Pools<'a> {
-    fn of(snapshot: &'a Snapshot) -> Self {
-        let list: &[Partition] = &snapshot.partitions;
-        let mut pool: Vec<usize> = (0..list.len()).collect();
-        for (i, a) in list.iter().enumerate() {
-            for (j, b) in list.iter().enumerate().take(i) {
-                if !a.nodes.is_disjoint(&b.nodes) {
-                    join(&mut pool, i, j);
-                }
-            }
-        }
-        let index: BTreeMap<&str, usize> =
-            list.iter().enumerate().map(|(i, p)| (&*p.name, i)).collect();
-        let several = snapshot.jobs.iter().filter(|j| j.partitions.contains(','));
-        for job in several.filter(|j| j.state == JobState::Pending) {
-            let mut each = job.partitions.split(',').filter_map(|name| index.get(name));
-            let Some(&first) = each.next() else { continue };
-            each.for_each(|&other| join(&mut pool, first, other));
-        }
-        let number = |(name, i): (&'a str, usize)| {
-            (name, pool.get(i).map_or(0, |&p| u32::try_from(p + 1).unwrap_or(u32::MAX)))
-        };
-        Self { by_name: index.into_iter().map(number).collect() }
-    }
-
-    /// 0 for a job whose partition is not known: with others like it.
-    fn of_job(&self, names: &str) -> u32 {
-        let first = names.split(',').next().unwrap_or_default();
-        self.by_name.get(first).copied().unwrap_or(0)
-    }
-}
-
-/// Both get the lower number, and all that had the higher one.
-fn join(pool: &mut [usize], a: usize, b: usize) {
-    let (Some(&a), Some(&b)) = (pool.get(a), pool.get(b)) else { return };
-    let (low, high) = (a.min(b), a.max(b));
-    pool.iter_mut().filter(|p| **p == high).for_each(|p| *p = low);
 }
 
 #[cfg(test)]

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What slurm.conf and phalanx.toml say of the order of starts.
+
+use std::path::Path;
+
+use super::log::usage;
+use crate::exit::Failure;
+use crate::slurm_conf::SlurmConf;
+use phalanx_planner::order::Bounds;
+use phalanx_service::config::{Config, OrderBy as By, OrderConfig};
+use phalanx_sim::slurm::{OrderBy, OrderRule, Parameters, Rules};
+
+/// Without a configuration the daemon orders by learned runtimes, within the default bounds.
+pub fn rules(config: Option<&Config>, slurm_conf: Option<&Path>) -> Result<Rules, Failure> {
+    let parameters = match slurm_conf {
+        None => Parameters::default(),
+        Some(path) => {
+            let conf =
+                SlurmConf::read(path).map_err(|what| usage(format!("--slurm-conf {what}")))?;
+            Parameters::of_conf(&|key| conf.get(key).map(|(value, _)| value))
+                .map_err(|what| usage(format!("--slurm-conf {}: {what}", path.display())))?
+        }
+    };
+    let learned = || OrderConfig { enabled: true, by: By::Learned, ..OrderConfig::default() };
+    let order = config.map_or_else(learned, |config| config.order.clone());
+    Ok(Rules { parameters, order: order.enabled.then(|| rule(&order)) })
+}
+
+fn rule(order: &OrderConfig) -> OrderRule {
+    OrderRule {
+        by: match order.by {
+            By::Plan => OrderBy::Plan,
+            By::Shortest => OrderBy::Shortest,
+            By::Learned => OrderBy::Learned,
+        },
+        bounds: Bounds {
+            max_delta: order.max_delta,
+            max_overtakes: order.max_overtakes,
+            max_delay_s: order.max_delay_s,
+        },
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Which partitions compete for nodes.
+
+use std::collections::BTreeMap;
+
+use phalanx_core::snapshot::{JobState, Partition, Snapshot};
+
+/// Partitions that compete: those that share nodes, directly or through others or through a
+/// job that waits for several.
+#[derive(Debug, Clone)]
+pub struct Pools<'a> {
+    by_name: BTreeMap<&'a str, u32>,
+}
+
+impl<'a> Pools<'a> {
+    /// Of a snapshot's partitions and waiting jobs.
+    pub fn of(snapshot: &'a Snapshot) -> Self {
+        let list: &[Partition] = &snapshot.partitions;
+        let mut pool: Vec<usize> = (0..list.len()).collect();
+        for (i, a) in list.iter().enumerate() {
+            for (j, b) in list.iter().enumerate().take(i) {
+                if !a.nodes.is_disjoint(&b.nodes) {
+                    join(&mut pool, i, j);
+                }
+            }
+        }
+        let index: BTreeMap<&str, usize> =
+            list.iter().enumerate().map(|(i, p)| (&*p.name, i)).collect();
+        let several = snapshot.jobs.iter().filter(|j| j.partitions.contains(','));
+        for job in several.filter(|j| j.state == JobState::Pending) {
+            let mut each = job.partitions.split(',').filter_map(|name| index.get(name));
+            let Some(&first) = each.next() else { continue };
+            each.for_each(|&other| join(&mut pool, first, other));
+        }
+        let number = |(name, i): (&'a str, usize)| {
+            (name, pool.get(i).map_or(0, |&p| u32::try_from(p + 1).unwrap_or(u32::MAX)))
+        };
+        Self { by_name: index.into_iter().map(number).collect() }
+    }
+
+    /// The number of a job's pool: 0 for a job whose partition is not known: with others like it.
+    pub fn of_job(&self, names: &str) -> u32 {
+        let first = names.split(',').next().unwrap_or_default();
+        self.by_name.get(first).copied().unwrap_or(0)
+    }
+}
+
+/// Both get the lower number, and all that had the higher one.
+fn join(pool: &mut [usize], a: usize, b: usize) {
+    let (Some(&a), Some(&b)) = (pool.get(a), pool.get(b)) else { return };
+    let (low, high) = (a.min(b), a.max(b));
+    pool.iter_mut().filter(|p| **p == high).for_each(|p| *p = low);
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Jobs start on nodes as slurmctld lets them: tried as they come, in the main pass, in backfill.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::engine::{Choice, NoFit, Sim};
+use super::reserve::{Reservation, will_run};
+use super::{NodeJob, NodeLoad, Order};
+use crate::slurm::{Clock, Due, Planned, Queue, Rules, Slots};
+use phalanx_core::{NodeIdx, NodeSet};
+use phalanx_methods::learn::runtime::JobClass;
+use phalanx_planner::order::Pools;
+
+/// Clock and queue of slurmctld.
+pub(super) struct Slurmctld {
+    rules: Rules,
+    clock: Clock,
+    queue: Queue,
+    /// Number and pool of each set of partitions.
+    partitions: BTreeMap<Arc<str>, (u32, u32)>,
+}
+
+impl Slurmctld {
+    /// Where jobs start by Slurm's rules.
+    pub(super) fn new(load: &NodeLoad, order: &Order) -> Option<Self> {
+        let Order::Slurm(rules) = order else { return None };
+        let queue = Queue::new(&rules.parameters, rules.order);
+        let pools = Pools::of(&load.cluster);
+        let mut partitions = BTreeMap::new();
+        for job in &load.jobs {
+            let names = &job.job.partitions;
+            let next = u32::try_from(partitions.len()).unwrap_or(u32::MAX);
+            let place = (next, pools.of_job(names));
+            partitions.entry(Arc::clone(names)).or_insert(place);
+        }
+        let clock = Clock::new(&rules.parameters, queue.is_ordered());
+        Some(Self { rules: Rules::clone(rules), clock, queue, partitions })
+    }
+
+    pub(super) fn next_s(&self) -> Option<i64> {
+        self.clock.next_s()
+    }
+
+    pub(super) fn observe(&mut self, class: &JobClass, run_s: u64) {
+        self.queue.observe(class, run_s);
+    }
+
+    pub(super) fn ended(&mut self, now_s: i64) {
+        self.clock.ended(now_s);
+    }
+
+    pub(super) fn started(&mut self, id: u32, now_s: i64) {
+        self.queue.remove(id);
+        self.clock.reorder_at(now_s + 1);
+    }
+}
+
+impl Sim<'_> {
+    /// A job comes.
+    pub(super) fn submit(&mut self, id: u32, job: &NodeJob, now_s: i64) {
+        let Some(slurmctld) = &mut self.slurmctld else { return };
+        let place = slurmctld.partitions.get(&job.job.partitions).copied().unwrap_or_default();
+        let submit_s = job.job.submit_s;
+        slurmctld.queue.push(id, submit_s, job.class, job.expected_s, place);
+        if !slurmctld.rules.parameters.defer && slurmctld.queue.is_top(id, now_s) {
+            self.plan(now_s);
+            if self.try_now(id, job, None, now_s) {
+                return;
+            }
+        }
+        self.slurmctld.iter_mut().for_each(|slurmctld| slurmctld.clock.submitted(now_s));
+    }
+
+    /// Starts a job if it fits these nodes of its own; all of them unless told otherwise.
+    fn try_now(&mut self, id: u32, job: &NodeJob, within: Option<&NodeSet>, now_s: i64) -> bool {
+        let Some(class) = self.class_of(id) else { return false };
+        if self.failed.contains_key(&class) {
+            return false;
+        }
+        let mut nodes = self.free_for(class, None);
+        if let Some(within) = within {
+            nodes.intersect_with(within);
+        }
+        match self.choose(id, job, class, nodes, now_s) {
+            Choice::Placed(placed) => {
+                self.count_leaves(class, job, &placed, now_s);
+                self.start(id, job, &placed.nodes, now_s);
+                true
+            }
+            Choice::Held => false,
+            Choice::NoFit(why) => {
+                if within.is_none() {
+                    self.failed.insert(class, why);
+                }
+                if why == NoFit::Refused {
+                    self.count_refused(id, why);
+                }
+                false
+            }
+        }
+    }
+
+    /// What is due of the daemon's order, the main pass and backfill.
+    pub(super) fn slurm_passes(&mut self, now_s: i64) {
+        let due = self.slurmctld.as_mut().map(|slurmctld| slurmctld.clock.take(now_s));
+        let Some(Due { order, main, backfill }) = due else { return };
+        if self.line.is_empty() {
+            return;
+        }
+        let (began, before) = (Instant::now(), self.ends.len());
+        self.plan(now_s);
+        if order {
+            self.reorder(now_s);
+        }
+        if main {
+            self.main_pass(now_s);
+        }
+        if backfill {
+            self.backfill(now_s);
+        }
+        if self.ends.len() > before {
+            self.pass_us.push(began.elapsed().as_secs_f32() * 1e6);
+        }
+    }
+
+    fn reorder(&mut self, now_s: i64) {
+        let Some(Slurmctld { queue, clock, .. }) = &mut self.slurmctld else { return };
+        let (changed, next_s) = queue.decide(now_s, &self.start_order);
+        if changed {
+            clock.reordered(now_s);
+        }
+        next_s.into_iter().for_each(|at_s| clock.reorder_at(at_s));
+    }
+
+    fn waiting(&self, now_s: i64) -> Vec<u32> {
+        self.slurmctld.as_ref().map(|slurmctld| slurmctld.queue.order(now_s)).unwrap_or_default()
+    }
+
+    /// By priority; once a job does not fit, no other one of its partitions starts in this pass,
+    /// nor any on their nodes.
+    fn main_pass(&mut self, now_s: i64) {
+        let mut left = NodeSet::full(self.load.cluster.nodes.len());
+        let mut failed: BTreeSet<&str> = BTreeSet::new();
+        for id in self.waiting(now_s) {
+            let Some(job) = self.job(id) else { continue };
+            let mut names = job.job.partitions.split(',');
+            if names.clone().any(|name| failed.contains(name)) {
+                continue;
+            }
+            let within = (!failed.is_empty()).then_some(&left);
+            if self.try_now(id, job, within, now_s) {
+                continue;
+            }
+            if job.job.required_nodes.is_some() {
+                let own = self.class_of(id).map(|class| self.free_for(class, None));
+                own.iter().for_each(|nodes| left.subtract(nodes));
+                continue;
+            }
+            for partition in &self.load.cluster.partitions {
+                if names.clone().any(|name| *name == *partition.name) {
+                    for node in partition.nodes.ones() {
+                        left.remove(NodeIdx::new(node));
+                    }
+                }
+            }
+            failed.extend(names.by_ref());
+            if left.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Plans are made anew in each pass, so those behind the last job that may fit need none.
+    fn backfill(&mut self, now_s: i64) {
+        let Some(slurmctld) = &self.slurmctld else { return };
+        let parameters = slurmctld.rules.parameters.clone();
+        let mut waiting = self.waiting(now_s);
+        waiting.truncate(parameters.bf_max_job_test);
+        let all = NodeSet::full(self.load.cluster.nodes.len());
+        let mut slots = Slots::new(all, now_s, parameters.bf_window_s, parameters.bf_resolution_s);
+        for (at, &id) in waiting.iter().enumerate() {
+            if !waiting.get(at..).unwrap_or_default().iter().any(|id| self.may_fit(*id)) {
+                return;
+            }
+            let (Some(job), Some(class)) = (self.job(id), self.class_of(id)) else { continue };
+            let Some(own) = self.classes.get(class as usize) else { continue };
+            let limit_s = i64::try_from(job.limit_s).unwrap_or(i64::MAX);
+            let (cluster, expected) = (self.placer.cluster(), &self.expected);
+            let stock = self.stock.as_ref().filter(|_| self.keeps_topology());
+            let mut start =
+                |nodes: &NodeSet| will_run(cluster, stock, expected, &own.shape, nodes, now_s);
+            let planned = slots.plan(&own.nodes, limit_s, &mut start);
+            if let Planned::Now(nodes) = planned {
+                self.try_now(id, job, Some(&nodes), now_s);
+            }
+        }
+    }
+
+    /// Nodes of a class that are not kept for another job.
+    pub(super) fn free_for(&self, class: u32, beside: Option<&Reservation>) -> NodeSet {
+        let class = self.classes.get(class as usize);
+        let mut nodes = class.map_or_else(|| NodeSet::new(0), |class| class.nodes.clone());
+        if let Some(reservation) = beside {
+            nodes.subtract(&reservation.nodes);
+        }
+        nodes
+    }
+
+    /// It was not seen since the last end that jobs like it do not fit.
+    fn may_fit(&self, id: u32) -> bool {
+        self.class_of(id).is_some_and(|class| !self.failed.contains_key(&class))
+    }
+}

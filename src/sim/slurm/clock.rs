@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! When slurmctld looks at the queue: the main pass after an end at once and after a submission
+//! within `batch_sched_delay`, backfill every `bf_interval` if anything has changed, and the
+//! daemon's order of starts a moment after a change.
+
+use super::Parameters;
+
+/// The threads of slurmctld that wait for something look once a second.
+const POLL_S: i64 = 1;
+
+/// Times of the next passes.
+#[derive(Debug, Clone)]
+pub(crate) struct Clock {
+    parameters: Parameters,
+    main_s: Option<i64>,
+    backfill_s: Option<i64>,
+    order_s: Option<i64>,
+    last_main_s: i64,
+    last_backfill_s: i64,
+}
+
+/// What is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub(crate) order: bool,
+    pub(crate) main: bool,
+    pub(crate) backfill: bool,
+}
+
+impl Clock {
+    pub(crate) fn new(parameters: &Parameters, ordered: bool) -> Self {
+        Self {
+            parameters: parameters.clone(),
+            main_s: None,
+            backfill_s: None,
+            order_s: ordered.then_some(i64::MAX),
+            last_main_s: i64::MIN / 2,
+            last_backfill_s: i64::MIN / 2,
+        }
+    }
+
+    /// The earliest of them.
+    pub(crate) fn next_s(&self) -> Option<i64> {
+        let order = self.order_s.filter(|at| *at < i64::MAX);
+        [self.main_s, self.backfill_s, order].into_iter().flatten().min()
+    }
+
+    /// What is due now, and from now on not any more.
+    pub(crate) fn take(&mut self, now_s: i64) -> Due {
+        let due = |at: Option<i64>| at.is_some_and(|at| at <= now_s);
+        let found = Due {
+            order: due(self.order_s),
+            main: due(self.main_s),
+            backfill: due(self.backfill_s),
+        };
+        if found.order {
+            self.order_s = Some(i64::MAX);
+        }
+        if found.main {
+            self.main_s = None;
+            self.last_main_s = now_s;
+        }
+        if found.backfill {
+            self.backfill_s = None;
+            self.last_backfill_s = now_s;
+        }
+        found
+    }
+
+    /// A job was submitted and still waits.
+    pub(crate) fn submitted(&mut self, now_s: i64) {
+        let at_s = self.last_main_s.saturating_add(self.parameters.batch_sched_delay_s);
+        self.main_by(at_s.max(now_s + POLL_S));
+        self.changed(now_s);
+    }
+
+    /// A job ended while others wait.
+    pub(crate) fn ended(&mut self, now_s: i64) {
+        if self.parameters.defer {
+            self.submitted(now_s);
+        } else {
+            self.main_by(now_s);
+            self.changed(now_s);
+        }
+    }
+
+    /// Priorities changed; that alone starts no main pass.
+    pub(crate) fn reordered(&mut self, now_s: i64) {
+        self.main_by(now_s + self.parameters.sched_interval_s);
+        self.changed(now_s);
+    }
+
+    /// The order is to be decided again at this time.
+    pub(crate) fn reorder_at(&mut self, at_s: i64) {
+        self.order_s = self.order_s.map(|at| at.min(at_s));
+    }
+
+    fn main_by(&mut self, at_s: i64) {
+        self.main_s = Some(self.main_s.map_or(at_s, |at| at.min(at_s)));
+    }
+
+    fn changed(&mut self, now_s: i64) {
+        if let Some(interval_s) = self.parameters.bf_interval_s {
+            let at_s = self.last_backfill_s.saturating_add(interval_s).max(now_s + POLL_S);
+            self.backfill_s = Some(self.backfill_s.map_or(at_s, |at| at.min(at_s)));
+        }
+        self.reorder_at(now_s + POLL_S);
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What slurmctld and phalanxd do together: Slurm's main pass and backfill, which go by limits,
+//! and the daemon's order of starts within its budgets, which is the planner's own code.
+//!
+//! Written from what Slurm 22.05.8 does (`job_scheduler.c`, `backfill.c`, `job_test.c`): a job is
+//! tried as it comes if none of higher priority waits; the main pass goes through the queue until
+//! one job does not fit; backfill plans every job at its earliest start by the limits of those
+//! that run and of those planned before it, and reserves whole nodes for it.
+
+mod clock;
+mod cpus;
+mod parameters;
+pub mod pool;
+mod queue;
+mod slots;
+mod window;
+
+use super::policy::Policy;
+
+pub use parameters::{Parameters, Priority};
+pub use queue::{OrderBy, OrderRule};
+
+pub(crate) use clock::{Clock, Due};
+pub(crate) use queue::Queue;
+pub(crate) use slots::{Planned, Slots};
+pub(crate) use window::Windows;
+
+/// Slurm's settings and the daemon's order; `None`: without the daemon.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// slurm.conf.
+    pub parameters: Parameters,
+    /// `[order]`, where it is enabled.
+    pub order: Option<OrderRule>,
+}
+
+impl Rules {
+    /// What holds under this policy; `None`: it is not about slurmctld.
+    pub fn of(&self, policy: Policy) -> Option<Self> {
+        match policy {
+            Policy::Phalanx => Some(self.clone()),
+            Policy::Slurm => Some(Self { order: None, ..self.clone() }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What slurm.conf says of scheduling, with Slurm's own defaults.
+
+/// `SchedulerParameters` and priorities, as far as they decide when jobs start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameters {
+    /// `bf_interval`, seconds; `None`: there is no backfill.
+    pub bf_interval_s: Option<i64>,
+    /// `bf_window`, in seconds.
+    pub bf_window_s: i64,
+    /// `bf_resolution`, seconds.
+    pub bf_resolution_s: i64,
+    /// `bf_max_job_test`.
+    pub bf_max_job_test: usize,
+    /// `sched_interval`, seconds.
+    pub sched_interval_s: i64,
+    /// `batch_sched_delay`, seconds.
+    pub batch_sched_delay_s: i64,
+    /// `defer`: no job is tried as it is submitted.
+    pub defer: bool,
+    /// Priorities.
+    pub priority: Priority,
+}
+
+/// `PriorityType` and what makes priorities differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Priority {
+    /// `priority/basic`: by submission; the daemon cannot change it.
+    Basic,
+    /// `priority/multifactor`, by age alone.
+    Multifactor {
+        /// `PriorityWeightAge`.
+        weight_age: u32,
+        /// `PriorityMaxAge`, seconds.
+        max_age_s: i64,
+        /// `PriorityCalcPeriod`, seconds.
+        period_s: i64,
+    },
+}
+
+/// A week: Slurm's `PriorityMaxAge`.
+const MAX_AGE_S: i64 = 7 * 86_400;
+
+impl Default for Parameters {
+    /// Slurm's defaults, with priorities by age.
+    fn default() -> Self {
+        Self {
+            bf_interval_s: Some(30),
+            bf_window_s: 86_400,
+            bf_resolution_s: 60,
+            bf_max_job_test: 500,
+            sched_interval_s: 60,
+            batch_sched_delay_s: 3,
+            defer: false,
+            priority: Priority::Multifactor {
+                weight_age: 1000,
+                max_age_s: MAX_AGE_S,
+                period_s: 300,
+            },
+        }
+    }
+}
+
+impl Parameters {
+    /// Of the settings of a slurm.conf, by key; keys as Slurm writes them.
+    ///
+    /// # Errors
+    /// The setting, what was expected and what it is.
+    pub fn of_conf<'a>(get: &dyn Fn(&str) -> Option<&'a str>) -> Result<Self, String> {
+        let mut found = Self::default();
+        for word in get("SchedulerParameters").unwrap_or_default().split(',') {
+            let (key, value) = word.trim().split_once('=').unwrap_or((word.trim(), ""));
+            let number = || {
+                value.parse::<i64>().map_err(|_| {
+                    format!("SchedulerParameters: {key}: expected a number, got {value:?}")
+                })
+            };
+            let above_0 = || {
+                number().and_then(|n| {
+                    let wrong = || format!("SchedulerParameters: {key}: expected above 0, got {n}");
+                    if n > 0 { Ok(n) } else { Err(wrong()) }
+                })
+            };
+            match key.to_ascii_lowercase().as_str() {
+                "bf_interval" => found.bf_interval_s = Some(number()?).filter(|n| *n > 0),
+                "bf_window" => found.bf_window_s = above_0()?.saturating_mul(60),
+                "bf_resolution" => found.bf_resolution_s = above_0()?,
+                "bf_max_job_test" | "max_job_bf" => {
+                    found.bf_max_job_test = usize::try_from(above_0()?).unwrap_or(usize::MAX);
+                }
+                "sched_interval" => found.sched_interval_s = number()?.max(1),
+                "batch_sched_delay" => found.batch_sched_delay_s = number()?.max(0),
+                "defer" => found.defer = true,
+                _ => {}
+            }
+        }
+        if get("SchedulerType").is_some_and(|kind| kind.ends_with("builtin")) {
+            found.bf_interval_s = None;
+        }
+        found.priority = match get("PriorityType") {
+            Some(kind) if kind.ends_with("basic") => Priority::Basic,
+            _ => priority(get)?,
+        };
+        Ok(found)
+    }
+
+    /// Whether the daemon can change the order of starts.
+    pub fn takes_order(&self) -> bool {
+        self.priority != Priority::Basic
+    }
+}
+
+fn priority<'a>(get: &dyn Fn(&str) -> Option<&'a str>) -> Result<Priority, String> {
+    let wrong = |key: &str, value: &str| format!("{key}: expected a time, got {value:?}");
+    let weight = get("PriorityWeightAge").unwrap_or("0");
+    let weight_age = weight
+        .parse()
+        .map_err(|_| format!("PriorityWeightAge: expected a number, got {weight:?}"))?;
+    let seconds = |key: &str, default_s: i64, bare_s: i64| match get(key) {
+        None => Ok(default_s),
+        Some(text) => duration_s(text, bare_s).filter(|s| *s > 0).ok_or_else(|| wrong(key, text)),
+    };
+    Ok(Priority::Multifactor {
+        weight_age,
+        max_age_s: seconds("PriorityMaxAge", MAX_AGE_S, 60)?,
+        period_s: seconds("PriorityCalcPeriod", 300, 60)?,
+    })
+}
+
+/// `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours[:minutes[:seconds]]`.
+fn duration_s(text: &str, bare_s: i64) -> Option<i64> {
+    let (days, rest) = text.split_once('-').map_or((None, text), |(d, rest)| (Some(d), rest));
+    let parts: Option<Vec<i64>> = rest.split(':').map(|part| part.parse().ok()).collect();
+    let parts = parts?;
+    let units: &[i64] = match (days, parts.len()) {
+        (Some(_), 1..=3) => &[3600, 60, 1],
+        (None, 1) => &[bare_s],
+        (None, 2) => &[60, 1],
+        (None, 3) => &[3600, 60, 1],
+        _ => return None,
+    };
+    let days: i64 = days.map_or(Some(0), |days| days.parse().ok())?;
+    Some(days * 86_400 + parts.iter().zip(units).map(|(part, unit)| part * unit).sum::<i64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(lines: &[(&str, &'static str)]) -> Result<Parameters, String> {
+        let find = |key: &str| lines.iter().find(|(name, _)| *name == key).map(|(_, v)| *v);
+        Parameters::of_conf(&find)
+    }
+
+    #[test]
+    fn slurm_conf_is_read_as_slurm_does() {
+        let empty = of(&[]).unwrap();
+        let Priority::Multifactor { weight_age: 0, .. } = empty.priority else {
+            panic!("{empty:?}");
+        };
+        let text =
+            "bf_continue,bf_interval=2, bf_window=10,defer,bf_resolution=1,bf_max_job_test=7";
+        let found = of(&[
+            ("SchedulerParameters", text),
+            ("PriorityWeightAge", "10"),
+            ("PriorityMaxAge", "1-0"),
+            ("PriorityCalcPeriod", "2"),
+        ])
+        .unwrap();
+        assert_eq!((found.bf_interval_s, found.bf_window_s), (Some(2), 600));
+        assert_eq!((found.bf_resolution_s, found.bf_max_job_test, found.defer), (1, 7, true));
+        let priority = Priority::Multifactor { weight_age: 10, max_age_s: 86_400, period_s: 120 };
+        assert_eq!(found.priority, priority);
+        assert!(!of(&[("PriorityType", "priority/basic")]).unwrap().takes_order());
+        assert_eq!(of(&[("SchedulerType", "sched/builtin")]).unwrap().bf_interval_s, None);
+        let wrong = of(&[("SchedulerParameters", "bf_window=x")]).unwrap_err();
+        assert_eq!(wrong, "SchedulerParameters: bf_window: expected a number, got \"x\"");
+        assert!(of(&[("PriorityMaxAge", "soon")]).unwrap_err().contains("PriorityMaxAge"));
+    }
+}

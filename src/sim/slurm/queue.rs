@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The waiting jobs in Slurm's order, with what the daemon adds to their priorities.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::parameters::{Parameters, Priority};
+use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};
+use phalanx_planner::order::{Bounds, OvertakeBudget, Waiting, by_learned_runtime, decide};
+use phalanx_planner::preference::StartRank;
+
+/// What the order of starts goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrderBy {
+    /// What the gang planner asks for.
+    Plan,
+    /// The shortest limit first.
+    Shortest,
+    /// The shortest learned runtime first, of those below an hour.
+    Learned,
+}
+
+/// `[order]` of the daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderRule {
+    /// What it goes by.
+    pub by: OrderBy,
+    /// How far it may go.
+    pub bounds: Bounds,
+}
+
+/// A waiting job.
+#[derive(Debug, Clone)]
+struct Job {
+    submit_s: i64,
+    class: JobClass,
+    /// Known from elsewhere.
+    expected_s: Option<f64>,
+    /// What was predicted last, and from how many ends of its user.
+    prediction: Option<(u64, Prediction)>,
+    /// Number of its partitions, and of those that share nodes with them.
+    partition: (u32, u32),
+    delta: i32,
+}
+
+/// The queue of slurmctld beside the daemon that orders it.
+#[derive(Debug, Clone)]
+pub(crate) struct Queue {
+    priority: Priority,
+    rule: Option<OrderRule>,
+    jobs: BTreeMap<u32, Job>,
+    runtimes: Runtimes,
+    /// Ends by user.
+    ends_of: BTreeMap<u64, u64>,
+    budget: OvertakeBudget,
+    report: u64,
+}
+
+impl Queue {
+    /// `rule`: the daemon's, where it orders at all.
+    pub(crate) fn new(parameters: &Parameters, rule: Option<OrderRule>) -> Self {
+        Self {
+            priority: parameters.priority.clone(),
+            rule: rule.filter(|_| parameters.takes_order()),
+            jobs: BTreeMap::new(),
+            runtimes: Runtimes::new(),
+            ends_of: BTreeMap::new(),
+            budget: OvertakeBudget::default(),
+            report: 0,
+        }
+    }
+
+    /// Whether the daemon orders.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.rule.is_some()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// A job is submitted. Ids ascend with submission.
+    pub(crate) fn push(
+        &mut self,
+        id: u32,
+        submit_s: i64,
+        class: JobClass,
+        expected_s: Option<f64>,
+        partition: (u32, u32),
+    ) {
+        let job = Job { submit_s, class, expected_s, prediction: None, partition, delta: 0 };
+        self.jobs.insert(id, job);
+    }
+
+    pub(crate) fn remove(&mut self, id: u32) {
+        self.jobs.remove(&id);
+    }
+
+    /// A job ended: its runtime is learned.
+    pub(crate) fn observe(&mut self, class: &JobClass, run_s: u64) {
+        if self.rule.is_some_and(|rule| rule.by == OrderBy::Learned) {
+            self.runtimes.observe(class, run_s);
+            *self.ends_of.entry(class.user).or_default() += 1;
+        }
+    }
+
+    /// Slurm tries a job as it comes if no other has a higher priority.
+    pub(crate) fn is_top(&self, id: u32, now_s: i64) -> bool {
+        match self.priority {
+            Priority::Basic => self.jobs.keys().next() == Some(&id),
+            Priority::Multifactor { .. } => {
+                let own = self.jobs.get(&id).map_or(0, |job| self.priority_of(job, now_s));
+                self.jobs.values().all(|job| self.priority_of(job, now_s) <= own)
+            }
+        }
+    }
+
+    /// Ids as Slurm goes through them: by priority, then by submission.
+    pub(crate) fn order(&self, now_s: i64) -> Vec<u32> {
+        let mut order: Vec<(Reverse<u32>, i64, u32)> = self
+            .jobs
+            .iter()
+            .map(|(id, job)| (Reverse(self.priority_of(job, now_s)), job.submit_s, *id))
+            .collect();
+        order.sort_unstable();
+        order.into_iter().map(|(_, _, id)| id).collect()
+    }
+
+    /// Without the daemon's part; Slurm computes it anew every period.
+    fn natural(&self, job: &Job, now_s: i64) -> u32 {
+        let Priority::Multifactor { weight_age, max_age_s, period_s } = self.priority else {
+            return 1;
+        };
+        let at_s = now_s.div_euclid(period_s) * period_s;
+        let age_s = at_s.saturating_sub(job.submit_s).clamp(0, max_age_s);
+        let points = i128::from(weight_age) * i128::from(age_s) / i128::from(max_age_s.max(1));
+        u32::try_from(points).unwrap_or(u32::MAX).max(1)
+    }
+
+    fn priority_of(&self, job: &Job, now_s: i64) -> u32 {
+        self.natural(job, now_s).saturating_add_signed(job.delta)
+    }
+
+    /// The daemon decides on a report of the queue; `planned`: what its methods ask for. Whether
+    /// anything changed, and when time alone will change something.
+    pub(crate) fn decide(&mut self, now_s: i64, planned: &[StartRank]) -> (bool, Option<i64>) {
+        let Some(rule) = self.rule else { return (false, None) };
+        let ranks = match rule.by {
+            OrderBy::Plan => planned.to_vec(),
+            OrderBy::Shortest => self.shortest(),
+            OrderBy::Learned => self.learned(),
+        };
+        self.report += 1;
+        let seconds = |at_s: i64| u64::try_from(at_s).unwrap_or(0);
+        let waiting = self.jobs.iter().map(|(id, job)| {
+            let priority = self.priority_of(job, now_s);
+            Waiting {
+                job_id: *id,
+                priority,
+                priority_max: priority,
+                delta: job.delta,
+                tier: 1,
+                tier_max: 1,
+                partition: job.partition.0,
+                pool: job.partition.1,
+                submit_s: seconds(job.submit_s),
+                tasks: 1,
+                enforced: true,
+                ..Waiting::default()
+            }
+        });
+        let waiting: Vec<Waiting> = waiting.collect();
+        let (bounds, now) = (&rule.bounds, seconds(now_s));
+        let decision = decide(&mut self.budget, self.report, &waiting, &ranks, bounds, now);
+        let deltas: BTreeMap<u32, i32> = decision.deltas.into_iter().collect();
+        let mut changed = false;
+        for (id, job) in &mut self.jobs {
+            let delta = deltas.get(id).copied().unwrap_or(0);
+            changed |= delta != job.delta;
+            job.delta = delta;
+        }
+        (changed, self.next_s(&rule, now_s))
+    }
+
+    /// The next time that a job has been delayed long enough.
+    fn next_s(&self, rule: &OrderRule, now_s: i64) -> Option<i64> {
+        let delay_s = i64::try_from(rule.bounds.max_delay_s).unwrap_or(i64::MAX);
+        let since = self.jobs.keys().filter_map(|id| self.budget.since_s(*id));
+        let until = since.map(|s| i64::try_from(s).unwrap_or(i64::MAX).saturating_add(delay_s));
+        until.filter(|at_s| *at_s > now_s).min()
+    }
+
+    fn shortest(&self) -> Vec<StartRank> {
+        let rank = |limit_s: u64| u32::try_from(limit_s / 60).unwrap_or(u32::MAX);
+        let ranks = self.jobs.iter();
+        ranks.map(|(id, job)| StartRank { job_id: *id, rank: rank(job.class.limit_s) }).collect()
+    }
+
+    fn learned(&mut self) -> Vec<StartRank> {
+        let (runtimes, ends_of) = (&self.runtimes, &self.ends_of);
+        let predicted = self.jobs.iter_mut().map(|(id, job)| {
+            if let Some(mean_s) = job.expected_s {
+                let prediction = Prediction { mean_s, urgency: 1.0 / mean_s.max(1.0) };
+                return (*id, job.submit_s, prediction);
+            }
+            // Without an end of its user little changes; the common streams hardly move.
+            let ends = ends_of.get(&job.class.user).copied().unwrap_or(0);
+            let prediction = match job.prediction {
+                Some((seen, prediction)) if seen == ends && ends > 0 => prediction,
+                _ => runtimes.predict(&job.class),
+            };
+            job.prediction = Some((ends, prediction));
+            (*id, job.submit_s, prediction)
+        });
+        by_learned_runtime(predicted)
+    }
+}

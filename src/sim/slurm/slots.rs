@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Slurm's plan of the future in one pass of backfill: stretches of time with the nodes that no
+//! waiting job of higher priority has reserved in them (`node_space` of `backfill.c`).
+
+use phalanx_core::NodeSet;
+
+/// Rounds for one job; Slurm has only a limit of time.
+const TRIES_MAX: usize = 10_000;
+
+/// A set of nodes, or of CPUs that count as nodes.
+pub(crate) trait Group: Clone + PartialEq {
+    /// Keeps what both have.
+    fn keep(&mut self, other: &Self);
+    /// Takes out what the other has.
+    fn drop_all(&mut self, other: &Self);
+    /// All of it is in the other.
+    fn is_within(&self, other: &Self) -> bool;
+}
+
+impl Group for NodeSet {
+    fn keep(&mut self, other: &Self) {
+        self.intersect_with(other);
+    }
+
+    fn drop_all(&mut self, other: &Self) {
+        self.subtract(other);
+    }
+
+    fn is_within(&self, other: &Self) -> bool {
+        let mut rest = self.clone();
+        rest.subtract(other);
+        rest.is_empty()
+    }
+}
+
+/// A stretch of time.
+#[derive(Debug, Clone)]
+struct Slot<S> {
+    begin_s: i64,
+    end_s: i64,
+    free: S,
+}
+
+/// What backfill does with a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Planned<S> {
+    /// It starts, on some of these nodes.
+    Now(S),
+    /// It gets a reservation.
+    Later,
+    /// It starts beyond the window or not at all; nothing is reserved.
+    Never,
+}
+
+/// The stretches of one pass.
+#[derive(Debug, Clone)]
+pub(crate) struct Slots<S> {
+    slots: Vec<Slot<S>>,
+    resolution_s: i64,
+    window_s: i64,
+    now_s: i64,
+}
+
+impl<S: Group> Slots<S> {
+    /// Nothing is reserved yet on all these nodes.
+    pub(crate) fn new(all: S, now_s: i64, window_s: i64, resolution_s: i64) -> Self {
+        let down = |at_s: i64| at_s.div_euclid(resolution_s) * resolution_s;
+        let whole = Slot { begin_s: down(now_s), end_s: down(now_s + window_s), free: all };
+        Self { slots: vec![whole], resolution_s, window_s, now_s }
+    }
+
+    fn down(&self, at_s: i64) -> i64 {
+        at_s.div_euclid(self.resolution_s) * self.resolution_s
+    }
+
+    /// Nodes of `own` that nobody has reserved from `start_s` to `end_s`, and when another set of
+    /// nodes is worth a look.
+    fn candidates(&self, own: &S, start_s: i64, end_s: i64) -> (S, Option<i64>) {
+        let (mut free, mut later) = (own.clone(), None);
+        for (at, slot) in self.slots.iter().enumerate() {
+            if slot.end_s <= start_s {
+                continue;
+            }
+            let next = self.slots.get(at + 1).filter(|_| later.is_none());
+            if let Some(next) = next {
+                let (mut after, mut current) = (own.clone(), free.clone());
+                after.keep(&next.free);
+                current.keep(&slot.free);
+                if !after.is_within(&current) {
+                    later = Some(slot.end_s);
+                }
+            }
+            if slot.begin_s > end_s {
+                break;
+            }
+            free.keep(&slot.free);
+        }
+        (free, later)
+    }
+
+    /// Plans one job of this limit: `will_run` says when at the earliest it can start on these
+    /// nodes, and on which of them, by the limits of the running jobs.
+    pub(crate) fn plan(
+        &mut self,
+        own: &S,
+        limit_s: i64,
+        will_run: &mut dyn FnMut(&S) -> Option<(i64, S)>,
+    ) -> Planned<S> {
+        let mut from_s = self.now_s;
+        for _ in 0..TRIES_MAX {
+            let end_s = from_s.saturating_add(limit_s);
+            let (free, later) = self.candidates(own, from_s, end_s);
+            let Some((start_s, nodes)) = will_run(&free) else {
+                let Some(later) = later else { return Planned::Never };
+                from_s = later;
+                continue;
+            };
+            let start_s = start_s.max(from_s);
+            if start_s <= self.now_s {
+                return Planned::Now(free);
+            }
+            if let Some(later) = later.filter(|later| start_s > *later) {
+                from_s = later;
+                continue;
+            }
+            if start_s > self.now_s.saturating_add(self.window_s) {
+                return Planned::Never;
+            }
+            let until_s = self.down(start_s.saturating_add(limit_s));
+            if self.overlaps(&nodes, self.down(start_s), until_s) {
+                from_s = start_s.max(from_s + 1);
+                continue;
+            }
+            self.reserve(&nodes, self.down(start_s), until_s);
+            return Planned::Later;
+        }
+        Planned::Never
+    }
+
+    fn overlaps(&self, nodes: &S, start_s: i64, end_s: i64) -> bool {
+        let during = |slot: &&Slot<S>| slot.end_s > start_s && slot.begin_s < end_s;
+        self.slots.iter().filter(during).any(|slot| !nodes.is_within(&slot.free))
+    }
+
+    fn reserve(&mut self, nodes: &S, start_s: i64, end_s: i64) {
+        let start_s = start_s.max(self.slots.first().map_or(start_s, |slot| slot.begin_s));
+        let end_s = end_s.max(start_s + self.resolution_s);
+        self.split(start_s);
+        self.split(end_s);
+        for slot in &mut self.slots {
+            if slot.begin_s >= start_s && slot.end_s <= end_s {
+                slot.free.drop_all(nodes);
+            }
+        }
+    }
+
+    /// One stretch ends and another begins at this time, if it is within the plan.
+    fn split(&mut self, at_s: i64) {
+        let inside = |slot: &Slot<S>| slot.begin_s < at_s && at_s < slot.end_s;
+        let Some(at) = self.slots.iter().position(inside) else { return };
+        let Some(slot) = self.slots.get_mut(at) else { return };
+        let behind = Slot { begin_s: at_s, ..slot.clone() };
+        slot.end_s = at_s;
+        self.slots.insert(at + 1, behind);
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What slurmctld does, with paper and pencil, and the two machines beside each other.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::job::{SimJob, Workload};
+use crate::nodes::{NoBeliefs, Setup, engine, load};
+use phalanx_core::trace::spec;
+use phalanx_planner::gang::Settings;
+use phalanx_planner::order::Bounds;
+use phalanx_planner::place::Tuning;
+
+fn job(submit_s: i64, run_s: u64, limit_s: u64, size: u64) -> SimJob {
+    SimJob { submit_s, run_s, limit_s, size, user: 1, class: 1, number: 0 }
+}
+
+fn machine(cpus: u64, jobs: Vec<SimJob>) -> Workload {
+    Workload { jobs, cpus, ..Workload::default() }
+}
+
+/// Priorities by submission, passes every second, times to the second.
+fn prompt() -> Rules {
+    let parameters = Parameters {
+        bf_interval_s: Some(1),
+        bf_resolution_s: 1,
+        batch_sched_delay_s: 0,
+        priority: Priority::Multifactor { weight_age: 1_000_000, max_age_s: 10_000, period_s: 1 },
+        ..Parameters::default()
+    };
+    Rules { parameters, order: None }
+}
+
+fn starts(load: &Workload, rules: &Rules) -> Vec<i64> {
+    pool::run(load, rules, &|_| {}).starts_s
+}
+
+#[test]
+fn backfill_keeps_what_limits_promise() {
+    // 0 holds 6 of 10 CPUs until 100 by its limit, in fact until 50; 1 needs 8 and waits for it.
+    let jobs = vec![
+        job(0, 50, 100, 6),
+        job(1, 30, 60, 8),
+        job(2, 60, 90, 4), // ends before 100 by its limit
+        job(3, 10, 99, 4), // would not
+    ];
+    assert_eq!(starts(&machine(10, jobs.clone()), &prompt()), [0, 62, 2, 92]);
+    let no_backfill = Parameters { bf_interval_s: None, ..prompt().parameters };
+    let rules = Rules { parameters: no_backfill, order: None };
+    assert_eq!(starts(&machine(10, jobs), &rules), [0, 50, 80, 80]);
+}
+
+#[test]
+fn among_equal_priorities_the_newest_is_tried_as_it_comes() {
+    let jobs = vec![job(0, 50, 60, 6), job(1, 30, 60, 8), job(2, 600, 600, 4)];
+    let equal = Priority::Multifactor { weight_age: 0, max_age_s: 1, period_s: 300 };
+    let of = |priority: Priority, defer| {
+        let parameters = Parameters { priority, defer, ..prompt().parameters };
+        starts(&machine(10, jobs.clone()), &Rules { parameters, order: None })
+    };
+    assert_eq!(of(equal.clone(), false), [0, 602, 2]);
+    assert_eq!(of(Priority::Basic, false), [0, 50, 80]);
+    assert_eq!(of(equal, true), [1, 52, 83]);
+}
+
+/// The daemon lets learned short jobs pass long ones, as often as it may.
+#[test]
+fn the_order_is_the_daemons_within_its_budgets() {
+    let short = |submit_s| SimJob { class: 2, ..job(submit_s, 20, 7200, 8) };
+    let long = |submit_s| SimJob { user: 2, ..job(submit_s, 7000, 7200, 8) };
+    let mut jobs: Vec<SimJob> = (0..6).map(short).collect();
+    jobs.extend([long(200), long(201), short(202), short(203), short(204)]);
+    let load = machine(8, jobs);
+    let with = |max_overtakes, max_delay_s| {
+        let bounds = Bounds { max_delta: 10_000_000, max_overtakes, max_delay_s };
+        let order = Some(OrderRule { by: OrderBy::Learned, bounds });
+        starts(&load, &Rules { order, ..prompt() })[7..].to_vec()
+    };
+    let by_submission = [7200, 14_200, 14_220, 14_240];
+    assert_eq!(starts(&load, &prompt())[7..], by_submission);
+    assert_eq!(with(9, 100_000), [7260, 7200, 7220, 7240], "the short ones first");
+    assert_eq!(with(1, 100_000), [7220, 7200, 14_220, 14_240], "one may pass");
+    assert_eq!(with(0, 100_000), by_submission, "none may pass");
+    assert_eq!(with(9, 60), by_submission, "it was passed for long enough");
+}
+
+prop_compose! {
+    fn any_job()(
+        submit_s in 0i64..400,
+        run_s in 1u64..80,
+        over in 0u64..200,
+        size in 1u64..7,
+        user in 1u64..3,
+    ) -> SimJob {
+        SimJob { user, ..job(submit_s, run_s, run_s + over, size) }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Goal: jobs of whole nodes start on nodes when they start on a pool of CPUs, each of which
+    /// counts as a node. Method: random lists on 8 nodes of one CPU, under Slurm and the daemon.
+    #[test]
+    fn nodes_of_one_cpu_are_a_pool(
+        mut jobs in prop::collection::vec(any_job(), 1..40), ordered: bool, daemon in 1i64..31,
+    ) {
+        jobs.sort_by_key(|job| job.submit_s);
+        let pool = machine(8, jobs);
+        let bounds = Bounds { max_delta: 10_000, max_overtakes: 3, max_delay_s: 100 };
+        let order = ordered.then_some(OrderRule { by: OrderBy::Learned, bounds });
+        let parameters = Parameters { bf_interval_s: Some(daemon), ..prompt().parameters };
+        let rules = Rules { parameters, order };
+        let load = load::of_pool(&pool, &spec::parse("8x(cpu=1)").unwrap()).unwrap();
+        let (tuning, gangs) = (Tuning::default(), Settings::default());
+        let setup = Setup::of(crate::policy::Policy::Slurm, &tuning, &gangs, &rules);
+        let setup = Setup { order: crate::nodes::Order::Slurm(Box::new(rules.clone())), ..setup };
+        let found = engine::run(&load, &setup, &NoBeliefs, &|_| {}).unwrap();
+        let found: Vec<i64> = found.starts_s.into_iter().flatten().collect();
+        prop_assert_eq!(found, starts(&pool, &rules));
+    }
+}
