@@ -45,7 +45,8 @@ pub struct Args {
     /// input)
     #[arg(long, value_name = "FILE")]
     sacct: Option<PathBuf>,
-    /// Nodes and scheduling for it [default: nodes those that phalanxd knows, else /etc/slurm/slurm.conf]
+    /// Nodes and scheduling for it [default: the nodes that phalanxd knows, else those of
+    /// /etc/slurm/slurm.conf; Slurm's default scheduling]
     #[arg(long, value_name = "FILE", requires = "sacct")]
     slurm_conf: Option<PathBuf>,
 }
