@@ -159,7 +159,8 @@ CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
 .PHONY: tuning-pictures bench-10k bench-backfill bench-pending bench-balance bench-proof \
 	bench-topology bench-traces bench-reality bench-gangs bench-gang-method bench-share bench-agents \
-	bench-order bench-bag bench-bags-cluster campaign-proofs campaign-fuzz campaign-failures
+	bench-order bench-bag bench-bags-cluster campaign-proofs campaign-kills campaign-memcheck \
+	campaign-soak campaign-flood campaign-tsan campaign-fuzz campaign-failures
 # The data of the source paper's experiments, as BENCHMARKS.md names them.
 BAG_DATA ?= ../shared/data/eapm
 bench-bag: rust
@@ -187,6 +188,24 @@ SEED ?= 1
 SECONDS ?= 0
 campaign-fuzz: deps-test rust
 	$(PYTHON) tests/fuzz/campaign.py --runs $(RUNS) --seed $(SEED) --seconds $(SECONDS)
+# Kills of both daemons beside stock; slurmctld under valgrind beside stock; two hours of jobs
+# and churn beside stock; another user's inputs and names; the plugin's harness under TSan.
+KILLS ?= 1000
+MINUTES ?= 120
+RATE ?= 20
+campaign-kills: deps-test debug plugin
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/kills.py --kills $(KILLS) --seed $(SEED)
+campaign-memcheck: deps-test debug plugin
+	command -v valgrind > /dev/null || $(SUDO) $(APT) install valgrind
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/memcheck.py --jobs 500 --seed $(SEED)
+campaign-soak: deps-test build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/soak.py --minutes $(MINUTES) --rate $(RATE) --seed $(SEED)
+campaign-flood: deps-test build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/trust.py --only flood --flood 120
+campaign-tsan: deps-test plugin
+	$(MAKE) -C plugin check-tsan SLURM_VERSION=$(SLURM_VERSION) T=$(CURDIR)/$(dir $(OVERLAY))tsan
 # Every call of phalanxd that writes its files fails once, in turn.
 campaign-failures: deps-test debug
 	PHALANX_BIN_DIR=$(CURDIR)/target/debug $(PYTHON) tests/failures/daemon.py --every 1

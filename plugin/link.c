@@ -57,6 +57,7 @@ static time_t table_checked;       /* unix time */
 static time_t node_seen, part_seen; /* slurmctld's last updates, then */
 static uint32_t syncs_here;        /* on this connection */
 static bool told_ejected;          /* the connection was given up for it */
+static bool told_unwelcome;        /* the last connection got no WELCOME */
 static time_t loaded;
 
 /* ---- the thread */
@@ -472,6 +473,10 @@ static void _disconnect(bool welcomed)
 	pthread_mutex_unlock(&io.lock);
 	inbox_forget();
 	pthread_mutex_unlock(&io.rx_lock);
+	if (!welcomed && !told_unwelcome)
+		info("phalanx: phalanxd does not take this overlay: %s; see `phalanx doctor`",
+		     why);
+	told_unwelcome = !welcomed;
 	if (!welcomed)
 		debug("phalanx: not connected: %s", why);
 	else if (err == EBADMSG)

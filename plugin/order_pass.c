@@ -283,6 +283,7 @@ static bool _enter(const struct change *c)
 extern void pass_store(void)
 {
 	static struct ledger copy;
+	static char path[PATH_MAX]; /* a reconfigure writes order.path anew */
 	bool ok, was = order.broken;
 	int err = ENOMEM;
 
@@ -294,14 +295,15 @@ extern void pass_store(void)
 		return;
 	}
 	ok = ledger_copy(&copy, &order.ledger);
+	strcpy(path, order.path);
 	order.dirty = false;
 	pthread_mutex_unlock(&order.lock);
 	if (ok)
-		err = ledger_store(&copy, order.path);
+		err = ledger_store(&copy, path);
 	order.broken = err != 0;
 	if (err && !was)
 		error("phalanx: %s: %s; the order of starts is Slurm's",
-		      order.path, strerror(err));
+		      path, strerror(err));
 }
 
 /* A delta that the file does not know must not reach a job. */

@@ -25,12 +25,12 @@ struct order_api {
 };
 
 struct order {
+	_Atomic bool whole;       /* slurmctld's structures are; read under its
+	                           * locks */
 	pthread_mutex_t lock;
 	struct ledger ledger;     /* lock */
 	uint32_t saves;           /* lock: times that the jobs were saved */
 	_Atomic uint32_t entries; /* ledger.count, to look at without the lock */
-	_Atomic bool whole;       /* slurmctld's structures are; read under its
-	                           * locks */
 	bool broken;              /* thread: the ledger's file fails */
 	bool dirty;               /* lock: the file is to be written */
 	char path[PATH_MAX];      /* lock: of the ledger */

@@ -285,9 +285,12 @@ ROWS = (
     suite("report", 40, gate="all"),
     suite("doctor", 22),
     suite("ha", 170),
-    suite("trust", 60, lane="quiet"),
+    suite("trust", 60, *skip(["flood"]), lane="quiet"),
     suite("hdfs", 75, "test_client.py", path="hdfs", needs=["hadoop"]),
     suite("faults", 100, *only(FAULTS), lane="quiet"),
+    suite("kills", 24, "--kills", "5"),
+    suite("kills-rest", 400, "kills.py", "--kills", "100", "--seed", "2", gate="all"),
+    suite("flood", 60, "trust.py", *only(["flood"]), lane="quiet", gate="all"),
     suite("faults-rest", 150, "faults.py", *skip(FAULTS), lane="quiet", gate="all"),
     suite("reality", 45, "--together", lane="quiet", gate="all"),
 

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * phalanx_wire.h - every message between the overlay plugin inside slurmctld
- * and phalanxd, over one SOCK_SEQPACKET Unix socket on one machine.
- *
- * One packet is one message: a struct phx_hdr, the fixed part of its type,
- * and for some types an array.  Byte order and alignment are the host's (both
- * ends run on the same host); every field has a fixed width and every struct
- * is padded by hand, so that C and Rust (bindgen) see the same bytes.
+ * and phalanxd, over one SOCK_SEQPACKET Unix socket on one machine.  One
+ * packet is one message: a struct phx_hdr, the fixed part of its type, and for
+ * some types an array.  Byte order and alignment are the host's (both ends run
+ * there); every field has a fixed width and every struct is padded by hand, so
+ * that C and Rust (bindgen) see the same bytes.
  *
  * The daemon listens, the plugin connects.  After connecting:
  *   plugin: HELLO
  *   daemon: WELCOME (limits in force; sent again as CONFIG after a reload)
  *   plugin: SYNC_BEGIN, GRES_NAMES*, NODES*, TOPOLOGY*, JOB*, SYNC_END
- *   then any of JOB, JOB_END, ENDS, ASK, OUTCOME, STATS, QUEUE; a new SYNC_BEGIN ..
- *   SYNC_END at any time replaces everything the daemon knew.
+ *   then any of JOB, JOB_END, ENDS, ASK, OUTCOME, STATS, QUEUE; or a new state
  *   daemon: ANSWER to each ASK, in order; RESYNC when it lost track; ORDER
  *   while the order of starts is its business (PHX_W_ORDER).
  * Events carry the order in which slurmctld made the changes: an ASK is
@@ -29,7 +27,9 @@
 #include <stdint.h>
 
 #define PHX_MAGIC 0x31584850u /* "PHX1" in memory on little endian */
+#ifndef PHX_VERSION /* a test builds overlays of others */
 #define PHX_VERSION 4u
+#endif
 
 /* Upper bounds; both ends check against the same numbers. */
 #define PHX_NAME_LEN 64u         /* bytes of a name with its final NUL */

@@ -77,6 +77,8 @@ pub const API_BLOCKING_THREADS: usize = 4;
 pub const MUNGE_THREADS: usize = 4;
 /// Notes of the link that wait for the recorder.
 pub const NOTES_QUEUE_MAX: usize = 65_536;
+/// Bytes that the latest decisions take in memory, by estimate.
+pub const RECENT_BYTES_MAX: usize = 48 << 20;
 /// Jobs whose latest decisions are kept in memory for `explain`.
 pub const RECENT_JOBS_MAX: usize = 20_000;
 /// Asks kept in memory for each of these jobs.

@@ -10,11 +10,15 @@ and wants a healthy host again.
 import contextlib
 import json
 import os
+import re
+import subprocess
 import sys
 import tempfile
 
-from faults_tools import wrong_version_copy
+from faults_tools import log_since, log_size, maps_overlay, wrong_version_copy
 from slurmcluster import Cluster, ClusterError
+from slurmcluster.paths import repository
+from slurmcluster.phalanx import phalanx_json
 from slurmcluster.suite import Cases, Suite, check, command_line, run
 
 NODES = """\
@@ -127,6 +131,50 @@ def other_micro_version(doctor):
                       "apt install phalanx-slurm-plugin-")
         cluster.install_overlay()
     doctor.finds("error", "overlay-loaded", "restart slurmctld")
+    cluster.restart_slurmctld()
+
+
+@contextlib.contextmanager
+def overlays_of(doctor, *versions):
+    """Directories of this tree's overlay built with other versions of the protocol."""
+    make = ["make", "-s", "-C", os.path.join(repository(), "plugin"),
+            f"SLURM_VERSION={doctor.cluster.release.version}"]
+    if os.environ.get("SLURM_SOURCE"):
+        make.append(f"SLURM_SOURCE={os.environ['SLURM_SOURCE']}")
+    with tempfile.TemporaryDirectory() as root:
+        built = [os.path.join(root, str(version)) for version in versions]
+        makes = [subprocess.Popen([*make, f"OUT={out}", f"CPPFLAGS=-DPHX_VERSION={version}u",
+                                   "CFLAGS=-O0", "-j2", f"{out}/select_cons_tres.so"],
+                                  stdout=subprocess.DEVNULL) for version, out in
+                 zip(versions, built)]
+        check(not any([one.wait(120) for one in makes]), "the overlay does not compile")
+        yield built
+
+
+@case
+def other_protocol(doctor):
+    """Overlays of the previous and the next protocol: stock places, the doctor says what to do."""
+    cluster = doctor.cluster
+    with open(os.path.join(repository(), "ffi", "include", "phalanx_wire.h"),
+              encoding="utf-8") as file:
+        own = int(re.search(r"define PHX_VERSION (\d+)u", file.read()).group(1))
+    with overlays_of(doctor, own - 1, own + 1) as built:
+        for version, directory in zip((own - 1, own + 1), built):
+            seen = log_size(cluster, "slurmctld")
+            cluster.install_overlay(directory)
+            cluster.restart_slurmctld()
+            check(maps_overlay(cluster), "slurmctld does not have the overlay mapped")
+            doctor.finds("error", "plugin", f"speaks version {version} of the protocol",
+                         f"this phalanxd version {own}:", "restart phalanxd slurmctld")
+            jobs = [cluster.submit("-n1", "--array=1-4", wrap="true"),
+                    cluster.submit("-N2", "-n2", wrap="true")]
+            ended = [record["JobState"] for record in cluster.wait_jobs(jobs)]
+            check(set(ended) == {"COMPLETED"}, f"jobs ended {ended}")
+            plugin = phalanx_json(cluster, "status")["plugin"]
+            check(not plugin["connected"], f"version {version} is connected: {plugin}")
+            said = log_since(cluster, "slurmctld", seen).count("does not take this overlay")
+            check(said == 1, f"log of slurmctld: {said} lines of an overlay not taken, expected 1")
+    cluster.install_overlay()
     cluster.restart_slurmctld()
 
 

@@ -13,12 +13,13 @@ import os
 import pwd
 import socket
 import sys
+import threading
 import time
 
 from faults_tools import log_since, log_size
 from slurmcluster import Cluster
 from slurmcluster.conf import set_toml_raw, write_config
-from slurmcluster.phalanx import phalanx_json
+from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.suite import Cases, Suite, check, command_line, run
 
 NODES = ("NodeName=n[1-4] CPUs=48 Sockets=1 CoresPerSocket=48 RealMemory=64000\n"
@@ -41,6 +42,9 @@ class Trust(Suite):
     """A cluster, and what others do to it."""
 
     port = 0    # where phalanxd listens
+    # Of the case `flood`: its length, imported names, and by how much two short measurements may
+    # differ by themselves.
+    flood_s, flood_names, flood_noise = 4.0, 3_000, 0.3
 
     @property
     def control(self):
@@ -176,6 +180,108 @@ def holds(suite):
                 "the plugin's counters")
     reasons = phalanx_json(suite.cluster, "status")["plugin"]["reasons"]
     suite.expect("held" not in reasons, f"calls that were not placed: {reasons}")
+
+
+def letters(number):
+    """A number as letters: digits do not tell names apart."""
+    return "".join("abcdefghij"[int(digit)] for digit in str(number))
+
+
+class Flood(threading.Thread):
+    """Jobs of nobody, each of its own name and input, submitted without a pause."""
+
+    def __init__(self, cluster, input_of):
+        super().__init__(name="flood", daemon=True)
+        self.cluster, self.input_of, self.jobs = cluster, input_of, 0
+        self._stop_it = threading.Event()
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop_it.set()
+        self.join()
+        self.cluster.run("scancel", "-u", "nobody", check=False)
+
+    def run(self):
+        while not self._stop_it.wait(0.1):
+            self.jobs += 1
+            self.cluster.submit("-n1", "-t1", "--uid=nobody", "-D", "/", "--mem=10",
+                                "-J", f"flood{letters(self.jobs)}",
+                                f"--comment={self.input_of(self.jobs)}", wrap="exit 0")
+
+
+def import_names(suite, count):
+    """So many runs of nobody, each of a name of its own."""
+    lines = ["JobID|User|JobName|State|Start|End|NodeList|ReqTRES"]
+    now = time.time() - 7200
+    for at in range(count):
+        begun, ended = (time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(now + each))
+                        for each in (at % 3600, at % 3600 + 5))
+        lines.append(f"{900_000 + at}|nobody|random{letters(at)}|COMPLETED|{begun}|{ended}|n1|"
+                     "billing=1,cpu=1,mem=100M,node=1")
+    path = os.path.join(suite.cluster.paths.var, "runs.txt")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    phalanx(suite.cluster, "history", "import", path, timeout=120)
+
+
+@contextlib.contextmanager
+def silent_name_node(cluster, budget_s):
+    """A NameNode that takes connections and says nothing; its port."""
+    with open(cluster.paths.phalanx_toml, encoding="utf-8") as file:
+        kept = file.read()
+    with socket.create_server(("127.0.0.1", 0), backlog=200) as server:
+        port = server.getsockname()[1]
+        text = set_toml_raw(kept, "hdfs", "namenodes", f'["127.0.0.1:{port}"]')
+        text = set_toml_raw(text, "data_jobs", "hold_budget_s", budget_s)
+        for each in (text, kept):
+            with open(cluster.paths.phalanx_toml, "w", encoding="utf-8") as file:
+                file.write(each)
+            phalanx(cluster, "reload")
+            if each is text:
+                yield port
+
+
+def starts_a_second(suite, seconds):
+    """How many of root's jobs start and end one after the other, and the first of them."""
+    begin, count = time.monotonic(), 0
+    while time.monotonic() < begin + seconds:
+        suite.cluster.run("srun", "-n1", "-t1", "--mem=10", "-J", "known", "true")
+        count += 1
+    return count / (time.monotonic() - begin)
+
+
+@case
+def flood(suite):
+    """Inputs that nobody answers for, and many names, change nothing for another user"""
+    cluster, length_s = suite.cluster, suite.flood_s
+    first = cluster.submit("-n1", "-t1", "--mem=10", "-J", "known", wrap="sleep 1")
+    cluster.wait_jobs([first])
+
+    def known():
+        rows = phalanx_json(cluster, "history", "speeds")["classes"]
+        return sum(row["runs"] for row in rows if "/known/" in row["class"])
+    taught = suite.until(known, "what root's job taught")
+    import_names(suite, suite.flood_names)
+    rates = {False: [], True: []}
+    with silent_name_node(cluster, max(1, round(length_s / 20))) as port:
+        asked = 0
+        for declared in (False, True, True, False):
+            def input_of(number, declared=declared):
+                return f"hdfs-input=hdfs://127.0.0.1:{port}/x{number}" if declared else f"x{number}"
+            with Flood(cluster, input_of) as others:
+                rates[declared].append(starts_a_second(suite, length_s / 2))
+            asked += declared * others.jobs
+        slow = phalanx_json(cluster, "explain", str(first))
+    without, with_inputs = (sum(each) / 2 for each in (rates[False], rates[True]))
+    spread = abs(rates[False][0] - rates[False][1]) / without
+    suite.summary = (f"root's jobs: {without:.2f} a second beside jobs without inputs, "
+                     f"{with_inputs:.2f} beside {asked} with inputs ({rates})")
+    suite.expect(with_inputs >= (0.9 - spread - suite.flood_noise) * without, suite.summary)
+    suite.expect(slow["asks"] and slow["placed"], f"explain of root's job: {slow}")
+    suite.expect(known() >= taught, f"{known()} runs of root's class, {taught} before")
 
 
 @case
@@ -344,7 +450,7 @@ def mirror(suite):
 
 
 @contextlib.contextmanager
-def setting(root, _args):
+def setting(root, args):
     """One cluster."""
     check(os.getuid() == 0, "this suite becomes `nobody`: run it as root")
     with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -354,8 +460,16 @@ def setting(root, _args):
     with Cluster(place, nodes=NODES, extra=EXTRA, config=config) as cluster:
         suite = Trust(cluster)
         suite.port = port
+        if args.flood:
+            suite.flood_s, suite.flood_names, suite.flood_noise = args.flood, 100_000, 0.0
         yield suite
 
 
+def options(parser):
+    """What this suite has beside the usual."""
+    parser.add_argument("--flood", type=float, metavar="SECONDS",
+                        help="the case `flood` in full: so long a stream, 100,000 names")
+
+
 if __name__ == "__main__":
-    sys.exit(run(command_line(__doc__, case), setting))
+    sys.exit(run(command_line(__doc__, case, options), setting))

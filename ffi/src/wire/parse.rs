@@ -49,6 +49,12 @@ pub enum WireError {
         /// Its value.
         got: u64,
     },
+    /// Both ends have to be built from the same protocol header.
+    #[error("version {got} of the protocol, expected {PHX_VERSION}")]
+    Version {
+        /// Version in the header.
+        got: u16,
+    },
     /// A type that this version does not have.
     #[error("header: type {got} is none of enum phx_type")]
     UnknownType {
@@ -180,7 +186,9 @@ fn check_header(packet: &[u8]) -> Result<Type> {
     }
     let (header, _) = head::<Header>(packet, "the header")?;
     only("magic", u64::from(PHX_MAGIC), u64::from(header.magic))?;
-    only("version", u64::from(PHX_VERSION), u64::from(header.version))?;
+    if u32::from(header.version) != PHX_VERSION {
+        return Err(WireError::Version { got: header.version });
+    }
     only("length", packet.len() as u64, u64::from(header.length))?;
     only("pad", 0, u64::from(header.pad))?;
     Type::from_raw(header.type_).ok_or(WireError::UnknownType { got: header.type_ })

@@ -37,7 +37,7 @@ const DRAIN_BYTES_MAX: usize = 32 << 20;
 /// The same of one that is not allowed: enough for a client to see the answer.
 const REFUSED_BYTES_MAX: usize = 1 << 20;
 /// Longest wait for munged: for a thread that may ask it, and for its answer.
-const MUNGE_TIMEOUT: Duration = Duration::from_secs(5);
+const MUNGE_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 200 } else { 5000 });
 /// Name of the scheme in `Authorization`.
 const SCHEME: &str = "Munge";
 /// Paths that everybody may read.
@@ -250,4 +250,41 @@ async fn verified(
         return Err(unauthorized("credential is for another request"));
     }
     Ok((Request::from_parts(parts, Body::from(body)), room))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_core::limits::MUNGE_THREADS;
+
+    /// Munged never answers, until it does: each who asks it gets no more than the wait, what does
+    /// not need it is done meanwhile, and afterwards it is asked as before.
+    #[test]
+    fn a_munged_that_hangs_keeps_nobody_else() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let doors = Doors::new(Arc::default());
+        let (let_go, hangs) = std::sync::mpsc::channel::<()>();
+        let hangs = Arc::new(std::sync::Mutex::new(hangs));
+        let asks = (0..MUNGE_THREADS + 2).map(|_| {
+            let hangs = Arc::clone(&hangs);
+            ask_munged(&doors, move || {
+                let _ = hangs.lock().map(|hangs| hangs.recv());
+                Ok(())
+            })
+        });
+        let mut asks: Vec<_> = asks.map(Box::pin).collect();
+        runtime.block_on(async {
+            let mut other = 0;
+            for ask in &mut asks {
+                tokio::select! {
+                    answer = ask => assert!(matches!(answer, Err(MungeError::Unavailable(_)))),
+                    () = async { loop { tokio::task::yield_now().await; other += 1; } } => {}
+                }
+            }
+            assert!(other > 0);
+        });
+        drop((asks, let_go));
+        let again = || runtime.block_on(ask_munged(&doors, || Ok(7)));
+        assert!((0..100).any(|_| again().is_ok()));
+    }
 }

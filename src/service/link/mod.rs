@@ -33,6 +33,6 @@ pub use refusals::{OptionCount, Refusals};
 pub use replica::{Replayed, Replica, TopologyOf};
 pub use responder::Responder;
 pub use server::{LinkError, Server, ServerConfig};
-pub use session::{PluginCounters, PluginState};
+pub use session::{OTHER_PROTOCOL, PluginCounters, PluginState};
 pub use settings::{BreakerLimits, Mode, Settings};
 pub use view::{LinkView, Shares};

@@ -17,12 +17,25 @@ use phalanx_planner::cluster::{Cluster, RunningJob};
 /// Slurm's `CR_MEMORY` bit of SelectTypeParameters (`slurm/slurm.h`).
 const CR_MEMORY: u32 = 0x10;
 
+/// By these words `phalanx doctor` knows such an error.
+pub const OTHER_PROTOCOL: &str = "of the protocol between them";
+
 /// Reason why a connection is closed.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 pub(super) enum ProtocolError {
     /// The bytes are no message.
     #[error(transparent)]
-    Wire(#[from] wire::WireError),
+    Wire(wire::WireError),
+    /// An overlay of another release: the text is for the administrator.
+    #[error(
+        "the overlay in slurmctld speaks version {got} {OTHER_PROTOCOL}, this phalanxd version \
+         {}: install both from one release, then restart phalanxd and slurmctld",
+        wire::PHX_VERSION
+    )]
+    Version {
+        /// What it speaks.
+        got: u16,
+    },
     /// A valid message that may not come now.
     #[error("{got} came {when}")]
     Order {
@@ -41,6 +54,15 @@ pub(super) enum ProtocolError {
         /// Announced.
         expected: u64,
     },
+}
+
+impl From<wire::WireError> for ProtocolError {
+    fn from(error: wire::WireError) -> Self {
+        match error {
+            wire::WireError::Version { got } => Self::Version { got },
+            other => Self::Wire(other),
+        }
+    }
 }
 
 /// The plugin at the other end.

@@ -7,6 +7,7 @@ use super::report::Finding;
 use crate::text::breaker_cause;
 use phalanx_service::api::types::Status;
 use phalanx_service::config::{Config, ConfigError, Mode};
+use phalanx_service::link::OTHER_PROTOCOL;
 
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     if !facts.is_controller() && facts.status.is_err() {
@@ -186,10 +187,19 @@ fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
             (None, false) => "slurmctld does not run on this host, or is the standby".into(),
         };
         let level = if facts.slurmctld.is_some() { Finding::error } else { Finding::note };
+        let other = status.link.last_error.as_ref().is_some_and(|e| {
+            // A phalanxd that is older says it without a word of what to do.
+            e.contains(OTHER_PROTOCOL) || e.starts_with("header: version is ")
+        });
+        let fix = match other {
+            true => {
+                "apt install --only-upgrade 'phalanx*'; systemctl restart phalanxd slurmctld    \
+                 # jobs keep running"
+            }
+            false => "grep phalanx in SlurmctldLogFile",
+        };
         out.push(
-            level("plugin", "no slurmctld is connected to the daemon".to_owned())
-                .why(why)
-                .fix("grep phalanx in SlurmctldLogFile"),
+            level("plugin", "no slurmctld is connected to the daemon".to_owned()).why(why).fix(fix),
         );
         return out;
     }

@@ -262,6 +262,12 @@ fn the_daemon() {
         facts
     };
     one(&with(|s| s.plugin.connected = false), "plugin", Level::Error);
+    let other = with(|s| {
+        s.plugin.connected = false;
+        s.link.last_error = Some(format!("version 3 {}", phalanx_service::link::OTHER_PROTOCOL));
+    });
+    let finding = one(&other, "plugin", Level::Error);
+    assert!(finding.fix.contains("systemctl restart phalanxd slurmctld"), "{finding:?}");
     one(&with(|s| s.plugin.synced = false), "plugin", Level::Warning);
     one(&with(|s| s.plugin.breaker = "open".into()), "breaker", Level::Warning);
     one(&with(|s| s.plugin.breaker = "ejected".into()), "breaker", Level::Error);

@@ -94,8 +94,9 @@ impl HistoryWriter<'_> {
         }
         let record = decision_record(decision, &report, scores.as_ref());
         let partition = question.partition.to_string();
+        let scores = record.explain.as_deref().map(Arc::from);
         let ask = Ask { decision: decision.id, partition, report, scores, kept: false };
-        lock(self.memory).asked(key, ask);
+        lock(self.memory).asked(key, question.origin.user_id, ask);
         self.record(Record::Decision(record));
     }
 
@@ -158,10 +159,10 @@ impl HistoryWriter<'_> {
         let text = names(&note.table, &nodes);
         let start_ms = note.job.start_s.saturating_mul(1000);
         let start = Start { job_id: note.job.id, nodes: text.clone(), start_ms, ask: None };
-        let ask = lock(self.memory).began(key, start);
+        let ask = lock(self.memory).began(key, note.job.user_id, start);
         let kept = ask.as_ref().filter(|ask| ask.kept);
-        let method = kept.and_then(|ask| ask.scores.as_ref()).map_or("stock", |s| &s.method);
-        self.holds(note, method, time_ms);
+        let scores = kept.and_then(Ask::scores);
+        self.holds(note, scores.as_ref().map_or("stock", |scores| &scores.method), time_ms);
         let partition = ask.as_ref().map(|a| a.partition.as_str()).unwrap_or_default();
         let mode = self.responder.settings().mode_of(partition);
         if mode == Mode::Off {
