@@ -158,9 +158,9 @@ deb: deps-deb build
 CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
 .PHONY: tuning-pictures bench-10k bench-backfill bench-pending bench-balance bench-proof \
-	bench-topology bench-traces bench-reality bench-gangs bench-gang-method bench-share bench-agents \
-	bench-order bench-bag bench-bags-cluster campaign-proofs campaign-kills campaign-memcheck \
-	campaign-soak campaign-flood campaign-tsan campaign-fuzz campaign-failures
+	bench-topology bench-traces bench-reality bench-replay bench-gangs bench-gang-method bench-share \
+	bench-agents bench-order bench-bag bench-bags-cluster campaign-proofs campaign-kills \
+	campaign-memcheck campaign-soak campaign-flood campaign-tsan campaign-fuzz campaign-failures
 # The data of the source paper's experiments, as BENCHMARKS.md names them.
 BAG_DATA ?= ../shared/data/eapm
 bench-bag: rust
@@ -232,6 +232,9 @@ bench-traces: build
 bench-reality: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/reality.py --jobs 300
+# A stretch of a real log on 64 real slots, stock and Phalanx, and simulated; REPLAY: its options.
+bench-replay: deps-run debug
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/replay_log.py $(REPLAY)
 # The picture of docs/tuning.md, and its table.
 tuning-pictures: build
 	$(PYTHON) tests/bench/tuning_pictures.py target/release/phalanx docs/tuning.svg

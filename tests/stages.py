@@ -283,7 +283,7 @@ ROWS = (
           env=(("PHALANX_SCHEMATHESIS", f"{TOP}/{SCHEMATHESIS}"),)),
     suite("agents", 60),
     suite("report", 40, gate="all"),
-    suite("doctor", 22),
+    suite("doctor", 36),
     suite("ha", 170),
     suite("trust", 60, *skip(["flood"]), lane="quiet"),
     suite("hdfs", 75, "test_client.py", path="hdfs", needs=["hadoop"]),
@@ -293,6 +293,8 @@ ROWS = (
     suite("flood", 60, "trust.py", *only(["flood"]), lane="quiet", gate="all"),
     suite("faults-rest", 150, "faults.py", *skip(FAULTS), lane="quiet", gate="all"),
     suite("reality", 45, "--together", lane="quiet", gate="all"),
+    suite("replay-log", 130, "replay_log.py", "--jobs=60", "--slots=16", "--span=40",
+          lane="quiet", gate="all"),
 
     # The same on the newer Slurm.
     suite_new("harness", 5, *only(HARNESS_NEW)),

@@ -25,6 +25,7 @@ import replay_list
 from slurmcluster import Cluster, ClusterError
 from slurmcluster.conf import write_config
 from slurmcluster.jobs import seconds
+from slurmcluster.phalanx import phalanx_json
 from slurmcluster.suite import Case, Cases, Suite, check, command_line, run
 
 KTH = os.path.join(os.path.dirname(__file__), "../data/KTH-SP2-1996-2.swf.zst")
@@ -36,10 +37,11 @@ EXTRA = ["SchedulerParameters=bf_interval=1,bf_continue,bf_resolution=1,bf_windo
 ORDER = """\
 mode = "enforce"
 [source]
-poll_ms = 500
+poll_ms = 200
 [order]
 enabled = true
 by = "learned"
+interval_ms = 200
 """
 KEYS = ("bounded_slowdown_mean", "wait_mean_s", "wait_p95_s", "wait_max_s")
 WEEK_S = 7 * 86400
@@ -68,7 +70,7 @@ def last_week(replay):
 
 
 def work_off(cluster, replay, where):
-    """Submits on time and waits for all; (submissions, starts) in the list's order."""
+    """Submits on time and waits for all; submissions and starts in the list's order."""
     if not cluster.stock:
         path = os.path.join(where, "before.txt")
         with open(path, "w", encoding="utf-8") as file:
@@ -85,7 +87,7 @@ def work_off(cluster, replay, where):
     bad = [record["JobId"] for record in mine if record["JobState"] != "COMPLETED"]
     check(not bad, f"jobs {bad[:9]} did not complete")
     return [[seconds(record, key) for record in mine]
-            for key in ("SubmitTime", "StartTime", "EndTime")]
+            for key in ("SubmitTime", "StartTime")]
 
 
 def simulate(policy, program, replay, slots, files, where, turnaround):
@@ -130,6 +132,7 @@ class ReplayLog(Suite):
     def __init__(self, root, args):
         super().__init__()
         self.root, self.args = root, args
+        self.order = None
         self.replay = replay_list.make(args.log, args.jobs, args.slots, args.span, args.segment)
         pool = ThreadPoolExecutor(len(SIDES))
         self.ended = {side: pool.submit(self.one, side) for side in SIDES}
@@ -149,12 +152,11 @@ class ReplayLog(Suite):
             told = simulate(side, program, self.replay, self.args.slots, files,
                             os.path.join(self.root, f"simulated-{side}"), self.args.turnaround)
             times = work_off(cluster, self.replay, self.root)
+            if config:
+                self.order = phalanx_json(cluster, "status")["order"]
             with open(os.path.join(self.root, f"{side}.json"), "w", encoding="utf-8") as file:
                 json.dump(times, file)
-            lasted = [end - start - job.run_s
-                      for start, end, job in zip(times[1], times[2], self.replay.jobs)]
-            return (replay_list.figures(self.replay.jobs, *times[:2]), told,
-                    sum(lasted) / len(lasted))
+            return replay_list.figures(self.replay.jobs, *times), told
 
     def results(self):
         """({side: real}, {side: simulated})."""
@@ -171,6 +173,7 @@ def replay(suite):
     """A stretch of a log on stock Slurm and on Phalanx, and simulated"""
     real, foretold = suite.results()
     print(table(suite.replay, real, foretold), flush=True)
+    print(f"    order of starts: {suite.order}", flush=True)
     wait, slowdown = (real["phalanx"][key] / max(real["slurm"][key], 1e-9)
                       for key in ("wait_max_s", "bounded_slowdown_mean"))
     suite.summary = f"slowdown x {slowdown:.2f}, longest wait x {wait:.2f}"
