@@ -106,7 +106,7 @@ demo-hdfs: deps-run deps-hdfs build
 # ---- testing: tests/run has the table of what is built and tested, in which lane
 
 .PHONY: test test-all check test-unit test-plugin test-page test-cluster test-hdfs test-24.11 test-26.05 \
-	test-cluster-24.11 test-cluster-26.05 test-packages
+	test-cluster-24.11 test-cluster-26.05 test-packages pictures
 test: deps-build rust
 	tests/run
 test-all: deps-build rust
@@ -123,6 +123,10 @@ test-plugin: deps-build rust
 	tests/run --only plugin-check
 test-page: deps-build rust
 	tests/run --only page
+# The pictures of the page in docs, anew.
+pictures: deps-build
+	PYTHONPATH=tests/cluster $(PYTHON) tests/page/page.py --only PageTest.screenshots-of-the-docs \
+		--docs docs/pictures
 # With SLURM_ROOT, and SLURM_SOURCE of exactly that Slurm, on a site's own: docs/releases.md.
 test-cluster: deps-build rust
 	$(if $(SLURM_ROOT),SLURM_ROOT=$(SLURM_ROOT) SLURM_SOURCE=$(SLURM_SOURCE) tests/run --all --only site,\

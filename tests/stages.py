@@ -285,6 +285,7 @@ ROWS = (
     suite("data-service", 20, "data_service.py", needs=["schemathesis"],
           env=(("PHALANX_SCHEMATHESIS", f"{TOP}/{SCHEMATHESIS}"),)),
     suite("agents", 60),
+    suite("report", 40, gate="all"),
     suite("doctor", 36),
     suite("ha", 170),
     suite("trust", 60, *skip(["flood"]), lane="quiet"),

@@ -14,6 +14,7 @@ mod global;
 mod hdfs;
 mod json;
 mod outcome;
+mod slurm_conf;
 mod text;
 mod time;
 mod topology;

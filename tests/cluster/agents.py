@@ -481,7 +481,8 @@ def the_page_is_served(suite):
     """The same files as in the source, closed to other origins."""
     source = os.path.join(os.path.dirname(__file__), "..", "..", "src", "service", "api",
                           "page")
-    for path, name in (("/", "index.html"), ("/page.js", "page.js"), ("/page.css", "page.css")):
+    for path, name in (("/", "index.html"), ("/page.js", "page.js"),
+                       ("/history.js", "history.js"), ("/page.css", "page.css")):
         headers, body = suite.get(path)
         with open(os.path.join(source, name), "rb") as file:
             equal(body, file.read(), path)

@@ -21,6 +21,7 @@ from webdriver import Browser
 SOON_S = 15.0
 PICTURES = tempfile.gettempdir()
 KEEP = False
+DOCS = None
 DOWN, RIGHT, TAB, ENTER = "\ue015", "\ue014", "\ue004", "\ue007"
 END, HOME = "\ue010", "\ue011"
 
@@ -103,10 +104,30 @@ class PageTest(unittest.TestCase):
                 self.assertIn(words, uses)
             self.assertIn("topology", text(browser, "#reasons"))
             self.assertIn("<img src=x", text(browser, "#collectors"), "markup stays text")
+            self.came_of_it(browser)
             self.keyboard(browser, answers)
             self.explanation(browser)
             picture(browser, "small-light")
             self.check_common(browser)
+
+    def came_of_it(self, browser):
+        """Gains, the queue over time, methods and groups; what is not known is said to be so."""
+        gains = text(browser, "#gains")
+        for words in ("7,480 of 7,600 answers placed so", "5 min (7,100 jobs)", "3.1 %, mean",
+                      "1.31 a job of several nodes, 1.28", "1000.00 kWh of 5,000 jobs",
+                      "unknown: no data job was placed", "unknown: no start in mode shadow"):
+            self.assertIn(words, gains)
+        lines = browser.run("return [...document.querySelectorAll('#past polyline')].map("
+                            "(line) => line.getBoundingClientRect().width)")
+        self.assertEqual(len(lines), 2)
+        self.assertGreater(min(lines), 300, "lines over the whole picture")
+        methods = text(browser, "#methods")
+        for words in ("gang", "2.1 %", "not known", "<img src=x"):
+            self.assertIn(words, methods)
+        groups = text(browser, "#groups")
+        for words in ("gpu*", "cpu*", "gres/gpu"):
+            self.assertIn(words, groups)
+        self.assertIn("waiting", text(browser, "#past-note"))
 
     def keyboard(self, browser, answers):
         """The map by arrow keys, dimensions by arrow keys, the first Tab skips."""
@@ -219,15 +240,31 @@ class PageTest(unittest.TestCase):
             picture(browser, "narrow")
             self.check_common(browser)
 
+    def test_screenshots_of_the_docs(self):
+        """Both pictures of docs/pictures can be taken, and are small."""
+        answers = Answers(240).on_leaves([32] * 7)
+        answers.bodies["v1/plan"]["methods"][1]["error"] = None
+        with Stub(answers) as stub, Browser(width=1200, height=900) as browser:
+            settled(browser, stub.url)
+            for name, at in (("page-nodes", "h1"), ("page-gains", "#came")):
+                browser.run("document.querySelector(arguments[0]).scrollIntoView()", at)
+                path = os.path.join(DOCS or tempfile.gettempdir(), name + ".png")
+                browser.screenshot(path)
+                self.assertLess(os.path.getsize(path), 300_000)
+                self.assertGreater(os.path.getsize(path), 20_000)
+                if not DOCS:
+                    os.remove(path)
+
     def test_a_daemon_that_goes_away(self):
         """The page says so, and that it is over; parts that are missing do not hurt others."""
         answers = Answers(16)
         answers.bodies["v1/collectors"] = None
-        answers.bodies["v1/plan"] = None
+        answers.bodies["v1/plan"] = answers.bodies["v1/report"] = None
         with Stub(answers) as stub, Browser() as browser:
             settled(browser, stub.url)
             self.assertIn("No data service", text(browser, "#collectors"))
             self.assertEqual(text(browser, "#nodes-count"), "16 nodes")
+            self.assertIn("no such resource", text(browser, "#gains"), "unknown, and why")
             self.assertTrue(browser.run("return document.getElementById('problem').hidden"))
             answers.down = True
             browser.run("return refresh()")
@@ -249,12 +286,16 @@ case.unittests(PageTest)
 def options(parser):
     """What this suite has beside the usual."""
     parser.add_argument("--pictures", metavar="DIR", help="keep screenshots there")
+    parser.add_argument("--docs", metavar="DIR", help="and those of the docs there")
 
 
 @contextlib.contextmanager
 def setting(_root, args):
     """Nothing but where pictures go."""
-    global PICTURES, KEEP  # pylint: disable=global-statement
+    global PICTURES, KEEP, DOCS  # pylint: disable=global-statement
+    DOCS = args.docs
+    if args.docs:
+        os.makedirs(args.docs, exist_ok=True)
     if args.pictures:
         PICTURES, KEEP = args.pictures, True
         os.makedirs(PICTURES, exist_ok=True)

@@ -30,7 +30,8 @@ class Answers:
         self.down = False
         self.bodies = {"v1/status": self.status(nodes), "v1/heat": self.heat(nodes),
                        "v1/plan": self.plan(), "v1/collectors": self.collectors(nodes),
-                       "v1/agents": self.agents(nodes), "v1/data": self.data(nodes)}
+                       "v1/agents": self.agents(nodes), "v1/data": self.data(nodes),
+                       "v1/report": self.report()}
 
     def status(self, nodes):
         """A healthy daemon."""
@@ -54,6 +55,24 @@ class Answers:
                  "origin": "api", "fresh": nodes // 2, "stale": nodes - nodes // 2},
                 {"key": "balance.capability", "name": "none", "fallback": "configuration",
                  "origin": "config", "fresh": 0, "stale": 0}]}}
+
+    def report(self):
+        """Half a day of queue; leaves and energy known, data jobs not."""
+        end = int(time.time() * 1000)
+        share = {"used": 0.62, "stranded": 0.031}
+        points = [{"time_ms": end - (48 - i) * 900_000, "pending": 400 + 9 * i * (48 - i) / 10,
+                   "running": 4000 + 5 * i, "use_of": {"cpu": share}} for i in range(49)]
+        return {"cluster": "tundra", "mode": "enforce", "since_ms": end - 86_400_000,
+                "until_ms": end, "first_ms": points[0]["time_ms"], "starts": {"enforce": 7480},
+                "answers": {"asked": 8000, "with_nodes": 7600, "placed": 7480, "mean_us": 31.5},
+                "runs": {"balance": {"runs": 7000, "waits": 7000, "wait_mean_s": 300.0,
+                                     "measured": 5000, "joules": 3.6e9},
+                         "stock": {"runs": 100, "waits": 0, "wait_mean_s": None, "measured": 0,
+                                   "joules": None}},
+                "leaves": {"starts": 410, "mean": 1.31, "fewest_mean": 1.28, "on_fewest": 398},
+                "locality": None, "days": [], "points": points,
+                "use_of": {"cpu": share, "gres/gpu": share},
+                "shadow": {"starts": 0, "agreed": 0, "differing": []}}
 
     def heat(self, nodes):
         """Some GPU nodes, some down, use in neighbourhoods."""
@@ -99,7 +118,11 @@ class Answers:
                          "nodes": f"gpu[{i * 4 + 1:05}-{i * 4 + 4:05}]" if starts else "",
                          "reason": None if starts else "2 of 8 nodes have room: gres/gpu is short"})
         return {"epoch": 9, "time_ms": int(time.time() * 1000), "took_ms": 41, "jobs": jobs,
-                "not_planned": 300, "methods": []}
+                "not_planned": 300, "methods": [
+                    {"method": "gang", "mode": "best", "jobs": 107, "starts": 4, "gap": 0.021,
+                     "took_ms": 18, "error": None},
+                    {"method": "bag", "mode": "best", "jobs": 106, "starts": 0, "gap": None,
+                     "took_ms": 2, "error": EVIL}]}
 
     def collectors(self, nodes):
         """All states, and a name and an error that try to be markup."""

@@ -5,6 +5,7 @@
 
 mod agent;
 mod collector;
+mod complete;
 mod config;
 mod doctor;
 mod enable;
@@ -17,12 +18,14 @@ mod plan;
 mod record;
 mod reload;
 mod replay;
+mod report;
 mod shadow;
 mod share;
 mod simulate;
 mod solve;
 mod splits;
 mod status;
+mod top;
 mod what_if;
 
 use clap::{Parser, Subcommand};
@@ -65,9 +68,11 @@ macro_rules! commands {
 // In the order of the help text.
 commands! {
     Status(status::Args),
+    Top(top::Args),
     Nodes(nodes::Args),
     Explain(explain::Args),
     Shadow(shadow::Args),
+    Report(report::Args),
     Plan(plan::Args),
     Config(config::Args),
     History(history::Args),
@@ -75,6 +80,7 @@ commands! {
     Enable(enable::Args),
     Doctor(doctor::Args),
     Generate(generate::Args),
+    Complete(complete::Args),
     Solve(solve::Args),
     Splits(splits::Args),
     Hdfs(hdfs::Args),

@@ -182,6 +182,11 @@ fn worth(gang: &GangNote) -> String {
     }
 }
 
+/// The GRES that a class is reserved for, short enough for a table.
+fn kept(reserved_for: Option<&str>) -> String {
+    reserved_for.map_or_else(String::new, |gres| format!(" (for {})", clean(gres)))
+}
+
 /// The terms of each task of a gang: where it is planned, or while it waits by class of nodes.
 pub fn tasks(out: &mut String, note: &Note) {
     let Note::Gang(gang) = note else { return };
@@ -190,13 +195,13 @@ pub fn tasks(out: &mut String, note: &Note) {
     }
     out.push('\n');
     table_of(&gang.task_terms)
-        .right("Component", |row| row.component)
+        .right("Het", |row| row.component)
         .right("Tasks", |row| if row.tasks > 0 { row.tasks.to_string() } else { String::new() })
         .left("Nodes", |row| row.nodes.clone())
-        .left("Node class", |row| clean(&row.class) + &reserved(row.reserved_for.as_deref()))
+        .left("Node class", |row| clean(&row.class) + &kept(row.reserved_for.as_deref()))
         .right("Speed", |row| row.speed.map_or_else(|| "untried".to_owned(), fraction))
         .right("Runs", |row| format!("{:.1}", row.runs))
-        .right("Each: value", |row| fraction(row.value))
+        .right("Value", |row| fraction(row.value))
         .right("- cost", |row| fraction(row.cost))
         .right("+ bonus", |row| fraction(row.bonus))
         .right("= index", |row| fraction(row.index))

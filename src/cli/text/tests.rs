@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::units::time;
+use super::{WIDTH, facts, heading, table_of};
 use phalanx_planner::preference::{ClassSpeed, GangNote, Note, TaskRow};
 use phalanx_service::api::types::PreferenceReport;
 
@@ -21,6 +22,33 @@ pub fn assert_text(actual: &str, expected: &str) {
     for line in actual.lines() {
         assert_eq!(line, line.trim_end());
         assert!(!line.contains(char::is_control), "{line:?}");
+        assert!(line.chars().count() <= WIDTH, "more than {WIDTH} columns: {line}");
+    }
+}
+
+proptest::proptest! {
+    /// Whatever names are, lines keep within the width, nothing is cut, numbers stay whole.
+    #[test]
+    fn nothing_is_wider_than_a_terminal(
+        names in proptest::collection::vec("[a-z_,\\[\\]-]{1,300}( [a-z]{1,80}){0,4}", 1..4),
+        number in 0_u64..1_000_000_000_000,
+    ) {
+        let mut table = table_of([()]).right("Jobs lacking it", |()| number);
+        for name in &names {
+            table = table.left("A name", move |()| name.clone()).right("GPUs", |()| number);
+        }
+        let mut text = table.text();
+        let count = text.matches(&number.to_string()).count();
+        proptest::prop_assert_eq!(count, names.len() + 1, "numbers stay whole: {}", text);
+        heading(&mut text, &names.concat());
+        text.push_str(&facts(&[("A fact", names.join(" "))]));
+        for line in text.lines() {
+            proptest::prop_assert!(line.chars().count() <= WIDTH, "{}", text);
+        }
+        let letters = |text: &str| text.chars().filter(char::is_ascii_lowercase).count();
+        let one = letters(&names.concat());
+        let heads = letters("obslackingit") + names.len() * letters("names") + letters("fact");
+        proptest::prop_assert_eq!(letters(&text), 3 * one + heads, "{}", text);
     }
 }
 

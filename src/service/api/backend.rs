@@ -9,8 +9,9 @@ use tokio::sync::watch;
 use super::heat::HeatReport;
 use super::metrics::Sources;
 use super::types::{
-    EnableReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport, RecordRequest,
-    RecordingStatus, ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
+    ActivityReport, DecisionsReport, EnableReport, EnergyReport, Explain, ImportReport,
+    NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunsReport,
+    ShadowReport, SpeedsReport, Status,
 };
 use crate::failure::Failure;
 use phalanx_core::collect::{
@@ -36,6 +37,10 @@ pub trait Backend: Send + Sync + 'static {
     fn block_map(&self, job_id: u32, user: Option<u32>) -> Result<Arc<BlockMap>, Failure>;
     /// `GET /v1/shadow?since=`
     fn shadow(&self, since_ms: Option<u64>) -> Result<ShadowReport, Failure>;
+    /// `GET /v1/report?since=`
+    fn report(&self, since_ms: Option<u64>) -> Result<ActivityReport, Failure>;
+    /// `GET /v1/decisions?limit=`
+    fn latest(&self, limit: Option<u32>) -> Result<DecisionsReport, Failure>;
     /// `GET /v1/plan`
     fn plan(&self) -> Result<PlanReport, Failure>;
     /// `GET /v1/state`

@@ -23,8 +23,9 @@ use super::listen::Serving;
 use super::peer::{Access, Peer};
 use super::routes::routes;
 use super::types::{
-    EnableReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport, RecordRequest,
-    RecordingStatus, ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
+    ActivityReport, DecisionsReport, EnableReport, EnergyReport, Explain, ImportReport,
+    NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunsReport,
+    ShadowReport, SpeedsReport, Status,
 };
 use crate::failure::Failure;
 use phalanx_core::run::Run;
@@ -85,6 +86,12 @@ impl Backend for Empty {
         none()
     }
     fn shadow(&self, _: Option<u64>) -> Result<ShadowReport, Failure> {
+        none()
+    }
+    fn report(&self, _: Option<u64>) -> Result<ActivityReport, Failure> {
+        none()
+    }
+    fn latest(&self, _: Option<u32>) -> Result<DecisionsReport, Failure> {
         none()
     }
     fn plan(&self) -> Result<PlanReport, Failure> {

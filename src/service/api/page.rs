@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The page for browsers: three files inside the program, which read the same
+//! The page for browsers: four files inside the program, which read the same
 //! JSON as every other client. It changes nothing and loads nothing from
 //! elsewhere.
 
@@ -32,6 +32,11 @@ pub(super) async fn index() -> Response {
 /// `GET /page.css`
 pub(super) async fn style() -> Response {
     file("text/css; charset=utf-8", include_str!("page/page.css"))
+}
+
+/// `GET /history.js`
+pub(super) async fn history() -> Response {
+    file("text/javascript; charset=utf-8", include_str!("page/history.js"))
 }
 
 /// `GET /page.js`

@@ -30,7 +30,9 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
         .route("/v1/heat", get(read(|b, ()| b.heat())))
         .route("/v1/explain/{job}", get(read(|b, Arg(job): Arg<String>| b.explain(&job))))
         .route("/v1/jobs/{id}/blocks", get(block_map))
-        .route("/v1/shadow", get(read(|b, Params(q): Params<ShadowQuery>| b.shadow(q.since))))
+        .route("/v1/shadow", get(read(|b, Params(q): Params<SinceQuery>| b.shadow(q.since))))
+        .route("/v1/report", get(read(|b, Params(q): Params<SinceQuery>| b.report(q.since))))
+        .route("/v1/decisions", get(read(|b, Params(q): Params<ListQuery>| b.latest(q.limit))))
         .route("/v1/plan", get(read(|b, ()| b.plan())))
         .route("/v1/state", get(read(|b, ()| b.state())))
         .route(
@@ -64,6 +66,7 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
         .route("/", get(page::index))
         .route("/page.css", get(page::style))
         .route("/page.js", get(page::script))
+        .route("/history.js", get(page::history))
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         // Bodies are bounded by the path, where their user is known.
@@ -123,9 +126,15 @@ impl Serialize for SharedMap {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ShadowQuery {
+struct SinceQuery {
     /// Unix milliseconds.
     since: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    limit: Option<u32>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -10,13 +10,16 @@ mod history;
 mod status;
 mod topology;
 
+pub use crate::history::activity::{
+    Activity, AnswerSums, Day, LeafSums, LocalSums, Point, RunSums, Share,
+};
 pub use explain::{
     AskReport, BlockerReport, DecisionReport, ExpectedReport, Explain, FilterReport, LeafAhead,
     LeafNodes, LeavesAhead, LeavesReport, PendingReport, Placed, PreferenceReport, ScoredNode,
 };
 pub use history::{
-    ClassSpeeds, EnergyReport, EnergyRow, ImportReport, NodePower, RunsReport, SpeedRow,
-    SpeedsReport,
+    ActivityReport, ClassSpeeds, DecisionsReport, EnergyReport, EnergyRow, ImportReport,
+    LatestDecision, NodePower, RunsReport, SpeedRow, SpeedsReport,
 };
 use serde::{Deserialize, Serialize};
 pub use status::{

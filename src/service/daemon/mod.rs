@@ -72,7 +72,7 @@ use crate::daemon::threads::order::Order;
 use crate::daemon::threads::poll::Poll;
 use crate::daemon::threads::{comments, energy, hdfs, plan};
 use crate::daemon::watchdog::{Heartbeats, Watchdog};
-use crate::history::{HistoryReader, HistorySender, HistoryThread, ThreadOptions};
+use crate::history::{HistoryReader, HistorySender, HistoryThread, SampleRecord, ThreadOptions};
 use crate::link::{LinkEvent, Responder, Server as LinkServer, ServerConfig};
 use crate::recordings::{Order as Recording, RecordingWriter};
 use crate::source::slurm::Source;
@@ -200,7 +200,10 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
         (None, None)
     };
     let mut rows = vec![
-        Row::new("history", Background, move |all, stop| writer(all, events, runs).run(stop)),
+        Row::new("history", Background, move |all, stop| {
+            let sample = || all.sample();
+            writer(all, events, runs, &sample).run(stop);
+        }),
         Row::new("link", Short, move |all, stop| {
             link.run(&all.responder, stop, &all.heartbeats.link);
         }),
@@ -246,11 +249,12 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
     rows
 }
 
-fn writer(
-    all: &Shared,
+fn writer<'a>(
+    all: &'a Shared,
     events: Receiver<LinkEvent>,
     runs: Option<Sender<RunEvent>>,
-) -> HistoryWriter<'_> {
+    sample: &'a dyn Fn() -> Option<SampleRecord>,
+) -> HistoryWriter<'a> {
     HistoryWriter {
         events,
         memory: &all.decisions,
@@ -259,6 +263,7 @@ fn writer(
         runs,
         learned: &all.learned,
         open: BTreeMap::new(),
+        sample,
     }
 }
 

@@ -10,6 +10,7 @@
 //!
 //! [`crate::sqlite`] makes the file and brings it up to date.
 
+pub mod activity;
 mod proven;
 mod prune;
 mod queries;
@@ -23,7 +24,9 @@ mod tests;
 mod thread;
 
 pub use queries::{DecisionRow, HistoryReader, ShadowDifference, ShadowSummary, Started};
-pub use records::{DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record};
+pub use records::{
+    DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record, SampleRecord,
+};
 pub use runs::{Imported, node_classes, split_node_classes};
 pub use shared::{HistorySender, HistoryShared};
 pub use store::{History, Limits};

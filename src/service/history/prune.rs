@@ -11,7 +11,7 @@ const STEP_ROWS: i64 = 2000;
 /// Unused pages that are given back to the file system in one step.
 const STEP_PAGES: i64 = 2000;
 const DAY_MS: u64 = 86_400_000;
-const TABLES: [&str; 3] = ["decisions", "placements", "job_ends"];
+const TABLES: [&str; 4] = ["decisions", "placements", "job_ends", "samples"];
 /// Runs have a retention of their own: speeds are learned from them.
 const RUNS: [&str; 1] = ["runs"];
 

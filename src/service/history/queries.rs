@@ -123,6 +123,14 @@ impl HistoryReader {
         self.decisions(filter, params![limit, array_job_id, array_task_id])
     }
 
+    /// The latest decisions, newest first.
+    ///
+    /// # Errors
+    /// SQLite's, also when there is no file yet.
+    pub fn latest(&self, limit: u32) -> Result<Vec<DecisionRow>, HistoryError> {
+        self.decisions("", params![limit])
+    }
+
     pub(super) fn decisions(
         &self,
         filter: &str,

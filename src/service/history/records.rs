@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The records, plain data that the daemon makes.
 
+use std::collections::BTreeMap;
+
 use phalanx_core::run::Run;
 
 /// The job that a record is about, and where it was asked for.
@@ -105,6 +107,19 @@ pub struct JobEndRecord {
     pub state: String,
 }
 
+/// The queue, and what of the cluster is in use, at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SampleRecord {
+    /// Unix milliseconds.
+    pub time_ms: u64,
+    /// Jobs pending.
+    pub pending: u64,
+    /// Jobs running.
+    pub running: u64,
+    /// By dimension: configured, in use, and free beside CPUs or memory that are used up.
+    pub resources: BTreeMap<String, [f64; 3]>,
+}
+
 /// One entry of the history.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
@@ -118,4 +133,6 @@ pub enum Record {
     JobEnd(JobEndRecord),
     /// A run that ended; one that is in the file already stays.
     Run(Box<Run>),
+    /// The queue and the nodes' use at one moment.
+    Sample(SampleRecord),
 }

@@ -106,4 +106,14 @@ CREATE TABLE runs (
 CREATE UNIQUE INDEX runs_run ON runs (job, start_s);
 CREATE INDEX runs_time ON runs (time_ms);
 ",
+    "
+CREATE TABLE samples (
+  seq       INTEGER PRIMARY KEY,
+  time_ms   INTEGER NOT NULL,
+  pending   INTEGER NOT NULL,
+  running   INTEGER NOT NULL,
+  resources TEXT NOT NULL
+) STRICT;
+CREATE INDEX samples_time ON samples (time_ms);
+",
 ];

@@ -6,7 +6,9 @@ use std::path::Path;
 use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::HistoryError;
-use super::records::{DecisionRecord, JobEndRecord, OutcomeRecord, PlacementRecord, Record};
+use super::records::{
+    DecisionRecord, JobEndRecord, OutcomeRecord, PlacementRecord, Record, SampleRecord,
+};
 use super::runs::{self, Imported};
 use super::schema::{APPLICATION_ID, MIGRATIONS};
 use crate::sqlite::{Database, Schema};
@@ -91,6 +93,7 @@ impl History {
                 Record::Placement(placement) => insert_placement(&transaction, placement),
                 Record::JobEnd(end) => insert_job_end(&transaction, end),
                 Record::Run(run) => runs::insert(&transaction, run).map(|_| ()),
+                Record::Sample(sample) => insert_sample(&transaction, sample),
             }
             .map_err(&failed)?;
         }
@@ -211,5 +214,17 @@ fn insert_job_end(transaction: &Transaction<'_>, e: &JobEndRecord) -> rusqlite::
     transaction
         .prepare_cached("INSERT INTO job_ends (time_ms, job_id, state) VALUES (?1, ?2, ?3)")?
         .execute(params![e.time_ms.cast_signed(), e.job_id, e.state])?;
+    Ok(())
+}
+
+fn insert_sample(transaction: &Transaction<'_>, s: &SampleRecord) -> rusqlite::Result<()> {
+    let resources = serde_json::to_string(&s.resources).unwrap_or_default();
+    let sql = "INSERT INTO samples (time_ms, pending, running, resources) VALUES (?1, ?2, ?3, ?4)";
+    transaction.prepare_cached(sql)?.execute(params![
+        s.time_ms.cast_signed(),
+        s.pending.cast_signed(),
+        s.running.cast_signed(),
+        resources
+    ])?;
     Ok(())
 }

@@ -17,6 +17,7 @@ use super::*;
 use crate::clock::now_ms;
 use phalanx_core::run::Run;
 
+mod activity;
 mod failures;
 
 const LIMITS: Limits = Limits { retention_days: 30, runs_days: 365, max_mb: 1024 };

@@ -6,7 +6,7 @@
 mod charts;
 mod csv;
 mod gantt;
-mod svg;
+pub mod svg;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -36,7 +36,20 @@ pub fn of_pool(
     load: &Workload,
     parts: &[Part<'_>],
 ) -> Result<(), InputError> {
+    let body = pictures(load, parts);
+    let skipped = match load.skipped {
+        0 => String::new(),
+        skipped => format!(" ({skipped} more of the log cannot be run)"),
+    };
+    let about = format!("{} jobs on {} CPUs{skipped}", load.jobs.len(), load.cpus);
     let figures: Vec<&Figures> = parts.iter().map(|part| part.figures).collect();
+    write(directory, "report.html", &page(title, &about, &figures, &body))?;
+    write(directory, "summary.csv", &csv::summary(&figures))?;
+    write(directory, "jobs.csv", &csv::jobs(load, parts))
+}
+
+/// The sections of a report: resources over time, waits, slowdowns, who runs when.
+pub fn pictures(load: &Workload, parts: &[Part<'_>]) -> String {
     let mut body = String::new();
     charts::resources(load, |of| {
         section(&mut body, of.name, &charts::utilization(load, parts, of));
@@ -44,14 +57,7 @@ pub fn of_pool(
     section(&mut body, "How long jobs wait", &charts::waits(load, parts));
     section(&mut body, "Bounded slowdown", &charts::slowdowns(load, parts));
     section(&mut body, "Who runs when", &gantt::around_longest_wait(load, parts));
-    let skipped = match load.skipped {
-        0 => String::new(),
-        skipped => format!(" ({skipped} more of the log cannot be run)"),
-    };
-    let about = format!("{} jobs on {} CPUs{skipped}", load.jobs.len(), load.cpus);
-    write(directory, "report.html", &page(title, &about, &figures, &body))?;
-    write(directory, "summary.csv", &csv::summary(&figures))?;
-    write(directory, "jobs.csv", &csv::jobs(load, parts))
+    body
 }
 
 /// The same for a filled GPU cluster: table, and GPUs in use over arrivals.
@@ -83,6 +89,16 @@ pub fn prepare(directory: &Path) -> Result<(), InputError> {
     std::fs::write(&trial, "").and_then(|()| std::fs::remove_file(&trial)).map_err(failed)
 }
 
+/// Writes a file of these bytes whole, or leaves what was there.
+///
+/// # Errors
+/// Fails with the system's error and the name of the file.
+pub fn write_file(path: &Path, text: &str) -> Result<(), InputError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    write(directory.unwrap_or(Path::new(".")), &name, text)
+}
+
 fn write(directory: &Path, name: &str, text: &str) -> Result<(), InputError> {
     let path = directory.join(name);
     let failed = |error: std::io::Error| InputError::new(path.to_string_lossy(), error);
@@ -97,7 +113,8 @@ fn write(directory: &Path, name: &str, text: &str) -> Result<(), InputError> {
     })
 }
 
-fn section(body: &mut String, heading: &str, picture: &str) {
+/// Adds a picture or table with its heading.
+pub fn section(body: &mut String, heading: &str, picture: &str) {
     let _ = writeln!(body, "<section><h2>{heading}</h2>\n{picture}</section>");
 }
 
@@ -112,14 +129,19 @@ svg{width:100%;min-width:620px;height:auto}\
 section,.wide{overflow-x:auto}svg text{font:12px system-ui,sans-serif;fill:#444}";
 
 fn page(title: &str, about: &str, figures: &[&Figures], body: &str) -> String {
-    let title = svg::escape(title);
+    let version = env!("CARGO_PKG_VERSION");
+    let about = format!("{about}, simulated by phalanx {version}");
+    document(title, &about, &(table(figures) + body))
+}
+
+/// A page that needs nothing else; `title` and `about` are texts, `body` is HTML.
+pub fn document(title: &str, about: &str, body: &str) -> String {
+    let (title, about) = (svg::escape(title), svg::escape(about));
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
-         <style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n<p>{about}, simulated by \
-         phalanx {}</p>\n{}{body}</body></html>\n",
-        env!("CARGO_PKG_VERSION"),
-        table(figures),
+         <style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n<p>{about}</p>\n\
+         {body}</body></html>\n",
     )
 }
 
@@ -140,7 +162,8 @@ const ROWS: [Row; 11] = [
     ("Energy [kWh]", 1, true, |f| f.energy_j.map(|joules| joules / 3.6e6)),
 ];
 
-fn table(figures: &[&Figures]) -> String {
+/// The policies' figures as an HTML table.
+pub fn table(figures: &[&Figures]) -> String {
     let has = |row: &&Row| figures.iter().any(|f| row.3(f).is_some());
     let rows: Vec<&Row> = ROWS.iter().filter(has).collect();
     let mut out = String::from("<div class=\"wide\"><table><tr><th>Policy</th>");

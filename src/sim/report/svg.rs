@@ -14,7 +14,7 @@ pub(super) fn colour(at: usize) -> &'static str {
 }
 
 /// Text that cannot be taken for markup.
-pub(super) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {
@@ -38,14 +38,17 @@ const BOTTOM: f64 = 44.0;
 
 /// One direction of a plot: values, marks and pixels.
 #[derive(Debug, Clone)]
-pub(super) struct Axis {
-    pub(super) name: &'static str,
-    pub(super) low: f64,
-    pub(super) high: f64,
+pub struct Axis {
+    /// Its name with the unit.
+    pub name: &'static str,
+    /// Least value.
+    pub low: f64,
+    /// Largest value.
+    pub high: f64,
     /// Equal steps are equal factors.
-    pub(super) log: bool,
+    pub log: bool,
     /// Positions and texts of marks.
-    pub(super) marks: Vec<(f64, String)>,
+    pub marks: Vec<(f64, String)>,
 }
 
 impl Axis {
@@ -57,7 +60,7 @@ impl Axis {
     }
 
     /// From 0 to a round number, with about five marks.
-    pub(super) fn linear(name: &'static str, low: f64, high: f64, unit: &str) -> Self {
+    pub fn linear(name: &'static str, low: f64, high: f64, unit: &str) -> Self {
         let span = (high - low).max(1e-9);
         let power = 10f64.powf((span / 5.0).log10().floor());
         let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
@@ -74,13 +77,15 @@ impl Axis {
 
 /// A named line.
 #[derive(Debug)]
-pub(super) struct Line<'a> {
-    pub(super) name: &'a str,
-    pub(super) points: Vec<(f64, f64)>,
+pub struct Line<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Horizontal and vertical values.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// A chart of lines in the policies' colours.
-pub(super) fn chart(x: &Axis, y: &Axis, lines: &[Line<'_>], height: f64) -> String {
+pub fn chart(x: &Axis, y: &Axis, lines: &[Line<'_>], height: f64) -> String {
     let mut out = open(height);
     frame(&mut out, x, y, height);
     for (at, line) in lines.iter().enumerate() {

@@ -136,6 +136,9 @@ fn reminder(facts: &Facts) -> Option<Finding> {
             format!("{} more hosts read slurm.conf: {shown}{more}", hosts.len()),
         )
         .why(format!("Slurm's programs stop on each of them that lacks {}", first.path.display()))
-        .fix("apt install phalanx-common there; or check with: phalanx doctor"),
+        .fix(format!(
+            "{} install phalanx-common there; or check with: phalanx doctor",
+            facts.installer
+        )),
     )
 }

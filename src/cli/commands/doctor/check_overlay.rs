@@ -57,10 +57,11 @@ fn installed(facts: &Facts) -> Option<&PluginFile> {
 }
 
 /// What puts an overlay of a version there.
-fn how_to_get(version: &str) -> String {
+fn how_to_get(facts: &Facts, version: &str) -> String {
+    let installer = facts.installer;
     format!(
-        "apt install phalanx-slurm-plugin-{version}    # or build it, from the source of exactly \
-         this Slurm: phalanx-overlay build --source DIR; then restart slurmctld"
+        "{installer} install phalanx-slurm-plugin-{version}    # or build it, from the source of \
+         exactly this Slurm: phalanx-overlay build --source DIR; then restart slurmctld"
     )
 }
 
@@ -83,7 +84,10 @@ fn missing_directories(facts: &Facts) -> Vec<Finding> {
         let path = dir.path.display();
         Finding::error("plugin-dir-exists", format!("{path}, an entry of PluginDir, {error}"))
             .why("every program of Slurm on this host stops with an error: slurmd, sbatch, squeue")
-            .fix(format!("apt install phalanx-common    # or: install -d -m 755 {path}"))
+            .fix(format!(
+                "{} install phalanx-common    # or: install -d -m 755 {path}",
+                facts.installer
+            ))
             .at(facts.place("PluginDir"))
     };
     missing.map(finding).collect()
@@ -132,7 +136,7 @@ fn version(facts: &Facts, at: usize) -> Option<Finding> {
     Some(
         Finding::error("overlay-version", what)
             .why("slurmctld skips it, and Slurm places jobs by itself; no job is lost")
-            .fix(how_to_get(&stock.version)),
+            .fix(how_to_get(facts, &stock.version)),
     )
 }
 
@@ -193,7 +197,9 @@ fn not_found(facts: &Facts) -> Option<Finding> {
         }
     };
     Some(
-        Finding::error("overlay", what).why("Slurm places jobs by itself").fix(how_to_get(version)),
+        Finding::error("overlay", what)
+            .why("Slurm places jobs by itself")
+            .fix(how_to_get(facts, version)),
     )
 }
 

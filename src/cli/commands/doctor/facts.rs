@@ -12,10 +12,10 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use super::command;
-use super::conf::SlurmConf;
 use super::plugin::{self, PluginFile};
 use crate::client::Client;
 use crate::exit::Failure;
+use crate::slurm_conf::SlurmConf;
 use phalanx_core::collect::{AgentsReport, CollectorsReport};
 use phalanx_service::api::types::Status;
 use phalanx_service::config::{Config, ConfigError};
@@ -68,6 +68,8 @@ impl Running {
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) host: String,
+    /// What installs packages here.
+    pub(super) installer: &'static str,
     pub(super) conf: Result<SlurmConf, String>,
     /// Entries of PluginDir as slurm.conf of this host has it.
     pub(super) directories: Vec<Directory>,
@@ -87,6 +89,32 @@ pub(super) struct Facts {
     pub(super) plugin_socket: Option<Socket>,
     pub(super) slurm_uid: Option<u32>,
     pub(super) munge: Result<(), String>,
+}
+
+/// The command that installs packages on a system whose os-release(5) this is. Names of Phalanx's
+/// packages are the same everywhere.
+pub(super) fn installer(os_release: &str) -> &'static str {
+    let value = |line: &str, key: &str| {
+        line.strip_prefix(key)?
+            .strip_prefix('=')
+            .map(|value| value.trim_matches(['"', '\'']).to_owned())
+    };
+    let ids = ["ID", "ID_LIKE"].map(|key| os_release.lines().find_map(|line| value(line, key)));
+    let names: Vec<String> = ids
+        .into_iter()
+        .flatten()
+        .flat_map(|ids| ids.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>())
+        .collect();
+    let is = |known: &[&str]| names.iter().any(|name| known.contains(&name.as_str()));
+    if is(&["debian", "ubuntu"]) {
+        "apt"
+    } else if is(&["rhel", "fedora", "centos", "rocky", "almalinux", "ol"]) {
+        "dnf"
+    } else if is(&["suse", "sles", "opensuse"]) || names.iter().any(|n| n.starts_with("opensuse")) {
+        "zypper"
+    } else {
+        "apt"
+    }
 }
 
 impl Facts {
@@ -111,6 +139,7 @@ impl Facts {
             conf.as_ref().ok().and_then(|c| c.get("SlurmUser").map(|v| v.0.to_owned()));
         Facts {
             host: host(),
+            installer: installer(&std::fs::read_to_string("/etc/os-release").unwrap_or_default()),
             home: directory(&home),
             stock,
             built_for: phalanx_ffi::slurm::Slurm::built_for(),

@@ -13,7 +13,6 @@ mod check_host;
 mod check_overlay;
 mod check_slurm;
 mod command;
-pub(crate) mod conf;
 mod facts;
 mod plugin;
 mod render;

@@ -2,7 +2,7 @@
 //! The text of `phalanx doctor`.
 
 use super::report::{Level, Report};
-use crate::text::clean;
+use crate::text::{WIDTH, clean, wrap};
 
 /// The whole report: what is wrong first, what is good in one line each.
 pub fn text(report: &Report) -> String {
@@ -19,7 +19,8 @@ pub fn text(report: &Report) -> String {
     );
     for finding in &report.findings {
         let level = finding.level.as_str();
-        out.push_str(&format!("{level:<8} {:<20} {}\n", finding.check, many(&finding.what)));
+        let head = format!("{level:<8} {:<20} ", finding.check);
+        out.push_str(&format!("{head}{}\n", many(&finding.what, head.len())));
         if finding.level == Level::Ok {
             continue;
         }
@@ -31,14 +32,26 @@ pub fn text(report: &Report) -> String {
         ];
         for (name, text) in lines {
             if let Some(text) = text.filter(|text| !text.is_empty()) {
-                out.push_str(&format!("{:<8}   {name:<4} {}\n", "", many(text)));
+                // What is to be done may be a line to copy: it stays whole.
+                let whole =
+                    || text.lines().map(clean).collect::<Vec<_>>().join(indent(INDENT).as_str());
+                let text = if name == "do" { whole() } else { many(text, INDENT) };
+                out.push_str(&format!("{:<8}   {name:<4} {text}\n", ""));
             }
         }
     }
     out
 }
 
-/// Text of several lines, the later ones indented.
-fn many(text: &str) -> String {
-    text.lines().map(clean).collect::<Vec<_>>().join("\n               ")
+/// Columns before what is said of a finding.
+const INDENT: usize = 16;
+
+fn indent(columns: usize) -> String {
+    format!("\n{:columns$}", "")
+}
+
+/// Text within the terminal's width behind so many columns.
+fn many(text: &str, columns: usize) -> String {
+    let lines = text.lines().flat_map(|line| wrap(&clean(line), WIDTH - columns));
+    lines.collect::<Vec<_>>().join(indent(columns).as_str())
 }

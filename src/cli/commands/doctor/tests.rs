@@ -4,12 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::conf::SlurmConf;
 use super::facts::{Directory, Facts, Running, Slurmctld, Socket};
 use super::judge;
 use super::plugin::PluginFile;
 use super::report::{Finding, Level};
 use crate::exit::{Exit, Failure};
+use crate::slurm_conf::SlurmConf;
 use phalanx_core::collect::{
     AgentReport, AgentsReport, CollectorReport, CollectorsReport, Registration, State,
 };
@@ -74,6 +74,7 @@ fn status() -> Status {
 fn healthy() -> Facts {
     Facts {
         host: "ctl1".into(),
+        installer: "apt",
         conf: Ok(conf("")),
         directories: vec![dir(OVERLAY, "22.05.8", true), dir(STOCK, "22.05.8", false)],
         home: dir(OVERLAY, "22.05.8", true),
@@ -158,6 +159,28 @@ fn overlay_of_another_release() {
     assert!(finding.fix.contains("phalanx-slurm-plugin-22.05.8"), "{finding:?}");
     // Restarting slurmctld would not help.
     assert!(!findings(&facts).iter().any(|f| f.check == "overlay-loaded"));
+}
+
+#[test]
+fn the_command_that_installs_is_that_of_the_system() {
+    let cases = [
+        ("NAME=x\nID=debian\n", "apt"),
+        ("ID=ubuntu\nID_LIKE=debian\n", "apt"),
+        ("ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n", "dnf"),
+        ("ID='almalinux'\n", "dnf"),
+        ("ID=fedora\n", "dnf"),
+        ("ID=\"opensuse-leap\"\nID_LIKE=\"suse opensuse\"\n", "zypper"),
+        ("ID=mine\nID_LIKE=rhel\n", "dnf"),
+        ("", "apt"),
+    ];
+    for (os_release, installer) in cases {
+        assert_eq!(super::facts::installer(os_release), installer, "{os_release}");
+    }
+    let mut facts = Facts { installer: "dnf", ..healthy() };
+    facts.directories[0] = empty(OVERLAY);
+    facts.home = empty(OVERLAY);
+    let fix = one(&facts, "overlay", Level::Error).fix;
+    assert!(fix.starts_with("dnf install phalanx-slurm-plugin-22.05.8 "), "{fix}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::text::units::{amount, fraction, fraction_or_dash, time};
-use crate::text::{clean, facts, heading, preference, table_of};
+use crate::text::{clean, facts, heading, preference, table_of, wrapped};
 use phalanx_core::topology::Kind;
 use phalanx_service::api::order::JobOrder;
 use phalanx_service::api::types::{
@@ -19,6 +19,7 @@ const LEAVES_SHOWN: usize = 4;
 pub fn text(report: &Explain) -> String {
     let mut out = String::new();
     heading(&mut out, &format!("Job {}: {}", clean(&report.label), clean(&report.state)));
+    out.push_str(&wrapped(&sentence(report), ""));
     let mut list =
         vec![("Partition", format!("{} (mode {})", clean(&report.partition), clean(&report.mode)))];
     if let Some(user) = report.user_id {
@@ -46,6 +47,32 @@ pub fn text(report: &Explain) -> String {
     }
     asks(&mut out, report);
     out
+}
+
+/// Why it runs there, or waits; empty where neither is known.
+fn sentence(report: &Explain) -> String {
+    if let Some(pending) = &report.pending {
+        let summary = clean(&pending.summary);
+        let place = match pending.queue_position {
+            Some(1) => "; it is the first in the queue".to_owned(),
+            Some(2) => "; one job is in front of it".to_owned(),
+            Some(at) => format!("; {} jobs are in front of it", at.saturating_sub(1)),
+            None => String::new(),
+        };
+        return format!("It waits: {summary}{place}.");
+    }
+    let Some(placed) = &report.placed else { return String::new() };
+    let nodes = clean(&placed.nodes);
+    match (&placed.reason, placed.by_phalanx, &placed.decision) {
+        (_, true, made) => {
+            let method = made.as_ref().map_or_else(String::new, |made| {
+                format!(" by {}, best of {} candidates", clean(&made.method), made.candidates)
+            });
+            format!("It got {nodes}, which Phalanx decided{method}.")
+        }
+        (Some(reason), false, _) => format!("It got {nodes} from Slurm itself: {}.", clean(reason)),
+        (None, false, _) => format!("It got {nodes} from Slurm itself."),
+    }
 }
 
 /// `12 min (from 7 runs of the user; limit 1 h), until 2026-11-21 10:00:00`

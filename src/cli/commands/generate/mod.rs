@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx generate`: manual pages and completion for packages.
 
+mod examples;
+mod shells;
 mod toml_page;
 
 use std::fs;
@@ -45,7 +47,7 @@ fn write(directory: &Path) -> std::io::Result<String> {
     // The pages do not depend on the release of Slurm.
     let mut command = Cli::command().long_version(None);
     command.build();
-    pages(&command, &man.join("man1"), &mut text)?;
+    pages(&command, &[], &man.join("man1"), &mut text)?;
     let daemon = clap_mangen::Man::new(DaemonArgs::command().long_version(None)).section("8");
     let mut bytes = Vec::new();
     daemon.render(&mut bytes)?;
@@ -55,6 +57,8 @@ fn write(directory: &Path) -> std::io::Result<String> {
         let directory = directory.join(name);
         fs::create_dir_all(&directory)?;
         let path = clap_complete::generate_to(shell, &mut Cli::command(), "phalanx", &directory)?;
+        let script = fs::read_to_string(&path)?;
+        fs::write(&path, shells::with_names(shell, &script))?;
         text.push_str(&format!("{}\n", path.display()));
     }
     Ok(text)
@@ -68,14 +72,22 @@ fn put(path: &Path, bytes: &[u8], text: &mut String) -> std::io::Result<()> {
 }
 
 /// One page for a command and for each one below it that is not hidden.
-fn pages(command: &clap::Command, man: &Path, text: &mut String) -> std::io::Result<()> {
+fn pages(
+    command: &clap::Command,
+    words: &[&str],
+    man: &Path,
+    text: &mut String,
+) -> std::io::Result<()> {
     let page = clap_mangen::Man::new(command.clone());
     let mut bytes = Vec::new();
     page.render(&mut bytes)?;
+    if let Some(examples) = examples::section(&words.join(" ")) {
+        bytes.extend(examples.as_bytes());
+    }
     put(&man.join(page.get_filename()), &bytes, text)?;
     for inner in command.get_subcommands() {
         if !inner.is_hide_set() && inner.get_name() != "help" {
-            pages(inner, man, text)?;
+            pages(inner, &[words, &[inner.get_name()]].concat(), man, text)?;
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{amount, fraction, percent};
-use crate::text::{clean, heading, table_of};
+use crate::text::{clean, table_of, wrapped};
 use phalanx_service::api::types::NodesReport;
 
 /// Show usage and weight of each resource, and usage and dispersion of each node
@@ -34,8 +34,8 @@ fn text(report: &NodesReport) -> String {
         "poll" => "from the last poll: the plugin is not connected",
         other => other,
     };
-    heading(
-        &mut out,
+    out.push_str(&wrapped(&sentence(report), ""));
+    out.push_str(&wrapped(
         &format!(
             "Utilisation {}, threshold {}: branch {}; {} nodes, {}",
             fraction(report.utilization),
@@ -44,12 +44,24 @@ fn text(report: &NodesReport) -> String {
             report.nodes.len(),
             clean(source)
         ),
-    );
+        "",
+    ));
     out.push('\n');
     dimensions(&mut out, report);
     out.push('\n');
     nodes(&mut out, report);
     out
+}
+
+/// What of the whole is in use.
+fn sentence(report: &NodesReport) -> String {
+    let has = report.dimensions.iter().filter(|d| d.total > 0.0);
+    let uses: Vec<String> =
+        has.map(|d| format!("{} {} %", clean(&d.name), percent(d.used, d.total))).collect();
+    match uses.len() {
+        0 => "No node has anything.".to_owned(),
+        _ => format!("In use: {}.", uses.join(", ")),
+    }
 }
 
 fn dimensions(out: &mut String, report: &NodesReport) {
@@ -61,9 +73,9 @@ fn dimensions(out: &mut String, report: &NodesReport) {
         .right("Used [%]", |d| percent(d.used, d.total))
         .right("Jobs lacking", |d| d.pending)
         .right("Weight", |d| fraction(d.weight))
-        .right("from initial", |d| fraction(d.weight_initial))
-        .right("from pending", |d| fraction(d.weight_pending))
-        .right("from usage", |d| fraction(d.weight_usage))
+        .right("initial", |d| fraction(d.weight_initial))
+        .right("pending", |d| fraction(d.weight_pending))
+        .right("usage", |d| fraction(d.weight_usage))
         .add_to(out);
 }
 

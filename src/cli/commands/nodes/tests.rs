@@ -115,3 +115,29 @@ fn nodes_report() -> NodesReport {
         ],
     }
 }
+
+#[test]
+fn long_names_keep_within_the_width() {
+    use phalanx_service::api::types::{DimensionReport, NodeReport, NodesReport};
+    let long = |word: &str| word.repeat(70 / word.len());
+    let dimension = |name: &str| DimensionReport {
+        name: name.into(),
+        unit: "MiB".into(),
+        total: 123_456_789.0,
+        ..DimensionReport::default()
+    };
+    let report = NodesReport {
+        dimensions: ["cpu", "mem", &long("gres/gpu-")].map(dimension).to_vec(),
+        nodes: vec![NodeReport {
+            name: long("rack-"),
+            state: "MIXED+CLOUD+POWERING_UP".into(),
+            partitions: vec![long("part"), long("ition")],
+            total: vec![128.0, 1e6, 8.0],
+            used: vec![64.0, 5e5, 4.0],
+            ..NodeReport::default()
+        }],
+        ..NodesReport::default()
+    };
+    let text = super::text(&report);
+    assert!(text.lines().all(|line| line.chars().count() <= crate::text::WIDTH), "{text}");
+}

@@ -9,7 +9,7 @@ use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{amount, fraction_or_dash, millis, time};
-use crate::text::{clean, facts, heading, preference, table_of};
+use crate::text::{clean, facts, heading, preference, table_of, wrapped};
 use phalanx_planner::preference::MethodReport;
 use phalanx_service::api::types::PlanReport;
 
@@ -29,9 +29,8 @@ impl Args {
 }
 
 fn text(report: &PlanReport) -> String {
-    let mut out = String::new();
-    heading(
-        &mut out,
+    let mut out = wrapped(&sentence(report), "");
+    out.push_str(&wrapped(
         &format!(
             "Plan of {} from snapshot {}, made in {}: {} jobs, {} not planned",
             time(report.time_ms),
@@ -40,7 +39,8 @@ fn text(report: &PlanReport) -> String {
             report.jobs.len(),
             report.not_planned
         ),
-    );
+        "",
+    ));
     for method in &report.methods {
         methods(&mut out, method);
     }
@@ -62,6 +62,22 @@ fn text(report: &PlanReport) -> String {
         })
         .add_to(&mut out);
     out
+}
+
+/// How many could start, and how far the methods are from what is possible at best.
+fn sentence(report: &PlanReport) -> String {
+    let waiting = report.jobs.len() as u64 + report.not_planned;
+    if waiting == 0 {
+        return "Nobody waits.".to_owned();
+    }
+    let starts = report.jobs.iter().filter(|job| job.reason.is_none()).count();
+    let gaps = report.methods.iter().filter_map(|method| Some((&method.method, method.gap?)));
+    let proofs: Vec<String> = gaps
+        .map(|(method, gap)| {
+            format!("; {} is at most {:.1} % from the best possible", clean(method), gap * 100.0)
+        })
+        .collect();
+    format!("{starts} of {waiting} waiting jobs could start now{}.", proofs.concat())
 }
 
 /// Objective, terms and certified gap of one method.

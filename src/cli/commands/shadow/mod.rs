@@ -60,7 +60,7 @@ fn text(report: &ShadowReport) -> String {
 
 /// How often the decision differs, with Wilson's 95 % interval (Wilson 1927), which holds for few
 /// starts too. It takes starts as independent: where they are not, less is certain than it says.
-fn verdict(report: &ShadowReport) -> String {
+pub(super) fn verdict(report: &ShadowReport) -> String {
     let differ = report.starts.saturating_sub(report.agreed);
     let (low, high) = wilson_95(differ, report.starts);
     let percent = share(differ, report.starts);

@@ -4,7 +4,7 @@
 mod log;
 mod recorded;
 mod render;
-mod rules;
+pub(super) mod rules;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use super::log::usage;
-use crate::commands::doctor::conf::SlurmConf;
 use crate::exit::Failure;
+use crate::slurm_conf::SlurmConf;
 use phalanx_planner::order::Bounds;
 use phalanx_service::config::{Config, OrderBy as By, OrderConfig};
 use phalanx_sim::slurm::{OrderBy, OrderRule, Parameters, Rules};

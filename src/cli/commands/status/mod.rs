@@ -2,6 +2,7 @@
 //! `phalanx status`
 
 mod render;
+pub use render::verdict;
 #[cfg(test)]
 mod tests;
 

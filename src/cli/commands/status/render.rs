@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::text::units::{micros, millis, seconds, share};
-use crate::text::{breaker_cause, clean, facts, heading, table_of};
+use crate::text::{breaker_cause, clean, facts, heading, table_of, wrapped};
 use phalanx_service::api::order::OrderStatus;
 use phalanx_service::api::types::{
     CallShares, CallTime, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus, ProofStatus,
@@ -17,6 +17,7 @@ pub fn text(status: &Status) -> String {
     let mut out = String::new();
     let version = clean(&status.version);
     heading(&mut out, &format!("phalanxd {version}, up {}", seconds(status.uptime_s)));
+    out.push_str(&wrapped(&verdict(status), ""));
     daemon(&mut out, status);
     heading(&mut out, "Placement calls of slurmctld since the daemon started");
     calls(&mut out, status);
@@ -26,6 +27,45 @@ pub fn text(status: &Status) -> String {
     heading(&mut out, "Times");
     times(&mut out, status);
     out
+}
+
+/// Who places jobs now, and why.
+pub fn verdict(status: &Status) -> String {
+    let plugin = &status.plugin;
+    let alone = |why: &str| format!("Slurm places jobs by itself: {why}.");
+    if !plugin.connected {
+        return alone("the overlay plugin is not connected");
+    }
+    if plugin.breaker == "ejected" {
+        let why = breaker_cause(&plugin.breaker_cause);
+        return alone(&format!("the overlay was ejected for {why}; `phalanx enable` ends that"));
+    }
+    if plugin.shadow_only {
+        return alone("nothing was tested on this release of Slurm");
+    }
+    let own: Vec<String> = status
+        .config
+        .partition_modes
+        .iter()
+        .filter(|(_, mode)| **mode != status.config.mode)
+        .map(|(partition, mode)| format!("{} in {}", clean(partition), clean(mode)))
+        .collect();
+    let except = match own.len() {
+        0 => String::new(),
+        1..=4 => format!(", but {}", own.join(", ")),
+        many => format!(", but {many} partitions in another"),
+    };
+    let breaker = match plugin.breaker.as_str() {
+        "closed" => String::new(),
+        other => format!("; the breaker is {}: Slurm decides meanwhile", clean(other)),
+    };
+    let synced = if plugin.synced { "" } else { "; the plugin is sending its state" };
+    let what = match status.config.mode.as_str() {
+        "enforce" => "Phalanx places jobs: mode enforce",
+        "shadow" => "Phalanx watches, Slurm places jobs: mode shadow",
+        _ => "Slurm places jobs by itself: mode off",
+    };
+    format!("{what}{except}{breaker}{synced}.")
 }
 
 fn daemon(out: &mut String, status: &Status) {

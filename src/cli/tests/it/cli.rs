@@ -13,22 +13,24 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use phalanx_service::api::heat::HeatReport;
 use phalanx_service::api::types::{
-    EnableReport, ErrorBody, Explain, NodeReport, NodesReport, PlanReport, ReloadReport,
-    ShadowReport, Status,
+    ActivityReport, EnableReport, ErrorBody, Explain, NodeReport, NodesReport, PlanReport,
+    ReloadReport, ShadowReport, Status,
 };
+use phalanx_service::api::types::{DecisionsReport, LatestDecision, PlannedJob};
 
 type Requests = Arc<Mutex<Vec<String>>>;
 
 /// Answers each request by its path; keeps what was asked.
-struct Server {
+pub struct Server {
     _dir: tempfile::TempDir,
     socket: PathBuf,
     requests: Requests,
 }
 
 impl Server {
-    fn start() -> Server {
+    pub fn start() -> Server {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("control.sock");
         let requests = Requests::default();
@@ -47,6 +49,10 @@ impl Server {
             });
         });
         Server { _dir: dir, socket, requests }
+    }
+
+    pub fn socket(&self) -> &Path {
+        &self.socket
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -88,11 +94,30 @@ async fn answer(State(requests): State<Requests>, request: Request) -> (StatusCo
         }
         "GET /v1/explain/500" => (StatusCode::INTERNAL_SERVER_ERROR, "oops".into()),
         "GET /v1/explain/3" => (StatusCode::OK, "{\"label\": 3}".into()),
-        "GET /v1/plan" => (StatusCode::OK, json(&PlanReport::default())),
+        "GET /v1/plan" => {
+            let job = |job_id| PlannedJob { job_id, ..PlannedJob::default() };
+            let report = PlanReport { jobs: vec![job(41), job(42)], ..PlanReport::default() };
+            (StatusCode::OK, json(&report))
+        }
+        "GET /v1/decisions?limit=500" => {
+            let made = LatestDecision { job: "413_7".into(), ..LatestDecision::default() };
+            (StatusCode::OK, json(&DecisionsReport { decisions: vec![made] }))
+        }
+        "GET /v1/heat" => {
+            let names = ["cpu1", "gpu1", "gpu2"].map(str::to_owned).to_vec();
+            (StatusCode::OK, json(&HeatReport { names, ..HeatReport::default() }))
+        }
         "POST /v1/reload" => (StatusCode::OK, reload_report(requests.lock().unwrap().len())),
         "POST /v1/plugin/enable" => {
             let report = EnableReport { before: "ejected".into(), cause: "late".into() };
             (StatusCode::OK, json(&report))
+        }
+        line if line.starts_with("GET /v1/report?since=1000") => {
+            (StatusCode::OK, json(&ActivityReport { cluster: "c1".into(), ..<_>::default() }))
+        }
+        line if line.starts_with("GET /v1/report?since=") => {
+            let error = "no such resource; see phalanx(1)".into();
+            (StatusCode::NOT_FOUND, json(&ErrorBody { error }))
         }
         line if line.starts_with("GET /v1/shadow?since=") => {
             (StatusCode::OK, json(&ShadowReport::default()))
@@ -163,12 +188,80 @@ fn reports_are_rendered_or_passed_on() {
     assert_eq!(report.version, "9.9.9");
 
     assert!(out(&server.run(&["explain", "130+1"])).starts_with("Job 130+1: PENDING\n"));
-    assert!(out(&server.run(&["plan"])).starts_with("Plan of "));
-    assert!(out(&server.run(&["nodes"])).starts_with("Utilisation 0.0000"));
+    assert!(out(&server.run(&["plan"])).starts_with("2 of 2 waiting jobs could start now."));
+    assert!(out(&server.run(&["nodes"])).contains("Utilisation 0.0000"));
     assert!(out(&server.run(&["shadow"])).starts_with("Starts in shadow mode"));
     let since = server.run(&["shadow", "--since", "1970-01-01T00:01:00Z"]);
     assert_eq!(code(&since), 0);
     assert_eq!(server.last_request(), "GET /v1/shadow?since=60000");
+}
+
+/// Two jobs of two nodes on two nodes, the second waits for the first.
+const ACCOUNTING: &str = "\
+    JobID|User|Submit|Start|End|Elapsed|Timelimit|State|NNodes|NCPUS|ReqTRES\n\
+    1|a|2026-11-01T00:00:00|2026-11-01T00:00:00|2026-11-01T00:10:00|00:10:00|00:20:00|COMPLETED\
+    |2|8|cpu=8,mem=2G,node=2\n\
+    2|b|2026-11-01T00:01:00|2026-11-01T00:30:00|2026-11-01T00:40:00|00:10:00|00:20:00|COMPLETED\
+    |2|8|cpu=8,mem=2G,node=2\n";
+
+#[test]
+fn a_report_says_what_happened_and_what_would_have() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let since = ["report", "--since", "1970-01-01T00:00:01Z"];
+    let text = server.run(&since);
+    assert_eq!((code(&text), err(&text)), (0, String::new()));
+    assert!(out(&text).starts_with("Nothing is recorded in this period"), "{}", out(&text));
+
+    // On the nodes of slurm.conf, as text, JSON and page.
+    let sacct = file("month.txt", ACCOUNTING);
+    let conf = file("slurm.conf", "NodeName=n[1-2] CPUs=4 RealMemory=4000\n");
+    let page = dir.path().join("report.html");
+    let what = ["--sacct", &sacct, "--slurm-conf", &conf];
+    let whole = [&since[..], &what, &["--html", page.to_str().unwrap()]].concat();
+    let text = server.run(&whole);
+    assert_eq!((code(&text), err(&text)), (0, String::new()));
+    let said = out(&text);
+    assert!(said.contains("On 2 jobs of this accounting the simulated mean wait is"), "{said}");
+    assert!(said.contains("2 nodes with 8 CPUs"), "{said}");
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains("<svg") && html.contains("Slurm alone"), "{html}");
+    let json = server.run(&[&whole[..], &["--json"]].concat());
+    let value: serde_json::Value = serde_json::from_str(&out(&json)).unwrap();
+    // The second of two jobs waits for 540 s, and for a pass of the scheduler.
+    for side in ["slurm", "phalanx"] {
+        let wait = value["simulated"][side]["wait_mean_s"].as_f64().unwrap();
+        assert!((270.0..400.0).contains(&wait), "{side}: {wait}");
+    }
+    assert_eq!(value["activity"]["leaves"], serde_json::Value::Null, "unknown is not zero");
+
+    // Without a daemon, or with one of another version, half of it.
+    let gone = [&["--socket", "/nowhere/control.sock"], &since[..], &what].concat();
+    let half = phalanx(&gone);
+    assert_eq!(code(&half), 0, "{}", err(&half));
+    assert!(out(&half).starts_with("What Phalanx did is unknown.\n"), "{}", out(&half));
+    assert_eq!(code(&phalanx(&["--socket", "/nowhere/control.sock", "report"])), 4);
+    let older = server.run(&["report", "--since", "1970-01-01T00:01:00Z"]);
+    assert_eq!(code(&older), 1);
+    assert!(err(&older).contains("restart phalanxd"), "{}", err(&older));
+
+    // What is wrong is named.
+    let empty = file("slurm-empty.conf", "ClusterName=x\n");
+    for (arguments, said) in [
+        (["--sacct", "/nowhere/month.txt", "--slurm-conf", &conf], "/nowhere/month.txt"),
+        (["--sacct", &sacct, "--slurm-conf", &empty], "no NodeName line"),
+        (["--sacct", &conf, "--slurm-conf", &conf], "slurm.conf"),
+    ] {
+        let wrong = server.run(&[&since[..], &arguments].concat());
+        assert_eq!(code(&wrong), 2, "{}", out(&wrong));
+        assert!(err(&wrong).contains(said), "{}", err(&wrong));
+        assert_eq!(err(&wrong).lines().count(), 1, "{}", err(&wrong));
+    }
 }
 
 #[test]

@@ -7,13 +7,15 @@
 
 use std::path::Path;
 
-use crate::cli::{code, err, out, phalanx};
+use crate::cli::{Server, code, err, out, phalanx};
 
 const COMMANDS: &[&str] = &[
     "status",
+    "top",
     "nodes",
     "explain",
     "shadow",
+    "report",
     "plan",
     "config check",
     "history speeds",
@@ -104,9 +106,43 @@ fn every_command_has_a_manual_page_and_completion() {
                 assert!(script.contains(option), "{name}: --{option} is not completed");
             }
         }
+        assert!(page.contains(".SH EXAMPLES"), "{name} has no example");
         let last = name.rsplit(' ').next().unwrap();
         assert!(scripts.iter().all(|script| script.contains(last)), "{name} is not completed");
     }
+}
+
+/// The script of a real bash, with phalanxd there and gone.
+#[test]
+fn bash_completes_jobs_and_nodes() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(code(&phalanx(&["generate", dir.path().to_str().unwrap()])), 0);
+    let server = Server::start();
+    let complete = |words: &[&str], socket: &Path| {
+        let script = dir.path().join("bash/phalanx.bash");
+        let text = format!(
+            "source {}; COMP_WORDS=({}); COMP_CWORD={}; \
+             _phalanx_names phalanx \"${{COMP_WORDS[COMP_CWORD]}}\" \
+             \"${{COMP_WORDS[COMP_CWORD-1]}}\"; echo \"${{COMPREPLY[*]}}\"",
+            script.display(),
+            words.join(" "),
+            words.len() - 1
+        );
+        let program = Path::new(env!("CARGO_BIN_EXE_phalanx")).parent().unwrap().to_owned();
+        let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+        let mut bash = std::process::Command::new("bash");
+        bash.args(["-c", &text]).env("PATH", path).env("PHALANX_SOCKET", socket);
+        let output = bash.output().unwrap();
+        assert_eq!(err(&output), "");
+        out(&output).trim().to_owned()
+    };
+    let socket = server.socket();
+    assert_eq!(complete(&["phalanx", "explain", "41"], socket), "41 413_7");
+    assert_eq!(complete(&["phalanx", "--json", "explain", "42"], socket), "42");
+    assert_eq!(complete(&["phalanx", "history", "speeds", "--node", "gpu"], socket), "gpu1 gpu2");
+    assert_eq!(complete(&["phalanx", "expl"], socket), "explain", "clap's own");
+    let gone = Path::new("/nowhere/control.sock");
+    assert_eq!(complete(&["phalanx", "explain", "41"], gone), "");
 }
 
 #[test]

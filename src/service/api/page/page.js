@@ -102,6 +102,7 @@ async function refresh() {
     showPlan(plan);
     showCollectors(collectors, data, agents);
     showUses(status.collect?.uses || []);
+    await showHistory(heat, plan);
     $("problem").hidden = true;
     $("updated").textContent = `Updated ${new Date().toLocaleTimeString("en-GB")}`;
   } catch (error) {
@@ -559,7 +560,6 @@ function showPlan(plan) {
 }
 
 const explained = new Map();
-
 function detail(id) {
   const cell = el("td", { colspan: 5 }, ...(explained.get(id) || ["..."]));
   get(`v1/explain/${id}`).then(

@@ -1,10 +1,69 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Runs of jobs, and the speeds and powers learned from them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use phalanx_core::run::Run;
 use phalanx_planner::bag::WattsFrom;
+
+use super::ShadowReport;
+use crate::history::activity::Activity;
+
+/// `GET /v1/report?since=`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ActivityReport {
+    /// ClusterName.
+    pub cluster: String,
+    /// Version of Slurm.
+    pub slurm: String,
+    /// Version of phalanxd.
+    pub version: String,
+    /// `off`, `shadow` or `enforce` now.
+    pub mode: String,
+    /// Partitions with a mode of their own.
+    pub partition_modes: BTreeMap<String, String>,
+    /// Days after which the history deletes all but runs.
+    pub retention_days: u32,
+    /// What happened.
+    #[serde(flatten)]
+    pub activity: Activity,
+    /// Starts in shadow mode beside what was decided.
+    pub shadow: ShadowReport,
+}
+
+/// `GET /v1/decisions?limit=`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DecisionsReport {
+    /// Newest first.
+    pub decisions: Vec<LatestDecision>,
+}
+
+/// One of the latest decisions, and what became of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatestDecision {
+    /// Time, unix milliseconds.
+    pub time_ms: u64,
+    /// Job as users write it.
+    pub job: String,
+    /// Partition.
+    pub partition: String,
+    /// Kind of call: `run_now` or `will_run`.
+    pub ask: String,
+    /// Mode in force for the partition.
+    pub mode: String,
+    /// Decided nodes; empty without an opinion.
+    pub nodes: String,
+    /// Why there was no opinion.
+    pub reason: Option<String>,
+    /// Why Slurm did not take the nodes, if it was told and did not.
+    pub outcome: Option<String>,
+    /// Whether Slurm's call succeeded; absent while that is not known.
+    pub placed: Option<bool>,
+    /// Time of the answer, microseconds.
+    pub latency_us: u64,
+}
 
 /// `GET /v1/history/runs?since=&limit=`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

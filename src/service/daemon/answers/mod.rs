@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Answers to the questions of the control socket: a file for each, `Backend` names them all.
 
+mod activity;
 mod block_map;
 mod data_service;
 mod energy;
@@ -15,9 +16,9 @@ use std::sync::Arc;
 
 use self::nodes::nodes_report;
 use crate::api::types::{
-    EnableReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport, PlannedJob,
-    RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowDiff, ShadowReport,
-    SpeedsReport, Status,
+    ActivityReport, DecisionsReport, EnableReport, EnergyReport, Explain, ImportReport,
+    NodesReport, PlanReport, PlannedJob, RecordRequest, RecordingStatus, ReloadReport, RunsReport,
+    ShadowDiff, ShadowReport, SpeedsReport, Status,
 };
 use crate::api::{Backend, DataService, Failure};
 use crate::clock::now_ms;
@@ -112,6 +113,14 @@ impl Backend for Shared {
             dispersion_phalanx: summary.dispersion_decided,
             differing: summary.differing.into_iter().map(diff).collect(),
         })
+    }
+
+    fn report(&self, since_ms: Option<u64>) -> Result<ActivityReport, Failure> {
+        activity::report(self, since_ms)
+    }
+
+    fn latest(&self, limit: Option<u32>) -> Result<DecisionsReport, Failure> {
+        activity::latest(self, limit)
     }
 
     fn plan(&self) -> Result<PlanReport, Failure> {

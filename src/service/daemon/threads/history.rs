@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use phalanx_ffi::slurm::job_state_text;
@@ -17,7 +18,9 @@ use crate::clock::now_ms;
 use crate::daemon::decision_views::{ask_report, decision_record, decision_report, job_ref, names};
 use crate::daemon::state::decision_memory::{Ask, DecisionMemory, Key, Start};
 use crate::daemon::state::learned::Learned;
-use crate::history::{HistorySender, JobEndRecord, OutcomeRecord, PlacementRecord, Record};
+use crate::history::{
+    HistorySender, JobEndRecord, OutcomeRecord, PlacementRecord, Record, SampleRecord,
+};
 use crate::link::{BeganEvent, Decision, LinkEvent, Mode, OutcomeEvent, Responder};
 use crate::locks::lock;
 use crate::sync::TICK;
@@ -35,12 +38,19 @@ pub struct HistoryWriter<'a> {
     pub learned: &'a Learned,
     /// Keys of asked decisions whose outcome is not yet known.
     pub open: BTreeMap<u64, (Key, Option<f64>)>,
+    /// The queue and the nodes' use now; none while slurmctld does not answer.
+    pub sample: &'a dyn Fn() -> Option<SampleRecord>,
 }
 
 impl HistoryWriter<'_> {
     /// Writes until `stop`, and then as long as events come.
     pub fn run(mut self, stop: &AtomicBool) {
+        let mut next = Instant::now() + FIRST_SAMPLE;
         loop {
+            if Instant::now() >= next {
+                next = Instant::now() + SAMPLE_EVERY;
+                (self.sample)().into_iter().for_each(|now| self.record(Record::Sample(now)));
+            }
             match self.events.recv_timeout(TICK) {
                 Ok(event) => self.take(event),
                 Err(RecvTimeoutError::Timeout) if !stop.load(Ordering::Relaxed) => {}
@@ -173,6 +183,10 @@ impl HistoryWriter<'_> {
     }
 }
 
+/// Interval of samples of queue and nodes.
+const SAMPLE_EVERY: Duration = Duration::from_secs(60);
+/// Until then the first poll has answered.
+const FIRST_SAMPLE: Duration = Duration::from_secs(2);
 /// Decisions kept open for their outcome.
 const OPEN_MAX: usize = 100_000;
 
@@ -187,7 +201,6 @@ mod tests {
     use super::*;
     use crate::history::{HistoryThread, Limits, ThreadOptions};
     use crate::recordings::link_settings;
-    use std::time::Duration;
 
     #[test]
     fn events_that_wait_at_the_end_reach_the_database() {
@@ -209,6 +222,7 @@ mod tests {
             runs: None,
             learned: &Learned::default(),
             open: BTreeMap::new(),
+            sample: &|| None,
         };
         writer.run(&AtomicBool::new(true));
         let counters = std::sync::Arc::clone(history.shared());

@@ -6,15 +6,16 @@
 use std::path::{Path, PathBuf};
 
 use phalanx_core::hostlist;
-use phalanx_core::limits::{SLURM_CONF_BYTES_MAX, SLURM_CONF_INCLUDES_MAX};
+use phalanx_core::limits::{NODES_MAX, SLURM_CONF_BYTES_MAX, SLURM_CONF_INCLUDES_MAX};
+use phalanx_core::trace::spec::{NodeSpec, memory_mb as memory_mb_of};
 
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub struct Place {
     /// File.
-    pub(super) file: PathBuf,
+    pub file: PathBuf,
     /// Line, from 1.
-    pub(super) line: usize,
+    pub line: usize,
 }
 
 impl std::fmt::Display for Place {
@@ -36,9 +37,9 @@ struct Entry {
 
 /// slurm.conf with what it includes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SlurmConf {
+pub struct SlurmConf {
     /// The file it began with.
-    pub(super) path: PathBuf,
+    pub path: PathBuf,
     entries: Vec<Entry>,
 }
 
@@ -47,7 +48,7 @@ impl SlurmConf {
     ///
     /// # Errors
     /// A sentence with the file that cannot be read, or that is too large.
-    pub(crate) fn read(path: &Path) -> Result<SlurmConf, String> {
+    pub fn read(path: &Path) -> Result<SlurmConf, String> {
         SlurmConf::parse(path, &mut |file| {
             let size = std::fs::metadata(file).map_err(|e| format!("{}: {e}", file.display()))?;
             if size.len() > SLURM_CONF_BYTES_MAX {
@@ -102,21 +103,21 @@ impl SlurmConf {
     }
 
     /// The value in force and its place: Slurm takes the last one.
-    pub(crate) fn get(&self, key: &str) -> Option<(&str, &Place)> {
+    pub fn get(&self, key: &str) -> Option<(&str, &Place)> {
         let key = key.to_ascii_lowercase();
         let entry = self.entries.iter().rev().find(|entry| entry.key == key)?;
         Some((&entry.value, &entry.place))
     }
 
     /// All values of a key that may occur several times.
-    pub(super) fn all(&self, key: &str) -> impl Iterator<Item = &str> {
+    pub fn all(&self, key: &str) -> impl Iterator<Item = &str> {
         let key = key.to_ascii_lowercase();
         self.entries.iter().filter(move |e| e.key == key).map(|e| e.value.as_str())
     }
 
     /// Every node's name with the host that it runs on; empty where a list
     /// cannot be read.
-    pub(super) fn nodes(&self) -> Vec<(String, String)> {
+    pub fn nodes(&self) -> Vec<(String, String)> {
         let mut out = Vec::new();
         for entry in self.entries.iter().filter(|entry| entry.key == "nodename") {
             if entry.value.eq_ignore_ascii_case("DEFAULT") {
@@ -137,13 +138,46 @@ impl SlurmConf {
         out
     }
 
+    /// What each node has, in Slurm's order.
+    ///
+    /// # Errors
+    /// A sentence with the line that cannot be read, or that there are no nodes.
+    pub fn node_specs(&self) -> Result<Vec<NodeSpec>, String> {
+        let mut defaults: Vec<(String, String)> = Vec::new();
+        let mut out = Vec::new();
+        for entry in self.entries.iter().filter(|entry| entry.key == "nodename") {
+            let own = options(&entry.line);
+            if entry.value.eq_ignore_ascii_case("DEFAULT") {
+                // A later DEFAULT line adds to the earlier ones and wins over them.
+                defaults.splice(0..0, own);
+                continue;
+            }
+            let value = |key: &str| {
+                let all = own.iter().chain(&defaults);
+                all.clone().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+            };
+            let node = node_spec(&value).map_err(|what| format!("{}: {what}", entry.place))?;
+            let names = hostlist::expand(&entry.value, hostlist_max())
+                .map_err(|error| format!("{}: NodeName: {error}", entry.place))?;
+            if out.len() + names.len() > NODES_MAX {
+                return Err(format!("{}: more than {NODES_MAX} nodes", entry.place));
+            }
+            out.extend(names.into_iter().map(|name| NodeSpec { name, ..node.clone() }));
+        }
+        if out.is_empty() {
+            let path = self.path.display();
+            return Err(format!("{path}: no NodeName line; nodes are not listed in it"));
+        }
+        Ok(out)
+    }
+
     /// Names of the partitions.
-    pub(super) fn partitions(&self) -> Vec<&str> {
+    pub fn partitions(&self) -> Vec<&str> {
         self.all("PartitionName").filter(|name| !name.eq_ignore_ascii_case("DEFAULT")).collect()
     }
 
     /// Hosts of slurmctld, the primary first.
-    pub(super) fn controllers(&self) -> Vec<&str> {
+    pub fn controllers(&self) -> Vec<&str> {
         let name = |value: &'_ str| value.find('(').map_or(value.len(), |at| at);
         let mut out: Vec<&str> = self.all("SlurmctldHost").map(|v| &v[..name(v)]).collect();
         if out.is_empty() {
@@ -152,6 +186,61 @@ impl SlurmConf {
         }
         out
     }
+}
+
+/// A node by the settings of its line and of the DEFAULT lines before it (slurm.conf(5)).
+fn node_spec<'a>(value: &impl Fn(&str) -> Option<&'a str>) -> Result<NodeSpec, String> {
+    let number = |key: &str, default: u64| match value(&key.to_ascii_lowercase()) {
+        None => Ok(default),
+        Some(text) => {
+            text.parse::<u64>().map_err(|_| format!("{key}: expected a number, got {text:?}"))
+        }
+    };
+    let sockets = number("Boards", 1)? * number("SocketsPerBoard", 1)?;
+    let sockets = number("Sockets", sockets)?;
+    let cores = sockets.saturating_mul(number("CoresPerSocket", 1)?);
+    let cpus = number("CPUs", number("Procs", cores * number("ThreadsPerCore", 1)?)?)?;
+    let memory_mb = value("realmemory").unwrap_or("1");
+    let memory_mb = memory_mb_of(memory_mb)
+        .ok_or_else(|| format!("RealMemory: expected a size, got {memory_mb:?}"))?;
+    let (gpus, model) = gpus(value("gres").unwrap_or_default());
+    let weight = u32::try_from(number("Weight", 1)?).unwrap_or(u32::MAX);
+    Ok(NodeSpec {
+        cpu_milli: cpus.max(1) * 1000,
+        memory_mb,
+        gpus,
+        model,
+        weight,
+        ..NodeSpec::default()
+    })
+}
+
+/// GPUs of `Gres=gpu:a100:4(S:0-1),nvme:1`, and their type if all are of one.
+fn gpus(gres: &str) -> (u32, String) {
+    let (mut count, mut models) = (0_u32, Vec::new());
+    let mut depth = 0;
+    let split = |c: char| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        c == ',' && depth == 0
+    };
+    for item in gres.split(split) {
+        let bare = item.split('(').next().unwrap_or_default();
+        let mut parts = bare.split(':');
+        if parts.next() != Some("gpu") {
+            continue;
+        }
+        let mut own = 1;
+        for part in parts {
+            match part.parse::<u32>() {
+                Ok(number) => own = number,
+                Err(_) if part != "no_consume" => models.push(part.to_owned()),
+                Err(_) => {}
+            }
+        }
+        count = count.saturating_add(own);
+    }
+    models.dedup();
+    (count, if let [model] = &models[..] { model.clone() } else { String::new() })
 }
 
 fn hostlist_max() -> usize {
@@ -215,6 +304,15 @@ fn option(line: &str, name: &str) -> Option<String> {
     })
 }
 
+/// All `name=value` of a line, names in small letters.
+fn options(line: &str) -> Vec<(String, String)> {
+    let pair = |word: &str| {
+        let (key, value) = word.split_once('=')?;
+        Some((key.to_ascii_lowercase(), value.trim_matches('"').to_owned()))
+    };
+    line.split_whitespace().filter_map(pair).collect()
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -259,6 +357,27 @@ mod tests {
         assert_eq!(conf.partitions(), ["gpu"]);
         assert_eq!(conf.controllers(), ["a", "b"]);
         assert_eq!(parse("ControlMachine=x").controllers(), ["x"]);
+    }
+
+    #[test]
+    fn what_nodes_have() {
+        let conf = parse(
+            "NodeName=DEFAULT Sockets=2 CoresPerSocket=8 ThreadsPerCore=2 RealMemory=1000\n\
+             NodeName=DEFAULT RealMemory=2000\n\
+             NodeName=a[1-2] Weight=5 Gres=gpu:a100:2(S:0,1),gpu:a100:1,nvme:3\n\
+             NodeName=b CPUs=4 Gres=gpu:x:1,gpu:y:1\nInclude nodes.conf\n",
+        );
+        let specs = conf.node_specs().unwrap();
+        let row = |at: usize| {
+            let n: &NodeSpec = &specs[at];
+            (n.name.clone(), n.cpu_milli, n.memory_mb, n.gpus, n.model.clone(), n.weight)
+        };
+        assert_eq!(row(1), ("a2".into(), 32_000, 2000, 3, "a100".into(), 5));
+        assert_eq!(row(2), ("b".into(), 4000, 2000, 2, String::new(), 1));
+        assert_eq!((row(3).1, specs.len()), (4000, 5));
+        let error = parse("A=b\nNodeName=x CPUs=many\n").node_specs().unwrap_err();
+        assert_eq!(error, "/etc/slurm/slurm.conf:2: CPUs: expected a number, got \"many\"");
+        assert!(parse("ClusterName=x").node_specs().unwrap_err().contains("no NodeName line"));
     }
 
     #[test]

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx complete`: names that shells offer while somebody types.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use crate::client::{Client, Method};
+use crate::exit::Failure;
+use crate::global::Global;
+use crate::outcome::Outcome;
+use phalanx_service::api::heat::HeatReport;
+use phalanx_service::api::types::{DecisionsReport, PlanReport};
+
+/// Nobody waits longer for a completion.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Latest decisions whose jobs are offered.
+const DECISIONS: u32 = 500;
+
+/// Print names for completion, one a line; nothing where phalanxd does not answer at once
+#[derive(clap::Args, Debug)]
+#[command(hide = true)]
+pub struct Args {
+    #[arg(value_enum)]
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum What {
+    /// Jobs that wait, or of which Slurm asked lately
+    Jobs,
+    /// Nodes of the cluster
+    Nodes,
+}
+
+impl Args {
+    /// Never fails: a shell would show the error in the middle of a line.
+    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        let names = global.client().map(|client| self.names(&client)).unwrap_or_default();
+        Ok(Outcome::ok(names.iter().map(|name| format!("{name}\n")).collect::<String>()))
+    }
+
+    fn names(&self, client: &Client) -> BTreeSet<String> {
+        match self.what {
+            What::Nodes => {
+                let nodes: Option<HeatReport> = ask(client, "/v1/heat");
+                nodes.map(|nodes| nodes.names.into_iter().collect()).unwrap_or_default()
+            }
+            What::Jobs => {
+                let plan: Option<PlanReport> = ask(client, "/v1/plan");
+                let waiting = plan.into_iter().flat_map(|plan| plan.jobs);
+                let mut names: BTreeSet<String> =
+                    waiting.map(|job| job.job_id.to_string()).collect();
+                let path = format!("/v1/decisions?limit={DECISIONS}");
+                let latest: Option<DecisionsReport> = ask(client, &path);
+                let made = latest.into_iter().flat_map(|latest| latest.decisions);
+                names.extend(made.map(|made| made.job));
+                names
+            }
+        }
+    }
+}
+
+fn ask<T: DeserializeOwned>(client: &Client, path: &str) -> Option<T> {
+    let reply = client.within(PATIENCE, Method::Get, path, None).ok()?;
+    client.parse(reply.expect_success().ok()?).ok()
+}

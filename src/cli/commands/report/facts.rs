@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a report says, in words: the same in text and on the page.
+
+use super::simulated::Simulated;
+use crate::commands::shadow;
+use crate::text::units::{KWH, count, seconds, share};
+use phalanx_service::api::types::{ActivityReport, RunSums, Share};
+
+/// A name and what is known of it.
+pub type Fact = (&'static str, String);
+
+/// What it comes to.
+pub fn sentence(report: &ActivityReport) -> String {
+    let starts: u64 = report.activity.starts.values().sum();
+    let placed = report.activity.answers.placed;
+    if report.activity.first_ms.is_none() {
+        return "Nothing is recorded in this period: phalanxd was not running, or no job came."
+            .to_owned();
+    }
+    if placed > 0 {
+        let of = count_of(starts.max(placed), "start");
+        let percent = share(placed, starts.max(placed));
+        return format!("Phalanx chose the nodes of {placed} of {of} ({percent} %).");
+    }
+    if report.shadow.starts > 0 {
+        return format!("Phalanx only watched (mode shadow). {}", shadow::verdict(&report.shadow));
+    }
+    match starts {
+        0 => "Phalanx placed no job in this period.".to_owned(),
+        starts => format!("Slurm placed all of {} by itself.", count_of(starts, "start")),
+    }
+}
+
+fn count_of(number: u64, one: &str) -> String {
+    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
+}
+
+/// One line for each figure.
+pub fn facts(report: &ActivityReport) -> Vec<Fact> {
+    let of = &report.activity;
+    let modes: Vec<String> =
+        of.starts.iter().map(|(mode, starts)| format!("{starts} in mode {mode}")).collect();
+    let all = all_runs(report);
+    vec![
+        ("Starts", if modes.is_empty() { unknown("none recorded") } else { modes.join(", ") }),
+        ("Answers", answers(report)),
+        ("Jobs that ended", ended(&all)),
+        ("Waits", waits(&all)),
+        ("CPUs in use", use_of(of.use_of.get("cpu").map(|share| share.used), "CPUs")),
+        ("GPUs in use", use_of(of.use_of.get("gres/gpu").map(|share| share.used), "GPUs")),
+        ("GPUs stranded", stranded(of.use_of.get("gres/gpu"))),
+        ("Leaf switches", leaves(report)),
+        ("Local reads", locality(report)),
+        ("Energy", energy(&all)),
+        ("Shadow", shadow_of(report)),
+    ]
+}
+
+fn unknown(why: &str) -> String {
+    format!("unknown: {why}")
+}
+
+fn answers(report: &ActivityReport) -> String {
+    let of = &report.activity.answers;
+    let Some(mean) = of.mean_us else { return unknown("no question was asked") };
+    format!(
+        "{} of {} questions with nodes, {} of these placed so; {mean:.0} us each in phalanxd",
+        of.with_nodes, of.asked, of.placed
+    )
+}
+
+/// Runs whoever chose their nodes; a percentile of several groups is not known from their own.
+fn all_runs(report: &ActivityReport) -> RunSums {
+    let mut all = RunSums::default();
+    let mut wait = 0.0;
+    for of in report.activity.runs.values() {
+        all.runs += of.runs;
+        all.waits += of.waits;
+        all.measured += of.measured;
+        wait += of.wait_mean_s.unwrap_or_default() * count(of.waits);
+        all.wait_max_s = all.wait_max_s.max(of.wait_max_s);
+        let add = |sum: &mut Option<f64>, more: Option<f64>| {
+            if let Some(more) = more {
+                *sum.get_or_insert(0.0) += more;
+            }
+        };
+        add(&mut all.cpu_hours, of.cpu_hours);
+        add(&mut all.joules, of.joules);
+    }
+    all.wait_mean_s = (all.waits > 0).then(|| wait / count(all.waits));
+    all
+}
+
+fn ended(all: &RunSums) -> String {
+    match (all.runs, all.cpu_hours) {
+        (0, _) => unknown("none ended, or [learn] is off"),
+        (runs, Some(hours)) => format!("{runs}, {hours:.1} CPU hours"),
+        (runs, None) => format!("{runs}, CPU hours unknown"),
+    }
+}
+
+fn waits(all: &RunSums) -> String {
+    let (Some(mean), Some(most)) = (all.wait_mean_s, all.wait_max_s) else {
+        return unknown("no job with its submission ended");
+    };
+    let beside = match all.runs - all.waits {
+        0 => String::new(),
+        without => format!(" (of {without} jobs unknown)"),
+    };
+    format!("mean {}, longest {}{beside}", span(mean), span(seconds_of(most)))
+}
+
+#[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
+fn seconds_of(seconds: i64) -> f64 {
+    seconds.max(0) as f64
+}
+
+/// Seconds as somebody would say them.
+pub fn span(value: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a wait")]
+    let whole = value.max(0.0).round() as u64;
+    if value < 120.0 { format!("{value:.1} s") } else { seconds(whole) }
+}
+
+fn use_of(share: Option<f64>, what: &str) -> String {
+    share.map_or_else(
+        || unknown(&format!("no sample of {what} yet")),
+        |share| format!("{:.1} % of them, mean over time", share * 100.0),
+    )
+}
+
+fn stranded(gpus: Option<&Share>) -> String {
+    gpus.map_or_else(
+        || unknown("no sample of GPUs yet"),
+        |gpus| {
+            format!("{:.2} % of them, free beside used-up CPUs or memory", gpus.stranded * 100.0)
+        },
+    )
+}
+
+fn leaves(report: &ActivityReport) -> String {
+    let Some(of) = &report.activity.leaves else {
+        return unknown("no job of several nodes on decided nodes of a known topology");
+    };
+    format!(
+        "{:.2} a job of several nodes, {:.2} the fewest possible then; {} of {} on the fewest",
+        of.mean, of.fewest_mean, of.on_fewest, of.starts
+    )
+}
+
+fn locality(report: &ActivityReport) -> String {
+    let Some(of) = &report.activity.locality else {
+        return unknown("no job that declares an input in HDFS was placed");
+    };
+    let jobs = count_of(of.starts, "data job");
+    format!("{:.1} % of the bytes by plan, mean of {jobs}", of.share * 100.0)
+}
+
+fn energy(all: &RunSums) -> String {
+    let Some(joules) = all.joules else {
+        return unknown("Slurm's accounting has no energy of these jobs");
+    };
+    let rest = match all.runs - all.measured {
+        0 => String::new(),
+        rest => format!("; of {rest} more unknown"),
+    };
+    format!("{:.2} kWh of {}{rest}", joules / KWH, count_of(all.measured, "job"))
+}
+
+fn shadow_of(report: &ActivityReport) -> String {
+    match report.shadow.starts {
+        0 => unknown("no start in mode shadow with a decision"),
+        _ => shadow::verdict(&report.shadow),
+    }
+}
+
+/// What a simulation comes to.
+pub fn simulated_sentence(of: &Simulated) -> String {
+    let (Some(stock), Some(ours)) = (of.slurm.wait_mean_s, of.phalanx.wait_mean_s) else {
+        return "The simulation has no waits.".to_owned();
+    };
+    let jobs = count_of(of.slurm.jobs as u64, "job");
+    let change = if stock > 0.0 {
+        format!(" ({:+.0} %)", (ours / stock - 1.0) * 100.0)
+    } else {
+        String::new()
+    };
+    format!(
+        "On {jobs} of this accounting the simulated mean wait is {} with Phalanx{change}, {} with \
+         Slurm alone.",
+        span(ours),
+        span(stock)
+    )
+}
+
+/// What the simulation is of.
+pub fn simulated_about(of: &Simulated) -> String {
+    let skipped = match of.skipped {
+        0 => String::new(),
+        skipped => format!("; {skipped} jobs that cannot be run are left out"),
+    };
+    format!(
+        "{} on {} nodes with {} CPUs ({}){skipped}. Both sides are simulated: priorities, QOS, \
+         dependencies and reservations are not in an accounting.",
+        of.log, of.nodes, of.cpus, of.nodes_from
+    )
+}

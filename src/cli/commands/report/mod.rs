@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx report`: what Phalanx did on this cluster, and what it would do.
+
+mod facts;
+mod page;
+mod render;
+mod simulated;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::client::{Client, Method};
+use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::global::Global;
+use crate::outcome::Outcome;
+use crate::time::since_ms;
+use phalanx_service::api::types::{ActivityReport, NodesReport};
+use phalanx_sim::report::write_file;
+use simulated::{Simulated, Simulation};
+
+/// A month of a large cluster is much to sum up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Show what Phalanx did on this cluster since a time, and what it would have done
+///
+/// The first part comes from the history of phalanxd. With --sacct, the jobs of the accounting are
+/// simulated on the nodes of slurm.conf as well, under Slurm's own rules and with Phalanx; this
+/// needs no daemon.
+///
+/// What is not known is said to be so; it is never counted as zero.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Args {
+    /// Begin of the period: a duration back from now (24h, 30d) or a time (2026-11-20)
+    #[arg(long, value_name = "TIME", default_value = "30d")]
+    since: String,
+    /// Write the report as one HTML page with plots, which opens without network
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Accounting to simulate: what sacct --parsable2 printed (plain, .gz or .zst; - is standard
+    /// input)
+    #[arg(long, value_name = "FILE")]
+    sacct: Option<PathBuf>,
+    /// Nodes and scheduling for it [default: the nodes that phalanxd knows, else those of
+    /// /etc/slurm/slurm.conf; Slurm's default scheduling]
+    #[arg(long, value_name = "FILE", requires = "sacct")]
+    slurm_conf: Option<PathBuf>,
+}
+
+/// The whole report, as `--json` prints it.
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    /// What happened; absent where phalanxd could not say.
+    pub activity: Option<ActivityReport>,
+    /// Why it could not.
+    pub no_activity: Option<String>,
+    /// What the accounting would have become; absent without `--sacct`.
+    pub simulated: Option<Simulated>,
+}
+
+impl Args {
+    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        let since = since_ms(&self.since)?;
+        let client = global.client()?;
+        let activity = activity(&client, since);
+        let (activity, no_activity) = match activity {
+            Ok(activity) => (Some(activity), None),
+            // Half of the report is better than none.
+            Err(failure) if self.sacct.is_some() => (None, Some(failure.message)),
+            Err(failure) => return Err(failure),
+        };
+        let simulation = match &self.sacct {
+            Some(file) => {
+                let known = || client.get::<NodesReport>("/v1/nodes").ok();
+                let conf = self.slurm_conf.as_deref();
+                let config = global.given_config()?;
+                Some(Simulation::run(file, conf, known, config.as_ref())?)
+            }
+            None => None,
+        };
+        let simulated = simulation.as_ref().map(|simulation| simulation.summary.clone());
+        let report = Report { activity, no_activity, simulated };
+        if let Some(file) = &self.html {
+            write_file(file, &page::text(&report, simulation.as_ref()))?;
+        }
+        global.show(&report, |report| render::text(report, self.html.as_deref()))
+    }
+}
+
+fn activity(client: &Client, since: i64) -> Result<ActivityReport, Failure> {
+    let reply = client.within(PATIENCE, Method::Get, &format!("/v1/report?since={since}"), None)?;
+    match reply.expect_success() {
+        Ok(body) => client.parse(body),
+        Err(failure) if failure.message.contains("no such resource") => Err(Failure::new(
+            Exit::Negative,
+            "phalanxd is older than this program and makes no reports: restart phalanxd",
+        )),
+        Err(failure) => Err(failure),
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The answer to `phalanx report`, and the samples behind it.
+
+use crate::api::heat::stranded;
+use crate::api::types::{ActivityReport, DecisionsReport, DimensionReport, LatestDecision};
+use crate::api::{Backend, Failure};
+use crate::clock::now_ms;
+use crate::daemon::shared::Shared;
+use crate::history::{DecisionRow, HistoryError, HistoryReader, JobRef, SampleRecord};
+
+impl Shared {
+    /// The queue and the nodes' use now; none while slurmctld does not answer.
+    pub(in crate::daemon) fn sample(&self) -> Option<SampleRecord> {
+        let slurm = self.cluster.status();
+        if !slurm.reachable {
+            return None;
+        }
+        let nodes = self.nodes().ok()?;
+        let each = nodes.dimensions.iter().zip(stranded(&nodes));
+        let row = |(of, stranded): (&DimensionReport, f64)| {
+            (of.name.clone(), [of.total, of.used, stranded])
+        };
+        Some(SampleRecord {
+            time_ms: now_ms(),
+            pending: slurm.jobs_pending,
+            running: slurm.jobs_running,
+            resources: each.map(row).collect(),
+        })
+    }
+}
+
+/// What happened since a time; by default in the last day.
+pub(super) fn report(shared: &Shared, since_ms: Option<u64>) -> Result<ActivityReport, Failure> {
+    let reader = reader(shared)?;
+    let until_ms = now_ms();
+    let since_ms = since_ms.unwrap_or_else(|| until_ms.saturating_sub(24 * 3600 * 1000));
+    let activity = reader.activity(since_ms, until_ms).map_err(|error| failed(&error))?;
+    let slurm = shared.cluster.status();
+    let config = shared.configuration.status();
+    Ok(ActivityReport {
+        cluster: slurm.cluster,
+        slurm: slurm.version,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        mode: config.mode,
+        partition_modes: config.partition_modes,
+        retention_days: shared.config().history.retention_days,
+        activity,
+        shadow: shared.shadow(Some(since_ms))?,
+    })
+}
+
+fn reader(shared: &Shared) -> Result<&HistoryReader, Failure> {
+    let off = || Failure::Unavailable("history.enabled is off: nothing is recorded".to_owned());
+    shared.reader.as_ref().ok_or_else(off)
+}
+
+fn failed(error: &HistoryError) -> Failure {
+    Failure::Unavailable(error.to_string())
+}
+
+/// Decisions that one report lists, unless the question names another number.
+const LATEST: u32 = 20;
+/// Most of them.
+const LATEST_MAX: u32 = 1000;
+
+/// The latest decisions, newest first.
+pub(super) fn latest(shared: &Shared, limit: Option<u32>) -> Result<DecisionsReport, Failure> {
+    let limit = limit.unwrap_or(LATEST).min(LATEST_MAX);
+    let rows = reader(shared)?.latest(limit).map_err(|error| failed(&error))?;
+    Ok(DecisionsReport { decisions: rows.into_iter().map(view).collect() })
+}
+
+fn view(row: DecisionRow) -> LatestDecision {
+    let made = row.decision;
+    LatestDecision {
+        time_ms: made.time_ms,
+        job: label(&made.job),
+        partition: made.job.partition,
+        ask: made.ask,
+        mode: made.mode,
+        nodes: made.nodes,
+        reason: made.reason,
+        placed: row.outcome.as_ref().map(|outcome| outcome.rc == 0),
+        outcome: row.outcome.and_then(|outcome| outcome.reason),
+        latency_us: made.latency_us,
+    }
+}
+
+/// The job as users write it; while an array waits, the array.
+fn label(job: &JobRef) -> String {
+    match (job.array_job_id, job.array_task_id) {
+        (Some(array), Some(task)) => format!("{array}_{task}"),
+        _ => job.job_id.to_string(),
+    }
+}

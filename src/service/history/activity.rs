@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What happened since a time, summed up: for `phalanx report` and the page.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
+
+use super::HistoryError;
+use super::queries::HistoryReader;
+
+/// Points of the history of queue and use.
+const POINTS: u64 = 240;
+const DAY_MS: u64 = 86_400_000;
+
+/// What the history knows of a period. What it does not know is absent, never zero.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Activity {
+    /// Begin of the period asked for, unix milliseconds.
+    pub since_ms: u64,
+    /// Its end.
+    pub until_ms: u64,
+    /// The oldest record of it; absent where nothing is recorded.
+    pub first_ms: Option<u64>,
+    /// Starts by the mode in force for them: `shadow`, `enforce`.
+    pub starts: BTreeMap<String, u64>,
+    /// Answers to questions about jobs that could start now.
+    pub answers: AnswerSums,
+    /// Runs that ended, by the method that chose their nodes; `stock` where Slurm did.
+    pub runs: BTreeMap<String, RunSums>,
+    /// Leaf switches or blocks of jobs of several nodes on decided nodes.
+    pub leaves: Option<LeafSums>,
+    /// Input read where it lies, of data jobs on planned nodes.
+    pub locality: Option<LocalSums>,
+    /// Day by day in UTC, the first the oldest.
+    pub days: Vec<Day>,
+    /// Queue and use over time, in equal steps; steps without a sample are left out.
+    pub points: Vec<Point>,
+    /// Mean over time of what of each resource is in use or stranded, shares from 0 to 1.
+    pub use_of: BTreeMap<String, Share>,
+}
+
+/// Questions of placement calls that may start a job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AnswerSums {
+    /// Questions.
+    pub asked: u64,
+    /// Answered with nodes.
+    pub with_nodes: u64,
+    /// Of these, placed by Slurm on exactly these nodes.
+    pub placed: u64,
+    /// Mean time of an answer, microseconds.
+    pub mean_us: Option<f64>,
+}
+
+/// Runs that ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunSums {
+    /// Their number.
+    pub runs: u64,
+    /// CPU hours of those whose CPUs are known.
+    pub cpu_hours: Option<f64>,
+    /// Runs whose submission is known; the waits are theirs.
+    pub waits: u64,
+    /// Mean wait, seconds.
+    pub wait_mean_s: Option<f64>,
+    /// Median.
+    pub wait_p50_s: Option<i64>,
+    /// 95th percentile.
+    pub wait_p95_s: Option<i64>,
+    /// Longest.
+    pub wait_max_s: Option<i64>,
+    /// Runs whose energy is known.
+    pub measured: u64,
+    /// Their energy, joules.
+    pub joules: Option<f64>,
+}
+
+/// Leaf switches or blocks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LeafSums {
+    /// Starts of several nodes.
+    pub starts: u64,
+    /// Their leaves, mean.
+    pub mean: f64,
+    /// The fewest that their candidates allowed, mean.
+    pub fewest_mean: f64,
+    /// Starts on the fewest.
+    pub on_fewest: u64,
+}
+
+/// Input that is read where it lies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LocalSums {
+    /// Starts of data jobs.
+    pub starts: u64,
+    /// Mean planned share of local bytes, 0 to 1.
+    pub share: f64,
+}
+
+/// One day.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Day {
+    /// Its begin, unix milliseconds.
+    pub time_ms: u64,
+    /// Runs that ended.
+    pub runs: u64,
+    /// Mean wait, seconds.
+    pub wait_mean_s: Option<f64>,
+}
+
+/// Means over one step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Its begin, unix milliseconds.
+    pub time_ms: u64,
+    /// Jobs pending.
+    pub pending: f64,
+    /// Jobs running.
+    pub running: f64,
+    /// By dimension.
+    pub use_of: BTreeMap<String, Share>,
+}
+
+/// Shares of a resource, 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// In use.
+    pub used: f64,
+    /// Free, but on nodes whose CPUs or memory are used up.
+    pub stranded: f64,
+}
+
+impl HistoryReader {
+    /// Sums up what happened from one time to another, unix milliseconds.
+    ///
+    /// # Errors
+    /// SQLite's, also when there is no file yet.
+    pub fn activity(&self, since_ms: u64, until_ms: u64) -> Result<Activity, HistoryError> {
+        self.ask(|connection| {
+            // One read transaction: all figures are of the same records.
+            connection.execute_batch("BEGIN")?;
+            let mut activity = Activity {
+                since_ms,
+                until_ms,
+                first_ms: first_ms(connection, since_ms)?,
+                starts: starts(connection, since_ms)?,
+                answers: answers(connection, since_ms)?,
+                leaves: leaves(connection, since_ms)?,
+                locality: locality(connection, since_ms)?,
+                ..Activity::default()
+            };
+            runs(connection, &mut activity)?;
+            samples(connection, &mut activity)?;
+            Ok(activity)
+        })
+    }
+}
+
+fn signed(ms: u64) -> i64 {
+    ms.min(i64::MAX.cast_unsigned()).cast_signed()
+}
+
+fn first_ms(connection: &Connection, since_ms: u64) -> rusqlite::Result<Option<u64>> {
+    let mut first: Option<i64> = None;
+    for table in ["decisions", "placements", "runs", "samples"] {
+        let sql = format!("SELECT min(time_ms) FROM {table} WHERE time_ms >= ?1");
+        let of: Option<i64> = connection.query_row(&sql, [signed(since_ms)], |row| row.get(0))?;
+        first = first.into_iter().chain(of).min();
+    }
+    Ok(first.and_then(|ms| u64::try_from(ms).ok()))
+}
+
+fn starts(connection: &Connection, since_ms: u64) -> rusqlite::Result<BTreeMap<String, u64>> {
+    let sql = "SELECT mode, count(*) FROM placements WHERE time_ms >= ?1 GROUP BY mode";
+    let pair = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned()));
+    connection.prepare(sql)?.query_map([signed(since_ms)], pair)?.collect()
+}
+
+/// A decision that Slurm carried out.
+const PLACED: &str = "ask = 'run_now' AND mode = 'enforce' AND nodes <> '' \
+     AND outcome_ms IS NOT NULL AND outcome_reason IS NULL AND outcome_rc = 0";
+
+fn answers(connection: &Connection, since_ms: u64) -> rusqlite::Result<AnswerSums> {
+    let sql = format!(
+        "SELECT count(*), coalesce(sum(nodes <> ''), 0), coalesce(sum({PLACED}), 0), \
+         avg(latency_us) FROM decisions WHERE ask = 'run_now' AND time_ms >= ?1"
+    );
+    connection.query_row(&sql, [signed(since_ms)], |row| {
+        Ok(AnswerSums {
+            asked: row.get::<_, i64>(0)?.cast_unsigned(),
+            with_nodes: row.get::<_, i64>(1)?.cast_unsigned(),
+            placed: row.get::<_, i64>(2)?.cast_unsigned(),
+            mean_us: row.get(3)?,
+        })
+    })
+}
+
+fn leaves(connection: &Connection, since_ms: u64) -> rusqlite::Result<Option<LeafSums>> {
+    let sql = format!(
+        "SELECT count(*), avg(own), avg(fewest), coalesce(sum(own <= fewest), 0) FROM \
+         (SELECT json_array_length(explain, '$.topology.leaves') AS own, \
+          json_extract(explain, '$.topology.fewest') AS fewest FROM decisions \
+          WHERE {PLACED} AND node_count > 1 AND time_ms >= ?1 AND json_valid(explain)) \
+         WHERE own > 0 AND fewest > 0"
+    );
+    let sums = connection.query_row(&sql, [signed(since_ms)], |row| {
+        let starts = row.get::<_, i64>(0)?.cast_unsigned();
+        let (mean, fewest_mean): (Option<f64>, Option<f64>) = (row.get(1)?, row.get(2)?);
+        let on_fewest = row.get::<_, i64>(3)?.cast_unsigned();
+        let both = mean.zip(fewest_mean);
+        Ok(both.map(|(mean, fewest_mean)| LeafSums { starts, mean, fewest_mean, on_fewest }))
+    });
+    sums.optional().map(Option::flatten)
+}
+
+fn locality(connection: &Connection, since_ms: u64) -> rusqlite::Result<Option<LocalSums>> {
+    let sql = format!(
+        "SELECT count(*), avg(share) FROM \
+         (SELECT json_extract(explain, '$.preference.note.local_share') AS share FROM decisions \
+          WHERE {PLACED} AND time_ms >= ?1 AND json_valid(explain)) WHERE share IS NOT NULL"
+    );
+    connection.query_row(&sql, [signed(since_ms)], |row| {
+        let starts = row.get::<_, i64>(0)?.cast_unsigned();
+        Ok(row.get::<_, Option<f64>>(1)?.map(|share| LocalSums { starts, share }))
+    })
+}
+
+/// Sums over runs while they are read.
+#[derive(Default)]
+struct Open {
+    sums: RunSums,
+    waits: Vec<i64>,
+}
+
+#[allow(clippy::cast_precision_loss)] // counts and seconds stay below 2^53
+fn runs(connection: &Connection, activity: &mut Activity) -> rusqlite::Result<()> {
+    let sql = "SELECT placed_by, submit_s, start_s, elapsed_ms, cpus, joules, time_ms \
+               FROM runs WHERE time_ms >= ?1 AND time_ms <= ?2";
+    let mut statement = connection.prepare(sql)?;
+    let mut rows =
+        statement.query(params![signed(activity.since_ms), signed(activity.until_ms)])?;
+    let mut open: BTreeMap<String, Open> = BTreeMap::new();
+    let mut days: BTreeMap<u64, (u64, u64, i64)> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let (submit_s, start_s): (i64, i64) = (row.get(1)?, row.get(2)?);
+        let wait = (submit_s > 0).then(|| start_s.saturating_sub(submit_s).max(0));
+        let day = days.entry(row.get::<_, i64>(6)?.cast_unsigned() / DAY_MS).or_default();
+        day.0 += 1;
+        if let Some(wait) = wait {
+            day.1 += 1;
+            day.2 = day.2.saturating_add(wait);
+        }
+        let of = open.entry(row.get(0)?).or_default();
+        of.sums.runs += 1;
+        of.waits.extend(wait);
+        let cpus: i64 = row.get(4)?;
+        if cpus > 0 {
+            let hours = row.get::<_, i64>(3)? as f64 / 3.6e6 * cpus as f64;
+            *of.sums.cpu_hours.get_or_insert(0.0) += hours;
+        }
+        if let Some(joules) = row.get::<_, Option<f64>>(5)? {
+            of.sums.measured += 1;
+            *of.sums.joules.get_or_insert(0.0) += joules;
+        }
+    }
+    let day = |(day, (runs, waits, wait)): (u64, (u64, u64, i64))| Day {
+        time_ms: day * DAY_MS,
+        runs,
+        wait_mean_s: (waits > 0).then(|| wait as f64 / waits as f64),
+    };
+    activity.days = days.into_iter().map(day).collect();
+    activity.runs = open.into_iter().map(|(method, open)| (method, closed(open))).collect();
+    Ok(())
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn closed(Open { mut sums, mut waits }: Open) -> RunSums {
+    waits.sort_unstable();
+    let sum: i128 = waits.iter().map(|wait| i128::from(*wait)).sum();
+    let rank = |percent: usize| {
+        waits.get((waits.len() * percent).div_ceil(100).saturating_sub(1)).copied()
+    };
+    sums.waits = waits.len() as u64;
+    sums.wait_mean_s = (!waits.is_empty()).then(|| sum as f64 / waits.len() as f64);
+    (sums.wait_p50_s, sums.wait_p95_s, sums.wait_max_s) = (rank(50), rank(95), rank(100));
+    sums
+}
+
+/// Sums of one step of time.
+#[derive(Default)]
+struct Step {
+    samples: f64,
+    pending: f64,
+    running: f64,
+    /// Shares in use and stranded, and samples that have the dimension.
+    shares: BTreeMap<String, [f64; 3]>,
+}
+
+impl Step {
+    fn means(&self) -> BTreeMap<String, Share> {
+        let mean = |(name, [used, stranded, samples]): (&String, &[f64; 3])| {
+            (name.clone(), Share { used: used / samples, stranded: stranded / samples })
+        };
+        self.shares.iter().map(mean).collect()
+    }
+
+    fn add(&mut self, pending: f64, running: f64, resources: &BTreeMap<String, [f64; 3]>) {
+        self.samples += 1.0;
+        self.pending += pending;
+        self.running += running;
+        for (name, [total, used, stranded]) in
+            resources.iter().filter(|(_, [total, ..])| *total > 0.0)
+        {
+            let sums = self.shares.entry(name.clone()).or_default();
+            for (sum, value) in sums.iter_mut().zip([used / total, stranded / total, 1.0]) {
+                *sum += value;
+            }
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn samples(connection: &Connection, activity: &mut Activity) -> rusqlite::Result<()> {
+    let sql = "SELECT time_ms, pending, running, resources FROM samples \
+               WHERE time_ms >= ?1 AND time_ms <= ?2 ORDER BY time_ms";
+    let mut statement = connection.prepare(sql)?;
+    let mut rows =
+        statement.query(params![signed(activity.since_ms), signed(activity.until_ms)])?;
+    // Steps over what is recorded, so that a new history fills the picture too.
+    let first = activity.first_ms.unwrap_or(activity.since_ms).max(activity.since_ms);
+    let width = (activity.until_ms.saturating_sub(first) / POINTS).max(60_000);
+    let (mut whole, mut steps) = (Step::default(), BTreeMap::<u64, Step>::new());
+    while let Some(row) = rows.next()? {
+        let time_ms = row.get::<_, i64>(0)?.cast_unsigned();
+        let (pending, running) = (row.get::<_, i64>(1)? as f64, row.get::<_, i64>(2)? as f64);
+        let resources = serde_json::from_str(&row.get::<_, String>(3)?).unwrap_or_default();
+        let at = time_ms.saturating_sub(first) / width;
+        steps.entry(at).or_default().add(pending, running, &resources);
+        whole.add(pending, running, &resources);
+    }
+    let point = |(at, step): (u64, Step)| Point {
+        time_ms: first + at * width,
+        pending: step.pending / step.samples,
+        running: step.running / step.samples,
+        use_of: step.means(),
+    };
+    activity.use_of = whole.means();
+    activity.points = steps.into_iter().map(point).collect();
+    Ok(())
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The sums behind `phalanx report`: what is not recorded stays absent.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::history::activity::{Activity, LeafSums, LocalSums, Share};
+
+const START_MS: u64 = 40 * DAY_MS;
+
+fn ran(job: u32, wait_s: i64, placed_by: &str, joules: Option<f64>) -> Record {
+    let start_s = 41 * 86_400 + i64::from(job);
+    Record::Run(Box::new(Run {
+        job: job.to_string(),
+        job_id: job,
+        submit_s: start_s - wait_s,
+        start_s,
+        end_s: start_s + 3600,
+        elapsed_ms: 3_600_000,
+        cpus: 2,
+        joules,
+        placed_by: placed_by.into(),
+        ..Run::default()
+    }))
+}
+
+/// A decision on several nodes, and the outcome that Slurm carried it out.
+fn carried_out(id: u64, leaves: usize, fewest: u32, local: &str) -> [Record; 2] {
+    let leaves = vec!["{}"; leaves].join(",");
+    let explain = format!(
+        "{{\"topology\":{{\"leaves\":[{leaves}],\"fewest\":{fewest}}},\
+         \"preference\":{{\"note\":{{\"local_share\":{local}}}}}}}"
+    );
+    let job_id = u32::try_from(id).unwrap();
+    let mut own = decision(id, job_id, START_MS + id, "a[1-2]");
+    (own.mode, own.node_count, own.explain) = ("enforce".into(), 2, Some(explain));
+    let outcome = OutcomeRecord { decision: id, time_ms: START_MS + id, job_id, ..<_>::default() };
+    [Record::Decision(own), Record::Outcome(outcome)]
+}
+
+fn sample(minute: u64, pending: u64, used: f64) -> Record {
+    Record::Sample(SampleRecord {
+        time_ms: START_MS + minute * 60_000,
+        pending,
+        running: 1,
+        resources: BTreeMap::from([
+            ("gres/gpu".to_owned(), [4.0, used, 1.0]),
+            ("license/none".to_owned(), [0.0, 0.0, 0.0]),
+        ]),
+    })
+}
+
+#[test]
+fn nothing_recorded_is_nothing_known() {
+    let (_dir, path) = temp();
+    drop(History::open(&path, LIMITS).unwrap());
+    let none = HistoryReader::new(&path).activity(START_MS, START_MS + DAY_MS).unwrap();
+    let expected =
+        Activity { since_ms: START_MS, until_ms: START_MS + DAY_MS, ..Activity::default() };
+    assert_eq!(none, expected);
+}
+
+#[test]
+fn what_is_recorded_is_summed_up() {
+    let (_dir, path) = temp();
+    let mut history = History::open(&path, LIMITS).unwrap();
+    let mut records = vec![
+        ran(1, 10, "stock", None),
+        ran(2, 30, "stock", Some(7200.0)),
+        ran(3, 5, "gang", None),
+        sample(0, 0, 2.0),
+        sample(10, 8, 4.0),
+        Record::Placement(placement(9, START_MS, "a1")),
+        // Too old.
+        Record::Placement(placement(8, START_MS - 1, "a1")),
+        Record::Decision(decision(77, 9, START_MS, "")),
+    ];
+    records.extend(carried_out(1, 1, 1, "null"));
+    records.extend(carried_out(2, 3, 2, "0.5"));
+    history.record(&records).unwrap();
+    // A damaged explanation is left out, and hurts nobody.
+    let broken = "UPDATE decisions SET explain = '{' WHERE decision = 77";
+    history.database.connection.execute(broken, []).unwrap();
+    let of = HistoryReader::new(&path).activity(START_MS, START_MS + 10 * DAY_MS).unwrap();
+
+    assert_eq!(of.first_ms, Some(START_MS));
+    assert_eq!(of.starts, BTreeMap::from([("shadow".to_owned(), 1)]));
+    assert_eq!((of.answers.asked, of.answers.with_nodes, of.answers.placed), (3, 2, 2));
+    let leaves = LeafSums { starts: 2, mean: 2.0, fewest_mean: 1.5, on_fewest: 1 };
+    assert_eq!(of.leaves, Some(leaves));
+    assert_eq!(of.locality, Some(LocalSums { starts: 1, share: 0.5 }));
+    let stock = &of.runs["stock"];
+    assert_eq!((stock.runs, stock.waits, stock.measured), (2, 2, 1));
+    assert_eq!((stock.wait_mean_s, stock.wait_p50_s), (Some(20.0), Some(10)));
+    assert_eq!((stock.wait_p95_s, stock.wait_max_s), (Some(30), Some(30)));
+    assert_eq!((stock.cpu_hours, stock.joules), (Some(4.0), Some(7200.0)));
+    assert_eq!(of.runs["gang"].joules, None, "not measured is not zero");
+    assert_eq!((of.days.len(), of.days[0].runs, of.days[0].wait_mean_s), (1, 3, Some(15.0)));
+    // The licence that no node has is no resource; both samples count alike.
+    let share = Share { used: 0.75, stranded: 0.25 };
+    assert_eq!(of.use_of, BTreeMap::from([("gres/gpu".to_owned(), share)]));
+    let points: Vec<f64> = of.points.iter().map(|point| point.pending).collect();
+    assert_eq!(points.iter().sum::<f64>() / points.len() as f64, 4.0, "{points:?}");
+}
