@@ -63,6 +63,9 @@ static enum packet_kind _answer(const void *data, size_t len, struct packet *p)
 	    (a->flags & ~(uint32_t) (PHX_A_ALL_NODES | PHX_A_PROOF |
 				     PHX_A_VERIFY)))
 		return _bad(p, "known reason and flags in an ANSWER");
+	/* What is verified is not kept: without a proof there is no result. */
+	if ((a->flags & PHX_A_VERIFY) && !(a->flags & PHX_A_PROOF))
+		return _bad(p, "VERIFY of a proof only in an ANSWER");
 	if (a->verdict == PHX_NO_OPINION ? a->count != 0 :
 					   a->verdict != PHX_NARROW)
 		return _bad(p, "known verdict in an ANSWER");

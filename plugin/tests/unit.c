@@ -65,6 +65,7 @@ static void test_parse(void)
 	REFUSED(a.count, PHX_ANSWER_NODES_MAX + 1);
 	REFUSED(a.count, 0xffffffffu);
 	REFUSED(a.flags, 8);
+	REFUSED(a.flags, PHX_A_VERIFY); /* of nothing */
 	REFUSED(a.proof, PHX_PROOFS);
 	REFUSED(a.pad, 1);
 	REFUSED(a.verdict, 2);
