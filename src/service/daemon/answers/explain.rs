@@ -13,7 +13,7 @@ use crate::clock::now_s;
 use crate::config::OrderBy;
 use crate::daemon::decision_views::{leaves_report, planned_preference};
 use crate::daemon::shared::Shared;
-use crate::daemon::state::decision_memory::{Ask, JobMemory, Key};
+use crate::daemon::state::decision_memory::{JobMemory, Key};
 use crate::history::{DecisionRow, HistoryReader};
 use crate::locks::lock;
 use phalanx_core::limits::{HOSTLIST_NAMES_MAX, RUNTIME_RUNS_MIN};
@@ -241,7 +241,7 @@ impl Shared {
                     report.job_id = start.job_id;
                     report.label = start.job_id.to_string();
                 }
-                let decided = start.ask.as_ref().and_then(Ask::scores);
+                let decided = start.ask.as_ref().and_then(|ask| ask.scores());
                 let kept = start.ask.as_ref().is_some_and(|ask| ask.kept);
                 let reason = start.ask.as_ref().and_then(|ask| ask.report.reason.clone());
                 let reason = reason.or_else(|| (report.mode == "off").then(|| "off".to_owned()));

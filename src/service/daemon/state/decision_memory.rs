@@ -56,7 +56,7 @@ pub struct Start {
     pub nodes: String,
     pub start_ms: u64,
     /// The ask behind it, if one came before.
-    pub ask: Option<Ask>,
+    pub ask: Option<Box<Ask>>,
 }
 
 /// About what an ask takes beside its nodes and scores, and a job beside its asks.
@@ -65,8 +65,8 @@ const ASK_BYTES: usize = 600;
 /// One job's asks and its start.
 #[derive(Debug, Clone, Default)]
 pub struct JobMemory {
-    /// Newest last.
-    pub asks: VecDeque<Ask>,
+    /// Newest last. In boxes, as most jobs have one ask and the queue has room for four.
+    pub asks: VecDeque<Box<Ask>>,
     pub start: Option<Start>,
 }
 
@@ -75,8 +75,8 @@ impl JobMemory {
         let start = self
             .start
             .as_ref()
-            .map_or(0, |start| start.nodes.len() + start.ask.as_ref().map_or(0, Ask::bytes));
-        ASK_BYTES + start + self.asks.iter().map(Ask::bytes).sum::<usize>()
+            .map_or(0, |start| start.nodes.len() + start.ask.as_ref().map_or(0, |ask| ask.bytes()));
+        ASK_BYTES + start + self.asks.iter().map(|ask| ask.bytes()).sum::<usize>()
     }
 }
 
@@ -161,7 +161,7 @@ impl DecisionMemory {
         } else {
             ask.scores = None;
         }
-        known.asks.push_back(ask);
+        known.asks.push_back(Box::new(ask));
         self.weigh(key);
     }
 
@@ -186,7 +186,7 @@ impl DecisionMemory {
         start.ask.clone_from(&ask);
         known.start = Some(start);
         self.weigh(key);
-        ask
+        ask.map(|ask| *ask)
     }
 
     /// By the key of its asks, or by the id that a started task got.
