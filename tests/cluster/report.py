@@ -198,7 +198,7 @@ def a_real_prometheus(suite):
     with server:
         def scraped():
             data = server.ask("targets", state="active")
-            return data and data["activeTargets"][0]["health"] == "up"
+            return data and [t["health"] for t in data["activeTargets"]] == ["up"]
         suite.until(scraped, "the first scrape", 60)
         target = server.ask("targets", state="active")["activeTargets"][0]
         suite.expect(target["lastError"] == "", target["lastError"])

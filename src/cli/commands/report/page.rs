@@ -75,13 +75,11 @@ fn time_axis(report: &ActivityReport, first_ms: u64) -> (Axis, f64) {
     }
 }
 
+/// A line's name, and its value at a point if that is known.
+type Curve<'a> = (&'a str, &'a dyn Fn(&Point) -> Option<f64>);
+
 /// Lines of values of the points over time.
-fn over_time(
-    report: &ActivityReport,
-    y: &'static str,
-    unit: &str,
-    lines: &[(&str, &dyn Fn(&Point) -> Option<f64>)],
-) -> String {
+fn over_time(report: &ActivityReport, y: &'static str, unit: &str, lines: &[Curve<'_>]) -> String {
     let points = &report.activity.points;
     let Some(first) = points.first().filter(|_| points.len() > 1) else {
         return NO_SAMPLES.to_owned();
@@ -114,7 +112,7 @@ fn in_use(report: &ActivityReport) -> String {
     let used: fn(&Share) -> f64 = |share| share.used;
     let (cpu, mem, gpu) = (of("cpu", used), of("mem", used), of("gres/gpu", used));
     let stranded = of("gres/gpu", |share| share.stranded);
-    let lines: [(&str, &dyn Fn(&Point) -> Option<f64>); 4] =
+    let lines: [Curve<'_>; 4] =
         [("CPUs", &cpu), ("memory", &mem), ("GPUs", &gpu), ("GPUs stranded", &stranded)];
     over_time(report, "share", " %", &lines)
 }
