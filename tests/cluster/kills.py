@@ -25,6 +25,7 @@ import sys
 import threading
 import time
 
+from faults_tools import Disk
 from slurmcluster import Cluster, ClusterError
 from slurmcluster.conf import write_config
 from slurmcluster.pair import boot
@@ -220,7 +221,7 @@ class Side:
         if role == "phalanxd" and self.cluster.stock:
             return
         if kind == "full":
-            self._fill()
+            Disk(self.cluster.paths.state).fill()
         elif kind == "frozen":
             meddle["slurmctld"].set(frozen=1)
         elif kind.endswith("files"):
@@ -239,7 +240,7 @@ class Side:
         for meddle in self.cluster.meddle.values():
             meddle.set(jump_s=0, frozen=0, kill_at=0)
         with contextlib.suppress(OSError):
-            os.unlink(os.path.join(self.cluster.paths.state, "filler"))
+            Disk(self.cluster.paths.state).free()
         for role in ("slurmctld", "phalanxd"):
             if self.cluster.alive(role):
                 for what in (resource.RLIMIT_NOFILE, resource.RLIMIT_AS):
@@ -250,15 +251,6 @@ class Side:
             pid = self.cluster.process(role).pid
             hard = resource.prlimit(pid, what)[1]
             resource.prlimit(pid, what, (hard if soft is None else soft, hard))
-
-    def _fill(self):
-        with open(os.path.join(self.cluster.paths.state, "filler"), "wb", buffering=0) as file:
-            size = 65536
-            while size:
-                try:
-                    file.write(b"\0" * size)
-                except OSError:
-                    size //= 2
 
     # --- what became of it
 
