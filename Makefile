@@ -158,10 +158,10 @@ deb: deps-deb build
 CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
 .PHONY: tuning-pictures bench-10k bench-backfill bench-pending bench-balance bench-proof \
-	bench-topology bench-traces bench-reality bench-replay bench-gangs bench-gang-method bench-share \
-	bench-agents bench-order bench-bag bench-bags-cluster campaign-proofs campaign-kills \
-	campaign-memcheck campaign-soak campaign-flood campaign-tsan campaign-fuzz campaign-failures \
-	campaign-link
+	bench-topology bench-traces bench-reality bench-replay bench-data-jobs bench-gangs \
+	bench-gang-method bench-share bench-agents bench-order bench-bag bench-bags-cluster \
+	campaign-proofs campaign-kills campaign-memcheck campaign-soak campaign-flood campaign-tsan \
+	campaign-fuzz campaign-failures campaign-link
 # The data of the source paper's experiments, as BENCHMARKS.md names them.
 BAG_DATA ?= ../shared/data/eapm
 bench-bag: rust
@@ -218,6 +218,8 @@ campaign-link: deps-run rust
 bench-order: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/order.py --bench 5000
+bench-data-jobs: deps-test deps-hdfs debug plugin
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/data_speeds.py --bench
 bench-gangs: deps-test debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py --bench 200
 bench-gang-method: rust

@@ -276,6 +276,7 @@ ROWS = (
     suite("gangs", 129),
     suite("replay", 25),
     suite("data-jobs", 181, "data_jobs.py", needs=["hadoop"]),
+    suite("data-speeds", 150, "data_speeds.py", needs=["hadoop"], gate="all"),
     suite("bags", 65),
     suite("ends", 43),
     suite("proofs", 30, *only(["queue"])),

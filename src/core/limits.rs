@@ -305,6 +305,9 @@ pub const DATA_MAPS_MAX: usize = 1000;
 /// Runs of one class that its attenuation is fitted to.
 pub const DATA_SAMPLES_MAX: usize = 1000;
 
+/// Classes of nodes on which one job class's speed is kept.
+pub const DATA_NODE_CLASSES_MAX: usize = 1024;
+
 /// Events that wait for the writer of a recording; beyond it the recording has a gap.
 pub const RECORDING_QUEUE_MAX: usize = 16_384;
 /// Text of a recording that is compressed and checked as one.

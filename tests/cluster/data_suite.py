@@ -54,7 +54,7 @@ class Data(Suite):
     def __init__(self, cluster, hdfs, root):
         super().__init__(cluster)
         self.hdfs, self.root, self.jobs = hdfs, root, 0
-        self.masters = ""
+        self.masters, self.task_options = "", []
         self.program = os.path.join(cluster.paths.bin_dir, "phalanx")
 
     def submit(self, declared, *options, command=None, stock=False, words=False):
@@ -67,6 +67,7 @@ class Data(Suite):
             argv += ["--stock", declared.split(";")[0]]
         if words:
             argv.append("--words")
+        argv += self.task_options
         task = " ".join(argv)
         comment = ["-p", "stock"] if stock else [f"--comment=hdfs-input={declared}"]
         setup = f"export PHALANX={self.program} PHALANX_JOBS_DIR={self.root}/jobs; "

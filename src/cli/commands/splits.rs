@@ -204,8 +204,13 @@ fn write_files(map: &BlockMap, dir: &Path) -> std::io::Result<()> {
 fn step() -> Option<Step> {
     let names = hostlist::expand(&text("SLURM_STEP_NODELIST")?, HOSTLIST_NAMES_MAX).ok()?;
     let counts = counts(&text("SLURM_STEP_TASKS_PER_NODE")?)?;
-    let nodes = names.into_iter().zip(counts).map(|(name, tasks)| MapNode { name, tasks });
+    let nodes = names.into_iter().zip(counts).map(|(name, tasks)| map_node(name, tasks));
     Some(Step { nodes: nodes.collect() })
+}
+
+/// A node of a step; how fast it is the map knows.
+fn map_node(name: String, tasks: u32) -> MapNode {
+    MapNode { name, tasks, speed_permille: None }
 }
 
 /// `2(x3),1`
@@ -246,7 +251,7 @@ fn mine(map: &BlockMap) -> Result<Vec<Row>, Failure> {
     let step = match step() {
         Some(step) => step,
         None if map.nodes.iter().map(|node| node.tasks).sum::<u32>() == 1 => {
-            Step { nodes: vec![MapNode { name: node.clone(), tasks: 1 }] }
+            Step { nodes: vec![map_node(node.clone(), 1)] }
         }
         None => {
             let text = "splits: not a task of a step: call it under srun, or give --task";
@@ -368,7 +373,7 @@ mod tests {
 
     #[test]
     fn tasks_are_numbered_by_block_or_in_turn() {
-        let node = |name: &str, tasks| MapNode { name: name.into(), tasks };
+        let node = |name: &str, tasks| map_node(name.into(), tasks);
         let step = Step { nodes: vec![node("a", 2), node("b", 1), node("c", 2)] };
         let all = |cyclic| -> Vec<String> {
             let place = |task| place(&step, task, cyclic);

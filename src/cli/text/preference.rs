@@ -102,6 +102,9 @@ pub fn input(data: &DataNote) -> Vec<(&'static str, String)> {
     };
     let speed = fraction(data.speed_mb_per_s);
     list.push(("Speed", format!("{speed} MB/s a core{form}, {known}")));
+    if !data.node_speeds.is_empty() {
+        list.push(("Node speeds", clean(&data.node_speeds)));
+    }
     list
 }
 

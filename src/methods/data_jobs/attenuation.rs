@@ -29,7 +29,8 @@ pub enum Attenuation {
 
 impl Attenuation {
     /// f(n); not positive where so many cores make no sense.
-    pub(super) fn factor(&self, n: usize) -> f64 {
+    #[must_use]
+    pub fn factor(&self, n: usize) -> f64 {
         let further = (n.max(1) - 1) as f64;
         match self {
             Self::Linear(alpha) => 1.0 - alpha * further,

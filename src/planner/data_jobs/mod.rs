@@ -6,11 +6,13 @@
 //! remaining times say when cores are free, speed and attenuation are what was learned of the
 //! job's class. Where the user left the number of nodes open, several are tried.
 
+mod capability;
 mod layout;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+pub use capability::{Capability, permille, speeds_in_words};
 pub use layout::layout;
 
 use crate::eligible::eligible;
@@ -22,12 +24,14 @@ use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::data_jobs::bisect::Attenuation;
-use phalanx_methods::data_jobs::bisect::rigid::{self, Block, Form, Placement, Problem};
+use phalanx_methods::data_jobs::bisect::rigid::{self, Block, Form, Placement, Problem, Rule};
 
 /// Bytes of a megabyte of the method.
 pub const MB: f64 = 1_048_576.0;
 /// Time until a CPU is free that no known job holds, ms.
 const UNKNOWN_MS: f64 = 3_600_000.0;
+/// Numbers of nodes of one job that rule `seed` tries.
+const SEED_COUNTS_MAX: usize = 64;
 /// A job planned to start sooner than this starts now, ms.
 const NOW_MS: f64 = 1.0;
 
@@ -53,6 +57,9 @@ pub struct DataJob<'a> {
     pub speed_mb_per_s: f64,
     /// f(n).
     pub attenuation: Attenuation,
+    /// Of each node in the snapshot's order: the part of that speed which a core has there;
+    /// empty: all of it everywhere.
+    pub speeds: Arc<[f64]>,
     /// Wait for these nodes.
     pub required: bool,
     /// Facts known before the plan, for explanations.
@@ -67,6 +74,8 @@ pub struct Inputs<'a> {
     pub usages: &'a [NodeUsage],
     /// Unix milliseconds.
     pub now_ms: u64,
+    /// The rule by which nodes are chosen.
+    pub rule: Rule,
     /// MB/s from another node.
     pub transfer_mb_per_s: f64,
     /// Seconds that a running job will still take.
@@ -107,7 +116,7 @@ pub fn key_of(job: &Job) -> JobKey {
 pub fn plan(inputs: &Inputs<'_>, jobs: Vec<DataJob<'_>>) -> MethodPlan {
     let mut report = MethodReport {
         method: Method::Bisect.as_str().to_owned(),
-        mode: "rigid".to_owned(),
+        mode: if inputs.rule == Rule::Best { "best" } else { "seed" }.to_owned(),
         jobs: jobs.len() as u64,
         ..MethodReport::default()
     };
@@ -119,7 +128,7 @@ pub fn plan(inputs: &Inputs<'_>, jobs: Vec<DataJob<'_>>) -> MethodPlan {
         transfer_mb_per_s: inputs.transfer_mb_per_s,
         jobs: jobs.iter().map(rigid).collect(),
     };
-    let found = rigid::plan(&problem, inputs.expired);
+    let found = rigid::plan(&problem, inputs.rule, inputs.expired);
     let placed = || found.jobs.iter().flatten();
     report.starts = placed().filter(|p| p.start_ms < NOW_MS).count() as u64;
     if found.makespan_ms > 0.0 {
@@ -184,7 +193,7 @@ fn cores(inputs: &Inputs<'_>) -> Vec<Vec<f64>> {
 fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job {
     let shape = &data.job.shape;
     let forms: Vec<Form> =
-        node_counts(data).into_iter().map(|nodes| form(data.job, nodes)).collect();
+        node_counts(data, inputs.rule).into_iter().map(|nodes| form(data.job, nodes)).collect();
     let need = forms.last().map(|f| shape.need(u32::try_from(f.hosts).unwrap_or(u32::MAX)));
     let eligible = eligible(inputs.snapshot, data.job, now_s).nodes;
     // A job that insists on the nodes of its input has no plan elsewhere.
@@ -215,17 +224,26 @@ fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job 
     rigid::Job {
         speed_mb_per_s: data.speed_mb_per_s,
         attenuation: data.attenuation.clone(),
+        speeds: data.speeds.to_vec(),
         blocks: data.pieces.iter().map(block).collect(),
         forms,
         allowed,
     }
 }
 
-/// Numbers of nodes to try: the wanted one; where it is open, also more of them.
-fn node_counts(data: &DataJob<'_>) -> Vec<u32> {
+/// Numbers of nodes to try: the wanted one; where it is open, also more of them. The source adds
+/// core by core; with so many tasks a node, node by node.
+fn node_counts(data: &DataJob<'_>, rule: Rule) -> Vec<u32> {
     let shape = &data.job.shape;
     let wanted = shape.wanted_nodes();
     let mut counts = vec![wanted];
+    if rule != Rule::Best && shape.node_count_is_free() {
+        let tasks = u32::try_from(shape.tasks()).unwrap_or(u32::MAX).max(shape.min_cpus);
+        let each = shape.ntasks_per_node > 0;
+        let most = if each { shape.max_nodes } else { shape.max_nodes.min(tasks) };
+        counts.extend((wanted.saturating_add(1)..=most).take(SEED_COUNTS_MAX - 1));
+        return counts;
+    }
     if shape.node_count_is_free() && shape.ntasks_per_node == 0 {
         let tasks = u32::try_from(shape.tasks()).unwrap_or(u32::MAX).max(shape.min_cpus);
         let most = shape.max_nodes.min(tasks);
@@ -264,6 +282,9 @@ fn preference(
             .map(|node| &*node.name)
             .collect();
         note.nodes = hostlist::compress(&names);
+        let part = |node: &usize| permille(data.speeds.get(*node).copied().unwrap_or(1.0));
+        let speeds: Vec<(&str, u32)> = names.into_iter().zip(nodes.iter().map(part)).collect();
+        note.node_speeds = speeds_in_words(&speeds);
         note.start_ms = Some(placed.start_ms);
         note.end_ms = Some(placed.end_ms);
         note.remote_mb = Some(placed.remote_mb);
@@ -378,11 +399,16 @@ mod tests {
     }
 
     fn planned_as(snapshot: &Snapshot, on: &[&[u32]], required: bool) -> MethodPlan {
+        planned_by(Rule::Best, snapshot, on, required)
+    }
+
+    fn planned_by(rule: Rule, snapshot: &Snapshot, on: &[&[u32]], required: bool) -> MethodPlan {
         let usages = NodeUsage::of_snapshot(snapshot);
         let inputs = Inputs {
             snapshot,
             usages: &usages,
             now_ms: 1000,
+            rule,
             transfer_mb_per_s: 125.0,
             remaining_s: &|_| 1000.0,
             expired: &|| false,
@@ -395,6 +421,7 @@ mod tests {
             pieces: pieces(),
             speed_mb_per_s: 50.0,
             attenuation: Attenuation::Linear(0.05),
+            speeds: Arc::default(),
             required,
             note: DataNote::default(),
         };
@@ -452,5 +479,27 @@ mod tests {
         let on: Vec<&[u32]> = vec![&[2], &[4], &[6], &[7]];
         let (nodes, note) = set(&planned(&snapshot(vec![job(1, 1, 8, 4)]), &on), 1);
         assert_eq!((nodes, note.local_share), (vec![2, 4, 6, 7], Some(1.0)));
+    }
+
+    #[test]
+    fn the_seed_goes_by_weights_and_takes_as_few_nodes_as_end_in_time() {
+        let on: Vec<&[u32]> = vec![&[2], &[4], &[6], &[7]];
+        let by = |rule, job| {
+            let method_plan = planned_by(rule, &snapshot(vec![job]), &on, false);
+            (set(&method_plan, 1), method_plan.report.mode)
+        };
+        for moment in 1..=3 {
+            let ((nodes, note), mode) = by(Rule::Seed { moment }, job(1, 4, 4, 4));
+            assert_eq!(
+                (nodes, note.local_share, mode.as_str()),
+                (vec![2, 4, 6, 7], Some(1.0), "seed")
+            );
+            // Any number of nodes with two tasks on each.
+            let mut open = job(1, 1, 4, 2);
+            open.shape.ntasks_per_node = 2;
+            open.shape.num_tasks = 0;
+            let ((nodes, _), _) = by(Rule::Seed { moment }, open);
+            assert!(nodes.iter().all(|node| [2, 4, 6, 7].contains(node)), "{nodes:?}");
+        }
     }
 }

@@ -7,8 +7,8 @@
 use std::time::{Duration, Instant};
 
 use phalanx_methods::data_jobs::bisect::Attenuation;
-use phalanx_methods::data_jobs::bisect::rigid::{Block, Form, Job, Problem, plan};
-use phalanx_methods::data_jobs::blockmap::{Pace, Split, assign};
+use phalanx_methods::data_jobs::bisect::rigid::{Block, Form, Job, Problem, Rule, plan};
+use phalanx_methods::data_jobs::blockmap::{NodeTasks, Pace, Split, assign};
 
 /// Pseudo-random numbers that need no crate.
 struct Random(u64);
@@ -47,6 +47,7 @@ fn main() {
             Job {
                 speed_mb_per_s: 50.0,
                 attenuation: Attenuation::Linear(0.001),
+                speeds: Vec::new(),
                 blocks: (0..500).map(|_| block()).collect(),
                 forms: vec![Form { hosts: nodes, cores: 4 }],
                 allowed: (0..hosts).map(|host| (host, 0.0)).collect(),
@@ -57,7 +58,7 @@ fn main() {
     for limit_ms in [300, 10_000] {
         let started = Instant::now();
         let deadline = started + Duration::from_millis(limit_ms);
-        let found = plan(&problem, &|| Instant::now() >= deadline);
+        let found = plan(&problem, Rule::Best, &|| Instant::now() >= deadline);
         let remote: f64 = found.jobs.iter().flatten().map(|p| p.remote_mb).sum();
         println!(
             "200 jobs, 100,000 blocks, {limit_ms} ms: {} ms, makespan {:.0} ms, bound {:.0} ms \
@@ -79,7 +80,8 @@ fn main() {
     let splits: Vec<Split> = (0..100_000).map(|i| split(i, &random.hosts(3, 64))).collect();
     let nodes: Vec<Option<usize>> = (0..64).map(Some).collect();
     let started = Instant::now();
-    let dealt = assign(&splits, &nodes, &[32; 64], Pace { remote_extra: 0.4, remote_share: 0.03 });
+    let tasks = [NodeTasks { tasks: 32, speed: 1.0 }; 64];
+    let dealt = assign(&splits, &nodes, &tasks, Pace { remote_extra: 0.4, remote_share: 0.03 });
     let most = dealt.loads.iter().copied().fold(0.0, f64::max) / f64::from(1 << 27);
     println!(
         "one input of 100,000 blocks to 2,048 tasks: {} ms, longest {most:.0} blocks (mean {:.1})",

@@ -118,6 +118,10 @@ pub struct DataNote {
     /// Attenuation of that speed when the job has n cores: `linear alpha=A`, `amdahl beta=B` or
     /// `table f(N)=F`, the last of the table.
     pub attenuation: String,
+    /// Speeds of its nodes as parts of the fastest one's, such as `n1 1.00, n[2-3] 0.50`; empty
+    /// where all are alike.
+    #[serde(default)]
+    pub node_speeds: String,
 }
 
 /// One class of nodes in an array's split.

@@ -108,6 +108,7 @@ const RATE: Kind = Kind::Real { min: 0.1, max: 1e6 };
 const FACTOR: Kind = Kind::Real { min: 0.0, max: 100.0 };
 const CONFIGURED: Kind = Kind::Datum(&[CONFIGURATION]);
 const CONFIGURED_OR_NONE: Kind = Kind::Datum(&[CONFIGURATION, NONE]);
+const LEARNED_OR_NONE: Kind = Kind::Datum(&[HISTORY, NONE]);
 const CONFIGURED_OR_LEARNED: Kind = Kind::Datum(&[CONFIGURATION, HISTORY]);
 
 /// Every key, in the order of the annotated file.
@@ -219,10 +220,14 @@ pub const KEYS: &[Key] = &[
     key("hdfs.job_ms", int(100, 600_000, "milliseconds")),
     key("hdfs.cache_s", int(0, 86_400, "seconds")),
     key("data_jobs.enabled", Kind::Bool),
+    key("data_jobs.mode", Kind::Choice(&["best", "seed"])),
+    key("data_jobs.moment", int(1, 3, "")),
     key("data_jobs.wait_ms", int(0, 120_000, "milliseconds")),
     key("data_jobs.require_wait_s", int(0, 3600, "seconds")),
     key("data_jobs.hold_budget_s", int(0, 3600, "seconds")),
     key("data_jobs.remote_share", SHARE),
+    key("data_jobs.capability", LEARNED_OR_NONE),
+    key("data_jobs.capability_fallback", LEARNED_OR_NONE),
     key("data_jobs.transfer_mb_per_s", RATE),
     key("data_jobs.speed_mb_per_s", RATE),
     key("data_jobs.alpha", Kind::Real { min: 0.0, max: 0.9 }),

@@ -44,7 +44,7 @@ pub use bag::{BagConfig, BagLoss, BagMode};
 pub use balance::{BalanceConfig, BalanceMode, NoImprovement, WeightSource};
 pub use change::Change;
 pub use collect::CollectConfig;
-pub use data_jobs::DataJobsConfig;
+pub use data_jobs::{DataJobsConfig, DataMode};
 pub use error::{ConfigError, Issue};
 pub use gang::{GangConfig, GangMode};
 pub use hdfs::HdfsConfig;

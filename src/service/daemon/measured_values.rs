@@ -9,6 +9,7 @@ use crate::collect::{Collect, Now, Use};
 use crate::config::Config;
 use phalanx_core::collect::{HISTORY, NONE};
 use phalanx_core::snapshot::Snapshot;
+use phalanx_planner::data_jobs::Capability;
 use phalanx_planner::measured::Measured;
 
 /// Key of the datum by which `phalanx share` splits work.
@@ -21,8 +22,11 @@ pub(super) const GANG_SPEED: &str = "gang.speed";
 /// Key of the power that the nodes draw, watts.
 pub(super) const BAG_POWER_W: &str = "bag.power_w";
 
+/// Key of the speed of data jobs on a node.
+pub(super) const DATA_CAPABILITY: &str = "data_jobs.capability";
+
 /// Keys that planning reads; `share` reads by itself.
-const PLANNED: [&str; 3] = [BALANCE_CAPABILITY, GANG_SPEED, BAG_POWER_W];
+const PLANNED: [&str; 4] = [BALANCE_CAPABILITY, GANG_SPEED, BAG_POWER_W, DATA_CAPABILITY];
 
 /// Every key that names a datum, as configured.
 pub(super) fn uses(config: &Config) -> Vec<Use> {
@@ -33,10 +37,12 @@ pub(super) fn uses(config: &Config) -> Vec<Use> {
         own,
     };
     let (share, balance, gang) = (&config.share, &config.balance, &config.gang);
+    let data = &config.data_jobs;
     vec![
         one(SHARE_CAPABILITY, &share.capability, &share.capability_fallback, &[]),
         one(BALANCE_CAPABILITY, &balance.capability, &balance.capability_fallback, &[NONE]),
         one(GANG_SPEED, &gang.speed, &gang.speed_fallback, &[HISTORY]),
+        one(DATA_CAPABILITY, &data.capability, &data.capability_fallback, &[HISTORY, NONE]),
         // Where it is stale the sources that come after it count.
         one(BAG_POWER_W, &config.bag.power_w, &NONE.to_owned(), &[NONE]),
     ]
@@ -69,6 +75,29 @@ pub(super) fn read(collect: &Collect, snapshot: &Snapshot) -> MeasuredValues {
         Some((key, Measured { name: used.name, of: of.collect() }))
     };
     wanted.into_iter().filter_map(one).collect()
+}
+
+/// Whose word counts for how fast data jobs are on these nodes. Without a data service that is the
+/// configuration's, as far as it names no datum.
+pub(super) fn data_capability(
+    collect: Option<&Collect>,
+    config: &Config,
+    nodes: &[String],
+) -> Capability {
+    let read =
+        |collect: &Collect| collect.used(DATA_CAPABILITY, None, nodes, &|_| None, Now::read());
+    let Some(used) = collect.and_then(|collect| read(collect).ok()) else {
+        return Capability { measured: None, learned: config.data_jobs.capability != NONE };
+    };
+    match used.name.as_str() {
+        NONE => Capability::default(),
+        HISTORY => Capability { measured: None, learned: true },
+        _ => {
+            let of = used.values.into_iter().map(|value| (value.node.into(), value.value));
+            let measured = Some(Measured { name: used.name, of: of.collect() });
+            Capability { measured, learned: used.fallback == HISTORY }
+        }
+    }
 }
 
 /// Levels by which nodes of equal Weight are tried.

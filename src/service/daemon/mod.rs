@@ -30,6 +30,7 @@ mod decision_views;
 mod logging;
 mod measured_values;
 mod methods;
+mod node_speeds;
 mod settings;
 mod shared;
 mod state;

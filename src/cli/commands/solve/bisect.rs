@@ -9,7 +9,8 @@ use super::method::{Method, Options, SolveError, write};
 use phalanx_methods::data_jobs::bisect::{self, Mode, Problem};
 
 /// This method's line of the table.
-pub const METHOD: Method = Method { name: "bisect", modes: &["best", "seed", "exact"], run };
+pub const METHOD: Method =
+    Method { name: "bisect", modes: &["best", "seed", "exact", "round-robin", "weighted"], run };
 
 /// Time reserved before a deadline for writing the answer, at most a quarter of what is left.
 const RESERVE: Duration = Duration::from_millis(5);

@@ -75,7 +75,7 @@ pub(super) fn earliest_end(
         let mut best = (f64::INFINITY, 0);
         for (c, &host) in hosts.iter().enumerate() {
             // The lowest load that this core could have; most cores fail here.
-            let base = assignment.loads[c] + block.size * compute;
+            let base = assignment.loads[c] + block.size * compute / job.pace_on(host);
             if base >= best.0 {
                 continue;
             }

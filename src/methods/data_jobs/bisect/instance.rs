@@ -11,6 +11,9 @@ use crate::data_jobs::merge_equal;
 /// an end may exceed the probed makespan.
 pub(super) const SLACK_MS: f64 = 1e-9;
 
+/// A host of less of the speed counts as one of so much: as good as of none.
+const PACE_MIN: f64 = 1e-3;
+
 /// The next whole millisecond; a time that is one but for rounding stays itself.
 pub(super) fn whole_ms(time_ms: f64) -> f64 {
     (time_ms - SLACK_MS - time_ms.abs() * 1e-14).ceil()
@@ -32,6 +35,10 @@ pub(super) struct Job {
     pub(super) speed: f64,
     /// f(n).
     pub(super) decay: Attenuation,
+    /// Speed by host as a part of that; empty: all alike.
+    pub(super) pace: Vec<f64>,
+    /// By host: ms before which it cannot start there for other reasons than cores; empty: none.
+    pub(super) from: Vec<f64>,
     /// The input.
     pub(super) blocks: Vec<Block>,
     /// Megabytes of all blocks.
@@ -126,7 +133,7 @@ impl Instance {
     /// Milliseconds of a block on a core of `host` when the job has `n` cores (formula 3).
     pub(super) fn block_ms(&self, job: &Job, block: usize, host: usize, n: usize) -> f64 {
         let block = &job.blocks[block];
-        let compute = block.size / (job.speed * job.decay.factor(n));
+        let compute = block.size / (job.speed * job.decay.factor(n) * job.pace_on(host));
         let read = if block.is_on(host) { 0.0 } else { block.size / self.transfer };
         1000.0 * (read + compute)
     }
@@ -140,6 +147,16 @@ impl Block {
 }
 
 impl Job {
+    /// Part of its speed that the job has on a host, above 0.
+    pub(super) fn pace_on(&self, host: usize) -> f64 {
+        self.pace.get(host).map_or(1.0, |pace| pace.clamp(PACE_MIN, 1.0))
+    }
+
+    /// Earliest start on a host for other reasons than cores, ms.
+    pub(super) fn earliest_on(&self, host: usize) -> f64 {
+        self.from.get(host).copied().unwrap_or(0.0)
+    }
+
     /// Difference of loads, in ms, that is not worth a migration (formula 8).
     pub(super) fn threshold_ms(&self) -> f64 {
         let least = self.blocks.iter().map(|block| block.size).fold(f64::INFINITY, f64::min);
@@ -185,6 +202,7 @@ impl Job {
             }
         }
         let total = blocks.iter().map(|block| block.size).sum();
-        Self { speed, decay, blocks, total, falling, held, cap, cores_max }
+        let (pace, from) = (Vec::new(), Vec::new());
+        Self { speed, decay, pace, from, blocks, total, falling, held, cap, cores_max }
     }
 }

@@ -15,12 +15,14 @@
 mod anneal;
 mod answer;
 mod assignment;
+mod baseline;
 mod best;
 mod bound;
 mod budget;
 mod construct;
 mod cores;
 mod exact;
+mod given;
 mod instance;
 mod problem;
 pub mod rigid;
@@ -35,6 +37,7 @@ pub use answer::{Answer, BlockAnswer, CoreAnswer, Explanation, JobAnswer, ProbeA
 pub use budget::Stopped;
 pub use problem::{Block, Host, Job, Problem, Start};
 
+use baseline::Baseline;
 use bound::JobBound;
 use budget::Budget;
 use instance::Instance;
@@ -53,12 +56,21 @@ pub enum Mode {
     Best,
     /// The optimum of small problems.
     Exact,
+    /// For comparison: hosts and blocks in turn.
+    RoundRobin,
+    /// For comparison: hosts in turn by their cores, blocks by their bytes.
+    Weighted,
 }
 
 impl Mode {
     /// All modes with their names.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("best", Self::Best), ("seed", Self::Seed), ("exact", Self::Exact)];
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("best", Self::Best),
+        ("seed", Self::Seed),
+        ("exact", Self::Exact),
+        ("round-robin", Self::RoundRobin),
+        ("weighted", Self::Weighted),
+    ];
 
     /// The mode of that name.
     #[must_use]
@@ -151,6 +163,8 @@ pub fn solve<'a>(
         Mode::Seed => by_seed(&instance, options),
         Mode::Best => best::run(&instance, &bounds, lower, options),
         Mode::Exact => exactly(&instance, &bounds, options)?,
+        Mode::RoundRobin => in_turn(&instance, Baseline::RoundRobin, "round robin"),
+        Mode::Weighted => in_turn(&instance, Baseline::Weighted, "weighted round robin"),
     };
     found.schedule.recompute(&instance);
     let end = found.schedule.end;
@@ -173,6 +187,11 @@ fn by_seed(instance: &Instance, options: &Options<'_>) -> Found {
     let schedule = found.unwrap_or_else(|| schedule::one_core_each(instance));
     let stopped = budget.is_over().then(|| budget.reason());
     Found { schedule, probes, found_by, optimal: false, stopped }
+}
+
+fn in_turn(instance: &Instance, which: Baseline, found_by: &'static str) -> Found {
+    let schedule = baseline::run(instance, which);
+    Found { schedule, probes: Vec::new(), found_by, optimal: false, stopped: None }
 }
 
 fn exactly(

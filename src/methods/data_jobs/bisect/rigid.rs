@@ -3,17 +3,19 @@
 //!
 //! The method of the module above with n fixed: jobs longest first, bisection on the makespan,
 //! hosts one by one. Here the weight of a host is the time that reading its blocks locally saves
-//! against the time until enough of its cores are free, and a probe leaves out hosts on which the
-//! job would end after the makespan. Blocks are assigned and migrate as there, and cores begin
-//! together.
+//! against the time until enough of its cores are free, and what it lacks in speed; a probe leaves
+//! out hosts on which the job would end after the makespan. Blocks are assigned and migrate as
+//! there, and cores begin together.
 //!
 //! # Source
 //! `docs/methods.md`, section Data jobs, (b) 2 to 5, (c), (e): "choose by the resulting end time".
 
 use super::budget::Budget;
 use super::construct::{Coverage, best_assignment};
+use super::given;
 use super::instance::{self, Instance, SLACK_MS, whole_ms};
 use super::problem::Start;
+use super::schedule::Placed;
 use crate::data_jobs::attenuation::Attenuation;
 use phalanx_core::limits::{BISECT_PROBES_MAX, BISECT_RIGID_UNITS};
 
@@ -42,6 +44,8 @@ pub struct Job {
     pub speed_mb_per_s: f64,
     /// f(n).
     pub attenuation: Attenuation,
+    /// Of each host: the part of that speed which a core has there; empty: all of it everywhere.
+    pub speeds: Vec<f64>,
     /// The input.
     pub blocks: Vec<Block>,
     /// Forms among which to choose, the preferred one first.
@@ -92,11 +96,88 @@ pub struct Plan {
     pub stopped: bool,
 }
 
+/// The rule by which hosts are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rule {
+    /// By the end that they lead to.
+    #[default]
+    Best,
+    /// The source's: core by core by weight, as few cores as the forms allow.
+    Seed {
+        /// Point at which blocks migrate, 1 to 3, as in [`super::Problem::moment`].
+        moment: u8,
+    },
+}
+
 /// Plans the jobs; `expired` says whether the deadline has passed. The first schedule is always
 /// completed.
 #[must_use]
-pub fn plan(problem: &Problem, expired: &dyn Fn() -> bool) -> Plan {
-    let instance = index(problem);
+pub fn plan(problem: &Problem, rule: Rule, expired: &dyn Fn() -> bool) -> Plan {
+    match rule {
+        Rule::Best => by_end(problem, expired),
+        Rule::Seed { moment } => by_weight(problem, moment, expired),
+    }
+}
+
+fn by_weight(problem: &Problem, moment: u8, expired: &dyn Fn() -> bool) -> Plan {
+    let mut instance = index(problem, moment);
+    for (own, job) in instance.jobs.iter_mut().zip(&problem.jobs) {
+        own.from = vec![0.0; problem.hosts.len()];
+        for &(host, from) in &job.allowed {
+            if let Some(own) = own.from.get_mut(host) {
+                *own = from;
+            }
+        }
+    }
+    // The makespan is doubled until all jobs fit: that much is done whatever the time.
+    let mut probes = Vec::new();
+    let feasible = std::cell::Cell::new(false);
+    let late = || feasible.get() && expired();
+    let mut budget = Budget::new(BISECT_RIGID_UNITS, &late);
+    let found = given::run(problem, &instance, &feasible, &mut probes, &mut budget);
+    let Some(schedule) = found else { return by_end(problem, expired) };
+    let mut found = Found { jobs: vec![None; problem.jobs.len()], makespan: schedule.end };
+    for one in &schedule.placed {
+        found.jobs[one.job] = Some(placement(&instance, one));
+    }
+    let lower = lower_bound(problem, &instance, &found);
+    Plan {
+        makespan_ms: found.makespan,
+        lower_bound_ms: lower.min(found.makespan),
+        probes: probes.len(),
+        stopped: budget.deadline,
+        jobs: found.jobs,
+    }
+}
+
+/// Hosts instead of cores.
+fn placement(instance: &Instance, placed: &Placed) -> Placement {
+    let on = placed.hosts(instance);
+    let mut hosts = on.clone();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let count = |host: &usize| on.iter().filter(|own| *own == host).count();
+    let job = &instance.jobs[placed.job];
+    Placement {
+        cores: hosts.iter().map(count).max().unwrap_or(0),
+        hosts,
+        start_ms: placed.start,
+        end_ms: placed.end,
+        remote_mb: remote_mb(job, &placed.assignment.blocks, &on),
+    }
+}
+
+/// Megabytes of the blocks of cores on these hosts that other hosts send.
+fn remote_mb(job: &instance::Job, blocks: &[Vec<usize>], on: &[usize]) -> f64 {
+    let remote = blocks
+        .iter()
+        .zip(on)
+        .flat_map(|(blocks, &host)| blocks.iter().filter(move |&&b| !job.blocks[b].is_on(host)));
+    remote.map(|&b| job.blocks[b].size).sum()
+}
+
+fn by_end(problem: &Problem, expired: &dyn Fn() -> bool) -> Plan {
+    let instance = index(problem, 2);
     let mut search = Search { problem, instance: &instance, probes: 0 };
     let mut first = Budget::new(u64::MAX, &|| false);
     let Some(mut best) = search.probe(f64::INFINITY, &mut first).flatten() else {
@@ -125,7 +206,8 @@ pub fn plan(problem: &Problem, expired: &dyn Fn() -> bool) -> Plan {
     }
 }
 
-fn index(problem: &Problem) -> Instance {
+/// The problem as the formulas take it.
+pub(super) fn index(problem: &Problem, moment: u8) -> Instance {
     let job = |job: &Job| {
         let block = |block: &Block| instance::Block {
             size: block.size_mb,
@@ -133,11 +215,13 @@ fn index(problem: &Problem) -> Instance {
         };
         let (decay, blocks) = (job.attenuation.clone(), job.blocks.iter().map(block).collect());
         // The number of cores is given: what follows from it is not needed.
-        instance::Job::new(job.speed_mb_per_s, decay, blocks, 1)
+        let mut own = instance::Job::new(job.speed_mb_per_s, decay, blocks, 1);
+        own.pace.clone_from(&job.speeds);
+        own
     };
     let jobs = problem.jobs.iter().map(job).collect();
     let hosts = problem.hosts.iter().cloned();
-    Instance::of(hosts, jobs, problem.transfer_mb_per_s, Start::Gang, 2)
+    Instance::of(hosts, jobs, problem.transfer_mb_per_s, Start::Gang, moment)
 }
 
 struct Found {
@@ -225,10 +309,7 @@ impl Search<'_> {
         if end > makespan + SLACK_MS {
             return None;
         }
-        let remote = assignment.blocks.iter().zip(&on).flat_map(|(blocks, &host)| {
-            blocks.iter().filter(move |&&b| !job.blocks[b].is_on(host))
-        });
-        let remote_mb = remote.map(|&b| job.blocks[b].size).sum();
+        let remote_mb = remote_mb(job, &assignment.blocks, &on);
         Some(Placement { hosts, cores: form.cores, start_ms: start, end_ms: end, remote_mb })
     }
 
@@ -252,6 +333,10 @@ impl Search<'_> {
         let mut coverage = Coverage::new(job, self.instance.hosts.len());
         let share = job.total / form.hosts as f64;
         let saved_ms = 1000.0 / (self.instance.transfer * form.cores as f64);
+        // A host of part of the speed gets so much less to do, which the others have to.
+        let n = form.hosts * form.cores;
+        let speed = job.speed * job.decay.factor(n).max(1e-6);
+        let lost_ms = 1000.0 * job.total / (speed * (n * form.hosts) as f64);
         let mut left: Vec<(usize, f64)> = candidates.to_vec();
         let (mut hosts, mut start) = (Vec::with_capacity(form.hosts), 0.0_f64);
         for _ in 0..form.hosts {
@@ -259,7 +344,9 @@ impl Search<'_> {
             for (at, &(host, from)) in left.iter().enumerate() {
                 let useful = coverage.gain[host].min(share);
                 // More than its share still helps the balance of the others.
-                let key = (start.max(from) - useful * saved_ms, -coverage.gain[host], from);
+                let slower = lost_ms * (1.0 - job.pace_on(host));
+                let key =
+                    (start.max(from) - useful * saved_ms + slower, -coverage.gain[host], from);
                 if best.is_none_or(|(least, _)| key < least) {
                     best = Some((key, at));
                 }
@@ -328,6 +415,7 @@ mod tests {
         Job {
             speed_mb_per_s: 50.0,
             attenuation: Attenuation::Linear(0.0),
+            speeds: Vec::new(),
             blocks: blocks.iter().map(block).collect(),
             forms: vec![Form { hosts, cores }],
             allowed: (0..all).map(|h| (h, 0.0)).collect(),
@@ -343,7 +431,7 @@ mod tests {
             transfer_mb_per_s: 125.0,
             jobs: vec![job(&blocks, 2, 2, 8), job(&blocks, 2, 2, 8), job(&blocks, 2, 2, 8)],
         };
-        let plan = plan(&problem, &|| false);
+        let plan = plan(&problem, Rule::Best, &|| false);
         let hosts: Vec<_> =
             plan.jobs.iter().flatten().map(|p| (p.hosts.clone(), p.remote_mb)).collect();
         // Two jobs fill both hosts; the third would wait longer than reading remotely takes.
@@ -360,10 +448,29 @@ mod tests {
         hosts[1] = vec![100.0, 100.0];
         let problem =
             Problem { hosts, transfer_mb_per_s: 125.0, jobs: vec![job(&blocks, 1, 1, 3)] };
-        let placed = plan(&problem, &|| false).jobs.remove(0).unwrap();
+        let placed = plan(&problem, Rule::Best, &|| false).jobs.remove(0).unwrap();
         assert_eq!((placed.hosts, placed.start_ms), (vec![1], 100.0));
         let far = Problem { hosts: vec![vec![0.0], vec![1e6], vec![0.0]], ..problem };
-        assert_eq!(plan(&far, &|| false).jobs.remove(0).unwrap().hosts, [0]);
+        assert_eq!(plan(&far, Rule::Best, &|| false).jobs.remove(0).unwrap().hosts, [0]);
+    }
+
+    #[test]
+    fn a_slow_host_is_taken_where_it_saves_more_than_it_costs() {
+        let blocks: Vec<(f64, &[usize])> = vec![(64.0, &[0]), (64.0, &[0]), (64.0, &[2])];
+        let hosts = |speeds: &[f64], transfer_mb_per_s| {
+            let job = Job { speeds: speeds.to_vec(), ..job(&blocks, 1, 2, 3) };
+            let problem =
+                Problem { hosts: vec![vec![0.0; 2]; 3], transfer_mb_per_s, jobs: vec![job] };
+            plan(&problem, Rule::Best, &|| false).jobs.remove(0).unwrap()
+        };
+        assert_eq!(hosts(&[], 125.0).hosts, [0]);
+        let placed = hosts(&[0.25, 1.0, 1.0], 125.0);
+        assert_eq!(placed.hosts, [2], "the fast one that holds something");
+        assert_eq!(hosts(&[0.25, 1.0, 1.0], 1.0).hosts, [0], "reading takes longer than working");
+        // Two cores at a quarter of 50 MB/s, 96 MB each but whole blocks.
+        let only = hosts(&[0.25, 0.0, 0.0], 125.0);
+        assert_eq!(only.hosts, [0]);
+        assert!((only.end_ms - 1000.0 * (128.0 / 12.5)).abs() < 600.0, "{}", only.end_ms);
     }
 
     #[test]
@@ -377,7 +484,7 @@ mod tests {
         };
         let problem =
             Problem { hosts: vec![vec![0.0; 4]; 4], transfer_mb_per_s: 125.0, jobs: vec![slow] };
-        let placed = plan(&problem, &|| false).jobs.remove(0).unwrap();
+        let placed = plan(&problem, Rule::Best, &|| false).jobs.remove(0).unwrap();
         assert_eq!((placed.hosts, placed.remote_mb), (vec![0, 1, 2, 3], 0.0));
     }
 
@@ -388,7 +495,7 @@ mod tests {
             transfer_mb_per_s: 125.0,
             jobs: vec![job(&[(1.0, &[0])], 3, 1, 2), job(&[(1.0, &[0])], 1, 1, 2)],
         };
-        let plan = plan(&problem, &|| false);
+        let plan = plan(&problem, Rule::Best, &|| false);
         assert!(plan.jobs[0].is_none() && plan.jobs[1].is_some());
     }
 }

@@ -50,7 +50,9 @@ impl Placed {
 
     /// Starts the job as early as its cores allow.
     fn shift_left(&mut self, instance: &Instance, available: &mut [f64]) {
-        let free = self.cores.iter().map(|&core| available[core]);
+        let job = &instance.jobs[self.job];
+        let from = |core: usize| job.earliest_on(instance.host_of[core]);
+        let free = self.cores.iter().map(|&core| available[core].max(from(core)));
         match instance.start {
             Start::Gang => {
                 self.start = free.fold(0.0, f64::max);

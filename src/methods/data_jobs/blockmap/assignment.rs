@@ -17,7 +17,8 @@ const LOOK_MAX: usize = 64;
 /// Speeds at which a task reads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
-    /// Time of a byte from another node, beyond that of a local one, as a part of the latter.
+    /// Time of a byte from another node, beyond that of a local one, as a part of that of a local
+    /// one on a node of speed 1.
     pub remote_extra: f64,
     /// Part of the bytes that could be local which may be read remotely for the sake of balance.
     pub remote_share: f64,
@@ -28,49 +29,87 @@ pub struct Pace {
 pub struct Assignment {
     /// Task of each split, numbered node by node.
     pub task: Vec<u32>,
-    /// Bytes-equivalents of each task: local bytes count 1, remote ones more.
+    /// Time of each task in that of a local byte at speed 1: remote bytes count more, and so do
+    /// those of a slower task.
     pub loads: Vec<f64>,
 }
 
+/// Tasks of one node.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NodeTasks {
+    /// Their number.
+    pub tasks: u32,
+    /// Speed of each, relative to those of the other nodes, >= 0. Tasks of speed 0 get nothing,
+    /// unless all have it.
+    pub speed: f64,
+}
+
+/// Speeds that differ by less count as equal.
+const EQUAL: f64 = 0.05;
+/// Where the slowest task has less than this part of the fastest one's speed, only the time at
+/// which the last task ends counts, however much is read remotely.
+const UNEQUAL: f64 = 0.75;
+
+/// [`Pace::remote_share`] for tasks of these speeds: `remote_share` for equal ones, more the more
+/// they differ, since what a slow node holds is then worked off elsewhere.
+#[must_use]
+pub fn remote_share(remote_share: f64, nodes: &[NodeTasks]) -> f64 {
+    let speeds = || nodes.iter().filter(|node| node.tasks > 0).map(|node| node.speed);
+    let fastest = speeds().fold(0.0, f64::max);
+    let slowest = speeds().fold(fastest, f64::min);
+    if fastest <= 0.0 {
+        return remote_share;
+    }
+    let slower = 1.0 - slowest / fastest - EQUAL;
+    (slower / (1.0 - UNEQUAL - EQUAL)).clamp(0.0, 1.0).max(remote_share)
+}
+
 /// One split as the assignment sees it.
-struct Item {
-    length: f64,
-    /// (node, cost there), ascending by node: where some of it is held.
-    near: Vec<(usize, f64)>,
-    /// Cost on a node that holds nothing.
-    far: f64,
+pub(super) struct Item {
+    pub(super) length: f64,
+    /// (node, time there), ascending by node: where some of it is held.
+    pub(super) near: Vec<(usize, f64)>,
+    /// Time on a node of speed 1 that holds nothing, beyond that of reading locally.
+    extra: f64,
     /// No node holds half of it: it is near nowhere.
-    scattered: bool,
+    pub(super) scattered: bool,
 }
 
-struct State {
-    items: Vec<Item>,
+pub(super) struct State {
+    pub(super) items: Vec<Item>,
     /// Node of each task.
-    node_of: Vec<usize>,
-    /// Tasks of each node.
+    pub(super) node_of: Vec<usize>,
+    /// Tasks of each node; none where they get nothing.
     tasks_of: Vec<std::ops::Range<usize>>,
-    loads: Vec<f64>,
-    /// (load as sortable bits, task) by node, and of all.
+    /// Speed of each node's tasks, 1 the fastest.
+    speed: Vec<f64>,
+    pub(super) loads: Vec<f64>,
+    /// (load as sortable bits, task) by node.
     by_node: Vec<BTreeSet<(u64, usize)>>,
-    all: BTreeSet<(u64, usize)>,
+    /// The same of all nodes of one speed.
+    by_speed: Vec<BTreeSet<(u64, usize)>>,
+    /// The one of each node.
+    group: Vec<usize>,
     task: Vec<usize>,
+    /// Splits of each task, and the same by length.
     of_task: Vec<BTreeSet<usize>>,
+    by_length: Vec<BTreeSet<(u64, Reverse<usize>)>>,
 }
 
-/// Assigns the splits to the tasks. `tasks` has the number of tasks of each node, `node_of` the
-/// node of each DataNode of the splits (`None`: none of the job's).
+/// Assigns the splits to the tasks. `node_of` has the node of each DataNode of the splits (`None`:
+/// none of the job's).
 ///
-/// Largest split first, each to the least loaded task of the nodes that hold it; then tasks with
-/// the highest load hand splits on, first to other nodes that hold them, then, within
-/// [`Pace::remote_share`], to any.
+/// Largest split first, each to the task that ends soonest with it among those of the nodes that
+/// hold it; then the tasks that end last hand splits on, first to other nodes that hold them,
+/// then, within [`Pace::remote_share`], to any.
 #[must_use]
 pub fn assign(
     splits: &[Split],
     node_of: &[Option<usize>],
-    tasks: &[u32],
+    nodes: &[NodeTasks],
     pace: Pace,
 ) -> Assignment {
-    let mut state = State::new(splits, node_of, tasks, pace);
+    let mut state = State::new(splits, node_of, nodes, pace);
     if state.loads.is_empty() {
         return Assignment::default();
     }
@@ -88,8 +127,9 @@ pub fn assign(
     while moves > 0 && state.hand_on_near() {
         moves -= 1;
     }
-    let could: f64 = state.items.iter().filter(|i| !i.scattered).map(|i| i.length).sum();
-    let mut allowance = could * pace.remote_share.clamp(0.0, 1.0);
+    let mut allowance = state.allowance(pace);
+    // On unequal nodes about every split may have to go elsewhere.
+    let mut moves = MOVES_MAX.max(splits.len());
     while moves > 0 && state.hand_on_far(&mut allowance) {
         moves -= 1;
     }
@@ -103,96 +143,126 @@ fn key(load: f64) -> u64 {
 }
 
 impl State {
-    fn new(splits: &[Split], node_of: &[Option<usize>], tasks: &[u32], pace: Pace) -> Self {
-        let mut tasks_of = Vec::with_capacity(tasks.len());
+    pub(super) fn new(
+        splits: &[Split],
+        node_of: &[Option<usize>],
+        nodes: &[NodeTasks],
+        pace: Pace,
+    ) -> Self {
+        let speed = relative(nodes);
+        let mut tasks_of = Vec::with_capacity(nodes.len());
         let mut owner = Vec::new();
-        for (node, &count) in tasks.iter().enumerate() {
+        for (at, node) in nodes.iter().enumerate() {
             let first = owner.len();
-            owner.extend(std::iter::repeat_n(node, usize::try_from(count).unwrap_or(0)));
-            tasks_of.push(first..owner.len());
+            let count = usize::try_from(node.tasks).unwrap_or(0);
+            owner.extend(std::iter::repeat_n(at, count));
+            tasks_of.push(if speed[at] > 0.0 { first..owner.len() } else { first..first });
         }
-        let usable = |node: &usize| tasks.get(*node).is_some_and(|&count| count > 0);
-        let item = |split: &Split| {
-            let length = as_f64(split.length);
-            let mut held: Vec<(usize, u64)> = Vec::new();
-            for &(datanode, bytes) in split.held.iter().filter(|(_, bytes)| *bytes > 0) {
-                let at = usize::try_from(datanode).unwrap_or(usize::MAX);
-                let node = node_of.get(at).copied().flatten().filter(usable);
-                held.extend(node.map(|node| (node, bytes)));
-            }
-            held.sort_unstable();
-            // Two DataNodes of one node hold no more than the split.
-            merge_equal(&mut held, u64::saturating_add);
-            let cost = |bytes: u64| {
-                let local = as_f64(bytes.min(split.length));
-                length + (length - local) * pace.remote_extra
-            };
-            let most = held.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
-            Item {
-                length,
-                scattered: most < split.length.div_ceil(2),
-                near: held.into_iter().map(|(node, bytes)| (node, cost(bytes))).collect(),
-                far: cost(0),
-            }
-        };
+        let items = items(splits, node_of, &tasks_of, &speed, pace);
+        let mut speeds: Vec<u64> = speed.iter().map(|&speed| key(speed)).collect();
+        speeds.sort_unstable();
+        speeds.dedup();
+        let group_of = |speed: &f64| speeds.binary_search(&key(*speed)).unwrap_or(0);
+        let idle = |own: std::ops::Range<usize>| own.map(|task| (key(0.0), task));
+        let group: Vec<usize> = speed.iter().map(group_of).collect();
+        let mut by_speed = vec![BTreeSet::new(); speeds.len()];
+        for (own, &group) in tasks_of.iter().zip(&group) {
+            by_speed[group].extend(idle(own.clone()));
+        }
         let count = owner.len();
         Self {
-            items: splits.iter().map(item).collect(),
-            by_node: tasks_of
-                .iter()
-                .map(|own| own.clone().map(|t| (key(0.0), t)).collect())
-                .collect(),
-            all: (0..count).map(|task| (key(0.0), task)).collect(),
+            items,
+            by_node: tasks_of.iter().map(|own| idle(own.clone()).collect()).collect(),
+            by_speed,
+            group,
             node_of: owner,
             tasks_of,
+            speed,
             loads: vec![0.0; count],
             task: vec![0; splits.len()],
             of_task: vec![BTreeSet::new(); count],
+            by_length: vec![BTreeSet::new(); count],
         }
     }
 
-    fn cost(&self, split: usize, task: usize) -> f64 {
+    /// Bytes that could be read locally and may be read remotely.
+    pub(super) fn allowance(&self, pace: Pace) -> f64 {
+        let could: f64 = self.items.iter().filter(|i| !i.scattered).map(|i| i.length).sum();
+        could * pace.remote_share.clamp(0.0, 1.0)
+    }
+
+    pub(super) fn cost(&self, split: usize, task: usize) -> f64 {
         let item = &self.items[split];
         let node = self.node_of[task];
         let near = item.near.binary_search_by_key(&node, |pair| pair.0);
-        near.map_or(item.far, |at| item.near[at].1)
+        near.map_or_else(|_| item.length / self.speed[node] + item.extra, |at| item.near[at].1)
+    }
+
+    /// Bytes of a split that its task reads remotely and could read locally.
+    pub(super) fn far_bytes(&self, split: usize, task: usize) -> f64 {
+        let item = &self.items[split];
+        let node = self.node_of[task];
+        let near = item.near.binary_search_by_key(&node, |pair| pair.0).is_ok();
+        if near || item.scattered { 0.0 } else { item.length }
+    }
+
+    /// The task that ends last.
+    pub(super) fn critical(&self) -> Option<usize> {
+        self.by_speed.iter().filter_map(BTreeSet::last).max().map(|&(_, task)| task)
+    }
+
+    /// (end, task): the task that would end soonest with the split, wherever it is held.
+    fn soonest(&self, split: usize) -> Option<(u64, usize)> {
+        let ends = self.by_speed.iter().filter_map(|tasks| {
+            let (_, task) = *tasks.first()?;
+            Some((key(self.loads[task] + self.cost(split, task)), task))
+        });
+        ends.min()
+    }
+
+    /// The same on one of the nodes that hold it.
+    pub(super) fn near(&self, split: usize) -> impl Iterator<Item = (u64, usize)> {
+        self.items[split].near.iter().filter_map(|&(node, cost)| {
+            let (_, task) = *self.by_node.get(node)?.first()?;
+            Some((key(self.loads[task] + cost), task))
+        })
+    }
+
+    /// The least loaded task of each speed.
+    pub(super) fn least_loaded(&self) -> impl Iterator<Item = usize> {
+        self.by_speed.iter().filter_map(|tasks| tasks.first()).map(|&(_, task)| task)
     }
 
     /// The task that a split goes to at first.
     fn best_for(&self, split: usize) -> Option<usize> {
-        let item = &self.items[split];
-        let ends = item.near.iter().filter_map(|&(node, cost)| {
-            let (_, task) = *self.by_node.get(node)?.first()?;
-            Some((key(self.loads[task] + cost), task))
-        });
-        let anywhere = || {
-            let (_, task) = *self.all.first()?;
-            Some((key(self.loads[task] + self.cost(split, task)), task))
-        };
-        if item.scattered {
-            return ends.chain(anywhere()).min().map(|(_, task)| task);
+        let anywhere = || self.soonest(split);
+        if self.items[split].scattered {
+            return self.near(split).chain(anywhere()).min().map(|(_, task)| task);
         }
-        ends.min().or_else(anywhere).map(|(_, task)| task)
+        self.near(split).min().or_else(anywhere).map(|(_, task)| task)
     }
 
-    fn set_load(&mut self, task: usize, load: f64) {
+    pub(super) fn set_load(&mut self, task: usize, load: f64) {
         let (old, node) = (key(self.loads[task]), self.node_of[task]);
-        self.all.remove(&(old, task));
+        let group = self.group[node];
+        self.by_speed[group].remove(&(old, task));
         self.by_node[node].remove(&(old, task));
         self.loads[task] = load;
-        self.all.insert((key(load), task));
+        self.by_speed[group].insert((key(load), task));
         self.by_node[node].insert((key(load), task));
     }
 
-    fn give(&mut self, split: usize, task: usize) {
+    pub(super) fn give(&mut self, split: usize, task: usize) {
         self.task[split] = task;
         self.of_task[task].insert(split);
+        self.by_length[task].insert((key(self.items[split].length), Reverse(split)));
         self.set_load(task, self.loads[task] + self.cost(split, task));
     }
 
     fn hand(&mut self, split: usize, to: usize) {
         let from = self.task[split];
         self.of_task[from].remove(&split);
+        self.by_length[from].remove(&(key(self.items[split].length), Reverse(split)));
         self.set_load(from, self.loads[from] - self.cost(split, from));
         self.give(split, to);
     }
@@ -200,7 +270,7 @@ impl State {
     /// The task with the highest load hands a split to another node that holds it, or through
     /// one node that thereby hands on another split.
     fn hand_on_near(&mut self) -> bool {
-        let Some(&(_, critical)) = self.all.last() else { return false };
+        let Some(critical) = self.critical() else { return false };
         let high = self.loads[critical];
         let own: Vec<usize> = self.of_task[critical].iter().copied().collect();
         for &split in &own {
@@ -253,18 +323,15 @@ impl State {
         })
     }
 
-    /// The task with the highest load hands its smallest split to the least loaded task.
+    /// The task with the highest load hands its smallest split to the one that ends soonest with
+    /// it.
     fn hand_on_far(&mut self, allowance: &mut f64) -> bool {
-        let (Some(&(_, critical)), Some(&(_, target))) = (self.all.last(), self.all.first()) else {
-            return false;
-        };
+        let Some(critical) = self.critical() else { return false };
+        let Some(&(_, Reverse(split))) = self.by_length[critical].first() else { return false };
+        let Some((_, target)) = self.soonest(split) else { return false };
         let high = self.loads[critical];
-        let lengths =
-            self.of_task[critical].iter().map(|&i| (key(self.items[i].length), Reverse(i)));
-        let Some((_, Reverse(split))) = lengths.min() else { return false };
         let end = self.loads[target] + self.cost(split, target);
-        let item = &self.items[split];
-        let bytes = if item.scattered { 0.0 } else { item.length };
+        let bytes = self.far_bytes(split, target) - self.far_bytes(split, critical);
         if bytes > *allowance || end >= high - slack(high) {
             return false;
         }
@@ -272,6 +339,54 @@ impl State {
         self.hand(split, target);
         true
     }
+}
+
+/// Speeds with 1 for the fastest; all 1 where none is above 0.
+fn relative(nodes: &[NodeTasks]) -> Vec<f64> {
+    let usable = |speed: f64| if speed.is_finite() { speed.max(0.0) } else { 0.0 };
+    let busy = nodes.iter().filter(|node| node.tasks > 0);
+    let fastest = busy.map(|node| usable(node.speed)).fold(0.0, f64::max);
+    let part = |node: &NodeTasks| {
+        // What is far below may as well be nothing: its time would be beyond all bounds.
+        let part = usable(node.speed) / fastest;
+        if part < 1e-6 { 0.0 } else { part.min(1.0) }
+    };
+    nodes.iter().map(|node| if fastest > 0.0 { part(node) } else { 1.0 }).collect()
+}
+
+/// The splits as the assignment sees them.
+fn items(
+    splits: &[Split],
+    node_of: &[Option<usize>],
+    tasks_of: &[std::ops::Range<usize>],
+    speed: &[f64],
+    pace: Pace,
+) -> Vec<Item> {
+    let usable = |node: &usize| tasks_of.get(*node).is_some_and(|own| !own.is_empty());
+    let item = |split: &Split| {
+        let length = as_f64(split.length);
+        let mut held: Vec<(usize, u64)> = Vec::new();
+        for &(datanode, bytes) in split.held.iter().filter(|(_, bytes)| *bytes > 0) {
+            let at = usize::try_from(datanode).unwrap_or(usize::MAX);
+            let node = node_of.get(at).copied().flatten().filter(usable);
+            held.extend(node.map(|node| (node, bytes)));
+        }
+        held.sort_unstable();
+        // Two DataNodes of one node hold no more than the split.
+        merge_equal(&mut held, u64::saturating_add);
+        let cost = |node: usize, bytes: u64| {
+            let local = as_f64(bytes.min(split.length));
+            length / speed[node] + (length - local) * pace.remote_extra
+        };
+        let most = held.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+        Item {
+            length,
+            scattered: most < split.length.div_ceil(2),
+            near: held.into_iter().map(|(node, bytes)| (node, cost(node, bytes))).collect(),
+            extra: length * pace.remote_extra,
+        }
+    };
+    splits.iter().map(item).collect()
 }
 
 /// A difference that is not worth a move.

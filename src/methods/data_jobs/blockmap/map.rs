@@ -17,6 +17,9 @@ pub struct MapNode {
     pub name: String,
     /// Tasks that the job is expected to run there.
     pub tasks: u32,
+    /// Speed of each in thousandths of that of the fastest; `None` where all are taken as equal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed_permille: Option<u32>,
 }
 
 /// One split and who reads it.

@@ -86,7 +86,7 @@ impl BlockMap {
         if elements.is_none() && same_tasks(&self.nodes, &step.nodes) {
             return part.filter(|&i| self.ranges.get(i).is_some_and(mine)).collect();
         }
-        let mut again = Again::new(step);
+        let mut again = Again::new(step, &self.nodes);
         let mut rest = Vec::new();
         let mut falling: Vec<usize> = part.collect();
         let length = |i: usize| self.ranges.get(i).map_or(0, |range| range.length);
@@ -120,21 +120,31 @@ fn same_tasks(planned: &[MapNode], step: &[MapNode]) -> bool {
     sorted(planned) == sorted(step)
 }
 
-/// Assigns to the tasks of a step: each time to the one with the least bytes.
+/// Assigns to the tasks of a step: each time to the one that has the least to do, for its speed.
 struct Again {
     /// By node: (bytes, slot).
     nodes: BTreeMap<String, BinaryHeap<Reverse<(u64, u32)>>>,
+    /// By node, in thousandths.
+    speed: BTreeMap<String, u32>,
     taken: BTreeMap<(String, u32), Vec<usize>>,
 }
 
 impl Again {
-    fn new(step: &Step) -> Self {
+    fn new(step: &Step, planned: &[MapNode]) -> Self {
         let busy = step.nodes.iter().filter(|node| node.tasks > 0);
         let heap = |node: &MapNode| {
             let slots = (0..node.tasks).map(|slot| Reverse((0, slot)));
             (node.name.clone(), slots.collect())
         };
-        Self { nodes: busy.map(heap).collect(), taken: BTreeMap::new() }
+        let speed =
+            planned.iter().filter_map(|node| Some((node.name.clone(), node.speed_permille?)));
+        Self { nodes: busy.map(heap).collect(), speed: speed.collect(), taken: BTreeMap::new() }
+    }
+
+    /// Time of so many bytes on a node.
+    fn time(&self, node: &str, bytes: u64) -> u128 {
+        let speed = self.speed.get(node).copied().unwrap_or(1000);
+        (u128::from(bytes) * 1000).checked_div(speed.into()).unwrap_or(u128::MAX)
     }
 
     fn give_to(&mut self, node: &str, split: usize, length: u64) -> bool {
@@ -145,11 +155,14 @@ impl Again {
         true
     }
 
-    /// To the task with the least bytes on a node that is near, else anywhere.
+    /// To the task that ends soonest with it on a node that is near, else anywhere.
     fn give_near(&mut self, near: &dyn Fn(&str) -> bool, split: usize, length: u64) {
         let least = |only: bool| {
             let nodes = self.nodes.iter().filter(|(name, _)| !only || near(name));
-            let tops = nodes.filter_map(|(name, heap)| Some((heap.peek()?.0.0, name)));
+            let tops = nodes.filter_map(|(name, heap)| {
+                let bytes = heap.peek()?.0.0.saturating_add(length);
+                Some((self.time(name, bytes), name))
+            });
             tops.min().map(|(_, name)| name.clone())
         };
         if let Some(name) = least(true).or_else(|| least(false)) {

@@ -33,13 +33,21 @@ fn located(files: Vec<File>, nodes: usize) -> Located {
     Located { base: "hdfs://nn".into(), datanodes, files, warnings: Vec::new() }
 }
 
+fn equal(tasks: &[u32]) -> Vec<NodeTasks> {
+    tasks.iter().map(|&tasks| NodeTasks { tasks, speed: 1.0 }).collect()
+}
+
 fn map(input: &Located, by: SplitBy, tasks: &[u32]) -> BlockMap {
     let splits = cut(input, by).unwrap();
     let node_of: Vec<Option<usize>> =
         (0..input.datanodes.len()).map(|d| (d < tasks.len()).then_some(d)).collect();
     let pace = Pace { remote_extra: 0.4, remote_share: 0.05 };
-    let assignment = assign(&splits, &node_of, tasks, pace);
-    let node = |(at, &tasks): (usize, &u32)| MapNode { name: format!("n{at}"), tasks };
+    let assignment = assign(&splits, &node_of, &equal(tasks), pace);
+    let node = |(at, &tasks): (usize, &u32)| MapNode {
+        name: format!("n{at}"),
+        tasks,
+        speed_permille: (at % 3 == 1).then_some(400),
+    };
     let nodes = tasks.iter().enumerate().map(node).collect();
     BlockMap::new((1, 1), input, &splits, &assignment, nodes, |d| Some(format!("n{d}")))
 }
@@ -206,7 +214,7 @@ proptest! {
         for (node, tasks) in step {
             let name = format!("n{node}");
             if nodes.iter().all(|n| n.name != name) {
-                nodes.push(MapNode { name, tasks });
+                nodes.push(MapNode { name, tasks, ..MapNode::default() });
             }
         }
         let other = Step { nodes };
@@ -226,7 +234,7 @@ proptest! {
         let splits = cut(&input, SplitBy::Block).unwrap();
         let node_of: Vec<Option<usize>> = (0..9).map(|d| (d < tasks.len()).then_some(d)).collect();
         let pace = Pace { remote_extra: 0.4, remote_share: 0.0 };
-        let assignment = assign(&splits, &node_of, &tasks, pace);
+        let assignment = assign(&splits, &node_of, &equal(&tasks), pace);
         let owner: Vec<usize> = tasks.iter().enumerate()
             .flat_map(|(n, &c)| std::iter::repeat_n(n, c as usize)).collect();
         for (split, &task) in splits.iter().zip(&assignment.task) {

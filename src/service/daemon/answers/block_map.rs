@@ -5,15 +5,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::api::Failure;
+use crate::config::{Config, DataMode};
+use crate::daemon::measured_values::data_capability;
+use crate::daemon::node_speeds::NodeSpeeds;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::inputs::{Input, JobData};
 use phalanx_core::number::as_f64;
-use phalanx_core::snapshot::JobState;
+use phalanx_core::snapshot::{JobState, Snapshot};
 use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::data_jobs::blockmap::{
-    Assignment, BlockMap, Locality, MapNode, Pace, Range, assign,
+    Assignment, BlockMap, Locality, MapNode, NodeTasks, Pace, Range, Split, SplitBy, assign, level,
+    remote_share,
 };
-use phalanx_planner::data_jobs::{MB, layout};
+use phalanx_planner::data_jobs::{MB, layout, permille, speeds_in_words};
 use phalanx_planner::preference::DataNote;
 
 /// Nodes of a job with the CPUs that it has on each.
@@ -120,24 +124,23 @@ impl Shared {
             nodes.iter().enumerate().map(|(at, (name, _))| (&**name, at)).collect();
         let node_of: Vec<Option<usize>> =
             input.nodes.iter().map(|node| position.get(node.as_deref()?).copied()).collect();
-        let locality = data.key.as_ref().map(|key| key.declaration.locality);
-        let share =
-            if locality == Some(Locality::Require) { 0.0 } else { config.data_jobs.remote_share };
-        let speed = config.data_jobs.speed_mb_per_s;
-        let pace =
-            Pace { remote_extra: speed / config.data_jobs.transfer_mb_per_s, remote_share: share };
-        let dealt: Assignment = assign(&input.splits, &node_of, &tasks, pace);
-        let map_node = |((name, _), &tasks): (&(Arc<str>, u64), &u32)| MapNode {
+        let (parts, speed_mb_per_s) = self.task_speeds(job_id, data, nodes, cpus.iter().sum());
+        let speeds = parts.iter().copied().chain(std::iter::repeat(1.0));
+        let on: Vec<NodeTasks> =
+            tasks.iter().zip(speeds).map(|(&tasks, speed)| NodeTasks { tasks, speed }).collect();
+        let (splits, dealt) = deal(&config, data, input, &node_of, &on, speed_mb_per_s);
+        let map_node = |((name, _), (at, &tasks)): (&(Arc<str>, u64), (usize, &u32))| MapNode {
             name: name.to_string(),
             tasks,
+            speed_permille: parts.get(at).map(|part| permille(*part)),
         };
         let holder = |at: u32| input.nodes.get(at as usize)?.as_deref().map(str::to_owned);
         let map = BlockMap::new(
             (job_id, data.user_id),
             &input.located,
-            &input.splits,
+            &splits,
             &dealt,
-            nodes.iter().zip(&tasks).map(map_node).collect(),
+            nodes.iter().zip(tasks.iter().enumerate()).map(map_node).collect(),
             holder,
         );
         log::info!(
@@ -148,6 +151,41 @@ impl Shared {
             map.bytes()
         );
         map
+    }
+
+    /// Speeds of the job's tasks on its nodes as parts of the fastest one's, none where all are
+    /// alike, and MB/s of one of its CPUs there; 0 where its class never ran.
+    fn task_speeds(
+        &self,
+        job_id: u32,
+        data: &JobData,
+        nodes: &Allocation,
+        cpus: u64,
+    ) -> (Vec<f64>, f64) {
+        let config = self.config();
+        let snapshot = self.cluster.snapshot();
+        // An array's task that began a moment ago is known as part of its array only.
+        let array = data.element.map(|(array, _)| array);
+        let job = |s: &'_ Arc<Snapshot>| {
+            s.job(job_id).or_else(|| array.and_then(|array| s.job(array))).cloned()
+        };
+        let Some((snapshot, job)) = snapshot.and_then(|s| Some((Arc::clone(&s), job(&s)?))) else {
+            return (Vec::new(), 0.0);
+        };
+        let names: Vec<String> = nodes.iter().map(|(name, _)| name.to_string()).collect();
+        let collect = self.data_service.as_ref().map(|service| &*service.collect);
+        let node_speeds = NodeSpeeds {
+            capability: &data_capability(collect, &config, &names),
+            core_speeds: &self.learned.core_speeds,
+            config: &config,
+            snapshot: &snapshot,
+        };
+        let (speed, form, runs) = node_speeds.core(&job);
+        let on = node_speeds.of(&job, &form, names.iter().map(String::as_str));
+        let cpus = usize::try_from(cpus).unwrap_or(usize::MAX);
+        let speed = on.core.unwrap_or(speed) * form.factor(cpus).max(0.05);
+        // The configured speed is a guess, fit to choose nodes by, not to weigh bytes.
+        (on.parts, if runs > 0 { speed } else { 0.0 })
     }
 
     /// Bytes that a job reads, and those that its nodes hold: of a task of an array, of its part.
@@ -177,7 +215,39 @@ impl Shared {
             note.remote_mb = Some((all - local) / MB);
             let names: Vec<&str> = map.nodes.iter().map(|node| node.name.as_str()).collect();
             note.nodes = hostlist::compress(&names);
+            let speed = |node: &MapNode| node.speed_permille.unwrap_or(1000);
+            let speeds: Vec<(&str, u32)> =
+                names.into_iter().zip(map.nodes.iter().map(speed)).collect();
+            note.node_speeds = speeds_in_words(&speeds);
         }
         Some(note)
     }
+}
+
+/// Deals the splits to the tasks of these nodes. Where these are unequal and the splits are ours
+/// to choose, some are cut; not of an array, whose elements must all see the same splits.
+fn deal(
+    config: &Config,
+    data: &JobData,
+    input: &Input,
+    node_of: &[Option<usize>],
+    on: &[NodeTasks],
+    speed_mb_per_s: f64,
+) -> (Vec<Split>, Assignment) {
+    let declared = data.key.as_ref().map(|key| &key.declaration);
+    let required = declared.is_some_and(|declared| declared.locality == Locality::Require);
+    // The published migration knows no bound.
+    let seed = config.data_jobs.mode == DataMode::Seed;
+    let most = if seed { 1.0 } else { config.data_jobs.remote_share };
+    let pace = Pace {
+        remote_extra: speed_mb_per_s / config.data_jobs.transfer_mb_per_s,
+        remote_share: if required { 0.0 } else { remote_share(most, on) },
+    };
+    let dealt = assign(&input.splits, node_of, on, pace);
+    let ours = declared.is_some_and(|declared| declared.split == SplitBy::Block);
+    let array = data.element.is_some() || data.elements.is_some();
+    if ours && !array && on.iter().any(|node| node.speed < 1.0) {
+        return level(&input.splits, &dealt, node_of, on, pace);
+    }
+    (input.splits.clone(), dealt)
 }

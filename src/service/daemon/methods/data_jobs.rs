@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::round::{PlacementMethod, Round, no_plan};
-use crate::daemon::state::core_speeds::core_speed_class;
+use crate::daemon::node_speeds::NodeSpeeds;
 use crate::daemon::state::inputs::{CommentUpdate, Input, JobData, tasks_of, with_words};
+use phalanx_core::NodeIdx;
 use phalanx_core::limits::DATA_ELEMENTS_MAX;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, JobState};
-use phalanx_core::{NodeIdx, comment};
 use phalanx_methods::data_jobs::bisect::Attenuation;
 use phalanx_methods::data_jobs::blockmap::{Elements, Locality, Split};
 use phalanx_methods::learn::{JobTraits, class_of};
@@ -60,6 +60,7 @@ impl PlacementMethod for DataJobs {
             snapshot: round.snapshot,
             usages: round.usages,
             now_ms: round.now_ms,
+            rule: config.rule(),
             transfer_mb_per_s: config.transfer_mb_per_s,
             remaining_s: &remaining_s,
             expired: &|| Instant::now() >= deadline,
@@ -143,13 +144,14 @@ impl DataJobs {
         if required {
             note.warnings.push(required_warning(&pieces, round.config.data_jobs.require_wait_s));
         }
-        let (speed, attenuation) = core_speed(round, job, &mut note);
+        let (speed, attenuation, speeds) = core_speed(round, job, &mut note);
         let whole = DataJob {
             job,
             key: key_of(job),
             pieces,
             speed_mb_per_s: speed,
             attenuation,
+            speeds: speeds.into(),
             required,
             note,
         };
@@ -172,16 +174,22 @@ impl DataJobs {
     }
 }
 
-/// Speed of a job's class and its attenuation; the note explains them.
-fn core_speed(round: &Round<'_>, job: &Job, note: &mut DataNote) -> (f64, Attenuation) {
-    // Runs that report work of their own units say nothing of megabytes.
-    let own_units = comment::work_units(&job.comment).is_some();
-    let class = core_speed_class(&JobTraits::of(job), &round.config.learn.class_by);
-    let class = if own_units { "" } else { &class };
-    let (speed, attenuation, runs) = round.core_speeds.of(class, round.config);
+/// Speed of a job's class on the fastest nodes, its attenuation, and its speeds on all nodes; the
+/// note explains the first two.
+fn core_speed(round: &Round<'_>, job: &Job, note: &mut DataNote) -> (f64, Attenuation, Vec<f64>) {
+    let node_speeds = NodeSpeeds {
+        capability: round.data_capability,
+        core_speeds: round.core_speeds,
+        config: round.config,
+        snapshot: round.snapshot,
+    };
+    let (speed, attenuation, runs) = node_speeds.core(job);
+    let names = round.snapshot.nodes.iter().map(|node| &*node.name);
+    let on = node_speeds.of(job, &attenuation, names);
+    let speed = on.core.unwrap_or(speed);
     (note.speed_mb_per_s, note.speed_runs) = (speed, runs);
     note.attenuation = in_words(&attenuation);
-    (speed, attenuation)
+    (speed, attenuation, on.parts)
 }
 
 /// The warning that `locality=require` gives to this job.

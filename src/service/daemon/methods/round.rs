@@ -7,6 +7,7 @@ use crate::daemon::state::core_speeds::CoreSpeeds;
 use crate::daemon::state::inputs::DataInputs;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_methods::learn::Speeds;
+use phalanx_planner::data_jobs::Capability;
 use phalanx_planner::ends::Outlook;
 use phalanx_planner::preference::{Method, MethodPlan, MethodReport};
 use phalanx_planner::usage::NodeUsage;
@@ -26,6 +27,8 @@ pub struct Round<'a> {
     pub core_speeds: &'a CoreSpeeds,
     /// Inputs of data-parallel jobs.
     pub inputs: &'a DataInputs,
+    /// Whose word counts for how fast data jobs are on the nodes.
+    pub data_capability: &'a Capability,
     /// Measured on the nodes, for the methods that go by it.
     pub measured: &'a MeasuredValues,
     /// Expected ends of jobs by learned runtimes, as far as these decide.

@@ -290,9 +290,10 @@ impl<'a> Learner<'a> {
         let then = split_node_classes(&run.node_class, &names);
         let (class, seen) = (self.class_of(run), self.observation(run));
         self.changed = true;
-        let core_speeds = self.building.as_ref().map(|building| &building.core_speeds);
-        core_speeds.unwrap_or(&self.data.learned.core_speeds).learn(run, &self.config.class_by);
         let nodes = run_nodes(&self.classes, &names, &then);
+        let core_speeds = self.building.as_ref().map(|building| &building.core_speeds);
+        let core_speeds = core_speeds.unwrap_or(&self.data.learned.core_speeds);
+        core_speeds.learn(run, &self.config.class_by, class_of_all(&nodes));
         let family = family_of(&class, &self.config.class_by);
         self.speeds.learn_of(&run.user, &class, family.as_deref(), &nodes, &seen).is_ok()
     }
@@ -329,6 +330,12 @@ fn run_nodes<'a>(
         class: classes.get(name.as_str()).unwrap_or(then),
     };
     names.iter().zip(then).map(node).collect()
+}
+
+/// The class of all these nodes; `None` where they differ or it is not known.
+fn class_of_all<'a>(nodes: &[RunNode<'a>]) -> Option<&'a str> {
+    let class = nodes.first().map(|node| node.class).filter(|class| !class.is_empty())?;
+    nodes.iter().all(|node| node.class == class).then_some(class)
 }
 
 /// A table with nothing in it; options that the configuration allows are valid.

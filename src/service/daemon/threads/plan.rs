@@ -82,7 +82,10 @@ fn plan_once(
     let jobs_max = config.planner.plan_jobs_max as usize;
     let pending = attribution::count(snapshot, &usages, now_s, jobs_max).demand(snapshot);
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
+    let names: Vec<String> = snapshot.named().map(|(_, node)| node.name.to_string()).collect();
+    let collect = shared.data_service.as_ref().map(|service| &*service.collect);
     let round = Round {
+        data_capability: &measured_values::data_capability(collect, &config, &names),
         core_speeds: &shared.learned.core_speeds,
         inputs: &shared.inputs,
         config: &config,

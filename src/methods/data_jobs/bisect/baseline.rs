@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the method is compared with: round robin and weighted round robin, which know nothing of
+//! where blocks lie.
+//!
+//! Both give each job the number of cores of formula 9. Round robin takes hosts in turn, whatever
+//! their size, and blocks in turn over the cores. Weighted takes a host as often as it has cores
+//! (smooth weighted round robin: the weights are added to the credits of all, the largest credit
+//! pays for all of them), and each block goes to the core with the fewest bytes.
+
+use super::assignment::Assignment;
+use super::instance::{Instance, Job};
+use super::schedule::{Placed, Schedule};
+
+/// Which of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Baseline {
+    RoundRobin,
+    Weighted,
+}
+
+/// The schedule of all jobs in queue order.
+pub(super) fn run(instance: &Instance, which: Baseline) -> Schedule {
+    let mut available = instance.available.clone();
+    let mut turns = Turns {
+        credit: vec![0; instance.hosts.len()],
+        last: instance.hosts.len().saturating_sub(1),
+    };
+    let mut schedule = Schedule::default();
+    for &i in &instance.queue {
+        let job = &instance.jobs[i];
+        let mut left: Vec<Vec<usize>> = instance
+            .hosts
+            .iter()
+            .map(|host| {
+                let mut cores: Vec<usize> = (host.first..host.first + host.cores).collect();
+                // The first one free is taken first.
+                cores.sort_by(|&a, &b| available[b].total_cmp(&available[a]).then(b.cmp(&a)));
+                cores
+            })
+            .collect();
+        let mut cores = Vec::with_capacity(job.cap);
+        while cores.len() < job.cap {
+            let Some(host) = turns.next(instance, &left, which) else { break };
+            cores.extend(left[host].pop());
+        }
+        let hosts: Vec<usize> = cores.iter().map(|&core| instance.host_of[core]).collect();
+        let assignment = deal(instance, job, &hosts, which);
+        let placed = Placed::new(instance, i, cores, assignment, &mut available);
+        schedule.end = schedule.end.max(placed.end);
+        schedule.placed.push(placed);
+    }
+    schedule
+}
+
+/// Whose turn it is.
+struct Turns {
+    credit: Vec<i64>,
+    /// The host of the last turn.
+    last: usize,
+}
+
+impl Turns {
+    /// The next host that has a core left.
+    fn next(&mut self, instance: &Instance, left: &[Vec<usize>], which: Baseline) -> Option<usize> {
+        let count = left.len();
+        let open = |host: &usize| !left[*host].is_empty();
+        if which == Baseline::RoundRobin {
+            self.last = (1..=count).map(|step| (self.last + step) % count).find(open)?;
+            return Some(self.last);
+        }
+        let weight = |host: usize| i64::try_from(instance.hosts[host].cores).unwrap_or(i64::MAX);
+        let mut sum = 0i64;
+        for host in (0..count).filter(open) {
+            self.credit[host] = self.credit[host].saturating_add(weight(host));
+            sum = sum.saturating_add(weight(host));
+        }
+        // Of equal credits the first host's.
+        let best = (0..count).filter(open).rev().max_by_key(|&host| self.credit[host])?;
+        self.credit[best] = self.credit[best].saturating_sub(sum);
+        Some(best)
+    }
+}
+
+fn deal(instance: &Instance, job: &Job, hosts: &[usize], which: Baseline) -> Assignment {
+    let mut blocks = vec![Vec::new(); hosts.len()];
+    let mut bytes = vec![0.0; hosts.len()];
+    for b in 0..job.blocks.len() {
+        let core = match which {
+            Baseline::RoundRobin => b % hosts.len().max(1),
+            Baseline::Weighted => {
+                let least = |a: &usize, b: &usize| f64::total_cmp(&bytes[*a], &bytes[*b]);
+                (0..hosts.len()).min_by(least).unwrap_or(0)
+            }
+        };
+        bytes[core] += job.blocks[b].size;
+        blocks[core].push(b);
+    }
+    let mut assignment = Assignment { loads: vec![0.0; hosts.len()], blocks };
+    assignment.recompute(instance, job, hosts);
+    assignment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::problem::Problem;
+    use super::super::tests::job;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn hosts_and_blocks_in_turn() {
+        let blocks: [(f64, &[usize]); 4] = [(30.0, &[1]), (10.0, &[1]), (10.0, &[1]), (10.0, &[1])];
+        let hosts = json!([{"name": "h0", "cores": 2}, {"name": "h1", "cores": 1}]);
+        let text = json!({"alpha": 0.0, "transfer_mb_per_s": 10.0, "hosts": hosts,
+            "jobs": [job(0, 10.0, &blocks)]})
+        .to_string();
+        let problem: Problem<'_> = serde_json::from_str(&text).unwrap();
+        let instance = Instance::new(&problem);
+        let of = |which| {
+            let schedule = run(&instance, which);
+            let placed = schedule.placed.first().unwrap();
+            (placed.cores.clone(), placed.assignment.blocks.clone(), schedule.end)
+        };
+        // Hosts 0, 1, 0; the first core reads 40 MB of host 1's.
+        let blocks = vec![vec![0, 3], vec![1], vec![2]];
+        assert_eq!(of(Baseline::RoundRobin), (vec![0, 2, 1], blocks, 8000.0));
+        let blocks = vec![vec![0], vec![1, 3], vec![2]];
+        assert_eq!(of(Baseline::Weighted), (vec![0, 2, 1], blocks, 6000.0));
+    }
+}

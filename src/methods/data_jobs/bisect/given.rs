@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The source's method for jobs whose numbers of hosts and cores are given, or given as a few
+//! forms: cores one by one by weight, as few as let the job end by the probed makespan.
+//!
+//! What the user has fixed is kept: at most so many cores of a host, and no fewer or more hosts
+//! than the forms allow.
+
+use std::cell::Cell;
+
+use super::assignment::{local_first, migrate};
+use super::budget::Budget;
+use super::instance::{Instance, Job, SLACK_MS};
+use super::rigid::{self, Form};
+use super::schedule::{Placed, Schedule};
+use super::seed::{Probe, bisect, migrate_all};
+use phalanx_core::limits::BISECT_MIGRATIONS_MAX;
+
+/// What the forms of one number of cores have in common.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Room {
+    cores: usize,
+    per_host: usize,
+    hosts_min: usize,
+    hosts_max: usize,
+}
+
+/// Numbers of cores, the least first.
+fn rooms(forms: &[Form]) -> Vec<Room> {
+    let mut rooms: Vec<Room> = Vec::new();
+    for form in forms {
+        let cores = form.hosts * form.cores;
+        let own =
+            Room { cores, per_host: form.cores, hosts_min: form.hosts, hosts_max: form.hosts };
+        match rooms.iter_mut().find(|room| room.cores == cores) {
+            None => rooms.push(own),
+            Some(room) => {
+                room.per_host = room.per_host.max(own.per_host);
+                room.hosts_min = room.hosts_min.min(own.hosts_min);
+                room.hosts_max = room.hosts_max.max(own.hosts_max);
+            }
+        }
+    }
+    rooms.sort_by_key(|room| room.cores);
+    rooms
+}
+
+/// Bisection on the makespan. `None` when the budget ended it before the first feasible probe,
+/// after which `feasible` is set; a job that fits nowhere is left out.
+pub(super) fn run(
+    problem: &rigid::Problem,
+    instance: &Instance,
+    feasible: &Cell<bool>,
+    probes: &mut Vec<Probe>,
+    budget: &mut Budget<'_>,
+) -> Option<Schedule> {
+    let alone = |job: &Job| 1000.0 * job.total * (1.0 / job.speed + 1.0 / instance.transfer);
+    let up = instance.jobs.iter().map(alone).fold(0.0, f64::max);
+    let jobs: Vec<(usize, Vec<Room>)> = instance
+        .queue
+        .iter()
+        .map(|&i| (i, rooms(&problem.jobs[i].forms)))
+        .filter(|(i, rooms)| {
+            let idle = vec![0.0; instance.host_of.len()];
+            let fits = |room: &Room| choose(problem, instance, *i, *room, &idle, 1.0).is_some();
+            rooms.iter().any(fits)
+        })
+        .collect();
+    let mut prober = |makespan: f64, budget: &mut Budget<'_>| {
+        let found = probe(problem, instance, &jobs, makespan, budget)?;
+        feasible.set(feasible.get() || found.is_some());
+        Some(found)
+    };
+    let mut best = bisect((up, 0.0), false, &mut prober, probes, budget)?;
+    if instance.moment == 3 {
+        migrate_all(instance, &mut best);
+    }
+    Some(best)
+}
+
+fn probe(
+    problem: &rigid::Problem,
+    instance: &Instance,
+    jobs: &[(usize, Vec<Room>)],
+    makespan: f64,
+    budget: &mut Budget<'_>,
+) -> Option<Option<Schedule>> {
+    let mut available = instance.available.clone();
+    let mut schedule = Schedule::default();
+    for (i, rooms) in jobs {
+        let mut placed = None;
+        for room in rooms {
+            let job = &instance.jobs[*i];
+            let steps = room.cores * (problem.jobs[*i].allowed.len() + job.blocks.len());
+            if !budget.spend(steps + available.len()) {
+                return None;
+            }
+            let Some(cores) = choose(problem, instance, *i, *room, &available, makespan) else {
+                continue;
+            };
+            let hosts: Vec<usize> = cores.iter().map(|&core| instance.host_of[core]).collect();
+            let mut assignment = local_first(instance, job, &hosts);
+            if instance.moment == 1 {
+                let threshold = job.threshold_ms();
+                migrate(instance, job, &hosts, &mut assignment, threshold, BISECT_MIGRATIONS_MAX);
+            }
+            let free = |&core: &usize| available[core].max(job.earliest_on(instance.host_of[core]));
+            let start = cores.iter().map(free).fold(0.0, f64::max);
+            if start + assignment.longest() <= makespan + SLACK_MS {
+                placed = Some(Placed::new(instance, *i, cores, assignment, &mut available));
+                break;
+            }
+        }
+        let Some(placed) = placed else { return Some(None) };
+        schedule.placed.push(placed);
+    }
+    if instance.moment == 2 {
+        migrate_all(instance, &mut schedule);
+    } else {
+        schedule.recompute(instance);
+    }
+    Some(Some(schedule))
+}
+
+/// A host that a job may use.
+struct Place {
+    host: usize,
+    /// (free from, core), the first free one first.
+    cores: Vec<(f64, usize)>,
+    beta: f64,
+    count: usize,
+}
+
+/// Cores one by one: the largest phi beta t; equal: larger t, larger phi, lower index.
+fn choose(
+    problem: &rigid::Problem,
+    instance: &Instance,
+    i: usize,
+    room: Room,
+    available: &[f64],
+    makespan: f64,
+) -> Option<Vec<usize>> {
+    let job = &instance.jobs[i];
+    let mut places: Vec<Place> = problem.jobs[i]
+        .allowed
+        .iter()
+        .filter_map(|&(host, from)| {
+            let own = instance.hosts.get(host)?;
+            let mut cores: Vec<(f64, usize)> = (own.first..own.first + own.cores)
+                .map(|core| (available[core].max(from), core))
+                .collect();
+            cores.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            cores.truncate(room.per_host);
+            let held = job.held.binary_search_by_key(&host, |held| held.0);
+            let bytes = held.map_or(0.0, |at| job.held[at].1);
+            let beta = if job.total > 0.0 { bytes / job.total } else { 0.0 };
+            Some(Place { host, cores, beta, count: 0 })
+        })
+        .collect();
+    places.sort_by_key(|place| place.host);
+    let (mut chosen, mut hosts, mut reach) = (Vec::with_capacity(room.cores), 0, 0);
+    while chosen.len() < room.cores {
+        let left = room.cores - chosen.len();
+        let only_new = hosts + left <= room.hosts_min;
+        let mut best: Option<((f64, f64, f64), usize)> = None;
+        for (at, place) in places.iter().enumerate() {
+            let Some(&(from, _)) = place.cores.get(place.count) else { continue };
+            // The hosts that may follow must be able to hold the rest.
+            let rest = room.hosts_max.saturating_sub(hosts + 1) * room.per_host;
+            let new = hosts < room.hosts_max && reach + place.cores.len() + rest >= room.cores;
+            if (place.count == 0 && !new) || (place.count > 0 && only_new) {
+                continue;
+            }
+            let phi = 1.0 - place.count as f64 / room.cores as f64;
+            let t = if from <= 0.0 { 1.0 } else { (1.0 - from / makespan).max(0.0) };
+            let weight = (phi * place.beta * t, t, phi);
+            if best.is_none_or(|(most, _)| weight > most) {
+                best = Some((weight, at));
+            }
+        }
+        let place = &mut places[best?.1];
+        if place.count == 0 {
+            hosts += 1;
+            reach += place.cores.len();
+        }
+        chosen.push(place.cores[place.count].1);
+        place.count += 1;
+    }
+    (hosts >= room.hosts_min).then_some(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data_jobs::attenuation::Attenuation;
+    use crate::data_jobs::bisect::rigid::{Block, Plan, Problem, Rule, plan};
+
+    /// Worked example 3 of docs/methods.md, Data jobs: two hosts of two cores, one job.
+    fn example(forms: &[(usize, usize)], available: [[f64; 2]; 2]) -> Problem {
+        let block = |(size_mb, on): (f64, &[usize])| Block { size_mb, replicas: on.to_vec() };
+        let blocks: [(f64, &[usize]); 4] =
+            [(64.0, &[0, 1]), (64.0, &[0]), (32.0, &[1]), (16.0, &[0])];
+        let job = rigid::Job {
+            speed_mb_per_s: 200.0,
+            attenuation: Attenuation::Linear(0.05),
+            speeds: Vec::new(),
+            blocks: blocks.map(block).into(),
+            forms: forms.iter().map(|&(hosts, cores)| Form { hosts, cores }).collect(),
+            allowed: vec![(0, 0.0), (1, 0.0)],
+        };
+        let hosts = available.iter().map(|cores| cores.to_vec()).collect();
+        Problem { hosts, transfer_mb_per_s: 125.0, jobs: vec![job] }
+    }
+
+    fn cores(problem: &Problem, room: Room) -> Vec<usize> {
+        let instance = rigid::index(problem, 2);
+        choose(problem, &instance, 0, room, &instance.available, 1000.0).unwrap()
+    }
+
+    #[test]
+    fn cores_are_chosen_as_in_the_worked_example() {
+        let problem = example(&[(1, 2)], [[100.0, 0.0], [400.0, 0.0]]);
+        let open = |cores| Room { cores, per_host: 2, hosts_min: 1, hosts_max: 2 };
+        // With n = 1 core 1, n = 2 core 3 beside it, n = 3 core 0 too.
+        assert_eq!(cores(&problem, open(1)), [1]);
+        assert_eq!(cores(&problem, open(2)), [1, 3]);
+        assert_eq!(cores(&problem, open(3)), [1, 3, 0]);
+        // What the user has fixed counts before the weights.
+        let one = Room { cores: 2, per_host: 2, hosts_min: 1, hosts_max: 1 };
+        assert_eq!(cores(&problem, one), [1, 0]);
+        let two = Room { cores: 2, per_host: 1, hosts_min: 2, hosts_max: 2 };
+        assert_eq!(cores(&problem, two), [1, 3]);
+    }
+
+    #[test]
+    fn as_few_cores_as_end_in_time_at_each_moment() {
+        let idle = [[0.0; 2]; 2];
+        for moment in 1..=3 {
+            let seed = |forms: &[(usize, usize)]| -> Plan {
+                plan(&example(forms, idle), Rule::Seed { moment }, &|| false)
+            };
+            let placed = |plan: &Plan| plan.jobs[0].clone().unwrap();
+            // All on one core of host 0: 144 MB local, 32 read remotely.
+            let one = seed(&[(1, 1)]);
+            assert_eq!((placed(&one).hosts, placed(&one).remote_mb), (vec![0], 32.0));
+            let open = seed(&[(1, 1), (1, 2), (2, 1), (2, 2)]);
+            assert!(open.makespan_ms < one.makespan_ms, "{moment}: {open:?}");
+            assert!(open.makespan_ms >= open.lower_bound_ms);
+            let best = plan(&example(&[(2, 2)], idle), Rule::Best, &|| false);
+            assert!(open.makespan_ms >= best.lower_bound_ms, "{best:?}");
+        }
+    }
+
+    #[test]
+    fn what_fits_nowhere_is_left_out() {
+        let mut problem = example(&[(3, 1)], [[0.0; 2]; 2]);
+        problem.jobs.push(rigid::Job {
+            forms: vec![Form { hosts: 1, cores: 1 }],
+            ..problem.jobs[0].clone()
+        });
+        let plan = plan(&problem, Rule::Seed { moment: 2 }, &|| false);
+        assert!(plan.jobs[0].is_none() && plan.jobs[1].is_some(), "{plan:?}");
+    }
+}
