@@ -162,10 +162,12 @@ CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	bench-gang-method bench-share bench-agents bench-order bench-bag bench-bags-cluster \
 	campaign-proofs campaign-kills campaign-memcheck campaign-soak campaign-flood campaign-tsan \
 	campaign-fuzz campaign-failures campaign-link
-# The data of the source paper's experiments, as BENCHMARKS.md names them.
-BAG_DATA ?= ../shared/data/eapm
+# Table and figures of the source paper on instances of our own, as numbers and as a picture; with
+# the directory of the authors' instances also beside the published numbers.
+BAG_DATA ?=
 bench-bag: rust
-	$(CARGO) run --release -p phalanx-methods --example bag_experiments -- --data $(BAG_DATA)
+	$(CARGO) run --release -p phalanx-methods --example bag_experiments -- \
+		$(if $(BAG_DATA),--data $(BAG_DATA),--svg docs/bag-experiments.svg)
 bench-bags-cluster: deps-test debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/bags.py --bench 200
 bench-10k: deps-run build
@@ -243,6 +245,12 @@ bench-reality: deps-run build
 # A stretch of a real log on 64 real slots, stock and Phalanx, and simulated; REPLAY: its options.
 bench-replay: deps-run debug
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/replay_log.py $(REPLAY)
+# Every figure of the documents anew, from the repository alone. Those with times (figure 2 of
+# bag-experiments, share-experiment) are of this machine.
+.PHONY: figures
+figures: bench-bag tuning-pictures
+	$(CARGO) run --release -p phalanx-methods --example gang_regret -- 3000 20 docs/gang-regret.svg
+	$(PYTHON) tests/bench/share_experiment.py --check --svg docs/share-experiment.svg
 # The picture of docs/tuning.md, and its table.
 tuning-pictures: build
 	$(PYTHON) tests/bench/tuning_pictures.py target/release/phalanx docs/tuning.svg

@@ -6,6 +6,7 @@
 //! node. Answers may gain fields; requests refuse unknown ones.
 
 mod agents;
+pub mod calendar;
 mod reports;
 mod uses;
 mod value;
@@ -113,6 +114,13 @@ pub struct Registration {
     pub value_type: ValueType,
     /// Whether it runs.
     pub enabled: bool,
+    /// Nodes on which it was stopped, as a hostlist.
+    pub except: String,
+    /// When it starts to run ([`calendar::Calendar`], the daemon's local time); empty: it always
+    /// runs.
+    pub start: String,
+    /// When it stops; empty: never.
+    pub stop: String,
     /// Grows with each change of this registration.
     pub version: u64,
     /// Its origin.
@@ -137,6 +145,9 @@ impl Default for Registration {
             output: Output::Value,
             value_type: ValueType::Number,
             enabled: true,
+            except: String::new(),
+            start: String::new(),
+            stop: String::new(),
             version: 1,
             origin: Origin::Api,
             changed_ms: 0,
@@ -187,6 +198,15 @@ pub struct Patch {
     /// New [`Registration::enabled`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
+    /// New [`Registration::except`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub except: Option<String>,
+    /// New [`Registration::start`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
+    /// New [`Registration::stop`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<String>,
 }
 
 impl Patch {
@@ -211,6 +231,9 @@ impl Patch {
         set(&mut to.output, self.output);
         set(&mut to.value_type, self.value_type);
         set(&mut to.enabled, self.enabled);
+        set(&mut to.except, self.except);
+        set(&mut to.start, self.start);
+        set(&mut to.stop, self.stop);
     }
 }
 
@@ -251,6 +274,7 @@ impl Registration {
         within("every_ms", self.every_ms, limits::COLLECT_EVERY_MS)?;
         within("timeout_ms", self.timeout_ms, limits::COLLECT_TIMEOUT_MS)?;
         self.check_nodes()?;
+        self.check_times()?;
         self.check_inputs()?;
         let user = self.run_as.as_deref().unwrap_or("nobody");
         let part = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
@@ -300,21 +324,41 @@ impl Registration {
             let max = limits::COLLECT_NODES_BYTES_MAX;
             return Err(format!("nodes: expected at most {max} bytes, got {}", self.nodes.len()));
         }
-        if self.nodes != ALL && self.nodes != MASTER {
-            let names = hostlist::expand(&self.nodes, limits::NODES_MAX)
-                .map_err(|error| format!("nodes: {error}"))?;
-            if names.is_empty() || !names.iter().all(|name| valid_node(name)) {
-                return Err(format!(
-                    "nodes: expected `all`, `@master` or a hostlist, got {:?}",
-                    short(&self.nodes)
-                ));
+        let names = |text: &str| {
+            let names = hostlist::expand(text, limits::NODES_MAX).map_err(|e| e.to_string())?;
+            match names.iter().all(|name| valid_node(name)) {
+                true => Ok(names),
+                false => Err(format!("expected a hostlist, got {:?}", short(text))),
             }
+        };
+        if self.nodes != ALL
+            && self.nodes != MASTER
+            && names(&self.nodes).map_err(|error| format!("nodes: {error}"))?.is_empty()
+        {
+            return Err("nodes: expected `all`, `@master` or a hostlist, got \"\"".to_owned());
         }
+        if self.except.len() > limits::COLLECT_NODES_BYTES_MAX {
+            let max = limits::COLLECT_NODES_BYTES_MAX;
+            return Err(format!("except: expected at most {max} bytes, got {}", self.except.len()));
+        }
+        names(&self.except).map_err(|error| format!("except: {error}"))?;
         if self.output == Output::Nodes && self.nodes != MASTER {
             return Err("output: \"nodes\" needs nodes = \"@master\"".to_owned());
         }
         if self.nodes == MASTER && self.replicas > 1 {
             return Err(format!("replicas: there is one master, got {}", self.replicas));
+        }
+        Ok(())
+    }
+
+    fn check_times(&self) -> Result<(), String> {
+        for (field, text) in [("start", &self.start), ("stop", &self.stop)] {
+            if !text.is_empty() {
+                calendar::Calendar::parse(text).map_err(|error| format!("{field}: {error}"))?;
+            }
+        }
+        if self.start.is_empty() && !self.stop.is_empty() {
+            return Err("stop: expected a start as well".to_owned());
         }
         Ok(())
     }

@@ -111,10 +111,15 @@ pub fn input(data: &DataNote) -> Vec<(&'static str, String)> {
 /// Plan of a job array as a bag of tasks.
 fn bag(note: &BagNote) -> Vec<(&'static str, String)> {
     let bag = &note.bag;
-    let mut list = vec![
-        ("Array", format!("{}, class {}", bag.array, clean(&bag.job_class))),
-        ("Waiting tasks", format!("{} of them: {}", bag.pending, shares(bag))),
-    ];
+    let mut list = vec![("Array", format!("{}, class {}", bag.array, clean(&bag.job_class)))];
+    for (at, missing) in bag.missing.iter().enumerate() {
+        list.push((if at == 0 { "Not known" } else { "" }, clean(missing)));
+    }
+    if bag.shares.is_empty() {
+        list.push(("Waiting tasks", format!("{} of them, which are not planned", bag.pending)));
+        return list;
+    }
+    list.push(("Waiting tasks", format!("{} of them: {}", bag.pending, shares(bag))));
     for (at, share) in bag.shares.iter().enumerate() {
         let cost = share.seconds * share.watts / KWH * note.energy_price_kwh;
         list.push((

@@ -91,6 +91,7 @@ pub fn watts_from(from: WattsFrom) -> &'static str {
         WattsFrom::Slurm => "slurm",
         WattsFrom::Metric => "metric",
         WattsFrom::Configuration => "configuration",
+        WattsFrom::OtherClasses => "other classes",
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! The work lies on the nodes already (blocks of a file, for instance); as little
 //! as possible of it moves. [`solve`] is the whole method, [`capability`] has the
-//! ways to tell what a node can do from what was measured there.
+//! ways to tell what a node can do from what was measured there, and [`stream`] hands out items
+//! one by one.
 //!
 //! # Source
 //! `docs/methods.md`, section Share: Algorithm 1, the load partition of the information
@@ -14,6 +15,7 @@ pub mod capability;
 mod items;
 mod partition;
 mod problem;
+pub mod stream;
 
 pub use answer::{Answer, Partition, TransferAnswer};
 pub use partition::{Transfer, targets, transfers};

@@ -32,6 +32,8 @@ pub enum WattsFrom {
     /// The configuration.
     #[default]
     Configuration,
+    /// The mean of the other classes of nodes: nothing is known of this one.
+    OtherClasses,
 }
 
 /// Power of one task above the idle power of what it takes.

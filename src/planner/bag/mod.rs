@@ -79,12 +79,19 @@ pub fn plan(inputs: &Inputs<'_>) -> MethodPlan {
         (Ok(None), later) => later,
         (first, _) => first,
     };
+    let mut notes = Vec::new();
     let preferences = match best {
         Ok(Some(found)) => {
             report = found.report;
+            notes = preferences::notes(&found.model);
             preferences::make(inputs, &found.model, &found.split, &report)
         }
-        Ok(None) => Vec::new(),
+        Ok(None) => {
+            let model = Model::new(inputs, 0.0);
+            notes = preferences::notes(&model);
+            report.bags = model.unknown.into_iter().map(|(_, row)| row).collect();
+            Vec::new()
+        }
         Err((error, jobs)) => {
             report.jobs = jobs;
             report.error = Some(error.to_string());
@@ -92,7 +99,7 @@ pub fn plan(inputs: &Inputs<'_>) -> MethodPlan {
         }
     };
     report.starts = preferences.len() as u64;
-    MethodPlan { preferences, ..MethodPlan::new(Method::Bag, report) }
+    MethodPlan { preferences, notes, ..MethodPlan::new(Method::Bag, report) }
 }
 fn name_of(mode: Mode) -> &'static str {
     Mode::ALL.iter().find(|(_, known)| *known == mode).map_or("", |(name, _)| name)

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use fixedbitset::FixedBitSet;
 
-use crate::bag::inputs::{Inputs, Loss, Seconds, Watts};
+use crate::bag::inputs::{Inputs, Loss, Seconds, Watts, WattsFrom};
 use crate::eligible::eligible;
+use crate::preference::BagRow;
 use crate::usage::{Level, NodeUsage};
 use phalanx_core::NodeIdx;
 use phalanx_core::comment;
@@ -23,6 +24,9 @@ use phalanx_methods::bag::{Answer, MachineType, Problem, User};
 const FORBIDDEN: f64 = 1e4;
 /// Class of an empty slot of the node table.
 const NO_CLASS: usize = usize::MAX;
+/// Ended runs on a class of nodes after which its power is taken to be unmeasurable: trials would
+/// go on for nothing.
+const TRIALS: f64 = 3.0;
 /// Least part of a task's time that a running one is expected to need still.
 const OVERDUE: f64 = 0.1;
 
@@ -38,6 +42,12 @@ pub(super) struct Rate {
 impl Rate {
     pub(super) fn joules(&self) -> f64 {
         self.time.seconds * self.watts.watts
+    }
+
+    /// Whether a run there would tell something.
+    fn is_untried(&self) -> bool {
+        let by_power = self.watts.from == WattsFrom::OtherClasses && self.time.count < TRIALS;
+        self.time.count <= 0.0 || by_power
     }
 }
 
@@ -58,6 +68,8 @@ pub(super) struct Bag<'a> {
     pub(super) price: f64,
     /// It waits for cheaper energy.
     pub(super) waits: bool,
+    /// What is not known of it.
+    pub(super) missing: Vec<String>,
 }
 
 impl Bag<'_> {
@@ -84,6 +96,8 @@ pub(super) struct Class {
 pub(super) struct Model<'a> {
     /// In queue order; then those that only run.
     pub(super) bags: Vec<Bag<'a>>,
+    /// Arrays of which too little is known, by their records.
+    pub(super) unknown: Vec<(&'a Job, BagRow)>,
     pub(super) classes: Vec<Class>,
     pub(super) energy_price: f64,
     /// Money that running tasks still earn, less their energy.
@@ -215,20 +229,16 @@ impl<'a> Model<'a> {
         let Some(place) = places.of(inputs, job) else { return };
         let need = job.shape.need(1);
         let slots = self.slots(inputs, &place, foreign, &need);
-        let mut rates = vec![None; self.classes.len()];
-        for ((rate, &(slots, share)), of) in rates.iter_mut().zip(&slots).zip(&self.classes) {
-            if slots == 0.0 {
-                continue;
+        let (rates, missing) = self.rates(inputs, &class, &slots);
+        let Some(rates) = rates else {
+            let room = self.unknown.len() < inputs.settings.arrays_max;
+            if !missing.is_empty() && array.pending > 0 && room {
+                let (array, pending) = (array.array, array.pending);
+                let row = BagRow { array, job_class: class, pending, missing, ..BagRow::default() };
+                self.unknown.push((job, row));
             }
-            let time = inputs.knowledge.seconds(&class, &of.name);
-            let watts = inputs.knowledge.watts(&class, &of.name, share);
-            // One class without knowledge could be the best or the worst.
-            let (Some(time), Some(watts)) = (time, watts) else { return };
-            *rate = Some(Rate { slots, time, watts });
-        }
-        if rates.iter().all(Option::is_none) {
             return;
-        }
+        };
         let mut bag = Bag {
             job,
             array: array.array,
@@ -238,11 +248,64 @@ impl<'a> Model<'a> {
             rates,
             price: 0.0,
             waits: false,
+            missing,
         };
         bag.price = price(inputs, &bag);
         bag.waits = waits(inputs, &bag);
         self.add_running(inputs, &mut bag, &array.running);
         self.bags.push(bag);
+    }
+
+    /// Rates by class of nodes, and what is not known. A class of unknown power counts with the
+    /// mean of the others, as far as its tasks take a like share of a node; where nothing at all is
+    /// known of time or power there are no rates.
+    fn rates(
+        &self,
+        inputs: &Inputs<'_>,
+        job_class: &str,
+        slots: &[(f64, f64)],
+    ) -> (Option<Vec<Option<Rate>>>, Vec<String>) {
+        let usable = || slots.iter().zip(&self.classes).filter(|((slots, _), _)| *slots > 0.0);
+        let times: Vec<_> =
+            usable().map(|(_, of)| inputs.knowledge.seconds(job_class, &of.name)).collect();
+        let powers: Vec<_> = usable()
+            .map(|(&(_, share), of)| inputs.knowledge.watts(job_class, &of.name, share))
+            .collect();
+        let mean = |values: Vec<f64>| {
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / as_f64(values.len() as u64))
+        };
+        let mean_s = mean(times.iter().flatten().map(|time| time.seconds).collect());
+        let shares = usable().map(|(&(_, share), _)| share.max(f64::MIN_POSITIVE));
+        let whole =
+            powers.iter().zip(shares).filter_map(|(w, share)| Some(w.as_ref()?.watts / share));
+        let mean_w = mean(whole.collect());
+        let mut missing = Vec::new();
+        if times.is_empty() {
+            return (None, missing);
+        }
+        if mean_s.is_none() {
+            missing.push(format!("the time of a task: no run of {job_class} has ended well yet"));
+        }
+        let without: Vec<&str> = usable()
+            .zip(&powers)
+            .filter(|(_, watts)| watts.is_none())
+            .map(|((_, of), _)| of.name.as_str())
+            .collect();
+        if !without.is_empty() {
+            missing.push(format!(
+                "the power of {}: Slurm's energy accounting, bag.power_w or bag.watts would tell",
+                without.join(", ")
+            ));
+        }
+        let (Some(mean_s), Some(mean_w)) = (mean_s, mean_w) else { return (None, missing) };
+        let mut known = times.iter().zip(&powers);
+        let rate = |&(slots, share): &(f64, f64)| {
+            let (time, watts) = if slots > 0.0 { known.next()? } else { return None };
+            let time = time.unwrap_or(Seconds { seconds: mean_s, count: 0.0 });
+            let guessed = Watts { watts: mean_w * share, from: WattsFrom::OtherClasses };
+            Some(Rate { slots, time, watts: watts.unwrap_or(guessed) })
+        };
+        (Some(slots.iter().map(rate).collect()), missing)
     }
 
     fn add_running(&mut self, inputs: &Inputs<'_>, bag: &mut Bag<'_>, running: &[(NodeIdx, &Job)]) {
@@ -359,10 +422,10 @@ fn allow(bag: &Bag<'_>, split: &mut [u64]) {
     }
 }
 
-/// One task at a time goes where none of its kind ran yet.
+/// One task at a time goes where a run would tell a time or a power.
 fn explore(bag: &Bag<'_>, split: &mut [u64]) {
     for (j, rate) in bag.rates.iter().enumerate() {
-        let untried = rate.is_some_and(|rate| rate.time.count <= 0.0);
+        let untried = rate.as_ref().is_some_and(Rate::is_untried);
         if !untried || split[j] > 0 || bag.running.iter().any(|&(at, _)| at == j) {
             continue;
         }

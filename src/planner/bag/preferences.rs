@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use crate::bag::inputs::Inputs;
 use crate::bag::model::{Bag, Model};
-use crate::preference::{BagNote, CandidateSet, JobKey, Method, MethodReport, Note, Preference};
+use crate::preference::{
+    BagNote, BagRow, CandidateSet, JobKey, Method, MethodReport, Note, Preference,
+};
 use phalanx_core::NodeIdx;
 use phalanx_core::limits::CANDIDATE_SETS_MAX;
 use phalanx_core::number::as_f64;
@@ -41,6 +43,15 @@ pub(super) fn make(
         });
     }
     preferences
+}
+
+/// What keeps arrays from being planned, by their records.
+pub(super) fn notes(model: &Model<'_>) -> Vec<(u32, Note)> {
+    let note = |bag: &BagRow| {
+        let energy_price_kwh = model.energy_price * 3.6e6;
+        Note::Bag(Box::new(BagNote { bag: bag.clone(), energy_price_kwh, profit_per_hour: None }))
+    };
+    model.unknown.iter().map(|(job, bag)| (job.id, note(bag))).collect()
 }
 
 /// The classes that get tasks; first the one that has most to do for its size.

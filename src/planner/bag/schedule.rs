@@ -28,6 +28,8 @@ pub(super) fn fill(
         report.gap = Some((bound - reached) / bound.abs().max(1e-12));
     }
     report.bags = rows(model, split);
+    // Behind those that are planned, and without any part in the sums.
+    report.bags.extend(model.unknown.iter().map(|(_, row)| row.clone()));
     let sum = |of: fn(&BagRow) -> f64| report.bags.iter().map(of).sum::<f64>();
     let (revenue, energy) = (sum(|row| row.revenue), sum(|row| row.energy_j));
     let ends = (0..model.classes.len()).map(|class| end_of(model, split, class));
@@ -81,6 +83,7 @@ fn rows(model: &Model<'_>, split: &[Vec<u64>]) -> Vec<BagRow> {
             loss: bag.price < model.energy_price * bag.least_joules(),
             waits: bag.waits,
             shares,
+            missing: bag.missing.clone(),
         }
     };
     model.bags.iter().zip(split).map(row).collect()

@@ -15,6 +15,8 @@ use phalanx_core::snapshot::{Builder, Job, JobState, Node, Partition, Snapshot};
 struct Known {
     seconds: Vec<(&'static str, &'static str, f64)>,
     watts: BTreeMap<&'static str, f64>,
+    /// Ended runs of each.
+    runs: f64,
 }
 
 impl Knowledge for Known {
@@ -26,7 +28,7 @@ impl Knowledge for Known {
     }
     fn seconds(&self, job_class: &str, node_class: &str) -> Option<Seconds> {
         let found = self.seconds.iter().find(|(j, n, _)| (*j, *n) == (job_class, node_class));
-        found.map(|&(_, _, seconds)| Seconds { seconds, count: 5.0 })
+        found.map(|&(_, _, seconds)| Seconds { seconds, count: self.runs })
     }
     fn watts(&self, _: &str, node_class: &str, share: f64) -> Option<Watts> {
         let watts = self.watts.get(node_class)? * share;
@@ -42,6 +44,7 @@ fn known() -> Known {
     Known {
         seconds: vec![("a", "fast", 10.0), ("a", "frugal", 20.0)],
         watts: [("fast", 300.0), ("frugal", 100.0)].into(),
+        runs: 5.0,
     }
 }
 
@@ -219,20 +222,6 @@ fn nodes_that_another_job_gives_back_soon_are_waited_for() {
 }
 
 #[test]
-fn without_knowledge_of_every_class_others_decide() {
-    let snapshot = snapshot(1, [0, 0], vec![array(5, 12, 4000.0)]);
-    let mut no_time = known();
-    no_time.seconds.pop();
-    let mut no_power = known();
-    no_power.watts.remove("fast");
-    for known in [no_time, no_power] {
-        let method_plan = planned(&snapshot, &known, &settings(Mode::Best));
-        assert!(method_plan.preferences.is_empty());
-        assert_eq!(method_plan.report.jobs, 0);
-    }
-}
-
-#[test]
 fn loss_makers_run_or_wait_for_a_cheaper_hour_but_not_for_ever() {
     let job = |submit_s| Job { submit_s, ..array(5, 12, 1000.0) };
     let run = settings(Mode::Best);
@@ -308,4 +297,67 @@ fn one_task_tries_a_class_that_nobody_tried() {
         settings: &settings,
     };
     assert_eq!(quotas(&plan(&inputs)), of(1, 11));
+}
+
+/// A class of unknown power counts with the mean of the others, and is tried by one task at a time
+/// until it has had its trials.
+#[test]
+fn a_class_of_unknown_power_is_guessed_and_tried() {
+    let snapshot = snapshot(1, [0, 0], vec![array(5, 12, 30_000.0 / 12.0)]);
+    let without = |runs: f64| {
+        let mut known = known();
+        known.watts.remove("fast");
+        known.runs = runs;
+        planned(&snapshot, &known, &settings(Mode::Best))
+    };
+    // Both draw 100 W: the fast class takes half the energy, and everything goes by time.
+    let method_plan = without(5.0);
+    let row = &method_plan.report.bags[0];
+    let fast = row.shares.iter().find(|share| share.nodes == "fast").unwrap();
+    assert_eq!((fast.watts, fast.watts_from), (100.0, WattsFrom::OtherClasses));
+    assert_eq!(row.missing.len(), 1);
+    assert!(row.missing[0].starts_with("the power of fast: "), "{:?}", row.missing);
+    // Dear energy on the fast nodes would keep them empty; too few runs send a task there.
+    let dear = |runs: f64| {
+        let mut known = Known { runs, ..known() };
+        known.watts.remove("frugal");
+        let mut settings = settings(Mode::Greedy);
+        settings.margin = 1.0;
+        quotas(&planned(&snapshot, &known, &settings))
+    };
+    assert_eq!(dear(5.0), of(12, 0), "energy is least on the fast ones");
+    assert_eq!(dear(2.0), of(11, 1), "a trial");
+    // Likewise a class without a time: it counts with that of the others.
+    let mut known = known();
+    known.seconds.pop();
+    let method_plan = planned(&snapshot, &known, &settings(Mode::Best));
+    let shares = &method_plan.report.bags[0].shares;
+    assert!(shares.iter().any(|share| (share.runs, share.seconds) == (0.0, 10.0)), "{shares:?}");
+    assert!(method_plan.report.bags[0].missing.is_empty());
+}
+
+/// Where nothing is known nothing is planned, and the job's note says what would help.
+#[test]
+fn what_is_missing_is_said() {
+    let snapshot = snapshot(1, [0, 0], vec![array(5, 12, 1.0)]);
+    let said = |known: &Known| {
+        let method_plan = planned(&snapshot, known, &settings(Mode::Best));
+        assert!(method_plan.preferences.is_empty());
+        let row = method_plan.report.bags[0].clone();
+        assert!(row.shares.is_empty() && row.pending == 12);
+        assert_eq!(method_plan.report.jobs, 0);
+        let [(5, Note::Bag(note))] = &method_plan.notes[..] else {
+            panic!("{:?}", method_plan.notes)
+        };
+        assert_eq!(note.bag, row);
+        row.missing
+    };
+    let no_power = said(&Known { watts: BTreeMap::new(), ..known() });
+    assert_eq!(no_power.len(), 1);
+    assert!(no_power[0].starts_with("the power of fast, frugal: "), "{no_power:?}");
+    let nothing = said(&Known { watts: BTreeMap::new(), seconds: Vec::new(), ..known() });
+    assert_eq!(nothing.len(), 2);
+    assert!(nothing[0].starts_with("the time of a task: no run of a "), "{nothing:?}");
+    let no_time = said(&Known { seconds: Vec::new(), ..known() });
+    assert_eq!(no_time.len(), 1);
 }

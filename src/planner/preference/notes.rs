@@ -162,8 +162,11 @@ pub struct BagRow {
     pub loss: bool,
     /// It waits for cheaper energy.
     pub waits: bool,
-    /// Split over the classes of nodes that it may use.
+    /// Split over the classes of nodes that it may use; empty where it is not planned.
     pub shares: Vec<BagShare>,
+    /// What is not known of it, and what would tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 /// Reasons of the preference of an array.

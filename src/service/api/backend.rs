@@ -93,8 +93,15 @@ pub trait DataService: Send + Sync + 'static {
     fn collector(&self, name: &str) -> Result<CollectorReport, Failure>;
     /// `POST /v1/collectors`
     fn add_collector(&self, patch: Patch) -> Result<Registration, Failure>;
-    /// `PATCH /v1/collectors/{name}`, also start and stop.
+    /// `PATCH /v1/collectors/{name}`
     fn update_collector(&self, name: &str, patch: Patch) -> Result<Registration, Failure>;
+    /// `POST /v1/collectors/{name}/start` and `/stop`, of these nodes (a hostlist) or of all.
+    fn switch_collector(
+        &self,
+        name: &str,
+        nodes: Option<&str>,
+        run: bool,
+    ) -> Result<Registration, Failure>;
     /// `DELETE /v1/collectors/{name}`
     fn remove_collector(&self, name: &str) -> Result<Registration, Failure>;
     /// `GET /v1/data`

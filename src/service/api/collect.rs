@@ -23,10 +23,10 @@ use phalanx_core::collect::{
 };
 use phalanx_core::limits::COLLECT_HOLD_MS_MAX;
 
-/// Query of `GET /v1/data/{name}`
+/// Query of `GET /v1/data/{name}`, and of starting and stopping
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DataQuery {
+struct NodesQuery {
     nodes: Option<String>,
 }
 
@@ -43,11 +43,11 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         )
         .route(
             "/v1/collectors/{name}/start",
-            post(change(|s, Arg(name): Arg<String>, _: Request| enable(s, &name, true))),
+            post(change(|s, named: OnNodes, _: Request| switch(s, named, true))),
         )
         .route(
             "/v1/collectors/{name}/stop",
-            post(change(|s, Arg(name): Arg<String>, _: Request| enable(s, &name, false))),
+            post(change(|s, named: OnNodes, _: Request| switch(s, named, false))),
         )
         .route(
             "/v1/data",
@@ -56,7 +56,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         )
         .route(
             "/v1/data/{name}",
-            get(read(|s, (Arg(name), Params(query)): (Arg<String>, Params<DataQuery>)| {
+            get(read(|s, (Arg(name), Params(query)): (Arg<String>, Params<NodesQuery>)| {
                 s.data(&name, query.nodes.as_deref())
             })),
         )
@@ -80,6 +80,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         )
 }
 
+type OnNodes = (Arg<String>, Params<NodesQuery>);
 type OfNode = Arg<(String, String)>;
 
 /// The service, if it is switched on.
@@ -116,8 +117,12 @@ async fn add(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     response
 }
 
-fn enable(service: &dyn DataService, name: &str, enabled: bool) -> Result<Registration, Failure> {
-    service.update_collector(name, Patch { enabled: Some(enabled), ..Patch::default() })
+fn switch(
+    service: &dyn DataService,
+    (Arg(name), Params(query)): OnNodes,
+    run: bool,
+) -> Result<Registration, Failure> {
+    service.switch_collector(&name, query.nodes.as_deref(), run)
 }
 
 fn choose(

@@ -5,6 +5,10 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
 use crate::clock::now_ms;
 
 /// One moment by both clocks.
@@ -22,6 +26,13 @@ impl Now {
         static START: OnceLock<Instant> = OnceLock::new();
         let mono = START.get_or_init(Instant::now).elapsed();
         Now { wall_ms: now_ms(), mono_ms: i64::try_from(mono.as_millis()).unwrap_or(i64::MAX) }
+    }
+
+    /// The wall clock in local time.
+    pub fn local(self) -> DateTime {
+        let ms = i64::try_from(self.wall_ms).unwrap_or(i64::MAX);
+        let time = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX);
+        time.to_zoned(TimeZone::system()).datetime()
     }
 
     /// Milliseconds since an earlier monotonic moment, never below 0.

@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::civil::DateTime;
+
 use crate::failure::Failure;
+use phalanx_core::collect::calendar::{Calendar, runs};
 use phalanx_core::collect::{ALL, MASTER, Origin, Registration};
 use phalanx_core::hash::fnv64;
 use phalanx_core::hostlist;
@@ -42,23 +45,48 @@ impl Nodes {
 struct Entry {
     registration: Registration,
     nodes: Nodes,
+    /// Nodes on which it was stopped.
+    except: BTreeSet<String>,
+    /// Its times.
+    start: Option<Calendar>,
+    stop: Option<Calendar>,
+    /// Whether it is between them.
+    is_due: bool,
     /// The chosen nodes, with `replicas`.
     chosen: BTreeSet<String>,
 }
 
 impl Entry {
-    fn new(registration: Registration) -> Entry {
-        Entry { nodes: Nodes::of(&registration), registration, chosen: BTreeSet::new() }
+    fn new(registration: Registration, now: DateTime) -> Entry {
+        // All were checked before.
+        let time = |text: &str| Calendar::parse(text).ok();
+        let (start, stop) = (time(&registration.start), time(&registration.stop));
+        let except = hostlist::expand(&registration.except, NODES_MAX).unwrap_or_default();
+        Entry {
+            nodes: Nodes::of(&registration),
+            except: except.into_iter().collect(),
+            is_due: runs(start.as_ref(), stop.as_ref(), now),
+            start,
+            stop,
+            registration,
+            chosen: BTreeSet::new(),
+        }
+    }
+
+    fn may_run_on(&self, node: &str) -> bool {
+        self.nodes.has(node) && !self.except.contains(node)
     }
 
     fn limited(&self) -> bool {
         self.registration.replicas > 0 && self.nodes != Nodes::Master
     }
 
+    fn is_on(&self) -> bool {
+        self.registration.enabled && self.is_due
+    }
+
     fn runs_on(&self, node: &str) -> bool {
-        self.registration.enabled
-            && self.nodes.has(node)
-            && (!self.limited() || self.chosen.contains(node))
+        self.is_on() && self.may_run_on(node) && (!self.limited() || self.chosen.contains(node))
     }
 }
 
@@ -67,9 +95,32 @@ impl Entry {
 pub(super) struct Registry {
     config: BTreeMap<String, Entry>,
     api: BTreeMap<String, Entry>,
+    /// Local time, to the minute.
+    now: DateTime,
 }
 
 impl Registry {
+    /// Starts and stops what has a time for it; true if anything did.
+    pub(super) fn set_time(&mut self, now: DateTime) -> bool {
+        let minute = |time: DateTime| (time.date(), time.hour(), time.minute());
+        if minute(now) == minute(self.now) {
+            return false;
+        }
+        self.now = now;
+        let mut changed = false;
+        for entry in self.config.values_mut().chain(self.api.values_mut()) {
+            let is_due = runs(entry.start.as_ref(), entry.stop.as_ref(), now);
+            changed |= is_due != entry.is_due;
+            entry.is_due = is_due;
+        }
+        changed
+    }
+
+    /// True if it runs at all now.
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        self.entry(name).is_some_and(Entry::is_on)
+    }
+
     pub(super) fn get(&self, name: &str) -> Option<&Registration> {
         self.entry(name).map(|entry| &entry.registration)
     }
@@ -110,7 +161,7 @@ impl Registry {
     /// Takes over the registrations of the database.
     pub(super) fn load(&mut self, registrations: Vec<Registration>) {
         for registration in registrations.into_iter().take(COLLECT_REGISTRATIONS_MAX) {
-            self.api.insert(registration.name.clone(), Entry::new(registration));
+            self.api.insert(registration.name.clone(), Entry::new(registration, self.now));
         }
     }
 
@@ -131,7 +182,7 @@ impl Registry {
             }
             registration.changed_ms = wall_ms;
             changed = true;
-            new.insert(registration.name.clone(), Entry::new(registration));
+            new.insert(registration.name.clone(), Entry::new(registration, self.now));
         }
         changed |= new.len() != self.config.len();
         self.config = new;
@@ -169,7 +220,7 @@ impl Registry {
     }
 
     pub(super) fn put(&mut self, registration: Registration) {
-        self.api.insert(registration.name.clone(), Entry::new(registration));
+        self.api.insert(registration.name.clone(), Entry::new(registration, self.now));
     }
 
     pub(super) fn remove(&mut self, name: &str) {
@@ -187,7 +238,7 @@ impl Registry {
             }
             let mut ranked: Vec<(u64, &str)> = alive
                 .iter()
-                .filter(|node| entry.nodes.has(node))
+                .filter(|node| entry.may_run_on(node))
                 .map(|node| (rank(&entry.registration.name, node), *node))
                 .collect();
             ranked.sort_unstable_by(|a, b| b.cmp(a));
@@ -234,6 +285,28 @@ mod tests {
         assert!(registry.may_come_from("off", "n1") && !registry.runs_on("off", "n1"));
         assert!(!registry.may_come_from("some", "n3"));
         assert!(!registry.may_come_from("unknown", "n1"));
+    }
+
+    #[test]
+    fn stopped_on_some_nodes_and_at_some_times() {
+        let mut registry = Registry::default();
+        let at = |text: &str| text.parse().unwrap();
+        assert!(!registry.set_time(at("2026-11-25T07:59:59")));
+        let (start, stop) = ("Mon..Fri 08:00".to_owned(), "Mon..Fri 18:00".to_owned());
+        registry.put(Registration { start, stop, ..named("days", ALL, 0) });
+        registry.put(Registration { except: "n[2-3]".into(), ..named("some", ALL, 0) });
+        registry.put(Registration { except: "n1".into(), ..named("one", ALL, 1) });
+        registry.elect(&["n1", "n2"]);
+        assert_eq!(names(&registry, "n1"), ["some"]);
+        assert_eq!(names(&registry, "n2"), ["one"]);
+        assert!(registry.may_come_from("some", "n2"), "what is under way counts");
+        assert!(!registry.is_on("days") && registry.is_on("some"));
+        assert!(registry.set_time(at("2026-11-25T08:00:07")));
+        assert!(!registry.set_time(at("2026-11-25T08:00:59")), "in the same minute");
+        assert_eq!(names(&registry, "n1"), ["days", "some"]);
+        assert!(!registry.set_time(at("2026-11-25T08:01:00")));
+        assert!(registry.set_time(at("2026-11-25T18:00:00")));
+        assert!(!registry.is_on("days"));
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Collect {
         nodes.truncate(COLLECT_INSTANCES_LISTED);
         out.nodes_state = nodes;
         out.last_error = last.map(|(_, error)| error);
-        out.state = overall(registration.enabled, out.instances);
+        out.state = overall(registry.is_on(name), out.instances);
         drop((registry, agents, latest));
         out.registration = registration;
         out
@@ -252,10 +252,10 @@ impl Collect {
     }
 }
 
-fn overall(enabled: bool, instances: Instances) -> State {
+fn overall(is_on: bool, instances: Instances) -> State {
     let Instances { fresh, stale, failing, .. } = instances;
     match () {
-        () if !enabled => State::Stopped,
+        () if !is_on => State::Stopped,
         () if failing > 0 || stale > 0 => State::Failing,
         () if fresh > 0 => State::Running,
         () => State::Waiting,

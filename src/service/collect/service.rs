@@ -5,7 +5,7 @@
 //! is in the database before it counts. Locks are taken in the order database,
 //! registry, agents, latest; only the database's is held while the disk works.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
@@ -21,11 +21,12 @@ use super::uses::Use;
 use crate::failure::Failure;
 use crate::locks::{lock, read, write};
 use phalanx_core::collect::{
-    AgentsReport, Batch, CLUSTER, DataNames, DataReport, MASTER, Output, Past, Patch, Put, Refused,
-    Registration, Stored, SyncReply, SyncRequest, UseChange, Value, ValueType, valid_name,
-    valid_node,
+    ALL, AgentsReport, Batch, CLUSTER, DataNames, DataReport, MASTER, Output, Past, Patch, Put,
+    Refused, Registration, Stored, SyncReply, SyncRequest, UseChange, Value, ValueType, short,
+    valid_name, valid_node,
 };
-use phalanx_core::limits::{COLLECT_BATCH_MAX, COLLECT_POINTS_MAX};
+use phalanx_core::hostlist;
+use phalanx_core::limits::{COLLECT_BATCH_MAX, COLLECT_POINTS_MAX, NODES_MAX};
 
 /// Assumed period of data without a registration, milliseconds.
 const EVERY_MS: u64 = 30_000;
@@ -93,6 +94,7 @@ impl Collect {
         let held = path.and_then(|path| database.open(path, settings.max_mb, now));
         let held = held.unwrap_or_default();
         let mut registry = Registry::default();
+        registry.set_time(now.local());
         registry.load(held.registrations);
         registry.set_config(settings.registrations.clone(), now.wall_ms);
         let mut latest = Latest::default();
@@ -185,10 +187,42 @@ impl Collect {
         if patch.name.as_deref().is_some_and(|other| other != name) {
             return Err(Failure::BadRequest("name: cannot be changed".to_owned()));
         }
+        self.change(name, now, |new| {
+            patch.apply(new);
+            Ok(())
+        })
+    }
+
+    /// Starts or stops it, everywhere or on these nodes only; the change is durable then.
+    pub fn switch(
+        &self,
+        name: &str,
+        nodes: Option<&str>,
+        run: bool,
+        now: Now,
+    ) -> Result<Registration, Failure> {
+        self.change(name, now, |new| match nodes {
+            None => {
+                new.enabled = run;
+                if run {
+                    new.except.clear();
+                }
+                Ok(())
+            }
+            Some(nodes) => except(new, nodes, run).map_err(Failure::BadRequest),
+        })
+    }
+
+    fn change(
+        &self,
+        name: &str,
+        now: Now,
+        change: impl FnOnce(&mut Registration) -> Result<(), Failure>,
+    ) -> Result<Registration, Failure> {
         let mut database = lock(&self.database);
         let mut new = read(&self.registry).changeable(name)?.clone();
         let old = new.clone();
-        patch.apply(&mut new);
+        change(&mut new)?;
         self.checked(&new)?;
         if new == old {
             return Ok(new);
@@ -361,6 +395,34 @@ impl Collect {
     pub fn agents(&self, now: Now) -> AgentsReport {
         AgentsReport { agents: lock(&self.agents).report(now) }
     }
+}
+
+/// Starts or stops a registration on some of its nodes.
+fn except(registration: &mut Registration, nodes: &str, run: bool) -> Result<(), String> {
+    let names = |text: &str| hostlist::expand(text, NODES_MAX).map_err(|error| error.to_string());
+    let named = names(nodes).map_err(|error| format!("nodes: {error}"))?;
+    if named.is_empty() || registration.nodes == MASTER {
+        let (own, given) = (short(&registration.nodes), short(nodes));
+        return Err(format!("nodes: expected some of its nodes ({own}), got {given:?}"));
+    }
+    if registration.nodes != ALL {
+        let own: BTreeSet<String> = names(&registration.nodes)?.into_iter().collect();
+        if let Some(other) = named.iter().find(|name| !own.contains(*name)) {
+            let nodes = short(&registration.nodes);
+            return Err(format!("nodes: {} is not among its nodes ({nodes})", short(other)));
+        }
+    }
+    let mut stopped: BTreeSet<String> = names(&registration.except)?.into_iter().collect();
+    for name in named {
+        if run {
+            stopped.remove(&name);
+        } else {
+            stopped.insert(name);
+        }
+    }
+    let stopped: Vec<String> = stopped.into_iter().collect();
+    registration.except = hostlist::compress(&stopped);
+    Ok(())
 }
 
 /// The node and the value of a good put.

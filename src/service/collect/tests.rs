@@ -217,6 +217,70 @@ fn failing_stale_and_silent_instances_are_visible() {
     assert_eq!(state(at(3500)).state, State::Stopped);
 }
 
+/// Goal: it stops on the nodes that are named and no others, outlives the daemon, and a start
+/// without nodes is one everywhere.
+#[test]
+fn stopped_on_some_nodes() {
+    let bench = bench();
+    bench.collect.add(bench.patch("a"), T0).unwrap();
+    let runs = |node: &str| {
+        let assigned = bench.sync(node, vec![], at(1)).assignments;
+        !assigned.expect("a change").is_empty()
+    };
+    let switch = |nodes: Option<&str>, run| bench.collect.switch("a", nodes, run, at(2));
+    let stopped = switch(Some("n[1-3]"), false).unwrap();
+    assert_eq!((stopped.except.as_str(), stopped.enabled), ("n[1-3]", true));
+    assert_eq!([runs("n1"), runs("n3"), runs("n4")], [false, false, true]);
+    assert_eq!(switch(Some("n2"), true).unwrap().except, "n[1,3]");
+    assert!(runs("n2") && !runs("n1"));
+    assert_eq!(bench.again(at(3)).collector("a", at(3)).unwrap().registration.except, "n[1,3]");
+    assert_eq!(bench.collect.collector("a", at(1)).unwrap().instances.assigned, 2);
+    assert!(!switch(None, false).unwrap().enabled && !runs("n2"));
+    let started = switch(None, true).unwrap();
+    assert_eq!((started.except.as_str(), started.enabled), ("", true));
+    assert!(runs("n1"));
+    for wrong in ["", "n[", "n[1-2"] {
+        assert!(matches!(switch(Some(wrong), false), Err(Failure::BadRequest(_))), "{wrong}");
+    }
+    let some = Patch { nodes: Some("n[1-2]".into()), ..Patch::default() };
+    bench.collect.update("a", some, at(4)).unwrap();
+    let error = switch(Some("n3"), false).unwrap_err().to_string();
+    assert!(error.contains("n3 is not among its nodes (n[1-2])"), "{error}");
+}
+
+/// Goal: outside its times it is stopped, and nothing else is touched.
+#[test]
+fn times_of_a_registration() {
+    let bench = bench();
+    let local = T0.local();
+    let clock = |hours: i64| {
+        let time = local.checked_add(jiff::Span::new().hours(hours)).unwrap();
+        time.strftime("%Y-%m-%d %H:%M").to_string()
+    };
+    let times = |start: i64, stop: i64| Patch {
+        start: Some(clock(start)),
+        stop: Some(clock(stop)),
+        ..bench.patch("timed")
+    };
+    bench.collect.add(times(1, 2), T0).unwrap();
+    bench.collect.add(bench.patch("always"), T0).unwrap();
+    let state = |at: Now| {
+        bench.collect.tick(at);
+        bench.sync("n1", vec![], at);
+        let of = |name: &str| bench.collect.collector(name, at).unwrap().state;
+        assert_eq!(of("always"), State::Waiting);
+        of("timed")
+    };
+    let after = |minutes: u64| at(minutes * 60_000);
+    assert_eq!(state(after(0)), State::Stopped);
+    assert_eq!(state(after(61)), State::Waiting);
+    assert_eq!(state(after(121)), State::Stopped);
+    let error =
+        bench.collect.update("timed", Patch { start: Some("noon".into()), ..times(1, 2) }, T0);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("start: expected a time such as 08:00"), "{error}");
+}
+
 /// Goal: a stale node takes the fallback, a switch counts at once.
 #[test]
 fn methods_get_a_number_for_every_node() {

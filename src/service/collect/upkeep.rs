@@ -13,12 +13,13 @@ const PRUNE_MS: u64 = 10_000;
 const JUMP_PAUSE_MS: u64 = 3_600_000;
 
 impl Collect {
-    /// The work of every second: choose the nodes of replicas among the
-    /// living, write values, delete old ones.
+    /// The work of every second: start and stop what has a time for it, choose the nodes of
+    /// replicas among the living, write values, delete old ones.
     pub fn tick(&self, now: Now) {
         let changed = {
             let mut registry = write(&self.registry);
-            registry.elect(&lock(&self.agents).alive(now))
+            // Both, whatever the first one says.
+            registry.set_time(now.local()) | registry.elect(&lock(&self.agents).alive(now))
         };
         if changed {
             self.bump();

@@ -259,6 +259,9 @@ pub const KEYS: &[Key] = &[
     key("collector.*.output", Kind::Choice(&["value", "nodes"])),
     key("collector.*.type", Kind::Choice(&["number", "text"])),
     key("collector.*.enabled", Kind::Bool),
+    key("collector.*.except", Kind::Text),
+    key("collector.*.start", Kind::Text),
+    key("collector.*.stop", Kind::Text),
     key("partition.*.mode", Kind::Choice(MODES)),
 ];
 

@@ -26,7 +26,7 @@ fn key_table_equals_the_structs() {
     config.partition.insert("*".into(), PartitionConfig { mode: Some(Mode::Off) });
     let every_key = "kind = 'collector'\ncmd = ''\nargs = []\nevery_ms = 1\ntimeout_ms = 1\n\
                      nodes = ''\ninputs = []\nreplicas = 0\nrun_as = ''\noutput = 'value'\n\
-                     type = 'text'\nenabled = true";
+                     type = 'text'\nenabled = true\nexcept = ''\nstart = ''\nstop = ''";
     config.collector.insert("*".into(), toml::from_str(every_key).unwrap());
     let mut from_structs: Vec<String> =
         config.flatten().into_keys().map(|key| key.replace("\"*\"", "*")).collect();
@@ -123,6 +123,12 @@ fn collectors_of_the_file_are_checked_as_a_whole() {
         ("[collector.free]\nevery_ms = 2000\n", "p.toml:1:12: collector.free: cmd: expected"),
         ("[collector.\"a b\"]\ncmd = \"/c\"\n", "p.toml:1:12: collector.\"a b\": name: expected"),
         ("[collector.a]\ncmd = \"/c\"\nnodes = \"n[\"\n", "collector.a: nodes: hostlist"),
+        ("[collector.a]\ncmd = \"/c\"\nexcept = \"n[\"\n", "collector.a: except: hostlist"),
+        ("[collector.a]\ncmd = \"/c\"\nstop = \"08:00\"\n", "collector.a: stop: expected a start"),
+        (
+            "[collector.a]\ncmd = \"/c\"\nstart = \"8\"\n",
+            "collector.a: start: expected a time such as 08:00",
+        ),
         ("[collector.a]\ncmd = \"/c\"\nname = \"b\"\n", "collector.a.name: unknown key"),
         ("[control]\nlisten = \"127.0.0.1\"\n", "control.listen: expected \"\" or an address"),
         ("[collect]\ncommand_dirs = [\"a\"]\n", "collect.command_dirs[0]: expected"),

@@ -40,6 +40,13 @@ pub struct How {
     /// Type of the value [default: number]
     #[arg(long = "type", value_parser = one_of::<ValueType>(["number", "text"]))]
     value_type: Option<ValueType>,
+    /// When it starts to run, in the daemon's local time, such as 'Mon..Fri 08:00'; '': it always
+    /// runs
+    #[arg(long, value_name = "CALENDAR")]
+    start: Option<String>,
+    /// When it stops, such as 'Mon..Fri 18:00'; '': never
+    #[arg(long, value_name = "CALENDAR")]
+    stop: Option<String>,
 }
 
 /// An enumeration by the words that it has in JSON.
@@ -77,6 +84,9 @@ impl How {
             output: self.output,
             value_type: self.value_type,
             enabled: None,
+            except: None,
+            start: self.start,
+            stop: self.stop,
         }
     }
 }

@@ -65,19 +65,25 @@ enum Command {
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Let it run again
+    /// Let it run again, everywhere or on some nodes
     #[command(after_help = EXIT_CODES)]
     Start {
         /// Name of the datum
         #[arg(value_name = "NAME")]
         name: String,
+        /// On these nodes only, as a hostlist
+        #[arg(long, value_name = "HOSTLIST")]
+        nodes: Option<String>,
     },
-    /// Stop running it; its values grow stale
+    /// Stop running it, everywhere or on some nodes; its values grow stale
     #[command(after_help = EXIT_CODES)]
     Stop {
         /// Name of the datum
         #[arg(value_name = "NAME")]
         name: String,
+        /// On these nodes only, as a hostlist
+        #[arg(long, value_name = "HOSTLIST")]
+        nodes: Option<String>,
     },
     /// Show which data there are, or the latest values of one
     #[command(after_help = EXIT_CODES)]
@@ -129,16 +135,17 @@ impl Args {
             Command::Remove { name } => {
                 change(global, Method::Delete, &of(name)?, None::<&()>, "removed")
             }
-            Command::Start { name } => {
-                change(global, Method::Post, &(of(name)? + "/start"), None::<&()>, "started")
+            Command::Start { name, nodes } => {
+                let path = of(name)? + "/start" + &on(nodes);
+                change(global, Method::Post, &path, None::<&()>, "started")
             }
-            Command::Stop { name } => {
-                change(global, Method::Post, &(of(name)? + "/stop"), None::<&()>, "stopped")
+            Command::Stop { name, nodes } => {
+                let path = of(name)? + "/stop" + &on(nodes);
+                change(global, Method::Post, &path, None::<&()>, "stopped")
             }
             Command::Data { name: None, .. } => global.report("/v1/data", render::names),
             Command::Data { name: Some(name), nodes } => {
-                let query = nodes.as_ref().map(|nodes| format!("?nodes={}", percent_encode(nodes)));
-                let path = format!("/v1/data/{}{}", part(name)?, query.unwrap_or_default());
+                let path = format!("/v1/data/{}{}", part(name)?, on(nodes));
                 global.report(&path, render::data)
             }
             Command::Use { key: None, .. } => global.report("/v1/use", render::uses),
@@ -168,6 +175,12 @@ fn change(
     global.exchange(method, path, body, |made: &Registration| {
         format!("{done} {}, version {}\n", made.name, made.version)
     })
+}
+
+/// The query of some nodes.
+fn on(nodes: &Option<String>) -> String {
+    let nodes = nodes.as_ref().map(|nodes| format!("?nodes={}", percent_encode(nodes)));
+    nodes.unwrap_or_default()
 }
 
 /// A name as a part of a path.

@@ -73,10 +73,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ("agent", &[("Run the collectors of this node", "phalanx agent")]),
     (
         "share",
-        &[(
-            "Cut a file for four nodes",
-            "phalanx share --input images.txt --nodes 'n[1-4]' --method C --out parts",
-        )],
+        &[
+            (
+                "Cut a file for four nodes",
+                "phalanx share --input images.txt --nodes 'n[1-4]' --method C --out parts",
+            ),
+            (
+                "In a job: hand lines to its tasks one by one, by learned speed",
+                "phalanx share --stream items.txt -- srun phalanx share --worker -- ./work_on",
+            ),
+        ],
     ),
     (
         "collector add",

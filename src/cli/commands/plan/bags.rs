@@ -25,9 +25,14 @@ pub fn text(report: &PlanReport) -> String {
     };
     heading(&mut out, &title);
     out.push_str(&facts(&totals(method)));
-    if !method.bags.is_empty() {
+    if method.bags.iter().any(|bag| !bag.shares.is_empty()) {
         out.push('\n');
         out.push_str(&arrays(&method.bags));
+    }
+    for bag in method.bags.iter().filter(|bag| !bag.missing.is_empty()) {
+        let planned = if bag.shares.is_empty() { " (not planned)" } else { "" };
+        let text = format!("Array {}{planned} lacks {}", bag.array, bag.missing.join("; "));
+        out.push_str(&format!("\n{}\n", clean(&text)));
     }
     out
 }

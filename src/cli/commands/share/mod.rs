@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx share`: splits an input over nodes by what each can do.
+//! `phalanx share`: splits an input over nodes by what each can do, at once or item by item.
 
 mod input;
+mod stream;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -20,21 +22,21 @@ use phalanx_core::limits::NODES_MAX;
 use phalanx_core::text::percent_encode;
 use phalanx_methods::share::{Item, Problem, solve};
 
-/// Split an input over nodes by what each can do
+/// Split an input over nodes by what each can do, at once or item by item
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// What is split: a file, or a file, directory or pattern of HDFS, such as
     /// hdfs://nn:8020/data or webhdfs://nn:9870/data
-    #[arg(long, value_name = "FILE|URI")]
-    input: String,
+    #[arg(long, value_name = "FILE|URI", required_unless_present_any = ["stream", "worker"])]
+    input: Option<String>,
     /// Block locations of the input as WebHDFS answers GETFILEBLOCKLOCATIONS,
     /// instead of asking the file system
     #[arg(long, value_name = "FILE")]
     locations: Option<PathBuf>,
-    /// Nodes that get a part, as a hostlist
-    #[arg(long, value_name = "HOSTLIST")]
-    nodes: String,
+    /// Nodes that get a part, as a hostlist; of a stream [default: of the job]
+    #[arg(long, value_name = "HOSTLIST", required_unless_present_any = ["stream", "worker"])]
+    nodes: Option<String>,
     /// Datum that tells what a node can do [default: share.capability of phalanxd]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["method", "weights"])]
     capability: Option<String>,
@@ -52,6 +54,8 @@ pub struct Args {
     /// a file; parts of a file in HDFS stay there
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    stream: stream::Options,
 }
 
 /// The evaluation methods of the source (docs/methods.md, section 3 (b)).
@@ -116,24 +120,59 @@ struct Capability {
 
 impl Args {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        let nodes = hostlist::expand(&self.nodes, NODES_MAX)
-            .map_err(|error| Failure::usage(format!("--nodes: {error}")))?;
+        if self.stream.is_used() {
+            return if self.stream.worker {
+                self.stream.work()
+            } else {
+                self.stream.dispatch(global, self.known(global)?)
+            };
+        }
+        let nodes = names(self.nodes.as_deref().unwrap_or_default())?;
         if nodes.is_empty() {
             return Err(Failure::usage("--nodes: expected at least one node"));
         }
-        let input = Input::open(global, &self.input, self.locations.as_deref())?;
+        let name = self.input.as_deref().unwrap_or_default();
+        let input = Input::open(global, name, self.locations.as_deref())?;
         let capability = capability(global, self, &nodes)?;
         let values: Vec<f64> = capability.values.iter().map(|(value, _)| *value).collect();
         let pieces = match &input {
             Input::File(file) => file.cut(&values, self.unit)?,
             Input::Blocks(blocks) => deal(&blocks.all, &nodes, &values)?,
         };
-        let shares = shares(&self.input, &input, &nodes, capability, &pieces);
+        let shares = shares(name, &input, &nodes, capability, &pieces);
         if let Some(directory) = &self.out {
             write_parts(directory, &input, &nodes, &pieces, &shares)?;
         }
         global.show(&shares, text)
     }
+
+    /// What is known of the nodes of a stream before their workers have done anything. A stream
+    /// does not need phalanxd, unless a datum of its is asked for.
+    fn known(&self, global: &Global) -> Result<BTreeMap<String, f64>, Failure> {
+        let is_asked =
+            self.capability.is_some() || self.method.is_some() || !self.weights.is_empty();
+        let of_job = std::env::var("SLURM_JOB_NODELIST").ok();
+        let nodes = names(self.nodes.as_deref().or(of_job.as_deref()).unwrap_or_default())?;
+        if nodes.is_empty() {
+            if is_asked {
+                return Err(Failure::usage("--nodes: expected at least one node"));
+            }
+            return Ok(BTreeMap::new());
+        }
+        match capability(global, self, &nodes) {
+            Ok(known) => {
+                let values = known.values.into_iter().map(|(value, _)| value);
+                Ok(nodes.into_iter().zip(values).collect())
+            }
+            Err(failure) if is_asked => Err(failure),
+            Err(_) => Ok(BTreeMap::new()),
+        }
+    }
+}
+
+fn names(hostlist: &str) -> Result<Vec<String>, Failure> {
+    hostlist::expand(hostlist, NODES_MAX)
+        .map_err(|error| Failure::usage(format!("--nodes: {error}")))
 }
 
 fn text(shares: &Shares) -> String {

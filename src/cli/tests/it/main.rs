@@ -2,6 +2,8 @@
 //! The program `phalanx`, run as users run it.
 
 mod cli;
+mod collectors;
 mod commands;
 mod simulate;
 mod solve_balance;
+mod stream;

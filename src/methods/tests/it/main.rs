@@ -14,3 +14,4 @@ mod prop_bisect;
 #[allow(clippy::disallowed_methods, reason = "a search with a deadline needs a clock")]
 mod prop_gang;
 mod prop_share;
+mod prop_stream;

@@ -3,7 +3,7 @@
 
 use super::context::Context;
 use super::proc;
-use phalanx_core::collect::Row;
+use phalanx_core::collect::{Row, Value, short};
 use phalanx_methods::share::capability::{by_configuration, by_cpu_load, by_history};
 
 /// Method A.
@@ -40,6 +40,31 @@ pub(super) fn history(context: &Context<'_>, mean: &mut Option<(f64, u64)>) -> R
     let next = next.ok_or_else(|| format!("input {name}: expected a speed > 0, got {speed}"))?;
     *mean = Some((next, row.time_ms));
     Ok(next)
+}
+
+/// Measured throughput of the node's accelerators, all or those of a GRES type: the first input is
+/// a text with a line `TYPE THROUGHPUT` for each device, or slice of one. A node without such
+/// devices can do nothing: 0.
+pub(super) fn accelerator(context: &Context<'_>) -> Result<f64, String> {
+    let (name, row) = newest(context)?;
+    let Value::Text(text) = &row.value else {
+        return Err(format!("input {name}: expected text, a line TYPE THROUGHPUT a device"));
+    };
+    let wanted = context.args.first();
+    let mut sum = 0.0;
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let device = line.rsplit_once(char::is_whitespace).and_then(|(kind, throughput)| {
+            let throughput: f64 = throughput.parse().ok()?;
+            (throughput.is_finite() && throughput >= 0.0).then_some((kind.trim(), throughput))
+        });
+        let (kind, throughput) = device.ok_or_else(|| {
+            format!("input {name}: expected TYPE THROUGHPUT, got {:?}", short(line))
+        })?;
+        if wanted.is_none_or(|wanted| wanted == kind) {
+            sum += throughput;
+        }
+    }
+    Ok(sum)
 }
 
 /// Name under which a processor finds its own latest value among its inputs.

@@ -63,6 +63,7 @@ const BUILTINS: &[Builtin] = &[
     builtin("capability_configuration", Source::Read(capability::configuration)),
     builtin("capability_cpu_load", Source::Read(capability::cpu_load)),
     builtin("capability_history", Source::Mean),
+    builtin("capability_accelerator", Source::Read(capability::accelerator)),
     builtin("prometheus", Source::Read(prometheus::read)),
 ];
 

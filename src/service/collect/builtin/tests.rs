@@ -170,6 +170,38 @@ fn method_b_is_formula_1() {
 }
 
 #[test]
+fn accelerators_count_by_their_type() {
+    let root = Path::new("/");
+    let text = |text: &str| {
+        let mut inputs = inputs("gpu_throughput", 0.0, 1);
+        inputs[0].1[0].value = Value::Text(text.to_owned());
+        inputs
+    };
+    let all = text("a100 100.5\na100 99.5\n\na100_1g.5gb 14\ntesla t4 30\n");
+    let memory = &mut Memory::default();
+    for (args, sum) in [
+        (&[][..], 244.0),
+        (&["a100"], 200.0),
+        (&["a100_1g.5gb"], 14.0),
+        (&["tesla t4"], 30.0),
+        (&["h100"], 0.0),
+    ] {
+        near(get(root, "capability_accelerator", args, &all, memory), sum);
+    }
+    near(get(root, "capability_accelerator", &[], &text(""), memory), 0.0);
+    for (inputs, why) in [
+        (inputs("x", 1.0, 1), "expected text"),
+        (text("a100"), "got \"a100\""),
+        (text("a100 fast"), "got \"a100 fast\""),
+        (text("a100 -1"), "got \"a100 -1\""),
+        (Vec::new(), "expected one"),
+    ] {
+        let error = get(root, "capability_accelerator", &[], &inputs, memory).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
 fn method_c_counts_each_run_once() {
     let mut memory = Memory::default();
     let root = Path::new("/");

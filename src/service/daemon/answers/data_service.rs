@@ -56,6 +56,19 @@ impl DataService for Shared {
         Ok(updated)
     }
 
+    fn switch_collector(
+        &self,
+        name: &str,
+        nodes: Option<&str>,
+        run: bool,
+    ) -> Result<Registration, Failure> {
+        let updated = self.collect()?.switch(name, nodes, run, Now::read())?;
+        let (done, on) = (if run { "started" } else { "stopped" }, nodes.unwrap_or("all nodes"));
+        let on = phalanx_core::collect::short(on);
+        log::info!("collector {}: {done} on {on}, version {}", updated.name, updated.version);
+        Ok(updated)
+    }
+
     fn remove_collector(&self, name: &str) -> Result<Registration, Failure> {
         let removed = self.collect()?.remove(name)?;
         log::info!("collector {}: removed", removed.name);

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Items of a stream for workers of unequal speed: each goes where it is expected to be done
+//! first, by speeds that are learned from the answers.
+//!
+//! At least once: an item stays with the stream until a worker has answered for it. What a worker
+//! that is lost had in hand goes to others, first in line.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// Weight of the newest answer in a worker's mean time for an item.
+const NEWEST: f64 = 0.25;
+/// A worker is handed the items of so many seconds at once, so that none waits for the next; this
+/// is more than a network takes for an answer, and little to lose with a worker.
+const AHEAD_S: f64 = 0.1;
+/// One item in work and one that waits, however long items take.
+const WINDOW_MIN: usize = 2;
+
+/// How the next item finds its worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// Where it is expected to be done first: by learned speed and what the worker has in hand.
+    #[default]
+    Speed,
+    /// Round robin: the next worker's turn, whether it is slow or not.
+    Turn,
+}
+
+/// Rules of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// How the next item finds its worker.
+    pub order: Order,
+    /// Most items that one worker has in hand; at least 1.
+    pub window: usize,
+    /// Times that an item may fail before it is given up; at least 1.
+    pub tries: u32,
+}
+
+/// Number of an item, as the caller gave it.
+pub type Item = u64;
+/// Number of a worker, by [`Stream::join`].
+pub type Worker = u64;
+
+/// What became of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answered {
+    /// The item is done.
+    Done,
+    /// The worker does not have this item: the answer counts for nothing.
+    Unknown,
+}
+
+/// What became of an item on which a worker failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failed {
+    /// It waits for another try.
+    Again,
+    /// It failed as often as it may.
+    GivenUp,
+    /// The worker does not have this item.
+    Unknown,
+}
+
+/// A worker's account.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Account {
+    /// Items answered for.
+    pub done: u64,
+    /// Learned time of an item, seconds.
+    pub item_s: Option<f64>,
+    /// Items in hand, oldest first.
+    pub in_hand: VecDeque<Item>,
+    /// Speed before anything is learned, relative to the others'.
+    capability: f64,
+    /// When the oldest item in hand became the oldest.
+    since_s: f64,
+}
+
+impl Account {
+    /// Seconds that it is expected to need for an item. One that is longer in hand than items
+    /// usually take says that the worker has become slower.
+    fn expected_s(&self, scale: f64, now_s: f64) -> f64 {
+        let usual = self.item_s.unwrap_or(scale / self.capability);
+        let so_far = if self.in_hand.is_empty() { 0.0 } else { now_s - self.since_s };
+        usual.max(so_far).max(1e-9)
+    }
+
+    fn window(&self, rules: &Rules) -> usize {
+        let ahead = self.item_s.map_or(0.0, |item_s| AHEAD_S / item_s.max(1e-9));
+        // More than the window allows either way.
+        let ahead = ahead.ceil().min(1e6);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1e6")]
+        let ahead = ahead as usize;
+        (ahead + 1).max(WINDOW_MIN).min(rules.window)
+    }
+}
+
+/// Items on their way to workers and back. Times are of any steady clock of the caller's.
+#[derive(Debug)]
+pub struct Stream {
+    rules: Rules,
+    waiting: VecDeque<Item>,
+    workers: BTreeMap<Worker, Account>,
+    next_worker: Worker,
+    /// Round robin: the worker after this one is next.
+    turn: Option<Worker>,
+    /// Failures of items that are not done.
+    failures: BTreeMap<Item, u32>,
+    /// Seconds for an item of a worker of capability 1, by the workers that are known.
+    scale: f64,
+    has_ended: bool,
+}
+
+impl Stream {
+    /// A stream without items and workers.
+    #[must_use]
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            rules: Rules { window: rules.window.max(1), tries: rules.tries.max(1), ..rules },
+            waiting: VecDeque::new(),
+            workers: BTreeMap::new(),
+            next_worker: 0,
+            turn: None,
+            failures: BTreeMap::new(),
+            scale: 1.0,
+            has_ended: false,
+        }
+    }
+
+    /// A worker joins. Its capability counts until its own speed is known; one that is no positive
+    /// number counts as the least of the others.
+    pub fn join(&mut self, capability: f64) -> Worker {
+        let known = capability.is_finite() && capability > 0.0;
+        let least = || self.workers.values().map(|worker| worker.capability).reduce(f64::min);
+        let capability = if known { capability } else { least().unwrap_or(1.0) };
+        let worker = self.next_worker;
+        self.next_worker += 1;
+        let in_hand = VecDeque::new();
+        let account = Account { done: 0, item_s: None, in_hand, capability, since_s: 0.0 };
+        self.workers.insert(worker, account);
+        worker
+    }
+
+    /// A worker is gone: what it had in hand goes to others, before everything that waits.
+    /// Returns its account as it was.
+    pub fn leave(&mut self, worker: Worker) -> Option<Account> {
+        let account = self.workers.remove(&worker)?;
+        for &item in account.in_hand.iter().rev() {
+            self.waiting.push_front(item);
+        }
+        Some(account)
+    }
+
+    /// Another item. Numbers must differ.
+    pub fn offer(&mut self, item: Item) {
+        self.waiting.push_back(item);
+    }
+
+    /// No item comes after those that were offered.
+    pub fn end(&mut self) {
+        self.has_ended = true;
+    }
+
+    /// Whether another item should be read: as many wait as all workers together can take.
+    #[must_use]
+    pub fn wants_more(&self) -> bool {
+        let room = self.workers.values().map(|worker| worker.window(&self.rules)).sum::<usize>();
+        !self.has_ended && self.waiting.len() < room.max(WINDOW_MIN)
+    }
+
+    /// Whether everything is done or given up, and nothing comes any more.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.has_ended && self.waiting.is_empty() && self.in_hand() == 0
+    }
+
+    /// Items that wait for a worker.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Items that workers have in hand.
+    #[must_use]
+    pub fn in_hand(&self) -> usize {
+        self.workers.values().map(|worker| worker.in_hand.len()).sum()
+    }
+
+    /// The account of a worker that is there.
+    #[must_use]
+    pub fn account(&self, worker: Worker) -> Option<&Account> {
+        self.workers.get(&worker)
+    }
+
+    /// The next item to hand out, and to whom; `None` until something changes or, with
+    /// [`Order::Speed`], until time has passed.
+    pub fn next(&mut self, now_s: f64) -> Option<(Worker, Item)> {
+        let item = *self.waiting.front()?;
+        let worker = match self.rules.order {
+            Order::Speed => self.soonest(now_s)?,
+            Order::Turn => self.whose_turn()?,
+        };
+        let account = self.workers.get_mut(&worker)?;
+        if account.in_hand.is_empty() {
+            account.since_s = now_s;
+        }
+        account.in_hand.push_back(item);
+        self.waiting.pop_front();
+        self.turn = Some(worker);
+        Some((worker, item))
+    }
+
+    /// A worker with room that is expected to be done with one more item first. `None` as well
+    /// where the others can do all that is left by then: a slow worker must not have the last.
+    fn soonest(&self, now_s: f64) -> Option<Worker> {
+        let until = |worker: &Account| {
+            (worker.in_hand.len() as f64 + 1.0) * worker.expected_s(self.scale, now_s)
+        };
+        let open = |worker: &Account| worker.in_hand.len() < worker.window(&self.rules);
+        let able = self.workers.iter().filter(|(_, worker)| open(worker));
+        let (id, done_s) = able
+            .map(|(id, worker)| (*id, until(worker)))
+            .min_by(|one, other| one.1.total_cmp(&other.1))?;
+        if !self.has_ended {
+            return Some(id);
+        }
+        // Whoever would be sooner has no room now, and so items in hand: it will ask again.
+        let sooner = self.workers.values().filter(|worker| until(worker) < done_s);
+        let takes = |worker: &Account| {
+            let all = done_s / worker.expected_s(self.scale, now_s);
+            (all - worker.in_hand.len() as f64 + 1e-9).floor().max(0.0)
+        };
+        let taken: f64 = sooner.map(takes).sum();
+        (taken < self.waiting.len() as f64).then_some(id)
+    }
+
+    /// The worker whose turn it is, if it has room.
+    fn whose_turn(&self) -> Option<Worker> {
+        let later = self.turn.and_then(|last| self.workers.range(last + 1..).next());
+        let (id, account) = later.or_else(|| self.workers.iter().next())?;
+        (account.in_hand.len() < account.window(&self.rules)).then_some(*id)
+    }
+
+    /// A worker has done an item.
+    pub fn answered(&mut self, worker: Worker, item: Item, now_s: f64) -> Answered {
+        let Some(account) = self.take(worker, item) else { return Answered::Unknown };
+        let took_s = (now_s - account.since_s).max(0.0);
+        account.since_s = now_s;
+        account.done += 1;
+        let first = account.item_s.is_none();
+        account.item_s =
+            Some(account.item_s.map_or(took_s, |mean| mean + NEWEST * (took_s - mean)));
+        self.failures.remove(&item);
+        if first {
+            self.learn_scale();
+        }
+        Answered::Done
+    }
+
+    /// A worker failed on an item that it had in hand, and goes on with the others.
+    pub fn failed(&mut self, worker: Worker, item: Item, now_s: f64) -> Failed {
+        let Some(account) = self.take(worker, item) else { return Failed::Unknown };
+        account.since_s = now_s;
+        let failures = self.failures.entry(item).or_default();
+        *failures += 1;
+        if *failures >= self.rules.tries {
+            self.failures.remove(&item);
+            return Failed::GivenUp;
+        }
+        self.waiting.push_front(item);
+        Failed::Again
+    }
+
+    fn take(&mut self, worker: Worker, item: Item) -> Option<&mut Account> {
+        let account = self.workers.get_mut(&worker)?;
+        let at = account.in_hand.iter().position(|held| *held == item)?;
+        account.in_hand.remove(at);
+        Some(account)
+    }
+
+    /// The median over the workers whose speed is known.
+    fn learn_scale(&mut self) {
+        let known = self.workers.values().filter_map(|worker| {
+            Some(worker.item_s? * worker.capability).filter(|scale| *scale > 0.0)
+        });
+        let mut known: Vec<f64> = known.collect();
+        known.sort_by(f64::total_cmp);
+        if let Some(median) = known.get(known.len() / 2) {
+            self.scale = *median;
+        }
+    }
+}
