@@ -228,7 +228,7 @@ bench-gang-method: rust
 	$(CARGO) run --release -p phalanx-methods --example gang_quality -- gaps 100
 	$(CARGO) run --release -p phalanx-methods --example gang_quality -- large
 	$(CARGO) run --release -p phalanx-planner --example gang_plan
-	$(CARGO) run --release -p phalanx-methods --example gang_regret -- 3000 20 docs/gang-regret.svg
+	$(MAKE) figure-gang-regret figure-gang-policies
 bench-balance: rust
 	$(CARGO) bench -p phalanx-methods --bench balance
 bench-proof: rust
@@ -245,15 +245,23 @@ bench-reality: deps-run build
 # A stretch of a real log on 64 real slots, stock and Phalanx, and simulated; REPLAY: its options.
 bench-replay: deps-run debug
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/replay_log.py $(REPLAY)
-# Every figure of the documents anew, from the repository alone. Those with times (figure 2 of
-# bag-experiments, share-experiment) are of this machine.
-.PHONY: figures
-figures: bench-bag tuning-pictures
+# Every figure of the documents anew, from the repository alone; one rule each. Those with times
+# (figure 2 of bag-experiments, share-experiment) are of this machine.
+FIGURES := gang-regret gang-policies bag-experiments tuning share-experiment
+.PHONY: figures $(FIGURES:%=figure-%)
+figures: $(FIGURES:%=figure-%)
+figure-gang-regret: rust
 	$(CARGO) run --release -p phalanx-methods --example gang_regret -- 3000 20 docs/gang-regret.svg
+# The gang document's experiment: random, least loaded, greedy, index, GA, ideal.
+figure-gang-policies: rust
+	$(CARGO) run --release -p phalanx-methods --example gang_policies -- 3000 2 docs/gang-policies.svg
+figure-bag-experiments: bench-bag
+figure-tuning: build
+	$(PYTHON) tests/bench/tuning_pictures.py target/release/phalanx docs/tuning.svg
+figure-share-experiment: build
 	$(PYTHON) tests/bench/share_experiment.py --check --svg docs/share-experiment.svg
 # The picture of docs/tuning.md, and its table.
-tuning-pictures: build
-	$(PYTHON) tests/bench/tuning_pictures.py target/release/phalanx docs/tuning.svg
+tuning-pictures: figure-tuning
 bench-share: deps-run build
 	$(PYTHON) tests/bench/share_experiment.py --check
 bench-agents: deps-run build

@@ -63,8 +63,8 @@ impl Counts {
 const GPU: &str = "gpu";
 
 /// Options that decide where a job may run; jobs that agree in them are examined once.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key<'a> {
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key<'a> {
     partitions: &'a str,
     constraint: Option<&'a str>,
     required: Option<&'a str>,
@@ -87,7 +87,7 @@ pub fn count(snapshot: &Snapshot, usages: &[NodeUsage], now_s: i64, requests_max
         let Some(job) = snapshot.jobs.get(index as usize).filter(|j| waits_for_resources(j)) else {
             continue;
         };
-        let key = key_of(job);
+        let key = Key::of(job);
         if let Some((_, tasks)) = groups.get_mut(&key) {
             *tasks += job.task_count;
         } else if groups.len() < requests_max {
@@ -124,19 +124,21 @@ fn want_of(shape: &Shape, gpu: GresIdx, tasks: u64) -> Option<Want> {
 }
 
 /// A dependency, a begin time or a limit is no shortage.
-fn waits_for_resources(job: &Job) -> bool {
+pub(crate) fn waits_for_resources(job: &Job) -> bool {
     matches!(&*job.reason, "Resources" | "Priority" | "None" | "Licenses" | "ReqNodeNotAvail")
 }
 
-fn key_of(job: &Job) -> Key<'_> {
-    Key {
-        partitions: &job.partitions,
-        constraint: job.constraint.as_deref(),
-        required: job.required_nodes.as_deref(),
-        excluded: job.excluded_nodes.as_deref(),
-        reservation: job.reservation.as_deref(),
-        licenses: &job.licenses,
-        shape: &job.shape,
+impl<'a> Key<'a> {
+    pub(crate) fn of(job: &'a Job) -> Self {
+        Key {
+            partitions: &job.partitions,
+            constraint: job.constraint.as_deref(),
+            required: job.required_nodes.as_deref(),
+            excluded: job.excluded_nodes.as_deref(),
+            reservation: job.reservation.as_deref(),
+            licenses: &job.licenses,
+            shape: &job.shape,
+        }
     }
 }
 
@@ -149,16 +151,10 @@ fn attribute(
     counts: &mut Counts,
 ) {
     let mut licence_short = false;
-    for (name, wanted) in &job.licenses {
-        let pool = snapshot.licenses.iter().position(|l| l.name == *name);
-        let Some((index, licence)) = pool.and_then(|i| Some((i, snapshot.licenses.get(i)?))) else {
-            continue;
-        };
-        if *wanted <= licence.total && *wanted > licence.total.saturating_sub(licence.used) {
-            licence_short = true;
-            if let Some(count) = counts.licenses.get_mut(index) {
-                *count += tasks;
-            }
+    for index in short_licences(snapshot, job) {
+        licence_short = true;
+        if let Some(count) = counts.licenses.get_mut(index) {
+            *count += tasks;
         }
     }
     if licence_short {
@@ -178,52 +174,92 @@ fn attribute(
     }
 }
 
+/// Licences of the snapshot that the job waits for.
+pub(crate) fn short_licences<'a>(
+    snapshot: &'a Snapshot,
+    job: &'a Job,
+) -> impl Iterator<Item = usize> + 'a {
+    job.licenses.iter().filter_map(|(name, wanted)| {
+        let index = snapshot.licenses.iter().position(|l| l.name == *name)?;
+        let licence = snapshot.licenses.get(index)?;
+        let free = licence.total.saturating_sub(licence.used);
+        (*wanted <= licence.total && *wanted > free).then_some(index)
+    })
+}
+
 /// Dimensions lacking on the eligible nodes that lack the fewest; empty when
 /// the job fits now or never.
 pub fn lacking_dimensions(usages: &[NodeUsage], eligible: &Eligible, shape: &Shape) -> Vec<Lack> {
     let wanted = shape.wanted_nodes();
     let need = shape.need(wanted);
-    let mut best = Best::default();
+    let mut found = Lacking::default();
     for node in eligible.nodes.ones() {
         if let Some(usage) = usages.get(node) {
-            best.look(usage, &need);
+            found.look(usage, &need, true);
         }
     }
-    if best.capable < wanted || best.fitting >= wanted { Vec::new() } else { best.lacking }
+    dimensions_of(found.rule(wanted)).collect()
 }
 
-#[derive(Default)]
-struct Best {
+/// A set of dimensions: CPUs, memory, then the GRES kinds, of which those beyond 61 share a place.
+pub(crate) type Dimensions = u64;
+
+fn place_of(lack: Lack) -> usize {
+    match lack {
+        Lack::Cpu => 0,
+        Lack::Memory => 1,
+        Lack::Kind(kind) => (2 + kind.at()).min(63),
+    }
+}
+
+pub(crate) fn dimensions_of(set: Dimensions) -> impl Iterator<Item = Lack> {
+    (0..64).filter(move |place| set >> place & 1 == 1).map(|place| match place {
+        0 => Lack::Cpu,
+        1 => Lack::Memory,
+        kind => Lack::Kind(GresIdx::new(kind - 2)),
+    })
+}
+
+/// Eligible nodes by what they lack for one request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Lacking {
+    /// Nodes that could ever hold its share.
     capable: u32,
+    /// Of them, those that can now.
     fitting: u32,
-    fewest: usize,
-    lacking: Vec<Lack>,
-    here: Vec<Lack>,
+    /// The others by the dimensions that they lack.
+    by_set: Vec<(Dimensions, u32)>,
 }
 
-impl Best {
-    fn look(&mut self, usage: &NodeUsage, need: &Need) {
+impl Lacking {
+    /// Counts a node with this usage, or takes it back.
+    pub(crate) fn look(&mut self, usage: &NodeUsage, need: &Need, add: bool) {
         if !usage.could_hold(need) {
             return;
         }
-        self.capable += 1;
-        self.here.clear();
-        usage.lacks(need, |lack, _| self.here.push(lack));
-        if self.here.is_empty() {
-            self.fitting += 1;
+        let step = |count: u32| if add { count + 1 } else { count.saturating_sub(1) };
+        self.capable = step(self.capable);
+        let mut set = 0;
+        usage.lacks(need, |lack, _| set |= 1 << place_of(lack));
+        if set == 0 {
+            self.fitting = step(self.fitting);
             return;
         }
-        if self.lacking.is_empty() || self.here.len() < self.fewest {
-            self.fewest = self.here.len();
-            self.lacking.clear();
-        } else if self.here.len() > self.fewest {
-            return;
+        match self.by_set.iter_mut().find(|(known, _)| *known == set) {
+            Some((_, count)) => *count = step(*count),
+            None if add => self.by_set.push((set, 1)),
+            None => {}
         }
-        for lack in &self.here {
-            if !self.lacking.contains(lack) {
-                self.lacking.push(*lack);
-            }
+    }
+
+    /// What the request waits for: the dimensions lacking where the fewest are.
+    pub(crate) fn rule(&self, wanted: u32) -> Dimensions {
+        if self.capable < wanted || self.fitting >= wanted {
+            return 0;
         }
+        let some = || self.by_set.iter().filter(|(_, count)| *count > 0).map(|(set, _)| *set);
+        let fewest = some().map(Dimensions::count_ones).min();
+        some().filter(|set| Some(set.count_ones()) == fewest).fold(0, |all, set| all | set)
     }
 }
 

@@ -20,4 +20,5 @@ pub mod plan;
 pub mod preference;
 pub mod proof;
 pub mod state;
+pub mod tally;
 pub mod usage;

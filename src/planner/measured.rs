@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 /// Levels of [`Measured::levels`].
 const LEVELS: u32 = 4;
+/// Added to the level of a node that is not healthy; see [`with_health`].
+pub const UNHEALTHY: u32 = 1 << 16;
 /// Ratio of one class of [`Measured::classes`] to the next.
 const CLASS_STEP: f64 = 1.05;
 /// Classes; slower nodes than the last are in it, or in that of speed 0.
@@ -73,6 +75,24 @@ impl Measured {
     }
 }
 
+/// The levels of all nodes, those last whose health is measured and below `least`. `levels` are
+/// by capability; a node that is in neither comes after those that have one.
+#[must_use]
+pub fn with_health(
+    levels: &BTreeMap<Arc<str>, u32>,
+    health: &Measured,
+    least: f64,
+    nodes: impl Iterator<Item = Arc<str>>,
+) -> BTreeMap<Arc<str>, u32> {
+    let none = if levels.is_empty() { 0 } else { LEVELS };
+    let level = |node: Arc<str>| {
+        let own = levels.get(&node).copied().unwrap_or(none);
+        let is_ill = health.of.get(&node).is_some_and(|value| *value < least);
+        (node, if is_ill { own + UNHEALTHY } else { own })
+    };
+    nodes.map(level).collect()
+}
+
 fn speed_of(step: u32) -> f64 {
     CLASS_STEP.powf(-f64::from(step))
 }
@@ -93,6 +113,16 @@ mod tests {
         let idle = measured(&[0.0, 0.0]).levels();
         assert_eq!(idle.values().copied().collect::<Vec<_>>(), [0, 0]);
         assert!(measured(&[]).levels().is_empty());
+    }
+
+    #[test]
+    fn only_a_measured_value_below_the_least_makes_a_node_ill() {
+        let nodes = || ["n0", "n1", "n2"].map(Arc::from).into_iter();
+        let ill = with_health(&BTreeMap::new(), &measured(&[1.0, 0.4]), 0.5, nodes());
+        assert_eq!(ill.into_values().collect::<Vec<_>>(), [0, UNHEALTHY, 0]);
+        let levels = [("n1".into(), 2)].into();
+        let both = with_health(&levels, &measured(&[0.5, 0.4]), 0.5, nodes());
+        assert_eq!(both.into_values().collect::<Vec<_>>(), [LEVELS, UNHEALTHY + 2, LEVELS]);
     }
 
     #[test]

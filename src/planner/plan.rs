@@ -67,6 +67,8 @@ pub struct Inputs {
     pub now_s: i64,
     /// Preferences of the methods for this snapshot.
     pub preferences: Vec<(Method, Vec<Preference>)>,
+    /// Node at which the next poll begins, see [`Placer::set_poll_start`].
+    pub poll_start: usize,
 }
 
 /// Plans until `expired` says so.
@@ -82,6 +84,7 @@ pub fn plan(
     let cluster = Cluster::with_usages(Table::of_snapshot(snapshot), inputs.usages.clone());
     let mut placer = Placer::new(cluster, inputs.memory_tracked, inputs.tuning, pools)?;
     placer.set_pending(inputs.pending)?;
+    placer.set_poll_start(inputs.poll_start);
     let mut preferences = Preferences::default();
     for (method, list) in inputs.preferences {
         let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), list);
@@ -137,6 +140,12 @@ fn one(
     let question = Question::of(job, snapshot.nodes.len());
     let (decided, preference_use) =
         preference::decide(placer, preferences, &question, Candidates::new(&words), Waits::OVER);
+    let waits = |used: &PreferenceUse| {
+        used.preference.method == Method::Gang && used.preference.required && used.set.is_none()
+    };
+    if preference_use.as_ref().is_some_and(waits) {
+        return (Err("is worth less than its cost"), preference_use);
+    }
     let decided = decided.map_err(|why| match why {
         NoPlacement::Left(_) => "left to Slurm",
         NoPlacement::NoFit => "no room now",
@@ -146,6 +155,9 @@ fn one(
     });
     if let Ok(placement) = &decided {
         placer.set_job(pseudo_job(job, placement));
+        if let Some(start) = placement.decision.next_poll() {
+            placer.set_poll_start(start);
+        }
     }
     (decided, preference_use)
 }

@@ -184,6 +184,28 @@ mod tests {
         read_sacct(text.as_bytes(), &TimeZone::UTC, &nodes).unwrap()
     }
 
+    /// Goal: in mode seed each poll begins behind the node of the one before, as in the daemon.
+    #[test]
+    fn equal_jobs_go_round_in_mode_seed() {
+        let row = |at: u32, cpus: u32, mem: u32| {
+            let at = 1_700_000_000 + at;
+            format!("{at}|COMPLETED|{at}|{at}|1700001200|{cpus}|{mem}M|01:00:00\n")
+        };
+        let columns = "JobID|State|Submit|Start|End|NCPUS|ReqMem|Timelimit\n";
+        // Half of the CPUs of each node go first, then jobs that even that out.
+        let rows = (0..4).map(|at| row(at, 4, 10)).chain((4..8).map(|at| row(at, 1, 100)));
+        let text = format!("{columns}{}", rows.collect::<String>());
+        let nodes = spec::parse("4x(cpu=8,mem=400M)").unwrap();
+        let load = read_sacct(text.as_bytes(), &TimeZone::UTC, &nodes).unwrap();
+        let params = phalanx_methods::balance::Params { threshold: 0.9, ..Default::default() };
+        let tuning = Tuning { params, ..Tuning::default() };
+        let policy = Policy::BalanceSeed;
+        let setup = Setup::of(policy, &tuning, &Settings::default(), &Rules::default());
+        let outcome = engine::run_until(&load, &setup, &NoBeliefs, None, &|_| {}).unwrap();
+        let nodes: Vec<u32> = outcome.nodes.iter().flatten().copied().collect();
+        assert_eq!(nodes[4..], [0, 1, 2, 3], "{nodes:?}");
+    }
+
     #[test]
     fn energy_counts_over_the_period_and_no_longer() {
         let rules = Rules::default();

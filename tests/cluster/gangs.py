@@ -301,6 +301,53 @@ def leaf_cost(suite):
     suite.expect(nodes == {"x1", "x2"}, f"with leaf_cost 0.3 on {sorted(nodes)}")
 
 
+HOLD_S = 8       # hold_max_s of the case below
+ADMISSION = f"""[gang]
+admission = "enforce"
+hold_max_s = {HOLD_S}
+cost = {{ cpu = 100.0 }}
+"""
+
+
+def waited(record):
+    """Seconds that a job waited."""
+    return seconds(record, "StartTime") - seconds(record, "SubmitTime")
+
+
+@case(needs=["leaf_cost"], where="leaves")
+def admission_waits(suite):
+    """A gang worth less than its cost waits within limits, and explain says so; advice does not"""
+    free, = suite.cluster.wait_jobs([pair(suite)], timeout=60)
+    path = suite.cluster.paths.phalanx_toml
+    with open(path, encoding="utf-8") as file:
+        before = file.read()
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(ADMISSION)
+    phalanx(suite.cluster, "reload")
+    job = pair(suite)
+
+    def explained():
+        done = phalanx(suite.cluster, "explain", str(job), "--json", check=False)
+        report = json.loads(done.stdout) if done.returncode == 0 else {}
+        pending = report.get("pending") or {}
+        note = (pending.get("preference") or {}).get("note") or {}
+        return note.get("below_cost", 0.0) > 0.0
+    suite.until(explained, "explain says that the gang is worth less than its cost")
+    text = phalanx(suite.cluster, "explain", str(job)).stdout
+    suite.expect("less than its cost" in text, f"explain says {text!r}")
+    # Others start meanwhile: the nodes are free, and only this gang waits.
+    single = suite.cluster.submit("-N1", "-n1", "-t1", wrap="sleep 0")
+    suite.cluster.wait_jobs([single], timeout=60)
+    held, = suite.cluster.wait_jobs([job], timeout=120)
+    suite.expect(waited(held) >= HOLD_S - 1 and waited(held) > waited(free),
+                 f"waited {waited(held)} s, and {waited(free)} s where nothing is enforced")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(before + ADMISSION.replace("enforce", "advise"))
+    phalanx(suite.cluster, "reload")
+    advised, = suite.cluster.wait_jobs([pair(suite)], timeout=60)
+    suite.expect(waited(advised) < HOLD_S - 1, f"advice held it for {waited(advised)} s")
+
+
 @contextlib.contextmanager
 def setting(root, _args, stock=False):
     """One cluster of both classes."""

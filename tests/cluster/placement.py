@@ -365,6 +365,35 @@ def whole_nodes_for_pending(suite):
 
 
 @case
+def polls_go_round(suite):
+    """In mode seed equal jobs go to one node after the other, each behind the last"""
+    text, jobs = suite.read_toml(), []
+    suite.toml(text + '\n[balance]\nmode = "seed"\nthreshold = 1.0\n')
+    suite.reload()
+    nodes = [f"cpu{number}" for number in range(1, 5)]
+    try:
+        # Half of the CPUs and little memory in use: each job evens out any of the four.
+        jobs += [suite.cluster.submit("-w", node, "-n4", "--mem=500", "-t5",
+                                      wrap="exec sleep 600") for node in nodes]
+        suite.cluster.wait_jobs(jobs, states={"RUNNING"}, timeout=30)
+        landed = []
+        for _ in range(5):
+            job = suite.cluster.submit("-n1", "--mem=4000", "-t5", "-x",
+                                       "cpu[5-6],mem[1-4],gpu[1-4],fat[1-2]",
+                                       wrap="exec sleep 600")
+            jobs.append(job)
+            record, = suite.cluster.wait_jobs([job], states={"RUNNING"}, timeout=30)
+            landed += nodes_of(record["NodeList"])
+    finally:
+        suite.cluster.run("scancel", *jobs, check=False)
+    suite.cluster.wait_jobs(jobs, timeout=30)
+    suite.toml(text)
+    suite.reload()
+    first = nodes.index(landed[0])
+    suite.expect(landed == [nodes[(first + turn) % 4] for turn in range(5)], f"on {landed}")
+
+
+@case
 def exit_codes(suite):
     """Exit codes: an unknown job, and a daemon that is not there; jobs run all the same"""
     done = phalanx(suite.cluster, "explain", "99999999", check=False)

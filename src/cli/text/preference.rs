@@ -37,7 +37,10 @@ pub fn facts_of_note(note: &Note) -> Vec<(&'static str, String)> {
 /// The preference in a few words, for a table.
 pub fn short(preference: &PreferenceReport) -> String {
     match &preference.note {
-        Note::Gang(gang) => format!("{}; {}", outcome(preference), speeds(gang)),
+        Note::Gang(gang) => match below_cost(gang) {
+            Some(why) => format!("{}; {why}", outcome(preference)),
+            None => format!("{}; {}", outcome(preference), speeds(gang)),
+        },
         Note::Data(data) => match (&data.error, data.local_share) {
             (Some(error), _) => format!("input not planned: {}", clean(error)),
             (None, Some(share)) => format!("{}; {} local", outcome(preference), percent(share)),
@@ -185,9 +188,19 @@ fn worth(gang: &GangNote) -> String {
             gang.untried,
             gang.tasks
         ),
+        _ if gang.below_cost.is_some() => below_cost(gang).unwrap_or_default(),
         _ if gang.task_terms.is_empty() => "no plan has seen it".to_owned(),
         _ => "not planned to start now".to_owned(),
     }
+}
+
+/// Why a gang waits that could start.
+fn below_cost(gang: &GangNote) -> Option<String> {
+    let less = fraction(gang.below_cost?);
+    Some(format!(
+        "waits: where there is room it is worth {less} less than its cost, and gang.admission is \
+         \"enforce\""
+    ))
 }
 
 /// The GRES that a class is reserved for, short enough for a table.

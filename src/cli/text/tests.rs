@@ -85,6 +85,7 @@ pub fn gang_note(on: Option<&str>) -> Note {
         bonus: on.map(|_| 0.125),
         index: on.map(|_| 2.375),
         untried: 0,
+        below_cost: None,
         speeds: vec![speed("x/c8", Some(1.0), 12.0), speed("y/c8", None, 0.0)],
         task_terms,
     })

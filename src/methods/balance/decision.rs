@@ -101,6 +101,14 @@ impl Decision {
             Outcome::NoFit { .. } | Outcome::Held => &[],
         }
     }
+
+    /// Where the next poll begins once the job is placed: behind the last node that this poll
+    /// chose. `None` where no poll chose.
+    #[must_use]
+    pub fn next_poll(&self) -> Option<usize> {
+        let last = self.choices().last().filter(|_| self.branch == Branch::Low)?;
+        Some(last.node.at() + 1)
+    }
 }
 
 /// The runner-up from the least of the others, if there are others.

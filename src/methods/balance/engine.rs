@@ -356,8 +356,8 @@ impl Engine {
         weights
     }
 
-    /// Puts the job on the nodes of `decision` and moves the poll pointer.
-    /// The daemon does not need this: there, events report what Slurm did.
+    /// Puts the job on the nodes of `decision`, and moves the poll pointer if a poll chose them.
+    /// In the daemon events report what Slurm did; it moves the pointer alone.
     ///
     /// # Errors
     /// Fails when the request or the decision does not fit the engine.
@@ -370,9 +370,11 @@ impl Engine {
         for choice in choices {
             self.add_used(choice.node, request.amounts)?;
         }
-        if let Some(last) = choices.last() {
+        if !choices.is_empty() {
             self.scorer.nodes.use_cluster(request.amounts);
-            self.set_poll_start(last.node.at() + 1);
+        }
+        if let Some(start) = decision.next_poll() {
+            self.set_poll_start(start);
         }
         Ok(())
     }

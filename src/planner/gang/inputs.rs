@@ -63,6 +63,8 @@ pub struct Settings {
     pub cost: BTreeMap<String, f64>,
     /// Multiplies what jobs of a QOS pay, by its name, as Slurm's UsageFactor; 1 where not listed.
     pub qos: BTreeMap<String, f64>,
+    /// Gangs that are worth less than their cost on every node with room are to wait.
+    pub enforce_admission: bool,
     /// Jobs that one plan looks at, in queue order.
     pub jobs_max: usize,
 }
@@ -80,6 +82,7 @@ impl Default for Settings {
             priority_weight: 1.0,
             cost: BTreeMap::new(),
             qos: BTreeMap::new(),
+            enforce_admission: false,
             jobs_max: 10_000,
         }
     }

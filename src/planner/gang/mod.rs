@@ -10,6 +10,7 @@
 //! is what it pays times its relative speed, less the maintenance cost; the
 //! payment itself cancels between user and cluster.
 
+mod admission;
 mod billing;
 mod inputs;
 mod learned;

@@ -56,7 +56,7 @@ pub(super) struct Group {
 
 /// What of a job decides which nodes it may use: options, and the GRES that each has to have.
 type Where<'a> = (&'a str, [Option<&'a str>; 3], Vec<Gres>);
-type Gres = (GresIdx, Option<GresTypeIdx>);
+pub(super) type Gres = (GresIdx, Option<GresTypeIdx>);
 
 /// Gangs, groups of nodes and beliefs of one plan.
 #[derive(Debug, Default)]
@@ -286,7 +286,7 @@ impl<'a> Finder<'a> {
 }
 
 /// The nodes that have some of a GRES, of this type where one is said.
-fn nodes_with(snapshot: &Snapshot, (kind, gres_type): Gres) -> FixedBitSet {
+pub(super) fn nodes_with(snapshot: &Snapshot, (kind, gres_type): Gres) -> FixedBitSet {
     let is = |gres: &NodeGres| {
         let of_type = || snapshot.gres_type(&gres.kind, gres.gres_type.as_deref()?);
         gres.total > 0

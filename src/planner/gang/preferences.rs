@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::gang::admission::below_cost;
 use crate::gang::inputs::{Beliefs, Inputs};
-use crate::gang::model::{Gang, Model, Part};
+use crate::gang::model::{Gang, Gres, Model, Part, nodes_with};
 use crate::gang::terms;
 use crate::preference::{
     CandidateSet, ClassSpeed, GangNote, JobKey, JobOrigin, Method, Note, Preference, StartRank,
@@ -28,22 +29,29 @@ const JOB_CLASSES_MAX: usize = 4096;
 /// that Slurm remembers have. Where these disagree there is none.
 pub(super) fn class_preferences(inputs: &Inputs<'_>, model: &Model<'_>) -> Vec<Preference> {
     let by = inputs.beliefs.job_class_rule();
-    let mut types: BTreeMap<JobKey, BTreeSet<String>> = BTreeMap::new();
+    let mut types: BTreeMap<JobKey, (BTreeSet<String>, BTreeSet<Vec<Gres>>)> = BTreeMap::new();
     for job in &inputs.snapshot.jobs {
         if job.shape.left_to_slurm.is_none() && types.len() < JOB_CLASSES_MAX {
             let key = JobKey::Class(by.key(JobOrigin::of(job), &job.shape));
-            types.entry(key).or_default().insert(inputs.beliefs.job_type(job));
+            let (names, asked) = types.entry(key).or_default();
+            names.insert(inputs.beliefs.job_type(job));
+            asked.insert(job.shape.gres.iter().map(|g| (g.kind, g.gres_type)).collect());
         }
     }
+    let mut usable: BTreeMap<BTreeSet<Vec<Gres>>, Vec<usize>> = BTreeMap::new();
     let mut sets: HashMap<Vec<usize>, CandidateSet> = HashMap::new();
     let mut preferences = Vec::new();
-    for (key, names) in types {
+    for (key, (names, asked)) in types {
         let one_type = names.len() == 1;
-        let Some((mut ranked, name)) = agreed(inputs, model, names) else { continue };
+        let classes = &*usable.entry(asked).or_insert_with_key(|asked| {
+            let has = |gres: &Vec<Gres>| classes_with(inputs.snapshot, model, gres);
+            asked.iter().flat_map(has).collect::<BTreeSet<usize>>().into_iter().collect()
+        });
+        let Some((mut ranked, name)) = agreed(inputs, model, names, classes) else { continue };
         ranked.truncate(CANDIDATE_SETS_MAX);
-        let speeds = speeds_of(inputs, model, &name);
+        let speeds = speeds_of(inputs, model, &name, classes);
         let worth = match one_type {
-            true => worth(&ranked, 0..model.classes.len(), |class| {
+            true => worth(&ranked, classes.iter().copied(), |class| {
                 known_speed(inputs.beliefs, &name, model.classes.get(class)?)
             }),
             false => Vec::new(),
@@ -68,10 +76,12 @@ fn agreed(
     inputs: &Inputs<'_>,
     model: &Model<'_>,
     names: BTreeSet<String>,
+    classes: &[usize],
 ) -> Option<(Vec<Vec<usize>>, String)> {
     let mut agreed: Option<(Vec<Vec<usize>>, String)> = None;
     for name in names {
-        let known = model.classes.iter().enumerate().filter_map(|(class, text)| {
+        let known = classes.iter().filter_map(|&class| {
+            let text = model.classes.get(class)?;
             let belief = inputs.beliefs.belief(&name, text);
             (belief.count > 0.0).then_some((belief.speed, class))
         });
@@ -86,13 +96,27 @@ fn agreed(
     agreed
 }
 
-fn speeds_of(inputs: &Inputs<'_>, model: &Model<'_>, name: &str) -> Vec<ClassSpeed> {
+/// Classes of which some node has all of these GRES.
+fn classes_with(snapshot: &Snapshot, model: &Model<'_>, gres: &[Gres]) -> BTreeSet<usize> {
+    let has: Vec<_> = gres.iter().map(|gres| nodes_with(snapshot, *gres)).collect();
+    let named = snapshot.named().map(|(node, _)| node.at());
+    let nodes = named.filter(|node| has.iter().all(|set| set.contains(*node)));
+    nodes.filter_map(|node| model.class_of.get(node).copied()).collect()
+}
+
+fn speeds_of(
+    inputs: &Inputs<'_>,
+    model: &Model<'_>,
+    name: &str,
+    classes: &[usize],
+) -> Vec<ClassSpeed> {
     let one = |class: &String| {
         let belief = inputs.beliefs.belief(name, class);
         let speed = (belief.count > 0.0).then_some(belief.speed);
         ClassSpeed { nodes: class.clone(), speed, runs: belief.count, reserved_for: None }
     };
-    let mut speeds: Vec<ClassSpeed> = model.classes.iter().map(one).collect();
+    let usable = classes.iter().filter_map(|&class| model.classes.get(class));
+    let mut speeds: Vec<ClassSpeed> = usable.map(one).collect();
     best_first(&mut speeds);
     speeds
 }
@@ -168,6 +192,7 @@ struct Maker<'m, 'a> {
     snapshot: &'m Snapshot,
     exploration: Exploration,
     made_ms: u64,
+    enforce_admission: bool,
     /// Nodes of sets of classes, shared by all jobs.
     sets: HashMap<Vec<usize>, CandidateSet>,
     /// (type, class) that a job of this plan is sent to explore.
@@ -200,6 +225,7 @@ pub(super) fn make(
             m: as_f64(tasks),
         },
         made_ms: inputs.now_ms,
+        enforce_admission: inputs.settings.enforce_admission,
         sets: HashMap::new(),
         exploring: BTreeSet::new(),
         preferences: Vec::new(),
@@ -235,12 +261,18 @@ impl Maker<'_, '_> {
     ) {
         let mut left = nodes;
         let rows = self.task_terms(gang, job, nodes, terms);
+        let waits = self.enforce_admission && nodes.is_empty();
+        let below_cost =
+            if waits { below_cost(self.problem, &self.exploration, job) } else { None };
         for part in &gang.parts {
             let (own, rest) = left.split_at((part.nodes as usize).min(left.len()));
             left = rest;
-            let note = Note::Gang(self.note(gang, part, terms, &rows));
-            let (sets, worth) = self.sets(gang, part, nodes, own);
-            if sets.is_empty() {
+            let note = GangNote { below_cost, ..self.note(gang, part, terms, &rows) };
+            let note = Note::Gang(note);
+            let (mut sets, worth) = self.sets(gang, part, nodes, own);
+            if below_cost.is_some() {
+                sets.clear();
+            } else if sets.is_empty() {
                 self.notes.push((part.job.id, note));
                 continue;
             }
@@ -253,7 +285,7 @@ impl Maker<'_, '_> {
                 method: Method::Gang,
                 sets,
                 worth,
-                required: false,
+                required: below_cost.is_some(),
                 made_ms: self.made_ms,
                 note,
             });
@@ -366,6 +398,7 @@ impl Maker<'_, '_> {
             bonus: terms.map(|t| t.bonus),
             index: terms.map(|t| t.index),
             untried: terms.map_or(0, |t| t.untried_edges),
+            below_cost: None,
             speeds,
             task_terms: rows.to_vec(),
         }

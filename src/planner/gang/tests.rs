@@ -291,6 +291,37 @@ fn jobs_not_seen_yet_go_as_their_like_where_all_types_agree() {
     assert!(like(&jobs[2]).is_none());
 }
 
+/// Goal: with admission enforced a gang waits exactly while it is worth less than its cost wherever
+/// there is room, and never for what nobody has tried.
+#[test]
+fn gangs_worth_less_than_their_cost_wait_where_that_is_enforced() {
+    let known = knows(&[("a", "fast", 1.0, 99.0), ("a", "slow", 0.2, 99.0)]);
+    let plan = |cost: f64, enforce_admission: bool, fast_used: u64, account: &str| {
+        let cost = [("cpu".to_owned(), cost)].into();
+        let settings = Settings { cost, enforce_admission, ..greedy() };
+        let mut snapshot = snapshot(vec![job(1, account, 2)]);
+        for node in snapshot.nodes.iter_mut().filter(|node| node.name.starts_with('f')) {
+            node.cpus_used = fast_used;
+        }
+        planned(&snapshot, &known, &settings)
+    };
+    let waits = |plan: &MethodPlan| {
+        let own = plan.preferences.iter().find(|p| p.key == JobKey::Job(1));
+        let Some(Preference { note: Note::Gang(note), required, sets, .. }) = own else {
+            return false;
+        };
+        assert_eq!((note.below_cost.is_some(), sets.is_empty()), (*required, *required));
+        *required
+    };
+    // A task of 8 CPUs pays 2: a cost of 1 lies between its values on the two classes.
+    let (between, above) = (1.0 / 8.0, 4.0 / 8.0);
+    assert!(!waits(&plan(above, false, 0, "a")), "advice holds nobody");
+    assert!(waits(&plan(above, true, 0, "a")));
+    assert!(!waits(&plan(between, true, 0, "a")), "it starts on the fast nodes");
+    assert!(waits(&plan(between, true, 8, "a")), "until there is room on the fast nodes");
+    assert!(!waits(&plan(above, true, 0, "never_ran")));
+}
+
 /// Four nodes with GPUs, four without.
 fn snapshot_with_gpus(jobs: Vec<Job>) -> Snapshot {
     use phalanx_core::snapshot::NodeGres;
@@ -384,6 +415,25 @@ fn classes_without_the_gres_are_no_choice() {
     assert_eq!(named, ["fast"]);
     let single = method_plan.preferences.iter().find(|p| p.key == JobKey::Job(2));
     assert!(single.is_none(), "one class alone is no choice");
+}
+
+/// Neither is one that no plan has seen, by what ran of its like elsewhere.
+#[test]
+fn nor_are_they_for_jobs_that_no_plan_has_seen() {
+    let known = knows(&[("g", "slow", 1.0, 9.0), ("g", "fast", 0.2, 9.0)]);
+    let ran = Job { state: JobState::Ended, ..gpu_job(1, 2, 1) };
+    let find = |job: Job| {
+        let plan = planned(&snapshot_with_gpus(vec![job.clone()]), &known, &greedy());
+        let key = JobKey::Class(known.job_class_rule().key(JobOrigin::of(&job), &job.shape));
+        plan.preferences.into_iter().find(|preference| preference.key == key)
+    };
+    assert!(find(ran.clone()).is_none(), "one class alone is no choice");
+    let mut plain = ran;
+    plain.shape.gres.clear();
+    let preference = find(plain).unwrap();
+    assert_eq!(&*preference.sets[0].name, "slow");
+    let Note::Gang(note) = &preference.note else { panic!("no gang") };
+    assert_eq!(note.speeds.len(), 2);
 }
 
 /// Where somebody asks at times, the class is tried once the others are well known; where it is

@@ -32,6 +32,8 @@ use unfit::Unfit;
 
 use crate::attribution::Demand;
 use crate::cluster::{Cluster, RunningJob, Table};
+use crate::measured::UNHEALTHY;
+use crate::tally::{Follower, Tally};
 use crate::usage::NodeUsage;
 use phalanx_core::shape::{LeftToSlurm, Need, Shape};
 use phalanx_core::{Amount, NodeIdx, NodeSet};
@@ -55,15 +57,44 @@ pub struct Tuning {
     /// Longest time that a job waits for preferred nodes where its method requires them; `None`:
     /// not at all.
     pub preference_hold_ms: Option<u64>,
+    /// How long gangs that are worth less than their cost wait; `None`: not at all.
+    pub gang_hold: Option<GangHold>,
     /// Level of each node by name, 0 the best, by what was measured there: of
     /// nodes of one Weight those of the least levels that hold the job are
-    /// compared. One without a level comes last. Empty: no levels.
+    /// compared. One without a level comes last. Those from [`measured::UNHEALTHY`] on come
+    /// after all others, whatever their Weight. Empty: no levels.
+    ///
+    /// [`measured::UNHEALTHY`]: crate::measured::UNHEALTHY
     pub levels: Arc<BTreeMap<Arc<str>, u32>>,
     /// What switches and blocks count for.
     pub topology: TopologyPolicy,
     /// Least gain for which a preference may use one leaf more than it must, per leaf:
     /// a share of speed, or of input read where it lies. `None`: none is enough.
     pub leaf_cost: Option<f64>,
+}
+
+/// Limits of holding gangs back that are worth less than their cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GangHold {
+    /// Longest time of one gang, milliseconds.
+    pub gang_ms: u64,
+    /// Longest time for which the gangs of one user hold one partition, milliseconds; see
+    /// [`HoldBudget`](crate::preference::HoldBudget).
+    pub user_ms: u64,
+}
+
+impl Tuning {
+    /// What a node is avoided for, ascending: its health and Weight, then its level.
+    fn class_of(&self, name: &str, weight: u32) -> ((bool, u32), u32) {
+        let weight = if self.ignore_node_weight { 0 } else { weight };
+        if self.levels.is_empty() {
+            return ((false, weight), 0);
+        }
+        match self.levels.get(name).copied() {
+            Some(level) => ((level >= UNHEALTHY, weight), level),
+            None => ((false, weight), u32::MAX),
+        }
+    }
 }
 
 /// A decision for one job.
@@ -133,6 +164,8 @@ pub struct Placer {
     routes: Routes,
     /// Nodes of one change; kept for its capacity.
     touched: Vec<NodeIdx>,
+    /// The pending jobs between two polls.
+    follower: Follower,
 }
 
 impl Placer {
@@ -165,6 +198,7 @@ impl Placer {
             closed: Closed::new(&cluster),
             routes: Routes { one: Route::Any, many: Route::Any },
             touched: Vec::new(),
+            follower: Follower::default(),
             cluster,
             dims,
             pools,
@@ -339,7 +373,56 @@ impl Placer {
             if let Some(usage) = self.cluster.usages().get(node.at()) {
                 self.unfit.set(node, usage);
             }
+            self.follower.node_changed(node);
         }
+    }
+
+    /// From here on changes of nodes are kept for the next [`Tally`].
+    pub fn mark_for_tally(&mut self) {
+        self.follower.mark();
+    }
+
+    /// Takes a tally of nodes as they were at the mark or later; `None`: what pending jobs wait
+    /// for stays as [`set_pending`](Self::set_pending) says. Gives the former one.
+    pub fn set_tally(&mut self, tally: Option<Tally>) -> Option<Tally> {
+        self.follower.set(tally)
+    }
+
+    /// A job has begun.
+    pub fn began(&mut self, job: &RunningJob) {
+        self.follower.started(job);
+    }
+
+    /// There are no nodes for this job of the question now.
+    pub fn stays_pending(&mut self, job: u32, shape: &Shape, candidates: Candidates<'_>) {
+        self.follower.came(job, shape, candidates.words());
+    }
+
+    /// Brings the counts of pending jobs up to date, with at most so many looks at nodes for
+    /// requests. The counts, if they changed.
+    pub fn freshen(&mut self, looks_max: usize, is_quiet: bool) -> Option<&Demand> {
+        let usages = self.cluster.usages();
+        let lacks = self.follower.refresh(usages, looks_max, is_quiet)?;
+        if lacks == self.pending.lacks {
+            return None;
+        }
+        self.set_lacks(lacks);
+        Some(&self.pending)
+    }
+
+    /// Whether the counts of pending jobs do not yet know of all that changed.
+    pub fn is_behind(&self) -> bool {
+        self.follower.is_behind()
+    }
+
+    /// Sets what the pending jobs lack; what they ask for stays.
+    pub fn set_lacks(&mut self, lacks: BTreeMap<Arc<str>, u64>) {
+        let by_dim = |name| lacks.get(name).copied().unwrap_or(0);
+        let in_order: Vec<u64> = self.dims.iter().map(by_dim).collect();
+        // The length is that of the dimensions: the engine takes it.
+        let taken = self.engine.set_pending(&in_order);
+        debug_assert!(taken.is_ok());
+        self.pending.lacks = lacks;
     }
 
     /// Whether a job that waits for `held_ms` may be held back any longer.
@@ -363,6 +446,11 @@ impl Placer {
     /// Whether a job may wait for its preferred nodes by the setting of its own method.
     pub fn preference_may_hold(&self, held_ms: u64) -> bool {
         self.tuning.preference_hold_ms.is_some_and(|limit| held_ms < limit)
+    }
+
+    /// Whether a gang that is worth less than its cost may wait.
+    pub fn gang_may_hold(&self, held_ms: u64) -> bool {
+        self.tuning.gang_hold.is_some_and(|hold| held_ms < hold.gang_ms)
     }
 
     /// Makes the next decisions fast again; they are the same without. To be
@@ -554,14 +642,9 @@ impl Placer {
 #[must_use]
 pub fn up_to_class(table: &Table, tuning: &Tuning) -> Vec<UpToClass> {
     let nodes = &table.nodes;
-    let mut by_class: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
+    let mut by_class: BTreeMap<((bool, u32), u32), Vec<usize>> = BTreeMap::new();
     for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.name.is_empty()) {
-        let weight = if tuning.ignore_node_weight { 0 } else { node.weight };
-        let level = match tuning.levels.is_empty() {
-            true => 0,
-            false => tuning.levels.get(&node.name).copied().unwrap_or(u32::MAX),
-        };
-        by_class.entry((weight, level)).or_default().push(at);
+        by_class.entry(tuning.class_of(&node.name, node.weight)).or_default().push(at);
     }
     let keyed = by_class.into_iter().map(|((weight, _), members)| {
         let mut set = NodeSet::new(nodes.len());

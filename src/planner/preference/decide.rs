@@ -37,6 +37,15 @@ pub fn decide(
         {
             (Err(NoPlacement::Unplanned), None)
         }
+        // The first plan says whether a gang is worth its cost.
+        None | Some(_)
+            if waits.held_ms < FIRST_PLAN_WAIT_MS
+                && !question.no_wait
+                && placer.gang_may_hold(waits.held_ms)
+                && preferences.is_new_gang(question) =>
+        {
+            (Err(NoPlacement::Unplanned), None)
+        }
         None => (placer.decide(&question.shape, candidates, waits.held_ms), None),
         Some((table, entry)) if !Arc::ptr_eq(&table.table, placer.cluster().table()) => {
             let preference = Arc::clone(&entry.preference);
@@ -94,13 +103,17 @@ fn follow(
             Err(other) => return (Err(other), preference_use(None, unused)),
         }
     }
-    let insists = preference.method == Method::Bisect && waits.held_ms < waits.require_ms;
-    let decided =
-        if preference.required && (insists || placer.may_wait_for_preference(waits.held_ms)) {
-            Err(NoPlacement::Held)
-        } else {
-            placer.decide(&question.shape, candidates, waits.held_ms)
-        };
+    let held_ms = waits.held_ms;
+    let waits = match preference.method {
+        Method::Gang => !question.no_wait && placer.gang_may_hold(held_ms),
+        Method::Bisect if held_ms < waits.require_ms => true,
+        _ => placer.may_wait_for_preference(held_ms),
+    };
+    let decided = if preference.required && waits {
+        Err(NoPlacement::Held)
+    } else {
+        placer.decide(&question.shape, candidates, held_ms)
+    };
     (decided, preference_use(None, unused))
 }
 

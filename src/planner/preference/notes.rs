@@ -69,6 +69,10 @@ pub struct GangNote {
     /// value - cost + bonus.
     #[serde(default)]
     pub index: Option<f64>,
+    /// It waits: on the nodes that have room it is worth this much less than its cost, at best,
+    /// and `gang.admission = "enforce"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below_cost: Option<f64>,
     /// Known speeds, best first.
     pub speeds: Vec<ClassSpeed>,
     /// The terms task by task, of all components.

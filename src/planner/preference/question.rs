@@ -27,7 +27,8 @@ pub struct Question<'a> {
     pub will_run: bool,
     /// The job declares an input.
     pub input: bool,
-    /// It may not wait for its input: its user's jobs have held the queue long enough.
+    /// It may not wait for its input, or for being worth its cost: its user's jobs have held the
+    /// queue long enough.
     #[serde(default, skip_serializing_if = "is_false")]
     pub no_wait: bool,
     /// The asker's Slurm was not tested: whatever the mode, Slurm places.

@@ -10,6 +10,7 @@ use super::question::Question;
 use crate::cluster::Table;
 use phalanx_core::NodeIdx;
 use phalanx_core::limits::{CANDIDATE_SETS_MAX, PREFERENCES_MAX};
+use phalanx_core::shape::LeftToSlurm;
 use phalanx_core::snapshot::Snapshot;
 
 #[derive(Debug)]
@@ -131,6 +132,13 @@ impl Preferences {
     pub(super) fn is_new_array(&self, ask: &Question<'_>) -> bool {
         let plain = ask.shape.left_to_slurm.is_none() && ask.shape.wanted_nodes() == 1;
         plain && ask.array_job_id.zip(self.newest).is_some_and(|(array, newest)| array > newest)
+    }
+
+    /// Whether the question is of a gang that no plan has seen yet.
+    pub(super) fn is_new_gang(&self, ask: &Question<'_>) -> bool {
+        let het = ask.shape.left_to_slurm == Some(LeftToSlurm::HetJob);
+        let gang = het || (ask.shape.left_to_slurm.is_none() && ask.shape.wanted_nodes() > 1);
+        gang && !ask.input && self.newest.is_some_and(|newest| ask.job_id > newest)
     }
 
     pub(super) fn find(&self, ask: &Question<'_>) -> Option<(&PreferenceTable, &Entry)> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::cluster::{Cluster, Held, RunningJob, Table, TableNode};
-use crate::place::{Candidates, NoPlacement, Placement, Placer, Tuning};
+use crate::place::{Candidates, GangHold, NoPlacement, Placement, Placer, Tuning};
 use phalanx_core::NodeIdx;
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::shape::{LeftToSlurm, Shape};
@@ -230,6 +230,7 @@ fn strict_waits_only_where_holding_is_allowed_and_not_for_ever() {
     let required = |placer: &Placer| {
         let list = vec![Preference {
             required: true,
+            method: Method::Bag,
             ..preference(JobKey::Job(7), vec![set(&[2], None)])
         }];
         preferences(placer, list)
@@ -266,6 +267,30 @@ fn strict_waits_only_where_holding_is_allowed_and_not_for_ever() {
     );
     let late = array.held(FIRST_PLAN_WAIT_MS);
     assert!(decide(&mut preference_use, &mut table, &late).0.is_ok());
+}
+
+/// Goal: a gang that is to wait does so within its own limits, and a new one for its first plan.
+#[test]
+fn gangs_wait_within_their_own_limits() {
+    let hold = GangHold { gang_ms: 5000, user_ms: 9000 };
+    let mut placer = placer(Tuning { gang_hold: Some(hold), ..Tuning::default() });
+    let two = shape(2, 1);
+    let list = vec![Preference { required: true, ..preference(JobKey::Job(7), Vec::new()) }];
+    let mut table = preferences(&placer, list);
+    let asked = || ask(&two, &[0b1111], None);
+    let mut held = |ask: &Ask<'_>| decide(&mut placer, &mut table, ask).0.err();
+    assert_eq!(held(&asked()), Some(NoPlacement::Held));
+    assert_eq!(held(&asked().held(5000)), None);
+    let mut used_up = asked();
+    used_up.question.no_wait = true;
+    assert_eq!(held(&used_up), None, "its user's gangs have held the partition long enough");
+    table = Preferences::default();
+    let mut held = |table: &mut Preferences, ask: &Ask<'_>| decide(&mut placer, table, ask).0.err();
+    assert_eq!(held(&mut table, &asked()), None, "no plan was ever made");
+    table.saw(&snapshot(&["a"]));
+    assert_eq!(held(&mut table, &asked()), Some(NoPlacement::Unplanned));
+    assert_eq!(held(&mut table, &asked().held(FIRST_PLAN_WAIT_MS)), None);
+    assert_eq!(held(&mut table, &ask(&shape(1, 1), &[0b1111], None)), None);
 }
 
 #[test]

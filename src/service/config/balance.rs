@@ -48,6 +48,10 @@ section! {
         capability: String = NONE.to_owned(),
         /// Substitute where the datum is stale; `none`: such nodes come last.
         capability_fallback: String = CONFIGURATION.to_owned(),
+        /// Datum of the health of nodes; `none`: all are healthy.
+        health: String = NONE.to_owned(),
+        /// Least value of a healthy node; others are taken last.
+        health_least: f64 = 0.5,
         /// `[balance.best]`: tunables of mode `best`.
         best: BestParams = BestParams::default(),
     }

@@ -22,6 +22,17 @@ pub enum GangMode {
     Seed,
 }
 
+/// What a plan's choice of gangs means for the gangs that it leaves out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Admission {
+    /// Slurm starts them as ever.
+    #[default]
+    Advise,
+    /// Those that are worth less than their cost wait, within limits.
+    Enforce,
+}
+
 section! {
     /// `[gang]`: multi-node and het jobs where their type is fastest.
     GangConfig {
@@ -46,6 +57,12 @@ section! {
         billing: BTreeMap<String, f64> = BTreeMap::new(),
         /// Maintenance cost of a unit of each resource, likewise.
         cost: BTreeMap<String, f64> = BTreeMap::new(),
+        /// Whether gangs that are worth less than their cost wait.
+        admission: Admission = Admission::Advise,
+        /// Longest time that one of them waits for that, seconds.
+        hold_max_s: u64 = 300,
+        /// Longest time for which those of one user hold one partition, seconds.
+        hold_budget_s: u64 = 600,
         /// Multiple that jobs of a QOS pay, by its name; 1 where it is not listed.
         qos: BTreeMap<String, f64> = BTreeMap::new(),
         /// Datum with the speed of jobs on a node; `history`: the learned speed of their type;

@@ -46,7 +46,7 @@ pub use change::Change;
 pub use collect::CollectConfig;
 pub use data_jobs::{DataJobsConfig, DataMode};
 pub use error::{ConfigError, Issue};
-pub use gang::{GangConfig, GangMode};
+pub use gang::{Admission, GangConfig, GangMode};
 pub use hdfs::HdfsConfig;
 pub use history::{HistoryConfig, RecordConfig};
 pub use learn::LearnConfig;

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::{Config, GangMode, WeightSource};
+use super::{Admission, Config, GangMode, WeightSource};
 use phalanx_methods::balance::{Params, Sources};
 use phalanx_methods::gang::Mode;
 use phalanx_planner::gang::Settings;
-use phalanx_planner::place::Tuning;
+use phalanx_planner::place::{GangHold, Tuning};
 
 impl Config {
     /// The balance method's parameters; weights stay by name, because the
@@ -34,10 +34,18 @@ impl Config {
             initial_weights: config.initial_weights.clone(),
             ignore_node_weight: !config.respect_node_weight,
             preference_hold_ms: hold.then(|| self.bag.hold_max_s.saturating_mul(1000)),
+            gang_hold: self.gang_hold(),
             levels: Arc::default(),
             topology: self.topology.policy,
             leaf_cost: Some(self.topology.leaf_cost).filter(|cost| *cost < 1.0),
         }
+    }
+
+    fn gang_hold(&self) -> Option<GangHold> {
+        let gang = &self.gang;
+        let ms = |seconds: u64| seconds.saturating_mul(1000);
+        (gang.enabled && gang.admission == Admission::Enforce)
+            .then(|| GangHold { gang_ms: ms(gang.hold_max_s), user_ms: ms(gang.hold_budget_s) })
     }
 
     /// Settings of the gang method.
@@ -58,6 +66,7 @@ impl Config {
             priority_weight: gang.priority_weight,
             cost: gang.cost.clone(),
             qos: gang.qos.clone(),
+            enforce_admission: gang.admission == Admission::Enforce,
             jobs_max: self.planner.plan_jobs_max as usize,
         }
     }

@@ -10,12 +10,14 @@ use crate::config::Config;
 use phalanx_core::collect::{HISTORY, NONE};
 use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::data_jobs::Capability;
-use phalanx_planner::measured::Measured;
+use phalanx_planner::measured::{Measured, with_health};
 
 /// Key of the datum by which `phalanx share` splits work.
 const SHARE_CAPABILITY: &str = "share.capability";
 /// Key of the datum by which nodes of equal Weight are tried.
 pub(super) const BALANCE_CAPABILITY: &str = "balance.capability";
+/// Key of the datum below a value of which nodes are avoided.
+pub(super) const BALANCE_HEALTH: &str = "balance.health";
 /// Key of the speed of gangs on a node.
 pub(super) const GANG_SPEED: &str = "gang.speed";
 
@@ -26,7 +28,8 @@ pub(super) const BAG_POWER_W: &str = "bag.power_w";
 pub(super) const DATA_CAPABILITY: &str = "data_jobs.capability";
 
 /// Keys that planning reads; `share` reads by itself.
-const PLANNED: [&str; 4] = [BALANCE_CAPABILITY, GANG_SPEED, BAG_POWER_W, DATA_CAPABILITY];
+const PLANNED: [&str; 5] =
+    [BALANCE_CAPABILITY, BALANCE_HEALTH, GANG_SPEED, BAG_POWER_W, DATA_CAPABILITY];
 
 /// Every key that names a datum, as configured.
 pub(super) fn uses(config: &Config) -> Vec<Use> {
@@ -41,6 +44,8 @@ pub(super) fn uses(config: &Config) -> Vec<Use> {
     vec![
         one(SHARE_CAPABILITY, &share.capability, &share.capability_fallback, &[]),
         one(BALANCE_CAPABILITY, &balance.capability, &balance.capability_fallback, &[NONE]),
+        // A node of which nothing is known now counts as healthy.
+        one(BALANCE_HEALTH, &balance.health, &NONE.to_owned(), &[NONE]),
         one(GANG_SPEED, &gang.speed, &gang.speed_fallback, &[HISTORY]),
         one(DATA_CAPABILITY, &data.capability, &data.capability_fallback, &[HISTORY, NONE]),
         // Where it is stale the sources that come after it count.
@@ -100,7 +105,18 @@ pub(super) fn data_capability(
     }
 }
 
-/// Levels by which nodes of equal Weight are tried.
-pub(super) fn levels(measured: &MeasuredValues) -> BTreeMap<Arc<str>, u32> {
-    measured.get(BALANCE_CAPABILITY).map(Measured::levels).unwrap_or_default()
+/// Levels by which nodes of equal Weight are tried, and those that are not healthy last.
+pub(super) fn levels(
+    measured: &MeasuredValues,
+    snapshot: &Snapshot,
+    health_least: f64,
+) -> BTreeMap<Arc<str>, u32> {
+    let levels = measured.get(BALANCE_CAPABILITY).map(Measured::levels).unwrap_or_default();
+    match measured.get(BALANCE_HEALTH) {
+        Some(health) => {
+            let nodes = snapshot.named().map(|(_, node)| Arc::clone(&node.name));
+            with_health(&levels, health, health_least, nodes)
+        }
+        None => levels,
+    }
 }

@@ -93,6 +93,7 @@ impl<'a> Replica<'a> {
             Op::Settings(generation, text) => self.configure(*generation, text)?,
             Op::Levels(levels) => self.set_levels(levels)?,
             Op::Queue(pending, pools) => self.state.set_queue(pending.demand(), pools.clone()),
+            Op::Lacks(lacks) => self.lacks(lacks),
             Op::Preferences(preferences) => self.preferences(preferences)?,
             Op::Newest(newest) => self.state.preferences.set_newest(*newest),
             Op::Job(job, begun) => {
@@ -157,6 +158,7 @@ impl<'a> Replica<'a> {
         if let Some(placer) = &mut self.state.placer {
             placer.set_poll_start(rest.poll_start);
         }
+        (self.state.poll_moves, self.state.polled) = (rest.poll_moves, rest.polled);
         let base = self.state.born;
         let at = |ns: u64| base.checked_add(Duration::from_nanos(ns)).unwrap_or(base);
         self.state.first_seen = rest.first_seen.iter().map(|&(job, ns)| (job, at(ns))).collect();
@@ -166,6 +168,15 @@ impl<'a> Replica<'a> {
         rest.preferences.iter().try_for_each(|preferences| self.preferences(preferences))?;
         self.state.preferences.set_newest(rest.newest);
         Ok(())
+    }
+
+    fn lacks(&mut self, lacks: &[(String, u64)]) {
+        let lacks: BTreeMap<Arc<str>, u64> =
+            lacks.iter().map(|(name, count)| (Arc::from(&**name), *count)).collect();
+        self.state.pending.lacks.clone_from(&lacks);
+        if let Some(placer) = &mut self.state.placer {
+            placer.set_lacks(lacks);
+        }
     }
 
     fn settings(&self) -> Result<&Settings, String> {

@@ -38,6 +38,7 @@ use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
 use phalanx_planner::place::{Candidates, Classes, Placer, Pool, Tuning, up_to_class};
 use phalanx_planner::preference::{Method, Preference, PreferenceTable};
+use phalanx_planner::tally::Tally;
 use phalanx_planner::usage::NodeUsage;
 
 /// Interval at which jobs are forgotten that left the queue unheard.
@@ -197,6 +198,26 @@ impl Responder {
         let mut state = lock(&self.state);
         state.record(|_| EventKind::Op(recording::queue(&pending, &pools)));
         state.set_queue(pending, pools);
+    }
+
+    /// From here on changes of nodes are kept for the tally that is being made.
+    pub fn mark_for_tally(&self) {
+        if let Some(placer) = &mut lock(&self.state).placer {
+            placer.mark_for_tally();
+        }
+    }
+
+    /// Takes the tally of the queue that was just set, of nodes as copied since the mark.
+    pub fn set_tally(&self, tally: Tally, table: &Arc<Table>) {
+        let mut state = lock(&self.state);
+        let placer = state.placer.as_mut();
+        let former = placer.and_then(|placer| {
+            let current = Arc::ptr_eq(placer.cluster().table(), table);
+            placer.set_tally(current.then_some(tally))
+        });
+        drop(state);
+        // Its drop takes a while; no question is to wait for it.
+        drop(former);
     }
 
     /// Node table of the mirror, if it is complete.
@@ -388,7 +409,11 @@ impl Responder {
             let words = ask.candidates.len();
             candidates = candidates.in_classes(Classes { keys: &keys, planes: ask.planes, words });
         }
+        state.freshen(false);
         let answer = decide::answer(state, &settings, id, &question, candidates, received);
+        if let (Some(Reason::NoFit), Some(placer)) = (answer.reason, &mut state.placer) {
+            placer.stays_pending(question.job_id, &question.shape, candidates);
+        }
         state.count_hold(&question, &answer, mode, received);
         nodes.clear();
         nodes.extend(answer.nodes().iter().map(|node| node.raw()));
@@ -478,11 +503,15 @@ impl Responder {
         lock(&self.state).recording_step(&settings)
     }
 
-    /// Nobody asks at the moment: time for what makes later answers fast.
-    pub(super) fn quiet(&self) {
-        if let Some(placer) = &mut lock(&self.state).placer {
+    /// Nobody asks at the moment: time for what makes later answers fast. Whether there is more of
+    /// it.
+    pub(super) fn quiet(&self) -> bool {
+        let mut state = lock(&self.state);
+        if let Some(placer) = &mut state.placer {
             placer.maintain();
         }
+        state.freshen(true);
+        state.placer.as_ref().is_some_and(Placer::is_behind)
     }
 }
 

@@ -227,10 +227,9 @@ impl Peers {
     pub(super) fn turn(&mut self, responder: &Responder, fresh: Option<Connection>, nothing: bool) {
         let buffers = &mut self.buffers;
         if nothing && !buffers.copying && !buffers.recording {
-            if buffers.busy {
-                responder.quiet();
-            }
+            let more = buffers.busy && responder.quiet();
             buffers.record(responder, true);
+            buffers.busy = more;
         }
         if let Some(fresh) = fresh {
             self.caller = Some((fresh, clock::now()));

@@ -129,6 +129,7 @@ impl Settings {
         let order = if self.order { wire::PHX_W_ORDER } else { 0 };
         let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold
             || self.tuning.preference_hold_ms.is_some()
+            || self.tuning.gang_hold.is_some()
             || self.input_wait_ms.max(self.require_wait_ms) > 0;
         let hold = if may_hold { wire::PHX_W_MAY_HOLD } else { 0 };
         let flags = wire::PHX_W_ASK_RUN_NOW | will_run | hold | order | proofs;
@@ -152,7 +153,8 @@ impl Settings {
     /// administrator lets other methods hold jobs.
     fn held_limit_s(&self) -> u32 {
         let others = self.tuning.params.no_improvement == NoImprovement::Hold
-            || self.tuning.preference_hold_ms.is_some();
+            || self.tuning.preference_hold_ms.is_some()
+            || self.tuning.gang_hold.is_some();
         if others || self.hold_budget_ms == 0 {
             return 0;
         }

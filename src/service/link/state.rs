@@ -11,7 +11,7 @@ use phalanx_ffi::wire::Reason;
 
 use crate::link::decision::Answer;
 use crate::link::proofs::Proofs;
-use crate::link::recording::{Recording, nanos};
+use crate::link::recording::{EventKind, Op, Recording, nanos};
 use crate::link::refusals::Refusals;
 use crate::link::settings::{Mode, Settings};
 use crate::link::view::LinkView;
@@ -20,7 +20,12 @@ use phalanx_methods::balance::EngineError;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob};
 use phalanx_planner::place::{Placer, Pool, Tuning};
-use phalanx_planner::preference::{HoldBudget, Preferences, Question};
+use phalanx_planner::preference::{HoldBudget, Method, PreferenceUse, Preferences, Question};
+
+/// Looks at a changed node for a waiting request before an answer; less than 0.1 ms.
+const LOOKS_AT_ASK: usize = 512;
+/// The same at a time while nobody asks.
+const LOOKS_QUIET: usize = 2048;
 
 /// All that answers depend on, but for the settings.
 #[derive(Debug)]
@@ -38,7 +43,14 @@ pub(super) struct State {
     pub(super) proofs: Proofs,
     /// Time for which users' jobs were held for their inputs.
     pub(super) holds: HoldBudget,
+    /// The same for gangs that are worth less than their cost.
+    pub(super) gang_holds: HoldBudget,
     pub(super) refusals: Refusals,
+    /// The latest decision to start a job where a poll chose, and where the next poll begins once
+    /// Slurm has taken its nodes.
+    pub(super) polled: Option<(u64, usize)>,
+    /// The poll pointer moves; not in recordings of builds in which it stood still.
+    pub(super) poll_moves: bool,
     /// Zero of the times in a recording.
     pub(super) born: Instant,
     /// The recording under way.
@@ -59,7 +71,10 @@ impl State {
             preferences: Preferences::default(),
             proofs: Proofs::default(),
             holds: HoldBudget::default(),
+            gang_holds: HoldBudget::default(),
             refusals: Refusals::default(),
+            polled: None,
+            poll_moves: true,
             born,
             recording: None,
         }
@@ -72,6 +87,10 @@ impl State {
 
     /// Stock took the nodes of an answer, or refused them.
     pub(super) fn outcome(&mut self, decision: u64, refused: bool, at: Instant) {
+        let polled = self.polled.take_if(|(id, _)| *id == decision);
+        if let (Some((_, start)), false, Some(placer)) = (polled, refused, &mut self.placer) {
+            placer.set_poll_start(start);
+        }
         let now_ms = self.ms(at);
         for option in self.refusals.outcome(decision, refused, now_ms) {
             warn!(
@@ -120,6 +139,21 @@ impl State {
         }
     }
 
+    /// Brings the pending jobs by dimension up to date, for the next decision.
+    pub(super) fn freshen(&mut self, is_quiet: bool) {
+        let looks = if is_quiet { LOOKS_QUIET } else { LOOKS_AT_ASK };
+        let Some(placer) = &mut self.placer else { return };
+        if !placer.engine().params().sources.pending {
+            return;
+        }
+        let Some(pending) = placer.freshen(looks, is_quiet) else { return };
+        self.pending.lacks.clone_from(&pending.lacks);
+        self.record(|state| {
+            let lacks = state.pending.lacks.iter();
+            EventKind::Op(Op::Lacks(lacks.map(|(name, n)| (name.to_string(), *n)).collect()))
+        });
+    }
+
     /// A job holds exactly this, since just now if it has `begun`.
     pub(super) fn set_job(&mut self, job: RunningJob, begun: bool) {
         self.first_seen.remove(&job.id);
@@ -129,6 +163,9 @@ impl State {
         }
         if let Some(placer) = &mut self.placer {
             self.proofs.set_job(placer.cluster(), &job);
+            if begun {
+                placer.began(&job);
+            }
             placer.set_job(job);
         }
     }
@@ -153,7 +190,7 @@ impl State {
         }
     }
 
-    /// Whether a job may be held for its input, by what its user's jobs have had.
+    /// Whether a job may be held for its input or as a gang, by what its user's jobs have had.
     pub(super) fn may_hold(
         &mut self,
         question: &Question<'_>,
@@ -161,12 +198,15 @@ impl State {
         now: Instant,
     ) -> bool {
         let (user, partition) = (question.origin.user_id, &*question.partition);
+        if let (false, Some(hold)) = (question.input, settings.tuning.gang_hold) {
+            return self.gang_holds.allows(user, partition, self.ms(now), hold.user_ms);
+        }
         let may = self.holds.allows(user, partition, self.ms(now), settings.hold_budget_ms);
         self.holds.refused += u64::from(!may && question.input && !question.will_run);
         may
     }
 
-    /// Counts an answer that holds the queue of a partition for an input.
+    /// Counts an answer that holds the queue of a partition for an input, or a gang.
     pub(super) fn count_hold(
         &mut self,
         question: &Question<'_>,
@@ -175,9 +215,17 @@ impl State {
         now: Instant,
     ) {
         let holds = answer.reason == Some(Reason::Held) && !question.will_run;
-        if holds && question.input && mode == Mode::Enforce {
-            let (user, ms) = (question.origin.user_id, self.ms(now));
+        if !holds || mode != Mode::Enforce {
+            return;
+        }
+        let (user, ms) = (question.origin.user_id, self.ms(now));
+        let several = question.shape.left_to_slurm.is_some() || question.shape.wanted_nodes() > 1;
+        let of_gang = |used: &PreferenceUse| used.preference.method == Method::Gang;
+        let unplanned = answer.preference_use.is_none() && several;
+        if question.input {
             self.holds.held(question.job_id, user, &question.partition, ms);
+        } else if answer.preference_use.as_ref().is_some_and(of_gang) || unplanned {
+            self.gang_holds.held(question.job_id, user, &question.partition, ms);
         }
     }
 

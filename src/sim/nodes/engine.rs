@@ -159,6 +159,8 @@ pub(super) struct Sim<'a> {
     /// Fewest leaves on the idle cluster, by class and nodes.
     ideal: BTreeMap<(u32, usize), Option<u32>>,
     wake_s: Option<i64>,
+    /// The latest job whose nodes a poll chose, and where the next poll begins once it starts.
+    polled: Option<(u32, usize)>,
     starts_s: Vec<Option<i64>>,
     nodes: Vec<Vec<u32>>,
     busy_joules: f64,
@@ -209,6 +211,7 @@ impl<'a> Sim<'a> {
             refused: BTreeSet::new(),
             ideal: BTreeMap::new(),
             wake_s: None,
+            polled: None,
             starts_s: vec![None; load.jobs.len()],
             nodes: vec![Vec::new(); load.jobs.len()],
             busy_joules: 0.0,
@@ -503,6 +506,7 @@ impl<'a> Sim<'a> {
         let (placer, preferences) = (&mut self.placer, &mut self.preferences);
         match preference::decide(placer, preferences, &question, offered, waits).0 {
             Ok(placed) => {
+                self.polled = placed.decision.next_poll().map(|start| (id, start));
                 let nodes = placed.nodes.iter().map(|node| node.raw());
                 Ok(nodes.zip(placed.needs).collect())
             }
@@ -560,6 +564,9 @@ impl<'a> Sim<'a> {
     pub(super) fn start(&mut self, id: u32, job: &NodeJob, nodes: &[(u32, Need)], now_s: i64) {
         let held = nodes.iter().map(|(node, need)| self.held((*node).into(), need)).collect();
         self.line.remove(id);
+        if let Some((_, start)) = self.polled.take_if(|(polled, _)| *polled == id) {
+            self.placer.set_poll_start(start);
+        }
         if let Some(slurmctld) = &mut self.slurmctld {
             slurmctld.started(id, now_s);
         }

@@ -6,7 +6,9 @@ use crate::exact::gang as oracle;
 use phalanx_methods::gang::{
     Answer, AnyEdge, Edge, GroupEdge, Job, Mode, Options, Problem, Server, Task, solve,
 };
-use phalanx_methods::learn::{Growth, Observation, RunNode, Source, Speeds, SpeedsOptions, Stat};
+use phalanx_methods::learn::{
+    Estimator, Growth, Observation, RunNode, Source, Speeds, SpeedsOptions, Stat,
+};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -170,6 +172,33 @@ proptest! {
         let remaining = || Some(due.saturating_duration_since(std::time::Instant::now()));
         let options = Options { seed, remaining: &remaining, ..Options::default() };
         check(&problem, &solve(&problem, &options).unwrap());
+    }
+
+    /// Goal: the document's estimator is the plain mean of each class as a part of the best one,
+    /// whatever the age and the order of the runs.
+    #[test]
+    fn documents_means_are_plain(
+        rows in prop::collection::vec((0_u32..4, 0.1_f64..5.0, 0_i64..100_000_000), 1..60),
+    ) {
+        let options = SpeedsOptions { estimator: Estimator::Document, ..SpeedsOptions::default() };
+        let mut speeds = Speeds::new(options).unwrap();
+        for (node, rate, end_s) in &rows {
+            let run = Observation { seconds: 1.0 / rate, work: None, joules: None, end_s: *end_s };
+            let name = node.to_string();
+            let on = RunNode { name: &name, class: &name };
+            speeds.learn("t", None, &[on], &run).unwrap();
+        }
+        let stat = |node: u32| {
+            let of = || rows.iter().filter(|r| r.0 == node).map(|r| r.1);
+            (of().count() as f64, of().sum::<f64>() / (of().count() as f64).max(1.0))
+        };
+        let top = (0..4).map(|n| stat(n).1).fold(0.0, f64::max);
+        let trust = speeds.trust("t", None, 100_000_000);
+        for node in 0..4 {
+            let (got, (count, mean)) = (trust.on(&node.to_string()), stat(node));
+            prop_assert!((got.count - count).abs() < 1e-9);
+            prop_assert!((got.mean - mean / top).abs() < 1e-9, "{got:?}");
+        }
     }
 
     /// Goal: shrinkage stays between the two means and never invents observations.

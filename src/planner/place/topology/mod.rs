@@ -254,22 +254,15 @@ impl Placer {
         candidates: Candidates<'_>,
         classes: Classes<'_>,
     ) -> (Vec<UpToClass>, usize) {
-        let levels = &self.tuning.levels;
-        let mut by_class: BTreeMap<(u32, u32, u32), NodeSet> = BTreeMap::new();
+        let mut by_class: BTreeMap<(u32, (bool, u32), u32), NodeSet> = BTreeMap::new();
         let table = self.cluster.table();
         let mut all = NodeSet::new(table.nodes.len());
         candidates.put_all_into(&mut all);
         for node in all.iter() {
             let (tier, weight) =
                 classes.keys.get(classes.of(node)).copied().unwrap_or((u32::MAX, 0));
-            let weight = if self.tuning.ignore_node_weight { 0 } else { weight };
-            let level = match levels.is_empty() {
-                true => 0,
-                false => {
-                    let name = table.nodes.get(node.at()).map(|node| &node.name);
-                    name.and_then(|name| levels.get(name)).copied().unwrap_or(u32::MAX)
-                }
-            };
+            let name = table.nodes.get(node.at()).map(|node| &*node.name);
+            let (weight, level) = self.tuning.class_of(name.unwrap_or_default(), weight);
             let set = by_class.entry((tier, weight, level));
             set.or_insert_with(|| NodeSet::new(all.len())).insert(node);
         }

@@ -16,6 +16,7 @@ use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::attribution;
 use phalanx_planner::plan::{Inputs, Plan, plan, pools_of};
 use phalanx_planner::preference::MethodPlan;
+use phalanx_planner::tally::Tally;
 
 /// Planning takes at most this part of one CPU: a plan of `t` is followed by a
 /// pause of at least `(PLAN_SHARE - 1) t`.
@@ -48,7 +49,8 @@ pub fn run(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBo
             Some(service) => measured_values::read(&service.collect, snapshot),
             None => MeasuredValues::new(),
         };
-        shared.responder.set_levels(measured_values::levels(&measured));
+        let least = shared.config().balance.health_least;
+        shared.responder.set_levels(measured_values::levels(&measured, snapshot, least));
         let generation = shared.configuration.generation();
         // Prices and expectations change with the time alone.
         let old = planned.1.elapsed() > PLAN_AGE_MAX && !snapshot.queue.is_empty();
@@ -78,10 +80,16 @@ fn plan_once(
 ) {
     let started = Instant::now();
     let (config, now_s) = (shared.config(), now_s());
-    let (usages, _) = shared.usages(snapshot);
+    shared.responder.mark_for_tally();
+    let table = shared.responder.table();
+    let (usages, exact) = shared.usages(snapshot);
     let jobs_max = config.planner.plan_jobs_max as usize;
     let pending = attribution::count(snapshot, &usages, now_s, jobs_max).demand(snapshot);
+    let tally = exact.then(|| Tally::new(snapshot, usages.clone(), now_s, &pending));
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
+    if let Some((tally, table)) = tally.zip(table) {
+        shared.responder.set_tally(tally, &table);
+    }
     let names: Vec<String> = snapshot.named().map(|(_, node)| node.name.to_string()).collect();
     let collect = shared.data_service.as_ref().map(|service| &*service.collect);
     let round = Round {
@@ -112,6 +120,7 @@ fn plan_once(
         jobs_max,
         now_s,
         preferences: plans.into_iter().map(|p| (p.method, p.preferences)).collect(),
+        poll_start: shared.responder.with_placer(|p| p.engine().poll_start()).unwrap_or(0),
     };
     let deadline = started + Duration::from_millis(config.planner.deadline_ms);
     let made = match plan(snapshot, inputs, &|| Instant::now() >= deadline) {

@@ -36,6 +36,8 @@ pub enum Op {
     Levels(Vec<(String, u32)>),
     /// Pending jobs by dimension, and licence pools.
     Queue(QueueOp, Vec<Pool>),
+    /// Pending jobs by dimension alone, between two polls.
+    Lacks(Vec<(String, u64)>),
     /// Steers of one method.
     #[serde(rename = "steers")]
     Preferences(PreferencesOp),
@@ -83,6 +85,12 @@ pub struct Rest {
     pub pools: Vec<Pool>,
     /// Node at which the engine polls next.
     pub poll_start: usize,
+    /// The pointer moves with each placement that a poll made.
+    #[serde(default)]
+    pub poll_moves: bool,
+    /// Decision whose outcome moves it, and where to.
+    #[serde(default)]
+    pub polled: Option<(u64, usize)>,
     /// Jobs held back: id, and since when in nanoseconds of the recording.
     pub first_seen: Vec<(u32, u64)>,
     /// Jobs that declare an input.

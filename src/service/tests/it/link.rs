@@ -214,7 +214,7 @@ impl Plugin {
         self.send(&Message::Topology(wire::Topology { head: &head, text }));
     }
 
-    fn job(&mut self, id: u32, node: u32, cpus: u32) {
+    pub fn job(&mut self, id: u32, node: u32, cpus: u32) {
         let mut head = wire::JobHead::new_zeroed();
         head.job_id = id;
         head.array_task_id = 0xffff_fffe;

@@ -5,6 +5,7 @@ mod agent;
 mod fuzz;
 mod layout;
 mod link;
+mod link_balance;
 mod link_trust;
 mod openapi;
 mod service;
