@@ -117,7 +117,7 @@ class Agents(Suite):
         """Nodes with a fresh value."""
         try:
             rows = self.json(f"/v1/data/{name}")["values"]
-        except urllib.error.HTTPError:
+        except urllib.error.URLError:   # not there, or phalanxd does not listen again yet
             return set()
         return {row["node"] for row in rows if not row["stale"]}
 
@@ -180,6 +180,27 @@ def a_new_collector_runs_everywhere_within_two_periods(suite):
                 2 * EVERY_S + SLACK_S)
     suite.script("speed", SPEED)
     suite.until(lambda: suite.shares()[0] == wanted, "the old program", 2 * EVERY_S + SLACK_S)
+
+
+@case
+def it_stops_on_some_nodes_and_by_the_calendar(suite):
+    """Values grow stale where it does not run, and come again where it does."""
+    path = suite.script("one", "#!/bin/sh\necho 1\n")
+    suite.phalanx("collector", "add", "timed", "--cmd", path, "--every", "500ms")
+    suite.until(lambda: suite.fresh("timed") == set(NODES), "everywhere")
+    suite.phalanx("collector", "stop", "timed", "--nodes", "n[1-4]")
+    suite.until(lambda: suite.fresh("timed") == {"n5", "n6"}, "stopped on four nodes")
+    shown = suite.phalanx("collector", "list", "timed")
+    suite.expect("n[1-4]" in shown, f"list does not say where it is stopped: {shown}")
+    suite.phalanx("collector", "start", "timed", "--nodes", "n1")
+    suite.until(lambda: suite.fresh("timed") == {"n1", "n5", "n6"}, "again on one")
+    suite.phalanx("collector", "update", "timed", "--start", "2199-01-01 00:00")
+    suite.until(lambda: not suite.fresh("timed"), "before its time nowhere")
+    equal(suite.json("/v1/collectors/timed")["state"], "stopped", "state before its time")
+    suite.phalanx("collector", "update", "timed", "--start", "*:*")
+    suite.phalanx("collector", "start", "timed")
+    suite.until(lambda: suite.fresh("timed") == set(NODES), "in its time everywhere")
+    suite.phalanx("collector", "remove", "timed")
 
 
 READ = """\
