@@ -113,6 +113,10 @@ pub const GANG_ARRAY_TASKS_MAX: u64 = 64;
 /// Longest wait of an array for the first plan that has it, milliseconds, where its
 /// tasks may wait at all.
 pub const FIRST_PLAN_WAIT_MS: u64 = 3000;
+/// Limits of the nodes' power: bits of a word.
+pub const POWER_CAPS_MAX: usize = 32;
+/// Longest wait of a job until the power of the nodes is known, where it is limited, milliseconds.
+pub const POWER_WAIT_MS: u64 = 10_000;
 /// Arrays in one plan of bags.
 pub const BAG_ARRAYS_MAX: usize = 2000;
 /// Arrays up to which every plan of bags searches from the result of each mode.

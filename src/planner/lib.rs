@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod data_jobs;
 pub mod eligible;
 pub mod ends;
+pub mod energy;
 pub mod gang;
 pub mod measured;
 pub mod order;

@@ -486,7 +486,8 @@ def metrics_are_openmetrics(suite):
     equal(values["phalanx_data_nodes", (("name", "speed"), ("state", "fresh"))], 6.0, "fresh nodes")
     buckets = [v for (name, _), v in values.items() if name == "phalanx_answer_seconds_bucket"]
     equal(buckets, sorted(buckets), "cumulative buckets")
-    optional = {"phalanx_plan_gap_ratio", "phalanx_fallbacks_total"}
+    optional = {"phalanx_plan_gap_ratio", "phalanx_fallbacks_total",
+                "phalanx_power_draw_watts", "phalanx_power_cap_watts"}
     known = samples | {family.name for family in families}
     for name in ("phalanx.rules.yml", "phalanx-dashboard.json"):
         path = os.path.join(os.path.dirname(__file__), "..", "..", "config", "monitoring", name)

@@ -30,7 +30,8 @@ MONITORING = os.path.join(os.path.dirname(__file__), "..", "..", "config", "moni
 # Metrics that a small quiet cluster has not: nothing has fallen back, nothing is proven.
 RARE = {"phalanx_plan_gap_ratio", "phalanx_fallbacks_total", "phalanx_collector_failing_nodes",
         "phalanx_data_nodes", "phalanx_data_oldest_age_seconds", "phalanx_use_nodes",
-        "phalanx_breaker_breaches_total", "phalanx_agents", "phalanx_agent_values_dropped_total"}
+        "phalanx_breaker_breaches_total", "phalanx_agents", "phalanx_agent_values_dropped_total",
+        "phalanx_power_draw_watts", "phalanx_power_cap_watts"}
 case = Cases()
 
 

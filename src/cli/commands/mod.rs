@@ -9,6 +9,7 @@ mod complete;
 mod config;
 mod doctor;
 mod enable;
+mod energy;
 mod explain;
 mod generate;
 mod hdfs;
@@ -76,6 +77,7 @@ commands! {
     Plan(plan::Args),
     Config(config::Args),
     History(history::Args),
+    Energy(energy::Args),
     Reload(reload::Args),
     Enable(enable::Args),
     Doctor(doctor::Args),

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::heat::HeatReport;
 use super::metrics::Sources;
 use super::types::{
-    ActivityReport, DecisionsReport, EnableReport, EnergyReport, Explain, ImportReport,
+    ActivityReport, DecisionsReport, EnableReport, EnergyReport, EnergyUse, Explain, ImportReport,
     NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunsReport,
     ShadowReport, SpeedsReport, Status,
 };
@@ -51,6 +51,10 @@ pub trait Backend: Send + Sync + 'static {
     fn speeds(&self, class: Option<&str>, node: Option<&str>) -> Result<SpeedsReport, Failure>;
     /// `GET /v1/history/energy`
     fn energy(&self) -> Result<EnergyReport, Failure>;
+    /// `GET /v1/energy?since=`
+    fn energy_use(&self, _since_ms: Option<u64>) -> Result<EnergyUse, Failure> {
+        Err(Failure::Unavailable("nothing is recorded here".to_owned()))
+    }
     /// `POST /v1/history/import`
     fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure>;
     /// `POST /v1/reload`

@@ -11,8 +11,8 @@ use std::fmt::{Display, Write};
 
 use super::heat::stranded;
 use super::types::{
-    CallShares, ControlStatus, DimensionReport, NodesReport, PlanReport, ProofStatus, Quantiles,
-    Status,
+    CallShares, ControlStatus, DimensionReport, NodesReport, PlanReport, PowerStatus, ProofStatus,
+    Quantiles, Status,
 };
 use phalanx_core::collect::{AgentsReport, CollectorsReport, DataNames, State};
 
@@ -54,6 +54,9 @@ pub fn text(sources: &Sources) -> String {
     let status = &sources.status;
     about(&mut text, status);
     placement(&mut text, status);
+    if let Some(limits) = &status.power {
+        power(&mut text, limits);
+    }
     latencies(&mut text, status);
     source(&mut text, status);
     if let Some(plan) = &sources.plan {
@@ -180,6 +183,21 @@ fn refusals(text: &mut Text, control: &ControlStatus) {
     let help = "1 if the TCP listener that is configured does not listen.";
     let failed = flag(control.listen_error.is_some());
     text.gauge("phalanx_listen_failed", "", help, failed);
+}
+
+/// Limits of the nodes' power; the label of that of all nodes is empty.
+fn power(text: &mut Text, power: &PowerStatus) {
+    let caps = || power.caps.iter().map(|cap| (cap.partition.as_str(), cap));
+    let family = ("phalanx_power_draw_watts", "gauge", "watts");
+    let help = "Estimated draw of the nodes under a limit, with jobs about to start.";
+    text.labelled(family, help, "partition", caps().map(|(name, cap)| (name, cap.draw_w)));
+    let family = ("phalanx_power_cap_watts", "gauge", "watts");
+    let help = "Limit of their draw.";
+    text.labelled(family, help, "partition", caps().map(|(name, cap)| (name, cap.cap_w)));
+    let help = "Jobs that a limit of power holds back now.";
+    text.gauge("phalanx_power_held_jobs", "", help, power.held);
+    let help = "Answers that held a job back for a limit of power.";
+    text.counter("phalanx_power_holds", help, power.holds);
 }
 
 fn placement(text: &mut Text, status: &Status) {

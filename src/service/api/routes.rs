@@ -33,6 +33,7 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
         .route("/v1/shadow", get(read(|b, Params(q): Params<SinceQuery>| b.shadow(q.since))))
         .route("/v1/report", get(read(|b, Params(q): Params<SinceQuery>| b.report(q.since))))
         .route("/v1/decisions", get(read(|b, Params(q): Params<ListQuery>| b.latest(q.limit))))
+        .route("/v1/energy", get(read(|b, Params(q): Params<SinceQuery>| b.energy_use(q.since))))
         .route("/v1/plan", get(read(|b, ()| b.plan())))
         .route("/v1/state", get(read(|b, ()| b.state())))
         .route(

@@ -18,13 +18,14 @@ pub use explain::{
     LeafNodes, LeavesAhead, LeavesReport, PendingReport, Placed, PreferenceReport, ScoredNode,
 };
 pub use history::{
-    ActivityReport, ClassSpeeds, DecisionsReport, EnergyReport, EnergyRow, ImportReport,
-    LatestDecision, NodePower, RunsReport, SpeedRow, SpeedsReport,
+    ActivityReport, ClassSpeeds, DecisionsReport, EnergyReport, EnergyRow, EnergyShare, EnergyUse,
+    ImportReport, LatestDecision, NodePower, RunsReport, SpeedRow, SpeedsReport,
 };
 use serde::{Deserialize, Serialize};
 pub use status::{
     CallShares, CallTime, CollectStatus, ConfigStatus, ControlStatus, HistoryStatus, LinkStatus,
-    OptionRefusals, PlannerStatus, PluginStatus, ProofStatus, Quantiles, SlurmStatus, Status,
+    OptionRefusals, PlannerStatus, PluginStatus, PowerCapStatus, PowerStatus, ProofStatus,
+    Quantiles, SlurmStatus, Status,
 };
 pub use topology::{DomainReport, NodeCounts, TopologyReport};
 

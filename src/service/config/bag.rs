@@ -55,3 +55,15 @@ section! {
         power_cap_w: f64 = 0.0,
     }
 }
+
+impl BagConfig {
+    /// Money per kWh at an hour of the day: the tariff's latest entry, which before its first
+    /// one is the last of the day before.
+    pub fn price_at(&self, hour: i8) -> f64 {
+        let row = |(from, price): (&String, &f64)| Some((from.parse().ok()?, *price));
+        let mut hours: Vec<(i8, f64)> = self.tariff.iter().filter_map(row).collect();
+        hours.sort_by_key(|(from, _)| *from);
+        let before = hours.iter().rev().find(|(from, _)| *from <= hour).or(hours.last());
+        before.map_or(self.energy_price, |(_, price)| *price)
+    }
+}

@@ -19,7 +19,7 @@ use super::keys::{self, Kind, Place};
 use super::suggest::nearest;
 use phalanx_core::collect::{CONFIGURATION, HISTORY, NONE, valid_name};
 use phalanx_core::hostlist;
-use phalanx_core::limits::HOSTLIST_NAMES_MAX;
+use phalanx_core::limits::{HOSTLIST_NAMES_MAX, POWER_CAPS_MAX};
 use phalanx_core::target::Target;
 
 /// Most problems that are reported for one file.
@@ -79,6 +79,14 @@ fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
     if config.bag.loss == super::BagLoss::Wait && !config.bag.hold {
         let what = "expected hold = true with loss = \"wait\": nothing else lets a task wait";
         out.push((vec!["bag.loss", "bag.hold"], what.to_owned()));
+    }
+    if let Err(message) = config.energy.price.by_hour() {
+        out.push((vec!["energy.price"], message));
+    }
+    if config.power_caps().count() >= POWER_CAPS_MAX {
+        let most = POWER_CAPS_MAX - 1;
+        let message = format!("expected a power_cap_w for at most {most} partitions");
+        out.push((vec!["partition"], message));
     }
     let weights = &config.balance.initial_weights;
     if !weights.is_empty() && weights.values().all(|w| *w == 0.0) {
@@ -222,6 +230,10 @@ impl Checker<'_> {
             (Kind::Weights, DeValue::Table(entries)) => self.weights(path, entries, dimension),
             (Kind::Amounts, DeValue::Table(entries)) => self.weights(path, entries, class_name),
             (Kind::Hours, DeValue::Table(entries)) => self.weights(path, entries, hour),
+            (Kind::DayPrices, DeValue::Table(entries)) => self.weights(path, entries, hours),
+            (Kind::DayPrices, DeValue::Array(items)) => {
+                self.list(path, kind, value.span(), items);
+            }
             (kind, found) => {
                 if let Err(message) = scalar(kind, found) {
                     self.add(value.span(), path, &message);
@@ -235,6 +247,7 @@ impl Checker<'_> {
             Kind::Choices(words) => (Kind::Choice(words), 1, words.len()),
             Kind::Dirs => (Kind::File, 0, keys::LIST_MAX),
             Kind::Texts => (Kind::Text, 0, keys::LIST_MAX),
+            Kind::DayPrices => (Kind::Real { min: 0.0, max: keys::WEIGHT_MAX }, 0, 24),
             _ => (keys_uid(), 0, keys::UIDS_MAX),
         };
         if items.len() < least || items.len() > most {
@@ -249,8 +262,8 @@ impl Checker<'_> {
                 continue;
             }
             let shown = show_value(item.get_ref());
-            // Arguments of a command may repeat.
-            if kind != Kind::Texts && seen.contains(&shown) {
+            // Arguments of a command may repeat, and prices.
+            if !matches!(kind, Kind::Texts | Kind::DayPrices) && seen.contains(&shown) {
                 self.add(item.span(), &path, &format!("{shown} is listed twice"));
             }
             seen.push(shown);
@@ -299,6 +312,11 @@ fn hour(name: &str) -> Result<(), String> {
         Ok(0..=23) => Ok(()),
         _ => Err("expected an hour of the day, 0 to 23".to_owned()),
     }
+}
+
+/// Checks a range of hours of the day.
+fn hours(range: &str) -> Result<(), String> {
+    super::energy::hours_of(range).map(|_| ())
 }
 
 /// Checks the name of a resource dimension.
@@ -419,6 +437,9 @@ fn expected(kind: Kind) -> String {
         Kind::Texts => "a list of texts".to_owned(),
         Kind::Amounts => "a table of amounts such as { gpu = 700.0 }".to_owned(),
         Kind::Hours => "a table of prices by hour such as { 6 = 0.3, 22 = 0.2 }".to_owned(),
+        Kind::DayPrices => {
+            "24 prices, or a table of them by hours such as { 6-22 = 0.3, 22-6 = 0.2 }".to_owned()
+        }
         Kind::Datum(words) => format!("the name of a datum, or {}", one_of(words)),
         Kind::Weights => "a table of weights such as { cpu = 1.0, mem = 1.0 }".to_owned(),
     }

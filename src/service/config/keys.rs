@@ -52,6 +52,8 @@ pub enum Kind {
     Amounts,
     /// A table from hours of the day to prices.
     Hours,
+    /// A list of 24 prices, or a table from ranges of hours to prices.
+    DayPrices,
 }
 
 /// One key of the file.
@@ -143,7 +145,7 @@ pub const KEYS: &[Key] = &[
     key("planner.plan_jobs_max", int(1, 1_000_000, "jobs")),
     key("planner.slot_ms", int(10, 600_000, "milliseconds")),
     key("order.enabled", Kind::Bool),
-    key("order.by", Kind::Choice(&["plan", "shortest", "learned"])),
+    key("order.by", Kind::Choice(&["plan", "shortest", "learned", "price"])),
     key("order.max_delta", int(1, 1_000_000_000, "priority points")),
     key("order.max_overtakes", int(0, 1_000_000, "")),
     key("order.max_delay_s", int(0, 31_536_000, "seconds")),
@@ -217,6 +219,12 @@ pub const KEYS: &[Key] = &[
     key("gang.ga.crossover", SHARE),
     key("gang.ga.by_servers", SHARE),
     key("gang.ga.oust", SHARE),
+    key("energy.cap_w", Kind::Real { min: 0.0, max: 1e9 }),
+    key("energy.watts", Kind::Amounts),
+    key("energy.idle_watts", Kind::Amounts),
+    key("energy.boot_watts", Kind::Amounts),
+    key("energy.price", Kind::DayPrices),
+    key("energy.frugal_nodes", Kind::Bool),
     key("hdfs.conf_dirs", Kind::Dirs),
     key("hdfs.namenodes", Kind::Texts),
     key("hdfs.host_map", Kind::Texts),
@@ -268,6 +276,7 @@ pub const KEYS: &[Key] = &[
     key("collector.*.start", Kind::Text),
     key("collector.*.stop", Kind::Text),
     key("partition.*.mode", Kind::Choice(MODES)),
+    key("partition.*.power_cap_w", Kind::Real { min: 0.0, max: 1e9 }),
 ];
 
 /// Meaning of a path of the file.

@@ -15,6 +15,7 @@ mod change;
 mod check;
 mod collect;
 mod data_jobs;
+mod energy;
 mod error;
 mod gang;
 mod hdfs;
@@ -45,6 +46,7 @@ pub use balance::{BalanceConfig, BalanceMode, NoImprovement, WeightSource};
 pub use change::Change;
 pub use collect::CollectConfig;
 pub use data_jobs::{DataJobsConfig, DataMode};
+pub use energy::{EnergyConfig, Prices};
 pub use error::{ConfigError, Issue};
 pub use gang::{Admission, GangConfig, GangMode};
 pub use hdfs::HdfsConfig;
@@ -57,8 +59,9 @@ pub use planner::{PlannerConfig, SourceConfig};
 pub use share::ShareConfig;
 pub use topology::{TopologyConfig, TopologyPolicy};
 
-use phalanx_core::collect::{Origin, Patch, Registration};
+use phalanx_core::collect::{NONE, Origin, Patch, Registration};
 use phalanx_core::limits::CONFIG_BYTES_MAX;
+use phalanx_planner::energy::DayPrices;
 
 /// The file that `phalanxd` reads when `--config` is not given.
 pub const DEFAULT_PATH: &str = "/etc/phalanx/phalanx.toml";
@@ -123,6 +126,8 @@ pub struct Config {
     pub gang: GangConfig,
     /// Job arrays as bags of tasks.
     pub bag: BagConfig,
+    /// Power of nodes, limits of it, prices by the hour.
+    pub energy: EnergyConfig,
     /// HDFS, for jobs that declare an input there.
     pub hdfs: HdfsConfig,
     /// Jobs that declare an input; `[data]` in releases before.
@@ -141,12 +146,15 @@ pub struct Config {
 }
 
 /// `[partition.NAME]`: settings of one partition.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PartitionConfig {
     /// Mode of this partition; `None` takes the global one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
+    /// Most that its nodes draw together, watts; `None` or 0 for no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_cap_w: Option<f64>,
 }
 
 impl Config {
@@ -196,6 +204,37 @@ impl Config {
         self.partition.get(partition).and_then(|p| p.mode).unwrap_or(self.mode)
     }
 
+    /// True if the power of any nodes is limited.
+    pub fn is_power_capped(&self) -> bool {
+        self.energy.cap_w > 0.0 || self.power_caps().next().is_some()
+    }
+
+    /// Partitions whose nodes' power is limited, and the limits in watts.
+    pub fn power_caps(&self) -> impl Iterator<Item = (&str, f64)> {
+        let caps = self.partition.iter().map(|(name, of)| (name.as_str(), of.power_cap_w));
+        caps.filter_map(|(name, cap)| Some((name, cap.filter(|watts| *watts > 0.0)?)))
+    }
+
+    /// True if the configuration says what any node draws.
+    fn knows_power(&self) -> bool {
+        let (energy, bag) = (&self.energy, &self.bag);
+        let tables = [&energy.watts, &energy.idle_watts, &bag.watts, &bag.idle_watts];
+        tables.iter().any(|table| !table.is_empty()) || bag.power_w != NONE
+    }
+
+    /// Prices of energy by the hour: those of `[energy]`, else those of `[bag]`.
+    pub fn energy_prices(&self) -> DayPrices {
+        // The file was checked.
+        if let Ok(Some(prices)) = self.energy.price.by_hour() {
+            return prices;
+        }
+        let mut prices = DayPrices::flat(self.bag.energy_price);
+        for (hour, price) in (0..).zip(&mut prices.0) {
+            *price = self.bag.price_at(hour);
+        }
+        prices
+    }
+
     /// True if any partition can get a decision.
     pub fn any_active(&self) -> bool {
         self.mode != Mode::Off
@@ -228,6 +267,16 @@ impl Config {
                  `phalanx shadow` will have nothing to report (history.enabled = false)"
                     .to_owned(),
             );
+        }
+        if self.is_power_capped() && !self.knows_power() {
+            out.push(
+                "energy.cap_w and power_cap_w have no effect until the power of nodes is known: \
+                 neither energy.watts nor bag.watts says it"
+                    .to_owned(),
+            );
+        }
+        if self.order.by == OrderBy::Price && self.energy.price == Prices::default() {
+            out.push("order.by = \"price\" has no effect: energy.price is empty".to_owned());
         }
         if self.order.enabled && !self.any_enforced() {
             out.push("order.enabled has no effect: no partition is in mode \"enforce\"".to_owned());

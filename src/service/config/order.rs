@@ -16,6 +16,8 @@ pub enum OrderBy {
     Shortest,
     /// The jobs with the shortest predicted runtime, of those below an hour.
     Learned,
+    /// At dear hours those that are expected to take little energy, at cheap ones the others.
+    Price,
 }
 
 section! {

@@ -23,7 +23,8 @@ fn annotated_file_equals_the_defaults() {
 #[test]
 fn key_table_equals_the_structs() {
     let mut config = Config::default();
-    config.partition.insert("*".into(), PartitionConfig { mode: Some(Mode::Off) });
+    let all = PartitionConfig { mode: Some(Mode::Off), power_cap_w: Some(0.0) };
+    config.partition.insert("*".into(), all);
     let every_key = "kind = 'collector'\ncmd = ''\nargs = []\nevery_ms = 1\ntimeout_ms = 1\n\
                      nodes = ''\ninputs = []\nreplicas = 0\nrun_as = ''\noutput = 'value'\n\
                      type = 'text'\nenabled = true\nexcept = ''\nstart = ''\nstop = ''";
@@ -37,6 +38,9 @@ fn key_table_equals_the_structs() {
         "bag.price",
         "bag.tariff",
         "bag.watts",
+        "energy.boot_watts",
+        "energy.idle_watts",
+        "energy.watts",
         "gang.billing",
         "gang.cost",
         "gang.qos",

@@ -274,8 +274,8 @@ fn poll(all: &Shared, source: Source, to_plan: Newest<Arc<Snapshot>>) -> Poll<'_
 }
 
 fn order(all: &Shared) -> Order<'_> {
-    let Shared { configuration, cluster, plans, learned, responder, order, .. } = all;
-    Order { configuration, cluster, plans, learned, responder, order }
+    let Shared { configuration, cluster, plans, learned, responder, order, power, .. } = all;
+    Order { configuration, cluster, plans, learned, responder, order, power }
 }
 
 fn learner_data(all: &Shared) -> LearnerData<'_> {

@@ -95,20 +95,33 @@ impl HistoryReader {
         })
     }
 
-    /// Shows all runs to `visit`, in the order of their ends.
+    /// Shows the runs that ended since a time, unix milliseconds, to `visit`.
     ///
     /// # Errors
     /// SQLite's, also when there is no file yet.
-    pub fn each_run(&self, mut visit: impl FnMut(Run)) -> Result<(), HistoryError> {
-        let sql = format!("SELECT {COLUMNS} FROM runs ORDER BY time_ms, seq");
+    pub fn each_run_since(
+        &self,
+        since_ms: u64,
+        mut visit: impl FnMut(Run),
+    ) -> Result<(), HistoryError> {
+        let sql = format!("SELECT {COLUMNS} FROM runs WHERE time_ms >= ?1 ORDER BY time_ms, seq");
+        let since = since_ms.min(i64::MAX.cast_unsigned()).cast_signed();
         self.ask(|connection| {
             let mut statement = connection.prepare(&sql)?;
-            let mut rows = statement.query([])?;
+            let mut rows = statement.query(params![since])?;
             while let Some(row) = rows.next()? {
                 visit(run_row(row)?);
             }
             Ok(())
         })
+    }
+
+    /// Shows all runs to `visit`, in the order of their ends.
+    ///
+    /// # Errors
+    /// SQLite's, also when there is no file yet.
+    pub fn each_run(&self, visit: impl FnMut(Run)) -> Result<(), HistoryError> {
+        self.each_run_since(0, visit)
     }
 }
 

@@ -92,6 +92,7 @@ impl<'a> Replica<'a> {
             Op::Gone => self.state.view.synced = false,
             Op::Settings(generation, text) => self.configure(*generation, text)?,
             Op::Levels(levels) => self.set_levels(levels)?,
+            Op::Power(table) => self.state.set_power(table.clone(), None),
             Op::Queue(pending, pools) => self.state.set_queue(pending.demand(), pools.clone()),
             Op::Lacks(lacks) => self.lacks(lacks),
             Op::Preferences(preferences) => self.preferences(preferences)?,
@@ -158,6 +159,8 @@ impl<'a> Replica<'a> {
         if let Some(placer) = &mut self.state.placer {
             placer.set_poll_start(rest.poll_start);
         }
+        let (table, memory) = rest.power.clone().unzip();
+        self.state.set_power(table, memory);
         (self.state.poll_moves, self.state.polled) = (rest.poll_moves, rest.polled);
         let base = self.state.born;
         let at = |ns: u64| base.checked_add(Duration::from_nanos(ns)).unwrap_or(base);

@@ -36,6 +36,7 @@ use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
+use phalanx_planner::energy::{PowerHold, PowerLedger, PowerTable, PowerView};
 use phalanx_planner::place::{Candidates, Classes, Placer, Pool, Tuning, up_to_class};
 use phalanx_planner::preference::{Method, Preference, PreferenceTable};
 use phalanx_planner::tally::Tally;
@@ -144,6 +145,41 @@ impl Responder {
         }
         state.record(|_| EventKind::Op(Op::Levels(recording::levels(&settings.tuning))));
         *write(&self.settings) = Arc::new(settings);
+    }
+
+    /// Puts limits of the nodes' power in force; the table is of the snapshot's nodes.
+    pub fn set_power(&self, snapshot: &Snapshot, table: Option<PowerTable>) {
+        // Until the numbers fit, what there is stays.
+        let known = self.table().is_some_and(|table| snapshot.is_numbered_by(&table));
+        if table.is_some() && !known {
+            return;
+        }
+        let mut state = lock(&self.state);
+        if state.power.as_ref().map(PowerLedger::source) == table.as_ref() {
+            return;
+        }
+        state.record(|_| EventKind::Op(Op::Power(table.clone())));
+        state.set_power(table, None);
+    }
+
+    /// Whether there are limits of power but not the power of the nodes, on a complete mirror.
+    pub fn lacks_power(&self) -> bool {
+        let limited = self.settings().power_caps;
+        let state = lock(&self.state);
+        limited && state.view.synced && state.power.is_none()
+    }
+
+    /// The draw under each limit of the nodes' power; `None` where there is none.
+    pub fn power(&self) -> Option<PowerView> {
+        let state = lock(&self.state);
+        Some(state.power.as_ref()?.view(state.ms(clock::now())))
+    }
+
+    /// The limit of power that holds a job back, and its partition, empty for the cluster.
+    pub fn power_hold(&self, job_id: u32) -> Option<(PowerHold, Arc<str>)> {
+        let state = lock(&self.state);
+        let (hold, cap) = state.power.as_ref()?.why(job_id, state.ms(clock::now()))?;
+        Some((hold, Arc::clone(&cap.partition)))
     }
 
     /// Counts of the link, copied.

@@ -64,6 +64,8 @@ pub struct Settings {
     /// Longest time that the jobs of one user may hold one partition for their inputs,
     /// milliseconds; see [`phalanx_planner::preference::HoldBudget`].
     pub hold_budget_ms: u64,
+    /// There are limits of the nodes' power.
+    pub power_caps: bool,
     /// Place jobs also on a release of Slurm on which nothing was tested.
     pub untested_release: bool,
 }
@@ -129,6 +131,7 @@ impl Settings {
         let order = if self.order { wire::PHX_W_ORDER } else { 0 };
         let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold
             || self.tuning.preference_hold_ms.is_some()
+            || self.power_caps
             || self.tuning.gang_hold.is_some()
             || self.input_wait_ms.max(self.require_wait_ms) > 0;
         let hold = if may_hold { wire::PHX_W_MAY_HOLD } else { 0 };
@@ -154,6 +157,7 @@ impl Settings {
     fn held_limit_s(&self) -> u32 {
         let others = self.tuning.params.no_improvement == NoImprovement::Hold
             || self.tuning.preference_hold_ms.is_some()
+            || self.power_caps
             || self.tuning.gang_hold.is_some();
         if others || self.hold_budget_ms == 0 {
             return 0;

@@ -15,10 +15,12 @@ use crate::link::recording::{EventKind, Op, Recording, nanos};
 use crate::link::refusals::Refusals;
 use crate::link::settings::{Mode, Settings};
 use crate::link::view::LinkView;
+use phalanx_core::NodeIdx;
 use phalanx_core::snapshot::{JobState, Snapshot};
 use phalanx_methods::balance::EngineError;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob};
+use phalanx_planner::energy::{PowerLedger, PowerMemory, PowerTable};
 use phalanx_planner::place::{Placer, Pool, Tuning};
 use phalanx_planner::preference::{HoldBudget, Method, PreferenceUse, Preferences, Question};
 
@@ -46,6 +48,9 @@ pub(super) struct State {
     /// The same for gangs that are worth less than their cost.
     pub(super) gang_holds: HoldBudget,
     pub(super) refusals: Refusals,
+    /// The draw of the nodes and its limits, on the node table in force; `None` where there are
+    /// no limits, and until the nodes' power is known.
+    pub(super) power: Option<PowerLedger>,
     /// The latest decision to start a job where a poll chose, and where the next poll begins once
     /// Slurm has taken its nodes.
     pub(super) polled: Option<(u64, usize)>,
@@ -73,6 +78,7 @@ impl State {
             holds: HoldBudget::default(),
             gang_holds: HoldBudget::default(),
             refusals: Refusals::default(),
+            power: None,
             polled: None,
             poll_moves: true,
             born,
@@ -115,12 +121,20 @@ impl State {
             Some(old) => cluster.with_equal_table(old.cluster().table()),
             None => cluster,
         };
+        let same = self
+            .placer
+            .as_ref()
+            .is_some_and(|old| Arc::ptr_eq(old.cluster().table(), cluster.table()));
         let mut placer = Placer::new(cluster, memory_tracked, tuning, self.pools.clone())?;
         placer.set_pending(self.pending.clone())?;
         // Before the first question rather than during it.
         placer.maintain();
         self.dims = placer.dims().into();
         self.proofs.set_cluster(placer.cluster());
+        self.power = self.power.take().filter(|_| same);
+        if let Some(power) = &mut self.power {
+            power.read(placer.cluster().usages());
+        }
         self.placer = Some(placer);
         self.view.synced = true;
         Ok(())
@@ -137,6 +151,15 @@ impl State {
             }
             self.dims = placer.dims().into();
         }
+    }
+
+    /// Limits of the nodes' power on the node table in force; what is remembered of the limits
+    /// before is kept unless another memory is given.
+    pub(super) fn set_power(&mut self, table: Option<PowerTable>, memory: Option<PowerMemory>) {
+        let former = self.power.take();
+        let (Some(table), Some(placer)) = (table, &self.placer) else { return };
+        let memory = memory.or(former.map(PowerLedger::into_memory)).unwrap_or_default();
+        self.power = Some(PowerLedger::new(table, memory, placer.cluster().usages()));
     }
 
     /// Brings the pending jobs by dimension up to date, for the next decision.
@@ -163,10 +186,24 @@ impl State {
         }
         if let Some(placer) = &mut self.placer {
             self.proofs.set_job(placer.cluster(), &job);
+            let before = placer.cluster().jobs().get(&job.id);
+            let mut nodes = nodes_of(&self.power, before);
+            nodes.extend(nodes_of(&self.power, Some(&job)));
+            let (id, array) = (job.id, job.array.map(|(array, _)| array));
             if begun {
                 placer.began(&job);
             }
             placer.set_job(job);
+            self.follow_power(id, array.filter(|_| begun), &nodes);
+        }
+    }
+
+    /// The usage of these nodes has changed, because a job runs there or has gone.
+    fn follow_power(&mut self, job_id: u32, array: Option<u32>, nodes: &[NodeIdx]) {
+        let (Some(power), Some(placer)) = (&mut self.power, &self.placer) else { return };
+        power.settled(job_id, array);
+        for node in nodes {
+            power.changed(placer.cluster().usages(), *node);
         }
     }
 
@@ -186,7 +223,9 @@ impl State {
         self.refusals.forget(job_id);
         if let Some(placer) = &mut self.placer {
             self.proofs.end_job(placer.cluster(), job_id);
+            let nodes = nodes_of(&self.power, placer.cluster().jobs().get(&job_id));
             placer.end_job(job_id);
+            self.follow_power(job_id, None, &nodes);
         }
     }
 
@@ -249,6 +288,12 @@ impl State {
             self.inputs.remove(id);
         }
     }
+}
+
+/// The nodes of a job, where their power is of interest.
+fn nodes_of(power: &Option<PowerLedger>, job: Option<&RunningJob>) -> Vec<NodeIdx> {
+    let job = job.filter(|_| power.is_some());
+    job.iter().flat_map(|job| job.held.iter().map(|held| held.node)).collect()
 }
 
 /// Finds jobs that were cancelled while they waited: no event of the plugin says so.

@@ -55,6 +55,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
     ("history speeds", &[("How fast jobs run on one node", "phalanx history speeds --node n1")]),
     ("history energy", &[("Power that decisions reckon with", "phalanx history energy")]),
+    ("energy", &[("Energy and cost of the last month", "phalanx energy --since 30d")]),
     ("history runs", &[("The last day's runs", "phalanx history runs --since 24h")]),
     (
         "history import",

@@ -111,6 +111,7 @@ fn kind(kind: Kind) -> String {
         Kind::Weights => "table of numbers by resource".to_owned(),
         Kind::Amounts => "table of numbers by name".to_owned(),
         Kind::Hours => "table of prices by hour of the day".to_owned(),
+        Kind::DayPrices => "24 prices, or a table of them by hours".to_owned(),
     }
 }
 

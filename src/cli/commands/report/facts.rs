@@ -51,7 +51,7 @@ pub fn facts(report: &ActivityReport) -> Vec<Fact> {
         ("GPUs stranded", stranded(of.use_of.get("gres/gpu"))),
         ("Leaf switches", leaves(report)),
         ("Local reads", locality(report)),
-        ("Energy", energy(&all)),
+        ("Energy", energy(report, &all)),
         ("Shadow", shadow_of(report)),
     ]
 }
@@ -156,7 +156,20 @@ fn locality(report: &ActivityReport) -> String {
     format!("{:.1} % of the bytes by plan, mean of {jobs}", of.share * 100.0)
 }
 
-fn energy(all: &RunSums) -> String {
+fn energy(report: &ActivityReport, all: &RunSums) -> String {
+    let measured = measured(all);
+    match &report.energy {
+        Some(of) => format!(
+            "{:.2} kWh of {}, cost {:.2}, by the nodes' power; measured {measured}",
+            of.kwh,
+            count_of(of.runs - of.unknown, "run"),
+            of.cost
+        ),
+        None => measured,
+    }
+}
+
+fn measured(all: &RunSums) -> String {
     let Some(joules) = all.joules else {
         return unknown("Slurm's accounting has no energy of these jobs");
     };

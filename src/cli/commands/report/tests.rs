@@ -6,7 +6,8 @@ use super::simulated::Simulated;
 use super::{Report, page, render};
 use crate::text::tests::{assert_text, map};
 use phalanx_service::api::types::{
-    Activity, ActivityReport, AnswerSums, Day, LeafSums, Point, RunSums, ShadowReport, Share,
+    Activity, ActivityReport, AnswerSums, Day, EnergyShare, LeafSums, Point, RunSums, ShadowReport,
+    Share,
 };
 use phalanx_sim::metrics::Figures;
 
@@ -70,6 +71,11 @@ fn report_texts() {
     let whole =
         Report { activity: Some(report()), no_activity: None, simulated: Some(simulated()) };
     assert_text(&render::text(&whole, None), include_str!("snapshots/report.txt"));
+    let used = EnergyShare { runs: 9, unknown: 1, kwh: 12.5, cost: 3.0, ..EnergyShare::default() };
+    let priced = ActivityReport { energy: Some(used), ..report() };
+    let priced = Report { activity: Some(priced), ..Report::default() };
+    let text = render::text(&priced, None);
+    assert!(text.contains("12.50 kWh of 8 runs, cost 3.00"), "{text}");
     let none = Report { activity: Some(ActivityReport::default()), ..Report::default() };
     let text = render::text(&none, None);
     assert!(text.starts_with("Nothing is recorded in this period"), "{text}");

@@ -29,7 +29,8 @@ pub fn rules(config: Option<&Config>, slurm_conf: Option<&Path>) -> Result<Rules
 fn rule(order: &OrderConfig) -> OrderRule {
     OrderRule {
         by: match order.by {
-            By::Plan => OrderBy::Plan,
+            // A simulation has no hours of the day.
+            By::Plan | By::Price => OrderBy::Plan,
             By::Shortest => OrderBy::Shortest,
             By::Learned => OrderBy::Learned,
         },

@@ -8,8 +8,8 @@ use crate::text::units::{micros, millis, seconds, share};
 use crate::text::{breaker_cause, clean, facts, heading, table_of, wrapped};
 use phalanx_service::api::order::OrderStatus;
 use phalanx_service::api::types::{
-    CallShares, CallTime, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus, ProofStatus,
-    Quantiles, SlurmStatus, Status,
+    CallShares, CallTime, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus, PowerStatus,
+    ProofStatus, Quantiles, SlurmStatus, Status,
 };
 
 /// The whole report.
@@ -78,6 +78,9 @@ fn daemon(out: &mut String, status: &Status) {
         ("Order", order(&status.order)),
         ("History", history(status)),
     ];
+    if let Some(limits) = &status.power {
+        list.insert(list.len() - 1, ("Power", power(limits)));
+    }
     let errors: [(&str, &Option<String>); 5] = [
         ("configuration", &status.config.last_error),
         ("Slurm", &status.slurm.last_error),
@@ -202,6 +205,24 @@ fn order(order: &OrderStatus) -> String {
         micros(order.read_mean_ns),
         micros(order.read_max_ns)
     )
+}
+
+fn power(power: &PowerStatus) -> String {
+    let mut text = String::new();
+    for cap in &power.caps {
+        let of = match cap.partition.as_str() {
+            "" => "all nodes".to_owned(),
+            name => format!("partition {}", clean(name)),
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{of}: {:.0} W of {:.0} W", cap.draw_w, cap.cap_w);
+    }
+    let PowerStatus { known_nodes, held, holds, .. } = power;
+    let _ = write!(
+        text,
+        "{held} jobs held back now, {holds} answers so far; power known of {known_nodes} nodes"
+    );
+    text
 }
 
 fn history(status: &Status) -> String {

@@ -26,6 +26,21 @@ fn ejected_says_why_and_what_to_do() {
     assert!(text.contains("opened 0 times, 3 times for nodes that Slurm refused, ej"), "{text}");
 }
 
+#[test]
+fn limits_of_power_are_told() {
+    let cap = |partition: &str, draw_w| PowerCapStatus {
+        partition: partition.to_owned(),
+        draw_w,
+        cap_w: 3000.0,
+    };
+    let caps = vec![cap("", 2870.4), cap("gpu", 120.0)];
+    let power = PowerStatus { caps, known_nodes: 16, held: 4, holds: 250 };
+    let text = render::text(&Status { power: Some(power), ..status_report() });
+    assert!(text.contains("all nodes: 2870 W of 3000 W"), "{text}");
+    assert!(text.contains("partition gpu: 120 W of 3000 W"), "{text}");
+    assert!(text.contains("4 jobs held back now, 250 answers so far; power known of 16"), "{text}");
+}
+
 fn status_report() -> Status {
     Status {
         recording: Default::default(),
@@ -78,6 +93,7 @@ fn status_report() -> Status {
         ],
         link: link_status(),
         order: order_status(),
+        power: None,
         planner: PlannerStatus {
             plans: 88,
             last_plan_ms: 4,

@@ -22,6 +22,7 @@ const COMMANDS: &[&str] = &[
     "history energy",
     "history runs",
     "history import",
+    "energy",
     "reload",
     "enable",
     "doctor",

@@ -29,6 +29,9 @@ pub struct ActivityReport {
     /// What happened.
     #[serde(flatten)]
     pub activity: Activity,
+    /// Energy of all runs, also by the power of their nodes; absent where that is known of none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<EnergyShare>,
     /// Starts in shadow mode beside what was decided.
     pub shadow: ShadowReport,
 }
@@ -121,6 +124,42 @@ pub struct EnergyReport {
     pub nodes: Vec<NodePower>,
     /// Job classes on classes of nodes.
     pub rows: Vec<EnergyRow>,
+}
+
+/// `GET /v1/energy?since=`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnergyUse {
+    /// Time of the report, unix milliseconds.
+    pub time_ms: u64,
+    /// Begin of the period, unix milliseconds.
+    pub since_ms: u64,
+    /// All runs together.
+    pub total: EnergyShare,
+    /// By user, most energy first.
+    pub users: Vec<EnergyShare>,
+    /// By account, most energy first.
+    pub accounts: Vec<EnergyShare>,
+}
+
+/// Energy of the runs of one user or account within the period.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnergyShare {
+    /// User or account; empty for all, and where there is none.
+    pub name: String,
+    /// Runs that ended in the period, and those under way.
+    pub runs: u64,
+    /// Of these, those under way.
+    pub running: u64,
+    /// Runs whose energy Slurm has measured.
+    pub measured: u64,
+    /// Runs of which neither that nor the power of their nodes is known; they count nothing.
+    pub unknown: u64,
+    /// Hours times CPUs.
+    pub cpu_hours: f64,
+    /// Kilowatt hours.
+    pub kwh: f64,
+    /// In the unit of the prices.
+    pub cost: f64,
 }
 
 /// Power of one class of nodes.

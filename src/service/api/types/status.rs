@@ -45,6 +45,9 @@ pub struct Status {
     /// The order of starts.
     #[serde(default)]
     pub order: OrderStatus,
+    /// Limits of the nodes' power; absent where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<PowerStatus>,
     /// The decision history.
     pub history: HistoryStatus,
     /// The data service.
@@ -53,6 +56,30 @@ pub struct Status {
     /// Recording of decisions.
     #[serde(default)]
     pub recording: RecordingStatus,
+}
+
+/// Limits of the nodes' power, and who is held back by them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PowerStatus {
+    /// The limits.
+    pub caps: Vec<PowerCapStatus>,
+    /// Nodes whose power is known.
+    pub known_nodes: u64,
+    /// Jobs that are held back now.
+    pub held: u64,
+    /// Answers that held a job back since the daemon started.
+    pub holds: u64,
+}
+
+/// One limit of the nodes' power.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PowerCapStatus {
+    /// Partition whose nodes it is for; empty: all nodes.
+    pub partition: String,
+    /// Estimated draw with jobs that are about to start, watts.
+    pub draw_w: f64,
+    /// The limit, watts.
+    pub cap_w: f64,
 }
 
 /// The configuration in force.

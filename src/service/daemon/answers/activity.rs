@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The answer to `phalanx report`, and the samples behind it.
 
+use super::energy_use;
 use crate::api::heat::stranded;
 use crate::api::types::{ActivityReport, DecisionsReport, DimensionReport, LatestDecision};
 use crate::api::{Backend, Failure};
@@ -37,6 +38,7 @@ pub(super) fn report(shared: &Shared, since_ms: Option<u64>) -> Result<ActivityR
     let activity = reader.activity(since_ms, until_ms).map_err(|error| failed(&error))?;
     let slurm = shared.cluster.status();
     let config = shared.configuration.status();
+    let energy = energy_use::report(shared, Some(since_ms)).ok().map(|report| report.total);
     Ok(ActivityReport {
         cluster: slurm.cluster,
         slurm: slurm.version,
@@ -45,6 +47,7 @@ pub(super) fn report(shared: &Shared, since_ms: Option<u64>) -> Result<ActivityR
         partition_modes: config.partition_modes,
         retention_days: shared.config().history.retention_days,
         activity,
+        energy: energy.filter(|all| all.runs > all.unknown),
         shadow: shared.shadow(Some(since_ms))?,
     })
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::api::types::{EnergyReport, EnergyRow, NodePower};
 use crate::clock::now_ms;
-use crate::daemon::methods::bags::{BagKnowledge, Configured, price_at, zoned};
+use crate::daemon::methods::bags::{BagKnowledge, zoned};
 use crate::daemon::shared::Shared;
+use crate::daemon::state::power::Configured;
 use crate::locks::lock;
 use phalanx_planner::bag::{Knowledge, WattsFrom};
 
@@ -62,7 +63,7 @@ pub(super) fn report(shared: &Shared) -> EnergyReport {
     }
     EnergyReport {
         time_ms,
-        energy_price_kwh: price_at(&config.bag, zoned(time_ms).hour()),
+        energy_price_kwh: config.bag.price_at(zoned(time_ms).hour()),
         task_price: config.bag.task_price,
         margin: config.bag.margin,
         nodes: nodes.into_values().collect(),

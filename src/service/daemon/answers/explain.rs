@@ -216,7 +216,10 @@ impl Shared {
             fits_now: found.fits_now as u64,
             nodes_needed: u64::from(found.nodes_needed),
             blockers,
-            summary: found.summary(&job.reason),
+            summary: match self.responder.power_hold(job.id) {
+                Some((hold, partition)) => hold.text(&partition),
+                None => found.summary(&job.reason),
+            },
             preference: self.planned_preference(job.id),
             steer: None,
             note: self.plans.lock().of_round.notes.get(&job.id).cloned(),

@@ -5,6 +5,7 @@ mod activity;
 mod block_map;
 mod data_service;
 mod energy;
+mod energy_use;
 mod explain;
 mod learned;
 mod nodes;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use self::nodes::nodes_report;
 use crate::api::types::{
-    ActivityReport, DecisionsReport, EnableReport, EnergyReport, Explain, ImportReport,
+    ActivityReport, DecisionsReport, EnableReport, EnergyReport, EnergyUse, Explain, ImportReport,
     NodesReport, PlanReport, PlannedJob, RecordRequest, RecordingStatus, ReloadReport, RunsReport,
     ShadowDiff, ShadowReport, SpeedsReport, Status,
 };
@@ -188,6 +189,10 @@ impl Backend for Shared {
             return Err(Failure::Unavailable(text));
         }
         Ok(energy::report(self))
+    }
+
+    fn energy_use(&self, since_ms: Option<u64>) -> Result<EnergyUse, Failure> {
+        energy_use::report(self, since_ms)
     }
 
     fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure> {

@@ -9,11 +9,12 @@ use phalanx_ffi::wire::{Proof, Reason, Stats};
 use crate::api::Counters;
 use crate::api::types::{
     CallShares, CallTime, ControlStatus, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus,
-    ProofStatus, Quantiles, Status,
+    PowerCapStatus, PowerStatus, ProofStatus, Quantiles, Status,
 };
 use crate::daemon::shared::Shared;
 use crate::link::{Histogram, LinkView, OptionCount, ProofCounts, Shares, upper_edge_quantiles};
 use crate::locks::lock;
+use phalanx_planner::energy::{PowerCap, watts};
 
 impl Shared {
     /// Everything on one page.
@@ -37,6 +38,7 @@ impl Shared {
             control: self.control_status(),
             planner: self.plans.status(),
             order: self.order.status(self.config().order.enabled, queue.as_ref()),
+            power: self.power_status(),
             history: self.history_status(),
             collect: self.collect_status(),
             recording: self.recording.status(),
@@ -89,6 +91,21 @@ impl Shared {
             slow_readers: value(slow_readers),
             listen_error: lock(&self.control.listen_error).clone(),
         }
+    }
+
+    fn power_status(&self) -> Option<PowerStatus> {
+        let view = self.responder.power()?;
+        let cap = |(cap, draw_mw): &(PowerCap, u64)| PowerCapStatus {
+            partition: cap.partition.to_string(),
+            draw_w: watts(*draw_mw),
+            cap_w: watts(cap.cap_mw),
+        };
+        Some(PowerStatus {
+            caps: view.caps.iter().map(cap).collect(),
+            known_nodes: view.known_nodes,
+            held: view.held,
+            holds: view.holds,
+        })
     }
 
     fn history_status(&self) -> HistoryStatus {

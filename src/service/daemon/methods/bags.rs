@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Job arrays in the daemon: prices, learned times and powers.
 
-use std::collections::BTreeMap;
-
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -11,10 +9,9 @@ use jiff::{Timestamp, ToSpan, Zoned};
 
 use super::round::{PlacementMethod, Round, no_plan};
 use crate::config::{BagConfig, BagLoss, BagMode, Config};
-use crate::daemon::measured_values::BAG_POWER_W;
-use crate::daemon::state::power::{Power, configured};
+use crate::daemon::state::power::{Configured, Power};
 use crate::locks::lock;
-use phalanx_core::snapshot::{Job, Node, Snapshot};
+use phalanx_core::snapshot::{Job, Node};
 use phalanx_methods::bag::Mode;
 use phalanx_methods::learn::{JobTraits, Source, Speeds, class_of, node_class_of};
 use phalanx_planner::bag::{Inputs, Knowledge, Loss, Seconds, Settings, Watts, WattsFrom, plan};
@@ -42,9 +39,7 @@ impl PlacementMethod for Bags {
         if !config.enabled || !round.config.learn.enabled {
             return no_plan(Method::Bag);
         }
-        let mut power = lock(&self.power);
-        let collected = round.measured.get(BAG_POWER_W).map(|measured| &measured.of);
-        power.see(round.config, round.snapshot, collected);
+        let power = lock(&self.power);
         let classes = Configured::new(round.config, round.snapshot);
         let known = BagKnowledge {
             speeds: round.speeds,
@@ -127,7 +122,7 @@ fn settings(bag: &BagConfig, now_ms: u64) -> Settings {
             BagMode::Greedy => Mode::Greedy,
             BagMode::Average => Mode::Average,
         },
-        energy_price: price_at(bag, now.hour()) / KWH,
+        energy_price: bag.price_at(now.hour()) / KWH,
         ahead: prices_ahead(bag, &now).collect(),
         task_price: bag.task_price,
         price: bag.price.clone(),
@@ -148,16 +143,6 @@ pub fn zoned(now_ms: u64) -> Zoned {
     Timestamp::from_millisecond(ms).unwrap_or_default().to_zoned(TimeZone::system())
 }
 
-/// Money per kWh at an hour of the day: the tariff's latest entry, which before
-/// its first one is the last of the day before.
-pub fn price_at(bag: &BagConfig, hour: i8) -> f64 {
-    let mut hours: Vec<(i8, f64)> =
-        bag.tariff.iter().filter_map(|(from, price)| Some((from.parse().ok()?, *price))).collect();
-    hours.sort_by_key(|(from, _)| *from);
-    let before = hours.iter().rev().find(|(from, _)| *from <= hour).or(hours.last());
-    before.map_or(bag.energy_price, |(_, price)| *price)
-}
-
 /// Hours of the day that begin within the longest wait: seconds until then, and
 /// the price per joule from then on.
 fn prices_ahead<'a>(bag: &'a BagConfig, now: &'a Zoned) -> impl Iterator<Item = (u64, f64)> + 'a {
@@ -165,33 +150,10 @@ fn prices_ahead<'a>(bag: &'a BagConfig, now: &'a Zoned) -> impl Iterator<Item = 
     let begins = (1..).map(move |hours: i64| hours * 3600 - into);
     let of = |seconds: i64| {
         let then = now.checked_add(seconds.seconds()).ok()?;
-        Some((u64::try_from(seconds).ok()?, price_at(bag, then.hour()) / KWH))
+        Some((u64::try_from(seconds).ok()?, bag.price_at(then.hour()) / KWH))
     };
     let near = move |of: &(u64, f64)| of.0 < bag.wait_max_s;
     begins.map_while(of).take_while(near)
-}
-
-/// Power of a busy and of an idle node by class, from the configuration.
-#[derive(Debug, Default)]
-pub struct Configured {
-    busy: BTreeMap<String, f64>,
-    idle: BTreeMap<String, f64>,
-}
-
-impl Configured {
-    pub fn new(config: &Config, snapshot: &Snapshot) -> Self {
-        let mut out = Self::default();
-        for (_, node) in snapshot.named() {
-            let class = node_class_of(node, &config.learn.node_class_by);
-            if let Some(watts) = configured(&config.bag.idle_watts, &class, node) {
-                out.idle.insert(class.clone(), watts);
-            }
-            if let Some(watts) = configured(&config.bag.watts, &class, node) {
-                out.busy.insert(class, watts);
-            }
-        }
-        out
-    }
 }
 
 pub struct BagKnowledge<'a> {
@@ -205,10 +167,7 @@ pub struct BagKnowledge<'a> {
 impl BagKnowledge<'_> {
     /// Power of a fully used node.
     pub fn node_watts(&self, class: &str) -> Option<(f64, WattsFrom)> {
-        let slurm = self.power.by_slurm(class).map(|w| (w, WattsFrom::Slurm));
-        let metric = || self.power.by_metric(class).map(|w| (w, WattsFrom::Metric));
-        let configured = || self.classes.busy.get(class).map(|w| (*w, WattsFrom::Configuration));
-        slurm.or_else(metric).or_else(configured)
+        self.classes.busy_w(self.power, class)
     }
 }
 
@@ -239,7 +198,7 @@ impl Knowledge for BagKnowledge<'_> {
     }
 
     fn idle_watts(&self, node_class: &str) -> f64 {
-        self.classes.idle.get(node_class).copied().unwrap_or(0.0)
+        self.classes.idle_w(node_class)
     }
 }
 
@@ -267,9 +226,9 @@ mod tests {
     fn a_tariff_holds_from_its_hour_on() {
         let tariff = [("6".to_owned(), 0.4), ("22".to_owned(), 0.1)].into();
         let bag = BagConfig { tariff, ..BagConfig::default() };
-        let at = |hour| price_at(&bag, hour);
+        let at = |hour| bag.price_at(hour);
         assert_eq!([at(0), at(6), at(21), at(22)], [0.1, 0.4, 0.4, 0.1]);
-        assert_eq!(price_at(&BagConfig::default(), 3), 0.3);
+        assert_eq!(BagConfig::default().price_at(3), 0.3);
         // At 21:30 the cheap hours begin in half an hour.
         let ahead = |hour, wait_max_s| {
             let bag = BagConfig { wait_max_s, ..bag.clone() };

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Power of nodes as it was measured while they were busy.
+//! Power of nodes: what the configuration says and what was measured while they were busy, for
+//! every method alike.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::Config;
+use phalanx_core::NodeIdx;
+use phalanx_core::limits::POWER_CAPS_MAX;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Node, Snapshot};
 use phalanx_methods::learn::node_class_of;
+use phalanx_planner::bag::WattsFrom;
+use phalanx_planner::energy::{
+    NodePower, PowerCap, PowerRow, PowerState, PowerTable, milliwatts, watts,
+};
+use phalanx_planner::measured::Measured;
 
 /// Part of a node's CPUs from which on its power says what its tasks take.
 const BUSY: f64 = 0.5;
@@ -38,7 +46,7 @@ impl Power {
             }
             let class = node_class_of(node, &config.learn.node_class_by);
             // The share of power that idle CPUs draw is part of the base.
-            let idle = configured(&config.bag.idle_watts, &class, node).unwrap_or(0.0);
+            let idle = idle_w(config, &class, node).unwrap_or(0.0);
             let full = |watts: f64| idle + (watts - idle).max(0.0) / used;
             if let Some(watts) = node.watts {
                 let nodes = self.slurm.entry(class.clone()).or_default();
@@ -64,6 +72,148 @@ impl Power {
 fn mean(table: &BTreeMap<String, BTreeMap<String, f64>>, class: &str) -> Option<f64> {
     let nodes = table.get(class)?;
     Some(nodes.values().sum::<f64>() / as_f64(nodes.len() as u64))
+}
+
+/// Power of nodes by class, from the configuration.
+#[derive(Debug, Default)]
+pub struct Configured {
+    /// `[energy]`: before what was measured.
+    declared: BTreeMap<String, f64>,
+    /// `[bag]`: after it.
+    busy: BTreeMap<String, f64>,
+    idle: BTreeMap<String, f64>,
+    boot: BTreeMap<String, f64>,
+}
+
+impl Configured {
+    pub fn new(config: &Config, snapshot: &Snapshot) -> Self {
+        let mut out = Self::default();
+        let (energy, bag) = (&config.energy, &config.bag);
+        for (_, node) in snapshot.named() {
+            let class = node_class_of(node, &config.learn.node_class_by);
+            let values = [
+                (&mut out.declared, configured(&energy.watts, &class, node)),
+                (&mut out.busy, configured(&bag.watts, &class, node)),
+                (&mut out.idle, idle_w(config, &class, node)),
+                (&mut out.boot, configured(&energy.boot_watts, &class, node)),
+            ];
+            for (table, value) in values {
+                if let Some(watts) = value {
+                    table.insert(class.clone(), watts);
+                }
+            }
+        }
+        out
+    }
+
+    /// Power of a fully used node of a class, watts: as declared, by Slurm's readings, by the
+    /// data service, by the configuration of bags.
+    pub fn busy_w(&self, power: &Power, class: &str) -> Option<(f64, WattsFrom)> {
+        let of = |table: &BTreeMap<String, f64>| {
+            table.get(class).map(|watts| (*watts, WattsFrom::Configuration))
+        };
+        let slurm = || power.by_slurm(class).map(|watts| (watts, WattsFrom::Slurm));
+        let metric = || power.by_metric(class).map(|watts| (watts, WattsFrom::Metric));
+        of(&self.declared).or_else(slurm).or_else(metric).or_else(|| of(&self.busy))
+    }
+
+    /// The same, of idle nodes where nothing else is known.
+    pub fn full_w(&self, power: &Power, class: &str) -> Option<f64> {
+        let idle = || self.idle.get(class).copied();
+        self.busy_w(power, class).map(|(watts, _)| watts).or_else(idle)
+    }
+
+    /// Power of an idle node of a class, watts; 0 where nothing is known.
+    pub fn idle_w(&self, class: &str) -> f64 {
+        self.idle.get(class).copied().unwrap_or(0.0)
+    }
+
+    /// Power of a node of a class, whole watts so that small changes do not count; `None` where
+    /// neither is known.
+    fn node(&self, power: &Power, class: &str, state: PowerState) -> Option<NodePower> {
+        let idle = self.idle.get(class).copied();
+        let whole = |watts: f64| milliwatts(watts.round());
+        Some(NodePower {
+            idle_mw: whole(idle.unwrap_or(0.0)),
+            busy_mw: whole(self.full_w(power, class)?),
+            boot_mw: whole(self.boot.get(class).copied().unwrap_or(0.0)),
+            state,
+        })
+    }
+}
+
+/// Every node whose power is known, with its class.
+fn known<'a>(
+    config: &'a Config,
+    snapshot: &'a Snapshot,
+    power: &'a Power,
+    classes: &'a Configured,
+) -> impl Iterator<Item = (NodeIdx, &'a Node, NodePower)> {
+    snapshot.named().filter_map(move |(at, node)| {
+        let class = node_class_of(node, &config.learn.node_class_by);
+        Some((at, node, classes.node(power, &class, PowerState::of(&node.state))?))
+    })
+}
+
+/// The limits of the configuration with the power of the nodes; `None` without any limit.
+pub fn power_table(config: &Config, snapshot: &Snapshot, power: &Power) -> Option<PowerTable> {
+    if !config.is_power_capped() {
+        return None;
+    }
+    let cap = |partition: &str, watts| PowerCap {
+        partition: partition.into(),
+        cap_mw: milliwatts(watts),
+    };
+    let all = Some(config.energy.cap_w).filter(|watts| *watts > 0.0);
+    let mut caps: Vec<PowerCap> = all.iter().map(|watts| cap("", *watts)).collect();
+    caps.extend(config.power_caps().map(|(name, watts)| cap(name, watts)));
+    caps.truncate(POWER_CAPS_MAX);
+    let nodes_of = |cap: &PowerCap| {
+        let partition = snapshot.partitions.iter().find(|of| of.name == cap.partition);
+        partition.map(|partition| &partition.nodes)
+    };
+    let members = caps.iter().map(|cap| (cap.partition.is_empty(), nodes_of(cap)));
+    let members: Vec<_> = members.collect();
+    let mut rows: BTreeMap<(NodePower, u32), Vec<NodeIdx>> = BTreeMap::new();
+    let classes = Configured::new(config, snapshot);
+    for (at, _, of_node) in known(config, snapshot, power, &classes) {
+        let under = |(all, nodes): &(bool, Option<&fixedbitset::FixedBitSet>)| {
+            *all || nodes.is_some_and(|nodes| nodes.contains(at.at()))
+        };
+        let bits = members.iter().enumerate().filter(|(_, cap)| under(cap));
+        let caps = bits.fold(0, |caps, (bit, _)| caps | 1_u32 << bit);
+        rows.entry((of_node, caps)).or_default().push(at);
+    }
+    let row = |((power, caps), nodes)| PowerRow { power, caps, nodes };
+    Some(PowerTable { caps, rows: rows.into_iter().map(row).collect() })
+}
+
+/// CPUs that a watt more keeps busy on each node, so that more is better. A node that is powered
+/// down has to start first.
+pub fn frugality(config: &Config, snapshot: &Snapshot, power: &Power) -> Measured {
+    let classes = Configured::new(config, snapshot);
+    let of = |(_, node, power): (NodeIdx, &Node, NodePower)| {
+        let added = watts(power.above_idle_mw().saturating_add(power.start_mw())).max(0.001);
+        (Arc::clone(&node.name), as_f64(node.cpus) / added)
+    };
+    let of = known(config, snapshot, power, &classes).map(of).collect();
+    Measured { name: "cpus_per_watt".to_owned(), of }
+}
+
+/// Mean power of a busy CPU, watts; 1 where nothing is known.
+pub fn cpu_watts(config: &Config, snapshot: &Snapshot, power: &Power) -> f64 {
+    let classes = Configured::new(config, snapshot);
+    let (mut sum, mut cpus) = (0.0, 0);
+    for (_, node, power) in known(config, snapshot, power, &classes) {
+        sum += watts(power.busy_mw);
+        cpus += node.cpus;
+    }
+    if cpus > 0 && sum > 0.0 { sum / as_f64(cpus) } else { 1.0 }
+}
+
+fn idle_w(config: &Config, class: &str, node: &Node) -> Option<f64> {
+    let declared = configured(&config.energy.idle_watts, class, node);
+    declared.or_else(|| configured(&config.bag.idle_watts, class, node))
 }
 
 /// The value that the configuration has for a node: for its class, else for one of its features.

@@ -2,6 +2,7 @@
 //! The thread that decides the order of starts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,15 +11,19 @@ use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 use super::order_file::OrderFile;
 use crate::clock::now_ms;
 use crate::config::{Config, Mode, OrderBy};
+use crate::daemon::methods::bags::zoned;
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::learned::Learned;
 use crate::daemon::state::order::StartOrder;
 use crate::daemon::state::plans::{PlanState, Plans};
+use crate::daemon::state::power::{Power, cpu_watts};
 use crate::link::{QueueReport, Responder};
+use crate::locks::lock;
 use crate::sync::sleep_until;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_methods::learn::runtime::Prediction;
+use phalanx_planner::energy::by_price;
 use phalanx_planner::order::{Bounds, Decision, Pools, Waiting, by_learned_runtime, decide};
 use phalanx_planner::preference::StartRank;
 
@@ -42,6 +47,7 @@ pub struct Order<'a> {
     pub learned: &'a Learned,
     pub responder: &'a Responder,
     pub order: &'a StartOrder,
+    pub power: &'a Mutex<Power>,
 }
 
 impl Order<'_> {
@@ -82,6 +88,7 @@ impl Order<'_> {
             let start_order = match config.order.by {
                 OrderBy::Plan => planned(&plan),
                 OrderBy::Shortest => shortest(&snapshot),
+                OrderBy::Price => self.by_price(config, &snapshot),
                 OrderBy::Learned => learned(&snapshot, &|job| self.learned.prediction(job)),
             };
             (start_order, plan.plans)
@@ -102,6 +109,22 @@ impl Order<'_> {
                 decide(&mut view.budget, number, &waiting, &start_order, &bounds, now_s);
         }
         self.responder.order.want(&view.decision.deltas);
+    }
+}
+
+impl Order<'_> {
+    /// By the energy that jobs are expected to take, as the hour's price has it.
+    fn by_price(&self, config: &Config, snapshot: &Snapshot) -> Vec<StartRank> {
+        let Ok(Some(prices)) = config.energy.price.by_hour() else { return Vec::new() };
+        let hour = usize::try_from(zoned(now_ms()).hour()).unwrap_or(0);
+        let watts = cpu_watts(config, snapshot, &lock(self.power));
+        let joules = |job: &Job| {
+            let limit_s = job.time_limit_min.map(|minutes| f64::from(minutes) * 60.0);
+            let seconds = self.learned.expected(job).map(|(found, _)| found.mean_s).or(limit_s)?;
+            Some(seconds * f64::from(job.shape.min_cpus.max(1)) * watts)
+        };
+        let jobs = snapshot.jobs.iter().filter(|job| is_eligible(job));
+        by_price(&prices, hour, jobs.map(|job| (job.id, joules(job))))
     }
 }
 

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The thread `plan`: attribution of the queue, preferences of the methods, and the plan.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::clock::{millis, now_ms, now_s};
+use crate::config::Config;
 use crate::daemon::measured_values::{self, MeasuredValues};
+use crate::daemon::methods::bags::zoned;
 use crate::daemon::methods::{self, PlacementMethod, Round};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::plans::OfRound;
+use crate::daemon::state::power::{frugality, power_table};
+use crate::locks::lock;
 use crate::sync::{TICK, sleep_until};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use phalanx_core::snapshot::Snapshot;
@@ -49,12 +54,12 @@ pub fn run(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBo
             Some(service) => measured_values::read(&service.collect, snapshot),
             None => MeasuredValues::new(),
         };
-        let least = shared.config().balance.health_least;
-        shared.responder.set_levels(measured_values::levels(&measured, snapshot, least));
+        shared.responder.set_levels(levels(shared, snapshot, &measured));
         let generation = shared.configuration.generation();
         // Prices and expectations change with the time alone.
         let old = planned.1.elapsed() > PLAN_AGE_MAX && !snapshot.queue.is_empty();
-        if is_fresh || measured != planned_with || generation != planned.0 || old {
+        let lacks = shared.responder.lacks_power();
+        if is_fresh || lacks || measured != planned_with || generation != planned.0 || old {
             plan_once(shared, snapshot, &measured, &mut methods);
             planned_with = measured;
             planned = (generation, Instant::now());
@@ -69,6 +74,23 @@ pub fn run(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBo
             sleep_until(next.min(Instant::now() + TICK), stop);
         }
     }
+}
+
+/// Levels by which nodes of equal Weight are tried: by what was measured there, else at a dear
+/// hour by the power that a job adds.
+fn levels(
+    shared: &Shared,
+    snapshot: &Snapshot,
+    measured: &MeasuredValues,
+) -> BTreeMap<Arc<str>, u32> {
+    let config = shared.config();
+    let levels = measured_values::levels(measured, snapshot, config.balance.health_least);
+    let hour = usize::try_from(zoned(now_ms()).hour()).unwrap_or(0);
+    let dear = || config.energy_prices().is_dear(hour);
+    if levels.is_empty() && config.energy.frugal_nodes && dear() {
+        return frugality(&config, snapshot, &lock(&shared.power)).levels();
+    }
+    levels
 }
 
 /// One round: what the queue lacks, the methods' preferences, and what would start now.
@@ -87,6 +109,7 @@ fn plan_once(
     let pending = attribution::count(snapshot, &usages, now_s, jobs_max).demand(snapshot);
     let tally = exact.then(|| Tally::new(snapshot, usages.clone(), now_s, &pending));
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
+    limit_power(shared, &config, snapshot, measured);
     if let Some((tally, table)) = tally.zip(table) {
         shared.responder.set_tally(tally, &table);
     }
@@ -129,6 +152,16 @@ fn plan_once(
         Err(error) => Err(error.to_string()),
     };
     shared.plans.publish(of_round, snapshot, made, started.elapsed());
+}
+
+/// Takes the power of busy nodes, and puts the limits of power in force.
+fn limit_power(shared: &Shared, config: &Config, snapshot: &Snapshot, measured: &MeasuredValues) {
+    let mut power = lock(&shared.power);
+    let collected = measured.get(measured_values::BAG_POWER_W).map(|measured| &measured.of);
+    power.see(config, snapshot, collected);
+    let table = power_table(config, snapshot, &power);
+    drop(power);
+    shared.responder.set_power(snapshot, table);
 }
 
 /// Lets every method plan, and hands its preferences to the link.

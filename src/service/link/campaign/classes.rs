@@ -149,6 +149,7 @@ pub(super) fn draw(seed: u64, rng: &mut Xoshiro256PlusPlus, config: &Config) -> 
         input_wait_ms: 60_000,
         require_wait_ms: 0,
         hold_budget_ms: 10_000,
+        power_caps: false,
         untested_release: false,
         order: faults.order,
         config: text(&Config::default()).into(),

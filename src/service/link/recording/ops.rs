@@ -15,6 +15,7 @@ use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_methods::balance::fragment::Want;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{RunningJob, Table};
+use phalanx_planner::energy::{PowerMemory, PowerTable};
 use phalanx_planner::place::{Candidates, Classes, Excluded, Placement, Pool};
 use phalanx_planner::preference::{JobKey, Method, Preference, Question, Rows};
 
@@ -34,6 +35,8 @@ pub enum Op {
     Settings(u64, String),
     /// Levels of nodes by measured values.
     Levels(Vec<(String, u32)>),
+    /// Limits of the nodes' power; `None`: there are none.
+    Power(Option<PowerTable>),
     /// Pending jobs by dimension, and licence pools.
     Queue(QueueOp, Vec<Pool>),
     /// Pending jobs by dimension alone, between two polls.
@@ -100,6 +103,9 @@ pub struct Rest {
     /// Outcomes by option.
     #[serde(default, skip_serializing_if = "Refusals::is_empty")]
     pub refusals: Refusals,
+    /// Limits of the nodes' power, what was promised of it, and who is held back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<(PowerTable, PowerMemory)>,
     /// Preferences of all methods.
     #[serde(rename = "steers")]
     pub preferences: Vec<PreferencesOp>,

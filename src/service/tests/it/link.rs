@@ -17,7 +17,7 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, socket,
 };
 use phalanx_core::NodeIdx;
-use phalanx_core::snapshot::{Builder, Node, TableNode};
+use phalanx_core::snapshot::{Builder, Node, Snapshot, TableNode};
 use phalanx_ffi::wire::{self, Message, PacketBuf, Reason, Verdict};
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::preference::{
@@ -51,6 +51,7 @@ pub fn settings(mode: Mode) -> Settings {
         input_wait_ms: 0,
         require_wait_ms: 0,
         hold_budget_ms: 10_000,
+        power_caps: false,
         untested_release: false,
         order: true,
         config: text(&Config::default()).into(),
@@ -468,13 +469,18 @@ fn a_second_daemon_does_not_take_the_socket() {
     assert!(file.exists());
 }
 
-/// Puts a preference of job 99 in force: the nodes from `first` on, then all from 10 to 19.
-fn prefer(responder: &Responder, first: u32) {
+/// A snapshot of the nodes of the mirror.
+pub fn snapshot(responder: &Responder) -> Snapshot {
     let table = responder.table().unwrap();
     let mut builder = Builder::default();
     let node = |slot: &TableNode| Node { name: Arc::clone(&slot.name), ..Node::default() };
     builder.nodes_by(&table, table.nodes.iter().map(node).collect()).unwrap();
-    let snapshot = builder.build(1, 1).unwrap();
+    builder.build(1, 1).unwrap()
+}
+
+/// Puts a preference of job 99 in force: the nodes from `first` on, then all from 10 to 19.
+fn prefer(responder: &Responder, first: u32) {
+    let snapshot = snapshot(responder);
     let set = |nodes: std::ops::Range<u32>| CandidateSet {
         name: "planned".into(),
         nodes: nodes.map(NodeIdx::from).collect(),
@@ -554,6 +560,9 @@ fn recorded(dir: &Path, file_bytes: u64, rounds: u32) -> Vec<PathBuf> {
             }
             if round % 20 == 10 {
                 prefer(&daemon.responder, round % 30);
+            }
+            if round % 300 == 150 {
+                crate::power::limit(&daemon.responder, u64::from(600 + round % 900));
             }
             if round % 20 == 0 {
                 let lacks = [("cpu".into(), u64::from(next(9))), ("mem".into(), 3)].into();

@@ -8,4 +8,5 @@ mod link;
 mod link_balance;
 mod link_trust;
 mod openapi;
+mod power;
 mod service;

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The power of one node, and of which limits it is part.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use phalanx_core::NodeIdx;
+use phalanx_core::number::{as_f64, whole};
+
+/// Whether a node is switched on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PowerState {
+    /// It is.
+    #[default]
+    On,
+    /// It is starting.
+    Booting,
+    /// Slurm has powered it down; a job that gets it starts it.
+    Off,
+}
+
+impl PowerState {
+    /// By a node's state in Slurm's words. One that is being powered down still draws.
+    pub fn of(state: &str) -> Self {
+        let has = |word: &str| state.split('+').any(|part| part == word);
+        match () {
+            () if has("POWERED_DOWN") => Self::Off,
+            () if has("POWERING_UP") => Self::Booting,
+            () => Self::On,
+        }
+    }
+}
+
+/// Power of one node in milliwatts: whole numbers, so that sums do not depend on their order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NodePower {
+    /// Nothing runs there.
+    pub idle_mw: u64,
+    /// All its CPUs are in use.
+    pub busy_mw: u64,
+    /// While it boots.
+    pub boot_mw: u64,
+    /// Whether it is switched on.
+    pub state: PowerState,
+}
+
+impl NodePower {
+    /// The draw with `used` of `total` CPUs in use.
+    pub fn draw_mw(&self, used: u64, total: u64) -> u64 {
+        let above = u128::from(self.above_idle_mw()) * u128::from(used.min(total));
+        let share = above.div_ceil(u128::from(total.max(1)));
+        let on = self.idle_mw.saturating_add(u64::try_from(share).unwrap_or(u64::MAX));
+        match self.state {
+            PowerState::On => on,
+            PowerState::Off if used == 0 => 0,
+            PowerState::Off | PowerState::Booting => on.max(self.boot_mw),
+        }
+    }
+
+    /// The draw of all its CPUs beyond that of an idle node.
+    pub fn above_idle_mw(&self) -> u64 {
+        self.busy_mw.saturating_sub(self.idle_mw)
+    }
+
+    /// The draw that a job adds by the start of the node alone.
+    pub fn start_mw(&self) -> u64 {
+        match self.state {
+            PowerState::Off => self.idle_mw.max(self.boot_mw),
+            PowerState::On | PowerState::Booting => 0,
+        }
+    }
+}
+
+/// Watts as milliwatts.
+pub fn milliwatts(watts: f64) -> u64 {
+    whole((watts * 1000.0).round())
+}
+
+/// Milliwatts as watts.
+pub fn watts(milliwatts: u64) -> f64 {
+    as_f64(milliwatts) / 1000.0
+}
+
+/// A limit of what some nodes draw together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PowerCap {
+    /// Whose nodes: a partition's, or, where it is empty, all.
+    pub partition: Arc<str>,
+    /// The limit.
+    pub cap_mw: u64,
+}
+
+/// Nodes of the same power under the same limits.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PowerRow {
+    /// Power of each.
+    pub power: NodePower,
+    /// Bit n: they are under the limit n.
+    pub caps: u32,
+    /// The nodes.
+    pub nodes: Vec<NodeIdx>,
+}
+
+/// Limits, and the power of the nodes under them. Nodes that are in no row draw nothing that
+/// is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PowerTable {
+    /// At most 32.
+    pub caps: Vec<PowerCap>,
+    /// By power and limits.
+    pub rows: Vec<PowerRow>,
+}

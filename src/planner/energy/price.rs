@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Prices of energy by the hour of the day: money or carbon, the unit does not matter.
+
+use crate::preference::StartRank;
+
+/// Least difference to the mean of the day by which an hour is dear or cheap, as a part of it.
+const STEP: f64 = 0.01;
+
+/// A price per kWh for each hour of the day.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DayPrices(pub [f64; 24]);
+
+impl DayPrices {
+    /// The same price all day.
+    pub fn flat(price: f64) -> Self {
+        Self([price; 24])
+    }
+
+    /// The price at an hour, 0 to 23.
+    pub fn at(&self, hour: usize) -> f64 {
+        self.0.get(hour).or(self.0.last()).copied().unwrap_or(0.0)
+    }
+
+    /// Mean of the day.
+    pub fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / 24.0
+    }
+
+    /// Whether energy costs clearly more at this hour than on average.
+    pub fn is_dear(&self, hour: usize) -> bool {
+        self.at(hour) > self.mean() * (1.0 + STEP)
+    }
+
+    /// Whether it costs clearly less.
+    pub fn is_cheap(&self, hour: usize) -> bool {
+        self.at(hour) < self.mean() * (1.0 - STEP)
+    }
+}
+
+/// The order of starts by price: at a dear hour jobs that take little energy come first, at a
+/// cheap hour those that take much; else there is none. Jobs come with the joules that they are
+/// expected to take; those within a factor of two of each other keep Slurm's order, and so do
+/// those that come last and those of which nothing is known.
+pub fn by_price(
+    prices: &DayPrices,
+    hour: usize,
+    jobs: impl Iterator<Item = (u32, Option<f64>)>,
+) -> Vec<StartRank> {
+    let (dear, cheap) = (prices.is_dear(hour), prices.is_cheap(hour));
+    if !dear && !cheap {
+        return Vec::new();
+    }
+    let known = jobs.filter_map(|(id, joules)| {
+        let joules = joules.filter(|joules| joules.is_finite() && *joules > 0.0)?;
+        Some((id, size(joules)))
+    });
+    let known: Vec<(u32, u32)> = known.collect();
+    let sizes = || known.iter().map(|(_, size)| *size);
+    let (most, least) = (sizes().max().unwrap_or(0), sizes().min().unwrap_or(0));
+    let rank = |(job_id, size): &(u32, u32)| StartRank {
+        job_id: *job_id,
+        rank: if dear { size - least } else { most - size },
+    };
+    let last = most - least;
+    known.iter().map(rank).filter(|start| start.rank < last).collect()
+}
+
+/// Number of binary digits of the joules.
+fn size(joules: f64) -> u32 {
+    u64::BITS - phalanx_core::number::whole(joules).leading_zeros()
+}
