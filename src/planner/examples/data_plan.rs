@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use phalanx_methods::data_jobs::bisect::Attenuation;
 use phalanx_methods::data_jobs::bisect::rigid::{Block, Form, Job, Problem, Rule, plan};
-use phalanx_methods::data_jobs::blockmap::{NodeTasks, Pace, Split, assign};
+use phalanx_methods::data_jobs::blockmap::{
+    Assignment, NodeTasks, Pace, Split, assign, level, remote_share,
+};
 
 /// Pseudo-random numbers that need no crate.
 struct Random(u64);
@@ -79,13 +81,30 @@ fn main() {
     };
     let splits: Vec<Split> = (0..100_000).map(|i| split(i, &random.hosts(3, 64))).collect();
     let nodes: Vec<Option<usize>> = (0..64).map(Some).collect();
-    let started = Instant::now();
-    let tasks = [NodeTasks { tasks: 32, speed: 1.0 }; 64];
-    let dealt = assign(&splits, &nodes, &tasks, Pace { remote_extra: 0.4, remote_share: 0.03 });
-    let most = dealt.loads.iter().copied().fold(0.0, f64::max) / f64::from(1 << 27);
-    println!(
-        "one input of 100,000 blocks to 2,048 tasks: {} ms, longest {most:.0} blocks (mean {:.1})",
-        started.elapsed().as_millis(),
-        100_000.0 / 2048.0
-    );
+    for speeds in [[1.0; 4], [1.0, 2.0, 4.0, 8.0]] {
+        let tasks: Vec<NodeTasks> =
+            (0..64).map(|node| NodeTasks { tasks: 32, speed: speeds[node % 4] }).collect();
+        let started = Instant::now();
+        let pace = Pace { remote_extra: 0.4, remote_share: remote_share(0.03, &tasks) };
+        let dealt = assign(&splits, &nodes, &tasks, pace);
+        // As the daemon does: equal nodes get whole blocks.
+        let (parts, cut) = match speeds == [1.0; 4] {
+            true => (splits.clone(), dealt.clone()),
+            false => level(&splits, &dealt, &nodes, &tasks, pace),
+        };
+        let took = started.elapsed().as_millis();
+        let sum: f64 = speeds.iter().sum::<f64>() / speeds.iter().copied().fold(0.0, f64::max);
+        // All local, all together.
+        let ideal = 100_000.0 / (2048.0 * sum / 4.0);
+        let last = |dealt: &Assignment| {
+            dealt.loads.iter().copied().fold(0.0, f64::max) / f64::from(1 << 27) / ideal
+        };
+        println!(
+            "one input of 100,000 blocks to 2,048 tasks of speeds {speeds:?}: {took} ms, the last \
+             ends at {:.3} of the ideal, {:.3} with {} cuts",
+            last(&dealt),
+            last(&cut),
+            parts.len() - splits.len()
+        );
+    }
 }
