@@ -421,13 +421,24 @@ pub fn answer_text(request_credential: &str, status: u16, body: &[u8]) -> String
     text
 }
 
+/// Begin of the content of a request's MUNGE credential. `realm` is the one that the daemon asked
+/// names in `WWW-Authenticate`; without it the credential is as good at another daemon of the
+/// same munged users.
+#[must_use]
+pub fn request_head(realm: Option<&str>, method: &str, path: &str) -> String {
+    match realm {
+        Some(realm) => format!("phalanx/2\n{realm}\n{method}\n{path}\n"),
+        None => format!("phalanx/1\n{method}\n{path}\n"),
+    }
+}
+
 /// Content of a request's MUNGE credential: it is good for this request
 /// only. `path` is the path with its query as sent.
 #[must_use]
-pub fn request_text(method: &str, path: &str, body: &[u8]) -> String {
+pub fn request_text(realm: Option<&str>, method: &str, path: &str, body: &[u8]) -> String {
     use sha2::Digest;
     use std::fmt::Write as _;
-    let mut text = format!("phalanx/1\n{method}\n{path}\n");
+    let mut text = request_head(realm, method, path);
     for byte in sha2::Sha256::digest(body) {
         // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");

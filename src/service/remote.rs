@@ -4,12 +4,12 @@
 //! request at a time.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -20,6 +20,8 @@ use phalanx_core::target::Target;
 
 /// Longest time for a connection to a host that may be down.
 const CONNECT: Duration = Duration::from_secs(2);
+/// Status of an answer that wants another credential.
+const UNAUTHORIZED: u16 = 401;
 /// Longest time in which an open connection shows that it still works.
 const READY: Duration = Duration::from_secs(1);
 
@@ -61,6 +63,30 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// Credential that proves who gave it.
     pub proof: Option<String>,
+    /// What a credential for this daemon has to name.
+    realm: Option<String>,
+}
+
+/// What is known of the realm of the daemon at the other end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Realm {
+    Unknown,
+    /// A daemon of an older release, whose credentials name none.
+    Unnamed,
+    Named(String),
+}
+
+impl Realm {
+    fn of(answer: &Answer) -> Self {
+        answer.realm.clone().map_or(Self::Unnamed, Self::Named)
+    }
+
+    fn name(&self) -> Option<&str> {
+        match self {
+            Self::Named(realm) => Some(realm),
+            Self::Unknown | Self::Unnamed => None,
+        }
+    }
 }
 
 /// A connection to the daemon, opened with the first request.
@@ -71,6 +97,7 @@ pub struct Connection {
     reply_bytes_max: usize,
     /// Users whose answers over TCP count; `None`: everybody's.
     answered_by: Option<Vec<u32>>,
+    realm: Realm,
     runtime: Runtime,
     open: Option<SendRequest<Full<Bytes>>>,
 }
@@ -84,7 +111,15 @@ impl Connection {
     ) -> std::io::Result<Self> {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_io().enable_time().build()?;
-        Ok(Self { target, munge_socket, reply_bytes_max, answered_by: None, runtime, open: None })
+        Ok(Self {
+            target,
+            munge_socket,
+            reply_bytes_max,
+            answered_by: None,
+            realm: Realm::Unknown,
+            runtime,
+            open: None,
+        })
     }
 
     /// Over TCP only answers count that carry a proof of one of these users: anybody may listen
@@ -108,53 +143,100 @@ impl Connection {
         body: Option<Vec<u8>>,
         patience: Duration,
     ) -> Result<Answer, String> {
+        let wait = Wait { patience, end: Instant::now() + patience };
+        let body = body.map(Bytes::from);
+        if self.realm == Realm::Unknown && matches!(self.target, Target::Tcp(_)) {
+            let unsigned = self.builder(Method::Get, "/healthz").body(Full::default());
+            let unsigned = unsigned.map_err(|error| error.to_string())?;
+            self.realm = Realm::of(&self.send(unsigned, wait)?);
+        }
+        let answer = self.signed(method, path, body.as_ref(), wait)?;
+        let realm = Realm::of(&answer);
+        if answer.status != UNAUTHORIZED || realm == Realm::Unnamed || realm == self.realm {
+            return Ok(answer);
+        }
+        // It was started since, and has another realm.
+        self.realm = realm;
+        self.signed(method, path, body.as_ref(), wait)
+    }
+
+    /// One request with its credential, where the kernel does not name the user.
+    fn signed(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Option<&Bytes>,
+        wait: Wait,
+    ) -> Result<Answer, String> {
         let (request, credential) = self.request(method, path, body)?;
-        let open = self.open.take();
-        let (target, max) = (&self.target, self.reply_bytes_max);
-        let exchanged = self.runtime.block_on(async {
-            tokio::time::timeout(patience, exchange(target, open, request, max)).await
-        });
-        let (open, answer) =
-            exchanged.map_err(|_| format!("no answer within {} s", seconds(patience)))??;
-        self.open = Some(open);
+        let answer = self.send(request, wait)?;
         if let (Some(uids), Some(credential)) = (&self.answered_by, credential) {
             check_proof(&answer, &credential, self.munge_socket.as_deref(), uids)?;
         }
         Ok(answer)
     }
 
+    fn send(&mut self, request: hyper::Request<Full<Bytes>>, wait: Wait) -> Result<Answer, String> {
+        let open = self.open.take();
+        let (target, max) = (&self.target, self.reply_bytes_max);
+        let left = wait.end.saturating_duration_since(Instant::now());
+        let exchanged = self.runtime.block_on(async {
+            tokio::time::timeout(left, exchange(target, open, request, max)).await
+        });
+        let (open, answer) =
+            exchanged.map_err(|_| format!("no answer within {} s", seconds(wait.patience)))??;
+        self.open = Some(open);
+        Ok(answer)
+    }
+
+    fn builder(&self, method: Method, path: &str) -> hyper::http::request::Builder {
+        let host = match &self.target {
+            Target::Unix(_) => "localhost",
+            Target::Tcp(authority) => authority,
+        };
+        hyper::Request::builder().method(method.http()).uri(path).header(HOST, host)
+    }
+
     fn request(
         &self,
         method: Method,
         path: &str,
-        body: Option<Vec<u8>>,
+        body: Option<&Bytes>,
     ) -> Result<(hyper::Request<Full<Bytes>>, Option<String>), String> {
         let mut sent = None;
-        let method = method.http();
-        let mut request = hyper::Request::builder().method(method.clone()).uri(path);
+        let mut request = self.builder(method, path);
         if body.is_some() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
-        let body = body.unwrap_or_default();
-        match &self.target {
-            Target::Unix(_) => request = request.header(HOST, "localhost"),
-            Target::Tcp(authority) => {
-                let text = request_text(method.as_str(), path, &body);
-                let socket = self.munge_socket.as_deref();
-                let credential = phalanx_ffi::munge::encode(text.as_bytes(), socket, 0)
-                    .map_err(|error| error.to_string())?;
-                request = request
-                    .header(HOST, authority)
-                    .header(AUTHORIZATION, format!("Munge {credential}"));
-                if self.answered_by.is_some() {
-                    request = request.header(PROOF_HEADER, "munge");
-                }
-                sent = Some(credential);
+        let body = body.cloned().unwrap_or_default();
+        if let Target::Tcp(_) = &self.target {
+            let text = request_text(self.realm.name(), method.http().as_str(), path, &body);
+            let socket = self.munge_socket.as_deref();
+            let credential = phalanx_ffi::munge::encode(text.as_bytes(), socket, 0)
+                .map_err(|error| error.to_string())?;
+            request = request.header(AUTHORIZATION, format!("Munge {credential}"));
+            if self.answered_by.is_some() {
+                request = request.header(PROOF_HEADER, "munge");
             }
+            sent = Some(credential);
         }
-        let request = request.body(Full::new(Bytes::from(body)));
+        let request = request.body(Full::new(body));
         request.map(|request| (request, sent)).map_err(|error| format!("{path}: {error}"))
     }
+}
+
+/// How long an answer may take, and until when.
+#[derive(Clone, Copy)]
+struct Wait {
+    patience: Duration,
+    end: Instant,
+}
+
+/// The realm of a challenge such as `Munge realm="7f"`.
+fn realm_of(headers: &HeaderMap) -> Option<String> {
+    let challenge = headers.get(WWW_AUTHENTICATE)?.to_str().ok()?;
+    let (realm, _) = challenge.strip_prefix("Munge realm=\"")?.split_once('"')?;
+    Some(realm.to_owned())
 }
 
 /// The error says why the answer does not count.
@@ -205,12 +287,13 @@ async fn exchange(
     let retry_ms = seconds.map(|seconds: u64| seconds.saturating_mul(1000));
     let proof = response.headers().get(PROOF_HEADER).and_then(|value| value.to_str().ok());
     let proof = proof.map(str::to_owned);
+    let realm = realm_of(response.headers());
     let body = Limited::new(response.into_body(), reply_bytes_max)
         .collect()
         .await
         .map_err(|error| error.to_string())?
         .to_bytes();
-    Ok((sender, Answer { status, retry_ms, body: body.to_vec(), proof }))
+    Ok((sender, Answer { status, retry_ms, body: body.to_vec(), proof, realm }))
 }
 
 async fn connect(target: &Target) -> Result<SendRequest<Full<Bytes>>, String> {

@@ -46,6 +46,8 @@ pub struct Workload {
     pub skipped: u64,
     /// CPUs of the machine.
     pub cpus: u64,
+    /// Seconds from a job's end until its CPUs take the next one, under Slurm's rules.
+    pub turnaround_s: u64,
     /// Other resources of its nodes, where it has nodes.
     pub others: Vec<Dimension>,
 }

@@ -15,6 +15,7 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -34,9 +35,11 @@ PartitionName=all Nodes=ALL Default=YES
 case = Cases()
 
 
-def credential(method, path, body=b"", user=None, ttl=0):
-    """A MUNGE credential for one request, of this or another user; good for `ttl` seconds."""
-    payload = f"phalanx/1\n{method}\n{path}\n{hashlib.sha256(body).hexdigest()}\n"
+def credential(method, path, body=b"", user=None, ttl=0, realm=None):
+    """A MUNGE credential for one request, of this or another user; good for `ttl` seconds, and
+    with `realm` at the daemon of that realm only."""
+    head = "phalanx/1" if realm is None else f"phalanx/2\n{realm}"
+    payload = f"{head}\n{method}\n{path}\n{hashlib.sha256(body).hexdigest()}\n"
     who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
     done = subprocess.run(["munge", f"--ttl={ttl}"], input=payload.encode(), capture_output=True,
                           check=True, **who)
@@ -145,11 +148,18 @@ def strangers_are_refused(suite):
     old, made = credential(*post, json.dumps(new).encode(), ttl=1), time.monotonic()
     refused = suite.remote(*post, new, sign=False)
     suite.status_is(401, refused, "no credential")
-    suite.expect(refused[1].get("WWW-Authenticate") == "Munge", "401 does not name the scheme")
+    challenge = re.fullmatch(r'Munge realm="(\w{32})"', refused[1].get("WWW-Authenticate", ""))
+    suite.expect(challenge is not None, f"401 without scheme and realm: {refused[1]}")
+    realm = challenge[1] if challenge else ""
+    suite.expect(realm in suite.remote("GET", "/healthz", sign=False)[1]["WWW-Authenticate"],
+                 "healthz has another realm")
     for header in ("Munge", "Munge x", "Munge MUNGE:AAAA:", "Basic cm9vdDo=", "Bearer x",
                    "Munge " + credential("GET", "/v1/collectors"),
                    "Munge " + credential("POST", "/v1/data", json.dumps(new).encode()),
                    "Munge " + credential(*post, b"{}"),
+                   # Heard on its way to another controller.
+                   "Munge " + credential(*post, json.dumps(new).encode(), realm=realm[::-1]),
+                   "Munge " + credential("GET", "/v1/data", realm=realm),
                    "Munge " + credential("POST", "/v1/collectors?x=1", json.dumps(new).encode())):
         answer = suite.remote(*post, new, sign=False, headers={"Authorization": header})
         suite.status_is(401, answer, header[:30])
@@ -170,6 +180,8 @@ def strangers_are_refused(suite):
         suite.status_is(403, suite.remote(method, path, body, user=NOBODY), f"nobody {path}")
     used = {"Authorization": "Munge " + credential("GET", "/v1/data")}
     suite.status_is(200, suite.remote("GET", "/v1/data", sign=False, headers=used), "first use")
+    named = {"Authorization": "Munge " + credential("GET", "/v1/data", realm=realm)}
+    suite.status_is(200, suite.remote("GET", "/v1/data", sign=False, headers=named), "realm")
     again = suite.remote("GET", "/v1/data", sign=False, headers=used)
     suite.status_is(401, again, "second use")
     suite.expect("used before" in str(again[2]), f"replay: {again[2]}")

@@ -4,9 +4,12 @@
 Sizes are scaled to the machine, run times and limits by one factor, and submissions so that the
 machine is asked for as much of its time as in the log. What Slurm cannot make shorter stays: a job
 lasts a second at least and a limit is whole minutes, so that limits are more generous than in the
-log; `Replay.generosity` says by how much.
+log; `Replay.generosity` says by how much. The log's users, of whom the daemon learns, are accounts
+that every system has, the busiest an account each.
 """
 
+import collections
+import pwd
 import statistics
 import subprocess
 from dataclasses import dataclass
@@ -18,12 +21,13 @@ BEFORE = 1500           # jobs before the stretch that the daemon is told of
 
 @dataclass(frozen=True)
 class Job:
-    """One job: submission, run time and limit in seconds, CPUs, and the user's program."""
+    """One job: submission, run time and limit in seconds, CPUs, the user and the program."""
 
     at_s: float
     run_s: int
     limit_s: int
     size: int
+    user: str
     name: str
 
 
@@ -43,7 +47,7 @@ class Replay:
 
 
 def read_log(path):
-    """(processors, [(submit, run, limit, size, name)]) of an SWF log, by submission."""
+    """(processors, [(submit, run, limit, size, user, name)]) of an SWF log, by submission."""
     if path.endswith(".zst"):
         text = subprocess.run(["zstd", "-dqc", path], check=True, capture_output=True).stdout
     else:
@@ -65,7 +69,8 @@ def read_log(path):
             continue
         run = max(1, run)
         limit = limit if limit > 0 else run
-        jobs.append((submit, min(run, limit), limit, size, program(field[11], field[13])))
+        jobs.append((submit, min(run, limit), limit, size, field[11],
+                     program(field[11], field[13])))
     return processors or max(job[3] for job in jobs), sorted(jobs)
 
 
@@ -78,7 +83,14 @@ def program(user, executable):
 def load_of(jobs, processors):
     """The share of the machine's time that is asked for while jobs are submitted."""
     span = max(1, jobs[-1][0] - jobs[0][0])
-    return sum(run * min(size, processors) for _, run, _, size, _ in jobs) / (processors * span)
+    return sum(run * min(size, processors) for _, run, _, size, *_ in jobs) / (processors * span)
+
+
+def accounts(users):
+    """{user: account}; where the accounts do not suffice, the rarest users share one."""
+    own = sorted({entry.pw_name for entry in pwd.getpwall() if 0 < entry.pw_uid < 1000})
+    busiest = [user for user, _ in collections.Counter(users).most_common()]
+    return {user: own[min(place, len(own) - 1)] for place, user in enumerate(busiest)}
 
 
 def stretches(jobs, processors, count):
@@ -103,7 +115,13 @@ def make(path, count, slots, span_s, segment):
     at = starts[segment % len(starts)]
     part = log[at:at + count]
     load = load_of(part, processors)
-    sizes = [max(1, min(slots, round(size * slots / processors))) for _, _, _, size, _ in part]
+
+    def size_of(size):
+        return max(1, min(slots, round(size * slots / processors)))
+
+    sizes = [size_of(size) for _, _, _, size, *_ in part]
+    known = log[max(0, at - BEFORE):at]
+    account = accounts([user for *_, user, _ in known + part])
 
     def work(scale):
         return sum(seconds(run, scale) * size for (_, run, *_), size in zip(part, sizes))
@@ -115,10 +133,11 @@ def make(path, count, slots, span_s, segment):
     first, last = part[0][0], part[-1][0]
     pace = span_s / max(1, last - first)
     jobs = tuple(Job((submit - first) * pace, seconds(run, scale), minutes(limit, scale), size,
-                     name)
-                 for (submit, run, limit, _, name), size in zip(part, sizes))
-    before = tuple(Job(0.0, seconds(run, scale), minutes(limit, scale), 1, name)
-                   for _, run, limit, _, name in log[max(0, at - BEFORE):at])
+                     account[user], name)
+                 for (submit, run, limit, _, user, name), size in zip(part, sizes))
+    before = tuple(Job(0.0, seconds(run, scale), minutes(limit, scale), size_of(size),
+                       account[user], name)
+                   for _, run, limit, size, user, name in known)
     return Replay(jobs, before, scale, load)
 
 
@@ -137,9 +156,10 @@ def as_swf(replay, begin_s):
     numbers, lines, at_s = {}, [], begin_s - sum(job.run_s + 5 for job in replay.before) - 100
 
     def line(number, submit_s, job):
-        name = numbers.setdefault(job.name, len(numbers) + 1)
+        user, name = (numbers.setdefault(key, len(numbers) + 1)
+                      for key in (("user", job.user), job.name))
         lines.append(f"{number} {submit_s} -1 {job.run_s} {job.size} -1 -1 {job.size} "
-                     f"{job.limit_s} -1 1 1 1 {name} 1 1 -1 -1\n")
+                     f"{job.limit_s} -1 1 {user} 1 {name} 1 1 -1 -1\n")
 
     for number, job in enumerate(replay.before):
         line(1_000_000 + number, at_s, job)

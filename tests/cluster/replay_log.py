@@ -15,11 +15,11 @@ import csv
 import functools
 import json
 import os
-import pwd
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 
 import replay_list
 from slurmcluster import Cluster, ClusterError
@@ -57,14 +57,14 @@ def nodes(slots):
 
 def last_week(replay):
     """The jobs before the stretch, as `sacct --parsable2` says them."""
-    user = pwd.getpwuid(os.getuid()).pw_name
     lines = ["JobID|User|JobName|State|Submit|Start|End|NodeList|NCPUS|ReqTRES|TimelimitRaw"]
     at_s = time.time() - WEEK_S
     for number, job in enumerate(replay.before):
         begin, end = (time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
                       for at in (at_s, at_s + job.run_s))
-        lines.append(f"{5_000_000 + number}|{user}|{job.name}|COMPLETED|{begin}|{begin}|{end}|s1|1|"
-                     f"billing=1,cpu=1,node=1|{job.limit_s // 60}")
+        lines.append(f"{5_000_000 + number}|{job.user}|{job.name}|COMPLETED|{begin}|{begin}|{end}|"
+                     f"s[1-{job.size}]|{job.size}|billing={job.size},cpu={job.size},"
+                     f"node={job.size}|{job.limit_s // 60}")
         at_s += job.run_s + 5
     return "\n".join(lines) + "\n"
 
@@ -80,7 +80,8 @@ def work_off(cluster, replay, where):
     begin, ids = time.monotonic(), []
     for job in replay.jobs:
         time.sleep(max(0.0, job.at_s - (time.monotonic() - begin)))
-        ids.append(cluster.submit("-J", job.name, f"-N{job.size}", "--ntasks-per-node=1",
+        ids.append(cluster.submit("-J", job.name, f"--uid={job.user}", "-D", "/",
+                                  f"-N{job.size}", "--ntasks-per-node=1",
                                   f"--time={job.limit_s // 60}", wrap=f"exec sleep {job.run_s}"))
     records = {int(r["JobId"]): r for r in cluster.wait_jobs(ids, timeout=LATE_S)}
     mine = [records[job] for job in ids]
@@ -91,7 +92,7 @@ def work_off(cluster, replay, where):
 
 
 def simulate(policy, program, replay, slots, files, where, turnaround):
-    """{key: number} of the same list, simulated."""
+    """Submissions and starts of the same list, simulated."""
     os.makedirs(where, exist_ok=True)
     path, begin_s = os.path.join(where, "list.swf"), 100_000_000
     with open(path, "w", encoding="ascii") as file:
@@ -105,8 +106,7 @@ def simulate(policy, program, replay, slots, files, where, turnaround):
     with open(os.path.join(where, "jobs.csv"), encoding="utf-8") as file:
         starts = {int(row["job"]): int(row["start_s"]) for row in csv.DictReader(file)}
     submits = [begin_s + round(job.at_s) for job in replay.jobs]
-    starts = [starts[number] for number in range(1, len(replay.jobs) + 1)]
-    return replay_list.figures(replay.jobs, submits, starts)
+    return [submits, [starts[number] for number in range(1, len(replay.jobs) + 1)]]
 
 
 def table(replay, real, foretold):
@@ -154,9 +154,11 @@ class ReplayLog(Suite):
             times = work_off(cluster, self.replay, self.root)
             if config:
                 self.order = phalanx_json(cluster, "status")["order"]
-            with open(os.path.join(self.root, f"{side}.json"), "w", encoding="utf-8") as file:
-                json.dump(times, file)
-            return replay_list.figures(self.replay.jobs, *times), told
+            if self.args.report:
+                with open(f"{self.args.report}-{side}.json", "w", encoding="utf-8") as file:
+                    json.dump({"jobs": [asdict(job) for job in self.replay.jobs],
+                               "real": times, "simulated": told}, file)
+            return tuple(replay_list.figures(self.replay.jobs, *one) for one in (times, told))
 
     def results(self):
         """({side: real}, {side: simulated})."""
@@ -199,6 +201,9 @@ def options(parser):
                         help="[order] max_delay_s (default 60)")
     parser.add_argument("--turnaround", type=int, default=0, metavar="S",
                         help="of the simulation (default 0)")
+    parser.add_argument("--report", metavar="STEM",
+                        help="submissions and starts of all jobs into STEM-slurm.json and "
+                             "STEM-phalanx.json")
     parser.add_argument("--check", action="store_true", help="fail where an aim is missed")
 
 

@@ -3,6 +3,7 @@
 //! `Args::run`; adding one is adding its module and its line in the list below. Help, manual
 //! pages and completion come from the list.
 
+mod advise;
 mod agent;
 mod collector;
 mod complete;
@@ -74,6 +75,7 @@ commands! {
     Explain(explain::Args),
     Shadow(shadow::Args),
     Report(report::Args),
+    Advise(advise::Args),
     Plan(plan::Args),
     Config(config::Args),
     History(history::Args),

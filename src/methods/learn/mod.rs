@@ -13,6 +13,7 @@
 //! `count`, `mean`, `variance_proxy`, `growth` and `delta` are formulas 8 to 12 of the gang method
 //! (ESDP, Zhao et al., arXiv 2204.04371, and ESCB, Cuvelier et al., arXiv 2002.07258).
 
+pub mod advice;
 mod asked;
 mod class;
 mod estimate;

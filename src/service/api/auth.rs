@@ -5,6 +5,7 @@
 //! its query, and the hash of the body, and munged decodes it once. Nothing of a
 //! body is read before the user is known and may make the request.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use super::doors::{Counters, Doors};
 use super::extract::{error, no_room};
 use super::handler::Shared;
 use super::peer::{Peer, Right};
-use phalanx_core::collect::{PROOF_HEADER, answer_text, request_text};
+use phalanx_core::collect::{PROOF_HEADER, answer_text, request_head, request_text};
 use phalanx_core::limits::{
     API_BODY_BYTES_MAX, API_READ_BODY_BYTES_MAX, COLLECT_BODY_BYTES_MAX, IMPORT_BODY_BYTES_MAX,
 };
@@ -40,16 +41,30 @@ const REFUSED_BYTES_MAX: usize = 1 << 20;
 const MUNGE_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 200 } else { 5000 });
 /// Name of the scheme in `Authorization`.
 const SCHEME: &str = "Munge";
+/// The answer to a credential that was made for something else.
+const OF_ANOTHER: &str = "credential is for another request or another phalanxd";
 /// Paths that everybody may read.
 const OPEN: [&str; 2] = ["/healthz", "/openapi.json"];
 
 /// Authentication on the TCP listener.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Gate {
     /// Reading needs no credential.
     pub public_read: bool,
     /// Socket of munged; `None`: the machine's own.
     pub munge_socket: Option<PathBuf>,
+    /// What a credential has to name to be good here and at no other daemon.
+    realm: Arc<str>,
+}
+
+impl Gate {
+    /// With a realm that no other daemon has, nor this one after its next start.
+    #[must_use]
+    pub fn new(public_read: bool, munge_socket: Option<PathBuf>) -> Self {
+        // Keyed by the system's random numbers; a name, not a secret.
+        let [high, low] = [0, 1].map(|half| RandomState::new().hash_one(half));
+        Self { public_read, munge_socket, realm: format!("{high:016x}{low:016x}").into() }
+    }
 }
 
 /// Largest body of a request.
@@ -63,13 +78,26 @@ fn body_bytes_max(method: &Method, path: &str) -> usize {
     }
 }
 
-/// Lets a request over TCP pass, with its user, if its credential is good or it needs none.
+/// Lets a request over TCP pass, with its user, if its credential is good or it needs none. Who
+/// sends none is told the realm.
 pub(super) async fn authenticate(
     shared: Arc<Shared>,
     gate: Gate,
     request: Request,
     next: Next,
 ) -> Response {
+    let signed = request.headers().contains_key(header::AUTHORIZATION);
+    let challenge = HeaderValue::from_str(&format!("{SCHEME} realm=\"{}\"", gate.realm));
+    let mut answer = admitted(shared, gate, request, next).await;
+    if !signed || answer.status() == StatusCode::UNAUTHORIZED {
+        if let Ok(challenge) = challenge {
+            answer.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+    }
+    answer
+}
+
+async fn admitted(shared: Arc<Shared>, gate: Gate, request: Request, next: Next) -> Response {
     let reads = Right::of(request.method(), request.uri().path()) == Right::Read;
     let open = reads && OPEN.contains(&request.uri().path());
     let given = request.headers().get(header::AUTHORIZATION);
@@ -196,9 +224,7 @@ fn credential_of(value: &HeaderValue) -> Option<String> {
 }
 
 fn unauthorized(text: &str) -> Response {
-    let mut response = error(StatusCode::UNAUTHORIZED, text);
-    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(SCHEME));
-    response
+    error(StatusCode::UNAUTHORIZED, text)
 }
 
 /// Asks munged on a thread of its own. One that hangs keeps only the few such threads.
@@ -237,17 +263,19 @@ async fn verified(
     };
     let (mut parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    let head = format!("phalanx/1\n{}\n{path}\n", parts.method);
-    if !decoded.payload.starts_with(head.as_bytes()) {
-        return Err(unauthorized("credential is for another request"));
+    let method = parts.method.clone();
+    let method = method.as_str();
+    let realm = decoded.payload.starts_with(b"phalanx/2\n").then_some(&*gate.realm);
+    if !decoded.payload.starts_with(request_head(realm, method, &path).as_bytes()) {
+        return Err(unauthorized(OF_ANOTHER));
     }
     let before = parts.extensions.get::<ConnectInfo<Peer>>().map(|info| info.0);
     let peer = Peer { uid: Some(decoded.uid), remote: true, ..before.unwrap_or_default() };
     parts.extensions.insert(ConnectInfo(peer));
     let body = permitted(shared, &parts, body).await?;
     let (body, room) = whole(&shared.doors, body, &parts).await?;
-    if decoded.payload != request_text(parts.method.as_str(), &path, &body).as_bytes() {
-        return Err(unauthorized("credential is for another request"));
+    if decoded.payload != request_text(realm, method, &path, &body).as_bytes() {
+        return Err(unauthorized(OF_ANOTHER));
     }
     Ok((Request::from_parts(parts, Body::from(body)), room))
 }

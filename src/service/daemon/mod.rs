@@ -408,7 +408,7 @@ fn bind_api(config: &Config, owner: Option<u32>) -> Result<ApiServer> {
     let mut server = ApiServer::bind(&config.control.socket, access)?;
     if let Ok(address) = config.control.listen.parse() {
         let public_read = config.control.listen_public_read;
-        let gate = Gate { public_read, munge_socket: collect::munge_socket(config) };
+        let gate = Gate::new(public_read, collect::munge_socket(config));
         server = server.with_tcp(address, gate);
     }
     Ok(server)

@@ -316,6 +316,7 @@ impl NodeLoad {
             jobs: pairs().map(job).collect(),
             skipped: self.skipped,
             cpus: sum(|node| node.cpus),
+            turnaround_s: self.turnaround_s,
             others: others.into_iter().filter(|d| d.amounts.iter().any(|a| *a > 0)).collect(),
         }
     }

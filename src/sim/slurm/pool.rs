@@ -28,6 +28,7 @@ pub fn run(load: &Workload, rules: &Rules, progress: &dyn Fn(usize)) -> Schedule
 struct State<'a> {
     jobs: &'a [SimJob],
     rules: &'a Rules,
+    turnaround_s: u64,
     all: Cpus,
     free: Cpus,
     held: BTreeMap<u32, Cpus>,
@@ -48,6 +49,7 @@ impl<'a> State<'a> {
         Self {
             jobs: &load.jobs,
             rules,
+            turnaround_s: load.turnaround_s,
             all: Cpus::all(load.cpus),
             free: Cpus::all(load.cpus),
             held: BTreeMap::new(),
@@ -148,7 +150,8 @@ impl<'a> State<'a> {
         self.free.drop_all(cpus);
         self.held.insert(id, cpus.clone());
         self.limits.insert((self.limit_s(id, job), id));
-        self.ends.push(Reverse((now_s.saturating_add_unsigned(job.run_s), id)));
+        let held_s = job.run_s.saturating_add(self.turnaround_s);
+        self.ends.push(Reverse((now_s.saturating_add_unsigned(held_s), id)));
         self.clock.reorder_at(now_s + 1);
     }
 

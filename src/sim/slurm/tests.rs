@@ -50,6 +50,16 @@ fn backfill_keeps_what_limits_promise() {
     assert_eq!(starts(&machine(10, jobs), &rules), [0, 50, 80, 80]);
 }
 
+/// Goal: CPUs of a job that ended are taken only when it is cleaned up. Method: a job behind another
+/// on the same CPUs, with and without 5 s.
+#[test]
+fn the_next_job_waits_for_the_turnaround() {
+    let jobs = vec![job(0, 50, 60, 10), job(1, 30, 60, 10)];
+    let load = Workload { turnaround_s: 5, ..machine(10, jobs.clone()) };
+    assert_eq!(starts(&machine(10, jobs), &prompt()), [0, 50]);
+    assert_eq!(starts(&load, &prompt()), [0, 55]);
+}
+
 #[test]
 fn among_equal_priorities_the_newest_is_tried_as_it_comes() {
     let jobs = vec![job(0, 50, 60, 6), job(1, 30, 60, 8), job(2, 600, 600, 4)];

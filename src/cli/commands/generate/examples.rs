@@ -32,6 +32,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
     ("shadow", &[("Agreement of the last week", "phalanx shadow --since 7d")]),
     (
+        "advise time",
+        &[
+            ("Time limits that would have covered your jobs", "phalanx advise time"),
+            (
+                "Those of all users, from the accounting and without phalanxd",
+                "sacct -a -X -P -S now-60days -E now -o ALL | phalanx advise time -a --sacct -",
+            ),
+        ],
+    ),
+    (
         "report",
         &[
             ("What Phalanx did in the last 30 days", "phalanx report"),

@@ -260,7 +260,7 @@ fn hand_over(sink: &mut Sink, runs: &mut Vec<Run>, summary: &mut Summary) -> Res
 }
 
 /// The run that a job of the accounting is, or why it is none.
-fn run_of(row: Row) -> Result<Run, &'static str> {
+pub fn run_of(row: Row) -> Result<Run, &'static str> {
     if !row.is_ended() {
         return Err("not ended");
     }

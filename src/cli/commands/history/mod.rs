@@ -6,6 +6,8 @@ mod import;
 mod runs;
 mod speeds;
 
+pub use import::run_of;
+
 use clap::Subcommand;
 
 use crate::exit::{EXIT_CODES, Failure};

@@ -41,9 +41,7 @@ fn text(report: &PlanReport) -> String {
         ),
         "",
     ));
-    for method in &report.methods {
-        methods(&mut out, method);
-    }
+    busy(report).for_each(|method| methods(&mut out, method));
     if report.jobs.is_empty() {
         return out;
     }
@@ -64,6 +62,11 @@ fn text(report: &PlanReport) -> String {
     out
 }
 
+/// Methods with jobs, or that failed; the others have nothing to say.
+fn busy(report: &PlanReport) -> impl Iterator<Item = &MethodReport> {
+    report.methods.iter().filter(|method| method.jobs > 0 || method.error.is_some())
+}
+
 /// How many could start, and how far the methods are from what is possible at best.
 fn sentence(report: &PlanReport) -> String {
     let waiting = report.jobs.len() as u64 + report.not_planned;
@@ -71,7 +74,7 @@ fn sentence(report: &PlanReport) -> String {
         return "Nobody waits.".to_owned();
     }
     let starts = report.jobs.iter().filter(|job| job.reason.is_none()).count();
-    let gaps = report.methods.iter().filter_map(|method| Some((&method.method, method.gap?)));
+    let gaps = busy(report).filter_map(|method| Some((&method.method, method.gap?)));
     let proofs: Vec<String> = gaps
         .map(|(method, gap)| {
             format!("; {} is at most {:.1} % from the best possible", clean(method), gap * 100.0)

@@ -45,12 +45,14 @@ fn plan_report() -> PlanReport {
         steer: None,
         ..job(6, "x[1-2]", None)
     };
+    let no_jobs = MethodReport { jobs: 0, starts: 0, ..method_report() };
     PlanReport {
         epoch: 12,
         time_ms: 0,
         took_ms: 7,
         jobs: vec![job(5, "cpu1", None), gang, job(7, "", Some("every eligible node lacks cpu"))],
         not_planned: 3,
-        methods: vec![method_report()],
+        // The second has no jobs, and no line.
+        methods: vec![method_report(), MethodReport { method: "bag".into(), ..no_jobs }],
     }
 }

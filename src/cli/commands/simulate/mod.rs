@@ -89,8 +89,9 @@ pub struct Args {
     /// Write an HTML report and CSV files into this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// sacct: seconds from a job's end until its nodes take the next one (epilog, next pass of
-    /// the scheduler); about 1 for a cluster of short jobs
+    /// sacct and swf: seconds from a job's end until its nodes take the next one (epilog, next pass
+    /// of the scheduler), with the policies that stand for Slurm and on nodes; about 1 for a
+    /// cluster of short jobs
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     turnaround: u64,
     /// Policies that are simulated at once; never changes the results
@@ -205,7 +206,8 @@ fn batch(
         Format::Sacct => job::read_sacct(log.reader, &TimeZone::system(), cpus, 1),
         _ => job::read_swf(log.reader, cpus),
     };
-    let load = load.map_err(Log::failed(log.name))?;
+    let mut load = load.map_err(Log::failed(log.name))?;
+    load.turnaround_s = args.turnaround;
     let found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
         let schedule = match rules.of(policy) {
             Some(rules) => slurm::pool::run(&load, &rules, progress),

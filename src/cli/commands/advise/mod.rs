@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx advise`: what users could ask for instead.
+
+mod render;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use jiff::tz::TimeZone;
+use nix::unistd::{User, geteuid};
+use serde::Serialize;
+
+use crate::commands::history::run_of;
+use crate::exit::{EXIT_CODES, Failure};
+use crate::global::Global;
+use crate::outcome::Outcome;
+use crate::time::since_ms;
+use phalanx_core::number::as_f64;
+use phalanx_core::run::Run;
+use phalanx_core::trace::sacct;
+use phalanx_methods::learn::advice::{Advice, Past, advise};
+use phalanx_methods::learn::without_numbers;
+use phalanx_service::api::types::RunsReport;
+use phalanx_sim::input;
+
+/// Most runs that are looked at.
+const RUNS_MAX: u32 = 100_000;
+
+/// Advise users what to ask for
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Time(TimeArgs),
+}
+
+/// Time limits that would have covered your jobs
+///
+/// Slurm plans with the time limit: the shorter it is, the more gaps a job fits into. Jobs of one
+/// user under one name (its numbers left out) or declared class are taken together. The advice is
+/// the longest of the latest 100 runs and a fifth more, from 10 runs on; it counts runs that
+/// completed or reached their limit. Nothing is changed: limits are the user's to give.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+struct TimeArgs {
+    /// Begin of the period: a duration back from now (24h, 30d) or a time (2026-11-20)
+    #[arg(long, value_name = "TIME", default_value = "60d")]
+    since: String,
+    /// Jobs of this user [default: yours; of all users for root]
+    #[arg(long, value_name = "NAME", conflicts_with = "allusers")]
+    user: Option<String>,
+    /// Jobs of all users
+    #[arg(short = 'a', long)]
+    allusers: bool,
+    /// Runs from what sacct --parsable2 printed (plain, .gz or .zst; - is standard input), instead
+    /// of phalanxd's history
+    #[arg(long, value_name = "FILE", conflicts_with = "since")]
+    sacct: Option<PathBuf>,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    /// Runs that were looked at.
+    runs: u64,
+    /// Those with most CPU time reserved for nothing first.
+    jobs: Vec<Row>,
+}
+
+/// Jobs of one user under one name.
+#[derive(Debug, Default, Serialize)]
+struct Row {
+    user: String,
+    /// Job name without its numbers, or `=CLASS`.
+    job: String,
+    runs: usize,
+    /// The longest, seconds.
+    longest_s: u64,
+    /// Limit of the latest run, minutes.
+    asked_min: u32,
+    /// Shorter limit that is advised, minutes.
+    advised_min: Option<u32>,
+    /// Runs among the latest that were ended by their limit.
+    cut: usize,
+    /// Runs for which earlier ones advised a shorter limit.
+    tried: usize,
+    /// Those of them that it would have ended early.
+    too_short: usize,
+    /// CPU hours that limits reserved beyond the runs' ends.
+    unused_cpu_hours: f64,
+}
+
+impl Args {
+    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        let Command::Time(args) = &self.command;
+        let user = args.user_of();
+        let mut runs = match &args.sacct {
+            Some(file) => of_sacct(file)?,
+            None => {
+                let since = since_ms(&args.since)?;
+                let path = format!("/v1/history/runs?since={since}&limit={RUNS_MAX}");
+                global.client()?.get::<RunsReport>(&path)?.runs
+            }
+        };
+        runs.retain(|run| user.as_ref().is_none_or(|user| run.user == *user));
+        runs.sort_by(|a, b| (a.end_s, &a.job).cmp(&(b.end_s, &b.job)));
+        global.show(&report(&runs), |report| render::text(report, user.as_deref()))
+    }
+}
+
+impl TimeArgs {
+    /// `None`: all users.
+    fn user_of(&self) -> Option<String> {
+        let me = geteuid();
+        let all = self.allusers || (self.user.is_none() && me.is_root());
+        let own = || User::from_uid(me).ok().flatten().map_or_else(|| me.to_string(), |u| u.name);
+        (!all).then(|| self.user.clone().unwrap_or_else(own))
+    }
+}
+
+fn of_sacct(file: &std::path::Path) -> Result<Vec<Run>, Failure> {
+    let mut runs = Vec::new();
+    let take = |_, row| runs.extend(run_of(row).ok());
+    sacct::read_whole(input::open(file)?, &TimeZone::system(), take)
+        .map_err(|error| Failure::usage(format!("{}: {error}", input::shown(file))))?;
+    Ok(runs)
+}
+
+/// `runs`: the oldest first.
+fn report(runs: &[Run]) -> Report {
+    let mut groups: BTreeMap<(&str, String), Vec<&Run>> = BTreeMap::new();
+    for run in runs.iter().filter(|run| past_of(run).is_some()) {
+        let job = match &run.declared {
+            Some(class) => format!("={class}"),
+            None => without_numbers(&run.name),
+        };
+        groups.entry((&run.user, job)).or_default().push(run);
+    }
+    let count = groups.values().map(|group| group.len() as u64).sum();
+    let mut jobs: Vec<Row> = groups.into_iter().map(row).collect();
+    jobs.sort_by(|a, b| {
+        let by_hours = b.unused_cpu_hours.total_cmp(&a.unused_cpu_hours);
+        by_hours.then_with(|| (&a.user, &a.job).cmp(&(&b.user, &b.job)))
+    });
+    Report { runs: count, jobs }
+}
+
+fn row(((user, job), group): ((&str, String), Vec<&Run>)) -> Row {
+    let past: Vec<Past> = group.iter().filter_map(|run| past_of(run)).collect();
+    let advised = advise(&past);
+    let unused = group.iter().zip(&past).map(|(run, past)| {
+        let unused_s = (u64::from(past.limit_min) * 60).saturating_sub(past.run_s);
+        as_f64(unused_s * run.cpus.max(1)) / 3600.0
+    });
+    Row {
+        user: user.to_owned(),
+        job,
+        runs: past.len(),
+        longest_s: past.iter().map(|past| past.run_s).max().unwrap_or(0),
+        asked_min: past.last().map_or(0, |past| past.limit_min),
+        advised_min: match advised.advice {
+            Advice::Shorter(minutes) => Some(minutes),
+            _ => None,
+        },
+        cut: match advised.advice {
+            Advice::Longer(cut) => cut,
+            _ => 0,
+        },
+        tried: advised.tried,
+        too_short: advised.too_short,
+        unused_cpu_hours: unused.sum(),
+    }
+}
+
+/// `None`: the run says nothing of how long such jobs need, or had no limit.
+fn past_of(run: &Run) -> Option<Past> {
+    let cut = match run.state.split_whitespace().next()? {
+        "COMPLETED" => false,
+        "TIMEOUT" => true,
+        _ => return None,
+    };
+    Some(Past { run_s: run.elapsed_ms.div_ceil(1000), limit_min: run.limit_min?, cut })
+}
